@@ -1,0 +1,193 @@
+//! Why a packet was dropped: a closed list, one counter each.
+//!
+//! A reason says what a person can act on. `rust: enum`, `show drops: name`,
+//! `metrics: label` are one and the same name.
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// Why a packet was dropped.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum DropReason {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl DropReason {
+            /// Every reason, in order.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The name in `show drops` and in the metrics.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// One sentence for people.
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+),)+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// A header is cut short or contradicts itself.
+    Malformed = "malformed",
+    /// An IPv4 header checksum is wrong.
+    BadChecksum = "bad-checksum",
+    /// The frame is not for this node's address.
+    NotForUs = "not-for-us",
+    /// The EtherType or protocol is not carried here.
+    UnknownProtocol = "unknown-protocol",
+    /// The VLAN is not configured on the port.
+    UnknownVlan = "unknown-vlan",
+    /// The port is attached to nothing.
+    NotAttached = "not-attached",
+    /// A source address that no sender may have: group, or loopback from outside.
+    BadSource = "bad-source",
+    /// The bridge would send the frame back where it came from.
+    BridgeSamePort = "bridge-same-port",
+    /// A link-local group address (01-80-C2-00-00-0X) that a bridge must not forward.
+    BridgeReserved = "bridge-reserved",
+    /// No route to the destination.
+    NoRoute = "no-route",
+    /// The route says to discard.
+    RouteDiscard = "route-discard",
+    /// TTL or hop limit ended here.
+    TtlExpired = "ttl-expired",
+    /// Larger than the MTU and must not be fragmented.
+    TooBig = "too-big",
+    /// The neighbour did not answer.
+    NoNeighbour = "no-neighbour",
+    /// Too many packets wait for neighbours.
+    NeighbourQueueFull = "neighbour-queue-full",
+    /// An ARP or ND message that breaks a rule.
+    BadNeighbourMessage = "bad-neighbour-message",
+    /// ICMP errors and replies are rate limited.
+    IcmpRateLimited = "icmp-rate-limited",
+    /// A fragment, where whole datagrams are needed.
+    FragmentNotSupported = "fragment-not-supported",
+    /// IP options or extension headers that are not carried here.
+    IpOption = "ip-option",
+    /// No entry for the incoming label.
+    NoLabel = "no-label",
+    /// A reserved label (0 to 15) where none may be.
+    ReservedLabel = "reserved-label",
+    /// The bottom-of-stack bit contradicts what the label means.
+    LabelStack = "label-stack",
+    /// The control word is missing or not one of RFC 4385.
+    ControlWord = "control-word",
+    /// A pseudowire frame out of sequence (RFC 4385 section 4).
+    PwSequence = "pw-sequence",
+    /// The pseudowire's mode and the frame's tag do not fit (RFC 4448).
+    PwTag = "pw-tag",
+    /// A clear frame at a port that must be secured.
+    MacsecUntagged = "macsec-untagged",
+    /// A SecTAG that breaks a rule of 802.1AE.
+    MacsecBadTag = "macsec-bad-tag",
+    /// No receive channel for the SCI.
+    MacsecUnknownSci = "macsec-unknown-sci",
+    /// No association in use for the AN.
+    MacsecUnusedSa = "macsec-unused-sa",
+    /// Packet number below the lowest acceptable one, or seen before.
+    MacsecReplay = "macsec-replay",
+    /// The MACsec ICV is wrong: another key, or altered on the way.
+    MacsecBadIcv = "macsec-bad-icv",
+    /// No transmit association installed.
+    MacsecNoTxSa = "macsec-no-tx-sa",
+    /// The packet number is used up; a new SAK is needed.
+    MacsecPnExhausted = "macsec-pn-exhausted",
+    /// The policy discards this traffic.
+    PolicyDiscard = "policy-discard",
+    /// No SA for the SPI.
+    EspUnknownSpi = "esp-unknown-spi",
+    /// Sequence number outside the window, or seen before.
+    EspReplay = "esp-replay",
+    /// The ESP ICV is wrong: another key, or altered on the way.
+    EspBadIcv = "esp-bad-icv",
+    /// Opened, but padding, next header or inner length are wrong.
+    EspBadTrailer = "esp-bad-trailer",
+    /// Opened, but not what the SA may carry (RFC 4301 section 5.2).
+    EspSelectorMismatch = "esp-selector-mismatch",
+    /// A dummy packet (next header 59).
+    EspDummy = "esp-dummy",
+    /// Clear traffic that the policy wants protected.
+    EspRequired = "esp-required",
+    /// No outbound SA for the policy.
+    EspNoSa = "esp-no-sa",
+    /// The sequence number or its reserved range is used up.
+    EspSequenceExhausted = "esp-sequence-exhausted",
+    /// The crypto engine's queue is full.
+    EngineFull = "engine-full",
+    /// The crypto engine lost or failed the job.
+    EngineFailed = "engine-failed",
+    /// No free buffer.
+    NoBuffer = "no-buffer",
+    /// No head or tail room for another header.
+    NoRoom = "no-room",
+    /// The port's transmit queue is full.
+    TxQueueFull = "tx-queue-full",
+    /// The hand-off ring to another worker is full.
+    HandoffFull = "handoff-full",
+    /// The port is down or was removed.
+    PortDown = "port-down",
+    /// A packet went round in the graph too often.
+    GraphLoop = "graph-loop",
+    /// The node is stopping.
+    Stopping = "stopping",
+}
+
+/// One counter for each reason.
+#[derive(Clone, Debug)]
+pub struct Drops([u64; DropReason::ALL.len()]);
+
+impl Drops {
+    /// Counts one packet.
+    #[inline]
+    pub const fn count(&mut self, reason: DropReason) {
+        self.0[reason as usize] += 1;
+    }
+
+    /// Packets dropped for `reason`.
+    pub const fn get(&self, reason: DropReason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// All that were dropped.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The reasons that happened.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.iter().map(|&r| (r, self.get(r))).filter(|&(_, n)| n > 0)
+    }
+
+    /// Adds another worker's counts.
+    pub fn merge(&mut self, other: &Self) {
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            *a += b;
+        }
+    }
+}
+
+impl Default for Drops {
+    fn default() -> Self {
+        Self([0; DropReason::ALL.len()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_drop_reason_has_a_name_of_its_own() {
+        let mut names: Vec<_> = DropReason::ALL.iter().map(|r| r.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), DropReason::ALL.len());
+        let mut d = Drops::default();
+        d.count(DropReason::EspReplay);
+        assert_eq!(d.iter().collect::<Vec<_>>(), [(DropReason::EspReplay, 1)]);
+    }
+}

@@ -1,0 +1,17 @@
+//! The words that every other crate speaks: time, identifiers, secrets,
+//! seeded randomness, drop reasons and counters. Words, not work.
+#![forbid(unsafe_code)]
+
+pub mod addr;
+pub mod count;
+pub mod drops;
+pub mod rng;
+pub mod secret;
+pub mod time;
+
+pub use addr::{MacAddr, PortId, VrfId};
+pub use count::{Flow, Ledger, Work};
+pub use drops::{DropReason, Drops};
+pub use rng::Rng;
+pub use secret::Secret;
+pub use time::{Duration, Instant};

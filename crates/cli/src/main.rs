@@ -1,0 +1,2 @@
+//! `ferrule`: the command.
+fn main() {}
