@@ -1,1 +1,30 @@
-//! crypto
+//! Ciphers behind one batch interface.
+//!
+//! ```text
+//!   prepare ──▶ [ Job, Job, Job, … ] ──▶ Engine ──▶ [ Job, … ] ──▶ finish
+//!   (stage)       owned, up to 64       submit/      with a        (stage)
+//!                                       collect      Verdict
+//! ```
+//!
+//! A [`Job`] owns its buffer and names its key by [`KeyId`], so it can outlive
+//! the call that submitted it. An [`Engine`] may complete jobs at once (the
+//! [`Software`] engine, in place and without a queue) or later and out of order
+//! ([`Late`], and everything behind a bus). Stages are written once for both.
+//!
+//! Under the software engine a *backend* works through a slice of jobs, many
+//! packets of possibly many keys at once. A backend is chosen for a key when
+//! the key is installed; see [`backend`].
+#![forbid(unsafe_code)]
+
+pub mod backend;
+pub mod engine;
+pub mod job;
+pub mod key;
+pub mod late;
+pub mod suite;
+
+pub use engine::{Engine, Jobs, Software};
+pub use job::{Ad, Job, Op, Span, Verdict};
+pub use key::{KeyId, KeySpec};
+pub use late::Late;
+pub use suite::{Aes, Mac, Suite};

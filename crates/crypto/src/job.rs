@@ -1,0 +1,101 @@
+//! One packet's work for a crypto engine, owned.
+
+use crate::key::KeyId;
+
+/// Octets of the job's buffer: `start..start + len`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// First octet.
+    pub start: u16,
+    /// How many.
+    pub len: u16,
+}
+
+impl Span {
+    /// `start..start + len`.
+    #[inline]
+    pub const fn new(start: usize, len: usize) -> Self {
+        debug_assert!(start + len <= u16::MAX as usize);
+        Self { start: start as u16, len: len as u16 }
+    }
+
+    /// One past the last octet.
+    #[inline]
+    pub const fn end(self) -> usize {
+        self.start as usize + self.len as usize
+    }
+
+    /// As a range for slicing.
+    #[inline]
+    pub const fn range(self) -> std::ops::Range<usize> {
+        self.start as usize..self.end()
+    }
+}
+
+/// Seal or open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Encrypt the text in place and write the ICV behind it.
+    Seal,
+    /// Check the ICV behind the text; only if it is right, decrypt in place.
+    Open,
+}
+
+/// Additional data: under the ICV, not encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ad {
+    /// Octets of the buffer in front of the text. For [`crate::Suite::AesCbc`]
+    /// they must end where the text starts.
+    Span(Span),
+    /// Not as in the packet: an AEAD's with extended sequence numbers
+    /// (RFC 4106 section 5), SPI and 64-bit number.
+    Inline([u8; 12]),
+    /// Octets of the buffer in front of the text, and the high half of the
+    /// sequence number after it (RFC 4303 section 2.2.1, integrity by a keyed hash).
+    SpanThen(Span, [u8; 4]),
+}
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not done.
+    Pending,
+    /// Sealed, or opened and authentic.
+    Done,
+    /// The ICV does not match. The text is not to be used.
+    BadIcv,
+    /// The engine could not: no such key, or a span outside the buffer.
+    Failed,
+}
+
+/// One packet to seal or open.
+///
+/// The ICV stands right behind the text, `icv_len` octets of the key's suite;
+/// the buffer must have them already when sealing.
+///
+/// The nonce of an AEAD is the whole 12 octets, made by the caller (ESP: salt
+/// and IV; MACsec: SCI and PN; XPN: salt XOR SSCI and PN).
+///
+/// With AES-CBC the text starts with the 16-octet IV. Sealing writes it: the
+/// encrypted nonce, padded with zeros (SP 800-38A appendix C, first method), so
+/// a number that never repeats gives an IV that nobody foresees. Opening takes
+/// the IV from there and leaves it.
+#[derive(Debug)]
+pub struct Job<B> {
+    /// The packet. Spans count from its first octet.
+    pub buf: B,
+    /// Whose key.
+    pub key: KeyId,
+    /// The submitter's own mark; engines leave it alone.
+    pub ticket: u64,
+    /// The nonce.
+    pub nonce: [u8; 12],
+    /// Seal or open.
+    pub op: Op,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Under the ICV, not encrypted.
+    pub ad: Ad,
+    /// Encrypted, and under the ICV. May be empty (integrity only).
+    pub text: Span,
+}

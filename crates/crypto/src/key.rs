@@ -1,0 +1,69 @@
+//! Keys as they are installed, and the handles by which jobs name them.
+
+use crate::suite::Suite;
+use ferrule_base::Secret;
+
+/// A key in one engine. The generation tells a reused slot from the key that
+/// was there before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct KeyId {
+    /// Place in the engine's table.
+    pub slot: u32,
+    /// How often the place was given out before.
+    pub generation: u32,
+}
+
+/// A key to install.
+#[derive(Clone, Debug)]
+pub struct KeySpec {
+    /// The suite.
+    pub suite: Suite,
+    /// The cipher key, `suite.key_len()` octets, without salt.
+    pub key: Secret,
+    /// The integrity key, `suite.mac_key_len()` octets; empty for an AEAD.
+    pub mac_key: Secret,
+}
+
+/// Why a key cannot be installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InstallError {
+    /// The key has the wrong length: (needed, given).
+    KeyLength(usize, usize),
+    /// The integrity key has the wrong length: (needed, given).
+    MacKeyLength(usize, usize),
+    /// The engine does not have this suite.
+    Unsupported(Suite),
+    /// The engine's table is full.
+    Full,
+}
+
+impl std::fmt::Display for InstallError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::KeyLength(need, have) => {
+                write!(f, "the key has {have} octets, the suite needs {need}")
+            }
+            Self::MacKeyLength(need, have) => {
+                write!(f, "the integrity key has {have} octets, the suite needs {need}")
+            }
+            Self::Unsupported(suite) => write!(f, "the engine does not have {suite}"),
+            Self::Full => f.write_str("the engine's key table is full"),
+        }
+    }
+}
+
+impl std::error::Error for InstallError {}
+
+impl KeySpec {
+    /// Checks the lengths.
+    pub fn check(&self) -> Result<(), InstallError> {
+        let (key, mac) = (self.suite.key_len(), self.suite.mac_key_len());
+        if self.key.len() != key {
+            return Err(InstallError::KeyLength(key, self.key.len()));
+        }
+        if self.mac_key.len() != mac {
+            return Err(InstallError::MacKeyLength(mac, self.mac_key.len()));
+        }
+        Ok(())
+    }
+}
