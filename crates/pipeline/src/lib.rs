@@ -1,1 +1,24 @@
-//! pipeline
+//! What packets travel in and through: buffers, batches, ports.
+//!
+//! ```text
+//!            ┌────────────── pool: one region of memory ──────────────┐
+//!            │ chunk │ chunk │ chunk │ …   2 KiB, 4 KiB or larger     │
+//!            └───────┴───────┴───────┴────────────────────────────────┘
+//!  one chunk: │ Meta 64 │ head room 192+ │ frame ……… │ tail room │
+//! ```
+//!
+//! A [`Packet`] owns one chunk: there is no second handle to it, so its bytes
+//! are changed in place without asking anybody. A [`Batch`] is up to 64 of
+//! them. A [`Port`] takes batches from a wire and gives them to one.
+#![deny(unsafe_code)]
+
+pub mod batch;
+#[allow(unsafe_code)]
+pub mod buffer;
+pub mod pair;
+pub mod port;
+
+pub use batch::{BATCH, Batch};
+pub use buffer::{HEAD_ROOM, Meta, Packet, Pool, PoolCache, Region};
+pub use pair::pair;
+pub use port::{Port, PortStats};

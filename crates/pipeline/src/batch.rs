@@ -1,0 +1,11 @@
+//! Packets that move together.
+
+use crate::buffer::Packet;
+use arrayvec::ArrayVec;
+
+/// Packets in a batch at most: enough to spread a call's cost, few enough to
+/// stay in the first-level cache.
+pub const BATCH: usize = 64;
+
+/// Up to [`BATCH`] packets.
+pub type Batch = ArrayVec<Packet, BATCH>;
