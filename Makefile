@@ -1,0 +1,34 @@
+# The entry points. Each one gets what it needs first (scripts/deps.sh): as root
+# on Debian it installs, otherwise it says what is missing.
+
+# rustup's toolchain is often not in the PATH of root or of a CI job.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+# Debian's own interpreter: it is the one that has Debian's python3-cryptography.
+export PYTHON ?= /usr/bin/python3
+
+.PHONY: help demo test bench fuzz
+
+help:
+	@echo 'make demo    two sites joined across an MPLS provider: plain, MACsec, ESP, real traffic'
+	@echo 'make test    everything that CI runs'
+	@echo 'make bench   ratios: whole graph over bare AEAD, forwarding, an AF_XDP node over AF_XDP'
+	@echo 'make fuzz    the fuzz targets under sanitizers (a nightly toolchain; FUZZ_SECONDS=60 each)'
+	@echo
+	@echo 'Afterwards target/release/ferrule --help has the rest.'
+
+demo:
+	@scripts/deps.sh demo
+	cargo build --release --bin ferrule
+	target/release/ferrule demo
+
+test:
+	@scripts/deps.sh test
+	@scripts/test.sh
+
+bench:
+	@scripts/deps.sh build
+	cargo bench -q --workspace --bench '*'
+
+fuzz:
+	@scripts/deps.sh build
+	@scripts/fuzz.sh

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# What the build, the demo and the tests need of the machine.
+#
+#   scripts/deps.sh build|demo|peers|test
+#
+# As root on Debian: installs what is missing. Otherwise: says what is missing,
+# and fails only when nothing could be built. Asks for commands, not packages, so
+# that it is quiet and quick where all is there, on any distribution.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PATH:/usr/sbin:/sbin:${HOME:-/root}/.cargo/bin"
+PYTHON=${PYTHON:-/usr/bin/python3}
+for_what=${1:-test}
+
+missing=() # Debian packages
+need() { command -v "$1" >/dev/null 2>&1 || [ -e "$1" ] || missing+=("$2"); }
+
+need cc gcc
+need make make
+need /usr/include/stdlib.h libc6-dev
+case $for_what in demo | test)
+    need ip iproute2
+    need ping iputils-ping
+    need ethtool ethtool
+    need iperf3 iperf3
+    need curl curl
+    need "$PYTHON" python3
+    need tshark tshark
+    ;;
+esac
+case $for_what in peers | test)
+    need linux.uml user-mode-linux
+    need modprobe kmod
+    need ip iproute2
+    need ethtool ethtool
+    need ping iputils-ping
+    need dumpcap wireshark-common
+    need unshare util-linux
+    need "$PYTHON" python3
+    ;;
+esac
+if [ "$for_what" = test ]; then
+    "$PYTHON" -c 'import cryptography' 2>/dev/null || missing+=(python3-cryptography)
+fi
+
+# The toolchain: cargo of at least the workspace's rust-version.
+wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
+rust_found() {
+    local have
+    have=$(cargo --version 2>/dev/null | cut -d' ' -f2) && [ -n "$have" ] && at_least "$wanted" "$have"
+}
+# Debian's own Rust, by the newest of its two package families.
+rust_packages() {
+    local family version
+    for family in "rustc cargo rustfmt rust-clippy" "rustc-web cargo-web rustfmt-web rust-web-clippy"; do
+        version=$(apt-cache policy "${family%% *}" 2>/dev/null | sed -n 's/^ *Candidate: //p')
+        if [ -n "$version" ] && [ "$version" != "(none)" ] && at_least "$wanted" "$version"; then
+            echo "$family"
+            return
+        fi
+    done
+}
+rust_advice="Rust $wanted or newer: install it with rustup (https://rustup.rs)"
+
+if [ ${#missing[@]} -eq 0 ] && rust_found; then
+    exit 0
+fi
+mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u | sed '/^$/d')
+
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    [ ${#missing[@]} -eq 0 ] || echo "missing (Debian packages): ${missing[*]}" >&2
+    rust_found || { echo "missing: $rust_advice" >&2; exit 3; }
+    command -v cc >/dev/null || { echo "a C compiler is needed to build" >&2; exit 3; }
+    echo "going on without: what needs them is left out and says so" >&2
+    exit 0
+fi
+
+export DEBIAN_FRONTEND=noninteractive
+apt=(apt-get -y -qq -o DPkg::Lock::Timeout=300)
+echo "installing: ${missing[*]:-Rust}"
+"${apt[@]}" update
+if ! rust_found; then
+    read -r -a rust <<<"$(rust_packages)"
+    [ ${#rust[@]} -gt 0 ] || { echo "missing: $rust_advice" >&2; exit 3; }
+    missing+=("${rust[@]}")
+fi
+# No daemon that a package brings may start: it would take ports that tests use.
+"${apt[@]}" install --no-install-recommends "${missing[@]}" >/dev/null
+rust_found || { echo "missing: $rust_advice" >&2; exit 3; }

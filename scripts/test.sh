@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Everything that CI runs, in order, each step with its time. The output of a
+# step goes to target/test-logs/ and is shown when the step fails. The last line
+# says how many tests passed and failed; the exit status is 1 if any failed.
+#
+# Scripts in tests/peers and tests/live: every executable file is run, one after
+# another. Exit 0 is a pass, 77 "cannot be tried here" with the reason on the
+# last line (a skip without root; a failure as root, where nothing may be left
+# out), all else a failure. A line "# time-limit: SECONDS" near the top of the
+# script overrides the limit of 300 s.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+PYTHON=${PYTHON:-/usr/bin/python3}
+export PYTHON PYTHONDONTWRITEBYTECODE=1 CARGO_TERM_COLOR=never
+export PATH="$PATH:/usr/sbin:/sbin:${HOME:-/root}/.cargo/bin"
+export FERRULE="$PWD/target/release/ferrule"
+logs=target/test-logs
+rm -rf "$logs"
+mkdir -p "$logs"
+passed=0 failed=0 skipped=0 child=
+
+# An interrupted run takes its child with it; the child cleans up after itself.
+stop() { [ -z "$child" ] || kill -TERM "$child" 2>/dev/null; wait; exit 130; }
+trap stop INT TERM
+
+heading() { printf '%-48s ' "$1"; }
+skip() { skipped=$((skipped + 1)); echo "skipped: $1"; }
+
+# step NAME SECONDS COMMAND...: one command, its output in a log. A command that
+# counts its own tests (cargo test) adds them, any other counts as one.
+step() {
+    local name=$1 limit=$2 log start status counts
+    shift 2
+    log="$logs/$(echo "$name" | tr ' /' '__').log"
+    heading "$name"
+    start=$SECONDS
+    timeout --kill-after=20 "$limit" "$@" >"$log" 2>&1 &
+    child=$!
+    wait "$child"
+    status=$?
+    child=
+    counts=$(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored;.*/\1 \2 \3/p' "$log" |
+        awk '{p += $1; f += $2; i += $3} END {if (NR) print p, f, i}')
+    if [ "$status" -eq 77 ] && [ "$(id -u)" != 0 ]; then
+        skip "$(tail -n 1 "$log")"
+        return
+    fi
+    local p=1 f=0 i=0
+    [ "$status" -eq 0 ] || { p=0 f=1; }
+    if [ -n "$counts" ]; then
+        read -r p f i <<<"$counts"
+        [ "$status" -eq 0 ] || [ "$f" -gt 0 ] || f=1
+    fi
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + i))
+    if [ "$status" -eq 0 ]; then
+        echo "ok      $p passed, $((SECONDS - start)) s"
+    else
+        case $status in
+        124 | 137) echo "FAILED  time limit of $limit s" ;;
+        77) echo "FAILED  cannot be tried, and as root nothing may be left out" ;;
+        *) echo "FAILED  exit $status after $((SECONDS - start)) s" ;;
+        esac
+        echo "---- $log"
+        grep -E '^(error|test .* FAILED|---- |thread .* panicked)' "$log" | head -n 20
+        tail -n 60 "$log"
+        echo "----"
+    fi
+}
+
+works() { "$@" >/dev/null 2>&1; }
+
+# scripts DIR: every executable in it.
+scripts() {
+    local script limit
+    for script in "$1"/*; do
+        if [ ! -f "$script" ] || [ ! -x "$script" ]; then
+            continue
+        fi
+        limit=$(sed -n '1,15s/^# time-limit: \([0-9]*\).*/\1/p' "$script" | head -n 1)
+        case $script in
+        *.py) step "$script" "${limit:-300}" "$PYTHON" "$script" ;;
+        *) step "$script" "${limit:-300}" "$script" ;;
+        esac
+    done
+}
+
+# The crates that must run without an operating system.
+pure=(base wire crypto pipeline dataplane node)
+wasm=wasm32-unknown-unknown
+
+echo "== style"
+if works cargo fmt --version; then
+    step "format" 120 cargo fmt --all --check
+else
+    heading "format"; skip "no rustfmt"
+fi
+if works cargo clippy --version; then
+    step "clippy" 900 cargo clippy --workspace --all-targets -- -D warnings
+else
+    heading "clippy"; skip "no clippy"
+fi
+if [ -d "$(rustc --print sysroot)/lib/rustlib/$wasm" ]; then
+    step "pure crates build without an OS" 600 cargo check --target "$wasm" "${pure[@]/#/-pferrule-}"
+else
+    echo "note: the build of the pure crates for $wasm was not run (rustup target add $wasm);"
+    echo "      crates/xtask checks their sources and dependencies for uses of the OS instead"
+fi
+
+echo "== tests"
+step "workspace" 1200 cargo test --workspace --no-fail-fast
+step "release build" 900 cargo build --release --bin ferrule
+step "vectors, release" 900 cargo test --release --workspace vectors
+grep -hE '^vectors' "$logs"/vectors*.log | sed 's/^/    /'
+
+echo "== other implementations"
+step "captures against their sidecars" 120 "$PYTHON" vectors/verify.py
+scripts tests/peers
+
+echo "== live"
+scripts tests/live
+
+echo
+echo "took $((SECONDS / 60)) min $((SECONDS % 60)) s; logs in $logs"
+if [ "$skipped" -gt 0 ]; then
+    echo "$passed passed, $failed failed, $skipped skipped"
+else
+    echo "$passed passed, $failed failed"
+fi
+[ "$failed" -eq 0 ]
