@@ -1,0 +1,191 @@
+//! Who may use whom, what pure crates may not touch, where unsafe lives.
+
+use crate::{Finding, Source};
+
+/// A crate, the crates of this tree that it may use, whether it is pure.
+pub struct Layer {
+    /// Folder below `crates/`.
+    pub name: &'static str,
+    /// Folders of the crates that it may name in `[dependencies]`.
+    pub uses: &'static [&'static str],
+    /// Without an operating system: also runs in virtual time and in a browser.
+    pub pure: bool,
+}
+
+/// The layers, as CONTRIBUTING.md draws them. A new crate gets a line here.
+pub const LAYERS: &[Layer] = &[
+    Layer { name: "base", uses: &[], pure: true },
+    Layer { name: "wire", uses: &["base"], pure: true },
+    Layer { name: "crypto", uses: &["base"], pure: true },
+    Layer { name: "pipeline", uses: &["base"], pure: true },
+    Layer { name: "dataplane", uses: &["base", "wire", "crypto", "pipeline"], pure: true },
+    Layer { name: "node", uses: &["base", "wire", "crypto", "pipeline", "dataplane"], pure: true },
+    Layer { name: "engines", uses: &["base", "crypto"], pure: false },
+    Layer { name: "ports", uses: &["base", "pipeline"], pure: false },
+    Layer {
+        name: "daemon",
+        uses: &["base", "wire", "crypto", "pipeline", "dataplane", "node", "ports", "engines"],
+        pure: false,
+    },
+    Layer {
+        name: "cli",
+        uses: &[
+            "base",
+            "wire",
+            "crypto",
+            "pipeline",
+            "dataplane",
+            "node",
+            "ports",
+            "engines",
+            "daemon",
+        ],
+        pure: false,
+    },
+    Layer { name: "xtask", uses: &[], pure: false },
+];
+
+/// What a pure crate's code may not name, and what to do instead.
+const SYSTEM: &[(&str, &str)] = &[
+    ("std::fs", "take the bytes"),
+    ("std::thread", "the daemon has the threads"),
+    ("std::process", "return"),
+    ("std::os", "ports and daemon touch the system"),
+    ("std::io::stdin", "take the bytes"),
+    ("std::io::stdout", "return the text"),
+    ("std::io::stderr", "return the text"),
+    ("std::net::TcpStream", "take frames"),
+    ("std::net::TcpListener", "take frames"),
+    ("std::net::UdpSocket", "take frames"),
+    ("TcpStream", "take frames"),
+    ("UdpSocket", "take frames"),
+    ("std::time::Instant", "take base::Instant"),
+    ("SystemTime", "take base::Instant"),
+    ("Instant::now", "take the time as an argument"),
+    ("println!", "return the text"),
+    ("eprintln!", "return the text"),
+    ("libc", "ports and daemon touch the system"),
+];
+
+/// Crates that bring the operating system or its randomness along.
+const SYSTEM_CRATES: &[&str] = &[
+    "libc",
+    "nix",
+    "rustix",
+    "socket2",
+    "mio",
+    "tokio",
+    "signal-hook",
+    "tiny_http",
+    "getrandom",
+    "rand",
+    "aws-lc-rs",
+];
+
+/// Where `unsafe` may stand: a prefix of the path.
+const UNSAFE_ROOMS: &[&str] = &[
+    "crates/crypto/src/accel/",
+    "crates/crypto/src/accel.rs",
+    "crates/pipeline/src/buffer.rs",
+    "crates/engines/",
+    "crates/ports/",
+];
+
+/// A manifest's `[dependencies]` tables against [`LAYERS`].
+pub fn dependencies(folder: &str, manifest: &str) -> Vec<Finding> {
+    let path = format!("crates/{folder}/Cargo.toml");
+    let finding = |line, what| Finding { path: path.clone(), line, what };
+    let Some(layer) = LAYERS.iter().find(|l| l.name == folder) else {
+        return vec![finding(0, "the crate has no line in LAYERS".into())];
+    };
+    let mut findings = Vec::new();
+    let mut table = "";
+    for (i, line) in manifest.lines().enumerate() {
+        if let Some(name) = line.trim().strip_prefix('[') {
+            table = name.trim_end_matches(']');
+            continue;
+        }
+        // Tests may use what they like.
+        if !table.ends_with("dependencies") || table.ends_with("dev-dependencies") {
+            continue;
+        }
+        let name = line.split(['.', '=', ' ']).next().unwrap_or_default().trim_matches('"');
+        if let Some(used) = name.strip_prefix("ferrule-") {
+            if !layer.uses.contains(&used) {
+                findings.push(finding(i + 1, format!("{folder} may not use {used}")));
+            }
+        } else if layer.pure && SYSTEM_CRATES.contains(&name) && !table.contains("not(target_arch")
+        {
+            findings.push(finding(i + 1, format!("{name} brings the operating system along")));
+        }
+    }
+    findings
+}
+
+/// Uses of the operating system in a crate that is pure.
+pub fn purity(source: &Source) -> Vec<Finding> {
+    let pure = LAYERS.iter().any(|l| l.pure && Some(l.name) == source.crate_name());
+    if !pure || source.is_test() || source.path.ends_with("build.rs") {
+        return Vec::new();
+    }
+    let visible = Source { code: source.without_test_modules(), ..source.clone() };
+    let mut findings = Vec::new();
+    for &(name, instead) in SYSTEM {
+        for at in visible.words(name) {
+            findings.push(Finding {
+                path: source.path.clone(),
+                line: source.line_of(at),
+                what: format!("{name} in a pure crate: {instead}"),
+            });
+        }
+    }
+    for at in visible.words("std") {
+        for name in grouped(&visible.code[at..]) {
+            findings.push(Finding {
+                path: source.path.clone(),
+                line: source.line_of(at),
+                what: format!("std::{name} in a pure crate"),
+            });
+        }
+    }
+    findings
+}
+
+/// System modules in a grouped import, `use std::{fs, net::..}`.
+fn grouped(from: &str) -> Vec<&'static str> {
+    let Some(rest) = from.strip_prefix("std::{") else { return Vec::new() };
+    let Some(end) = rest.find(';') else { return Vec::new() };
+    let group = Source::new("", &rest[..end]);
+    ["fs", "thread", "process", "os"]
+        .into_iter()
+        .filter(|name| group.words(name).next().is_some())
+        .collect()
+}
+
+/// `unsafe` outside its rooms.
+pub fn unsafe_rooms(source: &Source) -> Vec<Finding> {
+    if UNSAFE_ROOMS.iter().any(|room| source.path.starts_with(room)) {
+        return Vec::new();
+    }
+    source
+        .words("unsafe")
+        .map(|at| Finding {
+            path: source.path.clone(),
+            line: source.line_of(at),
+            what: "unsafe outside its rooms".into(),
+        })
+        .collect()
+}
+
+/// A crate root that could forbid unsafe code and does not.
+pub fn forbids_unsafe(source: &Source) -> Option<Finding> {
+    let root = source.path.ends_with("/src/lib.rs") || source.path.ends_with("/src/main.rs");
+    let folder = format!("crates/{}/", source.crate_name()?);
+    let has_room = UNSAFE_ROOMS.iter().any(|room| room.starts_with(&folder));
+    let forbids = source.code.contains("#![forbid(unsafe_code)]");
+    (root && !has_room && !forbids).then(|| Finding {
+        path: source.path.clone(),
+        line: 1,
+        what: "no #![forbid(unsafe_code)]".into(),
+    })
+}
