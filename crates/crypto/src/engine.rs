@@ -37,6 +37,12 @@ pub trait Engine<B: AsMut<[u8]>> {
 
     /// Jobs under way.
     fn in_flight(&self) -> usize;
+
+    /// Every job is finished when [`submit`](Self::submit) returns, so their
+    /// order needs no keeping.
+    fn is_immediate(&self) -> bool {
+        false
+    }
 }
 
 /// The engine in the worker's own loop: completes every job in
@@ -132,5 +138,10 @@ impl<B: AsMut<[u8]>> Engine<B> for Software {
 
     fn in_flight(&self) -> usize {
         0
+    }
+
+    #[inline]
+    fn is_immediate(&self) -> bool {
+        true
     }
 }

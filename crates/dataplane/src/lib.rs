@@ -1,1 +1,28 @@
-//! dataplane
+//! What happens to a batch: the stages of the data path.
+//!
+//! ```text
+//!             ┌─▶ bridge ─────────────────────────────┐
+//! port ─▶ SecY in ─▶ attach ─▶ PW out ────────┐       ├─▶ emit ─▶ SecY out ─▶ port
+//!             ├─▶ IP ─▶ policy ─▶ ESP out ─▶ output ──┘
+//!             │   ▲ └─▶ local, ESP in, ICMP error
+//!             └─▶ MPLS ─▶ PW in, IP, output
+//! ```
+//!
+//! Every stage takes a batch, and sends each packet to a named next stage
+//! ([`graph::Next`]) or drops it with a reason. [`graph`] has the contract,
+//! [`tables`] the snapshot of configuration that all stages read. Each protocol
+//! has a folder with the same files in the same roles.
+#![forbid(unsafe_code)]
+
+pub mod bridge;
+pub mod graph;
+pub mod ipsec;
+pub mod link;
+pub mod macsec;
+pub mod mpls;
+pub mod route;
+pub mod tables;
+pub mod tickets;
+
+pub use graph::{Ctx, Next, Outputs, Stage, Tally};
+pub use tables::Tables;

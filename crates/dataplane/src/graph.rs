@@ -1,0 +1,250 @@
+//! The contract between stages: where a packet can go next, and what a stage
+//! is given.
+//!
+//! What a stage finds in a packet is settled by where the packet was sent
+//! ([`Next`] says it for each). [`Meta`](ferrule_pipeline::Meta) carries the rest:
+//!
+//! | field | set by | means |
+//! |---|---|---|
+//! | `port` | receive; `output`, bridge, PW in | port of arrival; from `Emit` on, of departure |
+//! | `iface` | attach | logical interface of arrival |
+//! | `vrf` | attach, MPLS, ESP in | routing table |
+//! | `ethertype` | attach, MPLS, ESP | what the data starts with when Ethernet is off |
+//! | `offset` | IP | where the transport header starts, for `Local` and `EspIn` |
+//! | `target` | the stage before | index that the next stage acts on |
+//! | `hash` | receive, when workers share | hash over the flow |
+//! | `number` | ESP in, SecY in | reconstructed sequence number of the candidate |
+//! | `turns` | the worker | how often it went round |
+
+use crate::tables::Tables;
+use ferrule_base::{DropReason, Drops, Instant, Work};
+use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache};
+
+/// The packet was made here: TTL is not decremented, its source is ours.
+pub const FLAG_LOCAL: u8 = 1;
+/// It came out of an inbound SA, whose index is in `scratch`; the inbound
+/// policy was checked against that SA's selectors.
+pub const FLAG_OPENED: u8 = 2;
+/// It is already protected or exempt: outbound policy does not look again.
+pub const FLAG_EXEMPT: u8 = 4;
+/// It came from a group address on layer 2: no ICMP error may answer it.
+pub const FLAG_GROUP: u8 = 8;
+
+/// Where a packet goes next, and in what shape it arrives there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Next {
+    /// Whole frame as received on `port`; the port has a SecY.
+    SecyIn,
+    /// Whole clear frame from `port`: to be attached to an interface.
+    Attach,
+    /// Whole frame of the bridged interface `iface`, with the interface's own
+    /// tag taken off.
+    Bridge,
+    /// Whole frame for the pseudowire `target`, tag as the PW mode wants it.
+    PwOut,
+    /// Label stack first, in `vrf` 0.
+    Mpls,
+    /// Control word (if the PW has one), then the frame, for pseudowire `target`.
+    PwIn,
+    /// IP header first, in `vrf`, arrived by `iface` (unless made here).
+    Ip,
+    /// IP packet for the node itself; transport header at `offset`.
+    Local,
+    /// IP packet for the node itself, protocol ESP; ESP header at `offset`.
+    EspIn,
+    /// IP packet leaving by adjacency `target`, whose interface has a policy.
+    Policy,
+    /// IP packet to be sealed by outbound SA `target`.
+    EspOut,
+    /// An offending IP packet: ICMP type and code in `scratch` (type << 8 |
+    /// code), MTU or pointer in `number`. It becomes the error.
+    IcmpError,
+    /// IP packet or label stack (`ethertype` says which) for adjacency `target`.
+    Output,
+    /// Whole clear frame for `port`; may be handed to the port's worker.
+    Emit,
+    /// Whole clear frame for `port`, which has a SecY and is this worker's.
+    SecyOut,
+    /// Whole frame as it goes on the wire of `port`.
+    Transmit,
+    /// For the control part: whole frame from `port` (ARP, ND), or, with
+    /// `turns` at [`UNRESOLVED`], an `Output` packet that waits for a neighbour.
+    Control,
+}
+
+/// Marks a packet at [`Next::Control`] that waits for its adjacency.
+pub const UNRESOLVED: u8 = u8::MAX;
+
+/// Times a packet may go back to an earlier stage.
+pub const TURNS_MAX: u8 = 8;
+
+impl Next {
+    /// Every place, in the order in which a worker visits them.
+    pub const ALL: [Self; 17] = [
+        Self::SecyIn,
+        Self::Attach,
+        Self::Bridge,
+        Self::PwOut,
+        Self::Mpls,
+        Self::PwIn,
+        Self::Ip,
+        Self::Local,
+        Self::EspIn,
+        Self::Policy,
+        Self::EspOut,
+        Self::IcmpError,
+        Self::Output,
+        Self::Emit,
+        Self::SecyOut,
+        Self::Transmit,
+        Self::Control,
+    ];
+
+    /// The name in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SecyIn => "secy-in",
+            Self::Attach => "attach",
+            Self::Bridge => "bridge",
+            Self::PwOut => "pw-out",
+            Self::Mpls => "mpls",
+            Self::PwIn => "pw-in",
+            Self::Ip => "ip",
+            Self::Local => "local",
+            Self::EspIn => "esp-in",
+            Self::Policy => "policy",
+            Self::EspOut => "esp-out",
+            Self::IcmpError => "icmp-error",
+            Self::Output => "output",
+            Self::Emit => "emit",
+            Self::SecyOut => "secy-out",
+            Self::Transmit => "transmit",
+            Self::Control => "control",
+        }
+    }
+}
+
+/// What a worker counted.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Dropped, by reason.
+    pub drops: Drops,
+    /// Work done.
+    pub work: Work,
+    /// Packets made here: copies, fragments, replies, errors.
+    pub made: u64,
+    /// Packets that ended here as intended.
+    pub consumed: u64,
+}
+
+/// Where a stage puts its packets: one queue for each next stage.
+pub struct Outputs {
+    queues: [Vec<Packet>; Next::ALL.len()],
+    dropped: Vec<(Packet, DropReason)>,
+    handoffs: Vec<(u8, Next, Packet)>,
+}
+
+impl Outputs {
+    /// Empty queues.
+    pub fn new() -> Self {
+        Self {
+            queues: std::array::from_fn(|_| Vec::with_capacity(4 * BATCH)),
+            dropped: Vec::with_capacity(4 * BATCH),
+            handoffs: Vec::with_capacity(4 * BATCH),
+        }
+    }
+
+    /// Sends a packet on.
+    #[inline]
+    pub fn send(&mut self, next: Next, packet: Packet) {
+        self.queues[next as usize].push(packet);
+    }
+
+    /// Sends a packet to `next` at another worker.
+    #[inline]
+    pub fn hand_off(&mut self, worker: u8, next: Next, packet: Packet) {
+        self.handoffs.push((worker, next, packet));
+    }
+
+    /// Drops a packet.
+    #[inline]
+    pub fn drop(&mut self, packet: Packet, reason: DropReason) {
+        self.dropped.push((packet, reason));
+    }
+
+    /// The queue in front of a stage.
+    #[inline]
+    pub fn queue(&mut self, next: Next) -> &mut Vec<Packet> {
+        &mut self.queues[next as usize]
+    }
+
+    /// What was dropped, for the worker to count and recycle.
+    #[inline]
+    pub fn dropped(&mut self) -> &mut Vec<(Packet, DropReason)> {
+        &mut self.dropped
+    }
+
+    /// What goes to other workers.
+    #[inline]
+    pub fn handoffs(&mut self) -> &mut Vec<(u8, Next, Packet)> {
+        &mut self.handoffs
+    }
+
+    /// Packets in all queues.
+    pub fn held(&self) -> usize {
+        let queued: usize = self.queues.iter().map(Vec::len).sum();
+        queued + self.dropped.len() + self.handoffs.len()
+    }
+}
+
+impl Default for Outputs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What a stage is given beside its batch.
+pub struct Ctx<'a> {
+    /// The time of this batch.
+    pub now: Instant,
+    /// This worker's number.
+    pub worker: u8,
+    /// The configuration, as of this batch.
+    pub tables: &'a Tables,
+    /// Free packets.
+    pub cache: &'a mut PoolCache,
+    /// What is counted.
+    pub tally: &'a mut Tally,
+    /// Where packets go.
+    pub out: &'a mut Outputs,
+}
+
+impl Ctx<'_> {
+    /// A copy of `packet`, counted; nothing when the pool is empty.
+    pub fn copy_of(&mut self, packet: &Packet) -> Option<Packet> {
+        let copy = self.cache.copy_of(packet)?;
+        self.tally.made += 1;
+        self.tally.work.copied.add(packet.len());
+        Some(copy)
+    }
+
+    /// A fresh packet with these octets, counted.
+    pub fn make(&mut self, octets: &[u8]) -> Option<Packet> {
+        let packet = self.cache.packet_from(octets)?;
+        self.tally.made += 1;
+        Some(packet)
+    }
+
+    /// Ends a packet that did its job here.
+    pub fn consume(&mut self, packet: Packet) {
+        self.tally.consumed += 1;
+        self.cache.recycle(packet);
+    }
+}
+
+/// A vertex of the graph.
+pub trait Stage {
+    /// Takes every packet out of `batch` and sends each to `ctx.out`.
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch);
+}

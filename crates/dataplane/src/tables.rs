@@ -1,0 +1,139 @@
+//! The snapshot: everything that the stages look up, compiled from the
+//! configuration by the node, never changed afterwards, replaced whole.
+//!
+//! What lives longer than a configuration (learned addresses, neighbours) is in
+//! tables of atomics that successive snapshots share.
+
+use crate::{bridge, ipsec, macsec, mpls, route};
+use ferrule_base::{MacAddr, PortId, VrfId};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+/// All tables of a node.
+#[derive(Default)]
+pub struct Tables {
+    /// By [`PortId`].
+    pub ports: Vec<PortEntry>,
+    /// By interface number.
+    pub ifaces: Vec<Iface>,
+    /// By [`VrfId`]; the first is the global table.
+    pub vrfs: Vec<route::Vrf>,
+    /// By adjacency number.
+    pub adjacencies: Vec<route::Adjacency>,
+    /// Link addresses of neighbours, by the adjacency's `neighbour`.
+    pub neighbours: Arc<route::Neighbours>,
+    /// By bridge number.
+    pub bridges: Vec<bridge::Bridge>,
+    /// Incoming labels.
+    pub lfib: mpls::Lfib,
+    /// By pseudowire number.
+    pub pws: Vec<mpls::Pseudowire>,
+    /// By policy number.
+    pub policies: Vec<ipsec::Spd>,
+    /// Where each security association lives.
+    pub sas: ipsec::SaDirectory,
+    /// By SecY number.
+    pub secys: Vec<macsec::SecyConfig>,
+    /// Workers that share the traffic.
+    pub workers: u8,
+}
+
+/// One port.
+pub struct PortEntry {
+    /// The name in the configuration.
+    pub name: Box<str>,
+    /// Its own address.
+    pub mac: MacAddr,
+    /// The largest frame it carries, without FCS.
+    pub frame_max: u16,
+    /// The worker that receives and transmits here.
+    pub owner: u8,
+    /// The SecY that stands before it. With one, nothing passes in clear.
+    pub secy: Option<u16>,
+    /// Which interfaces its frames belong to.
+    pub attach: Attach,
+}
+
+/// The interface of a port's frames, by tag.
+#[derive(Clone, Debug, Default)]
+pub struct Attach {
+    /// Frames without a tag (or with VLAN 0, priority only).
+    pub untagged: Option<u16>,
+    /// Frames with an outer tag: (EtherType << 16 | VLAN ID, interface), sorted.
+    pub tagged: Vec<(u32, u16)>,
+    /// Everything else: a port-mode pseudowire, a trunk.
+    pub rest: Option<u16>,
+}
+
+impl Attach {
+    /// The key of a tag in [`Attach::tagged`].
+    #[inline]
+    pub const fn key(tpid: u16, vid: u16) -> u32 {
+        (tpid as u32) << 16 | vid as u32
+    }
+
+    /// The interface of a tag.
+    #[inline]
+    pub fn tagged(&self, key: u32) -> Option<u16> {
+        match self.tagged.binary_search_by_key(&key, |&(k, _)| k) {
+            Ok(i) => Some(self.tagged[i].1),
+            Err(_) => self.rest,
+        }
+    }
+}
+
+/// The tag that belongs to a logical interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tag {
+    /// Frames as they are.
+    #[default]
+    None,
+    /// Taken off on the way in, put on on the way out: TPID and VLAN ID.
+    Tag(u16, u16),
+}
+
+/// A logical interface: a port, or one VLAN of it.
+pub struct Iface {
+    /// The name in the configuration.
+    pub name: Box<str>,
+    /// Where its frames leave.
+    pub port: PortId,
+    /// Its tag on the wire.
+    pub tag: Tag,
+    /// What it is attached to.
+    pub kind: IfaceKind,
+}
+
+/// What a logical interface is attached to.
+pub enum IfaceKind {
+    /// Routing.
+    Routed(RoutedIface),
+    /// A bridge, by number.
+    Bridged {
+        /// The bridge.
+        bridge: u16,
+        /// An access interface: frames on the wire are untagged, in the bridge
+        /// they carry this VLAN ID (802.1Q tag).
+        access_vlan: Option<u16>,
+    },
+    /// A pseudowire, by number.
+    Crossed(u16),
+}
+
+/// A routed interface.
+pub struct RoutedIface {
+    /// Its table.
+    pub vrf: VrfId,
+    /// Its link address.
+    pub mac: MacAddr,
+    /// Largest IP packet or label stack with packet, in octets.
+    pub mtu: u16,
+    /// Own IPv4 addresses with prefix lengths.
+    pub v4: Vec<(Ipv4Addr, u8)>,
+    /// Own IPv6 addresses with prefix lengths, the link-local one first.
+    pub v6: Vec<(Ipv6Addr, u8)>,
+    /// Labelled packets are accepted.
+    pub mpls: bool,
+    /// The security policy at this boundary.
+    pub policy: Option<u16>,
+}
