@@ -21,8 +21,10 @@ pub mod link;
 pub mod macsec;
 pub mod mpls;
 pub mod route;
+pub mod sequence;
 pub mod tables;
 pub mod tickets;
 
 pub use graph::{Ctx, Next, Outputs, Stage, Tally};
+pub use sequence::Sequence;
 pub use tables::Tables;

@@ -1,0 +1,109 @@
+//! The numbers that an outbound SA may still use.
+//!
+//! Sequence numbers (ESP) and packet numbers (MACsec) make nonces; one that is
+//! used twice under a counter-mode key gives the key stream away. So a
+//! [`Sequence`] belongs to one SA, cannot be cloned, and hands each number out
+//! once. Where a key outlives the process, numbers are *reserved* first: the
+//! control part writes a limit to stable storage, and only then raises it here.
+//!
+//! ```text
+//!   used ───────▶ next        limit (on disk)          max (of the protocol)
+//!   1 2 3 … 4711 │4712 … … … │ not to be used yet     │ rekey before here
+//! ```
+
+/// Numbers reserved at a time: at most this many are skipped by a restart.
+pub const RESERVE: u64 = 1 << 20;
+
+/// A source of numbers, each given out once, in order.
+#[derive(Debug)]
+pub struct Sequence {
+    next: u64,
+    limit: u64,
+    max: u64,
+    asked: u64,
+}
+
+impl Sequence {
+    /// Numbers from `first` to `limit` are reserved; none above `max` exists.
+    pub const fn new(first: u64, limit: u64, max: u64) -> Self {
+        let limit = if limit < max { limit } else { max };
+        Self { next: first, limit, max, asked: limit }
+    }
+
+    /// All numbers from `first` to `max`: for keys that die with the process.
+    pub const fn unlimited(first: u64, max: u64) -> Self {
+        Self::new(first, max, max)
+    }
+
+    /// The next number; nothing when the reserved range is used up.
+    #[inline]
+    pub const fn take(&mut self) -> Option<u64> {
+        if self.next > self.limit {
+            return None;
+        }
+        let number = self.next;
+        self.next += 1;
+        Some(number)
+    }
+
+    /// The number that [`take`](Self::take) would give.
+    pub const fn peek(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether the protocol has no numbers left: only a new key helps.
+    pub const fn is_exhausted(&self) -> bool {
+        self.next > self.max
+    }
+
+    /// The limit to reserve now, once half of the range is used: asked for once.
+    #[inline]
+    pub const fn wants(&mut self) -> Option<u64> {
+        if self.asked > self.limit || self.limit == self.max {
+            return None;
+        }
+        if self.limit.saturating_sub(self.next) > RESERVE / 2 {
+            return None;
+        }
+        let wanted = self.next.saturating_add(RESERVE);
+        self.asked = if wanted < self.max { wanted } else { self.max };
+        Some(self.asked)
+    }
+
+    /// Raises the limit to what is now on stable storage. It never falls.
+    pub const fn extend(&mut self, limit: u64) {
+        let limit = if limit < self.max { limit } else { self.max };
+        if limit > self.limit {
+            self.limit = limit;
+        }
+        self.asked = self.limit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_is_given_twice_nor_beyond_what_is_reserved() {
+        let mut s = Sequence::new(1, 3, u64::MAX - 1);
+        assert_eq!([s.take(), s.take(), s.take(), s.take()], [Some(1), Some(2), Some(3), None]);
+        let wanted = s.wants().unwrap();
+        assert_eq!((wanted, s.wants()), (4 + RESERVE, None), "asked for once");
+        s.extend(2);
+        assert_eq!(s.take(), None, "a limit never falls");
+        s.extend(wanted);
+        assert_eq!(s.take(), Some(4));
+        assert_eq!(s.wants(), None, "not before half of it is used");
+    }
+
+    #[test]
+    fn numbers_end_where_the_protocol_ends() {
+        let mut s = Sequence::unlimited(u64::from(u32::MAX), u64::from(u32::MAX));
+        assert_eq!(s.wants(), None);
+        assert_eq!((s.take(), s.take()), (Some(u64::from(u32::MAX)), None));
+        assert!(s.is_exhausted());
+        let mut s = Sequence::unlimited(u64::MAX - 1, u64::MAX - 1);
+        assert_eq!((s.take(), s.take()), (Some(u64::MAX - 1), None));
+    }
+}
