@@ -1,8 +1,9 @@
 //! Engines: who works through the jobs, and when they come back.
 
-use crate::backend::{Backend, Key};
-use crate::job::{Job, Verdict};
+use crate::backend::{Backend, SelectError};
+use crate::job::Job;
 use crate::key::{InstallError, KeyId, KeySpec};
+use crate::table::KeyTable;
 use arrayvec::ArrayVec;
 use ferrule_base::Instant;
 
@@ -11,9 +12,6 @@ pub const BATCH: usize = 64;
 
 /// Up to a batch of jobs.
 pub type Jobs<B> = ArrayVec<Job<B>, BATCH>;
-
-/// Keys that one engine holds at most.
-pub const KEYS_MAX: usize = 1 << 20;
 
 /// Seals and opens packets, now or later.
 pub trait Engine<B: AsMut<[u8]>> {
@@ -25,7 +23,7 @@ pub trait Engine<B: AsMut<[u8]>> {
 
     /// Takes jobs. Afterwards each job still in `jobs` is either finished (it
     /// has a verdict) or was not accepted because the queue is full (it is
-    /// [`Verdict::Pending`]); the others are under way, for
+    /// [`Pending`](crate::Verdict::Pending)); the others are under way, for
     /// [`collect`](Self::collect). A job that carries a verdict already is left alone.
     fn submit(&mut self, now: Instant, jobs: &mut Jobs<B>);
 
@@ -47,21 +45,22 @@ pub trait Engine<B: AsMut<[u8]>> {
 
 /// The engine in the worker's own loop: completes every job in
 /// [`submit`](Engine::submit), in place, and has no queue.
+#[derive(Debug)]
 pub struct Software {
     backend: Backend,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-}
-
-struct Slot {
-    generation: u32,
-    key: Option<Key>,
+    keys: KeyTable,
 }
 
 impl Software {
     /// An engine on this backend.
     pub fn new(backend: Backend) -> Self {
-        Self { backend, slots: Vec::new(), free: Vec::new() }
+        Self { backend, keys: KeyTable::default() }
+    }
+
+    /// An engine on the backend that the environment forces, or the best. An
+    /// environment that names no backend is an error.
+    pub fn from_env() -> Result<Self, SelectError> {
+        Backend::from_env().map(Self::new)
     }
 
     /// The backend's name.
@@ -71,58 +70,31 @@ impl Software {
 
     /// Keys installed.
     pub fn keys(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
-    #[inline]
-    fn key(&self, id: KeyId) -> Option<&Key> {
-        let slot = self.slots.get(id.slot as usize)?;
-        if slot.generation == id.generation { slot.key.as_ref() } else { None }
+        self.keys.len()
     }
 
     /// Works through a slice of jobs.
     #[inline]
     pub fn run<B: AsMut<[u8]>>(&self, jobs: &mut [Job<B>]) {
-        for job in jobs.iter_mut().filter(|j| j.verdict == Verdict::Pending) {
-            job.verdict = match self.key(job.key) {
-                Some(key) => key.run(job.op, &job.nonce, job.ad, job.text, job.buf.as_mut()),
-                None => Verdict::Failed,
-            };
-        }
+        self.backend.run(&self.keys, jobs);
     }
 }
 
 impl Default for Software {
+    /// As [`from_env`](Self::from_env), but what the environment names wrongly
+    /// is passed over.
     fn default() -> Self {
-        Self::new(Backend::best())
+        Self::from_env().unwrap_or_else(|_| Self::new(Backend::best()))
     }
 }
 
 impl<B: AsMut<[u8]>> Engine<B> for Software {
     fn install(&mut self, spec: &KeySpec) -> Result<KeyId, InstallError> {
-        spec.check()?;
-        let key = self.backend.key(spec)?;
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None if self.slots.len() < KEYS_MAX => {
-                self.slots.push(Slot { generation: 0, key: None });
-                (self.slots.len() - 1) as u32
-            }
-            None => return Err(InstallError::Full),
-        };
-        let place = &mut self.slots[slot as usize];
-        place.key = Some(key);
-        Ok(KeyId { slot, generation: place.generation })
+        self.keys.insert(self.backend.key(spec)?)
     }
 
     fn retire(&mut self, id: KeyId) {
-        if let Some(place) = self.slots.get_mut(id.slot as usize)
-            && place.generation == id.generation
-            && place.key.take().is_some()
-        {
-            place.generation = place.generation.wrapping_add(1);
-            self.free.push(id.slot);
-        }
+        self.keys.remove(id);
     }
 
     #[inline]

@@ -18,12 +18,17 @@
 
 pub mod backend;
 pub mod engine;
+pub mod fingerprint;
 pub mod job;
 pub mod key;
 pub mod late;
+pub mod random;
 pub mod suite;
+pub mod table;
 
+pub use backend::Backend;
 pub use engine::{Engine, Jobs, Software};
+pub use fingerprint::fingerprint;
 pub use job::{Ad, Job, Op, Span, Verdict};
 pub use key::{KeyId, KeySpec};
 pub use late::Late;

@@ -1,0 +1,80 @@
+//! A job's buffer cut into what the cipher needs, each bound checked once.
+//!
+//! ```text
+//!   AEAD   … [ AD ] … [ text ][ ICV ] …     AD anywhere in front of the text
+//!   CBC    … [ AD ][ IV | blocks ][ ICV ] … AD and text in one piece
+//! ```
+//!
+//! Spans come from received packets: whatever does not fit gives nothing, and
+//! the job fails.
+
+use crate::job::{Ad, Span};
+
+/// Octets of an AES block, and of the IV in front of CBC's text.
+pub(super) const BLOCK: usize = 16;
+
+/// For an AEAD with an ICV of 16 octets.
+pub(super) struct Aead<'a> {
+    pub ad: &'a [u8],
+    pub text: &'a mut [u8],
+    pub icv: &'a mut [u8; 16],
+}
+
+impl<'a> Aead<'a> {
+    #[inline(always)]
+    pub fn cut(buf: &'a mut [u8], ad: &'a Ad, text: Span) -> Option<Self> {
+        let (front, rest) = buf.split_at_mut_checked(text.start as usize)?;
+        let (text, rest) = rest.split_at_mut_checked(text.len as usize)?;
+        let icv = rest.first_chunk_mut()?;
+        let ad = match ad {
+            Ad::Span(span) => front.get(span.range())?,
+            Ad::Inline(octets) => octets,
+            // An AEAD takes its additional data in one piece.
+            Ad::SpanThen(..) => return None,
+        };
+        Some(Self { ad, text, icv })
+    }
+}
+
+/// For AES-CBC with a keyed hash.
+pub(super) struct Cbc<'a> {
+    /// Hashed before `body`: not in the buffer.
+    pub before: &'a [u8],
+    /// Additional data, and the text from `text` on.
+    pub body: &'a mut [u8],
+    /// Where in `body` the text starts: a whole number of blocks, the IV first.
+    pub text: usize,
+    /// Hashed after `body`: not in the buffer.
+    pub after: &'a [u8],
+    pub icv: &'a mut [u8],
+}
+
+impl<'a> Cbc<'a> {
+    #[inline(always)]
+    pub fn cut(buf: &'a mut [u8], ad: &'a Ad, text: Span, icv_len: usize) -> Option<Self> {
+        if text.len == 0 || !(text.len as usize).is_multiple_of(BLOCK) {
+            return None;
+        }
+        let none: &[u8] = &[];
+        let (before, span, after) = match ad {
+            Ad::Span(span) => (none, *span, none),
+            Ad::Inline(octets) => (&octets[..], Span { start: text.start, len: 0 }, none),
+            Ad::SpanThen(span, high) => (none, *span, &high[..]),
+        };
+        if span.end() != text.start as usize {
+            return None;
+        }
+        let (front, rest) = buf.split_at_mut_checked(text.end())?;
+        let body = front.get_mut(span.start as usize..)?;
+        let icv = rest.get_mut(..icv_len)?;
+        Some(Self { before, body, text: span.len as usize, after, icv })
+    }
+}
+
+/// The block from which CBC makes its IV: the nonce, padded with zeros.
+#[inline(always)]
+pub(super) fn nonce_block(nonce: &[u8; 12]) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    block[..12].copy_from_slice(nonce);
+    block
+}
