@@ -1,0 +1,127 @@
+//! What is wrong with a stack, where in its text, and what to write instead.
+//!
+//! ```text
+//! error: unknown word `macsce`
+//!   eth vlan ipv4 udp 954 | macsce sci | mpls cw
+//!                           ^^^^^^
+//!   help: did you mean `macsec`?
+//! ```
+
+use std::fmt;
+use std::ops::Range;
+
+/// A stack that cannot be: a word that the grammar lacks, or layers that do not fit together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackError {
+    message: String,
+    help: Option<String>,
+    span: Option<Range<usize>>,
+    stage: Option<usize>,
+}
+
+impl StackError {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), help: None, span: None, stage: None }
+    }
+
+    pub(super) fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Says where in the text; a place already known is more precise and stays.
+    pub(super) fn at(mut self, span: Range<usize>) -> Self {
+        self.span.get_or_insert(span);
+        self
+    }
+
+    /// Says which transformation of the stack; 0 is the user's frame.
+    pub(super) fn in_stage(mut self, stage: usize) -> Self {
+        self.stage.get_or_insert(stage);
+        self
+    }
+
+    /// What is wrong, in one sentence without position.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+
+    /// The octets of the parsed text that are at fault.
+    pub fn span(&self) -> Option<Range<usize>> {
+        self.span.clone()
+    }
+
+    /// The part of the stack at fault: 0 is the user's frame, 1 the first transformation.
+    pub fn stage(&self) -> Option<usize> {
+        self.stage
+    }
+
+    /// The text with a caret line under the fault, for a person; `None` if no place is known.
+    pub fn underline(&self, text: &str) -> Option<(String, String)> {
+        let span = self.span.clone()?;
+        let before = text.get(..span.start)?;
+        let fault = text.get(span)?;
+        let blank: String = before.chars().map(|_| ' ').collect();
+        let carets = "^".repeat(fault.chars().count().max(1));
+        Some((text.to_owned(), blank + &carets))
+    }
+}
+
+impl fmt::Display for StackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.help.as_ref().map_or(Ok(()), |help| write!(f, " ({help})"))
+    }
+}
+
+impl std::error::Error for StackError {}
+
+/// The longest word worth comparing: beyond it no suggestion is made.
+const WORD_MAX: usize = 32;
+
+/// The candidate that a person most likely meant by `word`, if one is close enough.
+pub(super) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    if word.chars().count() > WORD_MAX {
+        return None;
+    }
+    // A third of the letters may be wrong: `macsce` is `macsec`, `mpsl` is `mpls`, `xyz` nothing.
+    let limit = word.chars().count().div_ceil(3);
+    candidates
+        .into_iter()
+        .map(|candidate| {
+            let begins = word.len() >= 3 && candidate.starts_with(word);
+            let cost = if begins { 1 } else { edit_distance(word, candidate) };
+            (cost, candidate)
+        })
+        .filter(|(cost, _)| *cost <= limit)
+        .min_by_key(|(cost, _)| *cost)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Letters inserted, removed, replaced, or swapped with their neighbour (optimal string alignment).
+fn edit_distance(from: &str, to: &str) -> usize {
+    let from: Vec<char> = from.chars().collect();
+    let to: Vec<char> = to.chars().collect();
+    let mut rows = vec![vec![0; to.len() + 1]; from.len() + 1];
+    for i in 0..=from.len() {
+        for j in 0..=to.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let replaced = rows[i - 1][j - 1] + usize::from(from[i - 1] != to[j - 1]);
+                let best = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+                let swap = i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1];
+                if swap { best.min(rows[i - 2][j - 2] + 1) } else { best }
+            };
+        }
+    }
+    rows[from.len()][to.len()]
+}

@@ -1,0 +1,205 @@
+//! The user's frame: layers from the outside inwards, then octets of payload.
+
+use super::error::StackError;
+use super::segment::SegmentKind;
+use std::fmt;
+
+/// The most octets that a frame may have on any line: an IP packet's own limit.
+pub const FRAME_LEN_MAX: usize = 65_535;
+/// The most VLAN tags that a user's frame may bring.
+pub const TAGS_MAX: usize = 4;
+
+/// A header of the user's frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layer {
+    /// Ethernet, 14 octets without FCS.
+    Ethernet,
+    /// An 802.1ad service tag.
+    Svlan,
+    /// An 802.1Q customer tag.
+    Vlan,
+    /// ARP for IPv4 over Ethernet.
+    Arp,
+    /// IPv4 without options.
+    Ipv4,
+    /// IPv6 without extension headers.
+    Ipv6,
+    /// UDP.
+    Udp,
+    /// TCP without options.
+    Tcp,
+    /// ICMP or ICMPv6 echo.
+    Icmp,
+}
+
+impl Layer {
+    /// All of them, outermost first.
+    pub const ALL: [Self; 9] = [
+        Self::Ethernet,
+        Self::Svlan,
+        Self::Vlan,
+        Self::Arp,
+        Self::Ipv4,
+        Self::Ipv6,
+        Self::Udp,
+        Self::Tcp,
+        Self::Icmp,
+    ];
+
+    /// The word of the grammar.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ethernet => "eth",
+            Self::Svlan => "svlan",
+            Self::Vlan => "vlan",
+            Self::Arp => "arp",
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Icmp => "icmp",
+        }
+    }
+
+    pub(super) fn segment(self) -> SegmentKind {
+        match self {
+            Self::Ethernet => SegmentKind::Ethernet,
+            Self::Svlan => SegmentKind::Svlan,
+            Self::Vlan => SegmentKind::Vlan,
+            Self::Arp => SegmentKind::Arp,
+            Self::Ipv4 => SegmentKind::Ipv4,
+            Self::Ipv6 => SegmentKind::Ipv6,
+            Self::Udp => SegmentKind::Udp,
+            Self::Tcp => SegmentKind::Tcp,
+            Self::Icmp => SegmentKind::Icmp,
+        }
+    }
+
+    /// Octets of the header.
+    pub fn header_len(self) -> usize {
+        match self {
+            Self::Ethernet => 14,
+            Self::Svlan | Self::Vlan => 4,
+            Self::Arp => 28,
+            Self::Ipv4 | Self::Tcp => 20,
+            Self::Ipv6 => 40,
+            Self::Udp | Self::Icmp => 8,
+        }
+    }
+
+    fn is_tag(self) -> bool {
+        matches!(self, Self::Svlan | Self::Vlan)
+    }
+
+    /// Whether this header may stand directly inside `outer`.
+    fn fits_in(self, outer: Layer) -> bool {
+        match self {
+            Self::Ethernet => false,
+            Self::Svlan | Self::Vlan | Self::Arp | Self::Ipv4 | Self::Ipv6 => {
+                outer == Self::Ethernet || outer.is_tag()
+            }
+            Self::Udp | Self::Tcp | Self::Icmp => matches!(outer, Self::Ipv4 | Self::Ipv6),
+        }
+    }
+}
+
+/// A user's frame as it enters the first transformation, without FCS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserFrame {
+    layers: Vec<Layer>,
+    payload: usize,
+}
+
+impl UserFrame {
+    /// A frame of these layers, outermost first, around `payload` octets.
+    pub fn new(layers: Vec<Layer>, payload: usize) -> Result<Self, StackError> {
+        if layers.first() != Some(&Layer::Ethernet) {
+            return Err(StackError::new("a user's frame begins with `eth`")
+                .with_help("for example `eth vlan ipv4 udp 954`"));
+        }
+        for pair in layers.windows(2) {
+            if let &[outer, inner] = pair
+                && !inner.fits_in(outer)
+            {
+                return Err(StackError::new(format!(
+                    "`{}` cannot stand inside `{}`",
+                    inner.name(),
+                    outer.name()
+                ))
+                .with_help("layers go from the outside in: `eth [svlan] [vlan] ipv4|ipv6|arp [udp|tcp|icmp] PAYLOAD`"));
+            }
+        }
+        if layers.iter().filter(|layer| layer.is_tag()).count() > TAGS_MAX {
+            return Err(StackError::new(format!("more than {TAGS_MAX} VLAN tags")));
+        }
+        if layers.last() == Some(&Layer::Arp) && payload > 0 {
+            return Err(StackError::new("ARP has no payload").with_help("leave the number out"));
+        }
+        let frame = Self { layers, payload };
+        frame.check_len(frame.len())?;
+        Ok(frame)
+    }
+
+    /// The study's frame: 1000 octets, `eth vlan ipv4 udp 954`.
+    pub fn study() -> Self {
+        let layers = vec![Layer::Ethernet, Layer::Vlan, Layer::Ipv4, Layer::Udp];
+        Self { layers, payload: 954 }
+    }
+
+    /// The same layers in a frame of `frame_len` octets.
+    pub fn resized(&self, frame_len: usize) -> Result<Self, StackError> {
+        let headers = self.headers_len();
+        let Some(payload) = frame_len.checked_sub(headers) else {
+            return Err(StackError::new(format!(
+                "{frame_len} octets are less than the frame's headers, {headers} octets"
+            )));
+        };
+        Self::new(self.layers.clone(), payload)
+    }
+
+    /// The layers, outermost first.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Octets behind the last header.
+    pub fn payload(&self) -> usize {
+        self.payload
+    }
+
+    /// Octets of all headers.
+    pub fn headers_len(&self) -> usize {
+        self.layers.iter().map(|layer| layer.header_len()).sum()
+    }
+
+    /// Octets of Ethernet header and VLAN tags.
+    pub fn link_header_len(&self) -> usize {
+        let link = |layer: &&Layer| **layer == Layer::Ethernet || layer.is_tag();
+        self.layers.iter().filter(link).map(|layer| layer.header_len()).sum()
+    }
+
+    /// Octets of the whole frame, without FCS.
+    #[allow(clippy::len_without_is_empty)] // a frame has at least its Ethernet header
+    pub fn len(&self) -> usize {
+        self.headers_len().saturating_add(self.payload)
+    }
+
+    fn check_len(&self, len: usize) -> Result<(), StackError> {
+        if len > FRAME_LEN_MAX {
+            return Err(StackError::new(format!(
+                "a frame of {len} octets is over the largest, {FRAME_LEN_MAX}"
+            ))
+            .with_help("jumbo frames have about 9,000"));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for UserFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, layer) in self.layers.iter().enumerate() {
+            write!(f, "{}{}", if at == 0 { "" } else { " " }, layer.name())?;
+        }
+        if self.payload > 0 { write!(f, " {}", self.payload) } else { Ok(()) }
+    }
+}

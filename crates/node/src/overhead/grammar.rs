@@ -1,0 +1,320 @@
+//! The words of `ferrule overhead`, read by hand: split into words, group by bars, read each
+//! group by its first word.
+//!
+//! ```text
+//! STACK  = [FRAME BAR] TRANSFORMATION { BAR TRANSFORMATION } | FRAME
+//! FRAME  = eth {svlan | vlan} [arp | (ipv4 | ipv6) [udp | tcp | icmp]] [PAYLOAD]
+//! BAR    = "|" or "/" (which a shell leaves alone)
+//! ```
+//!
+//! An unknown word is answered with the word nearest to it among those that may stand there.
+
+use super::Stack;
+use super::error::{StackError, nearest};
+use super::frame::{Layer, UserFrame};
+use super::suite::{ESP_CIPHERS, ESP_INTEGRITIES, EspSuite, MacsecCipher};
+use super::transform::{
+    Esp, EspMode, IpVersion, L2tpv3, LABELS_MAX, Macsec, Pseudowire, ServiceTag, TagKind, Transform,
+};
+use super::words::{Word, once, one_of, span_of, split};
+
+/// The most transformations of a stack.
+pub const STAGES_MAX: usize = 16;
+/// The longest text that is read.
+pub const TEXT_LEN_MAX: usize = 4096;
+
+/// The grammar for a person, one line for each kind of group: words, then what they mean.
+pub static GRAMMAR: &[(&str, &str)] = &[
+    (
+        "eth [svlan] [vlan] LAYERS N",
+        "the user's frame: ipv4|ipv6, then udp|tcp|icmp, or arp; N octets of payload",
+    ),
+    (
+        "macsec [sci] [CIPHER] [OPTIONS]",
+        "gcm-aes-128|256, gcm-aes-xpn-128|256; clear-vlan, integrity, offset 30|50",
+    ),
+    ("esp SUITE [tunnel|transport]", "new Ethernet; options: ipv6 (outer header), udp-encap, esn"),
+    ("mpls [N] [cw]", "pseudowire: Ethernet, N labels, control word; strip-tag, add-tag"),
+    ("l3vpn [N]  or  mpls [N] ip", "labels under IP: Ethernet and tags are replaced"),
+    ("vlan, svlan, untag", "a bridge puts a tag on or takes it off"),
+    ("l2tpv3 [udp] [cookie 4|8]", "calculation only; sublayer, ipv6"),
+    ("vxlan [ipv6]", "calculation only"),
+];
+
+/// The first words of transformations.
+const HEADS: [&str; 9] =
+    ["esp", "macsec", "mpls", "l3vpn", "vlan", "svlan", "untag", "l2tpv3", "vxlan"];
+const ESP_WORDS: [&str; 6] = ["tunnel", "transport", "ipv4", "ipv6", "udp-encap", "esn"];
+const MACSEC_WORDS: [&str; 4] = ["sci", "clear-vlan", "integrity", "offset"];
+const MPLS_WORDS: [&str; 4] = ["cw", "ip", "strip-tag", "add-tag"];
+const L2TP_WORDS: [&str; 5] = ["udp", "cookie", "sublayer", "ipv4", "ipv6"];
+
+/// Reads `text`; `default` is the frame of a text that begins with a transformation.
+pub(super) fn parse(text: &str, default: &UserFrame) -> Result<Stack, StackError> {
+    if text.len() > TEXT_LEN_MAX {
+        return Err(StackError::new(format!("more than {TEXT_LEN_MAX} octets of text")));
+    }
+    let groups = split(text)?;
+    let mut groups = groups.iter();
+    let Some(first) = groups.clone().next() else {
+        return Err(StackError::new("an empty stack")
+            .with_help("for example `eth vlan ipv4 udp 954 | macsec sci | mpls cw`"));
+    };
+    // Only a frame begins with `eth`. A wrong first word is most likely a frame's if a number
+    // ends the group: that decides which words to suggest.
+    let begins_with_frame = match first.first() {
+        Some(head) => !HEADS.contains(&head.text.as_str()) && is_frame(first),
+        None => false,
+    };
+    let frame = if begins_with_frame { read_frame(first)? } else { default.clone() };
+    let frame_span =
+        if begins_with_frame { groups.next().map(|group| span_of(group)) } else { None };
+    let mut spans = vec![frame_span.unwrap_or(0..text.len())];
+    let mut transforms = Vec::new();
+    for group in groups {
+        if transforms.len() == STAGES_MAX {
+            return Err(StackError::new(format!("more than {STAGES_MAX} transformations"))
+                .at(span_of(group)));
+        }
+        transforms.push(read_transform(group)?);
+        spans.push(span_of(group));
+    }
+    Stack::new(frame, transforms).map_err(|error| {
+        let span = error.stage().and_then(|stage| spans.get(stage));
+        match span {
+            Some(span) => error.clone().at(span.clone()),
+            None => error,
+        }
+    })
+}
+
+/// Whether a group whose first word opens no transformation is meant as a frame.
+fn is_frame(group: &[Word]) -> bool {
+    let is_layer = |word: &Word| Layer::ALL.iter().any(|layer| word.is(layer.name()));
+    let head = group.first().is_some_and(is_layer);
+    let layers = group.iter().filter(|word| is_layer(word)).count();
+    let near_eth = group.first().is_some_and(|word| nearest(&word.text, HEADS).is_none());
+    head || near_eth || layers > 1
+}
+
+fn read_frame(group: &[Word]) -> Result<UserFrame, StackError> {
+    let mut layers = Vec::new();
+    let mut payload = None;
+    for word in group {
+        if payload.is_some() {
+            return Err(word
+                .fault("nothing follows the size of the payload")
+                .with_help("a transformation is separated by a bar: `eth ipv4 udp 954 | esp …`"));
+        }
+        if let Some(number) = word.number()? {
+            payload = Some(number);
+            continue;
+        }
+        layers.push(read_layer(word)?);
+        // Checked as it grows, so that the caret stands under the first wrong word.
+        UserFrame::new(layers.clone(), 0).map_err(|error| error.at(word.span.clone()))?;
+    }
+    UserFrame::new(layers, payload.unwrap_or(0)).map_err(|error| error.at(span_of(group)))
+}
+
+fn read_layer(word: &Word) -> Result<Layer, StackError> {
+    match word.text.as_str() {
+        "ethernet" => return Ok(Layer::Ethernet),
+        "802.1q" => return Ok(Layer::Vlan),
+        "qinq" | "802.1ad" => return Ok(Layer::Svlan),
+        "icmpv6" => return Ok(Layer::Icmp),
+        _ => {}
+    }
+    let found = Layer::ALL.into_iter().find(|layer| word.is(layer.name()));
+    found.ok_or_else(|| {
+        if HEADS.contains(&word.text.as_str()) {
+            return word
+                .fault(format!("`{}` is no layer of a user's frame", word.text))
+                .with_help(format!("put a bar before it: `… | {} …`", word.text));
+        }
+        word.unknown("the user's frame", Layer::ALL.iter().map(|layer| layer.name()))
+    })
+}
+
+fn read_transform(group: &[Word]) -> Result<Transform, StackError> {
+    let Some((head, rest)) = group.split_first() else {
+        return Err(StackError::new("a bar with nothing beside it"));
+    };
+    match head.text.as_str() {
+        "esp" => read_esp(head, rest),
+        "macsec" => read_macsec(rest),
+        "mpls" => read_mpls(head, rest),
+        "l3vpn" => read_l3vpn(rest),
+        "l2tpv3" => read_l2tpv3(rest),
+        "vxlan" => Ok(Transform::Vxlan { outer: read_outer(rest, "vxlan")? }),
+        "vlan" | "802.1q" => alone(rest, "vlan", Transform::PushTag(TagKind::Customer)),
+        "svlan" | "qinq" | "802.1ad" => alone(rest, "svlan", Transform::PushTag(TagKind::Service)),
+        "untag" => alone(rest, "untag", Transform::PopTag),
+        "eth" => Err(head
+            .fault("only the first group is a user's frame")
+            .with_help("each transformation brings its own Ethernet header where it needs one")),
+        _ => Err(head.unknown("a transformation", HEADS)),
+    }
+}
+
+fn alone(rest: &[Word], head: &str, transform: Transform) -> Result<Transform, StackError> {
+    match rest.first() {
+        Some(word) => Err(word.fault(format!("`{head}` stands alone, without `{}`", word.text))),
+        None => Ok(transform),
+    }
+}
+
+fn read_esp(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
+    let (mut cipher, mut integrity) = (None, None);
+    let (mut mode, mut outer) = (EspMode::default(), None);
+    let (mut udp_encap, mut esn) = (false, false);
+    for word in rest {
+        if let Some(row) = ESP_CIPHERS.iter().find(|row| word.is(row.name)) {
+            once(&mut cipher, row, word, "a cipher")?;
+        } else if let Some(row) = ESP_INTEGRITIES.iter().find(|row| word.is(row.name)) {
+            once(&mut integrity, row, word, "an integrity algorithm")?;
+        } else {
+            match word.text.as_str() {
+                "tunnel" => mode = EspMode::Tunnel,
+                "transport" => mode = EspMode::Transport,
+                "ipv4" => once(&mut outer, (IpVersion::V4, word), word, "an outer header")?,
+                "ipv6" => once(&mut outer, (IpVersion::V6, word), word, "an outer header")?,
+                "udp-encap" => udp_encap = true,
+                "esn" => esn = true,
+                _ => return Err(word.unknown("`esp`", esp_words())),
+            }
+        }
+    }
+    if let (EspMode::Transport, Some((_, word))) = (mode, outer) {
+        return Err(word
+            .fault("transport mode keeps the packet's own IP header")
+            .with_help(format!("leave `{}` out", word.text)));
+    }
+    let Some(cipher) = cipher else {
+        return Err(head.fault("`esp` needs a suite").with_help(
+            "for example `esp aes-gcm-128 tunnel` or `esp aes-cbc-128 hmac-sha1-96 tunnel`",
+        ));
+    };
+    let span = head.span.start..rest.last().map_or(head.span.end, |word| word.span.end);
+    let suite = EspSuite::new(cipher, integrity).map_err(|error| error.at(span))?;
+    let outer = outer.map(|(version, _)| version).unwrap_or_default();
+    Ok(Transform::Esp(Esp { suite, mode, outer, udp_encap, esn }))
+}
+
+fn esp_words() -> impl Iterator<Item = &'static str> {
+    let ciphers = ESP_CIPHERS.iter().map(|row| row.name);
+    let integrities = ESP_INTEGRITIES.iter().map(|row| row.name);
+    ciphers.chain(integrities).chain(ESP_WORDS)
+}
+
+fn read_macsec(rest: &[Word]) -> Result<Transform, StackError> {
+    let mut macsec = Macsec::default();
+    let mut cipher = None;
+    let mut words = rest.iter();
+    let mut offset_at: Option<&Word> = None;
+    while let Some(word) = words.next() {
+        if let Some(found) = MacsecCipher::ALL.into_iter().find(|suite| word.is(suite.name())) {
+            once(&mut cipher, found, word, "a cipher suite")?;
+            continue;
+        }
+        match word.text.as_str() {
+            "sci" => macsec.sci = true,
+            "clear-vlan" => macsec.clear_vlan = true,
+            "integrity" => macsec.integrity_only = true,
+            "offset" => {
+                macsec.offset = one_of(word, words.next(), &[0, 30, 50])?;
+                offset_at = Some(word);
+            }
+            _ => {
+                let suites = MacsecCipher::ALL.into_iter().map(MacsecCipher::name);
+                return Err(word.unknown("`macsec`", suites.chain(MACSEC_WORDS)));
+            }
+        }
+    }
+    macsec.cipher = cipher.unwrap_or_default();
+    if let Some(word) = offset_at.filter(|_| macsec.offset > 0) {
+        if macsec.integrity_only {
+            return Err(word
+                .fault("a confidentiality offset needs confidentiality")
+                .with_help("leave `integrity` or the offset out"));
+        }
+        if macsec.cipher.is_xpn() {
+            return Err(word
+                .fault("the XPN cipher suites have no confidentiality offset (802.1AE clause 14.7)")
+                .with_help("leave the offset out, or take `gcm-aes-128` or `gcm-aes-256`"));
+        }
+    }
+    Ok(Transform::Macsec(macsec))
+}
+
+fn read_mpls(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
+    let mut labels = None;
+    let mut wire = Pseudowire { labels: 1, control_word: false, tag: ServiceTag::Keep };
+    let mut ip = false;
+    for word in rest {
+        if let Some(number) = word.number()? {
+            once(&mut labels, label_count(word, number)?, word, "a number of labels")?;
+            continue;
+        }
+        match word.text.as_str() {
+            "cw" => wire.control_word = true,
+            "ip" => ip = true,
+            "strip-tag" => wire.tag = ServiceTag::Strip,
+            "add-tag" => wire.tag = ServiceTag::Add,
+            _ => return Err(word.unknown("`mpls`", MPLS_WORDS)),
+        }
+    }
+    wire.labels = labels.unwrap_or(1);
+    if ip && (wire.control_word || wire.tag != ServiceTag::Keep) {
+        return Err(head
+            .fault("control word and tag belong to a pseudowire, `ip` to an L3VPN")
+            .with_help("leave one of them out"));
+    }
+    Ok(if ip { Transform::L3vpn { labels: wire.labels } } else { Transform::Pseudowire(wire) })
+}
+
+fn read_l3vpn(rest: &[Word]) -> Result<Transform, StackError> {
+    let mut labels = None;
+    for word in rest {
+        match word.number()? {
+            Some(number) => {
+                once(&mut labels, label_count(word, number)?, word, "a number of labels")?;
+            }
+            None => return Err(word.unknown("`l3vpn`", ["2"])),
+        }
+    }
+    // The transport label and the VPN's (RFC 4364 section 5).
+    Ok(Transform::L3vpn { labels: labels.unwrap_or(2) })
+}
+
+fn label_count(word: &Word, number: usize) -> Result<usize, StackError> {
+    if (1..=LABELS_MAX).contains(&number) {
+        return Ok(number);
+    }
+    Err(word.fault(format!("{number} labels: a stack has 1 to {LABELS_MAX}")))
+}
+
+fn read_l2tpv3(rest: &[Word]) -> Result<Transform, StackError> {
+    let mut l2tp = L2tpv3::default();
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        match word.text.as_str() {
+            "udp" => l2tp.udp = true,
+            "cookie" => l2tp.cookie = one_of(word, words.next(), &[0, 4, 8])?,
+            "sublayer" => l2tp.sublayer = true,
+            "ipv4" => l2tp.outer = IpVersion::V4,
+            "ipv6" => l2tp.outer = IpVersion::V6,
+            _ => return Err(word.unknown("`l2tpv3`", L2TP_WORDS)),
+        }
+    }
+    Ok(Transform::L2tpv3(l2tp))
+}
+
+fn read_outer(rest: &[Word], head: &str) -> Result<IpVersion, StackError> {
+    match rest {
+        [] => Ok(IpVersion::V4),
+        [word] if word.is("ipv4") => Ok(IpVersion::V4),
+        [word] if word.is("ipv6") => Ok(IpVersion::V6),
+        [word, ..] => Err(word.unknown(&format!("`{head}`"), ["ipv4", "ipv6"])),
+    }
+}

@@ -1,0 +1,152 @@
+//! What a frame costs on a line, and what a line leaves of the user's MTU.
+//!
+//! ```text
+//! preamble 8 │ frame, at least 60 │ FCS 4 │ gap 12        802.3 clauses 3.2 and 4.4.2
+//! ```
+
+use super::Stack;
+use super::error::StackError;
+use super::frame::FRAME_LEN_MAX;
+use super::transform::ETHERNET;
+
+/// Octets of frame check sequence behind each frame (802.3 clause 3.2.9).
+pub const FCS: usize = 4;
+/// Octets of preamble and start delimiter before each frame (802.3 clause 3.2.1).
+pub const PREAMBLE: usize = 8;
+/// Octet times of silence behind each frame (802.3 clause 4.4.2).
+pub const GAP: usize = 12;
+/// Shortest frame without FCS; a shorter one is padded (802.3 clauses 3.2.8 and 4.4.2).
+pub const FRAME_LEN_MIN: usize = 60;
+
+/// Octet times that a frame of `frame_len` octets (without FCS) takes on a line.
+pub fn line_len(frame_len: usize) -> usize {
+    PREAMBLE + frame_len.max(FRAME_LEN_MIN) + FCS + GAP
+}
+
+/// A line of the path, by what travels on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Line {
+    /// The user's frame, as the user made it.
+    Access,
+    /// The frame between customer edge and provider edge, before the provider's encapsulation.
+    Attachment,
+    /// The frame behind the last transformation.
+    Core,
+}
+
+impl Line {
+    /// What a person calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Access => "access line",
+            Self::Attachment => "attachment circuit",
+            Self::Core => "core line",
+        }
+    }
+}
+
+/// How many frames a line of the path takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LineLoad {
+    /// Which line.
+    pub line: Line,
+    /// Its rate.
+    pub bits_per_second: u64,
+    /// Octets of each frame, without FCS.
+    pub frame_len: usize,
+    /// Octet times of each frame.
+    pub line_len: usize,
+    /// Frames per second when the line is full.
+    pub frames_per_second: f64,
+}
+
+/// The highest load that no line of the path loses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ceiling {
+    /// The lines in the order of the path: access, attachment circuit if there is one, core.
+    pub lines: Vec<LineLoad>,
+    /// The line that is full first.
+    pub limit: Line,
+    /// Frames per second at the ceiling.
+    pub frames_per_second: f64,
+    /// The ceiling as a share of a full access line: 1.0 if nothing behind it limits.
+    pub share: f64,
+}
+
+/// What the user sees of a line's MTU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MtuReport {
+    /// The MTU of the line that carries the whole stack.
+    pub line_mtu: usize,
+    /// The largest IP packet of the user that fits: the MTU to configure on the user's side.
+    pub user_mtu: usize,
+    /// TCP's MSS over IPv4, without options (RFC 9293 section 3.7.1).
+    pub mss_ipv4: Option<usize>,
+    /// TCP's MSS over IPv6; `None` below 1280, where IPv6 does not run (RFC 8200 section 5).
+    pub mss_ipv6: Option<usize>,
+}
+
+/// The smallest MTU over which IPv6 runs (RFC 8200 section 5).
+pub const IPV6_MTU_MIN: usize = 1280;
+
+impl Stack {
+    /// The highest loss-free load when access line and attachment circuit have one rate and the
+    /// core line another.
+    pub fn ceiling(&self, access_bps: u64, core_bps: u64) -> Result<Ceiling, StackError> {
+        let layout = self.layout()?;
+        let load = |line, bits_per_second: u64, frame_len| {
+            let line_len = line_len(frame_len);
+            let frames_per_second = bits_per_second as f64 / (line_len * 8) as f64;
+            LineLoad { line, bits_per_second, frame_len, line_len, frames_per_second }
+        };
+        let access = load(Line::Access, access_bps, layout.user_len);
+        let core = load(Line::Core, core_bps, layout.wire_len());
+        let first_provider = self.transforms().iter().position(|transform| transform.is_provider());
+        let before_provider = first_provider.and_then(|at| at.checked_sub(1));
+        let attached = before_provider.and_then(|at| layout.stages.get(at));
+        let attachment = attached.map(|stage| load(Line::Attachment, access_bps, stage.len));
+        let lines: Vec<LineLoad> =
+            [Some(access), attachment, Some(core)].into_iter().flatten().collect();
+        // The first of the slowest: a line that is no slower than one before it limits nothing.
+        let slowest = lines.iter().fold(access, |slowest, line| {
+            if line.frames_per_second < slowest.frames_per_second { *line } else { slowest }
+        });
+        Ok(Ceiling {
+            limit: slowest.line,
+            frames_per_second: slowest.frames_per_second,
+            share: slowest.frames_per_second / access.frames_per_second,
+            lines,
+        })
+    }
+
+    /// What the user sees of a core line's MTU; the error says the least MTU that would do.
+    pub fn mtu(&self, line_mtu: usize) -> Result<MtuReport, StackError> {
+        let link = self.frame().link_header_len();
+        let least = self.frame().headers_len();
+        let fits = |frame_len: usize| {
+            self.layout_of(frame_len).is_ok_and(|layout| layout.mtu_len() <= line_mtu)
+        };
+        if !fits(least) {
+            let needed = self.layout_of(least)?.mtu_len();
+            return Err(StackError::new(format!(
+                "a line MTU of {line_mtu} cannot carry this stack even with an empty payload"
+            ))
+            .with_help(format!("it takes {needed} octets at least")));
+        }
+        // Longer frames never make shorter packets, so halving finds the last that fits.
+        let (mut good, mut bad) = (least, FRAME_LEN_MAX + 1);
+        while bad - good > 1 {
+            let middle = good.midpoint(bad);
+            if fits(middle) { good = middle } else { bad = middle }
+        }
+        let user_mtu = good - link;
+        let mss_ipv6 = user_mtu.checked_sub(60).filter(|_| user_mtu >= IPV6_MTU_MIN);
+        Ok(MtuReport { line_mtu, user_mtu, mss_ipv4: user_mtu.checked_sub(40), mss_ipv6 })
+    }
+
+    /// The MTU that the core line needs so that the user's IP packets of `user_mtu` pass whole.
+    pub fn line_mtu_for(&self, user_mtu: usize) -> Result<usize, StackError> {
+        let frame_len = user_mtu.saturating_add(self.frame().link_header_len().max(ETHERNET));
+        Ok(self.layout_of(frame_len)?.mtu_len())
+    }
+}

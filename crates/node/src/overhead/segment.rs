@@ -1,0 +1,143 @@
+//! A run of octets of one kind: its name, the rule that sets its size, and who may read it.
+
+/// What a run of octets is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it, `name` and `rule` say the rest
+pub enum SegmentKind {
+    Ethernet,
+    MacAddresses,
+    EtherType,
+    Svlan,
+    Vlan,
+    Arp,
+    Ipv4,
+    Ipv6,
+    Udp,
+    Tcp,
+    Icmp,
+    Payload,
+    EspHeader,
+    EspIv(&'static str),
+    EspPadding,
+    EspTrailer,
+    EspIcv(&'static str),
+    /// With the value of its short-length field: 0 from 48 octets of secure data on.
+    SecTag {
+        short_length: u8,
+    },
+    Sci,
+    MacsecIcv,
+    Label,
+    ControlWord,
+    L2tpSession,
+    L2tpCookie,
+    L2tpSublayer,
+    VxlanHeader,
+}
+
+impl SegmentKind {
+    /// What a person calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ethernet => "Ethernet",
+            Self::MacAddresses => "MAC addresses",
+            Self::EtherType => "EtherType",
+            Self::Svlan => "802.1ad tag",
+            Self::Vlan => "802.1Q tag",
+            Self::Arp => "ARP",
+            Self::Ipv4 => "IPv4",
+            Self::Ipv6 => "IPv6",
+            Self::Udp => "UDP",
+            Self::Tcp => "TCP",
+            Self::Icmp => "ICMP",
+            Self::Payload => "payload",
+            Self::EspHeader => "ESP header",
+            Self::EspIv(_) => "ESP IV",
+            Self::EspPadding => "ESP padding",
+            Self::EspTrailer => "ESP trailer",
+            Self::EspIcv(_) => "ESP ICV",
+            Self::SecTag { .. } => "SecTAG",
+            Self::Sci => "SCI",
+            Self::MacsecIcv => "MACsec ICV",
+            Self::Label => "MPLS label",
+            Self::ControlWord => "PW control word",
+            Self::L2tpSession => "L2TPv3 session",
+            Self::L2tpCookie => "L2TPv3 cookie",
+            Self::L2tpSublayer => "L2TPv3 sublayer",
+            Self::VxlanHeader => "VXLAN",
+        }
+    }
+
+    /// The section or clause that sets its size.
+    pub fn rule(self) -> &'static str {
+        match self {
+            Self::Ethernet | Self::MacAddresses | Self::EtherType => "802.3 cl. 3.2",
+            Self::Svlan | Self::Vlan => "802.1Q cl. 9.3",
+            Self::Arp => "RFC 826",
+            Self::Ipv4 => "RFC 791 §3.1",
+            Self::Ipv6 => "RFC 8200 §3",
+            Self::Udp => "RFC 768",
+            Self::Tcp => "RFC 9293 §3.1",
+            Self::Icmp => "RFC 792, RFC 4443 §4",
+            Self::Payload => "the user's",
+            Self::EspHeader => "RFC 4303 §2.1-2.2",
+            Self::EspIv(rule) | Self::EspIcv(rule) => rule,
+            Self::EspPadding => "RFC 4303 §2.4",
+            Self::EspTrailer => "RFC 4303 §2.5-2.6",
+            Self::SecTag { .. } => "802.1AE cl. 9.3",
+            Self::Sci => "802.1AE cl. 9.9",
+            Self::MacsecIcv => "802.1AE cl. 9.11",
+            Self::Label => "RFC 3032 §2.1",
+            Self::ControlWord => "RFC 4385 §3",
+            Self::L2tpSession => "RFC 3931 §4.1",
+            Self::L2tpCookie => "RFC 3931 §4.1",
+            Self::L2tpSublayer => "RFC 3931 §4.6",
+            Self::VxlanHeader => "RFC 7348 §5",
+        }
+    }
+
+    pub(super) fn is_tag(self) -> bool {
+        matches!(self, Self::Svlan | Self::Vlan)
+    }
+
+    pub(super) fn is_ip(self) -> bool {
+        matches!(self, Self::Ipv4 | Self::Ipv6)
+    }
+}
+
+/// What a reader on the last link can do with a run of octets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protection {
+    /// Reads and could change them.
+    Clear,
+    /// Reads them; a change is noticed.
+    Authenticated,
+    /// The first octets are authenticated only, the rest encrypted (confidentiality offset).
+    EncryptedFrom(usize),
+    /// Cannot read them; a change is noticed.
+    Encrypted,
+}
+
+impl Protection {
+    pub(super) fn rank(self) -> u8 {
+        match self {
+            Self::Clear => 0,
+            Self::Authenticated => 1,
+            Self::EncryptedFrom(_) => 2,
+            Self::Encrypted => 3,
+        }
+    }
+}
+
+/// A run of octets of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// What they are.
+    pub kind: SegmentKind,
+    /// How many.
+    pub bytes: usize,
+    /// Who may read them.
+    pub protection: Protection,
+    /// Which part of the stack put them there: 0 the user, 1 the first transformation.
+    pub stage: usize,
+}

@@ -1,0 +1,102 @@
+//! MTU, MSS and loads: what a line leaves of a stack.
+
+use super::stack;
+use crate::overhead::{Line, Stack, line_len};
+
+const GBIT: u64 = 1_000_000_000;
+
+#[test]
+fn line_cost_counts_preamble_fcs_gap_and_the_minimum() {
+    assert_eq!(line_len(1000), 1024);
+    // The shortest frame takes 84 octet times: 1,488,095 a second on 1 Gbit/s.
+    assert_eq!(line_len(14), 84);
+    assert_eq!(line_len(60), 84);
+    assert_eq!(line_len(61), 85);
+    let short = stack("eth ipv4 udp 10 | mpls cw").ceiling(GBIT, GBIT).expect("a ceiling");
+    assert_eq!(short.lines[0].frames_per_second.round(), 1_488_095.0);
+}
+
+#[test]
+fn ceiling_names_the_line_that_limits() {
+    let limit = |text: &str, access, core| {
+        let ceiling = stack(text).ceiling(access, core).expect("a ceiling");
+        (ceiling.limit, (ceiling.share * 1000.0).round())
+    };
+    assert_eq!(limit("mpls cw", GBIT, GBIT), (Line::Core, 979.0));
+    assert_eq!(limit("mpls cw", GBIT, 10 * GBIT), (Line::Access, 1000.0));
+    // ESP leaves the customer's edge before the provider adds anything: that line is full first.
+    let esp = "esp aes-cbc-128 hmac-sha1-96 tunnel | mpls cw";
+    assert_eq!(limit(esp, GBIT, 10 * GBIT), (Line::Attachment, 943.0));
+    assert_eq!(limit(esp, GBIT, GBIT), (Line::Core, 924.0));
+    // Labels in place of Ethernet and tag make a frame no longer: the access line limits.
+    assert_eq!(limit("l3vpn 1", GBIT, GBIT), (Line::Access, 1000.0));
+}
+
+#[test]
+fn mtu_is_the_largest_packet_that_fits_and_one_more_does_not() {
+    for text in [
+        "eth ipv4 udp 100 | mpls 2 cw",
+        "macsec sci | mpls cw",
+        "esp aes-cbc-128 hmac-sha1-96 tunnel | mpls cw",
+        "esp aes-gcm-256 tunnel ipv6 udp-encap | l3vpn 2",
+        "l2tpv3 udp cookie 8 | esp aes-gcm-128 transport",
+        "macsec sci gcm-aes-128 clear-vlan",
+    ] {
+        let stack = stack(text);
+        let link = stack.frame().link_header_len();
+        for line_mtu in (600..700).chain([1500, 1530, 9000]) {
+            let report = stack.mtu(line_mtu).expect("the stack fits");
+            let at = |user_mtu| stack.layout_of(user_mtu + link).expect("layout").mtu_len();
+            assert!(at(report.user_mtu) <= line_mtu, "{text} {line_mtu}");
+            assert!(at(report.user_mtu + 1) > line_mtu, "{text} {line_mtu}");
+            let needed = stack.line_mtu_for(report.user_mtu).expect("layout");
+            assert_eq!(stack.mtu(needed).map(|report| report.user_mtu), Ok(report.user_mtu));
+        }
+    }
+}
+
+#[test]
+fn mtu_of_macsec_on_an_ethernet_line_is_1468() {
+    let report = stack("eth ipv4 udp 100 | macsec sci").mtu(1500).expect("it fits");
+    assert_eq!(report.user_mtu, 1468);
+    assert_eq!((report.mss_ipv4, report.mss_ipv6), (Some(1428), Some(1408)));
+    // A tag in the clear stays outside of the line's MTU, an encrypted one does not.
+    assert_eq!(stack("macsec sci clear-vlan").mtu(1500).map(|report| report.user_mtu), Ok(1468));
+    assert_eq!(stack("macsec sci").mtu(1500).map(|report| report.user_mtu), Ok(1464));
+}
+
+#[test]
+fn mtu_of_a_plain_line_is_the_lines_own() {
+    let report = stack("eth vlan ipv4 udp 100").mtu(1500).expect("it fits");
+    assert_eq!((report.user_mtu, report.mss_ipv4, report.mss_ipv6), (1500, Some(1460), Some(1440)));
+}
+
+#[test]
+fn mtu_of_esp_tunnels_and_pseudowires() {
+    let user = |text: &str, line| stack(text).mtu(line).expect("it fits").user_mtu;
+    // 1500 - 20 - 8 - 16 - 12 = 1444, of which 1440 are whole blocks, less two of trailer.
+    assert_eq!(user("esp aes-cbc-128 hmac-sha1-96 tunnel", 1500), 1438);
+    assert_eq!(user("esp aes-gcm-128 tunnel", 1500), 1446);
+    // A pseudowire carries the user's Ethernet, tag, label and control word inside the MTU.
+    assert_eq!(user("mpls cw", 1500), 1500 - 18 - 8);
+    assert_eq!(stack("mpls cw").line_mtu_for(1500), Ok(1526));
+}
+
+#[test]
+fn mtu_below_1280_carries_no_ipv6() {
+    let report = stack("mpls cw").mtu(1305).expect("it fits");
+    assert_eq!((report.user_mtu, report.mss_ipv6), (1279, None));
+}
+
+#[test]
+fn mtu_too_small_for_the_stack_says_what_it_takes() {
+    let error = stack("esp aes-gcm-128 tunnel | mpls cw").mtu(60).expect_err("it cannot fit");
+    let help = error.help().expect("what to do");
+    let needed: usize = help
+        .split_whitespace()
+        .find_map(|word| word.parse().ok())
+        .expect("the help names the least MTU");
+    let stack = Stack::parse("esp aes-gcm-128 tunnel | mpls cw").expect("a stack");
+    assert!(stack.mtu(needed).is_ok());
+    assert!(stack.mtu(needed - 1).is_err());
+}
