@@ -1,0 +1,198 @@
+//! IPv6 extension headers (RFC 8200 section 4), walked to what they carry.
+//!
+//! ```text
+//! IPv6 ─▶ hop-by-hop ─▶ routing ─▶ fragment ─▶ destination ─▶ upper layer
+//!          each: next header (1), length (1), data; at most MAX_HEADERS
+//! ```
+//! [`Repr`] is the fragment header; the others are only stepped over.
+
+use crate::Malformed;
+use crate::ip::Protocol;
+use std::fmt;
+use zerocopy::byteorder::network_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Extension headers that are walked before a packet is given up.
+pub const MAX_HEADERS: usize = 8;
+
+/// The view of a fragment header.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Header {
+    /// What follows.
+    pub next: u8,
+    /// Zero.
+    pub reserved: u8,
+    /// Offset in units of 8 octets in the high 13 bits, M in the lowest.
+    pub offset_more: U16,
+    /// Identification.
+    pub ident: U32,
+}
+
+impl Header {
+    /// Octets of a fragment header.
+    pub const LEN: usize = 8;
+}
+
+/// A fragment header (RFC 8200 section 4.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Repr {
+    /// What the datagram carries.
+    pub next: Protocol,
+    /// Place in the datagram in units of 8 octets (13 bits).
+    pub offset: u16,
+    /// More fragments follow.
+    pub more: bool,
+    /// Identification.
+    pub ident: u32,
+}
+
+#[allow(clippy::len_without_is_empty)] // a header is never empty
+impl Repr {
+    /// Reads a fragment header. Its reserved bits have no meaning.
+    pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
+        let (h, payload) = Header::ref_from_prefix(bytes).map_err(|_| Malformed::Truncated)?;
+        let field = h.offset_more.get();
+        let repr = Self {
+            next: Protocol(h.next),
+            offset: field >> 3,
+            more: field & 1 != 0,
+            ident: h.ident.get(),
+        };
+        Ok((repr, payload))
+    }
+
+    /// Octets that `emit` writes.
+    pub const fn len(&self) -> usize {
+        Header::LEN
+    }
+
+    /// Writes the header to the front of `buf`, which must hold `len()` octets.
+    pub fn emit(&self, buf: &mut [u8]) {
+        let h = Header {
+            next: self.next.0,
+            reserved: 0,
+            offset_more: (self.offset << 3 | u16::from(self.more)).into(),
+            ident: self.ident.into(),
+        };
+        buf[..Header::LEN].copy_from_slice(h.as_bytes());
+    }
+
+    /// A whole datagram in one fragment (RFC 6946).
+    pub const fn is_atomic(&self) -> bool {
+        self.offset == 0 && !self.more
+    }
+}
+
+impl fmt::Display for Repr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let more = if self.more { "+" } else { "" };
+        write!(f, "frag {}{more} id {:#x}, {}", u32::from(self.offset) * 8, self.ident, self.next)
+    }
+}
+
+/// Where the walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upper {
+    /// The first header that is not stepped over. For a fragment that is not
+    /// the first one, what the datagram's first fragment begins with.
+    pub protocol: Protocol,
+    /// Where it begins, in octets after the IPv6 header.
+    pub offset: usize,
+    /// The fragment header, if there was one.
+    pub fragment: Option<Repr>,
+    /// Where that begins, in octets after the IPv6 header.
+    pub fragment_at: usize,
+    /// A hop-by-hop header was there.
+    pub hop_by_hop: bool,
+}
+
+/// Steps over the extension headers in the payload of an IPv6 packet whose
+/// header names `next`. ESP and AH are where a walk ends: what they protect is
+/// for IPsec to read.
+#[inline]
+pub fn walk(next: Protocol, payload: &[u8]) -> Result<Upper, Malformed> {
+    let mut upper =
+        Upper { protocol: next, offset: 0, fragment: None, fragment_at: 0, hop_by_hop: false };
+    for nth in 0..=MAX_HEADERS {
+        let rest = payload.get(upper.offset..).ok_or(Malformed::Truncated)?;
+        match upper.protocol {
+            // RFC 8200 section 4.1: hop-by-hop options come first or not at all.
+            Protocol::HOP_BY_HOP if nth > 0 => return Err(Malformed::HeaderChain),
+            Protocol::HOP_BY_HOP | Protocol::ROUTING | Protocol::DESTINATION => {
+                let &[next, len, ..] = rest else { return Err(Malformed::Truncated) };
+                upper.hop_by_hop |= upper.protocol == Protocol::HOP_BY_HOP;
+                upper.protocol = Protocol(next);
+                upper.offset += (usize::from(len) + 1) * 8;
+            }
+            Protocol::FRAGMENT => {
+                let (fragment, _) = Repr::parse(rest)?;
+                upper.fragment = Some(fragment);
+                upper.fragment_at = upper.offset;
+                upper.protocol = fragment.next;
+                upper.offset += Header::LEN;
+                if fragment.offset != 0 {
+                    return Ok(upper);
+                }
+            }
+            _ => return Ok(upper),
+        }
+        if upper.offset > payload.len() {
+            return Err(Malformed::Truncated);
+        }
+    }
+    Err(Malformed::HeaderChain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::hex;
+    use proptest::prelude::*;
+
+    const EXAMPLE: &str = "11 00 05a9 12345678 0007";
+    laws!(EXAMPLE);
+
+    #[test]
+    fn extension_headers_are_walked_to_the_upper_layer() {
+        // Hop-by-hop (router alert), destination options, first fragment, UDP.
+        let chain = hex("3c00050200000000 2c00010400000000 1100000112345678 00070008");
+        let upper = walk(Protocol::HOP_BY_HOP, &chain).unwrap();
+        assert_eq!((upper.protocol, upper.offset, upper.fragment_at), (Protocol::UDP, 24, 16));
+        assert!(upper.hop_by_hop && upper.fragment.unwrap().more);
+        for n in 0..24 {
+            assert!(walk(Protocol::HOP_BY_HOP, &chain[..n]).is_err(), "{n}");
+        }
+        assert_eq!(walk(Protocol::TCP, &[]).unwrap().offset, 0);
+    }
+
+    #[test]
+    fn later_fragments_end_the_walk() {
+        // What follows looks like a header chain but is data.
+        let chain = hex("3c00000900000001 ffffffff");
+        let upper = walk(Protocol::FRAGMENT, &chain).unwrap();
+        assert_eq!((upper.protocol, upper.offset), (Protocol::DESTINATION, 8));
+    }
+
+    #[test]
+    fn chains_without_end_are_refused() {
+        let chain = hex("3c00010400000000").repeat(MAX_HEADERS + 1);
+        assert_eq!(walk(Protocol::DESTINATION, &chain), Err(Malformed::HeaderChain));
+        assert!(walk(Protocol::DESTINATION, &chain[..8 * MAX_HEADERS - 1]).is_err());
+        let late = hex("0000010400000000 1100010400000000 00");
+        assert_eq!(walk(Protocol::DESTINATION, &late), Err(Malformed::HeaderChain));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn any_chain_is_walked_within_its_bytes(
+            next: u8, bytes in proptest::collection::vec(prop_oneof![0u8..4, 40u8..62, any::<u8>()], 0..120),
+        ) {
+            if let Ok(upper) = walk(Protocol(next), &bytes) {
+                prop_assert!(upper.offset <= bytes.len());
+            }
+        }
+    }
+}
