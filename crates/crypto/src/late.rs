@@ -39,7 +39,9 @@ impl<B: AsMut<[u8]>> Engine<B> for Late<B> {
 
     fn retire(&mut self, key: KeyId) {
         if self.in_use(key) {
-            self.retired.push(key);
+            if !self.retired.contains(&key) {
+                self.retired.push(key);
+            }
         } else {
             Engine::<B>::retire(&mut self.software, key);
         }
@@ -47,7 +49,11 @@ impl<B: AsMut<[u8]>> Engine<B> for Late<B> {
 
     fn submit(&mut self, now: Instant, jobs: &mut Jobs<B>) {
         let mut left = Jobs::new();
-        for job in jobs.drain(..) {
+        for mut job in jobs.drain(..) {
+            if job.verdict == Verdict::Pending && self.retired.contains(&job.key) {
+                // Given up, though it is still here for the jobs before.
+                job.verdict = Verdict::Failed;
+            }
             if job.verdict != Verdict::Pending || self.flying.len() == self.depth {
                 left.push(job);
                 continue;

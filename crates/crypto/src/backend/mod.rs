@@ -18,6 +18,7 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 mod aws;
+mod cbc;
 mod known;
 mod parts;
 mod portable;

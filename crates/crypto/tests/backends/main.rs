@@ -1,0 +1,8 @@
+//! Every backend against the standards' examples, against Wycheproof, against
+//! every other; and the engines that use them.
+
+mod differential;
+mod engines;
+mod known_answers;
+mod packet;
+mod wycheproof;
