@@ -1,6 +1,8 @@
-//! Routes, adjacencies and neighbours.
+//! Routes and adjacencies.
 
+use super::fib::Fib;
 use arrayvec::ArrayVec;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Labels that one adjacency or cross-connect pushes at most.
 pub const LABELS_MAX: usize = 4;
@@ -23,6 +25,45 @@ pub enum TtlModel {
 pub struct Vrf {
     /// The name in the configuration.
     pub name: Box<str>,
+    v4: Fib<u32>,
+    v6: Fib<u128>,
+}
+
+impl Vrf {
+    /// A table of these prefixes (address and length); of two routes for one
+    /// prefix the later one holds. Own addresses are host routes to
+    /// [`Route::Local`], link-local ones included.
+    pub fn new(name: &str, routes: impl IntoIterator<Item = ((IpAddr, u8), Route)>) -> Self {
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for ((address, len), route) in routes {
+            match address {
+                IpAddr::V4(a) => v4.push((u32::from(a), len, route)),
+                IpAddr::V6(a) => v6.push((u128::from(a), len, route)),
+            }
+        }
+        Self { name: name.into(), v4: Fib::new(v4), v6: Fib::new(v6) }
+    }
+
+    /// The route of an IPv4 address.
+    #[inline]
+    pub fn v4(&self, address: Ipv4Addr) -> Option<Route> {
+        self.v4.lookup(u32::from(address))
+    }
+
+    /// The route of an IPv6 address.
+    #[inline]
+    pub fn v6(&self, address: Ipv6Addr) -> Option<Route> {
+        self.v6.lookup(u128::from(address))
+    }
+
+    /// The route of an address.
+    #[inline]
+    pub fn route(&self, address: IpAddr) -> Option<Route> {
+        match address {
+            IpAddr::V4(a) => self.v4(a),
+            IpAddr::V6(a) => self.v6(a),
+        }
+    }
 }
 
 /// What a route says.
@@ -40,15 +81,11 @@ pub enum Route {
 pub struct Adjacency {
     /// The logical interface.
     pub iface: u16,
-    /// The neighbour's place in [`Neighbours`]; nothing: the destination itself
-    /// is the neighbour (a connected network).
+    /// The neighbour's place in [`Neighbours`](super::Neighbours); nothing: the
+    /// destination itself is the neighbour (a connected network).
     pub neighbour: Option<u32>,
     /// Labels to push.
     pub labels: Labels,
     /// How TTL crosses them.
     pub ttl: TtlModel,
 }
-
-/// Link addresses of neighbours, written by the control part, read by workers.
-#[derive(Default)]
-pub struct Neighbours {}

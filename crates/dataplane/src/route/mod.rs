@@ -1,3 +1,9 @@
 //! IPv4 and IPv6 forwarding (RFC 1812, RFC 8200).
 pub mod config;
-pub use config::{Adjacency, Labels, Neighbours, Route, TtlModel, Vrf};
+pub mod fib;
+pub mod neighbours;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Adjacency, Labels, Route, TtlModel, Vrf};
+pub use neighbours::Neighbours;

@@ -1,0 +1,238 @@
+//! Link addresses of neighbours: written by the control part, read by workers.
+//!
+//! The table is of atomics, shared by all snapshots. A neighbour keeps its place
+//! as long as it is there, and one that a configuration names
+//! ([`Neighbours::reserve`]) keeps it for good: a worker that knows the place
+//! reads one number. A worker that has only the address looks through one
+//! bucket, and each place is a seqlock: its version is odd while the place is
+//! being written, and a reader that saw the version change looks again.
+//!
+//! ```text
+//!   hash(interface, address) ─▶ bucket (made when first needed)
+//!                                 place: version │ state │ address │ link
+//! ```
+
+use ferrule_base::MacAddr;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Places in the table.
+pub const NEIGHBOURS_MAX: usize = 4096;
+/// Places in a bucket: a neighbour that finds its bucket full is refused.
+const BUCKET: usize = 64;
+const BUCKETS: usize = NEIGHBOURS_MAX / BUCKET;
+/// Times a reader looks again at a place that is being written.
+const LOOKS_MAX: usize = 64;
+
+/// Nobody was ever here: a search ends.
+const EMPTY: u32 = 0;
+/// Somebody was here: a search goes on.
+const LEFT: u32 = 1;
+/// A neighbour that was learned.
+const LEARNED: u32 = 2;
+/// A neighbour that a configuration names: the place is never given away.
+const RESERVED: u32 = 3;
+
+/// One place.
+#[derive(Default)]
+struct Place {
+    version: AtomicU32,
+    state: AtomicU32,
+    high: AtomicU64,
+    low: AtomicU64,
+    /// Interface in the upper 16 bits, link address below; zero: not resolved.
+    link: AtomicU64,
+}
+
+/// An interface and an address on its network.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key {
+    iface: u16,
+    ip: u128,
+}
+
+impl Key {
+    #[inline]
+    fn new(iface: u16, ip: IpAddr) -> Self {
+        let ip = match ip {
+            IpAddr::V4(a) => a.to_ipv6_mapped(),
+            IpAddr::V6(a) => a,
+        };
+        Self { iface, ip: u128::from(ip) }
+    }
+
+    /// Where to begin: bucket and place in it.
+    #[inline]
+    const fn start(self) -> (usize, usize) {
+        let mixed = (self.ip as u64 ^ ((self.ip >> 64) as u64).rotate_left(29))
+            .wrapping_add(self.iface as u64)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        ((mixed >> 58) as usize % BUCKETS, (mixed >> 50) as usize % BUCKET)
+    }
+}
+
+impl Place {
+    /// State, key and link as they were at one moment.
+    #[inline]
+    fn read(&self) -> Option<(u32, Key, u64)> {
+        for _ in 0..LOOKS_MAX {
+            let before = self.version.load(Ordering::Acquire);
+            let state = self.state.load(Ordering::Relaxed);
+            let high = self.high.load(Ordering::Relaxed);
+            let low = self.low.load(Ordering::Relaxed);
+            let link = self.link.load(Ordering::Relaxed);
+            fence(Ordering::Acquire);
+            if before & 1 == 0 && self.version.load(Ordering::Relaxed) == before {
+                let ip = u128::from(high) << 64 | u128::from(low);
+                return Some((state, Key { iface: (link >> 48) as u16, ip }, link));
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    /// Changes the place. There is one writer at a time: it holds the guard.
+    fn write(&self, _one: &MutexGuard<'_, ()>, state: u32, key: Key, mac: MacAddr) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.state.store(state, Ordering::Relaxed);
+        self.high.store((key.ip >> 64) as u64, Ordering::Relaxed);
+        self.low.store(key.ip as u64, Ordering::Relaxed);
+        self.link.store(u64::from(key.iface) << 48 | mac.to_u64(), Ordering::Relaxed);
+        self.version.store(version.wrapping_add(2), Ordering::Release);
+    }
+}
+
+/// The link address in a place's number.
+#[inline]
+fn mac_of(link: u64) -> Option<MacAddr> {
+    let mac = MacAddr::from_u64(link);
+    (mac != MacAddr::ZERO).then_some(mac)
+}
+
+type Bucket = Box<[Place; BUCKET]>;
+
+/// Link addresses of neighbours.
+pub struct Neighbours {
+    buckets: [OnceLock<Bucket>; BUCKETS],
+    /// Writers take turns; readers never wait for it.
+    writer: Mutex<()>,
+}
+
+impl Default for Neighbours {
+    fn default() -> Self {
+        Self { buckets: [const { OnceLock::new() }; BUCKETS], writer: Mutex::new(()) }
+    }
+}
+
+impl Neighbours {
+    /// The link address at a place.
+    #[inline]
+    pub fn mac(&self, slot: u32) -> Option<MacAddr> {
+        let (bucket, place) = (slot as usize / BUCKET, slot as usize % BUCKET);
+        let place = self.buckets.get(bucket)?.get()?.get(place)?;
+        mac_of(place.link.load(Ordering::Acquire))
+    }
+
+    /// The link address of a neighbour.
+    #[inline]
+    pub fn find(&self, iface: u16, ip: IpAddr) -> Option<MacAddr> {
+        let key = Key::new(iface, ip);
+        let (bucket, start) = key.start();
+        let places = self.buckets[bucket].get()?;
+        for n in 0..BUCKET {
+            let (state, at, link) = places[(start + n) % BUCKET].read()?;
+            match state {
+                EMPTY => return None,
+                LEARNED | RESERVED if at == key => return mac_of(link),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// A place for good, for a neighbour that a configuration names; it may be
+    /// resolved already. Nothing when the table has no room.
+    pub fn reserve(&self, iface: u16, ip: IpAddr) -> Option<u32> {
+        let one = self.lock();
+        let key = Key::new(iface, ip);
+        let (slot, place, state, link) = self.place(key)?;
+        if state != RESERVED {
+            let mac = if state == LEARNED { MacAddr::from_u64(link) } else { MacAddr::ZERO };
+            place.write(&one, RESERVED, key, mac);
+        }
+        Some(slot)
+    }
+
+    /// Notes a neighbour's link address; false when the table has no room.
+    pub fn set(&self, iface: u16, ip: IpAddr, mac: MacAddr) -> bool {
+        let one = self.lock();
+        let key = Key::new(iface, ip);
+        let Some((_, place, state, _)) = self.place(key) else { return false };
+        place.write(&one, state.max(LEARNED), key, mac);
+        true
+    }
+
+    /// Forgets a neighbour's link address.
+    pub fn remove(&self, iface: u16, ip: IpAddr) {
+        let one = self.lock();
+        let key = Key::new(iface, ip);
+        let Some((slot, place, state, _)) = self.place(key) else { return };
+        match state {
+            RESERVED => place.write(&one, RESERVED, key, MacAddr::ZERO),
+            LEARNED => {
+                place.write(&one, LEFT, key, MacAddr::ZERO);
+                self.sweep(&one, slot);
+            }
+            _ => {}
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        // A writer that panicked left at worst an odd version: readers give up
+        // on that place, the next write to it mends it.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The place that has this neighbour, or one that it may have, with its
+    /// state (not the neighbour's own unless that is above `LEFT`) and link.
+    fn place(&self, key: Key) -> Option<(u32, &Place, u32, u64)> {
+        let (bucket, start) = key.start();
+        let places = self.buckets[bucket]
+            .get_or_init(|| Box::new(std::array::from_fn(|_| Place::default())));
+        let mut free = None;
+        for n in 0..BUCKET {
+            let at = (start + n) % BUCKET;
+            let slot = (bucket * BUCKET + at) as u32;
+            let place = &places[at];
+            let (state, owner, link) = place.read()?;
+            match state {
+                EMPTY => return free.or(Some((slot, place, EMPTY, 0))),
+                LEFT => free = free.or(Some((slot, place, LEFT, 0))),
+                _ if owner == key => return Some((slot, place, state, link)),
+                _ => {}
+            }
+        }
+        free
+    }
+
+    /// Makes places in front of an empty one empty too, so that searches end.
+    fn sweep(&self, one: &MutexGuard<'_, ()>, slot: u32) {
+        let (bucket, last) = (slot as usize / BUCKET, slot as usize % BUCKET);
+        let Some(places) = self.buckets[bucket].get() else { return };
+        let state = |at: usize| places[at % BUCKET].state.load(Ordering::Relaxed);
+        if state(last + 1) != EMPTY {
+            return;
+        }
+        for n in 0..BUCKET {
+            let at = last + BUCKET - n;
+            if state(at) != LEFT {
+                return;
+            }
+            places[at % BUCKET].write(one, EMPTY, Key { iface: 0, ip: 0 }, MacAddr::ZERO);
+        }
+    }
+}
