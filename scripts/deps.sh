@@ -17,6 +17,7 @@ need() { command -v "$1" >/dev/null 2>&1 || [ -e "$1" ] || missing+=("$2"); }
 
 need cc gcc
 need make make
+need /etc/ssl/certs/ca-certificates.crt ca-certificates # cargo fetches over TLS
 need /usr/include/stdlib.h libc6-dev
 case $for_what in demo | test)
     need ip iproute2

@@ -1,0 +1,60 @@
+//! Every set of captures under a folder, through the real data plane.
+//!
+//! ```text
+//!   vectors/TOPIC/NAME.json    keys, numbers, plaintext  ─┐ make: must give the capture's bytes
+//!   vectors/TOPIC/NAME.pcapng  what was on the wire      ─┘ take: must give the plaintext
+//! ```
+//!
+//! `FERRULE_VECTORS` names another folder. A set whose topic, suite or function
+//! Ferrule does not have is reported as not yet supported, with the reason, and
+//! so is a single frame of a set; nothing is left out in silence. One failed
+//! frame fails the test.
+#![forbid(unsafe_code)]
+
+mod report;
+mod sidecar;
+
+use report::{Report, Row};
+use sidecar::Set;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+fn folder() -> PathBuf {
+    match std::env::var_os("FERRULE_VECTORS") {
+        Some(folder) => folder.into(),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors"),
+    }
+}
+
+/// One set through the stages of its topic.
+fn run(set: &Set) -> Row {
+    let mut row = Row::new(set);
+    match set.topic.as_str() {
+        "ah" => row.not_yet("AH"),
+        "ike" => row.not_yet("IKEv2"),
+        "mka" => row.not_yet("MKA"),
+        other => row.not_yet(&format!("topic {other}")),
+    }
+    row
+}
+
+/// All sets below `folder`.
+fn run_all(folder: &Path) -> Report {
+    let mut report = Report::default();
+    for path in sidecar::find(folder) {
+        match Set::read(folder, &path) {
+            Ok(set) => report.rows.push(run(&set)),
+            Err(why) => report.rows.push(Row::unreadable(folder, &path, &why)),
+        }
+    }
+    report
+}
+
+#[test]
+fn vectors_of_other_implementations_pass_in_both_directions() {
+    let report = run_all(&folder());
+    // Not print!, which is shown for a failed test alone.
+    let _ = writeln!(std::io::stderr(), "{report}");
+    assert!(!report.rows.is_empty(), "no set under {}", folder().display());
+    assert_eq!(report.failed(), 0, "{}", report.failures());
+}
