@@ -1,0 +1,247 @@
+//! One number per flow, by which workers and equal-cost paths share traffic.
+//!
+//! ```text
+//! Ethernet ─▶ VLAN tags ─▶ IP:   addresses, protocol, ports (whole datagrams)
+//!                        ─▶ MPLS: labels, and the IP header that seems to follow
+//!                        ─▶ else: both MAC addresses
+//! ```
+//! Packets of one flow give one number, always and everywhere; nothing is
+//! promised about the other direction. VLAN tags count as well.
+//!
+//! Below an MPLS stack nothing says what follows. Like other routers, this one
+//! looks at the first nibble: 4 and 6 pass for IP. A pseudowire without control
+//! word whose destination address begins so is misread, and frames of one flow
+//! part ways and overtake one another (RFC 4928 section 3). The control word's
+//! zero nibble (RFC 4385) is what prevents it.
+
+use crate::ip::Protocol;
+use crate::{EtherType, ethernet, ipv4, ipv6, ipv6ext, mpls, vlan};
+use zerocopy::FromBytes;
+
+/// VLAN tags that are looked behind.
+const MAX_TAGS: usize = 2;
+
+/// A running hash: cheap, mixing every bit into every other, and keyless, so
+/// that it is equal on every machine. It resists accidents, not attackers.
+#[derive(Clone, Copy)]
+struct Mix(u64);
+
+impl Mix {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+    #[inline]
+    const fn with(self, value: u64) -> Self {
+        let wide = (self.0 ^ value ^ Self::ODD) as u128 * 0xd6e8_feb8_6659_fd93;
+        Self(wide as u64 ^ (wide >> 64) as u64)
+    }
+
+    #[inline]
+    fn with_octets(self, octets: &[u8; 16]) -> Self {
+        let wide = u128::from_be_bytes(*octets);
+        self.with(wide as u64).with((wide >> 64) as u64)
+    }
+
+    #[inline]
+    const fn finish(self) -> u32 {
+        let last = self.with(1).0;
+        last as u32 ^ (last >> 32) as u32
+    }
+}
+
+/// The number of the flow that an Ethernet frame belongs to.
+#[inline]
+pub fn flow_hash(frame: &[u8]) -> u32 {
+    let Ok((ether, mut rest)) = ethernet::Header::ref_from_prefix(frame) else {
+        return 0;
+    };
+    let mut ethertype = ether.ethertype();
+    let mut mix = Mix(0);
+    for _ in 0..MAX_TAGS {
+        if !ethertype.is_vlan() {
+            break;
+        }
+        let Ok((tag, after)) = vlan::Header::ref_from_prefix(rest) else { break };
+        mix = mix.with(u64::from(tag.vid()) | 1 << 32);
+        (ethertype, rest) = (tag.ethertype(), after);
+    }
+    let inner = match ethertype {
+        EtherType::IPV4 => ip_v4(mix, rest),
+        EtherType::IPV6 => ip_v6(mix, rest),
+        EtherType::MPLS | EtherType::MPLS_UPSTREAM => labels(mix, rest),
+        _ => None,
+    };
+    inner.unwrap_or_else(|| macs(mix, ether)).finish()
+}
+
+fn macs(mix: Mix, ether: &ethernet::Header) -> Mix {
+    let number = |m: [u8; 6]| u64::from_be_bytes([0, 0, m[0], m[1], m[2], m[3], m[4], m[5]]);
+    mix.with(number(ether.dst)).with(number(ether.src))
+}
+
+/// Source and destination port, where whole datagrams of `protocol` have them.
+#[inline]
+fn ports(protocol: Protocol, payload: Option<&[u8]>) -> u64 {
+    match payload.and_then(<[u8]>::first_chunk::<4>) {
+        Some(&ports) if protocol.has_ports() => u64::from(u32::from_be_bytes(ports)),
+        _ => 0,
+    }
+}
+
+#[inline]
+fn ip_v4(mix: Mix, packet: &[u8]) -> Option<Mix> {
+    let (h, _) = ipv4::Header::ref_from_prefix(packet).ok()?;
+    if h.version_ihl >> 4 != 4 {
+        return None;
+    }
+    // The first fragment has ports and the others not: none of them may count.
+    let payload = if h.is_fragment() { None } else { packet.get(h.header_len()..) };
+    let addresses =
+        u64::from(u32::from_be_bytes(h.src)) << 32 | u64::from(u32::from_be_bytes(h.dst));
+    let protocol = h.protocol();
+    Some(mix.with(addresses).with(ports(protocol, payload) | u64::from(protocol.0) << 32))
+}
+
+#[inline]
+fn ip_v6(mix: Mix, packet: &[u8]) -> Option<Mix> {
+    let (h, rest) = ipv6::Header::ref_from_prefix(packet).ok()?;
+    if h.version_class_flow.get() >> 28 != 6 {
+        return None;
+    }
+    let mix = mix.with_octets(&h.src).with_octets(&h.dst);
+    let (protocol, ports) = match ipv6ext::walk(h.next(), rest) {
+        Ok(upper) if upper.fragment.is_some_and(|f| !f.is_atomic()) => (Protocol::FRAGMENT, 0),
+        Ok(upper) => (upper.protocol, ports(upper.protocol, rest.get(upper.offset..))),
+        Err(_) => (h.next(), 0),
+    };
+    Some(mix.with(ports | u64::from(protocol.0) << 32))
+}
+
+fn labels(mut mix: Mix, packet: &[u8]) -> Option<Mix> {
+    let mut rest = packet;
+    for _ in 0..mpls::MAX_DEPTH {
+        let (entry, after) = mpls::Header::ref_from_prefix(rest).ok()?;
+        // Traffic class and TTL differ within a flow; special labels say
+        // nothing about it (RFC 6790 section 4.3).
+        if entry.label() >= mpls::special::FIRST_ORDINARY {
+            mix = mix.with(u64::from(entry.label().get()));
+        }
+        rest = after;
+        if entry.is_bottom() {
+            let inner = match rest.first().map(|b| b >> 4) {
+                Some(4) => ip_v4(mix, rest),
+                Some(6) => ip_v6(mix, rest),
+                _ => None,
+            };
+            return Some(inner.unwrap_or(mix));
+        }
+    }
+    Some(mix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::hex;
+    use proptest::prelude::*;
+
+    const MACS: &str = "020000000201 020000000101";
+    const UDP: &str = "45b80024 00080000 3e1167f5 0a010009 0a020009 00070008 0010b986 56";
+    const UDP6: &str = "60000000 0010113e 20010db8000100000000000000000009
+                        20010db8000200000000000000000009 0007000800107114";
+
+    fn hash(parts: &[&str]) -> u32 {
+        flow_hash(&hex(&parts.concat()))
+    }
+
+    #[test]
+    fn flows_differ_by_addresses_protocol_and_ports() {
+        for packet in
+            [("0800", UDP, [12, 15, 16, 19, 20, 23, 9]), ("86dd", UDP6, [8, 23, 24, 39, 40, 43, 6])]
+        {
+            let (kind, packet, fields) = packet;
+            let frame = hex(&[MACS, kind, packet].concat());
+            for at in fields {
+                let mut other = frame.clone();
+                // Another address, port, or TCP in place of UDP.
+                other[14 + at] ^= if at == 6 || at == 9 { 17 ^ 6 } else { 1 };
+                assert_ne!(flow_hash(&other), flow_hash(&frame), "octet {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flow_stays_one_whatever_else_changes() {
+        let frame = hex(&[MACS, "0800", UDP].concat());
+        for at in [0, 6, 14 + 1, 14 + 5, 14 + 8, 14 + 24, 14 + 28] {
+            let mut other = frame.clone();
+            other[at] ^= 0x13;
+            assert_eq!(flow_hash(&other), flow_hash(&frame), "octet {at}");
+        }
+    }
+
+    #[test]
+    fn fragments_of_a_datagram_stay_together() {
+        let first = "45000024 00082000 3e110000 0a010009 0a020009 0007000800100000";
+        let later = "45000024 00080001 3e110000 0a010009 0a020009 99887766";
+        assert_eq!(hash(&[MACS, "0800", first]), hash(&[MACS, "0800", later]));
+        let head = "60000000 00102c3e 20010db8000100000000000000000009
+                    20010db8000200000000000000000009";
+        let first = hash(&[MACS, "86dd", head, "1100000100000007 0007000800000000"]);
+        let later = hash(&[MACS, "86dd", head, "1100000800000007 9988776655443322"]);
+        assert_eq!(first, later);
+    }
+
+    #[test]
+    fn labels_make_a_flow_and_ip_below_them_counts() {
+        let labels = "0006503f 003e913f";
+        let udp = hash(&[MACS, "8847", labels, UDP]);
+        assert_ne!(udp, hash(&[MACS, "8847", "0006603f 003e913f", UDP]));
+        assert_eq!(udp, hash(&[MACS, "8847", "00065e11 003e9f11", UDP]), "class and TTL");
+        let other = UDP.replace("00070008", "00070009");
+        assert_ne!(udp, hash(&[MACS, "8847", labels, &other]));
+    }
+
+    #[test]
+    fn the_control_word_keeps_a_pseudowire_together() {
+        let labels = "0006513f";
+        // The customer's address begins with 4, so the frame passes for IPv4,
+        // and octets of the customer's data pick the path.
+        let frame =
+            |data: &str| ["45b800000002 020000000001 88e5 2c00", data, &"00".repeat(30)].concat();
+        let bare = |data| hash(&[MACS, "8847", labels, &frame(data)]);
+        assert_ne!(bare("00000001"), bare("00000002"));
+        let safe = |data| hash(&[MACS, "8847", labels, "00000000", &frame(data)]);
+        assert_eq!(safe("00000001"), safe("00000002"));
+    }
+
+    #[test]
+    fn flows_spread_evenly_over_workers() {
+        let mut frame = hex(&[MACS, "0800", UDP].concat());
+        let mut workers = [0u32; 8];
+        for port in 0..8000u16 {
+            frame[34..36].copy_from_slice(&port.to_be_bytes());
+            workers[flow_hash(&frame) as usize % 8] += 1;
+        }
+        assert!(workers.iter().all(|n| (850..1150).contains(n)), "{workers:?}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn any_frame_has_a_flow(
+            kind in prop_oneof![Just([0x08, 0]), Just([0x86, 0xdd]), Just([0x88, 0x47]), any::<[u8; 2]>()],
+            first in prop_oneof![Just(0x45u8), Just(0x60), any::<u8>()],
+            mut rest in proptest::collection::vec(any::<u8>(), 0..120),
+        ) {
+            let mut frame = vec![2; 12];
+            frame.extend(kind);
+            if let Some(b) = rest.first_mut() { *b = first; }
+            frame.extend(rest);
+            for n in 0..frame.len() {
+                flow_hash(&frame[..n]);
+            }
+            prop_assert_eq!(flow_hash(&frame), flow_hash(&frame.clone()));
+        }
+    }
+}
