@@ -10,6 +10,9 @@
 //! ```
 //!
 //! An engine that completes in place needs no ticket.
+//!
+//! The stages of a worker share its engine: [`Submitter`], in the top octet of a
+//! job's ticket, says whose job it is.
 
 use ferrule_crypto::Job;
 use ferrule_pipeline::Packet;
@@ -18,6 +21,35 @@ use ferrule_pipeline::Packet;
 pub const TICKETS_MAX: usize = 4096;
 
 const NIL: u32 = u32::MAX;
+
+/// The stage that submitted a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Submitter {
+    /// ESP, opening.
+    EspIn = 1,
+    /// ESP, sealing.
+    EspOut = 2,
+    /// SecY, validating.
+    SecyIn = 3,
+    /// SecY, protecting.
+    SecyOut = 4,
+}
+
+impl Submitter {
+    /// A ticket of this stage; `low` is its own, up to 56 bits.
+    #[inline]
+    pub const fn mark(self, low: u64) -> u64 {
+        debug_assert!(low >> 56 == 0);
+        (self as u64) << 56 | low
+    }
+
+    /// Whether the ticket is of this stage.
+    #[inline]
+    pub const fn owns(self, ticket: u64) -> bool {
+        ticket >> 56 == self as u64
+    }
+}
 
 /// One SA's queue. Empty at first.
 #[derive(Clone, Copy, Debug)]
