@@ -24,6 +24,11 @@ impl StackError {
         Self { message: message.into(), help: None, span: None, stage: None }
     }
 
+    /// An error of whoever puts stacks together, without a place in a text.
+    pub fn usage(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::new(message).with_help(help)
+    }
+
     pub(super) fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self

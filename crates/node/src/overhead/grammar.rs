@@ -25,20 +25,18 @@ pub const TEXT_LEN_MAX: usize = 4096;
 
 /// The grammar for a person, one line for each kind of group: words, then what they mean.
 pub static GRAMMAR: &[(&str, &str)] = &[
-    (
-        "eth [svlan] [vlan] LAYERS N",
-        "the user's frame: ipv4|ipv6, then udp|tcp|icmp, or arp; N octets of payload",
-    ),
-    (
-        "macsec [sci] [CIPHER] [OPTIONS]",
-        "gcm-aes-128|256, gcm-aes-xpn-128|256; clear-vlan, integrity, offset 30|50",
-    ),
-    ("esp SUITE [tunnel|transport]", "new Ethernet; options: ipv6 (outer header), udp-encap, esn"),
-    ("mpls [N] [cw]", "pseudowire: Ethernet, N labels, control word; strip-tag, add-tag"),
-    ("l3vpn [N]  or  mpls [N] ip", "labels under IP: Ethernet and tags are replaced"),
+    ("eth TAGS LAYERS N", "the user's frame, N bytes of payload"),
+    ("", "tags: svlan (qinq), vlan; layers: ipv4|ipv6, udp|tcp|icmp; or arp"),
+    ("macsec [sci] [CIPHER]", "gcm-aes-128|256, gcm-aes-xpn-128|256"),
+    ("", "options: clear-vlan, integrity, offset 30|50"),
+    ("esp SUITE [MODE]", "tunnel (with a new Ethernet header) or transport"),
+    ("", "options: ipv6 (the outer header), udp-encap, esn"),
+    ("mpls [N] [cw]", "pseudowire: Ethernet, N labels, control word"),
+    ("", "options: strip-tag, add-tag"),
+    ("mpls [N] ip, l3vpn [N]", "labels under IP in place of Ethernet and tags"),
     ("vlan, svlan, untag", "a bridge puts a tag on or takes it off"),
-    ("l2tpv3 [udp] [cookie 4|8]", "calculation only; sublayer, ipv6"),
-    ("vxlan [ipv6]", "calculation only"),
+    ("l2tpv3, vxlan", "calculation only"),
+    ("", "options: ipv6; of l2tpv3 also udp, cookie 4|8, sublayer"),
 ];
 
 /// The first words of transformations.
