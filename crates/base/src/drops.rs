@@ -128,6 +128,8 @@ reasons! {
     TxQueueFull = "tx-queue-full",
     /// The hand-off ring to another worker is full.
     HandoffFull = "handoff-full",
+    /// The queue to the node's control part is full.
+    ControlQueueFull = "control-queue-full",
     /// The port is down or was removed.
     PortDown = "port-down",
     /// A packet went round in the graph too often.

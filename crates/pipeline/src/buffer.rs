@@ -347,7 +347,8 @@ impl Packet {
         unsafe { self.0.as_mut() }
     }
 
-    fn chunk_size(&self) -> usize {
+    /// Octets of its chunk, meta data and head room included.
+    pub fn chunk_size(&self) -> usize {
         // SAFETY: the pool stays while packets are out.
         unsafe { (*self.header().shared).chunk }
     }

@@ -1,0 +1,210 @@
+//! What no single entry shows: two that contradict each other, a frame that one
+//! port takes and another cannot send, a nonce that two would make.
+
+use super::links::usable_mtu;
+use super::raw;
+use super::read::Reader;
+use super::secure::same_key;
+use super::{Config, TunnelConfig};
+use crate::overhead;
+use std::collections::HashMap;
+
+pub(super) fn check(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    attachments(r, file, config);
+    bridged_frames(r, file, config);
+    pseudowire_frames(r, file, config);
+    spis(r, file, config);
+    tunnel_nonces(r, file, config);
+    macsec_nonces(r, file, config);
+    counters(r, file, config);
+}
+
+/// Every tag of a port belongs to one interface.
+fn attachments(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    let mut taken: HashMap<(usize, Option<(u16, u16)>), ()> = HashMap::new();
+    let mut claims = Vec::new();
+    for (raw, i) in file.interface.iter().zip(&config.interfaces) {
+        claims.push((raw.span(), i.port, i.tag));
+        if i.untagged && i.tag.is_some() {
+            claims.push((raw.span(), i.port, None));
+        }
+    }
+    for (raw, bridge) in file.bridge.iter().zip(&config.bridges) {
+        for (raw, m) in raw.get_ref().member.iter().zip(&bridge.members) {
+            claims.push((raw.span(), m.port, m.tag));
+        }
+    }
+    for (raw, pw) in file.pseudowire.iter().zip(&config.pseudowires) {
+        claims.push((raw.span(), pw.port, pw.tag));
+    }
+    for (span, port, tag) in claims {
+        if taken.insert((port, tag), ()).is_none() {
+            continue;
+        }
+        let port = &config.ports[port].name;
+        let which = tag.map_or("untagged frames".into(), |(_, vid)| format!("VLAN {vid}"));
+        let what = format!("{which} of port `{port}` belong to something else already");
+        r.problems.add(
+            span,
+            what,
+            "give each interface, bridge and pseudowire its own VLAN or port",
+        );
+    }
+}
+
+/// What one member of a bridge takes, every other must be able to send.
+fn bridged_frames(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    for (raw, bridge) in file.bridge.iter().zip(&config.bridges) {
+        let usable = |m: &super::MemberConfig| usable_mtu(file, config, m.port);
+        for member in &bridge.members {
+            for (raw, other) in raw.get_ref().member.iter().zip(&bridge.members) {
+                let (from, to) = (usable(member), usable(other));
+                if member.port == other.port || from <= to {
+                    continue;
+                }
+                let (a, b) = (&config.ports[member.port], &config.ports[other.port]);
+                let what = format!(
+                    "frames of mtu {from} from port `{}` do not fit port `{}`, which carries {to}",
+                    a.name, b.name
+                );
+                let need = b.mtu + from - to;
+                let remedy =
+                    format!("set mtu = {need} at `{}` or at most {to} at `{}`", b.name, a.name);
+                r.problems.add(raw.span(), what, remedy);
+                return;
+            }
+        }
+    }
+}
+
+/// A pseudowire's frame with its labels fits the provider's link.
+fn pseudowire_frames(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    const ETHERNET: usize = 14;
+    const TAG: usize = 4;
+    for (raw, pw) in file.pseudowire.iter().zip(&config.pseudowires) {
+        let frame = usable_mtu(file, config, pw.port) + ETHERNET;
+        let labels = pw.via.labels.len() + 1;
+        let tag = if pw.tagged_mode.is_some() { TAG } else { 0 };
+        let whole = overhead::mpls_len(labels, pw.control_word, frame + tag) - ETHERNET;
+        let core = &config.interfaces[pw.via.interface];
+        if whole > core.mtu {
+            let what = format!(
+                "pseudowire `{}` needs an mtu of {whole} at interface `{}`, which has {}",
+                pw.name, core.name, core.mtu
+            );
+            let least = whole - core.mtu;
+            let remedy = format!(
+                "raise the mtu there, or lower the mtu of port `{}` by {least}",
+                config.ports[pw.port].name
+            );
+            r.problems.add(raw.span(), what, remedy);
+        }
+    }
+}
+
+fn spis(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    for (i, (raw, tunnel)) in file.tunnel.iter().zip(&config.tunnels).enumerate() {
+        let others = &config.tunnels[..i];
+        if let Some(other) = others.iter().find(|o| o.inbound.spi == tunnel.inbound.spi) {
+            let what = format!(
+                "SPI {:#x} of tunnel `{}` is tunnel `{}`'s already",
+                tunnel.inbound.spi, tunnel.name, other.name
+            );
+            let span = raw.get_ref().inbound.get_ref().spi.span();
+            r.problems.add(span, what, "give every inbound SA an SPI of its own");
+        }
+        let same_way = others
+            .iter()
+            .find(|o| o.outbound.spi == tunnel.outbound.spi && o.remote == tunnel.remote);
+        if let Some(other) = same_way {
+            let what = format!(
+                "SPI {:#x} to {} is tunnel `{}`'s already",
+                tunnel.outbound.spi, tunnel.remote, other.name
+            );
+            let span = raw.get_ref().outbound.get_ref().spi.span();
+            r.problems.add(span, what, "use the SPI that the other gateway has for this tunnel");
+        }
+    }
+}
+
+/// One key with one salt makes the same nonces twice, whichever the direction.
+fn tunnel_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    fn keys(t: &TunnelConfig) -> [&super::SaConfig; 2] {
+        [&t.outbound, &t.inbound]
+    }
+    for (i, (raw, tunnel)) in file.tunnel.iter().zip(&config.tunnels).enumerate() {
+        if !tunnel.suite.is_counter_mode() {
+            continue;
+        }
+        let [out, inn] = keys(tunnel).map(|sa| (&sa.keys.key, &sa.salt));
+        if same_key(out, inn) {
+            let span = raw.get_ref().inbound.get_ref().key.span();
+            let what = format!(
+                "tunnel `{}` has one key for both directions: every nonce would be used twice",
+                tunnel.name
+            );
+            r.problems.add(span, what, "make a second key: `ferrule init key`");
+        }
+        for other in &config.tunnels[..i] {
+            let clash = keys(other).into_iter().any(|o| {
+                let other = (&o.keys.key, &o.salt);
+                same_key(out, other) || same_key(inn, other)
+            });
+            if clash {
+                let what = format!(
+                    "tunnels `{}` and `{}` share a key: nonces would be used twice",
+                    other.name, tunnel.name
+                );
+                let span = raw.get_ref().outbound.get_ref().key.span();
+                r.problems.add(span, what, "make a key for each: `ferrule init key`");
+            }
+        }
+    }
+}
+
+/// One SAK with one SCI makes the same nonces twice.
+fn macsec_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    let mut seen: Vec<(Option<u64>, &ferrule_base::Secret)> = Vec::new();
+    for (raw, secy) in file.macsec.iter().zip(&config.secys) {
+        let raw = raw.get_ref();
+        let span = raw.port.span();
+        for sa in &secy.transmit {
+            let twice = seen.iter().any(|(sci, key)| *sci == secy.sci && key.same_as(&sa.key));
+            if twice && secy.sci.is_some() {
+                let remedy = "give each SecY an SCI of its own, or each association a SAK";
+                r.problems.add(span.clone(), "two associations with one SCI and one SAK", remedy);
+            }
+            seen.push((secy.sci, &sa.key));
+            let own = |o: &&super::MacsecSaConfig| {
+                o.key.same_as(&sa.key)
+                    && (o.sci == secy.sci
+                        || o.salt.same_as(&sa.salt) && secy.xpn && o.ssci == sa.ssci)
+            };
+            if secy.receive.iter().find(own).is_some() {
+                let what = "a receive association has our own SCI and SAK: nonces twice";
+                r.problems.add(span.clone(), what, "check whose SCI stands where");
+            }
+        }
+        for (list, rawlist) in [(&secy.transmit, &raw.transmit), (&secy.receive, &raw.receive)] {
+            for (i, sa) in list.iter().enumerate() {
+                if list[..i].iter().any(|o| o.an == sa.an && o.sci == sa.sci) {
+                    let what = format!("AN {} is defined twice", sa.an);
+                    r.problems.add(rawlist[i].span(), what, "use another an, 0 to 3");
+                }
+            }
+        }
+    }
+}
+
+/// Static keys need a place where their counters survive a restart.
+fn counters(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    let transmits = config.secys.iter().any(|s| !s.transmit.is_empty());
+    if config.lab || config.state.is_some() || (config.tunnels.is_empty() && !transmits) {
+        return;
+    }
+    r.problems.add(
+        file.node.name.span(),
+        "static keys, and no place to keep their counters",
+        "add state = \"FOLDER\" to [node]: without it a restart would use nonces twice",
+    );
+}

@@ -1,0 +1,89 @@
+//! Key files: a few lines of `word hex`, so that no key stands in a
+//! configuration, on a command line or in an environment.
+//!
+//! ```text
+//!   # ESP, AES-GCM: written by ferrule init
+//!   cipher    00112233445566778899aabbccddeeff
+//!   salt      a1b2c3d4
+//! ```
+//!
+//! `cipher` is the cipher key or SAK, `integrity` the key of an HMAC, `salt` the
+//! salt of an AEAD in ESP (4 octets) or of an XPN suite (12 octets).
+
+use ferrule_base::Secret;
+
+/// Where key files are read from.
+pub trait KeySource {
+    /// The text of the key file at `path`. The error is one sentence for people.
+    fn read(&mut self, path: &str) -> Result<Secret, String>;
+}
+
+/// No key files at all.
+pub struct NoKeys;
+
+impl KeySource for NoKeys {
+    fn read(&mut self, path: &str) -> Result<Secret, String> {
+        Err(format!("key file `{path}` cannot be read here"))
+    }
+}
+
+impl<F: FnMut(&str) -> Result<Secret, String>> KeySource for F {
+    fn read(&mut self, path: &str) -> Result<Secret, String> {
+        self(path)
+    }
+}
+
+/// What a key file holds.
+pub(super) struct KeyFile {
+    pub cipher: Secret,
+    pub integrity: Secret,
+    pub salt: Secret,
+}
+
+impl KeyFile {
+    /// Reads the text. Errors name the line, never its content.
+    pub fn parse(text: &Secret) -> Result<Self, String> {
+        let text = std::str::from_utf8(text.expose()).map_err(|_| "is not text".to_owned())?;
+        let none = || Secret::new(Vec::new());
+        let mut file = Self { cipher: none(), integrity: none(), salt: none() };
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let at = number + 1;
+            let (word, hex) = line
+                .split_once(|c: char| c.is_whitespace() || c == '=')
+                .ok_or_else(|| format!("line {at}: a word and hexadecimal digits are expected"))?;
+            let hex = hex.trim_start_matches(|c: char| c.is_whitespace() || c == '=');
+            let value = Secret::from_hex(hex).map_err(|e| format!("line {at}: {e}"))?;
+            match word {
+                "cipher" => file.cipher = value,
+                "integrity" => file.integrity = value,
+                "salt" => file.salt = value,
+                _ => {
+                    return Err(format!(
+                        "line {at}: unknown word; there are cipher, integrity and salt"
+                    ));
+                }
+            }
+        }
+        Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_files_are_read_and_their_errors_name_lines_not_keys() {
+        let text = |s: &str| Secret::new(s.as_bytes().to_vec());
+        let file = KeyFile::parse(&text("# c\ncipher 0011\n salt = 0a:0b # s\n")).unwrap();
+        assert_eq!((file.cipher.expose(), file.salt.expose()), (&[0, 0x11][..], &[10, 11][..]));
+        for bad in ["cipher", "cipher deadbeefz", "kipher dead", "cipher 123"] {
+            let error = KeyFile::parse(&text(bad)).err().unwrap();
+            assert!(error.starts_with("line 1:") && !error.contains("dead"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Ports, interfaces, bridges, routes, labels and pseudowires.
+
+use super::raw::{self, Number, Text};
+use super::read::{Reader, mask};
+use super::{
+    BridgeConfig, Config, Driver, InterfaceConfig, LabelAction, LabelConfig, MemberConfig,
+    PortConfig, PseudowireConfig, RouteConfig, Via, VlanTag, XdpMode,
+};
+use ferrule_dataplane::route::TtlModel;
+use std::net::IpAddr;
+use toml::Spanned;
+
+const CTAG: u16 = 0x8100;
+const STAG: u16 = 0x88a8;
+
+pub(super) fn ports(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    for port in file.port.iter().map(Spanned::get_ref) {
+        r.unique(&port.name, "port", config.ports.iter().map(|p| p.name.as_str()));
+        let driver = driver(r, port);
+        let room = config.buffer_size.saturating_sub(ferrule_pipeline::HEAD_ROOM + 64) as i64;
+        let mtu = r.number(port.mtu.as_ref(), 1500, 68..=9216, "mtu");
+        if mtu > room {
+            let span = port.mtu.as_ref().map_or(port.name.span(), Spanned::span);
+            let remedy = format!("use at most {room}, or a larger buffer-size in [node]");
+            r.problems.add(span, format!("frames of mtu {mtu} do not fit a buffer"), remedy);
+        }
+        let workers = config.cores.len().max(1);
+        let spread = (config.ports.len() % workers) as i64;
+        let last = workers as i64 - 1;
+        config.ports.push(PortConfig {
+            name: port.name.get_ref().clone(),
+            driver,
+            mac: port.mac.as_ref().and_then(|t| {
+                r.parse(
+                    t,
+                    "a MAC address",
+                    "write it as 02:00:00:00:00:01, with an even first octet",
+                )
+            }),
+            mtu: mtu as usize,
+            worker: r.number(port.worker.as_ref(), spread, 0..=last, "worker") as usize,
+        });
+    }
+}
+
+fn driver(r: &mut Reader<'_>, port: &raw::Port) -> Driver {
+    let name = port.driver.as_ref().map_or("af-xdp", |t| t.get_ref().as_str());
+    let device = |r: &mut Reader<'_>| match &port.device {
+        Some(d) if !d.get_ref().is_empty() && d.get_ref().len() < 16 => d.get_ref().clone(),
+        Some(d) => {
+            let what = format!("`{}` is no device name", d.get_ref());
+            r.problems.add(d.span(), what, "device names have 1 to 15 characters");
+            String::new()
+        }
+        None => {
+            let what = format!("port `{}` has no device", port.name.get_ref());
+            r.problems.add(port.name.span(), what, "add device = \"NAME\", as `ip link` shows it");
+            String::new()
+        }
+    };
+    match name {
+        "af-xdp" => {
+            let modes = [
+                ("auto", XdpMode::Auto),
+                ("native", XdpMode::Native),
+                ("generic", XdpMode::Generic),
+            ];
+            let mode = port.mode.as_ref().and_then(|t| r.choice(t, "XDP mode", &modes));
+            Driver::Xdp {
+                device: device(r),
+                queue: r.number(port.queue.as_ref(), 0, 0..=1023, "queue") as u32,
+                mode: mode.unwrap_or(XdpMode::Auto),
+            }
+        }
+        "af-packet" => Driver::Packet { device: device(r) },
+        "tap" => Driver::Tap { device: device(r) },
+        "tun" => Driver::Tun { device: device(r) },
+        "pcap" => Driver::Pcap {
+            read: port.read.as_ref().map(|t| t.get_ref().clone()),
+            write: port.write.as_ref().map(|t| t.get_ref().clone()),
+        },
+        _ => {
+            if name != "wire"
+                && let Some(t) = &port.driver
+            {
+                let names = ["af-xdp", "af-packet", "tap", "tun", "pcap", "wire"];
+                r.choice(t, "driver", &names.map(|n| (n, ())));
+            }
+            Driver::Wire
+        }
+    }
+}
+
+pub(super) fn port_index(r: &mut Reader<'_>, t: &Text, config: &Config) -> Option<usize> {
+    r.named(t, "port", config.ports.iter().map(|p| p.name.as_str()))
+}
+
+fn vlan(r: &mut Reader<'_>, n: Option<&Number>, tpid: u16) -> Option<VlanTag> {
+    let n = n?;
+    Some((tpid, r.number(Some(n), 1, 1..=4094, "a VLAN ID") as u16))
+}
+
+pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    for interface in file.interface.iter().map(Spanned::get_ref) {
+        let Some(port) = port_index(r, &interface.port, config) else { continue };
+        let tag = vlan(r, interface.vlan.as_ref(), CTAG).or(vlan(
+            r,
+            interface.service_vlan.as_ref(),
+            STAG,
+        ));
+        let port_name = &config.ports[port].name;
+        let name = match (&interface.name, tag) {
+            (Some(name), _) => {
+                r.unique(name, "interface", config.interfaces.iter().map(|i| i.name.as_str()));
+                name.get_ref().clone()
+            }
+            (None, Some((_, vid))) => format!("{port_name}.{vid}"),
+            (None, None) => port_name.clone(),
+        };
+        let usable = usable_mtu(file, config, port);
+        let mtu = r.number(interface.mtu.as_ref(), usable as i64, 68..=9216, "mtu") as usize;
+        if mtu > usable {
+            let span = interface.mtu.as_ref().map_or(interface.port.span(), Spanned::span);
+            let what = format!("interface `{name}` has mtu {mtu}, its port carries {usable}");
+            r.problems.add(
+                span,
+                what,
+                format!("use at most {usable}, or a larger mtu at the port"),
+            );
+        }
+        let vrf = vrf_index(interface.vrf.as_ref(), config);
+        let addresses = interface.address.iter().flatten();
+        let addresses = addresses.filter_map(|a| r.with_length(a)).collect();
+        config.interfaces.push(InterfaceConfig {
+            name,
+            port,
+            tag,
+            untagged: interface.untagged.unwrap_or(tag.is_none()),
+            addresses,
+            vrf,
+            mtu,
+            mpls: interface.mpls.unwrap_or(false),
+        });
+    }
+}
+
+/// The mtu of a port, less what its SecY adds to every frame.
+pub(super) fn usable_mtu(file: &raw::File, config: &Config, port: usize) -> usize {
+    let port = &config.ports[port];
+    let secy = file.macsec.iter().map(Spanned::get_ref).find(|m| *m.port.get_ref() == port.name);
+    let added = secy.map_or(0, |m| {
+        crate::overhead::macsec_len(m.send_sci.unwrap_or(!m.end_station.unwrap_or(false)), 0)
+    });
+    port.mtu.saturating_sub(added)
+}
+
+/// The index of a table; a table exists as soon as it is named.
+fn vrf_index(t: Option<&Text>, config: &mut Config) -> usize {
+    let Some(t) = t else { return 0 };
+    match config.vrfs.iter().position(|v| v == t.get_ref()) {
+        Some(index) => index,
+        None => {
+            config.vrfs.push(t.get_ref().clone());
+            config.vrfs.len() - 1
+        }
+    }
+}
+
+pub(super) fn bridges(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    for bridge in file.bridge.iter().map(Spanned::get_ref) {
+        r.unique(&bridge.name, "bridge", config.bridges.iter().map(|b| b.name.as_str()));
+        let mut members = Vec::new();
+        for member in bridge.member.iter().map(Spanned::get_ref) {
+            let Some(port) = port_index(r, &member.port, config) else { continue };
+            let access = vlan(r, member.access.as_ref(), CTAG).map(|(_, vid)| vid);
+            let tag = vlan(r, member.vlan.as_ref(), CTAG);
+            members.push(MemberConfig { port, tag, access });
+        }
+        config.bridges.push(BridgeConfig {
+            name: bridge.name.get_ref().clone(),
+            members,
+            ageing_seconds: r.number(
+                bridge.ageing_seconds.as_ref(),
+                300,
+                10..=1_000_000,
+                "ageing-seconds",
+            ) as u32,
+            addresses: r.number(bridge.addresses.as_ref(), 8192, 16..=1 << 20, "addresses")
+                as usize,
+        });
+    }
+}
+
+/// The way to a neighbour: the interface is named, or the one whose network has
+/// the address.
+pub(super) fn via(
+    r: &mut Reader<'_>,
+    config: &Config,
+    next_hop: Option<&Text>,
+    interface: Option<&Text>,
+    vrf: Option<usize>,
+) -> Option<Via> {
+    let address = match next_hop {
+        Some(t) => Some(r.address(t)?),
+        None => None,
+    };
+    let names = config.interfaces.iter().map(|i| i.name.as_str());
+    let index = match (interface, address) {
+        (Some(t), _) => r.named(t, "interface", names)?,
+        (None, Some(address)) => {
+            let found = config.interfaces.iter().position(|i| {
+                vrf.is_none_or(|v| v == i.vrf) && i.addresses.iter().any(|&n| contains(n, address))
+            });
+            let Some(index) = found else {
+                let span = next_hop.map_or(0..0, Spanned::span);
+                let what = format!("no interface has a network with {address} in it");
+                r.problems.add(span, what, "correct it, or add interface = \"NAME\"");
+                return None;
+            };
+            index
+        }
+        (None, None) => return None,
+    };
+    Some(Via { interface: index, next_hop: address, labels: Vec::new(), ttl: TtlModel::Uniform })
+}
+
+/// Whether `address` is in the network of `(address, prefix length)`.
+pub(super) fn contains((network, len): (IpAddr, u8), address: IpAddr) -> bool {
+    network.is_ipv4() == address.is_ipv4() && mask(network, len) == mask(address, len)
+}
+
+fn ttl(r: &mut Reader<'_>, t: Option<&Text>) -> TtlModel {
+    let models = [("uniform", TtlModel::Uniform), ("pipe", TtlModel::Pipe)];
+    t.and_then(|t| r.choice(t, "TTL model", &models)).unwrap_or_default()
+}
+
+pub(super) fn routes(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    for spanned in &file.route {
+        let route = spanned.get_ref();
+        let Some(prefix) = r.prefix(&route.prefix) else { continue };
+        let vrf = vrf_index(route.vrf.as_ref(), config);
+        let labels = r.labels(route.labels.as_ref());
+        // A labelled route leaves by the provider's network, whichever table it is in.
+        let within = labels.is_empty().then_some(vrf);
+        let ttl = ttl(r, route.ttl.as_ref());
+        let discard = route.discard.unwrap_or(false);
+        let way = via(r, config, route.via.as_ref(), route.interface.as_ref(), within);
+        if way.is_none() && !discard && route.via.is_none() && route.interface.is_none() {
+            r.problems.add(
+                spanned.span(),
+                "a route that leads nowhere",
+                "add via = \"ADDRESS\", interface = \"NAME\" or discard = true",
+            );
+        }
+        let way = way.filter(|_| !discard).map(|w| Via { labels, ttl, ..w });
+        if config.routes.iter().any(|o| o.vrf == vrf && o.prefix == prefix) {
+            let what = format!("a second route to {}", route.prefix.get_ref());
+            r.problems.add(route.prefix.span(), what, "keep one of them");
+        }
+        config.routes.push(RouteConfig { vrf, prefix, via: way });
+    }
+}
+
+pub(super) fn labels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    for spanned in &file.label {
+        let entry = spanned.get_ref();
+        let Some(label) = r.label(*entry.label.get_ref(), entry.label.span()) else { continue };
+        let ttl = ttl(r, entry.ttl.as_ref());
+        let swap = r.labels(entry.swap.as_ref());
+        let pops = entry.pop.unwrap_or(false);
+        let way = via(r, config, entry.via.as_ref(), entry.interface.as_ref(), None);
+        let action = match (&entry.vrf, way) {
+            (Some(_), None) => LabelAction::Ip(vrf_index(entry.vrf.as_ref(), config)),
+            (None, Some(way)) if pops != !swap.is_empty() => {
+                LabelAction::Forward(Via { labels: swap, ttl, ..way })
+            }
+            _ => {
+                r.problems.add(
+                    spanned.span(),
+                    format!("label {label}: what to do with it is not clear"),
+                    "give vrf = \"NAME\"; or via = \"ADDRESS\" with pop = true or swap = [LABEL]",
+                );
+                continue;
+            }
+        };
+        if config.labels.iter().any(|l| l.label == label) {
+            let what = format!("incoming label {label} is defined twice");
+            r.problems.add(entry.label.span(), what, "each label has one meaning");
+        }
+        config.labels.push(LabelConfig { label, action, ttl });
+    }
+}
+
+pub(super) fn pseudowires(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    for pw in file.pseudowire.iter().map(Spanned::get_ref) {
+        r.unique(&pw.name, "pseudowire", config.pseudowires.iter().map(|p| p.name.as_str()));
+        let Some(port) = port_index(r, &pw.port, config) else { continue };
+        let lsps = file.lsp.iter().map(|l| l.get_ref().name.get_ref().as_str());
+        let Some(lsp) = r.named(&pw.lsp, "lsp", lsps) else { continue };
+        let lsp = file.lsp[lsp].get_ref();
+        let labels = r.labels(lsp.labels.as_ref());
+        let Some(way) = via(r, config, Some(&lsp.via), lsp.interface.as_ref(), None) else {
+            continue;
+        };
+        let modes = [("raw", false), ("tagged", true)];
+        let mode = pw.mode.as_ref().and_then(|t| r.choice(t, "pseudowire mode", &modes));
+        let tag = vlan(r, pw.vlan.as_ref(), CTAG);
+        let service = vlan(r, pw.tag.as_ref(), CTAG).or(tag).map_or(1, |(_, vid)| vid);
+        let label_in = r.label(*pw.label_in.get_ref(), pw.label_in.span()).unwrap_or(16);
+        let taken = config.labels.iter().any(|l| l.label == label_in)
+            || config.pseudowires.iter().any(|p| p.label_in == label_in);
+        if taken {
+            let what = format!("incoming label {label_in} is defined twice");
+            r.problems.add(pw.label_in.span(), what, "each label has one meaning");
+        }
+        config.pseudowires.push(PseudowireConfig {
+            name: pw.name.get_ref().clone(),
+            port,
+            tag,
+            label_in,
+            label_out: r.label(*pw.label_out.get_ref(), pw.label_out.span()).unwrap_or(16),
+            via: Via { labels, ..way },
+            control_word: pw.control_word.unwrap_or(true),
+            sequencing: pw.sequencing.unwrap_or(false),
+            tagged_mode: mode.unwrap_or(false).then_some(service),
+            ttl: r.number(pw.ttl.as_ref(), 255, 1..=255, "ttl") as u8,
+        });
+    }
+}

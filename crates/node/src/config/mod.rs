@@ -1,0 +1,414 @@
+//! The configuration: TOML, parsed once into types that cannot be wrong.
+//!
+//! ```text
+//!   text ─▶ raw (what keys exist) ─▶ check ─▶ Config ─▶ compile ─▶ tables, SAs
+//!                                      └─▶ ConfigError: all problems, with places
+//! ```
+//!
+//! Names are resolved to indices here; nothing further in looks up a name, and
+//! nothing checks a length or a reference again. Key files are read through
+//! [`KeySource`], for this crate has no file system.
+
+mod cross;
+mod error;
+mod keys;
+mod links;
+mod raw;
+mod read;
+mod secure;
+
+pub use error::{ConfigError, Problem};
+pub use keys::{KeySource, NoKeys};
+
+use ferrule_base::{MacAddr, Secret};
+use ferrule_crypto::{KeySpec, Suite};
+use ferrule_dataplane::route::TtlModel;
+use std::net::{IpAddr, SocketAddr};
+
+/// A whole node.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its name.
+    pub name: String,
+    /// The core of each worker; nothing: wherever the scheduler likes.
+    pub cores: Vec<Option<usize>>,
+    /// Packet buffers.
+    pub buffers: usize,
+    /// Octets of each.
+    pub buffer_size: usize,
+    /// Folder for counters that must survive a restart.
+    pub state: Option<String>,
+    /// Path of the management socket.
+    pub control: Option<String>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
+    /// The user that the node becomes once its ports are open.
+    pub user: Option<String>,
+    /// A laboratory node: may use what a standard forbids on a live network.
+    pub lab: bool,
+    /// Ports.
+    pub ports: Vec<PortConfig>,
+    /// Routed interfaces.
+    pub interfaces: Vec<InterfaceConfig>,
+    /// Bridges.
+    pub bridges: Vec<BridgeConfig>,
+    /// Routing tables by name; the first is the global one, named "".
+    pub vrfs: Vec<String>,
+    /// Routes.
+    pub routes: Vec<RouteConfig>,
+    /// Incoming labels, but for those of pseudowires.
+    pub labels: Vec<LabelConfig>,
+    /// Pseudowires.
+    pub pseudowires: Vec<PseudowireConfig>,
+    /// SecYs.
+    pub secys: Vec<MacsecConfig>,
+    /// ESP tunnels.
+    pub tunnels: Vec<TunnelConfig>,
+    /// Security policy, in order.
+    pub policies: Vec<PolicyConfig>,
+}
+
+/// How a port reaches its wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// AF_XDP on a device and queue.
+    Xdp {
+        /// Device name.
+        device: String,
+        /// Hardware queue.
+        queue: u32,
+        /// In the driver, in the stack, or what the device is best at.
+        mode: XdpMode,
+    },
+    /// AF_PACKET on a device.
+    Packet {
+        /// Device name.
+        device: String,
+    },
+    /// A TAP device.
+    Tap {
+        /// Device name.
+        device: String,
+    },
+    /// A TUN device: bare IP, Ethernet is added here.
+    Tun {
+        /// Device name.
+        device: String,
+    },
+    /// Frames from one capture file, to another.
+    Pcap {
+        /// File to read.
+        read: Option<String>,
+        /// File to write.
+        write: Option<String>,
+    },
+    /// A virtual wire, joined by whoever drives the node.
+    Wire,
+}
+
+impl Driver {
+    /// The device, if there is one.
+    pub fn device(&self) -> Option<&str> {
+        match self {
+            Self::Xdp { device, .. }
+            | Self::Packet { device }
+            | Self::Tap { device }
+            | Self::Tun { device } => Some(device),
+            Self::Pcap { .. } | Self::Wire => None,
+        }
+    }
+
+    /// The name in configurations.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Xdp { .. } => "af-xdp",
+            Self::Packet { .. } => "af-packet",
+            Self::Tap { .. } => "tap",
+            Self::Tun { .. } => "tun",
+            Self::Pcap { .. } => "pcap",
+            Self::Wire => "wire",
+        }
+    }
+}
+
+/// Where an AF_XDP program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XdpMode {
+    /// Generic on veth, else native where the driver can.
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the stack.
+    Generic,
+}
+
+/// A port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortConfig {
+    /// Its name.
+    pub name: String,
+    /// How it reaches its wire.
+    pub driver: Driver,
+    /// Its address; nothing: the device's, or one made from the names.
+    pub mac: Option<MacAddr>,
+    /// Largest payload of a frame on the wire, as the device's MTU.
+    pub mtu: usize,
+    /// The worker that drives it.
+    pub worker: usize,
+}
+
+/// A VLAN tag: TPID and VLAN ID.
+pub type VlanTag = (u16, u16);
+
+/// A routed interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceConfig {
+    /// Its name.
+    pub name: String,
+    /// Its port, by index.
+    pub port: usize,
+    /// Its tag.
+    pub tag: Option<VlanTag>,
+    /// Untagged frames are its, too, and it sends without tag.
+    pub untagged: bool,
+    /// Its addresses with prefix lengths.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Its table, by index.
+    pub vrf: usize,
+    /// Largest packet.
+    pub mtu: usize,
+    /// Labelled packets are accepted.
+    pub mpls: bool,
+}
+
+/// A bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BridgeConfig {
+    /// Its name.
+    pub name: String,
+    /// Its members.
+    pub members: Vec<MemberConfig>,
+    /// Seconds for which an unused address is remembered.
+    pub ageing_seconds: u32,
+    /// Addresses it can learn.
+    pub addresses: usize,
+}
+
+/// A member of a bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberConfig {
+    /// The port, by index.
+    pub port: usize,
+    /// Only this VLAN of the port, untagged inside the bridge.
+    pub tag: Option<VlanTag>,
+    /// Untagged frames of the port are this VLAN inside the bridge.
+    pub access: Option<u16>,
+}
+
+/// A way to a neighbour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Via {
+    /// The interface, by index.
+    pub interface: usize,
+    /// The neighbour; nothing: the destination itself.
+    pub next_hop: Option<IpAddr>,
+    /// Labels to push, the outermost first.
+    pub labels: Vec<u32>,
+    /// How TTL crosses them.
+    pub ttl: TtlModel,
+}
+
+/// A route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteConfig {
+    /// Its table, by index.
+    pub vrf: usize,
+    /// Network and prefix length.
+    pub prefix: (IpAddr, u8),
+    /// The way; nothing: discard.
+    pub via: Option<Via>,
+}
+
+/// What happens to an incoming label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelConfig {
+    /// The label.
+    pub label: u32,
+    /// Pop or swap, and send there.
+    pub action: LabelAction,
+    /// How TTL crosses the label that is taken off.
+    pub ttl: TtlModel,
+}
+
+/// Pop into a table, or forward.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LabelAction {
+    /// An IP packet of this table follows.
+    Ip(usize),
+    /// Push `via.labels` (none: penultimate-hop popping) and send.
+    Forward(Via),
+}
+
+/// A pseudowire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PseudowireConfig {
+    /// Its name.
+    pub name: String,
+    /// The port of its attachment circuit, by index.
+    pub port: usize,
+    /// The VLAN of its attachment circuit.
+    pub tag: Option<VlanTag>,
+    /// The label that arrives here.
+    pub label_in: u32,
+    /// The label that the other PE expects.
+    pub label_out: u32,
+    /// The way to the other PE; its labels are the transport labels.
+    pub via: Via,
+    /// A control word stands in front of the frame.
+    pub control_word: bool,
+    /// Sequence numbers are sent and checked.
+    pub sequencing: bool,
+    /// Tagged mode with this VLAN ID on the pseudowire; nothing: raw mode.
+    pub tagged_mode: Option<u16>,
+    /// TTL of its label.
+    pub ttl: u8,
+}
+
+/// What a SecY does about replayed frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// Nothing.
+    Off,
+    /// The standard's rule: lowest acceptable PN, duplicates inside the window pass.
+    Standard,
+    /// No duplicate passes.
+    Strict,
+}
+
+/// A SecY.
+#[derive(Clone, Debug)]
+pub struct MacsecConfig {
+    /// Its port, by index.
+    pub port: usize,
+    /// GCM-AES-128 or -256.
+    pub suite: Suite,
+    /// 64-bit packet numbers.
+    pub xpn: bool,
+    /// Our SCI; nothing: the port's address and port number 1.
+    pub sci: Option<u64>,
+    /// The SecTAG has the SCI.
+    pub send_sci: bool,
+    /// The end-station bit instead.
+    pub end_station: bool,
+    /// Encrypt, or integrity only.
+    pub encrypt: bool,
+    /// Octets that stay readable: 0, 30 or 50.
+    pub offset: u8,
+    /// VLAN tags in the clear in front of the SecTAG.
+    pub clear_tags: u8,
+    /// What is done about replay.
+    pub replay: Replay,
+    /// The replay window in frames.
+    pub window: u32,
+    /// Our transmit associations; the first is used.
+    pub transmit: Vec<MacsecSaConfig>,
+    /// The peers' associations.
+    pub receive: Vec<MacsecSaConfig>,
+}
+
+/// A static secure association.
+#[derive(Clone, Debug)]
+pub struct MacsecSaConfig {
+    /// The transmitter's SCI; nothing for our own.
+    pub sci: Option<u64>,
+    /// Association number.
+    pub an: u8,
+    /// The SAK.
+    pub key: Secret,
+    /// XPN: the 12-octet salt.
+    pub salt: Secret,
+    /// XPN: the short SCI.
+    pub ssci: u32,
+}
+
+/// An ESP tunnel between two gateways.
+#[derive(Clone, Debug)]
+pub struct TunnelConfig {
+    /// Its name.
+    pub name: String,
+    /// Our end.
+    pub local: IpAddr,
+    /// The other end.
+    pub remote: IpAddr,
+    /// The suite.
+    pub suite: Suite,
+    /// Extended sequence numbers.
+    pub esn: bool,
+    /// The replay window in packets; 0: off.
+    pub window: u32,
+    /// Largest inner packet.
+    pub mtu: usize,
+    /// Outer DF is the inner packet's; else it is clear.
+    pub copy_df: bool,
+    /// Table of the inner packets, by index.
+    pub vrf: usize,
+    /// The interface it leaves by, by index, as routes say.
+    pub via: Via,
+    /// To the other end.
+    pub outbound: SaConfig,
+    /// From the other end.
+    pub inbound: SaConfig,
+}
+
+/// One direction of a tunnel.
+#[derive(Clone, Debug)]
+pub struct SaConfig {
+    /// SPI, 256 or above.
+    pub spi: u32,
+    /// Keys.
+    pub keys: KeySpec,
+    /// Salt of an AEAD.
+    pub salt: Secret,
+    /// The worker that has it.
+    pub worker: usize,
+}
+
+/// An entry of the security policy of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyConfig {
+    /// The interface that is the boundary, by index.
+    pub interface: usize,
+    /// Addresses on our side.
+    pub local: Option<(IpAddr, u8)>,
+    /// Addresses on the other side.
+    pub remote: Option<(IpAddr, u8)>,
+    /// IP protocol.
+    pub protocol: Option<u8>,
+    /// What to do.
+    pub action: PolicyAction,
+}
+
+/// PROTECT, BYPASS or DISCARD (RFC 4301 section 4.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyAction {
+    /// By this tunnel, by index.
+    Protect(usize),
+    /// In the clear.
+    Bypass,
+    /// Not at all.
+    Discard,
+}
+
+impl Config {
+    /// Reads a configuration. All problems are found in one go.
+    pub fn parse(
+        file: &str,
+        text: &str,
+        keys: &mut dyn KeySource,
+    ) -> Result<Self, Box<ConfigError>> {
+        read::config(text, keys).map_err(|mut problems| {
+            problems.sort_by_key(|p| p.span.start);
+            Box::new(ConfigError { file: file.into(), text: text.into(), problems })
+        })
+    }
+}

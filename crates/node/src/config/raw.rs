@@ -1,0 +1,210 @@
+//! The configuration as it is written: what TOML keys exist, and nothing about
+//! whether they make sense together. Every value remembers where it stands.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+pub(super) type Text = Spanned<String>;
+pub(super) type Number = Spanned<i64>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct File {
+    pub node: Node,
+    #[serde(default)]
+    pub port: Vec<Spanned<Port>>,
+    #[serde(default)]
+    pub interface: Vec<Spanned<Interface>>,
+    #[serde(default)]
+    pub bridge: Vec<Spanned<Bridge>>,
+    #[serde(default)]
+    pub route: Vec<Spanned<Route>>,
+    #[serde(default)]
+    pub lsp: Vec<Spanned<Lsp>>,
+    #[serde(default)]
+    pub label: Vec<Spanned<Label>>,
+    #[serde(default)]
+    pub pseudowire: Vec<Spanned<Pseudowire>>,
+    #[serde(default)]
+    pub macsec: Vec<Spanned<Macsec>>,
+    #[serde(default)]
+    pub tunnel: Vec<Spanned<Tunnel>>,
+    #[serde(default)]
+    pub policy: Vec<Spanned<Policy>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Node {
+    pub name: Text,
+    pub workers: Option<Number>,
+    pub cores: Option<Spanned<Vec<i64>>>,
+    pub buffers: Option<Number>,
+    pub buffer_size: Option<Number>,
+    pub state: Option<Text>,
+    pub control: Option<Text>,
+    pub metrics: Option<Text>,
+    pub user: Option<Text>,
+    pub lab: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Port {
+    pub name: Text,
+    pub driver: Option<Text>,
+    pub device: Option<Text>,
+    pub queue: Option<Number>,
+    pub mode: Option<Text>,
+    pub mac: Option<Text>,
+    pub mtu: Option<Number>,
+    pub worker: Option<Number>,
+    pub read: Option<Text>,
+    pub write: Option<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Interface {
+    pub name: Option<Text>,
+    pub port: Text,
+    pub vlan: Option<Number>,
+    pub service_vlan: Option<Number>,
+    pub untagged: Option<bool>,
+    pub address: Option<Vec<Text>>,
+    pub vrf: Option<Text>,
+    pub mtu: Option<Number>,
+    pub mpls: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Bridge {
+    pub name: Text,
+    pub member: Vec<Spanned<Member>>,
+    pub ageing_seconds: Option<Number>,
+    pub addresses: Option<Number>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Member {
+    pub port: Text,
+    pub vlan: Option<Number>,
+    pub access: Option<Number>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Route {
+    pub prefix: Text,
+    pub vrf: Option<Text>,
+    pub via: Option<Text>,
+    pub interface: Option<Text>,
+    pub labels: Option<Spanned<Vec<i64>>>,
+    pub ttl: Option<Text>,
+    pub discard: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Lsp {
+    pub name: Text,
+    pub via: Text,
+    pub interface: Option<Text>,
+    pub labels: Option<Spanned<Vec<i64>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Label {
+    pub label: Number,
+    pub swap: Option<Spanned<Vec<i64>>>,
+    pub pop: Option<bool>,
+    pub via: Option<Text>,
+    pub interface: Option<Text>,
+    pub vrf: Option<Text>,
+    pub ttl: Option<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Pseudowire {
+    pub name: Text,
+    pub port: Text,
+    pub vlan: Option<Number>,
+    pub lsp: Text,
+    pub label_in: Number,
+    pub label_out: Number,
+    pub control_word: Option<bool>,
+    pub sequencing: Option<bool>,
+    pub mode: Option<Text>,
+    pub tag: Option<Number>,
+    pub ttl: Option<Number>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Macsec {
+    pub port: Text,
+    pub cipher: Option<Text>,
+    pub sci: Option<Text>,
+    pub send_sci: Option<bool>,
+    pub end_station: Option<bool>,
+    pub encrypt: Option<bool>,
+    pub offset: Option<Number>,
+    pub clear_tags: Option<Number>,
+    pub replay: Option<Text>,
+    pub window: Option<Number>,
+    pub validate: Option<Text>,
+    #[serde(default)]
+    pub transmit: Vec<Spanned<MacsecSa>>,
+    #[serde(default)]
+    pub receive: Vec<Spanned<MacsecSa>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct MacsecSa {
+    pub sci: Option<Text>,
+    pub an: Option<Number>,
+    pub key: Text,
+    pub ssci: Option<Number>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Tunnel {
+    pub name: Text,
+    pub local: Text,
+    pub remote: Text,
+    pub suite: Text,
+    pub esn: Option<bool>,
+    pub window: Option<Number>,
+    pub mtu: Option<Number>,
+    pub copy_df: Option<bool>,
+    pub vrf: Option<Text>,
+    #[serde(rename = "in")]
+    pub inbound: Spanned<Sa>,
+    #[serde(rename = "out")]
+    pub outbound: Spanned<Sa>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Sa {
+    pub spi: Number,
+    pub key: Text,
+    pub worker: Option<Number>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Policy {
+    pub interface: Text,
+    pub action: Text,
+    pub tunnel: Option<Text>,
+    pub local: Option<Text>,
+    pub remote: Option<Text>,
+    pub protocol: Option<Number>,
+}

@@ -1,0 +1,249 @@
+//! From what is written to what is meant: the frame around [`links`](super::links)
+//! and [`secure`](super::secure), and what both need.
+
+use super::error::{Problem, Problems};
+use super::keys::KeySource;
+use super::raw::{self, Number, Text};
+use super::{Config, cross, links, secure};
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::str::FromStr;
+use toml::Spanned;
+
+/// Packet buffers if nothing is said.
+const BUFFERS: i64 = 8192;
+/// Octets of a buffer if nothing is said: enough for an MTU of 1600 and all headers.
+const BUFFER_SIZE: i64 = 2048;
+/// Workers of a node at most.
+pub(super) const WORKERS_MAX: i64 = 64;
+
+/// What every reading function is given.
+pub(super) struct Reader<'a> {
+    pub problems: Problems,
+    pub keys: &'a mut dyn KeySource,
+}
+
+pub(super) fn config(text: &str, keys: &mut dyn KeySource) -> Result<Config, Vec<Problem>> {
+    let file: raw::File = toml::from_str(text).map_err(|e| vec![syntax(&e)])?;
+    let mut r = Reader { problems: Problems::default(), keys };
+    let mut config = node(&mut r, &file.node);
+    links::ports(&mut r, &file, &mut config);
+    links::interfaces(&mut r, &file, &mut config);
+    links::bridges(&mut r, &file, &mut config);
+    links::routes(&mut r, &file, &mut config);
+    links::labels(&mut r, &file, &mut config);
+    links::pseudowires(&mut r, &file, &mut config);
+    secure::macsec(&mut r, &file, &mut config);
+    secure::tunnels(&mut r, &file, &mut config);
+    secure::policies(&mut r, &file, &mut config);
+    if r.problems.0.is_empty() {
+        cross::check(&mut r, &file, &config);
+    }
+    if r.problems.0.is_empty() { Ok(config) } else { Err(r.problems.0) }
+}
+
+fn syntax(error: &toml::de::Error) -> Problem {
+    let message = error.message().to_owned();
+    let remedy = match message.split_once(", expected ") {
+        Some((_, expected)) => format!("expected {expected}"),
+        None => "see `ferrule init --help` for configurations to start from".into(),
+    };
+    let what = message.split(", expected ").next().unwrap_or_default().to_owned();
+    Problem { span: error.span().unwrap_or(0..0), what, remedy }
+}
+
+fn node(r: &mut Reader<'_>, n: &raw::Node) -> Config {
+    let workers = r.number(n.workers.as_ref(), 1, 1..=WORKERS_MAX, "workers") as usize;
+    let cores = match &n.cores {
+        Some(list) => {
+            if n.workers.is_some() && list.get_ref().len() != workers {
+                r.problems.add(
+                    list.span(),
+                    format!("{} cores for {workers} workers", list.get_ref().len()),
+                    "give one core for each worker, or leave `workers` out",
+                );
+            }
+            let of = |&c: &i64| usize::try_from(c).ok();
+            list.get_ref().iter().map(of).collect()
+        }
+        None => vec![None; workers],
+    };
+    if cores.is_empty() {
+        r.problems.add(0..0, "no worker", "give `cores` at least one core");
+    }
+    let text = |t: &Option<Text>| t.as_ref().map(|t| t.get_ref().clone());
+    Config {
+        name: n.name.get_ref().clone(),
+        cores,
+        buffers: r.number(n.buffers.as_ref(), BUFFERS, 64..=1 << 24, "buffers") as usize,
+        buffer_size: buffer_size(r, n.buffer_size.as_ref()),
+        state: text(&n.state),
+        control: text(&n.control),
+        metrics: n.metrics.as_ref().and_then(|t| {
+            r.parse(t, "an address and port", "write it as 127.0.0.1:9100 or [::1]:9100")
+        }),
+        user: text(&n.user),
+        lab: n.lab.unwrap_or(false),
+        ports: Vec::new(),
+        interfaces: Vec::new(),
+        bridges: Vec::new(),
+        vrfs: vec![String::new()],
+        routes: Vec::new(),
+        labels: Vec::new(),
+        pseudowires: Vec::new(),
+        secys: Vec::new(),
+        tunnels: Vec::new(),
+        policies: Vec::new(),
+    }
+}
+
+fn buffer_size(r: &mut Reader<'_>, n: Option<&Number>) -> usize {
+    let size = r.number(n, BUFFER_SIZE, 1024..=65_472, "buffer-size");
+    if size % 64 != 0 {
+        let span = n.map_or(0..0, Spanned::span);
+        r.problems.add(span, "buffer-size is not a multiple of 64", "use 2048, 4096 or 16384");
+    }
+    size as usize
+}
+
+impl Reader<'_> {
+    /// A number within a range, or the default.
+    pub fn number(
+        &mut self,
+        n: Option<&Number>,
+        default: i64,
+        range: std::ops::RangeInclusive<i64>,
+        what: &str,
+    ) -> i64 {
+        let Some(n) = n else { return default };
+        let value = *n.get_ref();
+        if range.contains(&value) {
+            return value;
+        }
+        let remedy = format!("use a number from {} to {}", range.start(), range.end());
+        self.problems.add(n.span(), format!("{what} cannot be {value}"), remedy);
+        default
+    }
+
+    /// A value in its usual notation.
+    pub fn parse<T: FromStr>(&mut self, t: &Text, what: &str, remedy: &str) -> Option<T>
+    where
+        T::Err: Display,
+    {
+        t.get_ref()
+            .parse()
+            .map_err(|_| {
+                let what = format!("`{}` is not {what}", t.get_ref());
+                self.problems.add(t.span(), what, remedy);
+            })
+            .ok()
+    }
+
+    /// An IP address.
+    pub fn address(&mut self, t: &Text) -> Option<IpAddr> {
+        self.parse(t, "an IP address", "write it as 192.0.2.1 or 2001:db8::1")
+    }
+
+    /// A network: the host bits must be zero.
+    pub fn prefix(&mut self, t: &Text) -> Option<(IpAddr, u8)> {
+        let (address, len) = self.with_length(t)?;
+        let network = mask(address, len);
+        if network != address {
+            let what = format!("`{}` has bits set behind the prefix", t.get_ref());
+            self.problems.add(t.span(), what, format!("write {network}/{len}"));
+        }
+        Some((network, len))
+    }
+
+    /// An address with the prefix length of its network.
+    pub fn with_length(&mut self, t: &Text) -> Option<(IpAddr, u8)> {
+        let parsed = t.get_ref().split_once('/').and_then(|(a, l)| {
+            let address: IpAddr = a.parse().ok()?;
+            let len: u8 = l.parse().ok()?;
+            (len <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, len))
+        });
+        if parsed.is_none() {
+            let what = format!("`{}` is not an address with a prefix length", t.get_ref());
+            self.problems.add(t.span(), what, "write it as 192.0.2.0/24 or 2001:db8::/64");
+        }
+        parsed
+    }
+
+    /// One of a few words.
+    pub fn choice<T: Copy>(&mut self, t: &Text, what: &str, choices: &[(&str, T)]) -> Option<T> {
+        let found = choices.iter().find(|(name, _)| name == t.get_ref());
+        if found.is_none() {
+            let names: Vec<_> = choices.iter().map(|(n, _)| *n).collect();
+            self.unknown(t, what, &names);
+        }
+        found.map(|&(_, v)| v)
+    }
+
+    /// The index of a name that was defined elsewhere.
+    pub fn named<'n>(
+        &mut self,
+        t: &Text,
+        what: &str,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Option<usize> {
+        let names: Vec<&str> = names.collect();
+        let found = names.iter().position(|n| n == t.get_ref());
+        if found.is_none() {
+            self.unknown(t, what, &names);
+        }
+        found
+    }
+
+    fn unknown(&mut self, t: &Text, what: &str, names: &[&str]) {
+        let remedy = if names.is_empty() {
+            format!("define a {what} first")
+        } else {
+            format!("there are {}", names.join(", "))
+        };
+        self.problems.add(t.span(), format!("there is no {what} `{}`", t.get_ref()), remedy);
+    }
+
+    /// Complains about a name that is used twice.
+    pub fn unique<'n>(&mut self, t: &Text, what: &str, mut taken: impl Iterator<Item = &'n str>) {
+        if taken.any(|n| n == t.get_ref()) {
+            let what = format!("{what} `{}` is defined twice", t.get_ref());
+            self.problems.add(t.span(), what, "give each a name of its own");
+        }
+    }
+
+    /// Labels, outermost first, each 16 to 2^20 - 1.
+    pub fn labels(&mut self, list: Option<&Spanned<Vec<i64>>>) -> Vec<u32> {
+        let Some(list) = list else { return Vec::new() };
+        let max = ferrule_dataplane::route::config::LABELS_MAX;
+        if list.get_ref().len() > max {
+            let what = format!("{} labels", list.get_ref().len());
+            self.problems.add(list.span(), what, format!("push {max} at most"));
+        }
+        list.get_ref().iter().filter_map(|&l| self.label(l, list.span())).collect()
+    }
+
+    /// A label that may be on the wire: 16 and above, or an explicit null.
+    pub fn label(&mut self, value: i64, span: Range<usize>) -> Option<u32> {
+        if matches!(value, 0 | 2 | 16..=0xf_ffff) {
+            return Some(value as u32);
+        }
+        let remedy = "use 16 to 1048575, or 0 (IPv4) or 2 (IPv6) for explicit null";
+        self.problems.add(span, format!("{value} is no label to use here"), remedy);
+        None
+    }
+}
+
+/// The address with the bits behind the prefix cleared.
+pub(super) fn mask(address: IpAddr, len: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(a) => {
+            let bits = u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0);
+            IpAddr::V4((a.to_bits() & bits).into())
+        }
+        IpAddr::V6(a) => {
+            let bits = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
+            IpAddr::V6((a.to_bits() & bits).into())
+        }
+    }
+}

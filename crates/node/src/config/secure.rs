@@ -1,0 +1,309 @@
+//! MACsec, ESP tunnels and the security policy.
+
+use super::keys::KeyFile;
+use super::links::port_index;
+use super::raw::{self, Text};
+use super::read::Reader;
+use super::{
+    Config, MacsecConfig, MacsecSaConfig, PolicyAction, PolicyConfig, Replay, SaConfig,
+    TunnelConfig, Via,
+};
+use crate::overhead;
+use ferrule_base::{MacAddr, Secret};
+use ferrule_crypto::{Aes, KeySpec, Suite};
+use ferrule_dataplane::route::TtlModel;
+use std::net::IpAddr;
+use toml::Spanned;
+
+/// Octets of an XPN suite's salt.
+const XPN_SALT: usize = 12;
+
+impl Reader<'_> {
+    /// The keys of a file, with the lengths that are needed.
+    fn key_file(&mut self, t: &Text, lengths: [(&str, usize); 3]) -> Option<KeyFile> {
+        let path = t.get_ref();
+        let read = self
+            .keys
+            .read(path)
+            .and_then(|text| KeyFile::parse(&text).map_err(|e| format!("key file `{path}`: {e}")));
+        let file = match read {
+            Ok(file) => file,
+            Err(e) => {
+                self.problems.add(t.span(), e, "`ferrule init key --help` shows how to make one");
+                return None;
+            }
+        };
+        let have = [&file.cipher, &file.integrity, &file.salt];
+        for ((word, need), have) in lengths.into_iter().zip(have) {
+            if have.len() != need {
+                let what = format!(
+                    "key file `{path}`: `{word}` has {} octets, {need} are needed",
+                    have.len()
+                );
+                let remedy = match need {
+                    0 => format!("take `{word}` out: this suite has none"),
+                    _ => format!("give `{word}` {} hexadecimal digits", 2 * need),
+                };
+                self.problems.add(t.span(), what, remedy);
+                return None;
+            }
+        }
+        Some(file)
+    }
+
+    /// A secure channel identifier: a MAC address and a port number.
+    fn sci(&mut self, t: &Text) -> Option<u64> {
+        let parsed = t.get_ref().rsplit_once('/').and_then(|(mac, port)| {
+            let mac: MacAddr = mac.parse().ok()?;
+            let port: u16 = port.parse().ok()?;
+            Some(mac.to_u64() << 16 | u64::from(port))
+        });
+        if parsed.is_none() {
+            let what = format!("`{}` is no SCI", t.get_ref());
+            self.problems.add(t.span(), what, "write it as 02:00:00:00:00:01/1: address, port");
+        }
+        parsed
+    }
+}
+
+pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    let ciphers = [
+        ("gcm-aes-128", (Suite::AesGcm(Aes::Aes128), false)),
+        ("gcm-aes-256", (Suite::AesGcm(Aes::Aes256), false)),
+        ("gcm-aes-xpn-128", (Suite::AesGcm(Aes::Aes128), true)),
+        ("gcm-aes-xpn-256", (Suite::AesGcm(Aes::Aes256), true)),
+    ];
+    let modes = [("off", Replay::Off), ("standard", Replay::Standard), ("strict", Replay::Strict)];
+    for secy in file.macsec.iter().map(Spanned::get_ref) {
+        let Some(port) = port_index(r, &secy.port, config) else { continue };
+        if config.secys.iter().any(|s| s.port == port) {
+            let what = format!("port `{}` has two SecYs", secy.port.get_ref());
+            r.problems.add(secy.port.span(), what, "keep one [[macsec]] for it");
+        }
+        let cipher = secy.cipher.as_ref().and_then(|t| r.choice(t, "cipher", &ciphers));
+        let (suite, xpn) = cipher.unwrap_or(ciphers[0].1);
+        let offset = r.number(secy.offset.as_ref(), 0, 0..=50, "offset");
+        if !matches!(offset, 0 | 30 | 50) || (xpn && offset != 0) {
+            let span = secy.offset.as_ref().map_or(secy.port.span(), Spanned::span);
+            let remedy = "use 0, 30 or 50; with an XPN cipher 0";
+            r.problems.add(span, format!("offset cannot be {offset} here"), remedy);
+        }
+        let end_station = secy.end_station.unwrap_or(false);
+        let send_sci = secy.send_sci.unwrap_or(!end_station);
+        if end_station && send_sci {
+            let remedy = "set send-sci = false: the end-station bit stands in its place";
+            r.problems.add(secy.port.span(), "end-station together with send-sci", remedy);
+        }
+        if let Some(t) = &secy.validate {
+            r.choice(t, "way to validate", &[("strict", ())]);
+        }
+        let replay = secy.replay.as_ref().and_then(|t| r.choice(t, "replay mode", &modes));
+        let mut sa = |list: &[Spanned<raw::MacsecSa>], received: bool| {
+            let each = list.iter().filter_map(|sa| macsec_sa(r, sa, suite, xpn, received));
+            each.collect::<Vec<_>>()
+        };
+        let (transmit, receive) = (sa(&secy.transmit, false), sa(&secy.receive, true));
+        config.secys.push(MacsecConfig {
+            port,
+            suite,
+            xpn,
+            sci: secy.sci.as_ref().and_then(|t| r.sci(t)),
+            send_sci,
+            end_station,
+            encrypt: secy.encrypt.unwrap_or(true),
+            offset: offset as u8,
+            clear_tags: r.number(secy.clear_tags.as_ref(), 0, 0..=2, "clear-tags") as u8,
+            replay: replay.unwrap_or(Replay::Strict),
+            window: r.number(secy.window.as_ref(), 64, 0..=4096, "window") as u32,
+            transmit,
+            receive,
+        });
+    }
+}
+
+fn macsec_sa(
+    r: &mut Reader<'_>,
+    spanned: &Spanned<raw::MacsecSa>,
+    suite: Suite,
+    xpn: bool,
+    received: bool,
+) -> Option<MacsecSaConfig> {
+    let sa = spanned.get_ref();
+    let sci = sa.sci.as_ref().and_then(|t| r.sci(t));
+    if received && sa.sci.is_none() {
+        let remedy = "add sci = \"ADDRESS/PORT\" of the other side";
+        r.problems.add(spanned.span(), "a receive association without SCI", remedy);
+    }
+    if xpn && sa.ssci.is_none() {
+        let remedy = "add ssci = NUMBER; both sides need the same for each SCI";
+        r.problems.add(spanned.span(), "an XPN association without SSCI", remedy);
+    }
+    let salt = if xpn { XPN_SALT } else { 0 };
+    let lengths = [("cipher", suite.key_len()), ("integrity", 0), ("salt", salt)];
+    let keys = r.key_file(&sa.key, lengths)?;
+    Some(MacsecSaConfig {
+        sci,
+        an: r.number(sa.an.as_ref(), 0, 0..=3, "an") as u8,
+        key: keys.cipher,
+        salt: keys.salt,
+        ssci: r.number(sa.ssci.as_ref(), 0, 0..=i64::from(u32::MAX), "ssci") as u32,
+    })
+}
+
+pub(super) fn tunnels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    for spanned in &file.tunnel {
+        let tunnel = spanned.get_ref();
+        r.unique(&tunnel.name, "tunnel", config.tunnels.iter().map(|t| t.name.as_str()));
+        let ends = (r.address(&tunnel.local), r.address(&tunnel.remote));
+        let (Some(local), Some(remote)) = ends else { continue };
+        if local.is_ipv4() != remote.is_ipv4() {
+            let remedy = "give both ends of one address family";
+            r.problems.add(tunnel.remote.span(), "the ends are of different families", remedy);
+            continue;
+        }
+        let suites = Suite::ALL.map(|s| (s.name(), s));
+        let Some(suite) = r.choice(&tunnel.suite, "suite", &suites) else { continue };
+        let Some(way) = way_to(r, config, &tunnel.local, local, remote) else { continue };
+        let fits = inner_mtu(suite, local, config.interfaces[way.interface].mtu);
+        let mtu = r.number(tunnel.mtu.as_ref(), fits as i64, 68..=65_535, "mtu") as usize;
+        if mtu > fits {
+            let span = tunnel.mtu.as_ref().map_or(spanned.span(), Spanned::span);
+            let what = format!("inner packets of {mtu} octets do not fit the path with {suite}");
+            r.problems.add(span, what, format!("use at most {fits}, or leave mtu out"));
+        }
+        let workers = config.cores.len();
+        let worker = config.tunnels.len() % workers.max(1);
+        let mut sa = |s: &Spanned<raw::Sa>| sa(r, s.get_ref(), suite, worker, workers);
+        let (outbound, inbound) = (sa(&tunnel.outbound), sa(&tunnel.inbound));
+        let (Some(outbound), Some(inbound)) = (outbound, inbound) else { continue };
+        let vrf = tunnel.vrf.as_ref().map(|t| config.vrfs.iter().position(|v| v == t.get_ref()));
+        if let (Some(None), Some(t)) = (vrf, &tunnel.vrf) {
+            let remedy = "give an interface or route that vrf";
+            r.problems.add(t.span(), format!("there is no vrf `{}`", t.get_ref()), remedy);
+        }
+        config.tunnels.push(TunnelConfig {
+            name: tunnel.name.get_ref().clone(),
+            local,
+            remote,
+            suite,
+            esn: tunnel.esn.unwrap_or(true),
+            window: r.number(tunnel.window.as_ref(), 1024, 0..=4096, "window") as u32,
+            mtu,
+            copy_df: tunnel.copy_df.unwrap_or(true),
+            vrf: vrf.flatten().unwrap_or(0),
+            via: way,
+            outbound,
+            inbound,
+        });
+    }
+}
+
+/// How sealed packets reach the other gateway: on a connected network, or by
+/// the route that matches best.
+fn way_to(
+    r: &mut Reader<'_>,
+    config: &Config,
+    text: &Text,
+    local: IpAddr,
+    remote: IpAddr,
+) -> Option<Via> {
+    let own = config.interfaces.iter().any(|i| i.addresses.iter().any(|a| a.0 == local));
+    if !own {
+        let what = format!("no interface has the tunnel's local address {local}");
+        r.problems.add(text.span(), what, "use an address of the interface to the other gateway");
+        return None;
+    }
+    let connected = config.interfaces.iter().enumerate().flat_map(|(index, i)| {
+        let via = Via {
+            interface: index,
+            next_hop: Some(remote),
+            labels: Vec::new(),
+            ttl: TtlModel::Uniform,
+        };
+        i.addresses.iter().map(move |&a| (i.vrf, a, via.clone()))
+    });
+    let routed = config.routes.iter().filter_map(|route| {
+        let mut via = route.via.clone()?;
+        via.next_hop = via.next_hop.or(Some(remote));
+        Some((route.vrf, route.prefix, via))
+    });
+    let best = connected
+        .chain(routed)
+        .filter(|&(vrf, net, _)| vrf == 0 && super::links::contains(net, remote))
+        .max_by_key(|&(_, (_, len), _)| len);
+    if best.is_none() {
+        let remedy = "add a [[route]] to it, before the tunnel is of use";
+        r.problems.add(text.span(), format!("no way to the other gateway {remote}"), remedy);
+    }
+    best.map(|(_, _, via)| via)
+}
+
+/// The largest inner packet whose sealed form fits `mtu`.
+fn inner_mtu(suite: Suite, outer: IpAddr, mtu: usize) -> usize {
+    (68..=mtu).rev().find(|&inner| sealed_len(suite, outer, inner) <= mtu).unwrap_or(68)
+}
+
+/// Octets of the outer packet around an inner one.
+fn sealed_len(suite: Suite, outer: IpAddr, inner: usize) -> usize {
+    let (cipher, integrity) = match suite.name().split_once(' ') {
+        Some((cipher, integrity)) => (cipher, Some(integrity)),
+        None => (suite.name(), None),
+    };
+    let suite = overhead::EspSuite::by_name(cipher, integrity).expect("the calculator knows it");
+    let outer = if outer.is_ipv4() { overhead::IpVersion::V4 } else { overhead::IpVersion::V6 };
+    overhead::esp_len(&suite, overhead::EspMode::Tunnel, outer, inner)
+}
+
+fn sa(
+    r: &mut Reader<'_>,
+    sa: &raw::Sa,
+    suite: Suite,
+    worker: usize,
+    workers: usize,
+) -> Option<SaConfig> {
+    let spi = r.number(Some(&sa.spi), 256, 256..=i64::from(u32::MAX), "an SPI") as u32;
+    let lengths = [
+        ("cipher", suite.key_len()),
+        ("integrity", suite.mac_key_len()),
+        ("salt", suite.esp_salt_len()),
+    ];
+    let file = r.key_file(&sa.key, lengths)?;
+    let last = workers as i64 - 1;
+    let worker = r.number(sa.worker.as_ref(), worker as i64, 0..=last, "worker") as usize;
+    let keys = KeySpec { suite, key: file.cipher, mac_key: file.integrity };
+    Some(SaConfig { spi, keys, salt: file.salt, worker })
+}
+
+pub(super) fn policies(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    let actions = [("protect", 0), ("bypass", 1), ("discard", 2)];
+    for policy in file.policy.iter().map(Spanned::get_ref) {
+        let names = config.interfaces.iter().map(|i| i.name.as_str());
+        let interface = r.named(&policy.interface, "interface", names);
+        let action = r.choice(&policy.action, "action", &actions);
+        let tunnel = policy.tunnel.as_ref().and_then(|t| {
+            r.named(t, "tunnel", file.tunnel.iter().map(|t| t.get_ref().name.get_ref().as_str()))
+        });
+        let action = match action {
+            Some(0) if policy.tunnel.is_none() => {
+                let remedy = "add tunnel = \"NAME\"";
+                r.problems.add(policy.action.span(), "protect needs a tunnel", remedy);
+                continue;
+            }
+            Some(0) => tunnel.map(PolicyAction::Protect),
+            Some(1) => Some(PolicyAction::Bypass),
+            _ => Some(PolicyAction::Discard),
+        };
+        let mut prefix = |t: &Option<Text>| t.as_ref().and_then(|t| r.prefix(t));
+        let (local, remote) = (prefix(&policy.local), prefix(&policy.remote));
+        let protocol = policy.protocol.as_ref();
+        let protocol = protocol.map(|n| r.number(Some(n), 0, 0..=255, "protocol") as u8);
+        if let (Some(interface), Some(action)) = (interface, action) {
+            config.policies.push(PolicyConfig { interface, local, remote, protocol, action });
+        }
+    }
+}
+
+/// Whether two keys are one.
+pub(super) fn same_key(a: (&Secret, &Secret), b: (&Secret, &Secret)) -> bool {
+    a.0.same_as(b.0) && a.1.same_as(b.1)
+}

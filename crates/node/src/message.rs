@@ -1,0 +1,75 @@
+//! What the control part and the workers say to each other.
+
+use crate::probe::Recorder;
+use ferrule_base::{Drops, Instant, Ledger, PortId, Work};
+use ferrule_dataplane::graph::Next;
+use ferrule_dataplane::{Tables, ipsec, macsec};
+use ferrule_pipeline::{Packet, Port, PortStats};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+/// Messages that wait in one direction at most.
+pub const RING: usize = 1024;
+
+/// From the control part to a worker, carried out between two batches.
+pub(crate) enum Command {
+    /// Use these tables from now on.
+    Tables(Arc<Tables>),
+    /// Put a packet into the graph: a protocol message made by the control
+    /// part, or one that waited for a neighbour.
+    Inject(Next, Packet),
+    /// Receive and transmit on this port.
+    AttachPort(PortId, Box<dyn Port>),
+    /// Let go of this port.
+    DetachPort(PortId),
+    /// Install, extend or retire an outbound ESP SA.
+    EspOut(ipsec::OutboundChange),
+    /// Install or retire an inbound ESP SA.
+    EspIn(ipsec::InboundChange),
+    /// Change a SecY's transmit side.
+    SecyOut(macsec::TxChange),
+    /// Change a SecY's receive side.
+    SecyIn(macsec::RxChange),
+    /// Record what happens to packets, or stop it.
+    Record(Option<Box<Recorder>>),
+    /// Say what was counted.
+    Report(Sender<Box<WorkerReport>>),
+}
+
+/// From a worker to the control part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// An outbound ESP SA runs low on reserved numbers.
+    EspWants { index: u32, limit: u64 },
+    /// A transmit association runs low on reserved numbers.
+    MacsecWants { secy: u16, an: u8, limit: u64 },
+}
+
+/// Everything that one worker counted.
+#[derive(Clone, Debug)]
+pub struct WorkerReport {
+    /// Which worker.
+    pub worker: u8,
+    /// When.
+    pub now: Instant,
+    /// Dropped, by reason.
+    pub drops: Drops,
+    /// Work done.
+    pub work: Work,
+    /// Its part of the ledger.
+    pub ledger: Ledger,
+    /// Packets given to other workers and to the control part.
+    pub handed_out: u64,
+    /// Packets taken from them.
+    pub handed_in: u64,
+    /// Its ports: counters, and whether frames can pass.
+    pub ports: Vec<(PortId, PortStats, bool)>,
+    /// Outbound ESP SAs, by index.
+    pub esp_out: Vec<(u32, ipsec::SaReport)>,
+    /// Inbound ESP SAs, by index.
+    pub esp_in: Vec<(u32, ipsec::SaReport)>,
+    /// Transmit sides, by SecY.
+    pub secy_out: Vec<(u16, macsec::TxReport)>,
+    /// Receive sides, by SecY.
+    pub secy_in: Vec<(u16, macsec::RxReport)>,
+}

@@ -1,0 +1,493 @@
+//! A worker: one graph, its ports, its security associations, its counters.
+//!
+//! ```text
+//!   ports ─▶ receive ─▶ ┌───────── queues, in the order of `Next` ─────────┐ ─▶ ports
+//!   other workers ────▶ │ secy-in attach bridge … output emit secy-out     │ ─▶ other workers
+//!   control ──────────▶ └──────────────────────────────────────────────────┘ ─▶ control
+//! ```
+//!
+//! A worker has no thread and no clock: a driver calls [`Worker::turn`] with the
+//! time, over and over. The daemon does so from a pinned thread, the laboratory
+//! from its event queue, a benchmark from its loop.
+
+use crate::message::{Command, Event, WorkerReport};
+use crate::probe::{Probe, Recorder, Silent};
+use ferrule_base::{DropReason, Instant, Ledger, PortId};
+use ferrule_crypto::{Engine, Jobs, Software};
+use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, TURNS_MAX, Tally, UNRESOLVED};
+use ferrule_dataplane::{Tables, bridge, ipsec, link, macsec, mpls, route};
+use ferrule_pipeline::{Batch, Packet, Port, PoolCache, PortStats};
+use ferrule_wire::flow::flow_hash;
+use rtrb::{Consumer, Producer};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Frames that wait for one port at most.
+pub const TX_QUEUE_MAX: usize = 1024;
+
+/// Passes over the queues in one turn at most; what is left waits for the next.
+const PASSES_MAX: usize = 64;
+
+/// The stages of one graph.
+#[derive(Default)]
+pub(crate) struct Stages {
+    pub secy_in: macsec::SecyIn,
+    pub secy_out: macsec::SecyOut,
+    pub attach: link::Attach,
+    pub bridge: bridge::Forward,
+    pub pw_out: mpls::PwOut,
+    pub pw_in: mpls::PwIn,
+    pub mpls: mpls::Switch,
+    pub ip: route::Ip,
+    pub local: route::Local,
+    pub icmp_error: route::IcmpError,
+    pub policy: ipsec::Policy,
+    pub esp_in: ipsec::EspIn,
+    pub esp_out: ipsec::EspOut,
+    pub output: link::Output,
+    pub emit: link::Emit,
+}
+
+/// Rings to and from one other worker.
+pub(crate) struct Peer {
+    pub to: Producer<(Next, Packet)>,
+    pub from: Consumer<(Next, Packet)>,
+}
+
+struct AttachedPort {
+    id: PortId,
+    port: Box<dyn Port>,
+    backlog: VecDeque<Packet>,
+}
+
+/// One worker of a node.
+pub struct Worker<E: Engine<Packet> = Software> {
+    id: u8,
+    tables: Arc<Tables>,
+    cache: PoolCache,
+    engine: E,
+    stages: Stages,
+    out: Outputs,
+    tally: Tally,
+    ledger: Ledger,
+    ports: Vec<AttachedPort>,
+    peers: Vec<Option<Peer>>,
+    handed_out: u64,
+    handed_in: u64,
+    to_control: Producer<Packet>,
+    commands: Consumer<Command>,
+    events: Producer<Event>,
+    recorder: Option<Box<Recorder>>,
+}
+
+/// What the node gives a worker when it makes it.
+pub(crate) struct Parts<E> {
+    pub id: u8,
+    pub tables: Arc<Tables>,
+    pub cache: PoolCache,
+    pub engine: E,
+    pub peers: Vec<Option<Peer>>,
+    pub to_control: Producer<Packet>,
+    pub commands: Consumer<Command>,
+    pub events: Producer<Event>,
+}
+
+impl<E: Engine<Packet>> Worker<E> {
+    pub(crate) fn new(parts: Parts<E>) -> Self {
+        Self {
+            id: parts.id,
+            tables: parts.tables,
+            cache: parts.cache,
+            engine: parts.engine,
+            stages: Stages::default(),
+            out: Outputs::new(),
+            tally: Tally::default(),
+            ledger: Ledger::default(),
+            ports: Vec::new(),
+            peers: parts.peers,
+            handed_out: 0,
+            handed_in: 0,
+            to_control: parts.to_control,
+            commands: parts.commands,
+            events: parts.events,
+            recorder: None,
+        }
+    }
+
+    /// This worker's number.
+    pub fn id(&self) -> u8 {
+        self.id
+    }
+
+    /// Gives the worker a port to receive and transmit on.
+    pub fn attach_port(&mut self, id: PortId, port: Box<dyn Port>) {
+        self.ports.retain(|p| p.id != id);
+        let backlog = VecDeque::with_capacity(TX_QUEUE_MAX);
+        self.ports.push(AttachedPort { id, port, backlog });
+    }
+
+    /// File descriptors that become readable when there is something to do.
+    pub fn wait_fds(&self) -> impl Iterator<Item = i32> + '_ {
+        self.ports.iter().filter_map(|p| p.port.wait_fd())
+    }
+
+    /// Does everything that can be done now: commands, received frames, the
+    /// graph, transmission. Returns how many packets moved; with none, the
+    /// driver may sleep until [`poll_timeout`](Self::poll_timeout).
+    pub fn turn(&mut self, now: Instant) -> usize {
+        self.obey(now);
+        match self.recorder.take() {
+            None => self.turn_with(now, &mut Silent),
+            Some(mut recorder) => {
+                let moved = self.turn_with(now, &mut *recorder);
+                // A command during the turn may have put another in its place.
+                self.recorder.get_or_insert(recorder);
+                moved
+            }
+        }
+    }
+
+    /// When [`turn`](Self::turn) has to be called next, even if no frame arrives.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let ports = self.ports.iter().filter_map(|p| p.port.poll_timeout());
+        ports.chain(self.engine.poll_timeout()).min()
+    }
+
+    fn turn_with<P: Probe>(&mut self, now: Instant, probe: &mut P) -> usize {
+        let mut moved = self.receive(now, probe);
+        moved += self.take_handoffs();
+        moved += self.collect(now);
+        for _ in 0..PASSES_MAX {
+            let pass = self.pass(now, probe);
+            if pass == 0 {
+                break;
+            }
+            moved += pass;
+        }
+        self.report_wants();
+        moved + self.transmit(now)
+    }
+
+    /// Frames from the ports into the graph; shared out by flow when there are
+    /// several workers. A port with a SecY is opened first, by its owner.
+    fn receive<P: Probe>(&mut self, now: Instant, probe: &mut P) -> usize {
+        let mut batch = Batch::new();
+        let mut received = 0;
+        for attached in &mut self.ports {
+            attached.port.receive(now, &mut self.cache, &mut batch);
+            received += batch.len();
+            let secured =
+                self.tables.ports.get(attached.id.0 as usize).is_some_and(|p| p.secy.is_some());
+            let next = if secured { Next::SecyIn } else { Next::Attach };
+            for mut packet in batch.drain(..) {
+                packet.meta_mut().port = attached.id;
+                probe.received(now, self.id, &packet);
+                self.out.send(next, packet);
+            }
+        }
+        self.ledger.received += received as u64;
+        received
+    }
+
+    fn take_handoffs(&mut self) -> usize {
+        let mut taken = 0;
+        for peer in self.peers.iter_mut().flatten() {
+            let count = peer.from.slots();
+            let Ok(chunk) = peer.from.read_chunk(count) else { continue };
+            for (next, packet) in chunk {
+                self.out.send(next, packet);
+            }
+            taken += count;
+        }
+        self.handed_in += taken as u64;
+        taken
+    }
+
+    /// Jobs that an engine finished later.
+    fn collect(&mut self, now: Instant) -> usize {
+        if self.engine.is_immediate() {
+            return 0;
+        }
+        let mut count = 0;
+        loop {
+            let mut done = Jobs::new();
+            self.engine.collect(now, &mut done);
+            if done.is_empty() {
+                return count;
+            }
+            count += done.len();
+            let (mut ctx, stages, _) = self.split(now);
+            stages.secy_in.finish(&mut ctx, &mut done);
+            stages.esp_in.finish(&mut ctx, &mut done);
+            stages.esp_out.finish(&mut ctx, &mut done);
+            stages.secy_out.finish(&mut ctx, &mut done);
+            debug_assert!(done.is_empty(), "every job belongs to a stage");
+        }
+    }
+
+    /// One visit to every stage that has something waiting.
+    fn pass<P: Probe>(&mut self, now: Instant, probe: &mut P) -> usize {
+        let mut moved = 0;
+        for next in Next::ALL {
+            while !self.out.queue(next).is_empty() {
+                let mut batch = Batch::new();
+                let queue = self.out.queue(next);
+                let count = queue.len().min(batch.capacity());
+                batch.extend(queue.drain(..count));
+                moved += count;
+                probe.visit(now, self.id, next, &batch);
+                self.dispatch(now, next, &mut batch);
+                debug_assert!(batch.is_empty(), "{} left packets behind", next.name());
+                self.settle(now, probe);
+            }
+        }
+        moved
+    }
+
+    fn split(&mut self, now: Instant) -> (Ctx<'_>, &mut Stages, &mut E) {
+        let ctx = Ctx {
+            now,
+            worker: self.id,
+            tables: &self.tables,
+            cache: &mut self.cache,
+            tally: &mut self.tally,
+            out: &mut self.out,
+        };
+        (ctx, &mut self.stages, &mut self.engine)
+    }
+
+    /// The wiring list: which stage stands at which place.
+    fn dispatch(&mut self, now: Instant, next: Next, batch: &mut Batch) {
+        if next == Next::Attach && self.tables.workers > 1 {
+            self.share(batch);
+        }
+        let (mut ctx, stages, engine) = self.split(now);
+        match next {
+            Next::SecyIn => stages.secy_in.push(&mut ctx, engine, batch),
+            Next::Attach => stages.attach.push(&mut ctx, batch),
+            Next::Bridge => stages.bridge.push(&mut ctx, batch),
+            Next::PwOut => stages.pw_out.push(&mut ctx, batch),
+            Next::Mpls => stages.mpls.push(&mut ctx, batch),
+            Next::PwIn => stages.pw_in.push(&mut ctx, batch),
+            Next::Ip => {
+                count_turns(&mut ctx, batch);
+                stages.ip.push(&mut ctx, batch);
+            }
+            Next::Local => stages.local.push(&mut ctx, batch),
+            Next::EspIn => stages.esp_in.push(&mut ctx, engine, batch),
+            Next::Policy => stages.policy.push(&mut ctx, batch),
+            Next::EspOut => stages.esp_out.push(&mut ctx, engine, batch),
+            Next::IcmpError => stages.icmp_error.push(&mut ctx, batch),
+            Next::Output => stages.output.push(&mut ctx, batch),
+            Next::Emit => stages.emit.push(&mut ctx, batch),
+            Next::SecyOut => stages.secy_out.push(&mut ctx, engine, batch),
+            Next::Transmit => self.enqueue(batch),
+            Next::Control => self.punt(batch),
+        }
+    }
+
+    /// Sends each frame to the worker of its flow, so that order within a flow
+    /// is kept. What belongs here stays in the batch.
+    fn share(&mut self, batch: &mut Batch) {
+        let workers = u32::from(self.tables.workers);
+        let mut here = Batch::new();
+        for mut packet in batch.drain(..) {
+            if packet.meta().hash == 0 {
+                let hash = flow_hash(packet.data()) | 1;
+                packet.meta_mut().hash = hash;
+                let owner = (u64::from(hash) * u64::from(workers) >> 32) as u8;
+                if owner != self.id {
+                    self.out.hand_off(owner, Next::Attach, packet);
+                    continue;
+                }
+            }
+            here.push(packet);
+        }
+        *batch = here;
+    }
+
+    /// Counts what a stage dropped, and hands over what belongs to others.
+    fn settle<P: Probe>(&mut self, now: Instant, probe: &mut P) {
+        if !self.out.handoffs().is_empty() {
+            self.hand_off();
+        }
+        if self.out.dropped().is_empty() {
+            return;
+        }
+        for (packet, reason) in self.out.dropped().drain(..) {
+            probe.dropped(now, self.id, reason, &packet);
+            self.tally.drops.count(reason);
+            self.cache.recycle(packet);
+        }
+    }
+
+    #[cold]
+    fn hand_off(&mut self) {
+        let mut handoffs = std::mem::take(self.out.handoffs());
+        for (worker, next, packet) in handoffs.drain(..) {
+            let peer = self.peers.get_mut(worker as usize).and_then(Option::as_mut);
+            match peer.map(|p| p.to.push((next, packet))) {
+                Some(Ok(())) => self.handed_out += 1,
+                Some(Err(rtrb::PushError::Full((_, packet)))) => {
+                    self.out.drop(packet, DropReason::HandoffFull);
+                }
+                None => {}
+            }
+        }
+        *self.out.handoffs() = handoffs;
+    }
+
+    fn enqueue(&mut self, batch: &mut Batch) {
+        for packet in batch.drain(..) {
+            let port = packet.meta().port;
+            match self.ports.iter_mut().find(|p| p.id == port) {
+                Some(p) if p.backlog.len() < TX_QUEUE_MAX => p.backlog.push_back(packet),
+                Some(_) => self.out.drop(packet, DropReason::TxQueueFull),
+                None => self.out.drop(packet, DropReason::PortDown),
+            }
+        }
+    }
+
+    fn punt(&mut self, batch: &mut Batch) {
+        for packet in batch.drain(..) {
+            let waits = packet.meta().turns == UNRESOLVED;
+            if let Err(rtrb::PushError::Full(packet)) = self.to_control.push(packet) {
+                let reason = if waits {
+                    DropReason::NeighbourQueueFull
+                } else {
+                    DropReason::ControlQueueFull
+                };
+                self.out.drop(packet, reason);
+            } else {
+                self.handed_out += 1;
+            }
+        }
+    }
+
+    fn transmit(&mut self, now: Instant) -> usize {
+        let mut sent = 0;
+        let mut batch = Batch::new();
+        for attached in &mut self.ports {
+            while !attached.backlog.is_empty() {
+                let count = attached.backlog.len().min(batch.capacity());
+                batch.extend(attached.backlog.drain(..count));
+                attached.port.transmit(now, &mut self.cache, &mut batch);
+                sent += count - batch.len();
+                if batch.is_empty() {
+                    continue;
+                }
+                while let Some(packet) = batch.pop() {
+                    attached.backlog.push_front(packet);
+                }
+                break;
+            }
+        }
+        self.ledger.sent += sent as u64;
+        sent
+    }
+
+    /// Asks the control part to reserve more numbers where they run low.
+    fn report_wants(&mut self) {
+        let events = &mut self.events;
+        self.stages.esp_out.wants(|index, limit| {
+            let _ = events.push(Event::EspWants { index, limit });
+        });
+        self.stages.secy_out.wants(|secy, an, limit| {
+            let _ = events.push(Event::MacsecWants { secy, an, limit });
+        });
+    }
+
+    /// Carries out what the control part asked for, between two batches.
+    fn obey(&mut self, now: Instant) {
+        while let Ok(command) = self.commands.pop() {
+            match command {
+                Command::Tables(tables) => self.tables = tables,
+                Command::Inject(next, packet) => {
+                    self.handed_in += 1;
+                    self.out.send(next, packet);
+                }
+                Command::AttachPort(id, port) => self.attach_port(id, port),
+                Command::DetachPort(id) => self.detach_port(id),
+                Command::EspOut(change) => self.stages.esp_out.apply(&mut self.engine, change),
+                Command::EspIn(change) => self.stages.esp_in.apply(&mut self.engine, change),
+                Command::SecyOut(change) => self.stages.secy_out.apply(&mut self.engine, change),
+                Command::SecyIn(change) => self.stages.secy_in.apply(&mut self.engine, change),
+                Command::Record(recorder) => self.recorder = recorder,
+                Command::Report(reply) => {
+                    let report = self.report(now);
+                    let _ = reply.send(Box::new(report));
+                }
+            }
+        }
+    }
+
+    fn detach_port(&mut self, id: PortId) {
+        for mut attached in self.ports.extract_if(.., |p| p.id == id) {
+            for packet in attached.backlog.drain(..) {
+                self.out.drop(packet, DropReason::PortDown);
+            }
+        }
+    }
+
+    /// Everything this worker counted.
+    pub fn report(&self, now: Instant) -> WorkerReport {
+        WorkerReport {
+            worker: self.id,
+            now,
+            drops: self.tally.drops.clone(),
+            work: self.tally.work,
+            ledger: self.ledger(),
+            handed_out: self.handed_out,
+            handed_in: self.handed_in,
+            ports: self.ports.iter().map(|p| (p.id, p.port.stats(), p.port.is_up())).collect(),
+            esp_out: self.stages.esp_out.report(),
+            esp_in: self.stages.esp_in.report(),
+            secy_out: self.stages.secy_out.report(),
+            secy_in: self.stages.secy_in.report(),
+        }
+    }
+
+    /// This worker's part of the ledger. Packets on the way between workers, or
+    /// at the control part, are in nobody's part: the node adds them.
+    pub fn ledger(&self) -> Ledger {
+        let backlog: usize = self.ports.iter().map(|p| p.backlog.len()).sum();
+        let held = self.out.held()
+            + backlog
+            + self.stages.esp_in.held()
+            + self.stages.esp_out.held()
+            + self.stages.secy_in.held()
+            + self.stages.secy_out.held();
+        Ledger {
+            made: self.tally.made,
+            consumed: self.tally.consumed,
+            dropped: self.tally.drops.total(),
+            held: held as u64,
+            ..self.ledger
+        }
+    }
+
+    /// Counters of one port.
+    pub fn port_stats(&self, id: PortId) -> Option<PortStats> {
+        self.ports.iter().find(|p| p.id == id).map(|p| p.port.stats())
+    }
+}
+
+/// Ends packets that go round: a tunnel into itself, a label to itself.
+fn count_turns(ctx: &mut Ctx<'_>, batch: &mut Batch) {
+    if batch.iter().all(|p| p.meta().turns < TURNS_MAX) {
+        for packet in batch.iter_mut() {
+            packet.meta_mut().turns += 1;
+        }
+        return;
+    }
+    let mut fine = Batch::new();
+    for mut packet in batch.drain(..) {
+        if packet.meta().turns < TURNS_MAX {
+            packet.meta_mut().turns += 1;
+            fine.push(packet);
+        } else {
+            ctx.out.drop(packet, DropReason::GraphLoop);
+        }
+    }
+    *batch = fine;
+}
