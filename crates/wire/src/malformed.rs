@@ -90,3 +90,23 @@ impl From<Malformed> for DropReason {
         m.drop_reason()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_malformed_is_counted_where_people_look_for_it() {
+        for (malformed, reason) in [
+            (Malformed::Truncated, DropReason::Malformed),
+            (Malformed::Checksum, DropReason::BadChecksum),
+            (Malformed::LabelStack, DropReason::LabelStack),
+            (Malformed::ControlWord, DropReason::ControlWord),
+            (Malformed::SecTagReserved, DropReason::MacsecBadTag),
+            (Malformed::EspTrailer, DropReason::EspBadTrailer),
+        ] {
+            assert_eq!(DropReason::from(malformed), reason);
+            assert!(!malformed.to_string().is_empty());
+        }
+    }
+}

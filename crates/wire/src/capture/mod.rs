@@ -75,15 +75,14 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// An Ethernet interface whose packets are kept whole, with times in
-    /// nanoseconds.
+    /// An interface whose packets are kept whole, with times in nanoseconds.
+    pub fn new(name: &str, link: LinkType) -> Self {
+        Self { name: name.to_owned(), link, snap_len: 0, resolution: Resolution::NANOS }
+    }
+
+    /// An Ethernet interface.
     pub fn ethernet(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            link: LinkType::ETHERNET,
-            snap_len: 0,
-            resolution: Resolution::NANOS,
-        }
+        Self::new(name, LinkType::ETHERNET)
     }
 }
 

@@ -1,3 +1,5 @@
+//! Captures written and read back, made by hand, cut, and altered at will.
+
 use super::*;
 use crate::laws::hex;
 use proptest::prelude::*;
@@ -13,7 +15,7 @@ fn rich() -> (Vec<u8>, Vec<Packet>) {
     let mut writer = Writer::new(Vec::new(), "ferrule").unwrap();
     let wan = writer.interface(&Interface::ethernet("wan")).unwrap();
     writer.secrets(SecretsKind::TLS, b"CLIENT_RANDOM 00 11").unwrap();
-    let lan = writer.interface(&Interface::ethernet("lan0")).unwrap();
+    let lan = writer.interface(&Interface::new("lan0", LinkType::RAW)).unwrap();
     let packets = vec![
         Packet {
             direction: Some(Direction::Inbound),
@@ -34,7 +36,7 @@ fn pcapng_keeps_names_times_directions_and_comments() {
     let (bytes, packets) = rich();
     let (read_back, interfaces) = read(&bytes).unwrap();
     assert_eq!(read_back, packets);
-    assert_eq!(interfaces, [Interface::ethernet("wan"), Interface::ethernet("lan0")]);
+    assert_eq!(interfaces, [Interface::ethernet("wan"), Interface::new("lan0", LinkType::RAW)]);
 }
 
 #[test]
