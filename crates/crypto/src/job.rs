@@ -51,7 +51,8 @@ pub enum Ad {
     /// (RFC 4106 section 5), SPI and 64-bit number.
     Inline([u8; 12]),
     /// Octets of the buffer in front of the text, and the high half of the
-    /// sequence number after it (RFC 4303 section 2.2.1, integrity by a keyed hash).
+    /// sequence number after it (RFC 4303 section 2.2.1, integrity by a keyed
+    /// hash). Fails with an AEAD.
     SpanThen(Span, [u8; 4]),
 }
 
@@ -62,9 +63,11 @@ pub enum Verdict {
     Pending,
     /// Sealed, or opened and authentic.
     Done,
-    /// The ICV does not match. The text is not to be used.
+    /// The ICV does not match. The text is not to be used: it is still
+    /// encrypted, or zeros. Additional data and ICV are as they were.
     BadIcv,
-    /// The engine could not: no such key, or a span outside the buffer.
+    /// The engine could not: no such key, a span outside the buffer, a text
+    /// that is not whole blocks. The buffer is as it was.
     Failed,
 }
 

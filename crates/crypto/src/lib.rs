@@ -12,8 +12,8 @@
 //! ([`Late`], and everything behind a bus). Stages are written once for both.
 //!
 //! Under the software engine a *backend* works through a slice of jobs, many
-//! packets of possibly many keys at once. A backend is chosen for a key when
-//! the key is installed; see [`backend`].
+//! packets of possibly many keys at once. It is chosen when the engine is made;
+//! see [`backend`].
 #![forbid(unsafe_code)]
 
 pub mod backend;
