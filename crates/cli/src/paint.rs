@@ -37,7 +37,8 @@ impl Paint {
     }
 
     fn with(self, style: Style, text: impl Display) -> String {
-        if self.colour { format!("{style}{text}{style:#}") } else { text.to_string() }
+        let text = text.to_string();
+        if self.colour && !text.is_empty() { format!("{style}{text}{style:#}") } else { text }
     }
 
     /// What matters most.

@@ -60,6 +60,7 @@ const fn plain(
 
 const GCM: [&str; 2] = ["RFC 4106 §3.1", "RFC 4106 §6"];
 const GCM_IIV: [&str; 2] = ["RFC 8750 §4", "RFC 4106 §6"];
+const GMAC: [&str; 2] = ["RFC 4543 §3", "RFC 4543 §3"];
 const CHACHA: [&str; 2] = ["RFC 7634 §2", "RFC 7634 §2"];
 const CHACHA_IIV: [&str; 2] = ["RFC 8750 §4", "RFC 7634 §2"];
 
@@ -80,14 +81,8 @@ pub static ESP_CIPHERS: &[EspCipher] = &[
     plain("aes-ctr-192", 8, 4, "RFC 3686 §3.1", false),
     plain("aes-ctr-256", 8, 4, "RFC 3686 §3.1", false),
     EspCipher { hides: false, ..plain("null", 0, 4, "RFC 2410 §2", false) },
-    EspCipher {
-        hides: false,
-        ..aead("aes-gmac-128", 8, ["RFC 4543 §3.1", "RFC 4543 §3.5"], false)
-    },
-    EspCipher {
-        hides: false,
-        ..aead("aes-gmac-256", 8, ["RFC 4543 §3.1", "RFC 4543 §3.5"], false)
-    },
+    EspCipher { hides: false, ..aead("aes-gmac-128", 8, GMAC, false) },
+    EspCipher { hides: false, ..aead("aes-gmac-256", 8, GMAC, false) },
 ];
 
 /// Every ESP integrity algorithm that the grammar knows.
@@ -96,8 +91,6 @@ pub static ESP_INTEGRITIES: &[EspIntegrity] = &[
     EspIntegrity { name: "hmac-sha256-128", icv: 16, rule: "RFC 4868 §2.3", carried: true },
     EspIntegrity { name: "hmac-sha384-192", icv: 24, rule: "RFC 4868 §2.3", carried: false },
     EspIntegrity { name: "hmac-sha512-256", icv: 32, rule: "RFC 4868 §2.3", carried: false },
-    EspIntegrity { name: "aes-xcbc-96", icv: 12, rule: "RFC 3566 §4.2", carried: false },
-    EspIntegrity { name: "aes-cmac-96", icv: 12, rule: "RFC 4494 §2", carried: false },
 ];
 
 /// A cipher with the integrity algorithm it needs: what an ESP SA uses.

@@ -139,7 +139,7 @@ pub struct Macsec {
     pub offset: usize,
 }
 
-/// What a pseudowire does with the tag that names the service (RFC 4448 section 4.1).
+/// What a pseudowire does with the tag that names the service (RFC 4448 section 4.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ServiceTag {
     /// The frame is carried as it comes.
