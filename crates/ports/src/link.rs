@@ -1,0 +1,227 @@
+//! A network interface as the kernel sees it: index, address, MTU, state, and
+//! the offloads that stand in a port's way.
+
+use crate::error::{Doing, OpenError};
+use crate::sys::{check, socket, take_error};
+use ferrule_base::{Duration, Instant, MacAddr};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// What is known of an interface. Reading it needs no privilege.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// Its index.
+    pub index: u32,
+    /// Its address.
+    pub mac: MacAddr,
+    /// Its MTU: octets behind the Ethernet header.
+    pub mtu: u32,
+    /// Administratively up, and the carrier is there.
+    pub up: bool,
+    /// Its driver, as `ethtool -i` says; empty where the driver does not say.
+    pub driver: String,
+}
+
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+
+/// What a veth's own end can switch off: offloads that make or keep frames
+/// unfinished. Command, as in `linux/ethtool.h`, and name, as in `ethtool -K`.
+const OFFLOADS: [(u32, &str); 5] = [
+    (0x17, "tx"),  // ETHTOOL_STXCSUM
+    (0x19, "sg"),  // ETHTOOL_SSG
+    (0x1f, "tso"), // ETHTOOL_STSO
+    (0x24, "gso"), // ETHTOOL_SGSO
+    (0x2c, "gro"), // ETHTOOL_SGRO
+];
+
+#[repr(C)]
+struct DriverInfo {
+    cmd: u32,
+    driver: [u8; 32],
+    rest: [u8; 160],
+}
+
+#[repr(C)]
+struct EthtoolValue {
+    cmd: u32,
+    data: u32,
+}
+
+/// A request about an interface: its name and 24 octets of argument or answer.
+pub(crate) fn request(name: &str) -> Result<libc::ifreq, OpenError> {
+    // SAFETY: all zeros are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
+        return Err(OpenError::missing(name));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
+fn ask(fd: RawFd, command: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
+    // SAFETY: the commands used here read and write one ifreq, or what its data
+    // pointer names, which the caller keeps alive and large enough.
+    check(unsafe { libc::ioctl(fd, command as _, request as *mut libc::ifreq) }).map(drop)
+}
+
+fn control() -> Result<OwnedFd, OpenError> {
+    socket(libc::AF_INET, libc::SOCK_DGRAM, 0).doing(|| "a control socket".into())
+}
+
+impl Link {
+    /// Looks an interface up in this thread's network namespace.
+    pub fn by_name(name: &str) -> Result<Self, OpenError> {
+        let control = control()?;
+        let fd = control.as_raw_fd();
+        let mut r = request(name)?;
+        let mut answer = |command| match ask(fd, command, &mut r) {
+            Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Err(OpenError::missing(name)),
+            result => result.doing(|| format!("asking about {name}")).map(|()| r.ifr_ifru),
+        };
+        let (index, mtu) = (answer(libc::SIOCGIFINDEX)?, answer(libc::SIOCGIFMTU)?);
+        let (flags, address) = (answer(libc::SIOCGIFFLAGS)?, answer(libc::SIOCGIFHWADDR)?);
+        // SAFETY: each command filled in the field that is read; all are plain
+        // numbers.
+        let (index, mtu, flags, address) = unsafe {
+            (index.ifru_ifindex, mtu.ifru_mtu, flags.ifru_flags, address.ifru_hwaddr.sa_data)
+        };
+        let mut mac = [0; 6];
+        mac.iter_mut().zip(address).for_each(|(to, from)| *to = from as u8);
+        Ok(Self {
+            name: name.into(),
+            index: index as u32,
+            mac: MacAddr(mac),
+            mtu: mtu as u32,
+            up: is_up(flags),
+            driver: driver(fd, name)?,
+        })
+    }
+
+    /// Whether this is one end of a virtual pair in memory.
+    pub fn is_veth(&self) -> bool {
+        self.driver == "veth"
+    }
+
+    /// Fails, with the remedy, unless the interface is up.
+    pub fn require_up(&self) -> Result<(), OpenError> {
+        if self.up {
+            return Ok(());
+        }
+        Err(OpenError::os(
+            format!("{} is down", self.name),
+            io::Error::from_raw_os_error(libc::ENETDOWN),
+        )
+        .remedy(format!("Bring it up: `ip link set {} up`.", self.name)))
+    }
+
+    /// Switches off, at this end, what makes frames unfinished: checksum,
+    /// segmentation and receive offloads. Returns the names of those that the
+    /// driver would not switch. Needs CAP_NET_ADMIN.
+    ///
+    /// On a veth the frames that arrive here were made at the *other* end: that
+    /// end wants the same (`ethtool -K NAME tx off tso off gso off`), or a port
+    /// kind that finishes frames itself, see the crate's table.
+    pub fn offloads_off(&self) -> Result<Vec<&'static str>, OpenError> {
+        let control = control()?;
+        let mut refused = Vec::new();
+        for (cmd, name) in OFFLOADS {
+            let mut value = EthtoolValue { cmd, data: 0 };
+            let mut r = request(&self.name)?;
+            r.ifr_ifru.ifru_data = (&raw mut value).cast();
+            match ask(control.as_raw_fd(), libc::SIOCETHTOOL, &mut r) {
+                Ok(()) => {}
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EPERM | libc::ENODEV)) => {
+                    return Err(e).doing(|| format!("switching {name} off at {}", self.name));
+                }
+                Err(_) => refused.push(name),
+            }
+        }
+        Ok(refused)
+    }
+}
+
+fn driver(fd: RawFd, name: &str) -> Result<String, OpenError> {
+    let mut info = DriverInfo { cmd: ETHTOOL_GDRVINFO, driver: [0; 32], rest: [0; 160] };
+    let mut r = request(name)?;
+    r.ifr_ifru.ifru_data = (&raw mut info).cast();
+    if ask(fd, libc::SIOCETHTOOL, &mut r).is_err() {
+        return Ok(String::new());
+    }
+    let name: Vec<u8> = info.driver.into_iter().take_while(|&b| b != 0).collect();
+    Ok(String::from_utf8_lossy(&name).into_owned())
+}
+
+fn is_up(flags: libc::c_short) -> bool {
+    let both = libc::IFF_UP | libc::IFF_RUNNING;
+    i32::from(flags) & both == both
+}
+
+/// How often a port looks whether its interface is still up.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Keeps an eye on an interface's state, rarely enough to cost nothing.
+pub(crate) struct Watch {
+    control: OwnedFd,
+    request: libc::ifreq,
+    socket: RawFd,
+    next: Instant,
+    up: bool,
+}
+
+// SAFETY: the request's union holds no live pointer.
+unsafe impl Send for Watch {}
+
+impl Watch {
+    /// `socket` is the port's own, whose pending error is cleared on each look:
+    /// an interface that went down would else keep `poll` awake.
+    pub(crate) fn new(name: &str, socket: RawFd) -> Result<Self, OpenError> {
+        let mut watch = Self {
+            control: control()?,
+            request: request(name)?,
+            socket,
+            next: Instant::ZERO,
+            up: false,
+        };
+        watch.look();
+        Ok(watch)
+    }
+
+    fn look(&mut self) {
+        let asked = ask(self.control.as_raw_fd(), libc::SIOCGIFFLAGS, &mut self.request);
+        // SAFETY: the command just filled in the flags, else they are not read.
+        self.up = asked.is_ok() && is_up(unsafe { self.request.ifr_ifru.ifru_flags });
+        take_error(self.socket);
+    }
+
+    #[inline]
+    pub(crate) fn refresh(&mut self, now: Instant) {
+        if now >= self.next {
+            self.next = now + LOOK_EVERY;
+            self.look();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_up(&self) -> bool {
+        self.up
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::OpenFault;
+
+    #[test]
+    fn link_knows_the_loopback_and_names_what_is_missing() {
+        let lo = Link::by_name("lo").unwrap();
+        assert_eq!((lo.index, lo.mac), (1, MacAddr::ZERO));
+        for name in ["", "no-such-link", "much-too-long-for-an-interface"] {
+            assert_eq!(Link::by_name(name).unwrap_err().fault, OpenFault::MissingInterface);
+        }
+    }
+}

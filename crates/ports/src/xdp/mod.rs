@@ -1,0 +1,98 @@
+//! AF_XDP: frames straight into and out of the node's own chunks.
+//!
+//! The node's pool is the UMEM, one for all AF_XDP sockets of the node: the
+//! first socket registers the memory, the others share it. Fill and completion
+//! rings are each socket's own. In copy mode the kernel writes a received frame
+//! 256 octets (XDP_PACKET_HEADROOM) into the chunk, which is just where
+//! [`HEAD_ROOM`](ferrule_pipeline::HEAD_ROOM) puts it.
+//!
+//! ```text
+//!               ┌────────── pool = UMEM ──────────┐
+//!   fill ring ──┤ chunk │ chunk │ chunk │ …       ├── completion ring
+//!               └───▲──────────────────┬──────────┘
+//!        receive ring                 transmit ring
+//! ```
+//!
+//! Which step needs what (Linux 6.18): the socket CAP_NET_RAW; the program, its
+//! map and its link CAP_BPF and CAP_NET_ADMIN ([`XdpOpened`]). Registering the
+//! memory counts against the memlock limit without CAP_IPC_LOCK; rings, bind
+//! and the map entry need nothing but the descriptors ([`XdpPort`]).
+
+mod port;
+mod program;
+mod ring;
+
+pub use port::XdpPort;
+pub use program::{Program, XdpMode};
+
+use crate::error::{Doing, OpenError};
+use crate::link::Link;
+use crate::sys::socket;
+use ferrule_pipeline::Pool;
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Chunks that a port keeps in the kernel's hands for receiving, unless the
+/// configuration says otherwise.
+pub const BUDGET: usize = 1024;
+
+/// What of an AF_XDP port needs privilege: the socket and the program.
+#[derive(Debug)]
+pub struct XdpOpened {
+    pub(crate) socket: OwnedFd,
+    pub(crate) program: Arc<Program>,
+    pub(crate) link: Link,
+    pub(crate) queue: u32,
+    pub(crate) budget: usize,
+}
+
+impl XdpOpened {
+    /// A socket for one queue of an interface whose program is already there.
+    pub fn new(
+        link: Link,
+        queue: u32,
+        budget: usize,
+        program: Arc<Program>,
+    ) -> Result<Self, OpenError> {
+        link.require_up()?;
+        let socket = socket(libc::AF_XDP, libc::SOCK_RAW, 0)
+            .doing(|| format!("an AF_XDP socket for {}", link.name))?;
+        Ok(Self { socket, program, link, queue, budget })
+    }
+
+    /// From descriptors that another process made.
+    pub fn from_fds(
+        link: Link,
+        queue: u32,
+        budget: usize,
+        socket: OwnedFd,
+        program: Program,
+    ) -> Self {
+        Self { socket, program: Arc::new(program), link, queue, budget }
+    }
+}
+
+/// A node's memory as its AF_XDP sockets see it.
+#[derive(Clone)]
+pub struct Umem {
+    pool: Pool,
+    /// Bound sockets; the next one borrows the memory from the first of them.
+    bound: Arc<Mutex<Vec<RawFd>>>,
+}
+
+impl Umem {
+    /// The pool's chunks must be of 2048 or 4096 octets for AF_XDP (other ports
+    /// take any).
+    pub fn new(pool: &Pool) -> Self {
+        Self { pool: pool.clone(), bound: Arc::default() }
+    }
+
+    /// The pool that this is.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn bound(&self) -> MutexGuard<'_, Vec<RawFd>> {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,394 @@
+//! One AF_XDP socket as a port.
+//!
+//! Receiving, per call: 1. take back what was sent; 2. take frames off the
+//! receive ring; 3. put as many fresh chunks on the fill ring. Sending:
+//! 1. take back what was sent; 2. put frames on the transmit ring; 3. one
+//! system call.
+//!
+//! The port remembers which chunks the kernel has and what for. What the kernel
+//! says is checked against that, so that a chunk cannot come back twice.
+
+use super::ring::{Consumer, Producer};
+use super::{Program, Umem, XdpOpened};
+use crate::checksum;
+use crate::error::{Doing, OpenError};
+use crate::link::{Link, Watch};
+use crate::sys::{check, get, set};
+use ferrule_base::{Duration, Instant};
+use ferrule_pipeline::{Batch, HEAD_ROOM, Packet, PoolCache, Port, PortStats};
+use libc::SOL_XDP;
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+/// Entries of a ring at most.
+const RING_MAX: usize = 1 << 14;
+/// System calls per batch at most: the kernel may stop early at each.
+const KICKS_MAX: usize = 4;
+/// When to look again after frames stayed on the transmit ring.
+const RETRY: Duration = Duration::from_millis(1);
+/// Frames that one system call may send (the kernel's default is 32).
+const TX_BUDGET: u32 = 256;
+const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
+/// An Ethernet header.
+const FRAME_MIN: usize = 14;
+
+/// What the kernel has a chunk for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Held {
+    No,
+    Fill,
+    Send,
+}
+
+struct Rings {
+    fill: Producer<u64>,
+    done: Consumer<u64>,
+    rx: Consumer<libc::xdp_desc>,
+    tx: Producer<libc::xdp_desc>,
+}
+
+/// An AF_XDP port.
+pub struct XdpPort {
+    /// Always there until `drop` unmaps them.
+    rings: Option<Rings>,
+    socket: RawFd,
+    umem: Umem,
+    program: Arc<Program>,
+    queue: u32,
+    watch: Watch,
+    held: Vec<Held>,
+    filling: usize,
+    sending: usize,
+    budget: usize,
+    ring: usize,
+    /// Checksums may arrive unfinished: the far end is this very machine.
+    finish: bool,
+    retry: Option<Instant>,
+    stats: PortStats,
+}
+
+impl XdpPort {
+    /// Registers the memory if no other socket has, makes the rings, binds, and
+    /// lets the frames come.
+    pub fn new(opened: XdpOpened, umem: &Umem) -> Result<Self, OpenError> {
+        let XdpOpened { socket, program, link, queue, budget } = opened;
+        let chunk = umem.pool.chunk_size();
+        if !matches!(chunk, 2048 | 4096) {
+            return Err(OpenError::unsupported(
+                format!("AF_XDP wants chunks of 2048 or 4096 octets, the pool has {chunk}"),
+                "Choose kind = \"packet\" for jumbo frames.",
+            ));
+        }
+        let mut bound = umem.bound();
+        let first = bound.first().copied();
+        let ring = budget.clamp(1, RING_MAX).next_power_of_two();
+        let rings = set_up(&socket, umem, first.is_some(), ring)
+            .doing(|| format!("AF_XDP memory and rings for {}", link.name))?;
+        let mut port = Self {
+            rings: Some(rings),
+            watch: Watch::new(&link.name, socket.as_raw_fd())?,
+            socket: socket.into_raw_fd(),
+            umem: umem.clone(),
+            program,
+            queue,
+            held: vec![Held::No; umem.pool.chunks()],
+            filling: 0,
+            sending: 0,
+            budget: budget.clamp(1, RING_MAX),
+            ring,
+            finish: link.is_veth(),
+            retry: None,
+            stats: PortStats::default(),
+        };
+        port.fill(&mut umem.pool.cache());
+        // From here on an error drops the port, which takes the lock itself.
+        let joined = bind(port.socket, &link, queue, first);
+        if joined.is_ok() {
+            bound.push(port.socket);
+        }
+        drop(bound);
+        joined.doing(|| format!("binding AF_XDP to {} queue {queue}", link.name))?;
+        port.program
+            .insert(queue, port.socket)
+            .doing(|| format!("the map entry for {} queue {queue}", link.name))?;
+        Ok(port)
+    }
+
+    fn rings(&mut self) -> &mut Rings {
+        self.rings.as_mut().expect("there until drop")
+    }
+
+    /// Which chunk, and where in it, a region offset is.
+    fn place(&self, address: u64) -> (u32, usize) {
+        let chunk = self.umem.pool.chunk_size() as u64;
+        ((address / chunk).min(u64::from(u32::MAX)) as u32, (address % chunk) as usize)
+    }
+
+    /// Takes a chunk out of the kernel's hands, if it has it for that.
+    fn take(&mut self, index: u32, from: Held) -> bool {
+        let Some(held) = self.held.get_mut(index as usize).filter(|h| **h == from) else {
+            return false;
+        };
+        *held = Held::No;
+        match from {
+            Held::Fill => self.filling -= 1,
+            _ => self.sending -= 1,
+        }
+        true
+    }
+
+    /// Puts fresh chunks on the fill ring, up to the budget.
+    fn fill(&mut self, cache: &mut PoolCache) {
+        let chunk = self.umem.pool.chunk_size() as u64;
+        let room = self.rings().fill.room() as usize;
+        for _ in 0..room.min(self.budget - self.filling) {
+            let Some(packet) = cache.packet() else { break };
+            let index = packet.into_chunk();
+            self.held[index as usize] = Held::Fill;
+            self.filling += 1;
+            self.rings().fill.write(u64::from(index) * chunk);
+        }
+        let (socket, rings) = (self.socket, self.rings());
+        if rings.fill.publish() != 0 && rings.fill.needs_wakeup() {
+            // SAFETY: no memory is named. It tells the driver to look; what it
+            // returns says nothing that we could act on.
+            unsafe {
+                let nothing = std::ptr::null_mut();
+                libc::recvfrom(socket, nothing, 0, libc::MSG_DONTWAIT, nothing.cast(), nothing.cast())
+            };
+        }
+    }
+
+    /// Takes back the chunks of frames that were sent.
+    fn reap(&mut self, cache: &mut PoolCache) {
+        let count = self.rings().done.available();
+        for _ in 0..count {
+            let address = self.rings().done.read();
+            let (index, _) = self.place(address);
+            if self.take(index, Held::Send) {
+                // SAFETY: we gave it away for sending, and the kernel is done.
+                cache.recycle(unsafe { self.umem.pool.from_chunk(index, HEAD_ROOM, 0) });
+            }
+        }
+        if count != 0 {
+            self.rings().done.release();
+        }
+    }
+
+    /// The frame of a descriptor from the kernel; nothing if it does not fit
+    /// what we know.
+    fn frame(&mut self, desc: libc::xdp_desc) -> Option<Packet> {
+        let (index, head) = self.place(desc.addr);
+        let len = desc.len as usize;
+        if !self.take(index, Held::Fill) {
+            return None;
+        }
+        let fits = head >= HEAD_ROOM
+            && head + len <= self.umem.pool.chunk_size()
+            && len >= FRAME_MIN
+            && desc.options == 0;
+        let (head, len) = if fits { (head, len) } else { (HEAD_ROOM, 0) };
+        // SAFETY: we gave it away for receiving, and the kernel gave it back.
+        let packet = unsafe { self.umem.pool.from_chunk(index, head, len) };
+        fits.then_some(packet)
+    }
+
+    /// Puts one frame on the transmit ring, for which there is room.
+    fn post(&mut self, packet: Packet, cache: &mut PoolCache) {
+        let packet = if self.umem.pool.owns(&packet) {
+            Some(packet)
+        } else {
+            cache.copy_of(&packet).filter(|copy| self.umem.pool.owns(copy))
+        };
+        let Some(packet) = packet.filter(|p| p.len() >= FRAME_MIN) else {
+            self.stats.tx_failed += 1;
+            return;
+        };
+        let (addr, len) = (packet.region_offset() as u64, packet.len());
+        let index = packet.into_chunk();
+        self.held[index as usize] = Held::Send;
+        self.sending += 1;
+        self.stats.tx.add(len);
+        self.rings().tx.write(libc::xdp_desc { addr, len: len as u32, options: 0 });
+    }
+
+    /// Has the kernel send what is on the transmit ring.
+    fn kick(&mut self, now: Instant) {
+        self.retry = None;
+        for _ in 0..KICKS_MAX {
+            let socket = self.socket;
+            let tx = &self.rings().tx;
+            if tx.in_ring() == 0 {
+                return;
+            }
+            if tx.needs_wakeup() {
+                // SAFETY: no memory is named.
+                let sent = check_send(unsafe {
+                    let nothing = std::ptr::null();
+                    libc::sendto(socket, nothing, 0, libc::MSG_DONTWAIT, nothing.cast(), 0)
+                });
+                if !sent {
+                    break;
+                }
+            }
+        }
+        if self.rings().tx.in_ring() != 0 {
+            self.retry = Some(now + RETRY);
+        }
+    }
+
+    fn close(&mut self) {
+        // A socket that never got into the map is not in it: no harm.
+        let _ = self.program.remove(self.queue);
+        let mut bound = self.umem.bound();
+        bound.retain(|&fd| fd != self.socket);
+        // The mappings keep the socket alive: first they, then the descriptor.
+        self.rings = None;
+        // SAFETY: the descriptor is ours and not used again.
+        drop(unsafe { OwnedFd::from_raw_fd(self.socket) });
+        drop(bound);
+        let mut cache = self.umem.pool.cache();
+        for index in 0..self.held.len() as u32 {
+            if self.held[index as usize] != Held::No {
+                // SAFETY: we gave it away. The socket is closed, and closing
+                // waits for receivers that still use it; in copy mode nothing
+                // reads a frame after the call that sent it.
+                cache.recycle(unsafe { self.umem.pool.from_chunk(index, HEAD_ROOM, 0) });
+            }
+        }
+    }
+}
+
+/// Whether asking again can help: the kernel stopped early, or dropped a frame
+/// and can go on.
+fn check_send(result: libc::ssize_t) -> bool {
+    result >= 0
+        || matches!(
+            io::Error::last_os_error().raw_os_error(),
+            Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR)
+        )
+}
+
+fn set_up(socket: &OwnedFd, umem: &Umem, registered: bool, ring: usize) -> io::Result<Rings> {
+    let fd = socket.as_raw_fd();
+    if !registered {
+        let (base, len) = umem.pool.region();
+        let chunk = umem.pool.chunk_size();
+        let memory = libc::xdp_umem_reg {
+            addr: base.as_ptr() as u64,
+            len: (len - len % chunk) as u64,
+            chunk_size: chunk as u32,
+            headroom: 0,
+            flags: 0,
+            tx_metadata_len: 0,
+        };
+        set(socket, SOL_XDP, libc::XDP_UMEM_REG, &memory)?;
+    }
+    let size = ring as u32;
+    for name in [
+        libc::XDP_UMEM_FILL_RING,
+        libc::XDP_UMEM_COMPLETION_RING,
+        libc::XDP_RX_RING,
+        libc::XDP_TX_RING,
+    ] {
+        set(socket, SOL_XDP, name, &size)?;
+    }
+    // Both only help; older kernels know neither.
+    let _ = set(socket, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &TX_BUDGET.min(size));
+    let _ = set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &(4 << 20));
+    // SAFETY: plain numbers.
+    let at: libc::xdp_mmap_offsets = unsafe { get(fd, SOL_XDP, libc::XDP_MMAP_OFFSETS)? };
+    Ok(Rings {
+        fill: Producer::map(fd, size, libc::XDP_UMEM_PGOFF_FILL_RING as i64, &at.fr)?,
+        done: Consumer::map(fd, size, libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64, &at.cr)?,
+        rx: Consumer::map(fd, size, libc::XDP_PGOFF_RX_RING, &at.rx)?,
+        tx: Producer::map(fd, size, libc::XDP_PGOFF_TX_RING, &at.tx)?,
+    })
+}
+
+/// Binds; a socket that shares takes copy mode and wake-ups from the first.
+fn bind(socket: RawFd, link: &Link, queue: u32, first: Option<RawFd>) -> io::Result<()> {
+    let alone = libc::XDP_COPY | libc::XDP_USE_NEED_WAKEUP;
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        sxdp_flags: if first.is_some() { libc::XDP_SHARED_UMEM } else { alone },
+        sxdp_ifindex: link.index,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: first.unwrap_or(0) as u32,
+    };
+    let (at, len) = (&raw const address, size_of::<libc::sockaddr_xdp>() as libc::socklen_t);
+    // SAFETY: a live address of its own kind.
+    check(unsafe { libc::bind(socket, at.cast(), len) }).map(drop)
+}
+
+impl Port for XdpPort {
+    fn receive(&mut self, now: Instant, cache: &mut PoolCache, batch: &mut Batch) {
+        self.watch.refresh(now);
+        self.reap(cache);
+        if self.retry.is_some() {
+            self.kick(now);
+        }
+        let room = batch.capacity() - batch.len();
+        let count = room.min(self.rings().rx.available() as usize);
+        for _ in 0..count {
+            let desc = self.rings().rx.read();
+            let Some(mut packet) = self.frame(desc) else {
+                self.stats.rx_missed += 1;
+                continue;
+            };
+            if self.finish {
+                checksum::finish_if_left(packet.data_mut());
+            }
+            self.stats.rx.add(packet.len());
+            batch.push(packet);
+        }
+        if count != 0 {
+            self.rings().rx.release();
+        }
+        if self.filling < self.budget {
+            self.fill(cache);
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, cache: &mut PoolCache, batch: &mut Batch) {
+        self.reap(cache);
+        if !self.watch.is_up() {
+            self.stats.tx_failed += batch.len() as u64;
+            return batch.drain(..).for_each(|packet| cache.recycle(packet));
+        }
+        let room = (self.ring - self.sending).min(self.rings().tx.room() as usize);
+        for packet in batch.drain(..room.min(batch.len())) {
+            self.post(packet, cache);
+        }
+        self.rings().tx.publish();
+        self.kick(now);
+    }
+
+    fn stats(&self) -> PortStats {
+        // SAFETY: plain numbers.
+        let kernel: io::Result<libc::xdp_statistics> =
+            unsafe { get(self.socket, SOL_XDP, libc::XDP_STATISTICS) };
+        let missed = kernel.map_or(0, |k| k.rx_dropped + k.rx_ring_full);
+        PortStats { rx_missed: self.stats.rx_missed + missed, ..self.stats }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.retry
+    }
+
+    fn wait_fd(&self) -> Option<i32> {
+        Some(self.socket)
+    }
+
+    fn is_up(&self) -> bool {
+        self.watch.is_up()
+    }
+}
+
+impl Drop for XdpPort {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
