@@ -84,13 +84,19 @@ impl Transport {
             _ => return None,
         };
         let (at, end) = (ip + len, ip + total);
-        (len >= 20 && at <= end && end <= frame.len())
-            .then_some(Self { ip, at, end, protocol, v6: kind == 0x86dd })
+        (len >= 20 && at <= end && end <= frame.len()).then_some(Self {
+            ip,
+            at,
+            end,
+            protocol,
+            v6: kind == 0x86dd,
+        })
     }
 
     /// The pseudo header's sum for a transport packet of `len` octets.
     pub(crate) fn pseudo(&self, frame: &[u8], len: usize) -> u64 {
-        let addresses = if self.v6 { self.ip + 8..self.ip + 40 } else { self.ip + 12..self.ip + 20 };
+        let addresses =
+            if self.v6 { self.ip + 8..self.ip + 40 } else { self.ip + 12..self.ip + 20 };
         sum(frame.get(addresses).unwrap_or_default()) + u64::from(self.protocol) + len as u64
     }
 

@@ -18,8 +18,10 @@ pub struct Link {
     pub mac: MacAddr,
     /// Its MTU: octets behind the Ethernet header.
     pub mtu: u32,
-    /// Administratively up, and the carrier is there.
+    /// Administratively up.
     pub up: bool,
+    /// Up, and the carrier is there. The kernel may say so a second late.
+    pub running: bool,
     /// Its driver, as `ethtool -i` says; empty where the driver does not say.
     pub driver: String,
 }
@@ -96,7 +98,8 @@ impl Link {
             index: index as u32,
             mac: MacAddr(mac),
             mtu: mtu as u32,
-            up: is_up(flags),
+            up: has(flags, libc::IFF_UP),
+            running: has(flags, libc::IFF_UP | libc::IFF_RUNNING),
             driver: driver(fd, name)?,
         })
     }
@@ -155,9 +158,8 @@ fn driver(fd: RawFd, name: &str) -> Result<String, OpenError> {
     Ok(String::from_utf8_lossy(&name).into_owned())
 }
 
-fn is_up(flags: libc::c_short) -> bool {
-    let both = libc::IFF_UP | libc::IFF_RUNNING;
-    i32::from(flags) & both == both
+fn has(flags: libc::c_short, all: i32) -> bool {
+    i32::from(flags) & all == all
 }
 
 /// How often a port looks whether its interface is still up.
@@ -170,6 +172,7 @@ pub(crate) struct Watch {
     socket: RawFd,
     next: Instant,
     up: bool,
+    running: bool,
 }
 
 // SAFETY: the request's union holds no live pointer.
@@ -185,6 +188,7 @@ impl Watch {
             socket,
             next: Instant::ZERO,
             up: false,
+            running: false,
         };
         watch.look();
         Ok(watch)
@@ -193,7 +197,9 @@ impl Watch {
     fn look(&mut self) {
         let asked = ask(self.control.as_raw_fd(), libc::SIOCGIFFLAGS, &mut self.request);
         // SAFETY: the command just filled in the flags, else they are not read.
-        self.up = asked.is_ok() && is_up(unsafe { self.request.ifr_ifru.ifru_flags });
+        let flags = if asked.is_ok() { unsafe { self.request.ifr_ifru.ifru_flags } } else { 0 };
+        self.up = has(flags, libc::IFF_UP);
+        self.running = has(flags, libc::IFF_UP | libc::IFF_RUNNING);
         take_error(self.socket);
     }
 
@@ -205,9 +211,16 @@ impl Watch {
         }
     }
 
+    /// Administratively up: worth trying to send.
+    #[inline]
+    pub(crate) fn may_send(&self) -> bool {
+        self.up
+    }
+
+    /// With a carrier, too.
     #[inline]
     pub(crate) fn is_up(&self) -> bool {
-        self.up
+        self.running
     }
 }
 

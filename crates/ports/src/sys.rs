@@ -1,6 +1,7 @@
 //! The system calls that more than one port makes, with their results as
 //! `io::Result` and their resources freed by `Drop`.
 
+use ferrule_base::Duration;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -26,12 +27,7 @@ pub(crate) fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedF
 }
 
 /// `setsockopt` with a plain value.
-pub(crate) fn set<T: Copy>(
-    fd: &impl AsRawFd,
-    level: i32,
-    name: i32,
-    value: &T,
-) -> io::Result<()> {
+pub(crate) fn set<T: Copy>(fd: &impl AsRawFd, level: i32, name: i32, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     let value: *const T = value;
     // SAFETY: the kernel reads `len` octets of a live value.
@@ -55,6 +51,32 @@ pub(crate) unsafe fn get<T: Copy>(fd: RawFd, level: i32, name: i32) -> io::Resul
 pub(crate) fn take_error(fd: RawFd) -> i32 {
     // SAFETY: an int has no invalid values.
     unsafe { get::<i32>(fd, libc::SOL_SOCKET, libc::SO_ERROR) }.unwrap_or(0)
+}
+
+/// How often, and how long apart, to ask for what is still taken.
+const BUSY_TRIES: usize = 100;
+const BUSY_PAUSE: Duration = Duration::from_millis(4);
+
+/// Asks again for a while if the answer is "busy": the kernel lets go of a
+/// closed socket's queue a little later, and a process that was just forked
+/// keeps copies of descriptors until it becomes another program.
+pub(crate) fn patiently<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 0..BUSY_TRIES {
+        match ask() {
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) => std::thread::sleep(BUSY_PAUSE),
+            answer => return answer,
+        }
+    }
+    ask()
+}
+
+/// Returns when every reader in the kernel that began before has ended: what
+/// was taken out of a map is then used by nobody.
+pub(crate) fn rcu_barrier() {
+    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+    // SAFETY: no memory is named. Systems that reserve cores refuse; there the
+    // close that follows waits.
+    unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
 }
 
 /// Memory shared with the kernel, unmapped on drop.

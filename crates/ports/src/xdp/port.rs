@@ -13,7 +13,7 @@ use super::{Program, Umem, XdpOpened};
 use crate::checksum;
 use crate::error::{Doing, OpenError};
 use crate::link::{Link, Watch};
-use crate::sys::{check, get, set};
+use crate::sys::{check, get, patiently, rcu_barrier, set};
 use ferrule_base::{Duration, Instant};
 use ferrule_pipeline::{Batch, HEAD_ROOM, Packet, PoolCache, Port, PortStats};
 use libc::SOL_XDP;
@@ -156,7 +156,14 @@ impl XdpPort {
             // returns says nothing that we could act on.
             unsafe {
                 let nothing = std::ptr::null_mut();
-                libc::recvfrom(socket, nothing, 0, libc::MSG_DONTWAIT, nothing.cast(), nothing.cast())
+                libc::recvfrom(
+                    socket,
+                    nothing,
+                    0,
+                    libc::MSG_DONTWAIT,
+                    nothing.cast(),
+                    nothing.cast(),
+                )
             };
         }
     }
@@ -242,6 +249,7 @@ impl XdpPort {
     fn close(&mut self) {
         // A socket that never got into the map is not in it: no harm.
         let _ = self.program.remove(self.queue);
+        rcu_barrier();
         let mut bound = self.umem.bound();
         bound.retain(|&fd| fd != self.socket);
         // The mappings keep the socket alive: first they, then the descriptor.
@@ -252,9 +260,10 @@ impl XdpPort {
         let mut cache = self.umem.pool.cache();
         for index in 0..self.held.len() as u32 {
             if self.held[index as usize] != Held::No {
-                // SAFETY: we gave it away. The socket is closed, and closing
-                // waits for receivers that still use it; in copy mode nothing
-                // reads a frame after the call that sent it.
+                // SAFETY: we gave it away. No receiver finds the socket in the
+                // map any more, those that had found it are done (even if a
+                // copy of the descriptor is still open somewhere), and in copy
+                // mode nothing reads a frame after the call that sent it.
                 cache.recycle(unsafe { self.umem.pool.from_chunk(index, HEAD_ROOM, 0) });
             }
         }
@@ -320,7 +329,7 @@ fn bind(socket: RawFd, link: &Link, queue: u32, first: Option<RawFd>) -> io::Res
     };
     let (at, len) = (&raw const address, size_of::<libc::sockaddr_xdp>() as libc::socklen_t);
     // SAFETY: a live address of its own kind.
-    check(unsafe { libc::bind(socket, at.cast(), len) }).map(drop)
+    patiently(|| check(unsafe { libc::bind(socket, at.cast(), len) })).map(drop)
 }
 
 impl Port for XdpPort {
@@ -354,7 +363,7 @@ impl Port for XdpPort {
 
     fn transmit(&mut self, now: Instant, cache: &mut PoolCache, batch: &mut Batch) {
         self.reap(cache);
-        if !self.watch.is_up() {
+        if !self.watch.may_send() {
             self.stats.tx_failed += batch.len() as u64;
             return batch.drain(..).for_each(|packet| cache.recycle(packet));
         }

@@ -19,7 +19,7 @@
 
 use crate::error::{Doing, OpenError, OpenFault};
 use crate::link::Link;
-use crate::sys::check;
+use crate::sys::{check, patiently};
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -146,8 +146,9 @@ impl Program {
     pub fn attach(link: &Link, mode: XdpMode) -> Result<Self, OpenError> {
         let map = create_map().doing(|| "creating an XSKMAP".into())?;
         let program = load(&map).doing(|| "loading the XDP program".into())?;
-        let generic = || create_link(&program, link.index, XDP_FLAGS_SKB_MODE);
-        let native = || create_link(&program, link.index, XDP_FLAGS_DRV_MODE);
+        let put = |flags| patiently(|| create_link(&program, link.index, flags));
+        let generic = || put(XDP_FLAGS_SKB_MODE);
+        let native = || put(XDP_FLAGS_DRV_MODE);
         let attached = match mode {
             XdpMode::Native => native(),
             XdpMode::Generic => generic(),

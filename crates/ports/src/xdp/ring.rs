@@ -35,12 +35,7 @@ struct Ring<T> {
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
-    fn map(
-        fd: RawFd,
-        size: u32,
-        offset: i64,
-        at: &libc::xdp_ring_offset,
-    ) -> io::Result<Self> {
+    fn map(fd: RawFd, size: u32, offset: i64, at: &libc::xdp_ring_offset) -> io::Result<Self> {
         let len = at.desc as usize + size as usize * size_of::<T>();
         let map = Map::of(fd, len, offset)?;
         let ends = [at.producer, at.consumer, at.flags].map(|o| o as usize + 4);

@@ -2,4 +2,6 @@
 //! need root, and say so and pass without it.
 
 mod net;
+mod packet;
+mod tap;
 mod xdp;

@@ -32,6 +32,11 @@ fn enter(namespace: &std::fs::File) {
     assert_eq!(result, 0, "setns");
 }
 
+/// Moves this thread into a namespace of a test.
+pub fn enter_named(name: &str) {
+    enter(&std::fs::File::open(format!("/run/netns/{name}")).unwrap());
+}
+
 /// A namespace of our own, or nothing (and a word on it) without root.
 pub fn namespace() -> Option<Net> {
     // SAFETY: a plain question.
@@ -43,7 +48,7 @@ pub fn namespace() -> Option<Net> {
     let name = format!("fp{}-{number}", std::process::id());
     sh(&format!("ip netns add {name}"));
     let home = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
-    enter(&std::fs::File::open(format!("/run/netns/{name}")).unwrap());
+    enter_named(&name);
     sh("sysctl -qw net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.all.disable_ipv6=1");
     sh("ip link set lo up");
     Some(Net { name, home })
@@ -170,10 +175,9 @@ pub fn assert_whole(pool: &Pool) {
 
 /// Sends one UDP datagram from a local stack elsewhere.
 pub fn send_udp_from(away: &Away, to: &str, payload: &[u8]) {
-    let place = std::fs::File::open(format!("/run/netns/{}", away.name)).unwrap();
-    let (to, payload) = (to.to_owned(), payload.to_owned());
+    let (place, to, payload) = (away.name.clone(), to.to_owned(), payload.to_owned());
     let sender = std::thread::spawn(move || {
-        enter(&place);
+        enter_named(&place);
         let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
         socket.send_to(&payload, to).unwrap();
     });

@@ -23,7 +23,8 @@ fn both_directions(_net: &Net, mode: XdpMode) {
     let umem = Umem::new(&pool);
     let (mut a, mut b) = (open("va", mode, &umem), open("vb", mode, &umem));
     for round in 0..100u16 {
-        let frames: Vec<_> = (0..50).map(|i| numbered(round * 50 + i, 60 + i as usize * 20)).collect();
+        let frames: Vec<_> =
+            (0..50).map(|i| numbered(round * 50 + i, 60 + i as usize * 20)).collect();
         a.send(&frames);
         b.send(&frames);
         for end in [&mut a, &mut b] {

@@ -1,0 +1,276 @@
+//! What a sender left to its device, done here: checksums filled in, segments
+//! cut, VLAN tags put back.
+//!
+//! A local stack hands its device frames of up to 64 KiB ("super-frames") and
+//! checksums that hold no more than the pseudo header's sum. The kernel
+//! describes both in a virtio-net header in front of the frame. Nothing of the
+//! kind may enter a node: what is sealed is on the wire as it is.
+
+use crate::checksum::{self, Transport};
+use ferrule_pipeline::{Packet, PoolCache};
+
+/// `struct virtio_net_hdr`, in the machine's own byte order.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct VnetHeader {
+    pub flags: u8,
+    pub gso_type: u8,
+    pub header_len: u16,
+    pub gso_size: u16,
+    pub csum_start: u16,
+    pub csum_offset: u16,
+}
+
+/// Octets of a [`VnetHeader`].
+pub(crate) const VNET_LEN: usize = 10;
+const _: () = assert!(size_of::<VnetHeader>() == VNET_LEN);
+
+const NEEDS_CSUM: u8 = 1;
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+const GSO_UDP: u8 = 5;
+const GSO_ECN: u8 = 0x80;
+
+const TCP: u8 = 6;
+const FIN_PSH: u8 = 0x09;
+const CWR: u8 = 0x80;
+
+/// The largest super-frame that is taken: 64 KiB of IP behind Ethernet with
+/// two tags.
+pub(crate) const SUPER_FRAME_MAX: usize = 65535 + 22;
+
+/// A VLAN tag, as it stands in a frame: TPID and TCI.
+pub(crate) type Tag = [u8; 4];
+
+impl VnetHeader {
+    pub(crate) fn is_super_frame(&self) -> bool {
+        self.gso_type != 0
+    }
+
+    /// Fills the checksum in, if it was left.
+    #[must_use]
+    pub(crate) fn finish(&self, frame: &mut [u8]) -> bool {
+        self.flags & NEEDS_CSUM == 0
+            || checksum::finish(frame, self.csum_start.into(), self.csum_offset.into())
+    }
+}
+
+/// Puts back a tag that the kernel took out of the frame.
+#[must_use]
+pub(crate) fn restore_tag(packet: &mut Packet, tag: Option<Tag>) -> bool {
+    let Some(tag) = tag else { return true };
+    if packet.len() < 12 || packet.prepend(4).is_none() {
+        return false;
+    }
+    let frame = packet.data_mut();
+    frame.copy_within(4..16, 0);
+    frame[12..16].copy_from_slice(&tag);
+    true
+}
+
+/// One super-frame on its way to being segments (as TCP and UDP segmentation
+/// offload would have cut it).
+pub(crate) struct Segmenter {
+    /// Where a super-frame is put before it is taken in with `start`.
+    pub(crate) frame: Box<[u8]>,
+    cut: Option<Cut>,
+}
+
+struct Cut {
+    transport: Transport,
+    /// Headers up to and with the transport header.
+    headers: usize,
+    size: usize,
+    /// Where the next segment's payload begins, and its number.
+    at: usize,
+    number: usize,
+    tag: Option<Tag>,
+}
+
+impl Segmenter {
+    pub(crate) fn new() -> Self {
+        Self { frame: vec![0; SUPER_FRAME_MAX].into(), cut: None }
+    }
+
+    /// Segments are waiting.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// Takes in the first `len` octets of `frame`. False if they cannot be cut.
+    #[must_use]
+    pub(crate) fn start(&mut self, len: usize, vnet: VnetHeader, tag: Option<Tag>) -> bool {
+        self.cut = self.plan(len, vnet, tag);
+        self.cut.is_some()
+    }
+
+    fn plan(&self, len: usize, vnet: VnetHeader, tag: Option<Tag>) -> Option<Cut> {
+        let frame = self.frame.get(..len)?;
+        let transport = Transport::find(frame)?;
+        let headers = match (vnet.gso_type & !GSO_ECN, transport.protocol, transport.v6) {
+            (GSO_TCPV4, TCP, false) | (GSO_TCPV6, TCP, true) => {
+                let len = (frame.get(transport.at + 12)? >> 4) as usize * 4;
+                (len >= 20).then_some(transport.at + len)?
+            }
+            (GSO_UDP, 17, _) => transport.at + 8,
+            _ => return None,
+        };
+        let size = usize::from(vnet.gso_size);
+        (size > 0 && headers < transport.end).then_some(Cut {
+            at: headers,
+            headers,
+            transport,
+            size,
+            number: 0,
+            tag,
+        })
+    }
+
+    /// The next segment; nothing without a free chunk (it waits), or when none
+    /// is left.
+    pub(crate) fn next(&mut self, cache: &mut PoolCache) -> Option<Result<Packet, TooLarge>> {
+        let cut = self.cut.as_mut()?;
+        let mut packet = cache.packet()?;
+        let made = cut.segment(&self.frame, &mut packet);
+        if cut.at >= cut.transport.end {
+            self.cut = None;
+        }
+        match made {
+            Some(()) => Some(Ok(packet)),
+            None => {
+                cache.recycle(packet);
+                Some(Err(TooLarge))
+            }
+        }
+    }
+}
+
+/// A segment that no chunk holds.
+pub(crate) struct TooLarge;
+
+impl Cut {
+    /// Writes one segment and moves on, also when it could not be written.
+    fn segment(&mut self, frame: &[u8], packet: &mut Packet) -> Option<()> {
+        let (headers, end) = (self.headers, self.transport.end);
+        let from = self.at;
+        let to = (from + self.size).min(end);
+        let number = self.number;
+        (self.at, self.number) = (to, number + 1);
+        let out = packet.append(headers + to - from)?;
+        out[..headers].copy_from_slice(frame.get(..headers)?);
+        out[headers..].copy_from_slice(frame.get(from..to)?);
+        self.network(out, number)?;
+        self.transport(out, number, to == end)?;
+        restore_tag(packet, self.tag).then_some(())
+    }
+
+    /// IP lengths, identification and header checksum.
+    fn network(&self, out: &mut [u8], number: usize) -> Option<()> {
+        let Transport { ip, at, v6, .. } = self.transport;
+        let len = out.len() - ip;
+        let header = out.get_mut(ip..at)?;
+        if v6 {
+            header[4..6].copy_from_slice(&u16::try_from(len - 40).ok()?.to_be_bytes());
+            return Some(());
+        }
+        header[2..4].copy_from_slice(&u16::try_from(len).ok()?.to_be_bytes());
+        let id = u16::from_be_bytes([header[4], header[5]]).wrapping_add(number as u16);
+        header[4..6].copy_from_slice(&id.to_be_bytes());
+        header[10..12].fill(0);
+        let sum = !checksum::fold(checksum::sum(header));
+        header[10..12].copy_from_slice(&sum.to_be_bytes());
+        Some(())
+    }
+
+    /// Sequence number and flags, or length; then the checksum.
+    fn transport(&self, out: &mut [u8], number: usize, last: bool) -> Option<()> {
+        let at = self.transport.at;
+        let len = out.len() - at;
+        let header = out.get_mut(at..self.headers)?;
+        if self.transport.protocol == TCP {
+            let seq = u32::from_be_bytes(*header.get(4..)?.first_chunk()?);
+            let seq = seq.wrapping_add((number * self.size) as u32);
+            header[4..8].copy_from_slice(&seq.to_be_bytes());
+            header[13] &= if last { 0xff } else { !FIN_PSH };
+            header[13] &= if number == 0 { 0xff } else { !CWR };
+        } else {
+            header[4..6].copy_from_slice(&u16::try_from(len).ok()?.to_be_bytes());
+        }
+        let field = self.transport.field()?;
+        let pseudo = checksum::fold(self.transport.pseudo(out, len));
+        out.get_mut(at + field..)?.first_chunk_mut::<2>()?.copy_from_slice(&pseudo.to_be_bytes());
+        checksum::finish(out, at, field).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checksum::tests::{unfinished_udp, verifies};
+    use ferrule_pipeline::Pool;
+
+    fn tcp(payload: usize) -> Vec<u8> {
+        let mut frame = unfinished_udp(&vec![0; 12 + payload]);
+        frame[23] = TCP;
+        frame[38..42].copy_from_slice(&1000u32.to_be_bytes());
+        (frame[46], frame[47]) = (5 << 4, 0x10 | FIN_PSH | CWR);
+        for (i, octet) in frame[54..].iter_mut().enumerate() {
+            *octet = i as u8;
+        }
+        frame
+    }
+
+    fn cut(frame: &[u8], vnet: VnetHeader) -> Option<Vec<Packet>> {
+        let (pool, mut segmenter) = (Pool::heap(64, 2048), Segmenter::new());
+        segmenter.frame[..frame.len()].copy_from_slice(frame);
+        let tag = Some([0x81, 0, 0, 7]);
+        segmenter.start(frame.len(), vnet, tag).then_some(())?;
+        let mut cache = pool.cache();
+        std::iter::from_fn(|| segmenter.next(&mut cache)).map(Result::ok).collect()
+    }
+
+    #[test]
+    fn super_frame_of_tcp_is_cut_into_segments_with_their_own_numbers() {
+        let vnet = VnetHeader { gso_type: GSO_TCPV4, gso_size: 1400, ..Default::default() };
+        let frame = tcp(3000);
+        let segments = cut(&frame, vnet).unwrap();
+        assert_eq!(segments.len(), 3);
+        let mut payload = Vec::<u8>::new();
+        for (i, segment) in segments.iter().enumerate() {
+            let data = segment.data();
+            assert!(verifies(data), "segment {i}");
+            assert_eq!(data[12..18], [0x81, 0, 0, 7, 8, 0]);
+            assert_eq!(checksum::fold(checksum::sum(&data[18..38])), 0xffff);
+            assert_eq!(data[42..46], (1000 + 1400 * i as u32).to_be_bytes());
+            assert_eq!(data[51] & FIN_PSH != 0, i == 2, "FIN and PSH on the last only");
+            assert_eq!(data[51] & CWR != 0, i == 0, "CWR on the first only");
+            payload.extend(&data[58..]);
+        }
+        assert_eq!(payload, frame[54..]);
+    }
+
+    #[test]
+    fn super_frame_of_udp_is_cut_into_datagrams() {
+        let vnet = VnetHeader { gso_type: GSO_UDP, gso_size: 500, ..Default::default() };
+        let segments = cut(&unfinished_udp(&[9; 1200]), vnet).unwrap();
+        let lens: Vec<_> = segments.iter().map(|s| s.len() - 18 - 28).collect();
+        assert_eq!(lens, [500, 500, 200]);
+        assert!(segments.iter().all(|s| verifies(s.data())));
+    }
+
+    #[test]
+    fn super_frame_that_cannot_be_cut_is_refused() {
+        let frame = tcp(3000);
+        for (gso_type, gso_size) in [(GSO_TCPV4, 0), (GSO_TCPV6, 1400), (GSO_UDP, 1400), (3, 1400)]
+        {
+            let vnet = VnetHeader { gso_type, gso_size, ..Default::default() };
+            assert!(cut(&frame, vnet).is_none(), "{vnet:?}");
+        }
+        let vnet = VnetHeader { gso_type: GSO_TCPV4, gso_size: 1400, ..Default::default() };
+        for len in 0..60 {
+            assert!(cut(&frame[..len], vnet).is_none());
+        }
+        let too_large = VnetHeader { gso_size: 2900, ..vnet };
+        assert!(cut(&frame, too_large).is_none(), "no chunk holds such a segment");
+    }
+}

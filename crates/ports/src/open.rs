@@ -1,0 +1,179 @@
+//! From a specification to a port, in two steps.
+//!
+//! ```text
+//!   PortSpec ── Opener::open ──▶ Opened ── Opened::start ──▶ dyn Port
+//!               with privilege     │         needs descriptors and the pool
+//!                                  └─ into_fds ─▶ another process ─▶ from_fds
+//! ```
+//!
+//! | step | AF_XDP | AF_PACKET | TAP, TUN |
+//! | --- | --- | --- | --- |
+//! | open | CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF | CAP_NET_RAW | CAP_NET_ADMIN, or the owner of a persistent interface |
+//! | start | memlock limit or CAP_IPC_LOCK | nothing | nothing |
+//! | run | nothing | nothing | nothing |
+
+use crate::error::{Doing, OpenError};
+use crate::link::Link;
+use crate::packet::{PacketOpened, PacketPort};
+use crate::tap::{TapOpened, TapPort, TunAddresses};
+use crate::xdp::{Program, Umem, XdpMode, XdpOpened, XdpPort};
+use ferrule_pipeline::Port;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+
+/// What port is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortSpec {
+    /// AF_XDP on one queue of an interface.
+    Xdp {
+        /// The interface.
+        interface: String,
+        /// The receive queue.
+        queue: u32,
+        /// Where the program runs.
+        mode: XdpMode,
+        /// Chunks in the kernel's hands for receiving, at most
+        /// ([`BUDGET`](crate::xdp::BUDGET) is a good number).
+        budget: usize,
+    },
+    /// AF_PACKET on an interface.
+    Packet {
+        /// The interface.
+        interface: String,
+        /// Take frames to any address: right for all but end stations.
+        promiscuous: bool,
+    },
+    /// A TAP, made if it is not there.
+    Tap {
+        /// Its name.
+        name: String,
+    },
+    /// A TUN, made if it is not there.
+    Tun {
+        /// Its name.
+        name: String,
+        /// The addresses that its frames show.
+        addresses: TunAddresses,
+    },
+}
+
+impl PortSpec {
+    /// The interface's name.
+    pub fn interface(&self) -> &str {
+        match self {
+            Self::Xdp { interface, .. } | Self::Packet { interface, .. } => interface,
+            Self::Tap { name } | Self::Tun { name, .. } => name,
+        }
+    }
+}
+
+/// Opens ports and remembers which interfaces have the XDP program already: the
+/// queues of one interface share it.
+#[derive(Default)]
+pub struct Opener {
+    programs: Vec<(u32, Weak<Program>)>,
+}
+
+impl Opener {
+    /// With nothing open.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Does what needs privilege.
+    pub fn open(&mut self, spec: &PortSpec) -> Result<Opened, OpenError> {
+        Ok(match spec {
+            PortSpec::Xdp { interface, queue, mode, budget } => {
+                let link = Link::by_name(interface)?;
+                link.require_up()?;
+                let program = self.program(&link, *mode)?;
+                Opened::Xdp(XdpOpened::new(link, *queue, *budget, program)?)
+            }
+            PortSpec::Packet { interface, promiscuous } => {
+                let opened = PacketOpened::new(Link::by_name(interface)?)?;
+                Opened::Packet(opened, *promiscuous)
+            }
+            PortSpec::Tap { name } => Opened::Tap(TapOpened::new(name, None)?),
+            PortSpec::Tun { name, addresses } => {
+                Opened::Tap(TapOpened::new(name, Some(*addresses))?)
+            }
+        })
+    }
+
+    fn program(&mut self, link: &Link, mode: XdpMode) -> Result<Arc<Program>, OpenError> {
+        self.programs.retain(|(_, program)| program.strong_count() > 0);
+        let there = self.programs.iter().find(|(index, _)| *index == link.index);
+        if let Some(program) = there.and_then(|(_, program)| program.upgrade()) {
+            return Ok(program);
+        }
+        let program = Arc::new(Program::attach(link, mode)?);
+        self.programs.push((link.index, Arc::downgrade(&program)));
+        Ok(program)
+    }
+}
+
+/// A port whose privileged part is done.
+#[derive(Debug)]
+pub enum Opened {
+    /// AF_XDP.
+    Xdp(XdpOpened),
+    /// AF_PACKET, and whether promiscuous.
+    Packet(PacketOpened, bool),
+    /// TAP or TUN.
+    Tap(TapOpened),
+}
+
+impl Opened {
+    /// Makes it a port on the node's memory. Needs no privilege, but AF_XDP's
+    /// first port registers the memory, which counts against the memlock limit.
+    pub fn start(self, umem: &Umem) -> Result<Box<dyn Port>, OpenError> {
+        Ok(match self {
+            Self::Xdp(opened) => Box::new(XdpPort::new(opened, umem)?),
+            Self::Packet(opened, promiscuous) => Box::new(PacketPort::new(opened, promiscuous)?),
+            Self::Tap(opened) => Box::new(TapPort::new(opened)?),
+        })
+    }
+
+    /// The descriptors, in the order that [`Self::from_fds`] wants them, to be
+    /// sent to another process and then closed.
+    pub fn into_fds(self) -> Result<Vec<OwnedFd>, OpenError> {
+        Ok(match self {
+            Self::Xdp(XdpOpened { socket, program, .. }) => {
+                let [map, link] = program.fds().doing(|| "copying descriptors".into())?;
+                vec![socket, map, link]
+            }
+            Self::Packet(PacketOpened { rx, tx, .. }, _) => vec![rx, tx],
+            Self::Tap(TapOpened { fd, .. }) => vec![fd],
+        })
+    }
+
+    /// From another process's [`Self::into_fds`] of a port of this
+    /// specification, in the same network namespace.
+    pub fn from_fds(spec: &PortSpec, fds: Vec<OwnedFd>) -> Result<Self, OpenError> {
+        let count = fds.len();
+        let mut fds = fds.into_iter();
+        let mut next = || {
+            fds.next().ok_or_else(|| {
+                let error = io::Error::from(io::ErrorKind::InvalidData);
+                OpenError::os(format!("{} came with {count} descriptors", spec.interface()), error)
+            })
+        };
+        Ok(match spec {
+            PortSpec::Xdp { interface, queue, budget, .. } => {
+                let link = Link::by_name(interface)?;
+                let socket = next()?;
+                let program = Program::from_fds(next()?, next()?);
+                Self::Xdp(XdpOpened::from_fds(link, *queue, *budget, socket, program))
+            }
+            PortSpec::Packet { interface, promiscuous } => {
+                let link = Link::by_name(interface)?;
+                Self::Packet(PacketOpened::from_fds(link, next()?, next()?), *promiscuous)
+            }
+            PortSpec::Tap { name } => Self::Tap(TapOpened::from_fd(name, None, next()?)),
+            PortSpec::Tun { name, addresses } => {
+                Self::Tap(TapOpened::from_fd(name, Some(*addresses), next()?))
+            }
+        })
+    }
+}

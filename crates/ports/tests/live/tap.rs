@@ -1,0 +1,128 @@
+//! TAP and TUN, with the host's stack as peer.
+
+use crate::net::{Runner, assert_whole, checksums_verify, namespace, sh};
+use ferrule_base::MacAddr;
+use ferrule_pipeline::Pool;
+use ferrule_ports::tap::TunAddresses;
+use ferrule_ports::{OpenFault, Opened, Opener, PortSpec, Umem};
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+
+const NODE: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+fn start(opened: Opened, pool: &Pool) -> Runner {
+    Runner::new(opened.start(&Umem::new(pool)).unwrap(), pool)
+}
+
+fn tap(name: &str, pool: &Pool) -> Runner {
+    start(Opener::new().open(&PortSpec::Tap { name: name.into() }).unwrap(), pool)
+}
+
+fn tun(name: &str, pool: &Pool) -> Runner {
+    let addresses = TunAddresses { node: NODE, host: HOST };
+    start(Opener::new().open(&PortSpec::Tun { name: name.into(), addresses }).unwrap(), pool)
+}
+
+/// Turns an echo request round: addresses, type, checksum.
+fn echo(frame: &[u8]) -> Vec<u8> {
+    let mut f = frame.to_vec();
+    f.copy_within(6..12, 0);
+    f[6..12].copy_from_slice(&NODE.0);
+    let (from, to) = (frame[26..30].to_vec(), frame[30..34].to_vec());
+    f[26..30].copy_from_slice(&to);
+    f[30..34].copy_from_slice(&from);
+    f[34] = 0;
+    let sum = u32::from(f[36]) << 8 | u32::from(f[37]);
+    let sum = sum + 0x0800;
+    f[36..38].copy_from_slice(&((sum + (sum >> 16)) as u16).to_be_bytes());
+    f
+}
+
+fn is_echo_request(f: &[u8]) -> bool {
+    f[12..14] == [8, 0] && f[23] == 1 && f[34] == 8
+}
+
+/// The host pings us; it gets its answers.
+fn answers_ping(runner: &mut Runner) {
+    let mut ping = Command::new("ping")
+        .args(["-c", "5", "-i", "0.05", "-W", "2", "-s", "1400", "10.8.0.2"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    for _ in 0..5 {
+        let request = runner.expect(1, is_echo_request).remove(0);
+        let answer = echo(request.data());
+        runner.cache.recycle(request);
+        runner.send(&[answer]);
+    }
+    assert!(ping.wait().unwrap().success());
+}
+
+#[test]
+fn tap_with_the_kernel_as_peer_that_pings() {
+    let Some(_net) = namespace() else { return };
+    let pool = Pool::heap(256, 2048);
+    let mut port = tap("tap7", &pool);
+    assert!(!port.port.is_up());
+    sh("ip address add 10.8.0.1/24 dev tap7");
+    sh("ip link set dev tap7 up");
+    sh("ip neigh add 10.8.0.2 lladdr 02:00:00:00:00:01 dev tap7");
+    answers_ping(&mut port);
+    drop(port);
+    assert_whole(&pool);
+}
+
+#[test]
+fn tap_finishes_checksums_that_the_kernel_left() {
+    let Some(_net) = namespace() else { return };
+    let pool = Pool::heap(256, 2048);
+    let mut port = tap("tap7", &pool);
+    sh("ip address add 10.8.0.1/24 dev tap7");
+    sh("ip link set dev tap7 up");
+    sh("ip neigh add 10.8.0.2 lladdr 02:00:00:00:00:01 dev tap7");
+    let socket = UdpSocket::bind("10.8.0.1:0").unwrap();
+    for len in [1, 2, 100, 1472] {
+        socket.send_to(&vec![7; len], "10.8.0.2:9").unwrap();
+        let got = port.expect(1, |f| f[12..14] == [8, 0] && f[23] == 17);
+        assert_eq!(got[0].len(), 14 + 28 + len);
+        assert!(checksums_verify(got[0].data()));
+    }
+}
+
+#[test]
+fn tap_attaches_to_a_persistent_interface_and_says_when_it_cannot() {
+    let Some(net) = namespace() else { return };
+    sh("ip tuntap add dev tap8 mode tap");
+    net.veth("va", "vb");
+    let pool = Pool::heap(64, 2048);
+    let port = tap("tap8", &pool);
+    let again = Opener::new().open(&PortSpec::Tap { name: "tap8".into() }).unwrap_err();
+    assert_eq!(again.fault, OpenFault::Other, "{again}");
+    drop(port);
+    sh("ip link show dev tap8");
+    let other = Opener::new().open(&PortSpec::Tap { name: "va".into() }).unwrap_err();
+    assert!(other.to_string().contains("another name"), "{other}");
+}
+
+#[test]
+fn tun_shows_ethernet_and_answers_arp_for_those_behind() {
+    let Some(_net) = namespace() else { return };
+    let pool = Pool::heap(256, 2048);
+    let mut port = tun("tun7", &pool);
+    sh("ip address add 10.8.0.1/24 dev tun7");
+    sh("ip link set dev tun7 up");
+    answers_ping(&mut port);
+    let mut arp = vec![0xff; 6];
+    arp.extend(NODE.0);
+    arp.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    arp.extend(NODE.0);
+    arp.extend([10, 8, 0, 2, 0, 0, 0, 0, 0, 0, 10, 8, 0, 1]);
+    port.send(&[arp]);
+    let answer = port.expect(1, |f| f[12..14] == [8, 6]).remove(0);
+    assert_eq!(answer.data()[..12], [NODE.0, HOST.0].concat());
+    assert_eq!(answer.data()[20..32], [0, 2, 2, 0, 0, 0, 0, 2, 10, 8, 0, 1]);
+    assert_eq!(answer.data()[32..42], [2, 0, 0, 0, 0, 1, 10, 8, 0, 2]);
+    drop((answer, port));
+    assert_whole(&pool);
+}
