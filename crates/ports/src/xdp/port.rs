@@ -1,9 +1,9 @@
 //! One AF_XDP socket as a port.
 //!
-//! Receiving, per call: 1. take back what was sent; 2. take frames off the
-//! receive ring; 3. put as many fresh chunks on the fill ring. Sending:
-//! 1. take back what was sent; 2. put frames on the transmit ring; 3. one
-//! system call.
+//! A call that receives takes back what was sent, takes frames off the receive
+//! ring, and puts as many fresh chunks on the fill ring. One that sends takes
+//! back what was sent, puts frames on the transmit ring, and makes one system
+//! call.
 //!
 //! The port remembers which chunks the kernel has and what for. What the kernel
 //! says is checked against that, so that a chunk cannot come back twice.

@@ -85,11 +85,13 @@ fn af_packet_cuts_super_frames_of_a_local_stack() {
     let away = net.away("far");
     away.sh("ip address add 10.7.0.2/24 dev far");
     sh("ip address add 10.7.0.1/24 dev home");
+    let offloads = String::from_utf8(away.sh("ethtool -k far").stdout).unwrap();
+    assert!(offloads.contains("tcp-segmentation-offload: on"), "{offloads}");
     let pool = Pool::heap(4096, 2048);
     let (mut near, mut other) = (open("near", &pool), open("other", &pool));
     let listener = TcpListener::bind("10.7.0.1:7000").unwrap();
     let place = away.name.clone();
-    let sent: Vec<u8> = (0..2_000_000u32).map(|i| (i * 7 >> 3) as u8).collect();
+    let sent: Vec<u8> = (0..2_000_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
     let copy = sent.clone();
     let sender = std::thread::spawn(move || {
         crate::net::enter_named(&place);
