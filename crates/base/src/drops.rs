@@ -52,6 +52,8 @@ reasons! {
     NoRoute = "no-route",
     /// The route says to discard.
     RouteDiscard = "route-discard",
+    /// A group, broadcast or link-local address, which no router forwards.
+    NotRouted = "not-routed",
     /// TTL or hop limit ended here.
     TtlExpired = "ttl-expired",
     /// Larger than the MTU and must not be fragmented.

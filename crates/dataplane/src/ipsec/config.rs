@@ -1,6 +1,6 @@
 //! Policies and security associations.
 
-use ferrule_base::{Secret, VrfId};
+use ferrule_base::{DropReason, Secret, VrfId};
 use ferrule_crypto::{KeySpec, Suite};
 use std::net::IpAddr;
 
@@ -18,6 +18,13 @@ pub struct Selector {
 /// An ordered security policy database. What no entry matches is discarded.
 #[derive(Default)]
 pub struct Spd {}
+
+impl Spd {
+    /// Whether a clear packet, IP header first, may come in.
+    pub fn inbound(&self, _packet: &[u8]) -> Result<(), DropReason> {
+        Err(DropReason::PolicyDiscard)
+    }
+}
 
 /// Which worker has which SA.
 #[derive(Default)]

@@ -1,1 +1,26 @@
-//! Ethernet: from a port to an interface, and from an adjacency to a port.
+//! Ethernet: from a port to an interface, and from an adjacency to a port
+//! (IEEE 802.3 clause 3, 802.1Q clauses 6.9 and 9, RFC 894, RFC 2464).
+//!
+//! ```text
+//!  port ─▶ Attach ─┬─▶ Ip, Mpls     routed: link header off
+//!                  ├─▶ Control      ARP and neighbour discovery, whole
+//!                  ├─▶ Bridge       own tag off, access VLAN's tag on
+//!                  └─▶ PwOut        own tag off or kept, as the mode wants
+//!
+//!  adjacency ─▶ Output ─▶ Emit ─┬─▶ Transmit, SecyOut
+//!                  │            └─▶ Emit of the port's own worker
+//!                  └─▶ Control      nobody knows the neighbour's address yet
+//! ```
+//!
+//! Dropped here: `malformed`, `not-for-us`, `not-attached`, `unknown-vlan`,
+//! `unknown-protocol`, `too-big`, `no-neighbour`, `no-room`, `port-down`.
+
+pub mod egress;
+pub mod ingress;
+pub mod tag;
+#[cfg(test)]
+mod tests;
+
+pub use egress::{Emit, Output};
+pub use ingress::Attach;
+pub use tag::tag_out;

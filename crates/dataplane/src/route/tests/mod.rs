@@ -1,1 +1,3 @@
+mod forwarding;
 mod model;
+pub(crate) mod rig;

@@ -1,0 +1,288 @@
+//! From an adjacency, or a finished frame, to a port.
+
+use crate::graph::{Ctx, FLAG_LOCAL, Next, Stage, UNRESOLVED};
+use crate::route::fragment::{self, Rest};
+use crate::route::{Adjacency, Labels, TtlModel};
+use crate::tables::{Iface, IfaceKind, RoutedIface, Tables, Tag};
+use ferrule_base::{DropReason, MacAddr};
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::{EtherType, FromBytes, icmpv4, ipv4, ipv6, mpls, ndp, vlan};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// ICMPv4 fragmentation needed, as `scratch` has it.
+const TOO_BIG_V4: u16 = 3 << 8 | icmpv4::unreachable::TOO_BIG as u16;
+/// ICMPv6 packet too big.
+const TOO_BIG_V6: u16 = 2 << 8;
+/// TTL of a label in the pipe model.
+const PIPE_TTL: u8 = 255;
+
+/// The stage at [`Next::Output`].
+#[derive(Default)]
+pub struct Output {
+    /// Fragments on their way.
+    rest: Rest,
+}
+
+/// What is to be done with a packet.
+enum Way {
+    /// To the neighbour with this address.
+    Send(MacAddr),
+    /// In pieces of this size, then to the neighbour.
+    Cut(usize, MacAddr),
+    /// Elsewhere as it is.
+    To(Next),
+}
+
+impl Stage for Output {
+    /// For each packet:
+    ///
+    /// 1. The neighbour's link address, or to the control part that finds it.
+    /// 2. Too long for the link with its labels: cut, or tell the sender.
+    /// 3. Labels, Ethernet header and VLAN tag go in front.
+    #[inline]
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+        for mut packet in batch.drain(..) {
+            let tables = ctx.tables;
+            let Some((adjacency, iface, routed)) = target(tables, &packet) else {
+                ctx.out.drop(packet, DropReason::NotAttached);
+                continue;
+            };
+            match way(tables, adjacency, routed, &mut packet) {
+                Ok(Way::Send(mac)) => finish(ctx, adjacency, iface, routed, mac, packet),
+                Ok(Way::Cut(mtu, mac)) => {
+                    match fragment::cut(ctx, &mut packet, mtu, &mut self.rest) {
+                        Ok(()) => {
+                            finish(ctx, adjacency, iface, routed, mac, packet);
+                            while let Some(packet) = self.rest.pop() {
+                                finish(ctx, adjacency, iface, routed, mac, packet);
+                            }
+                        }
+                        Err(reason) => ctx.out.drop(packet, reason),
+                    }
+                }
+                Ok(Way::To(next)) => ctx.out.send(next, packet),
+                Err(reason) => ctx.out.drop(packet, reason),
+            }
+        }
+    }
+}
+
+#[inline]
+fn target<'a>(
+    tables: &'a Tables,
+    packet: &Packet,
+) -> Option<(&'a Adjacency, &'a Iface, &'a RoutedIface)> {
+    let adjacency = tables.adjacencies.get(packet.meta().target as usize)?;
+    let iface = tables.ifaces.get(usize::from(adjacency.iface))?;
+    match &iface.kind {
+        IfaceKind::Routed(routed) => Some((adjacency, iface, routed)),
+        _ => None,
+    }
+}
+
+#[inline]
+fn way(
+    tables: &Tables,
+    adjacency: &Adjacency,
+    routed: &RoutedIface,
+    packet: &mut Packet,
+) -> Result<Way, DropReason> {
+    let mac = match adjacency.neighbour {
+        Some(slot) => tables.neighbours.mac(slot),
+        None => connected(tables, adjacency.iface, packet)?,
+    };
+    let Some(mac) = mac else {
+        packet.meta_mut().turns = UNRESOLVED;
+        return Ok(Way::To(Next::Control));
+    };
+    let labels = adjacency.labels.len() * mpls::Header::LEN;
+    if packet.len() + labels <= usize::from(routed.mtu) {
+        return Ok(Way::Send(mac));
+    }
+    too_long(usize::from(routed.mtu).saturating_sub(labels), mac, packet)
+}
+
+/// The link address of the destination itself.
+#[inline]
+fn connected(tables: &Tables, iface: u16, packet: &Packet) -> Result<Option<MacAddr>, DropReason> {
+    let ip = match EtherType(packet.meta().ethertype) {
+        EtherType::IPV4 => {
+            let dst = ipv4::Header::ref_from_prefix(packet.data())
+                .map_or(Ipv4Addr::UNSPECIFIED, |(h, _)| h.dst.into());
+            if dst.is_multicast() {
+                return Ok(Some(group_v4(dst)));
+            }
+            IpAddr::V4(dst)
+        }
+        EtherType::IPV6 => {
+            let dst = ipv6::Header::ref_from_prefix(packet.data())
+                .map_or(Ipv6Addr::UNSPECIFIED, |(h, _)| h.dst.into());
+            if dst.is_multicast() {
+                return Ok(Some(ndp::group_mac(dst)));
+            }
+            IpAddr::V6(dst)
+        }
+        // A label stack has no address that could be asked for.
+        _ => return Err(DropReason::NoNeighbour),
+    };
+    if ip.is_unspecified() {
+        return Err(DropReason::NoNeighbour);
+    }
+    Ok(tables.neighbours.find(iface, ip))
+}
+
+/// The Ethernet address of an IPv4 group (RFC 1112 section 6.4).
+const fn group_v4(group: Ipv4Addr) -> MacAddr {
+    let [_, b, c, d] = group.octets();
+    MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+}
+
+/// RFC 1812 section 5.2.6, RFC 8200 section 5: IPv4 is cut unless it says no,
+/// IPv6 never. A label stack has been cut at its ingress or is dropped (RFC
+/// 3032 section 3.4). What was made here is nobody's to be told.
+#[cold]
+fn too_long(mtu: usize, mac: MacAddr, packet: &mut Packet) -> Result<Way, DropReason> {
+    let local = packet.meta().flags & FLAG_LOCAL != 0;
+    let kind = match EtherType(packet.meta().ethertype) {
+        EtherType::IPV4 => {
+            let (header, _) =
+                ipv4::Header::ref_from_prefix(packet.data()).map_err(|_| DropReason::Malformed)?;
+            if !header.dont_fragment() {
+                return Ok(Way::Cut(mtu, mac));
+            }
+            TOO_BIG_V4
+        }
+        EtherType::IPV6 => TOO_BIG_V6,
+        _ => return Err(DropReason::TooBig),
+    };
+    if local {
+        return Err(DropReason::TooBig);
+    }
+    let meta = packet.meta_mut();
+    (meta.scratch, meta.number) = (kind, mtu as u64);
+    Ok(Way::To(Next::IcmpError))
+}
+
+/// Puts everything in front and sends the frame on.
+#[inline]
+fn finish(
+    ctx: &mut Ctx<'_>,
+    adjacency: &Adjacency,
+    iface: &Iface,
+    routed: &RoutedIface,
+    mac: MacAddr,
+    mut packet: Packet,
+) {
+    if !adjacency.labels.is_empty()
+        && let Err(reason) = push_labels(&mut packet, &adjacency.labels, adjacency.ttl)
+    {
+        return ctx.out.drop(packet, reason);
+    }
+    let ethertype = packet.meta().ethertype;
+    let written = match iface.tag {
+        Tag::None => untagged(&mut packet, mac, routed.mac, ethertype),
+        Tag::Tag(tpid, vid) => {
+            let tag = [tpid, vid & super::tag::VID];
+            tagged(&mut packet, mac, routed.mac, tag, ethertype)
+        }
+    };
+    if written.is_none() {
+        return ctx.out.drop(packet, DropReason::NoRoom);
+    }
+    packet.meta_mut().port = iface.port;
+    ctx.out.send(Next::Emit, packet);
+}
+
+#[inline]
+fn untagged(packet: &mut Packet, dst: MacAddr, src: MacAddr, ethertype: u16) -> Option<()> {
+    let front = packet.prepend(14)?.first_chunk_mut::<14>()?;
+    front[..6].copy_from_slice(&dst.0);
+    front[6..12].copy_from_slice(&src.0);
+    front[12..].copy_from_slice(&ethertype.to_be_bytes());
+    Some(())
+}
+
+#[inline]
+fn tagged(
+    packet: &mut Packet,
+    dst: MacAddr,
+    src: MacAddr,
+    [tpid, tci]: [u16; 2],
+    ethertype: u16,
+) -> Option<()> {
+    let front = packet.prepend(14 + vlan::Header::LEN)?.first_chunk_mut::<18>()?;
+    front[..6].copy_from_slice(&dst.0);
+    front[6..12].copy_from_slice(&src.0);
+    front[12..14].copy_from_slice(&tpid.to_be_bytes());
+    front[14..16].copy_from_slice(&tci.to_be_bytes());
+    front[16..].copy_from_slice(&ethertype.to_be_bytes());
+    Some(())
+}
+
+/// Pushes labels (RFC 3032 section 2.1), the innermost first, onto an IP packet
+/// or a label stack. Their TTL is the packet's own in the uniform model and 255
+/// in the pipe model (RFC 3443 section 3); the traffic class is zero.
+#[inline]
+pub fn push_labels(
+    packet: &mut Packet,
+    labels: &Labels,
+    model: TtlModel,
+) -> Result<(), DropReason> {
+    let stack = packet.meta().ethertype == EtherType::MPLS.0
+        || packet.meta().ethertype == EtherType::MPLS_UPSTREAM.0;
+    let ttl = match model {
+        TtlModel::Pipe => PIPE_TTL,
+        TtlModel::Uniform => ttl_of(packet, stack)?,
+    };
+    let mut bottom = !stack;
+    for &label in labels {
+        let entry = packet.prepend(mpls::Header::LEN).ok_or(DropReason::NoRoom)?;
+        entry.copy_from_slice(&mpls::encode(label, 0, bottom, ttl));
+        bottom = false;
+    }
+    if !stack {
+        packet.meta_mut().ethertype = EtherType::MPLS.0;
+    }
+    Ok(())
+}
+
+/// The TTL of what stands in front.
+#[inline]
+fn ttl_of(packet: &Packet, stack: bool) -> Result<u8, DropReason> {
+    let at = match EtherType(packet.meta().ethertype) {
+        _ if stack => 3,
+        EtherType::IPV6 => 7,
+        _ => 8,
+    };
+    packet.data().get(at).copied().ok_or(DropReason::Malformed)
+}
+
+/// The stage at [`Next::Emit`].
+#[derive(Default)]
+pub struct Emit;
+
+impl Stage for Emit {
+    /// For each frame:
+    ///
+    /// 1. A port of another worker: to that worker.
+    /// 2. Not longer than the port carries.
+    /// 3. To the SecY if the port has one, else as it is.
+    #[inline]
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+        for packet in batch.drain(..) {
+            let Some(port) = ctx.tables.ports.get(usize::from(packet.meta().port.0)) else {
+                ctx.out.drop(packet, DropReason::PortDown);
+                continue;
+            };
+            if port.owner != ctx.worker {
+                ctx.out.hand_off(port.owner, Next::Emit, packet);
+            } else if packet.len() > usize::from(port.frame_max) {
+                ctx.out.drop(packet, DropReason::TooBig);
+            } else if port.secy.is_some() {
+                ctx.out.send(Next::SecyOut, packet);
+            } else {
+                ctx.out.send(Next::Transmit, packet);
+            }
+        }
+    }
+}

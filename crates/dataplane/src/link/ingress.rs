@@ -1,0 +1,190 @@
+//! From a port to what its frames belong to.
+
+use super::tag::{self, VID};
+use crate::graph::{Ctx, FLAG_GROUP, Next, Stage};
+use crate::mpls::PwMode;
+use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
+use ferrule_base::{DropReason, MacAddr};
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, ndp, vlan};
+
+/// The stage at [`Next::Attach`].
+#[derive(Default)]
+pub struct Attach;
+
+impl Stage for Attach {
+    /// For each frame:
+    ///
+    /// 1. Its outer tag, if any, names the interface.
+    /// 2. A routed interface takes what is for its address or a group. ARP and
+    ///    neighbour discovery go to the control part whole; IP and labels go
+    ///    on without the link header.
+    /// 3. A bridge and a pseudowire take everything, with the tag they want.
+    #[inline]
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+        for mut packet in batch.drain(..) {
+            match attach(ctx.tables, &mut packet) {
+                Ok(next) => ctx.out.send(next, packet),
+                Err(reason) => ctx.out.drop(packet, reason),
+            }
+        }
+    }
+}
+
+/// How a frame was matched to its interface.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outer {
+    /// No tag.
+    Untagged,
+    /// A tag that carries a priority alone, and its control information.
+    Priority(u16),
+    /// A tag with a VLAN.
+    Tagged,
+}
+
+#[inline]
+fn attach(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
+    let Some(port) = tables.ports.get(usize::from(packet.meta().port.0)) else {
+        return Err(DropReason::PortDown);
+    };
+    let Ok((header, after)) = ethernet::Header::ref_from_prefix(packet.data()) else {
+        return Err(DropReason::Malformed);
+    };
+    let mut ethertype = header.ethertype();
+    let (number, outer) = if ethertype.is_vlan() {
+        let Ok((tag, _)) = vlan::Header::ref_from_prefix(after) else {
+            return Err(DropReason::Malformed);
+        };
+        let found = by_tag(port, ethertype, tag)?;
+        ethertype = tag.ethertype();
+        found
+    } else {
+        let found = port.attach.untagged.or(port.attach.rest);
+        (found.ok_or(DropReason::NotAttached)?, Outer::Untagged)
+    };
+    let iface = tables.ifaces.get(usize::from(number)).ok_or(DropReason::NotAttached)?;
+    packet.meta_mut().iface = number;
+    match &iface.kind {
+        IfaceKind::Routed(routed) => {
+            // Frames that came by `rest` have a tag that nobody takes off.
+            if outer == Outer::Tagged && iface.tag == Tag::None {
+                return Err(DropReason::UnknownVlan);
+            }
+            let link = ethernet::Header::LEN
+                + if outer == Outer::Untagged { 0 } else { vlan::Header::LEN };
+            to_routing(routed, ethertype, link, packet)
+        }
+        &IfaceKind::Bridged { access_vlan, .. } => to_bridge(iface, access_vlan, outer, packet),
+        &IfaceKind::Crossed(pw) => {
+            packet.meta_mut().target = u32::from(pw);
+            let config = tables.pws.get(usize::from(pw)).ok_or(DropReason::NotAttached)?;
+            to_pseudowire(iface, config.mode, packet)
+        }
+    }
+}
+
+/// The interface of a tagged frame.
+#[inline]
+fn by_tag(
+    port: &PortEntry,
+    tpid: EtherType,
+    tag: &vlan::Header,
+) -> Result<(u16, Outer), DropReason> {
+    let attach = &port.attach;
+    if tag.vid() == 0 && tpid == EtherType::VLAN {
+        let found = attach.untagged.or(attach.rest).ok_or(DropReason::NotAttached)?;
+        return Ok((found, Outer::Priority(tag.tci.get())));
+    }
+    let key = crate::tables::Attach::key(tpid.0, tag.vid());
+    Ok((attach.tagged(key).ok_or(DropReason::UnknownVlan)?, Outer::Tagged))
+}
+
+/// A frame for the router itself or for it to forward; `link` octets of link
+/// header stand in front of the packet.
+#[inline]
+fn to_routing(
+    routed: &RoutedIface,
+    ethertype: EtherType,
+    link: usize,
+    packet: &mut Packet,
+) -> Result<Next, DropReason> {
+    let Some(&dst) = packet.data().first_chunk::<6>() else {
+        return Err(DropReason::Malformed);
+    };
+    let dst = MacAddr(dst);
+    let group = dst.is_group();
+    if dst != routed.mac && !group {
+        return Err(DropReason::NotForUs);
+    }
+    let next = match ethertype {
+        EtherType::IPV4 => Next::Ip,
+        EtherType::IPV6 if is_discovery(routed, packet.data(), link) => return Ok(Next::Control),
+        EtherType::IPV6 => Next::Ip,
+        EtherType::ARP => return Ok(Next::Control),
+        EtherType::MPLS | EtherType::MPLS_UPSTREAM if routed.mpls => Next::Mpls,
+        _ => return Err(DropReason::UnknownProtocol),
+    };
+    packet.strip(link);
+    let meta = packet.meta_mut();
+    meta.vrf = routed.vrf;
+    meta.ethertype = ethertype.0;
+    meta.flags = if group { FLAG_GROUP } else { 0 };
+    Ok(next)
+}
+
+/// Whether a frame is neighbour discovery for this node or a group. It never
+/// has extension headers (RFC 6980 section 5 wants no fragments of it).
+#[inline]
+fn is_discovery(routed: &RoutedIface, frame: &[u8], link: usize) -> bool {
+    let Some((ip, rest)) = frame.get(link..).and_then(|ip| ipv6::Header::ref_from_prefix(ip).ok())
+    else {
+        return false;
+    };
+    if ip.next != Protocol::ICMPV6.0 {
+        return false;
+    }
+    let discovery = rest.first().is_some_and(|kind| (ndp::FIRST..=ndp::LAST).contains(kind));
+    discovery && (ip.dst[0] == 0xff || routed.v6.iter().any(|(own, _)| own.octets() == ip.dst))
+}
+
+/// A frame for a bridge: the interface's own tag goes, an access VLAN's comes.
+#[inline]
+fn to_bridge(
+    iface: &Iface,
+    access_vlan: Option<u16>,
+    outer: Outer,
+    packet: &mut Packet,
+) -> Result<Next, DropReason> {
+    if outer == Outer::Tagged && iface.tag != Tag::None {
+        tag::pop(packet);
+    }
+    if let Some(vid) = access_vlan {
+        match outer {
+            // The tag of a priority becomes the VLAN's.
+            Outer::Priority(_) => {
+                tag::set_vid(packet, vid);
+            }
+            Outer::Untagged => tag::push(packet, EtherType::VLAN.0, vid & VID)?,
+            Outer::Tagged if iface.tag != Tag::None => {
+                tag::push(packet, EtherType::VLAN.0, vid & VID)?;
+            }
+            // 802.1Q clause 6.9 (a): an access interface takes no other VLAN.
+            Outer::Tagged => return Err(DropReason::UnknownVlan),
+        }
+    }
+    Ok(Next::Bridge)
+}
+
+/// A frame for a pseudowire (RFC 4448 section 4.4.1): raw mode carries no
+/// service-delimiting tag, tagged mode always one.
+#[inline]
+fn to_pseudowire(iface: &Iface, mode: PwMode, packet: &mut Packet) -> Result<Next, DropReason> {
+    match (mode, iface.tag) {
+        (PwMode::Raw, Tag::Tag(..)) => {
+            tag::pop(packet);
+        }
+        (PwMode::Tagged, Tag::None) => tag::push(packet, EtherType::VLAN.0, 0)?,
+        (PwMode::Raw, Tag::None) | (PwMode::Tagged, Tag::Tag(..)) => {}
+    }
+    Ok(Next::PwOut)
+}

@@ -1,0 +1,216 @@
+//! ICMP errors: the packet in question becomes the message that tells its
+//! sender (RFC 1812 section 4.3.2, RFC 4443 section 2.4).
+
+use crate::graph::{Ctx, FLAG_GROUP, FLAG_LOCAL, Next, Stage};
+use crate::route::Route;
+use crate::route::ip::{may_send_v4, may_send_v6, routed};
+use crate::route::limit::Bucket;
+use crate::route::local::TTL;
+use crate::tables::{IfaceKind, RoutedIface, Tables};
+use ferrule_base::DropReason;
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::{
+    Dscp, Ends, EtherType, FromBytes, Protocol, icmpv4, icmpv6, ipv4, ipv6, ipv6ext,
+};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Errors that a worker sends in a second.
+pub const ERRORS_PER_SECOND: u64 = 1_000;
+/// Errors that it sends at once.
+pub const ERRORS_BURST: u64 = 100;
+/// The longest ICMPv4 error (RFC 1812 section 4.3.2.3 allows 576).
+pub const ERROR_V4_MAX: usize = 548;
+/// The longest ICMPv6 error: the smallest MTU (RFC 4443 section 2.4 (c)).
+pub const ERROR_V6_MAX: usize = 1280;
+/// Class selector 6: internetwork control (RFC 1812 section 4.3.2.5).
+const CONTROL: Dscp = Dscp::masked(48);
+
+/// The stage at [`Next::IcmpError`].
+pub struct IcmpError {
+    bucket: Bucket,
+    ident: u16,
+}
+
+impl Default for IcmpError {
+    fn default() -> Self {
+        Self { bucket: Bucket::new(ERRORS_PER_SECOND, ERRORS_BURST), ident: 0 }
+    }
+}
+
+impl Stage for IcmpError {
+    /// For each packet:
+    ///
+    /// 1. Whether an error may answer it; if not, it is dropped for the reason
+    ///    that the error would have told.
+    /// 2. An address of ours that the sender knows: the one where it came in.
+    /// 3. The message, with as much of the packet as fits, goes its way as a
+    ///    packet made here.
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+        for mut packet in batch.drain(..) {
+            let made = match EtherType(packet.meta().ethertype) {
+                EtherType::IPV4 => self.error_v4(ctx, &mut packet),
+                EtherType::IPV6 => self.error_v6(ctx, &mut packet),
+                _ => Err(DropReason::UnknownProtocol),
+            };
+            match made {
+                Ok(()) => {
+                    packet.meta_mut().flags = FLAG_LOCAL;
+                    ctx.out.send(Next::Ip, packet);
+                }
+                Err(reason) => ctx.out.drop(packet, reason),
+            }
+        }
+    }
+}
+
+impl IcmpError {
+    fn error_v4(&mut self, ctx: &Ctx<'_>, packet: &mut Packet) -> Result<(), DropReason> {
+        let meta = *packet.meta();
+        let [kind, code] = meta.scratch.to_be_bytes();
+        let reason = reason_v4(kind, code);
+        let sender = answerable_v4(ctx.tables, packet).ok_or(reason)?;
+        let own = address_v4(ctx.tables, packet).ok_or(reason)?;
+        if !self.bucket.take(ctx.now) {
+            return Err(DropReason::IcmpRateLimited);
+        }
+        let message = match kind {
+            3 => icmpv4::Repr::Unreachable { code, mtu: meta.number as u16 },
+            11 => icmpv4::Repr::TimeExceeded { code },
+            _ => icmpv4::Repr::Other { kind, code, rest: [0; 4] },
+        };
+        packet.truncate(ERROR_V4_MAX - ipv4::Header::LEN - message.len());
+        message.emit(packet.prepend(message.len()).ok_or(DropReason::NoRoom)?);
+        icmpv4::fill_checksum(packet.data_mut());
+        self.ident = self.ident.wrapping_add(1);
+        let mut header = ipv4::Repr::new(Protocol::ICMP, own, sender, packet.len() as u16);
+        (header.ident, header.ttl, header.dscp) = (self.ident, TTL, CONTROL);
+        header.emit(packet.prepend(header.len()).ok_or(DropReason::NoRoom)?);
+        Ok(())
+    }
+
+    fn error_v6(&mut self, ctx: &Ctx<'_>, packet: &mut Packet) -> Result<(), DropReason> {
+        let meta = *packet.meta();
+        let [kind, code] = meta.scratch.to_be_bytes();
+        let reason = reason_v6(kind, code);
+        let sender = answerable_v6(ctx.tables, packet).ok_or(reason)?;
+        let own = address_v6(ctx.tables, packet, sender).ok_or(reason)?;
+        if !self.bucket.take(ctx.now) {
+            return Err(DropReason::IcmpRateLimited);
+        }
+        let message = match kind {
+            1 => icmpv6::Repr::Unreachable { code },
+            2 => icmpv6::Repr::TooBig { mtu: meta.number as u32 },
+            3 => icmpv6::Repr::TimeExceeded { code },
+            4 => icmpv6::Repr::ParameterProblem { code, pointer: meta.number as u32 },
+            _ => icmpv6::Repr::Other { kind, code, rest: [0; 4] },
+        };
+        packet.truncate(ERROR_V6_MAX - ipv6::Header::LEN - message.len());
+        message.emit(packet.prepend(message.len()).ok_or(DropReason::NoRoom)?);
+        icmpv6::fill_checksum(&Ends::V6(own, sender), packet.data_mut());
+        let mut header = ipv6::Repr::new(Protocol::ICMPV6, own, sender, packet.len() as u16);
+        (header.hop_limit, header.dscp) = (TTL, CONTROL);
+        header.emit(packet.prepend(header.len()).ok_or(DropReason::NoRoom)?);
+        Ok(())
+    }
+}
+
+/// Why the packet did not go on.
+const fn reason_v4(kind: u8, code: u8) -> DropReason {
+    match (kind, code) {
+        (11, _) => DropReason::TtlExpired,
+        (3, icmpv4::unreachable::TOO_BIG) => DropReason::TooBig,
+        (3, icmpv4::unreachable::PROTOCOL | icmpv4::unreachable::PORT) => {
+            DropReason::UnknownProtocol
+        }
+        (3, icmpv4::unreachable::PROHIBITED) => DropReason::PolicyDiscard,
+        (3, icmpv4::unreachable::HOST) => DropReason::NoNeighbour,
+        (3, _) => DropReason::NoRoute,
+        _ => DropReason::Malformed,
+    }
+}
+
+/// Why the packet did not go on.
+const fn reason_v6(kind: u8, code: u8) -> DropReason {
+    match (kind, code) {
+        (3, _) => DropReason::TtlExpired,
+        (2, _) => DropReason::TooBig,
+        (1, icmpv6::unreachable::PORT) => DropReason::UnknownProtocol,
+        (1, icmpv6::unreachable::PROHIBITED) => DropReason::PolicyDiscard,
+        (1, icmpv6::unreachable::ADDRESS) => DropReason::NoNeighbour,
+        (1, _) => DropReason::NoRoute,
+        (4, 1) => DropReason::UnknownProtocol,
+        _ => DropReason::Malformed,
+    }
+}
+
+/// The sender, if an error may answer the packet (RFC 1812 section 4.3.2.7):
+/// it is from one host elsewhere to one host, the first fragment, and no error.
+fn answerable_v4(tables: &Tables, packet: &Packet) -> Option<Ipv4Addr> {
+    if packet.meta().flags & (FLAG_LOCAL | FLAG_GROUP) != 0 {
+        return None;
+    }
+    let (header, _) = ipv4::Header::ref_from_prefix(packet.data()).ok()?;
+    let (src, dst) = (Ipv4Addr::from(header.src), Ipv4Addr::from(header.dst));
+    let first = header.fragment.get() & 0x1fff == 0;
+    if !may_send_v4(src) || dst.octets()[0] >= 224 || !first || is_ours(tables, packet, src.into())
+    {
+        return None;
+    }
+    if header.protocol() == Protocol::ICMP {
+        let message = packet.data().get(header.header_len()..)?;
+        // What an unknown type means is not known, so it counts as an error.
+        let query = matches!(message.first()?, 0 | 8 | 9 | 10 | 13..=18);
+        return query.then_some(src);
+    }
+    Some(src)
+}
+
+/// The sender, if an error may answer the packet (RFC 4443 section 2.4 (e)).
+fn answerable_v6(tables: &Tables, packet: &Packet) -> Option<Ipv6Addr> {
+    if packet.meta().flags & (FLAG_LOCAL | FLAG_GROUP) != 0 {
+        return None;
+    }
+    let (header, payload) = ipv6::Header::ref_from_prefix(packet.data()).ok()?;
+    let (src, dst) = (Ipv6Addr::from(header.src), Ipv6Addr::from(header.dst));
+    if !may_send_v6(src) || dst.is_multicast() || is_ours(tables, packet, src.into()) {
+        return None;
+    }
+    let upper = ipv6ext::walk(header.next(), payload).ok()?;
+    if upper.protocol == Protocol::ICMPV6 {
+        let later = upper.fragment.is_some_and(|f| f.offset != 0);
+        let kind = *payload.get(upper.offset)?;
+        // Errors and redirects.
+        return (!later && kind >= 128 && kind != 137).then_some(src);
+    }
+    Some(src)
+}
+
+/// Whether an address is the node's own, as of a sealed packet's outer header.
+fn is_ours(tables: &Tables, packet: &Packet, address: IpAddr) -> bool {
+    let vrf = tables.vrfs.get(usize::from(packet.meta().vrf.0));
+    vrf.is_some_and(|vrf| vrf.route(address) == Some(Route::Local))
+}
+
+/// The interface by which the packet came, if it is in the packet's table,
+/// then all others of that table: who came by a label came by no interface of
+/// the table it is in.
+fn nearest<'a>(tables: &'a Tables, packet: &Packet) -> impl Iterator<Item = &'a RoutedIface> {
+    let vrf = packet.meta().vrf;
+    let others = tables.ifaces.iter().filter_map(|iface| match &iface.kind {
+        IfaceKind::Routed(routed) => Some(routed),
+        _ => None,
+    });
+    routed(tables, packet.meta().iface).into_iter().chain(others).filter(move |r| r.vrf == vrf)
+}
+
+/// An IPv4 address to speak from.
+fn address_v4(tables: &Tables, packet: &Packet) -> Option<Ipv4Addr> {
+    nearest(tables, packet).find_map(|iface| iface.v4.first().map(|&(address, _)| address))
+}
+
+/// An IPv6 address to speak from, of the scope of the one spoken to.
+fn address_v6(tables: &Tables, packet: &Packet, to: Ipv6Addr) -> Option<Ipv6Addr> {
+    let link_local = to.is_unicast_link_local();
+    let mut own = nearest(tables, packet).flat_map(|iface| iface.v6.iter().map(|&(a, _)| a));
+    own.find(|own| own.is_unicast_link_local() == link_local)
+}
