@@ -6,6 +6,7 @@
 //! | [`xdp`] | straight into and out of the node's chunks | core links, MTU up to a chunk |
 //! | [`packet`] | copied; finishes checksums, cuts super-frames, restores VLAN tags | any interface, jumbo frames |
 //! | [`tap`] | copied; finishes checksums | the host's own stack |
+//! | [`pcap`] | from and to capture files | replaying, recording |
 //!
 //! What arrives unfinished, and who finishes it (a veth's frames come as the far
 //! end's stack made them):
@@ -28,6 +29,7 @@ mod offload;
 pub mod open;
 pub mod packet;
 pub mod pass;
+pub mod pcap;
 pub mod region;
 mod sys;
 pub mod tap;

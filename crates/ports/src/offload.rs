@@ -177,7 +177,7 @@ impl Cut {
         let id = u16::from_be_bytes([header[4], header[5]]).wrapping_add(number as u16);
         header[4..6].copy_from_slice(&id.to_be_bytes());
         header[10..12].fill(0);
-        let sum = !checksum::fold(checksum::sum(header));
+        let sum = ferrule_wire::checksum::checksum(header);
         header[10..12].copy_from_slice(&sum.to_be_bytes());
         Some(())
     }
@@ -197,7 +197,7 @@ impl Cut {
             header[4..6].copy_from_slice(&u16::try_from(len).ok()?.to_be_bytes());
         }
         let field = self.transport.field()?;
-        let pseudo = checksum::fold(self.transport.pseudo(out, len));
+        let pseudo = !self.transport.pseudo(out, len).finish();
         out.get_mut(at + field..)?.first_chunk_mut::<2>()?.copy_from_slice(&pseudo.to_be_bytes());
         checksum::finish(out, at, field).then_some(())
     }
@@ -240,7 +240,7 @@ mod tests {
             let data = segment.data();
             assert!(verifies(data), "segment {i}");
             assert_eq!(data[12..18], [0x81, 0, 0, 7, 8, 0]);
-            assert_eq!(checksum::fold(checksum::sum(&data[18..38])), 0xffff);
+            assert_eq!(ferrule_wire::checksum::checksum(&data[18..38]), 0);
             assert_eq!(data[42..46], (1000 + 1400 * i as u32).to_be_bytes());
             assert_eq!(data[51] & FIN_PSH != 0, i == 2, "FIN and PSH on the last only");
             assert_eq!(data[51] & CWR != 0, i == 0, "CWR on the first only");

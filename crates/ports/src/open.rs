@@ -11,15 +11,20 @@
 //! | open | CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF | CAP_NET_RAW | CAP_NET_ADMIN, or the owner of a persistent interface |
 //! | start | memlock limit or CAP_IPC_LOCK | nothing | nothing |
 //! | run | nothing | nothing | nothing |
+//!
+//! Capture files need no more than their permissions say.
 
 use crate::error::{Doing, OpenError};
 use crate::link::Link;
 use crate::packet::{PacketOpened, PacketPort};
+use crate::pcap::{Pace, PcapOpened, PcapPort};
 use crate::tap::{TapOpened, TapPort, TunAddresses};
 use crate::xdp::{Program, Umem, XdpMode, XdpOpened, XdpPort};
 use ferrule_pipeline::Port;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 /// What port is wanted.
@@ -56,14 +61,24 @@ pub enum PortSpec {
         /// The addresses that its frames show.
         addresses: TunAddresses,
     },
+    /// Capture files.
+    Pcap {
+        /// Frames to receive.
+        read: Option<PathBuf>,
+        /// Where sent frames go.
+        write: Option<PathBuf>,
+        /// How fast frames arrive.
+        pace: Pace,
+    },
 }
 
 impl PortSpec {
-    /// The interface's name.
-    pub fn interface(&self) -> &str {
+    /// The interface's name; nothing for files.
+    pub fn interface(&self) -> Option<&str> {
         match self {
-            Self::Xdp { interface, .. } | Self::Packet { interface, .. } => interface,
-            Self::Tap { name } | Self::Tun { name, .. } => name,
+            Self::Xdp { interface, .. } | Self::Packet { interface, .. } => Some(interface),
+            Self::Tap { name } | Self::Tun { name, .. } => Some(name),
+            Self::Pcap { .. } => None,
         }
     }
 }
@@ -98,6 +113,9 @@ impl Opener {
             PortSpec::Tun { name, addresses } => {
                 Opened::Tap(TapOpened::new(name, Some(*addresses))?)
             }
+            PortSpec::Pcap { read, write, pace } => {
+                Opened::Pcap(PcapOpened::new(read.as_deref(), write.as_deref())?, *pace)
+            }
         })
     }
 
@@ -122,6 +140,8 @@ pub enum Opened {
     Packet(PacketOpened, bool),
     /// TAP or TUN.
     Tap(TapOpened),
+    /// Capture files, and how fast frames arrive.
+    Pcap(PcapOpened, Pace),
 }
 
 impl Opened {
@@ -132,6 +152,7 @@ impl Opened {
             Self::Xdp(opened) => Box::new(XdpPort::new(opened, umem)?),
             Self::Packet(opened, promiscuous) => Box::new(PacketPort::new(opened, promiscuous)?),
             Self::Tap(opened) => Box::new(TapPort::new(opened)?),
+            Self::Pcap(opened, pace) => Box::new(PcapPort::new(opened, pace)?),
         })
     }
 
@@ -145,6 +166,9 @@ impl Opened {
             }
             Self::Packet(PacketOpened { rx, tx, .. }, _) => vec![rx, tx],
             Self::Tap(TapOpened { fd, .. }) => vec![fd],
+            Self::Pcap(PcapOpened { read, write }, _) => {
+                [read, write].into_iter().flatten().map(OwnedFd::from).collect()
+            }
         })
     }
 
@@ -156,7 +180,7 @@ impl Opened {
         let mut next = || {
             fds.next().ok_or_else(|| {
                 let error = io::Error::from(io::ErrorKind::InvalidData);
-                OpenError::os(format!("{} came with {count} descriptors", spec.interface()), error)
+                OpenError::os(format!("{spec:?} came with {count} descriptors"), error)
             })
         };
         Ok(match spec {
@@ -173,6 +197,12 @@ impl Opened {
             PortSpec::Tap { name } => Self::Tap(TapOpened::from_fd(name, None, next()?)),
             PortSpec::Tun { name, addresses } => {
                 Self::Tap(TapOpened::from_fd(name, Some(*addresses), next()?))
+            }
+            PortSpec::Pcap { read, write, pace } => {
+                let mut file = |path: &Option<PathBuf>| {
+                    path.as_ref().map(|_| next().map(File::from)).transpose()
+                };
+                Self::Pcap(PcapOpened { read: file(read)?, write: file(write)? }, *pace)
             }
         })
     }

@@ -21,7 +21,7 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "dataplane", uses: &["base", "wire", "crypto", "pipeline"], pure: true },
     Layer { name: "node", uses: &["base", "wire", "crypto", "pipeline", "dataplane"], pure: true },
     Layer { name: "engines", uses: &["base", "crypto"], pure: false },
-    Layer { name: "ports", uses: &["base", "pipeline"], pure: false },
+    Layer { name: "ports", uses: &["base", "wire", "pipeline"], pure: false },
     Layer {
         name: "daemon",
         uses: &["base", "wire", "crypto", "pipeline", "dataplane", "node", "ports", "engines"],
