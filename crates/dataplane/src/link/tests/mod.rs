@@ -1,1 +1,3 @@
-
+mod egress;
+mod ingress;
+mod laws;

@@ -1,3 +1,5 @@
 mod forwarding;
+mod icmp;
+mod laws;
 mod model;
 pub(crate) mod rig;

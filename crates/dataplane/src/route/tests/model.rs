@@ -89,7 +89,7 @@ fn neighbour_table_is_bounded() {
 fn neighbour_table_is_read_whole_while_it_is_written() {
     let table = Neighbours::default();
     let address = |n: u64| IpAddr::V4(Ipv4Addr::from(0x0a00_0000 | n as u32));
-    let mac = |n: u64, round: u64| MacAddr::from_u64(0x0200_0000_0000 | n << 16 | round % 0xffff);
+    let mac = |n: u64, round: u64| MacAddr::from_u64(0x0200_0000_0000 | n << 16 | (round % 0xffff));
     let slot = table.reserve(0, address(7)).unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
