@@ -110,6 +110,8 @@ reasons! {
     EspBadTrailer = "esp-bad-trailer",
     /// Opened, but not what the SA may carry (RFC 4301 section 5.2).
     EspSelectorMismatch = "esp-selector-mismatch",
+    /// Congestion was marked outside, and the inner packet cannot say so (RFC 6040 section 4.2).
+    EspEcn = "esp-ecn",
     /// A dummy packet (next header 59).
     EspDummy = "esp-dummy",
     /// Clear traffic that the policy wants protected.

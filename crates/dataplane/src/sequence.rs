@@ -51,6 +51,11 @@ impl Sequence {
         self.next
     }
 
+    /// The last number that the protocol has.
+    pub const fn max(&self) -> u64 {
+        self.max
+    }
+
     /// Whether the protocol has no numbers left: only a new key helps.
     pub const fn is_exhausted(&self) -> bool {
         self.next > self.max

@@ -1,3 +1,55 @@
-//! IPsec tunnel-mode gateway: ESP (RFC 4303) and its policy (RFC 4301).
+//! IPsec tunnel-mode gateway: ESP (RFC 4303) and its policy (RFC 4301), with
+//! AES-GCM (RFC 4106), ChaCha20-Poly1305 (RFC 7634), AES-CBC (RFC 3602) with
+//! HMAC-SHA1-96 (RFC 2404) or HMAC-SHA256-128 (RFC 4868), extended sequence
+//! numbers, and ECN through the tunnel (RFC 6040).
+//!
+//! ```text
+//!         ┌──────── Policy ─────────┐
+//!   IP ──▶│ Spd: the first entry    │──▶ Bypass ─────────────────────▶ Output
+//!         │ that matches, or DISCARD│──▶ Protect ─▶ EspOut: seal ────▶ Output
+//!         └─────────────────────────┘
+//!
+//!   IP, for us, protocol 50 ─▶ EspIn: SPI ─▶ replay? ─▶ open ─▶ IP
+//!   IP, in clear ─▶ Spd::inbound: BYPASS, or it ends here
+//!
+//!   ┌────────────┬─────────┬────┬─────────────┬───────────────────┬─────┐
+//!   │ outer IP   │ SPI seq │ IV │ inner IP …  │ 1 2 3 len next hdr│ ICV │
+//!   └────────────┴─────────┴────┴─────────────┴───────────────────┴─────┘
+//!                │◀─ AD ──▶│    │◀─────── encrypted ─────────────▶│
+//! ```
+//!
+//! * [`config`] what a person configures: policies and SAs.
+//! * [`directory`] which worker has which SA; an outbound SA is one worker's.
+//! * [`table`] SAs by index, and how they come and go without losing a packet.
+//! * [`state`] one SA. [`replay`] its window.
+//! * [`policy`], [`egress`], [`ingress`] the three stages.
+//!
+//! Drops: `policy-discard`, `esp-required`, `esp-no-sa`,
+//! `esp-sequence-exhausted`, `esp-unknown-spi`, `esp-replay`, `esp-bad-icv`,
+//! `esp-bad-trailer`, `esp-selector-mismatch`, `esp-ecn`, `esp-dummy`,
+//! `engine-full`, `engine-failed`, `no-room`, `malformed`,
+//! `fragment-not-supported`.
+
 pub mod config;
-pub use config::{InboundConfig, OutboundConfig, SaDirectory, Selector, Spd};
+pub mod directory;
+pub mod egress;
+pub mod ingress;
+pub mod policy;
+pub mod replay;
+pub mod state;
+pub mod table;
+mod traffic;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{
+    Action, Df, InboundConfig, OutboundConfig, PolicyEntry, Selector, SelectorError, Spd,
+};
+pub use directory::{InboundPlace, SaDirectory};
+pub use egress::{EspOut, Want};
+pub use ingress::EspIn;
+pub use policy::Policy;
+pub use replay::{Authentic, Candidate, Window};
+pub use state::{InboundSa, OutboundSa, SaStats, SaView};
+pub use table::{SaError, SaId};

@@ -1,0 +1,347 @@
+//! ESP out: seals IP packets into a tunnel (RFC 4303 section 3.3, RFC 4301
+//! section 5.1).
+
+use super::config::{Df, OutboundConfig};
+use super::state::{OutboundSa, Outer, SaView, nonce};
+use super::table::{Held, SaError, SaId, SaTable};
+use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, Next};
+use crate::sequence::Sequence;
+use crate::tickets::Tickets;
+use ferrule_base::{DropReason, Flow};
+use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::{FromBytes, IntoBytes, Protocol, esp, ipv4, ipv6};
+
+/// Numbers between two looks at whether the reserved range runs low.
+const LOOK_EVERY: u64 = 64;
+
+/// No IPv6 path is narrower (RFC 8200 section 5); nothing smaller is announced.
+const MTU6_MIN: usize = 1280;
+
+/// ICMP "fragmentation needed" (type 3, code 4) and ICMPv6 "packet too big".
+const FRAGMENTATION_NEEDED: u16 = 3 << 8 | 4;
+const PACKET_TOO_BIG: u16 = 2 << 8;
+
+/// An outbound SA wants numbers up to `limit`: to be written to stable storage,
+/// and then given to [`EspOut::extend`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// Which SA.
+    pub id: SaId,
+    /// The last number to reserve.
+    pub limit: u64,
+}
+
+/// The stage, with the outbound SAs of one worker.
+#[derive(Default)]
+pub struct EspOut {
+    sas: SaTable<OutboundSa>,
+    tickets: Tickets,
+    wants: Vec<Want>,
+}
+
+/// What the outer header takes over from an inner one.
+#[derive(Clone, Copy)]
+struct Inner {
+    len: usize,
+    class: u8,
+    keep_whole: bool,
+    protocol: Protocol,
+}
+
+impl Inner {
+    #[inline]
+    fn read(data: &[u8]) -> Option<Self> {
+        let inner = match data.first()? >> 4 {
+            4 => {
+                let (h, _) = ipv4::Header::ref_from_prefix(data).ok()?;
+                let (len, keep_whole) = (h.total_len.get().into(), h.dont_fragment());
+                Self { len, class: h.tos, keep_whole, protocol: Protocol::IPV4 }
+            }
+            6 => {
+                let (h, _) = ipv6::Header::ref_from_prefix(data).ok()?;
+                let len = ipv6::Header::LEN + usize::from(h.payload_len.get());
+                let class = h.traffic_class();
+                Self { len, class, keep_whole: true, protocol: Protocol::IPV6 }
+            }
+            _ => return None,
+        };
+        (inner.len <= data.len()).then_some(inner)
+    }
+
+    /// The MTU to tell the sender, if the packet is longer and must not be
+    /// fragmented. What may be is sealed whole, and its outer packet fragmented.
+    #[inline]
+    fn too_big_for(&self, mtu: usize) -> Option<usize> {
+        let mtu = if self.protocol == Protocol::IPV6 { mtu.max(MTU6_MIN) } else { mtu };
+        (self.len > mtu && self.keep_whole).then_some(mtu)
+    }
+}
+
+impl EspOut {
+    /// Seals a batch.
+    pub fn push<E: Engine<Packet>>(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        engine: &mut E,
+        batch: &mut Batch,
+    ) {
+        let mut jobs = Jobs::new();
+        let mut sealed = Flow::default();
+        let late = !engine.is_immediate();
+        for packet in batch.drain(..) {
+            if let Some(job) = self.prepare(ctx, packet, late) {
+                sealed.add(usize::from(job.text.len) + esp::Header::LEN);
+                jobs.push(job);
+            }
+        }
+        ctx.tally.work.sealed.merge(sealed);
+        engine.submit(ctx.now, &mut jobs);
+        if late {
+            return self.finish(ctx, &mut jobs);
+        }
+        for job in jobs.drain(..) {
+            match job.verdict {
+                Verdict::Done => ctx.out.send(Next::Output, job.buf),
+                _ => complete(ctx, self.sas.slot(job.ticket as u32), job),
+            }
+        }
+    }
+
+    /// Takes jobs that come back later.
+    pub fn finish(&mut self, ctx: &mut Ctx<'_>, jobs: &mut Jobs<Packet>) {
+        self.sas.in_order(&mut self.tickets, jobs, |held, job| complete(ctx, held, job));
+    }
+
+    /// From a packet to a job:
+    /// 1. the SA, and the inner packet's length, class and DF;
+    /// 2. too long for the path: its sender is told;
+    /// 3. a number, which nobody else ever gets;
+    /// 4. trailer behind, outer header, ESP header and IV in front;
+    /// 5. where it goes once sealed;
+    /// 6. with an engine that is late, its place in the SA's order.
+    #[inline]
+    fn prepare(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        mut packet: Packet,
+        late: bool,
+    ) -> Option<Job<Packet>> {
+        // 1
+        let Some((slot, held)) = self.sas.at(packet.meta().target) else {
+            ctx.out.drop(packet, DropReason::EspNoSa);
+            return None;
+        };
+        let Some(inner) = Inner::read(packet.data()) else {
+            ctx.out.drop(packet, DropReason::Malformed);
+            return None;
+        };
+        packet.truncate(inner.len);
+        let sa = &mut held.sa;
+        // 2
+        if let Some(mtu) = inner.too_big_for(sa.mtu.into()) {
+            too_big(ctx, packet, inner.protocol, mtu);
+            return None;
+        }
+        // 3
+        let number = sa.sequence.take();
+        if number.is_none_or(|n| n % LOOK_EVERY == 0)
+            && let Some(limit) = sa.sequence.wants()
+        {
+            self.wants.push(Want { id: held.id, limit });
+        }
+        let Some(number) = number else {
+            sa.stats.failed += 1;
+            ctx.out.drop(packet, DropReason::EspSequenceExhausted);
+            return None;
+        };
+        // 4
+        let Some((ad, text)) = sa.wrap(&mut packet, inner, number) else {
+            sa.stats.failed += 1;
+            ctx.out.drop(packet, DropReason::NoRoom);
+            return None;
+        };
+        sa.stats.packets += 1;
+        sa.stats.octets += inner.len as u64;
+        // 5
+        let meta = packet.meta_mut();
+        meta.target = sa.adjacency;
+        meta.ethertype = sa.outer.ethertype();
+        meta.flags |= FLAG_LOCAL | FLAG_EXEMPT;
+        // 6
+        let (key, nonce) = (sa.key, nonce(sa.salt, number.to_be_bytes()));
+        let ticket = if late { self.tickets.issue(&mut held.lane, slot) } else { Some(slot) };
+        let Some(ticket) = ticket else {
+            ctx.out.drop(packet, DropReason::EngineFull);
+            return None;
+        };
+        let (ticket, op, verdict) = (ticket.into(), Op::Seal, Verdict::Pending);
+        Some(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text })
+    }
+
+    /// Installs an SA at an index that the tables name, or will name.
+    pub fn install_at<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u32,
+        config: &OutboundConfig,
+        sequence: Sequence,
+    ) -> Result<SaId, SaError> {
+        self.sas.check(index)?;
+        let mut sa = OutboundSa::new(config, sequence)?;
+        sa.key = engine.install(&config.keys).map_err(SaError::Key)?;
+        let limit = sa.sequence.wants();
+        let id = self.sas.insert(index, sa);
+        self.wants.reserve(self.sas.len());
+        self.wants.extend(limit.map(|limit| Want { id, limit }));
+        Ok(id)
+    }
+
+    /// Takes the SA off its index. Packets of it that an engine has still leave.
+    pub fn retire<E: Engine<Packet>>(&mut self, engine: &mut E, index: u32) -> bool {
+        self.sas.retire(index, |sa| engine.retire(sa.key))
+    }
+
+    /// What SAs want reserved since this was asked last; each asks once.
+    pub fn wants(&mut self) -> impl Iterator<Item = Want> + '_ {
+        self.wants.drain(..)
+    }
+
+    /// Numbers up to `limit` are on stable storage. For an SA that is no longer
+    /// there this does nothing.
+    pub fn extend(&mut self, id: SaId, limit: u64) {
+        if let Some((_, held)) = self.sas.at(id.index)
+            && held.id == id
+        {
+            held.sa.sequence.extend(limit);
+        }
+    }
+
+    /// The SAs, for `show sa` and for a clean stop.
+    pub fn show(&self) -> impl Iterator<Item = SaView<'_>> {
+        self.sas.iter().map(|held| SaView {
+            id: held.id,
+            name: &held.sa.name,
+            spi: held.sa.spi,
+            suite: held.sa.shape.suite,
+            number: held.sa.sequence.peek(),
+            stats: held.sa.stats,
+        })
+    }
+
+    /// Packets in an engine, or waiting for one that is.
+    pub fn held(&self) -> usize {
+        self.tickets.held()
+    }
+}
+
+/// A job is back, and it is its turn.
+fn complete(ctx: &mut Ctx<'_>, held: Option<&mut Held<OutboundSa>>, job: Job<Packet>) {
+    let reason = match job.verdict {
+        Verdict::Done => return ctx.out.send(Next::Output, job.buf),
+        Verdict::Pending => DropReason::EngineFull,
+        Verdict::BadIcv | Verdict::Failed => DropReason::EngineFailed,
+    };
+    if let Some(held) = held {
+        held.sa.stats.failed += 1;
+    }
+    ctx.out.drop(job.buf, reason);
+}
+
+/// Turns the packet into the question of how long it may be.
+#[cold]
+fn too_big(ctx: &mut Ctx<'_>, mut packet: Packet, protocol: Protocol, mtu: usize) {
+    let meta = packet.meta_mut();
+    let v6 = protocol == Protocol::IPV6;
+    meta.scratch = if v6 { PACKET_TOO_BIG } else { FRAGMENTATION_NEEDED };
+    meta.number = mtu as u64;
+    ctx.out.send(Next::IcmpError, packet);
+}
+
+impl OutboundSa {
+    /// Puts trailer and headers around the inner packet. Nothing if there is no
+    /// room for them.
+    #[inline]
+    fn wrap(&self, packet: &mut Packet, inner: Inner, number: u64) -> Option<(Ad, Span)> {
+        let (iv, icv) = (usize::from(self.shape.iv), usize::from(self.shape.icv));
+        let trailer = esp::pad_len(inner.len, self.shape.align.into()) + esp::TRAILER_LEN;
+        esp::emit_trailer(packet.append(trailer + icv)?.get_mut(..trailer)?, inner.protocol);
+        let class = self.dscp.map_or(inner.class, |dscp| dscp.get() << 2 | inner.class & 3);
+        let body = iv + inner.len + trailer;
+        let total = esp::Header::LEN + body + icv;
+        let rest = match &self.outer {
+            Outer::V4 { header, sum } => {
+                let room = packet.prepend(ipv4::Header::LEN + esp::Header::LEN + iv)?;
+                let total = (ipv4::Header::LEN + total) as u16;
+                let ident = (number as u16).wrapping_add(self.spi as u16);
+                let fragment = if self.whole(inner) { 0x4000 } else { 0 };
+                let words = [class.into(), total.into(), ident.into(), fragment];
+                let outer = ipv4::Header {
+                    tos: class,
+                    total_len: total.into(),
+                    ident: ident.into(),
+                    fragment: (fragment as u16).into(),
+                    checksum: fold(*sum + words.iter().sum::<u32>()).into(),
+                    ..*header
+                };
+                let (at, rest) = room.split_first_chunk_mut::<{ ipv4::Header::LEN }>()?;
+                at.copy_from_slice(outer.as_bytes());
+                rest
+            }
+            Outer::V6 { header } => {
+                let room = packet.prepend(ipv6::Header::LEN + esp::Header::LEN + iv)?;
+                let outer = ipv6::Header {
+                    version_class_flow: (6 << 28 | u32::from(class) << 20).into(),
+                    payload_len: (total as u16).into(),
+                    ..*header
+                };
+                let (at, rest) = room.split_first_chunk_mut::<{ ipv6::Header::LEN }>()?;
+                at.copy_from_slice(outer.as_bytes());
+                rest
+            }
+        };
+        let header = esp::Header { spi: self.spi.into(), seq: (number as u32).into() };
+        let (at, iv) = rest.split_first_chunk_mut::<{ esp::Header::LEN }>()?;
+        at.copy_from_slice(header.as_bytes());
+        // An AEAD's IV is the number; that of CBC is the engine's to write.
+        *iv.first_chunk_mut()? = number.to_be_bytes();
+        Some(self.shape.spans(self.outer.len(), body, self.spi, number))
+    }
+
+    /// The outer DF bit. A packet that is let through although it is too long
+    /// must be fragmented, whatever the configuration says.
+    #[inline]
+    fn whole(&self, inner: Inner) -> bool {
+        let fits = inner.len <= self.mtu.into();
+        fits && match self.df {
+            Df::Copy => inner.keep_whole,
+            Df::Set => true,
+            Df::Clear => false,
+        }
+    }
+}
+
+/// The IPv4 checksum of a sum of header words.
+#[inline]
+const fn fold(sum: u32) -> u16 {
+    let sum = (sum >> 16) + (sum & 0xffff);
+    !((sum >> 16) + (sum & 0xffff)) as u16
+}
+
+impl Outer {
+    #[inline]
+    const fn len(&self) -> usize {
+        match self {
+            Self::V4 { .. } => ipv4::Header::LEN,
+            Self::V6 { .. } => ipv6::Header::LEN,
+        }
+    }
+
+    #[inline]
+    const fn ethertype(&self) -> u16 {
+        match self {
+            Self::V4 { .. } => 0x0800,
+            Self::V6 { .. } => 0x86dd,
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! ESP in: opens packets of a tunnel (RFC 4303 section 3.4, RFC 4301 section
+//! 5.2).
+
+use super::config::InboundConfig;
+use super::replay::{Authentic, Candidate};
+use super::state::{Ends, InboundSa, SaView, nonce};
+use super::table::{Held, SaError, SaId, SaTable};
+use super::traffic::Direction;
+use crate::graph::{Ctx, FLAG_GROUP, FLAG_OPENED, Next};
+use crate::tickets::Tickets;
+use ferrule_base::{DropReason, Flow};
+use ferrule_crypto::{Engine, Job, Jobs, Op, Verdict};
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::{Ecn, FromBytes, Protocol, esp, ipv4, ipv6};
+
+/// The stage, with the inbound SAs of one worker.
+#[derive(Default)]
+pub struct EspIn {
+    sas: SaTable<InboundSa>,
+    tickets: Tickets,
+}
+
+impl EspIn {
+    /// Opens a batch.
+    pub fn push<E: Engine<Packet>>(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        engine: &mut E,
+        batch: &mut Batch,
+    ) {
+        let mut jobs = Jobs::new();
+        let mut opened = Flow::default();
+        let late = !engine.is_immediate();
+        for packet in batch.drain(..) {
+            if let Some(job) = self.prepare(ctx, packet, late) {
+                opened.add(usize::from(job.text.len) + esp::Header::LEN);
+                jobs.push(job);
+            }
+        }
+        ctx.tally.work.opened.merge(opened);
+        engine.submit(ctx.now, &mut jobs);
+        if late {
+            return self.finish(ctx, &mut jobs);
+        }
+        for job in jobs.drain(..) {
+            complete(ctx, self.sas.slot(job.ticket as u32), job);
+        }
+    }
+
+    /// Takes jobs that come back later.
+    pub fn finish(&mut self, ctx: &mut Ctx<'_>, jobs: &mut Jobs<Packet>) {
+        self.sas.in_order(&mut self.tickets, jobs, |held, job| complete(ctx, held, job));
+    }
+
+    /// From a packet to a job:
+    /// 1. SPI to SA; the SA of another worker is opened there;
+    /// 2. outer addresses are the SA's; Ethernet's padding goes;
+    /// 3. the number may still come;
+    /// 4. what is encrypted, and what lies beside it;
+    /// 5. with an engine that is late, its place in the SA's order.
+    #[inline]
+    fn prepare(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        mut packet: Packet,
+        late: bool,
+    ) -> Option<Job<Packet>> {
+        // 1
+        let at = usize::from(packet.meta().offset);
+        let payload = packet.data().get(at..).unwrap_or_default();
+        let Ok((header, payload)) = esp::Header::ref_from_prefix(payload) else {
+            ctx.out.drop(packet, DropReason::Malformed);
+            return None;
+        };
+        let (spi, low, iv) = (header.spi.get(), header.seq.get(), payload.first_chunk().copied());
+        ctx.tally.work.lookups += 1;
+        let Some(place) = ctx.tables.sas.inbound(spi) else {
+            ctx.out.drop(packet, DropReason::EspUnknownSpi);
+            return None;
+        };
+        if place.worker != ctx.worker {
+            ctx.out.hand_off(place.worker, Next::EspIn, packet);
+            return None;
+        }
+        let Some((slot, held)) = self.sas.at(place.index).filter(|(_, h)| h.sa.spi == spi) else {
+            ctx.out.drop(packet, DropReason::EspUnknownSpi);
+            return None;
+        };
+        // 2
+        let sa = &mut held.sa;
+        match sa.ends.total_len(packet.data()) {
+            Ok(total) => packet.truncate(total),
+            Err(reason) => {
+                ctx.out.drop(packet, reason);
+                return None;
+            }
+        }
+        // 3
+        let number = if sa.shape.esn { sa.window.extend(low) } else { Some(low.into()) };
+        let Some(candidate) = number.and_then(|number| sa.window.check(number)) else {
+            sa.stats.replays += 1;
+            ctx.out.drop(packet, DropReason::EspReplay);
+            return None;
+        };
+        // 4
+        let (Some(body), Some(iv)) = (sa.body_len(packet.len(), at), iv) else {
+            sa.stats.refused += 1;
+            ctx.out.drop(packet, DropReason::Malformed);
+            return None;
+        };
+        let (ad, text) = sa.shape.spans(at, body, spi, candidate.number());
+        let (key, nonce) = (sa.key, nonce(sa.salt, iv));
+        let meta = packet.meta_mut();
+        candidate.ride(meta);
+        meta.offset = (at + esp::Header::LEN) as u16 + u16::from(sa.shape.iv);
+        // 5
+        let ticket = if late { self.tickets.issue(&mut held.lane, slot) } else { Some(slot) };
+        let Some(ticket) = ticket else {
+            ctx.out.drop(packet, DropReason::EngineFull);
+            return None;
+        };
+        let (ticket, op, verdict) = (ticket.into(), Op::Open, Verdict::Pending);
+        Some(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text })
+    }
+
+    /// Installs an SA at an index that the tables name, or will name.
+    /// Everything up to `edge` counts as received.
+    pub fn install_at<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u32,
+        config: &InboundConfig,
+        edge: u64,
+    ) -> Result<SaId, SaError> {
+        self.sas.check(index)?;
+        let mut sa = InboundSa::new(config, edge)?;
+        sa.key = engine.install(&config.keys).map_err(SaError::Key)?;
+        Ok(self.sas.insert(index, sa))
+    }
+
+    /// Takes the SA off its index. Packets of it that an engine has still arrive.
+    pub fn retire<E: Engine<Packet>>(&mut self, engine: &mut E, index: u32) -> bool {
+        self.sas.retire(index, |sa| engine.retire(sa.key))
+    }
+
+    /// The SAs, for `show sa` and to persist the edges of their windows.
+    pub fn show(&self) -> impl Iterator<Item = SaView<'_>> {
+        self.sas.iter().map(|held| SaView {
+            id: held.id,
+            name: &held.sa.name,
+            spi: held.sa.spi,
+            suite: held.sa.shape.suite,
+            number: held.sa.edge(),
+            stats: held.sa.stats,
+        })
+    }
+
+    /// Packets in an engine, or waiting for one that is.
+    pub fn held(&self) -> usize {
+        self.tickets.held()
+    }
+}
+
+impl Ends {
+    /// Octets of a packet that has these outer addresses and is whole.
+    #[inline]
+    fn total_len(&self, data: &[u8]) -> Result<usize, DropReason> {
+        let total = match self {
+            Self::V4 { ends, mask } => {
+                let h = ipv4::Header::ref_from_prefix(data).map_err(|_| DropReason::Malformed)?.0;
+                let [a, b, c, d] = h.src;
+                let [e, f, g, i] = h.dst;
+                let found = u64::from_be_bytes([a, b, c, d, e, f, g, i]);
+                if h.version_ihl >> 4 != 4 || (found ^ ends) & mask != 0 {
+                    return Err(DropReason::EspUnknownSpi);
+                }
+                if h.is_fragment() {
+                    return Err(DropReason::FragmentNotSupported);
+                }
+                h.total_len.get().into()
+            }
+            Self::V6 { src, dst } => {
+                let h = ipv6::Header::ref_from_prefix(data).map_err(|_| DropReason::Malformed)?.0;
+                let v6 = h.version_class_flow.get() >> 28 == 6;
+                if !v6 || h.dst != *dst || src.is_some_and(|src| h.src != src) {
+                    return Err(DropReason::EspUnknownSpi);
+                }
+                ipv6::Header::LEN + usize::from(h.payload_len.get())
+            }
+        };
+        if total > data.len() { Err(DropReason::Malformed) } else { Ok(total) }
+    }
+}
+
+impl InboundSa {
+    /// Octets between ESP header (at `at`) and ICV: the IV, whole blocks, at
+    /// least the two octets of the trailer.
+    #[inline]
+    fn body_len(&self, len: usize, at: usize) -> Option<usize> {
+        let body = len.checked_sub(at + esp::Header::LEN + usize::from(self.shape.icv))?;
+        let text = body.checked_sub(self.shape.iv.into())?;
+        let whole = text & (usize::from(self.shape.align) - 1) == 0;
+        (whole && text >= esp::TRAILER_LEN).then_some(body)
+    }
+
+    /// From an opened packet to the inner one:
+    /// 1. the ICV was right;
+    /// 2. the number is still new, and the window moves;
+    /// 3. trailer, inner version and length;
+    /// 4. it is what this SA may carry;
+    /// 5. congestion that was marked outside is marked inside;
+    /// 6. everything around it goes.
+    #[inline]
+    fn unwrap(&mut self, job: &mut Job<Packet>) -> Result<Protocol, DropReason> {
+        // 1
+        let Some(authentic) = Authentic::proof(job) else {
+            return Err(match job.verdict {
+                Verdict::BadIcv => DropReason::EspBadIcv,
+                Verdict::Pending => DropReason::EngineFull,
+                _ => DropReason::EngineFailed,
+            });
+        };
+        // 2
+        if !self.window.commit(Candidate::of(job.buf.meta()), authentic) {
+            return Err(DropReason::EspReplay);
+        }
+        // 3
+        let packet = &mut job.buf;
+        let start = usize::from(packet.meta().offset);
+        let outer = packet.data().first_chunk().map_or(0, class);
+        let text = packet.data_mut().get_mut(start..job.text.end()).unwrap_or_default();
+        let (len, protocol) = esp::parse_trailer(text).map_err(|_| DropReason::EspBadTrailer)?;
+        if protocol == Protocol::NONE {
+            return Err(DropReason::EspDummy);
+        }
+        let payload = text.get_mut(..len).unwrap_or_default();
+        let len = inner_len(payload, protocol).ok_or(DropReason::EspBadTrailer)?;
+        let inner = payload.get_mut(..len).ok_or(DropReason::EspBadTrailer)?;
+        // 4
+        if self.selectors.find(inner, Direction::Inbound)?.then.is_none() {
+            return Err(DropReason::EspSelectorMismatch);
+        }
+        // 5
+        mark(inner, protocol, outer)?;
+        // 6
+        packet.strip(start);
+        packet.truncate(len);
+        self.stats.packets += 1;
+        self.stats.octets += len as u64;
+        Ok(protocol)
+    }
+}
+
+/// A job is back, and it is its turn.
+#[inline]
+fn complete(ctx: &mut Ctx<'_>, held: Option<&mut Held<InboundSa>>, mut job: Job<Packet>) {
+    let Some(held) = held else { return ctx.out.drop(job.buf, DropReason::EngineFailed) };
+    match held.sa.unwrap(&mut job) {
+        Ok(protocol) => {
+            let meta = job.buf.meta_mut();
+            meta.vrf = held.sa.vrf;
+            meta.ethertype = if protocol == Protocol::IPV4 { 0x0800 } else { 0x86dd };
+            meta.flags = meta.flags & FLAG_GROUP | FLAG_OPENED;
+            (meta.scratch, meta.target) = (held.id.index as u16, held.id.index);
+            ctx.out.send(Next::Ip, job.buf);
+        }
+        Err(reason) => {
+            let stats = &mut held.sa.stats;
+            match reason {
+                DropReason::EspBadIcv => stats.bad_icv += 1,
+                DropReason::EspReplay => stats.replays += 1,
+                DropReason::EngineFull | DropReason::EngineFailed => stats.failed += 1,
+                _ => stats.refused += 1,
+            }
+            ctx.out.drop(job.buf, reason);
+        }
+    }
+}
+
+/// TOS or traffic class of an IP header of either version.
+#[inline]
+const fn class(start: &[u8; 2]) -> u8 {
+    if start[0] >> 4 == 4 { start[1] } else { start[0] << 4 | start[1] >> 4 }
+}
+
+/// Octets of the inner packet: fewer than the payload's where the sender hid
+/// the length (RFC 4303 section 2.7).
+#[inline]
+fn inner_len(payload: &[u8], protocol: Protocol) -> Option<usize> {
+    match protocol {
+        Protocol::IPV4 => {
+            let (h, _) = ipv4::Header::ref_from_prefix(payload).ok()?;
+            let (header, total) = (h.header_len(), usize::from(h.total_len.get()));
+            let good = h.version_ihl >> 4 == 4 && header >= ipv4::Header::LEN && header <= total;
+            good.then_some(total)
+        }
+        Protocol::IPV6 => {
+            let (h, _) = ipv6::Header::ref_from_prefix(payload).ok()?;
+            let good = h.version_class_flow.get() >> 28 == 6;
+            good.then_some(ipv6::Header::LEN + usize::from(h.payload_len.get()))
+        }
+        _ => None,
+    }
+}
+
+/// Carries the outer header's congestion mark over.
+#[inline]
+fn mark(inner: &mut [u8], protocol: Protocol, outer: u8) -> Result<(), DropReason> {
+    let before = Ecn::from_bits(inner.first_chunk().map_or(0, class));
+    let Some(after) = Ecn::decapsulate(before, Ecn::from_bits(outer)) else {
+        return Err(DropReason::EspEcn);
+    };
+    if after == before {
+        return Ok(());
+    }
+    if protocol == Protocol::IPV4 {
+        if let Ok((h, _)) = ipv4::Header::mut_from_prefix(inner) {
+            h.set_ecn(after);
+        }
+    } else if let Ok((h, _)) = ipv6::Header::mut_from_prefix(inner) {
+        h.set_ecn(after);
+    }
+    Ok(())
+}

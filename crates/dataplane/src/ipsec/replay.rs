@@ -1,0 +1,143 @@
+//! The anti-replay window of an inbound SA (RFC 4303 section 3.4.3, appendix A).
+//!
+//! ```text
+//!   seen, or too old │ ◀────────── size ──────────▶ │ not seen yet
+//!   ─────────────────┼──────────────────────────────┼──────────────▶ number
+//!                    │  one bit each: seen or not   └ edge: the highest seen
+//! ```
+//!
+//! The bits lie in a ring of words (RFC 6479): a step forward clears the words
+//! that it enters and moves nothing. Looking and moving are two calls, because
+//! the ICV is checked between them: [`Window::check`] gives a [`Candidate`], and
+//! only with a proof that the packet is [`Authentic`] does [`Window::commit`]
+//! move the window. Several candidates of one number may be under way at once;
+//! `commit` takes the first of them.
+
+use ferrule_crypto::{Job, Op, Verdict};
+use ferrule_pipeline::Meta;
+
+/// Numbers of the largest window.
+pub const WINDOW_MAX: u32 = 4096;
+
+/// How far back an extended number may lie where replay is not checked.
+const REACH: u64 = 64;
+
+/// A number that was not seen when it was looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Candidate(u64);
+
+impl Candidate {
+    /// The number, all 64 bits.
+    pub const fn number(&self) -> u64 {
+        self.0
+    }
+
+    /// Lets the packet carry it while an engine has the packet.
+    #[inline]
+    pub(super) const fn ride(self, meta: &mut Meta) {
+        meta.number = self.0;
+    }
+
+    /// The candidate that a packet carried.
+    #[inline]
+    pub(super) const fn of(meta: &Meta) -> Self {
+        Self(meta.number)
+    }
+}
+
+/// Proof that an engine found a packet's ICV right.
+#[derive(Debug)]
+pub struct Authentic(());
+
+impl Authentic {
+    /// The proof, if the job has it.
+    #[inline]
+    pub fn proof<B>(job: &Job<B>) -> Option<Self> {
+        match (job.op, job.verdict) {
+            (Op::Open, Verdict::Done) => Some(Self(())),
+            _ => None,
+        }
+    }
+}
+
+/// The window of one SA.
+#[derive(Debug)]
+pub struct Window {
+    edge: u64,
+    size: u64,
+    /// The number was seen: one bit each, word `number / 64` modulo the length,
+    /// which is a power of two and holds `size` and one word more.
+    seen: Box<[u64]>,
+}
+
+impl Window {
+    /// A window of `size` numbers (at most [`WINDOW_MAX`]; 0: replay is not
+    /// checked) that has seen everything up to `edge`.
+    pub fn new(size: u32, edge: u64) -> Self {
+        let size = u64::from(size.min(WINDOW_MAX));
+        let words = (size.div_ceil(64) + 1).next_power_of_two();
+        let mut seen = vec![u64::MAX; words as usize].into_boxed_slice();
+        seen[(edge / 64 % words) as usize] = u64::MAX >> (63 - edge % 64);
+        Self { edge, size, seen }
+    }
+
+    /// The highest number seen.
+    pub const fn edge(&self) -> u64 {
+        self.edge
+    }
+
+    /// The full number of a packet that shows the low half of it: the first one
+    /// from the window's left end on (RFC 4303 appendix A2.2).
+    #[inline]
+    pub fn extend(&self, low: u32) -> Option<u64> {
+        let reach = if self.size == 0 { REACH } else { self.size };
+        let left = self.edge.saturating_sub(reach - 1);
+        left.checked_add(low.wrapping_sub(left as u32).into())
+    }
+
+    /// Whether a number may still come. Zero never does.
+    #[inline]
+    pub fn check(&self, number: u64) -> Option<Candidate> {
+        (number != 0 && self.is_new(number)).then_some(Candidate(number))
+    }
+
+    /// Marks a candidate as seen and moves the edge up to it. False if another
+    /// packet of this number, or a long step of the edge, came in between.
+    #[inline]
+    #[must_use]
+    pub fn commit(&mut self, candidate: Candidate, _: Authentic) -> bool {
+        let number = candidate.0;
+        if !self.is_new(number) {
+            return false;
+        }
+        if number > self.edge {
+            self.advance(number);
+        }
+        let word = self.word(number);
+        self.seen[word] |= 1 << (number % 64);
+        true
+    }
+
+    #[inline]
+    fn is_new(&self, number: u64) -> bool {
+        if number > self.edge || self.size == 0 {
+            return true;
+        }
+        self.edge - number < self.size && self.seen[self.word(number)] >> (number % 64) & 1 == 0
+    }
+
+    #[inline]
+    fn advance(&mut self, to: u64) {
+        let fresh = (to / 64 - self.edge / 64).min(self.seen.len() as u64);
+        for word in 0..fresh {
+            let word = self.word(to - word * 64);
+            self.seen[word] = 0;
+        }
+        self.edge = to;
+    }
+
+    #[inline]
+    const fn word(&self, number: u64) -> usize {
+        (number / 64) as usize & (self.seen.len() - 1)
+    }
+}

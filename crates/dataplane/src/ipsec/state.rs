@@ -1,0 +1,278 @@
+//! One SA: what its packets need, ready to use.
+
+use super::config::{Df, InboundConfig, OutboundConfig};
+use super::replay::Window;
+use super::table::{SaError, SaId};
+use super::traffic::Rules;
+use crate::Sequence;
+use ferrule_base::{Secret, VrfId};
+use ferrule_crypto::{Ad, KeyId, Span, Suite};
+use ferrule_wire::{Dscp, Protocol, esp, ipv4, ipv6};
+use std::net::IpAddr;
+
+/// What an SA counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SaStats {
+    /// Packets sealed, or opened and passed on.
+    pub packets: u64,
+    /// Octets of these inner packets.
+    pub octets: u64,
+    /// Outside the window, or seen before.
+    pub replays: u64,
+    /// The ICV was wrong.
+    pub bad_icv: u64,
+    /// Opened, but not passed on: trailer, inner header, selectors, ECN, dummy.
+    pub refused: u64,
+    /// Not sealed or opened: no number, no room, or the engine could not.
+    pub failed: u64,
+}
+
+/// An SA as `show sa` lists it, and as its counter is persisted.
+#[derive(Clone, Copy, Debug)]
+pub struct SaView<'a> {
+    /// Which one.
+    pub id: SaId,
+    /// The name in the configuration.
+    pub name: &'a str,
+    /// Its SPI.
+    pub spi: u32,
+    /// Its suite.
+    pub suite: Suite,
+    /// Outbound: the number of the next packet. Inbound: the highest number
+    /// seen, the edge of the window.
+    pub number: u64,
+    /// What it counted.
+    pub stats: SaStats,
+}
+
+/// The sizes of a suite in an ESP packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub suite: Suite,
+    pub iv: u8,
+    pub icv: u8,
+    pub align: u8,
+    /// The IV belongs to the job's text.
+    pub cbc: bool,
+    pub esn: bool,
+}
+
+impl Shape {
+    fn new(suite: Suite, esn: bool) -> Self {
+        Self {
+            suite,
+            iv: suite.esp_iv_len() as u8,
+            icv: suite.icv_len() as u8,
+            align: suite.esp_align() as u8,
+            cbc: matches!(suite, Suite::AesCbc(..)),
+            esn,
+        }
+    }
+
+    /// The additional data and the text of a packet with its ESP header at
+    /// `esp`, `rest` octets after that header and before the ICV.
+    #[inline]
+    pub fn spans(&self, esp: usize, rest: usize, spi: u32, number: u64) -> (Ad, Span) {
+        let header = Span::new(esp, esp::Header::LEN);
+        let iv = if self.cbc { 0 } else { usize::from(self.iv) };
+        let text = Span::new(header.end() + iv, rest - iv);
+        let ad = match (self.esn, self.cbc) {
+            (false, _) => Ad::Span(header),
+            (true, true) => Ad::SpanThen(header, ((number >> 32) as u32).to_be_bytes()),
+            (true, false) => {
+                let mut ad = [0; 12];
+                ad[..4].copy_from_slice(&spi.to_be_bytes());
+                ad[4..].copy_from_slice(&number.to_be_bytes());
+                Ad::Inline(ad)
+            }
+        };
+        (ad, text)
+    }
+}
+
+/// The salt, then the IV (RFC 4106 section 4). For CBC all but the number is
+/// zero, and the engine makes the IV of it.
+#[inline]
+pub(super) fn nonce(salt: [u8; 4], iv: [u8; 8]) -> [u8; 12] {
+    let mut nonce = [0; 12];
+    nonce[..4].copy_from_slice(&salt);
+    nonce[4..].copy_from_slice(&iv);
+    nonce
+}
+
+/// Hop limit of the outer header.
+const HOPS: u8 = 64;
+
+/// The outer header but for what changes with each packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Outer {
+    V4 {
+        header: ipv4::Header,
+        /// The sum of its words, not folded.
+        sum: u32,
+    },
+    V6 {
+        header: ipv6::Header,
+    },
+}
+
+impl Outer {
+    fn new(source: IpAddr, destination: IpAddr) -> Result<Self, SaError> {
+        match (source, destination) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let header = ipv4::Header {
+                    version_ihl: 0x45,
+                    tos: 0,
+                    total_len: 0.into(),
+                    ident: 0.into(),
+                    fragment: 0.into(),
+                    ttl: HOPS,
+                    protocol: Protocol::ESP.0,
+                    checksum: 0.into(),
+                    src: src.octets(),
+                    dst: dst.octets(),
+                };
+                let halves = |a: u32| (a >> 16) + (a & 0xffff);
+                let sum = 0x4500 + u32::from_be_bytes([0, 0, HOPS, Protocol::ESP.0]);
+                Ok(Self::V4 { header, sum: sum + halves(src.into()) + halves(dst.into()) })
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                let header = ipv6::Header {
+                    version_class_flow: (6 << 28).into(),
+                    payload_len: 0.into(),
+                    next: Protocol::ESP.0,
+                    hop_limit: HOPS,
+                    src: src.octets(),
+                    dst: dst.octets(),
+                };
+                Ok(Self::V6 { header })
+            }
+            _ => Err(SaError::Families),
+        }
+    }
+}
+
+/// An outbound SA. It owns the only source of its numbers, and so cannot be
+/// cloned.
+#[derive(Debug)]
+pub struct OutboundSa {
+    pub(super) sequence: Sequence,
+    pub(super) key: KeyId,
+    pub(super) spi: u32,
+    pub(super) salt: [u8; 4],
+    pub(super) shape: Shape,
+    pub(super) adjacency: u32,
+    pub(super) mtu: u16,
+    pub(super) df: Df,
+    pub(super) dscp: Option<Dscp>,
+    pub(super) outer: Outer,
+    pub(super) stats: SaStats,
+    pub(super) name: Box<str>,
+}
+
+impl OutboundSa {
+    /// Checks a configuration and prepares what it says; `key` is not yet set.
+    pub fn new(config: &OutboundConfig, sequence: Sequence) -> Result<Self, SaError> {
+        let suite = config.keys.suite;
+        if !config.esn && sequence.max() > u32::MAX.into() {
+            return Err(SaError::Numbers);
+        }
+        Ok(Self {
+            sequence,
+            key: KeyId::default(),
+            spi: spi(config.spi)?,
+            salt: salt(suite, &config.salt)?,
+            shape: Shape::new(suite, config.esn),
+            adjacency: config.adjacency,
+            mtu: config.mtu,
+            df: config.df,
+            dscp: config.dscp,
+            outer: Outer::new(config.source, config.destination)?,
+            stats: SaStats::default(),
+            name: config.name.clone(),
+        })
+    }
+}
+
+/// The outer addresses that an inbound SA's packets have.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ends {
+    /// Source and destination in one word, and which bits of it count.
+    V4 { ends: u64, mask: u64 },
+    /// Source, if it counts, and destination.
+    V6 { src: Option<[u8; 16]>, dst: [u8; 16] },
+}
+
+impl Ends {
+    fn new(source: Option<IpAddr>, destination: IpAddr) -> Result<Self, SaError> {
+        match (source, destination) {
+            (Some(IpAddr::V4(src)), IpAddr::V4(dst)) => Ok(Self::V4 {
+                ends: u64::from(src.to_bits()) << 32 | u64::from(dst.to_bits()),
+                mask: u64::MAX,
+            }),
+            (None, IpAddr::V4(dst)) => {
+                Ok(Self::V4 { ends: dst.to_bits().into(), mask: u32::MAX.into() })
+            }
+            (Some(IpAddr::V6(src)), IpAddr::V6(dst)) => {
+                Ok(Self::V6 { src: Some(src.octets()), dst: dst.octets() })
+            }
+            (None, IpAddr::V6(dst)) => Ok(Self::V6 { src: None, dst: dst.octets() }),
+            _ => Err(SaError::Families),
+        }
+    }
+}
+
+/// An inbound SA.
+pub struct InboundSa {
+    pub(super) key: KeyId,
+    pub(super) spi: u32,
+    pub(super) salt: [u8; 4],
+    pub(super) shape: Shape,
+    pub(super) vrf: VrfId,
+    pub(super) ends: Ends,
+    pub(super) window: Window,
+    pub(super) selectors: Rules<()>,
+    pub(super) stats: SaStats,
+    pub(super) name: Box<str>,
+}
+
+impl InboundSa {
+    /// Checks a configuration and prepares what it says; `key` is not yet set.
+    /// Everything up to `edge` counts as received.
+    pub fn new(config: &InboundConfig, edge: u64) -> Result<Self, SaError> {
+        let suite = config.keys.suite;
+        if !config.esn && edge > u32::MAX.into() {
+            return Err(SaError::Numbers);
+        }
+        let selectors = Rules::new(config.selectors.iter().map(|s| (s, ())));
+        Ok(Self {
+            key: KeyId::default(),
+            spi: spi(config.spi)?,
+            salt: salt(suite, &config.salt)?,
+            shape: Shape::new(suite, config.esn),
+            vrf: config.vrf,
+            ends: Ends::new(config.source, config.destination)?,
+            window: Window::new(config.window, edge),
+            selectors: selectors.map_err(|(place, e)| SaError::Selector(place, e))?,
+            stats: SaStats::default(),
+            name: config.name.clone(),
+        })
+    }
+
+    /// The highest number received: where the window ends, and what to persist.
+    pub const fn edge(&self) -> u64 {
+        self.window.edge()
+    }
+}
+
+fn spi(spi: u32) -> Result<u32, SaError> {
+    if spi < 256 { Err(SaError::Spi(spi)) } else { Ok(spi) }
+}
+
+fn salt(suite: Suite, salt: &Secret) -> Result<[u8; 4], SaError> {
+    let need = suite.esp_salt_len();
+    if salt.len() != need {
+        return Err(SaError::Salt(need, salt.len()));
+    }
+    Ok(salt.expose().first_chunk().copied().unwrap_or_default())
+}

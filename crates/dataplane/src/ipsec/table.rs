@@ -1,0 +1,196 @@
+//! SAs by index, as the stages hold them.
+//!
+//! ```text
+//!   index ──▶ places ──▶ slab: │ SA │ SA, retired, lane not empty │ SA │ …
+//!   ticket of a job ───────────▲
+//! ```
+//!
+//! The configuration chooses the index; jobs name the place in the slab. So an
+//! index can be given to a new SA while jobs of the old one are still under
+//! way: they find the old one, which lives until the last of them is back.
+
+use crate::tickets::{Lane, Tickets};
+use ferrule_crypto::key::InstallError;
+use ferrule_crypto::{Job, Jobs};
+use ferrule_pipeline::Packet;
+
+/// Indices of one stage: 0 to this, exclusively.
+pub const SAS_MAX: u32 = 1 << 20;
+
+const NONE: u32 = u32::MAX;
+
+/// Names one SA for good: the index may be used again, the generation not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SaId {
+    /// The index in tables.
+    pub index: u32,
+    /// How many SAs this stage had before.
+    pub generation: u32,
+}
+
+/// Why an SA is not installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SaError {
+    /// The engine does not take the key.
+    Key(InstallError),
+    /// The index is in use: retire that SA first.
+    Occupied(u32),
+    /// The index is [`SAS_MAX`] or above.
+    Index(u32),
+    /// SPIs 0 to 255 are reserved (RFC 4303 section 2.1).
+    Spi(u32),
+    /// The salt has the wrong length: (needed, given).
+    Salt(usize, usize),
+    /// The outer addresses are of two families.
+    Families,
+    /// Numbers above 2^32 need extended sequence numbers.
+    Numbers,
+    /// The selector at this place is wrong.
+    Selector(usize, super::SelectorError),
+}
+
+impl std::fmt::Display for SaError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Key(e) => e.fmt(f),
+            Self::Occupied(index) => write!(f, "the place {index} is in use by another SA"),
+            Self::Index(index) => write!(f, "the place {index} is beyond {SAS_MAX}"),
+            Self::Spi(spi) => write!(f, "the SPI {spi} is reserved; use 256 or above"),
+            Self::Salt(need, have) => {
+                write!(f, "the salt has {have} octets, the suite needs {need}")
+            }
+            Self::Families => f.write_str("the outer addresses must both be IPv4 or both IPv6"),
+            Self::Numbers => f.write_str("numbers above 2^32 need extended sequence numbers"),
+            Self::Selector(place, e) => write!(f, "selector {place}: {e}"),
+        }
+    }
+}
+
+impl std::error::Error for SaError {}
+
+/// An SA in its place.
+pub(super) struct Held<T> {
+    pub id: SaId,
+    pub lane: Lane,
+    pub sa: T,
+    retired: bool,
+}
+
+/// The SAs of one stage.
+pub(super) struct SaTable<T> {
+    places: Vec<u32>,
+    slab: Vec<Option<Held<T>>>,
+    free: Vec<u32>,
+    generations: u32,
+}
+
+impl<T> Default for SaTable<T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), slab: Vec::new(), free: Vec::new(), generations: 0 }
+    }
+}
+
+impl<T> SaTable<T> {
+    /// Whether an SA may be installed at `index`.
+    pub fn check(&self, index: u32) -> Result<(), SaError> {
+        match self.places.get(index as usize) {
+            _ if index >= SAS_MAX => Err(SaError::Index(index)),
+            Some(&slot) if slot != NONE => Err(SaError::Occupied(index)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Installs an SA at an index that [`check`](Self::check) found free.
+    pub fn insert(&mut self, index: u32, sa: T) -> SaId {
+        let id = SaId { index, generation: self.generations };
+        self.generations = self.generations.wrapping_add(1);
+        let held = Some(Held { id, lane: Lane::default(), sa, retired: false });
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slab[slot as usize] = held;
+                slot
+            }
+            None => {
+                self.slab.push(held);
+                self.slab.len() as u32 - 1
+            }
+        };
+        if self.places.len() <= index as usize {
+            self.places.resize(index as usize + 1, NONE);
+        }
+        self.places[index as usize] = slot;
+        id
+    }
+
+    /// Takes the SA off its index and gives it to `last`. It goes at once, or
+    /// with its last job.
+    pub fn retire(&mut self, index: u32, last: impl FnOnce(&T)) -> bool {
+        let Some(place) = self.places.get_mut(index as usize) else { return false };
+        let slot = std::mem::replace(place, NONE);
+        let Some(held) = self.slot(slot) else { return false };
+        held.retired = true;
+        last(&held.sa);
+        self.reap(slot);
+        true
+    }
+
+    /// Lets a retired SA go once its lane is empty.
+    #[inline]
+    pub fn reap(&mut self, slot: u32) {
+        let done = |held: &mut Held<T>| held.retired && held.lane.is_empty();
+        if self.slot(slot).is_some_and(done) {
+            self.slab[slot as usize] = None;
+            self.free.push(slot);
+        }
+    }
+
+    /// The SA at an index, and its slot.
+    #[inline]
+    pub fn at(&mut self, index: u32) -> Option<(u32, &mut Held<T>)> {
+        let slot = *self.places.get(index as usize)?;
+        Some((slot, self.slab.get_mut(slot as usize)?.as_mut()?))
+    }
+
+    /// The SA in a slot, retired or not.
+    #[inline]
+    pub fn slot(&mut self, slot: u32) -> Option<&mut Held<T>> {
+        self.slab.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// Takes jobs that came back late, and gives each to `finish` with its SA
+    /// when all of that SA before it are back. (A job without an SA would be an
+    /// engine's invention; its packet must not vanish all the same.)
+    pub fn in_order(
+        &mut self,
+        tickets: &mut Tickets,
+        jobs: &mut Jobs<Packet>,
+        mut finish: impl FnMut(Option<&mut Held<T>>, Job<Packet>),
+    ) {
+        for job in jobs.drain(..) {
+            let ticket = job.ticket as u32;
+            let Some(slot) = tickets.owner(ticket) else {
+                finish(None, job);
+                continue;
+            };
+            let Some(held) = self.slot(slot) else {
+                finish(None, job);
+                continue;
+            };
+            tickets.park(ticket, job);
+            while let Some(job) = tickets.release(&mut held.lane) {
+                finish(Some(held), job);
+            }
+            self.reap(slot);
+        }
+    }
+
+    /// All that are not retired.
+    pub fn iter(&self) -> impl Iterator<Item = &Held<T>> {
+        self.slab.iter().flatten().filter(|held| !held.retired)
+    }
+
+    /// SAs held, the retired ones that wait for jobs included.
+    pub fn len(&self) -> usize {
+        self.slab.len() - self.free.len()
+    }
+}
