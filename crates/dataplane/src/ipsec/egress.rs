@@ -6,7 +6,7 @@ use super::state::{OutboundSa, Outer, SaView, nonce};
 use super::table::{Held, SaError, SaId, SaTable};
 use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, Next};
 use crate::sequence::Sequence;
-use crate::tickets::Tickets;
+use crate::tickets::{Submitter, Tickets};
 use ferrule_base::{DropReason, Flow};
 use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
@@ -175,7 +175,8 @@ impl EspOut {
             ctx.out.drop(packet, DropReason::EngineFull);
             return None;
         };
-        let (ticket, op, verdict) = (ticket.into(), Op::Seal, Verdict::Pending);
+        let ticket = Submitter::EspOut.mark(ticket.into());
+        let (op, verdict) = (Op::Seal, Verdict::Pending);
         Some(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text })
     }
 

@@ -7,7 +7,7 @@ use super::state::{Ends, InboundSa, SaView, nonce};
 use super::table::{Held, SaError, SaId, SaTable};
 use super::traffic::Direction;
 use crate::graph::{Ctx, FLAG_GROUP, FLAG_OPENED, Next};
-use crate::tickets::Tickets;
+use crate::tickets::{Submitter, Tickets};
 use ferrule_base::{DropReason, Flow};
 use ferrule_crypto::{Engine, Job, Jobs, Op, Verdict};
 use ferrule_pipeline::{Batch, Packet};
@@ -119,7 +119,8 @@ impl EspIn {
             ctx.out.drop(packet, DropReason::EngineFull);
             return None;
         };
-        let (ticket, op, verdict) = (ticket.into(), Op::Open, Verdict::Pending);
+        let ticket = Submitter::EspIn.mark(ticket.into());
+        let (op, verdict) = (Op::Open, Verdict::Pending);
         Some(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text })
     }
 

@@ -1,0 +1,256 @@
+//! What holds for every suite, family, length and engine.
+
+use super::*;
+use ferrule_crypto::{Job, Op, Verdict};
+use proptest::prelude::*;
+use std::collections::HashSet;
+
+/// Suite, family of the tunnel, extended numbers: every combination by number.
+const KINDS: usize = Suite::ALL.len() * 4;
+
+fn kind(n: usize) -> (Suite, u8, bool) {
+    (Suite::ALL[n / 4], if n & 1 == 0 { 4 } else { 6 }, n & 2 != 0)
+}
+
+fn pair<E: Make>(n: usize, seed: u64) -> Gateway<E> {
+    let (suite, tunnel, esn) = kind(n);
+    Gateway::pair(seed, suite, tunnel, esn)
+}
+
+/// An ESP packet around octets that no honest sender would put there.
+fn forged(suite: Suite, number: u32, opened: &[u8]) -> Vec<u8> {
+    let (mut g, mut octets) = (Gateway::<Software>::new(0), vec![0; 20]);
+    let sa = OutboundSa::new(&outbound(suite, 4, false), Sequence::unlimited(1, 9)).unwrap();
+    let (iv, icv) = (suite.esp_iv_len(), suite.icv_len());
+    let len = 8 + iv + opened.len() + icv;
+    let (src, dst) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+    ipv4::Repr::new(Protocol::ESP, src, dst, len as u16).emit(&mut octets);
+    octets.extend(SPI.to_be_bytes());
+    octets.extend(number.to_be_bytes());
+    octets.resize(28 + iv, 0);
+    octets.extend(opened);
+    octets.resize(20 + len, 0);
+    let (ad, text) = sa.shape.spans(20, iv + opened.len(), SPI, number.into());
+    let (nonce, op, verdict) = (state::nonce(sa.salt, [0; 8]), Op::Seal, Verdict::Pending);
+    let key = Engine::<Packet>::install(&mut g.engine, &keys(suite)).unwrap();
+    let mut job = Job { buf: octets, key, ticket: 0, nonce, op, verdict, ad, text };
+    g.engine.run(std::slice::from_mut(&mut job));
+    assert_eq!(job.verdict, Verdict::Done);
+    job.buf
+}
+
+fn esp_seal_then_open_gives_the_packet_back<E: Make>() {
+    for n in 0..KINDS {
+        let mut g = pair::<E>(n, n as u64);
+        for (round, version) in [4, 6, 4, 6, 4, 6].into_iter().enumerate() {
+            for len in [48, 49, 63, 64, 300, 1399, 1400] {
+                let plain = inner(version, len + round % 2, 0xb8);
+                if plain.len() > MTU.into() {
+                    continue;
+                }
+                let sealed = g.sealed(&plain);
+                assert_eq!(g.open(&sealed), End::Sent(Next::Ip, plain.clone()), "{:?}", kind(n));
+                let meta = g.metas[0];
+                assert_eq!((meta.vrf, meta.scratch), (VrfId(3), 0));
+                assert_eq!(meta.ethertype, if version == 4 { 0x0800 } else { 0x86dd });
+                assert_eq!(g.open(&sealed), End::Dropped(DropReason::EspReplay));
+            }
+        }
+        let (out, inn) = (g.out.show().next().unwrap().stats, g.inn.show().next().unwrap().stats);
+        assert_eq!((out.packets, out.octets), (inn.packets, inn.octets));
+        assert_eq!(inn.replays, inn.packets);
+        assert_eq!(g.tally.work.sealed.packets, out.packets);
+    }
+}
+
+fn esp_any_flipped_bit_is_refused_and_moves_no_window<E: Make>() {
+    for n in 0..KINDS {
+        let mut g = pair::<E>(n, 3);
+        let ahead = g.sealed(&inner(4, 40, 0));
+        g.open(&ahead);
+        let sealed = g.sealed(&inner(4, 60, 0));
+        let outer = if kind(n).1 == 4 { 20 } else { 40 };
+        for bit in outer * 8..sealed.len() * 8 {
+            let mut flipped = sealed.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let (end, edge) = (g.open(&flipped), g.edge());
+            let reasons = [DropReason::EspBadIcv, DropReason::EspReplay, DropReason::EspUnknownSpi];
+            assert!(reasons.iter().any(|&r| end == End::Dropped(r)), "bit {bit}: {end:?}");
+            assert_eq!(edge, 1, "bit {bit}");
+        }
+        assert_eq!(g.open(&sealed), End::Sent(Next::Ip, inner(4, 60, 0)), "and the real one opens");
+    }
+}
+
+fn esp_every_number_is_used_once<E: Make>() {
+    let mut g = pair::<E>(0, 5);
+    let packet = inner(4, 60, 0);
+    let mut seen = HashSet::new();
+    for size in [1, 64, 7, 64, 33] {
+        g.push_out(0, std::iter::repeat_n(&packet[..], size));
+        g.settle();
+        for end in g.ends() {
+            let End::Sent(Next::Output, sealed) = end else { panic!("{end:?}") };
+            assert!(seen.insert(sealed[24..36].to_vec()), "number and IV");
+        }
+    }
+    assert_eq!(seen.len(), 169);
+}
+
+fn esp_order_is_kept_within_an_sa<E: Make>() {
+    let mut g = pair::<E>(0, 11);
+    let packets: Vec<_> = (0..320).map(|i| inner(4, 60 + i % 256, 0)).collect();
+    for batch in packets.chunks(64) {
+        g.push_out(0, batch.iter().map(Vec::as_slice));
+    }
+    g.settle();
+    let sealed: Vec<_> = g.ends().into_iter().map(sent).collect();
+    let number = |packet: &Vec<u8>| u32::from_be_bytes(*packet[24..].first_chunk().unwrap());
+    assert!(sealed.iter().map(number).eq(1..=320));
+    for batch in sealed.chunks(64) {
+        g.push_in(batch.iter().map(Vec::as_slice));
+    }
+    g.settle();
+    assert_eq!(g.ends().into_iter().map(sent).collect::<Vec<_>>(), packets);
+}
+
+fn sent(end: End) -> Vec<u8> {
+    match end {
+        End::Sent(_, octets) => octets,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn esp_duplicates_under_way_together_pass_once<E: Make>() {
+    for n in [0, 2, 12] {
+        let mut g = pair::<E>(n, 13);
+        let plain = inner(4, 60, 0);
+        let sealed = g.sealed(&plain);
+        g.push_in(std::iter::repeat_n(&sealed[..], 20));
+        g.push_in(std::iter::repeat_n(&sealed[..], 20));
+        g.settle();
+        let ends = g.ends();
+        assert_eq!(ends[0], End::Sent(Next::Ip, plain));
+        assert_eq!(ends[1..], vec![End::Dropped(DropReason::EspReplay); 39]);
+    }
+}
+
+fn esp_what_was_opened_is_checked_before_it_goes_on<E: Make>() {
+    let with = |packet: Vec<u8>, trailer: &str| [packet, hex(trailer)].concat();
+    let mut elsewhere = inner(4, 58, 0);
+    elsewhere[13] = 9;
+    let mut longer = inner(4, 58, 0);
+    longer[3] = 200;
+    let mut short = inner(4, 58, 0);
+    short[0] = 0x44;
+    let bad = DropReason::EspBadTrailer;
+    let cases = [
+        (with(inner(4, 56, 0), "01010204"), bad),
+        (with(inner(4, 58, 0), "ff04"), bad),
+        (with(inner(4, 58, 0), "0011"), bad),
+        (with(inner(4, 58, 0), "0029"), bad),
+        (with(inner(6, 58, 0), "0004"), bad),
+        (with(longer, "0004"), bad),
+        (with(short, "0004"), bad),
+        (hex("0004 0004"), bad),
+        (hex("0000 003b"), DropReason::EspDummy),
+        (with(inner(4, 58, 0), "003b"), DropReason::EspDummy),
+        (with(elsewhere, "0004"), DropReason::EspSelectorMismatch),
+    ];
+    for suite in [Suite::ALL[0], Suite::ChaCha20Poly1305] {
+        for (number, (opened, reason)) in (1..).zip(&cases) {
+            let mut g = Gateway::<E>::pair(1, suite, 4, false);
+            let end = g.open(&forged(suite, number, opened));
+            assert_eq!(end, End::Dropped(*reason), "{}", Secret::new(opened.clone()).len());
+            assert_eq!(g.edge(), number.into(), "authentic all the same");
+            assert_eq!(g.inn.show().next().unwrap().stats.refused, 1);
+        }
+    }
+}
+
+fn esp_padding_that_hides_the_length_is_cut_off<E: Make>() {
+    let plain = inner(4, 61, 0);
+    let hidden = [plain.clone(), vec![0; 200], hex("0102030304")].concat();
+    let mut g = Gateway::<E>::pair(1, Suite::ALL[0], 4, false);
+    let sealed = forged(Suite::ALL[0], 1, &hidden[..]);
+    assert_eq!(hidden.len() % 4, 2, "not a whole number of words");
+    assert_eq!(g.open(&sealed), End::Dropped(DropReason::Malformed));
+    let hidden = [plain.clone(), vec![0; 198], hex("0102030304")].concat();
+    assert_eq!(g.open(&forged(Suite::ALL[0], 1, &hidden)), End::Sent(Next::Ip, plain));
+}
+
+on_both_engines! {
+    esp_seal_then_open_gives_the_packet_back;
+    esp_any_flipped_bit_is_refused_and_moves_no_window;
+    esp_every_number_is_used_once;
+    esp_order_is_kept_within_an_sa;
+    esp_duplicates_under_way_together_pass_once;
+    esp_what_was_opened_is_checked_before_it_goes_on;
+    esp_padding_that_hides_the_length_is_cut_off;
+}
+
+/// Octets that look like something often enough to come far.
+fn octets() -> impl Strategy<Value = Vec<u8>> {
+    let head = prop_oneof![
+        Just(hex("4500003c000000004032b67ac0000201c000020200001234000000010000000000000001")),
+        Just(hex("6000000000283240")),
+        Just(inner(4, 60, 3)),
+        Just(inner(6, 60, 3)),
+        Just(vec![]),
+    ];
+    let flips = proptest::collection::vec((0usize..64, any::<u8>()), 0..6);
+    (head, proptest::collection::vec(any::<u8>(), 0..120), flips).prop_map(|(head, tail, flips)| {
+        let mut octets = [head, tail].concat();
+        for (at, value) in flips {
+            if let Some(octet) = octets.get_mut(at) {
+                *octet = value;
+            }
+        }
+        octets
+    })
+}
+
+fn any_octets<E: Make>(n: usize, octets: &[Vec<u8>], offset: u16) {
+    let mut g = pair::<E>(n, 17);
+    g.tables.policies.push(Spd::default());
+    let slices = || octets.iter().map(Vec::as_slice);
+    g.push_out(0, slices());
+    g.push_in(slices());
+    g.push_in_at(offset, slices());
+    g.settle();
+    assert_eq!(g.ends().len(), 3 * octets.len(), "each packet ends somewhere");
+    assert_eq!(g.push_policy(slices()).len(), octets.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 150, ..Default::default() })]
+
+    #[test]
+    fn esp_stages_take_any_octets(
+        n in 0..KINDS, octets in proptest::collection::vec(octets(), 1..16), offset in 0u16..200,
+    ) {
+        any_octets::<Software>(n, &octets, offset);
+        any_octets::<Late<Packet>>(n, &octets, offset);
+    }
+
+    #[test]
+    fn esp_takes_any_octets_that_were_sealed(
+        mut opened in proptest::collection::vec(any::<u8>(), 2..100), next in prop_oneof![Just(4u8), Just(41), any::<u8>()],
+    ) {
+        opened.truncate(opened.len() & !3);
+        opened.extend([0, 0, 0, next]);
+        let mut g = Gateway::<Software>::pair(1, Suite::ALL[0], 4, false);
+        g.open(&forged(Suite::ALL[0], 1, &opened));
+        prop_assert_eq!(g.edge(), 1);
+    }
+
+    #[test]
+    fn esp_carries_every_inner_packet_that_fits(
+        n in 0..KINDS, version in prop_oneof![Just(4u8), Just(6)], len in 40usize..=1400, class: u8,
+    ) {
+        let mut g = pair::<Software>(n, 1);
+        let plain = inner(version, len, class);
+        let sealed = g.sealed(&plain);
+        prop_assert_eq!(g.open(&sealed), End::Sent(Next::Ip, plain));
+    }
+}

@@ -1,0 +1,182 @@
+//! The policy: order, first match, fragments, and both directions.
+
+use super::*;
+use crate::route::{Adjacency, Labels, TtlModel};
+use crate::tables::{Iface, IfaceKind, RoutedIface, Tag};
+use ferrule_base::{MacAddr, PortId};
+
+fn entry(selector: Selector, action: Action) -> PolicyEntry {
+    PolicyEntry { selector, action }
+}
+
+/// SSH from site 1 stays in clear, its telnet is dropped, the rest is sealed.
+fn policy() -> Spd {
+    let site = || between("10.1.0.0/16", "10.2.0.0/16");
+    let tcp = |port| Selector { protocol: Some(6), remote_ports: Some((port, port)), ..site() };
+    Spd::new(&[
+        entry(tcp(22), Action::Bypass),
+        entry(tcp(23), Action::Discard),
+        entry(site(), Action::Protect(0)),
+        entry(between("10.1.0.0/16", "10.3.0.0/16"), Action::Protect(1)),
+        entry(between("10.1.0.0/16", "10.4.0.0/16"), Action::Protect(2)),
+        entry(between("2001:db8:1::/48", "2001:db8:2::/48"), Action::Protect(0)),
+        entry(between("2001:db8:1::/48", "::/0"), Action::Bypass),
+    ])
+    .unwrap()
+}
+
+fn tcp(port: u16, fragment: u16) -> Vec<u8> {
+    let mut packet = inner(4, 60, 0);
+    packet[9] = 6;
+    packet[6..8].copy_from_slice(&fragment.to_be_bytes());
+    packet[20..22].copy_from_slice(&1025u16.to_be_bytes());
+    packet[22..24].copy_from_slice(&port.to_be_bytes());
+    packet
+}
+
+/// The same packet as its answer: both ends changed.
+fn answer(mut packet: Vec<u8>) -> Vec<u8> {
+    for at in [12, 20] {
+        let half = if at == 12 { 4 } else { 2 };
+        let (a, b) = packet[at..at + 2 * half].split_at_mut(half);
+        a.swap_with_slice(b);
+    }
+    packet
+}
+
+#[test]
+fn spd_first_match_decides_and_no_match_is_discard() {
+    let spd = policy();
+    assert_eq!(spd.outbound(&tcp(22, 0)), Ok(Action::Bypass));
+    assert_eq!(spd.outbound(&tcp(23, 0)), Ok(Action::Discard));
+    assert_eq!(spd.outbound(&tcp(24, 0)), Ok(Action::Protect(0)));
+    assert_eq!(spd.outbound(&inner(4, 60, 0)), Ok(Action::Protect(0)), "UDP");
+    assert_eq!(spd.outbound(&inner(6, 60, 0)), Ok(Action::Protect(0)));
+    let mut elsewhere = inner(6, 60, 0);
+    elsewhere[29] = 9;
+    assert_eq!(spd.outbound(&elsewhere), Ok(Action::Bypass));
+    elsewhere[13] = 9;
+    assert_eq!(spd.outbound(&elsewhere), Ok(Action::Discard));
+    assert_eq!(Spd::default().outbound(&inner(4, 60, 0)), Ok(Action::Discard), "empty");
+    for bad in [&[][..], &[0x45; 19], &[0x60; 39], &[0x50; 60]] {
+        assert_eq!(spd.outbound(bad), Err(DropReason::Malformed));
+    }
+}
+
+#[test]
+fn spd_inbound_lets_only_bypass_pass_in_clear() {
+    let spd = policy();
+    assert_eq!(spd.inbound(&answer(tcp(22, 0))), Ok(()));
+    assert_eq!(spd.inbound(&answer(tcp(23, 0))), Err(DropReason::PolicyDiscard));
+    assert_eq!(spd.inbound(&answer(tcp(24, 0))), Err(DropReason::EspRequired));
+    assert_eq!(spd.inbound(&tcp(22, 0)), Err(DropReason::PolicyDiscard), "wrong way round");
+}
+
+#[test]
+fn spd_later_fragments_have_no_ports_and_slip_past_no_entry() {
+    let site = || between("10.1.0.0/16", "10.2.0.0/16");
+    let port = |action| {
+        let selector = Selector { protocol: Some(6), remote_ports: Some((22, 22)), ..site() };
+        entry(selector, action)
+    };
+    let later = tcp(22, 100);
+    let spd = |first, rest| Spd::new(&[port(first), entry(site(), rest)]).unwrap();
+    let cases = [
+        (Action::Bypass, Action::Protect(1), Action::Protect(1)),
+        (Action::Protect(1), Action::Bypass, Action::Discard),
+        (Action::Discard, Action::Bypass, Action::Discard),
+        (Action::Bypass, Action::Bypass, Action::Bypass),
+        (Action::Discard, Action::Protect(1), Action::Protect(1)),
+    ];
+    for (first, rest, expected) in cases {
+        assert_eq!(spd(first, rest).outbound(&later), Ok(expected), "{first:?}, {rest:?}");
+    }
+    let mut udp = later;
+    udp[9] = 17;
+    let clear = spd(Action::Protect(1), Action::Bypass);
+    assert_eq!(clear.outbound(&udp), Ok(Action::Bypass), "another protocol is not meant");
+    assert_eq!(clear.outbound(&tcp(22, 0x2000)), Ok(Action::Protect(1)), "the first has ports");
+}
+
+#[test]
+fn spd_reads_ports_behind_extension_headers() {
+    let selector = Selector {
+        protocol: Some(17),
+        local_ports: Some((7, 7)),
+        ..between("2001:db8:1::/48", "::/0")
+    };
+    let spd = Spd::new(&[entry(selector, Action::Bypass)]).unwrap();
+    let mut packet = inner(6, 40, 0);
+    (packet[5], packet[6]) = (16, 60);
+    packet.extend(hex("1100010400000000 0007000800080000"));
+    assert_eq!(spd.outbound(&packet), Ok(Action::Bypass));
+    packet[49] = 8;
+    assert_eq!(spd.outbound(&packet), Ok(Action::Discard));
+    packet[40] = 60;
+    assert_eq!(spd.outbound(&packet), Err(DropReason::Malformed), "a chain without end");
+    // A later fragment whose upper layer is named in the first one alone.
+    let mut fragment = inner(6, 40, 0);
+    (fragment[5], fragment[6]) = (16, 44);
+    fragment.extend(hex("3c00000900000001 ffffffffffffffff"));
+    assert_eq!(spd.outbound(&fragment), Err(DropReason::FragmentNotSupported));
+}
+
+#[test]
+fn spd_refuses_selectors_without_sense() {
+    let wrong = |s: Selector| Spd::new(&[entry(s, Action::Bypass)]).err().map(|(_, e)| e);
+    let families = between("10.0.0.0/8", "::/0");
+    assert_eq!(wrong(families), Some(SelectorError::Families));
+    assert_eq!(wrong(between("10.0.0.0/33", "0.0.0.0/0")), Some(SelectorError::PrefixLength));
+    let ports = Selector { local_ports: Some((9, 8)), ..between("::/0", "::/0") };
+    assert_eq!(wrong(ports), Some(SelectorError::Ports));
+    assert_eq!(wrong(between("::/0", "::/128")), None);
+}
+
+fn boundary(policy: Option<u16>) -> Gateway<Software> {
+    let mut g = Gateway::new(1);
+    let routed = RoutedIface {
+        vrf: VrfId::GLOBAL,
+        mac: MacAddr::ZERO,
+        mtu: 1500,
+        v4: vec![],
+        v6: vec![],
+        mpls: false,
+        policy,
+    };
+    let kind = IfaceKind::Routed(routed);
+    g.tables.ifaces = vec![Iface { name: "wan".into(), port: PortId(0), tag: Tag::None, kind }];
+    let (labels, ttl) = (Labels::new(), TtlModel::Uniform);
+    g.tables.adjacencies = vec![Adjacency { iface: 0, neighbour: None, labels, ttl }];
+    g.tables.policies = vec![self::policy()];
+    g.tables.sas = SaDirectory::new(&[Some(0), Some(5)], &[]).unwrap();
+    g
+}
+
+#[test]
+fn policy_stage_protects_bypasses_discards_and_hands_off() {
+    let mut g = boundary(Some(0));
+    let mut to = |network: u8| {
+        let mut packet = inner(4, 60, 0);
+        packet[17] = network;
+        g.push_policy([&packet[..]]).remove(0)
+    };
+    assert!(matches!(to(2), End::Sent(Next::EspOut, _)));
+    assert_eq!(to(3), End::Handed(5, Next::EspOut), "the SA of another worker");
+    assert_eq!(to(4), End::Dropped(DropReason::EspNoSa));
+    assert_eq!(to(5), End::Dropped(DropReason::PolicyDiscard));
+    assert!(matches!(g.push_policy([&tcp(22, 0)[..]])[0], End::Sent(Next::Output, _)));
+    g.push_policy([&inner(4, 60, 0)[..]]);
+    assert_eq!(g.metas[0].target, 0, "the SA's index");
+    assert_eq!(g.tally.work.lookups, 6);
+}
+
+#[test]
+fn policy_stage_is_closed_where_its_tables_have_holes() {
+    let mut g = boundary(Some(9));
+    let discard = [End::Dropped(DropReason::PolicyDiscard)];
+    assert_eq!(g.push_policy([&tcp(22, 0)[..]]), discard, "no such policy");
+    g.tables.adjacencies.clear();
+    assert_eq!(g.push_policy([&tcp(22, 0)[..]]), discard, "no such adjacency");
+    let mut g = boundary(None);
+    assert!(matches!(g.push_policy([&tcp(23, 0)[..]])[0], End::Sent(Next::Output, _)));
+}
