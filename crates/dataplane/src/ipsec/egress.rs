@@ -108,9 +108,10 @@ impl EspOut {
         }
     }
 
-    /// Takes jobs that come back later.
+    /// Takes this stage's jobs that come back later, and leaves the others.
     pub fn finish(&mut self, ctx: &mut Ctx<'_>, jobs: &mut Jobs<Packet>) {
-        self.sas.in_order(&mut self.tickets, jobs, |held, job| complete(ctx, held, job));
+        let tickets = &mut self.tickets;
+        self.sas.in_order(Submitter::EspOut, tickets, jobs, |held, job| complete(ctx, held, job));
     }
 
     /// From a packet to a job:

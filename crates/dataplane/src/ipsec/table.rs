@@ -9,7 +9,7 @@
 //! index can be given to a new SA while jobs of the old one are still under
 //! way: they find the old one, which lives until the last of them is back.
 
-use crate::tickets::{Lane, Tickets};
+use crate::tickets::{Lane, Submitter, Tickets};
 use ferrule_crypto::key::InstallError;
 use ferrule_crypto::{Job, Jobs};
 use ferrule_pipeline::Packet;
@@ -157,21 +157,24 @@ impl<T> SaTable<T> {
         self.slab.get_mut(slot as usize)?.as_mut()
     }
 
-    /// Takes jobs that came back late, and gives each to `finish` with its SA
-    /// when all of that SA before it are back. (A job without an SA would be an
-    /// engine's invention; its packet must not vanish all the same.)
+    /// Takes a stage's jobs that came back late, and gives each to `finish` with
+    /// its SA when all of that SA before it are back. Other stages' jobs stay.
+    /// (A job without an SA would be an engine's invention; its packet must not
+    /// vanish all the same.)
     pub fn in_order(
         &mut self,
+        stage: Submitter,
         tickets: &mut Tickets,
         jobs: &mut Jobs<Packet>,
         mut finish: impl FnMut(Option<&mut Held<T>>, Job<Packet>),
     ) {
-        for job in jobs.drain(..) {
-            let ticket = job.ticket as u32;
-            let Some(slot) = tickets.owner(ticket) else {
-                finish(None, job);
+        for job in std::mem::take(jobs) {
+            if !stage.owns(job.ticket) {
+                jobs.push(job);
                 continue;
-            };
+            }
+            let ticket = job.ticket as u32;
+            let slot = tickets.owner(ticket).unwrap_or(NONE);
             let Some(held) = self.slot(slot) else {
                 finish(None, job);
                 continue;
