@@ -114,14 +114,42 @@ impl PacketOpened {
     }
 }
 
+/// The receive ring: slots of one size, taken in turn.
+struct Ring {
+    map: Map,
+    slot: usize,
+    next: usize,
+}
+
+impl Ring {
+    /// The next slot's status word, shared with the kernel.
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: within the ring, see `advance`; slots are aligned.
+        unsafe { self.map.base().add(self.next * self.slot).cast().as_ref() }
+    }
+
+    /// The next slot, which is ours: its header and its octets.
+    fn slot(&self) -> (Slot, &[u8]) {
+        // SAFETY: within the ring; the kernel does not touch a slot while its
+        // status says that it is ours. Any bits are a valid header.
+        unsafe {
+            let base = self.map.base().add(self.next * self.slot);
+            (base.cast::<Slot>().read(), std::slice::from_raw_parts(base.as_ptr(), self.slot))
+        }
+    }
+
+    /// Gives the slot back to the kernel and goes to the next one.
+    fn advance(&mut self) {
+        self.status().store(STATUS_KERNEL, Ordering::Release);
+        self.next = (self.next + 1) % (self.map.len() / self.slot);
+    }
+}
+
 /// An AF_PACKET port.
 pub struct PacketPort {
     rx: OwnedFd,
     tx: OwnedFd,
-    ring: Map,
-    slot: usize,
-    slots: usize,
-    next: usize,
+    ring: Ring,
     watch: Watch,
     segmenter: Segmenter,
     looked: Instant,
@@ -137,7 +165,7 @@ impl PacketPort {
         let PacketOpened { rx, tx, link } = opened;
         let what = || format!("AF_PACKET on {}", link.name);
         let slot = (link.mtu as usize + SLOT_HEADER).next_power_of_two().clamp(SLOT_MIN, SLOT_MAX);
-        let ring = set_up(&rx, slot).doing(what)?;
+        let ring = Ring { map: set_up(&rx, slot).doing(what)?, slot, next: 0 };
         if promiscuous {
             set_promiscuous(&rx, link.index).doing(what)?;
         }
@@ -147,12 +175,9 @@ impl PacketPort {
         bind(&tx, link.index, 0).doing(what)?;
         Ok(Self {
             watch: Watch::new(&link.name, rx.as_raw_fd())?,
-            slots: ring.len() / slot,
             rx,
             tx,
             ring,
-            slot,
-            next: 0,
             segmenter: Segmenter::new(),
             looked: Instant::ZERO,
             refusals: 0,
@@ -161,25 +186,9 @@ impl PacketPort {
         })
     }
 
-    /// The next slot's status word, shared with the kernel.
-    fn status(&self) -> &AtomicU32 {
-        // SAFETY: within the ring, as `next < slots`; slots are aligned.
-        unsafe { self.ring.base().add(self.next * self.slot).cast().as_ref() }
-    }
-
-    /// The next slot, which is ours: its header and its octets.
-    fn slot(&self) -> (Slot, &[u8]) {
-        // SAFETY: within the ring; the kernel does not touch a slot while its
-        // status says that it is ours. Any bits are a valid header.
-        unsafe {
-            let base = self.ring.base().add(self.next * self.slot);
-            (base.cast::<Slot>().read(), std::slice::from_raw_parts(base.as_ptr(), self.slot))
-        }
-    }
-
     /// Takes the frame of the next slot. False if it has to wait for a chunk.
     fn take(&mut self, cache: &mut PoolCache, batch: &mut Batch) -> bool {
-        let (slot, octets) = self.slot();
+        let (slot, octets) = self.ring.slot();
         let tag = tag(&slot);
         if slot.status & STATUS_COPY != 0 {
             self.take_copied(tag, cache, batch);
@@ -195,11 +204,8 @@ impl PacketPort {
             return true;
         };
         if vnet.is_super_frame() {
-            let len = frame.len();
-            // SAFETY: not the same memory: the ring is a mapping of its own.
-            let frame = unsafe { std::slice::from_raw_parts(frame.as_ptr(), len) };
-            self.segmenter.frame[..len].copy_from_slice(frame);
-            self.stats.rx_missed += u64::from(!self.segmenter.start(len, vnet, tag));
+            self.segmenter.frame[..frame.len()].copy_from_slice(frame);
+            self.stats.rx_missed += u64::from(!self.segmenter.start(frame.len(), vnet, tag));
             return true;
         }
         let Some(packet) = cache.packet() else { return false };
@@ -369,12 +375,11 @@ impl Port for PacketPort {
                 }
                 continue;
             }
-            let ready = self.status().load(Ordering::Acquire) & STATUS_USER != 0;
+            let ready = self.ring.status().load(Ordering::Acquire) & STATUS_USER != 0;
             if !ready || !self.take(cache, batch) {
                 break;
             }
-            self.status().store(STATUS_KERNEL, Ordering::Release);
-            self.next = (self.next + 1) % self.slots;
+            self.ring.advance();
         }
     }
 

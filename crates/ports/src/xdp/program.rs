@@ -27,10 +27,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 /// Where in the receive path the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
-    /// Generic on veth (as fast there), else native with generic to fall back on.
+    /// Generic on veth (faster there), else native with generic to fall back on.
     #[default]
     Auto,
-    /// In the driver.
+    /// In the driver. On a veth it makes the kernel switch segmentation off at
+    /// the far end: right where a local stack is the neighbour.
     Native,
     /// Behind the driver, on socket buffers: works on every interface.
     Generic,

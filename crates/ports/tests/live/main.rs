@@ -3,5 +3,6 @@
 
 mod net;
 mod packet;
+mod privilege;
 mod tap;
 mod xdp;

@@ -2,6 +2,8 @@
 
 use ferrule_base::Instant;
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache, Port};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -198,4 +200,70 @@ pub fn checksums_verify(frame: &[u8]) -> bool {
     let transport = &ip[20..];
     let pseudo = words(&ip[12..20]) + u32::from(ip[9]) + transport.len() as u32;
     fold(fold(words(&ip[..20]))) == 0xffff && fold(fold(pseudo + words(transport))) == 0xffff
+}
+
+/// stack 10.7.0.2 far ─ near [ports] other ─ home 10.7.0.1 stack
+pub fn between_stacks(net: &Net) -> Away {
+    net.veth("near", "far");
+    net.veth("other", "home");
+    let away = net.away("far");
+    away.sh("ip address add 10.7.0.2/24 dev far");
+    sh("ip address add 10.7.0.1/24 dev home");
+    away
+}
+
+/// The far stack sends 2 MB by TCP to the home stack, through two ports. The
+/// longest frame that passed.
+pub fn carry_tcp(away: &Away, near: &mut Runner, other: &mut Runner) -> usize {
+    let listener = TcpListener::bind("10.7.0.1:7000").unwrap();
+    let place = away.name.clone();
+    let sent: Vec<u8> = (0..2_000_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
+    let copy = sent.clone();
+    let sender = std::thread::spawn(move || {
+        enter_named(&place);
+        TcpStream::connect("10.7.0.1:7000").unwrap().write_all(&copy).unwrap();
+    });
+    let reader = std::thread::spawn(move || {
+        let mut got = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut got).unwrap();
+        got
+    });
+    let start = Clock::now();
+    let mut longest = 0;
+    while !reader.is_finished() {
+        assert!(start.elapsed() < PATIENCE, "{:?} {:?}", near.port.stats(), other.port.stats());
+        let mut pass = |from: &mut Runner, to: &mut Runner| {
+            let mut batch = from.poll();
+            longest = batch.iter().map(|p| p.len()).fold(longest, usize::max);
+            to.port.transmit(to.now(), &mut from.cache, &mut batch);
+        };
+        pass(near, other);
+        pass(other, near);
+    }
+    sender.join().unwrap();
+    assert!(reader.join().unwrap() == sent, "what arrived is not what was sent");
+    longest
+}
+
+/// Takes the interface of `a` down and up again: what is sent meanwhile fails
+/// (it neither waits nor comes later), and frames pass again afterwards.
+pub fn down_and_up(name: &str, a: &mut Runner, b: &mut Runner) {
+    let wait = |a: &mut Runner, up: bool| {
+        let start = Clock::now();
+        while a.port.is_up() != up {
+            a.poll();
+            assert!(start.elapsed() < PATIENCE, "up is not {up}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    sh(&format!("ip link set dev {name} down"));
+    wait(a, false);
+    a.send(&vec![numbered(1, 60); 100]);
+    assert_eq!(a.port.stats().tx_failed, 100);
+    sh(&format!("ip link set dev {name} up"));
+    wait(a, true);
+    a.send(&[numbered(2, 60)]);
+    assert_eq!(b.expect(1, ours)[0].data(), numbered(2, 60));
+    b.send(&[numbered(3, 60)]);
+    assert_eq!(a.expect(1, ours)[0].data(), numbered(3, 60));
 }

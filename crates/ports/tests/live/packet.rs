@@ -1,12 +1,11 @@
 //! AF_PACKET on veth pairs.
 
 use crate::net::{
-    Away, Net, Runner, assert_whole, checksums_verify, namespace, numbered, ours, send_udp_from, sh,
+    Away, Net, Runner, assert_whole, between_stacks, carry_tcp, checksums_verify, namespace,
+    numbered, ours, send_udp_from, sh,
 };
 use ferrule_pipeline::Pool;
 use ferrule_ports::{Opener, PortSpec, Umem};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 
 fn open(name: &str, pool: &Pool) -> Runner {
     let spec = PortSpec::Packet { interface: name.into(), promiscuous: true };
@@ -75,47 +74,16 @@ fn af_packet_finishes_checksums_that_a_local_stack_left() {
     assert!(checksums_verify(got[0].data()), "{:02x?}", got[0].data());
 }
 
-/// Two stacks on TCP with all offloads on, the ports between them: what arrives
-/// is what was sent, though the stacks sent super-frames.
+/// Though the stacks send super-frames, what arrives is what was sent.
 #[test]
 fn af_packet_cuts_super_frames_of_a_local_stack() {
     let Some(net) = namespace() else { return };
-    net.veth("near", "far");
-    net.veth("other", "home");
-    let away = net.away("far");
-    away.sh("ip address add 10.7.0.2/24 dev far");
-    sh("ip address add 10.7.0.1/24 dev home");
+    let away = between_stacks(&net);
     let offloads = String::from_utf8(away.sh("ethtool -k far").stdout).unwrap();
     assert!(offloads.contains("tcp-segmentation-offload: on"), "{offloads}");
     let pool = Pool::heap(4096, 2048);
     let (mut near, mut other) = (open("near", &pool), open("other", &pool));
-    let listener = TcpListener::bind("10.7.0.1:7000").unwrap();
-    let place = away.name.clone();
-    let sent: Vec<u8> = (0..2_000_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
-    let copy = sent.clone();
-    let sender = std::thread::spawn(move || {
-        crate::net::enter_named(&place);
-        TcpStream::connect("10.7.0.1:7000").unwrap().write_all(&copy).unwrap();
-    });
-    let reader = std::thread::spawn(move || {
-        let mut got = Vec::new();
-        listener.accept().unwrap().0.read_to_end(&mut got).unwrap();
-        got
-    });
-    let start = std::time::Instant::now();
-    let mut longest = 0;
-    while !reader.is_finished() {
-        assert!(start.elapsed() < crate::net::PATIENCE, "{:?}", near.port.stats());
-        let mut pass = |from: &mut Runner, to: &mut Runner| {
-            let mut batch = from.poll();
-            longest = batch.iter().map(|p| p.len()).fold(longest, usize::max);
-            to.port.transmit(to.now(), &mut from.cache, &mut batch);
-        };
-        pass(&mut near, &mut other);
-        pass(&mut other, &mut near);
-    }
-    sender.join().unwrap();
-    assert!(reader.join().unwrap() == sent);
+    let longest = carry_tcp(&away, &mut near, &mut other);
     assert!(longest <= 1514, "{longest}");
     assert_eq!(near.port.stats().rx_missed, 0);
 }
@@ -142,4 +110,15 @@ fn af_packet_carries_jumbo_frames_in_larger_chunks() {
     a.send(&frames);
     c.poll();
     assert_eq!(c.port.stats().rx_missed, 20, "a chunk is too small: counted");
+}
+
+#[test]
+fn af_packet_fails_what_is_sent_while_the_interface_is_down_and_goes_on_after() {
+    let Some(net) = namespace() else { return };
+    net.veth("va", "vb");
+    let pool = Pool::heap(512, 2048);
+    let (mut a, mut b) = (open("va", &pool), open("vb", &pool));
+    crate::net::down_and_up("va", &mut a, &mut b);
+    drop((a, b));
+    assert_whole(&pool);
 }

@@ -1,9 +1,11 @@
 //! AF_XDP on veth pairs.
 
-use crate::net::{Net, Runner, assert_whole, namespace, numbered, ours, sh};
+use crate::net::{
+    Net, Runner, assert_whole, between_stacks, carry_tcp, namespace, numbered, ours, sh,
+};
 use ferrule_pipeline::Pool;
 use ferrule_ports::xdp::{BUDGET, Program, Umem, XdpMode, XdpOpened, XdpPort};
-use ferrule_ports::{Link, region};
+use ferrule_ports::{Link, Opener, PortSpec, region};
 use std::sync::Arc;
 
 fn memory() -> Pool {
@@ -134,6 +136,45 @@ fn af_xdp_finishes_checksums_that_a_local_stack_left() {
     assert!(crate::net::checksums_verify(got[0].data()), "{:02x?}", got[0].data());
 }
 
+/// Two queues of one interface: one program, one memory, a socket each. (Native
+/// mode: generic mode forgets the queue on a veth.)
+#[test]
+fn af_xdp_queues_of_one_interface_share_its_program() {
+    let Some(_net) = namespace() else { return };
+    let queues = "numrxqueues 2 numtxqueues 2";
+    sh(&format!("ip link add name va {queues} type veth peer name vb {queues}"));
+    sh("ip link set dev va up");
+    sh("ip link set dev vb up");
+    let pool = memory();
+    let umem = Umem::new(&pool);
+    let mut opener = Opener::new();
+    let mut start = |interface: &str, queue| {
+        let (mode, interface) = (XdpMode::Native, interface.to_owned());
+        let spec = PortSpec::Xdp { interface, queue, mode, budget: 512 };
+        Runner::new(opener.open(&spec).unwrap().start(&umem).unwrap(), &pool)
+    };
+    let ends = [0, 1].map(|queue| (start("va", queue), start("vb", queue)));
+    for (queue, (mut a, mut b)) in (0..).zip(ends) {
+        a.send(&[numbered(queue, 64)]);
+        assert_eq!(b.expect(1, ours)[0].data(), numbered(queue, 64));
+    }
+    assert_whole(&pool);
+}
+
+#[test]
+fn af_xdp_fails_what_is_sent_while_the_interface_is_down_and_goes_on_after() {
+    let Some(net) = namespace() else { return };
+    net.veth("va", "vb");
+    for mode in [XdpMode::Generic, XdpMode::Native] {
+        let pool = memory();
+        let umem = Umem::new(&pool);
+        let (mut a, mut b) = (open("va", mode, &umem), open("vb", mode, &umem));
+        crate::net::down_and_up("va", &mut a, &mut b);
+        drop((a, b));
+        assert_whole(&pool);
+    }
+}
+
 #[test]
 fn af_xdp_says_what_is_missing_or_down() {
     let Some(net) = namespace() else { return };
@@ -150,4 +191,19 @@ fn af_xdp_says_what_is_missing_or_down() {
     let opened = XdpOpened::new(link, 0, BUDGET, program).unwrap();
     let error = XdpPort::new(opened, &Umem::new(&odd)).err().unwrap();
     assert_eq!(error.fault, ferrule_ports::OpenFault::Unsupported);
+}
+
+/// A native program makes the kernel switch the far end's segmentation off, so
+/// that a local stack there needs no `ethtool`.
+#[test]
+fn af_xdp_native_carries_tcp_of_local_stacks() {
+    let Some(net) = namespace() else { return };
+    let away = between_stacks(&net);
+    let pool = memory();
+    let umem = Umem::new(&pool);
+    let mut near = open("near", XdpMode::Native, &umem);
+    let mut other = open("other", XdpMode::Native, &umem);
+    let longest = carry_tcp(&away, &mut near, &mut other);
+    assert!(longest <= 1514, "{longest}");
+    assert_eq!(near.port.stats().rx_missed, 0);
 }

@@ -1,0 +1,132 @@
+//! What each step may do without privilege: opened by one who may, passed on,
+//! started and run by one who may not.
+
+use crate::net::{Runner, assert_whole, namespace, numbered, ours, sh};
+use ferrule_pipeline::Pool;
+use ferrule_ports::pass::{recv_fds, send_fds, socket_pair};
+use ferrule_ports::xdp::XdpMode;
+use ferrule_ports::{OpenFault, Opened, Opener, PortSpec, Umem, region};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+const NOBODY: libc::c_long = 65534;
+
+/// Takes every privilege from this thread, for good.
+fn become_nobody() {
+    // SAFETY: plain numbers; the raw calls concern this thread alone.
+    unsafe {
+        assert_eq!(libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY), 0);
+        assert_eq!(libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY), 0);
+    }
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    assert!(status.contains("CapEff:\t0000000000000000"), "{status}");
+}
+
+fn xdp(interface: &str) -> PortSpec {
+    PortSpec::Xdp { interface: interface.into(), queue: 0, mode: XdpMode::Auto, budget: 256 }
+}
+
+fn packet(interface: &str) -> PortSpec {
+    PortSpec::Packet { interface: interface.into(), promiscuous: true }
+}
+
+/// Opens here; a thread without privilege gets the descriptors and `work`s.
+fn pass_on<T: Send + 'static>(
+    specs: Vec<PortSpec>,
+    work: impl FnOnce(Vec<Opened>) -> T + Send + 'static,
+) -> T {
+    let [ours, theirs] = socket_pair().unwrap();
+    let mut opener = Opener::new();
+    for spec in &specs {
+        let fds: Vec<OwnedFd> = opener.open(spec).unwrap().into_fds().unwrap();
+        let raw: Vec<_> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+        send_fds(&ours, b"port", &raw).unwrap();
+    }
+    drop(opener);
+    let worker = std::thread::spawn(move || {
+        become_nobody();
+        let opened = specs.iter().map(|spec| {
+            let (_, fds) = recv_fds(&theirs, &mut [0; 8]).unwrap();
+            Opened::from_fds(spec, fds).unwrap()
+        });
+        work(opened.collect())
+    });
+    worker.join().unwrap()
+}
+
+#[test]
+fn ports_start_and_run_without_privilege_once_they_are_open() {
+    let Some(net) = namespace() else { return };
+    net.veth("va", "vb");
+    net.veth("vc", "vd");
+    // 4 MiB: within the memlock limit of those without CAP_IPC_LOCK.
+    let pool = region::pool(2048, 2048).unwrap().0;
+    let memory = pool.clone();
+    pass_on(vec![xdp("va"), xdp("vb"), packet("vc"), packet("vd")], move |opened| {
+        let umem = Umem::new(&memory);
+        let mut ports: Vec<_> = opened
+            .into_iter()
+            .map(|opened| Runner::new(opened.start(&umem).unwrap(), &memory))
+            .collect();
+        for pair in ports.chunks_mut(2) {
+            let [a, b] = pair else { unreachable!("two and two") };
+            a.send(&[numbered(3, 100)]);
+            assert_eq!(b.expect(1, ours)[0].data(), numbered(3, 100));
+            b.send(&[numbered(4, 100)]);
+            assert_eq!(a.expect(1, ours)[0].data(), numbered(4, 100));
+        }
+    });
+    assert_whole(&pool);
+}
+
+#[test]
+fn tap_runs_without_privilege_once_it_is_open() {
+    let Some(_net) = namespace() else { return };
+    let pool = Pool::heap(64, 2048);
+    let memory = pool.clone();
+    sh("ip tuntap add dev tap9 mode tap");
+    sh("ip link set dev tap9 up");
+    pass_on(vec![PortSpec::Tap { name: "tap9".into() }], move |mut opened| {
+        let port = opened.remove(0).start(&Umem::new(&memory)).unwrap();
+        let mut port = Runner::new(port, &memory);
+        port.send(&[numbered(1, 60)]);
+        assert_eq!(port.port.stats().tx.packets, 1);
+    });
+    assert_whole(&pool);
+}
+
+#[test]
+fn opening_without_privilege_is_refused_with_a_remedy() {
+    let Some(net) = namespace() else { return };
+    net.veth("va", "vb");
+    let refused = std::thread::spawn(|| {
+        become_nobody();
+        let specs = [xdp("va"), packet("va"), PortSpec::Tap { name: "tap9".into() }];
+        specs.map(|spec| Opener::new().open(&spec).unwrap_err())
+    });
+    for error in refused.join().unwrap() {
+        assert_eq!(error.fault, OpenFault::NoPermission, "{error}");
+        assert!(error.to_string().contains("CAP_NET_RAW"), "{error}");
+    }
+    let missing = Opener::new().open(&packet("vx")).unwrap_err();
+    assert_eq!(missing.fault, OpenFault::MissingInterface);
+}
+
+#[test]
+fn memory_beyond_the_memlock_limit_is_refused_with_a_remedy() {
+    let Some(net) = namespace() else { return };
+    net.veth("va", "vb");
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a live place.
+    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+    if limit.rlim_cur > 1 << 30 {
+        return println!("needs a memlock limit");
+    }
+    let chunks = limit.rlim_cur as usize / 2048 + 4096;
+    let error = pass_on(vec![xdp("va")], move |mut opened| {
+        let pool = region::pool(chunks, 2048).unwrap().0;
+        let error = opened.remove(0).start(&Umem::new(&pool)).err().unwrap();
+        assert_whole(&pool);
+        error
+    });
+    assert!(error.to_string().contains("memlock"), "{error}");
+}
