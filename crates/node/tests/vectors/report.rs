@@ -72,6 +72,17 @@ impl Row {
         *self.reasons.entry(why.into()).or_default() += 1;
     }
 
+    /// Something that is compared less strictly than octet by octet.
+    pub fn allow(&mut self, what: &'static str) {
+        *self.allowances.entry(what).or_default() += 1;
+    }
+
+    /// A sidecar that does not say what its topic needs.
+    pub fn broken(&mut self, why: &str) {
+        self.take.failed += 1;
+        self.failures.push(format!("{}: {why}", self.name));
+    }
+
     /// The whole set.
     pub fn not_yet(&mut self, why: &str) {
         for way in [Way::Make, Way::Take] {

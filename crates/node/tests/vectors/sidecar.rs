@@ -1,8 +1,10 @@
 //! Sidecars and captures, as `vectors/README.md` describes them.
 
+use ferrule_wire::capture::Reader;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fs;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 /// One set: a capture and what is known about it.
@@ -25,7 +27,7 @@ pub struct Captured {
 }
 
 /// Octets in hexadecimal.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hex(pub Vec<u8>);
 
 impl<'de> Deserialize<'de> for Hex {
@@ -61,8 +63,6 @@ pub struct MacsecSa {
     pub sci: Hex,
     pub an: u8,
     pub key: Hex,
-    /// The first packet number.
-    pub pn: u64,
     pub salt: Option<Hex>,
     pub ssci: Option<u32>,
 }
@@ -83,6 +83,7 @@ pub struct EspSa {
     pub auth: String,
     #[serde(default)]
     pub auth_key: Hex,
+    pub icv_len: usize,
     pub esn: bool,
     pub window: u32,
     pub encap: Option<[u16; 2]>,
@@ -154,29 +155,18 @@ pub fn find(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Every frame of a pcapng file, with the name of its interface.
+/// Every frame of a capture, with the name of its interface.
 fn read_capture(path: &Path) -> Result<Vec<Captured>, String> {
-    use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
-    use pcap_file::pcapng::{Block, PcapNgReader};
     let why = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let file = fs::File::open(path).map_err(|e| why(&e))?;
-    let mut reader = PcapNgReader::new(file).map_err(|e| why(&e))?;
-    let (mut names, mut frames) = (Vec::new(), Vec::new());
-    while let Some(block) = reader.next_block() {
-        match block.map_err(|e| why(&e))? {
-            Block::InterfaceDescription(i) => {
-                let name = i.options.iter().find_map(|o| match o {
-                    InterfaceDescriptionOption::IfName(name) => Some(name.to_string()),
-                    _ => None,
-                });
-                names.push(name.unwrap_or_else(|| names.len().to_string()));
-            }
-            Block::EnhancedPacket(p) => {
-                let port = names.get(p.interface_id as usize).cloned().unwrap_or_default();
-                frames.push(Captured { port, octets: p.data.into_owned() });
-            }
-            _ => {}
+    let mut reader = Reader::new(BufReader::new(file)).map_err(|e| why(&e))?;
+    let mut frames = Vec::new();
+    while let Some(packet) = reader.next().transpose().map_err(|e| why(&e))? {
+        if packet.data.len() != packet.original_len as usize {
+            return Err(why(&"a frame was cut short by its capture"));
         }
+        let name = reader.interfaces().get(packet.interface as usize).map(|i| i.name.clone());
+        frames.push(Captured { port: name.unwrap_or_default(), octets: packet.data });
     }
     Ok(frames)
 }

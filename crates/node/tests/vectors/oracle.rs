@@ -1,0 +1,194 @@
+//! ESP from RustCrypto's parts, put together here from the RFCs and not with
+//! the data plane's code: what sealed packets are compared with.
+//!
+//! Makers choose their IVs (RFC 4106 section 3.1, RFC 3602 section 3), so a
+//! packet sealed here cannot be the capture's. [`Esp::retell`] opens it and
+//! seals it again with the capture's IV: if that gives the capture's octets, the
+//! two differ in the IV alone.
+
+use crate::sidecar::EspSa;
+use aes::cipher::{Array, BlockModeDecrypt, BlockModeEncrypt, KeyIvInit};
+use aes::{Aes128, Aes256};
+use aes_gcm::aead::AeadInOut;
+use aes_gcm::{Aes128Gcm, Aes256Gcm, KeyInit};
+use chacha20poly1305::ChaCha20Poly1305;
+use ferrule_crypto::{Suite, suite::Aes, suite::Mac};
+use hmac::{Hmac, Mac as _};
+
+/// SPI and sequence number.
+const HEADER: usize = 8;
+const AEAD_IV: usize = 8;
+const BLOCK: usize = 16;
+
+/// The suite of an association, if Ferrule has it.
+pub fn suite(sa: &EspSa) -> Option<Suite> {
+    let aes = match sa.enc_key.0.len() {
+        16 => Aes::Aes128,
+        32 => Aes::Aes256,
+        _ => return None,
+    };
+    let mac = match sa.auth.as_str() {
+        "hmac-sha1-96" => Some(Mac::HmacSha1_96),
+        "hmac-sha256-128" => Some(Mac::HmacSha256_128),
+        _ => None,
+    };
+    match (sa.enc.as_str(), sa.auth.as_str(), mac) {
+        ("aes-gcm", "none", _) if sa.icv_len == 16 => Some(Suite::AesGcm(aes)),
+        ("chacha20-poly1305", "none", _) => Some(Suite::ChaCha20Poly1305),
+        ("aes-cbc", _, Some(mac)) => Some(Suite::AesCbc(aes, mac)),
+        _ => None,
+    }
+}
+
+/// One association's keys.
+pub struct Esp<'a> {
+    sa: &'a EspSa,
+    suite: Suite,
+}
+
+impl<'a> Esp<'a> {
+    pub fn new(sa: &'a EspSa, suite: Suite) -> Self {
+        Self { sa, suite }
+    }
+
+    /// `made` (from its SPI on) with the IV of `captured`.
+    pub fn retell(&self, made: &[u8], captured: &[u8], number: u64) -> Result<Vec<u8>, String> {
+        let iv_len = self.suite.esp_iv_len();
+        let iv = captured.get(HEADER..HEADER + iv_len).ok_or("the capture is too short")?;
+        let clear = self.open(made, number)?;
+        Ok(self.seal(made.get(..HEADER).unwrap_or_default(), iv, clear, number))
+    }
+
+    /// The cleartext with its trailer.
+    fn open(&self, esp: &[u8], number: u64) -> Result<Vec<u8>, String> {
+        let short = || "the packet is too short".to_owned();
+        let iv_end = HEADER + self.suite.esp_iv_len();
+        let icv_at = esp.len().checked_sub(self.suite.icv_len()).ok_or_else(short)?;
+        let (body, icv) = esp.split_at(icv_at);
+        let mut text = body.get(iv_end..).ok_or_else(short)?.to_vec();
+        match self.suite {
+            Suite::AesCbc(aes, _) => {
+                if self.hash(body, number) != icv {
+                    return Err("another implementation finds the ICV wrong".into());
+                }
+                cbc(aes, &self.sa.enc_key.0, &body[HEADER..iv_end], &mut text, false);
+            }
+            _ => {
+                let tag: &[u8; 16] = icv.first_chunk().ok_or_else(short)?;
+                let (nonce, aad) = self.nonce_and_aad(&body[..HEADER], &body[HEADER..], number);
+                let opened = self.aead(&nonce, &aad, &mut text, Some(tag));
+                opened.ok_or("another implementation finds the ICV wrong")?;
+            }
+        }
+        Ok(text)
+    }
+
+    fn seal(&self, header: &[u8], iv: &[u8], mut text: Vec<u8>, number: u64) -> Vec<u8> {
+        let mut out = [header, iv].concat();
+        match self.suite {
+            Suite::AesCbc(aes, _) => {
+                cbc(aes, &self.sa.enc_key.0, iv, &mut text, true);
+                out.extend(text);
+                let icv = self.hash(&out, number);
+                out.extend(icv);
+            }
+            _ => {
+                let (nonce, aad) = self.nonce_and_aad(header, iv, number);
+                let tag = self.aead(&nonce, &aad, &mut text, None).expect("sealing cannot fail");
+                out.extend(text);
+                out.extend(tag);
+            }
+        }
+        out
+    }
+
+    /// Salt and IV; SPI and number, 64 bits of it with ESN (RFC 4106 section 5).
+    fn nonce_and_aad(&self, header: &[u8], iv: &[u8], number: u64) -> ([u8; 12], Vec<u8>) {
+        let mut nonce = [0; 12];
+        nonce[..4].copy_from_slice(&self.sa.salt.0);
+        nonce[4..].copy_from_slice(&iv[..AEAD_IV]);
+        let high = if self.sa.esn { (number >> 32) as u32 } else { 0 };
+        let high = if self.sa.esn { high.to_be_bytes().to_vec() } else { Vec::new() };
+        (nonce, [&header[..4], &high, &header[4..]].concat())
+    }
+
+    /// Opens with a tag to compare, seals without one; the tag.
+    fn aead(
+        &self,
+        nonce: &[u8; 12],
+        aad: &[u8],
+        text: &mut [u8],
+        tag: Option<&[u8; 16]>,
+    ) -> Option<[u8; 16]> {
+        let key = &self.sa.enc_key.0;
+        match self.suite {
+            Suite::AesGcm(Aes::Aes128) => {
+                run(&Aes128Gcm::new_from_slice(key).ok()?, nonce, aad, text, tag)
+            }
+            Suite::AesGcm(Aes::Aes256) => {
+                run(&Aes256Gcm::new_from_slice(key).ok()?, nonce, aad, text, tag)
+            }
+            _ => run(&ChaCha20Poly1305::new_from_slice(key).ok()?, nonce, aad, text, tag),
+        }
+    }
+
+    /// HMAC over the packet, and with ESN over the number's high half after it
+    /// (RFC 4303 section 2.2.1), truncated.
+    fn hash(&self, body: &[u8], number: u64) -> Vec<u8> {
+        let high = ((number >> 32) as u32).to_be_bytes();
+        let after: &[u8] = if self.sa.esn { &high } else { &[] };
+        let key = &self.sa.auth_key.0;
+        let all = match self.suite {
+            Suite::AesCbc(_, Mac::HmacSha1_96) => {
+                let mac = <Hmac<sha1::Sha1> as KeyInit>::new_from_slice(key).expect("any length");
+                mac.chain_update(body).chain_update(after).finalize().into_bytes().to_vec()
+            }
+            _ => {
+                let mac = <Hmac<sha2::Sha256> as KeyInit>::new_from_slice(key).expect("any length");
+                mac.chain_update(body).chain_update(after).finalize().into_bytes().to_vec()
+            }
+        };
+        all[..self.suite.icv_len()].to_vec()
+    }
+}
+
+fn run<A: AeadInOut>(
+    cipher: &A,
+    nonce: &[u8; 12],
+    aad: &[u8],
+    text: &mut [u8],
+    tag: Option<&[u8; 16]>,
+) -> Option<[u8; 16]> {
+    let nonce = Array::try_from(&nonce[..]).ok()?;
+    match tag {
+        Some(tag) => {
+            let expected = Array::try_from(&tag[..]).ok()?;
+            cipher.decrypt_inout_detached(&nonce, aad, text.into(), &expected).ok()?;
+            Some(*tag)
+        }
+        None => {
+            let tag = cipher.encrypt_inout_detached(&nonce, aad, text.into()).ok()?;
+            tag.as_slice().first_chunk().copied()
+        }
+    }
+}
+
+fn cbc(aes: Aes, key: &[u8], iv: &[u8], text: &mut [u8], seal: bool) {
+    assert!(text.len().is_multiple_of(BLOCK), "whole blocks");
+    let (blocks, _) = Array::slice_as_chunks_mut(text);
+    let bad = "a key and an IV of AES";
+    match (aes, seal) {
+        (Aes::Aes128, true) => {
+            cbc::Encryptor::<Aes128>::new_from_slices(key, iv).expect(bad).encrypt_blocks(blocks);
+        }
+        (Aes::Aes128, false) => {
+            cbc::Decryptor::<Aes128>::new_from_slices(key, iv).expect(bad).decrypt_blocks(blocks);
+        }
+        (Aes::Aes256, true) => {
+            cbc::Encryptor::<Aes256>::new_from_slices(key, iv).expect(bad).encrypt_blocks(blocks);
+        }
+        (Aes::Aes256, false) => {
+            cbc::Decryptor::<Aes256>::new_from_slices(key, iv).expect(bad).decrypt_blocks(blocks);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! A worker's graph around hand-made tables: whole frames in, whole frames out.
+//!
+//! The stages and their order are those of a worker; what a test adds is that
+//! it can stop packets at a place and look at them.
+
+use ferrule_base::{DropReason, Instant, MacAddr, PortId, VrfId};
+use ferrule_crypto::Software;
+use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
+use ferrule_dataplane::route::{Adjacency, Labels, TtlModel};
+use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
+use ferrule_dataplane::{ipsec, link, route};
+use ferrule_pipeline::{Batch, Pool, PoolCache};
+use std::net::IpAddr;
+
+/// Octets of a chunk: the largest captured frame and what a stack adds.
+const CHUNK: usize = 4096;
+const CHUNKS: usize = 256;
+/// Passes before a packet that goes round is a failure.
+const PASSES_MAX: usize = 32;
+
+/// What became of the frames of one run.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Frames that left, with their ports.
+    pub sent: Vec<(PortId, Vec<u8>)>,
+    /// Why packets were dropped.
+    pub drops: Vec<DropReason>,
+}
+
+impl Outcome {
+    /// The one frame that left.
+    pub fn one(self) -> Result<(PortId, Vec<u8>), String> {
+        match <[_; 1]>::try_from(self.sent) {
+            Ok([frame]) => Ok(frame),
+            Err(sent) => Err(format!("{} frames left, dropped: {:?}", sent.len(), self.drops)),
+        }
+    }
+}
+
+/// One node.
+pub struct Rig {
+    pub tables: Tables,
+    pub engine: Software,
+    pub esp_in: ipsec::EspIn,
+    pub esp_out: ipsec::EspOut,
+    attach: link::Attach,
+    ip: route::Ip,
+    local: route::Local,
+    icmp_error: route::IcmpError,
+    policy: ipsec::Policy,
+    output: link::Output,
+    emit: link::Emit,
+    cache: PoolCache,
+    out: Outputs,
+    tally: Tally,
+}
+
+impl Rig {
+    pub fn new() -> Self {
+        Self {
+            tables: Tables { workers: 1, ..Tables::default() },
+            engine: Software::default(),
+            esp_in: ipsec::EspIn::default(),
+            esp_out: ipsec::EspOut::default(),
+            attach: link::Attach::default(),
+            ip: route::Ip::default(),
+            local: route::Local::default(),
+            icmp_error: route::IcmpError::default(),
+            policy: ipsec::Policy::default(),
+            output: link::Output::default(),
+            emit: link::Emit::default(),
+            cache: Pool::heap(CHUNKS, CHUNK).cache(),
+            out: Outputs::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// A port with one routed interface of the same number.
+    pub fn routed_port(&mut self, name: &str, mac: MacAddr, vrf: VrfId, mtu: u16) -> PortId {
+        let (port, iface) = (self.tables.ports.len() as u16, self.tables.ifaces.len() as u16);
+        self.tables.ports.push(PortEntry {
+            name: name.into(),
+            mac,
+            frame_max: CHUNK as u16,
+            owner: 0,
+            secy: None,
+            attach: Attach { untagged: Some(iface), ..Attach::default() },
+        });
+        let routed =
+            RoutedIface { vrf, mac, mtu, v4: Vec::new(), v6: Vec::new(), mpls: true, policy: None };
+        let (name, kind) = (name.into(), IfaceKind::Routed(routed));
+        self.tables.ifaces.push(Iface { name, port: PortId(port), tag: Tag::None, kind });
+        PortId(port)
+    }
+
+    /// A way out by a port to the neighbour with this link address.
+    pub fn adjacency(
+        &mut self,
+        port: PortId,
+        mac: MacAddr,
+        labels: &[u32],
+        ttl: TtlModel,
+    ) -> Result<u32, String> {
+        // Nobody asks for the address: each neighbour has a number of its own.
+        let number = self.tables.adjacencies.len() as u32;
+        let address = IpAddr::from((0x0a_ff_00_00 + number).to_be_bytes());
+        let neighbours = &self.tables.neighbours;
+        let neighbour = neighbours.reserve(port.0, address).ok_or("no room for neighbours")?;
+        neighbours.set(port.0, address, mac);
+        let labels: Labels = labels.iter().copied().collect();
+        let neighbour = Some(neighbour);
+        self.tables.adjacencies.push(Adjacency { iface: port.0, neighbour, labels, ttl });
+        Ok(number)
+    }
+
+    /// A policy at the boundary of a port's interface.
+    pub fn policy_at(&mut self, port: PortId, policy: ipsec::Spd) {
+        let number = self.tables.policies.len() as u16;
+        self.tables.policies.push(policy);
+        if let Some(IfaceKind::Routed(routed)) =
+            self.tables.ifaces.get_mut(usize::from(port.0)).map(|i| &mut i.kind)
+        {
+            routed.policy = Some(number);
+        }
+    }
+
+    /// A frame arrives on `port`, which has no SecY.
+    pub fn receive(&mut self, port: PortId, frame: &[u8]) -> Outcome {
+        self.inject(Next::Attach, port, frame, None)
+    }
+
+    /// A frame of `port` at a place in the graph; it leaves by a port, or at
+    /// `stop`.
+    pub fn inject(
+        &mut self,
+        next: Next,
+        port: PortId,
+        frame: &[u8],
+        stop: Option<Next>,
+    ) -> Outcome {
+        let mut packet = self.cache.packet_from(frame).expect("the pool has room");
+        packet.meta_mut().port = port;
+        self.out.send(next, packet);
+        let mut outcome = Outcome::default();
+        for _ in 0..PASSES_MAX {
+            for next in Next::ALL {
+                let mut batch: Batch = self.out.queue(next).drain(..).collect();
+                if next == Next::Transmit || Some(next) == stop {
+                    let frames = batch.drain(..).map(|p| (p.meta().port, p.data().to_vec()));
+                    outcome.sent.extend(frames);
+                }
+                self.dispatch(next, &mut batch);
+                assert!(batch.is_empty(), "{} left packets behind", next.name());
+                let dropped = self.out.dropped().drain(..);
+                outcome.drops.extend(dropped.map(|(_, reason)| reason));
+            }
+        }
+        assert_eq!(self.out.held(), 0, "a packet went round");
+        outcome
+    }
+
+    fn dispatch(&mut self, next: Next, batch: &mut Batch) {
+        let mut ctx = Ctx {
+            now: Instant::ZERO,
+            worker: 0,
+            tables: &self.tables,
+            cache: &mut self.cache,
+            tally: &mut self.tally,
+            out: &mut self.out,
+        };
+        match next {
+            Next::Attach => self.attach.push(&mut ctx, batch),
+            Next::Ip => self.ip.push(&mut ctx, batch),
+            Next::Local => self.local.push(&mut ctx, batch),
+            Next::EspIn => self.esp_in.push(&mut ctx, &mut self.engine, batch),
+            Next::Policy => self.policy.push(&mut ctx, batch),
+            Next::EspOut => self.esp_out.push(&mut ctx, &mut self.engine, batch),
+            Next::IcmpError => self.icmp_error.push(&mut ctx, batch),
+            Next::Output => self.output.push(&mut ctx, batch),
+            Next::Emit => self.emit.push(&mut ctx, batch),
+            // Nothing here bridges, crosses or asks for neighbours.
+            _ => {
+                for packet in batch.drain(..) {
+                    ctx.out.drop(packet, DropReason::NotAttached);
+                }
+            }
+        }
+    }
+}
