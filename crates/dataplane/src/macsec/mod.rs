@@ -1,3 +1,50 @@
-//! MACsec Entity, the SecY (IEEE 802.1AE-2018 clauses 9, 10, 14).
+//! The MAC Security Entity, SecY (IEEE 802.1AE-2018 clauses 9, 10 and 14).
+//!
+//! A SecY stands between a port and everything above it. What leaves is tagged,
+//! numbered and sealed; what arrives is let through only if its tag is right,
+//! its number fresh and its ICV good.
+//!
+//! ```text
+//!   clear frame    │DA SA│                     user data │
+//!                    │ │                           │
+//!   on the wire    │DA SA│[VLAN]│SecTAG│[offset]│ text │ICV│[padding]
+//!                  └─────┘      └───────────────┘└──────┘
+//!                  additional data (contiguous)   encrypted
+//! ```
+//!
+//! * The SecTAG is 8 octets, or 16 with an explicit SCI; the ICV has 16.
+//! * *Integrity only*: all user data is additional data, the text is empty.
+//! * *Confidentiality offset* 30 or 50: so many octets of user data stay
+//!   readable; a frame with fewer has no text. Not with XPN.
+//! * *XPN*: 64-bit packet numbers, of which the low half travels. The receiver
+//!   takes the high half that brings the number closest to the next one.
+//! * *VLAN in clear*: one or two VLAN tags stay in front of the SecTAG, as WAN
+//!   practice wants it. Such a tag is the provider's business, who may change
+//!   it: it is not under the ICV, as though it were added below the SecY.
+//!
+//! [`SecyOut`] protects ([`egress`]), [`SecyIn`] validates ([`ingress`]). Both
+//! hold their SecYs and associations by indices that the configuration chose;
+//! [`config`] says what can be chosen, [`state`] has what both need of an
+//! association, [`replay`] the window, [`stats`] the counters of clause 10.7.
+//!
+//! Jobs of one SecY leave in the order in which they came, over a rekey too.
+//!
+//! Drop reasons: out `NotAttached`, `Malformed`, `TooBig`, `NoRoom`,
+//! `MacsecNoTxSa`, `MacsecPnExhausted`; in `NotAttached`, `MacsecUntagged`,
+//! `MacsecBadTag`, `MacsecUnknownSci`, `MacsecUnusedSa`, `MacsecReplay`,
+//! `MacsecBadIcv`; both `EngineFull`, `EngineFailed`.
+
 pub mod config;
-pub use config::{RxSaConfig, SecyConfig, TxSaConfig};
+pub mod egress;
+pub mod ingress;
+pub mod replay;
+pub mod state;
+pub mod stats;
+#[cfg(test)]
+mod tests;
+
+pub use config::{ConfigError, Replay, RxSaConfig, SecyConfig, TxSaConfig, Validate, Xpn};
+pub use egress::{SecyOut, TxChange, TxReport};
+pub use ingress::{RxChange, RxReport, SecyIn};
+pub use state::{SaError, SaReport};
+pub use stats::Stats;

@@ -1,0 +1,583 @@
+//! Validation: SecTAG and ICV in, clear frame out (clauses 10.6, 14).
+
+use super::config::{RxSaConfig, SecyConfig, Validate};
+use super::replay::Window;
+use super::state::{
+    ANS, MACS, Nonces, SaError, SaReport, ethertype, front, key_spec, macs_first, recover,
+    tags_first,
+};
+use super::stats::Stats;
+use crate::graph::{Ctx, Next};
+use crate::tables::Tables;
+use crate::tickets::{Lane, Submitter, Tickets};
+use ferrule_base::{DropReason, MacAddr, count::Flow};
+use ferrule_crypto::{Ad, Engine, Job, Jobs, KeyId, Op, Span, Verdict};
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::EtherType;
+use ferrule_wire::sectag::{ICV_LEN, Protection, Repr};
+
+/// Receive channels of one SecY at most.
+pub const CHANNELS_MAX: usize = 256;
+
+/// Receive associations of this stage at most.
+pub const SAS_MAX: usize = 1 << 16;
+
+const NONE: u32 = u32::MAX;
+/// A job's ticket when none was issued. Tickets have 24 bits.
+const NO_TICKET: u64 = 0xff_ffff;
+
+/// A change to the receive side of a SecY.
+#[derive(Debug)]
+pub enum RxChange {
+    /// Make the SecY with this index, or change it.
+    Install(u16, SecyConfig),
+    /// Remove the SecY.
+    Remove(u16),
+    /// Install an association, and its channel if it is the first of it.
+    Sa(u16, RxSaConfig),
+    /// Give up the association of this SCI and number.
+    Retire(u16, u64, u8),
+}
+
+/// The receive side of one SecY, for `show macsec`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RxReport {
+    /// All that was counted, by retired associations too.
+    pub stats: Stats,
+    /// The associations.
+    pub sas: Vec<SaReport>,
+}
+
+struct Channel {
+    sci: u64,
+    /// Places in the slab, by association number.
+    sas: [u32; ANS],
+}
+
+/// A place for a SecY. It outlives the SecY: jobs come back to it.
+#[derive(Default)]
+struct RxSecy {
+    config: Option<SecyConfig>,
+    channels: Vec<Channel>,
+    lane: Lane,
+    stats: Stats,
+}
+
+/// An association. It lives until its last job is back.
+struct RxSa {
+    key: KeyId,
+    nonces: Nonces,
+    window: Window,
+    secy: u16,
+    flying: u32,
+    retired: bool,
+    counts: Stats,
+}
+
+/// What becomes of a received frame.
+enum Step {
+    Open(Job<Packet>),
+    Pass(Packet),
+    Drop(Packet, DropReason),
+}
+
+/// A SecTAG and where it stands.
+struct Tagged {
+    repr: Repr,
+    at: usize,
+    /// Octets from the EtherType to the end of the SecTAG.
+    tag_len: usize,
+    /// Octets of secure data, without the ICV.
+    user: usize,
+}
+
+/// The stage: validates frames that come from a port with a SecY.
+#[derive(Default)]
+pub struct SecyIn {
+    secys: Vec<RxSecy>,
+    sas: Vec<Option<RxSa>>,
+    free: Vec<u32>,
+    tickets: Tickets,
+}
+
+impl SecyIn {
+    /// Carries out a change.
+    pub fn apply<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        change: RxChange,
+    ) -> Result<(), SaError> {
+        match change {
+            RxChange::Install(index, config) => self.install(engine, index, &config),
+            RxChange::Remove(index) => self.remove(engine, index),
+            RxChange::Sa(index, config) => self.install_rx_sa(engine, index, &config),
+            RxChange::Retire(index, sci, an) => self.retire_rx_sa(engine, index, sci, an),
+        }
+    }
+
+    /// Makes a SecY, or changes one. Its associations stay if they still fit:
+    /// same suite, same replay window.
+    pub fn install<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u16,
+        config: &SecyConfig,
+    ) -> Result<(), SaError> {
+        while self.secys.len() <= index as usize {
+            self.secys.push(RxSecy::default());
+        }
+        let kind = |c: &SecyConfig| (c.suite, c.xpn, c.replay, c.window);
+        let old = &self.secys[index as usize].config;
+        if old.as_ref().is_some_and(|old| kind(old) != kind(config)) {
+            self.remove(engine, index)?;
+        }
+        self.secys[index as usize].config = Some(config.clone());
+        Ok(())
+    }
+
+    /// Removes a SecY. Until another is installed, its port receives nothing.
+    pub fn remove<E: Engine<Packet>>(&mut self, engine: &mut E, index: u16) -> Result<(), SaError> {
+        let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
+        secy.config = None;
+        for place in std::mem::take(&mut secy.channels).iter().flat_map(|c| c.sas) {
+            self.let_go(engine, place);
+        }
+        Ok(())
+    }
+
+    /// Installs an association beside those that are there.
+    pub fn install_rx_sa<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u16,
+        sa: &RxSaConfig,
+    ) -> Result<(), SaError> {
+        let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
+        let config = secy.config.as_ref().ok_or(SaError::NoSecy(index))?;
+        let spec = key_spec(config, sa.an, sa.xpn, &sa.key)?;
+        if sa.lowest_pn == 0 || sa.lowest_pn > config.pn_max() {
+            return Err(SaError::Numbers);
+        }
+        let found = secy.channels.iter().position(|c| c.sci == sa.sci);
+        let occupied = found.is_some_and(|i| secy.channels[i].sas[sa.an as usize] != NONE);
+        if occupied {
+            return Err(SaError::Occupied(sa.an));
+        }
+        let full = found.is_none() && secy.channels.len() >= CHANNELS_MAX;
+        if full || (self.free.is_empty() && self.sas.len() >= SAS_MAX) {
+            return Err(SaError::Full);
+        }
+        let fresh = RxSa {
+            key: engine.install(&spec)?,
+            nonces: Nonces::new(sa.sci, sa.xpn),
+            window: Window::new(config.replay, config.window, sa.lowest_pn),
+            secy: index,
+            flying: 0,
+            retired: false,
+            counts: Stats::default(),
+        };
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.sas.push(None);
+            self.sas.len() as u32 - 1
+        });
+        self.sas[place as usize] = Some(fresh);
+        let channel = found.unwrap_or_else(|| {
+            secy.channels.push(Channel { sci: sa.sci, sas: [NONE; ANS] });
+            secy.channels.len() - 1
+        });
+        secy.channels[channel].sas[sa.an as usize] = place;
+        Ok(())
+    }
+
+    /// Gives an association up, and its channel with the last. Frames that an
+    /// engine still has are delivered when they come back.
+    pub fn retire_rx_sa<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u16,
+        sci: u64,
+        an: u8,
+    ) -> Result<(), SaError> {
+        let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
+        let channel = secy.channels.iter_mut().find(|c| c.sci == sci);
+        let entry = channel.and_then(|c| c.sas.get_mut(an as usize)).ok_or(SaError::NoSa(an))?;
+        let place = std::mem::replace(entry, NONE);
+        if place == NONE {
+            return Err(SaError::NoSa(an));
+        }
+        secy.channels.retain(|c| c.sas != [NONE; ANS]);
+        self.let_go(engine, place);
+        Ok(())
+    }
+
+    fn let_go<E: Engine<Packet>>(&mut self, engine: &mut E, place: u32) {
+        if let Some(Some(sa)) = self.sas.get_mut(place as usize) {
+            engine.retire(sa.key);
+            sa.retired = true;
+            if sa.flying == 0 {
+                self.bury(place);
+            }
+        }
+    }
+
+    /// The last job of a retired association is back.
+    fn bury(&mut self, place: u32) {
+        if let Some(sa) = self.sas.get_mut(place as usize).and_then(Option::take) {
+            self.secys[sa.secy as usize].stats.merge(&sa.counts);
+            self.free.push(place);
+        }
+    }
+
+    /// Every SecY and what it counted.
+    pub fn report(&self) -> Vec<(u16, RxReport)> {
+        let mut reports = Vec::new();
+        for (index, secy) in self.secys.iter().enumerate().filter(|(_, s)| s.config.is_some()) {
+            let mut report = RxReport { stats: secy.stats, sas: Vec::new() };
+            for channel in &secy.channels {
+                for (an, &place) in channel.sas.iter().enumerate() {
+                    let Some(Some(sa)) = self.sas.get(place as usize) else { continue };
+                    let (next_pn, lowest_pn) = (sa.window.next(), sa.window.lowest());
+                    let (sci, stats) = (channel.sci, sa.counts);
+                    report.sas.push(SaReport { sci, an: an as u8, next_pn, lowest_pn, stats });
+                    report.stats.merge(&stats);
+                }
+            }
+            reports.push((index as u16, report));
+        }
+        reports
+    }
+
+    /// Frames under way or waiting for their turn.
+    pub fn held(&self) -> usize {
+        self.tickets.held()
+    }
+
+    /// Validates a batch of frames as received.
+    pub fn push<E: Engine<Packet>>(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        engine: &mut E,
+        batch: &mut Batch,
+    ) {
+        let mut jobs = Jobs::new();
+        let mut opened = Flow::default();
+        let in_order = engine.is_immediate();
+        for packet in batch.drain(..) {
+            match self.prepare(ctx.tables, packet, in_order) {
+                Step::Open(job) => {
+                    opened.add(job.text.end() - ad_start(&job));
+                    jobs.push(job);
+                }
+                Step::Pass(packet) => ctx.out.send(Next::Attach, packet),
+                Step::Drop(packet, reason) => ctx.out.drop(packet, reason),
+            }
+        }
+        ctx.tally.work.opened.merge(opened);
+        engine.submit(ctx.now, &mut jobs);
+        for job in jobs.drain(..) {
+            self.back(ctx, job);
+        }
+    }
+
+    /// Takes this stage's jobs, which an engine finished later, out of `jobs`.
+    pub fn finish(&mut self, ctx: &mut Ctx<'_>, jobs: &mut Jobs<Packet>) {
+        let mut others = Jobs::new();
+        for job in jobs.drain(..) {
+            if Submitter::SecyIn.owns(job.ticket) {
+                self.back(ctx, job);
+            } else {
+                others.push(job);
+            }
+        }
+        *jobs = others;
+    }
+
+    /// From a frame as received to a job.
+    ///
+    /// 1. Find the SecY of the port. What has no SecTAG ends here.
+    /// 2. Read the SecTAG; cut off what the MAC padded behind the ICV.
+    /// 3. Find the receive channel and the association.
+    /// 4. Recover the packet number; drop what is late or was seen.
+    /// 5. Additional data is everything up to the SecTAG's end and the octets
+    ///    that stay readable; the text is the rest.
+    #[inline]
+    fn prepare(&mut self, tables: &Tables, mut packet: Packet, in_order: bool) -> Step {
+        let Some(port) = tables.ports.get(packet.meta().port.0 as usize) else {
+            return Step::Drop(packet, DropReason::NotAttached);
+        };
+        let index = port.secy.map_or(usize::MAX, usize::from);
+        let Some(secy) = self.secys.get_mut(index) else {
+            return Step::Drop(packet, DropReason::MacsecUntagged);
+        };
+        let Some(config) = &secy.config else {
+            return Step::Drop(packet, DropReason::MacsecUntagged);
+        };
+        let at = front(packet.data(), config.clear_tags);
+        if ethertype(packet.data(), at) != Some(EtherType::MACSEC) {
+            return untagged(config, &mut secy.stats, packet);
+        }
+        let Some(tagged) = read(packet.data(), at) else {
+            secy.stats.in_bad_tag += 1;
+            return Step::Drop(packet, DropReason::MacsecBadTag);
+        };
+        packet.truncate(at + tagged.tag_len + tagged.user + ICV_LEN);
+        let (place, sa) = match secy.find(&mut self.sas, packet.data(), &tagged.repr) {
+            Ok(found) => found,
+            Err(reason) => return secy.without_sa(packet, &tagged, reason),
+        };
+        let pn = if config.xpn {
+            recover(sa.window.next(), tagged.repr.pn)
+        } else {
+            Some(u64::from(tagged.repr.pn)).filter(|&pn| pn != 0)
+        };
+        let Some(pn) = pn else {
+            secy.stats.in_bad_tag += 1;
+            return Step::Drop(packet, DropReason::MacsecBadTag);
+        };
+        if !sa.window.check(pn) {
+            sa.counts.in_late += 1;
+            return Step::Drop(packet, DropReason::MacsecReplay);
+        }
+        let encrypted = tagged.repr.protection == Protection::Confidentiality;
+        if !encrypted && config.validate == Validate::Disabled && config.pass_unsecured {
+            sa.counts.in_unchecked += 1;
+            return Step::Pass(bare(packet, &tagged));
+        }
+        let ticket = match in_order {
+            true => NO_TICKET,
+            false => match self.tickets.issue(&mut secy.lane, index as u32) {
+                Some(ticket) => ticket.into(),
+                None => return Step::Drop(packet, DropReason::EngineFull),
+            },
+        };
+        sa.flying += 1;
+        let meta = packet.meta_mut();
+        (meta.number, meta.scratch) = (pn, Tail::new(&tagged, encrypted).0);
+        if at != MACS {
+            tags_first(packet.data_mut(), at);
+        }
+        let clear = if encrypted { tagged.user.min(config.offset.into()) } else { tagged.user };
+        let text = at + tagged.tag_len + clear;
+        Step::Open(Job {
+            buf: packet,
+            key: sa.key,
+            ticket: Submitter::SecyIn.mark(u64::from(place) << 24 | ticket),
+            nonce: sa.nonces.nonce(pn),
+            op: Op::Open,
+            verdict: Verdict::Pending,
+            ad: Ad::Span(Span::new(at - MACS, text - (at - MACS))),
+            text: Span::new(text, tagged.user - clear),
+        })
+    }
+
+    /// A job is back: those that carry a ticket leave in the order of their SecY.
+    #[inline]
+    fn back(&mut self, ctx: &mut Ctx<'_>, job: Job<Packet>) {
+        let ticket = job.ticket & NO_TICKET;
+        if ticket == NO_TICKET {
+            return self.conclude(ctx, job);
+        }
+        let Some(owner) = self.tickets.owner(ticket as u32) else {
+            return ctx.out.drop(job.buf, DropReason::EngineFailed);
+        };
+        self.tickets.park(ticket as u32, job);
+        loop {
+            let Some(secy) = self.secys.get_mut(owner as usize) else { return };
+            let Some(job) = self.tickets.release(&mut secy.lane) else { return };
+            self.conclude(ctx, job);
+        }
+    }
+
+    /// From a job to a clear frame, or a drop.
+    ///
+    /// 1. The frame gets its order back, if VLAN tags stood in clear.
+    /// 2. A wrong ICV ends here, with the window where it was.
+    /// 3. The number is looked at again, for others may have come back since;
+    ///    then the window moves.
+    /// 4. Take ICV and SecTAG off.
+    #[inline]
+    fn conclude(&mut self, ctx: &mut Ctx<'_>, mut job: Job<Packet>) {
+        let place = (job.ticket >> 24) as u32;
+        let Some(Some(sa)) = self.sas.get_mut(place as usize) else {
+            return ctx.out.drop(job.buf, DropReason::EngineFailed);
+        };
+        sa.flying = sa.flying.saturating_sub(1);
+        let buried = sa.retired && sa.flying == 0;
+        let at = MACS + ad_start(&job);
+        if at != MACS {
+            macs_first(job.buf.data_mut(), at);
+        }
+        let tail = Tail(job.buf.meta().scratch);
+        let lenient = || {
+            let config = self.secys.get(sa.secy as usize)?.config.as_ref()?;
+            Some(config.pass_unsecured && config.validate != Validate::Strict)
+        };
+        let fate = match job.verdict {
+            Verdict::Done => sa.admit(job.buf.meta().number, &job, tail),
+            Verdict::BadIcv if !tail.encrypted() && lenient() == Some(true) => {
+                sa.counts.in_invalid += 1;
+                Ok(())
+            }
+            Verdict::BadIcv => {
+                sa.counts.in_not_valid += 1;
+                Err(DropReason::MacsecBadIcv)
+            }
+            Verdict::Pending => Err(DropReason::EngineFull),
+            Verdict::Failed => Err(DropReason::EngineFailed),
+        };
+        match fate {
+            Ok(()) => {
+                let end = job.text.end();
+                job.buf.truncate(end);
+                remove_tag(&mut job.buf, at, tail.tag_len());
+                ctx.out.send(Next::Attach, job.buf);
+            }
+            Err(reason) => ctx.out.drop(job.buf, reason),
+        }
+        if buried {
+            self.bury(place);
+        }
+    }
+}
+
+impl RxSa {
+    /// An authentic frame: the window decides, and moves.
+    #[inline]
+    fn admit(&mut self, pn: u64, job: &Job<Packet>, tail: Tail) -> Result<(), DropReason> {
+        let late = self.window.is_late(pn);
+        if !self.window.commit(pn) {
+            self.counts.in_late += 1;
+            return Err(DropReason::MacsecReplay);
+        }
+        let front = MACS + ad_start(job) + tail.tag_len();
+        let user = job.text.end().saturating_sub(front) as u64;
+        match tail.encrypted() {
+            true => self.counts.in_octets_decrypted += user,
+            false => self.counts.in_octets_validated += user,
+        }
+        match late {
+            true => self.counts.in_delayed += 1,
+            false => self.counts.in_ok += 1,
+        }
+        Ok(())
+    }
+}
+
+impl RxSecy {
+    /// The association of a frame: by the SCI that tag or source address tell,
+    /// or else of the only channel there is.
+    #[inline]
+    fn find<'a>(
+        &self,
+        sas: &'a mut [Option<RxSa>],
+        data: &[u8],
+        repr: &Repr,
+    ) -> Result<(u32, &'a mut RxSa), DropReason> {
+        let source = data.get(6..).and_then(|d| d.first_chunk()).copied().unwrap_or_default();
+        let channel = match (repr.channel.sci(MacAddr(source)), self.channels.as_slice()) {
+            (Some(sci), channels) => channels.iter().find(|c| c.sci == sci.0),
+            (None, [only]) => Some(only),
+            (None, _) => None,
+        };
+        let channel = channel.ok_or(DropReason::MacsecUnknownSci)?;
+        let place = channel.sas.get(repr.an as usize).copied().unwrap_or(NONE);
+        match sas.get_mut(place as usize) {
+            Some(Some(sa)) => Ok((place, sa)),
+            _ => Err(DropReason::MacsecUnusedSa),
+        }
+    }
+
+    /// No association: what can be read may pass, if that is allowed.
+    #[cold]
+    fn without_sa(&mut self, packet: Packet, tagged: &Tagged, reason: DropReason) -> Step {
+        let readable = tagged.repr.protection == Protection::Integrity;
+        if readable && self.config.as_ref().is_some_and(is_lenient) {
+            self.stats.in_no_sa += 1;
+            return Step::Pass(bare(packet, tagged));
+        }
+        self.stats.in_no_sa_error += 1;
+        Step::Drop(packet, reason)
+    }
+}
+
+/// Whether frames that are not authentic may pass at all.
+fn is_lenient(config: &SecyConfig) -> bool {
+    config.pass_unsecured && config.validate != Validate::Strict
+}
+
+/// A frame without SecTAG at a port with a SecY.
+#[cold]
+fn untagged(config: &SecyConfig, stats: &mut Stats, packet: Packet) -> Step {
+    if is_lenient(config) {
+        stats.in_untagged += 1;
+        return Step::Pass(packet);
+    }
+    stats.in_no_tag += 1;
+    Step::Drop(packet, DropReason::MacsecUntagged)
+}
+
+/// Reads the SecTAG at `at`. Nothing if it breaks a rule, if it announces a
+/// change of the data that no cipher of clause 14 makes, or if there is less
+/// user data than an EtherType.
+#[inline]
+fn read(data: &[u8], at: usize) -> Option<Tagged> {
+    let (repr, secured) = Repr::parse(data.get(at + 2..)?).ok()?;
+    let user = secured.len().checked_sub(ICV_LEN).filter(|&n| n >= 2)?;
+    if repr.protection == Protection::Changed {
+        return None;
+    }
+    Some(Tagged { repr, at, tag_len: 2 + repr.len(), user })
+}
+
+/// The frame without SecTAG and ICV, unchecked.
+#[cold]
+fn bare(mut packet: Packet, tagged: &Tagged) -> Packet {
+    packet.truncate(tagged.at + tagged.tag_len + tagged.user);
+    remove_tag(&mut packet, tagged.at, tagged.tag_len);
+    packet
+}
+
+/// Takes the SecTAG off, by moving what is in front of it.
+#[inline]
+fn remove_tag(packet: &mut Packet, at: usize, tag_len: usize) {
+    let data = packet.data_mut();
+    if at == MACS
+        && let Some(&macs) = data.first_chunk::<MACS>()
+        && let Some(place) = data.get_mut(tag_len..).and_then(|d| d.first_chunk_mut())
+    {
+        *place = macs;
+    } else if let Some(front) = data.get_mut(..at + tag_len) {
+        front.copy_within(..at, tag_len);
+    }
+    packet.strip(tag_len);
+}
+
+/// What a frame keeps in `scratch` while its job is away.
+#[derive(Clone, Copy)]
+struct Tail(u16);
+
+impl Tail {
+    #[inline]
+    const fn new(tagged: &Tagged, encrypted: bool) -> Self {
+        Self((tagged.tag_len as u16) << 1 | encrypted as u16)
+    }
+
+    #[inline]
+    const fn tag_len(self) -> usize {
+        self.0 as usize >> 1
+    }
+
+    #[inline]
+    const fn encrypted(self) -> bool {
+        self.0 & 1 != 0
+    }
+}
+
+/// Octets in front of the additional data: the clear VLAN tags.
+#[inline]
+const fn ad_start(job: &Job<Packet>) -> usize {
+    match job.ad {
+        Ad::Span(span) => span.start as usize,
+        _ => 0,
+    }
+}

@@ -1,0 +1,115 @@
+//! The replay window of a receive association (clauses 10.6.2, 10.6.4).
+//!
+//! ```text
+//!            lowest acceptable        next expected
+//!   … late …  │ ◀── window ──▶        │ ── new ──▶
+//! ```
+//!
+//! The standard only keeps these two numbers. It lets a duplicate inside the
+//! window pass; with [`Replay::Bitmap`] each number inside it has a bit.
+
+use super::config::Replay;
+
+/// The largest window with a bitmap.
+pub const BITMAP_MAX: u32 = 4096;
+
+/// A window, and what was received in it.
+#[derive(Clone, Debug)]
+pub struct Window {
+    mode: Replay,
+    width: u64,
+    next: u64,
+    lowest: u64,
+    /// A ring: the bit of a number is at the number, modulo the ring's size. It
+    /// has a word more than the window, so that whole words can be cleared.
+    seen: Box<[u64]>,
+}
+
+impl Window {
+    /// Nothing received; numbers from `lowest` on are acceptable. A bitmap is
+    /// never wider than [`BITMAP_MAX`].
+    pub fn new(mode: Replay, width: u32, lowest: u64) -> Self {
+        let (width, words) = match mode {
+            Replay::Bitmap => {
+                let width = width.min(BITMAP_MAX);
+                (width, (width as usize / 64 + 2).next_power_of_two())
+            }
+            _ => (width, 0),
+        };
+        let seen = vec![0; words].into_boxed_slice();
+        Self { mode, width: width.into(), next: lowest, lowest, seen }
+    }
+
+    /// The number after the highest that was received.
+    #[inline]
+    pub const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The lowest acceptable number.
+    #[inline]
+    pub const fn lowest(&self) -> u64 {
+        self.lowest
+    }
+
+    /// Whether the number is late by the standard's count.
+    #[inline]
+    pub const fn is_late(&self, pn: u64) -> bool {
+        pn < self.lowest
+    }
+
+    /// Whether a frame with this number may pass. Asked before its ICV is
+    /// checked, to save the work, and again by [`commit`](Self::commit).
+    #[inline]
+    pub fn check(&self, pn: u64) -> bool {
+        match self.mode {
+            Replay::Off => true,
+            Replay::Standard => pn >= self.lowest,
+            Replay::Bitmap => pn >= self.lowest && (pn >= self.next || !self.is_seen(pn)),
+        }
+    }
+
+    /// A frame with this number is authentic. If the number may (still) pass,
+    /// the window moves.
+    #[inline]
+    pub fn commit(&mut self, pn: u64) -> bool {
+        if !self.check(pn) {
+            return false;
+        }
+        if self.mode == Replay::Bitmap {
+            self.mark(pn);
+        }
+        if pn >= self.next {
+            self.next = pn.saturating_add(1);
+            self.lowest = self.lowest.max(self.next.saturating_sub(self.width));
+        }
+        true
+    }
+
+    #[inline]
+    fn place(&self, pn: u64) -> (usize, u64) {
+        ((pn / 64) as usize & (self.seen.len() - 1), 1 << (pn % 64))
+    }
+
+    #[inline]
+    fn is_seen(&self, pn: u64) -> bool {
+        let (word, bit) = self.place(pn);
+        self.seen[word] & bit != 0
+    }
+
+    /// Sets the number's bit; the words between the newest number and a newer
+    /// one belong to numbers that are late by then, and are cleared.
+    #[inline]
+    fn mark(&mut self, pn: u64) {
+        if pn >= self.next {
+            let newest = self.next.saturating_sub(1) / 64;
+            let fresh = (pn / 64 - newest).min(self.seen.len() as u64);
+            for i in 1..=fresh {
+                let (word, _) = self.place((newest + i) * 64);
+                self.seen[word] = 0;
+            }
+        }
+        let (word, bit) = self.place(pn);
+        self.seen[word] |= bit;
+    }
+}

@@ -1,0 +1,199 @@
+//! What both directions need of an association: keys, nonces, numbers.
+
+use super::config::{SecyConfig, Xpn};
+use super::stats::Stats;
+use ferrule_base::Secret;
+use ferrule_crypto::key::InstallError;
+use ferrule_crypto::{KeySpec, Suite};
+use ferrule_wire::EtherType;
+
+/// Association numbers of a channel.
+pub const ANS: usize = 4;
+
+/// Octets of the two addresses, behind which the SecTAG goes.
+pub const MACS: usize = 12;
+
+/// Octets of a VLAN tag.
+pub const VLAN: usize = 4;
+
+/// Why an association is not installed or changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaError {
+    /// The engine does not take the key: (needed, given).
+    KeyLength(usize, usize),
+    /// The engine does not have the suite.
+    Unsupported(Suite),
+    /// The engine's table is full.
+    EngineFull,
+    /// There is no such SecY.
+    NoSecy(u16),
+    /// The association number is not 0 to 3.
+    An(u8),
+    /// The association number is in use: retire that association first.
+    Occupied(u8),
+    /// No association with this number.
+    NoSa(u8),
+    /// An XPN suite needs salt and SSCI.
+    XpnMissing,
+    /// The suite is not an XPN suite.
+    XpnUnexpected,
+    /// Packet numbers begin with 1 and end with the suite's last.
+    Numbers,
+    /// Too many receive channels or associations.
+    Full,
+}
+
+impl From<InstallError> for SaError {
+    fn from(e: InstallError) -> Self {
+        match e {
+            InstallError::KeyLength(need, have) | InstallError::MacKeyLength(need, have) => {
+                Self::KeyLength(need, have)
+            }
+            InstallError::Unsupported(suite) => Self::Unsupported(suite),
+            InstallError::Full => Self::EngineFull,
+        }
+    }
+}
+
+impl std::fmt::Display for SaError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::KeyLength(need, have) => {
+                write!(f, "the SAK has {have} octets, the suite needs {need}")
+            }
+            Self::Unsupported(suite) => write!(f, "the engine does not have {suite}"),
+            Self::EngineFull => f.write_str("the engine's key table is full"),
+            Self::NoSecy(index) => write!(f, "there is no SecY {index}"),
+            Self::An(an) => write!(f, "the association number is 0 to 3, not {an}"),
+            Self::Occupied(an) => write!(f, "association number {an} is in use; retire it first"),
+            Self::NoSa(an) => write!(f, "there is no association {an}"),
+            Self::XpnMissing => f.write_str("an XPN suite needs a salt and an SSCI"),
+            Self::XpnUnexpected => f.write_str("salt and SSCI belong to XPN suites alone"),
+            Self::Numbers => f.write_str("packet numbers begin with 1 and must fit the suite"),
+            Self::Full => f.write_str("too many receive channels or associations"),
+        }
+    }
+}
+
+impl std::error::Error for SaError {}
+
+/// One association, for `show macsec`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SaReport {
+    /// The transmitter's SCI.
+    pub sci: u64,
+    /// Association number.
+    pub an: u8,
+    /// Sending: the number of the next frame. Receiving: the one after the highest.
+    pub next_pn: u64,
+    /// Receiving: the lowest acceptable number. Sending: as `next_pn`.
+    pub lowest_pn: u64,
+    /// What it counted.
+    pub stats: Stats,
+}
+
+/// Checks what both directions have in common, and makes the key.
+pub(super) fn key_spec(
+    config: &SecyConfig,
+    an: u8,
+    xpn: Option<Xpn>,
+    key: &Secret,
+) -> Result<KeySpec, SaError> {
+    if an as usize >= ANS {
+        return Err(SaError::An(an));
+    }
+    match (config.xpn, xpn.is_some()) {
+        (true, false) => return Err(SaError::XpnMissing),
+        (false, true) => return Err(SaError::XpnUnexpected),
+        _ => {}
+    }
+    Ok(KeySpec { suite: config.suite, key: key.clone(), mac_key: Secret::new(Vec::new()) })
+}
+
+/// Nonces of one association (clauses 14.5 to 14.8).
+///
+/// ```text
+///   GCM-AES        │      SCI, 8 octets      │ PN, 4 │
+///   GCM-AES-XPN    │ SSCI, 4 │   PN, 8 octets         │  XOR salt
+/// ```
+/// In both the number is XORed into the last 8 octets of something fixed, since
+/// a 32-bit PN leaves the upper four of them alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Nonces {
+    head: [u8; 4],
+    tail: u64,
+}
+
+impl Nonces {
+    /// The nonces of channel `sci`, or of the short SCI.
+    pub fn new(sci: u64, xpn: Option<Xpn>) -> Self {
+        let mut fixed = [0; 12];
+        match xpn {
+            None => fixed[..8].copy_from_slice(&sci.to_be_bytes()),
+            Some(Xpn { salt, ssci }) => {
+                fixed = salt;
+                for (octet, s) in fixed.iter_mut().zip(ssci.to_be_bytes()) {
+                    *octet ^= s;
+                }
+            }
+        }
+        let [a, b, c, d, tail @ ..] = fixed;
+        Self { head: [a, b, c, d], tail: u64::from_be_bytes(tail) }
+    }
+
+    /// The nonce of one frame.
+    #[inline]
+    pub fn nonce(&self, pn: u64) -> [u8; 12] {
+        let mut nonce = [0; 12];
+        nonce[..4].copy_from_slice(&self.head);
+        nonce[4..].copy_from_slice(&(self.tail ^ pn).to_be_bytes());
+        nonce
+    }
+}
+
+/// The 64-bit number whose low half travelled: the one closest to `next`
+/// (clause 10.6.2). Nothing for 0 and for the number that cannot be.
+#[inline]
+pub fn recover(next: u64, low: u32) -> Option<u64> {
+    let distance = low.wrapping_sub(next as u32) as i32;
+    let pn = next.checked_add_signed(distance.into()).unwrap_or(low.into());
+    if pn == 0 || pn == u64::MAX { None } else { Some(pn) }
+}
+
+/// The EtherType at an offset.
+#[inline]
+pub(super) fn ethertype(data: &[u8], at: usize) -> Option<EtherType> {
+    let octets = data.get(at..)?.first_chunk()?;
+    Some(EtherType(u16::from_be_bytes(*octets)))
+}
+
+/// Octets in front of the place of the SecTAG: the addresses, and up to
+/// `clear_tags` VLAN tags.
+#[inline]
+pub(super) fn front(data: &[u8], clear_tags: u8) -> usize {
+    let mut at = MACS;
+    for _ in 0..clear_tags {
+        if !ethertype(data, at).is_some_and(EtherType::is_vlan) {
+            break;
+        }
+        at += VLAN;
+    }
+    at
+}
+
+/// Swaps the addresses and the clear VLAN tags behind them, so that the
+/// addresses stand before the SecTAG and what the ICV covers is one piece.
+#[inline]
+pub(super) fn tags_first(data: &mut [u8], at: usize) {
+    if let Some(front) = data.get_mut(..at) {
+        front.rotate_right(at - MACS);
+    }
+}
+
+/// Undoes [`tags_first`].
+#[inline]
+pub(super) fn macs_first(data: &mut [u8], at: usize) {
+    if let Some(front) = data.get_mut(..at) {
+        front.rotate_left(at - MACS);
+    }
+}

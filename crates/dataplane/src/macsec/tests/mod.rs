@@ -1,0 +1,167 @@
+//! A pair of SecYs with nothing between them, on any engine.
+
+mod laws;
+mod model;
+mod vectors;
+
+use super::{RxSaConfig, SecyConfig, SecyIn, SecyOut, TxSaConfig, Xpn};
+use crate::graph::{Ctx, Next, Outputs, Tally};
+use crate::sequence::Sequence;
+use crate::tables::{Attach, PortEntry, Tables};
+use ferrule_base::{DropReason, Drops, Duration, Instant, MacAddr, PortId, Secret};
+use ferrule_crypto::{Aes, Engine, Jobs, Late, Software, Suite};
+use ferrule_pipeline::{Batch, Packet, Pool, PoolCache};
+
+pub const GCM128: Suite = Suite::AesGcm(Aes::Aes128);
+pub const GCM256: Suite = Suite::AesGcm(Aes::Aes256);
+pub const SCI: u64 = 0x0200_0000_0001_0001;
+pub const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+
+/// The engine that every test runs on, and the one that is late.
+pub fn engines() -> (Software, Late<Packet>) {
+    let late = Late::new(Software::default(), 1, Duration::from_micros(50), 256);
+    (Software::default(), late)
+}
+
+/// What became of a frame.
+pub type Fate = Result<Vec<u8>, DropReason>;
+
+/// Both stages of one port, and what a worker has around them.
+pub struct Rig<E> {
+    pub engine: E,
+    pub secy_out: SecyOut,
+    pub secy_in: SecyIn,
+    pub tables: Tables,
+    pub tally: Tally,
+    now: Instant,
+    cache: PoolCache,
+    out: Outputs,
+}
+
+impl<E: Engine<Packet>> Rig<E> {
+    pub fn new(engine: E, config: &SecyConfig) -> Self {
+        let port = PortEntry {
+            name: "wan".into(),
+            mac: MacAddr::ZERO,
+            frame_max: 1600,
+            owner: 0,
+            secy: Some(0),
+            attach: Attach::default(),
+        };
+        let mut rig = Self {
+            engine,
+            secy_out: SecyOut::default(),
+            secy_in: SecyIn::default(),
+            tables: Tables { ports: vec![port], ..Tables::default() },
+            tally: Tally::default(),
+            now: Instant::ZERO,
+            cache: Pool::heap(1024, 2048).cache(),
+            out: Outputs::new(),
+        };
+        rig.secy_out.install(&mut rig.engine, 0, config).unwrap();
+        rig.secy_in.install(&mut rig.engine, 0, config).unwrap();
+        rig
+    }
+
+    /// With one association of number 0 each way, under the same key.
+    pub fn keyed(engine: E, config: &SecyConfig) -> Self {
+        let mut rig = Self::new(engine, config);
+        rig.key(config, 0, 1);
+        rig
+    }
+
+    /// Installs association `an` on both sides and lets it encode.
+    pub fn key(&mut self, config: &SecyConfig, an: u8, first: u64) {
+        let pn = Sequence::unlimited(first, config.pn_max());
+        self.secy_out.rekey(&mut self.engine, 0, &tx_sa(config, an), pn).unwrap();
+        self.secy_in.install_rx_sa(&mut self.engine, 0, &rx_sa(config, an, first)).unwrap();
+    }
+
+    fn turn(&mut self, next: Next, frames: &[Vec<u8>]) -> Vec<Fate> {
+        let mut ctx = Ctx {
+            now: self.now,
+            worker: 0,
+            tables: &self.tables,
+            cache: &mut self.cache,
+            tally: &mut self.tally,
+            out: &mut self.out,
+        };
+        for frames in frames.chunks(64) {
+            let mut batch: Batch =
+                frames.iter().map(|f| ctx.cache.packet_from(f).unwrap()).collect();
+            match next {
+                Next::SecyOut => self.secy_out.push(&mut ctx, &mut self.engine, &mut batch),
+                _ => self.secy_in.push(&mut ctx, &mut self.engine, &mut batch),
+            }
+            assert!(batch.is_empty());
+        }
+        while let Some(due) = self.engine.poll_timeout() {
+            ctx.now = due;
+            let mut jobs = Jobs::new();
+            self.engine.collect(due, &mut jobs);
+            self.secy_out.finish(&mut ctx, &mut jobs);
+            self.secy_in.finish(&mut ctx, &mut jobs);
+            assert!(jobs.is_empty(), "every job belongs to a stage");
+        }
+        self.now = ctx.now;
+        let to = if next == Next::SecyOut { Next::Transmit } else { Next::Attach };
+        let sent: Vec<Fate> = self.out.queue(to).drain(..).map(|p| Ok(p.data().to_vec())).collect();
+        let mut fates = sent;
+        for (_, reason) in self.out.dropped().drain(..) {
+            self.tally.drops.count(reason);
+            fates.push(Err(reason));
+        }
+        assert_eq!(fates.len(), frames.len(), "every frame goes somewhere");
+        assert_eq!((self.out.held(), self.secy_out.held(), self.secy_in.held()), (0, 0, 0));
+        fates
+    }
+
+    /// Clear frames out; sent ones in order, then the dropped ones.
+    pub fn protect_all(&mut self, frames: &[Vec<u8>]) -> Vec<Fate> {
+        self.turn(Next::SecyOut, frames)
+    }
+
+    /// Frames from the wire in; delivered ones in order, then the dropped ones.
+    pub fn validate_all(&mut self, frames: &[Vec<u8>]) -> Vec<Fate> {
+        self.turn(Next::SecyIn, frames)
+    }
+
+    pub fn protect(&mut self, frame: &[u8]) -> Fate {
+        self.protect_all(&[frame.to_vec()]).remove(0)
+    }
+
+    pub fn validate(&mut self, frame: &[u8]) -> Fate {
+        self.validate_all(&[frame.to_vec()]).remove(0)
+    }
+
+    pub fn drops(&self) -> &Drops {
+        &self.tally.drops
+    }
+}
+
+pub fn config(suite: Suite) -> SecyConfig {
+    SecyConfig::new(PortId(0), SCI, suite)
+}
+
+fn key(config: &SecyConfig, an: u8) -> Secret {
+    Secret::new((0..config.suite.key_len()).map(|i| i as u8 ^ an << 6).collect())
+}
+
+fn xpn(config: &SecyConfig) -> Option<Xpn> {
+    config.xpn.then_some(Xpn { salt: *b"twelve octet", ssci: 0x0102_0304 })
+}
+
+pub fn tx_sa(config: &SecyConfig, an: u8) -> TxSaConfig {
+    TxSaConfig { an, key: key(config, an), xpn: xpn(config) }
+}
+
+pub fn rx_sa(config: &SecyConfig, an: u8, lowest_pn: u64) -> RxSaConfig {
+    RxSaConfig { sci: config.sci, an, key: key(config, an), xpn: xpn(config), lowest_pn }
+}
+
+/// A frame with so many octets of user data, the EtherType included.
+pub fn frame(user: usize) -> Vec<u8> {
+    let mut frame = ADDRESSES.to_vec();
+    frame.extend([0x88, 0xb5].into_iter().chain((0..).map(|i: u32| (i * 7) as u8)).take(user));
+    frame
+}
