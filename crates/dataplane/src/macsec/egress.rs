@@ -121,11 +121,9 @@ impl SecyOut {
             TxChange::Remove(index) => self.remove(engine, index),
             TxChange::Sa(index, config, pn) => self.install_tx_sa(engine, index, &config, pn),
             TxChange::Rekey(index, config, pn) => self.rekey(engine, index, &config, pn),
-            TxChange::Encode(index, an) => return self.encode(index, an),
-            TxChange::Extend(index, an, limit) => return self.extend(index, an, limit),
-            TxChange::Retire(index, an) => {
-                return self.retire_tx_sa(engine, index, an).map(|_| ());
-            }
+            TxChange::Encode(index, an) => self.encode(index, an),
+            TxChange::Extend(index, an, limit) => self.extend(index, an, limit),
+            TxChange::Retire(index, an) => self.retire_tx_sa(engine, index, an).map(drop),
         }
     }
 

@@ -162,7 +162,7 @@ fn esp_what_was_opened_is_checked_before_it_goes_on<E: Make>() {
             let mut g = Gateway::<E>::pair(1, suite, 4, false);
             let end = g.open(&forged(suite, number, opened));
             assert_eq!(end, End::Dropped(*reason), "{}", Secret::new(opened.clone()).len());
-            assert_eq!(g.edge(), number.into(), "authentic all the same");
+            assert_eq!(g.edge(), u64::from(number), "authentic all the same");
             assert_eq!(g.inn.show().next().unwrap().stats.refused, 1);
         }
     }
