@@ -1,5 +1,6 @@
-//! What a bridge is configured with, and the addresses it learned.
+//! What a bridge is configured with.
 
+use super::table::MacTable;
 use std::sync::Arc;
 
 /// A bridge: its interfaces, and a table of addresses that outlives
@@ -12,7 +13,3 @@ pub struct Bridge {
     /// What it learned.
     pub table: Arc<MacTable>,
 }
-
-/// Learned addresses: (VLAN, address) to interface.
-#[derive(Default)]
-pub struct MacTable {}

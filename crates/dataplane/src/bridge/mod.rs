@@ -1,3 +1,23 @@
-//! Learning bridge (802.1Q clause 8, one filtering database per VLAN).
+//! Learning bridge: one filtering database per VLAN (IEEE 802.1Q clause 8).
+//!
+//! ```text
+//!  Attach ─▶ learn (VLAN, source) ─▶ look up (VLAN, destination)
+//!              │                       ├─ known ───▶ that member ──────┐
+//!              ▼                       └─ unknown, group ─▶ all others ┴─▶ Emit
+//!           MacTable, shared by all workers
+//! ```
+//!
+//! A frame's VLAN is that of its own 802.1Q tag once the interface's own tag is
+//! off: 0 without one. Interfaces of an access VLAN take part in that VLAN
+//! alone. There is no spanning tree: a topology must be free of loops.
+//!
+//! Dropped here: `malformed`, `not-attached`, `bad-source`, `unknown-vlan`,
+//! `bridge-reserved`, `bridge-same-port`, `no-buffer`, `no-room`.
+
 pub mod config;
-pub use config::{Bridge, MacTable};
+pub mod forward;
+pub mod table;
+
+pub use config::Bridge;
+pub use forward::Forward;
+pub use table::{Learned, MacTable};

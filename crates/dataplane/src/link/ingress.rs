@@ -183,8 +183,8 @@ fn to_pseudowire(iface: &Iface, mode: PwMode, packet: &mut Packet) -> Result<Nex
         (PwMode::Raw, Tag::Tag(..)) => {
             tag::pop(packet);
         }
-        (PwMode::Tagged, Tag::None) => tag::push(packet, EtherType::VLAN.0, 0)?,
-        (PwMode::Raw, Tag::None) | (PwMode::Tagged, Tag::Tag(..)) => {}
+        (PwMode::Tagged(_), Tag::None) => tag::push(packet, EtherType::VLAN.0, 0)?,
+        (PwMode::Raw, Tag::None) | (PwMode::Tagged(_), Tag::Tag(..)) => {}
     }
     Ok(Next::PwOut)
 }

@@ -2,17 +2,15 @@
 
 use crate::route::{Labels, TtlModel};
 use ferrule_base::VrfId;
-
-/// Incoming label map, by label.
-#[derive(Default)]
-pub struct Lfib {}
+use ferrule_wire::mpls::special;
 
 /// What happens to packets of one incoming label.
 #[derive(Clone, Debug)]
 pub struct Ilm {
     /// What to do.
     pub action: IlmAction,
-    /// How TTL crosses the label that is taken off.
+    /// How TTL crosses the label that is taken off, and those that are put on
+    /// above the one that replaces it.
     pub ttl: TtlModel,
 }
 
@@ -22,10 +20,87 @@ pub enum IlmAction {
     /// Take it off, push these instead (none: penultimate-hop popping), send
     /// by the adjacency.
     Forward(Labels, u32),
-    /// Take it off; an IP packet of this table follows.
+    /// Take it off; an IP packet of this table follows. In the global table
+    /// also: take it off; the next label is for this node too.
     Ip(VrfId),
     /// Take it off; a frame of this pseudowire follows.
     Pw(u32),
+}
+
+/// No label: wider than 20 bits.
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+struct Slot {
+    label: u32,
+    ilm: Ilm,
+}
+
+/// Incoming label map, by label.
+///
+/// A hash table at most half full, so that it is as large as its content and a
+/// look-up reads one or two places. Labels are ours to give out: nobody can
+/// choose them so that they collide.
+pub struct Lfib {
+    slots: Box<[Slot]>,
+}
+
+impl Lfib {
+    /// A table of these labels; of two entries for one label the later one
+    /// holds.
+    ///
+    /// The explicit nulls (0 and 2) are there without being named, in the
+    /// uniform model; an entry of that label replaces them. The other special
+    /// labels are not for tables: an entry for one of them is left out, and
+    /// implicit null (3) in what an entry pushes stands for no label.
+    pub fn new(entries: impl IntoIterator<Item = (u32, Ilm)>) -> Self {
+        let nulls = [special::EXPLICIT_NULL_V4, special::EXPLICIT_NULL_V6];
+        let null = || Ilm { action: IlmAction::Ip(VrfId::GLOBAL), ttl: TtlModel::Uniform };
+        let given = entries.into_iter().filter(|&(label, _)| {
+            let ordinary = special::FIRST_ORDINARY.get()..1 << 20;
+            ordinary.contains(&label) || nulls.iter().any(|null| null.get() == label)
+        });
+        let all: Vec<_> = nulls.iter().map(|label| (label.get(), null())).chain(given).collect();
+        let free = Slot { label: NONE, ilm: null() };
+        let mut lfib = Self { slots: vec![free; (2 * all.len()).next_power_of_two()].into() };
+        for (label, mut ilm) in all {
+            if let IlmAction::Forward(labels, _) = &mut ilm.action {
+                labels.retain(|label| *label != special::IMPLICIT_NULL.get());
+            }
+            let place = lfib.place(label);
+            lfib.slots[place] = Slot { label, ilm };
+        }
+        lfib
+    }
+
+    /// What to do with a label.
+    #[inline]
+    pub fn get(&self, label: u32) -> Option<&Ilm> {
+        let slot = &self.slots[self.place(label)];
+        (slot.label == label).then_some(&slot.ilm)
+    }
+
+    /// Where the label is, or where it would be. Half of the places are free,
+    /// so the search ends.
+    #[inline]
+    fn place(&self, label: u32) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut place = (u64::from(label).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
+        loop {
+            place &= mask;
+            let at = self.slots[place].label;
+            if at == label || at == NONE {
+                return place;
+            }
+            place += 1;
+        }
+    }
+}
+
+impl Default for Lfib {
+    fn default() -> Self {
+        Self::new([])
+    }
 }
 
 /// Raw or tagged mode (RFC 4448 section 4.1).
@@ -33,8 +108,8 @@ pub enum IlmAction {
 pub enum PwMode {
     /// Frames as they are: the service delimiting tag, if any, is not carried.
     Raw,
-    /// Every frame carries a service delimiting tag.
-    Tagged,
+    /// Every frame carries a service delimiting tag, with this VLAN ID.
+    Tagged(u16),
 }
 
 /// An Ethernet pseudowire between an interface here and one at another PE.
@@ -49,7 +124,7 @@ pub struct Pseudowire {
     pub adjacency: u32,
     /// A control word stands in front of the frame.
     pub control_word: bool,
-    /// Sequence numbers are sent and checked.
+    /// Sequence numbers are sent and checked; they travel in the control word.
     pub sequencing: bool,
     /// Raw or tagged.
     pub mode: PwMode,

@@ -74,7 +74,7 @@ proptest! {
             adjacency: 0,
             control_word: true,
             sequencing: false,
-            mode: if tagged_mode { PwMode::Tagged } else { PwMode::Raw },
+            mode: if tagged_mode { PwMode::Tagged(7) } else { PwMode::Raw },
             ttl: 255,
         });
         let packet = rig.packet(&bytes);

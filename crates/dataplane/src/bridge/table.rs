@@ -1,0 +1,271 @@
+//! Learned addresses: (VLAN, address) to interface, with age (802.1Q clauses
+//! 8.7 and 8.8).
+//!
+//! The table has a fixed size, and all workers read and write it without
+//! waiting. An address belongs to one bucket of two cache lines; a full bucket
+//! gives up its oldest entry, so that a flood of invented addresses pushes out
+//! others, but neither grows the table nor slows it down.
+//!
+//! ```text
+//!  bucket:  version │ 7 keys: VLAN, address      ◀─ one cache line
+//!                   │ 7 values: interface, time  ◀─ the next one
+//! ```
+//!
+//! A bucket's version is odd while a worker changes which address goes where; a
+//! reader that meets such a change sees no entry, and its frame is flooded, as
+//! for any address that is not known yet. That an address was seen again
+//! changes one value alone and needs no version.
+
+use ferrule_base::{Instant, MacAddr};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Addresses in one bucket.
+const WAYS: usize = 7;
+/// Buckets at most: the table never takes more than 128 MiB.
+const BUCKETS_MAX: usize = 1 << 20;
+/// No address: a bit that no key has.
+const EMPTY: u64 = 1 << 63;
+
+/// Seven addresses that share a place.
+#[repr(align(128))]
+struct Bucket {
+    version: AtomicU64,
+    keys: [AtomicU64; WAYS],
+    values: [AtomicU64; WAYS],
+}
+
+impl Default for Bucket {
+    fn default() -> Self {
+        Self {
+            version: AtomicU64::new(0),
+            keys: [const { AtomicU64::new(EMPTY) }; WAYS],
+            values: [const { AtomicU64::new(0) }; WAYS],
+        }
+    }
+}
+
+/// What [`MacTable::learn`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learned {
+    /// The address was there already.
+    Known,
+    /// The address is new.
+    New,
+    /// The address was at this interface before.
+    Moved(u16),
+    /// Another worker is at the bucket: the next frame will do.
+    Busy,
+}
+
+/// One learned address, for people to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// The VLAN; 0 for untagged.
+    pub vlan: u16,
+    /// The address.
+    pub mac: MacAddr,
+    /// Where it is.
+    pub iface: u16,
+    /// Seconds since it was last seen.
+    pub age_seconds: u32,
+}
+
+/// Learned addresses of one bridge.
+pub struct MacTable {
+    buckets: Box<[Bucket]>,
+    ageing_seconds: u32,
+}
+
+impl MacTable {
+    /// A table with places for `capacity` addresses or some more, which forgets
+    /// what it did not see for `ageing_seconds`.
+    pub fn new(capacity: usize, ageing_seconds: u32) -> Self {
+        let buckets = capacity.div_ceil(WAYS).clamp(1, BUCKETS_MAX).next_power_of_two();
+        let buckets = std::iter::repeat_with(Bucket::default).take(buckets).collect();
+        Self { buckets, ageing_seconds }
+    }
+
+    /// Addresses that the table has places for.
+    pub fn capacity(&self) -> usize {
+        self.buckets.len() * WAYS
+    }
+
+    /// The interface of an address, if it was learned and not long ago.
+    #[inline]
+    pub fn lookup(&self, vlan: u16, mac: MacAddr, now: Instant) -> Option<u16> {
+        let key = key(vlan, mac);
+        let bucket = self.bucket(key);
+        let version = bucket.version.load(Ordering::Acquire);
+        let value = bucket.find(key)?.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        let still = bucket.version.load(Ordering::Relaxed);
+        (version == still && version % 2 == 0 && self.is_fresh(value, seconds(now)))
+            .then(|| iface(value))
+    }
+
+    /// Notes that a frame of an address came in by an interface. The caller
+    /// sees to it that the address is no group's.
+    #[inline]
+    pub fn learn(&self, vlan: u16, mac: MacAddr, from: u16, now: Instant) -> Learned {
+        let key = key(vlan, mac);
+        let bucket = self.bucket(key);
+        let fresh = value(from, seconds(now));
+        if let Some(place) = bucket.find(key) {
+            let old = place.load(Ordering::Relaxed);
+            if old == fresh {
+                return Learned::Known;
+            }
+            if iface(old) == from && self.is_fresh(old, seconds(now)) {
+                // Should the place have gone to another address meanwhile, its
+                // value differs and stays, or that address is at the same
+                // interface and looks younger than it is.
+                let _ = place.compare_exchange(old, fresh, Ordering::Relaxed, Ordering::Relaxed);
+                return Learned::Known;
+            }
+        }
+        self.change(bucket, key, fresh)
+    }
+
+    /// Puts an address in its bucket, or elsewhere than it was.
+    #[cold]
+    fn change(&self, bucket: &Bucket, key: u64, fresh: u64) -> Learned {
+        let Some(version) = bucket.lock() else { return Learned::Busy };
+        let place = bucket.keys.iter().position(|k| k.load(Ordering::Relaxed) == key);
+        let learned = if let Some(place) = place {
+            let old = bucket.values[place].swap(fresh, Ordering::Relaxed);
+            match iface(old) {
+                _ if !self.is_fresh(old, stamp(fresh)) => Learned::New,
+                before if before == iface(fresh) => Learned::Known,
+                before => Learned::Moved(before),
+            }
+        } else {
+            let place = bucket.oldest(version);
+            bucket.values[place].store(fresh, Ordering::Relaxed);
+            bucket.keys[place].store(key, Ordering::Relaxed);
+            Learned::New
+        };
+        bucket.version.store(version.wrapping_add(2), Ordering::Release);
+        learned
+    }
+
+    /// Forgets all addresses at an interface, which went down or left the
+    /// bridge.
+    pub fn forget(&self, gone: u16) {
+        for bucket in &self.buckets {
+            // Another worker holds a bucket for a few nanoseconds only.
+            let version = loop {
+                match bucket.lock() {
+                    Some(version) => break version,
+                    None => std::hint::spin_loop(),
+                }
+            };
+            for (key, value) in bucket.keys.iter().zip(&bucket.values) {
+                if iface(value.load(Ordering::Relaxed)) == gone {
+                    key.store(EMPTY, Ordering::Relaxed);
+                }
+            }
+            bucket.version.store(version.wrapping_add(2), Ordering::Release);
+        }
+    }
+
+    /// What is known now, in no order. What other workers change meanwhile may
+    /// be missing.
+    pub fn entries(&self, now: Instant) -> impl Iterator<Item = Entry> + '_ {
+        let now = seconds(now);
+        self.buckets.iter().flat_map(move |bucket| {
+            let version = bucket.version.load(Ordering::Acquire);
+            let found: [_; WAYS] = std::array::from_fn(|place| {
+                let key = bucket.keys[place].load(Ordering::Relaxed);
+                let value = bucket.values[place].load(Ordering::Relaxed);
+                (key != EMPTY && self.is_fresh(value, now)).then(|| Entry {
+                    vlan: (key >> 48) as u16,
+                    mac: MacAddr::from_u64(key),
+                    iface: iface(value),
+                    age_seconds: now.saturating_sub(stamp(value)),
+                })
+            });
+            fence(Ordering::Acquire);
+            let still = bucket.version.load(Ordering::Relaxed);
+            let quiet = version == still && version.is_multiple_of(2);
+            found.into_iter().flatten().filter(move |_| quiet)
+        })
+    }
+
+    #[inline]
+    fn bucket(&self, key: u64) -> &Bucket {
+        let mixed = (key ^ key >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // There is a power of two of them, and one at least.
+        &self.buckets[(mixed >> 40) as usize & (self.buckets.len() - 1)]
+    }
+
+    #[inline]
+    const fn is_fresh(&self, value: u64, now: u32) -> bool {
+        now.saturating_sub(stamp(value)) < self.ageing_seconds
+    }
+}
+
+impl Bucket {
+    /// The value that stands beside a key.
+    #[inline]
+    fn find(&self, key: u64) -> Option<&AtomicU64> {
+        let place = self.keys.iter().position(|k| k.load(Ordering::Relaxed) == key)?;
+        self.values.get(place)
+    }
+
+    /// Makes the version odd; nothing if another worker did.
+    fn lock(&self) -> Option<u64> {
+        let version = self.version.load(Ordering::Relaxed);
+        if !version.is_multiple_of(2) {
+            return None;
+        }
+        self.version
+            .compare_exchange(
+                version,
+                version.wrapping_add(1),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
+            .ok()?;
+        // What is written from here on is not seen before the odd version.
+        fence(Ordering::Release);
+        Some(version)
+    }
+
+    /// The place to give up: an empty one, or the one not seen for longest; of
+    /// several, not always the same.
+    fn oldest(&self, version: u64) -> usize {
+        let first = (version / 2) as usize % WAYS;
+        let places = (0..WAYS).map(|i| (first + i) % WAYS);
+        let age = |&place: &usize| match self.keys[place].load(Ordering::Relaxed) {
+            EMPTY => None,
+            _ => Some(stamp(self.values[place].load(Ordering::Relaxed))),
+        };
+        places.min_by_key(age).unwrap_or(first)
+    }
+}
+
+#[inline]
+const fn key(vlan: u16, mac: MacAddr) -> u64 {
+    ((vlan & 0xfff) as u64) << 48 | mac.to_u64()
+}
+
+#[inline]
+const fn value(iface: u16, stamp: u32) -> u64 {
+    (iface as u64) << 32 | stamp as u64
+}
+
+#[inline]
+const fn iface(value: u64) -> u16 {
+    (value >> 32) as u16
+}
+
+#[inline]
+const fn stamp(value: u64) -> u32 {
+    value as u32
+}
+
+/// Whole seconds: enough for an age.
+#[inline]
+const fn seconds(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000_000) as u32
+}

@@ -1,0 +1,85 @@
+//! From an attachment circuit into a pseudowire (RFC 4448).
+//!
+//! ```text
+//!   PW label, S, TTL │ 0000, reserved │ sequence │ frame without FCS
+//!                    └── control word, if any ──┘
+//! ```
+
+use super::config::{Pseudowire, PwMode};
+use super::state::{self, Counts};
+use crate::graph::{Ctx, Next, Stage};
+use crate::link::tag;
+use ferrule_base::DropReason;
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::{EtherType, ethernet, mpls, pw};
+
+/// The stage at [`Next::PwOut`].
+#[derive(Default)]
+pub struct PwOut {
+    /// The number that each pseudowire sends next.
+    counts: Counts,
+}
+
+impl Stage for PwOut {
+    /// For each frame:
+    ///
+    /// 1. With sequence numbers: to the worker that counts.
+    /// 2. In tagged mode its outer tag gets the pseudowire's VLAN ID.
+    /// 3. Control word and label go in front; out by the adjacency.
+    #[inline]
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+        ctx.tally.work.lookups += batch.len() as u64;
+        for mut packet in batch.drain(..) {
+            let number = packet.meta().target;
+            let Some(config) = ctx.tables.pws.get(number as usize) else {
+                ctx.out.drop(packet, DropReason::NotAttached);
+                continue;
+            };
+            let count = if config.sequencing && config.control_word {
+                let owner = state::owner(ctx.tables, number);
+                if owner != ctx.worker {
+                    ctx.out.hand_off(owner, Next::PwOut, packet);
+                    continue;
+                }
+                Some(self.counts.next(number, config))
+            } else {
+                None
+            };
+            match encapsulate(config, count, &mut packet) {
+                Ok(()) => ctx.out.send(Next::Output, packet),
+                Err(reason) => ctx.out.drop(packet, reason),
+            }
+        }
+    }
+}
+
+#[inline]
+fn encapsulate(
+    config: &Pseudowire,
+    count: Option<&mut u16>,
+    packet: &mut Packet,
+) -> Result<(), DropReason> {
+    if packet.len() < ethernet::Header::LEN {
+        return Err(DropReason::Malformed);
+    }
+    if let PwMode::Tagged(vid) = config.mode
+        && !tag::set_vid(packet, vid)
+    {
+        return Err(DropReason::PwTag);
+    }
+    let label = mpls::encode(config.label_out, 0, true, config.ttl);
+    if config.control_word {
+        let front = packet.prepend(mpls::Header::LEN + pw::Header::LEN);
+        let front = front.and_then(|f| f.first_chunk_mut::<8>()).ok_or(DropReason::NoRoom)?;
+        // A number is used up only by a frame that leaves.
+        let sequence = count.map_or(0, state::take).to_be_bytes();
+        front[..4].copy_from_slice(&label);
+        front[4..].copy_from_slice(&[0, 0, sequence[0], sequence[1]]);
+    } else {
+        let front = packet.prepend(mpls::Header::LEN);
+        *front.and_then(|f| f.first_chunk_mut()).ok_or(DropReason::NoRoom)? = label;
+    }
+    let meta = packet.meta_mut();
+    (meta.target, meta.ethertype) = (config.adjacency, EtherType::MPLS.0);
+    Ok(())
+}

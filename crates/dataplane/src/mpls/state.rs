@@ -1,0 +1,74 @@
+//! The sequence numbers of pseudowires (RFC 4385 section 4).
+//!
+//! They belong to one worker for each pseudowire and direction; frames that
+//! others receive are handed to it.
+
+use super::config::Pseudowire;
+use crate::tables::Tables;
+use ferrule_wire::pw;
+
+/// The worker that counts for a pseudowire.
+#[inline]
+pub fn owner(tables: &Tables, number: u32) -> u8 {
+    // Less than the number of workers, which is an octet.
+    (number % u32::from(tables.workers.max(1))) as u8
+}
+
+/// One pseudowire's count, and by what it is known when a configuration gives
+/// its number to another.
+#[derive(Clone, Copy)]
+struct Count {
+    label_out: u32,
+    iface: u16,
+    next: u16,
+}
+
+/// The next numbers of pseudowires: to send, or expected. Each begins with 1.
+#[derive(Default)]
+pub struct Counts {
+    /// By pseudowire number: no more than there are in the configuration.
+    counts: Vec<Option<Count>>,
+}
+
+impl Counts {
+    /// The next number of a pseudowire that is in the tables.
+    #[inline]
+    pub fn next(&mut self, number: u32, pw: &Pseudowire) -> &mut u16 {
+        let number = number as usize;
+        if number >= self.counts.len() {
+            self.counts.resize(number + 1, None);
+        }
+        let fresh = Count { label_out: pw.label_out, iface: pw.iface, next: 1 };
+        let count = self.counts[number].get_or_insert(fresh);
+        if (count.label_out, count.iface) != (fresh.label_out, fresh.iface) {
+            *count = fresh;
+        }
+        &mut count.next
+    }
+}
+
+/// Gives the number to send (RFC 4385 section 4.1).
+#[inline]
+pub const fn take(next: &mut u16) -> u16 {
+    let number = *next;
+    *next = pw::next_sequence(number);
+    number
+}
+
+/// Whether a received number is in order, and if so, which comes next (RFC 4385
+/// section 4.2). Zero says nothing about the order and changes nothing.
+#[inline]
+pub const fn accept(expected: &mut u16, number: u16) -> bool {
+    if number == 0 {
+        return true;
+    }
+    let in_order = if number >= *expected {
+        number - *expected < 32_768
+    } else {
+        *expected - number >= 32_768
+    };
+    if in_order {
+        *expected = pw::next_sequence(number);
+    }
+    in_order
+}

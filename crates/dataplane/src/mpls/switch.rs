@@ -1,0 +1,201 @@
+//! What to do with a label stack (RFC 3031 section 3, RFC 3032, RFC 3443).
+
+use super::config::{Ilm, IlmAction, Lfib};
+use crate::graph::{Ctx, Next, Stage};
+use crate::route::{Labels, TtlModel};
+use ferrule_base::{DropReason, VrfId};
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::mpls::{Header, decode, encode, special};
+use ferrule_wire::{EtherType, FromBytes, ipv4, ipv6};
+
+/// Labels for this node at most in front of one packet.
+pub const POPS_MAX: usize = 8;
+/// TTL of a label in the pipe model.
+const PIPE_TTL: u8 = 255;
+
+/// The stage at [`Next::Mpls`].
+#[derive(Default)]
+pub struct Switch;
+
+impl Stage for Switch {
+    /// For each packet:
+    ///
+    /// 1. The top label says what to do; its TTL must allow another hop.
+    /// 2. Swap, push or pop, and out by the adjacency.
+    /// 3. Or the end of the label switched path: to its VRF or pseudowire.
+    /// 4. Or the next label is for this node too: again.
+    #[inline]
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+        for mut packet in batch.drain(..) {
+            match switch(&ctx.tables.lfib, &mut packet, &mut ctx.tally.work.lookups) {
+                Ok(next) => ctx.out.send(next, packet),
+                Err(reason) => ctx.out.drop(packet, reason),
+            }
+        }
+    }
+}
+
+/// The entry in front, with what earlier labels left of its TTL.
+#[derive(Clone, Copy)]
+struct Top {
+    label: u32,
+    class: u8,
+    bottom: bool,
+    ttl: u8,
+}
+
+#[inline]
+fn switch(lfib: &Lfib, packet: &mut Packet, lookups: &mut u64) -> Result<Next, DropReason> {
+    let mut ceiling = u8::MAX;
+    for _ in 0..POPS_MAX {
+        let Some(&entry) = packet.data().first_chunk() else { return Err(DropReason::Malformed) };
+        let (label, class, bottom, ttl) = decode(entry);
+        let top = Top { label, class, bottom, ttl: ttl.min(ceiling) };
+        *lookups += 1;
+        let Some(Ilm { action, ttl: model }) = lfib.get(label) else {
+            return Err(unknown(label));
+        };
+        match *action {
+            IlmAction::Forward(ref labels, adjacency) => {
+                forward(labels, *model, top, packet)?;
+                packet.meta_mut().target = adjacency;
+                return Ok(Next::Output);
+            }
+            IlmAction::Ip(vrf) if bottom => return to_ip(vrf, *model, top, packet),
+            IlmAction::Pw(pw) if bottom => {
+                hop(top.ttl)?;
+                packet.strip(Header::LEN);
+                packet.meta_mut().target = pw;
+                return Ok(Next::PwIn);
+            }
+            IlmAction::Ip(VrfId::GLOBAL) => {
+                hop(top.ttl)?;
+                packet.strip(Header::LEN);
+                ceiling = match model {
+                    TtlModel::Uniform => top.ttl,
+                    TtlModel::Pipe => u8::MAX,
+                };
+            }
+            IlmAction::Ip(_) | IlmAction::Pw(_) => return Err(DropReason::LabelStack),
+        }
+    }
+    Err(DropReason::LabelStack)
+}
+
+#[cold]
+fn unknown(label: u32) -> DropReason {
+    if label < special::FIRST_ORDINARY.get() {
+        DropReason::ReservedLabel
+    } else {
+        DropReason::NoLabel
+    }
+}
+
+/// The TTL after this hop (RFC 3032 section 2.4.2).
+#[inline]
+const fn hop(ttl: u8) -> Result<u8, DropReason> {
+    if ttl > 1 { Ok(ttl - 1) } else { Err(DropReason::TtlExpired) }
+}
+
+/// Swap, with more labels above if the entry has more; or pop.
+#[inline]
+fn forward(
+    labels: &Labels,
+    model: TtlModel,
+    top: Top,
+    packet: &mut Packet,
+) -> Result<(), DropReason> {
+    let ttl = hop(top.ttl)?;
+    let Some((&first, above)) = labels.split_first() else {
+        return expose(model, top, ttl, packet);
+    };
+    if let Some(entry) = packet.data_mut().first_chunk_mut() {
+        *entry = encode(first, top.class, top.bottom, ttl);
+    }
+    for &label in above {
+        let ttl = match model {
+            TtlModel::Uniform => ttl,
+            TtlModel::Pipe => PIPE_TTL,
+        };
+        let entry = packet.prepend(Header::LEN).ok_or(DropReason::NoRoom)?;
+        entry.copy_from_slice(&encode(label, top.class, false, ttl));
+    }
+    packet.meta_mut().ethertype = EtherType::MPLS.0;
+    Ok(())
+}
+
+/// Takes the label off for the last router of the path (RFC 3031 section 3.16).
+/// In the uniform model what comes out bears the TTL of the label, but never
+/// more than it had (RFC 3443).
+#[inline]
+fn expose(model: TtlModel, top: Top, ttl: u8, packet: &mut Packet) -> Result<(), DropReason> {
+    packet.strip(Header::LEN);
+    let ceiling = match model {
+        TtlModel::Uniform => ttl,
+        TtlModel::Pipe => u8::MAX,
+    };
+    if top.bottom {
+        let ethertype = limit_ip(ceiling, packet)?;
+        packet.meta_mut().ethertype = ethertype.0;
+        return Ok(());
+    }
+    let (entry, _) =
+        Header::mut_from_prefix(packet.data_mut()).map_err(|_| DropReason::Malformed)?;
+    if ceiling < entry.ttl() {
+        entry.set_ttl(ceiling);
+    }
+    packet.meta_mut().ethertype = EtherType::MPLS.0;
+    Ok(())
+}
+
+/// The end of the path: an IP packet, which loses its hop when it is routed. In
+/// the uniform model one that has no hop left goes on too, for the IP stage to
+/// tell its sender; in the pipe model its sender does not know of the path.
+#[inline]
+fn to_ip(vrf: VrfId, model: TtlModel, top: Top, packet: &mut Packet) -> Result<Next, DropReason> {
+    let ceiling = match model {
+        TtlModel::Uniform => top.ttl,
+        TtlModel::Pipe => {
+            hop(top.ttl)?;
+            u8::MAX
+        }
+    };
+    packet.strip(Header::LEN);
+    let ethertype = limit_ip(ceiling, packet)?;
+    // RFC 3032 section 2.1: which protocol follows is what these labels mean.
+    let wrong = match ethertype {
+        EtherType::IPV4 => special::EXPLICIT_NULL_V6,
+        _ => special::EXPLICIT_NULL_V4,
+    };
+    if top.label == wrong.get() {
+        return Err(DropReason::UnknownProtocol);
+    }
+    let meta = packet.meta_mut();
+    (meta.vrf, meta.ethertype) = (vrf, ethertype.0);
+    Ok(Next::Ip)
+}
+
+/// The protocol of the packet in front, by its version; its TTL becomes
+/// `ceiling` if it is higher.
+#[inline]
+fn limit_ip(ceiling: u8, packet: &mut Packet) -> Result<EtherType, DropReason> {
+    let data = packet.data_mut();
+    match data.first().map(|octet| octet >> 4) {
+        Some(4) => {
+            let (header, _) =
+                ipv4::Header::mut_from_prefix(data).map_err(|_| DropReason::Malformed)?;
+            if ceiling < header.ttl {
+                header.set_ttl(ceiling);
+            }
+            Ok(EtherType::IPV4)
+        }
+        Some(6) => {
+            let (header, _) =
+                ipv6::Header::mut_from_prefix(data).map_err(|_| DropReason::Malformed)?;
+            header.hop_limit = header.hop_limit.min(ceiling);
+            Ok(EtherType::IPV6)
+        }
+        Some(_) => Err(DropReason::UnknownProtocol),
+        None => Err(DropReason::Malformed),
+    }
+}
