@@ -12,10 +12,10 @@
 #![forbid(unsafe_code)]
 
 mod esp;
+mod macsec;
 mod oracle;
 mod report;
 mod rig;
-#[allow(dead_code)] // MACsec's members: its stages come next.
 mod sidecar;
 
 use report::{Report, Row};
@@ -35,6 +35,7 @@ fn run(set: &Set) -> Row {
     let mut row = Row::new(set);
     let done = match set.topic.as_str() {
         "esp" => esp::run(set, &mut row),
+        "macsec" => macsec::run(set, &mut row),
         other => {
             row.not_yet(not_carried(other));
             Ok(())

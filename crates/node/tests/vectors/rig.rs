@@ -8,7 +8,7 @@ use ferrule_crypto::Software;
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
 use ferrule_dataplane::route::{Adjacency, Labels, TtlModel};
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
-use ferrule_dataplane::{ipsec, link, route};
+use ferrule_dataplane::{ipsec, link, macsec, route};
 use ferrule_pipeline::{Batch, Pool, PoolCache};
 use std::net::IpAddr;
 
@@ -43,6 +43,8 @@ pub struct Rig {
     pub engine: Software,
     pub esp_in: ipsec::EspIn,
     pub esp_out: ipsec::EspOut,
+    pub secy_in: macsec::SecyIn,
+    pub secy_out: macsec::SecyOut,
     attach: link::Attach,
     ip: route::Ip,
     local: route::Local,
@@ -62,6 +64,8 @@ impl Rig {
             engine: Software::default(),
             esp_in: ipsec::EspIn::default(),
             esp_out: ipsec::EspOut::default(),
+            secy_in: macsec::SecyIn::default(),
+            secy_out: macsec::SecyOut::default(),
             attach: link::Attach::default(),
             ip: route::Ip::default(),
             local: route::Local::default(),
@@ -124,6 +128,14 @@ impl Rig {
         }
     }
 
+    /// A port with a SecY in front.
+    pub fn secured_port(&mut self, name: &str, mac: MacAddr, secy: macsec::SecyConfig) -> PortId {
+        let port = self.routed_port(name, mac, VrfId::GLOBAL, CHUNK as u16);
+        self.tables.ports[usize::from(port.0)].secy = Some(self.tables.secys.len() as u16);
+        self.tables.secys.push(secy);
+        port
+    }
+
     /// A frame arrives on `port`, which has no SecY.
     pub fn receive(&mut self, port: PortId, frame: &[u8]) -> Outcome {
         self.inject(Next::Attach, port, frame, None)
@@ -178,6 +190,8 @@ impl Rig {
             Next::IcmpError => self.icmp_error.push(&mut ctx, batch),
             Next::Output => self.output.push(&mut ctx, batch),
             Next::Emit => self.emit.push(&mut ctx, batch),
+            Next::SecyIn => self.secy_in.push(&mut ctx, &mut self.engine, batch),
+            Next::SecyOut => self.secy_out.push(&mut ctx, &mut self.engine, batch),
             // Nothing here bridges, crosses or asks for neighbours.
             _ => {
                 for packet in batch.drain(..) {
