@@ -1,5 +1,5 @@
-//! Internet checksums (RFC 1071) for frames that the kernel handed over
-//! unfinished.
+//! Internet checksums (RFC 1071), and SCTP's CRC32c (RFC 9260 appendix A), for
+//! frames that the kernel handed over unfinished.
 //!
 //! A sender that leaves the checksum to its device writes the sum of the
 //! pseudo header into the checksum field and says where summing starts and
@@ -19,6 +19,52 @@ pub(crate) fn finish(frame: &mut [u8], start: usize, offset: usize) -> bool {
     // Zero would mean "no checksum" to UDP; all ones is the same number.
     *field = (if total == 0 { 0xffff } else { total }).to_be_bytes();
     true
+}
+
+/// SCTP's protocol number, and where its checksum is.
+const SCTP: u8 = 132;
+const SCTP_FIELD: usize = 8;
+
+/// CRC32c, bits reflected, by octet.
+const CRC32C: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut i = 0;
+    while i < 256 {
+        let (mut crc, mut bit) = (i as u32, 0);
+        while bit < 8 {
+            crc = (crc >> 1) ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 };
+            bit += 1;
+        }
+        table[i] = crc;
+        i += 1;
+    }
+    table
+};
+
+fn crc32c(octets: &[u8]) -> u32 {
+    let step = |crc: u32, octet: &u8| (crc >> 8) ^ CRC32C[(crc as u8 ^ octet) as usize];
+    !octets.iter().fold(!0, step)
+}
+
+/// Fills SCTP's checksum in.
+fn finish_sctp(packet: &mut [u8]) -> bool {
+    let Some(field) = packet.get_mut(SCTP_FIELD..SCTP_FIELD + 4) else { return false };
+    field.fill(0);
+    let crc = crc32c(packet).to_le_bytes();
+    packet[SCTP_FIELD..SCTP_FIELD + 4].copy_from_slice(&crc);
+    true
+}
+
+/// Fills in what the kernel's description asks for.
+#[must_use]
+pub(crate) fn finish_any(frame: &mut [u8], start: usize, offset: usize) -> bool {
+    // The kernel describes SCTP's field as if it were an Internet checksum.
+    if offset == SCTP_FIELD
+        && let Some(sctp) = Transport::find(frame).filter(|t| t.protocol == SCTP)
+    {
+        return frame.get_mut(sctp.at..sctp.end).is_some_and(finish_sctp);
+    }
+    finish(frame, start, offset)
 }
 
 /// Where the transport header of an IP packet in an Ethernet frame lies.
@@ -104,6 +150,15 @@ impl Transport {
 /// broken, so it is for links where nothing breaks: memory.
 pub(crate) fn finish_if_left(frame: &mut [u8]) {
     let Some(transport) = Transport::find(frame) else { return };
+    if transport.protocol == SCTP {
+        // Here the field is left at zero.
+        if let Some(packet) = frame.get_mut(transport.at..transport.end)
+            && packet.get(SCTP_FIELD..SCTP_FIELD + 4) == Some(&[0; 4])
+        {
+            finish_sctp(packet);
+        }
+        return;
+    }
     let Some(field) = transport.field() else { return };
     let Some(covered) = frame.get(transport.at..transport.end) else { return };
     let Some(found) = covered.get(field..).and_then(|f| f.first_chunk::<2>()) else { return };
@@ -152,6 +207,23 @@ pub(crate) mod tests {
         assert!(finish(&mut frame, 34, 6));
         assert!(verifies(&frame));
         assert!(!finish(&mut frame, 34, 60) && !finish(&mut frame, 4000, 6));
+    }
+
+    #[test]
+    fn unfinished_sctp_checksum_is_a_crc32c() {
+        // RFC 3720 appendix B.4: 32 octets of ones, and counting up.
+        assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
+        assert_eq!(crc32c(&std::array::from_fn::<u8, 32, _>(|i| i as u8)), 0x46dd_794e);
+        let mut frame = unfinished_udp(&[0; 20]);
+        frame[23] = SCTP;
+        frame[40..46].fill(0);
+        let mut left = frame.clone();
+        assert!(finish_any(&mut frame, 34, SCTP_FIELD));
+        finish_if_left(&mut left);
+        assert_eq!(left, frame);
+        let found = u32::from_le_bytes(*frame[42..].first_chunk().unwrap());
+        frame[42..46].fill(0);
+        assert_eq!(found, crc32c(&frame[34..]));
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl OpenError {
                 OpenFault::Unsupported,
                 "Choose kind = \"packet\", which every interface and kernel offers.",
             ),
-            Some(libc::EBUSY) => (
+            Some(libc::EBUSY | libc::EEXIST) => (
                 OpenFault::Other,
                 "Another program holds the interface, its queue or its XDP hook: stop it, or \
                  choose another queue.",

@@ -15,7 +15,7 @@
 //! | --- | --- | --- | --- |
 //! | AF_PACKET | finished | cut into segments | put back |
 //! | TAP, TUN | finished | not negotiated | stays in the frame |
-//! | AF_XDP on veth | recognised by the pseudo header's sum, finished | native mode: the kernel switches it off; generic: missed and counted, the far end wants `ethtool -K NAME tso off gso off` | stays in the frame |
+//! | AF_XDP on veth | recognised by the pseudo header's sum, finished | native mode: the kernel switches it off; generic: missed and counted, the far end wants `ethtool -K NAME tso off gso off` | lost if the far end is a VLAN device: `ethtool -K NAME txvlan off` there |
 //! | AF_XDP on a NIC | does not happen | does not happen | `ethtool -K NAME rxvlan off` |
 //!
 //! [`open`] goes from a specification to a port in two steps, so that privilege

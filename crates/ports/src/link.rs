@@ -109,6 +109,12 @@ impl Link {
         self.driver == "veth"
     }
 
+    /// Whether frames come out of somebody's memory and not off a wire: then
+    /// nothing breaks on the way, and checksums may be left unfinished.
+    pub fn is_memory(&self) -> bool {
+        matches!(self.driver.as_str(), "veth" | "virtio_net" | "tun")
+    }
+
     /// Fails, with the remedy, unless the interface is up.
     pub fn require_up(&self) -> Result<(), OpenError> {
         if self.up {

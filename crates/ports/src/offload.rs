@@ -51,7 +51,7 @@ impl VnetHeader {
     #[must_use]
     pub(crate) fn finish(&self, frame: &mut [u8]) -> bool {
         self.flags & NEEDS_CSUM == 0
-            || checksum::finish(frame, self.csum_start.into(), self.csum_offset.into())
+            || checksum::finish_any(frame, self.csum_start.into(), self.csum_offset.into())
     }
 }
 

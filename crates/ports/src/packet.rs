@@ -9,6 +9,9 @@
 //! instead, in their place. The kernel takes VLAN tags out of frames; they are
 //! put back.
 //!
+//! The host's own stack sees the frames as well: the interface should have no
+//! address there, or two answer.
+//!
 //! Sending is one `sendmmsg` per batch past the queueing discipline, on a
 //! second socket that receives nothing.
 //!
@@ -18,10 +21,10 @@
 use crate::error::{Doing, OpenError};
 use crate::link::{Link, Watch};
 use crate::offload::{SUPER_FRAME_MAX, Segmenter, Tag, VNET_LEN, VnetHeader, restore_tag};
-use crate::sys::{Map, check, check_len, get, set, socket};
+use crate::sys::{Map, check, check_len, enlarge, get, set, socket};
 use ferrule_base::Instant;
 use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache, Port, PortStats};
-use libc::{SOL_PACKET, SOL_SOCKET};
+use libc::SOL_PACKET;
 use std::cell::Cell;
 use std::io;
 use std::mem::size_of;
@@ -52,8 +55,6 @@ const SLOT_MIN: usize = 2048;
 const SLOT_MAX: usize = 16384;
 /// What a slot holds beside the frame: header, address, virtio-net header.
 const SLOT_HEADER: usize = 128;
-/// Octets that may wait in either socket outside the ring.
-const SOCKET_OCTETS: i32 = 4 << 20;
 /// Calls in a row that the wire may refuse before the frames are dropped.
 const REFUSALS_MAX: u32 = 16;
 
@@ -102,8 +103,8 @@ impl PacketOpened {
     pub fn new(link: Link) -> Result<Self, OpenError> {
         link.require_up()?;
         let make = || {
-            socket(libc::AF_PACKET, libc::SOCK_RAW, 0)
-                .doing(|| format!("an AF_PACKET socket for {}", link.name))
+            let made = socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
+            made.doing(|| format!("an AF_PACKET socket for {}", link.name)).inspect(enlarge)
         };
         Ok(Self { rx: make()?, tx: make()?, link })
     }
@@ -171,7 +172,6 @@ impl PacketPort {
         }
         bind(&rx, link.index, libc::ETH_P_ALL as u16).doing(what)?;
         set(&tx, SOL_PACKET, PACKET_QDISC_BYPASS, &1i32).doing(what)?;
-        set(&tx, SOL_SOCKET, libc::SO_SNDBUF, &SOCKET_OCTETS).doing(what)?;
         bind(&tx, link.index, 0).doing(what)?;
         Ok(Self {
             watch: Watch::new(&link.name, rx.as_raw_fd())?,
@@ -330,7 +330,6 @@ fn set_up(rx: &OwnedFd, slot: usize) -> io::Result<Map> {
     ] {
         set(rx, SOL_PACKET, name, &value)?;
     }
-    set(rx, SOL_SOCKET, libc::SO_RCVBUF, &SOCKET_OCTETS)?;
     let block = 64 << 10;
     let request = RingRequest {
         block_size: block as u32,

@@ -34,6 +34,22 @@ pub(crate) fn set<T: Copy>(fd: &impl AsRawFd, level: i32, name: i32, value: &T) 
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value.cast(), len) }).map(drop)
 }
 
+/// Octets that may wait in a socket, each way.
+const SOCKET_OCTETS: i32 = 4 << 20;
+
+/// Lets a socket hold bursts: with privilege beyond the system's limit, else as
+/// far as that goes.
+pub(crate) fn enlarge(fd: &impl AsRawFd) {
+    for (beyond, within) in
+        [(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF), (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)]
+    {
+        if set(fd, libc::SOL_SOCKET, beyond, &SOCKET_OCTETS).is_err() {
+            // Every value is accepted and cut down to the limit.
+            let _ = set(fd, libc::SOL_SOCKET, within, &SOCKET_OCTETS);
+        }
+    }
+}
+
 /// `getsockopt` of a plain value.
 ///
 /// # Safety
@@ -63,11 +79,16 @@ const BUSY_PAUSE: Duration = Duration::from_millis(4);
 pub(crate) fn patiently<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..BUSY_TRIES {
         match ask() {
-            Err(e) if e.raw_os_error() == Some(libc::EBUSY) => std::thread::sleep(BUSY_PAUSE),
+            Err(e) if is_taken(&e) => std::thread::sleep(BUSY_PAUSE),
             answer => return answer,
         }
     }
     ask()
+}
+
+/// Somebody else has it. (An XDP hook of the other mode is said to exist.)
+pub(crate) fn is_taken(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
 }
 
 /// Returns when every reader in the kernel that began before has ended: what

@@ -27,7 +27,7 @@ pub use program::{Program, XdpMode};
 
 use crate::error::{Doing, OpenError};
 use crate::link::Link;
-use crate::sys::socket;
+use crate::sys::{enlarge, socket};
 use ferrule_pipeline::Pool;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,6 +57,7 @@ impl XdpOpened {
         link.require_up()?;
         let socket = socket(libc::AF_XDP, libc::SOCK_RAW, 0)
             .doing(|| format!("an AF_XDP socket for {}", link.name))?;
+        enlarge(&socket);
         Ok(Self { socket, program, link, queue, budget })
     }
 

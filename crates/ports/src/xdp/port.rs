@@ -98,7 +98,7 @@ impl XdpPort {
             sending: 0,
             budget: budget.clamp(1, RING_MAX),
             ring,
-            finish: link.is_veth(),
+            finish: link.is_memory(),
             retry: None,
             stats: PortStats::default(),
         };
@@ -144,7 +144,9 @@ impl XdpPort {
         let chunk = self.umem.pool.chunk_size() as u64;
         let room = self.rings().fill.room() as usize;
         for _ in 0..room.min(self.budget - self.filling) {
-            let Some(packet) = cache.packet() else { break };
+            // The kernel may have chunks of the registered memory only.
+            let ours = cache.packet().filter(|packet| self.umem.pool.owns(packet));
+            let Some(packet) = ours else { break };
             let index = packet.into_chunk();
             self.held[index as usize] = Held::Fill;
             self.filling += 1;
@@ -304,9 +306,8 @@ fn set_up(socket: &OwnedFd, umem: &Umem, registered: bool, ring: usize) -> io::R
     ] {
         set(socket, SOL_XDP, name, &size)?;
     }
-    // Both only help; older kernels know neither.
+    // It only helps, and older kernels do not know it.
     let _ = set(socket, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &TX_BUDGET.min(size));
-    let _ = set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &(4 << 20));
     // SAFETY: plain numbers.
     let at: libc::xdp_mmap_offsets = unsafe { get(fd, SOL_XDP, libc::XDP_MMAP_OFFSETS)? };
     Ok(Rings {

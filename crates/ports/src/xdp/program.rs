@@ -19,7 +19,7 @@
 
 use crate::error::{Doing, OpenError, OpenFault};
 use crate::link::Link;
-use crate::sys::{check, patiently};
+use crate::sys::{check, is_taken, patiently};
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -157,8 +157,9 @@ impl Program {
             XdpMode::Auto => native().or_else(|_| generic()),
         };
         let what = || format!("attaching the XDP program to {}", link.name);
+        let taken = attached.as_ref().is_err_and(is_taken);
         let attached = attached.doing(what).map_err(|e| match e.fault {
-            OpenFault::Other if mode == XdpMode::Native => {
+            OpenFault::Other if mode == XdpMode::Native && !taken => {
                 e.remedy("Choose mode = \"generic\", or see whether the MTU is too large for XDP.")
             }
             _ => e,

@@ -256,6 +256,7 @@ pub fn down_and_up(name: &str, a: &mut Runner, b: &mut Runner) {
             std::thread::sleep(Duration::from_millis(5));
         }
     };
+    wait(a, true);
     sh(&format!("ip link set dev {name} down"));
     wait(a, false);
     a.send(&vec![numbered(1, 60); 100]);

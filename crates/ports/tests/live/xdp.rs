@@ -176,6 +176,40 @@ fn af_xdp_fails_what_is_sent_while_the_interface_is_down_and_goes_on_after() {
 }
 
 #[test]
+fn af_xdp_counts_frames_larger_than_a_chunk_and_larger_chunks_take_them() {
+    let Some(net) = namespace() else { return };
+    net.veth("va", "vb");
+    sh("ip link set dev va mtu 3000");
+    sh("ip link set dev vb mtu 3000");
+    let (small, large) = (memory(), region::pool(4096, 4096).unwrap().0);
+    let mut a = open("va", XdpMode::Auto, &Umem::new(&large));
+    let mut b = open("vb", XdpMode::Auto, &Umem::new(&small));
+    a.send(&[numbered(1, 1793), numbered(2, 1792)]);
+    assert_eq!(b.expect(1, ours)[0].data(), numbered(2, 1792));
+    assert_eq!(b.port.stats().rx_missed, 1);
+    drop(b);
+    let mut b = open("vb", XdpMode::Auto, &Umem::new(&large));
+    a.send(&[numbered(3, 3014)]);
+    assert_eq!(b.expect(1, ours)[0].data(), numbered(3, 3014));
+    drop((a, b));
+    assert_whole(&small);
+    assert_whole(&large);
+}
+
+#[test]
+fn link_switches_its_own_offloads_off() {
+    let Some(net) = namespace() else { return };
+    net.veth("va", "vb");
+    assert_eq!(Link::by_name("va").unwrap().offloads_off().unwrap(), [""; 0]);
+    let said = String::from_utf8(sh("ethtool -k va").stdout).unwrap();
+    let names = ["tx-checksumming", "tx-tcp-segm", "tx-tcp6", "generic-segm", "generic-receive"];
+    for name in names {
+        let line = said.lines().find(|line| line.trim().starts_with(name)).unwrap();
+        assert!(line.ends_with("off"), "{line}");
+    }
+}
+
+#[test]
 fn af_xdp_says_what_is_missing_or_down() {
     let Some(net) = namespace() else { return };
     net.veth("va", "vb");
