@@ -1,6 +1,7 @@
 //! `ferrule`: the command. One arm per subcommand; each lives in a module of its own.
 #![forbid(unsafe_code)]
 
+mod init;
 mod overhead;
 mod paint;
 
@@ -17,11 +18,13 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Init(init::InitArgs),
     Overhead(overhead::OverheadArgs),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Init(args) => args.run(),
         Command::Overhead(args) => args.run(),
     }
 }

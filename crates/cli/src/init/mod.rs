@@ -1,0 +1,304 @@
+//! `ferrule init`: configurations to start from, with keys that nobody had before.
+//!
+//! ```text
+//!   gateway   an ESP tunnel between two sites' gateways
+//!   ce        a customer edge: a bridge with MACsec on its uplink
+//!   pe        a provider edge: a pseudowire across an MPLS network
+//!   key       one key file
+//! ```
+//!
+//! [`config`] has the words, [`gateway`], [`ce`] and [`pe`] what stands in the
+//! files, [`pairs`] which keys and numbers the two sides share, [`files`] the
+//! care with which they are written.
+
+pub mod ce;
+pub mod config;
+mod files;
+pub mod gateway;
+pub mod key;
+mod pairs;
+pub mod pe;
+#[cfg(test)]
+mod tests;
+
+use crate::paint::{Paint, emit};
+use clap::{Args, Subcommand};
+use files::Files;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit code of a wrong argument.
+const USAGE: u8 = 2;
+/// Exit code of a file that cannot be written.
+const ENVIRONMENT: u8 = 3;
+
+/// Write a commented configuration with fresh key files
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// A gateway that joins two sites by an ESP tunnel
+    Gateway(GatewayArgs),
+    /// A provider edge with an Ethernet pseudowire over MPLS
+    Pe(PeArgs),
+    /// A customer edge that bridges its site under MACsec
+    Ce(CeArgs),
+    /// One key file for a suite
+    Key(KeyArgs),
+}
+
+/// What all nodes have.
+#[derive(Debug, Clone, Args)]
+pub struct NodeArgs {
+    /// Folder for the files
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Write the other side's configuration, too
+    #[arg(long)]
+    pub pair: bool,
+    /// Replace files that exist, keys included
+    #[arg(long)]
+    pub force: bool,
+    /// What drives the ports
+    #[arg(long, default_value = "af-xdp", value_parser = ["af-xdp", "af-packet", "tap"])]
+    pub driver: String,
+}
+
+#[derive(Debug, Clone, Args)]
+struct GatewayArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// Name of this gateway
+    #[arg(long, default_value = "gw-a", value_parser = name)]
+    name: String,
+    /// Name of the other gateway
+    #[arg(long, default_value = "gw-b", value_parser = name)]
+    peer_name: String,
+    /// Device towards the site
+    #[arg(long, value_name = "DEVICE", default_value = "eth0")]
+    lan: String,
+    /// Device towards the other gateway
+    #[arg(long, value_name = "DEVICE", default_value = "eth1")]
+    wan: String,
+    /// Our address in the site
+    #[arg(long, value_name = "ADDRESS/LEN", default_value = "10.0.1.1/24", value_parser = network)]
+    lan_address: Net,
+    /// Our address on the way to the other gateway
+    #[arg(long, value_name = "ADDRESS/LEN", default_value = "198.51.100.1/24", value_parser = network)]
+    wan_address: Net,
+    /// The other gateway's address
+    #[arg(long, value_name = "ADDRESS", default_value = "198.51.100.2")]
+    peer: IpAddr,
+    /// The other gateway's address in its site
+    #[arg(long, value_name = "ADDRESS/LEN", default_value = "10.0.2.1/24", value_parser = network)]
+    peer_lan_address: Net,
+    /// The router on the way to the other gateway, if it is not on our link
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "pair")]
+    next_hop: Option<IpAddr>,
+    /// What protects: a suite of ESP
+    #[arg(long, default_value = "aes-gcm-128", value_parser = esp_suite)]
+    suite: String,
+}
+
+#[derive(Debug, Clone, Args)]
+struct CeArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// Name of this edge
+    #[arg(long, default_value = "ce-a", value_parser = name)]
+    name: String,
+    /// Name of the other site's edge
+    #[arg(long, default_value = "ce-b", value_parser = name)]
+    peer_name: String,
+    /// Device towards the site
+    #[arg(long, value_name = "DEVICE", default_value = "eth0")]
+    lan: String,
+    /// Device towards the provider
+    #[arg(long, value_name = "DEVICE", default_value = "eth1")]
+    uplink: String,
+    /// VLAN of the site's untagged frames
+    #[arg(long, value_name = "VID", value_parser = clap::value_parser!(u16).range(1..=4094))]
+    access: Option<u16>,
+    /// MACsec's cipher suite
+    #[arg(long, default_value = "gcm-aes-128", value_parser = macsec_cipher)]
+    cipher: String,
+}
+
+#[derive(Debug, Clone, Args)]
+struct PeArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// Name of this edge
+    #[arg(long, default_value = "pe-a", value_parser = name)]
+    name: String,
+    /// Name of the other edge
+    #[arg(long, default_value = "pe-b", value_parser = name)]
+    peer_name: String,
+    /// Device towards the customer
+    #[arg(long, value_name = "DEVICE", default_value = "eth0")]
+    attachment: String,
+    /// Device towards the provider's network
+    #[arg(long, value_name = "DEVICE", default_value = "eth1")]
+    core: String,
+    /// Our address in the provider's network
+    #[arg(long, value_name = "ADDRESS/LEN", default_value = "192.0.2.1/24", value_parser = network)]
+    core_address: Net,
+    /// The neighbour on the way to the other edge: the edge itself, or a router
+    #[arg(long, value_name = "ADDRESS", default_value = "192.0.2.2")]
+    via: IpAddr,
+    /// Label that the neighbour takes to the other edge, if it is a router
+    #[arg(long, value_name = "LABEL", conflicts_with = "pair", value_parser = label())]
+    transport_label: Option<u32>,
+    /// Label of the pseudowire here
+    #[arg(long, value_name = "LABEL", default_value_t = 17001, value_parser = label())]
+    label_in: u32,
+    /// Label of the pseudowire at the other edge
+    #[arg(long, value_name = "LABEL", default_value_t = 17002, value_parser = label())]
+    label_out: u32,
+}
+
+#[derive(Debug, Clone, Args)]
+struct KeyArgs {
+    /// A suite of ESP or MACsec: aes-gcm-128, "aes-cbc-128 hmac-sha1-96", gcm-aes-128, …
+    suite: String,
+    /// The file
+    file: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+impl InitArgs {
+    /// Writes the files and says what to do with them.
+    pub fn run(self) -> ExitCode {
+        let paint = Paint::for_stream(&std::io::stdout());
+        let written = self.set().and_then(|set| {
+            set.files.write(set.force).map_err(|e| (ENVIRONMENT, e.to_string()))?;
+            Ok(set)
+        });
+        match written {
+            Ok(set) => {
+                emit(&mut std::io::stdout().lock(), &set.render(paint));
+                ExitCode::SUCCESS
+            }
+            Err((code, what)) => {
+                let paint = Paint::for_stream(&std::io::stderr());
+                let text = format!("{} {what}\n", paint.fault("error:"));
+                emit(&mut std::io::stderr().lock(), &text);
+                ExitCode::from(code)
+            }
+        }
+    }
+
+    fn set(&self) -> Result<Set, (u8, String)> {
+        let random = |e: ferrule_crypto::random::Unavailable| (ENVIRONMENT, e.to_string());
+        match &self.what {
+            What::Gateway(args) => pairs::gateway(args).map_err(random),
+            What::Ce(args) => pairs::ce(args).map_err(random),
+            What::Pe(args) => Ok(pairs::pe(args)),
+            What::Key(args) => {
+                let kind = key::KeyFor::from_name(&args.suite).map_err(|e| (USAGE, e))?;
+                let mut files = Files::default();
+                files.secret(&args.file, kind.fresh(&args.suite).map_err(random)?);
+                Ok(Set { files, force: args.force, next: Vec::new() })
+            }
+        }
+    }
+}
+
+/// Files to write, and what comes after.
+struct Set {
+    files: Files,
+    force: bool,
+    /// Remark and command.
+    next: Vec<(String, String)>,
+}
+
+impl Set {
+    fn render(&self, paint: Paint) -> String {
+        let mut text = String::new();
+        for path in self.files.paths() {
+            text += &format!("wrote {}\n", paint.bold(path.display()));
+        }
+        if !self.next.is_empty() {
+            text += "\nNext:\n";
+        }
+        let widest = self.next.iter().map(|(_, command)| command.chars().count()).max();
+        for (why, command) in &self.next {
+            let pad = widest.unwrap_or(0) - command.chars().count();
+            text += &format!("  {command}{}  {}\n", " ".repeat(pad), paint.faint(why));
+        }
+        text
+    }
+}
+
+/// An address and the length of its network's prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Net {
+    address: IpAddr,
+    len: u8,
+}
+
+impl Net {
+    /// The network, with the host's bits cleared.
+    fn prefix(self) -> String {
+        let network = match self.address {
+            IpAddr::V4(a) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.len)).unwrap_or(0);
+                IpAddr::V4(Ipv4Addr::from_bits(a.to_bits() & mask))
+            }
+            IpAddr::V6(a) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.len)).unwrap_or(0);
+                IpAddr::V6((a.to_bits() & mask).into())
+            }
+        };
+        format!("{network}/{}", self.len)
+    }
+}
+
+impl std::fmt::Display for Net {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.address, self.len)
+    }
+}
+
+fn network(text: &str) -> Result<Net, String> {
+    let parsed = text.split_once('/').and_then(|(address, len)| {
+        let net = Net { address: address.parse().ok()?, len: len.parse().ok()? };
+        (net.len <= if net.address.is_ipv4() { 32 } else { 128 }).then_some(net)
+    });
+    parsed.ok_or_else(|| "write it as 192.0.2.1/24 or 2001:db8::1/64".to_owned())
+}
+
+/// A name becomes part of file names.
+fn name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if text.is_empty() || text.starts_with(['.', '-']) || !text.chars().all(fits) {
+        return Err("letters, digits, `-`, `_` and `.` make a name".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn esp_suite(text: &str) -> Result<String, String> {
+    match key::KeyFor::from_name(text)? {
+        key::KeyFor::Esp(_) => Ok(text.to_owned()),
+        key::KeyFor::Macsec { .. } => Err(format!("`{text}` is a suite of MACsec")),
+    }
+}
+
+fn macsec_cipher(text: &str) -> Result<String, String> {
+    match key::KeyFor::from_name(text)? {
+        key::KeyFor::Macsec { .. } => Ok(text.to_owned()),
+        key::KeyFor::Esp(_) => Err(format!("`{text}` is a suite of ESP")),
+    }
+}
+
+/// Labels that are not reserved (RFC 3032 section 2.1).
+fn label() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(16..=0xf_ffff)
+}

@@ -1,0 +1,180 @@
+//! The two sides of a connection: each key, SPI, SCI and label stands in both
+//! configurations, once as ours and once as the other's.
+
+use super::ce::{CePlan, SecyPlan};
+use super::config::{NodePlan, PortPlan};
+use super::files::Files;
+use super::gateway::{GatewayPlan, SaPlan};
+use super::key::{KeyFor, fresh_mac};
+use super::pe::PePlan;
+use super::{CeArgs, GatewayArgs, Net, NodeArgs, PeArgs, Set};
+use ferrule_crypto::random::{self, Unavailable};
+use std::path::Path;
+
+/// MTU of a site.
+const SITE_MTU: usize = 1500;
+/// A site's frame with SecTAG and ICV around it.
+const SECURED_MTU: usize = SITE_MTU + 32;
+/// The same, and the site's VLAN tag, which is payload under a SecTAG.
+const ATTACHMENT_MTU: usize = SECURED_MTU + 4;
+/// A secured frame with labels, control word and Ethernet around it.
+const CORE_MTU: usize = 1600;
+
+/// A gateway and, with `--pair`, the other one.
+pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
+    let (a, b) = (&args.name, &args.peer_name);
+    let (a_to_b, b_to_a) = (format!("{a}-to-{b}.key"), format!("{b}-to-{a}.key"));
+    let (spi_ab, spi_ba) = (fresh_spi()?, fresh_spi()?);
+    let port = |name, device: &str| port(&args.node, name, device, SITE_MTU);
+    let ours = GatewayPlan {
+        node: node(a, true),
+        lan: port("lan", &args.lan),
+        vlan: None,
+        wan: port("wan", &args.wan),
+        lan_address: args.lan_address.to_string(),
+        wan_address: args.wan_address.to_string(),
+        local_net: args.lan_address.prefix(),
+        remote_net: args.peer_lan_address.prefix(),
+        peer: args.peer.to_string(),
+        next_hop: args.next_hop.map(|a| a.to_string()),
+        suite: args.suite.clone(),
+        out_sa: SaPlan { spi: spi_ab, key: a_to_b.clone() },
+        in_sa: SaPlan { spi: spi_ba, key: b_to_a.clone() },
+    };
+    let theirs = GatewayPlan {
+        node: node(b, true),
+        lan_address: args.peer_lan_address.to_string(),
+        wan_address: Net { address: args.peer, ..args.wan_address }.to_string(),
+        local_net: ours.remote_net.clone(),
+        remote_net: ours.local_net.clone(),
+        peer: args.wan_address.address.to_string(),
+        out_sa: ours.in_sa.clone(),
+        in_sa: ours.out_sa.clone(),
+        ..ours.clone()
+    };
+    let kind = KeyFor::from_name(&args.suite).expect("the command line was checked");
+    let keys = keys(kind, &args.suite, [(a, b, &a_to_b), (b, a, &b_to_a)])?;
+    Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), keys))
+}
+
+/// A customer edge and, with `--pair`, the other site's.
+pub(super) fn ce(args: &CeArgs) -> Result<Set, Unavailable> {
+    let (a, b) = (&args.name, &args.peer_name);
+    let (a_to_b, b_to_a) = (format!("{a}-to-{b}.key"), format!("{b}-to-{a}.key"));
+    let kind = KeyFor::from_name(&args.cipher).expect("the command line was checked");
+    let xpn = matches!(kind, KeyFor::Macsec { xpn: true, .. });
+    let secy = SecyPlan {
+        cipher: args.cipher.clone(),
+        transmit: (format!("{}/1", fresh_mac()?), a_to_b.clone()),
+        receive: (format!("{}/1", fresh_mac()?), b_to_a.clone()),
+        ssci: xpn.then_some((1, 2)),
+    };
+    let other = SecyPlan {
+        cipher: secy.cipher.clone(),
+        transmit: secy.receive.clone(),
+        receive: secy.transmit.clone(),
+        ssci: secy.ssci.map(|(own, other)| (other, own)),
+    };
+    let ours = CePlan {
+        node: node(a, true),
+        lan: port(&args.node, "lan", &args.lan, SITE_MTU),
+        access: args.access,
+        uplink: port(&args.node, "uplink", &args.uplink, SECURED_MTU),
+        secy: Some(secy),
+    };
+    let theirs = CePlan { node: node(b, true), secy: Some(other), ..ours.clone() };
+    let keys = keys(kind, &args.cipher, [(a, b, &a_to_b), (b, a, &b_to_a)])?;
+    Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), keys))
+}
+
+/// A provider edge and, with `--pair`, the other one. There are no keys.
+pub(super) fn pe(args: &PeArgs) -> Set {
+    let ours = PePlan {
+        node: node(&args.name, false),
+        attachment: port(&args.node, "attachment", &args.attachment, ATTACHMENT_MTU),
+        core: port(&args.node, "core", &args.core, CORE_MTU),
+        core_address: args.core_address.to_string(),
+        via: args.via.to_string(),
+        transport: args.transport_label,
+        label_in: args.label_in,
+        label_out: args.label_out,
+    };
+    let theirs = PePlan {
+        node: node(&args.peer_name, false),
+        core_address: Net { address: args.via, ..args.core_address }.to_string(),
+        via: args.core_address.address.to_string(),
+        label_in: args.label_out,
+        label_out: args.label_in,
+        ..ours.clone()
+    };
+    let (a, b) = (&args.name, &args.peer_name);
+    set(&args.node, (a, ours.toml()), (b, theirs.toml()), Files::default())
+}
+
+fn node(name: &str, keyed: bool) -> NodePlan {
+    NodePlan {
+        name: name.to_owned(),
+        state: keyed.then(|| format!("{name}.state")),
+        control: Some(format!("{name}.socket")),
+    }
+}
+
+fn port(args: &NodeArgs, name: &'static str, device: &str, mtu: usize) -> PortPlan {
+    let (driver, device) = (args.driver.clone(), device.to_owned());
+    PortPlan { name, driver, device, mac: None, mtu }
+}
+
+/// An SPI outside the reserved ones (RFC 4303 section 2.1), and not a small one
+/// that people give by hand.
+pub fn fresh_spi() -> Result<u32, Unavailable> {
+    let mut octets = [0; 4];
+    random::fill(&mut octets)?;
+    Ok(u32::from_be_bytes(octets) | 0x1000_0000)
+}
+
+/// A key for each direction.
+fn keys(
+    kind: KeyFor,
+    suite: &str,
+    ways: [(&String, &String, &String); 2],
+) -> Result<Files, Unavailable> {
+    let mut files = Files::default();
+    for (from, to, file) in ways {
+        files.secret(file, kind.fresh(&format!("{suite}, from {from} to {to}"))?);
+    }
+    Ok(files)
+}
+
+fn set(args: &NodeArgs, ours: (&str, String), theirs: (&str, String), keys: Files) -> Set {
+    let keyed = keys.paths().next().is_some();
+    let mut files = keys;
+    let own = args.dir.join(format!("{}.toml", ours.0));
+    let other = args.dir.join(format!("{}.toml", theirs.0));
+    files.text(format!("{}.toml", ours.0), ours.1);
+    if args.pair {
+        files.text(format!("{}.toml", theirs.0), theirs.1);
+    }
+    files.under(&args.dir);
+    let mut next = Vec::new();
+    let mut step = |why: &str, verb: &str, path: &Path| {
+        next.push((why.to_owned(), format!("ferrule {verb} {}", path.display())));
+    };
+    step("look it over and correct devices and addresses; this checks it", "check", &own);
+    if keyed {
+        step("once for fresh keys: begins their counters", "state create", &own);
+    }
+    step("as root", "run", &own);
+    if args.pair {
+        let why = match keyed {
+            true => "at the other side, with the key files: move them safely",
+            false => "at the other side",
+        };
+        if keyed {
+            step(why, "state create", &other);
+            step("and then there", "run", &other);
+        } else {
+            step(why, "run", &other);
+        }
+    }
+    Set { files, force: args.force, next }
+}
