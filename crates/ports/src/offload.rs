@@ -273,4 +273,35 @@ mod tests {
         let too_large = VnetHeader { gso_size: 2900, ..vnet };
         assert!(cut(&frame, too_large).is_none(), "no chunk holds such a segment");
     }
+
+    #[test]
+    fn descriptions_that_lie_are_survived() {
+        let mut rng = ferrule_base::Rng::new(7);
+        let frame = tcp(3000);
+        let (mut cut_up, mut refused) = (0, 0);
+        for _ in 0..5000 {
+            let cut_off = if rng.one_in(2) { rng.below(frame.len() as u64) as usize } else { 0 };
+            let mut lie = frame[..frame.len() - cut_off].to_vec();
+            for _ in 0..rng.below(4) {
+                let at = rng.below(lie.len().min(60) as u64) as usize;
+                lie[at] = rng.next_u64() as u8;
+            }
+            let [flags, kind, a, b, c, d, size, _] = rng.next_u64().to_be_bytes();
+            let vnet = VnetHeader {
+                flags,
+                gso_type: if kind & 1 == 0 { GSO_TCPV4 } else { kind % 6 },
+                header_len: u16::from(a) << 8,
+                gso_size: 300 + u16::from(size) * 8,
+                csum_start: u16::from_be_bytes([a & 15, b]),
+                csum_offset: u16::from_be_bytes([c & 1, d]),
+            };
+            let segments = cut(&lie, vnet);
+            let _ = vnet.finish(&mut lie);
+            match segments {
+                Some(segments) => cut_up += usize::from(segments.len() > 1),
+                None => refused += 1,
+            }
+        }
+        assert!(cut_up > 100 && refused > 100, "{cut_up} {refused}");
+    }
 }

@@ -5,4 +5,5 @@ mod net;
 mod packet;
 mod privilege;
 mod tap;
+mod waiting;
 mod xdp;
