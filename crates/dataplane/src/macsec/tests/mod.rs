@@ -2,13 +2,15 @@
 
 mod laws;
 mod model;
+mod rekey;
+mod rules;
 mod vectors;
 
-use super::{RxSaConfig, SecyConfig, SecyIn, SecyOut, TxSaConfig, Xpn};
+use super::{RxSaConfig, SecyConfig, SecyIn, SecyOut, Stats, TxSaConfig, Xpn};
 use crate::graph::{Ctx, Next, Outputs, Tally};
 use crate::sequence::Sequence;
 use crate::tables::{Attach, PortEntry, Tables};
-use ferrule_base::{DropReason, Drops, Duration, Instant, MacAddr, PortId, Secret};
+use ferrule_base::{DropReason, Duration, Instant, MacAddr, PortId, Secret};
 use ferrule_crypto::{Aes, Engine, Jobs, Late, Software, Suite};
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache};
 
@@ -77,8 +79,8 @@ impl<E: Engine<Packet>> Rig<E> {
         self.secy_in.install_rx_sa(&mut self.engine, 0, &rx_sa(config, an, first)).unwrap();
     }
 
-    fn turn(&mut self, next: Next, frames: &[Vec<u8>]) -> Vec<Fate> {
-        let mut ctx = Ctx {
+    fn ctx(&mut self) -> (Ctx<'_>, &mut SecyOut, &mut SecyIn, &mut E) {
+        let ctx = Ctx {
             now: self.now,
             worker: 0,
             tables: &self.tables,
@@ -86,33 +88,50 @@ impl<E: Engine<Packet>> Rig<E> {
             tally: &mut self.tally,
             out: &mut self.out,
         };
+        (ctx, &mut self.secy_out, &mut self.secy_in, &mut self.engine)
+    }
+
+    /// Gives frames to a stage, and does not wait.
+    pub fn push(&mut self, next: Next, frames: &[Vec<u8>]) {
+        let (mut ctx, secy_out, secy_in, engine) = self.ctx();
         for frames in frames.chunks(64) {
             let mut batch: Batch =
                 frames.iter().map(|f| ctx.cache.packet_from(f).unwrap()).collect();
             match next {
-                Next::SecyOut => self.secy_out.push(&mut ctx, &mut self.engine, &mut batch),
-                _ => self.secy_in.push(&mut ctx, &mut self.engine, &mut batch),
+                Next::SecyOut => secy_out.push(&mut ctx, engine, &mut batch),
+                _ => secy_in.push(&mut ctx, engine, &mut batch),
             }
             assert!(batch.is_empty());
         }
+    }
+
+    /// Waits for the engine; then what arrived at `to`, in order, and what was
+    /// dropped.
+    pub fn drain(&mut self, to: Next) -> Vec<Fate> {
         while let Some(due) = self.engine.poll_timeout() {
-            ctx.now = due;
+            self.now = due;
+            let (mut ctx, secy_out, secy_in, engine) = self.ctx();
             let mut jobs = Jobs::new();
-            self.engine.collect(due, &mut jobs);
-            self.secy_out.finish(&mut ctx, &mut jobs);
-            self.secy_in.finish(&mut ctx, &mut jobs);
+            engine.collect(due, &mut jobs);
+            secy_out.finish(&mut ctx, &mut jobs);
+            secy_in.finish(&mut ctx, &mut jobs);
             assert!(jobs.is_empty(), "every job belongs to a stage");
         }
-        self.now = ctx.now;
-        let to = if next == Next::SecyOut { Next::Transmit } else { Next::Attach };
-        let sent: Vec<Fate> = self.out.queue(to).drain(..).map(|p| Ok(p.data().to_vec())).collect();
-        let mut fates = sent;
+        let sent = self.out.queue(to).drain(..).map(|p| Ok(p.data().to_vec()));
+        let mut fates: Vec<Fate> = sent.collect();
         for (_, reason) in self.out.dropped().drain(..) {
             self.tally.drops.count(reason);
             fates.push(Err(reason));
         }
-        assert_eq!(fates.len(), frames.len(), "every frame goes somewhere");
         assert_eq!((self.out.held(), self.secy_out.held(), self.secy_in.held()), (0, 0, 0));
+        fates
+    }
+
+    fn turn(&mut self, next: Next, frames: &[Vec<u8>]) -> Vec<Fate> {
+        self.push(next, frames);
+        let to = if next == Next::SecyOut { Next::Transmit } else { Next::Attach };
+        let fates = self.drain(to);
+        assert_eq!(fates.len(), frames.len(), "every frame goes somewhere");
         fates
     }
 
@@ -134,13 +153,54 @@ impl<E: Engine<Packet>> Rig<E> {
         self.validate_all(&[frame.to_vec()]).remove(0)
     }
 
-    pub fn drops(&self) -> &Drops {
-        &self.tally.drops
+    /// What the receive side counted.
+    pub fn received(&self) -> Stats {
+        self.secy_in.report()[0].1.stats
+    }
+
+    /// What the transmit side counted.
+    pub fn sent(&self) -> Stats {
+        self.secy_out.report()[0].1.stats
+    }
+
+    /// Next and lowest acceptable number of the first receive association.
+    pub fn edges(&self) -> (u64, u64) {
+        let sa = self.secy_in.report()[0].1.sas[0];
+        (sa.next_pn, sa.lowest_pn)
     }
 }
 
 pub fn config(suite: Suite) -> SecyConfig {
     SecyConfig::new(PortId(0), SCI, suite)
+}
+
+/// Every suite with every option that goes with it.
+pub fn every_config() -> Vec<(String, SecyConfig)> {
+    let mut configs = Vec::new();
+    for (suite, xpn) in [(GCM128, false), (GCM256, false), (GCM128, true), (GCM256, true)] {
+        for (encrypt, offset) in [(false, 0), (true, 0), (true, 30), (true, 50)] {
+            for identity in ["sci", "es", "peer", "es-scb", "scb"] {
+                for clear_tags in 0..=2 {
+                    let port = if identity.ends_with("scb") { 0 } else { 1 };
+                    let config = SecyConfig {
+                        sci: SCI & !0xffff | port,
+                        xpn,
+                        encrypt,
+                        offset,
+                        send_sci: identity == "sci",
+                        end_station: identity.starts_with("es"),
+                        broadcast: identity.ends_with("scb"),
+                        clear_tags,
+                        ..config(suite)
+                    };
+                    if config.check().is_ok() {
+                        configs.push((format!("{identity}: {config:?}"), config));
+                    }
+                }
+            }
+        }
+    }
+    configs
 }
 
 fn key(config: &SecyConfig, an: u8) -> Secret {
@@ -164,4 +224,11 @@ pub fn frame(user: usize) -> Vec<u8> {
     let mut frame = ADDRESSES.to_vec();
     frame.extend([0x88, 0xb5].into_iter().chain((0..).map(|i: u32| (i * 7) as u8)).take(user));
     frame
+}
+
+/// A frame with two VLAN tags in front of the user data.
+pub fn tagged_frame(user: usize) -> Vec<u8> {
+    let mut tagged = frame(user);
+    tagged.splice(12..12, [0x88, 0xa8, 0x01, 0x23, 0x81, 0x00, 0x04, 0x56]);
+    tagged
 }
