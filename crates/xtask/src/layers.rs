@@ -19,7 +19,12 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "crypto", uses: &["base"], pure: true },
     Layer { name: "pipeline", uses: &["base"], pure: true },
     Layer { name: "dataplane", uses: &["base", "wire", "crypto", "pipeline"], pure: true },
-    Layer { name: "node", uses: &["base", "wire", "crypto", "pipeline", "dataplane"], pure: true },
+    Layer { name: "control", uses: &["base", "wire", "crypto"], pure: true },
+    Layer {
+        name: "node",
+        uses: &["base", "wire", "crypto", "pipeline", "dataplane", "control"],
+        pure: true,
+    },
     Layer { name: "engines", uses: &["base", "crypto"], pure: false },
     Layer { name: "ports", uses: &["base", "wire", "pipeline"], pure: false },
     Layer {

@@ -1,0 +1,276 @@
+//! Who is on the link: ARP for IPv4 (RFC 826, RFC 5227), neighbour discovery for
+//! IPv6 (RFC 4861, RFC 4862).
+//!
+//! ```text
+//!   Resolve, Keep ─▶ ┌──────────┐ ─▶ Set, Remove    the data path's table
+//!   frames ────────▶ │ Discovery│ ─▶ Unreachable    packets that wait are lost
+//!   time ──────────▶ └──────────┘ ─▶ frames
+//! ```
+//!
+//! The core asks for neighbours, answers for the node's own addresses, announces
+//! them, and finds out whether somebody else uses one. Packets that wait for a
+//! neighbour wait in the node.
+//!
+//! What it does not believe: answers to questions that nobody asked, senders
+//! that are not on the link (for IPv6: a hop limit other than 255), groups as
+//! link addresses, a claim to an address of ours. A message of another host that
+//! asks for us makes an entry, as both standards want; it is probed after five
+//! seconds and gone after eight if nobody is there. Router advertisements and
+//! redirects are refused: this is a router, configured by hand.
+//!
+//! Differences from the standards, both for want of a word from the data path:
+//! a stale neighbour is asked without waiting for traffic to it, and reachability
+//! is not confirmed by upper layers.
+
+pub mod config;
+pub mod event;
+mod exchange;
+pub mod fault;
+pub mod state;
+#[cfg(test)]
+mod tests;
+pub mod timer;
+
+pub use config::Interface;
+pub use event::{Command, Event, Transmit};
+pub use fault::Fault;
+pub use state::{Key, State};
+pub use timer::Timer;
+
+use config::{ENTRIES_MAX, EVENTS_MAX, INCOMPLETE_MAX, TRANSMITS_MAX, TRIES_MAX};
+use ferrule_base::{Instant, MacAddr};
+use ferrule_wire::{EtherType, ethernet, vlan};
+use state::Table;
+use std::collections::{BTreeMap, VecDeque};
+
+/// What an own address is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Own {
+    /// Nobody knows yet whether it is ours alone (IPv6).
+    Tentative,
+    /// Ours; to be announced so many times more.
+    Announcing(u8),
+    /// Ours.
+    Settled,
+    /// Somebody else had it first: it is not answered for.
+    Duplicate,
+}
+
+/// The core.
+#[derive(Debug, Default)]
+pub struct Discovery {
+    ifaces: BTreeMap<u16, Interface>,
+    own: BTreeMap<Key, Own>,
+    /// When an address was last defended.
+    defended: BTreeMap<Key, Instant>,
+    table: Table,
+    transmits: VecDeque<Transmit>,
+    events: VecDeque<Event>,
+}
+
+impl Discovery {
+    /// A core that knows no interface yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A frame came in by an interface, with or without its VLAN tag.
+    pub fn handle_message(&mut self, now: Instant, iface: u16, frame: &[u8]) -> Result<(), Fault> {
+        if self.events.len() >= EVENTS_MAX {
+            return Err(Fault::Busy);
+        }
+        let interface = self.ifaces.get(&iface).ok_or(Fault::Interface)?;
+        let own = interface.mac;
+        let (link, mut payload) = ethernet::Repr::parse(frame).map_err(|_| Fault::Malformed)?;
+        let mut ethertype = link.ethertype;
+        if ethertype.is_vlan() {
+            let (tag, rest) = vlan::Repr::parse(payload).map_err(|_| Fault::Malformed)?;
+            (ethertype, payload) = (tag.ethertype, rest);
+        }
+        if link.src == own || !is_station(link.src) {
+            return Err(Fault::LinkAddress);
+        }
+        match ethertype {
+            EtherType::ARP => self.arp(now, iface, payload),
+            EtherType::IPV6 => self.discovery(now, iface, link.src, payload),
+            _ => Err(Fault::Malformed),
+        }
+    }
+
+    /// Time has come to this.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while self.events.len() < EVENTS_MAX
+            && let Some(timer) = self.table.due(now)
+        {
+            match timer {
+                Timer::Announce(key) => self.announce(now, key),
+                Timer::Answer(key)
+                | Timer::Reachable(key)
+                | Timer::Stale(key)
+                | Timer::Again(key) => self.advance(now, key),
+            }
+        }
+    }
+
+    /// The node wants something.
+    pub fn handle_command(&mut self, now: Instant, command: Command) {
+        match command {
+            Command::Interface(interface) => self.configure(now, interface),
+            Command::Gone(iface) => self.gone(iface),
+            Command::Resolve { iface, ip } => self.resolve(now, (iface, ip)),
+            Command::Keep { iface, ip } => self.keep(now, (iface, ip)),
+            Command::Release { iface, ip } => {
+                self.table.keep((iface, ip), false);
+                if self.table.state((iface, ip)) == Some(State::Failed) {
+                    self.table.remove((iface, ip));
+                }
+            }
+        }
+    }
+
+    /// A frame to be sent.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.transmits.pop_front()
+    }
+
+    /// When `handle_timeout` is to be called, and why.
+    pub fn poll_timeout(&self) -> Option<(Instant, Timer)> {
+        self.table.next()
+    }
+
+    /// What happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// What is known of a neighbour.
+    pub fn state(&self, iface: u16, ip: std::net::IpAddr) -> Option<State> {
+        self.table.state((iface, ip))
+    }
+
+    /// Neighbours in the table.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// No neighbour is known or asked for.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn send(&mut self, iface: u16, frame: Vec<u8>) {
+        if self.transmits.len() < TRANSMITS_MAX {
+            self.transmits.push_back(Transmit { iface, frame });
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    /// Whether an address is the node's own, and free to be used.
+    fn is_ours(&self, key: Key) -> bool {
+        matches!(self.own.get(&key), Some(Own::Announcing(_) | Own::Settled))
+    }
+
+    // ---- neighbours --------------------------------------------------------
+
+    /// A packet waits.
+    fn resolve(&mut self, now: Instant, key: Key) {
+        match self.table.state(key) {
+            Some(State::Incomplete(_)) => {}
+            Some(State::Failed) => self.ask_first(now, key, true),
+            Some(state) => {
+                // The node asked before it heard.
+                if let Some(mac) = state.mac() {
+                    self.tell(Event::Set { iface: key.0, ip: key.1, mac });
+                }
+            }
+            None if self.table.incomplete() < INCOMPLETE_MAX && self.may_ask(key) => {
+                self.ask_first(now, key, false);
+            }
+            None => self.tell(Event::Unreachable { iface: key.0, ip: key.1 }),
+        }
+    }
+
+    /// A configuration names the neighbour.
+    fn keep(&mut self, now: Instant, key: Key) {
+        match self.table.state(key) {
+            Some(_) => self.table.keep(key, true),
+            None if self.may_ask(key) => self.ask_first(now, key, true),
+            None => self.tell(Event::Unreachable { iface: key.0, ip: key.1 }),
+        }
+    }
+
+    /// Whether the address can be a neighbour, and the table has room.
+    fn may_ask(&mut self, key: Key) -> bool {
+        let host = self.ifaces.get(&key.0).is_some_and(|i| i.is_host(key.1));
+        host && !self.own.contains_key(&key) && self.make_room()
+    }
+
+    /// Room for a neighbour that is needed, at the cost of one that is not.
+    fn make_room(&mut self) -> bool {
+        if self.table.len() < ENTRIES_MAX {
+            return true;
+        }
+        let Some((iface, ip)) = self.table.dispensable() else { return false };
+        self.table.remove((iface, ip));
+        self.tell(Event::Remove { iface, ip });
+        true
+    }
+
+    fn ask_first(&mut self, now: Instant, key: Key, kept: bool) {
+        self.table.put(now, key, State::Incomplete(1), kept);
+        self.ask(key, None);
+    }
+
+    /// A neighbour's timer is due.
+    fn advance(&mut self, now: Instant, key: Key) {
+        let Some(state) = self.table.state(key) else { return };
+        let kept = self.table.is_kept(key);
+        let next = match state {
+            State::Incomplete(tries) if tries < TRIES_MAX => State::Incomplete(tries + 1),
+            State::Probe(mac, tries) if tries < TRIES_MAX => State::Probe(mac, tries + 1),
+            State::Reachable(mac) => State::Stale(mac),
+            State::Stale(mac) => State::Probe(mac, 1),
+            State::Failed => State::Incomplete(1),
+            State::Incomplete(_) | State::Probe(..) => return self.lost(now, key),
+        };
+        self.table.put(now, key, next, kept);
+        match next {
+            State::Incomplete(_) => self.ask(key, None),
+            State::Probe(mac, _) => self.ask(key, Some(mac)),
+            _ => {}
+        }
+    }
+
+    /// A neighbour did not answer.
+    fn lost(&mut self, now: Instant, key: Key) {
+        let (iface, ip) = key;
+        let kept = self.table.is_kept(key);
+        if self.table.remove(key).is_some_and(|state| state.mac().is_some()) {
+            self.tell(Event::Remove { iface, ip });
+        }
+        self.tell(Event::Unreachable { iface, ip });
+        if kept {
+            self.table.put(now, key, State::Failed, true);
+        }
+    }
+
+    /// A neighbour's link address was heard: takes it over in this state.
+    fn learn(&mut self, now: Instant, key: Key, state: State) {
+        let old = self.table.state(key).and_then(State::mac);
+        let kept = self.table.is_kept(key);
+        self.table.put(now, key, state, kept);
+        if let Some(mac) = state.mac()
+            && old != Some(mac)
+        {
+            self.tell(Event::Set { iface: key.0, ip: key.1, mac });
+        }
+    }
+}
+
+/// Whether a link address can be one station's.
+fn is_station(mac: MacAddr) -> bool {
+    !mac.is_group() && mac != MacAddr::ZERO
+}

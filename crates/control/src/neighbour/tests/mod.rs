@@ -1,0 +1,5 @@
+mod addresses;
+mod arp;
+mod laws;
+mod nd;
+mod rig;

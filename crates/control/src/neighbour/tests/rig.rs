@@ -1,0 +1,199 @@
+//! A core with one interface, its clock, and the messages of its neighbours.
+
+use crate::neighbour::{Command, Discovery, Event, Fault, Interface, Timer};
+use ferrule_base::{Duration, Instant, MacAddr};
+use ferrule_wire::arp::{self, Operation};
+use ferrule_wire::{EtherType, Protocol, ethernet, icmpv6, ipv6, ndp};
+use std::net::{IpAddr, Ipv6Addr};
+
+pub(super) const IFACE: u16 = 4;
+pub(super) const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+pub(super) const ALICE: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
+pub(super) const MALLORY: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xbd]);
+
+pub(super) fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+pub(super) fn v6(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+pub(super) fn interface() -> Interface {
+    Interface {
+        id: IFACE,
+        mac: OWN,
+        v4: vec![("10.0.0.1".parse().unwrap(), 24)],
+        v6: vec![(v6("fe80::1"), 64), (v6("2001:db8::1"), 64)],
+    }
+}
+
+pub(super) struct Rig {
+    pub core: Discovery,
+    pub now: Instant,
+    pub sent: Vec<String>,
+    pub events: Vec<Event>,
+}
+
+impl Rig {
+    /// With the interface up, its addresses announced.
+    pub(super) fn new() -> Self {
+        let mut rig = Self::bare();
+        rig.command(Command::Interface(interface()));
+        rig.pass(10_000);
+        rig.sent.clear();
+        assert_eq!(rig.events, []);
+        rig
+    }
+
+    /// Without an interface.
+    pub(super) fn bare() -> Self {
+        let now = Instant::from_secs(100);
+        Self { core: Discovery::new(), now, sent: Vec::new(), events: Vec::new() }
+    }
+
+    fn drain(&mut self) {
+        while let Some(out) = self.core.poll_transmit() {
+            assert_eq!(out.iface, IFACE);
+            self.sent.push(text(&out.frame));
+        }
+        self.events.extend(std::iter::from_fn(|| self.core.poll_event()));
+    }
+
+    pub(super) fn command(&mut self, command: Command) {
+        self.core.handle_command(self.now, command);
+        self.drain();
+    }
+
+    pub(super) fn resolve(&mut self, neighbour: &str) {
+        self.command(Command::Resolve { iface: IFACE, ip: ip(neighbour) });
+    }
+
+    pub(super) fn keep(&mut self, neighbour: &str) {
+        self.command(Command::Keep { iface: IFACE, ip: ip(neighbour) });
+    }
+
+    pub(super) fn hear(&mut self, frame: &[u8]) -> Result<(), Fault> {
+        let result = self.core.handle_message(self.now, IFACE, frame);
+        self.drain();
+        result
+    }
+
+    /// Lets time pass, with every timer at its time.
+    pub(super) fn pass(&mut self, millis: u64) {
+        let end = self.now + Duration::from_millis(millis);
+        for _ in 0..10_000 {
+            match self.core.poll_timeout() {
+                Some((at, _)) if at <= end => {
+                    self.now = self.now.max(at);
+                    self.core.handle_timeout(self.now);
+                    self.drain();
+                }
+                _ => {
+                    self.now = end;
+                    return;
+                }
+            }
+        }
+        panic!("timers without end");
+    }
+
+    pub(super) fn timer(&self) -> Option<Timer> {
+        self.core.poll_timeout().map(|(_, timer)| timer)
+    }
+
+    /// What was sent since the last time.
+    pub(super) fn sent(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.sent)
+    }
+
+    /// What happened since the last time.
+    pub(super) fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+}
+
+pub(super) fn set(neighbour: &str, mac: MacAddr) -> Event {
+    Event::Set { iface: IFACE, ip: ip(neighbour), mac }
+}
+
+pub(super) fn remove(neighbour: &str) -> Event {
+    Event::Remove { iface: IFACE, ip: ip(neighbour) }
+}
+
+pub(super) fn unreachable(neighbour: &str) -> Event {
+    Event::Unreachable { iface: IFACE, ip: ip(neighbour) }
+}
+
+pub(super) fn duplicate(own: &str) -> Event {
+    Event::Duplicate { iface: IFACE, ip: ip(own) }
+}
+
+/// A frame in a line: to whom, and what; everything in it is checked.
+fn text(frame: &[u8]) -> String {
+    let (link, payload) = ethernet::Repr::parse(frame).unwrap();
+    assert_eq!(link.src, OWN);
+    if link.ethertype == EtherType::ARP {
+        let (message, _) = arp::Repr::parse(payload).unwrap();
+        assert_eq!(message.sender_mac, OWN);
+        return format!("{}: {message}", link.dst);
+    }
+    let (header, message) = ipv6::Repr::parse(payload).unwrap();
+    assert!(icmpv6::checksum_ok(&header.ends(), message));
+    assert_eq!(header.hop_limit, 255);
+    let (message, _) = ndp::Repr::parse(message).unwrap();
+    format!("{}: {} > {}: {message}", link.dst, header.src, header.dst)
+}
+
+pub(super) fn link(dst: MacAddr, src: MacAddr, ethertype: EtherType, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; 14];
+    ethernet::Repr { dst, src, ethertype }.emit(&mut out);
+    out.extend(payload);
+    out
+}
+
+/// An ARP message from `mac`: operation, sender, target.
+pub(super) fn arp(operation: Operation, mac: MacAddr, sender: &str, target: &str) -> Vec<u8> {
+    let message = arp::Repr {
+        operation,
+        sender_mac: mac,
+        sender_ip: sender.parse().unwrap(),
+        target_mac: OWN,
+        target_ip: target.parse().unwrap(),
+    };
+    let mut body = vec![0; message.len()];
+    message.emit(&mut body);
+    let src = if mac.is_group() || mac == MacAddr::ZERO { ALICE } else { mac };
+    link(OWN, src, EtherType::ARP, &body)
+}
+
+/// A neighbour discovery message as a packet in a frame.
+pub(super) fn nd(src: &str, dst: &str, hop_limit: u8, message: &ndp::Repr) -> Vec<u8> {
+    let mut header = ipv6::Repr::new(Protocol::ICMPV6, v6(src), v6(dst), message.len() as u16);
+    header.hop_limit = hop_limit;
+    let mut packet = vec![0; header.len() + message.len()];
+    header.emit(&mut packet);
+    message.emit(&mut packet[header.len()..]);
+    icmpv6::fill_checksum(&header.ends(), &mut packet[header.len()..]);
+    link(OWN, ALICE, EtherType::IPV6, &packet)
+}
+
+pub(super) fn solicitation(target: &str, source_link: Option<MacAddr>) -> ndp::Repr {
+    ndp::Repr::NeighbourSolicitation { target: v6(target), source_link }
+}
+
+/// An advertisement: solicited, override.
+pub(super) fn advertisement(
+    target: &str,
+    [solicited, override_cache]: [bool; 2],
+    target_link: Option<MacAddr>,
+) -> ndp::Repr {
+    let target = v6(target);
+    ndp::Repr::NeighbourAdvertisement {
+        target,
+        router: false,
+        solicited,
+        override_cache,
+        target_link,
+    }
+}

@@ -1,0 +1,18 @@
+//! What the core waits for.
+
+use super::state::Key;
+
+/// A reason to be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// A neighbour that was asked did not answer yet.
+    Answer(Key),
+    /// A neighbour was not heard of for the time that an answer is good.
+    Reachable(Key),
+    /// A stale neighbour is to be asked.
+    Stale(Key),
+    /// A neighbour that a configuration names is to be asked for again.
+    Again(Key),
+    /// An own address is to be announced, or was not claimed by anybody.
+    Announce(Key),
+}
