@@ -273,7 +273,7 @@ impl Case<'_> {
 }
 
 /// Everything by one adjacency.
-fn everywhere(adjacency: u32) -> [((IpAddr, u8), Route); 2] {
+pub fn everywhere(adjacency: u32) -> [((IpAddr, u8), Route); 2] {
     let any = |text: &str| (text.parse().expect("an address"), 0);
     [(any("0.0.0.0"), Route::Via(adjacency)), (any("::"), Route::Via(adjacency))]
 }

@@ -13,6 +13,7 @@
 
 mod esp;
 mod macsec;
+mod mpls;
 mod oracle;
 mod report;
 mod rig;
@@ -36,6 +37,7 @@ fn run(set: &Set) -> Row {
     let done = match set.topic.as_str() {
         "esp" => esp::run(set, &mut row),
         "macsec" => macsec::run(set, &mut row),
+        "mpls" => mpls::run(set, &mut row),
         other => {
             row.not_yet(not_carried(other));
             Ok(())
@@ -76,4 +78,59 @@ fn vectors_of_other_implementations_pass_in_both_directions() {
     let _ = writeln!(std::io::stderr(), "{report}");
     assert!(!report.rows.is_empty(), "no set under {}", folder().display());
     assert_eq!(report.failed(), 0, "{}", report.failures());
+}
+
+/// A set of the tree, for the tests of this runner itself.
+fn own_set(name: &str) -> Set {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors");
+    Set::read(&folder, &folder.join(name).with_extension("json")).expect("a set of the tree")
+}
+
+#[test]
+fn vectors_runner_fails_on_a_capture_with_one_bit_changed() {
+    for name in ["esp/tun4-gcm128", "esp/tun4-cbc128-sha1", "macsec/gcm128-enc", "mpls/l3vpn-swap"]
+    {
+        let mut set = own_set(name);
+        assert!(run(&set).passed(), "{name}");
+        // Frames 21 to 30, at the end: ICV, payload. (Some are outer fragments.)
+        for frame in &mut set.capture[20..30] {
+            *frame.octets.last_mut().expect("octets") ^= 1;
+        }
+        let row = run(&set);
+        assert!(row.take.failed + row.make.failed >= 8, "{name}: {row:?}");
+    }
+}
+
+#[test]
+fn vectors_runner_fails_on_a_wrong_key_and_on_other_plaintext() {
+    for (name, member) in [
+        ("esp/tun4-gcm256", "enc_key"),
+        ("esp/tun6-cbc256-sha256", "auth_key"),
+        ("macsec/xpn256-wrap", "salt"),
+        ("macsec/gcm128-integ", "key"),
+    ] {
+        let mut set = own_set(name);
+        let key = &mut set.json["sas"][0][member];
+        let turned: String = key.as_str().expect("digits").chars().rev().collect();
+        *key = turned.into();
+        let row = run(&set);
+        assert!(row.failed() && row.make.failed > 20 && row.take.failed > 20, "{name}: {row:?}");
+    }
+    let mut set = own_set("macsec/gcm128-enc");
+    set.json["frames"][5]["plain"] = set.json["frames"][6]["plain"].clone();
+    let row = run(&set);
+    assert_eq!((row.make.failed, row.take.failed), (1, 1), "{:?}", row.failures);
+}
+
+#[test]
+fn vectors_runner_reports_what_it_does_not_know_and_what_is_broken() {
+    let mut set = own_set("esp/tun4-gcm128");
+    set.topic = "geneve".into();
+    let row = run(&set);
+    assert!(!row.failed() && !row.passed() && row.reasons.contains_key("geneve"));
+    let mut set = own_set("esp/tun4-gcm128");
+    set.json["frames"] = serde_json::Value::Null;
+    assert!(run(&set).failed(), "a sidecar without frames is no success");
+    let missing = run_all(Path::new("/nonexistent"));
+    assert!(missing.rows.is_empty());
 }

@@ -8,7 +8,7 @@ use ferrule_crypto::Software;
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
 use ferrule_dataplane::route::{Adjacency, Labels, TtlModel};
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
-use ferrule_dataplane::{ipsec, link, macsec, route};
+use ferrule_dataplane::{ipsec, link, macsec, mpls, route};
 use ferrule_pipeline::{Batch, Pool, PoolCache};
 use std::net::IpAddr;
 
@@ -50,6 +50,7 @@ pub struct Rig {
     local: route::Local,
     icmp_error: route::IcmpError,
     policy: ipsec::Policy,
+    mpls: mpls::Switch,
     output: link::Output,
     emit: link::Emit,
     cache: PoolCache,
@@ -67,12 +68,13 @@ impl Rig {
             secy_in: macsec::SecyIn::default(),
             secy_out: macsec::SecyOut::default(),
             attach: link::Attach::default(),
-            ip: route::Ip::default(),
+            ip: route::Ip,
             local: route::Local::default(),
             icmp_error: route::IcmpError::default(),
             policy: ipsec::Policy::default(),
+            mpls: mpls::Switch,
             output: link::Output::default(),
-            emit: link::Emit::default(),
+            emit: link::Emit,
             cache: Pool::heap(CHUNKS, CHUNK).cache(),
             out: Outputs::new(),
             tally: Tally::default(),
@@ -182,6 +184,7 @@ impl Rig {
         };
         match next {
             Next::Attach => self.attach.push(&mut ctx, batch),
+            Next::Mpls => self.mpls.push(&mut ctx, batch),
             Next::Ip => self.ip.push(&mut ctx, batch),
             Next::Local => self.local.push(&mut ctx, batch),
             Next::EspIn => self.esp_in.push(&mut ctx, &mut self.engine, batch),
