@@ -67,7 +67,7 @@ impl Rig {
             esp_out: ipsec::EspOut::default(),
             secy_in: macsec::SecyIn::default(),
             secy_out: macsec::SecyOut::default(),
-            attach: link::Attach::default(),
+            attach: link::Attach,
             ip: route::Ip,
             local: route::Local::default(),
             icmp_error: route::IcmpError::default(),
