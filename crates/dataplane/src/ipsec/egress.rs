@@ -2,12 +2,12 @@
 //! section 5.1).
 
 use super::config::{Df, OutboundConfig};
-use super::state::{OutboundSa, Outer, SaView, nonce};
+use super::state::{OutboundSa, Outer, SaView, nonce, work};
 use super::table::{Held, SaError, SaId, SaTable};
 use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, Next};
 use crate::sequence::Sequence;
 use crate::tickets::{Submitter, Tickets};
-use ferrule_base::{DropReason, Flow};
+use ferrule_base::DropReason;
 use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{FromBytes, IntoBytes, Protocol, esp, ipv4, ipv6};
@@ -50,7 +50,7 @@ struct Inner {
 }
 
 impl Inner {
-    #[inline]
+    #[inline(always)]
     fn read(data: &[u8]) -> Option<Self> {
         let inner = match data.first()? >> 4 {
             4 => {
@@ -87,15 +87,11 @@ impl EspOut {
         batch: &mut Batch,
     ) {
         let mut jobs = Jobs::new();
-        let mut sealed = Flow::default();
         let late = !engine.is_immediate();
         for packet in batch.drain(..) {
-            if let Some(job) = self.prepare(ctx, packet, late) {
-                sealed.add(usize::from(job.text.len) + esp::Header::LEN);
-                jobs.push(job);
-            }
+            self.prepare(ctx, packet, late, &mut jobs);
         }
-        ctx.tally.work.sealed.merge(sealed);
+        ctx.tally.work.sealed.merge(work(&jobs));
         engine.submit(ctx.now, &mut jobs);
         if late {
             return self.finish(ctx, &mut jobs);
@@ -121,28 +117,26 @@ impl EspOut {
     /// 4. trailer behind, outer header, ESP header and IV in front;
     /// 5. where it goes once sealed;
     /// 6. with an engine that is late, its place in the SA's order.
-    #[inline]
+    #[inline(always)]
     fn prepare(
         &mut self,
         ctx: &mut Ctx<'_>,
         mut packet: Packet,
         late: bool,
-    ) -> Option<Job<Packet>> {
+        jobs: &mut Jobs<Packet>,
+    ) {
         // 1
         let Some((slot, held)) = self.sas.at(packet.meta().target) else {
-            ctx.out.drop(packet, DropReason::EspNoSa);
-            return None;
+            return ctx.out.drop(packet, DropReason::EspNoSa);
         };
         let Some(inner) = Inner::read(packet.data()) else {
-            ctx.out.drop(packet, DropReason::Malformed);
-            return None;
+            return ctx.out.drop(packet, DropReason::Malformed);
         };
         packet.truncate(inner.len);
         let sa = &mut held.sa;
         // 2
         if let Some(mtu) = inner.too_big_for(sa.mtu.into()) {
-            too_big(ctx, packet, inner.protocol, mtu);
-            return None;
+            return too_big(ctx, packet, inner.protocol, mtu);
         }
         // 3
         let number = sa.sequence.take();
@@ -153,14 +147,12 @@ impl EspOut {
         }
         let Some(number) = number else {
             sa.stats.failed += 1;
-            ctx.out.drop(packet, DropReason::EspSequenceExhausted);
-            return None;
+            return ctx.out.drop(packet, DropReason::EspSequenceExhausted);
         };
         // 4
-        let Some((ad, text)) = sa.wrap(&mut packet, inner, number) else {
+        let Some((header, text)) = sa.wrap(&mut packet, inner, number) else {
             sa.stats.failed += 1;
-            ctx.out.drop(packet, DropReason::NoRoom);
-            return None;
+            return ctx.out.drop(packet, DropReason::NoRoom);
         };
         sa.stats.packets += 1;
         sa.stats.octets += inner.len as u64;
@@ -173,12 +165,14 @@ impl EspOut {
         let (key, nonce) = (sa.key, nonce(sa.salt, number.to_be_bytes()));
         let ticket = if late { self.tickets.issue(&mut held.lane, slot) } else { Some(slot) };
         let Some(ticket) = ticket else {
-            ctx.out.drop(packet, DropReason::EngineFull);
-            return None;
+            sa.stats.failed += 1;
+            return ctx.out.drop(packet, DropReason::EngineFull);
         };
         let ticket = Submitter::EspOut.mark(ticket.into());
         let (op, verdict) = (Op::Seal, Verdict::Pending);
-        Some(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text })
+        let ad = Ad::Span(header);
+        jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
+        sa.shape.extend(jobs, header, sa.spi, number);
     }
 
     /// Installs an SA at an index that the tables name, or will name.
@@ -263,8 +257,8 @@ fn too_big(ctx: &mut Ctx<'_>, mut packet: Packet, protocol: Protocol, mtu: usize
 impl OutboundSa {
     /// Puts trailer and headers around the inner packet. Nothing if there is no
     /// room for them.
-    #[inline]
-    fn wrap(&self, packet: &mut Packet, inner: Inner, number: u64) -> Option<(Ad, Span)> {
+    #[inline(always)]
+    fn wrap(&self, packet: &mut Packet, inner: Inner, number: u64) -> Option<(Span, Span)> {
         let (iv, icv) = (usize::from(self.shape.iv), usize::from(self.shape.icv));
         let trailer = esp::pad_len(inner.len, self.shape.align.into()) + esp::TRAILER_LEN;
         esp::emit_trailer(packet.append(trailer + icv)?.get_mut(..trailer)?, inner.protocol);
@@ -307,7 +301,7 @@ impl OutboundSa {
         at.copy_from_slice(header.as_bytes());
         // An AEAD's IV is the number; that of CBC is the engine's to write.
         *iv.first_chunk_mut()? = number.to_be_bytes();
-        Some(self.shape.spans(self.outer.len(), body, self.spi, number))
+        Some(self.shape.spans(self.outer.len(), body))
     }
 
     /// The outer DF bit. A packet that is let through although it is too long

@@ -3,13 +3,13 @@
 
 use super::config::InboundConfig;
 use super::replay::{Authentic, Candidate};
-use super::state::{Ends, InboundSa, SaView, nonce};
+use super::state::{Ends, InboundSa, SaView, nonce, work};
 use super::table::{Held, SaError, SaId, SaTable};
 use super::traffic::Direction;
 use crate::graph::{Ctx, FLAG_GROUP, FLAG_OPENED, Next};
 use crate::tickets::{Submitter, Tickets};
-use ferrule_base::{DropReason, Flow};
-use ferrule_crypto::{Engine, Job, Jobs, Op, Verdict};
+use ferrule_base::DropReason;
+use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{Ecn, FromBytes, Protocol, esp, ipv4, ipv6};
 
@@ -29,15 +29,11 @@ impl EspIn {
         batch: &mut Batch,
     ) {
         let mut jobs = Jobs::new();
-        let mut opened = Flow::default();
         let late = !engine.is_immediate();
         for packet in batch.drain(..) {
-            if let Some(job) = self.prepare(ctx, packet, late) {
-                opened.add(usize::from(job.text.len) + esp::Header::LEN);
-                jobs.push(job);
-            }
+            self.prepare(ctx, packet, late, &mut jobs);
         }
-        ctx.tally.work.opened.merge(opened);
+        ctx.tally.work.opened.merge(work(&jobs));
         engine.submit(ctx.now, &mut jobs);
         if late {
             return self.finish(ctx, &mut jobs);
@@ -59,57 +55,50 @@ impl EspIn {
     /// 3. the number may still come;
     /// 4. what is encrypted, and what lies beside it;
     /// 5. with an engine that is late, its place in the SA's order.
-    #[inline]
+    #[inline(always)]
     fn prepare(
         &mut self,
         ctx: &mut Ctx<'_>,
         mut packet: Packet,
         late: bool,
-    ) -> Option<Job<Packet>> {
+        jobs: &mut Jobs<Packet>,
+    ) {
         // 1
         let at = usize::from(packet.meta().offset);
         let payload = packet.data().get(at..).unwrap_or_default();
         let Ok((header, payload)) = esp::Header::ref_from_prefix(payload) else {
-            ctx.out.drop(packet, DropReason::Malformed);
-            return None;
+            return ctx.out.drop(packet, DropReason::Malformed);
         };
         let (spi, low, iv) = (header.spi.get(), header.seq.get(), payload.first_chunk().copied());
         ctx.tally.work.lookups += 1;
         let Some(place) = ctx.tables.sas.inbound(spi) else {
-            ctx.out.drop(packet, DropReason::EspUnknownSpi);
-            return None;
+            return ctx.out.drop(packet, DropReason::EspUnknownSpi);
         };
         if place.worker != ctx.worker {
-            ctx.out.hand_off(place.worker, Next::EspIn, packet);
-            return None;
+            return ctx.out.hand_off(place.worker, Next::EspIn, packet);
         }
         let Some((slot, held)) = self.sas.at(place.index).filter(|(_, h)| h.sa.spi == spi) else {
-            ctx.out.drop(packet, DropReason::EspUnknownSpi);
-            return None;
+            return ctx.out.drop(packet, DropReason::EspUnknownSpi);
         };
         // 2
         let sa = &mut held.sa;
         match sa.ends.total_len(packet.data()) {
             Ok(total) => packet.truncate(total),
-            Err(reason) => {
-                ctx.out.drop(packet, reason);
-                return None;
-            }
+            Err(reason) => return ctx.out.drop(packet, reason),
         }
         // 3
         let number = if sa.shape.esn { sa.window.extend(low) } else { Some(low.into()) };
         let Some(candidate) = number.and_then(|number| sa.window.check(number)) else {
             sa.stats.replays += 1;
-            ctx.out.drop(packet, DropReason::EspReplay);
-            return None;
+            return ctx.out.drop(packet, DropReason::EspReplay);
         };
         // 4
         let (Some(body), Some(iv)) = (sa.body_len(packet.len(), at), iv) else {
             sa.stats.refused += 1;
-            ctx.out.drop(packet, DropReason::Malformed);
-            return None;
+            return ctx.out.drop(packet, DropReason::Malformed);
         };
-        let (ad, text) = sa.shape.spans(at, body, spi, candidate.number());
+        let (header, text) = sa.shape.spans(at, body);
+        let number = candidate.number();
         let (key, nonce) = (sa.key, nonce(sa.salt, iv));
         let meta = packet.meta_mut();
         candidate.ride(meta);
@@ -117,12 +106,14 @@ impl EspIn {
         // 5
         let ticket = if late { self.tickets.issue(&mut held.lane, slot) } else { Some(slot) };
         let Some(ticket) = ticket else {
-            ctx.out.drop(packet, DropReason::EngineFull);
-            return None;
+            sa.stats.failed += 1;
+            return ctx.out.drop(packet, DropReason::EngineFull);
         };
         let ticket = Submitter::EspIn.mark(ticket.into());
         let (op, verdict) = (Op::Open, Verdict::Pending);
-        Some(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text })
+        let ad = Ad::Span(header);
+        jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
+        sa.shape.extend(jobs, header, spi, number);
     }
 
     /// Installs an SA at an index that the tables name, or will name.
@@ -165,7 +156,7 @@ impl EspIn {
 
 impl Ends {
     /// Octets of a packet that has these outer addresses and is whole.
-    #[inline]
+    #[inline(always)]
     fn total_len(&self, data: &[u8]) -> Result<usize, DropReason> {
         let total = match self {
             Self::V4 { ends, mask } => {
@@ -197,7 +188,7 @@ impl Ends {
 impl InboundSa {
     /// Octets between ESP header (at `at`) and ICV: the IV, whole blocks, at
     /// least the two octets of the trailer.
-    #[inline]
+    #[inline(always)]
     fn body_len(&self, len: usize, at: usize) -> Option<usize> {
         let body = len.checked_sub(at + esp::Header::LEN + usize::from(self.shape.icv))?;
         let text = body.checked_sub(self.shape.iv.into())?;
@@ -212,7 +203,7 @@ impl InboundSa {
     /// 4. it is what this SA may carry;
     /// 5. congestion that was marked outside is marked inside;
     /// 6. everything around it goes.
-    #[inline]
+    #[inline(always)]
     fn unwrap(&mut self, job: &mut Job<Packet>) -> Result<Protocol, DropReason> {
         // 1
         let Some(authentic) = Authentic::proof(job) else {
@@ -254,7 +245,7 @@ impl InboundSa {
 }
 
 /// A job is back, and it is its turn.
-#[inline]
+#[inline(always)]
 fn complete(ctx: &mut Ctx<'_>, held: Option<&mut Held<InboundSa>>, mut job: Job<Packet>) {
     let Some(held) = held else { return ctx.out.drop(job.buf, DropReason::EngineFailed) };
     match held.sa.unwrap(&mut job) {
@@ -287,7 +278,7 @@ const fn class(start: &[u8; 2]) -> u8 {
 
 /// Octets of the inner packet: fewer than the payload's where the sender hid
 /// the length (RFC 4303 section 2.7).
-#[inline]
+#[inline(always)]
 fn inner_len(payload: &[u8], protocol: Protocol) -> Option<usize> {
     match protocol {
         Protocol::IPV4 => {
@@ -306,7 +297,7 @@ fn inner_len(payload: &[u8], protocol: Protocol) -> Option<usize> {
 }
 
 /// Carries the outer header's congestion mark over.
-#[inline]
+#[inline(always)]
 fn mark(inner: &mut [u8], protocol: Protocol, outer: u8) -> Result<(), DropReason> {
     let before = Ecn::from_bits(inner.first_chunk().map_or(0, class));
     let Some(after) = Ecn::decapsulate(before, Ecn::from_bits(outer)) else {

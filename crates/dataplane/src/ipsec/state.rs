@@ -5,8 +5,9 @@ use super::replay::Window;
 use super::table::{SaError, SaId};
 use super::traffic::Rules;
 use crate::Sequence;
-use ferrule_base::{Secret, VrfId};
-use ferrule_crypto::{Ad, KeyId, Span, Suite};
+use ferrule_base::{Flow, Secret, VrfId};
+use ferrule_crypto::{Ad, Job, Jobs, KeyId, Span, Suite};
+use ferrule_pipeline::Packet;
 use ferrule_wire::{Dscp, Protocol, esp, ipv4, ipv6};
 use std::net::IpAddr;
 
@@ -69,35 +70,55 @@ impl Shape {
         }
     }
 
-    /// The additional data and the text of a packet with its ESP header at
-    /// `esp`, `rest` octets after that header and before the ICV.
-    #[inline]
-    pub fn spans(&self, esp: usize, rest: usize, spi: u32, number: u64) -> (Ad, Span) {
+    /// The ESP header at `esp`, and the text of a packet with `rest` octets after
+    /// that header and before the ICV.
+    #[inline(always)]
+    pub const fn spans(&self, esp: usize, rest: usize) -> (Span, Span) {
         let header = Span::new(esp, esp::Header::LEN);
-        let iv = if self.cbc { 0 } else { usize::from(self.iv) };
-        let text = Span::new(header.end() + iv, rest - iv);
-        let ad = match (self.esn, self.cbc) {
-            (false, _) => Ad::Span(header),
-            (true, true) => Ad::SpanThen(header, ((number >> 32) as u32).to_be_bytes()),
-            (true, false) => {
-                let mut ad = [0; 12];
-                ad[..4].copy_from_slice(&spi.to_be_bytes());
-                ad[4..].copy_from_slice(&number.to_be_bytes());
-                Ad::Inline(ad)
-            }
-        };
-        (ad, text)
+        let iv = if self.cbc { 0 } else { self.iv as usize };
+        (header, Span::new(header.end() + iv, rest - iv))
+    }
+
+    /// Puts the high half of an extended number into the last job's additional
+    /// data. (Afterwards, so that the common job is written straight.)
+    #[inline(always)]
+    pub fn extend(&self, jobs: &mut Jobs<Packet>, header: Span, spi: u32, number: u64) {
+        if !self.esn {
+            return;
+        }
+        let Some(job) = jobs.last_mut() else { return };
+        if self.cbc {
+            job.ad = Ad::SpanThen(header, ((number >> 32) as u32).to_be_bytes());
+        } else {
+            let mut ad = [0; 12];
+            ad[..4].copy_from_slice(&spi.to_be_bytes());
+            ad[4..].copy_from_slice(&number.to_be_bytes());
+            job.ad = Ad::Inline(ad);
+        }
     }
 }
 
 /// The salt, then the IV (RFC 4106 section 4). For CBC all but the number is
 /// zero, and the engine makes the IV of it.
-#[inline]
+#[inline(always)]
 pub(super) fn nonce(salt: [u8; 4], iv: [u8; 8]) -> [u8; 12] {
+    // In two words: what is stored in pieces of 4 and 8 and then read as one of
+    // 8 makes the processor wait.
+    let (salt, iv) = (u32::from_le_bytes(salt), u64::from_le_bytes(iv));
     let mut nonce = [0; 12];
-    nonce[..4].copy_from_slice(&salt);
-    nonce[4..].copy_from_slice(&iv);
+    nonce[..8].copy_from_slice(&(u64::from(salt) | iv << 32).to_le_bytes());
+    nonce[8..].copy_from_slice(&((iv >> 32) as u32).to_le_bytes());
     nonce
+}
+
+/// The work of some jobs.
+#[inline]
+pub(super) fn work(jobs: &[Job<Packet>]) -> Flow {
+    let mut flow = Flow { packets: jobs.len() as u64, octets: 0 };
+    for job in jobs {
+        flow.octets += (usize::from(job.text.len) + esp::Header::LEN) as u64;
+    }
+    flow
 }
 
 /// Hop limit of the outer header.

@@ -1,7 +1,7 @@
 //! What holds for every suite, family, length and engine.
 
 use super::*;
-use ferrule_crypto::{Job, Op, Verdict};
+use ferrule_crypto::{Ad, Job, Op, Verdict};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
@@ -30,7 +30,8 @@ fn forged(suite: Suite, number: u32, opened: &[u8]) -> Vec<u8> {
     octets.resize(28 + iv, 0);
     octets.extend(opened);
     octets.resize(20 + len, 0);
-    let (ad, text) = sa.shape.spans(20, iv + opened.len(), SPI, number.into());
+    let (header, text) = sa.shape.spans(20, iv + opened.len());
+    let ad = Ad::Span(header);
     let (nonce, op, verdict) = (state::nonce(sa.salt, [0; 8]), Op::Seal, Verdict::Pending);
     let key = Engine::<Packet>::install(&mut g.engine, &keys(suite)).unwrap();
     let mut job = Job { buf: octets, key, ticket: 0, nonce, op, verdict, ad, text };
