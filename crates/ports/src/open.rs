@@ -8,7 +8,7 @@
 //!
 //! | step | AF_XDP | AF_PACKET | TAP, TUN |
 //! | --- | --- | --- | --- |
-//! | open | CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF | CAP_NET_RAW | CAP_NET_ADMIN, or the owner of a persistent interface |
+//! | open | CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF | CAP_NET_RAW | CAP_NET_ADMIN (or to own a persistent interface) and to be let to `/dev/net/tun` |
 //! | start | memlock limit or CAP_IPC_LOCK | nothing | nothing |
 //! | run | nothing | nothing | nothing |
 //!

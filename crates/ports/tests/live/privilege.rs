@@ -7,6 +7,7 @@ use ferrule_ports::pass::{recv_fds, send_fds, socket_pair};
 use ferrule_ports::xdp::XdpMode;
 use ferrule_ports::{OpenFault, Opened, Opener, PortSpec, Umem, region};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 
 const NOBODY: libc::c_long = 65534;
 
@@ -19,6 +20,62 @@ fn become_nobody() {
     }
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     assert!(status.contains("CapEff:\t0000000000000000"), "{status}");
+}
+
+const CAP_DAC_OVERRIDE: u32 = 1;
+const CAP_NET_ADMIN: u32 = 12;
+const CAP_NET_RAW: u32 = 13;
+const CAP_BPF: u32 = 39;
+
+/// Leaves this thread these capabilities and no other privilege.
+fn keep_only(capabilities: &[u32]) {
+    let bits = capabilities.iter().fold(0u64, |bits, c| bits | 1 << c);
+    let (low, high) = (bits as u32, (bits >> 32) as u32);
+    // Version 3 and this thread; effective, permitted, inheritable, twice.
+    let (header, sets) = ([0x2008_0522u32, 0], [low, low, 0, high, high, 0]);
+    // SAFETY: live places of the sizes that version 3 has; the raw calls
+    // concern this thread alone.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY), 0);
+        assert_eq!(libc::syscall(libc::SYS_capset, &header, &sets), 0);
+    }
+}
+
+/// Opens in a thread that has only these capabilities.
+fn opens_with(capabilities: &[u32], spec: &PortSpec) -> bool {
+    let (capabilities, spec) = (capabilities.to_vec(), spec.clone());
+    let opened = std::thread::spawn(move || {
+        keep_only(&capabilities);
+        Opener::new().open(&spec).map(drop).map_err(|error| error.fault)
+    });
+    let result = opened.join().unwrap();
+    assert!(matches!(result, Ok(()) | Err(OpenFault::NoPermission)), "{result:?}");
+    result.is_ok()
+}
+
+/// The table of `ferrule_ports::open`, and that no line of it asks too much.
+#[test]
+fn opening_needs_the_capabilities_that_the_table_says() {
+    let Some(net) = namespace() else { return };
+    net.veth("va", "vb");
+    let tap = PortSpec::Tap { name: "tap9".into() };
+    // Most systems let everybody open the device; some do not.
+    let device = std::fs::metadata("/dev/net/tun").unwrap().permissions().mode();
+    let device = if device & 0o006 == 0o006 { None } else { Some(CAP_DAC_OVERRIDE) };
+    let table = [
+        (xdp("va"), vec![CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF]),
+        (packet("va"), vec![CAP_NET_RAW]),
+        (tap, [Some(CAP_NET_ADMIN), device].into_iter().flatten().collect()),
+    ];
+    for (spec, needed) in table {
+        assert!(opens_with(&needed, &spec), "{spec:?} wants more than {needed:?}");
+        for i in 0..needed.len() {
+            let mut fewer = needed.clone();
+            fewer.remove(i);
+            assert!(!opens_with(&fewer, &spec), "{spec:?} needs only {fewer:?}");
+        }
+    }
 }
 
 fn xdp(interface: &str) -> PortSpec {
