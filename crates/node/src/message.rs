@@ -3,7 +3,7 @@
 use crate::probe::Recorder;
 use ferrule_base::{Drops, Instant, Ledger, PortId, Work};
 use ferrule_dataplane::graph::Next;
-use ferrule_dataplane::{Tables, ipsec, macsec};
+use ferrule_dataplane::{Sequence, Tables, ipsec, macsec};
 use ferrule_pipeline::{Packet, Port, PortStats};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -23,26 +23,47 @@ pub(crate) enum Command {
     /// Let go of this port.
     DetachPort(PortId),
     /// Install, extend or retire an outbound ESP SA.
-    EspOut(ipsec::OutboundChange),
+    EspOut(EspOut),
     /// Install or retire an inbound ESP SA.
-    EspIn(ipsec::InboundChange),
+    EspIn(EspIn),
     /// Change a SecY's transmit side.
     SecyOut(macsec::TxChange),
     /// Change a SecY's receive side.
     SecyIn(macsec::RxChange),
     /// Record what happens to packets, or stop it.
     Record(Option<Box<Recorder>>),
+    /// Say where the replay windows stand.
+    Edges,
     /// Say what was counted.
     Report(Sender<Box<WorkerReport>>),
 }
 
+/// A change of an outbound ESP SA.
+pub(crate) enum EspOut {
+    Install(u32, Box<ipsec::OutboundConfig>, Sequence),
+    Extend(ipsec::SaId, u64),
+    Retire(u32),
+}
+
+/// A change of an inbound ESP SA; the number is the edge of its window.
+pub(crate) enum EspIn {
+    Install(u32, Box<ipsec::InboundConfig>, u64),
+    Retire(u32),
+}
+
 /// From a worker to the control part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// An outbound ESP SA runs low on reserved numbers.
-    EspWants { index: u32, limit: u64 },
+    EspWants { id: ipsec::SaId, limit: u64 },
     /// A transmit association runs low on reserved numbers.
     MacsecWants { secy: u16, an: u8, limit: u64 },
+    /// Where the window of an inbound ESP SA stands.
+    EspEdge { index: u32, edge: u64 },
+    /// Where the window of a receive association stands.
+    MacsecEdge { secy: u16, sci: u64, an: u8, lowest: u64 },
+    /// What was asked for did not work.
+    Failed(String),
 }
 
 /// Everything that one worker counted.
@@ -65,11 +86,41 @@ pub struct WorkerReport {
     /// Its ports: counters, and whether frames can pass.
     pub ports: Vec<(PortId, PortStats, bool)>,
     /// Outbound ESP SAs, by index.
-    pub esp_out: Vec<(u32, ipsec::SaReport)>,
+    pub esp_out: Vec<SaReport>,
     /// Inbound ESP SAs, by index.
-    pub esp_in: Vec<(u32, ipsec::SaReport)>,
+    pub esp_in: Vec<SaReport>,
     /// Transmit sides, by SecY.
     pub secy_out: Vec<(u16, macsec::TxReport)>,
     /// Receive sides, by SecY.
     pub secy_in: Vec<(u16, macsec::RxReport)>,
+}
+
+/// An ESP SA, as its worker sees it.
+#[derive(Clone, Debug)]
+pub struct SaReport {
+    /// Its index.
+    pub index: u32,
+    /// The name in the configuration.
+    pub name: String,
+    /// Its SPI.
+    pub spi: u32,
+    /// Its suite.
+    pub suite: ferrule_crypto::Suite,
+    /// Outbound: the next number. Inbound: the highest seen.
+    pub number: u64,
+    /// What it counted.
+    pub stats: ipsec::SaStats,
+}
+
+impl SaReport {
+    pub(crate) fn of(view: &ipsec::SaView<'_>) -> Self {
+        Self {
+            index: view.id.index,
+            name: view.name.into(),
+            spi: view.spi,
+            suite: view.suite,
+            number: view.number,
+            stats: view.stats,
+        }
+    }
 }

@@ -10,7 +10,7 @@
 //! time, over and over. The daemon does so from a pinned thread, the laboratory
 //! from its event queue, a benchmark from its loop.
 
-use crate::message::{Command, Event, WorkerReport};
+use crate::message::{Command, EspIn, EspOut, Event, SaReport, WorkerReport};
 use crate::probe::{Probe, Recorder, Silent};
 use ferrule_base::{DropReason, Instant, Ledger, PortId};
 use ferrule_crypto::{Engine, Jobs, Software};
@@ -389,12 +389,26 @@ impl<E: Engine<Packet>> Worker<E> {
     /// Asks the control part to reserve more numbers where they run low.
     fn report_wants(&mut self) {
         let events = &mut self.events;
-        self.stages.esp_out.wants(|index, limit| {
-            let _ = events.push(Event::EspWants { index, limit });
-        });
+        for want in self.stages.esp_out.wants() {
+            let _ = events.push(Event::EspWants { id: want.id, limit: want.limit });
+        }
         self.stages.secy_out.wants(|secy, an, limit| {
             let _ = events.push(Event::MacsecWants { secy, an, limit });
         });
+    }
+
+    /// Tells the control part where the replay windows stand.
+    fn report_edges(&mut self) {
+        for sa in self.stages.esp_in.show() {
+            let event = Event::EspEdge { index: sa.id.index, edge: sa.number };
+            let _ = self.events.push(event);
+        }
+        for (secy, report) in self.stages.secy_in.report() {
+            for sa in report.sas {
+                let (sci, an, lowest) = (sa.sci, sa.an, sa.lowest_pn);
+                let _ = self.events.push(Event::MacsecEdge { secy, sci, an, lowest });
+            }
+        }
     }
 
     /// Carries out what the control part asked for, between two batches.
@@ -408,16 +422,57 @@ impl<E: Engine<Packet>> Worker<E> {
                 }
                 Command::AttachPort(id, port) => self.attach_port(id, port),
                 Command::DetachPort(id) => self.detach_port(id),
-                Command::EspOut(change) => self.stages.esp_out.apply(&mut self.engine, change),
-                Command::EspIn(change) => self.stages.esp_in.apply(&mut self.engine, change),
-                Command::SecyOut(change) => self.stages.secy_out.apply(&mut self.engine, change),
-                Command::SecyIn(change) => self.stages.secy_in.apply(&mut self.engine, change),
+                Command::EspOut(change) => self.change_esp_out(change),
+                Command::EspIn(change) => self.change_esp_in(change),
+                Command::SecyOut(change) => {
+                    let done = self.stages.secy_out.apply(&mut self.engine, change);
+                    self.check(done);
+                }
+                Command::SecyIn(change) => {
+                    let done = self.stages.secy_in.apply(&mut self.engine, change);
+                    self.check(done);
+                }
+                Command::Edges => self.report_edges(),
                 Command::Record(recorder) => self.recorder = recorder,
                 Command::Report(reply) => {
                     let report = self.report(now);
                     let _ = reply.send(Box::new(report));
                 }
             }
+        }
+    }
+
+    fn change_esp_out(&mut self, change: EspOut) {
+        let (stage, engine) = (&mut self.stages.esp_out, &mut self.engine);
+        match change {
+            EspOut::Install(index, config, sequence) => {
+                let done = stage.install_at(engine, index, &config, sequence);
+                self.check(done);
+            }
+            EspOut::Extend(id, limit) => stage.extend(id, limit),
+            EspOut::Retire(index) => {
+                stage.retire(engine, index);
+            }
+        }
+    }
+
+    fn change_esp_in(&mut self, change: EspIn) {
+        let (stage, engine) = (&mut self.stages.esp_in, &mut self.engine);
+        match change {
+            EspIn::Install(index, config, edge) => {
+                let done = stage.install_at(engine, index, &config, edge);
+                self.check(done);
+            }
+            EspIn::Retire(index) => {
+                stage.retire(engine, index);
+            }
+        }
+    }
+
+    /// Reports what did not work; the configuration was checked, so this is rare.
+    fn check<T, F: std::fmt::Display>(&mut self, done: Result<T, F>) {
+        if let Err(e) = done {
+            let _ = self.events.push(Event::Failed(e.to_string()));
         }
     }
 
@@ -440,8 +495,8 @@ impl<E: Engine<Packet>> Worker<E> {
             handed_out: self.handed_out,
             handed_in: self.handed_in,
             ports: self.ports.iter().map(|p| (p.id, p.port.stats(), p.port.is_up())).collect(),
-            esp_out: self.stages.esp_out.report(),
-            esp_in: self.stages.esp_in.report(),
+            esp_out: self.stages.esp_out.show().map(|v| SaReport::of(&v)).collect(),
+            esp_in: self.stages.esp_in.show().map(|v| SaReport::of(&v)).collect(),
             secy_out: self.stages.secy_out.report(),
             secy_in: self.stages.secy_in.report(),
         }

@@ -18,6 +18,7 @@ mod read;
 mod secure;
 
 pub use error::{ConfigError, Problem};
+pub(crate) use read::mask;
 pub use keys::{KeySource, NoKeys};
 
 use ferrule_base::{MacAddr, Secret};

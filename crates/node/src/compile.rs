@@ -1,0 +1,492 @@
+//! From a configuration to the tables that stages read.
+//!
+//! This is where names and intentions become indices: one pass, no packets. What
+//! is numbered for good (ports, SAs) comes from [`Numbers`]; interfaces,
+//! adjacencies and the rest are numbered by their place.
+
+use crate::config::{
+    BridgeConfig, Config, InterfaceConfig, LabelAction, MemberConfig, PolicyAction,
+    PseudowireConfig, TunnelConfig, Via, VlanTag,
+};
+use crate::secure;
+use crate::stable::Numbers;
+use ferrule_base::{MacAddr, PortId, VrfId};
+use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
+use ferrule_dataplane::{Tables, bridge, ipsec, mpls, route};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+const ETHERNET: usize = 14;
+/// Tags that a frame may carry beyond the port's mtu, as devices allow.
+const TAGS: usize = 8;
+
+/// What outlives a configuration.
+#[derive(Clone, Default)]
+pub(crate) struct Shared {
+    pub ports: Numbers,
+    pub outbound: Numbers,
+    pub inbound: Numbers,
+    pub ifaces: Numbers,
+    pub ways: Numbers,
+    pub neighbours: Arc<route::Neighbours>,
+    pub bridges: HashMap<String, Arc<bridge::MacTable>>,
+}
+
+/// The tables of a configuration, and where its parts went in them.
+pub(crate) struct Compiled {
+    pub tables: Tables,
+    /// Number of each port of the configuration.
+    pub ports: Vec<PortId>,
+    /// Index of each tunnel's outbound SA.
+    pub outbound: Vec<u32>,
+    /// Index of each tunnel's inbound SA.
+    pub inbound: Vec<u32>,
+    /// The adjacency of each tunnel.
+    pub ways: Vec<u32>,
+    /// The next hop of each adjacency; nothing: the destination itself.
+    pub next_hops: Vec<Option<IpAddr>>,
+}
+
+/// What an SA is called: one that changes in any way is another SA.
+pub(crate) fn outbound_name(config: &Config, t: &TunnelConfig) -> String {
+    let rest = format!("{:?} {} {:?}", t.via, t.copy_df, t.mtu);
+    format!("{} {} {} {rest}", sa_name(t, &t.outbound), t.local, t.remote) + way_name(config, &t.via).as_str()
+}
+
+/// As [`outbound_name`], for the other direction.
+pub(crate) fn inbound_name(config: &Config, t: &TunnelConfig) -> String {
+    let selectors = secure::inbound_selectors(config, t);
+    let rest = format!("{} {} {selectors:?}", t.window, t.vrf);
+    format!("{} {} {} {rest}", sa_name(t, &t.inbound), t.remote, t.local)
+}
+
+fn sa_name(t: &TunnelConfig, sa: &crate::config::SaConfig) -> String {
+    let print = secure::fingerprint(sa);
+    format!("{} {:#x} {print:02x?} {} {}", t.name, sa.spi, t.esn, sa.worker)
+}
+
+/// An address for a port whose device has none: locally administered, made
+/// from the names of node and port.
+pub fn made_mac(node: &str, port: &str) -> MacAddr {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in node.bytes().chain([0]).chain(port.bytes()) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    }
+    let mut mac = MacAddr::from_u64(hash ^ hash >> 48);
+    mac.0[0] = mac.0[0] & 0xfc | 0x02;
+    mac
+}
+
+/// Our SCI where none is configured: the port's address, port number 1.
+pub fn default_sci(mac: MacAddr) -> u64 {
+    mac.to_u64() << 16 | 1
+}
+
+struct Builder<'a> {
+    config: &'a Config,
+    shared: &'a mut Shared,
+    ports: Vec<PortId>,
+    macs: &'a [MacAddr],
+    tables: Tables,
+    next_hops: Vec<Option<IpAddr>>,
+}
+
+/// Compiles `config`; `macs` are the addresses of its ports, in order.
+pub(crate) fn compile(config: &Config, macs: &[MacAddr], shared: &mut Shared) -> Compiled {
+    let ports = shared.ports.assign(config.ports.iter().map(|p| p.name.as_str()));
+    let names: Vec<String> = config.tunnels.iter().map(|t| outbound_name(config, t)).collect();
+    let outbound = shared.outbound.assign(names.iter().map(String::as_str));
+    let names: Vec<String> = config.tunnels.iter().map(|t| inbound_name(config, t)).collect();
+    let inbound = shared.inbound.assign(names.iter().map(String::as_str));
+    let to_u32 = |v: Vec<usize>| v.into_iter().map(|n| n as u32).collect::<Vec<_>>();
+    let (outbound, inbound) = (to_u32(outbound), to_u32(inbound));
+    let ports: Vec<PortId> = ports.into_iter().map(|n| PortId(n as u16)).collect();
+    let tables = Tables {
+        workers: config.cores.len() as u8,
+        neighbours: shared.neighbours.clone(),
+        ..Tables::default()
+    };
+    let mut b = Builder { config, shared, ports, macs, tables, next_hops: Vec::new() };
+    b.ports();
+    b.number_ifaces();
+    b.adjacencies();
+    b.interfaces();
+    b.bridges();
+    b.pseudowires();
+    b.labels();
+    let ways = config.tunnels.iter().map(|t| b.way(&t.via)).collect();
+    b.sas(&outbound, &inbound);
+    b.policies(&outbound);
+    b.routes();
+    Compiled { tables: b.tables, ports: b.ports, outbound, inbound, ways, next_hops: b.next_hops }
+}
+
+impl Builder<'_> {
+    fn ports(&mut self) {
+        let vacant = || PortEntry {
+            name: "".into(),
+            mac: MacAddr::ZERO,
+            frame_max: 0,
+            owner: 0,
+            secy: None,
+            attach: Attach::default(),
+        };
+        self.tables.ports = std::iter::repeat_with(vacant).take(self.shared.ports.len()).collect();
+        for (i, port) in self.config.ports.iter().enumerate() {
+            // A SecY has the number of its port.
+            let secured = self.config.secys.iter().any(|s| s.port == i);
+            self.tables.ports[self.ports[i].0 as usize] = PortEntry {
+                name: port.name.as_str().into(),
+                mac: self.macs[i],
+                frame_max: (port.mtu + ETHERNET + TAGS) as u16,
+                owner: port.worker as u8,
+                secy: secured.then_some(self.ports[i].0),
+                attach: Attach::default(),
+            };
+        }
+    }
+
+    /// Gives every logical interface its number; vacant numbers lead nowhere.
+    fn number_ifaces(&mut self) {
+        let config = self.config;
+        let mut names: Vec<String> = config.interfaces.iter().map(|i| i.name.clone()).collect();
+        for bridge in &config.bridges {
+            names.extend(bridge.members.iter().map(|m| member_name(config, bridge, m)));
+        }
+        names.extend(config.pseudowires.iter().map(circuit_name));
+        self.shared.ifaces.assign(names.iter().map(String::as_str));
+        let vacant = || Iface {
+            name: "".into(),
+            port: PortId(u16::MAX),
+            tag: Tag::None,
+            kind: IfaceKind::Crossed(u16::MAX),
+        };
+        let count = self.shared.ifaces.len();
+        self.tables.ifaces = std::iter::repeat_with(vacant).take(count).collect();
+    }
+
+    /// The number of a routed interface of the configuration.
+    fn routed(&self, interface: usize) -> u16 {
+        let name = &self.config.interfaces[interface].name;
+        self.shared.ifaces.get(name).expect("every interface was numbered") as u16
+    }
+
+    /// Puts an interface in its place and attaches its tag to its port.
+    fn iface(&mut self, name: &str, port: usize, tag: Option<VlanTag>, kind: IfaceKind) -> u16 {
+        let index = self.shared.ifaces.get(name).expect("every interface was numbered") as u16;
+        self.tables.ifaces[index as usize] = Iface {
+            name: name.into(),
+            port: self.ports[port],
+            tag: tag.map_or(Tag::None, |(tpid, vid)| Tag::Tag(tpid, vid)),
+            kind,
+        };
+        let attach = &mut self.tables.ports[self.ports[port].0 as usize].attach;
+        match tag {
+            Some((tpid, vid)) => {
+                attach.tagged.push((Attach::key(tpid, vid), index));
+                attach.tagged.sort_unstable();
+            }
+            None => attach.untagged = Some(index),
+        }
+        index
+    }
+
+    fn attach(&mut self, port: usize) -> &mut Attach {
+        &mut self.tables.ports[self.ports[port].0 as usize].attach
+    }
+
+    fn interfaces(&mut self) {
+        for interface in &self.config.interfaces {
+            let mac = self.macs[interface.port];
+            let policy = self.policy_of(interface);
+            let kind = IfaceKind::Routed(RoutedIface {
+                vrf: VrfId(interface.vrf as u16),
+                mac,
+                mtu: interface.mtu as u16,
+                v4: own(&interface.addresses, |a| match a {
+                    IpAddr::V4(a) => Some(a),
+                    IpAddr::V6(_) => None,
+                }),
+                v6: own_v6(mac, interface),
+                mpls: interface.mpls,
+                policy,
+            });
+            let tag = interface.tag.filter(|_| !interface.untagged);
+            let index = self.iface(&interface.name, interface.port, tag, kind);
+            // Accepts both, sends without tag: the far end of an access port.
+            if let (Some((tpid, vid)), true) = (interface.tag, interface.untagged) {
+                let attach = self.attach(interface.port);
+                attach.tagged.push((Attach::key(tpid, vid), index));
+                attach.tagged.sort_unstable();
+            }
+        }
+    }
+
+    /// The number of the policy of an interface: interfaces that have entries
+    /// are numbered in order.
+    fn policy_of(&self, interface: &InterfaceConfig) -> Option<u16> {
+        let bounds = self.bounds();
+        let own = self.config.interfaces.iter().position(|i| i.name == interface.name)?;
+        bounds.iter().position(|&i| i == own).map(|p| p as u16)
+    }
+
+    fn bounds(&self) -> Vec<usize> {
+        let mut bounds: Vec<_> = self.config.policies.iter().map(|p| p.interface).collect();
+        bounds.sort_unstable();
+        bounds.dedup();
+        bounds
+    }
+
+    fn bridges(&mut self) {
+        for (number, bridge) in self.config.bridges.iter().enumerate() {
+            let table = self.shared.bridges.entry(bridge.name.clone()).or_insert_with(|| {
+                Arc::new(bridge::MacTable::new(bridge.addresses, bridge.ageing_seconds))
+            });
+            let table = table.clone();
+            let mut members = Vec::new();
+            for member in &bridge.members {
+                let name = member_name(self.config, bridge, member);
+                let kind = IfaceKind::Bridged {
+                    bridge: number as u16,
+                    access_vlan: member.access,
+                };
+                let index = self.iface(&name, member.port, member.tag, kind);
+                if member.tag.is_none() {
+                    // A whole port: tagged frames are the bridge's, too.
+                    self.attach(member.port).rest = Some(index);
+                }
+                members.push(index);
+            }
+            let name = bridge.name.as_str().into();
+            self.tables.bridges.push(bridge::Bridge { name, members, table });
+        }
+    }
+
+    fn pseudowires(&mut self) {
+        for (number, pw) in self.config.pseudowires.iter().enumerate() {
+            let kind = IfaceKind::Crossed(number as u16);
+            let name = circuit_name(pw);
+            let iface = self.iface(&name, pw.port, pw.tag, kind);
+            if pw.tag.is_none() {
+                self.attach(pw.port).rest = Some(iface);
+            }
+            let adjacency = self.way(&pw.via);
+            self.tables.pws.push(mpls::Pseudowire {
+                name: pw.name.as_str().into(),
+                iface,
+                label_out: pw.label_out,
+                adjacency,
+                control_word: pw.control_word,
+                sequencing: pw.sequencing,
+                mode: match pw.tagged_mode {
+                    Some(vid) => mpls::PwMode::Tagged(vid),
+                    None => mpls::PwMode::Raw,
+                },
+                ttl: pw.ttl,
+            });
+        }
+    }
+
+    fn labels(&mut self) {
+        let mut entries = Vec::new();
+        for entry in &self.config.labels {
+            let action = match &entry.action {
+                LabelAction::Ip(vrf) => mpls::IlmAction::Ip(VrfId(*vrf as u16)),
+                LabelAction::Forward(via) => {
+                    // The labels belong to the cross-connect, not to the way.
+                    let labels = via.labels.iter().rev().copied().collect();
+                    mpls::IlmAction::Forward(labels, self.way(&bare(via)))
+                }
+            };
+            entries.push((entry.label, mpls::Ilm { action, ttl: entry.ttl }));
+        }
+        for (number, pw) in self.config.pseudowires.iter().enumerate() {
+            let action = mpls::IlmAction::Pw(number as u32);
+            entries.push((pw.label_in, mpls::Ilm { action, ttl: route::TtlModel::Pipe }));
+        }
+        self.tables.lfib = mpls::Lfib::new(entries);
+    }
+
+    /// Numbers every way that the configuration names, each once.
+    fn adjacencies(&mut self) {
+        let config = self.config;
+        let mut ways: Vec<Via> = (0..config.interfaces.len()).map(on_link).collect();
+        ways.extend(config.routes.iter().filter_map(|r| r.via.clone()));
+        ways.extend(config.labels.iter().filter_map(|l| match &l.action {
+            LabelAction::Forward(via) => Some(bare(via)),
+            LabelAction::Ip(_) => None,
+        }));
+        ways.extend(config.pseudowires.iter().map(|p| p.via.clone()));
+        ways.extend(config.tunnels.iter().map(|t| t.via.clone()));
+        let names: Vec<String> = ways.iter().map(|w| way_name(config, w)).collect();
+        let mut unique: Vec<&str> = names.iter().map(String::as_str).collect();
+        unique.sort_unstable();
+        unique.dedup();
+        self.shared.ways.assign(unique.into_iter());
+        let count = self.shared.ways.len();
+        self.next_hops = vec![None; count];
+        let vacant = || route::Adjacency {
+            iface: u16::MAX,
+            neighbour: None,
+            labels: route::Labels::new(),
+            ttl: route::TtlModel::Uniform,
+        };
+        self.tables.adjacencies = std::iter::repeat_with(vacant).take(count).collect();
+        for via in &ways {
+            let index = self.way(via) as usize;
+            let iface = self.routed(via.interface);
+            let slot = via.next_hop.and_then(|ip| self.tables.neighbours.reserve(iface, ip));
+            self.next_hops[index] = via.next_hop;
+            self.tables.adjacencies[index] = route::Adjacency {
+                iface,
+                neighbour: slot,
+                labels: via.labels.iter().rev().copied().collect(),
+                ttl: via.ttl,
+            };
+        }
+    }
+
+    /// The adjacency of a way.
+    fn way(&self, via: &Via) -> u32 {
+        let name = way_name(self.config, via);
+        self.shared.ways.get(&name).expect("every way was numbered") as u32
+    }
+
+    fn routes(&mut self) {
+        let mut per_vrf: Vec<Vec<((IpAddr, u8), route::Route)>> =
+            vec![Vec::new(); self.config.vrfs.len()];
+        for (number, interface) in self.config.interfaces.iter().enumerate() {
+            let via = self.way(&on_link(number));
+            let table = &mut per_vrf[interface.vrf];
+            for &(address, len) in &interface.addresses {
+                table.push(((crate::config::mask(address, len), len), route::Route::Via(via)));
+            }
+            let link_local = link_local(self.macs[interface.port]);
+            let own = interface.addresses.iter().map(|a| a.0).chain([link_local.into()]);
+            for address in own {
+                let bits = if address.is_ipv4() { 32 } else { 128 };
+                table.push(((address, bits), route::Route::Local));
+            }
+        }
+        for entry in &self.config.routes {
+            let target = match &entry.via {
+                Some(via) => route::Route::Via(self.way(via)),
+                None => route::Route::Discard,
+            };
+            // Own addresses stay ours, whatever a route says.
+            per_vrf[entry.vrf].insert(0, (entry.prefix, target));
+        }
+        let names = self.config.vrfs.iter();
+        self.tables.vrfs =
+            names.zip(per_vrf).map(|(name, routes)| route::Vrf::new(name, routes)).collect();
+    }
+
+    fn sas(&mut self, outbound: &[u32], inbound: &[u32]) {
+        let mut owners = vec![None; self.shared.outbound.len()];
+        let mut places = Vec::new();
+        let tunnels = self.config.tunnels.iter();
+        for ((tunnel, &out), &index) in tunnels.zip(outbound).zip(inbound) {
+            owners[out as usize] = Some(tunnel.outbound.worker as u8);
+            let worker = tunnel.inbound.worker as u8;
+            places.push(ipsec::InboundPlace { spi: tunnel.inbound.spi, worker, index });
+        }
+        self.tables.sas =
+            ipsec::SaDirectory::new(&owners, &places).expect("SPIs were checked to be unique");
+    }
+
+    fn policies(&mut self, outbound: &[u32]) {
+        for bound in self.bounds() {
+            let of_it = self.config.policies.iter().filter(|p| p.interface == bound);
+            let entries: Vec<_> = of_it
+                .flat_map(|p| {
+                    let action = match p.action {
+                        PolicyAction::Protect(t) => ipsec::Action::Protect(outbound[t]),
+                        PolicyAction::Bypass => ipsec::Action::Bypass,
+                        PolicyAction::Discard => ipsec::Action::Discard,
+                    };
+                    selectors(p.local, p.remote, p.protocol)
+                        .into_iter()
+                        .map(move |selector| ipsec::PolicyEntry { selector, action })
+                })
+                .collect();
+            let spd = ipsec::Spd::new(&entries).expect("prefixes were checked");
+            self.tables.policies.push(spd);
+        }
+    }
+}
+
+/// The logical interface of a bridge's member.
+fn member_name(config: &Config, bridge: &BridgeConfig, member: &MemberConfig) -> String {
+    let port = &config.ports[member.port].name;
+    match member.tag {
+        Some((_, vid)) => format!("{}:{port}.{vid}", bridge.name),
+        None => format!("{}:{port}", bridge.name),
+    }
+}
+
+/// The logical interface of a pseudowire's attachment circuit.
+fn circuit_name(pw: &PseudowireConfig) -> String {
+    format!("{}:ac", pw.name)
+}
+
+/// Selectors of a policy entry: where an address is left out, one for each
+/// address family that it can mean.
+pub(crate) fn selectors(
+    local: Option<(IpAddr, u8)>,
+    remote: Option<(IpAddr, u8)>,
+    protocol: Option<u8>,
+) -> Vec<ipsec::Selector> {
+    let any = |v4: bool| -> (IpAddr, u8) {
+        if v4 { (IpAddr::from([0; 4]), 0) } else { (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0) }
+    };
+    let fits = |net: Option<(IpAddr, u8)>, v4: bool| net.is_none_or(|n| n.0.is_ipv4() == v4);
+    [true, false]
+        .into_iter()
+        .filter(|&v4| fits(local, v4) && fits(remote, v4))
+        .map(|v4| ipsec::Selector {
+            protocol,
+            ..ipsec::Selector::between(local.unwrap_or(any(v4)), remote.unwrap_or(any(v4)))
+        })
+        .collect()
+}
+
+/// The way to whatever is on an interface's network.
+fn on_link(interface: usize) -> Via {
+    Via { interface, next_hop: None, labels: Vec::new(), ttl: route::TtlModel::Uniform }
+}
+
+/// A way without its labels, which a cross-connect pushes itself.
+fn bare(via: &Via) -> Via {
+    Via { labels: Vec::new(), ttl: route::TtlModel::Uniform, ..via.clone() }
+}
+
+/// What a way is called: equal ways share one adjacency.
+fn way_name(config: &Config, via: &Via) -> String {
+    let interface = &config.interfaces[via.interface].name;
+    format!("{interface} {:?} {:?} {:?}", via.next_hop, via.labels, via.ttl)
+}
+
+fn own<T>(addresses: &[(IpAddr, u8)], pick: impl Fn(IpAddr) -> Option<T>) -> Vec<(T, u8)> {
+    addresses.iter().filter_map(|&(a, len)| Some((pick(a)?, len))).collect()
+}
+
+fn own_v6(mac: MacAddr, interface: &InterfaceConfig) -> Vec<(Ipv6Addr, u8)> {
+    let configured = own(&interface.addresses, |a| match a {
+        IpAddr::V6(a) => Some(a),
+        IpAddr::V4(_) => None,
+    });
+    let mut all = vec![(link_local(mac), 64)];
+    all.extend(configured);
+    all
+}
+
+/// The link-local address of a link address (RFC 4291 appendix A).
+pub(crate) fn link_local(mac: MacAddr) -> Ipv6Addr {
+    let m = mac.0;
+    let id = [m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]];
+    let mut octets = [0; 16];
+    octets[..2].copy_from_slice(&[0xfe, 0x80]);
+    octets[8..].copy_from_slice(&id);
+    octets.into()
+}

@@ -1,0 +1,418 @@
+//! The control part of a node: it carries configuration, keys and protocol
+//! messages to the workers, and keeps what must be one for all of them.
+//!
+//! ```text
+//!   configuration ─▶ compile ─▶ tables ──┐
+//!   counter store ─▶ sequences ─▶ SAs ───┼─ commands ─▶ worker 0, worker 1, …
+//!   neighbour core ─▶ frames ────────────┘                 │
+//!        ▲  packets for the node itself, or without a neighbour
+//!        └──────────────────── events ─────────────────────┘
+//! ```
+//!
+//! Like a worker it has no thread and no clock: a driver calls
+//! [`Control::turn`].
+
+use crate::compile::{self, Compiled, Shared};
+use crate::config::Config;
+use crate::counter::{CounterStore, StoreError};
+use crate::message::{Command, Event, RING, WorkerReport};
+use crate::probe::{Filter, Record, Recorder};
+use crate::resolve::Resolver;
+use crate::secure::Installed;
+use crate::worker::{Parts, Peer, Worker};
+use ferrule_base::{Duration, Instant, Ledger, MacAddr, PortId};
+use ferrule_crypto::Engine;
+use ferrule_dataplane::Tables;
+use ferrule_pipeline::{Packet, Pool, Port};
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+/// How often the edges of replay windows are written to stable storage.
+const EDGE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Packets of one worker that wait for the control part at most.
+const CONTROL_RING: usize = 1024;
+
+/// Packets under way between two workers at most.
+const HANDOFF_RING: usize = 1024;
+
+/// What a node is built with, beside its configuration.
+pub struct Environment {
+    /// The address of each port, in the order of the configuration.
+    pub macs: Vec<MacAddr>,
+    /// Its packet memory.
+    pub pool: Pool,
+    /// Where counters are kept.
+    pub store: Box<dyn CounterStore>,
+    /// The time.
+    pub now: Instant,
+}
+
+/// Why a node cannot be built or changed. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuildError {
+    /// A counter is missing, older than it was, or of another key.
+    Counter(StoreError),
+    /// What only a restart can change.
+    NeedsRestart(&'static str),
+    /// A worker's queue of commands is full: it does not run.
+    Stuck,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Counter(e) => e.fmt(f),
+            Self::NeedsRestart(what) => {
+                write!(f, "{what} cannot change while the node runs: restart it")
+            }
+            Self::Stuck => f.write_str("a worker does not answer"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+/// What a change of configuration did to the ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Ports to open and attach, by index in the new configuration.
+    pub opened: Vec<usize>,
+    /// Ports that were closed, by name.
+    pub closed: Vec<String>,
+}
+
+pub(crate) struct Link {
+    pub commands: Producer<Command>,
+    pub events: Consumer<Event>,
+    pub packets: Consumer<Packet>,
+}
+
+/// The control part of a node.
+pub struct Control {
+    config: Config,
+    tables: Arc<Tables>,
+    compiled: Compiled,
+    shared: Shared,
+    installed: Installed,
+    links: Vec<Link>,
+    store: Box<dyn CounterStore>,
+    resolver: Resolver,
+    edges_due: Instant,
+    failures: Vec<String>,
+}
+
+/// Builds a node: its control part, and a worker for each core of the
+/// configuration, with an engine from `engine`.
+pub fn build<E: Engine<Packet>>(
+    config: Config,
+    environment: Environment,
+    mut engine: impl FnMut(usize) -> E,
+) -> Result<(Control, Vec<Worker<E>>), BuildError> {
+    let Environment { macs, pool, mut store, now } = environment;
+    let mut shared = Shared::default();
+    let mut compiled = compile::compile(&config, &macs, &mut shared);
+    let tables = Arc::new(std::mem::take(&mut compiled.tables));
+    let count = config.cores.len();
+    let mut peers = mesh(count);
+    let (mut links, mut workers) = (Vec::new(), Vec::new());
+    for id in 0..count {
+        let (commands, commands_out) = RingBuffer::new(RING);
+        let (events_in, events) = RingBuffer::new(RING);
+        let (to_control, packets) = RingBuffer::new(CONTROL_RING);
+        workers.push(Worker::new(Parts {
+            id: id as u8,
+            tables: tables.clone(),
+            cache: pool.cache(),
+            engine: engine(id),
+            peers: std::mem::take(&mut peers[id]),
+            to_control,
+            commands: commands_out,
+            events: events_in,
+        }));
+        links.push(Link { commands, events, packets });
+    }
+    let plan = Installed::plan(&config, &macs, &compiled, &Installed::default(), &mut *store)?;
+    let resolver = Resolver::new(pool.cache());
+    let edges_due = now + EDGE_INTERVAL;
+    let installed = Installed::default();
+    let failures = Vec::new();
+    let mut control = Control {
+        config,
+        tables,
+        compiled,
+        shared,
+        installed,
+        links,
+        store,
+        resolver,
+        edges_due,
+        failures,
+    };
+    control.carry_out(plan, None)?;
+    control.resolver.configure(now, &control.config, &control.tables, &control.shared);
+    Ok((control, workers))
+}
+
+/// A ring from each worker to each other one.
+fn mesh(count: usize) -> Vec<Vec<Option<Peer>>> {
+    let mut to: Vec<Vec<_>> = (0..count).map(|_| (0..count).map(|_| None).collect()).collect();
+    let mut from: Vec<Vec<_>> = (0..count).map(|_| (0..count).map(|_| None).collect()).collect();
+    for a in 0..count {
+        for b in (0..count).filter(|&b| b != a) {
+            let (producer, consumer) = RingBuffer::new(HANDOFF_RING);
+            to[a][b] = Some(producer);
+            from[b][a] = Some(consumer);
+        }
+    }
+    let join = |(to, from): (Vec<_>, Vec<_>)| {
+        to.into_iter().zip(from).map(|(t, f)| Some(Peer { to: t?, from: f? })).collect()
+    };
+    to.into_iter().zip(from).map(join).collect()
+}
+
+impl Control {
+    /// The configuration in force.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The tables in force.
+    pub fn tables(&self) -> &Arc<Tables> {
+        &self.tables
+    }
+
+    /// The number of a port of the configuration.
+    pub fn port_id(&self, index: usize) -> PortId {
+        self.compiled.ports[index]
+    }
+
+    /// The name of a port.
+    pub fn port_name(&self, id: PortId) -> &str {
+        self.shared.ports.name(id.0 as usize).unwrap_or("?")
+    }
+
+    /// Gives an opened port to its worker.
+    pub fn attach_port(&mut self, index: usize, port: Box<dyn Port>) -> Result<(), BuildError> {
+        let (id, worker) = (self.compiled.ports[index], self.config.ports[index].worker);
+        self.send(worker, Command::AttachPort(id, port))
+    }
+
+    /// Does what is due: protocol messages, neighbours, counters.
+    pub fn turn(&mut self, now: Instant) -> usize {
+        let mut done = 0;
+        for worker in 0..self.links.len() {
+            while let Ok(event) = self.links[worker].events.pop() {
+                self.handle(worker, event);
+                done += 1;
+            }
+            while let Ok(packet) = self.links[worker].packets.pop() {
+                let next_hops = &self.compiled.next_hops;
+                self.resolver.handle(now, worker, packet, &self.tables, next_hops);
+                done += 1;
+            }
+        }
+        done += self.resolver.turn(now, &self.tables, &mut self.links);
+        if now >= self.edges_due {
+            self.edges_due = now + EDGE_INTERVAL;
+            self.ask_edges();
+        }
+        done
+    }
+
+    /// When [`turn`](Self::turn) is needed next.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.resolver.poll_timeout().into_iter().chain([self.edges_due]).min()
+    }
+
+    /// What went wrong since this was asked last, in sentences.
+    pub fn take_failures(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.failures)
+    }
+
+    /// Puts another configuration in force, without losing a packet: new SAs
+    /// first, then the tables, then old SAs go. On an error nothing changed.
+    pub fn apply(
+        &mut self,
+        now: Instant,
+        config: Config,
+        macs: &[MacAddr],
+    ) -> Result<Applied, BuildError> {
+        self.may_become(&config)?;
+        let mut shared = self.shared.clone();
+        let mut compiled = compile::compile(&config, macs, &mut shared);
+        let plan =
+            Installed::plan(&config, macs, &compiled, &self.installed, &mut *self.store)?;
+        let tables = Arc::new(std::mem::take(&mut compiled.tables));
+        let applied = self.port_changes(&config);
+        let old_ports: Vec<(PortId, usize)> = self
+            .config
+            .ports
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| applied.closed.contains(&p.name))
+            .map(|(i, p)| (self.compiled.ports[i], p.worker))
+            .collect();
+        self.tables = tables.clone();
+        self.carry_out(plan, Some(tables))?;
+        for (id, worker) in old_ports {
+            self.send(worker, Command::DetachPort(id))?;
+        }
+        self.config = config;
+        self.compiled = compiled;
+        self.shared = shared;
+        self.resolver.configure(now, &self.config, &self.tables, &self.shared);
+        Ok(applied)
+    }
+
+    fn may_become(&self, config: &Config) -> Result<(), BuildError> {
+        let old = &self.config;
+        let fixed = [
+            (old.name != config.name, "the name"),
+            (old.cores != config.cores, "workers and cores"),
+            (old.buffers != config.buffers, "buffers"),
+            (old.buffer_size != config.buffer_size, "buffer-size"),
+            (old.state != config.state, "state"),
+            (old.control != config.control, "control"),
+            (old.metrics != config.metrics, "metrics"),
+            (old.user != config.user, "user"),
+        ];
+        match fixed.iter().find(|(changed, _)| *changed) {
+            Some(&(_, what)) => Err(BuildError::NeedsRestart(what)),
+            None => Ok(()),
+        }
+    }
+
+    fn port_changes(&self, config: &Config) -> Applied {
+        let same = |a: &crate::config::PortConfig, b: &crate::config::PortConfig| {
+            (&a.name, &a.driver, a.worker) == (&b.name, &b.driver, b.worker)
+        };
+        let (old, new) = (&self.config.ports, &config.ports);
+        let opened = (0..new.len()).filter(|&i| !old.iter().any(|o| same(o, &new[i])));
+        let closed = old.iter().filter(|o| !new.iter().any(|n| same(o, n)));
+        Applied { opened: opened.collect(), closed: closed.map(|p| p.name.clone()).collect() }
+    }
+
+    /// Sends what changes to the workers, in the order that loses nothing.
+    fn carry_out(
+        &mut self,
+        plan: crate::secure::Plan,
+        tables: Option<Arc<Tables>>,
+    ) -> Result<(), BuildError> {
+        for (worker, command) in plan.before {
+            self.send(worker, command)?;
+        }
+        if let Some(tables) = tables {
+            for worker in 0..self.links.len() {
+                self.send(worker, Command::Tables(tables.clone()))?;
+            }
+        }
+        for (worker, command) in plan.after {
+            self.send(worker, command)?;
+        }
+        self.installed = plan.installed;
+        Ok(())
+    }
+
+    fn send(&mut self, worker: usize, command: Command) -> Result<(), BuildError> {
+        self.links[worker].commands.push(command).map_err(|_| BuildError::Stuck)
+    }
+
+    fn handle(&mut self, worker: usize, event: Event) {
+        match event {
+            Event::EspWants { id, limit } => {
+                let reserved = self.installed.reserve_esp(id.index, limit, &mut *self.store);
+                self.extend(worker, reserved, Command::EspOut(crate::message::EspOut::Extend(id, limit)));
+            }
+            Event::MacsecWants { secy, an, limit } => {
+                let reserved = self.installed.reserve_secy(secy, an, limit, &mut *self.store);
+                let change = ferrule_dataplane::macsec::TxChange::Extend(secy, an, limit);
+                self.extend(worker, reserved, Command::SecyOut(change));
+            }
+            Event::EspEdge { index, edge } => {
+                self.installed.keep_esp_edge(index, edge, &mut *self.store);
+            }
+            Event::MacsecEdge { secy, sci, an, lowest } => {
+                self.installed.keep_secy_edge(secy, sci, an, lowest, &mut *self.store);
+            }
+            Event::Failed(what) => self.failures.push(what),
+        }
+    }
+
+    fn extend(&mut self, worker: usize, reserved: Result<(), StoreError>, command: Command) {
+        match reserved {
+            Ok(()) => {
+                if self.send(worker, command).is_err() {
+                    self.failures.push("a worker does not answer".into());
+                }
+            }
+            // The SA stops at its limit rather than go on without a record.
+            Err(e) => self.failures.push(format!("counter not written: {e}")),
+        }
+    }
+
+    fn ask_edges(&mut self) {
+        for link in &mut self.links {
+            let _ = link.commands.push(Command::Edges);
+        }
+    }
+
+    /// Asks every worker what it counted; the answers come as they run.
+    pub fn request_reports(&mut self) -> Receiver<Box<WorkerReport>> {
+        let (sender, receiver) = channel();
+        for link in &mut self.links {
+            let _ = link.commands.push(Command::Report(sender.clone()));
+        }
+        receiver
+    }
+
+    /// How many workers answer [`request_reports`](Self::request_reports).
+    pub fn workers(&self) -> usize {
+        self.links.len()
+    }
+
+    /// The node's ledger from its workers' reports and what is held here.
+    /// Packets on the way between them count as held.
+    pub fn ledger(&self, reports: &[Box<WorkerReport>]) -> Ledger {
+        let mut ledger = self.resolver.ledger();
+        let (mut out, mut taken) = self.resolver.handed();
+        for report in reports {
+            ledger.merge(&report.ledger);
+            out += report.handed_out;
+            taken += report.handed_in;
+        }
+        ledger.held += out.saturating_sub(taken);
+        ledger
+    }
+
+    /// Neighbours, for `show neighbours`.
+    pub fn neighbours(&self) -> Vec<(String, std::net::IpAddr, Option<MacAddr>)> {
+        self.resolver.neighbours(&self.tables)
+    }
+
+    /// Drops of the control part.
+    pub fn drops(&self) -> &ferrule_base::Drops {
+        self.resolver.drops()
+    }
+
+    /// Lets every worker record what `filter` says, each into a ring of its own.
+    pub fn record(&mut self, filter: &Filter) -> Vec<Consumer<Record>> {
+        let mut rings = Vec::new();
+        for link in &mut self.links {
+            let (recorder, records) = Recorder::new(filter.clone());
+            if link.commands.push(Command::Record(Some(recorder))).is_ok() {
+                rings.push(records);
+            }
+        }
+        rings
+    }
+
+    /// Ends all recording.
+    pub fn stop_recording(&mut self) {
+        for link in &mut self.links {
+            let _ = link.commands.push(Command::Record(None));
+        }
+    }
+}

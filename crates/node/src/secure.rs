@@ -1,0 +1,375 @@
+//! Security associations between configuration, counter store and workers.
+//!
+//! A change of configuration becomes a [`Plan`]: what to install before the new
+//! tables are in force, and what to retire afterwards. Counters are opened and
+//! reserved while planning, so a missing counter changes nothing.
+
+use crate::compile::{Compiled, default_sci, selectors};
+use crate::config::{
+    Config, MacsecConfig, MacsecSaConfig, PolicyAction, Replay, SaConfig, TunnelConfig,
+};
+use crate::control::BuildError;
+use crate::counter::{CounterStore, StoreError};
+use crate::message::{Command, EspIn, EspOut};
+use ferrule_base::{MacAddr, PortId, Secret, VrfId};
+use ferrule_dataplane::sequence::RESERVE;
+use ferrule_dataplane::{Sequence, ipsec, macsec};
+use std::collections::HashMap;
+
+/// Numbers of ESP without extended sequence numbers.
+const ESP_MAX: u64 = u32::MAX as u64;
+/// With them; the last number is left unused so that counting never wraps.
+const ESN_MAX: u64 = u64::MAX - 1;
+
+/// An association that a worker has: its counter's name, and the worker.
+#[derive(Clone)]
+struct Place {
+    name: String,
+    counter: String,
+    worker: usize,
+}
+
+/// What the workers have.
+#[derive(Clone, Default)]
+pub(crate) struct Installed {
+    esp_out: HashMap<u32, Place>,
+    esp_in: HashMap<u32, Place>,
+    secys: HashMap<u16, (macsec::SecyConfig, usize)>,
+    transmit: HashMap<(u16, u8), Place>,
+    receive: HashMap<(u16, u64, u8), Place>,
+}
+
+/// A change, ready to be carried out.
+pub(crate) struct Plan {
+    pub before: Vec<(usize, Command)>,
+    pub after: Vec<(usize, Command)>,
+    pub installed: Installed,
+}
+
+/// A counter that a configuration needs: its name and what it is bound to.
+pub struct CounterId {
+    /// A stable, printable name.
+    pub id: String,
+    /// Key and SPI or SCI.
+    pub fingerprint: [u8; 16],
+}
+
+/// The fingerprint of a static ESP SA.
+pub(crate) fn fingerprint(sa: &SaConfig) -> [u8; 16] {
+    let mut context = b"esp".to_vec();
+    context.extend(sa.spi.to_be_bytes());
+    context.extend(sa.salt.expose());
+    let print = ferrule_crypto::fingerprint(&sa.keys.key, &context);
+    context.fill(0);
+    print
+}
+
+fn macsec_fingerprint(key: &Secret, sci: u64, sa: &MacsecSaConfig) -> [u8; 16] {
+    let mut context = b"macsec".to_vec();
+    context.extend(sci.to_be_bytes());
+    context.extend(sa.ssci.to_be_bytes());
+    ferrule_crypto::fingerprint(key, &context)
+}
+
+fn esp_out_id(t: &TunnelConfig) -> CounterId {
+    let id = format!("esp-out-{}-{:08x}", t.name, t.outbound.spi);
+    CounterId { id, fingerprint: fingerprint(&t.outbound) }
+}
+
+fn esp_in_id(t: &TunnelConfig) -> CounterId {
+    let id = format!("esp-in-{}-{:08x}", t.name, t.inbound.spi);
+    CounterId { id, fingerprint: fingerprint(&t.inbound) }
+}
+
+fn macsec_id(config: &Config, secy: &MacsecConfig, way: &str, sci: u64, sa: &MacsecSaConfig) -> CounterId {
+    let port = &config.ports[secy.port].name;
+    let id = format!("macsec-{way}-{port}-{sci:016x}-{}", sa.an);
+    CounterId { id, fingerprint: macsec_fingerprint(&sa.key, sci, sa) }
+}
+
+/// Every counter that a configuration needs before it can run.
+pub fn counters(config: &Config, macs: &[MacAddr]) -> Vec<CounterId> {
+    let mut all = Vec::new();
+    for tunnel in &config.tunnels {
+        all.extend([esp_out_id(tunnel), esp_in_id(tunnel)]);
+    }
+    for secy in &config.secys {
+        let own = secy.sci.unwrap_or(default_sci(macs[secy.port]));
+        all.extend(secy.transmit.iter().map(|sa| macsec_id(config, secy, "tx", own, sa)));
+        let received = secy.receive.iter();
+        all.extend(received.map(|sa| macsec_id(config, secy, "rx", sa.sci.unwrap_or(0), sa)));
+    }
+    all
+}
+
+/// What may come out of an inbound SA: the traffic that the policy sends
+/// through its tunnel, seen from the other side (RFC 4301 section 5.2).
+pub(crate) fn inbound_selectors(config: &Config, tunnel: &TunnelConfig) -> Vec<ipsec::Selector> {
+    let index = config.tunnels.iter().position(|t| t.name == tunnel.name);
+    let entries = config.policies.iter().filter(|p| match p.action {
+        PolicyAction::Protect(t) => Some(t) == index,
+        _ => false,
+    });
+    entries.flat_map(|p| selectors(p.local, p.remote, p.protocol)).collect()
+}
+
+/// Opens a counter and reserves its first range.
+fn sequence(
+    store: &mut dyn CounterStore,
+    id: &CounterId,
+    max: u64,
+) -> Result<Sequence, BuildError> {
+    let counter = store.open(&id.id, id.fingerprint).map_err(BuildError::Counter)?;
+    let limit = counter.used.saturating_add(RESERVE).min(max);
+    store.reserve(&id.id, limit).map_err(BuildError::Counter)?;
+    Ok(Sequence::new(counter.used.saturating_add(1), limit, max))
+}
+
+fn edge(store: &mut dyn CounterStore, id: &CounterId) -> Result<u64, BuildError> {
+    Ok(store.open(&id.id, id.fingerprint).map_err(BuildError::Counter)?.edge)
+}
+
+impl Installed {
+    /// What has to change to get from `old` to `config`.
+    pub fn plan(
+        config: &Config,
+        macs: &[MacAddr],
+        compiled: &Compiled,
+        old: &Self,
+        store: &mut dyn CounterStore,
+    ) -> Result<Plan, BuildError> {
+        let mut plan =
+            Plan { before: Vec::new(), after: Vec::new(), installed: Self::default() };
+        for number in 0..config.tunnels.len() {
+            plan_tunnel(config, compiled, number, old, store, &mut plan)?;
+        }
+        for secy in &config.secys {
+            plan_secy(config, macs, compiled, secy, old, store, &mut plan)?;
+        }
+        plan.retire(old);
+        Ok(plan)
+    }
+
+    /// Reserves numbers of an outbound ESP SA.
+    pub fn reserve_esp(
+        &self,
+        index: u32,
+        limit: u64,
+        store: &mut dyn CounterStore,
+    ) -> Result<(), StoreError> {
+        self.esp_out.get(&index).map_or(Ok(()), |p| store.reserve(&p.counter, limit))
+    }
+
+    /// Reserves numbers of a transmit association.
+    pub fn reserve_secy(
+        &self,
+        secy: u16,
+        an: u8,
+        limit: u64,
+        store: &mut dyn CounterStore,
+    ) -> Result<(), StoreError> {
+        self.transmit.get(&(secy, an)).map_or(Ok(()), |p| store.reserve(&p.counter, limit))
+    }
+
+    /// Keeps the edge of an inbound ESP SA.
+    pub fn keep_esp_edge(&self, index: u32, edge: u64, store: &mut dyn CounterStore) {
+        if let Some(place) = self.esp_in.get(&index) {
+            let _ = store.keep_edge(&place.counter, edge);
+        }
+    }
+
+    /// Keeps the lowest acceptable number of a receive association.
+    pub fn keep_secy_edge(
+        &self,
+        secy: u16,
+        sci: u64,
+        an: u8,
+        lowest: u64,
+        store: &mut dyn CounterStore,
+    ) {
+        if let Some(place) = self.receive.get(&(secy, sci, an)) {
+            let _ = store.keep_edge(&place.counter, lowest);
+        }
+    }
+}
+
+impl Plan {
+    /// What the old configuration had and the new one has not. (An index or
+    /// number that is in both has the same SA, or was given up before.)
+    fn retire(&mut self, old: &Installed) {
+        for (&index, place) in &old.esp_out {
+            if !self.installed.esp_out.contains_key(&index) {
+                self.after.push((place.worker, Command::EspOut(EspOut::Retire(index))));
+            }
+        }
+        for (&index, place) in &old.esp_in {
+            if !self.installed.esp_in.contains_key(&index) {
+                self.after.push((place.worker, Command::EspIn(EspIn::Retire(index))));
+            }
+        }
+        for (&(secy, an), place) in &old.transmit {
+            if !self.installed.transmit.contains_key(&(secy, an)) {
+                let change = macsec::TxChange::Retire(secy, an);
+                self.after.push((place.worker, Command::SecyOut(change)));
+            }
+        }
+        for (&(secy, sci, an), place) in &old.receive {
+            if !self.installed.receive.contains_key(&(secy, sci, an)) {
+                let change = macsec::RxChange::Retire(secy, sci, an);
+                self.after.push((place.worker, Command::SecyIn(change)));
+            }
+        }
+        for (&secy, &(_, worker)) in &old.secys {
+            if !self.installed.secys.contains_key(&secy) {
+                self.after.push((worker, Command::SecyOut(macsec::TxChange::Remove(secy))));
+                self.after.push((worker, Command::SecyIn(macsec::RxChange::Remove(secy))));
+            }
+        }
+    }
+}
+
+fn plan_tunnel(
+    config: &Config,
+    compiled: &Compiled,
+    number: usize,
+    old: &Installed,
+    store: &mut dyn CounterStore,
+    plan: &mut Plan,
+) -> Result<(), BuildError> {
+    let tunnel = &config.tunnels[number];
+    let (index, id) = (compiled.outbound[number], esp_out_id(tunnel));
+    let name = crate::compile::outbound_name(config, tunnel);
+    let worker = tunnel.outbound.worker;
+    if !old.esp_out.get(&index).is_some_and(|p| p.name == name) {
+        let max = if tunnel.esn { ESN_MAX } else { ESP_MAX };
+        let numbers = sequence(store, &id, max)?;
+        let sa = Box::new(outbound(tunnel, compiled.ways[number]));
+        plan.before.push((worker, Command::EspOut(EspOut::Install(index, sa, numbers))));
+    }
+    plan.installed.esp_out.insert(index, Place { name, counter: id.id, worker });
+
+    let (index, id) = (compiled.inbound[number], esp_in_id(tunnel));
+    let name = crate::compile::inbound_name(config, tunnel);
+    let worker = tunnel.inbound.worker;
+    if !old.esp_in.get(&index).is_some_and(|p| p.name == name) {
+        let edge = edge(store, &id)?;
+        let sa = Box::new(inbound(config, tunnel));
+        plan.before.push((worker, Command::EspIn(EspIn::Install(index, sa, edge))));
+    }
+    plan.installed.esp_in.insert(index, Place { name, counter: id.id, worker });
+    Ok(())
+}
+
+fn outbound(t: &TunnelConfig, adjacency: u32) -> ipsec::OutboundConfig {
+    ipsec::OutboundConfig {
+        name: t.name.as_str().into(),
+        spi: t.outbound.spi,
+        source: t.local,
+        destination: t.remote,
+        keys: t.outbound.keys.clone(),
+        salt: t.outbound.salt.clone(),
+        esn: t.esn,
+        adjacency,
+        mtu: t.mtu as u16,
+        df: if t.copy_df { ipsec::Df::Copy } else { ipsec::Df::Clear },
+        dscp: None,
+    }
+}
+
+fn inbound(config: &Config, t: &TunnelConfig) -> ipsec::InboundConfig {
+    ipsec::InboundConfig {
+        name: t.name.as_str().into(),
+        spi: t.inbound.spi,
+        source: Some(t.remote),
+        destination: t.local,
+        keys: t.inbound.keys.clone(),
+        salt: t.inbound.salt.clone(),
+        esn: t.esn,
+        window: t.window,
+        selectors: inbound_selectors(config, t),
+        vrf: VrfId(t.vrf as u16),
+    }
+}
+
+fn plan_secy(
+    config: &Config,
+    macs: &[MacAddr],
+    compiled: &Compiled,
+    secy: &MacsecConfig,
+    old: &Installed,
+    store: &mut dyn CounterStore,
+    plan: &mut Plan,
+) -> Result<(), BuildError> {
+    let port = compiled.ports[secy.port];
+    let (index, worker) = (port.0, config.ports[secy.port].worker);
+    let entity = secy_config(secy, port, macs[secy.port]);
+    if !old.secys.get(&index).is_some_and(|o| o == &(entity.clone(), worker)) {
+        let (tx, rx) = (entity.clone(), entity.clone());
+        plan.before.push((worker, Command::SecyOut(macsec::TxChange::Install(index, tx))));
+        plan.before.push((worker, Command::SecyIn(macsec::RxChange::Install(index, rx))));
+    }
+    for sa in &secy.transmit {
+        let id = macsec_id(config, secy, "tx", entity.sci, sa);
+        let name = format!("{} {:02x?}", id.id, id.fingerprint);
+        if !old.transmit.get(&(index, sa.an)).is_some_and(|p| p.name == name) {
+            let numbers = sequence(store, &id, entity.pn_max())?;
+            if let Some(place) = old.transmit.get(&(index, sa.an)) {
+                let change = macsec::TxChange::Retire(index, sa.an);
+                plan.before.push((place.worker, Command::SecyOut(change)));
+            }
+            let config = macsec::TxSaConfig { an: sa.an, key: sa.key.clone(), xpn: xpn(secy, sa) };
+            let change = macsec::TxChange::Sa(index, config, numbers);
+            plan.before.push((worker, Command::SecyOut(change)));
+        }
+        plan.installed.transmit.insert((index, sa.an), Place { name, counter: id.id, worker });
+    }
+    for sa in &secy.receive {
+        let sci = sa.sci.unwrap_or(0);
+        let id = macsec_id(config, secy, "rx", sci, sa);
+        let name = format!("{} {:02x?}", id.id, id.fingerprint);
+        if !old.receive.get(&(index, sci, sa.an)).is_some_and(|p| p.name == name) {
+            let lowest_pn = edge(store, &id)?.max(1);
+            if let Some(place) = old.receive.get(&(index, sci, sa.an)) {
+                let change = macsec::RxChange::Retire(index, sci, sa.an);
+                plan.before.push((place.worker, Command::SecyIn(change)));
+            }
+            let (an, key) = (sa.an, sa.key.clone());
+            let config = macsec::RxSaConfig { sci, an, key, xpn: xpn(secy, sa), lowest_pn };
+            let change = macsec::RxChange::Sa(index, config);
+            plan.before.push((worker, Command::SecyIn(change)));
+        }
+        plan.installed.receive.insert((index, sci, sa.an), Place { name, counter: id.id, worker });
+    }
+    // The first association listed is the one in use; the switch comes after
+    // every receiver has its keys.
+    if let Some(first) = secy.transmit.first() {
+        let change = macsec::TxChange::Encode(index, first.an);
+        plan.before.push((worker, Command::SecyOut(change)));
+    }
+    plan.installed.secys.insert(index, (entity, worker));
+    Ok(())
+}
+
+fn xpn(secy: &MacsecConfig, sa: &MacsecSaConfig) -> Option<macsec::Xpn> {
+    let salt = sa.salt.expose().try_into().ok()?;
+    secy.xpn.then_some(macsec::Xpn { salt, ssci: sa.ssci })
+}
+
+fn secy_config(secy: &MacsecConfig, port: PortId, mac: MacAddr) -> macsec::SecyConfig {
+    let sci = secy.sci.unwrap_or(default_sci(mac));
+    macsec::SecyConfig {
+        xpn: secy.xpn,
+        encrypt: secy.encrypt,
+        offset: secy.offset,
+        send_sci: secy.send_sci,
+        end_station: secy.end_station,
+        replay: match secy.replay {
+            Replay::Off => macsec::Replay::Off,
+            Replay::Standard => macsec::Replay::Standard,
+            Replay::Strict => macsec::Replay::Bitmap,
+        },
+        window: secy.window,
+        clear_tags: secy.clear_tags,
+        ..macsec::SecyConfig::new(port, sci, secy.suite)
+    }
+}
