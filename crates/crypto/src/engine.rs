@@ -117,3 +117,34 @@ impl<B: AsMut<[u8]>> Engine<B> for Software {
         true
     }
 }
+
+/// An engine chosen at run time, for tests that run on every kind.
+impl<B: AsMut<[u8]>> Engine<B> for Box<dyn Engine<B>> {
+    fn install(&mut self, spec: &KeySpec) -> Result<KeyId, InstallError> {
+        (**self).install(spec)
+    }
+
+    fn retire(&mut self, key: KeyId) {
+        (**self).retire(key);
+    }
+
+    fn submit(&mut self, now: Instant, jobs: &mut Jobs<B>) {
+        (**self).submit(now, jobs);
+    }
+
+    fn collect(&mut self, now: Instant, done: &mut Jobs<B>) {
+        (**self).collect(now, done);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        (**self).poll_timeout()
+    }
+
+    fn in_flight(&self) -> usize {
+        (**self).in_flight()
+    }
+
+    fn is_immediate(&self) -> bool {
+        (**self).is_immediate()
+    }
+}

@@ -51,7 +51,8 @@ pub(crate) struct Compiled {
 /// What an SA is called: one that changes in any way is another SA.
 pub(crate) fn outbound_name(config: &Config, t: &TunnelConfig) -> String {
     let rest = format!("{:?} {} {:?}", t.via, t.copy_df, t.mtu);
-    format!("{} {} {} {rest}", sa_name(t, &t.outbound), t.local, t.remote) + way_name(config, &t.via).as_str()
+    format!("{} {} {} {rest}", sa_name(t, &t.outbound), t.local, t.remote)
+        + way_name(config, &t.via).as_str()
 }
 
 /// As [`outbound_name`], for the other direction.
@@ -247,10 +248,7 @@ impl Builder<'_> {
             let mut members = Vec::new();
             for member in &bridge.members {
                 let name = member_name(self.config, bridge, member);
-                let kind = IfaceKind::Bridged {
-                    bridge: number as u16,
-                    access_vlan: member.access,
-                };
+                let kind = IfaceKind::Bridged { bridge: number as u16, access_vlan: member.access };
                 let index = self.iface(&name, member.port, member.tag, kind);
                 if member.tag.is_none() {
                     // A whole port: tagged frames are the bridge's, too.

@@ -152,7 +152,7 @@ pub fn build<E: Engine<Packet>>(
         failures,
     };
     control.carry_out(plan, None)?;
-    control.resolver.configure(now, &control.config, &control.tables, &control.shared);
+    control.configure_resolver(now);
     Ok((control, workers))
 }
 
@@ -215,6 +215,10 @@ impl Control {
             }
         }
         done += self.resolver.turn(now, &self.tables, &mut self.links);
+        for (iface, ip) in self.resolver.take_duplicates() {
+            let iface = self.tables.ifaces.get(iface as usize).map_or("?", |i| &*i.name);
+            self.failures.push(format!("somebody else uses {ip} on interface {iface}"));
+        }
         if now >= self.edges_due {
             self.edges_due = now + EDGE_INTERVAL;
             self.ask_edges();
@@ -243,8 +247,7 @@ impl Control {
         self.may_become(&config)?;
         let mut shared = self.shared.clone();
         let mut compiled = compile::compile(&config, macs, &mut shared);
-        let plan =
-            Installed::plan(&config, macs, &compiled, &self.installed, &mut *self.store)?;
+        let plan = Installed::plan(&config, macs, &compiled, &self.installed, &mut *self.store)?;
         let tables = Arc::new(std::mem::take(&mut compiled.tables));
         let applied = self.port_changes(&config);
         let old_ports: Vec<(PortId, usize)> = self
@@ -263,8 +266,13 @@ impl Control {
         self.config = config;
         self.compiled = compiled;
         self.shared = shared;
-        self.resolver.configure(now, &self.config, &self.tables, &self.shared);
+        self.configure_resolver(now);
         Ok(applied)
+    }
+
+    fn configure_resolver(&mut self, now: Instant) {
+        let next_hops = &self.compiled.next_hops;
+        self.resolver.configure(now, &self.config, &self.tables, &self.shared, next_hops);
     }
 
     fn may_become(&self, config: &Config) -> Result<(), BuildError> {
@@ -324,7 +332,11 @@ impl Control {
         match event {
             Event::EspWants { id, limit } => {
                 let reserved = self.installed.reserve_esp(id.index, limit, &mut *self.store);
-                self.extend(worker, reserved, Command::EspOut(crate::message::EspOut::Extend(id, limit)));
+                self.extend(
+                    worker,
+                    reserved,
+                    Command::EspOut(crate::message::EspOut::Extend(id, limit)),
+                );
             }
             Event::MacsecWants { secy, an, limit } => {
                 let reserved = self.installed.reserve_secy(secy, an, limit, &mut *self.store);
@@ -388,7 +400,7 @@ impl Control {
     }
 
     /// Neighbours, for `show neighbours`.
-    pub fn neighbours(&self) -> Vec<(String, std::net::IpAddr, Option<MacAddr>)> {
+    pub fn neighbours(&self) -> Vec<(String, std::net::IpAddr, MacAddr)> {
         self.resolver.neighbours(&self.tables)
     }
 

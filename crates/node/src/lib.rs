@@ -1,5 +1,31 @@
 //! A node: from a configuration to a control part and workers.
+//!
+//! ```text
+//!   TOML ─▶ config ─▶ compile ─▶ tables ─▶ workers: one graph each
+//!                       └─▶ secure ─▶ SAs, counters     ▲ │
+//!                    control: neighbours, counters, apply ┘
+//! ```
+//!
+//! [`build`] makes both parts; a driver turns them: the daemon with threads and
+//! the clock of the operating system, a laboratory in virtual time, a benchmark
+//! as fast as it goes.
 #![forbid(unsafe_code)]
 
+mod compile;
 pub mod config;
+mod control;
+pub mod counter;
+pub mod message;
 pub mod overhead;
+pub mod probe;
+mod resolve;
+mod secure;
+mod stable;
+mod worker;
+
+pub use compile::{default_sci, made_mac};
+pub use config::{Config, ConfigError};
+pub use control::{Applied, BuildError, Control, Environment, build};
+pub use counter::{Counter, CounterStore, StoreError, Volatile};
+pub use secure::{CounterId, counters};
+pub use worker::Worker;

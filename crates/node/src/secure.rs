@@ -81,7 +81,13 @@ fn esp_in_id(t: &TunnelConfig) -> CounterId {
     CounterId { id, fingerprint: fingerprint(&t.inbound) }
 }
 
-fn macsec_id(config: &Config, secy: &MacsecConfig, way: &str, sci: u64, sa: &MacsecSaConfig) -> CounterId {
+fn macsec_id(
+    config: &Config,
+    secy: &MacsecConfig,
+    way: &str,
+    sci: u64,
+    sa: &MacsecSaConfig,
+) -> CounterId {
     let port = &config.ports[secy.port].name;
     let id = format!("macsec-{way}-{port}-{sci:016x}-{}", sa.an);
     CounterId { id, fingerprint: macsec_fingerprint(&sa.key, sci, sa) }
@@ -138,8 +144,7 @@ impl Installed {
         old: &Self,
         store: &mut dyn CounterStore,
     ) -> Result<Plan, BuildError> {
-        let mut plan =
-            Plan { before: Vec::new(), after: Vec::new(), installed: Self::default() };
+        let mut plan = Plan { before: Vec::new(), after: Vec::new(), installed: Self::default() };
         for number in 0..config.tunnels.len() {
             plan_tunnel(config, compiled, number, old, store, &mut plan)?;
         }
@@ -240,7 +245,7 @@ fn plan_tunnel(
     let (index, id) = (compiled.outbound[number], esp_out_id(tunnel));
     let name = crate::compile::outbound_name(config, tunnel);
     let worker = tunnel.outbound.worker;
-    if !old.esp_out.get(&index).is_some_and(|p| p.name == name) {
+    if old.esp_out.get(&index).is_none_or(|p| p.name != name) {
         let max = if tunnel.esn { ESN_MAX } else { ESP_MAX };
         let numbers = sequence(store, &id, max)?;
         let sa = Box::new(outbound(tunnel, compiled.ways[number]));
@@ -251,7 +256,7 @@ fn plan_tunnel(
     let (index, id) = (compiled.inbound[number], esp_in_id(tunnel));
     let name = crate::compile::inbound_name(config, tunnel);
     let worker = tunnel.inbound.worker;
-    if !old.esp_in.get(&index).is_some_and(|p| p.name == name) {
+    if old.esp_in.get(&index).is_none_or(|p| p.name != name) {
         let edge = edge(store, &id)?;
         let sa = Box::new(inbound(config, tunnel));
         plan.before.push((worker, Command::EspIn(EspIn::Install(index, sa, edge))));
@@ -311,7 +316,7 @@ fn plan_secy(
     for sa in &secy.transmit {
         let id = macsec_id(config, secy, "tx", entity.sci, sa);
         let name = format!("{} {:02x?}", id.id, id.fingerprint);
-        if !old.transmit.get(&(index, sa.an)).is_some_and(|p| p.name == name) {
+        if old.transmit.get(&(index, sa.an)).is_none_or(|p| p.name != name) {
             let numbers = sequence(store, &id, entity.pn_max())?;
             if let Some(place) = old.transmit.get(&(index, sa.an)) {
                 let change = macsec::TxChange::Retire(index, sa.an);
@@ -327,7 +332,7 @@ fn plan_secy(
         let sci = sa.sci.unwrap_or(0);
         let id = macsec_id(config, secy, "rx", sci, sa);
         let name = format!("{} {:02x?}", id.id, id.fingerprint);
-        if !old.receive.get(&(index, sci, sa.an)).is_some_and(|p| p.name == name) {
+        if old.receive.get(&(index, sci, sa.an)).is_none_or(|p| p.name != name) {
             let lowest_pn = edge(store, &id)?.max(1);
             if let Some(place) = old.receive.get(&(index, sci, sa.an)) {
                 let change = macsec::RxChange::Retire(index, sci, sa.an);

@@ -16,7 +16,7 @@ use ferrule_base::{DropReason, Instant, Ledger, PortId};
 use ferrule_crypto::{Engine, Jobs, Software};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, TURNS_MAX, Tally, UNRESOLVED};
 use ferrule_dataplane::{Tables, bridge, ipsec, link, macsec, mpls, route};
-use ferrule_pipeline::{Batch, Packet, Port, PoolCache, PortStats};
+use ferrule_pipeline::{Batch, Packet, PoolCache, Port, PortStats};
 use ferrule_wire::flow::flow_hash;
 use rtrb::{Consumer, Producer};
 use std::collections::VecDeque;
@@ -295,7 +295,7 @@ impl<E: Engine<Packet>> Worker<E> {
             if packet.meta().hash == 0 {
                 let hash = flow_hash(packet.data()) | 1;
                 packet.meta_mut().hash = hash;
-                let owner = (u64::from(hash) * u64::from(workers) >> 32) as u8;
+                let owner = ((u64::from(hash) * u64::from(workers)) >> 32) as u8;
                 if owner != self.id {
                     self.out.hand_off(owner, Next::Attach, packet);
                     continue;

@@ -271,7 +271,7 @@ pub(super) fn labels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
         let way = via(r, config, entry.via.as_ref(), entry.interface.as_ref(), None);
         let action = match (&entry.vrf, way) {
             (Some(_), None) => LabelAction::Ip(vrf_index(entry.vrf.as_ref(), config)),
-            (None, Some(way)) if pops != !swap.is_empty() => {
+            (None, Some(way)) if pops == swap.is_empty() => {
                 LabelAction::Forward(Via { labels: swap, ttl, ..way })
             }
             _ => {

@@ -18,8 +18,8 @@ mod read;
 mod secure;
 
 pub use error::{ConfigError, Problem};
-pub(crate) use read::mask;
 pub use keys::{KeySource, NoKeys};
+pub(crate) use read::mask;
 
 use ferrule_base::{MacAddr, Secret};
 use ferrule_crypto::{KeySpec, Suite};

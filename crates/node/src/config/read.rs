@@ -235,7 +235,7 @@ impl Reader<'_> {
 }
 
 /// The address with the bits behind the prefix cleared.
-pub(super) fn mask(address: IpAddr, len: u8) -> IpAddr {
+pub(crate) fn mask(address: IpAddr, len: u8) -> IpAddr {
     match address {
         IpAddr::V4(a) => {
             let bits = u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0);

@@ -1,0 +1,300 @@
+//! Neighbours: carries the sans-I/O core's messages to and from the workers,
+//! and holds the packets that wait for an answer.
+//!
+//! ```text
+//!   worker ── ARP, ND ──────────▶ core ── frames ──▶ worker (Emit)
+//!   worker ── no address yet ──▶ waiting ── resolved ─▶ worker (Output)
+//!                                   └── unreachable ──▶ dropped
+//! ```
+
+use crate::compile::Shared;
+use crate::config::Config;
+use crate::control::Link;
+use crate::message::Command;
+use ferrule_base::{DropReason, Drops, Instant, Ledger, MacAddr};
+use ferrule_control::neighbour::{self, Discovery, Event};
+use ferrule_dataplane::graph::{Next, UNRESOLVED};
+use ferrule_dataplane::tables::IfaceKind;
+use ferrule_dataplane::{Tables, link};
+use ferrule_pipeline::{Packet, PoolCache};
+use ferrule_wire::EtherType;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+/// Packets that wait for neighbours at most.
+const WAITING_MAX: usize = 256;
+
+/// Packets that wait for one neighbour at most; then the oldest goes.
+const WAITING_EACH_MAX: usize = 16;
+
+/// Messages of the core sent in one turn at most.
+const SEND_MAX: usize = 64;
+
+struct Waiting {
+    iface: u16,
+    ip: IpAddr,
+    worker: usize,
+    packet: Packet,
+}
+
+/// The neighbour core between the workers.
+pub(crate) struct Resolver {
+    core: Discovery,
+    known: BTreeMap<(u16, IpAddr), MacAddr>,
+    interfaces: Vec<u16>,
+    kept: Vec<(u16, IpAddr)>,
+    duplicates: Vec<(u16, IpAddr)>,
+    cache: PoolCache,
+    waiting: VecDeque<Waiting>,
+    drops: Drops,
+    made: u64,
+    consumed: u64,
+    handed_in: u64,
+    handed_out: u64,
+}
+
+impl Resolver {
+    pub fn new(cache: PoolCache) -> Self {
+        Self {
+            core: Discovery::new(),
+            known: BTreeMap::new(),
+            interfaces: Vec::new(),
+            kept: Vec::new(),
+            duplicates: Vec::new(),
+            cache,
+            waiting: VecDeque::with_capacity(WAITING_MAX),
+            drops: Drops::default(),
+            made: 0,
+            consumed: 0,
+            handed_in: 0,
+            handed_out: 0,
+        }
+    }
+
+    /// Tells the core which interfaces there are, and which neighbours the
+    /// configuration names.
+    pub fn configure(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        tables: &Tables,
+        shared: &Shared,
+        next_hops: &[Option<IpAddr>],
+    ) {
+        let mut interfaces = Vec::new();
+        for interface in &config.interfaces {
+            let Some(id) = shared.ifaces.get(&interface.name) else { continue };
+            let Some(IfaceKind::Routed(routed)) = tables.ifaces.get(id).map(|i| &i.kind) else {
+                continue;
+            };
+            interfaces.push(id as u16);
+            self.core.handle_command(
+                now,
+                neighbour::Command::Interface(neighbour::Interface {
+                    id: id as u16,
+                    mac: routed.mac,
+                    v4: routed.v4.clone(),
+                    v6: routed.v6.clone(),
+                }),
+            );
+        }
+        let named = tables.adjacencies.iter().zip(next_hops);
+        let kept: Vec<_> = named.filter_map(|(a, hop)| Some((a.iface, (*hop)?))).collect();
+        for &(iface, ip) in self.kept.iter().filter(|k| !kept.contains(k)) {
+            self.core.handle_command(now, neighbour::Command::Release { iface, ip });
+        }
+        for &(iface, ip) in kept.iter().filter(|k| !self.kept.contains(k)) {
+            self.core.handle_command(now, neighbour::Command::Keep { iface, ip });
+        }
+        for &gone in self.interfaces.iter().filter(|i| !interfaces.contains(i)) {
+            self.core.handle_command(now, neighbour::Command::Gone(gone));
+        }
+        (self.interfaces, self.kept) = (interfaces, kept);
+    }
+
+    /// Takes a packet that a worker sent to [`Next::Control`].
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        worker: usize,
+        packet: Packet,
+        tables: &Tables,
+        next_hops: &[Option<IpAddr>],
+    ) {
+        self.handed_in += 1;
+        if packet.meta().turns != UNRESOLVED {
+            return match self.core.handle_message(now, packet.meta().iface, packet.data()) {
+                Ok(()) => {
+                    self.consumed += 1;
+                    self.cache.recycle(packet);
+                }
+                Err(_) => self.drop(packet, DropReason::BadNeighbourMessage),
+            };
+        }
+        let target = packet.meta().target as usize;
+        let way = tables.adjacencies.get(target).zip(next_hops.get(target));
+        let wanted = way.and_then(|(adjacency, next_hop)| {
+            Some((adjacency.iface, next_hop.or_else(|| destination(&packet))?))
+        });
+        let Some((iface, ip)) = wanted else {
+            return self.drop(packet, DropReason::NoNeighbour);
+        };
+        self.core.handle_command(now, neighbour::Command::Resolve { iface, ip });
+        self.make_room(iface, ip);
+        self.waiting.push_back(Waiting { iface, ip, worker, packet });
+    }
+
+    fn make_room(&mut self, iface: u16, ip: IpAddr) {
+        let same = |w: &Waiting| (w.iface, w.ip) == (iface, ip);
+        let oldest = if self.waiting.iter().filter(|w| same(w)).count() >= WAITING_EACH_MAX {
+            self.waiting.iter().position(same)
+        } else if self.waiting.len() >= WAITING_MAX {
+            Some(0)
+        } else {
+            None
+        };
+        if let Some(gone) = oldest.and_then(|i| self.waiting.remove(i)) {
+            self.drop(gone.packet, DropReason::NeighbourQueueFull);
+        }
+    }
+
+    fn drop(&mut self, packet: Packet, reason: DropReason) {
+        self.drops.count(reason);
+        self.cache.recycle(packet);
+    }
+
+    /// Timers, events and messages of the core.
+    pub fn turn(&mut self, now: Instant, tables: &Tables, links: &mut [Link]) -> usize {
+        if self.core.poll_timeout().is_some_and(|(due, _)| due <= now) {
+            self.core.handle_timeout(now);
+        }
+        let mut done = 0;
+        while let Some(event) = self.core.poll_event() {
+            done += 1;
+            match event {
+                Event::Set { iface, ip, mac } => {
+                    self.known.insert((iface, ip), mac);
+                    tables.neighbours.set(iface, ip, mac);
+                    self.release(iface, ip, links);
+                }
+                Event::Remove { iface, ip } => {
+                    self.known.remove(&(iface, ip));
+                    tables.neighbours.remove(iface, ip);
+                }
+                Event::Unreachable { iface, ip } => {
+                    self.known.remove(&(iface, ip));
+                    tables.neighbours.remove(iface, ip);
+                    self.give_up(iface, ip);
+                }
+                Event::Duplicate { iface, ip } => self.duplicates.push((iface, ip)),
+            }
+        }
+        for _ in 0..SEND_MAX {
+            let Some(message) = self.core.poll_transmit() else { break };
+            self.send(message.iface, &message.frame, tables, links);
+            done += 1;
+        }
+        done
+    }
+
+    fn release(&mut self, iface: u16, ip: IpAddr, links: &mut [Link]) {
+        for _ in 0..self.waiting.len() {
+            let Some(mut w) = self.waiting.pop_front() else { return };
+            if (w.iface, w.ip) != (iface, ip) {
+                self.waiting.push_back(w);
+                continue;
+            }
+            w.packet.meta_mut().turns = 1;
+            self.inject(w.worker, Next::Output, w.packet, links);
+        }
+    }
+
+    fn give_up(&mut self, iface: u16, ip: IpAddr) {
+        for _ in 0..self.waiting.len() {
+            let Some(w) = self.waiting.pop_front() else { return };
+            if (w.iface, w.ip) == (iface, ip) {
+                self.drop(w.packet, DropReason::NoNeighbour);
+            } else {
+                self.waiting.push_back(w);
+            }
+        }
+    }
+
+    /// A message of the core, with the interface's tag, to the port's worker.
+    fn send(&mut self, iface: u16, frame: &[u8], tables: &Tables, links: &mut [Link]) {
+        let Some(interface) = tables.ifaces.get(iface as usize) else { return };
+        let Some(port) = tables.ports.get(interface.port.0 as usize) else { return };
+        let Some(mut packet) = self.cache.packet_from(frame) else { return };
+        self.made += 1;
+        packet.meta_mut().port = interface.port;
+        packet.meta_mut().iface = iface;
+        match link::tag_out(interface, 0, &mut packet) {
+            Ok(()) => self.inject(port.owner as usize, Next::Emit, packet, links),
+            Err(reason) => self.drop(packet, reason),
+        }
+    }
+
+    fn inject(&mut self, worker: usize, next: Next, packet: Packet, links: &mut [Link]) {
+        let Some(link) = links.get_mut(worker) else {
+            return self.drop(packet, DropReason::PortDown);
+        };
+        match link.commands.push(Command::Inject(next, packet)) {
+            Ok(()) => self.handed_out += 1,
+            Err(rtrb::PushError::Full(Command::Inject(_, packet))) => {
+                self.drop(packet, DropReason::HandoffFull);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// When the core's next timer is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.core.poll_timeout().map(|(due, _)| due)
+    }
+
+    /// The control part's own share of the ledger.
+    pub fn ledger(&self) -> Ledger {
+        Ledger {
+            made: self.made,
+            consumed: self.consumed,
+            dropped: self.drops.total(),
+            held: self.waiting.len() as u64,
+            ..Ledger::default()
+        }
+    }
+
+    /// Packets given to workers, and taken from them.
+    pub fn handed(&self) -> (u64, u64) {
+        (self.handed_out, self.handed_in)
+    }
+
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+
+    /// Everybody who is known.
+    pub fn neighbours(&self, tables: &Tables) -> Vec<(String, IpAddr, MacAddr)> {
+        let name = |iface: u16| tables.ifaces.get(iface as usize).map_or("?", |i| &*i.name);
+        let known = self.known.iter();
+        known.map(|(&(iface, ip), &mac)| (name(iface).to_owned(), ip, mac)).collect()
+    }
+
+    /// Addresses of ours that somebody else uses, since this was asked last.
+    pub fn take_duplicates(&mut self) -> Vec<(u16, IpAddr)> {
+        std::mem::take(&mut self.duplicates)
+    }
+}
+
+/// The destination of a packet at [`Next::Output`] without labels.
+fn destination(packet: &Packet) -> Option<IpAddr> {
+    let (data, ethertype) = (packet.data(), EtherType(packet.meta().ethertype));
+    if ethertype == EtherType::IPV4 {
+        let octets: [u8; 4] = data.get(16..20)?.try_into().ok()?;
+        Some(octets.into())
+    } else if ethertype == EtherType::IPV6 {
+        let octets: [u8; 16] = data.get(24..40)?.try_into().ok()?;
+        Some(octets.into())
+    } else {
+        None
+    }
+}

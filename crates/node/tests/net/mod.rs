@@ -1,0 +1,271 @@
+//! A small network in one thread: nodes joined by virtual wires, hosts that are
+//! the bare ends of wires. Time goes on by a fixed step per round.
+#![allow(dead_code)]
+
+use ferrule_base::Secret;
+use ferrule_base::{DropReason, Drops, Duration, Instant, Ledger, MacAddr};
+use ferrule_crypto::{Engine, Late, Software};
+use ferrule_node::message::WorkerReport;
+use ferrule_node::{Config, Control, Environment, Volatile, Worker, build, made_mac};
+use ferrule_pipeline::{Batch, Packet, Pool, PoolCache, Port, pair};
+
+/// Time that one round takes.
+pub const STEP: Duration = Duration::from_micros(50);
+
+/// One node under test.
+pub struct Member {
+    pub control: Control,
+    pub workers: Vec<Worker<Box<dyn Engine<Packet>>>>,
+    pub pool: Pool,
+}
+
+/// A network.
+pub struct Net {
+    pub members: Vec<Member>,
+    pub now: Instant,
+    late: bool,
+    host_pool: Pool,
+}
+
+/// The end of a wire, held by the test.
+pub struct Host {
+    port: Box<dyn Port>,
+    cache: PoolCache,
+    now: Instant,
+}
+
+impl Host {
+    /// Sends a frame.
+    pub fn send(&mut self, frame: &[u8]) {
+        let mut batch = Batch::new();
+        batch.push(self.cache.packet_from(frame).expect("the host has buffers"));
+        self.port.transmit(self.now, &mut self.cache, &mut batch);
+        assert!(batch.is_empty(), "the wire is full");
+    }
+
+    /// Every frame that arrived.
+    pub fn received(&mut self) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        loop {
+            let mut batch = Batch::new();
+            self.port.receive(self.now, &mut self.cache, &mut batch);
+            if batch.is_empty() {
+                return frames;
+            }
+            frames.extend(batch.drain(..).map(|p| p.data().to_vec()));
+        }
+    }
+}
+
+/// Key files for tests: the path says what is in it.
+///
+/// `gcm:N` a 16-octet key of octets N and a salt; `gcm256:N`; `sak:N`; `xpn:N`;
+/// `cbc-sha1:N`, `cbc-sha256:N` cipher and integrity keys; `chacha:N`.
+pub fn key_file(path: &str) -> Result<Secret, String> {
+    let (kind, n) = path.split_once(':').ok_or("no such key file")?;
+    let n: u8 = n.parse().map_err(|_| "no such key file")?;
+    let hex = |len: usize, add: u8| format!("{:02x}", n.wrapping_add(add)).repeat(len);
+    let text = match kind {
+        "gcm" => format!("cipher {}\nsalt {}", hex(16, 0), hex(4, 1)),
+        "gcm256" | "chacha" => format!("cipher {}\nsalt {}", hex(32, 0), hex(4, 1)),
+        "sak" => format!("cipher {}", hex(16, 0)),
+        "sak256" => format!("cipher {}", hex(32, 0)),
+        "xpn" => format!("cipher {}\nsalt {}", hex(16, 0), hex(12, 1)),
+        "cbc-sha1" => format!("cipher {}\nintegrity {}", hex(16, 0), hex(20, 1)),
+        "cbc-sha256" => format!("cipher {}\nintegrity {}", hex(16, 0), hex(32, 1)),
+        _ => return Err("no such key file".into()),
+    };
+    Ok(Secret::new(text.into_bytes()))
+}
+
+/// A configuration that must be right.
+pub fn config(text: &str) -> Config {
+    match Config::parse("test.toml", text, &mut key_file) {
+        Ok(config) => config,
+        Err(e) => panic!("{e}"),
+    }
+}
+
+impl Net {
+    /// A network of nodes that finish crypto at once.
+    pub fn new() -> Self {
+        Self {
+            members: Vec::new(),
+            now: Instant::from_millis(1),
+            late: false,
+            host_pool: Pool::heap(4096, 2048),
+        }
+    }
+
+    /// A network of nodes whose crypto comes back late and out of order.
+    pub fn late() -> Self {
+        Self { late: true, ..Self::new() }
+    }
+
+    /// Adds a node; its number.
+    pub fn node(&mut self, text: &str) -> usize {
+        let config = config(text);
+        let pool = Pool::heap(config.buffers, config.buffer_size);
+        let macs = config.ports.iter().map(|p| p.mac.unwrap_or(made_mac(&config.name, &p.name)));
+        let environment = Environment {
+            macs: macs.collect(),
+            pool: pool.clone(),
+            store: Box::new(Volatile::default()),
+            now: self.now,
+        };
+        let late = self.late;
+        let engine = |id: usize| -> Box<dyn Engine<Packet>> {
+            if late {
+                let delay = Duration::from_millis(2);
+                Box::new(Late::new(Software::default(), id as u64 + 1, delay, 512))
+            } else {
+                Box::new(Software::default())
+            }
+        };
+        let (control, workers) = build(config, environment, engine).expect("the node builds");
+        self.members.push(Member { control, workers, pool });
+        self.members.len() - 1
+    }
+
+    fn attach(&mut self, node: usize, port: &str, wire: Box<dyn Port>) {
+        let control = &mut self.members[node].control;
+        let ports = &control.config().ports;
+        let index = ports.iter().position(|p| p.name == port).expect("the port exists");
+        control.attach_port(index, wire).expect("the worker takes it");
+    }
+
+    /// Joins two ports.
+    pub fn join(&mut self, a: (usize, &str), b: (usize, &str)) {
+        let (pa, pb) = (self.members[a.0].pool.clone(), self.members[b.0].pool.clone());
+        let (ea, eb) = pair(4096, &pa, &pb);
+        self.attach(a.0, a.1, Box::new(ea));
+        self.attach(b.0, b.1, Box::new(eb));
+    }
+
+    /// The other end of a port's wire.
+    pub fn host(&mut self, node: usize, port: &str) -> Host {
+        let pool = self.members[node].pool.clone();
+        let (mine, theirs) = pair(4096, &self.host_pool, &pool);
+        self.attach(node, port, Box::new(theirs));
+        Host { port: Box::new(mine), cache: self.host_pool.cache(), now: self.now }
+    }
+
+    /// Lets everything happen until nothing moves any more.
+    pub fn settle(&mut self) {
+        let mut idle = 0;
+        for _ in 0..100_000 {
+            self.now += STEP;
+            let mut moved = 0;
+            for member in &mut self.members {
+                for worker in &mut member.workers {
+                    moved += worker.turn(self.now);
+                }
+                moved += member.control.turn(self.now);
+            }
+            idle = if moved == 0 { idle + 1 } else { 0 };
+            // Longer than a late engine takes.
+            if idle > 60 {
+                return;
+            }
+        }
+        panic!("the network does not come to rest");
+    }
+
+    /// Lets time go by.
+    pub fn wait(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now += Duration::from_millis(1);
+            for member in &mut self.members {
+                for worker in &mut member.workers {
+                    worker.turn(self.now);
+                }
+                member.control.turn(self.now);
+            }
+        }
+        self.settle();
+    }
+
+    /// What every worker of a node counted.
+    pub fn reports(&mut self, node: usize) -> Vec<Box<WorkerReport>> {
+        let receiver = self.members[node].control.request_reports();
+        let now = self.now;
+        for worker in &mut self.members[node].workers {
+            worker.turn(now);
+        }
+        receiver.try_iter().collect()
+    }
+
+    /// Drops of a node.
+    pub fn drops(&mut self, node: usize) -> Drops {
+        let mut drops = self.members[node].control.drops().clone();
+        for report in self.reports(node) {
+            drops.merge(&report.drops);
+        }
+        drops
+    }
+
+    /// Drops of a node for one reason.
+    pub fn dropped(&mut self, node: usize, reason: DropReason) -> u64 {
+        self.drops(node).get(reason)
+    }
+
+    /// A node's ledger.
+    pub fn ledger(&mut self, node: usize) -> Ledger {
+        let reports = self.reports(node);
+        self.members[node].control.ledger(&reports)
+    }
+
+    /// Every node's packets are accounted for, and none waits.
+    pub fn assert_conserved(&mut self) {
+        for node in 0..self.members.len() {
+            let failures = self.members[node].control.take_failures();
+            assert!(failures.is_empty(), "{failures:?}");
+            let ledger = self.ledger(node);
+            assert!(ledger.balances(), "node {node}: {ledger:?}");
+        }
+    }
+}
+
+/// The address of a node's port.
+pub fn mac(node: &str, port: &str) -> MacAddr {
+    made_mac(node, port)
+}
+
+/// An Ethernet frame.
+pub fn ethernet(to: MacAddr, from: MacAddr, ethertype: u16, payload: &[u8]) -> Vec<u8> {
+    [&to.0[..], &from.0[..], &ethertype.to_be_bytes(), payload].concat()
+}
+
+/// An IPv4 UDP packet of `len` octets in all (28 at least).
+pub fn udp4(from: [u8; 4], to: [u8; 4], ports: (u16, u16), len: usize, fill: u8) -> Vec<u8> {
+    let mut p = vec![0x45, 0, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0];
+    p[2..4].copy_from_slice(&(len as u16).to_be_bytes());
+    p.extend(from);
+    p.extend(to);
+    let sum = p.chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum::<u32>();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    p[10..12].copy_from_slice(&sum.to_be_bytes());
+    p.extend(ports.0.to_be_bytes());
+    p.extend(ports.1.to_be_bytes());
+    p.extend((len as u16 - 20).to_be_bytes());
+    p.extend([0, 0]);
+    p.resize(len, fill);
+    p
+}
+
+/// An IPv6 UDP packet of `len` octets in all (48 at least).
+pub fn udp6(from: &str, to: &str, ports: (u16, u16), len: usize, fill: u8) -> Vec<u8> {
+    let mut p = vec![0x60, 0, 0, 0, 0, 0, 17, 64];
+    p[4..6].copy_from_slice(&(len as u16 - 40).to_be_bytes());
+    for address in [from, to] {
+        p.extend(address.parse::<std::net::Ipv6Addr>().expect("an address").octets());
+    }
+    p.extend(ports.0.to_be_bytes());
+    p.extend(ports.1.to_be_bytes());
+    p.extend((len as u16 - 40).to_be_bytes());
+    p.extend([0xff, 0xff]);
+    p.resize(len, fill);
+    p
+}
