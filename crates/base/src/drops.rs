@@ -138,8 +138,6 @@ reasons! {
     PortDown = "port-down",
     /// A packet went round in the graph too often.
     GraphLoop = "graph-loop",
-    /// The node is stopping.
-    Stopping = "stopping",
 }
 
 /// One counter for each reason.

@@ -163,3 +163,8 @@ fn source_blanks_comments_and_literals_and_keeps_lines() {
     assert!(s.code.contains("f()"), "{}", s.code);
     assert_eq!(s.line_of(text.find("let d").expect("there")), 2);
 }
+
+#[test]
+fn tidy_every_drop_reason_is_given_somewhere() {
+    none(drops::unused(&tree()));
+}

@@ -32,99 +32,100 @@ impl Example {
 
 /// McGrew and Viega, The Galois/Counter Mode of Operation, appendix B (and the
 /// examples of SP 800-38D): cases 1 to 4 and 13 to 16, with 96-bit IVs.
+const GCM_EXAMPLES: [Example; 8] = [
+    // Case 1.
+    Example {
+        suite: Suite::AesGcm(Aes::Aes128),
+        key: "00000000000000000000000000000000",
+        nonce: "000000000000000000000000",
+        ad: "",
+        plain: "",
+        sealed: "",
+        icv: "58e2fccefa7e3061367f1d57a4e7455a",
+    },
+    // Case 2.
+    Example {
+        suite: Suite::AesGcm(Aes::Aes128),
+        key: "00000000000000000000000000000000",
+        nonce: "000000000000000000000000",
+        ad: "",
+        plain: "00000000000000000000000000000000",
+        sealed: "0388dace60b6a392f328c2b971b2fe78",
+        icv: "ab6e47d42cec13bdf53a67b21257bddf",
+    },
+    // Case 3.
+    Example {
+        suite: Suite::AesGcm(Aes::Aes128),
+        key: "feffe9928665731c6d6a8f9467308308",
+        nonce: "cafebabefacedbaddecaf888",
+        ad: "",
+        plain: "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72 \
+        1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b391aafd255",
+        sealed: "42831ec2217774244b7221b784d0d49ce3aa212f2c02a4e035c17e2329aca12e \
+        21d514b25466931c7d8f6a5aac84aa051ba30b396a0aac973d58e091473f5985",
+        icv: "4d5c2af327cd64a62cf35abd2ba6fab4",
+    },
+    // Case 4.
+    Example {
+        suite: Suite::AesGcm(Aes::Aes128),
+        key: "feffe9928665731c6d6a8f9467308308",
+        nonce: "cafebabefacedbaddecaf888",
+        ad: "feedfacedeadbeeffeedfacedeadbeefabaddad2",
+        plain: "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72 \
+        1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39",
+        sealed: "42831ec2217774244b7221b784d0d49ce3aa212f2c02a4e035c17e2329aca12e \
+        21d514b25466931c7d8f6a5aac84aa051ba30b396a0aac973d58e091",
+        icv: "5bc94fbc3221a5db94fae95ae7121a47",
+    },
+    // Case 13.
+    Example {
+        suite: Suite::AesGcm(Aes::Aes256),
+        key: "0000000000000000000000000000000000000000000000000000000000000000",
+        nonce: "000000000000000000000000",
+        ad: "",
+        plain: "",
+        sealed: "",
+        icv: "530f8afbc74536b9a963b4f1c4cb738b",
+    },
+    // Case 14.
+    Example {
+        suite: Suite::AesGcm(Aes::Aes256),
+        key: "0000000000000000000000000000000000000000000000000000000000000000",
+        nonce: "000000000000000000000000",
+        ad: "",
+        plain: "00000000000000000000000000000000",
+        sealed: "cea7403d4d606b6e074ec5d3baf39d18",
+        icv: "d0d1c8a799996bf0265b98b5d48ab919",
+    },
+    // Case 15.
+    Example {
+        suite: Suite::AesGcm(Aes::Aes256),
+        key: "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308",
+        nonce: "cafebabefacedbaddecaf888",
+        ad: "",
+        plain: "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72 \
+        1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b391aafd255",
+        sealed: "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa \
+        8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662898015ad",
+        icv: "b094dac5d93471bdec1a502270e3cc6c",
+    },
+    // Case 16.
+    Example {
+        suite: Suite::AesGcm(Aes::Aes256),
+        key: "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308",
+        nonce: "cafebabefacedbaddecaf888",
+        ad: "feedfacedeadbeeffeedfacedeadbeefabaddad2",
+        plain: "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72 \
+        1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39",
+        sealed: "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa \
+        8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662",
+        icv: "76fc6ece0f4e1768cddf8853bb2d551b",
+    },
+];
+
 #[test]
 fn aes_gcm_answers_its_specification() {
-    let examples = [
-        // Case 1.
-        Example {
-            suite: Suite::AesGcm(Aes::Aes128),
-            key: "00000000000000000000000000000000",
-            nonce: "000000000000000000000000",
-            ad: "",
-            plain: "",
-            sealed: "",
-            icv: "58e2fccefa7e3061367f1d57a4e7455a",
-        },
-        // Case 2.
-        Example {
-            suite: Suite::AesGcm(Aes::Aes128),
-            key: "00000000000000000000000000000000",
-            nonce: "000000000000000000000000",
-            ad: "",
-            plain: "00000000000000000000000000000000",
-            sealed: "0388dace60b6a392f328c2b971b2fe78",
-            icv: "ab6e47d42cec13bdf53a67b21257bddf",
-        },
-        // Case 3.
-        Example {
-            suite: Suite::AesGcm(Aes::Aes128),
-            key: "feffe9928665731c6d6a8f9467308308",
-            nonce: "cafebabefacedbaddecaf888",
-            ad: "",
-            plain: "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72 \
-            1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b391aafd255",
-            sealed: "42831ec2217774244b7221b784d0d49ce3aa212f2c02a4e035c17e2329aca12e \
-            21d514b25466931c7d8f6a5aac84aa051ba30b396a0aac973d58e091473f5985",
-            icv: "4d5c2af327cd64a62cf35abd2ba6fab4",
-        },
-        // Case 4.
-        Example {
-            suite: Suite::AesGcm(Aes::Aes128),
-            key: "feffe9928665731c6d6a8f9467308308",
-            nonce: "cafebabefacedbaddecaf888",
-            ad: "feedfacedeadbeeffeedfacedeadbeefabaddad2",
-            plain: "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72 \
-            1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39",
-            sealed: "42831ec2217774244b7221b784d0d49ce3aa212f2c02a4e035c17e2329aca12e \
-            21d514b25466931c7d8f6a5aac84aa051ba30b396a0aac973d58e091",
-            icv: "5bc94fbc3221a5db94fae95ae7121a47",
-        },
-        // Case 13.
-        Example {
-            suite: Suite::AesGcm(Aes::Aes256),
-            key: "0000000000000000000000000000000000000000000000000000000000000000",
-            nonce: "000000000000000000000000",
-            ad: "",
-            plain: "",
-            sealed: "",
-            icv: "530f8afbc74536b9a963b4f1c4cb738b",
-        },
-        // Case 14.
-        Example {
-            suite: Suite::AesGcm(Aes::Aes256),
-            key: "0000000000000000000000000000000000000000000000000000000000000000",
-            nonce: "000000000000000000000000",
-            ad: "",
-            plain: "00000000000000000000000000000000",
-            sealed: "cea7403d4d606b6e074ec5d3baf39d18",
-            icv: "d0d1c8a799996bf0265b98b5d48ab919",
-        },
-        // Case 15.
-        Example {
-            suite: Suite::AesGcm(Aes::Aes256),
-            key: "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308",
-            nonce: "cafebabefacedbaddecaf888",
-            ad: "",
-            plain: "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72 \
-            1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b391aafd255",
-            sealed: "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa \
-            8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662898015ad",
-            icv: "b094dac5d93471bdec1a502270e3cc6c",
-        },
-        // Case 16.
-        Example {
-            suite: Suite::AesGcm(Aes::Aes256),
-            key: "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308",
-            nonce: "cafebabefacedbaddecaf888",
-            ad: "feedfacedeadbeeffeedfacedeadbeefabaddad2",
-            plain: "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72 \
-            1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39",
-            sealed: "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa \
-            8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662",
-            icv: "76fc6ece0f4e1768cddf8853bb2d551b",
-        },
-    ];
-    examples.iter().for_each(Example::check);
+    GCM_EXAMPLES.iter().for_each(Example::check);
 }
 
 /// RFC 8439 section 2.8.2.
