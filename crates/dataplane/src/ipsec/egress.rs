@@ -261,7 +261,7 @@ impl OutboundSa {
     fn wrap(&self, packet: &mut Packet, inner: Inner, number: u64) -> Option<(Span, Span)> {
         let (iv, icv) = (usize::from(self.shape.iv), usize::from(self.shape.icv));
         let trailer = esp::pad_len(inner.len, self.shape.align.into()) + esp::TRAILER_LEN;
-        esp::emit_trailer(packet.append(trailer + icv)?.get_mut(..trailer)?, inner.protocol);
+        put_trailer(packet.append(trailer + icv)?, trailer, inner.protocol)?;
         let class = self.dscp.map_or(inner.class, |dscp| dscp.get() << 2 | inner.class & 3);
         let body = iv + inner.len + trailer;
         let total = esp::Header::LEN + body + icv;
@@ -316,6 +316,24 @@ impl OutboundSa {
         }
     }
 }
+
+/// Writes a trailer of `len` octets to the front of `tail`, where the ICV follows.
+#[inline(always)]
+fn put_trailer(tail: &mut [u8], len: usize, next: Protocol) -> Option<()> {
+    let pad = len - esp::TRAILER_LEN;
+    // All padding that a cipher asks for, in one store: what is too much lies
+    // where length, next header and ICV come to be.
+    let Some(front) = tail.first_chunk_mut().filter(|_| pad <= PAD.len()) else {
+        esp::emit_trailer(tail.get_mut(..len)?, next);
+        return Some(());
+    };
+    *front = PAD;
+    *tail.get_mut(pad..)?.first_chunk_mut()? = [pad as u8, next.0];
+    Some(())
+}
+
+/// The start of every padding (RFC 4303 section 2.4).
+const PAD: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
 /// The IPv4 checksum of a sum of header words.
 #[inline]

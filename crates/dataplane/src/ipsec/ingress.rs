@@ -30,6 +30,7 @@ impl EspIn {
     ) {
         let mut jobs = Jobs::new();
         let late = !engine.is_immediate();
+        ctx.tally.work.lookups += batch.len() as u64;
         for packet in batch.drain(..) {
             self.prepare(ctx, packet, late, &mut jobs);
         }
@@ -70,7 +71,6 @@ impl EspIn {
             return ctx.out.drop(packet, DropReason::Malformed);
         };
         let (spi, low, iv) = (header.spi.get(), header.seq.get(), payload.first_chunk().copied());
-        ctx.tally.work.lookups += 1;
         let Some(place) = ctx.tables.sas.inbound(spi) else {
             return ctx.out.drop(packet, DropReason::EspUnknownSpi);
         };
