@@ -17,6 +17,8 @@
 pub mod config;
 pub mod forward;
 pub mod table;
+#[cfg(test)]
+mod tests;
 
 pub use config::Bridge;
 pub use forward::Forward;

@@ -99,7 +99,7 @@ impl MacTable {
         let value = bucket.find(key)?.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
         let still = bucket.version.load(Ordering::Relaxed);
-        (version == still && version % 2 == 0 && self.is_fresh(value, seconds(now)))
+        (version == still && version.is_multiple_of(2) && self.is_fresh(value, seconds(now)))
             .then(|| iface(value))
     }
 

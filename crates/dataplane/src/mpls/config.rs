@@ -113,6 +113,7 @@ pub enum PwMode {
 }
 
 /// An Ethernet pseudowire between an interface here and one at another PE.
+#[derive(Clone, Debug)]
 pub struct Pseudowire {
     /// The name in the configuration.
     pub name: Box<str>,

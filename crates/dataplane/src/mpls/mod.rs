@@ -25,6 +25,8 @@ pub mod egress;
 pub mod ingress;
 pub mod state;
 pub mod switch;
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub use config::{Ilm, IlmAction, Lfib, Pseudowire, PwMode};
 pub use egress::PwOut;

@@ -1,0 +1,66 @@
+//! Stages run one at a time over tables made by hand.
+
+mod laws;
+mod pseudowire;
+mod switch;
+mod vectors;
+
+use crate::graph::{Ctx, Next, Outputs, Stage, Tally};
+use crate::route::tests::rig::Fate;
+use crate::tables::Tables;
+use ferrule_base::Instant;
+use ferrule_pipeline::{Batch, Packet, Pool, PoolCache};
+
+/// A stage and all that it is given.
+pub(crate) struct Rig<S> {
+    pub stage: S,
+    pub tables: Tables,
+    pub now: Instant,
+    pub worker: u8,
+    pub cache: PoolCache,
+    pub tally: Tally,
+    out: Outputs,
+}
+
+impl<S: Stage + Default> Rig<S> {
+    pub(crate) fn new(tables: Tables) -> Self {
+        Self {
+            stage: S::default(),
+            tables,
+            now: Instant::from_secs(1),
+            worker: 0,
+            cache: Pool::heap(64, 2048).cache(),
+            tally: Tally::default(),
+            out: Outputs::new(),
+        }
+    }
+
+    pub(crate) fn packet(&mut self, octets: &[u8]) -> Packet {
+        self.cache.packet_from(octets).unwrap()
+    }
+
+    /// What becomes of a packet. Not one may get lost.
+    pub(crate) fn run(&mut self, packet: Packet) -> Vec<Fate> {
+        let mut batch = Batch::new();
+        batch.push(packet);
+        let made = self.tally.made;
+        let mut ctx = Ctx {
+            now: self.now,
+            worker: self.worker,
+            tables: &self.tables,
+            cache: &mut self.cache,
+            tally: &mut self.tally,
+            out: &mut self.out,
+        };
+        self.stage.push(&mut ctx, &mut batch);
+        assert!(batch.is_empty(), "a stage takes every packet");
+        let mut fates = Vec::new();
+        for next in Next::ALL {
+            fates.extend(self.out.queue(next).drain(..).map(|p| Fate::Sent(next, p)));
+        }
+        fates.extend(self.out.dropped().drain(..).map(|(_, reason)| Fate::Dropped(reason)));
+        fates.extend(self.out.handoffs().drain(..).map(|(w, next, _)| Fate::Handed(w, next)));
+        assert_eq!(fates.len() as u64, 1 + self.tally.made - made);
+        fates
+    }
+}

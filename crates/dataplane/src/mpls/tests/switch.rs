@@ -1,0 +1,264 @@
+//! Push, swap, pop, penultimate-hop popping, explicit null, TTL models.
+
+use super::Rig;
+use crate::graph::Next;
+use crate::mpls::switch::POPS_MAX;
+use crate::mpls::{Ilm, IlmAction, Lfib, Switch};
+use crate::route::TtlModel::{self, Pipe, Uniform};
+use crate::route::tests::rig::{dropped, sent, v4, v6};
+use crate::tables::Tables;
+use ferrule_base::{DropReason, VrfId};
+use ferrule_pipeline::Packet;
+use ferrule_wire::{EtherType, Protocol, ipv4, mpls};
+
+fn forward(labels: &[u32], adjacency: u32) -> IlmAction {
+    IlmAction::Forward(labels.iter().copied().collect(), adjacency)
+}
+
+/// One label, 100, and two that end here: 900 for our own address, 901 for a
+/// VPN; 902 is a pseudowire.
+fn rig(action: IlmAction, ttl: TtlModel) -> Rig<Switch> {
+    let lfib = Lfib::new([
+        (100, Ilm { action, ttl }),
+        (900, Ilm { action: IlmAction::Ip(VrfId::GLOBAL), ttl }),
+        (901, Ilm { action: IlmAction::Ip(VrfId(3)), ttl }),
+        (902, Ilm { action: IlmAction::Pw(7), ttl }),
+    ]);
+    Rig::new(Tables { lfib, ..Tables::default() })
+}
+
+/// Label, class, bottom, TTL: the top first.
+type Stack<'a> = &'a [(u32, u8, bool, u8)];
+
+fn octets(stack: Stack<'_>, payload: &[u8]) -> Vec<u8> {
+    let mut out: Vec<u8> = stack
+        .iter()
+        .flat_map(|&(l, class, bottom, ttl)| mpls::encode(l, class, bottom, ttl))
+        .collect();
+    out.extend(payload);
+    out
+}
+
+fn ip_v4(ttl: u8) -> Vec<u8> {
+    let mut packet = v4("10.0.0.1", "10.0.0.2", Protocol::UDP, &[1; 20]);
+    ferrule_wire::FromBytes::mut_from_prefix(&mut packet)
+        .map(|(h, _): (&mut ipv4::Header, _)| h.set_ttl(ttl))
+        .unwrap();
+    packet
+}
+
+fn ip_v6(ttl: u8) -> Vec<u8> {
+    let mut packet = v6("2001:db8::1", "2001:db8::2", Protocol::UDP, &[1; 20]);
+    packet[7] = ttl;
+    packet
+}
+
+impl Rig<Switch> {
+    #[track_caller]
+    fn goes(&mut self, stack: Stack<'_>, payload: &[u8]) -> (Next, Packet) {
+        let packet = self.packet(&octets(stack, payload));
+        sent(self.run(packet))
+    }
+
+    #[track_caller]
+    fn ends(&mut self, stack: Stack<'_>, payload: &[u8]) -> DropReason {
+        let packet = self.packet(&octets(stack, payload));
+        dropped(self.run(packet))
+    }
+}
+
+#[test]
+fn mpls_swap_keeps_class_bottom_and_what_lies_below_and_takes_one_hop() {
+    for ttl in [Uniform, Pipe] {
+        let mut rig = rig(forward(&[200], 5), ttl);
+        let below = octets(&[(300, 1, true, 9)], &ip_v4(64));
+        let (next, packet) = rig.goes(&[(100, 6, false, 40)], &below);
+        assert_eq!(next, Next::Output);
+        assert_eq!(packet.data(), octets(&[(200, 6, false, 39)], &below));
+        assert_eq!((packet.meta().target, packet.meta().ethertype), (5, EtherType::MPLS.0));
+        let (_, packet) = rig.goes(&[(100, 0, true, 2)], &[0xaa]);
+        assert_eq!(packet.data(), octets(&[(200, 0, true, 1)], &[0xaa]));
+    }
+}
+
+#[test]
+fn mpls_push_above_a_swap_follows_the_ttl_model() {
+    for (ttl, outer) in [(Uniform, 39), (Pipe, 255)] {
+        let mut rig = rig(forward(&[200, 201, 202], 5), ttl);
+        let (_, packet) = rig.goes(&[(100, 3, true, 40)], &[1, 2]);
+        let want = [(202, 3, false, outer), (201, 3, false, outer), (200, 3, true, 39)];
+        assert_eq!(packet.data(), octets(&want, &[1, 2]));
+    }
+}
+
+#[test]
+fn mpls_push_without_head_room_is_a_drop() {
+    let mut rig = rig(forward(&[200, 201], 5), Uniform);
+    let mut packet = rig.packet(&octets(&[(100, 3, true, 40)], &[1, 2]));
+    let room = packet.head_room();
+    packet.prepend(room).unwrap();
+    packet.data_mut()[..4].copy_from_slice(&mpls::encode(100, 0, true, 9));
+    assert_eq!(dropped(rig.run(packet)), DropReason::NoRoom);
+}
+
+#[test]
+fn mpls_php_uniform_carries_the_lower_ttl_into_the_next_label() {
+    for (ttl, outer, inner, want) in
+        [(Uniform, 40, 64, 39), (Uniform, 40, 20, 20), (Pipe, 40, 64, 64), (Pipe, 2, 1, 1)]
+    {
+        let mut rig = rig(forward(&[], 5), ttl);
+        let (next, packet) = rig.goes(&[(100, 6, false, outer), (300, 2, true, inner)], &ip_v4(9));
+        assert_eq!((next, packet.meta().ethertype), (Next::Output, EtherType::MPLS.0));
+        assert_eq!(packet.data(), octets(&[(300, 2, true, want)], &ip_v4(9)));
+    }
+}
+
+#[test]
+fn mpls_php_at_the_bottom_uncovers_ip_of_either_version() {
+    for (ttl, label, inner, want) in
+        [(Uniform, 40, 64, 39), (Uniform, 40, 20, 20), (Pipe, 40, 64, 64)]
+    {
+        let mut rig = rig(forward(&[], 5), ttl);
+        let (next, packet) = rig.goes(&[(100, 0, true, label)], &ip_v4(inner));
+        assert_eq!((next, packet.meta().ethertype), (Next::Output, EtherType::IPV4.0));
+        assert_eq!(packet.data(), ip_v4(want), "checksum included");
+        let (_, packet) = rig.goes(&[(100, 0, true, label)], &ip_v6(inner));
+        assert_eq!((packet.data(), packet.meta().ethertype), (&ip_v6(want)[..], EtherType::IPV6.0));
+        assert_eq!(packet.meta().target, 5);
+        assert_eq!(rig.ends(&[(100, 0, true, 9)], &[0x50; 40]), DropReason::UnknownProtocol);
+        assert_eq!(rig.ends(&[(100, 0, true, 9)], &[0x45; 19]), DropReason::Malformed);
+        assert_eq!(rig.ends(&[(100, 0, true, 9)], &[]), DropReason::Malformed);
+        assert_eq!(rig.ends(&[(100, 0, false, 9)], &[0; 3]), DropReason::Malformed);
+    }
+}
+
+#[test]
+fn mpls_pop_at_the_egress_leaves_the_hop_to_the_ip_stage() {
+    for (ttl, label, inner, want) in
+        [(Uniform, 40, 64, 40), (Uniform, 40, 20, 20), (Uniform, 1, 64, 1), (Pipe, 40, 64, 64)]
+    {
+        let mut rig = rig(forward(&[], 5), ttl);
+        for (payload, want, ethertype) in [
+            (ip_v4(inner), ip_v4(want), EtherType::IPV4),
+            (ip_v6(inner), ip_v6(want), EtherType::IPV6),
+        ] {
+            let (next, packet) = rig.goes(&[(901, 0, true, label)], &payload);
+            assert_eq!((next, packet.meta().vrf), (Next::Ip, VrfId(3)));
+            assert_eq!((packet.data(), packet.meta().ethertype), (&want[..], ethertype.0));
+        }
+    }
+}
+
+/// Ingress with TTL 64, a label for each LSP hop, egress: the TTL that the
+/// packet leaves with (RFC 3443 section 3; n hops on the path, of which the
+/// pipe model counts two).
+#[test]
+fn mpls_ttl_models_end_to_end_with_and_without_php() {
+    for (ttl, php, want) in
+        [(Uniform, false, 60), (Uniform, true, 60), (Pipe, false, 62), (Pipe, true, 62)]
+    {
+        // The ingress took a hop and pushed; two swaps; the last hop but one.
+        let start = if ttl == Uniform { 63 } else { 255 };
+        let mut swap = rig(forward(&[100], 5), ttl);
+        let mut last = rig(if php { forward(&[], 5) } else { forward(&[901], 5) }, ttl);
+        let (_, packet) = swap.goes(&[(100, 0, true, start)], &ip_v4(63));
+        let (_, packet) = last.goes(&[], packet.data());
+        let at_egress = if php {
+            // The Ip stage of the egress takes the last hop.
+            packet.data().to_vec()
+        } else {
+            let (next, packet) = swap.goes(&[], packet.data());
+            assert_eq!(next, Next::Ip);
+            packet.data().to_vec()
+        };
+        assert_eq!(at_egress, ip_v4(want + 1), "{ttl:?} {php}");
+    }
+}
+
+#[test]
+fn mpls_ttl_of_one_goes_no_further() {
+    for ttl in [0, 1] {
+        for action in [forward(&[200], 5), forward(&[], 5)] {
+            let mut rig = rig(action, Uniform);
+            assert_eq!(rig.ends(&[(100, 0, true, ttl)], &ip_v4(64)), DropReason::TtlExpired);
+            assert_eq!(rig.ends(&[(902, 0, true, ttl)], &[0; 60]), DropReason::TtlExpired);
+            let stack = [(900, 0, false, ttl), (901, 0, true, 64)];
+            assert_eq!(rig.ends(&stack, &ip_v4(64)), DropReason::TtlExpired);
+        }
+        // In the pipe model nobody may be told; in the uniform one Ip tells.
+        let mut pipe = rig(forward(&[], 5), Pipe);
+        assert_eq!(pipe.ends(&[(901, 0, true, ttl)], &ip_v4(64)), DropReason::TtlExpired);
+        let mut uniform = rig(forward(&[], 5), Uniform);
+        let (next, packet) = uniform.goes(&[(901, 0, true, ttl)], &ip_v4(64));
+        assert_eq!((next, packet.data()), (Next::Ip, &ip_v4(ttl)[..]));
+    }
+}
+
+#[test]
+fn mpls_explicit_null_is_popped_wherever_it_stands() {
+    let mut rig = rig(forward(&[200], 5), Uniform);
+    let (next, packet) = rig.goes(&[(0, 0, true, 40)], &ip_v4(64));
+    assert_eq!((next, packet.meta().vrf, packet.data()), (Next::Ip, VrfId(0), &ip_v4(40)[..]));
+    let (next, packet) = rig.goes(&[(2, 0, true, 40)], &ip_v6(64));
+    assert_eq!((next, packet.meta().vrf, packet.data()), (Next::Ip, VrfId(0), &ip_v6(40)[..]));
+    // RFC 4182: not at the bottom. The lower TTL holds for what comes next.
+    let (_, packet) = rig.goes(&[(0, 0, false, 40), (100, 0, true, 64)], &[]);
+    assert_eq!(packet.data(), octets(&[(200, 0, true, 39)], &[]));
+    assert_eq!(rig.ends(&[(0, 0, true, 40)], &ip_v6(64)), DropReason::UnknownProtocol);
+    assert_eq!(rig.ends(&[(2, 0, true, 40)], &ip_v4(64)), DropReason::UnknownProtocol);
+}
+
+#[test]
+fn mpls_reserved_and_unknown_labels_are_dropped() {
+    let special = Ilm { action: forward(&[200], 5), ttl: Uniform };
+    let lfib = Lfib::new((0..16).filter(|l| l % 2 == 1).map(|label| (label, special.clone())));
+    let mut rig: Rig<Switch> = Rig::new(Tables { lfib, ..Tables::default() });
+    for label in (1..16).filter(|&label| label != 2) {
+        assert_eq!(rig.ends(&[(label, 0, true, 9)], &ip_v4(9)), DropReason::ReservedLabel);
+    }
+    for label in [16, 100, 0xf_ffff] {
+        assert_eq!(rig.ends(&[(label, 0, true, 9)], &ip_v4(9)), DropReason::NoLabel);
+    }
+    assert_eq!(rig.tally.work.lookups, 17);
+}
+
+#[test]
+fn mpls_implicit_null_is_never_sent() {
+    let mut rig = rig(forward(&[3], 5), Uniform);
+    let (_, packet) = rig.goes(&[(100, 0, true, 40)], &ip_v4(64));
+    assert_eq!(packet.data(), ip_v4(39));
+}
+
+#[test]
+fn mpls_stack_that_contradicts_the_label_is_dropped() {
+    let mut rig = rig(forward(&[200], 5), Uniform);
+    let more = octets(&[(100, 0, true, 9)], &ip_v4(9));
+    assert_eq!(rig.ends(&[(901, 0, false, 9)], &more), DropReason::LabelStack);
+    assert_eq!(rig.ends(&[(902, 0, false, 9)], &more), DropReason::LabelStack);
+    let all: Vec<_> = (0..=POPS_MAX).map(|_| (900, 0, false, 64)).collect();
+    assert_eq!(rig.ends(&all, &more), DropReason::LabelStack);
+    assert_eq!(rig.goes(&all[2..], &more).0, Next::Output);
+}
+
+#[test]
+fn mpls_pseudowire_label_may_stand_below_one_of_our_own() {
+    let mut rig = rig(forward(&[200], 5), Uniform);
+    let (next, packet) = rig.goes(&[(900, 0, false, 9), (902, 0, true, 2)], &[7; 60]);
+    assert_eq!((next, packet.meta().target, packet.data()), (Next::PwIn, 7, &[7; 60][..]));
+}
+
+#[test]
+fn mpls_lfib_is_as_large_as_its_content_and_finds_exactly_that() {
+    let lfib =
+        Lfib::new((0..5000).map(|i| (16 + i * 7, Ilm { action: IlmAction::Pw(i), ttl: Uniform })));
+    for label in 16..60_000u32 {
+        let found = lfib.get(label).map(|ilm| match ilm.action {
+            IlmAction::Pw(i) => i,
+            _ => panic!("of another label"),
+        });
+        let want = (label - 16) / 7;
+        assert_eq!(found, ((label - 16) % 7 == 0 && want < 5000).then_some(want));
+    }
+    let twice = [1, 2].map(|i| (16, Ilm { action: IlmAction::Pw(i), ttl: Uniform }));
+    assert!(matches!(Lfib::new(twice).get(16).unwrap().action, IlmAction::Pw(2)));
+}
