@@ -10,6 +10,7 @@
 //! is the sender's to choose; the congestion mark, which Linux does not copy and
 //! RFC 6040 does; the outer flow label, which Linux copies.
 
+use crate::engine::Kind;
 use crate::oracle::{self, Esp};
 use crate::report::{Row, Way};
 use crate::rig::Rig;
@@ -45,7 +46,7 @@ struct Peers {
 type Prefixes = Vec<[String; 2]>;
 
 /// Runs a set.
-pub fn run(set: &Set, row: &mut Row) -> Result<(), String> {
+pub fn run(set: &Set, kind: Kind, row: &mut Row) -> Result<(), String> {
     let sas: Vec<EspSa> = set.get("sas")?;
     let frames: Vec<Frame> = set.get("frames")?;
     let peers: BTreeMap<String, Peers> = set.get("peers")?;
@@ -65,7 +66,7 @@ pub fn run(set: &Set, row: &mut Row) -> Result<(), String> {
         };
         let peers = peers.get(&sa.id).ok_or_else(|| format!("no peers for {}", sa.id))?;
         let selectors = selectors_of(selectors.as_ref(), &sa.id)?;
-        let mut case = Case { sa, suite, peers, mtu, selectors, gateways: None };
+        let mut case = Case { kind, sa, suite, peers, mtu, selectors, gateways: None };
         for frame in frames {
             case.frame(set, frame, row)?;
         }
@@ -116,6 +117,7 @@ fn selectors_of(
 
 /// One association and the two gateways at its ends.
 struct Case<'a> {
+    kind: Kind,
     sa: &'a EspSa,
     suite: Suite,
     peers: &'a Peers,
@@ -197,7 +199,7 @@ impl Case<'_> {
 
     /// A gateway with a red and a black port; `here` and `there` on the black side.
     fn gateway(&self, here: &str, there: &str) -> Result<(Rig, u32, u32), String> {
-        let mut rig = Rig::new();
+        let mut rig = Rig::new(self.kind);
         rig.routed_port("red", RED_HERE, VrfId::GLOBAL, RED_MTU);
         rig.routed_port("black", Self::mac(here)?, VrfId::GLOBAL, self.mtu);
         let red = rig.adjacency(RED, RED_THERE, &[], TtlModel::Uniform)?;

@@ -8,6 +8,7 @@
 //! Associations are installed when the capture first uses them, beside those
 //! that are there, as a key agreement would.
 
+use crate::engine::Kind;
 use crate::esp::same;
 use crate::report::{Row, Way};
 use crate::rig::Rig;
@@ -23,7 +24,7 @@ const SECY: u16 = 0;
 const PORT: PortId = PortId(0);
 
 /// Runs a set.
-pub fn run(set: &Set, row: &mut Row) -> Result<(), String> {
+pub fn run(set: &Set, kind: Kind, row: &mut Row) -> Result<(), String> {
     let secy: Secy = set.get("secy")?;
     let sas: Vec<MacsecSa> = set.get("sas")?;
     let frames: Vec<Frame> = set.get("frames")?;
@@ -36,7 +37,8 @@ pub fn run(set: &Set, row: &mut Row) -> Result<(), String> {
     scis.dedup();
     for sci in scis {
         let config = config(&secy, suite, xpn, octets(sci, "an SCI")?);
-        let mut case = Case { config, sender: Rig::new(), receiver: Rig::new(), installed: None };
+        let (sender, receiver) = (Rig::new(kind), Rig::new(kind));
+        let mut case = Case { config, sender, receiver, installed: None };
         case.begin()?;
         for frame in &frames {
             let sa = sas.iter().find(|sa| sa.id == frame.sa);

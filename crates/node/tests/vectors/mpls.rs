@@ -12,6 +12,7 @@
 //! outer label in that label alone; that is the pipe model of RFC 3443 for the
 //! outer label, and configured so.
 
+use crate::engine::Kind;
 use crate::esp::{everywhere, same};
 use crate::report::{Row, Way};
 use crate::rig::Rig;
@@ -72,7 +73,7 @@ struct Journey {
 }
 
 /// Runs a set.
-pub fn run(set: &Set, row: &mut Row) -> Result<(), String> {
+pub fn run(set: &Set, kind: Kind, row: &mut Row) -> Result<(), String> {
     let routers: BTreeMap<String, Router> = set.get("routers")?;
     let wires: BTreeMap<String, String> = set.get("wires")?;
     let journeys: Vec<Journey> = set.get("frames")?;
@@ -85,7 +86,7 @@ pub fn run(set: &Set, row: &mut Row) -> Result<(), String> {
     let model = if propagate { TtlModel::Uniform } else { TtlModel::Pipe };
     let mut nodes = BTreeMap::new();
     for (name, router) in &routers {
-        nodes.insert(name.as_str(), Node::new(router, &wires, name, model)?);
+        nodes.insert(name.as_str(), Node::new(kind, router, &wires, name, model)?);
     }
     for journey in &journeys {
         let mut from: Option<String> = None;
@@ -128,12 +129,13 @@ struct Node {
 
 impl Node {
     fn new(
+        kind: Kind,
         router: &Router,
         wires: &BTreeMap<String, String>,
         name: &str,
         model: TtlModel,
     ) -> Result<Self, String> {
-        let mut node = Self { rig: Rig::new(), ports: Vec::new() };
+        let mut node = Self { rig: Rig::new(kind), ports: Vec::new() };
         let mut vrfs = vec![String::new()];
         let named = router.push.iter().map(|p| &p.vrf);
         for vrf in named.chain(router.ilm.values().filter_map(|i| i.vrf.as_ref())) {

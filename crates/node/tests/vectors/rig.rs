@@ -3,8 +3,9 @@
 //! The stages and their order are those of a worker; what a test adds is that
 //! it can stop packets at a place and look at them.
 
+use crate::engine::{AnyEngine, Kind};
 use ferrule_base::{DropReason, Instant, MacAddr, PortId, VrfId};
-use ferrule_crypto::Software;
+use ferrule_crypto::{Engine, Jobs};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
 use ferrule_dataplane::route::{Adjacency, Labels, TtlModel};
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
@@ -40,7 +41,7 @@ impl Outcome {
 /// One node.
 pub struct Rig {
     pub tables: Tables,
-    pub engine: Software,
+    pub engine: AnyEngine,
     pub esp_in: ipsec::EspIn,
     pub esp_out: ipsec::EspOut,
     pub secy_in: macsec::SecyIn,
@@ -53,16 +54,18 @@ pub struct Rig {
     mpls: mpls::Switch,
     output: link::Output,
     emit: link::Emit,
+    now: Instant,
     cache: PoolCache,
     out: Outputs,
     tally: Tally,
 }
 
 impl Rig {
-    pub fn new() -> Self {
+    pub fn new(kind: Kind) -> Self {
         Self {
             tables: Tables { workers: 1, ..Tables::default() },
-            engine: Software::default(),
+            engine: AnyEngine::new(kind),
+            now: Instant::ZERO,
             esp_in: ipsec::EspIn::default(),
             esp_out: ipsec::EspOut::default(),
             secy_in: macsec::SecyIn::default(),
@@ -165,17 +168,40 @@ impl Rig {
                 }
                 self.dispatch(next, &mut batch);
                 assert!(batch.is_empty(), "{} left packets behind", next.name());
-                let dropped = self.out.dropped().drain(..);
-                outcome.drops.extend(dropped.map(|(_, reason)| reason));
             }
+            self.collect();
+            let dropped = self.out.dropped().drain(..);
+            outcome.drops.extend(dropped.map(|(_, reason)| reason));
         }
         assert_eq!(self.out.held(), 0, "a packet went round");
         outcome
     }
 
+    /// Waits for jobs that the engine finishes later.
+    fn collect(&mut self) {
+        while let Some(due) = self.engine.poll_timeout() {
+            self.now = self.now.max(due);
+            let mut done = Jobs::new();
+            self.engine.collect(self.now, &mut done);
+            let mut ctx = Ctx {
+                now: self.now,
+                worker: 0,
+                tables: &self.tables,
+                cache: &mut self.cache,
+                tally: &mut self.tally,
+                out: &mut self.out,
+            };
+            self.secy_in.finish(&mut ctx, &mut done);
+            self.esp_in.finish(&mut ctx, &mut done);
+            self.esp_out.finish(&mut ctx, &mut done);
+            self.secy_out.finish(&mut ctx, &mut done);
+            assert!(done.is_empty(), "every job belongs to a stage");
+        }
+    }
+
     fn dispatch(&mut self, next: Next, batch: &mut Batch) {
         let mut ctx = Ctx {
-            now: Instant::ZERO,
+            now: self.now,
             worker: 0,
             tables: &self.tables,
             cache: &mut self.cache,
