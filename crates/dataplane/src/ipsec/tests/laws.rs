@@ -136,6 +136,30 @@ fn esp_duplicates_under_way_together_pass_once<E: Make>() {
     }
 }
 
+fn esp_extended_numbers_pass_two_to_the_32_in_any_order<E: Make>() {
+    let start = (1u64 << 32) - 20;
+    let mut rng = ferrule_base::Rng::new(19);
+    for suite in Suite::ALL {
+        let mut g = Gateway::<E>::new(23);
+        let (out, inn) = (outbound(suite, 4, true), inbound(suite, 4, true));
+        let numbers = Sequence::unlimited(start, u64::MAX - 1);
+        g.out.install_at(&mut g.engine, 0, &out, numbers).unwrap();
+        g.inn.install_at(&mut g.engine, 0, &inn, start - 1).unwrap();
+        let packet = inner(4, 60, 0);
+        let mut sealed: Vec<_> = (0..40).map(|_| g.sealed(&packet)).collect();
+        for i in (1..sealed.len()).rev() {
+            sealed.swap(i, rng.below(i as u64 + 1) as usize);
+        }
+        g.push_in(sealed.iter().map(Vec::as_slice));
+        g.settle();
+        assert_eq!(g.ends(), vec![End::Sent(Next::Ip, packet.clone()); 40], "{suite}");
+        assert_eq!(g.edge(), start + 39);
+        g.push_in(sealed.iter().map(Vec::as_slice));
+        g.settle();
+        assert_eq!(g.ends(), vec![End::Dropped(DropReason::EspReplay); 40], "{suite}");
+    }
+}
+
 fn esp_what_was_opened_is_checked_before_it_goes_on<E: Make>() {
     let with = |packet: Vec<u8>, trailer: &str| [packet, hex(trailer)].concat();
     let mut elsewhere = inner(4, 58, 0);
@@ -186,6 +210,7 @@ on_both_engines! {
     esp_every_number_is_used_once;
     esp_order_is_kept_within_an_sa;
     esp_duplicates_under_way_together_pass_once;
+    esp_extended_numbers_pass_two_to_the_32_in_any_order;
     esp_what_was_opened_is_checked_before_it_goes_on;
     esp_padding_that_hides_the_length_is_cut_off;
 }
