@@ -27,6 +27,7 @@ pub mod error;
 pub mod link;
 mod offload;
 pub mod open;
+pub mod os;
 pub mod packet;
 pub mod pass;
 pub mod pcap;
