@@ -1,0 +1,342 @@
+//! Numbers that were reserved, kept where a crash cannot lower them.
+//!
+//! A sequence number used twice under one counter-mode key gives the key stream
+//! away. So a number is sent only when a limit above it is on the disk, and
+//! after a crash counting goes on above the limit.
+//!
+//! ```text
+//!   FOLDER/                          0700, held by one process (flock)
+//!     lock
+//!     FINGERPRINT.anchor             written first ┐ both name the limit; the
+//!     FINGERPRINT.counter            written then  ┘ higher one counts
+//!
+//!   one write: FILE.new ─ fsync ─ rename over FILE ─ fsync of the folder
+//! ```
+//!
+//! A file is named by the fingerprint of key and SPI or SCI, so a tunnel that
+//! is given another name goes on with its counter, and a key that comes back
+//! after another one finds the counter that it left.
+//!
+//! | what happened | what is done |
+//! | --- | --- |
+//! | killed during a write | the file before or the file after is there; both are at or above what was used |
+//! | no files | refused: `ferrule state create` says that the key is fresh |
+//! | one of the two files is gone, cut or altered | refused |
+//! | a file came from a backup | its inode and time of birth are not those in it: refused |
+//! | one file is older than the other can explain | refused |
+//! | a second process | refused: the folder is locked |
+//!
+//! What this cannot see is a whole disk or machine set back to a snapshot: keys
+//! that were in use then must be replaced.
+
+mod record;
+
+pub use record::{Place, Record};
+
+use record::{RECORD_MAX, hex};
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+/// Keys whose counters one folder holds at most.
+pub const KEYS_MAX: usize = 1 << 20;
+
+/// Why a counter cannot be used.
+#[derive(Debug)]
+pub enum StateError {
+    /// There is no folder.
+    NoFolder(PathBuf),
+    /// Others could write the folder.
+    OpenFolder(PathBuf, u32),
+    /// Another process has the folder.
+    Locked(PathBuf),
+    /// There is no counter for the key.
+    Missing(String, PathBuf),
+    /// The files contradict themselves or each other.
+    Damaged(String, PathBuf, &'static str),
+    /// The system did not do it.
+    Os(String, io::Error),
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFolder(path) => {
+                write!(f, "there is no folder `{}` for the counters", path.display())
+            }
+            Self::OpenFolder(path, mode) => {
+                write!(f, "others may look into `{}` (mode {mode:04o})", path.display())
+            }
+            Self::Locked(path) => {
+                write!(f, "another process has the counters in `{}`", path.display())
+            }
+            Self::Missing(id, path) => {
+                write!(f, "no counter state for `{id}` in `{}`", path.display())
+            }
+            Self::Damaged(id, path, why) => {
+                write!(f, "the counter state for `{id}`, `{}`, {why}", path.display())
+            }
+            Self::Os(what, error) => write!(f, "{what}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StateError {}
+
+impl StateError {
+    /// What a person can do.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::NoFolder(_) | Self::Missing(..) => {
+                "if the key has never been used: `ferrule state create NODE.toml`; else make \
+                 a new key with `ferrule init key`"
+                    .into()
+            }
+            Self::OpenFolder(path, _) => format!("chmod 700 {}", path.display()),
+            Self::Locked(_) => "stop the other one first, or give each node a folder".into(),
+            Self::Damaged(..) => "make a new key with `ferrule init key` at both ends, then \
+                                  `ferrule state create NODE.toml`"
+                .into(),
+            Self::Os(..) => {
+                "see whether the user may write there, and whether there is room".into()
+            }
+        }
+    }
+}
+
+/// The counters of one node.
+#[derive(Debug)]
+pub struct FileStore {
+    folder: PathBuf,
+    /// Held open: the lock lasts as long as this.
+    _lock: File,
+    /// Makes what is missing instead of refusing.
+    creates: bool,
+    made: usize,
+    records: HashMap<[u8; 16], Record>,
+    names: HashMap<String, [u8; 16]>,
+}
+
+/// A counter as it was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Never below any number that was used.
+    pub next: u64,
+    /// The edge of the replay window as last kept.
+    pub edge: u64,
+}
+
+impl FileStore {
+    /// Takes the folder, which must exist.
+    pub fn open(folder: &Path) -> Result<Self, StateError> {
+        let about = match fs::metadata(folder) {
+            Ok(about) if about.is_dir() => about,
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(StateError::Os(format!("folder `{}`", folder.display()), e));
+            }
+            _ => return Err(StateError::NoFolder(folder.into())),
+        };
+        let mode = about.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(StateError::OpenFolder(folder.into(), mode));
+        }
+        let path = folder.join("lock");
+        let os = |e| StateError::Os(format!("`{}`", path.display()), e);
+        let lock =
+            OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(os)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StateError::Locked(folder.into())),
+            Err(TryLockError::Error(e)) => return Err(os(e)),
+        }
+        Ok(Self {
+            folder: folder.into(),
+            _lock: lock,
+            creates: false,
+            made: 0,
+            records: HashMap::new(),
+            names: HashMap::new(),
+        })
+    }
+
+    /// Takes the folder and makes it, and every counter that is asked for, if
+    /// they are not there. Only for keys that were never used.
+    pub fn create(folder: &Path) -> Result<Self, StateError> {
+        let os = |e| StateError::Os(format!("making `{}`", folder.display()), e);
+        if !folder.is_dir() {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(os)?;
+            fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(os)?;
+        }
+        Ok(Self { creates: true, ..Self::open(folder)? })
+    }
+
+    /// Counters that were made because there were none.
+    pub fn made(&self) -> usize {
+        self.made
+    }
+
+    /// Gives folder and files to another user, who goes on with them.
+    pub fn give_to(&self, uid: u32, gid: u32) -> io::Result<()> {
+        std::os::unix::fs::chown(&self.folder, Some(uid), Some(gid))?;
+        for entry in fs::read_dir(&self.folder)? {
+            std::os::unix::fs::lchown(entry?.path(), Some(uid), Some(gid))?;
+        }
+        Ok(())
+    }
+
+    /// Opens the counter of a key.
+    pub fn find(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Found, StateError> {
+        if !self.records.contains_key(&fingerprint) {
+            let record = self.load(id, fingerprint)?;
+            self.records.insert(fingerprint, record);
+        }
+        self.names.insert(id.to_owned(), fingerprint);
+        let record = &self.records[&fingerprint];
+        Ok(Found { next: record.limit.saturating_add(1), edge: record.edge })
+    }
+
+    /// Numbers up to `limit` may be used once this returns.
+    pub fn raise(&mut self, id: &str, limit: u64) -> Result<(), StateError> {
+        self.change(id, |record| record.limit = record.limit.max(limit))
+    }
+
+    /// Keeps the edge of a replay window.
+    pub fn raise_edge(&mut self, id: &str, edge: u64) -> Result<(), StateError> {
+        self.change(id, |record| record.edge = record.edge.max(edge))
+    }
+
+    /// What numbers were used is known, for nobody uses them any more: at a
+    /// clean stop nothing needs to be skipped.
+    pub fn settle(&mut self, id: &str, used: u64) -> Result<(), StateError> {
+        self.change(id, |record| record.limit = record.limit.min(used))
+    }
+
+    fn change(&mut self, id: &str, change: impl FnOnce(&mut Record)) -> Result<(), StateError> {
+        let fingerprint = self.names.get(id).copied();
+        let record = fingerprint.and_then(|f| self.records.get(&f)).cloned();
+        let Some(mut next) = record else {
+            return Err(StateError::Missing(id.into(), self.folder.clone()));
+        };
+        let before = (next.limit, next.edge);
+        change(&mut next);
+        if before == (next.limit, next.edge) {
+            return Ok(());
+        }
+        next.generation += 1;
+        self.store(&mut next)?;
+        self.records.insert(next.fingerprint, next);
+        Ok(())
+    }
+
+    fn paths(&self, fingerprint: [u8; 16]) -> [PathBuf; 2] {
+        ["anchor", "counter"].map(|kind| self.folder.join(format!("{}.{kind}", hex(&fingerprint))))
+    }
+
+    /// Reads both files and believes the higher one, if they fit each other.
+    fn load(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Record, StateError> {
+        let [anchor, counter] = self.paths(fingerprint);
+        let damaged = |path: &Path, why| StateError::Damaged(id.into(), path.into(), why);
+        let (first, second) = match (read(&anchor, id)?, read(&counter, id)?) {
+            (Some(first), Some(second)) => (first, second),
+            (None, None) if self.creates && self.records.len() < KEYS_MAX => {
+                return self.make(id, fingerprint);
+            }
+            (None, None) => return Err(StateError::Missing(id.into(), self.folder.clone())),
+            // The very first write was cut between the two: nothing was sent.
+            (Some(first), None) if first.generation == 1 && self.creates => {
+                return self.make(id, fingerprint);
+            }
+            (Some(_), None) => return Err(damaged(&counter, "is gone")),
+            (None, Some(_)) => return Err(damaged(&anchor, "is gone")),
+        };
+        if first.fingerprint != fingerprint || second.fingerprint != fingerprint {
+            return Err(damaged(&counter, "is another key's"));
+        }
+        if second.generation > first.generation || second.generation + 1 < first.generation {
+            return Err(damaged(&counter, "is older than its anchor, or the anchor older than it"));
+        }
+        if second.generation == first.generation {
+            return Ok(first);
+        }
+        // A write was cut between the two. The higher limit counts (a clean
+        // stop lowers it), and both files agree again before anything is used.
+        let limit = first.limit.max(second.limit);
+        let mut whole = Record { limit, edge: first.edge.max(second.edge), ..first.clone() };
+        self.store_one(&counter, &mut whole)?;
+        if limit != first.limit {
+            whole.generation += 1;
+            self.store(&mut whole)?;
+        }
+        Ok(whole)
+    }
+
+    fn make(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Record, StateError> {
+        let mut record = Record {
+            id: id.into(),
+            fingerprint,
+            generation: 1,
+            limit: 0,
+            edge: 0,
+            place: Place::default(),
+        };
+        self.store(&mut record)?;
+        self.made += 1;
+        Ok(record)
+    }
+
+    /// Writes both files, the anchor first.
+    fn store(&self, record: &mut Record) -> Result<(), StateError> {
+        self.paths(record.fingerprint).iter().try_for_each(|path| self.store_one(path, record))
+    }
+
+    fn store_one(&self, path: &Path, record: &mut Record) -> Result<(), StateError> {
+        write(&self.folder, path, record)
+            .map_err(|e| StateError::Os(format!("writing `{}`", path.display()), e))
+    }
+}
+
+/// Where an open file lies.
+fn place(file: &File) -> io::Result<Place> {
+    let about = file.metadata()?;
+    let born = about.created().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    let born = born.map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(0));
+    Ok(Place { inode: about.ino(), born })
+}
+
+fn write(folder: &Path, path: &Path, record: &mut Record) -> io::Result<()> {
+    let fresh = path.with_added_extension("new");
+    match fs::remove_file(&fresh) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+    record.place = place(&file)?;
+    file.write_all(record.to_text().as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&fresh, path)?;
+    File::open(folder)?.sync_all()
+}
+
+fn read(path: &Path, id: &str) -> Result<Option<Record>, StateError> {
+    let os = |e| StateError::Os(format!("reading `{}`", path.display()), e);
+    let file = match File::open(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(os)?,
+    };
+    let mut octets = Vec::new();
+    (&file).take(RECORD_MAX + 1).read_to_end(&mut octets).map_err(os)?;
+    let damaged = |why| StateError::Damaged(id.into(), path.into(), why);
+    let record = std::str::from_utf8(&octets).ok().and_then(Record::from_text);
+    let record = record.ok_or_else(|| damaged("is cut short or was altered"))?;
+    if record.place != place(&file).map_err(os)? {
+        return Err(damaged("was copied or came from a backup: newer numbers may be in use"));
+    }
+    Ok(Some(record))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! What a store may never do, tried: forget, go back, believe a stranger.
+
+use super::*;
+use ferrule_base::Rng;
+use std::process::{Command, Stdio};
+
+const KEY: [u8; 16] = [7; 16];
+const ID: &str = "esp-out berlin 0x1001";
+
+/// A folder of a test's own, gone when the test is.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("ferrule-state-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Self(path)
+    }
+
+    fn file(&self, kind: &str) -> PathBuf {
+        self.0.join(format!("{}.{kind}", hex(&KEY)))
+    }
+
+    fn found(&self) -> Result<Found, StateError> {
+        FileStore::open(&self.0)?.find(ID, KEY)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn with_limit(folder: &Folder, limit: u64) {
+    let mut store = FileStore::create(&folder.0).unwrap();
+    store.find(ID, KEY).unwrap();
+    store.raise(ID, limit).unwrap();
+}
+
+#[test]
+fn counter_state_goes_on_above_what_was_reserved() {
+    let folder = Folder::new("reserve");
+    with_limit(&folder, 1000);
+    let mut store = FileStore::open(&folder.0).unwrap();
+    assert_eq!(store.find(ID, KEY).unwrap(), Found { next: 1001, edge: 0 });
+    store.raise(ID, 5).unwrap();
+    assert_eq!(store.find(ID, KEY).unwrap().next, 1001, "a limit never falls");
+    store.raise_edge(ID, 77).unwrap();
+    store.settle(ID, 900).unwrap();
+    drop(store);
+    assert_eq!(folder.found().unwrap(), Found { next: 901, edge: 77 });
+    let mut store = FileStore::open(&folder.0).unwrap();
+    assert_eq!(store.find("esp-out renamed 0x1001", KEY).unwrap().next, 901);
+}
+
+#[test]
+fn counter_state_that_is_missing_refuses_with_the_remedy() {
+    let folder = Folder::new("missing");
+    assert!(matches!(folder.found(), Err(StateError::NoFolder(_))));
+    FileStore::create(&folder.0).unwrap();
+    let error = folder.found().unwrap_err();
+    assert!(matches!(error, StateError::Missing(..)));
+    assert!(error.to_string().contains(ID) && error.remedy().contains("ferrule state create"));
+    with_limit(&folder, 9);
+    let other = FileStore::open(&folder.0).unwrap().find(ID, [8; 16]);
+    assert!(matches!(other, Err(StateError::Missing(..))), "another key under the same name");
+    fs::remove_file(folder.file("counter")).unwrap();
+    assert!(matches!(folder.found(), Err(StateError::Damaged(..))));
+    assert!(FileStore::create(&folder.0).unwrap().find(ID, KEY).is_err(), "nor made anew");
+}
+
+#[test]
+fn counter_state_cut_at_any_octet_never_lowers_a_limit() {
+    let folder = Folder::new("cut");
+    with_limit(&folder, 4711);
+    for kind in ["anchor", "counter"] {
+        let whole = fs::read(folder.file(kind)).unwrap();
+        for cut in (0..whole.len()).rev() {
+            let file = OpenOptions::new().write(true).open(folder.file(kind)).unwrap();
+            file.set_len(cut as u64).unwrap();
+            assert!(matches!(folder.found(), Err(StateError::Damaged(..))), "{kind} at {cut}");
+            assert!(FileStore::create(&folder.0).unwrap().find(ID, KEY).is_err());
+        }
+        fs::write(folder.file(kind), whole).unwrap();
+        assert_eq!(folder.found().unwrap().next, 4712);
+    }
+}
+
+#[test]
+fn counter_state_from_a_backup_is_refused() {
+    let folder = Folder::new("backup");
+    with_limit(&folder, 10);
+    let old = ["anchor", "counter"].map(|kind| fs::read(folder.file(kind)).unwrap());
+    with_limit(&folder, 1_000_000);
+    for (kind, octets) in ["anchor", "counter"].into_iter().zip(&old) {
+        let current = folder.file(kind);
+        let aside = current.with_added_extension("aside");
+        fs::rename(&current, &aside).unwrap();
+        fs::write(&current, octets).unwrap();
+        let error = folder.found().unwrap_err();
+        assert!(error.to_string().contains("backup"), "{error}");
+        fs::rename(&aside, &current).unwrap();
+        assert_eq!(folder.found().unwrap().next, 1_000_001);
+    }
+    for (kind, octets) in ["anchor", "counter"].into_iter().zip(&old) {
+        fs::remove_file(folder.file(kind)).unwrap();
+        fs::write(folder.file(kind), octets).unwrap();
+    }
+    assert!(folder.found().is_err(), "both of them together, too");
+}
+
+#[test]
+fn counter_state_older_than_its_anchor_is_refused() {
+    let folder = Folder::new("older");
+    with_limit(&folder, 10);
+    let aside = folder.0.join("aside");
+    fs::rename(folder.file("counter"), &aside).unwrap();
+    fs::copy(&aside, folder.file("counter")).unwrap();
+    fs::rename(&aside, folder.file("counter")).unwrap();
+    fs::hard_link(folder.file("counter"), &aside).unwrap();
+    for limit in [20, 30, 40] {
+        with_limit(&folder, limit);
+    }
+    // The very file of then, inode and all.
+    fs::rename(&aside, folder.file("counter")).unwrap();
+    let error = folder.found().unwrap_err();
+    assert!(error.to_string().contains("older"), "{error}");
+}
+
+#[test]
+fn counter_state_belongs_to_one_process_and_to_its_user_alone() {
+    let folder = Folder::new("lock");
+    let first = FileStore::create(&folder.0).unwrap();
+    assert!(matches!(FileStore::open(&folder.0), Err(StateError::Locked(_))));
+    drop(first);
+    fs::set_permissions(&folder.0, Permissions::from_mode(0o755)).unwrap();
+    let error = FileStore::open(&folder.0).unwrap_err();
+    assert!(error.to_string().contains("0755") && error.remedy().starts_with("chmod 700"));
+}
+
+const CHILD: &str = "FERRULE_TEST_STATE_FOLDER";
+
+/// Not a test by itself: what the next one kills. Prints each limit that it was
+/// promised, and goes on.
+#[test]
+fn counter_state_writer_that_is_killed() {
+    let Some(folder) = std::env::var_os(CHILD) else { return };
+    let mut store = FileStore::open(Path::new(&folder)).unwrap();
+    let first = store.find(ID, KEY).unwrap().next;
+    for limit in first.. {
+        store.raise(ID, limit).unwrap();
+        println!("promised {limit}");
+        io::stdout().flush().unwrap();
+    }
+}
+
+#[test]
+fn counter_state_survives_kill_9_during_writes() {
+    let folder = Folder::new("kill");
+    with_limit(&folder, 1);
+    let (mut rng, mut reached) = (Rng::new(1), 1);
+    for round in 0..60 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["state::tests::counter_state_writer_that_is_killed", "--exact", "--nocapture"])
+            .env(CHILD, &folder.0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(4000 + rng.below(20_000)));
+        child.kill().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let promised = text.lines().filter_map(|l| l.split_once("promised ")?.1.parse().ok());
+        reached = promised.fold(reached, u64::max);
+        let next = folder.found().unwrap().next;
+        assert!(next > reached, "round {round}: {next} after {reached} was promised");
+        assert!(next <= reached + 2, "round {round}: no more than one write is skipped");
+        reached = next - 1;
+    }
+    assert!(reached > 60, "the child came to write: {reached}");
+}
