@@ -1,0 +1,138 @@
+//! The management API: requests and replies as lines of JSON over a Unix
+//! socket, which its owner and root alone may open.
+//!
+//! ```text
+//!   client                         daemon
+//!   {"show":{}}            ─────▶
+//!                          ◀─────  {"report":{…}}
+//!   {"trace":{"count":3}}  ─────▶
+//!                          ◀─────  {"record":{…}}  …  {"end":{"lost":0}}
+//! ```
+//!
+//! Every size has a bound: a request, what a slow client may leave unread, the
+//! number of clients. The node never waits for a client: records that a client
+//! does not take in time are counted as lost.
+
+mod client;
+mod server;
+
+pub use client::{Client, socket_path};
+pub use server::{Action, Server};
+
+use crate::report::Report;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Octets of one line at most.
+pub const LINE_MAX: usize = 32 << 20;
+/// Octets that a client may leave unread before its records are dropped.
+pub const UNREAD_MAX: usize = 4 << 20;
+/// Clients at a time at most.
+pub const CLIENTS_MAX: usize = 32;
+
+/// What a client asks for.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// Everything that there is to see.
+    Show {},
+    /// Put this configuration in force.
+    Apply {
+        /// The file's name.
+        file: String,
+        /// Its text.
+        text: String,
+        /// The texts of the key files that it names.
+        keys: BTreeMap<String, String>,
+    },
+    /// What happens to the next packets.
+    Trace(Recording),
+    /// The frames on the wire.
+    Capture {
+        /// Which.
+        recording: Recording,
+        /// Send the keys of ESP tunnels first.
+        key_log: bool,
+    },
+    /// End in peace.
+    Stop {},
+}
+
+/// What to record.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Recording {
+    /// Only this port.
+    pub port: Option<String>,
+    /// Packets, then it ends; nothing: until the client goes.
+    pub count: Option<u64>,
+    /// Octets of each packet.
+    pub snap: usize,
+}
+
+/// What the daemon says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// To `show`.
+    Report(Box<Report>),
+    /// To `apply`: what changed.
+    Applied {
+        /// Ports that are new.
+        opened: Vec<String>,
+        /// Ports that are gone.
+        closed: Vec<String>,
+    },
+    /// The request was not carried out, and why; the node is as it was.
+    Refused {
+        /// Lines for people.
+        text: String,
+        /// The exit code that fits.
+        exit: u8,
+    },
+    /// To a capture: the ports, whose place in the list records name, and the
+    /// key log if it was asked for.
+    Ports {
+        /// Names.
+        names: Vec<String>,
+        /// Lines of a key log.
+        key_log: Vec<String>,
+    },
+    /// A packet at one point of its way.
+    Record(Seen),
+    /// A recording is over.
+    End {
+        /// Records for which there was no room.
+        lost: u64,
+    },
+    /// To `stop`: the node is going down.
+    Stopping {},
+}
+
+/// A packet at one point of its way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Nanoseconds since 1970.
+    pub time: u64,
+    /// The worker.
+    pub worker: u8,
+    /// `received`, `dropped` or the name of a stage.
+    pub point: String,
+    /// Why it was dropped.
+    pub reason: Option<String>,
+    /// The name of the port.
+    pub port: String,
+    /// Packets of one turn with one number are one packet.
+    pub id: u64,
+    /// Its length.
+    pub len: usize,
+    /// Its octets in hexadecimal digits, as many as were asked for.
+    pub data: String,
+}
+
+impl Seen {
+    /// Its octets.
+    pub fn octets(&self) -> Vec<u8> {
+        let digit = |b: u8| char::from(b).to_digit(16).unwrap_or(0) as u8;
+        self.data.as_bytes().chunks_exact(2).map(|p| digit(p[0]) << 4 | digit(p[1])).collect()
+    }
+}

@@ -1,0 +1,344 @@
+//! A node's life: from a configuration to a clean stop.
+//!
+//! ```text
+//!   read ─ counters ─ build ─ open ports ─ socket ─ become node.user ─ threads
+//!                                                         │
+//!     main thread: control part, clients, metrics ◀───────┤  signal or `stop`
+//!     one thread per worker: packets              ◀───────┘       │
+//!                                                                 ▼
+//!   ports closed ─ drained ─ threads joined ─ exact counters kept ─ exit 0
+//! ```
+
+use crate::api::{self, Server};
+use crate::clock::Clock;
+use crate::fault::{Blame, Fault, Source};
+use crate::load::Loaded;
+use crate::metrics::Metrics;
+use crate::opening::{self, Openings};
+use crate::runtime::{self, Board};
+use crate::state::FileStore;
+use crate::store::SharedStore;
+use ferrule_base::{Duration, MacAddr};
+use ferrule_crypto::{BackendChoice, Software};
+use ferrule_node::config::Config;
+use ferrule_node::{BuildError, Control, CounterStore, Environment, Volatile, Worker, build};
+use ferrule_pipeline::Pool;
+use ferrule_ports::os::{User, no_core_files};
+use ferrule_ports::{Umem, region};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread::JoinHandle;
+
+/// How long a node that stops waits for packets inside it to leave.
+const DRAIN_MAX: Duration = Duration::from_millis(500);
+
+/// A node that runs.
+pub struct Daemon {
+    pub(crate) control: Control,
+    pub(crate) server: Server,
+    pub(crate) board: std::sync::Arc<Board>,
+    pub(crate) clock: Clock,
+    pub(crate) openings: Openings,
+    pub(crate) umem: Umem,
+    pub(crate) macs: Vec<MacAddr>,
+    pub(crate) metrics: Option<Metrics>,
+    pub(crate) failures: Vec<String>,
+    pub(crate) signals: UnixStream,
+    store: Option<SharedStore>,
+    threads: Vec<JoinHandle<Worker<Software>>>,
+}
+
+/// What a node needs before it can be built: all that may be wrong with the
+/// machine, found without opening a port.
+pub struct Prepared {
+    /// The configuration.
+    pub config: Config,
+    /// Addresses of its ports.
+    pub macs: Vec<MacAddr>,
+    source: Source,
+    user: Option<User>,
+}
+
+/// Looks for what the configuration needs of the machine.
+pub fn prepare(loaded: Loaded) -> Result<Prepared, Fault> {
+    let Loaded { config, source, .. } = loaded;
+    let macs = opening::macs_of(&config).map_err(|(i, e)| source.port_fault(&config, i, &e))?;
+    for (index, port) in config.ports.iter().enumerate() {
+        opening::check_mtu(port).map_err(|e| source.port_fault(&config, index, &e))?;
+    }
+    let user = match &config.user {
+        None => None,
+        Some(name) => {
+            let found = User::by_name(name).ok().flatten();
+            let place = ["node", "user", name];
+            Some(found.ok_or_else(|| {
+                let remedy = format!("`useradd --system {name}`, or leave user out");
+                source.fault(Blame::Environment, place, format!("no user is `{name}`"), remedy)
+            })?)
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if let Some(core) = config.cores.iter().flatten().find(|&&core| core >= cores) {
+        let what = format!("core {core} is not there");
+        let remedy = format!("this machine gives us cores 0 to {}", cores - 1);
+        return Err(source.fault(Blame::Environment, ["node", "", ""], what, remedy));
+    }
+    Ok(Prepared { config, macs, source, user })
+}
+
+/// Takes the folder of counters, if the configuration has one.
+fn open_store(prepared: &Prepared) -> Result<Option<SharedStore>, Fault> {
+    let Some(folder) = &prepared.config.state else { return Ok(None) };
+    let store = FileStore::open(Path::new(folder))
+        .map_err(|e| prepared.source.state_fault(&prepared.config, &e.to_string(), &e.remedy()))?;
+    Ok(Some(SharedStore::new(store)))
+}
+
+/// Builds the node's values: what `check` and `run` have in common.
+pub fn assemble(
+    prepared: &Prepared,
+    pool: Pool,
+    store: Box<dyn CounterStore>,
+    clock: Clock,
+) -> Result<(Control, Vec<Worker<Software>>), Fault> {
+    let environment =
+        Environment { macs: prepared.macs.clone(), pool, store, now: clock.now() };
+    let engine = |_| Software::new(BackendChoice::from_environment());
+    build(prepared.config.clone(), environment, engine)
+        .map_err(|e| prepared.source.build_fault(&prepared.config, &e))
+}
+
+/// Says whether the node could start here, without starting it. Returns
+/// remarks.
+pub fn check(loaded: Loaded) -> Result<Vec<String>, Fault> {
+    let mut remarks = Vec::new();
+    let prepared = prepare(loaded)?;
+    let store: Box<dyn CounterStore> = match &prepared.config.state {
+        None => Box::new(Volatile::default()),
+        Some(folder) => match FileStore::open_to_look(Path::new(folder)) {
+            Ok(store) => {
+                for id in ferrule_node::counters(&prepared.config, &prepared.macs) {
+                    store.look(&id.id, id.fingerprint).map_err(|e| {
+                        let (what, remedy) = (e.to_string(), e.remedy());
+                        prepared.source.counter_fault(&prepared.config, &id.id, &what, &remedy)
+                    })?;
+                }
+                Box::new(Volatile::default())
+            }
+            Err(e) => {
+                let (what, remedy) = (e.to_string(), e.remedy());
+                return Err(prepared.source.state_fault(&prepared.config, &what, &remedy));
+            }
+        },
+    };
+    let pool = Pool::heap(prepared.config.buffers.min(1024), prepared.config.buffer_size);
+    assemble(&prepared, pool, store, Clock::start())?;
+    if !User::current().is_root() {
+        remarks.push("not checked as root: whether ports can be opened is not known".into());
+    }
+    Ok(remarks)
+}
+
+/// Makes the counters that the configuration needs and that are not there.
+/// Returns how many were made.
+pub fn create_state(loaded: Loaded) -> Result<usize, Fault> {
+    let prepared = prepare(loaded)?;
+    let Some(folder) = &prepared.config.state else {
+        return Err(prepared.source.fault(
+            Blame::Configuration,
+            ["node", "name", &prepared.config.name],
+            "the node has no folder for counters",
+            "add state = \"FOLDER\" to [node]",
+        ));
+    };
+    let fault = |e: crate::state::StateError| Fault::environment(&e, e.remedy());
+    let mut store = FileStore::create(Path::new(folder)).map_err(fault)?;
+    for id in ferrule_node::counters(&prepared.config, &prepared.macs) {
+        store.find(&id.id, id.fingerprint).map_err(fault)?;
+    }
+    Ok(store.made())
+}
+
+impl Daemon {
+    /// Starts the node. Nothing is left behind if it cannot.
+    pub fn start(loaded: Loaded) -> Result<Self, Fault> {
+        let clock = Clock::start();
+        let _ = no_core_files();
+        let signals = signals().map_err(|e| Fault::environment(e, "see what the system said"))?;
+        let prepared = prepare(loaded)?;
+        let store = open_store(&prepared)?;
+        let boxed: Box<dyn CounterStore> = match &store {
+            Some(store) => Box::new(store.clone()),
+            None => Box::new(Volatile::default()),
+        };
+        let config = &prepared.config;
+        let (pool, _) = region::pool(config.buffers, config.buffer_size).map_err(|e| {
+            let what = format!("{} buffers of {}: {e}", config.buffers, config.buffer_size);
+            Fault::environment(what, "set fewer buffers in [node]")
+        })?;
+        let umem = Umem::new(&pool);
+        let (mut control, workers) = assemble(&prepared, pool, boxed, clock)?;
+        let board = Board::new(workers.len())
+            .map_err(|e| Fault::environment(e, "raise the limit of open files: `ulimit -n`"))?;
+        let mut openings = Openings::new(config);
+        for (index, port) in config.ports.iter().enumerate() {
+            let opened = openings.open(port, prepared.macs[index]);
+            let started = opened.and_then(|opened| opened.start(&umem));
+            let started = started.map_err(|e| prepared.source.port_fault(config, index, &e))?;
+            control
+                .attach_port(index, board.gate(started))
+                .map_err(|e| prepared.source.build_fault(config, &e))?;
+        }
+        let server = Server::bind(&api::socket_path(config.control.as_deref(), &config.name))?;
+        let listener = config.metrics.map(TcpListener::bind).transpose().map_err(|e| {
+            let address = config.metrics.map(|a| a.to_string()).unwrap_or_default();
+            let place = ["node", "metrics", &address];
+            prepared.source.fault(
+                Blame::Environment,
+                place,
+                format!("metrics at {address}: {e}"),
+                "choose an address of this machine and a free port",
+            )
+        })?;
+        if let Some(user) = prepared.user {
+            drop_privileges(user, &prepared, &mut openings, &server, store.as_ref())?;
+        }
+        let metrics = listener.map(|l| Metrics::serve(l, &board)).transpose()?;
+        let threads = spawn_all(&prepared.config, workers, clock, &board)?;
+        let Prepared { macs, .. } = prepared;
+        let failures = Vec::new();
+        Ok(Self {
+            control,
+            server,
+            board,
+            clock,
+            openings,
+            umem,
+            macs,
+            metrics,
+            failures,
+            signals,
+            store,
+            threads,
+        })
+    }
+
+    /// Ends the node: what is inside goes out, counters are kept exactly.
+    pub(crate) fn stop(mut self) {
+        self.board.close_ports();
+        let start = self.clock.now();
+        while !self.board.is_drained() && self.clock.now().since(start) < DRAIN_MAX {
+            self.control.turn(self.clock.now());
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        self.board.stop();
+        let mut reports = Vec::new();
+        for thread in self.threads {
+            if let Ok(worker) = thread.join() {
+                reports.push(worker.report(self.clock.now()));
+            }
+        }
+        let Some(store) = &self.store else { return };
+        let config = self.control.config();
+        let mut store = store.lock();
+        for (id, number, out) in crate::settle::numbers(&self.control, config, &reports) {
+            let kept = if out {
+                store.settle(&id, number.saturating_sub(1))
+            } else {
+                store.raise_edge(&id, number)
+            };
+            if let Err(e) = kept {
+                eprintln!("ferrule: {e}; the next start skips numbers");
+            }
+        }
+    }
+}
+
+fn spawn_all(
+    config: &Config,
+    workers: Vec<Worker<Software>>,
+    clock: Clock,
+    board: &std::sync::Arc<Board>,
+) -> Result<Vec<JoinHandle<Worker<Software>>>, Fault> {
+    let with_core = workers.into_iter().zip(&config.cores);
+    with_core
+        .map(|(worker, &core)| runtime::spawn(worker, core, clock, board))
+        .collect::<std::io::Result<_>>()
+        .map_err(|e| Fault::environment(format!("starting a thread: {e}"), "see `ulimit -u`"))
+}
+
+/// A socket that becomes readable when the node is to stop.
+fn signals() -> std::io::Result<UnixStream> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, theirs.try_clone()?)?;
+    }
+    Ok(ours)
+}
+
+/// From here on nobody in this process can open a port, or read a key file that
+/// is not its own. What still has to be opened, the companion opens.
+fn drop_privileges(
+    user: User,
+    prepared: &Prepared,
+    openings: &mut Openings,
+    server: &Server,
+    store: Option<&SharedStore>,
+) -> Result<(), Fault> {
+    let User { uid, gid } = user;
+    let drop = || -> std::io::Result<()> {
+        openings.start_companion(&server.path().to_string_lossy())?;
+        server.give_to(uid, gid)?;
+        if let Some(store) = store {
+            store.lock().give_to(uid, gid)?;
+        }
+        user.become_for_good()
+    };
+    drop().map_err(|e| {
+        let name = prepared.config.user.as_deref().unwrap_or_default();
+        let what = format!("becoming user `{name}`: {e}");
+        let remedy = "start as root, or leave user out";
+        prepared.source.fault(Blame::Environment, ["node", "user", name], what, remedy)
+    })
+}
+
+impl Source {
+    fn state_fault(&self, config: &Config, what: &str, remedy: &str) -> Fault {
+        let folder = config.state.as_deref().unwrap_or_default();
+        let written = self.value("node", "state").unwrap_or(folder).to_owned();
+        self.fault(Blame::Environment, ["node", "state", &written], what, remedy)
+    }
+
+    /// A fault about the counter `id`, which begins with what it is for.
+    fn counter_fault(&self, config: &Config, id: &str, what: &str, remedy: &str) -> Fault {
+        let tunnel = config.tunnels.iter().find(|t| id.contains(&format!("-{}-", t.name)));
+        if let (true, Some(tunnel)) = (id.starts_with("esp-"), tunnel) {
+            return self.fault(Blame::Environment, ["tunnel", "name", &tunnel.name], what, remedy);
+        }
+        let ports = config.secys.iter().map(|s| config.ports[s.port].name.as_str());
+        match ports.into_iter().find(|port| id.contains(&format!("-{port}-"))) {
+            Some(port) => self.fault(Blame::Environment, ["macsec", "port", port], what, remedy),
+            None => self.state_fault(config, what, remedy),
+        }
+    }
+
+    /// A fault of building or changing a node.
+    pub(crate) fn build_fault(&self, config: &Config, error: &BuildError) -> Fault {
+        match error {
+            BuildError::Counter(e) => {
+                let (what, remedy) = e.0.split_once('\n').unwrap_or((&e.0, ""));
+                let id = what.split('`').nth(1).unwrap_or_default();
+                self.counter_fault(config, id, what, remedy)
+            }
+            BuildError::NeedsRestart(_) => {
+                let place = ["node", "name", &config.name];
+                let remedy = "change it back, or stop the node and start it again";
+                self.fault(Blame::Configuration, place, error.to_string(), remedy)
+            }
+            BuildError::Stuck => Fault::environment(error, "see `ferrule show ports`; restart it"),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Why a command did not do what was asked, where that stands, and what helps.
+
+use ferrule_node::config::{Config, ConfigError, Problem};
+use ferrule_ports::{OpenError, OpenFault};
+use std::fmt::{self, Write};
+use std::ops::Range;
+
+/// Whose move it is; decides the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// The configuration or the command line.
+    Configuration,
+    /// The machine: an interface, a permission, a folder.
+    Environment,
+}
+
+/// Why something was not done.
+#[derive(Debug)]
+pub struct Fault {
+    /// Whose move it is.
+    pub blame: Blame,
+    text: String,
+}
+
+impl Fault {
+    /// One problem that stands in no file.
+    pub fn new(blame: Blame, what: impl fmt::Display, remedy: impl fmt::Display) -> Self {
+        Self { blame, text: format!("error: {what}\n  = {remedy}\n") }
+    }
+
+    /// Something that the machine did not do.
+    pub fn environment(what: impl fmt::Display, remedy: impl fmt::Display) -> Self {
+        Self::new(Blame::Environment, what, remedy)
+    }
+
+    /// Everything that is wrong with a configuration, each with its line.
+    pub fn in_file(blame: Blame, error: &ConfigError) -> Self {
+        let text = error.problems.iter().fold(String::new(), |text, p| text + &draw(error, p));
+        Self { blame, text }
+    }
+
+    /// 2 for a configuration, 3 for the machine.
+    pub fn exit_code(&self) -> u8 {
+        match self.blame {
+            Blame::Configuration => 2,
+            Blame::Environment => 3,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Columns of a source line that are shown at most.
+const SHOWN_MAX: usize = 120;
+
+/// A problem with its line:
+///
+/// ```text
+///   gw.toml:12:8: error: there is no tunnel `berlin`
+///      |
+///   12 | tunnel = "berlin"
+///      |          ^^^^^^^^
+///      = there are hamburg, bremen
+/// ```
+fn draw(error: &ConfigError, problem: &Problem) -> String {
+    let (line, column) = error.position(problem.span.start);
+    let source = error.text.lines().nth(line - 1).unwrap_or_default().replace('\t', " ");
+    let shown: String = source.chars().take(SHOWN_MAX).collect();
+    // What is quoted begins after the quote; a whole table is shown by its head.
+    let before = source.get(..column - 1).map_or(0, |s| s.chars().count());
+    let marked = error.text.get(problem.span.clone()).unwrap_or_default();
+    let marked = marked.lines().next().unwrap_or_default().chars().count();
+    let marked = marked.clamp(1, shown.chars().count().saturating_sub(before).max(1));
+    let number = line.to_string();
+    let margin = " ".repeat(number.len());
+    let mut out = String::new();
+    let _ = writeln!(out, "{}:{line}:{column}: error: {}", error.file, problem.what);
+    let _ = writeln!(out, "  {margin} |\n  {number} | {shown}");
+    let _ = writeln!(out, "  {margin} | {}{}", " ".repeat(before), "^".repeat(marked));
+    if !problem.remedy.is_empty() {
+        let _ = writeln!(out, "  {margin} = {}", problem.remedy);
+    }
+    out
+}
+
+/// A configuration as it was read, kept to say where things stand in it.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The file, as it was named.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+}
+
+impl Source {
+    /// A fault at the line `key = "value"` of a `[[section]]`, or at the top of
+    /// the file if there is no such line.
+    pub fn fault(
+        &self,
+        blame: Blame,
+        place: [&str; 3],
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Fault {
+        let span = self.find(place).unwrap_or(0..0);
+        let problem = Problem { span, what: what.into(), remedy: remedy.into() };
+        let (file, text) = (self.file.clone(), self.text.clone());
+        Fault::in_file(blame, &ConfigError { file, text, problems: vec![problem] })
+    }
+
+    /// A fault about a port of the configuration.
+    pub fn port_fault(&self, config: &Config, port: usize, error: &OpenError) -> Fault {
+        let port = &config.ports[port];
+        let place = match port.driver.device() {
+            Some(device) => ["port", "device", device],
+            None => ["port", "name", &port.name],
+        };
+        let what = match &error.source {
+            Some(source) => format!("port `{}`: {}: {source}", port.name, error.what),
+            None => format!("port `{}`: {}", port.name, error.what),
+        };
+        let remedy = match error.fault {
+            OpenFault::MissingInterface => {
+                format!("{} For a TAP say driver = \"tap\".", error.remedy)
+            }
+            _ => error.remedy.clone(),
+        };
+        self.fault(Blame::Environment, place, what, remedy)
+    }
+
+    /// Where the value of a key stands. Good enough to point at a line: strings
+    /// with escapes are not found.
+    fn find(&self, [section, key, value]: [&str; 3]) -> Option<Range<usize>> {
+        let mut within = String::new();
+        let mut start = 0;
+        let mut named = None;
+        for line in self.text.split_inclusive('\n') {
+            let text = line.trim();
+            if text.starts_with('[') {
+                within = text.trim_matches(['[', ']', ' ']).to_owned();
+            } else if within == section && value_of(text, key) == Some(value) {
+                let column = line.find(&format!("\"{value}\"")).unwrap_or(0);
+                let span = start + column..start + column + value.len() + 2;
+                named = named.or(Some(span));
+            }
+            start += line.len();
+        }
+        named
+    }
+}
+
+fn value_of<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    let (word, rest) = line.split_once('=')?;
+    let value = rest.trim().strip_prefix('"')?.split('"').next()?;
+    (word.trim() == key).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_points_at_its_line_and_says_what_helps() {
+        let text = "[node]\nname = \"eth0\"\n[[port]]\nname = \"core\"\n\tdevice = \"eth0\" # x\n";
+        let source = Source { file: "n.toml".into(), text: text.into() };
+        let fault =
+            source.fault(Blame::Environment, ["port", "device", "eth0"], "no such", "see there");
+        let want = "n.toml:5:11: error: no such\n    |\n  5 |  device = \"eth0\" # x\n    \
+                    |           ^^^^^^\n    = see there\n";
+        assert_eq!(fault.to_string(), want);
+        assert_eq!(fault.exit_code(), 3);
+        let nowhere = source.fault(Blame::Configuration, ["port", "device", "x"], "w", "");
+        assert!(nowhere.to_string().starts_with("n.toml:1:1: error: w\n"));
+        assert_eq!(nowhere.exit_code(), 2);
+    }
+
+    #[test]
+    fn a_fault_can_point_anywhere_in_any_file() {
+        let text = "ä = \"ö\"\n\n[[x]]";
+        for start in 0..text.len() + 3 {
+            for end in start..text.len() + 3 {
+                let problem = Problem { span: start..end, what: "w".into(), remedy: "r".into() };
+                let (file, text) = ("f".to_owned(), text.to_owned());
+                let error = ConfigError { file, text, problems: vec![problem] };
+                assert!(Fault::in_file(Blame::Configuration, &error).to_string().contains("f:"));
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A configuration and its key files, from the disk.
+
+use crate::fault::{Blame, Fault, Source};
+use ferrule_base::Secret;
+use ferrule_node::config::Config;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Octets of a configuration at most.
+pub const CONFIG_MAX: u64 = 16 << 20;
+/// Octets of a key file at most.
+pub const KEY_FILE_MAX: u64 = 4096;
+
+/// A configuration that was read and understood.
+pub struct Loaded {
+    /// What it means.
+    pub config: Config,
+    /// What it says.
+    pub source: Source,
+    /// The key files that it names, by the name in it.
+    pub keys: BTreeMap<String, Secret>,
+}
+
+/// Reads a configuration and the key files that it names, which are looked for
+/// in its own folder.
+pub fn load(path: &Path) -> Result<Loaded, Fault> {
+    let file = path.display().to_string();
+    let text = text_of(path).map_err(|e| {
+        let remedy = match e.kind() {
+            io::ErrorKind::NotFound => "`ferrule init` writes one to start from",
+            _ => "see whether the path and its permissions are right",
+        };
+        Fault::environment(format!("{file}: {e}"), remedy)
+    })?;
+    let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
+    let mut keys = BTreeMap::new();
+    let mut read = |name: &str| {
+        let secret = key_file(&folder.join(name))?;
+        keys.insert(name.to_owned(), secret.clone());
+        Ok(secret)
+    };
+    let mut config = parse(&file, &text, &mut read)?;
+    // The state is found from the configuration, wherever the daemon starts.
+    config.state = config.state.map(|s| absolute(&folder, &s));
+    Ok(Loaded { config, source: Source { file, text }, keys })
+}
+
+/// Understands a configuration whose key files somebody else read.
+pub fn from_parts(
+    file: &str,
+    text: &str,
+    keys: &BTreeMap<String, Secret>,
+) -> Result<Loaded, Fault> {
+    let mut read = |name: &str| {
+        keys.get(name).cloned().ok_or_else(|| format!("key file `{name}` was not sent along"))
+    };
+    let mut config = parse(file, text, &mut read)?;
+    let folder = Path::new(file).parent().unwrap_or(Path::new("."));
+    config.state = config.state.map(|s| absolute(folder, &s));
+    let source = Source { file: file.into(), text: text.into() };
+    Ok(Loaded { config, source, keys: keys.clone() })
+}
+
+fn absolute(folder: &Path, path: &str) -> String {
+    let path = folder.join(path);
+    std::path::absolute(&path).unwrap_or(path).display().to_string()
+}
+
+fn parse(
+    file: &str,
+    text: &str,
+    read: &mut dyn FnMut(&str) -> Result<Secret, String>,
+) -> Result<Config, Fault> {
+    Config::parse(file, text, &mut |name: &str| read(name))
+        .map_err(|e| Fault::in_file(Blame::Configuration, &e))
+}
+
+fn text_of(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(CONFIG_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > CONFIG_MAX {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 16 MiB"));
+    }
+    Ok(text)
+}
+
+/// Reads a key file that nobody but its owner may read.
+fn key_file(path: &PathBuf) -> Result<Secret, String> {
+    let shown = path.display();
+    let file = File::open(path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => format!("key file `{shown}` is not there"),
+        io::ErrorKind::PermissionDenied => {
+            format!("key file `{shown}` may not be read by this user: run as its owner")
+        }
+        _ => format!("key file `{shown}`: {e}"),
+    })?;
+    let about = file.metadata().map_err(|e| format!("key file `{shown}`: {e}"))?;
+    if !about.is_file() {
+        return Err(format!("key file `{shown}` is not a file"));
+    }
+    let mode = about.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(format!(
+            "key file `{shown}` may be read by others (mode {mode:04o}): `chmod 600 {shown}`"
+        ));
+    }
+    let mut octets = Vec::with_capacity(KEY_FILE_MAX as usize + 1);
+    file.take(KEY_FILE_MAX + 1)
+        .read_to_end(&mut octets)
+        .map_err(|e| format!("key file `{shown}`: {e}"))?;
+    let secret = Secret::new(octets);
+    if secret.len() as u64 > KEY_FILE_MAX {
+        return Err(format!("key file `{shown}` is larger than {KEY_FILE_MAX} octets"));
+    }
+    Ok(secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+
+    #[test]
+    fn key_files_that_others_may_read_are_refused_with_the_remedy() {
+        let path = std::env::temp_dir().join(format!("ferrule-key-{}", std::process::id()));
+        fs::write(&path, "cipher 00\n").unwrap();
+        for (mode, fine) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            match key_file(&path) {
+                Ok(secret) => assert!(fine && secret.expose() == b"cipher 00\n"),
+                Err(e) => assert!(!fine && e.contains("chmod 600"), "{e}"),
+            }
+        }
+        fs::write(&path, vec![b'#'; KEY_FILE_MAX as usize + 1]).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        assert!(key_file(&path).unwrap_err().contains("larger"));
+        fs::remove_file(&path).unwrap();
+        assert!(key_file(&path).unwrap_err().contains("is not there"));
+        assert!(key_file(&std::env::temp_dir()).is_err());
+    }
+}

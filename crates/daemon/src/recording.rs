@@ -1,0 +1,175 @@
+//! A trace or capture that a client asked for: records from the workers' rings
+//! to the client, as fast as it takes them.
+
+use crate::api::{Recording, Reply, Seen, Server};
+use crate::clock::Clock;
+use ferrule_base::Duration;
+use ferrule_crypto::{Mac, Suite};
+use ferrule_node::Control;
+use ferrule_node::config::{Config, TunnelConfig};
+use ferrule_node::probe::{Filter, Point, Record};
+use rtrb::Consumer;
+use std::collections::HashSet;
+use std::fmt::Write;
+
+/// How often the rings are looked into while something is recorded.
+pub const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Records sent in one go at most.
+const BURST: usize = 4096;
+
+/// What is being recorded, for whom.
+pub struct Tap {
+    /// The client.
+    pub client: u64,
+    rings: Vec<Consumer<Record>>,
+    trace: bool,
+    left: u64,
+    lost: u64,
+    following: HashSet<u64>,
+}
+
+impl Tap {
+    /// Begins. The error is a sentence.
+    pub fn begin(
+        control: &mut Control,
+        client: u64,
+        wanted: &Recording,
+        trace: bool,
+    ) -> Result<Self, String> {
+        let config = control.config();
+        let port = match &wanted.port {
+            Some(name) => match config.ports.iter().position(|p| p.name == *name) {
+                Some(index) => Some(control.port_id(index)),
+                None => {
+                    let names: Vec<_> = config.ports.iter().map(|p| p.name.as_str()).collect();
+                    return Err(format!(
+                        "there is no port `{name}`; there are {}",
+                        names.join(", ")
+                    ));
+                }
+            },
+            None => None,
+        };
+        let left = wanted.count.unwrap_or(u64::MAX);
+        let snap = if wanted.snap == 0 { usize::MAX } else { wanted.snap };
+        let rings = control.record(&Filter { stages: trace, port, count: left, snap });
+        Ok(Self { client, rings, trace, left, lost: 0, following: HashSet::new() })
+    }
+
+    /// Sends what was recorded. True when it is over.
+    pub fn turn(&mut self, control: &Control, server: &mut Server, clock: Clock) -> bool {
+        let mut records = Vec::new();
+        for ring in &mut self.rings {
+            while records.len() < BURST
+                && let Ok(record) = ring.pop()
+            {
+                records.push(record);
+            }
+        }
+        records.sort_by_key(|r| r.time);
+        for record in records {
+            if !self.wants(&record) {
+                continue;
+            }
+            let seen = seen(control, &record, clock);
+            if !server.say(self.client, &Reply::Record(seen)) {
+                self.lost += 1;
+            }
+        }
+        if self.left == 0 && self.following.is_empty() {
+            server.say(self.client, &Reply::End { lost: self.lost });
+            return true;
+        }
+        false
+    }
+
+    /// Counts down; a trace takes packets that it saw arriving, to their end.
+    fn wants(&mut self, record: &Record) -> bool {
+        if !self.trace {
+            let wanted = self.left > 0;
+            self.left = self.left.saturating_sub(1);
+            return wanted;
+        }
+        match record.point {
+            Point::Received if self.left > 0 => {
+                self.left -= 1;
+                self.following.insert(record.id);
+                true
+            }
+            Point::Received => {
+                // The chunk is another packet's now.
+                self.following.remove(&record.id);
+                false
+            }
+            Point::At(next) if next.name() == "transmit" => self.following.remove(&record.id),
+            Point::Dropped(_) => self.following.remove(&record.id),
+            Point::At(_) => self.following.contains(&record.id),
+        }
+    }
+}
+
+fn seen(control: &Control, record: &Record, clock: Clock) -> Seen {
+    let (point, reason) = match record.point {
+        Point::Received => ("received", None),
+        Point::At(next) => (next.name(), None),
+        Point::Dropped(reason) => ("dropped", Some(reason.name().to_owned())),
+    };
+    let mut data = String::with_capacity(2 * record.data.len());
+    for octet in &record.data {
+        let _ = write!(data, "{octet:02x}");
+    }
+    Seen {
+        time: clock.time_of_day(record.time),
+        worker: record.worker,
+        point: point.into(),
+        reason,
+        port: control.port_name(record.port).into(),
+        id: record.id,
+        len: record.len,
+        data,
+    }
+}
+
+/// The keys of all tunnels, as Wireshark's table `esp_sa` has them.
+pub fn key_log(config: &Config) -> Vec<String> {
+    config.tunnels.iter().flat_map(|t| [line(t, true), line(t, false)]).flatten().collect()
+}
+
+/// One line: family, source, destination, SPI, cipher, key, integrity, key.
+fn line(tunnel: &TunnelConfig, outbound: bool) -> Option<String> {
+    let (sa, from, to) = if outbound {
+        (&tunnel.outbound, tunnel.local, tunnel.remote)
+    } else {
+        (&tunnel.inbound, tunnel.remote, tunnel.local)
+    };
+    let family = if from.is_ipv4() { "IPv4" } else { "IPv6" };
+    let hex = |octets: &[u8]| {
+        octets.iter().fold("0x".to_owned(), |mut text, octet| {
+            let _ = write!(text, "{octet:02x}");
+            text
+        })
+    };
+    // Wireshark's own names. It has none for ChaCha20-Poly1305 in version 4.0.
+    let (cipher, integrity) = match tunnel.suite {
+        Suite::AesGcm(_) => ("AES-GCM with 16 octet ICV [RFC4106]", "NULL"),
+        Suite::AesCbc(_, Mac::HmacSha1_96) => ("AES-CBC [RFC3602]", "HMAC-SHA-1-96 [RFC2404]"),
+        Suite::AesCbc(_, Mac::HmacSha256_128) => {
+            ("AES-CBC [RFC3602]", "HMAC-SHA-256-128 [RFC4868]")
+        }
+        Suite::ChaCha20Poly1305 => return None,
+    };
+    let mut key = sa.keys.key.expose().to_vec();
+    key.extend(sa.salt.expose());
+    let mac_key = if integrity == "NULL" { String::new() } else { hex(sa.keys.mac_key.expose()) };
+    let fields = [
+        family,
+        &from.to_string(),
+        &to.to_string(),
+        &format!("0x{:08x}", sa.spi),
+        cipher,
+        &hex(&key),
+        integrity,
+        &mac_key,
+    ];
+    Some(fields.map(|f| format!("\"{f}\"")).join(","))
+}

@@ -1,0 +1,422 @@
+//! Everything that there is to see of a running node, in one value: `show`
+//! prints parts of it, the metrics are made of it, `--json` is it.
+
+use ferrule_base::{DropReason, Drops, Instant, Ledger};
+use ferrule_node::config::{Config, LabelAction, PolicyAction, Via};
+use ferrule_node::message::{SaReport, WorkerReport};
+use ferrule_node::Control;
+use ferrule_pipeline::PortStats;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A running node.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// Its name.
+    pub node: String,
+    /// Milliseconds since it was started.
+    pub uptime_ms: u64,
+    /// How many workers it has.
+    pub workers: usize,
+    /// Where all packets went.
+    pub ledger: LedgerView,
+    /// Ports.
+    pub ports: Vec<PortView>,
+    /// ESP security associations.
+    pub sas: Vec<SaView>,
+    /// MACsec associations.
+    pub macsec: Vec<MacsecView>,
+    /// What happens to labels.
+    pub mpls: Vec<LabelView>,
+    /// What was dropped.
+    pub drops: Vec<DropView>,
+    /// Ways through the network.
+    pub path: Vec<PathView>,
+    /// Addresses that bridges learned.
+    pub bridges: Vec<BridgeView>,
+    /// Neighbours.
+    pub neighbours: Vec<NeighbourView>,
+    /// What went wrong lately, in sentences.
+    pub failures: Vec<String>,
+}
+
+/// `received + made = sent + consumed + dropped + held`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerView {
+    /// Taken from ports.
+    pub received: u64,
+    /// Made here.
+    pub made: u64,
+    /// Given to ports.
+    pub sent: u64,
+    /// Ended here as intended.
+    pub consumed: u64,
+    /// Dropped, each with a reason.
+    pub dropped: u64,
+    /// Waiting.
+    pub held: u64,
+}
+
+/// A port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct PortView {
+    pub name: String,
+    pub driver: String,
+    pub device: String,
+    pub mac: String,
+    pub mtu: usize,
+    pub worker: usize,
+    pub up: bool,
+    pub rx_packets: u64,
+    pub rx_octets: u64,
+    pub tx_packets: u64,
+    pub tx_octets: u64,
+    pub rx_missed: u64,
+    pub tx_failed: u64,
+}
+
+/// An ESP security association.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct SaView {
+    pub tunnel: String,
+    /// `out` or `in`.
+    pub way: String,
+    pub spi: String,
+    pub suite: String,
+    pub local: String,
+    pub remote: String,
+    pub worker: u8,
+    /// Out: the next sequence number. In: the highest one seen.
+    pub number: u64,
+    pub packets: u64,
+    pub octets: u64,
+    pub replays: u64,
+    pub bad_icv: u64,
+    pub refused: u64,
+    pub failed: u64,
+}
+
+/// A MACsec secure association.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct MacsecView {
+    pub port: String,
+    /// `tx` or `rx`.
+    pub way: String,
+    pub sci: String,
+    pub an: u8,
+    /// Sending: the next packet number. Receiving: one above the highest.
+    pub next_pn: u64,
+    /// Receiving: the lowest acceptable number.
+    pub lowest_pn: u64,
+    /// Counters by their name in the standard, without those that are zero.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// What happens to a label.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct LabelView {
+    pub label: u32,
+    pub action: String,
+    pub labels_out: Vec<u32>,
+    pub via: String,
+}
+
+/// What was dropped for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct DropView {
+    pub reason: String,
+    pub packets: u64,
+    pub about: String,
+}
+
+/// Where packets to a prefix go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct PathView {
+    pub vrf: String,
+    pub prefix: String,
+    pub via: String,
+    pub labels: Vec<u32>,
+    pub mtu: usize,
+    /// The tunnel that the policy of the way out sends it through.
+    pub policy: String,
+}
+
+/// An address that a bridge learned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct BridgeView {
+    pub bridge: String,
+    pub vlan: u16,
+    pub mac: String,
+    pub interface: String,
+    pub age_seconds: u32,
+}
+
+/// A neighbour.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct NeighbourView {
+    pub interface: String,
+    pub address: String,
+    pub mac: String,
+}
+
+impl From<Ledger> for LedgerView {
+    fn from(l: Ledger) -> Self {
+        Self {
+            received: l.received,
+            made: l.made,
+            sent: l.sent,
+            consumed: l.consumed,
+            dropped: l.dropped,
+            held: l.held,
+        }
+    }
+}
+
+/// What the daemon knows and the control part does not.
+pub struct Outside<'a> {
+    /// The node's time.
+    pub now: Instant,
+    /// Addresses of the ports, in the order of the configuration.
+    pub macs: &'a [ferrule_base::MacAddr],
+    /// What went wrong lately.
+    pub failures: &'a [String],
+}
+
+impl Report {
+    /// Puts together what workers and control part know.
+    pub fn of(control: &Control, workers: &[Box<WorkerReport>], outside: &Outside<'_>) -> Self {
+        let config = control.config();
+        let mut drops = control.drops().clone();
+        workers.iter().for_each(|w| drops.merge(&w.drops));
+        Self {
+            node: config.name.clone(),
+            uptime_ms: outside.now.as_nanos() / 1_000_000,
+            workers: control.workers(),
+            ledger: control.ledger(workers).into(),
+            ports: ports(control, workers, outside.macs),
+            sas: sas(config, workers),
+            macsec: macsec(control, workers),
+            mpls: labels(config),
+            drops: drop_views(&drops),
+            path: paths(config),
+            bridges: bridges(control, outside.now),
+            neighbours: neighbours(control),
+            failures: outside.failures.to_vec(),
+        }
+    }
+}
+
+fn ports(
+    control: &Control,
+    workers: &[Box<WorkerReport>],
+    macs: &[ferrule_base::MacAddr],
+) -> Vec<PortView> {
+    let config = control.config();
+    let all = config.ports.iter().enumerate().zip(macs);
+    all.map(|((index, port), mac)| {
+        let id = control.port_id(index);
+        let seen = workers.iter().flat_map(|w| &w.ports).find(|(p, ..)| *p == id);
+        let (stats, up) = seen.map_or((PortStats::default(), false), |&(_, s, up)| (s, up));
+        PortView {
+            name: port.name.clone(),
+            driver: port.driver.name().into(),
+            device: port.driver.device().unwrap_or_default().into(),
+            mac: mac.to_string(),
+            mtu: port.mtu,
+            worker: port.worker,
+            up,
+            rx_packets: stats.rx.packets,
+            rx_octets: stats.rx.octets,
+            tx_packets: stats.tx.packets,
+            tx_octets: stats.tx.octets,
+            rx_missed: stats.rx_missed,
+            tx_failed: stats.tx_failed,
+        }
+    })
+    .collect()
+}
+
+fn sas(config: &Config, workers: &[Box<WorkerReport>]) -> Vec<SaView> {
+    let view = |worker: u8, way: &str, sa: &SaReport| {
+        let tunnel = config.tunnels.iter().find(|t| t.name == sa.name);
+        let end = |f: fn(&ferrule_node::config::TunnelConfig) -> std::net::IpAddr| {
+            tunnel.map_or_else(String::new, |t| f(t).to_string())
+        };
+        SaView {
+            tunnel: sa.name.clone(),
+            way: way.into(),
+            spi: format!("0x{:08x}", sa.spi),
+            suite: sa.suite.to_string(),
+            local: end(|t| t.local),
+            remote: end(|t| t.remote),
+            worker,
+            number: sa.number,
+            packets: sa.stats.packets,
+            octets: sa.stats.octets,
+            replays: sa.stats.replays,
+            bad_icv: sa.stats.bad_icv,
+            refused: sa.stats.refused,
+            failed: sa.stats.failed,
+        }
+    };
+    let mut all = Vec::new();
+    for w in workers {
+        all.extend(w.esp_out.iter().map(|sa| view(w.worker, "out", sa)));
+        all.extend(w.esp_in.iter().map(|sa| view(w.worker, "in", sa)));
+    }
+    all.sort_by(|a, b| (&a.tunnel, &b.way).cmp(&(&b.tunnel, &a.way)));
+    all
+}
+
+/// An SCI as it is configured: address and port number.
+pub fn sci_text(sci: u64) -> String {
+    format!("{}/{}", ferrule_base::MacAddr::from_u64(sci >> 16), sci & 0xffff)
+}
+
+fn macsec(control: &Control, workers: &[Box<WorkerReport>]) -> Vec<MacsecView> {
+    use ferrule_dataplane::macsec::SaReport;
+    let view = |secy: u16, way: &str, sa: &SaReport| {
+        let counted = sa.stats.iter().filter(|&(_, n)| n > 0);
+        MacsecView {
+            port: control.port_name(ferrule_base::PortId(secy)).into(),
+            way: way.into(),
+            sci: sci_text(sa.sci),
+            an: sa.an,
+            next_pn: sa.next_pn,
+            lowest_pn: sa.lowest_pn,
+            counters: counted.map(|(name, n)| (name.to_owned(), n)).collect(),
+        }
+    };
+    let mut all = Vec::new();
+    for w in workers {
+        for (secy, report) in &w.secy_out {
+            all.extend(report.sas.iter().map(|sa| view(*secy, "tx", sa)));
+        }
+        for (secy, report) in &w.secy_in {
+            all.extend(report.sas.iter().map(|sa| view(*secy, "rx", sa)));
+        }
+    }
+    all.sort_by(|a, b| (&a.port, &b.way, a.an).cmp(&(&b.port, &a.way, b.an)));
+    all
+}
+
+/// `192.0.2.1 on core`.
+fn via_text(config: &Config, via: &Via) -> String {
+    let interface = &config.interfaces[via.interface].name;
+    via.next_hop.map_or_else(|| format!("on {interface}"), |hop| format!("{hop} on {interface}"))
+}
+
+fn labels(config: &Config) -> Vec<LabelView> {
+    let mut all: Vec<LabelView> = Vec::new();
+    for entry in &config.labels {
+        let (action, labels_out, via) = match &entry.action {
+            LabelAction::Ip(vrf) => {
+                (format!("pop to vrf `{}`", config.vrfs[*vrf]), Vec::new(), String::new())
+            }
+            LabelAction::Forward(via) => {
+                let action = if via.labels.is_empty() { "pop" } else { "swap" };
+                (action.into(), via.labels.clone(), via_text(config, via))
+            }
+        };
+        all.push(LabelView { label: entry.label, action, labels_out, via });
+    }
+    for pw in &config.pseudowires {
+        let port = &config.ports[pw.port].name;
+        let mut labels_out = pw.via.labels.clone();
+        labels_out.push(pw.label_out);
+        all.push(LabelView {
+            label: pw.label_in,
+            action: format!("pseudowire {} to port {port}", pw.name),
+            labels_out,
+            via: via_text(config, &pw.via),
+        });
+    }
+    all.sort_by_key(|l| l.label);
+    all
+}
+
+fn drop_views(drops: &Drops) -> Vec<DropView> {
+    let view = |(reason, packets): (DropReason, u64)| DropView {
+        reason: reason.name().into(),
+        packets,
+        about: reason.about().trim().into(),
+    };
+    let mut all: Vec<_> = drops.iter().map(view).collect();
+    all.sort_by_key(|d| std::cmp::Reverse(d.packets));
+    all
+}
+
+fn paths(config: &Config) -> Vec<PathView> {
+    let policy = |interface: usize| {
+        let entries = config.policies.iter().filter(|p| p.interface == interface);
+        let words = entries.map(|p| match p.action {
+            PolicyAction::Protect(tunnel) => format!("esp {}", config.tunnels[tunnel].name),
+            PolicyAction::Bypass => "bypass".into(),
+            PolicyAction::Discard => "discard".into(),
+        });
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let mut all = Vec::new();
+    for (index, interface) in config.interfaces.iter().enumerate() {
+        all.extend(interface.addresses.iter().map(|(address, len)| PathView {
+            vrf: config.vrfs[interface.vrf].clone(),
+            prefix: format!("{address}/{len}"),
+            via: format!("on {} (its own network)", interface.name),
+            labels: Vec::new(),
+            mtu: interface.mtu,
+            policy: policy(index),
+        }));
+    }
+    for route in &config.routes {
+        let (address, len) = route.prefix;
+        all.push(PathView {
+            vrf: config.vrfs[route.vrf].clone(),
+            prefix: format!("{address}/{len}"),
+            via: route.via.as_ref().map_or("discard".into(), |via| via_text(config, via)),
+            labels: route.via.as_ref().map_or_else(Vec::new, |via| via.labels.clone()),
+            mtu: route.via.as_ref().map_or(0, |via| {
+                config.interfaces[via.interface].mtu.saturating_sub(4 * via.labels.len())
+            }),
+            policy: route.via.as_ref().map_or_else(String::new, |via| policy(via.interface)),
+        });
+    }
+    all
+}
+
+fn bridges(control: &Control, now: Instant) -> Vec<BridgeView> {
+    let tables = control.tables();
+    let name = |iface: u16| tables.ifaces.get(iface as usize).map_or("?", |i| &*i.name);
+    let mut all = Vec::new();
+    for bridge in &tables.bridges {
+        all.extend(bridge.table.entries(now).map(|e| BridgeView {
+            bridge: bridge.name.to_string(),
+            vlan: e.vlan,
+            mac: e.mac.to_string(),
+            interface: name(e.iface).into(),
+            age_seconds: e.age_seconds,
+        }));
+    }
+    all.sort_by(|a, b| (&a.bridge, a.vlan, &a.mac).cmp(&(&b.bridge, b.vlan, &b.mac)));
+    all
+}
+
+fn neighbours(control: &Control) -> Vec<NeighbourView> {
+    let known = control.neighbours().into_iter();
+    let mut all: Vec<_> = known
+        .map(|(interface, address, mac)| NeighbourView {
+            interface,
+            address: address.to_string(),
+            mac: mac.to_string(),
+        })
+        .collect();
+    all.sort_by(|a, b| (&a.interface, &a.address).cmp(&(&b.interface, &b.address)));
+    all
+}

@@ -1,0 +1,233 @@
+//! Threads that turn workers: busy while there is work, asleep soon after.
+//!
+//! ```text
+//!   turn ─ moved? ─▶ turn …            a core is spent only on packets
+//!     │ nothing for SPIN
+//!     ▼
+//!   say "asleep" ─ turn once more ─ nothing ─▶ ppoll(ports, wake, timeout)
+//! ```
+//!
+//! Whoever gives work to a thread puts it into a ring first and looks whether
+//! it says "asleep" then; the thread says so first and looks into the ring then.
+//! So no work is left lying.
+
+use crate::clock::Clock;
+use ferrule_base::Duration;
+use ferrule_base::Instant;
+use ferrule_crypto::Software;
+use ferrule_node::Worker;
+use ferrule_pipeline::{Batch, PoolCache, Port, PortStats};
+use ferrule_ports::os::{PollSet, Wake, pin};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+/// How long a worker looks for packets before it sleeps.
+const SPIN: Duration = Duration::from_micros(50);
+/// How long a worker sleeps at most.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+/// Somebody who sleeps and can be woken.
+pub struct Sleeper {
+    asleep: AtomicBool,
+    wake: Wake,
+}
+
+impl Sleeper {
+    fn new() -> io::Result<Self> {
+        Ok(Self { asleep: AtomicBool::new(false), wake: Wake::new()? })
+    }
+
+    /// Wakes it if it sleeps. Costs a load if it does not.
+    pub fn rouse(&self) {
+        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
+            self.wake.wake();
+        }
+    }
+
+    /// Wakes it in any case.
+    pub fn wake(&self) -> &Wake {
+        &self.wake
+    }
+
+    /// From now on it wants to be woken.
+    pub fn doze(&self) {
+        self.asleep.store(true, Ordering::SeqCst);
+    }
+
+    /// It is awake by itself.
+    pub fn rise(&self) {
+        self.asleep.store(false, Ordering::SeqCst);
+        self.wake.clear();
+    }
+}
+
+/// What all threads of a node see.
+pub struct Board {
+    /// The main thread, with the control part.
+    pub control: Sleeper,
+    workers: Vec<Sleeper>,
+    /// Turns in which nothing moved, by worker, since the ports were closed.
+    quiet: Vec<AtomicU64>,
+    /// Ports receive nothing any more.
+    closed: Arc<AtomicBool>,
+    stop: AtomicBool,
+}
+
+impl Board {
+    /// For so many workers.
+    pub fn new(workers: usize) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            control: Sleeper::new()?,
+            workers: (0..workers).map(|_| Sleeper::new()).collect::<io::Result<_>>()?,
+            quiet: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            closed: Arc::default(),
+            stop: AtomicBool::new(false),
+        }))
+    }
+
+    /// Wakes the workers that sleep: there are commands for them.
+    pub fn rouse_workers(&self) {
+        self.workers.iter().for_each(Sleeper::rouse);
+    }
+
+    /// A port that closes with all others.
+    pub fn gate(&self, port: Box<dyn Port>) -> Box<dyn Port> {
+        Box::new(Gated { port, closed: self.closed.clone() })
+    }
+
+    /// Ports receive nothing from now on; what is inside goes out.
+    pub fn close_ports(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.rouse_workers();
+    }
+
+    /// Whether every worker found nothing to do, twice.
+    pub fn is_drained(&self) -> bool {
+        self.rouse_workers();
+        self.quiet.iter().all(|turns| turns.load(Ordering::SeqCst) > 1)
+    }
+
+    /// Ends all worker threads.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.workers.iter().for_each(|w| w.wake.wake());
+    }
+}
+
+/// A port that can be closed for receiving.
+struct Gated {
+    port: Box<dyn Port>,
+    closed: Arc<AtomicBool>,
+}
+
+impl Port for Gated {
+    fn receive(&mut self, now: Instant, cache: &mut PoolCache, batch: &mut Batch) {
+        if !self.closed.load(Ordering::Relaxed) {
+            self.port.receive(now, cache, batch);
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, cache: &mut PoolCache, batch: &mut Batch) {
+        self.port.transmit(now, cache, batch);
+    }
+
+    fn stats(&self) -> PortStats {
+        self.port.stats()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.port.poll_timeout()
+    }
+
+    fn wait_fd(&self) -> Option<i32> {
+        // What cannot be received would keep the worker awake.
+        if self.closed.load(Ordering::Relaxed) { None } else { self.port.wait_fd() }
+    }
+
+    fn is_up(&self) -> bool {
+        self.port.is_up()
+    }
+}
+
+/// Starts a thread for a worker, on a core if one is given. It ends with its
+/// worker when the board says so.
+pub fn spawn(
+    mut worker: Worker<Software>,
+    core: Option<usize>,
+    clock: Clock,
+    board: &Arc<Board>,
+) -> io::Result<JoinHandle<Worker<Software>>> {
+    let board = board.clone();
+    let name = format!("worker-{}", worker.id());
+    std::thread::Builder::new().name(name).spawn(move || {
+        if let Some(core) = core {
+            // The core was checked at the start; without it the worker runs too.
+            let _ = pin(core);
+        }
+        drive(&mut worker, clock, &board);
+        worker
+    })
+}
+
+/// Turns a worker until the board says stop.
+fn drive(worker: &mut Worker<Software>, clock: Clock, board: &Board) {
+    let me = worker.id() as usize;
+    let mut set = PollSet::new();
+    let mut last_moved = clock.now();
+    let mut handed_out = worker.handed_out();
+    while !board.stop.load(Ordering::Relaxed) {
+        let now = clock.now();
+        if turn(worker, now, board, &mut handed_out) > 0 {
+            last_moved = now;
+            board.quiet[me].store(0, Ordering::SeqCst);
+            continue;
+        }
+        if board.closed.load(Ordering::Relaxed) {
+            board.quiet[me].fetch_add(1, Ordering::SeqCst);
+        }
+        if now.since(last_moved) < SPIN {
+            std::hint::spin_loop();
+            continue;
+        }
+        let myself = &board.workers[me];
+        myself.doze();
+        if turn(worker, clock.now(), board, &mut handed_out) == 0 {
+            sleep(worker, clock, &mut set, myself);
+        }
+        myself.rise();
+        last_moved = clock.now();
+    }
+}
+
+fn turn(
+    worker: &mut Worker<Software>,
+    now: Instant,
+    board: &Board,
+    handed_out: &mut u64,
+) -> usize {
+    let moved = worker.turn(now);
+    if moved > 0 {
+        // A packet may be for the control part: it asks to be woken only when
+        // it has been asleep for a while, so this is no call per batch.
+        board.control.rouse();
+        if worker.handed_out() != *handed_out {
+            *handed_out = worker.handed_out();
+            board.rouse_workers();
+        }
+    }
+    moved
+}
+
+fn sleep(worker: &Worker<Software>, clock: Clock, set: &mut PollSet, myself: &Sleeper) {
+    set.clear();
+    set.add(myself.wake.as_raw_fd(), false);
+    for fd in worker.wait_fds() {
+        set.add(fd, false);
+    }
+    let due = worker.poll_timeout().map_or(SLEEP_MAX, |at| at.since(clock.now()));
+    // The list is valid; a failure could only be lack of memory: then look again.
+    let _ = set.wait(Some(due.min(SLEEP_MAX)));
+}
