@@ -1,11 +1,20 @@
 //! `ferrule`: the command. One arm per subcommand; each lives in a module of its own.
 #![forbid(unsafe_code)]
 
+mod apply;
+mod capture;
+mod check;
 mod init;
+mod live;
 mod overhead;
 mod paint;
+mod run;
+mod show;
+mod state;
+mod trace;
 
 use clap::{Parser, Subcommand};
+use ferrule_daemon::opening;
 use std::process::ExitCode;
 
 /// Private traffic, encrypted, across an MPLS provider.
@@ -18,13 +27,32 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Apply(apply::ApplyArgs),
+    Capture(capture::CaptureArgs),
+    Check(check::CheckArgs),
     Init(init::InitArgs),
     Overhead(overhead::OverheadArgs),
+    Run(run::RunArgs),
+    Show(show::ShowArgs),
+    State(state::StateArgs),
+    Stop(apply::StopArgs),
+    Trace(trace::TraceArgs),
+    #[command(name = opening::COMPANION, hide = true)]
+    Companion(live::CompanionArgs),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Apply(args) => args.run(),
+        Command::Capture(args) => args.run(),
+        Command::Check(args) => args.run(),
         Command::Init(args) => args.run(),
         Command::Overhead(args) => args.run(),
+        Command::Run(args) => args.run(),
+        Command::Show(args) => args.run(),
+        Command::State(args) => args.run(),
+        Command::Stop(args) => args.run(),
+        Command::Trace(args) => args.run(),
+        Command::Companion(args) => args.run(),
     }
 }

@@ -16,10 +16,10 @@ use crate::load::Loaded;
 use crate::metrics::Metrics;
 use crate::opening::{self, Openings};
 use crate::runtime::{self, Board};
-use crate::state::FileStore;
+use crate::state::{self, FileStore};
 use crate::store::SharedStore;
 use ferrule_base::{Duration, MacAddr};
-use ferrule_crypto::{BackendChoice, Software};
+use ferrule_crypto::{Backend, Software};
 use ferrule_node::config::Config;
 use ferrule_node::{BuildError, Control, CounterStore, Environment, Volatile, Worker, build};
 use ferrule_pipeline::Pool;
@@ -103,9 +103,10 @@ pub fn assemble(
     store: Box<dyn CounterStore>,
     clock: Clock,
 ) -> Result<(Control, Vec<Worker<Software>>), Fault> {
-    let environment =
-        Environment { macs: prepared.macs.clone(), pool, store, now: clock.now() };
-    let engine = |_| Software::new(BackendChoice::from_environment());
+    let environment = Environment { macs: prepared.macs.clone(), pool, store, now: clock.now() };
+    let backend = Backend::from_env()
+        .map_err(|e| Fault::environment(e, "unset the variable that forces a backend"))?;
+    let engine = |_| Software::new(backend);
     build(prepared.config.clone(), environment, engine)
         .map_err(|e| prepared.source.build_fault(&prepared.config, &e))
 }
@@ -115,26 +116,16 @@ pub fn assemble(
 pub fn check(loaded: Loaded) -> Result<Vec<String>, Fault> {
     let mut remarks = Vec::new();
     let prepared = prepare(loaded)?;
-    let store: Box<dyn CounterStore> = match &prepared.config.state {
-        None => Box::new(Volatile::default()),
-        Some(folder) => match FileStore::open_to_look(Path::new(folder)) {
-            Ok(store) => {
-                for id in ferrule_node::counters(&prepared.config, &prepared.macs) {
-                    store.look(&id.id, id.fingerprint).map_err(|e| {
-                        let (what, remedy) = (e.to_string(), e.remedy());
-                        prepared.source.counter_fault(&prepared.config, &id.id, &what, &remedy)
-                    })?;
-                }
-                Box::new(Volatile::default())
-            }
-            Err(e) => {
+    if let Some(folder) = &prepared.config.state {
+        for id in ferrule_node::counters(&prepared.config, &prepared.macs) {
+            state::look(Path::new(folder), &id.id, id.fingerprint).map_err(|e| {
                 let (what, remedy) = (e.to_string(), e.remedy());
-                return Err(prepared.source.state_fault(&prepared.config, &what, &remedy));
-            }
-        },
-    };
+                prepared.source.counter_fault(&prepared.config, &id.id, &what, &remedy)
+            })?;
+        }
+    }
     let pool = Pool::heap(prepared.config.buffers.min(1024), prepared.config.buffer_size);
-    assemble(&prepared, pool, store, Clock::start())?;
+    assemble(&prepared, pool, Box::new(Volatile::default()), Clock::start())?;
     if !User::current().is_root() {
         remarks.push("not checked as root: whether ports can be opened is not known".into());
     }
@@ -225,6 +216,18 @@ impl Daemon {
         })
     }
 
+    /// One line for the person who started it.
+    pub fn hello(&self) -> String {
+        let config = self.control.config();
+        let ports: Vec<_> = config.ports.iter().map(|p| p.name.as_str()).collect();
+        format!(
+            "{} runs: {}; management at {}; ctrl-C stops it",
+            config.name,
+            ports.join(", "),
+            self.server.path().display()
+        )
+    }
+
     /// Ends the node: what is inside goes out, counters are kept exactly.
     pub(crate) fn stop(mut self) {
         self.board.close_ports();
@@ -289,7 +292,7 @@ fn drop_privileges(
     store: Option<&SharedStore>,
 ) -> Result<(), Fault> {
     let User { uid, gid } = user;
-    let drop = || -> std::io::Result<()> {
+    let mut drop = || -> std::io::Result<()> {
         openings.start_companion(&server.path().to_string_lossy())?;
         server.give_to(uid, gid)?;
         if let Some(store) = store {

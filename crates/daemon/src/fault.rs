@@ -28,6 +28,11 @@ impl Fault {
         Self { blame, text: format!("error: {what}\n  = {remedy}\n") }
     }
 
+    /// What somebody else found, in their words.
+    pub fn told(blame: Blame, text: String) -> Self {
+        Self { blame, text }
+    }
+
     /// Something that the machine did not do.
     pub fn environment(what: impl fmt::Display, remedy: impl fmt::Display) -> Self {
         Self::new(Blame::Environment, what, remedy)
@@ -132,6 +137,19 @@ impl Source {
             _ => error.remedy.clone(),
         };
         self.fault(Blame::Environment, place, what, remedy)
+    }
+
+    /// The first value of a key in a `[section]`.
+    pub fn value(&self, section: &str, key: &str) -> Option<&str> {
+        let mut within = false;
+        for line in self.text.lines().map(str::trim) {
+            if line.starts_with('[') {
+                within = line.trim_matches(['[', ']', ' ']) == section;
+            } else if let (true, Some(value)) = (within, value_of(line, key)) {
+                return Some(value);
+            }
+        }
+        None
     }
 
     /// Where the value of a key stands. Good enough to point at a line: strings

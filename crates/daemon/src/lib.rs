@@ -1,4 +1,30 @@
 //! A node alive: threads, the system's clock, ports, management, counters.
+//!
+//! ```text
+//!   load ─▶ daemon ──▶ opening   ports, with privilege or by a companion
+//!             │   └──▶ state     counters that survive a crash
+//!             ├─▶ runtime        one thread per worker
+//!             └─▶ serve          control part, api, metrics, recording
+//! ```
+//!
+//! Everything that a packet meets is in `ferrule-node` and below; here is what
+//! needs an operating system.
 #![forbid(unsafe_code)]
 
+pub mod api;
+mod clock;
+mod daemon;
+mod fault;
+pub mod load;
+mod metrics;
+pub mod opening;
+mod recording;
+pub mod report;
+mod runtime;
+mod serve;
+mod settle;
 pub mod state;
+mod store;
+
+pub use daemon::{Daemon, check, create_state};
+pub use fault::{Blame, Fault, Source};

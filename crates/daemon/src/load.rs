@@ -43,8 +43,7 @@ pub fn load(path: &Path) -> Result<Loaded, Fault> {
         Ok(secret)
     };
     let mut config = parse(&file, &text, &mut read)?;
-    // The state is found from the configuration, wherever the daemon starts.
-    config.state = config.state.map(|s| absolute(&folder, &s));
+    anchor(&mut config, &folder);
     Ok(Loaded { config, source: Source { file, text }, keys })
 }
 
@@ -59,9 +58,16 @@ pub fn from_parts(
     };
     let mut config = parse(file, text, &mut read)?;
     let folder = Path::new(file).parent().unwrap_or(Path::new("."));
-    config.state = config.state.map(|s| absolute(folder, &s));
+    anchor(&mut config, folder);
     let source = Source { file: file.into(), text: text.into() };
     Ok(Loaded { config, source, keys: keys.clone() })
+}
+
+/// Files are found from the configuration's folder, wherever the daemon starts.
+fn anchor(config: &mut Config, folder: &Path) {
+    for path in [&mut config.state, &mut config.control].into_iter().flatten() {
+        *path = absolute(folder, path);
+    }
 }
 
 fn absolute(folder: &Path, path: &str) -> String {

@@ -2,9 +2,9 @@
 //! prints parts of it, the metrics are made of it, `--json` is it.
 
 use ferrule_base::{DropReason, Drops, Instant, Ledger};
+use ferrule_node::Control;
 use ferrule_node::config::{Config, LabelAction, PolicyAction, Via};
 use ferrule_node::message::{SaReport, WorkerReport};
-use ferrule_node::Control;
 use ferrule_pipeline::PortStats;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -202,12 +202,7 @@ fn drive(worker: &mut Worker<Software>, clock: Clock, board: &Board) {
     }
 }
 
-fn turn(
-    worker: &mut Worker<Software>,
-    now: Instant,
-    board: &Board,
-    handed_out: &mut u64,
-) -> usize {
+fn turn(worker: &mut Worker<Software>, now: Instant, board: &Board, handed_out: &mut u64) -> usize {
     let moved = worker.turn(now);
     if moved > 0 {
         // A packet may be for the control part: it asks to be woken only when

@@ -126,6 +126,12 @@ impl<E: Engine<Packet>> Worker<E> {
         self.ports.push(AttachedPort { id, port, backlog });
     }
 
+    /// Packets given to other workers and to the control part so far: when it
+    /// grows, they have something to do.
+    pub fn handed_out(&self) -> u64 {
+        self.handed_out
+    }
+
     /// File descriptors that become readable when there is something to do.
     pub fn wait_fds(&self) -> impl Iterator<Item = i32> + '_ {
         self.ports.iter().filter_map(|p| p.port.wait_fd())

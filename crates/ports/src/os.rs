@@ -146,6 +146,11 @@ impl User {
         unsafe { Self { uid: libc::geteuid(), gid: libc::getegid() } }
     }
 
+    /// Whether this is root.
+    pub fn is_root(self) -> bool {
+        self.uid == 0
+    }
+
     /// Becomes this user, for good: no other groups, no capabilities, and no
     /// program started from here gets any back. To be called before there are
     /// threads. Fails if a way back to root is left.

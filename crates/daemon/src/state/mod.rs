@@ -133,17 +133,7 @@ pub struct Found {
 impl FileStore {
     /// Takes the folder, which must exist.
     pub fn open(folder: &Path) -> Result<Self, StateError> {
-        let about = match fs::metadata(folder) {
-            Ok(about) if about.is_dir() => about,
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                return Err(StateError::Os(format!("folder `{}`", folder.display()), e));
-            }
-            _ => return Err(StateError::NoFolder(folder.into())),
-        };
-        let mode = about.mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(StateError::OpenFolder(folder.into(), mode));
-        }
+        check_folder(folder)?;
         let path = folder.join("lock");
         let os = |e| StateError::Os(format!("`{}`", path.display()), e);
         let lock =
@@ -232,13 +222,9 @@ impl FileStore {
         Ok(())
     }
 
-    fn paths(&self, fingerprint: [u8; 16]) -> [PathBuf; 2] {
-        ["anchor", "counter"].map(|kind| self.folder.join(format!("{}.{kind}", hex(&fingerprint))))
-    }
-
     /// Reads both files and believes the higher one, if they fit each other.
     fn load(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Record, StateError> {
-        let [anchor, counter] = self.paths(fingerprint);
+        let [anchor, counter] = paths(&self.folder, fingerprint);
         let damaged = |path: &Path, why| StateError::Damaged(id.into(), path.into(), why);
         let (first, second) = match (read(&anchor, id)?, read(&counter, id)?) {
             (Some(first), Some(second)) => (first, second),
@@ -290,13 +276,46 @@ impl FileStore {
 
     /// Writes both files, the anchor first.
     fn store(&self, record: &mut Record) -> Result<(), StateError> {
-        self.paths(record.fingerprint).iter().try_for_each(|path| self.store_one(path, record))
+        paths(&self.folder, record.fingerprint)
+            .iter()
+            .try_for_each(|path| self.store_one(path, record))
     }
 
     fn store_one(&self, path: &Path, record: &mut Record) -> Result<(), StateError> {
         write(&self.folder, path, record)
             .map_err(|e| StateError::Os(format!("writing `{}`", path.display()), e))
     }
+}
+
+/// Whether what is kept about a key can be used, without taking the folder: a
+/// node may be running on it.
+pub fn look(folder: &Path, id: &str, fingerprint: [u8; 16]) -> Result<(), StateError> {
+    check_folder(folder)?;
+    let [anchor, counter] = paths(folder, fingerprint);
+    if read(&anchor, id)?.is_none() || read(&counter, id)?.is_none() {
+        return Err(StateError::Missing(id.into(), folder.into()));
+    }
+    Ok(())
+}
+
+fn paths(folder: &Path, fingerprint: [u8; 16]) -> [PathBuf; 2] {
+    ["anchor", "counter"].map(|kind| folder.join(format!("{}.{kind}", hex(&fingerprint))))
+}
+
+/// The folder is there, and its owner's alone.
+fn check_folder(folder: &Path) -> Result<(), StateError> {
+    let about = match fs::metadata(folder) {
+        Ok(about) if about.is_dir() => about,
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            return Err(StateError::Os(format!("folder `{}`", folder.display()), e));
+        }
+        _ => return Err(StateError::NoFolder(folder.into())),
+    };
+    let mode = about.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(StateError::OpenFolder(folder.into(), mode));
+    }
+    Ok(())
 }
 
 /// Where an open file lies.

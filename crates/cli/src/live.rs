@@ -1,0 +1,86 @@
+//! What the commands around a running node share: reading a configuration,
+//! finding the node, ending with the right exit code.
+
+use clap::Args;
+use ferrule_daemon::api::{Client, Reply, socket_path};
+use ferrule_daemon::load::{self, Loaded};
+use ferrule_daemon::{Blame, Fault};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Which running node is meant.
+#[derive(Args)]
+pub struct Which {
+    /// The node's name; not needed where one node runs.
+    #[arg(long, value_name = "NAME", conflicts_with = "socket")]
+    node: Option<String>,
+    /// The node's management socket.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+impl Which {
+    /// Connects to it.
+    pub fn connect(&self) -> Result<Client, Fault> {
+        match &self.socket {
+            Some(path) => Client::connect(path),
+            None => Client::find(self.node.as_deref()),
+        }
+    }
+
+    /// Connects to it, or where nothing was said, to the node of a configuration.
+    pub fn connect_for(&self, loaded: &Loaded) -> Result<Client, Fault> {
+        if self.node.is_some() || self.socket.is_some() {
+            return self.connect();
+        }
+        let config = &loaded.config;
+        Client::connect(&socket_path(config.control.as_deref(), &config.name))
+    }
+}
+
+/// Reads a configuration with its key files.
+pub fn load(path: &Path) -> Result<Loaded, Fault> {
+    load::load(path)
+}
+
+/// The exit code, with what went wrong on standard error.
+pub fn finish(result: Result<(), Fault>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprint!("{fault}");
+            ExitCode::from(fault.exit_code())
+        }
+    }
+}
+
+/// A reply that does not answer the request.
+pub fn unexpected(reply: Reply) -> Fault {
+    match reply {
+        Reply::Refused { text, exit } => {
+            let blame = if exit == 2 { Blame::Configuration } else { Blame::Environment };
+            Fault::told(blame, text)
+        }
+        _ => Fault::environment(
+            "the node answered something else",
+            "use a `ferrule` of the node's version",
+        ),
+    }
+}
+
+/// The companion of a node that gave its privileges up: opens ports for it.
+/// Started by `ferrule run`, never by a person.
+#[derive(Args)]
+pub struct CompanionArgs {
+    socket: Option<String>,
+}
+
+impl CompanionArgs {
+    /// Serves until the node is gone.
+    pub fn run(self) -> ExitCode {
+        match ferrule_daemon::opening::serve(self.socket.as_deref()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::from(3),
+        }
+    }
+}

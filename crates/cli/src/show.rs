@@ -1,0 +1,231 @@
+//! `ferrule show`: what a running node has and does, as tables.
+
+use crate::live::{Which, finish, unexpected};
+use clap::{Args, ValueEnum};
+use ferrule_daemon::Fault;
+use ferrule_daemon::api::{Reply, Request};
+use ferrule_daemon::report::Report;
+use std::process::ExitCode;
+
+/// Show what a running node has and does.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sudo ferrule show ports
+  sudo ferrule show drops --node gw
+  sudo ferrule show sa --json | jq '.sas[] | .number'")]
+pub struct ShowArgs {
+    /// What to show.
+    #[arg(value_enum)]
+    what: What,
+    /// Everything, as one JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum What {
+    /// Ports with their counters.
+    Ports,
+    /// ESP security associations.
+    Sa,
+    /// MACsec associations.
+    Macsec,
+    /// What happens to labels.
+    Mpls,
+    /// What was dropped, and why.
+    Drops,
+    /// Where packets to each prefix go.
+    Path,
+    /// Addresses that bridges learned.
+    Bridges,
+    /// Neighbours.
+    Neighbours,
+}
+
+impl ShowArgs {
+    /// Shows it.
+    pub fn run(self) -> ExitCode {
+        finish(self.go())
+    }
+
+    fn go(self) -> Result<(), Fault> {
+        let mut client = self.which.connect()?;
+        let report = match client.ask(&Request::Show {})? {
+            Reply::Report(report) => report,
+            reply => return Err(unexpected(reply)),
+        };
+        let text = if self.json {
+            serde_json::to_string_pretty(&report).map_or_else(|e| e.to_string(), |t| t + "\n")
+        } else {
+            table(self.what, &report)
+        };
+        crate::paint::emit(&mut std::io::stdout(), &text);
+        Ok(())
+    }
+}
+
+/// Columns whose head ends in `#` hold numbers and stand at the right.
+fn draw(head: &[&str], rows: &[Vec<String>]) -> String {
+    let title = |h: &str| h.trim_end_matches('#').to_owned();
+    let width = |i: usize| {
+        let cells = rows.iter().filter_map(|r| r.get(i)).map(|c| c.chars().count());
+        cells.chain([title(head[i]).chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |cells: &[String]| {
+        let mut line = String::new();
+        for (i, cell) in cells.iter().enumerate() {
+            let pad = " ".repeat(widths[i].saturating_sub(cell.chars().count()));
+            let cell = if head[i].ends_with('#') { pad + cell } else { cell.clone() + &pad };
+            line += &cell;
+            line += "  ";
+        }
+        line.trim_end().to_owned() + "\n"
+    };
+    let titles: Vec<String> = head.iter().map(|h| title(h)).collect();
+    rows.iter().fold(line(&titles), |text, row| text + &line(row))
+}
+
+fn list(labels: &[u32]) -> String {
+    labels.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn table(what: What, report: &Report) -> String {
+    let n = |value: u64| value.to_string();
+    let (head, rows): (&[&str], Vec<Vec<String>>) = match what {
+        What::Ports => return ports(report),
+        What::Sa => return sas(report),
+        What::Macsec => {
+            let row = |m: &ferrule_daemon::report::MacsecView| {
+                let counters = m.counters.iter().map(|(k, v)| format!("{k} {v}"));
+                let counters = counters.collect::<Vec<_>>().join(", ");
+                let (an, next) = (m.an.to_string(), n(m.next_pn));
+                vec![m.port.clone(), m.way.clone(), m.sci.clone(), an, next, counters]
+            };
+            (
+                &["PORT", "WAY", "SCI", "AN#", "NEXT PN#", "COUNTED"],
+                report.macsec.iter().map(row).collect(),
+            )
+        }
+        What::Mpls => {
+            let row = |l: &ferrule_daemon::report::LabelView| {
+                vec![l.label.to_string(), l.action.clone(), list(&l.labels_out), l.via.clone()]
+            };
+            (&["LABEL#", "ACTION", "OUT", "VIA"], report.mpls.iter().map(row).collect())
+        }
+        What::Drops => {
+            let rows = report.drops.iter();
+            let rows = rows.map(|d| vec![n(d.packets), d.reason.clone(), d.about.clone()]);
+            (&["PACKETS#", "REASON", "MEANING"], rows.collect())
+        }
+        What::Path => {
+            let row = |p: &ferrule_daemon::report::PathView| {
+                let (labels, mtu) = (list(&p.labels), p.mtu.to_string());
+                let (vrf, prefix) = (p.vrf.clone(), p.prefix.clone());
+                vec![vrf, prefix, p.via.clone(), labels, mtu, p.policy.clone()]
+            };
+            (
+                &["VRF", "PREFIX", "VIA", "LABELS", "MTU#", "POLICY"],
+                report.path.iter().map(row).collect(),
+            )
+        }
+        What::Bridges => {
+            let row = |b: &ferrule_daemon::report::BridgeView| {
+                let (vlan, age) = (b.vlan.to_string(), b.age_seconds.to_string());
+                vec![b.bridge.clone(), vlan, b.mac.clone(), b.interface.clone(), age]
+            };
+            (
+                &["BRIDGE", "VLAN#", "ADDRESS", "INTERFACE", "AGE s#"],
+                report.bridges.iter().map(row).collect(),
+            )
+        }
+        What::Neighbours => {
+            let rows = report.neighbours.iter();
+            let rows = rows.map(|b| vec![b.interface.clone(), b.address.clone(), b.mac.clone()]);
+            (&["INTERFACE", "ADDRESS", "MAC"], rows.collect())
+        }
+    };
+    if rows.is_empty() { "none\n".into() } else { draw(head, &rows) }
+}
+
+fn ports(report: &Report) -> String {
+    let head = [
+        "PORT",
+        "DRIVER",
+        "DEVICE",
+        "STATE",
+        "MTU#",
+        "RX#",
+        "RX OCTETS#",
+        "TX#",
+        "TX OCTETS#",
+        "MISSED#",
+        "FAILED#",
+    ];
+    let row = |p: &ferrule_daemon::report::PortView| {
+        let state = if p.up { "up" } else { "down" };
+        let mut row = vec![p.name.clone(), p.driver.clone(), p.device.clone(), state.into()];
+        let numbers = [
+            p.mtu as u64,
+            p.rx_packets,
+            p.rx_octets,
+            p.tx_packets,
+            p.tx_octets,
+            p.rx_missed,
+            p.tx_failed,
+        ];
+        row.extend(numbers.map(|v| v.to_string()));
+        row
+    };
+    let rows: Vec<_> = report.ports.iter().map(row).collect();
+    let l = &report.ledger;
+    let mut text = draw(&head, &rows);
+    text += &format!(
+        "\n{} received + {} made = {} sent + {} consumed + {} dropped + {} held\n",
+        l.received, l.made, l.sent, l.consumed, l.dropped, l.held
+    );
+    for failure in &report.failures {
+        text += &format!("! {failure}\n");
+    }
+    text
+}
+
+fn sas(report: &Report) -> String {
+    let head = [
+        "TUNNEL", "WAY", "SPI", "SUITE", "FROM", "TO", "NUMBER#", "PACKETS#", "OCTETS#",
+        "REPLAYS#", "BAD ICV#", "REFUSED#", "FAILED#",
+    ];
+    let row = |s: &ferrule_daemon::report::SaView| {
+        let (from, to) = if s.way == "out" { (&s.local, &s.remote) } else { (&s.remote, &s.local) };
+        let words = [&s.tunnel, &s.way, &s.spi, &s.suite, from, to];
+        let mut row: Vec<String> = words.into_iter().cloned().collect();
+        let numbers = [s.number, s.packets, s.octets, s.replays, s.bad_icv, s.refused, s.failed];
+        row.extend(numbers.map(|v| v.to_string()));
+        row
+    };
+    let rows: Vec<_> = report.sas.iter().map(row).collect();
+    if rows.is_empty() { "none\n".into() } else { draw(&head, &rows) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrule_daemon::report::DropView;
+
+    #[test]
+    fn show_drops_lines_up_and_says_what_each_means() {
+        let drop = |reason: &str, packets| DropView {
+            reason: reason.into(),
+            packets,
+            about: "About it.".into(),
+        };
+        let drops = vec![drop("esp-replay", 1234), drop("no-route", 5)];
+        let report = Report { drops, ..Report::default() };
+        let want = "PACKETS  REASON      MEANING\n   1234  esp-replay  About it.\n      \
+                    5  no-route    About it.\n";
+        assert_eq!(table(What::Drops, &report), want);
+        assert_eq!(table(What::Sa, &report), "none\n");
+    }
+}

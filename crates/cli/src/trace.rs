@@ -1,0 +1,95 @@
+//! `ferrule trace`: a packet's way through a running node, stage by stage.
+
+use crate::live::{Which, finish, unexpected};
+use clap::Args;
+use ferrule_daemon::Fault;
+use ferrule_daemon::api::{Recording, Reply, Request, Seen};
+use ferrule_wire::print::describe;
+use std::process::ExitCode;
+
+/// Follow packets through the stages of a running node.
+///
+/// One line for each stage that a packet comes to: its time since it was
+/// received, the worker, the stage, its length and what it looks like there.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sudo ferrule trace                 the next packet
+  sudo ferrule trace -c 5 --port lan the next five that port `lan` receives")]
+pub struct TraceArgs {
+    /// Packets to follow.
+    #[arg(short, long, default_value_t = 1)]
+    count: u64,
+    /// Only packets that this port receives.
+    #[arg(long, value_name = "PORT")]
+    port: Option<String>,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl TraceArgs {
+    /// Traces.
+    pub fn run(self) -> ExitCode {
+        finish(self.go())
+    }
+
+    fn go(self) -> Result<(), Fault> {
+        let mut client = self.which.connect()?;
+        let wanted = Recording { port: self.port, count: Some(self.count), snap: 0 };
+        client.send(&Request::Trace(wanted))?;
+        let mut start = std::collections::HashMap::new();
+        let mut number = 0;
+        while let Some(reply) = client.receive()? {
+            match reply {
+                Reply::Ports { .. } => {}
+                Reply::Record(seen) => {
+                    if seen.point == "received" {
+                        number += 1;
+                        start.insert(seen.id, (seen.time, number));
+                    }
+                    let (time, number) = start.get(&seen.id).copied().unwrap_or((seen.time, 0));
+                    crate::paint::emit(&mut std::io::stdout(), &line(&seen, time, number));
+                }
+                Reply::End { lost } => {
+                    if lost > 0 {
+                        eprintln!("{lost} records were lost");
+                    }
+                    return Ok(());
+                }
+                reply => return Err(unexpected(reply)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `#1   +1.2us  worker 0  esp-out     1042  ipv4 …`.
+fn line(seen: &Seen, start: u64, number: u64) -> String {
+    let micros = seen.time.saturating_sub(start) as f64 / 1000.0;
+    let octets = seen.octets();
+    let place = match (seen.point.as_str(), &seen.reason) {
+        ("dropped", Some(reason)) => format!("dropped: {reason}"),
+        ("received" | "transmit", _) => format!("{} {}", seen.point, seen.port),
+        (point, _) => point.to_owned(),
+    };
+    let what = match seen.point.as_str() {
+        "mpls" | "pw-in" | "ip" | "local" | "esp-in" | "policy" | "esp-out" | "icmp-error"
+        | "output" | "dropped" => below_ethernet(&octets),
+        _ => describe(&octets),
+    };
+    format!("#{number} +{micros:>8.1}us w{} {place:<20} {:>5}  {what}\n", seen.worker, seen.len)
+}
+
+/// What stands without an Ethernet header: told by its first octet, and
+/// described behind one that is made up and not shown.
+fn below_ethernet(octets: &[u8]) -> String {
+    let ethertype: [u8; 2] = match octets.first().map(|b| b >> 4) {
+        Some(4) => [0x08, 0x00],
+        Some(6) => [0x86, 0xdd],
+        _ => return describe(octets),
+    };
+    let mut frame = vec![0; 12];
+    frame.extend(ethertype);
+    frame.extend(octets);
+    let text = describe(&frame);
+    text.split_once(" | ").map_or(text.clone(), |(_, rest)| rest.to_owned())
+}

@@ -1,0 +1,194 @@
+//! The Prometheus endpoint: `GET /metrics`, and nothing else.
+//!
+//! ```text
+//!   scraper ─▶ HTTP thread ── "asked" ──▶ main thread ── report ─┐
+//!           ◀─ text ◀────────────────────────────────────────────┘
+//! ```
+//!
+//! One thread, one request at a time; a scraper that comes while another is
+//! served waits. Names and labels are as many as the configuration has.
+
+use crate::fault::Fault;
+use crate::report::Report;
+use crate::runtime::Board;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+use tiny_http::{Header, Method, Request, Response, Server};
+
+/// How long the node may take to say what it counted.
+const ANSWER_WAIT: Duration = Duration::from_secs(2);
+
+/// The endpoint's side at the main thread.
+pub struct Metrics {
+    asked: Arc<AtomicBool>,
+    answers: SyncSender<String>,
+}
+
+impl Metrics {
+    /// Serves on a listener, from a thread of its own.
+    pub fn serve(listener: TcpListener, board: &Arc<Board>) -> Result<Self, Fault> {
+        let fault = |e: &dyn std::fmt::Display| {
+            Fault::environment(format!("metrics: {e}"), "leave metrics out of [node]")
+        };
+        let server = Server::from_listener(listener, None).map_err(|e| fault(&e))?;
+        let (answers, texts) = sync_channel(1);
+        let asked = Arc::new(AtomicBool::new(false));
+        let (flag, board) = (asked.clone(), board.clone());
+        let serve = move || {
+            for request in server.incoming_requests() {
+                respond(request, &flag, &board, &texts);
+            }
+        };
+        std::thread::Builder::new().name("metrics".into()).spawn(serve).map_err(|e| fault(&e))?;
+        Ok(Self { asked, answers })
+    }
+
+    /// Whether a scraper waits for an answer.
+    pub fn is_asked(&self) -> bool {
+        self.asked.swap(false, Ordering::SeqCst)
+    }
+
+    /// Gives the answer.
+    pub fn answer(&self, report: &Report) {
+        // Full: the scraper went away and nobody took the last one.
+        let _ = self.answers.try_send(text(report));
+    }
+}
+
+fn respond(request: Request, asked: &AtomicBool, board: &Board, texts: &Receiver<String>) {
+    let path = request.url().split('?').next().unwrap_or_default();
+    if path != "/metrics" || !matches!(request.method(), Method::Get | Method::Head) {
+        let _ = request.respond(Response::from_string("see /metrics\n").with_status_code(404));
+        return;
+    }
+    while texts.try_recv().is_ok() {}
+    asked.store(true, Ordering::SeqCst);
+    board.control.wake().wake();
+    let response = match texts.recv_timeout(ANSWER_WAIT) {
+        Ok(text) => Response::from_string(text),
+        Err(_) => Response::from_string("the node does not answer\n").with_status_code(503),
+    };
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let header = Header::from_bytes("Content-Type", kind).expect("a header of plain text");
+    let _ = request.respond(response.with_header(header));
+}
+
+/// A report as Prometheus reads it.
+pub fn text(report: &Report) -> String {
+    let mut registry = Registry::with_prefix("ferrule");
+    registry.register_collector(Box::new(Counters(report.clone())));
+    let mut out = String::new();
+    // Writing to a string does not fail.
+    let _ = encode(&mut out, &registry);
+    out
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+#[derive(Debug)]
+struct Counters(Report);
+
+/// One name with its help and all its label sets.
+fn family(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl Iterator<Item = (Labels, u64)>,
+) -> Result<(), std::fmt::Error> {
+    let mut values = values.peekable();
+    if values.peek().is_none() {
+        return Ok(());
+    }
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (labels, value) in values {
+        let labels: Vec<(&str, &str)> = labels.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+impl Collector for Counters {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let report = &self.0;
+        let e = &mut encoder;
+        ports(e, report)?;
+        let drops = report.drops.iter();
+        let drops = drops.map(|d| (vec![("reason", d.reason.clone())], d.packets));
+        family(e, "dropped_packets", "Packets dropped, by reason", drops)?;
+        sas(e, report)?;
+        let macsec = report.macsec.iter().flat_map(|m| {
+            m.counters.iter().map(|(name, value)| {
+                let labels = vec![
+                    ("port", m.port.clone()),
+                    ("way", m.way.clone()),
+                    ("sci", m.sci.clone()),
+                    ("an", m.an.to_string()),
+                    ("counter", name.clone()),
+                ];
+                (labels, *value)
+            })
+        });
+        family(e, "macsec", "Counters of MACsec associations, by 802.1AE's names", macsec)?;
+        let l = &report.ledger;
+        let ledger = [
+            ("received", l.received),
+            ("made", l.made),
+            ("sent", l.sent),
+            ("consumed", l.consumed),
+            ("dropped", l.dropped),
+        ];
+        let ledger = ledger.into_iter().map(|(k, v)| (vec![("kind", k.to_owned())], v));
+        family(e, "packets", "Where packets came from and went", ledger)?;
+        let gauge = MetricType::Gauge;
+        let held = e.encode_descriptor("held_packets", "Packets inside", None, gauge)?;
+        ConstGauge::new(l.held as i64).encode(held)
+    }
+}
+
+fn ports(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::Error> {
+    type Value = fn(&crate::report::PortView) -> u64;
+    let families: [(&str, &str, Value); 6] = [
+        ("port_received_packets", "Frames received", |p| p.rx_packets),
+        ("port_received_octets", "Octets received", |p| p.rx_octets),
+        ("port_sent_packets", "Frames sent", |p| p.tx_packets),
+        ("port_sent_octets", "Octets sent", |p| p.tx_octets),
+        ("port_missed_packets", "Frames that the port could not take", |p| p.rx_missed),
+        ("port_failed_packets", "Frames that the wire refused", |p| p.tx_failed),
+    ];
+    for (name, help, value) in families {
+        let values = report.ports.iter().map(|p| (vec![("port", p.name.clone())], value(p)));
+        family(e, name, help, values)?;
+    }
+    Ok(())
+}
+
+fn sas(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::Error> {
+    type Value = fn(&crate::report::SaView) -> u64;
+    let families: [(&str, &str, Value); 6] = [
+        ("esp_packets", "Packets sealed or opened", |s| s.packets),
+        ("esp_octets", "Octets of inner packets", |s| s.octets),
+        ("esp_replays", "Packets outside the window or seen before", |s| s.replays),
+        ("esp_bad_icv", "Packets with a wrong ICV", |s| s.bad_icv),
+        ("esp_refused", "Packets opened and not passed on", |s| s.refused),
+        ("esp_failed", "Packets not sealed or opened", |s| s.failed),
+    ];
+    for (name, help, value) in families {
+        let values = report.sas.iter().map(|s| {
+            let labels =
+                vec![("tunnel", s.tunnel.clone()), ("way", s.way.clone()), ("spi", s.spi.clone())];
+            (labels, value(s))
+        });
+        family(e, name, help, values)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! The main thread: the control part's turns, clients, metrics, signals.
+
+use crate::api::{Action, Recording, Reply, Request};
+use crate::daemon::Daemon;
+use crate::fault::Fault;
+use crate::load::{self, Loaded};
+use crate::opening;
+use crate::recording::{self, LOOK_EVERY, Tap};
+use crate::report::{Outside, Report};
+use ferrule_base::{Duration, Secret};
+use ferrule_node::config::PortConfig;
+use ferrule_node::message::WorkerReport;
+use ferrule_pipeline::Port;
+use ferrule_ports::os::PollSet;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+
+/// While packets pass, the control part looks this often.
+const TICK: Duration = Duration::from_millis(1);
+/// Without any, this often.
+const IDLE: Duration = Duration::from_millis(250);
+/// How long workers may take to say what they counted.
+const REPORT_WAIT: Duration = Duration::from_millis(300);
+/// Sentences about failures that are kept at most.
+const FAILURES_MAX: usize = 32;
+
+impl Daemon {
+    /// Runs until a signal or a client ends it, then stops in peace.
+    pub fn run(mut self) -> Result<(), Fault> {
+        let mut set = PollSet::new();
+        let mut tap: Option<Tap> = None;
+        let (mut busy, mut recording) = (true, false);
+        loop {
+            busy = self.sleep(&mut set, busy, recording)?;
+            if self.signals.read(&mut [0; 16]).is_ok_and(|n| n > 0) {
+                break;
+            }
+            let now = self.clock.now();
+            if self.control.turn(now) > 0 {
+                self.board.rouse_workers();
+            }
+            self.note_failures();
+            self.serve_metrics();
+            let actions = self.server.turn(&set);
+            let stop = actions.into_iter().any(|action| self.act(action, &mut tap));
+            tap.take_if(|t| t.turn(&self.control, &mut self.server, self.clock));
+            if recording && tap.is_none() {
+                self.control.stop_recording();
+                self.board.rouse_workers();
+            }
+            recording = tap.is_some();
+            self.server.flush();
+            if stop {
+                break;
+            }
+        }
+        self.stop();
+        Ok(())
+    }
+
+    /// Sleeps until there is something to do. Returns whether workers are at
+    /// work: then they are not asked to wake us for each batch.
+    fn sleep(&mut self, set: &mut PollSet, busy: bool, recording: bool) -> Result<bool, Fault> {
+        let failed = |e| Fault::environment(format!("waiting: {e}"), "see `ulimit -n`");
+        set.clear();
+        set.add(self.signals.as_raw_fd(), false);
+        let woken = set.add(self.board.control.wake().as_raw_fd(), false);
+        self.server.add_to(set);
+        if busy {
+            // Look again soon, without being asked.
+            set.wait(Some(if recording { LOOK_EVERY } else { TICK })).map_err(failed)?;
+            return Ok(set.is_ready(woken) || recording);
+        }
+        self.board.control.doze();
+        let now = self.clock.now();
+        let work = self.control.turn(now);
+        let due = self.control.poll_timeout().map_or(IDLE, |at| at.since(now)).min(IDLE);
+        let due = if work > 0 { Duration::ZERO } else { due };
+        if work > 0 {
+            self.board.rouse_workers();
+        }
+        set.wait(Some(due)).map_err(failed)?;
+        let woken = set.is_ready(woken);
+        self.board.control.rise();
+        Ok(woken || recording)
+    }
+
+    fn note_failures(&mut self) {
+        for failure in self.control.take_failures() {
+            if self.failures.last() == Some(&failure) {
+                continue;
+            }
+            eprintln!("ferrule: {failure}");
+            self.failures.push(failure);
+        }
+        let surplus = self.failures.len().saturating_sub(FAILURES_MAX);
+        self.failures.drain(..surplus);
+    }
+
+    /// Everything that there is to see now.
+    fn report(&mut self) -> Report {
+        let answers = self.control.request_reports();
+        self.board.rouse_workers();
+        let mut reports: Vec<Box<WorkerReport>> = Vec::new();
+        let start = self.clock.now();
+        while reports.len() < self.control.workers() {
+            let left = REPORT_WAIT.saturating_sub(self.clock.now().since(start));
+            match answers.recv_timeout(left) {
+                Ok(report) => reports.push(report),
+                Err(_) => break,
+            }
+        }
+        let now = self.clock.now();
+        let outside = Outside { now, macs: &self.macs, failures: &self.failures };
+        Report::of(&self.control, &reports, &outside)
+    }
+
+    fn serve_metrics(&mut self) {
+        if self.metrics.as_ref().is_some_and(|m| m.is_asked()) {
+            let report = self.report();
+            if let Some(metrics) = &self.metrics {
+                metrics.answer(&report);
+            }
+        }
+    }
+
+    /// Does what a client asked. True: the node is to stop.
+    fn act(&mut self, action: Action, tap: &mut Option<Tap>) -> bool {
+        let (client, request) = match action {
+            Action::Asked(client, request) => (client, request),
+            Action::Gone(client) => {
+                tap.take_if(|t| t.client == client);
+                return false;
+            }
+        };
+        let reply = match request {
+            Request::Show {} => Reply::Report(Box::new(self.report())),
+            Request::Apply { file, text, keys } => match self.apply(&file, &text, keys) {
+                Ok(reply) => reply,
+                Err(fault) => Reply::Refused { text: fault.to_string(), exit: fault.exit_code() },
+            },
+            Request::Trace(wanted) => return self.record(client, &wanted, true, false, tap),
+            Request::Capture { recording, key_log } => {
+                return self.record(client, &recording, false, key_log, tap);
+            }
+            Request::Stop {} => {
+                self.server.say(client, &Reply::Stopping {});
+                return true;
+            }
+        };
+        self.server.say(client, &reply);
+        false
+    }
+
+    fn record(
+        &mut self,
+        client: u64,
+        wanted: &Recording,
+        trace: bool,
+        key_log: bool,
+        tap: &mut Option<Tap>,
+    ) -> bool {
+        let begun = if tap.is_some() {
+            Err("a trace or capture is running already".to_owned())
+        } else {
+            Tap::begin(&mut self.control, client, wanted, trace)
+        };
+        let reply = match begun {
+            Err(what) => Reply::Refused { text: format!("error: {what}\n"), exit: 2 },
+            Ok(begun) => {
+                *tap = Some(begun);
+                let config = self.control.config();
+                let names = config.ports.iter().map(|p| p.name.clone()).collect();
+                let key_log = if key_log { recording::key_log(config) } else { Vec::new() };
+                Reply::Ports { names, key_log }
+            }
+        };
+        self.board.rouse_workers();
+        self.server.say(client, &reply);
+        false
+    }
+
+    /// Puts another configuration in force. On a fault nothing has changed:
+    /// what may fail, opening ports and counters, comes first.
+    fn apply(
+        &mut self,
+        file: &str,
+        text: &str,
+        keys: BTreeMap<String, String>,
+    ) -> Result<Reply, Fault> {
+        let secret = |text: String| Secret::new(text.into_bytes());
+        let keys = keys.into_iter().map(|(name, text)| (name, secret(text))).collect();
+        let Loaded { config, source, .. } = load::from_parts(file, text, &keys)?;
+        let macs = opening::macs_of(&config).map_err(|(i, e)| source.port_fault(&config, i, &e))?;
+        let old = self.control.config();
+        let same = |a: &PortConfig, b: &PortConfig| {
+            (&a.name, &a.driver, a.worker) == (&b.name, &b.driver, b.worker)
+        };
+        let is_new = |p: &PortConfig| !old.ports.iter().any(|o| same(o, p));
+        let fresh: Vec<usize> =
+            (0..config.ports.len()).filter(|&i| is_new(&config.ports[i])).collect();
+        let mut opened: Vec<(usize, Box<dyn Port>)> = Vec::new();
+        for index in fresh {
+            let port = &config.ports[index];
+            let fault = |e| source.port_fault(&config, index, &e);
+            opening::check_mtu(port).map_err(fault)?;
+            let ready = self.openings.open(port, macs[index]).map_err(fault)?;
+            opened.push((index, ready.start(&self.umem).map_err(fault)?));
+        }
+        let now = self.clock.now();
+        let applied = self
+            .control
+            .apply(now, config.clone(), &macs)
+            .map_err(|e| source.build_fault(&config, &e))?;
+        let names = opened.iter().map(|(i, _)| config.ports[*i].name.clone()).collect();
+        for (index, port) in opened {
+            let port = self.board.gate(port);
+            self.control.attach_port(index, port).map_err(|e| source.build_fault(&config, &e))?;
+        }
+        self.macs = macs;
+        self.board.rouse_workers();
+        Ok(Reply::Applied { opened: names, closed: applied.closed })
+    }
+}
