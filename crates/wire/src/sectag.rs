@@ -178,6 +178,7 @@ pub enum Channel {
 
 impl Channel {
     /// The SCI, where tag and source address tell it.
+    #[inline]
     pub const fn sci(self, source: MacAddr) -> Option<Sci> {
         match self {
             Self::Explicit(sci) => Some(sci),
@@ -208,6 +209,7 @@ pub struct Repr {
 impl Repr {
     /// Reads a SecTAG by the rules of clause 9 and 10.6; the payload is secure
     /// data and ICV, without the padding after a short frame.
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
         let (h, rest) = Header::ref_from_prefix(bytes).map_err(|_| Malformed::Truncated)?;
         let (channel, rest) = channel(h.tci_an, rest)?;
@@ -227,6 +229,7 @@ impl Repr {
     }
 
     /// Octets that `emit` writes.
+    #[inline]
     pub const fn len(&self) -> usize {
         match self.channel {
             Channel::Explicit(_) => Header::LEN_SCI,
@@ -268,6 +271,7 @@ impl Repr {
 }
 
 /// Version, ES, SC and SCB; SC excludes both others.
+#[inline]
 fn channel(tci: u8, rest: &[u8]) -> Result<(Channel, &[u8]), Malformed> {
     if tci & V != 0 {
         return Err(Malformed::SecTagVersion);
@@ -286,6 +290,7 @@ fn channel(tci: u8, rest: &[u8]) -> Result<(Channel, &[u8]), Malformed> {
 }
 
 /// Secure data and ICV: exactly what a short length says, or else all.
+#[inline]
 fn secured(short_len: u8, rest: &[u8]) -> Result<&[u8], Malformed> {
     let short = usize::from(short_len);
     if short >= SHORT {

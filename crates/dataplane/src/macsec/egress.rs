@@ -10,8 +10,8 @@ use crate::tickets::{Lane, Submitter, Tickets};
 use ferrule_base::{DropReason, count::Flow};
 use ferrule_crypto::{Ad, Engine, Job, Jobs, KeyId, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::sectag::{Channel, Header, ICV_LEN, Protection, Repr, Sci};
-use ferrule_wire::{EtherType, IntoBytes};
+use ferrule_wire::EtherType;
+use ferrule_wire::sectag::{Channel, ICV_LEN, Protection, Repr, Sci};
 
 /// No association is encoding.
 const NONE: u8 = u8::MAX;
@@ -319,7 +319,7 @@ impl SecyOut {
     /// 5. Put clear VLAN tags in front, where the ICV does not cover them.
     /// 6. Additional data is everything up to the SecTAG's end and the octets
     ///    that stay readable; the text is the rest.
-    #[inline]
+    #[inline(always)]
     fn prepare(
         &mut self,
         tables: &Tables,
@@ -355,12 +355,14 @@ impl SecyOut {
         let Some(pn) = sa.pn.take().filter(|&pn| pn <= config.pn_max()) else {
             return Err((packet, DropReason::MacsecPnExhausted));
         };
-        let tag = Header {
-            tci_an: secy.tci | an,
-            short_len: Repr::short_len(user),
-            pn: (pn as u32).into(),
+        let tag = SecTag {
+            head: u64::from(EtherType::MACSEC.0) << 48
+                | u64::from(secy.tci | an) << 40
+                | u64::from(Repr::short_len(user)) << 32
+                | pn & 0xffff_ffff,
+            sci: config.send_sci.then_some(config.sci),
         };
-        if insert(&mut packet, at, tag, config).is_none() {
+        if tag.insert(&mut packet, at).is_none() {
             return Err((packet, DropReason::NoRoom));
         }
         if at != MACS {
@@ -391,7 +393,7 @@ impl SecyOut {
     }
 
     /// A job is back: those that carry a ticket leave in the order of their SecY.
-    #[inline]
+    #[inline(always)]
     fn back(&mut self, ctx: &mut Ctx<'_>, job: Job<Packet>) {
         let ticket = job.ticket & NO_TICKET;
         if ticket == NO_TICKET {
@@ -409,7 +411,7 @@ impl SecyOut {
     }
 
     /// Sends what was sealed to its port.
-    #[inline]
+    #[inline(always)]
     fn conclude(&mut self, ctx: &mut Ctx<'_>, mut job: Job<Packet>) {
         match job.verdict {
             Verdict::Done => {}
@@ -467,23 +469,38 @@ const fn ad_start(job: &Job<Packet>) -> usize {
     }
 }
 
-/// Puts the SecTAG at `at`, and room for the ICV behind.
-#[inline]
-fn insert(packet: &mut Packet, at: usize, tag: Header, config: &SecyConfig) -> Option<()> {
-    let mut octets = [0; 2 + Header::LEN_SCI];
-    octets[..2].copy_from_slice(&EtherType::MACSEC.0.to_be_bytes());
-    octets[2..8].copy_from_slice(tag.as_bytes());
-    octets[8..].copy_from_slice(&config.sci.to_be_bytes());
-    packet.append(ICV_LEN)?;
-    if config.send_sci {
-        insert_tag(packet, at, &octets)
-    } else {
-        insert_tag(packet, at, octets.first_chunk::<8>()?)
+/// A SecTAG as it is written: in two words, EtherType and the three fields of
+/// [`ferrule_wire::sectag::Header`], then the SCI.
+struct SecTag {
+    head: u64,
+    sci: Option<u64>,
+}
+
+impl SecTag {
+    /// Puts the SecTAG at `at`, and room for the ICV behind.
+    #[inline(always)]
+    fn insert(&self, packet: &mut Packet, at: usize) -> Option<()> {
+        packet.append(ICV_LEN)?;
+        match self.sci {
+            Some(sci) => {
+                make_gap::<16>(packet, at)?;
+                let tag = packet.data_mut().get_mut(at..at + 16)?;
+                *tag.first_chunk_mut()? = self.head.to_be_bytes();
+                *tag.last_chunk_mut()? = sci.to_be_bytes();
+            }
+            None => {
+                make_gap::<8>(packet, at)?;
+                let tag = packet.data_mut().get_mut(at..)?;
+                *tag.first_chunk_mut()? = self.head.to_be_bytes();
+            }
+        }
+        Some(())
     }
 }
 
-#[inline]
-fn insert_tag<const N: usize>(packet: &mut Packet, at: usize, tag: &[u8; N]) -> Option<()> {
+/// Moves what is in front of `at` forward by `N` octets.
+#[inline(always)]
+fn make_gap<const N: usize>(packet: &mut Packet, at: usize) -> Option<()> {
     packet.prepend(N)?;
     let data = packet.data_mut();
     if at == MACS {
@@ -492,6 +509,5 @@ fn insert_tag<const N: usize>(packet: &mut Packet, at: usize, tag: &[u8; N]) -> 
     } else {
         data.get_mut(..N + at)?.copy_within(N.., 0);
     }
-    *data.get_mut(at..)?.first_chunk_mut()? = *tag;
     Some(())
 }

@@ -74,12 +74,8 @@ struct RxSa {
     counts: Stats,
 }
 
-/// What becomes of a received frame.
-enum Step {
-    Open(Job<Packet>),
-    Pass(Packet),
-    Drop(Packet, DropReason),
-}
+/// A frame that needs no engine: it passes as it is, or is dropped.
+type Ended = (Packet, Option<DropReason>);
 
 /// A SecTAG and where it stands.
 struct Tagged {
@@ -264,12 +260,12 @@ impl SecyIn {
         let in_order = engine.is_immediate();
         for packet in batch.drain(..) {
             match self.prepare(ctx.tables, packet, in_order) {
-                Step::Open(job) => {
+                Ok(job) => {
                     opened.add(job.text.end() - ad_start(&job));
                     jobs.push(job);
                 }
-                Step::Pass(packet) => ctx.out.send(Next::Attach, packet),
-                Step::Drop(packet, reason) => ctx.out.drop(packet, reason),
+                Err((packet, None)) => ctx.out.send(Next::Attach, packet),
+                Err((packet, Some(reason))) => ctx.out.drop(packet, reason),
             }
         }
         ctx.tally.work.opened.merge(opened);
@@ -300,30 +296,35 @@ impl SecyIn {
     /// 4. Recover the packet number; drop what is late or was seen.
     /// 5. Additional data is everything up to the SecTAG's end and the octets
     ///    that stay readable; the text is the rest.
-    #[inline]
-    fn prepare(&mut self, tables: &Tables, mut packet: Packet, in_order: bool) -> Step {
+    #[inline(always)]
+    fn prepare(
+        &mut self,
+        tables: &Tables,
+        mut packet: Packet,
+        in_order: bool,
+    ) -> Result<Job<Packet>, Ended> {
         let Some(port) = tables.ports.get(packet.meta().port.0 as usize) else {
-            return Step::Drop(packet, DropReason::NotAttached);
+            return Err((packet, Some(DropReason::NotAttached)));
         };
         let index = port.secy.map_or(usize::MAX, usize::from);
         let Some(secy) = self.secys.get_mut(index) else {
-            return Step::Drop(packet, DropReason::MacsecUntagged);
+            return Err((packet, Some(DropReason::MacsecUntagged)));
         };
         let Some(config) = &secy.config else {
-            return Step::Drop(packet, DropReason::MacsecUntagged);
+            return Err((packet, Some(DropReason::MacsecUntagged)));
         };
         let at = front(packet.data(), config.clear_tags);
         if ethertype(packet.data(), at) != Some(EtherType::MACSEC) {
-            return untagged(config, &mut secy.stats, packet);
+            return Err(untagged(config, &mut secy.stats, packet));
         }
         let Some(tagged) = read(packet.data(), at) else {
             secy.stats.in_bad_tag += 1;
-            return Step::Drop(packet, DropReason::MacsecBadTag);
+            return Err((packet, Some(DropReason::MacsecBadTag)));
         };
         packet.truncate(at + tagged.tag_len + tagged.user + ICV_LEN);
         let (place, sa) = match secy.find(&mut self.sas, packet.data(), &tagged.repr) {
             Ok(found) => found,
-            Err(reason) => return secy.without_sa(packet, &tagged, reason),
+            Err(reason) => return Err(secy.without_sa(packet, &tagged, reason)),
         };
         let pn = if config.xpn {
             recover(sa.window.next(), tagged.repr.pn)
@@ -332,22 +333,22 @@ impl SecyIn {
         };
         let Some(pn) = pn else {
             secy.stats.in_bad_tag += 1;
-            return Step::Drop(packet, DropReason::MacsecBadTag);
+            return Err((packet, Some(DropReason::MacsecBadTag)));
         };
         if !sa.window.check(pn) {
             sa.counts.in_late += 1;
-            return Step::Drop(packet, DropReason::MacsecReplay);
+            return Err((packet, Some(DropReason::MacsecReplay)));
         }
         let encrypted = tagged.repr.protection == Protection::Confidentiality;
         if !encrypted && config.validate == Validate::Disabled && config.pass_unsecured {
             sa.counts.in_unchecked += 1;
-            return Step::Pass(bare(packet, &tagged));
+            return Err((bare(packet, &tagged), None));
         }
         let ticket = match in_order {
             true => NO_TICKET,
             false => match self.tickets.issue(&mut secy.lane, index as u32) {
                 Some(ticket) => ticket.into(),
-                None => return Step::Drop(packet, DropReason::EngineFull),
+                None => return Err((packet, Some(DropReason::EngineFull))),
             },
         };
         sa.flying += 1;
@@ -358,7 +359,7 @@ impl SecyIn {
         }
         let clear = if encrypted { tagged.user.min(config.offset.into()) } else { tagged.user };
         let text = at + tagged.tag_len + clear;
-        Step::Open(Job {
+        Ok(Job {
             buf: packet,
             key: sa.key,
             ticket: Submitter::SecyIn.mark(u64::from(place) << 24 | ticket),
@@ -371,7 +372,7 @@ impl SecyIn {
     }
 
     /// A job is back: those that carry a ticket leave in the order of their SecY.
-    #[inline]
+    #[inline(always)]
     fn back(&mut self, ctx: &mut Ctx<'_>, job: Job<Packet>) {
         let ticket = job.ticket & NO_TICKET;
         if ticket == NO_TICKET {
@@ -395,7 +396,7 @@ impl SecyIn {
     /// 3. The number is looked at again, for others may have come back since;
     ///    then the window moves.
     /// 4. Take ICV and SecTAG off.
-    #[inline]
+    #[inline(always)]
     fn conclude(&mut self, ctx: &mut Ctx<'_>, mut job: Job<Packet>) {
         let place = (job.ticket >> 24) as u32;
         let Some(Some(sa)) = self.sas.get_mut(place as usize) else {
@@ -442,7 +443,7 @@ impl SecyIn {
 
 impl RxSa {
     /// An authentic frame: the window decides, and moves.
-    #[inline]
+    #[inline(always)]
     fn admit(&mut self, pn: u64, job: &Job<Packet>, tail: Tail) -> Result<(), DropReason> {
         let late = self.window.is_late(pn);
         if !self.window.commit(pn) {
@@ -466,7 +467,7 @@ impl RxSa {
 impl RxSecy {
     /// The association of a frame: by the SCI that tag or source address tell,
     /// or else of the only channel there is.
-    #[inline]
+    #[inline(always)]
     fn find<'a>(
         &self,
         sas: &'a mut [Option<RxSa>],
@@ -489,14 +490,14 @@ impl RxSecy {
 
     /// No association: what can be read may pass, if that is allowed.
     #[cold]
-    fn without_sa(&mut self, packet: Packet, tagged: &Tagged, reason: DropReason) -> Step {
+    fn without_sa(&mut self, packet: Packet, tagged: &Tagged, reason: DropReason) -> Ended {
         let readable = tagged.repr.protection == Protection::Integrity;
         if readable && self.config.as_ref().is_some_and(is_lenient) {
             self.stats.in_no_sa += 1;
-            return Step::Pass(bare(packet, tagged));
+            return (bare(packet, tagged), None);
         }
         self.stats.in_no_sa_error += 1;
-        Step::Drop(packet, reason)
+        (packet, Some(reason))
     }
 }
 
@@ -507,19 +508,19 @@ fn is_lenient(config: &SecyConfig) -> bool {
 
 /// A frame without SecTAG at a port with a SecY.
 #[cold]
-fn untagged(config: &SecyConfig, stats: &mut Stats, packet: Packet) -> Step {
+fn untagged(config: &SecyConfig, stats: &mut Stats, packet: Packet) -> Ended {
     if is_lenient(config) {
         stats.in_untagged += 1;
-        return Step::Pass(packet);
+        return (packet, None);
     }
     stats.in_no_tag += 1;
-    Step::Drop(packet, DropReason::MacsecUntagged)
+    (packet, Some(DropReason::MacsecUntagged))
 }
 
 /// Reads the SecTAG at `at`. Nothing if it breaks a rule, if it announces a
 /// change of the data that no cipher of clause 14 makes, or if there is less
 /// user data than an EtherType.
-#[inline]
+#[inline(always)]
 fn read(data: &[u8], at: usize) -> Option<Tagged> {
     let (repr, secured) = Repr::parse(data.get(at + 2..)?).ok()?;
     let user = secured.len().checked_sub(ICV_LEN).filter(|&n| n >= 2)?;

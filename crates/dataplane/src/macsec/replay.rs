@@ -98,8 +98,9 @@ impl Window {
     }
 
     /// Sets the number's bit; the words between the newest number and a newer
-    /// one belong to numbers that are late by then, and are cleared.
-    #[inline]
+    /// one belong to numbers that are late by then, and are cleared. Out of line,
+    /// so that the standard's window is small enough to be inlined.
+    #[inline(never)]
     fn mark(&mut self, pn: u64) {
         if pn >= self.next {
             let newest = self.next.saturating_sub(1) / 64;

@@ -89,3 +89,9 @@ fn macsec_example_frames_of_802_1ae_annex_c() {
 fn macsec_agrees_with_an_independent_oracle() {
     assert_eq!(all(include_str!("oracle.json"), "drawn"), 120);
 }
+
+/// A few of `vectors/macsec`, so that these tests need no other file.
+#[test]
+fn macsec_frames_of_a_linux_secy() {
+    assert_eq!(all(include_str!("linux.json"), "Linux"), 30);
+}
