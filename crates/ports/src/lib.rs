@@ -34,6 +34,7 @@ pub mod pcap;
 pub mod region;
 mod sys;
 pub mod tap;
+pub mod tsc;
 pub mod xdp;
 
 pub use error::{OpenError, OpenFault};

@@ -1,0 +1,202 @@
+//! The whole graph, memory to memory, on one core.
+//!
+//! A node receives a batch of frames, carries them through its graph and
+//! transmits them; nothing is copied and no wire is involved. Beside each path
+//! with encryption stands the bare AEAD: the same library sealing the same
+//! octets of the same number of packets, and nothing else.
+
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ferrule_benches::{Case, NODE, PEER, ROUNDS, Rig, heading, interleave, row};
+use std::hint::black_box;
+
+/// Packets of a round.
+const PACKETS: usize = 20_000;
+
+fn ethernet(ethertype: u16, payload: &[u8]) -> Vec<u8> {
+    [&NODE.0[..], &PEER.0[..], &ethertype.to_be_bytes(), payload].concat()
+}
+
+/// A frame that a bridge carries, of `len` octets.
+fn bridged(len: usize) -> Vec<u8> {
+    [&[2, 0, 0x30, 0, 0, 3][..], &PEER.0, &[0x88, 0xb5], &vec![0; len - 14]].concat()
+}
+
+/// An IPv4 UDP packet of `len` octets from 10.1.0.9 to 10.2.0.9.
+fn ipv4(len: usize) -> Vec<u8> {
+    let mut p = vec![0x45, 0, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0, 10, 1, 0, 9, 10, 2, 0, 9];
+    p[2..4].copy_from_slice(&(len as u16).to_be_bytes());
+    let sum: u32 = p.chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum();
+    p[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    p.extend([0, 7, 0, 9]);
+    p.extend((len as u16 - 20).to_be_bytes());
+    p.resize(len, 0);
+    p
+}
+
+/// Two ports; the second carries frames of `mtu` and headers beside.
+fn ports(mtu: usize) -> String {
+    format!(
+        r#"
+[node]
+name = "bench"
+lab = true
+[[port]]
+name = "a"
+driver = "wire"
+[[port]]
+name = "b"
+driver = "wire"
+mtu = {mtu}
+"#
+    )
+}
+
+fn routed(extra: &str) -> String {
+    format!(
+        r#"{}
+[[interface]]
+port = "a"
+mpls = true
+address = ["10.1.0.1/24"]
+[[interface]]
+port = "b"
+address = ["192.0.2.1/24"]
+{extra}"#,
+        ports(1600)
+    )
+}
+
+fn esp() -> String {
+    routed(
+        r#"
+[[route]]
+prefix = "10.2.0.0/24"
+via = "192.0.2.2"
+[[tunnel]]
+name = "t"
+local = "192.0.2.1"
+remote = "192.0.2.2"
+suite = "aes-gcm-128"
+out = { spi = 4097, key = "gcm:1" }
+in = { spi = 4098, key = "gcm:3" }
+[[policy]]
+interface = "b"
+action = "protect"
+tunnel = "t"
+local = "10.1.0.0/24"
+remote = "10.2.0.0/24"
+"#,
+    )
+}
+
+fn bridge(mtu: usize, extra: &str) -> String {
+    let bridge = "[[bridge]]\nname = \"br\"\nmember = [{ port = \"a\" }, { port = \"b\" }]\n";
+    ports(mtu) + bridge + extra
+}
+
+fn macsec() -> String {
+    bridge(1532, "[[macsec]]\nport = \"b\"\ntransmit = [{ key = \"sak:5\" }]\n")
+}
+
+fn vpws() -> String {
+    format!(
+        r#"{}
+[[interface]]
+port = "b"
+address = ["192.0.2.1/24"]
+mpls = true
+[[lsp]]
+name = "pe2"
+via = "192.0.2.2"
+labels = [16002]
+[[pseudowire]]
+name = "pw"
+port = "a"
+lsp = "pe2"
+label-in = 800000
+label-out = 800257
+"#,
+        ports(1600)
+    )
+}
+
+/// Seals `len` octets in place in buffers like the node's, 64 in turn.
+fn bare(len: usize) -> impl FnMut(usize) -> usize {
+    let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &[1; 16]).expect("a key"));
+    let mut buffers = vec![vec![0_u8; 2048]; 64];
+    let mut number = 0_u64;
+    move |packets| {
+        for i in 0..packets {
+            let buffer = &mut buffers[i % 64][64..];
+            number += 1;
+            let mut nonce = [0; 12];
+            nonce[4..].copy_from_slice(&number.to_be_bytes());
+            let (ad, rest) = buffer.split_at_mut(16);
+            let (text, icv) = rest.split_at_mut(len);
+            let nonce = Nonce::assume_unique_for_key(nonce);
+            let tag = key.seal_in_place_separate_tag(nonce, Aad::from(&ad[..8]), text);
+            icv[..16].copy_from_slice(tag.expect("sealed").as_ref());
+            black_box(&mut *icv);
+        }
+        packets
+    }
+}
+
+fn case<'a>(name: impl Into<String>, config: &str, frame: &[u8]) -> Case<'a> {
+    let mut rig = Rig::new(config, "a", "b", frame);
+    Case::new(name, move |packets| rig.run(packets))
+}
+
+fn against_bare(title: &str, plain: usize, path: Case<'_>, reach: f64) {
+    let mut cases = [Case::new(format!("bare AES-128-GCM of {plain} octets"), bare(plain)), path];
+    interleave(&mut cases, PACKETS);
+    heading(title);
+    row(&cases[0], None, None);
+    row(&cases[1], Some(&cases[0]), Some(reach));
+}
+
+fn encrypted(len: usize, reach: f64) {
+    // The plaintext of ESP has padding and trailer, too.
+    let esp = case("ESP tunnel out, AES-GCM-128", &esp(), &ethernet(0x0800, &ipv4(len)));
+    let title = format!("ESP: whole graph over bare AEAD, inner IP length {len}");
+    against_bare(&title, (len + 2).next_multiple_of(4), esp, reach);
+    // The addresses are not encrypted.
+    let macsec = case("bridge and MACsec out, GCM-AES-128", &macsec(), &bridged(len));
+    let title = format!("MACsec: whole graph over bare AEAD, frame of {len} without FCS");
+    against_bare(&title, len - 12, macsec, reach);
+}
+
+fn forwarding(len: usize) {
+    let ip = ethernet(0x0800, &ipv4(len));
+    let labelled = ethernet(0x8847, &[&[0x03, 0xe8, 0x01, 64][..], &ipv4(len)].concat());
+    let route = |labels| {
+        routed(&format!("[[route]]\nprefix = \"10.2.0.0/24\"\nvia = \"192.0.2.2\"\n{labels}"))
+    };
+    let swap = routed("[[label]]\nlabel = 16000\nswap = [17000]\nvia = \"192.0.2.2\"\n");
+    let mut cases = [
+        case("IPv4 forwarding", &route(""), &ip),
+        case("IPv4 into two labels (L3VPN ingress)", &route("labels = [16002, 1000]"), &ip),
+        case("MPLS swap", &swap, &labelled),
+        case("VPWS ingress, control word", &vpws(), &bridged(len)),
+        case("bridge, two ports, unknown unicast", &bridge(1500, ""), &bridged(len)),
+    ];
+    interleave(&mut cases, PACKETS);
+    heading(&format!("Forwarding without encryption, {len} octets (IP length, frame on layer 2)"));
+    for case in &cases {
+        row(case, None, None);
+    }
+}
+
+fn main() {
+    // `cargo test --benches` passes this; measuring is for `cargo bench`.
+    if std::env::args().any(|a| a == "--test") {
+        return;
+    }
+    println!("Whole graph, memory to memory, one core, batches of 64, aws-lc-rs.");
+    println!("Median of {ROUNDS} interleaved rounds of {PACKETS} packets; clocks are the TSC's.");
+    for (len, reach) in [(64, 0.5), (512, 0.5), (1420, 0.85)] {
+        encrypted(len, reach);
+    }
+    forwarding(64);
+    forwarding(1420);
+}

@@ -1,0 +1,281 @@
+//! Measuring in rounds: everything that is compared runs in turn, round after
+//! round, so that a machine whose speed drifts slows all of it alike. A row is
+//! the median of the rounds with their spread.
+#![forbid(unsafe_code)]
+
+use ferrule_base::{Instant, MacAddr, Secret};
+use ferrule_crypto::Software;
+use ferrule_crypto::backend::Backend;
+use ferrule_node::{Config, Control, Environment, Volatile, Worker, build};
+use ferrule_pipeline::{Batch, HEAD_ROOM, Packet, Pool, PoolCache, Port, PortStats};
+use ferrule_ports::tsc::tsc;
+use std::sync::{Arc, Mutex};
+
+/// Rounds of which the median is taken.
+pub const ROUNDS: usize = 15;
+
+/// One thing that is measured: a name, and what does some packets.
+pub struct Case<'a> {
+    /// What it is.
+    pub name: String,
+    /// Does about `n` packets and says how many.
+    pub run: Box<dyn FnMut(usize) -> usize + 'a>,
+    clocks: Vec<f64>,
+    nanos: Vec<f64>,
+}
+
+impl<'a> Case<'a> {
+    /// A case.
+    pub fn new(name: impl Into<String>, run: impl FnMut(usize) -> usize + 'a) -> Self {
+        let (clocks, nanos) = (Vec::new(), Vec::new());
+        Self { name: name.into(), run: Box::new(run), clocks, nanos }
+    }
+
+    /// Nanoseconds per packet, median.
+    pub fn nanos(&self) -> f64 {
+        median(&self.nanos)
+    }
+
+    /// TSC clocks per packet, median.
+    pub fn clocks(&self) -> f64 {
+        median(&self.clocks)
+    }
+
+    /// Half the distance between the quartiles, in percent of the median.
+    pub fn spread(&self) -> f64 {
+        let mut sorted = self.nanos.clone();
+        sorted.sort_by(f64::total_cmp);
+        let at = |q: usize| sorted[(sorted.len() - 1) * q / 4];
+        (at(3) - at(1)) / 2.0 / self.nanos() * 100.0
+    }
+}
+
+/// The median of some numbers.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+/// Runs the cases in turn, `packets` each per round, after one round that does
+/// not count.
+pub fn interleave(cases: &mut [Case<'_>], packets: usize) {
+    for round in 0..=ROUNDS {
+        for case in cases.iter_mut() {
+            let (time, clocks) = (std::time::Instant::now(), tsc());
+            let done = (case.run)(packets) as f64;
+            let (clocks, time) = (tsc() - clocks, time.elapsed());
+            if round > 0 {
+                case.clocks.push(clocks as f64 / done);
+                case.nanos.push(time.as_nanos() as f64 / done);
+            }
+        }
+    }
+}
+
+/// The median of the ratios of two cases, round by round: how often `b` goes
+/// into the rate of `a`.
+pub fn ratio(a: &Case<'_>, b: &Case<'_>) -> f64 {
+    let rounds: Vec<f64> = a.nanos.iter().zip(&b.nanos).map(|(a, b)| b / a).collect();
+    median(&rounds)
+}
+
+/// Prints the heading of a table.
+pub fn heading(title: &str) {
+    println!("\n{title}");
+    println!(
+        "  {:<44} {:>8} {:>9} {:>9} {:>7} {:>7}",
+        "", "Mpps", "ns/pkt", "clocks", "spread", "ratio"
+    );
+}
+
+/// Prints a row: beside its rate the ratio to `to`, and the ratio to reach.
+pub fn row(case: &Case<'_>, to: Option<&Case<'_>>, reach: Option<f64>) {
+    let ratio = to.map_or(String::new(), |to| format!("{:.2}", ratio(case, to)));
+    let reach = reach.map_or(String::new(), |r| format!("  (reach {r})"));
+    println!(
+        "  {:<44} {:>8.2} {:>9.1} {:>9.0} {:>6.1}% {ratio:>7}{reach}",
+        case.name,
+        1000.0 / case.nanos(),
+        case.nanos(),
+        case.clocks(),
+        case.spread(),
+    );
+}
+
+/// Packets that go round: what the sink takes is put back as it was, and the
+/// source hands it out again. Only the headers are written anew, as a device
+/// would deliver them; nothing is copied or allocated.
+struct Carousel {
+    header: Vec<u8>,
+    len: usize,
+    idle: Vec<Packet>,
+    left: usize,
+    sent: usize,
+}
+
+/// One end of a carousel: a port that only receives, or only transmits.
+pub struct End {
+    carousel: Arc<Mutex<Carousel>>,
+    receives: bool,
+    stats: PortStats,
+}
+
+/// A carousel of `packets` copies of `frame`.
+pub fn carousel(cache: &mut PoolCache, frame: &[u8], packets: usize) -> (End, End) {
+    let new = || cache.packet_from(frame).expect("the pool has enough");
+    let state = Arc::new(Mutex::new(Carousel {
+        header: frame[..frame.len().min(64)].to_vec(),
+        len: frame.len(),
+        idle: std::iter::repeat_with(new).take(packets).collect(),
+        left: 0,
+        sent: 0,
+    }));
+    let end = |receives| End { carousel: state.clone(), receives, stats: PortStats::default() };
+    (end(true), end(false))
+}
+
+impl End {
+    /// A handle to feed the carousel with.
+    pub fn handle(&self) -> Feed {
+        Feed(self.carousel.clone())
+    }
+}
+
+/// Lets packets into a carousel.
+pub struct Feed(Arc<Mutex<Carousel>>);
+
+impl Feed {
+    /// Lets `count` packets in.
+    pub fn start(&self, count: usize) {
+        let mut state = self.0.lock().expect("nobody panicked");
+        (state.left, state.sent) = (count, 0);
+    }
+
+    /// Packets that came out since then.
+    pub fn sent(&self) -> usize {
+        self.0.lock().expect("nobody panicked").sent
+    }
+}
+
+impl Carousel {
+    fn restore(&self, packet: &mut Packet) {
+        let front = HEAD_ROOM - 64;
+        let room = packet.head_room();
+        if room < front {
+            packet.strip(front - room);
+        } else {
+            packet.prepend(room - front);
+        }
+        packet.truncate(self.len);
+        packet.append(self.len - packet.len());
+        packet.data_mut()[..self.header.len()].copy_from_slice(&self.header);
+        *packet.meta_mut() = Default::default();
+    }
+}
+
+impl Port for End {
+    // One lock for each batch of 64: under a nanosecond for a packet.
+    fn receive(&mut self, _now: Instant, _cache: &mut PoolCache, batch: &mut Batch) {
+        if !self.receives {
+            return;
+        }
+        let mut state = self.carousel.lock().expect("nobody panicked");
+        while state.left > 0 && !batch.is_full() {
+            let Some(mut packet) = state.idle.pop() else { return };
+            state.restore(&mut packet);
+            batch.push(packet);
+            state.left -= 1;
+        }
+    }
+
+    fn transmit(&mut self, _now: Instant, cache: &mut PoolCache, batch: &mut Batch) {
+        let mut state = self.carousel.lock().expect("nobody panicked");
+        if self.receives {
+            return batch.drain(..).for_each(|packet| cache.recycle(packet));
+        }
+        state.sent += batch.len();
+        state.idle.extend(batch.drain(..));
+    }
+
+    fn stats(&self) -> PortStats {
+        self.stats
+    }
+}
+
+/// A node of one worker over aws-lc-rs, with `config` and one frame to carry.
+pub struct Rig {
+    control: Control,
+    worker: Worker<Software>,
+    feed: Feed,
+    now: Instant,
+}
+
+impl Rig {
+    /// A node whose port `from` receives `frame` over and over and whose port
+    /// `to` transmits what becomes of it. Every neighbour has one address.
+    pub fn new(config: &str, from: &str, to: &str, frame: &[u8]) -> Self {
+        let config = match Config::parse("bench.toml", config, &mut key_file) {
+            Ok(config) => config,
+            Err(e) => panic!("{e}"),
+        };
+        let pool = Pool::heap(512, 2048);
+        let index = |name: &str| config.ports.iter().position(|p| p.name == name);
+        let (from, to) = (index(from).expect("a port"), index(to).expect("a port"));
+        let environment = Environment {
+            macs: vec![NODE; config.ports.len()],
+            pool: pool.clone(),
+            store: Box::new(Volatile::default()),
+            now: Instant::ZERO,
+        };
+        let engine = |_| Software::new(Backend::Aws);
+        let (mut control, mut workers) = build(config, environment, engine).expect("builds");
+        let worker = workers.remove(0);
+        let (source, sink) = carousel(&mut pool.cache(), frame, 256);
+        let feed = source.handle();
+        control.attach_port(from, Box::new(source)).expect("attaches");
+        control.attach_port(to, Box::new(sink)).expect("attaches");
+        let tables = control.tables().clone();
+        for iface in 0..tables.ifaces.len() as u16 {
+            for hop in ["192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"] {
+                tables.neighbours.set(iface, hop.parse().expect("an address"), PEER);
+            }
+        }
+        let mut rig = Self { control, worker, feed, now: Instant::ZERO };
+        assert!(rig.run(256) >= 256, "{:?}", rig.worker.report(rig.now).drops);
+        rig
+    }
+
+    /// Carries `packets`; how many came out (a few of the node's own with them,
+    /// which ask for neighbours).
+    pub fn run(&mut self, packets: usize) -> usize {
+        self.feed.start(packets);
+        loop {
+            self.now += std::time::Duration::from_micros(10);
+            let moved = self.worker.turn(self.now);
+            // Reserved numbers, as the daemon's control part would.
+            self.control.turn(self.now);
+            if moved == 0 {
+                return self.feed.sent();
+            }
+        }
+    }
+}
+
+/// Every port of a node in a benchmark.
+pub const NODE: MacAddr = MacAddr([2, 0, 0x10, 0, 0, 1]);
+/// Every neighbour.
+pub const PEER: MacAddr = MacAddr([2, 0, 0x20, 0, 0, 2]);
+
+fn key_file(path: &str) -> Result<Secret, String> {
+    let hex = |byte: u8, len: usize| format!("{byte:02x}").repeat(len);
+    let text = match path.split_once(':') {
+        Some(("gcm", n)) => {
+            let n: u8 = n.parse().map_err(|_| "no such key")?;
+            format!("cipher {}\nsalt {}", hex(n, 16), hex(n + 1, 4))
+        }
+        Some(("sak", n)) => format!("cipher {}", hex(n.parse().map_err(|_| "no such key")?, 16)),
+        _ => return Err("no such key".into()),
+    };
+    Ok(Secret::new(text.into_bytes()))
+}
