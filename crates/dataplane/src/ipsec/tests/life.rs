@@ -134,6 +134,29 @@ on_both_engines! {
 }
 
 #[test]
+fn esp_what_a_full_engine_refuses_is_dropped_and_the_rest_keeps_its_order() {
+    let mut g = Gateway::<Late<Packet>>::new(1);
+    g.engine = Late::new(Software::default(), 3, Duration::from_micros(50), 4);
+    let (out, inn) = (outbound(GCM, 4, false), inbound(GCM, 4, false));
+    g.out.install_at(&mut g.engine, 0, &out, Sequence::unlimited(1, 99)).unwrap();
+    g.inn.install_at(&mut g.engine, 0, &inn, 0).unwrap();
+    let packets: Vec<_> = (60..80).map(|len| inner(4, len, 0)).collect();
+    g.push_out(0, packets.iter().map(Vec::as_slice));
+    assert_eq!(g.out.held(), 20, "the refused ones wait for their turn too");
+    g.settle();
+    let ends = g.ends();
+    assert_eq!(ends[4..], vec![End::Dropped(DropReason::EngineFull); 16]);
+    assert_eq!((g.out.held(), g.out.show().next().unwrap().stats.failed), (0, 16));
+    let sealed: Vec<_> = ends.into_iter().take(4).map(sent).collect();
+    g.push_in(sealed.iter().chain(&sealed).map(Vec::as_slice));
+    g.settle();
+    let ends = g.ends();
+    let opened: Vec<_> = ends.iter().take(4).cloned().map(sent).collect();
+    assert_eq!(opened, packets[..4]);
+    assert_eq!(ends[4..], vec![End::Dropped(DropReason::EngineFull); 4]);
+}
+
+#[test]
 fn esp_ipv6_never_hears_of_less_than_1280() {
     let mut g = Gateway::<Software>::new(1);
     let config = OutboundConfig { mtu: 1000, ..outbound(GCM, 4, false) };
