@@ -29,7 +29,17 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "ports", uses: &["base", "wire", "pipeline"], pure: false },
     Layer {
         name: "daemon",
-        uses: &["base", "wire", "crypto", "pipeline", "dataplane", "node", "ports", "engines"],
+        uses: &[
+            "base",
+            "wire",
+            "crypto",
+            "pipeline",
+            "dataplane",
+            "control",
+            "node",
+            "ports",
+            "engines",
+        ],
         pure: false,
     },
     Layer {
