@@ -4,6 +4,7 @@
 mod apply;
 mod capture;
 mod check;
+mod demo;
 mod init;
 mod live;
 mod overhead;
@@ -30,6 +31,9 @@ enum Command {
     Apply(apply::ApplyArgs),
     Capture(capture::CaptureArgs),
     Check(check::CheckArgs),
+    Demo(demo::DemoArgs),
+    #[command(hide = true)]
+    DemoHost(demo::host::HostArgs),
     Init(init::InitArgs),
     Overhead(overhead::OverheadArgs),
     Run(run::RunArgs),
@@ -46,6 +50,8 @@ fn main() -> ExitCode {
         Command::Apply(args) => args.run(),
         Command::Capture(args) => args.run(),
         Command::Check(args) => args.run(),
+        Command::Demo(args) => args.run(),
+        Command::DemoHost(args) => args.run(),
         Command::Init(args) => args.run(),
         Command::Overhead(args) => args.run(),
         Command::Run(args) => args.run(),

@@ -91,13 +91,18 @@ pub struct NodePlan {
     pub state: Option<String>,
     /// The management socket.
     pub control: Option<String>,
+    /// A node of a laboratory: it may begin its counters anew.
+    pub lab: bool,
 }
 
 impl NodePlan {
-    pub(super) fn write(&self, out: &mut Text) {
+    pub fn write(&self, out: &mut Text) {
         out.gap().table("[node]").text("name", &self.name);
         if let Some(state) = &self.state {
             out.text_why("state", state, "counters of static keys: a restart never goes back");
+        }
+        if self.lab {
+            out.plain_why("lab", true, "never on a live network: counters begin anew");
         }
         if let Some(control) = &self.control {
             out.text_why("control", control, "where `ferrule show`, `apply`, `capture` ask");
@@ -121,7 +126,7 @@ pub struct PortPlan {
 }
 
 impl PortPlan {
-    pub(super) fn write(&self, out: &mut Text, why: &str) {
+    pub fn write(&self, out: &mut Text, why: &str) {
         out.gap().table("[[port]]").text_why("name", self.name, why);
         out.text("driver", &self.driver);
         if self.driver != "wire" {

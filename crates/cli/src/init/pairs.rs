@@ -116,6 +116,7 @@ fn node(name: &str, keyed: bool) -> NodePlan {
         name: name.to_owned(),
         state: keyed.then(|| format!("{name}.state")),
         control: Some(format!("{name}.socket")),
+        lab: false,
     }
 }
 

@@ -1,0 +1,186 @@
+//! The demo on real interfaces: namespaces, one process per node, stock tools.
+//!
+//! ```text
+//!   network ─▶ pe1, p, pe2 ─▶ for each variant: ce1, ce2 ─▶ echo ─▶ frames under
+//!   two captures ─▶ iperf3 both ways ─▶ a file ─▶ ce1, ce2 stop
+//! ```
+//!
+//! Everything that is made is owned by a value here and goes with it: at the
+//! end, at the first failure and at a signal alike.
+
+use super::configs::{self, KEYS, Setting};
+use super::network::{Network, remove_orphans};
+use super::plan::{self, Place, VARIANTS, Variant};
+use super::report::{Outcome, Row};
+use super::run::{Background, Fault, Folder, Runner, is_installed, stop_all, write};
+use super::traffic::Hosts;
+use super::tshark;
+use super::wiretap::{Wiretap, measure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Programs, and the Debian packages that have them.
+const TOOLS: [(&str, &str); 8] = [
+    ("ip", "iproute2"),
+    ("ethtool", "ethtool"),
+    ("ping", "iputils-ping"),
+    ("iperf3", "iperf3"),
+    ("curl", "curl"),
+    ("python3", "python3"),
+    ("dumpcap", "wireshark-common"),
+    ("sh", "dash"),
+];
+/// Commands of our own that must end end within this time.
+const OWN: Duration = Duration::from_secs(20);
+
+/// What the user wants of it.
+pub struct Wishes {
+    /// Folder for what is kept.
+    pub out: PathBuf,
+    /// Captures, configurations and logs stay.
+    pub keep: bool,
+    /// Seconds of TCP each way.
+    pub seconds: u32,
+    /// What drives the ports of the CEs.
+    pub driver: String,
+}
+
+/// Everything, from nothing to nothing.
+pub fn run(runner: &Runner, wishes: &Wishes, say: &dyn Fn(&str)) -> Result<Outcome, Fault> {
+    let missing: Vec<_> = TOOLS.iter().filter(|(tool, _)| !is_installed(tool)).collect();
+    if !missing.is_empty() {
+        let packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();
+        return Err(Fault::Missing(
+            format!(
+                "not installed: {}",
+                missing.iter().map(|m| m.0).collect::<Vec<_>>().join(", ")
+            ),
+            format!("apt-get install {}; or, without namespaces: --virtual", packages.join(" ")),
+        ));
+    }
+    let orphans = remove_orphans();
+    if orphans > 0 {
+        say(&format!("removed {orphans} namespaces of a demo that was killed"));
+    }
+    let folder = Folder::new(wishes.out.join("files"), wishes.keep)?;
+    say("seven network namespaces and six veth pairs");
+    let network = Network::build(runner)?;
+    let site = Site { runner, network: &network, folder: folder.path(), wishes };
+    say("pe1, p and pe2: one process each");
+    let setting = site.setting("provider")?;
+    let mut provider = Vec::new();
+    for place in [Place::Pe1, Place::P, Place::Pe2] {
+        provider.push(site.node(place, &VARIANTS[0], &setting)?);
+    }
+    let mut rows = Vec::new();
+    for variant in VARIANTS {
+        rows.push(site.variant(&variant, &mut provider, say)?);
+    }
+    stop_all(provider);
+    Ok(Outcome { live: true, rows })
+}
+
+struct Site<'a> {
+    runner: &'a Runner,
+    network: &'a Network,
+    folder: &'a Path,
+    wishes: &'a Wishes,
+}
+
+impl Site<'_> {
+    /// A new folder, and what stands in the configurations there.
+    fn setting(&self, name: &str) -> Result<Setting, Fault> {
+        let dir = self.folder.join(name);
+        fs::create_dir(&dir).map_err(|e| Fault::failed(dir.display().to_string(), e))?;
+        let dir = dir.display().to_string();
+        Ok(Setting { dir, driver: "af-packet".into(), live: true })
+    }
+
+    /// Writes a node's configuration and starts it.
+    fn node(
+        &self,
+        place: Place,
+        variant: &Variant,
+        setting: &Setting,
+    ) -> Result<Background, Fault> {
+        let name = place.name();
+        let dir = Path::new(&setting.dir);
+        let file = dir.join(format!("{name}.toml"));
+        let text = configs::toml(place, variant, setting).expect("a node, not a host");
+        write(&file, text.as_bytes())?;
+        let program = std::env::current_exe().map_err(|e| Fault::failed("our own path", e))?;
+        if text.contains("\nstate = ") {
+            // The keys are fresh: their counters begin.
+            let mut create = self.network.inside(place);
+            create.arg(&program).args(["state", "create"]).arg(&file);
+            self.runner.done(&mut create, OWN)?;
+        }
+        let mut command = self.network.inside(place);
+        if is_installed("setpriv") {
+            // Should we be killed without a word, the kernel tells the nodes.
+            command.args(["setpriv", "--pdeathsig", "TERM"]);
+        }
+        command.arg(&program).arg("run").arg(&file);
+        Background::start(name, &mut command, &dir.join(format!("{name}.log")))
+    }
+
+    fn variant(
+        &self,
+        variant: &Variant,
+        provider: &mut [Background],
+        say: &dyn Fn(&str),
+    ) -> Result<Row, Fault> {
+        let (runner, network) = (self.runner, self.network);
+        say(&format!("{}: ce1 and ce2, and an echo across", variant.name));
+        let mut setting = self.setting(variant.key)?;
+        setting.driver.clone_from(&self.wishes.driver);
+        let dir = PathBuf::from(&setting.dir);
+        if let Some((kind, suite)) = variant.key_for() {
+            for name in KEYS {
+                let key = kind.fresh(&format!("{suite}, {name}"));
+                let key = key.map_err(|e| Fault::failed("a key", e))?;
+                write(&dir.join(format!("{name}.key")), key.expose())?;
+            }
+        }
+        network.address(runner, variant)?;
+        let mut edges = Vec::new();
+        for place in [Place::Ce1, Place::Ce2] {
+            edges.push(self.node(place, variant, &setting)?);
+        }
+        let hosts = Hosts { runner, network, addresses: variant.hosts(), folder: &dir };
+        hosts.wait_until_joined(|| {
+            edges.iter_mut().chain(provider.iter_mut()).try_for_each(Background::check)
+        })?;
+        let rtt = hosts.round_trips()?;
+        say(&format!("{}: the study's frame, captured on both core links", variant.name));
+        let tap = |place, device, file: &str| {
+            Wiretap::start(runner, network, (place, device), dir.join(file))
+        };
+        // A node sends past the queueing discipline, where no capture sees it:
+        // each link is captured where its frames arrive.
+        let taps =
+            [tap(Place::P, "left", "pe1-p.pcapng")?, tap(Place::Pe2, "core", "p-pe2.pcapng")?];
+        let delivery = hosts.study_frames()?;
+        let [first, second] = taps.map(|tap| tap.stop(runner));
+        let (first, second) = (first?, second?);
+        let wires = [
+            measure(&first, plan::end(Place::Pe1, "core"), variant)?,
+            measure(&second, plan::end(Place::P, "right"), variant)?,
+        ];
+        let read = |file, bytes| -> Result<Option<tshark::Verdict>, Fault> {
+            if !is_installed("tshark") {
+                return Ok(None);
+            }
+            tshark::read(runner, file, bytes, variant, &setting).map(Some)
+        };
+        let tshark = [read(&first, wires[0].bytes)?, read(&second, wires[1].bytes)?];
+        say(&format!("{}: iperf3 both ways, then a file over HTTP", variant.name));
+        let throughput = hosts.bulk(self.wishes.seconds)?;
+        let file = Some(hosts.file()?);
+        edges.iter_mut().chain(provider.iter_mut()).try_for_each(Background::check)?;
+        stop_all(edges);
+        let captures = if self.wishes.keep { vec![first, second] } else { Vec::new() };
+        Ok(Row { variant: *variant, wires, rtt, delivery, throughput, file, tshark, captures })
+    }
+}

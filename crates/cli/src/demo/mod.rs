@@ -1,0 +1,159 @@
+//! `ferrule demo`: two sites joined across somebody else's MPLS network, in the
+//! clear, under MACsec and under ESP, carrying real traffic.
+//!
+//! ```text
+//!   host1 ── CE1 ── PE1 ══ P ══ PE2 ── CE2 ── host2
+//!              └────── MACsec or ESP ───┘
+//!                    └─ pseudowire ─┘
+//! ```
+//!
+//! As root on real interfaces, one process per node ([`live`]); otherwise the
+//! same configurations on virtual wires in one process ([`memory`]). [`plan`] says what the
+//! network is, [`report`] what was found.
+
+mod configs;
+pub mod host;
+mod html;
+mod live;
+mod memory;
+mod network;
+mod plan;
+mod report;
+mod run;
+mod traffic;
+mod tshark;
+mod wiretap;
+
+use crate::paint::{Paint, emit};
+use clap::Args;
+use report::Outcome;
+use run::{Fault, Runner};
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Two sites across an MPLS provider: plain, MACsec, ESP, with real traffic
+///
+/// As root: network namespaces, one process per node, stock tools. Otherwise, or with --virtual:
+/// the same nodes in one process, on wires in memory.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Print JSON instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Folder for the report, new or empty [default: a new one for temporary files]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Keep captures, configurations and logs there, too
+    #[arg(long)]
+    keep: bool,
+    /// In one process, also as root
+    #[arg(long = "virtual")]
+    in_memory: bool,
+    /// Seconds of TCP in each direction
+    #[arg(long, value_name = "SECONDS", default_value_t = 2,
+          value_parser = clap::value_parser!(u32).range(1..=60))]
+    seconds: u32,
+    /// What drives the ports of the CEs
+    #[arg(long, default_value = "af-packet", value_parser = ["af-packet", "af-xdp"])]
+    driver: String,
+}
+
+impl DemoArgs {
+    /// Runs it: 0 if all holds, 1 if not, 3 if the machine lacks something.
+    pub fn run(self) -> ExitCode {
+        let begun = Instant::now();
+        let paint = Paint::for_stream(&std::io::stderr());
+        let say = |text: &str| {
+            let time = format!("{:6.1} s", begun.elapsed().as_secs_f64());
+            emit(&mut std::io::stderr().lock(), &format!("{}  {text}\n", paint.faint(time)));
+        };
+        match self.go(&say) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(fault) => {
+                let cleaned = "namespaces, processes and files of the demo are removed";
+                let text = format!("{} {fault}\n{cleaned}\n", paint.fault("demo failed:"));
+                emit(&mut std::io::stderr().lock(), &text);
+                if matches!(fault, Fault::Missing(..)) {
+                    ExitCode::from(3)
+                } else {
+                    ExitCode::FAILURE
+                }
+            }
+        }
+    }
+
+    /// Whether everything holds.
+    fn go(&self, say: &dyn Fn(&str)) -> Result<bool, Fault> {
+        let runner = Runner::new().map_err(|e| Fault::failed("signals", e))?;
+        let (out, made) = self.folder()?;
+        let done = self.outcome(&runner, &out, say).and_then(|outcome| {
+            runner.check()?;
+            let report = out.join("report.html");
+            fs::write(&report, html::page(&outcome))
+                .map_err(|e| Fault::failed(format!("writing {}", report.display()), e))?;
+            Ok((outcome, report))
+        });
+        let (outcome, report) = match done {
+            Ok(done) => done,
+            Err(fault) => {
+                // Only what we made, and only if nothing was to be kept.
+                if made && !self.keep {
+                    let _ = fs::remove_dir(&out);
+                }
+                return Err(fault);
+            }
+        };
+        let kept = out.join("files");
+        let kept = (self.keep && outcome.live).then_some(kept.as_path());
+        let text = if self.json {
+            format!("{:#}\n", outcome.json(&report))
+        } else {
+            let paint = Paint::for_stream(&std::io::stdout());
+            outcome.text(paint, &report, kept)
+        };
+        emit(&mut std::io::stdout().lock(), &text);
+        Ok(outcome.findings().is_empty())
+    }
+
+    fn outcome(&self, runner: &Runner, out: &Path, say: &dyn Fn(&str)) -> Result<Outcome, Fault> {
+        if self.in_memory || !is_root() {
+            return memory::run(runner, say);
+        }
+        let wishes = live::Wishes {
+            out: out.to_owned(),
+            keep: self.keep,
+            seconds: self.seconds,
+            driver: self.driver.clone(),
+        };
+        live::run(runner, &wishes, say)
+    }
+
+    /// The folder of the report, and whether it is new.
+    fn folder(&self) -> Result<(PathBuf, bool), Fault> {
+        let path = self.out.clone().unwrap_or_else(|| {
+            std::env::temp_dir().join(format!("ferrule-demo-{}", std::process::id()))
+        });
+        let path = std::path::absolute(&path).unwrap_or(path);
+        let failed = |e| Fault::failed(format!("folder {}", path.display()), e);
+        let new = !path.is_dir();
+        if new {
+            // A name that somebody else has made first is an error, not a trap.
+            DirBuilder::new().mode(0o755).create(&path).map_err(failed)?;
+        } else if self.out.is_none() || path.join("files").exists() {
+            let what = format!("folder {} is in use", path.display());
+            return Err(Fault::failed(what, "name another one with --out"));
+        }
+        Ok((path, new))
+    }
+}
+
+/// Namespaces need root. (A user namespace would do for some of it, but not for
+/// what distributions allow.)
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0)
+}
