@@ -57,28 +57,7 @@ fn understood(config: &Config) -> String {
         config.buffers,
         config.buffer_size
     );
-    for (index, port) in config.ports.iter().enumerate() {
-        let device = port.driver.device().unwrap_or("-");
-        let queue = match &port.driver {
-            Driver::Xdp { queue, .. } => format!(" queue {queue}"),
-            _ => String::new(),
-        };
-        let _ = write!(
-            out,
-            "  port {}: {} {device}{queue}, mtu {}, worker {}",
-            port.name,
-            port.driver.name(),
-            port.mtu,
-            port.worker
-        );
-        if let Some(secy) = config.secys.iter().find(|s| s.port == index) {
-            let xpn = if secy.xpn { ", XPN" } else { "" };
-            let what = if secy.encrypt { "encrypts" } else { "integrity only" };
-            let _ = write!(out, "; MACsec {} ({what}{xpn})", secy.suite);
-            let _ = write!(out, ", {} tx, {} rx", secy.transmit.len(), secy.receive.len());
-        }
-        out.push('\n');
-    }
+    ports(&mut out, config);
     for interface in &config.interfaces {
         let addresses: Vec<_> =
             interface.addresses.iter().map(|(a, len)| format!("{a}/{len}")).collect();
@@ -129,6 +108,32 @@ fn understood(config: &Config) -> String {
             .replace("1 policy entr", "1 policy entry")
     );
     out
+}
+
+/// One line for each port, with its SecY.
+fn ports(out: &mut String, config: &Config) {
+    for (index, port) in config.ports.iter().enumerate() {
+        let device = port.driver.device().unwrap_or("-");
+        let queue = match &port.driver {
+            Driver::Xdp { queue, .. } => format!(" queue {queue}"),
+            _ => String::new(),
+        };
+        let _ = write!(
+            out,
+            "  port {}: {} {device}{queue}, mtu {}, worker {}",
+            port.name,
+            port.driver.name(),
+            port.mtu,
+            port.worker
+        );
+        if let Some(secy) = config.secys.iter().find(|s| s.port == index) {
+            let xpn = if secy.xpn { ", XPN" } else { "" };
+            let what = if secy.encrypt { "encrypts" } else { "integrity only" };
+            let _ = write!(out, "; MACsec {} ({what}{xpn})", secy.suite);
+            let _ = write!(out, ", {} tx, {} rx", secy.transmit.len(), secy.receive.len());
+        }
+        out.push('\n');
+    }
 }
 
 fn plural(count: usize, word: &str) -> String {
