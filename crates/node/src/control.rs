@@ -116,9 +116,8 @@ pub fn build<E: Engine<Packet>>(
     let mut compiled = compile::compile(&config, &macs, &mut shared);
     let tables = Arc::new(std::mem::take(&mut compiled.tables));
     let count = config.cores.len();
-    let mut peers = mesh(count);
     let (mut links, mut workers) = (Vec::new(), Vec::new());
-    for id in 0..count {
+    for (id, peers) in mesh(count).into_iter().enumerate() {
         let (commands, commands_out) = RingBuffer::new(RING);
         let (events_in, events) = RingBuffer::new(RING);
         let (to_control, packets) = RingBuffer::new(CONTROL_RING);
@@ -127,7 +126,7 @@ pub fn build<E: Engine<Packet>>(
             tables: tables.clone(),
             cache: pool.cache(),
             engine: engine(id),
-            peers: std::mem::take(&mut peers[id]),
+            peers,
             to_control,
             commands: commands_out,
             events: events_in,

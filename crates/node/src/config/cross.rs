@@ -52,14 +52,17 @@ fn attachments(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     }
 }
 
-/// What one member of a bridge takes, every other must be able to send.
+/// A secured member of a bridge must be able to send what the others take. (A
+/// bridge of links with unequal MTUs is otherwise nobody's mistake: what is too
+/// big for one is dropped there, with a reason.)
 fn bridged_frames(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     for (raw, bridge) in file.bridge.iter().zip(&config.bridges) {
         let usable = |m: &super::MemberConfig| usable_mtu(file, config, m.port);
         for member in &bridge.members {
             for (raw, other) in raw.get_ref().member.iter().zip(&bridge.members) {
                 let (from, to) = (usable(member), usable(other));
-                if member.port == other.port || from <= to {
+                let secured = config.secys.iter().any(|s| s.port == other.port);
+                if member.port == other.port || !secured || from <= to {
                     continue;
                 }
                 let (a, b) = (&config.ports[member.port], &config.ports[other.port]);

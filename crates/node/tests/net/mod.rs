@@ -187,6 +187,7 @@ impl Net {
     }
 
     /// What every worker of a node counted.
+    #[allow(clippy::vec_box)] // as they are received
     pub fn reports(&mut self, node: usize) -> Vec<Box<WorkerReport>> {
         let receiver = self.members[node].control.request_reports();
         let now = self.now;
