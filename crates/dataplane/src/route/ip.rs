@@ -1,10 +1,11 @@
 //! Forwarding: from an IP packet to the way it takes.
 
 use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_OPENED, Next, Stage};
-use crate::route::Route;
+use crate::route::{Adjacency, Route, Vrf};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
-use ferrule_base::DropReason;
-use ferrule_pipeline::{Batch, Packet};
+use ferrule_base::{DropReason, VrfId};
+use ferrule_pipeline::{Batch, Meta, Packet};
+use ferrule_wire::checksum::Sum;
 use ferrule_wire::{EtherType, FromBytes, Protocol, icmpv4, icmpv6, ipv4, ipv6, ipv6ext};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -26,7 +27,8 @@ impl Stage for Ip {
     ///
     /// 1. Its header holds together, and its source is one that a sender may
     ///    have (RFC 1812 sections 5.2.2 and 5.3.7). Padding behind it goes.
-    /// 2. The longest prefix says where it goes.
+    /// 2. The longest prefix says where it goes; packets of one flow come one
+    ///    after the other, so the last answer is tried first.
     /// 3. In clear from an interface with a policy: ESP for this node passes,
     ///    all else is asked of the policy.
     /// 4. For this node: to `EspIn` or `Local`. Onwards: one hop less, then to
@@ -34,10 +36,11 @@ impl Stage for Ip {
     #[inline]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
         ctx.tally.work.lookups += batch.len() as u64;
+        let (mut last_v4, mut last_v6) = (None, None);
         for mut packet in batch.drain(..) {
             let way = match EtherType(packet.meta().ethertype) {
-                EtherType::IPV4 => forward_v4(ctx.tables, &mut packet),
-                EtherType::IPV6 => forward_v6(ctx.tables, &mut packet),
+                EtherType::IPV4 => forward_v4(ctx.tables, &mut last_v4, &mut packet),
+                EtherType::IPV6 => forward_v6(ctx.tables, &mut last_v6, &mut packet),
                 _ => Err(DropReason::UnknownProtocol),
             };
             match way {
@@ -48,31 +51,75 @@ impl Stage for Ip {
     }
 }
 
+/// What the tables say about one destination, for packets of one interface.
+#[derive(Clone, Copy)]
+struct Decision<A> {
+    dst: A,
+    vrf: VrfId,
+    iface: u16,
+    /// The longest prefix's route.
+    route: Option<Route>,
+    /// The policy of the interface by which clear packets come.
+    inbound: Option<u16>,
+    /// The way out has a policy.
+    outbound: bool,
+}
+
+/// The decision for a packet: that of the one before if it went the same way.
 #[inline]
-fn forward_v4(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
-    let meta = *packet.meta();
+fn decide<A: Copy + Eq>(
+    tables: &Tables,
+    last: &mut Option<Decision<A>>,
+    meta: &Meta,
+    dst: A,
+    lookup: impl FnOnce(&Vrf, A) -> Option<Route>,
+) -> Result<Decision<A>, DropReason> {
+    let same = |d: &Decision<A>| d.dst == dst && d.iface == meta.iface && d.vrf == meta.vrf;
+    if let Some(decision) = last.filter(same) {
+        return Ok(decision);
+    }
+    let vrf = tables.vrfs.get(usize::from(meta.vrf.0)).ok_or(DropReason::NoRoute)?;
+    let route = lookup(vrf, dst);
+    let way_out = match route {
+        Some(Route::Via(adjacency)) => tables.adjacencies.get(adjacency as usize),
+        _ => None,
+    };
+    let policy = |iface| routed(tables, iface).and_then(|routed| routed.policy);
+    let outbound = way_out.is_some_and(|adjacency| policy(adjacency.iface).is_some());
+    let (inbound, iface) = (policy(meta.iface), meta.iface);
+    let decision = Decision { dst, vrf: meta.vrf, iface, route, inbound, outbound };
+    *last = Some(decision);
+    Ok(decision)
+}
+
+#[inline]
+fn forward_v4(
+    tables: &Tables,
+    last: &mut Option<Decision<Ipv4Addr>>,
+    packet: &mut Packet,
+) -> Result<Next, DropReason> {
     let (header, header_len, total) = validate_v4(packet.data())?;
     let (protocol, fragment) = (header.protocol(), header.is_fragment());
     let (src, dst) = (Ipv4Addr::from(header.src), Ipv4Addr::from(header.dst));
     packet.truncate(total);
-    if meta.flags & FLAG_LOCAL == 0 && !may_send_v4(src) {
+    let flags = packet.meta().flags;
+    if flags & FLAG_LOCAL == 0 && !may_send_v4(src) {
         return Err(DropReason::BadSource);
     }
-    let vrf = tables.vrfs.get(usize::from(meta.vrf.0)).ok_or(DropReason::NoRoute)?;
-    let route = vrf.v4(dst);
-    let esp_here = route == Some(Route::Local) && protocol == Protocol::ESP;
-    if !esp_here && meta.flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
-        boundary(tables, packet)?;
+    let decision = decide(tables, last, packet.meta(), dst, Vrf::v4)?;
+    let esp_here = decision.route == Some(Route::Local) && protocol == Protocol::ESP;
+    if !esp_here && flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
+        boundary(tables, decision.inbound, packet)?;
     }
-    match route {
+    match decision.route {
         Some(Route::Via(adjacency)) => {
             if dst.octets()[0] >= 224 || dst.is_link_local() || src.is_link_local() {
                 return Err(DropReason::NotRouted);
             }
-            if meta.flags & FLAG_LOCAL == 0 && !hop_v4(packet) {
+            if flags & FLAG_LOCAL == 0 && !hop_v4(packet) {
                 return Ok(error(packet, TIME_EXCEEDED_V4));
             }
-            onwards(tables, packet, adjacency)
+            Ok(onwards(packet, adjacency, decision.outbound))
         }
         Some(Route::Local) => here(packet, header_len, protocol, fragment),
         Some(Route::Discard) => Err(DropReason::RouteDiscard),
@@ -82,31 +129,34 @@ fn forward_v4(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> 
 }
 
 #[inline]
-fn forward_v6(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
-    let meta = *packet.meta();
+fn forward_v6(
+    tables: &Tables,
+    last: &mut Option<Decision<Ipv6Addr>>,
+    packet: &mut Packet,
+) -> Result<Next, DropReason> {
     let (header, total) = ipv6::validate(packet.data()).map_err(DropReason::from)?;
     let next_header = header.next();
     let (src, dst) = (Ipv6Addr::from(header.src), Ipv6Addr::from(header.dst));
     packet.truncate(total);
-    if meta.flags & FLAG_LOCAL == 0 && !may_send_v6(src) {
+    let flags = packet.meta().flags;
+    if flags & FLAG_LOCAL == 0 && !may_send_v6(src) {
         return Err(DropReason::BadSource);
     }
-    let vrf = tables.vrfs.get(usize::from(meta.vrf.0)).ok_or(DropReason::NoRoute)?;
-    let route = vrf.v6(dst);
-    let esp_here = route == Some(Route::Local) && next_header == Protocol::ESP;
-    if !esp_here && meta.flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
-        boundary(tables, packet)?;
+    let decision = decide(tables, last, packet.meta(), dst, Vrf::v6)?;
+    let esp_here = decision.route == Some(Route::Local) && next_header == Protocol::ESP;
+    if !esp_here && flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
+        boundary(tables, decision.inbound, packet)?;
     }
-    match route {
+    match decision.route {
         Some(Route::Local) => here_v6(packet, next_header),
         _ if dst.is_multicast() => Err(DropReason::NotRouted),
         _ if dst.is_unicast_link_local() => beside(tables, packet),
         _ if src.is_unicast_link_local() => Err(DropReason::NotRouted),
         Some(Route::Via(adjacency)) => {
-            if meta.flags & FLAG_LOCAL == 0 && !hop_v6(packet) {
+            if flags & FLAG_LOCAL == 0 && !hop_v6(packet) {
                 return Ok(error(packet, TIME_EXCEEDED_V6));
             }
-            onwards(tables, packet, adjacency)
+            Ok(onwards(packet, adjacency, decision.outbound))
         }
         Some(Route::Discard) => Err(DropReason::RouteDiscard),
         None => Ok(error(packet, NO_ROUTE_V6)),
@@ -120,14 +170,15 @@ fn validate_v4(bytes: &[u8]) -> Result<(&ipv4::Header, usize, usize), DropReason
         && header[0] == 0x45
     {
         // Of known length, so the compiler unrolls it.
-        let sum = ferrule_wire::checksum::checksum(header);
+        let (words, _) = header.as_chunks::<4>();
+        let sum = words.iter().fold(Sum::new(), |sum, &w| sum.with_u32(u32::from_be_bytes(w)));
         let (header, _) =
             ipv4::Header::ref_from_prefix(header).map_err(|_| DropReason::Malformed)?;
         let total = usize::from(header.total_len.get());
         if total < ipv4::Header::LEN || total > bytes.len() {
             return Err(DropReason::Malformed);
         }
-        return if sum == 0 {
+        return if sum.is_good() {
             Ok((header, ipv4::Header::LEN, total))
         } else {
             Err(DropReason::BadChecksum)
@@ -167,11 +218,10 @@ fn hop_v6(packet: &mut Packet) -> bool {
     ipv6::Header::mut_from_prefix(packet.data_mut()).is_ok_and(|(h, _)| h.decrement_hop_limit())
 }
 
-/// Asks the policy of the interface by which a clear packet came.
+/// Asks the policy of the interface by which a clear packet came, if it has one.
 #[inline]
-fn boundary(tables: &Tables, packet: &Packet) -> Result<(), DropReason> {
-    let iface = routed(tables, packet.meta().iface);
-    let Some(policy) = iface.and_then(|iface| iface.policy) else { return Ok(()) };
+fn boundary(tables: &Tables, policy: Option<u16>, packet: &Packet) -> Result<(), DropReason> {
+    let Some(policy) = policy else { return Ok(()) };
     match tables.policies.get(usize::from(policy)) {
         Some(policy) => policy.inbound(packet.data()),
         // A policy that is not there lets nothing through.
@@ -190,12 +240,10 @@ pub(super) fn routed(tables: &Tables, iface: u16) -> Option<&RoutedIface> {
 
 /// Out by an adjacency, through the policy of its interface if it has one.
 #[inline]
-fn onwards(tables: &Tables, packet: &mut Packet, adjacency: u32) -> Result<Next, DropReason> {
-    let entry = tables.adjacencies.get(adjacency as usize).ok_or(DropReason::NoRoute)?;
+fn onwards(packet: &mut Packet, adjacency: u32, policy: bool) -> Next {
     let meta = packet.meta_mut();
     meta.target = adjacency;
-    let policy = routed(tables, entry.iface).is_some_and(|iface| iface.policy.is_some());
-    Ok(if policy && meta.flags & FLAG_EXEMPT == 0 { Next::Policy } else { Next::Output })
+    if policy && meta.flags & FLAG_EXEMPT == 0 { Next::Policy } else { Next::Output }
 }
 
 /// A packet made here for a link-local address goes out where the packet came
@@ -206,11 +254,11 @@ fn beside(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
     if meta.flags & FLAG_LOCAL == 0 {
         return Err(DropReason::NotRouted);
     }
-    let connected = tables
-        .adjacencies
-        .iter()
-        .position(|a| a.iface == meta.iface && a.neighbour.is_none() && a.labels.is_empty());
-    onwards(tables, packet, connected.ok_or(DropReason::NotRouted)? as u32)
+    let connected =
+        |a: &Adjacency| a.iface == meta.iface && a.neighbour.is_none() && a.labels.is_empty();
+    let adjacency = tables.adjacencies.iter().position(connected).ok_or(DropReason::NotRouted)?;
+    let policy = routed(tables, meta.iface).is_some_and(|iface| iface.policy.is_some());
+    Ok(onwards(packet, adjacency as u32, policy))
 }
 
 /// To be told to the sender.
