@@ -4,9 +4,11 @@ use crate::graph::{Ctx, FLAG_LOCAL, Next, Stage, UNRESOLVED};
 use crate::route::fragment::{self, Rest};
 use crate::route::{Adjacency, Labels, TtlModel};
 use crate::tables::{Iface, IfaceKind, RoutedIface, Tables, Tag};
-use ferrule_base::{DropReason, MacAddr};
+use ferrule_base::{DropReason, MacAddr, PortId};
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::{EtherType, FromBytes, icmpv4, ipv4, ipv6, mpls, ndp, vlan};
+use ferrule_wire::{
+    EtherType, FromBytes, IntoBytes, ethernet, icmpv4, ipv4, ipv6, mpls, ndp, vlan,
+};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// ICMPv4 fragmentation needed, as `scratch` has it.
@@ -36,34 +38,144 @@ enum Way {
 impl Stage for Output {
     /// For each packet:
     ///
-    /// 1. The neighbour's link address, or to the control part that finds it.
-    /// 2. Too long for the link with its labels: cut, or tell the sender.
+    /// 1. What the packet before needed will do, if this one goes the same way.
+    /// 2. Otherwise: the neighbour's link address, or to the control part that
+    ///    finds it; too long for the link with its labels: cut, or tell the
+    ///    sender.
     /// 3. Labels, Ethernet header and VLAN tag go in front.
     #[inline]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
-        for mut packet in batch.drain(..) {
-            let tables = ctx.tables;
-            let Some((adjacency, iface, routed)) = target(tables, &packet) else {
-                ctx.out.drop(packet, DropReason::NotAttached);
-                continue;
-            };
-            match way(tables, adjacency, routed, &mut packet) {
-                Ok(Way::Send(mac)) => finish(ctx, adjacency, iface, routed, mac, packet),
-                Ok(Way::Cut(mtu, mac)) => {
-                    match fragment::cut(ctx, &mut packet, mtu, &mut self.rest) {
-                        Ok(()) => {
-                            finish(ctx, adjacency, iface, routed, mac, packet);
-                            while let Some(packet) = self.rest.pop() {
-                                finish(ctx, adjacency, iface, routed, mac, packet);
-                            }
-                        }
-                        Err(reason) => ctx.out.drop(packet, reason),
-                    }
-                }
-                Ok(Way::To(next)) => ctx.out.send(next, packet),
-                Err(reason) => ctx.out.drop(packet, reason),
+        let mut last: Option<Front<'_>> = None;
+        for packet in batch.drain(..) {
+            match &last {
+                Some(front) if front.serves(&packet) => front.send(ctx, packet),
+                _ => last = self.first(ctx, packet),
             }
         }
+    }
+}
+
+impl Output {
+    /// A packet that goes another way than the one before; what it needed, if
+    /// others may need the same.
+    fn first<'a>(&mut self, ctx: &mut Ctx<'a>, mut packet: Packet) -> Option<Front<'a>> {
+        let tables = ctx.tables;
+        let Some((adjacency, iface, routed)) = target(tables, &packet) else {
+            ctx.out.drop(packet, DropReason::NotAttached);
+            return None;
+        };
+        let front = |mac, packet: &Packet| Front::new(adjacency, iface, routed, mac, packet);
+        match way(tables, adjacency, routed, &mut packet) {
+            Ok(Way::Send(mac)) => {
+                let front = front(mac, &packet);
+                front.send(ctx, packet);
+                return adjacency.neighbour.is_some().then_some(front);
+            }
+            Ok(Way::Cut(mtu, mac)) => match fragment::cut(ctx, &mut packet, mtu, &mut self.rest) {
+                Ok(()) => {
+                    let front = front(mac, &packet);
+                    front.send(ctx, packet);
+                    while let Some(packet) = self.rest.pop() {
+                        front.send(ctx, packet);
+                    }
+                }
+                Err(reason) => ctx.out.drop(packet, reason),
+            },
+            Ok(Way::To(next)) => ctx.out.send(next, packet),
+            Err(reason) => ctx.out.drop(packet, reason),
+        }
+        None
+    }
+}
+
+/// Octets of an Ethernet header.
+const LINK: usize = ethernet::Header::LEN;
+/// The same with a VLAN tag.
+const LINK_TAG: usize = LINK + vlan::Header::LEN;
+
+/// What goes in front of a packet.
+struct Front<'a> {
+    /// The adjacency, and its number.
+    adjacency: &'a Adjacency,
+    target: u32,
+    /// What the packet is before labels are pushed.
+    ethertype: u16,
+    /// The longest packet that fits the link, labels not counted.
+    longest: usize,
+    port: PortId,
+    tag: bool,
+    /// Ethernet header, with the VLAN tag if there is one.
+    link: [u8; LINK_TAG],
+}
+
+impl<'a> Front<'a> {
+    fn new(
+        adjacency: &'a Adjacency,
+        iface: &Iface,
+        routed: &RoutedIface,
+        mac: MacAddr,
+        packet: &Packet,
+    ) -> Self {
+        let ethertype = packet.meta().ethertype;
+        let stack = matches!(EtherType(ethertype), EtherType::MPLS | EtherType::MPLS_UPSTREAM);
+        let carried = if adjacency.labels.is_empty() || stack {
+            EtherType(ethertype)
+        } else {
+            EtherType::MPLS
+        };
+        let mut link = [0; LINK_TAG];
+        let tag = iface.tag != Tag::None;
+        let outer = match iface.tag {
+            Tag::None => carried,
+            Tag::Tag(tpid, vid) => {
+                let header = vlan::Header {
+                    tci: (vid & super::tag::VID).into(),
+                    ethertype: carried.0.into(),
+                };
+                link[LINK..].copy_from_slice(header.as_bytes());
+                EtherType(tpid)
+            }
+        };
+        ethernet::Repr { dst: mac, src: routed.mac, ethertype: outer }.emit(&mut link);
+        let labels = adjacency.labels.len() * mpls::Header::LEN;
+        let longest = usize::from(routed.mtu).saturating_sub(labels);
+        let (target, port) = (packet.meta().target, iface.port);
+        Self { adjacency, target, ethertype, longest, port, tag, link }
+    }
+
+    /// Whether a packet goes the same way, as it is.
+    #[inline]
+    fn serves(&self, packet: &Packet) -> bool {
+        let meta = packet.meta();
+        meta.target == self.target
+            && meta.ethertype == self.ethertype
+            && packet.len() <= self.longest
+    }
+
+    /// Puts everything in front and sends the frame on.
+    #[inline]
+    fn send(&self, ctx: &mut Ctx<'_>, mut packet: Packet) {
+        match self.write(&mut packet) {
+            Ok(()) => ctx.out.send(Next::Emit, packet),
+            Err(reason) => ctx.out.drop(packet, reason),
+        }
+    }
+
+    #[inline]
+    fn write(&self, packet: &mut Packet) -> Result<(), DropReason> {
+        if !self.adjacency.labels.is_empty() {
+            push_labels(packet, &self.adjacency.labels, self.adjacency.ttl)?;
+        }
+        // Of known lengths, so that they are a few moves.
+        let written = if self.tag {
+            let front = packet.prepend(LINK_TAG).and_then(|front| front.first_chunk_mut());
+            front.map(|front: &mut [u8; LINK_TAG]| *front = self.link)
+        } else {
+            let front = packet.prepend(LINK).and_then(|front| front.first_chunk_mut::<LINK>());
+            front.zip(self.link.first_chunk()).map(|(front, link)| *front = *link)
+        };
+        packet.meta_mut().port = self.port;
+        written.ok_or(DropReason::NoRoom)
     }
 }
 
@@ -161,62 +273,6 @@ fn too_long(mtu: usize, mac: MacAddr, packet: &mut Packet) -> Result<Way, DropRe
     let meta = packet.meta_mut();
     (meta.scratch, meta.number) = (kind, mtu as u64);
     Ok(Way::To(Next::IcmpError))
-}
-
-/// Puts everything in front and sends the frame on.
-#[inline]
-fn finish(
-    ctx: &mut Ctx<'_>,
-    adjacency: &Adjacency,
-    iface: &Iface,
-    routed: &RoutedIface,
-    mac: MacAddr,
-    mut packet: Packet,
-) {
-    if !adjacency.labels.is_empty()
-        && let Err(reason) = push_labels(&mut packet, &adjacency.labels, adjacency.ttl)
-    {
-        return ctx.out.drop(packet, reason);
-    }
-    let ethertype = packet.meta().ethertype;
-    let written = match iface.tag {
-        Tag::None => untagged(&mut packet, mac, routed.mac, ethertype),
-        Tag::Tag(tpid, vid) => {
-            let tag = [tpid, vid & super::tag::VID];
-            tagged(&mut packet, mac, routed.mac, tag, ethertype)
-        }
-    };
-    if written.is_none() {
-        return ctx.out.drop(packet, DropReason::NoRoom);
-    }
-    packet.meta_mut().port = iface.port;
-    ctx.out.send(Next::Emit, packet);
-}
-
-#[inline]
-fn untagged(packet: &mut Packet, dst: MacAddr, src: MacAddr, ethertype: u16) -> Option<()> {
-    let front = packet.prepend(14)?.first_chunk_mut::<14>()?;
-    front[..6].copy_from_slice(&dst.0);
-    front[6..12].copy_from_slice(&src.0);
-    front[12..].copy_from_slice(&ethertype.to_be_bytes());
-    Some(())
-}
-
-#[inline]
-fn tagged(
-    packet: &mut Packet,
-    dst: MacAddr,
-    src: MacAddr,
-    [tpid, tci]: [u16; 2],
-    ethertype: u16,
-) -> Option<()> {
-    let front = packet.prepend(14 + vlan::Header::LEN)?.first_chunk_mut::<18>()?;
-    front[..6].copy_from_slice(&dst.0);
-    front[6..12].copy_from_slice(&src.0);
-    front[12..14].copy_from_slice(&tpid.to_be_bytes());
-    front[14..16].copy_from_slice(&tci.to_be_bytes());
-    front[16..].copy_from_slice(&ethertype.to_be_bytes());
-    Some(())
 }
 
 /// Pushes labels (RFC 3032 section 2.1), the innermost first, onto an IP packet

@@ -4,7 +4,7 @@ use super::tag::{self, VID};
 use crate::graph::{Ctx, FLAG_GROUP, Next, Stage};
 use crate::mpls::PwMode;
 use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
-use ferrule_base::{DropReason, MacAddr};
+use ferrule_base::{DropReason, MacAddr, PortId};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, ndp, vlan};
 
@@ -15,6 +15,8 @@ pub struct Attach;
 impl Stage for Attach {
     /// For each frame:
     ///
+    /// 0. Without a tag, from the port of the one before, for the same routed
+    ///    interface: straight to IP.
     /// 1. Its outer tag, if any, names the interface.
     /// 2. A routed interface takes what is for its address or a group. ARP and
     ///    neighbour discovery go to the control part whole; IP and labels go
@@ -22,8 +24,15 @@ impl Stage for Attach {
     /// 3. A bridge and a pseudowire take everything, with the tag they want.
     #[inline]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+        let mut last = None;
         for mut packet in batch.drain(..) {
-            match attach(ctx.tables, &mut packet) {
+            if let Some(last) = &last
+                && again(last, &mut packet)
+            {
+                ctx.out.send(Next::Ip, packet);
+                continue;
+            }
+            match attach(ctx.tables, &mut last, &mut packet) {
                 Ok(next) => ctx.out.send(next, packet),
                 Err(reason) => ctx.out.drop(packet, reason),
             }
@@ -42,8 +51,45 @@ enum Outer {
     Tagged,
 }
 
+/// The routed interface of a port's frames without a tag.
+struct Last<'a> {
+    port: PortId,
+    number: u16,
+    routed: &'a RoutedIface,
+}
+
+/// The common case: IP for our own address, without a tag, by the interface of
+/// the frame before. False, and nothing done, for all others.
 #[inline]
-fn attach(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
+fn again(last: &Last<'_>, packet: &mut Packet) -> bool {
+    let Some(&[d0, d1, d2, d3, d4, d5, _, _, _, _, _, _, t0, t1, _, _, _, _, _, _, next]) =
+        packet.data().first_chunk::<21>()
+    else {
+        return false;
+    };
+    let ethertype = EtherType(u16::from_be_bytes([t0, t1]));
+    // Neighbour discovery is one of ICMPv6.
+    let ip =
+        ethertype == EtherType::IPV4 || ethertype == EtherType::IPV6 && next != Protocol::ICMPV6.0;
+    let ours = MacAddr([d0, d1, d2, d3, d4, d5]) == last.routed.mac;
+    if !ip || !ours || packet.meta().port != last.port {
+        return false;
+    }
+    packet.strip(ethernet::Header::LEN);
+    let meta = packet.meta_mut();
+    meta.iface = last.number;
+    meta.vrf = last.routed.vrf;
+    meta.ethertype = ethertype.0;
+    meta.flags = 0;
+    true
+}
+
+#[inline]
+fn attach<'a>(
+    tables: &'a Tables,
+    last: &mut Option<Last<'a>>,
+    packet: &mut Packet,
+) -> Result<Next, DropReason> {
     let Some(port) = tables.ports.get(usize::from(packet.meta().port.0)) else {
         return Err(DropReason::PortDown);
     };
@@ -69,6 +115,9 @@ fn attach(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
             // Frames that came by `rest` have a tag that nobody takes off.
             if outer == Outer::Tagged && iface.tag == Tag::None {
                 return Err(DropReason::UnknownVlan);
+            }
+            if outer == Outer::Untagged {
+                *last = Some(Last { port: packet.meta().port, number, routed });
             }
             let link = ethernet::Header::LEN
                 + if outer == Outer::Untagged { 0 } else { vlan::Header::LEN };

@@ -27,8 +27,8 @@ impl Stage for Ip {
     ///
     /// 1. Its header holds together, and its source is one that a sender may
     ///    have (RFC 1812 sections 5.2.2 and 5.3.7). Padding behind it goes.
-    /// 2. The longest prefix says where it goes; packets of one flow come one
-    ///    after the other, so the last answer is tried first.
+    /// 2. The longest prefix says where it goes; a batch has few flows, so the
+    ///    last answers are tried first.
     /// 3. In clear from an interface with a policy: ESP for this node passes,
     ///    all else is asked of the policy.
     /// 4. For this node: to `EspIn` or `Local`. Onwards: one hop less, then to
@@ -36,7 +36,7 @@ impl Stage for Ip {
     #[inline]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
         ctx.tally.work.lookups += batch.len() as u64;
-        let (mut last_v4, mut last_v6) = (None, None);
+        let (mut last_v4, mut last_v6) = ([None; LASTS], [None; LASTS]);
         for mut packet in batch.drain(..) {
             let way = match EtherType(packet.meta().ethertype) {
                 EtherType::IPV4 => forward_v4(ctx.tables, &mut last_v4, &mut packet),
@@ -65,17 +65,23 @@ struct Decision<A> {
     outbound: bool,
 }
 
-/// The decision for a packet: that of the one before if it went the same way.
+/// Decisions of a batch that are remembered, by a few bits of the destination.
+const LASTS: usize = 16;
+type Lasts<A> = [Option<Decision<A>>; LASTS];
+
+/// The decision for a packet: that of one before if it went the same way.
 #[inline]
 fn decide<A: Copy + Eq>(
     tables: &Tables,
-    last: &mut Option<Decision<A>>,
+    last: &mut Lasts<A>,
     meta: &Meta,
     dst: A,
+    place: u32,
     lookup: impl FnOnce(&Vrf, A) -> Option<Route>,
 ) -> Result<Decision<A>, DropReason> {
     let same = |d: &Decision<A>| d.dst == dst && d.iface == meta.iface && d.vrf == meta.vrf;
-    if let Some(decision) = last.filter(same) {
+    let place = ((place ^ place >> 8 ^ place >> 16) as usize) % LASTS;
+    if let Some(decision) = last[place].filter(same) {
         return Ok(decision);
     }
     let vrf = tables.vrfs.get(usize::from(meta.vrf.0)).ok_or(DropReason::NoRoute)?;
@@ -88,14 +94,14 @@ fn decide<A: Copy + Eq>(
     let outbound = way_out.is_some_and(|adjacency| policy(adjacency.iface).is_some());
     let (inbound, iface) = (policy(meta.iface), meta.iface);
     let decision = Decision { dst, vrf: meta.vrf, iface, route, inbound, outbound };
-    *last = Some(decision);
+    last[place] = Some(decision);
     Ok(decision)
 }
 
 #[inline]
 fn forward_v4(
     tables: &Tables,
-    last: &mut Option<Decision<Ipv4Addr>>,
+    last: &mut Lasts<Ipv4Addr>,
     packet: &mut Packet,
 ) -> Result<Next, DropReason> {
     let (header, header_len, total) = validate_v4(packet.data())?;
@@ -106,7 +112,7 @@ fn forward_v4(
     if flags & FLAG_LOCAL == 0 && !may_send_v4(src) {
         return Err(DropReason::BadSource);
     }
-    let decision = decide(tables, last, packet.meta(), dst, Vrf::v4)?;
+    let decision = decide(tables, last, packet.meta(), dst, u32::from(dst), Vrf::v4)?;
     let esp_here = decision.route == Some(Route::Local) && protocol == Protocol::ESP;
     if !esp_here && flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
         boundary(tables, decision.inbound, packet)?;
@@ -131,7 +137,7 @@ fn forward_v4(
 #[inline]
 fn forward_v6(
     tables: &Tables,
-    last: &mut Option<Decision<Ipv6Addr>>,
+    last: &mut Lasts<Ipv6Addr>,
     packet: &mut Packet,
 ) -> Result<Next, DropReason> {
     let (header, total) = ipv6::validate(packet.data()).map_err(DropReason::from)?;
@@ -142,7 +148,9 @@ fn forward_v6(
     if flags & FLAG_LOCAL == 0 && !may_send_v6(src) {
         return Err(DropReason::BadSource);
     }
-    let decision = decide(tables, last, packet.meta(), dst, Vrf::v6)?;
+    let bits = u128::from(dst);
+    let place = (bits ^ bits >> 64) as u32;
+    let decision = decide(tables, last, packet.meta(), dst, place, Vrf::v6)?;
     let esp_here = decision.route == Some(Route::Local) && next_header == Protocol::ESP;
     if !esp_here && flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
         boundary(tables, decision.inbound, packet)?;
@@ -209,13 +217,19 @@ pub(super) const fn may_send_v6(src: Ipv6Addr) -> bool {
 /// One hop less; false where the packet ends here.
 #[inline]
 fn hop_v4(packet: &mut Packet) -> bool {
-    ipv4::Header::mut_from_prefix(packet.data_mut()).is_ok_and(|(h, _)| h.decrement_ttl())
+    match ipv4::Header::mut_from_prefix(packet.data_mut()) {
+        Ok((header, _)) => header.decrement_ttl(),
+        Err(_) => false,
+    }
 }
 
 /// One hop less; false where the packet ends here.
 #[inline]
 fn hop_v6(packet: &mut Packet) -> bool {
-    ipv6::Header::mut_from_prefix(packet.data_mut()).is_ok_and(|(h, _)| h.decrement_hop_limit())
+    match ipv6::Header::mut_from_prefix(packet.data_mut()) {
+        Ok((header, _)) => header.decrement_hop_limit(),
+        Err(_) => false,
+    }
 }
 
 /// Asks the policy of the interface by which a clear packet came, if it has one.

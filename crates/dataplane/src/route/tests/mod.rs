@@ -1,3 +1,4 @@
+mod batches;
 mod forwarding;
 mod icmp;
 mod laws;

@@ -91,6 +91,22 @@ pub(crate) fn adjacency(iface: u16, neighbour: Option<u32>) -> Adjacency {
     Adjacency { iface, neighbour, labels: Labels::new(), ttl: TtlModel::Uniform }
 }
 
+/// One stage of a rig, and the rest.
+macro_rules! split {
+    ($rig:ident, $stage:ident) => {
+        (
+            &mut $rig.$stage,
+            Parts {
+                tables: &$rig.tables,
+                now: $rig.now,
+                cache: &mut $rig.cache,
+                tally: &mut $rig.tally,
+                out: &mut $rig.out,
+            },
+        )
+    };
+}
+
 impl Rig {
     pub(crate) fn new() -> Self {
         let neighbours = Neighbours::default();
@@ -181,6 +197,18 @@ impl Rig {
         packet
     }
 
+    pub(crate) fn attach(&mut self) -> (&mut dyn Stage, Parts<'_>) {
+        split!(self, attach)
+    }
+
+    pub(crate) fn ip(&mut self) -> (&mut dyn Stage, Parts<'_>) {
+        split!(self, ip)
+    }
+
+    pub(crate) fn output(&mut self) -> (&mut dyn Stage, Parts<'_>) {
+        split!(self, output)
+    }
+
     /// Runs one stage over one packet.
     pub(crate) fn run(
         &mut self,
@@ -189,6 +217,15 @@ impl Rig {
     ) -> Vec<Fate> {
         let mut batch = Batch::new();
         batch.push(packet);
+        self.run_all(stage, batch)
+    }
+
+    /// Runs one stage over a batch.
+    pub(crate) fn run_all(
+        &mut self,
+        stage: fn(&mut Self) -> (&mut dyn Stage, Parts<'_>),
+        mut batch: Batch,
+    ) -> Vec<Fate> {
         let (stage, parts) = stage(self);
         let mut ctx = parts.ctx();
         stage.push(&mut ctx, &mut batch);
@@ -197,11 +234,11 @@ impl Rig {
     }
 
     pub(crate) fn run_attach(&mut self, packet: Packet) -> Vec<Fate> {
-        self.run(|r| split!(r, attach), packet)
+        self.run(Self::attach, packet)
     }
 
     pub(crate) fn run_ip(&mut self, packet: Packet) -> Vec<Fate> {
-        self.run(|r| split!(r, ip), packet)
+        self.run(Self::ip, packet)
     }
 
     pub(crate) fn run_local(&mut self, packet: Packet) -> Vec<Fate> {
@@ -213,7 +250,7 @@ impl Rig {
     }
 
     pub(crate) fn run_output(&mut self, packet: Packet) -> Vec<Fate> {
-        self.run(|r| split!(r, output), packet)
+        self.run(Self::output, packet)
     }
 
     pub(crate) fn run_emit(&mut self, packet: Packet) -> Vec<Fate> {
@@ -267,23 +304,6 @@ impl<'a> Parts<'a> {
         Ctx { now, worker: 0, tables, cache, tally, out }
     }
 }
-
-/// One stage of a rig, and the rest.
-macro_rules! split {
-    ($rig:ident, $stage:ident) => {
-        (
-            &mut $rig.$stage,
-            Parts {
-                tables: &$rig.tables,
-                now: $rig.now,
-                cache: &mut $rig.cache,
-                tally: &mut $rig.tally,
-                out: &mut $rig.out,
-            },
-        )
-    };
-}
-use split;
 
 /// The one packet that was sent on, and where to.
 #[track_caller]

@@ -1,0 +1,146 @@
+//! Stages remember what they found for the packet before: a batch is served as
+//! its packets would be one by one.
+
+use super::rig::*;
+use crate::graph::{FLAG_EXEMPT, FLAG_LOCAL, Next};
+use ferrule_base::MacAddr;
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::{EtherType, Protocol};
+use proptest::prelude::*;
+
+/// A packet, and what stages know of it.
+#[derive(Clone, Debug)]
+struct Given {
+    octets: Vec<u8>,
+    place: u16,
+    target: u32,
+    flags: u8,
+}
+
+fn given(framed: bool) -> impl Strategy<Value = Given> {
+    let destinations = vec![
+        "10.0.0.2",
+        "10.0.0.1",
+        "10.9.0.7",
+        "10.9.9.7",
+        "10.9.7.7",
+        "10.77.0.1",
+        "224.0.0.1",
+        "2001:db8::2",
+        "2001:db8:9::7",
+        "2001:db8::1",
+        "2001:db8:77::1",
+    ];
+    let destination = prop::sample::select(destinations);
+    let protocol = prop::sample::select(vec![Protocol::UDP, Protocol::ESP, Protocol::ICMPV6]);
+    let flags = prop::sample::select(vec![0, 0, 0, FLAG_LOCAL, FLAG_EXEMPT]);
+    let len = prop_oneof![3 => 0usize..100, 1 => 1400usize..1600];
+    let shape = (destination, protocol, len, 0u8..5);
+    (shape, 0u16..2, 0u32..4, flags).prop_map(
+        move |((dst, protocol, len, group), place, target, flags)| {
+            let (kind, octets) = if dst.contains(':') {
+                (EtherType::IPV6, v6("2001:db8:5::9", dst, protocol, &vec![135; len]))
+            } else {
+                (EtherType::IPV4, v4("10.3.0.9", dst, protocol, &vec![135; len]))
+            };
+            let mac = if group == 0 { MacAddr::BROADCAST } else { own(place as u8) };
+            let octets = if framed { frame(mac, HOST, kind, &octets) } else { octets };
+            Given { octets, place, target, flags }
+        },
+    )
+}
+
+fn rig() -> Rig {
+    let mut rig = Rig::new();
+    rig.routed(0).policy = Some(0);
+    let labels = [16, 17].into_iter().collect();
+    let (ttl, slot) = (Default::default(), rig.tables.adjacencies[1].neighbour);
+    rig.tables.adjacencies.push(crate::route::Adjacency { iface: 2, neighbour: slot, labels, ttl });
+    rig
+}
+
+fn packet(rig: &mut Rig, given: &Given, framed: bool) -> Packet {
+    let mut packet = if framed { rig.packet(&given.octets) } else { rig.ip_packet(&given.octets) };
+    let meta = packet.meta_mut();
+    (meta.port.0, meta.target) = (given.place, given.target);
+    if !framed {
+        (meta.iface, meta.flags) = (given.place, given.flags);
+    }
+    packet
+}
+
+fn tell(fate: Fate) -> String {
+    match &fate {
+        Fate::Sent(_, packet) => format!("{:?} {fate:?}", packet.meta()),
+        _ => format!("{fate:?}"),
+    }
+}
+
+/// The same packets through the same stage, in one batch and one by one.
+fn same(
+    given: &[Given],
+    framed: bool,
+    alone: fn(&mut Rig, Packet) -> Vec<Fate>,
+    together: fn(&mut Rig, Batch) -> Vec<Fate>,
+) {
+    let mut one = rig();
+    let mut expected = Vec::new();
+    for given in given {
+        let packet = packet(&mut one, given, framed);
+        expected.extend(alone(&mut one, packet).into_iter().map(tell));
+    }
+    let mut all = rig();
+    let mut batch = Batch::new();
+    batch.extend(given.iter().map(|given| packet(&mut all, given, framed)));
+    let mut got: Vec<_> = together(&mut all, batch).into_iter().map(tell).collect();
+    // Next stages have queues of their own.
+    expected.sort();
+    got.sort();
+    assert_eq!(got, expected);
+    assert_eq!(all.tally.made, one.tally.made);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn batch_of_frames_is_attached_as_each_alone(
+        given in prop::collection::vec(given(true), 0..40),
+    ) {
+        same(&given, true, Rig::run_attach, |rig, batch| rig.run_all(Rig::attach, batch));
+    }
+
+    #[test]
+    fn batch_of_packets_is_forwarded_as_each_alone(
+        given in prop::collection::vec(given(false), 0..40),
+    ) {
+        same(&given, false, Rig::run_ip, |rig, batch| rig.run_all(Rig::ip, batch));
+    }
+
+    #[test]
+    fn batch_of_packets_is_put_out_as_each_alone(
+        given in prop::collection::vec(given(false), 0..40),
+    ) {
+        same(&given, false, Rig::run_output, |rig, batch| rig.run_all(Rig::output, batch));
+    }
+}
+
+#[test]
+fn packets_of_one_flow_stay_in_order_when_one_of_them_is_cut() {
+    let mut rig = Rig::new();
+    let mut batch = Batch::new();
+    for len in [10, 3000, 20] {
+        let mut packet = rig.ip_packet(&v4("10.0.0.2", "10.9.0.7", Protocol::UDP, &vec![0; len]));
+        packet.meta_mut().target = 1;
+        batch.push(packet);
+    }
+    let fates = rig.run_all(Rig::output, batch);
+    let lens: Vec<_> = fates
+        .iter()
+        .map(|fate| match fate {
+            Fate::Sent(Next::Emit, packet) => packet.len(),
+            _ => panic!("{fate:?}"),
+        })
+        .collect();
+    assert_eq!(lens, [44, 1514, 1514, 14 + 20 + 40, 54]);
+}
