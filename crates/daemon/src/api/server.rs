@@ -62,7 +62,7 @@ impl Server {
         }
         // Nobody may connect before the permissions are right: it is made under
         // another name.
-        let fresh = path.with_added_extension(format!("{}", std::process::id()));
+        let fresh = path.with_extension(format!("{}.new", std::process::id()));
         let _ = fs::remove_file(&fresh);
         let listener = UnixListener::bind(&fresh).map_err(fault)?;
         fs::set_permissions(&fresh, Permissions::from_mode(0o600)).map_err(fault)?;

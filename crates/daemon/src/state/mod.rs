@@ -327,7 +327,10 @@ fn place(file: &File) -> io::Result<Place> {
 }
 
 fn write(folder: &Path, path: &Path, record: &mut Record) -> io::Result<()> {
-    let fresh = path.with_added_extension("new");
+    // Beside it, under a name of its own: anchor and counter differ there, too.
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(".new");
+    let fresh = PathBuf::from(fresh);
     match fs::remove_file(&fresh) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}

@@ -96,7 +96,7 @@ fn counter_state_from_a_backup_is_refused() {
     with_limit(&folder, 1_000_000);
     for (kind, octets) in ["anchor", "counter"].into_iter().zip(&old) {
         let current = folder.file(kind);
-        let aside = current.with_added_extension("aside");
+        let aside = folder.0.join("aside");
         fs::rename(&current, &aside).unwrap();
         fs::write(&current, octets).unwrap();
         let error = folder.found().unwrap_err();
