@@ -1,275 +1,17 @@
 //! Protection: clear frame in, SecTAG and ICV out (clauses 10.5, 14).
 
-use super::config::{SecyConfig, TxSaConfig};
-use super::state::{ANS, MACS, Nonces, SaError, SaReport, front, key_spec, macs_first, tags_first};
-use super::stats::Stats;
+use super::state::{ANS, MACS, NO_TICKET, ad_start, front, macs_first, tags_first};
+use super::transmit::SecyOut;
 use crate::graph::{Ctx, Next};
-use crate::sequence::Sequence;
 use crate::tables::Tables;
-use crate::tickets::{Lane, Submitter, Tickets};
+use crate::tickets::Submitter;
 use ferrule_base::{DropReason, count::Flow};
-use ferrule_crypto::{Ad, Engine, Job, Jobs, KeyId, Op, Span, Verdict};
+use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::EtherType;
-use ferrule_wire::sectag::{Channel, ICV_LEN, Protection, Repr, Sci};
-
-/// No association is encoding.
-const NONE: u8 = u8::MAX;
-/// A job's ticket when none was issued. Tickets have 24 bits.
-const NO_TICKET: u64 = 0xff_ffff;
-
-/// A change to the transmit side of a SecY.
-#[derive(Debug)]
-pub enum TxChange {
-    /// Make the SecY with this index, or change it.
-    Install(u16, SecyConfig),
-    /// Remove the SecY.
-    Remove(u16),
-    /// Install an association; it does not encode yet.
-    Sa(u16, TxSaConfig, Sequence),
-    /// Install an association and let it encode.
-    Rekey(u16, TxSaConfig, Sequence),
-    /// Let the association with this number encode.
-    Encode(u16, u8),
-    /// Numbers up to this limit are reserved.
-    Extend(u16, u8, u64),
-    /// Give the association up.
-    Retire(u16, u8),
-}
-
-/// The transmit side of one SecY, for `show macsec`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TxReport {
-    /// The association number in use.
-    pub encoding: Option<u8>,
-    /// All that was counted, by retired associations too.
-    pub stats: Stats,
-    /// The associations.
-    pub sas: Vec<SaReport>,
-}
-
-struct TxSa {
-    key: KeyId,
-    nonces: Nonces,
-    pn: Sequence,
-}
-
-/// A place for a SecY. It outlives the SecY: jobs come back to it.
-struct TxSecy {
-    config: Option<SecyConfig>,
-    encoding: u8,
-    /// First octet of the SecTAG, but for the association number.
-    tci: u8,
-    sas: [Option<TxSa>; ANS],
-    counts: [Stats; ANS],
-    lane: Lane,
-    /// What is not counted per association, and what retired ones counted.
-    stats: Stats,
-}
-
-impl TxSecy {
-    fn empty() -> Self {
-        Self {
-            config: None,
-            encoding: NONE,
-            tci: 0,
-            sas: [const { None }; ANS],
-            counts: [Stats::default(); ANS],
-            lane: Lane::default(),
-            stats: Stats::default(),
-        }
-    }
-
-    fn take_sa(&mut self, an: u8) -> Option<TxSa> {
-        let sa = self.sas.get_mut(an as usize)?.take()?;
-        if self.encoding == an {
-            self.encoding = NONE;
-        }
-        Some(sa)
-    }
-}
-
-/// First octet of every SecTAG of this SecY.
-fn tci(config: &SecyConfig) -> u8 {
-    let channel = match (config.send_sci, config.end_station, config.broadcast) {
-        (true, ..) => Channel::Explicit(Sci(config.sci)),
-        (_, true, broadcast) => Channel::EndStation { broadcast },
-        (_, _, true) => Channel::Broadcast,
-        _ => Channel::Peer,
-    };
-    let protection =
-        if config.encrypt { Protection::Confidentiality } else { Protection::Integrity };
-    Repr { channel, protection, an: 0, short_len: 0, pn: 0 }.tci_an()
-}
-
-/// The stage: protects frames on their way to a port with a SecY.
-#[derive(Default)]
-pub struct SecyOut {
-    secys: Vec<TxSecy>,
-    tickets: Tickets,
-}
+use ferrule_wire::sectag::{ICV_LEN, Repr};
 
 impl SecyOut {
-    /// Carries out a change.
-    pub fn apply<E: Engine<Packet>>(
-        &mut self,
-        engine: &mut E,
-        change: TxChange,
-    ) -> Result<(), SaError> {
-        match change {
-            TxChange::Install(index, config) => self.install(engine, index, &config),
-            TxChange::Remove(index) => self.remove(engine, index),
-            TxChange::Sa(index, config, pn) => self.install_tx_sa(engine, index, &config, pn),
-            TxChange::Rekey(index, config, pn) => self.rekey(engine, index, &config, pn),
-            TxChange::Encode(index, an) => self.encode(index, an),
-            TxChange::Extend(index, an, limit) => self.extend(index, an, limit),
-            TxChange::Retire(index, an) => self.retire_tx_sa(engine, index, an).map(drop),
-        }
-    }
-
-    /// Makes a SecY, or changes one. Its associations stay if they still fit:
-    /// same SCI, same suite.
-    pub fn install<E: Engine<Packet>>(
-        &mut self,
-        engine: &mut E,
-        index: u16,
-        config: &SecyConfig,
-    ) -> Result<(), SaError> {
-        while self.secys.len() <= index as usize {
-            self.secys.push(TxSecy::empty());
-        }
-        let secy = &mut self.secys[index as usize];
-        let fits = |old: &SecyConfig| {
-            (old.sci, old.suite, old.xpn) == (config.sci, config.suite, config.xpn)
-        };
-        if secy.config.as_ref().is_some_and(|old| !fits(old)) {
-            self.remove(engine, index)?;
-        }
-        let secy = &mut self.secys[index as usize];
-        secy.tci = tci(config);
-        secy.config = Some(config.clone());
-        Ok(())
-    }
-
-    /// Removes a SecY. Until another is installed, its port sends nothing.
-    pub fn remove<E: Engine<Packet>>(&mut self, engine: &mut E, index: u16) -> Result<(), SaError> {
-        for an in 0..ANS as u8 {
-            match self.retire_tx_sa(engine, index, an) {
-                Ok(_) | Err(SaError::NoSa(_)) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        self.secy(index)?.config = None;
-        Ok(())
-    }
-
-    /// Installs an association beside those that are there. It sends nothing
-    /// before [`encode`](Self::encode).
-    pub fn install_tx_sa<E: Engine<Packet>>(
-        &mut self,
-        engine: &mut E,
-        index: u16,
-        sa: &TxSaConfig,
-        pn: Sequence,
-    ) -> Result<(), SaError> {
-        let secy = self.secy(index)?;
-        let config = secy.config.as_ref().ok_or(SaError::NoSecy(index))?;
-        let spec = key_spec(config, sa.an, sa.xpn, &sa.key)?;
-        if pn.peek() == 0 {
-            return Err(SaError::Numbers);
-        }
-        let place = &mut secy.sas[sa.an as usize];
-        if place.is_some() {
-            return Err(SaError::Occupied(sa.an));
-        }
-        let nonces = Nonces::new(config.sci, sa.xpn);
-        *place = Some(TxSa { key: engine.install(&spec)?, nonces, pn });
-        secy.stats.merge(&std::mem::take(&mut secy.counts[sa.an as usize]));
-        Ok(())
-    }
-
-    /// From the next frame on, this association is used.
-    pub fn encode(&mut self, index: u16, an: u8) -> Result<(), SaError> {
-        let secy = self.secy(index)?;
-        match secy.sas.get(an as usize) {
-            Some(Some(_)) => secy.encoding = an,
-            _ => return Err(SaError::NoSa(an)),
-        }
-        Ok(())
-    }
-
-    /// Make before break: installs an association and lets it encode. The one
-    /// before it is retired by the caller, later.
-    pub fn rekey<E: Engine<Packet>>(
-        &mut self,
-        engine: &mut E,
-        index: u16,
-        sa: &TxSaConfig,
-        pn: Sequence,
-    ) -> Result<(), SaError> {
-        self.install_tx_sa(engine, index, sa, pn)?;
-        self.encode(index, sa.an)
-    }
-
-    /// Numbers up to `limit` are reserved.
-    pub fn extend(&mut self, index: u16, an: u8, limit: u64) -> Result<(), SaError> {
-        match self.secy(index)?.sas.get_mut(an as usize) {
-            Some(Some(sa)) => sa.pn.extend(limit),
-            _ => return Err(SaError::NoSa(an)),
-        }
-        Ok(())
-    }
-
-    /// Gives an association up and returns its numbers, without which its key
-    /// must not be used again.
-    pub fn retire_tx_sa<E: Engine<Packet>>(
-        &mut self,
-        engine: &mut E,
-        index: u16,
-        an: u8,
-    ) -> Result<Sequence, SaError> {
-        let sa = self.secy(index)?.take_sa(an).ok_or(SaError::NoSa(an))?;
-        engine.retire(sa.key);
-        Ok(sa.pn)
-    }
-
-    /// Calls `ask` for each association that needs more numbers reserved, once.
-    pub fn wants(&mut self, mut ask: impl FnMut(u16, u8, u64)) {
-        for (index, secy) in self.secys.iter_mut().enumerate() {
-            for (an, sa) in secy.sas.iter_mut().enumerate() {
-                if let Some(limit) = sa.as_mut().and_then(|sa| sa.pn.wants()) {
-                    ask(index as u16, an as u8, limit);
-                }
-            }
-        }
-    }
-
-    /// Every SecY and what it counted.
-    pub fn report(&self) -> Vec<(u16, TxReport)> {
-        let installed = self.secys.iter().enumerate().filter_map(|(index, secy)| {
-            let config = secy.config.as_ref()?;
-            let sas = secy.sas.iter().enumerate().filter_map(|(an, sa)| {
-                let next_pn = sa.as_ref()?.pn.peek();
-                let stats = secy.counts[an];
-                Some(SaReport { sci: config.sci, an: an as u8, next_pn, lowest_pn: next_pn, stats })
-            });
-            let mut stats = secy.stats;
-            secy.counts.iter().for_each(|counts| stats.merge(counts));
-            let encoding = (secy.encoding != NONE).then_some(secy.encoding);
-            Some((index as u16, TxReport { encoding, stats, sas: sas.collect() }))
-        });
-        installed.collect()
-    }
-
-    /// Frames under way or waiting for their turn.
-    pub fn held(&self) -> usize {
-        self.tickets.held()
-    }
-
-    fn secy(&mut self, index: u16) -> Result<&mut TxSecy, SaError> {
-        self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))
-    }
-
     /// Protects a batch of clear frames.
     pub fn push<E: Engine<Packet>>(
         &mut self,
@@ -355,13 +97,7 @@ impl SecyOut {
         let Some(pn) = sa.pn.take().filter(|&pn| pn <= config.pn_max()) else {
             return Err((packet, DropReason::MacsecPnExhausted));
         };
-        let tag = SecTag {
-            head: u64::from(EtherType::MACSEC.0) << 48
-                | u64::from(secy.tci | an) << 40
-                | u64::from(Repr::short_len(user)) << 32
-                | pn & 0xffff_ffff,
-            sci: config.send_sci.then_some(config.sci),
-        };
+        let tag = SecTag::new(secy.tci | an, user, pn, config.send_sci.then_some(config.sci));
         if tag.insert(&mut packet, at).is_none() {
             return Err((packet, DropReason::NoRoom));
         }
@@ -460,15 +196,6 @@ impl Mark {
     }
 }
 
-/// Octets in front of the additional data: the clear VLAN tags.
-#[inline]
-const fn ad_start(job: &Job<Packet>) -> usize {
-    match job.ad {
-        Ad::Span(span) => span.start as usize,
-        _ => 0,
-    }
-}
-
 /// A SecTAG as it is written: in two words, EtherType and the three fields of
 /// [`ferrule_wire::sectag::Header`], then the SCI.
 struct SecTag {
@@ -477,6 +204,12 @@ struct SecTag {
 }
 
 impl SecTag {
+    #[inline(always)]
+    fn new(tci_an: u8, user: usize, pn: u64, sci: Option<u64>) -> Self {
+        let fields = u64::from(tci_an) << 40 | u64::from(Repr::short_len(user)) << 32;
+        Self { head: u64::from(EtherType::MACSEC.0) << 48 | fields | pn & 0xffff_ffff, sci }
+    }
+
     /// Puts the SecTAG at `at`, and room for the ICV behind.
     #[inline(always)]
     fn insert(&self, packet: &mut Packet, at: usize) -> Option<()> {

@@ -1,78 +1,17 @@
 //! Validation: SecTAG and ICV in, clear frame out (clauses 10.6, 14).
 
-use super::config::{RxSaConfig, SecyConfig, Validate};
-use super::replay::Window;
-use super::state::{
-    ANS, MACS, Nonces, SaError, SaReport, ethertype, front, key_spec, macs_first, recover,
-    tags_first,
-};
+use super::config::{SecyConfig, Validate};
+use super::receive::{NONE, RxSa, RxSecy, SecyIn};
+use super::state::{MACS, NO_TICKET, ad_start, ethertype, front, macs_first, recover, tags_first};
 use super::stats::Stats;
 use crate::graph::{Ctx, Next};
 use crate::tables::Tables;
-use crate::tickets::{Lane, Submitter, Tickets};
+use crate::tickets::Submitter;
 use ferrule_base::{DropReason, MacAddr, count::Flow};
-use ferrule_crypto::{Ad, Engine, Job, Jobs, KeyId, Op, Span, Verdict};
+use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::EtherType;
 use ferrule_wire::sectag::{ICV_LEN, Protection, Repr};
-
-/// Receive channels of one SecY at most.
-pub const CHANNELS_MAX: usize = 256;
-
-/// Receive associations of this stage at most.
-pub const SAS_MAX: usize = 1 << 16;
-
-const NONE: u32 = u32::MAX;
-/// A job's ticket when none was issued. Tickets have 24 bits.
-const NO_TICKET: u64 = 0xff_ffff;
-
-/// A change to the receive side of a SecY.
-#[derive(Debug)]
-pub enum RxChange {
-    /// Make the SecY with this index, or change it.
-    Install(u16, SecyConfig),
-    /// Remove the SecY.
-    Remove(u16),
-    /// Install an association, and its channel if it is the first of it.
-    Sa(u16, RxSaConfig),
-    /// Give up the association of this SCI and number.
-    Retire(u16, u64, u8),
-}
-
-/// The receive side of one SecY, for `show macsec`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RxReport {
-    /// All that was counted, by retired associations too.
-    pub stats: Stats,
-    /// The associations.
-    pub sas: Vec<SaReport>,
-}
-
-struct Channel {
-    sci: u64,
-    /// Places in the slab, by association number.
-    sas: [u32; ANS],
-}
-
-/// A place for a SecY. It outlives the SecY: jobs come back to it.
-#[derive(Default)]
-struct RxSecy {
-    config: Option<SecyConfig>,
-    channels: Vec<Channel>,
-    lane: Lane,
-    stats: Stats,
-}
-
-/// An association. It lives until its last job is back.
-struct RxSa {
-    key: KeyId,
-    nonces: Nonces,
-    window: Window,
-    secy: u16,
-    flying: u32,
-    retired: bool,
-    counts: Stats,
-}
 
 /// A frame that needs no engine: it passes as it is, or is dropped.
 type Ended = (Packet, Option<DropReason>);
@@ -87,167 +26,7 @@ struct Tagged {
     user: usize,
 }
 
-/// The stage: validates frames that come from a port with a SecY.
-#[derive(Default)]
-pub struct SecyIn {
-    secys: Vec<RxSecy>,
-    sas: Vec<Option<RxSa>>,
-    free: Vec<u32>,
-    tickets: Tickets,
-}
-
 impl SecyIn {
-    /// Carries out a change.
-    pub fn apply<E: Engine<Packet>>(
-        &mut self,
-        engine: &mut E,
-        change: RxChange,
-    ) -> Result<(), SaError> {
-        match change {
-            RxChange::Install(index, config) => self.install(engine, index, &config),
-            RxChange::Remove(index) => self.remove(engine, index),
-            RxChange::Sa(index, config) => self.install_rx_sa(engine, index, &config),
-            RxChange::Retire(index, sci, an) => self.retire_rx_sa(engine, index, sci, an),
-        }
-    }
-
-    /// Makes a SecY, or changes one. Its associations stay if they still fit:
-    /// same suite, same replay window.
-    pub fn install<E: Engine<Packet>>(
-        &mut self,
-        engine: &mut E,
-        index: u16,
-        config: &SecyConfig,
-    ) -> Result<(), SaError> {
-        while self.secys.len() <= index as usize {
-            self.secys.push(RxSecy::default());
-        }
-        let kind = |c: &SecyConfig| (c.suite, c.xpn, c.replay, c.window);
-        let old = &self.secys[index as usize].config;
-        if old.as_ref().is_some_and(|old| kind(old) != kind(config)) {
-            self.remove(engine, index)?;
-        }
-        self.secys[index as usize].config = Some(config.clone());
-        Ok(())
-    }
-
-    /// Removes a SecY. Until another is installed, its port receives nothing.
-    pub fn remove<E: Engine<Packet>>(&mut self, engine: &mut E, index: u16) -> Result<(), SaError> {
-        let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
-        secy.config = None;
-        for place in std::mem::take(&mut secy.channels).iter().flat_map(|c| c.sas) {
-            self.let_go(engine, place);
-        }
-        Ok(())
-    }
-
-    /// Installs an association beside those that are there.
-    pub fn install_rx_sa<E: Engine<Packet>>(
-        &mut self,
-        engine: &mut E,
-        index: u16,
-        sa: &RxSaConfig,
-    ) -> Result<(), SaError> {
-        let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
-        let config = secy.config.as_ref().ok_or(SaError::NoSecy(index))?;
-        let spec = key_spec(config, sa.an, sa.xpn, &sa.key)?;
-        if sa.lowest_pn == 0 || sa.lowest_pn > config.pn_max() {
-            return Err(SaError::Numbers);
-        }
-        let found = secy.channels.iter().position(|c| c.sci == sa.sci);
-        let occupied = found.is_some_and(|i| secy.channels[i].sas[sa.an as usize] != NONE);
-        if occupied {
-            return Err(SaError::Occupied(sa.an));
-        }
-        let full = found.is_none() && secy.channels.len() >= CHANNELS_MAX;
-        if full || (self.free.is_empty() && self.sas.len() >= SAS_MAX) {
-            return Err(SaError::Full);
-        }
-        let fresh = RxSa {
-            key: engine.install(&spec)?,
-            nonces: Nonces::new(sa.sci, sa.xpn),
-            window: Window::new(config.replay, config.window, sa.lowest_pn),
-            secy: index,
-            flying: 0,
-            retired: false,
-            counts: Stats::default(),
-        };
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.sas.push(None);
-            self.sas.len() as u32 - 1
-        });
-        self.sas[place as usize] = Some(fresh);
-        let channel = found.unwrap_or_else(|| {
-            secy.channels.push(Channel { sci: sa.sci, sas: [NONE; ANS] });
-            secy.channels.len() - 1
-        });
-        secy.channels[channel].sas[sa.an as usize] = place;
-        Ok(())
-    }
-
-    /// Gives an association up, and its channel with the last. Frames that an
-    /// engine still has are delivered when they come back.
-    pub fn retire_rx_sa<E: Engine<Packet>>(
-        &mut self,
-        engine: &mut E,
-        index: u16,
-        sci: u64,
-        an: u8,
-    ) -> Result<(), SaError> {
-        let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
-        let channel = secy.channels.iter_mut().find(|c| c.sci == sci);
-        let entry = channel.and_then(|c| c.sas.get_mut(an as usize)).ok_or(SaError::NoSa(an))?;
-        let place = std::mem::replace(entry, NONE);
-        if place == NONE {
-            return Err(SaError::NoSa(an));
-        }
-        secy.channels.retain(|c| c.sas != [NONE; ANS]);
-        self.let_go(engine, place);
-        Ok(())
-    }
-
-    fn let_go<E: Engine<Packet>>(&mut self, engine: &mut E, place: u32) {
-        if let Some(Some(sa)) = self.sas.get_mut(place as usize) {
-            engine.retire(sa.key);
-            sa.retired = true;
-            if sa.flying == 0 {
-                self.bury(place);
-            }
-        }
-    }
-
-    /// The last job of a retired association is back.
-    fn bury(&mut self, place: u32) {
-        if let Some(sa) = self.sas.get_mut(place as usize).and_then(Option::take) {
-            self.secys[sa.secy as usize].stats.merge(&sa.counts);
-            self.free.push(place);
-        }
-    }
-
-    /// Every SecY and what it counted.
-    pub fn report(&self) -> Vec<(u16, RxReport)> {
-        let mut reports = Vec::new();
-        for (index, secy) in self.secys.iter().enumerate().filter(|(_, s)| s.config.is_some()) {
-            let mut report = RxReport { stats: secy.stats, sas: Vec::new() };
-            for channel in &secy.channels {
-                for (an, &place) in channel.sas.iter().enumerate() {
-                    let Some(Some(sa)) = self.sas.get(place as usize) else { continue };
-                    let (next_pn, lowest_pn) = (sa.window.next(), sa.window.lowest());
-                    let (sci, stats) = (channel.sci, sa.counts);
-                    report.sas.push(SaReport { sci, an: an as u8, next_pn, lowest_pn, stats });
-                    report.stats.merge(&stats);
-                }
-            }
-            reports.push((index as u16, report));
-        }
-        reports
-    }
-
-    /// Frames under way or waiting for their turn.
-    pub fn held(&self) -> usize {
-        self.tickets.held()
-    }
-
     /// Validates a batch of frames as received.
     pub fn push<E: Engine<Packet>>(
         &mut self,
@@ -326,12 +105,7 @@ impl SecyIn {
             Ok(found) => found,
             Err(reason) => return Err(secy.without_sa(packet, &tagged, reason)),
         };
-        let pn = if config.xpn {
-            recover(sa.window.next(), tagged.repr.pn)
-        } else {
-            Some(u64::from(tagged.repr.pn)).filter(|&pn| pn != 0)
-        };
-        let Some(pn) = pn else {
+        let Some(pn) = sa.number(config.xpn, tagged.repr.pn) else {
             secy.stats.in_bad_tag += 1;
             return Err((packet, Some(DropReason::MacsecBadTag)));
         };
@@ -442,6 +216,16 @@ impl SecyIn {
 }
 
 impl RxSa {
+    /// The whole number of a frame. Number 0 does not exist.
+    #[inline(always)]
+    fn number(&self, xpn: bool, low: u32) -> Option<u64> {
+        match (xpn, low) {
+            (true, _) => recover(self.window.next(), low),
+            (false, 0) => None,
+            (false, _) => Some(low.into()),
+        }
+    }
+
     /// An authentic frame: the window decides, and moves.
     #[inline(always)]
     fn admit(&mut self, pn: u64, job: &Job<Packet>, tail: Tail) -> Result<(), DropReason> {
@@ -571,14 +355,5 @@ impl Tail {
     #[inline]
     const fn encrypted(self) -> bool {
         self.0 & 1 != 0
-    }
-}
-
-/// Octets in front of the additional data: the clear VLAN tags.
-#[inline]
-const fn ad_start(job: &Job<Packet>) -> usize {
-    match job.ad {
-        Ad::Span(span) => span.start as usize,
-        _ => 0,
     }
 }

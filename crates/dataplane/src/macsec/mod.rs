@@ -23,9 +23,10 @@
 //!   it: it is not under the ICV, as though it were added below the SecY.
 //!
 //! [`SecyOut`] protects ([`egress`]), [`SecyIn`] validates ([`ingress`]). Both
-//! hold their SecYs and associations by indices that the configuration chose;
-//! [`config`] says what can be chosen, [`state`] has what both need of an
-//! association, [`replay`] the window, [`stats`] the counters of clause 10.7.
+//! hold their SecYs and associations ([`transmit`], [`receive`]) by indices that
+//! the configuration chose; [`config`] says what can be chosen, [`state`] has what
+//! both need of an association, [`replay`] the window, [`stats`] the counters of
+//! clause 10.7.
 //!
 //! Jobs of one SecY leave in the order in which they came, over a rekey too.
 //!
@@ -37,14 +38,16 @@
 pub mod config;
 pub mod egress;
 pub mod ingress;
+pub mod receive;
 pub mod replay;
 pub mod state;
 pub mod stats;
 #[cfg(test)]
 mod tests;
+pub mod transmit;
 
 pub use config::{ConfigError, Replay, RxSaConfig, SecyConfig, TxSaConfig, Validate, Xpn};
-pub use egress::{SecyOut, TxChange, TxReport};
-pub use ingress::{RxChange, RxReport, SecyIn};
+pub use receive::{RxChange, RxReport, SecyIn};
 pub use state::{SaError, SaReport};
 pub use stats::Stats;
+pub use transmit::{SecyOut, TxChange, TxReport};

@@ -4,7 +4,8 @@ use super::config::{SecyConfig, Xpn};
 use super::stats::Stats;
 use ferrule_base::Secret;
 use ferrule_crypto::key::InstallError;
-use ferrule_crypto::{KeySpec, Suite};
+use ferrule_crypto::{Ad, Job, KeySpec, Suite};
+use ferrule_pipeline::Packet;
 use ferrule_wire::EtherType;
 
 /// Association numbers of a channel.
@@ -12,6 +13,9 @@ pub const ANS: usize = 4;
 
 /// Octets of the two addresses, behind which the SecTAG goes.
 pub const MACS: usize = 12;
+
+/// A job's ticket when none was issued. Tickets have 24 bits.
+pub(super) const NO_TICKET: u64 = 0xff_ffff;
 
 /// Octets of a VLAN tag.
 pub const VLAN: usize = 4;
@@ -195,5 +199,14 @@ pub(super) fn tags_first(data: &mut [u8], at: usize) {
 pub(super) fn macs_first(data: &mut [u8], at: usize) {
     if let Some(front) = data.get_mut(..at) {
         front.rotate_left(at - MACS);
+    }
+}
+
+/// Octets in front of the additional data: the clear VLAN tags.
+#[inline]
+pub(super) const fn ad_start(job: &Job<Packet>) -> usize {
+    match job.ad {
+        Ad::Span(span) => span.start as usize,
+        _ => 0,
     }
 }

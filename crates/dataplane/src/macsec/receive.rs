@@ -1,0 +1,227 @@
+//! The receive side of every SecY: channels, associations, how they come and go.
+
+use super::config::{RxSaConfig, SecyConfig};
+use super::replay::Window;
+use super::state::{ANS, Nonces, SaError, SaReport, key_spec};
+use super::stats::Stats;
+use crate::tickets::{Lane, Tickets};
+use ferrule_crypto::{Engine, KeyId};
+use ferrule_pipeline::Packet;
+
+/// Receive channels of one SecY at most.
+pub const CHANNELS_MAX: usize = 256;
+
+/// Receive associations of this stage at most.
+pub const SAS_MAX: usize = 1 << 16;
+
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A change to the receive side of a SecY.
+#[derive(Debug)]
+pub enum RxChange {
+    /// Make the SecY with this index, or change it.
+    Install(u16, SecyConfig),
+    /// Remove the SecY.
+    Remove(u16),
+    /// Install an association, and its channel if it is the first of it.
+    Sa(u16, RxSaConfig),
+    /// Give up the association of this SCI and number.
+    Retire(u16, u64, u8),
+}
+
+/// The receive side of one SecY, for `show macsec`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RxReport {
+    /// All that was counted, by retired associations too.
+    pub stats: Stats,
+    /// The associations.
+    pub sas: Vec<SaReport>,
+}
+
+pub(super) struct Channel {
+    pub(super) sci: u64,
+    /// Places in the slab, by association number.
+    pub(super) sas: [u32; ANS],
+}
+
+/// A place for a SecY. It outlives the SecY: jobs come back to it.
+#[derive(Default)]
+pub(super) struct RxSecy {
+    pub(super) config: Option<SecyConfig>,
+    pub(super) channels: Vec<Channel>,
+    pub(super) lane: Lane,
+    pub(super) stats: Stats,
+}
+
+/// An association. It lives until its last job is back.
+pub(super) struct RxSa {
+    pub(super) key: KeyId,
+    pub(super) nonces: Nonces,
+    pub(super) window: Window,
+    pub(super) secy: u16,
+    pub(super) flying: u32,
+    pub(super) retired: bool,
+    pub(super) counts: Stats,
+}
+
+/// The stage: validates frames that come from a port with a SecY.
+#[derive(Default)]
+pub struct SecyIn {
+    pub(super) secys: Vec<RxSecy>,
+    pub(super) sas: Vec<Option<RxSa>>,
+    pub(super) free: Vec<u32>,
+    pub(super) tickets: Tickets,
+}
+
+impl SecyIn {
+    /// Carries out a change.
+    pub fn apply<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        change: RxChange,
+    ) -> Result<(), SaError> {
+        match change {
+            RxChange::Install(index, config) => self.install(engine, index, &config),
+            RxChange::Remove(index) => self.remove(engine, index),
+            RxChange::Sa(index, config) => self.install_rx_sa(engine, index, &config),
+            RxChange::Retire(index, sci, an) => self.retire_rx_sa(engine, index, sci, an),
+        }
+    }
+
+    /// Makes a SecY, or changes one. Its associations stay if they still fit:
+    /// same suite, same replay window.
+    pub fn install<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u16,
+        config: &SecyConfig,
+    ) -> Result<(), SaError> {
+        while self.secys.len() <= index as usize {
+            self.secys.push(RxSecy::default());
+        }
+        let kind = |c: &SecyConfig| (c.suite, c.xpn, c.replay, c.window);
+        let old = &self.secys[index as usize].config;
+        if old.as_ref().is_some_and(|old| kind(old) != kind(config)) {
+            self.remove(engine, index)?;
+        }
+        self.secys[index as usize].config = Some(config.clone());
+        Ok(())
+    }
+
+    /// Removes a SecY. Until another is installed, its port receives nothing.
+    pub fn remove<E: Engine<Packet>>(&mut self, engine: &mut E, index: u16) -> Result<(), SaError> {
+        let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
+        secy.config = None;
+        for place in std::mem::take(&mut secy.channels).iter().flat_map(|c| c.sas) {
+            self.let_go(engine, place);
+        }
+        Ok(())
+    }
+
+    /// Installs an association beside those that are there.
+    pub fn install_rx_sa<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u16,
+        sa: &RxSaConfig,
+    ) -> Result<(), SaError> {
+        let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
+        let config = secy.config.as_ref().ok_or(SaError::NoSecy(index))?;
+        let spec = key_spec(config, sa.an, sa.xpn, &sa.key)?;
+        if sa.lowest_pn == 0 || sa.lowest_pn > config.pn_max() {
+            return Err(SaError::Numbers);
+        }
+        let found = secy.channels.iter().position(|c| c.sci == sa.sci);
+        let occupied = found.is_some_and(|i| secy.channels[i].sas[sa.an as usize] != NONE);
+        if occupied {
+            return Err(SaError::Occupied(sa.an));
+        }
+        let full = found.is_none() && secy.channels.len() >= CHANNELS_MAX;
+        if full || (self.free.is_empty() && self.sas.len() >= SAS_MAX) {
+            return Err(SaError::Full);
+        }
+        let fresh = RxSa {
+            key: engine.install(&spec)?,
+            nonces: Nonces::new(sa.sci, sa.xpn),
+            window: Window::new(config.replay, config.window, sa.lowest_pn),
+            secy: index,
+            flying: 0,
+            retired: false,
+            counts: Stats::default(),
+        };
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.sas.push(None);
+            self.sas.len() as u32 - 1
+        });
+        self.sas[place as usize] = Some(fresh);
+        let channel = found.unwrap_or_else(|| {
+            secy.channels.push(Channel { sci: sa.sci, sas: [NONE; ANS] });
+            secy.channels.len() - 1
+        });
+        secy.channels[channel].sas[sa.an as usize] = place;
+        Ok(())
+    }
+
+    /// Gives an association up, and its channel with the last. Frames that an
+    /// engine still has are delivered when they come back.
+    pub fn retire_rx_sa<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u16,
+        sci: u64,
+        an: u8,
+    ) -> Result<(), SaError> {
+        let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
+        let channel = secy.channels.iter_mut().find(|c| c.sci == sci);
+        let entry = channel.and_then(|c| c.sas.get_mut(an as usize)).ok_or(SaError::NoSa(an))?;
+        let place = std::mem::replace(entry, NONE);
+        if place == NONE {
+            return Err(SaError::NoSa(an));
+        }
+        secy.channels.retain(|c| c.sas != [NONE; ANS]);
+        self.let_go(engine, place);
+        Ok(())
+    }
+
+    fn let_go<E: Engine<Packet>>(&mut self, engine: &mut E, place: u32) {
+        if let Some(Some(sa)) = self.sas.get_mut(place as usize) {
+            engine.retire(sa.key);
+            sa.retired = true;
+            if sa.flying == 0 {
+                self.bury(place);
+            }
+        }
+    }
+
+    /// The last job of a retired association is back.
+    pub(super) fn bury(&mut self, place: u32) {
+        if let Some(sa) = self.sas.get_mut(place as usize).and_then(Option::take) {
+            self.secys[sa.secy as usize].stats.merge(&sa.counts);
+            self.free.push(place);
+        }
+    }
+
+    /// Every SecY and what it counted.
+    pub fn report(&self) -> Vec<(u16, RxReport)> {
+        let mut reports = Vec::new();
+        for (index, secy) in self.secys.iter().enumerate().filter(|(_, s)| s.config.is_some()) {
+            let mut report = RxReport { stats: secy.stats, sas: Vec::new() };
+            for channel in &secy.channels {
+                for (an, &place) in channel.sas.iter().enumerate() {
+                    let Some(Some(sa)) = self.sas.get(place as usize) else { continue };
+                    let (next_pn, lowest_pn) = (sa.window.next(), sa.window.lowest());
+                    let (sci, stats) = (channel.sci, sa.counts);
+                    report.sas.push(SaReport { sci, an: an as u8, next_pn, lowest_pn, stats });
+                    report.stats.merge(&stats);
+                }
+            }
+            reports.push((index as u16, report));
+        }
+        reports
+    }
+
+    /// Frames under way or waiting for their turn.
+    pub fn held(&self) -> usize {
+        self.tickets.held()
+    }
+}

@@ -1,0 +1,266 @@
+//! The transmit side of every SecY: its associations, how they come and go.
+
+use super::config::{SecyConfig, TxSaConfig};
+use super::state::{ANS, Nonces, SaError, SaReport, key_spec};
+use super::stats::Stats;
+use crate::sequence::Sequence;
+use crate::tickets::{Lane, Tickets};
+use ferrule_crypto::{Engine, KeyId};
+use ferrule_pipeline::Packet;
+use ferrule_wire::sectag::{Channel, Protection, Repr, Sci};
+
+/// No association is encoding.
+pub(super) const NONE: u8 = u8::MAX;
+
+/// A change to the transmit side of a SecY.
+#[derive(Debug)]
+pub enum TxChange {
+    /// Make the SecY with this index, or change it.
+    Install(u16, SecyConfig),
+    /// Remove the SecY.
+    Remove(u16),
+    /// Install an association; it does not encode yet.
+    Sa(u16, TxSaConfig, Sequence),
+    /// Install an association and let it encode.
+    Rekey(u16, TxSaConfig, Sequence),
+    /// Let the association with this number encode.
+    Encode(u16, u8),
+    /// Numbers up to this limit are reserved.
+    Extend(u16, u8, u64),
+    /// Give the association up.
+    Retire(u16, u8),
+}
+
+/// The transmit side of one SecY, for `show macsec`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TxReport {
+    /// The association number in use.
+    pub encoding: Option<u8>,
+    /// All that was counted, by retired associations too.
+    pub stats: Stats,
+    /// The associations.
+    pub sas: Vec<SaReport>,
+}
+
+pub(super) struct TxSa {
+    pub(super) key: KeyId,
+    pub(super) nonces: Nonces,
+    pub(super) pn: Sequence,
+}
+
+/// A place for a SecY. It outlives the SecY: jobs come back to it.
+pub(super) struct TxSecy {
+    pub(super) config: Option<SecyConfig>,
+    pub(super) encoding: u8,
+    /// First octet of the SecTAG, but for the association number.
+    pub(super) tci: u8,
+    pub(super) sas: [Option<TxSa>; ANS],
+    pub(super) counts: [Stats; ANS],
+    pub(super) lane: Lane,
+    /// What is not counted per association, and what retired ones counted.
+    pub(super) stats: Stats,
+}
+
+impl TxSecy {
+    fn empty() -> Self {
+        Self {
+            config: None,
+            encoding: NONE,
+            tci: 0,
+            sas: [const { None }; ANS],
+            counts: [Stats::default(); ANS],
+            lane: Lane::default(),
+            stats: Stats::default(),
+        }
+    }
+
+    fn take_sa(&mut self, an: u8) -> Option<TxSa> {
+        let sa = self.sas.get_mut(an as usize)?.take()?;
+        if self.encoding == an {
+            self.encoding = NONE;
+        }
+        Some(sa)
+    }
+}
+
+/// First octet of every SecTAG of this SecY.
+fn tci(config: &SecyConfig) -> u8 {
+    let channel = match (config.send_sci, config.end_station, config.broadcast) {
+        (true, ..) => Channel::Explicit(Sci(config.sci)),
+        (_, true, broadcast) => Channel::EndStation { broadcast },
+        (_, _, true) => Channel::Broadcast,
+        _ => Channel::Peer,
+    };
+    let protection =
+        if config.encrypt { Protection::Confidentiality } else { Protection::Integrity };
+    Repr { channel, protection, an: 0, short_len: 0, pn: 0 }.tci_an()
+}
+
+/// The stage: protects frames on their way to a port with a SecY.
+#[derive(Default)]
+pub struct SecyOut {
+    pub(super) secys: Vec<TxSecy>,
+    pub(super) tickets: Tickets,
+}
+
+impl SecyOut {
+    /// Carries out a change.
+    pub fn apply<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        change: TxChange,
+    ) -> Result<(), SaError> {
+        match change {
+            TxChange::Install(index, config) => self.install(engine, index, &config),
+            TxChange::Remove(index) => self.remove(engine, index),
+            TxChange::Sa(index, config, pn) => self.install_tx_sa(engine, index, &config, pn),
+            TxChange::Rekey(index, config, pn) => self.rekey(engine, index, &config, pn),
+            TxChange::Encode(index, an) => self.encode(index, an),
+            TxChange::Extend(index, an, limit) => self.extend(index, an, limit),
+            TxChange::Retire(index, an) => self.retire_tx_sa(engine, index, an).map(drop),
+        }
+    }
+
+    /// Makes a SecY, or changes one. Its associations stay if they still fit:
+    /// same SCI, same suite.
+    pub fn install<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u16,
+        config: &SecyConfig,
+    ) -> Result<(), SaError> {
+        while self.secys.len() <= index as usize {
+            self.secys.push(TxSecy::empty());
+        }
+        let secy = &mut self.secys[index as usize];
+        let fits = |old: &SecyConfig| {
+            (old.sci, old.suite, old.xpn) == (config.sci, config.suite, config.xpn)
+        };
+        if secy.config.as_ref().is_some_and(|old| !fits(old)) {
+            self.remove(engine, index)?;
+        }
+        let secy = &mut self.secys[index as usize];
+        secy.tci = tci(config);
+        secy.config = Some(config.clone());
+        Ok(())
+    }
+
+    /// Removes a SecY. Until another is installed, its port sends nothing.
+    pub fn remove<E: Engine<Packet>>(&mut self, engine: &mut E, index: u16) -> Result<(), SaError> {
+        for an in 0..ANS as u8 {
+            match self.retire_tx_sa(engine, index, an) {
+                Ok(_) | Err(SaError::NoSa(_)) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        self.secy(index)?.config = None;
+        Ok(())
+    }
+
+    /// Installs an association beside those that are there. It sends nothing
+    /// before [`encode`](Self::encode).
+    pub fn install_tx_sa<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u16,
+        sa: &TxSaConfig,
+        pn: Sequence,
+    ) -> Result<(), SaError> {
+        let secy = self.secy(index)?;
+        let config = secy.config.as_ref().ok_or(SaError::NoSecy(index))?;
+        let spec = key_spec(config, sa.an, sa.xpn, &sa.key)?;
+        if pn.peek() == 0 {
+            return Err(SaError::Numbers);
+        }
+        let place = &mut secy.sas[sa.an as usize];
+        if place.is_some() {
+            return Err(SaError::Occupied(sa.an));
+        }
+        let nonces = Nonces::new(config.sci, sa.xpn);
+        *place = Some(TxSa { key: engine.install(&spec)?, nonces, pn });
+        secy.stats.merge(&std::mem::take(&mut secy.counts[sa.an as usize]));
+        Ok(())
+    }
+
+    /// From the next frame on, this association is used.
+    pub fn encode(&mut self, index: u16, an: u8) -> Result<(), SaError> {
+        let secy = self.secy(index)?;
+        match secy.sas.get(an as usize) {
+            Some(Some(_)) => secy.encoding = an,
+            _ => return Err(SaError::NoSa(an)),
+        }
+        Ok(())
+    }
+
+    /// Make before break: installs an association and lets it encode. The one
+    /// before it is retired by the caller, later.
+    pub fn rekey<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u16,
+        sa: &TxSaConfig,
+        pn: Sequence,
+    ) -> Result<(), SaError> {
+        self.install_tx_sa(engine, index, sa, pn)?;
+        self.encode(index, sa.an)
+    }
+
+    /// Numbers up to `limit` are reserved.
+    pub fn extend(&mut self, index: u16, an: u8, limit: u64) -> Result<(), SaError> {
+        match self.secy(index)?.sas.get_mut(an as usize) {
+            Some(Some(sa)) => sa.pn.extend(limit),
+            _ => return Err(SaError::NoSa(an)),
+        }
+        Ok(())
+    }
+
+    /// Gives an association up and returns its numbers, without which its key
+    /// must not be used again.
+    pub fn retire_tx_sa<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u16,
+        an: u8,
+    ) -> Result<Sequence, SaError> {
+        let sa = self.secy(index)?.take_sa(an).ok_or(SaError::NoSa(an))?;
+        engine.retire(sa.key);
+        Ok(sa.pn)
+    }
+
+    /// Calls `ask` for each association that needs more numbers reserved, once.
+    pub fn wants(&mut self, mut ask: impl FnMut(u16, u8, u64)) {
+        for (index, secy) in self.secys.iter_mut().enumerate() {
+            for (an, sa) in secy.sas.iter_mut().enumerate() {
+                if let Some(limit) = sa.as_mut().and_then(|sa| sa.pn.wants()) {
+                    ask(index as u16, an as u8, limit);
+                }
+            }
+        }
+    }
+
+    /// Every SecY and what it counted.
+    pub fn report(&self) -> Vec<(u16, TxReport)> {
+        let installed = self.secys.iter().enumerate().filter_map(|(index, secy)| {
+            let config = secy.config.as_ref()?;
+            let sas = secy.sas.iter().enumerate().filter_map(|(an, sa)| {
+                let next_pn = sa.as_ref()?.pn.peek();
+                let stats = secy.counts[an];
+                Some(SaReport { sci: config.sci, an: an as u8, next_pn, lowest_pn: next_pn, stats })
+            });
+            let mut stats = secy.stats;
+            secy.counts.iter().for_each(|counts| stats.merge(counts));
+            let encoding = (secy.encoding != NONE).then_some(secy.encoding);
+            Some((index as u16, TxReport { encoding, stats, sas: sas.collect() }))
+        });
+        installed.collect()
+    }
+
+    /// Frames under way or waiting for their turn.
+    pub fn held(&self) -> usize {
+        self.tickets.held()
+    }
+
+    fn secy(&mut self, index: u16) -> Result<&mut TxSecy, SaError> {
+        self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))
+    }
+}
