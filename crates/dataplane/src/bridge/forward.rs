@@ -1,12 +1,13 @@
 //! From one member of a bridge to the others.
 
 use super::config::Bridge;
+use super::table::{self, Key};
 use crate::graph::{Ctx, Next, Stage};
 use crate::link::tag;
 use crate::tables::{Iface, IfaceKind, Tables};
-use ferrule_base::{DropReason, MacAddr};
+use ferrule_base::DropReason;
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::{EtherType, ethernet};
+use ferrule_wire::EtherType;
 
 /// Destinations that no bridge forwards: 01-80-C2-00-00-00 to 0F (802.1Q
 /// clause 8.6.3), without their last four bits.
@@ -28,8 +29,9 @@ impl Stage for Forward {
     #[inline]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
         ctx.tally.work.lookups += 2 * batch.len() as u64;
+        let now = table::seconds(ctx.now);
         for packet in batch.drain(..) {
-            match way(ctx, &packet) {
+            match way(ctx.tables, now, &packet) {
                 Ok((Way::Member(iface), frame)) => send(ctx, iface, frame.class, packet),
                 Ok((Way::Others(bridge, number), frame)) => {
                     flood(ctx, bridge, number, frame, packet);
@@ -58,45 +60,47 @@ struct Frame {
 }
 
 #[inline]
-fn way<'a>(ctx: &Ctx<'a>, packet: &Packet) -> Result<(Way<'a>, Frame), DropReason> {
-    let tables: &'a Tables = ctx.tables;
+fn way<'a>(tables: &'a Tables, now: u32, packet: &Packet) -> Result<(Way<'a>, Frame), DropReason> {
     let number = packet.meta().iface;
     let (bridge_number, _) = member(tables, number).ok_or(DropReason::NotAttached)?;
     let bridge = tables.bridges.get(usize::from(bridge_number)).ok_or(DropReason::NotAttached)?;
     let (dst, src, frame) = read(packet.data())?;
-    if src.is_group() {
+    if is_group(src) {
         return Err(DropReason::BadSource);
     }
-    bridge.table.learn(frame.vlan, src, number, ctx.now);
-    if dst.is_group() {
-        if dst.to_u64() & !0xf == RESERVED {
+    bridge.table.note(Key::new(frame.vlan, src), number, now);
+    if is_group(dst) {
+        if dst & !0xf == RESERVED {
             return Err(DropReason::BridgeReserved);
         }
         return Ok((Way::Others(bridge, bridge_number), frame));
     }
-    match bridge.table.lookup(frame.vlan, dst, ctx.now) {
-        Some(to) if to == number => Err(DropReason::BridgeSamePort),
-        Some(to) => Ok((
-            match member(tables, to) {
-                Some((of, iface)) if of == bridge_number => Way::Member(iface),
-                // It left the bridge since.
-                _ => Way::Others(bridge, bridge_number),
-            },
-            frame,
-        )),
-        None => Ok((Way::Others(bridge, bridge_number), frame)),
-    }
+    let way = match bridge.table.find(Key::new(frame.vlan, dst), now) {
+        Some(to) if to == number => return Err(DropReason::BridgeSamePort),
+        Some(to) => match member(tables, to) {
+            Some((of, iface)) if of == bridge_number => Way::Member(iface),
+            // It left the bridge since.
+            _ => Way::Others(bridge, bridge_number),
+        },
+        None => Way::Others(bridge, bridge_number),
+    };
+    Ok((way, frame))
 }
 
-/// Destination, source, VLAN and priority. A service tag (802.1ad) is payload.
+/// Destination and source as numbers of 48 bits, VLAN and priority. A service
+/// tag (802.1ad) is payload.
 #[inline]
-fn read(frame: &[u8]) -> Result<(MacAddr, MacAddr, Frame), DropReason> {
-    let Some(header) = frame.first_chunk::<{ ethernet::Header::LEN }>() else {
+fn read(frame: &[u8]) -> Result<(u64, u64, Frame), DropReason> {
+    let (Some(front), Some(&back), Some(&ethertype)) = (
+        frame.first_chunk::<8>(),
+        frame.get(4..).and_then(|rest| rest.first_chunk::<8>()),
+        frame.get(12..).and_then(|rest| rest.first_chunk::<2>()),
+    ) else {
         return Err(DropReason::Malformed);
     };
-    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *header;
-    let (dst, src) = (MacAddr([d0, d1, d2, d3, d4, d5]), MacAddr([s0, s1, s2, s3, s4, s5]));
-    if u16::from_be_bytes([t0, t1]) != EtherType::VLAN.0 {
+    let dst = u64::from_be_bytes(*front) >> 16;
+    let src = u64::from_be_bytes(back) & ((1 << 48) - 1);
+    if u16::from_be_bytes(ethertype) != EtherType::VLAN.0 {
         return Ok((dst, src, Frame { vlan: 0, class: 0 }));
     }
     let (_, class) = tag::outer(frame).ok_or(DropReason::Malformed)?;
@@ -105,6 +109,12 @@ fn read(frame: &[u8]) -> Result<(MacAddr, MacAddr, Frame), DropReason> {
         return Err(DropReason::UnknownVlan);
     }
     Ok((dst, src, Frame { vlan, class }))
+}
+
+/// Whether an address is a group's.
+#[inline]
+const fn is_group(address: u64) -> bool {
+    address >> 40 & 1 != 0
 }
 
 /// The bridge of an interface.

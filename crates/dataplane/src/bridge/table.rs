@@ -26,6 +26,18 @@ const BUCKETS_MAX: usize = 1 << 20;
 /// No address: a bit that no key has.
 const EMPTY: u64 = 1 << 63;
 
+/// A VLAN and an address in it, in 60 bits.
+#[derive(Clone, Copy)]
+pub(super) struct Key(u64);
+
+impl Key {
+    /// `address` has 48 bits.
+    #[inline]
+    pub(super) const fn new(vlan: u16, address: u64) -> Self {
+        Self((vlan as u64 & 0xfff) << 48 | address)
+    }
+}
+
 /// Seven addresses that share a place.
 #[repr(align(128))]
 struct Bucket {
@@ -91,31 +103,39 @@ impl MacTable {
     }
 
     /// The interface of an address, if it was learned and not long ago.
-    #[inline]
     pub fn lookup(&self, vlan: u16, mac: MacAddr, now: Instant) -> Option<u16> {
-        let key = key(vlan, mac);
-        let bucket = self.bucket(key);
-        let version = bucket.version.load(Ordering::Acquire);
-        let value = bucket.find(key)?.load(Ordering::Relaxed);
-        fence(Ordering::Acquire);
-        let still = bucket.version.load(Ordering::Relaxed);
-        (version == still && version.is_multiple_of(2) && self.is_fresh(value, seconds(now)))
-            .then(|| iface(value))
+        self.find(Key::new(vlan, mac.to_u64()), seconds(now))
     }
 
     /// Notes that a frame of an address came in by an interface. The caller
     /// sees to it that the address is no group's.
-    #[inline]
     pub fn learn(&self, vlan: u16, mac: MacAddr, from: u16, now: Instant) -> Learned {
-        let key = key(vlan, mac);
-        let bucket = self.bucket(key);
-        let fresh = value(from, seconds(now));
-        if let Some(place) = bucket.find(key) {
+        self.note(Key::new(vlan, mac.to_u64()), from, seconds(now))
+    }
+
+    /// [`lookup`](Self::lookup) for the stage.
+    #[inline]
+    pub(super) fn find(&self, Key(key): Key, now: u32) -> Option<u16> {
+        let (bucket, home) = self.bucket(key);
+        let version = bucket.version.load(Ordering::Acquire);
+        let value = bucket.find(home, key)?.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        let still = bucket.version.load(Ordering::Relaxed);
+        (version == still && version.is_multiple_of(2) && self.is_fresh(value, now))
+            .then(|| iface(value))
+    }
+
+    /// [`learn`](Self::learn) for the stage.
+    #[inline]
+    pub(super) fn note(&self, Key(key): Key, from: u16, now: u32) -> Learned {
+        let (bucket, home) = self.bucket(key);
+        let fresh = value(from, now);
+        if let Some(place) = bucket.find(home, key) {
             let old = place.load(Ordering::Relaxed);
             if old == fresh {
                 return Learned::Known;
             }
-            if iface(old) == from && self.is_fresh(old, seconds(now)) {
+            if iface(old) == from && self.is_fresh(old, now) {
                 // Should the place have gone to another address meanwhile, its
                 // value differs and stays, or that address is at the same
                 // interface and looks younger than it is.
@@ -123,12 +143,12 @@ impl MacTable {
                 return Learned::Known;
             }
         }
-        self.change(bucket, key, fresh)
+        self.change(bucket, home, key, fresh)
     }
 
     /// Puts an address in its bucket, or elsewhere than it was.
     #[cold]
-    fn change(&self, bucket: &Bucket, key: u64, fresh: u64) -> Learned {
+    fn change(&self, bucket: &Bucket, home: usize, key: u64, fresh: u64) -> Learned {
         let Some(version) = bucket.lock() else { return Learned::Busy };
         let place = bucket.keys.iter().position(|k| k.load(Ordering::Relaxed) == key);
         let learned = if let Some(place) = place {
@@ -139,7 +159,7 @@ impl MacTable {
                 before => Learned::Moved(before),
             }
         } else {
-            let place = bucket.oldest(version);
+            let place = bucket.oldest(home);
             bucket.values[place].store(fresh, Ordering::Relaxed);
             bucket.keys[place].store(key, Ordering::Relaxed);
             Learned::New
@@ -191,11 +211,13 @@ impl MacTable {
         })
     }
 
+    /// The bucket of a key, and its home there.
     #[inline]
-    fn bucket(&self, key: u64) -> &Bucket {
+    fn bucket(&self, key: u64) -> (&Bucket, usize) {
         let mixed = (key ^ key >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let home = (mixed >> 32 & 0xff) as usize * WAYS >> 8;
         // There is a power of two of them, and one at least.
-        &self.buckets[(mixed >> 40) as usize & (self.buckets.len() - 1)]
+        (&self.buckets[(mixed >> 40) as usize & (self.buckets.len() - 1)], home)
     }
 
     #[inline]
@@ -205,10 +227,15 @@ impl MacTable {
 }
 
 impl Bucket {
-    /// The value that stands beside a key.
+    /// The value that stands beside a key: nearly always at the key's home.
     #[inline]
-    fn find(&self, key: u64) -> Option<&AtomicU64> {
-        let place = self.keys.iter().position(|k| k.load(Ordering::Relaxed) == key)?;
+    fn find(&self, home: usize, key: u64) -> Option<&AtomicU64> {
+        let is = |other: &AtomicU64| other.load(Ordering::Relaxed) == key;
+        let place = if self.keys.get(home).is_some_and(is) {
+            home
+        } else {
+            self.keys.iter().position(is)?
+        };
         self.values.get(place)
     }
 
@@ -232,21 +259,15 @@ impl Bucket {
     }
 
     /// The place to give up: an empty one, or the one not seen for longest; of
-    /// several, not always the same.
-    fn oldest(&self, version: u64) -> usize {
-        let first = (version / 2) as usize % WAYS;
-        let places = (0..WAYS).map(|i| (first + i) % WAYS);
+    /// several, the home or the next behind it.
+    fn oldest(&self, home: usize) -> usize {
+        let places = (0..WAYS).map(|i| (home + i) % WAYS);
         let age = |&place: &usize| match self.keys[place].load(Ordering::Relaxed) {
             EMPTY => None,
             _ => Some(stamp(self.values[place].load(Ordering::Relaxed))),
         };
-        places.min_by_key(age).unwrap_or(first)
+        places.min_by_key(age).unwrap_or(home)
     }
-}
-
-#[inline]
-const fn key(vlan: u16, mac: MacAddr) -> u64 {
-    ((vlan & 0xfff) as u64) << 48 | mac.to_u64()
 }
 
 #[inline]
@@ -266,6 +287,30 @@ const fn stamp(value: u64) -> u32 {
 
 /// Whole seconds: enough for an age.
 #[inline]
-const fn seconds(now: Instant) -> u32 {
+pub(super) const fn seconds(now: Instant) -> u32 {
     (now.as_nanos() / 1_000_000_000) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a worker does that comes by in the middle of another's change.
+    #[test]
+    fn bridge_table_shows_nothing_of_a_change_that_is_not_done() {
+        let table = MacTable::new(1, 300);
+        let (now, [old, new]) = (Instant::from_secs(9), [1, 2].map(MacAddr::from_u64));
+        table.learn(0, old, 4, now);
+        let bucket = &table.buckets[0];
+        let version = bucket.lock().unwrap();
+        let place = bucket.keys.iter().position(|k| k.load(Ordering::Relaxed) == 1).unwrap();
+        bucket.values[place].store(value(7, 9), Ordering::Relaxed);
+        assert_eq!(table.lookup(0, old, now), None, "neither the old place nor the new one");
+        assert_eq!(table.entries(now).count(), 0);
+        assert_eq!(table.learn(0, new, 5, now), Learned::Busy);
+        assert!(bucket.lock().is_none());
+        bucket.keys[place].store(2, Ordering::Relaxed);
+        bucket.version.store(version + 2, Ordering::Release);
+        assert_eq!((table.lookup(0, old, now), table.lookup(0, new, now)), (None, Some(7)));
+    }
 }
