@@ -215,7 +215,7 @@ impl MacTable {
     #[inline]
     fn bucket(&self, key: u64) -> (&Bucket, usize) {
         let mixed = (key ^ key >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let home = (mixed >> 32 & 0xff) as usize * WAYS >> 8;
+        let home = ((mixed >> 32 & 0xff) as usize * WAYS) >> 8;
         // There is a power of two of them, and one at least.
         (&self.buckets[(mixed >> 40) as usize & (self.buckets.len() - 1)], home)
     }
