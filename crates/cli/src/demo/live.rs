@@ -13,11 +13,12 @@ use super::network::{Network, remove_orphans};
 use super::plan::{self, Place, VARIANTS, Variant};
 use super::report::{Outcome, Row};
 use super::run::{Background, Fault, Folder, Runner, is_installed, stop_all, write};
-use super::traffic::Hosts;
+use super::traffic::{Delivery, Hosts};
 use super::tshark;
 use super::wiretap::{Wiretap, measure};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// Programs, and the Debian packages that have them.
@@ -31,7 +32,9 @@ const TOOLS: [(&str, &str); 8] = [
     ("dumpcap", "wireshark-common"),
     ("sh", "dash"),
 ];
-/// Commands of our own that must end end within this time.
+/// Keys of the ESP tunnels, as Wireshark's table has them.
+const KEY_LOG: &str = "esp_sa";
+/// Commands of our own that must end within this time.
 const OWN: Duration = Duration::from_secs(20);
 
 /// What the user wants of it.
@@ -154,25 +157,18 @@ impl Site<'_> {
         })?;
         let rtt = hosts.round_trips()?;
         say(&format!("{}: the study's frame, captured on both core links", variant.name));
-        let tap = |place, device, file: &str| {
-            Wiretap::start(runner, network, (place, device), dir.join(file))
-        };
-        // A node sends past the queueing discipline, where no capture sees it:
-        // each link is captured where its frames arrive.
-        let taps =
-            [tap(Place::P, "left", "pe1-p.pcapng")?, tap(Place::Pe2, "core", "p-pe2.pcapng")?];
-        let delivery = hosts.study_frames()?;
-        let [first, second] = taps.map(|tap| tap.stop(runner));
-        let (first, second) = (first?, second?);
+        let (delivery, [first, second]) = self.study_frames(variant, &hosts, &setting)?;
         let wires = [
             measure(&first, plan::end(Place::Pe1, "core"), variant)?,
             measure(&second, plan::end(Place::P, "right"), variant)?,
         ];
+        let key_log = dir.join(KEY_LOG);
+        let key_log = key_log.exists().then_some(key_log.as_path());
         let read = |file, bytes| -> Result<Option<tshark::Verdict>, Fault> {
             if !is_installed("tshark") {
                 return Ok(None);
             }
-            tshark::read(runner, file, bytes, variant, &setting).map(Some)
+            tshark::read(runner, file, bytes, variant, key_log).map(Some)
         };
         let tshark = [read(&first, wires[0].bytes)?, read(&second, wires[1].bytes)?];
         say(&format!("{}: iperf3 both ways, then a file over HTTP", variant.name));
@@ -182,5 +178,51 @@ impl Site<'_> {
         stop_all(edges);
         let captures = if self.wishes.keep { vec![first, second] } else { Vec::new() };
         Ok(Row { variant: *variant, wires, rtt, delivery, throughput, file, tshark, captures })
+    }
+    /// The study's frames from host to host, while both core links are captured,
+    /// and the packets of CE1 by its own capture, which hands out the keys of ESP.
+    fn study_frames(
+        &self,
+        variant: &Variant,
+        hosts: &Hosts<'_>,
+        setting: &Setting,
+    ) -> Result<(Delivery, [PathBuf; 2]), Fault> {
+        let (runner, dir) = (self.runner, Path::new(&setting.dir));
+        let own = match variant.is_routed() {
+            true => Some(self.own_capture(dir)?),
+            false => None,
+        };
+        // A node sends past the queueing discipline, where no capture sees it:
+        // each link is captured where its frames arrive.
+        let places = [(Place::P, "left", "pe1-p.pcapng"), (Place::Pe2, "core", "p-pe2.pcapng")];
+        let [first, second] = places.map(|(place, device, file)| {
+            Wiretap::start(self.network, (place, device), dir.join(file))
+        });
+        let mut taps = [first?, second?];
+        taps.iter_mut().try_for_each(|tap| tap.wait(runner))?;
+        let delivery = hosts.study_frames()?;
+        let [first, second] = taps.map(|tap| tap.stop(runner));
+        let files = [first?, second?];
+        if let Some(mut own) = own {
+            own.check()?;
+            own.stop();
+        }
+        Ok((delivery, files))
+    }
+
+    /// `ferrule capture` at CE1, with the key log.
+    fn own_capture(&self, dir: &Path) -> Result<Background, Fault> {
+        let program = std::env::current_exe().map_err(|e| Fault::failed("our own path", e))?;
+        let key_log = dir.join(KEY_LOG);
+        let mut command = Command::new(program);
+        command.args(["capture", "--socket"]).arg(dir.join("ce1.socket"));
+        command.arg("-w").arg(dir.join("ce1.pcapng")).arg("--keylog").arg(&key_log);
+        let log = dir.join("capture.log");
+        let mut capture = Background::start("ferrule capture", &mut command, &log)?;
+        self.runner.wait_for("no key log", OWN, || {
+            capture.check()?;
+            Ok(fs::read_to_string(&key_log).is_ok_and(|text| text.lines().count() == 2))
+        })?;
+        Ok(capture)
     }
 }

@@ -160,6 +160,8 @@ pub struct Variant {
     pub key: &'static str,
     /// For people.
     pub name: &'static str,
+    /// For a line that has little room.
+    pub short: &'static str,
     /// What the CEs do to a frame, in the grammar of `ferrule overhead`.
     pub transform: &'static str,
     /// What protects.
@@ -179,22 +181,31 @@ pub enum Protect {
 
 /// The four variants, in turn.
 pub const VARIANTS: [Variant; 4] = [
-    Variant { key: "plain", name: "plain", transform: "", protect: Protect::Nothing },
+    Variant {
+        key: "plain",
+        name: "plain",
+        short: "plain",
+        transform: "",
+        protect: Protect::Nothing,
+    },
     Variant {
         key: "macsec",
         name: "MACsec, GCM-AES-128",
+        short: "MACsec",
         transform: "macsec sci gcm-aes-128",
         protect: Protect::Macsec("gcm-aes-128"),
     },
     Variant {
         key: "esp-cbc-sha1",
         name: "ESP, AES-128-CBC + SHA1-96",
+        short: "ESP-CBC-SHA1",
         transform: "esp aes-cbc-128 hmac-sha1-96 tunnel",
         protect: Protect::Esp("aes-cbc-128 hmac-sha1-96"),
     },
     Variant {
         key: "esp-gcm",
         name: "ESP, AES-128-GCM",
+        short: "ESP-GCM",
         transform: "esp aes-gcm-128 tunnel",
         protect: Protect::Esp("aes-gcm-128"),
     },
@@ -227,6 +238,13 @@ impl Variant {
         Stack::parse(&format!("{STUDY_FRAME}{bar}{} | {core}", self.transform))
     }
 
+    /// The highest load without loss, in percent of a customer's line as fast as
+    /// the provider's (one label): the calculator's word.
+    pub fn load_percent(&self) -> Result<f64, StackError> {
+        const GIGABIT: u64 = 1_000_000_000;
+        Ok(self.stack(1)?.ceiling(GIGABIT, GIGABIT)?.share * 100.0)
+    }
+
     /// Octets of the study's frame there: the calculator's word.
     pub fn expected(&self, labels: usize) -> Result<usize, StackError> {
         self.stack(labels)?.wire_len(STUDY_LEN)
@@ -243,6 +261,8 @@ mod tests {
         let two = VARIANTS.map(|v| v.expected(2).expect("a stack"));
         assert_eq!(one, [1022, 1054, 1084, 1072]);
         assert_eq!(two, one.map(|bytes| bytes + 4));
+        let loads = VARIANTS.map(|v| v.load_percent().expect("a stack"));
+        assert_eq!(loads.map(|load| format!("{load:.1}"))[..3], ["97.9", "95.0", "92.4"]);
     }
 
     #[test]

@@ -101,18 +101,18 @@ impl Outcome {
     /// One line: what each costs.
     pub fn verdict(&self) -> String {
         let Some(plain) = self.rows.first() else { return String::new() };
-        let costs: Vec<String> = self.rows[1..]
-            .iter()
-            .map(|row| {
-                let bytes = row.added(plain);
-                let share = ratio(row.throughput, plain.throughput);
-                format!("{} {bytes:+} bytes, {share:.2}× the rate", row.variant.name)
-            })
-            .collect();
+        let load = |row: &Row| row.variant.load_percent().unwrap_or_default();
+        let costs = self.rows[1..].iter().map(|row| {
+            let (name, bytes) = (row.variant.short, row.added(plain));
+            format!("{name} {bytes:+} ({:.1} %)", load(row))
+        });
+        let costs: Vec<String> = costs.collect();
         let frame = plain.wires[1].bytes;
         let verdict = format!(
-            "A {STUDY_LEN}-byte frame crosses the provider as {frame}; {}",
-            costs.join("; ")
+            "A {STUDY_LEN}-byte frame crosses the provider as {frame} bytes and loads a line to \
+             {:.1} % at most; {}",
+            load(plain),
+            costs.join(", ")
         );
         match (self.findings().len(), self.live) {
             (0, true) => verdict + "; every file arrived intact.",
@@ -219,11 +219,6 @@ fn row_json(row: &Row) -> Value {
         "tshark": row.tshark,
         "captures": row.captures,
     })
-}
-
-/// Both ways together, of what plain carries.
-fn ratio(ours: [f64; 2], plain: [f64; 2]) -> f64 {
-    ours.iter().sum::<f64>() / plain.iter().sum::<f64>().max(1.0)
 }
 
 /// Columns under one another: words to the left, numbers to the right.

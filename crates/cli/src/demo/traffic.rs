@@ -81,7 +81,7 @@ impl Hosts<'_> {
         self.runner.wait_for("no echo came back", UP, || {
             alive()?;
             let mut ping = self.network.inside(Place::Host1);
-            ping.args(["ping", "-n", "-q", "-c", "1", "-W", "1", self.addresses[1]]);
+            ping.args(["ping", "-n", "-q", "-c", "1", "-W", "0.3", self.addresses[1]]);
             Ok(self.runner.output(&mut ping, UP)?.status.success())
         })
     }

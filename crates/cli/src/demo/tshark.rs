@@ -1,8 +1,7 @@
 //! What stock tshark makes of a capture: a name for every layer, no warning,
 //! and the packets inside ESP once it has the keys.
 
-use super::configs::{KEYS, SPIS, Setting};
-use super::plan::{Protect, Variant, WAN};
+use super::plan::{Protect, Variant};
 use super::run::{Fault, Runner};
 use serde::Serialize;
 use std::path::Path;
@@ -25,19 +24,21 @@ pub struct Verdict {
     pub complete: bool,
 }
 
-/// Has a capture read.
+/// Has a capture read, with the key log of a node if there is one.
 pub fn read(
     runner: &Runner,
     capture: &Path,
     bytes: usize,
     variant: &Variant,
-    setting: &Setting,
+    key_log: Option<&Path>,
 ) -> Result<Verdict, Fault> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-r"]).arg(capture);
-    if let Protect::Esp(suite) = variant.protect {
+    if let Some(path) = key_log {
+        let entries = std::fs::read_to_string(path);
+        let entries = entries.map_err(|e| Fault::failed(path.display().to_string(), e))?;
         command.args(["-o", "esp.enable_encryption_decode:TRUE"]);
-        for entry in security_associations(suite, setting)? {
+        for entry in entries.lines() {
             command.args(["-o", &format!("uat:esp_sa:{entry}")]);
         }
     }
@@ -82,35 +83,6 @@ fn expected_layers(variant: &Variant) -> Vec<&'static str> {
         Protect::Esp(_) => &["ip", "esp", "udp", "data"],
     };
     outer.into_iter().chain(inner.iter().copied()).collect()
-}
-
-/// Entries of Wireshark's table of security associations.
-pub fn security_associations(suite: &str, setting: &Setting) -> Result<Vec<String>, Fault> {
-    let (cipher, integrity) = match suite {
-        "aes-gcm-128" => ("AES-GCM [RFC4106]", "NULL"),
-        _ => ("AES-CBC [RFC3602]", "HMAC-SHA-1-96 [RFC2404]"),
-    };
-    (0..KEYS.len())
-        .map(|from| {
-            let path = setting.key(from);
-            let text = std::fs::read_to_string(&path).map_err(|e| Fault::failed(path, e))?;
-            let word = |wanted: &str| {
-                let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-                lines.find(|(word, _)| *word == wanted).map_or("", |(_, hex)| hex.trim())
-            };
-            let hex = |digits: String| match digits.as_str() {
-                "" => String::new(),
-                digits => format!("0x{digits}"),
-            };
-            let key = hex(format!("{}{}", word("cipher"), word("salt")));
-            let integrity_key = hex(word("integrity").to_owned());
-            let (source, target, spi) = (WAN[from], WAN[1 - from], SPIS[from]);
-            Ok(format!(
-                "\"IPv4\",\"{source}\",\"{target}\",\"{spi:#010x}\",\"{cipher}\",\"{key}\",\
-                 \"{integrity}\",\"{integrity_key}\""
-            ))
-        })
-        .collect()
 }
 
 #[cfg(test)]

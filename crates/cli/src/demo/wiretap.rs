@@ -31,22 +31,24 @@ pub struct Wiretap {
 }
 
 impl Wiretap {
-    /// Begins to capture at a device; returns when every frame from now on is in.
+    /// Has dumpcap begin at a device.
     pub fn start(
-        runner: &Runner,
         network: &Network,
         (place, device): (Place, &str),
         file: PathBuf,
     ) -> Result<Self, Fault> {
         let mut command = network.inside(place);
-        command.args(["dumpcap", "-q", "-P", "-i", device, "-w"]).arg(&file);
+        command.args(["dumpcap", "-q", "-i", device, "-w"]).arg(&file);
         let log = file.with_extension("log");
-        let mut dumpcap = Background::start("dumpcap", &mut command, &log)?;
+        Ok(Self { dumpcap: Background::start("dumpcap", &mut command, &log)?, file })
+    }
+
+    /// Returns when every frame from now on is in.
+    pub fn wait(&mut self, runner: &Runner) -> Result<(), Fault> {
         runner.wait_for("dumpcap did not begin", BEGIN, || {
-            dumpcap.check()?;
-            Ok(dumpcap.said().contains("File:") && file.exists())
-        })?;
-        Ok(Self { dumpcap, file })
+            self.dumpcap.check()?;
+            Ok(self.dumpcap.said().contains("File:") && self.file.exists())
+        })
     }
 
     /// Ends the capture; its file is complete.

@@ -23,9 +23,12 @@ mod tests;
 
 use crate::paint::{Paint, emit};
 use clap::{Args, Subcommand};
+use ferrule_base::MacAddr;
+use ferrule_daemon::load::load;
+use ferrule_daemon::state::{FileStore, StateError};
 use files::Files;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Exit code of a wrong argument.
@@ -179,6 +182,7 @@ impl InitArgs {
         let paint = Paint::for_stream(&std::io::stdout());
         let written = self.set().and_then(|set| {
             set.files.write(set.force).map_err(|e| (ENVIRONMENT, e.to_string()))?;
+            set.begin_counters().map_err(|e| (ENVIRONMENT, e))?;
             Ok(set)
         });
         match written {
@@ -205,7 +209,7 @@ impl InitArgs {
                 let kind = key::KeyFor::from_name(&args.suite).map_err(|e| (USAGE, e))?;
                 let mut files = Files::default();
                 files.secret(&args.file, kind.fresh(&args.suite).map_err(random)?);
-                Ok(Set { files, force: args.force, next: Vec::new() })
+                Ok(Set { files, force: args.force, counters: None, next: Vec::new() })
             }
         }
     }
@@ -215,15 +219,36 @@ impl InitArgs {
 struct Set {
     files: Files,
     force: bool,
+    /// The configuration whose keys are used here, if it has any.
+    counters: Option<PathBuf>,
     /// Remark and command.
     next: Vec<(String, String)>,
 }
 
 impl Set {
+    /// Begins the counters of our own keys, which nobody has used yet. They are
+    /// bound to this machine's disk: the other side begins its own.
+    fn begin_counters(&self) -> Result<(), String> {
+        let Some(path) = &self.counters else { return Ok(()) };
+        let config = load(path).map_err(|e| e.to_string())?.config;
+        let Some(folder) = &config.state else { return Ok(()) };
+        let failed = |e: StateError| format!("{e}\n{}", e.remedy());
+        let mut store = FileStore::create(Path::new(folder)).map_err(failed)?;
+        // SPIs and SCIs stand in the file, so addresses of devices do not matter.
+        let macs = vec![MacAddr::ZERO; config.ports.len()];
+        for counter in ferrule_node::counters(&config, &macs) {
+            store.find(&counter.id, counter.fingerprint).map_err(failed)?;
+        }
+        Ok(())
+    }
+
     fn render(&self, paint: Paint) -> String {
         let mut text = String::new();
         for path in self.files.paths() {
             text += &format!("wrote {}\n", paint.bold(path.display()));
+        }
+        if self.counters.is_some() {
+            text += "began the counters of the keys\n";
         }
         if !self.next.is_empty() {
             text += "\nNext:\n";

@@ -161,9 +161,6 @@ fn set(args: &NodeArgs, ours: (&str, String), theirs: (&str, String), keys: File
         next.push((why.to_owned(), format!("ferrule {verb} {}", path.display())));
     };
     step("look it over and correct devices and addresses; this checks it", "check", &own);
-    if keyed {
-        step("once for fresh keys: begins their counters", "state create", &own);
-    }
     step("as root", "run", &own);
     if args.pair {
         let why = match keyed {
@@ -172,10 +169,10 @@ fn set(args: &NodeArgs, ours: (&str, String), theirs: (&str, String), keys: File
         };
         if keyed {
             step(why, "state create", &other);
-            step("and then there", "run", &other);
+            step("and then", "run", &other);
         } else {
             step(why, "run", &other);
         }
     }
-    Set { files, force: args.force, next }
+    Set { files, force: args.force, counters: keyed.then_some(own), next }
 }

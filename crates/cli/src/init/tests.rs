@@ -46,6 +46,7 @@ fn set(folder: &Folder, words: &[&str]) -> Result<Set, (u8, String)> {
 fn init(folder: &Folder, words: &[&str]) {
     let set = set(folder, words).unwrap_or_else(|(_, e)| panic!("{e}"));
     set.files.write(set.force).unwrap_or_else(|e| panic!("{e}"));
+    set.begin_counters().unwrap_or_else(|e| panic!("{e}"));
 }
 
 fn parse(folder: &Path, file: &str) -> Config {
@@ -161,6 +162,22 @@ fn init_never_writes_over_a_file_unless_forced() {
     init(&folder, &["ce", "--force"]);
     assert_ne!(before, fs::read(folder.0.join("ce-a-to-ce-b.key")).expect("a key"));
     parse(&folder.0, "ce-a.toml");
+}
+
+#[test]
+fn init_begins_the_counters_that_a_run_looks_for() {
+    for (kind, name) in [("gateway", "gw-a"), ("ce", "ce-a")] {
+        let folder = Folder::new();
+        init(&folder, &[kind]);
+        let config = parse(&folder.0, &format!("{name}.toml"));
+        let mut store = FileStore::open(&folder.0.join(format!("{name}.state"))).expect("made");
+        let counters = ferrule_node::counters(&config, &vec![MacAddr::ZERO; config.ports.len()]);
+        assert_eq!(counters.len(), 2);
+        for counter in counters {
+            let found = store.find(&counter.id, counter.fingerprint).expect("a counter");
+            assert_eq!(found.next, 1, "{}", counter.id);
+        }
+    }
 }
 
 #[test]
