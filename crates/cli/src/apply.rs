@@ -16,12 +16,17 @@ use std::process::ExitCode;
 #[derive(Args)]
 #[command(after_help = "Examples:
   ferrule check gw.toml && sudo ferrule apply gw.toml
+  sudo ferrule apply gw.toml --new-keys      rekeying: counters for fresh keys
   sudo ferrule apply gw.toml --socket /run/ferrule/gw.sock
 
 Exit: 0 in force, 2 the configuration is wrong, 3 the machine lacks something.")]
 pub struct ApplyArgs {
     /// The node's new configuration.
     file: PathBuf,
+    /// Make the counters that are not there. This says: these keys have never
+    /// been used (see `ferrule state create --help`).
+    #[arg(long)]
+    new_keys: bool,
     #[command(flatten)]
     which: Which,
 }
@@ -41,6 +46,7 @@ impl ApplyArgs {
             file: std::path::absolute(&self.file).unwrap_or(self.file).display().to_string(),
             text: loaded.source.text,
             keys: keys.collect(),
+            new_keys: self.new_keys,
         };
         match client.ask(&request)? {
             Reply::Applied { opened, closed } => {

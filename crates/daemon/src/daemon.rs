@@ -46,7 +46,7 @@ pub struct Daemon {
     pub(crate) metrics: Option<Metrics>,
     pub(crate) failures: Vec<String>,
     pub(crate) signals: UnixStream,
-    store: Option<SharedStore>,
+    pub(crate) store: Option<SharedStore>,
     threads: Vec<JoinHandle<Worker<Software>>>,
 }
 

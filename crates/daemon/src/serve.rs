@@ -136,10 +136,14 @@ impl Daemon {
         };
         let reply = match request {
             Request::Show {} => Reply::Report(Box::new(self.report())),
-            Request::Apply { file, text, keys } => match self.apply(&file, &text, keys) {
-                Ok(reply) => reply,
-                Err(fault) => Reply::Refused { text: fault.to_string(), exit: fault.exit_code() },
-            },
+            Request::Apply { file, text, keys, new_keys } => {
+                match self.apply(&file, &text, keys, new_keys) {
+                    Ok(reply) => reply,
+                    Err(fault) => {
+                        Reply::Refused { text: fault.to_string(), exit: fault.exit_code() }
+                    }
+                }
+            }
             Request::Trace(wanted) => return self.record(client, &wanted, true, false, tap),
             Request::Capture { recording, key_log } => {
                 return self.record(client, &recording, false, key_log, tap);
@@ -188,6 +192,7 @@ impl Daemon {
         file: &str,
         text: &str,
         keys: BTreeMap<String, String>,
+        new_keys: bool,
     ) -> Result<Reply, Fault> {
         let secret = |text: String| Secret::new(text.into_bytes());
         let keys = keys.into_iter().map(|(name, text)| (name, secret(text))).collect();
@@ -209,10 +214,15 @@ impl Daemon {
             opened.push((index, ready.start(&self.umem).map_err(fault)?));
         }
         let now = self.clock.now();
-        let applied = self
-            .control
-            .apply(now, config.clone(), &macs)
-            .map_err(|e| source.build_fault(&config, &e))?;
+        let make_missing = |yes| {
+            if let Some(store) = &self.store {
+                store.lock().make_missing(yes);
+            }
+        };
+        make_missing(new_keys);
+        let applied = self.control.apply(now, config.clone(), &macs);
+        make_missing(false);
+        let applied = applied.map_err(|e| source.build_fault(&config, &e))?;
         let names = opened.iter().map(|(i, _)| config.ports[*i].name.clone()).collect();
         for (index, port) in opened {
             let port = self.board.gate(port);

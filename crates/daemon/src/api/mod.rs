@@ -44,6 +44,9 @@ pub enum Request {
         text: String,
         /// The texts of the key files that it names.
         keys: BTreeMap<String, String>,
+        /// Make the counters that are not there: their keys were never used.
+        #[serde(default)]
+        new_keys: bool,
     },
     /// What happens to the next packets.
     Trace(Recording),

@@ -92,8 +92,9 @@ impl StateError {
     pub fn remedy(&self) -> String {
         match self {
             Self::NoFolder(_) | Self::Missing(..) => {
-                "if the key has never been used: `ferrule state create NODE.toml`; else make \
-                 a new key with `ferrule init key`"
+                "if the key has never been used: `ferrule state create NODE.toml` (for a node \
+                 that runs: `ferrule apply --new-keys`); else make a new key with \
+                 `ferrule init key`"
                     .into()
             }
             Self::OpenFolder(path, _) => format!("chmod 700 {}", path.display()),
@@ -162,6 +163,12 @@ impl FileStore {
             fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(os)?;
         }
         Ok(Self { creates: true, ..Self::open(folder)? })
+    }
+
+    /// Whether counters that are not there are made from now on, which is right
+    /// only for keys that were never used.
+    pub fn make_missing(&mut self, yes: bool) {
+        self.creates = yes;
     }
 
     /// Counters that were made because there were none.
