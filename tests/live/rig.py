@@ -143,6 +143,17 @@ class Rig:
             self.write(f"{name}.toml", text)
             self.do(name, self.ferrule, "state", "create", self.path(f"{name}.toml"))
 
+    def edges(self, driver="af-packet", cipher="gcm-aes-128"):
+        """Customer edges instead of gateways: they bridge the hosts into one
+        network, 10.5.0.0/24, and protect the wire by MACsec."""
+        run(self.ferrule, "init", "ce", "--dir", self.dir, "--pair", "--force",
+            "--name", "ga", "--peer-name", "gb", "--lan", "lan", "--uplink", "wan",
+            "--driver", driver, "--cipher", cipher)
+        for name, host, address in (("ga", "ha", "10.5.0.1/24"), ("gb", "hb", "10.5.0.2/24")):
+            self.do(host, "ip", "addr", "replace", address, "dev", "eth0")
+            self.do(name, "ip", "link", "set", "wan", "mtu", 1600)
+            self.do(name, self.ferrule, "state", "create", self.path(f"{name}.toml"))
+
     # ---- nodes
 
     def start(self, name, wait=True):
