@@ -23,7 +23,7 @@ with Rig() as rig:
         expected = next(s for s in rig.show("ga")["sas"] if s["way"] == "out")["number"]
         assert expected >= 6, expected
         if way == "stop":
-            rig.ask("ga", "stop")
+            rig.do("ga", rig.ferrule, "stop", "--node", rig.path("ga.toml"))
         else:
             node.send_signal(getattr(signal, way))
         assert node.wait(timeout=5) == 0, open(node.log).read()

@@ -11,8 +11,8 @@ use std::process::ExitCode;
 /// Which running node is meant.
 #[derive(Args)]
 pub struct Which {
-    /// The node's name; not needed where one node runs.
-    #[arg(long, value_name = "NAME", conflicts_with = "socket")]
+    /// The node's name, or its configuration; not needed where one node runs.
+    #[arg(long, value_name = "NAME|NODE.toml", conflicts_with = "socket")]
     node: Option<String>,
     /// The node's management socket.
     #[arg(long, value_name = "PATH")]
@@ -22,9 +22,12 @@ pub struct Which {
 impl Which {
     /// Connects to it.
     pub fn connect(&self) -> Result<Client, Fault> {
-        match &self.socket {
-            Some(path) => Client::connect(path),
-            None => Client::find(self.node.as_deref()),
+        match (&self.socket, &self.node) {
+            (Some(path), _) => Client::connect(path),
+            (None, Some(node)) if node.ends_with(".toml") => {
+                Client::connect(&load::socket_of(Path::new(node))?)
+            }
+            (None, node) => Client::find(node.as_deref()),
         }
     }
 

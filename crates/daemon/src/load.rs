@@ -27,6 +27,21 @@ pub struct Loaded {
 /// Reads a configuration and the key files that it names, which are looked for
 /// in its own folder.
 pub fn load(path: &Path) -> Result<Loaded, Fault> {
+    let source = source(path)?;
+    let Source { file, text } = &source;
+    let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
+    let mut keys = BTreeMap::new();
+    let mut read = |name: &str| {
+        let secret = key_file(&folder.join(name))?;
+        keys.insert(name.to_owned(), secret.clone());
+        Ok(secret)
+    };
+    let mut config = parse(file, text, &mut read)?;
+    anchor(&mut config, &folder);
+    Ok(Loaded { config, source, keys })
+}
+
+fn source(path: &Path) -> Result<Source, Fault> {
     let file = path.display().to_string();
     let text = text_of(path).map_err(|e| {
         let remedy = match e.kind() {
@@ -35,16 +50,17 @@ pub fn load(path: &Path) -> Result<Loaded, Fault> {
         };
         Fault::environment(format!("{file}: {e}"), remedy)
     })?;
-    let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
-    let mut keys = BTreeMap::new();
-    let mut read = |name: &str| {
-        let secret = key_file(&folder.join(name))?;
-        keys.insert(name.to_owned(), secret.clone());
-        Ok(secret)
-    };
-    let mut config = parse(&file, &text, &mut read)?;
-    anchor(&mut config, &folder);
-    Ok(Loaded { config, source: Source { file, text }, keys })
+    Ok(Source { file, text })
+}
+
+/// The management socket of the node of a configuration, found without
+/// understanding the rest of it or reading a key.
+pub fn socket_of(path: &Path) -> Result<PathBuf, Fault> {
+    let source = source(path)?;
+    let name = source.value("node", "name").unwrap_or_default();
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let control = source.value("node", "control").map(|c| absolute(folder, c));
+    Ok(crate::api::socket_path(control.as_deref(), name))
 }
 
 /// Understands a configuration whose key files somebody else read.
@@ -99,7 +115,7 @@ fn key_file(path: &PathBuf) -> Result<Secret, String> {
     let file = File::open(path).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => format!("key file `{shown}` is not there"),
         io::ErrorKind::PermissionDenied => {
-            format!("key file `{shown}` may not be read by this user: run as its owner")
+            format!("key file `{shown}` may not be read by this user\nrun as its owner, or as root")
         }
         _ => format!("key file `{shown}`: {e}"),
     })?;
@@ -110,7 +126,7 @@ fn key_file(path: &PathBuf) -> Result<Secret, String> {
     let mode = about.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(format!(
-            "key file `{shown}` may be read by others (mode {mode:04o}): `chmod 600 {shown}`"
+            "key file `{shown}` may be read by others (mode {mode:04o})\n`chmod 600 {shown}`"
         ));
     }
     let mut octets = Vec::with_capacity(KEY_FILE_MAX as usize + 1);

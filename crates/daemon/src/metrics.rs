@@ -192,3 +192,74 @@ fn sas(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::E
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{DropView, MacsecView, PortView, SaView};
+
+    #[test]
+    fn metrics_name_every_port_drop_and_association() {
+        let port = PortView {
+            name: "wan".into(),
+            driver: "tap".into(),
+            device: "t0".into(),
+            mac: String::new(),
+            mtu: 1500,
+            worker: 0,
+            up: true,
+            rx_packets: 7,
+            rx_octets: 700,
+            tx_packets: 8,
+            tx_octets: 800,
+            rx_missed: 1,
+            tx_failed: 2,
+        };
+        let sa = SaView {
+            tunnel: "a\"b".into(),
+            way: "out".into(),
+            spi: "0x00001001".into(),
+            suite: String::new(),
+            local: String::new(),
+            remote: String::new(),
+            worker: 0,
+            number: 10,
+            packets: 9,
+            octets: 900,
+            replays: 0,
+            bad_icv: 3,
+            refused: 0,
+            failed: 0,
+        };
+        let macsec = MacsecView {
+            port: "wan".into(),
+            way: "rx".into(),
+            sci: "02:00:00:00:00:01/1".into(),
+            an: 2,
+            next_pn: 5,
+            lowest_pn: 4,
+            counters: [("InPktsOK".to_owned(), 4)].into(),
+        };
+        let drop = DropView { reason: "esp-replay".into(), packets: 6, about: String::new() };
+        let report = Report {
+            ports: vec![port],
+            sas: vec![sa],
+            macsec: vec![macsec],
+            drops: vec![drop],
+            ..Report::default()
+        };
+        let text = text(&report);
+        for line in [
+            "ferrule_port_received_packets_total{port=\"wan\"} 7",
+            "ferrule_port_failed_packets_total{port=\"wan\"} 2",
+            "ferrule_dropped_packets_total{reason=\"esp-replay\"} 6",
+            "ferrule_esp_bad_icv_total{tunnel=\"a\\\"b\",way=\"out\",spi=\"0x00001001\"} 3",
+            "ferrule_macsec_total{port=\"wan\",way=\"rx\",sci=\"02:00:00:00:00:01/1\",an=\"2\",\
+             counter=\"InPktsOK\"} 4",
+            "ferrule_held_packets 0",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 
 use crate::api::{Recording, Reply, Seen, Server};
 use crate::clock::Clock;
-use ferrule_base::Duration;
+use ferrule_base::{Duration, Instant};
 use ferrule_crypto::{Mac, Suite};
 use ferrule_node::Control;
 use ferrule_node::config::{Config, TunnelConfig};
@@ -14,6 +14,9 @@ use std::fmt::Write;
 
 /// How often the rings are looked into while something is recorded.
 pub const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// A packet that was followed and of which nothing more is heard has ended:
+/// consumed by the node itself, or held.
+const SILENCE: Duration = Duration::from_millis(300);
 /// Records sent in one go at most.
 const BURST: usize = 4096;
 
@@ -25,6 +28,7 @@ pub struct Tap {
     trace: bool,
     left: u64,
     lost: u64,
+    heard: Instant,
     following: HashSet<u64>,
 }
 
@@ -53,7 +57,8 @@ impl Tap {
         let left = wanted.count.unwrap_or(u64::MAX);
         let snap = if wanted.snap == 0 { usize::MAX } else { wanted.snap };
         let rings = control.record(&Filter { stages: trace, port, count: left, snap });
-        Ok(Self { client, rings, trace, left, lost: 0, following: HashSet::new() })
+        let (heard, following) = (Instant::ZERO, HashSet::new());
+        Ok(Self { client, rings, trace, left, lost: 0, heard, following })
     }
 
     /// Sends what was recorded. True when it is over.
@@ -71,12 +76,14 @@ impl Tap {
             if !self.wants(&record) {
                 continue;
             }
+            self.heard = clock.now();
             let seen = seen(control, &record, clock);
             if !server.say(self.client, &Reply::Record(seen)) {
                 self.lost += 1;
             }
         }
-        if self.left == 0 && self.following.is_empty() {
+        let silent = clock.now().since(self.heard) > SILENCE;
+        if self.left == 0 && (self.following.is_empty() || silent) {
             server.say(self.client, &Reply::End { lost: self.lost });
             return true;
         }
@@ -172,4 +179,61 @@ fn line(tunnel: &TunnelConfig, outbound: bool) -> Option<String> {
         &mac_key,
     ];
     Some(fields.map(|f| format!("\"{f}\"")).join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrule_base::Secret;
+
+    const NODE: &str = r#"
+[node]
+name = "gw"
+lab = true
+[[port]]
+name = "wan"
+driver = "wire"
+[[interface]]
+port = "wan"
+address = ["198.51.100.1/24", "2001:db8::1/64"]
+[[tunnel]]
+name = "four"
+local = "198.51.100.1"
+remote = "198.51.100.2"
+suite = "SUITE"
+in = { spi = 0x1001, key = "in" }
+out = { spi = 0x1002, key = "out" }
+"#;
+
+    fn lines(suite: &str, file: &'static str) -> Vec<String> {
+        let mut keys = |name: &str| {
+            // Each direction has a key of its own.
+            let digit = if name == "in" { "1" } else { "2" };
+            Ok::<_, String>(Secret::new(file.replace('?', digit).into_bytes()))
+        };
+        let text = NODE.replace("SUITE", suite);
+        key_log(&Config::parse("n.toml", &text, &mut keys).unwrap())
+    }
+
+    /// Checked with tshark in `tests/live/observe.py`; here, that it stays so.
+    #[test]
+    fn key_log_is_in_the_form_of_the_table_esp_sa() {
+        let file = "cipher ?0112233445566778899aabbccddeeff\nsalt a1b2c3d4\n";
+        let want = [
+            "\"IPv4\",\"198.51.100.1\",\"198.51.100.2\",\"0x00001002\",\
+             \"AES-GCM with 16 octet ICV [RFC4106]\",\
+             \"0x20112233445566778899aabbccddeeffa1b2c3d4\",\"NULL\",\"\"",
+            "\"IPv4\",\"198.51.100.2\",\"198.51.100.1\",\"0x00001001\",\
+             \"AES-GCM with 16 octet ICV [RFC4106]\",\
+             \"0x10112233445566778899aabbccddeeffa1b2c3d4\",\"NULL\",\"\"",
+        ];
+        assert_eq!(lines("aes-gcm-128", file), want);
+        let file = "cipher ?0112233445566778899aabbccddeeff\n\
+                    integrity 00112233445566778899aabbccddeeff00112233\n";
+        let cbc = lines("aes-cbc-128 hmac-sha1-96", file);
+        assert!(cbc[0].ends_with(
+            "\"AES-CBC [RFC3602]\",\"0x20112233445566778899aabbccddeeff\",\
+             \"HMAC-SHA-1-96 [RFC2404]\",\"0x00112233445566778899aabbccddeeff00112233\""
+        ));
+    }
 }

@@ -18,6 +18,8 @@ pub struct Report {
     pub uptime_ms: u64,
     /// How many workers it has.
     pub workers: usize,
+    /// What each worker did.
+    pub shares: Vec<ShareView>,
     /// Where all packets went.
     pub ledger: LedgerView,
     /// Ports.
@@ -55,6 +57,23 @@ pub struct LedgerView {
     pub dropped: u64,
     /// Waiting.
     pub held: u64,
+}
+
+/// What one worker did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShareView {
+    /// Its number.
+    pub worker: u8,
+    /// Packets sealed.
+    pub sealed: u64,
+    /// Packets opened.
+    pub opened: u64,
+    /// Look-ups in tables.
+    pub lookups: u64,
+    /// Packets given to other workers and to the control part.
+    pub handed_out: u64,
+    /// Packets taken from them.
+    pub handed_in: u64,
 }
 
 /// A port.
@@ -200,6 +219,7 @@ impl Report {
             node: config.name.clone(),
             uptime_ms: outside.now.as_nanos() / 1_000_000,
             workers: control.workers(),
+            shares: shares(workers),
             ledger: control.ledger(workers).into(),
             ports: ports(control, workers, outside.macs),
             sas: sas(config, workers),
@@ -212,6 +232,20 @@ impl Report {
             failures: outside.failures.to_vec(),
         }
     }
+}
+
+fn shares(workers: &[Box<WorkerReport>]) -> Vec<ShareView> {
+    let share = |w: &WorkerReport| ShareView {
+        worker: w.worker,
+        sealed: w.work.sealed.packets,
+        opened: w.work.opened.packets,
+        lookups: w.work.lookups,
+        handed_out: w.handed_out,
+        handed_in: w.handed_in,
+    };
+    let mut all: Vec<_> = workers.iter().map(|w| share(w)).collect();
+    all.sort_by_key(|s| s.worker);
+    all
 }
 
 fn ports(

@@ -195,3 +195,101 @@ impl Client {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Seen;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::fs::MetadataExt;
+    use std::time::Duration;
+
+    struct Socket(PathBuf);
+
+    impl Socket {
+        fn new(name: &str) -> Self {
+            Self(std::env::temp_dir().join(format!("ferrule-api-{}-{name}", std::process::id())))
+        }
+    }
+
+    impl Drop for Socket {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+
+    fn turn(server: &mut Server) -> Vec<Action> {
+        let mut set = PollSet::new();
+        server.add_to(&mut set);
+        set.wait(Some(Duration::from_millis(50))).unwrap();
+        server.turn(&set)
+    }
+
+    #[test]
+    fn api_socket_is_its_owners_and_served_once() {
+        let socket = Socket::new("owner");
+        let server = Server::bind(&socket.0).unwrap();
+        assert_eq!(fs::metadata(&socket.0).unwrap().mode() & 0o777, 0o600);
+        let second = Server::bind(&socket.0).err().unwrap();
+        assert!(second.to_string().contains("answers"), "{second}");
+        std::mem::forget(server);
+    }
+
+    #[test]
+    fn api_answers_nonsense_and_goes_on() {
+        let socket = Socket::new("nonsense");
+        let mut server = Server::bind(&socket.0).unwrap();
+        let mut client = UnixStream::connect(&socket.0).unwrap();
+        client.write_all(b"what?\n{\"show\":{}}\n{\"show\":").unwrap();
+        turn(&mut server);
+        let asked = turn(&mut server);
+        assert!(matches!(asked.as_slice(), [Action::Asked(1, Request::Show {})]));
+        turn(&mut server);
+        let mut line = String::new();
+        BufReader::new(&client).read_line(&mut line).unwrap();
+        assert!(line.contains("refused") && line.contains("not a request"), "{line}");
+        drop(client);
+        assert!(turn(&mut server).iter().any(|a| matches!(a, Action::Gone(1))));
+    }
+
+    #[test]
+    fn api_client_that_does_not_read_loses_records_and_nothing_else() {
+        let socket = Socket::new("slow");
+        let mut server = Server::bind(&socket.0).unwrap();
+        let _slow = UnixStream::connect(&socket.0).unwrap();
+        turn(&mut server);
+        let seen = Seen {
+            time: 0,
+            worker: 0,
+            point: "received".into(),
+            reason: None,
+            port: "wan".into(),
+            id: 0,
+            len: 1000,
+            data: "00".repeat(1000),
+        };
+        let taken = (0..10_000).filter(|_| {
+            let taken = server.say(1, &Reply::Record(seen.clone()));
+            server.flush();
+            taken
+        });
+        let taken = taken.count();
+        assert!(taken > 100 && taken < 5_000, "{taken} records were kept");
+        assert!(server.clients[0].output.len() < UNREAD_MAX + 4096);
+    }
+
+    #[test]
+    fn api_takes_so_many_clients_and_no_more() {
+        let socket = Socket::new("many");
+        let mut server = Server::bind(&socket.0).unwrap();
+        let clients: Vec<_> = (0..CLIENTS_MAX + 10)
+            .map(|_| {
+                let client = UnixStream::connect(&socket.0).unwrap();
+                turn(&mut server);
+                client
+            })
+            .collect();
+        assert_eq!(server.clients.len(), CLIENTS_MAX);
+        drop(clients);
+    }
+}

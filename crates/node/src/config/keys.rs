@@ -14,7 +14,8 @@ use ferrule_base::Secret;
 
 /// Where key files are read from.
 pub trait KeySource {
-    /// The text of the key file at `path`. The error is one sentence for people.
+    /// The text of the key file at `path`. The error is one sentence for people,
+    /// and on a second line what helps, unless that is to make a key file.
     fn read(&mut self, path: &str) -> Result<Secret, String>;
 }
 

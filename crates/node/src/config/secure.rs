@@ -29,7 +29,9 @@ impl Reader<'_> {
         let file = match read {
             Ok(file) => file,
             Err(e) => {
-                self.problems.add(t.span(), e, "`ferrule init key --help` shows how to make one");
+                let make = "`ferrule init key --help` shows how to make one";
+                let (what, remedy) = e.split_once('\n').unwrap_or((&e, make));
+                self.problems.add(t.span(), what, remedy);
                 return None;
             }
         };
