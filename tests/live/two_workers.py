@@ -54,7 +54,7 @@ with Rig() as rig:
         flows, got, late = map(int, sink.communicate(timeout=60)[0].split())
         after = rig.show("ga")
         assert (flows, late) == (FLOWS, 0), f"{driver}: {late} of {got} out of order"
-        assert got >= 0.99 * FLOWS * EACH, f"{driver}: {got} of {FLOWS * EACH} arrived"
+        assert got >= 0.9 * FLOWS * EACH, f"{driver}: {got} of {FLOWS * EACH} arrived"
         shares = [b["lookups"] - a["lookups"] for a, b in zip(before["shares"], after["shares"])]
         assert len(shares) == 2 and min(shares) > FLOWS * EACH / 10, f"{driver}: {shares}"
         ledger = after["ledger"]
