@@ -36,7 +36,9 @@ case $for_what in peers | test)
     need ethtool ethtool
     need ping iputils-ping
     need dumpcap wireshark-common
+    need tcpdump tcpdump
     need unshare util-linux
+    need setpriv util-linux
     need "$PYTHON" python3
     ;;
 esac

@@ -454,16 +454,9 @@ fn overhead_agrees_with_frames_of_the_data_plane_byte_for_byte() {
     }
 }
 
-/// One random network; how many frames were compared.
-fn one_random_stack(rng: &mut Rng) -> usize {
-    let labels = 1 + rng.below(3) as usize;
-    let control_word = rng.one_in(2);
-    let transport: Vec<_> = (1..labels).map(|l| format!("{}", 16_000 + l)).collect();
-    let pseudowire = format!("mpls {labels}{}", if control_word { " cw" } else { "" });
-    let more = format!("control-word = {control_word}");
-    let provider = pe("pe", 1, (800_000, 800_257), &transport.join(", "), &more);
-    let mut net = Net::new();
-    let (vlan, v6) = (rng.one_in(2), rng.one_in(2));
+/// A customer's edge that protects in a random way (plain, MACsec twice as
+/// often, ESP), and the words of what goes through the pseudowire.
+fn random_edge(rng: &mut Rng, kind: u64, pseudowire: &str) -> (String, String) {
     let suites = [
         ("aes-gcm-128", "gcm"),
         ("aes-gcm-256", "gcm256"),
@@ -471,9 +464,8 @@ fn one_random_stack(rng: &mut Rng) -> usize {
         ("aes-cbc-128 hmac-sha1-96", "cbc-sha1"),
         ("aes-cbc-128 hmac-sha256-128", "cbc-sha256"),
     ];
-    let kind = rng.below(4);
-    let (edge, stack) = match kind {
-        0 => (ce("ce1", ""), pseudowire.clone()),
+    match kind {
+        0 => (ce("ce1", ""), pseudowire.to_owned()),
         1 | 2 => {
             let plain = rng.one_in(4);
             let sci = rng.one_in(2);
@@ -494,7 +486,47 @@ fn one_random_stack(rng: &mut Rng) -> usize {
             let text = text.replacen("mtu = 1600", "mtu = 1540", 1);
             (text, format!("esp {suite} tunnel | {pseudowire}"))
         }
+    }
+}
+
+/// A frame of random length, to the gateway if it is routed, and its words.
+fn random_frame(rng: &mut Rng, v6: bool, vlan: bool, routed: bool) -> (Vec<u8>, String) {
+    let least = if v6 { 48 } else { 28 };
+    let len = least + rng.below(1400 - least as u64) as usize;
+    let words = format!(
+        "eth{} {} udp {}",
+        if vlan { " vlan" } else { "" },
+        if v6 { "ipv6" } else { "ipv4" },
+        len - least
+    );
+    let packet = if v6 {
+        udp6("2001:db8:1::9", "2001:db8:2::9", (1, 2), len, 0)
+    } else {
+        udp4([10, 1, 0, 9], [10, 2, 0, 9], (1, 2), len, 0)
     };
+    let ethertype = if v6 { 0x86dd_u16 } else { 0x0800 };
+    let to = if routed { mac("ce1", "lan") } else { HOST_B };
+    let frame = if vlan {
+        let tagged = [&[0, 10], &ethertype.to_be_bytes()[..], &packet].concat();
+        ethernet(to, HOST_A, 0x8100, &tagged)
+    } else {
+        ethernet(to, HOST_A, ethertype, &packet)
+    };
+    (frame, words)
+}
+
+/// One random network; how many frames were compared.
+fn one_random_stack(rng: &mut Rng) -> usize {
+    let labels = 1 + rng.below(3) as usize;
+    let control_word = rng.one_in(2);
+    let transport: Vec<_> = (1..labels).map(|l| format!("{}", 16_000 + l)).collect();
+    let pseudowire = format!("mpls {labels}{}", if control_word { " cw" } else { "" });
+    let more = format!("control-word = {control_word}");
+    let provider = pe("pe", 1, (800_000, 800_257), &transport.join(", "), &more);
+    let mut net = Net::new();
+    let (vlan, v6) = (rng.one_in(2), rng.one_in(2));
+    let kind = rng.below(4);
+    let (edge, stack) = random_edge(rng, kind, &pseudowire);
     let (one, pe1) = (net.node(&edge), net.node(&provider));
     net.join((one, "wan"), (pe1, "ac"));
     let (mut host, mut core) = (net.host(one, "lan"), net.host(pe1, "core"));
@@ -514,27 +546,7 @@ fn one_random_stack(rng: &mut Rng) -> usize {
     let (v6, vlan) = (v6, vlan && kind != 3);
     let mut compared = 0;
     for _ in 0..8 {
-        let least = if v6 { 48 } else { 28 };
-        let len = least + rng.below(1400 - least as u64) as usize;
-        let words = format!(
-            "eth{} {} udp {}",
-            if vlan { " vlan" } else { "" },
-            if v6 { "ipv6" } else { "ipv4" },
-            len - least
-        );
-        let packet = if v6 {
-            udp6("2001:db8:1::9", "2001:db8:2::9", (1, 2), len, 0)
-        } else {
-            udp4([10, 1, 0, 9], [10, 2, 0, 9], (1, 2), len, 0)
-        };
-        let ethertype = if v6 { 0x86dd_u16 } else { 0x0800 };
-        let to = if kind == 3 { mac("ce1", "lan") } else { HOST_B };
-        let frame = if vlan {
-            let tagged = [&[0, 10], &ethertype.to_be_bytes()[..], &packet].concat();
-            ethernet(to, HOST_A, 0x8100, &tagged)
-        } else {
-            ethernet(to, HOST_A, ethertype, &packet)
-        };
+        let (frame, words) = random_frame(rng, v6, vlan, kind == 3);
         host.send(&frame);
         net.settle();
         let text = format!("{words} | {stack}");
