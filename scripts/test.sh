@@ -116,6 +116,8 @@ grep -hE '^vectors' "$logs"/vectors*.log | sed 's/^/    /'
 
 echo "== other implementations"
 step "captures against their sidecars" 120 "$PYTHON" vectors/verify.py
+step "MACsec frames against their oracle" 120 \
+    "$PYTHON" crates/dataplane/src/macsec/tests/oracle.py --check
 scripts tests/peers
 
 echo "== live"

@@ -15,7 +15,8 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from peernode import Bench, Check, Lab, Node, ethertype, need, ports, signals_exit  # noqa: E402
+from peernode import (  # noqa: E402
+    Bench, Check, Lab, Node, Wire, ethertype, need, ports, signals_exit)
 
 GUEST, NODE = "020000000001", "020000000002"
 MACSEC = 0x88e5
@@ -269,9 +270,69 @@ def bridged(check, bench, secy):
         a, b = bench.both_pings((host, sweep), (guest, sweep))
         check.pings(a, f"host to Linux {host}")
         check.pings(b, f"Linux to host {guest}")
+    shortest(check, bench)
     node.stop()
     lab.ip("link", "set", "dev", "fl", "mtu", "1500")
     lab.ip("addr", "del", "10.3.0.2/24", "dev", "fl")
+
+
+# Local experimental EtherType 1 of IEEE 802: frames shorter than any packet.
+RAW = 0x88b5
+SENDER = """import socket
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(("ms0", 0))
+for n in range(61):
+    s.send(b"\\xff" * 6 + bytes.fromhex("%s") + b"\\x88\\xb5" + bytes(range(n)))
+""" % GUEST
+LISTENER = """import os, socket
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x88b5))
+s.bind(("ms0", 0x88b5)); s.settimeout(5); open(os.environ["OUT"] + "/ready", "w")
+try:
+    for n in range(61):
+        print(s.recv(2000).hex())
+except TimeoutError:
+    pass
+"""
+
+
+def shortest(check, bench):
+    """Frames of 0 to 60 octets behind the EtherType: every short length."""
+    check.case("short frames")
+    lan = Wire(bench.lab, "fl")
+    bench.wire.take()
+    bench.guest.sh(f"/usr/bin/python3 -c '{SENDER}'")
+    have = [f[14:] for f in lan.take()[1] if ethertype(f) == RAW]
+    check.equal(have, [bytes(range(n)) for n in range(61)], "from Linux, octet by octet")
+    short = [f[15] for f in bench.wire.take()[0]]
+    want = [n + 2 if n + 2 < 48 else 0 for n in range(61)]
+    check.that(set(want) <= set(short), f"short lengths of Linux: {short}")
+    got = []
+    t = threading.Thread(target=lambda: got.append(
+        bench.guest.sh(f"/usr/bin/python3 -c '{LISTENER}'")))
+    t.start()
+    bench.guest.wait_file("ready")
+    for n in range(61):
+        lan.send(b"\xff" * 6 + bytes.fromhex(NODE) + b"\x88\xb5" + bytes(range(n)))
+    t.join()
+    have = [bytes.fromhex(line)[14:] for line in (got or [""])[0].split()]
+    check.equal(have, [bytes(range(n)) for n in range(61)], "to Linux, octet by octet")
+    short = [f[15] for f in bench.wire.take()[1]]
+    check.that(set(want) <= set(short), f"short lengths of Ferrule: {short}")
+    lan.close()
+
+
+def too_big(check, bench, secy):
+    """A host behind Ferrule learns what MACsec leaves of the MTU."""
+    check.case("too big for MACsec")
+    bench.guest.sh(secy.linux())
+    node = Node(bench.lab, secy.ferrule() + ROUTER, secy.keys(1, 2))
+    check.pings(bench.host_ping("10.1.0.1", "1440", "--df"), "the largest that fits")
+    result = bench.host_ping("10.1.0.1", "1441", "--df", "--cold", "--wait 0.3")
+    check.silent(result, "one octet more, and not to be fragmented")
+    check.that("mtu 1468" in bench.lab.sh("ip route get 10.1.0.1"), "the host learned it")
+    check.pings(bench.host_ping("10.1.0.1", "1441-4001/640"), "IPv4 fragments of both")
+    check.silent(bench.host_ping("fd01::1", "1421", "--cold", "--wait 0.3"), "IPv6, too big")
+    check.pings(bench.host_ping("fd01::1", "1421-4001/640"), "IPv6 fragments of both")
+    node.stop()
 
 
 def neighbours(bench):
@@ -356,6 +417,7 @@ def main():
             rekey(check, bench, secy)
         wrong_key(check, bench, KINDS[0])
         attacks(check, bench, KINDS[0])
+        too_big(check, bench, KINDS[0])
         bridged(check, bench, KINDS[0])
     check.done()
 

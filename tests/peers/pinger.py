@@ -140,7 +140,7 @@ def main(argv):
     sizes = sizes_of(argv[1])
     if "--until" in argv:
         sizes = again(argv[1], argv[argv.index("--until") + 1])
-    result = pinger.sweep(sizes, option("--wait", 1.0),
+    result = pinger.sweep(sizes, option("--wait", 3.0),
                           option("--every", 0.001 if cold else 0.0),
                           1 << 15 if cold else WINDOW)
     print(json.dumps(result))
