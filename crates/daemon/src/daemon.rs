@@ -47,7 +47,7 @@ pub struct Daemon {
     pub(crate) failures: Vec<String>,
     pub(crate) signals: UnixStream,
     pub(crate) store: Option<SharedStore>,
-    threads: Vec<JoinHandle<Worker<Software>>>,
+    pub(crate) threads: Vec<JoinHandle<Worker<Software>>>,
 }
 
 /// What a node needs before it can be built: all that may be wrong with the
@@ -300,11 +300,17 @@ fn drop_privileges(
         }
         user.become_for_good()
     };
+    let name = prepared.config.user.as_deref().unwrap_or_default();
     drop().map_err(|e| {
-        let name = prepared.config.user.as_deref().unwrap_or_default();
         let what = format!("becoming user `{name}`: {e}");
         let remedy = "start as root, or leave user out";
         prepared.source.fault(Blame::Environment, ["node", "user", name], what, remedy)
+    })?;
+    let Some(store) = store else { return Ok(()) };
+    store.lock().is_reachable().map_err(|e| {
+        let what = format!("user `{name}` cannot reach the counters: {e}");
+        let remedy = "let it through the folders above: `chmod o+x`, or move the state";
+        prepared.source.state_fault(&prepared.config, &what, remedy)
     })
 }
 

@@ -51,8 +51,14 @@ impl Daemon {
             }
             recording = tap.is_some();
             self.server.flush();
-            if stop {
-                break;
+            // A worker ends only when it is told to; if one panicked, the node
+            // does not go on as half of itself.
+            let broken = self.threads.iter().any(|t| t.is_finished());
+            if stop || broken {
+                self.stop();
+                let what = "a worker ended by itself: the node stopped";
+                let remedy = "this is a defect: what it said above helps to find it";
+                return if broken { Err(Fault::environment(what, remedy)) } else { Ok(()) };
             }
         }
         self.stop();
@@ -70,6 +76,7 @@ impl Daemon {
         if busy {
             // Look again soon, without being asked.
             set.wait(Some(if recording { LOOK_EVERY } else { TICK })).map_err(failed)?;
+            self.board.control.rise();
             return Ok(set.is_ready(woken) || recording);
         }
         self.board.control.doze();

@@ -3,6 +3,7 @@
 
 use super::{CLIENTS_MAX, LINE_MAX, Reply, Request, UNREAD_MAX};
 use crate::fault::Fault;
+use ferrule_base::Secret;
 use ferrule_ports::os::PollSet;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, Read, Write};
@@ -166,8 +167,9 @@ impl Client {
             }
         }
         while let Some(end) = self.input.iter().position(|&b| b == b'\n') {
-            let line: Vec<u8> = self.input.drain(..=end).collect();
-            match serde_json::from_slice(&line) {
+            // There may be keys in it: it is wiped when done with.
+            let line = Secret::new(self.input.drain(..=end).collect());
+            match serde_json::from_slice(line.expose()) {
                 Ok(request) => actions.push(Action::Asked(self.id, request)),
                 Err(e) => {
                     let text = format!("error: not a request: {e}\n");

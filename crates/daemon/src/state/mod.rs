@@ -201,9 +201,18 @@ impl FileStore {
         self.change(id, |record| record.limit = record.limit.max(limit))
     }
 
-    /// Keeps the edge of a replay window.
+    /// Keeps the edge of a replay window. An edge is written often and may be
+    /// late, so only one of the two files gets it.
     pub fn raise_edge(&mut self, id: &str, edge: u64) -> Result<(), StateError> {
-        self.change(id, |record| record.edge = record.edge.max(edge))
+        let mut record = self.record(id)?;
+        if edge <= record.edge {
+            return Ok(());
+        }
+        record.edge = edge;
+        let [_, counter] = paths(&self.folder, record.fingerprint);
+        self.store_one(&counter, &mut record)?;
+        self.records.insert(record.fingerprint, record);
+        Ok(())
     }
 
     /// What numbers were used is known, for nobody uses them any more: at a
@@ -212,12 +221,20 @@ impl FileStore {
         self.change(id, |record| record.limit = record.limit.min(used))
     }
 
+    /// Whether the folder can still be used, after becoming another user.
+    pub fn is_reachable(&self) -> Result<(), StateError> {
+        let os = |e| StateError::Os(format!("folder `{}`", self.folder.display()), e);
+        let probe = self.folder.join("probe");
+        File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(os)
+    }
+
+    fn record(&self, id: &str) -> Result<Record, StateError> {
+        let record = self.names.get(id).and_then(|f| self.records.get(f)).cloned();
+        record.ok_or_else(|| StateError::Missing(id.into(), self.folder.clone()))
+    }
+
     fn change(&mut self, id: &str, change: impl FnOnce(&mut Record)) -> Result<(), StateError> {
-        let fingerprint = self.names.get(id).copied();
-        let record = fingerprint.and_then(|f| self.records.get(&f)).cloned();
-        let Some(mut next) = record else {
-            return Err(StateError::Missing(id.into(), self.folder.clone()));
-        };
+        let mut next = self.record(id)?;
         let before = (next.limit, next.edge);
         change(&mut next);
         if before == (next.limit, next.edge) {
@@ -253,7 +270,8 @@ impl FileStore {
             return Err(damaged(&counter, "is older than its anchor, or the anchor older than it"));
         }
         if second.generation == first.generation {
-            return Ok(first);
+            let (limit, edge) = (first.limit.max(second.limit), first.edge.max(second.edge));
+            return Ok(Record { limit, edge, ..first });
         }
         // A write was cut between the two. The higher limit counts (a clean
         // stop lowers it), and both files agree again before anything is used.
