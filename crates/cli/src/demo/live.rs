@@ -120,10 +120,6 @@ impl Site<'_> {
             self.runner.done(&mut create, OWN)?;
         }
         let mut command = self.network.inside(place);
-        if is_installed("setpriv") {
-            // Should we be killed without a word, the kernel tells the nodes.
-            command.args(["setpriv", "--pdeathsig", "TERM"]);
-        }
         command.arg(&program).arg("run").arg(&file);
         Background::start(name, &mut command, &dir.join(format!("{name}.log")))
     }

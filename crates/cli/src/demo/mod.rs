@@ -129,7 +129,14 @@ impl DemoArgs {
             seconds: self.seconds,
             driver: self.driver.clone(),
         };
-        live::run(runner, &wishes, say)
+        match live::run(runner, &wishes, say) {
+            // Root in a container may be root of nothing.
+            Err(Fault::Missing(what, said)) if what.contains("namespaces") => {
+                say(&format!("{what}: {}; going on in memory", said.trim()));
+                memory::run(runner, say)
+            }
+            done => done,
+        }
     }
 
     /// The folder of the report, and whether it is new.

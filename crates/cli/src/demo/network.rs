@@ -4,8 +4,9 @@
 //! there; IPv6 is off everywhere, so that no frame appears that nobody sent.
 
 use super::plan::{Place, Variant, WIRES};
-use super::run::{Fault, Runner};
+use super::run::{Fault, Runner, is_installed};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -18,18 +19,25 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// The namespaces of this demo.
 pub struct Network {
     prefix: String,
+    /// Should we be killed without a word, the kernel tells what we started.
+    leash: bool,
 }
 
 impl Network {
     /// Makes namespaces and wires, all devices up. What was made goes again if a
     /// step fails.
     pub fn build(runner: &Runner) -> Result<Self, Fault> {
-        let network = Self { prefix: format!("{PREFIX}{}-", std::process::id()) };
-        let mut batch = String::new();
+        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let network = Self { prefix, leash: is_installed("setpriv") };
         for place in Place::ALL {
-            batch += &format!("netns add {}\n", network.namespace(place));
+            let mut add = Command::new("ip");
+            let said =
+                runner.output(add.args(["netns", "add", &network.namespace(place)]), LIMIT)?;
+            if !said.status.success() {
+                let what = "network namespaces cannot be made here";
+                return Err(Fault::Missing(what.into(), said.err));
+            }
         }
-        network.ip(runner, &batch)?;
         for place in Place::ALL {
             let off = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6; \
                        echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
@@ -99,6 +107,9 @@ impl Network {
     pub fn inside(&self, place: Place) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace(place)]);
+        if self.leash {
+            command.args(["setpriv", "--pdeathsig", "TERM"]);
+        }
         command
     }
 
@@ -131,8 +142,25 @@ pub fn remove_orphans() -> usize {
     let Ok(entries) = fs::read_dir("/run/netns") else { return 0 };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let orphans: Vec<String> = names.filter(|name| is_orphan(name)).collect();
-    orphans.iter().for_each(|name| delete(name));
+    for name in &orphans {
+        delete(name);
+        let process = name.strip_prefix(PREFIX).and_then(|name| name.split('-').next());
+        process.into_iter().for_each(remove_files);
+    }
     orphans.len()
+}
+
+/// Removes the keys and logs of a killed demo from where they lie by default.
+/// Others may write there, too: a link, or somebody else's folder, is left alone.
+fn remove_files(process: &str) {
+    let folder = std::env::temp_dir().join(format!("ferrule-demo-{process}"));
+    let owner = |path: &Path| fs::symlink_metadata(path).ok().map(|m| (m.is_dir(), m.uid()));
+    let own = owner(Path::new("/proc/self")).map(|(_, uid)| (true, uid));
+    if own.is_some() && owner(&folder) == own {
+        let _ = fs::remove_dir_all(folder.join("files"));
+        // Without a report in it the folder goes, too.
+        let _ = fs::remove_dir(&folder);
+    }
 }
 
 /// `ferrule-PROCESS-PLACE`, and the process is no more.

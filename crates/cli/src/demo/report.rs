@@ -38,11 +38,15 @@ pub struct Row {
 }
 
 /// What throughput and round trip are worth.
-pub const LIVE_NOTE: &str = "live: five processes on veth pairs of one shared machine; veth and \
-    the machine limit throughput and round trip, so compare the rows, not the rates";
+pub const LIVE_NOTE: &str = "live: one process per node on veth pairs of one machine. veth and \
+    whatever else the machine does limit throughput and round trip: they compare the rows of this \
+    run, roughly, and are no rates of Ferrule";
 /// The same in one process.
-pub const VIRTUAL_NOTE: &str = "virtual: all five nodes in one process, joined by wires in \
-    memory, on one core; no kernel, no interface, no stock tools";
+pub const VIRTUAL_NOTE: &str = "virtual: all five nodes in one process on one core, joined by \
+    wires in memory; UDP from a small model of a host, no kernel, no interface, no stock tools";
+/// What the columns mean.
+const LEGEND: &str = "PE1–P, P–PE2: octets of the 1000-byte frame there, without FCS; added: from P to \
+    PE2, over the frame; Mbit/s: to host2/back; rtt: median; loss: of the study's frames";
 
 impl Row {
     /// Octets that the protection adds to the study's frame; the provider's come on top.
@@ -109,14 +113,13 @@ impl Outcome {
         let costs: Vec<String> = costs.collect();
         let frame = plain.wires[1].bytes;
         let verdict = format!(
-            "A {STUDY_LEN}-byte frame crosses the provider as {frame} bytes and loads a line to \
-             {:.1} % at most; {}",
+            "{STUDY_LEN} bytes cross as {frame} (a line carries {:.1} %); {}",
             load(plain),
             costs.join(", ")
         );
         match (self.findings().len(), self.live) {
-            (0, true) => verdict + "; every file arrived intact.",
-            (0, false) => verdict + ".",
+            (0, true) => verdict + "; all files intact.",
+            (0, false) => verdict + "; all files intact.",
             (1, _) => verdict + "; 1 check failed.",
             (count, _) => verdict + &format!("; {count} checks failed."),
         }
@@ -124,17 +127,7 @@ impl Outcome {
 
     /// Head and rows of the table.
     pub fn table(&self) -> Vec<Vec<String>> {
-        let head = [
-            "variant",
-            "PE→P bytes",
-            "P→PE bytes",
-            "over frame",
-            "→ Mbit/s",
-            "← Mbit/s",
-            "rtt µs",
-            "loss %",
-            "file",
-        ];
+        let head = ["variant", "PE1–P", "P–PE2", "added", "Mbit/s", "rtt µs", "loss %", "file"];
         let mut table = vec![head.map(str::to_owned).to_vec()];
         table.extend(self.rows.iter().map(|row| {
             let over = row.wires[1].bytes as i64 - STUDY_LEN as i64;
@@ -148,8 +141,7 @@ impl Outcome {
                 row.wires[0].bytes.to_string(),
                 row.wires[1].bytes.to_string(),
                 format!("{over:+}"),
-                format!("{:.0}", row.throughput[0] / 1e6),
-                format!("{:.0}", row.throughput[1] / 1e6),
+                format!("{:.0}/{:.0}", row.throughput[0] / 1e6, row.throughput[1] / 1e6),
                 format!("{:.0}", row.rtt.median_us),
                 format!("{:.2}", row.loss_percent()),
                 file.to_owned(),
@@ -162,17 +154,23 @@ impl Outcome {
     pub fn text(&self, paint: Paint, report: &Path, keep: Option<&Path>) -> String {
         let mut text = format!("{}\n\n", paint.bold(self.verdict()));
         text += &aligned(&self.table(), paint);
-        text += &format!("\n{}\n", paint.faint(self.note()));
+        text.push('\n');
+        for note in [LEGEND, self.note()] {
+            for line in folded(note, paint.width.min(NOTE_COLUMNS)) {
+                text += &format!("{}\n", paint.faint(line));
+            }
+        }
         for finding in self.findings() {
             text += &format!("{} {finding}\n", paint.fault("failed:"));
         }
-        text += &format!("report: {}\n", report.display());
+        text += &format!("\nreport: file://{}\n", report.display());
         if let Some(keep) = keep {
-            text += &format!("captures, configurations, logs: {}\n", keep.display());
+            text += &format!("captures, keys, configurations, logs: {}\n", keep.display());
         }
+        let program = std::env::args().next().unwrap_or_else(|| "ferrule".into());
         text += "\nTry next:\n";
         for (command, why) in NEXT {
-            text += &format!("  {command:<74} {}\n", paint.faint(why));
+            text += &format!("  {program} {command:<55} {}\n", paint.faint(why));
         }
         text
     }
@@ -192,14 +190,14 @@ impl Outcome {
     }
 }
 
+/// Columns of running text at most.
+const NOTE_COLUMNS: usize = 100;
+
 /// What a person may want to see next.
 const NEXT: [(&str, &str); 3] = [
-    ("ferrule overhead 'esp aes-gcm-128 tunnel | mpls cw'", "where each byte goes"),
-    (
-        "ferrule overhead --compare 'macsec sci | mpls cw' 'esp aes-gcm-128 | mpls cw'",
-        "side by side",
-    ),
-    ("ferrule init gateway --pair --dir gateways", "two gateways of your own"),
+    ("overhead 'esp aes-gcm-128 tunnel | mpls cw'", "where each byte goes"),
+    ("init gateway --pair --dir gateways", "two gateways of your own"),
+    ("demo --keep --out kept", "keeps captures, keys, configurations"),
 ];
 
 fn row_json(row: &Row) -> Value {
@@ -238,4 +236,98 @@ fn aligned(table: &[Vec<String>], paint: Paint) -> String {
         text.push('\n');
     }
     text
+}
+
+/// A text in lines of so many columns.
+fn folded(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is a first line");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > columns {
+            lines.push(word.to_owned());
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        *line += word;
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::VARIANTS;
+    use super::*;
+
+    fn outcome() -> Outcome {
+        let row = |variant: Variant| {
+            let wire = |labels| {
+                let expected_bytes = variant.expected(labels).expect("a stack");
+                OnWire { bytes: expected_bytes, labels, frames: 10, expected_bytes }
+            };
+            let sha256 = ["aa".to_owned(), "aa".to_owned()];
+            Row {
+                variant,
+                wires: [wire(2), wire(1)],
+                rtt: RoundTrips { sent: 5, received: 5, median_us: 321.0 },
+                delivery: Delivery { sent: 10, received: 10, spoilt: 0 },
+                throughput: [2e9, 1e9],
+                file: Some(Fetched { bytes: 8, sha256, matches: true, seconds: 1.0 }),
+                tshark: [None, None],
+                captures: Vec::new(),
+            }
+        };
+        Outcome { live: true, rows: VARIANTS.map(row).into() }
+    }
+
+    #[test]
+    fn demo_table_fits_a_terminal_and_says_what_was_measured() {
+        let text = outcome().text(Paint::plain(80), Path::new("/r.html"), None);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].contains("1022") && lines[0].contains("ESP-CBC-SHA1 +62 (92.4 %)"));
+        let rows: Vec<_> = lines.iter().filter(|line| line.ends_with("intact")).collect();
+        assert_eq!(rows.len(), 4, "{text}");
+        assert!(rows.iter().all(|row| row.chars().count() <= 80), "{text}");
+        assert!(rows[2].contains("1088   1084    +84  2000/1000     321    0.00"), "{text}");
+        assert!(text.contains("file:///r.html") && text.contains("Try next"));
+    }
+
+    #[test]
+    fn demo_findings_name_each_figure_that_does_not_hold() {
+        assert_eq!(outcome().findings(), Vec::<String>::new());
+        type Change = (fn(&mut Row), &'static str);
+        let spoil: [Change; 8] = [
+            (|row| row.wires[1].bytes += 4, "the calculator says 1054"),
+            (|row| row.wires[0].labels = 1, "1 labels on pe1–p"),
+            (|row| row.wires[1].frames = 9, "9 frames captured on p–pe2"),
+            (|row| row.delivery.received = 0, "none of the study's frames"),
+            (|row| row.delivery.spoilt = 1, "twice or broken"),
+            (|row| row.file.as_mut().expect("a file").matches = false, "SHA-256"),
+            (|row| row.tshark[0] = Some(verdict(3, true)), "complains about 3"),
+            (|row| row.tshark[1] = Some(verdict(0, false)), "every layer: eth"),
+        ];
+        for (change, words) in spoil {
+            let mut outcome = outcome();
+            change(&mut outcome.rows[1]);
+            let found = outcome.findings();
+            assert!(found.len() == 1 && found[0].contains(words), "{found:?}, not {words}");
+            assert!(found[0].starts_with("MACsec") && outcome.verdict().contains("failed"));
+            assert!(outcome.json(Path::new("r"))["failed"][0].is_string());
+        }
+    }
+
+    fn verdict(complaints: usize, complete: bool) -> tshark::Verdict {
+        tshark::Verdict { layers: "eth".into(), complaints, complete }
+    }
+
+    #[test]
+    fn demo_report_stands_alone_and_has_the_figures() {
+        let page = super::super::html::page(&outcome());
+        for size in [1022, 1026, 1054, 1058, 1084, 1088, 1072, 1076] {
+            assert!(page.contains(&format!("<td>{size}</td>")), "{size}");
+        }
+        assert_eq!(page.matches("<rect").count(), 12);
+        assert!(!page.contains("http") && !page.contains("src="), "nothing from elsewhere");
+    }
 }

@@ -259,8 +259,10 @@ fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
     let inside = words.starts_with(&["ip".into(), "netns".into(), "exec".into()]);
-    let skipped = if inside { 4.min(words.len()) } else { 0 };
-    words[skipped..].join(" ")
+    let words = if inside { words.get(4..).unwrap_or_default() } else { &words };
+    let leash = words.first().is_some_and(|word| word == "setpriv");
+    let words = if leash { words.get(3..).unwrap_or_default() } else { words };
+    words.join(" ")
 }
 
 fn read(pipe: impl Read) -> String {
