@@ -22,9 +22,9 @@ use std::process::ExitCode;
   sudo ferrule capture -w wire.pcapng            until ctrl-C
   sudo ferrule capture --port core | tshark -r -
   sudo ferrule capture -c 100 -w wire.pcapng --keylog esp_sa
-  tshark -r wire.pcapng -o esp.enable_encryption_decode:TRUE \\
-      $(sed 's/.*/-o uat:esp_sa:&/' esp_sa)       where no line has a space, or put
-                                                 esp_sa into Wireshark's profile folder")]
+  mapfile -t keys < <(sed 's/^/-ouat:esp_sa:/' esp_sa)
+  tshark -r wire.pcapng -o esp.enable_encryption_decode:TRUE \"${keys[@]}\"
+                                                 or put esp_sa into Wireshark's profile folder")]
 pub struct CaptureArgs {
     /// The file to write; without it standard output.
     #[arg(short = 'w', long, value_name = "FILE")]

@@ -14,11 +14,11 @@ use std::process::ExitCode;
 /// with `ferrule state create`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  ferrule init gateway               writes gw-a.toml, keys and counters
-  ferrule check gw-a.toml
-  sudo ferrule run gw-a.toml
-  sudo ferrule show ports            while it runs, from elsewhere
-  sudo ferrule apply gw-a.toml       after a change, without losing a packet
+  ferrule init gateway --name gw            writes gw.toml, keys and counters
+  ferrule check gw.toml
+  sudo ferrule run gw.toml
+  sudo ferrule show ports --node gw.toml    while it runs, from elsewhere
+  sudo ferrule apply gw.toml                after a change, without losing a packet
 
 Exit: 0 stopped as told, 2 the configuration is wrong, 3 the machine lacks something.")]
 pub struct RunArgs {

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 #[derive(Args)]
 #[command(after_help = "Examples:
   sudo ferrule show ports
-  sudo ferrule show drops --node gw
+  sudo ferrule show drops --node gw.toml
   sudo ferrule show sa --json | jq '.sas[] | .number'")]
 pub struct ShowArgs {
     /// What to show.
