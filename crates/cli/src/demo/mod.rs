@@ -74,7 +74,10 @@ impl DemoArgs {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
             Err(fault) => {
-                let cleaned = "namespaces, processes and files of the demo are removed";
+                let cleaned = match self.keep {
+                    false => "namespaces, processes and files of the demo are removed",
+                    true => "namespaces and processes of the demo are removed, its files kept",
+                };
                 let text = format!("{} {fault}\n{cleaned}\n", paint.fault("demo failed:"));
                 emit(&mut std::io::stderr().lock(), &text);
                 if matches!(fault, Fault::Missing(..)) {
