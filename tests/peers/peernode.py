@@ -28,7 +28,7 @@ def ferrule():
     """The program: as named, or the newest that was built."""
     named = os.environ.get("FERRULE_BIN") or os.environ.get("FERRULE")
     if named and pathlib.Path(named).exists():
-        return named
+        return os.path.abspath(named)
     built = [p for p in (TOP / "target" / b / "ferrule" for b in ("release", "debug"))
              if p.exists()]
     if not built:

@@ -56,6 +56,21 @@ fn counter_state_goes_on_above_what_was_reserved() {
 }
 
 #[test]
+fn counter_state_of_new_keys_is_made_only_while_that_is_said() {
+    const OTHER: [u8; 16] = [8; 16];
+    let folder = Folder::new("new-keys");
+    with_limit(&folder, 1000);
+    let mut store = FileStore::open(&folder.0).unwrap();
+    let missing = |r: Result<Found, StateError>| matches!(r, Err(StateError::Missing(..)));
+    assert!(missing(store.find("tx 1", OTHER)));
+    store.make_missing(true);
+    assert_eq!(store.find("tx 1", OTHER).unwrap(), Found { next: 1, edge: 0 });
+    assert_eq!(store.find(ID, KEY).unwrap().next, 1001, "what is there stays");
+    store.make_missing(false);
+    assert!(missing(store.find("tx 2", [9; 16])));
+}
+
+#[test]
 fn counter_state_that_is_missing_refuses_with_the_remedy() {
     let folder = Folder::new("missing");
     assert!(matches!(folder.found(), Err(StateError::NoFolder(_))));
