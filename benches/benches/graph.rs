@@ -10,7 +10,7 @@ use ferrule_benches::{Case, NODE, PEER, ROUNDS, Rig, heading, interleave, row};
 use std::hint::black_box;
 
 /// Packets of a round.
-const PACKETS: usize = 20_000;
+const PACKETS: usize = 4096;
 
 fn ethernet(ethertype: u16, payload: &[u8]) -> Vec<u8> {
     [&NODE.0[..], &PEER.0[..], &ethertype.to_be_bytes(), payload].concat()
@@ -188,15 +188,23 @@ fn forwarding(len: usize) {
 }
 
 fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
     // `cargo test --benches` passes this; measuring is for `cargo bench`.
-    if std::env::args().any(|a| a == "--test") {
+    if arguments.iter().any(|a| a == "--test") {
         return;
     }
+    let wanted = |part: &str| {
+        let mut names = arguments.iter().filter(|a| !a.starts_with('-')).peekable();
+        names.peek().is_none() || names.any(|n| part.contains(n.as_str()))
+    };
     println!("Whole graph, memory to memory, one core, batches of 64, aws-lc-rs.");
     println!("Median of {ROUNDS} interleaved rounds of {PACKETS} packets; clocks are the TSC's.");
     for (len, reach) in [(64, 0.5), (512, 0.5), (1420, 0.85)] {
-        encrypted(len, reach);
+        if wanted(&format!("encrypted-{len}")) {
+            encrypted(len, reach);
+        }
+        if wanted(&format!("forwarding-{len}")) {
+            forwarding(len);
+        }
     }
-    forwarding(64);
-    forwarding(1420);
 }

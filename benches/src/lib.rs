@@ -12,7 +12,7 @@ use ferrule_ports::tsc::tsc;
 use std::sync::{Arc, Mutex};
 
 /// Rounds of which the median is taken.
-pub const ROUNDS: usize = 15;
+pub const ROUNDS: usize = 101;
 
 /// One thing that is measured: a name, and what does some packets.
 pub struct Case<'a> {
@@ -231,7 +231,7 @@ impl Rig {
         let engine = |_| Software::new(Backend::Aws);
         let (mut control, mut workers) = build(config, environment, engine).expect("builds");
         let worker = workers.remove(0);
-        let (source, sink) = carousel(&mut pool.cache(), frame, 256);
+        let (source, sink) = carousel(&mut pool.cache(), frame, 128);
         let feed = source.handle();
         control.attach_port(from, Box::new(source)).expect("attaches");
         control.attach_port(to, Box::new(sink)).expect("attaches");
