@@ -160,7 +160,7 @@ impl Feed {
 
 impl Carousel {
     fn restore(&self, packet: &mut Packet) {
-        let front = HEAD_ROOM - 64;
+        let front = HEAD_ROOM;
         let room = packet.head_room();
         if room < front {
             packet.strip(front - room);

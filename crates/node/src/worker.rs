@@ -174,22 +174,29 @@ impl<E: Engine<Packet>> Worker<E> {
         moved + self.transmit(now)
     }
 
-    /// Frames from the ports into the graph; shared out by flow when there are
-    /// several workers. A port with a SecY is opened first, by its owner.
+    /// Frames from the ports into the graph. A batch goes straight to its first
+    /// stage; a port with a SecY is opened first.
     fn receive<P: Probe>(&mut self, now: Instant, probe: &mut P) -> usize {
-        let mut batch = Batch::new();
         let mut received = 0;
-        for attached in &mut self.ports {
+        for at in 0..self.ports.len() {
+            let mut batch = Batch::new();
+            let attached = &mut self.ports[at];
             attached.port.receive(now, &mut self.cache, &mut batch);
-            received += batch.len();
-            let secured =
-                self.tables.ports.get(attached.id.0 as usize).is_some_and(|p| p.secy.is_some());
-            let next = if secured { Next::SecyIn } else { Next::Attach };
-            for mut packet in batch.drain(..) {
-                packet.meta_mut().port = attached.id;
-                probe.received(now, self.id, &packet);
-                self.out.send(next, packet);
+            if batch.is_empty() {
+                continue;
             }
+            received += batch.len();
+            let id = attached.id;
+            for packet in &mut batch {
+                packet.meta_mut().port = id;
+                probe.received(now, self.id, packet);
+            }
+            let entry = self.tables.ports.get(id.0 as usize);
+            let secured = entry.is_some_and(|p| p.secy.is_some());
+            let next = if secured { Next::SecyIn } else { Next::Attach };
+            probe.visit(now, self.id, next, &batch);
+            self.dispatch(now, next, &mut batch);
+            self.settle(now, probe);
         }
         self.ledger.received += received as u64;
         received
@@ -287,7 +294,7 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::Output => stages.output.push(&mut ctx, batch),
             Next::Emit => stages.emit.push(&mut ctx, batch),
             Next::SecyOut => stages.secy_out.push(&mut ctx, engine, batch),
-            Next::Transmit => self.enqueue(batch),
+            Next::Transmit => self.transmit_batch(now, batch),
             Next::Control => self.punt(batch),
         }
     }
@@ -343,7 +350,18 @@ impl<E: Engine<Packet>> Worker<E> {
         *self.out.handoffs() = handoffs;
     }
 
-    fn enqueue(&mut self, batch: &mut Batch) {
+    /// Frames to their ports. As a rule all are for one port that has room; the
+    /// others wait in its backlog.
+    fn transmit_batch(&mut self, now: Instant, batch: &mut Batch) {
+        let Some(first) = batch.first().map(|p| p.meta().port) else { return };
+        if batch.iter().all(|p| p.meta().port == first)
+            && let Some(attached) = self.ports.iter_mut().find(|p| p.id == first)
+            && attached.backlog.is_empty()
+        {
+            let count = batch.len();
+            attached.port.transmit(now, &mut self.cache, batch);
+            self.ledger.sent += (count - batch.len()) as u64;
+        }
         for packet in batch.drain(..) {
             let port = packet.meta().port;
             match self.ports.iter_mut().find(|p| p.id == port) {
@@ -370,6 +388,7 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
+    /// What waited, as far as the ports have room now.
     fn transmit(&mut self, now: Instant) -> usize {
         let mut sent = 0;
         let mut batch = Batch::new();
@@ -535,20 +554,20 @@ impl<E: Engine<Packet>> Worker<E> {
 
 /// Ends packets that go round: a tunnel into itself, a label to itself.
 fn count_turns(ctx: &mut Ctx<'_>, batch: &mut Batch) {
-    if batch.iter().all(|p| p.meta().turns < TURNS_MAX) {
-        for packet in batch.iter_mut() {
-            packet.meta_mut().turns += 1;
-        }
-        return;
+    let mut most = 0;
+    for packet in batch.iter_mut() {
+        let turns = &mut packet.meta_mut().turns;
+        *turns = turns.saturating_add(1);
+        most = most.max(*turns);
     }
-    let mut fine = Batch::new();
-    for mut packet in batch.drain(..) {
-        if packet.meta().turns < TURNS_MAX {
-            packet.meta_mut().turns += 1;
-            fine.push(packet);
-        } else {
-            ctx.out.drop(packet, DropReason::GraphLoop);
+    if most > TURNS_MAX {
+        let all = std::mem::take(batch);
+        for packet in all {
+            if packet.meta().turns > TURNS_MAX {
+                ctx.out.drop(packet, DropReason::GraphLoop);
+            } else {
+                batch.push(packet);
+            }
         }
     }
-    *batch = fine;
 }

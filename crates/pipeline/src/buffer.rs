@@ -8,8 +8,9 @@
 //! packet: if the last handle to a pool goes while packets are out, the region
 //! is left mapped on purpose.
 //!
-//! The first 64 octets of a chunk are its [`Meta`]. They lie within the 256
-//! octets that AF_XDP leaves in front of a received frame.
+//! What the stages know of a packet stands beside the chunks, in an array of
+//! cache lines: in the chunks, which lie a power of two apart, all of it would
+//! fall into the same few sets of the cache.
 
 use crossbeam_queue::ArrayQueue;
 use ferrule_base::{PortId, VrfId};
@@ -17,8 +18,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Octets from the start of a chunk to a fresh frame: the meta data and room
-/// for every header that a node puts in front.
+/// Octets from the start of a chunk to a fresh frame: room for every header that
+/// a node puts in front, and what AF_XDP leaves free there.
 pub const HEAD_ROOM: usize = 256;
 
 /// Chunks that a cache keeps at most before it gives half of them back.
@@ -58,12 +59,37 @@ pub struct Meta {
     pub number: u64,
 }
 
+/// Where the frame is in its chunk: first octet, and how many. One word, so that
+/// it is always stored and loaded whole.
+#[derive(Clone, Copy)]
+struct Extent(u32);
+
+impl Extent {
+    const FRESH: Self = Self::new(HEAD_ROOM, 0);
+
+    /// Both below 64 KiB.
+    #[inline]
+    const fn new(head: usize, len: usize) -> Self {
+        Self(head as u32 | (len as u32) << 16)
+    }
+
+    #[inline]
+    const fn head(self) -> usize {
+        (self.0 & 0xffff) as usize
+    }
+
+    #[inline]
+    const fn len(self) -> usize {
+        (self.0 >> 16) as usize
+    }
+}
+
 #[repr(C, align(64))]
 struct Header {
     shared: *const Shared,
+    chunk: *mut u8,
     index: u32,
-    head: u16,
-    len: u16,
+    extent: Extent,
     meta: Meta,
 }
 
@@ -121,6 +147,8 @@ impl Drop for Region {
 
 struct Shared {
     region: Region,
+    /// One for each chunk; reached through pointers alone.
+    headers: NonNull<[Header]>,
     chunk: usize,
     chunks: usize,
     free: ArrayQueue<u32>,
@@ -131,9 +159,15 @@ impl Shared {
     #[inline]
     fn header(&self, index: u32) -> NonNull<Header> {
         assert!((index as usize) < self.chunks);
-        // SAFETY: in bounds by the line above; the base is aligned to 4 KiB and
-        // the chunk size is a multiple of 64, so the header is aligned.
-        unsafe { self.region.base.add(index as usize * self.chunk).cast() }
+        // SAFETY: in bounds by the line above.
+        unsafe { self.headers.cast::<Header>().add(index as usize) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: it came from a leaked box, and nobody holds a packet any more.
+        drop(unsafe { Box::from_raw(self.headers.as_ptr()) });
     }
 }
 
@@ -152,25 +186,37 @@ impl Pool {
         assert!(chunk > HEAD_ROOM && chunk < 1 << 16 && chunk.is_multiple_of(64));
         let chunks = region.len / chunk;
         assert!(chunks > 0 && chunks < u32::MAX as usize);
+        let base = region.base;
+        let header = |index: usize| Header {
+            shared: std::ptr::null(),
+            // SAFETY: within the region, as there are this many chunks.
+            chunk: unsafe { base.add(index * chunk) }.as_ptr(),
+            index: index as u32,
+            extent: Extent::FRESH,
+            meta: Meta::default(),
+        };
+        let headers: Box<[Header]> = (0..chunks).map(header).collect();
         let shared = Box::leak(Box::new(Shared {
             region,
+            headers: NonNull::from(Box::leak(headers)),
             chunk,
             chunks,
             free: ArrayQueue::new(chunks),
             handles: AtomicUsize::new(1),
         }));
         for index in 0..chunks as u32 {
-            let header =
-                Header { shared, index, head: HEAD_ROOM as u16, len: 0, meta: Meta::default() };
             // SAFETY: nobody else knows the chunk yet.
-            unsafe { shared.header(index).write(header) };
+            unsafe { shared.header(index).as_mut().shared = shared };
             shared.free.push(index).expect("one place for each chunk");
         }
         Self(NonNull::from(shared))
     }
 
-    /// A pool of `chunks` chunks on the heap.
+    /// A pool of `chunks` chunks on the heap, of at least `chunk` octets: one
+    /// cache line more, so that not all frames begin in the same few sets of the
+    /// cache. (AF_XDP needs a power of two.)
     pub fn heap(chunks: usize, chunk: usize) -> Self {
+        let chunk = if chunk.is_power_of_two() { chunk + 64 } else { chunk };
         Self::new(Region::heap(chunks * chunk), chunk)
     }
 
@@ -216,10 +262,10 @@ impl Pool {
     /// The number came from `into_chunk` of a packet of this pool, is taken
     /// back once, and nobody else (the kernel included) uses the chunk any more.
     pub unsafe fn from_chunk(&self, index: u32, head: usize, len: usize) -> Packet {
-        assert!(head >= size_of::<Header>() && head + len <= self.chunk_size());
+        assert!(head + len <= self.chunk_size());
         let mut packet = Packet(self.shared().header(index));
         let header = packet.header_mut();
-        (header.head, header.len) = (head as u16, len as u16);
+        header.extent = Extent::new(head, len);
         header.meta = Meta::default();
         packet
     }
@@ -264,7 +310,7 @@ impl PoolCache {
         let index = self.free.pop()?;
         let mut packet = Packet(self.pool.shared().header(index));
         let header = packet.header_mut();
-        (header.head, header.len) = (HEAD_ROOM as u16, 0);
+        header.extent = Extent::FRESH;
         header.meta = Meta::default();
         Some(packet)
     }
@@ -347,7 +393,7 @@ impl Packet {
         unsafe { self.0.as_mut() }
     }
 
-    /// Octets of its chunk, meta data and head room included.
+    /// Octets of its chunk, head room included.
     pub fn chunk_size(&self) -> usize {
         // SAFETY: the pool stays while packets are out.
         unsafe { (*self.header().shared).chunk }
@@ -359,28 +405,21 @@ impl Packet {
         let h = self.header();
         // SAFETY: head and length stay within the chunk (every function here
         // keeps that), which we own and which was zeroed at first.
-        unsafe {
-            let start = self.0.cast::<u8>().as_ptr().add(h.head as usize);
-            std::slice::from_raw_parts(start, h.len as usize)
-        }
+        unsafe { std::slice::from_raw_parts(h.chunk.add(h.extent.head()), h.extent.len()) }
     }
 
     /// The octets, to change.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let h = self.header();
-        // SAFETY: as in `data`, and `&mut self` makes it the only access. The
-        // slice starts behind the header, so the two do not overlap.
-        unsafe {
-            let start = self.0.cast::<u8>().as_ptr().add(h.head as usize);
-            std::slice::from_raw_parts_mut(start, h.len as usize)
-        }
+        // SAFETY: as in `data`, and `&mut self` makes it the only access.
+        unsafe { std::slice::from_raw_parts_mut(h.chunk.add(h.extent.head()), h.extent.len()) }
     }
 
     /// How many octets.
     #[inline]
     pub fn len(&self) -> usize {
-        self.header().len as usize
+        self.header().extent.len()
     }
 
     /// No octets.
@@ -404,13 +443,13 @@ impl Packet {
     /// Octets free in front.
     #[inline]
     pub fn head_room(&self) -> usize {
-        self.header().head as usize - size_of::<Header>()
+        self.header().extent.head()
     }
 
     /// Octets free behind.
     #[inline]
     pub fn tail_room(&self) -> usize {
-        self.chunk_size() - self.header().head as usize - self.len()
+        self.chunk_size() - self.header().extent.head() - self.len()
     }
 
     /// Takes `count` octets off the front; false (and nothing done) if there
@@ -418,10 +457,10 @@ impl Packet {
     #[inline]
     pub fn strip(&mut self, count: usize) -> bool {
         let h = self.header_mut();
-        let fits = count <= h.len as usize;
+        let (head, len) = (h.extent.head(), h.extent.len());
+        let fits = count <= len;
         if fits {
-            h.head += count as u16;
-            h.len -= count as u16;
+            h.extent = Extent::new(head + count, len - count);
         }
         fits
     }
@@ -430,12 +469,9 @@ impl Packet {
     /// over from before. Nothing if there is no room.
     #[inline]
     pub fn prepend(&mut self, count: usize) -> Option<&mut [u8]> {
-        if count > self.head_room() {
-            return None;
-        }
         let h = self.header_mut();
-        h.head -= count as u16;
-        h.len += count as u16;
+        let (head, len) = (h.extent.head(), h.extent.len());
+        h.extent = Extent::new(head.checked_sub(count)?, len + count);
         Some(&mut self.data_mut()[..count])
     }
 
@@ -446,8 +482,9 @@ impl Packet {
         if count > self.tail_room() {
             return None;
         }
-        let old = self.len();
-        self.header_mut().len += count as u16;
+        let h = self.header_mut();
+        let (head, old) = (h.extent.head(), h.extent.len());
+        h.extent = Extent::new(head, old + count);
         Some(&mut self.data_mut()[old..])
     }
 
@@ -455,7 +492,7 @@ impl Packet {
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         let h = self.header_mut();
-        h.len = h.len.min(len.min(u16::MAX as usize) as u16);
+        h.extent = Extent::new(h.extent.head(), h.extent.len().min(len));
     }
 
     /// Gives the chunk away, to a ring that the kernel reads. [`Pool::from_chunk`]
@@ -471,7 +508,7 @@ impl Packet {
     #[inline]
     pub fn region_offset(&self) -> usize {
         let h = self.header();
-        h.index as usize * self.chunk_size() + h.head as usize
+        h.index as usize * self.chunk_size() + h.extent.head()
     }
 }
 
@@ -522,7 +559,7 @@ mod tests {
         let (head, tail) = (p.head_room(), p.tail_room());
         assert!(p.prepend(head + 1).is_none() && p.append(tail + 1).is_none());
         assert!(p.prepend(head).is_some() && p.append(tail).is_some());
-        assert_eq!(p.len(), 2048 - 64);
+        assert_eq!(p.len(), p.chunk_size());
     }
 
     #[test]
@@ -551,7 +588,7 @@ mod tests {
         let pool = Pool::heap(4, 2048);
         let mut cache = pool.cache();
         let packet = cache.packet_from(&[1; 60]).unwrap();
-        assert_eq!(packet.region_offset() % 2048, HEAD_ROOM);
+        assert_eq!(packet.region_offset() % pool.chunk_size(), HEAD_ROOM);
         let index = packet.into_chunk();
         // SAFETY: given away one line above, taken back once.
         let packet = unsafe { pool.from_chunk(index, HEAD_ROOM, 60) };

@@ -4,7 +4,7 @@
 //!            ┌────────────── pool: one region of memory ──────────────┐
 //!            │ chunk │ chunk │ chunk │ …   2 KiB, 4 KiB or larger     │
 //!            └───────┴───────┴───────┴────────────────────────────────┘
-//!  one chunk: │ Meta 64 │ head room 192+ │ frame ……… │ tail room │
+//!  one chunk: │ head room 256 │ frame ……… │ tail room │     its Meta: beside
 //! ```
 //!
 //! A [`Packet`] owns one chunk: there is no second handle to it, so its bytes
