@@ -12,7 +12,7 @@ help:
 	@echo 'make demo    two sites joined across an MPLS provider: plain, MACsec, ESP, real traffic'
 	@echo 'make test    everything that CI runs'
 	@echo 'make bench   ratios: whole graph over bare AEAD, forwarding, an AF_XDP node over AF_XDP'
-	@echo 'make fuzz    the fuzz targets under sanitizers (a nightly toolchain; FUZZ_SECONDS=60 each)'
+	@echo 'make fuzz    the fuzz targets under sanitizers (a nightly toolchain; FERRULE_FUZZ_SECONDS=60 each)'
 	@echo
 	@echo 'Afterwards target/release/ferrule --help has the rest.'
 

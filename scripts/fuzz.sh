@@ -1,20 +1,43 @@
 #!/usr/bin/env bash
-# Every fuzz target under AddressSanitizer, FUZZ_SECONDS each (default 60), or
-# those named: scripts/fuzz.sh node. Needs a nightly toolchain and cargo-fuzz.
+# Every fuzz target under libFuzzer and AddressSanitizer, FERRULE_FUZZ_SECONDS
+# each (default 60), or those named: scripts/fuzz.sh node. Needs a nightly
+# toolchain and cargo-fuzz. Without them the same targets run on stable, with a
+# mutator that knows nothing of coverage: cargo test -p ferrule-fuzz.
+#
+# An input that fails is in fuzz/artifacts; again on stable with
+#   FERRULE_FUZZ_REPLAY=FILE cargo test -p ferrule-fuzz fuzz_TARGET
 set -euo pipefail
 cd "$(dirname "$0")/.."
-seconds=${FUZZ_SECONDS:-60}
-[ -f fuzz/Cargo.toml ] || { echo "no fuzz/ in this tree" >&2; exit 3; }
-cargo +nightly --version >/dev/null 2>&1 ||
-    { echo "a nightly toolchain is needed: rustup toolchain install nightly" >&2; exit 3; }
-cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz
+seconds=${FERRULE_FUZZ_SECONDS:-${FUZZ_SECONDS:-60}}
+# A longer input is cut into more operations; they are bounded anyway.
+input_max=4096
+
+missing=()
+cargo +nightly --version >/dev/null 2>&1 || missing+=("rustup toolchain install nightly")
+cargo fuzz --version >/dev/null 2>&1 || missing+=("cargo install cargo-fuzz")
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "fuzzing with sanitizers needs:" >&2
+    printf '    %s\n' "${missing[@]}" >&2
+    exit 3
+fi
+
+fuzz=(cargo +nightly fuzz)
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(cargo +nightly fuzz list)
+[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <("${fuzz[@]}" list --fuzz-dir fuzz/libfuzzer)
 [ ${#targets[@]} -gt 0 ] || { echo "no fuzz targets" >&2; exit 3; }
-failed=0
+failed=()
 for target in "${targets[@]}"; do
     echo "== $target, $seconds s"
-    cargo +nightly fuzz run "$target" -- -max_total_time="$seconds" -rss_limit_mb=2048 || failed=$((failed + 1))
+    corpus=fuzz/corpus/$target
+    mkdir -p "$corpus" fuzz/artifacts
+    # The stable driver's seeds are a better start than nothing.
+    if [ -z "$(ls -A "$corpus")" ]; then
+        FERRULE_FUZZ_WRITE_SEEDS="$PWD/$corpus" cargo test -q -p ferrule-fuzz --test fuzz \
+            "fuzz_$target" -- --exact >/dev/null
+    fi
+    "${fuzz[@]}" run --fuzz-dir fuzz/libfuzzer --sanitizer address "$target" "$corpus" -- \
+        -max_total_time="$seconds" -max_len="$input_max" -rss_limit_mb=2048 -timeout=60 \
+        -artifact_prefix="$PWD/fuzz/artifacts/$target-" || failed+=("$target")
 done
-echo "${#targets[@]} targets, $failed with findings"
-[ $failed -eq 0 ]
+echo "${#targets[@]} targets, ${#failed[@]} with findings ${failed[*]}"
+[ ${#failed[@]} -eq 0 ]

@@ -107,7 +107,10 @@ else
 fi
 
 echo "== tests"
-step "workspace" 1200 cargo test --workspace --no-fail-fast
+# The fuzz targets get their time in a step of their own.
+step "workspace" 1200 env FERRULE_FUZZ_SECONDS=0.05 cargo test --workspace --no-fail-fast
+step "fuzz targets, 5 s each, the node 30 s" 600 \
+    env FERRULE_FUZZ_SECONDS=5 cargo test --workspace --no-fail-fast --test fuzz
 step "release build" 900 cargo build --release --bin ferrule
 # `cargo test --release --workspace vectors` runs the same, and builds every other
 # test binary with it: those have run above.

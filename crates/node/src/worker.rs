@@ -163,6 +163,9 @@ impl<E: Engine<Packet>> Worker<E> {
         let mut moved = self.receive(now, probe);
         moved += self.take_handoffs();
         moved += self.collect(now);
+        // What jobs that came back, or commands, dropped: no stage need have
+        // anything to do afterwards.
+        self.settle(now, probe);
         for _ in 0..PASSES_MAX {
             let pass = self.pass(now, probe);
             if pass == 0 {

@@ -7,7 +7,8 @@
 //! ```
 //! `FERRULE_FUZZ_SECONDS` is the time for each target (the node gets six times
 //! as much), `FERRULE_FUZZ_SEED` another sequence of mutants, and
-//! `FERRULE_FUZZ_REPLAY` a file to run instead.
+//! `FERRULE_FUZZ_REPLAY` a file to run instead; `FERRULE_FUZZ_WRITE_SEEDS` is a
+//! folder to write the seeds to, for libFuzzer to begin with.
 
 use crate::mutate::mutant;
 use crate::{Target, find};
@@ -49,6 +50,13 @@ pub fn test(name: &str) {
     if let Ok(file) = env::var("FERRULE_FUZZ_REPLAY") {
         let input = fs::read(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
         return (target.run)(&input);
+    }
+    if let Ok(folder) = env::var("FERRULE_FUZZ_WRITE_SEEDS") {
+        for (number, seed) in (target.seeds)().iter().enumerate() {
+            let file = PathBuf::from(&folder).join(format!("seed-{number}"));
+            fs::write(&file, seed).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        }
+        return;
     }
     let seconds = match (asked_seconds(), name == "node") {
         (Some(seconds), node) => seconds * if node { 6.0 } else { 1.0 },

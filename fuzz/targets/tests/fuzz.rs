@@ -26,7 +26,6 @@ macro_rules! fuzz {
 }
 
 fuzz! {
-    // The longest first: the others fill up the time beside it.
     fuzz_node "node"
     fuzz_arp "arp"
     fuzz_capture "capture"

@@ -4,7 +4,7 @@ use super::configs::{CONFIGS, Kind, environment, parsed};
 use super::frames;
 use super::sealed::{AROUND, Peer};
 use crate::input::Input;
-use ferrule_base::{Duration, Instant, MacAddr, Rng};
+use ferrule_base::{Drops, Duration, Instant, MacAddr, Rng};
 use ferrule_crypto::{Engine, Late, Software};
 use ferrule_node::{Config, Control, Worker, build, made_mac};
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache, Port, pair};
@@ -230,8 +230,8 @@ impl Rig {
         panic!("the node does not come to rest");
     }
 
-    /// Packets balance; how many are held.
-    fn balance(&mut self) -> u64 {
+    /// Packets balance; how many are held, and why others were dropped.
+    fn balance(&mut self) -> (u64, Drops) {
         let receiver = self.control.request_reports();
         for worker in &mut self.workers {
             worker.turn(self.now);
@@ -244,7 +244,9 @@ impl Rig {
         assert!(self.control.neighbours().len() <= NEIGHBOURS_MAX);
         let failures = self.control.take_failures();
         assert!(failures.iter().all(|f| f.contains("somebody else uses")), "{failures:?}");
-        ledger.held
+        let mut drops = self.control.drops().clone();
+        reports.iter().for_each(|r| drops.merge(&r.drops));
+        (ledger.held, drops)
     }
 }
 
@@ -253,6 +255,11 @@ const NEIGHBOURS_MAX: usize = ferrule_control::neighbour::config::ENTRIES_MAX;
 
 /// A node.
 pub fn node(data: &[u8]) {
+    run(data);
+}
+
+/// Why packets of one input were dropped.
+fn run(data: &[u8]) -> Drops {
     let mut input = Input::new(data);
     let which = input.u8();
     let scenes = scenes();
@@ -270,11 +277,13 @@ pub fn node(data: &[u8]) {
         rig.pass(Duration::from_secs(1));
     }
     rig.settle();
-    assert_eq!(rig.balance(), 0, "packets are held after everything settled");
+    let (held, drops) = rig.balance();
+    assert_eq!(held, 0, "packets are held after everything settled");
     rig.drain();
     let Rig { control, workers, pool, hosts, cache, .. } = rig;
     drop((control, workers, hosts, cache));
     assert_eq!(pool.free(), pool.chunks(), "buffers are lost");
+    drops
 }
 
 /// Operations of every kind at every node.
@@ -287,4 +296,41 @@ pub fn seeds() -> Vec<Vec<u8>> {
         octets
     };
     (0..100).map(&mut seed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutate::mutant;
+    use ferrule_base::DropReason as Reason;
+
+    #[test]
+    fn node_inputs_reach_every_stage_and_past_every_icv() {
+        let (corpus, mut rng) = (seeds(), Rng::new(6));
+        let mut drops = Drops::default();
+        for input in &corpus {
+            drops.merge(&run(input));
+        }
+        let wanted = [
+            Reason::Malformed,
+            Reason::BadChecksum,
+            Reason::LabelStack,
+            Reason::ControlWord,
+            Reason::NoNeighbour,
+            Reason::EspBadIcv,
+            Reason::EspReplay,
+            // Only what is authentic gets this far.
+            Reason::EspBadTrailer,
+            Reason::MacsecBadTag,
+            Reason::GraphLoop,
+        ];
+        for _ in 0..2000 {
+            let missing: Vec<_> = wanted.iter().filter(|&&r| drops.get(r) == 0).collect();
+            if missing.is_empty() {
+                return;
+            }
+            drops.merge(&run(&mutant(&mut rng, &corpus)));
+        }
+        panic!("{:?}", wanted.iter().filter(|&&r| drops.get(r) == 0).collect::<Vec<_>>());
+    }
 }
