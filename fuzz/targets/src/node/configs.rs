@@ -9,7 +9,7 @@ use ferrule_pipeline::Pool;
 /// What the other side of a node needs to seal frames for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// ESP with AES-GCM to 192.0.2.1.
+    /// ESP with AES-GCM and extended numbers to 192.0.2.1.
     EspGcm,
     /// ESP with AES-CBC and HMAC-SHA1-96 to 192.0.2.1.
     EspCbc,
@@ -118,6 +118,7 @@ name = "t"
 local = "192.0.2.1"
 remote = "192.0.2.2"
 suite = "aes-cbc-128 hmac-sha1-96"
+esn = false
 mtu = 1400
 out = { spi = 0x1002, key = "cbc-sha1:1" }
 in = { spi = 0x1001, key = "cbc-sha1:7" }

@@ -305,6 +305,30 @@ mod tests {
     use ferrule_base::DropReason as Reason;
 
     #[test]
+    fn sealed_frames_are_authentic_to_every_node() {
+        for scene in scenes() {
+            for late in [false, true] {
+                let mut rig = Rig::new(scene, late);
+                // The number goes on, and nothing is altered.
+                let mut input = Input::new(&[4, 0xff, 4, 0xff, 4, 0xff]);
+                for inner in &scene.inner[..3] {
+                    let frame = rig.peer.protect(scene.macs[1], inner, &mut input);
+                    rig.send(1, &frame);
+                    rig.settle();
+                }
+                let (_, drops) = rig.balance();
+                for reason in [Reason::EspBadIcv, Reason::EspUnknownSpi, Reason::MacsecBadIcv] {
+                    assert_eq!(drops.get(reason), 0, "{:?}: {drops:?}", scene.kind);
+                }
+                let receiver = rig.control.request_reports();
+                rig.turn();
+                let opened = receiver.try_iter().map(|r| r.work.opened.packets).sum::<u64>();
+                assert_eq!(opened, 3, "{:?}: {drops:?}", scene.kind);
+            }
+        }
+    }
+
+    #[test]
     fn node_inputs_reach_every_stage_and_past_every_icv() {
         let (corpus, mut rng) = (seeds(), Rng::new(6));
         let mut drops = Drops::default();
@@ -321,8 +345,10 @@ mod tests {
             Reason::EspReplay,
             // Only what is authentic gets this far.
             Reason::EspBadTrailer,
+            Reason::EspSelectorMismatch,
             Reason::MacsecBadTag,
-            Reason::GraphLoop,
+            Reason::MacsecReplay,
+            Reason::MacsecBadIcv,
         ];
         for _ in 0..2000 {
             let missing: Vec<_> = wanted.iter().filter(|&&r| drops.get(r) == 0).collect();

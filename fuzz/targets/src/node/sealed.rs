@@ -65,8 +65,8 @@ impl Peer {
         self.number
     }
 
-    fn seal(&mut self, buf: Vec<u8>, ad: Span, text: Span, nonce: [u8; 12]) -> Vec<u8> {
-        let (key, op, verdict, ad) = (self.key, Op::Seal, Verdict::Pending, Ad::Span(ad));
+    fn seal(&mut self, buf: Vec<u8>, ad: Ad, text: Span, nonce: [u8; 12]) -> Vec<u8> {
+        let (key, op, verdict) = (self.key, Op::Seal, Verdict::Pending);
         let mut jobs = Jobs::new();
         jobs.push(Job { buf, key, ticket: 0, nonce, op, verdict, ad, text });
         self.engine.submit(Instant::ZERO, &mut jobs);
@@ -120,13 +120,18 @@ impl Peer {
         packet.resize(end + if cbc { ICV_SHA1 } else { ICV_GCM }, 0);
         let mut nonce = [0; 12];
         nonce[4..].copy_from_slice(&iv);
-        let text = if cbc {
-            Span::new(esp::Header::LEN, end - esp::Header::LEN)
+        let (ad, text) = if cbc {
+            let text = Span::new(esp::Header::LEN, end - esp::Header::LEN);
+            (Ad::Span(Span::new(0, esp::Header::LEN)), text)
         } else {
             nonce[..4].copy_from_slice(part("gcm:7", "salt").expose());
-            Span::new(start, end - start)
+            // RFC 4106 section 5: SPI and the whole number.
+            let mut ad = [0; 12];
+            ad[..4].copy_from_slice(&SPI.to_be_bytes());
+            ad[4..].copy_from_slice(&iv);
+            (Ad::Inline(ad), Span::new(start, end - start))
         };
-        let packet = self.seal(packet, Span::new(0, esp::Header::LEN), text, nonce);
+        let packet = self.seal(packet, ad, text, nonce);
         let packet = ipv4([192, 0, 2, 2], [192, 0, 2, 1], Protocol::ESP.0, &packet);
         ethernet(to, PEER, EtherType::IPV4, &packet)
     }
@@ -166,7 +171,8 @@ impl Peer {
             nonce[8..].copy_from_slice(&(number as u32).to_be_bytes());
         }
         let clear = if integrity { end } else { start };
-        self.seal(frame, Span::new(0, clear), Span::new(clear, end - clear), nonce)
+        let (ad, text) = (Ad::Span(Span::new(0, clear)), Span::new(clear, end - clear));
+        self.seal(frame, ad, text, nonce)
     }
 }
 
