@@ -198,7 +198,7 @@ pub fn flow_hash(data: &[u8]) {
     let mut hop = data.to_vec();
     if let Some([0x08, 0x00]) = data.get(12..14)
         && hop.len() >= 34
-        && hop[14] >> 4 == 4
+        && (0x45..=0x4f).contains(&hop[14])
     {
         hop[15] ^= 0xff;
         hop[22] ^= 0xff;
