@@ -61,8 +61,10 @@ step() {
         *) echo "FAILED  exit $status after $((SECONDS - start)) s" ;;
         esac
         echo "---- $log"
-        grep -E '^(error|test .* FAILED|---- |thread .* panicked)' "$log" | head -n 20
-        tail -n 60 "$log"
+        # What cargo says of each failed test, or else the end of the output.
+        grep -E '^test .* FAILED' "$log" | head -n 30
+        awk '/^---- .* stdout ----/ {n = 12} n-- > 0' "$log" | head -n 120 | grep . ||
+            tail -n 60 "$log"
         echo "----"
     fi
 }
@@ -84,53 +86,59 @@ scripts() {
     done
 }
 
-# The crates that must run without an operating system.
-pure=(base wire crypto pipeline dataplane control node)
-wasm=wasm32-unknown-unknown
+# In a function, so that the script is read whole before it runs: it may be edited
+# meanwhile.
+main() {
+    # The crates that must run without an operating system.
+    pure=(base wire crypto pipeline dataplane control node)
+    wasm=wasm32-unknown-unknown
 
-echo "== style"
-if works cargo fmt --version; then
-    step "format" 120 cargo fmt --all --check
-else
-    heading "format"; skip "no rustfmt"
-fi
-if works cargo clippy --version; then
-    step "clippy" 900 cargo clippy --workspace --all-targets -- -D warnings
-else
-    heading "clippy"; skip "no clippy"
-fi
-if [ -d "$(rustc --print sysroot)/lib/rustlib/$wasm" ]; then
-    step "pure crates build without an OS" 600 cargo check --target "$wasm" "${pure[@]/#/-pferrule-}"
-else
-    echo "note: the build of the pure crates for $wasm was not run (rustup target add $wasm);"
-    echo "      crates/xtask checks their sources and dependencies for uses of the OS instead"
-fi
+    echo "== style"
+    if works cargo fmt --version; then
+        step "format" 120 cargo fmt --all --check
+    else
+        heading "format"; skip "no rustfmt"
+    fi
+    if works cargo clippy --version; then
+        step "clippy" 900 cargo clippy --workspace --all-targets -- -D warnings
+    else
+        heading "clippy"; skip "no clippy"
+    fi
+    if [ -d "$(rustc --print sysroot)/lib/rustlib/$wasm" ]; then
+        step "pure crates build without an OS" 600 cargo check --target "$wasm" "${pure[@]/#/-pferrule-}"
+    else
+        echo "note: the build of the pure crates for $wasm was not run (rustup target add $wasm);"
+        echo "      crates/xtask checks their sources and dependencies for uses of the OS instead"
+    fi
 
-echo "== tests"
-# The fuzz targets get their time in a step of their own.
-step "workspace" 1200 env FERRULE_FUZZ_SECONDS=0.05 cargo test --workspace --no-fail-fast
-step "fuzz targets, 5 s each, the node 30 s" 600 \
-    env FERRULE_FUZZ_SECONDS=5 cargo test --workspace --no-fail-fast --test fuzz
-step "release build" 900 cargo build --release --bin ferrule
-# `cargo test --release --workspace vectors` runs the same, and builds every other
-# test binary with it: those have run above.
-step "vectors, release" 900 cargo test --release -p ferrule-node --test vectors
-grep -hE '^vectors' "$logs"/vectors*.log | sed 's/^/    /'
+    echo "== tests"
+    # The fuzz targets get their time in a step of their own.
+    step "workspace" 1200 env FERRULE_FUZZ_SECONDS=0.05 cargo test --workspace --no-fail-fast
+    step "fuzz targets, 5 s each, the node 30 s" 600 \
+        env FERRULE_FUZZ_SECONDS=5 cargo test --workspace --no-fail-fast --test fuzz
+    step "release build" 900 cargo build --release --bin ferrule
+    # `cargo test --release --workspace vectors` runs the same, and builds every other
+    # test binary with it: those have run above.
+    step "vectors, release" 900 cargo test --release -p ferrule-node --test vectors
+    grep -hE '^vectors' "$logs"/vectors*.log | sed 's/^/    /'
 
-echo "== other implementations"
-step "captures against their sidecars" 120 "$PYTHON" vectors/verify.py
-step "MACsec frames against their oracle" 120 \
-    "$PYTHON" crates/dataplane/src/macsec/tests/oracle.py --check
-scripts tests/peers
+    echo "== other implementations"
+    step "captures against their sidecars" 120 "$PYTHON" vectors/verify.py
+    step "MACsec frames against their oracle" 120 \
+        "$PYTHON" crates/dataplane/src/macsec/tests/oracle.py --check
+    scripts tests/peers
 
-echo "== live"
-scripts tests/live
+    echo "== live"
+    scripts tests/live
 
-echo
-echo "took $((SECONDS / 60)) min $((SECONDS % 60)) s; logs in $logs"
-if [ "$skipped" -gt 0 ]; then
-    echo "$passed passed, $failed failed, $skipped skipped"
-else
-    echo "$passed passed, $failed failed"
-fi
-[ "$failed" -eq 0 ]
+    echo
+    echo "took $((SECONDS / 60)) min $((SECONDS % 60)) s; logs in $logs"
+    if [ "$skipped" -gt 0 ]; then
+        echo "$passed passed, $failed failed, $skipped skipped"
+    else
+        echo "$passed passed, $failed failed"
+    fi
+    [ "$failed" -eq 0 ]
+}
+
+main
