@@ -18,17 +18,41 @@ pub const ROUNDS: usize = 101;
 pub struct Case<'a> {
     /// What it is.
     pub name: String,
-    /// Does about `n` packets and says how many.
-    pub run: Box<dyn FnMut(usize) -> usize + 'a>,
+    run: Box<Run<'a>>,
     clocks: Vec<f64>,
     nanos: Vec<f64>,
 }
 
+/// Does about so many packets; says how many, and their nanoseconds and clocks.
+type Run<'a> = dyn FnMut(usize) -> (usize, f64, f64) + 'a;
+
 impl<'a> Case<'a> {
-    /// A case.
-    pub fn new(name: impl Into<String>, run: impl FnMut(usize) -> usize + 'a) -> Self {
+    /// A case of which everything counts.
+    pub fn new(name: impl Into<String>, mut run: impl FnMut(usize) -> usize + 'a) -> Self {
+        Self::measured(name, move |packets| {
+            let (time, begin) = (std::time::Instant::now(), tsc());
+            let done = run(packets);
+            let clocks = (tsc() - begin) as f64;
+            (done, time.elapsed().as_nanos() as f64, clocks)
+        })
+    }
+
+    /// A case that measures what counts of it.
+    pub fn measured(
+        name: impl Into<String>,
+        run: impl FnMut(usize) -> (usize, f64, f64) + 'a,
+    ) -> Self {
         let (clocks, nanos) = (Vec::new(), Vec::new());
         Self { name: name.into(), run: Box::new(run), clocks, nanos }
+    }
+
+    /// Runs once; the first time, to warm up, does not count.
+    pub fn round(&mut self, packets: usize, counts: bool) {
+        let (done, nanos, clocks) = (self.run)(packets);
+        if counts {
+            self.nanos.push(nanos / done as f64);
+            self.clocks.push(clocks / done as f64);
+        }
     }
 
     /// Nanoseconds per packet, median.
@@ -62,13 +86,7 @@ pub fn median(values: &[f64]) -> f64 {
 pub fn interleave(cases: &mut [Case<'_>], packets: usize) {
     for round in 0..=ROUNDS {
         for case in cases.iter_mut() {
-            let (time, clocks) = (std::time::Instant::now(), tsc());
-            let done = (case.run)(packets) as f64;
-            let (clocks, time) = (tsc() - clocks, time.elapsed());
-            if round > 0 {
-                case.clocks.push(clocks as f64 / done);
-                case.nanos.push(time.as_nanos() as f64 / done);
-            }
+            case.round(packets, round > 0);
         }
     }
 }
