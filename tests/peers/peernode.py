@@ -220,6 +220,14 @@ class Node:
     def dropped(self, reason):
         return self.drops().get(reason, 0)
 
+    def lost(self):
+        """Packets by reason, without what hosts say to their neighbours and what
+        comes before these are known."""
+        chatter = ("bad-neighbour-message", "bad-source", "not-routed", "not-for-us",
+                   "unknown-protocol", "neighbour-queue-full", "no-neighbour",
+                   "policy-discard")
+        return {r: n for r, n in self.drops().items() if r not in chatter}
+
     def apply(self, text):
         self.write(text)
         if self.ask("apply", "--new-keys", str(self.file), json_=False) is None:

@@ -3,12 +3,13 @@
     python3 pinger.py ADDRESS SIZES [--df] [--cold] [--wait S]
                       [--every S] [--until FILE]
 
-SIZES are payload octets: "0-50,57,64-1440/7". Some are under way at a time, each
-is sent once. One line of JSON: how many were sent, which sizes went unanswered or
-came back altered. --df forbids fragments, --cold goes without a first exchange
-that teaches the neighbours and does not wait for replies in between (for traffic
-that must not come through), --every sends no faster than that, --until begins
-again with the first size until FILE is there. Used on both sides: in a guest and in the test's namespace.
+SIZES are payload octets: "0-50,57,64-1440/7". Some are under way at a time. One
+line of JSON: how many were sent, which sizes went unanswered or came back altered,
+and which were sent twice. --df forbids fragments, --cold goes without a first
+exchange that teaches the neighbours and does not wait for replies in between (for
+traffic that must not come through), --every sends no faster than that, --until
+begins again with the first size until FILE is there. Used on both sides: in a
+guest and in the test's namespace.
 """
 import json
 import os
@@ -57,7 +58,15 @@ class Pinger:
                         if hasattr(socket, "IP_MTU_DISCOVER") else 10, 2)]
         for option in options if df else []:
             self.s.setsockopt(*option)
-        self.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        # Replies only: requests of the other side, which come here as well, would
+        # push them out of the buffer whenever this program is slow.
+        if self.version == 6:
+            allowed = bytearray(b"\xff" * 32)
+            allowed[ECHO[6][1] // 8] ^= 1 << ECHO[6][1] % 8
+            self.s.setsockopt(socket.IPPROTO_ICMPV6, 1, bytes(allowed))
+        else:
+            self.s.setsockopt(255, 1, struct.pack("=I", ~1 & 0xffffffff))
+        self.s.setsockopt(socket.SOL_SOCKET, 33, 1 << 22)       # SO_RCVBUFFORCE
         self.s.connect((address, 0))
         self.ident = os.getpid() & 0xffff
         self.waiting = {}               # sequence number: (payload size, payload)
@@ -127,6 +136,7 @@ class Pinger:
         while self.waiting and self.receive(wait):
             pass
         lost = [size for size, _ in self.waiting.values()]
+        self.waiting.clear()
         return {"sent": sent, "lost": lost, "altered": self.altered, "refused": refused}
 
 
@@ -143,6 +153,12 @@ def main(argv):
     result = pinger.sweep(sizes, option("--wait", 3.0),
                           option("--every", 0.001 if cold else 0.0),
                           1 << 15 if cold else WINDOW)
+    # What got lost is tried once more: the guest's own network card drops a frame
+    # now and then when the machine is busy. That Ferrule dropped none is not seen
+    # here, but from its counters and the wire, by those who call.
+    if not cold and "--until" not in argv and 0 < len(result["lost"]) <= 16:
+        again_ = result["lost"]
+        result = dict(pinger.sweep(again_, 3.0), sent=result["sent"], again=again_)
     print(json.dumps(result))
 
 
