@@ -16,7 +16,7 @@ import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from peernode import (  # noqa: E402
-    Bench, Check, Lab, Node, Wire, ethertype, need, ports, signals_exit)
+    CPU, Bench, Check, Lab, Node, Wire, ethertype, need, ports, signals_exit)
 
 GUEST, NODE = "020000000001", "020000000002"
 MACSEC = 0x88e5
@@ -406,7 +406,7 @@ def main():
     signals_exit()
     need()
     check = Check()
-    with Lab() as lab:
+    with Lab(cpu=CPU) as lab:
         bench = Bench(lab, "macsec")
         lab.ip("route", "add", "10.1.0.0/24", "via", "10.2.0.1")
         lab.ip("route", "add", "fd01::/64", "via", "fd02::1")

@@ -19,7 +19,7 @@ import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from peernode import (  # noqa: E402
-    PINGER, TOP, Check, Lab, Node, Wire, ethertype, need, signals_exit)
+    CPU, PINGER, TOP, Check, Lab, Node, Wire, ethertype, need, signals_exit)
 
 MPLS = 0x8847
 SOME4, SOME6 = "0-50,57-1430/19,1440-1464", "0-50,57-1410/19,1420-1444"
@@ -268,7 +268,7 @@ def main():
     signals_exit()
     need()
     check = Check()
-    with Lab() as lab:
+    with Lab(cpu=CPU) as lab:
         net = Net(lab)
         edge(check, net)
         core(check, net)
