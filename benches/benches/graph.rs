@@ -6,7 +6,7 @@
 //! octets of the same number of packets, and nothing else.
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use ferrule_benches::{Case, NODE, PEER, ROUNDS, Rig, heading, interleave, row};
+use ferrule_benches::{Case, NODE, PEER, ROUNDS, Rig, UNDER_WAY, heading, interleave, row};
 use std::hint::black_box;
 
 /// Packets of a round.
@@ -120,14 +120,14 @@ label-out = 800257
     )
 }
 
-/// Seals `len` octets in place in buffers like the node's, 64 in turn.
+/// Seals `len` octets in place in as many buffers as the node has packets.
 fn bare(len: usize) -> impl FnMut(usize) -> usize {
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &[1; 16]).expect("a key"));
-    let mut buffers = vec![vec![0_u8; 2048]; 64];
+    let mut buffers = vec![vec![0_u8; 2112]; UNDER_WAY];
     let mut number = 0_u64;
     move |packets| {
         for i in 0..packets {
-            let buffer = &mut buffers[i % 64][64..];
+            let buffer = &mut buffers[i % UNDER_WAY][64..];
             number += 1;
             let mut nonce = [0; 12];
             nonce[4..].copy_from_slice(&number.to_be_bytes());

@@ -7,12 +7,15 @@ use ferrule_base::{Instant, MacAddr, Secret};
 use ferrule_crypto::Software;
 use ferrule_crypto::backend::Backend;
 use ferrule_node::{Config, Control, Environment, Volatile, Worker, build};
-use ferrule_pipeline::{Batch, HEAD_ROOM, Packet, Pool, PoolCache, Port, PortStats};
+use ferrule_pipeline::{Batch, Packet, Pool, PoolCache, Port, PortStats};
 use ferrule_ports::tsc::tsc;
 use std::sync::{Arc, Mutex};
 
 /// Rounds of which the median is taken.
 pub const ROUNDS: usize = 101;
+
+/// Packets that go round in a node: two batches.
+pub const UNDER_WAY: usize = 128;
 
 /// One thing that is measured: a name, and what does some packets.
 pub struct Case<'a> {
@@ -178,17 +181,8 @@ impl Feed {
 
 impl Carousel {
     fn restore(&self, packet: &mut Packet) {
-        let front = HEAD_ROOM;
-        let room = packet.head_room();
-        if room < front {
-            packet.strip(front - room);
-        } else {
-            packet.prepend(room - front);
-        }
-        packet.truncate(self.len);
-        packet.append(self.len - packet.len());
+        packet.renew(self.len);
         packet.data_mut()[..self.header.len()].copy_from_slice(&self.header);
-        *packet.meta_mut() = Default::default();
     }
 }
 
@@ -249,7 +243,7 @@ impl Rig {
         let engine = |_| Software::new(Backend::Aws);
         let (mut control, mut workers) = build(config, environment, engine).expect("builds");
         let worker = workers.remove(0);
-        let (source, sink) = carousel(&mut pool.cache(), frame, 128);
+        let (source, sink) = carousel(&mut pool.cache(), frame, UNDER_WAY);
         let feed = source.handle();
         control.attach_port(from, Box::new(source)).expect("attaches");
         control.attach_port(to, Box::new(sink)).expect("attaches");

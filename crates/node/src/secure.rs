@@ -54,10 +54,14 @@ pub struct CounterId {
     pub fingerprint: [u8; 16],
 }
 
-/// The fingerprint of a static ESP SA.
+/// The fingerprint of a static ESP SA. In a counter mode the nonce is salt and
+/// number: the SPI is not in it, so a key that comes back under another SPI goes
+/// on with its counter.
 pub(crate) fn fingerprint(sa: &SaConfig) -> [u8; 16] {
     let mut context = b"esp".to_vec();
-    context.extend(sa.spi.to_be_bytes());
+    if !sa.keys.suite.is_counter_mode() {
+        context.extend(sa.spi.to_be_bytes());
+    }
     context.extend(sa.salt.expose());
     let print = ferrule_crypto::fingerprint(&sa.keys.key, &context);
     context.fill(0);

@@ -495,6 +495,16 @@ impl Packet {
         h.extent = Extent::new(h.extent.head(), h.extent.len().min(len));
     }
 
+    /// Makes it a fresh packet of `len` octets, as if just received; what is in
+    /// them is left over from before. Longer than the chunk is cut.
+    #[inline]
+    pub fn renew(&mut self, len: usize) {
+        let len = len.min(self.chunk_size() - HEAD_ROOM);
+        let h = self.header_mut();
+        h.extent = Extent::new(HEAD_ROOM, len);
+        h.meta = Meta::default();
+    }
+
     /// Gives the chunk away, to a ring that the kernel reads. [`Pool::from_chunk`]
     /// takes it back; until then the number is all there is.
     #[inline]
@@ -560,6 +570,10 @@ mod tests {
         assert!(p.prepend(head + 1).is_none() && p.append(tail + 1).is_none());
         assert!(p.prepend(head).is_some() && p.append(tail).is_some());
         assert_eq!(p.len(), p.chunk_size());
+        p.renew(100);
+        assert_eq!((p.len(), p.head_room()), (100, HEAD_ROOM));
+        p.renew(usize::MAX);
+        assert_eq!((p.tail_room(), p.head_room()), (0, HEAD_ROOM));
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //!   one write: FILE.new ─ fsync ─ rename over FILE ─ fsync of the folder
 //! ```
 //!
-//! A file is named by the fingerprint of key and SPI or SCI, so a tunnel that
+//! A file is named by a fingerprint of what makes its nonces, so a tunnel that
 //! is given another name goes on with its counter, and a key that comes back
 //! after another one finds the counter that it left.
 //!
@@ -40,7 +40,12 @@ use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::thread::sleep;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+/// How long a lock is waited for: a node that ends, or a process that another
+/// thread is just starting, holds it a moment longer than it needs.
+const PATIENCE: Duration = Duration::from_millis(400);
 
 /// Keys whose counters one folder holds at most.
 pub const KEYS_MAX: usize = 1 << 20;
@@ -139,10 +144,14 @@ impl FileStore {
         let os = |e| StateError::Os(format!("`{}`", path.display()), e);
         let lock =
             OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(os)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StateError::Locked(folder.into())),
-            Err(TryLockError::Error(e)) => return Err(os(e)),
+        let patient = Instant::now() + PATIENCE;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < patient => sleep(PATIENCE / 20),
+                Err(TryLockError::WouldBlock) => return Err(StateError::Locked(folder.into())),
+                Err(TryLockError::Error(e)) => return Err(os(e)),
+            }
         }
         Ok(Self {
             folder: folder.into(),

@@ -15,11 +15,13 @@ impl Stage for Policy {
     /// For each packet:
     /// 1. what is sealed already, or exempt, goes on to its adjacency;
     /// 2. the interface of the adjacency has the policy;
-    /// 3. the first entry that matches decides;
+    /// 3. the first entry that matches decides, as for the packet before if this
+    ///    one is of the same flow;
     /// 4. PROTECT goes to the worker that owns the SA.
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
         // Runs of packets leave by one adjacency.
         let mut last = None;
+        let mut decided: Option<(u16, Flow4, Action)> = None;
         for mut packet in batch.drain(..) {
             // 1
             let target = packet.meta().target;
@@ -39,8 +41,17 @@ impl Stage for Policy {
             };
             // 3
             ctx.tally.work.lookups += 1;
-            let spd = ctx.tables.policies.get(usize::from(policy));
-            let action = spd.map_or(Ok(Action::Discard), |spd| spd.outbound(packet.data()));
+            let flow = Flow4::of(packet.data());
+            let action = match (&decided, &flow) {
+                (Some((of, before, action)), Some(flow)) if *of == policy && before == flow => {
+                    Ok(*action)
+                }
+                _ => {
+                    let spd = ctx.tables.policies.get(usize::from(policy));
+                    spd.map_or(Ok(Action::Discard), |spd| spd.outbound(packet.data()))
+                }
+            };
+            decided = flow.zip(action.as_ref().ok()).map(|(flow, &action)| (policy, flow, action));
             match action {
                 Ok(Action::Protect(sa)) => {
                     packet.meta_mut().target = sa;
@@ -51,6 +62,31 @@ impl Stage for Policy {
                 Err(reason) => ctx.out.drop(packet, reason),
             }
         }
+    }
+}
+
+/// All that a policy can ask of an IPv4 packet without options that is no
+/// fragment: protocol, addresses, and the first four octets behind the header.
+#[derive(PartialEq, Eq)]
+struct Flow4 {
+    protocol: u8,
+    addresses: u64,
+    ports: u32,
+}
+
+impl Flow4 {
+    #[inline]
+    fn of(data: &[u8]) -> Option<Self> {
+        let header: &[u8; 24] = data.first_chunk()?;
+        if header[0] != 0x45 || header[6] & 0x3f != 0 || header[7] != 0 {
+            return None;
+        }
+        let word = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|i| header[at + i]));
+        Some(Self {
+            protocol: header[9],
+            addresses: u64::from(word(12)) << 32 | u64::from(word(16)),
+            ports: word(20),
+        })
     }
 }
 

@@ -64,7 +64,8 @@ impl Output {
             ctx.out.drop(packet, DropReason::NotAttached);
             return None;
         };
-        let front = |mac, packet: &Packet| Front::new(adjacency, iface, routed, mac, packet);
+        let next = beyond(tables, iface, routed, ctx.worker);
+        let front = |mac, packet: &Packet| Front::new(adjacency, iface, routed, mac, next, packet);
         match way(tables, adjacency, routed, &mut packet) {
             Ok(Way::Send(mac)) => {
                 let front = front(mac, &packet);
@@ -103,6 +104,7 @@ struct Front<'a> {
     /// The longest packet that fits the link, labels not counted.
     longest: usize,
     port: PortId,
+    next: Next,
     tag: bool,
     /// Ethernet header, with the VLAN tag if there is one.
     link: [u8; LINK_TAG],
@@ -114,6 +116,7 @@ impl<'a> Front<'a> {
         iface: &Iface,
         routed: &RoutedIface,
         mac: MacAddr,
+        next: Next,
         packet: &Packet,
     ) -> Self {
         let ethertype = packet.meta().ethertype;
@@ -140,7 +143,7 @@ impl<'a> Front<'a> {
         let labels = adjacency.labels.len() * mpls::Header::LEN;
         let longest = usize::from(routed.mtu).saturating_sub(labels);
         let (target, port) = (packet.meta().target, iface.port);
-        Self { adjacency, target, ethertype, longest, port, tag, link }
+        Self { adjacency, target, ethertype, longest, port, next, tag, link }
     }
 
     /// Whether a packet goes the same way, as it is.
@@ -156,7 +159,7 @@ impl<'a> Front<'a> {
     #[inline]
     fn send(&self, ctx: &mut Ctx<'_>, mut packet: Packet) {
         match self.write(&mut packet) {
-            Ok(()) => ctx.out.send(Next::Emit, packet),
+            Ok(()) => ctx.out.send(self.next, packet),
             Err(reason) => ctx.out.drop(packet, reason),
         }
     }
@@ -176,6 +179,21 @@ impl<'a> Front<'a> {
         };
         packet.meta_mut().port = self.port;
         written.ok_or(DropReason::NoRoom)
+    }
+}
+
+/// Where a finished frame goes: straight to the port if it is this worker's and
+/// carries whatever the interface sends; [`Emit`] sees to the rest.
+#[inline]
+fn beyond(tables: &Tables, iface: &Iface, routed: &RoutedIface, worker: u8) -> Next {
+    match tables.ports.get(usize::from(iface.port.0)) {
+        Some(port)
+            if port.owner == worker
+                && usize::from(routed.mtu) + LINK_TAG <= usize::from(port.frame_max) =>
+        {
+            if port.secy.is_some() { Next::SecyOut } else { Next::Transmit }
+        }
+        _ => Next::Emit,
     }
 }
 

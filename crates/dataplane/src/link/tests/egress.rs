@@ -12,7 +12,7 @@ fn connected_destination_is_its_own_neighbour() {
     let to_host = v4("10.9.0.7", "10.0.0.2", Protocol::UDP, b"x");
     let packet = rig.ip_packet(&to_host);
     let (next, out) = sent(rig.run_output(packet));
-    assert_eq!((next, out.meta().port.0), (Next::Emit, 0));
+    assert_eq!((next, out.meta().port.0), (Next::Transmit, 0));
     let (link, payload) = ethernet::Repr::parse(out.data()).unwrap();
     assert_eq!((link.dst, link.src, payload), (HOST, own(0), &to_host[..]));
     let packet = rig.ip_packet(&v6("2001:db8:9::7", "2001:db8::2", Protocol::UDP, b"x"));

@@ -138,7 +138,7 @@ fn packets_of_one_flow_stay_in_order_when_one_of_them_is_cut() {
     let lens: Vec<_> = fates
         .iter()
         .map(|fate| match fate {
-            Fate::Sent(Next::Emit, packet) => packet.len(),
+            Fate::Sent(Next::Emit | Next::Transmit, packet) => packet.len(),
             _ => panic!("{fate:?}"),
         })
         .collect();

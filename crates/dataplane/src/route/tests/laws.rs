@@ -82,7 +82,7 @@ proptest! {
         prop_assert_eq!(rig.tally.made as usize, fates.len() - 1);
         let mut fragments = Vec::new();
         for fate in fates {
-            let Fate::Sent(Next::Emit, packet) = fate else { panic!("{fate:?}") };
+            let Fate::Sent(Next::Emit | Next::Transmit, packet) = fate else { panic!("{fate:?}") };
             prop_assert!(packet.len() <= 14 + mtu);
             let bytes = packet.data()[14..].to_vec();
             let (piece, _) = ipv4::Repr::parse(&bytes).unwrap();
