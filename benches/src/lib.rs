@@ -128,7 +128,7 @@ pub fn row(case: &Case<'_>, to: Option<&Case<'_>>, reach: Option<f64>) {
 /// source hands it out again. Only the headers are written anew, as a device
 /// would deliver them; nothing is copied or allocated.
 struct Carousel {
-    header: Vec<u8>,
+    header: [u8; 64],
     len: usize,
     idle: Vec<Packet>,
     left: usize,
@@ -146,7 +146,7 @@ pub struct End {
 pub fn carousel(cache: &mut PoolCache, frame: &[u8], packets: usize) -> (End, End) {
     let new = || cache.packet_from(frame).expect("the pool has enough");
     let state = Arc::new(Mutex::new(Carousel {
-        header: frame[..frame.len().min(64)].to_vec(),
+        header: *frame.first_chunk().expect("a frame of 64 octets or more"),
         len: frame.len(),
         idle: std::iter::repeat_with(new).take(packets).collect(),
         left: 0,
@@ -182,7 +182,9 @@ impl Feed {
 impl Carousel {
     fn restore(&self, packet: &mut Packet) {
         packet.renew(self.len);
-        packet.data_mut()[..self.header.len()].copy_from_slice(&self.header);
+        if let Some(front) = packet.data_mut().first_chunk_mut() {
+            *front = self.header;
+        }
     }
 }
 
@@ -253,6 +255,10 @@ impl Rig {
                 tables.neighbours.set(iface, hop.parse().expect("an address"), PEER);
             }
         }
+        for bridge in &tables.bridges {
+            let last = *bridge.members.last().expect("a bridge has members");
+            bridge.table.learn(0, BRIDGED, last, Instant::ZERO);
+        }
         let mut rig = Self { control, worker, feed, now: Instant::ZERO };
         assert!(rig.run(256) >= 256, "{:?}", rig.worker.report(rig.now).drops);
         rig
@@ -276,6 +282,8 @@ impl Rig {
 
 /// Every port of a node in a benchmark.
 pub const NODE: MacAddr = MacAddr([2, 0, 0x10, 0, 0, 1]);
+/// Who is behind the last member of every bridge.
+pub const BRIDGED: MacAddr = MacAddr([2, 0, 0x30, 0, 0, 3]);
 /// Every neighbour.
 pub const PEER: MacAddr = MacAddr([2, 0, 0x20, 0, 0, 2]);
 

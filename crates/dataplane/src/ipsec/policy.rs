@@ -70,23 +70,25 @@ impl Stage for Policy {
 #[derive(PartialEq, Eq)]
 struct Flow4 {
     protocol: u8,
-    addresses: u64,
-    ports: u32,
+    source: u32,
+    /// Destination and ports.
+    rest: u64,
 }
 
 impl Flow4 {
     #[inline]
     fn of(data: &[u8]) -> Option<Self> {
-        let header: &[u8; 24] = data.first_chunk()?;
-        if header[0] != 0x45 || header[6] & 0x3f != 0 || header[7] != 0 {
+        let (words, _) = data.first_chunk::<24>()?.as_chunks::<8>();
+        let [first, second, ports] = words else { return None };
+        let (first, second) = (u64::from_be_bytes(*first), u64::from_be_bytes(*second));
+        // Version, header length; more fragments, fragment offset.
+        if first >> 56 != 0x45 || first & 0x3fff != 0 {
             return None;
         }
-        let word = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|i| header[at + i]));
-        Some(Self {
-            protocol: header[9],
-            addresses: u64::from(word(12)) << 32 | u64::from(word(16)),
-            ports: word(20),
-        })
+        let rest = u64::from_be_bytes(*ports);
+        // The second word: TTL, protocol, checksum, source; then destination, ports.
+        let (source, protocol) = (second & 0xffff_ffff, (second >> 48) as u8);
+        Some(Self { protocol, source: source as u32, rest })
     }
 }
 
