@@ -346,10 +346,13 @@ def wrong_key(check, bench, secy):
     neighbours(bench)
     node = Node(bench.lab, secy.ferrule(receive=((0, "k5"),)) + ROUTER, secy.keys(2, 5))
     bench.wire.take()
+    before = node.dropped("macsec-bad-icv")
     check.silent(bench.guest_ping("10.2.0.2", "0-56", "--wait 0.3 --cold"), "nothing comes through")
     to, _ = bench.wire.take()
-    check.that(node.dropped("macsec-bad-icv") >= 50, f"macsec-bad-icv: {node.drops()}")
-    check.equal(node.dropped("macsec-bad-icv"), len(to), "one for each frame")
+    dropped = node.dropped("macsec-bad-icv") - before
+    check.that(dropped >= 50, f"macsec-bad-icv: {node.drops()}")
+    # A frame of the guest's own may fall between two looks.
+    check.that(abs(dropped - len(to)) <= 1, f"one for each frame: {dropped}, {len(to)}")
     node.stop()
     check.case("wrong key at Linux")
     bench.guest.sh(secy.linux(rx=6))
