@@ -38,16 +38,6 @@ step() {
     child=$!
     wait "$child"
     status=$?
-    # Scripts with guests and real interfaces share the machine's clock with
-    # whatever else runs there: one that failed is run once more, and says so.
-    if [[ $name == tests/* ]] && [ "$status" -ne 0 ] && [ "$status" -ne 77 ]; then
-        cp "$log" "$log.first"
-        printf '(failed once, again) '
-        timeout --kill-after=20 "$limit" "$@" >"$log" 2>&1 &
-        child=$!
-        wait "$child"
-        status=$?
-    fi
     child=
     counts=$(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored;.*/\1 \2 \3/p' "$log" |
         awk '{p += $1; f += $2; i += $3} END {if (NR) print p, f, i}')
