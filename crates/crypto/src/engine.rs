@@ -148,3 +148,34 @@ impl<B: AsMut<[u8]>> Engine<B> for Box<dyn Engine<B>> {
         (**self).is_immediate()
     }
 }
+
+/// The same, for what moves between threads.
+impl<B: AsMut<[u8]>> Engine<B> for Box<dyn Engine<B> + Send> {
+    fn install(&mut self, spec: &KeySpec) -> Result<KeyId, InstallError> {
+        (**self).install(spec)
+    }
+
+    fn retire(&mut self, key: KeyId) {
+        (**self).retire(key);
+    }
+
+    fn submit(&mut self, now: Instant, jobs: &mut Jobs<B>) {
+        (**self).submit(now, jobs);
+    }
+
+    fn collect(&mut self, now: Instant, done: &mut Jobs<B>) {
+        (**self).collect(now, done);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        (**self).poll_timeout()
+    }
+
+    fn in_flight(&self) -> usize {
+        (**self).in_flight()
+    }
+
+    fn is_immediate(&self) -> bool {
+        (**self).is_immediate()
+    }
+}

@@ -225,6 +225,12 @@ impl Control {
         done
     }
 
+    /// Whether a worker sent something that [`turn`](Self::turn) would take.
+    #[inline]
+    pub fn has_mail(&self) -> bool {
+        self.links.iter().any(|l| !l.events.is_empty() || !l.packets.is_empty())
+    }
+
     /// When [`turn`](Self::turn) is needed next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.resolver.poll_timeout().into_iter().chain([self.edges_due]).min()
@@ -387,12 +393,18 @@ impl Control {
     /// The node's ledger from its workers' reports and what is held here.
     /// Packets on the way between them count as held.
     pub fn ledger(&self, reports: &[Box<WorkerReport>]) -> Ledger {
+        self.ledger_of(reports.iter().map(|r| (r.ledger, r.handed_out, r.handed_in)))
+    }
+
+    /// The node's ledger from each worker's ledger and the packets that it gave
+    /// to others and took from them.
+    pub fn ledger_of(&self, parts: impl Iterator<Item = (Ledger, u64, u64)>) -> Ledger {
         let mut ledger = self.resolver.ledger();
         let (mut out, mut taken) = self.resolver.handed();
-        for report in reports {
-            ledger.merge(&report.ledger);
-            out += report.handed_out;
-            taken += report.handed_in;
+        for (part, handed_out, handed_in) in parts {
+            ledger.merge(&part);
+            out += handed_out;
+            taken += handed_in;
         }
         ledger.held += out.saturating_sub(taken);
         ledger

@@ -12,7 +12,7 @@
 
 use crate::message::{Command, EspIn, EspOut, Event, SaReport, WorkerReport};
 use crate::probe::{Probe, Recorder, Silent};
-use ferrule_base::{DropReason, Instant, Ledger, PortId};
+use ferrule_base::{DropReason, Drops, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, Jobs, Software};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, TURNS_MAX, Tally, UNRESOLVED};
 use ferrule_dataplane::{Tables, bridge, ipsec, link, macsec, mpls, route};
@@ -130,6 +130,22 @@ impl<E: Engine<Packet>> Worker<E> {
     /// grows, they have something to do.
     pub fn handed_out(&self) -> u64 {
         self.handed_out
+    }
+
+    /// Packets taken from them so far.
+    pub fn handed_in(&self) -> u64 {
+        self.handed_in
+    }
+
+    /// Work done so far.
+    #[inline]
+    pub fn work(&self) -> &Work {
+        &self.tally.work
+    }
+
+    /// Packets dropped so far, by reason.
+    pub fn drops(&self) -> &Drops {
+        &self.tally.drops
     }
 
     /// File descriptors that become readable when there is something to do.

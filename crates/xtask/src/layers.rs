@@ -25,6 +25,11 @@ pub const LAYERS: &[Layer] = &[
         uses: &["base", "wire", "crypto", "pipeline", "dataplane", "control"],
         pure: true,
     },
+    Layer {
+        name: "lab",
+        uses: &["base", "wire", "crypto", "pipeline", "dataplane", "control", "node"],
+        pure: true,
+    },
     Layer { name: "engines", uses: &["base", "crypto"], pure: false },
     Layer { name: "ports", uses: &["base", "wire", "pipeline"], pure: false },
     Layer {

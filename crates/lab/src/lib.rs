@@ -1,0 +1,42 @@
+//! The laboratory: whole networks in virtual time, deterministic by seed.
+//!
+//! ```text
+//!   station ── link ── [ queue │ device: a node, served under a profile ] ── link ── station
+//!      │                                     │                                        │
+//!      └───────────── agenda: (time, order, event), one for the whole network ────────┘
+//! ```
+//!
+//! The nodes are those that the daemon drives; here an event queue calls them
+//! with its own time. A [`Profile`] prices the work that they report, so that
+//! one and the same data path can stand for a slow gateway or an ideal one.
+//! Everything random comes from streams of the seed, one for each purpose:
+//! another link does not change the dice of those that are there.
+//!
+//! Begin with [`Network`].
+#![forbid(unsafe_code)]
+
+mod agenda;
+mod capture;
+mod change;
+mod device;
+mod impair;
+mod ledger;
+mod link;
+mod network;
+mod observe;
+pub mod profile;
+pub mod random;
+mod run;
+mod server;
+mod station;
+mod world;
+
+pub use change::Change;
+pub use device::{Device, DeviceReport, DeviceStats};
+pub use impair::{HoldBack, Impairments};
+pub use ledger::{NetworkLedger, Unbalanced};
+pub use link::{Direction, Framing, LaneStats, LinkSpec, LinkStats};
+pub use network::{DeviceId, End, LabEngine, LabError, LinkId, Network, StationId, TapId};
+pub use observe::{Loss, Observer, Place, Sighting};
+pub use profile::Profile;
+pub use station::{Io, Station};

@@ -1,0 +1,177 @@
+//! Device profiles: what a device's work costs, as a file.
+//!
+//! ```text
+//!            cap     bus      queue        server                    bus
+//!   frame ─▶ [≤ pps] [ship] ─▶ [■■■■] ─▶ [occupied: per packet,  ] ─▶ [ship] ─▶ … ─▶ line
+//!            [≤ bps]                     [per octet, per kind     ]    pipeline
+//! ```
+//!
+//! - *Occupancy*: the server, one for each worker, takes no other frame
+//!   meanwhile. Its mean is the sum over the work that the node reports; a
+//!   distribution spreads it.
+//! - *Pipeline latency* delays a frame and occupies nobody.
+//! - *Batch timer*: an idle device notices a frame only this much later
+//!   (interrupt moderation), then takes up to a batch at once.
+//! - *Queue*: frames that wait for the server; the next one is lost.
+//! - *Cap*: a token bucket in front of it all; what exceeds it is lost.
+//! - *Bus*: each frame is shipped in and out, one at a time.
+//!
+//! All of it is a stand-in for a device, and says where it comes from
+//! ([`Source`]). Times are in nanoseconds here; the file has units.
+
+mod price;
+
+pub use price::{Spent, price};
+
+use ferrule_base::Duration;
+
+/// Frames that a server takes at once at most: a batch of the data path.
+pub const BATCH_MAX: usize = 64;
+
+/// Where the numbers of a profile come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// Chosen to be simple: no device is meant.
+    #[default]
+    Ideal,
+    /// Fitted to what somebody published.
+    Fitted,
+    /// Measured on a machine.
+    Calibrated,
+}
+
+impl Source {
+    /// The word in the file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ideal => "ideal",
+            Self::Fitted => "fitted",
+            Self::Calibrated => "calibrated",
+        }
+    }
+}
+
+/// What one kind of work costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Price {
+    /// Nanoseconds for each packet.
+    pub packet_ns: f64,
+    /// Nanoseconds for each octet.
+    pub octet_ns: f64,
+}
+
+impl Price {
+    /// So many packets and octets.
+    #[inline]
+    pub fn of(&self, flow: ferrule_base::Flow) -> f64 {
+        self.packet_ns * flow.packets as f64 + self.octet_ns * flow.octets as f64
+    }
+}
+
+/// How the time of one frame spreads about its mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Distribution {
+    /// Always the mean.
+    #[default]
+    Fixed,
+    /// Exponential.
+    Exponential,
+    /// Gamma, with this squared coefficient of variation.
+    Gamma(f64),
+}
+
+/// A token bucket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cap {
+    /// Frames per second at most.
+    pub frames: Option<f64>,
+    /// Bits per second at most, of frames without FCS.
+    pub bits: Option<f64>,
+    /// Frames that may exceed the rate at once.
+    pub burst_frames: f64,
+    /// Bits that may exceed the rate at once.
+    pub burst_bits: f64,
+}
+
+/// A bus between the line and the memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bus {
+    /// What each transfer takes beside its octets.
+    pub latency_ns: f64,
+    /// Bits per second; nothing: no limit.
+    pub rate: Option<f64>,
+}
+
+/// What a device's work costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Its name.
+    pub name: String,
+    /// What it stands for, in a sentence.
+    pub about: String,
+    /// Where its numbers come from.
+    pub source: Source,
+    /// The machine it was measured on, or the work it was fitted to.
+    pub origin: String,
+    /// Keys whose values were fitted.
+    pub free: Vec<String>,
+    /// Each frame taken from the queue.
+    pub plain: Price,
+    /// Packets sealed, and the octets under their ICV.
+    pub sealed: Price,
+    /// Packets opened, and the octets under their ICV.
+    pub opened: Price,
+    /// Packets copied.
+    pub copied: Price,
+    /// Each table look-up, in nanoseconds.
+    pub lookup_ns: f64,
+    /// How the time of a frame spreads.
+    pub distribution: Distribution,
+    /// Frames that are taken at once at most.
+    pub batch: usize,
+    /// How long an idle device does not notice a frame.
+    pub timer: Duration,
+    /// Delay that occupies nobody.
+    pub pipeline: Duration,
+    /// Frames that wait for one server at most.
+    pub queue: usize,
+    /// What the device takes at most.
+    pub cap: Option<Cap>,
+    /// The bus.
+    pub bus: Option<Bus>,
+    /// A worker that has something to do begins up to this much later, drawn
+    /// evenly: to try many interleavings of workers.
+    pub stagger: Duration,
+}
+
+impl Profile {
+    /// A device whose work takes no time.
+    pub fn ideal() -> Self {
+        Self {
+            name: "ideal".into(),
+            about: "a device whose work takes no time".into(),
+            source: Source::Ideal,
+            origin: String::new(),
+            free: Vec::new(),
+            plain: Price::default(),
+            sealed: Price::default(),
+            opened: Price::default(),
+            copied: Price::default(),
+            lookup_ns: 0.0,
+            distribution: Distribution::Fixed,
+            batch: 1,
+            timer: Duration::ZERO,
+            pipeline: Duration::ZERO,
+            queue: 4096,
+            cap: None,
+            bus: None,
+            stagger: Duration::ZERO,
+        }
+    }
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self::ideal()
+    }
+}

@@ -1,0 +1,85 @@
+//! What was spent, and what it costs.
+
+use super::{Distribution, Profile};
+use crate::random::{exponential, gamma};
+use ferrule_base::{Flow, Rng, Work};
+
+/// What a server did in one go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Frames taken.
+    pub taken: Flow,
+    /// Work that the node reported.
+    pub work: Work,
+}
+
+impl Spent {
+    /// Work since `before`.
+    pub const fn since(taken: Flow, now: &Work, before: &Work) -> Self {
+        let work = Work {
+            sealed: less(now.sealed, before.sealed),
+            opened: less(now.opened, before.opened),
+            lookups: now.lookups - before.lookups,
+            copied: less(now.copied, before.copied),
+        };
+        Self { taken, work }
+    }
+
+    /// The mean price, in nanoseconds.
+    pub fn mean_ns(&self, profile: &Profile) -> f64 {
+        profile.plain.of(self.taken)
+            + profile.sealed.of(self.work.sealed)
+            + profile.opened.of(self.work.opened)
+            + profile.copied.of(self.work.copied)
+            + profile.lookup_ns * self.work.lookups as f64
+    }
+}
+
+const fn less(a: Flow, b: Flow) -> Flow {
+    Flow { packets: a.packets - b.packets, octets: a.octets - b.octets }
+}
+
+/// What was spent takes this many picoseconds: the mean, spread for each frame
+/// that was taken.
+pub fn price(profile: &Profile, spent: &Spent, dice: &mut Rng) -> u64 {
+    let mean = spent.mean_ns(profile);
+    if mean <= 0.0 {
+        return 0;
+    }
+    // As many draws as there were frames, each of an equal part.
+    let frames = spent.taken.packets.max(1);
+    let mut drawn = 0.0;
+    for _ in 0..frames {
+        drawn += match profile.distribution {
+            Distribution::Fixed => 1.0,
+            Distribution::Exponential => exponential(dice),
+            Distribution::Gamma(scv) => gamma(dice, scv),
+        };
+    }
+    (mean * drawn / frames as f64 * 1000.0).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Price;
+
+    #[test]
+    fn work_is_priced_by_packet_octet_and_kind() {
+        let flow = |packets, octets| Flow { packets, octets };
+        let profile = Profile {
+            plain: Price { packet_ns: 100.0, octet_ns: 0.5 },
+            sealed: Price { packet_ns: 1000.0, octet_ns: 10.0 },
+            opened: Price { packet_ns: 2000.0, octet_ns: 20.0 },
+            copied: Price { packet_ns: 7.0, octet_ns: 1.0 },
+            lookup_ns: 3.0,
+            ..Profile::ideal()
+        };
+        let before = Work { lookups: 5, sealed: flow(1, 50), ..Work::default() };
+        let now =
+            Work { lookups: 9, sealed: flow(2, 150), opened: flow(1, 10), copied: flow(2, 30) };
+        let spent = Spent::since(flow(2, 200), &now, &before);
+        let mean = (200.0 + 100.0) + (1000.0 + 1000.0) + (2000.0 + 200.0) + (14.0 + 30.0) + 12.0;
+        assert_eq!(price(&profile, &spent, &mut Rng::new(1)), (mean * 1000.0) as u64);
+    }
+}

@@ -1,0 +1,130 @@
+//! What stands in front of a worker: its queue, its server, and what leaves it.
+
+use crate::link::{PICOS, nanos_up, octet_picos, picos};
+use crate::profile::{Bus, Cap, Profile};
+use ferrule_base::Instant;
+use ferrule_pipeline::Packet;
+use std::collections::VecDeque;
+
+/// A frame that waits for the server.
+pub(crate) struct Waiting {
+    /// When it is in memory.
+    pub ready_ps: u64,
+    pub port: u16,
+    pub packet: Packet,
+}
+
+/// A frame that leaves the device at its time.
+pub(crate) struct Leaving {
+    pub at_ps: u64,
+    pub lane: u32,
+    pub packet: Packet,
+}
+
+/// The server of one worker.
+#[derive(Default)]
+pub(crate) struct Server {
+    pub queue: VecDeque<Waiting>,
+    pub leaving: VecDeque<Leaving>,
+    pub free_ps: u64,
+    /// It does not notice frames before this.
+    pub wakes_ps: u64,
+    /// From when the worker has something to do without a frame: a command, a
+    /// hand-off, a job that came back.
+    pub called_ps: Option<u64>,
+    /// When the event that serves it next is due.
+    pub planned: Option<Instant>,
+    pub departs: Option<Instant>,
+}
+
+impl Server {
+    /// When it can do something next; nothing if there is nothing to do.
+    #[inline]
+    pub fn ready_ps(&self) -> Option<u64> {
+        let frame = self.queue.front().map(|w| w.ready_ps.max(self.wakes_ps));
+        let next = match (frame, self.called_ps) {
+            (Some(frame), Some(call)) => frame.min(call),
+            (at, None) | (None, at) => at?,
+        };
+        Some(next.max(self.free_ps))
+    }
+
+    /// Gives it something to do at `at_ps`.
+    pub fn call(&mut self, at_ps: u64) {
+        self.called_ps = Some(self.called_ps.map_or(at_ps, |have| have.min(at_ps)));
+    }
+
+    /// Whether a frame that came now would be taken at once.
+    pub fn is_idle(&self, now: Instant) -> bool {
+        self.queue.is_empty() && has_come(self.free_ps, now)
+    }
+}
+
+/// The state of a [`Cap`].
+pub(crate) struct Bucket {
+    frames: f64,
+    bits: f64,
+    filled: Instant,
+}
+
+impl Bucket {
+    pub fn new(cap: &Cap) -> Self {
+        Self { frames: cap.burst_frames, bits: cap.burst_bits, filled: Instant::ZERO }
+    }
+
+    /// Whether a frame of `octets` may pass; if so, its tokens are taken.
+    pub fn take(&mut self, cap: &Cap, now: Instant, octets: usize) -> bool {
+        let seconds = now.since(self.filled).as_nanos() as f64 / 1e9;
+        self.filled = now;
+        let bits = octets as f64 * 8.0;
+        let fill = |have: f64, rate: Option<f64>, burst: f64| match rate {
+            Some(rate) => (have + rate * seconds).min(burst),
+            None => f64::INFINITY,
+        };
+        self.frames = fill(self.frames, cap.frames, cap.burst_frames);
+        self.bits = fill(self.bits, cap.bits, cap.burst_bits);
+        // What a sum of tenths misses by must not cost a frame.
+        const SLACK: f64 = 1e-6;
+        let passes = self.frames >= 1.0 - SLACK && self.bits >= bits - SLACK;
+        if passes {
+            self.frames -= 1.0;
+            self.bits -= bits;
+        }
+        passes
+    }
+}
+
+/// When a transfer that is ready at `at_ps` is over the bus; the bus does one
+/// after the other.
+pub(crate) fn ship(bus: &Bus, free_ps: &mut u64, at_ps: u64, octets: usize) -> u64 {
+    let take = (bus.latency_ns * PICOS as f64).round() as u64
+        + bus.rate.map_or(0, |rate| octet_picos(octets, rate as u64));
+    *free_ps = at_ps.max(*free_ps) + take;
+    *free_ps
+}
+
+/// What of a profile is looked up for each frame, in picoseconds.
+pub(crate) struct Costs {
+    pub pipeline_ps: u64,
+    pub timer_ps: u64,
+    pub stagger_ps: u64,
+    pub batch: usize,
+}
+
+impl Costs {
+    pub fn of(profile: &Profile) -> Self {
+        let ps = crate::link::picos_of;
+        Self {
+            pipeline_ps: ps(profile.pipeline),
+            timer_ps: ps(profile.timer),
+            stagger_ps: ps(profile.stagger),
+            batch: profile.batch.clamp(1, crate::profile::BATCH_MAX),
+        }
+    }
+}
+
+/// Whether a time in picoseconds has come.
+#[inline]
+pub(crate) const fn has_come(at_ps: u64, now: Instant) -> bool {
+    nanos_up(at_ps).as_nanos() <= now.as_nanos() || at_ps <= picos(now)
+}

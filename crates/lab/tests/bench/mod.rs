@@ -1,0 +1,190 @@
+//! Stations and configurations for tests: a source that sends at given times, a
+//! sink that notes when what arrived.
+#![allow(dead_code)]
+
+use ferrule_base::{Duration, Instant, Ledger, MacAddr, Rng, Secret};
+use ferrule_lab::{Io, Station};
+use ferrule_node::{Config, made_mac};
+use ferrule_pipeline::Packet;
+use std::any::Any;
+
+/// When a source sends.
+pub enum Schedule {
+    /// So many frames, so far apart.
+    Every(Duration),
+    /// A Poisson process with this mean distance.
+    Poisson(Duration),
+    /// All at once.
+    Burst,
+}
+
+/// Sends frames; takes what comes.
+pub struct Source {
+    pub frame: Vec<u8>,
+    pub left: u64,
+    pub schedule: Schedule,
+    pub at: Instant,
+    pub ledger: Ledger,
+    /// The number is written at the end of the frame, in 8 octets.
+    pub numbered: bool,
+    exact_ns: f64,
+}
+
+impl Source {
+    pub fn new(frame: Vec<u8>, count: u64, schedule: Schedule) -> Box<Self> {
+        Self::from(Instant::ZERO, frame, count, schedule)
+    }
+
+    pub fn from(at: Instant, frame: Vec<u8>, count: u64, schedule: Schedule) -> Box<Self> {
+        let (ledger, numbered, left) = (Ledger::default(), true, count);
+        let exact_ns = at.as_nanos() as f64;
+        Box::new(Self { frame, left, schedule, at, ledger, numbered, exact_ns })
+    }
+}
+
+impl Station for Source {
+    fn receive(&mut self, io: &mut Io<'_>, _port: usize, packet: Packet) {
+        self.ledger.received += 1;
+        self.ledger.consumed += 1;
+        io.cache.recycle(packet);
+    }
+
+    fn wake(&mut self, io: &mut Io<'_>) {
+        loop {
+            let mut packet = io.cache.packet_from(&self.frame).expect("the pool has enough");
+            if self.numbered {
+                let number = self.ledger.sent.to_be_bytes();
+                let len = packet.len();
+                packet.data_mut()[len - 8..].copy_from_slice(&number);
+            }
+            io.sent.push((0, packet));
+            self.ledger.made += 1;
+            self.ledger.sent += 1;
+            self.left -= 1;
+            match self.schedule {
+                Schedule::Every(d) => self.exact_ns += d.as_nanos() as f64,
+                Schedule::Poisson(d) => {
+                    self.exact_ns += ferrule_lab::random::exponential(io.rng) * d.as_nanos() as f64;
+                }
+                Schedule::Burst => {}
+            }
+            self.at = Instant::from_nanos(self.exact_ns as u64);
+            if self.left == 0 || self.at > io.now {
+                return;
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        (self.left > 0).then_some(self.at)
+    }
+
+    fn ledger(&self) -> Ledger {
+        self.ledger
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Notes what arrives: the time, and the number at the frame's end.
+#[derive(Default)]
+pub struct Sink {
+    pub arrivals: Vec<(Instant, u64)>,
+    pub frames: Vec<Vec<u8>>,
+    pub keep: bool,
+    pub ledger: Ledger,
+}
+
+impl Sink {
+    pub fn new() -> Box<Self> {
+        Box::default()
+    }
+}
+
+impl Station for Sink {
+    fn receive(&mut self, io: &mut Io<'_>, _port: usize, packet: Packet) {
+        self.ledger.received += 1;
+        self.ledger.consumed += 1;
+        let number = packet.data().last_chunk::<8>().map_or(0, |b| u64::from_be_bytes(*b));
+        self.arrivals.push((io.now, number));
+        if self.keep {
+            self.frames.push(packet.data().to_vec());
+        }
+        io.cache.recycle(packet);
+    }
+
+    fn wake(&mut self, _io: &mut Io<'_>) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn ledger(&self) -> Ledger {
+        self.ledger
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// A frame of `len` octets that a bridge floods or learns.
+pub fn frame(len: usize) -> Vec<u8> {
+    let (to, from) = (MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 1]));
+    let mut frame = [&to.0[..], &from.0, &[0x88, 0xb5]].concat();
+    frame.resize(len, 0);
+    frame
+}
+
+/// The address of a node's port.
+pub fn mac(node: &str, port: &str) -> MacAddr {
+    made_mac(node, port)
+}
+
+/// Key files: `sak:N` and `gcm:N` are keys of octets N.
+pub fn key_file(path: &str) -> Result<Secret, String> {
+    let (kind, n) = path.split_once(':').ok_or("no such key file")?;
+    let n: u8 = n.parse().map_err(|_| "no such key file")?;
+    let hex = |len: usize, add: u8| format!("{:02x}", n.wrapping_add(add)).repeat(len);
+    let text = match kind {
+        "gcm" => format!("cipher {}\nsalt {}", hex(16, 0), hex(4, 1)),
+        "sak" => format!("cipher {}", hex(16, 0)),
+        _ => return Err("no such key file".into()),
+    };
+    Ok(Secret::new(text.into_bytes()))
+}
+
+/// A configuration that must be right.
+pub fn config(text: &str) -> Config {
+    match Config::parse("test.toml", text, &mut key_file) {
+        Ok(config) => config,
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// A node that bridges its ports `a` and `b`.
+pub fn bridge(name: &str) -> Config {
+    config(&format!(
+        r#"
+[node]
+name = "{name}"
+lab = true
+[[port]]
+name = "a"
+driver = "wire"
+[[port]]
+name = "b"
+driver = "wire"
+[[bridge]]
+name = "br"
+member = [{{ port = "a" }}, {{ port = "b" }}]
+"#
+    ))
+}
+
+/// Dice for tests.
+pub fn rng(seed: u64) -> Rng {
+    Rng::new(seed)
+}
