@@ -90,7 +90,7 @@ scripts() {
 # meanwhile.
 main() {
     # The crates that must run without an operating system.
-    pure=(base wire crypto pipeline dataplane control node)
+    pure=(base wire crypto pipeline dataplane control node report)
     wasm=wasm32-unknown-unknown
 
     echo "== style"

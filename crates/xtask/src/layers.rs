@@ -62,6 +62,7 @@ pub const LAYERS: &[Layer] = &[
         ],
         pure: false,
     },
+    Layer { name: "report", uses: &["base"], pure: true },
     Layer { name: "xtask", uses: &[], pure: false },
 ];
 

@@ -1,0 +1,72 @@
+//! For spreadsheets: a table as CSV (RFC 4180).
+
+use crate::table::{Column, Table};
+use crate::value::{Cell, Kind};
+
+/// The table: one line of heads, one line for each row. A column with spread has
+/// two more, for the lower and the upper end.
+pub fn render(table: &Table) -> String {
+    let spread: Vec<bool> = table.columns().iter().map(has_spread).collect();
+    let mut text = String::new();
+    let heads = table.columns().iter().zip(&spread).flat_map(|(column, &spread)| {
+        let ends = spread.then_some([" low", " high"]).into_iter().flatten();
+        std::iter::once("").chain(ends).map(|end| quoted(&head(column, end))).collect::<Vec<_>>()
+    });
+    line(&mut text, heads);
+    for row in 0..table.rows() {
+        let cells = table.columns().iter().zip(&spread).flat_map(|(column, &spread)| {
+            let cell = column.cells().get(row);
+            let mut fields = vec![cell.map_or_else(String::new, field)];
+            if spread {
+                let measure = cell.and_then(Cell::measure);
+                let end = |end: Option<f64>| end.map_or_else(String::new, |end| end.to_string());
+                fields.push(end(measure.and_then(|m| m.low)));
+                fields.push(end(measure.and_then(|m| m.high)));
+            }
+            fields
+        });
+        line(&mut text, cells);
+    }
+    text
+}
+
+fn has_spread(column: &Column) -> bool {
+    column.cells().iter().filter_map(Cell::measure).any(|m| m.low.is_some() || m.high.is_some())
+}
+
+/// Name, unit and origin.
+fn head(column: &Column, end: &str) -> String {
+    let mut text = column.head().to_owned();
+    if !column.unit().is_empty() {
+        text += &format!(" [{}]", column.unit());
+    }
+    if column.kind() != Kind::Key {
+        text += &format!(" {}", column.kind().name());
+    }
+    text + end
+}
+
+fn field(cell: &Cell) -> String {
+    match cell {
+        Cell::Number(measure) => measure.value.to_string(),
+        Cell::Text { text } => quoted(text),
+        Cell::Missing { missing } => quoted(missing),
+    }
+}
+
+/// In quotes where that is needed. A spreadsheet takes words that begin like a
+/// formula for one: an apostrophe says that they are words.
+fn quoted(text: &str) -> String {
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let text = if formula { format!("'{text}") } else { text.to_owned() };
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
+    }
+}
+
+fn line(text: &mut String, fields: impl Iterator<Item = String>) {
+    *text += &fields.collect::<Vec<_>>().join(",");
+    *text += "\r\n";
+}

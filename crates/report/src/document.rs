@@ -1,0 +1,241 @@
+//! The document: what was asked, what came out, and how to get it again.
+
+use crate::figure::{Figure, Plot};
+use crate::table::Table;
+use crate::value::Kind;
+use serde::{Deserialize, Serialize};
+
+/// A report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// What it is about.
+    pub title: String,
+    /// What was asked.
+    pub question: String,
+    /// The answer in a sentence.
+    pub answer: String,
+    /// What the numbers were made on.
+    pub machine: String,
+    /// What repeats it, as one types it.
+    pub command: String,
+    /// When, as the caller writes dates; this crate has no clock.
+    pub date: String,
+    /// From top to bottom.
+    pub sections: Vec<Section>,
+}
+
+/// A part with a heading.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Section {
+    /// Its heading.
+    pub title: String,
+    /// From top to bottom.
+    pub blocks: Vec<Block>,
+}
+
+/// What a section is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Block {
+    /// A paragraph. Words between backticks are typed or printed by a program.
+    Text(String),
+    /// Several short statements.
+    List(Vec<String>),
+    /// What a program takes or prints, line by line.
+    Code(String),
+    /// A table.
+    Table(Table),
+    /// A figure.
+    Figure(Figure),
+    /// What somebody said, and whether it holds.
+    Claims(Vec<Claim>),
+    /// Where a print contradicts itself.
+    Errata(Vec<Erratum>),
+}
+
+/// Whether a claim holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Nobody looked.
+    NotRun,
+    /// It holds.
+    Holds,
+    /// It does not.
+    Fails,
+}
+
+impl Verdict {
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Fails => "fails",
+            Self::NotRun => "not run",
+        }
+    }
+
+    /// Holds if it is so.
+    pub const fn of(holds: bool) -> Self {
+        if holds { Self::Holds } else { Self::Fails }
+    }
+}
+
+/// What the numbers of one origin say to a claim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Judgement {
+    /// Which numbers.
+    pub kind: Kind,
+    /// What they say.
+    pub verdict: Verdict,
+    /// The numbers, or why there are none.
+    pub evidence: String,
+}
+
+/// What somebody said, and whether it holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Its name.
+    pub id: String,
+    /// What was said.
+    pub text: String,
+    /// What the numbers say, by origin.
+    pub judgements: Vec<Judgement>,
+}
+
+impl Claim {
+    /// A claim that nobody has looked at yet.
+    pub fn new(id: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { id: id.into(), text: text.into(), judgements: Vec::new() }
+    }
+
+    /// What the numbers of one origin say.
+    pub fn judged(mut self, kind: Kind, verdict: Verdict, evidence: impl Into<String>) -> Self {
+        self.judgements.push(Judgement { kind, verdict, evidence: evidence.into() });
+        self
+    }
+
+    /// It fails if any numbers say so, and holds if some say so and none object.
+    pub fn verdict(&self) -> Verdict {
+        let all = self.judgements.iter().map(|judgement| judgement.verdict);
+        all.max().unwrap_or(Verdict::NotRun)
+    }
+}
+
+/// Where a print contradicts itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Erratum {
+    /// The place in the print.
+    pub place: String,
+    /// What is wrong there.
+    pub text: String,
+    /// What shows it.
+    pub proof: Proof,
+}
+
+/// What shows an erratum.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Proof {
+    /// Arithmetic with the printed numbers, step by step; it comes out as the erratum says.
+    Shown(Vec<String>),
+    /// The arithmetic was done and does not bear it out.
+    Refuted(Vec<String>),
+    /// Arithmetic cannot show it; why, or what would.
+    Open(String),
+}
+
+impl Report {
+    /// An empty report on a question.
+    pub fn new(title: impl Into<String>, question: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            question: question.into(),
+            answer: String::new(),
+            machine: String::new(),
+            command: String::new(),
+            date: String::new(),
+            sections: Vec::new(),
+        }
+    }
+
+    /// All blocks, in order.
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.sections.iter().flat_map(|section| &section.blocks)
+    }
+
+    /// All tables, in order.
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.blocks().filter_map(|block| match block {
+            Block::Table(table) => Some(table),
+            _ => None,
+        })
+    }
+
+    /// All figures, in order.
+    pub fn figures(&self) -> impl Iterator<Item = &Figure> {
+        self.blocks().filter_map(|block| match block {
+            Block::Figure(figure) => Some(figure),
+            _ => None,
+        })
+    }
+
+    /// All claims, in order.
+    pub fn claims(&self) -> impl Iterator<Item = &Claim> {
+        let claims = self.blocks().filter_map(|block| match block {
+            Block::Claims(claims) => Some(claims),
+            _ => None,
+        });
+        claims.flatten()
+    }
+
+    /// The origins of its results, each once.
+    pub fn kinds(&self) -> Vec<Kind> {
+        let columns = self.tables().flat_map(|table| table.columns()).map(|c| c.kind());
+        let drawn = self.figures().flat_map(|figure| match &figure.plot {
+            Plot::Xy(xy) => xy.series.iter().map(|series| series.kind()).collect(),
+            Plot::Bars(bars) => vec![bars.kind()],
+        });
+        let all: Vec<Kind> = columns.chain(drawn).collect();
+        let order = [Kind::Published, Kind::Model, Kind::Live, Kind::Derived];
+        order.into_iter().filter(|kind| all.contains(kind)).collect()
+    }
+}
+
+impl Section {
+    /// A section without content.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), blocks: Vec::new() }
+    }
+
+    /// One more paragraph.
+    pub fn text(self, text: impl Into<String>) -> Self {
+        self.block(Block::Text(text.into()))
+    }
+
+    /// One more list.
+    pub fn list(self, items: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.block(Block::List(items.into_iter().map(Into::into).collect()))
+    }
+
+    /// One more table.
+    pub fn table(self, table: Table) -> Self {
+        self.block(Block::Table(table))
+    }
+
+    /// One more figure.
+    pub fn figure(self, figure: Figure) -> Self {
+        self.block(Block::Figure(figure))
+    }
+
+    /// One more block.
+    pub fn block(mut self, block: Block) -> Self {
+        self.blocks.push(block);
+        self
+    }
+}

@@ -1,0 +1,32 @@
+//! Results for reading: one document, many renderings.
+//!
+//! ```text
+//!                    ┌─ terminal   aligned, as wide as the terminal
+//!                    ├─ json       schema ferrule-report/1, reads back
+//!   Report ──────────┼─ csv        one file for each table
+//!   question, answer ├─ svg        one file for each figure
+//!   tables, figures  └─ html       one page that needs nothing else: plots that
+//!   claims, errata                 zoom and name values, light, dark, phone, print
+//! ```
+//!
+//! Every number says where it comes from: [`Published`], [`Model`] and [`Live`] are
+//! three types, and a column or a series is made of one of them. The crate is pure:
+//! the caller passes machine and date in and writes what it gets to a file.
+#![forbid(unsafe_code)]
+
+pub mod csv;
+mod document;
+mod figure;
+pub mod html;
+pub mod json;
+mod scale;
+pub mod svg;
+mod table;
+pub mod terminal;
+mod value;
+
+pub use document::{Block, Claim, Erratum, Judgement, Proof, Report, Section, Verdict};
+pub use figure::{Axis, Bar, Bars, Figure, Mark, Plot, Point, Series, Shape, TypedBars, Xy};
+pub use scale::shown;
+pub use table::{Column, Table};
+pub use value::{Cell, Derived, Kind, Live, Measure, Model, Origin, Published};

@@ -1,0 +1,393 @@
+// The report page's script: plots that zoom, name values and hide series; tables
+// that sort; buttons that copy. Without it the page shows the same as SVG and tables.
+(() => {
+"use strict";
+
+const MARKERS_MAX = 60;
+const DASH = { live: [7, 4], published: [2, 4], derived: [2, 4] };
+const make = (tag, attributes = {}, ...children) => {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+};
+
+/** Four digits, without zeros at the end. */
+const shown = (value) => {
+  if (value == null) return "–";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size < 1e-6 || size >= 1e15) return value.toExponential(3);
+  return String(size >= 1e4 ? Math.round(value) : Number(value.toPrecision(4)));
+};
+const withUnit = (value, axis) => shown(value) + (axis.unit ? " " + axis.unit : "");
+const axisName = (axis) => axis.label + (axis.unit ? ` [${axis.unit}]` : "");
+const labelOf = (series) => series.name + (series.kind === "key" ? "" : `, ${series.kind}`);
+
+/** One colour for each group, in the order of appearance: as in the SVG. */
+const huesOf = (all) => {
+  const groups = [];
+  return all.map(({ group }) => {
+    if (!groups.includes(group)) groups.push(group);
+    return groups.indexOf(group) % 7;
+  });
+};
+
+const swatch = (series, hue) => {
+  const colour = `var(--fr-${hue})`;
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const part = (tag, attributes) => {
+    const element = document.createElementNS(svg.namespaceURI, tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    svg.append(element);
+  };
+  svg.setAttribute("width", 26); svg.setAttribute("height", 12);
+  svg.setAttribute("aria-hidden", "true");
+  if (series.kind !== "published" && series.shape !== "points")
+    part("path", { d: "M0 6h26", stroke: colour, "stroke-width": 2, "stroke-dasharray": (DASH[series.kind] || []).join(" ") });
+  if (series.kind === "published")
+    part("circle", { cx: 13, cy: 6, r: 4.5, fill: "none", stroke: colour, "stroke-width": 2 });
+  else if (series.kind === "live") part("path", { d: "M13 1l5 5l-5 5l-5 -5z", fill: colour });
+  else part("circle", { cx: 13, cy: 6, r: 3, fill: colour });
+  return svg;
+};
+
+/** All series over one list of x, as uPlot wants them. */
+const aligned = (all) => {
+  const xs = [...new Set(all.flatMap((s) => s.points.map((p) => p.x)))].sort((a, b) => a - b);
+  const at = new Map(xs.map((x, i) => [x, i]));
+  const ys = all.map((series) => {
+    const column = new Array(xs.length).fill(null);
+    for (const { x, y } of series.points) column[at.get(x)] = y.value;
+    return column;
+  });
+  return [xs, ...ys];
+};
+
+class Plot {
+  constructor(figure) {
+    this.xy = JSON.parse(figure.querySelector("script.data").textContent);
+    this.host = figure.querySelector(".live");
+    this.host.classList.add("fr");
+    this.hues = huesOf(this.xy.series);
+    this.data = aligned(this.xy.series);
+    this.on = this.xy.series.map(() => true);
+    this.at = null;
+    const title = figure.querySelector("h3").textContent;
+    this.canvas = make("div", {
+      class: "canvas", tabindex: "0", role: "group",
+      "aria-label": `${title}. Plot: arrow keys move from value to value, plus and minus zoom, 0 shows all.`,
+    });
+    this.read = make("output", { "aria-live": "polite" });
+    this.host.append(make("div", { class: "yname" }, axisName(this.xy.y)), this.canvas, this.bar(), this.read);
+    this.host.hidden = false;
+    figure.querySelector(".svg").hidden = true;
+    this.say(null);
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    new ResizeObserver(() => this.draw()).observe(this.canvas);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw(true));
+  }
+
+  bar() {
+    const bar = make("div", { class: "bar", role: "group", "aria-label": "Series" });
+    this.xy.series.forEach((series, index) => {
+      const button = make("button", { type: "button", "aria-pressed": "true" }, swatch(series, this.hues[index]), labelOf(series));
+      button.addEventListener("click", () => {
+        this.on[index] = !this.on[index];
+        button.setAttribute("aria-pressed", this.on[index]);
+        this.plot.setSeries(index + 1, { show: this.on[index] });
+        this.say(this.at);
+      });
+      bar.append(button);
+    });
+    const tool = (words, label, act) => {
+      const button = make("button", { type: "button", "aria-label": label, title: label }, words);
+      button.addEventListener("click", act);
+      return button;
+    };
+    bar.append(make("div", { class: "tools" },
+      tool("+", "Zoom in", () => this.zoom(0.5)),
+      tool("−", "Zoom out", () => this.zoom(2)),
+      tool("All", "Show all", () => this.all())));
+    return bar;
+  }
+
+  height() { return Math.max(240, Math.min(400, this.canvas.clientWidth * 0.6)); }
+
+  draw(anew = false) {
+    const width = this.canvas.clientWidth;
+    if (!width) return;
+    if (this.plot && !anew) return this.plot.setSize({ width, height: this.height() });
+    const ranges = this.plot && ["x", "y"].map((key) => ({ ...this.plot.scales[key] }));
+    this.plot?.destroy();
+    this.plot = new uPlot(this.options(width), this.data, this.canvas);
+    if (ranges) ranges.forEach(({ min, max }, i) => this.plot.setScale("xy"[i], { min, max }));
+  }
+
+  options(width) {
+    const { x, y, series } = this.xy;
+    const style = getComputedStyle(this.host);
+    const colour = (name) => style.getPropertyValue(`--fr-${name}`).trim();
+    const font = "12px system-ui, sans-serif";
+    const axis = (more) => ({
+      stroke: colour("soft"), font, grid: { stroke: colour("grid"), width: 1 },
+      ticks: { stroke: colour("grid"), width: 1, size: 5 },
+      values: (u, splits) => splits.map((v) => (v == null ? null : shown(v))), ...more,
+    });
+    const scale = (key) => ({
+      distr: this.xy[key].log ? 3 : 1, log: 10, time: false, auto: true,
+      range: (u, low, high) => this.range(key, low, high, u),
+    });
+    return {
+      width, height: this.height(), legend: { show: false }, padding: [8, 12, 0, 0],
+      cursor: { drag: { x: true, y: true, uni: 40 }, focus: { prox: 24 }, points: { size: 9, width: 2 } },
+      focus: { alpha: 0.35 },
+      scales: { x: scale("x"), y: scale("y") },
+      axes: [
+        axis({ label: axisName(x), labelFont: font, labelSize: 22, size: 34 }),
+        axis({ size: (u, values) => 14 + 7.2 * Math.max(3, ...(values || []).map((v) => (v || "").length)) }),
+      ],
+      series: [{}, ...series.map((s, i) => this.seriesOptions(s, i, colour))],
+      hooks: {
+        draw: [(u) => this.extras(u, colour)],
+        setCursor: [(u) => { if (u.cursor.idx != null && u.cursor.left >= 0) this.say(u.cursor.idx); }],
+      },
+    };
+  }
+
+  seriesOptions(series, index, colour) {
+    const ink = colour(this.hues[index]);
+    const many = series.points.length > MARKERS_MAX;
+    const joined = series.shape !== "points" && (series.kind !== "published" || many);
+    const stepped = series.shape === "step";
+    const open = series.kind === "published";
+    return {
+      label: labelOf(series), show: this.on[index], stroke: ink, width: 2, spanGaps: true,
+      dash: DASH[series.kind], focus: true,
+      paths: joined ? (stepped ? uPlot.paths.stepped({ align: 1 }) : uPlot.paths.linear()) : () => null,
+      points: {
+        show: !many && series.kind !== "live" && (open || !stepped), size: open ? 10 : 6,
+        width: 2, stroke: ink, fill: open ? colour("paper") : ink,
+      },
+    };
+  }
+
+  /** Every place on one axis that is to be seen: spread and marks, too. */
+  extent(key, u) {
+    const axis = this.xy[key];
+    const seen = key === "x" || !u || u.scales.x.min == null ? () => true
+      : ({ x }) => x >= u.scales.x.min && x <= u.scales.x.max;
+    const points = this.xy.series.flatMap((s, i) => (this.on[i] ? s.points : [])).filter(seen);
+    const values = key === "x" ? points.map((p) => p.x).concat((this.xy.marks || []).map((m) => m.x))
+      : points.flatMap(({ y }) => [y.value, y.low ?? y.value, y.high ?? y.value]);
+    const usable = values.filter((v) => !axis.log || v > 0);
+    if (axis.from != null) usable.push(axis.from);
+    return usable.length ? [Math.min(...usable), Math.max(...usable)] : [axis.log ? 1 : 0, 10];
+  }
+
+  /** uPlot asks for ends: those of the data become round, those of a person stay. */
+  range(key, low, high, u) {
+    const columns = key === "x" ? [this.data[0]] : this.data.slice(1);
+    const isData = (value) => columns.some((column) => column.includes(value));
+    if (low != null && !(isData(low) && isData(high))) return [low, high];
+    return this.whole(key, u);
+  }
+
+  whole(key, u) {
+    const axis = this.xy[key];
+    const [low, high] = this.extent(key, u);
+    if (axis.log) {
+      const down = 10 ** Math.floor(Math.log10(low)), up = 10 ** Math.floor(Math.log10(high));
+      const from = [5, 2, 1].map((m) => m * down).find((v) => v <= low * 1.000001);
+      const to = [1, 2, 5, 10].map((m) => m * up).find((v) => v >= high * 0.999999);
+      return [from, to > from ? to : from * 10];
+    }
+    const room = (high - low || Math.abs(high) || 1) * 0.06;
+    return [low === axis.from ? low : low - room, high + room];
+  }
+
+  /** What uPlot has no words for: spread, diamonds, marked places. */
+  extras(u, colour) {
+    const { ctx, bbox } = u;
+    const ratio = devicePixelRatio || 1;
+    ctx.save();
+    ctx.beginPath(); ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height); ctx.clip();
+    const to = (x, y) => [u.valToPos(x, "x", true), u.valToPos(y, "y", true)];
+    this.xy.series.forEach((series, index) => {
+      if (!this.on[index]) return;
+      ctx.strokeStyle = ctx.fillStyle = colour(this.hues[index]);
+      ctx.lineWidth = 1.3 * ratio;
+      const many = series.points.length > MARKERS_MAX;
+      const spread = series.points.filter(({ y }) => y.low != null && y.high != null);
+      if (many && spread.length) this.band(ctx, spread, to);
+      for (const { x, y } of many ? [] : series.points) {
+        if (y.low != null && y.high != null) {
+          const [left, low] = to(x, this.xy.y.log ? Math.max(y.low, u.scales.y.min) : y.low), [, high] = to(x, y.high), arm = 4 * ratio;
+          ctx.beginPath();
+          ctx.moveTo(left, low); ctx.lineTo(left, high);
+          for (const end of [low, high]) { ctx.moveTo(left - arm, end); ctx.lineTo(left + arm, end); }
+          ctx.stroke();
+        }
+        if (series.kind === "live") {
+          const [left, top] = to(x, y.value), r = 5 * ratio;
+          ctx.beginPath();
+          ctx.moveTo(left, top - r); ctx.lineTo(left + r, top); ctx.lineTo(left, top + r); ctx.lineTo(left - r, top);
+          ctx.fill();
+        }
+      }
+    });
+    this.marks(u, ctx, colour, ratio);
+    ctx.restore();
+  }
+
+  band(ctx, points, to) {
+    ctx.save(); ctx.globalAlpha = 0.18; ctx.beginPath();
+    points.forEach(({ x, y }) => ctx.lineTo(...to(x, y.high)));
+    [...points].reverse().forEach(({ x, y }) => ctx.lineTo(...to(x, y.low)));
+    ctx.fill(); ctx.restore();
+  }
+
+  marks(u, ctx, colour, ratio) {
+    ctx.strokeStyle = ctx.fillStyle = colour("soft");
+    ctx.font = `${12 * ratio}px system-ui, sans-serif`;
+    ctx.lineWidth = ratio;
+    for (const mark of this.xy.marks || []) {
+      const left = u.valToPos(mark.x, "x", true), { top, height, width } = u.bbox;
+      const far = left > u.bbox.left + width / 2;
+      ctx.setLineDash([2 * ratio, 4 * ratio]);
+      ctx.beginPath(); ctx.moveTo(left, top); ctx.lineTo(left, top + height); ctx.stroke();
+      ctx.textAlign = far ? "right" : "left";
+      ctx.fillText(mark.label, left + (far ? -5 : 5) * ratio, top + 13 * ratio);
+    }
+  }
+
+  /** The values at one place, in words. */
+  say(index) {
+    this.at = index;
+    if (index == null) {
+      this.read.textContent = "Point at the plot for values, drag to zoom; by keyboard: arrows, + and −, 0 for all.";
+      return;
+    }
+    const { x, y, series } = this.xy;
+    this.read.textContent = "";
+    this.read.append(make("span", {}, make("b", {}, `${x.label} ${withUnit(this.data[0][index], x)}`)));
+    series.forEach((s, i) => {
+      const point = this.on[i] && s.points.find((p) => p.x === this.data[0][index]);
+      if (!point) return;
+      const { value, low, high } = point.y;
+      const spread = low != null && high != null ? ` (${shown(low)}–${shown(high)})` : "";
+      this.read.append(" ", make("span", {}, `${labelOf(s)}: `, make("b", {}, withUnit(value, y)), spread));
+    });
+  }
+
+  /** The next place that has a value of a series which is shown. */
+  step(by) {
+    const has = (i) => this.xy.series.some((_, s) => this.on[s] && this.data[s + 1][i] != null);
+    const { min, max } = this.plot.scales.x, xs = this.data[0];
+    const inside = (i) => xs[i] >= min && xs[i] <= max;
+    let i = this.at ?? (by > 0 ? -1 : xs.length);
+    do i += by; while (i >= 0 && i < xs.length && !(has(i) && inside(i)));
+    if (i < 0 || i >= xs.length) return;
+    const left = this.plot.valToPos(xs[i], "x");
+    const first = this.data.findIndex((column, s) => s > 0 && this.on[s - 1] && column[i] != null);
+    this.plot.setCursor({ left, top: this.plot.valToPos(this.data[first][i], "y") });
+    this.say(i);
+  }
+
+  zoom(by) {
+    const { min, max, distr } = this.plot.scales.x;
+    const [map, back] = distr === 3 ? [Math.log10, (v) => 10 ** v] : [(v) => v, (v) => v];
+    const middle = this.at != null ? map(this.data[0][this.at]) : (map(min) + map(max)) / 2;
+    const [low, high] = [middle - (middle - map(min)) * by, middle + (map(max) - middle) * by];
+    this.plot.setScale("x", { min: back(low), max: back(high) });
+  }
+
+  all() {
+    for (const key of ["x", "y"]) {
+      const [min, max] = this.whole(key);
+      this.plot.setScale(key, { min, max });
+    }
+  }
+
+  key(event) {
+    const act = {
+      ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1),
+      "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2),
+      0: () => this.all(), Escape: () => this.all(),
+    }[event.key];
+    if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    act();
+  }
+}
+
+/** A click on a head sorts by it; the third one restores the order. */
+const sortable = (table) => {
+  const body = table.tBodies[0], rows = [...body.rows], heads = [...table.tHead.rows[0].cells];
+  if (rows.length < 2) return;
+  const value = (row, column) => {
+    const cell = row.cells[column];
+    if (cell.dataset.value != null) return Number(cell.dataset.value);
+    return cell.classList.contains("missing") ? null : cell.textContent;
+  };
+  const compare = (a, b) => {
+    if (a === null || b === null) return (a === null) - (b === null);
+    return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+  };
+  heads.forEach((head, column) => {
+    const button = make("button", { type: "button", title: "Sort" }, ...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const next = { ascending: "descending", descending: null }[head.getAttribute("aria-sort")];
+      const order = next === undefined ? "ascending" : next;
+      heads.forEach((other) => other.removeAttribute("aria-sort"));
+      if (order) head.setAttribute("aria-sort", order);
+      const sign = order === "descending" ? -1 : 1;
+      const sorted = order ? [...rows].sort((a, b) => {
+        const [left, right] = [value(a, column), value(b, column)];
+        // What is missing stays last whichever way.
+        return left === null || right === null ? compare(left, right) : sign * compare(left, right);
+      }) : rows;
+      body.append(...sorted);
+    });
+  });
+};
+
+const copy = async (text, button) => {
+  const before = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const field = make("textarea");
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = before; }, 1500);
+};
+
+for (const button of document.querySelectorAll("[data-csv]")) {
+  button.hidden = false;
+  button.addEventListener("click", () =>
+    copy(JSON.parse(document.getElementById(`csv-${button.dataset.csv}`).textContent), button));
+}
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => copy(document.getElementById(button.dataset.copy).textContent, button));
+}
+document.querySelectorAll("figure.table table").forEach(sortable);
+for (const figure of document.querySelectorAll("figure.plot")) {
+  if (!figure.querySelector("script.data")) continue;
+  try {
+    figure.plot = new Plot(figure);
+  } catch (error) {
+    // The drawing stays.
+    figure.querySelector(".live").hidden = true;
+    figure.querySelector(".svg").hidden = false;
+    console.error(error);
+  }
+}
+})();
