@@ -90,7 +90,7 @@ scripts() {
 # meanwhile.
 main() {
     # The crates that must run without an operating system.
-    pure=(base wire crypto pipeline dataplane control node report)
+    pure=(base wire crypto pipeline dataplane control node report tester)
     wasm=wasm32-unknown-unknown
 
     echo "== style"

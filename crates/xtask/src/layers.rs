@@ -30,6 +30,7 @@ pub const LAYERS: &[Layer] = &[
         uses: &["base", "wire", "crypto", "pipeline", "dataplane", "control", "node"],
         pure: true,
     },
+    Layer { name: "tester", uses: &["base", "wire", "pipeline"], pure: true },
     Layer { name: "engines", uses: &["base", "crypto"], pure: false },
     Layer { name: "ports", uses: &["base", "wire", "pipeline"], pure: false },
     Layer {

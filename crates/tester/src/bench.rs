@@ -1,0 +1,65 @@
+//! Where trials are run: what a search drives.
+
+use crate::trial::{TrialResult, TrialSpec};
+use std::fmt;
+
+/// A place with ports between which a device stands.
+pub trait Bench {
+    /// What it is, for the report.
+    fn about(&self) -> About;
+
+    /// Runs one trial.
+    fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError>;
+}
+
+impl<B: Bench + ?Sized> Bench for &mut B {
+    fn about(&self) -> About {
+        (**self).about()
+    }
+
+    fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError> {
+        (**self).trial(spec)
+    }
+}
+
+/// What a bench is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its ports, in order.
+    pub ports: Vec<String>,
+    /// The rate of its lines in bit/s, where it is known.
+    pub line: Option<u64>,
+    /// Between which clocks latency is measured.
+    pub clock: String,
+    /// Whether its results are of virtual time.
+    pub is_virtual: bool,
+}
+
+/// Why a trial could not be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BenchError {
+    /// The plan cannot be sent.
+    Plan(crate::Fault),
+    /// The bench broke: a port went down, a clock stopped.
+    Broken(String),
+    /// Somebody asked to stop.
+    Stopped,
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(fault) => fault.fmt(f),
+            Self::Broken(what) => f.write_str(what),
+            Self::Stopped => f.write_str("stopped"),
+        }
+    }
+}
+
+impl std::error::Error for BenchError {}
+
+impl From<crate::Fault> for BenchError {
+    fn from(fault: crate::Fault) -> Self {
+        Self::Plan(fault)
+    }
+}
