@@ -1,0 +1,207 @@
+//! One run of a campaign, as data: what its seed drew. Shrinking takes things
+//! out of it, and a recording writes down what is left.
+
+use ferrule_base::Rng;
+use serde::{Deserialize, Serialize};
+
+/// Shares are drawn up to these, in thousandths.
+const LOSS_MAX: u64 = 30;
+const DUPLICATE_MAX: u64 = 60;
+const CORRUPT_MAX: u64 = 20;
+const REORDER_MAX: u64 = 200;
+/// A frame is held back until so many others have passed it, at most.
+const BEHIND_MAX: u64 = 96;
+/// Microseconds of jitter at most.
+const JITTER_MAX: u64 = 200;
+/// Disturbances of one run at most.
+const DISTURBANCES_MAX: u64 = 4;
+/// Workers of a node at most.
+const WORKERS_MAX: u64 = 3;
+/// Jobs that a late engine takes: more than a run has under way.
+const DEPTH: u64 = 4096;
+
+/// What a run is made of, beside its topology.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Case {
+    /// The seed of the network's dice.
+    pub seed: u64,
+    /// Hosts send for so long.
+    pub length_ns: u64,
+    /// The traffic entries of the topology that run, by place.
+    #[serde(default)]
+    pub flows: Vec<usize>,
+    /// What links do to frames.
+    #[serde(default)]
+    pub impairment: Vec<Impairment>,
+    /// What happens on the way.
+    #[serde(default)]
+    pub disturbance: Vec<Disturbance>,
+    /// Nodes whose crypto comes back late and out of order.
+    #[serde(default)]
+    pub late: Vec<Late>,
+    /// Nodes with several workers.
+    #[serde(default)]
+    pub workers: Vec<Workers>,
+}
+
+/// An impairment of a link, in both directions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Impairment {
+    /// The link, by place.
+    pub link: usize,
+    /// What it does.
+    pub kind: Kind,
+}
+
+/// Kinds of impairments. Shares are in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// This share of frames is lost.
+    Loss(u64),
+    /// This share arrives twice.
+    Duplicate(u64),
+    /// This share has a bit turned over.
+    Corrupt(u64),
+    /// This share is held back, until so many others have passed.
+    Reorder(u64, u32),
+    /// Up to so many microseconds more delay; the order stays.
+    Jitter(u64),
+}
+
+/// Something that happens once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Disturbance {
+    /// When, after the start.
+    pub at_ns: u64,
+    /// For how long.
+    pub for_ns: u64,
+    /// What.
+    pub what: Upset,
+}
+
+/// Kinds of disturbances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Upset {
+    /// This link is down.
+    Link(usize),
+    /// This node ended as after `kill -9`, and starts again with the counters
+    /// that were on stable storage.
+    Kill(usize),
+}
+
+/// A node with an engine that completes late, in any order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Late {
+    /// The node, by place.
+    pub node: usize,
+    /// A job takes up to so long.
+    pub delay_ns: u64,
+    /// So many jobs are under way at most.
+    pub depth: u64,
+}
+
+/// A node with several workers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Workers {
+    /// The node, by place.
+    pub node: usize,
+    /// How many.
+    pub count: usize,
+}
+
+/// What a seed may draw from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Hosts send for so long.
+    pub length_ns: u64,
+    /// Traffic entries.
+    pub flows: usize,
+    /// Links that may be impaired or go down, by place.
+    pub links: Vec<usize>,
+    /// Nodes that may end, have late engines and several workers, by place.
+    pub nodes: Vec<usize>,
+}
+
+impl Case {
+    /// What `seed` draws: all traffic; each kind of impairment on each link, each
+    /// node late, each node with more workers, as the dice fall; some disturbances.
+    pub fn draw(seed: u64, shape: &Shape) -> Self {
+        let mut dice = Dice(crate::random::stream(seed, "case", "draw"));
+        let mut case = Self {
+            seed,
+            length_ns: shape.length_ns,
+            flows: (0..shape.flows).collect(),
+            ..Self::default()
+        };
+        for &link in &shape.links {
+            dice.impairments(link, &mut case.impairment);
+        }
+        for &node in &shape.nodes {
+            if dice.0.one_in(3) {
+                let delay_ns = 1000 * (1 + dice.0.below(300));
+                case.late.push(Late { node, delay_ns, depth: DEPTH });
+            }
+            if dice.0.one_in(3) {
+                let count = 1 + dice.0.below(WORKERS_MAX) as usize;
+                case.workers.push(Workers { node, count });
+            }
+        }
+        for _ in 0..dice.0.below(DISTURBANCES_MAX + 1) {
+            case.disturbance.extend(dice.disturbance(shape));
+        }
+        case.disturbance.sort_by_key(|d| d.at_ns);
+        case
+    }
+
+    /// How much there is in it: what shrinking makes smaller.
+    pub fn size(&self) -> usize {
+        self.flows.len()
+            + self.impairment.len()
+            + self.disturbance.len()
+            + self.late.len()
+            + self.workers.len()
+    }
+}
+
+struct Dice(Rng);
+
+impl Dice {
+    fn up_to(&mut self, most: u64) -> u64 {
+        1 + self.0.below(most)
+    }
+
+    fn impairments(&mut self, link: usize, out: &mut Vec<Impairment>) {
+        let kinds = [
+            Kind::Loss(self.up_to(LOSS_MAX)),
+            Kind::Duplicate(self.up_to(DUPLICATE_MAX)),
+            Kind::Corrupt(self.up_to(CORRUPT_MAX)),
+            Kind::Reorder(self.up_to(REORDER_MAX), self.up_to(BEHIND_MAX) as u32),
+            Kind::Jitter(self.up_to(JITTER_MAX)),
+        ];
+        for kind in kinds {
+            if self.0.one_in(2) {
+                out.push(Impairment { link, kind });
+            }
+        }
+    }
+
+    fn disturbance(&mut self, shape: &Shape) -> Option<Disturbance> {
+        let at_ns = self.0.below(shape.length_ns.max(1));
+        let for_ns = self.up_to((shape.length_ns / 8).max(1));
+        let which = |dice: &mut Rng, from: &[usize]| {
+            from.get(dice.below(from.len().max(1) as u64) as usize).copied()
+        };
+        let what = match self.0.one_in(2) {
+            true => Upset::Link(which(&mut self.0, &shape.links)?),
+            false => Upset::Kill(which(&mut self.0, &shape.nodes)?),
+        };
+        Some(Disturbance { at_ns, for_ns, what })
+    }
+}

@@ -1,0 +1,172 @@
+//! From a run in which something broke to a small one in which the same breaks.
+//!
+//! Parts are taken out, first in halves, then one by one; what is still broken
+//! without them did not need them. The dice of the parts that stay do not change
+//! with those that go, so this mostly succeeds.
+
+use super::case::Case;
+use super::finding::{Finding, Invariant};
+
+/// Runs that one shrinking may take.
+pub const RUNS_MAX: usize = 300;
+
+/// Runs shorter than this are not made shorter.
+const LENGTH_MIN_NS: u64 = 1_000_000;
+
+/// A run that is as small as it was made, and what breaks in it.
+#[derive(Clone, Debug)]
+pub struct Shrunk {
+    /// What is left.
+    pub case: Case,
+    /// What breaks.
+    pub finding: Finding,
+    /// Runs that it took.
+    pub runs: usize,
+}
+
+/// Makes `case` smaller, as long as `run` finds the same promise broken.
+pub fn shrink(case: Case, finding: Finding, run: &mut dyn FnMut(&Case) -> Option<Finding>) -> Shrunk {
+    let wanted = finding.invariant;
+    let mut work = Work { best: Shrunk { case, finding, runs: 0 }, wanted, run };
+    loop {
+        let before = (work.best.case.size(), work.best.case.length_ns);
+        work.shorten();
+        work.thin(|case| &mut case.disturbance);
+        work.thin(|case| &mut case.impairment);
+        work.thin(|case| &mut case.flows);
+        work.thin(|case| &mut case.late);
+        work.thin(|case| &mut case.workers);
+        let after = (work.best.case.size(), work.best.case.length_ns);
+        if after == before || work.best.runs >= RUNS_MAX {
+            return work.best;
+        }
+    }
+}
+
+struct Work<'a> {
+    best: Shrunk,
+    wanted: Invariant,
+    run: &'a mut dyn FnMut(&Case) -> Option<Finding>,
+}
+
+impl Work<'_> {
+    /// Whether it still breaks; then it is the best so far.
+    fn breaks(&mut self, case: Case) -> bool {
+        if self.best.runs >= RUNS_MAX {
+            return false;
+        }
+        self.best.runs += 1;
+        match (self.run)(&case) {
+            Some(finding) if finding.invariant == self.wanted => {
+                self.best.case = case;
+                self.best.finding = finding;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes parts out of one list: half of it, a quarter, down to single ones.
+    fn thin<T: Clone>(&mut self, list: fn(&mut Case) -> &mut Vec<T>) {
+        let mut chunk = list(&mut self.best.case).len();
+        while chunk > 0 {
+            let mut from = 0;
+            while from < list(&mut self.best.case).len() {
+                let mut case = self.best.case.clone();
+                let items = list(&mut case);
+                let to = (from + chunk).min(items.len());
+                items.drain(from..to);
+                if !self.breaks(case) {
+                    from = to;
+                }
+            }
+            chunk /= 2;
+        }
+    }
+
+    /// Sends for a shorter time: until just after it broke, then half of it.
+    fn shorten(&mut self) {
+        let seen = self.best.finding.at.as_nanos() + LENGTH_MIN_NS;
+        if seen < self.best.case.length_ns {
+            self.breaks(Case { length_ns: seen, ..self.best.case.clone() });
+        }
+        while self.best.case.length_ns / 2 >= LENGTH_MIN_NS {
+            let length_ns = self.best.case.length_ns / 2;
+            if !self.breaks(Case { length_ns, ..self.best.case.clone() }) {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::{Kind, Shape, Upset};
+    use super::*;
+    use ferrule_base::Instant;
+
+    fn shape() -> Shape {
+        let (links, nodes) = ((0..9).collect(), (0..6).collect());
+        Shape { length_ns: 500_000_000, flows: 12, links, nodes }
+    }
+
+    fn broken(invariant: Invariant, at: u64) -> Option<Finding> {
+        let (place, what) = (String::new(), String::new());
+        Some(Finding { invariant, at: Instant::from_nanos(at), place, what })
+    }
+
+    #[test]
+    fn shrinking_leaves_what_a_finding_needs_and_nothing_else() {
+        let mut cases = 0;
+        for seed in 0..400 {
+            let case = Case::draw(seed, &shape());
+            // A bug that needs a flow, a crash of a gateway and a bad link.
+            let mut run = |case: &Case| {
+                let dead = case.disturbance.iter().find(|d| matches!(d.what, Upset::Kill(1 | 2)))?;
+                let bad = |i: &&super::super::case::Impairment| {
+                    i.link > 4 && matches!(i.kind, Kind::Duplicate(_))
+                };
+                case.impairment.iter().find(bad)?;
+                let early = dead.at_ns < case.length_ns && case.flows.contains(&7);
+                if early { broken(Invariant::NoDuplicate, dead.at_ns) } else { None }
+            };
+            let Some(finding) = run(&case) else { continue };
+            cases += 1;
+            let small = shrink(case.clone(), finding, &mut run);
+            assert_eq!(small.case.size(), 3, "{:?}", small.case);
+            assert_eq!(small.case.flows, [7]);
+            assert!(small.case.length_ns <= case.length_ns && small.runs <= RUNS_MAX);
+            assert!(run(&small.case).is_some(), "what is left breaks, too");
+        }
+        assert!(cases > 50, "{cases}");
+    }
+
+    #[test]
+    fn shrinking_does_not_slip_to_another_finding_and_ends() {
+        let case = Case::draw(3, &shape());
+        // Whatever is taken out, something else breaks.
+        let mut run = |case: &Case| match case.flows.len() {
+            12 => broken(Invariant::Replay, 400_000_000),
+            _ => broken(Invariant::Order, 1),
+        };
+        let small = shrink(case, broken(Invariant::Replay, 400_000_000).unwrap(), &mut run);
+        assert_eq!(small.finding.invariant, Invariant::Replay);
+        assert_eq!(small.case.flows.len(), 12);
+        let mut never = |_: &Case| None;
+        let case = Case::draw(3, &shape());
+        let kept = shrink(case.clone(), small.finding, &mut never);
+        assert_eq!(kept.case, case);
+        assert!(kept.runs <= RUNS_MAX);
+    }
+
+    #[test]
+    fn a_seed_draws_the_same_case_always_and_seeds_differ() {
+        assert_eq!(Case::draw(5, &shape()), Case::draw(5, &shape()));
+        let cases: Vec<Case> = (0..200).map(|seed| Case::draw(seed, &shape())).collect();
+        let kinds = |f: fn(&Case) -> bool| cases.iter().filter(|c| f(c)).count();
+        assert!(kinds(|c| c.disturbance.iter().any(|d| matches!(d.what, Upset::Kill(_)))) > 50);
+        assert!(kinds(|c| c.disturbance.iter().any(|d| matches!(d.what, Upset::Link(_)))) > 50);
+        assert!(kinds(|c| !c.late.is_empty()) > 50 && kinds(|c| c.late.is_empty()) > 5);
+        assert!(kinds(|c| c.workers.iter().any(|w| w.count == 3)) > 50);
+    }
+}
