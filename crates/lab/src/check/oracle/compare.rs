@@ -14,7 +14,7 @@ const BEFORE_THE_WINDOW: [DropReason; 5] = [
 ];
 
 /// Whether a node may have lost packets before it looked at their number.
-pub(super) fn is_lossy(reports: &[Box<WorkerReport>]) -> bool {
+pub(super) fn is_lossy(reports: &[WorkerReport]) -> bool {
     reports.iter().any(|r| {
         BEFORE_THE_WINDOW.iter().any(|&reason| r.drops.get(reason) > 0)
             || r.ports.iter().any(|(_, stats, _)| stats.rx_missed > 0)
@@ -32,7 +32,7 @@ pub(super) struct Counted {
 
 impl Counted {
     /// Over all workers.
-    pub fn of(sa: &Inbound, reports: &[Box<WorkerReport>]) -> Self {
+    pub fn of(sa: &Inbound, reports: &[WorkerReport]) -> Self {
         let mut sum = Self::default();
         match sa.key {
             SaKey::Esp(_, spi) => {

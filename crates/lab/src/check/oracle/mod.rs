@@ -95,8 +95,18 @@ pub struct Oracle {
     devices: HashMap<usize, Known>,
     sealed: Sealed,
     findings: Findings,
+    /// What arrived last: it counts once it is clear that it was let in.
+    arrival: Option<Arrival>,
     full: bool,
     tally: Tally,
+}
+
+/// A protected packet at a device.
+struct Arrival {
+    device: usize,
+    place: usize,
+    hash: u64,
+    certain: bool,
 }
 
 impl Oracle {
@@ -106,6 +116,7 @@ impl Oracle {
             devices: HashMap::new(),
             sealed: Sealed::default(),
             findings: findings.clone(),
+            arrival: None,
             full: false,
             tally: Tally::default(),
         }
@@ -148,14 +159,29 @@ impl Oracle {
         }
     }
 
-    /// A frame comes into a device.
+    /// A frame arrives at a device. Unless [`turned_away`](Self::turned_away)
+    /// comes next, it goes in.
     pub fn arrived(&mut self, device: usize, port: usize, frame: &[u8]) {
-        let Some(known) = self.devices.get_mut(&device) else { return };
+        self.settle();
+        let Some(known) = self.devices.get(&device) else { return };
         let found = match known.secys.get(port).copied().flatten() {
             Some((_, clear_tags)) => to_secy(known, port, frame, clear_tags),
             None => to_tunnel(known, port, frame),
         };
-        let Some((place, hash, certain)) = found else { return };
+        let arrival = |(place, hash, certain)| Arrival { device, place, hash, certain };
+        self.arrival = found.map(arrival);
+    }
+
+    /// The frame that just arrived was not let in: the device is down, or has
+    /// no room.
+    pub fn turned_away(&mut self) {
+        self.arrival = None;
+    }
+
+    /// Takes the last arrival into account.
+    fn settle(&mut self) {
+        let Some(Arrival { device, place, hash, certain }) = self.arrival.take() else { return };
+        let Some(known) = self.devices.get_mut(&device) else { return };
         let Some(inbound) = known.inbound.get_mut(place) else { return };
         let Some(sent) = self.sealed.sas.get(&inbound.key) else {
             // Sealed where the oracle cannot see it.
@@ -174,6 +200,7 @@ impl Oracle {
     /// A device starts anew; `store` is what survived. What it counted before is
     /// gone, and so is what was expected of it.
     pub fn restarted(&mut self, device: usize, store: &mut dyn CounterStore) {
+        self.settle();
         if let Some(known) = self.devices.get_mut(&device) {
             known.inbound.iter_mut().for_each(|sa| sa.restart(store));
         }
@@ -181,7 +208,8 @@ impl Oracle {
 
     /// Compares with what the workers of a device counted. Nothing may be under
     /// way inside it.
-    pub fn compare(&mut self, now: Instant, device: usize, reports: &[Box<WorkerReport>]) {
+    pub fn compare(&mut self, now: Instant, device: usize, reports: &[WorkerReport]) {
+        self.settle();
         let Some(known) = self.devices.get(&device) else { return };
         let lossy = compare::is_lossy(reports) || self.full;
         for sa in &known.inbound {
