@@ -18,6 +18,7 @@
 mod agenda;
 mod capture;
 mod change;
+pub mod check;
 mod device;
 mod impair;
 mod ledger;

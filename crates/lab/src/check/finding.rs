@@ -24,17 +24,21 @@ pub enum Invariant {
     NoDuplicate,
     /// Packets of a flow stay in order where no link changes it.
     Order,
+    /// A host gets what was sent, or nothing.
+    Unaltered,
     /// Once no packet is sent any more, none is left anywhere.
     ComesToRest,
     /// Nothing that was asked of a node fails.
     NodeWorks,
+    /// Nothing panics.
+    NoPanic,
     /// The run is short enough for the checkers to remember all of it.
     WithinBounds,
 }
 
 impl Invariant {
     /// Every promise.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::NonceOnce,
         Self::NoClearText,
         Self::Replay,
@@ -42,8 +46,10 @@ impl Invariant {
         Self::Ledger,
         Self::NoDuplicate,
         Self::Order,
+        Self::Unaltered,
         Self::ComesToRest,
         Self::NodeWorks,
+        Self::NoPanic,
         Self::WithinBounds,
     ];
 
@@ -57,8 +63,10 @@ impl Invariant {
             Self::Ledger => "ledger",
             Self::NoDuplicate => "no-duplicate",
             Self::Order => "order",
+            Self::Unaltered => "unaltered",
             Self::ComesToRest => "comes-to-rest",
             Self::NodeWorks => "node-works",
+            Self::NoPanic => "no-panic",
             Self::WithinBounds => "within-bounds",
         }
     }

@@ -1,9 +1,35 @@
-//! check
+//! What must hold in every run, and the search for a run in which it does not.
+//!
+//! ```text
+//!   seed ─▶ Case::draw ─▶ run: Subject + Case ─▶ findings? ─▶ shrink ─▶ recording
+//!                          │
+//!                          ├─ nonce   every sealed packet of every node
+//!                          ├─ watch   frames on links: clear text; the replay oracle
+//!                          └─ end     conservation, ledgers, flows, rest
+//! ```
+//!
+//! A [`Subject`](subject::Subject) is a network that can be built again and
+//! again; a [`Case`](case::Case) is what a seed drew for it: impairments of
+//! links, crashes, late engines, several workers. [`run`](run::run) judges one
+//! case, [`campaign`](campaign) many.
+
+pub mod campaign;
 pub mod case;
 pub mod clear;
 pub mod finding;
 mod frames;
 pub mod nonce;
 pub mod oracle;
+pub mod rig;
+pub mod run;
 pub mod shrink;
+pub mod subject;
+pub mod watch;
 pub mod window;
+
+pub use campaign::{Failure, Score};
+pub use case::{Case, Shape};
+pub use finding::{Finding, Findings, Invariant};
+pub use rig::Rig;
+pub use run::{Outcome, run};
+pub use subject::{Built, FlowSeen, NodePlan, Subject};

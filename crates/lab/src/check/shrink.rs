@@ -25,7 +25,11 @@ pub struct Shrunk {
 }
 
 /// Makes `case` smaller, as long as `run` finds the same promise broken.
-pub fn shrink(case: Case, finding: Finding, run: &mut dyn FnMut(&Case) -> Option<Finding>) -> Shrunk {
+pub fn shrink(
+    case: Case,
+    finding: Finding,
+    run: &mut dyn FnMut(&Case) -> Option<Finding>,
+) -> Shrunk {
     let wanted = finding.invariant;
     let mut work = Work { best: Shrunk { case, finding, runs: 0 }, wanted, run };
     loop {
@@ -122,7 +126,8 @@ mod tests {
             let case = Case::draw(seed, &shape());
             // A bug that needs a flow, a crash of a gateway and a bad link.
             let mut run = |case: &Case| {
-                let dead = case.disturbance.iter().find(|d| matches!(d.what, Upset::Kill(1 | 2)))?;
+                let dead =
+                    case.disturbance.iter().find(|d| matches!(d.what, Upset::Kill(1 | 2)))?;
                 let bad = |i: &&super::super::case::Impairment| {
                     i.link > 4 && matches!(i.kind, Kind::Duplicate(_))
                 };

@@ -1,0 +1,313 @@
+//! One case: build the network, let it run, judge it.
+
+use super::case::{Case, Kind, Upset};
+use super::finding::{Finding, Findings, Invariant, lock};
+use super::nonce::{Audited, NonceLedger};
+use super::oracle::{Oracle, Tally};
+use super::rig::Rig;
+use super::subject::{Built, FlowSeen, NodePlan, Subject};
+use super::watch::{SharedOracle, Watch};
+use crate::change::Change;
+use crate::impair::{HoldBack, Impairments};
+use crate::network::{DeviceId, LabEngine, LabError, LinkId, Network};
+use crate::random::stream;
+use ferrule_base::{Duration, Instant, MacAddr};
+use ferrule_crypto::{Late, Software};
+use ferrule_node::{Config, Counter, CounterStore, StoreError, Volatile, made_mac};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+/// A network must come to rest in so much time after the last packet was sent.
+const REST_MAX: Duration = Duration::from_secs(30);
+
+/// Packet buffers of a run.
+const BUFFERS: usize = 32_768;
+
+/// What a run came to.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// What broke.
+    pub findings: Vec<Finding>,
+    /// What the replay oracle compared.
+    pub replay: Tally,
+    /// Nonces that were looked at.
+    pub nonces: u64,
+    /// Frames that arrived at nodes.
+    pub visits: u64,
+    /// What hosts saw.
+    pub flows: Vec<FlowSeen>,
+    /// When it ended, in virtual time.
+    pub end: Instant,
+    /// Captures of the links, if they were asked for: name, pcapng.
+    pub captures: Vec<(String, Vec<u8>)>,
+}
+
+/// Runs a case and judges it. A panic inside is a finding. With `capture`, every
+/// link is captured.
+pub fn run(subject: &dyn Subject, case: &Case, rig: &Rig, capture: bool) -> Outcome {
+    let mut trial = Trial::new(subject, case);
+    let done = catch_unwind(AssertUnwindSafe(|| trial.run(subject, case, rig, capture)));
+    let now = trial.network.now();
+    match done {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => trial.find(now, "the network", Invariant::NodeWorks, e.to_string()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+            let conservation = text.contains("not conserved");
+            let invariant = if conservation { Invariant::Conservation } else { Invariant::NoPanic };
+            trial.find(now, "the network", invariant, text.to_owned());
+        }
+    }
+    trial.outcome
+}
+
+/// A counter store that survives its node, and that the oracle may ask.
+#[derive(Clone)]
+struct Surviving(Arc<Mutex<Box<dyn CounterStore>>>);
+
+impl CounterStore for Surviving {
+    fn open(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Counter, StoreError> {
+        lock(&self.0).open(id, fingerprint)
+    }
+
+    fn reserve(&mut self, id: &str, limit: u64) -> Result<(), StoreError> {
+        lock(&self.0).reserve(id, limit)
+    }
+
+    fn keep_edge(&mut self, id: &str, edge: u64) -> Result<(), StoreError> {
+        lock(&self.0).keep_edge(id, edge)
+    }
+}
+
+/// The addresses of a configuration's ports.
+fn macs(config: &Config) -> Vec<MacAddr> {
+    config.ports.iter().map(|p| p.mac.unwrap_or(made_mac(&config.name, &p.name))).collect()
+}
+
+struct Trial {
+    network: Network,
+    findings: Findings,
+    nonces: NonceLedger,
+    oracle: SharedOracle,
+    outcome: Outcome,
+}
+
+impl Trial {
+    fn new(subject: &dyn Subject, case: &Case) -> Self {
+        let (findings, nonces) = (Findings::default(), NonceLedger::default());
+        let mut oracle = Oracle::new(&findings);
+        for (place, NodePlan { name, config, .. }) in subject.nodes().iter().enumerate() {
+            oracle.device(place, config, &macs(config));
+            for t in &config.tunnels {
+                nonces.name(&t.outbound.keys.key, &format!("tunnel {} of {name}", t.name));
+            }
+            for secy in &config.secys {
+                let port = config.ports.get(secy.port).map_or("?", |p| p.name.as_str());
+                for sa in &secy.transmit {
+                    nonces.name(&sa.key, &format!("port {port} AN {} of {name}", sa.an));
+                }
+            }
+        }
+        let network = Network::with_buffers(case.seed, BUFFERS);
+        let (oracle, outcome) = (SharedOracle::new(oracle), Outcome::default());
+        Self { network, findings, nonces, oracle, outcome }
+    }
+
+    fn find(&mut self, at: Instant, place: &str, invariant: Invariant, what: String) {
+        self.findings.add(invariant, at, place, what);
+        self.outcome.findings = self.findings.all();
+    }
+
+    fn run(
+        &mut self,
+        subject: &dyn Subject,
+        case: &Case,
+        rig: &Rig,
+        capture: bool,
+    ) -> Result<(), LabError> {
+        let nodes = self.nodes(subject, case, rig)?;
+        let built = subject.build(case, &mut self.network, &nodes)?;
+        let links: Vec<LinkId> = self.network.links().collect();
+        let mut taps = Vec::new();
+        for &link in links.iter().filter(|_| capture) {
+            taps.push((link, self.network.tap(link, None)?));
+        }
+        self.watch(built);
+        disturb(case, &mut self.network, &links, &nodes);
+
+        let end = Instant::from_nanos(case.length_ns);
+        self.network.advance(end);
+        let at_rest = self.network.run_until_idle(REST_MAX);
+
+        self.judge(&nodes, at_rest);
+        self.outcome.flows = subject.flows(case, &mut self.network);
+        self.judge_flows(case);
+        self.outcome.findings = self.findings.all();
+        self.outcome.replay = self.oracle.with(|oracle| oracle.tally());
+        self.outcome.nonces = self.nonces.noted();
+        self.outcome.visits = self.network.visits();
+        self.outcome.end = self.network.now();
+        for (link, tap) in taps {
+            let octets = self.network.take_capture(tap);
+            self.outcome.captures.push((self.network.link_name(link).to_owned(), octets));
+        }
+        Ok(())
+    }
+
+    /// Adds the nodes, with engines and stores under watch.
+    fn nodes(
+        &mut self,
+        subject: &dyn Subject,
+        case: &Case,
+        rig: &Rig,
+    ) -> Result<Vec<DeviceId>, LabError> {
+        let names: Vec<String> = subject.nodes().iter().map(|n| n.name.clone()).collect();
+        let stores: Vec<Surviving> = names
+            .iter()
+            .map(|name| {
+                let store = rig.store(name, Box::new(Volatile::default()));
+                Surviving(Arc::new(Mutex::new(store)))
+            })
+            .collect();
+        let surviving = stores.clone();
+        self.network.store(move |device| match surviving.get(device.0) {
+            Some(store) => Box::new(store.clone()),
+            None => Box::new(Volatile::default()),
+        });
+        self.network.engine(self.engines(names, stores, case.clone(), rig.clone()));
+        let mut ids = Vec::new();
+        for (place, plan) in subject.nodes().iter().enumerate() {
+            let mut config = rig.config(&plan.name, plan.config.clone());
+            if let Some(workers) = case.workers.iter().find(|w| w.node == place) {
+                config.cores.resize(workers.count.max(config.cores.len()), None);
+            }
+            ids.push(self.network.node(&plan.name, config, plan.profile.clone())?);
+        }
+        Ok(ids)
+    }
+
+    /// Makes engines. A node asks for its first one whenever it starts, which is
+    /// how the oracle hears of it.
+    fn engines(
+        &self,
+        names: Vec<String>,
+        mut stores: Vec<Surviving>,
+        case: Case,
+        rig: Rig,
+    ) -> impl FnMut(DeviceId, usize) -> LabEngine + Send + 'static {
+        let (nonces, findings) = (self.nonces.clone(), self.findings.clone());
+        let (oracle, mut dice) = (self.oracle.clone(), stream(case.seed, "case", "engines"));
+        move |device, worker| {
+            let name = names.get(device.0).map_or("?", String::as_str);
+            if let (0, Some(store)) = (worker, stores.get_mut(device.0)) {
+                oracle.with(|oracle| oracle.restarted(device.0, store));
+            }
+            let engine: LabEngine = match case.late.iter().find(|l| l.node == device.0) {
+                Some(late) => Box::new(Late::new(
+                    Software::default(),
+                    dice.next_u64(),
+                    Duration::from_nanos(late.delay_ns),
+                    late.depth as usize,
+                )),
+                None => Box::new(Software::default()),
+            };
+            Box::new(Audited::new(rig.engine(name, engine), name, &nonces, &findings))
+        }
+    }
+
+    fn watch(&mut self, built: Built) {
+        let watch = Watch::new(built.lines, &built.mark, &self.oracle, &self.findings);
+        self.network.observe(Box::new(watch));
+    }
+
+    /// What must hold once nothing moves any more.
+    fn judge(&mut self, nodes: &[DeviceId], at_rest: bool) {
+        let now = self.network.now();
+        if let Err(e) = self.network.audit() {
+            self.findings.add(Invariant::Conservation, now, &e.place, e.what);
+        }
+        if !at_rest {
+            let what = format!("something still moves {REST_MAX:?} after the last packet");
+            self.findings.add(Invariant::ComesToRest, now, "the network", what);
+        }
+        for &id in nodes {
+            let device = self.network.device(id);
+            let (name, ledger) = (device.name(), device.ledger());
+            for failure in device.report().failures {
+                self.findings.add(Invariant::NodeWorks, now, name, failure);
+            }
+            if at_rest && ledger.held > 0 {
+                let what = format!("{} packets are held for ever", ledger.held);
+                self.findings.add(Invariant::ComesToRest, now, name, what);
+            }
+            let reports: Vec<_> = device.workers().iter().map(|w| w.report(now)).collect();
+            if at_rest && !reports.is_empty() {
+                self.oracle.with(|oracle| oracle.compare(now, id.0, &reports));
+            }
+        }
+    }
+
+    /// What hosts must not have seen. A receiver that starts again knows the edge
+    /// of its window from the last time that it was kept, so a crash may let a
+    /// packet pass twice; nothing else may.
+    fn judge_flows(&mut self, case: &Case) {
+        let crashed = case.disturbance.iter().any(|d| matches!(d.what, Upset::Kill(_)));
+        let reordered = case.impairment.iter().any(|i| matches!(i.kind, Kind::Reorder(..)));
+        let now = self.network.now();
+        for flow in &self.outcome.flows {
+            if flow.protected && !crashed && flow.duplicates > 0 {
+                let what = format!("{} packets came twice", flow.duplicates);
+                self.findings.add(Invariant::NoDuplicate, now, &flow.name, what);
+            }
+            if !reordered && flow.reordered > 0 {
+                let what = format!("{} packets came after later ones", flow.reordered);
+                self.findings.add(Invariant::Order, now, &flow.name, what);
+            }
+            if flow.protected && flow.broken > 0 {
+                let what = format!("{} payloads came altered", flow.broken);
+                self.findings.add(Invariant::Unaltered, now, &flow.name, what);
+            }
+        }
+    }
+}
+
+/// Plans what the case wants to happen.
+fn disturb(case: &Case, network: &mut Network, links: &[LinkId], nodes: &[DeviceId]) {
+    for (place, &link) in links.iter().enumerate() {
+        let mut rules = Impairments::default();
+        for impairment in case.impairment.iter().filter(|i| i.link == place) {
+            let share = |thousandths: u64| thousandths as f64 / 1000.0;
+            match impairment.kind {
+                Kind::Loss(n) => rules.loss = share(n),
+                Kind::Duplicate(n) => rules.duplicate = share(n),
+                Kind::Corrupt(n) => rules.corrupt = share(n),
+                Kind::Reorder(n, behind) => {
+                    rules.reorder = share(n);
+                    rules.reorder_by = HoldBack::Frames(behind);
+                }
+                Kind::Jitter(micros) => rules.jitter = Duration::from_micros(micros),
+            }
+        }
+        if !rules.is_none() {
+            network.at(Instant::ZERO, Change::Impair(link, None, rules));
+        }
+    }
+    for disturbance in &case.disturbance {
+        let at = Instant::from_nanos(disturbance.at_ns);
+        let lasts = Duration::from_nanos(disturbance.for_ns);
+        match disturbance.what {
+            Upset::Link(place) => {
+                if let Some(&link) = links.get(place) {
+                    network.at(at, Change::LinkDown(link));
+                    network.at(at + lasts, Change::LinkUp(link));
+                }
+            }
+            Upset::Kill(place) => {
+                if let Some(&node) = nodes.get(place) {
+                    network.at(at, Change::Restart(node, lasts));
+                }
+            }
+        }
+    }
+}

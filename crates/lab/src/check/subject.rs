@@ -1,0 +1,65 @@
+//! A network that can be built again and again, for one case after the other.
+
+use super::case::{Case, Shape};
+use super::watch::Line;
+use crate::network::{DeviceId, LabError, Network};
+use crate::profile::Profile;
+use ferrule_node::Config;
+
+/// A node of a network.
+#[derive(Clone, Debug)]
+pub struct NodePlan {
+    /// Its name.
+    pub name: String,
+    /// What its configuration says: what the checkers hold it to.
+    pub config: Config,
+    /// What its work costs.
+    pub profile: Profile,
+}
+
+/// A network to be checked.
+pub trait Subject: Sync {
+    /// Its nodes. Cases and checkers name them by their place.
+    fn nodes(&self) -> &[NodePlan];
+
+    /// What seeds may draw from.
+    fn shape(&self) -> Shape;
+
+    /// Adds what is not a node to a network that has the nodes: hosts with the
+    /// traffic that the case wants, and links, without its impairments.
+    fn build(
+        &self,
+        case: &Case,
+        network: &mut Network,
+        nodes: &[DeviceId],
+    ) -> Result<Built, LabError>;
+
+    /// What became of the flows.
+    fn flows(&self, case: &Case, network: &mut Network) -> Vec<FlowSeen>;
+}
+
+/// What was built.
+#[derive(Clone, Debug, Default)]
+pub struct Built {
+    /// Its links, in the order in which they were made. Cases name them by place.
+    pub lines: Vec<Line>,
+    /// What shows a host's payload.
+    pub mark: Vec<u8>,
+}
+
+/// What hosts saw of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowSeen {
+    /// Its name.
+    pub name: String,
+    /// Every link on its way that may copy a packet lies under protection against replay.
+    pub protected: bool,
+    /// Packets that came, without copies.
+    pub received: u64,
+    /// Further copies of packets that had come.
+    pub duplicates: u64,
+    /// Packets that came after later ones.
+    pub reordered: u64,
+    /// Payloads that were not as they had been sent, although they are protected.
+    pub broken: u64,
+}
