@@ -20,6 +20,7 @@ mod capture;
 mod change;
 pub mod check;
 mod device;
+pub mod host;
 mod impair;
 mod ledger;
 mod link;
