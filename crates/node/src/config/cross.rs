@@ -205,8 +205,9 @@ fn counters(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     if config.lab || config.state.is_some() || (config.tunnels.is_empty() && !transmits) {
         return;
     }
+    let name = file.node.as_ref().and_then(|node| node.get_ref().name.as_ref());
     r.problems.add(
-        file.node.name.span(),
+        name.map_or(0..0, toml::Spanned::span),
         "static keys, and no place to keep their counters",
         "add state = \"FOLDER\" to [node]: without it a restart would use nonces twice",
     );

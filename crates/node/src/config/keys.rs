@@ -17,7 +17,16 @@ pub trait KeySource {
     /// The text of the key file at `path`. The error is one sentence for people,
     /// and on a second line what helps, unless that is to make a key file.
     fn read(&mut self, path: &str) -> Result<Secret, String>;
+
+    /// The text of a key file that is not there but follows from its name, with
+    /// so many octets for each word: the laboratory has such, and nobody else.
+    fn derive(&mut self, _path: &str, _lengths: [(&str, usize); 3]) -> Option<Secret> {
+        None
+    }
 }
+
+/// A key file whose name begins so is none: [`KeySource::derive`] makes it.
+pub const LAB_KEY: &str = "lab:";
 
 /// No key files at all.
 pub struct NoKeys;

@@ -44,6 +44,13 @@ pub(super) fn ports(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
 }
 
 fn driver(r: &mut Reader<'_>, port: &raw::Port) -> Driver {
+    if r.lab.is_some() {
+        for t in [&port.driver, &port.device].into_iter().flatten() {
+            let what = format!("port `{}` stands on a link of the topology", port.name.get_ref());
+            r.problems.add(t.span(), what, "take driver and device out");
+        }
+        return Driver::Wire;
+    }
     let name = port.driver.as_ref().map_or("af-xdp", |t| t.get_ref().as_str());
     let device = |r: &mut Reader<'_>| match &port.device {
         Some(d) if !d.get_ref().is_empty() && d.get_ref().len() < 16 => d.get_ref().clone(),

@@ -18,7 +18,7 @@ mod read;
 mod secure;
 
 pub use error::{ConfigError, Problem};
-pub use keys::{KeySource, NoKeys};
+pub use keys::{KeySource, LAB_KEY, NoKeys};
 pub(crate) use read::mask;
 
 use ferrule_base::{MacAddr, Secret};
@@ -407,9 +407,39 @@ impl Config {
         text: &str,
         keys: &mut dyn KeySource,
     ) -> Result<Self, Box<ConfigError>> {
-        read::config(text, keys).map_err(|mut problems| {
+        let read = read::written(text).and_then(|written| read::config(&written, keys, None));
+        read.map_err(|mut problems| {
             problems.sort_by_key(|p| p.span.start);
             Box::new(ConfigError { file: file.into(), text: text.into(), problems })
         })
+    }
+
+    /// The configuration of a node of the laboratory. Its name may be missing, its
+    /// ports are wires, and it may use what a standard forbids on a live network.
+    pub fn of_lab(
+        name: &str,
+        written: &Written,
+        keys: &mut dyn KeySource,
+    ) -> Result<Self, Vec<Problem>> {
+        read::config(&written.0, keys, Some(name))
+    }
+}
+
+/// A configuration as it is written, not yet understood: a part of a larger file.
+#[derive(serde::Deserialize)]
+#[serde(transparent)]
+pub struct Written(raw::File);
+
+impl Written {
+    /// From a file of its own.
+    pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
+        read::written(text).map(Self)
+    }
+}
+
+impl Problem {
+    /// What the reader of TOML complains about.
+    pub fn syntax(error: &toml::de::Error) -> Self {
+        read::syntax(error)
     }
 }

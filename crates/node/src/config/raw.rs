@@ -10,7 +10,7 @@ pub(super) type Number = Spanned<i64>;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct File {
-    pub node: Node,
+    pub node: Option<Spanned<Node>>,
     #[serde(default)]
     pub port: Vec<Spanned<Port>>,
     #[serde(default)]
@@ -33,10 +33,10 @@ pub(super) struct File {
     pub policy: Vec<Spanned<Policy>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Node {
-    pub name: Text,
+    pub name: Option<Text>,
     pub workers: Option<Number>,
     pub cores: Option<Spanned<Vec<i64>>>,
     pub buffers: Option<Number>,

@@ -22,28 +22,42 @@ pub(super) const WORKERS_MAX: i64 = 64;
 pub(super) struct Reader<'a> {
     pub problems: Problems,
     pub keys: &'a mut dyn KeySource,
+    /// The name of a node of the laboratory: what it does not say about itself
+    /// and its ports follows from that.
+    pub lab: Option<&'a str>,
 }
 
-pub(super) fn config(text: &str, keys: &mut dyn KeySource) -> Result<Config, Vec<Problem>> {
-    let file: raw::File = toml::from_str(text).map_err(|e| vec![syntax(&e)])?;
-    let mut r = Reader { problems: Problems::default(), keys };
-    let mut config = node(&mut r, &file.node);
-    links::ports(&mut r, &file, &mut config);
-    links::interfaces(&mut r, &file, &mut config);
-    links::bridges(&mut r, &file, &mut config);
-    links::routes(&mut r, &file, &mut config);
-    links::labels(&mut r, &file, &mut config);
-    links::pseudowires(&mut r, &file, &mut config);
-    secure::macsec(&mut r, &file, &mut config);
-    secure::tunnels(&mut r, &file, &mut config);
-    secure::policies(&mut r, &file, &mut config);
+pub(super) fn written(text: &str) -> Result<raw::File, Vec<Problem>> {
+    toml::from_str(text).map_err(|e| vec![syntax(&e)])
+}
+
+pub(super) fn config(
+    file: &raw::File,
+    keys: &mut dyn KeySource,
+    lab: Option<&str>,
+) -> Result<Config, Vec<Problem>> {
+    let mut r = Reader { problems: Problems::default(), keys, lab };
+    let mut config = match &file.node {
+        Some(n) => node(&mut r, n.span(), n.get_ref()),
+        None => node(&mut r, 0..0, &raw::Node::default()),
+    };
+    links::ports(&mut r, file, &mut config);
+    links::interfaces(&mut r, file, &mut config);
+    links::bridges(&mut r, file, &mut config);
+    links::routes(&mut r, file, &mut config);
+    links::labels(&mut r, file, &mut config);
+    links::pseudowires(&mut r, file, &mut config);
+    secure::macsec(&mut r, file, &mut config);
+    secure::tunnels(&mut r, file, &mut config);
+    secure::policies(&mut r, file, &mut config);
     if r.problems.0.is_empty() {
-        cross::check(&mut r, &file, &config);
+        cross::check(&mut r, file, &config);
     }
     if r.problems.0.is_empty() { Ok(config) } else { Err(r.problems.0) }
 }
 
-fn syntax(error: &toml::de::Error) -> Problem {
+/// What the reader of TOML says, in our words.
+pub(super) fn syntax(error: &toml::de::Error) -> Problem {
     let message = error.message().to_owned();
     let remedy = match message.split_once(", expected ") {
         Some((_, expected)) => format!("expected {expected}"),
@@ -53,7 +67,11 @@ fn syntax(error: &toml::de::Error) -> Problem {
     Problem { span: error.span().unwrap_or(0..0), what, remedy }
 }
 
-fn node(r: &mut Reader<'_>, n: &raw::Node) -> Config {
+fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {
+    if n.name.is_none() && r.lab.is_none() {
+        r.problems.add(span, "the node has no name", "add name = \"NAME\" to [node]");
+    }
+
     let workers = r.number(n.workers.as_ref(), 1, 1..=WORKERS_MAX, "workers") as usize;
     let cores = match &n.cores {
         Some(list) => {
@@ -74,7 +92,7 @@ fn node(r: &mut Reader<'_>, n: &raw::Node) -> Config {
     }
     let text = |t: &Option<Text>| t.as_ref().map(|t| t.get_ref().clone());
     Config {
-        name: n.name.get_ref().clone(),
+        name: text(&n.name).or(r.lab.map(str::to_owned)).unwrap_or_default(),
         cores,
         buffers: r.number(n.buffers.as_ref(), BUFFERS, 64..=1 << 24, "buffers") as usize,
         buffer_size: buffer_size(r, n.buffer_size.as_ref()),
@@ -84,7 +102,7 @@ fn node(r: &mut Reader<'_>, n: &raw::Node) -> Config {
             r.parse(t, "an address and port", "write it as 127.0.0.1:9100 or [::1]:9100")
         }),
         user: text(&n.user),
-        lab: n.lab.unwrap_or(false),
+        lab: n.lab.unwrap_or(r.lab.is_some()),
         ports: Vec::new(),
         interfaces: Vec::new(),
         bridges: Vec::new(),

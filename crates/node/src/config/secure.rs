@@ -1,6 +1,6 @@
 //! MACsec, ESP tunnels and the security policy.
 
-use super::keys::KeyFile;
+use super::keys::{KeyFile, LAB_KEY};
 use super::links::port_index;
 use super::raw::{self, Text};
 use super::read::Reader;
@@ -22,9 +22,15 @@ impl Reader<'_> {
     /// The keys of a file, with the lengths that are needed.
     fn key_file(&mut self, t: &Text, lengths: [(&str, usize); 3]) -> Option<KeyFile> {
         let path = t.get_ref();
-        let read = self
-            .keys
-            .read(path)
+        let read = match self.keys.derive(path, lengths) {
+            Some(text) => Ok(text),
+            None if path.starts_with(LAB_KEY) => Err(format!(
+                "key `{path}` exists in the laboratory alone: everybody can compute it\n\
+                 name a key file; `ferrule init key --help` shows how to make one"
+            )),
+            None => self.keys.read(path),
+        };
+        let read = read
             .and_then(|text| KeyFile::parse(&text).map_err(|e| format!("key file `{path}`: {e}")));
         let file = match read {
             Ok(file) => file,

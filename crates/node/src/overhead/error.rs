@@ -90,10 +90,7 @@ impl std::error::Error for StackError {}
 const WORD_MAX: usize = 32;
 
 /// The candidate that a person most likely meant by `word`, if one is close enough.
-pub(super) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.chars().count() > WORD_MAX {
         return None;
     }

@@ -30,7 +30,7 @@ mod tests;
 mod transform;
 mod words;
 
-pub use error::StackError;
+pub use error::{StackError, nearest};
 pub use frame::{FRAME_LEN_MAX, Layer, TAGS_MAX, UserFrame};
 pub use gallery::{GALLERY, GalleryEntry};
 pub use grammar::{GRAMMAR, STAGES_MAX, TEXT_LEN_MAX};
