@@ -7,6 +7,7 @@ mod check;
 mod demo;
 mod init;
 mod live;
+mod machine;
 mod overhead;
 mod paint;
 mod run;

@@ -30,6 +30,11 @@ impl Paint {
         Self { colour: terminal && !refused, width }
     }
 
+    /// The same for a report.
+    pub fn terminal(self) -> ferrule_report::terminal::Terminal {
+        ferrule_report::terminal::Terminal { width: self.width, colour: self.colour }
+    }
+
     /// Without colour, of a given width.
     #[cfg(test)]
     pub fn plain(width: usize) -> Self {

@@ -146,16 +146,22 @@ fn erratum(erratum: &Erratum, terminal: Terminal) -> String {
 /// the terminal its widest words are folded; where that does not help each row
 /// becomes a block of lines.
 pub fn render_table(table: &Table, terminal: Terminal) -> String {
-    let mut text = format!("{}\n", terminal.bold(&clean(&table.title)));
+    let mut text = terminal.bold(&clean(&table.title));
+    let common = common_kind(table.columns());
+    if let Some(kind) = common {
+        // Said once, it leaves room for the numbers.
+        text += &format!("  {}", terminal.kind(kind, kind.name()));
+    }
+    text.push('\n');
     let grid: Vec<Vec<String>> = table
         .columns()
         .iter()
         .map(|column| (0..table.rows()).map(|row| clean(&column.show(row))).collect())
         .collect();
     let mut widths: Vec<usize> =
-        table.columns().iter().zip(&grid).map(|(column, cells)| wanted(column, cells)).collect();
+        table.columns().iter().zip(&grid).map(|(c, cells)| wanted(c, cells, common)).collect();
     if squeeze(table.columns(), &mut widths, terminal.width) {
-        text += &heads(table.columns(), &widths, terminal);
+        text += &heads(table.columns(), &widths, common, terminal);
         for row in 0..table.rows() {
             let cells: Vec<&str> =
                 grid.iter().map(|cells| cells.get(row).map_or("", String::as_str)).collect();
@@ -164,12 +170,20 @@ pub fn render_table(table: &Table, terminal: Terminal) -> String {
     } else {
         text += &blocks(table, &grid, terminal);
     }
-    text + &paragraph(&table.note, terminal, 0, |line| terminal.faint(line))
+    text + &render_note(&table.note, terminal)
 }
 
-/// Kind and unit, beneath the head.
-fn under(column: &Column) -> String {
-    let words = [column.kind().name(), column.unit()];
+/// The origin of all results, if they have one in common.
+fn common_kind(columns: &[Column]) -> Option<Kind> {
+    let mut kinds = columns.iter().map(Column::kind).filter(|kind| *kind != Kind::Key);
+    let first = kinds.next()?;
+    kinds.all(|kind| kind == first).then_some(first)
+}
+
+/// Kind and unit, beneath the head; not the kind that all have in common.
+fn under(column: &Column, common: Option<Kind>) -> String {
+    let kind = if common.is_some() { "" } else { column.kind().name() };
+    let words = [kind, column.unit()];
     clean(&words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
 }
 
@@ -177,9 +191,9 @@ fn columns_of(text: &str) -> usize {
     text.chars().count()
 }
 
-fn wanted(column: &Column, cells: &[String]) -> usize {
+fn wanted(column: &Column, cells: &[String], common: Option<Kind>) -> usize {
     let cells = cells.iter().map(|cell| columns_of(cell));
-    let head = columns_of(&clean(column.head())).max(columns_of(&under(column)));
+    let head = columns_of(&clean(column.head())).max(columns_of(&under(column, common)));
     cells.chain([head]).max().unwrap_or(0)
 }
 
@@ -198,16 +212,16 @@ fn squeeze(columns: &[Column], widths: &mut [usize], room: usize) -> bool {
     true
 }
 
-fn heads(columns: &[Column], widths: &[usize], terminal: Terminal) -> String {
+fn heads(columns: &[Column], widths: &[usize], common: Option<Kind>, terminal: Terminal) -> String {
     let heads: Vec<String> = columns.iter().map(|column| clean(column.head())).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let mut text = String::new();
     for line in lines(columns, &heads, widths).lines() {
         text += &format!("{}\n", terminal.bold(line));
     }
-    if columns.iter().any(|column| !under(column).is_empty()) {
+    if columns.iter().any(|column| !under(column, common).is_empty()) {
         let each = columns.iter().zip(widths).map(|(column, &width)| {
-            let words = padded(column, &under(column), width);
+            let words = padded(column, &under(column, common), width);
             let shown = words.trim();
             // Colour the word, not the blanks around it.
             words.replacen(
@@ -246,7 +260,7 @@ fn lines(columns: &[Column], cells: &[&str], widths: &[usize]) -> String {
 /// Each row as lines of name and value, for a terminal that is too narrow.
 fn blocks(table: &Table, grid: &[Vec<String>], terminal: Terminal) -> String {
     let name = |column: &Column| {
-        let under = under(column);
+        let under = under(column, None);
         if under.is_empty() {
             clean(column.head())
         } else {
@@ -266,6 +280,11 @@ fn blocks(table: &Table, grid: &[Vec<String>], terminal: Terminal) -> String {
         text.push('\n');
     }
     text
+}
+
+/// A remark, folded.
+pub fn render_note(words: &str, terminal: Terminal) -> String {
+    paragraph(words, terminal, 0, |line| terminal.faint(line))
 }
 
 fn paragraph(

@@ -60,6 +60,7 @@ pub const LAYERS: &[Layer] = &[
             "ports",
             "engines",
             "daemon",
+            "report",
         ],
         pure: false,
     },

@@ -96,7 +96,7 @@ impl DemoArgs {
         let done = self.outcome(&runner, &out, say).and_then(|outcome| {
             runner.check()?;
             let report = out.join("report.html");
-            fs::write(&report, html::page(&outcome))
+            fs::write(&report, ferrule_report::html::render(&html::document(&outcome)))
                 .map_err(|e| Fault::failed(format!("writing {}", report.display()), e))?;
             Ok((outcome, report))
         });

@@ -6,6 +6,7 @@ use super::traffic::{Delivery, Fetched, RoundTrips};
 use super::tshark;
 use super::wiretap::OnWire;
 use crate::paint::Paint;
+use ferrule_report::{Column, Live, Measure, Model, Origin, Table, terminal};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -45,7 +46,7 @@ pub const LIVE_NOTE: &str = "live: one process per node on veth pairs of one mac
 pub const VIRTUAL_NOTE: &str = "virtual: all five nodes in one process on one core, joined by \
     wires in memory; UDP from a small model of a host, no kernel, no interface, no stock tools";
 /// What the columns mean.
-const LEGEND: &str = "PE1–P, P–PE2: octets of the 1000-byte frame there, without FCS; added: from P to \
+const LEGEND: &str = "PE1–P, P–PE2: bytes of the 1000-byte frame there, without FCS; added: from P to \
     PE2, over the frame; Mbit/s: to host2/back; rtt: median; loss: of the study's frames";
 
 impl Row {
@@ -125,54 +126,54 @@ impl Outcome {
         }
     }
 
-    /// Head and rows of the table.
-    pub fn table(&self) -> Vec<Vec<String>> {
-        let head = ["variant", "PE1–P", "P–PE2", "added", "Mbit/s", "rtt µs", "loss %", "file"];
-        let mut table = vec![head.map(str::to_owned).to_vec()];
-        table.extend(self.rows.iter().map(|row| {
-            let over = row.wires[1].bytes as i64 - STUDY_LEN as i64;
-            let file = match &row.file {
-                None => "-",
-                Some(file) if file.matches => "intact",
-                Some(_) => "CHANGED",
-            };
-            vec![
-                row.variant.name.to_owned(),
-                row.wires[0].bytes.to_string(),
-                row.wires[1].bytes.to_string(),
-                format!("{over:+}"),
-                format!("{:.0}/{:.0}", row.throughput[0] / 1e6, row.throughput[1] / 1e6),
-                format!("{:.0}", row.rtt.median_us),
-                format!("{:.2}", row.loss_percent()),
-                file.to_owned(),
-            ]
-        }));
-        table
+    /// The figures, all of one origin.
+    pub fn table(&self) -> Table {
+        if self.live { self.table_of::<Live>() } else { self.table_of::<Model>() }
+    }
+
+    fn table_of<K: Origin>(&self) -> Table {
+        let plain = |value: f64| K::from(Measure::new(value));
+        let numbers = |head: &str, unit: &str, value: &dyn Fn(&Row) -> f64| {
+            Column::numbers(head, unit, self.rows.iter().map(|row| plain(value(row)))).decimals(0)
+        };
+        let file = |row: &Row| match &row.file {
+            None => "-",
+            Some(file) if file.matches => "intact",
+            Some(_) => "CHANGED",
+        };
+        let rates =
+            |row: &Row| format!("{:.0}/{:.0}", row.throughput[0] / 1e6, row.throughput[1] / 1e6);
+        Table::new("variants", "What each way costs")
+            .column(Column::words("variant", self.rows.iter().map(|row| row.variant.name)))
+            .column(numbers("PE1–P", "", &|row| row.wires[0].bytes as f64))
+            .column(numbers("P–PE2", "", &|row| row.wires[1].bytes as f64))
+            .column(numbers("added", "", &|row| row.wires[1].bytes as f64 - STUDY_LEN as f64))
+            .column(Column::findings::<K>("Mbit/s", self.rows.iter().map(rates)))
+            .column(numbers("rtt", "µs", &|row| row.rtt.median_us))
+            .column(numbers("loss", "%", &Row::loss_percent).decimals(2))
+            .column(Column::findings::<K>("file", self.rows.iter().map(file)))
+            .note(LEGEND)
     }
 
     /// For the terminal.
     pub fn text(&self, paint: Paint, report: &Path, keep: Option<&Path>) -> String {
+        let terminal = paint.terminal();
         let mut text = format!("{}\n\n", paint.bold(self.verdict()));
-        text += &aligned(&self.table(), paint);
-        text.push('\n');
-        for note in [LEGEND, self.note()] {
-            for line in folded(note, paint.width.min(NOTE_COLUMNS)) {
-                text += &format!("{}\n", paint.faint(line));
-            }
-        }
+        text += &terminal::render_table(&self.table(), terminal);
+        text += &terminal::render_note(self.note(), terminal);
         for finding in self.findings() {
             text += &format!("{} {finding}\n", paint.fault("failed:"));
         }
-        text += &format!("\nreport: file://{}\n", report.display());
         if let Some(keep) = keep {
-            text += &format!("captures, keys, configurations, logs: {}\n", keep.display());
+            text += &format!("\ncaptures, keys, configurations, logs: {}\n", keep.display());
         }
         let program = std::env::args().next().unwrap_or_else(|| "ferrule".into());
         text += "\nTry next:\n";
         for (command, why) in NEXT {
             text += &format!("  {program} {command:<55} {}\n", paint.faint(why));
         }
-        text
+        // The address stands last, where one looks for it.
+        text + &format!("\nreport: {}\n", paint.bold(format!("file://{}", report.display())))
     }
 
     /// For a program.
@@ -189,9 +190,6 @@ impl Outcome {
         })
     }
 }
-
-/// Columns of running text at most.
-const NOTE_COLUMNS: usize = 100;
 
 /// What a person may want to see next.
 const NEXT: [(&str, &str); 3] = [
@@ -217,42 +215,6 @@ fn row_json(row: &Row) -> Value {
         "tshark": row.tshark,
         "captures": row.captures,
     })
-}
-
-/// Columns under one another: words to the left, numbers to the right.
-fn aligned(table: &[Vec<String>], paint: Paint) -> String {
-    let columns = table.first().map_or(0, Vec::len);
-    let widest =
-        |at: usize| table.iter().filter_map(|row| row.get(at)).map(|c| c.chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|at| widest(at).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for (number, row) in table.iter().enumerate() {
-        let cells = row.iter().zip(&widths).enumerate().map(|(at, (cell, width))| {
-            let pad = " ".repeat(width - cell.chars().count());
-            if at == 0 { format!("{cell}{pad}") } else { format!("{pad}{cell}") }
-        });
-        let line = cells.collect::<Vec<_>>().join("  ");
-        text += &if number == 0 { paint.faint(line) } else { line };
-        text.push('\n');
-    }
-    text
-}
-
-/// A text in lines of so many columns.
-fn folded(text: &str, columns: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is a first line");
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > columns {
-            lines.push(word.to_owned());
-            continue;
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        *line += word;
-    }
-    lines
 }
 
 #[cfg(test)]
@@ -289,8 +251,10 @@ mod tests {
         let rows: Vec<_> = lines.iter().filter(|line| line.ends_with("intact")).collect();
         assert_eq!(rows.len(), 4, "{text}");
         assert!(rows.iter().all(|row| row.chars().count() <= 80), "{text}");
-        assert!(rows[2].contains("1088   1084    +84  2000/1000     321    0.00"), "{text}");
-        assert!(text.contains("file:///r.html") && text.contains("Try next"));
+        let cells: Vec<_> = rows[2].split_whitespace().skip(3).collect();
+        assert_eq!(cells, ["1088", "1084", "84", "2000/1000", "321", "0.00", "intact"], "{text}");
+        assert!(text.contains("What each way costs  live") && text.contains("Try next"), "{text}");
+        assert_eq!(lines.last(), Some(&"report: file:///r.html"), "the address stands last");
     }
 
     #[test]
@@ -323,11 +287,17 @@ mod tests {
 
     #[test]
     fn demo_report_stands_alone_and_has_the_figures() {
-        let page = super::super::html::page(&outcome());
+        let outcome = outcome();
+        let page = ferrule_report::html::render(&super::super::html::document(&outcome));
         for size in [1022, 1026, 1054, 1058, 1084, 1088, 1072, 1076] {
-            assert!(page.contains(&format!("<td>{size}</td>")), "{size}");
+            assert!(page.contains(&format!(">{size}</td>")), "{size}");
         }
-        assert_eq!(page.matches("<rect").count(), 12);
-        assert!(!page.contains("http") && !page.contains("src="), "nothing from elsewhere");
+        // Four bars of three parts, for wide and for narrow screens, and their legends.
+        assert_eq!(page.matches("<rect").count(), 2 * (4 * 3 + 3));
+        assert!(page.contains("ESP-GCM +50") && page.contains(LIVE_NOTE), "verdict and note");
+        assert!(page.contains("class=\"kind live\"") && !page.contains("class=\"kind model\""));
+        let in_lab = Outcome { live: false, ..outcome };
+        let page = ferrule_report::html::render(&super::super::html::document(&in_lab));
+        assert!(page.contains("class=\"kind model\"") && !page.contains("class=\"kind live\""));
     }
 }
