@@ -29,7 +29,6 @@ mod observe;
 pub mod profile;
 pub mod random;
 mod run;
-mod server;
 mod station;
 mod world;
 

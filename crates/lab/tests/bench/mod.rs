@@ -2,7 +2,7 @@
 //! sink that notes when what arrived.
 #![allow(dead_code)]
 
-use ferrule_base::{Duration, Instant, Ledger, MacAddr, Rng, Secret};
+use ferrule_base::{Duration, Instant, Ledger, MacAddr, Secret};
 use ferrule_lab::{Io, Station};
 use ferrule_node::{Config, made_mac};
 use ferrule_pipeline::Packet;
@@ -94,6 +94,8 @@ pub struct Sink {
     pub arrivals: Vec<(Instant, u64)>,
     pub frames: Vec<Vec<u8>>,
     pub keep: bool,
+    /// Answers ARP for this address.
+    pub own: Option<(MacAddr, [u8; 4])>,
     pub ledger: Ledger,
 }
 
@@ -101,12 +103,41 @@ impl Sink {
     pub fn new() -> Box<Self> {
         Box::default()
     }
+
+    pub fn keeping() -> Box<Self> {
+        Box::new(Self { keep: true, ..Self::default() })
+    }
+
+    /// A host that answers ARP.
+    pub fn host(mac: MacAddr, ip: [u8; 4]) -> Box<Self> {
+        Box::new(Self { own: Some((mac, ip)), ..Self::default() })
+    }
+
+    fn answer(&mut self, io: &mut Io<'_>, frame: &[u8]) {
+        let Some((mac, ip)) = self.own else { return };
+        if frame.len() < 42 || frame[12..14] != [8, 6] || frame[38..42] != ip {
+            return;
+        }
+        let mut reply = [&frame[6..12], &mac.0, &frame[12..22]].concat();
+        reply[21] = 2;
+        reply.extend(mac.0);
+        reply.extend(ip);
+        reply.extend(&frame[22..32]);
+        let Some(packet) = io.cache.packet_from(&reply) else { return };
+        io.sent.push((0, packet));
+        self.ledger.made += 1;
+        self.ledger.sent += 1;
+    }
 }
 
 impl Station for Sink {
     fn receive(&mut self, io: &mut Io<'_>, _port: usize, packet: Packet) {
         self.ledger.received += 1;
         self.ledger.consumed += 1;
+        if packet.data().get(12..14) == Some(&[8, 6]) {
+            self.answer(io, packet.data());
+            return io.cache.recycle(packet);
+        }
         let number = packet.data().last_chunk::<8>().map_or(0, |b| u64::from_be_bytes(*b));
         self.arrivals.push((io.now, number));
         if self.keep {
@@ -184,7 +215,95 @@ member = [{{ port = "a" }}, {{ port = "b" }}]
     ))
 }
 
-/// Dice for tests.
-pub fn rng(seed: u64) -> Rng {
-    Rng::new(seed)
+/// An IPv4 UDP packet of `len` octets in an Ethernet frame; the checksum of UDP
+/// is not used.
+pub fn udp4(to: MacAddr, from: MacAddr, ips: ([u8; 4], [u8; 4]), len: usize) -> Vec<u8> {
+    let mut p = vec![0x45, 0, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0];
+    p[2..4].copy_from_slice(&(len as u16).to_be_bytes());
+    p.extend(ips.0);
+    p.extend(ips.1);
+    let sum = p.chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum::<u32>();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    p[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    p.extend([0, 7, 0, 9]);
+    p.extend((len as u16 - 20).to_be_bytes());
+    p.extend([0, 0]);
+    p.resize(len, 0);
+    [&to.0[..], &from.0, &[8, 0], &p].concat()
+}
+
+/// An ESP gateway: its LAN is 10.OWN.0.0/24, the other's 10.OTHER.0.0/24.
+pub fn gateway(name: &str, own: u8, other: u8, workers: u8) -> Config {
+    let (out, inn) = if own < other { (1, 7) } else { (7, 1) };
+    config(&format!(
+        r#"
+[node]
+name = "{name}"
+lab = true
+workers = {workers}
+[[port]]
+name = "lan"
+driver = "wire"
+[[port]]
+name = "wan"
+driver = "wire"
+mtu = 1600
+[[interface]]
+port = "lan"
+address = ["10.{own}.0.1/24"]
+[[interface]]
+port = "wan"
+address = ["192.0.2.{own}/24"]
+[[route]]
+prefix = "10.{other}.0.0/24"
+via = "192.0.2.{other}"
+[[tunnel]]
+name = "t"
+local = "192.0.2.{own}"
+remote = "192.0.2.{other}"
+suite = "aes-gcm-128"
+mtu = 1500
+out = {{ spi = {}, key = "gcm:{out}" }}
+in = {{ spi = {}, key = "gcm:{inn}" }}
+[[policy]]
+interface = "wan"
+action = "protect"
+tunnel = "t"
+local = "10.{own}.0.0/24"
+remote = "10.{other}.0.0/24"
+"#,
+        0x1000 + u32::from(other),
+        0x1000 + u32::from(own),
+    ))
+}
+
+/// A bridge with MACsec on `wan`.
+pub fn secured_bridge(name: &str, peer: &str, keys: (u8, u8)) -> Config {
+    config(&format!(
+        r#"
+[node]
+name = "{name}"
+lab = true
+[[port]]
+name = "lan"
+driver = "wire"
+mtu = 1600
+[[port]]
+name = "wan"
+driver = "wire"
+mtu = 1632
+[[bridge]]
+name = "br"
+member = [{{ port = "lan" }}, {{ port = "wan" }}]
+[[macsec]]
+port = "wan"
+sci = "{}/1"
+transmit = [{{ key = "sak:{}", an = 0 }}]
+receive = [{{ sci = "{}/1", key = "sak:{}", an = 0 }}]
+"#,
+        mac(name, "wan"),
+        keys.0,
+        mac(peer, "wan"),
+        keys.1,
+    ))
 }

@@ -1,0 +1,168 @@
+//! A device's life: it is built, linked, changed, killed, and built again.
+
+use super::{Device, Engines, Node, add, server::Server};
+use crate::agenda::Event;
+use crate::link::picos;
+use crate::world::World;
+use ferrule_base::{Duration, MacAddr};
+use ferrule_node::{BuildError, Config, Counter, CounterStore, Environment, StoreError};
+use ferrule_node::{build, made_mac};
+use ferrule_pipeline::pair;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Frames between a device and its node in one direction at most.
+pub(super) const WIRE_DEPTH: usize = 256;
+
+impl Device {
+    /// Joins a port to the lane that its frames leave by.
+    pub(crate) fn link(&mut self, port: usize, lane: u32, world: &World) {
+        if let Some(wire) = self.wires.get_mut(port) {
+            wire.lane = Some(lane);
+        }
+        self.attach(port, world);
+    }
+
+    fn attach(&mut self, port: usize, world: &World) {
+        let (Some(wire), Some(node)) = (self.wires.get_mut(port), &mut self.node) else { return };
+        let Some(index) = self.config.ports.iter().position(|p| p.name == wire.name) else {
+            return;
+        };
+        let (ours, theirs) = pair(WIRE_DEPTH, &world.pool, &world.pool);
+        wire.port = Some(ours);
+        wire.worker = self.config.ports[index].worker;
+        if let Err(e) = node.control.attach_port(index, Box::new(theirs)) {
+            self.failures.push(format!("port {}: {e}", wire.name));
+        }
+    }
+
+    /// Builds the node and attaches what is linked.
+    pub(crate) fn boot(&mut self, world: &World, engines: &mut Engines) -> Result<(), BuildError> {
+        let environment = Environment {
+            macs: macs(&self.config),
+            pool: world.pool.clone(),
+            store: Box::new(self.store.clone()),
+            now: self.clock(world.now),
+        };
+        let id = self.id;
+        let (control, workers) = build(self.config.clone(), environment, |w| engines(id, w))?;
+        self.node = Some(Node { control, workers });
+        for port in 0..self.wires.len() {
+            if self.wires[port].lane.is_some() {
+                self.attach(port, world);
+            }
+        }
+        self.control_due = world.now;
+        self.call_all(picos(world.now));
+        Ok(())
+    }
+
+    /// Ends at once, as a process does that is killed.
+    pub(crate) fn kill(&mut self, world: &mut World, down: Duration) {
+        self.life = self.life.wrapping_add(1);
+        for server in &mut self.servers {
+            let queued = server.queue.drain(..).map(|w| w.packet);
+            for packet in queued.chain(server.leaving.drain(..).map(|l| l.packet)) {
+                self.stats.crashed += 1;
+                world.cache.recycle(packet);
+            }
+            *server = Server::default();
+        }
+        for wire in &mut self.wires {
+            wire.port = None;
+        }
+        if let Some(node) = self.node.take() {
+            for worker in &node.workers {
+                add(&mut self.past.work, worker.work());
+                self.past.drops.merge(worker.drops());
+            }
+            self.past.drops.merge(node.control.drops());
+            let mut ledger = node.ledger();
+            self.past.crashed += std::mem::take(&mut ledger.held);
+            self.past.ledger.merge(&ledger);
+        }
+        self.timer = None;
+        let event = Event::Boot { device: self.id.0 as u32, life: self.life };
+        world.agenda.enter(world.now + down, event);
+    }
+
+    /// The time to start again has come.
+    pub(crate) fn restart(&mut self, life: u16, world: &mut World, engines: &mut Engines) {
+        if life != self.life || self.node.is_some() {
+            return;
+        }
+        self.stats.restarts += 1;
+        if let Err(e) = self.boot(world, engines) {
+            self.fail(format!("does not start again: {e}"));
+        }
+        self.run(world);
+    }
+
+    /// Puts another configuration in force.
+    pub(crate) fn apply(&mut self, config: Config, world: &mut World) {
+        let clock = self.clock(world.now);
+        let Some(node) = &mut self.node else {
+            self.config = config;
+            return;
+        };
+        match node.control.apply(clock, config.clone(), &macs(&config)) {
+            Ok(applied) => {
+                self.config = config;
+                for index in applied.opened {
+                    let name = &self.config.ports[index].name;
+                    if let Some(port) = self.port(name).filter(|&p| self.is_linked(p)) {
+                        self.attach(port, world);
+                    }
+                }
+                self.call_all(picos(world.now));
+                self.run(world);
+            }
+            Err(e) => self.fail(format!("the configuration does not apply: {e}")),
+        }
+    }
+
+    pub(crate) fn jump(&mut self, by: Duration, world: &mut World) {
+        self.ahead += by;
+        self.call_all(picos(world.now));
+        self.run(world);
+    }
+
+    /// Somebody changed the node from outside.
+    pub(crate) fn touch(&mut self, world: &mut World) {
+        self.control_due = self.control_due.min(world.now);
+        self.call_all(picos(world.now));
+        self.run(world);
+    }
+}
+
+/// The addresses of a configuration's ports.
+fn macs(config: &Config) -> Vec<MacAddr> {
+    config.ports.iter().map(|p| p.mac.unwrap_or(made_mac(&config.name, &p.name))).collect()
+}
+
+/// A counter store that outlives the node: stable storage.
+#[derive(Clone)]
+pub(super) struct Kept(Arc<Mutex<Box<dyn CounterStore>>>);
+
+impl Kept {
+    pub fn new(store: Box<dyn CounterStore>) -> Self {
+        Self(Arc::new(Mutex::new(store)))
+    }
+
+    fn store(&self) -> MutexGuard<'_, Box<dyn CounterStore>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CounterStore for Kept {
+    fn open(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Counter, StoreError> {
+        self.store().open(id, fingerprint)
+    }
+
+    fn reserve(&mut self, id: &str, limit: u64) -> Result<(), StoreError> {
+        self.store().reserve(id, limit)
+    }
+
+    fn keep_edge(&mut self, id: &str, edge: u64) -> Result<(), StoreError> {
+        self.store().keep_edge(id, edge)
+    }
+}

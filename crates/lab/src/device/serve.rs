@@ -1,0 +1,305 @@
+//! Serving: frames come in, workers turn, frames leave.
+//!
+//! ```text
+//!   arrive ─▶ cap ─▶ bus ─▶ queue ─▶ turn ─▶ price ─▶ leaving ─▶ depart
+//!                              ▲ serve, timer: events that plan() enters
+//! ```
+
+use super::Device;
+use super::life::WIRE_DEPTH;
+use super::server::{Leaving, Waiting, has_come, ship};
+use crate::agenda::Event;
+use crate::link::{PICOS, nanos_up, picos};
+use crate::observe::Loss;
+use crate::profile::{Spent, price};
+use crate::world::World;
+use ferrule_base::{Duration, Flow, Instant};
+use ferrule_pipeline::{Batch, Packet, Port};
+
+/// Turns that a device makes at one time before others come to theirs.
+const ROUNDS_MAX: usize = 256;
+
+/// Turns in which a worker may empty what its ports had no room for.
+const FLUSHES_MAX: usize = 16;
+
+enum Turn {
+    Worker(usize),
+    Control,
+}
+
+impl Device {
+    /// A frame arrives.
+    pub(crate) fn arrive(&mut self, world: &mut World, lane: u32, port: usize, packet: Packet) {
+        self.stats.arrived.add(packet.len());
+        world.visits += 1;
+        if self.node.is_none() {
+            self.stats.crashed += 1;
+            return world.lose(lane, false, Loss::Crashed, packet);
+        }
+        let now = world.now;
+        if let (Some(cap), Some(bucket)) = (&self.profile.cap, &mut self.bucket)
+            && !bucket.take(cap, now, packet.len())
+        {
+            self.stats.capped += 1;
+            return world.lose(lane, false, Loss::Capped, packet);
+        }
+        let worker = self.wires.get(port).map_or(0, |w| w.worker);
+        let Some(server) = self.servers.get_mut(worker) else { return };
+        let idle = server.is_idle(now);
+        if server.queue.len() >= self.profile.queue && !idle {
+            self.stats.input_full += 1;
+            return world.lose(lane, false, Loss::InputFull, packet);
+        }
+        let mut ready_ps = picos(now);
+        if let Some(bus) = &self.profile.bus {
+            ready_ps = ship(bus, &mut self.bus_free_ps, ready_ps, packet.len());
+        }
+        if idle && self.costs.timer_ps | self.costs.stagger_ps != 0 {
+            let late = match self.costs.stagger_ps {
+                0 => 0,
+                most => self.order.below(most + 1),
+            };
+            server.wakes_ps = ready_ps + self.costs.timer_ps + late;
+        }
+        server.queue.push_back(Waiting { ready_ps, port: port as u16, packet });
+        self.stats.queue_max = self.stats.queue_max.max(server.queue.len() as u64);
+        self.run(world);
+    }
+
+    /// The event that serves a worker.
+    pub(crate) fn serve(&mut self, worker: u8, life: u16, world: &mut World) {
+        if life != self.life {
+            return;
+        }
+        if let Some(server) = self.servers.get_mut(usize::from(worker))
+            && server.planned == Some(world.now)
+        {
+            server.planned = None;
+        }
+        self.run(world);
+    }
+
+    /// The event of a timer.
+    pub(crate) fn timer(&mut self, life: u16, world: &mut World) {
+        if life != self.life {
+            return;
+        }
+        if self.timer == Some(world.now) {
+            self.timer = None;
+        }
+        let clock = self.clock(world.now);
+        if let Some(node) = &self.node {
+            for (worker, server) in node.workers.iter().zip(&mut self.servers) {
+                if worker.poll_timeout().is_some_and(|due| due <= clock) {
+                    server.call(picos(world.now));
+                }
+            }
+        }
+        self.run(world);
+    }
+
+    /// Frames whose time has come leave.
+    pub(crate) fn depart(&mut self, worker: u8, life: u16, world: &mut World) {
+        if life != self.life {
+            return;
+        }
+        let Some(server) = self.servers.get_mut(usize::from(worker)) else { return };
+        if server.departs == Some(world.now) {
+            server.departs = None;
+        }
+        while server.leaving.front().is_some_and(|l| has_come(l.at_ps, world.now)) {
+            let Some(Leaving { at_ps, lane, packet }) = server.leaving.pop_front() else { break };
+            self.stats.sent.add(packet.len());
+            world.put(lane, at_ps, packet);
+        }
+        self.plan(world);
+    }
+
+    /// Lets everybody turn who has something to do now.
+    pub(super) fn run(&mut self, world: &mut World) {
+        for _ in 0..ROUNDS_MAX {
+            match self.choose(world.now) {
+                Some(Turn::Worker(worker)) => self.turn(worker, world),
+                Some(Turn::Control) => self.turn_control(world.now),
+                None => break,
+            }
+        }
+        self.plan(world);
+    }
+
+    /// Who turns next: one of those who have something to do, by the dice.
+    fn choose(&mut self, now: Instant) -> Option<Turn> {
+        let node = self.node.as_ref()?;
+        let mut ready = 0u64;
+        for (i, server) in self.servers.iter().enumerate() {
+            if server.ready_ps().is_some_and(|at| has_come(at, now)) {
+                ready |= 1 << i;
+            }
+        }
+        let control = node.control.has_mail() || now + self.ahead >= self.control_due;
+        let count = u64::from(ready.count_ones()) + u64::from(control);
+        let mut at = match count {
+            0 => return None,
+            1 => 0,
+            _ => self.order.below(count),
+        };
+        for worker in 0..self.servers.len() {
+            if ready & (1 << worker) != 0 {
+                if at == 0 {
+                    return Some(Turn::Worker(worker));
+                }
+                at -= 1;
+            }
+        }
+        Some(Turn::Control)
+    }
+
+    fn turn_control(&mut self, now: Instant) {
+        let clock = self.clock(now);
+        let Some(node) = &mut self.node else { return };
+        node.control.turn(clock);
+        let failures = node.control.take_failures();
+        // Routine ends at the next due time, not before the next nanosecond.
+        let next = clock + Duration::from_nanos(1);
+        self.control_due = node.control.poll_timeout().unwrap_or(Instant::FAR_FUTURE).max(next);
+        failures.into_iter().for_each(|f| self.fail(f));
+        self.call_all(picos(now));
+    }
+
+    /// A worker's server takes what is ready, and the worker turns.
+    fn turn(&mut self, worker: usize, world: &mut World) {
+        let clock = self.clock(world.now);
+        let Some(node) = &mut self.node else { return };
+        let Some(server) = self.servers.get_mut(worker) else { return };
+        let at_ps = server.ready_ps().unwrap_or(0);
+        let begin_ps = at_ps.max(picos(world.now).saturating_sub(PICOS - 1));
+        server.called_ps = None;
+        let mut taken = Flow::default();
+        for _ in 0..self.costs.batch {
+            let next = server.queue.front();
+            if !next.is_some_and(|w| has_come(w.ready_ps.max(server.wakes_ps), world.now)) {
+                break;
+            }
+            let Some(Waiting { port, packet, .. }) = server.queue.pop_front() else { break };
+            let octets = packet.len();
+            let mut batch = Batch::new();
+            batch.push(packet);
+            let wire = self.wires.get_mut(usize::from(port)).and_then(|w| w.port.as_mut());
+            if let Some(port) = wire.filter(|p| p.is_up()) {
+                port.transmit(clock, &mut world.cache, &mut batch);
+                taken.add(octets);
+            }
+            self.stats.unattached += batch.len() as u64;
+        }
+        let Some(part) = node.workers.get_mut(worker) else { return };
+        let (before, handed) = (*part.work(), part.handed_out());
+        part.turn(clock);
+        self.stats.turns += 1;
+        let spent = Spent::since(taken, part.work(), &before);
+        let calls = part.handed_out() != handed;
+        let occupied_ps = price(&self.profile, &spent, &mut self.service);
+        server.free_ps = begin_ps + occupied_ps;
+        self.stats.busy_ps += occupied_ps;
+        let done_ps = server.free_ps;
+        self.collect(worker, done_ps, world);
+        if calls && self.servers.len() > 1 {
+            self.call_others(worker, done_ps);
+        }
+    }
+
+    fn call_others(&mut self, worker: usize, at_ps: u64) {
+        for (other, server) in self.servers.iter_mut().enumerate() {
+            if other != worker {
+                let late = match self.costs.stagger_ps {
+                    0 => 0,
+                    most => self.order.below(most + 1),
+                };
+                server.call(at_ps + late);
+            }
+        }
+    }
+
+    /// Takes what a worker sent from its ports; it leaves when it is done.
+    fn collect(&mut self, worker: usize, done_ps: u64, world: &mut World) {
+        let clock = self.clock(world.now);
+        for _ in 0..FLUSHES_MAX {
+            let mut full = false;
+            for wire in 0..self.wires.len() {
+                if self.wires[wire].worker == worker {
+                    full |= self.collect_wire(wire, done_ps, world) >= WIRE_DEPTH;
+                }
+            }
+            if !full {
+                return;
+            }
+            // There may be more that had no room.
+            if let Some(part) = self.node.as_mut().and_then(|n| n.workers.get_mut(worker)) {
+                part.turn(clock);
+            }
+        }
+    }
+
+    /// Takes what was sent by one port; how many frames.
+    fn collect_wire(&mut self, wire: usize, done_ps: u64, world: &mut World) -> usize {
+        let clock = self.clock(world.now);
+        let wire = &mut self.wires[wire];
+        let (Some(port), Some(lane)) = (&mut wire.port, wire.lane) else { return 0 };
+        let server = &mut self.servers[wire.worker];
+        let mut count = 0;
+        loop {
+            let mut batch = Batch::new();
+            port.receive(clock, &mut world.cache, &mut batch);
+            count += batch.len();
+            let more = batch.is_full();
+            for packet in batch {
+                let shipped_ps = match &self.profile.bus {
+                    None => done_ps,
+                    Some(bus) => ship(bus, &mut self.bus_free_ps, done_ps, packet.len()),
+                };
+                let at_ps = shipped_ps + self.costs.pipeline_ps;
+                if server.leaving.is_empty() && has_come(at_ps, world.now) {
+                    self.stats.sent.add(packet.len());
+                    world.put(lane, at_ps, packet);
+                } else {
+                    server.leaving.push_back(Leaving { at_ps, lane, packet });
+                }
+            }
+            if !more {
+                return count;
+            }
+        }
+    }
+
+    /// Enters what is to come into the agenda.
+    fn plan(&mut self, world: &mut World) {
+        let (device, life) = (self.id.0 as u32, self.life);
+        let Some(node) = &self.node else { return };
+        let mut due = self.control_due;
+        for (i, server) in self.servers.iter_mut().enumerate() {
+            let worker = i as u8;
+            if let Some(at) = server.ready_ps() {
+                let at = nanos_up(at).max(world.now);
+                if server.planned.is_none_or(|planned| at < planned) {
+                    server.planned = Some(at);
+                    world.agenda.enter(at, Event::Serve { device, worker, life });
+                }
+            }
+            if let Some(leaving) = server.leaving.front() {
+                let at = nanos_up(leaving.at_ps).max(world.now);
+                if server.departs.is_none_or(|departs| at < departs) {
+                    server.departs = Some(at);
+                    world.agenda.enter(at, Event::Depart { device, worker, life });
+                }
+            }
+            if let Some(at) = node.workers[i].poll_timeout() {
+                due = due.min(at);
+            }
+        }
+        let at = Instant::from_nanos(due.as_nanos().saturating_sub(self.ahead.as_nanos() as u64));
+        let at = at.max(world.now);
+        if self.timer.is_none_or(|timer| at < timer) {
+            self.timer = Some(at);
+            world.agenda.enter(at, Event::Timer { device, life });
+        }
+    }
+}
