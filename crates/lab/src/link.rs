@@ -381,14 +381,15 @@ impl Lane {
         }
     }
 
-    /// Goes down: what is under way is lost when it would arrive.
-    pub fn go_down(&mut self) {
+    /// Goes down: what is under way is lost when it would arrive. What was held
+    /// back is lost now, and returned.
+    pub fn go_down(&mut self) -> Vec<Packet> {
         self.up = false;
         self.cut = self.cut.wrapping_add(1);
         self.stats.down += self.held.len() as u64;
-        self.held.clear();
         self.starts.clear();
         self.free_ps = 0;
+        self.held.drain(..).map(|h| h.packet).collect()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::impair::Impairments;
 use crate::link::{Direction, Lane, picos, picos_of};
 use crate::network::{LinkId, Network};
-use crate::observe::Place;
+use crate::observe::{Loss, Place};
 use crate::station::Io;
 use crate::world::lane_of;
 use ferrule_base::{Duration, Instant};
@@ -185,7 +185,7 @@ impl Network {
         }
         let world = &mut self.world;
         match change {
-            Change::LinkDown(link) => self.each_lane(link, None, |l| l.go_down()),
+            Change::LinkDown(link) => self.link_down(link),
             Change::LinkUp(link) => self.each_lane(link, None, |l| l.up = true),
             Change::Impair(link, way, impairments) => self.impair(link, way, &impairments),
             Change::Rate(link, rate) => self.each_lane(link, None, |l| l.rate = rate),
@@ -206,6 +206,15 @@ impl Network {
                 if let Some(device) = self.devices.get_mut(id.0) {
                     device.jump(by, world);
                 }
+            }
+        }
+    }
+
+    fn link_down(&mut self, link: LinkId) {
+        for lane in Direction::BOTH.map(|way| lane_of(link, way)) {
+            let held = self.world.lanes.get_mut(lane as usize).map(Lane::go_down);
+            for packet in held.into_iter().flatten() {
+                self.world.lose(lane, false, Loss::Down, packet);
             }
         }
     }

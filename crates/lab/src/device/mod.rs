@@ -140,7 +140,7 @@ impl Device {
             name: name.into(),
             wires: config.ports.iter().map(wire).collect(),
             servers: config.cores.iter().map(|_| Server::default()).collect(),
-            bucket: profile.cap.as_ref().map(Bucket::new),
+            bucket: (!profile.cap.is_none()).then(|| Bucket::new(&profile.cap)),
             costs: Costs::of(&profile),
             config,
             profile,

@@ -37,8 +37,8 @@ impl Device {
             return world.lose(lane, false, Loss::Crashed, packet);
         }
         let now = world.now;
-        if let (Some(cap), Some(bucket)) = (&self.profile.cap, &mut self.bucket)
-            && !bucket.take(cap, now, packet.len())
+        if let Some(bucket) = &mut self.bucket
+            && !bucket.take(&self.profile.cap, now, packet.len())
         {
             self.stats.capped += 1;
             return world.lose(lane, false, Loss::Capped, packet);
@@ -51,7 +51,7 @@ impl Device {
             return world.lose(lane, false, Loss::InputFull, packet);
         }
         let mut ready_ps = picos(now);
-        if let Some(bus) = &self.profile.bus {
+        if let Some(bus) = &self.costs.bus {
             ready_ps = ship(bus, &mut self.bus_free_ps, ready_ps, packet.len());
         }
         if idle && self.costs.timer_ps | self.costs.stagger_ps != 0 {
@@ -87,14 +87,7 @@ impl Device {
         if self.timer == Some(world.now) {
             self.timer = None;
         }
-        let clock = self.clock(world.now);
-        if let Some(node) = &self.node {
-            for (worker, server) in node.workers.iter().zip(&mut self.servers) {
-                if worker.poll_timeout().is_some_and(|due| due <= clock) {
-                    server.call(picos(world.now));
-                }
-            }
-        }
+        self.plan(world);
         self.run(world);
     }
 
@@ -252,7 +245,7 @@ impl Device {
             count += batch.len();
             let more = batch.is_full();
             for packet in batch {
-                let shipped_ps = match &self.profile.bus {
+                let shipped_ps = match &self.costs.bus {
                     None => done_ps,
                     Some(bus) => ship(bus, &mut self.bus_free_ps, done_ps, packet.len()),
                 };
@@ -274,9 +267,16 @@ impl Device {
     fn plan(&mut self, world: &mut World) {
         let (device, life) = (self.id.0 as u32, self.life);
         let Some(node) = &self.node else { return };
+        let clock = world.now + self.ahead;
         let mut due = self.control_due;
         for (i, server) in self.servers.iter_mut().enumerate() {
             let worker = i as u8;
+            match node.workers.get(i).and_then(|w| w.poll_timeout()) {
+                // Its server may be busy: it turns when that is free.
+                Some(at) if at <= clock => server.call(picos(world.now)),
+                Some(at) => due = due.min(at),
+                None => {}
+            }
             if let Some(at) = server.ready_ps() {
                 let at = nanos_up(at).max(world.now);
                 if server.planned.is_none_or(|planned| at < planned) {
@@ -290,9 +290,6 @@ impl Device {
                     server.departs = Some(at);
                     world.agenda.enter(at, Event::Depart { device, worker, life });
                 }
-            }
-            if let Some(at) = node.workers[i].poll_timeout() {
-                due = due.min(at);
             }
         }
         let at = Instant::from_nanos(due.as_nanos().saturating_sub(self.ahead.as_nanos() as u64));

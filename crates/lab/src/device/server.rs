@@ -1,6 +1,6 @@
 //! What stands in front of a worker: its queue, its server, and what leaves it.
 
-use crate::link::{PICOS, nanos_up, octet_picos, picos};
+use crate::link::{PICOS, nanos_up, picos};
 use crate::profile::{Bus, Cap, Profile};
 use ferrule_base::Instant;
 use ferrule_pipeline::Packet;
@@ -69,7 +69,7 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     pub fn new(cap: &Cap) -> Self {
-        Self { frames: cap.burst_frames, bits: cap.burst_bits, filled: Instant::ZERO }
+        Self { frames: cap.burst_frames, bits: cap.burst_octets * 8.0, filled: Instant::ZERO }
     }
 
     /// Whether a frame of `octets` may pass; if so, its tokens are taken.
@@ -77,12 +77,11 @@ impl Bucket {
         let seconds = now.since(self.filled).as_nanos() as f64 / 1e9;
         self.filled = now;
         let bits = octets as f64 * 8.0;
-        let fill = |have: f64, rate: Option<f64>, burst: f64| match rate {
-            Some(rate) => (have + rate * seconds).min(burst),
-            None => f64::INFINITY,
+        let fill = |have: f64, rate: f64, burst: f64| {
+            if rate > 0.0 { (have + rate * seconds).min(burst) } else { f64::INFINITY }
         };
-        self.frames = fill(self.frames, cap.frames, cap.burst_frames);
-        self.bits = fill(self.bits, cap.bits, cap.burst_bits);
+        self.frames = fill(self.frames, cap.frames_per_second, cap.burst_frames);
+        self.bits = fill(self.bits, cap.bits_per_second, cap.burst_octets * 8.0);
         // What a sum of tenths misses by must not cost a frame.
         const SLACK: f64 = 1e-6;
         let passes = self.frames >= 1.0 - SLACK && self.bits >= bits - SLACK;
@@ -97,8 +96,11 @@ impl Bucket {
 /// When a transfer that is ready at `at_ps` is over the bus; the bus does one
 /// after the other.
 pub(crate) fn ship(bus: &Bus, free_ps: &mut u64, at_ps: u64, octets: usize) -> u64 {
-    let take = (bus.latency_ns * PICOS as f64).round() as u64
-        + bus.rate.map_or(0, |rate| octet_picos(octets, rate as u64));
+    let octets_ps = match bus.bits_per_second {
+        rate if rate > 0.0 => octets as f64 * 8e12 / rate,
+        _ => 0.0,
+    };
+    let take = (bus.latency_ns * PICOS as f64 + octets_ps).round() as u64;
     *free_ps = at_ps.max(*free_ps) + take;
     *free_ps
 }
@@ -109,6 +111,7 @@ pub(crate) struct Costs {
     pub timer_ps: u64,
     pub stagger_ps: u64,
     pub batch: usize,
+    pub bus: Option<Bus>,
 }
 
 impl Costs {
@@ -119,6 +122,7 @@ impl Costs {
             timer_ps: ps(profile.timer),
             stagger_ps: ps(profile.stagger),
             batch: profile.batch.clamp(1, crate::profile::BATCH_MAX),
+            bus: (!profile.bus.is_none()).then_some(profile.bus),
         }
     }
 }

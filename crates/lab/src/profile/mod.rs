@@ -19,11 +19,18 @@
 //! All of it is a stand-in for a device, and says where it comes from
 //! ([`Source`]). Times are in nanoseconds here; the file has units.
 
+mod file;
+mod keys;
 mod price;
 
+pub use keys::{KEYS, Key};
 pub use price::{Spent, price};
 
 use ferrule_base::Duration;
+use ferrule_node::ConfigError;
+
+/// Profiles that are part of the program: name and text.
+const SHIPPED: [(&str, &str); 1] = [("ideal", include_str!("../../profiles/ideal.toml"))];
 
 /// Frames that a server takes at once at most: a batch of the data path.
 pub const BATCH_MAX: usize = 64;
@@ -80,26 +87,59 @@ pub enum Distribution {
     Gamma(f64),
 }
 
-/// A token bucket.
+/// A token bucket in front of a device. A rate of 0 is no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cap {
     /// Frames per second at most.
-    pub frames: Option<f64>,
+    pub frames_per_second: f64,
     /// Bits per second at most, of frames without FCS.
-    pub bits: Option<f64>,
-    /// Frames that may exceed the rate at once.
+    pub bits_per_second: f64,
+    /// Frames that may come at once.
     pub burst_frames: f64,
-    /// Bits that may exceed the rate at once.
-    pub burst_bits: f64,
+    /// Octets that may come at once.
+    pub burst_octets: f64,
 }
 
-/// A bus between the line and the memory.
-#[derive(Clone, Copy, Debug, PartialEq)]
+impl Cap {
+    /// No limit.
+    pub const NONE: Self = Self {
+        frames_per_second: 0.0,
+        bits_per_second: 0.0,
+        burst_frames: 1.0,
+        burst_octets: 1514.0,
+    };
+
+    /// Whether everything passes.
+    pub fn is_none(&self) -> bool {
+        self.frames_per_second <= 0.0 && self.bits_per_second <= 0.0
+    }
+}
+
+/// A bus between the line and the memory: one transfer at a time, in and out.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bus {
     /// What each transfer takes beside its octets.
     pub latency_ns: f64,
-    /// Bits per second; nothing: no limit.
-    pub rate: Option<f64>,
+    /// Bits per second; 0 is no limit.
+    pub bits_per_second: f64,
+}
+
+impl Bus {
+    /// Whether transfers take no time.
+    pub fn is_none(&self) -> bool {
+        self.latency_ns <= 0.0 && self.bits_per_second <= 0.0
+    }
+}
+
+/// How well a profile fits what it was fitted to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Fit {
+    /// Published values that it was fitted to; 0: it was not.
+    pub points: usize,
+    /// The largest error of a fitted point, in percent.
+    pub error_percent: f64,
+    /// The largest error of a point that was left out of its own fit, in percent.
+    pub leave_one_out_percent: f64,
 }
 
 /// What a device's work costs.
@@ -136,15 +176,42 @@ pub struct Profile {
     /// Frames that wait for one server at most.
     pub queue: usize,
     /// What the device takes at most.
-    pub cap: Option<Cap>,
+    pub cap: Cap,
     /// The bus.
-    pub bus: Option<Bus>,
+    pub bus: Bus,
     /// A worker that has something to do begins up to this much later, drawn
     /// evenly: to try many interleavings of workers.
     pub stagger: Duration,
+    /// How well it fits, if it was fitted.
+    pub fit: Fit,
 }
 
 impl Profile {
+    /// Reads a profile. `file` is named in what is said about it.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
+        file::parse(text).map_err(|problems| ConfigError {
+            file: file.into(),
+            text: text.into(),
+            problems,
+        })
+    }
+
+    /// A profile that is part of the program.
+    pub fn named(name: &str) -> Option<Self> {
+        let (_, text) = SHIPPED.iter().find(|(shipped, _)| *shipped == name)?;
+        Self::parse(name, text).ok()
+    }
+
+    /// The names of the profiles that are part of the program.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        SHIPPED.iter().map(|(name, _)| *name)
+    }
+
+    /// The file that [`parse`](Self::parse) reads as this profile.
+    pub fn to_toml(&self) -> String {
+        file::write(self)
+    }
+
     /// A device whose work takes no time.
     pub fn ideal() -> Self {
         Self {
@@ -163,9 +230,10 @@ impl Profile {
             timer: Duration::ZERO,
             pipeline: Duration::ZERO,
             queue: 4096,
-            cap: None,
-            bus: None,
+            cap: Cap::NONE,
+            bus: Bus::default(),
             stagger: Duration::ZERO,
+            fit: Fit::default(),
         }
     }
 }

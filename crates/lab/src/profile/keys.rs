@@ -1,0 +1,138 @@
+//! The numbers of a profile, each with its place in the file, its unit and what
+//! it means. One table for reading, writing, fitting and `--help`.
+
+use super::Profile;
+use ferrule_base::Duration;
+
+/// A number of a profile.
+pub struct Key {
+    /// Its place in the file.
+    pub path: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What it means.
+    pub about: &'static str,
+    /// The least and the greatest value.
+    pub range: (f64, f64),
+    /// Only whole numbers.
+    pub whole: bool,
+    /// Its value.
+    pub get: fn(&Profile) -> f64,
+    /// Changes it. (Whether the value is in range is the caller's to see to.)
+    pub set: fn(&mut Profile, f64),
+}
+
+/// A second, in nanoseconds: no time in a profile is longer.
+const SECOND: f64 = 1e9;
+const NS: (f64, f64) = (0.0, SECOND);
+const RATE: (f64, f64) = (0.0, 1e13);
+
+macro_rules! number {
+    ($path:literal, $unit:literal, $about:literal, $range:expr, $($field:tt).+) => {
+        Key {
+            path: $path,
+            unit: $unit,
+            about: $about,
+            range: $range,
+            whole: false,
+            get: |p| p.$($field).+,
+            set: |p, value| p.$($field).+ = value,
+        }
+    };
+}
+
+macro_rules! count {
+    ($path:literal, $unit:literal, $about:literal, $range:expr, $($field:tt).+) => {
+        Key {
+            path: $path,
+            unit: $unit,
+            about: $about,
+            range: $range,
+            whole: true,
+            get: |p| p.$($field).+ as f64,
+            set: |p, value| p.$($field).+ = value as usize,
+        }
+    };
+}
+
+macro_rules! time {
+    ($path:literal, $about:literal, $field:ident) => {
+        Key {
+            path: $path,
+            unit: "ns",
+            about: $about,
+            range: NS,
+            whole: false,
+            get: |p| p.$field.as_nanos() as f64,
+            set: |p, value| p.$field = Duration::from_nanos(value.round() as u64),
+        }
+    };
+}
+
+/// Every number of a profile, in the order of the file.
+pub const KEYS: &[Key] = &[
+    number!("occupancy.packet-ns", "ns", "each frame taken from the queue", NS, plain.packet_ns),
+    number!("occupancy.octet-ns", "ns", "each octet of it", NS, plain.octet_ns),
+    number!("occupancy.sealed.packet-ns", "ns", "each packet sealed", NS, sealed.packet_ns),
+    number!("occupancy.sealed.octet-ns", "ns", "each octet under its ICV", NS, sealed.octet_ns),
+    number!("occupancy.opened.packet-ns", "ns", "each packet opened", NS, opened.packet_ns),
+    number!("occupancy.opened.octet-ns", "ns", "each octet under its ICV", NS, opened.octet_ns),
+    number!("occupancy.copied.packet-ns", "ns", "each packet copied", NS, copied.packet_ns),
+    number!("occupancy.copied.octet-ns", "ns", "each octet copied", NS, copied.octet_ns),
+    number!("occupancy.lookup-ns", "ns", "each table look-up", NS, lookup_ns),
+    count!("batch.size", "frames", "taken at once at most", (1.0, super::BATCH_MAX as f64), batch),
+    time!("batch.timer-ns", "an idle device notices a frame only this much later", timer),
+    time!("pipeline.latency-ns", "delay of each frame that occupies nobody", pipeline),
+    count!("queue.frames", "frames", "wait for one server at most", (0.0, 1e6), queue),
+    number!(
+        "cap.frames-per-second",
+        "frames/s",
+        "taken at most; 0: no limit",
+        RATE,
+        cap.frames_per_second
+    ),
+    number!(
+        "cap.bits-per-second",
+        "bit/s",
+        "taken at most, of frames without FCS; 0: no limit",
+        RATE,
+        cap.bits_per_second
+    ),
+    number!("cap.burst-frames", "frames", "may come at once", (1.0, 1e9), cap.burst_frames),
+    number!("cap.burst-octets", "octets", "may come at once", (1.0, 1e12), cap.burst_octets),
+    number!(
+        "bus.latency-ns",
+        "ns",
+        "each transfer takes, in and out, beside its octets",
+        NS,
+        bus.latency_ns
+    ),
+    number!("bus.bits-per-second", "bit/s", "of the bus; 0: no limit", RATE, bus.bits_per_second),
+    time!("workers.stagger-ns", "a worker begins up to this much later, by the dice", stagger),
+    count!("fit.points", "values", "published values it was fitted to", (0.0, 1e6), fit.points),
+    number!("fit.error-percent", "%", "largest error of one", (0.0, 1e6), fit.error_percent),
+    number!(
+        "fit.leave-one-out-percent",
+        "%",
+        "largest error of one that was left out of its own fit",
+        (0.0, 1e6),
+        fit.leave_one_out_percent
+    ),
+];
+
+impl Key {
+    /// The number at this place.
+    pub fn find(path: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|k| k.path == path)
+    }
+
+    /// The part of the path in front of the last dot.
+    pub fn section(&self) -> &'static str {
+        self.path.rsplit_once('.').map_or("", |(section, _)| section)
+    }
+
+    /// The part behind it.
+    pub fn name(&self) -> &'static str {
+        self.path.rsplit_once('.').map_or(self.path, |(_, name)| name)
+    }
+}
