@@ -87,13 +87,14 @@ impl Leg {
         self.sink.intervals.start(phases.measure);
         self.due.clear();
         for (index, sending) in self.sending.iter_mut().enumerate() {
-            let warms_up = phases.begin < phases.measure;
-            let (at, end) = if warms_up {
-                (phases.begin, phases.measure)
+            // The last frame that warms up keeps its distance from the first that
+            // is measured: no two are ever closer than the schedule has them.
+            let warm = phases.measure.saturating_sub(sending.source.schedule.gap());
+            if phases.begin <= warm {
+                sending.source.start(phases.begin, warm + 1, false);
             } else {
-                (phases.measure, phases.end)
-            };
-            sending.source.start(at, end, !warms_up);
+                sending.source.start(phases.measure, phases.end, true);
+            }
             if let Some(next) = Self::next(sending, &phases) {
                 self.due.push(Reverse((next, index)));
             }

@@ -12,6 +12,7 @@
 //! | streams, schedules, signatures | [`stream`], [`schedule`], [`signature`] | RFC 2544 section 9 and appendix C |
 //! | order, loss, latency, jitter | [`order`], [`sink`], [`delay`] | RFC 4737, 3393, 3550, 5481 |
 //! | one trial | [`trial`] | RFC 2544 section 23 |
+//! | searches | [`search`] | RFC 2544, 2889, 5695, 9004, 9971 |
 //!
 //! Nothing here has a clock, a thread or a port of its own.
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ pub mod order;
 pub mod rate;
 pub mod responder;
 pub mod schedule;
+pub mod search;
 pub mod signature;
 pub mod sink;
 pub mod sizes;

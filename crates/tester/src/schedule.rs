@@ -138,6 +138,12 @@ impl Schedule {
         }
     }
 
+    /// The longest time between two frames at the average rate, in nanoseconds.
+    pub fn gap(&self) -> u64 {
+        let longest = self.steps.steps.iter().map(|s| s.whole).max().unwrap_or(0);
+        longest.saturating_add(1)
+    }
+
     /// When the next frame is due; nothing once the schedule is over.
     #[inline]
     pub fn next(&self) -> Option<u64> {

@@ -69,6 +69,8 @@ pub struct Stream {
     /// The labels that the frames must arrive with (an empty stack: none); a
     /// frame that has others is counted as wrongly encapsulated.
     pub expect: Option<Vec<Label>>,
+    /// Frames may be shorter than Ethernet allows (RFC 2889 section 5.9).
+    pub runts: bool,
 }
 
 impl Stream {
@@ -86,6 +88,7 @@ impl Stream {
             vary: Vec::new(),
             filler: Filler::Zeros,
             expect: None,
+            runts: false,
         }
     }
 
@@ -112,7 +115,7 @@ impl Stream {
             .sizes
             .pattern()
             .ok_or_else(|| fault(format!("no frame size in {}", self.sizes)))?;
-        let shortest = self.layers.shortest().max(FRAME_MIN);
+        let shortest = self.layers.shortest().max(if self.runts { 0 } else { FRAME_MIN });
         if lens.iter().any(|&len| len < shortest) {
             let (asked, shortest) = (self.sizes.min(), shortest + FCS);
             return Err(fault(format!(

@@ -1,0 +1,154 @@
+//! Throughput (RFC 1242 section 3.17, RFC 2544 section 26.1): the highest load
+//! at which no frame is lost.
+//!
+//! ```text
+//!   max ──fails──▶ bisect: low passes, high fails, until they are close
+//!       ──passes─▶ that is it: the line's limit
+//! ```
+//!
+//! Where no highest load is known, loads are doubled until one fails. What was
+//! found with short trials is confirmed by one of full length; if that fails, the
+//! search goes on below with trials of that length.
+
+use super::{Measured, Range, Work, check};
+use crate::bench::BenchError;
+use crate::stream::Plan;
+use crate::trial::{Timing, TrialResult};
+
+/// Where doubling begins, and how often it may double.
+const FIRST: u64 = 10_000_000;
+const DOUBLINGS_MAX: usize = 24;
+
+/// How to search.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Throughput {
+    /// Loads.
+    pub range: Range,
+    /// Trials while searching.
+    pub probe: Timing,
+    /// The trial that confirms what was found; nothing: it is not confirmed.
+    pub confirm: Option<Timing>,
+}
+
+/// What the highest load is due to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// At a higher load frames were lost.
+    Device,
+    /// It is the highest load that was allowed, or that the line carries.
+    Range,
+    /// A higher load could not be sent.
+    Tester,
+}
+
+/// The answer.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Load of each stream; nothing if frames were lost at the lowest as well.
+    pub load: Option<u64>,
+    /// The lowest load that failed above it.
+    pub failed: Option<u64>,
+    /// What it is due to.
+    pub limit: Limit,
+    /// The trial at that load.
+    pub result: Option<TrialResult>,
+}
+
+struct Search<'s, 'a> {
+    work: &'s mut Work<'a>,
+    plan: &'s Plan,
+    name: &'s str,
+    /// The highest load that passed, with its trial.
+    low: Option<(u64, TrialResult)>,
+    /// The lowest load that failed, and how.
+    high: Option<(u64, Limit)>,
+}
+
+impl Search<'_, '_> {
+    fn probe(&mut self, timing: Timing, load: u64) -> Result<bool, BenchError> {
+        let (measured, result) = self.work.at(self.name, self.plan, timing, load)?;
+        let passes = measured.passes();
+        if passes {
+            self.low = Some((load, result));
+        } else {
+            self.high = Some((load, limit(&measured)));
+        }
+        Ok(passes)
+    }
+
+    /// Bounds on both sides, or none above the top.
+    fn bound(&mut self, settings: &Throughput) -> Result<(), BenchError> {
+        if let Some(top) = settings.range.top(self.plan) {
+            self.probe(settings.probe, top)?;
+            return Ok(());
+        }
+        let mut load = FIRST.max(settings.range.min);
+        for _ in 0..DOUBLINGS_MAX {
+            if !self.probe(settings.probe, load)? {
+                break;
+            }
+            load *= 2;
+        }
+        Ok(())
+    }
+
+    fn bisect(&mut self, settings: &Throughput, timing: Timing) -> Result<(), BenchError> {
+        while let Some((high, _)) = self.high {
+            let low = self.low.as_ref().map_or(settings.range.min, |l| l.0).min(high);
+            if settings.range.is_met(low, high) {
+                if self.low.is_some() || low >= high {
+                    break;
+                }
+                // Nothing passed so far: the lowest load has the last word.
+                self.probe(timing, low)?;
+                break;
+            }
+            self.probe(timing, low + (high - low) / 2)?;
+        }
+        Ok(())
+    }
+
+    /// Tries what was found once more, for longer. If that fails, long trials go
+    /// down by steps that grow until one passes, and from there bisect.
+    fn confirm(&mut self, settings: &Throughput, timing: Timing) -> Result<(), BenchError> {
+        let Some((load, _)) = self.low.take() else { return Ok(()) };
+        if self.probe(timing, load)? {
+            return Ok(());
+        }
+        let mut step = (load as f64 * settings.range.resolution).max(1.0);
+        let mut below = load;
+        loop {
+            step *= 2.0;
+            below = below.saturating_sub(step as u64);
+            if below <= settings.range.min || self.probe(timing, below)? {
+                return self.bisect(settings, timing);
+            }
+        }
+    }
+}
+
+/// Why a trial failed.
+fn limit(measured: &Measured) -> Limit {
+    let arrived = measured.received == measured.offered;
+    if measured.unsent > 0 && arrived { Limit::Tester } else { Limit::Device }
+}
+
+/// Searches for the highest load at which every frame arrives.
+pub fn throughput(
+    work: &mut Work<'_>,
+    name: &str,
+    plan: &Plan,
+    settings: &Throughput,
+) -> Result<Found, BenchError> {
+    check(plan)?;
+    let mut search = Search { work, plan, name, low: None, high: None };
+    search.bound(settings)?;
+    search.bisect(settings, settings.probe)?;
+    if let Some(timing) = settings.confirm {
+        search.confirm(settings, timing)?;
+    }
+    let Search { low, high, .. } = search;
+    let (load, result) = low.unzip();
+    let limit = high.map_or(Limit::Range, |h| h.1);
+    Ok(Found { load, failed: high.map(|h| h.0), limit, result })
+}
