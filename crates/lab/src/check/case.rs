@@ -1,7 +1,7 @@
 //! One run of a campaign, as data: what its seed drew. Shrinking takes things
 //! out of it, and a recording writes down what is left.
 
-use ferrule_base::Rng;
+use ferrule_base::{Instant, Rng};
 use serde::{Deserialize, Serialize};
 
 /// Shares are drawn up to these, in thousandths.
@@ -26,7 +26,10 @@ const DEPTH: u64 = 4096;
 pub struct Case {
     /// The seed of the network's dice.
     pub seed: u64,
-    /// Hosts send for so long.
+    /// Hosts begin to send then.
+    #[serde(default)]
+    pub start_ns: u64,
+    /// They send for so long.
     pub length_ns: u64,
     /// The traffic entries of the topology that run, by place.
     #[serde(default)]
@@ -75,7 +78,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Disturbance {
-    /// When, after the start.
+    /// When, after hosts began to send.
     pub at_ns: u64,
     /// For how long.
     pub for_ns: u64,
@@ -119,7 +122,9 @@ pub struct Workers {
 /// What a seed may draw from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Hosts send for so long.
+    /// Hosts begin to send then: nodes know their neighbours and their addresses.
+    pub start_ns: u64,
+    /// They send for so long.
     pub length_ns: u64,
     /// Traffic entries.
     pub flows: usize,
@@ -136,6 +141,7 @@ impl Case {
         let mut dice = Dice(crate::random::stream(seed, "case", "draw"));
         let mut case = Self {
             seed,
+            start_ns: shape.start_ns,
             length_ns: shape.length_ns,
             flows: (0..shape.flows).collect(),
             ..Self::default()
@@ -158,6 +164,16 @@ impl Case {
         }
         case.disturbance.sort_by_key(|d| d.at_ns);
         case
+    }
+
+    /// When hosts stop to send.
+    pub const fn end(&self) -> Instant {
+        Instant::from_nanos(self.start_ns.saturating_add(self.length_ns))
+    }
+
+    /// When hosts begin to send.
+    pub const fn start(&self) -> Instant {
+        Instant::from_nanos(self.start_ns)
     }
 
     /// How much there is in it: what shrinking makes smaller.

@@ -2,13 +2,20 @@
 //!
 //! Parts are taken out, first in halves, then one by one; what is still broken
 //! without them did not need them. The dice of the parts that stay do not change
-//! with those that go, so this mostly succeeds.
+//! with those that go; where chance still has a hand in it, other seeds are tried.
 
 use super::case::Case;
 use super::finding::{Finding, Invariant};
 
 /// Runs that one shrinking may take.
 pub const RUNS_MAX: usize = 300;
+
+/// A smaller run in which nothing breaks may be out of luck: so many other seeds
+/// are tried.
+const OTHER_SEEDS: u64 = 3;
+
+/// Seeds are whole numbers that a TOML file can hold.
+const SEED_MASK: u64 = i64::MAX as u64;
 
 /// Runs shorter than this are not made shorter.
 const LENGTH_MIN_NS: u64 = 1_000_000;
@@ -54,8 +61,15 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Whether it still breaks; then it is the best so far.
-    fn breaks(&mut self, case: Case) -> bool {
+    /// Whether it still breaks, under its seed or another; then it is the best so
+    /// far.
+    fn breaks(&mut self, case: &Case) -> bool {
+        let others = (1..=OTHER_SEEDS).map(|n| case.seed.wrapping_add(n) & SEED_MASK);
+        let seeds = std::iter::once(case.seed).chain(others);
+        seeds.into_iter().any(|seed| self.breaks_so(Case { seed, ..case.clone() }))
+    }
+
+    fn breaks_so(&mut self, case: Case) -> bool {
         if self.best.runs >= RUNS_MAX {
             return false;
         }
@@ -80,7 +94,7 @@ impl Work<'_> {
                 let items = list(&mut case);
                 let to = (from + chunk).min(items.len());
                 items.drain(from..to);
-                if !self.breaks(case) {
+                if !self.breaks(&case) {
                     from = to;
                 }
             }
@@ -90,13 +104,15 @@ impl Work<'_> {
 
     /// Sends for a shorter time: until just after it broke, then half of it.
     fn shorten(&mut self) {
-        let seen = self.best.finding.at.as_nanos() + LENGTH_MIN_NS;
+        let case = &self.best.case;
+        let after = self.best.finding.at.as_nanos().saturating_sub(case.start_ns);
+        let seen = after + LENGTH_MIN_NS;
         if seen < self.best.case.length_ns {
-            self.breaks(Case { length_ns: seen, ..self.best.case.clone() });
+            self.breaks(&Case { length_ns: seen, ..self.best.case.clone() });
         }
         while self.best.case.length_ns / 2 >= LENGTH_MIN_NS {
             let length_ns = self.best.case.length_ns / 2;
-            if !self.breaks(Case { length_ns, ..self.best.case.clone() }) {
+            if !self.breaks(&Case { length_ns, ..self.best.case.clone() }) {
                 return;
             }
         }
@@ -111,7 +127,7 @@ mod tests {
 
     fn shape() -> Shape {
         let (links, nodes) = ((0..9).collect(), (0..6).collect());
-        Shape { length_ns: 500_000_000, flows: 12, links, nodes }
+        Shape { start_ns: 0, length_ns: 500_000_000, flows: 12, links, nodes }
     }
 
     fn broken(invariant: Invariant, at: u64) -> Option<Finding> {

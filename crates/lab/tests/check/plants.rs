@@ -1,1 +1,159 @@
-//! plants
+//! Bugs that are planted around nodes, and what the campaign makes of them. None
+//! of them is in the product: a rig gives a node another configuration, engine or
+//! counter store than the checkers hold it to.
+
+use crate::sample::LENGTH;
+use crate::ten::Ten;
+use ferrule_base::Instant;
+use ferrule_crypto::key::InstallError;
+use ferrule_crypto::{Engine, Jobs, KeyId, KeySpec, Op, Verdict};
+use ferrule_lab::LabEngine;
+use ferrule_lab::check::shrink::Shrunk;
+use ferrule_lab::check::{Failure, Invariant, Rig, campaign, run};
+use ferrule_node::{Config, Counter, CounterStore, StoreError};
+use ferrule_pipeline::Packet;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Seeds within which a planted bug must be found.
+const SEEDS: u64 = 1000;
+
+/// Searches, and tells how many seeds it took.
+fn find(what: &str, rig: &Rig, invariant: Invariant, place: &str) -> Failure {
+    let ten = Ten::new(LENGTH);
+    let (score, failure) = campaign::search(&ten, 0..SEEDS, rig, &mut |_| false);
+    let failure = failure.unwrap_or_else(|| panic!("{what}: not found in {SEEDS} seeds"));
+    println!("{what}: found by seed {} of {SEEDS}: {}", score.seeds, failure.finding);
+    assert_eq!(failure.finding.invariant, invariant, "{}", failure.finding);
+    assert!(failure.finding.place.contains(place), "{}", failure.finding);
+    failure
+}
+
+/// Makes it small. What is left shows the same, again, and only with the bug.
+fn small(failure: Failure, rig: &Rig) -> Shrunk {
+    let ten = Ten::new(LENGTH);
+    let (invariant, parts) = (failure.finding.invariant, failure.case.size());
+    let small = campaign::small(&ten, failure, rig);
+    println!("  {} of {parts} parts left: {:?}", small.case.size(), small.case);
+    assert_eq!(small.finding.invariant, invariant, "{}", small.finding);
+    let again = run(&ten, &small.case, rig, false);
+    assert!(again.findings.contains(&small.finding), "{:?}", again.findings);
+    let sound = run(&ten, &small.case, &Rig::default(), false);
+    assert!(sound.findings.is_empty(), "{:?}", sound.findings);
+    small
+}
+
+/// A node whose windows are as `change` makes them.
+fn windows(node: &'static str, change: fn(u32) -> u32) -> Rig {
+    let config = move |name: &str, config: &mut Config| {
+        if name == node {
+            config.tunnels.iter_mut().for_each(|t| t.window = change(t.window));
+            config.secys.iter_mut().for_each(|s| s.window = change(s.window));
+        }
+    };
+    Rig { config: Some(Arc::new(config)), ..Rig::default() }
+}
+
+#[test]
+fn check_finds_a_replay_window_off_by_one() {
+    find("MACsec window one larger", &windows("ce1", |w| w + 1), Invariant::Replay, "ce1");
+    find("MACsec window one smaller", &windows("ce1", |w| w - 1), Invariant::Replay, "ce1");
+    find("ESP, XPN window one smaller", &windows("gw2", |w| w - 1), Invariant::Replay, "gw2");
+    let rig = windows("gw2", |w| w + 1);
+    let failure = find("ESP, XPN window one larger", &rig, Invariant::Replay, "gw2");
+    let small = small(failure, &rig);
+    let parts = small.case.size() - small.case.flows.len();
+    assert!(parts <= 4, "what reorders, and little else: {:?}", small.case);
+}
+
+/// A counter store that has forgotten, after a restart, what it was told last.
+#[derive(Default)]
+struct Forgetful {
+    kept: HashMap<String, Counter>,
+    last: HashMap<String, u64>,
+}
+
+impl CounterStore for Forgetful {
+    fn open(&mut self, id: &str, _: [u8; 16]) -> Result<Counter, StoreError> {
+        Ok(*self.kept.entry(id.into()).or_default())
+    }
+
+    fn reserve(&mut self, id: &str, limit: u64) -> Result<(), StoreError> {
+        if let Some(before) = self.last.insert(id.into(), limit) {
+            self.kept.entry(id.into()).or_default().used = before;
+        }
+        Ok(())
+    }
+
+    fn keep_edge(&mut self, id: &str, edge: u64) -> Result<(), StoreError> {
+        self.kept.entry(id.into()).or_default().edge = edge;
+        Ok(())
+    }
+}
+
+#[test]
+fn check_finds_a_reused_nonce() {
+    let store = |name: &str, store: Box<dyn CounterStore>| match name {
+        "gw1" => Box::new(Forgetful::default()),
+        _ => store,
+    };
+    let rig = Rig { store: Some(Arc::new(store)), ..Rig::default() };
+    let small = small(find("a counter that forgets", &rig, Invariant::NonceOnce, "gw1"), &rig);
+    assert_eq!(small.case.disturbance.len(), 1, "one crash: {:?}", small.case);
+    assert_eq!((small.case.impairment.len(), small.case.late.len()), (0, 0));
+    assert!(small.finding.what.contains("of gw1"), "{}", small.finding);
+}
+
+/// An engine that says of each so-manieth packet that it is sealed.
+struct Leaking {
+    inner: LabEngine,
+    sealed: u64,
+}
+
+impl Engine<Packet> for Leaking {
+    fn install(&mut self, spec: &KeySpec) -> Result<KeyId, InstallError> {
+        self.inner.install(spec)
+    }
+
+    fn retire(&mut self, key: KeyId) {
+        self.inner.retire(key);
+    }
+
+    fn submit(&mut self, now: Instant, jobs: &mut Jobs<Packet>) {
+        for job in jobs.iter_mut().filter(|job| job.op == Op::Seal) {
+            self.sealed += 1;
+            if self.sealed.is_multiple_of(60) {
+                job.verdict = Verdict::Done;
+            }
+        }
+        self.inner.submit(now, jobs);
+    }
+
+    fn collect(&mut self, now: Instant, done: &mut Jobs<Packet>) {
+        self.inner.collect(now, done);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.inner.poll_timeout()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight()
+    }
+
+    fn is_immediate(&self) -> bool {
+        self.inner.is_immediate()
+    }
+}
+
+#[test]
+fn check_finds_a_frame_leaked_in_clear() {
+    for node in ["gw1", "ce2"] {
+        let engine = move |name: &str, inner: LabEngine| -> LabEngine {
+            if name == node { Box::new(Leaking { inner, sealed: 0 }) } else { inner }
+        };
+        let rig = Rig { engine: Some(Arc::new(engine)), ..Rig::default() };
+        let small = small(find("a frame in clear", &rig, Invariant::NoClearText, node), &rig);
+        assert_eq!(small.case.size(), small.case.flows.len(), "traffic is enough");
+    }
+}
