@@ -148,6 +148,25 @@ fn a_batch_timer_delays_the_first_frame_and_takes_those_behind_it_together() {
 }
 
 #[test]
+fn a_polling_device_takes_up_to_a_batch_at_fixed_times_and_is_full_at_batch_by_period() {
+    // Frames at 0, 10, …, 90 us; a look every 25 us from time zero on takes two.
+    let poll = Duration::from_micros(25);
+    let profile = Profile { batch: 2, poll, ..served(100.0) };
+    let source = Source::new(frame(60), 10, Schedule::Every(Duration::from_micros(10)));
+    let (mut network, _, sink) = one_device(1, source, profile.clone());
+    network.run_until_idle(Duration::from_secs(1));
+    let at: Vec<u64> = arrivals(&mut network, sink).iter().map(|a| a.0.as_nanos()).collect();
+    let pairs = [25_200, 50_200, 75_200, 100_200].map(|at| [at; 2]);
+    assert_eq!(at, [vec![100], pairs.concat(), vec![125_100]].concat());
+    // Two frames each 25 us are 80,000 a second; with 100,000 offered the rest is lost.
+    let source = Source::new(frame(60), 100_000, Schedule::Every(Duration::from_micros(10)));
+    let (mut network, _, sink) = one_device(1, source, Profile { queue: 64, ..profile });
+    network.run_until_idle(Duration::from_secs(2));
+    let passed = arrivals(&mut network, sink).len();
+    assert!((80_000..=80_064).contains(&passed), "{passed} passed");
+}
+
+#[test]
 fn a_bus_ships_one_frame_after_the_other_in_and_out() {
     let source = Source::new(frame(1000), 2, Schedule::Burst);
     let bus = Bus { latency_ns: 500.0, bits_per_second: 1e9 };

@@ -61,10 +61,16 @@ pub const LAYERS: &[Layer] = &[
             "engines",
             "daemon",
             "report",
+            "studies",
         ],
         pure: false,
     },
     Layer { name: "report", uses: &["base"], pure: true },
+    Layer {
+        name: "studies",
+        uses: &["base", "wire", "pipeline", "node", "lab", "tester", "report"],
+        pure: true,
+    },
     Layer { name: "xtask", uses: &[], pure: false },
 ];
 

@@ -61,6 +61,9 @@ impl Device {
             };
             server.wakes_ps = ready_ps + self.costs.timer_ps + late;
         }
+        if self.costs.poll_ps != 0 && server.queue.is_empty() {
+            server.wakes_ps = server.wakes_ps.max(self.costs.look_ps(ready_ps));
+        }
         server.queue.push_back(Waiting { ready_ps, port: port as u16, packet });
         self.stats.queue_max = self.stats.queue_max.max(server.queue.len() as u64);
         self.run(world);
@@ -183,6 +186,9 @@ impl Device {
                 taken.add(octets);
             }
             self.stats.unattached += batch.len() as u64;
+        }
+        if self.costs.poll_ps != 0 && taken.packets > 0 {
+            server.wakes_ps = self.costs.look_ps(begin_ps + 1);
         }
         let Some(part) = node.workers.get_mut(worker) else { return };
         let (before, handed) = (*part.work(), part.handed_out());

@@ -109,6 +109,7 @@ pub(crate) fn ship(bus: &Bus, free_ps: &mut u64, at_ps: u64, octets: usize) -> u
 pub(crate) struct Costs {
     pub pipeline_ps: u64,
     pub timer_ps: u64,
+    pub poll_ps: u64,
     pub stagger_ps: u64,
     pub batch: usize,
     pub bus: Option<Bus>,
@@ -120,10 +121,16 @@ impl Costs {
         Self {
             pipeline_ps: ps(profile.pipeline),
             timer_ps: ps(profile.timer),
+            poll_ps: ps(profile.poll),
             stagger_ps: ps(profile.stagger),
             batch: profile.batch.clamp(1, crate::profile::BATCH_MAX),
             bus: (!profile.bus.is_none()).then_some(profile.bus),
         }
+    }
+
+    /// The first look at the ports that is not before `at_ps`.
+    pub fn look_ps(&self, at_ps: u64) -> u64 {
+        at_ps.div_ceil(self.poll_ps).saturating_mul(self.poll_ps)
     }
 }
 

@@ -82,6 +82,7 @@ pub const KEYS: &[Key] = &[
     number!("occupancy.lookup-ns", "ns", "each table look-up", NS, lookup_ns),
     count!("batch.size", "frames", "taken at once at most", (1.0, super::BATCH_MAX as f64), batch),
     time!("batch.timer-ns", "an idle device notices a frame only this much later", timer),
+    time!("batch.poll-ns", "from one look at the ports to the next; 0: always looks", poll),
     time!("pipeline.latency-ns", "delay of each frame that occupies nobody", pipeline),
     count!("queue.frames", "frames", "wait for one server at most", (0.0, 1e6), queue),
     number!(

@@ -9,6 +9,8 @@
 //! - *Occupancy*: the server, one for each worker, takes no other frame
 //!   meanwhile. Its mean is the sum over the work that the node reports; a
 //!   distribution spreads it.
+//! - *Poll*: a device without interrupts looks at its ports at fixed times, and
+//!   takes up to a batch at each.
 //! - *Pipeline latency* delays a frame and occupies nobody.
 //! - *Batch timer*: an idle device notices a frame only this much later
 //!   (interrupt moderation), then takes up to a batch at once.
@@ -171,6 +173,9 @@ pub struct Profile {
     pub batch: usize,
     /// How long an idle device does not notice a frame.
     pub timer: Duration,
+    /// From one look at the ports to the next, by the device's own clock; zero: it
+    /// looks always.
+    pub poll: Duration,
     /// Delay that occupies nobody.
     pub pipeline: Duration,
     /// Frames that wait for one server at most.
@@ -228,6 +233,7 @@ impl Profile {
             distribution: Distribution::Fixed,
             batch: 1,
             timer: Duration::ZERO,
+            poll: Duration::ZERO,
             pipeline: Duration::ZERO,
             queue: 4096,
             cap: Cap::NONE,
