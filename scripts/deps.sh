@@ -44,6 +44,7 @@ case $for_what in peers | test)
 esac
 if [ "$for_what" = test ]; then
     "$PYTHON" -c 'import cryptography' 2>/dev/null || missing+=(python3-cryptography)
+    command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
 fi
 
 # The toolchain: cargo of at least the workspace's rust-version.

@@ -125,6 +125,9 @@ class Rig:
     def path(self, name):
         return os.path.join(self.dir, name)
 
+    def files(self, end):
+        return sorted(name for name in os.listdir(self.dir) if name.endswith(end))
+
     def write(self, name, text, mode=0o600):
         with open(self.path(name), "w") as file:
             file.write(text)

@@ -5,6 +5,7 @@ use clap::Args;
 use ferrule_daemon::api::{Client, Reply, socket_path};
 use ferrule_daemon::load::{self, Loaded};
 use ferrule_daemon::{Blame, Fault};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -44,6 +45,14 @@ impl Which {
 /// Reads a configuration with its key files.
 pub fn load(path: &Path) -> Result<Loaded, Fault> {
     load::load(path)
+}
+
+/// A dashboard's listener.
+pub fn listen(address: SocketAddr) -> Result<TcpListener, Fault> {
+    TcpListener::bind(address).map_err(|e| {
+        let remedy = "choose an address of this machine and a free port; 0 takes any";
+        Fault::environment(format!("--web {address}: {e}"), remedy)
+    })
 }
 
 /// The exit code, with what went wrong on standard error.

@@ -1,8 +1,9 @@
 //! `ferrule run`: a live node, until it is told to stop.
 
-use crate::live::{finish, load};
+use crate::live::{finish, listen, load};
 use clap::Args;
 use ferrule_daemon::{Daemon, Fault};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -17,6 +18,7 @@ use std::process::ExitCode;
   ferrule init gateway --name gw            writes gw.toml, keys and counters
   ferrule check gw.toml
   sudo ferrule run gw.toml
+  sudo ferrule run gw.toml --web            with a dashboard at 127.0.0.1:8080
   sudo ferrule show ports --node gw.toml    while it runs, from elsewhere
   sudo ferrule apply gw.toml                after a change, without losing a packet
 
@@ -24,9 +26,14 @@ Exit: 0 stopped as told, 2 the configuration is wrong, 3 the machine lacks somet
 pub struct RunArgs {
     /// The node's configuration.
     node: PathBuf,
-    /// Say nothing but errors.
+    /// Say nothing but errors, and the dashboard's address.
     #[arg(short, long)]
     quiet: bool,
+    /// Serve a dashboard there: what the node has and does, in a browser. Its
+    /// address with the key that it needs is printed.
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1,
+          default_missing_value = "127.0.0.1:8080")]
+    web: Option<SocketAddr>,
 }
 
 impl RunArgs {
@@ -36,9 +43,13 @@ impl RunArgs {
     }
 
     fn go(self) -> Result<(), Fault> {
-        let daemon = Daemon::start(load(&self.node)?)?;
+        let loaded = load(&self.node)?;
+        let daemon = Daemon::start(loaded, self.web.map(listen).transpose()?)?;
         if !self.quiet {
             println!("{}", daemon.hello());
+        }
+        if let Some(address) = daemon.dashboard() {
+            println!("dashboard: {address}");
         }
         daemon.run()
     }

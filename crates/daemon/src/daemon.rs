@@ -18,8 +18,10 @@ use crate::opening::{self, Openings};
 use crate::runtime::{self, Board};
 use crate::state::{self, FileStore};
 use crate::store::SharedStore;
+use crate::watch;
 use ferrule_base::{Duration, MacAddr};
 use ferrule_crypto::{Backend, Software};
+use ferrule_dashboard::Dashboard;
 use ferrule_node::config::Config;
 use ferrule_node::{BuildError, Control, CounterStore, Environment, Volatile, Worker, build};
 use ferrule_pipeline::Pool;
@@ -44,6 +46,7 @@ pub struct Daemon {
     pub(crate) umem: Umem,
     pub(crate) macs: Vec<MacAddr>,
     pub(crate) metrics: Option<Metrics>,
+    pub(crate) dashboard: Option<Dashboard>,
     pub(crate) failures: Vec<String>,
     pub(crate) signals: UnixStream,
     pub(crate) store: Option<SharedStore>,
@@ -153,8 +156,9 @@ pub fn create_state(loaded: Loaded) -> Result<usize, Fault> {
 }
 
 impl Daemon {
-    /// Starts the node. Nothing is left behind if it cannot.
-    pub fn start(loaded: Loaded) -> Result<Self, Fault> {
+    /// Starts the node, with a dashboard if there is a listener for it. Nothing
+    /// is left behind if it cannot.
+    pub fn start(loaded: Loaded, web: Option<TcpListener>) -> Result<Self, Fault> {
         let clock = Clock::start();
         let _ = no_core_files();
         let signals = signals().map_err(|e| Fault::environment(e, "see what the system said"))?;
@@ -171,7 +175,7 @@ impl Daemon {
         })?;
         let umem = Umem::new(&pool);
         let (mut control, workers) = assemble(&prepared, pool, boxed, clock)?;
-        let board = Board::new(workers.len())
+        let board = Board::new(workers.len(), web.is_some())
             .map_err(|e| Fault::environment(e, "raise the limit of open files: `ulimit -n`"))?;
         let mut openings = Openings::new(config);
         for (index, port) in config.ports.iter().enumerate() {
@@ -179,7 +183,7 @@ impl Daemon {
             let started = opened.and_then(|opened| opened.start(&umem));
             let started = started.map_err(|e| prepared.source.port_fault(config, index, &e))?;
             control
-                .attach_port(index, board.gate(started))
+                .attach_port(index, board.gate(&port.name, started))
                 .map_err(|e| prepared.source.build_fault(config, &e))?;
         }
         let server = Server::bind(&api::socket_path(config.control.as_deref(), &config.name))?;
@@ -197,6 +201,7 @@ impl Daemon {
             drop_privileges(user, &prepared, &mut openings, &server, store.as_ref())?;
         }
         let metrics = listener.map(|l| Metrics::serve(l, &board)).transpose()?;
+        let dashboard = web.map(|l| watch::serve(l, &board)).transpose()?;
         let threads = spawn_all(&prepared.config, workers, clock, &board)?;
         let Prepared { macs, .. } = prepared;
         let failures = Vec::new();
@@ -209,6 +214,7 @@ impl Daemon {
             umem,
             macs,
             metrics,
+            dashboard,
             failures,
             signals,
             store,
@@ -226,6 +232,11 @@ impl Daemon {
             ports.join(", "),
             self.server.path().display()
         )
+    }
+
+    /// Where the dashboard is, with its key, if it is served.
+    pub fn dashboard(&self) -> Option<String> {
+        self.dashboard.as_ref().map(Dashboard::address)
     }
 
     /// Ends the node: what is inside goes out, counters are kept exactly.

@@ -4,7 +4,7 @@
 //!   load ─▶ daemon ──▶ opening   ports, with privilege or by a companion
 //!             │   └──▶ state     counters that survive a crash
 //!             ├─▶ runtime        one thread per worker
-//!             └─▶ serve          control part, api, metrics, recording
+//!             └─▶ serve          control part, api, metrics, dashboard, recording
 //! ```
 //!
 //! Everything that a packet meets is in `ferrule-node` and below; here is what
@@ -16,6 +16,7 @@ mod clock;
 mod daemon;
 mod fault;
 pub mod load;
+mod measure;
 mod metrics;
 pub mod opening;
 mod recording;
@@ -25,6 +26,7 @@ mod serve;
 mod settle;
 pub mod state;
 mod store;
+pub mod watch;
 
 pub use daemon::{Daemon, check, create_state};
 pub use fault::{Blame, Fault, Source};

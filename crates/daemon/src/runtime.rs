@@ -12,11 +12,13 @@
 //! So no work is left lying.
 
 use crate::clock::Clock;
+use crate::measure::{Measured, Measures};
+use arrayvec::ArrayVec;
 use ferrule_base::Duration;
 use ferrule_base::Instant;
 use ferrule_crypto::Software;
 use ferrule_node::Worker;
-use ferrule_pipeline::{Batch, PoolCache, Port, PortStats};
+use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache, Port, PortStats};
 use ferrule_ports::os::{PollSet, Wake, pin};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -74,17 +76,20 @@ pub struct Board {
     /// Ports receive nothing any more.
     closed: Arc<AtomicBool>,
     stop: AtomicBool,
+    /// What ports are measured by, if somebody looks.
+    pub measures: Option<Measures>,
 }
 
 impl Board {
-    /// For so many workers.
-    pub fn new(workers: usize) -> io::Result<Arc<Self>> {
+    /// For so many workers; whether ports are measured.
+    pub fn new(workers: usize, measured: bool) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             control: Sleeper::new()?,
             workers: (0..workers).map(|_| Sleeper::new()).collect::<io::Result<_>>()?,
             quiet: (0..workers).map(|_| AtomicU64::new(0)).collect(),
             closed: Arc::default(),
             stop: AtomicBool::new(false),
+            measures: measured.then(Measures::default),
         }))
     }
 
@@ -94,8 +99,9 @@ impl Board {
     }
 
     /// A port that closes with all others.
-    pub fn gate(&self, port: Box<dyn Port>) -> Box<dyn Port> {
-        Box::new(Gated { port, closed: self.closed.clone() })
+    pub fn gate(&self, name: &str, port: Box<dyn Port>) -> Box<dyn Port> {
+        let measured = self.measures.as_ref().map(|m| m.begin(name));
+        Box::new(Gated { port, closed: self.closed.clone(), measured })
     }
 
     /// Ports receive nothing from now on; what is inside goes out.
@@ -117,21 +123,34 @@ impl Board {
     }
 }
 
-/// A port that can be closed for receiving.
+/// A port that can be closed for receiving, and measured.
 struct Gated {
     port: Box<dyn Port>,
     closed: Arc<AtomicBool>,
+    measured: Option<Arc<Measured>>,
 }
 
 impl Port for Gated {
     fn receive(&mut self, now: Instant, cache: &mut PoolCache, batch: &mut Batch) {
-        if !self.closed.load(Ordering::Relaxed) {
-            self.port.receive(now, cache, batch);
+        if self.closed.load(Ordering::Relaxed) {
+            return;
+        }
+        let had = batch.len();
+        self.port.receive(now, cache, batch);
+        if let (Some(measured), Some(new)) = (&self.measured, batch.get(had..)) {
+            measured.received(new);
         }
     }
 
     fn transmit(&mut self, now: Instant, cache: &mut PoolCache, batch: &mut Batch) {
+        let Some(measured) = &self.measured else {
+            return self.port.transmit(now, cache, batch);
+        };
+        // The frames are gone afterwards; those that stay are counted next time.
+        let sizes: ArrayVec<usize, BATCH> = batch.iter().map(Packet::len).collect();
         self.port.transmit(now, cache, batch);
+        let gone = sizes.len().saturating_sub(batch.len());
+        sizes.iter().take(gone).for_each(|&octets| measured.sent(octets));
     }
 
     fn stats(&self) -> PortStats {

@@ -7,7 +7,9 @@ use crate::load::{self, Loaded};
 use crate::opening;
 use crate::recording::{self, LOOK_EVERY, Tap};
 use crate::report::{Outside, Report};
+use crate::watch;
 use ferrule_base::{Duration, Secret};
+use ferrule_dashboard::{Command, Refusal, Source, State};
 use ferrule_node::config::PortConfig;
 use ferrule_node::message::WorkerReport;
 use ferrule_pipeline::Port;
@@ -15,6 +17,22 @@ use ferrule_ports::os::PollSet;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::fd::AsRawFd;
+
+impl Source for Daemon {
+    fn state(&mut self) -> State {
+        let report = self.report();
+        let config = self.control.config();
+        let mut state = watch::live(&report, config);
+        if let Some(measures) = &self.board.measures {
+            state.histograms = measures.view(|name| config.ports.iter().any(|p| p.name == name));
+        }
+        state
+    }
+
+    fn command(&mut self, _: Command) -> Result<(), Refusal> {
+        Err(Refusal("a live node is only looked at from here: change it by `ferrule apply`".into()))
+    }
+}
 
 /// While packets pass, the control part looks this often.
 const TICK: Duration = Duration::from_millis(1);
@@ -42,6 +60,7 @@ impl Daemon {
             }
             self.note_failures();
             self.serve_metrics();
+            self.serve_dashboard();
             let actions = self.server.turn(&set);
             let stop = actions.into_iter().any(|action| self.act(action, &mut tap));
             tap.take_if(|t| t.turn(&self.control, &mut self.server, self.clock));
@@ -129,6 +148,13 @@ impl Daemon {
             if let Some(metrics) = &self.metrics {
                 metrics.answer(&report);
             }
+        }
+    }
+
+    fn serve_dashboard(&mut self) {
+        if let Some(mut dashboard) = self.dashboard.take() {
+            dashboard.turn(self);
+            self.dashboard = Some(dashboard);
         }
     }
 
@@ -230,9 +256,10 @@ impl Daemon {
         let applied = self.control.apply(now, config.clone(), &macs);
         make_missing(false);
         let applied = applied.map_err(|e| source.build_fault(&config, &e))?;
-        let names = opened.iter().map(|(i, _)| config.ports[*i].name.clone()).collect();
-        for (index, port) in opened {
-            let port = self.board.gate(port);
+        let names: Vec<String> =
+            opened.iter().map(|(i, _)| config.ports[*i].name.clone()).collect();
+        for ((index, port), name) in opened.into_iter().zip(&names) {
+            let port = self.board.gate(name, port);
             self.control.attach_port(index, port).map_err(|e| source.build_fault(&config, &e))?;
         }
         self.macs = macs;

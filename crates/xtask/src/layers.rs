@@ -33,10 +33,12 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "tester", uses: &["base", "wire", "pipeline"], pure: true },
     Layer { name: "engines", uses: &["base", "crypto"], pure: false },
     Layer { name: "ports", uses: &["base", "wire", "pipeline"], pure: false },
+    Layer { name: "dashboard", uses: &["crypto"], pure: false },
     Layer {
         name: "daemon",
         uses: &[
             "base",
+            "dashboard",
             "wire",
             "crypto",
             "pipeline",
@@ -52,6 +54,7 @@ pub const LAYERS: &[Layer] = &[
         name: "cli",
         uses: &[
             "base",
+            "dashboard",
             "wire",
             "crypto",
             "pipeline",
