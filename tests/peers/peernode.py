@@ -228,7 +228,7 @@ class Node:
     def lost(self):
         """Packets by reason, without what hosts say to their neighbours and what
         comes before these are known."""
-        chatter = ("bad-neighbour-message", "bad-source", "not-routed", "not-for-us",
+        chatter = ("router-message", "bad-source", "not-routed", "not-for-us",
                    "unknown-protocol", "neighbour-queue-full", "no-neighbour",
                    "policy-discard")
         return {r: n for r, n in self.drops().items() if r not in chatter}

@@ -62,8 +62,22 @@ reasons! {
     NoNeighbour = "no-neighbour",
     /// Too many packets wait for neighbours.
     NeighbourQueueFull = "neighbour-queue-full",
-    /// An ARP or ND message that breaks a rule.
-    BadNeighbourMessage = "bad-neighbour-message",
+    /// A neighbour message that is not from this link: hop limit below 255, or through a tunnel.
+    NeighbourFromAfar = "neighbour-from-afar",
+    /// An ARP or ND message whose sender has no address of this link.
+    NeighbourOffLink = "neighbour-off-link",
+    /// An ARP or ND message whose link address is a group's, zero or our own.
+    NeighbourLinkAddress = "neighbour-link-address",
+    /// An ARP or ND message about an address that cannot be one host's.
+    NeighbourAddress = "neighbour-address",
+    /// A solicitation without a source that breaks a rule (RFC 4861 section 7.1.1).
+    NeighbourUnspecified = "neighbour-unspecified",
+    /// An advertisement to a group that says it was solicited (RFC 4861 section 7.1.2).
+    NeighbourSolicited = "neighbour-solicited",
+    /// A message of or to routers, which are configured by hand here.
+    RouterMessage = "router-message",
+    /// More neighbour messages at a time than can be learned from.
+    NeighbourBusy = "neighbour-busy",
     /// ICMP errors and replies are rate limited.
     IcmpRateLimited = "icmp-rate-limited",
     /// A fragment, where whole datagrams are needed.

@@ -56,6 +56,14 @@ const CASES: &[Case] = &[
         exit: 2,
     },
     Case {
+        name: "more numbers reserved than a restart may skip",
+        change: ("reserve = 1048576", "reserve = 1048577"),
+        line: "reserve = 1048577",
+        what: "reserve cannot be 1048577",
+        remedy: "use a number from 256 to 1048576",
+        exit: 2,
+    },
+    Case {
         name: "missing key file",
         change: ("key = \"ga-to-gb.key\"", "key = \"nowhere.key\""),
         line: "nowhere.key",

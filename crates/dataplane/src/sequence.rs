@@ -11,8 +11,13 @@
 //!   1 2 3 … 4711 │4712 … … … │ not to be used yet     │ rekey before here
 //! ```
 
-/// Numbers reserved at a time: at most this many are skipped by a restart.
+/// Numbers reserved at a time unless something else is asked for: at most this
+/// many are skipped by a restart.
 pub const RESERVE: u64 = 1 << 20;
+
+/// The fewest at a time: stages look only every 64 numbers whether the range
+/// runs low, so that a smaller one would be used up unseen.
+pub const RESERVE_MIN: u64 = 256;
 
 /// A source of numbers, each given out once, in order.
 #[derive(Debug)]
@@ -20,14 +25,21 @@ pub struct Sequence {
     next: u64,
     limit: u64,
     max: u64,
-    asked: u64,
+    step: u32,
+    asked: bool,
 }
 
 impl Sequence {
     /// Numbers from `first` to `limit` are reserved; none above `max` exists.
     pub const fn new(first: u64, limit: u64, max: u64) -> Self {
         let limit = if limit < max { limit } else { max };
-        Self { next: first, limit, max, asked: limit }
+        Self { next: first, limit, max, step: RESERVE as u32, asked: false }
+    }
+
+    /// The same, with so many reserved at a time: within [`RESERVE_MIN`] and
+    /// [`RESERVE`].
+    pub fn in_steps_of(self, step: u64) -> Self {
+        Self { step: step.clamp(RESERVE_MIN, RESERVE) as u32, ..self }
     }
 
     /// All numbers from `first` to `max`: for keys that die with the process.
@@ -64,15 +76,16 @@ impl Sequence {
     /// The limit to reserve now, once half of the range is used: asked for once.
     #[inline]
     pub const fn wants(&mut self) -> Option<u64> {
-        if self.asked > self.limit || self.limit == self.max {
+        let step = self.step as u64;
+        if self.asked || self.limit == self.max {
             return None;
         }
-        if self.limit.saturating_sub(self.next) > RESERVE / 2 {
+        if self.limit.saturating_sub(self.next) > step / 2 {
             return None;
         }
-        let wanted = self.next.saturating_add(RESERVE);
-        self.asked = if wanted < self.max { wanted } else { self.max };
-        Some(self.asked)
+        self.asked = true;
+        let wanted = self.next.saturating_add(step - 1);
+        Some(if wanted < self.max { wanted } else { self.max })
     }
 
     /// Raises the limit to what is now on stable storage. It never falls.
@@ -81,7 +94,7 @@ impl Sequence {
         if limit > self.limit {
             self.limit = limit;
         }
-        self.asked = self.limit;
+        self.asked = false;
     }
 }
 
@@ -94,12 +107,29 @@ mod tests {
         let mut s = Sequence::new(1, 3, u64::MAX - 1);
         assert_eq!([s.take(), s.take(), s.take(), s.take()], [Some(1), Some(2), Some(3), None]);
         let wanted = s.wants().unwrap();
-        assert_eq!((wanted, s.wants()), (4 + RESERVE, None), "asked for once");
+        assert_eq!((wanted, s.wants()), (3 + RESERVE, None), "asked for once");
         s.extend(2);
         assert_eq!(s.take(), None, "a limit never falls");
         s.extend(wanted);
         assert_eq!(s.take(), Some(4));
         assert_eq!(s.wants(), None, "not before half of it is used");
+    }
+
+    #[test]
+    fn reserved_in_small_steps_no_more_than_one_step_is_ever_skipped() {
+        let step = RESERVE_MIN;
+        let mut s = Sequence::new(1, step, u64::from(u32::MAX)).in_steps_of(step);
+        for number in 1..=20 * step {
+            assert_eq!(s.take(), Some(number));
+            if let Some(limit) = s.wants() {
+                assert!(limit - number <= step, "{limit} is asked for at {number}");
+                s.extend(limit);
+            }
+        }
+        let mut s = Sequence::new(1, 2, u64::MAX - 1).in_steps_of(0);
+        assert_eq!(s.wants(), Some(RESERVE_MIN), "no fewer at a time");
+        let mut s = Sequence::new(1, 2, u64::MAX - 1).in_steps_of(u64::MAX);
+        assert_eq!(s.wants(), Some(RESERVE), "and no more");
     }
 
     #[test]

@@ -288,6 +288,7 @@ impl Control {
             (old.buffers != config.buffers, "buffers"),
             (old.buffer_size != config.buffer_size, "buffer-size"),
             (old.state != config.state, "state"),
+            (old.reserve != config.reserve, "reserve"),
             (old.control != config.control, "control"),
             (old.metrics != config.metrics, "metrics"),
             (old.user != config.user, "user"),

@@ -128,7 +128,7 @@ impl Resolver {
                     self.consumed += 1;
                     self.cache.recycle(packet);
                 }
-                Err(_) => self.drop(packet, DropReason::BadNeighbourMessage),
+                Err(fault) => self.drop(packet, fault.drop_reason()),
             };
         }
         let target = packet.meta().target as usize;

@@ -12,7 +12,6 @@ use crate::control::BuildError;
 use crate::counter::{CounterStore, StoreError};
 use crate::message::{Command, EspIn, EspOut};
 use ferrule_base::{MacAddr, PortId, Secret, VrfId};
-use ferrule_dataplane::sequence::RESERVE;
 use ferrule_dataplane::{Sequence, ipsec, macsec};
 use std::collections::HashMap;
 
@@ -127,12 +126,13 @@ pub(crate) fn inbound_selectors(config: &Config, tunnel: &TunnelConfig) -> Vec<i
 fn sequence(
     store: &mut dyn CounterStore,
     id: &CounterId,
+    step: u64,
     max: u64,
 ) -> Result<Sequence, BuildError> {
     let counter = store.open(&id.id, id.fingerprint).map_err(BuildError::Counter)?;
-    let limit = counter.used.saturating_add(RESERVE).min(max);
+    let limit = counter.used.saturating_add(step).min(max);
     store.reserve(&id.id, limit).map_err(BuildError::Counter)?;
-    Ok(Sequence::new(counter.used.saturating_add(1), limit, max))
+    Ok(Sequence::new(counter.used.saturating_add(1), limit, max).in_steps_of(step))
 }
 
 fn edge(store: &mut dyn CounterStore, id: &CounterId) -> Result<u64, BuildError> {
@@ -251,7 +251,7 @@ fn plan_tunnel(
     let worker = tunnel.outbound.worker;
     if old.esp_out.get(&index).is_none_or(|p| p.name != name) {
         let max = if tunnel.esn { ESN_MAX } else { ESP_MAX };
-        let numbers = sequence(store, &id, max)?;
+        let numbers = sequence(store, &id, config.reserve, max)?;
         let sa = Box::new(outbound(tunnel, compiled.ways[number]));
         plan.before.push((worker, Command::EspOut(EspOut::Install(index, sa, numbers))));
     }
@@ -321,7 +321,7 @@ fn plan_secy(
         let id = macsec_id(config, secy, "tx", entity.sci, sa);
         let name = format!("{} {:02x?}", id.id, id.fingerprint);
         if old.transmit.get(&(index, sa.an)).is_none_or(|p| p.name != name) {
-            let numbers = sequence(store, &id, entity.pn_max())?;
+            let numbers = sequence(store, &id, config.reserve, entity.pn_max())?;
             if let Some(place) = old.transmit.get(&(index, sa.an)) {
                 let change = macsec::TxChange::Retire(index, sa.an);
                 plan.before.push((place.worker, Command::SecyOut(change)));

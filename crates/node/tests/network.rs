@@ -165,22 +165,69 @@ fn answer_nd(net: &mut Net, host: &mut Host, own: MacAddr, ip: &str) {
         na.extend(ip.octets());
         na.extend([2, 1]);
         na.extend(own.0);
-        let mut sum = 0_u32;
-        for part in [&ip.octets()[..], &asker, &[0, 0, 0, 32, 0, 0, 0, 58], &na] {
-            sum += part.chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum::<u32>();
-        }
-        while sum > 0xffff {
-            sum = (sum & 0xffff) + (sum >> 16);
-        }
-        na[2..4].copy_from_slice(&(!(sum as u16)).to_be_bytes());
-        let mut packet = vec![0x60, 0, 0, 0, 0, 32, 58, 255];
-        packet.extend(ip.octets());
-        packet.extend(asker);
-        packet.extend(na);
         let to = MacAddr(frame[6..12].try_into().unwrap());
-        host.send(&ethernet(to, own, 0x86dd, &packet));
+        host.send(&ethernet(to, own, 0x86dd, &icmpv6(ip.octets(), asker, 255, na)));
     }
     net.settle();
+}
+
+/// An ICMPv6 packet whose checksum is right.
+fn icmpv6(from: [u8; 16], to: [u8; 16], hop_limit: u8, mut message: Vec<u8>) -> Vec<u8> {
+    let len = message.len() as u8;
+    let mut sum = 0_u32;
+    for part in [&from[..], &to, &[0, 0, 0, len, 0, 0, 0, 58], &message] {
+        sum += part.chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum::<u32>();
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    message[2..4].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    [&[0x60, 0, 0, 0, 0, len, 58, hop_limit][..], &from, &to, &message].concat()
+}
+
+/// An ARP request for 10.1.0.1.
+fn arp_request(mac: MacAddr, ip: [u8; 4]) -> Vec<u8> {
+    let head = [0, 1, 8, 0, 6, 4, 0, 1];
+    let arp = [&head[..], &mac.0, &ip, &[0; 6], &[10, 1, 0, 1]].concat();
+    ethernet(MacAddr::BROADCAST, HOST_A, 0x0806, &arp)
+}
+
+#[test]
+fn a_bad_neighbour_message_is_counted_under_the_rule_that_it_breaks() {
+    let octets = |ip: &str| ip.parse::<std::net::Ipv6Addr>().unwrap().octets();
+    let (host_a, ours) = (octets("2001:db8:1::9"), octets("2001:db8:1::1"));
+    let nd = |from: [u8; 16], hop_limit: u8, kind: u8, target: [u8; 16]| {
+        let message = [&[kind, 0, 0, 0, 0, 0, 0, 0], &target[..]].concat();
+        ethernet(mac("a", "lan"), HOST_A, 0x86dd, &icmpv6(from, ours, hop_limit, message))
+    };
+    let mut net = Net::new();
+    let (mut a, _b) = two_gateways(&mut net, "aes-gcm-128", "gcm", 1);
+    let router = [133, 0, 0, 0, 0, 0, 0, 0].to_vec();
+    let router = icmpv6(host_a, octets("ff02::2"), 255, router);
+    let bad = [
+        (arp_request(HOST_A, [10, 9, 0, 9]), DropReason::NeighbourOffLink),
+        (arp_request(MacAddr::BROADCAST, [10, 1, 0, 9]), DropReason::NeighbourLinkAddress),
+        (arp_request(HOST_A, [10, 1, 0, 255]), DropReason::NeighbourAddress),
+        (nd(host_a, 64, 135, ours), DropReason::NeighbourFromAfar),
+        (nd([0; 16], 255, 135, ours), DropReason::NeighbourUnspecified),
+        (
+            ethernet(MacAddr([0x33, 0x33, 0, 0, 0, 2]), HOST_A, 0x86dd, &router),
+            DropReason::RouterMessage,
+        ),
+    ];
+    net.wait(std::time::Duration::from_secs(3));
+    for (frame, reason) in bad {
+        let before = net.drops(0).total();
+        a.send(&frame);
+        net.settle();
+        assert_eq!(net.dropped(0, reason), 1, "{reason:?}: {:?}", net.drops(0));
+        assert_eq!(net.drops(0).total(), before + 1, "{reason:?}");
+    }
+    a.send(&arp_request(HOST_A, [10, 1, 0, 9]));
+    net.settle();
+    let answered = a.received().iter().any(|f| f[12..14] == [8, 6] && f[20..22] == [0, 2]);
+    assert!(answered, "a good one is answered");
+    net.assert_conserved();
 }
 
 #[test]

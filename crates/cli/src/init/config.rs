@@ -3,6 +3,7 @@
 //! The same functions write the nodes of the demo, so that what `init` hands out
 //! is what has been seen to run.
 
+use ferrule_node::config::RESERVE;
 use std::fmt::{Display, Write};
 
 /// A configuration that grows from the top.
@@ -100,6 +101,8 @@ impl NodePlan {
         out.gap().table("[node]").text("name", &self.name);
         if let Some(state) = &self.state {
             out.text_why("state", state, "counters of static keys: a restart never goes back");
+            let why = "numbers set aside there at a time: a crash skips no more (256 and up)";
+            out.plain_why("reserve", RESERVE.end(), why);
         }
         if self.lab {
             out.plain_why("lab", true, "never on a live network: counters begin anew");

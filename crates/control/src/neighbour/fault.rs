@@ -37,7 +37,14 @@ impl Fault {
         match self {
             Self::Malformed => DropReason::Malformed,
             Self::Interface => DropReason::NotAttached,
-            _ => DropReason::BadNeighbourMessage,
+            Self::HopLimit => DropReason::NeighbourFromAfar,
+            Self::OffLink => DropReason::NeighbourOffLink,
+            Self::LinkAddress => DropReason::NeighbourLinkAddress,
+            Self::Address => DropReason::NeighbourAddress,
+            Self::Unspecified => DropReason::NeighbourUnspecified,
+            Self::Solicited => DropReason::NeighbourSolicited,
+            Self::Router => DropReason::RouterMessage,
+            Self::Busy => DropReason::NeighbourBusy,
         }
     }
 }

@@ -124,7 +124,7 @@ impl Local {
             Some(128) => {}
             // It came through a tunnel: not from a neighbour.
             Some(&kind) if (ndp::FIRST..=ndp::LAST).contains(&kind) => {
-                return Err(DropReason::BadNeighbourMessage);
+                return Err(DropReason::NeighbourFromAfar);
             }
             _ => return Ok(Deed::Consume),
         }

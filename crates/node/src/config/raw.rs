@@ -42,6 +42,7 @@ pub(super) struct Node {
     pub buffers: Option<Number>,
     pub buffer_size: Option<Number>,
     pub state: Option<Text>,
+    pub reserve: Option<Number>,
     pub control: Option<Text>,
     pub metrics: Option<Text>,
     pub user: Option<Text>,

@@ -4,7 +4,7 @@
 use super::error::{Problem, Problems};
 use super::keys::KeySource;
 use super::raw::{self, Number, Text};
-use super::{Config, cross, links, secure};
+use super::{Config, RESERVE, cross, links, secure};
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -91,12 +91,14 @@ fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {
         r.problems.add(0..0, "no worker", "give `cores` at least one core");
     }
     let text = |t: &Option<Text>| t.as_ref().map(|t| t.get_ref().clone());
+    let (least, most) = (*RESERVE.start() as i64, *RESERVE.end() as i64);
     Config {
         name: text(&n.name).or(r.lab.map(str::to_owned)).unwrap_or_default(),
         cores,
         buffers: r.number(n.buffers.as_ref(), BUFFERS, 64..=1 << 24, "buffers") as usize,
         buffer_size: buffer_size(r, n.buffer_size.as_ref()),
         state: text(&n.state),
+        reserve: r.number(n.reserve.as_ref(), most, least..=most, "reserve") as u64,
         control: text(&n.control),
         metrics: n.metrics.as_ref().and_then(|t| {
             r.parse(t, "an address and port", "write it as 127.0.0.1:9100 or [::1]:9100")
