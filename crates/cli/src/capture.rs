@@ -1,7 +1,7 @@
 //! `ferrule capture`: the frames of a running node's ports as pcapng, and on
 //! request the keys that Wireshark needs to open ESP.
 
-use crate::live::{Which, finish, unexpected};
+use crate::live::{Which, end_on_interrupt, finish, unexpected};
 use clap::Args;
 use ferrule_daemon::Fault;
 use ferrule_daemon::api::{Recording, Reply, Request, Seen};
@@ -57,6 +57,7 @@ impl CaptureArgs {
             return Err(Fault::environment(what, "use -w FILE, or pipe it into `tshark -r -`"));
         }
         let mut client = self.which.connect()?;
+        end_on_interrupt(&client)?;
         let recording = Recording { port: self.port.clone(), count: self.count, snap: self.snap };
         client.send(&Request::Capture { recording, key_log: self.keylog.is_some() })?;
         let (names, key_log) = match client.receive()? {

@@ -5,6 +5,8 @@ use clap::Args;
 use ferrule_daemon::api::{Client, Reply, socket_path};
 use ferrule_daemon::load::{self, Loaded};
 use ferrule_daemon::{Blame, Fault};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -53,6 +55,23 @@ pub fn listen(address: SocketAddr) -> Result<TcpListener, Fault> {
         let remedy = "choose an address of this machine and a free port; 0 takes any";
         Fault::environment(format!("--web {address}: {e}"), remedy)
     })
+}
+
+/// From now on ctrl-C ends a trace or capture as its end does, with all that
+/// was recorded; a second one ends it at once.
+pub fn end_on_interrupt(client: &Client) -> Result<(), Fault> {
+    let failed = |e| Fault::environment(format!("signals: {e}"), "see `ulimit -n`");
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    let mut end = Some(client.ender()?);
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            match end.take() {
+                Some(end) => end(),
+                None => std::process::exit(128 + signal),
+            }
+        }
+    });
+    Ok(())
 }
 
 /// The exit code, with what went wrong on standard error.

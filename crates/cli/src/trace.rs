@@ -1,6 +1,6 @@
 //! `ferrule trace`: a packet's way through a running node, stage by stage.
 
-use crate::live::{Which, finish, unexpected};
+use crate::live::{Which, end_on_interrupt, finish, unexpected};
 use clap::Args;
 use ferrule_daemon::Fault;
 use ferrule_daemon::api::{Recording, Reply, Request, Seen};
@@ -34,6 +34,7 @@ impl TraceArgs {
 
     fn go(self) -> Result<(), Fault> {
         let mut client = self.which.connect()?;
+        end_on_interrupt(&client)?;
         let wanted = Recording { port: self.port, count: Some(self.count), snap: 0 };
         client.send(&Request::Trace(wanted))?;
         let mut start = std::collections::HashMap::new();

@@ -7,8 +7,7 @@ use ferrule_base::{Duration, Instant};
 use ferrule_crypto::{Mac, Suite};
 use ferrule_node::Control;
 use ferrule_node::config::{Config, TunnelConfig};
-use ferrule_node::probe::{Filter, Point, Record};
-use rtrb::Consumer;
+use ferrule_node::probe::{Filter, Point, RECORDS_MAX, Record, Records};
 use std::collections::HashSet;
 use std::fmt::Write;
 
@@ -24,10 +23,11 @@ const BURST: usize = 4096;
 pub struct Tap {
     /// The client.
     pub client: u64,
-    rings: Vec<Consumer<Record>>,
+    rings: Vec<Records>,
     trace: bool,
     left: u64,
-    lost: u64,
+    /// Records that the client did not take in time.
+    untaken: u64,
     heard: Instant,
     following: HashSet<u64>,
 }
@@ -56,17 +56,44 @@ impl Tap {
         };
         let left = wanted.count.unwrap_or(u64::MAX);
         let snap = if wanted.snap == 0 { usize::MAX } else { wanted.snap };
-        let rings = control.record(&Filter { stages: trace, port, count: left, snap });
+        let filter = Filter { stages: trace, port, count: left, snap };
+        let rings = control.record(&filter).map_err(|e| e.to_string())?;
         let (heard, following) = (Instant::ZERO, HashSet::new());
-        Ok(Self { client, rings, trace, left, lost: 0, heard, following })
+        Ok(Self { client, rings, trace, left, untaken: 0, heard, following })
     }
 
     /// Sends what was recorded. True when it is over.
     pub fn turn(&mut self, control: &Control, server: &mut Server, clock: Clock) -> bool {
+        self.pass_on(control, server, clock);
+        let silent = clock.now().since(self.heard) > SILENCE;
+        let over = self.left == 0 && (self.following.is_empty() || silent);
+        if over {
+            self.say_end(server);
+        }
+        over
+    }
+
+    /// Ends it before all that was asked for is there.
+    pub fn end(mut self, control: &Control, server: &mut Server, clock: Clock) {
+        // All that the rings can hold, and no more: workers go on meanwhile.
+        for _ in 0..=self.rings.len() * RECORDS_MAX / BURST {
+            self.pass_on(control, server, clock);
+        }
+        self.say_end(server);
+    }
+
+    /// The last word: how many records are missing, for lack of room in a
+    /// worker's ring or in what the client left unread.
+    fn say_end(&self, server: &mut Server) {
+        let lost = self.untaken + self.rings.iter().map(Records::lost).sum::<u64>();
+        server.say(self.client, &Reply::End { lost });
+    }
+
+    fn pass_on(&mut self, control: &Control, server: &mut Server, clock: Clock) {
         let mut records = Vec::new();
         for ring in &mut self.rings {
             while records.len() < BURST
-                && let Ok(record) = ring.pop()
+                && let Some(record) = ring.pop()
             {
                 records.push(record);
             }
@@ -79,15 +106,9 @@ impl Tap {
             self.heard = clock.now();
             let seen = seen(control, &record, clock);
             if !server.say(self.client, &Reply::Record(seen)) {
-                self.lost += 1;
+                self.untaken += 1;
             }
         }
-        let silent = clock.now().since(self.heard) > SILENCE;
-        if self.left == 0 && (self.following.is_empty() || silent) {
-            server.say(self.client, &Reply::End { lost: self.lost });
-            return true;
-        }
-        false
     }
 
     /// Counts down; a trace takes packets that it saw arriving, to their end.

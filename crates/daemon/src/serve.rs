@@ -181,6 +181,12 @@ impl Daemon {
             Request::Capture { recording, key_log } => {
                 return self.record(client, &recording, false, key_log, tap);
             }
+            Request::Enough {} => {
+                if let Some(tap) = tap.take_if(|t| t.client == client) {
+                    tap.end(&self.control, &mut self.server, self.clock);
+                }
+                return false;
+            }
             Request::Stop {} => {
                 self.server.say(client, &Reply::Stopping {});
                 return true;

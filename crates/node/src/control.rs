@@ -16,7 +16,7 @@ use crate::compile::{self, Compiled, Shared};
 use crate::config::Config;
 use crate::counter::{CounterStore, StoreError};
 use crate::message::{Command, Event, RING, WorkerReport};
-use crate::probe::{Filter, Record, Recorder};
+use crate::probe::{Filter, Recorder, Records};
 use crate::resolve::Resolver;
 use crate::secure::Installed;
 use crate::worker::{Parts, Peer, Worker};
@@ -422,15 +422,17 @@ impl Control {
     }
 
     /// Lets every worker record what `filter` says, each into a ring of its own.
-    pub fn record(&mut self, filter: &Filter) -> Vec<Consumer<Record>> {
+    pub fn record(&mut self, filter: &Filter) -> Result<Vec<Records>, BuildError> {
         let mut rings = Vec::new();
-        for link in &mut self.links {
+        for worker in 0..self.links.len() {
             let (recorder, records) = Recorder::new(filter.clone());
-            if link.commands.push(Command::Record(Some(recorder))).is_ok() {
-                rings.push(records);
+            if let Err(e) = self.send(worker, Command::Record(Some(recorder))) {
+                self.stop_recording();
+                return Err(e);
             }
+            rings.push(records);
         }
-        rings
+        Ok(rings)
     }
 
     /// Ends all recording.

@@ -6,6 +6,8 @@ use ferrule_base::{DropReason, Instant, PortId};
 use ferrule_dataplane::graph::Next;
 use ferrule_pipeline::{Batch, Packet};
 use rtrb::{Consumer, Producer, RingBuffer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Records that wait to be read at most; more are counted as lost.
 pub const RECORDS_MAX: usize = 8192;
@@ -74,22 +76,42 @@ pub struct Filter {
 pub struct Recorder {
     filter: Filter,
     ring: Producer<Record>,
-    lost: u64,
+    lost: Arc<AtomicU64>,
+}
+
+/// The other end of a recorder's ring.
+pub struct Records {
+    ring: Consumer<Record>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Records {
+    /// The next record.
+    pub fn pop(&mut self) -> Option<Record> {
+        self.ring.pop().ok()
+    }
+
+    /// Records for which there was no room, so far.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
 }
 
 impl Recorder {
     /// A recorder and the end to read from.
-    pub fn new(filter: Filter) -> (Box<Self>, Consumer<Record>) {
-        let (ring, records) = RingBuffer::new(RECORDS_MAX);
-        (Box::new(Self { filter, ring, lost: 0 }), records)
+    pub fn new(filter: Filter) -> (Box<Self>, Records) {
+        let (producer, consumer) = RingBuffer::new(RECORDS_MAX);
+        let lost = Arc::<AtomicU64>::default();
+        let records = Records { ring: consumer, lost: lost.clone() };
+        (Box::new(Self { filter, ring: producer, lost }), records)
     }
 
-    /// Records for which there was no room.
-    pub fn lost(&self) -> u64 {
-        self.lost
-    }
-
-    fn record(&mut self, time: Instant, worker: u8, point: Point, packet: &Packet) {
+    /// Whether there was room for it.
+    fn record(&mut self, time: Instant, worker: u8, point: Point, packet: &Packet) -> bool {
+        if self.ring.is_full() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
         let data = packet.data();
         let record = Record {
             time,
@@ -100,8 +122,14 @@ impl Recorder {
             data: data[..data.len().min(self.filter.snap)].into(),
             len: data.len(),
         };
-        if self.ring.push(record).is_err() {
-            self.lost += 1;
+        self.ring.push(record).is_ok()
+    }
+
+    /// Records one of those that are counted, and counts it if it was kept.
+    fn count(&mut self, time: Instant, worker: u8, point: Point, packet: &Packet) {
+        if self.filter.count > 0 && self.wants_port(packet) {
+            let kept = self.record(time, worker, point, packet);
+            self.filter.count -= u64::from(kept);
         }
     }
 
@@ -112,19 +140,15 @@ impl Recorder {
 
 impl Probe for Recorder {
     fn received(&mut self, now: Instant, worker: u8, packet: &Packet) {
-        if self.filter.count > 0 && self.wants_port(packet) {
-            self.filter.count -= 1;
-            self.record(now, worker, Point::Received, packet);
-        }
+        self.count(now, worker, Point::Received, packet);
     }
 
     fn visit(&mut self, now: Instant, worker: u8, next: Next, batch: &Batch) {
         for packet in batch {
             if self.filter.stages {
                 self.record(now, worker, Point::At(next), packet);
-            } else if next == Next::Transmit && self.filter.count > 0 && self.wants_port(packet) {
-                self.filter.count -= 1;
-                self.record(now, worker, Point::At(next), packet);
+            } else if next == Next::Transmit {
+                self.count(now, worker, Point::At(next), packet);
             }
         }
     }
@@ -133,5 +157,49 @@ impl Probe for Recorder {
         if self.filter.stages {
             self.record(now, worker, Point::Dropped(reason), packet);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrule_pipeline::Pool;
+
+    /// A packet more than once round the ring, by a filter that wants `count`.
+    fn recorded(stages: bool, count: u64) -> (Box<Recorder>, Records) {
+        let (mut recorder, records) =
+            Recorder::new(Filter { stages, port: None, count, snap: 4 });
+        let packet = Pool::heap(64, 2048).cache().packet_from(&[7; 60]).expect("a buffer");
+        for _ in 0..RECORDS_MAX + 100 {
+            recorder.received(Instant::ZERO, 0, &packet);
+        }
+        if stages {
+            recorder.dropped(Instant::ZERO, 0, DropReason::NoRoute, &packet);
+        }
+        (recorder, records)
+    }
+
+    #[test]
+    fn recorder_without_room_counts_what_is_lost() {
+        let (_, mut records) = recorded(false, u64::MAX);
+        assert_eq!(records.lost(), 100);
+        let first = records.pop().expect("a record");
+        assert_eq!((&first.data[..], first.len), (&[7; 4][..], 60));
+        let (_, records) = recorded(true, 1);
+        assert_eq!(records.lost(), 0, "one packet, and where it was dropped");
+        let (_, records) = recorded(true, u64::MAX);
+        assert_eq!(records.lost(), 101);
+    }
+
+    #[test]
+    fn recorder_goes_on_until_as_many_as_were_asked_for_are_kept() {
+        let wanted = RECORDS_MAX as u64 + 3;
+        let (mut recorder, mut records) = recorded(false, wanted);
+        assert_eq!(std::iter::from_fn(|| records.pop()).count(), RECORDS_MAX);
+        let packet = Pool::heap(64, 2048).cache().packet_from(&[7; 60]).expect("a buffer");
+        for _ in 0..10 {
+            recorder.received(Instant::ZERO, 0, &packet);
+        }
+        assert_eq!(std::iter::from_fn(|| records.pop()).count(), 3);
     }
 }

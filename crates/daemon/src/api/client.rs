@@ -68,6 +68,16 @@ impl Client {
         self.stream.get_mut().write_all(&line).map_err(|e| self.broken(&e))
     }
 
+    /// What ends a trace or capture while another thread waits for its records.
+    pub fn ender(&self) -> Result<impl FnOnce() + Send + 'static, Fault> {
+        let stream = self.stream.get_ref().try_clone().map_err(|e| self.broken(&e))?;
+        Ok(move || {
+            // If the node is gone, whoever waits for it hears of that.
+            let _ = serde_json::to_writer(&stream, &Request::Enough {});
+            let _ = (&stream).write_all(b"\n");
+        })
+    }
+
     /// The next reply; nothing when the daemon is gone.
     pub fn receive(&mut self) -> Result<Option<Reply>, Fault> {
         let mut line = Vec::new();

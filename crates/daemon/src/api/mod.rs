@@ -57,6 +57,8 @@ pub enum Request {
         /// Send the keys of ESP tunnels first.
         key_log: bool,
     },
+    /// End this client's trace or capture now, with its last word.
+    Enough {},
     /// End in peace.
     Stop {},
 }
