@@ -157,6 +157,13 @@ class Rig:
             self.do(name, "ip", "link", "set", "wan", "mtu", 1600)
             self.do(name, self.ferrule, "state", "create", self.path(f"{name}.toml"))
 
+    def change(self, name, pattern, text):
+        """Other text in a node's configuration, where the pattern is found once."""
+        with open(self.path(f"{name}.toml")) as file:
+            whole, times = re.subn(pattern, text, file.read(), flags=re.MULTILINE)
+        assert times == 1, f"{pattern} is {times} times in {name}.toml"
+        self.write(f"{name}.toml", whole)
+
     # ---- nodes
 
     def start(self, name, wait=True):
