@@ -25,7 +25,7 @@ use ferrule_dashboard::Dashboard;
 use ferrule_node::config::Config;
 use ferrule_node::{BuildError, Control, CounterStore, Environment, Volatile, Worker, build};
 use ferrule_pipeline::Pool;
-use ferrule_ports::os::{User, no_core_files};
+use ferrule_ports::os::{User, allow_locked_memory, no_core_files};
 use ferrule_ports::{Umem, region};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::TcpListener;
@@ -309,6 +309,8 @@ fn drop_privileges(
         if let Some(store) = store {
             store.lock().give_to(uid, gid)?;
         }
+        // Without it `apply` could not open the first port of AF_XDP.
+        let _ = allow_locked_memory();
         user.become_for_good()
     };
     let name = prepared.config.user.as_deref().unwrap_or_default();

@@ -98,6 +98,8 @@ fn spec_of(port: &PortConfig, mac: MacAddr, budget: usize) -> Option<PortSpec> {
 enum Wanted {
     Xdp { device: String, queue: u32, mode: u8, budget: usize },
     Packet { device: String },
+    /// Another queue of a device whose program the daemon has.
+    Queue { device: String },
     Tap { device: String },
     Tun { device: String, node: [u8; 6], host: [u8; 6] },
 }
@@ -122,8 +124,10 @@ impl Wanted {
         })
     }
 
-    fn spec(self) -> PortSpec {
-        match self {
+    /// Does what needs privilege, for the daemon.
+    fn open(self, opener: &mut Opener) -> Result<Vec<OwnedFd>, OpenError> {
+        let spec = match self {
+            Self::Queue { device } => return Opener::open_queue(&device).map(|fd| vec![fd]),
             Self::Xdp { device, queue, mode, budget } => {
                 let mode = match mode {
                     1 => xdp::XdpMode::Native,
@@ -138,7 +142,8 @@ impl Wanted {
                 let addresses = TunAddresses { node: MacAddr(node), host: MacAddr(host) };
                 PortSpec::Tun { name: device, addresses }
             }
-        }
+        };
+        opener.open(&spec).and_then(Opened::into_fds)
     }
 }
 
@@ -184,10 +189,15 @@ impl Openings {
                 "Give the port a driver: af-xdp, af-packet, tap or tun.",
             ));
         };
-        match (&self.companion, Wanted::of(&spec)) {
-            (Some((socket, _)), Some(wanted)) => ask(socket, &spec, &wanted),
-            _ => self.opener.open(&spec),
+        let (Some((socket, _)), Some(mut wanted)) = (&self.companion, Wanted::of(&spec)) else {
+            return self.opener.open(&spec);
+        };
+        if let Wanted::Xdp { device, .. } = &wanted
+            && self.opener.has_program(device)?
+        {
+            wanted = Wanted::Queue { device: device.clone() };
         }
+        self.opener.adopt(&spec, ask(socket, &wanted)?)
     }
 }
 
@@ -200,14 +210,14 @@ impl Drop for Openings {
     }
 }
 
-fn ask(socket: &OwnedFd, spec: &PortSpec, wanted: &Wanted) -> Result<Opened, OpenError> {
+fn ask(socket: &OwnedFd, wanted: &Wanted) -> Result<Vec<OwnedFd>, OpenError> {
     let broken = |e| OpenError::os("asking the companion that opens ports", e);
     let request = serde_json::to_vec(wanted).map_err(|e| broken(e.into()))?;
     send_fds(socket, &request, &[]).map_err(broken)?;
     let mut octets = [0; MESSAGE_MAX];
     let (len, fds) = recv_fds(socket, &mut octets).map_err(broken)?;
     match serde_json::from_slice(&octets[..len]).map_err(|e| broken(e.into()))? {
-        Answer::Opened => Opened::from_fds(spec, fds),
+        Answer::Opened => Ok(fds),
         Answer::Refused { missing, permission, what, remedy } => {
             let fault = match (missing, permission) {
                 (true, _) => OpenFault::MissingInterface,
@@ -238,8 +248,7 @@ pub fn serve(socket_file: Option<&str>) -> io::Result<()> {
             break;
         }
         let Ok(wanted) = serde_json::from_slice::<Wanted>(&octets[..len]) else { break };
-        let opened = opener.open(&wanted.spec()).and_then(Opened::into_fds);
-        let (answer, fds) = match opened {
+        let (answer, fds) = match wanted.open(&mut opener) {
             Ok(fds) => (Answer::Opened, fds),
             Err(e) => (refusal(&e), Vec::new()),
         };

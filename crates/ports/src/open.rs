@@ -3,7 +3,7 @@
 //! ```text
 //!   PortSpec ── Opener::open ──▶ Opened ── Opened::start ──▶ dyn Port
 //!               with privilege     │         needs descriptors and the pool
-//!                                  └─ into_fds ─▶ another process ─▶ from_fds
+//!                                  └─ into_fds ─▶ another process ─▶ Opener::adopt
 //! ```
 //!
 //! | step | AF_XDP | AF_PACKET | TAP, TUN |
@@ -84,7 +84,10 @@ impl PortSpec {
 }
 
 /// Opens ports and remembers which interfaces have the XDP program already: the
-/// queues of one interface share it.
+/// queues of one interface share it. An interface takes no second program, so
+/// where another process opens for this one, it is asked for a mere socket if
+/// the program is here ([`has_program`](Self::has_program),
+/// [`open_queue`](Self::open_queue)).
 #[derive(Default)]
 pub struct Opener {
     programs: Vec<(u32, Weak<Program>)>,
@@ -119,16 +122,60 @@ impl Opener {
         })
     }
 
+    /// The socket alone for another queue of an interface whose program another
+    /// process has.
+    pub fn open_queue(interface: &str) -> Result<OwnedFd, OpenError> {
+        crate::xdp::open_socket(&Link::by_name(interface)?)
+    }
+
+    /// Whether the interface's program is of a port of this process.
+    pub fn has_program(&mut self, interface: &str) -> Result<bool, OpenError> {
+        Ok(self.remembered(&Link::by_name(interface)?).is_some())
+    }
+
+    /// From another process's [`Opened::into_fds`] of a port of this
+    /// specification, or of a queue from its [`open_queue`](Self::open_queue), in
+    /// the same network namespace.
+    pub fn adopt(&mut self, spec: &PortSpec, fds: Vec<OwnedFd>) -> Result<Opened, OpenError> {
+        let PortSpec::Xdp { interface, queue, budget, .. } = spec else {
+            return Opened::from_fds(spec, fds);
+        };
+        let link = Link::by_name(interface)?;
+        let mut fds = fds.into_iter();
+        let (socket, map, held) = (fds.next(), fds.next(), fds.next());
+        let (program, socket) = match (socket, map, held) {
+            (Some(socket), Some(map), Some(held)) => {
+                let program = Arc::new(Program::from_fds(map, held));
+                self.programs.push((link.index, Arc::downgrade(&program)));
+                (Some(program), socket)
+            }
+            (Some(socket), None, None) => (self.remembered(&link), socket),
+            _ => return Err(few(spec)),
+        };
+        let program = program.ok_or_else(|| few(spec))?;
+        Ok(Opened::Xdp(XdpOpened { socket, program, link, queue: *queue, budget: *budget }))
+    }
+
     fn program(&mut self, link: &Link, mode: XdpMode) -> Result<Arc<Program>, OpenError> {
-        self.programs.retain(|(_, program)| program.strong_count() > 0);
-        let there = self.programs.iter().find(|(index, _)| *index == link.index);
-        if let Some(program) = there.and_then(|(_, program)| program.upgrade()) {
+        if let Some(program) = self.remembered(link) {
             return Ok(program);
         }
         let program = Arc::new(Program::attach(link, mode)?);
         self.programs.push((link.index, Arc::downgrade(&program)));
         Ok(program)
     }
+
+    fn remembered(&mut self, link: &Link) -> Option<Arc<Program>> {
+        self.programs.retain(|(_, program)| program.strong_count() > 0);
+        let there = self.programs.iter().find(|(index, _)| *index == link.index);
+        there.and_then(|(_, program)| program.upgrade())
+    }
+}
+
+/// Another process sent fewer descriptors than the port needs.
+fn few(spec: &PortSpec) -> OpenError {
+    let error = io::Error::from(io::ErrorKind::InvalidData);
+    OpenError::os(format!("descriptors are missing for {spec:?}"), error)
 }
 
 /// A port whose privileged part is done.
@@ -156,8 +203,8 @@ impl Opened {
         })
     }
 
-    /// The descriptors, in the order that [`Self::from_fds`] wants them, to be
-    /// sent to another process and then closed.
+    /// The descriptors, in the order that [`Opener::adopt`] wants them, to be sent
+    /// to another process and then closed.
     pub fn into_fds(self) -> Result<Vec<OwnedFd>, OpenError> {
         Ok(match self {
             Self::Xdp(XdpOpened { socket, program, .. }) => {
@@ -172,24 +219,12 @@ impl Opened {
         })
     }
 
-    /// From another process's [`Self::into_fds`] of a port of this
-    /// specification, in the same network namespace.
-    pub fn from_fds(spec: &PortSpec, fds: Vec<OwnedFd>) -> Result<Self, OpenError> {
-        let count = fds.len();
+    /// All but AF_XDP, whose program is the opener's to remember.
+    fn from_fds(spec: &PortSpec, fds: Vec<OwnedFd>) -> Result<Self, OpenError> {
         let mut fds = fds.into_iter();
-        let mut next = || {
-            fds.next().ok_or_else(|| {
-                let error = io::Error::from(io::ErrorKind::InvalidData);
-                OpenError::os(format!("{spec:?} came with {count} descriptors"), error)
-            })
-        };
+        let mut next = || fds.next().ok_or_else(|| few(spec));
         Ok(match spec {
-            PortSpec::Xdp { interface, queue, budget, .. } => {
-                let link = Link::by_name(interface)?;
-                let socket = next()?;
-                let program = Program::from_fds(next()?, next()?);
-                Self::Xdp(XdpOpened::from_fds(link, *queue, *budget, socket, program))
-            }
+            PortSpec::Xdp { .. } => return Err(few(spec)),
             PortSpec::Packet { interface, promiscuous } => {
                 let link = Link::by_name(interface)?;
                 Self::Packet(PacketOpened::from_fds(link, next()?, next()?), *promiscuous)

@@ -177,6 +177,15 @@ pub fn no_core_files() -> io::Result<()> {
     check(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &none) }).map(drop)
 }
 
+/// From now on this process may have memory locked without CAP_IPC_LOCK: the
+/// pool, when a port of AF_XDP is opened after privileges were given up. There is
+/// no number to set instead: the kernel counts all processes of the user.
+pub fn allow_locked_memory() -> io::Result<()> {
+    let all = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the kernel reads a live value.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &all) }).map(drop)
+}
+
 /// Another handle to standard input, as a socket that a parent handed over.
 pub fn inherited() -> io::Result<OwnedFd> {
     use std::os::fd::AsFd;

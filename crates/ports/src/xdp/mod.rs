@@ -54,23 +54,25 @@ impl XdpOpened {
         budget: usize,
         program: Arc<Program>,
     ) -> Result<Self, OpenError> {
-        link.require_up()?;
-        let socket = socket(libc::AF_XDP, libc::SOCK_RAW, 0)
-            .doing(|| format!("an AF_XDP socket for {}", link.name))?;
-        enlarge(&socket);
+        let socket = open_socket(&link)?;
         Ok(Self { socket, program, link, queue, budget })
     }
+}
 
-    /// From descriptors that another process made.
-    pub fn from_fds(
-        link: Link,
-        queue: u32,
-        budget: usize,
-        socket: OwnedFd,
-        program: Program,
-    ) -> Self {
-        Self { socket, program: Arc::new(program), link, queue, budget }
-    }
+/// A socket for any queue of an interface.
+pub(crate) fn open_socket(link: &Link) -> Result<OwnedFd, OpenError> {
+    link.require_up()?;
+    let socket = socket(libc::AF_XDP, libc::SOCK_RAW, 0)
+        .doing(|| format!("an AF_XDP socket for {}", link.name))?;
+    enlarge(&socket);
+    Ok(socket)
+}
+
+/// A bound socket, and the queue that it has.
+struct Bound {
+    socket: RawFd,
+    link: u32,
+    queue: u32,
 }
 
 /// A node's memory as its AF_XDP sockets see it.
@@ -78,7 +80,7 @@ impl XdpOpened {
 pub struct Umem {
     pool: Pool,
     /// Bound sockets; the next one borrows the memory from the first of them.
-    bound: Arc<Mutex<Vec<RawFd>>>,
+    bound: Arc<Mutex<Vec<Bound>>>,
 }
 
 impl Umem {
@@ -93,7 +95,7 @@ impl Umem {
         &self.pool
     }
 
-    fn bound(&self) -> MutexGuard<'_, Vec<RawFd>> {
+    fn bound(&self) -> MutexGuard<'_, Vec<Bound>> {
         self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

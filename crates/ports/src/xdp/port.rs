@@ -9,7 +9,7 @@
 //! says is checked against that, so that a chunk cannot come back twice.
 
 use super::ring::{Consumer, Producer};
-use super::{Program, Umem, XdpOpened};
+use super::{Bound, Program, Umem, XdpOpened};
 use crate::checksum;
 use crate::error::{Doing, OpenError};
 use crate::link::{Link, Watch};
@@ -81,11 +81,13 @@ impl XdpPort {
                 "Choose kind = \"packet\" for jumbo frames.",
             ));
         }
-        let mut bound = umem.bound();
-        let first = bound.first().copied();
         let ring = budget.clamp(1, RING_MAX).next_power_of_two();
-        let rings = set_up(&socket, umem, first.is_some(), ring)
-            .doing(|| format!("AF_XDP memory and rings for {}", link.name))?;
+        let memory = || format!("AF_XDP memory and rings for {}", link.name);
+        let registers = umem.bound().is_empty();
+        if registers {
+            register(socket.as_raw_fd(), umem).doing(memory)?;
+        }
+        let rings = set_up(&socket, ring).doing(memory)?;
         let mut port = Self {
             rings: Some(rings),
             watch: Watch::new(&link.name, socket.as_raw_fd())?,
@@ -103,17 +105,34 @@ impl XdpPort {
             stats: PortStats::default(),
         };
         port.fill(&mut umem.pool.cache());
-        // From here on an error drops the port, which takes the lock itself.
-        let joined = bind(port.socket, &link, queue, first);
-        if joined.is_ok() {
-            bound.push(port.socket);
-        }
-        drop(bound);
-        joined.doing(|| format!("binding AF_XDP to {} queue {queue}", link.name))?;
+        port.join(&link, registers)
+            .doing(|| format!("binding AF_XDP to {} queue {queue}", link.name))?;
         port.program
             .insert(queue, port.socket)
             .doing(|| format!("the map entry for {} queue {queue}", link.name))?;
         Ok(port)
+    }
+
+    /// Binds, with memory of its own if it `registered` some, else with that of the
+    /// first who is bound. While it waits for a queue to be free it does not have
+    /// the lock: who closes and so frees the queue needs it, and may be the first.
+    fn join(&self, link: &Link, mut registered: bool) -> io::Result<()> {
+        let (socket, queue) = (self.socket, self.queue);
+        patiently(|| {
+            let mut bound = self.umem.bound();
+            // With a queue's own socket the kernel would share more than memory.
+            if bound.iter().any(|b| (b.link, b.queue) == (link.index, queue)) {
+                return Err(io::Error::from_raw_os_error(libc::EBUSY));
+            }
+            let first = bound.first().map(|b| b.socket).filter(|_| !registered);
+            if first.is_none() && !registered {
+                register(socket, &self.umem)?;
+                registered = true;
+            }
+            bind(socket, link, queue, first)?;
+            bound.push(Bound { socket, link: link.index, queue });
+            Ok(())
+        })
     }
 
     fn rings(&mut self) -> &mut Rings {
@@ -253,7 +272,7 @@ impl XdpPort {
         let _ = self.program.remove(self.queue);
         rcu_barrier();
         let mut bound = self.umem.bound();
-        bound.retain(|&fd| fd != self.socket);
+        bound.retain(|b| b.socket != self.socket);
         // The mappings keep the socket alive: first they, then the descriptor.
         self.rings = None;
         // SAFETY: the descriptor is ours and not used again.
@@ -282,21 +301,23 @@ fn check_send(result: libc::ssize_t) -> bool {
         )
 }
 
-fn set_up(socket: &OwnedFd, umem: &Umem, registered: bool, ring: usize) -> io::Result<Rings> {
+/// Registers the pool's memory with a socket.
+fn register(socket: RawFd, umem: &Umem) -> io::Result<()> {
+    let (base, len) = umem.pool.region();
+    let chunk = umem.pool.chunk_size();
+    let memory = libc::xdp_umem_reg {
+        addr: base.as_ptr() as u64,
+        len: (len - len % chunk) as u64,
+        chunk_size: chunk as u32,
+        headroom: 0,
+        flags: 0,
+        tx_metadata_len: 0,
+    };
+    set(&socket, SOL_XDP, libc::XDP_UMEM_REG, &memory)
+}
+
+fn set_up(socket: &OwnedFd, ring: usize) -> io::Result<Rings> {
     let fd = socket.as_raw_fd();
-    if !registered {
-        let (base, len) = umem.pool.region();
-        let chunk = umem.pool.chunk_size();
-        let memory = libc::xdp_umem_reg {
-            addr: base.as_ptr() as u64,
-            len: (len - len % chunk) as u64,
-            chunk_size: chunk as u32,
-            headroom: 0,
-            flags: 0,
-            tx_metadata_len: 0,
-        };
-        set(socket, SOL_XDP, libc::XDP_UMEM_REG, &memory)?;
-    }
     let size = ring as u32;
     for name in [
         libc::XDP_UMEM_FILL_RING,
@@ -330,7 +351,7 @@ fn bind(socket: RawFd, link: &Link, queue: u32, first: Option<RawFd>) -> io::Res
     };
     let (at, len) = (&raw const address, size_of::<libc::sockaddr_xdp>() as libc::socklen_t);
     // SAFETY: a live address of its own kind.
-    patiently(|| check(unsafe { libc::bind(socket, at.cast(), len) })).map(drop)
+    check(unsafe { libc::bind(socket, at.cast(), len) }).map(drop)
 }
 
 impl Port for XdpPort {

@@ -101,9 +101,10 @@ fn pass_on<T: Send + 'static>(
     drop(opener);
     let worker = std::thread::spawn(move || {
         become_nobody();
+        let mut opener = Opener::new();
         let opened = specs.iter().map(|spec| {
             let (_, fds) = recv_fds(&theirs, &mut [0; 8]).unwrap();
-            Opened::from_fds(spec, fds).unwrap()
+            opener.adopt(spec, fds).unwrap()
         });
         work(opened.collect())
     });
@@ -132,6 +133,36 @@ fn ports_start_and_run_without_privilege_once_they_are_open() {
             assert_eq!(a.expect(1, ours)[0].data(), numbered(4, 100));
         }
     });
+    assert_whole(&pool);
+}
+
+/// The program came with the first queue; for the second a socket is enough, and
+/// is all that can be had: an interface takes one program.
+#[test]
+fn second_queue_is_opened_for_a_process_that_has_the_program() {
+    let Some(_net) = namespace() else { return };
+    let queues = "numrxqueues 2 numtxqueues 2";
+    sh(&format!("ip link add name va {queues} type veth peer name vb {queues}"));
+    sh("ip link set dev va up");
+    sh("ip link set dev vb up");
+    let spec = |queue| {
+        let (mode, interface) = (XdpMode::Native, "va".to_owned());
+        PortSpec::Xdp { interface, queue, mode, budget: 256 }
+    };
+    let (mut theirs, mut ours) = (Opener::new(), Opener::new());
+    assert!(!ours.has_program("va").unwrap());
+    let fds = theirs.open(&spec(0)).unwrap().into_fds().unwrap();
+    let first = ours.adopt(&spec(0), fds).unwrap();
+    assert!(ours.has_program("va").unwrap());
+    assert!(theirs.open(&spec(1)).is_err(), "they have forgotten the program");
+    let fds = vec![Opener::open_queue("va").unwrap()];
+    let second = ours.adopt(&spec(1), fds).unwrap();
+    let pool = region::pool(2048, 2048).unwrap().0;
+    let umem = Umem::new(&pool);
+    let ports = [first, second].map(|opened| opened.start(&umem).unwrap());
+    drop(ports);
+    assert!(!ours.has_program("va").unwrap(), "it went with its last port");
+    assert!(ours.adopt(&spec(1), vec![Opener::open_queue("va").unwrap()]).is_err());
     assert_whole(&pool);
 }
 

@@ -105,6 +105,37 @@ fn af_xdp_memory_is_registered_anew_when_all_ports_have_gone() {
     }
 }
 
+/// As `apply` does it: a worker closes the port while the next one for the queue
+/// is opened, with memory that a third has, and then with nobody's.
+#[test]
+fn af_xdp_queue_is_taken_over_while_another_thread_closes_it() {
+    let Some(net) = namespace() else { return };
+    net.veth("va", "vb");
+    let pool = memory();
+    let umem = Umem::new(&pool);
+    let program = Program::attach(&Link::by_name("va").unwrap(), XdpMode::Native).unwrap();
+    let program = Arc::new(program);
+    let port = || {
+        let link = Link::by_name("va").unwrap();
+        let opened = XdpOpened::new(link, 0, BUDGET, program.clone()).unwrap();
+        XdpPort::new(opened, &umem).expect("it waits for the queue")
+    };
+    for with_third in [true, false] {
+        let third = with_third.then(|| open("vb", XdpMode::Native, &umem));
+        let mut last = port();
+        for _ in 0..3 {
+            let closing = std::thread::spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(30));
+                drop(last);
+            });
+            last = port();
+            closing.join().unwrap();
+        }
+        drop((last, third));
+        assert_whole(&pool);
+    }
+}
+
 #[test]
 fn af_xdp_stalled_port_takes_no_more_than_its_budget_and_counts_the_rest() {
     let Some(net) = namespace() else { return };
