@@ -96,12 +96,27 @@ fn spec_of(port: &PortConfig, mac: MacAddr, budget: usize) -> Option<PortSpec> {
 /// A port as the companion is told of it.
 #[derive(Serialize, Deserialize)]
 enum Wanted {
-    Xdp { device: String, queue: u32, mode: u8, budget: usize },
-    Packet { device: String },
+    Xdp {
+        device: String,
+        queue: u32,
+        mode: u8,
+        budget: usize,
+    },
+    Packet {
+        device: String,
+    },
     /// Another queue of a device whose program the daemon has.
-    Queue { device: String },
-    Tap { device: String },
-    Tun { device: String, node: [u8; 6], host: [u8; 6] },
+    Queue {
+        device: String,
+    },
+    Tap {
+        device: String,
+    },
+    Tun {
+        device: String,
+        node: [u8; 6],
+        host: [u8; 6],
+    },
 }
 
 impl Wanted {

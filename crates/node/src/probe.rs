@@ -167,8 +167,7 @@ mod tests {
 
     /// A packet more than once round the ring, by a filter that wants `count`.
     fn recorded(stages: bool, count: u64) -> (Box<Recorder>, Records) {
-        let (mut recorder, records) =
-            Recorder::new(Filter { stages, port: None, count, snap: 4 });
+        let (mut recorder, records) = Recorder::new(Filter { stages, port: None, count, snap: 4 });
         let packet = Pool::heap(64, 2048).cache().packet_from(&[7; 60]).expect("a buffer");
         for _ in 0..RECORDS_MAX + 100 {
             recorder.received(Instant::ZERO, 0, &packet);
