@@ -2,6 +2,8 @@
 //! out of it, and a recording writes down what is left.
 
 use ferrule_base::{Instant, Rng};
+use ferrule_node::Config;
+use ferrule_node::config::Replay;
 use serde::{Deserialize, Serialize};
 
 /// Shares are drawn up to these, in thousandths.
@@ -13,6 +15,13 @@ const REORDER_MAX: u64 = 200;
 const BEHIND_MAX: u64 = 96;
 /// Microseconds of jitter at most.
 const JITTER_MAX: u64 = 200;
+/// Megabits per second of a slow link at most, and how seldom there is one.
+const SLOW_MAX: u64 = 60;
+const SLOW_ONE_IN: u64 = 12;
+/// Windows to choose from: around a word of the bitmap, and the extremes.
+const WINDOWS: [u32; 12] = [1, 2, 3, 16, 31, 32, 33, 63, 64, 65, 128, 1024];
+/// Numbers before the upper half changes, at most.
+const BEFORE_WRAP_MAX: u64 = 300;
 /// Disturbances of one run at most.
 const DISTURBANCES_MAX: u64 = 4;
 /// Workers of a node at most.
@@ -31,6 +40,12 @@ pub struct Case {
     pub start_ns: u64,
     /// They send for so long.
     pub length_ns: u64,
+    /// Extended numbers begin so many before their upper half changes; 0: at 1.
+    #[serde(default)]
+    pub before_wrap: u64,
+    /// What the SAs have in place of what the topology says.
+    #[serde(default)]
+    pub settings: Option<Settings>,
     /// The traffic entries of the topology that run, by place.
     #[serde(default)]
     pub flows: Vec<usize>,
@@ -46,6 +61,32 @@ pub struct Case {
     /// Nodes with several workers.
     #[serde(default)]
     pub workers: Vec<Workers>,
+}
+
+/// What all SAs of a run have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Numbers of a replay window.
+    pub window: u32,
+    /// Extended sequence numbers in ESP.
+    pub esn: bool,
+    /// MACsec drops duplicates inside the window; else it keeps to the standard's
+    /// rule, which lets them pass.
+    pub strict: bool,
+}
+
+impl Settings {
+    /// Puts them into a configuration.
+    pub fn apply(&self, config: &mut Config) {
+        for tunnel in &mut config.tunnels {
+            (tunnel.window, tunnel.esn) = (self.window, self.esn);
+        }
+        for secy in &mut config.secys {
+            secy.window = self.window;
+            secy.replay = if self.strict { Replay::Strict } else { Replay::Standard };
+        }
+    }
 }
 
 /// An impairment of a link, in both directions.
@@ -72,6 +113,8 @@ pub enum Kind {
     Reorder(u64, u32),
     /// Up to so many microseconds more delay; the order stays.
     Jitter(u64),
+    /// It carries so many Mbit/s.
+    Slow(u64),
 }
 
 /// Something that happens once.
@@ -95,6 +138,9 @@ pub enum Upset {
     /// This node ended as after `kill -9`, and starts again with the counters
     /// that were on stable storage.
     Kill(usize),
+    /// The clock of this node goes forward at once, a thousand times as far as
+    /// this disturbance lasts.
+    Jump(usize),
 }
 
 /// A node with an engine that completes late, in any order.
@@ -159,6 +205,14 @@ impl Case {
                 case.workers.push(Workers { node, count });
             }
         }
+        if dice.0.one_in(3) {
+            case.before_wrap = dice.up_to(BEFORE_WRAP_MAX);
+        }
+        if dice.0.one_in(2) {
+            let window = WINDOWS[dice.0.below(WINDOWS.len() as u64) as usize];
+            let (esn, strict) = (!dice.0.one_in(3), !dice.0.one_in(3));
+            case.settings = Some(Settings { window, esn, strict });
+        }
         for _ in 0..dice.0.below(DISTURBANCES_MAX + 1) {
             case.disturbance.extend(dice.disturbance(shape));
         }
@@ -183,6 +237,8 @@ impl Case {
             + self.disturbance.len()
             + self.late.len()
             + self.workers.len()
+            + usize::from(self.settings.is_some())
+            + usize::from(self.before_wrap > 0)
     }
 }
 
@@ -206,6 +262,10 @@ impl Dice {
                 out.push(Impairment { link, kind });
             }
         }
+        let slow = Kind::Slow(self.up_to(SLOW_MAX));
+        if self.0.one_in(SLOW_ONE_IN) {
+            out.push(Impairment { link, kind: slow });
+        }
     }
 
     fn disturbance(&mut self, shape: &Shape) -> Option<Disturbance> {
@@ -214,9 +274,10 @@ impl Dice {
         let which = |dice: &mut Rng, from: &[usize]| {
             from.get(dice.below(from.len().max(1) as u64) as usize).copied()
         };
-        let what = match self.0.one_in(2) {
-            true => Upset::Link(which(&mut self.0, &shape.links)?),
-            false => Upset::Kill(which(&mut self.0, &shape.nodes)?),
+        let what = match self.0.below(5) {
+            0 | 1 => Upset::Link(which(&mut self.0, &shape.links)?),
+            2 | 3 => Upset::Kill(which(&mut self.0, &shape.nodes)?),
+            _ => Upset::Jump(which(&mut self.0, &shape.nodes)?),
         };
         Some(Disturbance { at_ns, for_ns, what })
     }

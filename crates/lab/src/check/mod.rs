@@ -23,6 +23,7 @@ pub mod oracle;
 pub mod rig;
 pub mod run;
 pub mod shrink;
+mod store;
 pub mod subject;
 pub mod watch;
 pub mod window;

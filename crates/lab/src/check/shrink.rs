@@ -42,6 +42,7 @@ pub fn shrink(
     loop {
         let before = (work.best.case.size(), work.best.case.length_ns);
         work.shorten();
+        work.plain();
         work.thin(|case| &mut case.disturbance);
         work.thin(|case| &mut case.impairment);
         work.thin(|case| &mut case.flows);
@@ -99,6 +100,16 @@ impl Work<'_> {
                 }
             }
             chunk /= 2;
+        }
+    }
+
+    /// What the topology says, and numbers from the beginning.
+    fn plain(&mut self) {
+        if self.best.case.settings.is_some() {
+            self.breaks(&Case { settings: None, ..self.best.case.clone() });
+        }
+        if self.best.case.before_wrap > 0 {
+            self.breaks(&Case { before_wrap: 0, ..self.best.case.clone() });
         }
     }
 

@@ -201,8 +201,14 @@ impl Oracle {
     /// gone, and so is what was expected of it.
     pub fn restarted(&mut self, device: usize, store: &mut dyn CounterStore) {
         self.settle();
-        if let Some(known) = self.devices.get_mut(&device) {
-            known.inbound.iter_mut().for_each(|sa| sa.restart(store));
+        let Some(known) = self.devices.get_mut(&device) else { return };
+        known.inbound.iter_mut().for_each(|sa| sa.restart(store));
+        for (key, counter) in &known.outbound {
+            if let Some(sent) = self.sealed.sas.get_mut(key)
+                && let Ok(kept) = store.open(&counter.id, counter.fingerprint)
+            {
+                sent.last = kept.used;
+            }
         }
     }
 

@@ -107,6 +107,8 @@ pub(super) struct Known {
     /// By port: the tags of its routed interfaces; nothing: untagged.
     pub tags: Vec<Vec<Option<(u16, u16)>>>,
     pub inbound: Vec<Inbound>,
+    /// What it seals, and the counters of that.
+    pub outbound: Vec<(SaKey, CounterId)>,
 }
 
 impl Known {
@@ -118,6 +120,7 @@ impl Known {
             secys: vec![None; config.ports.len()],
             tags: vec![Vec::new(); config.ports.len()],
             inbound: Vec::new(),
+            outbound: Vec::new(),
         };
         for interface in &config.interfaces {
             let Some(tags) = known.tags.get_mut(interface.port) else { continue };
@@ -145,11 +148,13 @@ impl Known {
         sealed: &mut Sealed,
     ) {
         let port = config.interfaces.get(t.via.interface).map_or(usize::MAX, |i| i.port);
-        let (Some(_), Some(counter)) = (counters.next(), counters.next()) else { return };
+        let (Some(sent), Some(counter)) = (counters.next(), counters.next()) else { return };
         if config.secys.iter().any(|s| s.port == port) {
             return;
         }
-        sealed.entry(SaKey::Esp(t.remote, t.outbound.spi));
+        let outbound = SaKey::Esp(t.remote, t.outbound.spi);
+        sealed.entry(outbound);
+        self.outbound.push((outbound, sent));
         let key = SaKey::Esp(t.local, t.inbound.spi);
         let start = Start::Esp { window: t.window.into() };
         let new = Inbound::new(format!("tunnel {}", t.name), key, port, counter, start);
@@ -169,8 +174,9 @@ impl Known {
             *secy = Some((own, s.clear_tags));
         }
         for sa in &s.transmit {
+            let Some(sent) = counters.next() else { return };
             sealed.entry(SaKey::Secy(own, sa.an));
-            counters.next();
+            self.outbound.push((SaKey::Secy(own, sa.an), sent));
         }
         let rule = match s.replay {
             Replay::Off => SecyRule::Off,
