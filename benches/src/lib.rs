@@ -287,7 +287,8 @@ pub const BRIDGED: MacAddr = MacAddr([2, 0, 0x30, 0, 0, 3]);
 /// Every neighbour.
 pub const PEER: MacAddr = MacAddr([2, 0, 0x20, 0, 0, 2]);
 
-fn key_file(path: &str) -> Result<Secret, String> {
+/// Keys of benchmarks: `gcm:N` and `sak:N`, of octets N.
+pub fn key_file(path: &str) -> Result<Secret, String> {
     let hex = |byte: u8, len: usize| format!("{byte:02x}").repeat(len);
     let text = match path.split_once(':') {
         Some(("gcm", n)) => {

@@ -194,9 +194,14 @@ impl Device {
         let (before, handed) = (*part.work(), part.handed_out());
         part.turn(clock);
         self.stats.turns += 1;
-        let spent = Spent::since(taken, part.work(), &before);
         let calls = part.handed_out() != handed;
-        let occupied_ps = price(&self.profile, &spent, &mut self.service);
+        let occupied_ps = match self.costs.free {
+            true => 0,
+            false => {
+                let spent = Spent::since(taken, part.work(), &before);
+                price(&self.profile, &spent, &mut self.service)
+            }
+        };
         server.free_ps = begin_ps + occupied_ps;
         self.stats.busy_ps += occupied_ps;
         let done_ps = server.free_ps;

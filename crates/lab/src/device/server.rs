@@ -113,6 +113,8 @@ pub(crate) struct Costs {
     pub stagger_ps: u64,
     pub batch: usize,
     pub bus: Option<Bus>,
+    /// Work takes no time.
+    pub free: bool,
 }
 
 impl Costs {
@@ -124,6 +126,7 @@ impl Costs {
             poll_ps: ps(profile.poll),
             stagger_ps: ps(profile.stagger),
             batch: profile.batch.clamp(1, crate::profile::BATCH_MAX),
+            free: profile.is_free(),
             bus: (!profile.bus.is_none()).then_some(profile.bus),
         }
     }

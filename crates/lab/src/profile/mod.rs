@@ -217,6 +217,12 @@ impl Profile {
         file::write(self)
     }
 
+    /// Whether no work occupies a server.
+    pub fn is_free(&self) -> bool {
+        let prices = [self.plain, self.sealed, self.opened, self.copied];
+        self.lookup_ns <= 0.0 && prices.iter().all(|p| p.packet_ns <= 0.0 && p.octet_ns <= 0.0)
+    }
+
     /// A device whose work takes no time.
     pub fn ideal() -> Self {
         Self {
