@@ -89,6 +89,16 @@ impl Agenda {
         Some((entry.time, entry.event))
     }
 
+    /// When the next event is due.
+    pub fn peek(&self) -> Option<Instant> {
+        self.heap.peek().map(|entry| entry.time)
+    }
+
+    /// Events that were taken out so far.
+    pub fn happened(&self) -> u64 {
+        self.entered - self.heap.len() as u64
+    }
+
     /// Whether nothing but routine timers is to come.
     pub fn is_quiet(&self) -> bool {
         self.routine == self.heap.len()
