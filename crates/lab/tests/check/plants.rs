@@ -67,35 +67,32 @@ fn check_finds_a_replay_window_off_by_one() {
 }
 
 /// A counter store that has forgotten, after a restart, what it was told last.
-#[derive(Default)]
 struct Forgetful {
-    kept: HashMap<String, Counter>,
+    inner: Box<dyn CounterStore>,
     last: HashMap<String, u64>,
 }
 
 impl CounterStore for Forgetful {
-    fn open(&mut self, id: &str, _: [u8; 16]) -> Result<Counter, StoreError> {
-        Ok(*self.kept.entry(id.into()).or_default())
+    fn open(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Counter, StoreError> {
+        self.inner.open(id, fingerprint)
     }
 
     fn reserve(&mut self, id: &str, limit: u64) -> Result<(), StoreError> {
-        if let Some(before) = self.last.insert(id.into(), limit) {
-            self.kept.entry(id.into()).or_default().used = before;
+        match self.last.insert(id.into(), limit) {
+            Some(before) => self.inner.reserve(id, before),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn keep_edge(&mut self, id: &str, edge: u64) -> Result<(), StoreError> {
-        self.kept.entry(id.into()).or_default().edge = edge;
-        Ok(())
+        self.inner.keep_edge(id, edge)
     }
 }
 
 #[test]
 fn check_finds_a_reused_nonce() {
-    let store = |name: &str, store: Box<dyn CounterStore>| match name {
-        "gw1" => Box::new(Forgetful::default()),
-        _ => store,
+    let store = |name: &str, inner: Box<dyn CounterStore>| -> Box<dyn CounterStore> {
+        if name == "gw1" { Box::new(Forgetful { inner, last: HashMap::new() }) } else { inner }
     };
     let rig = Rig { store: Some(Arc::new(store)), ..Rig::default() };
     let small = small(find("a counter that forgets", &rig, Invariant::NonceOnce, "gw1"), &rig);
