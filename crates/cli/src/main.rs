@@ -13,6 +13,7 @@ mod paint;
 mod run;
 mod show;
 mod state;
+mod test;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -41,6 +42,7 @@ enum Command {
     Show(show::ShowArgs),
     State(state::StateArgs),
     Stop(apply::StopArgs),
+    Test(Box<test::TestArgs>),
     Trace(trace::TraceArgs),
     #[command(name = opening::COMPANION, hide = true)]
     Companion(live::CompanionArgs),
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Show(args) => args.run(),
         Command::State(args) => args.run(),
         Command::Stop(args) => args.run(),
+        Command::Test(args) => args.run(),
         Command::Trace(args) => args.run(),
         Command::Companion(args) => args.run(),
     }

@@ -64,6 +64,7 @@ pub const LAYERS: &[Layer] = &[
             "engines",
             "daemon",
             "report",
+            "tester",
             "studies",
         ],
         pure: false,

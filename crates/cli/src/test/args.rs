@@ -1,0 +1,278 @@
+//! What one can say to `ferrule test`.
+
+use super::bench::PortName;
+use clap::{Args, ValueEnum};
+use ferrule_base::MacAddr;
+use ferrule_tester::rate::bits_per_second;
+use ferrule_tester::search::Range;
+use ferrule_tester::{Filler, Rate, Sizes, Timing};
+use ferrule_wire::Label;
+use ferrule_wire::vlan::Vid;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A length of time: `2s`, `500ms`, `3m`, or seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no time: write 2s, 500ms or 3m");
+    let scales = [("ms", 1e-3), ("us", 1e-6), ("m", 60.0), ("h", 3600.0), ("s", 1.0)];
+    let found = scales.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)));
+    let (number, scale) = found.unwrap_or((text, 1.0));
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let secs = number * scale;
+    if !(0.0..=1e7).contains(&secs) {
+        return Err(wrong());
+    }
+    Ok(Duration::from_secs_f64(secs))
+}
+
+fn line(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no rate of a line: write 10Gbit/s");
+    bits_per_second(text).filter(|r| *r > 0).ok_or_else(wrong)
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is no share: write 0.5%");
+    let number = text.trim().strip_suffix('%').ok_or_else(wrong)?;
+    let share: f64 = number.trim().parse().map_err(|_| wrong())?;
+    if (0.0..=100.0).contains(&share) { Ok(share / 100.0) } else { Err(wrong()) }
+}
+
+fn pps(text: &str) -> Result<u64, String> {
+    match text.parse()? {
+        Rate::MilliFrames(rate) => Ok(rate),
+        _ => Err(format!("`{text}`: loads are searched in frames a second, such as 2Mpps")),
+    }
+}
+
+fn label(text: &str) -> Result<Label, String> {
+    let number = text.trim().parse().ok().and_then(Label::new);
+    number.ok_or_else(|| format!("`{text}` is no label: 0 to 1048575"))
+}
+
+/// Labels joined by commas, top first.
+#[derive(Clone, Debug)]
+pub struct Labels(pub Vec<Label>);
+
+impl std::str::FromStr for Labels {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.split(',').map(label).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Labels as sent, and the top label that comes out: `100:200`.
+#[derive(Clone, Debug)]
+pub struct Swap {
+    /// As sent, top first.
+    pub labels: Vec<Label>,
+    /// The top label that comes out.
+    pub out: Label,
+}
+
+impl std::str::FromStr for Swap {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no swap: write IN:OUT, such as 100:200");
+        let (labels, out) = text.split_once(':').ok_or_else(wrong)?;
+        Ok(Self { labels: labels.parse::<Labels>()?.0, out: label(out)? })
+    }
+}
+
+fn sizes(text: &str) -> Result<Vec<Sizes>, String> {
+    if text == "rfc2544" {
+        return Ok(ferrule_tester::sizes::RFC_2544.map(Sizes::Fixed).into());
+    }
+    text.parse().map(|s| vec![s])
+}
+
+fn vlan(text: &str) -> Result<Vid, String> {
+    let number = text.parse().ok().and_then(Vid::new);
+    number.ok_or_else(|| format!("`{text}` is no VLAN: 0 to 4094"))
+}
+
+/// What is in a payload.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Fill {
+    /// Zeros.
+    Zeros,
+    /// 0 to 255 and again.
+    Count,
+    /// Random octets, the same in every frame.
+    Random,
+}
+
+impl From<Fill> for Filler {
+    fn from(fill: Fill) -> Self {
+        match fill {
+            Fill::Zeros => Self::Zeros,
+            Fill::Count => Self::Count,
+            Fill::Random => Self::Random(1),
+        }
+    }
+}
+
+/// Ports, and where results go.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Ports")]
+pub struct Ports {
+    /// Sends: af-xdp:NAME, af-xdp:NAME:QUEUE or af-packet:NAME.
+    #[arg(long, value_name = "PORT")]
+    pub tx: PortName,
+    /// Receives; the device under test stands between.
+    #[arg(long, value_name = "PORT")]
+    pub rx: PortName,
+    /// A third port, for addresses that a bridge learns.
+    #[arg(long, value_name = "PORT")]
+    pub monitor: Option<PortName>,
+    /// The rate of the lines, for shares of it and as the highest load.
+    #[arg(long, value_name = "RATE", value_parser = line)]
+    pub line: Option<u64>,
+    /// One thread for all ports, or one for each.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub threads: u8,
+}
+
+/// Where results go.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Results")]
+pub struct Results {
+    /// Print JSON (schema ferrule-report/1) instead of the table.
+    #[arg(long)]
+    pub json: bool,
+    /// Write one HTML page with table and figures.
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Say nothing of single trials.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Frames.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Frames")]
+pub struct Frames {
+    /// Length with FCS: 64, imix, 64:7,570:4,1518:1, 64-1518/8, or rfc2544 for its seven; may be repeated.
+    #[arg(long = "size", value_name = "SIZE", value_parser = sizes,
+          default_values = ["64", "512", "1518"])]
+    pub sizes: Vec<Vec<Sizes>>,
+    /// Ethernet source [default: that of the interface that sends].
+    #[arg(long, value_name = "MAC")]
+    pub src_mac: Option<MacAddr>,
+    /// Ethernet destination [default: that of the interface that receives, or of the gateway].
+    #[arg(long, value_name = "MAC")]
+    pub dst_mac: Option<MacAddr>,
+    /// IP source, IPv4 or IPv6; the port answers for it [default: 198.18.0.2].
+    #[arg(long, value_name = "IP", requires = "dst")]
+    pub src: Option<IpAddr>,
+    /// IP destination; the port that receives answers for it [default: 198.19.0.2].
+    #[arg(long, value_name = "IP", requires = "src")]
+    pub dst: Option<IpAddr>,
+    /// The router's address at the port that sends; given twice, at the one that receives too.
+    #[arg(long, value_name = "IP", requires = "src")]
+    pub gateway: Vec<IpAddr>,
+    /// A VLAN tag.
+    #[arg(long, value_name = "VID", value_parser = vlan)]
+    pub vlan: Option<Vid>,
+    /// Labels, top first, joined by commas.
+    #[arg(long, value_name = "LABELS")]
+    pub label: Option<Labels>,
+    /// Flows: so many UDP source ports in turn.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub flows: u64,
+    /// Payload.
+    #[arg(long, value_enum, default_value_t = Fill::Zeros)]
+    pub filler: Fill,
+    /// The same stream the other way as well.
+    #[arg(long)]
+    pub both_ways: bool,
+}
+
+impl Frames {
+    /// All sizes in order.
+    pub fn sizes(&self) -> Vec<Sizes> {
+        self.sizes.concat()
+    }
+}
+
+/// Loads of a search.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Loads")]
+pub struct Loads {
+    /// The lowest load that is tried, for each stream.
+    #[arg(long, value_name = "PPS", value_parser = pps, default_value = "1pps")]
+    pub min: u64,
+    /// The highest [default: the line's, or what doubling finds].
+    #[arg(long, value_name = "PPS", value_parser = pps)]
+    pub max: Option<u64>,
+    /// Bounds are this close when a search ends.
+    #[arg(long, value_name = "SHARE", value_parser = percent, default_value = "0.5%")]
+    pub resolution: f64,
+}
+
+impl Loads {
+    /// As the searches want it.
+    pub fn range(&self) -> Range {
+        Range { min: self.min, max: self.max, resolution: self.resolution.max(1e-9) }
+    }
+}
+
+/// Lengths of time.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Times")]
+pub struct Times {
+    /// A trial of a search, or the measurement itself (RFC 2544 wants 60 s in the end).
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
+    pub duration: Duration,
+    /// Sent before it is counted [default: a tenth of the trial, 1 s at most].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub warm_up: Option<Duration>,
+    /// Waited for late frames at most; less when all are accounted for.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
+    pub drain: Duration,
+}
+
+impl Times {
+    /// A trial that measures for `duration`.
+    pub fn of(&self, duration: Duration) -> Timing {
+        let timing = Timing { drain: self.drain, ..Timing::new(duration) };
+        Timing { warm_up: self.warm_up.unwrap_or(timing.warm_up), ..timing }
+    }
+
+    /// A trial of the usual length.
+    pub fn timing(&self) -> Timing {
+        self.of(self.duration)
+    }
+}
+
+/// A share as it is written, for goals.
+pub fn ratio(text: &str) -> Result<f64, String> {
+    if text == "0" { Ok(0.0) } else { percent(text) }
+}
+
+/// Frames a second, for one load.
+pub fn load(text: &str) -> Result<u64, String> {
+    pps(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_shares_and_labels_are_written_with_their_units() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("3m"), Ok(Duration::from_secs(180)));
+        assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
+        assert!(duration("-1s").is_err() && duration("x").is_err() && duration("1e9s").is_err());
+        assert_eq!((ratio("0.5%"), ratio("0")), (Ok(0.005), Ok(0.0)));
+        assert!(ratio("0.5").is_err() && ratio("101%").is_err());
+        let swap: Swap = "100,7:200".parse().unwrap();
+        assert_eq!((swap.labels.len(), swap.out.get()), (2, 200));
+        assert!("100".parse::<Swap>().is_err() && "x:1".parse::<Swap>().is_err());
+    }
+}

@@ -1,0 +1,275 @@
+//! Trials over real ports: opens them, gives each side a thread, keeps the clock.
+
+use ferrule_base::{Instant, MacAddr};
+use ferrule_daemon::{Blame, Fault};
+use ferrule_ports::xdp::XdpMode;
+use ferrule_ports::{Link, OpenError, OpenFault, Opener, PortSpec, Umem, region};
+use ferrule_tester::live::LEAD;
+use ferrule_tester::responder::{Home, Responder, answer, question};
+use ferrule_tester::trial::PortResult;
+use ferrule_tester::{About, Bench, BenchError, Leg, Side, Tally, Trial, TrialResult, TrialSpec};
+use std::io::{IsTerminal, Write};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Chunks that an AF_XDP port keeps ready for receiving.
+const BUDGET: usize = 2048;
+/// Octets of a chunk that are no frame's.
+const CHUNK_SPARE: usize = 512;
+/// How often, and for how long, an address is asked for.
+const ASK_EVERY: Duration = Duration::from_millis(300);
+const ASK_TIMES: u32 = 10;
+/// How often progress is shown.
+const PROGRESS: Duration = Duration::from_millis(500);
+
+/// A port as it is named on the command line: `af-xdp:eth0`, `af-xdp:eth0:1`,
+/// `af-packet:eth0`.
+#[derive(Clone, Debug)]
+pub struct PortName {
+    text: String,
+    interface: String,
+    spec: PortSpec,
+}
+
+impl std::str::FromStr for PortName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("`{text}` is no port: write af-xdp:NAME, af-xdp:NAME:QUEUE or af-packet:NAME")
+        };
+        let (driver, rest) = text.split_once(':').ok_or_else(wrong)?;
+        let (interface, queue) = match rest.split_once(':') {
+            Some((name, queue)) => (name, Some(queue.parse().map_err(|_| wrong())?)),
+            None => (rest, None),
+        };
+        let interface = interface.to_owned();
+        let spec = match (driver, queue) {
+            _ if interface.is_empty() => return Err(wrong()),
+            ("af-xdp", queue) => PortSpec::Xdp {
+                interface: interface.clone(),
+                queue: queue.unwrap_or(0),
+                mode: XdpMode::Auto,
+                budget: BUDGET,
+            },
+            ("af-packet", None) => {
+                PortSpec::Packet { interface: interface.clone(), promiscuous: true }
+            }
+            _ => return Err(wrong()),
+        };
+        Ok(Self { text: text.into(), interface, spec })
+    }
+}
+
+fn fault(error: &OpenError) -> Fault {
+    let blame = match error.fault {
+        OpenFault::MissingInterface => Blame::Configuration,
+        _ => Blame::Environment,
+    };
+    let said = error.source.as_ref().map_or(String::new(), |s| format!(": {s}"));
+    Fault::new(blame, format!("{}{said}", error.what), &error.remedy)
+}
+
+/// Where somebody said how ports are driven.
+#[derive(Clone, Copy, Debug)]
+pub struct Wiring {
+    /// One thread for all ports, or one for each.
+    pub threads: usize,
+    /// The rate of the lines in bit/s.
+    pub line: Option<u64>,
+    /// The longest frame that is sent, with FCS.
+    pub longest: usize,
+}
+
+/// Real ports, and what stands behind them.
+pub struct LiveBench {
+    sides: Vec<Side>,
+    start: std::time::Instant,
+    epoch: u16,
+    about: About,
+    macs: Vec<MacAddr>,
+    homes: Vec<Vec<Home>>,
+    stop: Arc<AtomicBool>,
+    shows_progress: bool,
+}
+
+impl LiveBench {
+    /// Opens the ports.
+    pub fn open(names: &[PortName], wiring: Wiring, stop: Arc<AtomicBool>) -> Result<Self, Fault> {
+        let chunk = (wiring.longest + CHUNK_SPARE).max(2048).next_power_of_two();
+        let chunks = names.len() * BUDGET * 4;
+        let (pool, _) = region::pool(chunks, chunk.min(32_768)).map_err(|e| {
+            Fault::environment(
+                format!("{chunks} buffers of {chunk} octets: {e}"),
+                "free some memory",
+            )
+        })?;
+        let umem = Umem::new(&pool);
+        let (mut opener, mut ports, mut macs) = (Opener::new(), Vec::new(), Vec::new());
+        for name in names {
+            let link = Link::by_name(&name.interface).map_err(|e| fault(&e))?;
+            macs.push(link.mac);
+            let port = opener.open(&name.spec).and_then(|opened| opened.start(&umem));
+            ports.push(port.map_err(|e| fault(&e))?);
+        }
+        let sides = if wiring.threads > 1 {
+            ports.into_iter().map(|port| Side::new(vec![port], pool.cache())).collect()
+        } else {
+            vec![Side::new(ports, pool.cache())]
+        };
+        let about = About {
+            ports: names.iter().map(|n| n.text.clone()).collect(),
+            line: wiring.line,
+            clock: "the monotonic clock of this machine, for both ends".into(),
+            is_virtual: false,
+        };
+        Ok(Self {
+            sides,
+            start: std::time::Instant::now(),
+            epoch: 0,
+            about,
+            homes: vec![Vec::new(); names.len()],
+            macs,
+            stop,
+            shows_progress: std::io::stderr().is_terminal(),
+        })
+    }
+
+    /// The addresses of the ports' interfaces.
+    pub fn macs(&self) -> &[MacAddr] {
+        &self.macs
+    }
+
+    /// Which addresses are at home behind each port.
+    pub fn answer_for(&mut self, homes: Vec<Vec<Home>>) {
+        self.homes = homes;
+        self.homes.resize_with(self.about.ports.len(), Vec::new);
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.start.elapsed().as_nanos() as u64)
+    }
+
+    /// Asks at a port who has `wanted`; `own` is the address that asks.
+    pub fn resolve(&mut self, port: usize, own: IpAddr, wanted: IpAddr) -> Result<MacAddr, Fault> {
+        let missing = || {
+            Fault::environment(
+                format!("nobody at {} answers for {wanted}", self.about.ports[port]),
+                "see whether the device under test is up, or give --dst-mac",
+            )
+        };
+        let mac = self.macs[port];
+        let question = question(mac, own, wanted).ok_or_else(missing)?;
+        let (side, place) = if self.sides.len() > 1 { (port, 0) } else { (0, port) };
+        for _ in 0..ASK_TIMES {
+            let until = self.now() + ASK_EVERY;
+            let now = self.now();
+            self.sides[side].send(now, place, &question);
+            while self.now() < until && !self.stop.load(Ordering::Relaxed) {
+                let (now, mut found) = (self.now(), None);
+                self.sides[side].look(now, place, |frame| found = found.or(answer(frame, wanted)));
+                if let Some(mac) = found {
+                    return Ok(mac);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Err(missing())
+    }
+
+    fn counts(&self) -> Vec<PortResult> {
+        self.sides.iter().flat_map(Side::counts).collect()
+    }
+
+    /// Drives all sides, each in a thread, and shows progress meanwhile.
+    fn drive(&mut self, legs: &mut [Leg], spec: &TrialSpec) -> Tally {
+        let tally = Tally::new(self.sides.len());
+        let start = self.start;
+        let clock = move || Instant::from_nanos(start.elapsed().as_nanos() as u64);
+        let each = if self.sides.len() > 1 { 1 } else { legs.len() };
+        let (stop, shows) = (&self.stop, self.shows_progress);
+        let long = spec.timing.total() > Duration::from_secs(2);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .sides
+                .iter_mut()
+                .zip(legs.chunks_mut(each))
+                .map(|(side, legs)| {
+                    let tally = &tally;
+                    scope.spawn(move || side.drive(legs, tally, clock, std::hint::spin_loop))
+                })
+                .collect();
+            let (begun, mut shown) = (std::time::Instant::now(), Duration::ZERO);
+            while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                if stop.load(Ordering::Relaxed) {
+                    tally.stop();
+                }
+                std::thread::sleep(Duration::from_millis(2));
+                if shows && long && begun.elapsed() >= shown + PROGRESS {
+                    shown = begun.elapsed();
+                    let (sent, arrived) = tally.progress();
+                    let secs = shown.as_secs();
+                    eprint!("\r\x1b[K  {secs:>4} s  {sent} frames sent, {arrived} arrived");
+                    let _ = std::io::stderr().flush();
+                }
+            }
+            if shown > Duration::ZERO {
+                eprint!("\r\x1b[K");
+            }
+        });
+        tally
+    }
+}
+
+impl Bench for LiveBench {
+    fn about(&self) -> About {
+        self.about.clone()
+    }
+
+    fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(BenchError::Stopped);
+        }
+        if !self.sides.iter().all(Side::is_up) {
+            let ports = self.about.ports.join(", ");
+            return Err(BenchError::Broken(format!("a port is down, one of {ports}")));
+        }
+        self.epoch = self.epoch.wrapping_add(1);
+        let answers = self.homes.iter().map(|h| Responder::new(h.clone())).collect();
+        let mut trial = Trial::new(spec, self.about.ports.len(), self.epoch, answers)?;
+        let now = self.now();
+        self.sides.iter_mut().for_each(|side| side.flush(now));
+        let before = self.counts();
+        trial.start(self.now() + LEAD);
+        let mut legs = trial.take_legs();
+        let tally = self.drive(&mut legs, spec);
+        if tally.is_stopped() {
+            return Err(BenchError::Stopped);
+        }
+        let mut result = trial.finish_legs(legs);
+        let counts = self.counts().into_iter().zip(before);
+        let since = |(now, then): (PortResult, PortResult)| PortResult {
+            tx_failed: now.tx_failed.saturating_sub(then.tx_failed),
+            rx_missed: now.rx_missed.saturating_sub(then.rx_missed),
+        };
+        result.ports = counts.map(since).collect();
+        Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_named_by_driver_interface_and_queue() {
+        let port: PortName = "af-xdp:eth0:3".parse().unwrap();
+        assert!(matches!(port.spec, PortSpec::Xdp { queue: 3, .. }));
+        assert!("af-packet:eth0".parse::<PortName>().is_ok());
+        for bad in ["", "eth0", "af-xdp:", "af-packet:eth0:1", "dpdk:eth0", "af-xdp:eth0:x"] {
+            assert!(bad.parse::<PortName>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! `ferrule test`: the instrument on real ports.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `args.rs` | what one can say |
+//! | `bench.rs` | ports, threads, clock |
+//! | `searches.rs` | each test from its arguments to its answer |
+//! | `document.rs`, `tables.rs` | answers as a report |
+
+mod args;
+mod bench;
+mod document;
+mod searches;
+mod tables;
+
+use crate::paint::{Paint, emit};
+use args::{Frames, Labels, Loads, Ports, Results, Swap, Times, duration, load, ratio};
+use clap::{Args, Subcommand};
+use ferrule_daemon::Fault;
+use ferrule_report::Report;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Measure a device between two ports: throughput, latency, loss, bridges, MPLS, soak.
+///
+/// One port sends, the other receives, the device under test stands between.
+/// Every frame carries its stream, its number and the time at which it should
+/// have left, so that loss, order, copies, damage and latency are told apart and
+/// a sender that falls behind hides nothing. Where the tester cannot send more,
+/// it says so.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sudo ferrule test throughput --tx af-xdp:veth0 --rx af-xdp:veth1 --size 64
+  sudo ferrule test latency --tx af-packet:a --rx af-packet:b --at 10kpps --report latency.html
+  sudo ferrule test throughput --tx af-packet:a --rx af-packet:b \\
+      --src 10.0.1.2 --dst 10.0.2.2 --gateway 10.0.1.1       through a router
+  sudo ferrule test mlrsearch --tx af-xdp:a --rx af-xdp:b --max 5Mpps --goal 0 --goal 0.5%
+  sudo ferrule test stream --tx af-xdp:a --rx af-xdp:b --plan streams.toml --duration 10s
+
+Exit: 0 done, 1 a finding (frames lost in a soak, no load without loss, wrong labels),
+2 the command line or the plan is wrong, 3 the machine lacks something.")]
+pub struct TestArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+/// Ports, frames, times and results: what every test has.
+#[derive(Args)]
+struct Setup {
+    #[command(flatten)]
+    ports: Ports,
+    #[command(flatten)]
+    frames: Frames,
+    #[command(flatten)]
+    times: Times,
+    #[command(flatten)]
+    results: Results,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The highest load without loss (RFC 2544 section 26.1).
+    Throughput {
+        #[command(flatten)]
+        setup: Setup,
+        #[command(flatten)]
+        loads: Loads,
+        /// What was found is tried once more for so long; 0s: it is not.
+        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+        confirm: Duration,
+        /// Searches, for a median with its confidence.
+        #[arg(long, value_name = "N", default_value_t = 1,
+              value_parser = clap::value_parser!(u16).range(1..=1000))]
+        repeats: u16,
+    },
+    /// How long frames take at a load (RFC 2544 section 26.2).
+    Latency {
+        #[command(flatten)]
+        setup: Setup,
+        #[command(flatten)]
+        loads: Loads,
+        /// The load [default: the throughput, which is searched first].
+        #[arg(long, value_name = "PPS", value_parser = load)]
+        at: Option<u64>,
+        /// Trials (RFC 2544: 20).
+        #[arg(long, value_name = "N", default_value_t = 5,
+              value_parser = clap::value_parser!(u16).range(1..=1000))]
+        repeats: u16,
+    },
+    /// How much is lost at each load (RFC 2544 section 26.3).
+    Loss {
+        #[command(flatten)]
+        setup: Setup,
+        #[command(flatten)]
+        loads: Loads,
+        /// Steps from the highest load down, 10 at least.
+        #[arg(long, value_name = "N", default_value_t = 10,
+              value_parser = clap::value_parser!(u32).range(10..=1000))]
+        steps: u32,
+    },
+    /// The longest burst without loss (RFC 2544 section 26.4, RFC 9004).
+    BackToBack {
+        #[command(flatten)]
+        setup: Setup,
+        /// The longest burst that is tried (RFC 2544: 2 s).
+        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
+        longest: Duration,
+        /// Searches (RFC 2544: 50).
+        #[arg(long, value_name = "N", default_value_t = 10,
+              value_parser = clap::value_parser!(u16).range(1..=1000))]
+        repeats: u16,
+        /// The throughput, if it is known, to correct the time that frames are held.
+        #[arg(long, value_name = "PPS", value_parser = load)]
+        throughput: Option<u64>,
+    },
+    /// The load for each of several loss ratios, in one search (RFC 9971).
+    Mlrsearch {
+        #[command(flatten)]
+        setup: Setup,
+        #[command(flatten)]
+        loads: Loads,
+        /// A loss ratio, such as 0 or 0.5%; may be repeated.
+        #[arg(long = "goal", value_name = "SHARE", value_parser = ratio,
+              default_values = ["0", "0.5%"])]
+        goals: Vec<f64>,
+        /// Time of full trials at each load that counts [default: three trials].
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        sum: Option<Duration>,
+    },
+    /// A bridge: forwarding, broadcast, errored frames, addresses (RFC 2889).
+    Bridge {
+        #[command(flatten)]
+        setup: Setup,
+        #[command(flatten)]
+        loads: Loads,
+        /// Addresses to try at most, with --monitor.
+        #[arg(long, value_name = "N", default_value_t = 1024,
+              value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+        addresses: u64,
+        /// How long the bridge remembers an address.
+        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
+        ageing: Duration,
+        /// Loads up to the highest for the forwarding rate.
+        #[arg(long, value_name = "N", default_value_t = 5,
+              value_parser = clap::value_parser!(u32).range(2..=1000))]
+        steps: u32,
+    },
+    /// A label switching router: push, swap and pop (RFC 5695).
+    Mpls {
+        #[command(flatten)]
+        setup: Setup,
+        #[command(flatten)]
+        loads: Loads,
+        /// IP is sent and must arrive with these labels.
+        #[arg(long, value_name = "LABELS")]
+        push: Option<Labels>,
+        /// Sent with labels IN, must arrive with the top one OUT.
+        #[arg(long, value_name = "IN:OUT")]
+        swap: Option<Swap>,
+        /// Sent with these labels, must arrive without the top one.
+        #[arg(long, value_name = "LABELS")]
+        pop: Option<Labels>,
+    },
+    /// One load for a long time, looked at in parts.
+    Soak {
+        #[command(flatten)]
+        setup: Setup,
+        /// The load of each stream.
+        #[arg(long, value_name = "PPS", value_parser = load)]
+        at: u64,
+        /// Length of a part.
+        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+        interval: Duration,
+    },
+    /// Streams as they stand in a file, once.
+    Stream {
+        #[command(flatten)]
+        setup: Setup,
+        /// The streams (see `ferrule test stream --help`).
+        #[arg(long, value_name = "FILE.toml")]
+        plan: PathBuf,
+    },
+}
+
+/// An answer, and whether it is a finding.
+struct Answer {
+    report: Report,
+    finding: bool,
+}
+
+impl TestArgs {
+    /// Tests.
+    pub fn run(self) -> ExitCode {
+        let results = self.what.setup().results.copied();
+        match self.what.answer().and_then(|answer| results.give(answer)) {
+            Ok(false) => ExitCode::SUCCESS,
+            Ok(true) => ExitCode::FAILURE,
+            Err(fault) => {
+                eprint!("{fault}");
+                ExitCode::from(fault.exit_code())
+            }
+        }
+    }
+}
+
+/// Where an answer goes.
+struct Wanted {
+    json: bool,
+    report: Option<PathBuf>,
+}
+
+impl Results {
+    fn copied(&self) -> Wanted {
+        Wanted { json: self.json, report: self.report.clone() }
+    }
+}
+
+impl Wanted {
+    /// Prints and writes it; whether it is a finding.
+    fn give(self, answer: Answer) -> Result<bool, Fault> {
+        if let Some(path) = &self.report {
+            let page = ferrule_report::html::render(&answer.report);
+            std::fs::write(path, page).map_err(|e| {
+                let what = format!("{} cannot be written: {e}", path.display());
+                Fault::environment(what, "choose another file for --report")
+            })?;
+        }
+        let text = if self.json {
+            ferrule_report::json::render(&answer.report)
+        } else {
+            let paint = Paint::for_stream(&std::io::stdout());
+            let mut text = ferrule_report::terminal::render(&answer.report, paint.terminal());
+            if let Some(path) = &self.report {
+                text += &format!("\nreport: {}\n", path.display());
+            }
+            text
+        };
+        emit(&mut std::io::stdout().lock(), &text);
+        Ok(answer.finding)
+    }
+}
+
+impl What {
+    const fn setup(&self) -> &Setup {
+        match self {
+            Self::Throughput { setup, .. }
+            | Self::Latency { setup, .. }
+            | Self::Loss { setup, .. }
+            | Self::BackToBack { setup, .. }
+            | Self::Mlrsearch { setup, .. }
+            | Self::Bridge { setup, .. }
+            | Self::Mpls { setup, .. }
+            | Self::Soak { setup, .. }
+            | Self::Stream { setup, .. } => setup,
+        }
+    }
+
+    fn answer(&self) -> Result<Answer, Fault> {
+        match self {
+            Self::Throughput { setup, loads, confirm, repeats } => {
+                searches::throughput(setup, loads, *confirm, *repeats)
+            }
+            Self::Latency { setup, loads, at, repeats } => {
+                searches::latency(setup, loads, *at, *repeats)
+            }
+            Self::Loss { setup, loads, steps } => searches::loss(setup, loads, *steps),
+            Self::BackToBack { setup, longest, repeats, throughput } => {
+                searches::back_to_back(setup, *longest, *repeats, *throughput)
+            }
+            Self::Mlrsearch { setup, loads, goals, sum } => {
+                searches::mlrsearch(setup, loads, goals, *sum)
+            }
+            Self::Bridge { setup, loads, addresses, ageing, steps } => {
+                searches::bridge(setup, loads, *addresses, *ageing, *steps)
+            }
+            Self::Mpls { setup, loads, push, swap, pop } => {
+                searches::mpls(setup, loads, push.as_ref(), swap.as_ref(), pop.as_ref())
+            }
+            Self::Soak { setup, at, interval } => searches::soak(setup, *at, *interval),
+            Self::Stream { setup, plan } => searches::stream(setup, plan),
+        }
+    }
+}
