@@ -247,7 +247,11 @@ impl Host {
         if let Some(packet) = &arrived {
             self.finder.hear(now, packet.data());
         }
-        self.finder.ask(now, mac, |frame| self.card.send(io, frame));
+        // With nothing more to send of its own accord, a host need find nobody.
+        let active = self.tasks.iter().any(|(_, task)| task.due().is_some());
+        if active {
+            self.finder.ask(now, mac, |frame| self.card.send(io, frame));
+        }
         let mut wire = Wire { card: &mut self.card, io, arrived, spare: None };
         for _ in 0..ROUNDS_MAX {
             self.stack.poll(stack_now, &mut wire, &mut self.sockets);
@@ -264,12 +268,13 @@ impl Host {
         if let Some(spare) = wire.spare.take() {
             wire.io.cache.recycle(spare);
         }
-        let due = self.tasks.iter().filter_map(|(_, task)| task.due());
+        let due: Vec<Instant> = self.tasks.iter().filter_map(|(_, task)| task.due()).collect();
+        let find = self.finder.due().filter(|_| !due.is_empty());
         let asked = self.stack.poll_at(stack_now, &self.sockets).map(|at| {
             let micros = u64::try_from(at.total_micros()).unwrap_or(0);
             Instant::from_nanos(micros.saturating_mul(1000))
         });
-        let due = due.chain(self.finder.due()).chain(self.card.due());
+        let due = due.into_iter().chain(find).chain(self.card.due());
         self.timeout = due.chain(asked).min().map(|at| if at <= now { now + TICK } else { at });
     }
 }
@@ -300,7 +305,7 @@ impl Station for Host {
 }
 
 /// Whether an address is in the network of another with its prefix length.
-fn same_network((own, len): (IpAddr, u8), to: IpAddr) -> bool {
+pub(crate) fn same_network((own, len): (IpAddr, u8), to: IpAddr) -> bool {
     let equal = |a: u128, b: u128, bits: u32| {
         (a ^ b).checked_shr(bits.saturating_sub(u32::from(len))).is_none_or(|rest| rest == 0)
     };

@@ -1,0 +1,228 @@
+//! Topology files: a whole network as TOML, for virtual time and for network
+//! namespaces alike.
+//!
+//! ```text
+//!   file ─▶ sections (keys, each with its place) ─▶ Topology ─▶ Lab (virtual time)
+//!     └ variant NAME replaces nodes and hosts        │  └────▶ configurations for `lab up`
+//!                                                    └ TopologyError: all problems, with places
+//! ```
+//!
+//! A node's configuration is that of `ferrule run`, in a file beside the topology
+//! or inline, with ports that have neither driver nor device: what a port stands
+//! on is a link of the topology. This crate has no file system: files are read
+//! by the caller, through [`Files`].
+
+mod build;
+mod check;
+mod entries;
+mod error;
+mod keys;
+mod links;
+pub mod live;
+mod nodes;
+mod section;
+mod shipped;
+mod subject;
+#[cfg(test)]
+mod tests;
+mod traffic;
+pub mod units;
+
+pub use build::{Lab, Setting};
+pub use error::{Files, NoFiles, TopologyError};
+pub use keys::key_file;
+pub use shipped::{SHIPPED, Shipped};
+pub use subject::TopologySubject;
+
+use crate::change::Change;
+use crate::host::Schedule;
+use crate::impair::Impairments;
+use crate::link::LinkSpec;
+use crate::network::{DeviceId, LinkId};
+use crate::profile::Profile;
+use ferrule_base::{Duration, Instant, MacAddr};
+use ferrule_node::Config;
+use std::net::IpAddr;
+
+/// A network, ready to be built any number of times.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    /// Its name.
+    pub name: String,
+    /// What it is, in a sentence.
+    pub about: String,
+    /// The variant that was chosen.
+    pub variant: Option<String>,
+    /// For how long it runs if nothing is said.
+    pub runs_for: Duration,
+    /// Ferrule nodes.
+    pub nodes: Vec<Node>,
+    /// Hosts.
+    pub hosts: Vec<HostPlan>,
+    /// Links.
+    pub links: Vec<Link>,
+    /// Traffic.
+    pub traffic: Vec<Traffic>,
+    /// What happens on the way.
+    pub disturbances: Vec<Disturbance>,
+}
+
+/// A Ferrule node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub config: Config,
+    /// The same as it was written, for a node on real interfaces.
+    pub written: toml::Table,
+    /// The keys that it names, with the words and octets of each.
+    pub keys: Vec<(String, Vec<(String, usize)>)>,
+    /// What its work costs in virtual time.
+    pub profile: Profile,
+}
+
+/// A host.
+#[derive(Clone, Debug)]
+pub struct HostPlan {
+    /// Its name.
+    pub name: String,
+    /// Its link address.
+    pub mac: MacAddr,
+    /// Its addresses with prefix lengths.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Its default routers.
+    pub gateways: Vec<IpAddr>,
+    /// Octets of its largest packet.
+    pub mtu: usize,
+}
+
+/// One end of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkEnd {
+    /// A host, by index.
+    Host(usize),
+    /// A node, by index, and its port.
+    Node(usize, String),
+}
+
+/// A link.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// Its name: as given, or the names of what it joins with a hyphen between.
+    pub name: String,
+    /// Both ends.
+    pub ends: [LinkEnd; 2],
+    /// Rate, delay, queue, impairments.
+    pub spec: LinkSpec,
+    /// An untrusted link: no payload of a host may show there.
+    pub outside: bool,
+}
+
+/// What a traffic entry does.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// Echo requests in frames of so many octets.
+    Ping(usize, Schedule),
+    /// Datagrams in frames of so many octets.
+    Udp(usize, Schedule),
+    /// A stream of so many octets, or as many as there is time for.
+    Tcp(Option<u64>),
+    /// So many transfers of so many octets.
+    Http(u64, u64),
+}
+
+impl Kind {
+    /// The word in the file.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Ping(..) => "ping",
+            Self::Udp(..) => "udp",
+            Self::Tcp(_) => "tcp",
+            Self::Http(..) => "http",
+        }
+    }
+}
+
+/// A traffic entry.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// What is sent.
+    pub kind: Kind,
+    /// The host that begins, by index.
+    pub from: usize,
+    /// The other host, by index.
+    pub to: usize,
+    /// The address of that host.
+    pub address: IpAddr,
+    /// When it begins.
+    pub start: Instant,
+    /// When it ends; nothing: with the run.
+    pub stop: Option<Instant>,
+    /// Packets at most.
+    pub count: Option<u64>,
+    /// Octets of TCP windows.
+    pub window: usize,
+}
+
+/// Something that happens once.
+#[derive(Clone, Debug)]
+pub struct Disturbance {
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub what: Upset,
+}
+
+/// Kinds of disturbances.
+#[derive(Clone, Debug)]
+pub enum Upset {
+    /// A link goes down.
+    Down(usize),
+    /// A link comes up.
+    Up(usize),
+    /// A link has other impairments.
+    Impair(usize, Impairments),
+    /// A node ends as after `kill -9` and begins anew after this time.
+    Restart(usize, Duration),
+    /// A node's clock jumps forward.
+    ClockJump(usize, Duration),
+}
+
+impl Upset {
+    fn change(&self) -> Change {
+        match self {
+            Self::Down(link) => Change::LinkDown(LinkId(*link)),
+            Self::Up(link) => Change::LinkUp(LinkId(*link)),
+            Self::Impair(link, how) => Change::Impair(LinkId(*link), None, how.clone()),
+            Self::Restart(node, after) => Change::Restart(DeviceId(*node), *after),
+            Self::ClockJump(node, by) => Change::ClockJump(DeviceId(*node), *by),
+        }
+    }
+}
+
+impl Topology {
+    /// Reads a topology. All problems are found in one go.
+    pub fn parse(
+        file: &str,
+        text: &str,
+        files: &mut dyn Files,
+        variant: Option<&str>,
+    ) -> Result<Self, Box<TopologyError>> {
+        entries::topology(file, text, files, variant)
+    }
+
+    /// The names of a file's variants, each with what it is; the default first.
+    pub fn variants(file: &str, text: &str) -> Result<Vec<(String, String)>, Box<TopologyError>> {
+        entries::variants(file, text)
+    }
+
+    /// Traffic that runs from host to host in both ways, by the names of the hosts.
+    pub fn traffic_name(&self, index: usize) -> String {
+        let Some(entry) = self.traffic.get(index) else { return String::new() };
+        let name = |host: usize| self.hosts.get(host).map_or("?", |h| h.name.as_str());
+        let version = if entry.address.is_ipv6() { "6" } else { "" };
+        let (from, to) = (name(entry.from), name(entry.to));
+        format!("{}{version} {from} > {to}", entry.kind.name())
+    }
+}
