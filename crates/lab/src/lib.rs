@@ -31,6 +31,7 @@ pub mod profile;
 pub mod random;
 mod run;
 mod station;
+pub mod topology;
 mod world;
 
 pub use change::Change;

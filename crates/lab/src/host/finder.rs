@@ -71,7 +71,13 @@ impl Finder {
         let Some((_, rest)) = frame.split_at_checked(12) else { return };
         let heard = match rest {
             [0x08, 0x06, rest @ ..] => {
+                // The stack learns from what is said to it, and so do we.
                 let Ok((message, _)) = arp::Repr::parse(rest) else { return };
+                let to_us =
+                    |w: &&Wanted| matches!(w.pair, Pair::V4(_, o) if o == message.target_ip);
+                if !self.wanted.iter().any(|wanted| to_us(&wanted)) {
+                    return;
+                }
                 IpAddr::V4(message.sender_ip)
             }
             [0x86, 0xdd, rest @ ..] if rest.get(6) == Some(&Protocol::ICMPV6.0) => {

@@ -93,7 +93,8 @@ impl Client {
 
     /// When to begin; all but the first begin by the end of the one before.
     pub fn due(&self) -> Option<Instant> {
-        (self.result.requests == 0 && self.count > 0).then_some(self.between.0)
+        let (start, stop) = self.between;
+        (self.result.requests == 0 && self.count > 0 && start < stop).then_some(start)
     }
 
     pub fn result(&self) -> Http {

@@ -72,7 +72,7 @@ impl Arrivals {
 }
 
 /// What became of a traffic entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Echo requests.
     Ping(Ping),

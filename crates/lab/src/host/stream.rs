@@ -42,7 +42,8 @@ impl Source {
         turn: &mut Turn<'_>,
     ) -> Self {
         let socket = turn.sockets.add(socket(window));
-        Self { flow, ends, start, stop, bytes, socket, begun: false, ended: false, sent: 0 }
+        let ended = start >= stop;
+        Self { flow, ends, start, stop, bytes, socket, begun: ended, ended, sent: 0 }
     }
 
     pub fn due(&self) -> Option<Instant> {

@@ -232,3 +232,15 @@ fn lab_host_with_one_seed_sends_the_same_octets_twice() {
     };
     assert!(frames(1) == frames(1) && frames(1) != frames(2));
 }
+
+#[test]
+fn lab_host_with_traffic_that_never_starts_does_not_wake() {
+    let mut cable = Cable::new(at_once);
+    let [flow, _] = to(2, 0);
+    let never = (STOP, START);
+    cable.hosts[0].fetch(flow, never, (100, 1), 65_536);
+    cable.hosts[0].send_stream(Flow { number: 1, ..flow }, never, None, 65_536);
+    cable.run(Instant::from_secs(5));
+    assert_eq!((cable.hosts[0].poll_timeout(), cable.frames), (None, 0));
+    assert!(cable.now < Instant::from_secs(1));
+}

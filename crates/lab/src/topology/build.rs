@@ -176,7 +176,8 @@ fn add(hosts: &mut [Host], number: u32, entry: &Traffic, length: Duration) {
     if *start > GREETING {
         let flow = Flow { number: number + FLOWS_MAX, ..flow };
         let until = GREETING + GREETING_GAP * GREETINGS as u32;
-        let when = Schedule::every(GREETING_GAP).within(GREETING, until.min(*start), Some(GREETINGS));
+        let when =
+            Schedule::every(GREETING_GAP).within(GREETING, until.min(*start), Some(GREETINGS));
         hosts[from].ping(flow, GREETING_FRAME, when);
     }
     match kind {
@@ -238,7 +239,8 @@ pub(super) fn outcomes(
     for &id in hosts {
         let Some(host) = network.station_mut::<Host>(id) else { continue };
         for (flow, place) in all.iter_mut().enumerate() {
-            *place = place.take().into_iter().chain(host.outcome(flow as u32)).reduce(Outcome::join);
+            *place =
+                place.take().into_iter().chain(host.outcome(flow as u32)).reduce(Outcome::join);
         }
     }
     all

@@ -6,11 +6,7 @@ use super::{LinkEnd, Topology};
 use std::ops::Range;
 
 /// Nodes and hosts share one set of names; no two hosts have one address.
-pub(super) fn names(
-    r: &mut Reader<'_>,
-    topology: &Topology,
-    host_spans: &[Range<usize>],
-) {
+pub(super) fn names(r: &mut Reader<'_>, topology: &Topology, host_spans: &[Range<usize>]) {
     for (host, span) in topology.hosts.iter().zip(host_spans) {
         if topology.nodes.iter().any(|node| node.name == host.name) {
             let what = format!("`{}` is a node, too", host.name);
@@ -26,7 +22,8 @@ pub(super) fn names(
                 r.problems.add(span.clone(), what, "give each an address of its own");
             }
             if other.mac == host.mac {
-                let what = format!("hosts `{}` and `{}` have one MAC address", other.name, host.name);
+                let what =
+                    format!("hosts `{}` and `{}` have one MAC address", other.name, host.name);
                 r.problems.add(span.clone(), what, "give each a mac of its own");
             }
         }

@@ -76,11 +76,11 @@ fn read(r: &mut Reader<'_>, top: &mut Section<'_>, wanted: Option<&str>) -> Topo
 
 /// The chosen variant's nodes and hosts stand in the place of those of the same
 /// name; the others are read only so far that unknown keys show.
-fn choose(
+fn choose<'i>(
     r: &mut Reader<'_>,
-    top: &mut Section<'_>,
+    top: &mut Section<'i>,
     wanted: Option<&str>,
-    named: &mut Named<'_>,
+    named: &mut Named<'i>,
 ) -> Option<String> {
     let default = top.text(&mut r.problems, "default");
     let variants = top.named(&mut r.problems, "variant");

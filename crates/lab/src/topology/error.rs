@@ -33,7 +33,12 @@ pub struct TopologyError {
 }
 
 impl TopologyError {
-    pub(super) fn of(file: &str, text: &str, problems: Problems, mut more: Vec<ConfigError>) -> Self {
+    pub(super) fn of(
+        file: &str,
+        text: &str,
+        problems: Problems,
+        mut more: Vec<ConfigError>,
+    ) -> Self {
         let Problems(mut problems) = problems;
         problems.sort_by_key(|p| p.span.start);
         problems.dedup();

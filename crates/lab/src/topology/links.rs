@@ -150,7 +150,11 @@ pub(super) fn links(
 }
 
 /// Both ends of a link, neither of them taken.
-fn ends(r: &mut Reader<'_>, section: &mut Section<'_>, topology: &Topology) -> Option<[LinkEnd; 2]> {
+fn ends(
+    r: &mut Reader<'_>,
+    section: &mut Section<'_>,
+    topology: &Topology,
+) -> Option<[LinkEnd; 2]> {
     let texts = section.texts(&mut r.problems, "ends");
     let [a, b] = texts.as_slice() else {
         let what = format!("a link with {} ends", texts.len());
@@ -187,7 +191,9 @@ fn end(r: &mut Reader<'_>, text: &Text, topology: &Topology) -> Option<LinkEnd> 
             let ports: Vec<&str> = entry.config.ports.iter().map(|p| p.name.as_str()).collect();
             let Some(port) = port else {
                 let remedy = match ports.first() {
-                    Some(port) => format!("write \"{name}:{port}\"; its ports: {}", ports.join(", ")),
+                    Some(port) => {
+                        format!("write \"{name}:{port}\"; its ports: {}", ports.join(", "))
+                    }
                     None => format!("give `{name}` a port first"),
                 };
                 r.problems.add(text.span(), format!("node `{name}` without a port"), remedy);
@@ -202,7 +208,8 @@ fn end(r: &mut Reader<'_>, text: &Text, topology: &Topology) -> Option<LinkEnd> 
         }
         (None, None, _) => {
             let nodes = topology.nodes.iter().map(|node| node.name.as_str());
-            let names: Vec<&str> = nodes.chain(topology.hosts.iter().map(|h| h.name.as_str())).collect();
+            let names: Vec<&str> =
+                nodes.chain(topology.hosts.iter().map(|h| h.name.as_str())).collect();
             r.problems.unknown(&spanned(name), "node or host", &names);
             return None;
         }

@@ -102,10 +102,22 @@ fn profile(r: &mut Reader<'_>, section: &mut Section<'_>, defaults: &Defaults) -
     profile_named(r, &name)
 }
 
-/// A profile by its name.
+/// A profile by its name, or from a file beside.
 pub(super) fn profile_named(r: &mut Reader<'_>, name: &Text) -> Profile {
-    if name.get_ref() != "ideal" {
-        r.problems.unknown(name, "profile", &["ideal"]);
+    if let Some(profile) = Profile::named(name.get_ref()) {
+        return profile;
+    }
+    if !name.get_ref().ends_with(".toml") {
+        let names: Vec<&str> = Profile::names().collect();
+        r.problems.unknown(name, "profile", &names);
+        return Profile::ideal();
+    }
+    match r.files.read(name.get_ref()) {
+        Ok(text) => match Profile::parse(name.get_ref(), &text) {
+            Ok(profile) => return profile,
+            Err(error) => r.beside.push(error),
+        },
+        Err(e) => r.problems.add(name.span(), e, "name a file beside the topology"),
     }
     Profile::ideal()
 }
@@ -207,7 +219,8 @@ fn addresses(p: &mut Problems, name: &Text, section: &mut Section<'_>) -> Vec<(I
         match parsed {
             Some(address) => addresses.push(address),
             None => {
-                let what = format!("`{}` is no address of a host with a prefix length", text.get_ref());
+                let what =
+                    format!("`{}` is no address of a host with a prefix length", text.get_ref());
                 p.add(text.span(), what, "write it as 192.0.2.1/24 or 2001:db8::1/64");
             }
         }

@@ -23,7 +23,9 @@ impl Problems {
 
     /// A word that is none of those which there are.
     pub fn unknown(&mut self, text: &Text, what: &str, names: &[&str]) {
-        let remedy = match nearest(text.get_ref(), names.iter().copied()) {
+        // Among names of one letter each is near every other.
+        let near = nearest(text.get_ref(), names.iter().copied());
+        let remedy = match near.filter(|_| text.get_ref().len() > 1) {
             Some(near) => format!("did you mean `{near}`?"),
             None if names.is_empty() => format!("define a {what} first"),
             None => format!("there are {}", names.join(", ")),
@@ -84,7 +86,6 @@ impl<'i> Section<'i> {
     /// A text that must be there.
     pub fn need(&mut self, p: &mut Problems, key: &'static str, such_as: &str) -> Option<Text> {
         if !self.has(key) {
-            self.known.push(key);
             let what = format!("a {} without {key}", self.what);
             p.add(self.span.clone(), what, format!("add {key} = {such_as}"));
             return None;
@@ -93,7 +94,8 @@ impl<'i> Section<'i> {
     }
 
     /// Whether a key is there.
-    pub fn has(&self, key: &'static str) -> bool {
+    pub fn has(&mut self, key: &'static str) -> bool {
+        self.known.push(key);
         self.table.contains_key(key)
     }
 
@@ -208,10 +210,16 @@ impl<'i> Section<'i> {
 
     /// What is left that nobody asked for.
     pub fn finish(self, p: &mut Problems) {
+        let mut known: Vec<&str> = Vec::new();
+        for key in self.known {
+            if !known.contains(&key) {
+                known.push(key);
+            }
+        }
         for key in self.table.keys() {
-            let remedy = match nearest(key.get_ref(), self.known.iter().copied()) {
+            let remedy = match nearest(key.get_ref(), known.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("a {} has {}", self.what, self.known.join(", ")),
+                None => format!("a {} has {}", self.what, known.join(", ")),
             };
             let what = format!("unknown key `{}` in a {}", key.get_ref(), self.what);
             p.add(key.span(), what, remedy);

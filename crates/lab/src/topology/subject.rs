@@ -99,9 +99,8 @@ impl Topology {
     /// The links between nodes: a host's own cable is not impaired, for nothing
     /// protects it.
     fn inner_links(&self) -> Vec<usize> {
-        let host = |link: &super::Link| {
-            link.ends.iter().any(|end| matches!(end, super::LinkEnd::Host(_)))
-        };
+        let host =
+            |link: &super::Link| link.ends.iter().any(|end| matches!(end, super::LinkEnd::Host(_)));
         (0..self.links.len()).filter(|&at| !host(&self.links[at])).collect()
     }
 

@@ -9,6 +9,9 @@ use std::net::IpAddr;
 
 /// Hosts and nodes have found each other by then.
 const START: Duration = Duration::from_millis(200);
+/// The same for IPv6: a node uses an address once a second has shown that nobody
+/// else does (RFC 4862 section 5.4).
+const START_IPV6: Duration = Duration::from_millis(1200);
 /// Octets of a frame of a ping, without FCS, as `ping` sends them.
 const PING_FRAME: u64 = 98;
 /// Octets of a frame of UDP traffic, without FCS.
@@ -32,15 +35,16 @@ pub(super) fn traffic(r: &mut Reader<'_>, top: &mut Section<'_>, topology: &mut 
         let from = host_of(p, &mut section, "from", topology);
         let to = host_of(p, &mut section, "to", topology);
         let address = section.text(p, "address");
-        let start = section.time(p, "start").unwrap_or(START);
-        let stop = section.time(p, "stop");
-        if stop.is_some_and(|stop| stop <= start) {
-            p.add(span.clone(), "this traffic ends before it starts", "give a later stop");
-        }
         let address = match (from, to) {
             (Some(from), Some(to)) => destination(p, topology, (from, to), address, &section),
             _ => None,
         };
+        let early = if address.is_some_and(|to| to.is_ipv6()) { START_IPV6 } else { START };
+        let start = section.time(p, "start").unwrap_or(early);
+        let stop = section.time(p, "stop");
+        if stop.is_some_and(|stop| stop <= start) {
+            p.add(span.clone(), "this traffic ends before it starts", "give a later stop");
+        }
         let kind = kind.and_then(|kind| read_kind(p, &mut section, &kind, address, topology, from));
         let count = section.number(p, "count", 1..=u64::from(u32::MAX));
         let window = section.number(p, "window", 2048..=1 << 24).unwrap_or(WINDOW);
@@ -205,7 +209,11 @@ pub(super) fn disturbances(r: &mut Reader<'_>, top: &mut Section<'_>, topology: 
                     None => p.unknown(&node, "node", &names),
                 }
             }
-            _ => p.add(span, "what to disturb is not clear", "add link = \"NAME\" or node = \"NAME\""),
+            _ => p.add(
+                span,
+                "what to disturb is not clear",
+                "add link = \"NAME\" or node = \"NAME\"",
+            ),
         }
         section.finish(p);
     }

@@ -1,0 +1,123 @@
+//! What a node's configuration is on real interfaces: the same, but its ports
+//! stand on devices, its keys are files, and its counters survive.
+
+use super::{Node, Topology};
+use crate::impair::Impairments;
+use ferrule_node::config::LAB_KEY;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// Where the files of a node are, and what its ports stand on.
+#[derive(Clone, Debug)]
+pub struct LiveSetting<'a> {
+    /// Folder of all files.
+    pub folder: &'a Path,
+    /// What drives every port: af-packet or af-xdp.
+    pub driver: &'a str,
+}
+
+impl LiveSetting<'_> {
+    /// The management socket of a node.
+    pub fn socket(&self, node: &str) -> PathBuf {
+        self.folder.join(format!("{node}.socket"))
+    }
+
+    /// The file of a key.
+    pub fn key(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{}.key", name.trim_start_matches(LAB_KEY).replace('/', "_")))
+    }
+}
+
+impl Node {
+    /// The configuration for `ferrule run`.
+    pub fn live(&self, setting: &LiveSetting<'_>) -> String {
+        let mut table = self.written.clone();
+        let text = |path: PathBuf| Value::String(path.display().to_string());
+        let node = table.entry("node").or_insert_with(|| Value::Table(Table::new()));
+        if let Value::Table(node) = node {
+            node.insert("name".into(), Value::String(self.name.clone()));
+            node.insert("control".into(), text(setting.socket(&self.name)));
+            if self.has_counters() {
+                let state = setting.folder.join(format!("{}.state", self.name));
+                node.insert("state".into(), text(state));
+            }
+            node.retain(|key, _| !["lab", "metrics", "user"].contains(&key));
+        }
+        let ports = table.get_mut("port").and_then(Value::as_array_mut);
+        for port in ports.into_iter().flatten().filter_map(Value::as_table_mut) {
+            let name = port.get("name").cloned();
+            port.insert("driver".into(), Value::String(setting.driver.into()));
+            port.extend(name.map(|name| ("device".into(), name)));
+        }
+        for value in table.iter_mut().map(|(_, value)| value) {
+            name_keys(value, setting);
+        }
+        table.to_string()
+    }
+
+    /// Whether it has static keys whose counters must survive.
+    pub fn has_counters(&self) -> bool {
+        let transmits = |secy: &ferrule_node::config::MacsecConfig| !secy.transmit.is_empty();
+        !self.config.tunnels.is_empty() || self.config.secys.iter().any(transmits)
+    }
+}
+
+/// Every key of the laboratory becomes a file.
+fn name_keys(value: &mut Value, setting: &LiveSetting<'_>) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(|value| name_keys(value, setting)),
+        Value::Table(table) => {
+            for (key, value) in table.iter_mut() {
+                match value {
+                    Value::String(name) if key == "key" && name.starts_with(LAB_KEY) => {
+                        *name = setting.key(name).display().to_string();
+                    }
+                    other => name_keys(other, setting),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+impl Topology {
+    /// The keys that its nodes name, each once, with words and octets.
+    pub fn keys(&self) -> Vec<(String, Vec<(String, usize)>)> {
+        let mut all: Vec<(String, Vec<(String, usize)>)> = Vec::new();
+        for (name, words) in self.nodes.iter().flat_map(|node| &node.keys) {
+            if all.iter().all(|(known, _)| known != name) {
+                all.push((name.clone(), words.clone()));
+            }
+        }
+        all
+    }
+
+    /// What real interfaces cannot do of what the topology says.
+    pub fn only_virtual(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for link in &self.links {
+            let mut what = Vec::new();
+            let spec = &link.spec;
+            if spec.rate.is_some() {
+                what.push("rate");
+            }
+            if !spec.delay.is_zero() {
+                what.push("delay");
+            }
+            let impaired = |rules: &Impairments| !rules.is_none();
+            if impaired(&spec.impairments) || spec.back.as_ref().is_some_and(impaired) {
+                what.push("impairments");
+            }
+            if !what.is_empty() {
+                notes.push(format!("link {}: no {}", link.name, what.join(", ")));
+            }
+        }
+        for node in self.nodes.iter().filter(|node| node.profile.name != "ideal") {
+            notes.push(format!("node {}: no profile {}", node.name, node.profile.name));
+        }
+        if !self.disturbances.is_empty() {
+            notes.push(format!("none of its {} disturbances happens", self.disturbances.len()));
+        }
+        notes
+    }
+}
