@@ -8,7 +8,7 @@ use crate::check::{Built, Case, FlowSeen, NodePlan, Shape, Subject};
 use crate::host::{Outcome, payload};
 use crate::impair::Impairments;
 use crate::network::{DeviceId, LabError, Network, StationId};
-use ferrule_base::Duration;
+use ferrule_base::{Duration, Instant};
 
 /// A topology that is checked.
 pub struct TopologySubject {
@@ -46,7 +46,9 @@ impl Subject for TopologySubject {
     }
 
     fn shape(&self) -> Shape {
+        let starts = self.topology.traffic.iter().map(|entry| entry.start.as_nanos());
         Shape {
+            start_ns: starts.max().unwrap_or(0),
             length_ns: u64::try_from(self.length.as_nanos()).unwrap_or(u64::MAX),
             flows: self.topology.traffic.len(),
             links: self.topology.inner_links(),
@@ -60,9 +62,14 @@ impl Subject for TopologySubject {
         network: &mut Network,
         nodes: &[DeviceId],
     ) -> Result<Built, LabError> {
-        let length = Duration::from_nanos(case.length_ns);
+        let length = Duration::from_nanos(case.start_ns.saturating_add(case.length_ns));
         let setting = Setting { seed: case.seed, length };
-        self.topology.attach(network, nodes, setting, &case.flows)?;
+        let start = Instant::from_nanos(case.start_ns);
+        let mut topology = self.topology.clone();
+        for entry in &mut topology.traffic {
+            (entry.start, entry.stop) = (start, None);
+        }
+        topology.attach(network, nodes, setting, &case.flows)?;
         Ok(Built { lines: self.topology.lines(nodes), mark: payload::MARK.to_vec() })
     }
 
