@@ -6,20 +6,25 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # Debian's own interpreter: it is the one that has Debian's python3-cryptography.
 export PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo test bench fuzz
+.PHONY: help build demo test bench fuzz
 
 help:
+	@echo 'make build   ferrule as it is handed out: target/dist/ferrule'
 	@echo 'make demo    two sites joined across an MPLS provider: plain, MACsec, ESP, real traffic'
 	@echo 'make test    everything that CI runs'
 	@echo 'make bench   ratios: whole graph over bare AEAD, forwarding, an AF_XDP node over AF_XDP'
 	@echo 'make fuzz    the fuzz targets under sanitizers (a nightly toolchain; FERRULE_FUZZ_SECONDS=60 each)'
 	@echo
-	@echo 'Afterwards target/release/ferrule --help has the rest.'
+	@echo 'Afterwards target/dist/ferrule --help has the rest.'
+
+build:
+	@scripts/deps.sh build
+	cargo build --profile dist --bin ferrule
 
 demo:
 	@scripts/deps.sh demo
-	cargo build --release --bin ferrule
-	target/release/ferrule demo
+	cargo build --profile dist --bin ferrule
+	target/dist/ferrule demo
 
 test:
 	@scripts/deps.sh test
@@ -30,5 +35,5 @@ bench:
 	cargo bench -q --workspace --bench '*'
 
 fuzz:
-	@scripts/deps.sh build
+	@scripts/deps.sh fuzz
 	@scripts/fuzz.sh

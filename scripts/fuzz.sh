@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Every fuzz target under libFuzzer and AddressSanitizer, FERRULE_FUZZ_SECONDS
 # each (default 60), or those named: scripts/fuzz.sh node. Needs a nightly
-# toolchain and cargo-fuzz. Without them the same targets run on stable, with a
-# mutator that knows nothing of coverage: cargo test -p ferrule-fuzz.
+# toolchain and cargo-fuzz, and installs them for this user if it can. Without
+# them the same targets run on stable, with a mutator that knows nothing of
+# coverage: cargo test -p ferrule-fuzz.
 #
 # An input that fails is in fuzz/artifacts; again on stable with
 #   FERRULE_FUZZ_REPLAY=FILE cargo test -p ferrule-fuzz fuzz_TARGET
@@ -12,14 +13,29 @@ seconds=${FERRULE_FUZZ_SECONDS:-${FUZZ_SECONDS:-60}}
 # A longer input is cut into more operations; they are bounded anyway.
 input_max=4096
 
-missing=()
-cargo +nightly --version >/dev/null 2>&1 || missing+=("rustup toolchain install nightly")
-cargo fuzz --version >/dev/null 2>&1 || missing+=("cargo install cargo-fuzz")
-if [ ${#missing[@]} -gt 0 ]; then
-    echo "fuzzing with sanitizers needs:" >&2
-    printf '    %s\n' "${missing[@]}" >&2
+# has WHAT: whether the sanitizers' half of the tool chain is there.
+has() {
+    case $1 in
+    nightly) cargo +nightly --version ;;
+    cargo-fuzz) cargo fuzz --version ;;
+    esac >/dev/null 2>&1
+}
+# need WHAT HOW: gets it, or says how to.
+need() {
+    local what=$1
+    shift
+    has "$what" && return
+    if command -v "$1" >/dev/null; then
+        echo "installing $what: $*"
+        "$@" && has "$what" && return
+    fi
+    echo "fuzzing with sanitizers needs $what: $*" >&2
+    [ "$1" != rustup ] || echo "    (rustup is at https://rustup.rs; a distribution's Rust has no nightly)" >&2
+    echo "without it: FERRULE_FUZZ_SECONDS=$seconds cargo test -p ferrule-fuzz runs the same targets on stable" >&2
     exit 3
-fi
+}
+need nightly rustup toolchain install nightly --profile minimal
+need cargo-fuzz cargo install --locked cargo-fuzz
 
 fuzz=(cargo +nightly fuzz)
 targets=("$@")

@@ -118,7 +118,7 @@ main() {
         env FERRULE_FUZZ_SECONDS=5 cargo test --workspace --no-fail-fast --test fuzz
     step "release build" 900 cargo build --release --bin ferrule
     # `cargo test --release --workspace vectors` runs the same, and builds every other
-    # test binary with it: those have run above.
+    # test binary with it, which the step above does in the dev profile.
     step "vectors, release" 900 cargo test --release -p ferrule-node --test vectors
     grep -hE '^vectors' "$logs"/vectors*.log | sed 's/^/    /'
 

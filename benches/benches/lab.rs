@@ -6,8 +6,9 @@
 //! ```
 
 use ferrule_base::{Duration, Instant, Ledger, MacAddr};
-use ferrule_benches::{key_file, median};
+use ferrule_benches::median;
 use ferrule_lab::{DeviceId, End, Io, LinkSpec, Network, Profile, Station};
+use ferrule_node::config::named_key;
 use ferrule_node::{Config, made_mac};
 use ferrule_pipeline::Packet;
 use std::any::Any;
@@ -102,7 +103,7 @@ impl Station for Sink {
 }
 
 fn config(text: &str) -> Config {
-    match Config::parse("bench.toml", text, &mut key_file) {
+    match Config::parse("bench.toml", text, &mut named_key) {
         Ok(config) => config,
         Err(e) => panic!("{e}"),
     }

@@ -3,9 +3,10 @@
 //! the median of the rounds with their spread.
 #![forbid(unsafe_code)]
 
-use ferrule_base::{Instant, MacAddr, Secret};
+use ferrule_base::{Instant, MacAddr};
 use ferrule_crypto::Software;
 use ferrule_crypto::backend::Backend;
+use ferrule_node::config::named_key;
 use ferrule_node::{Config, Control, Environment, Volatile, Worker, build};
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache, Port, PortStats};
 use ferrule_ports::tsc::tsc;
@@ -229,7 +230,7 @@ impl Rig {
     /// A node whose port `from` receives `frame` over and over and whose port
     /// `to` transmits what becomes of it. Every neighbour has one address.
     pub fn new(config: &str, from: &str, to: &str, frame: &[u8]) -> Self {
-        let config = match Config::parse("bench.toml", config, &mut key_file) {
+        let config = match Config::parse("bench.toml", config, &mut named_key) {
             Ok(config) => config,
             Err(e) => panic!("{e}"),
         };
@@ -286,17 +287,3 @@ pub const NODE: MacAddr = MacAddr([2, 0, 0x10, 0, 0, 1]);
 pub const BRIDGED: MacAddr = MacAddr([2, 0, 0x30, 0, 0, 3]);
 /// Every neighbour.
 pub const PEER: MacAddr = MacAddr([2, 0, 0x20, 0, 0, 2]);
-
-/// Keys of benchmarks: `gcm:N` and `sak:N`, of octets N.
-pub fn key_file(path: &str) -> Result<Secret, String> {
-    let hex = |byte: u8, len: usize| format!("{byte:02x}").repeat(len);
-    let text = match path.split_once(':') {
-        Some(("gcm", n)) => {
-            let n: u8 = n.parse().map_err(|_| "no such key")?;
-            format!("cipher {}\nsalt {}", hex(n, 16), hex(n + 1, 4))
-        }
-        Some(("sak", n)) => format!("cipher {}", hex(n.parse().map_err(|_| "no such key")?, 16)),
-        _ => return Err("no such key".into()),
-    };
-    Ok(Secret::new(text.into_bytes()))
-}

@@ -24,7 +24,7 @@ def binary():
     for name in ("FERRULE_BIN", "FERRULE"):
         if os.environ.get(name) and os.path.exists(os.environ[name]):
             return os.environ[name]
-    built = [os.path.join(TOP, "target", kind, "ferrule") for kind in ("release", "debug")]
+    built = [os.path.join(TOP, "target", kind, "ferrule") for kind in ("dist", "release", "debug")]
     built = [path for path in built if os.path.exists(path)]
     if not built:
         sys.exit("no ferrule was built: cargo build --bin ferrule")

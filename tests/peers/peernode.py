@@ -29,7 +29,7 @@ def ferrule():
     named = os.environ.get("FERRULE_BIN") or os.environ.get("FERRULE")
     if named and pathlib.Path(named).exists():
         return os.path.abspath(named)
-    built = [p for p in (TOP / "target" / b / "ferrule" for b in ("release", "debug"))
+    built = [p for p in (TOP / "target" / b / "ferrule" for b in ("dist", "release", "debug"))
              if p.exists()]
     if not built:
         raise SystemExit("no ferrule: cargo build --release --bin ferrule")

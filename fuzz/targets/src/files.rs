@@ -3,7 +3,7 @@
 
 use ferrule_base::Secret;
 use ferrule_node::Config;
-use ferrule_node::config::Problem;
+use ferrule_node::config::{Problem, named_key};
 use ferrule_node::overhead::Stack;
 use ferrule_wire::capture::{Interface, MAX_INTERFACES, MAX_PACKET, Packet, Reader, Writer};
 
@@ -43,11 +43,6 @@ fn write(packets: &[Packet]) -> Vec<u8> {
     writer.into_inner()
 }
 
-/// Keys for whatever a configuration names.
-fn any_key(path: &str) -> Result<Secret, String> {
-    crate::node::key_file(path)
-}
-
 fn check_problems(text: &str, problems: &[Problem]) {
     assert!(!problems.is_empty());
     for problem in problems {
@@ -61,7 +56,7 @@ fn check_problems(text: &str, problems: &[Problem]) {
 /// One that is right builds a node.
 pub fn config(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    match Config::parse("fuzz.toml", &text, &mut any_key) {
+    match Config::parse("fuzz.toml", &text, &mut named_key) {
         Ok(config) => crate::node::builds(config),
         Err(error) => {
             check_problems(&text, &error.problems);

@@ -46,8 +46,9 @@ pub const LIVE_NOTE: &str = "live: one process per node on veth pairs of one mac
 pub const VIRTUAL_NOTE: &str = "virtual: all five nodes in one process on one core, joined by \
     wires in memory; UDP from a small model of a host, no kernel, no interface, no stock tools";
 /// What the columns mean.
-const LEGEND: &str = "PE1–P, P–PE2: bytes of the 1000-byte frame there, without FCS; added: from P to \
-    PE2, over the frame; Mbit/s: to host2/back; rtt: median; loss: of the study's frames";
+const LEGEND: &str = "PE1–P, P–PE2: bytes there, without FCS, of the study's tagged 1000-byte frame: 996 \
+    from the host, 4 are the 802.1Q tag that the CE's access port adds; added: from P to PE2, over \
+    the frame; Mbit/s: to host2/back; rtt: median; loss: of the study's frames";
 
 impl Row {
     /// Octets that the protection adds to the study's frame; the provider's come on top.

@@ -2,8 +2,9 @@
 //! sink that notes when what arrived.
 #![allow(dead_code)]
 
-use ferrule_base::{Duration, Instant, Ledger, MacAddr, Secret};
+use ferrule_base::{Duration, Instant, Ledger, MacAddr};
 use ferrule_lab::{Io, Station};
+use ferrule_node::config::named_key;
 use ferrule_node::{Config, made_mac};
 use ferrule_pipeline::Packet;
 use std::any::Any;
@@ -174,22 +175,9 @@ pub fn mac(node: &str, port: &str) -> MacAddr {
     made_mac(node, port)
 }
 
-/// Key files: `sak:N` and `gcm:N` are keys of octets N.
-pub fn key_file(path: &str) -> Result<Secret, String> {
-    let (kind, n) = path.split_once(':').ok_or("no such key file")?;
-    let n: u8 = n.parse().map_err(|_| "no such key file")?;
-    let hex = |len: usize, add: u8| format!("{:02x}", n.wrapping_add(add)).repeat(len);
-    let text = match kind {
-        "gcm" => format!("cipher {}\nsalt {}", hex(16, 0), hex(4, 1)),
-        "sak" => format!("cipher {}", hex(16, 0)),
-        _ => return Err("no such key file".into()),
-    };
-    Ok(Secret::new(text.into_bytes()))
-}
-
 /// A configuration that must be right.
 pub fn config(text: &str) -> Config {
-    match Config::parse("test.toml", text, &mut key_file) {
+    match Config::parse("test.toml", text, &mut named_key) {
         Ok(config) => config,
         Err(e) => panic!("{e}"),
     }

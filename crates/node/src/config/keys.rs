@@ -43,6 +43,28 @@ impl<F: FnMut(&str) -> Result<Secret, String>> KeySource for F {
     }
 }
 
+/// Key files whose names say what is in them, for tests and benchmarks: `KIND:N`
+/// has a key of octets `N`, and what else its kind has of octets `N + 1`. Kinds
+/// are `gcm`, `gcm256`, `chacha`, `cbc-sha1`, `cbc-sha256` for ESP; `sak`,
+/// `sak256`, `xpn` for MACsec.
+pub fn named_key(path: &str) -> Result<Secret, String> {
+    let unknown = || format!("no key file is called `{path}`");
+    let (kind, n) = path.split_once(':').ok_or_else(unknown)?;
+    let n: u8 = n.parse().map_err(|_| unknown())?;
+    let hex = |len: usize, add: u8| format!("{:02x}", n.wrapping_add(add)).repeat(len);
+    let text = match kind {
+        "gcm" => format!("cipher {}\nsalt {}", hex(16, 0), hex(4, 1)),
+        "gcm256" | "chacha" => format!("cipher {}\nsalt {}", hex(32, 0), hex(4, 1)),
+        "cbc-sha1" => format!("cipher {}\nintegrity {}", hex(16, 0), hex(20, 1)),
+        "cbc-sha256" => format!("cipher {}\nintegrity {}", hex(16, 0), hex(32, 1)),
+        "sak" => format!("cipher {}", hex(16, 0)),
+        "sak256" => format!("cipher {}", hex(32, 0)),
+        "xpn" => format!("cipher {}\nsalt {}", hex(16, 0), hex(12, 1)),
+        _ => return Err(unknown()),
+    };
+    Ok(Secret::new(text.into_bytes()))
+}
+
 /// What a key file holds.
 pub(super) struct KeyFile {
     pub cipher: Secret,

@@ -18,7 +18,7 @@ mod read;
 mod secure;
 
 pub use error::{ConfigError, Problem};
-pub use keys::{KeySource, LAB_KEY, NoKeys};
+pub use keys::{KeySource, LAB_KEY, NoKeys, named_key};
 pub(crate) use read::mask;
 
 use ferrule_base::{MacAddr, Secret};

@@ -2,9 +2,9 @@
 //! the bare ends of wires. Time goes on by a fixed step per round.
 #![allow(dead_code)]
 
-use ferrule_base::Secret;
 use ferrule_base::{DropReason, Drops, Duration, Instant, Ledger, MacAddr};
 use ferrule_crypto::{Engine, Late, Software};
+use ferrule_node::config::named_key;
 use ferrule_node::message::WorkerReport;
 use ferrule_node::{Config, Control, Environment, Volatile, Worker, build, made_mac};
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache, Port, pair};
@@ -57,30 +57,9 @@ impl Host {
     }
 }
 
-/// Key files for tests: the path says what is in it.
-///
-/// `gcm:N` a 16-octet key of octets N and a salt; `gcm256:N`; `sak:N`; `xpn:N`;
-/// `cbc-sha1:N`, `cbc-sha256:N` cipher and integrity keys; `chacha:N`.
-pub fn key_file(path: &str) -> Result<Secret, String> {
-    let (kind, n) = path.split_once(':').ok_or("no such key file")?;
-    let n: u8 = n.parse().map_err(|_| "no such key file")?;
-    let hex = |len: usize, add: u8| format!("{:02x}", n.wrapping_add(add)).repeat(len);
-    let text = match kind {
-        "gcm" => format!("cipher {}\nsalt {}", hex(16, 0), hex(4, 1)),
-        "gcm256" | "chacha" => format!("cipher {}\nsalt {}", hex(32, 0), hex(4, 1)),
-        "sak" => format!("cipher {}", hex(16, 0)),
-        "sak256" => format!("cipher {}", hex(32, 0)),
-        "xpn" => format!("cipher {}\nsalt {}", hex(16, 0), hex(12, 1)),
-        "cbc-sha1" => format!("cipher {}\nintegrity {}", hex(16, 0), hex(20, 1)),
-        "cbc-sha256" => format!("cipher {}\nintegrity {}", hex(16, 0), hex(32, 1)),
-        _ => return Err("no such key file".into()),
-    };
-    Ok(Secret::new(text.into_bytes()))
-}
-
 /// A configuration that must be right.
 pub fn config(text: &str) -> Config {
-    match Config::parse("test.toml", text, &mut key_file) {
+    match Config::parse("test.toml", text, &mut named_key) {
         Ok(config) => config,
         Err(e) => panic!("{e}"),
     }

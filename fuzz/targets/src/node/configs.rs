@@ -1,8 +1,9 @@
 //! The nodes: a gateway with ESP, an edge with MACsec, a provider edge with a
 //! pseudowire, labels and a VRF. What their keys are, a path says.
 
-use ferrule_base::{Instant, Secret};
+use ferrule_base::Instant;
 use ferrule_crypto::Software;
+use ferrule_node::config::named_key;
 use ferrule_node::{Config, Environment, Volatile, build, made_mac};
 use ferrule_pipeline::Pool;
 
@@ -241,25 +242,9 @@ transmit = [{ key = "sak:1", an = 0 }]
 receive = [{ sci = "02:00:00:00:00:02/1", key = "sak:9", an = 0 }]
 "#;
 
-/// Key files: the path says what is in it. `gcm:N` is a 16-octet key of octets
-/// N and a salt of octets N + 1; the others likewise.
-pub fn key_file(path: &str) -> Result<Secret, String> {
-    let (kind, n) = path.split_once(':').ok_or("no such key file")?;
-    let n: u8 = n.parse().map_err(|_| "no such key file")?;
-    let hex = |len: usize, add: u8| format!("{:02x}", n.wrapping_add(add)).repeat(len);
-    let text = match kind {
-        "gcm" => format!("cipher {}\nsalt {}", hex(16, 0), hex(4, 1)),
-        "sak" => format!("cipher {}", hex(16, 0)),
-        "xpn" => format!("cipher {}\nsalt {}", hex(16, 0), hex(12, 1)),
-        "cbc-sha1" => format!("cipher {}\nintegrity {}", hex(16, 0), hex(20, 1)),
-        _ => return Err("no such key file".into()),
-    };
-    Ok(Secret::new(text.into_bytes()))
-}
-
 /// A configuration of [`CONFIGS`].
 pub fn parsed(text: &str) -> Config {
-    Config::parse("node.toml", text, &mut key_file).unwrap_or_else(|e| panic!("{e}"))
+    Config::parse("node.toml", text, &mut named_key).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// What a node is built with beside its configuration.

@@ -16,5 +16,5 @@ mod frames;
 mod run;
 mod sealed;
 
-pub use configs::{CONFIGS, builds, key_file};
+pub use configs::{CONFIGS, builds};
 pub use run::{node, seeds};

@@ -1,13 +1,14 @@
 //! The other side of a node, which has the keys: it seals whatever octets it is
 //! given, with numbers that go on, stay or jump as the input says.
 
-use super::configs::{CONFIGS, Kind, key_file};
+use super::configs::{CONFIGS, Kind};
 use super::frames::{ETHERNET, ethernet, ipv4};
 use crate::input::Input;
 use ferrule_base::{Instant, MacAddr, Secret};
 use ferrule_crypto::{
     Ad, Aes, Engine, Job, Jobs, KeyId, KeySpec, Mac, Op, Software, Span, Suite, Verdict,
 };
+use ferrule_node::config::named_key;
 use ferrule_wire::{EtherType, Protocol, esp};
 
 /// The channel of the other side.
@@ -27,7 +28,7 @@ pub struct Peer {
 
 /// The octets behind a word of a key file.
 fn part(path: &str, word: &str) -> Secret {
-    let text = key_file(path).expect("a key file of this module");
+    let text = named_key(path).expect("a key file with a name");
     let text = std::str::from_utf8(text.expose()).expect("text");
     let line = text.lines().find_map(|l| l.strip_prefix(word));
     line.map_or_else(
