@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+pub mod calibrate;
 mod capture;
 mod change;
 pub mod check;

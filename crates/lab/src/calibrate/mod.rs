@@ -1,0 +1,211 @@
+//! Calibration: what the data path costs on the machine at hand, as a profile.
+//!
+//! A node is fed batches from memory and its turns are timed, path by path and
+//! length by length. What it reports as work, and the time that it took, make
+//! one equation each:
+//!
+//! ```text
+//!   time = frames · a + octets · b + sealed · c + octets under an ICV · d + …
+//! ```
+//!
+//! The prices are the solution with the least relative error and none below
+//! zero. How well they fit, and how well each is told by the others, is part of
+//! the profile. The clock is the caller's: this crate has none.
+
+mod paths;
+mod solve;
+
+use crate::profile::{BATCH_MAX, Fit, KEYS, Profile, Source, Spent};
+use paths::{Path, all};
+use solve::least_squares;
+
+/// Rounds of which the median is taken, after one that does not count.
+const ROUNDS: usize = 151;
+
+/// The prices that are looked for: places in a profile, and how much of it a
+/// turn used.
+type Price = (&'static str, fn(&Spent) -> f64);
+
+const PRICES: [Price; 9] = [
+    ("occupancy.packet-ns", |s| s.taken.packets as f64),
+    ("occupancy.octet-ns", |s| s.taken.octets as f64),
+    ("occupancy.sealed.packet-ns", |s| s.work.sealed.packets as f64),
+    ("occupancy.sealed.octet-ns", |s| s.work.sealed.octets as f64),
+    ("occupancy.opened.packet-ns", |s| s.work.opened.packets as f64),
+    ("occupancy.opened.octet-ns", |s| s.work.opened.octets as f64),
+    ("occupancy.copied.packet-ns", |s| s.work.copied.packets as f64),
+    ("occupancy.copied.octet-ns", |s| s.work.copied.octets as f64),
+    ("occupancy.lookup-ns", |s| s.work.lookups as f64),
+];
+
+/// One path with frames of one length.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// The path.
+    pub path: &'static str,
+    /// Octets of a frame as it came in, without FCS.
+    pub octets: u64,
+    /// What one batch used.
+    pub spent: Spent,
+    /// What one batch took, in nanoseconds: the median.
+    pub batch_ns: f64,
+}
+
+impl Observation {
+    /// What a frame took.
+    pub fn measured_ns(&self) -> f64 {
+        self.batch_ns / self.spent.taken.packets.max(1) as f64
+    }
+
+    /// What a frame takes under a profile.
+    pub fn priced_ns(&self, profile: &Profile) -> f64 {
+        self.spent.mean_ns(profile) / self.spent.taken.packets.max(1) as f64
+    }
+
+    /// How far the profile is off, in percent.
+    pub fn error_percent(&self, profile: &Profile) -> f64 {
+        (self.priced_ns(profile) / self.measured_ns() - 1.0) * 100.0
+    }
+}
+
+/// What was measured and what was made of it.
+#[derive(Clone, Debug)]
+pub struct Calibration {
+    /// The profile.
+    pub profile: Profile,
+    /// What it was made from.
+    pub observations: Vec<Observation>,
+}
+
+/// Measures and fits. `clock` is in nanoseconds and never goes back; `progress`
+/// hears which of how many rounds is done.
+///
+/// It takes a fraction of a second to a few seconds.
+pub fn calibrate(
+    name: &str,
+    machine: &str,
+    clock: &mut dyn FnMut() -> u64,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Calibration {
+    let mut paths = all();
+    let mut times: Vec<Vec<u64>> = paths.iter().map(|_| Vec::with_capacity(ROUNDS)).collect();
+    for round in 0..=ROUNDS {
+        for (path, times) in paths.iter_mut().zip(&mut times) {
+            let nanos = path.round(clock);
+            if round > 0 {
+                times.push(nanos);
+            }
+        }
+        progress(round, ROUNDS);
+    }
+    let observe = |(path, mut times): (Path, Vec<u64>)| {
+        times.sort_unstable();
+        path.observation(times[times.len() / 2] as f64)
+    };
+    let observations: Vec<_> = paths.into_iter().zip(times).map(observe).collect();
+    Calibration { profile: fit(name, machine, &observations), observations }
+}
+
+/// The profile that fits what was observed best.
+pub fn fit(name: &str, machine: &str, observations: &[Observation]) -> Profile {
+    let mut profile = prices(observations.iter());
+    let all: Vec<&Observation> = observations.iter().collect();
+    let mut left_out: f64 = 0.0;
+    for (i, one) in all.iter().enumerate() {
+        let others = all.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, o)| *o);
+        left_out = left_out.max(one.error_percent(&prices(others)).abs());
+    }
+    let errors = all.iter().map(|o| o.error_percent(&profile).abs());
+    profile.fit = Fit {
+        points: all.len(),
+        error_percent: tenths(errors.fold(0.0, f64::max)),
+        leave_one_out_percent: tenths(left_out),
+    };
+    Profile {
+        name: name.into(),
+        about: format!("the data path on one core, memory to memory, batches of {BATCH_MAX}"),
+        source: Source::Calibrated,
+        origin: machine.into(),
+        free: PRICES.iter().map(|(path, _)| (*path).into()).collect(),
+        batch: BATCH_MAX,
+        ..profile
+    }
+}
+
+/// The prices with the least relative error.
+fn prices<'a>(observations: impl Iterator<Item = &'a Observation>) -> Profile {
+    let mut rows = Vec::new();
+    for one in observations {
+        // Each equation is divided by its time: errors count relative to it.
+        let weight = 1.0 / one.batch_ns.max(1.0);
+        let row = PRICES.map(|(_, used)| used(&one.spent) * weight);
+        rows.push((row, one.batch_ns * weight));
+    }
+    let solution = least_squares(&rows);
+    let mut profile = Profile::ideal();
+    for ((path, _), value) in PRICES.iter().zip(solution) {
+        if let Some(key) = KEYS.iter().find(|k| k.path == *path) {
+            // A thousandth of a nanosecond is less than anybody measures.
+            (key.set)(&mut profile, (value * 1000.0).round() / 1000.0);
+        }
+    }
+    profile
+}
+
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock that charges a turn what a known profile says: the fit finds it.
+    #[test]
+    fn calibration_finds_the_prices_of_a_machine_that_is_known() {
+        let truth = Profile {
+            plain: crate::profile::Price { packet_ns: 40.0, octet_ns: 0.02 },
+            sealed: crate::profile::Price { packet_ns: 70.0, octet_ns: 0.25 },
+            opened: crate::profile::Price { packet_ns: 90.0, octet_ns: 0.3 },
+            copied: crate::profile::Price { packet_ns: 25.0, octet_ns: 0.05 },
+            ..Profile::ideal()
+        };
+        let mut observations: Vec<Observation> = all()
+            .into_iter()
+            .map(|mut path| {
+                path.round(&mut || 0);
+                path.observation(0.0)
+            })
+            .collect();
+        for one in &mut observations {
+            assert!(one.spent.taken.packets > 0, "{} carries nothing", one.path);
+            one.batch_ns = one.spent.mean_ns(&truth);
+        }
+        let profile = fit("known", "a table", &observations);
+        assert!(profile.fit.error_percent < 0.2, "{profile:?}");
+        let close = |a: f64, b: f64| (a - b).abs() <= 0.02 * b.max(0.05);
+        assert!(close(profile.sealed.octet_ns, 0.25), "{profile:?}");
+        assert!(close(profile.opened.octet_ns, 0.3), "{profile:?}");
+        assert!(close(profile.copied.octet_ns, 0.05), "{profile:?}");
+        let text = profile.to_toml();
+        assert_eq!(Profile::parse("known.toml", &text), Ok(profile), "{text}");
+    }
+
+    #[test]
+    fn calibration_measures_every_path_with_the_callers_clock() {
+        // A clock that advances by 6400 ns each time it is read.
+        let mut now = 0;
+        let mut clock = || {
+            now += 6400;
+            now
+        };
+        let mut rounds = 0;
+        let done = calibrate("tick", "a metronome", &mut clock, &mut |_, _| rounds += 1);
+        assert_eq!(rounds, ROUNDS + 1);
+        assert_eq!(done.profile.source, Source::Calibrated);
+        assert!(done.observations.iter().all(|o| o.batch_ns == 6400.0));
+        let seals = done.observations.iter().filter(|o| o.spent.work.sealed.packets > 0);
+        let opens = done.observations.iter().filter(|o| o.spent.work.opened.packets > 0);
+        assert_eq!((seals.count(), opens.count()), (8, 8), "two paths each, four lengths");
+    }
+}
