@@ -6,6 +6,7 @@ mod capture;
 mod check;
 mod demo;
 mod init;
+mod lab;
 mod live;
 mod machine;
 mod overhead;
@@ -37,6 +38,7 @@ enum Command {
     #[command(hide = true)]
     DemoHost(demo::host::HostArgs),
     Init(init::InitArgs),
+    Lab(lab::LabArgs),
     Overhead(overhead::OverheadArgs),
     Run(run::RunArgs),
     Show(show::ShowArgs),
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => args.run(),
         Command::DemoHost(args) => args.run(),
         Command::Init(args) => args.run(),
+        Command::Lab(args) => args.run(),
         Command::Overhead(args) => args.run(),
         Command::Run(args) => args.run(),
         Command::Show(args) => args.run(),

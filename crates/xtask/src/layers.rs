@@ -60,6 +60,7 @@ pub const LAYERS: &[Layer] = &[
             "pipeline",
             "dataplane",
             "node",
+            "lab",
             "ports",
             "engines",
             "daemon",
