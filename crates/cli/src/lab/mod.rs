@@ -1,27 +1,51 @@
-//! `ferrule lab`: networks in virtual time.
+//! `ferrule lab`: whole networks, in virtual time or in network namespaces.
+//!
+//! ```text
+//!   topology ─▶ run      virtual time, this process, no privilege
+//!            └▶ up       namespaces, veth pairs, one process per node; status, down
+//! ```
 
 mod calibrate;
+mod list;
+mod packets;
+mod run;
+mod source;
+mod summary;
 
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
 
-/// Whole networks in virtual time, and what they need.
+/// A whole network from one file, in virtual time or in network namespaces
 #[derive(Args)]
+#[command(after_help = "Examples:
+  ferrule lab list
+  ferrule lab run two-gateways                          two seconds of it, in virtual time
+  ferrule lab run two-gateways --packets --for 250ms    every frame, layer by layer
+  ferrule lab run two-sites --variant esp-gcm --capture p-pe2=core.pcapng
+  ferrule lab show campus > mine.toml                   a file to start from
+
+Exit: 0 done, 1 something did not hold, 2 the topology is wrong, 3 the machine lacks something.")]
 pub struct LabArgs {
     #[command(subcommand)]
-    what: What,
+    command: LabCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum LabCommand {
     Calibrate(calibrate::CalibrateArgs),
+    List(list::ListArgs),
+    Show(list::ShowArgs),
+    Run(run::RunArgs),
 }
 
 impl LabArgs {
     /// Does it.
     pub fn run(self) -> ExitCode {
-        match self.what {
-            What::Calibrate(args) => args.run(),
+        match self.command {
+            LabCommand::Calibrate(args) => args.run(),
+            LabCommand::List(args) => args.run(),
+            LabCommand::Show(args) => args.run(),
+            LabCommand::Run(args) => args.run(),
         }
     }
 }

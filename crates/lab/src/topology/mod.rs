@@ -217,6 +217,15 @@ impl Topology {
         entries::variants(file, text)
     }
 
+    /// The names of what a link joins.
+    pub fn end_names(&self, link: &Link) -> [String; 2] {
+        let name = |end: &LinkEnd| match end {
+            LinkEnd::Host(host) => self.hosts.get(*host).map(|host| host.name.clone()),
+            LinkEnd::Node(node, _) => self.nodes.get(*node).map(|node| node.name.clone()),
+        };
+        [0, 1].map(|at| name(&link.ends[at]).unwrap_or_default())
+    }
+
     /// Traffic that runs from host to host in both ways, by the names of the hosts.
     pub fn traffic_name(&self, index: usize) -> String {
         let Some(entry) = self.traffic.get(index) else { return String::new() };

@@ -1,0 +1,175 @@
+//! `ferrule lab run`: a topology in virtual time.
+
+use super::packets::Packets;
+use super::source::{Source, Wrong};
+use super::summary;
+use crate::paint::{Paint, emit};
+use clap::Args;
+use ferrule_base::{Duration, Instant};
+use ferrule_lab::TapId;
+use ferrule_lab::topology::{Lab, Setting, Topology, units};
+use std::fs;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+/// Steps in which the time goes on, for the progress line.
+const STEPS: u32 = 100;
+/// Nothing is said of progress before this time.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Run a topology in virtual time: no privilege, the same seed gives the same run
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ferrule lab run two-gateways
+  ferrule lab run two-gateways --packets --for 250ms | head -40
+  ferrule lab run two-sites --variant macsec --seed 7 --for 5s
+  ferrule lab run campus --capture sw1-sw2=cable.pcapng --json
+
+Exit: 0 done, 1 something did not hold, 2 the topology is wrong, 3 the machine lacks something.")]
+pub struct RunArgs {
+    #[command(flatten)]
+    source: Source,
+    /// The seed of everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// For how long hosts send, as 5s or 250ms [default: what the topology says]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    length: Option<Duration>,
+    /// Capture a link into a pcapng file; may be given several times
+    #[arg(long, value_name = "LINK=FILE")]
+    capture: Vec<String>,
+    /// Print every frame on every link, layer by layer
+    #[arg(long, conflicts_with = "json")]
+    packets: bool,
+    /// Print JSON (schema ferrule-report/1) instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Write the report as a page of HTML, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<std::path::PathBuf>,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    units::time(text).filter(|time| !time.is_zero()).ok_or(units::TIME_FORM.into())
+}
+
+/// A capture that was asked for.
+struct Wanted {
+    tap: TapId,
+    link: String,
+    file: String,
+}
+
+/// Why there is no run.
+enum Fault {
+    Wrong(Wrong),
+    /// The machine: what, and what it said.
+    Machine(String),
+}
+
+impl From<Wrong> for Fault {
+    fn from(wrong: Wrong) -> Self {
+        Self::Wrong(wrong)
+    }
+}
+
+impl RunArgs {
+    /// Runs it: 0 if all holds, 1 if not.
+    pub fn run(self) -> ExitCode {
+        match self.go() {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(Fault::Wrong(wrong)) => wrong.exit(),
+            Err(Fault::Machine(what)) => {
+                let paint = Paint::for_stream(&std::io::stderr());
+                let text = format!("{} {what}\n", paint.fault("error:"));
+                emit(&mut std::io::stderr().lock(), &text);
+                ExitCode::from(3)
+            }
+        }
+    }
+
+    fn go(&self) -> Result<bool, Fault> {
+        let topology = self.source.read()?;
+        let setting = Setting { seed: self.seed, length: self.length.unwrap_or(topology.runs_for) };
+        let mut lab = topology.build(setting).map_err(|e| Wrong(e.to_string()))?;
+        let captures = self.taps(&topology, &mut lab)?;
+        if self.packets {
+            let ends: Vec<[String; 2]> =
+                topology.links.iter().map(|l| topology.end_names(l)).collect();
+            lab.network.observe(Box::new(Packets::new(&ends)));
+        }
+        let rest = advance(&mut lab, setting.length);
+        // What was printed comes out before the summary.
+        if let Some(packets) = lab.network.observer::<Packets>() {
+            packets.flush();
+        }
+        for Wanted { tap, file, .. } in &captures {
+            let octets = lab.network.take_capture(*tap);
+            fs::write(file, octets).map_err(|e| Fault::Machine(format!("writing {file}: {e}")))?;
+        }
+        let command = self.command(setting);
+        let mut report = summary::report(&topology, &mut lab, setting, rest, command);
+        for Wanted { link, file, .. } in &captures {
+            report
+                .sections
+                .push(ferrule_report::Section::new("Capture").text(format!("{link}: `{file}`")));
+        }
+        if let Some(path) = &self.html {
+            let page = ferrule_report::html::render(&report);
+            fs::write(path, page)
+                .map_err(|e| Fault::Machine(format!("writing {}: {e}", path.display())))?;
+        }
+        let paint = Paint::for_stream(&std::io::stdout());
+        let text = match self.json {
+            true => ferrule_report::json::render(&report),
+            false => ferrule_report::terminal::render(&report, paint.terminal()),
+        };
+        emit(&mut std::io::stdout().lock(), &text);
+        Ok(lab.findings.count() == 0)
+    }
+
+    /// What repeats this run.
+    fn command(&self, setting: Setting) -> String {
+        let millis = setting.length.as_secs_f64() * 1e3;
+        format!("ferrule lab run {} --seed {} --for {millis}ms", self.source.words(), setting.seed)
+    }
+
+    fn taps(&self, topology: &Topology, lab: &mut Lab) -> Result<Vec<Wanted>, Wrong> {
+        let mut wanted = Vec::new();
+        for text in &self.capture {
+            let Some((link, file)) = text.split_once('=') else {
+                return Err(Wrong(format!("`{text}` is no capture\n  write it as LINK=FILE")));
+            };
+            let names: Vec<&str> = topology.links.iter().map(|link| link.name.as_str()).collect();
+            let Some(at) = names.iter().position(|name| *name == link) else {
+                let names = names.join(", ");
+                return Err(Wrong(format!("there is no link `{link}`\n  there are {names}")));
+            };
+            let tap = lab.network.tap(lab.links[at], None).map_err(|e| Wrong(e.to_string()))?;
+            wanted.push(Wanted { tap, link: link.to_owned(), file: file.to_owned() });
+        }
+        Ok(wanted)
+    }
+}
+
+/// Lets the time go on, with a line about it where somebody waits. True if the
+/// network came to rest afterwards.
+fn advance(lab: &mut Lab, length: Duration) -> bool {
+    let begun = std::time::Instant::now();
+    let terminal = std::io::stderr().is_terminal();
+    let mut said = false;
+    for step in 1..=STEPS {
+        lab.network.advance(Instant::ZERO + length * step / STEPS);
+        if terminal && begun.elapsed() > PATIENCE {
+            let share = step * 100 / STEPS;
+            emit(&mut std::io::stderr().lock(), &format!("\r{share:>3} % of {length:?} "));
+            said = true;
+        }
+    }
+    let rest = lab.finish();
+    if said {
+        emit(&mut std::io::stderr().lock(), "\r\x1b[K");
+    }
+    rest
+}
