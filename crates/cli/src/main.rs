@@ -14,6 +14,7 @@ mod paint;
 mod run;
 mod show;
 mod state;
+mod study;
 mod test;
 mod trace;
 
@@ -43,6 +44,7 @@ enum Command {
     Run(run::RunArgs),
     Show(show::ShowArgs),
     State(state::StateArgs),
+    Study(study::StudyArgs),
     Stop(apply::StopArgs),
     Test(Box<test::TestArgs>),
     Trace(trace::TraceArgs),
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Command::Run(args) => args.run(),
         Command::Show(args) => args.run(),
         Command::State(args) => args.run(),
+        Command::Study(args) => args.run(),
         Command::Stop(args) => args.run(),
         Command::Test(args) => args.run(),
         Command::Trace(args) => args.run(),
