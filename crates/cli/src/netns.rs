@@ -54,7 +54,7 @@ pub fn add(runner: &Runner, space: &str, ipv6: bool) -> Result<(), Fault> {
         // A kernel without IPv6 has nothing to switch off.
         let _ = runner.output(inside(space).args(["sh", "-c", off]), LIMIT);
     }
-    ip(runner, &format!("-n {space} link set lo up"))
+    ip(runner, &format!("-n {space} link set dev lo up"))
 }
 
 /// Makes a veth pair between two namespaces, both ends up.
@@ -62,9 +62,9 @@ pub fn join(runner: &Runner, veth: &Veth) -> Result<(), Fault> {
     let [a, b] = &veth.ends;
     let mtu = veth.mtu;
     let batch = format!(
-        "link add {} netns {} address {} mtu {mtu} type veth \
+        "link add name {} netns {} address {} mtu {mtu} type veth \
          peer name {} netns {} address {} mtu {mtu}\n\
-         -n {} link set {} up\n-n {} link set {} up",
+         -n {} link set dev {} up\n-n {} link set dev {} up",
         a.device, a.space, a.mac, b.device, b.space, b.mac, a.space, a.device, b.space, b.device,
     );
     ip(runner, &batch)

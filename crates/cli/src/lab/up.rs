@@ -216,7 +216,7 @@ impl Site<'_> {
     fn host(&self, standing: &Standing, host: &HostPlan) -> Result<(), Fault> {
         let space = standing.space(&host.name);
         netns::without_offloads(self.runner, &space, HOST_DEVICE)?;
-        let mut batch = format!("-n {space} link set {HOST_DEVICE} mtu {}\n", host.mtu);
+        let mut batch = format!("-n {space} link set dev {HOST_DEVICE} mtu {}\n", host.mtu);
         for (address, len) in &host.addresses {
             let nodad = if address.is_ipv6() { " nodad" } else { "" };
             batch += &format!("-n {space} addr add {address}/{len} dev {HOST_DEVICE}{nodad}\n");
