@@ -14,6 +14,7 @@ mod overhead;
 mod paint;
 mod process;
 mod run;
+mod search;
 mod show;
 mod state;
 mod study;

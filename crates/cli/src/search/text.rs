@@ -62,13 +62,7 @@ fn looked_at(score: &Score) -> String {
 }
 
 /// Nothing broke.
-pub fn passed(
-    paint: Paint,
-    name: &str,
-    names: &Names,
-    score: &Score,
-    elapsed: Duration,
-) -> String {
+pub fn passed(paint: Paint, name: &str, names: &Names, score: &Score, elapsed: Duration) -> String {
     let verdict = format!("{name}: every promise holds under {} seeds", grouped(score.seeds));
     let mut out = format!("{}\n", paint.hue(AnsiColor::Green, verdict));
     let (nodes, links, flows) = (names.nodes.len(), names.links.len(), names.flows.len());
