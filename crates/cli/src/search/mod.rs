@@ -14,7 +14,7 @@ use crate::paint::{Paint, emit};
 use clap::Args;
 use ferrule_base::Duration;
 use ferrule_lab::check::{Failure, Names, Rig, Score, Source, Subject, campaign};
-use ferrule_lab::topology::{Files, Topology, TopologySubject, units};
+use ferrule_lab::topology::{Topology, TopologySubject, units};
 use std::io::IsTerminal;
 use std::panic;
 use std::path::PathBuf;
@@ -58,22 +58,6 @@ pub struct SearchArgs {
 fn time(text: &str) -> Result<Duration, String> {
     let time = units::time(text).filter(|time| !time.is_zero());
     time.ok_or_else(|| format!("`{text}` is no time; {}", units::TIME_FORM))
-}
-
-/// Reads files for a topology, and remembers them for a recording.
-pub struct Remembered<'a> {
-    /// Where they are read from.
-    pub files: &'a mut dyn Files,
-    /// What was read.
-    pub source: Source,
-}
-
-impl Files for Remembered<'_> {
-    fn read(&mut self, name: &str) -> Result<String, String> {
-        let text = self.files.read(name)?;
-        self.source.files.insert(name.into(), text.clone());
-        Ok(text)
-    }
 }
 
 impl SearchArgs {
