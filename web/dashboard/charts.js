@@ -98,6 +98,8 @@ export function histogram(container, data, show, count, share) {
   const total = data.counts.reduce((a, b) => a + b, 0);
   const most = Math.max(1, ...data.counts);
   let [first, last] = [data.counts.findIndex((n) => n > 0), data.counts.findLastIndex((n) => n > 0)];
+  // Its neighbours give a class its meaning.
+  [first, last] = [Math.max(0, first - 2), Math.min(data.counts.length - 1, last + 2)];
   if (data.counts.length <= 8) [first, last] = [0, data.counts.length - 1];
   const rows = data.counts.map((n, i) => [i, n]).filter(([i]) => total > 0 && i >= first && i <= last);
   if (rows.length === 0) {

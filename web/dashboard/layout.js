@@ -3,7 +3,8 @@
 //   1. layers: how many links a node is away from one end of the longest way
 //   2. links over several layers get a place in each layer that they cross
 //   3. order within layers: by the middle of a node's neighbours, back and forth
-//   4. places: as near to the neighbours as the order lets them be
+//   4. places: the longest way straight, the others as near to their neighbours as
+//      the order lets them be
 //
 // Layers go to the right where there is room and downwards where there is not.
 // The same network always gives the same picture.
@@ -77,24 +78,33 @@ function distances(start, near) {
   return found;
 }
 
-/** An end of the longest way: of its two, the one that is written first. */
-function end(nodes, near) {
+/** The longest way through: the names on it, from that end which is written first. */
+function spine(nodes, near) {
   const far = (from) => {
     const found = distances(from, near);
     return nodes.reduce((best, n) => (found.get(n) > found.get(best) ? n : best), from);
   };
-  const [a, b] = [far(far(nodes[0])), far(nodes[0])];
-  return nodes.indexOf(a) < nodes.indexOf(b) ? a : b;
+  const one = far(nodes[0]);
+  const other = far(one);
+  const [start, goal] = nodes.indexOf(one) <= nodes.indexOf(other) ? [one, other] : [other, one];
+  const back = distances(goal, near);
+  const way = [start];
+  while (way.at(-1) !== goal) {
+    const here = back.get(way.at(-1));
+    way.push(near.get(way.at(-1)).find((n) => back.get(n) === here - 1));
+  }
+  return way;
 }
 
 function one({ nodes, links }, direction, room) {
   const near = neighbours(nodes, links);
-  const depth = distances(end(nodes, near), near);
+  const main = spine(nodes, near);
+  const depth = distances(main[0], near);
   const layers = [];
   const put = (cell, at) => (layers[at] ??= []).push(cell);
   const cells = new Map();
   for (const name of nodes) {
-    const cell = { name, layer: depth.get(name), near: [], at: 0 };
+    const cell = { name, layer: depth.get(name), near: [], at: 0, main: main.includes(name) };
     cells.set(name, cell);
     put(cell, cell.layer);
   }
@@ -163,12 +173,19 @@ function settle(layer, apart) {
     const others = cell.near.filter((n) => n.layer !== cell.layer);
     return others.length ? others.reduce((sum, n) => sum + n.at, 0) / others.length : cell.at;
   });
-  // From both sides, and the middle of the two: neither end is favoured.
+  const gap = (i) => apart(layer[i - 1], layer[i]);
   const low = [...wanted];
-  for (let i = 1; i < layer.length; i += 1) low[i] = Math.max(low[i], low[i - 1] + apart(layer[i - 1], layer[i]));
   const high = [...wanted];
-  for (let i = layer.length - 2; i >= 0; i -= 1) high[i] = Math.min(high[i], high[i + 1] - apart(layer[i], layer[i + 1]));
-  layer.forEach((cell, i) => (cell.at = (low[i] + high[i]) / 2));
+  const main = layer.findIndex((cell) => cell.main);
+  if (main >= 0) low[main] = high[main] = 0;
+  for (let i = 1; i < layer.length; i += 1) if (i !== main) low[i] = Math.max(low[i], low[i - 1] + gap(i));
+  for (let i = layer.length - 2; i >= 0; i -= 1) if (i !== main) high[i] = Math.min(high[i], high[i + 1] - gap(i + 1));
+  // Beside the main way each side keeps away from it; without one, the middle of
+  // what both ends would have, so that neither is favoured.
+  layer.forEach((cell, i) => {
+    if (main < 0) cell.at = (low[i] + high[i]) / 2;
+    else cell.at = i < main ? high[i] : low[i];
+  });
 }
 
 function measure(layers, cells, chains, direction, room) {

@@ -24,6 +24,7 @@ const traffic = new Chart(byId("traffic-chart"), "Traffic", [{ class: "there" },
 const losses = new Chart(byId("drops-chart"), "Dropped and lost", [{ class: "dropped" }, { class: "lost" }], (v) => short(v, "/s"));
 let watched = null;
 let failures = 0;
+let given = 0;
 let timer = 0;
 
 // ---- asking
@@ -31,9 +32,11 @@ let timer = 0;
 async function poll() {
   clearTimeout(timer);
   try {
+    const before = given;
     const state = await api.state();
     failures = 0;
-    present(state);
+    // What was asked before a command may have been answered before it, too.
+    if (given === before) present(state);
   } catch (error) {
     if (error.status === 401) return door(error.message);
     failures += 1;
@@ -44,8 +47,11 @@ async function poll() {
 }
 
 async function give(body, words) {
+  given += 1;
+  const number = given;
   try {
-    present(await api.command(body));
+    const state = await api.command(body);
+    if (given === number) present(state);
     notice(words, false);
   } catch (error) {
     if (error.status === 401) return door(error.message);
@@ -137,8 +143,9 @@ function head(state) {
   say(byId("time"), clock(state.now_ns, still));
   const until = run.until_ns === null ? "" : ` of ${clock(run.until_ns).replace(/\.000/, "")}`;
   say(byId("time-about"), `virtual${until}, seed ${run.seed}`);
-  const broken = run.conserved === false ? "packets are missing: conservation is broken" : null;
-  connection(broken ? "bad" : still ? "still" : "good", broken ?? { running: "running", paused: "paused", ended: "ended" }[run.phase]);
+  const words = { running: "running", paused: "paused", ended: "ended" }[run.phase];
+  const broken = run.broken.length ? `, ${run.broken.length} broken` : "";
+  connection(broken ? "bad" : still ? "still" : "good", words + broken);
 }
 
 function controls(state) {
@@ -212,11 +219,14 @@ function share(part, whole) {
 function happened(state) {
   const list = byId("events-list");
   const latest = [...state.events].reverse().slice(0, 100);
+  const broken = (state.run?.broken ?? []).map((text) => ({ number: "broken", at_ns: null, text, broken: true }));
+  latest.unshift(...broken);
   byId("events").hidden = latest.length === 0;
   const row = () => make("li", {}, make("time", {}), make("span", {}));
   keyed(list, latest, (e) => `${e.number} ${e.text}`, row, (li, e) => {
     say(li.children[0], e.at_ns === null ? "" : clock(e.at_ns, true));
     say(li.children[1], e.text);
+    li.classList.toggle("bad", Boolean(e.broken));
   });
 }
 
@@ -241,14 +251,24 @@ function step(by) {
 const phase = () => model.state?.run?.phase;
 const isLab = () => Boolean(model.state?.run);
 
+// What was asked for is taken for true until the answer comes, so that a key that is
+// pressed twice means two different things, however slow the answer is.
+
 function pause() {
-  if (phase() === "running") give({ command: "pause" }, "Time stands still");
-  else if (phase() === "paused") give({ command: "resume" }, "Time passes");
+  const { run } = model.state ?? {};
+  if (run?.phase === "running") {
+    run.phase = "paused";
+    give({ command: "pause" }, "Time stands still");
+  } else if (run?.phase === "paused") {
+    run.phase = "running";
+    give({ command: "resume" }, "Time passes");
+  }
 }
 
 const stepBy = (by, words) => phase() !== "ended" && give({ command: "step", by }, words);
 
 function speed(value) {
+  model.state.run.speed = value === "max" ? null : Number(value);
   const pace = value === "max" ? "unbounded" : { times: Number(value) };
   give({ command: "speed", pace }, value === "max" ? "As fast as the machine can" : `${value} virtual seconds in a second`);
 }

@@ -23,9 +23,11 @@ function counters(state) {
       }
     }
   }
+  // What links lose stands in both lists, and is counted once.
+  const nodes = new Set(state.nodes.map((n) => n.name));
   let dropped = 0;
   for (const drop of state.drops) {
-    dropped += drop.packets;
+    if (nodes.has(drop.place)) dropped += drop.packets;
     all.set(`drop|${drop.place}|${drop.reason}`, drop.packets);
   }
   all.set("dropped", dropped);

@@ -62,13 +62,12 @@ export class Selection {
   overview(model) {
     const { state } = model;
     const sum = (what) => state.nodes.reduce((all, n) => all + (n.ledger?.[what] ?? 0), 0);
-    const dropped = state.drops.reduce((all, d) => all + d.packets, 0);
+    const names = new Set(state.nodes.map((n) => n.name));
+    const dropped = state.drops.filter((d) => names.has(d.place)).reduce((all, d) => all + d.packets, 0);
     const lost = state.links.reduce((all, l) => all + l.ways[0].lost + l.ways[1].lost, 0);
     const facts = ["received", "made", "sent", "consumed", "held"].map((what) => [`Packets ${what}`, count(sum(what))]);
     facts.splice(4, 0, ["Packets dropped", count(dropped)], ["Lost on links", count(lost)]);
-    if (state.run?.conserved !== null && state.run?.conserved !== undefined) {
-      facts.push(["Conservation", state.run.conserved ? "every packet is accounted for" : "broken"]);
-    }
+    if (state.run) facts.push(["Promises", state.run.broken.length ? "broken: see what happened" : "kept: every packet is accounted for, no nonce twice, nothing in clear outside"]);
     return facts;
   }
 
@@ -136,6 +135,7 @@ export class Selection {
     const [kind, name] = this.split();
     if (kind !== "link" || !this.item || byId("disturb-link").hidden) return;
     const up = !this.item.up;
+    this.item.up = up;
     this.give({ command: "link", link: name, up }, `Link ${name} ${up ? "comes up" : "goes down"}`);
   }
 

@@ -105,7 +105,7 @@ export function flows(container, model) {
       { name: "Counted", cell: (f) => f.unit },
       { name: "Sent", number: true, cell: (f) => count(f.sent) },
       { name: "Arrived", number: true, cell: (f) => count(f.received) },
-      { name: "Not yet, or lost", number: true, cell: (f, td) => (td.classList.toggle("bad", f.sent > f.received), `${count(Math.max(0, f.sent - f.received))} (${share(Math.max(0, f.sent - f.received), f.sent)})`) },
+      { name: "Not yet, or lost", number: true, cell: (f) => `${count(Math.max(0, f.sent - f.received))} (${share(Math.max(0, f.sent - f.received), f.sent)})` },
       { name: "Mean time", number: true, cell: (f) => (f.time_ns === null ? "–" : `${span(f.time_ns)} ${f.timed}`) },
       { name: "More", cell: (f) => more(f) || "–" },
     ],

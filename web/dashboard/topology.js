@@ -13,6 +13,9 @@ const SCALE_MIN = 0.62;
 /** From this scale on it is read as easily as the rest of the page. */
 const SCALE_GOOD = 0.8;
 
+/** How far a second link between the same two nodes is from the first. */
+const BESIDE = { right: 48, down: 96 };
+
 const pathOf = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
 /** A smooth line through points, level at its ends in the layers' direction. */
@@ -97,8 +100,11 @@ export class Topology {
     plans.sort((a, b) => fit(b[1]) - fit(a[1]));
     const [way, plan] = plans[0];
     this.right = way === "right";
+    const [left, top, right, low] = this.margins(links);
+    plan.width += left + right;
+    plan.height += top + low;
     const scale = Math.max(SCALE_MIN, Math.min(1.15, width / plan.width));
-    set(this.svg, "viewBox", `0 0 ${plan.width} ${plan.height}`);
+    set(this.svg, "viewBox", `${-left} ${-top} ${plan.width} ${plan.height}`);
     this.svg.style.width = `${plan.width * scale}px`;
     this.svg.style.height = `${plan.height * scale}px`;
     this.items.clear();
@@ -119,6 +125,19 @@ export class Topology {
     if (had && this.items.has(had)) this.items.get(had).element.focus();
   }
 
+  /** Room at the sides for links that lie beside others: left, top, right, low. */
+  margins(links) {
+    const pairs = new Map();
+    for (const link of links) {
+      const pair = link.ends.map((e) => e.node).sort().join("\n");
+      pairs.set(pair, (pairs.get(pair) ?? 0) + 1);
+    }
+    const most = Math.max(0, ...pairs.values());
+    const after = most > 1 ? 1 : 0;
+    const before = most > 2 ? 1 : 0;
+    return this.right ? [0, 22 * before, 0, 44 * after] : [70 * before, 0, 70 * after, 0];
+  }
+
   element(id, kind, at, attributes, ...children) {
     const element = draw(
       "g",
@@ -133,7 +152,7 @@ export class Topology {
     const [w, h] = [BOX.width, BOX.height];
     const box = draw("rect", { class: "box", x: x - w / 2, y: y - h / 2, width: w, height: h, rx: node.kind === "node" ? 7 : h / 2 });
     const name = draw("text", { class: "name", x, y: y - 3 }, clipped(node.name, 18));
-    const about = draw("text", { class: "about", x, y: y + 13 }, clipped(node.about, 22));
+    const about = draw("text", { class: "about", x, y: y + 13 }, clipped(node.about, 20));
     const badge = draw("g", { class: "badge", transform: `translate(${x + w / 2 - 6} ${y - h / 2})` },
       draw("rect", { x: -22, y: -9, width: 44, height: 18, rx: 9 }), draw("text", { y: 4 }));
     parent.append(this.element(`node ${node.name}`, "node", [x, y], { class: `node kind-${node.kind}` }, box, name, about, badge));
@@ -146,8 +165,7 @@ export class Topology {
     const pair = link.ends.map((e) => e.node).sort().join("\n");
     const nth = twins.get(pair) ?? 0;
     twins.set(pair, nth + 1);
-    const side = nth === 0 ? 0 : Math.ceil(nth / 2) * (nth % 2 ? 1 : -1) * 26;
-    points = this.cut(points, side);
+    points = this.cut(points, nth === 0 ? 0 : Math.ceil(nth / 2) * (nth % 2 ? 1 : -1) * BESIDE[this.right ? "right" : "down"]);
     const path = curve(points, this.right);
     const middle = draw("path", { d: path });
     const line = this.element(
@@ -164,7 +182,7 @@ export class Topology {
     const item = this.items.get(`link ${link.name}`);
     item.at = [at.x, at.y];
     line.querySelector(".cross").setAttribute("d", `M${at.x - 6} ${at.y - 6}l12 12m0 -12l-12 12`);
-    item.label = this.buildLabel(at, this.outer(points));
+    item.label = this.buildLabel(at, this.outer(points, link));
     labels.append(item.label);
   }
 
@@ -172,13 +190,17 @@ export class Topology {
   labelAt(link) {
     const many = link.ends.map((e) => this.state.links.filter((l) => l.ends.some((o) => o.node === e.node)).length);
     const [a, b] = many.map((n) => n > 2);
-    return a === b ? 0.5 : a ? 0.66 : 0.34;
+    return a === b ? 0.5 : a ? 0.7 : 0.3;
   }
 
   /** Which side of a line that passes other nodes is away from them: -1, 1; 0 for others. */
-  outer(points) {
-    if (points.length < 3) return 0;
+  outer(points, link) {
     const axis = this.right ? 1 : 0;
+    if (points.length < 3) {
+      // A branch: on the side to which it leads.
+      const aside = points[1][axis] - points[0][axis];
+      return this.labelAt(link) >= 0.5 ? Math.sign(aside) : -Math.sign(aside);
+    }
     const middle = points[Math.floor(points.length / 2)][axis];
     return middle < (points[0][axis] + points.at(-1)[axis]) / 2 ? -1 : 1;
   }
@@ -241,7 +263,7 @@ export class Topology {
     element.classList.toggle("dropping", dropping > 0);
     this.mark(item, `node ${node.name}`);
     say(element.querySelector(".badge text"), dropping > 0 ? short(dropping) + "/s" : "");
-    say(element.querySelector(".about"), clipped(node.up ? node.about : "down", 22));
+    say(element.querySelector(".about"), clipped(node.up ? node.about : "down", 20));
     const drops = dropping > 0 ? `, drops ${short(dropping)} packets a second` : "";
     set(element, "aria-label", `${node.name}, ${node.about || node.kind}${node.up ? "" : ", down"}${drops}`);
   }

@@ -8,33 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub const FRAME_OCTETS: [u64; 7] = [60, 123, 251, 507, 1019, 1514, u64::MAX];
 /// Classes of batches: how many frames were taken at once.
 pub const BATCH_FRAMES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Classes of times in nanoseconds: 1, 2, 5 in each decade from 1 us to 10 s.
-pub const TIME_NS: [u64; 23] = [
-    1_000,
-    2_000,
-    5_000,
-    10_000,
-    20_000,
-    50_000,
-    100_000,
-    200_000,
-    500_000,
-    1_000_000,
-    2_000_000,
-    5_000_000,
-    10_000_000,
-    20_000_000,
-    50_000_000,
-    100_000_000,
-    200_000_000,
-    500_000_000,
-    1_000_000_000,
-    2_000_000_000,
-    5_000_000_000,
-    10_000_000_000,
-    u64::MAX,
-];
-
 /// Counters of classes. One thread counts, any may look.
 #[derive(Debug)]
 pub struct Classes<const N: usize> {

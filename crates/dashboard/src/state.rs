@@ -72,8 +72,9 @@ pub struct Run {
     pub events: u64,
     /// When the next event is due.
     pub next_ns: Option<u64>,
-    /// Whether every packet is accounted for; nothing: not looked at yet.
-    pub conserved: Option<bool>,
+    /// Promises that were not kept: a packet unaccounted for, a nonce used twice,
+    /// clear text outside. A sentence each; nothing is as it should be.
+    pub broken: Vec<String>,
 }
 
 /// Whether time passes.

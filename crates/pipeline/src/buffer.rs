@@ -22,8 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// a node puts in front, and what AF_XDP leaves free there.
 pub const HEAD_ROOM: usize = 256;
 
-/// Chunks that a cache keeps at most before it gives half of them back, unless
-/// the pool says otherwise.
+/// Chunks that a cache keeps at most before it gives half of them back.
 const CACHE_MAX: usize = 512;
 
 /// What the stages know about a packet. Which stage sets a field and which
@@ -154,7 +153,6 @@ struct Shared {
     chunks: usize,
     free: ArrayQueue<u32>,
     handles: AtomicUsize,
-    cache_max: AtomicUsize,
 }
 
 impl Shared {
@@ -205,7 +203,6 @@ impl Pool {
             chunks,
             free: ArrayQueue::new(chunks),
             handles: AtomicUsize::new(1),
-            cache_max: AtomicUsize::new(CACHE_MAX),
         }));
         for index in 0..chunks as u32 {
             // SAFETY: nobody else knows the chunk yet.
@@ -230,14 +227,7 @@ impl Pool {
 
     /// A worker's own stock of free chunks.
     pub fn cache(&self) -> PoolCache {
-        let max = self.shared().cache_max.load(Ordering::Relaxed);
-        PoolCache { pool: self.clone(), free: Vec::with_capacity(max), max }
-    }
-
-    /// Caches made from now on keep `max` chunks at most (4 at least): where a
-    /// thousand nodes share a pool, no cache may hoard what others wait for.
-    pub fn limit_caches(&self, max: usize) {
-        self.shared().cache_max.store(max.max(4), Ordering::Relaxed);
+        PoolCache { pool: self.clone(), free: Vec::with_capacity(CACHE_MAX) }
     }
 
     /// Whether the packet is of this pool.
@@ -307,7 +297,6 @@ impl Drop for Pool {
 pub struct PoolCache {
     pool: Pool,
     free: Vec<u32>,
-    max: usize,
 }
 
 impl PoolCache {
@@ -348,8 +337,8 @@ impl PoolCache {
             return drop(packet);
         }
         self.free.push(packet.into_chunk());
-        if self.free.len() >= self.max {
-            self.spill(self.max / 2);
+        if self.free.len() >= CACHE_MAX {
+            self.spill(CACHE_MAX / 2);
         }
     }
 
@@ -361,7 +350,7 @@ impl PoolCache {
     #[cold]
     fn refill(&mut self) {
         let queue = &self.pool.shared().free;
-        for _ in 0..self.max / 4 {
+        for _ in 0..CACHE_MAX / 4 {
             match queue.pop() {
                 Some(index) => self.free.push(index),
                 None => break,
@@ -598,17 +587,6 @@ mod tests {
         }
         drop(cache);
         assert_eq!(pool.free(), 1000);
-    }
-
-    #[test]
-    fn a_cache_keeps_no_more_than_the_pool_allows() {
-        let pool = Pool::heap(100, 2048);
-        pool.limit_caches(8);
-        let mut cache = pool.cache();
-        let packets: Vec<_> = std::iter::from_fn(|| cache.packet()).collect();
-        assert_eq!(packets.len(), 100);
-        packets.into_iter().for_each(|p| cache.recycle(p));
-        assert!(pool.free() > 100 - 8, "{} are free", pool.free());
     }
 
     #[test]

@@ -3,14 +3,15 @@
 use super::packets::Packets;
 use super::source::{Source, Wrong};
 use super::summary;
+use crate::desk;
 use crate::paint::{Paint, emit};
-use crate::search::{self, SearchArgs};
 use clap::Args;
 use ferrule_base::{Duration, Instant};
 use ferrule_lab::TapId;
 use ferrule_lab::topology::{Lab, Setting, Topology, units};
 use std::fs;
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 /// Steps in which the time goes on, for the progress line.
@@ -25,8 +26,8 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
   ferrule lab run two-gateways --packets --for 250ms | head -40
   ferrule lab run two-sites --variant macsec --seed 7 --for 5s
   ferrule lab run campus --capture sw1-sw2=cable.pcapng --json
-  ferrule lab run ten-nodes --check --seeds 1000    look for a run in which something breaks
-  ferrule lab run ten-nodes-seed-17/recording.toml  repeat what was found
+  ferrule lab run ten-nodes --web                       looked at, stopped, stepped and
+                                                        disturbed from a page
 
 Exit: 0 done, 1 something did not hold, 2 the topology is wrong, 3 the machine lacks something.")]
 pub struct RunArgs {
@@ -47,11 +48,15 @@ pub struct RunArgs {
     /// Print JSON (schema ferrule-report/1) instead of tables
     #[arg(long)]
     json: bool,
+    /// Serve a dashboard there and run at its pace until ctrl-C: the network can be
+    /// looked at, stopped, stepped and disturbed from the page. Its address with
+    /// the key that it needs is printed. Hosts send for an hour if nothing is said
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1,
+          default_missing_value = "127.0.0.1:8080", conflicts_with_all = ["json", "html"])]
+    web: Option<SocketAddr>,
     /// Write the report as a page of HTML, too
     #[arg(long, value_name = "FILE")]
     html: Option<std::path::PathBuf>,
-    #[command(flatten)]
-    search: SearchArgs,
 }
 
 fn time(text: &str) -> Result<Duration, String> {
@@ -81,15 +86,6 @@ impl From<Wrong> for Fault {
 impl RunArgs {
     /// Runs it: 0 if all holds, 1 if not.
     pub fn run(self) -> ExitCode {
-        if let Some((path, text)) = self.source.recording() {
-            return search::repeat(&path, &text);
-        }
-        if self.search.check {
-            return match self.source.remembered() {
-                Ok((topology, source)) => self.search.run(topology, &source, self.json),
-                Err(wrong) => wrong.exit(),
-            };
-        }
         match self.go() {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
@@ -105,7 +101,8 @@ impl RunArgs {
 
     fn go(&self) -> Result<bool, Fault> {
         let topology = self.source.read()?;
-        let setting = Setting { seed: self.seed, length: self.length.unwrap_or(topology.runs_for) };
+        let long = if self.web.is_some() { desk::LENGTH } else { topology.runs_for };
+        let setting = Setting { seed: self.seed, length: self.length.unwrap_or(long) };
         let mut lab = topology.build(setting).map_err(|e| Wrong(e.to_string()))?;
         let captures = self.taps(&topology, &mut lab)?;
         if self.packets {
@@ -113,7 +110,10 @@ impl RunArgs {
                 topology.links.iter().map(|l| topology.end_names(l)).collect();
             lab.network.observe(Box::new(Packets::new(&ends)));
         }
-        let rest = advance(&mut lab, setting.length);
+        let rest = match self.web {
+            Some(address) => serve(address, &topology, &mut lab, setting.length)?,
+            None => advance(&mut lab, setting.length),
+        };
         // What was printed comes out before the summary.
         if let Some(packets) = lab.network.observer::<Packets>() {
             packets.flush();
@@ -121,6 +121,12 @@ impl RunArgs {
         for Wanted { tap, file, .. } in &captures {
             let octets = lab.network.take_capture(*tap);
             fs::write(file, octets).map_err(|e| Fault::Machine(format!("writing {file}: {e}")))?;
+        }
+        if self.web.is_some() {
+            let broken = lab.findings.count();
+            let text = format!("stopped at {}; {broken} promises broken\n", lab.network.now());
+            emit(&mut std::io::stdout().lock(), &text);
+            return Ok(broken == 0);
         }
         let command = self.command(setting);
         let mut report = summary::report(&topology, &mut lab, setting, rest, command);
@@ -165,6 +171,21 @@ impl RunArgs {
         }
         Ok(wanted)
     }
+}
+
+/// Lets the time go on as a page says. True if the run came to its end, and the
+/// network to rest.
+fn serve(
+    address: SocketAddr,
+    topology: &Topology,
+    lab: &mut Lab,
+    length: Duration,
+) -> Result<bool, Fault> {
+    let listener = crate::live::listen(address).map_err(|e| Fault::Machine(e.to_string()))?;
+    let say = |address: &str| {
+        emit(&mut std::io::stdout().lock(), &format!("dashboard: {address}\nctrl-C ends it\n"));
+    };
+    desk::drive(topology, lab, listener, length, say).map_err(|e| Fault::Machine(e.to_string()))
 }
 
 /// Lets the time go on, with a line about it where somebody waits. True if the

@@ -113,8 +113,7 @@ fn attach<'a>(
     match &iface.kind {
         IfaceKind::Routed(routed) => {
             // Frames that came by `rest` have a tag that nobody takes off.
-            let by_rest = port.attach.rest == Some(number);
-            if outer == Outer::Tagged && iface.tag == Tag::None && by_rest {
+            if outer == Outer::Tagged && iface.tag == Tag::None {
                 return Err(DropReason::UnknownVlan);
             }
             if outer == Outer::Untagged {

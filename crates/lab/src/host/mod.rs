@@ -30,7 +30,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-pub use result::{Arrivals, Http, Outcome, Ping, Spread, Tcp, Udp, rate};
+pub use result::{Arrivals, CLASSES_US, Http, Outcome, Ping, Spread, Tcp, Udp, rate};
 pub use schedule::Schedule;
 
 use crate::station::{Io, Station};

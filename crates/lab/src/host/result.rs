@@ -6,7 +6,14 @@ use ferrule_base::{Duration, Instant};
 /// and its loss are no longer seen as such.
 const NUMBERS_MAX: u64 = 1 << 26;
 
-/// Times: how many, the shortest, their sum, the longest.
+/// Classes of times, by the longest of each in microseconds: 1, 2, 5 in each
+/// decade. What takes longer has a class of its own behind them.
+pub const CLASSES_US: [u64; 21] = [
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000,
+    200_000, 500_000, 1_000_000, 2_000_000, 5_000_000,
+];
+
+/// Times: how many, the shortest, their sum, the longest, and how many of each class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
     /// How many there were.
@@ -17,6 +24,8 @@ pub struct Spread {
     pub sum: Duration,
     /// The longest.
     pub max: Duration,
+    /// How many there were in each of [`CLASSES_US`], and above.
+    pub classes: [u64; CLASSES_US.len() + 1],
 }
 
 impl Spread {
@@ -26,6 +35,9 @@ impl Spread {
         self.max = self.max.max(time);
         self.sum = self.sum.saturating_add(time);
         self.count += 1;
+        let nanos = time.as_nanos();
+        let class = CLASSES_US.partition_point(|&us| u128::from(us) * 1000 < nanos);
+        self.classes[class] += 1;
     }
 
     /// The mean; nothing without a single one.
@@ -207,5 +219,9 @@ mod tests {
         [5, 1, 3].into_iter().for_each(|us| spread.add(Duration::from_micros(us)));
         let micros = [spread.min, spread.mean().expect("a mean"), spread.max];
         assert_eq!(micros.map(|time| time.as_micros()), [1, 3, 5]);
+        spread.add(Duration::from_nanos(5_001));
+        spread.add(Duration::from_secs(6));
+        assert_eq!(spread.classes[..4], [1, 0, 2, 1], "1 us, 3 and 5 us, a little more");
+        assert_eq!(spread.classes[CLASSES_US.len()], 1);
     }
 }

@@ -3,5 +3,4 @@
 
 mod plants;
 mod sample;
-mod shipped;
 mod ten;
