@@ -32,7 +32,7 @@ use ferrule_base::Duration;
 use ferrule_node::ConfigError;
 
 /// Profiles that are part of the program: name and text.
-const SHIPPED: [(&str, &str); 1] = [("ideal", include_str!("../../profiles/ideal.toml"))];
+const SHIPPED: [(&str, &str); 1] = [("ideal", include_str!("../../../../profiles/ideal.toml"))];
 
 /// Frames that a server takes at once at most: a batch of the data path.
 pub const BATCH_MAX: usize = 64;
