@@ -12,6 +12,7 @@ help:
 	@echo 'make build   ferrule as it is handed out: target/dist/ferrule'
 	@echo 'make demo    two sites joined across an MPLS provider: plain, MACsec, ESP, real traffic'
 	@echo 'make test    everything that CI runs'
+	@echo 'make soak    1,000 seeds of two ten-node networks under all impairments: every promise holds'
 	@echo 'make bench   ratios: whole graph over bare AEAD, forwarding, an AF_XDP node over AF_XDP'
 	@echo 'make fuzz    the fuzz targets under sanitizers (a nightly toolchain; FERRULE_FUZZ_SECONDS=60 each)'
 	@echo
@@ -37,3 +38,9 @@ bench:
 fuzz:
 	@scripts/deps.sh fuzz
 	@scripts/fuzz.sh
+
+soak:
+	@scripts/deps.sh build
+	cargo build --release --bin ferrule
+	target/release/ferrule lab run ten-nodes --check --seeds 1000
+	FERRULE_SEEDS=1000 cargo test -q -p ferrule-lab --test check check_holds_every_invariant_over_a_sample_of_seeds

@@ -10,11 +10,15 @@ mod init;
 mod lab;
 mod live;
 mod machine;
+mod netns;
 mod overhead;
 mod paint;
+mod process;
 mod run;
+mod search;
 mod show;
 mod state;
+mod study;
 mod test;
 mod trace;
 
@@ -44,6 +48,7 @@ enum Command {
     Run(run::RunArgs),
     Show(show::ShowArgs),
     State(state::StateArgs),
+    Study(study::StudyArgs),
     Stop(apply::StopArgs),
     Test(Box<test::TestArgs>),
     Trace(trace::TraceArgs),
@@ -64,6 +69,7 @@ fn main() -> ExitCode {
         Command::Run(args) => args.run(),
         Command::Show(args) => args.run(),
         Command::State(args) => args.run(),
+        Command::Study(args) => args.run(),
         Command::Stop(args) => args.run(),
         Command::Test(args) => args.run(),
         Command::Trace(args) => args.run(),

@@ -15,7 +15,7 @@ use crate::agenda::{Agenda, Event};
 use crate::impair::{Dice, Fate, HoldBack, Impairments};
 use crate::observe::{Loss, Place};
 use ferrule_base::{Duration, Flow, Instant};
-use ferrule_pipeline::{Meta, Packet, PoolCache};
+use ferrule_pipeline::{HEAD_ROOM, Meta, Packet, PoolCache};
 use std::collections::VecDeque;
 
 /// A frame that nothing passes is let go after this long.
@@ -406,12 +406,13 @@ pub(crate) fn octet_picos(octets: usize, rate: u64) -> u64 {
 }
 
 /// On a wire a frame is octets and nothing else: what the sender knew of it
-/// stays there, and a chunk whose room is used up is changed for a fresh one.
+/// stays there, and a frame that wandered to the front or the end of its chunk
+/// is moved to a fresh one.
 #[inline]
 fn settle_in_chunk(packet: &mut Packet, cache: &mut PoolCache) {
-    if (packet.head_room() < ROOM_MIN || packet.tail_room() < ROOM_MIN)
+    let (head, tail) = (packet.head_room(), packet.tail_room());
+    if (head < ROOM_MIN || tail < ROOM_MIN && head > HEAD_ROOM)
         && let Some(fresh) = cache.packet_from(packet.data())
-        && fresh.tail_room() + fresh.head_room() > 2 * ROOM_MIN
     {
         cache.recycle(std::mem::replace(packet, fresh));
     }

@@ -38,6 +38,9 @@ const BUFFERS: usize = 65_536;
 /// Octets of each buffer.
 const BUFFER_SIZE: usize = 2048;
 
+/// Buffers that one worker may keep for itself.
+const CACHE_MAX: usize = 32;
+
 /// A device of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub usize);
@@ -150,8 +153,14 @@ impl Network {
 
     /// An empty network with so many packet buffers for all of it.
     pub fn with_buffers(seed: u64, buffers: usize) -> Self {
-        let pool = Pool::heap(buffers, BUFFER_SIZE);
+        Self::with_pool(seed, Pool::heap(buffers, BUFFER_SIZE))
+    }
+
+    /// An empty network on this packet memory: for frames that want larger
+    /// buffers.
+    pub fn with_pool(seed: u64, pool: Pool) -> Self {
         let cache = pool.cache();
+        pool.limit_caches(CACHE_MAX);
         Self {
             world: World {
                 seed,

@@ -13,7 +13,7 @@ use ferrule_base::{Duration, Instant};
 use ferrule_pipeline::Packet;
 
 /// Events at one time after which something is wrong: it would never end.
-const EVENTS_AT_ONCE_MAX: u64 = 50_000_000;
+const EVENTS_AT_ONCE_MAX: u64 = 10_000_000;
 
 impl Network {
     /// Runs until `until`, and checks that every packet is accounted for.

@@ -31,7 +31,7 @@ fn served(packet_ns: f64) -> Profile {
 /// this load, in service times.
 fn mean_sojourn(seed: u64, load: f64, profile: Profile) -> f64 {
     const SERVICE_NS: f64 = 1_000_000.0;
-    const FRAMES: u64 = 400_000;
+    const FRAMES: u64 = 300_000;
     let distance = Duration::from_nanos((SERVICE_NS / load) as u64);
     let source = Source::new(frame(60), FRAMES, Schedule::Poisson(distance));
     let profile = Profile { queue: 10_000, ..profile };
@@ -201,4 +201,16 @@ fn work_is_priced_as_the_node_reports_it_seal_and_open_by_octet() {
         assert_eq!(at.as_nanos(), number * 1_000_000 + 2 * each);
     }
     assert_eq!(network.device(right).report().work.opened, work.sealed);
+}
+
+proptest::proptest! {
+    /// Whatever is in the file: an answer, with a place in it.
+    #[test]
+    fn no_device_profile_text_panics(text in "\\PC{0,200}", key in "[a-z.-]{0,40}", value in "\\PC{0,20}") {
+        for text in [text.clone(), format!("{key} = {value}\n[{text}]\n{key} = 3\n")] {
+            if let Err(e) = Profile::parse("p.toml", &text) {
+                assert!(e.to_string().starts_with("p.toml:"), "{e}");
+            }
+        }
+    }
 }

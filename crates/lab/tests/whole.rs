@@ -282,3 +282,32 @@ fn workers_are_interleaved_by_the_seed_and_by_nothing_else() {
     // Without it nothing here is left to the dice.
     assert_eq!(through_workers(1, &Profile::ideal()), through_workers(2, &Profile::ideal()));
 }
+
+#[test]
+fn a_network_moves_between_threads() {
+    let network = rig(1, 2, &Profile::ideal(), &Impairments::default(), true);
+    let run = move || {
+        let mut rig = network;
+        rig.network.run_until(Instant::from_millis(60));
+        rig.network.visits()
+    };
+    assert!(std::thread::spawn(run).join().unwrap() > 100);
+}
+
+#[test]
+fn no_worker_hoards_the_buffers_that_the_others_need() {
+    // Each of a hundred bridges drops a hundred frames, which are its own to free.
+    let mut network = Network::with_buffers(1, 4096);
+    let spec = LinkSpec::default();
+    for at in 0..100 {
+        let bridge = network.node(&format!("b{at}"), bench::bridge("b"), Profile::ideal()).unwrap();
+        // To a group address that no bridge forwards.
+        let mut frame = bench::frame(60);
+        frame[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 3]);
+        let source = Source::new(frame, 100, Schedule::Every(Duration::from_micros(1)));
+        let source = network.station(&format!("s{at}"), source);
+        network.link(spec.clone(), End::Station(source, 0), End::Device(bridge, "a")).unwrap();
+    }
+    assert!(network.run_until_idle(Duration::from_secs(1)));
+    assert_eq!(network.audit().unwrap().dropped, 100 * 100);
+}

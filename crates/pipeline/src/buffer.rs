@@ -22,7 +22,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// a node puts in front, and what AF_XDP leaves free there.
 pub const HEAD_ROOM: usize = 256;
 
-/// Chunks that a cache keeps at most before it gives half of them back.
+/// Chunks that a cache keeps at most before it gives half of them back, unless
+/// the pool says otherwise.
 const CACHE_MAX: usize = 512;
 
 /// What the stages know about a packet. Which stage sets a field and which
@@ -153,6 +154,7 @@ struct Shared {
     chunks: usize,
     free: ArrayQueue<u32>,
     handles: AtomicUsize,
+    cache_max: AtomicUsize,
 }
 
 impl Shared {
@@ -203,6 +205,7 @@ impl Pool {
             chunks,
             free: ArrayQueue::new(chunks),
             handles: AtomicUsize::new(1),
+            cache_max: AtomicUsize::new(CACHE_MAX),
         }));
         for index in 0..chunks as u32 {
             // SAFETY: nobody else knows the chunk yet.
@@ -227,7 +230,14 @@ impl Pool {
 
     /// A worker's own stock of free chunks.
     pub fn cache(&self) -> PoolCache {
-        PoolCache { pool: self.clone(), free: Vec::with_capacity(CACHE_MAX) }
+        let max = self.shared().cache_max.load(Ordering::Relaxed);
+        PoolCache { pool: self.clone(), free: Vec::with_capacity(max), max }
+    }
+
+    /// Caches made from now on keep `max` chunks at most (4 at least): where a
+    /// thousand nodes share a pool, no cache may hoard what others wait for.
+    pub fn limit_caches(&self, max: usize) {
+        self.shared().cache_max.store(max.max(4), Ordering::Relaxed);
     }
 
     /// Whether the packet is of this pool.
@@ -297,6 +307,7 @@ impl Drop for Pool {
 pub struct PoolCache {
     pool: Pool,
     free: Vec<u32>,
+    max: usize,
 }
 
 impl PoolCache {
@@ -337,8 +348,8 @@ impl PoolCache {
             return drop(packet);
         }
         self.free.push(packet.into_chunk());
-        if self.free.len() >= CACHE_MAX {
-            self.spill(CACHE_MAX / 2);
+        if self.free.len() >= self.max {
+            self.spill(self.max / 2);
         }
     }
 
@@ -350,7 +361,7 @@ impl PoolCache {
     #[cold]
     fn refill(&mut self) {
         let queue = &self.pool.shared().free;
-        for _ in 0..CACHE_MAX / 4 {
+        for _ in 0..self.max / 4 {
             match queue.pop() {
                 Some(index) => self.free.push(index),
                 None => break,
@@ -587,6 +598,17 @@ mod tests {
         }
         drop(cache);
         assert_eq!(pool.free(), 1000);
+    }
+
+    #[test]
+    fn a_cache_keeps_no_more_than_the_pool_allows() {
+        let pool = Pool::heap(100, 2048);
+        pool.limit_caches(8);
+        let mut cache = pool.cache();
+        let packets: Vec<_> = std::iter::from_fn(|| cache.packet()).collect();
+        assert_eq!(packets.len(), 100);
+        packets.into_iter().for_each(|p| cache.recycle(p));
+        assert!(pool.free() > 100 - 8, "{} are free", pool.free());
     }
 
     #[test]

@@ -19,15 +19,14 @@ mod memory;
 mod network;
 mod plan;
 mod report;
-mod run;
 mod traffic;
 mod tshark;
 mod wiretap;
 
 use crate::paint::{Paint, emit};
+use crate::process::{Fault, Runner};
 use clap::Args;
 use report::Outcome;
-use run::{Fault, Runner};
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};

@@ -1,20 +1,15 @@
-//! Network namespaces and veth pairs, by the `ip` command; gone when dropped.
-//!
-//! The kernel has no addresses in the nodes' namespaces, so it answers nothing
-//! there; IPv6 is off everywhere, so that no frame appears that nobody sent.
+//! The demo's seven namespaces and six veth pairs; gone when dropped.
 
 use super::plan::{Place, Variant, WIRES};
-use super::run::{Fault, Runner, is_installed};
+use crate::netns::{self, Veth, VethEnd};
+use crate::process::{Fault, Runner, is_installed};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 /// Namespaces of every demo begin so; the process follows.
 const PREFIX: &str = "ferrule-";
-/// Setting up takes this long at most, each command.
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// The namespaces of this demo.
 pub struct Network {
@@ -30,55 +25,20 @@ impl Network {
         let prefix = format!("{PREFIX}{}-", std::process::id());
         let network = Self { prefix, leash: is_installed("setpriv") };
         for place in Place::ALL {
-            let mut add = Command::new("ip");
-            let said =
-                runner.output(add.args(["netns", "add", &network.namespace(place)]), LIMIT)?;
-            if !said.status.success() {
-                let what = "network namespaces cannot be made here";
-                return Err(Fault::Missing(what.into(), said.err));
-            }
+            netns::add(runner, &network.namespace(place), false)?;
         }
-        for place in Place::ALL {
-            let off = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6; \
-                       echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
-            // A kernel without IPv6 has nothing to switch off.
-            let _ = runner.output(network.inside(place).args(["sh", "-c", off]), LIMIT);
+        for wire in &WIRES {
+            let end = |at: usize| VethEnd {
+                space: network.namespace(wire.ends[at].place),
+                device: wire.ends[at].device.to_owned(),
+                mac: wire.ends[at].mac.to_owned(),
+            };
+            netns::join(runner, &Veth { ends: [end(0), end(1)], mtu: wire.mtu })?;
         }
-        network.ip(runner, &network.wires())?;
         for place in [Place::Host1, Place::Host2] {
-            // Frames leave a host whole and with finished checksums, as from a wire.
-            let mut ethtool = network.inside(place);
-            ethtool.args("ethtool -K eth0 tx off rx off tso off gso off gro off".split(' '));
-            runner.done(&mut ethtool, LIMIT)?;
+            netns::without_offloads(runner, &network.namespace(place), "eth0")?;
         }
         Ok(network)
-    }
-
-    fn wires(&self) -> String {
-        let mut batch = String::new();
-        for wire in &WIRES {
-            let [a, b] = &wire.ends;
-            batch += &format!(
-                "link add {} netns {} address {} mtu {} type veth \
-                 peer name {} netns {} address {} mtu {}\n",
-                a.device,
-                self.namespace(a.place),
-                a.mac,
-                wire.mtu,
-                b.device,
-                self.namespace(b.place),
-                b.mac,
-                wire.mtu,
-            );
-        }
-        for end in WIRES.iter().flat_map(|wire| &wire.ends) {
-            let namespace = self.namespace(end.place);
-            batch += &format!("-n {namespace} link set {} up\n", end.device);
-        }
-        for place in Place::ALL {
-            batch += &format!("-n {} link set lo up\n", self.namespace(place));
-        }
-        batch
     }
 
     /// Gives the hosts the addresses of a variant.
@@ -95,7 +55,7 @@ impl Network {
                 batch += &format!("-n {ns} route add default via {gateway}\n");
             }
         }
-        self.ip(runner, &batch)
+        netns::ip(runner, &batch)
     }
 
     /// The namespace of a place.
@@ -105,45 +65,29 @@ impl Network {
 
     /// A command that runs there; the program and its arguments follow.
     pub fn inside(&self, place: Place) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.namespace(place)]);
+        let mut command = netns::inside(&self.namespace(place));
         if self.leash {
             command.args(["setpriv", "--pdeathsig", "TERM"]);
         }
         command
-    }
-
-    /// Commands of `ip`, one a line; `-n NAMESPACE` may stand in front.
-    fn ip(&self, runner: &Runner, batch: &str) -> Result<(), Fault> {
-        for line in batch.lines() {
-            runner.done(Command::new("ip").args(line.split_whitespace()), LIMIT)?;
-        }
-        Ok(())
     }
 }
 
 impl Drop for Network {
     fn drop(&mut self) {
         for place in Place::ALL {
-            delete(&self.namespace(place));
+            netns::delete(&self.namespace(place));
         }
     }
 }
 
-/// Deletes a namespace, and with it the devices in it.
-fn delete(namespace: &str) {
-    let mut command = Command::new("ip");
-    command.args(["netns", "del", namespace]).stdin(Stdio::null());
-    let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-}
-
 /// Removes namespaces that a demo left behind which was killed without a word.
 pub fn remove_orphans() -> usize {
-    let Ok(entries) = fs::read_dir("/run/netns") else { return 0 };
+    let Ok(entries) = fs::read_dir(netns::NAMES) else { return 0 };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let orphans: Vec<String> = names.filter(|name| is_orphan(name)).collect();
     for name in &orphans {
-        delete(name);
+        netns::delete(name);
         let process = name.strip_prefix(PREFIX).and_then(|name| name.split('-').next());
         process.into_iter().for_each(remove_files);
     }

@@ -2,7 +2,7 @@
 
 use super::network::Network;
 use super::plan::Place;
-use super::run::{Background, Fault, Runner, write};
+use crate::process::{Background, Fault, Runner, write};
 use ferrule_crypto::random;
 use serde::Serialize;
 use sha2::{Digest, Sha256};

@@ -2,7 +2,7 @@
 //! and the packets inside ESP once it has the keys.
 
 use super::plan::{Protect, Variant};
-use super::run::{Fault, Runner};
+use crate::process::{Fault, Runner};
 use serde::Serialize;
 use std::path::Path;
 use std::process::Command;

@@ -3,7 +3,7 @@
 
 use super::network::Network;
 use super::plan::{End, Place, Variant};
-use super::run::{Background, Fault, Runner};
+use crate::process::{Background, Fault, Runner};
 use ferrule_base::MacAddr;
 use ferrule_wire::capture::Reader;
 use serde::Serialize;

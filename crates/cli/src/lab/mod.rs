@@ -6,11 +6,14 @@
 //! ```
 
 mod calibrate;
+mod down;
 mod list;
 mod packets;
 mod run;
 mod source;
+mod standing;
 mod summary;
+mod up;
 
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
@@ -23,6 +26,8 @@ use std::process::ExitCode;
   ferrule lab run two-gateways --packets --for 250ms    every frame, layer by layer
   ferrule lab run two-sites --variant esp-gcm --capture p-pe2=core.pcapng
   ferrule lab show campus > mine.toml                   a file to start from
+  sudo ferrule lab up two-gateways                      the same file on real interfaces
+  sudo ferrule lab down
 
 Exit: 0 done, 1 something did not hold, 2 the topology is wrong, 3 the machine lacks something.")]
 pub struct LabArgs {
@@ -36,6 +41,9 @@ enum LabCommand {
     List(list::ListArgs),
     Show(list::ShowArgs),
     Run(run::RunArgs),
+    Up(up::UpArgs),
+    Status(down::StatusArgs),
+    Down(down::DownArgs),
 }
 
 impl LabArgs {
@@ -46,6 +54,9 @@ impl LabArgs {
             LabCommand::List(args) => args.run(),
             LabCommand::Show(args) => args.run(),
             LabCommand::Run(args) => args.run(),
+            LabCommand::Up(args) => args.run(),
+            LabCommand::Status(args) => args.run(),
+            LabCommand::Down(args) => args.run(),
         }
     }
 }

@@ -5,6 +5,7 @@ use super::source::{Source, Wrong};
 use super::summary;
 use crate::desk;
 use crate::paint::{Paint, emit};
+use crate::search::{self, SearchArgs};
 use clap::Args;
 use ferrule_base::{Duration, Instant};
 use ferrule_lab::TapId;
@@ -26,8 +27,10 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
   ferrule lab run two-gateways --packets --for 250ms | head -40
   ferrule lab run two-sites --variant macsec --seed 7 --for 5s
   ferrule lab run campus --capture sw1-sw2=cable.pcapng --json
-  ferrule lab run ten-nodes --web                       looked at, stopped, stepped and
-                                                        disturbed from a page
+  ferrule lab run ten-nodes --check --seeds 1000    look for a run in which something breaks
+  ferrule lab run ten-nodes-seed-17/recording.toml  repeat what was found
+  ferrule lab run ten-nodes --web                   looked at, stopped, stepped and
+                                                    disturbed from a page
 
 Exit: 0 done, 1 something did not hold, 2 the topology is wrong, 3 the machine lacks something.")]
 pub struct RunArgs {
@@ -57,6 +60,8 @@ pub struct RunArgs {
     /// Write the report as a page of HTML, too
     #[arg(long, value_name = "FILE")]
     html: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    search: SearchArgs,
 }
 
 fn time(text: &str) -> Result<Duration, String> {
@@ -86,6 +91,15 @@ impl From<Wrong> for Fault {
 impl RunArgs {
     /// Runs it: 0 if all holds, 1 if not.
     pub fn run(self) -> ExitCode {
+        if let Some((path, text)) = self.source.recording() {
+            return search::repeat(&path, &text);
+        }
+        if self.search.check {
+            return match self.source.remembered() {
+                Ok((topology, source)) => self.search.run(topology, &source, self.json),
+                Err(wrong) => wrong.exit(),
+            };
+        }
         match self.go() {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,

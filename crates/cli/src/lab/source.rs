@@ -2,10 +2,12 @@
 
 use crate::paint::{Paint, emit};
 use clap::Args;
-use ferrule_lab::topology::{NoFiles, SHIPPED, Shipped, Topology};
+use ferrule_lab::check::{self, Recording};
+use ferrule_lab::topology::{Files, NoFiles, SHIPPED, Shipped, Topology};
 use ferrule_node::overhead::nearest;
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Which topology is meant.
@@ -47,19 +49,34 @@ impl Source {
 
     /// Reads it.
     pub fn read(&self) -> Result<Topology, Wrong> {
+        self.remembered().map(|(topology, _)| topology)
+    }
+
+    /// Reads it; what was read is kept for a recording.
+    pub fn remembered(&self) -> Result<(Topology, check::Source), Wrong> {
         let (file, text) = self.text()?;
-        let variant = self.variant.as_deref();
-        let read = if Shipped::named(&self.topology).is_some() {
-            Topology::parse(&file, &text, &mut NoFiles, variant)
-        } else {
-            let folder = Path::new(&file).parent().unwrap_or(Path::new(".")).to_owned();
-            let mut beside = |name: &str| {
-                let path = folder.join(name);
-                fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))
-            };
-            Topology::parse(&file, &text, &mut beside, variant)
+        let variant = self.variant.clone();
+        let folder = Path::new(&file).parent().unwrap_or(Path::new(".")).to_owned();
+        let shipped = Shipped::named(&self.topology).is_some();
+        let mut files = BTreeMap::new();
+        let mut beside = |name: &str| {
+            if shipped {
+                return NoFiles.read(name);
+            }
+            let path = folder.join(name);
+            let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            files.insert(name.to_owned(), text.clone());
+            Ok(text)
         };
-        read.map_err(|e| Wrong(format!("this topology cannot be used\n{e}")))
+        let topology = Topology::parse(&file, &text, &mut beside, variant.as_deref())
+            .map_err(|e| Wrong(format!("this topology cannot be used\n{e}")))?;
+        Ok((topology, check::Source { file, variant, text, files }))
+    }
+
+    /// The path and the text, if it is a recording rather than a topology.
+    pub fn recording(&self) -> Option<(PathBuf, String)> {
+        let (file, text) = self.text().ok()?;
+        Recording::is_one(&text).then(|| (file.into(), text))
     }
 }
 

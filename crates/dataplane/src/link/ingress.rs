@@ -113,7 +113,8 @@ fn attach<'a>(
     match &iface.kind {
         IfaceKind::Routed(routed) => {
             // Frames that came by `rest` have a tag that nobody takes off.
-            if outer == Outer::Tagged && iface.tag == Tag::None {
+            let by_rest = port.attach.rest == Some(number);
+            if outer == Outer::Tagged && iface.tag == Tag::None && by_rest {
                 return Err(DropReason::UnknownVlan);
             }
             if outer == Outer::Untagged {

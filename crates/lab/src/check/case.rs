@@ -1,7 +1,8 @@
 //! One run of a campaign, as data: what its seed drew. Shrinking takes things
 //! out of it, and a recording writes down what is left.
 
-use ferrule_base::{Instant, Rng};
+use crate::profile::Profile;
+use ferrule_base::{Duration, Instant, Rng};
 use ferrule_node::Config;
 use ferrule_node::config::Replay;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,14 @@ const SLOW_ONE_IN: u64 = 12;
 const WINDOWS: [u32; 12] = [1, 2, 3, 16, 31, 32, 33, 63, 64, 65, 128, 1024];
 /// Numbers before the upper half changes, at most.
 const BEFORE_WRAP_MAX: u64 = 300;
+/// A node that takes its time: frames at once, frames that wait, microseconds
+/// until it looks, nanoseconds for each, microseconds between its workers.
+const BATCH_MAX: u64 = 64;
+const QUEUE_SHORT: u64 = 24;
+const QUEUE_LONG: u64 = 4096;
+const TIMER_MAX: u64 = 2000;
+const FRAME_MAX: u64 = 20_000;
+const STAGGER_MAX: u64 = 100;
 /// Disturbances of one run at most.
 const DISTURBANCES_MAX: u64 = 4;
 /// Workers of a node at most.
@@ -61,6 +70,9 @@ pub struct Case {
     /// Nodes with several workers.
     #[serde(default)]
     pub workers: Vec<Workers>,
+    /// Nodes that take their time.
+    #[serde(default)]
+    pub pace: Vec<Pace>,
 }
 
 /// What all SAs of a run have.
@@ -165,6 +177,35 @@ pub struct Workers {
     pub count: usize,
 }
 
+/// A node that takes its time: frames wait for it, and it takes several at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Pace {
+    /// The node, by place.
+    pub node: usize,
+    /// Frames that are taken at once at most.
+    pub batch: usize,
+    /// Frames that wait at most.
+    pub queue: usize,
+    /// How long an idle node does not notice a frame.
+    pub timer_ns: u64,
+    /// What each frame costs.
+    pub frame_ns: u64,
+    /// Its workers begin up to this much later.
+    pub stagger_ns: u64,
+}
+
+impl Pace {
+    /// Puts it into a profile.
+    pub fn apply(&self, profile: &mut Profile) {
+        profile.batch = self.batch.max(1);
+        profile.queue = self.queue.max(1);
+        profile.timer = Duration::from_nanos(self.timer_ns);
+        profile.plain.packet_ns = self.frame_ns as f64;
+        profile.stagger = Duration::from_nanos(self.stagger_ns);
+    }
+}
+
 /// What a seed may draw from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
@@ -204,6 +245,9 @@ impl Case {
                 let count = 1 + dice.0.below(WORKERS_MAX) as usize;
                 case.workers.push(Workers { node, count });
             }
+            if dice.0.one_in(3) {
+                case.pace.push(dice.pace(node));
+            }
         }
         if dice.0.one_in(3) {
             case.before_wrap = dice.up_to(BEFORE_WRAP_MAX);
@@ -237,6 +281,7 @@ impl Case {
             + self.disturbance.len()
             + self.late.len()
             + self.workers.len()
+            + self.pace.len()
             + usize::from(self.settings.is_some())
             + usize::from(self.before_wrap > 0)
     }
@@ -265,6 +310,18 @@ impl Dice {
         let slow = Kind::Slow(self.up_to(SLOW_MAX));
         if self.0.one_in(SLOW_ONE_IN) {
             out.push(Impairment { link, kind: slow });
+        }
+    }
+
+    fn pace(&mut self, node: usize) -> Pace {
+        let short = self.0.one_in(4);
+        Pace {
+            node,
+            batch: self.up_to(BATCH_MAX) as usize,
+            queue: self.up_to(if short { QUEUE_SHORT } else { QUEUE_LONG }) as usize,
+            timer_ns: 1000 * self.0.below(TIMER_MAX),
+            frame_ns: self.0.below(FRAME_MAX),
+            stagger_ns: 1000 * self.0.below(STAGGER_MAX),
         }
     }
 

@@ -176,7 +176,11 @@ impl Trial {
             if let Some(workers) = case.workers.iter().find(|w| w.node == place) {
                 config.cores.resize(workers.count.max(config.cores.len()), None);
             }
-            ids.push(self.network.node(&plan.name, config, plan.profile.clone())?);
+            let mut profile = plan.profile.clone();
+            if let Some(pace) = case.pace.iter().find(|p| p.node == place) {
+                pace.apply(&mut profile);
+            }
+            ids.push(self.network.node(&plan.name, config, profile)?);
         }
         Ok(ids)
     }

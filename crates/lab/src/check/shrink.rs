@@ -48,6 +48,7 @@ pub fn shrink(
         work.thin(|case| &mut case.flows);
         work.thin(|case| &mut case.late);
         work.thin(|case| &mut case.workers);
+        work.thin(|case| &mut case.pace);
         let after = (work.best.case.size(), work.best.case.length_ns);
         if after == before || work.best.runs >= RUNS_MAX {
             return work.best;

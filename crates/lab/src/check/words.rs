@@ -95,13 +95,22 @@ impl Case {
         for w in &self.workers {
             lines.push(format!("node {} has {} workers", name(&names.nodes, w.node), w.count));
         }
+        for p in &self.pace {
+            let (node, timer, frame) =
+                (name(&names.nodes, p.node), time(p.timer_ns), time(p.frame_ns));
+            let (batch, queue) = (p.batch, p.queue);
+            lines.push(format!(
+                "node {node} looks after {timer}, takes up to {batch} frames at once, {frame} each; \
+                 {queue} wait"
+            ));
+        }
         lines
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::{Disturbance, Late, Settings, Workers};
+    use super::super::case::{Disturbance, Late, Pace, Settings, Workers};
     use super::*;
 
     #[test]
@@ -126,6 +135,14 @@ mod tests {
             disturbance: vec![Disturbance { at_ns: 10_000, for_ns: 500, what: Upset::Kill(1) }],
             late: vec![Late { node: 0, delay_ns: 293_000, depth: 9 }],
             workers: vec![Workers { node: 9, count: 2 }],
+            pace: vec![Pace {
+                node: 0,
+                batch: 64,
+                queue: 8,
+                timer_ns: 5_000,
+                frame_ns: 1_500,
+                stagger_ns: 0,
+            }],
         };
         let expected = [
             "seed 7, hosts send for 12.5ms from 2.98s on",
@@ -137,6 +154,7 @@ mod tests {
             "at 2.98s node b is killed, and back after 0.5us",
             "node a has crypto that takes up to 293us, in any order",
             "node ? has 2 workers",
+            "node a looks after 5us, takes up to 64 frames at once, 1.5us each; 8 wait",
         ];
         assert_eq!(case.words(&names), expected);
         assert_eq!([time(0), time(999), time(1_234_567)], ["0us", "0.999us", "1.234ms"]);

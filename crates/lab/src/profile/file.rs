@@ -12,6 +12,9 @@ use toml::de::{DeTable, DeValue};
 const WORDS: [&str; 7] =
     ["name", "about", "source", "origin", "free", "occupancy.distribution", "occupancy.scv"];
 
+/// A key longer than this is like none of ours.
+const NAME_MAX: usize = 64;
+
 struct Reading {
     profile: Profile,
     problems: Vec<Problem>,
@@ -226,6 +229,9 @@ fn names() -> impl Iterator<Item = &'static str> {
 
 /// The known key that is nearest to what was written, if one is near.
 fn nearest(written: &str) -> Option<&'static str> {
+    if written.len() > NAME_MAX {
+        return None;
+    }
     let near = |name: &&str| distance(name, written) <= 1 + written.len() / 4;
     names().filter(near).min_by_key(|name| distance(name, written))
 }

@@ -10,6 +10,10 @@ use crate::impair::Impairments;
 use crate::network::{DeviceId, LabError, Network, StationId};
 use ferrule_base::{Duration, Instant};
 
+/// Hosts do not begin before this: no address is tentative any more, and soon
+/// afterwards the edge of each replay window is kept.
+const SETTLED: Instant = Instant::from_millis(2980);
+
 /// A topology that is checked.
 pub struct TopologySubject {
     topology: Topology,
@@ -48,7 +52,7 @@ impl Subject for TopologySubject {
     fn shape(&self) -> Shape {
         let starts = self.topology.traffic.iter().map(|entry| entry.start.as_nanos());
         Shape {
-            start_ns: starts.max().unwrap_or(0),
+            start_ns: starts.max().unwrap_or(0).max(SETTLED.as_nanos()),
             length_ns: u64::try_from(self.length.as_nanos()).unwrap_or(u64::MAX),
             flows: self.topology.traffic.len(),
             links: self.topology.inner_links(),

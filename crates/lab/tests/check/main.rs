@@ -3,4 +3,5 @@
 
 mod plants;
 mod sample;
+mod shipped;
 mod ten;

@@ -3,9 +3,9 @@
 
 use super::super::configs::{self, KEYS, Setting};
 use super::super::plan::{self, Place, Variant, WIRES};
-use super::super::run::Fault;
 use super::super::wiretap::labelled;
 use super::host::Host;
+use crate::process::Fault;
 use ferrule_base::{Instant, MacAddr, Secret};
 use ferrule_crypto::Software;
 use ferrule_node::{Config, Control, Environment, Volatile, Worker, build};

@@ -187,6 +187,23 @@ fn bridged_interfaces_take_their_tag_off_and_put_the_access_vlan_on() {
 }
 
 #[test]
+fn routed_interface_of_an_access_port_takes_its_vlan_tagged_and_untagged() {
+    // As the node compiles `vlan = 7, untagged = true`: no tag of its own, found by both.
+    let mut rig = Rig::new();
+    rig.tables.ports[0].attach.tagged = vec![(crate::tables::Attach::key(DOT1Q, 7), 0)];
+    let packet = v4("10.0.0.2", "10.0.0.1", Protocol::UDP, b"");
+    for tags in [&[][..], &[(DOT1Q, 7)], &[(DOT1Q, 0xe007)]] {
+        let mut bytes = with_tags(tags, EtherType::IPV4, &packet);
+        bytes[..6].copy_from_slice(&own(0).0);
+        let (next, out) = sent(attach(&mut rig, &bytes));
+        assert_eq!((next, out.data(), out.meta().iface), (Next::Ip, &packet[..], 0));
+    }
+    let mut bytes = with_tags(&[(DOT1Q, 8)], EtherType::IPV4, &packet);
+    bytes[..6].copy_from_slice(&own(0).0);
+    assert_eq!(dropped(attach(&mut rig, &bytes)), DropReason::UnknownVlan);
+}
+
+#[test]
 fn access_interface_gives_out_its_own_vlan_alone() {
     let kind = IfaceKind::Bridged { bridge: 0, access_vlan: Some(7) };
     let mut rig = attached(untagged(), Tag::None, kind);

@@ -22,7 +22,7 @@ const TAIL: usize = 1200;
 /// Octets of output that are kept of a program.
 const OUTPUT_MAX: u64 = 64 << 20;
 
-/// Why the demo did not come to its end.
+/// Why something did not come to its end.
 #[derive(Debug)]
 pub enum Fault {
     /// A signal.

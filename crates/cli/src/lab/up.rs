@@ -1,0 +1,307 @@
+//! `ferrule lab up`: a topology in network namespaces, one process per node.
+//!
+//! ```text
+//!   folder, keys ─▶ namespaces ─▶ veth pairs ─▶ hosts' addresses ─▶ nodes ─▶ ready
+//!        └── each step is written down before it is done, so that `down` finds it
+//! ```
+//!
+//! Everything stays until `ferrule lab down`; a step that fails takes back those
+//! before it.
+
+use super::source::{Source, Wrong};
+use super::standing::{Standing, StandingLink, StandingNode, StandingPlace};
+use crate::netns::{self, Veth, VethEnd};
+use crate::paint::{Paint, emit};
+use crate::process::{Fault, Runner, is_installed, write};
+use clap::Args;
+use ferrule_crypto::random;
+use ferrule_lab::topology::live::LiveSetting;
+use ferrule_lab::topology::{HostPlan, LinkEnd, Node, Topology, key_file};
+use ferrule_node::made_mac;
+use serde_json::json;
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+/// Programs, and the Debian packages that have them.
+const TOOLS: [(&str, &str); 3] =
+    [("ip", "iproute2"), ("ethtool", "ethtool"), ("setsid", "util-linux")];
+/// The device of a host.
+const HOST_DEVICE: &str = "eth0";
+/// Characters of a device's name at most.
+const DEVICE_MAX: usize = 15;
+/// A node is ready within this time.
+const READY: Duration = Duration::from_secs(15);
+/// Commands of our own that must end within this time.
+const OWN: Duration = Duration::from_secs(20);
+
+/// Put a topology into network namespaces, one process per node (root)
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ferrule lab up two-gateways
+  ip netns exec lab-two-gateways-h1 ping 10.2.0.2
+  ferrule lab status
+  ferrule lab down
+
+Exit: 0 up, 1 it failed, 2 the topology is wrong, 3 the machine lacks something.")]
+pub struct UpArgs {
+    #[command(flatten)]
+    source: Source,
+    /// What drives the nodes' ports
+    #[arg(long, default_value = "af-packet", value_parser = ["af-packet", "af-xdp"])]
+    driver: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl UpArgs {
+    /// Does it.
+    pub fn run(self) -> ExitCode {
+        let topology = match self.source.read().and_then(usable) {
+            Ok(topology) => topology,
+            Err(wrong) => return wrong.exit(),
+        };
+        match self.go(&topology) {
+            Ok(standing) => {
+                let text = match self.json {
+                    true => format!("{:#}\n", json!(standing)),
+                    false => told(&topology, &standing),
+                };
+                emit(&mut std::io::stdout().lock(), &text);
+                ExitCode::SUCCESS
+            }
+            Err(fault) => failed(&fault),
+        }
+    }
+
+    fn go(&self, topology: &Topology) -> Result<Standing, Fault> {
+        let runner = Runner::new().map_err(|e| Fault::failed("signals", e))?;
+        let missing: Vec<_> = TOOLS.iter().filter(|(tool, _)| !is_installed(tool)).collect();
+        if let Some((tool, package)) = missing.first() {
+            let remedy = format!("apt-get install {package}");
+            return Err(Fault::Missing(format!("{tool} is not installed"), remedy));
+        }
+        let mut standing = Standing::new(topology)?;
+        let site = Site { runner: &runner, topology, driver: &self.driver };
+        match site.make(&mut standing) {
+            Ok(()) => Ok(standing),
+            Err(fault) => {
+                standing.remove();
+                Err(fault)
+            }
+        }
+    }
+}
+
+/// Says what went wrong; 3 if the machine lacks something.
+pub fn failed(fault: &Fault) -> ExitCode {
+    let paint = Paint::for_stream(&std::io::stderr());
+    let text = format!("{} {fault}\n", paint.fault("error:"));
+    emit(&mut std::io::stderr().lock(), &text);
+    ExitCode::from(if matches!(fault, Fault::Missing(..)) { 3 } else { 1 })
+}
+
+/// Devices are named after ports, namespaces after the topology.
+fn usable(topology: Topology) -> Result<Topology, Wrong> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if topology.name.is_empty() || topology.name.len() > 40 || !topology.name.chars().all(fine) {
+        let remedy = "use 1 to 40 letters, digits, - and _: namespaces are named after it";
+        return Err(Wrong(format!("`{}` is no name to bring up\n  {remedy}", topology.name)));
+    }
+    for node in &topology.nodes {
+        for port in &node.config.ports {
+            if port.name.is_empty() || port.name.len() > DEVICE_MAX || !port.name.chars().all(fine)
+            {
+                return Err(Wrong(format!(
+                    "port `{}` of {} cannot be a device\n  use 1 to {DEVICE_MAX} letters and digits",
+                    port.name, node.name
+                )));
+            }
+        }
+    }
+    Ok(topology)
+}
+
+struct Site<'a> {
+    runner: &'a Runner,
+    topology: &'a Topology,
+    driver: &'a str,
+}
+
+impl Site<'_> {
+    fn make(&self, standing: &mut Standing) -> Result<(), Fault> {
+        let topology = self.topology;
+        let folder = standing.folder();
+        let setting = LiveSetting { folder: &folder, driver: self.driver };
+        for (name, words) in topology.keys() {
+            let mut fresh = Vec::new();
+            for (word, len) in &words {
+                let mut octets = vec![0; *len];
+                random::fill(&mut octets).map_err(|e| Fault::failed("a key", e))?;
+                fresh.push((word.as_str(), octets));
+            }
+            write(&setting.key(&name), key_file(fresh.into_iter()).expose())?;
+        }
+        let nodes = topology.nodes.iter().map(|node| (node.name.as_str(), false));
+        let with_ipv6 = |host: &HostPlan| host.addresses.iter().any(|(a, _)| a.is_ipv6());
+        let hosts = topology.hosts.iter().map(|host| (host.name.as_str(), with_ipv6(host)));
+        for (place, ipv6) in nodes.chain(hosts) {
+            let space = standing.space(place);
+            if netns::exists(&space) {
+                let remedy = format!("`ip netns del {space}` if it is nobody's any more");
+                return Err(Fault::failed(format!("there is a namespace {space} already"), remedy));
+            }
+            standing.spaces.push(StandingPlace { place: place.to_owned(), space: space.clone() });
+            standing.save()?;
+            netns::add(self.runner, &space, ipv6)?;
+        }
+        self.cables(standing)?;
+        for host in &topology.hosts {
+            self.host(standing, host)?;
+        }
+        let mut children = Vec::new();
+        for node in &topology.nodes {
+            children.push(self.node(standing, &setting, node)?);
+        }
+        self.ready(&setting, &mut children)
+    }
+
+    fn cables(&self, standing: &mut Standing) -> Result<(), Fault> {
+        for link in &self.topology.links {
+            let ends = [0, 1].map(|at| self.end(standing, &link.ends[at]));
+            let mtu = link.ends.iter().map(|end| self.mtu(end)).max().unwrap_or(1500);
+            let names = ends.clone().map(|end| (end.space, end.device));
+            netns::join(self.runner, &Veth { ends, mtu })?;
+            standing.links.push(StandingLink { name: link.name.clone(), ends: names });
+            standing.save()?;
+        }
+        Ok(())
+    }
+
+    fn end(&self, standing: &Standing, end: &LinkEnd) -> VethEnd {
+        match end {
+            LinkEnd::Host(host) => {
+                let host = &self.topology.hosts[*host];
+                VethEnd {
+                    space: standing.space(&host.name),
+                    device: HOST_DEVICE.into(),
+                    mac: host.mac.to_string(),
+                }
+            }
+            LinkEnd::Node(node, port) => {
+                let node = &self.topology.nodes[*node];
+                let own = node.config.ports.iter().find(|p| p.name == *port).and_then(|p| p.mac);
+                let mac = own.unwrap_or(made_mac(&node.name, port));
+                VethEnd {
+                    space: standing.space(&node.name),
+                    device: port.clone(),
+                    mac: mac.to_string(),
+                }
+            }
+        }
+    }
+
+    fn mtu(&self, end: &LinkEnd) -> usize {
+        match end {
+            LinkEnd::Host(host) => self.topology.hosts[*host].mtu,
+            LinkEnd::Node(node, port) => {
+                let ports = &self.topology.nodes[*node].config.ports;
+                ports.iter().find(|p| p.name == *port).map_or(1500, |p| p.mtu)
+            }
+        }
+    }
+
+    fn host(&self, standing: &Standing, host: &HostPlan) -> Result<(), Fault> {
+        let space = standing.space(&host.name);
+        netns::without_offloads(self.runner, &space, HOST_DEVICE)?;
+        let mut batch = format!("-n {space} link set dev {HOST_DEVICE} mtu {}\n", host.mtu);
+        for (address, len) in &host.addresses {
+            let nodad = if address.is_ipv6() { " nodad" } else { "" };
+            batch += &format!("-n {space} addr add {address}/{len} dev {HOST_DEVICE}{nodad}\n");
+        }
+        for gateway in &host.gateways {
+            batch += &format!("-n {space} route add default via {gateway} dev {HOST_DEVICE}\n");
+        }
+        netns::ip(self.runner, &batch)
+    }
+
+    /// Writes a node's configuration and starts it.
+    fn node(
+        &self,
+        standing: &mut Standing,
+        setting: &LiveSetting<'_>,
+        node: &Node,
+    ) -> Result<(String, Child), Fault> {
+        let file = setting.folder.join(format!("{}.toml", node.name));
+        write(&file, node.live(setting).as_bytes())?;
+        let program = std::env::current_exe().map_err(|e| Fault::failed("our own path", e))?;
+        let space = standing.space(&node.name);
+        if node.has_counters() {
+            // The keys are fresh: their counters begin.
+            let mut create = netns::inside(&space);
+            create.arg(&program).args(["state", "create"]).arg(&file);
+            self.runner.done(&mut create, OWN)?;
+        }
+        let log = setting.folder.join(format!("{}.log", node.name));
+        let open = OpenOptions::new().create(true).append(true).open(&log);
+        let out = open.map_err(|e| Fault::failed(log.display().to_string(), e))?;
+        let copy = out.try_clone().map_err(|e| Fault::failed(log.display().to_string(), e))?;
+        // A session of its own: the node stays when this terminal goes.
+        let mut command = Command::new("setsid");
+        command.args(["ip", "netns", "exec", &space]).arg(&program).arg("run").arg(&file);
+        command.stdin(Stdio::null()).stdout(out).stderr(copy);
+        let child = command.spawn().map_err(|e| Fault::failed(node.name.clone(), e))?;
+        standing.nodes.push(StandingNode::of(&node.name, child.id(), &log));
+        standing.save()?;
+        Ok((node.name.clone(), child))
+    }
+
+    /// Waits until every node has its management socket.
+    fn ready(
+        &self,
+        setting: &LiveSetting<'_>,
+        children: &mut [(String, Child)],
+    ) -> Result<(), Fault> {
+        self.runner.wait_for("not every node is ready", READY, || {
+            for (name, child) in children.iter_mut() {
+                if let Ok(Some(status)) = child.try_wait() {
+                    let log = setting.folder.join(format!("{name}.log"));
+                    let said = std::fs::read_to_string(log).unwrap_or_default();
+                    return Err(Fault::failed(format!("{name} ended: {status}"), said));
+                }
+            }
+            Ok(children.iter().all(|(name, _)| Path::new(&setting.socket(name)).exists()))
+        })
+    }
+}
+
+/// What a person wants to know next.
+fn told(topology: &Topology, standing: &Standing) -> String {
+    let paint = Paint::for_stream(&std::io::stdout());
+    let counts = format!(
+        "{} is up: {} nodes, {} hosts, {} links",
+        topology.name,
+        topology.nodes.len(),
+        topology.hosts.len(),
+        topology.links.len()
+    );
+    let mut text = format!("{}\n", paint.bold(counts));
+    for note in topology.only_virtual() {
+        text += &paint.faint(format!("not on real interfaces: {note}\n"));
+    }
+    text += "\nTry next:\n";
+    let pair = topology.traffic.first().map(|entry| (entry.from, entry.address));
+    if let Some((from, to)) = pair {
+        let space = standing.space(&topology.hosts[from].name);
+        text += &format!("  ip netns exec {space} ping {to}\n");
+    }
+    let program = std::env::args().next().unwrap_or_else(|| "ferrule".into());
+    if let Some(node) = topology.nodes.first() {
+        let socket = standing.folder().join(format!("{}.socket", node.name));
+        text += &format!("  {program} show drops --socket {}\n", socket.display());
+    }
+    text += &format!("  {program} lab status\n  {program} lab down {}\n", topology.name);
+    text
+}

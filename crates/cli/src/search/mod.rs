@@ -1,0 +1,181 @@
+//! `ferrule lab run TOPOLOGY --check`: seeds in parallel, until a promise is
+//! broken; then the seed, what broke, and a recording of as little as shows it.
+//!
+//! ```text
+//!   threads: next seed ─▶ campaign::seed ─┐
+//!                                         ├─▶ progress, score, the lowest seed that fails
+//!   failure ─▶ campaign::small ─▶ NAME-seed-N/recording.toml, LINK.pcapng
+//! ```
+
+mod record;
+mod text;
+
+use crate::paint::{Paint, emit};
+use clap::Args;
+use ferrule_base::Duration;
+use ferrule_lab::check::{Failure, Names, Rig, Score, Source, Subject, campaign};
+use ferrule_lab::topology::{Topology, TopologySubject, units};
+use std::io::IsTerminal;
+use std::panic;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+pub use record::repeat;
+
+/// Exit: a promise was broken.
+const FOUND: u8 = 1;
+/// Exit: the machine would not let it be written down.
+const ENVIRONMENT: u8 = 3;
+
+/// How the search goes.
+#[derive(Args, Clone, Debug)]
+pub struct SearchArgs {
+    /// Search, seed by seed, for a run in which a promise is broken: a nonce
+    /// used twice, a host's payload in clear, a replayed packet accepted, a
+    /// packet that nobody accounts for.
+    #[arg(long)]
+    pub check: bool,
+    /// Seeds to run.
+    #[arg(long, default_value_t = 1000, requires = "check", value_name = "N")]
+    pub seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 0, requires = "check", value_name = "SEED")]
+    pub first_seed: u64,
+    /// Runs at one time; as many as there are cores if left out.
+    #[arg(long, requires = "check", value_name = "N")]
+    pub jobs: Option<usize>,
+    /// How long hosts send in each run.
+    #[arg(long, default_value = "300ms", requires = "check", value_name = "TIME", value_parser = time)]
+    pub send_for: Duration,
+    /// The folder in which a recording is made.
+    #[arg(long, default_value = ".", requires = "check", value_name = "FOLDER")]
+    pub record: PathBuf,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let time = units::time(text).filter(|time| !time.is_zero());
+    time.ok_or_else(|| format!("`{text}` is no time; {}", units::TIME_FORM))
+}
+
+impl SearchArgs {
+    /// Searches. `source` is what `topology` was read from.
+    pub fn run(&self, topology: Topology, source: &Source, json: bool) -> ExitCode {
+        let name = topology.name.clone();
+        let subject = TopologySubject::new(topology, self.send_for);
+        let names = names(&subject);
+        let began = Instant::now();
+        let (score, failure) = quietly(|| self.search(&subject, began));
+        let stdout = &mut std::io::stdout();
+        let paint = Paint::for_stream(stdout);
+        let Some(failure) = failure else {
+            let text = match json {
+                true => text::passed_json(&name, &score),
+                false => text::passed(paint, &name, &names, &score, began.elapsed()),
+            };
+            emit(stdout, &text);
+            return ExitCode::SUCCESS;
+        };
+        let seed = failure.case.seed;
+        let small = quietly(|| campaign::small(&subject, failure.clone(), &Rig::default()));
+        let folder = self.record.join(format!("{name}-seed-{seed}"));
+        let written = record::write(&folder, &subject, source, &small);
+        let report = text::Report { name: &name, names: &names, score: &score, failure: &failure };
+        let text = match json {
+            true => report.failed_json(&small, &written),
+            false => report.failed(paint, &small, &written),
+        };
+        emit(stdout, &text);
+        ExitCode::from(if written.is_ok() { FOUND } else { ENVIRONMENT })
+    }
+
+    /// Runs the seeds on several threads. Of several that fail the lowest is
+    /// given, whichever thread was faster.
+    fn search(&self, subject: &TopologySubject, began: Instant) -> (Score, Option<Failure>) {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let jobs = self.jobs.unwrap_or(cores).clamp(1, 256);
+        let last = self.first_seed.saturating_add(self.seeds);
+        let (next, stop) = (AtomicU64::new(self.first_seed), AtomicU64::new(last));
+        let (sender, results) = channel();
+        std::thread::scope(|scope| {
+            for _ in 0..jobs {
+                let (sender, next, stop) = (sender.clone(), &next, &stop);
+                scope.spawn(move || work(subject, next, stop, &sender));
+            }
+            drop(sender);
+            self.watch(&results, began)
+        })
+    }
+
+    /// Adds up what comes, and shows how far it is.
+    fn watch(
+        &self,
+        results: &Receiver<(Score, Option<Failure>)>,
+        began: Instant,
+    ) -> (Score, Option<Failure>) {
+        let mut stderr = std::io::stderr();
+        let live = stderr.is_terminal();
+        let (mut sum, mut first) = (Score::default(), None::<Failure>);
+        for (score, failure) in results {
+            sum.merge(&score);
+            if let Some(failure) = failure
+                && first.as_ref().is_none_or(|f| failure.case.seed < f.case.seed)
+            {
+                first = Some(failure);
+            }
+            if live && began.elapsed() > text::PATIENCE {
+                let line = text::progress(&sum, self.seeds, began.elapsed());
+                emit(&mut stderr, &format!("\r\x1b[K{line}"));
+            }
+        }
+        if live {
+            emit(&mut stderr, "\r\x1b[K");
+        }
+        (sum, first)
+    }
+}
+
+/// One thread: the next seed, as long as none below it has failed.
+fn work(
+    subject: &TopologySubject,
+    next: &AtomicU64,
+    stop: &AtomicU64,
+    results: &Sender<(Score, Option<Failure>)>,
+) {
+    loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let (outcome, failure) = campaign::seed(subject, seed, &Rig::default());
+        let mut score = Score::default();
+        score.add(&outcome);
+        if failure.is_some() {
+            stop.fetch_min(seed, Ordering::Relaxed);
+        }
+        if results.send((score, failure)).is_err() {
+            return;
+        }
+    }
+}
+
+/// A panic inside a run is a finding and is told as one: its own message would
+/// stand in between.
+fn quietly<T>(f: impl FnOnce() -> T) -> T {
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let done = f();
+    panic::set_hook(hook);
+    done
+}
+
+fn names(subject: &TopologySubject) -> Names {
+    let topology = subject.topology();
+    Names {
+        flows: (0..topology.traffic.len()).map(|t| topology.traffic_name(t)).collect(),
+        links: topology.links.iter().map(|l| l.name.clone()).collect(),
+        nodes: subject.nodes().iter().map(|n| n.name.clone()).collect(),
+    }
+}

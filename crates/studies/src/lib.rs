@@ -1,0 +1,17 @@
+//! Published studies done again: what was printed, what the model says, what this
+//! machine measures, side by side and never mixed.
+//!
+//! ```text
+//!   studies/NAME.toml ── published ─┐
+//!   laboratory ───────── model ─────┼─▶ Report: tables, figures, a verdict on every
+//!   somebody with ports ─ live ─────┘            claim, the errata shown by arithmetic
+//! ```
+//!
+//! A study is a configuration of Ferrule's nodes, a topology and traffic; it has no
+//! packet code. The crate is pure: who has ports measures and passes the result in.
+#![forbid(unsafe_code)]
+
+pub mod macsec_mobility;
+mod station;
+
+pub use station::TesterStation;

@@ -1,0 +1,244 @@
+//! The IPsec gateway, fitted to table 2.
+//!
+//! The printed delay is the same at 20 and 40 Mbit/s, a fifth more at 60 and hardly
+//! more at 80, and the gateway is full near 120. A server with a queue does not do
+//! that: at a constant rate nobody waits before it is full, and one whose work varies
+//! lets frames wait ever longer. A gateway that looks at its ports at fixed times
+//! does: as long as at most one frame comes between two looks each waits half a
+//! period and is worked on alone; from there on frames are taken in pairs, and each
+//! waits for the work on both; with a budget per look it is full at budget over
+//! period, however short the work.
+//!
+//! ```text
+//!   looks    |         |         |         |
+//!   40 Mbit/s  x          x         x            one each: half a period + work
+//!   60 Mbit/s  x      x      x      x      x     pairs now and then: + work for both
+//! ```
+//!
+//! The free parameters are searched on a grid, against a closed form of two such
+//! gateways in a row; the closed form is tested against the laboratory.
+
+use super::bench::frames_per_second;
+use super::profiles::{CLOCKS_APART, Gateway};
+
+/// Frames that the closed form follows.
+const FRAMES: usize = 1024;
+/// Of these, before it measures.
+const SETTLING: usize = 64;
+
+/// What lies around two gateways, for a frame alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// Lines and switches: everything that is no gateway.
+    pub fixed_us: f64,
+    /// From one frame of a burst to the next, on the slowest line between them.
+    pub spacing_us: f64,
+}
+
+/// Published values that a gateway is fitted to.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Load and delay.
+    pub delays: Vec<(f64, f64)>,
+    /// The load that fills it.
+    pub full_mbps: f64,
+}
+
+impl Target {
+    /// Values in all.
+    pub fn points(&self) -> usize {
+        self.delays.len() + 1
+    }
+}
+
+/// The gateway that fits best, and how well.
+#[derive(Clone, Copy, Debug)]
+pub struct Fitted {
+    /// Its parameters.
+    pub gateway: Gateway,
+    /// The largest error, in percent.
+    pub error_percent: f64,
+    /// The largest error of a value that was left out of its own fit, in percent.
+    pub leave_one_out_percent: f64,
+}
+
+/// How many of the parameters are free: period, budget, work.
+pub const FREE: usize = 3;
+/// The same of [`fit_queue`]: latency, scale, and the load that fills it.
+pub const FREE_QUEUE: usize = 3;
+
+/// The mean delay of two gateways in a row without what lies around them: frames come
+/// at a constant rate.
+pub fn waiting_us(gateway: &Gateway, path: &Path, load_mbps: f64) -> f64 {
+    let apart = 1e6 / frames_per_second(load_mbps);
+    let mut times: Vec<f64> = (0..FRAMES).map(|n| n as f64 * apart).collect();
+    for period in [gateway.poll_us, gateway.poll_us * (1.0 + CLOCKS_APART)] {
+        pass(&mut times, period, gateway, path.spacing_us);
+    }
+    let measured = times.iter().enumerate().skip(SETTLING);
+    let sum: f64 = measured.map(|(n, out)| out - n as f64 * apart).sum();
+    sum / (FRAMES - SETTLING) as f64
+}
+
+/// Arrivals become departures.
+fn pass(times: &mut [f64], period: f64, gateway: &Gateway, spacing: f64) {
+    let (mut next, mut free, mut line) = (0, 0.0_f64, f64::NEG_INFINITY);
+    let mut last_look = f64::NEG_INFINITY;
+    while let Some(&first) = times.get(next) {
+        // The first look at which the frame is there and the gateway is not at work.
+        let at = first.max(last_look + period * 1e-9);
+        let look = (at / period).ceil() * period;
+        let look = look.max(free);
+        let there = times[next..].iter().take(gateway.budget).take_while(|t| **t <= look).count();
+        let done = look + there as f64 * gateway.work_us;
+        for time in &mut times[next..next + there] {
+            line = done.max(line + spacing);
+            *time = line;
+        }
+        (free, last_look) = (done, look);
+        next += there;
+    }
+}
+
+/// The load that fills it.
+pub fn full_mbps(gateway: &Gateway) -> f64 {
+    let by_looks = gateway.budget as f64 / gateway.poll_us;
+    let by_work = 1.0 / gateway.work_us;
+    by_looks.min(by_work) * 1e6 / frames_per_second(1.0)
+}
+
+/// One point of the grid, with what it says to each published value.
+struct Candidate {
+    gateway: Gateway,
+    delays: Vec<f64>,
+    full: f64,
+}
+
+/// Searches the grid: periods from 120 to 280 us, two to four frames a look, work up
+/// to 72 us a frame.
+pub fn fit(target: &Target, path: &Path) -> Fitted {
+    let mut grid = Vec::new();
+    for budget in 2..=4 {
+        // Half-steps: a period that divides the distance of frames would lock to them.
+        for period in (0..160).map(|n| 120.37 + f64::from(n)) {
+            for work in (1..=72).map(f64::from) {
+                let gateway = Gateway { poll_us: period, budget, work_us: work };
+                let full = full_mbps(&gateway);
+                // Too far off to be the best, and no need to look closer.
+                if (full / target.full_mbps - 1.0).abs() > 0.15 || work * budget as f64 > period {
+                    continue;
+                }
+                let delay =
+                    |&(load, _): &(f64, f64)| path.fixed_us + waiting_us(&gateway, path, load);
+                grid.push(Candidate {
+                    gateway,
+                    delays: target.delays.iter().map(delay).collect(),
+                    full,
+                });
+            }
+        }
+    }
+    let (gateway, error) = best(&grid, target, None);
+    let left_out = (0..target.points()).map(|point| {
+        let (other, _) = best(&grid, target, Some(point));
+        deviation(target, path, &other, point).abs()
+    });
+    let leave_one_out = left_out.fold(0.0, f64::max);
+    Fitted { gateway, error_percent: error, leave_one_out_percent: leave_one_out }
+}
+
+/// How far a gateway is from a published value, in percent.
+fn deviation(target: &Target, path: &Path, gateway: &Gateway, point: usize) -> f64 {
+    let (model, published) = match target.delays.get(point) {
+        Some(&(load, delay)) => (path.fixed_us + waiting_us(gateway, path, load), delay),
+        None => (full_mbps(gateway), target.full_mbps),
+    };
+    100.0 * (model / published - 1.0)
+}
+
+/// The candidate with the smallest largest error, and that error in percent; `without`
+/// is a value that it does not see.
+fn best(grid: &[Candidate], target: &Target, without: Option<usize>) -> (Gateway, f64) {
+    let judged = grid.iter().map(|candidate| {
+        let delays = candidate.delays.iter().zip(&target.delays).map(|(model, p)| model / p.1);
+        let ratios = delays.chain([candidate.full / target.full_mbps]).enumerate();
+        let seen = ratios.filter(|(point, _)| without != Some(*point));
+        let error = seen.map(|(_, ratio)| (ratio - 1.0).abs()).fold(0.0, f64::max);
+        (candidate.gateway, 100.0 * error)
+    });
+    let smallest = judged.min_by(|a, b| a.1.total_cmp(&b.1));
+    smallest.expect("the grid is not empty")
+}
+
+/// What to add to every model value so that the largest relative error is smallest,
+/// and that error in percent: the two lines of error that cross highest decide.
+fn centre(points: &[(f64, f64)]) -> (f64, f64) {
+    let error = |add: f64| {
+        let each = points.iter().map(|(model, published)| ((model + add) / published - 1.0).abs());
+        100.0 * each.fold(0.0, f64::max)
+    };
+    // The largest of some absolute values of lines is convex: thirds find its bottom.
+    let (mut low, mut high) = (0.0, points.iter().map(|p| p.1).fold(0.0, f64::max));
+    for _ in 0..80 {
+        let third = (high - low) / 3.0;
+        if error(low + third) < error(high - third) { high -= third } else { low += third }
+    }
+    (low, error(low))
+}
+
+/// The same table by a server with a queue: a latency, and waiting that grows as
+/// load over room. Three free parameters; what one would try first.
+pub fn fit_queue(target: &Target) -> QueueFitted {
+    let delays = |scale: f64, full: f64, (load, _): &(f64, f64)| {
+        let rho = load / full;
+        scale * rho / (1.0 - rho)
+    };
+    let search = |without: Option<usize>| {
+        let mut found = (f64::INFINITY, [0.0; 3]);
+        for full in (0..=80).map(|n| 100.0 + f64::from(n) * 0.5) {
+            for scale in (1..=240).map(|n| f64::from(n) * 0.5) {
+                let points = target.delays.iter().enumerate().filter(|(n, _)| without != Some(*n));
+                let points: Vec<_> = points.map(|(_, p)| (delays(scale, full, p), p.1)).collect();
+                let (latency, mut error) = centre(&points);
+                if without != Some(target.delays.len()) {
+                    error = error.max(100.0 * (full / target.full_mbps - 1.0).abs());
+                }
+                if error < found.0 {
+                    found = (error, [latency, scale, full]);
+                }
+            }
+        }
+        found
+    };
+    let (error, [latency, scale, full]) = search(None);
+    let left_out = (0..target.points()).map(|point| {
+        let (_, [latency, scale, full]) = search(Some(point));
+        match target.delays.get(point) {
+            Some(value) => 100.0 * ((latency + delays(scale, full, value)) / value.1 - 1.0).abs(),
+            None => 100.0 * (full / target.full_mbps - 1.0).abs(),
+        }
+    });
+    let leave_one_out_percent = left_out.fold(0.0, f64::max);
+    QueueFitted {
+        latency_us: latency,
+        scale_us: scale,
+        full_mbps: full,
+        error_percent: error,
+        leave_one_out_percent,
+    }
+}
+
+/// A server with a queue, fitted.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueFitted {
+    /// What does not depend on load.
+    pub latency_us: f64,
+    /// Waiting at half the load that fills it.
+    pub scale_us: f64,
+    /// The load that fills it.
+    pub full_mbps: f64,
+    /// The largest error, in percent.
+    pub error_percent: f64,
+    /// The largest error of a value that was left out of its own fit, in percent.
+    pub leave_one_out_percent: f64,
+}

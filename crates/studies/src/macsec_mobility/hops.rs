@@ -1,0 +1,109 @@
+//! Figure 2: MACsec's extra delay by hop; figure 9: delay by hop and load.
+
+use super::model::{Model, SURFACE_LOADS, Surface};
+use super::network::System;
+use super::published::Study;
+use ferrule_report::{
+    Axis, Column, Figure, Model as ModelNumber, Published, Section, Series, Shape, Table,
+};
+
+/// Both figures.
+pub fn section(study: &Study, model: &Model, live: &Result<(), String>) -> Section {
+    let mut section = Section::new("Delay by hop")
+        .text(
+            "Switches in a row between the two edges. With MACsec each opens at its input and \
+             seals at its output, and each link carries 32 bytes more; with IPsec the edges are \
+             gateways and the switches between them know of nothing.",
+        )
+        .table(per_hop(study, model))
+        .figure(hop_figure(model))
+        .table(surface_table(model))
+        .figure(surface_figure(model));
+    if let Err(why) = live {
+        section = section.text(format!("Live: {why}."));
+    }
+    section
+}
+
+fn per_hop(study: &Study, model: &Model) -> Table {
+    let extra = Column::numbers(
+        "extra per hop",
+        "µs",
+        [Published::from(study.hop_delay.macsec_extra_us_per_hop)],
+    );
+    let found =
+        Column::numbers("extra per hop", "µs", [ModelNumber::from(model.extra_per_hop_us())]);
+    Table::new("hop-delay", "Figure 2: what MACsec adds for each hop")
+        .column(Column::words("", ["MACsec over plain"]))
+        .column(extra.clone().decimals(3))
+        .column(found.clone().decimals(3))
+        .column(Column::deviation("off by", &found, &extra))
+        .note(
+            "The slope through one to six switches. 0.256 µs of it are the 32 bytes on one more \
+             line, the rest two operations.",
+        )
+}
+
+fn hop_figure(model: &Model) -> Figure {
+    let line = |system: System, of: fn(&super::model::Hop) -> f64| {
+        let points = model.hops.iter().map(|hop| (hop.switches as f64, ModelNumber::from(of(hop))));
+        Series::new(system.name(), Shape::Line, points)
+    };
+    let series =
+        vec![line(System::Plain, |hop| hop.plain_us), line(System::Macsec, |hop| hop.macsec_us)];
+    let axes = [Axis::new("switches", ""), Axis::new("delay", "µs").from_zero()];
+    Figure::xy("hops", "Figure 2: delay by number of switches", axes, series).caption(
+        "At 100 Mbit/s. The study prints no delays for this figure, only the difference of \
+         0.63 µs for each hop.",
+    )
+}
+
+/// The places of a system with so many switches.
+fn row(model: &Model, system: System, switches: usize) -> impl Iterator<Item = &Surface> {
+    model.surface.iter().filter(move |s| s.system == system && s.switches == switches)
+}
+
+/// How many switches there are, each once.
+fn switches(model: &Model) -> Vec<usize> {
+    let mut all: Vec<usize> = model.surface.iter().map(|place| place.switches).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn surface_table(model: &Model) -> Table {
+    let rows: Vec<(System, usize)> = [System::Macsec, System::Ipsec]
+        .into_iter()
+        .flat_map(|system| switches(model).into_iter().map(move |n| (system, n)))
+        .collect();
+    let mut table = Table::new("hop-load", "Figure 9: delay by hop and load")
+        .column(Column::words("system", rows.iter().map(|(system, _)| system.name())))
+        .column(Column::settings("switches", "", rows.iter().map(|(_, n)| *n as f64)));
+    for (at, load) in SURFACE_LOADS.into_iter().enumerate() {
+        let delays = rows.iter().map(|(system, n)| {
+            let place = row(model, *system, *n).nth(at);
+            ModelNumber::from(place.map_or(f64::NAN, |place| place.point.mean_us))
+        });
+        table = table.column(Column::numbers(format!("{load} Mbit/s"), "µs", delays).decimals(1));
+    }
+    table.note("The study plots this figure and prints no numbers: model only.")
+}
+
+fn surface_figure(model: &Model) -> Figure {
+    let mut series = Vec::new();
+    for system in [System::Macsec, System::Ipsec] {
+        for count in switches(model) {
+            let points = row(model, system, count);
+            let points = points.map(|s| (s.point.load_mbps, ModelNumber::from(s.point.mean_us)));
+            let hops = if count == 1 { "1 switch".to_owned() } else { format!("{count} switches") };
+            let name = format!("{}, {hops}", system.name());
+            series.push(Series::new(name.clone(), Shape::Line, points).named(name));
+        }
+    }
+    let axes = [Axis::new("offered load", "Mbit/s"), Axis::new("delay", "µs").log()];
+    Figure::xy("hop-load", "Figure 9: delay by load, for each number of switches", axes, series)
+        .caption(
+            "MACsec's delay grows with every hop and not with load, the gateways' with load and \
+             hardly with hops: they never meet.",
+        )
+}

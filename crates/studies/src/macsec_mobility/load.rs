@@ -1,0 +1,140 @@
+//! Tables 1 to 3 and figure 8: delay and loss by offered load.
+
+use super::bench::Point;
+use super::live::Live;
+use super::model::Model;
+use super::network::System;
+use super::published::Study;
+use ferrule_report::{
+    Axis, Column, Derived, Figure, Live as LiveNumber, Measure, Model as ModelNumber, Published,
+    Section, Series, Shape, Table,
+};
+
+/// The whole part.
+pub fn section(study: &Study, model: &Model, live: &Result<Live, String>) -> Section {
+    let mut section = Section::new("Delay and loss by load").text(
+        "Frames of 1000 bytes at a constant rate, from site to site; delay from the first bit \
+         out to the last bit in. Load is that of the access line, with preamble, FCS and gap.",
+    );
+    for (number, system) in [(1, System::Plain), (2, System::Ipsec), (3, System::Macsec)] {
+        section = section.table(table(study, model, number, system));
+    }
+    section = section.figure(figure(study, model)).table(fits(model)).text(GATEWAY);
+    match live {
+        Ok(live) => section.table(measured(live)).text(live.note.clone()),
+        Err(why) => section.text(format!("Live: {why}.")),
+    }
+}
+
+const GATEWAY: &str = "The gateway of table 2 is no server with a queue: the delay is the same at \
+    20 and 40 Mbit/s, a fifth more at 60, and hardly more at 80. A gateway that looks at its \
+    ports at fixed times behaves so: while at most one frame comes between two looks each waits \
+    half a period on average, from there on frames are taken in pairs and each waits for the \
+    work on both, and a limit of frames per look decides the load that fills it. The last row of \
+    the table above is what a server with a queue gives at best, with as many free parameters.";
+
+fn table(study: &Study, model: &Model, number: usize, system: System) -> Table {
+    let printed = study.load_of(system.key());
+    let points = model.loads_of(system);
+    let beyond = "not printed";
+    let of = |values: &[f64]| -> Vec<Result<Published, &'static str>> {
+        let at = |n: usize| values.get(n).map(|v| Published::from(*v)).ok_or(beyond);
+        (0..points.len()).map(at).collect()
+    };
+    let published = Column::results("delay", "µs", of(&printed.delay_us)).decimals(2);
+    let delays = points.iter().map(|p| ModelNumber::from(p.mean_us));
+    let modelled = Column::numbers("delay", "µs", delays).decimals(2);
+    let loss = points.iter().map(|p| ModelNumber::from(p.loss_percent()));
+    let title = format!("Table {number}: {}", system.name());
+    Table::new(format!("load-{}", system.key()), title)
+        .column(Column::settings("load", "Mbit/s", points.iter().map(|p| p.load_mbps)))
+        .column(published.clone())
+        .column(modelled.clone())
+        .column(Column::deviation("off by", &modelled, &published))
+        .column(Column::results("loss", "%", of(&printed.loss_percent)))
+        .column(Column::numbers("loss", "%", loss).decimals(2))
+        .note(note(system))
+}
+
+fn note(system: System) -> &'static str {
+    match system {
+        System::Plain => "One free parameter: the latency of a switch.",
+        System::Ipsec => {
+            "Above 100 Mbit/s the study says only that delay grows and frames are lost once the \
+             queue is full; here the queue holds 256 frames in each gateway."
+        }
+        System::Macsec => {
+            "No parameter of its own: the latency of table 1 and the two operations of figure 2. \
+             That the model is 0.6 µs above the print is the erratum in section 3.1: 32 more \
+             bytes on four lines take 1.02 µs, more than the 0.74 µs that the print leaves."
+        }
+    }
+}
+
+fn figure(study: &Study, model: &Model) -> Figure {
+    let mut series = Vec::new();
+    for system in [System::Plain, System::Macsec, System::Ipsec] {
+        let printed = study.load_of(system.key());
+        let printed = printed.offered_mbps.iter().zip(&printed.delay_us);
+        let printed = printed.map(|(load, delay)| (*load, Published::from(*delay)));
+        let modelled = model.loads_of(system).iter();
+        let modelled = modelled.map(|p| (p.load_mbps, ModelNumber::from(p.mean_us)));
+        series.push(Series::new(system.name(), Shape::Line, modelled));
+        series.push(Series::new(system.name(), Shape::Points, printed));
+    }
+    let axes = [Axis::new("offered load", "Mbit/s").log(), Axis::new("delay", "µs").log()];
+    Figure::xy("load", "Figure 8: delay by load", axes, series)
+        .mark(120.0, "the gateway is full")
+        .caption(
+            "Open circles are printed, lines are the model. Above 120 Mbit/s the gateway's queue \
+             fills, and what it holds is the delay.",
+        )
+}
+
+fn fits(model: &Model) -> Table {
+    let fits = &model.fits;
+    let queue = &model.queue;
+    let by_queue = format!(
+        "latency {:.0} µs, waiting {:.0} µs at half load, full at {:.0} Mbit/s",
+        queue.latency_us, queue.scale_us, queue.full_mbps
+    );
+    let last = "for comparison: server with a queue";
+    let free = super::gateway::FREE_QUEUE as f64;
+    let points = fits.last().map_or(f64::NAN, |fit| fit.points as f64);
+    let with = |of: &dyn Fn(&super::model::FitRow) -> f64, last: f64| {
+        fits.iter().map(of).chain([last]).map(Derived::from).collect::<Vec<_>>()
+    };
+    let left_out = fits.iter().map(|fit| fit.leave_one_out_percent.ok_or("predicted"));
+    let left_out = left_out.chain([Ok(queue.leave_one_out_percent)]);
+    let parameters = fits.iter().map(|fit| fit.parameters.clone()).chain([by_queue]);
+    Table::new("profiles", "The device profiles and how well they fit")
+        .column(Column::words("device", fits.iter().map(|fit| fit.device).chain([last])))
+        .column(Column::words("what was fitted", parameters))
+        .column(Column::numbers("free", "", with(&|fit| fit.free as f64, free)))
+        .column(Column::numbers("values", "", with(&|fit| fit.points as f64, points)))
+        .column(
+            Column::numbers("error", "%", with(&|fit| fit.error_percent, queue.error_percent))
+                .decimals(2),
+        )
+        .column(
+            Column::results("left out", "%", left_out.map(|e| e.map(Derived::from))).decimals(2),
+        )
+        .note(
+            "Error: the largest of all fitted values. Left out: each value in turn is predicted \
+             by a fit to the others; the largest error. The MACsec switch is fitted to figure 2 \
+             alone; table 3 is predicted.",
+        )
+}
+
+fn measured(live: &Live) -> Table {
+    let rows: Vec<(System, &Point)> =
+        live.loads.iter().flat_map(|(s, points)| points.iter().map(move |p| (*s, p))).collect();
+    let delay = |p: &Point| LiveNumber::from(Measure::within(p.mean_us, p.min_us, p.max_us));
+    let loss = rows.iter().map(|(_, p)| LiveNumber::from(p.loss_percent()));
+    Table::new("load-live", "The same systems on this machine")
+        .column(Column::words("system", rows.iter().map(|(system, _)| system.name())))
+        .column(Column::settings("load", "Mbit/s", rows.iter().map(|(_, p)| p.load_mbps)))
+        .column(Column::numbers("delay", "µs", rows.iter().map(|(_, p)| delay(p))).decimals(0))
+        .column(Column::numbers("loss", "%", loss).decimals(2))
+        .note("Mean, and in brackets the shortest and the longest.")
+}

@@ -1,0 +1,128 @@
+//! Ahn, Shin 2019: MACsec switches across an MPLS provider against IPsec gateways.
+//!
+//! | part | of the study | here |
+//! | --- | --- | --- |
+//! | overhead | figures 4, 5, 7 | [`overhead`] |
+//! | load sweep | tables 1 to 3, figure 8 | [`load`], [`gateway`] |
+//! | hop delay | figures 2, 9 | [`hops`] |
+//! | handoff | tables 5 to 7 | not yet |
+//!
+//! The model's numbers are those of Ferrule's data path in virtual time ([`network`],
+//! [`bench`]), under profiles with fewer free parameters than values ([`model`]).
+
+pub mod bench;
+mod claims;
+mod errata;
+pub mod gateway;
+mod hops;
+pub mod live;
+mod load;
+pub mod model;
+pub mod network;
+pub mod overhead;
+pub mod profiles;
+pub mod published;
+
+pub use claims::WITHIN_PERCENT;
+
+use ferrule_report::{Block, Report, Section, Verdict};
+use live::Live;
+use model::Model;
+use network::System;
+use published::Study;
+
+/// Its name on the command line.
+pub const NAME: &str = "macsec-mobility";
+/// What it is about, in a line.
+pub const ABOUT: &str =
+    "MACsec switches across an MPLS provider against IPsec gateways (Ahn, Shin 2019)";
+
+const QUESTION: &str = "Can MACsec switches take the place of IPsec gateways between sites that a \
+    provider joins over MPLS: what does each cost in bytes, in delay and in load?";
+
+/// The study's report; machine, command and date are the caller's to add. `live` is what
+/// somebody with ports measured, or why nobody did. `say` is told what comes next.
+pub fn report(quick: bool, live: Result<Live, String>, say: &mut dyn FnMut(&str)) -> Report {
+    let study = Study::read();
+    let mut model = model::run(&study, quick, say);
+    complete_fits(&study, &mut model);
+    let claims = claims::judge(&study, &model, &live);
+    let errata = errata::show(&study, &model);
+    let title = format!("{} ({})", study.title, study.year);
+    let mut report = Report::new(title, QUESTION);
+    report.answer = answer(&study, &model);
+    let only = live.as_ref().map(|_| ()).map_err(Clone::clone);
+    report.sections = vec![
+        Section::new("Claims").block(Block::Claims(claims)),
+        overhead::section(&study, &model, &live),
+        load::section(&study, &model, &live),
+        hops::section(&study, &model, &only),
+        Section::new("Errata")
+            .text(
+                "Where the print contradicts itself or arithmetic. Each is shown by calculating \
+                 with the printed numbers as this report is made.",
+            )
+            .block(Block::Errata(errata)),
+        method(&study),
+    ];
+    report
+}
+
+/// The profile of the MACsec switch is fitted to one value; how well it predicts the
+/// others is known once the model has run.
+fn complete_fits(study: &Study, model: &mut Model) {
+    let printed = study.load_of("macsec");
+    let points = model.loads_of(System::Macsec).iter().zip(&printed.delay_us);
+    let table = points.map(|(point, delay)| 100.0 * (point.mean_us / delay - 1.0).abs());
+    let hop = model.extra_per_hop_us() / study.hop_delay.macsec_extra_us_per_hop;
+    let worst = table.fold(100.0 * (hop - 1.0).abs(), f64::max);
+    if let Some(row) = model.fits.iter_mut().find(|row| row.leave_one_out_percent.is_none()) {
+        row.error_percent = worst;
+    }
+}
+
+/// The largest deviation of the model from any printed delay, in percent.
+pub fn worst_delay_percent(study: &Study, model: &Model) -> f64 {
+    let systems = System::ALL.into_iter().flat_map(|system| {
+        let printed = &study.load_of(system.key()).delay_us;
+        model.loads_of(system).iter().zip(printed)
+    });
+    systems.map(|(point, delay)| 100.0 * (point.mean_us / delay - 1.0).abs()).fold(0.0, f64::max)
+}
+
+fn answer(study: &Study, model: &Model) -> String {
+    let extra = model.loads_of(System::Macsec).first().map_or(f64::NAN, |p| p.mean_us)
+        - model.loads_of(System::Plain).first().map_or(f64::NAN, |p| p.mean_us);
+    let full = model.profiles.gateway.map_or(f64::NAN, |g| gateway::full_mbps(&g));
+    format!(
+        "MACsec adds {} bytes and {extra:.1} µs and carries {:.0} % of the line at the same delay; \
+         the study's gateways add {} bytes and {:.0} µs and are full at {:.0} %; the model is \
+         within {:.1} % of every printed load and delay.",
+        study.overhead.macsec_overhead,
+        100.0 * 930.0 / study.setup.link_rate_mbps,
+        study.overhead.ipsec_overhead,
+        model.loads_of(System::Ipsec).first().map_or(f64::NAN, |p| p.mean_us)
+            - model.loads_of(System::Plain).first().map_or(f64::NAN, |p| p.mean_us),
+        100.0 * full / study.setup.link_rate_mbps,
+        worst_delay_percent(study, model),
+    )
+}
+
+fn method(study: &Study) -> Section {
+    Section::new("How it was done")
+        .text(format!("The study: {}, {}, {}.", study.authors.join(", "), study.title, study.year))
+        .list([
+            "Model: five of Ferrule's nodes and a tester in virtual time, with real MPLS, MACsec \
+             and ESP on every frame; a device profile prices the work that each node reports.",
+            "Lines are full-duplex Ethernet of 1 Gbit/s; a frame is passed on once it has arrived \
+             whole.",
+            "Profiles have fewer free parameters than the values they are fitted to; the search \
+             is a grid, the same on every machine.",
+            "Two gateways' clocks differ by 1.6 %, so that every phase between them occurs.",
+        ])
+}
+
+/// Whether a claim fails: what the exit status says.
+pub fn has_failed(report: &Report) -> bool {
+    report.claims().any(|claim| claim.verdict() == Verdict::Fails)
+}

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""`ferrule lab up`: a topology file on real interfaces, with stock tools as its
+hosts' programs; `status` tells the truth; `down` leaves nothing behind, also
+after its nodes were killed, and touches no namespace that it did not make.
+"""
+# time-limit: 300
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from rig import binary, eventually, need, run  # noqa: E402
+
+RUN = "/run/ferrule-lab"
+FERRULE = binary()
+# A name of this test's own: a lab of the same topology that somebody has up stays.
+TAG = f"t{os.getpid()}"
+
+
+def lab(*args, check=True):
+    return run(FERRULE, "lab", *args, check=check)
+
+
+def inside(name, place, *command, check=True):
+    return run("ip", "netns", "exec", f"lab-{name}-{place}", *command, check=check)
+
+
+def topology(folder, shipped):
+    """The file of a shipped topology under a name of this test's own."""
+    text = lab("show", shipped).stdout
+    name = f"{TAG}-{shipped}"
+    text = text.replace(f'name = "{shipped}"', f'name = "{name}"', 1)
+    path = os.path.join(folder, f"{name}.toml")
+    with open(path, "w") as file:
+        file.write(text)
+    return name, path
+
+
+def ours():
+    return sorted(space for space in os.listdir("/run/netns") if space.startswith(f"lab-{TAG}"))
+
+
+def gone(name):
+    assert not [space for space in ours() if space.startswith(f"lab-{name}-")], ours()
+    assert not os.path.exists(os.path.join(RUN, name)), name
+    found = run("pgrep", "-f", f"{RUN}/{name}/", check=False).stdout
+    assert not found.strip(), f"processes are left: {found}"
+
+
+def runs(pid):
+    """Whether a process runs; one that only waits to be buried does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def status(name, well=True):
+    said = lab("status", name, "--json", check=False)
+    assert said.returncode == (0 if well else 1), said.stdout + said.stderr
+    (entry,) = json.loads(said.stdout)["labs"]
+    assert entry["well"] == well, entry
+    return entry
+
+
+def pings(name, place, target, count=20):
+    eventually(f"{place} reaches {target}", lambda: inside(
+        name, place, "ping", "-n", "-c", "1", "-W", "0.3", target, check=False).returncode == 0)
+    said = inside(name, place, "ping", "-n", "-q", "-c", str(count), "-i", "0.02", target).stdout
+    received = int(re.search(r"(\d+) received", said).group(1))
+    assert received == count, said
+
+
+def carries_ping_and_traffic_through_the_tunnel(folder):
+    name, path = topology(folder, "two-gateways")
+    up = lab("up", path).stdout
+    assert "2 nodes, 2 hosts, 3 links" in up and "no rate, delay" in up, up
+    entry = status(name)
+    assert {node["name"] for node in entry["nodes"]} == {"gw1", "gw2"}, entry
+    for node in entry["nodes"]:
+        args = open(f"/proc/{node['pid']}/cmdline").read().split("\0")
+        assert args[1:3] == ["run", f"{RUN}/{name}/{node['name']}.toml"], args
+    pings(name, "h1", "10.2.0.2")
+    pings(name, "h2", "2001:db8:1::2")
+    # Keys are fresh, and nobody but their owner reads them.
+    keys = [f for f in os.listdir(f"{RUN}/{name}") if f.endswith(".key")]
+    assert len(keys) == 2, keys
+    assert all(os.stat(f"{RUN}/{name}/{key}").st_mode & 0o077 == 0 for key in keys)
+    # TCP in both directions, and what crosses outside is sealed.
+    server = subprocess.Popen(
+        ["ip", "netns", "exec", f"lab-{name}-h2", "python3", "-c",
+         "import socket\ns=socket.create_server(('10.2.0.2',7000));print('ready',flush=True)\n"
+         "c,_=s.accept();d=b''\nwhile len(d)<2000000:d+=c.recv(65536)\nc.sendall(d);c.close()"],
+        stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout.readline().strip() == "ready"
+        told = inside(name, "h1", "python3", "-c",
+                      "import socket,hashlib,os,threading\nd=os.urandom(2000000)\n"
+                      "s=socket.create_connection(('10.2.0.2',7000),10);s.sendall(d);e=b''\n"
+                      "while len(e)<len(d):\n b=s.recv(65536)\n if not b:break\n e+=b\n"
+                      "print(hashlib.sha256(d).digest()==hashlib.sha256(e).digest())").stdout
+        assert told.strip() == "True", told
+        assert server.wait(timeout=10) == 0
+    finally:
+        server.kill()
+    said = run(FERRULE, "show", "sa", "--socket", f"{RUN}/{name}/gw1.socket").stdout
+    assert "aes-gcm-128" in said, said
+    refused = lab("up", path, check=False)
+    assert refused.returncode == 1 and f"{name} is up already" in refused.stderr, refused.stderr
+    assert status(name)["well"], "the lab that is up stays"
+    lab("down", name)
+    gone(name)
+
+
+def bridges_under_macsec_and_pseudowires_work(folder):
+    name, path = topology(folder, "ten-nodes")
+    lab("up", path)
+    assert len(status(name)["nodes"]) == 10
+    pings(name, "ha1", "10.2.0.22")
+    pings(name, "h3", "10.3.0.4")
+    pings(name, "ha2", "2001:db8:b::21")
+    lab("down", name)
+    gone(name)
+
+
+def down_after_a_crash_removes_all_and_nothing_else(folder):
+    name, path = topology(folder, "two-gateways")
+    stranger = f"lab-{name}-stranger"
+    run("ip", "netns", "add", stranger)
+    try:
+        lab("up", path)
+        dead, alive = sorted(status(name)["nodes"], key=lambda node: node["name"])
+        os.kill(dead["pid"], signal.SIGKILL)
+        eventually("status sees it", lambda: lab("status", name, check=False).returncode == 1)
+        entry = status(name, well=False)
+        states = {node["name"]: node["alive"] for node in entry["nodes"]}
+        assert states == {dead["name"]: False, alive["name"]: True}, states
+        # A host's own program must not keep the namespace.
+        left = subprocess.Popen(["ip", "netns", "exec", f"lab-{name}-h1", "sleep", "600"])
+        lab("down", name)
+        assert left.wait(timeout=10) != 0
+        assert ours() == [stranger], ours()
+        assert not os.path.exists(f"{RUN}/{name}")
+        assert not runs(alive["pid"])
+    finally:
+        run("ip", "netns", "del", stranger)
+
+
+def up_that_fails_takes_everything_back(folder):
+    name, path = topology(folder, "two-gateways")
+    # A namespace in the way, which is not ours to remove.
+    taken = f"lab-{name}-h1"
+    run("ip", "netns", "add", taken)
+    try:
+        said = lab("up", path, check=False)
+        assert said.returncode == 1 and "there is a namespace" in said.stderr, said.stderr
+        assert ours() == [taken], ours()
+        assert not os.path.exists(f"{RUN}/{name}")
+    finally:
+        run("ip", "netns", "del", taken)
+    gone(name)
+
+
+def main():
+    need("ip", "ethtool", "ping", "setsid", "pgrep")
+    with tempfile.TemporaryDirectory(prefix="ferrule-lab-up-") as folder:
+        try:
+            for test in (
+                carries_ping_and_traffic_through_the_tunnel,
+                bridges_under_macsec_and_pseudowires_work,
+                down_after_a_crash_removes_all_and_nothing_else,
+                up_that_fails_takes_everything_back,
+            ):
+                test(folder)
+                print(f"ok  {test.__name__}", flush=True)
+        finally:
+            for entry in json.loads(lab("status", "--json", check=False).stdout)["labs"]:
+                if entry["name"].startswith(TAG):
+                    lab("down", entry["name"], check=False)
+
+
+if __name__ == "__main__":
+    main()
