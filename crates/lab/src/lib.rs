@@ -32,6 +32,7 @@ pub mod profile;
 pub mod random;
 mod run;
 mod station;
+pub mod tester;
 pub mod topology;
 mod world;
 

@@ -27,7 +27,7 @@ pub const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "lab",
-        uses: &["base", "wire", "crypto", "pipeline", "dataplane", "control", "node"],
+        uses: &["base", "wire", "crypto", "pipeline", "dataplane", "control", "node", "tester"],
         pure: true,
     },
     Layer { name: "tester", uses: &["base", "wire", "pipeline"], pure: true },

@@ -1,6 +1,5 @@
 //! What one can say to `ferrule test`.
 
-use super::bench::PortName;
 use clap::{Args, ValueEnum};
 use ferrule_base::MacAddr;
 use ferrule_tester::rate::bits_per_second;
@@ -118,15 +117,24 @@ impl From<Fill> for Filler {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Ports")]
 pub struct Ports {
-    /// Sends: af-xdp:NAME, af-xdp:NAME:QUEUE or af-packet:NAME.
-    #[arg(long, value_name = "PORT")]
-    pub tx: PortName,
+    /// Sends: af-xdp:NAME, af-xdp:NAME:QUEUE or af-packet:NAME; in the lab, a host.
+    #[arg(long, value_name = "PORT", required_unless_present = "lab")]
+    pub tx: Option<String>,
     /// Receives; the device under test stands between.
-    #[arg(long, value_name = "PORT")]
-    pub rx: PortName,
+    #[arg(long, value_name = "PORT", required_unless_present = "lab")]
+    pub rx: Option<String>,
     /// A third port, for addresses that a bridge learns.
     #[arg(long, value_name = "PORT")]
-    pub monitor: Option<PortName>,
+    pub monitor: Option<String>,
+    /// In virtual time: a topology by name or file, the tester in place of two hosts.
+    #[arg(long, value_name = "TOPOLOGY")]
+    pub lab: Option<String>,
+    /// A variant of the topology.
+    #[arg(long, value_name = "NAME", requires = "lab")]
+    pub variant: Option<String>,
+    /// The seed of everything random in virtual time.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "lab")]
+    pub seed: u64,
     /// The rate of the lines, for shares of it and as the highest load.
     #[arg(long, value_name = "RATE", value_parser = line)]
     pub line: Option<u64>,

@@ -1,4 +1,5 @@
-//! Trials over real ports: opens them, gives each side a thread, keeps the clock.
+//! Where trials are run: over real ports (opened here, a thread for each side, the
+//! clock) or in virtual time (see `virtual_time.rs`).
 
 use ferrule_base::{Instant, MacAddr};
 use ferrule_daemon::{Blame, Fault};
@@ -72,6 +73,37 @@ fn fault(error: &OpenError) -> Fault {
     Fault::new(blame, format!("{}{said}", error.what), &error.remedy)
 }
 
+/// A bench that knows its ports' addresses.
+pub trait Instrument: Bench {
+    /// The ports' own.
+    fn macs(&self) -> Vec<MacAddr>;
+
+    /// From and to which IP address frames go if nothing is said.
+    fn ends(&self) -> Option<(IpAddr, IpAddr)> {
+        None
+    }
+
+    /// Whom to ask, at a port, for the way from one address to another, if
+    /// nothing is said; nothing: the other port is next.
+    fn next_hop(&self, _port: usize, _from: IpAddr, _to: IpAddr) -> Option<IpAddr> {
+        None
+    }
+
+    /// Which addresses are at home behind each port.
+    fn answer_for(&mut self, homes: Vec<Vec<Home>>);
+
+    /// Asks at a port who has `wanted`; `own` is the address that asks.
+    fn resolve(&mut self, port: usize, own: IpAddr, wanted: IpAddr) -> Result<MacAddr, Fault>;
+}
+
+/// Nobody answered.
+pub fn silent(port: &str, wanted: IpAddr) -> Fault {
+    Fault::environment(
+        format!("nobody at {port} answers for {wanted}"),
+        "see whether the device under test is up, or give --dst-mac",
+    )
+}
+
 /// Where somebody said how ports are driven.
 #[derive(Clone, Copy, Debug)]
 pub struct Wiring {
@@ -137,46 +169,8 @@ impl LiveBench {
         })
     }
 
-    /// The addresses of the ports' interfaces.
-    pub fn macs(&self) -> &[MacAddr] {
-        &self.macs
-    }
-
-    /// Which addresses are at home behind each port.
-    pub fn answer_for(&mut self, homes: Vec<Vec<Home>>) {
-        self.homes = homes;
-        self.homes.resize_with(self.about.ports.len(), Vec::new);
-    }
-
     fn now(&self) -> Instant {
         Instant::from_nanos(self.start.elapsed().as_nanos() as u64)
-    }
-
-    /// Asks at a port who has `wanted`; `own` is the address that asks.
-    pub fn resolve(&mut self, port: usize, own: IpAddr, wanted: IpAddr) -> Result<MacAddr, Fault> {
-        let missing = || {
-            Fault::environment(
-                format!("nobody at {} answers for {wanted}", self.about.ports[port]),
-                "see whether the device under test is up, or give --dst-mac",
-            )
-        };
-        let mac = self.macs[port];
-        let question = question(mac, own, wanted).ok_or_else(missing)?;
-        let (side, place) = if self.sides.len() > 1 { (port, 0) } else { (0, port) };
-        for _ in 0..ASK_TIMES {
-            let until = self.now() + ASK_EVERY;
-            let now = self.now();
-            self.sides[side].send(now, place, &question);
-            while self.now() < until && !self.stop.load(Ordering::Relaxed) {
-                let (now, mut found) = (self.now(), None);
-                self.sides[side].look(now, place, |frame| found = found.or(answer(frame, wanted)));
-                if let Some(mac) = found {
-                    return Ok(mac);
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-        Err(missing())
     }
 
     fn counts(&self) -> Vec<PortResult> {
@@ -220,6 +214,38 @@ impl LiveBench {
             }
         });
         tally
+    }
+}
+
+impl Instrument for LiveBench {
+    fn macs(&self) -> Vec<MacAddr> {
+        self.macs.clone()
+    }
+
+    fn answer_for(&mut self, homes: Vec<Vec<Home>>) {
+        self.homes = homes;
+        self.homes.resize_with(self.about.ports.len(), Vec::new);
+    }
+
+    fn resolve(&mut self, port: usize, own: IpAddr, wanted: IpAddr) -> Result<MacAddr, Fault> {
+        let missing = || silent(&self.about.ports[port], wanted);
+        let mac = self.macs[port];
+        let question = question(mac, own, wanted).ok_or_else(missing)?;
+        let (side, place) = if self.sides.len() > 1 { (port, 0) } else { (0, port) };
+        for _ in 0..ASK_TIMES {
+            let until = self.now() + ASK_EVERY;
+            let now = self.now();
+            self.sides[side].send(now, place, &question);
+            while self.now() < until && !self.stop.load(Ordering::Relaxed) {
+                let (now, mut found) = (self.now(), None);
+                self.sides[side].look(now, place, |frame| found = found.or(answer(frame, wanted)));
+                if let Some(mac) = found {
+                    return Ok(mac);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Err(silent(&self.about.ports[port], wanted))
     }
 }
 

@@ -363,7 +363,14 @@ pub fn back_to_back<K: Origin>(
             f.1.buffer_corrected_secs.map(|s| number::<Derived>(s * 1e6)).ok_or("no --throughput")
         })).decimals(1))
         .note("Mean over the repeats with its 95 % interval (Student's t). Corrected: less what was forwarded meanwhile (RFC 9004 section 6.4).");
-    report.sections.push(Section::new("Result").table(table));
+    let bursts = found.iter().map(|(size, f)| {
+        let points = f.bursts.iter().enumerate();
+        let points = points.map(|(i, &b)| ((i + 1) as f64, number::<K>(b as f64)));
+        Series::new(size.to_string(), Shape::Points, points.collect::<Vec<_>>())
+    });
+    let axes = [Axis::new("repeat", ""), Axis::new("burst", "frames").from_zero()];
+    let figure = Figure::xy("bursts", "The longest burst of each repeat", axes, bursts.collect());
+    report.sections.push(Section::new("Result").table(table).figure(figure));
     report.sections.push(how.section(&[]));
     report
 }
@@ -371,10 +378,10 @@ pub fn back_to_back<K: Origin>(
 /// RFC 9971.
 pub fn mlrsearch<K: Origin>(
     how: &Circumstances,
-    found: &[(Sizes, Vec<mlrsearch::Found>)],
+    found: &[(Sizes, (Vec<mlrsearch::Found>, Vec<Measured>))],
 ) -> Report {
     let rows: Vec<(&Sizes, &mlrsearch::Found)> =
-        found.iter().flat_map(|(s, f)| f.iter().map(move |f| (s, f))).collect();
+        found.iter().flat_map(|(s, f)| f.0.iter().map(move |f| (s, f))).collect();
     let streams = how.streams as f64;
     let words = rows.iter().map(|(size, f)| {
         let goal = 100.0 * f.goal.loss_ratio;
@@ -423,7 +430,14 @@ pub fn mlrsearch<K: Origin>(
             g.initial, g.last, g.sum, 100.0 * g.exceed_ratio, 100.0 * g.width
         )
     });
-    report.sections.push(Section::new("Result").table(table));
+    let tried = found.iter().map(|(size, (_, trials))| {
+        let points = trials.iter().map(|m| (pps(m.load), number::<K>(100.0 * m.loss_ratio())));
+        Series::new(size.to_string(), Shape::Points, points.collect::<Vec<_>>())
+    });
+    let axes = [Axis::new("load", "frames/s").from_zero(), Axis::new("loss", "%").from_zero()];
+    let figure = Figure::xy("trials", "Every trial: loss over load", axes, tried.collect())
+        .caption("What could not be sent counts as lost.");
+    report.sections.push(Section::new("Result").table(table).figure(figure));
     report.sections.push(how.section(&[&how_long]));
     report
 }

@@ -1,9 +1,10 @@
-//! `ferrule test`: the instrument on real ports.
+//! `ferrule test`: the instrument, on real ports or in virtual time.
 //!
 //! | file | what |
 //! | --- | --- |
 //! | `args.rs` | what one can say |
 //! | `bench.rs` | ports, threads, clock |
+//! | `virtual_time.rs` | a topology with the tester in it |
 //! | `searches.rs` | each test from its arguments to its answer |
 //! | `document.rs`, `tables.rs` | answers as a report |
 
@@ -12,6 +13,7 @@ mod bench;
 mod document;
 mod searches;
 mod tables;
+mod virtual_time;
 
 use crate::paint::{Paint, emit};
 use args::{Frames, Labels, Loads, Ports, Results, Swap, Times, duration, load, ratio};
@@ -37,6 +39,7 @@ use std::time::Duration;
       --src 10.0.1.2 --dst 10.0.2.2 --gateway 10.0.1.1       through a router
   sudo ferrule test mlrsearch --tx af-xdp:a --rx af-xdp:b --max 5Mpps --goal 0 --goal 0.5%
   sudo ferrule test stream --tx af-xdp:a --rx af-xdp:b --plan streams.toml --duration 10s
+  ferrule test throughput --lab two-gateways --size 1000     in virtual time, without root
 
 Exit: 0 done, 1 a finding (frames lost in a soak, no load without loss, wrong labels),
 2 the command line or the plan is wrong, 3 the machine lacks something.")]
@@ -57,6 +60,24 @@ struct Setup {
     #[command(flatten)]
     results: Results,
 }
+
+/// What a plan looks like.
+const STREAM_HELP: &str = r#"A plan:
+  line = "10Gbit/s"
+  [[stream]]
+  name = "voice"
+  from = 0                       # ports in the order of the command line
+  to = 1
+  vlan = [10]
+  label = [100, 200]             # top first
+  src = "10.1.0.2"
+  dst = "10.2.0.2"
+  size = "64-1518/8"             # 64, imix, 80:7,570:4,1518:1 or a sweep, with FCS
+  rate = "10kpps"                # or 900Mbit/s, or 80% of the line
+  burst = { frames = 32, rate = "line" }
+  vary = [{ field = "dst", count = 256 }, { field = "udp_src", random = 1000, seed = 1 }]
+Also: src_mac, dst_mac, priority, label_ttl, udp_src, udp_dst, ttl, dscp, frames,
+ethernet_only, filler (zeros, count, random), expect_label."#;
 
 #[derive(Subcommand)]
 enum What {
@@ -174,6 +195,7 @@ enum What {
         interval: Duration,
     },
     /// Streams as they stand in a file, once.
+    #[command(after_help = STREAM_HELP)]
     Stream {
         #[command(flatten)]
         setup: Setup,

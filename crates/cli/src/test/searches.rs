@@ -1,12 +1,13 @@
 //! Each test, from its arguments to its answer.
 
 use super::args::{Labels, Loads, Swap};
-use super::bench::{LiveBench, Wiring};
+use super::bench::{Instrument, LiveBench, PortName, Wiring};
 use super::document::{self, Circumstances};
+use super::virtual_time::VirtualBench;
 use super::{Answer, Setup, tables};
 use ferrule_base::MacAddr;
 use ferrule_daemon::{Blame, Fault};
-use ferrule_report::Live;
+use ferrule_report::{Live, Model};
 use ferrule_tester::responder::Home;
 use ferrule_tester::search::back_to_back::{BackToBack, back_to_back as burst_search};
 use ferrule_tester::search::bridge::{self as bridges, Addresses, Roles};
@@ -34,7 +35,7 @@ const LEARNING_RATE: u64 = 1000;
 
 /// A bench with its ports open, and the streams that one asked for.
 struct Desk {
-    bench: LiveBench,
+    bench: Box<dyn Instrument>,
     plan: Plan,
     quiet: bool,
 }
@@ -60,14 +61,22 @@ impl Desk {
             })?;
         }
         let ports = &setup.ports;
-        let names: Vec<_> = [Some(&ports.tx), Some(&ports.rx), ports.monitor.as_ref()]
-            .into_iter()
-            .flatten()
-            .cloned()
-            .collect();
-        let wiring = Wiring { threads: ports.threads.into(), line: ports.line, longest };
-        let mut bench = LiveBench::open(&names, wiring, stop)?;
-        let plan = plan(setup, &mut bench)?;
+        let names = [ports.tx.as_ref(), ports.rx.as_ref(), ports.monitor.as_ref()];
+        let mut bench: Box<dyn Instrument> = match &ports.lab {
+            Some(lab) => {
+                let bench = VirtualBench::build(lab, ports.variant.as_deref(), ports.seed, names);
+                Box::new(bench?)
+            }
+            None => {
+                let names = names.into_iter().flatten().map(|name| {
+                    name.parse::<PortName>().map_err(|e| wrong(e, "see `ferrule test --help`"))
+                });
+                let names = names.collect::<Result<Vec<_>, _>>()?;
+                let wiring = Wiring { threads: ports.threads.into(), line: ports.line, longest };
+                Box::new(LiveBench::open(&names, wiring, stop)?)
+            }
+        };
+        let plan = plan(setup, &mut *bench)?;
         Ok(Self { bench, plan, quiet: setup.results.quiet })
     }
 
@@ -82,7 +91,7 @@ impl Desk {
                 eprintln!("  {line}");
             }
         };
-        let mut work = Work::new(&mut self.bench, &mut watch);
+        let mut work = Work::new(&mut *self.bench, &mut watch);
         run(&mut work, &self.plan).map_err(failed)
     }
 
@@ -100,17 +109,24 @@ impl Desk {
     }
 }
 
+/// A rendering for the origin that the bench's numbers have.
+macro_rules! by_origin {
+    ($desk:expr, $($render:ident)::+) => {
+        if $desk.bench.about().is_virtual { $($render)::+::<Model> } else { $($render)::+::<Live> }
+    };
+}
+
 fn wrong(what: impl std::fmt::Display, remedy: &str) -> Fault {
     Fault::new(Blame::Configuration, what, remedy)
 }
 
 /// The streams that the command line describes.
-fn plan(setup: &Setup, bench: &mut LiveBench) -> Result<Plan, Fault> {
+fn plan(setup: &Setup, bench: &mut dyn Instrument) -> Result<Plan, Fault> {
     let frames = &setup.frames;
-    let macs: Vec<MacAddr> = bench.macs().to_vec();
+    let macs = bench.macs();
     let mut layers =
         Layers::new(frames.src_mac.unwrap_or(macs[0]), frames.dst_mac.unwrap_or(macs[1]));
-    if let (Some(src), Some(dst)) = (frames.src, frames.dst) {
+    if let Some((src, dst)) = frames.src.zip(frames.dst).or(bench.ends()) {
         layers.datagram = Some(Datagram::between(src, dst).ok_or_else(|| {
             wrong("--src and --dst are of two families", "give both as IPv4 or both as IPv6")
         })?);
@@ -119,7 +135,8 @@ fn plan(setup: &Setup, bench: &mut LiveBench) -> Result<Plan, Fault> {
     // Whoever asks for an address behind a port gets the port's own.
     let home = |first, mac| vec![Home { first, count: 1, mac }];
     bench.answer_for(vec![home(src, layers.src), home(dst, macs[1])]);
-    if let (Some(&gateway), None) = (frames.gateway.first(), frames.dst_mac) {
+    let gateway = frames.gateway.first().copied().or(bench.next_hop(0, src, dst));
+    if let (Some(gateway), None) = (gateway, frames.dst_mac) {
         layers.dst = bench.resolve(0, src, gateway)?;
     }
     let (priority, class) = (TrafficClass::masked(0), TrafficClass::masked(0));
@@ -140,13 +157,13 @@ fn plan(setup: &Setup, bench: &mut LiveBench) -> Result<Plan, Fault> {
     if frames.both_ways {
         let mut back = streams[0].reversed();
         back.layers.src = macs[1];
-        back.layers.dst = match frames.gateway.get(1) {
-            Some(&gateway) => bench.resolve(1, dst, gateway)?,
+        back.layers.dst = match frames.gateway.get(1).copied().or(bench.next_hop(1, dst, src)) {
+            Some(gateway) => bench.resolve(1, dst, gateway)?,
             None => streams[0].layers.src,
         };
         streams.push(back);
     }
-    Ok(Plan { streams, line: setup.ports.line })
+    Ok(Plan { streams, line: setup.ports.line.or(bench.about().line) })
 }
 
 fn ends(layers: &Layers) -> (IpAddr, IpAddr) {
@@ -199,7 +216,8 @@ pub fn throughput(
         (0..repeats).map(|_| rate_search(work, name, plan, &search)).collect::<Result<Vec<_>, _>>()
     })?;
     let finding = found.iter().any(|f| f.1.iter().any(|f| f.load.is_none()));
-    let report = document::throughput::<Live>(&desk.circumstances(setup), &found, desk.line());
+    let report =
+        by_origin!(desk, document::throughput)(&desk.circumstances(setup), &found, desk.line());
     Ok(Answer { report, finding })
 }
 
@@ -220,20 +238,20 @@ pub fn latency(
         latency_search(work, name, plan, setup.times.timing(), load, repeats.into()).map(Some)
     })?;
     let finding = found.iter().any(|f| f.1.is_none());
-    let report = document::latency::<Live>(&desk.circumstances(setup), &found);
+    let report = by_origin!(desk, document::latency)(&desk.circumstances(setup), &found);
     Ok(Answer { report, finding })
 }
 
 /// Loss over loads.
 pub fn loss(setup: &Setup, loads: &Loads, steps: u32) -> Result<Answer, Fault> {
-    if loads.max.is_none() && setup.ports.line.is_none() {
+    if loads.max.is_none() && setup.ports.line.is_none() && setup.ports.lab.is_none() {
         return Err(wrong("the highest load is not known", "give --max or --line"));
     }
     let range = loads.range();
     let (desk, found) = by_size(setup, |work, name, plan| {
         loss_search(work, name, plan, setup.times.timing(), &range, steps)
     })?;
-    let report = document::loss::<Live>(&desk.circumstances(setup), &found);
+    let report = by_origin!(desk, document::loss)(&desk.circumstances(setup), &found);
     Ok(Answer { report, finding: false })
 }
 
@@ -244,14 +262,14 @@ pub fn back_to_back(
     repeats: u16,
     throughput: Option<u64>,
 ) -> Result<Answer, Fault> {
-    if setup.ports.line.is_none() {
+    if setup.ports.line.is_none() && setup.ports.lab.is_none() {
         return Err(wrong("bursts follow each other at the line's rate", "give it with --line"));
     }
     let drain = setup.times.drain;
     let search =
         BackToBack { longest, repeats: repeats.into(), drain, resolution: 0.001, throughput };
     let (desk, found) = by_size(setup, |work, name, plan| burst_search(work, name, plan, &search))?;
-    let report = document::back_to_back::<Live>(&desk.circumstances(setup), &found);
+    let report = by_origin!(desk, document::back_to_back)(&desk.circumstances(setup), &found);
     Ok(Answer { report, finding: false })
 }
 
@@ -262,7 +280,7 @@ pub fn mlrsearch(
     goals: &[f64],
     sum: Option<Duration>,
 ) -> Result<Answer, Fault> {
-    if loads.max.is_none() && setup.ports.line.is_none() {
+    if loads.max.is_none() && setup.ports.line.is_none() && setup.ports.lab.is_none() {
         return Err(wrong("the highest load is not known", "give --max or --line"));
     }
     let (range, last) = (loads.range(), setup.times.duration);
@@ -273,10 +291,11 @@ pub fn mlrsearch(
     };
     let goals: Vec<Goal> = goals.iter().map(goal).collect();
     let (desk, found) = by_size(setup, |work, name, plan| {
-        mlr_search(work, name, plan, setup.times.timing(), &range, &goals)
+        let found = mlr_search(work, name, plan, setup.times.timing(), &range, &goals)?;
+        Ok((found, work.trials.clone()))
     })?;
-    let finding = found.iter().any(|f| f.1.iter().any(|f| f.lower.is_none()));
-    let report = document::mlrsearch::<Live>(&desk.circumstances(setup), &found);
+    let finding = found.iter().any(|f| f.1.0.iter().any(|f| f.lower.is_none()));
+    let report = by_origin!(desk, document::mlrsearch)(&desk.circumstances(setup), &found);
     Ok(Answer { report, finding })
 }
 
@@ -339,8 +358,12 @@ pub fn bridge(
     };
     let finding = errored.iter().any(|e| e.forwarded > 0)
         || found.iter().any(|f| f.1.throughput.load.is_none());
-    let report =
-        document::bridge::<Live>(&desk.circumstances(setup), &found, &errored, cached.as_ref());
+    let report = by_origin!(desk, document::bridge)(
+        &desk.circumstances(setup),
+        &found,
+        &errored,
+        cached.as_ref(),
+    );
     Ok(Answer { report, finding })
 }
 
@@ -382,7 +405,7 @@ pub fn mpls(
     })?;
     let all = || found.iter().flat_map(|f| &f.1);
     let finding = all().any(|f| f.misencapsulated > 0 || f.throughput.load.is_none());
-    let report = document::mpls::<Live>(&desk.circumstances(setup), &found);
+    let report = by_origin!(desk, document::mpls)(&desk.circumstances(setup), &found);
     Ok(Answer { report, finding })
 }
 
@@ -393,7 +416,7 @@ pub fn soak(setup: &Setup, at: u64, interval: Duration) -> Result<Answer, Fault>
     let (desk, found) =
         by_size(setup, |work, name, plan| soak_search(work, name, &plan.at(rate), timing))?;
     let finding = !found.iter().all(|f| f.1.is_clean());
-    let report = document::soak::<Live>(&desk.circumstances(setup), &found);
+    let report = by_origin!(desk, document::soak)(&desk.circumstances(setup), &found);
     Ok(Answer { report, finding })
 }
 
@@ -412,14 +435,15 @@ pub fn stream(setup: &Setup, file: &Path) -> Result<Answer, Fault> {
     };
     let longest = read(&[MacAddr::ZERO; 3])?.streams.iter().map(|s| s.sizes.max()).max();
     let mut desk = Desk::open(setup, longest.unwrap_or(1518))?;
-    desk.plan = read(desk.bench.macs())?;
+    desk.plan = read(&desk.bench.macs())?;
     desk.plan.line = desk.plan.line.or(setup.ports.line);
-    desk.bench.answer_for(homes(&desk.plan, desk.bench.macs()));
+    desk.bench.answer_for(homes(&desk.plan, &desk.bench.macs()));
     let mut timing = setup.times.timing();
     timing.interval = Some((timing.duration / 50).max(Duration::from_millis(10)));
     let found = desk.work(|work, plan| soak_search(work, "streams", plan, timing))?;
     let finding = !found.is_clean();
-    let report = tables::streams::<Live>(&desk.circumstances(setup), &found, &shown.to_string());
+    let report =
+        by_origin!(desk, tables::streams)(&desk.circumstances(setup), &found, &shown.to_string());
     Ok(Answer { report, finding })
 }
 

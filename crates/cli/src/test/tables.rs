@@ -79,7 +79,8 @@ fn counts<K: Origin>(id: &str, streams: &[StreamResult]) -> Table {
     };
     let mut table = Table::new(format!("streams-{id}"), "What became of the frames")
         .column(Column::words("stream", streams.iter().map(|s| s.name.clone())));
-    let columns: [(&str, fn(&StreamResult) -> u64); 9] = [
+    type Count = fn(&StreamResult) -> u64;
+    let columns: [(&str, Count); 9] = [
         ("offered", |s| s.offered),
         ("received", |s| s.received.frames),
         ("lost", StreamResult::lost),

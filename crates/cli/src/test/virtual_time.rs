@@ -1,0 +1,109 @@
+//! Trials in virtual time: a topology, with the tester in place of its hosts.
+
+use super::bench::{Instrument, silent};
+use ferrule_base::MacAddr;
+use ferrule_daemon::{Blame, Fault};
+use ferrule_lab::tester::{LabBench, next_hop};
+use ferrule_lab::topology::{HostPlan, Shipped, Topology};
+use ferrule_tester::responder::Home;
+use ferrule_tester::{About, Bench, BenchError, TrialResult, TrialSpec};
+use std::net::IpAddr;
+use std::path::Path;
+
+/// A topology with the tester's ports in it.
+pub struct VirtualBench {
+    bench: LabBench,
+    hosts: Vec<HostPlan>,
+}
+
+fn wrong(what: impl std::fmt::Display, remedy: &str) -> Fault {
+    Fault::new(Blame::Configuration, what, remedy)
+}
+
+/// A topology by its name or its file.
+fn topology(name: &str, variant: Option<&str>) -> Result<Topology, Fault> {
+    let told = |e| Fault::told(Blame::Configuration, format!("{e}\n"));
+    if let Some(shipped) = Shipped::named(name) {
+        return shipped.topology(variant).map_err(told);
+    }
+    let text = std::fs::read_to_string(name)
+        .map_err(|e| wrong(format!("{name}: {e}"), "name a topology or its file"))?;
+    let folder = Path::new(name).parent().unwrap_or(Path::new("")).to_owned();
+    let mut beside =
+        |file: &str| std::fs::read_to_string(folder.join(file)).map_err(|e| format!("{file}: {e}"));
+    Topology::parse(name, &text, &mut beside, variant).map_err(told)
+}
+
+impl VirtualBench {
+    /// Builds a topology; `ports` are the hosts whose places the tester takes,
+    /// none: the first and the last.
+    pub fn build(
+        name: &str,
+        variant: Option<&str>,
+        seed: u64,
+        ports: [Option<&String>; 3],
+    ) -> Result<Self, Fault> {
+        let topology = topology(name, variant)?;
+        let last = topology.hosts.len().saturating_sub(1);
+        if last == 0 {
+            return Err(wrong(
+                format!("{name} has no two hosts"),
+                "the tester stands in for hosts",
+            ));
+        }
+        let place = |host: &String| {
+            topology.hosts.iter().position(|h| h.name == *host).ok_or_else(|| {
+                let names: Vec<_> = topology.hosts.iter().map(|h| h.name.as_str()).collect();
+                let what = format!("{name} has no host {host}");
+                wrong(what, &format!("in the lab, --tx and --rx are hosts: {}", names.join(", ")))
+            })
+        };
+        let [tx, rx, monitor] = ports;
+        let mut chosen = vec![tx.map_or(Ok(0), place)?, rx.map_or(Ok(last), place)?];
+        chosen.extend(monitor.map(place).transpose()?);
+        if (1..chosen.len()).any(|i| chosen[..i].contains(&chosen[i])) {
+            return Err(wrong("one host is named twice", "--tx, --rx and --monitor are different"));
+        }
+        let bench = LabBench::between(&topology, seed, &chosen);
+        let bench = bench.map_err(|e| wrong(format!("{name}: {e}"), "mend the topology"))?;
+        let hosts = chosen.iter().map(|&i| topology.hosts[i].clone()).collect();
+        Ok(Self { bench, hosts })
+    }
+}
+
+impl Bench for VirtualBench {
+    fn about(&self) -> About {
+        self.bench.about()
+    }
+
+    fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError> {
+        self.bench.trial(spec)
+    }
+}
+
+impl Instrument for VirtualBench {
+    fn macs(&self) -> Vec<MacAddr> {
+        self.hosts.iter().map(|h| h.mac).collect()
+    }
+
+    fn ends(&self) -> Option<(IpAddr, IpAddr)> {
+        let to = &self.hosts.get(1)?.addresses;
+        let pair =
+            |&(a, _): &(IpAddr, u8)| Some((a, to.iter().find(|b| b.0.is_ipv4() == a.is_ipv4())?.0));
+        self.hosts.first()?.addresses.iter().find_map(pair)
+    }
+
+    fn next_hop(&self, port: usize, from: IpAddr, to: IpAddr) -> Option<IpAddr> {
+        next_hop(self.hosts.get(port)?, from, to).filter(|hop| *hop != to)
+    }
+
+    fn answer_for(&mut self, homes: Vec<Vec<Home>>) {
+        self.bench.answer_for(homes);
+    }
+
+    fn resolve(&mut self, port: usize, own: IpAddr, wanted: IpAddr) -> Result<MacAddr, Fault> {
+        let host = &self.hosts[port];
+        let found = self.bench.resolve(port, (host.mac, own), wanted);
+        found.ok().flatten().ok_or_else(|| silent(&host.name, wanted))
+    }
+}

@@ -1,0 +1,262 @@
+//! The instrument in virtual time: a station that runs a trial, and a bench of it.
+//!
+//! ```text
+//!        ┌──────────── tester: one station ────────────┐
+//!        │ port 0                               port 1 │
+//!        └───┼─────────────────────────────────────┼───┘
+//!            └── link ── [ what is tested ] ── link ┘
+//! ```
+//!
+//! The trial is the value that `ferrule test` drives over real ports: only the
+//! clock differs. It stands here, and not beside the studies, because whatever
+//! builds a network (a topology, a study, a test of a link) wants to put the
+//! instrument into it; the tester itself knows nothing of the laboratory.
+
+use crate::network::{End, LabError, Network, StationId};
+use crate::station::{Io, Station};
+use crate::topology::{HostPlan, LinkEnd, Topology};
+use ferrule_base::{Duration, Instant, Ledger, MacAddr};
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_tester::responder::{Home, Responder, answer, question};
+use ferrule_tester::trial::LINGER;
+use ferrule_tester::{About, Bench, BenchError, Trial, TrialResult, TrialSpec};
+use std::any::Any;
+use std::net::IpAddr;
+
+/// From the call to the first frame that is due.
+const LEAD: Duration = Duration::from_millis(1);
+/// How often it is looked whether every frame is accounted for.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// How long, and how often, an address is asked for.
+const ASK: Duration = Duration::from_millis(100);
+const ASK_TIMES: u32 = 5;
+/// Packet buffers of a network with a tester in it.
+const BUFFERS: usize = 1 << 16;
+
+/// A question for an address, before any trial.
+struct Asking {
+    port: usize,
+    frame: Vec<u8>,
+    wanted: IpAddr,
+    is_sent: bool,
+    found: Option<MacAddr>,
+}
+
+/// A station that runs trials.
+#[derive(Default)]
+pub struct TesterStation {
+    trial: Option<Trial>,
+    asking: Option<Asking>,
+    ports: usize,
+    batch: Batch,
+    now: Instant,
+    ledger: Ledger,
+}
+
+impl TesterStation {
+    /// With so many ports, each to be linked.
+    pub fn new(ports: usize) -> Self {
+        Self { ports, ..Self::default() }
+    }
+
+    /// Starts a trial.
+    fn begin(&mut self, trial: Trial, now: Instant) {
+        self.trial = Some(trial);
+        self.now = now;
+    }
+}
+
+impl Station for TesterStation {
+    fn receive(&mut self, io: &mut Io<'_>, port: usize, packet: Packet) {
+        self.now = io.now;
+        self.ledger.received += 1;
+        self.ledger.consumed += 1;
+        if let Some(trial) = &mut self.trial {
+            trial.handle(io.now, port, &packet);
+        } else if let Some(asking) = self.asking.as_mut().filter(|a| a.port == port) {
+            asking.found = asking.found.or(answer(packet.data(), asking.wanted));
+        }
+        io.cache.recycle(packet);
+    }
+
+    fn wake(&mut self, io: &mut Io<'_>) {
+        self.now = io.now;
+        if let Some(asking) = self.asking.as_mut().filter(|a| !a.is_sent) {
+            asking.is_sent = true;
+            if let Some(packet) = io.cache.packet_from(&asking.frame) {
+                (self.ledger.made, self.ledger.sent) = (self.ledger.made + 1, self.ledger.sent + 1);
+                io.sent.push((asking.port, packet));
+            }
+        }
+        let Some(trial) = &mut self.trial else { return };
+        for port in 0..self.ports {
+            // Whatever is due now leaves now, however many frames that are.
+            loop {
+                trial.emit(io.now, port, io.cache, &mut self.batch);
+                if self.batch.is_empty() {
+                    break;
+                }
+                self.ledger.made += self.batch.len() as u64;
+                self.ledger.sent += self.batch.len() as u64;
+                io.sent.extend(self.batch.drain(..).map(|packet| (port, packet)));
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if self.asking.as_ref().is_some_and(|a| !a.is_sent) {
+            return Some(self.now);
+        }
+        self.trial.as_ref()?.poll_timeout(self.now)
+    }
+
+    fn ledger(&self) -> Ledger {
+        self.ledger
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// A network with a tester in it, as a bench.
+pub struct LabBench {
+    network: Network,
+    tester: StationId,
+    ports: Vec<String>,
+    line: Option<u64>,
+    homes: Vec<Vec<Home>>,
+    epoch: u16,
+}
+
+impl LabBench {
+    /// `tester` is a [`TesterStation`] of the network whose ports have these
+    /// names and lead to lines of this rate.
+    pub fn new(network: Network, tester: StationId, ports: Vec<String>, line: Option<u64>) -> Self {
+        let homes = vec![Vec::new(); ports.len()];
+        Self { network, tester, ports, line, homes, epoch: 0 }
+    }
+
+    /// The network of a topology, with the tester's ports in place of hosts (by
+    /// index, one port each). The other hosts and the traffic are left out.
+    pub fn between(topology: &Topology, seed: u64, hosts: &[usize]) -> Result<Self, LabError> {
+        let mut network = Network::with_buffers(seed, BUFFERS);
+        let mut devices = Vec::new();
+        for node in &topology.nodes {
+            devices.push(network.node(&node.name, node.config.clone(), node.profile.clone())?);
+        }
+        let tester = network.station("tester", Box::new(TesterStation::new(hosts.len())));
+        let mut line = None;
+        for link in &topology.links {
+            let place = |end: &'_ LinkEnd| match end {
+                LinkEnd::Node(node, _) => devices.get(*node).copied().ok_or(None),
+                LinkEnd::Host(host) => Err(hosts.iter().position(|h| h == host)),
+            };
+            let [a, b] = [0, 1].map(|i| match (place(&link.ends[i]), &link.ends[i]) {
+                (Ok(device), LinkEnd::Node(_, port)) => Some(End::Device(device, port)),
+                (Err(Some(port)), _) => Some(End::Station(tester, port)),
+                _ => None,
+            });
+            if let (Some(a), Some(b)) = (a, b) {
+                if matches!(a, End::Station(..)) || matches!(b, End::Station(..)) {
+                    line = line.max(link.spec.rate);
+                }
+                network.link(link.spec.clone(), a, b)?;
+            }
+        }
+        let name = |&host: &usize| topology.hosts.get(host).map_or("?", |h| h.name.as_str());
+        let ports = hosts.iter().map(|host| name(host).to_owned()).collect();
+        Ok(Self::new(network, tester, ports, line))
+    }
+
+    /// Asks at a port who has `wanted`; nothing if nobody answers.
+    pub fn resolve(
+        &mut self,
+        port: usize,
+        (mac, own): (MacAddr, IpAddr),
+        wanted: IpAddr,
+    ) -> Result<Option<MacAddr>, BenchError> {
+        let Some(frame) = question(mac, own, wanted) else { return Ok(None) };
+        for _ in 0..ASK_TIMES {
+            let now = self.network.now();
+            let station = self.station()?;
+            let (frame, is_sent, found) = (frame.clone(), false, None);
+            station.now = now;
+            station.asking = Some(Asking { port, frame, wanted, is_sent, found });
+            self.network.run_until(now + ASK);
+            let asked = self.station()?.asking.take();
+            if let Some(mac) = asked.and_then(|a| a.found) {
+                return Ok(Some(mac));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Which addresses are at home behind each port: the tester answers for them.
+    pub fn answer_for(&mut self, homes: Vec<Vec<Home>>) {
+        self.homes = homes;
+    }
+
+    /// The network.
+    pub fn network(&mut self) -> &mut Network {
+        &mut self.network
+    }
+
+    fn station(&mut self) -> Result<&mut TesterStation, BenchError> {
+        let found = self.network.station_mut::<TesterStation>(self.tester);
+        found.ok_or_else(|| BenchError::Broken("the station is no tester".into()))
+    }
+}
+
+impl Bench for LabBench {
+    fn about(&self) -> About {
+        About {
+            ports: self.ports.clone(),
+            line: self.line,
+            clock: "virtual time".into(),
+            is_virtual: true,
+        }
+    }
+
+    fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError> {
+        self.epoch = self.epoch.wrapping_add(1);
+        let answers = self.homes.iter().map(|h| Responder::new(h.clone())).collect();
+        let mut trial = Trial::new(spec, self.ports.len(), self.epoch, answers)?;
+        let now = self.network.now();
+        trial.start(now + LEAD);
+        self.station()?.begin(trial, now);
+        let sent = now + LEAD + spec.timing.warm_up + spec.timing.duration + spec.timing.grace;
+        let over = sent + spec.timing.drain;
+        self.network.run_until(sent);
+        while self.network.now() < over {
+            if self.station()?.trial.as_ref().is_some_and(Trial::is_settled) {
+                let linger = (self.network.now() + LINGER).min(over);
+                self.network.run_until(linger);
+                break;
+            }
+            let next = (self.network.now() + LOOK).min(over);
+            self.network.advance(next);
+        }
+        let trial = self.station()?.trial.take();
+        trial.map(Trial::finish).ok_or_else(|| BenchError::Broken("the trial is gone".into()))
+    }
+}
+
+/// How one host reaches another: whom it asks for the address to send to.
+pub fn next_hop(from: &HostPlan, own: IpAddr, to: IpAddr) -> Option<IpAddr> {
+    let len = from.addresses.iter().find(|a| a.0 == own).map_or(0, |a| a.1);
+    let near = match (own, to) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => {
+            (a.to_bits() ^ b.to_bits()).leading_zeros() >= u32::from(len)
+        }
+        (IpAddr::V6(a), IpAddr::V6(b)) => {
+            (a.to_bits() ^ b.to_bits()).leading_zeros() >= u32::from(len)
+        }
+        _ => return None,
+    };
+    if near {
+        return Some(to);
+    }
+    from.gateways.iter().find(|g| g.is_ipv4() == own.is_ipv4()).copied()
+}

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# time-limit: 300
+"""`ferrule test` against devices that are not Ferrule: Linux's bridge and Linux's
+router, each in a namespace of its own, the tester in another.
+
+    tester: ta ──veth── da [ bridge | router ] db ──veth── tb
+            tm ──veth── dm [ bridge ]
+
+What is measured is compared with what Linux was told: a token bucket (tc tbf)
+behind the bridge sets its throughput, a bound on learned addresses its caching
+capacity."""
+import json
+import os
+import socket
+import struct
+import sys
+
+from rig import Rig, need, run
+
+need("ip", "tc")
+
+
+class Devices(Rig):
+    """The tester's namespace and one for each device."""
+
+    def build(self):
+        for name in ("t", "bridge", "router"):
+            self.spaces.append(self.ns(name))
+            run("ip", "netns", "add", self.ns(name))
+            self.do(name, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+            self.do(name, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+            self.do(name, "ip", "link", "set", "lo", "up")
+        for near, device, far in (("ta", "bridge", "da"), ("tb", "bridge", "db"),
+                                  ("tm", "bridge", "dm"),
+                                  ("ra", "router", "da"), ("rb", "router", "db")):
+            run("ip", "link", "add", near, "netns", self.ns("t"), "type", "veth",
+                "peer", "name", far, "netns", self.ns(device))
+            self.do("t", "ip", "link", "set", near, "up")
+            self.do(device, "ip", "link", "set", far, "up")
+        self.do("bridge", "ip", "link", "add", "name", "br0", "type", "bridge", "ageing_time", 100)
+        for port in ("da", "db", "dm"):
+            self.do("bridge", "ip", "link", "set", port, "master", "br0")
+        self.do("bridge", "ip", "link", "set", "br0", "up")
+        self.do("router", "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        for port, address in (("da", "10.0.1.1/24"), ("db", "10.0.2.1/24")):
+            self.do("router", "ip", "addr", "add", address, "dev", port)
+
+    def test(self, *command, status=0):
+        """The JSON of a test that ends with this status (None: with or without a
+        finding), and its page."""
+        page = self.path("report.html")
+        result = self.do("t", self.ferrule, "test", *command, "--json", "--report", page,
+                         check=False)
+        told = f"{command}: exit {result.returncode}\n{result.stdout[-3000:]}{result.stderr}"
+        wanted = (0, 1) if status is None else (status,)
+        assert result.returncode in wanted, told
+        with open(page) as file:
+            html = file.read()
+        report = json.loads(result.stdout)["report"]
+        assert report["question"].split("(")[0].strip() in html and "<svg" in html, "its page"
+        return report
+
+
+def tables(report):
+    found = {}
+    for section in report["sections"]:
+        for block in section["blocks"]:
+            if "table" in block:
+                found[block["table"]["id"]] = block["table"]
+    return found
+
+
+def column(report, table, head):
+    for each in tables(report)[table]["columns"]:
+        if each["head"] == head:
+            return [c.get("value", c.get("text", c.get("missing"))) for c in each["cells"]]
+    raise AssertionError(f"no column {head} in {table}")
+
+
+def bound_learning(namespace, bridge, count):
+    """Sets IFLA_BR_FDB_MAX_LEARNED, which older `ip` do not know; whether the
+    kernel took it."""
+    here = os.open("/proc/self/ns/net", os.O_RDONLY)
+    there = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
+    os.setns(there)
+    try:
+        index = socket.if_nametoindex(bridge)
+        def attribute(kind, body):
+            return struct.pack("HH", len(body) + 4, kind) + body + bytes(-len(body) % 4)
+        data = attribute(49, struct.pack("I", count))
+        info = attribute(1, b"bridge\0") + attribute(2, data)
+        body = struct.pack("BxHiII", 0, 0, index, 0, 0) + attribute(18, info)
+        header = struct.pack("IHHII", len(body) + 16, 16, 0x5, 1, 0)
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
+            netlink.send(header + body)
+            answer = netlink.recv(4096)
+        return struct.unpack_from("i", answer, 16)[0] == 0
+    finally:
+        os.setns(here)
+        os.close(here)
+        os.close(there)
+
+
+BRIDGE = ("--tx", "af-packet:ta", "--rx", "af-packet:tb")
+ROUTER = ("--tx", "af-packet:ra", "--rx", "af-packet:rb", "--src", "10.0.1.2",
+          "--dst", "10.0.2.2", "--gateway", "10.0.1.1")
+QUICK = ("--duration", "300ms", "--warm-up", "50ms", "--drain", "500ms")
+
+with Devices() as rig:
+    # RFC 2544 on the bridge: some throughput, at each size.
+    report = rig.test("throughput", *BRIDGE, *QUICK, "--confirm", "300ms", "--max", "300kpps",
+                      "--resolution", "5%", "--size", 64, "--size", 1518)
+    rates = column(report, "throughput", "throughput")
+    assert len(rates) == 2 and all(rate > 1000 for rate in rates), rates
+    print("kernel bridge:", report["answer"])
+
+    # The same with a token bucket behind it: 4 Mbit/s of frames of 508 octets
+    # (1000 with FCS are 996) is what it must find.
+    rig.do("bridge", "tc", "qdisc", "add", "dev", "db", "root", "tbf", "rate", "4mbit",
+           "burst", "4kb", "limit", "8kb")
+    for size in (512, 1000):
+        report = rig.test("throughput", *BRIDGE, "--duration", "1s", "--warm-up", "200ms",
+                          "--drain", "500ms", "--confirm", "0s", "--max", "10kpps",
+                          "--resolution", "1%", "--size", size)
+        [rate] = column(report, "throughput", "throughput")
+        truth = 4e6 / 8 / (size - 4)
+        # Bucket and queue hold 12 kb: so much more passes in a second.
+        slack = 12e3 / (size - 4) / 1.0
+        print(f"kernel bridge behind 4 Mbit/s, {size}: {rate:.0f} pps, told {truth:.0f} to "
+              f"{truth + slack:.0f}")
+        assert truth * 0.95 <= rate <= (truth + slack) * 1.02, (rate, truth)
+    # Above it the rest is lost, and MLRsearch finds both goals around it.
+    report = rig.test("loss", *BRIDGE, "--duration", "1s", "--warm-up", "200ms", "--max", "2kpps",
+                      "--size", 512)
+    loads, losses = (column(report, "loss", head) for head in ("load", "loss"))
+    for load, loss in zip(loads, losses):
+        expected = max(0.0, 100 * (1 - 984 / load))
+        assert abs(loss - expected) < 4, (load, loss, expected)
+    report = rig.test("mlrsearch", *BRIDGE, "--duration", "500ms", "--warm-up", "100ms",
+                      "--max", "4kpps", "--resolution", "2%", "--size", 512,
+                      "--goal", "0", "--goal", "10%")
+    whole, tenth = column(report, "mlrsearch", "lower bound")
+    print("kernel bridge behind 4 Mbit/s, mlrsearch:", report["answer"])
+    assert 930 <= whole <= 1060 and 1.04 * whole < tenth < 1.25 * whole, (whole, tenth)
+    rig.do("bridge", "tc", "qdisc", "del", "dev", "db", "root")
+
+    # RFC 2889, with a bound on learned addresses: one is the tester's own.
+    bound = bound_learning(rig.ns("bridge"), "br0", 41)
+    report = rig.test("bridge", *BRIDGE, "--monitor", "af-packet:tm", *QUICK, "--size", 64,
+                      "--max", "20kpps", "--resolution", "20%", "--steps", 2,
+                      "--addresses", 64, "--ageing", "3s", status=None)
+    text = json.dumps(report)
+    print("kernel bridge, RFC 2889:", report["answer"])
+    assert column(report, "errored", "forwarded")[0] in (0, 300), "runts go or stay as a whole"
+    if bound:
+        assert "Capacity: 40 addresses." in text, text[-2000:]
+    else:
+        assert "Capacity: 64 addresses or more" in text
+
+    # The router: the tester asks for its address and answers for its own.
+    report = rig.test("latency", *ROUTER, *QUICK, "--at", "2kpps", "--repeats", 3, "--size", 128)
+    print("kernel router:", report["answer"])
+    assert column(report, "variation", "offered") == column(report, "variation", "received") == [1800]
+    assert 0 < column(report, "latency", "min")[0] < column(report, "latency", "p50")[0] < 50_000
+    report = rig.test("throughput", *ROUTER, *QUICK, "--confirm", "300ms", "--max", "200kpps",
+                      "--resolution", "5%", "--size", "imix", "--both-ways",
+                      "--gateway", "10.0.2.1")
+    print("kernel router, both ways:", report["answer"])
+    assert column(report, "throughput", "throughput")[0] > 1000
+
+    # A soak is clean, and one that a router cannot carry is a finding.
+    rig.test("soak", *ROUTER, "--at", "1kpps", "--duration", "2s", "--size", 256)
+    rig.do("router", "tc", "qdisc", "add", "dev", "db", "root", "tbf", "rate", "1mbit",
+           "burst", "4kb", "limit", "8kb")
+    report = rig.test("soak", *ROUTER, "--at", "2kpps", "--duration", "1s", "--size", 256, status=1)
+    assert "were lost" in report["answer"], report["answer"]
+
+    # A plan with two streams and addresses that vary.
+    plan = rig.write("plan.toml", """
+[[stream]]
+name = "forth"
+size = "64-512/64"
+rate = "1kpps"
+vary = [{ field = "dst", count = 16 }, { field = "udp_src", random = 100 }]
+src = "10.9.0.1"
+dst = "10.9.1.1"
+[[stream]]
+name = "back"
+from = 1
+to = 0
+size = 128
+rate = "500kbit/s"
+""")
+    report = rig.test("stream", *BRIDGE, "--plan", plan, "--duration", "1s")
+    offered, received = (column(report, "streams-plan", head) for head in ("offered", "received"))
+    assert offered == received == [1000, 489], (offered, received)
+
+    # What is wrong is said with the right exit code.
+    for command, status in (
+            (("throughput", "--tx", "af-packet:none", "--rx", "af-packet:tb"), 2),
+            (("throughput", "--tx", "af-packet:ta"), 2),
+            (("throughput", *BRIDGE, "--size", "40"), 2),
+            (("latency", "--tx", "af-packet:ra", "--rx", "af-packet:rb", "--src", "10.0.1.2",
+              "--dst", "10.0.2.2", "--gateway", "10.0.1.77"), 3)):
+        result = rig.do("t", rig.ferrule, "test", *command, check=False)
+        assert result.returncode == status, (command, result.returncode, result.stderr)
+        assert result.stderr, command
+sys.exit(0)
