@@ -9,6 +9,7 @@ use crate::machine;
 use ferrule_report::{
     Axis, Column, Derived, Figure, Measure, Origin, Report, Section, Series, Shape, Table,
 };
+use ferrule_tester::delay::Latency;
 use ferrule_tester::search::bridge::{Cached, Errored};
 use ferrule_tester::search::throughput::{Found, Limit};
 use ferrule_tester::search::{Measured, back_to_back, latency, mlrsearch, mpls, soak};
@@ -110,49 +111,9 @@ pub fn throughput<K: Origin>(
     let question =
         "Which load does the device carry without losing a frame (RFC 2544 section 26.1)?";
     let mut report = how.report("Throughput", question, answer);
-    let mut table = Table::new("throughput", "Throughput by frame size")
-        .column(Column::words("frame", found.iter().map(|f| f.0.to_string())))
-        .column(
-            Column::results("throughput", "frames/s", all.iter().map(|v| repeated::<K>(v)))
-                .decimals(0),
-        )
-        .column(
-            Column::results(
-                "rate",
-                "Mbit/s",
-                found.iter().enumerate().map(|(i, f)| {
-                    let rate = best(i) * f.0.mean() * 8.0 / 1e6;
-                    if all[i].is_empty() { Err("none") } else { Ok(number::<Derived>(rate)) }
-                }),
-            )
-            .decimals(1),
-        );
-    if let Some(line) = line {
-        let share = |(i, f): (usize, &(Sizes, _))| {
-            number(share_of_line(best(i) / how.streams as f64, &f.0, line))
-        };
-        table = table.column(
-            Column::numbers::<Derived>("line", "%", found.iter().enumerate().map(share))
-                .decimals(1),
-        );
-    }
     let last = found.iter().map(|f| f.1.iter().rev().find_map(|f| f.result.as_ref()));
     let latency: Vec<_> = last.map(|r| r.map(|r| r.latency())).collect();
-    for (head, share) in [("p50", 0.5), ("p99", 0.99)] {
-        let cells = latency.iter().map(|l| {
-            l.as_ref()
-                .and_then(|l| l.quantile(share))
-                .map(|n| number::<K>(n as f64 / 1e3))
-                .ok_or("none")
-        });
-        table = table.column(Column::results(head, "us", cells).decimals(1));
-    }
-    table = table
-        .column(Column::findings::<K>(
-            "limit",
-            found.iter().map(|f| f.1.last().map_or("", limit_words)),
-        ))
-        .note("p50 and p99: latency in the trial at the throughput.");
+    let table = throughput_table::<K>(found, &all, &latency, line.map(|l| (l, how.streams)));
     let mut section = Section::new("Result").table(table);
     let points: Vec<_> = found
         .iter()
@@ -180,6 +141,57 @@ pub fn throughput<K: Origin>(
          the median stands with its 95 % interval by order statistics (below six: mean's by Student's t).",
     ]));
     report
+}
+
+/// Throughput with its rate, its share of the line and its latency.
+fn throughput_table<K: Origin>(
+    found: &[(Sizes, Vec<Found>)],
+    all: &[Vec<f64>],
+    latency: &[Option<Latency>],
+    line: Option<(u64, usize)>,
+) -> Table {
+    let best = |i: usize| Summary::of(&all[i]).map_or(0.0, |s| s.median);
+    let mut table = Table::new("throughput", "Throughput by frame size")
+        .column(Column::words("frame", found.iter().map(|f| f.0.to_string())))
+        .column(
+            Column::results("throughput", "frames/s", all.iter().map(|v| repeated::<K>(v)))
+                .decimals(0),
+        )
+        .column(
+            Column::results(
+                "rate",
+                "Mbit/s",
+                found.iter().enumerate().map(|(i, f)| {
+                    let rate = best(i) * f.0.mean() * 8.0 / 1e6;
+                    if all[i].is_empty() { Err("none") } else { Ok(number::<Derived>(rate)) }
+                }),
+            )
+            .decimals(1),
+        );
+    if let Some((line, streams)) = line {
+        let share = |(i, f): (usize, &(Sizes, _))| {
+            number(share_of_line(best(i) / streams as f64, &f.0, line))
+        };
+        table = table.column(
+            Column::numbers::<Derived>("line", "%", found.iter().enumerate().map(share))
+                .decimals(1),
+        );
+    }
+    for (head, share) in [("p50", 0.5), ("p99", 0.99)] {
+        let cells = latency.iter().map(|l| {
+            l.as_ref()
+                .and_then(|l| l.quantile(share))
+                .map(|n| number::<K>(n as f64 / 1e3))
+                .ok_or("none")
+        });
+        table = table.column(Column::results(head, "us", cells).decimals(1));
+    }
+    table
+        .column(Column::findings::<K>(
+            "limit",
+            found.iter().map(|f| f.1.last().map_or("", limit_words)),
+        ))
+        .note("p50 and p99: latency in the trial at the throughput.")
 }
 
 /// RFC 2544 section 26.2.
@@ -222,7 +234,19 @@ pub fn latency<K: Origin>(
     let latencies: Vec<_> = good.iter().map(|f| f.1.latency.clone()).collect();
     table = latency_columns::<K>(table, &latencies);
     table = table.note("The mean stands with its 95 % interval over the repeats (Student's t).");
-    let mut beside = Table::new("variation", "Variation, loss, and the tester itself")
+    let beside = variation::<K>(&good);
+    let named: Vec<_> = good.iter().map(|f| (f.0.to_string(), f.1.latency.clone())).collect();
+    let figure = latency_figure::<K>("Latency", &named);
+    report.sections.push(Section::new("Result").table(table).table(beside).figure(figure));
+    report
+        .sections
+        .push(how.section(&["Every frame of every repeat is measured, not one of each trial."]));
+    report
+}
+
+/// Jitter, counts, and how late the tester was.
+fn variation<K: Origin>(good: &[(&Sizes, &latency::Found)]) -> Table {
+    let beside = Table::new("variation", "Variation, loss, and the tester itself")
         .column(Column::words("frame", good.iter().map(|f| f.0.to_string())))
         .column(
             Column::results(
@@ -264,17 +288,10 @@ pub fn latency<K: Origin>(
             )
             .decimals(0),
         );
-    beside = beside
+    beside
         .column(Column::numbers("left late, mean", "us", good.iter().map(|f| number::<K>(f.1.lateness.mean() / 1e3))).decimals(2))
         .column(Column::numbers("left late, max", "us", good.iter().map(|f| number::<K>(f.1.lateness.max as f64 / 1e3))).decimals(1))
-        .note("IPDV: RFC 3393, without sign, first stream, last repeat. Left late: how far behind its schedule the tester sent; it is part of the latency.");
-    let named: Vec<_> = good.iter().map(|f| (f.0.to_string(), f.1.latency.clone())).collect();
-    let figure = latency_figure::<K>("Latency", &named);
-    report.sections.push(Section::new("Result").table(table).table(beside).figure(figure));
-    report
-        .sections
-        .push(how.section(&["Every frame of every repeat is measured, not one of each trial."]));
-    report
+        .note("IPDV: RFC 3393, without sign, first stream, last repeat. Left late: how far behind its schedule the tester sent; it is part of the latency.")
 }
 
 /// A curve as table and series: loss in percent over load.

@@ -304,3 +304,81 @@ impl What {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use ferrule_report::Kind;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        test: TestArgs,
+    }
+
+    fn answer(words: &str) -> Result<Answer, Fault> {
+        let line = Line::try_parse_from(["test"].into_iter().chain(words.split_whitespace()));
+        line.unwrap_or_else(|e| panic!("{e}")).test.what.answer()
+    }
+
+    fn cell(report: &Report, table: &str, head: &str) -> f64 {
+        let table = report.tables().find(|t| t.id == table).expect("the table");
+        let column = table.columns().iter().find(|c| c.head() == head).expect("the column");
+        column.cells()[0].measure().expect("a number").value
+    }
+
+    #[test]
+    fn test_in_the_lab_finds_what_a_tunnel_leaves_of_its_line() {
+        let words = "throughput --lab two-gateways --size 1000 --duration 200ms --confirm 0s \
+                     --drain 50ms --resolution 0.1% --quiet";
+        let answer = answer(words).unwrap_or_else(|e| panic!("{e}"));
+        assert!(!answer.finding);
+        assert!(answer.report.kinds().contains(&Kind::Model));
+        assert!(!answer.report.kinds().contains(&Kind::Live), "nothing here is live");
+        // 982 octets of IP become 20 + 8 + 8 + 982 + 2 + 16 (RFC 4303, RFC 4106), with
+        // Ethernet, preamble, FCS and gap 1074 on a line of 1 Gbit/s.
+        // The line's queue takes a thousand frames more in the time of a trial.
+        let truth = 1e9 / (1074.0 * 8.0) + 1000.0 / 0.22;
+        let found = cell(&answer.report, "throughput", "throughput");
+        assert!((found / truth - 1.0).abs() < 0.005, "{found} for {truth}");
+    }
+
+    #[test]
+    fn test_in_the_lab_has_latency_loss_soak_and_mlrsearch_under_one_roof() {
+        let common = "--lab two-gateways --size 512 --drain 50ms --quiet";
+        let latency = answer(&format!("latency {common} --duration 20ms --at 10kpps --repeats 2"));
+        let latency = latency.unwrap_or_else(|e| panic!("{e}")).report;
+        // Virtual time: every frame takes as long as the first.
+        assert_eq!(cell(&latency, "latency", "min"), cell(&latency, "latency", "max"));
+        assert_eq!(cell(&latency, "variation", "left late, max"), 0.0);
+        let loss = answer(&format!("loss {common} --duration 200ms --max 300kpps"));
+        let loss = loss.unwrap_or_else(|e| panic!("{e}")).report;
+        assert!(cell(&loss, "loss", "loss") > 1.0, "the sealed line is full before the clear one");
+        let soak = answer(&format!("soak {common} --duration 20ms --at 10kpps --both-ways"));
+        assert!(!soak.unwrap_or_else(|e| panic!("{e}")).finding);
+        let goals = "--duration 20ms --goal 0 --goal 5% --resolution 2%";
+        let found = answer(&format!("mlrsearch {common} {goals}"));
+        let found = found.unwrap_or_else(|e| panic!("{e}")).report;
+        let lines = serde_json::to_value(&found).expect("JSON").to_string();
+        assert!(lines.contains("conditional throughput"), "{lines}");
+        assert!(cell(&found, "mlrsearch", "lower bound") > 100_000.0);
+    }
+
+    #[test]
+    fn test_says_what_is_wrong_with_its_command_line() {
+        for (words, said) in [
+            ("throughput --lab nowhere", "nowhere"),
+            ("throughput --lab two-gateways --tx h9", "no host h9"),
+            ("throughput --lab two-gateways --tx h1 --rx h1", "named twice"),
+            ("throughput --lab two-gateways --size 40", "at least 64"),
+            ("throughput --tx dpdk:a --rx af-packet:b", "is no port"),
+            ("mpls --lab two-gateways", "no operation"),
+            ("loss --tx af-packet:a --rx af-packet:b", "highest load"),
+        ] {
+            let fault = answer(words).err().unwrap_or_else(|| panic!("{words}: no fault"));
+            assert!(fault.to_string().contains(said), "{words}: {fault}");
+            assert_eq!(fault.exit_code(), 2, "{words}");
+        }
+    }
+}

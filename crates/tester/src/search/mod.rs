@@ -55,6 +55,8 @@ pub struct Measured {
     pub unsent: u64,
     /// Mean latency in nanoseconds.
     pub latency_mean: Option<f64>,
+    /// How late the latest frame left, in nanoseconds.
+    pub late_max: u64,
 }
 
 impl Measured {
@@ -68,12 +70,21 @@ impl Measured {
             lost: result.lost(),
             unsent: result.unsent(),
             latency_mean: result.latency().mean(),
+            late_max: result.lateness().max,
         }
     }
 
     /// Whether every frame was sent and arrived whole.
     pub const fn passes(&self) -> bool {
         self.unsent == 0 && self.received == self.offered
+    }
+
+    /// Whether the load was nearly what it should have been, and not quite: the
+    /// tester was kept from sending for a while, and sent late and in a heap, or
+    /// not all. What became of the frames says nothing of the load.
+    pub fn is_uneven(&self, timing: &Timing) -> bool {
+        let late = u128::from(self.late_max) > timing.grace.as_nanos();
+        self.unsent <= self.intended / 10 && (self.unsent > 0 || late)
     }
 
     /// The share of what should have arrived and did not.

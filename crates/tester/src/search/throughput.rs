@@ -9,12 +9,18 @@
 //! Where no highest load is known, loads are doubled until one fails. What was
 //! found with short trials is confirmed by one of full length; if that fails, the
 //! search goes on below with trials of that length.
+//!
+//! A trial that fails and in which the tester sent unevenly is no trial of that
+//! load: it is repeated a few times before it counts.
 
 use super::{Measured, Range, Work, check};
 use crate::bench::BenchError;
 use crate::stream::Plan;
 use crate::trial::{Timing, TrialResult};
 
+/// Trials at a load that fail while the tester itself was kept from sending: the
+/// last of them decides.
+const ATTEMPTS: usize = 4;
 /// Where doubling begins, and how often it may double.
 const FIRST: u64 = 10_000_000;
 const DOUBLINGS_MAX: usize = 24;
@@ -66,7 +72,13 @@ struct Search<'s, 'a> {
 
 impl Search<'_, '_> {
     fn probe(&mut self, timing: Timing, load: u64) -> Result<bool, BenchError> {
-        let (measured, result) = self.work.at(self.name, self.plan, timing, load)?;
+        let (mut measured, mut result) = self.work.at(self.name, self.plan, timing, load)?;
+        for _ in 1..ATTEMPTS {
+            if measured.passes() || !measured.is_uneven(&timing) {
+                break;
+            }
+            (measured, result) = self.work.at(self.name, self.plan, timing, load)?;
+        }
         let passes = measured.passes();
         if passes {
             self.low = Some((load, result));
