@@ -6,7 +6,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # Debian's own interpreter: it is the one that has Debian's python3-cryptography.
 export PYTHON ?= /usr/bin/python3
 
-.PHONY: help build demo test bench fuzz
+.PHONY: help build demo test bench fuzz soak
 
 help:
 	@echo 'make build   ferrule as it is handed out: target/dist/ferrule'

@@ -54,7 +54,7 @@ pub struct FlowSeen {
     pub name: String,
     /// Every link on its way that may copy a packet lies under protection against replay.
     pub protected: bool,
-    /// Packets that came, without copies.
+    /// Packets that came, without copies; of a stream, that it came at all.
     pub received: u64,
     /// Further copies of packets that had come.
     pub duplicates: u64,

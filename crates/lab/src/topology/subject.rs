@@ -95,7 +95,8 @@ impl Subject for TopologySubject {
                     (seen.reordered, seen.broken) = (u.reordered, u.broken);
                 }
                 Some(Outcome::Tcp(t)) => {
-                    (seen.received, seen.broken) = (t.received, t.broken.into());
+                    // A stream has no packets that its receiver could count.
+                    (seen.received, seen.broken) = ((t.received > 0).into(), t.broken.into());
                 }
                 Some(Outcome::Http(h)) => (seen.received, seen.broken) = (h.intact, h.broken),
                 None => {}
