@@ -13,20 +13,18 @@ pub const SPIS: [u32; 2] = [0x1000_0102, 0x1000_0201];
 /// Where a node's files are and what its ports stand on.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Folder of this variant's files; nothing: in memory alone.
+    /// Folder of this variant's files.
     pub dir: String,
-    /// Driver of all ports, `wire` in one process.
+    /// Driver of all ports.
     pub driver: String,
-    /// With counters on the disk and a socket to ask: a live node.
-    pub live: bool,
 }
 
 impl Setting {
     fn node(&self, place: Place, keyed: bool) -> NodePlan {
         let name = place.name().to_owned();
-        let file = |kind: &str| self.live.then(|| format!("{}/{name}.{kind}", self.dir));
+        let file = |kind: &str| Some(format!("{}/{name}.{kind}", self.dir));
         let state = if keyed { file("state") } else { None };
-        NodePlan { state, control: file("socket"), lab: keyed && !self.live, name }
+        NodePlan { state, control: file("socket"), name }
     }
 
     fn port(&self, place: Place, device: &'static str, mtu: usize) -> PortPlan {
@@ -150,9 +148,8 @@ mod tests {
 
     #[test]
     fn demo_configurations_are_taken_by_the_node_in_every_variant() {
-        for driver in ["af-packet", "wire"] {
-            let live = driver != "wire";
-            let setting = Setting { dir: "/x".into(), driver: driver.into(), live };
+        for driver in ["af-packet", "af-xdp"] {
+            let setting = Setting { dir: "/x".into(), driver: driver.into() };
             for variant in plan::VARIANTS {
                 let keys = plan::VARIANTS.iter().filter_map(|_| variant.key_for()).take(2);
                 let keys: Vec<_> =

@@ -97,7 +97,7 @@ impl Site<'_> {
         let dir = self.folder.join(name);
         fs::create_dir(&dir).map_err(|e| Fault::failed(dir.display().to_string(), e))?;
         let dir = dir.display().to_string();
-        Ok(Setting { dir, driver: "af-packet".into(), live: true })
+        Ok(Setting { dir, driver: "af-packet".into() })
     }
 
     /// Writes a node's configuration and starts it.

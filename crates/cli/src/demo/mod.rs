@@ -8,14 +8,14 @@
 //! ```
 //!
 //! As root on real interfaces, one process per node ([`live`]); otherwise the
-//! same configurations on virtual wires in one process ([`memory`]). [`plan`] says what the
+//! same network in the laboratory, in virtual time ([`in_lab`]). [`plan`] says what the
 //! network is, [`report`] what was found.
 
 mod configs;
 pub mod host;
 mod html;
+mod in_lab;
 mod live;
-mod memory;
 mod network;
 mod plan;
 mod report;
@@ -36,7 +36,7 @@ use std::time::Instant;
 /// Two sites across an MPLS provider: plain, MACsec, ESP, with real traffic
 ///
 /// As root: network namespaces, one process per node, stock tools. Otherwise, or with --virtual:
-/// the same nodes in one process, on wires in memory.
+/// the same network in the laboratory, in virtual time.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
     /// Print JSON instead of the table
@@ -48,9 +48,9 @@ pub struct DemoArgs {
     /// Keep captures, configurations and logs there, too
     #[arg(long)]
     keep: bool,
-    /// In one process, also as root
+    /// In virtual time, also as root
     #[arg(long = "virtual")]
-    in_memory: bool,
+    in_lab: bool,
     /// Seconds of TCP in each direction
     #[arg(long, value_name = "SECONDS", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(1..=60))]
@@ -122,8 +122,8 @@ impl DemoArgs {
     }
 
     fn outcome(&self, runner: &Runner, out: &Path, say: &dyn Fn(&str)) -> Result<Outcome, Fault> {
-        if self.in_memory || !is_root() {
-            return memory::run(runner, say);
+        if self.in_lab || !is_root() {
+            return in_lab::run(runner, say);
         }
         let wishes = live::Wishes {
             out: out.to_owned(),
@@ -134,8 +134,8 @@ impl DemoArgs {
         match live::run(runner, &wishes, say) {
             // Root in a container may be root of nothing.
             Err(Fault::Missing(what, said)) if what.contains("namespaces") => {
-                say(&format!("{what}: {}; going on in memory", said.trim()));
-                memory::run(runner, say)
+                say(&format!("{what}: {}; going on in virtual time", said.trim()));
+                in_lab::run(runner, say)
             }
             done => done,
         }

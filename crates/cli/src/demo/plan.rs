@@ -50,6 +50,7 @@ impl Place {
         [Self::Host1, Self::Ce1, Self::Pe1, Self::P, Self::Pe2, Self::Ce2, Self::Host2];
 
     /// Those that run `ferrule`.
+    #[cfg(test)]
     pub const NODES: [Self; 5] = [Self::Pe1, Self::P, Self::Pe2, Self::Ce1, Self::Ce2];
 
     /// Its name.

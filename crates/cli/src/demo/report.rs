@@ -43,8 +43,9 @@ pub const LIVE_NOTE: &str = "live: one process per node on veth pairs of one mac
     whatever else the machine does limit throughput and round trip: they compare the rows of this \
     run, roughly, and are no rates of Ferrule";
 /// The same in one process.
-pub const VIRTUAL_NOTE: &str = "virtual: all five nodes in one process on one core, joined by \
-    wires in memory; UDP from a small model of a host, no kernel, no interface, no stock tools";
+pub const VIRTUAL_NOTE: &str = "virtual: the same network in the laboratory, in virtual time: links of \
+    1 Gbit/s and 5 µs, nodes that take no time. Mbit/s (TCP) and round trip say what the octets cost \
+    a line, not what a processor can do; `ferrule lab run two-sites` has more";
 /// What the columns mean.
 const LEGEND: &str = "PE1–P, P–PE2: bytes there, without FCS, of the study's tagged 1000-byte frame: 996 \
     from the host, 4 are the 802.1Q tag that the CE's access port adds; added: from P to PE2, over \

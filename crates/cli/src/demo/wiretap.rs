@@ -105,7 +105,12 @@ impl OnWire {
 
 /// How many labels a frame of `from` has; nothing if it is another frame.
 pub fn labelled(frame: &[u8], from: MacAddr) -> Option<usize> {
-    if frame.get(6..12)? != from.0 || frame.get(12..ETHERNET)? != MPLS {
+    if frame.get(6..12)? == from.0 { labels_of(frame) } else { None }
+}
+
+/// How many labels a frame has, whoever sent it; nothing without any.
+pub fn labels_of(frame: &[u8]) -> Option<usize> {
+    if frame.get(12..ETHERNET)? != MPLS {
         return None;
     }
     let entries = frame.get(ETHERNET..)?.chunks_exact(4).take(LABELS_MAX);

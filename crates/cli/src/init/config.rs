@@ -92,8 +92,6 @@ pub struct NodePlan {
     pub state: Option<String>,
     /// The management socket.
     pub control: Option<String>,
-    /// A node of a laboratory: it may begin its counters anew.
-    pub lab: bool,
 }
 
 impl NodePlan {
@@ -103,9 +101,6 @@ impl NodePlan {
             out.text_why("state", state, "counters of static keys: a restart never goes back");
             let why = "numbers set aside there at a time: a crash skips no more (256 and up)";
             out.plain_why("reserve", RESERVE.end(), why);
-        }
-        if self.lab {
-            out.plain_why("lab", true, "never on a live network: counters begin anew");
         }
         if let Some(control) = &self.control {
             out.text_why("control", control, "where `ferrule show`, `apply`, `capture` ask");

@@ -116,7 +116,6 @@ fn node(name: &str, keyed: bool) -> NodePlan {
         name: name.to_owned(),
         state: keyed.then(|| format!("{name}.state")),
         control: Some(format!("{name}.socket")),
-        lab: false,
     }
 }
 

@@ -30,6 +30,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub use http::digest;
 pub use result::{Arrivals, CLASSES_US, Http, Outcome, Ping, Spread, Tcp, Udp, rate};
 pub use schedule::Schedule;
 
