@@ -261,3 +261,7 @@ fn to_tunnel(known: &Known, port: usize, frame: &[u8]) -> Option<(usize, u64, bo
     let attached = known.tags.get(port).is_some_and(|tags| tags.contains(&seen.tag));
     Some((place, seen.hash(), ours && attached))
 }
+
+#[cfg(test)]
+#[path = "../tests/oracle.rs"]
+mod tests;
