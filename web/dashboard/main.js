@@ -294,8 +294,9 @@ function theme(next) {
   set(byId("theme"), "aria-label", THEMES[now][1]);
 }
 
-const isLink = () => isLab() && Boolean(selection.id?.startsWith("link "));
-const isNode = () => isLab() && Boolean(selection.id?.startsWith("node "));
+const takes = (command) => Boolean(model.state?.commands.includes(command));
+const isLink = () => takes("link") && Boolean(selection.id?.startsWith("link "));
+const isNode = () => takes("restart") && Boolean(selection.id?.startsWith("node "));
 const keys = new Keys([
   [" ", "pause, or run on", pause, isLab],
   ["n", "step: one event", () => stepBy("event", "One event"), isLab],
@@ -304,8 +305,8 @@ const keys = new Keys([
   ["-", "slower", () => speedBy(-1), isLab],
   ["[", "the previous node or link", () => step(-1)],
   ["]", "the next node or link", () => step(1)],
-  ["d", "take the selected link down, or bring it up", () => isLink() && selection.toggle(), isLab],
-  ["r", "restart the selected node, as after kill -9", () => isNode() && selection.restart(), isLab],
+  ["d", "take the selected link down, or bring it up", () => isLink() && selection.toggle(), () => takes("link")],
+  ["r", "restart the selected node, as after kill -9", () => isNode() && selection.restart(), () => takes("restart")],
   ["t", "colours: as the system's, light, dark", () => theme()],
   ["?", "this list", () => byId("help").showModal()],
 ]);

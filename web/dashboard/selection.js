@@ -43,11 +43,12 @@ export class Selection {
     const [kind] = this.split();
     say(byId("selection-head"), item ? item.name : "In all");
     const can = (command) => model.state.commands.includes(command);
-    const link = Boolean(item) && kind === "link" && can("link");
+    const link = Boolean(item) && kind === "link" && item.kind === "wire" && can("link");
     const node = Boolean(item) && kind === "node" && item.kind === "node" && can("restart");
     byId("disturb").hidden = !link && !node;
     byId("disturb-link").hidden = !link;
     byId("disturb-node").hidden = !node;
+    document.querySelector("#disturb .fields").hidden = !item || (item.loss ?? null) === null;
     if (!item) {
       say(byId("selection-about"), "Choose a node or a link in the drawing, or by the keys [ and ].");
       this.facts(this.overview(model));

@@ -11,6 +11,7 @@
 //! so that the page is answered at once whatever the network is.
 
 mod seen;
+pub mod standing;
 mod view;
 
 use ferrule_base::{Duration, Instant};

@@ -9,7 +9,7 @@ use ferrule_dashboard::state::{
     State, Way,
 };
 use ferrule_lab::host::{CLASSES_US, Host, Outcome, Spread};
-use ferrule_lab::topology::{LinkEnd, Topology};
+use ferrule_lab::topology::{HostPlan, LinkEnd, Topology};
 use ferrule_lab::{Device, Direction, LaneStats, LinkId, Station};
 use ferrule_node::made_mac;
 use std::collections::BTreeMap;
@@ -20,7 +20,8 @@ const SHOWN_MAX: usize = 400;
 /// Findings that a page shows at most.
 const FINDINGS_MAX: usize = 20;
 
-fn end(topology: &Topology, end: &LinkEnd) -> End {
+/// Where a link ends.
+pub fn end(topology: &Topology, end: &LinkEnd) -> End {
     let (node, port) = match end {
         LinkEnd::Host(at) => (topology.hosts.get(*at).map(|h| &h.name), String::new()),
         LinkEnd::Node(at, port) => (topology.nodes.get(*at).map(|n| &n.name), port.clone()),
@@ -43,7 +44,7 @@ pub fn state(desk: &mut Desk<'_>) -> State {
     }
     let mut links: Vec<Link> =
         (0..topology.links.len()).take(SHOWN_MAX).filter_map(|at| link(desk, at)).collect();
-    links.extend(tunnels(desk, &sas));
+    links.extend(tunnels(topology, &sas));
     drops.extend(link_drops(desk));
     let (flows, mut histograms) = flows(desk);
     let (sizes, events) = match desk.lab.network.observer::<Seen>() {
@@ -220,8 +221,8 @@ fn link_drops(desk: &Desk<'_>) -> Vec<Dropped> {
 }
 
 /// Tunnels between nodes of the network, each once, whatever carries them.
-fn tunnels(desk: &Desk<'_>, sas: &[Sa]) -> Vec<Link> {
-    let nodes = desk.topology.nodes.iter().take(SHOWN_MAX);
+pub fn tunnels(topology: &Topology, sas: &[Sa]) -> Vec<Link> {
+    let nodes = topology.nodes.iter().take(SHOWN_MAX);
     let mut owners: BTreeMap<IpAddr, &str> = BTreeMap::new();
     for node in nodes.clone() {
         let addresses = node.config.interfaces.iter().flat_map(|i| &i.addresses);
@@ -268,19 +269,24 @@ fn hosts(desk: &mut Desk<'_>) -> Vec<Node> {
     let mut all = Vec::new();
     for (plan, id) in desk.topology.hosts.iter().zip(desk.lab.hosts.clone()).take(SHOWN_MAX) {
         let ledger = desk.lab.network.station_mut::<Host>(id).map(|h| own(&h.ledger()));
-        let addresses = plan.addresses.iter().map(|(a, len)| format!("{a}/{len}"));
-        all.push(Node {
-            name: plan.name.clone(),
-            kind: NodeKind::Host,
-            about: plan.addresses.first().map_or("host".into(), |(a, _)| a.to_string()),
-            up: true,
-            facts: addresses.chain([plan.mac.to_string()]).collect(),
-            ports: Vec::new(),
-            ledger,
-            queued: None,
-        });
+        all.push(Node { ledger, ..host(plan) });
     }
     all
+}
+
+/// A host, without what it counted.
+pub fn host(plan: &HostPlan) -> Node {
+    let addresses = plan.addresses.iter().map(|(a, len)| format!("{a}/{len}"));
+    Node {
+        name: plan.name.clone(),
+        kind: NodeKind::Host,
+        about: plan.addresses.first().map_or("host".into(), |(a, _)| a.to_string()),
+        up: true,
+        facts: addresses.chain([plan.mac.to_string()]).collect(),
+        ports: Vec::new(),
+        ledger: None,
+        queued: None,
+    }
 }
 
 /// Flows, and how long their packets took.

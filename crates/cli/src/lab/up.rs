@@ -10,6 +10,7 @@
 
 use super::source::{Source, Wrong};
 use super::standing::{Standing, StandingLink, StandingNode, StandingPlace};
+use crate::desk;
 use crate::netns::{self, Veth, VethEnd};
 use crate::paint::{Paint, emit};
 use crate::process::{Fault, Runner, is_installed, write};
@@ -20,6 +21,7 @@ use ferrule_lab::topology::{HostPlan, LinkEnd, Node, Topology, key_file};
 use ferrule_node::made_mac;
 use serde_json::json;
 use std::fs::OpenOptions;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -54,6 +56,10 @@ pub struct UpArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Serve a dashboard there until ctrl-C; the network stays
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1,
+          default_missing_value = "127.0.0.1:8080")]
+    web: Option<SocketAddr>,
 }
 
 impl UpArgs {
@@ -70,10 +76,36 @@ impl UpArgs {
                     false => told(&topology, &standing),
                 };
                 emit(&mut std::io::stdout().lock(), &text);
-                ExitCode::SUCCESS
+                match self.web.map(|address| self.serve(address, &topology, &standing)) {
+                    Some(Err(fault)) => failed(&fault),
+                    _ => ExitCode::SUCCESS,
+                }
             }
             Err(fault) => failed(&fault),
         }
+    }
+
+    /// Shows the network to browsers until it is told to stop.
+    fn serve(
+        &self,
+        address: SocketAddr,
+        topology: &Topology,
+        standing: &Standing,
+    ) -> Result<(), Fault> {
+        let folder = standing.folder();
+        let setting = LiveSetting { folder: &folder, driver: &self.driver };
+        let site = desk::standing::Site {
+            topology,
+            sockets: topology.nodes.iter().map(|node| setting.socket(&node.name)).collect(),
+            cables: standing.links.iter().map(|link| link.ends.clone()).collect(),
+        };
+        let listener =
+            crate::live::listen(address).map_err(|e| Fault::failed("the dashboard", e))?;
+        let say = |address: &str| {
+            let text = format!("dashboard: {address}\nctrl-C ends it, the network stays\n");
+            emit(&mut std::io::stdout().lock(), &text);
+        };
+        desk::standing::watch(site, listener, say).map_err(|e| Fault::failed("the dashboard", e))
     }
 
     fn go(&self, topology: &Topology) -> Result<Standing, Fault> {
