@@ -139,7 +139,7 @@ class Plot {
       range: (u, low, high) => this.range(key, low, high, u),
     });
     return {
-      width, height: this.height(), legend: { show: false }, padding: [8, 12, 0, 0],
+      width, height: this.height(), legend: { show: false }, padding: [8, 22, 0, 0],
       cursor: { drag: { x: true, y: true, uni: 40 }, focus: { prox: 24 }, points: { size: 9, width: 2 } },
       focus: { alpha: 0.35 },
       scales: { x: scale("x"), y: scale("y") },

@@ -41,6 +41,8 @@ enum Command {
     Check(check::CheckArgs),
     Demo(demo::DemoArgs),
     #[command(hide = true)]
+    DemoBench(demo::bench::BenchArgs),
+    #[command(hide = true)]
     DemoHost(demo::host::HostArgs),
     Init(init::InitArgs),
     Lab(lab::LabArgs),
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Capture(args) => args.run(),
         Command::Check(args) => args.run(),
         Command::Demo(args) => args.run(),
+        Command::DemoBench(args) => args.run(),
         Command::DemoHost(args) => args.run(),
         Command::Init(args) => args.run(),
         Command::Lab(args) => args.run(),

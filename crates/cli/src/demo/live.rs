@@ -51,17 +51,7 @@ pub struct Wishes {
 
 /// Everything, from nothing to nothing.
 pub fn run(runner: &Runner, wishes: &Wishes, say: &dyn Fn(&str)) -> Result<Outcome, Fault> {
-    let missing: Vec<_> = TOOLS.iter().filter(|(tool, _)| !is_installed(tool)).collect();
-    if !missing.is_empty() {
-        let packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();
-        return Err(Fault::Missing(
-            format!(
-                "not installed: {}",
-                missing.iter().map(|m| m.0).collect::<Vec<_>>().join(", ")
-            ),
-            format!("apt-get install {}; or, without namespaces: --virtual", packages.join(" ")),
-        ));
-    }
+    missing_tools()?;
     let orphans = remove_orphans();
     if orphans > 0 {
         say(&format!("removed {orphans} namespaces of a demo that was killed"));
@@ -84,16 +74,34 @@ pub fn run(runner: &Runner, wishes: &Wishes, say: &dyn Fn(&str)) -> Result<Outco
     Ok(Outcome { live: true, rows })
 }
 
-struct Site<'a> {
-    runner: &'a Runner,
-    network: &'a Network,
-    folder: &'a Path,
-    wishes: &'a Wishes,
+/// What is not installed, as an error.
+pub fn missing_tools() -> Result<(), Fault> {
+    let missing: Vec<_> = TOOLS.iter().filter(|(tool, _)| !is_installed(tool)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();
+    Err(Fault::Missing(
+        format!("not installed: {}", missing.iter().map(|m| m.0).collect::<Vec<_>>().join(", ")),
+        format!("apt-get install {}; or, without namespaces: --virtual", packages.join(" ")),
+    ))
+}
+
+/// Where the nodes are.
+pub struct Site<'a> {
+    /// Whether to go on.
+    pub runner: &'a Runner,
+    /// Namespaces and wires.
+    pub network: &'a Network,
+    /// Configurations, keys, logs.
+    pub folder: &'a Path,
+    /// What the user wants of it.
+    pub wishes: &'a Wishes,
 }
 
 impl Site<'_> {
     /// A new folder, and what stands in the configurations there.
-    fn setting(&self, name: &str) -> Result<Setting, Fault> {
+    pub fn setting(&self, name: &str) -> Result<Setting, Fault> {
         let dir = self.folder.join(name);
         fs::create_dir(&dir).map_err(|e| Fault::failed(dir.display().to_string(), e))?;
         let dir = dir.display().to_string();
@@ -101,7 +109,7 @@ impl Site<'_> {
     }
 
     /// Writes a node's configuration and starts it.
-    fn node(
+    pub fn node(
         &self,
         place: Place,
         variant: &Variant,
@@ -124,6 +132,17 @@ impl Site<'_> {
         Background::start(name, &mut command, &dir.join(format!("{name}.log")))
     }
 
+    /// Fresh keys for a variant that needs some.
+    pub fn keys(&self, variant: &Variant, dir: &Path) -> Result<(), Fault> {
+        let Some((kind, suite)) = variant.key_for() else { return Ok(()) };
+        for name in KEYS {
+            let key = kind.fresh(&format!("{suite}, {name}"));
+            let key = key.map_err(|e| Fault::failed("a key", e))?;
+            write(&dir.join(format!("{name}.key")), key.expose())?;
+        }
+        Ok(())
+    }
+
     fn variant(
         &self,
         variant: &Variant,
@@ -135,13 +154,7 @@ impl Site<'_> {
         let mut setting = self.setting(variant.key)?;
         setting.driver.clone_from(&self.wishes.driver);
         let dir = PathBuf::from(&setting.dir);
-        if let Some((kind, suite)) = variant.key_for() {
-            for name in KEYS {
-                let key = kind.fresh(&format!("{suite}, {name}"));
-                let key = key.map_err(|e| Fault::failed("a key", e))?;
-                write(&dir.join(format!("{name}.key")), key.expose())?;
-            }
-        }
+        self.keys(variant, &dir)?;
         network.address(runner, variant)?;
         let mut edges = Vec::new();
         for place in [Place::Ce1, Place::Ce2] {

@@ -11,6 +11,7 @@
 //! same network in the laboratory, in virtual time ([`in_lab`]). [`plan`] says what the
 //! network is, [`report`] what was found.
 
+pub mod bench;
 mod configs;
 pub mod host;
 mod html;
@@ -162,7 +163,7 @@ impl DemoArgs {
 
 /// Namespaces need root. (A user namespace would do for some of it, but not for
 /// what distributions allow.)
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0)
 }

@@ -9,7 +9,7 @@
 //! | `document.rs`, `tables.rs` | answers as a report |
 
 mod args;
-mod bench;
+pub mod bench;
 mod document;
 mod searches;
 mod tables;

@@ -113,6 +113,7 @@ fn cell(column: &Column, row: usize, first: bool) -> String {
         Some(Cell::Number(measure)) => {
             format!(" class=\"number {}\" data-value=\"{}\"", column.kind().name(), measure.value)
         }
+        Some(Cell::Missing { .. }) if column.is_numeric() => " class=\"number missing\"".to_owned(),
         Some(Cell::Missing { .. }) => " class=\"missing\"".to_owned(),
         _ if column.is_numeric() => " class=\"number\"".to_owned(),
         _ => String::new(),

@@ -35,7 +35,10 @@ pub fn judge(study: &Study, model: &Model, live: &Result<Live, String>) -> Vec<C
 
 fn not_live(claim: Claim, live: &Result<Live, String>) -> Claim {
     match live {
-        Err(why) => claim.judged(Kind::Live, Verdict::NotRun, why.clone()),
+        Err(why) => {
+            let why = why.strip_prefix("not run: ").unwrap_or(why);
+            claim.judged(Kind::Live, Verdict::NotRun, why)
+        }
         Ok(_) => claim.judged(Kind::Live, Verdict::NotRun, "not measured on this machine"),
     }
 }
