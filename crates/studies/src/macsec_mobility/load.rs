@@ -17,11 +17,11 @@ pub fn section(study: &Study, model: &Model, live: &Result<Live, String>) -> Sec
          out to the last bit in. Load is that of the access line, with preamble, FCS and gap.",
     );
     for (number, system) in [(1, System::Plain), (2, System::Ipsec), (3, System::Macsec)] {
-        section = section.table(table(study, model, number, system));
+        section = section.table(table(study, model, live, number, system));
     }
     section = section.figure(figure(study, model)).table(fits(model)).text(GATEWAY);
     match live {
-        Ok(live) => section.table(measured(live)).text(live.note.clone()),
+        Ok(live) => section.text(live.note.clone()),
         Err(why) => section.text(format!("Live: {why}.")),
     }
 }
@@ -33,7 +33,13 @@ const GATEWAY: &str = "The gateway of table 2 is no server with a queue: the del
     work on both, and a limit of frames per look decides the load that fills it. The last row of \
     the table above is what a server with a queue gives at best, with as many free parameters.";
 
-fn table(study: &Study, model: &Model, number: usize, system: System) -> Table {
+fn table(
+    study: &Study,
+    model: &Model,
+    live: &Result<Live, String>,
+    number: usize,
+    system: System,
+) -> Table {
     let printed = study.load_of(system.key());
     let points = model.loads_of(system);
     let beyond = "not printed";
@@ -53,7 +59,34 @@ fn table(study: &Study, model: &Model, number: usize, system: System) -> Table {
         .column(Column::deviation("off by", &modelled, &published))
         .column(Column::results("loss", "%", of(&printed.loss_percent)))
         .column(Column::numbers("loss", "%", loss).decimals(2))
+        .column(Column::results("delay", "µs", measured(points, live, system, delay)).decimals(0))
+        .column(Column::results("loss", "%", measured(points, live, system, lost)).decimals(2))
         .note(note(system))
+}
+
+fn delay(point: &Point) -> LiveNumber {
+    LiveNumber::from(Measure::within(point.mean_us, point.min_us, point.max_us))
+}
+
+fn lost(point: &Point) -> LiveNumber {
+    LiveNumber::from(point.loss_percent())
+}
+
+/// What was measured at the loads of a table.
+fn measured(
+    points: &[Point],
+    live: &Result<Live, String>,
+    system: System,
+    of: fn(&Point) -> LiveNumber,
+) -> Vec<Result<LiveNumber, String>> {
+    let at = |load: f64| match live {
+        Err(why) => Err(why.clone()),
+        Ok(live) => {
+            let found = live.loads_of(system).iter().find(|point| point.load_mbps == load);
+            found.map(of).ok_or_else(|| "not measured".to_owned())
+        }
+    };
+    points.iter().map(|point| at(point.load_mbps)).collect()
 }
 
 fn note(system: System) -> &'static str {
@@ -124,17 +157,4 @@ fn fits(model: &Model) -> Table {
              by a fit to the others; the largest error. The MACsec switch is fitted to figure 2 \
              alone; table 3 is predicted.",
         )
-}
-
-fn measured(live: &Live) -> Table {
-    let rows: Vec<(System, &Point)> =
-        live.loads.iter().flat_map(|(s, points)| points.iter().map(move |p| (*s, p))).collect();
-    let delay = |p: &Point| LiveNumber::from(Measure::within(p.mean_us, p.min_us, p.max_us));
-    let loss = rows.iter().map(|(_, p)| LiveNumber::from(p.loss_percent()));
-    Table::new("load-live", "The same systems on this machine")
-        .column(Column::words("system", rows.iter().map(|(system, _)| system.name())))
-        .column(Column::settings("load", "Mbit/s", rows.iter().map(|(_, p)| p.load_mbps)))
-        .column(Column::numbers("delay", "µs", rows.iter().map(|(_, p)| delay(p))).decimals(0))
-        .column(Column::numbers("loss", "%", loss).decimals(2))
-        .note("Mean, and in brackets the shortest and the longest.")
 }
