@@ -15,7 +15,7 @@ use super::network::{Network, remove_orphans};
 use super::plan::{self, Place, Protect, VARIANTS, Variant, end};
 use super::wiretap::{Wiretap, measure};
 use crate::process::{Background, Fault, Folder, Runner, stop_all};
-use crate::test::bench::{LiveBench, Wiring};
+use crate::test::bench::{Instrument, LiveBench, Wiring};
 use clap::Args;
 use ferrule_base::MacAddr;
 use ferrule_studies::macsec_mobility::bench::{Point, frames_per_second};
