@@ -72,12 +72,17 @@ fn line(seen: &Seen, start: u64, number: u64) -> String {
         ("received" | "transmit", _) => format!("{} {}", seen.point, seen.port),
         (point, _) => point.to_owned(),
     };
-    let what = match seen.point.as_str() {
-        "mpls" | "pw-in" | "ip" | "local" | "esp-in" | "policy" | "esp-out" | "icmp-error"
-        | "output" | "dropped" => below_ethernet(&octets),
-        _ => describe(&octets),
-    };
+    let what = layers_at(&seen.point, &octets);
     format!("#{number} +{micros:>8.1}us w{} {place:<20} {:>5}  {what}\n", seen.worker, seen.len)
+}
+
+/// What a packet looks like in front of a stage.
+pub fn layers_at(point: &str, octets: &[u8]) -> String {
+    match point {
+        "mpls" | "pw-in" | "ip" | "local" | "esp-in" | "policy" | "esp-out" | "icmp-error"
+        | "output" | "dropped" => below_ethernet(octets),
+        _ => describe(octets),
+    }
 }
 
 /// What stands without an Ethernet header: told by its first octet, and

@@ -63,6 +63,20 @@ fn lab_run_prints_packets_in_virtual_time_layer_by_layer() {
 }
 
 #[test]
+fn lab_run_traces_packets_through_the_stages_of_every_node() {
+    let output = ferrule(&["lab", "run", "two-gateways", "--for", "210ms", "--trace", "2"]);
+    let said = text(&output);
+    let has = |node: &str, place: &str, what: &str| {
+        let line = |l: &&str| l.contains(node) && l.contains(place) && l.contains(what);
+        assert!(said.lines().any(|l| line(&l)), "no {node} {place} {what} in\n{said}");
+    };
+    has("gw1", "received lan", "10.1.0.2 > 10.2.0.2");
+    has("gw1", "esp-out", "IPv4 10.1.0.2 > 10.2.0.2");
+    has("gw2", "esp-in", "ESP spi 0x00001001");
+    has("gw2", "transmit", "10.1.0.2 > 10.2.0.2");
+}
+
+#[test]
 fn lab_run_with_one_seed_gives_the_same_report_and_capture_twice() {
     let folder = Folder::new("twice");
     let run = |seed: &str, name: &str| {

@@ -13,6 +13,7 @@ mod run;
 mod source;
 mod standing;
 mod summary;
+mod trace;
 mod up;
 
 use clap::{Args, Subcommand};

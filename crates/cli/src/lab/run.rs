@@ -2,7 +2,7 @@
 
 use super::packets::Packets;
 use super::source::{Source, Wrong};
-use super::summary;
+use super::{summary, trace};
 use crate::desk;
 use crate::paint::{Paint, emit};
 use crate::search::{self, SearchArgs};
@@ -26,6 +26,7 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
   ferrule lab run two-gateways
   ferrule lab run two-gateways --packets --for 250ms | head -40
   ferrule lab run two-sites --variant macsec --seed 7 --for 5s
+  ferrule lab run two-sites --trace                 a few packets through every stage
   ferrule lab run campus --capture sw1-sw2=cable.pcapng --json
   ferrule lab run ten-nodes --check --seeds 1000    look for a run in which something breaks
   ferrule lab run ten-nodes-seed-17/recording.toml  repeat what was found
@@ -48,6 +49,10 @@ pub struct RunArgs {
     /// Print every frame on every link, layer by layer
     #[arg(long, conflicts_with = "json")]
     packets: bool,
+    /// Follow packets through the stages of every node, so many at each
+    #[arg(long, value_name = "PACKETS", num_args = 0..=1, default_missing_value = "3",
+          conflicts_with_all = ["json", "web"])]
+    trace: Option<u64>,
     /// Print JSON (schema ferrule-report/1) instead of tables
     #[arg(long)]
     json: bool,
@@ -124,6 +129,11 @@ impl RunArgs {
                 topology.links.iter().map(|l| topology.end_names(l)).collect();
             lab.network.observe(Box::new(Packets::new(&ends)));
         }
+        let traces = self.trace.map(|count| {
+            // Before the first traffic there are neighbours' messages alone.
+            lab.network.advance(trace::first_start(&topology));
+            trace::begin(&mut lab, count)
+        });
         let rest = match self.web {
             Some(address) => serve(address, &topology, &mut lab, setting.length)?,
             None => advance(&mut lab, setting.length),
@@ -131,6 +141,9 @@ impl RunArgs {
         // What was printed comes out before the summary.
         if let Some(packets) = lab.network.observer::<Packets>() {
             packets.flush();
+        }
+        if let Some(traces) = traces {
+            emit(&mut std::io::stdout().lock(), &traces.text(&topology, &lab));
         }
         for Wanted { tap, file, .. } in &captures {
             let octets = lab.network.take_capture(*tap);
