@@ -41,17 +41,19 @@ fuzz=(cargo +nightly fuzz)
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || mapfile -t targets < <("${fuzz[@]}" list --fuzz-dir fuzz/libfuzzer)
 [ ${#targets[@]} -gt 0 ] || { echo "no fuzz targets" >&2; exit 3; }
+# The stable driver's seeds are a better start than nothing.
+mkdir -p fuzz/corpus fuzz/artifacts
+for target in "${targets[@]}"; do
+    if [ -z "$(ls -A "fuzz/corpus/$target" 2>/dev/null)" ]; then
+        echo "writing seeds"
+        FERRULE_FUZZ_WRITE_SEEDS="$PWD/fuzz/corpus" cargo test -q -p ferrule-fuzz --test fuzz fuzz_ >/dev/null
+        break
+    fi
+done
 failed=()
 for target in "${targets[@]}"; do
     echo "== $target, $seconds s"
-    corpus=fuzz/corpus/$target
-    mkdir -p "$corpus" fuzz/artifacts
-    # The stable driver's seeds are a better start than nothing.
-    if [ -z "$(ls -A "$corpus")" ]; then
-        FERRULE_FUZZ_WRITE_SEEDS="$PWD/$corpus" cargo test -q -p ferrule-fuzz --test fuzz \
-            "fuzz_$target" -- --exact >/dev/null
-    fi
-    "${fuzz[@]}" run --fuzz-dir fuzz/libfuzzer --sanitizer address "$target" "$corpus" -- \
+    "${fuzz[@]}" run --fuzz-dir fuzz/libfuzzer --sanitizer address "$target" "fuzz/corpus/$target" -- \
         -max_total_time="$seconds" -max_len="$input_max" -rss_limit_mb=2048 -timeout=60 \
         -artifact_prefix="$PWD/fuzz/artifacts/$target-" || failed+=("$target")
 done

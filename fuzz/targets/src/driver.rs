@@ -8,7 +8,8 @@
 //! `FERRULE_FUZZ_SECONDS` is the time for each target (the node gets six times
 //! as much), `FERRULE_FUZZ_SEED` another sequence of mutants, and
 //! `FERRULE_FUZZ_REPLAY` a file to run instead; `FERRULE_FUZZ_WRITE_SEEDS` is a
-//! folder to write the seeds to, for libFuzzer to begin with.
+//! folder to write the seeds to, below the target's name, for libFuzzer to begin
+//! with.
 
 use crate::mutate::mutant;
 use crate::{Target, find};
@@ -52,8 +53,10 @@ pub fn test(name: &str) {
         return (target.run)(&input);
     }
     if let Ok(folder) = env::var("FERRULE_FUZZ_WRITE_SEEDS") {
+        let folder = PathBuf::from(folder).join(name);
+        fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
         for (number, seed) in (target.seeds)().iter().enumerate() {
-            let file = PathBuf::from(&folder).join(format!("seed-{number}"));
+            let file = folder.join(format!("seed-{number}"));
             fs::write(&file, seed).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         }
         return;
