@@ -205,6 +205,9 @@ def dashboard_at_phone_width_with_controls_in_reach(browser, url):
                        "(e) => { const b = e.getBoundingClientRect(); return b.left >= 0 &&"
                        " b.right <= innerWidth && b.bottom <= innerHeight && b.height >= 40 })")
         assert seen, "a control is out of reach"
+        rows = page.js("new Set([...document.querySelectorAll('#controls button')].map("
+                       "(e) => Math.round(e.getBoundingClientRect().top))).size")
+        assert rows == 1, "the controls take no more than a row"
         page.click("#pause")
         phase(page, "paused")
         page.click("#pause")
