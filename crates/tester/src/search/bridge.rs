@@ -26,6 +26,8 @@ use ferrule_base::{Duration, MacAddr};
 /// Learning frames are sent this often, so that a bridge knows where stations
 /// are before it is measured.
 const LEARNING_PASSES: u64 = 3;
+/// A frame to or from an address may be late: what counts is that there was one.
+const GRACE: Duration = Duration::from_secs(1);
 /// Frames a second of learning where nothing else is asked.
 const LEARNING_RATE: u64 = 1000;
 
@@ -66,6 +68,7 @@ pub fn teach(work: &mut Work<'_>, plan: &Plan) -> Result<(), BenchError> {
     let timing = Timing {
         warm_up: Duration::ZERO,
         drain: Duration::from_millis(200),
+        grace: GRACE,
         ..Timing::new(Duration::from_secs_f64(secs))
     };
     work.trial("learning", &lessons, timing).map(drop)
@@ -192,6 +195,7 @@ fn cached(
     let timing = |rate: u64| Timing {
         warm_up: Duration::ZERO,
         drain: Duration::from_millis(500),
+        grace: GRACE,
         ..Timing::new(Duration::from_secs_f64(count as f64 / rate as f64 + 0.001))
     };
     // The test port shows itself, so that what is learned goes there alone.
