@@ -89,8 +89,8 @@ impl Leg {
         for (index, sending) in self.sending.iter_mut().enumerate() {
             // The last frame that warms up keeps its distance from the first that
             // is measured: no two are ever closer than the schedule has them.
-            let warm = phases.measure.saturating_sub(sending.source.schedule.gap());
-            if phases.begin <= warm {
+            let warm = phases.measure.checked_sub(sending.source.schedule.gap());
+            if let Some(warm) = warm.filter(|&warm| phases.begin <= warm) {
                 sending.source.start(phases.begin, warm + 1, false);
             } else {
                 sending.source.start(phases.measure, phases.end, true);
