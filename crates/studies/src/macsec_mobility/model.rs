@@ -12,10 +12,11 @@ const FRAMES: u64 = 2000;
 /// The same when time is short: enough for the clocks of two gateways to pass by
 /// each other, so that the mean delay is within a per cent.
 const FRAMES_QUICK: u64 = 500;
-/// Frames of each trial of the search for a ceiling: with a queue of four, an
-/// excess of a twentieth of a per cent is lost.
-const FRAMES_CEILING: u64 = 10_000;
-const QUEUE_CEILING: usize = 4;
+/// Frames of each trial of the search for a ceiling: with a queue of two, what exceeds
+/// it by a hundredth of a per cent is lost; and when time is short, by a twentieth.
+const FRAMES_CEILING: u64 = 60_000;
+const FRAMES_CEILING_QUICK: u64 = 10_000;
+const QUEUE_CEILING: usize = 2;
 /// Steps of a per cent into which the search divides.
 const CEILING_STEPS: f64 = 20.0;
 /// Frames that wait for a line at most, otherwise.
@@ -137,11 +138,12 @@ pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
         let short = Lines { queue: QUEUE_CEILING, ..lines };
         let built = network::provider(System::Macsec, &profiles, short);
         let load = 0.95 * study.setup.link_rate_mbps;
-        bench::measure(built, System::Macsec, load, FRAMES_CEILING)
+        bench::measure(built, System::Macsec, load, FRAMES_CEILING_QUICK)
     };
     say("ceilings of load");
-    let steps = if quick { 4.0 } else { CEILING_STEPS };
-    let ceilings = System::ALL.map(|system| (system, ceiling(system, lines, steps))).to_vec();
+    let (steps, each) =
+        if quick { (4.0, FRAMES_CEILING_QUICK) } else { (CEILING_STEPS, FRAMES_CEILING) };
+    let ceilings = System::ALL.map(|system| (system, ceiling(system, lines, steps, each))).to_vec();
     say("delay by hop");
     let hops = (1..=HOPS).map(|switches| hop(switches, &profiles, lines, frames)).collect();
     say("delay by hop and load");
@@ -232,12 +234,12 @@ fn fit_gateway(
 
 /// The highest load that loses nothing, in percent of the line, where devices take no
 /// time: the lines alone decide.
-fn ceiling(system: System, lines: Lines, steps: f64) -> f64 {
+fn ceiling(system: System, lines: Lines, steps: f64, frames: u64) -> f64 {
     let lines = Lines { queue: QUEUE_CEILING, ..lines };
     let passes = |step: u64| {
         let load = step as f64 / steps / 100.0 * lines.rate as f64 / 1e6;
         let built = network::provider(system, &Profiles::LINES, lines);
-        bench::measure(built, system, load, FRAMES_CEILING).lost == 0
+        bench::measure(built, system, load, frames).lost == 0
     };
     let (mut good, mut bad) = ((80.0 * steps) as u64, (100.0 * steps) as u64 + 1);
     assert!(passes(good), "80 % of the line pass in every system");
