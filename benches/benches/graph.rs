@@ -157,7 +157,7 @@ fn bare(len: usize, at: usize) -> impl FnMut(usize) -> usize {
 
 fn case<'a>(name: impl Into<String>, config: &str, frame: &[u8]) -> Case<'a> {
     let mut rig = Rig::new(config, "a", "b", frame);
-    Case::new(name, move |packets| rig.run(packets))
+    Case::measured(name, move |packets| rig.run(packets))
 }
 
 fn against_bare(title: &str, plain: usize, at: usize, path: Case<'_>, reach: f64) {

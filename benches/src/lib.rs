@@ -125,14 +125,14 @@ pub fn row(case: &Case<'_>, to: Option<&Case<'_>>, reach: Option<f64>) {
     );
 }
 
-/// Packets that go round: what the sink takes is put back as it was, and the
-/// source hands it out again. Only the headers are written anew, as a device
-/// would deliver them; nothing is copied or allocated.
+/// Packets that go round: what the sink takes is put back as it was before the
+/// next lap, and the source hands it out again. Only the headers are written
+/// anew; nothing is copied or allocated.
 struct Carousel {
     header: [u8; 64],
     len: usize,
     idle: Vec<Packet>,
-    left: usize,
+    ready: Vec<Packet>,
     sent: usize,
 }
 
@@ -150,7 +150,7 @@ pub fn carousel(cache: &mut PoolCache, frame: &[u8], packets: usize) -> (End, En
         header: *frame.first_chunk().expect("a frame of 64 octets or more"),
         len: frame.len(),
         idle: std::iter::repeat_with(new).take(packets).collect(),
-        left: 0,
+        ready: Vec::with_capacity(packets),
         sent: 0,
     }));
     let end = |receives| End { carousel: state.clone(), receives, stats: PortStats::default() };
@@ -168,24 +168,24 @@ impl End {
 pub struct Feed(Arc<Mutex<Carousel>>);
 
 impl Feed {
-    /// Lets `count` packets in.
+    /// Gets `count` packets ready to be received, fewer if there are not as many.
     pub fn start(&self, count: usize) {
         let mut state = self.0.lock().expect("nobody panicked");
-        (state.left, state.sent) = (count, 0);
+        let Carousel { header, len, idle, ready, sent } = &mut *state;
+        let rest = idle.len().saturating_sub(count);
+        for mut packet in idle.drain(rest..) {
+            packet.renew(*len);
+            if let Some(front) = packet.data_mut().first_chunk_mut() {
+                *front = *header;
+            }
+            ready.push(packet);
+        }
+        *sent = 0;
     }
 
     /// Packets that came out since then.
     pub fn sent(&self) -> usize {
         self.0.lock().expect("nobody panicked").sent
-    }
-}
-
-impl Carousel {
-    fn restore(&self, packet: &mut Packet) {
-        packet.renew(self.len);
-        if let Some(front) = packet.data_mut().first_chunk_mut() {
-            *front = self.header;
-        }
     }
 }
 
@@ -196,12 +196,8 @@ impl Port for End {
             return;
         }
         let mut state = self.carousel.lock().expect("nobody panicked");
-        while state.left > 0 && !batch.is_full() {
-            let Some(mut packet) = state.idle.pop() else { return };
-            state.restore(&mut packet);
-            batch.push(packet);
-            state.left -= 1;
-        }
+        let rest = state.ready.len().saturating_sub(batch.capacity() - batch.len());
+        batch.extend(state.ready.drain(rest..));
     }
 
     fn transmit(&mut self, _now: Instant, cache: &mut PoolCache, batch: &mut Batch) {
@@ -261,21 +257,38 @@ impl Rig {
             bridge.table.learn(0, BRIDGED, last, Instant::ZERO);
         }
         let mut rig = Self { control, worker, feed, now: Instant::ZERO };
-        assert!(rig.run(256) >= 256, "{:?}", rig.worker.report(rig.now).drops);
+        rig.feed.start(UNDER_WAY);
+        let came = rig.lap(UNDER_WAY);
+        assert!(came >= UNDER_WAY, "{:?}", rig.worker.report(rig.now).drops);
         rig
     }
 
-    /// Carries `packets`; how many came out (a few of the node's own with them,
-    /// which ask for neighbours).
-    pub fn run(&mut self, packets: usize) -> usize {
-        self.feed.start(packets);
+    /// Carries `packets`, in laps between which they are made as they were, which
+    /// does not count: how many came out (a few of the node's own with them, which
+    /// ask for neighbours), their nanoseconds and clocks.
+    pub fn run(&mut self, packets: usize) -> (usize, f64, f64) {
+        let (time, begin) = (std::time::Instant::now(), tsc());
+        let (mut done, mut clocks) = (0, 0);
+        while done < packets {
+            self.feed.start(UNDER_WAY);
+            let lap = tsc();
+            done += self.lap(UNDER_WAY);
+            clocks += tsc() - lap;
+        }
+        let clock = time.elapsed().as_nanos() as f64 / (tsc() - begin) as f64;
+        (done, clocks as f64 * clock, clocks as f64)
+    }
+
+    /// Turns the node until so many have come out, or nothing moves.
+    fn lap(&mut self, packets: usize) -> usize {
         loop {
             self.now += std::time::Duration::from_micros(10);
             let moved = self.worker.turn(self.now);
             // Reserved numbers, as the daemon's control part would.
             self.control.turn(self.now);
-            if moved == 0 {
-                return self.feed.sent();
+            let sent = self.feed.sent();
+            if sent >= packets || moved == 0 {
+                return sent;
             }
         }
     }

@@ -138,8 +138,13 @@ pub struct Tally {
     pub consumed: u64,
 }
 
-/// Where a stage puts its packets: one queue for each next stage.
+/// Where a stage puts its packets. Most of a batch goes the same way: the first
+/// packet's next stage gets a *run*, handed over as the batch that it will be
+/// there; for what goes elsewhere there is one queue for each next stage.
 pub struct Outputs {
+    run: Box<Batch>,
+    /// Where the run goes, if there are packets in it.
+    to: Next,
     queues: [Vec<Packet>; Next::ALL.len()],
     dropped: Vec<(Packet, DropReason)>,
     handoffs: Vec<(u8, Next, Packet)>,
@@ -149,6 +154,8 @@ impl Outputs {
     /// Empty queues.
     pub fn new() -> Self {
         Self {
+            run: Box::default(),
+            to: Next::Transmit,
             queues: std::array::from_fn(|_| Vec::with_capacity(4 * BATCH)),
             dropped: Vec::with_capacity(4 * BATCH),
             handoffs: Vec::with_capacity(4 * BATCH),
@@ -158,7 +165,48 @@ impl Outputs {
     /// Sends a packet on.
     #[inline]
     pub fn send(&mut self, next: Next, packet: Packet) {
-        self.queues[next as usize].push(packet);
+        if next == self.to && !self.run.is_full() {
+            self.run.push(packet);
+        } else {
+            self.send_apart(next, packet);
+        }
+    }
+
+    /// The first packet since the run was taken, one that goes another way, or
+    /// one too many.
+    #[inline(never)]
+    fn send_apart(&mut self, next: Next, packet: Packet) {
+        if self.run.is_full() {
+            self.end_run();
+        }
+        if self.run.is_empty() {
+            self.to = next;
+            self.run.push(packet);
+        } else {
+            self.queues[next as usize].push(packet);
+        }
+    }
+
+    /// Exchanges `batch`, which is empty, for the run, and says where that goes.
+    /// Nothing if there is none, or if others wait there, which it then joins.
+    #[inline]
+    pub fn take_run(&mut self, batch: &mut Box<Batch>) -> Option<Next> {
+        debug_assert!(batch.is_empty());
+        if self.run.is_empty() {
+            return None;
+        }
+        if !self.queues[self.to as usize].is_empty() {
+            self.end_run();
+            return None;
+        }
+        std::mem::swap(&mut self.run, batch);
+        Some(self.to)
+    }
+
+    /// Puts the run into its queue.
+    #[cold]
+    fn end_run(&mut self) {
+        self.queues[self.to as usize].extend(self.run.drain(..));
     }
 
     /// Sends a packet to `next` at another worker.
@@ -176,6 +224,9 @@ impl Outputs {
     /// The queue in front of a stage.
     #[inline]
     pub fn queue(&mut self, next: Next) -> &mut Vec<Packet> {
+        if !self.run.is_empty() {
+            self.end_run();
+        }
         &mut self.queues[next as usize]
     }
 
@@ -194,7 +245,7 @@ impl Outputs {
     /// Packets in all queues.
     pub fn held(&self) -> usize {
         let queued: usize = self.queues.iter().map(Vec::len).sum();
-        queued + self.dropped.len() + self.handoffs.len()
+        self.run.len() + queued + self.dropped.len() + self.handoffs.len()
     }
 }
 

@@ -25,6 +25,9 @@ use std::sync::Arc;
 /// Frames that wait for one port at most.
 pub const TX_QUEUE_MAX: usize = 1024;
 
+/// Stages that a batch goes through without a stop.
+const RUN_MAX: usize = 32;
+
 /// Passes over the queues in one turn at most; what is left waits for the next.
 const PASSES_MAX: usize = 64;
 
@@ -68,6 +71,8 @@ pub struct Worker<E: Engine<Packet> = Software> {
     engine: E,
     stages: Stages,
     out: Outputs,
+    /// The batch under way, and nothing while it is.
+    batch: Option<Box<Batch>>,
     tally: Tally,
     ledger: Ledger,
     ports: Vec<AttachedPort>,
@@ -101,6 +106,7 @@ impl<E: Engine<Packet>> Worker<E> {
             engine: parts.engine,
             stages: Stages::default(),
             out: Outputs::new(),
+            batch: Some(Box::default()),
             tally: Tally::default(),
             ledger: Ledger::default(),
             ports: Vec::new(),
@@ -197,8 +203,8 @@ impl<E: Engine<Packet>> Worker<E> {
     /// stage; a port with a SecY is opened first.
     fn receive<P: Probe>(&mut self, now: Instant, probe: &mut P) -> usize {
         let mut received = 0;
+        let mut batch = self.batch.take().unwrap_or_default();
         for at in 0..self.ports.len() {
-            let mut batch = Batch::new();
             let attached = &mut self.ports[at];
             attached.port.receive(now, &mut self.cache, &mut batch);
             if batch.is_empty() {
@@ -206,19 +212,36 @@ impl<E: Engine<Packet>> Worker<E> {
             }
             received += batch.len();
             let id = attached.id;
-            for packet in &mut batch {
+            for packet in batch.iter_mut() {
                 packet.meta_mut().port = id;
                 probe.received(now, self.id, packet);
             }
             let entry = self.tables.ports.get(id.0 as usize);
             let secured = entry.is_some_and(|p| p.secy.is_some());
             let next = if secured { Next::SecyIn } else { Next::Attach };
-            probe.visit(now, self.id, next, &batch);
-            self.dispatch(now, next, &mut batch);
-            self.settle(now, probe);
+            self.carry(now, probe, next, &mut batch);
         }
+        self.batch = Some(batch);
         self.ledger.received += received as u64;
         received
+    }
+
+    /// Takes a batch through its stage, and on through the next ones as long as
+    /// most of it goes the same way. What goes elsewhere waits in queues.
+    fn carry<P: Probe>(&mut self, now: Instant, probe: &mut P, next: Next, batch: &mut Box<Batch>) {
+        let mut next = next;
+        for _ in 0..RUN_MAX {
+            probe.visit(now, self.id, next, batch);
+            self.dispatch(now, next, batch);
+            debug_assert!(batch.is_empty(), "{} left packets behind", next.name());
+            self.settle(now, probe);
+            match self.out.take_run(batch) {
+                Some(on) => next = on,
+                None => return,
+            }
+        }
+        // It goes round: another pass, and in the end the turns that are counted.
+        self.out.queue(next).extend(batch.drain(..));
     }
 
     fn take_handoffs(&mut self) -> usize {
@@ -260,19 +283,17 @@ impl<E: Engine<Packet>> Worker<E> {
     /// One visit to every stage that has something waiting.
     fn pass<P: Probe>(&mut self, now: Instant, probe: &mut P) -> usize {
         let mut moved = 0;
+        let mut batch = self.batch.take().unwrap_or_default();
         for next in Next::ALL {
             while !self.out.queue(next).is_empty() {
-                let mut batch = Batch::new();
                 let queue = self.out.queue(next);
                 let count = queue.len().min(batch.capacity());
                 batch.extend(queue.drain(..count));
                 moved += count;
-                probe.visit(now, self.id, next, &batch);
-                self.dispatch(now, next, &mut batch);
-                debug_assert!(batch.is_empty(), "{} left packets behind", next.name());
-                self.settle(now, probe);
+                self.carry(now, probe, next, &mut batch);
             }
         }
+        self.batch = Some(batch);
         moved
     }
 
