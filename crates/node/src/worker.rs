@@ -14,7 +14,7 @@ use crate::message::{Command, EspIn, EspOut, Event, SaReport, WorkerReport};
 use crate::probe::{Probe, Recorder, Silent};
 use ferrule_base::{DropReason, Drops, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, Jobs, Software};
-use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, TURNS_MAX, Tally, UNRESOLVED};
+use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally, UNRESOLVED};
 use ferrule_dataplane::{Tables, bridge, ipsec, link, macsec, mpls, route};
 use ferrule_pipeline::{Batch, Packet, PoolCache, Port, PortStats};
 use ferrule_wire::flow::flow_hash;
@@ -322,10 +322,7 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::PwOut => stages.pw_out.push(&mut ctx, batch),
             Next::Mpls => stages.mpls.push(&mut ctx, batch),
             Next::PwIn => stages.pw_in.push(&mut ctx, batch),
-            Next::Ip => {
-                count_turns(&mut ctx, batch);
-                stages.ip.push(&mut ctx, batch);
-            }
+            Next::Ip => stages.ip.push(&mut ctx, batch),
             Next::Local => stages.local.push(&mut ctx, batch),
             Next::EspIn => stages.esp_in.push(&mut ctx, engine, batch),
             Next::Policy => stages.policy.push(&mut ctx, batch),
@@ -589,25 +586,5 @@ impl<E: Engine<Packet>> Worker<E> {
     /// Counters of one port.
     pub fn port_stats(&self, id: PortId) -> Option<PortStats> {
         self.ports.iter().find(|p| p.id == id).map(|p| p.port.stats())
-    }
-}
-
-/// Ends packets that go round: a tunnel into itself, a label to itself.
-fn count_turns(ctx: &mut Ctx<'_>, batch: &mut Batch) {
-    let mut most = 0;
-    for packet in batch.iter_mut() {
-        let turns = &mut packet.meta_mut().turns;
-        *turns = turns.saturating_add(1);
-        most = most.max(*turns);
-    }
-    if most > TURNS_MAX {
-        let all = std::mem::take(batch);
-        for packet in all {
-            if packet.meta().turns > TURNS_MAX {
-                ctx.out.drop(packet, DropReason::GraphLoop);
-            } else {
-                batch.push(packet);
-            }
-        }
     }
 }

@@ -451,6 +451,17 @@ impl Packet {
         &mut self.header_mut().meta
     }
 
+    /// What the stages know of it, and the octets, both to change.
+    #[inline]
+    pub fn split(&mut self) -> (&mut Meta, &mut [u8]) {
+        let h = self.header_mut();
+        // SAFETY: as in `data_mut`; what the stages know stands beside the chunks,
+        // so the two do not overlap.
+        let data =
+            unsafe { std::slice::from_raw_parts_mut(h.chunk.add(h.extent.head()), h.extent.len()) };
+        (&mut h.meta, data)
+    }
+
     /// Octets free in front.
     #[inline]
     pub fn head_room(&self) -> usize {

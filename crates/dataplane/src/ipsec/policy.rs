@@ -13,61 +13,88 @@ pub struct Policy {}
 
 impl Stage for Policy {
     /// For each packet:
+    /// 0. of the same flow as the one before, sealed by an SA here: by that SA;
     /// 1. what is sealed already, or exempt, goes on to its adjacency;
     /// 2. the interface of the adjacency has the policy;
-    /// 3. the first entry that matches decides, as for the packet before if this
-    ///    one is of the same flow;
+    /// 3. the first entry that matches decides;
     /// 4. PROTECT goes to the worker that owns the SA.
+    #[inline]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
-        // Runs of packets leave by one adjacency.
-        let mut last = None;
-        let mut decided: Option<(u16, Flow4, Action)> = None;
+        let mut last = Last::NOTHING;
         for mut packet in batch.drain(..) {
-            // 1
-            let target = packet.meta().target;
-            if packet.meta().flags & FLAG_EXEMPT != 0 {
-                ctx.out.send(Next::Output, packet);
-                continue;
-            }
-            // 2
-            let policy = match last {
-                Some((of, policy)) if of == target => policy,
-                _ => policy_of(ctx.tables, target),
-            };
-            last = Some((target, policy));
-            let Some(policy) = policy else {
-                ctx.out.send(Next::Output, packet);
-                continue;
-            };
-            // 3
-            ctx.tally.work.lookups += 1;
-            let flow = Flow4::of(packet.data());
-            let action = match (&decided, &flow) {
-                (Some((of, before, action)), Some(flow)) if *of == policy && before == flow => {
-                    Ok(*action)
-                }
-                _ => {
-                    let spd = ctx.tables.policies.get(usize::from(policy));
-                    spd.map_or(Ok(Action::Discard), |spd| spd.outbound(packet.data()))
-                }
-            };
-            decided = flow.zip(action.as_ref().ok()).map(|(flow, &action)| (policy, flow, action));
-            match action {
-                Ok(Action::Protect(sa)) => {
-                    packet.meta_mut().target = sa;
-                    protect(ctx, packet, sa);
-                }
-                Ok(Action::Bypass) => ctx.out.send(Next::Output, packet),
-                Ok(Action::Discard) => ctx.out.drop(packet, DropReason::PolicyDiscard),
-                Err(reason) => ctx.out.drop(packet, reason),
+            if last.serves(&packet) {
+                ctx.tally.work.lookups += 1;
+                packet.meta_mut().target = last.sa;
+                ctx.out.send(Next::EspOut, packet);
+            } else {
+                last = decide(ctx, packet);
             }
         }
     }
 }
 
+/// The flow of the packet before, if an SA of this worker seals it.
+#[derive(Clone, Copy)]
+struct Last {
+    flow: Flow4,
+    adjacency: u32,
+    sa: u32,
+}
+
+impl Last {
+    /// Protocol zero with addresses of zeros: no packet comes from there.
+    const NOTHING: Self =
+        Self { flow: Flow4 { protocol: 0, source: 0, rest: 0 }, adjacency: u32::MAX, sa: 0 };
+
+    #[inline(always)]
+    fn serves(&self, packet: &Packet) -> bool {
+        let meta = packet.meta();
+        meta.target == self.adjacency
+            && meta.flags & FLAG_EXEMPT == 0
+            && Flow4::of(packet.data()).is_some_and(|flow| flow == self.flow)
+    }
+}
+
+/// Steps 1 to 4; what it says of others of the same flow.
+fn decide(ctx: &mut Ctx<'_>, mut packet: Packet) -> Last {
+    // 1
+    let adjacency = packet.meta().target;
+    if packet.meta().flags & FLAG_EXEMPT != 0 {
+        ctx.out.send(Next::Output, packet);
+        return Last::NOTHING;
+    }
+    // 2
+    let Some(policy) = policy_of(ctx.tables, adjacency) else {
+        ctx.out.send(Next::Output, packet);
+        return Last::NOTHING;
+    };
+    // 3
+    ctx.tally.work.lookups += 1;
+    let spd = ctx.tables.policies.get(usize::from(policy));
+    match spd.map_or(Ok(Action::Discard), |spd| spd.outbound(packet.data())) {
+        Ok(Action::Protect(sa)) => {
+            let flow = Flow4::of(packet.data());
+            packet.meta_mut().target = sa;
+            // 4
+            match ctx.tables.sas.outbound(sa) {
+                Some(worker) if worker == ctx.worker => {
+                    ctx.out.send(Next::EspOut, packet);
+                    return flow.map_or(Last::NOTHING, |flow| Last { flow, adjacency, sa });
+                }
+                Some(worker) => ctx.out.hand_off(worker, Next::EspOut, packet),
+                None => ctx.out.drop(packet, DropReason::EspNoSa),
+            }
+        }
+        Ok(Action::Bypass) => ctx.out.send(Next::Output, packet),
+        Ok(Action::Discard) => ctx.out.drop(packet, DropReason::PolicyDiscard),
+        Err(reason) => ctx.out.drop(packet, reason),
+    }
+    Last::NOTHING
+}
+
 /// All that a policy can ask of an IPv4 packet without options that is no
 /// fragment: protocol, addresses, and the first four octets behind the header.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Flow4 {
     protocol: u8,
     source: u32,
@@ -99,15 +126,5 @@ fn policy_of(tables: &Tables, adjacency: u32) -> Option<u16> {
     match adjacency.and_then(|a| tables.ifaces.get(usize::from(a.iface))).map(|i| &i.kind) {
         Some(IfaceKind::Routed(routed)) => routed.policy,
         _ => Some(u16::MAX),
-    }
-}
-
-// 4
-#[inline]
-fn protect(ctx: &mut Ctx<'_>, packet: Packet, sa: u32) {
-    match ctx.tables.sas.outbound(sa) {
-        Some(worker) if worker == ctx.worker => ctx.out.send(Next::EspOut, packet),
-        Some(worker) => ctx.out.hand_off(worker, Next::EspOut, packet),
-        None => ctx.out.drop(packet, DropReason::EspNoSa),
     }
 }

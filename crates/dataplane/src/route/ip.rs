@@ -1,6 +1,6 @@
 //! Forwarding: from an IP packet to the way it takes.
 
-use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_OPENED, Next, Stage};
+use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_OPENED, Next, Stage, TURNS_MAX};
 use crate::route::{Adjacency, Route, Vrf};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
 use ferrule_base::{DropReason, VrfId};
@@ -25,30 +25,130 @@ pub struct Ip;
 impl Stage for Ip {
     /// For each packet:
     ///
-    /// 1. Its header holds together, and its source is one that a sender may
+    /// 0. IPv4 between the same ends as a packet before: the same way.
+    /// 1. It has not been here too often: a tunnel into itself goes round.
+    /// 2. Its header holds together, and its source is one that a sender may
     ///    have (RFC 1812 sections 5.2.2 and 5.3.7). Padding behind it goes.
-    /// 2. The longest prefix says where it goes; a batch has few flows, so the
+    /// 3. The longest prefix says where it goes; a batch has few flows, so the
     ///    last answers are tried first.
-    /// 3. In clear from an interface with a policy: ESP for this node passes,
+    /// 4. In clear from an interface with a policy: ESP for this node passes,
     ///    all else is asked of the policy.
-    /// 4. For this node: to `EspIn` or `Local`. Onwards: one hop less, then to
+    /// 5. For this node: to `EspIn` or `Local`. Onwards: one hop less, then to
     ///    the way out, by the policy of that interface if it has one.
     #[inline]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
         ctx.tally.work.lookups += batch.len() as u64;
-        let (mut last_v4, mut last_v6) = ([None; LASTS], [None; LASTS]);
+        let (mut known, mut last_v6) = ([Known::NOTHING; LASTS], [None; LASTS]);
         for mut packet in batch.drain(..) {
-            let way = match EtherType(packet.meta().ethertype) {
-                EtherType::IPV4 => forward_v4(ctx.tables, &mut last_v4, &mut packet),
-                EtherType::IPV6 => forward_v6(ctx.tables, &mut last_v6, &mut packet),
-                _ => Err(DropReason::UnknownProtocol),
-            };
-            match way {
+            if let Some(next) = again(&known, &mut packet) {
+                ctx.out.send(next, packet);
+                continue;
+            }
+            match forward(ctx.tables, &mut known, &mut last_v6, &mut packet) {
                 Ok(next) => ctx.out.send(next, packet),
                 Err(reason) => ctx.out.drop(packet, reason),
             }
         }
     }
+}
+
+/// A packet that no other before it tells about.
+fn forward(
+    tables: &Tables,
+    known: &mut [Known; LASTS],
+    last_v6: &mut Lasts<Ipv6Addr>,
+    packet: &mut Packet,
+) -> Result<Next, DropReason> {
+    let turns = &mut packet.meta_mut().turns;
+    *turns = turns.saturating_add(1);
+    if *turns > TURNS_MAX {
+        return Err(DropReason::GraphLoop);
+    }
+    match EtherType(packet.meta().ethertype) {
+        EtherType::IPV4 => forward_v4(tables, known, packet),
+        EtherType::IPV6 => forward_v6(tables, last_v6, packet),
+        _ => Err(DropReason::UnknownProtocol),
+    }
+}
+
+/// What became of an IPv4 packet without options, as far as its addresses and
+/// where it came from decide it.
+#[derive(Clone, Copy)]
+struct Known {
+    /// Source and destination, as they stand in the header.
+    ends: [u8; 8],
+    vrf: VrfId,
+    iface: u16,
+    flags: u8,
+    /// `EspIn`, or a way out.
+    next: Next,
+    adjacency: u32,
+}
+
+impl Known {
+    /// No packet comes from 0.0.0.0.
+    const NOTHING: Self = Self {
+        ends: [0; 8],
+        vrf: VrfId::GLOBAL,
+        iface: 0,
+        flags: 0,
+        next: Next::Output,
+        adjacency: 0,
+    };
+
+    /// Where in the memory of a batch it is kept.
+    #[inline(always)]
+    const fn place(ends: [u8; 8]) -> usize {
+        let ends = u64::from_le_bytes(ends);
+        let mixed = ends ^ ends >> 32;
+        (mixed ^ mixed >> 16 ^ mixed >> 24) as usize % LASTS
+    }
+}
+
+/// Octets of a header without options.
+const PLAIN: usize = ipv4::Header::LEN;
+
+/// Step 0. Nothing, and nothing done, if the packet is not like one before, or
+/// if anything about it is out of the ordinary.
+#[inline(always)]
+fn again(known: &[Known; LASTS], packet: &mut Packet) -> Option<Next> {
+    let (meta, data) = packet.split();
+    let len = data.len();
+    let header: &mut [u8; PLAIN] = data.first_chunk_mut()?;
+    let ends = *header.last_chunk()?;
+    let known = &known[Known::place(ends)];
+    let same = known.ends == ends
+        && (known.vrf, known.iface, known.flags) == (meta.vrf, meta.iface, meta.flags)
+        && meta.ethertype == EtherType::IPV4.0
+        && meta.turns < TURNS_MAX;
+    if !same || plain_len(header) != Some(len) {
+        return None;
+    }
+    let header = ipv4::Header::mut_from_bytes(header).ok()?;
+    if known.next == Next::EspIn {
+        if header.protocol != Protocol::ESP.0 || header.is_fragment() {
+            return None;
+        }
+        meta.offset = PLAIN as u16;
+    } else {
+        if !header.decrement_ttl() {
+            return None;
+        }
+        meta.target = known.adjacency;
+    }
+    meta.turns += 1;
+    Some(known.next)
+}
+
+/// The total length of a header without options whose checksum is right.
+#[inline(always)]
+fn plain_len(header: &[u8; PLAIN]) -> Option<usize> {
+    // A sum in ones' complement is the same in either order of octets (RFC 1071
+    // section 2), and of known length it is unrolled.
+    let (words, _) = header.as_chunks::<4>();
+    let sum = words.iter().fold(Sum::new(), |sum, &w| sum.with_u32(u32::from_le_bytes(w)));
+    let good = header[0] == 0x45 && sum.is_good();
+    good.then_some(usize::from(u16::from_be_bytes([header[2], header[3]])))
 }
 
 /// What the tables say about one destination, for packets of one interface.
@@ -65,27 +165,19 @@ struct Decision<A> {
     outbound: bool,
 }
 
-/// Decisions of a batch that are remembered, by a few bits of the destination.
+/// Decisions of a batch that are remembered, by a few bits of the addresses.
 const LASTS: usize = 16;
 type Lasts<A> = [Option<Decision<A>>; LASTS];
 
-/// The decision for a packet: that of one before if it went the same way.
-#[inline]
-fn decide<A: Copy + Eq>(
+/// The decision for a packet.
+fn decide<A>(
     tables: &Tables,
-    last: &mut Lasts<A>,
     meta: &Meta,
     dst: A,
-    place: u32,
-    lookup: impl FnOnce(&Vrf, A) -> Option<Route>,
+    lookup: impl FnOnce(&Vrf, &A) -> Option<Route>,
 ) -> Result<Decision<A>, DropReason> {
-    let same = |d: &Decision<A>| d.dst == dst && d.iface == meta.iface && d.vrf == meta.vrf;
-    let place = ((place ^ place >> 8 ^ place >> 16) as usize) % LASTS;
-    if let Some(decision) = last[place].filter(same) {
-        return Ok(decision);
-    }
     let vrf = tables.vrfs.get(usize::from(meta.vrf.0)).ok_or(DropReason::NoRoute)?;
-    let route = lookup(vrf, dst);
+    let route = lookup(vrf, &dst);
     let way_out = match route {
         Some(Route::Via(adjacency)) => tables.adjacencies.get(adjacency as usize),
         _ => None,
@@ -93,18 +185,35 @@ fn decide<A: Copy + Eq>(
     let policy = |iface| routed(tables, iface).and_then(|routed| routed.policy);
     let outbound = way_out.is_some_and(|adjacency| policy(adjacency.iface).is_some());
     let (inbound, iface) = (policy(meta.iface), meta.iface);
-    let decision = Decision { dst, vrf: meta.vrf, iface, route, inbound, outbound };
+    Ok(Decision { dst, vrf: meta.vrf, iface, route, inbound, outbound })
+}
+
+/// The decision for a packet: that of one before if it went the same way.
+#[inline]
+fn decide_v6(
+    tables: &Tables,
+    last: &mut Lasts<Ipv6Addr>,
+    meta: &Meta,
+    dst: Ipv6Addr,
+) -> Result<Decision<Ipv6Addr>, DropReason> {
+    let bits = u128::from(dst);
+    let place = (bits ^ bits >> 64) as u32;
+    let place = ((place ^ place >> 8 ^ place >> 16) as usize) % LASTS;
+    let same = |d: &Decision<_>| d.dst == dst && d.iface == meta.iface && d.vrf == meta.vrf;
+    if let Some(decision) = last[place].filter(same) {
+        return Ok(decision);
+    }
+    let decision = decide(tables, meta, dst, |vrf, &dst| vrf.v6(dst))?;
     last[place] = Some(decision);
     Ok(decision)
 }
 
-#[inline]
 fn forward_v4(
     tables: &Tables,
-    last: &mut Lasts<Ipv4Addr>,
+    known: &mut [Known; LASTS],
     packet: &mut Packet,
 ) -> Result<Next, DropReason> {
-    let (header, header_len, total) = validate_v4(packet.data())?;
+    let (header, header_len, total) = ipv4::validate(packet.data()).map_err(DropReason::from)?;
     let (protocol, fragment) = (header.protocol(), header.is_fragment());
     let (src, dst) = (Ipv4Addr::from(header.src), Ipv4Addr::from(header.dst));
     packet.truncate(total);
@@ -112,12 +221,13 @@ fn forward_v4(
     if flags & FLAG_LOCAL == 0 && !may_send_v4(src) {
         return Err(DropReason::BadSource);
     }
-    let decision = decide(tables, last, packet.meta(), dst, u32::from(dst), Vrf::v4)?;
+    let decision = decide(tables, packet.meta(), dst, |vrf, &dst| vrf.v4(dst))?;
     let esp_here = decision.route == Some(Route::Local) && protocol == Protocol::ESP;
-    if !esp_here && flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
+    let asked = !esp_here && flags & (FLAG_OPENED | FLAG_LOCAL) == 0;
+    if asked {
         boundary(tables, decision.inbound, packet)?;
     }
-    match decision.route {
+    let next = match decision.route {
         Some(Route::Via(adjacency)) => {
             if dst.octets()[0] >= 224 || dst.is_link_local() || src.is_link_local() {
                 return Err(DropReason::NotRouted);
@@ -125,13 +235,22 @@ fn forward_v4(
             if flags & FLAG_LOCAL == 0 && !hop_v4(packet) {
                 return Ok(error(packet, TIME_EXCEEDED_V4));
             }
-            Ok(onwards(packet, adjacency, decision.outbound))
+            onwards(packet, adjacency, decision.outbound)
         }
-        Some(Route::Local) => here(packet, header_len, protocol, fragment),
-        Some(Route::Discard) => Err(DropReason::RouteDiscard),
-        None if dst.octets()[0] >= 224 => Err(DropReason::NotRouted),
-        None => Ok(error(packet, NO_ROUTE_V4)),
+        Some(Route::Local) => here(packet, header_len, protocol, fragment)?,
+        Some(Route::Discard) => return Err(DropReason::RouteDiscard),
+        None if dst.octets()[0] >= 224 => return Err(DropReason::NotRouted),
+        None => return Ok(error(packet, NO_ROUTE_V4)),
+    };
+    // Others like it, unless a policy must see each, or the node itself.
+    let alike = flags & FLAG_LOCAL == 0 && next != Next::Local;
+    if alike && header_len == PLAIN && !(asked && decision.inbound.is_some()) {
+        let [s, d] = [src.octets(), dst.octets()];
+        let ends = [s[0], s[1], s[2], s[3], d[0], d[1], d[2], d[3]];
+        let Meta { vrf, iface, target, .. } = *packet.meta();
+        known[Known::place(ends)] = Known { ends, vrf, iface, flags, next, adjacency: target };
     }
+    Ok(next)
 }
 
 #[inline]
@@ -148,9 +267,7 @@ fn forward_v6(
     if flags & FLAG_LOCAL == 0 && !may_send_v6(src) {
         return Err(DropReason::BadSource);
     }
-    let bits = u128::from(dst);
-    let place = (bits ^ bits >> 64) as u32;
-    let decision = decide(tables, last, packet.meta(), dst, place, Vrf::v6)?;
+    let decision = decide_v6(tables, last, packet.meta(), dst)?;
     let esp_here = decision.route == Some(Route::Local) && next_header == Protocol::ESP;
     if !esp_here && flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
         boundary(tables, decision.inbound, packet)?;
@@ -169,30 +286,6 @@ fn forward_v6(
         Some(Route::Discard) => Err(DropReason::RouteDiscard),
         None => Ok(error(packet, NO_ROUTE_V6)),
     }
-}
-
-/// What [`ipv4::validate`] says, quicker for a header without options.
-#[inline]
-fn validate_v4(bytes: &[u8]) -> Result<(&ipv4::Header, usize, usize), DropReason> {
-    if let Some(header) = bytes.first_chunk::<{ ipv4::Header::LEN }>()
-        && header[0] == 0x45
-    {
-        // Of known length, so the compiler unrolls it.
-        let (words, _) = header.as_chunks::<4>();
-        let sum = words.iter().fold(Sum::new(), |sum, &w| sum.with_u32(u32::from_be_bytes(w)));
-        let (header, _) =
-            ipv4::Header::ref_from_prefix(header).map_err(|_| DropReason::Malformed)?;
-        let total = usize::from(header.total_len.get());
-        if total < ipv4::Header::LEN || total > bytes.len() {
-            return Err(DropReason::Malformed);
-        }
-        return if sum.is_good() {
-            Ok((header, ipv4::Header::LEN, total))
-        } else {
-            Err(DropReason::BadChecksum)
-        };
-    }
-    ipv4::validate(bytes).map_err(DropReason::from)
 }
 
 /// Whether a sender may have the address (RFC 1812 section 5.3.7): not this
