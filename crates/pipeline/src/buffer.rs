@@ -92,6 +92,8 @@ struct Header {
     index: u32,
     extent: Extent,
     meta: Meta,
+    /// Octets of the chunk.
+    size: u32,
 }
 
 const _: () = assert!(size_of::<Header>() == 64);
@@ -196,6 +198,7 @@ impl Pool {
             index: index as u32,
             extent: Extent::FRESH,
             meta: Meta::default(),
+            size: chunk as u32,
         };
         let headers: Box<[Header]> = (0..chunks).map(header).collect();
         let shared = Box::leak(Box::new(Shared {
@@ -405,9 +408,9 @@ impl Packet {
     }
 
     /// Octets of its chunk, head room included.
+    #[inline]
     pub fn chunk_size(&self) -> usize {
-        // SAFETY: the pool stays while packets are out.
-        unsafe { (*self.header().shared).chunk }
+        self.header().size as usize
     }
 
     /// The octets.
@@ -510,6 +513,20 @@ impl Packet {
         Some(&mut self.data_mut()[old..])
     }
 
+    /// Puts octets in front and behind at once, and returns all there are now;
+    /// what is in the new ones is left over from before. Nothing if there is no
+    /// room for both.
+    #[inline(always)]
+    pub fn grow(&mut self, front: usize, behind: usize) -> Option<&mut [u8]> {
+        let h = self.header_mut();
+        let (head, len) = (h.extent.head().checked_sub(front)?, front + h.extent.len() + behind);
+        if head + len > h.size as usize {
+            return None;
+        }
+        h.extent = Extent::new(head, len);
+        Some(self.data_mut())
+    }
+
     /// Cuts the packet down to `len` octets; longer stays as it is.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
@@ -592,6 +609,12 @@ mod tests {
         assert!(p.prepend(head + 1).is_none() && p.append(tail + 1).is_none());
         assert!(p.prepend(head).is_some() && p.append(tail).is_some());
         assert_eq!(p.len(), p.chunk_size());
+        p.truncate(7);
+        let (head, tail) = (p.head_room(), p.tail_room());
+        assert!(p.grow(head + 1, 0).is_none() && p.grow(1, tail + 1).is_none());
+        assert!(p.grow(0, usize::MAX - 4096).is_none() && p.len() == 7);
+        assert_eq!(p.grow(2, 3).map(|all| all.len()), Some(12));
+        assert_eq!((p.head_room(), p.tail_room()), (head - 2, tail - 3));
         p.renew(100);
         assert_eq!((p.len(), p.head_room()), (100, HEAD_ROOM));
         p.renew(usize::MAX);

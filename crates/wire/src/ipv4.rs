@@ -22,7 +22,8 @@ use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const RESERVED: u16 = 0x8000;
-const DONT_FRAGMENT: u16 = 0x4000;
+/// The DF bit in the field of flags and offset.
+pub const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;
 

@@ -1,8 +1,8 @@
 //! ESP out: seals IP packets into a tunnel (RFC 4303 section 3.3, RFC 4301
 //! section 5.1).
 
-use super::config::{Df, OutboundConfig};
-use super::state::{OutboundSa, Outer, SaView, nonce, work};
+use super::config::OutboundConfig;
+use super::state::{OutboundSa, Outer, Outer4, SaView, nonce, work};
 use super::table::{Held, SaError, SaId, SaTable};
 use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, Next};
 use crate::sequence::Sequence;
@@ -10,7 +10,7 @@ use crate::tickets::{Submitter, Tickets};
 use ferrule_base::DropReason;
 use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::{FromBytes, IntoBytes, Protocol, esp, ipv4, ipv6};
+use ferrule_wire::{IntoBytes, Protocol, esp, ipv4, ipv6};
 
 /// Numbers between two looks at whether the reserved range runs low.
 const LOOK_EVERY: u64 = 64;
@@ -45,36 +45,43 @@ pub struct EspOut {
 struct Inner {
     len: usize,
     class: u8,
-    keep_whole: bool,
+    /// The DF bit, where IPv4 has it.
+    whole: u16,
     protocol: Protocol,
 }
 
 impl Inner {
+    /// Reads the first eight octets of either header, which the router has seen
+    /// to.
     #[inline(always)]
     fn read(data: &[u8]) -> Option<Self> {
-        let inner = match data.first()? >> 4 {
-            4 => {
-                let (h, _) = ipv4::Header::ref_from_prefix(data).ok()?;
-                let (len, keep_whole) = (h.total_len.get().into(), h.dont_fragment());
-                Self { len, class: h.tos, keep_whole, protocol: Protocol::IPV4 }
-            }
-            6 => {
-                let (h, _) = ipv6::Header::ref_from_prefix(data).ok()?;
-                let len = ipv6::Header::LEN + usize::from(h.payload_len.get());
-                let class = h.traffic_class();
-                Self { len, class, keep_whole: true, protocol: Protocol::IPV6 }
-            }
+        let word = u64::from_be_bytes(*data.first_chunk()?);
+        let inner = match word >> 60 {
+            // Class, length; flags of the fragment.
+            4 => Self {
+                len: usize::from((word >> 32) as u16),
+                class: (word >> 48) as u8,
+                whole: word as u16 & ipv4::DONT_FRAGMENT,
+                protocol: Protocol::IPV4,
+            },
+            // Class, flow label; payload length. It is never fragmented.
+            6 => Self {
+                len: ipv6::Header::LEN + usize::from((word >> 16) as u16),
+                class: (word >> 52) as u8,
+                whole: ipv4::DONT_FRAGMENT,
+                protocol: Protocol::IPV6,
+            },
             _ => return None,
         };
         (inner.len <= data.len()).then_some(inner)
     }
 
-    /// The MTU to tell the sender, if the packet is longer and must not be
-    /// fragmented. What may be is sealed whole, and its outer packet fragmented.
-    #[inline]
+    /// The MTU to tell the sender, if the packet must not be fragmented. What may
+    /// be is sealed whole, and its outer packet fragmented.
+    #[cold]
     fn too_big_for(&self, mtu: usize) -> Option<usize> {
         let mtu = if self.protocol == Protocol::IPV6 { mtu.max(MTU6_MIN) } else { mtu };
-        (self.len > mtu && self.keep_whole).then_some(mtu)
+        (self.len > mtu && self.whole != 0).then_some(mtu)
     }
 }
 
@@ -132,11 +139,19 @@ impl EspOut {
         let Some(inner) = Inner::read(packet.data()) else {
             return ctx.out.drop(packet, DropReason::Malformed);
         };
-        packet.truncate(inner.len);
+        if inner.len < packet.len() {
+            packet.truncate(inner.len);
+        }
         let sa = &mut held.sa;
         // 2
-        if let Some(mtu) = inner.too_big_for(sa.mtu.into()) {
-            return too_big(ctx, packet, inner.protocol, mtu);
+        let mut df = inner.whole & sa.df.0 | sa.df.1;
+        if inner.len > sa.mtu.into() {
+            if let Some(mtu) = inner.too_big_for(sa.mtu.into()) {
+                return too_big(ctx, packet, inner.protocol, mtu);
+            }
+            // Let through although it is too long, it must be fragmented,
+            // whatever the configuration says.
+            df = 0;
         }
         // 3
         let number = sa.sequence.take();
@@ -150,7 +165,7 @@ impl EspOut {
             return ctx.out.drop(packet, DropReason::EspSequenceExhausted);
         };
         // 4
-        let Some((header, text)) = sa.wrap(&mut packet, inner, number) else {
+        let Some((header, text)) = sa.wrap(&mut packet, inner, df, number) else {
             sa.stats.failed += 1;
             return ctx.out.drop(packet, DropReason::NoRoom);
         };
@@ -159,7 +174,7 @@ impl EspOut {
         // 5
         let meta = packet.meta_mut();
         meta.target = sa.adjacency;
-        meta.ethertype = sa.outer.ethertype();
+        meta.ethertype = sa.ethertype;
         meta.flags |= FLAG_LOCAL | FLAG_EXEMPT;
         // 6
         let (key, nonce) = (sa.key, nonce(sa.salt, number.to_be_bytes()));
@@ -258,62 +273,69 @@ impl OutboundSa {
     /// Puts trailer and headers around the inner packet. Nothing if there is no
     /// room for them.
     #[inline(always)]
-    fn wrap(&self, packet: &mut Packet, inner: Inner, number: u64) -> Option<(Span, Span)> {
+    fn wrap(
+        &self,
+        packet: &mut Packet,
+        inner: Inner,
+        df: u16,
+        number: u64,
+    ) -> Option<(Span, Span)> {
         let (iv, icv) = (usize::from(self.shape.iv), usize::from(self.shape.icv));
         let trailer = esp::pad_len(inner.len, self.shape.align.into()) + esp::TRAILER_LEN;
-        put_trailer(packet.append(trailer + icv)?, trailer, inner.protocol)?;
-        let class = self.dscp.map_or(inner.class, |dscp| dscp.get() << 2 | inner.class & 3);
+        let class = inner.class & self.class.0 | self.class.1;
         let body = iv + inner.len + trailer;
-        let total = esp::Header::LEN + body + icv;
-        let rest = match &self.outer {
-            Outer::V4 { header, sum } => {
-                let room = packet.prepend(ipv4::Header::LEN + esp::Header::LEN + iv)?;
-                let total = (ipv4::Header::LEN + total) as u16;
-                let ident = (number as u16).wrapping_add(self.spi as u16);
-                let fragment = if self.whole(inner) { 0x4000 } else { 0 };
-                let words = [class.into(), total.into(), ident.into(), fragment];
-                let outer = ipv4::Header {
-                    tos: class,
-                    total_len: total.into(),
-                    ident: ident.into(),
-                    fragment: (fragment as u16).into(),
-                    checksum: fold(*sum + words.iter().sum::<u32>()).into(),
-                    ..*header
-                };
-                let (at, rest) = room.split_first_chunk_mut::<{ ipv4::Header::LEN }>()?;
-                at.copy_from_slice(outer.as_bytes());
-                rest
+        let front = self.outer.len() + esp::Header::LEN + iv;
+        debug_assert!(iv >= size_of_val(&number), "every suite here has an IV");
+        let data = packet.grow(front, trailer + icv)?;
+        put_trailer(data.get_mut(front + inner.len..)?, trailer, inner.protocol)?;
+        // In words, the ESP header with them; an AEAD's IV is the number, that of
+        // CBC is the engine's to write.
+        match &self.outer {
+            Outer::V4(outer) => {
+                const ESP: usize = ipv4::Header::LEN + 4;
+                let total = ipv4::Header::LEN + esp::Header::LEN + body + icv;
+                let room: &mut [u8; ESP + 12] = data.first_chunk_mut()?;
+                let [first, second] = outer.words(class, total as u16, ident(number, self.spi), df);
+                room[..8].copy_from_slice(&first.to_be_bytes());
+                room[8..16].copy_from_slice(&second.to_be_bytes());
+                room[16..ESP].copy_from_slice(&outer.third.to_be_bytes());
+                room[ESP..ESP + 4].copy_from_slice(&(number as u32).to_be_bytes());
+                room[ESP + 4..].copy_from_slice(&number.to_be_bytes());
             }
-            Outer::V6 { header } => {
-                let room = packet.prepend(ipv6::Header::LEN + esp::Header::LEN + iv)?;
+            Outer::V6(outer) => {
+                const ESP: usize = ipv6::Header::LEN;
+                let payload = esp::Header::LEN + body + icv;
+                let room: &mut [u8; ESP + 16] = data.first_chunk_mut()?;
                 let outer = ipv6::Header {
                     version_class_flow: (6 << 28 | u32::from(class) << 20).into(),
-                    payload_len: (total as u16).into(),
-                    ..*header
+                    payload_len: (payload as u16).into(),
+                    ..*outer
                 };
-                let (at, rest) = room.split_first_chunk_mut::<{ ipv6::Header::LEN }>()?;
-                at.copy_from_slice(outer.as_bytes());
-                rest
+                let header = esp::Header { spi: self.spi.into(), seq: (number as u32).into() };
+                room[..ESP].copy_from_slice(outer.as_bytes());
+                room[ESP..ESP + 8].copy_from_slice(header.as_bytes());
+                room[ESP + 8..].copy_from_slice(&number.to_be_bytes());
             }
-        };
-        let header = esp::Header { spi: self.spi.into(), seq: (number as u32).into() };
-        let (at, iv) = rest.split_first_chunk_mut::<{ esp::Header::LEN }>()?;
-        at.copy_from_slice(header.as_bytes());
-        // An AEAD's IV is the number; that of CBC is the engine's to write.
-        *iv.first_chunk_mut()? = number.to_be_bytes();
+        }
         Some(self.shape.spans(self.outer.len(), body))
     }
+}
 
-    /// The outer DF bit. A packet that is let through although it is too long
-    /// must be fragmented, whatever the configuration says.
-    #[inline]
-    fn whole(&self, inner: Inner) -> bool {
-        let fits = inner.len <= self.mtu.into();
-        fits && match self.df {
-            Df::Copy => inner.keep_whole,
-            Df::Set => true,
-            Df::Clear => false,
-        }
+/// The outer identification: different for packets that follow one another, and
+/// for SAs between the same gateways.
+#[inline(always)]
+const fn ident(number: u64, spi: u32) -> u16 {
+    (number as u16).wrapping_add(spi as u16)
+}
+
+impl Outer4 {
+    /// The first sixteen octets of the header.
+    #[inline(always)]
+    const fn words(&self, class: u8, total: u16, ident: u16, df: u16) -> [u64; 2] {
+        let sum = self.sum + class as u32 + total as u32 + ident as u32 + df as u32;
+        let (low, fragment) = ((total as u64) << 32 | (ident as u64) << 16, df as u64);
+        let first = 0x45 << 56 | (class as u64) << 48 | low | fragment;
+        [first, self.second | (fold(sum) as u64) << 32]
     }
 }
 
@@ -340,22 +362,4 @@ const PAD: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 const fn fold(sum: u32) -> u16 {
     let sum = (sum >> 16) + (sum & 0xffff);
     !((sum >> 16) + (sum & 0xffff)) as u16
-}
-
-impl Outer {
-    #[inline]
-    const fn len(&self) -> usize {
-        match self {
-            Self::V4 { .. } => ipv4::Header::LEN,
-            Self::V6 { .. } => ipv6::Header::LEN,
-        }
-    }
-
-    #[inline]
-    const fn ethertype(&self) -> u16 {
-        match self {
-            Self::V4 { .. } => 0x0800,
-            Self::V6 { .. } => 0x86dd,
-        }
-    }
 }

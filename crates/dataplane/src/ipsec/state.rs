@@ -8,7 +8,7 @@ use crate::Sequence;
 use ferrule_base::{Flow, Secret, VrfId};
 use ferrule_crypto::{Ad, Job, Jobs, KeyId, Span, Suite};
 use ferrule_pipeline::Packet;
-use ferrule_wire::{Dscp, Protocol, esp, ipv4, ipv6};
+use ferrule_wire::{EtherType, Protocol, esp, ipv4, ipv6};
 use std::net::IpAddr;
 
 /// What an SA counted.
@@ -127,48 +127,61 @@ const HOPS: u8 = 64;
 /// The outer header but for what changes with each packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Outer {
-    V4 {
-        header: ipv4::Header,
-        /// The sum of its words, not folded.
-        sum: u32,
-    },
-    V6 {
-        header: ipv6::Header,
-    },
+    V4(Outer4),
+    V6(ipv6::Header),
+}
+
+/// An IPv4 header as it is written: in words of eight octets, the ESP header's
+/// SPI behind it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outer4 {
+    /// TTL, protocol, no checksum, source.
+    pub second: u64,
+    /// Destination, SPI.
+    pub third: u64,
+    /// The sum of the header's words that never change, not folded.
+    pub sum: u32,
 }
 
 impl Outer {
-    fn new(source: IpAddr, destination: IpAddr) -> Result<Self, SaError> {
+    fn new(source: IpAddr, destination: IpAddr, spi: u32) -> Result<Self, SaError> {
         match (source, destination) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                let header = ipv4::Header {
-                    version_ihl: 0x45,
-                    tos: 0,
-                    total_len: 0.into(),
-                    ident: 0.into(),
-                    fragment: 0.into(),
-                    ttl: HOPS,
-                    protocol: Protocol::ESP.0,
-                    checksum: 0.into(),
-                    src: src.octets(),
-                    dst: dst.octets(),
-                };
+                let (src, dst) = (u32::from(src), u32::from(dst));
+                let ttl = u32::from_be_bytes([HOPS, Protocol::ESP.0, 0, 0]);
                 let halves = |a: u32| (a >> 16) + (a & 0xffff);
-                let sum = 0x4500 + u32::from_be_bytes([0, 0, HOPS, Protocol::ESP.0]);
-                Ok(Self::V4 { header, sum: sum + halves(src.into()) + halves(dst.into()) })
+                Ok(Self::V4(Outer4 {
+                    second: u64::from(ttl) << 32 | u64::from(src),
+                    third: u64::from(dst) << 32 | u64::from(spi),
+                    sum: 0x4500 + halves(ttl) + halves(src) + halves(dst),
+                }))
             }
-            (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                let header = ipv6::Header {
-                    version_class_flow: (6 << 28).into(),
-                    payload_len: 0.into(),
-                    next: Protocol::ESP.0,
-                    hop_limit: HOPS,
-                    src: src.octets(),
-                    dst: dst.octets(),
-                };
-                Ok(Self::V6 { header })
-            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => Ok(Self::V6(ipv6::Header {
+                version_class_flow: (6 << 28).into(),
+                payload_len: 0.into(),
+                next: Protocol::ESP.0,
+                hop_limit: HOPS,
+                src: src.octets(),
+                dst: dst.octets(),
+            })),
             _ => Err(SaError::Families),
+        }
+    }
+
+    /// Octets of the header.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        match self {
+            Self::V4(_) => ipv4::Header::LEN,
+            Self::V6(_) => ipv6::Header::LEN,
+        }
+    }
+
+    /// What it is on a link.
+    pub const fn ethertype(&self) -> EtherType {
+        match self {
+            Self::V4(_) => EtherType::IPV4,
+            Self::V6(_) => EtherType::IPV6,
         }
     }
 }
@@ -184,8 +197,11 @@ pub struct OutboundSa {
     pub(super) shape: Shape,
     pub(super) adjacency: u32,
     pub(super) mtu: u16,
-    pub(super) df: Df,
-    pub(super) dscp: Option<Dscp>,
+    pub(super) ethertype: u16,
+    /// The outer DF bit: the inner one under the first mask, or the second.
+    pub(super) df: (u16, u16),
+    /// The outer class: the inner one under the first mask, or the second.
+    pub(super) class: (u8, u8),
     pub(super) outer: Outer,
     pub(super) stats: SaStats,
     pub(super) name: Box<str>,
@@ -198,17 +214,23 @@ impl OutboundSa {
         if !config.esn && sequence.max() > u32::MAX.into() {
             return Err(SaError::Numbers);
         }
+        let outer = Outer::new(config.source, config.destination, spi(config.spi)?)?;
         Ok(Self {
             sequence,
             key: KeyId::default(),
-            spi: spi(config.spi)?,
+            spi: config.spi,
             salt: salt(suite, &config.salt)?,
             shape: Shape::new(suite, config.esn),
             adjacency: config.adjacency,
             mtu: config.mtu,
-            df: config.df,
-            dscp: config.dscp,
-            outer: Outer::new(config.source, config.destination)?,
+            ethertype: outer.ethertype().0,
+            df: match config.df {
+                Df::Copy => (ipv4::DONT_FRAGMENT, 0),
+                Df::Set => (0, ipv4::DONT_FRAGMENT),
+                Df::Clear => (0, 0),
+            },
+            class: config.dscp.map_or((0xff, 0), |dscp| (3, dscp.get() << 2)),
+            outer,
             stats: SaStats::default(),
             name: config.name.clone(),
         })
