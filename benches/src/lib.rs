@@ -8,7 +8,7 @@ use ferrule_crypto::Software;
 use ferrule_crypto::backend::Backend;
 use ferrule_node::config::named_key;
 use ferrule_node::{Config, Control, Environment, Volatile, Worker, build};
-use ferrule_pipeline::{Batch, Packet, Pool, PoolCache, Port, PortStats};
+use ferrule_pipeline::{BATCH, Batch, Pool, PoolCache, Port, PortStats};
 use ferrule_ports::tsc::tsc;
 use std::sync::{Arc, Mutex};
 
@@ -125,14 +125,14 @@ pub fn row(case: &Case<'_>, to: Option<&Case<'_>>, reach: Option<f64>) {
     );
 }
 
-/// Packets that go round: what the sink takes is put back as it was before the
+/// Batches that go round: what the sink takes is put back as it was before the
 /// next lap, and the source hands it out again. Only the headers are written
 /// anew; nothing is copied or allocated.
 struct Carousel {
     header: [u8; 64],
     len: usize,
-    idle: Vec<Packet>,
-    ready: Vec<Packet>,
+    idle: Vec<Batch>,
+    ready: Vec<Batch>,
     sent: usize,
 }
 
@@ -145,12 +145,15 @@ pub struct End {
 
 /// A carousel of `packets` copies of `frame`.
 pub fn carousel(cache: &mut PoolCache, frame: &[u8], packets: usize) -> (End, End) {
-    let new = || cache.packet_from(frame).expect("the pool has enough");
+    let mut batch = |_| -> Batch {
+        let new = || cache.packet_from(frame).expect("the pool has enough");
+        std::iter::repeat_with(new).take(BATCH).collect()
+    };
     let state = Arc::new(Mutex::new(Carousel {
         header: *frame.first_chunk().expect("a frame of 64 octets or more"),
         len: frame.len(),
-        idle: std::iter::repeat_with(new).take(packets).collect(),
-        ready: Vec::with_capacity(packets),
+        idle: (0..packets / BATCH).map(&mut batch).collect(),
+        ready: Vec::with_capacity(packets / BATCH),
         sent: 0,
     }));
     let end = |receives| End { carousel: state.clone(), receives, stats: PortStats::default() };
@@ -172,13 +175,15 @@ impl Feed {
     pub fn start(&self, count: usize) {
         let mut state = self.0.lock().expect("nobody panicked");
         let Carousel { header, len, idle, ready, sent } = &mut *state;
-        let rest = idle.len().saturating_sub(count);
-        for mut packet in idle.drain(rest..) {
-            packet.renew(*len);
-            if let Some(front) = packet.data_mut().first_chunk_mut() {
-                *front = *header;
+        while ready.len() * BATCH < count {
+            let Some(mut batch) = idle.pop() else { break };
+            for packet in &mut batch {
+                packet.renew(*len);
+                if let Some(front) = packet.data_mut().first_chunk_mut() {
+                    *front = *header;
+                }
             }
-            ready.push(packet);
+            ready.push(batch);
         }
         *sent = 0;
     }
@@ -196,8 +201,10 @@ impl Port for End {
             return;
         }
         let mut state = self.carousel.lock().expect("nobody panicked");
-        let rest = state.ready.len().saturating_sub(batch.capacity() - batch.len());
-        batch.extend(state.ready.drain(rest..));
+        if let Some(ready) = state.ready.pop() {
+            debug_assert!(batch.is_empty(), "the node receives into an empty batch");
+            *batch = ready;
+        }
     }
 
     fn transmit(&mut self, _now: Instant, cache: &mut PoolCache, batch: &mut Batch) {
@@ -206,7 +213,11 @@ impl Port for End {
             return batch.drain(..).for_each(|packet| cache.recycle(packet));
         }
         state.sent += batch.len();
-        state.idle.extend(batch.drain(..));
+        if batch.is_full() {
+            return state.idle.push(std::mem::take(batch));
+        }
+        // The node's own, which ask for neighbours.
+        batch.drain(..).for_each(|packet| cache.recycle(packet));
     }
 
     fn stats(&self) -> PortStats {

@@ -165,10 +165,10 @@ impl Outputs {
     /// Sends a packet on.
     #[inline]
     pub fn send(&mut self, next: Next, packet: Packet) {
-        if next == self.to && !self.run.is_full() {
-            self.run.push(packet);
-        } else {
+        if next != self.to {
             self.send_apart(next, packet);
+        } else if let Err(full) = self.run.try_push(packet) {
+            self.send_apart(next, full.element());
         }
     }
 

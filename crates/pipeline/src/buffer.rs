@@ -500,6 +500,17 @@ impl Packet {
         Some(&mut self.data_mut()[..count])
     }
 
+    /// Puts octets in front; false (and nothing done) if there is no room.
+    #[inline(always)]
+    pub fn put_front<const N: usize>(&mut self, octets: &[u8; N]) -> bool {
+        let h = self.header_mut();
+        let Some(head) = h.extent.head().checked_sub(N) else { return false };
+        h.extent = Extent::new(head, h.extent.len() + N);
+        // SAFETY: the octets before the old head are in the chunk, which we own.
+        unsafe { h.chunk.add(head).cast::<[u8; N]>().write_unaligned(*octets) };
+        true
+    }
+
     /// Puts `count` octets behind and returns them; what is in them is left
     /// over from before. Nothing if there is no room.
     #[inline]
@@ -601,6 +612,8 @@ mod tests {
         p.prepend(4).unwrap().copy_from_slice(b"head");
         p.append(4).unwrap().copy_from_slice(b"tail");
         assert_eq!(p.data(), b"headpayloadtail");
+        assert!(p.put_front(b"2") && p.data() == b"2headpayloadtail" && p.strip(1));
+        assert!(!p.put_front(&[0; HEAD_ROOM]));
         assert!(p.strip(4) && !p.strip(1000));
         p.truncate(7);
         p.truncate(100);
@@ -609,6 +622,7 @@ mod tests {
         assert!(p.prepend(head + 1).is_none() && p.append(tail + 1).is_none());
         assert!(p.prepend(head).is_some() && p.append(tail).is_some());
         assert_eq!(p.len(), p.chunk_size());
+        assert!(p.strip(3));
         p.truncate(7);
         let (head, tail) = (p.head_room(), p.tail_room());
         assert!(p.grow(head + 1, 0).is_none() && p.grow(1, tail + 1).is_none());

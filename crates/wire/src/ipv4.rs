@@ -106,7 +106,11 @@ impl Header {
         if self.ttl <= 1 {
             return false;
         }
-        self.set_ttl(self.ttl - 1);
+        self.ttl -= 1;
+        // RFC 1624 equation 3 for a word that loses 0x0100: the complement of the
+        // checksum loses it too. It is taken off by adding its complement.
+        let sum = u32::from(!self.checksum.get()) + 0xfeff;
+        self.checksum = (!((sum >> 16) + sum) as u16).into();
         true
     }
 

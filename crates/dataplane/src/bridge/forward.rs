@@ -4,10 +4,10 @@ use super::config::Bridge;
 use super::table::{self, Key};
 use crate::graph::{Ctx, Next, Stage};
 use crate::link::tag;
-use crate::tables::{Iface, IfaceKind, Tables};
-use ferrule_base::DropReason;
+use crate::tables::{Iface, IfaceKind, Tables, Tag};
+use ferrule_base::{DropReason, PortId};
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::EtherType;
+use ferrule_wire::{EtherType, ethernet};
 
 /// Destinations that no bridge forwards: 01-80-C2-00-00-00 to 0F (802.1Q
 /// clause 8.6.3), without their last four bits.
@@ -22,6 +22,8 @@ pub struct Forward;
 impl Stage for Forward {
     /// For each frame:
     ///
+    /// 0. Without a tag, of the same addresses from the same member as the one
+    ///    before: the same way.
     /// 1. VLAN and addresses; the source is learned, unless it is a group's.
     /// 2. Reserved destinations end here.
     /// 3. Known: to that member, but not back. Else a copy to every other
@@ -30,15 +32,69 @@ impl Stage for Forward {
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
         ctx.tally.work.lookups += 2 * batch.len() as u64;
         let now = table::seconds(ctx.now);
-        for packet in batch.drain(..) {
+        let mut last: Option<Last> = None;
+        for mut packet in batch.drain(..) {
+            if let Some(next) = last.as_ref().and_then(|last| last.takes(&mut packet)) {
+                ctx.out.send(next, packet);
+                continue;
+            }
+            last = None;
             match way(ctx.tables, now, &packet) {
-                Ok((Way::Member(iface), frame)) => send(ctx, iface, frame.class, packet),
+                Ok((Way::Member(iface), frame)) => {
+                    last = Last::new(ctx, iface, &packet);
+                    match last.as_ref().and_then(|last| last.takes(&mut packet)) {
+                        Some(next) => ctx.out.send(next, packet),
+                        None => send(ctx, iface, frame.class, packet),
+                    }
+                }
                 Ok((Way::Others(bridge, number), frame)) => {
                     flood(ctx, bridge, number, frame, packet);
                 }
                 Err(reason) => ctx.out.drop(packet, reason),
             }
         }
+    }
+}
+
+/// Destination, source and EtherType.
+const FRONT: usize = ethernet::Header::LEN;
+
+/// A frame without a tag that left by a member as it was.
+struct Last {
+    front: [u8; FRONT],
+    from: u16,
+    port: PortId,
+    frame_max: usize,
+    next: Next,
+}
+
+impl Last {
+    /// Nothing if frames like this one change on their way out, or if another
+    /// worker has the port.
+    fn new(ctx: &Ctx<'_>, iface: &Iface, packet: &Packet) -> Option<Self> {
+        let front = *packet.data().first_chunk::<FRONT>()?;
+        let port = ctx.tables.ports.get(usize::from(iface.port.0))?;
+        let plain = !EtherType(u16::from_be_bytes([front[12], front[13]])).is_vlan()
+            && iface.tag == Tag::None
+            && matches!(iface.kind, IfaceKind::Bridged { access_vlan: None, .. });
+        (plain && port.owner == ctx.worker).then(|| Self {
+            front,
+            from: packet.meta().iface,
+            port: iface.port,
+            frame_max: port.frame_max.into(),
+            next: if port.secy.is_some() { Next::SecyOut } else { Next::Transmit },
+        })
+    }
+
+    #[inline(always)]
+    fn takes(&self, packet: &mut Packet) -> Option<Next> {
+        let (meta, data) = packet.split();
+        let same = data.first_chunk::<FRONT>() == Some(&self.front) && meta.iface == self.from;
+        if !same || data.len() > self.frame_max {
+            return None;
+        }
+        meta.port = self.port;
+        Some(self.next)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, Next};
 use crate::sequence::Sequence;
 use crate::tickets::{Submitter, Tickets};
 use ferrule_base::DropReason;
-use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
+use ferrule_crypto::{Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{IntoBytes, Protocol, esp, ipv4, ipv6};
 
@@ -185,9 +185,8 @@ impl EspOut {
         };
         let ticket = Submitter::EspOut.mark(ticket.into());
         let (op, verdict) = (Op::Seal, Verdict::Pending);
-        let ad = Ad::Span(header);
+        let ad = sa.shape.ad(header, sa.spi, number);
         jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
-        sa.shape.extend(jobs, header, sa.spi, number);
     }
 
     /// Installs an SA at an index that the tables name, or will name.

@@ -9,7 +9,7 @@ use super::traffic::Direction;
 use crate::graph::{Ctx, FLAG_GROUP, FLAG_OPENED, Next};
 use crate::tickets::{Submitter, Tickets};
 use ferrule_base::DropReason;
-use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Verdict};
+use ferrule_crypto::{Engine, Job, Jobs, Op, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{Ecn, FromBytes, Protocol, esp, ipv4, ipv6};
 
@@ -111,9 +111,8 @@ impl EspIn {
         };
         let ticket = Submitter::EspIn.mark(ticket.into());
         let (op, verdict) = (Op::Open, Verdict::Pending);
-        let ad = Ad::Span(header);
+        let ad = sa.shape.ad(header, spi, number);
         jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
-        sa.shape.extend(jobs, header, spi, number);
     }
 
     /// Installs an SA at an index that the tables name, or will name.

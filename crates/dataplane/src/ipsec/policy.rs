@@ -20,10 +20,10 @@ impl Stage for Policy {
     /// 4. PROTECT goes to the worker that owns the SA.
     #[inline]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+        ctx.tally.work.lookups += batch.len() as u64;
         let mut last = Last::NOTHING;
         for mut packet in batch.drain(..) {
             if last.serves(&packet) {
-                ctx.tally.work.lookups += 1;
                 packet.meta_mut().target = last.sa;
                 ctx.out.send(Next::EspOut, packet);
             } else {
@@ -43,8 +43,7 @@ struct Last {
 
 impl Last {
     /// Protocol zero with addresses of zeros: no packet comes from there.
-    const NOTHING: Self =
-        Self { flow: Flow4 { protocol: 0, source: 0, rest: 0 }, adjacency: u32::MAX, sa: 0 };
+    const NOTHING: Self = Self { flow: Flow4 { front: 0, rest: 0 }, adjacency: u32::MAX, sa: 0 };
 
     #[inline(always)]
     fn serves(&self, packet: &Packet) -> bool {
@@ -69,7 +68,6 @@ fn decide(ctx: &mut Ctx<'_>, mut packet: Packet) -> Last {
         return Last::NOTHING;
     };
     // 3
-    ctx.tally.work.lookups += 1;
     let spd = ctx.tables.policies.get(usize::from(policy));
     match spd.map_or(Ok(Action::Discard), |spd| spd.outbound(packet.data())) {
         Ok(Action::Protect(sa)) => {
@@ -96,26 +94,25 @@ fn decide(ctx: &mut Ctx<'_>, mut packet: Packet) -> Last {
 /// fragment: protocol, addresses, and the first four octets behind the header.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Flow4 {
-    protocol: u8,
-    source: u32,
+    /// Protocol, source; no TTL, no checksum.
+    front: u64,
     /// Destination and ports.
     rest: u64,
 }
 
 impl Flow4 {
-    #[inline]
+    #[inline(always)]
     fn of(data: &[u8]) -> Option<Self> {
-        let (words, _) = data.first_chunk::<24>()?.as_chunks::<8>();
-        let [first, second, ports] = words else { return None };
-        let (first, second) = (u64::from_be_bytes(*first), u64::from_be_bytes(*second));
         // Version, header length; more fragments, fragment offset.
-        if first >> 56 != 0x45 || first & 0x3fff != 0 {
+        const FIRST: u64 = u64::from_be_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]).to_be();
+        const PLAIN: u64 = u64::from_be_bytes([0x45, 0, 0, 0, 0, 0, 0, 0]).to_be();
+        const SECOND: u64 = u64::from_be_bytes([0, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]).to_be();
+        let (words, _) = data.first_chunk::<24>()?.as_chunks::<8>();
+        let &[first, second, rest] = words else { return None };
+        if u64::from_ne_bytes(first) & FIRST != PLAIN {
             return None;
         }
-        let rest = u64::from_be_bytes(*ports);
-        // The second word: TTL, protocol, checksum, source; then destination, ports.
-        let (source, protocol) = (second & 0xffff_ffff, (second >> 48) as u8);
-        Some(Self { protocol, source: source as u32, rest })
+        Some(Self { front: u64::from_ne_bytes(second) & SECOND, rest: u64::from_ne_bytes(rest) })
     }
 }
 

@@ -6,7 +6,7 @@ use super::table::{SaError, SaId};
 use super::traffic::Rules;
 use crate::Sequence;
 use ferrule_base::{Flow, Secret, VrfId};
-use ferrule_crypto::{Ad, Job, Jobs, KeyId, Span, Suite};
+use ferrule_crypto::{Ad, Job, KeyId, Span, Suite};
 use ferrule_pipeline::Packet;
 use ferrule_wire::{EtherType, Protocol, esp, ipv4, ipv6};
 use std::net::IpAddr;
@@ -53,19 +53,23 @@ pub(super) struct Shape {
     pub iv: u8,
     pub icv: u8,
     pub align: u8,
-    /// The IV belongs to the job's text.
+    /// Octets from the ESP header to the job's text: CBC's has the IV in it.
+    pub text: u8,
     pub cbc: bool,
     pub esn: bool,
 }
 
 impl Shape {
     fn new(suite: Suite, esn: bool) -> Self {
+        let cbc = matches!(suite, Suite::AesCbc(..));
+        let iv = if cbc { 0 } else { suite.esp_iv_len() };
         Self {
             suite,
+            text: (esp::Header::LEN + iv) as u8,
             iv: suite.esp_iv_len() as u8,
             icv: suite.icv_len() as u8,
             align: suite.esp_align() as u8,
-            cbc: matches!(suite, Suite::AesCbc(..)),
+            cbc,
             esn,
         }
     }
@@ -74,26 +78,23 @@ impl Shape {
     /// that header and before the ICV.
     #[inline(always)]
     pub const fn spans(&self, esp: usize, rest: usize) -> (Span, Span) {
-        let header = Span::new(esp, esp::Header::LEN);
-        let iv = if self.cbc { 0 } else { self.iv as usize };
-        (header, Span::new(header.end() + iv, rest - iv))
+        let (text, end) = (esp + self.text as usize, esp + esp::Header::LEN + rest);
+        (Span::new(esp, esp::Header::LEN), Span::new(text, end - text))
     }
 
-    /// Puts the high half of an extended number into the last job's additional
-    /// data. (Afterwards, so that the common job is written straight.)
+    /// What is under the ICV and not encrypted: the ESP header, and the high half
+    /// of an extended number.
     #[inline(always)]
-    pub fn extend(&self, jobs: &mut Jobs<Packet>, header: Span, spi: u32, number: u64) {
+    pub fn ad(&self, header: Span, spi: u32, number: u64) -> Ad {
         if !self.esn {
-            return;
-        }
-        let Some(job) = jobs.last_mut() else { return };
-        if self.cbc {
-            job.ad = Ad::SpanThen(header, ((number >> 32) as u32).to_be_bytes());
+            Ad::Span(header)
+        } else if self.cbc {
+            Ad::SpanThen(header, ((number >> 32) as u32).to_be_bytes())
         } else {
             let mut ad = [0; 12];
             ad[..4].copy_from_slice(&spi.to_be_bytes());
             ad[4..].copy_from_slice(&number.to_be_bytes());
-            job.ad = Ad::Inline(ad);
+            Ad::Inline(ad)
         }
     }
 }

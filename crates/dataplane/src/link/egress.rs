@@ -105,9 +105,14 @@ struct Front<'a> {
     longest: usize,
     port: PortId,
     next: Next,
-    tag: bool,
-    /// Ethernet header, with the VLAN tag if there is one.
-    link: [u8; LINK_TAG],
+    labels: bool,
+    link: Link,
+}
+
+/// An Ethernet header, with the VLAN tag if there is one.
+enum Link {
+    Plain([u8; LINK]),
+    Tagged([u8; LINK_TAG]),
 }
 
 impl<'a> Front<'a> {
@@ -126,24 +131,26 @@ impl<'a> Front<'a> {
         } else {
             EtherType::MPLS
         };
-        let mut link = [0; LINK_TAG];
-        let tag = iface.tag != Tag::None;
-        let outer = match iface.tag {
-            Tag::None => carried,
+        let header = |ethertype| ethernet::Repr { dst: mac, src: routed.mac, ethertype };
+        let link = match iface.tag {
+            Tag::None => {
+                let mut link = [0; LINK];
+                header(carried).emit(&mut link);
+                Link::Plain(link)
+            }
             Tag::Tag(tpid, vid) => {
-                let header = vlan::Header {
-                    tci: (vid & super::tag::VID).into(),
-                    ethertype: carried.0.into(),
-                };
-                link[LINK..].copy_from_slice(header.as_bytes());
-                EtherType(tpid)
+                let mut link = [0; LINK_TAG];
+                header(EtherType(tpid)).emit(&mut link);
+                let tci = (vid & super::tag::VID).into();
+                let tag = vlan::Header { tci, ethertype: carried.0.into() };
+                link[LINK..].copy_from_slice(tag.as_bytes());
+                Link::Tagged(link)
             }
         };
-        ethernet::Repr { dst: mac, src: routed.mac, ethertype: outer }.emit(&mut link);
         let labels = adjacency.labels.len() * mpls::Header::LEN;
         let longest = usize::from(routed.mtu).saturating_sub(labels);
-        let (target, port) = (packet.meta().target, iface.port);
-        Self { adjacency, target, ethertype, longest, port, next, tag, link }
+        let (target, port, labels) = (packet.meta().target, iface.port, labels > 0);
+        Self { adjacency, target, ethertype, longest, port, next, labels, link }
     }
 
     /// Whether a packet goes the same way, as it is.
@@ -156,7 +163,7 @@ impl<'a> Front<'a> {
     }
 
     /// Puts everything in front and sends the frame on.
-    #[inline]
+    #[inline(always)]
     fn send(&self, ctx: &mut Ctx<'_>, mut packet: Packet) {
         match self.write(&mut packet) {
             Ok(()) => ctx.out.send(self.next, packet),
@@ -164,21 +171,18 @@ impl<'a> Front<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(&self, packet: &mut Packet) -> Result<(), DropReason> {
-        if !self.adjacency.labels.is_empty() {
+        if self.labels {
             push_labels(packet, &self.adjacency.labels, self.adjacency.ttl)?;
         }
         // Of known lengths, so that they are a few moves.
-        let written = if self.tag {
-            let front = packet.prepend(LINK_TAG).and_then(|front| front.first_chunk_mut());
-            front.map(|front: &mut [u8; LINK_TAG]| *front = self.link)
-        } else {
-            let front = packet.prepend(LINK).and_then(|front| front.first_chunk_mut::<LINK>());
-            front.zip(self.link.first_chunk()).map(|(front, link)| *front = *link)
+        let written = match &self.link {
+            Link::Plain(link) => packet.put_front(link),
+            Link::Tagged(link) => packet.put_front(link),
         };
         packet.meta_mut().port = self.port;
-        written.ok_or(DropReason::NoRoom)
+        if written { Ok(()) } else { Err(DropReason::NoRoom) }
     }
 }
 

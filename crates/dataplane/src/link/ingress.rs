@@ -4,7 +4,7 @@ use super::tag::{self, VID};
 use crate::graph::{Ctx, FLAG_GROUP, Next, Stage};
 use crate::mpls::PwMode;
 use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
-use ferrule_base::{DropReason, MacAddr, PortId};
+use ferrule_base::{DropReason, MacAddr, PortId, VrfId};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, ndp, vlan};
 
@@ -15,8 +15,8 @@ pub struct Attach;
 impl Stage for Attach {
     /// For each frame:
     ///
-    /// 0. Without a tag, from the port of the one before, for the same routed
-    ///    interface: straight to IP.
+    /// 0. Without a tag, from the port of the one before: straight to the bridge
+    ///    or, if it is for the same routed interface, to IP.
     /// 1. Its outer tag, if any, names the interface.
     /// 2. A routed interface takes what is for its address or a group. ARP and
     ///    neighbour discovery go to the control part whole; IP and labels go
@@ -26,10 +26,8 @@ impl Stage for Attach {
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
         let mut last = None;
         for mut packet in batch.drain(..) {
-            if let Some(last) = &last
-                && again(last, &mut packet)
-            {
-                ctx.out.send(Next::Ip, packet);
+            if let Some(next) = again(&last, &mut packet) {
+                ctx.out.send(next, packet);
                 continue;
             }
             match attach(ctx.tables, &mut last, &mut packet) {
@@ -51,43 +49,60 @@ enum Outer {
     Tagged,
 }
 
-/// The routed interface of a port's frames without a tag.
-struct Last<'a> {
+/// The interface of a port's frames without a tag.
+struct Last {
     port: PortId,
     number: u16,
-    routed: &'a RoutedIface,
+    to: To,
 }
 
-/// The common case: IP for our own address, without a tag, by the interface of
-/// the frame before. False, and nothing done, for all others.
-#[inline]
-fn again(last: &Last<'_>, packet: &mut Packet) -> bool {
-    let Some(&[d0, d1, d2, d3, d4, d5, _, _, _, _, _, _, t0, t1, _, _, _, _, _, _, next]) =
-        packet.data().first_chunk::<21>()
-    else {
-        return false;
-    };
-    let ethertype = EtherType(u16::from_be_bytes([t0, t1]));
-    // Neighbour discovery is one of ICMPv6.
-    let ip =
-        ethertype == EtherType::IPV4 || ethertype == EtherType::IPV6 && next != Protocol::ICMPV6.0;
-    let ours = MacAddr([d0, d1, d2, d3, d4, d5]) == last.routed.mac;
-    if !ip || !ours || packet.meta().port != last.port {
-        return false;
+/// What such frames come to.
+enum To {
+    /// Routing in this table, with this address of the interface as a number.
+    Routing(VrfId, u64),
+    /// A bridge that takes them as they are.
+    Bridge,
+}
+
+/// The common case. Nothing, and nothing done, for all others.
+#[inline(always)]
+fn again(last: &Option<Last>, packet: &mut Packet) -> Option<Next> {
+    let last = last.as_ref()?;
+    let (meta, data) = packet.split();
+    if meta.port != last.port {
+        return None;
     }
-    packet.strip(ethernet::Header::LEN);
-    let meta = packet.meta_mut();
-    meta.iface = last.number;
-    meta.vrf = last.routed.vrf;
-    meta.ethertype = ethertype.0;
-    meta.flags = 0;
-    true
+    match last.to {
+        To::Routing(vrf, mac) => {
+            let front = data.first_chunk::<21>()?;
+            let dst = u64::from_be_bytes(*front.first_chunk()?) >> 16;
+            let ethertype = EtherType(u16::from_be_bytes([front[12], front[13]]));
+            // Neighbour discovery is one of ICMPv6.
+            let ip = ethertype == EtherType::IPV4
+                || ethertype == EtherType::IPV6 && front[20] != Protocol::ICMPV6.0;
+            if !ip || dst != mac {
+                return None;
+            }
+            meta.iface = last.number;
+            meta.vrf = vrf;
+            meta.ethertype = ethertype.0;
+            meta.flags = 0;
+            packet.strip(ethernet::Header::LEN);
+            Some(Next::Ip)
+        }
+        To::Bridge => {
+            let front = data.first_chunk::<14>()?;
+            let tagged = EtherType(u16::from_be_bytes([front[12], front[13]])).is_vlan();
+            meta.iface = last.number;
+            (!tagged).then_some(Next::Bridge)
+        }
+    }
 }
 
 #[inline]
-fn attach<'a>(
-    tables: &'a Tables,
-    last: &mut Option<Last<'a>>,
+fn attach(
+    tables: &Tables,
+    last: &mut Option<Last>,
     packet: &mut Packet,
 ) -> Result<Next, DropReason> {
     let Some(port) = tables.ports.get(usize::from(packet.meta().port.0)) else {
@@ -118,13 +133,19 @@ fn attach<'a>(
                 return Err(DropReason::UnknownVlan);
             }
             if outer == Outer::Untagged {
-                *last = Some(Last { port: packet.meta().port, number, routed });
+                let to = To::Routing(routed.vrf, routed.mac.to_u64());
+                *last = Some(Last { port: packet.meta().port, number, to });
             }
             let link = ethernet::Header::LEN
                 + if outer == Outer::Untagged { 0 } else { vlan::Header::LEN };
             to_routing(routed, ethertype, link, packet)
         }
-        &IfaceKind::Bridged { access_vlan, .. } => to_bridge(iface, access_vlan, outer, packet),
+        &IfaceKind::Bridged { access_vlan, .. } => {
+            if outer == Outer::Untagged && access_vlan.is_none() {
+                *last = Some(Last { port: packet.meta().port, number, to: To::Bridge });
+            }
+            to_bridge(iface, access_vlan, outer, packet)
+        }
         &IfaceKind::Crossed(pw) => {
             packet.meta_mut().target = u32::from(pw);
             let config = tables.pws.get(usize::from(pw)).ok_or(DropReason::NotAttached)?;

@@ -1,15 +1,19 @@
 //! Protection: clear frame in, SecTAG and ICV out (clauses 10.5, 14).
 
-use super::state::{ANS, MACS, NO_TICKET, ad_start, front, macs_first, tags_first};
+use super::state::{MACS, NO_TICKET, ad_start, front, macs_first, tags_first};
+use super::stats::Stats;
 use super::transmit::SecyOut;
 use crate::graph::{Ctx, Next};
 use crate::tables::Tables;
 use crate::tickets::Submitter;
-use ferrule_base::{DropReason, count::Flow};
+use ferrule_base::DropReason;
 use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::EtherType;
-use ferrule_wire::sectag::{ICV_LEN, Repr};
+use ferrule_wire::sectag::{Header, ICV_LEN, Repr};
+use ferrule_wire::{EtherType, FromBytes};
+
+/// Octets of the SecTAG's EtherType.
+const ETHERTYPE: usize = 2;
 
 impl SecyOut {
     /// Protects a batch of clear frames.
@@ -20,18 +24,13 @@ impl SecyOut {
         batch: &mut Batch,
     ) {
         let mut jobs = Jobs::new();
-        let mut sealed = Flow::default();
         let in_order = engine.is_immediate();
         for packet in batch.drain(..) {
-            match self.prepare(ctx.tables, packet, in_order) {
-                Ok(job) => {
-                    sealed.add(job.text.end() - ad_start(&job));
-                    jobs.push(job);
-                }
-                Err((packet, reason)) => ctx.out.drop(packet, reason),
-            }
+            self.prepare(ctx, packet, in_order, &mut jobs);
         }
-        ctx.tally.work.sealed.merge(sealed);
+        let sealed = &mut ctx.tally.work.sealed;
+        sealed.packets += jobs.len() as u64;
+        sealed.octets += jobs.iter().map(|j| (j.text.end() - ad_start(j)) as u64).sum::<u64>();
         engine.submit(ctx.now, &mut jobs);
         for job in jobs.drain(..) {
             self.back(ctx, job);
@@ -64,68 +63,70 @@ impl SecyOut {
     #[inline(always)]
     fn prepare(
         &mut self,
-        tables: &Tables,
+        ctx: &mut Ctx<'_>,
         mut packet: Packet,
         in_order: bool,
-    ) -> Result<Job<Packet>, (Packet, DropReason)> {
-        let Some(port) = tables.ports.get(packet.meta().port.0 as usize) else {
-            return Err((packet, DropReason::NotAttached));
-        };
-        let index = port.secy.map_or(usize::MAX, usize::from);
-        let Some(secy) = self.secys.get_mut(index) else {
-            return Err((packet, DropReason::MacsecNoTxSa));
-        };
-        let Some(config) = &secy.config else {
-            return Err((packet, DropReason::MacsecNoTxSa));
+        jobs: &mut Jobs<Packet>,
+    ) {
+        // 1
+        let port = ctx.tables.ports.get(packet.meta().port.0 as usize);
+        let index = port.and_then(|port| port.secy);
+        let secy = index.and_then(|index| self.secys.get_mut(usize::from(index)));
+        let (Some(port), Some(index), Some(secy)) = (port, index, secy) else {
+            return ctx.out.drop(packet, DropReason::MacsecNoTxSa);
         };
         let an = secy.encoding;
-        let Some(Some(sa)) = secy.sas.get_mut(an as usize) else {
-            return Err((packet, DropReason::MacsecNoTxSa));
+        let sa = secy.sas.get_mut(an as usize).and_then(Option::as_mut);
+        let counts = secy.counts.get_mut(an as usize);
+        let (Some(config), Some(sa), Some(counts)) = (&secy.config, sa, counts) else {
+            return ctx.out.drop(packet, DropReason::MacsecNoTxSa);
         };
+        // 2
         let at = front(packet.data(), config.clear_tags);
-        let tag_len = config.tag_len();
-        let Some(user) = packet.len().checked_sub(at).filter(|&n| n >= 2) else {
-            return Err((packet, DropReason::Malformed));
+        let (len, tag_len) = (packet.len(), config.tag_len());
+        let Some(user) = len.checked_sub(at).filter(|&n| n >= 2) else {
+            return ctx.out.drop(packet, DropReason::Malformed);
         };
-        if packet.len() + tag_len + ICV_LEN > port.frame_max as usize {
+        if len + tag_len + ICV_LEN > port.frame_max as usize {
             secy.stats.out_too_long += 1;
-            return Err((packet, DropReason::TooBig));
+            return ctx.out.drop(packet, DropReason::TooBig);
         }
         if packet.head_room() < tag_len || packet.tail_room() < ICV_LEN {
-            return Err((packet, DropReason::NoRoom));
+            return ctx.out.drop(packet, DropReason::NoRoom);
         }
+        // 3
         let Some(pn) = sa.pn.take().filter(|&pn| pn <= config.pn_max()) else {
-            return Err((packet, DropReason::MacsecPnExhausted));
+            return ctx.out.drop(packet, DropReason::MacsecPnExhausted);
         };
+        // 4
         let tag = SecTag::new(secy.tci | an, user, pn, config.send_sci.then_some(config.sci));
         if tag.insert(&mut packet, at).is_none() {
-            return Err((packet, DropReason::NoRoom));
+            return ctx.out.drop(packet, DropReason::NoRoom);
         }
+        // 5
         if at != MACS {
             tags_first(packet.data_mut(), at);
         }
         let ticket = if in_order {
             NO_TICKET
         } else {
-            match self.tickets.issue(&mut secy.lane, index as u32) {
+            match self.tickets.issue(&mut secy.lane, index.into()) {
                 Some(ticket) => ticket.into(),
-                None => return Err((packet, DropReason::EngineFull)),
+                None => return ctx.out.drop(packet, DropReason::EngineFull),
             }
         };
+        // 6
         let clear = if config.encrypt { user.min(config.offset.into()) } else { user };
         let text = at + tag_len + clear;
-        packet.meta_mut().scratch = user as u16;
-        let mark = Mark { secy: index, an: an.into(), encrypted: config.encrypt };
-        Ok(Job {
-            buf: packet,
-            key: sa.key,
-            ticket: mark.ticket(ticket),
-            nonce: sa.nonces.nonce(pn),
-            op: Op::Seal,
-            verdict: Verdict::Pending,
-            ad: Ad::Span(Span::new(at - MACS, text - (at - MACS))),
-            text: Span::new(text, user - clear),
-        })
+        let (packets, octets) = counters(counts, config.encrypt);
+        *packets += 1;
+        *octets += user as u64;
+        let ad = Ad::Span(Span::new(at - MACS, text - (at - MACS)));
+        let (key, nonce) = (sa.key, sa.nonces.nonce(pn));
+        let (op, verdict) = (Op::Seal, Verdict::Pending);
+        let text = Span::new(text, user - clear);
+        let ticket = Submitter::SecyOut.mark(ticket);
+        jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
     }
 
     /// A job is back: those that carry a ticket leave in the order of their SecY.
@@ -149,50 +150,44 @@ impl SecyOut {
     /// Sends what was sealed to its port.
     #[inline(always)]
     fn conclude(&mut self, ctx: &mut Ctx<'_>, mut job: Job<Packet>) {
-        match job.verdict {
-            Verdict::Done => {}
-            Verdict::Pending => return ctx.out.drop(job.buf, DropReason::EngineFull),
-            _ => return ctx.out.drop(job.buf, DropReason::EngineFailed),
-        }
-        let tags = ad_start(&job);
-        if tags != 0 {
-            macs_first(job.buf.data_mut(), MACS + tags);
-        }
-        let mark = Mark::of(job.ticket);
-        let user = u64::from(job.buf.meta().scratch);
-        if let Some(secy) = self.secys.get_mut(mark.secy)
-            && let Some(counts) = secy.counts.get_mut(mark.an)
-        {
-            let (packets, octets) = match mark.encrypted {
-                true => (&mut counts.out_encrypted, &mut counts.out_octets_encrypted),
-                false => (&mut counts.out_protected, &mut counts.out_octets_protected),
-            };
-            *packets += 1;
-            *octets += user;
-        }
-        ctx.out.send(Next::Transmit, job.buf);
+        let reason = match job.verdict {
+            Verdict::Done => {
+                let tags = ad_start(&job);
+                if tags != 0 {
+                    macs_first(job.buf.data_mut(), MACS + tags);
+                }
+                return ctx.out.send(Next::Transmit, job.buf);
+            }
+            Verdict::Pending => DropReason::EngineFull,
+            _ => DropReason::EngineFailed,
+        };
+        self.uncount(ctx.tables, &job);
+        ctx.out.drop(job.buf, reason);
+    }
+
+    /// A frame that an engine did not seal counts for nothing; its buffer is as
+    /// it was made.
+    #[cold]
+    fn uncount(&mut self, tables: &Tables, job: &Job<Packet>) -> Option<()> {
+        let frame = job.buf.data().get(ad_start(job)..)?;
+        let (tag, _) = Header::ref_from_prefix(frame.get(MACS + ETHERTYPE..)?).ok()?;
+        let user = job.text.end() - ad_start(job) - MACS - ETHERTYPE - tag.tag_len();
+        let port = tables.ports.get(usize::from(job.buf.meta().port.0))?;
+        let secy = self.secys.get_mut(usize::from(port.secy?))?;
+        let encrypted = secy.config.as_ref()?.encrypt;
+        let (packets, octets) = counters(secy.counts.get_mut(usize::from(tag.an()))?, encrypted);
+        *packets -= 1;
+        *octets -= user as u64;
+        Some(())
     }
 }
 
-/// What a job's ticket says beside the ticket: what to count it as.
-struct Mark {
-    secy: usize,
-    an: usize,
-    encrypted: bool,
-}
-
-impl Mark {
-    #[inline]
-    const fn ticket(self, ticket: u64) -> u64 {
-        let encrypted = (self.encrypted as u64) << 42;
-        Submitter::SecyOut
-            .mark(encrypted | (self.an as u64) << 40 | (self.secy as u64) << 24 | ticket)
-    }
-
-    #[inline]
-    const fn of(ticket: u64) -> Self {
-        let (secy, an) = ((ticket >> 24) as u16 as usize, (ticket >> 40) as usize & (ANS - 1));
-        Self { secy, an, encrypted: ticket >> 42 & 1 != 0 }
+/// Frames and octets of user data that an association protected.
+#[inline(always)]
+const fn counters(counts: &mut Stats, encrypted: bool) -> (&mut u64, &mut u64) {
+    match encrypted {
+        true => (&mut counts.out_encrypted, &mut counts.out_octets_encrypted),
+        false => (&mut counts.out_protected, &mut counts.out_octets_protected),
     }
 }
 
@@ -213,17 +208,15 @@ impl SecTag {
     /// Puts the SecTAG at `at`, and room for the ICV behind.
     #[inline(always)]
     fn insert(&self, packet: &mut Packet, at: usize) -> Option<()> {
-        packet.append(ICV_LEN)?;
         match self.sci {
             Some(sci) => {
-                make_gap::<16>(packet, at)?;
-                let tag = packet.data_mut().get_mut(at..at + 16)?;
+                let data = make_gap::<16>(packet, at)?;
+                let tag = data.get_mut(at..at + 16)?;
                 *tag.first_chunk_mut()? = self.head.to_be_bytes();
                 *tag.last_chunk_mut()? = sci.to_be_bytes();
             }
             None => {
-                make_gap::<8>(packet, at)?;
-                let tag = packet.data_mut().get_mut(at..)?;
+                let tag = make_gap::<8>(packet, at)?.get_mut(at..)?;
                 *tag.first_chunk_mut()? = self.head.to_be_bytes();
             }
         }
@@ -231,16 +224,16 @@ impl SecTag {
     }
 }
 
-/// Moves what is in front of `at` forward by `N` octets.
+/// Moves what is in front of `at` forward by `N` octets, and makes room for the
+/// ICV behind.
 #[inline(always)]
-fn make_gap<const N: usize>(packet: &mut Packet, at: usize) -> Option<()> {
-    packet.prepend(N)?;
-    let data = packet.data_mut();
+fn make_gap<const N: usize>(packet: &mut Packet, at: usize) -> Option<&mut [u8]> {
+    let data = packet.grow(N, ICV_LEN)?;
     if at == MACS {
         let macs: [u8; MACS] = *data.get(N..)?.first_chunk()?;
         *data.first_chunk_mut()? = macs;
     } else {
         data.get_mut(..N + at)?.copy_within(N.., 0);
     }
-    Some(())
+    Some(data)
 }

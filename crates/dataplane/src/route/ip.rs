@@ -79,6 +79,8 @@ struct Known {
     ends: [u8; 8],
     vrf: VrfId,
     iface: u16,
+    ethertype: u16,
+    turns: u8,
     flags: u8,
     /// `EspIn`, or a way out.
     next: Next,
@@ -91,6 +93,8 @@ impl Known {
         ends: [0; 8],
         vrf: VrfId::GLOBAL,
         iface: 0,
+        ethertype: 0,
+        turns: 0,
         flags: 0,
         next: Next::Output,
         adjacency: 0,
@@ -99,9 +103,8 @@ impl Known {
     /// Where in the memory of a batch it is kept.
     #[inline(always)]
     const fn place(ends: [u8; 8]) -> usize {
-        let ends = u64::from_le_bytes(ends);
-        let mixed = ends ^ ends >> 32;
-        (mixed ^ mixed >> 16 ^ mixed >> 24) as usize % LASTS
+        let [_, _, s2, s3, _, _, d2, d3] = ends;
+        (s3 ^ d3 ^ (s2 ^ d2) >> 1) as usize % LASTS
     }
 }
 
@@ -118,9 +121,8 @@ fn again(known: &[Known; LASTS], packet: &mut Packet) -> Option<Next> {
     let ends = *header.last_chunk()?;
     let known = &known[Known::place(ends)];
     let same = known.ends == ends
-        && (known.vrf, known.iface, known.flags) == (meta.vrf, meta.iface, meta.flags)
-        && meta.ethertype == EtherType::IPV4.0
-        && meta.turns < TURNS_MAX;
+        && (known.vrf, known.iface) == (meta.vrf, meta.iface)
+        && (known.ethertype, known.turns, known.flags) == (meta.ethertype, meta.turns, meta.flags);
     if !same || plain_len(header) != Some(len) {
         return None;
     }
@@ -136,7 +138,8 @@ fn again(known: &[Known; LASTS], packet: &mut Packet) -> Option<Next> {
         }
         meta.target = known.adjacency;
     }
-    meta.turns += 1;
+    // Not too many: the one before came as far.
+    meta.turns = known.turns + 1;
     Some(known.next)
 }
 
@@ -247,8 +250,10 @@ fn forward_v4(
     if alike && header_len == PLAIN && !(asked && decision.inbound.is_some()) {
         let [s, d] = [src.octets(), dst.octets()];
         let ends = [s[0], s[1], s[2], s[3], d[0], d[1], d[2], d[3]];
-        let Meta { vrf, iface, target, .. } = *packet.meta();
-        known[Known::place(ends)] = Known { ends, vrf, iface, flags, next, adjacency: target };
+        let Meta { vrf, iface, ethertype, turns, target: adjacency, .. } = *packet.meta();
+        let turns = turns - 1; // as it came
+        known[Known::place(ends)] =
+            Known { ends, vrf, iface, ethertype, turns, flags, next, adjacency };
     }
     Ok(next)
 }
