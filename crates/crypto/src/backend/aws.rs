@@ -1,4 +1,4 @@
-//! aws-lc-rs: the fastest code that there is for one packet at a time.
+//! aws-lc: the fastest code that there is for one packet at a time.
 //!
 //! An AEAD's context lives on the library's heap, which wipes what it frees.
 //! Nothing is allocated per packet.
@@ -11,12 +11,10 @@
 
 use super::cbc::CbcHmac;
 use super::parts;
+use crate::accel::aws::{Aead, Context};
 use crate::job::{Ad, Op, Span, Verdict};
 use crate::key::{InstallError, KeySpec};
 use crate::suite::{Aes, Suite};
-use aws_lc_rs::aead::{
-    AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
-};
 
 /// What the library allocates for an AEAD's key: 564 octets of state, three
 /// words, and its note of the length.
@@ -24,7 +22,7 @@ const AEAD_CONTEXT: usize = 600;
 
 /// A key of any suite.
 pub enum Key {
-    Aead(LessSafeKey),
+    Aead(Context),
     Cbc(Box<CbcHmac>),
 }
 
@@ -32,10 +30,11 @@ impl Key {
     /// Expands the key.
     pub fn new(spec: &KeySpec) -> Result<Self, InstallError> {
         let key = spec.key.expose();
+        let aead = |aead| Context::new(aead, key).map(Self::Aead);
         let made = match spec.suite {
-            Suite::AesGcm(Aes::Aes128) => UnboundKey::new(&AES_128_GCM, key).ok().map(bound),
-            Suite::AesGcm(Aes::Aes256) => UnboundKey::new(&AES_256_GCM, key).ok().map(bound),
-            Suite::ChaCha20Poly1305 => UnboundKey::new(&CHACHA20_POLY1305, key).ok().map(bound),
+            Suite::AesGcm(Aes::Aes128) => aead(Aead::Aes128Gcm),
+            Suite::AesGcm(Aes::Aes256) => aead(Aead::Aes256Gcm),
+            Suite::ChaCha20Poly1305 => aead(Aead::ChaCha20Poly1305),
             Suite::AesCbc(aes, mac) => {
                 CbcHmac::new(aes, mac, key, spec.mac_key.expose()).map(Self::Cbc)
             }
@@ -47,7 +46,7 @@ impl Key {
     #[inline]
     pub fn run(&self, op: Op, nonce: &[u8; 12], ad: Ad, text: Span, buf: &mut [u8]) -> Verdict {
         match self {
-            Self::Aead(key) => aead(key, op, nonce, ad, text, buf),
+            Self::Aead(key) => run(key, op, nonce, ad, text, buf),
             Self::Cbc(key) => key.run(op, nonce, ad, text, buf),
         }
     }
@@ -61,31 +60,14 @@ impl Key {
     }
 }
 
-fn bound(key: UnboundKey) -> Key {
-    Key::Aead(LessSafeKey::new(key))
-}
-
 #[inline(always)]
-fn aead(
-    key: &LessSafeKey,
-    op: Op,
-    nonce: &[u8; 12],
-    ad: Ad,
-    text: Span,
-    buf: &mut [u8],
-) -> Verdict {
+fn run(key: &Context, op: Op, nonce: &[u8; 12], ad: Ad, text: Span, buf: &mut [u8]) -> Verdict {
     let Some(parts) = parts::Aead::cut(buf, &ad, text) else { return Verdict::Failed };
-    let nonce = Nonce::assume_unique_for_key(*nonce);
-    let ad = Aad::from(parts.ad);
     match op {
-        Op::Seal => match key.seal_in_place_scatter(nonce, ad, parts.text, &[], parts.icv) {
-            Ok(()) => Verdict::Done,
-            Err(_) => Verdict::Failed,
-        },
+        Op::Seal if key.seal(nonce, parts.ad, parts.text, parts.icv) => Verdict::Done,
+        Op::Seal => Verdict::Failed,
         // Decrypts while it authenticates; what is not authentic is zeroed.
-        Op::Open => match key.open_in_place_separate_tag(nonce, ad, parts.icv, parts.text) {
-            Ok(_) => Verdict::Done,
-            Err(_) => Verdict::BadIcv,
-        },
+        Op::Open if key.open(nonce, parts.ad, parts.text, parts.icv) => Verdict::Done,
+        Op::Open => Verdict::BadIcv,
     }
 }

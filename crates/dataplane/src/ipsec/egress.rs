@@ -64,16 +64,21 @@ impl Inner {
                 whole: word as u16 & ipv4::DONT_FRAGMENT,
                 protocol: Protocol::IPV4,
             },
-            // Class, flow label; payload length. It is never fragmented.
-            6 => Self {
-                len: ipv6::Header::LEN + usize::from((word >> 16) as u16),
-                class: (word >> 52) as u8,
-                whole: ipv4::DONT_FRAGMENT,
-                protocol: Protocol::IPV6,
-            },
+            6 => Self::v6(word),
             _ => return None,
         };
         (inner.len <= data.len()).then_some(inner)
+    }
+
+    /// Class, flow label; payload length. It is never fragmented.
+    #[inline(never)]
+    const fn v6(word: u64) -> Self {
+        Self {
+            len: ipv6::Header::LEN + (word >> 16) as u16 as usize,
+            class: (word >> 52) as u8,
+            whole: ipv4::DONT_FRAGMENT,
+            protocol: Protocol::IPV6,
+        }
     }
 
     /// The MTU to tell the sender, if the packet must not be fragmented. What may
@@ -302,22 +307,37 @@ impl OutboundSa {
                 room[ESP + 4..].copy_from_slice(&number.to_be_bytes());
             }
             Outer::V6(outer) => {
-                const ESP: usize = ipv6::Header::LEN;
-                let payload = esp::Header::LEN + body + icv;
-                let room: &mut [u8; ESP + 16] = data.first_chunk_mut()?;
-                let outer = ipv6::Header {
-                    version_class_flow: (6 << 28 | u32::from(class) << 20).into(),
-                    payload_len: (payload as u16).into(),
-                    ..*outer
-                };
-                let header = esp::Header { spi: self.spi.into(), seq: (number as u32).into() };
-                room[..ESP].copy_from_slice(outer.as_bytes());
-                room[ESP..ESP + 8].copy_from_slice(header.as_bytes());
-                room[ESP + 8..].copy_from_slice(&number.to_be_bytes());
+                let payload = (esp::Header::LEN + body + icv) as u16;
+                front_v6(data, outer, class, payload, self.spi, number)?;
             }
         }
         Some(self.shape.spans(self.outer.len(), body))
     }
+}
+
+/// An IPv6 header, an ESP header and the number behind it. (Out of line: IPv4
+/// outside is what most tunnels have.)
+#[inline(never)]
+fn front_v6(
+    data: &mut [u8],
+    outer: &ipv6::Header,
+    class: u8,
+    payload: u16,
+    spi: u32,
+    number: u64,
+) -> Option<()> {
+    const ESP: usize = ipv6::Header::LEN;
+    let room: &mut [u8; ESP + 16] = data.first_chunk_mut()?;
+    let outer = ipv6::Header {
+        version_class_flow: (6 << 28 | u32::from(class) << 20).into(),
+        payload_len: payload.into(),
+        ..*outer
+    };
+    let header = esp::Header { spi: spi.into(), seq: (number as u32).into() };
+    room[..ESP].copy_from_slice(outer.as_bytes());
+    room[ESP..ESP + 8].copy_from_slice(header.as_bytes());
+    room[ESP + 8..].copy_from_slice(&number.to_be_bytes());
+    Some(())
 }
 
 /// The outer identification: different for packets that follow one another, and
