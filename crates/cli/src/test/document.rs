@@ -392,11 +392,11 @@ pub fn back_to_back<K: Origin>(
     report
 }
 
+/// What a search found for each goal, and the trials behind it.
+type Searched = (Vec<mlrsearch::Found>, Vec<Measured>);
+
 /// RFC 9971.
-pub fn mlrsearch<K: Origin>(
-    how: &Circumstances,
-    found: &[(Sizes, (Vec<mlrsearch::Found>, Vec<Measured>))],
-) -> Report {
+pub fn mlrsearch<K: Origin>(how: &Circumstances, found: &[(Sizes, Searched)]) -> Report {
     let rows: Vec<(&Sizes, &mlrsearch::Found)> =
         found.iter().flat_map(|(s, f)| f.0.iter().map(move |f| (s, f))).collect();
     let streams = how.streams as f64;
