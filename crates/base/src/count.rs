@@ -37,6 +37,22 @@ pub struct Work {
     pub lookups: u64,
     /// Packets copied and their octets.
     pub copied: Flow,
+    /// What of `sealed` an engine elsewhere did.
+    pub sealed_away: Flow,
+    /// What of `opened` an engine elsewhere did.
+    pub opened_away: Flow,
+}
+
+impl Work {
+    /// Adds another count.
+    pub const fn merge(&mut self, other: &Self) {
+        self.sealed.merge(other.sealed);
+        self.opened.merge(other.opened);
+        self.lookups += other.lookups;
+        self.copied.merge(other.copied);
+        self.sealed_away.merge(other.sealed_away);
+        self.opened_away.merge(other.opened_away);
+    }
 }
 
 /// Conservation of packets:

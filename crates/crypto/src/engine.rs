@@ -5,7 +5,7 @@ use crate::job::Job;
 use crate::key::{InstallError, KeyId, KeySpec};
 use crate::table::KeyTable;
 use arrayvec::ArrayVec;
-use ferrule_base::Instant;
+use ferrule_base::{Instant, Work};
 
 /// Jobs in one call at most: a batch of packets.
 pub const BATCH: usize = 64;
@@ -41,6 +41,34 @@ pub trait Engine<B: AsMut<[u8]>> {
     fn is_immediate(&self) -> bool {
         false
     }
+
+    /// What was done elsewhere, and copied to get there and back, since this was
+    /// asked last. To be asked at the end of the turn in which jobs were submitted.
+    fn take_work(&mut self) -> Work {
+        Work::default()
+    }
+
+    /// What there is to see of each engine that does not work in the worker's loop.
+    fn report(&self) -> Vec<EngineReport> {
+        Vec::new()
+    }
+}
+
+/// An engine away from the worker's loop, for `show engines`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EngineReport {
+    /// The word of its placement.
+    pub place: &'static str,
+    /// How it is, in a word.
+    pub state: &'static str,
+    /// Keys that it has.
+    pub keys: usize,
+    /// Jobs that it takes at most.
+    pub depth: usize,
+    /// Jobs under way.
+    pub in_flight: usize,
+    /// What it counted, by name.
+    pub counters: Vec<(&'static str, u64)>,
 }
 
 /// The engine in the worker's own loop: completes every job in
@@ -147,6 +175,14 @@ impl<B: AsMut<[u8]>> Engine<B> for Box<dyn Engine<B>> {
     fn is_immediate(&self) -> bool {
         (**self).is_immediate()
     }
+
+    fn take_work(&mut self) -> Work {
+        (**self).take_work()
+    }
+
+    fn report(&self) -> Vec<EngineReport> {
+        (**self).report()
+    }
 }
 
 /// The same, for what moves between threads.
@@ -177,5 +213,13 @@ impl<B: AsMut<[u8]>> Engine<B> for Box<dyn Engine<B> + Send> {
 
     fn is_immediate(&self) -> bool {
         (**self).is_immediate()
+    }
+
+    fn take_work(&mut self) -> Work {
+        (**self).take_work()
+    }
+
+    fn report(&self) -> Vec<EngineReport> {
+        (**self).report()
     }
 }

@@ -102,3 +102,12 @@ pub struct Job<B> {
     /// Encrypted, and under the ICV. May be empty (integrity only).
     pub text: Span,
 }
+
+impl<B> Job<B> {
+    /// The same job with another buffer.
+    #[inline]
+    pub fn map<C>(self, buf: impl FnOnce(B) -> C) -> Job<C> {
+        let Self { buf: old, key, ticket, nonce, op, verdict, ad, text } = self;
+        Job { buf: buf(old), key, ticket, nonce, op, verdict, ad, text }
+    }
+}

@@ -13,6 +13,34 @@ pub struct KeyId {
     pub generation: u32,
 }
 
+/// Where the work with a key is done. An engine that stands at one place alone
+/// does not look at it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// In the worker's own loop.
+    #[default]
+    Software,
+    /// At the far end of a queue pair.
+    LookAside,
+    /// In a token that keeps the key to itself: no octet of it is here.
+    Token(TokenKey),
+}
+
+impl Place {
+    /// The word in configurations and in `show`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Software => "software",
+            Self::LookAside => "look-aside",
+            Self::Token(_) => "token",
+        }
+    }
+}
+
+/// What a key is called on its token.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TokenKey(pub String);
+
 /// A key to install.
 #[derive(Clone, Debug)]
 pub struct KeySpec {
@@ -22,6 +50,8 @@ pub struct KeySpec {
     pub key: Secret,
     /// The integrity key, `suite.mac_key_len()` octets; empty for an AEAD.
     pub mac_key: Secret,
+    /// Where it is used.
+    pub place: Place,
 }
 
 /// Why a key cannot be installed.
@@ -35,6 +65,8 @@ pub enum InstallError {
     Unsupported(Suite),
     /// The engine's table is full.
     Full,
+    /// There is no engine at the place that was asked for, by its word.
+    NoEngine(&'static str),
 }
 
 impl std::fmt::Display for InstallError {
@@ -48,6 +80,7 @@ impl std::fmt::Display for InstallError {
             }
             Self::Unsupported(suite) => write!(f, "the engine does not have {suite}"),
             Self::Full => f.write_str("the engine's key table is full"),
+            Self::NoEngine(place) => write!(f, "this node has no engine for placement {place}"),
         }
     }
 }
@@ -55,6 +88,16 @@ impl std::fmt::Display for InstallError {
 impl std::error::Error for InstallError {}
 
 impl KeySpec {
+    /// A key that the worker uses itself.
+    pub const fn new(suite: Suite, key: Secret, mac_key: Secret) -> Self {
+        Self { suite, key, mac_key, place: Place::Software }
+    }
+
+    /// The same key, used elsewhere.
+    pub fn at(self, place: Place) -> Self {
+        Self { place, ..self }
+    }
+
     /// Checks the lengths.
     pub fn check(&self) -> Result<(), InstallError> {
         let (key, mac) = (self.suite.key_len(), self.suite.mac_key_len());

@@ -29,9 +29,9 @@ pub mod suite;
 pub mod table;
 
 pub use backend::Backend;
-pub use engine::{Engine, Jobs, Software};
+pub use engine::{Engine, EngineReport, Jobs, Software};
 pub use fingerprint::fingerprint;
 pub use job::{Ad, Job, Op, Span, Verdict};
-pub use key::{KeyId, KeySpec};
+pub use key::{KeyId, KeySpec, Place, TokenKey};
 pub use late::Late;
 pub use suite::{Aes, Mac, Suite};

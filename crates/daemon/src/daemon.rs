@@ -15,15 +15,16 @@ use crate::fault::{Blame, Fault, Source};
 use crate::load::Loaded;
 use crate::metrics::Metrics;
 use crate::opening::{self, Openings};
-use crate::runtime::{self, Board};
+use crate::runtime::{self, Board, LiveWorker};
 use crate::state::{self, FileStore};
 use crate::store::SharedStore;
 use crate::watch;
 use ferrule_base::{Duration, MacAddr};
 use ferrule_crypto::{Backend, Software};
 use ferrule_dashboard::Dashboard;
+use ferrule_engines::Placed;
 use ferrule_node::config::Config;
-use ferrule_node::{BuildError, Control, CounterStore, Environment, Volatile, Worker, build};
+use ferrule_node::{BuildError, Control, CounterStore, Environment, Volatile, build};
 use ferrule_pipeline::Pool;
 use ferrule_ports::os::{User, allow_locked_memory, no_core_files};
 use ferrule_ports::{Umem, region};
@@ -50,7 +51,7 @@ pub struct Daemon {
     pub(crate) failures: Vec<String>,
     pub(crate) signals: UnixStream,
     pub(crate) store: Option<SharedStore>,
-    pub(crate) threads: Vec<JoinHandle<Worker<Software>>>,
+    pub(crate) threads: Vec<JoinHandle<LiveWorker>>,
 }
 
 /// What a node needs before it can be built: all that may be wrong with the
@@ -105,11 +106,11 @@ pub fn assemble(
     pool: Pool,
     store: Box<dyn CounterStore>,
     clock: Clock,
-) -> Result<(Control, Vec<Worker<Software>>), Fault> {
+) -> Result<(Control, Vec<LiveWorker>), Fault> {
     let environment = Environment { macs: prepared.macs.clone(), pool, store, now: clock.now() };
     let backend = Backend::from_env()
         .map_err(|e| Fault::environment(e, "unset the variable that forces a backend"))?;
-    let engine = |_| Software::new(backend);
+    let engine = |_| Placed::new(Software::new(backend));
     build(prepared.config.clone(), environment, engine)
         .map_err(|e| prepared.source.build_fault(&prepared.config, &e))
 }
@@ -272,10 +273,10 @@ impl Daemon {
 
 fn spawn_all(
     config: &Config,
-    workers: Vec<Worker<Software>>,
+    workers: Vec<LiveWorker>,
     clock: Clock,
     board: &std::sync::Arc<Board>,
-) -> Result<Vec<JoinHandle<Worker<Software>>>, Fault> {
+) -> Result<Vec<JoinHandle<LiveWorker>>, Fault> {
     let with_core = workers.into_iter().zip(&config.cores);
     with_core
         .map(|(worker, &core)| runtime::spawn(worker, core, clock, board))

@@ -16,7 +16,7 @@ use crate::measure::{Measured, Measures};
 use arrayvec::ArrayVec;
 use ferrule_base::Duration;
 use ferrule_base::Instant;
-use ferrule_crypto::Software;
+use ferrule_engines::Placed;
 use ferrule_node::Worker;
 use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache, Port, PortStats};
 use ferrule_ports::os::{PollSet, Wake, pin};
@@ -30,6 +30,9 @@ use std::thread::JoinHandle;
 const SPIN: Duration = Duration::from_micros(50);
 /// How long a worker sleeps at most.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+/// A worker with every engine that its configuration asks for.
+pub type LiveWorker = Worker<Placed<Packet>>;
 
 /// Somebody who sleeps and can be woken.
 pub struct Sleeper {
@@ -174,11 +177,11 @@ impl Port for Gated {
 /// Starts a thread for a worker, on a core if one is given. It ends with its
 /// worker when the board says so.
 pub fn spawn(
-    mut worker: Worker<Software>,
+    mut worker: LiveWorker,
     core: Option<usize>,
     clock: Clock,
     board: &Arc<Board>,
-) -> io::Result<JoinHandle<Worker<Software>>> {
+) -> io::Result<JoinHandle<LiveWorker>> {
     let board = board.clone();
     let name = format!("worker-{}", worker.id());
     std::thread::Builder::new().name(name).spawn(move || {
@@ -192,7 +195,7 @@ pub fn spawn(
 }
 
 /// Turns a worker until the board says stop.
-fn drive(worker: &mut Worker<Software>, clock: Clock, board: &Board) {
+fn drive(worker: &mut LiveWorker, clock: Clock, board: &Board) {
     let me = worker.id() as usize;
     let mut set = PollSet::new();
     let mut last_moved = clock.now();
@@ -221,7 +224,7 @@ fn drive(worker: &mut Worker<Software>, clock: Clock, board: &Board) {
     }
 }
 
-fn turn(worker: &mut Worker<Software>, now: Instant, board: &Board, handed_out: &mut u64) -> usize {
+fn turn(worker: &mut LiveWorker, now: Instant, board: &Board, handed_out: &mut u64) -> usize {
     let moved = worker.turn(now);
     if moved > 0 {
         // A packet may be for the control part: it asks to be woken only when
@@ -235,7 +238,7 @@ fn turn(worker: &mut Worker<Software>, now: Instant, board: &Board, handed_out: 
     moved
 }
 
-fn sleep(worker: &Worker<Software>, clock: Clock, set: &mut PollSet, myself: &Sleeper) {
+fn sleep(worker: &LiveWorker, clock: Clock, set: &mut PollSet, myself: &Sleeper) {
     set.clear();
     set.add(myself.wake.as_raw_fd(), false);
     for fd in worker.wait_fds() {

@@ -64,7 +64,8 @@ pub(crate) fn inbound_name(config: &Config, t: &TunnelConfig) -> String {
 
 fn sa_name(t: &TunnelConfig, sa: &crate::config::SaConfig) -> String {
     let print = secure::fingerprint(sa);
-    format!("{} {:#x} {print:02x?} {} {}", t.name, sa.spi, t.esn, sa.worker)
+    let place = t.placement.name();
+    format!("{} {:#x} {print:02x?} {} {} {place}", t.name, sa.spi, t.esn, sa.worker)
 }
 
 /// An address for a port whose device has none: locally administered, made

@@ -292,6 +292,7 @@ impl Control {
             (old.control != config.control, "control"),
             (old.metrics != config.metrics, "metrics"),
             (old.user != config.user, "user"),
+            (old.look_aside != config.look_aside, "look-aside"),
         ];
         match fixed.iter().find(|(changed, _)| *changed) {
             Some(&(_, what)) => Err(BuildError::NeedsRestart(what)),

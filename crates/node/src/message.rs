@@ -2,6 +2,7 @@
 
 use crate::probe::Recorder;
 use ferrule_base::{Drops, Instant, Ledger, PortId, Work};
+use ferrule_crypto::EngineReport;
 use ferrule_dataplane::graph::Next;
 use ferrule_dataplane::{Sequence, Tables, ipsec, macsec};
 use ferrule_pipeline::{Packet, Port, PortStats};
@@ -93,6 +94,8 @@ pub struct WorkerReport {
     pub secy_out: Vec<(u16, macsec::TxReport)>,
     /// Receive sides, by SecY.
     pub secy_in: Vec<(u16, macsec::RxReport)>,
+    /// Engines away from its own loop.
+    pub engines: Vec<EngineReport>,
 }
 
 /// An ESP SA, as its worker sees it.

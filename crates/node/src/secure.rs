@@ -319,14 +319,15 @@ fn plan_secy(
     }
     for sa in &secy.transmit {
         let id = macsec_id(config, secy, "tx", entity.sci, sa);
-        let name = format!("{} {:02x?}", id.id, id.fingerprint);
+        let name = format!("{} {:02x?} {}", id.id, id.fingerprint, secy.placement.name());
         if old.transmit.get(&(index, sa.an)).is_none_or(|p| p.name != name) {
             let numbers = sequence(store, &id, config.reserve, entity.pn_max())?;
             if let Some(place) = old.transmit.get(&(index, sa.an)) {
                 let change = macsec::TxChange::Retire(index, sa.an);
                 plan.before.push((place.worker, Command::SecyOut(change)));
             }
-            let config = macsec::TxSaConfig { an: sa.an, key: sa.key.clone(), xpn: xpn(secy, sa) };
+            let (an, key, place) = (sa.an, sa.key.clone(), secy.placement.place());
+            let config = macsec::TxSaConfig { an, key, xpn: xpn(secy, sa), place };
             let change = macsec::TxChange::Sa(index, config, numbers);
             plan.before.push((worker, Command::SecyOut(change)));
         }
@@ -335,15 +336,15 @@ fn plan_secy(
     for sa in &secy.receive {
         let sci = sa.sci.unwrap_or(0);
         let id = macsec_id(config, secy, "rx", sci, sa);
-        let name = format!("{} {:02x?}", id.id, id.fingerprint);
+        let name = format!("{} {:02x?} {}", id.id, id.fingerprint, secy.placement.name());
         if old.receive.get(&(index, sci, sa.an)).is_none_or(|p| p.name != name) {
             let lowest_pn = edge(store, &id)?.max(1);
             if let Some(place) = old.receive.get(&(index, sci, sa.an)) {
                 let change = macsec::RxChange::Retire(index, sci, sa.an);
                 plan.before.push((place.worker, Command::SecyIn(change)));
             }
-            let (an, key) = (sa.an, sa.key.clone());
-            let config = macsec::RxSaConfig { sci, an, key, xpn: xpn(secy, sa), lowest_pn };
+            let (an, key, place) = (sa.an, sa.key.clone(), secy.placement.place());
+            let config = macsec::RxSaConfig { sci, an, key, xpn: xpn(secy, sa), lowest_pn, place };
             let change = macsec::RxChange::Sa(index, config);
             plan.before.push((worker, Command::SecyIn(change)));
         }

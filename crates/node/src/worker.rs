@@ -182,6 +182,7 @@ impl<E: Engine<Packet>> Worker<E> {
     }
 
     fn turn_with<P: Probe>(&mut self, now: Instant, probe: &mut P) -> usize {
+        let late = !self.engine.is_immediate();
         let mut moved = self.receive(now, probe);
         moved += self.take_handoffs();
         moved += self.collect(now);
@@ -194,6 +195,9 @@ impl<E: Engine<Packet>> Worker<E> {
                 break;
             }
             moved += pass;
+        }
+        if late || !self.engine.is_immediate() {
+            self.tally.work.merge(&self.engine.take_work());
         }
         self.report_wants();
         moved + self.transmit(now)
@@ -561,6 +565,7 @@ impl<E: Engine<Packet>> Worker<E> {
             esp_in: self.stages.esp_in.show().map(|v| SaReport::of(&v)).collect(),
             secy_out: self.stages.secy_out.report(),
             secy_in: self.stages.secy_in.report(),
+            engines: self.engine.report(),
         }
     }
 

@@ -27,11 +27,21 @@ pub const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "lab",
-        uses: &["base", "wire", "crypto", "pipeline", "dataplane", "control", "node", "tester"],
+        uses: &[
+            "base",
+            "wire",
+            "crypto",
+            "engines",
+            "pipeline",
+            "dataplane",
+            "control",
+            "node",
+            "tester",
+        ],
         pure: true,
     },
     Layer { name: "tester", uses: &["base", "wire", "pipeline"], pure: true },
-    Layer { name: "engines", uses: &["base", "crypto"], pure: false },
+    Layer { name: "engines", uses: &["base", "crypto", "pipeline"], pure: false },
     Layer { name: "ports", uses: &["base", "wire", "pipeline"], pure: false },
     Layer { name: "dashboard", uses: &["crypto"], pure: false },
     Layer {

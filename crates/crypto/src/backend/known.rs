@@ -84,11 +84,8 @@ impl Answer {
 
     fn holds_for(&self, backend: Backend, len: usize, icv: u128) -> bool {
         let octets = |from: u8, len: usize| Secret::new((from..).take(len).collect());
-        let spec = KeySpec {
-            suite: self.suite,
-            key: octets(0, self.suite.key_len()),
-            mac_key: octets(0x80, self.suite.mac_key_len()),
-        };
+        let (key, mac_key) = (self.suite.key_len(), self.suite.mac_key_len());
+        let spec = KeySpec::new(self.suite, octets(0, key), octets(0x80, mac_key));
         let Ok(key) = backend.key(&spec) else { return false };
 
         let (text, ad) = (Span::new(AD.len(), len), Ad::Span(Span::new(0, AD.len())));

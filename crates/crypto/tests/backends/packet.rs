@@ -6,7 +6,7 @@ use ferrule_crypto::{Ad, Backend, Job, KeyId, KeySpec, Op, Span, Suite, Verdict}
 
 /// A specification from plain octets.
 pub fn spec(suite: Suite, key: &[u8], mac_key: &[u8]) -> KeySpec {
-    KeySpec { suite, key: Secret::new(key.to_vec()), mac_key: Secret::new(mac_key.to_vec()) }
+    KeySpec::new(suite, Secret::new(key.to_vec()), Secret::new(mac_key.to_vec()))
 }
 
 /// A specification whose keys count upwards from `first`.

@@ -2,7 +2,7 @@
 
 use super::replay::BITMAP_MAX;
 use ferrule_base::{PortId, Secret};
-use ferrule_crypto::Suite;
+use ferrule_crypto::{Place, Suite};
 use ferrule_wire::sectag::{Header, ICV_LEN, Sci};
 use std::fmt;
 
@@ -221,6 +221,8 @@ pub struct TxSaConfig {
     pub key: Secret,
     /// With an XPN suite: salt and our short SCI.
     pub xpn: Option<Xpn>,
+    /// Where frames are protected.
+    pub place: Place,
 }
 
 /// A receive association.
@@ -236,4 +238,6 @@ pub struct RxSaConfig {
     pub xpn: Option<Xpn>,
     /// The lowest acceptable packet number: 1 for a fresh key.
     pub lowest_pn: u64,
+    /// Where frames are validated.
+    pub place: Place,
 }

@@ -127,7 +127,7 @@ impl SecyIn {
     ) -> Result<(), SaError> {
         let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
         let config = secy.config.as_ref().ok_or(SaError::NoSecy(index))?;
-        let spec = key_spec(config, sa.an, sa.xpn, &sa.key)?;
+        let spec = key_spec(config, sa.an, sa.xpn, &sa.key, &sa.place)?;
         if sa.lowest_pn == 0 || sa.lowest_pn > config.pn_max() {
             return Err(SaError::Numbers);
         }

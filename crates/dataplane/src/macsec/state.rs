@@ -4,7 +4,7 @@ use super::config::{SecyConfig, Xpn};
 use super::stats::Stats;
 use ferrule_base::Secret;
 use ferrule_crypto::key::InstallError;
-use ferrule_crypto::{Ad, Job, KeySpec, Suite};
+use ferrule_crypto::{Ad, Job, KeySpec, Place, Suite};
 use ferrule_pipeline::Packet;
 use ferrule_wire::EtherType;
 
@@ -29,6 +29,8 @@ pub enum SaError {
     Unsupported(Suite),
     /// The engine's table is full.
     EngineFull,
+    /// There is no engine at the place that was asked for.
+    NoEngine(&'static str),
     /// There is no such SecY.
     NoSecy(u16),
     /// The association number is not 0 to 3.
@@ -55,6 +57,7 @@ impl From<InstallError> for SaError {
             }
             InstallError::Unsupported(suite) => Self::Unsupported(suite),
             InstallError::Full => Self::EngineFull,
+            InstallError::NoEngine(place) => Self::NoEngine(place),
         }
     }
 }
@@ -67,6 +70,7 @@ impl std::fmt::Display for SaError {
             }
             Self::Unsupported(suite) => write!(f, "the engine does not have {suite}"),
             Self::EngineFull => f.write_str("the engine's key table is full"),
+            Self::NoEngine(place) => InstallError::NoEngine(place).fmt(f),
             Self::NoSecy(index) => write!(f, "there is no SecY {index}"),
             Self::An(an) => write!(f, "the association number is 0 to 3, not {an}"),
             Self::Occupied(an) => write!(f, "association number {an} is in use; retire it first"),
@@ -102,6 +106,7 @@ pub(super) fn key_spec(
     an: u8,
     xpn: Option<Xpn>,
     key: &Secret,
+    place: &Place,
 ) -> Result<KeySpec, SaError> {
     if an as usize >= ANS {
         return Err(SaError::An(an));
@@ -111,7 +116,7 @@ pub(super) fn key_spec(
         (false, true) => return Err(SaError::XpnUnexpected),
         _ => {}
     }
-    Ok(KeySpec { suite: config.suite, key: key.clone(), mac_key: Secret::new(Vec::new()) })
+    Ok(KeySpec::new(config.suite, key.clone(), Secret::new(Vec::new())).at(place.clone()))
 }
 
 /// Nonces of one association (clauses 14.5 to 14.8).

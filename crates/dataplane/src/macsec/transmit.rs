@@ -168,7 +168,7 @@ impl SecyOut {
     ) -> Result<(), SaError> {
         let secy = self.secy(index)?;
         let config = secy.config.as_ref().ok_or(SaError::NoSecy(index))?;
-        let spec = key_spec(config, sa.an, sa.xpn, &sa.key)?;
+        let spec = key_spec(config, sa.an, sa.xpn, &sa.key, &sa.place)?;
         if pn.peek() == 0 {
             return Err(SaError::Numbers);
         }

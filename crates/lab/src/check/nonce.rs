@@ -15,9 +15,9 @@
 //! run that needs more is told so, rather than checked in part.
 
 use super::finding::{Findings, Invariant, lock};
-use ferrule_base::{Instant, Secret};
+use ferrule_base::{Instant, Secret, Work};
 use ferrule_crypto::key::InstallError;
-use ferrule_crypto::{Engine, Jobs, KeyId, KeySpec, Op, Verdict, fingerprint};
+use ferrule_crypto::{Engine, EngineReport, Jobs, KeyId, KeySpec, Op, Verdict, fingerprint};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -166,6 +166,14 @@ impl<B: AsMut<[u8]>, E: Engine<B>> Engine<B> for Audited<E> {
 
     fn is_immediate(&self) -> bool {
         self.inner.is_immediate()
+    }
+
+    fn take_work(&mut self) -> Work {
+        self.inner.take_work()
+    }
+
+    fn report(&self) -> Vec<EngineReport> {
+        self.inner.report()
     }
 }
 

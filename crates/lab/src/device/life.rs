@@ -1,6 +1,6 @@
 //! A device's life: it is built, linked, changed, killed, and built again.
 
-use super::{Device, Engines, Node, add, server::Server};
+use super::{Device, Engines, Node, server::Server};
 use crate::agenda::Event;
 use crate::link::picos;
 use crate::world::World;
@@ -72,7 +72,7 @@ impl Device {
         }
         if let Some(node) = self.node.take() {
             for worker in &node.workers {
-                add(&mut self.past.work, worker.work());
+                self.past.work.merge(worker.work());
                 self.past.drops.merge(worker.drops());
             }
             self.past.drops.merge(node.control.drops());

@@ -206,7 +206,7 @@ impl Device {
         if let Some(node) = &self.node {
             drops.merge(node.control.drops());
             for worker in &node.workers {
-                add(&mut work, worker.work());
+                work.merge(worker.work());
                 drops.merge(worker.drops());
             }
         }
@@ -268,11 +268,4 @@ impl Node {
         let part = |w: &Worker<LabEngine>| (w.ledger(), w.handed_out(), w.handed_in());
         self.control.ledger_of(self.workers.iter().map(part))
     }
-}
-
-fn add(to: &mut Work, more: &Work) {
-    to.sealed.merge(more.sealed);
-    to.opened.merge(more.opened);
-    to.lookups += more.lookups;
-    to.copied.merge(more.copied);
 }

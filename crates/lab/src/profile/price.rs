@@ -21,22 +21,25 @@ impl Spent {
             opened: less(now.opened, before.opened),
             lookups: now.lookups - before.lookups,
             copied: less(now.copied, before.copied),
+            sealed_away: less(now.sealed_away, before.sealed_away),
+            opened_away: less(now.opened_away, before.opened_away),
         };
         Self { taken, work }
     }
 
-    /// The mean price, in nanoseconds.
+    /// The mean price, in nanoseconds. What an engine elsewhere did costs nothing
+    /// here.
     pub fn mean_ns(&self, profile: &Profile) -> f64 {
         profile.plain.of(self.taken)
-            + profile.sealed.of(self.work.sealed)
-            + profile.opened.of(self.work.opened)
+            + profile.sealed.of(less(self.work.sealed, self.work.sealed_away))
+            + profile.opened.of(less(self.work.opened, self.work.opened_away))
             + profile.copied.of(self.work.copied)
             + profile.lookup_ns * self.work.lookups as f64
     }
 }
 
 const fn less(a: Flow, b: Flow) -> Flow {
-    Flow { packets: a.packets - b.packets, octets: a.octets - b.octets }
+    Flow { packets: a.packets.saturating_sub(b.packets), octets: a.octets.saturating_sub(b.octets) }
 }
 
 /// What was spent takes this many picoseconds: the mean, spread for each frame
@@ -76,8 +79,14 @@ mod tests {
             ..Profile::ideal()
         };
         let before = Work { lookups: 5, sealed: flow(1, 50), ..Work::default() };
-        let now =
-            Work { lookups: 9, sealed: flow(2, 150), opened: flow(1, 10), copied: flow(2, 30) };
+        let now = Work {
+            lookups: 9,
+            sealed: flow(4, 550),
+            opened: flow(1, 10),
+            copied: flow(2, 30),
+            sealed_away: flow(2, 400),
+            opened_away: Flow::default(),
+        };
         let spent = Spent::since(flow(2, 200), &now, &before);
         let mean = (200.0 + 100.0) + (1000.0 + 1000.0) + (2000.0 + 200.0) + (14.0 + 30.0) + 12.0;
         assert_eq!(price(&profile, &spent, &mut Rng::new(1)), (mean * 1000.0) as u64);

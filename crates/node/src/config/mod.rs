@@ -13,12 +13,14 @@ mod cross;
 mod error;
 mod keys;
 mod links;
+mod place;
 mod raw;
 mod read;
 mod secure;
 
 pub use error::{ConfigError, Problem};
 pub use keys::{KeySource, LAB_KEY, NoKeys, named_key};
+pub use place::{LookAsideConfig, Otherwise, Placement};
 pub(crate) use read::mask;
 
 use ferrule_base::{MacAddr, Secret};
@@ -77,6 +79,8 @@ pub struct Config {
     pub tunnels: Vec<TunnelConfig>,
     /// Security policy, in order.
     pub policies: Vec<PolicyConfig>,
+    /// The engine for what is placed look-aside.
+    pub look_aside: Option<LookAsideConfig>,
 }
 
 /// How a port reaches its wire.
@@ -321,6 +325,8 @@ pub struct MacsecConfig {
     pub replay: Replay,
     /// The replay window in frames.
     pub window: u32,
+    /// Where frames are protected and validated.
+    pub placement: Placement,
     /// Our transmit associations; the first is used.
     pub transmit: Vec<MacsecSaConfig>,
     /// The peers' associations.
@@ -363,6 +369,8 @@ pub struct TunnelConfig {
     pub copy_df: bool,
     /// Table of the inner packets, by index.
     pub vrf: usize,
+    /// Where packets are sealed and opened.
+    pub placement: Placement,
     /// The interface it leaves by, by index, as routes say.
     pub via: Via,
     /// To the other end.

@@ -31,6 +31,7 @@ pub(super) struct File {
     pub tunnel: Vec<Spanned<Tunnel>>,
     #[serde(default)]
     pub policy: Vec<Spanned<Policy>>,
+    pub look_aside: Option<Spanned<LookAside>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -158,6 +159,7 @@ pub(super) struct Macsec {
     pub replay: Option<Text>,
     pub window: Option<Number>,
     pub validate: Option<Text>,
+    pub placement: Option<Text>,
     #[serde(default)]
     pub transmit: Vec<Spanned<MacsecSa>>,
     #[serde(default)]
@@ -185,6 +187,7 @@ pub(super) struct Tunnel {
     pub mtu: Option<Number>,
     pub copy_df: Option<bool>,
     pub vrf: Option<Text>,
+    pub placement: Option<Text>,
     #[serde(rename = "in")]
     pub inbound: Spanned<Sa>,
     #[serde(rename = "out")]
@@ -208,4 +211,17 @@ pub(super) struct Policy {
     pub local: Option<Text>,
     pub remote: Option<Text>,
     pub protocol: Option<Number>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct LookAside {
+    pub core: Option<Number>,
+    pub depth: Option<Number>,
+    pub batch: Option<Number>,
+    pub wait_us: Option<Number>,
+    pub copies: Option<Number>,
+    pub deadline_ms: Option<Number>,
+    pub on_failure: Option<Text>,
+    pub on_full: Option<Text>,
 }

@@ -4,7 +4,7 @@
 use super::error::{Problem, Problems};
 use super::keys::KeySource;
 use super::raw::{self, Number, Text};
-use super::{Config, RESERVE, cross, links, secure};
+use super::{Config, RESERVE, cross, links, place, secure};
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -47,6 +47,7 @@ pub(super) fn config(
     links::routes(&mut r, file, &mut config);
     links::labels(&mut r, file, &mut config);
     links::pseudowires(&mut r, file, &mut config);
+    config.look_aside = place::look_aside(&mut r, file);
     secure::macsec(&mut r, file, &mut config);
     secure::tunnels(&mut r, file, &mut config);
     secure::policies(&mut r, file, &mut config);
@@ -115,6 +116,7 @@ fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {
         secys: Vec::new(),
         tunnels: Vec::new(),
         policies: Vec::new(),
+        look_aside: None,
     }
 }
 

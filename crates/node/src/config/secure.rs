@@ -5,7 +5,7 @@ use super::links::port_index;
 use super::raw::{self, Text};
 use super::read::Reader;
 use super::{
-    Config, MacsecConfig, MacsecSaConfig, PolicyAction, PolicyConfig, Replay, SaConfig,
+    Config, MacsecConfig, MacsecSaConfig, Placement, PolicyAction, PolicyConfig, Replay, SaConfig,
     TunnelConfig, Via,
 };
 use crate::overhead;
@@ -106,6 +106,7 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
             r.choice(t, "way to validate", &[("strict", ())]);
         }
         let replay = secy.replay.as_ref().and_then(|t| r.choice(t, "replay mode", &modes));
+        let placement = r.placement(secy.placement.as_ref(), config);
         let mut sa = |list: &[Spanned<raw::MacsecSa>], received: bool| {
             let each = list.iter().filter_map(|sa| macsec_sa(r, sa, suite, xpn, received));
             each.collect::<Vec<_>>()
@@ -123,6 +124,7 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
             clear_tags: r.number(secy.clear_tags.as_ref(), 0, 0..=2, "clear-tags") as u8,
             replay: replay.unwrap_or(Replay::Strict),
             window: r.number(secy.window.as_ref(), 64, 0..=4096, "window") as u32,
+            placement,
             transmit,
             receive,
         });
@@ -181,7 +183,8 @@ pub(super) fn tunnels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config)
         }
         let workers = config.cores.len();
         let worker = config.tunnels.len() % workers.max(1);
-        let mut sa = |s: &Spanned<raw::Sa>| sa(r, s.get_ref(), suite, worker, workers);
+        let placement = r.placement(tunnel.placement.as_ref(), config);
+        let mut sa = |s: &Spanned<raw::Sa>| sa(r, s.get_ref(), suite, placement, worker, workers);
         let (outbound, inbound) = (sa(&tunnel.outbound), sa(&tunnel.inbound));
         let (Some(outbound), Some(inbound)) = (outbound, inbound) else { continue };
         let vrf = tunnel.vrf.as_ref().map(|t| config.vrfs.iter().position(|v| v == t.get_ref()));
@@ -199,6 +202,7 @@ pub(super) fn tunnels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config)
             mtu,
             copy_df: tunnel.copy_df.unwrap_or(true),
             vrf: vrf.flatten().unwrap_or(0),
+            placement,
             via: way,
             outbound,
             inbound,
@@ -266,6 +270,7 @@ fn sa(
     r: &mut Reader<'_>,
     sa: &raw::Sa,
     suite: Suite,
+    placement: Placement,
     worker: usize,
     workers: usize,
 ) -> Option<SaConfig> {
@@ -278,7 +283,7 @@ fn sa(
     let file = r.key_file(&sa.key, lengths)?;
     let last = workers as i64 - 1;
     let worker = r.number(sa.worker.as_ref(), worker as i64, 0..=last, "worker") as usize;
-    let keys = KeySpec { suite, key: file.cipher, mac_key: file.integrity };
+    let keys = KeySpec::new(suite, file.cipher, file.integrity).at(placement.place());
     Some(SaConfig { spi, keys, salt: file.salt, worker })
 }
 

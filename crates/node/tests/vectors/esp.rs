@@ -185,7 +185,7 @@ impl Case<'_> {
     fn keys(&self) -> (KeySpec, Secret) {
         let key = Secret::new(self.sa.enc_key.0.clone());
         let mac_key = Secret::new(self.sa.auth_key.0.clone());
-        (KeySpec { suite: self.suite, key, mac_key }, Secret::new(self.sa.salt.0.clone()))
+        (KeySpec::new(self.suite, key, mac_key), Secret::new(self.sa.salt.0.clone()))
     }
 
     fn spi(&self) -> Result<u32, String> {

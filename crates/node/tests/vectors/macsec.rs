@@ -14,7 +14,7 @@ use crate::report::{Row, Way};
 use crate::rig::Rig;
 use crate::sidecar::{Frame, Hex, MacsecSa, Secy, Set};
 use ferrule_base::{MacAddr, PortId, Secret};
-use ferrule_crypto::{Suite, suite::Aes};
+use ferrule_crypto::{Place, Suite, suite::Aes};
 use ferrule_dataplane::Sequence;
 use ferrule_dataplane::graph::Next;
 use ferrule_dataplane::macsec::{Replay, RxSaConfig, SecyConfig, TxSaConfig, Xpn};
@@ -134,11 +134,11 @@ impl Case {
         let Rig { secy_out, engine, .. } = &mut self.sender;
         let _ = secy_out.retire_tx_sa(engine, SECY, an);
         let sequence = Sequence::unlimited(first, self.config.pn_max());
-        let tx = TxSaConfig { an, key: key.clone(), xpn };
+        let tx = TxSaConfig { an, key: key.clone(), xpn, place: Place::Software };
         secy_out.rekey(engine, SECY, &tx, sequence).map_err(|e| e.to_string())?;
         let Rig { secy_in, engine, .. } = &mut self.receiver;
         let _ = secy_in.retire_rx_sa(engine, SECY, sci, an);
-        let rx = RxSaConfig { sci, an, key, xpn, lowest_pn: first };
+        let rx = RxSaConfig { sci, an, key, xpn, lowest_pn: first, place: Place::Software };
         secy_in.install_rx_sa(engine, SECY, &rx).map_err(|e| e.to_string())
     }
 }

@@ -49,7 +49,7 @@ impl Peer {
         debug_assert!(CONFIGS.iter().any(|(text, k)| *k == kind && text.contains(path)));
         let (key, mac_key) = (part(path, "cipher"), part(path, "integrity"));
         let mut engine = Software::default();
-        let spec = KeySpec { suite, key, mac_key };
+        let spec = KeySpec::new(suite, key, mac_key);
         let key = Engine::<Vec<u8>>::install(&mut engine, &spec).expect("a key of this suite");
         Self { kind, engine, key, number: 0 }
     }

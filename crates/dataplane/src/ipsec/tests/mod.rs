@@ -35,7 +35,7 @@ pub fn between(local: &str, remote: &str) -> Selector {
 
 pub fn keys(suite: Suite) -> KeySpec {
     let octets = |from: u8, len: usize| Secret::new((from..).take(len).collect());
-    KeySpec { suite, key: octets(1, suite.key_len()), mac_key: octets(90, suite.mac_key_len()) }
+    KeySpec::new(suite, octets(1, suite.key_len()), octets(90, suite.mac_key_len()))
 }
 
 fn salt(suite: Suite) -> Secret {

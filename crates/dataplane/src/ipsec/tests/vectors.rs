@@ -24,7 +24,7 @@ struct Vector {
 impl Vector {
     fn keys(&self) -> KeySpec {
         let secret = |text| Secret::from_hex(text).unwrap();
-        KeySpec { suite: self.suite, key: secret(self.key), mac_key: secret(self.mac_key) }
+        KeySpec::new(self.suite, secret(self.key), secret(self.mac_key))
     }
 
     /// A gateway with both ends of the SA, just before the vector's number.
@@ -95,11 +95,7 @@ fn esp_chacha20_poly1305_example_of_rfc_7634_opens<E: Make>() {
     let suite = Suite::ChaCha20Poly1305;
     let sa = InboundConfig {
         spi: place.spi,
-        keys: KeySpec {
-            suite,
-            key: Secret::new((0x80..0xa0).collect()),
-            mac_key: Secret::new(vec![]),
-        },
+        keys: KeySpec::new(suite, Secret::new((0x80..0xa0).collect()), Secret::new(vec![])),
         salt: Secret::new(hex("a0a1a2a3")),
         selectors: vec![between("192.0.2.5/32", "198.51.100.5/32")],
         ..inbound(suite, 4, false)

@@ -11,7 +11,7 @@ use crate::graph::{Ctx, Next, Outputs, Tally};
 use crate::sequence::Sequence;
 use crate::tables::{Attach, PortEntry, Tables};
 use ferrule_base::{DropReason, Duration, Instant, MacAddr, PortId, Secret};
-use ferrule_crypto::{Aes, Engine, Jobs, Late, Software, Suite};
+use ferrule_crypto::{Aes, Engine, Jobs, Late, Place, Software, Suite};
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache};
 
 pub const GCM128: Suite = Suite::AesGcm(Aes::Aes128);
@@ -212,11 +212,12 @@ fn xpn(config: &SecyConfig) -> Option<Xpn> {
 }
 
 pub fn tx_sa(config: &SecyConfig, an: u8) -> TxSaConfig {
-    TxSaConfig { an, key: key(config, an), xpn: xpn(config) }
+    TxSaConfig { an, key: key(config, an), xpn: xpn(config), place: Place::Software }
 }
 
 pub fn rx_sa(config: &SecyConfig, an: u8, lowest_pn: u64) -> RxSaConfig {
-    RxSaConfig { sci: config.sci, an, key: key(config, an), xpn: xpn(config), lowest_pn }
+    let (key, xpn, place) = (key(config, an), xpn(config), Place::Software);
+    RxSaConfig { sci: config.sci, an, key, xpn, lowest_pn, place }
 }
 
 /// A frame with so many octets of user data, the EtherType included.

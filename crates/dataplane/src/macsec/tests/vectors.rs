@@ -42,8 +42,8 @@ fn read(case: &Value) -> Case {
     let (an, pn) = (number(case, "an") as u8, number(case, "pn"));
     let xpn = salt.map(|salt| Xpn { salt, ssci: number(case, "ssci") as u32 });
     Case {
-        tx: TxSaConfig { an, key: key.clone(), xpn },
-        rx: RxSaConfig { sci, an, key, xpn, lowest_pn: pn },
+        tx: TxSaConfig { an, key: key.clone(), xpn, place: Place::Software },
+        rx: RxSaConfig { sci, an, key, xpn, lowest_pn: pn, place: Place::Software },
         plain: octets(text(case, "plain")),
         wire: octets(text(case, "wire")),
         config,

@@ -9,7 +9,7 @@ const SUITE: Suite = Suite::AesGcm(Aes::Aes128);
 
 fn spec(octet: u8) -> KeySpec {
     let (key, mac_key) = (Secret::new(vec![octet; 16]), Secret::new(Vec::new()));
-    KeySpec { suite: SUITE, key, mac_key }
+    KeySpec::new(SUITE, key, mac_key)
 }
 
 fn job(key: KeyId, number: u64, op: Op) -> Job<Vec<u8>> {

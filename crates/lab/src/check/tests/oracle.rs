@@ -73,6 +73,7 @@ fn report(accepted: u64, replays: u64, bad_icv: u64) -> WorkerReport {
         esp_in: vec![SaReport { index: 0, name, spi: SPI, suite, number: 0, stats }],
         secy_out: Vec::new(),
         secy_in: Vec::new(),
+        engines: Vec::new(),
     }
 }
 

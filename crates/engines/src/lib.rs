@@ -1,0 +1,15 @@
+//! Engines that are not in the worker's own loop, and the one that holds them all.
+//!
+//! ```text
+//!   worker ─▶ Placed ─┬─▶ Software                        in place
+//!                     ├─▶ look-aside: a queue pair ─▶ a thread, a card, a model
+//!                     └─▶ token: key stream made ahead
+//! ```
+//!
+//! Where the work with a key is done is said when it is installed
+//! ([`ferrule_crypto::Place`]); stages and jobs know nothing of it.
+#![deny(unsafe_code)]
+
+pub mod placed;
+
+pub use placed::Placed;

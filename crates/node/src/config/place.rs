@@ -1,0 +1,156 @@
+//! Where packets are sealed and opened: a word at each tunnel and SecY, and the
+//! tables of the engines that are not in the worker's own loop.
+//!
+//! ```toml
+//!   [look-aside]              # an engine on another core
+//!   core = 3                  # where its thread runs; left out: anywhere
+//!   depth = 1024              # jobs under way at most, for each worker
+//!   batch = 32                # jobs that go together
+//!   wait-us = 5               # for which a batch waits to be full
+//!   copies = 0                # of each packet: 0, or 2 or 4 as over a bus
+//!   deadline-ms = 100         # after which the engine counts as hung
+//!   on-failure = "software"   # or "drop"
+//!   on-full = "drop"          # or "software"
+//!
+//!   [[tunnel]]
+//!   placement = "look-aside"
+//! ```
+
+use super::Config;
+use super::raw::{self, Text};
+use super::read::Reader;
+use ferrule_base::Duration;
+use ferrule_crypto::Place;
+use std::ops::RangeInclusive;
+
+/// Jobs under way in one queue pair.
+const DEPTH: RangeInclusive<i64> = 64..=4096;
+
+/// Jobs that go to an engine together: a batch of the data path at most.
+const BATCH: RangeInclusive<i64> = 1..=64;
+
+/// Where the packets of a tunnel or SecY are sealed and opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Placement {
+    /// In the worker's own loop.
+    #[default]
+    Software,
+    /// By the engine of `[look-aside]`.
+    LookAside,
+}
+
+impl Placement {
+    /// Every placement.
+    pub const ALL: [Self; 2] = [Self::Software, Self::LookAside];
+
+    /// The word in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Software => "software",
+            Self::LookAside => "look-aside",
+        }
+    }
+
+    /// What the engine of a worker is told.
+    pub const fn place(self) -> Place {
+        match self {
+            Self::Software => Place::Software,
+            Self::LookAside => Place::LookAside,
+        }
+    }
+}
+
+/// What becomes of a job that an engine cannot do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Otherwise {
+    /// The worker does it itself.
+    Software,
+    /// Its packet is dropped, with a reason.
+    #[default]
+    Drop,
+}
+
+/// The engine for what is placed look-aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookAsideConfig {
+    /// The core of its threads, one for each worker; nothing: wherever the
+    /// scheduler likes.
+    pub core: Option<usize>,
+    /// Jobs under way at most, for each worker.
+    pub depth: usize,
+    /// Jobs that go to it together.
+    pub batch: usize,
+    /// How long the first job of a batch waits for others.
+    pub wait: Duration,
+    /// How often each packet is copied on its way there and back: 0, 2 or 4.
+    pub copies: usize,
+    /// A job that is not back by then tells that the engine hangs.
+    pub deadline: Duration,
+    /// What is done if it fails.
+    pub on_failure: Otherwise,
+    /// What is done with jobs beyond its depth.
+    pub on_full: Otherwise,
+}
+
+impl Default for LookAsideConfig {
+    fn default() -> Self {
+        Self {
+            core: None,
+            depth: 1024,
+            batch: 32,
+            wait: Duration::from_micros(5),
+            copies: 0,
+            deadline: Duration::from_millis(100),
+            on_failure: Otherwise::Software,
+            on_full: Otherwise::Drop,
+        }
+    }
+}
+
+/// The table `[look-aside]`, if there is one.
+pub(super) fn look_aside(r: &mut Reader<'_>, file: &raw::File) -> Option<LookAsideConfig> {
+    let table = file.look_aside.as_ref()?.get_ref();
+    let usual = LookAsideConfig::default();
+    let core = table.core.as_ref();
+    let core = core.map(|n| r.number(Some(n), 0, 0..=4095, "core") as usize);
+    let (depth, batch) = (usual.depth as i64, usual.batch as i64);
+    let depth = r.number(table.depth.as_ref(), depth, DEPTH, "depth") as usize;
+    let batch = r.number(table.batch.as_ref(), batch, BATCH, "batch") as usize;
+    let wait = usual.wait.as_micros() as i64;
+    let wait = r.number(table.wait_us.as_ref(), wait, 0..=1_000_000, "wait-us") as u64;
+    let copies = r.number(table.copies.as_ref(), 0, 0..=4, "copies");
+    if let (1 | 3, Some(n)) = (copies, &table.copies) {
+        let what = format!("copies cannot be {copies}: what goes there comes back");
+        r.problems.add(n.span(), what, "use 0 (shared memory), 2 or 4");
+    }
+    let deadline = usual.deadline.as_millis() as i64;
+    let deadline = r.number(table.deadline_ms.as_ref(), deadline, 1..=60_000, "deadline-ms");
+    let choices = [("software", Otherwise::Software), ("drop", Otherwise::Drop)];
+    let mut otherwise = |t: &Option<Text>, what, usual| {
+        t.as_ref().and_then(|t| r.choice(t, what, &choices)).unwrap_or(usual)
+    };
+    Some(LookAsideConfig {
+        core,
+        depth,
+        batch,
+        wait: Duration::from_micros(wait),
+        copies: copies as usize,
+        deadline: Duration::from_millis(deadline as u64),
+        on_failure: otherwise(&table.on_failure, "on-failure", usual.on_failure),
+        on_full: otherwise(&table.on_full, "on-full", usual.on_full),
+    })
+}
+
+impl Reader<'_> {
+    /// The placement of a tunnel or SecY, and whether there is an engine for it.
+    pub fn placement(&mut self, t: Option<&Text>, config: &Config) -> Placement {
+        let Some(t) = t else { return Placement::default() };
+        let words = Placement::ALL.map(|p| (p.name(), p));
+        let placement = self.choice(t, "placement", &words).unwrap_or_default();
+        if placement == Placement::LookAside && config.look_aside.is_none() {
+            let remedy = "add a table [look-aside], for instance with core = 1";
+            self.problems.add(t.span(), "there is no look-aside engine", remedy);
+        }
+        placement
+    }
+}
