@@ -3,3 +3,5 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 pub mod aws;
+#[cfg(target_arch = "x86_64")]
+pub mod gcm;

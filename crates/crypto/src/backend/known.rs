@@ -4,11 +4,15 @@
 //! Keys, nonce and texts count upwards, so that an answer needs no more than
 //! its ICV: it stands for the ciphertext, which it covers. One text is shorter
 //! than any unrolled loop, the other goes through all of them.
+//!
+//! All are asked one by one and in one batch, so that packets of several keys
+//! and lengths stand in one group of a backend that takes several at a time.
 
 use super::Backend;
-use crate::job::{Ad, Op, Span, Verdict};
-use crate::key::KeySpec;
+use crate::job::{Ad, Job, Op, Span, Verdict};
+use crate::key::{KeyId, KeySpec};
 use crate::suite::{Aes, Mac, Suite};
+use crate::table::KeyTable;
 use ferrule_base::Secret;
 
 const NONCE: [u8; 12] = counting(0xa0);
@@ -26,18 +30,21 @@ const fn counting<const N: usize>(from: u8) -> [u8; N] {
     out
 }
 
-/// One suite's ICVs, left-aligned.
-pub(super) struct Answer {
+/// One key's ICVs, left-aligned.
+#[derive(Clone, Copy)]
+struct Answer {
     suite: Suite,
+    /// The key's first octet.
+    first: u8,
     short: u128,
     long: u128,
 }
 
 const fn answer(suite: Suite, short: u128, long: u128) -> Answer {
-    Answer { suite, short, long }
+    Answer { suite, first: 0, short, long }
 }
 
-pub(super) const ANSWERS: [Answer; 7] = [
+const ANSWERS: [Answer; 9] = [
     answer(
         Suite::AesGcm(Aes::Aes128),
         0xeeabe219_03fb5bd3_9f605c7e_8a05765a,
@@ -73,37 +80,122 @@ pub(super) const ANSWERS: [Answer; 7] = [
         0xb64e9565_4f2fe6db_efbebb4f_b311e786,
         0x2a01f907_6d976f80_73d244fe_4de7fb10,
     ),
+    Answer {
+        first: 0x60,
+        ..answer(
+            Suite::AesGcm(Aes::Aes128),
+            0x7933f45f_56e105f6_82b629bb_2ae31e6e,
+            0x558ced35_9f36e9f4_6419f94f_825d001d,
+        )
+    },
+    Answer {
+        first: 0x60,
+        ..answer(
+            Suite::AesGcm(Aes::Aes256),
+            0x37b29646_7baafbeb_65a1bba5_22b7867f,
+            0x933c539c_80574ed1_361f9727_ffd89a19,
+        )
+    },
 ];
 
-impl Answer {
-    /// The backend seals to this ICV, opens to the same text again, and
-    /// refuses it with one bit changed.
-    pub fn holds(&self, backend: Backend) -> bool {
-        self.holds_for(backend, SHORT, self.short) && self.holds_for(backend, LONG, self.long)
-    }
+/// A packet whose ICV is known.
+struct Question {
+    suite: Suite,
+    job: Job<Vec<u8>>,
+    plain: Vec<u8>,
+    icv: u128,
+}
 
-    fn holds_for(&self, backend: Backend, len: usize, icv: u128) -> bool {
+impl Answer {
+    fn spec(&self) -> KeySpec {
         let octets = |from: u8, len: usize| Secret::new((from..).take(len).collect());
         let (key, mac_key) = (self.suite.key_len(), self.suite.mac_key_len());
-        let spec = KeySpec::new(self.suite, octets(0, key), octets(0x80, mac_key));
-        let Ok(key) = backend.key(&spec) else { return false };
+        KeySpec::new(self.suite, octets(self.first, key), octets(0x80, mac_key))
+    }
 
+    fn question(&self, key: KeyId, len: usize, icv: u128) -> Question {
         let (text, ad) = (Span::new(AD.len(), len), Ad::Span(Span::new(0, AD.len())));
         let mut plain = AD.to_vec();
         plain.extend((0..len).map(|i| (i * 7 + 3) as u8));
         let mut buf = plain.clone();
         buf.resize(text.end() + self.suite.icv_len(), 0);
-
-        let sealed = key.run(Op::Seal, &NONCE, ad, text, &mut buf) == Verdict::Done;
-        let right = buf[text.end()..] == icv.to_be_bytes()[..self.suite.icv_len()];
-        let mut forged = buf.clone();
-        forged[AD.len() + len / 2] ^= 1;
-        let refused = key.run(Op::Open, &NONCE, ad, text, &mut forged) == Verdict::BadIcv;
-        let opened = key.run(Op::Open, &NONCE, ad, text, &mut buf) == Verdict::Done;
-        // CBC's IV stays where it is.
-        let from = text.start as usize + if self.suite.is_counter_mode() { 0 } else { 16 };
-        sealed && right && refused && opened && buf[from..text.end()] == plain[from..]
+        let (nonce, op, verdict) = (NONCE, Op::Seal, Verdict::Pending);
+        let job = Job { buf, key, ticket: 0, nonce, op, verdict, ad, text };
+        Question { suite: self.suite, job, plain, icv }
     }
+}
+
+impl Question {
+    fn is_sealed(&self) -> bool {
+        let icv = &self.icv.to_be_bytes()[..self.suite.icv_len()];
+        self.job.verdict == Verdict::Done && self.job.buf[self.job.text.end()..] == *icv
+    }
+
+    /// To be opened, with a bit of its text changed if it is to be refused.
+    fn turn(&self, forged: bool) -> Job<Vec<u8>> {
+        let Job { mut buf, key, ticket, nonce, ad, text, .. } = copy(&self.job);
+        buf[AD.len() + usize::from(text.len) / 2] ^= u8::from(forged);
+        Job { buf, key, ticket, nonce, op: Op::Open, verdict: Verdict::Pending, ad, text }
+    }
+
+    fn is_opened(&self, job: &Job<Vec<u8>>, forged: bool) -> bool {
+        // CBC's IV stays where it is.
+        let text = self.job.text;
+        let from = text.start as usize + if self.suite.is_counter_mode() { 0 } else { 16 };
+        let (found, plain) = (&job.buf[from..text.end()], &self.plain[from..]);
+        if forged {
+            job.verdict == Verdict::BadIcv && found != plain
+        } else {
+            job.verdict == Verdict::Done && found == plain
+        }
+    }
+}
+
+fn copy(job: &Job<Vec<u8>>) -> Job<Vec<u8>> {
+    let Job { ref buf, key, ticket, nonce, op, verdict, ad, text } = *job;
+    Job { buf: buf.clone(), key, ticket, nonce, op, verdict, ad, text }
+}
+
+/// What works through jobs: a backend, or in a test something that is wrong.
+pub(super) type Runner<'a> = &'a dyn Fn(&KeyTable, &mut [Job<Vec<u8>>]);
+
+/// The first suite to whose questions the answers are wrong.
+pub(super) fn first_wrong(backend: Backend, run: Runner<'_>) -> Option<Suite> {
+    ask(&ANSWERS, backend, run)
+}
+
+/// Every packet is to be sealed to its ICV, opened to the same text again, and
+/// refused with one bit changed: one by one, then in a batch.
+fn ask(answers: &[Answer], backend: Backend, run: Runner<'_>) -> Option<Suite> {
+    let mut keys = KeyTable::default();
+    let mut questions = Vec::new();
+    for answer in answers {
+        let key = backend.key(&answer.spec()).and_then(|key| keys.insert(key));
+        let Ok(key) = key else { return Some(answer.suite) };
+        questions.push(answer.question(key, SHORT, answer.short));
+        questions.push(answer.question(key, LONG, answer.long));
+    }
+    let alone: Runner<'_> = &|keys, jobs| jobs.chunks_mut(1).for_each(|job| run(keys, job));
+    [alone, run].into_iter().find_map(|run| wrong_in(&questions, &keys, run))
+}
+
+fn wrong_in(questions: &[Question], keys: &KeyTable, run: Runner<'_>) -> Option<Suite> {
+    let mut jobs: Vec<_> = questions.iter().map(|question| copy(&question.job)).collect();
+    run(keys, &mut jobs);
+    let sealed = || {
+        let all = questions.iter().zip(&jobs);
+        all.map(|(q, job)| Question { job: copy(job), plain: q.plain.clone(), ..*q })
+    };
+    if let Some(wrong) = sealed().find(|question| !question.is_sealed()) {
+        return Some(wrong.suite);
+    }
+    let mut opened: Vec<_> = sealed().flat_map(|q| [q.turn(false), q.turn(true)]).collect();
+    run(keys, &mut opened);
+    let pairs = questions.iter().zip(opened.chunks_exact(2));
+    let right = |question: &Question, pair: &[Job<Vec<u8>>]| {
+        pair.iter().zip([false, true]).all(|(job, forged)| question.is_opened(job, forged))
+    };
+    pairs.into_iter().find(|(question, pair)| !right(question, pair)).map(|(q, _)| q.suite)
 }
 
 #[cfg(test)]
@@ -114,12 +206,44 @@ mod tests {
     fn the_self_test_notices_one_wrong_bit() {
         for answer in ANSWERS {
             let wrong = Answer { long: answer.long ^ 1 << 64, ..answer };
-            assert!(!wrong.holds(Backend::Portable), "{}", wrong.suite);
+            let backend = Backend::Portable;
+            let run: Runner<'_> = &|keys, jobs| backend.run(keys, jobs);
+            assert_eq!(ask(&[answer], backend, run), None, "{}", answer.suite);
+            assert_eq!(ask(&[wrong], backend, run), Some(answer.suite), "{}", answer.suite);
         }
     }
 
     #[test]
     fn the_self_test_covers_every_suite() {
         assert!(Suite::ALL.iter().all(|s| ANSWERS.iter().any(|a| a.suite == *s)));
+    }
+
+    /// What is right for one packet and wrong in company, is wrong.
+    #[test]
+    fn the_self_test_asks_in_batches_too() {
+        let spoil = |jobs: &mut [Job<Vec<u8>>], op: Op| {
+            if jobs.len() > 1
+                && let Some(job) = jobs.iter_mut().rfind(|job| job.op == op)
+            {
+                job.buf[20] ^= 1;
+            }
+        };
+        for &backend in Backend::all() {
+            for op in [Op::Seal, Op::Open] {
+                let run: Runner<'_> = &|keys, jobs| {
+                    backend.run(keys, jobs);
+                    spoil(jobs, op);
+                };
+                // Of a forged packet, octets are not looked at.
+                let wrong = first_wrong(backend, run);
+                assert_eq!(wrong.is_some(), op == Op::Seal, "{backend:?}");
+            }
+            let run: Runner<'_> = &|keys, jobs| {
+                backend.run(keys, jobs);
+                let many = jobs.len() > 1;
+                jobs.iter_mut().filter(|_| many).for_each(|job| job.verdict = Verdict::Done);
+            };
+            assert!(first_wrong(backend, run).is_some(), "{backend:?} accepts everything");
+        }
     }
 }

@@ -1,0 +1,171 @@
+//! AES-GCM over several packets at a time (SP 800-38D), with the vector
+//! instructions of AES and of carry-less multiplication.
+//!
+//! ```text
+//!   group of 1 to 4 packets, each with a key, lengths and alignment of its own
+//!
+//!   four first counter blocks ───────── one vector ──▶ four masks of the ICV
+//!   packet   text ▒▒▒▒ ▒▒▒▒ ▒▒▒▒ ▒▒░░   four blocks per vector:
+//!              │    counter mode          cipher in place
+//!              ▼    ciphertext × H^n      sums, not reduced
+//!           lo mi hi                    ─┐
+//!           lo mi hi  of four packets    ├▶ one vector each, + additional data,
+//!           …                           ─┘   + lengths: one reduction for all
+//!                                                       │ xor the masks
+//!                                                       ▼
+//!                                              four ICVs: written, or compared
+//! ```
+//!
+//! What a small packet costs in a library that takes one packet at a time is not
+//! cipher but waiting: for a chain of ten rounds, then for a chain of products and
+//! their reduction. Here four packets share the beginning and the end, and their
+//! middles do not depend on each other, so the processor works on all of them.
+//!
+//! - A text of more than 32 blocks is hashed in sections of 32, reduced after
+//!   each: so 35 powers of H are enough for any length, and a key takes 832 octets.
+//! - The last section's powers count from its end, so that the block of lengths
+//!   always meets H and no text is padded to anything.
+//! - Counters are added in their last octet, as they stand in memory, up to 254
+//!   blocks; longer texts (jumbo frames) take a way that reverses their octets.
+//! - An opened text is decrypted while it is hashed; if its ICV is wrong, it is
+//!   zeros before the call returns. ICVs are compared as one vector. Nothing
+//!   branches on, and no address depends on, a key or a text.
+//!
+//! Two widths: [`vaes512`](self) works on four blocks per instruction and masks
+//! what a text lacks of a vector; [`vaes256`](self) on two, for machines without
+//! AVX-512.
+
+mod schedule;
+#[cfg(test)]
+mod tests;
+mod vaes256;
+mod vaes512;
+
+use crate::job::{Op, Verdict};
+use crate::suite::Aes;
+use schedule::Schedule;
+
+/// Packets that are worked through together.
+pub const GROUP: usize = 4;
+
+/// Octets of an ICV, and of a block.
+const BLOCK: usize = 16;
+
+/// Octets of text that are hashed between two reductions.
+const SECTION: usize = 32 * BLOCK;
+
+/// The longest text whose counters differ in their last octet alone: they begin
+/// with 2 (1 masks the ICV) and do not pass 255.
+const SHORT: usize = 254 * BLOCK;
+
+/// Which instructions work: a value of this type exists on machines that have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel(Width);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Width {
+    Vaes512,
+    Vaes256,
+}
+
+/// What `Kernel::vaes256` needs, by name.
+pub const NEEDS_256: &str = "AVX2, VAES and VPCLMULQDQ";
+/// What `Kernel::vaes512` needs, by name.
+pub const NEEDS_512: &str = "AVX-512 (F, BW, DQ, VL), VAES and VPCLMULQDQ";
+
+impl Kernel {
+    /// Four blocks per instruction, if this machine can.
+    pub fn vaes512() -> Option<Self> {
+        let has = Self::vaes256().is_some()
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl");
+        has.then_some(Self(Width::Vaes512))
+    }
+
+    /// Two blocks per instruction, if this machine can.
+    pub fn vaes256() -> Option<Self> {
+        let has = is_x86_feature_detected!("aes")
+            && is_x86_feature_detected!("pclmulqdq")
+            && is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("vaes")
+            && is_x86_feature_detected!("vpclmulqdq");
+        has.then_some(Self(Width::Vaes256))
+    }
+}
+
+/// A key for a kernel: a handle to what stands on the heap, which is wiped when
+/// it is dropped.
+pub struct Key {
+    schedule: Box<Schedule>,
+    kernel: Kernel,
+}
+
+impl Key {
+    /// Expands a key; nothing if it has not the cipher's length.
+    pub fn new(kernel: Kernel, aes: Aes, key: &[u8]) -> Option<Self> {
+        // SAFETY: a kernel is a proof of AES-NI and PCLMULQDQ, which came after SSE4.1.
+        let schedule = unsafe { Schedule::new(aes, key) }?;
+        Some(Self { schedule, kernel })
+    }
+
+    /// Which AES it is for.
+    #[inline]
+    pub fn aes(&self) -> Aes {
+        self.schedule.aes()
+    }
+
+    /// Octets on the heap.
+    pub fn heap_len(&self) -> usize {
+        size_of::<Schedule>()
+    }
+}
+
+/// One packet of a group.
+pub struct Lane<'a> {
+    /// Whose key.
+    pub key: &'a Key,
+    /// The nonce.
+    pub nonce: &'a [u8; 12],
+    /// Under the ICV, not encrypted.
+    pub ad: &'a [u8],
+    /// Encrypted or decrypted in place.
+    pub text: &'a mut [u8],
+    /// Written, or compared.
+    pub icv: &'a mut [u8; BLOCK],
+    /// What became of it.
+    pub verdict: &'a mut Verdict,
+}
+
+/// Seals or opens a group of at most [`GROUP`] packets (more are left as they
+/// are), whose keys are for one kernel and one AES.
+#[inline]
+pub fn run(op: Op, lanes: &mut [Lane<'_>]) {
+    let Some(first) = lanes.first() else { return };
+    let (kernel, aes) = (first.key.kernel, first.key.aes());
+    debug_assert!(lanes.len() <= GROUP);
+    debug_assert!(lanes.iter().all(|l| l.key.kernel == kernel && l.key.aes() == aes));
+    // SAFETY: a kernel exists only where its instructions do.
+    let good = unsafe {
+        match (kernel.0, op, aes) {
+            (Width::Vaes512, Op::Seal, Aes::Aes128) => vaes512::group::<10, true>(lanes),
+            (Width::Vaes512, Op::Open, Aes::Aes128) => vaes512::group::<10, false>(lanes),
+            (Width::Vaes512, Op::Seal, Aes::Aes256) => vaes512::group::<14, true>(lanes),
+            (Width::Vaes512, Op::Open, Aes::Aes256) => vaes512::group::<14, false>(lanes),
+            (Width::Vaes256, Op::Seal, Aes::Aes128) => vaes256::group::<10, true>(lanes),
+            (Width::Vaes256, Op::Open, Aes::Aes128) => vaes256::group::<10, false>(lanes),
+            (Width::Vaes256, Op::Seal, Aes::Aes256) => vaes256::group::<14, true>(lanes),
+            (Width::Vaes256, Op::Open, Aes::Aes256) => vaes256::group::<14, false>(lanes),
+        }
+    };
+    for (i, lane) in lanes.iter_mut().enumerate() {
+        if good >> i & 1 == 1 {
+            *lane.verdict = Verdict::Done;
+        } else {
+            lane.text.fill(0);
+            *lane.verdict = Verdict::BadIcv;
+        }
+    }
+}

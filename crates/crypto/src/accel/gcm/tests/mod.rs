@@ -1,0 +1,2 @@
+//! The kernels against other implementations, against guard pages, and against
+//! the clock.
