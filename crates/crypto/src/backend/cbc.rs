@@ -153,97 +153,35 @@ fn is_icv<M: hmac::Mac>(mut mac: M, pieces: [&[u8]; 3], icv: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::vectors;
 
-    fn octets(hex: &str) -> Vec<u8> {
-        ferrule_base::Secret::from_hex(hex).unwrap().expose().to_vec()
-    }
-
-    fn hmac(mac: Mac, key: &[u8], data: &[u8]) -> Vec<u8> {
-        let mut icv = vec![0; mac.icv_len()];
-        match Keyed::new(mac, key).unwrap() {
-            Keyed::Sha1(mac) => write_icv(mac.clone(), [data, &[], &[]], &mut icv),
-            Keyed::Sha256(mac) => write_icv(mac.clone(), [&[], data, &[]], &mut icv),
+    fn answers(cases: Vec<vectors::Hmac>) {
+        for vectors::Hmac { mac, key, data, icv } in cases {
+            let mut got = vec![0; mac.icv_len()];
+            match Keyed::new(mac, &key).unwrap() {
+                Keyed::Sha1(mac) => write_icv(mac, [&[], &data, &[]], &mut got),
+                Keyed::Sha256(mac) => write_icv(mac, [&[], &data, &[]], &mut got),
+            }
+            assert_eq!(got, icv);
         }
-        icv
     }
 
-    fn counted(from: u8, len: usize) -> Vec<u8> {
-        (from..).take(len).collect()
-    }
-
-    /// RFC 2202 section 3, truncated.
     #[test]
     fn hmac_sha1_96_answers_rfc_2202() {
-        let cases: [(&[u8], &[u8], &str); 7] = [
-            (&[0x0b; 20], b"Hi There", "b617318655057264e28bc0b6"),
-            (b"Jefe", b"what do ya want for nothing?", "effcdf6ae5eb2fa2d27416d5"),
-            (&[0xaa; 20], &[0xdd; 50], "125d7342b9ac11cd91a39af4"),
-            (&counted(1, 25), &[0xcd; 50], "4c9007f4026250c6bc8414f9"),
-            (&[0x0c; 20], b"Test With Truncation", "4c1a03424b55e07fe7f27be1"),
-            (
-                &[0xaa; 80],
-                b"Test Using Larger Than Block-Size Key - Hash Key First",
-                "aa4ae5e15272d00e95705637",
-            ),
-            (
-                &[0xaa; 80],
-                b"Test Using Larger Than Block-Size Key and Larger Than One Block-Size Data",
-                "e8e99d0f45237d786d6bbaa7",
-            ),
-        ];
-        for (key, data, icv) in cases {
-            assert_eq!(hmac(Mac::HmacSha1_96, key, data), octets(icv));
-        }
+        answers(vectors::rfc_2202());
     }
 
-    /// RFC 4231 section 4, truncated.
     #[test]
-    fn hmac_sha256_128_answers_rfc_4231() {
-        let cases: [(&[u8], &[u8], &str); 7] = [
-            (&[0x0b; 20], b"Hi There", "b0344c61d8db38535ca8afceaf0bf12b"),
-            (b"Jefe", b"what do ya want for nothing?", "5bdcc146bf60754e6a042426089575c7"),
-            (&[0xaa; 20], &[0xdd; 50], "773ea91e36800e46854db8ebd09181a7"),
-            (&counted(1, 25), &[0xcd; 50], "82558a389a443c0ea4cc819899f2083a"),
-            (&[0x0c; 20], b"Test With Truncation", "a3b6167473100ee06e0c796c2955552b"),
-            (&[0xaa; 131], b"Test Using Larger Than Block-Size Key - Hash Key First", "60e431591ee0b67f0d8a26aacbf5b77f"),
-            (&[0xaa; 131], b"This is a test using a larger than block-size key and a larger than block-size data. The key needs to be hashed before being used by the HMAC algorithm.", "9b09ffa71b942fcb27635fbcd5b0e944"),
-        ];
-        for (key, data, icv) in cases {
-            assert_eq!(hmac(Mac::HmacSha256_128, key, data), octets(icv));
-        }
+    fn hmac_sha256_128_answers_rfc_4231_and_rfc_4868() {
+        answers(vectors::rfc_4231());
+        answers(vectors::rfc_4868());
     }
 
-    /// RFC 3602 section 4, cases 1 to 4. The IV is put where it belongs by
-    /// sealing from the block that encrypts to it.
+    /// The IV is put where it belongs by sealing from the block that encrypts to
+    /// it.
     #[test]
     fn aes_cbc_answers_rfc_3602() {
-        let cases: [[&str; 4]; 4] = [
-            [
-                "06a9214036b8a15b512e03d534120006",
-                "3dafba429d9eb430b422da802c9fac41",
-                "53696e676c6520626c6f636b206d7367",
-                "e353779c1079aeb82708942dbe77181a",
-            ],
-            [
-                "c286696d887c9aa0611bbb3e2025a45a",
-                "562e17996d093d28ddb3ba695a2e6f58",
-                "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
-                "d296cd94c2cccf8a3a863028b5e1dc0a7586602d253cfff91b8266bea6d61ab1",
-            ],
-            [
-                "6c3ea0477630ce21a2ce334aa746c2cd",
-                "c782dc4c098c66cbd9cd27d825682c81",
-                "5468697320697320612034382d62797465206d657373616765202865786163746c7920332041455320626c6f636b7329",
-                "d0a02b3836451753d493665d33f0e8862dea54cdb293abc7506939276772f8d5021c19216bad525c8579695d83ba2684",
-            ],
-            [
-                "56e47a38c5598974bc46903dba290349",
-                "8ce82eefbea0da3c44699ed7db51b7d9",
-                "a0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebfc0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedf",
-                "c30e32ffedc0774e6aff6af0869f71aa0f3af07a9a31a9c684db207eb0ef8e4e35907aa632c3ffdf868bb7b29d3d46ad83ce9f9a102ee99d49a53e87f4c3da55",
-            ],
-        ];
-        for [key, iv, plain, sealed] in cases.map(|case| case.map(octets)) {
+        for vectors::Cbc { key, iv, plain, sealed } in vectors::rfc_3602() {
             let cipher = Cipher::new(Aes::Aes128, &key).unwrap();
             let mut text = [iv.clone(), sealed].concat();
             let expected = text.clone();

@@ -11,10 +11,10 @@
 use crate::job::{Ad, Span};
 
 /// Octets of an AES block, and of the IV in front of CBC's text.
-pub(super) const BLOCK: usize = 16;
+pub(crate) const BLOCK: usize = 16;
 
 /// For an AEAD with an ICV of 16 octets.
-pub(super) struct Aead<'a> {
+pub(crate) struct Aead<'a> {
     pub ad: &'a [u8],
     pub text: &'a mut [u8],
     pub icv: &'a mut [u8; 16],
@@ -37,7 +37,7 @@ impl<'a> Aead<'a> {
 }
 
 /// For AES-CBC with a keyed hash.
-pub(super) struct Cbc<'a> {
+pub(crate) struct Cbc<'a> {
     /// Hashed before `body`: not in the buffer.
     pub before: &'a [u8],
     /// Additional data, and the text from `text` on.
@@ -73,7 +73,7 @@ impl<'a> Cbc<'a> {
 
 /// The block from which CBC makes its IV: the nonce, padded with zeros.
 #[inline(always)]
-pub(super) fn nonce_block(nonce: &[u8; 12]) -> [u8; BLOCK] {
+pub(crate) fn nonce_block(nonce: &[u8; 12]) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     block[..12].copy_from_slice(nonce);
     block

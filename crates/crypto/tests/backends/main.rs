@@ -1,6 +1,7 @@
 //! Every backend against the standards' examples, against Wycheproof, against
 //! every other; and the engines that use them.
 
+mod batches;
 mod differential;
 mod engines;
 mod known_answers;

@@ -1,0 +1,111 @@
+//! AES-CBC with HMAC, many packets at a time (RFC 3602, RFC 2404, RFC 4868).
+//!
+//! CBC encrypts the blocks of a packet one after the other, and a hash takes
+//! them one after the other: a packet alone leaves most of the machine idle. So
+//! sixteen packets go side by side, each in a lane with its own key, and a lane
+//! that is done takes the next packet. Longest first, so that the last ones are
+//! short and few lanes wait for them.
+//!
+//! ```text
+//!   lane  0   ████████████████│██████│███
+//!         1   ████████████│████████│████        a vector instruction works
+//!         …                                     on one block of every lane
+//!        15   ███████████│███████│███│██
+//!
+//!   1  seal   CBC        lanes of one key size            encrypt
+//!   2  all    HMAC       lanes of one hash                hmac, sha1, sha256
+//!   3  open   compare the ICV; only then CBC backwards    decrypt
+//! ```
+//!
+//! Decryption is parallel within a packet and needs no lanes.
+//!
+//! Nothing here depends on a secret but the values in vectors: which lanes,
+//! how many blocks, and where follow from the packets' lengths. What a lane
+//! leaves on the stack (round keys, hash states) is wiped.
+
+mod decrypt;
+mod encrypt;
+mod hmac;
+mod key;
+mod sha1;
+mod sha256;
+#[cfg(all(test, unix))]
+mod tests;
+
+pub use key::{Form, Key};
+
+use crate::backend::parts::Cbc;
+use crate::engine::BATCH;
+use crate::job::{Op, Verdict};
+use crate::suite::{Aes, Mac};
+use arrayvec::ArrayVec;
+
+/// Packets side by side.
+const LANES: usize = 16;
+
+/// Blocks left of a lane that has no packet.
+const IDLE: u32 = u32::MAX;
+
+/// One packet to seal or open.
+pub struct Packet<'a> {
+    /// Its two keys.
+    pub key: &'a Key,
+    /// Seal or open.
+    pub op: Op,
+    /// What the IV is made of.
+    pub nonce: &'a [u8; 12],
+    /// Where everything is; the text is a whole number of blocks.
+    pub parts: Cbc<'a>,
+    /// What becomes of it.
+    pub verdict: &'a mut Verdict,
+}
+
+/// Up to a batch of packets.
+pub type Packets<'a> = ArrayVec<Packet<'a>, BATCH>;
+
+/// The packets that one kernel works on, longest first.
+type Order = ArrayVec<u8, BATCH>;
+
+/// Seals and opens in place, and gives each packet its verdict.
+pub fn run(packets: &mut Packets<'_>) {
+    let Some(form) = packets.first().map(|packet| packet.key.form()) else { return };
+    let Work { encrypt, hash } = Work::of(packets);
+    for (order, aes) in encrypt.iter().zip([Aes::Aes128, Aes::Aes256]) {
+        encrypt::run(form, aes, packets, order);
+    }
+    for (order, mac) in hash.iter().zip([Mac::HmacSha1_96, Mac::HmacSha256_128]) {
+        hmac::run(form, mac, packets, order);
+    }
+    for packet in packets.iter_mut() {
+        if packet.op == Op::Open && *packet.verdict == Verdict::Done {
+            decrypt::run(packet.key, &mut packet.parts);
+        }
+    }
+}
+
+/// Who goes through which kernel.
+#[derive(Default)]
+struct Work {
+    encrypt: [Order; 2],
+    hash: [Order; 2],
+}
+
+impl Work {
+    fn of(packets: &Packets<'_>) -> Self {
+        let mut longest_first: ArrayVec<u32, BATCH> = packets
+            .iter()
+            .enumerate()
+            .map(|(at, packet)| !(packet.parts.body.len() as u32) << 8 | at as u32)
+            .collect();
+        longest_first.sort_unstable();
+        let mut work = Self::default();
+        for at in longest_first.into_iter().map(|key| key as u8) {
+            let packet = &packets[at as usize];
+            if packet.op == Op::Seal {
+                work.encrypt[usize::from(packet.key.aes() == Aes::Aes256)].push(at);
+            }
+            work.hash[usize::from(packet.key.mac() == Mac::HmacSha256_128)].push(at);
+        }
+        work
+    }
+}
