@@ -4,4 +4,8 @@
 #[cfg(not(target_arch = "wasm32"))]
 pub mod aws;
 #[cfg(target_arch = "x86_64")]
+pub mod cbc;
+#[cfg(target_arch = "x86_64")]
 pub mod gcm;
+#[cfg(all(test, unix, target_arch = "x86_64"))]
+mod guard;

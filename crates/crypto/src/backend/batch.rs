@@ -2,17 +2,19 @@
 //! several of them at a time, all others one by one.
 //!
 //! ```text
-//!   jobs   g G g c g G g …            g, G: AES-GCM, seal and open; c: another
-//!            │
+//!   jobs   g G g x g c G g …          g, G: AES-GCM, seal and open; c: AES-CBC;
+//!            │                         x: another
 //!            ├─ g g g g ─▶ group of four ─▶ kernel
 //!            ├─ G G ─────▶ less than four: when the batch is at its end
-//!            └─ c ───────▶ its own library
+//!            ├─ c … c ───▶ all of the batch: sixteen lanes ─▶ kernels
+//!            └─ x ───────▶ its own library
 //! ```
 //!
 //! Packets of different SAs stand in one group; only operation and length of the
 //! key are the same. Jobs of a batch do not depend on each other, so that it does
 //! not matter which is done first.
 
+use super::lanes::Waiting;
 use super::{Key, Made, parts};
 use crate::accel::gcm::{self, GROUP, Lane};
 use crate::job::{Ad, Job, Op, Span, Verdict};
@@ -25,6 +27,7 @@ use arrayvec::ArrayVec;
 #[inline]
 pub(super) fn run<B: AsMut<[u8]>>(keys: &KeyTable, jobs: &mut [Job<B>]) {
     let mut gcm = Groups::default();
+    let mut cbc = Waiting::default();
     // A run of packets of one SA looks its key up once.
     let mut last: Option<(KeyId, Option<&Key>)> = None;
     for job in jobs.iter_mut().filter(|job| job.verdict == Verdict::Pending) {
@@ -35,6 +38,7 @@ pub(super) fn run<B: AsMut<[u8]>>(keys: &KeyTable, jobs: &mut [Job<B>]) {
         last = Some((job.key, key));
         match key.map(|key| &key.0) {
             Some(Made::Gcm(key)) => gcm.push(key, job),
+            Some(Made::Cbc(key)) => cbc.push(key, job),
             Some(made) => {
                 job.verdict = made.run(job.op, &job.nonce, job.ad, job.text, job.buf.as_mut());
             }
@@ -42,6 +46,7 @@ pub(super) fn run<B: AsMut<[u8]>>(keys: &KeyTable, jobs: &mut [Job<B>]) {
         }
     }
     gcm.finish();
+    cbc.finish();
 }
 
 /// Groups that fill: by operation and length of the key.

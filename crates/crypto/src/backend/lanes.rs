@@ -1,33 +1,38 @@
 //! AES-CBC with HMAC on the kernels that take many packets at a time.
-//!
-//! A key of this kind answers alone as well, for what comes one by one.
 
 use super::parts::Cbc;
 use crate::accel::cbc::{self, Key, Packet, Packets};
 use crate::job::{Ad, Job, Op, Span, Verdict};
 
-/// Works through jobs whose keys are given beside them, a batch at a time.
-#[inline]
-pub(super) fn run<'a, B: AsMut<[u8]> + 'a>(
-    jobs: impl Iterator<Item = (&'a Key, &'a mut Job<B>)>,
-) {
-    let mut packets = Packets::new();
-    for (key, job) in jobs {
+/// Packets that wait until the batch is known, so that the longest come first.
+#[derive(Default)]
+pub(super) struct Waiting<'a>(Packets<'a>);
+
+impl<'a> Waiting<'a> {
+    #[inline]
+    pub fn push<B: AsMut<[u8]>>(&mut self, key: &'a Key, job: &'a mut Job<B>) {
         let Job { buf, nonce, op, verdict, ad, text, .. } = job;
         let Some(parts) = Cbc::cut(buf.as_mut(), ad, *text, key.icv_len()) else {
             *verdict = Verdict::Failed;
-            continue;
+            return;
         };
-        if packets.is_full() {
-            cbc::run(&mut packets);
-            packets.clear();
+        if self.0.is_full() {
+            cbc::run(&mut self.0);
+            self.0.clear();
         }
-        packets.push(Packet { key, op: *op, nonce, parts, verdict });
+        self.0.push(Packet { key, op: *op, nonce, parts, verdict });
     }
-    cbc::run(&mut packets);
+
+    /// Works on all that wait.
+    #[inline]
+    pub fn finish(mut self) {
+        if !self.0.is_empty() {
+            cbc::run(&mut self.0);
+        }
+    }
 }
 
-/// Seals or opens one packet in place.
+/// One packet.
 pub(super) fn one(
     key: &Key,
     op: Op,

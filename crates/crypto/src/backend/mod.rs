@@ -4,8 +4,8 @@
 //!   Software::run(&mut [Job]) ──▶ Backend::run(&KeyTable, &mut [Job])
 //!                                    │            │
 //!                                    │            └─ KeyId ──▶ Key, compiled
-//!                                    ├─ vaes512    AES-GCM four packets at a time,
-//!                                    ├─ vaes256    all else one after the other
+//!                                    ├─ vaes512    AES-GCM four, AES-CBC sixteen packets
+//!                                    ├─ vaes256    at a time, all else one after the other
 //!                                    ├─ aws        one job after the other
 //!                                    └─ portable   one job after the other
 //! ```
@@ -24,14 +24,18 @@ mod aws;
 mod batch;
 mod cbc;
 mod known;
-mod parts;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
+pub(crate) mod parts;
 mod portable;
 mod select;
+#[cfg(test)]
+pub(crate) mod vectors;
 
 pub use select::{ENV, SelectError, Unfit};
 
 #[cfg(target_arch = "x86_64")]
-use crate::accel::gcm;
+use crate::accel::{cbc as multi_cbc, gcm};
 use crate::job::{Ad, Job, Op, Span, Verdict};
 use crate::key::{InstallError, KeySpec};
 #[cfg(target_arch = "x86_64")]
@@ -42,8 +46,8 @@ use std::fmt;
 /// Which library works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// Our own kernel, AVX-512: four packets at a time, four blocks per
-    /// instruction. What it has not is aws-lc's.
+    /// Our own kernels, AVX-512: four packets of AES-GCM at a time or sixteen of
+    /// AES-CBC, four blocks per instruction. What they have not is aws-lc's.
     Vaes512,
     /// The same with AVX2, two blocks per instruction.
     Vaes256,
@@ -83,9 +87,9 @@ impl Backend {
         spec.check()?;
         let made = match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Vaes512 => multi(gcm::Kernel::vaes512(), spec)?,
+            Self::Vaes512 => multi(gcm::Kernel::vaes512(), multi_cbc::Form::zmm(), spec)?,
             #[cfg(target_arch = "x86_64")]
-            Self::Vaes256 => multi(gcm::Kernel::vaes256(), spec)?,
+            Self::Vaes256 => multi(gcm::Kernel::vaes256(), multi_cbc::Form::ymm(), spec)?,
             #[cfg(not(target_arch = "x86_64"))]
             Self::Vaes512 | Self::Vaes256 => return Err(InstallError::Unsupported(spec.suite)),
             #[cfg(not(target_arch = "wasm32"))]
@@ -115,12 +119,21 @@ impl Backend {
 
 /// A key for the kernels; what they have not is aws-lc's.
 #[cfg(target_arch = "x86_64")]
-fn multi(kernel: Option<gcm::Kernel>, spec: &KeySpec) -> Result<Made, InstallError> {
+fn multi(
+    kernel: Option<gcm::Kernel>,
+    form: Option<multi_cbc::Form>,
+    spec: &KeySpec,
+) -> Result<Made, InstallError> {
     let unsupported = InstallError::Unsupported(spec.suite);
     let Some(kernel) = kernel else { return Err(unsupported) };
-    match spec.suite {
-        Suite::AesGcm(aes) => {
+    match (spec.suite, form) {
+        (Suite::AesGcm(aes), _) => {
             gcm::Key::new(kernel, aes, spec.key.expose()).map(Made::Gcm).ok_or(unsupported)
+        }
+        // Without the SHA instructions there is no form, and one packet at a time.
+        (Suite::AesCbc(aes, mac), Some(form)) => {
+            let (key, mac_key) = (spec.key.expose(), spec.mac_key.expose());
+            multi_cbc::Key::new(form, aes, mac, key, mac_key).map(Made::Cbc).ok_or(unsupported)
         }
         _ => aws::Key::new(spec).map(Made::Aws),
     }
@@ -134,6 +147,8 @@ pub struct Key(Made);
 enum Made {
     #[cfg(target_arch = "x86_64")]
     Gcm(gcm::Key),
+    #[cfg(target_arch = "x86_64")]
+    Cbc(Box<multi_cbc::Key>),
     #[cfg(not(target_arch = "wasm32"))]
     Aws(aws::Key),
     Portable(portable::Key),
@@ -145,6 +160,8 @@ impl Made {
         match self {
             #[cfg(target_arch = "x86_64")]
             Self::Gcm(key) => batch::one(key, op, nonce, ad, text, buf),
+            #[cfg(target_arch = "x86_64")]
+            Self::Cbc(key) => lanes::one(key, op, nonce, ad, text, buf),
             #[cfg(not(target_arch = "wasm32"))]
             Self::Aws(key) => key.run(op, nonce, ad, text, buf),
             Self::Portable(key) => key.run(op, nonce, ad, text, buf),
@@ -164,6 +181,8 @@ impl Key {
         match &self.0 {
             #[cfg(target_arch = "x86_64")]
             Made::Gcm(key) => key.heap_len(),
+            #[cfg(target_arch = "x86_64")]
+            Made::Cbc(key) => size_of_val(&**key),
             #[cfg(not(target_arch = "wasm32"))]
             Made::Aws(key) => key.heap_len(),
             Made::Portable(key) => key.heap_len(),
@@ -176,6 +195,8 @@ impl fmt::Debug for Key {
         f.write_str(match &self.0 {
             #[cfg(target_arch = "x86_64")]
             Made::Gcm(_) => "Key(gcm)",
+            #[cfg(target_arch = "x86_64")]
+            Made::Cbc(_) => "Key(cbc)",
             #[cfg(not(target_arch = "wasm32"))]
             Made::Aws(_) => "Key(aws)",
             Made::Portable(_) => "Key(portable)",

@@ -3,7 +3,9 @@
 
 use crate::packet::{Packet, counting_spec};
 use ferrule_base::Rng;
-use ferrule_crypto::{Ad, Aes, Backend, Engine, Job, KeyId, Mac, Op, Software, Span, Suite, Verdict};
+use ferrule_crypto::{
+    Ad, Aes, Backend, Engine, Job, KeyId, Mac, Op, Software, Span, Suite, Verdict,
+};
 
 type Buf = Vec<u8>;
 

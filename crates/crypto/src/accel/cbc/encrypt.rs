@@ -9,7 +9,7 @@
 //! Four blocks fill a zmm register, two a ymm register; all sixteen are enough
 //! chains to keep every AES unit busy while each waits for its own last round.
 
-use super::key::{Form, Schedule, wipe};
+use super::key::{Form, wipe};
 use super::{IDLE, LANES, Order, Packets};
 use crate::backend::parts::{BLOCK, nonce_block};
 use crate::suite::Aes;
@@ -188,9 +188,9 @@ unsafe fn zmm<const GROUPS: usize, const ROUNDS: usize>(lanes: &mut Lanes, block
                 let text = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
                 *chain = _mm512_ternarylogic_epi64::<0x96>(*chain, text, key);
             }
-            for round in 1..ROUNDS {
+            for row in &keys[1..ROUNDS] {
                 for (group, chain) in chain.iter_mut().enumerate() {
-                    let key = _mm512_load_si512(keys[round].as_ptr().add(group * 4).cast());
+                    let key = _mm512_load_si512(row.as_ptr().add(group * 4).cast());
                     *chain = _mm512_aesenc_epi128(*chain, key);
                 }
             }
@@ -233,9 +233,9 @@ unsafe fn ymm<const GROUPS: usize, const ROUNDS: usize>(lanes: &mut Lanes, block
                 let text = _mm256_loadu2_m128i(lane(1), lane(0));
                 *chain = _mm256_xor_si256(*chain, _mm256_xor_si256(text, key));
             }
-            for round in 1..ROUNDS {
+            for row in &keys[1..ROUNDS] {
                 for (group, chain) in chain.iter_mut().enumerate() {
-                    let key = _mm256_load_si256(keys[round].as_ptr().add(group * 2).cast());
+                    let key = _mm256_load_si256(row.as_ptr().add(group * 2).cast());
                     *chain = _mm256_aesenc_epi128(*chain, key);
                 }
             }

@@ -287,8 +287,7 @@ impl<const L: usize> Lanes<L> {
     /// What is left, and the padding.
     #[inline(always)]
     fn tail(&mut self, lane: usize, packet: &Packet<'_>) {
-        let (before, body, after) =
-            (packet.parts.before, &packet.parts.body, packet.parts.after);
+        let (before, body, after) = (packet.parts.before, &packet.parts.body, packet.parts.after);
         let room = self.rooms[lane].as_flattened_mut();
         room[BLOCK..].fill(0);
         let mut end = BLOCK;
@@ -353,9 +352,10 @@ fn judge(digest: &Words, packet: &mut Packet<'_>) {
             Verdict::Done
         }
         Op::Open => {
-            let wrong = icv.iter().zip(digest).fold(0, |wrong, (has, word)| {
-                wrong | (u32::from_be_bytes(*has) ^ word)
-            });
+            let wrong = icv
+                .iter()
+                .zip(digest)
+                .fold(0, |wrong, (has, word)| wrong | (u32::from_be_bytes(*has) ^ word));
             // Only whether, not where, the ICV is wrong.
             if std::hint::black_box(wrong) == 0 { Verdict::Done } else { Verdict::BadIcv }
         }

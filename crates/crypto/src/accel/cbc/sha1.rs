@@ -39,9 +39,8 @@ impl Hash for Sha1 {
 unsafe fn sixteen(states: &mut States<LANES>, at: &[*const u8; LANES], blocks: usize) {
     let rows = states.0.as_mut_ptr().cast::<__m512i>();
     // SAFETY: a row is one aligned register; there are eight.
-    let [mut a, mut b, mut c, mut d, mut e] = unsafe {
-        [*rows, *rows.add(1), *rows.add(2), *rows.add(3), *rows.add(4)]
-    };
+    let [mut a, mut b, mut c, mut d, mut e] =
+        unsafe { [*rows, *rows.add(1), *rows.add(2), *rows.add(3), *rows.add(4)] };
     for block in 0..blocks {
         let before = [a, b, c, d, e];
         // SAFETY: as the caller promises.
@@ -57,7 +56,8 @@ unsafe fn sixteen(states: &mut States<LANES>, at: &[*const u8; LANES], blocks: u
                     w[$t % 16] = _mm512_rol_epi32::<1>(_mm512_xor_si512(x, w[$t % 16]));
                 }
                 let f = _mm512_ternarylogic_epi32::<$table>(b, c, d);
-                let more = _mm512_add_epi32(_mm512_add_epi32(e, f), _mm512_add_epi32(w[$t % 16], $k));
+                let more =
+                    _mm512_add_epi32(_mm512_add_epi32(e, f), _mm512_add_epi32(w[$t % 16], $k));
                 e = d;
                 d = c;
                 c = _mm512_rol_epi32::<30>(b);

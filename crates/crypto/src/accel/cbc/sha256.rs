@@ -56,13 +56,11 @@ impl Hash for Sha256 {
 pub(super) unsafe fn words_of_sixteen(at: &[*const u8; LANES], block: usize) -> [__m512i; 16] {
     let swap = _mm512_set4_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203);
     macro_rules! row {
-        ($lane:expr) => {
+        ($lane:expr) => {{
             // SAFETY: as the caller promises.
-            _mm512_shuffle_epi8(
-                unsafe { _mm512_loadu_si512(at[$lane].add(block * 64).cast()) },
-                swap,
-            )
-        };
+            let row = unsafe { _mm512_loadu_si512(at[$lane].add(block * 64).cast()) };
+            _mm512_shuffle_epi8(row, swap)
+        }};
     }
     // Sixteen streams are more than the machine foresees.
     for at in at {

@@ -5,8 +5,8 @@ use super::*;
 use crate::accel::guard::Guarded;
 use crate::backend::parts::BLOCK;
 use crate::backend::vectors;
-use sha1::{Digest, Sha1};
-use sha2::Sha256;
+use ::sha1::{Digest, Sha1};
+use ::sha2::Sha256;
 
 /// Those of this machine.
 fn forms() -> Vec<Form> {
@@ -46,6 +46,7 @@ fn run_all(keys: &[Box<Key>], op: Op, pieces: &mut [Pieces]) -> Vec<Verdict> {
         packets.push(Packet { key, op, nonce, parts, verdict });
     }
     run(&mut packets);
+    drop(packets);
     verdicts
 }
 
@@ -99,14 +100,17 @@ fn multi_buffer_hmac_sha256_128_answers_rfc_4231_and_rfc_4868() {
 fn multi_buffer_aes_cbc_answers_rfc_3602() {
     for form in forms() {
         for count in 1..=BATCH {
-            let cases: Vec<_> = vectors::rfc_3602().into_iter().cycle().take(count).collect();
-            let make = |case: &vectors::Cbc| {
-                key(form, Aes::Aes128, Mac::HmacSha1_96, &case.key, &[0; 20])
-            };
+            let cases = vectors::rfc_3602();
+            let cases: Vec<_> = cases.iter().cycle().take(count).collect();
+            let mac = Mac::HmacSha1_96;
+            let make = |case: &&vectors::Cbc| key(form, Aes::Aes128, mac, &case.key, &[0; 20]);
             let keys: Vec<_> = cases.iter().map(make).collect();
             let mut pieces: Vec<_> = cases
                 .iter()
-                .map(|case| Pieces { body: [&case.iv[..], &case.sealed].concat(), ..Pieces::default() })
+                .map(|case| Pieces {
+                    body: [&case.iv[..], &case.sealed].concat(),
+                    ..Pieces::default()
+                })
                 .collect();
             let sealed = pieces.clone();
             for (key, (piece, case)) in keys.iter().zip(pieces.iter_mut().zip(&cases)) {
