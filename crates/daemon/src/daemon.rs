@@ -15,17 +15,18 @@ use crate::fault::{Blame, Fault, Source};
 use crate::load::Loaded;
 use crate::metrics::Metrics;
 use crate::opening::{self, Openings};
+use crate::placing;
 use crate::runtime::{self, Board, LiveWorker};
 use crate::state::{self, FileStore};
 use crate::store::SharedStore;
 use crate::watch;
 use ferrule_base::{Duration, MacAddr};
-use ferrule_crypto::{Backend, Software};
+use ferrule_crypto::{Engine, Software};
 use ferrule_dashboard::Dashboard;
 use ferrule_engines::Placed;
 use ferrule_node::config::Config;
-use ferrule_node::{BuildError, Control, CounterStore, Environment, Volatile, build};
-use ferrule_pipeline::Pool;
+use ferrule_node::{BuildError, Control, CounterStore, Environment, Volatile, Worker, build};
+use ferrule_pipeline::{Packet, Pool};
 use ferrule_ports::os::{User, allow_locked_memory, no_core_files};
 use ferrule_ports::{Umem, region};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -83,8 +84,9 @@ pub fn prepare(loaded: Loaded) -> Result<Prepared, Fault> {
             })?)
         }
     };
+    let placed = config.look_aside.as_ref().and_then(|table| table.core);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    if let Some(core) = config.cores.iter().flatten().find(|&&core| core >= cores) {
+    if let Some(core) = config.cores.iter().flatten().chain(&placed).find(|&&core| core >= cores) {
         let what = format!("core {core} is not there");
         let remedy = format!("this machine gives us cores 0 to {}", cores - 1);
         return Err(source.fault(Blame::Environment, ["node", "", ""], what, remedy));
@@ -100,17 +102,16 @@ fn open_store(prepared: &Prepared) -> Result<Option<SharedStore>, Fault> {
     Ok(Some(SharedStore::new(store)))
 }
 
-/// Builds the node's values: what `check` and `run` have in common.
-pub fn assemble(
+/// Builds the node's values: what `check` and `run` have in common. `check` has
+/// no use for engines that run.
+fn assemble<E: Engine<Packet>>(
     prepared: &Prepared,
     pool: Pool,
     store: Box<dyn CounterStore>,
     clock: Clock,
-) -> Result<(Control, Vec<LiveWorker>), Fault> {
+    engine: impl FnMut(usize) -> E,
+) -> Result<(Control, Vec<Worker<E>>), Fault> {
     let environment = Environment { macs: prepared.macs.clone(), pool, store, now: clock.now() };
-    let backend = Backend::from_env()
-        .map_err(|e| Fault::environment(e, "unset the variable that forces a backend"))?;
-    let engine = |_| Placed::new(Software::new(backend));
     build(prepared.config.clone(), environment, engine)
         .map_err(|e| prepared.source.build_fault(&prepared.config, &e))
 }
@@ -129,7 +130,9 @@ pub fn check(loaded: Loaded) -> Result<Vec<String>, Fault> {
         }
     }
     let pool = Pool::heap(prepared.config.buffers.min(1024), prepared.config.buffer_size);
-    assemble(&prepared, pool, Box::new(Volatile::default()), Clock::start())?;
+    let backend = placing::backend()?;
+    let store = Box::new(Volatile::default());
+    assemble(&prepared, pool, store, Clock::start(), |_| Software::new(backend))?;
     if !User::current().is_root() {
         remarks.push("not checked as root: whether ports can be opened is not known".into());
     }
@@ -175,7 +178,10 @@ impl Daemon {
             Fault::environment(what, "set fewer buffers in [node]")
         })?;
         let umem = Umem::new(&pool);
-        let (mut control, workers) = assemble(&prepared, pool, boxed, clock)?;
+        let mut engines = placing::engines(config, &pool)?.into_iter();
+        let backend = placing::backend()?;
+        let engine = |_| engines.next().unwrap_or_else(|| Placed::new(Software::new(backend)));
+        let (mut control, workers) = assemble(&prepared, pool, boxed, clock, engine)?;
         let board = Board::new(workers.len(), web.is_some())
             .map_err(|e| Fault::environment(e, "raise the limit of open files: `ulimit -n`"))?;
         let mut openings = Openings::new(config);

@@ -19,6 +19,7 @@ pub mod load;
 mod measure;
 mod metrics;
 pub mod opening;
+mod placing;
 mod recording;
 pub mod report;
 mod runtime;

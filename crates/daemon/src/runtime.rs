@@ -207,7 +207,8 @@ fn drive(worker: &mut LiveWorker, clock: Clock, board: &Board) {
             board.quiet[me].store(0, Ordering::SeqCst);
             continue;
         }
-        if board.closed.load(Ordering::Relaxed) {
+        // What an engine has is still inside.
+        if board.closed.load(Ordering::Relaxed) && worker.in_flight() == 0 {
             board.quiet[me].fetch_add(1, Ordering::SeqCst);
         }
         if now.since(last_moved) < SPIN {

@@ -10,6 +10,8 @@
 //! ([`ferrule_crypto::Place`]); stages and jobs know nothing of it.
 #![deny(unsafe_code)]
 
+pub mod look_aside;
 pub mod placed;
 
+pub use look_aside::LookAside;
 pub use placed::Placed;

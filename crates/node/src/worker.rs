@@ -143,6 +143,11 @@ impl<E: Engine<Packet>> Worker<E> {
         self.handed_in
     }
 
+    /// Packets that an engine has.
+    pub fn in_flight(&self) -> usize {
+        self.engine.in_flight()
+    }
+
     /// Work done so far.
     #[inline]
     pub fn work(&self) -> &Work {

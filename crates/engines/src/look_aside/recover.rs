@@ -1,0 +1,125 @@
+//! A device that failed: what was under way, and how it comes back.
+//!
+//! 1. What it completed before is taken as usual.
+//! 2. It is given up; what it certainly does not touch any more comes back.
+//! 3. A job whose packet is here as it was (it never left, or was not begun) is
+//!    done in software or failed, as configured. Nothing of the device's work on
+//!    it was used or is used later: completions of an earlier life find nothing.
+//! 4. A job whose packet the device had begun is failed.
+//! 5. A job whose packet the device still has gets an empty packet and is failed.
+//! 6. After a pause, which doubles as long as nothing comes of it, the device is
+//!    started and told all keys.
+
+use super::{Command, Device, LookAside, Memory, Otherwise, State};
+use ferrule_base::{Duration, Instant};
+use ferrule_crypto::{Job, Verdict};
+
+/// How long a device that failed stays down at least.
+pub(super) const PAUSE_MIN: Duration = Duration::from_millis(10);
+
+/// And at most.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
+    /// The device is dead or hangs.
+    pub(super) fn give_up(&mut self, now: Instant) {
+        self.counts.failures += 1;
+        self.state = State::Down(now + self.pause);
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.owed.clear();
+        // Never pushed, so as they were.
+        let mut back: Vec<_> = self.waiting.drain(..).collect();
+        self.device.abandon(now, &mut back);
+        for request in back {
+            if matches!(request.verdict, Verdict::Done | Verdict::BadIcv) {
+                self.counts.completed += 1;
+                self.complete(request);
+                continue;
+            }
+            // Of a copy nothing is needed: the packet is here.
+            if let Memory::Shared(packet) = request.buf
+                && let Some(kept) = self.flying.take(request.ticket)
+            {
+                let as_it_was = request.verdict == Verdict::Pending;
+                self.without_device(kept.map(|_| packet), as_it_was);
+            }
+        }
+        while let Some(ticket) = self.flying.find(|kept| kept.buf.is_some()) {
+            let Some(mut kept) = self.flying.take(ticket) else { break };
+            if let Some(packet) = kept.buf.take() {
+                self.without_device(kept.map(|_| packet), true);
+            }
+        }
+        self.replace_lost();
+    }
+
+    /// Jobs whose packets a hung device keeps, as far as there is something to
+    /// stand in. They are its own until it lets go of them, or for good.
+    pub(super) fn replace_lost(&mut self) {
+        while let Some(ticket) = self.flying.find(|_| true) {
+            let Some(spare) = (self.spares)() else { return };
+            let Some(kept) = self.flying.take(ticket) else { return };
+            self.without_device(kept.map(|_| spare), false);
+        }
+    }
+
+    /// Ends a job that was under way.
+    fn without_device(&mut self, mut job: Job<B>, as_it_was: bool) {
+        job.verdict = Verdict::Pending;
+        if as_it_was {
+            self.otherwise(&mut job);
+        } else {
+            job.verdict = Verdict::Failed;
+            self.counts.failed += 1;
+        }
+        self.finish(job);
+    }
+
+    /// Does a job here, or fails it, as is configured for failures.
+    pub(super) fn otherwise(&mut self, job: &mut Job<B>) {
+        match self.options.on_failure {
+            Otherwise::Software => self.stand_in(job),
+            Otherwise::Drop => {
+                job.verdict = Verdict::Failed;
+                self.counts.failed += 1;
+            }
+        }
+    }
+
+    /// A job beyond the depth.
+    pub(super) fn overflow(&mut self, job: &mut Job<B>) {
+        self.counts.full += 1;
+        if self.options.on_full == Otherwise::Software {
+            self.stand_in(job);
+        }
+    }
+
+    /// Does a job in software, with the same nonce: what it makes is what the
+    /// device would have made.
+    fn stand_in(&mut self, job: &mut Job<B>) {
+        let Some(twin) = self.keys.twin(job.key) else {
+            job.verdict = Verdict::Failed;
+            return;
+        };
+        let key = std::mem::replace(&mut job.key, twin);
+        self.software.run(std::slice::from_mut(job));
+        job.key = key;
+        self.counts.fallbacks += 1;
+    }
+
+    /// Starts the device again, and tells it all keys.
+    pub(super) fn restart(&mut self, now: Instant) {
+        if !self.device.start(now) {
+            self.state = State::Down(now + self.pause);
+            self.pause = (self.pause * 2).min(PAUSE_MAX);
+            return;
+        }
+        self.counts.resets += 1;
+        self.state = State::Works;
+        let keys: Vec<_> = self.keys.iter().map(|(slot, held)| (slot, held.spec.clone())).collect();
+        for (slot, spec) in keys {
+            self.tell(Command::Install(slot, spec));
+        }
+        self.device.ring(now);
+    }
+}

@@ -1,0 +1,285 @@
+//! A device that is a thread: the crypto service on another core.
+//!
+//! ```text
+//!   host   │ commands ─▶ │ work ─▶ │ ◀─ done │      three rings of one producer
+//!   thread │ obey          run up to 64   push │
+//!          └ nothing for SPIN: says "asleep", looks again, parks
+//! ```
+//!
+//! It burns its core only while there is work. The doorbell is a load while it
+//! is awake, and a system call when it sleeps, once for a batch.
+//!
+//! If what it runs panics, the thread gives back what it had: what it had begun
+//! as failed, the rest as it was. A thread that hangs cannot be ended; it keeps
+//! what it has, and at most [`HUNG_MAX`] such threads are left behind. As each
+//! has rings of its own, nothing of what it still does reaches the host.
+
+use super::device::{Cipher, Command, Device, Request, Requests};
+use ferrule_base::{Duration, Instant};
+use ferrule_crypto::engine::BATCH;
+use ferrule_crypto::key::InstallError;
+use ferrule_crypto::{KeySpec, Verdict};
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, Thread};
+
+/// How long the thread looks for work before it sleeps.
+const SPIN: Duration = Duration::from_micros(50);
+
+/// How long it sleeps at most: then it looks whether its host is still there.
+const SLEEP_MAX: Duration = Duration::from_millis(500);
+
+/// Commands that wait at most.
+const COMMANDS: usize = 1024;
+
+/// Hung threads that are left behind at most. After that the device stays down.
+pub const HUNG_MAX: usize = 4;
+
+/// How long an end waits for the thread to wipe its keys.
+const END_WAIT: Duration = Duration::from_millis(50);
+
+/// How often a host looks for completions while it sleeps.
+const LOOK_EVERY: Duration = Duration::from_micros(50);
+
+/// Makes what the thread runs, for each of its lives.
+pub type MakeCipher<B> = Box<dyn FnMut() -> Box<dyn Cipher<B>> + Send>;
+
+/// Says where the thread runs: called in it when it begins.
+pub type Pin = Arc<dyn Fn() + Send + Sync>;
+
+/// A thread, seen from its host.
+pub struct Service<B> {
+    make: MakeCipher<B>,
+    pin: Pin,
+    depth: usize,
+    life: Option<Life<B>>,
+    hung: Vec<JoinHandle<Rest<B>>>,
+    looked: Instant,
+}
+
+/// What a thread that panicked had, and what waited for it.
+type Rest<B> = Vec<Request<B>>;
+
+/// The host's ends of one life.
+struct Life<B> {
+    commands: Producer<Command>,
+    work: Producer<Request<B>>,
+    done: Consumer<Request<B>>,
+    bell: Arc<Bell>,
+    handle: JoinHandle<Rest<B>>,
+}
+
+/// What both sides see.
+#[derive(Default)]
+struct Bell {
+    asleep: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl Bell {
+    /// Wakes the thread if it sleeps. Costs a load if it does not.
+    fn ring(&self, thread: &Thread) {
+        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
+            thread.unpark();
+        }
+    }
+}
+
+/// The thread's ends.
+struct Far<B> {
+    commands: Consumer<Command>,
+    work: Consumer<Request<B>>,
+    done: Producer<Request<B>>,
+    bell: Arc<Bell>,
+    /// Taken from the ring and not given back yet.
+    hand: Requests<B>,
+}
+
+impl<B: AsMut<[u8]> + Send + 'static> Service<B> {
+    /// Starts a thread with room for `depth` requests.
+    pub fn start(depth: usize, make: MakeCipher<B>, pin: Pin) -> std::io::Result<Self> {
+        let hung = Vec::new();
+        let mut service = Self { make, pin, depth, life: None, hung, looked: Instant::ZERO };
+        service.spawn()?;
+        Ok(service)
+    }
+
+    fn spawn(&mut self) -> std::io::Result<()> {
+        let (commands, commands_out) = RingBuffer::new(COMMANDS);
+        let (work, work_out) = RingBuffer::new(self.depth);
+        let (done_in, done) = RingBuffer::new(self.depth);
+        let bell = Arc::new(Bell::default());
+        let (cipher, pin) = ((self.make)(), self.pin.clone());
+        let far = Far {
+            commands: commands_out,
+            work: work_out,
+            done: done_in,
+            bell: bell.clone(),
+            hand: Requests::new(),
+        };
+        let name = "look-aside".to_owned();
+        let handle = std::thread::Builder::new().name(name).spawn(move || {
+            pin();
+            far.live(cipher)
+        })?;
+        self.life = Some(Life { commands, work, done, bell, handle });
+        Ok(())
+    }
+}
+
+impl<B: AsMut<[u8]>> Far<B> {
+    /// Works until the host is gone. What is left, if the cipher panics.
+    fn live(mut self, mut cipher: Box<dyn Cipher<B>>) -> Rest<B> {
+        // After a panic nothing is used but what was in hand, which is told
+        // apart from what was not begun.
+        let ended = catch_unwind(AssertUnwindSafe(|| self.serve(&mut *cipher)));
+        if ended.is_ok() {
+            return Vec::new();
+        }
+        let begun = self.hand.drain(..).map(|mut request| {
+            request.verdict = Verdict::Failed;
+            request
+        });
+        let mut rest: Vec<_> = begun.collect();
+        while let Ok(request) = self.work.pop() {
+            rest.push(request);
+        }
+        rest
+    }
+
+    fn serve(&mut self, cipher: &mut dyn Cipher<B>) {
+        let mut idle_since = None;
+        loop {
+            // A request is only taken after the commands that came before it.
+            let count = self.work.slots().min(BATCH);
+            while let Ok(command) = self.commands.pop() {
+                cipher.obey(command);
+            }
+            if count > 0 {
+                self.round(cipher, count);
+                idle_since = None;
+                continue;
+            }
+            if self.is_over() {
+                return;
+            }
+            let since = *idle_since.get_or_insert_with(std::time::Instant::now);
+            if since.elapsed() < SPIN {
+                std::hint::spin_loop();
+                continue;
+            }
+            self.sleep();
+            idle_since = None;
+        }
+    }
+
+    /// Takes requests, works through them and gives them back.
+    fn round(&mut self, cipher: &mut dyn Cipher<B>, count: usize) {
+        if let Ok(chunk) = self.work.read_chunk(count) {
+            self.hand.extend(chunk);
+        }
+        cipher.run(&mut self.hand);
+        for request in self.hand.drain(..) {
+            // There is room for as many as the host can have under way.
+            if let Err(PushError::Full(_)) = self.done.push(request) {
+                debug_assert!(self.done.is_abandoned(), "the ring of completions is full");
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.bell.stop.load(Ordering::SeqCst) || self.work.is_abandoned()
+    }
+
+    /// Says that it sleeps before it looks once more; whoever has work for it
+    /// looks whether it sleeps afterwards.
+    fn sleep(&self) {
+        self.bell.asleep.store(true, Ordering::SeqCst);
+        if self.work.is_empty() && self.commands.is_empty() && !self.is_over() {
+            std::thread::park_timeout(SLEEP_MAX);
+        }
+        self.bell.asleep.store(false, Ordering::SeqCst);
+    }
+}
+
+impl<B: AsMut<[u8]> + Send + 'static> Device<B> for Service<B> {
+    fn accepts(&self, spec: &KeySpec) -> Result<(), InstallError> {
+        spec.check()
+    }
+
+    fn command(&mut self, command: Command) -> Result<(), Command> {
+        let Some(life) = &mut self.life else { return Err(command) };
+        life.commands.push(command).map_err(|PushError::Full(command)| command)?;
+        life.bell.ring(life.handle.thread());
+        Ok(())
+    }
+
+    fn push(&mut self, _now: Instant, requests: &mut Requests<B>) {
+        let Some(life) = &mut self.life else { return };
+        let count = life.work.slots().min(requests.len());
+        if let Ok(chunk) = life.work.write_chunk_uninit(count) {
+            chunk.fill_from_iter(requests.drain(..count));
+        }
+    }
+
+    fn ring(&mut self, _now: Instant) {
+        if let Some(life) = &self.life {
+            life.bell.ring(life.handle.thread());
+        }
+    }
+
+    fn pop(&mut self, now: Instant, done: &mut Requests<B>) {
+        self.looked = now;
+        let Some(life) = &mut self.life else { return };
+        let count = life.done.slots().min(done.remaining_capacity());
+        if let Ok(chunk) = life.done.read_chunk(count) {
+            done.extend(chunk);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Some(self.looked + LOOK_EVERY)
+    }
+
+    fn is_alive(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| !life.handle.is_finished())
+    }
+
+    fn abandon(&mut self, _now: Instant, salvaged: &mut Vec<Request<B>>) {
+        let Some(life) = self.life.take() else { return };
+        life.bell.stop.store(true, Ordering::SeqCst);
+        life.handle.thread().unpark();
+        if !life.handle.is_finished() {
+            self.hung.push(life.handle);
+            return;
+        }
+        // What it completed last was taken before; a panic can be in between.
+        let mut done = life.done;
+        while let Ok(request) = done.pop() {
+            salvaged.push(request);
+        }
+        if let Ok(rest) = life.handle.join() {
+            salvaged.extend(rest);
+        }
+    }
+
+    fn start(&mut self, _now: Instant) -> bool {
+        self.hung.retain(|handle| !handle.is_finished());
+        self.hung.len() < HUNG_MAX && self.spawn().is_ok()
+    }
+}
+
+impl<B> Drop for Service<B> {
+    fn drop(&mut self) {
+        let Some(life) = self.life.take() else { return };
+        life.bell.stop.store(true, Ordering::SeqCst);
+        life.handle.thread().unpark();
+        // Until its keys are wiped; one that hangs is left behind.
+        let begin = std::time::Instant::now();
+        while !life.handle.is_finished() && begin.elapsed() < END_WAIT {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+}
