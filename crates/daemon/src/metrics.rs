@@ -139,6 +139,7 @@ impl Collector for Counters {
             })
         });
         family(e, "macsec", "Counters of MACsec associations, by 802.1AE's names", macsec)?;
+        engines(e, report)?;
         let l = &report.ledger;
         let ledger = [
             ("received", l.received),
@@ -172,6 +173,35 @@ fn ports(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt:
     Ok(())
 }
 
+fn engines(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::Error> {
+    let labels = |v: &crate::report::EngineView| {
+        vec![("worker", v.worker.to_string()), ("placement", v.placement.clone())]
+    };
+    let counted = report.engines.iter().flat_map(|v| {
+        let mine = v.counters.iter();
+        mine.map(move |(name, value)| {
+            (labels(v).into_iter().chain([("counter", name.clone())]).collect(), *value)
+        })
+    });
+    family(e, "engine", "Counters of engines away from the workers' loops", counted)?;
+    type Value = fn(&crate::report::EngineView) -> usize;
+    let gauges: [(&str, &str, Value); 4] = [
+        ("engine_up", "Whether the engine works", |v| usize::from(v.state == "works")),
+        ("engine_in_flight", "Jobs under way", |v| v.in_flight),
+        ("engine_depth", "Jobs under way at most", |v| v.depth),
+        ("engine_keys", "Keys that it has", |v| v.keys),
+    ];
+    for (name, help, value) in gauges.into_iter().filter(|_| !report.engines.is_empty()) {
+        let mut gauge = e.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for view in &report.engines {
+            let labels = labels(view);
+            let labels: Vec<(&str, &str)> = labels.iter().map(|(k, v)| (*k, v.as_str())).collect();
+            ConstGauge::new(value(view) as i64).encode(gauge.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
 fn sas(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::Error> {
     type Value = fn(&crate::report::SaView) -> u64;
     let families: [(&str, &str, Value); 6] = [
@@ -196,7 +226,7 @@ fn sas(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::E
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{DropView, MacsecView, PortView, SaView};
+    use crate::report::{DropView, EngineView, MacsecView, PortView, SaView};
 
     #[test]
     fn metrics_name_every_port_drop_and_association() {
@@ -241,7 +271,17 @@ mod tests {
             counters: [("InPktsOK".to_owned(), 4)].into(),
         };
         let drop = DropView { reason: "esp-replay".into(), packets: 6, about: String::new() };
+        let engine = EngineView {
+            worker: 1,
+            placement: "look-aside".into(),
+            state: "works".into(),
+            keys: 2,
+            depth: 1024,
+            in_flight: 5,
+            counters: [("fallbacks".to_owned(), 3)].into(),
+        };
         let report = Report {
+            engines: vec![engine],
             ports: vec![port],
             sas: vec![sa],
             macsec: vec![macsec],
@@ -256,6 +296,9 @@ mod tests {
             "ferrule_esp_bad_icv_total{tunnel=\"a\\\"b\",way=\"out\",spi=\"0x00001001\"} 3",
             "ferrule_macsec_total{port=\"wan\",way=\"rx\",sci=\"02:00:00:00:00:01/1\",an=\"2\",\
              counter=\"InPktsOK\"} 4",
+            "ferrule_engine_total{worker=\"1\",placement=\"look-aside\",counter=\"fallbacks\"} 3",
+            "ferrule_engine_in_flight{worker=\"1\",placement=\"look-aside\"} 5",
+            "ferrule_engine_up{worker=\"1\",placement=\"look-aside\"} 1",
             "ferrule_held_packets 0",
             "# EOF",
         ] {

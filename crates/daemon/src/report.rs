@@ -2,6 +2,7 @@
 //! prints parts of it, the metrics are made of it, `--json` is it.
 
 use ferrule_base::{DropReason, Drops, Instant, Ledger};
+use ferrule_crypto::EngineReport;
 use ferrule_node::Control;
 use ferrule_node::config::{Config, LabelAction, PolicyAction, Via};
 use ferrule_node::message::{SaReport, WorkerReport};
@@ -28,6 +29,9 @@ pub struct Report {
     pub sas: Vec<SaView>,
     /// MACsec associations.
     pub macsec: Vec<MacsecView>,
+    /// Engines away from the workers' own loops.
+    #[serde(default)]
+    pub engines: Vec<EngineView>,
     /// What happens to labels.
     pub mpls: Vec<LabelView>,
     /// What was dropped.
@@ -134,6 +138,25 @@ pub struct MacsecView {
     pub counters: BTreeMap<String, u64>,
 }
 
+/// An engine away from a worker's own loop.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineView {
+    /// The worker whose jobs it does.
+    pub worker: u8,
+    /// The word of its placement.
+    pub placement: String,
+    /// How it is, in a word.
+    pub state: String,
+    /// Keys that it has.
+    pub keys: usize,
+    /// Jobs that it takes at most.
+    pub depth: usize,
+    /// Jobs under way.
+    pub in_flight: usize,
+    /// What it counted, by name.
+    pub counters: BTreeMap<String, u64>,
+}
+
 /// What happens to a label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -224,6 +247,7 @@ impl Report {
             ports: ports(control, workers, outside.macs),
             sas: sas(config, workers),
             macsec: macsec(control, workers),
+            engines: engines(workers),
             mpls: labels(config),
             drops: drop_views(&drops),
             path: paths(config),
@@ -232,6 +256,22 @@ impl Report {
             failures: outside.failures.to_vec(),
         }
     }
+}
+
+fn engines(workers: &[Box<WorkerReport>]) -> Vec<EngineView> {
+    let view = |worker: u8, e: &EngineReport| EngineView {
+        worker,
+        placement: e.place.into(),
+        state: e.state.into(),
+        keys: e.keys,
+        depth: e.depth,
+        in_flight: e.in_flight,
+        counters: e.counters.iter().map(|&(name, n)| (name.to_owned(), n)).collect(),
+    };
+    let each = workers.iter().flat_map(|w| w.engines.iter().map(|e| view(w.worker, e)));
+    let mut all: Vec<_> = each.collect();
+    all.sort_by(|a, b| (a.worker, &a.placement).cmp(&(b.worker, &b.placement)));
+    all
 }
 
 fn shares(workers: &[Box<WorkerReport>]) -> Vec<ShareView> {

@@ -438,8 +438,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> Engine<B> for LookAside<B, D> {
             return Some(until);
         }
         let due = self.flying.oldest()? + self.options.deadline;
-        let batch =
-            (!self.waiting.is_empty()).then(|| self.waiting_since + self.options.wait);
+        let batch = (!self.waiting.is_empty()).then(|| self.waiting_since + self.options.wait);
         batch.into_iter().chain(self.device.poll_timeout()).chain([due]).min()
     }
 

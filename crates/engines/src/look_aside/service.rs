@@ -59,8 +59,9 @@ pub struct Service<B> {
     looked: Instant,
 }
 
-/// What a thread that panicked had, and what waited for it.
-type Rest<B> = Vec<Request<B>>;
+/// The ends of a thread that panicked: what it had in hand, and what waits for
+/// it, which the host may have put there after it stopped to look.
+type Rest<B> = Option<Far<B>>;
 
 /// The host's ends of one life.
 struct Life<B> {
@@ -132,21 +133,10 @@ impl<B: AsMut<[u8]> + Send + 'static> Service<B> {
 impl<B: AsMut<[u8]>> Far<B> {
     /// Works until the host is gone. What is left, if the cipher panics.
     fn live(mut self, mut cipher: Box<dyn Cipher<B>>) -> Rest<B> {
-        // After a panic nothing is used but what was in hand, which is told
-        // apart from what was not begun.
+        // After a panic nothing is used but requests, of which those in hand are
+        // told apart.
         let ended = catch_unwind(AssertUnwindSafe(|| self.serve(&mut *cipher)));
-        if ended.is_ok() {
-            return Vec::new();
-        }
-        let begun = self.hand.drain(..).map(|mut request| {
-            request.verdict = Verdict::Failed;
-            request
-        });
-        let mut rest: Vec<_> = begun.collect();
-        while let Ok(request) = self.work.pop() {
-            rest.push(request);
-        }
-        rest
+        ended.is_err().then_some(self)
     }
 
     fn serve(&mut self, cipher: &mut dyn Cipher<B>) {
@@ -260,8 +250,12 @@ impl<B: AsMut<[u8]> + Send + 'static> Device<B> for Service<B> {
         while let Ok(request) = done.pop() {
             salvaged.push(request);
         }
-        if let Ok(rest) = life.handle.join() {
-            salvaged.extend(rest);
+        if let Ok(Some(mut rest)) = life.handle.join() {
+            salvaged.extend(rest.hand.drain(..).map(|mut request| {
+                request.verdict = Verdict::Failed;
+                request
+            }));
+            salvaged.extend(std::iter::from_fn(|| rest.work.pop().ok()));
         }
     }
 

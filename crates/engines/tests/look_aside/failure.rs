@@ -59,9 +59,9 @@ fn works_again(rig: &mut Rig, key: KeyId, here: KeyId) {
     for _ in 0..20 {
         rig.now += Duration::from_secs(1);
         let mut jobs: Jobs<_> = [seal(GCM, key, 1 << 40, 100)].into_iter().collect();
+        let done = rig.hand.done.load(Ordering::SeqCst);
         rig.host.submit(rig.now, &mut jobs);
         if jobs.is_empty() {
-            let done = rig.hand.done.load(Ordering::SeqCst);
             let back = rig.collect(1, Duration::ZERO);
             assert_eq!(not_done(rig, &back, here), 0);
             assert!(rig.hand.done.load(Ordering::SeqCst) > done, "the far end did it");

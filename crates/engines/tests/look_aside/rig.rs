@@ -6,9 +6,7 @@ use ferrule_crypto::{
     Ad, Aes, Engine, Job, Jobs, KeyId, KeySpec, Mac, Op, Software, Span, Suite, Verdict,
 };
 use ferrule_engines::LookAside;
-use ferrule_engines::look_aside::{
-    Cipher, Command, Options, Own, Request, Service, Spares,
-};
+use ferrule_engines::look_aside::{Cipher, Command, Options, Own, Request, Service, Spares};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
