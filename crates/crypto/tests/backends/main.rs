@@ -4,6 +4,7 @@
 mod batches;
 mod differential;
 mod engines;
+mod gcm;
 mod known_answers;
 mod packet;
 mod wycheproof;

