@@ -2,7 +2,8 @@
 # time-limit: 280
 """The study with live columns, as root, and without them, as somebody else.
 
-study_live           bytes on both core links as printed, loads measured, nothing left
+study_live           bytes on both core links as printed, loads, ceilings and delay by hop
+                     measured, nothing left
 study_without_root   the same study says "not run: needs root" and leaves nothing
 """
 import json
@@ -63,6 +64,13 @@ def study_live():
         check(measured, f"{system}: nothing measured: {delay['cells']}")
         check(all(c["low"] <= c["value"] <= c["high"] for c in measured), measured)
         check(any("value" in cell for cell in loss["cells"]), loss)
+    (ceilings,) = live_columns(found["ceilings"])
+    check(all(0 < cell["value"] <= 100 for cell in ceilings["cells"]), ceilings)
+    for column in live_columns(found["hops"]):
+        measured = [cell for cell in column["cells"] if "value" in cell]
+        check(len(measured) == 3, f"one to three switches: {column['cells']}")
+        check(all(0 < c["low"] <= c["value"] <= c["high"] for c in measured), measured)
+        check(measured[0]["low"] < measured[2]["low"], f"two more hops cost: {measured}")
     check(namespaces() == before, f"left behind: {namespaces() - before}")
 
 

@@ -41,7 +41,7 @@ enum Command {
     Check(check::CheckArgs),
     Demo(demo::DemoArgs),
     #[command(hide = true)]
-    DemoBench(demo::bench::BenchArgs),
+    DemoBench(demo::companion::BenchArgs),
     #[command(hide = true)]
     DemoHost(demo::host::HostArgs),
     Init(init::InitArgs),

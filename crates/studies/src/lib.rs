@@ -12,6 +12,4 @@
 #![forbid(unsafe_code)]
 
 pub mod macsec_mobility;
-mod station;
-
-pub use station::TesterStation;
+mod words;

@@ -5,7 +5,7 @@ use ferrule_report::{Block, Cell, Kind, Proof, Report, Verdict, html, json};
 use ferrule_studies::macsec_mobility::live::Live;
 use ferrule_studies::macsec_mobility::model::{self, Model};
 use ferrule_studies::macsec_mobility::network::{self, Lines, System};
-use ferrule_studies::macsec_mobility::profiles::Profiles;
+use ferrule_studies::macsec_mobility::profiles::{Gateway, NAMES, Profiles};
 use ferrule_studies::macsec_mobility::published::Study;
 use ferrule_studies::macsec_mobility::{WITHIN_PERCENT, bench, gateway, overhead, report};
 use std::sync::OnceLock;
@@ -43,7 +43,7 @@ fn study_model_is_within_five_per_cent_of_every_printed_load_and_delay() {
         }
     }
     assert_eq!(compared, 14, "every point of tables 1 to 3");
-    let full = gateway::full_mbps(&model.profiles.gateway.expect("fitted"));
+    let full = gateway::full_mbps(&model.gateway());
     assert!((full / 120.0 - 1.0).abs() < 0.05, "full at {full}");
     // And the laboratory agrees that it is: just below nothing is lost, well above much.
     let lost: Vec<bool> = model.loads_of(System::Ipsec).iter().map(|p| p.lost > 0).collect();
@@ -54,34 +54,37 @@ fn study_model_is_within_five_per_cent_of_every_printed_load_and_delay() {
 }
 
 #[test]
-fn study_profiles_have_fewer_free_parameters_than_values() {
-    for fit in &modelled().fits {
-        assert!(fit.free < fit.points, "{fit:?}");
-        assert!(fit.error_percent < WITHIN_PERCENT, "{fit:?}");
-        assert!(fit.leave_one_out_percent.is_none_or(|e| e < WITHIN_PERCENT), "{fit:?}");
+fn study_profiles_are_files_and_fitting_again_gives_the_same() {
+    let files = Profiles::read();
+    assert_eq!(Profiles::of(&model::fit_again(&Study::read())), files);
+    for (profile, name) in [&files.switch, &files.macsec, &files.gateway].into_iter().zip(NAMES) {
+        assert_eq!(profile.name, name);
+        assert!(profile.free.len() < profile.fit.points, "{profile:?}");
+        assert!(profile.fit.error_percent < WITHIN_PERCENT, "{profile:?}");
+        assert!(profile.fit.leave_one_out_percent < WITHIN_PERCENT, "{profile:?}");
+        assert!(profile.origin.contains("Ahn, Shin 2019"), "{profile:?}");
+        // What `lab run` takes by this name.
+        assert_eq!(ferrule_lab::Profile::named(name).as_ref(), Some(profile));
     }
-    let (queue, polled) = (modelled().queue, modelled().fits.last().expect("three fits"));
-    assert!(queue.error_percent > 2.0 * polled.error_percent, "why it is no server with a queue");
+    let queue = modelled().queue.error_percent;
+    assert!(queue > 2.0 * files.gateway.fit.error_percent, "why it is no server with a queue");
 }
 
 #[test]
 fn study_gateway_closed_form_agrees_with_the_laboratory() {
     let model = modelled();
-    let gateway = model.profiles.gateway.expect("fitted");
     let lines = Lines { rate: 1_000_000_000, queue: 256 };
-    let run = |gateway, load| {
-        let profiles = Profiles { gateway, ..model.profiles };
+    let run = |gateway: Option<Gateway>, load| {
+        let mut profiles = model.profiles.clone();
+        let ideal = ferrule_lab::Profile::ideal();
+        profiles.gateway = gateway.map_or(ideal.clone(), |gateway| gateway.profile(ideal));
         let built = network::provider(System::Ipsec, &profiles, lines);
         bench::measure(built, System::Ipsec, load, 1000).mean_us
     };
     let path = gateway::Path { fixed_us: run(None, 20.0), spacing_us: 8.896 };
     // Also for a gateway that was fitted to nothing.
-    let other = ferrule_studies::macsec_mobility::profiles::Gateway {
-        poll_us: 91.3,
-        budget: 2,
-        work_us: 11.0,
-    };
-    for gateway in [gateway, other] {
+    let other = Gateway { poll_us: 91.3, budget: 2, work_us: 11.0 };
+    for gateway in [model.gateway(), other] {
         for load in [20.0, 50.0, 80.0, 95.0] {
             let closed = path.fixed_us + gateway::waiting_us(&gateway, &path, load);
             let lab = run(Some(gateway), load);

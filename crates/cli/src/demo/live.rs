@@ -115,10 +115,18 @@ impl Site<'_> {
         variant: &Variant,
         setting: &Setting,
     ) -> Result<Background, Fault> {
-        let name = place.name();
-        let dir = Path::new(&setting.dir);
-        let file = dir.join(format!("{name}.toml"));
         let text = configs::toml(place, variant, setting).expect("a node, not a host");
+        self.start((place, place.name()), &text, Path::new(&setting.dir))
+    }
+
+    /// Writes a configuration and starts its node, where one is.
+    pub fn start(
+        &self,
+        (place, name): (Place, &str),
+        text: &str,
+        dir: &Path,
+    ) -> Result<Background, Fault> {
+        let file = dir.join(format!("{name}.toml"));
         write(&file, text.as_bytes())?;
         let program = std::env::current_exe().map_err(|e| Fault::failed("our own path", e))?;
         if text.contains("\nstate = ") {

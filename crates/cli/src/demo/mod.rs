@@ -12,6 +12,8 @@
 //! network is, [`report`] what was found.
 
 pub mod bench;
+mod chain;
+pub mod companion;
 mod configs;
 pub mod host;
 mod html;

@@ -32,7 +32,12 @@ use ferrule_base::Duration;
 use ferrule_node::ConfigError;
 
 /// Profiles that are part of the program: name and text.
-const SHIPPED: [(&str, &str); 1] = [("ideal", include_str!("../../../../profiles/ideal.toml"))];
+const SHIPPED: [(&str, &str); 4] = [
+    ("ideal", include_str!("../../../../profiles/ideal.toml")),
+    ("study-gateway", include_str!("../../../../profiles/study-gateway.toml")),
+    ("study-macsec", include_str!("../../../../profiles/study-macsec.toml")),
+    ("study-switch", include_str!("../../../../profiles/study-switch.toml")),
+];
 
 /// Frames that a server takes at once at most: a batch of the data path.
 pub const BATCH_MAX: usize = 64;

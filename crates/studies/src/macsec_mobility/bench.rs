@@ -1,11 +1,12 @@
 //! One load on one network: the tester at both ends, for so many frames.
 
 use super::network::{Built, LAN_MAC, System, TESTER_MAC, VLAN};
-use crate::TesterStation;
-use ferrule_base::{Duration, Instant};
-use ferrule_lab::{Direction, End, LinkId, Observer, Sighting, StationId};
-use ferrule_tester::responder::{Home, Responder};
-use ferrule_tester::{Datagram, Layers, Plan, Rate, Stream, Timing, Trial, TrialSpec, VlanTag};
+use ferrule_base::Duration;
+use ferrule_lab::tester::{LabBench, TesterStation};
+use ferrule_lab::{Direction, End, LinkId, Observer, Sighting};
+use ferrule_tester::responder::Home;
+use ferrule_tester::{Bench, Datagram, Layers, Plan, Rate, Stream, Timing, TrialSpec, VlanTag};
+use ferrule_wire::TrafficClass;
 use ferrule_wire::vlan::Vid;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -75,8 +76,7 @@ fn plan(system: System, load_mbps: f64, rate: u64) -> Plan {
     let to = if system == System::Ipsec { LAN_MAC[0] } else { TESTER_MAC[1] };
     let mut layers = Layers::new(TESTER_MAC[0], to);
     let vid = Vid::new(VLAN).unwrap_or(Vid::PRIORITY);
-    layers.vlans =
-        vec![VlanTag { vid, priority: ferrule_wire::TrafficClass::default(), service: false }];
+    layers.vlans = vec![VlanTag { vid, priority: TrafficClass::default(), service: false }];
     layers.datagram = Datagram::between(site(0), site(1));
     // Millionths of the line.
     let share = (load_mbps * 1e12 / rate as f64).round() as u32;
@@ -88,22 +88,15 @@ fn site(side: usize) -> IpAddr {
     Ipv4Addr::new(10, 0, side as u8 + 1, 10).into()
 }
 
-/// Answers of the tester's port in a site.
-fn answers(side: usize) -> Responder {
-    Responder::new(vec![Home { first: site(side), count: 1, mac: TESTER_MAC[side] }])
+/// What the tester answers for in a site.
+fn home(side: usize) -> Vec<Home> {
+    vec![Home { first: site(side), count: 1, mac: TESTER_MAC[side] }]
 }
 
 /// Offers a load for about so many frames.
 pub fn measure(built: Built, system: System, load_mbps: f64, frames: u64) -> Point {
     let Built { mut network, links, devices, lines } = built;
-    let duration = Duration::from_secs_f64(frames as f64 / frames_per_second(load_mbps));
-    let timing =
-        Timing { warm_up: WARM_UP, duration, drain: DRAIN, grace: Duration::ZERO, interval: None };
-    let spec = TrialSpec { plan: plan(system, load_mbps, lines.rate), timing };
-    let mut trial =
-        Trial::new(&spec, 2, 1, vec![answers(0), answers(1)]).expect("the study's plan is sound");
-    trial.start(Instant::ZERO);
-    let tester = network.station("tester", TesterStation::new(trial, 2));
+    let tester = network.station("tester", Box::new(TesterStation::new(2)));
     let (first, last) = (devices[0].1, devices[devices.len() - 1].1);
     let mut join = |port, device| {
         let ends = match port {
@@ -114,9 +107,17 @@ pub fn measure(built: Built, system: System, load_mbps: f64, frames: u64) -> Poi
     };
     let (entry, exit) = (join(0, first), join(1, last));
     network.observe(Box::new(Lengths::default()));
-    run(&mut network, tester, timing.total());
-    let trial = network.station_mut::<TesterStation>(tester).and_then(TesterStation::take);
-    let result = trial.expect("the trial is there once").finish();
+    let names = vec!["first".to_owned(), "second".to_owned()];
+    let mut bench = LabBench::new(network, tester, names, Some(lines.rate));
+    bench.answer_for(vec![home(0), home(1)]);
+    let duration = Duration::from_secs_f64(frames as f64 / frames_per_second(load_mbps));
+    let timing =
+        Timing { warm_up: WARM_UP, duration, drain: DRAIN, grace: Duration::ZERO, interval: None };
+    let spec = TrialSpec { plan: plan(system, load_mbps, lines.rate), timing };
+    let result = bench.trial(&spec).expect("the study's plan is sound");
+    if let Err(unbalanced) = bench.network().audit() {
+        panic!("{unbalanced}");
+    }
     let latency = result.latency();
     let micros = |nanos: u64| nanos as f64 / 1000.0;
     let order: Vec<LinkId> = [entry].into_iter().chain(links).chain([exit]).collect();
@@ -127,24 +128,7 @@ pub fn measure(built: Built, system: System, load_mbps: f64, frames: u64) -> Poi
         mean_us: latency.mean().unwrap_or(f64::NAN) / 1000.0,
         min_us: micros(latency.min().unwrap_or(0)),
         max_us: micros(latency.max().unwrap_or(0)),
-        octets: lengths(&mut network, &order),
-    }
-}
-
-/// Until every frame is accounted for, or the time is over.
-fn run(network: &mut ferrule_lab::Network, tester: StationId, total: Duration) {
-    let step = Duration::from_millis(5);
-    let over = Instant::ZERO + total;
-    while network.now() < over {
-        let until = (network.now() + step).min(over);
-        network.advance(until);
-        let station = network.station_mut::<TesterStation>(tester);
-        if station.is_some_and(|station| station.is_settled()) {
-            break;
-        }
-    }
-    if let Err(unbalanced) = network.audit() {
-        panic!("{unbalanced}");
+        octets: lengths(bench.network(), &order),
     }
 }
 

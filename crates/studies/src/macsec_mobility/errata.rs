@@ -6,52 +6,43 @@ use super::model::{Model, slope};
 use super::network::System;
 use super::overhead::{CORE_LINKS, calculated, calculated_ceiling, modelled, published, stack};
 use super::published::Study;
+use crate::words::{self, Proof};
 use ferrule_node::overhead::{ESP_CIPHERS, ESP_INTEGRITIES};
-use ferrule_report::{Erratum, Proof};
+use ferrule_report::Erratum;
 
 /// Steps of arithmetic, and whether they come out as the erratum says.
 type Steps = (Vec<String>, bool);
-type Show = fn(&Study, &Model) -> Steps;
 
-/// An erratum by its place and a word of it, and what shows it.
-const PROOFS: [(&str, &str, Show); 10] = [
-    ("tables 5 to 7", "frames lost", frames_are_not_milliseconds),
-    ("section 3.3", "1.94", ratio_of_overheads),
-    ("section 4.2", "five rates", rates),
-    ("section 3.3", "like for like", not_alike),
-    ("tables 1 and 3", "95 %", ninety_five),
-    ("section 3.4", "10 times", ten_times),
-    ("section 3.1 and table 3", "0.74", hop_and_path),
-    ("table 7", "drift", drift),
-    ("figures 4, 5 and 7", "one label", labels),
-    ("table 2", "one server", one_server),
-];
+type With<'a> = (&'a Study, &'a Model);
+
+const fn proofs<'a>() -> [Proof<With<'a>>; 10] {
+    [
+        ("tables 5 to 7", "frames lost", frames_are_not_milliseconds),
+        ("section 3.3", "1.94", ratio_of_overheads),
+        ("section 4.2", "five rates", rates),
+        ("section 3.3", "like for like", not_alike),
+        ("tables 1 and 3", "95 %", ninety_five),
+        ("section 3.4", "10 times", ten_times),
+        ("section 3.1 and table 3", "0.74", hop_and_path),
+        ("table 7", "drift", drift),
+        ("figures 4, 5 and 7", "one label", labels),
+        ("table 2", "one server", one_server),
+    ]
+}
+
+const OPEN: &str =
+    "not a matter of arithmetic: the handoff part, which comes later, runs the missing cells";
 
 /// All errata, in the file's order.
 pub fn show(study: &Study, model: &Model) -> Vec<Erratum> {
-    let errata = study.erratum.iter().map(|erratum| {
-        let found = PROOFS
-            .iter()
-            .find(|(place, word, _)| erratum.place == *place && erratum.text.contains(word));
-        let proof = match found.map(|(_, _, show)| show(study, model)) {
-            Some((steps, true)) => Proof::Shown(steps),
-            Some((steps, false)) => Proof::Refuted(steps),
-            None => Proof::Open(
-                "not a matter of arithmetic: the handoff part, which comes later, runs the \
-                 missing cells"
-                    .into(),
-            ),
-        };
-        Erratum { place: erratum.place.clone(), text: erratum.text.clone(), proof }
-    });
-    errata.collect()
+    words::shown(&study.erratum, &proofs(), &(study, model), OPEN)
 }
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-fn frames_are_not_milliseconds(study: &Study, _: &Model) -> Steps {
+fn frames_are_not_milliseconds(&(study, _): &With<'_>) -> Steps {
     let (mut steps, mut holds) = (Vec::new(), true);
     for result in &study.handoff.result {
         for ((lost, pps), printed) in
@@ -69,7 +60,7 @@ fn frames_are_not_milliseconds(study: &Study, _: &Model) -> Steps {
     (steps, holds)
 }
 
-fn ratio_of_overheads(study: &Study, _: &Model) -> Steps {
+fn ratio_of_overheads(&(study, _): &With<'_>) -> Steps {
     let (ipsec, macsec) = (study.overhead.ipsec_overhead, study.overhead.macsec_overhead);
     let ratio = ipsec / macsec;
     let frames = study.overhead.ipsec_on_wire / study.overhead.macsec_on_wire;
@@ -83,7 +74,7 @@ fn ratio_of_overheads(study: &Study, _: &Model) -> Steps {
     (steps, (ratio - 1.94).abs() < 0.005)
 }
 
-fn rates(study: &Study, _: &Model) -> Steps {
+fn rates(&(study, _): &With<'_>) -> Steps {
     let mut rates: Vec<f64> = study.handoff.result.iter().flat_map(|r| r.pps.clone()).collect();
     rates.sort_by(f64::total_cmp);
     rates.dedup();
@@ -94,7 +85,7 @@ fn rates(study: &Study, _: &Model) -> Steps {
     )
 }
 
-fn not_alike(study: &Study, _: &Model) -> Steps {
+fn not_alike(&(study, _): &With<'_>) -> Steps {
     let provider = study.overhead.plain_on_wire - study.frame.total_bytes;
     let without_tag = study.frame.total_bytes - study.frame.vlan_tag;
     let added = study.overhead.ipsec_on_wire - provider - without_tag;
@@ -135,7 +126,7 @@ fn not_alike(study: &Study, _: &Model) -> Steps {
     (steps, added == 66.0 && gcm == 1072.0 && implicit == 1064.0 && one)
 }
 
-fn ninety_five(study: &Study, model: &Model) -> Steps {
+fn ninety_five(&(study, model): &With<'_>) -> Steps {
     let rate = study.setup.link_rate_mbps;
     let top = study.load_of("macsec").offered_mbps.last().copied().unwrap_or(f64::NAN);
     let slot = FRAME + LINE_OVERHEAD;
@@ -159,7 +150,7 @@ fn ninety_five(study: &Study, model: &Model) -> Steps {
     (steps, rounded == ["97.9", "95.0", "92.4"] && ceilings[1] < 95.0)
 }
 
-fn ten_times(study: &Study, _: &Model) -> Steps {
+fn ten_times(&(study, _): &With<'_>) -> Steps {
     let top = study.load_of("macsec").offered_mbps.last().copied().unwrap_or(f64::NAN);
     let ipsec = study.load_of("ipsec");
     let shown = ipsec.offered_mbps.last().copied().unwrap_or(f64::NAN);
@@ -170,7 +161,7 @@ fn ten_times(study: &Study, _: &Model) -> Steps {
     (steps.to_vec(), more == 1)
 }
 
-fn hop_and_path(study: &Study, _: &Model) -> Steps {
+fn hop_and_path(&(study, _): &With<'_>) -> Steps {
     let line = study.overhead.macsec_overhead * 8.0 / study.setup.link_rate_mbps;
     let [plain, macsec] = ["plain", "macsec"].map(|system| study.load_of(system).delay_us[0]);
     let (more, links) = (macsec - plain, 4.0);
@@ -190,7 +181,7 @@ fn hop_and_path(study: &Study, _: &Model) -> Steps {
     (steps, (more - 0.74).abs() < 1e-9 && links * line > more)
 }
 
-fn drift(study: &Study, _: &Model) -> Steps {
+fn drift(&(study, _): &With<'_>) -> Steps {
     let Some(table) = study.handoff.result.last() else { return (Vec::new(), false) };
     let (Some(lost), Some(pps)) = (table.frames_lost.last(), table.pps.last()) else {
         return (Vec::new(), false);
@@ -216,7 +207,7 @@ fn drift(study: &Study, _: &Model) -> Steps {
     (steps, millis.windows(2).all(|pair| pair[1] > pair[0]))
 }
 
-fn labels(study: &Study, model: &Model) -> Steps {
+fn labels(&(study, model): &With<'_>) -> Steps {
     let rate = (study.setup.link_rate_mbps * 1e6) as u64;
     let (mut steps, mut holds) = (Vec::new(), true);
     for system in [System::Plain, System::Macsec, System::Ipsec] {
@@ -233,7 +224,7 @@ fn labels(study: &Study, model: &Model) -> Steps {
     (steps, holds)
 }
 
-fn one_server(study: &Study, model: &Model) -> Steps {
+fn one_server(&(study, model): &With<'_>) -> Steps {
     let ipsec = study.load_of("ipsec");
     let (first, last) = (ipsec.delay_us[0], ipsec.delay_us.last().copied().unwrap_or(f64::NAN));
     let shown = ipsec.offered_mbps.last().copied().unwrap_or(f64::NAN);
@@ -250,8 +241,7 @@ fn one_server(study: &Study, model: &Model) -> Steps {
         ),
         format!(
             "a server with a queue fits within {:.1} %, a gateway that looks at fixed times within {:.1} %",
-            model.queue.error_percent,
-            model.fits.last().map_or(f64::NAN, |fit| fit.error_percent)
+            model.queue.error_percent, model.profiles.gateway.fit.error_percent
         ),
     ];
     (steps, full < shown && last / first > 1.25)

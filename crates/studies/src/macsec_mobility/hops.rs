@@ -1,31 +1,37 @@
 //! Figure 2: MACsec's extra delay by hop; figure 9: delay by hop and load.
 
-use super::model::{Model, SURFACE_LOADS, Surface};
+use super::live::{Live, LiveHop};
+use super::model::{Hop, Model, SURFACE_LOADS, Surface};
 use super::network::System;
 use super::published::Study;
 use ferrule_report::{
-    Axis, Column, Figure, Model as ModelNumber, Published, Section, Series, Shape, Table,
+    Axis, Column, Figure, Live as LiveNumber, Measure, Model as ModelNumber, Published, Section,
+    Series, Shape, Table,
 };
 
 /// Both figures.
-pub fn section(study: &Study, model: &Model, live: &Result<(), String>) -> Section {
-    let mut section = Section::new("Delay by hop")
+pub fn section(study: &Study, model: &Model, live: &Result<Live, String>) -> Section {
+    let measured =
+        live.as_ref().map_err(Clone::clone).and_then(|l| l.hops.as_deref().map_err(Clone::clone));
+    Section::new("Delay by hop")
         .text(
             "Switches in a row between the two edges. With MACsec each opens at its input and \
              seals at its output, and each link carries 32 bytes more; with IPsec the edges are \
              gateways and the switches between them know of nothing.",
         )
-        .table(per_hop(study, model))
+        .table(per_hop(study, model, live))
+        .table(hop_table(model, &measured))
         .figure(hop_figure(model))
         .table(surface_table(model))
-        .figure(surface_figure(model));
-    if let Err(why) = live {
-        section = section.text(format!("Live: {why}."));
-    }
-    section
+        .figure(surface_figure(model))
 }
 
-fn per_hop(study: &Study, model: &Model) -> Table {
+fn per_hop(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
+    let measured = live.as_ref().map_err(Clone::clone).and_then(|live| {
+        let why = || live.hops.as_ref().err().cloned().unwrap_or_default();
+        let (extra, spread) = live.extra_per_hop_us().ok_or_else(why)?;
+        Ok(LiveNumber::from(Measure::within(extra, extra - spread, extra + spread)))
+    });
     let extra = Column::numbers(
         "extra per hop",
         "µs",
@@ -38,14 +44,43 @@ fn per_hop(study: &Study, model: &Model) -> Table {
         .column(extra.clone().decimals(3))
         .column(found.clone().decimals(3))
         .column(Column::deviation("off by", &found, &extra))
+        .column(Column::results("extra per hop", "µs", [measured]).decimals(1))
         .note(
             "The slope through one to six switches. 0.256 µs of it are the 32 bytes on one more \
-             line, the rest two operations.",
+             line, the rest two operations. Live: the slope through the table below, and in \
+             brackets how far trials of one chain were apart: where that is more than the \
+             slope itself, this machine cannot tell.",
+        )
+}
+
+/// Figure 2's chains in numbers.
+fn hop_table(model: &Model, live: &Result<&[LiveHop], String>) -> Table {
+    let hops = &model.hops;
+    let modelled = |of: fn(&Hop) -> f64| hops.iter().map(move |hop| ModelNumber::from(of(hop)));
+    let measured = |of: fn(&LiveHop) -> [f64; 3]| {
+        let each = hops.iter().map(move |hop| {
+            let live = live.as_ref().map_err(|why| (*why).clone())?;
+            let found = live.iter().find(|live| live.switches == hop.switches);
+            let [median, least, greatest] = of(found.ok_or("not measured")?);
+            Ok::<_, String>(LiveNumber::from(Measure::within(median, least, greatest)))
+        });
+        each.collect::<Vec<_>>()
+    };
+    Table::new("hops", "Figure 2: delay by number of switches")
+        .column(Column::settings("switches", "", hops.iter().map(|hop| hop.switches as f64)))
+        .column(Column::numbers("plain", "µs", modelled(|hop| hop.plain_us)).decimals(2))
+        .column(Column::numbers("MACsec", "µs", modelled(|hop| hop.macsec_us)).decimals(2))
+        .column(Column::results("plain", "µs", measured(|hop| hop.plain)).decimals(0))
+        .column(Column::results("MACsec", "µs", measured(|hop| hop.macsec)).decimals(0))
+        .note(
+            "Model at 100 Mbit/s. Live at 20 Mbit/s, each switch a process and each cable a veth \
+             pair: the median of trials, and the least and the greatest. What a hop costs there \
+             is a scheduler's doing.",
         )
 }
 
 fn hop_figure(model: &Model) -> Figure {
-    let line = |system: System, of: fn(&super::model::Hop) -> f64| {
+    let line = |system: System, of: fn(&Hop) -> f64| {
         let points = model.hops.iter().map(|hop| (hop.switches as f64, ModelNumber::from(of(hop))));
         Series::new(system.name(), Shape::Line, points)
     };

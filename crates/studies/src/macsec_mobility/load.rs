@@ -4,10 +4,13 @@ use super::bench::Point;
 use super::live::Live;
 use super::model::Model;
 use super::network::System;
+use super::profiles::Profiles;
 use super::published::Study;
+use ferrule_lab::Profile;
+use ferrule_lab::profile::Key;
 use ferrule_report::{
     Axis, Column, Derived, Figure, Live as LiveNumber, Measure, Model as ModelNumber, Published,
-    Section, Series, Shape, Table,
+    Section, Series, Shape, Table, shown,
 };
 
 /// The whole part.
@@ -125,36 +128,43 @@ fn figure(study: &Study, model: &Model) -> Figure {
 }
 
 fn fits(model: &Model) -> Table {
-    let fits = &model.fits;
+    let Profiles { switch, macsec, gateway } = &model.profiles;
+    let files = [switch, macsec, gateway];
     let queue = &model.queue;
     let by_queue = format!(
         "latency {:.0} µs, waiting {:.0} µs at half load, full at {:.0} Mbit/s",
         queue.latency_us, queue.scale_us, queue.full_mbps
     );
-    let last = "for comparison: server with a queue";
-    let free = super::gateway::FREE_QUEUE as f64;
-    let points = fits.last().map_or(f64::NAN, |fit| fit.points as f64);
-    let with = |of: &dyn Fn(&super::model::FitRow) -> f64, last: f64| {
-        fits.iter().map(of).chain([last]).map(Derived::from).collect::<Vec<_>>()
+    let with = |of: &dyn Fn(&Profile) -> f64, last: f64| {
+        files.iter().map(|file| of(file)).chain([last]).map(Derived::from).collect::<Vec<_>>()
     };
-    let left_out = fits.iter().map(|fit| fit.leave_one_out_percent.ok_or("predicted"));
-    let left_out = left_out.chain([Ok(queue.leave_one_out_percent)]);
-    let parameters = fits.iter().map(|fit| fit.parameters.clone()).chain([by_queue]);
+    let devices = files.iter().map(|file| file.name.as_str());
+    let about = files.iter().map(|file| file.about.as_str());
+    let fitted = files.iter().map(|file| parameters(file));
+    let points = gateway.fit.points as f64;
+    let free = super::gateway::FREE_QUEUE as f64;
+    let error = with(&|file| file.fit.error_percent, queue.error_percent);
+    let left_out = with(&|file| file.fit.leave_one_out_percent, queue.leave_one_out_percent);
     Table::new("profiles", "The device profiles and how well they fit")
-        .column(Column::words("device", fits.iter().map(|fit| fit.device).chain([last])))
-        .column(Column::words("what was fitted", parameters))
-        .column(Column::numbers("free", "", with(&|fit| fit.free as f64, free)))
-        .column(Column::numbers("values", "", with(&|fit| fit.points as f64, points)))
-        .column(
-            Column::numbers("error", "%", with(&|fit| fit.error_percent, queue.error_percent))
-                .decimals(2),
-        )
-        .column(
-            Column::results("left out", "%", left_out.map(|e| e.map(Derived::from))).decimals(2),
-        )
+        .column(Column::words("profile", devices.chain(["for comparison"])))
+        .column(Column::words("device", about.chain(["a server with a queue"])))
+        .column(Column::words("what was fitted", fitted.chain([by_queue])))
+        .column(Column::numbers("free", "", with(&|file| file.free.len() as f64, free)))
+        .column(Column::numbers("values", "", with(&|file| file.fit.points as f64, points)))
+        .column(Column::numbers("error", "%", error).decimals(2))
+        .column(Column::numbers("left out", "%", left_out).decimals(2))
         .note(
-            "Error: the largest of all fitted values. Left out: each value in turn is predicted \
-             by a fit to the others; the largest error. The MACsec switch is fitted to figure 2 \
-             alone; table 3 is predicted.",
+            "Error: the largest of all values. Left out: each value in turn is predicted by a fit \
+             to the others; the largest error. The MACsec switch has one value for sealing and \
+             opening, from figure 2 alone; table 3 is predicted.",
         )
+}
+
+/// The fitted numbers of a profile, as its file has them.
+fn parameters(profile: &Profile) -> String {
+    let each = profile.free.iter().filter_map(|path| {
+        let key = Key::find(path)?;
+        Some(format!("{path} {} {}", shown((key.get)(profile)), key.unit))
+    });
+    each.collect::<Vec<_>>().join(", ")
 }

@@ -8,11 +8,12 @@
 //! | handoff | tables 5 to 7 | not yet |
 //!
 //! The model's numbers are those of Ferrule's data path in virtual time ([`network`],
-//! [`bench`]), under profiles with fewer free parameters than values ([`model`]).
+//! [`bench`]), under profiles with fewer free parameters than values ([`profiles`], [`fit`]).
 
 pub mod bench;
 mod claims;
 mod errata;
+pub mod fit;
 pub mod gateway;
 mod hops;
 pub mod live;
@@ -44,19 +45,17 @@ const QUESTION: &str = "Can MACsec switches take the place of IPsec gateways bet
 /// somebody with ports measured, or why nobody did. `say` is told what comes next.
 pub fn report(quick: bool, live: Result<Live, String>, say: &mut dyn FnMut(&str)) -> Report {
     let study = Study::read();
-    let mut model = model::run(&study, quick, say);
-    complete_fits(&study, &mut model);
+    let model = model::run(&study, quick, say);
     let claims = claims::judge(&study, &model, &live);
     let errata = errata::show(&study, &model);
     let title = format!("{} ({})", study.title, study.year);
     let mut report = Report::new(title, QUESTION);
     report.answer = answer(&study, &model);
-    let only = live.as_ref().map(|_| ()).map_err(Clone::clone);
     report.sections = vec![
         Section::new("Claims").block(Block::Claims(claims)),
         overhead::section(&study, &model, &live),
         load::section(&study, &model, &live),
-        hops::section(&study, &model, &only),
+        hops::section(&study, &model, &live),
         Section::new("Errata")
             .text(
                 "Where the print contradicts itself or arithmetic. Each is shown by calculating \
@@ -66,19 +65,6 @@ pub fn report(quick: bool, live: Result<Live, String>, say: &mut dyn FnMut(&str)
         method(&study),
     ];
     report
-}
-
-/// The profile of the MACsec switch is fitted to one value; how well it predicts the
-/// others is known once the model has run.
-fn complete_fits(study: &Study, model: &mut Model) {
-    let printed = study.load_of("macsec");
-    let points = model.loads_of(System::Macsec).iter().zip(&printed.delay_us);
-    let table = points.map(|(point, delay)| 100.0 * (point.mean_us / delay - 1.0).abs());
-    let hop = model.extra_per_hop_us() / study.hop_delay.macsec_extra_us_per_hop;
-    let worst = table.fold(100.0 * (hop - 1.0).abs(), f64::max);
-    if let Some(row) = model.fits.iter_mut().find(|row| row.leave_one_out_percent.is_none()) {
-        row.error_percent = worst;
-    }
 }
 
 /// The largest deviation of the model from any printed delay, in percent.
@@ -93,7 +79,7 @@ pub fn worst_delay_percent(study: &Study, model: &Model) -> f64 {
 fn answer(study: &Study, model: &Model) -> String {
     let extra = model.loads_of(System::Macsec).first().map_or(f64::NAN, |p| p.mean_us)
         - model.loads_of(System::Plain).first().map_or(f64::NAN, |p| p.mean_us);
-    let full = model.profiles.gateway.map_or(f64::NAN, |g| gateway::full_mbps(&g));
+    let full = gateway::full_mbps(&model.gateway());
     format!(
         "MACsec adds {} bytes and {extra:.1} µs and carries {:.0} % of the line at the same delay; \
          the study's gateways add {} bytes and {:.0} µs and are full at {:.0} %; the model is \
@@ -116,8 +102,9 @@ fn method(study: &Study) -> Section {
              and ESP on every frame; a device profile prices the work that each node reports.",
             "Lines are full-duplex Ethernet of 1 Gbit/s; a frame is passed on once it has arrived \
              whole.",
-            "Profiles have fewer free parameters than the values they are fitted to; the search \
-             is a grid, the same on every machine.",
+            "Profiles are files under `profiles/`, which `ferrule lab run` takes as well. They have \
+             fewer free parameters than the values they are fitted to; the search is a grid, the \
+             same on every machine, and a test makes the files again.",
             "Two gateways' clocks differ by 1.6 %, so that every phase between them occurs.",
         ])
 }

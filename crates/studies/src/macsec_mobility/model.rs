@@ -1,10 +1,11 @@
-//! The model: profiles fitted to what was printed, and the laboratory's answer to
-//! every table and figure.
+//! The model: the laboratory's answer to every table and figure, under the profiles
+//! that were fitted to what was printed.
 
-use super::bench::{self, FRAME, LINE_OVERHEAD, Point};
-use super::gateway::{self, Path, Target};
+use super::bench::{self, Point};
+use super::fit::{self, Fitted};
+use super::gateway;
 use super::network::{self, Lines, System};
-use super::profiles::{CLOCKS_APART, Profiles};
+use super::profiles::{Gateway, Profiles};
 use super::published::Study;
 
 /// Frames of each load.
@@ -29,24 +30,6 @@ pub const SURFACE_LOADS: [f64; 4] = [20.0, 40.0, 60.0, 80.0];
 /// frames enough for its queue to overflow.
 const BEYOND: [f64; 3] = [100.0, 120.0, 140.0];
 const FRAMES_BEYOND: u64 = 5000;
-
-/// How a profile came about.
-#[derive(Clone, Debug)]
-pub struct FitRow {
-    /// Of which device.
-    pub device: &'static str,
-    /// Its free parameters and their values.
-    pub parameters: String,
-    /// How many of them are free.
-    pub free: usize,
-    /// Published values that they were fitted to.
-    pub points: usize,
-    /// The largest error, in percent.
-    pub error_percent: f64,
-    /// The largest error of a value left out, in percent; nothing where there is one
-    /// value alone.
-    pub leave_one_out_percent: Option<f64>,
-}
 
 /// One step of figure 2: with so many switches in the chain.
 #[derive(Clone, Debug)]
@@ -75,8 +58,6 @@ pub struct Surface {
 pub struct Model {
     /// The devices.
     pub profiles: Profiles,
-    /// How they were fitted.
-    pub fits: Vec<FitRow>,
     /// The gateway that one would try first, for comparison.
     pub queue: gateway::QueueFitted,
     /// Tables 1 to 3, and for IPsec loads beyond.
@@ -95,6 +76,11 @@ impl Model {
     /// The loads of a system.
     pub fn loads_of(&self, system: System) -> &[Point] {
         self.loads.iter().find(|(of, _)| *of == system).map_or(&[], |(_, points)| points)
+    }
+
+    /// The gateway's parameters.
+    pub fn gateway(&self) -> Gateway {
+        Gateway::of(&self.profiles.gateway)
     }
 
     /// MACsec's extra delay for each further switch: the slope through all of figure 2.
@@ -117,14 +103,13 @@ pub fn slope(points: &[(f64, f64)]) -> f64 {
 /// Runs the whole model. `say` is told what comes next.
 pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
     let frames = if quick { FRAMES_QUICK } else { FRAMES };
-    let lines = Lines { rate: (study.setup.link_rate_mbps * 1e6) as u64, queue: QUEUE };
+    let (lines, profiles) = (lines(study), Profiles::read());
     let at = |system, profiles: &Profiles, load| {
         let frames =
             if system == System::Ipsec && load >= BEYOND[0] { FRAMES_BEYOND } else { frames };
         bench::measure(network::provider(system, profiles, lines), system, load, frames)
     };
-    say("fitting the devices to what was printed");
-    let (profiles, fits, queue) = fit(study, lines, &at);
+    let queue = gateway::fit_queue(&fit::target(study));
     let mut loads = Vec::new();
     for system in System::ALL {
         say(&format!("load sweep: {}", system.name()));
@@ -145,91 +130,29 @@ pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
         if quick { (4.0, FRAMES_CEILING_QUICK) } else { (CEILING_STEPS, FRAMES_CEILING) };
     let ceilings = System::ALL.map(|system| (system, ceiling(system, lines, steps, each))).to_vec();
     say("delay by hop");
-    let hops = (1..=HOPS).map(|switches| hop(switches, &profiles, lines, frames)).collect();
+    let hops = hops(&profiles, lines);
     say("delay by hop and load");
     let surface = surface(&profiles, lines, frames);
-    Model { profiles, fits, queue, loads, at_95, ceilings, hops, surface }
+    Model { profiles, queue, loads, at_95, ceilings, hops, surface }
 }
 
-type At<'a> = &'a dyn Fn(System, &Profiles, f64) -> Point;
+/// What the laboratory says to a load.
+pub type At<'a> = &'a dyn Fn(System, &Profiles, f64) -> Point;
+/// What it says to figure 2.
+pub type Hops<'a> = &'a dyn Fn(&Profiles) -> Vec<Hop>;
 
-/// Profiles for the three kinds of device, each with fewer free parameters than values.
-fn fit(study: &Study, lines: Lines, at: At<'_>) -> (Profiles, Vec<FitRow>, gateway::QueueFitted) {
-    let plain = study.load_of("plain");
-    // All loads alike: what the lines do not explain, evenly among five devices.
-    let alone = at(System::Plain, &Profiles::LINES, plain.offered_mbps[0]).mean_us;
-    let centre = |values: &[f64]| {
-        let ends = values.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
-        (ends.0 + ends.1) / 2.0
+/// Fits the profiles again, as the files were made.
+pub fn fit_again(study: &Study) -> Fitted {
+    let lines = lines(study);
+    let at = |system, profiles: &Profiles, load| {
+        let built = network::provider(system, profiles, lines);
+        bench::measure(built, system, load, FRAMES_QUICK)
     };
-    let error = |model: f64, value: f64| 100.0 * (model / value - 1.0).abs();
-    let switch_us = (centre(&plain.delay_us) - alone) / 5.0;
-    let worst = plain.delay_us.iter().map(|v| error(centre(&plain.delay_us), *v));
-    let left_out = (0..plain.delay_us.len()).map(|out| {
-        let mut rest = plain.delay_us.clone();
-        error(centre(&rest.clone()), rest.remove(out))
-            .max(error(centre(&rest), plain.delay_us[out]))
-    });
-    let mut fits = vec![FitRow {
-        device: "switch, router",
-        parameters: format!("latency {switch_us:.3} µs"),
-        free: 1,
-        points: plain.delay_us.len(),
-        error_percent: worst.fold(0.0, f64::max),
-        leave_one_out_percent: Some(left_out.fold(0.0, f64::max)),
-    }];
-    // Each hop seals once and opens once, and sends 32 octets more.
-    let extra = study.hop_delay.macsec_extra_us_per_hop;
-    let octets_us = study.overhead.macsec_overhead * 8.0 / study.setup.link_rate_mbps;
-    let macsec_us = (extra - octets_us) / 2.0;
-    fits.push(FitRow {
-        device: "MACsec switch",
-        parameters: format!("sealing and opening {macsec_us:.3} µs each"),
-        free: 1,
-        // Table 3 comes out of it without another parameter.
-        points: 1 + study.load_of("macsec").delay_us.len(),
-        error_percent: 0.0,
-        leave_one_out_percent: None,
-    });
-    let mut profiles = Profiles { switch_us, macsec_us, gateway: None };
-    let (row, queue, gateway) = fit_gateway(study, &profiles, lines, at);
-    fits.push(row);
-    profiles.gateway = Some(gateway);
-    (profiles, fits, queue)
+    fit::fit(study, &at, &|profiles| hops(profiles, lines))
 }
 
-fn fit_gateway(
-    study: &Study,
-    profiles: &Profiles,
-    lines: Lines,
-    at: At<'_>,
-) -> (FitRow, gateway::QueueFitted, super::profiles::Gateway) {
-    let ipsec = study.load_of("ipsec");
-    let delays = ipsec.offered_mbps.iter().copied().zip(ipsec.delay_us.iter().copied());
-    let full_mbps = ipsec.saturates_at_mbps.unwrap_or(f64::NAN);
-    let target = Target { delays: delays.collect(), full_mbps };
-    let alone = at(System::Ipsec, profiles, target.delays[0].0);
-    // The slowest line carries the longest frames.
-    let longest = alone.octets.iter().copied().max().unwrap_or(FRAME) + LINE_OVERHEAD;
-    let spacing_us = (longest * 8) as f64 * 1e6 / lines.rate as f64;
-    let fitted = gateway::fit(&target, &Path { fixed_us: alone.mean_us, spacing_us });
-    let gateway = fitted.gateway;
-    let row = FitRow {
-        device: "IPsec gateway",
-        parameters: format!(
-            "looks every {:.1} µs (the second gateway's clock runs {:.1} % slower), takes {} \
-             frames, {:.0} µs a frame",
-            gateway.poll_us,
-            100.0 * CLOCKS_APART,
-            gateway.budget,
-            gateway.work_us
-        ),
-        free: gateway::FREE,
-        points: target.points(),
-        error_percent: fitted.error_percent,
-        leave_one_out_percent: Some(fitted.leave_one_out_percent),
-    };
-    (row, gateway::fit_queue(&target), gateway)
+fn lines(study: &Study) -> Lines {
+    Lines { rate: (study.setup.link_rate_mbps * 1e6) as u64, queue: QUEUE }
 }
 
 /// The highest load that loses nothing, in percent of the line, where devices take no
@@ -238,7 +161,7 @@ fn ceiling(system: System, lines: Lines, steps: f64, frames: u64) -> f64 {
     let lines = Lines { queue: QUEUE_CEILING, ..lines };
     let passes = |step: u64| {
         let load = step as f64 / steps / 100.0 * lines.rate as f64 / 1e6;
-        let built = network::provider(system, &Profiles::LINES, lines);
+        let built = network::provider(system, &Profiles::lines(), lines);
         bench::measure(built, system, load, frames).lost == 0
     };
     let (mut good, mut bad) = ((80.0 * steps) as u64, (100.0 * steps) as u64 + 1);
@@ -250,12 +173,17 @@ fn ceiling(system: System, lines: Lines, steps: f64, frames: u64) -> f64 {
     good as f64 / steps
 }
 
-fn hop(switches: usize, profiles: &Profiles, lines: Lines, frames: u64) -> Hop {
-    let delay = |system| {
+fn hops(profiles: &Profiles, lines: Lines) -> Vec<Hop> {
+    let delay = |system, switches| {
         let built = network::chain(system, switches, profiles, lines);
-        bench::measure(built, system, 100.0, frames.min(FRAMES_QUICK)).mean_us
+        bench::measure(built, system, 100.0, FRAMES_QUICK).mean_us
     };
-    Hop { switches, plain_us: delay(System::Plain), macsec_us: delay(System::Macsec) }
+    let hop = |switches| {
+        let (plain_us, macsec_us) =
+            (delay(System::Plain, switches), delay(System::Macsec, switches));
+        Hop { switches, plain_us, macsec_us }
+    };
+    (1..=HOPS).map(hop).collect()
 }
 
 fn surface(profiles: &Profiles, lines: Lines, frames: u64) -> Vec<Surface> {

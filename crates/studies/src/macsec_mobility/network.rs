@@ -12,10 +12,11 @@
 //! the pseudowire's alone.
 
 use super::profiles::Profiles;
-use ferrule_base::{MacAddr, Secret};
+use ferrule_base::MacAddr;
+use ferrule_lab::topology::LabKeys;
 use ferrule_lab::{DeviceId, End, LinkId, LinkSpec, Network, Profile};
 use ferrule_node::Config;
-use ferrule_node::config::{KeySource, Written};
+use ferrule_node::config::Written;
 use std::fmt::Write;
 
 /// What the customer edges do.
@@ -111,38 +112,13 @@ pub struct Built {
     pub lines: Lines,
 }
 
-/// Keys for the laboratory: they follow from their names and protect nothing.
-struct Keys;
-
-impl KeySource for Keys {
-    fn read(&mut self, path: &str) -> Result<Secret, String> {
-        Err(format!("`{path}`: the laboratory has no key files"))
-    }
-
-    fn derive(&mut self, path: &str, lengths: [(&str, usize); 3]) -> Option<Secret> {
-        let seed = path.bytes().fold(1_u64, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
-        let mut dice = ferrule_base::Rng::new(seed);
-        let mut text = String::new();
-        for (word, len) in lengths.into_iter().filter(|(_, len)| *len > 0) {
-            let mut octets = vec![0; len];
-            dice.fill(&mut octets);
-            let _ = write!(text, "{word} ");
-            octets.iter().for_each(|octet| {
-                let _ = write!(text, "{octet:02x}");
-            });
-            text.push('\n');
-        }
-        Some(Secret::new(text.into_bytes()))
-    }
-}
-
 fn config(name: &str, text: &str) -> Config {
     let problem = |problems: Vec<_>| -> Config { panic!("{name}: {problems:#?}\n{text}") };
     let written = match Written::parse(text) {
         Ok(written) => written,
         Err(problems) => return problem(problems),
     };
-    Config::of_lab(name, &written, &mut Keys).unwrap_or_else(problem)
+    Config::of_lab(name, &written, &mut LabKeys::default()).unwrap_or_else(problem)
 }
 
 /// The provider's network with the customer's edges.
@@ -154,9 +130,9 @@ pub fn provider(system: System, profiles: &Profiles, lines: Lines) -> Built {
     };
     let nodes = vec![
         ("ce1".to_owned(), edge(0), profiles.edge(system, 0), ["lan", "wan"]),
-        ("pe1".to_owned(), provider_edge(0), profiles.switch(), ["ac", "core"]),
-        ("p".to_owned(), core(), profiles.switch(), ["left", "right"]),
-        ("pe2".to_owned(), provider_edge(1), profiles.switch(), ["core", "ac"]),
+        ("pe1".to_owned(), provider_edge(0), profiles.switch.clone(), ["ac", "core"]),
+        ("p".to_owned(), core(), profiles.switch.clone(), ["left", "right"]),
+        ("pe2".to_owned(), provider_edge(1), profiles.switch.clone(), ["core", "ac"]),
         ("ce2".to_owned(), edge(1), profiles.edge(system, 1), ["wan", "lan"]),
     ];
     assemble(nodes, lines)
@@ -181,8 +157,8 @@ pub fn chain(system: System, switches: usize, profiles: &Profiles, lines: Lines)
             _ => Vec::new(),
         };
         let profile = match system {
-            System::Macsec => profiles.macsec(),
-            _ => profiles.switch(),
+            System::Macsec => profiles.macsec.clone(),
+            _ => profiles.switch.clone(),
         };
         nodes.push((format!("s{number}"), switch(&secys), profile, ["left", "right"]));
     }

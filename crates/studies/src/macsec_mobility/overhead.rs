@@ -61,7 +61,7 @@ pub fn section(study: &Study, model: &Model, live: &Result<Live, String>) -> Sec
         )
         .table(sizes(study, model, live))
         .figure(drawing())
-        .table(ceilings(study, model))
+        .table(ceilings(study, model, live))
 }
 
 fn sizes(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
@@ -94,7 +94,7 @@ fn sizes(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
         )
 }
 
-fn ceilings(study: &Study, model: &Model) -> Table {
+fn ceilings(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
     let rate = (study.setup.link_rate_mbps * 1e6) as u64;
     let found = |system| {
         let found = model.ceilings.iter().find(|(of, _)| *of == system);
@@ -103,15 +103,23 @@ fn ceilings(study: &Study, model: &Model) -> Table {
     let by = |labels| {
         System::ALL.map(|s| Derived::from(calculated_ceiling(s.transform(), labels, rate)))
     };
+    let measured = System::ALL.map(|system| {
+        let live = live.as_ref().map_err(Clone::clone)?;
+        let found = live.ceilings.iter().find(|(of, _)| *of == system);
+        let (_, mbps) = found.ok_or("not measured")?;
+        Ok::<_, String>(LiveNumber::from(100.0 * mbps / study.setup.link_rate_mbps))
+    });
     Table::new("ceilings", "The highest load without loss, in per cent of the access line")
         .column(Column::words("system", System::ALL.map(System::name)))
         .column(Column::numbers("two labels", "%", System::ALL.map(found)).decimals(2))
         .column(Column::numbers("two labels", "%", by(2)).decimals(2))
         .column(Column::numbers("one label", "%", by(1)).decimals(2))
+        .column(Column::results("two labels", "%", measured).decimals(1))
         .note(
             "Devices that take no time: the lines alone decide, and the fullest is the one with \
              two labels. Model: the highest load of a search with the tester that lost nothing; \
-             derived: by calculation. Preamble, FCS and gap count.",
+             derived: by calculation. Preamble, FCS and gap count. Live: the same search over veth \
+             pairs, which have no rate: what this machine's processors carry, in the same unit.",
         )
 }
 

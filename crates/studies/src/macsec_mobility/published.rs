@@ -1,5 +1,6 @@
 //! What the study printed: `studies/macsec-mobility.toml`.
 
+use crate::words::{Claim, Erratum};
 use serde::Deserialize;
 
 /// The file.
@@ -102,24 +103,6 @@ pub struct HandoffResult {
     pub frames_lost: Vec<Vec<f64>>,
     /// The last column.
     pub mean_ms: Vec<f64>,
-}
-
-/// What the study says.
-#[derive(Debug, Deserialize)]
-#[allow(missing_docs)]
-pub struct Claim {
-    pub id: String,
-    pub text: String,
-}
-
-/// Where it contradicts itself.
-#[derive(Debug, Deserialize)]
-pub struct Erratum {
-    /// The place.
-    #[serde(rename = "where")]
-    pub place: String,
-    /// What is wrong.
-    pub text: String,
 }
 
 impl Study {
