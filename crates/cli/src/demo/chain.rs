@@ -9,7 +9,7 @@
 
 use super::bench::companion;
 use super::live::Site;
-use super::plan::{ACCESS_MTU, Place, VARIANTS, Variant, end};
+use super::plan::{ACCESS_MTU, Place, SITE_MTU, VARIANTS, Variant, end};
 use crate::netns::{self, Veth, VethEnd};
 use crate::process::{Background, Fault, stop_all, write};
 use ferrule_studies::macsec_mobility::live::LiveHop;
@@ -23,6 +23,8 @@ const SWITCHES: usize = 3;
 const LOAD: f64 = 20.0;
 /// Trials of each chain; the median counts.
 const ROUNDS: usize = 5;
+/// Octets of SecTAG and ICV.
+const SEALED: usize = 32;
 /// The tester's ports.
 const PORTS: [&str; 2] = ["t0", "t1"];
 
@@ -124,17 +126,18 @@ impl<'a> Chain<'a> {
         }
         // The port towards the first tester is the far end of its cable.
         let ports = [("left", node, true), ("right", node + 1, false)];
+        let between = |cable: usize| keyed && cable > 0 && cable < self.nodes();
         for (port, cable, far) in ports {
+            // A bridge takes frames that all members can send: MACsec's are longer.
+            let mtu = if between(cable) { SITE_MTU + SEALED } else { SITE_MTU };
             let _ = write!(
                 text,
-                "[[port]]\nname = \"{port}\"\ndriver = \"af-packet\"\ndevice = \"{}\"\nmtu = {}\n",
+                "[[port]]\nname = \"{port}\"\ndriver = \"af-packet\"\ndevice = \"{}\"\nmtu = {mtu}\n",
                 device(cable, far),
-                ACCESS_MTU - 4,
             );
         }
         text += "[[bridge]]\nname = \"site\"\n\
                  [[bridge.member]]\nport = \"left\"\n[[bridge.member]]\nport = \"right\"\n";
-        let between = |cable: usize| keyed && cable > 0 && cable < self.nodes();
         for (port, cable, far) in ports.into_iter().filter(|(_, cable, _)| between(*cable)) {
             let _ = write!(
                 text,
