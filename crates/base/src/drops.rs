@@ -152,6 +152,8 @@ reasons! {
     PortDown = "port-down",
     /// A packet went round in the graph too often.
     GraphLoop = "graph-loop",
+    /// The port's card has no tables: it was reset, or it failed. Nothing passes in clear.
+    CardDown = "card-down",
 }
 
 /// One counter for each reason.

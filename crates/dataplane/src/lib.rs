@@ -16,6 +16,7 @@
 
 pub mod bridge;
 pub mod graph;
+pub mod inline;
 pub mod ipsec;
 pub mod link;
 pub mod macsec;

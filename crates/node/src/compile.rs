@@ -13,7 +13,7 @@ use crate::stable::Numbers;
 use ferrule_base::{MacAddr, PortId, VrfId};
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
 use ferrule_dataplane::{Tables, bridge, ipsec, mpls, route};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -31,6 +31,30 @@ pub(crate) struct Shared {
     pub ways: Numbers,
     pub neighbours: Arc<route::Neighbours>,
     pub bridges: HashMap<String, Arc<bridge::MacTable>>,
+    /// Ports that have a card, and the interfaces whose packets it judges. While a
+    /// port is there it keeps both: a frame under way may count on them.
+    pub cards: BTreeMap<PortId, BTreeSet<String>>,
+}
+
+impl Shared {
+    /// Whether a port's card judges the packets of an interface.
+    pub fn is_policed(&self, port: PortId, interface: &str) -> bool {
+        self.cards.get(&port).is_some_and(|interfaces| interfaces.contains(interface))
+    }
+
+    /// Notes what has to be in a card.
+    fn note_cards(&mut self, config: &Config, ports: &[PortId]) {
+        for secy in config.secys.iter().filter(|s| s.is_inline()) {
+            self.cards.entry(ports[secy.port]).or_default();
+        }
+        for port in config.tunnels.iter().filter_map(|t| config.card_of(t)) {
+            self.cards.entry(ports[port]).or_default();
+        }
+        for interface in (0..config.interfaces.len()).filter(|&i| config.has_inline_policy(i)) {
+            let InterfaceConfig { name, port, .. } = &config.interfaces[interface];
+            self.cards.entry(ports[*port]).or_default().insert(name.clone());
+        }
+    }
 }
 
 /// The tables of a configuration, and where its parts went in them.
@@ -46,6 +70,11 @@ pub(crate) struct Compiled {
     pub ways: Vec<u32>,
     /// The next hop of each adjacency; nothing: the destination itself.
     pub next_hops: Vec<Option<IpAddr>>,
+}
+
+/// The longest frame of a port with this mtu.
+pub(crate) const fn frame_max(mtu: usize) -> u16 {
+    (mtu + ETHERNET + TAGS) as u16
 }
 
 /// What an SA is called: one that changes in any way is another SA.
@@ -104,6 +133,7 @@ pub(crate) fn compile(config: &Config, macs: &[MacAddr], shared: &mut Shared) ->
     let to_u32 = |v: Vec<usize>| v.into_iter().map(|n| n as u32).collect::<Vec<_>>();
     let (outbound, inbound) = (to_u32(outbound), to_u32(inbound));
     let ports: Vec<PortId> = ports.into_iter().map(|n| PortId(n as u16)).collect();
+    shared.note_cards(config, &ports);
     let tables = Tables {
         workers: config.cores.len() as u8,
         neighbours: shared.neighbours.clone(),
@@ -137,11 +167,16 @@ impl Builder<'_> {
         self.tables.ports = std::iter::repeat_with(vacant).take(self.shared.ports.len()).collect();
         for (i, port) in self.config.ports.iter().enumerate() {
             // A SecY has the number of its port.
-            let secured = self.config.secys.iter().any(|s| s.port == i);
+            let secy = self.config.secys.iter().find(|s| s.port == i);
+            let secured = secy.is_some_and(|s| !s.is_inline());
+            // What its card adds is told at once: here frames are shorter.
+            let added = secy.map_or(0, |s| {
+                if s.is_inline() { crate::overhead::macsec_len(s.send_sci, 0) } else { 0 }
+            });
             self.tables.ports[self.ports[i].0 as usize] = PortEntry {
                 name: port.name.as_str().into(),
                 mac: self.macs[i],
-                frame_max: (port.mtu + ETHERNET + TAGS) as u16,
+                frame_max: frame_max(port.mtu) - added as u16,
                 owner: port.worker as u8,
                 secy: secured.then_some(self.ports[i].0),
                 attach: Attach::default(),
@@ -237,6 +272,8 @@ impl Builder<'_> {
         let mut bounds: Vec<_> = self.config.policies.iter().map(|p| p.interface).collect();
         bounds.sort_unstable();
         bounds.dedup();
+        // Where a card does all of it, there is no IPsec here.
+        bounds.retain(|&interface| !self.config.is_left_to_card(interface));
         bounds
     }
 
@@ -386,6 +423,9 @@ impl Builder<'_> {
         let mut places = Vec::new();
         let tunnels = self.config.tunnels.iter();
         for ((tunnel, &out), &index) in tunnels.zip(outbound).zip(inbound) {
+            if tunnel.is_inline() {
+                continue;
+            }
             owners[out as usize] = Some(tunnel.outbound.worker as u8);
             let worker = tunnel.inbound.worker as u8;
             places.push(ipsec::InboundPlace { spi: tunnel.inbound.spi, worker, index });
@@ -400,6 +440,10 @@ impl Builder<'_> {
             let entries: Vec<_> = of_it
                 .flat_map(|p| {
                     let action = match p.action {
+                        // In clear as far as the card of its port, which sees to it.
+                        PolicyAction::Protect(t) if self.config.tunnels[t].is_inline() => {
+                            ipsec::Action::Bypass
+                        }
                         PolicyAction::Protect(t) => ipsec::Action::Protect(outbound[t]),
                         PolicyAction::Bypass => ipsec::Action::Bypass,
                         PolicyAction::Discard => ipsec::Action::Discard,

@@ -12,22 +12,27 @@
 //! Like a worker it has no thread and no clock: a driver calls
 //! [`Control::turn`].
 
+use crate::card::{CardCommand, CardEngine};
 use crate::compile::{self, Compiled, Shared};
 use crate::config::Config;
 use crate::counter::{CounterStore, StoreError};
-use crate::message::{Command, Event, RING, WorkerReport};
+use crate::message::{Change, Command, Event, RING, Seat, WorkerReport};
 use crate::probe::{Filter, Recorder, Records};
 use crate::resolve::Resolver;
 use crate::secure::Installed;
 use crate::worker::{Parts, Peer, Worker};
 use ferrule_base::{Duration, Instant, Ledger, MacAddr, PortId};
-use ferrule_crypto::Engine;
+use ferrule_crypto::{Engine, Software};
 use ferrule_dataplane::Tables;
-use ferrule_pipeline::{Packet, Pool, Port};
+use ferrule_pipeline::{Packet, Pool, PoolCache, Port};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+
+mod cards;
+
+use cards::{CardEngines, CardLink};
 
 /// How often the edges of replay windows are written to stable storage.
 const EDGE_INTERVAL: Duration = Duration::from_secs(1);
@@ -97,7 +102,12 @@ pub struct Control {
     compiled: Compiled,
     shared: Shared,
     installed: Installed,
+    /// Addresses of the ports, in the order of the configuration.
+    macs: Vec<MacAddr>,
     links: Vec<Link>,
+    cards: Vec<CardLink>,
+    card_engines: CardEngines,
+    cache: PoolCache,
     store: Box<dyn CounterStore>,
     resolver: Resolver,
     edges_due: Instant,
@@ -109,7 +119,17 @@ pub struct Control {
 pub fn build<E: Engine<Packet>>(
     config: Config,
     environment: Environment,
+    engine: impl FnMut(usize) -> E,
+) -> Result<(Control, Vec<Worker<E>>), BuildError> {
+    build_with_cards(config, environment, engine, |_| Box::new(Software::default()))
+}
+
+/// The same, with the engine of each port's card from `cards`.
+pub fn build_with_cards<E: Engine<Packet>>(
+    config: Config,
+    environment: Environment,
     mut engine: impl FnMut(usize) -> E,
+    cards: impl FnMut(PortId) -> CardEngine + Send + 'static,
 ) -> Result<(Control, Vec<Worker<E>>), BuildError> {
     let Environment { macs, pool, mut store, now } = environment;
     let mut shared = Shared::default();
@@ -144,12 +164,17 @@ pub fn build<E: Engine<Packet>>(
         compiled,
         shared,
         installed,
+        macs,
         links,
+        cards: Vec::new(),
+        card_engines: Box::new(cards),
+        cache: pool.cache(),
         store,
         resolver,
         edges_due,
         failures,
     };
+    control.fit_cards();
     control.carry_out(plan, None)?;
     control.configure_resolver(now);
     Ok((control, workers))
@@ -204,7 +229,7 @@ impl Control {
         let mut done = 0;
         for worker in 0..self.links.len() {
             while let Ok(event) = self.links[worker].events.pop() {
-                self.handle(worker, event);
+                self.handle(Seat::Worker(worker), event);
                 done += 1;
             }
             while let Ok(packet) = self.links[worker].packets.pop() {
@@ -213,6 +238,7 @@ impl Control {
                 done += 1;
             }
         }
+        done += self.hear_cards();
         done += self.resolver.turn(now, &self.tables, &mut self.links);
         for (iface, ip) in self.resolver.take_duplicates() {
             let iface = self.tables.ifaces.get(iface as usize).map_or("?", |i| &*i.name);
@@ -229,6 +255,7 @@ impl Control {
     #[inline]
     pub fn has_mail(&self) -> bool {
         self.links.iter().any(|l| !l.events.is_empty() || !l.packets.is_empty())
+            || self.cards.iter().any(CardLink::has_mail)
     }
 
     /// When [`turn`](Self::turn) is needed next.
@@ -250,27 +277,37 @@ impl Control {
         macs: &[MacAddr],
     ) -> Result<Applied, BuildError> {
         self.may_become(&config)?;
-        let mut shared = self.shared.clone();
-        let mut compiled = compile::compile(&config, macs, &mut shared);
-        let plan = Installed::plan(&config, macs, &compiled, &self.installed, &mut *self.store)?;
-        let tables = Arc::new(std::mem::take(&mut compiled.tables));
         let applied = self.port_changes(&config);
-        let old_ports: Vec<(PortId, usize)> = self
-            .config
-            .ports
-            .iter()
-            .enumerate()
+        let ports = self.config.ports.iter().enumerate();
+        let old_ports: Vec<(PortId, usize)> = ports
             .filter(|(_, p)| applied.closed.contains(&p.name))
             .map(|(i, p)| (self.compiled.ports[i], p.worker))
             .collect();
+        // A card goes with its port; the port that comes gets a new one.
+        let (mut old, mut shared) = (self.installed.clone(), self.shared.clone());
+        for (id, _) in &old_ports {
+            old = old.without(Seat::Card(*id));
+            shared.cards.remove(id);
+        }
+        let mut compiled = compile::compile(&config, macs, &mut shared);
+        let plan = Installed::plan(&config, macs, &compiled, &old, &mut *self.store)?;
+        let tables = Arc::new(std::mem::take(&mut compiled.tables));
         self.tables = tables.clone();
-        self.carry_out(plan, Some(tables))?;
-        for (id, worker) in old_ports {
-            self.send(worker, Command::DetachPort(id))?;
+        for &(id, worker) in &old_ports {
+            if self.cards.iter().any(|c| c.id == id) {
+                self.send(worker, Command::DetachPort(id))?;
+                self.cards.retain(|c| c.id != id);
+            }
         }
         self.config = config;
         self.compiled = compiled;
         self.shared = shared;
+        self.macs = macs.to_vec();
+        self.fit_cards();
+        self.carry_out(plan, Some(tables))?;
+        for (id, worker) in old_ports {
+            self.send(worker, Command::DetachPort(id))?;
+        }
         self.configure_resolver(now);
         Ok(applied)
     }
@@ -316,39 +353,44 @@ impl Control {
         plan: crate::secure::Plan,
         tables: Option<Arc<Tables>>,
     ) -> Result<(), BuildError> {
-        for (worker, command) in plan.before {
-            self.send(worker, command)?;
+        for (seat, change) in plan.before {
+            self.change(seat, change)?;
         }
+        self.card_tables()?;
         if let Some(tables) = tables {
             for worker in 0..self.links.len() {
                 self.send(worker, Command::Tables(tables.clone()))?;
             }
         }
-        for (worker, command) in plan.after {
-            self.send(worker, command)?;
+        for (seat, change) in plan.after {
+            self.change(seat, change)?;
         }
         self.installed = plan.installed;
         Ok(())
+    }
+
+    fn change(&mut self, seat: Seat, change: Change) -> Result<(), BuildError> {
+        match seat {
+            Seat::Worker(worker) => self.send(worker, Command::Change(change)),
+            Seat::Card(id) => self.command(id, CardCommand::Change(change)),
+        }
     }
 
     fn send(&mut self, worker: usize, command: Command) -> Result<(), BuildError> {
         self.links[worker].commands.push(command).map_err(|_| BuildError::Stuck)
     }
 
-    fn handle(&mut self, worker: usize, event: Event) {
+    fn handle(&mut self, seat: Seat, event: Event) {
         match event {
             Event::EspWants { id, limit } => {
                 let reserved = self.installed.reserve_esp(id.index, limit, &mut *self.store);
-                self.extend(
-                    worker,
-                    reserved,
-                    Command::EspOut(crate::message::EspOut::Extend(id, limit)),
-                );
+                let change = Change::EspOut(crate::message::EspOut::Extend(id, limit));
+                self.extend(seat, reserved, change);
             }
             Event::MacsecWants { secy, an, limit } => {
                 let reserved = self.installed.reserve_secy(secy, an, limit, &mut *self.store);
                 let change = ferrule_dataplane::macsec::TxChange::Extend(secy, an, limit);
-                self.extend(worker, reserved, Command::SecyOut(change));
+                self.extend(seat, reserved, Change::SecyOut(change));
             }
             Event::EspEdge { index, edge } => {
                 self.installed.keep_esp_edge(index, edge, &mut *self.store);
@@ -357,13 +399,15 @@ impl Control {
                 self.installed.keep_secy_edge(secy, sci, an, lowest, &mut *self.store);
             }
             Event::Failed(what) => self.failures.push(what),
+            // Cards alone say so; `hear_cards` sees to it.
+            Event::CardEmpty | Event::CardAlive => {}
         }
     }
 
-    fn extend(&mut self, worker: usize, reserved: Result<(), StoreError>, command: Command) {
+    fn extend(&mut self, seat: Seat, reserved: Result<(), StoreError>, change: Change) {
         match reserved {
             Ok(()) => {
-                if self.send(worker, command).is_err() {
+                if self.change(seat, change).is_err() {
                     self.failures.push("a worker does not answer".into());
                 }
             }
@@ -376,6 +420,7 @@ impl Control {
         for link in &mut self.links {
             let _ = link.commands.push(Command::Edges);
         }
+        self.ask_cards();
     }
 
     /// Asks every worker what it counted; the answers come as they run.

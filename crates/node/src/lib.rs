@@ -11,6 +11,7 @@
 //! as fast as it goes.
 #![forbid(unsafe_code)]
 
+pub mod card;
 mod compile;
 pub mod config;
 mod control;
@@ -25,7 +26,7 @@ mod worker;
 
 pub use compile::{default_sci, made_mac};
 pub use config::{Config, ConfigError};
-pub use control::{Applied, BuildError, Control, Environment, build};
+pub use control::{Applied, BuildError, Control, Environment, build, build_with_cards};
 pub use counter::{Counter, CounterStore, StoreError, Volatile};
 pub use secure::{CounterId, counters};
 pub use worker::Worker;

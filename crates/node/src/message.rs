@@ -1,5 +1,6 @@
 //! What the control part and the workers say to each other.
 
+use crate::card::{Card, CardReport};
 use crate::probe::Recorder;
 use ferrule_base::{Drops, Instant, Ledger, PortId, Work};
 use ferrule_crypto::EngineReport;
@@ -23,6 +24,27 @@ pub(crate) enum Command {
     AttachPort(PortId, Box<dyn Port>),
     /// Let go of this port.
     DetachPort(PortId),
+    /// Fit a card to its port, or keep it until that is there.
+    FitCard(Box<Card>),
+    /// Change an association.
+    Change(Change),
+    /// Record what happens to packets, or stop it.
+    Record(Option<Box<Recorder>>),
+    /// Say where the replay windows stand.
+    Edges,
+    /// Say what was counted.
+    Report(Sender<Box<WorkerReport>>),
+}
+
+/// Who has an association: a worker, or the card of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Seat {
+    Worker(usize),
+    Card(PortId),
+}
+
+/// A change of an association, for whoever has it.
+pub(crate) enum Change {
     /// Install, extend or retire an outbound ESP SA.
     EspOut(EspOut),
     /// Install or retire an inbound ESP SA.
@@ -31,12 +53,6 @@ pub(crate) enum Command {
     SecyOut(macsec::TxChange),
     /// Change a SecY's receive side.
     SecyIn(macsec::RxChange),
-    /// Record what happens to packets, or stop it.
-    Record(Option<Box<Recorder>>),
-    /// Say where the replay windows stand.
-    Edges,
-    /// Say what was counted.
-    Report(Sender<Box<WorkerReport>>),
 }
 
 /// A change of an outbound ESP SA.
@@ -52,7 +68,7 @@ pub(crate) enum EspIn {
     Retire(u32),
 }
 
-/// From a worker to the control part.
+/// From a worker or a card to the control part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// An outbound ESP SA runs low on reserved numbers.
@@ -65,6 +81,10 @@ pub(crate) enum Event {
     MacsecEdge { secy: u16, sci: u64, an: u8, lowest: u64 },
     /// What was asked for did not work.
     Failed(String),
+    /// A card has no tables: it was reset.
+    CardEmpty,
+    /// A card answers.
+    CardAlive,
 }
 
 /// Everything that one worker counted.
@@ -96,6 +116,8 @@ pub struct WorkerReport {
     pub secy_in: Vec<(u16, macsec::RxReport)>,
     /// Engines away from its own loop.
     pub engines: Vec<EngineReport>,
+    /// The cards in its ports.
+    pub cards: Vec<CardReport>,
 }
 
 /// An ESP SA, as its worker sees it.

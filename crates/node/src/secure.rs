@@ -10,7 +10,7 @@ use crate::config::{
 };
 use crate::control::BuildError;
 use crate::counter::{CounterStore, StoreError};
-use crate::message::{Command, EspIn, EspOut};
+use crate::message::{Change, EspIn, EspOut, Seat};
 use ferrule_base::{MacAddr, PortId, Secret, VrfId};
 use ferrule_dataplane::{Sequence, ipsec, macsec};
 use std::collections::HashMap;
@@ -20,28 +20,35 @@ const ESP_MAX: u64 = u32::MAX as u64;
 /// With them; the last number is left unused so that counting never wraps.
 const ESN_MAX: u64 = u64::MAX - 1;
 
-/// An association that a worker has: its counter's name, and the worker.
+/// An association that somebody has: its counter's name, and who.
 #[derive(Clone)]
 struct Place {
     name: String,
     counter: String,
-    worker: usize,
+    seat: Seat,
 }
 
-/// What the workers have.
+impl Place {
+    /// Whether it is not this one, or is elsewhere.
+    fn differs(&self, name: &str, seat: Seat) -> bool {
+        self.name != name || self.seat != seat
+    }
+}
+
+/// What workers and cards have.
 #[derive(Clone, Default)]
 pub(crate) struct Installed {
     esp_out: HashMap<u32, Place>,
     esp_in: HashMap<u32, Place>,
-    secys: HashMap<u16, (macsec::SecyConfig, usize)>,
+    secys: HashMap<u16, (macsec::SecyConfig, Seat)>,
     transmit: HashMap<(u16, u8), Place>,
     receive: HashMap<(u16, u64, u8), Place>,
 }
 
 /// A change, ready to be carried out.
 pub(crate) struct Plan {
-    pub before: Vec<(usize, Command)>,
-    pub after: Vec<(usize, Command)>,
+    pub before: Vec<(Seat, Change)>,
+    pub after: Vec<(Seat, Change)>,
     pub installed: Installed,
 }
 
@@ -159,6 +166,17 @@ impl Installed {
         Ok(plan)
     }
 
+    /// The same without what this one has: it has forgotten everything.
+    pub fn without(&self, seat: Seat) -> Self {
+        let mut rest = self.clone();
+        rest.esp_out.retain(|_, place| place.seat != seat);
+        rest.esp_in.retain(|_, place| place.seat != seat);
+        rest.transmit.retain(|_, place| place.seat != seat);
+        rest.receive.retain(|_, place| place.seat != seat);
+        rest.secys.retain(|_, (_, at)| *at != seat);
+        rest
+    }
+
     /// Reserves numbers of an outbound ESP SA.
     pub fn reserve_esp(
         &self,
@@ -208,32 +226,40 @@ impl Plan {
     fn retire(&mut self, old: &Installed) {
         for (&index, place) in &old.esp_out {
             if !self.installed.esp_out.contains_key(&index) {
-                self.after.push((place.worker, Command::EspOut(EspOut::Retire(index))));
+                self.after.push((place.seat, Change::EspOut(EspOut::Retire(index))));
             }
         }
         for (&index, place) in &old.esp_in {
             if !self.installed.esp_in.contains_key(&index) {
-                self.after.push((place.worker, Command::EspIn(EspIn::Retire(index))));
+                self.after.push((place.seat, Change::EspIn(EspIn::Retire(index))));
             }
         }
         for (&(secy, an), place) in &old.transmit {
             if !self.installed.transmit.contains_key(&(secy, an)) {
                 let change = macsec::TxChange::Retire(secy, an);
-                self.after.push((place.worker, Command::SecyOut(change)));
+                self.after.push((place.seat, Change::SecyOut(change)));
             }
         }
         for (&(secy, sci, an), place) in &old.receive {
             if !self.installed.receive.contains_key(&(secy, sci, an)) {
                 let change = macsec::RxChange::Retire(secy, sci, an);
-                self.after.push((place.worker, Command::SecyIn(change)));
+                self.after.push((place.seat, Change::SecyIn(change)));
             }
         }
-        for (&secy, &(_, worker)) in &old.secys {
-            if !self.installed.secys.contains_key(&secy) {
-                self.after.push((worker, Command::SecyOut(macsec::TxChange::Remove(secy))));
-                self.after.push((worker, Command::SecyIn(macsec::RxChange::Remove(secy))));
+        for (&secy, &(_, seat)) in &old.secys {
+            if self.installed.secys.get(&secy).is_none_or(|new| new.1 != seat) {
+                self.after.push((seat, Change::SecyOut(macsec::TxChange::Remove(secy))));
+                self.after.push((seat, Change::SecyIn(macsec::RxChange::Remove(secy))));
             }
         }
+    }
+}
+
+/// Who has an SA of a tunnel: the card of its port, or this worker.
+fn seat_of(config: &Config, compiled: &Compiled, tunnel: &TunnelConfig, worker: usize) -> Seat {
+    match config.card_of(tunnel) {
+        Some(port) => Seat::Card(compiled.ports[port]),
+        None => Seat::Worker(worker),
     }
 }
 
@@ -248,24 +274,24 @@ fn plan_tunnel(
     let tunnel = &config.tunnels[number];
     let (index, id) = (compiled.outbound[number], esp_out_id(tunnel));
     let name = crate::compile::outbound_name(config, tunnel);
-    let worker = tunnel.outbound.worker;
+    let seat = seat_of(config, compiled, tunnel, tunnel.outbound.worker);
     if old.esp_out.get(&index).is_none_or(|p| p.name != name) {
         let max = if tunnel.esn { ESN_MAX } else { ESP_MAX };
         let numbers = sequence(store, &id, config.reserve, max)?;
         let sa = Box::new(outbound(tunnel, compiled.ways[number]));
-        plan.before.push((worker, Command::EspOut(EspOut::Install(index, sa, numbers))));
+        plan.before.push((seat, Change::EspOut(EspOut::Install(index, sa, numbers))));
     }
-    plan.installed.esp_out.insert(index, Place { name, counter: id.id, worker });
+    plan.installed.esp_out.insert(index, Place { name, counter: id.id, seat });
 
     let (index, id) = (compiled.inbound[number], esp_in_id(tunnel));
     let name = crate::compile::inbound_name(config, tunnel);
-    let worker = tunnel.inbound.worker;
+    let seat = seat_of(config, compiled, tunnel, tunnel.inbound.worker);
     if old.esp_in.get(&index).is_none_or(|p| p.name != name) {
         let edge = edge(store, &id)?;
         let sa = Box::new(inbound(config, tunnel));
-        plan.before.push((worker, Command::EspIn(EspIn::Install(index, sa, edge))));
+        plan.before.push((seat, Change::EspIn(EspIn::Install(index, sa, edge))));
     }
-    plan.installed.esp_in.insert(index, Place { name, counter: id.id, worker });
+    plan.installed.esp_in.insert(index, Place { name, counter: id.id, seat });
     Ok(())
 }
 
@@ -310,53 +336,57 @@ fn plan_secy(
     plan: &mut Plan,
 ) -> Result<(), BuildError> {
     let port = compiled.ports[secy.port];
-    let (index, worker) = (port.0, config.ports[secy.port].worker);
+    let index = port.0;
+    let seat = match secy.is_inline() {
+        true => Seat::Card(port),
+        false => Seat::Worker(config.ports[secy.port].worker),
+    };
     let entity = secy_config(secy, port, macs[secy.port]);
-    if !old.secys.get(&index).is_some_and(|o| o == &(entity.clone(), worker)) {
+    if !old.secys.get(&index).is_some_and(|o| o == &(entity.clone(), seat)) {
         let (tx, rx) = (entity.clone(), entity.clone());
-        plan.before.push((worker, Command::SecyOut(macsec::TxChange::Install(index, tx))));
-        plan.before.push((worker, Command::SecyIn(macsec::RxChange::Install(index, rx))));
+        plan.before.push((seat, Change::SecyOut(macsec::TxChange::Install(index, tx))));
+        plan.before.push((seat, Change::SecyIn(macsec::RxChange::Install(index, rx))));
     }
     for sa in &secy.transmit {
         let id = macsec_id(config, secy, "tx", entity.sci, sa);
         let name = format!("{} {:02x?} {}", id.id, id.fingerprint, secy.placement.name());
-        if old.transmit.get(&(index, sa.an)).is_none_or(|p| p.name != name) {
+        if old.transmit.get(&(index, sa.an)).is_none_or(|p| p.differs(&name, seat)) {
             let numbers = sequence(store, &id, config.reserve, entity.pn_max())?;
             if let Some(place) = old.transmit.get(&(index, sa.an)) {
                 let change = macsec::TxChange::Retire(index, sa.an);
-                plan.before.push((place.worker, Command::SecyOut(change)));
+                plan.before.push((place.seat, Change::SecyOut(change)));
             }
             let (an, key, place) = (sa.an, sa.key.clone(), secy.placement.place());
             let config = macsec::TxSaConfig { an, key, xpn: xpn(secy, sa), place };
             let change = macsec::TxChange::Sa(index, config, numbers);
-            plan.before.push((worker, Command::SecyOut(change)));
+            plan.before.push((seat, Change::SecyOut(change)));
         }
-        plan.installed.transmit.insert((index, sa.an), Place { name, counter: id.id, worker });
+        plan.installed.transmit.insert((index, sa.an), Place { name, counter: id.id, seat });
     }
     for sa in &secy.receive {
         let sci = sa.sci.unwrap_or(0);
         let id = macsec_id(config, secy, "rx", sci, sa);
         let name = format!("{} {:02x?} {}", id.id, id.fingerprint, secy.placement.name());
-        if old.receive.get(&(index, sci, sa.an)).is_none_or(|p| p.name != name) {
+        if old.receive.get(&(index, sci, sa.an)).is_none_or(|p| p.differs(&name, seat)) {
             let lowest_pn = edge(store, &id)?.max(1);
             if let Some(place) = old.receive.get(&(index, sci, sa.an)) {
                 let change = macsec::RxChange::Retire(index, sci, sa.an);
-                plan.before.push((place.worker, Command::SecyIn(change)));
+                plan.before.push((place.seat, Change::SecyIn(change)));
             }
             let (an, key, place) = (sa.an, sa.key.clone(), secy.placement.place());
             let config = macsec::RxSaConfig { sci, an, key, xpn: xpn(secy, sa), lowest_pn, place };
             let change = macsec::RxChange::Sa(index, config);
-            plan.before.push((worker, Command::SecyIn(change)));
+            plan.before.push((seat, Change::SecyIn(change)));
         }
-        plan.installed.receive.insert((index, sci, sa.an), Place { name, counter: id.id, worker });
+        plan.installed.receive.insert((index, sci, sa.an), Place { name, counter: id.id, seat });
     }
     // The first association listed is the one in use; the switch comes after
     // every receiver has its keys.
     if let Some(first) = secy.transmit.first() {
         let change = macsec::TxChange::Encode(index, first.an);
-        plan.before.push((worker, Command::SecyOut(change)));
+        plan.before.push((seat, Change::SecyOut(change)));
     }
-    plan.installed.secys.insert(index, (entity, worker));
+    plan.installed.secys.insert(index, (entity, seat));
     Ok(())
 }
 

@@ -10,7 +10,8 @@
 //! time, over and over. The daemon does so from a pinned thread, the laboratory
 //! from its event queue, a benchmark from its loop.
 
-use crate::message::{Command, EspIn, EspOut, Event, SaReport, WorkerReport};
+use crate::card::{Card, Fitted};
+use crate::message::{Change, Command, EspIn, EspOut, Event, SaReport, WorkerReport};
 use crate::probe::{Probe, Recorder, Silent};
 use ferrule_base::{DropReason, Drops, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, Jobs, Software};
@@ -59,7 +60,7 @@ pub(crate) struct Peer {
 
 struct AttachedPort {
     id: PortId,
-    port: Box<dyn Port>,
+    port: Fitted,
     backlog: VecDeque<Packet>,
 }
 
@@ -76,6 +77,8 @@ pub struct Worker<E: Engine<Packet> = Software> {
     tally: Tally,
     ledger: Ledger,
     ports: Vec<AttachedPort>,
+    /// Cards whose ports are not there yet.
+    cards: Vec<Box<Card>>,
     peers: Vec<Option<Peer>>,
     handed_out: u64,
     handed_in: u64,
@@ -110,6 +113,7 @@ impl<E: Engine<Packet>> Worker<E> {
             tally: Tally::default(),
             ledger: Ledger::default(),
             ports: Vec::new(),
+            cards: Vec::new(),
             peers: parts.peers,
             handed_out: 0,
             handed_in: 0,
@@ -125,11 +129,35 @@ impl<E: Engine<Packet>> Worker<E> {
         self.id
     }
 
-    /// Gives the worker a port to receive and transmit on.
+    /// Gives the worker a port to receive and transmit on. A card that was in one
+    /// of this number, or waits for it, is fitted.
     pub fn attach_port(&mut self, id: PortId, port: Box<dyn Port>) {
+        let old = self.ports.iter_mut().find(|p| p.id == id);
+        let card = old.and_then(|p| p.port.take_card());
+        let card = card.or_else(|| {
+            let at = self.cards.iter().position(|card| card.port() == id)?;
+            Some(self.cards.swap_remove(at))
+        });
         self.ports.retain(|p| p.id != id);
         let backlog = VecDeque::with_capacity(TX_QUEUE_MAX);
-        self.ports.push(AttachedPort { id, port, backlog });
+        self.ports.push(AttachedPort { id, port: Fitted::new(port, card), backlog });
+    }
+
+    fn all_cards(&self) -> impl Iterator<Item = &Card> {
+        let fitted = self.ports.iter().filter_map(|p| p.port.card());
+        fitted.chain(self.cards.iter().map(|card| &**card))
+    }
+
+    fn fit_card(&mut self, card: Box<Card>) {
+        match self.ports.iter_mut().find(|p| p.id == card.port()) {
+            Some(attached) => attached.port.fit(card),
+            None => self.cards.push(card),
+        }
+    }
+
+    /// The card in a port.
+    pub fn card(&self, id: PortId) -> Option<&Card> {
+        self.ports.iter().find(|p| p.id == id)?.port.card()
     }
 
     /// Packets given to other workers and to the control part so far: when it
@@ -493,22 +521,32 @@ impl<E: Engine<Packet>> Worker<E> {
                 }
                 Command::AttachPort(id, port) => self.attach_port(id, port),
                 Command::DetachPort(id) => self.detach_port(id),
-                Command::EspOut(change) => self.change_esp_out(change),
-                Command::EspIn(change) => self.change_esp_in(change),
-                Command::SecyOut(change) => {
-                    let done = self.stages.secy_out.apply(&mut self.engine, change);
-                    self.check(done);
-                }
-                Command::SecyIn(change) => {
-                    let done = self.stages.secy_in.apply(&mut self.engine, change);
-                    self.check(done);
-                }
+                Command::FitCard(card) => self.fit_card(card),
+                Command::Change(change) => self.change(change),
                 Command::Edges => self.report_edges(),
                 Command::Record(recorder) => self.recorder = recorder,
                 Command::Report(reply) => {
                     let report = self.report(now);
                     let _ = reply.send(Box::new(report));
                 }
+            }
+        }
+        for card in &mut self.cards {
+            card.obey(&mut self.cache);
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        match change {
+            Change::EspOut(change) => self.change_esp_out(change),
+            Change::EspIn(change) => self.change_esp_in(change),
+            Change::SecyOut(change) => {
+                let done = self.stages.secy_out.apply(&mut self.engine, change);
+                self.check(done);
+            }
+            Change::SecyIn(change) => {
+                let done = self.stages.secy_in.apply(&mut self.engine, change);
+                self.check(done);
             }
         }
     }
@@ -552,6 +590,16 @@ impl<E: Engine<Packet>> Worker<E> {
             for packet in attached.backlog.drain(..) {
                 self.out.drop(packet, DropReason::PortDown);
             }
+            if let Some(card) = attached.port.remove_card(&mut self.cache) {
+                // Its drops are the node's from now on.
+                self.tally.drops.merge(card.drops());
+                self.ledger.received += card.crossed().from_wire.packets;
+                self.ledger.received -= card.crossed().to_node.packets;
+                self.ledger.sent += card.crossed().to_wire.packets;
+                self.ledger.sent -= card.crossed().from_node.packets;
+                self.tally.made += card.ledger().made;
+                self.tally.consumed += card.ledger().consumed;
+            }
         }
     }
 
@@ -571,6 +619,7 @@ impl<E: Engine<Packet>> Worker<E> {
             secy_out: self.stages.secy_out.report(),
             secy_in: self.stages.secy_in.report(),
             engines: self.engine.report(),
+            cards: self.all_cards().map(Card::report).collect(),
         }
     }
 
@@ -584,13 +633,22 @@ impl<E: Engine<Packet>> Worker<E> {
             + self.stages.esp_out.held()
             + self.stages.secy_in.held()
             + self.stages.secy_out.held();
-        Ledger {
+        let mut ledger = Ledger {
             made: self.tally.made,
             consumed: self.tally.consumed,
             dropped: self.tally.drops.total(),
             held: held as u64,
             ..self.ledger
+        };
+        for card in self.ports.iter().filter_map(|p| p.port.card()) {
+            // What went between card and node was within.
+            ledger.merge(&card.ledger());
+            let crossed = card.crossed();
+            let within = crossed.to_node.packets + crossed.from_node.packets;
+            ledger.received -= within;
+            ledger.sent -= within;
         }
+        ledger
     }
 
     /// Counters of one port.

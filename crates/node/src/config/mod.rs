@@ -11,6 +11,7 @@
 
 mod cross;
 mod error;
+mod inline;
 mod keys;
 mod links;
 mod place;

@@ -37,24 +37,28 @@ pub enum Placement {
     Software,
     /// By the engine of `[look-aside]`.
     LookAside,
+    /// By a card in the port: the node sees clear packets.
+    Inline,
 }
 
 impl Placement {
     /// Every placement.
-    pub const ALL: [Self; 2] = [Self::Software, Self::LookAside];
+    pub const ALL: [Self; 3] = [Self::Software, Self::LookAside, Self::Inline];
 
     /// The word in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Software => "software",
             Self::LookAside => "look-aside",
+            Self::Inline => "inline",
         }
     }
 
     /// What the engine of a worker is told.
     pub const fn place(self) -> Place {
         match self {
-            Self::Software => Place::Software,
+            // A card's own engine works in its own loop.
+            Self::Software | Self::Inline => Place::Software,
             Self::LookAside => Place::LookAside,
         }
     }

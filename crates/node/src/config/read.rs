@@ -4,7 +4,7 @@
 use super::error::{Problem, Problems};
 use super::keys::KeySource;
 use super::raw::{self, Number, Text};
-use super::{Config, RESERVE, cross, links, place, secure};
+use super::{Config, RESERVE, cross, inline, links, place, secure};
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -51,8 +51,10 @@ pub(super) fn config(
     secure::macsec(&mut r, file, &mut config);
     secure::tunnels(&mut r, file, &mut config);
     secure::policies(&mut r, file, &mut config);
+    inline::tell_mtu(&mut config);
     if r.problems.0.is_empty() {
         cross::check(&mut r, file, &config);
+        inline::check(&mut r, file, &config);
     }
     if r.problems.0.is_empty() { Ok(config) } else { Err(r.problems.0) }
 }

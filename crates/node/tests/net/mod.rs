@@ -5,8 +5,11 @@
 use ferrule_base::{DropReason, Drops, Duration, Instant, Ledger, MacAddr};
 use ferrule_crypto::{Engine, Late, Software};
 use ferrule_node::config::named_key;
+use ferrule_node::card::{CardEngine, CardReport};
 use ferrule_node::message::WorkerReport;
-use ferrule_node::{Config, Control, Environment, Volatile, Worker, build, made_mac};
+use ferrule_node::{
+    Config, Control, CounterStore, Environment, Volatile, Worker, build_with_cards, made_mac,
+};
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache, Port, pair};
 
 /// Time that one round takes.
@@ -83,13 +86,18 @@ impl Net {
 
     /// Adds a node; its number.
     pub fn node(&mut self, text: &str) -> usize {
+        self.node_on(text, Box::new(Volatile::default()))
+    }
+
+    /// Adds a node that keeps its counters there.
+    pub fn node_on(&mut self, text: &str, store: Box<dyn CounterStore>) -> usize {
         let config = config(text);
         let pool = Pool::heap(config.buffers, config.buffer_size);
         let macs = config.ports.iter().map(|p| p.mac.unwrap_or(made_mac(&config.name, &p.name)));
         let environment = Environment {
             macs: macs.collect(),
             pool: pool.clone(),
-            store: Box::new(Volatile::default()),
+            store,
             now: self.now,
         };
         let late = self.late;
@@ -101,7 +109,16 @@ impl Net {
                 Box::new(Software::default())
             }
         };
-        let (control, workers) = build(config, environment, engine).expect("the node builds");
+        let card = move |_| -> CardEngine {
+            if late {
+                let delay = Duration::from_millis(2);
+                Box::new(Late::new(Software::default(), 77, delay, 512))
+            } else {
+                Box::new(Software::default())
+            }
+        };
+        let built = build_with_cards(config, environment, engine, card);
+        let (control, workers) = built.expect("the node builds");
         self.members.push(Member { control, workers, pool });
         self.members.len() - 1
     }
@@ -174,6 +191,27 @@ impl Net {
             worker.turn(now);
         }
         receiver.try_iter().collect()
+    }
+
+    /// What the only card of a node counted.
+    pub fn card(&mut self, node: usize) -> CardReport {
+        let mut reports = self.reports(node);
+        reports.remove(0).cards.remove(0)
+    }
+
+    /// What the card of a node dropped for one reason.
+    pub fn refused(&mut self, node: usize, reason: DropReason) -> u64 {
+        self.card(node).drops.get(reason)
+    }
+
+    /// Puts another configuration in force.
+    pub fn apply(&mut self, node: usize, text: &str) {
+        let config = config(text);
+        let ports = config.ports.iter();
+        let macs = ports.map(|p| p.mac.unwrap_or(made_mac(&config.name, &p.name)));
+        let macs: Vec<MacAddr> = macs.collect();
+        let now = self.now;
+        self.members[node].control.apply(now, config, &macs).expect("it applies");
     }
 
     /// Drops of a node.

@@ -1,0 +1,52 @@
+//! From the node towards the wire (RFC 4301 section 5.1).
+
+use super::frame::Seen;
+use super::links::Links;
+use crate::graph::{Ctx, Next};
+use crate::tables::Tables;
+use ferrule_base::DropReason;
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::EtherType;
+
+/// The first stage for frames that the node sends.
+#[derive(Default)]
+pub struct Down;
+
+impl Down {
+    /// For each frame:
+    ///
+    /// 1. Its tag names the interface; without a policy there it passes.
+    /// 2. What the link itself needs passes: ARP, neighbour discovery.
+    /// 3. IP goes to the policy without its link header, which waits.
+    /// 4. Nothing else leaves an interface with a policy.
+    pub fn push(&mut self, ctx: &mut Ctx<'_>, links: &mut Links, batch: &mut Batch) {
+        for mut packet in batch.drain(..) {
+            match down(ctx.tables, links, &mut packet) {
+                Ok(next) => ctx.out.send(next, packet),
+                Err(reason) => ctx.out.drop(packet, reason),
+            }
+        }
+    }
+}
+
+#[inline]
+fn down(tables: &Tables, links: &mut Links, packet: &mut Packet) -> Result<Next, DropReason> {
+    // 1
+    let Some(seen) = Seen::at(tables, packet)? else { return Ok(Next::Emit) };
+    match seen.ethertype {
+        // 2
+        EtherType::ARP => Ok(Next::Emit),
+        EtherType::IPV6 if seen.is_discovery(packet, false) => Ok(Next::Emit),
+        // 3
+        EtherType::IPV4 | EtherType::IPV6 => {
+            links.save(packet, seen.link)?;
+            let meta = packet.meta_mut();
+            // The adjacency of an interface has its number, in a card.
+            meta.target = seen.number.into();
+            meta.ethertype = seen.ethertype.0;
+            Ok(Next::Policy)
+        }
+        // 4
+        _ => Err(DropReason::PolicyDiscard),
+    }
+}

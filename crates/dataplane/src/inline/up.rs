@@ -1,0 +1,125 @@
+//! From the wire towards the node (RFC 4301 section 5.2).
+
+use super::frame::Seen;
+use super::links::Links;
+use crate::graph::{Ctx, FLAG_GROUP, Next};
+use crate::route::Route;
+use crate::tables::Tables;
+use ferrule_base::DropReason;
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::{EtherType, FromBytes, Protocol, esp, ipv4, ipv6, ipv6ext};
+
+/// The first stage for clear frames from the wire, and for those that a SecY
+/// opened.
+#[derive(Default)]
+pub struct Up;
+
+/// An ESP packet for this gateway.
+struct Esp {
+    /// Where its ESP header is.
+    offset: usize,
+    /// Octets of the packet.
+    total: usize,
+    spi: u32,
+}
+
+impl Up {
+    /// For each frame:
+    ///
+    /// 1. Its tag names the interface; without a policy there it passes.
+    /// 2. It is for this port or a group.
+    /// 3. What the link itself needs passes: ARP, neighbour discovery.
+    /// 4. ESP for this gateway, of an SA that the card has, is opened; its link
+    ///    header waits.
+    /// 5. Other IP packets pass if the policy lets them in clear.
+    pub fn push(&mut self, ctx: &mut Ctx<'_>, links: &mut Links, batch: &mut Batch) {
+        ctx.tally.work.lookups += batch.len() as u64;
+        for mut packet in batch.drain(..) {
+            match up(ctx.tables, links, &mut packet) {
+                Ok(next) => ctx.out.send(next, packet),
+                Err(reason) => ctx.out.drop(packet, reason),
+            }
+        }
+    }
+}
+
+#[inline]
+fn up(tables: &Tables, links: &mut Links, packet: &mut Packet) -> Result<Next, DropReason> {
+    // 1
+    let Some(seen) = Seen::at(tables, packet)? else { return Ok(Next::Local) };
+    // 2
+    let group = seen.dst.is_group();
+    if seen.dst != seen.iface.mac && !group {
+        return Err(DropReason::NotForUs);
+    }
+    let esp = match seen.ethertype {
+        // 3
+        EtherType::ARP => return Ok(Next::Local),
+        EtherType::IPV6 if seen.is_discovery(packet, true) => return Ok(Next::Local),
+        EtherType::IPV4 => esp_v4(tables, seen.payload(packet))?,
+        EtherType::IPV6 => esp_v6(tables, seen.payload(packet))?,
+        _ => return Err(DropReason::UnknownProtocol),
+    };
+    // 4
+    if let Some(esp) = &esp
+        && tables.sas.inbound(esp.spi).is_some()
+    {
+        let ethertype = seen.ethertype.0;
+        links.save(packet, seen.link)?;
+        packet.truncate(esp.total);
+        let meta = packet.meta_mut();
+        meta.offset = esp.offset as u16;
+        meta.ethertype = ethertype;
+        meta.flags = if group { FLAG_GROUP } else { 0 };
+        return Ok(Next::EspIn);
+    }
+    // 5
+    let policy = tables.policies.get(usize::from(seen.policy));
+    let verdict = policy.map(|policy| policy.inbound(seen.payload(packet)));
+    match verdict.unwrap_or(Err(DropReason::PolicyDiscard)) {
+        Ok(()) => Ok(Next::Local),
+        Err(_) if esp.is_some() => Err(DropReason::EspUnknownSpi),
+        Err(reason) => Err(reason),
+    }
+}
+
+/// The ESP packet in an IPv4 packet for this gateway; nothing in any other.
+#[inline]
+fn esp_v4(tables: &Tables, ip: &[u8]) -> Result<Option<Esp>, DropReason> {
+    let (header, offset, total) = ipv4::validate(ip).map_err(DropReason::from)?;
+    let here = |vrf: &crate::route::Vrf| vrf.v4(header.dst.into()) == Some(Route::Local);
+    if header.protocol() != Protocol::ESP || !tables.vrfs.first().is_some_and(here) {
+        return Ok(None);
+    }
+    if header.is_fragment() {
+        return Err(DropReason::FragmentNotSupported);
+    }
+    esp_at(ip, offset, total).map(Some)
+}
+
+/// The same for IPv6, behind extension headers if there are any.
+#[inline]
+fn esp_v6(tables: &Tables, ip: &[u8]) -> Result<Option<Esp>, DropReason> {
+    let (header, total) = ipv6::validate(ip).map_err(DropReason::from)?;
+    let here = |vrf: &crate::route::Vrf| vrf.v6(header.dst.into()) == Some(Route::Local);
+    if !tables.vrfs.first().is_some_and(here) {
+        return Ok(None);
+    }
+    let payload = ip.get(ipv6::Header::LEN..).unwrap_or_default();
+    let upper = ipv6ext::walk(header.next(), payload).map_err(DropReason::from)?;
+    if upper.protocol != Protocol::ESP {
+        return Ok(None);
+    }
+    if upper.fragment.is_some_and(|fragment| !fragment.is_atomic()) {
+        return Err(DropReason::FragmentNotSupported);
+    }
+    esp_at(ip, ipv6::Header::LEN + upper.offset, total).map(Some)
+}
+
+#[inline]
+fn esp_at(ip: &[u8], offset: usize, total: usize) -> Result<Esp, DropReason> {
+    let payload = ip.get(offset..total).unwrap_or_default();
+    let (header, _) =
+        esp::Header::ref_from_prefix(payload).map_err(|_| DropReason::Malformed)?;
+    Ok(Esp { offset, total, spi: header.spi.get() })
+}

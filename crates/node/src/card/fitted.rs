@@ -1,0 +1,76 @@
+//! A port, with a card in it or without.
+
+use super::graph::Card;
+use ferrule_base::Instant;
+use ferrule_pipeline::{Batch, PoolCache, Port, PortStats};
+
+/// A port of any kind with what is fitted to it. Frames cross the card, if there is
+/// one, in both directions; counters are those of the wire.
+pub struct Fitted {
+    port: Box<dyn Port>,
+    card: Option<Box<Card>>,
+}
+
+impl Fitted {
+    /// A port, and the card that is fitted to it.
+    pub fn new(port: Box<dyn Port>, card: Option<Box<Card>>) -> Self {
+        Self { port, card }
+    }
+
+    /// The card.
+    pub fn card(&self) -> Option<&Card> {
+        self.card.as_deref()
+    }
+
+    /// Fits a card.
+    pub(crate) fn fit(&mut self, card: Box<Card>) {
+        self.card = Some(card);
+    }
+
+    /// Takes the card out as it is, for another port of the same number.
+    pub(crate) fn take_card(&mut self) -> Option<Box<Card>> {
+        self.card.take()
+    }
+
+    /// Takes the card out for good; what it held is dropped.
+    pub(crate) fn remove_card(&mut self, cache: &mut PoolCache) -> Option<Box<Card>> {
+        let mut card = self.card.take()?;
+        card.remove(cache);
+        Some(card)
+    }
+}
+
+impl Port for Fitted {
+    #[inline]
+    fn receive(&mut self, now: Instant, cache: &mut PoolCache, batch: &mut Batch) {
+        match &mut self.card {
+            None => self.port.receive(now, cache, batch),
+            Some(card) => card.receive(&mut *self.port, now, cache, batch),
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, now: Instant, cache: &mut PoolCache, batch: &mut Batch) {
+        match &mut self.card {
+            None => self.port.transmit(now, cache, batch),
+            Some(card) => card.transmit(&mut *self.port, now, cache, batch),
+        }
+    }
+
+    fn stats(&self) -> PortStats {
+        self.port.stats()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let card = self.card.as_ref().and_then(|card| card.poll_timeout());
+        self.port.poll_timeout().into_iter().chain(card).min()
+    }
+
+    fn wait_fd(&self) -> Option<i32> {
+        self.port.wait_fd()
+    }
+
+    fn is_up(&self) -> bool {
+        self.port.is_up()
+    }
+}

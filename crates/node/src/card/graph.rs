@@ -1,0 +1,533 @@
+//! A card's graph: the stages of the node, in a line.
+
+use super::CardCommand;
+use super::report::CardReport;
+use crate::message::{Change, EspIn, EspOut, Event, SaReport};
+use ferrule_base::{DropReason, Flow, Instant, Ledger, PortId, Work};
+use ferrule_crypto::{Engine, Jobs};
+use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
+use ferrule_dataplane::inline::{Down, Links, NO_LINK, Up};
+use ferrule_dataplane::{Tables, ipsec, link, macsec};
+use ferrule_pipeline::{Batch, Meta, Packet, PoolCache, Port};
+use rtrb::{Consumer, Producer};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The engine of a card. (It is chosen when the node is built; a call goes for a
+/// whole batch.)
+pub type CardEngine = Box<dyn Engine<Packet> + Send>;
+
+/// Stages that a packet passes in a card at most.
+const STAGES_MAX: usize = 32;
+
+/// How soon a card that has frames for a full wire looks again.
+const RETRY: ferrule_base::Duration = ferrule_base::Duration::from_micros(100);
+
+#[derive(Default)]
+struct Stages {
+    secy_in: macsec::SecyIn,
+    secy_out: macsec::SecyOut,
+    up: Up,
+    down: Down,
+    policy: ipsec::Policy,
+    esp_in: ipsec::EspIn,
+    esp_out: ipsec::EspOut,
+    emit: link::Emit,
+}
+
+/// Whether a card works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It has tables.
+    Up,
+    /// It waits for tables.
+    Empty,
+    /// It failed.
+    Halted,
+}
+
+/// Frames across a card.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crossed {
+    /// Taken from the wire.
+    pub from_wire: Flow,
+    /// Given to the node.
+    pub to_node: Flow,
+    /// Taken from the node.
+    pub from_node: Flow,
+    /// Given to the wire.
+    pub to_wire: Flow,
+}
+
+/// A card: everything but the port that it is fitted to.
+pub struct Card {
+    port: PortId,
+    state: State,
+    tables: Arc<Tables>,
+    engine: CardEngine,
+    stages: Stages,
+    links: Links,
+    out: Outputs,
+    batch: Option<Box<Batch>>,
+    tally: Tally,
+    crossed: Crossed,
+    resets: u64,
+    to_wire: VecDeque<Packet>,
+    to_node: VecDeque<Packet>,
+    /// When frames for a full wire are tried again.
+    retry: Option<Instant>,
+    commands: Consumer<CardCommand>,
+    events: Producer<Event>,
+}
+
+impl Card {
+    pub(crate) fn new(
+        port: PortId,
+        engine: CardEngine,
+        commands: Consumer<CardCommand>,
+        events: Producer<Event>,
+    ) -> Self {
+        Self {
+            port,
+            state: State::Empty,
+            tables: Arc::default(),
+            engine,
+            stages: Stages::default(),
+            links: Links::default(),
+            out: Outputs::new(),
+            batch: Some(Box::default()),
+            tally: Tally::default(),
+            crossed: Crossed::default(),
+            resets: 0,
+            to_wire: VecDeque::new(),
+            to_node: VecDeque::new(),
+            retry: None,
+            commands,
+            events,
+        }
+    }
+
+    /// The port that it is for.
+    pub const fn port(&self) -> PortId {
+        self.port
+    }
+
+    /// Work that it did, none of which was its worker's.
+    pub const fn work(&self) -> &Work {
+        &self.tally.work
+    }
+
+    /// Frames that crossed it.
+    pub const fn crossed(&self) -> &Crossed {
+        &self.crossed
+    }
+
+    /// Frames from the port, through the card, into `batch`.
+    pub(super) fn receive(
+        &mut self,
+        port: &mut dyn Port,
+        now: Instant,
+        cache: &mut PoolCache,
+        batch: &mut Batch,
+    ) {
+        self.obey(cache);
+        self.collect(now, cache);
+        self.flush(port, now, cache);
+        if self.to_node.is_empty() {
+            let mut fresh = self.batch.take().unwrap_or_default();
+            port.receive(now, cache, &mut fresh);
+            self.enter(&mut fresh, true);
+            let secured = self.entry_has_secy();
+            let next = if secured { Next::SecyIn } else { Next::Attach };
+            self.run(now, cache, next, &mut fresh);
+            self.batch = Some(fresh);
+        }
+        while !batch.is_full()
+            && let Some(packet) = self.to_node.pop_front()
+        {
+            self.crossed.to_node.add(packet.len());
+            batch.push(packet);
+        }
+    }
+
+    /// Frames of the node, through the card, to the port. While the port has no
+    /// room for what was sealed before, nothing is taken.
+    pub(super) fn transmit(
+        &mut self,
+        port: &mut dyn Port,
+        now: Instant,
+        cache: &mut PoolCache,
+        batch: &mut Batch,
+    ) {
+        self.obey(cache);
+        self.flush(port, now, cache);
+        if !self.to_wire.is_empty() || batch.is_empty() {
+            return;
+        }
+        let mut fresh = self.batch.take().unwrap_or_default();
+        fresh.extend(batch.drain(..));
+        self.enter(&mut fresh, false);
+        // `Control` is the place of nothing in a card: here, what the node sends.
+        self.run(now, cache, Next::Control, &mut fresh);
+        self.batch = Some(fresh);
+        self.flush(port, now, cache);
+    }
+
+    /// Counts what comes in. Nothing that others noted about it is believed.
+    fn enter(&mut self, batch: &mut Batch, from_wire: bool) {
+        let crossed = &mut self.crossed;
+        let flow = if from_wire { &mut crossed.from_wire } else { &mut crossed.from_node };
+        for packet in batch.iter_mut() {
+            flow.add(packet.len());
+            *packet.meta_mut() = Meta { port: self.port, iface: NO_LINK, ..Meta::default() };
+        }
+    }
+
+    fn entry_has_secy(&self) -> bool {
+        let entry = self.tables.ports.get(usize::from(self.port.0));
+        entry.is_some_and(|entry| entry.secy.is_some())
+    }
+
+    /// Takes a batch from its first stage to the end.
+    fn run(&mut self, now: Instant, cache: &mut PoolCache, next: Next, batch: &mut Box<Batch>) {
+        if self.state != State::Up {
+            return self.refuse(cache, batch);
+        }
+        let mut next = next;
+        loop {
+            self.carry(now, cache, next, batch);
+            let waiting = |&next: &Next| !self.out.queue(next).is_empty();
+            let Some(on) = Next::ALL.into_iter().find(waiting) else { return };
+            next = on;
+            let queue = self.out.queue(next);
+            let count = queue.len().min(batch.capacity());
+            batch.extend(queue.drain(..count));
+        }
+    }
+
+    /// On through the stages as long as most of the batch goes the same way. (The
+    /// places of a card form no circle, so this ends.)
+    fn carry(&mut self, now: Instant, cache: &mut PoolCache, next: Next, batch: &mut Box<Batch>) {
+        let mut next = next;
+        for _ in 0..STAGES_MAX {
+            self.dispatch(now, cache, next, batch);
+            self.settle(cache);
+            match self.out.take_run(batch) {
+                Some(on) => next = on,
+                None => return,
+            }
+        }
+        self.out.queue(next).extend(batch.drain(..));
+    }
+
+    /// The wiring list.
+    fn dispatch(&mut self, now: Instant, cache: &mut PoolCache, next: Next, batch: &mut Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        let tables = &*self.tables;
+        let (tally, out) = (&mut self.tally, &mut self.out);
+        let mut ctx = Ctx { now, worker: 0, tables, cache, tally, out };
+        let (stages, engine, links) = (&mut self.stages, &mut self.engine, &mut self.links);
+        match next {
+            Next::SecyIn => stages.secy_in.push(&mut ctx, engine, batch),
+            Next::Attach => stages.up.push(&mut ctx, links, batch),
+            Next::EspIn => stages.esp_in.push(&mut ctx, engine, batch),
+            Next::Ip => front(&mut ctx, links, batch, Next::Local),
+            Next::Local => self.to_node.extend(batch.drain(..)),
+            Next::Control => stages.down.push(&mut ctx, links, batch),
+            Next::Policy => stages.policy.push(&mut ctx, batch),
+            Next::EspOut => stages.esp_out.push(&mut ctx, engine, batch),
+            Next::Output => front(&mut ctx, links, batch, Next::Emit),
+            Next::Emit => stages.emit.push(&mut ctx, batch),
+            Next::SecyOut => stages.secy_out.push(&mut ctx, engine, batch),
+            Next::Transmit => self.to_wire.extend(batch.drain(..)),
+            // A card answers nobody: the node was told the MTU.
+            Next::IcmpError => drop_all(&mut ctx, batch, DropReason::TooBig),
+            Next::Bridge | Next::PwOut | Next::Mpls | Next::PwIn => {
+                drop_all(&mut ctx, batch, DropReason::UnknownProtocol);
+            }
+        }
+    }
+
+    /// Counts what was dropped, and gives up its link headers.
+    fn settle(&mut self, cache: &mut PoolCache) {
+        for (worker, _, packet) in self.out.handoffs().drain(..) {
+            debug_assert_eq!(worker, 0, "a card has one worker");
+            cache.recycle(packet);
+        }
+        for (mut packet, reason) in self.out.dropped().drain(..) {
+            self.tally.drops.count(reason);
+            self.links.release(&mut packet);
+            cache.recycle(packet);
+        }
+    }
+
+    /// Without tables nothing passes.
+    #[cold]
+    fn refuse(&mut self, cache: &mut PoolCache, batch: &mut Batch) {
+        for mut packet in batch.drain(..) {
+            self.tally.drops.count(DropReason::CardDown);
+            self.links.release(&mut packet);
+            cache.recycle(packet);
+        }
+    }
+
+    /// Jobs that the engine finished later.
+    fn collect(&mut self, now: Instant, cache: &mut PoolCache) {
+        if self.engine.is_immediate() {
+            return;
+        }
+        loop {
+            let mut done = Jobs::new();
+            self.engine.collect(now, &mut done);
+            if done.is_empty() {
+                return;
+            }
+            let (tables, tally, out) = (&*self.tables, &mut self.tally, &mut self.out);
+            let mut ctx = Ctx { now, worker: 0, tables, cache, tally, out };
+            self.stages.secy_in.finish(&mut ctx, &mut done);
+            self.stages.esp_in.finish(&mut ctx, &mut done);
+            self.stages.esp_out.finish(&mut ctx, &mut done);
+            self.stages.secy_out.finish(&mut ctx, &mut done);
+            debug_assert!(done.is_empty(), "every job belongs to a stage");
+            self.settle(cache);
+            let mut batch = self.batch.take().unwrap_or_default();
+            // What came back while the card is down is dropped like all else.
+            while let Some(next) = self.out.take_run(&mut batch).or_else(|| self.first_queue()) {
+                if batch.is_empty() {
+                    let queue = self.out.queue(next);
+                    let count = queue.len().min(batch.capacity());
+                    batch.extend(queue.drain(..count));
+                }
+                self.run(now, cache, next, &mut batch);
+            }
+            self.batch = Some(batch);
+        }
+    }
+
+    fn first_queue(&mut self) -> Option<Next> {
+        Next::ALL.into_iter().find(|&next| !self.out.queue(next).is_empty())
+    }
+
+    /// Gives the port what is sealed, as far as it has room.
+    fn flush(&mut self, port: &mut dyn Port, now: Instant, cache: &mut PoolCache) {
+        let mut batch = Batch::new();
+        while !self.to_wire.is_empty() {
+            let count = self.to_wire.len().min(batch.capacity());
+            batch.extend(self.to_wire.drain(..count));
+            let octets: u64 = batch.iter().map(|p| p.len() as u64).sum();
+            port.transmit(now, cache, &mut batch);
+            let left: u64 = batch.iter().map(|p| p.len() as u64).sum();
+            let sent = Flow { packets: (count - batch.len()) as u64, octets: octets - left };
+            self.crossed.to_wire.merge(sent);
+            if batch.is_empty() {
+                continue;
+            }
+            while let Some(packet) = batch.pop() {
+                self.to_wire.push_front(packet);
+            }
+            self.retry = Some(now + RETRY);
+            return;
+        }
+        self.retry = None;
+    }
+
+    /// When the card has something to do without a frame.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.engine.poll_timeout().into_iter().chain(self.retry).min()
+    }
+
+    /// Carries out what waits in the control channel.
+    pub(crate) fn obey(&mut self, cache: &mut PoolCache) {
+        while let Ok(command) = self.commands.pop() {
+            self.carry_out(command, cache);
+        }
+        self.report_wants();
+    }
+
+    /// Carries out one command.
+    pub(crate) fn carry_out(&mut self, command: CardCommand, cache: &mut PoolCache) {
+        match command {
+            CardCommand::Reset => {
+                if self.state != State::Halted {
+                    // A card that is well tells first what it knows.
+                    self.report_edges();
+                }
+                self.forget(cache);
+                self.state = State::Empty;
+                self.resets += 1;
+                let _ = self.events.push(Event::CardEmpty);
+            }
+            _ if self.state == State::Halted => {}
+            CardCommand::Halt => {
+                self.forget(cache);
+                self.state = State::Halted;
+            }
+            CardCommand::Tables(tables) => {
+                self.tables = tables;
+                self.state = State::Up;
+            }
+            CardCommand::Change(change) => self.change(change),
+            CardCommand::Edges => {
+                self.report_edges();
+                let _ = self.events.push(Event::CardAlive);
+            }
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        let (stages, engine) = (&mut self.stages, &mut self.engine);
+        let done = match change {
+            Change::EspOut(EspOut::Install(index, config, sequence)) => {
+                let done = stages.esp_out.install_at(engine, index, &config, sequence);
+                done.map(drop).map_err(|e| e.to_string())
+            }
+            Change::EspOut(EspOut::Extend(id, limit)) => {
+                stages.esp_out.extend(id, limit);
+                Ok(())
+            }
+            Change::EspOut(EspOut::Retire(index)) => {
+                stages.esp_out.retire(engine, index);
+                Ok(())
+            }
+            Change::EspIn(EspIn::Install(index, config, edge)) => {
+                let done = stages.esp_in.install_at(engine, index, &config, edge);
+                done.map(drop).map_err(|e| e.to_string())
+            }
+            Change::EspIn(EspIn::Retire(index)) => {
+                stages.esp_in.retire(engine, index);
+                Ok(())
+            }
+            Change::SecyOut(change) => {
+                stages.secy_out.apply(engine, change).map_err(|e| e.to_string())
+            }
+            Change::SecyIn(change) => {
+                stages.secy_in.apply(engine, change).map_err(|e| e.to_string())
+            }
+        };
+        if let Err(e) = done {
+            let _ = self.events.push(Event::Failed(e));
+        }
+    }
+
+    /// Forgets tables and keys, and what was to leave. What the engine has is
+    /// dropped when it comes back.
+    fn forget(&mut self, cache: &mut PoolCache) {
+        let (stages, engine) = (&mut self.stages, &mut self.engine);
+        let out: Vec<u32> = stages.esp_out.show().map(|sa| sa.id.index).collect();
+        let inn: Vec<u32> = stages.esp_in.show().map(|sa| sa.id.index).collect();
+        out.into_iter().for_each(|index| {
+            stages.esp_out.retire(engine, index);
+        });
+        inn.into_iter().for_each(|index| {
+            stages.esp_in.retire(engine, index);
+        });
+        for (index, _) in stages.secy_out.report() {
+            let _ = stages.secy_out.remove(engine, index);
+        }
+        for (index, _) in stages.secy_in.report() {
+            let _ = stages.secy_in.remove(engine, index);
+        }
+        self.tables = Arc::default();
+        for packet in self.to_wire.drain(..).chain(self.to_node.drain(..)) {
+            self.tally.drops.count(DropReason::CardDown);
+            cache.recycle(packet);
+        }
+        self.retry = None;
+    }
+
+    /// The card is taken out. What it holds is dropped, but for what its engine
+    /// keeps for ever; its last counts are returned.
+    pub(super) fn remove(&mut self, cache: &mut PoolCache) {
+        for packet in self.to_wire.drain(..).chain(self.to_node.drain(..)) {
+            self.tally.drops.count(DropReason::PortDown);
+            cache.recycle(packet);
+        }
+    }
+
+    fn report_wants(&mut self) {
+        let events = &mut self.events;
+        for want in self.stages.esp_out.wants() {
+            let _ = events.push(Event::EspWants { id: want.id, limit: want.limit });
+        }
+        self.stages.secy_out.wants(|secy, an, limit| {
+            let _ = events.push(Event::MacsecWants { secy, an, limit });
+        });
+    }
+
+    fn report_edges(&mut self) {
+        for sa in self.stages.esp_in.show() {
+            let event = Event::EspEdge { index: sa.id.index, edge: sa.number };
+            let _ = self.events.push(event);
+        }
+        for (secy, report) in self.stages.secy_in.report() {
+            for sa in report.sas {
+                let (sci, an, lowest) = (sa.sci, sa.an, sa.lowest_pn);
+                let _ = self.events.push(Event::MacsecEdge { secy, sci, an, lowest });
+            }
+        }
+    }
+
+    /// What it counted.
+    pub fn report(&self) -> CardReport {
+        CardReport {
+            port: self.port,
+            state: match self.state {
+                State::Up => "up",
+                State::Empty => "empty",
+                State::Halted => "halted",
+            },
+            resets: self.resets,
+            drops: self.tally.drops.clone(),
+            work: self.tally.work,
+            crossed: self.crossed,
+            held: self.held() as u64,
+            esp_out: self.stages.esp_out.show().map(|v| SaReport::of(&v)).collect(),
+            esp_in: self.stages.esp_in.show().map(|v| SaReport::of(&v)).collect(),
+            secy_out: self.stages.secy_out.report(),
+            secy_in: self.stages.secy_in.report(),
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.out.held()
+            + self.to_wire.len()
+            + self.to_node.len()
+            + self.stages.esp_in.held()
+            + self.stages.esp_out.held()
+            + self.stages.secy_in.held()
+            + self.stages.secy_out.held()
+    }
+
+    /// Its own ledger: both sides together.
+    pub fn ledger(&self) -> Ledger {
+        Ledger {
+            received: self.crossed.from_wire.packets + self.crossed.from_node.packets,
+            made: self.tally.made,
+            sent: self.crossed.to_wire.packets + self.crossed.to_node.packets,
+            consumed: self.tally.consumed,
+            dropped: self.tally.drops.total(),
+            held: self.held() as u64,
+        }
+    }
+
+    /// Frames dropped so far, by reason.
+    pub const fn drops(&self) -> &ferrule_base::Drops {
+        &self.tally.drops
+    }
+}
+
+/// Puts link headers back.
+fn front(ctx: &mut Ctx<'_>, links: &mut Links, batch: &mut Batch, next: Next) {
+    for mut packet in batch.drain(..) {
+        match links.restore(&mut packet) {
+            Ok(()) => ctx.out.send(next, packet),
+            Err(reason) => ctx.out.drop(packet, reason),
+        }
+    }
+}
+
+fn drop_all(ctx: &mut Ctx<'_>, batch: &mut Batch, reason: DropReason) {
+    batch.drain(..).for_each(|packet| ctx.out.drop(packet, reason));
+}

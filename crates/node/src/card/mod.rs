@@ -1,0 +1,59 @@
+//! The card: crypto in a port (`placement = "inline"`).
+//!
+//! A card is fitted between a port, whichever it is, and its worker. It has tables,
+//! security associations, an engine and counters of its own, and a control channel.
+//! The node above sends and receives clear frames; it is told the MTU that is left.
+//!
+//! ```text
+//!                    worker: one graph
+//!                       ▲ │ clear frames
+//!             ┌─────────┴─▼──────────┐   commands: tables, SAs, reset, halt
+//!   `Fitted`  │   `Card`: a graph    │ ◀──────────────────────────────── control
+//!             │   of the same stages │ ──────────────────────────────▶   part
+//!             └─────────▲─┬──────────┘   events: ranges wanted, edges, empty
+//!                       │ ▼ ESP, SecTAGs
+//!                     the port
+//! ```
+//!
+//! **Reset.** A card that is reset, or that fails, forgets tables and keys. Until it
+//! has tables again it drops every frame (`card-down`): it cannot know which of them
+//! need protection. It then says that it is empty, and the control part installs all
+//! of it again, each outbound SA behind the last number that was reserved for it. So
+//! no nonce comes twice, as after a crash of the whole process. A card that does not
+//! answer for a few seconds is reset.
+//!
+//! **Backpressure.** The card seals what it takes. What the port has no room for
+//! waits here, and meanwhile the card takes nothing: so it holds no more than a batch
+//! beside what its engine has.
+//!
+//! A worker's thread does a card's work on a live node, for there is no hardware; its
+//! work is counted apart. The laboratory prices it apart, too.
+
+mod fitted;
+mod graph;
+mod report;
+mod tables;
+
+pub use fitted::Fitted;
+pub use graph::{Card, CardEngine};
+pub use report::CardReport;
+
+use crate::message::Change;
+use ferrule_dataplane::Tables;
+use std::sync::Arc;
+
+pub(crate) use tables::compile;
+
+/// From the control part to a card.
+pub(crate) enum CardCommand {
+    /// Install, change or retire an association.
+    Change(Change),
+    /// Use these tables from now on: with the first ones the card is up.
+    Tables(Arc<Tables>),
+    /// Forget everything and start again.
+    Reset,
+    /// Stop as a card does that failed: it answers to nothing but a reset.
+    Halt,
+    /// Say where the replay windows stand, and so that the card is alive.
+    Edges,
+}

@@ -1,0 +1,160 @@
+//! The tables of a card, from the configuration and the node's own tables.
+//!
+//! Ports, interfaces and SAs have the numbers that they have in the node, so that
+//! nothing is numbered twice. What is not the card's is a vacant place.
+
+use crate::compile::{Compiled, Shared, frame_max, selectors};
+use crate::config::{Config, PolicyAction, TunnelConfig};
+use ferrule_base::{MacAddr, PortId, VrfId};
+use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
+use ferrule_dataplane::{Tables, ipsec, route};
+use ferrule_wire::Protocol;
+use std::net::IpAddr;
+
+/// Compiles the tables of the card of port `at` of the configuration.
+pub(crate) fn compile(
+    config: &Config,
+    compiled: &Compiled,
+    node: &Tables,
+    shared: &Shared,
+    at: usize,
+) -> Tables {
+    let id = compiled.ports[at];
+    let mut tables = Tables {
+        workers: 1,
+        ports: node.ports.iter().map(|_| vacant_port()).collect(),
+        ifaces: node.ifaces.iter().map(|_| vacant_iface()).collect(),
+        adjacencies: (0..node.ifaces.len()).map(of_iface).collect(),
+        ..Tables::default()
+    };
+    let own = &node.ports[usize::from(id.0)];
+    let secured = config.secys.iter().any(|s| s.port == at && s.is_inline());
+    tables.ports[usize::from(id.0)] = PortEntry {
+        name: own.name.clone(),
+        mac: own.mac,
+        frame_max: frame_max(config.ports[at].mtu),
+        owner: 0,
+        secy: secured.then_some(id.0),
+        attach: own.attach.clone(),
+    };
+    for (index, interface) in config.interfaces.iter().enumerate() {
+        if interface.port == at && shared.is_policed(id, &interface.name) {
+            police(config, compiled, node, shared, index, &mut tables);
+        }
+    }
+    sas(config, compiled, at, &mut tables);
+    tables
+}
+
+/// An interface whose packets the card judges.
+fn police(
+    config: &Config,
+    compiled: &Compiled,
+    node: &Tables,
+    shared: &Shared,
+    index: usize,
+    tables: &mut Tables,
+) {
+    let interface = &config.interfaces[index];
+    let Some(number) = shared.ifaces.get(&interface.name) else { return };
+    let IfaceKind::Routed(routed) = &node.ifaces[number].kind else { return };
+    tables.ifaces[number] = Iface {
+        name: interface.name.as_str().into(),
+        port: compiled.ports[interface.port],
+        tag: node.ifaces[number].tag,
+        kind: IfaceKind::Routed(RoutedIface {
+            vrf: VrfId::GLOBAL,
+            mac: routed.mac,
+            mtu: routed.mtu,
+            v4: routed.v4.clone(),
+            v6: routed.v6.clone(),
+            mpls: false,
+            policy: Some(tables.policies.len() as u16),
+        }),
+    };
+    tables.policies.push(policy(config, &compiled.outbound, index));
+}
+
+/// The policy of an interface as its card has it. What another engine of the node
+/// protects arrives here sealed, between the ends of that tunnel; in clear it is
+/// somebody's mistake.
+fn policy(config: &Config, outbound: &[u32], interface: usize) -> ipsec::Spd {
+    let of_it = || config.policies.iter().filter(move |p| p.interface == interface);
+    let mut entries = Vec::new();
+    for entry in of_it() {
+        let PolicyAction::Protect(tunnel) = entry.action else { continue };
+        let tunnel = &config.tunnels[tunnel];
+        if !tunnel.is_inline() {
+            let selector = ipsec::Selector {
+                protocol: Some(Protocol::ESP.0),
+                ..ipsec::Selector::between(host(tunnel.local), host(tunnel.remote))
+            };
+            entries.push(ipsec::PolicyEntry { selector, action: ipsec::Action::Bypass });
+        }
+    }
+    for entry in of_it() {
+        let action = match entry.action {
+            PolicyAction::Protect(t) if config.tunnels[t].is_inline() => {
+                ipsec::Action::Protect(outbound[t])
+            }
+            PolicyAction::Bypass => ipsec::Action::Bypass,
+            PolicyAction::Protect(_) | PolicyAction::Discard => ipsec::Action::Discard,
+        };
+        let selectors = selectors(entry.local, entry.remote, entry.protocol);
+        entries.extend(
+            selectors.into_iter().map(|selector| ipsec::PolicyEntry { selector, action }),
+        );
+    }
+    ipsec::Spd::new(&entries).expect("prefixes were checked")
+}
+
+fn host(address: IpAddr) -> (IpAddr, u8) {
+    (address, if address.is_ipv4() { 32 } else { 128 })
+}
+
+/// The tunnels that end in the card of a port.
+pub(crate) fn tunnels_of(config: &Config, port: usize) -> impl Iterator<Item = (usize, &TunnelConfig)> {
+    let of_port = move |t: &TunnelConfig| config.card_of(t) == Some(port);
+    config.tunnels.iter().enumerate().filter(move |(_, t)| of_port(t))
+}
+
+fn sas(config: &Config, compiled: &Compiled, port: usize, tables: &mut Tables) {
+    let (mut owners, mut places, mut here) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, tunnel) in tunnels_of(config, port) {
+        let (out, index) = (compiled.outbound[number] as usize, compiled.inbound[number]);
+        if owners.len() <= out {
+            owners.resize(out + 1, None);
+        }
+        owners[out] = Some(0);
+        places.push(ipsec::InboundPlace { spi: tunnel.inbound.spi, worker: 0, index });
+        here.push((host(tunnel.local), route::Route::Local));
+    }
+    tables.sas = ipsec::SaDirectory::new(&owners, &places).expect("SPIs were checked");
+    tables.vrfs = vec![route::Vrf::new("", here)];
+}
+
+fn vacant_port() -> PortEntry {
+    PortEntry {
+        name: "".into(),
+        mac: MacAddr::ZERO,
+        frame_max: 0,
+        owner: 0,
+        secy: None,
+        attach: Attach::default(),
+    }
+}
+
+fn vacant_iface() -> Iface {
+    let kind = IfaceKind::Crossed(u16::MAX);
+    Iface { name: "".into(), port: PortId(u16::MAX), tag: Tag::None, kind }
+}
+
+/// In a card, the adjacency of an interface has its number.
+fn of_iface(number: usize) -> route::Adjacency {
+    route::Adjacency {
+        iface: number as u16,
+        neighbour: None,
+        labels: route::Labels::new(),
+        ttl: route::TtlModel::Uniform,
+    }
+}

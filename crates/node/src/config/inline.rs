@@ -1,0 +1,198 @@
+//! What is placed in a port's card (`placement = "inline"`), and what that asks of
+//! the rest of a configuration.
+//!
+//! ```toml
+//!   [[port]]
+//!   name = "wan"
+//!   mtu = 1500                # of the wire
+//!
+//!   [[interface]]
+//!   port = "wan"              # its mtu becomes what the card leaves: 1438
+//!
+//!   [[route]]                 # the way to the hosts behind the other gateway
+//!   prefix = "10.9.0.0/24"    # must name the next hop of that gateway: the card
+//!   via = "198.51.100.1"      # changes no link address
+//!
+//!   [[tunnel]]
+//!   placement = "inline"
+//! ```
+
+use super::read::Reader;
+use super::{
+    Config, MacsecConfig, Placement, PolicyAction, TunnelConfig, Via, links, raw,
+};
+use std::net::IpAddr;
+
+/// No IPv6 link is narrower (RFC 8200 section 5).
+const MTU6_MIN: usize = 1280;
+
+impl TunnelConfig {
+    /// Whether a card does it.
+    pub fn is_inline(&self) -> bool {
+        self.placement == Placement::Inline
+    }
+}
+
+impl MacsecConfig {
+    /// Whether a card does it.
+    pub fn is_inline(&self) -> bool {
+        self.placement == Placement::Inline
+    }
+}
+
+impl Config {
+    /// The port whose card has this tunnel, by index; nothing: it is not inline.
+    pub fn card_of(&self, tunnel: &TunnelConfig) -> Option<usize> {
+        tunnel.is_inline().then(|| self.interfaces[tunnel.via.interface].port)
+    }
+
+    /// Whether a card seals some of what leaves by an interface.
+    pub fn has_inline_policy(&self, interface: usize) -> bool {
+        self.protects(interface).any(TunnelConfig::is_inline)
+    }
+
+    /// Whether a card seals all that is sealed at an interface: then its policy is
+    /// the card's alone.
+    pub fn is_left_to_card(&self, interface: usize) -> bool {
+        self.has_inline_policy(interface) && self.protects(interface).all(TunnelConfig::is_inline)
+    }
+
+    /// The tunnels that the policy of an interface names.
+    fn protects(&self, interface: usize) -> impl Iterator<Item = &TunnelConfig> {
+        self.policies.iter().filter(move |p| p.interface == interface).filter_map(|p| {
+            match p.action {
+                PolicyAction::Protect(tunnel) => self.tunnels.get(tunnel),
+                _ => None,
+            }
+        })
+    }
+}
+
+/// Tells the interfaces above cards what is left of their mtu. Every tunnel, from
+/// here on every interface is told once.
+pub(super) fn tell_mtu(config: &mut Config) {
+    for index in 0..config.interfaces.len() {
+        let inline = config.protects(index).filter(|t| t.is_inline());
+        if let Some(most) = inline.map(|t| t.mtu).min() {
+            let mtu = &mut config.interfaces[index].mtu;
+            *mtu = (*mtu).min(most);
+        }
+    }
+}
+
+/// What cannot be inline as it is configured.
+pub(super) fn check(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    tunnels(r, file, config);
+    policies(r, file, config);
+    secys(r, file, config);
+}
+
+fn tunnels(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    for tunnel in config.tunnels.iter().filter(|t| t.is_inline()) {
+        let Some(raw) = file.tunnel.iter().find(|t| *t.get_ref().name.get_ref() == tunnel.name)
+        else {
+            continue;
+        };
+        let (span, raw) = (raw.span(), raw.get_ref());
+        let interface = &config.interfaces[tunnel.via.interface];
+        if tunnel.vrf != interface.vrf {
+            let span = raw.vrf.as_ref().map_or(span.clone(), toml::Spanned::span);
+            let what = format!(
+                "tunnel `{}` is inline, and its packets are of another vrf than interface `{}`",
+                tunnel.name, interface.name
+            );
+            let remedy = "a card gives packets to the interface: use the interface's vrf";
+            r.problems.add(span, what, remedy);
+        }
+        if !tunnel.via.labels.is_empty() {
+            let what = format!("tunnel `{}` is inline, and its way has labels", tunnel.name);
+            r.problems.add(span, what, "a card pushes no labels: place it in software");
+        }
+        for sa in [&raw.outbound, &raw.inbound] {
+            if let Some(worker) = &sa.get_ref().worker {
+                let what = format!("tunnel `{}` is inline: no worker has it", tunnel.name);
+                r.problems.add(worker.span(), what, "take worker out: the port's card has it");
+            }
+        }
+    }
+}
+
+fn policies(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    for (raw, policy) in file.policy.iter().zip(&config.policies) {
+        let PolicyAction::Protect(number) = policy.action else { continue };
+        let Some(tunnel) = config.tunnels.get(number).filter(|t| t.is_inline()) else { continue };
+        let interface = &config.interfaces[policy.interface];
+        let way_out = &config.interfaces[tunnel.via.interface];
+        if policy.interface != tunnel.via.interface {
+            let what = format!(
+                "tunnel `{}` is inline and leaves by `{}`, its policy stands at `{}`",
+                tunnel.name, way_out.name, interface.name
+            );
+            let remedy = format!(
+                "a card sends by its own port: protect at `{}`, or place it in software",
+                way_out.name
+            );
+            r.problems.add(raw.get_ref().interface.span(), what, remedy);
+            continue;
+        }
+        if interface.mpls {
+            let what = format!("interface `{}` has mpls and an inline tunnel", interface.name);
+            let remedy = "labelled packets would pass the card in clear: use another VLAN for them";
+            r.problems.add(raw.get_ref().interface.span(), what, remedy);
+        }
+        let v6 = interface.addresses.iter().any(|(address, _)| address.is_ipv6());
+        if v6 && interface.mtu < MTU6_MIN {
+            let what = format!(
+                "interface `{}` has IPv6, and its card leaves an mtu of {}",
+                interface.name, interface.mtu
+            );
+            let remedy = format!("IPv6 needs {MTU6_MIN}: use a larger mtu at the port");
+            r.problems.add(raw.get_ref().interface.span(), what, remedy);
+        }
+        if let Some((span, hop)) = other_way(file, config, policy.remote, tunnel) {
+            let what = format!(
+                "what tunnel `{}` protects goes to {hop}, the other gateway is reached by another \
+                 next hop",
+                tunnel.name
+            );
+            let remedy = "a card keeps the link address: give the route the gateway's next hop";
+            r.problems.add(span, what, remedy);
+        }
+    }
+}
+
+/// The route by which protected packets go elsewhere than the tunnel's own packets.
+fn other_way(
+    file: &raw::File,
+    config: &Config,
+    remote: Option<(IpAddr, u8)>,
+    tunnel: &TunnelConfig,
+) -> Option<(std::ops::Range<usize>, String)> {
+    let remote = remote?;
+    let raw = |index: usize| file.route.get(index).map(|route| route.span());
+    let best = config.routes.iter().enumerate().filter(|(_, route)| {
+        let of_vrf = route.vrf == tunnel.vrf;
+        of_vrf && route.prefix.1 <= remote.1 && links::contains(route.prefix, remote.0)
+    });
+    let (index, route) = best.max_by_key(|(_, route)| route.prefix.1)?;
+    let Some(Via { interface, next_hop: Some(hop), .. }) = &route.via else { return None };
+    let (same_port, gateway) = (*interface == tunnel.via.interface, tunnel.via.next_hop);
+    // Of two families the link addresses may still be one neighbour's.
+    let comparable = gateway.is_some_and(|gateway| gateway.is_ipv4() == hop.is_ipv4());
+    let elsewhere = same_port && comparable && gateway != Some(*hop);
+    Some((raw(index)?, hop.to_string())).filter(|_| elsewhere)
+}
+
+fn secys(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    for (raw, secy) in file.macsec.iter().zip(&config.secys) {
+        let above = config.tunnels.iter().find(|t| config.card_of(t) == Some(secy.port));
+        if let (false, Some(tunnel)) = (secy.is_inline(), above) {
+            let what = format!(
+                "the SecY of port `{}` stands above the card that has tunnel `{}`",
+                config.ports[secy.port].name, tunnel.name
+            );
+            let span = raw.get_ref().placement.as_ref().unwrap_or(&raw.get_ref().port).span();
+            r.problems.add(span, what, "give the SecY placement = \"inline\", too");
+        }
+    }
+}

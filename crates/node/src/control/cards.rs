@@ -1,0 +1,177 @@
+//! The control part's end of the channel to each card.
+//!
+//! ```text
+//!   build, apply ─▶ fit ─▶ associations ─▶ tables: up
+//!   reset, or silent for too long ─▶ [card forgets] ─ empty ─▶ all of it again
+//! ```
+//!
+//! A card has its tables before the node above it has its own: at no time does the
+//! node leave something to the card that the card does not know of.
+
+use super::{BuildError, Control};
+use crate::card::{self, Card, CardCommand, CardEngine};
+use crate::message::{Command, Event, Seat};
+use crate::secure::Installed;
+use ferrule_base::PortId;
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::sync::Arc;
+
+/// Messages between control part and card that wait in one direction at most.
+const CARD_RING: usize = 1024;
+
+/// Looks at a card in a row that are not answered, before it is reset.
+const SILENCE_MAX: u32 = 3;
+
+/// Makes the engine of a port's card.
+pub(super) type CardEngines = Box<dyn FnMut(PortId) -> CardEngine + Send>;
+
+/// The channel to one card.
+pub(super) struct CardLink {
+    /// Its port.
+    pub id: PortId,
+    /// The worker that has the port.
+    worker: usize,
+    commands: Producer<CardCommand>,
+    events: Consumer<Event>,
+    /// The card, until its worker is given it: commands are carried out at once.
+    fresh: Option<Box<Card>>,
+    /// Looks that it has not answered.
+    silent: u32,
+}
+
+impl CardLink {
+    /// Whether it said something.
+    pub fn has_mail(&self) -> bool {
+        !self.events.is_empty()
+    }
+}
+
+impl Control {
+    /// Makes a card for every port that needs one and has none.
+    pub(super) fn fit_cards(&mut self) {
+        for (index, port) in self.config.ports.iter().enumerate() {
+            let id = self.compiled.ports[index];
+            if !self.shared.cards.contains_key(&id) || self.cards.iter().any(|c| c.id == id) {
+                continue;
+            }
+            let (commands, commands_out) = RingBuffer::new(CARD_RING);
+            let (events_in, events) = RingBuffer::new(CARD_RING);
+            let card = Card::new(id, (self.card_engines)(id), commands_out, events_in);
+            let fresh = Some(Box::new(card));
+            let link = CardLink { id, worker: port.worker, commands, events, fresh, silent: 0 };
+            self.cards.push(link);
+        }
+    }
+
+    /// Gives every card its tables, and new cards to their workers.
+    pub(super) fn card_tables(&mut self) -> Result<(), BuildError> {
+        for (index, id) in self.compiled.ports.clone().into_iter().enumerate() {
+            if self.cards.iter().any(|c| c.id == id) {
+                self.tables_of(index, id)?;
+            }
+        }
+        for at in 0..self.cards.len() {
+            let worker = self.cards[at].worker;
+            if let Some(card) = self.cards[at].fresh.take() {
+                self.send(worker, Command::FitCard(card))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tables_of(&mut self, index: usize, id: PortId) -> Result<(), BuildError> {
+        let (compiled, shared) = (&self.compiled, &self.shared);
+        let tables = card::compile(&self.config, compiled, &self.tables, shared, index);
+        self.command(id, CardCommand::Tables(Arc::new(tables)))
+    }
+
+    /// Gives a card a command.
+    pub(super) fn command(&mut self, id: PortId, command: CardCommand) -> Result<(), BuildError> {
+        let Some(link) = self.cards.iter_mut().find(|c| c.id == id) else {
+            return Err(BuildError::Stuck);
+        };
+        match &mut link.fresh {
+            Some(card) => {
+                card.carry_out(command, &mut self.cache);
+                Ok(())
+            }
+            None => link.commands.push(command).map_err(|_| BuildError::Stuck),
+        }
+    }
+
+    /// Takes what the cards say.
+    pub(super) fn hear_cards(&mut self) -> usize {
+        let mut done = 0;
+        for at in 0..self.cards.len() {
+            while let Ok(event) = self.cards[at].events.pop() {
+                done += 1;
+                let id = self.cards[at].id;
+                match event {
+                    Event::CardAlive => self.cards[at].silent = 0,
+                    Event::CardEmpty => self.fill(id),
+                    event => self.handle(Seat::Card(id), event),
+                }
+            }
+        }
+        done
+    }
+
+    /// Looks whether the cards are alive, and where their replay windows stand.
+    pub(super) fn ask_cards(&mut self) {
+        for at in 0..self.cards.len() {
+            let link = &mut self.cards[at];
+            let (id, silent) = (link.id, link.silent);
+            link.silent += 1;
+            if silent < SILENCE_MAX {
+                let _ = self.command(id, CardCommand::Edges);
+                continue;
+            }
+            self.cards[at].silent = 0;
+            let port = self.port_name(id).to_owned();
+            self.failures.push(format!("the card of port {port} does not answer: it is reset"));
+            let _ = self.command(id, CardCommand::Reset);
+        }
+    }
+
+    /// Resets the card of a port, by its index in the configuration. False: it has
+    /// none. Until the card has its tables again, nothing passes the port.
+    pub fn reset_card(&mut self, port: usize) -> Result<bool, BuildError> {
+        self.command_by_port(port, CardCommand::Reset)
+    }
+
+    /// Stops the card of a port as if it had failed, to see what becomes of it. False:
+    /// the port has none.
+    pub fn halt_card(&mut self, port: usize) -> Result<bool, BuildError> {
+        self.command_by_port(port, CardCommand::Halt)
+    }
+
+    fn command_by_port(&mut self, port: usize, command: CardCommand) -> Result<bool, BuildError> {
+        let id = self.compiled.ports.get(port).copied();
+        match id.filter(|&id| self.cards.iter().any(|c| c.id == id)) {
+            Some(id) => self.command(id, command).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Installs everything that a card forgot. What was numbered before goes on
+    /// behind the last number that was reserved.
+    fn fill(&mut self, id: PortId) {
+        let seat = Seat::Card(id);
+        let old = self.installed.without(seat);
+        let macs = self.macs.clone();
+        let planned =
+            Installed::plan(&self.config, &macs, &self.compiled, &old, &mut *self.store);
+        let filled = planned.and_then(|plan| {
+            let of_card = |(at, _): &(Seat, _)| *at == seat;
+            for (_, change) in plan.before.into_iter().filter(of_card) {
+                self.command(id, CardCommand::Change(change))?;
+            }
+            let index = self.compiled.ports.iter().position(|&p| p == id);
+            index.map_or(Ok(()), |index| self.tables_of(index, id))
+        });
+        if let Err(e) = filled {
+            let port = self.port_name(id).to_owned();
+            self.failures.push(format!("the card of port {port} stays empty: {e}"));
+        }
+    }
+}
