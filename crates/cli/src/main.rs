@@ -3,6 +3,7 @@
 
 mod apply;
 mod capture;
+mod card;
 mod check;
 mod demo;
 mod desk;
@@ -38,6 +39,7 @@ struct Cli {
 enum Command {
     Apply(apply::ApplyArgs),
     Capture(capture::CaptureArgs),
+    Card(card::CardArgs),
     Check(check::CheckArgs),
     Demo(demo::DemoArgs),
     #[command(hide = true)]
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Apply(args) => args.run(),
         Command::Capture(args) => args.run(),
+        Command::Card(args) => args.run(),
         Command::Check(args) => args.run(),
         Command::Demo(args) => args.run(),
         Command::DemoBench(args) => args.run(),

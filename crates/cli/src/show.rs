@@ -34,6 +34,8 @@ enum What {
     Macsec,
     /// Engines that seal and open away from the workers' loops.
     Engines,
+    /// Cards in ports, with their policy, associations and drops.
+    Cards,
     /// What happens to labels.
     Mpls,
     /// What was dropped, and why.
@@ -118,6 +120,7 @@ fn table(what: What, report: &Report) -> String {
         What::Ports => return ports(report),
         What::Sa => return sas(report),
         What::Engines => return engines(report),
+        What::Cards => return cards(report),
         What::Macsec => {
             let row = |m: &ferrule_daemon::report::MacsecView| {
                 let counters = m.counters.iter().map(|(k, v)| format!("{k} {v}"));
@@ -230,10 +233,77 @@ fn sas(report: &Report) -> String {
     if rows.is_empty() { "none\n".into() } else { draw(&head, &rows) }
 }
 
+fn cards(report: &Report) -> String {
+    let head = [
+        "PORT",
+        "STATE",
+        "RESETS#",
+        "FROM WIRE#",
+        "TO NODE#",
+        "FROM NODE#",
+        "TO WIRE#",
+        "SEALED#",
+        "OPENED#",
+        "HELD#",
+    ];
+    let row = |c: &ferrule_daemon::cards::CardView| {
+        let numbers =
+            [c.resets, c.from_wire, c.to_node, c.from_node, c.to_wire, c.sealed, c.opened, c.held];
+        let words = [c.port.clone(), c.state.clone()].into_iter();
+        words.chain(numbers.map(|v| v.to_string())).collect::<Vec<_>>()
+    };
+    if report.cards.is_empty() {
+        return "none\n".into();
+    }
+    let mut text = draw(&head, &report.cards.iter().map(row).collect::<Vec<_>>());
+    for card in &report.cards {
+        text += &format!("\n{}\n", card.port);
+        for line in &card.policy {
+            text += &format!("  policy  {line}\n");
+        }
+        for line in &card.sas {
+            text += &format!("  sa      {line}\n");
+        }
+        for drop in &card.drops {
+            text += &format!("  drop    {} {}: {}\n", drop.packets, drop.reason, drop.about);
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use ferrule_daemon::report::DropView;
+
+    #[test]
+    fn show_cards_has_state_policy_associations_and_drops() {
+        let drop = DropView {
+            reason: "esp-required".into(),
+            packets: 7,
+            about: "Clear traffic that the policy wants protected.".into(),
+        };
+        let card = ferrule_daemon::cards::CardView {
+            port: "wan".into(),
+            state: "up".into(),
+            sealed: 12,
+            sas: vec!["t out 0x00001001".into()],
+            policy: vec!["wan: 10.1.0.0/24 to 10.2.0.0/24: protect by t".into()],
+            drops: vec![drop],
+            ..Default::default()
+        };
+        let text = table(What::Cards, &Report { cards: vec![card], ..Report::default() });
+        for line in [
+            "PORT  STATE  RESETS  FROM WIRE  TO NODE  FROM NODE  TO WIRE  SEALED  OPENED  HELD",
+            "wan   up          0          0        0          0        0      12       0     0",
+            "  policy  wan: 10.1.0.0/24 to 10.2.0.0/24: protect by t",
+            "  sa      t out 0x00001001",
+            "  drop    7 esp-required: Clear traffic that the policy wants protected.",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+        assert_eq!(table(What::Cards, &Report::default()), "none\n");
+    }
 
     #[test]
     fn show_drops_lines_up_and_says_what_each_means() {

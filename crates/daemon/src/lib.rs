@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod cards;
 mod clock;
 mod daemon;
 mod fault;

@@ -125,6 +125,12 @@ impl Collector for Counters {
         let drops = report.drops.iter();
         let drops = drops.map(|d| (vec![("reason", d.reason.clone())], d.packets));
         family(e, "dropped_packets", "Packets dropped, by reason", drops)?;
+        let of_cards = report.cards.iter().flat_map(|card| {
+            card.drops.iter().map(|d| {
+                (vec![("port", card.port.clone()), ("reason", d.reason.clone())], d.packets)
+            })
+        });
+        family(e, "card_dropped_packets", "Packets dropped by cards, by reason", of_cards)?;
         sas(e, report)?;
         let macsec = report.macsec.iter().flat_map(|m| {
             m.counters.iter().map(|(name, value)| {

@@ -1,6 +1,7 @@
 //! Everything that there is to see of a running node, in one value: `show`
 //! prints parts of it, the metrics are made of it, `--json` is it.
 
+use crate::cards::{CardView, cards};
 use ferrule_base::{DropReason, Drops, Instant, Ledger};
 use ferrule_crypto::EngineReport;
 use ferrule_node::Control;
@@ -32,6 +33,9 @@ pub struct Report {
     /// Engines away from the workers' own loops.
     #[serde(default)]
     pub engines: Vec<EngineView>,
+    /// The cards in ports.
+    #[serde(default)]
+    pub cards: Vec<CardView>,
     /// What happens to labels.
     pub mpls: Vec<LabelView>,
     /// What was dropped.
@@ -248,6 +252,7 @@ impl Report {
             sas: sas(config, workers),
             macsec: macsec(control, workers),
             engines: engines(workers),
+            cards: cards(control, workers),
             mpls: labels(config),
             drops: drop_views(&drops),
             path: paths(config),
@@ -345,6 +350,10 @@ fn sas(config: &Config, workers: &[Box<WorkerReport>]) -> Vec<SaView> {
     for w in workers {
         all.extend(w.esp_out.iter().map(|sa| view(w.worker, "out", sa)));
         all.extend(w.esp_in.iter().map(|sa| view(w.worker, "in", sa)));
+        for card in &w.cards {
+            all.extend(card.esp_out.iter().map(|sa| view(w.worker, "out", sa)));
+            all.extend(card.esp_in.iter().map(|sa| view(w.worker, "in", sa)));
+        }
     }
     all.sort_by(|a, b| (&a.tunnel, &b.way).cmp(&(&b.tunnel, &a.way)));
     all
@@ -371,10 +380,10 @@ fn macsec(control: &Control, workers: &[Box<WorkerReport>]) -> Vec<MacsecView> {
     };
     let mut all = Vec::new();
     for w in workers {
-        for (secy, report) in &w.secy_out {
+        for (secy, report) in w.secy_out.iter().chain(w.cards.iter().flat_map(|c| &c.secy_out)) {
             all.extend(report.sas.iter().map(|sa| view(*secy, "tx", sa)));
         }
-        for (secy, report) in &w.secy_in {
+        for (secy, report) in w.secy_in.iter().chain(w.cards.iter().flat_map(|c| &c.secy_in)) {
             all.extend(report.sas.iter().map(|sa| view(*secy, "rx", sa)));
         }
     }
@@ -417,7 +426,7 @@ fn labels(config: &Config) -> Vec<LabelView> {
     all
 }
 
-fn drop_views(drops: &Drops) -> Vec<DropView> {
+pub(crate) fn drop_views(drops: &Drops) -> Vec<DropView> {
     let view = |(reason, packets): (DropReason, u64)| DropView {
         reason: reason.name().into(),
         packets,

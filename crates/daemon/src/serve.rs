@@ -187,6 +187,7 @@ impl Daemon {
                 }
                 return false;
             }
+            Request::ResetCard { port } => self.reset_card(&port),
             Request::Stop {} => {
                 self.server.say(client, &Reply::Stopping {});
                 return true;
@@ -194,6 +195,22 @@ impl Daemon {
         };
         self.server.say(client, &reply);
         false
+    }
+
+    fn reset_card(&mut self, name: &str) -> Reply {
+        let ports = &self.control.config().ports;
+        let index = ports.iter().position(|p| p.name == name);
+        let reply = match index.map(|index| self.control.reset_card(index)) {
+            Some(Ok(true)) => Reply::Done {},
+            Some(Err(e)) => Reply::Refused { text: format!("error: {e}\n"), exit: 3 },
+            _ => {
+                let text =
+                    format!("error: port `{name}` has no card\n  see `ferrule show cards`\n");
+                Reply::Refused { text, exit: 2 }
+            }
+        };
+        self.board.rouse_workers();
+        reply
     }
 
     fn record(

@@ -15,12 +15,16 @@ pub fn numbers(
 ) -> Vec<(String, u64, bool)> {
     let mut all = Vec::new();
     for report in reports {
-        for (way, sas) in [("out", &report.esp_out), ("in", &report.esp_in)] {
-            let id = |name: &str, spi: u32| format!("esp-{way}-{name}-{spi:08x}");
-            all.extend(sas.iter().map(|sa| (id(&sa.name, sa.spi), sa.number, way == "out")));
+        let cards = &report.cards;
+        let out = report.esp_out.iter().chain(cards.iter().flat_map(|c| &c.esp_out));
+        let inn = report.esp_in.iter().chain(cards.iter().flat_map(|c| &c.esp_in));
+        for (way, sa) in out.map(|sa| ("out", sa)).chain(inn.map(|sa| ("in", sa))) {
+            all.push((format!("esp-{way}-{}-{:08x}", sa.name, sa.spi), sa.number, way == "out"));
         }
-        let sent = report.secy_out.iter().map(|(secy, r)| ("tx", *secy, &r.sas));
-        let received = report.secy_in.iter().map(|(secy, r)| ("rx", *secy, &r.sas));
+        let sent = report.secy_out.iter().chain(cards.iter().flat_map(|c| &c.secy_out));
+        let sent = sent.map(|(secy, r)| ("tx", *secy, &r.sas));
+        let received = report.secy_in.iter().chain(cards.iter().flat_map(|c| &c.secy_in));
+        let received = received.map(|(secy, r)| ("rx", *secy, &r.sas));
         for (way, secy, sas) in sent.chain(received) {
             let port = control.port_name(PortId(secy));
             all.extend(sas.iter().map(|sa| {

@@ -13,7 +13,7 @@
 use crate::card::{Card, Fitted};
 use crate::message::{Change, Command, EspIn, EspOut, Event, SaReport, WorkerReport};
 use crate::probe::{Probe, Recorder, Silent};
-use ferrule_base::{DropReason, Drops, Instant, Ledger, PortId, Work};
+use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, Jobs, Software};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally, UNRESOLVED};
 use ferrule_dataplane::{Tables, bridge, ipsec, link, macsec, mpls, route};
@@ -141,6 +141,15 @@ impl<E: Engine<Packet>> Worker<E> {
         self.ports.retain(|p| p.id != id);
         let backlog = VecDeque::with_capacity(TX_QUEUE_MAX);
         self.ports.push(AttachedPort { id, port: Fitted::new(port, card), backlog });
+    }
+
+    /// Frames that came to this worker through cards, as it saw them.
+    pub fn from_cards(&self) -> Flow {
+        let mut flow = Flow::default();
+        for card in self.ports.iter().filter_map(|p| p.port.card()) {
+            flow.merge(card.crossed().to_node);
+        }
+        flow
     }
 
     fn all_cards(&self) -> impl Iterator<Item = &Card> {

@@ -59,6 +59,11 @@ pub enum Request {
     },
     /// End this client's trace or capture now, with its last word.
     Enough {},
+    /// Reset the card of a port.
+    ResetCard {
+        /// The port's name.
+        port: String,
+    },
     /// End in peace.
     Stop {},
 }
@@ -109,6 +114,8 @@ pub enum Reply {
         /// Records for which there was no room.
         lost: u64,
     },
+    /// To what has no other answer: it was done.
+    Done {},
     /// To `stop`: the node is going down.
     Stopping {},
 }

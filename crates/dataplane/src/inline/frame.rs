@@ -28,8 +28,8 @@ impl<'a> Seen<'a> {
     pub fn at(tables: &'a Tables, packet: &Packet) -> Result<Option<Self>, DropReason> {
         let port = tables.ports.get(usize::from(packet.meta().port.0));
         let attach = &port.ok_or(DropReason::PortDown)?.attach;
-        let (header, after) = ethernet::Header::ref_from_prefix(packet.data())
-            .map_err(|_| DropReason::Malformed)?;
+        let (header, after) =
+            ethernet::Header::ref_from_prefix(packet.data()).map_err(|_| DropReason::Malformed)?;
         let outer = header.ethertype();
         let (number, link, ethertype) = if outer.is_vlan() {
             let (tag, _) =

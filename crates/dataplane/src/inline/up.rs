@@ -119,7 +119,6 @@ fn esp_v6(tables: &Tables, ip: &[u8]) -> Result<Option<Esp>, DropReason> {
 #[inline]
 fn esp_at(ip: &[u8], offset: usize, total: usize) -> Result<Esp, DropReason> {
     let payload = ip.get(offset..total).unwrap_or_default();
-    let (header, _) =
-        esp::Header::ref_from_prefix(payload).map_err(|_| DropReason::Malformed)?;
+    let (header, _) = esp::Header::ref_from_prefix(payload).map_err(|_| DropReason::Malformed)?;
     Ok(Esp { offset, total, spi: header.spi.get() })
 }

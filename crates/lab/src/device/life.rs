@@ -3,10 +3,12 @@
 use super::{Device, Engines, Node, server::Server};
 use crate::agenda::Event;
 use crate::link::picos;
+use crate::network::LabEngine;
 use crate::world::World;
 use ferrule_base::{Duration, MacAddr};
+use ferrule_crypto::Software;
 use ferrule_node::{BuildError, Config, Counter, CounterStore, Environment, StoreError};
-use ferrule_node::{build, made_mac};
+use ferrule_node::{build_with_cards, made_mac};
 use ferrule_pipeline::pair;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -30,6 +32,7 @@ impl Device {
         let (ours, theirs) = pair(WIRE_DEPTH, &world.pool, &world.pool);
         wire.port = Some(ours);
         wire.worker = self.config.ports[index].worker;
+        wire.card = self.config.has_card(index);
         if let Err(e) = node.control.attach_port(index, Box::new(theirs)) {
             self.failures.push(format!("port {}: {e}", wire.name));
         }
@@ -43,8 +46,16 @@ impl Device {
             store: Box::new(self.store.clone()),
             now: self.clock(world.now),
         };
-        let id = self.id;
-        let (control, workers) = build(self.config.clone(), environment, |w| engines(id, w))?;
+        let (id, count) = (self.id, self.config.cores.len());
+        // A card's engine is made like a worker's, and watched like one.
+        let mut cards: Vec<LabEngine> = Vec::new();
+        let config = &self.config;
+        for port in (0..config.ports.len()).filter(|&port| config.has_card(port)) {
+            cards.push(engines(id, count + port));
+        }
+        let card = move |_| cards.pop().unwrap_or_else(|| Box::new(Software::default()));
+        let (control, workers) =
+            build_with_cards(config.clone(), environment, |w| engines(id, w), card)?;
         self.node = Some(Node { control, workers });
         for port in 0..self.wires.len() {
             if self.wires[port].lane.is_some() {
@@ -107,6 +118,13 @@ impl Device {
         match node.control.apply(clock, config.clone(), &macs(&config)) {
             Ok(applied) => {
                 self.config = config;
+                for (index, port) in self.config.ports.iter().enumerate() {
+                    let wire = self.wires.iter_mut().find(|w| w.name == port.name);
+                    // A card that is in stays in.
+                    if let Some(wire) = wire {
+                        wire.card |= self.config.has_card(index);
+                    }
+                }
                 for index in applied.opened {
                     let name = &self.config.ports[index].name;
                     if let Some(port) = self.port(name).filter(|&p| self.is_linked(p)) {

@@ -20,7 +20,7 @@ use ferrule_base::{Drops, Duration, Flow, Instant, Ledger, Rng, Work};
 use ferrule_node::{Config, Control, CounterStore, Worker};
 use ferrule_pipeline::pair::PairPort;
 use life::Kept;
-use server::{Bucket, Costs, Server};
+use server::{Bucket, CardServer, Costs, Server};
 
 /// Workers of one device at most.
 pub(crate) const WORKERS_MAX: usize = 64;
@@ -35,7 +35,7 @@ pub struct DeviceStats {
     pub arrived: Flow,
     /// Frames given to links.
     pub sent: Flow,
-    /// Frames for which the input queue had no room.
+    /// Frames for which the input queue, or a card's buffer, had no room.
     pub input_full: u64,
     /// Frames beyond the profile's cap.
     pub capped: u64,
@@ -51,6 +51,8 @@ pub struct DeviceStats {
     pub turns: u64,
     /// For how long its servers were busy, in picoseconds.
     pub busy_ps: u64,
+    /// For how long the cards in its ports were, both directions together.
+    pub card_busy_ps: u64,
 }
 
 /// Everything that a device counted.
@@ -90,6 +92,11 @@ struct Wire {
     /// The lane that its frames leave by.
     lane: Option<u32>,
     port: Option<PairPort>,
+    /// It has a card.
+    card: bool,
+    /// The card's servers, from the line and towards it.
+    card_in: CardServer,
+    card_out: CardServer,
 }
 
 /// A device.
@@ -134,6 +141,9 @@ impl Device {
             worker: p.worker,
             lane: None,
             port: None,
+            card: false,
+            card_in: CardServer::default(),
+            card_out: CardServer::default(),
         };
         Self {
             id,

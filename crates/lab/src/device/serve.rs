@@ -51,6 +51,15 @@ impl Device {
             return world.lose(lane, false, Loss::InputFull, packet);
         }
         let mut ready_ps = picos(now);
+        let wire = self.wires.get_mut(port).filter(|w| w.card);
+        if let (Some(card), Some(wire)) = (&self.costs.card, wire) {
+            if !wire.card_in.has_room(card, ready_ps, packet.len()) {
+                self.stats.input_full += 1;
+                return world.lose(lane, false, Loss::InputFull, packet);
+            }
+            let busy_ps = &mut self.stats.card_busy_ps;
+            ready_ps = wire.card_in.cross(card, ready_ps, packet.len(), busy_ps);
+        }
         if let Some(bus) = &self.costs.bus {
             ready_ps = ship(bus, &mut self.bus_free_ps, ready_ps, packet.len());
         }
@@ -64,7 +73,7 @@ impl Device {
         if self.costs.poll_ps != 0 && server.queue.is_empty() {
             server.wakes_ps = server.wakes_ps.max(self.costs.look_ps(ready_ps));
         }
-        server.queue.push_back(Waiting { ready_ps, port: port as u16, packet });
+        server.wait(Waiting { ready_ps, port: port as u16, packet });
         self.stats.queue_max = self.stats.queue_max.max(server.queue.len() as u64);
         self.run(world);
     }
@@ -170,7 +179,7 @@ impl Device {
         let at_ps = server.ready_ps().unwrap_or(0);
         let begin_ps = at_ps.max(picos(world.now).saturating_sub(PICOS - 1));
         server.called_ps = None;
-        let mut taken = Flow::default();
+        let (mut taken, mut pulled) = (Flow::default(), false);
         for _ in 0..self.costs.batch {
             let next = server.queue.front();
             if !next.is_some_and(|w| has_come(w.ready_ps.max(server.wakes_ps), world.now)) {
@@ -180,19 +189,28 @@ impl Device {
             let octets = packet.len();
             let mut batch = Batch::new();
             batch.push(packet);
-            let wire = self.wires.get_mut(usize::from(port)).and_then(|w| w.port.as_mut());
-            if let Some(port) = wire.filter(|p| p.is_up()) {
+            let wire = self.wires.get_mut(usize::from(port));
+            let carded = wire.as_ref().is_some_and(|w| w.card);
+            if let Some(port) = wire.and_then(|w| w.port.as_mut()).filter(|p| p.is_up()) {
                 port.transmit(clock, &mut world.cache, &mut batch);
-                taken.add(octets);
+                pulled = true;
+                // What comes through a card is seen behind it.
+                if !carded {
+                    taken.add(octets);
+                }
             }
             self.stats.unattached += batch.len() as u64;
         }
-        if self.costs.poll_ps != 0 && taken.packets > 0 {
+        if self.costs.poll_ps != 0 && pulled {
             server.wakes_ps = self.costs.look_ps(begin_ps + 1);
         }
         let Some(part) = node.workers.get_mut(worker) else { return };
         let (before, handed) = (*part.work(), part.handed_out());
+        let from_cards = part.from_cards();
         part.turn(clock);
+        let came = part.from_cards();
+        taken.packets += came.packets - from_cards.packets;
+        taken.octets += came.octets - from_cards.octets;
         self.stats.turns += 1;
         let calls = part.handed_out() != handed;
         let occupied_ps = match self.costs.free {
@@ -261,11 +279,18 @@ impl Device {
                     Some(bus) => ship(bus, &mut self.bus_free_ps, done_ps, packet.len()),
                 };
                 let at_ps = shipped_ps + self.costs.pipeline_ps;
+                let at_ps = match &self.costs.card {
+                    Some(card) if wire.card => {
+                        let busy_ps = &mut self.stats.card_busy_ps;
+                        wire.card_out.cross(card, at_ps, packet.len(), busy_ps)
+                    }
+                    _ => at_ps,
+                };
                 if server.leaving.is_empty() && has_come(at_ps, world.now) {
                     self.stats.sent.add(packet.len());
                     world.put(lane, at_ps, packet);
                 } else {
-                    server.leaving.push_back(Leaving { at_ps, lane, packet });
+                    server.leave(Leaving { at_ps, lane, packet });
                 }
             }
             if !more {

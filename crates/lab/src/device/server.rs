@@ -1,7 +1,7 @@
 //! What stands in front of a worker: its queue, its server, and what leaves it.
 
 use crate::link::{PICOS, nanos_up, picos};
-use crate::profile::{Bus, Cap, Profile};
+use crate::profile::{Bus, Cap, CardCost, Profile};
 use ferrule_base::Instant;
 use ferrule_pipeline::Packet;
 use std::collections::VecDeque;
@@ -47,6 +47,19 @@ impl Server {
             (at, None) | (None, at) => at?,
         };
         Some(next.max(self.free_ps))
+    }
+
+    /// Queues a frame by the time at which it is in memory: one that came through a
+    /// card may be later than one that came behind it by another port.
+    pub fn wait(&mut self, frame: Waiting) {
+        let before = self.queue.iter().rposition(|w| w.ready_ps <= frame.ready_ps);
+        self.queue.insert(before.map_or(0, |at| at + 1), frame);
+    }
+
+    /// Queues a frame that leaves by its time.
+    pub fn leave(&mut self, frame: Leaving) {
+        let before = self.leaving.iter().rposition(|l| l.at_ps <= frame.at_ps);
+        self.leaving.insert(before.map_or(0, |at| at + 1), frame);
     }
 
     /// Gives it something to do at `at_ps`.
@@ -105,6 +118,41 @@ pub(crate) fn ship(bus: &Bus, free_ps: &mut u64, at_ps: u64, octets: usize) -> u
     *free_ps
 }
 
+/// The server of one direction of a card.
+#[derive(Default)]
+pub(crate) struct CardServer {
+    free_ps: u64,
+}
+
+impl CardServer {
+    /// How long a frame occupies it.
+    fn work_ps(card: &CardCost, octets: usize) -> u64 {
+        let octets_ps = match card.bits_per_second {
+            rate if rate > 0.0 => octets as f64 * 8e12 / rate,
+            _ => 0.0,
+        };
+        (card.packet_ns * PICOS as f64 + octets_ps).round() as u64
+    }
+
+    /// Whether what waits at `at_ps` leaves room for a frame.
+    pub fn has_room(&self, card: &CardCost, at_ps: u64, octets: usize) -> bool {
+        if card.bits_per_second <= 0.0 {
+            return true;
+        }
+        let waiting = self.free_ps.saturating_sub(at_ps) as f64 * card.bits_per_second / 8e12;
+        // An idle card takes any frame.
+        waiting < 1.0 || waiting + octets as f64 <= card.buffer_octets
+    }
+
+    /// When a frame that comes at `at_ps` is through. Adds what it occupies.
+    pub fn cross(&mut self, card: &CardCost, at_ps: u64, octets: usize, busy_ps: &mut u64) -> u64 {
+        let work = Self::work_ps(card, octets);
+        *busy_ps += work;
+        self.free_ps = at_ps.max(self.free_ps) + work;
+        self.free_ps + (card.latency_ns * PICOS as f64).round() as u64
+    }
+}
+
 /// What of a profile is looked up for each frame, in picoseconds.
 pub(crate) struct Costs {
     pub pipeline_ps: u64,
@@ -113,6 +161,7 @@ pub(crate) struct Costs {
     pub stagger_ps: u64,
     pub batch: usize,
     pub bus: Option<Bus>,
+    pub card: Option<CardCost>,
     /// Work takes no time.
     pub free: bool,
 }
@@ -128,6 +177,7 @@ impl Costs {
             batch: profile.batch.clamp(1, crate::profile::BATCH_MAX),
             free: profile.is_free(),
             bus: (!profile.bus.is_none()).then_some(profile.bus),
+            card: (!profile.card.is_free()).then_some(profile.card),
         }
     }
 

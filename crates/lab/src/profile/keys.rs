@@ -109,6 +109,28 @@ pub const KEYS: &[Key] = &[
         bus.latency_ns
     ),
     number!("bus.bits-per-second", "bit/s", "of the bus; 0: no limit", RATE, bus.bits_per_second),
+    number!("card.packet-ns", "ns", "each frame takes in a card", NS, card.packet_ns),
+    number!(
+        "card.bits-per-second",
+        "bit/s",
+        "of a card, of frames on the wire; 0: no limit",
+        RATE,
+        card.bits_per_second
+    ),
+    number!(
+        "card.latency-ns",
+        "ns",
+        "delay of each frame in a card that occupies nobody",
+        NS,
+        card.latency_ns
+    ),
+    number!(
+        "card.buffer-octets",
+        "octets",
+        "wait for a card from the line at most",
+        (0.0, 1e9),
+        card.buffer_octets
+    ),
     time!("workers.stagger-ns", "a worker begins up to this much later, by the dice", stagger),
     count!("fit.points", "values", "published values it was fitted to", (0.0, 1e6), fit.points),
     number!("fit.error-percent", "%", "largest error of one", (0.0, 1e6), fit.error_percent),

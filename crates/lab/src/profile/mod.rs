@@ -17,6 +17,8 @@
 //! - *Queue*: frames that wait for the server; the next one is lost.
 //! - *Cap*: a token bucket in front of it all; what exceeds it is lost.
 //! - *Bus*: each frame is shipped in and out, one at a time.
+//! - *Card*: a port with crypto of its own (`placement = "inline"`) has a server for
+//!   each direction, between line and bus. What it does occupies no worker.
 //!
 //! All of it is a stand-in for a device, and says where it comes from
 //! ([`Source`]). Times are in nanoseconds here; the file has units.
@@ -138,6 +140,30 @@ impl Bus {
     }
 }
 
+/// A card in a port: one server for each direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CardCost {
+    /// What each frame takes beside its octets.
+    pub packet_ns: f64,
+    /// Bits per second of frames as they are on the wire; 0 is no limit.
+    pub bits_per_second: f64,
+    /// Delay of each frame that occupies nobody.
+    pub latency_ns: f64,
+    /// Octets that wait for the card from the line at most; the next frame is lost.
+    pub buffer_octets: f64,
+}
+
+impl CardCost {
+    /// A card that takes no time.
+    pub const FREE: Self =
+        Self { packet_ns: 0.0, bits_per_second: 0.0, latency_ns: 0.0, buffer_octets: 65_536.0 };
+
+    /// Whether frames cross it at once.
+    pub fn is_free(&self) -> bool {
+        self.packet_ns <= 0.0 && self.bits_per_second <= 0.0 && self.latency_ns <= 0.0
+    }
+}
+
 /// How well a profile fits what it was fitted to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fit {
@@ -189,6 +215,8 @@ pub struct Profile {
     pub cap: Cap,
     /// The bus.
     pub bus: Bus,
+    /// The cards in ports that have one.
+    pub card: CardCost,
     /// A worker that has something to do begins up to this much later, drawn
     /// evenly: to try many interleavings of workers.
     pub stagger: Duration,
@@ -249,6 +277,7 @@ impl Profile {
             queue: 4096,
             cap: Cap::NONE,
             bus: Bus::default(),
+            card: CardCost::FREE,
             stagger: Duration::ZERO,
             fit: Fit::default(),
         }

@@ -101,9 +101,8 @@ fn policy(config: &Config, outbound: &[u32], interface: usize) -> ipsec::Spd {
             PolicyAction::Protect(_) | PolicyAction::Discard => ipsec::Action::Discard,
         };
         let selectors = selectors(entry.local, entry.remote, entry.protocol);
-        entries.extend(
-            selectors.into_iter().map(|selector| ipsec::PolicyEntry { selector, action }),
-        );
+        entries
+            .extend(selectors.into_iter().map(|selector| ipsec::PolicyEntry { selector, action }));
     }
     ipsec::Spd::new(&entries).expect("prefixes were checked")
 }
@@ -113,7 +112,10 @@ fn host(address: IpAddr) -> (IpAddr, u8) {
 }
 
 /// The tunnels that end in the card of a port.
-pub(crate) fn tunnels_of(config: &Config, port: usize) -> impl Iterator<Item = (usize, &TunnelConfig)> {
+pub(crate) fn tunnels_of(
+    config: &Config,
+    port: usize,
+) -> impl Iterator<Item = (usize, &TunnelConfig)> {
     let of_port = move |t: &TunnelConfig| config.card_of(t) == Some(port);
     config.tunnels.iter().enumerate().filter(move |(_, t)| of_port(t))
 }

@@ -18,9 +18,7 @@
 //! ```
 
 use super::read::Reader;
-use super::{
-    Config, MacsecConfig, Placement, PolicyAction, TunnelConfig, Via, links, raw,
-};
+use super::{Config, MacsecConfig, Placement, PolicyAction, TunnelConfig, Via, links, raw};
 use std::net::IpAddr;
 
 /// No IPv6 link is narrower (RFC 8200 section 5).
@@ -44,6 +42,12 @@ impl Config {
     /// The port whose card has this tunnel, by index; nothing: it is not inline.
     pub fn card_of(&self, tunnel: &TunnelConfig) -> Option<usize> {
         tunnel.is_inline().then(|| self.interfaces[tunnel.via.interface].port)
+    }
+
+    /// Whether something is placed in the card of a port.
+    pub fn has_card(&self, port: usize) -> bool {
+        self.secys.iter().any(|s| s.port == port && s.is_inline())
+            || self.tunnels.iter().any(|t| self.card_of(t) == Some(port))
     }
 
     /// Whether a card seals some of what leaves by an interface.
@@ -149,12 +153,8 @@ fn policies(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
             let remedy = format!("IPv6 needs {MTU6_MIN}: use a larger mtu at the port");
             r.problems.add(raw.get_ref().interface.span(), what, remedy);
         }
-        if let Some((span, hop)) = other_way(file, config, policy.remote, tunnel) {
-            let what = format!(
-                "what tunnel `{}` protects goes to {hop}, the other gateway is reached by another \
-                 next hop",
-                tunnel.name
-            );
+        if let Some((span, whither)) = other_way(file, config, policy.remote, tunnel) {
+            let what = format!("what inline tunnel `{}` protects {whither}", tunnel.name);
             let remedy = "a card keeps the link address: give the route the gateway's next hop";
             r.problems.add(span, what, remedy);
         }
@@ -175,12 +175,19 @@ fn other_way(
         of_vrf && route.prefix.1 <= remote.1 && links::contains(route.prefix, remote.0)
     });
     let (index, route) = best.max_by_key(|(_, route)| route.prefix.1)?;
-    let Some(Via { interface, next_hop: Some(hop), .. }) = &route.via else { return None };
-    let (same_port, gateway) = (*interface == tunnel.via.interface, tunnel.via.next_hop);
-    // Of two families the link addresses may still be one neighbour's.
-    let comparable = gateway.is_some_and(|gateway| gateway.is_ipv4() == hop.is_ipv4());
-    let elsewhere = same_port && comparable && gateway != Some(*hop);
-    Some((raw(index)?, hop.to_string())).filter(|_| elsewhere)
+    let Some(Via { interface, next_hop, .. }) = &route.via else { return None };
+    if *interface != tunnel.via.interface {
+        return None;
+    }
+    let gateway = tunnel.via.next_hop?;
+    match next_hop {
+        None => Some((raw(index)?, "is looked for on the link itself".into())),
+        // Of two families the link addresses may still be one neighbour's.
+        Some(hop) if hop.is_ipv4() == gateway.is_ipv4() && *hop != gateway => {
+            Some((raw(index)?, format!("goes to {hop}, the other gateway by {gateway}")))
+        }
+        Some(_) => None,
+    }
 }
 
 fn secys(r: &mut Reader<'_>, file: &raw::File, config: &Config) {

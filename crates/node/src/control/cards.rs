@@ -159,8 +159,7 @@ impl Control {
         let seat = Seat::Card(id);
         let old = self.installed.without(seat);
         let macs = self.macs.clone();
-        let planned =
-            Installed::plan(&self.config, &macs, &self.compiled, &old, &mut *self.store);
+        let planned = Installed::plan(&self.config, &macs, &self.compiled, &old, &mut *self.store);
         let filled = planned.and_then(|plan| {
             let of_card = |(at, _): &(Seat, _)| *at == seat;
             for (_, change) in plan.before.into_iter().filter(of_card) {

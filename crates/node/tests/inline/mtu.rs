@@ -43,12 +43,14 @@ fn inline_tells_the_stack_an_mtu_on_which_icmp_and_overhead_agree() {
         assert_eq!(largest.len(), 1, "{suite}");
         assert_eq!(largest[0].len(), 14 + calculated(suite, told), "{suite}");
         assert!(site.send(1, &packet(told + 1)).is_empty());
-        let errors = site.lan.received();
+        let errors = site.on_lan();
         let error = errors.iter().find(|f| f[12..14] == [8, 0] && f[34..36] == [3, 4]);
         let error = error.unwrap_or_else(|| panic!("{suite}: fragmentation needed"));
         assert_eq!(u16::from_be_bytes([error[40], error[41]]), told as u16, "{suite}");
-        assert!(site.send(1, &udp6("2001:db8:1::9", "2001:db8:2::9", (1, 2), told + 1, 1)).is_empty());
-        let errors = site.lan.received();
+        assert!(
+            site.send(1, &udp6("2001:db8:1::9", "2001:db8:2::9", (1, 2), told + 1, 1)).is_empty()
+        );
+        let errors = site.on_lan();
         let error = errors.iter().find(|f| f[12..14] == [0x86, 0xdd] && f[20] == 58 && f[54] == 2);
         let error = error.unwrap_or_else(|| panic!("{suite}: packet too big"));
         assert_eq!(error[58..62], (told as u32).to_be_bytes(), "{suite}");
@@ -75,7 +77,7 @@ fn inline_and_software_tell_hosts_the_same_mtu() {
             let _ = site.on_wire();
             site.lan.send(&ethernet(mac("g1", "lan"), HOST, 0x0800, &packet));
             site.net.settle();
-            let errors = site.lan.received();
+            let errors = site.on_lan();
             let error = errors.iter().find(|f| f[12..14] == [8, 0] && f[34..36] == [3, 4]);
             answers.push(error.map(|f| f[40..42].to_vec()));
         }

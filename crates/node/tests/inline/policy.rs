@@ -20,7 +20,8 @@ const BYPASS: &str = r#"
 fn inline_refuses_clear_frames_that_the_policy_wants_protected() {
     let mut site = site("inline", BYPASS);
     let to_us = mac("g1", "wan");
-    let mut from_wire = |kind: u16, packet: &[u8]| site.arrive(&ethernet(to_us, PEER, kind, packet));
+    let mut from_wire =
+        |kind: u16, packet: &[u8]| site.arrive(&ethernet(to_us, PEER, kind, packet));
     let protected = udp4([10, 2, 0, 9], [10, 1, 0, 9], (7, 9), 100, MARK);
     assert!(from_wire(0x0800, &protected).is_empty());
     let protected6 = udp6("2001:db8:2::9", "2001:db8:1::9", (7, 9), 100, MARK);
@@ -82,7 +83,8 @@ fn inline_counts_altered_replayed_and_unknown_esp_packets() {
     unknown[35] ^= 1;
     let mut elsewhere = sealed.clone();
     elsewhere[33] = 77;
-    elsewhere[24..26].copy_from_slice(&checksum(&elsewhere[14..34]));
+    let sum = checksum(&elsewhere[14..34]);
+    elsewhere[24..26].copy_from_slice(&sum);
     assert!(site.arrive(&altered).is_empty());
     assert!(site.arrive(&unknown).is_empty());
     assert!(site.arrive(&elsewhere).is_empty(), "ESP for somebody else is not ours to open");
@@ -131,7 +133,10 @@ fn inline_and_software_tunnels_share_an_interface() {
     let inline = site.send(1, &udp4([10, 1, 0, 9], [10, 2, 0, 9], (7, 9), 100, MARK));
     let soft = site.send(1, &udp4([10, 1, 0, 9], [10, 2, 8, 9], (7, 9), 100, MARK));
     assert_eq!((inline.len(), soft.len()), (1, 1), "{:?}", site.net.card(site.node).drops);
-    assert_eq!((&inline[0][34..38], &soft[0][34..38]), (&[0, 0, 0x10, 2][..], &[0, 0, 0x20, 2][..]));
+    assert_eq!(
+        (&inline[0][34..38], &soft[0][34..38]),
+        (&[0, 0, 0x10, 2][..], &[0, 0, 0x20, 2][..])
+    );
     assert!(![inline, soft].concat().iter().any(|f| is_clear(f)));
     let reports = site.net.reports(site.node);
     assert_eq!(reports[0].esp_out.len(), 1, "one SA is the worker's");
@@ -160,6 +165,7 @@ fn inline_at_one_vlan_leaves_the_other_vlans_of_the_port_alone() {
     let node = net.node(&text);
     let (mut lan, mut wan) = (net.host(node, "lan"), net.host(node, "wan"));
     net.settle();
+    net.wait(std::time::Duration::from_secs(3));
     wan.received();
     for to in [[10, 2, 0, 9], [10, 77, 0, 9]] {
         let packet = udp4([10, 1, 0, 9], to, (7, 9), 100, MARK);

@@ -4,8 +4,8 @@
 
 use ferrule_base::{DropReason, Drops, Duration, Instant, Ledger, MacAddr};
 use ferrule_crypto::{Engine, Late, Software};
-use ferrule_node::config::named_key;
 use ferrule_node::card::{CardEngine, CardReport};
+use ferrule_node::config::named_key;
 use ferrule_node::message::WorkerReport;
 use ferrule_node::{
     Config, Control, CounterStore, Environment, Volatile, Worker, build_with_cards, made_mac,
@@ -94,12 +94,8 @@ impl Net {
         let config = config(text);
         let pool = Pool::heap(config.buffers, config.buffer_size);
         let macs = config.ports.iter().map(|p| p.mac.unwrap_or(made_mac(&config.name, &p.name)));
-        let environment = Environment {
-            macs: macs.collect(),
-            pool: pool.clone(),
-            store,
-            now: self.now,
-        };
+        let environment =
+            Environment { macs: macs.collect(), pool: pool.clone(), store, now: self.now };
         let late = self.late;
         let engine = |id: usize| -> Box<dyn Engine<Packet>> {
             if late {
@@ -140,8 +136,13 @@ impl Net {
 
     /// The other end of a port's wire.
     pub fn host(&mut self, node: usize, port: &str) -> Host {
+        self.narrow_host(node, port, 4096)
+    }
+
+    /// The other end of a wire that holds so many frames each way.
+    pub fn narrow_host(&mut self, node: usize, port: &str, depth: usize) -> Host {
         let pool = self.members[node].pool.clone();
-        let (mine, theirs) = pair(4096, &self.host_pool, &pool);
+        let (mine, theirs) = pair(depth, &self.host_pool, &pool);
         self.attach(node, port, Box::new(theirs));
         Host { port: Box::new(mine), cache: self.host_pool.cache(), now: self.now }
     }

@@ -74,6 +74,7 @@ fn report(accepted: u64, replays: u64, bad_icv: u64) -> WorkerReport {
         secy_out: Vec::new(),
         secy_in: Vec::new(),
         engines: Vec::new(),
+        cards: Vec::new(),
     }
 }
 
