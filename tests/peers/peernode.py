@@ -219,8 +219,17 @@ class Node:
         return got[{"sa": "sas"}.get(what, what)]
 
     def drops(self):
-        """Packets by reason."""
-        return {d["reason"]: d["packets"] for d in self.show("drops")}
+        """Packets by reason, of the node and of the cards in its ports."""
+        total = {d["reason"]: d["packets"] for d in self.show("drops")}
+        for card in self.show("cards"):
+            for d in card["drops"]:
+                total[d["reason"]] = total.get(d["reason"], 0) + d["packets"]
+        return total
+
+    def reset_card(self, port):
+        """Lets the card of a port start again."""
+        if self.ask("card", "reset", port, json_=False) is None:
+            raise PeerError(f"ferrule card reset: {self.error}")
 
     def dropped(self, reason):
         return self.drops().get(reason, 0)

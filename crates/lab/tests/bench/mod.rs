@@ -222,6 +222,11 @@ pub fn udp4(to: MacAddr, from: MacAddr, ips: ([u8; 4], [u8; 4]), len: usize) -> 
 
 /// An ESP gateway: its LAN is 10.OWN.0.0/24, the other's 10.OTHER.0.0/24.
 pub fn gateway(name: &str, own: u8, other: u8, workers: u8) -> Config {
+    placed(name, own, other, workers, "software")
+}
+
+/// The same with its tunnel's work done elsewhere.
+pub fn placed(name: &str, own: u8, other: u8, workers: u8, placement: &str) -> Config {
     let (out, inn) = if own < other { (1, 7) } else { (7, 1) };
     config(&format!(
         r#"
@@ -250,6 +255,7 @@ name = "t"
 local = "192.0.2.{own}"
 remote = "192.0.2.{other}"
 suite = "aes-gcm-128"
+placement = "{placement}"
 mtu = 1500
 out = {{ spi = {}, key = "gcm:{out}" }}
 in = {{ spi = {}, key = "gcm:{inn}" }}
