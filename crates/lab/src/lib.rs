@@ -28,6 +28,7 @@ mod link;
 mod look;
 mod network;
 mod observe;
+pub mod placing;
 pub mod profile;
 pub mod random;
 mod run;

@@ -19,12 +19,13 @@ use crate::change::Change;
 use crate::device::{Device, Engines, WORKERS_MAX};
 use crate::link::{Direction, Lane, LinkSpec, LinkStats};
 use crate::observe::{Observer, Place};
+use crate::placing;
 use crate::profile::Profile;
 use crate::random::stream;
 use crate::station::Station;
 use crate::world::{World, lane_of};
 use ferrule_base::{Instant, Rng};
-use ferrule_crypto::{Engine, Software};
+use ferrule_crypto::Engine;
 use ferrule_node::{BuildError, Config, CounterStore, Volatile};
 use ferrule_pipeline::{Packet, Pool};
 use std::fmt;
@@ -177,7 +178,7 @@ impl Network {
             posts: Vec::new(),
             links: Vec::new(),
             changes: Vec::new(),
-            engines: Box::new(|_, _| Box::new(Software::default())),
+            engines: Box::new(|_, _, config, profile| Box::new(placing::engine(config, profile))),
             touched: Vec::new(),
             sent: Vec::new(),
             stores: Box::new(|_| Box::new(Volatile::default())),
@@ -187,7 +188,16 @@ impl Network {
 
     /// What makes the engine of each worker (device, worker), for devices added
     /// from now on and for each restart.
-    pub fn engine(&mut self, make: impl FnMut(DeviceId, usize) -> LabEngine + Send + 'static) {
+    pub fn engine(&mut self, mut make: impl FnMut(DeviceId, usize) -> LabEngine + Send + 'static) {
+        self.engines = Box::new(move |device, worker, _, _| make(device, worker));
+    }
+
+    /// The same, for whom it matters what the device is. If nothing is said,
+    /// [`placing::engine`](crate::placing::engine) makes them.
+    pub fn engine_of(
+        &mut self,
+        make: impl FnMut(DeviceId, usize, &Config, &Profile) -> LabEngine + Send + 'static,
+    ) {
         self.engines = Box::new(make);
     }
 

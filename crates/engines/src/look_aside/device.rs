@@ -108,6 +108,12 @@ impl Own {
         Self { software, keys: Vec::new() }
     }
 
+    /// The same without keys.
+    #[must_use]
+    pub fn without_keys(&self) -> Self {
+        Self::new(Software::new(self.software.backend()))
+    }
+
     /// Keys that it has.
     pub fn keys(&self) -> usize {
         self.software.keys()

@@ -27,10 +27,12 @@
 mod device;
 mod flying;
 mod keys;
+pub mod model;
 mod recover;
 mod service;
 
 pub use device::{Cipher, Command, Device, Memory, Own, Request, Requests};
+pub use model::{Model, Speed};
 pub use service::{HUNG_MAX, MakeCipher, Pin, Service};
 
 use crate::look_aside::flying::Flying;

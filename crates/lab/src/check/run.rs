@@ -11,6 +11,8 @@ use super::watch::{SharedOracle, Watch};
 use crate::change::Change;
 use crate::impair::{HoldBack, Impairments};
 use crate::network::{DeviceId, LabEngine, LabError, LinkId, Network};
+use crate::placing;
+use crate::profile::Profile;
 use crate::random::stream;
 use ferrule_base::{Duration, Instant, MacAddr};
 use ferrule_crypto::{Late, Software};
@@ -169,7 +171,7 @@ impl Trial {
             Some(store) => Box::new(store.clone()),
             None => Box::new(Volatile::default()),
         });
-        self.network.engine(self.engines(names, stores, case.clone(), rig.clone()));
+        self.network.engine_of(self.engines(names, stores, case.clone(), rig.clone()));
         let mut ids = Vec::new();
         for (place, plan) in subject.nodes().iter().enumerate() {
             let mut config = rig.config(&plan.name, stated(plan, case));
@@ -193,10 +195,10 @@ impl Trial {
         mut stores: Vec<Surviving>,
         case: Case,
         rig: Rig,
-    ) -> impl FnMut(DeviceId, usize) -> LabEngine + Send + 'static {
+    ) -> impl FnMut(DeviceId, usize, &Config, &Profile) -> LabEngine + Send + 'static {
         let (nonces, findings) = (self.nonces.clone(), self.findings.clone());
         let (oracle, mut dice) = (self.oracle.clone(), stream(case.seed, "case", "engines"));
-        move |device, worker| {
+        move |device, worker, config, profile| {
             let name = names.get(device.0).map_or("?", String::as_str);
             if let (0, Some(store)) = (worker, stores.get_mut(device.0)) {
                 oracle.with(|oracle| oracle.restarted(device.0, store));
@@ -208,7 +210,7 @@ impl Trial {
                     Duration::from_nanos(late.delay_ns),
                     late.depth as usize,
                 )),
-                None => Box::new(Software::default()),
+                None => Box::new(placing::engine(config, profile)),
             };
             Box::new(Audited::new(rig.engine(name, engine), name, &nonces, &findings))
         }

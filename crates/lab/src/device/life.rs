@@ -49,13 +49,13 @@ impl Device {
         let (id, count) = (self.id, self.config.cores.len());
         // A card's engine is made like a worker's, and watched like one.
         let mut cards: Vec<LabEngine> = Vec::new();
-        let config = &self.config;
+        let (config, profile) = (&self.config, &self.profile);
         for port in (0..config.ports.len()).filter(|&port| config.has_card(port)) {
-            cards.push(engines(id, count + port));
+            cards.push(engines(id, count + port, config, profile));
         }
         let card = move |_| cards.pop().unwrap_or_else(|| Box::new(Software::default()));
-        let (control, workers) =
-            build_with_cards(config.clone(), environment, |w| engines(id, w), card)?;
+        let engine = |worker| engines(id, worker, config, profile);
+        let (control, workers) = build_with_cards(config.clone(), environment, engine, card)?;
         self.node = Some(Node { control, workers });
         for port in 0..self.wires.len() {
             if self.wires[port].lane.is_some() {

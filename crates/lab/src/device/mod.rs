@@ -125,7 +125,7 @@ pub struct Device {
 }
 
 /// Makes the engine of a worker.
-pub(crate) type Engines = Box<dyn FnMut(DeviceId, usize) -> LabEngine + Send>;
+pub(crate) type Engines = Box<dyn FnMut(DeviceId, usize, &Config, &Profile) -> LabEngine + Send>;
 
 impl Device {
     pub(crate) fn new(

@@ -132,6 +132,37 @@ pub const KEYS: &[Key] = &[
         card.buffer_octets
     ),
     time!("workers.stagger-ns", "a worker begins up to this much later, by the dice", stagger),
+    number!(
+        "look-aside.bus-bits",
+        "bits",
+        "width of its bus; 0: no bus",
+        (0.0, 4096.0),
+        look_aside.bus_bits
+    ),
+    number!("look-aside.bus-mhz", "MHz", "clock of its bus", (0.0, 1e6), look_aside.bus_mhz),
+    number!(
+        "look-aside.bus-latency-ns",
+        "ns",
+        "each transfer takes beside its clocks",
+        NS,
+        look_aside.bus_latency_ns
+    ),
+    number!(
+        "look-aside.crossings",
+        "times",
+        "each packet crosses its bus, there and back together",
+        (0.0, 16.0),
+        look_aside.crossings
+    ),
+    number!("look-aside.packet-ns", "ns", "its unit, each packet", NS, look_aside.packet_ns),
+    number!("look-aside.octet-ns", "ns", "its unit, each octet", NS, look_aside.octet_ns),
+    number!(
+        "look-aside.latency-ns",
+        "ns",
+        "delay behind its unit that occupies nobody",
+        NS,
+        look_aside.latency_ns
+    ),
     count!("fit.points", "values", "published values it was fitted to", (0.0, 1e6), fit.points),
     number!("fit.error-percent", "%", "largest error of one", (0.0, 1e6), fit.error_percent),
     number!(

@@ -19,6 +19,9 @@
 //! - *Bus*: each frame is shipped in and out, one at a time.
 //! - *Card*: a port with crypto of its own (`placement = "inline"`) has a server for
 //!   each direction, between line and bus. What it does occupies no worker.
+//! - *Look-aside*: the engine for what a configuration places there, with a bus
+//!   of its own ([`ferrule_engines::look_aside::model`]). Its batches, depth and
+//!   copies are the configuration's.
 //!
 //! All of it is a stand-in for a device, and says where it comes from
 //! ([`Source`]). Times are in nanoseconds here; the file has units.
@@ -31,6 +34,7 @@ pub use keys::{KEYS, Key};
 pub use price::{Spent, price};
 
 use ferrule_base::Duration;
+use ferrule_engines::look_aside::Speed;
 use ferrule_node::ConfigError;
 
 /// Profiles that are part of the program: name and text.
@@ -220,6 +224,8 @@ pub struct Profile {
     /// A worker that has something to do begins up to this much later, drawn
     /// evenly: to try many interleavings of workers.
     pub stagger: Duration,
+    /// The engine of what is placed look-aside.
+    pub look_aside: Speed,
     /// How well it fits, if it was fitted.
     pub fit: Fit,
 }
@@ -279,6 +285,7 @@ impl Profile {
             bus: Bus::default(),
             card: CardCost::FREE,
             stagger: Duration::ZERO,
+            look_aside: Speed::default(),
             fit: Fit::default(),
         }
     }

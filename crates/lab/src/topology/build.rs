@@ -15,9 +15,9 @@ use crate::check::{Findings, Invariant};
 use crate::host::{FLOWS_MAX, Flow, Host, HostConfig, Outcome, Schedule, payload};
 use crate::link::LinkSpec;
 use crate::network::{DeviceId, End, LabError, LinkId, Network, StationId};
+use crate::placing;
 use crate::random::stream;
 use ferrule_base::{Duration, Instant};
-use ferrule_crypto::Software;
 
 /// Hosts greet each other before their traffic starts, so that all on the way
 /// have found their neighbours.
@@ -65,9 +65,9 @@ impl Topology {
         let (findings, nonces) = (Findings::default(), NonceLedger::default());
         let names: Vec<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
         let (ledger, found) = (nonces.clone(), findings.clone());
-        network.engine(move |device, _| {
+        network.engine_of(move |device, _, config, profile| {
             let name = names.get(device.0).map_or("?", String::as_str);
-            Box::new(Audited::new(Software::default(), name, &ledger, &found))
+            Box::new(Audited::new(placing::engine(config, profile), name, &ledger, &found))
         });
         let mut devices = Vec::new();
         for node in &self.nodes {

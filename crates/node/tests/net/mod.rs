@@ -26,9 +26,16 @@ pub struct Member {
 pub struct Net {
     pub members: Vec<Member>,
     pub now: Instant,
+    make: Make,
+    /// Cards bring their work back late.
     late: bool,
+    /// Engines do their work in threads of their own, in real time.
+    real: bool,
     host_pool: Pool,
 }
+
+/// Makes the engine of each worker.
+type Make = Box<dyn Fn(&Config, &Pool, usize) -> Box<dyn Engine<Packet>>>;
 
 /// The end of a wire, held by the test.
 pub struct Host {
@@ -71,17 +78,31 @@ pub fn config(text: &str) -> Config {
 impl Net {
     /// A network of nodes that finish crypto at once.
     pub fn new() -> Self {
+        Self::with_engines(false, |_, _, _| Box::new(Software::default()))
+    }
+
+    /// A network of nodes with these engines; whether they take real time.
+    pub fn with_engines(
+        real: bool,
+        make: impl Fn(&Config, &Pool, usize) -> Box<dyn Engine<Packet>> + 'static,
+    ) -> Self {
         Self {
             members: Vec::new(),
             now: Instant::from_millis(1),
+            make: Box::new(make),
             late: false,
+            real,
             host_pool: Pool::heap(4096, 2048),
         }
     }
 
     /// A network of nodes whose crypto comes back late and out of order.
     pub fn late() -> Self {
-        Self { late: true, ..Self::new() }
+        let engines = Self::with_engines(false, |_, _, id| {
+            let delay = Duration::from_millis(2);
+            Box::new(Late::new(Software::default(), id as u64 + 1, delay, 512))
+        });
+        Self { late: true, ..engines }
     }
 
     /// Adds a node; its number.
@@ -97,14 +118,8 @@ impl Net {
         let environment =
             Environment { macs: macs.collect(), pool: pool.clone(), store, now: self.now };
         let late = self.late;
-        let engine = |id: usize| -> Box<dyn Engine<Packet>> {
-            if late {
-                let delay = Duration::from_millis(2);
-                Box::new(Late::new(Software::default(), id as u64 + 1, delay, 512))
-            } else {
-                Box::new(Software::default())
-            }
-        };
+        let (of, memory) = (config.clone(), pool.clone());
+        let engine = |id: usize| (self.make)(&of, &memory, id);
         let card = move |_| -> CardEngine {
             if late {
                 let delay = Duration::from_millis(2);
@@ -158,6 +173,12 @@ impl Net {
                     moved += worker.turn(self.now);
                 }
                 moved += member.control.turn(self.now);
+            }
+            let workers = self.members.iter().flat_map(|member| &member.workers);
+            if self.real && workers.map(Worker::in_flight).sum::<usize>() > 0 {
+                idle = 0;
+                std::thread::sleep(Duration::from_micros(20));
+                continue;
             }
             idle = if moved == 0 { idle + 1 } else { 0 };
             // Longer than a late engine takes.

@@ -1,0 +1,53 @@
+//! The engines of a device of the laboratory: those that its configuration asks
+//! for, as fast as its profile says.
+//!
+//! What a worker's tally says is priced on the worker's server: what an engine
+//! elsewhere sealed or opened is not, copies are (`occupancy.copied`). The
+//! look-aside engine has a bus and a unit of its own, in the profile's
+//! `[look-aside]`, and completes when their time has come: the worker is called
+//! then by [`Engine::poll_timeout`](ferrule_crypto::Engine::poll_timeout).
+//!
+//! A study's three systems are so one configuration with three placements:
+//!
+//! - *software*: `placement = "software"`, `occupancy.sealed` and `opened` as the
+//!   host's cipher costs, the profile's `[bus]` for the two ways that a packet
+//!   takes to the host and back;
+//! - *look-aside*: `placement = "look-aside"`, and in the profile `[look-aside]`
+//!   with the bus, its crossings (4: all of them, then without `[bus]`), and the
+//!   device's unit;
+//! - *inline*: the port's card does it; the profile prices nothing here.
+
+use crate::profile::Profile;
+use ferrule_crypto::Software;
+use ferrule_engines::Placed;
+use ferrule_engines::look_aside::{LookAside, Model, Options, Otherwise};
+use ferrule_node::{Config, config};
+use ferrule_pipeline::Packet;
+
+/// The engines of one worker of a device.
+pub fn engine(config: &Config, profile: &Profile) -> Placed<Packet> {
+    let placed = Placed::new(Software::default());
+    let Some(table) = &config.look_aside else { return placed };
+    let options = options(table);
+    let model = Model::new(profile.look_aside, options.depth, Software::default());
+    // A model gives everything back: nothing has to stand in.
+    let spares = Box::new(|| None);
+    placed.with_look_aside(Box::new(LookAside::new(model, options, Software::default(), spares)))
+}
+
+/// From the configuration's words to the engine's.
+pub fn options(table: &config::LookAsideConfig) -> Options {
+    let otherwise = |word| match word {
+        config::Otherwise::Software => Otherwise::Software,
+        config::Otherwise::Drop => Otherwise::Drop,
+    };
+    Options {
+        depth: table.depth,
+        batch: table.batch,
+        wait: table.wait,
+        copies: table.copies,
+        deadline: table.deadline,
+        on_failure: otherwise(table.on_failure),
+        on_full: otherwise(table.on_full),
+    }
+}
