@@ -41,8 +41,10 @@ pub enum Op {
     Open,
 }
 
-/// Additional data: under the ICV, not encrypted.
+/// Additional data: under the ICV, not encrypted. (In C's order, so that what is
+/// in a variant lies on words of its own and is moved in words.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub enum Ad {
     /// Octets of the buffer in front of the text. For [`crate::Suite::AesCbc`]
     /// they must end where the text starts.

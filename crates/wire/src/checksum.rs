@@ -58,7 +58,8 @@ impl Sum {
     /// Whether what was summed, its checksum included, is right.
     #[inline]
     pub const fn is_good(self) -> bool {
-        self.finish() == 0
+        // Folded it is 0xffff: a multiple of that, and not nothing.
+        self.0 != 0 && self.0.is_multiple_of(0xffff)
     }
 }
 
@@ -154,7 +155,11 @@ mod tests {
             let a = &a[..a.len() & !1];
             let whole: Vec<u8> = a.iter().chain(&b).copied().collect();
             prop_assert_eq!(checksum(&whole), plain(&whole));
-            prop_assert_eq!(Sum::new().with(a).with(&b).finish(), plain(&whole));
+            let sum = Sum::new().with(a).with(&b);
+            prop_assert_eq!(sum.finish(), plain(&whole));
+            prop_assert!(!sum.is_good() || sum.finish() == 0);
+            let good = sum.with_u32(sum.finish().into());
+            prop_assert!(good.is_good() && !good.with_u32(1).is_good());
         }
 
         #[test]

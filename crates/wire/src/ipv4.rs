@@ -107,10 +107,10 @@ impl Header {
             return false;
         }
         self.ttl -= 1;
-        // RFC 1624 equation 3 for a word that loses 0x0100: the complement of the
-        // checksum loses it too. It is taken off by adding its complement.
-        let sum = u32::from(!self.checksum.get()) + 0xfeff;
-        self.checksum = (!((sum >> 16) + sum) as u16).into();
+        // RFC 1624 equation 3 for a word that loses 0x0100: the checksum gains it,
+        // in ones' complement, and is never 0xffff.
+        let sum = u32::from(self.checksum.get()) + 0x0100;
+        self.checksum = ((sum + u32::from(sum >= 0xffff)) as u16).into();
         true
     }
 
@@ -393,6 +393,21 @@ mod tests {
         }
         let (h, _) = Header::mut_from_prefix(&mut bytes).unwrap();
         assert!(!h.decrement_ttl() && h.ttl == 1, "a TTL of 1 ends here");
+    }
+
+    #[test]
+    fn one_hop_less_whatever_the_checksum_was() {
+        let mut bytes = hex(EXAMPLE);
+        for ident in 0..=u16::MAX {
+            bytes[4..6].copy_from_slice(&ident.to_be_bytes());
+            bytes[8] = 64;
+            fill_checksum(&mut bytes);
+            let (h, _) = Header::mut_from_prefix(&mut bytes).unwrap();
+            assert!(h.decrement_ttl());
+            let after = h.checksum.get();
+            fill_checksum(&mut bytes);
+            assert_eq!(after, u16::from_be_bytes([bytes[10], bytes[11]]), "{ident:#06x}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! section 5.1).
 
 use super::config::OutboundConfig;
-use super::state::{OutboundSa, Outer, Outer4, SaView, nonce, work};
+use super::state::{OutboundSa, Outer, Outer4, SaView, Shape, nonce, work};
 use super::table::{Held, SaError, SaId, SaTable};
 use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, Next};
 use crate::sequence::Sequence;
@@ -98,10 +98,21 @@ impl EspOut {
         engine: &mut E,
         batch: &mut Batch,
     ) {
-        let mut jobs = Jobs::new();
         let late = !engine.is_immediate();
+        let mut jobs = Jobs::new();
+        let Self { sas, tickets, wants } = self;
+        let mut desk = Desk { wants, tickets: late.then_some(tickets), jobs: &mut jobs };
+        let (mut target, mut found) = (0, None);
         for packet in batch.drain(..) {
-            self.prepare(ctx, packet, late, &mut jobs);
+            // As a rule the SA of the packet before.
+            if found.is_none() || packet.meta().target != target {
+                target = packet.meta().target;
+                found = sas.at(target);
+            }
+            match &mut found {
+                Some((slot, held)) => desk.seal(ctx, *slot, held, packet),
+                None => ctx.out.drop(packet, DropReason::EspNoSa),
+            }
         }
         ctx.tally.work.sealed.merge(work(&jobs));
         engine.submit(ctx.now, &mut jobs);
@@ -120,78 +131,6 @@ impl EspOut {
     pub fn finish(&mut self, ctx: &mut Ctx<'_>, jobs: &mut Jobs<Packet>) {
         let tickets = &mut self.tickets;
         self.sas.in_order(Submitter::EspOut, tickets, jobs, |held, job| complete(ctx, held, job));
-    }
-
-    /// From a packet to a job:
-    /// 1. the SA, and the inner packet's length, class and DF;
-    /// 2. too long for the path: its sender is told;
-    /// 3. a number, which nobody else ever gets;
-    /// 4. trailer behind, outer header, ESP header and IV in front;
-    /// 5. where it goes once sealed;
-    /// 6. with an engine that is late, its place in the SA's order.
-    #[inline(always)]
-    fn prepare(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        mut packet: Packet,
-        late: bool,
-        jobs: &mut Jobs<Packet>,
-    ) {
-        // 1
-        let Some((slot, held)) = self.sas.at(packet.meta().target) else {
-            return ctx.out.drop(packet, DropReason::EspNoSa);
-        };
-        let Some(inner) = Inner::read(packet.data()) else {
-            return ctx.out.drop(packet, DropReason::Malformed);
-        };
-        if inner.len < packet.len() {
-            packet.truncate(inner.len);
-        }
-        let sa = &mut held.sa;
-        // 2
-        let mut df = inner.whole & sa.df.0 | sa.df.1;
-        if inner.len > sa.mtu.into() {
-            if let Some(mtu) = inner.too_big_for(sa.mtu.into()) {
-                return too_big(ctx, packet, inner.protocol, mtu);
-            }
-            // Let through although it is too long, it must be fragmented,
-            // whatever the configuration says.
-            df = 0;
-        }
-        // 3
-        let number = sa.sequence.take();
-        if number.is_none_or(|n| n % LOOK_EVERY == 0)
-            && let Some(limit) = sa.sequence.wants()
-        {
-            self.wants.push(Want { id: held.id, limit });
-        }
-        let Some(number) = number else {
-            sa.stats.failed += 1;
-            return ctx.out.drop(packet, DropReason::EspSequenceExhausted);
-        };
-        // 4
-        let Some((header, text)) = sa.wrap(&mut packet, inner, df, number) else {
-            sa.stats.failed += 1;
-            return ctx.out.drop(packet, DropReason::NoRoom);
-        };
-        sa.stats.packets += 1;
-        sa.stats.octets += inner.len as u64;
-        // 5
-        let meta = packet.meta_mut();
-        meta.target = sa.adjacency;
-        meta.ethertype = sa.ethertype;
-        meta.flags |= FLAG_LOCAL | FLAG_EXEMPT;
-        // 6
-        let (key, nonce) = (sa.key, nonce(sa.salt, number.to_be_bytes()));
-        let ticket = if late { self.tickets.issue(&mut held.lane, slot) } else { Some(slot) };
-        let Some(ticket) = ticket else {
-            sa.stats.failed += 1;
-            return ctx.out.drop(packet, DropReason::EngineFull);
-        };
-        let ticket = Submitter::EspOut.mark(ticket.into());
-        let (op, verdict) = (Op::Seal, Verdict::Pending);
-        let ad = sa.shape.ad(header, sa.spi, number);
-        jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
     }
 
     /// Installs an SA at an index that the tables name, or will name.
@@ -238,7 +177,7 @@ impl EspOut {
             id: held.id,
             name: &held.sa.name,
             spi: held.sa.spi,
-            suite: held.sa.shape.suite,
+            suite: held.sa.suite,
             number: held.sa.sequence.peek(),
             stats: held.sa.stats,
         })
@@ -247,6 +186,114 @@ impl EspOut {
     /// Packets in an engine, or waiting for one that is.
     pub fn held(&self) -> usize {
         self.tickets.held()
+    }
+}
+
+/// What it takes to make jobs of a batch.
+struct Desk<'a> {
+    wants: &'a mut Vec<Want>,
+    /// For an engine that is late.
+    tickets: Option<&'a mut Tickets>,
+    jobs: &'a mut Jobs<Packet>,
+}
+
+impl Desk<'_> {
+    /// Makes a job of a packet. The usual tunnel's code is compiled with its sizes
+    /// known.
+    #[inline(always)]
+    fn seal(&mut self, ctx: &mut Ctx<'_>, slot: u32, held: &mut Held<OutboundSa>, packet: Packet) {
+        match held.sa.outer {
+            Outer::V4(outer) if held.sa.usual => {
+                self.prepare(ctx, slot, held, packet, Shape::USUAL, &Outer::V4(outer));
+            }
+            _ => self.seal_any(ctx, slot, held, packet),
+        }
+    }
+
+    #[inline(never)]
+    fn seal_any(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        slot: u32,
+        held: &mut Held<OutboundSa>,
+        packet: Packet,
+    ) {
+        let (shape, outer) = (held.sa.shape, held.sa.outer);
+        self.prepare(ctx, slot, held, packet, shape, &outer);
+    }
+
+    /// From a packet to a job:
+    /// 1. the inner packet's length, class and DF;
+    /// 2. too long for the path: its sender is told;
+    /// 3. a number, which nobody else ever gets;
+    /// 4. trailer behind, outer header, ESP header and IV in front;
+    /// 5. where it goes once sealed;
+    /// 6. with an engine that is late, its place in the SA's order.
+    #[inline(always)]
+    fn prepare(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        slot: u32,
+        held: &mut Held<OutboundSa>,
+        mut packet: Packet,
+        shape: Shape,
+        outer: &Outer,
+    ) {
+        // 1
+        let Some(inner) = Inner::read(packet.data()) else {
+            return ctx.out.drop(packet, DropReason::Malformed);
+        };
+        if inner.len < packet.len() {
+            packet.truncate(inner.len);
+        }
+        let sa = &mut held.sa;
+        // 2
+        let mut df = inner.whole & sa.df.0 | sa.df.1;
+        if inner.len > sa.mtu.into() {
+            if let Some(mtu) = inner.too_big_for(sa.mtu.into()) {
+                return too_big(ctx, packet, inner.protocol, mtu);
+            }
+            // Let through although it is too long, it must be fragmented,
+            // whatever the configuration says.
+            df = 0;
+        }
+        // 3
+        let number = sa.sequence.take();
+        if number.is_none_or(|n| n % LOOK_EVERY == 0)
+            && let Some(limit) = sa.sequence.wants()
+        {
+            self.wants.push(Want { id: held.id, limit });
+        }
+        let Some(number) = number else {
+            sa.stats.failed += 1;
+            return ctx.out.drop(packet, DropReason::EspSequenceExhausted);
+        };
+        // 4
+        let Some((header, text)) = sa.wrap(&mut packet, inner, df, number, shape, outer) else {
+            sa.stats.failed += 1;
+            return ctx.out.drop(packet, DropReason::NoRoom);
+        };
+        sa.stats.packets += 1;
+        sa.stats.octets += inner.len as u64;
+        // 5
+        let meta = packet.meta_mut();
+        meta.target = sa.adjacency;
+        meta.ethertype = sa.ethertype;
+        meta.flags |= FLAG_LOCAL | FLAG_EXEMPT;
+        // 6
+        let (key, nonce) = (sa.key, nonce(sa.salt, number.to_be_bytes()));
+        let ticket = match &mut self.tickets {
+            Some(tickets) => tickets.issue(&mut held.lane, slot),
+            None => Some(slot),
+        };
+        let Some(ticket) = ticket else {
+            sa.stats.failed += 1;
+            return ctx.out.drop(packet, DropReason::EngineFull);
+        };
+        let ticket = Submitter::EspOut.mark(ticket.into());
+        let (op, verdict) = (Op::Seal, Verdict::Pending);
+        let ad = shape.ad(header, sa.spi, number);
+        self.jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
     }
 }
 
@@ -283,18 +330,20 @@ impl OutboundSa {
         inner: Inner,
         df: u16,
         number: u64,
+        shape: Shape,
+        outer: &Outer,
     ) -> Option<(Span, Span)> {
-        let (iv, icv) = (usize::from(self.shape.iv), usize::from(self.shape.icv));
-        let trailer = esp::pad_len(inner.len, self.shape.align.into()) + esp::TRAILER_LEN;
+        let (iv, icv) = (usize::from(shape.iv), usize::from(shape.icv));
+        let trailer = esp::pad_len(inner.len, shape.align.into()) + esp::TRAILER_LEN;
         let class = inner.class & self.class.0 | self.class.1;
         let body = iv + inner.len + trailer;
-        let front = self.outer.len() + esp::Header::LEN + iv;
+        let front = outer.len() + esp::Header::LEN + iv;
         debug_assert!(iv >= size_of_val(&number), "every suite here has an IV");
         let data = packet.grow(front, trailer + icv)?;
         put_trailer(data.get_mut(front + inner.len..)?, trailer, inner.protocol)?;
         // In words, the ESP header with them; an AEAD's IV is the number, that of
         // CBC is the engine's to write.
-        match &self.outer {
+        match outer {
             Outer::V4(outer) => {
                 const ESP: usize = ipv4::Header::LEN + 4;
                 let total = ipv4::Header::LEN + esp::Header::LEN + body + icv;
@@ -311,7 +360,7 @@ impl OutboundSa {
                 front_v6(data, outer, class, payload, self.spi, number)?;
             }
         }
-        Some(self.shape.spans(self.outer.len(), body))
+        Some(shape.spans(outer.len(), body))
     }
 }
 

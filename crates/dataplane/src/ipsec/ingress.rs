@@ -141,7 +141,7 @@ impl EspIn {
             id: held.id,
             name: &held.sa.name,
             spi: held.sa.spi,
-            suite: held.sa.shape.suite,
+            suite: held.sa.suite,
             number: held.sa.edge(),
             stats: held.sa.stats,
         })

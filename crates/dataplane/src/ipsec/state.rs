@@ -47,9 +47,8 @@ pub struct SaView<'a> {
 }
 
 /// The sizes of a suite in an ESP packet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    pub suite: Suite,
     pub iv: u8,
     pub icv: u8,
     pub align: u8,
@@ -60,11 +59,14 @@ pub(super) struct Shape {
 }
 
 impl Shape {
+    /// What most tunnels have, for code that is compiled for it: AES-GCM or
+    /// ChaCha20-Poly1305 with extended numbers.
+    pub const USUAL: Self = Self { iv: 8, icv: 16, align: 4, text: 16, cbc: false, esn: true };
+
     fn new(suite: Suite, esn: bool) -> Self {
         let cbc = matches!(suite, Suite::AesCbc(..));
         let iv = if cbc { 0 } else { suite.esp_iv_len() };
         Self {
-            suite,
             text: (esp::Header::LEN + iv) as u8,
             iv: suite.esp_iv_len() as u8,
             icv: suite.icv_len() as u8,
@@ -91,10 +93,7 @@ impl Shape {
         } else if self.cbc {
             Ad::SpanThen(header, ((number >> 32) as u32).to_be_bytes())
         } else {
-            let mut ad = [0; 12];
-            ad[..4].copy_from_slice(&spi.to_be_bytes());
-            ad[4..].copy_from_slice(&number.to_be_bytes());
-            Ad::Inline(ad)
+            Ad::Inline(words(spi.to_be_bytes(), number.to_be_bytes()))
         }
     }
 }
@@ -103,13 +102,18 @@ impl Shape {
 /// zero, and the engine makes the IV of it.
 #[inline(always)]
 pub(super) fn nonce(salt: [u8; 4], iv: [u8; 8]) -> [u8; 12] {
-    // In two words: what is stored in pieces of 4 and 8 and then read as one of
-    // 8 makes the processor wait.
-    let (salt, iv) = (u32::from_le_bytes(salt), u64::from_le_bytes(iv));
-    let mut nonce = [0; 12];
-    nonce[..8].copy_from_slice(&(u64::from(salt) | iv << 32).to_le_bytes());
-    nonce[8..].copy_from_slice(&((iv >> 32) as u32).to_le_bytes());
-    nonce
+    words(salt, iv)
+}
+
+/// One behind the other, in two words: what is stored in pieces of 4 and 8 and
+/// then read as one of 8 makes the processor wait.
+#[inline(always)]
+fn words(first: [u8; 4], rest: [u8; 8]) -> [u8; 12] {
+    let (first, rest) = (u32::from_le_bytes(first), u64::from_le_bytes(rest));
+    let mut octets = [0; 12];
+    octets[..8].copy_from_slice(&(u64::from(first) | rest << 32).to_le_bytes());
+    octets[8..].copy_from_slice(&((rest >> 32) as u32).to_le_bytes());
+    octets
 }
 
 /// The work of some jobs.
@@ -195,7 +199,10 @@ pub struct OutboundSa {
     pub(super) key: KeyId,
     pub(super) spi: u32,
     pub(super) salt: [u8; 4],
+    pub(super) suite: Suite,
     pub(super) shape: Shape,
+    /// The shape is [`Shape::USUAL`].
+    pub(super) usual: bool,
     pub(super) adjacency: u32,
     pub(super) mtu: u16,
     pub(super) ethertype: u16,
@@ -216,12 +223,15 @@ impl OutboundSa {
             return Err(SaError::Numbers);
         }
         let outer = Outer::new(config.source, config.destination, spi(config.spi)?)?;
+        let shape = Shape::new(suite, config.esn);
         Ok(Self {
             sequence,
             key: KeyId::default(),
             spi: config.spi,
             salt: salt(suite, &config.salt)?,
-            shape: Shape::new(suite, config.esn),
+            suite,
+            shape,
+            usual: shape == Shape::USUAL,
             adjacency: config.adjacency,
             mtu: config.mtu,
             ethertype: outer.ethertype().0,
@@ -271,6 +281,7 @@ pub struct InboundSa {
     pub(super) key: KeyId,
     pub(super) spi: u32,
     pub(super) salt: [u8; 4],
+    pub(super) suite: Suite,
     pub(super) shape: Shape,
     pub(super) vrf: VrfId,
     pub(super) ends: Ends,
@@ -293,6 +304,7 @@ impl InboundSa {
             key: KeyId::default(),
             spi: spi(config.spi)?,
             salt: salt(suite, &config.salt)?,
+            suite,
             shape: Shape::new(suite, config.esn),
             vrf: config.vrf,
             ends: Ends::new(config.source, config.destination)?,

@@ -77,34 +77,40 @@ fn forward(
 struct Known {
     /// Source and destination, as they stand in the header.
     ends: [u8; 8],
-    vrf: VrfId,
-    iface: u16,
-    ethertype: u16,
-    turns: u8,
-    flags: u8,
+    arrival: Arrival,
+    adjacency: u32,
     /// `EspIn`, or a way out.
     next: Next,
-    adjacency: u32,
 }
 
 impl Known {
     /// No packet comes from 0.0.0.0.
-    const NOTHING: Self = Self {
-        ends: [0; 8],
-        vrf: VrfId::GLOBAL,
-        iface: 0,
-        ethertype: 0,
-        turns: 0,
-        flags: 0,
-        next: Next::Output,
-        adjacency: 0,
-    };
+    const NOTHING: Self =
+        Self { ends: [0; 8], arrival: Arrival(0), adjacency: 0, next: Next::Output };
 
     /// Where in the memory of a batch it is kept.
     #[inline(always)]
     const fn place(ends: [u8; 8]) -> usize {
-        let [_, _, s2, s3, _, _, d2, d3] = ends;
-        (s3 ^ d3 ^ (s2 ^ d2) >> 1) as usize % LASTS
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        (u64::from_ne_bytes(ends).wrapping_mul(SPREAD) >> 32) as usize % LASTS
+    }
+}
+
+/// How a packet came here: routing table, interface, what it is, turns, flags.
+/// In one word, which is compared at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Arrival(u64);
+
+impl Arrival {
+    #[inline(always)]
+    const fn of(meta: &Meta) -> Self {
+        let from = meta.vrf.0 as u32 | (meta.iface as u32) << 16;
+        let as_what = meta.ethertype as u32 | (meta.turns as u32) << 16 | (meta.flags as u32) << 24;
+        Self(from as u64 | (as_what as u64) << 32)
+    }
+
+    const fn turns(self) -> u8 {
+        (self.0 >> 48) as u8
     }
 }
 
@@ -120,9 +126,7 @@ fn again(known: &[Known; LASTS], packet: &mut Packet) -> Option<Next> {
     let header: &mut [u8; PLAIN] = data.first_chunk_mut()?;
     let ends = *header.last_chunk()?;
     let known = &known[Known::place(ends)];
-    let same = known.ends == ends
-        && (known.vrf, known.iface) == (meta.vrf, meta.iface)
-        && (known.ethertype, known.turns, known.flags) == (meta.ethertype, meta.turns, meta.flags);
+    let same = known.ends == ends && known.arrival == Arrival::of(meta);
     if !same || plain_len(header) != Some(len) {
         return None;
     }
@@ -139,7 +143,7 @@ fn again(known: &[Known; LASTS], packet: &mut Packet) -> Option<Next> {
         meta.target = known.adjacency;
     }
     // Not too many: the one before came as far.
-    meta.turns = known.turns + 1;
+    meta.turns = known.arrival.turns() + 1;
     Some(known.next)
 }
 
@@ -250,10 +254,9 @@ fn forward_v4(
     if alike && header_len == PLAIN && !(asked && decision.inbound.is_some()) {
         let [s, d] = [src.octets(), dst.octets()];
         let ends = [s[0], s[1], s[2], s[3], d[0], d[1], d[2], d[3]];
-        let Meta { vrf, iface, ethertype, turns, target: adjacency, .. } = *packet.meta();
-        let turns = turns - 1; // as it came
-        known[Known::place(ends)] =
-            Known { ends, vrf, iface, ethertype, turns, flags, next, adjacency };
+        let came = Meta { turns: packet.meta().turns - 1, flags, ..*packet.meta() };
+        let (arrival, adjacency) = (Arrival::of(&came), packet.meta().target);
+        known[Known::place(ends)] = Known { ends, arrival, adjacency, next };
     }
     Ok(next)
 }
