@@ -37,7 +37,7 @@ pub use select::{ENV, SelectError, Unfit};
 #[cfg(target_arch = "x86_64")]
 use crate::accel::{cbc as multi_cbc, gcm};
 use crate::job::{Ad, Job, Op, Span, Verdict};
-use crate::key::{InstallError, KeySpec};
+use crate::key::{InstallError, KeyId, KeySpec};
 #[cfg(target_arch = "x86_64")]
 use crate::suite::Suite;
 use crate::table::KeyTable;
@@ -108,9 +108,20 @@ impl Backend {
         if matches!(self, Self::Vaes512 | Self::Vaes256) {
             return batch::run(keys, jobs);
         }
+        let mut last: Option<(KeyId, &Key)> = None;
         for job in jobs.iter_mut().filter(|job| job.verdict == Verdict::Pending) {
-            job.verdict = match keys.get(job.key) {
-                Some(key) => key.run(job.op, &job.nonce, job.ad, job.text, job.buf.as_mut()),
+            // As a rule the key of the job before.
+            let key = match last {
+                Some((id, key)) if id == job.key => Some(key),
+                _ => keys.get(job.key),
+            };
+            last = key.map(|key| (job.key, key));
+            job.verdict = match key.map(|key| &key.0) {
+                #[cfg(not(target_arch = "wasm32"))]
+                Some(Made::Aws(key)) => {
+                    key.run(job.op, &job.nonce, job.ad, job.text, job.buf.as_mut())
+                }
+                Some(made) => made.run(job.op, &job.nonce, job.ad, job.text, job.buf.as_mut()),
                 None => Verdict::Failed,
             };
         }
@@ -155,7 +166,7 @@ enum Made {
 }
 
 impl Made {
-    #[inline]
+    #[inline(never)]
     fn run(&self, op: Op, nonce: &[u8; 12], ad: Ad, text: Span, buf: &mut [u8]) -> Verdict {
         match self {
             #[cfg(target_arch = "x86_64")]

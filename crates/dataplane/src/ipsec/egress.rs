@@ -40,10 +40,11 @@ pub struct EspOut {
     wants: Vec<Want>,
 }
 
-/// What the outer header takes over from an inner one.
+/// What the outer header takes over from an inner one. (Eight octets: they travel
+/// in a register.)
 #[derive(Clone, Copy)]
 struct Inner {
-    len: usize,
+    len: u32,
     class: u8,
     /// The DF bit, where IPv4 has it.
     whole: u16,
@@ -59,7 +60,7 @@ impl Inner {
         let inner = match word >> 60 {
             // Class, length; flags of the fragment.
             4 => Self {
-                len: usize::from((word >> 32) as u16),
+                len: u32::from((word >> 32) as u16),
                 class: (word >> 48) as u8,
                 whole: word as u16 & ipv4::DONT_FRAGMENT,
                 protocol: Protocol::IPV4,
@@ -67,14 +68,20 @@ impl Inner {
             6 => Self::v6(word),
             _ => return None,
         };
-        (inner.len <= data.len()).then_some(inner)
+        (inner.len() <= data.len()).then_some(inner)
+    }
+
+    /// Octets of the packet.
+    #[inline(always)]
+    const fn len(self) -> usize {
+        self.len as usize
     }
 
     /// Class, flow label; payload length. It is never fragmented.
     #[inline(never)]
     const fn v6(word: u64) -> Self {
         Self {
-            len: ipv6::Header::LEN + (word >> 16) as u16 as usize,
+            len: ipv6::Header::LEN as u32 + (word >> 16) as u16 as u32,
             class: (word >> 52) as u8,
             whole: ipv4::DONT_FRAGMENT,
             protocol: Protocol::IPV6,
@@ -86,7 +93,7 @@ impl Inner {
     #[cold]
     fn too_big_for(&self, mtu: usize) -> Option<usize> {
         let mtu = if self.protocol == Protocol::IPV6 { mtu.max(MTU6_MIN) } else { mtu };
-        (self.len > mtu && self.whole != 0).then_some(mtu)
+        (self.len() > mtu && self.whole != 0).then_some(mtu)
     }
 }
 
@@ -243,13 +250,13 @@ impl Desk<'_> {
         let Some(inner) = Inner::read(packet.data()) else {
             return ctx.out.drop(packet, DropReason::Malformed);
         };
-        if inner.len < packet.len() {
-            packet.truncate(inner.len);
+        if inner.len() < packet.len() {
+            packet.truncate(inner.len());
         }
         let sa = &mut held.sa;
         // 2
         let mut df = inner.whole & sa.df.0 | sa.df.1;
-        if inner.len > sa.mtu.into() {
+        if inner.len() > sa.mtu.into() {
             if let Some(mtu) = inner.too_big_for(sa.mtu.into()) {
                 return too_big(ctx, packet, inner.protocol, mtu);
             }
@@ -274,7 +281,7 @@ impl Desk<'_> {
             return ctx.out.drop(packet, DropReason::NoRoom);
         };
         sa.stats.packets += 1;
-        sa.stats.octets += inner.len as u64;
+        sa.stats.octets += u64::from(inner.len);
         // 5
         let meta = packet.meta_mut();
         meta.target = sa.adjacency;
@@ -334,13 +341,13 @@ impl OutboundSa {
         outer: &Outer,
     ) -> Option<(Span, Span)> {
         let (iv, icv) = (usize::from(shape.iv), usize::from(shape.icv));
-        let trailer = esp::pad_len(inner.len, shape.align.into()) + esp::TRAILER_LEN;
+        let trailer = esp::pad_len(inner.len(), shape.align.into()) + esp::TRAILER_LEN;
         let class = inner.class & self.class.0 | self.class.1;
-        let body = iv + inner.len + trailer;
+        let body = iv + inner.len() + trailer;
         let front = outer.len() + esp::Header::LEN + iv;
         debug_assert!(iv >= size_of_val(&number), "every suite here has an IV");
         let data = packet.grow(front, trailer + icv)?;
-        put_trailer(data.get_mut(front + inner.len..)?, trailer, inner.protocol)?;
+        put_trailer(data.get_mut(front + inner.len()..)?, trailer, inner.protocol)?;
         // In words, the ESP header with them; an AEAD's IV is the number, that of
         // CBC is the engine's to write.
         match outer {
