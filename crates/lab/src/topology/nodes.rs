@@ -129,8 +129,7 @@ fn config(r: &mut Reader<'_>, node: &mut Node, value: toml::Spanned<DeValue<'_>>
     match value.get_ref() {
         DeValue::Table(_) => {
             node.written = section::plain(&value);
-            let read = section::read::<Written>(value).map_err(|problem| vec![problem]);
-            let read = read.and_then(|w| Config::of_lab(&node.name, &w, &mut keys));
+            let read = Written::of(value).and_then(|w| Config::of_lab(&node.name, &w, &mut keys));
             match read {
                 Ok(config) => node.config = config,
                 Err(problems) => r.problems.0.extend(problems),

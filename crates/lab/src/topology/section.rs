@@ -4,7 +4,6 @@
 use ferrule_node::config::Problem;
 use ferrule_node::overhead::nearest;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
@@ -225,18 +224,6 @@ impl<'i> Section<'i> {
             p.add(key.span(), what, remedy);
         }
     }
-}
-
-/// A value, read by its own rules.
-pub fn read<T: DeserializeOwned>(value: Spanned<DeValue<'_>>) -> Result<T, Problem> {
-    let span = value.span();
-    T::deserialize(ValueDeserializer::from(value)).map_err(|e| {
-        let mut problem = Problem::syntax(&e);
-        if problem.span == (0..0) {
-            problem.span = span;
-        }
-        problem
-    })
 }
 
 /// The same value as a plain one, without places.

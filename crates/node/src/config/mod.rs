@@ -17,6 +17,7 @@ mod links;
 mod place;
 mod raw;
 mod read;
+mod schema;
 mod secure;
 
 pub use error::{ConfigError, Problem};
@@ -445,14 +446,17 @@ impl Config {
 }
 
 /// A configuration as it is written, not yet understood: a part of a larger file.
-#[derive(serde::Deserialize)]
-#[serde(transparent)]
 pub struct Written(raw::File);
 
 impl Written {
     /// From a file of its own.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         read::written(text).map(Self)
+    }
+
+    /// From a table of a larger file.
+    pub fn of(table: toml::Spanned<toml::de::DeValue<'_>>) -> Result<Self, Vec<Problem>> {
+        schema::fit(table).map(Self)
     }
 }
 

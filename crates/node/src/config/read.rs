@@ -28,7 +28,7 @@ pub(super) struct Reader<'a> {
 }
 
 pub(super) fn written(text: &str) -> Result<raw::File, Vec<Problem>> {
-    toml::from_str(text).map_err(|e| vec![syntax(&e)])
+    super::schema::parse(text)
 }
 
 pub(super) fn config(
