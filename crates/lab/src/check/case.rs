@@ -35,6 +35,11 @@ const STAGGER_MAX: u64 = 100;
 const DISTURBANCES_MAX: u64 = 4;
 /// Workers of a node at most.
 const WORKERS_MAX: u64 = 3;
+/// Fresh keys of one run at most, and how seldom there are any.
+const REKEYS_MAX: u64 = 2;
+const REKEY_ONE_IN: u64 = 3;
+/// Associations that a rekey chooses from, by place and again.
+const SAS_MAX: u64 = 64;
 /// Jobs that a late engine takes: more than a run has under way.
 const DEPTH: u64 = 4096;
 
@@ -73,6 +78,9 @@ pub struct Case {
     /// Nodes that take their time.
     #[serde(default)]
     pub pace: Vec<Pace>,
+    /// Fresh keys on the way.
+    #[serde(default)]
+    pub rekey: Vec<Rekey>,
 }
 
 /// What all SAs of a run have.
@@ -195,6 +203,21 @@ pub struct Pace {
     pub stagger_ns: u64,
 }
 
+/// A fresh key for what a node sends, in three steps: receivers get it, the sender
+/// seals with it, receivers forget the old one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Rekey {
+    /// The node that sends, by place.
+    pub node: usize,
+    /// Which of its outbound associations, counted round and round.
+    pub sa: usize,
+    /// The first step, after hosts began to send.
+    pub at_ns: u64,
+    /// From one step to the next.
+    pub step_ns: u64,
+}
+
 impl Pace {
     /// Puts it into a profile.
     pub fn apply(&self, profile: &mut Profile) {
@@ -261,6 +284,12 @@ impl Case {
             case.disturbance.extend(dice.disturbance(shape));
         }
         case.disturbance.sort_by_key(|d| d.at_ns);
+        // Last, so that a seed draws the same of everything above.
+        if dice.0.one_in(REKEY_ONE_IN) {
+            for _ in 0..dice.up_to(REKEYS_MAX) {
+                case.rekey.extend(dice.rekey(shape));
+            }
+        }
         case
     }
 
@@ -282,6 +311,7 @@ impl Case {
             + self.late.len()
             + self.workers.len()
             + self.pace.len()
+            + self.rekey.len()
             + usize::from(self.settings.is_some())
             + usize::from(self.before_wrap > 0)
     }
@@ -323,6 +353,13 @@ impl Dice {
             frame_ns: self.0.below(FRAME_MAX),
             stagger_ns: 1000 * self.0.below(STAGGER_MAX),
         }
+    }
+
+    fn rekey(&mut self, shape: &Shape) -> Option<Rekey> {
+        let node = shape.nodes.get(self.0.below(shape.nodes.len().max(1) as u64) as usize)?;
+        let at_ns = self.0.below(shape.length_ns.max(1));
+        let step_ns = self.up_to((shape.length_ns / 8).max(1));
+        Some(Rekey { node: *node, sa: self.0.below(SAS_MAX) as usize, at_ns, step_ns })
     }
 
     fn disturbance(&mut self, shape: &Shape) -> Option<Disturbance> {

@@ -49,6 +49,7 @@ pub fn shrink(
         work.thin(|case| &mut case.late);
         work.thin(|case| &mut case.workers);
         work.thin(|case| &mut case.pace);
+        work.thin(|case| &mut case.rekey);
         let after = (work.best.case.size(), work.best.case.length_ns);
         if after == before || work.best.runs >= RUNS_MAX {
             return work.best;
@@ -201,5 +202,6 @@ mod tests {
         assert!(kinds(|c| c.disturbance.iter().any(|d| matches!(d.what, Upset::Link(_)))) > 50);
         assert!(kinds(|c| !c.late.is_empty()) > 50 && kinds(|c| c.late.is_empty()) > 5);
         assert!(kinds(|c| c.workers.iter().any(|w| w.count == 3)) > 50);
+        assert!(kinds(|c| !c.rekey.is_empty()) > 50 && kinds(|c| c.rekey.is_empty()) > 50);
     }
 }

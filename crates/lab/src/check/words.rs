@@ -104,13 +104,26 @@ impl Case {
                  {queue} wait"
             ));
         }
+        lines.extend(self.rekey_words(names));
         lines
+    }
+
+    fn rekey_words(&self, names: &Names) -> Vec<String> {
+        let words = self.rekey.iter().map(|r| {
+            let (at, step) = (time(self.start_ns + r.at_ns), time(r.step_ns));
+            let (node, sa) = (name(&names.nodes, r.node), r.sa);
+            format!(
+                "at {at} what node {node} seals with (outbound association {sa}) gets a fresh key, \
+                 {step} from step to step"
+            )
+        });
+        words.collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::{Disturbance, Late, Pace, Settings, Workers};
+    use super::super::case::{Disturbance, Late, Pace, Rekey, Settings, Workers};
     use super::*;
 
     #[test]
@@ -143,6 +156,7 @@ mod tests {
                 frame_ns: 1_500,
                 stagger_ns: 0,
             }],
+            rekey: vec![Rekey { node: 1, sa: 5, at_ns: 20_000_000, step_ns: 1_500_000 }],
         };
         let expected = [
             "seed 7, hosts send for 12.5ms from 2.98s on",
@@ -155,6 +169,8 @@ mod tests {
             "node a has crypto that takes up to 293us, in any order",
             "node ? has 2 workers",
             "node a looks after 5us, takes up to 64 frames at once, 1.5us each; 8 wait",
+            "at 3s what node b seals with (outbound association 5) gets a fresh key, 1.5ms from step \
+             to step",
         ];
         assert_eq!(case.words(&names), expected);
         assert_eq!([time(0), time(999), time(1_234_567)], ["0us", "0.999us", "1.234ms"]);

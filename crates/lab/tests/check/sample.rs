@@ -2,6 +2,7 @@
 
 use crate::ten::{START, Ten};
 use ferrule_base::Duration;
+use ferrule_lab::check::case::Rekey;
 use ferrule_lab::check::{Case, Rig, campaign, run};
 
 /// How long hosts send.
@@ -38,6 +39,29 @@ fn check_holds_every_invariant_over_a_sample_of_seeds() {
     assert!(score.received > 150 * seeds, "{score:?}");
     assert!(score.replay.rejected > 20 * seeds, "{score:?}");
     assert!(score.replay.compared > 10 * score.replay.left_out, "{score:?}");
+}
+
+#[test]
+fn check_fresh_keys_by_apply_lose_no_frame_of_a_secy_and_a_step_of_a_tunnel() {
+    let ten = Ten::new(LENGTH);
+    let (start_ns, length_ns) = (START.as_nanos(), LENGTH.as_nanos() as u64);
+    let (at_ns, step_ns) = (10_000_000, 5_000_000);
+    let fresh = |node: &str, sa: usize| {
+        let rekey = vec![Rekey { node: ten.place(node), sa, at_ns, step_ns }];
+        let flows = (0..8).collect();
+        let case = Case { start_ns, length_ns, flows, rekey, ..Case::default() };
+        let outcome = run(&ten, &case, &Rig::default(), false);
+        assert!(outcome.findings.is_empty(), "{node}: {:#?}", outcome.findings);
+        assert_eq!((outcome.replay.compared, outcome.replay.left_out), (8, 0), "{node}");
+        outcome.flows.iter().map(|f| f.received).collect::<Vec<_>>()
+    };
+    let all = [200, 75, 125, 200, 75, 125, 25, 25];
+    assert_eq!(fresh("ce1", 0), all, "make before break");
+    // A tunnel has one inbound association: what is sent between the two steps finds
+    // none. That is 5 ms of 4,000, and of 2,500 frames a second, and an echo or two.
+    let got = fresh("gw1", 1);
+    assert_eq!((&got[..3], got[4], got[6]), (&all[..3], all[4], all[6]), "{got:?}");
+    assert!((178..=182).contains(&got[3]) && (111..=114).contains(&got[5]), "{got:?}");
 }
 
 #[test]

@@ -129,6 +129,35 @@ impl Oracle {
         self.devices.insert(device, known);
     }
 
+    /// A device has another configuration from now on, as it is stated. Associations
+    /// that it did not have begin where its store says; about those that it no
+    /// longer has nothing is known any more.
+    pub fn applied(
+        &mut self,
+        device: usize,
+        config: &Config,
+        macs: &[MacAddr],
+        store: &mut dyn CounterStore,
+    ) {
+        self.settle();
+        let Some(known) = self.devices.get_mut(&device) else { return };
+        let new = Known::new(config, macs, &mut self.sealed);
+        for sa in &mut known.inbound {
+            sa.is_gone = !new.inbound.iter().any(|other| other.is_same(sa));
+        }
+        for mut sa in new.inbound {
+            if !known.inbound.iter().any(|other| other.is_same(&sa)) {
+                sa.restart(store);
+                known.inbound.push(sa);
+            }
+        }
+        for (key, counter) in new.outbound {
+            if known.outbound.iter().all(|(other, _)| *other != key) {
+                known.outbound.push((key, counter));
+            }
+        }
+    }
+
     /// What was compared so far.
     pub fn tally(&self) -> Tally {
         self.tally
@@ -218,7 +247,7 @@ impl Oracle {
         self.settle();
         let Some(known) = self.devices.get(&device) else { return };
         let lossy = compare::is_lossy(reports) || self.full;
-        for sa in &known.inbound {
+        for sa in known.inbound.iter().filter(|sa| !sa.is_gone) {
             if lossy || sa.expect.uncertain {
                 self.tally.left_out += 1;
                 continue;

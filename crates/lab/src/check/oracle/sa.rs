@@ -65,6 +65,8 @@ pub(super) struct Inbound {
     pub port: usize,
     /// The receiver finds the whole number by its window (RFC 4303 appendix A2).
     pub guesses: bool,
+    /// The device no longer has it.
+    pub is_gone: bool,
     pub expect: Expect,
     counter: CounterId,
     start: Start,
@@ -74,7 +76,14 @@ pub(super) struct Inbound {
 impl Inbound {
     fn new(name: String, key: SaKey, port: usize, counter: CounterId, start: Start) -> Self {
         let (model, expect) = (start.model(0), start.expect());
-        Self { name, key, source: None, port, guesses: false, expect, counter, start, model }
+        let (source, guesses, is_gone) = (None, false, false);
+        Self { name, key, source, port, guesses, is_gone, expect, counter, start, model }
+    }
+
+    /// Whether it is the same association of the same port.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.key, self.port) == (other.key, other.port)
+            && self.counter.fingerprint == other.counter.fingerprint
     }
 
     /// An authentic packet arrives.
