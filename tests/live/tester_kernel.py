@@ -4,7 +4,7 @@
 router, each in a namespace of its own, the tester in another.
 
     tester: ta ──veth── da [ bridge | router ] db ──veth── tb
-            tm ──veth── dm [ bridge ]
+            tm ──veth── dm [ bridge ] dc ──veth── tc
 
 What is measured is compared with what Linux was told: a token bucket (tc tbf)
 behind the bridge sets its throughput, a bound on learned addresses its caching
@@ -28,14 +28,14 @@ class Devices(Rig):
             self.do(name, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
             self.do(name, "ip", "link", "set", "lo", "up")
         for near, device, far in (("ta", "bridge", "da"), ("tb", "bridge", "db"),
-                                  ("tm", "bridge", "dm"),
+                                  ("tm", "bridge", "dm"), ("tc", "bridge", "dc"),
                                   ("ra", "router", "da"), ("rb", "router", "db")):
             run("ip", "link", "add", near, "netns", self.ns("t"), "type", "veth",
                 "peer", "name", far, "netns", self.ns(device))
             self.do("t", "ip", "link", "set", near, "up")
             self.do(device, "ip", "link", "set", far, "up")
         self.do("bridge", "ip", "link", "add", "name", "br0", "type", "bridge", "ageing_time", 100)
-        for port in ("da", "db", "dm"):
+        for port in ("da", "db", "dm", "dc"):
             self.do("bridge", "ip", "link", "set", port, "master", "br0")
         self.do("bridge", "ip", "link", "set", "br0", "up")
         self.do("router", "sysctl", "-qw", "net.ipv4.ip_forward=1")
@@ -171,6 +171,41 @@ with Devices() as rig:
         assert "Capacity: 40 addresses." in text, text[-2000:]
     else:
         assert "Capacity: 64 addresses or more" in text
+
+    # RFC 2889 over four real ports: every pattern, and a congested port beside
+    # another that is not.
+    four = ("--tx", "af-packet:ta", "--tx", "af-packet:tc", "--rx", "af-packet:tb",
+            "--rx", "af-packet:tm")
+    report = rig.test("mesh", *four, *QUICK, "--size", 128, "--max", "2kpps",
+                      "--resolution", "20%", "--steps", 2)
+    print("kernel bridge, four ports:", report["answer"])
+    assert len(column(report, "mesh", "pattern")) == 7
+    assert all(rate > 500 for rate in column(report, "mesh", "throughput"))
+    rig.do("bridge", "tc", "qdisc", "add", "dev", "db", "root", "tbf", "rate", "4mbit",
+           "burst", "4kb", "limit", "24kb")
+    def congested():
+        return rig.test("congestion", *four, "--duration", "1s", "--warm-up", "200ms", "--drain",
+                        "300ms", "--max", "1kpps", "--size", 512, status=None)
+    report = tried(congested, lambda r: column(r, "congestion", "lost")[0] == 0)
+    print("kernel bridge, congestion:", report["answer"])
+    assert "no blocking" in report["answer"] and "drops" in report["answer"], report["answer"]
+    # 1500 a second are offered, 984 and the queue's 55 pass.
+    assert 1500 - 1060 * 1.05 < column(report, "congestion", "lost")[1] < 1500 - 984 * 0.95
+    # What a queue lost is behind it as soon as the load falls.
+    report = rig.test("recovery", *BRIDGE, "--size", 512, "--throughput", "1kpps", "--overload",
+                      "1s", "--after", "1s", "--drain", "300ms", "--repeats", 3, status=None)
+    print("kernel bridge, recovery:", report["answer"])
+    assert column(report, "recovery", "lost overloaded")[0] > 100
+    assert column(report, "recovery", "recovery")[0] < 300
+    rig.do("bridge", "tc", "qdisc", "del", "dev", "db", "root")
+    # A bridge that is taken down for half a second is away for as long, by both
+    # ways of counting.
+    down = f"ip netns exec {rig.ns('bridge')} ip link set br0"
+    report = rig.test("reset", *BRIDGE, "--size", 128, "--at", "1kpps", "--duration", "4s",
+                      "--drain", "300ms", "--command", f"{down} down; sleep 0.5; {down} up")
+    print("kernel bridge, reset:", report["answer"])
+    [stamps], [loss] = (column(report, "reset", head) for head in ("by time stamps", "by loss"))
+    assert 490 < stamps < 2500 and abs(stamps - loss) < 100, (stamps, loss)
 
     # The router: the tester asks for its address and answers for its own.
     report = rig.test("latency", *ROUTER, *QUICK, "--at", "2kpps", "--repeats", 3, "--size", 128)

@@ -12,7 +12,8 @@
 //! builds a network (a topology, a study, a test of a link) wants to put the
 //! instrument into it; the tester itself knows nothing of the laboratory.
 
-use crate::network::{End, LabError, Network, StationId};
+use crate::change::Change;
+use crate::network::{DeviceId, End, LabError, Network, StationId};
 use crate::station::{Io, Station};
 use crate::topology::{HostPlan, LinkEnd, Topology};
 use ferrule_base::{Duration, Instant, Ledger, MacAddr};
@@ -128,6 +129,10 @@ pub struct LabBench {
     line: Option<u64>,
     homes: Vec<Vec<Home>>,
     epoch: u16,
+    /// What a reset is: this device ends, and starts again so much later.
+    resets: Option<(DeviceId, Duration)>,
+    /// In the next trial, so long after its measurement begins.
+    reset_at: Option<Duration>,
 }
 
 impl LabBench {
@@ -135,7 +140,8 @@ impl LabBench {
     /// names and lead to lines of this rate.
     pub fn new(network: Network, tester: StationId, ports: Vec<String>, line: Option<u64>) -> Self {
         let homes = vec![Vec::new(); ports.len()];
-        Self { network, tester, ports, line, homes, epoch: 0 }
+        let (resets, reset_at) = (None, None);
+        Self { network, tester, ports, line, homes, epoch: 0, resets, reset_at }
     }
 
     /// The network of a topology, with the tester's ports in place of hosts (by
@@ -198,6 +204,14 @@ impl LabBench {
         self.homes = homes;
     }
 
+    /// A reset, when one is asked for, ends the node of this name as `kill -9`
+    /// does; it starts again so much later. Whether there is such a node.
+    pub fn reset_node(&mut self, name: &str, down: Duration) -> bool {
+        let found = self.network.devices().iter().position(|device| device.name() == name);
+        self.resets = found.map(|place| (DeviceId(place), down));
+        found.is_some()
+    }
+
     /// The network.
     pub fn network(&mut self) -> &mut Network {
         &mut self.network
@@ -219,6 +233,14 @@ impl Bench for LabBench {
         }
     }
 
+    fn reset_at(&mut self, after: Duration) -> Result<(), BenchError> {
+        if self.resets.is_none() {
+            return Err(BenchError::Broken("no node is named that a reset ends".into()));
+        }
+        self.reset_at = Some(after);
+        Ok(())
+    }
+
     fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError> {
         self.epoch = self.epoch.wrapping_add(1);
         let answers = self.homes.iter().map(|h| Responder::new(h.clone())).collect();
@@ -226,6 +248,10 @@ impl Bench for LabBench {
         let now = self.network.now();
         trial.start(now + LEAD);
         self.station()?.begin(trial, now);
+        if let (Some(after), Some((device, down))) = (self.reset_at.take(), self.resets) {
+            let at = now + LEAD + spec.timing.warm_up + after;
+            self.network.at(at, Change::Restart(device, down));
+        }
         let sent = now + LEAD + spec.timing.warm_up + spec.timing.duration + spec.timing.grace;
         let over = sent + spec.timing.drain;
         self.network.run_until(sent);

@@ -8,6 +8,7 @@ use ferrule_lab::{Direction, End, HoldBack, Impairments, LinkId, LinkSpec, Netwo
 use ferrule_node::Config;
 use ferrule_node::config::NoKeys;
 use ferrule_tester::responder::Home;
+use ferrule_tester::search::reset::reset;
 use ferrule_tester::search::throughput::{Limit, Throughput, throughput};
 use ferrule_tester::search::{Range, Work};
 use ferrule_tester::{
@@ -177,4 +178,35 @@ fn tester_stands_in_for_the_hosts_of_a_topology_and_measures_its_tunnel() {
     let between = topology.links.iter().find(|l| l.outside).expect("an outside").spec.delay;
     let sealed = latency.min().unwrap() - 2 * clear - between.as_nanos() as u64;
     assert!((1008 * 8 + 20 * 8..1008 * 8 + 90 * 8).contains(&sealed), "{sealed}");
+}
+
+#[test]
+fn rfc6201_reset_of_a_gateway_in_virtual_time_takes_what_it_was_down() {
+    let topology = Shipped::named("two-gateways").unwrap().topology(None).unwrap();
+    let mut bench = LabBench::between(&topology, 1, &[0, 1]).unwrap();
+    let (from, to) = (topology.hosts[0].clone(), topology.hosts[1].clone());
+    let own = from.addresses[0].0;
+    let hop = next_hop(&from, own, to.addresses[0].0).unwrap();
+    let gateway = bench.resolve(0, (from.mac, own), hop).unwrap().unwrap();
+    bench.answer_for(vec![vec![], vec![Home { first: to.addresses[0].0, count: 1, mac: to.mac }]]);
+    assert!(!bench.reset_node("gw9", Duration::ZERO));
+    assert!(bench.reset_at(Duration::ZERO).is_err(), "no node is named");
+    assert!(bench.reset_node("gw1", Duration::from_millis(40)));
+    let mut layers = Layers::new(from.mac, gateway);
+    layers.datagram = Datagram::between(own, to.addresses[0].0);
+    // 10,000 frames a second.
+    let plan = Plan::one(Stream::new("a", layers, 128, Rate::frames(1)), None);
+    let timing = Timing::new(Duration::from_millis(300));
+    let mut watch = |_: &str| {};
+    let mut work = Work::new(&mut bench, &mut watch);
+    let at = Some(Duration::from_millis(100));
+    let found = reset(&mut work, "reset", &plan, timing, 10_000_000, at).unwrap();
+    assert!(found.is_back && found.offered == 3000, "{found:?}");
+    // What was inside when it ended is lost as well: a few frames. Then it asks for
+    // its neighbours anew, 2 ms away, and frames wait for that.
+    assert!((400..=405).contains(&found.lost), "{}", found.lost);
+    assert_eq!(found.by_loss, Some(Duration::from_micros(100 * found.lost)));
+    let time = found.by_time.unwrap();
+    let least = found.by_loss.unwrap();
+    assert!((least..least + Duration::from_millis(3)).contains(&time), "{time:?}");
 }

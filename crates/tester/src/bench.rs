@@ -1,6 +1,7 @@
 //! Where trials are run: what a search drives.
 
 use crate::trial::{TrialResult, TrialSpec};
+use ferrule_base::Duration;
 use std::fmt;
 
 /// A place with ports between which a device stands.
@@ -10,6 +11,12 @@ pub trait Bench {
 
     /// Runs one trial.
     fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError>;
+
+    /// Has the device under test reset (RFC 6201) in the next trial, so long after
+    /// its measurement begins.
+    fn reset_at(&mut self, _after: Duration) -> Result<(), BenchError> {
+        Err(BenchError::Broken("this bench cannot reset its device".into()))
+    }
 }
 
 impl<B: Bench + ?Sized> Bench for &mut B {
@@ -19,6 +26,10 @@ impl<B: Bench + ?Sized> Bench for &mut B {
 
     fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError> {
         (**self).trial(spec)
+    }
+
+    fn reset_at(&mut self, after: Duration) -> Result<(), BenchError> {
+        (**self).reset_at(after)
     }
 }
 

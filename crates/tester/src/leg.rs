@@ -90,7 +90,8 @@ impl Leg {
             // The last frame that warms up keeps its distance from the first that
             // is measured: no two are ever closer than the schedule has them.
             let warm = phases.measure.checked_sub(sending.source.schedule.gap());
-            if let Some(warm) = warm.filter(|&warm| phases.begin <= warm) {
+            let warms_up = sending.source.warms_up();
+            if let Some(warm) = warm.filter(|&warm| warms_up && phases.begin <= warm) {
                 sending.source.start(phases.begin, warm + 1, false);
             } else {
                 sending.source.start(phases.measure, phases.end, true);

@@ -53,6 +53,8 @@ pub struct Order {
     arrivals: u64,
     seen: Box<[u64]>,
     gaps: VecDeque<Gap>,
+    /// The last number that never came among those that the bitmap has left behind.
+    gone: Option<u64>,
 }
 
 impl Default for Order {
@@ -62,6 +64,7 @@ impl Default for Order {
             arrivals: 0,
             seen: vec![0; (WINDOW / 64) as usize].into(),
             gaps: VecDeque::with_capacity(GAPS),
+            gone: None,
         }
     }
 }
@@ -93,7 +96,7 @@ impl Order {
         if follows {
             // The common case: its word is cleared when its first bit is used.
             if number.is_multiple_of(64) {
-                *self.bit(number).0 = 0;
+                self.enter(number / 64);
             }
         } else {
             self.skip_to(number);
@@ -115,14 +118,55 @@ impl Order {
         self.gaps.push_back(Gap { first, last, arrival: self.arrivals });
         if number - first >= WINDOW {
             self.seen.fill(0);
+            // The bitmap begins inside the gap.
+            self.gone = ((number / 64 + 1).saturating_sub(WINDOW / 64) * 64).checked_sub(1);
             return;
         }
         // Clear the words that are entered, up to that of `number`.
         let mut word = first.div_ceil(64);
         while word <= number / 64 {
-            *self.bit(word * 64).0 = 0;
+            self.enter(word);
             word += 1;
         }
+    }
+
+    /// A word of the bitmap becomes that of new numbers.
+    #[inline]
+    fn enter(&mut self, word: u64) {
+        let (place, _) = self.bit(word * 64);
+        let old = std::mem::take(place);
+        if old != u64::MAX {
+            self.leave(word, old);
+        }
+    }
+
+    /// Numbers of which some never came are left behind.
+    #[cold]
+    fn leave(&mut self, word: u64, seen: u64) {
+        if let Some(word) = word.checked_sub(WINDOW / 64) {
+            self.gone = Some(word * 64 + 63 - u64::from((!seen).leading_zeros()));
+        }
+    }
+
+    /// The next number if nothing is missing.
+    pub const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The highest number before the next that has not arrived, if one has not.
+    pub fn last_missing(&self) -> Option<u64> {
+        let last = self.next.checked_sub(1)? / 64;
+        // Of the last word, only what is before the next number.
+        let mut valid = u64::MAX >> (63 - (self.next - 1) % 64);
+        for word in (last.saturating_sub(WINDOW / 64 - 1)..=last).rev() {
+            let seen = self.seen.get((word % (WINDOW / 64)) as usize).copied().unwrap_or(u64::MAX);
+            let missing = !seen & valid;
+            if missing != 0 {
+                return Some(word * 64 + 63 - u64::from(missing.leading_zeros()));
+            }
+            valid = u64::MAX;
+        }
+        self.gone
     }
 
     #[cold]
@@ -229,6 +273,29 @@ mod tests {
     }
 
     #[test]
+    fn the_last_number_that_is_missing_is_known_however_long_ago() {
+        let mut order = Order::default();
+        assert_eq!(order.last_missing(), None);
+        for number in (0..200_000u32).filter(|n| ![3, 900, 901].contains(n)) {
+            order.arrive(number);
+        }
+        assert_eq!((order.last_missing(), order.next()), (Some(901), 200_000));
+        // A late one fills its place; a long gap begins before the bitmap.
+        order.arrive(200_002);
+        assert_eq!(order.last_missing(), Some(200_001));
+        order.arrive(200_001);
+        assert_eq!(order.last_missing(), Some(200_000));
+        order.arrive(200_000);
+        assert_eq!(order.last_missing(), Some(901));
+        order.arrive(400_000);
+        assert_eq!(order.last_missing(), Some(399_999));
+        for number in 400_001..500_000 {
+            order.arrive(number);
+        }
+        assert_eq!(order.last_missing(), Some(399_999));
+    }
+
+    #[test]
     fn numbers_go_on_beyond_32_bits() {
         let mut order = Order { next: (1 << 32) - 1, ..Order::default() };
         assert_eq!(order.arrive(u32::MAX), Arrival::InOrder { follows: true });
@@ -272,6 +339,9 @@ mod tests {
                 }
                 prop_assert_eq!(order.arrive(number), expected);
             }
+            let next = history.iter().max().map_or(0, |m| m + 1);
+            let missing = (0..next).rev().find(|n| !seen.contains(n));
+            prop_assert_eq!(order.last_missing(), missing.map(u64::from));
         }
     }
 }

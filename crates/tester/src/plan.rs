@@ -15,6 +15,9 @@
 //! size = "imix"                  # 64, imix, 64:7,570:4,1518:1 or 64-1518/8, with FCS
 //! rate = "10kpps"                # or 900Mbit/s, or 80% of the line
 //! burst = { frames = 32, rate = "line" }
+//! after = "500ms"                # begins so long after the measurement does
+//! until = "1s"                   # and ends then
+//! phase = "1/2"                  # takes turns with another of its port: second of two
 //! vary = [{ field = "dst", count = 256 }, { field = "udp_src", random = 1000, seed = 1 }]
 //! ```
 
@@ -24,7 +27,7 @@ use crate::schedule::Burst;
 use crate::sizes::Sizes;
 use crate::stream::{Filler, Plan, Stream};
 use crate::vary::{Change, Vary};
-use ferrule_base::MacAddr;
+use ferrule_base::{Duration, MacAddr};
 use ferrule_wire::vlan::Vid;
 use ferrule_wire::{Label, TrafficClass};
 use serde::Deserialize;
@@ -72,6 +75,9 @@ struct RawStream {
     #[serde(default)]
     vary: Vec<RawVary>,
     filler: Option<String>,
+    after: Option<String>,
+    until: Option<String>,
+    phase: Option<String>,
     expect_label: Option<Vec<u32>>,
 }
 
@@ -167,6 +173,34 @@ fn stream(raw: RawStream, name: String, macs: &[MacAddr]) -> Result<Stream, Stri
         filler,
         expect,
         runts: false,
+        after: raw.after.as_deref().map_or(Ok(Duration::ZERO), |t| time("after", t))?,
+        until: raw.until.as_deref().map(|t| time("until", t)).transpose()?,
+        phase: raw.phase.as_deref().map_or(Ok((0, 1)), phase)?,
+    })
+}
+
+/// A length of time: `2s`, `500ms`, `20us`.
+fn time(key: &str, text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{key}: `{text}` is no time: write 2s, 500ms or 20us");
+    let scales = [("ms", 1_000_000), ("us", 1000), ("ns", 1), ("s", 1_000_000_000)];
+    let found = scales.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)));
+    let (number, scale) = found.ok_or_else(wrong)?;
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let nanos = number * f64::from(scale);
+    if (0.0..=1e16).contains(&nanos) {
+        Ok(Duration::from_nanos(nanos as u64))
+    } else {
+        Err(wrong())
+    }
+}
+
+/// A place among streams that take turns: `1/2`.
+fn phase(text: &str) -> Result<(u16, u16), String> {
+    let parts = text
+        .split_once('/')
+        .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+    parts.filter(|(place, of)| place < of).ok_or_else(|| {
+        format!("phase: `{text}` is no place in a round: write 0/2 for the first of two")
     })
 }
 
@@ -264,6 +298,9 @@ size = 128
 rate = "2.5%"
 filler = "random"
 frames = 5
+after = "1.5ms"
+until = "2s"
+phase = "1/3"
 "#;
         let plan = read(text, &MACS).unwrap();
         assert_eq!((plan.line, plan.streams.len()), (Some(10_000_000_000), 2));
@@ -275,6 +312,11 @@ frames = 5
         assert_eq!(voice.burst, Some(Burst { frames: 32, rate: Rate::LINE }));
         assert_eq!(voice.vary[1].change, Change::Random { count: 1000, seed: 1 });
         assert_eq!((back.tx, back.rx, back.frames), (1, 0, Some(5)));
+        assert_eq!(
+            (back.after, back.until),
+            (Duration::from_micros(1500), Some(Duration::from_secs(2)))
+        );
+        assert_eq!((back.phase, voice.phase), ((1, 3), (0, 1)));
         assert!(matches!(back.layers.datagram.unwrap().ends, Ends::V6(..)));
         plan.check().unwrap();
     }
@@ -292,6 +334,8 @@ frames = 5
                 "cannot vary",
             ),
             ("size = 64\nrate = \"1pps\"\nfrom = 2", "no port 2"),
+            ("size = 64\nrate = \"1pps\"\nafter = \"5\"", "no time"),
+            ("size = 64\nrate = \"1pps\"\nphase = \"2/2\"", "no place in a round"),
         ] {
             let error = read(&format!("[[stream]]\n{lines}\n"), &MACS).unwrap_err();
             assert!(error.contains(said), "{error}");

@@ -108,6 +108,12 @@ pub struct Received {
     pub jitter: Jitter,
     /// When the first and the last frame arrived.
     pub span: Option<(Instant, Instant)>,
+    /// The longest time without a frame between two that arrived: from and to.
+    pub silence: Option<(Instant, Instant)>,
+    /// The highest number that arrived, plus one.
+    pub next: u64,
+    /// The highest number below that which did not arrive.
+    pub last_missing: Option<u64>,
 }
 
 impl Default for Received {
@@ -130,7 +136,17 @@ impl Received {
             latency: Latency::new(histogram),
             jitter: Jitter::default(),
             span: None,
+            silence: None,
+            next: 0,
+            last_missing: None,
         }
+    }
+}
+
+impl Received {
+    /// The longest time without a frame between two that arrived, in nanoseconds.
+    pub fn silence_nanos(&self) -> u64 {
+        self.silence.map_or(0, |(from, to)| to.as_nanos().saturating_sub(from.as_nanos()))
     }
 }
 
@@ -269,8 +285,11 @@ impl Sink {
         received.frames += 1;
         received.octets += frame.len() as u64;
         received.latency.record(latency);
-        let first = received.span.map_or(now, |s| s.0);
+        let (first, last) = received.span.unwrap_or((now, now));
         received.span = Some((first, now));
+        if nanos.saturating_sub(last.as_nanos()) > received.silence_nanos() {
+            received.silence = Some((last, now));
+        }
         if let Some(expect) = &stream.expect
             && !has_labels(frame, expect)
         {
@@ -301,7 +320,9 @@ impl Sink {
 
     /// What arrived of a stream that should arrive here.
     pub(crate) fn take(&mut self, stream: usize) -> Option<Received> {
-        let awaited = self.awaited.get_mut(stream)?.take()?;
+        let mut awaited = self.awaited.get_mut(stream)?.take()?;
+        awaited.received.next = awaited.order.next();
+        awaited.received.last_missing = awaited.order.last_missing();
         Some(awaited.received)
     }
 }

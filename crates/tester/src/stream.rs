@@ -7,7 +7,7 @@ use crate::schedule::{Burst, Schedule};
 use crate::signature::{STREAMS_MAX, Tag};
 use crate::sizes::Sizes;
 use crate::vary::{Varier, Vary};
-use ferrule_base::Rng;
+use ferrule_base::{Duration, Rng};
 use ferrule_pipeline::{Packet, PoolCache};
 use ferrule_wire::Label;
 use std::fmt;
@@ -71,6 +71,14 @@ pub struct Stream {
     pub expect: Option<Vec<Label>>,
     /// Frames may be shorter than Ethernet allows (RFC 2889 section 5.9).
     pub runts: bool,
+    /// It begins so long after the measurement does, and does not warm up then.
+    pub after: Duration,
+    /// It ends so long after the measurement began; nothing: with it.
+    pub until: Option<Duration>,
+    /// Its first frame is late by this part of the time between two frames: the
+    /// first of so many. Streams of a port that take turns have 0 of n, 1 of n, and
+    /// so on.
+    pub phase: (u16, u16),
 }
 
 impl Stream {
@@ -89,7 +97,44 @@ impl Stream {
             filler: Filler::Zeros,
             expect: None,
             runts: false,
+            after: Duration::ZERO,
+            until: None,
+            phase: (0, 1),
         }
+    }
+
+    /// When its frame with this number should leave, in nanoseconds after the
+    /// measurement began. Nothing for a stream with bursts, or one that cannot be
+    /// sent.
+    pub fn due(&self, number: u64, line: Option<u64>) -> Option<u64> {
+        if self.burst.is_some() {
+            return None;
+        }
+        let (lens, order) = self.sizes.pattern()?;
+        let sum = |part: &[u16]| {
+            let each = part.iter().map(|&i| self.rate.nanos(*lens.get(usize::from(i))?, line));
+            each.map(|f| f.map(|f| f.0)).sum::<Option<u128>>()
+        };
+        let parts = self.rate.nanos(*lens.first()?, line)?.1;
+        let whole = sum(&order)?.checked_mul(u128::from(number / order.len() as u64))?;
+        let rest = sum(order.get(..(number % order.len() as u64) as usize)?)?;
+        let at = u64::try_from(whole.checked_add(rest)? / parts).ok()?;
+        at.checked_add(self.offset(line)?)
+    }
+
+    /// Nanoseconds from the begin of the measurement to its first frame.
+    fn offset(&self, line: Option<u64>) -> Option<u64> {
+        let (lens, order) = self.sizes.pattern()?;
+        let each = order.iter().map(|&i| self.rate.nanos(*lens.get(usize::from(i))?, line));
+        let (mut sum, mut parts) = (0, 1);
+        for fraction in each {
+            let (num, den) = fraction?;
+            (sum, parts) = (num.checked_add(sum)?, den);
+        }
+        let (place, of) = (u128::from(self.phase.0), u128::from(self.phase.1.max(1)));
+        let all = parts.checked_mul(order.len() as u128)?.checked_mul(of)?;
+        let phase = u64::try_from(sum.checked_mul(place)? / all).ok()?;
+        u64::try_from(self.after.as_nanos()).ok()?.checked_add(phase)
     }
 
     /// The same from the other side: ports and addresses exchanged.
@@ -140,6 +185,10 @@ impl Stream {
             fault(format!("a rate of {} needs a line whose rate is known (--line)", self.rate))
         })?;
         let template = Template::new(&self.layers, &lens, &self.filler.octets(), &fields);
+        let offset = self.offset(line).ok_or_else(|| fault("it begins too late".into()))?;
+        let until =
+            self.until.map_or(u64::MAX, |u| u64::try_from(u.as_nanos()).unwrap_or(u64::MAX));
+        let warms_up = self.after.is_zero();
         let frames = self.frames.unwrap_or(u64::MAX);
         let (tags, phase) = ([Tag::new(tag, epoch, true), Tag::new(tag, epoch, false)], 0);
         Ok(Source {
@@ -152,6 +201,9 @@ impl Stream {
             phase,
             place: 0,
             sequence: 0,
+            offset,
+            until,
+            warms_up,
         })
     }
 }
@@ -237,6 +289,11 @@ pub(crate) struct Source {
     phase: usize,
     place: usize,
     sequence: u64,
+    /// From the begin of a phase to the first frame.
+    offset: u64,
+    /// From the begin of the measurement to its end.
+    until: u64,
+    warms_up: bool,
 }
 
 impl Source {
@@ -244,9 +301,15 @@ impl Source {
     pub fn start(&mut self, at: u64, end: u64, measured: bool) {
         self.phase = usize::from(measured);
         let frames = if measured { self.frames } else { u64::MAX };
-        self.schedule.start(at, end, frames);
+        let end = if measured { end.min(at.saturating_add(self.until)) } else { end };
+        self.schedule.start(at.saturating_add(self.offset), end, frames);
         (self.place, self.sequence) = (0, 0);
         self.variers.iter_mut().for_each(Varier::restart);
+    }
+
+    /// Whether it is sent while the others warm up.
+    pub const fn warms_up(&self) -> bool {
+        self.warms_up
     }
 
     /// Whether it measures, and no longer warms up.

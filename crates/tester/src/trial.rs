@@ -172,13 +172,19 @@ impl Trial {
             let sent = legs.iter().flat_map(|l| l.sent()).find(|s| s.stream == i);
             let received = legs.get_mut(stream.rx).and_then(|l| l.sink().take(i));
             let elsewhere = legs.iter_mut().map(|l| l.sink().misdelivered(i)).sum();
+            let received = received.unwrap_or_default();
+            let offered = sent.map_or(0, |s| s.offered);
+            let behind = offered.checked_sub(1).filter(|last| *last >= received.next);
+            let last = behind.or(received.last_missing);
+            let due = last.and_then(|number| stream.due(number, self.plan.line));
             streams.push(StreamResult {
                 name: stream.name.clone(),
-                offered: sent.map_or(0, |s| s.offered),
+                offered,
                 unsent: sent.map_or(0, |s| s.unsent),
                 lateness: sent.map(|s| s.lateness).unwrap_or_default(),
                 elsewhere,
-                received: received.unwrap_or_default(),
+                last_lost: due.map(Duration::from_nanos),
+                received,
             });
         }
         let ports = vec![PortResult::default(); legs.len()];
@@ -206,6 +212,9 @@ pub struct StreamResult {
     pub lateness: Lateness,
     /// Frames that arrived at another port than they should.
     pub elsewhere: u64,
+    /// When the last frame that did not arrive should have left, after the
+    /// measurement began; nothing if all arrived, or the stream has bursts.
+    pub last_lost: Option<Duration>,
     /// What arrived where it should.
     pub received: Received,
 }

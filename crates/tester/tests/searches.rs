@@ -8,8 +8,11 @@ use ferrule_tester::search::back_to_back::{BackToBack, back_to_back};
 use ferrule_tester::search::bridge::{self, Addresses, Roles};
 use ferrule_tester::search::latency::latency;
 use ferrule_tester::search::loss::loss;
+use ferrule_tester::search::mesh::{Pattern, Sides};
 use ferrule_tester::search::mlrsearch::{Goal, mlrsearch};
 use ferrule_tester::search::mpls::{Mpls, Operation, mpls};
+use ferrule_tester::search::recovery::{self, Recovery, recovery};
+use ferrule_tester::search::reset::reset;
 use ferrule_tester::search::soak::soak;
 use ferrule_tester::search::throughput::{Found, Limit, Throughput, throughput};
 use ferrule_tester::search::{Range, Work};
@@ -307,7 +310,8 @@ fn rfc2889_forwarding_rate_is_the_devices_where_it_is_overloaded() {
     let mut device = bridge_of(2, 100, 0);
     device.service = 10_000;
     let stream = Stream::new("a", Layers::new(A, B), 64, Rate::frames(1));
-    let plan = bridge::mesh(&stream, 2, None);
+    let sides = Sides { near: vec![0], far: vec![1] };
+    let plan = Pattern::Full.plan(&stream, &[A, B], &sides, None).unwrap();
     assert_eq!(plan.streams.len(), 2);
     let mut watch = |_: &str| {};
     let mut work = Work::new(&mut device, &mut watch);
@@ -394,6 +398,93 @@ fn rfc5695_a_router_that_puts_the_wrong_label_on_is_caught() {
     let found = mpls(&mut work, &operation, &plan(64), &settings).unwrap();
     let result = found.throughput.result.unwrap();
     assert_eq!((found.misencapsulated, result.lost()), (result.received(), 0));
+}
+
+fn overload(device: &mut Device, plan: &Plan, throughput: u64) -> recovery::Found {
+    let settings = Recovery {
+        throughput: throughput * 1000,
+        range: range(1_000_000),
+        timing: Timing { warm_up: Duration::ZERO, ..timing(100) },
+        overload: Duration::from_millis(64),
+        repeats: 1,
+    };
+    let mut watch = |_: &str| {};
+    recovery(&mut Work::new(device, &mut watch), "recovery", plan, &settings).unwrap()
+}
+
+#[test]
+fn rfc2544_system_recovery_is_the_devices_own_last_drop_to_the_nanosecond() {
+    // It loses all for 5 ms once it is full, every 6.6 ms, and so at 64 ms.
+    let mut device = Device::new(10_000, 16, Kind::Wire);
+    device.grudge = 5_000_000;
+    let found = overload(&mut device, &plan(64), 100_000);
+    assert_eq!((found.overload, found.rest), (110_000_000, 55_000_000));
+    let [trial] = found.trials[..] else { panic!() };
+    let truth = device.last_drop - device.measured - 64_000_000;
+    assert_eq!(trial.time, Some(Duration::from_nanos(truth)));
+    assert!((100_000..5_000_000).contains(&truth), "{truth}");
+    // Frames of 55,000 a second, the first at once.
+    assert_eq!(trial.lost_after, (truth * 55).div_ceil(1_000_000) + 1);
+    assert!(found.was_overloaded() && found.recovers() && trial.was_offered);
+    // A queue alone is left behind at once.
+    device.grudge = 0;
+    let found = overload(&mut device, &plan(64), 100_000);
+    let [trial] = found.trials[..] else { panic!() };
+    assert!(found.was_overloaded(), "{trial:?}");
+    assert_eq!((trial.time, trial.lost_after), (Some(Duration::ZERO), 0));
+    // What never comes back has no recovery time, and what is not overloaded says so.
+    device.grudge = 1_000_000_000;
+    assert!(!overload(&mut device, &plan(64), 100_000).recovers());
+    device.grudge = 0;
+    assert!(!overload(&mut device, &plan(64), 50_000).was_overloaded());
+}
+
+#[test]
+fn rfc5695_system_recovery_and_reset_of_push_swap_and_pop_are_exact() {
+    let label = |n| Label::new(n).unwrap();
+    for (labels, operation) in [
+        (Labels::Push(100), Operation::Push { out: vec![label(100)] }),
+        (Labels::Swap(200), Operation::Swap { labels: vec![label(100)], out: label(200) }),
+        (Labels::Pop, Operation::Pop { labels: vec![label(100)] }),
+    ] {
+        let mut device = Device::new(10_000, 16, Kind::Router(labels));
+        (device.grudge, device.outage) = (5_000_000, 7_000_000);
+        let plan = Plan::one(operation.stream(&plan(72).streams[0]), None);
+        let found = overload(&mut device, &plan, 100_000);
+        let truth = device.last_drop - device.measured - 64_000_000;
+        assert_eq!(found.trials[0].time, Some(Duration::from_nanos(truth)), "{operation:?}");
+        let wrong = |r: &ferrule_tester::TrialResult| {
+            r.streams.iter().map(|s| s.received.misencapsulated).sum::<u64>()
+        };
+        assert_eq!(wrong(&found.result.unwrap()), 0);
+
+        let mut watch = |_: &str| {};
+        let mut work = Work::new(&mut device, &mut watch);
+        let at = Some(Duration::from_millis(30));
+        let found = reset(&mut work, "reset", &plan, timing(100), 50_000_000, at).unwrap();
+        // 7 ms of a frame every 20 us, and the time of one more.
+        assert_eq!((found.lost, wrong(&found.result)), (350, 0));
+        assert_eq!(found.by_loss, Some(Duration::from_millis(7)));
+        assert_eq!(found.by_time, Some(Duration::from_micros(7020)));
+        assert!(found.is_back && found.was_reset());
+    }
+}
+
+#[test]
+fn rfc6201_reset_of_a_device_that_stays_away_or_was_not_reset_has_no_time() {
+    let mut device = Device::new(10_000, 16, Kind::Wire);
+    device.outage = 1_000_000_000;
+    let at = Some(Duration::from_millis(30));
+    let run = |device: &mut Device, at| {
+        let mut watch = |_: &str| {};
+        let mut work = Work::new(device, &mut watch);
+        reset(&mut work, "reset", &plan(64), timing(100), 50_000_000, at).unwrap()
+    };
+    let found = run(&mut device, at);
+    assert!(!found.is_back && found.by_time.is_none() && found.by_loss.is_none());
+    assert_eq!(found.lost, 3500);
+    let found = run(&mut device, None);
+    assert!(found.is_back && !found.was_reset() && found.by_time.is_none());
 }
 
 #[test]

@@ -4,6 +4,8 @@ use clap::{Args, ValueEnum};
 use ferrule_base::MacAddr;
 use ferrule_tester::rate::bits_per_second;
 use ferrule_tester::search::Range;
+use ferrule_tester::search::mesh::{Pattern, Sides};
+use ferrule_tester::search::mpls::Operation;
 use ferrule_tester::{Filler, Rate, Sizes, Timing};
 use ferrule_wire::Label;
 use ferrule_wire::vlan::Vid;
@@ -117,12 +119,12 @@ impl From<Fill> for Filler {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Ports")]
 pub struct Ports {
-    /// Sends: af-xdp:NAME, af-xdp:NAME:QUEUE or af-packet:NAME; in the lab, a host.
+    /// Sends: af-xdp:NAME, af-xdp:NAME:QUEUE or af-packet:NAME; in the lab, a host. Several: repeat it.
     #[arg(long, value_name = "PORT", required_unless_present = "lab")]
-    pub tx: Option<String>,
-    /// Receives; the device under test stands between.
+    pub tx: Vec<String>,
+    /// Receives; the device under test stands between. Several: repeat it.
     #[arg(long, value_name = "PORT", required_unless_present = "lab")]
-    pub rx: Option<String>,
+    pub rx: Vec<String>,
     /// A third port, for addresses that a bridge learns.
     #[arg(long, value_name = "PORT")]
     pub monitor: Option<String>,
@@ -142,6 +144,28 @@ pub struct Ports {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..=2))]
     pub threads: u8,
+}
+
+impl Ports {
+    /// All ports in the order of their numbers: the first that sends, the first
+    /// that receives, the one for addresses, then the others. In the lab, nothing
+    /// for a host that was not named.
+    pub fn all(&self) -> Vec<Option<&String>> {
+        let first = [self.tx.first(), self.rx.first()].into_iter();
+        let monitor = self.monitor.as_ref().map(Some).into_iter();
+        let others = self.tx.iter().skip(1).chain(self.rx.iter().skip(1)).map(Some);
+        first.chain(monitor).chain(others).collect()
+    }
+
+    /// The numbers of those that send and of those that receive.
+    pub fn sides(&self) -> Sides {
+        let begin = 2 + usize::from(self.monitor.is_some());
+        let senders = self.tx.len().saturating_sub(1);
+        let receivers = self.rx.len().saturating_sub(1);
+        let near = std::iter::once(0).chain(begin..begin + senders).collect();
+        let far = std::iter::once(1).chain(begin + senders..begin + senders + receivers);
+        Sides { near, far: far.collect() }
+    }
 }
 
 /// Where results go.
@@ -255,6 +279,40 @@ impl Times {
     pub fn timing(&self) -> Timing {
         self.of(self.duration)
     }
+}
+
+/// What a label switching router does to frames.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Operations (RFC 5695)")]
+pub struct Operations {
+    /// IP is sent and must arrive with these labels.
+    #[arg(long, value_name = "LABELS")]
+    pub push: Option<Labels>,
+    /// Sent with labels IN, must arrive with the top one OUT.
+    #[arg(long, value_name = "IN:OUT")]
+    pub swap: Option<Swap>,
+    /// Sent with these labels, must arrive without the top one.
+    #[arg(long, value_name = "LABELS")]
+    pub pop: Option<Labels>,
+}
+
+impl Operations {
+    /// Those that were asked for.
+    pub fn all(&self) -> Vec<Operation> {
+        let push = self.push.as_ref().map(|l| Operation::Push { out: l.0.clone() });
+        let swap = self.swap.as_ref();
+        let swap = swap.map(|s| Operation::Swap { labels: s.labels.clone(), out: s.out });
+        let pop = self.pop.as_ref().map(|l| Operation::Pop { labels: l.0.clone() });
+        [push, swap, pop].into_iter().flatten().collect()
+    }
+}
+
+/// A pattern of traffic by its name.
+pub fn pattern(text: &str) -> Result<Pattern, String> {
+    Pattern::ALL.into_iter().find(|p| p.name() == text).ok_or_else(|| {
+        let names = Pattern::ALL.map(Pattern::name);
+        format!("`{text}` is no pattern: {}", names.join(", "))
+    })
 }
 
 /// A share as it is written, for goals.

@@ -11,6 +11,7 @@ use ferrule_tester::trial::PortResult;
 use ferrule_tester::{About, Bench, BenchError, Leg, Side, Tally, Trial, TrialResult, TrialSpec};
 use std::io::{IsTerminal, Write};
 use std::net::IpAddr;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -73,6 +74,20 @@ fn fault(error: &OpenError) -> Fault {
     Fault::new(blame, format!("{}{said}", error.what), &error.remedy)
 }
 
+/// What a reset is.
+#[derive(Clone, Debug)]
+pub enum ResetBy {
+    /// In the lab: this node ends, and starts again so much later.
+    Node {
+        /// Its name.
+        name: String,
+        /// How long it is down.
+        down: Duration,
+    },
+    /// A command of the shell resets the device.
+    Command(String),
+}
+
 /// A bench that knows its ports' addresses.
 pub trait Instrument: Bench {
     /// The ports' own.
@@ -92,6 +107,9 @@ pub trait Instrument: Bench {
     /// Which addresses are at home behind each port.
     fn answer_for(&mut self, homes: Vec<Vec<Home>>);
 
+    /// Says what a reset is.
+    fn reset_by(&mut self, by: &ResetBy) -> Result<(), Fault>;
+
     /// Asks at a port who has `wanted`; `own` is the address that asks.
     fn resolve(&mut self, port: usize, own: IpAddr, wanted: IpAddr) -> Result<MacAddr, Fault>;
 }
@@ -102,6 +120,63 @@ pub fn silent(port: &str, wanted: IpAddr) -> Fault {
         format!("nobody at {port} answers for {wanted}"),
         "see whether the device under test is up, or give --dst-mac",
     )
+}
+
+/// A command that resets the device when its time comes.
+struct Resetting {
+    at: std::time::Instant,
+    command: String,
+    state: Reset,
+}
+
+enum Reset {
+    Due,
+    Running(Child),
+    Done,
+    Failed(String),
+}
+
+impl Resetting {
+    /// Looks after it; whether it failed.
+    fn fails(&mut self) -> bool {
+        match &mut self.state {
+            Reset::Due if std::time::Instant::now() >= self.at => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &self.command]).stdin(Stdio::null());
+                // What it prints is no part of the answer.
+                shell.stdout(Stdio::null()).stderr(Stdio::inherit());
+                self.state = match shell.spawn() {
+                    Ok(child) => Reset::Running(child),
+                    Err(e) => Reset::Failed(format!("sh: {e}")),
+                };
+            }
+            Reset::Running(child) => match child.try_wait() {
+                Ok(None) => {}
+                Ok(Some(status)) if status.success() => self.state = Reset::Done,
+                Ok(Some(status)) => self.state = Reset::Failed(status.to_string()),
+                Err(e) => self.state = Reset::Failed(e.to_string()),
+            },
+            _ => {}
+        }
+        matches!(self.state, Reset::Failed(_))
+    }
+
+    /// Waits for its end.
+    fn done(mut self) -> Result<(), BenchError> {
+        let failed = |how: &str| {
+            BenchError::Broken(format!("`{}`, which resets the device: {how}", self.command))
+        };
+        match &mut self.state {
+            Reset::Due => Err(failed("the trial ended before its time")),
+            Reset::Failed(how) => Err(failed(how)),
+            Reset::Done => Ok(()),
+            Reset::Running(child) => match child.wait() {
+                Ok(status) if status.success() => Ok(()),
+                Ok(status) => Err(failed(&status.to_string())),
+                Err(e) => Err(failed(&e.to_string())),
+            },
+        }
+    }
 }
 
 /// Where somebody said how ports are driven.
@@ -125,6 +200,8 @@ pub struct LiveBench {
     homes: Vec<Vec<Home>>,
     stop: Arc<AtomicBool>,
     shows_progress: bool,
+    command: Option<String>,
+    reset_at: Option<Duration>,
 }
 
 impl LiveBench {
@@ -166,6 +243,8 @@ impl LiveBench {
             macs,
             stop,
             shows_progress: std::io::stderr().is_terminal(),
+            command: None,
+            reset_at: None,
         })
     }
 
@@ -178,7 +257,14 @@ impl LiveBench {
     }
 
     /// Drives all sides, each in a thread, and shows progress meanwhile.
-    fn drive(&mut self, legs: &mut [Leg], spec: &TrialSpec) -> Tally {
+    ///
+    /// Runs the command that resets the device meanwhile, if its time comes.
+    fn drive(
+        &mut self,
+        legs: &mut [Leg],
+        spec: &TrialSpec,
+        mut reset: Option<Resetting>,
+    ) -> Result<Tally, BenchError> {
         let tally = Tally::new(self.sides.len());
         let start = self.start;
         let clock = move || Instant::from_nanos(start.elapsed().as_nanos() as u64);
@@ -200,6 +286,9 @@ impl LiveBench {
                 if stop.load(Ordering::Relaxed) {
                     tally.stop();
                 }
+                if reset.as_mut().is_some_and(Resetting::fails) {
+                    tally.stop();
+                }
                 std::thread::sleep(Duration::from_millis(2));
                 if shows && long && begun.elapsed() >= shown + PROGRESS {
                     shown = begun.elapsed();
@@ -213,13 +302,23 @@ impl LiveBench {
                 eprint!("\r\x1b[K");
             }
         });
-        tally
+        reset.map_or(Ok(()), Resetting::done)?;
+        Ok(tally)
     }
 }
 
 impl Instrument for LiveBench {
     fn macs(&self) -> Vec<MacAddr> {
         self.macs.clone()
+    }
+
+    fn reset_by(&mut self, by: &ResetBy) -> Result<(), Fault> {
+        let ResetBy::Command(command) = by else {
+            let remedy = "give the command that resets the device with --command";
+            return Err(Fault::new(Blame::Configuration, "real ports have no nodes", remedy));
+        };
+        self.command = Some(command.clone());
+        Ok(())
     }
 
     fn answer_for(&mut self, homes: Vec<Vec<Home>>) {
@@ -254,6 +353,14 @@ impl Bench for LiveBench {
         self.about.clone()
     }
 
+    fn reset_at(&mut self, after: Duration) -> Result<(), BenchError> {
+        if self.command.is_none() {
+            return Err(BenchError::Broken("no command is named that resets the device".into()));
+        }
+        self.reset_at = Some(after);
+        Ok(())
+    }
+
     fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(BenchError::Stopped);
@@ -268,9 +375,15 @@ impl Bench for LiveBench {
         let now = self.now();
         self.sides.iter_mut().for_each(|side| side.flush(now));
         let before = self.counts();
-        trial.start(self.now() + LEAD);
+        let begin = self.start.elapsed() + LEAD;
+        trial.start(Instant::ZERO + begin);
+        let reset = self.reset_at.take().zip(self.command.clone());
+        let reset = reset.map(|(after, command)| {
+            let at = self.start + begin + spec.timing.warm_up + after;
+            Resetting { at, command, state: Reset::Due }
+        });
         let mut legs = trial.take_legs();
-        let tally = self.drive(&mut legs, spec);
+        let tally = self.drive(&mut legs, spec, reset)?;
         if tally.is_stopped() {
             return Err(BenchError::Stopped);
         }

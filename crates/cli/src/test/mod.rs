@@ -6,20 +6,25 @@
 //! | `bench.rs` | ports, threads, clock |
 //! | `virtual_time.rs` | a topology with the tester in it |
 //! | `searches.rs` | each test from its arguments to its answer |
+//! | `several.rs` | bridges of several ports: patterns, congestion |
+//! | `upset.rs` | recovery from overload, and reset |
 //! | `document.rs`, `tables.rs` | answers as a report |
 
 mod args;
 pub mod bench;
 mod document;
 mod searches;
+mod several;
 mod tables;
+mod upset;
 mod virtual_time;
 
 use crate::paint::{Paint, emit};
-use args::{Frames, Labels, Loads, Ports, Results, Swap, Times, duration, load, ratio};
+use args::{Frames, Loads, Operations, Ports, Results, Times, duration, load, pattern, ratio};
 use clap::{Args, Subcommand};
 use ferrule_daemon::Fault;
 use ferrule_report::Report;
+use ferrule_tester::search::mesh::Pattern;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -76,8 +81,39 @@ const STREAM_HELP: &str = r#"A plan:
   rate = "10kpps"                # or 900Mbit/s, or 80% of the line
   burst = { frames = 32, rate = "line" }
   vary = [{ field = "dst", count = 256 }, { field = "udp_src", random = 1000, seed = 1 }]
+  after = "500ms"                # begins so long after the measurement does
+  until = "1s"                   # and ends then
+  phase = "0/2"                  # takes turns with another: the first of two
+Ports are counted from 0: the first --tx, the first --rx, --monitor if there is one, the
+other --tx, the other --rx.
 Also: src_mac, dst_mac, priority, label_ttl, udp_src, udp_dst, ttl, dscp, frames,
 ethernet_only, filler (zeros, count, random), expect_label."#;
+
+/// Ports of a mesh.
+const MESH_HELP: &str = "Ports: --tx and --rx, each as often as there are ports.
+  full            everybody to everybody                        section 5.1
+  one-to-many     the first --tx to all others                  section 5.2, from 3 ports on
+  many-to-one     all others to the first --tx                  section 5.2
+  one-and-many    both at once                                  section 5.2
+  devices         --tx are ports of one device, --rx of another section 5.3
+  devices-local   and to the ports of the same device as well   section 5.3, from 3 ports on
+  one-way         each --tx to each --rx                        section 5.4
+A port that sends to several takes turns. Loads are of each stream.
+  sudo ferrule test mesh --tx af-packet:a --tx af-packet:c --rx af-packet:b --rx af-packet:d \\
+      --pattern many-to-one --size 64 --max 100kpps";
+
+/// Ports of a congestion.
+const CONGESTION_HELP: &str = "Ports: --tx SOURCE --tx SOURCE --rx CONGESTED --rx UNCONGESTED.
+The first source sends half to each, the second all to the congested one, both at the highest
+load (--max, or the line's). Exit 1 if frames for the uncongested port were lost.";
+
+/// What a reset is.
+const RESET_HELP: &str = "On real ports --command resets the device, or somebody does (--by-hand); in the lab --node
+ends as after kill -9 and starts again after --down. The trial (--duration) must be longer than the
+reset. Frames have the smallest --size.
+  sudo ferrule test reset --tx af-packet:a --rx af-packet:b --at 10kpps --duration 20s \\
+      --command 'ip netns exec dut ip link set br0 down; sleep 1; ip netns exec dut ip link set br0 up'
+  ferrule test reset --lab two-gateways --node gw1 --at 10kpps --duration 1s";
 
 #[derive(Subcommand)]
 enum What {
@@ -173,15 +209,78 @@ enum What {
         setup: Setup,
         #[command(flatten)]
         loads: Loads,
-        /// IP is sent and must arrive with these labels.
-        #[arg(long, value_name = "LABELS")]
-        push: Option<Labels>,
-        /// Sent with labels IN, must arrive with the top one OUT.
-        #[arg(long, value_name = "IN:OUT")]
-        swap: Option<Swap>,
-        /// Sent with these labels, must arrive without the top one.
-        #[arg(long, value_name = "LABELS")]
-        pop: Option<Labels>,
+        #[command(flatten)]
+        operations: Operations,
+    },
+    /// A bridge of several ports: who sends to whom (RFC 2889 sections 5.1 to 5.4).
+    #[command(after_help = MESH_HELP)]
+    Mesh {
+        #[command(flatten)]
+        setup: Setup,
+        #[command(flatten)]
+        loads: Loads,
+        /// full, one-to-many, many-to-one, one-and-many, devices, devices-local or one-way; may be repeated [default: all for which there are ports].
+        #[arg(long = "pattern", value_name = "NAME", value_parser = pattern)]
+        patterns: Vec<Pattern>,
+        /// Loads up to the highest for the forwarding rate.
+        #[arg(long, value_name = "N", default_value_t = 5,
+              value_parser = clap::value_parser!(u32).range(2..=1000))]
+        steps: u32,
+    },
+    /// Whether a congested port holds up another (RFC 2889 section 5.5).
+    #[command(after_help = CONGESTION_HELP)]
+    Congestion {
+        #[command(flatten)]
+        setup: Setup,
+        #[command(flatten)]
+        loads: Loads,
+    },
+    /// How long frames are lost after an overload (RFC 2544 section 26.5, RFC 5695 section 6.4).
+    Recovery {
+        #[command(flatten)]
+        setup: Setup,
+        #[command(flatten)]
+        loads: Loads,
+        #[command(flatten)]
+        operations: Operations,
+        /// The throughput [default: it is searched first].
+        #[arg(long, value_name = "PPS", value_parser = load)]
+        throughput: Option<u64>,
+        /// How long the device is overloaded (RFC 2544: 60 s).
+        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+        overload: Duration,
+        /// How long it may take to recover.
+        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+        after: Duration,
+        /// Trials.
+        #[arg(long, value_name = "N", default_value_t = 3,
+              value_parser = clap::value_parser!(u16).range(1..=1000))]
+        repeats: u16,
+    },
+    /// How long a reset takes (RFC 6201, RFC 5695 section 6.5).
+    #[command(after_help = RESET_HELP)]
+    Reset {
+        #[command(flatten)]
+        setup: Setup,
+        #[command(flatten)]
+        loads: Loads,
+        #[command(flatten)]
+        operations: Operations,
+        /// The load [default: the throughput, which is searched first].
+        #[arg(long, value_name = "PPS", value_parser = load)]
+        at: Option<u64>,
+        /// The command that resets the device.
+        #[arg(long, value_name = "COMMAND", conflicts_with_all = ["lab", "by_hand"])]
+        command: Option<String>,
+        /// Somebody resets it by hand while frames are sent.
+        #[arg(long, conflicts_with = "lab")]
+        by_hand: bool,
+        /// In the lab: the node that ends and starts again.
+        #[arg(long, value_name = "NAME", requires = "lab")]
+        node: Option<String>,
+        /// In the lab: how long it is down.
+        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "100ms")]
+        down: Duration,
     },
     /// One load for a long time, looked at in parts.
     Soak {
@@ -273,6 +372,10 @@ impl What {
             | Self::Mlrsearch { setup, .. }
             | Self::Bridge { setup, .. }
             | Self::Mpls { setup, .. }
+            | Self::Mesh { setup, .. }
+            | Self::Congestion { setup, .. }
+            | Self::Recovery { setup, .. }
+            | Self::Reset { setup, .. }
             | Self::Soak { setup, .. }
             | Self::Stream { setup, .. } => setup,
         }
@@ -296,8 +399,18 @@ impl What {
             Self::Bridge { setup, loads, addresses, ageing, steps } => {
                 searches::bridge(setup, loads, *addresses, *ageing, *steps)
             }
-            Self::Mpls { setup, loads, push, swap, pop } => {
-                searches::mpls(setup, loads, push.as_ref(), swap.as_ref(), pop.as_ref())
+            Self::Mpls { setup, loads, operations } => searches::mpls(setup, loads, operations),
+            Self::Mesh { setup, loads, patterns, steps } => {
+                several::mesh(setup, loads, patterns, *steps)
+            }
+            Self::Congestion { setup, loads } => several::congestion(setup, loads),
+            Self::Recovery { setup, loads, operations, throughput, overload, after, repeats } => {
+                let times = upset::Times { overload: *overload, after: *after };
+                upset::recovery(setup, loads, operations, *throughput, times, *repeats)
+            }
+            Self::Reset { setup, loads, operations, at, command, by_hand, node, down } => {
+                let by = upset::by(command.as_ref(), *by_hand, node.as_ref(), *down)?;
+                upset::reset(setup, loads, operations, *at, by.as_ref())
             }
             Self::Soak { setup, at, interval } => searches::soak(setup, *at, *interval),
             Self::Stream { setup, plan } => searches::stream(setup, plan),
@@ -365,6 +478,62 @@ mod tests {
         assert!(cell(&found, "mlrsearch", "lower bound") > 100_000.0);
     }
 
+    fn said(words: &str) -> (Report, bool) {
+        let answer = answer(words).unwrap_or_else(|e| panic!("{words}: {e}"));
+        (answer.report, answer.finding)
+    }
+
+    #[test]
+    fn test_mesh_in_the_lab_has_every_pattern_of_rfc2889_over_four_ports() {
+        let ports = "--lab campus --tx h1 --tx h2 --rx h5 --rx h6";
+        let times = "--duration 20ms --drain 50ms --max 50kpps --resolution 5% --steps 2";
+        let (report, finding) = said(&format!("mesh {ports} {times} --size 512 --quiet"));
+        assert!(!finding, "{}", report.answer);
+        let table = report.tables().find(|t| t.id == "mesh").expect("the table");
+        assert_eq!(table.rows(), Pattern::ALL.len());
+        // Four streams cross in each direction: 1 Gbit/s for them, sealed by MACsec
+        // (32 octets), and what the line's queue takes.
+        let (report, _) =
+            said(&format!("mesh {ports} {times} --size 512 --pattern one-way --quiet"));
+        let truth: f64 = (1e9 / ((512.0 + 32.0 + 20.0) * 8.0) + 1000.0 / 0.022) / 4.0;
+        let found = cell(&report, "mesh", "each stream");
+        assert!((found / truth.min(50_000.0) - 1.0).abs() < 0.06, "{found} for {truth}");
+        assert_eq!(cell(&report, "mesh", "throughput"), 4.0 * found);
+    }
+
+    #[test]
+    fn test_congestion_in_the_lab_finds_no_blocking_across_bridges() {
+        // The first source's other half crosses one line alone.
+        let ports = "--lab campus --tx h1 --tx h5 --rx h2 --rx h3";
+        let words = format!("congestion {ports} --size 512 --duration 40ms --drain 50ms --quiet");
+        let (report, finding) = said(&words);
+        assert!(!finding && report.answer.contains("no blocking"), "{}", report.answer);
+        assert!(report.answer.contains("drops what the port cannot send"), "{}", report.answer);
+        let table = report.tables().find(|t| t.id == "congestion").expect("the table");
+        let lost = table.columns().iter().find(|c| c.head() == "lost").expect("the column");
+        let lost: Vec<f64> = lost.cells().iter().map(|c| c.measure().unwrap().value).collect();
+        assert!(lost[0] == 0.0 && lost[1] > 1000.0, "{lost:?}");
+    }
+
+    #[test]
+    fn test_recovery_and_reset_in_the_lab_are_those_of_the_gateway() {
+        let lab = "--lab two-gateways --quiet --drain 50ms";
+        let words = "--size 512 --throughput 210kpps --overload 150ms --after 50ms --repeats 1";
+        let (report, finding) = said(&format!("recovery {lab} {words}"));
+        assert!(!finding, "{}", report.answer);
+        assert!(cell(&report, "recovery", "lost overloaded") > 500.0, "{}", report.answer);
+        // A queue that drops what it has no room for is over it at once.
+        assert_eq!(cell(&report, "recovery", "recovery"), 0.0);
+        let words = "--size 128 --at 10kpps --duration 300ms --node gw1 --down 40ms";
+        let (report, finding) = said(&format!("reset {lab} {words}"));
+        assert!(!finding, "{}", report.answer);
+        // It asks for its neighbours anew, 2 ms away; frames wait for that.
+        for (head, most) in [("by time stamps", 43.0), ("by loss", 40.6)] {
+            let millis = cell(&report, "reset", head);
+            assert!((40.0..most).contains(&millis), "{head}: {millis}");
+        }
+    }
+
     #[test]
     fn test_says_what_is_wrong_with_its_command_line() {
         for (words, said) in [
@@ -374,6 +543,10 @@ mod tests {
             ("throughput --lab two-gateways --size 40", "at least 64"),
             ("throughput --tx dpdk:a --rx af-packet:b", "is no port"),
             ("mpls --lab two-gateways", "no operation"),
+            ("mesh --lab two-gateways --pattern many-to-one", "other ports than these 2"),
+            ("congestion --lab campus --tx h1 --rx h2", "two ports that send"),
+            ("reset --lab two-gateways --at 1kpps", "what resets the device"),
+            ("reset --lab two-gateways --at 1kpps --node gw9", "no node gw9"),
             ("loss --tx af-packet:a --rx af-packet:b", "highest load"),
         ] {
             let fault = answer(words).err().unwrap_or_else(|| panic!("{words}: no fault"));

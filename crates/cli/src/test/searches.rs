@@ -1,20 +1,20 @@
 //! Each test, from its arguments to its answer.
 
-use super::args::{Labels, Loads, Swap};
+use super::args::{Loads, Operations};
 use super::bench::{Instrument, LiveBench, PortName, Wiring};
 use super::document::{self, Circumstances};
 use super::virtual_time::VirtualBench;
 use super::{Answer, Setup, tables};
 use ferrule_base::MacAddr;
 use ferrule_daemon::{Blame, Fault};
-use ferrule_report::{Live, Model};
 use ferrule_tester::responder::Home;
 use ferrule_tester::search::back_to_back::{BackToBack, back_to_back as burst_search};
 use ferrule_tester::search::bridge::{self as bridges, Addresses, Roles};
 use ferrule_tester::search::latency::latency as latency_search;
 use ferrule_tester::search::loss::loss as loss_search;
+use ferrule_tester::search::mesh::{Pattern, Sides};
 use ferrule_tester::search::mlrsearch::{Goal, mlrsearch as mlr_search};
-use ferrule_tester::search::mpls::{self as labels, Operation};
+use ferrule_tester::search::mpls as labels;
 use ferrule_tester::search::soak::soak as soak_search;
 use ferrule_tester::search::throughput::{Found, Throughput, throughput as rate_search};
 use ferrule_tester::search::{Range, Work};
@@ -34,13 +34,13 @@ use std::time::Duration;
 const LEARNING_RATE: u64 = 1000;
 
 /// A bench with its ports open, and the streams that one asked for.
-struct Desk {
-    bench: Box<dyn Instrument>,
-    plan: Plan,
+pub(super) struct Desk {
+    pub bench: Box<dyn Instrument>,
+    pub plan: Plan,
     quiet: bool,
 }
 
-fn failed(error: BenchError) -> Fault {
+pub(super) fn failed(error: BenchError) -> Fault {
     match error {
         BenchError::Plan(fault) => {
             Fault::new(Blame::Configuration, fault, "see `ferrule test --help`")
@@ -53,7 +53,7 @@ fn failed(error: BenchError) -> Fault {
 impl Desk {
     /// Opens the ports, finds the gateways, and makes a plan of the frames that
     /// were asked for, at one frame a second.
-    fn open(setup: &Setup, longest: usize) -> Result<Self, Fault> {
+    pub fn open(setup: &Setup, longest: usize) -> Result<Self, Fault> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|e| {
@@ -61,10 +61,10 @@ impl Desk {
             })?;
         }
         let ports = &setup.ports;
-        let names = [ports.tx.as_ref(), ports.rx.as_ref(), ports.monitor.as_ref()];
+        let names = ports.all();
         let mut bench: Box<dyn Instrument> = match &ports.lab {
             Some(lab) => {
-                let bench = VirtualBench::build(lab, ports.variant.as_deref(), ports.seed, names);
+                let bench = VirtualBench::build(lab, ports.variant.as_deref(), ports.seed, &names);
                 Box::new(bench?)
             }
             None => {
@@ -81,7 +81,7 @@ impl Desk {
     }
 
     /// Does some work on the bench, saying on a terminal what is done.
-    fn work<T>(
+    pub fn work<T>(
         &mut self,
         run: impl FnOnce(&mut Work<'_>, &Plan) -> Result<T, BenchError>,
     ) -> Result<T, Fault> {
@@ -95,7 +95,7 @@ impl Desk {
         run(&mut work, &self.plan).map_err(failed)
     }
 
-    fn circumstances(&self, setup: &Setup) -> Circumstances {
+    pub fn circumstances(&self, setup: &Setup) -> Circumstances {
         Circumstances {
             about: self.bench.about(),
             timing: setup.times.timing(),
@@ -104,7 +104,7 @@ impl Desk {
         }
     }
 
-    fn line(&self) -> Option<u64> {
+    pub fn line(&self) -> Option<u64> {
         self.plan.line
     }
 }
@@ -112,11 +112,16 @@ impl Desk {
 /// A rendering for the origin that the bench's numbers have.
 macro_rules! by_origin {
     ($desk:expr, $($render:ident)::+) => {
-        if $desk.bench.about().is_virtual { $($render)::+::<Model> } else { $($render)::+::<Live> }
+        if $desk.bench.about().is_virtual {
+            $($render)::+::<ferrule_report::Model>
+        } else {
+            $($render)::+::<ferrule_report::Live>
+        }
     };
 }
+pub(super) use by_origin;
 
-fn wrong(what: impl std::fmt::Display, remedy: &str) -> Fault {
+pub(super) fn wrong(what: impl std::fmt::Display, remedy: &str) -> Fault {
     Fault::new(Blame::Configuration, what, remedy)
 }
 
@@ -179,7 +184,7 @@ fn longest(sizes: &[Sizes]) -> usize {
 }
 
 /// Opens ports for all sizes and runs `each` on the plan of every size.
-fn by_size<T>(
+pub(super) fn by_size<T>(
     setup: &Setup,
     mut each: impl FnMut(&mut Work<'_>, &str, &Plan) -> Result<T, BenchError>,
 ) -> Result<(Desk, Vec<(Sizes, T)>), Fault> {
@@ -199,7 +204,7 @@ fn by_size<T>(
     Ok((desk, found))
 }
 
-fn settings(setup: &Setup, range: Range, confirm: Option<Duration>) -> Throughput {
+pub(super) fn settings(setup: &Setup, range: Range, confirm: Option<Duration>) -> Throughput {
     let confirm = confirm.filter(|c| !c.is_zero()).map(|c| setup.times.of(c));
     Throughput { range, probe: setup.times.timing(), confirm }
 }
@@ -320,9 +325,7 @@ pub fn bridge(
     let search = settings(setup, loads.range(), None);
     let timing = setup.times.timing();
     let (mut desk, found) = by_size(setup, |work, name, plan| {
-        let mesh = bridges::mesh(&plan.streams[0], 2, plan.line);
-        // Addresses are those of the ports, both known before.
-        let mesh = Plan { streams: addressed(mesh.streams, plan), ..mesh };
+        let mesh = both_ways(plan);
         bridges::teach(work, &mesh)?;
         let throughput = rate_search(work, name, &mesh, &search)?;
         // Without a known line: up to twice what is carried.
@@ -367,33 +370,19 @@ pub fn bridge(
     Ok(Answer { report, finding })
 }
 
-/// The two streams of a mesh with the addresses that were asked for.
-fn addressed(streams: Vec<Stream>, plan: &Plan) -> Vec<Stream> {
-    let (src, dst) = (plan.streams[0].layers.src, plan.streams[0].layers.dst);
-    let of = |mut stream: Stream| {
-        let forth = stream.tx == 0;
-        (stream.layers.src, stream.layers.dst) = if forth { (src, dst) } else { (dst, src) };
-        if !forth {
-            let back = plan.streams[0].reversed();
-            stream.layers.datagram = back.layers.datagram;
-        }
-        stream
-    };
-    streams.into_iter().map(of).collect()
+/// The first stream of a plan and its like from the other port, with the addresses
+/// that were asked for.
+fn both_ways(plan: &Plan) -> Plan {
+    let Some(stream) = plan.streams.first() else { return plan.clone() };
+    let (macs, sides) = ([stream.layers.src, stream.layers.dst], [vec![0], vec![1]]);
+    let [near, far] = sides;
+    let mesh = Pattern::Full.plan(stream, &macs, &Sides { near, far }, plan.line);
+    mesh.unwrap_or_else(|| plan.clone())
 }
 
 /// A label switching router.
-pub fn mpls(
-    setup: &Setup,
-    loads: &Loads,
-    push: Option<&Labels>,
-    swap: Option<&Swap>,
-    pop: Option<&Labels>,
-) -> Result<Answer, Fault> {
-    let push = push.map(|l| Operation::Push { out: l.0.clone() });
-    let swap = swap.map(|s| Operation::Swap { labels: s.labels.clone(), out: s.out });
-    let pop = pop.map(|l| Operation::Pop { labels: l.0.clone() });
-    let operations: Vec<Operation> = [push, swap, pop].into_iter().flatten().collect();
+pub fn mpls(setup: &Setup, loads: &Loads, operations: &Operations) -> Result<Answer, Fault> {
+    let operations = operations.all();
     if operations.is_empty() {
         return Err(wrong("no operation to test", "give --push, --swap or --pop"));
     }
@@ -433,7 +422,8 @@ pub fn stream(setup: &Setup, file: &Path) -> Result<Answer, Fault> {
         plan.check().map_err(|e| wrong(format!("{shown}: {e}"), "mend the plan"))?;
         Ok::<_, Fault>(plan)
     };
-    let longest = read(&[MacAddr::ZERO; 3])?.streams.iter().map(|s| s.sizes.max()).max();
+    let ports = setup.ports.all().len();
+    let longest = read(&vec![MacAddr::ZERO; ports])?.streams.iter().map(|s| s.sizes.max()).max();
     let mut desk = Desk::open(setup, longest.unwrap_or(1518))?;
     desk.plan = read(&desk.bench.macs())?;
     desk.plan.line = desk.plan.line.or(setup.ports.line);

@@ -1,6 +1,6 @@
 //! Trials in virtual time: a topology, with the tester in place of its hosts.
 
-use super::bench::{Instrument, silent};
+use super::bench::{Instrument, ResetBy, silent};
 use ferrule_base::MacAddr;
 use ferrule_daemon::{Blame, Fault};
 use ferrule_lab::tester::{LabBench, next_hop};
@@ -36,12 +36,12 @@ fn topology(name: &str, variant: Option<&str>) -> Result<Topology, Fault> {
 
 impl VirtualBench {
     /// Builds a topology; `ports` are the hosts whose places the tester takes,
-    /// none: the first and the last.
+    /// nothing: the first of them for the first port, the last for the second.
     pub fn build(
         name: &str,
         variant: Option<&str>,
         seed: u64,
-        ports: [Option<&String>; 3],
+        ports: &[Option<&String>],
     ) -> Result<Self, Fault> {
         let topology = topology(name, variant)?;
         let last = topology.hosts.len().saturating_sub(1);
@@ -58,9 +58,10 @@ impl VirtualBench {
                 wrong(what, &format!("in the lab, --tx and --rx are hosts: {}", names.join(", ")))
             })
         };
-        let [tx, rx, monitor] = ports;
-        let mut chosen = vec![tx.map_or(Ok(0), place)?, rx.map_or(Ok(last), place)?];
-        chosen.extend(monitor.map(place).transpose()?);
+        let any = |port: usize| if port == 0 { 0 } else { last };
+        let named = ports.iter().enumerate();
+        let chosen = named.map(|(port, name)| name.map_or(Ok(any(port)), place));
+        let chosen = chosen.collect::<Result<Vec<_>, Fault>>()?;
         if (1..chosen.len()).any(|i| chosen[..i].contains(&chosen[i])) {
             return Err(wrong("one host is named twice", "--tx, --rx and --monitor are different"));
         }
@@ -79,6 +80,10 @@ impl Bench for VirtualBench {
     fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError> {
         self.bench.trial(spec)
     }
+
+    fn reset_at(&mut self, after: std::time::Duration) -> Result<(), BenchError> {
+        self.bench.reset_at(after)
+    }
 }
 
 impl Instrument for VirtualBench {
@@ -95,6 +100,18 @@ impl Instrument for VirtualBench {
 
     fn next_hop(&self, port: usize, from: IpAddr, to: IpAddr) -> Option<IpAddr> {
         next_hop(self.hosts.get(port)?, from, to).filter(|hop| *hop != to)
+    }
+
+    fn reset_by(&mut self, by: &ResetBy) -> Result<(), Fault> {
+        let ResetBy::Node { name, down } = by else {
+            return Err(wrong("in the lab a node is reset", "name it with --node"));
+        };
+        if self.bench.reset_node(name, *down) {
+            return Ok(());
+        }
+        let devices = self.bench.network().devices();
+        let names: Vec<_> = devices.iter().map(|d| d.name().to_owned()).collect();
+        Err(wrong(format!("there is no node {name}"), &format!("there are {}", names.join(", "))))
     }
 
     fn answer_for(&mut self, homes: Vec<Vec<Home>>) {

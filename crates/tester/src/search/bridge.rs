@@ -1,9 +1,10 @@
-//! Bridges (RFC 2889 section 5), as far as two or three ports go.
+//! Bridges (RFC 2889 section 5): forwarding rates, addresses, errored frames and
+//! broadcast. Who sends to whom stands in [`super::mesh`], congestion in
+//! [`super::congestion`].
 //!
 //! | test | section | ports |
 //! | --- | --- | --- |
-//! | fully meshed: throughput, forwarding rate at load, the maximum of it | 5.1, 5.6 | 2 or more |
-//! | one direction | 5.4 | 2 |
+//! | forwarding rate at load, the maximum of it | 5.1, 5.6 | 2 or more |
 //! | address caching capacity | 5.7 | 3: test, learning, monitor |
 //! | address learning rate | 5.8 | 3 |
 //! | errored frames | 5.9 | 2 |
@@ -39,6 +40,7 @@ pub fn learning(plan: &Plan) -> Plan {
         back.name = format!("{} learning", stream.name);
         back.rate = Rate::frames(LEARNING_RATE);
         (back.burst, back.expect) = (None, None);
+        (back.after, back.until, back.phase) = (Duration::ZERO, None, (0, 1));
         // Addresses that vary as destinations vary as sources here.
         let turned = |vary: &Vary| match vary.field {
             Field::EthDst => Some(Vary { field: Field::EthSrc, ..*vary }),
@@ -72,21 +74,6 @@ pub fn teach(work: &mut Work<'_>, plan: &Plan) -> Result<(), BenchError> {
         ..Timing::new(Duration::from_secs_f64(secs))
     };
     work.trial("learning", &lessons, timing).map(drop)
-}
-
-/// A stream from every port to every other one (section 5.1), as `stream` is
-/// from its port to its other: addresses count up by port.
-pub fn mesh(stream: &Stream, ports: usize, line: Option<u64>) -> Plan {
-    let mut streams = Vec::new();
-    let mac = |port: usize| MacAddr::from_u64(stream.layers.src.to_u64() + port as u64);
-    for tx in 0..ports {
-        for rx in (0..ports).filter(|&rx| rx != tx) {
-            let layers = Layers { src: mac(tx), dst: mac(rx), ..stream.layers.clone() };
-            let name = format!("{tx} to {rx}");
-            streams.push(Stream { name, tx, rx, layers, ..stream.clone() });
-        }
-    }
-    Plan { streams, line }
 }
 
 /// Forwarding rates (RFC 2285 section 3.6) over loads.

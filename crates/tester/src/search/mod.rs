@@ -8,7 +8,11 @@
 //! | [`back_to_back`] | the longest burst without loss | RFC 2544 section 26.4, RFC 9004 |
 //! | [`mlrsearch`] | the load for each of several loss ratios | RFC 9971 |
 //! | [`bridge`] | forwarding rate, addresses, broadcast, errored frames | RFC 2889 section 5 |
+//! | [`mesh`] | who sends to whom among several ports | RFC 2889 sections 5.1 to 5.4 |
+//! | [`congestion`] | what becomes of an uncongested port beside a congested one | RFC 2889 section 5.5 |
 //! | [`mpls`] | the first three for push, swap and pop | RFC 5695 section 6 |
+//! | [`recovery`] | how long frames are lost after an overload | RFC 2544 section 26.5, RFC 5695 section 6.4 |
+//! | [`reset`] | how long a reset takes | RFC 6201, RFC 5695 section 6.5 |
 //! | [`soak`] | whether a load is carried for long | |
 //!
 //! A load is a rate for each stream of the plan, in thousandths of a frame a
@@ -20,10 +24,14 @@
 
 pub mod back_to_back;
 pub mod bridge;
+pub mod congestion;
 pub mod latency;
 pub mod loss;
+pub mod mesh;
 pub mod mlrsearch;
 pub mod mpls;
+pub mod recovery;
+pub mod reset;
 pub mod soak;
 pub mod throughput;
 
@@ -116,6 +124,11 @@ impl<'a> Work<'a> {
     /// The bench.
     pub fn bench(&self) -> &dyn Bench {
         self.bench
+    }
+
+    /// See [`Bench::reset_at`].
+    pub fn reset_at(&mut self, after: Duration) -> Result<(), BenchError> {
+        self.bench.reset_at(after)
     }
 
     /// Runs one trial of `plan` as it is.

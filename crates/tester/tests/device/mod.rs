@@ -54,6 +54,16 @@ pub struct Device {
     pub kind: Kind,
     /// One trial in so many has a pause of service of so many nanoseconds.
     pub noise: Option<(u64, u64)>,
+    /// After a frame that it had no room for it drops all for so long.
+    pub grudge: u64,
+    /// When it dropped a frame last.
+    pub last_drop: u64,
+    /// When the measurement of the last trial began.
+    pub measured: u64,
+    /// A reset takes it so long.
+    pub outage: u64,
+    /// In the next trial it is reset so long after the measurement begins.
+    pub reset: Option<Duration>,
     /// Frames a second that the tester manages to send at most.
     pub sender: Option<u64>,
     pub rng: Rng,
@@ -71,6 +81,11 @@ impl Device {
             ports: 2,
             kind,
             noise: None,
+            grudge: 0,
+            last_drop: 0,
+            measured: 0,
+            outage: 0,
+            reset: None,
             sender: None,
             rng: Rng::new(7),
             now: Instant::ZERO,
@@ -83,6 +98,25 @@ impl Device {
     /// Frames a second that are served.
     pub fn capacity(&self) -> f64 {
         1e9 / self.service as f64
+    }
+
+    /// Somewhere in the measurement the server does something else.
+    fn pause(&mut self, spec: &TrialSpec) -> std::ops::Range<u64> {
+        match self.noise {
+            Some((one_in, nanos)) if self.rng.one_in(one_in) => {
+                let at = (self.now + spec.timing.warm_up + spec.timing.duration / 2).as_nanos();
+                at..at + nanos
+            }
+            _ => 0..0,
+        }
+    }
+
+    /// When it is down in the trial that begins.
+    fn outage(&mut self) -> std::ops::Range<u64> {
+        self.reset.take().map_or(0..0, |after| {
+            let at = self.measured + after.as_nanos() as u64;
+            at..at + self.outage
+        })
     }
 
     /// Where a served frame goes, and what becomes of it.
@@ -157,6 +191,11 @@ impl Bench for Device {
         }
     }
 
+    fn reset_at(&mut self, after: Duration) -> Result<(), BenchError> {
+        self.reset = Some(after);
+        Ok(())
+    }
+
     fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError> {
         let pool = Pool::heap(4096, 2048);
         let mut cache = pool.cache();
@@ -168,14 +207,10 @@ impl Bench for Device {
         let mut served: BTreeMap<(u64, u64), (usize, Packet)> = BTreeMap::new();
         let (mut free, mut order, mut sender) = (0u64, 0u64, 0u64);
         let mut waiting: std::collections::VecDeque<u64> = Default::default();
-        // Somewhere in the measurement the server does something else.
-        let mut pause = 0..0;
-        if let Some((one_in, nanos)) = self.noise
-            && self.rng.one_in(one_in)
-        {
-            let at = (self.now + spec.timing.warm_up + spec.timing.duration / 2).as_nanos();
-            pause = at..at + nanos;
-        }
+        let pause = self.pause(spec);
+        self.measured = (self.now + spec.timing.warm_up).as_nanos();
+        let dead = self.outage();
+        let mut sulks_until = 0;
         let mut batch = Batch::new();
         while let Some(due) = trial.poll_timeout(self.now) {
             let departure = served.first_key_value().map(|(k, _)| Instant::from_nanos(k.0));
@@ -199,9 +234,19 @@ impl Bench for Device {
                         waiting.pop_front();
                     }
                     if waiting.len() >= self.queue {
+                        sulks_until = now + self.grudge;
+                    }
+                    if waiting.len() >= self.queue || now < sulks_until {
+                        self.last_drop = now;
                         continue;
                     }
                     let begin = now.max(free);
+                    // A reset loses what waits, too.
+                    if dead.contains(&now)
+                        || (now < dead.start && begin + self.service > dead.start)
+                    {
+                        continue;
+                    }
                     let begin = if pause.contains(&begin) { pause.end } else { begin };
                     free = begin + self.service;
                     waiting.push_back(free);
