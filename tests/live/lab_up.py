@@ -78,7 +78,7 @@ def pings(name, place, target, count=20):
 
 def carries_ping_and_traffic_through_the_tunnel(folder):
     name, path = topology(folder, "two-gateways")
-    up = lab("up", path).stdout
+    up = lab("up", path, "--wires", "none").stdout
     assert "2 nodes, 2 hosts, 3 links" in up and "no rate, delay" in up, up
     entry = status(name)
     assert {node["name"] for node in entry["nodes"]} == {"gw1", "gw2"}, entry
@@ -113,6 +113,45 @@ def carries_ping_and_traffic_through_the_tunnel(folder):
     refused = lab("up", path, check=False)
     assert refused.returncode == 1 and f"{name} is up already" in refused.stderr, refused.stderr
     assert status(name)["well"], "the lab that is up stays"
+    lab("down", name)
+    gone(name)
+
+
+def links_have_the_delay_and_rate_of_the_topology(folder):
+    name, path = topology(folder, "two-gateways")
+    with open(path) as file:
+        text = file.read()
+    begin = text.index('ends = ["gw1:wan", "gw2:wan"]')
+    text = text[:begin] + text[begin:].replace(
+        'delay = "1ms"', 'delay = "20ms"\nrate = "10Mbit/s"', 1)
+    with open(path, "w") as file:
+        file.write(text)
+    up = lab("up", path).stdout
+    assert "with rate, delay and impairments: gw1-gw2" in up, up
+    entry = status(name)
+    assert entry["wires"]["alive"] and len(entry["nodes"]) == 2, entry
+    pings(name, "h1", "10.2.0.2")
+    # 20 ms each way, and what the machine itself takes.
+    said = inside(name, "h1", "ping", "-n", "-q", "-c", "20", "-i", "0.05", "10.2.0.2").stdout
+    least = float(re.search(r"= ([0-9.]+)/", said).group(1))
+    assert 40.0 <= least < 60.0, said
+    # 1,000 datagrams of 1,000 octets in a tenth of a second are ten times the rate:
+    # the queue of the link (1,000 frames) holds them, for as long as they take.
+    took = inside(name, "h2", "python3", "-c",
+                  "import socket,subprocess,time\n"
+                  "s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n"
+                  "s.setsockopt(socket.SOL_SOCKET,socket.SO_RCVBUF,1<<22)\n"
+                  "s.bind(('10.2.0.2',7000));s.settimeout(3)\n"
+                  f"subprocess.Popen(['ip','netns','exec','lab-{name}-h1','python3','-c',"
+                  "'import socket,time\\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\\n"
+                  "for i in range(800):\\n s.sendto(bytes(1000),(\"10.2.0.2\",7000));time.sleep(0.0001)'])\n"
+                  "s.recv(2000);t=time.monotonic();n=1\n"
+                  "try:\n while n<800:\n  s.recv(2000);n+=1\nexcept TimeoutError: pass\n"
+                  "print(n,time.monotonic()-t)").stdout.split()
+    count, secs = int(took[0]), float(took[1])
+    # Sealed, 1,000 octets of UDP are about 1,090 on the line.
+    rate = count * 1090 * 8 / secs
+    assert count > 700 and 8e6 < rate < 11e6, took
     lab("down", name)
     gone(name)
 
@@ -172,6 +211,7 @@ def main():
         try:
             for test in (
                 carries_ping_and_traffic_through_the_tunnel,
+                links_have_the_delay_and_rate_of_the_topology,
                 bridges_under_macsec_and_pseudowires_work,
                 down_after_a_crash_removes_all_and_nothing_else,
                 up_that_fails_takes_everything_back,

@@ -35,6 +35,7 @@ mod run;
 mod station;
 pub mod tester;
 pub mod topology;
+pub mod wires;
 mod world;
 
 pub use change::Change;

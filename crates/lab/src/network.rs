@@ -348,6 +348,11 @@ impl Network {
         self.world.now
     }
 
+    /// When something happens next, if nobody changes anything before.
+    pub fn next_event(&self) -> Option<Instant> {
+        self.world.agenda.peek()
+    }
+
     /// The seed.
     pub fn seed(&self) -> u64 {
         self.world.seed

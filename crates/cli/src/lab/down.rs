@@ -113,11 +113,12 @@ fn describe(lab: &Standing, paint: Paint) -> (String, Value, bool) {
         None => lab.name.clone(),
     };
     let mut text = format!("{}  {}\n", paint.bold(name), lab.folder().display());
-    let mut well = true;
+    let (mut well, mut carrier) = (true, Value::Null);
     let (mut nodes, mut hosts, mut links) = (Vec::new(), Vec::new(), Vec::new());
     for place in &lab.spaces {
         let node = lab.nodes.iter().find(|node| node.name == place.place);
-        let Some(node) = node else {
+        let wires = lab.wires.as_ref().filter(|wires| wires.name == place.place);
+        let Some(node) = node.or(wires) else {
             text += &format!("  host {:<16} {}\n", place.place, place.space);
             hosts.push(json!({ "name": place.place, "namespace": place.space }));
             continue;
@@ -127,10 +128,15 @@ fn describe(lab: &Standing, paint: Paint) -> (String, Value, bool) {
             true => format!("process {}", node.pid),
             false => paint.fault(format!("ended; see {}", node.log.display())),
         };
-        text += &format!("  node {:<16} {:<32} {state}\n", place.place, place.space);
+        let kind = if wires.is_some() { "with" } else { "node" };
+        text += &format!("  {kind} {:<16} {:<32} {state}\n", place.place, place.space);
         well &= alive;
-        nodes.push(json!({ "name": node.name, "namespace": place.space, "pid": node.pid,
-                           "alive": alive, "log": node.log }));
+        let entry = json!({ "name": node.name, "namespace": place.space, "pid": node.pid,
+                            "alive": alive, "log": node.log });
+        match wires {
+            Some(_) => carrier = entry,
+            None => nodes.push(entry),
+        }
     }
     for link in &lab.links {
         let up = link.ends.iter().all(is_up);
@@ -140,6 +146,7 @@ fn describe(lab: &Standing, paint: Paint) -> (String, Value, bool) {
         links.push(json!({ "name": link.name, "up": up, "ends": link.ends }));
     }
     let json = json!({ "name": lab.name, "variant": lab.variant, "folder": lab.folder(),
-                       "nodes": nodes, "hosts": hosts, "links": links, "well": well });
+                       "nodes": nodes, "hosts": hosts, "links": links, "wires": carrier,
+                       "well": well });
     (text, json, well)
 }

@@ -15,6 +15,7 @@ mod standing;
 mod summary;
 mod trace;
 mod up;
+mod wire;
 
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ enum LabCommand {
     Up(up::UpArgs),
     Status(down::StatusArgs),
     Down(down::DownArgs),
+    Wire(wire::WireArgs),
 }
 
 impl LabArgs {
@@ -58,6 +60,7 @@ impl LabArgs {
             LabCommand::Up(args) => args.run(),
             LabCommand::Status(args) => args.run(),
             LabCommand::Down(args) => args.run(),
+            LabCommand::Wire(args) => args.run(),
         }
     }
 }

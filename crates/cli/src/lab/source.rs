@@ -42,6 +42,12 @@ impl Source {
         }
     }
 
+    /// The same as arguments of a command.
+    pub fn args(&self) -> Vec<String> {
+        let variant = self.variant.iter().flat_map(|v| ["--variant".to_owned(), v.clone()]);
+        std::iter::once(self.topology.clone()).chain(variant).collect()
+    }
+
     /// The file: its name and its text.
     pub fn text(&self) -> Result<(String, String), Wrong> {
         text(&self.topology)

@@ -37,6 +37,9 @@ pub struct Standing {
     pub links: Vec<StandingLink>,
     /// Processes.
     pub nodes: Vec<StandingNode>,
+    /// The process that carries links, if there is one.
+    #[serde(default)]
+    pub wires: Option<StandingNode>,
 }
 
 /// A namespace.
@@ -104,6 +107,7 @@ impl Standing {
             spaces: Vec::new(),
             links: Vec::new(),
             nodes: Vec::new(),
+            wires: None,
         };
         let run = DirBuilder::new().mode(0o755).recursive(true).create(RUN);
         let made = run.and_then(|()| DirBuilder::new().mode(0o700).create(standing.folder()));
@@ -159,6 +163,7 @@ impl Standing {
             spaces: Vec::new(),
             links: Vec::new(),
             nodes: Vec::new(),
+            wires: None,
         };
         Some(Self { name, ..read.unwrap_or(nothing) })
     }
@@ -166,7 +171,8 @@ impl Standing {
     /// Ends the nodes and whatever runs in the namespaces, deletes those, and the
     /// folder. What was not made here stays.
     pub fn remove(&self) {
-        let nodes = self.nodes.iter().filter(|node| node.is_alive()).map(|node| node.pid);
+        let all = self.nodes.iter().chain(&self.wires);
+        let nodes = all.filter(|node| node.is_alive()).map(|node| node.pid);
         let mut pids: Vec<u32> = nodes.collect();
         let own = |place: &&StandingPlace| place.space == self.space(&place.place);
         let spaces: Vec<&str> =

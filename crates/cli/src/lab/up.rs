@@ -10,6 +10,7 @@
 
 use super::source::{Source, Wrong};
 use super::standing::{Standing, StandingLink, StandingNode, StandingPlace};
+use super::wire::{self, Carried};
 use crate::desk;
 use crate::netns::{self, Veth, VethEnd};
 use crate::paint::{Paint, emit};
@@ -33,6 +34,8 @@ const TOOLS: [(&str, &str); 3] =
 const HOST_DEVICE: &str = "eth0";
 /// Characters of a device's name at most.
 const DEVICE_MAX: usize = 15;
+/// The place of the wires, unless a node or host is called so.
+const WIRES: &str = "wires";
 /// A node is ready within this time.
 const READY: Duration = Duration::from_secs(15);
 /// Commands of our own that must end within this time.
@@ -53,6 +56,12 @@ pub struct UpArgs {
     /// What drives the nodes' ports
     #[arg(long, default_value = "af-packet", value_parser = ["af-packet", "af-xdp"])]
     driver: String,
+    /// Links that a process carries with their rate, delay, impairments and disturbances
+    #[arg(long, value_enum, default_value_t = Carried::Auto)]
+    wires: Carried,
+    /// The seed of what wires lose
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -73,7 +82,7 @@ impl UpArgs {
             Ok(standing) => {
                 let text = match self.json {
                     true => format!("{:#}\n", json!(standing)),
-                    false => told(&topology, &standing),
+                    false => told(&topology, &standing, &self.wires.links(&topology)),
                 };
                 emit(&mut std::io::stdout().lock(), &text);
                 match self.web.map(|address| self.serve(address, &topology, &standing)) {
@@ -116,7 +125,9 @@ impl UpArgs {
             return Err(Fault::Missing(format!("{tool} is not installed"), remedy));
         }
         let mut standing = Standing::new(topology)?;
-        let site = Site { runner: &runner, topology, driver: &self.driver };
+        let wires = self.wires.links(topology);
+        let (source, seed) = (self.source.args(), self.seed);
+        let site = Site { runner: &runner, topology, driver: &self.driver, wires, source, seed };
         match site.make(&mut standing) {
             Ok(()) => Ok(standing),
             Err(fault) => {
@@ -160,6 +171,10 @@ struct Site<'a> {
     runner: &'a Runner,
     topology: &'a Topology,
     driver: &'a str,
+    /// Links that a process carries, by place.
+    wires: Vec<usize>,
+    source: Vec<String>,
+    seed: u64,
 }
 
 impl Site<'_> {
@@ -179,7 +194,9 @@ impl Site<'_> {
         let nodes = topology.nodes.iter().map(|node| (node.name.as_str(), false));
         let with_ipv6 = |host: &HostPlan| host.addresses.iter().any(|(a, _)| a.is_ipv6());
         let hosts = topology.hosts.iter().map(|host| (host.name.as_str(), with_ipv6(host)));
-        for (place, ipv6) in nodes.chain(hosts) {
+        let wires = (!self.wires.is_empty()).then(|| (self.cabling(), false));
+        let wires = wires.iter().map(|(place, ipv6)| (place.as_str(), *ipv6));
+        for (place, ipv6) in nodes.chain(hosts).chain(wires) {
             let space = standing.space(place);
             if netns::exists(&space) {
                 let remedy = format!("`ip netns del {space}` if it is nobody's any more");
@@ -194,6 +211,9 @@ impl Site<'_> {
             self.host(standing, host)?;
         }
         let mut children = Vec::new();
+        if !self.wires.is_empty() {
+            self.carry(standing)?;
+        }
         for node in &topology.nodes {
             children.push(self.node(standing, &setting, node)?);
         }
@@ -201,11 +221,20 @@ impl Site<'_> {
     }
 
     fn cables(&self, standing: &mut Standing) -> Result<(), Fault> {
-        for link in &self.topology.links {
+        for (at, link) in self.topology.links.iter().enumerate() {
             let ends = [0, 1].map(|at| self.end(standing, &link.ends[at]));
-            let mtu = link.ends.iter().map(|end| self.mtu(end)).max().unwrap_or(1500);
+            let mtu = wire::mtu(self.topology, at);
             let names = ends.clone().map(|end| (end.space, end.device));
-            netns::join(self.runner, &Veth { ends, mtu })?;
+            if self.wires.contains(&at) {
+                let space = standing.space(&self.cabling());
+                for (end, device) in ends.into_iter().zip(wire::devices(at)) {
+                    let mac = made_mac(&space, &device).to_string();
+                    let inner = VethEnd { space: space.clone(), device, mac };
+                    netns::join(self.runner, &Veth { ends: [end, inner], mtu })?;
+                }
+            } else {
+                netns::join(self.runner, &Veth { ends, mtu })?;
+            }
             standing.links.push(StandingLink { name: link.name.clone(), ends: names });
             standing.save()?;
         }
@@ -235,14 +264,46 @@ impl Site<'_> {
         }
     }
 
-    fn mtu(&self, end: &LinkEnd) -> usize {
-        match end {
-            LinkEnd::Host(host) => self.topology.hosts[*host].mtu,
-            LinkEnd::Node(node, port) => {
-                let ports = &self.topology.nodes[*node].config.ports;
-                ports.iter().find(|p| p.name == *port).map_or(1500, |p| p.mtu)
-            }
+    /// The place of the wires: a name that nobody has.
+    fn cabling(&self) -> String {
+        let mut name = WIRES.to_owned();
+        let topology = self.topology;
+        let taken = |name: &str| {
+            topology.nodes.iter().any(|n| n.name == name)
+                || topology.hosts.iter().any(|h| h.name == name)
+        };
+        while taken(&name) {
+            name.push('_');
         }
+        name
+    }
+
+    /// Starts the process that carries links, and waits until it does.
+    fn carry(&self, standing: &mut Standing) -> Result<(), Fault> {
+        let (place, folder) = (self.cabling(), standing.folder());
+        let (ready, log) = (folder.join("wires.ready"), folder.join(format!("{place}.log")));
+        let program = std::env::current_exe().map_err(|e| Fault::failed("our own path", e))?;
+        let out = OpenOptions::new().create(true).append(true).open(&log);
+        let out = out.map_err(|e| Fault::failed(log.display().to_string(), e))?;
+        let copy = out.try_clone().map_err(|e| Fault::failed(log.display().to_string(), e))?;
+        let mut command = Command::new("setsid");
+        command.args(["ip", "netns", "exec", &standing.space(&place)]).arg(&program);
+        command.args(["lab", "wire"]).args(&self.source).arg("--ready").arg(&ready);
+        command.args(["--seed", &self.seed.to_string()]);
+        for link in &self.wires {
+            command.args(["--link", &link.to_string()]);
+        }
+        command.stdin(Stdio::null()).stdout(out).stderr(copy);
+        let mut child = command.spawn().map_err(|e| Fault::failed(place.clone(), e))?;
+        standing.wires = Some(StandingNode::of(&place, child.id(), &log));
+        standing.save()?;
+        self.runner.wait_for("the wires are not ready", READY, || match child.try_wait() {
+            Ok(Some(status)) => {
+                let said = std::fs::read_to_string(&log).unwrap_or_default();
+                Err(Fault::failed(format!("the wires ended: {status}"), said))
+            }
+            _ => Ok(ready.exists()),
+        })
     }
 
     fn host(&self, standing: &Standing, host: &HostPlan) -> Result<(), Fault> {
@@ -310,7 +371,7 @@ impl Site<'_> {
 }
 
 /// What a person wants to know next.
-fn told(topology: &Topology, standing: &Standing) -> String {
+fn told(topology: &Topology, standing: &Standing, carried: &[usize]) -> String {
     let paint = Paint::for_stream(&std::io::stdout());
     let counts = format!(
         "{} is up: {} nodes, {} hosts, {} links",
@@ -320,7 +381,13 @@ fn told(topology: &Topology, standing: &Standing) -> String {
         topology.links.len()
     );
     let mut text = format!("{}\n", paint.bold(counts));
-    for note in topology.only_virtual() {
+    if !carried.is_empty() {
+        let names: Vec<&str> =
+            carried.iter().filter_map(|&at| Some(topology.links.get(at)?.name.as_str())).collect();
+        let names = names.join(", ");
+        text += &paint.faint(format!("with rate, delay and impairments: {names}\n"));
+    }
+    for note in topology.only_virtual(carried) {
         text += &paint.faint(format!("not on real interfaces: {note}\n"));
     }
     text += "\nTry next:\n";

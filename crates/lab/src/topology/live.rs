@@ -1,7 +1,7 @@
 //! What a node's configuration is on real interfaces: the same, but its ports
 //! stand on devices, its keys are files, and its counters survive.
 
-use super::{Node, Topology};
+use super::{Node, Topology, Upset};
 use crate::impair::Impairments;
 use ferrule_node::config::LAB_KEY;
 use std::path::{Path, PathBuf};
@@ -92,10 +92,14 @@ impl Topology {
         all
     }
 
-    /// What real interfaces cannot do of what the topology says.
-    pub fn only_virtual(&self) -> Vec<String> {
+    /// What real interfaces cannot do of what the topology says, if the links at
+    /// these places are carried by [`crate::wires`].
+    pub fn only_virtual(&self, carried: &[usize]) -> Vec<String> {
         let mut notes = Vec::new();
-        for link in &self.links {
+        for (at, link) in self.links.iter().enumerate() {
+            if carried.contains(&at) {
+                continue;
+            }
             let mut what = Vec::new();
             let spec = &link.spec;
             if spec.rate.is_some() {
@@ -115,8 +119,13 @@ impl Topology {
         for node in self.nodes.iter().filter(|node| node.profile.name != "ideal") {
             notes.push(format!("node {}: no profile {}", node.name, node.profile.name));
         }
-        if !self.disturbances.is_empty() {
-            notes.push(format!("none of its {} disturbances happens", self.disturbances.len()));
+        let happens = |what: &Upset| match what {
+            Upset::Down(link) | Upset::Up(link) | Upset::Impair(link, _) => carried.contains(link),
+            Upset::Restart(..) | Upset::ClockJump(..) => false,
+        };
+        let left = self.disturbances.iter().filter(|d| !happens(&d.what)).count();
+        if left > 0 {
+            notes.push(format!("{left} of its {} disturbances", self.disturbances.len()));
         }
         notes
     }

@@ -199,6 +199,21 @@ fn topology_errors_come_all_at_once() {
 }
 
 #[test]
+fn topology_errors_inside_a_nodes_inline_configuration_come_all_at_once() {
+    let text = GOOD
+        .replace("{ port = \"b\", address", "{ port = \"b\", adress")
+        .replace("{ name = \"b\" }", "{ name = \"b\", colour = 3 }")
+        .replace("rate = \"1Gbit/s\"", "rate = \"fast\"");
+    let error = Topology::parse("bad.toml", &text, &mut NoFiles, None).expect_err("three things");
+    let said = error.to_string();
+    for (what, place) in [("`adress`", "adress"), ("`colour`", "colour"), ("`fast`", "fast")] {
+        let line = text.lines().position(|line| line.contains(place)).expect(place) + 1;
+        let found = said.lines().find(|l| l.contains(what)).unwrap_or_else(|| panic!("{said}"));
+        assert!(found.starts_with(&format!("bad.toml:{line}:")), "{found}");
+    }
+}
+
+#[test]
 fn topology_reads_configurations_beside_it_and_says_what_is_wrong_in_them() {
     let text = GOOD.replace("[node.gw.config]\nport", "[node.gw]\nconfig = \"gw.toml\"\n[x]\nport");
     let text = {
@@ -348,6 +363,8 @@ fn live_configuration_stands_on_devices_and_key_files() {
         let devices = config.ports.iter().map(|p| (p.driver.name(), p.driver.device()));
         assert!(devices.zip(&config.ports).all(|(d, p)| d == ("af-packet", Some(p.name.as_str()))));
     }
-    let notes = topology.only_virtual();
+    let notes = topology.only_virtual(&[]);
     assert!(notes.iter().any(|note| note.contains("rate, delay")), "{notes:?}");
+    let all: Vec<usize> = (0..topology.links.len()).collect();
+    assert!(topology.only_virtual(&all).is_empty(), "wires carry them all");
 }
