@@ -1,17 +1,21 @@
 //! The demo's report as a document: what was asked, what each way costs, where the
 //! bytes of a frame go.
 
+use super::measures;
 use super::plan::STUDY_LEN;
 use super::report::Outcome;
 use crate::machine;
 use ferrule_node::overhead::Layout;
-use ferrule_report::{Axis, Bars, Block, Claim, Derived, Figure, Kind, Report, Section, Verdict};
+use ferrule_report::{
+    Axis, Bars, Block, Claim, Derived, Figure, Kind, Live, Model, Report, Section, Verdict,
+};
+use std::path::Path;
 
 const QUESTION: &str = "What does it cost to carry a site's frames privately across somebody \
     else's MPLS network: in the clear, under MACsec, under ESP?";
 
-/// The whole document.
-pub fn document(outcome: &Outcome) -> Report {
+/// The whole document, which goes to `page`.
+pub fn document(outcome: &Outcome, page: &Path) -> Report {
     let mut report = Report::new("Two sites joined across an MPLS provider", QUESTION);
     report.answer = outcome.verdict();
     report.machine = machine::describe();
@@ -22,7 +26,11 @@ pub fn document(outcome: &Outcome) -> Report {
         .table(outcome.table())
         .text(outcome.note());
     let bytes = Section::new("Where the bytes go").figure(drawing(outcome));
-    report.sections = vec![network, bytes, checks(outcome)];
+    let all = match outcome.live {
+        true => measures::section::<Live>(outcome, page),
+        false => measures::section::<Model>(outcome, page),
+    };
+    report.sections = vec![network, bytes, checks(outcome), all];
     report
 }
 

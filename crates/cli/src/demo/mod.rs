@@ -19,6 +19,7 @@ pub mod host;
 mod html;
 mod in_lab;
 mod live;
+mod measures;
 mod network;
 mod plan;
 mod report;
@@ -42,7 +43,7 @@ use std::time::Instant;
 /// the same network in the laboratory, in virtual time.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Print JSON instead of the table
+    /// Print JSON (schema ferrule-report/1) instead of the table
     #[arg(long)]
     json: bool,
     /// Folder for the report, new or empty [default: a new one for temporary files]
@@ -98,7 +99,7 @@ impl DemoArgs {
         let done = self.outcome(&runner, &out, say).and_then(|outcome| {
             runner.check()?;
             let report = out.join("report.html");
-            fs::write(&report, ferrule_report::html::render(&html::document(&outcome)))
+            fs::write(&report, ferrule_report::html::render(&html::document(&outcome, &report)))
                 .map_err(|e| Fault::failed(format!("writing {}", report.display()), e))?;
             Ok((outcome, report))
         });
@@ -115,7 +116,7 @@ impl DemoArgs {
         let kept = out.join("files");
         let kept = (self.keep && outcome.live).then_some(kept.as_path());
         let text = if self.json {
-            format!("{:#}\n", outcome.json(&report))
+            ferrule_report::json::render(&html::document(&outcome, &report))
         } else {
             let paint = Paint::for_stream(&std::io::stdout());
             outcome.text(paint, &report, kept)

@@ -7,7 +7,6 @@ use super::tshark;
 use super::wiretap::OnWire;
 use crate::paint::Paint;
 use ferrule_report::{Column, Live, Measure, Model, Origin, Table, terminal};
-use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// All variants.
@@ -177,20 +176,6 @@ impl Outcome {
         // The address stands last, where one looks for it.
         text + &format!("\nreport: {}\n", paint.bold(format!("file://{}", report.display())))
     }
-
-    /// For a program.
-    pub fn json(&self, report: &Path) -> Value {
-        let rows: Vec<Value> = self.rows.iter().map(row_json).collect();
-        json!({
-            "mode": if self.live { "live" } else { "virtual" },
-            "frame_bytes": STUDY_LEN,
-            "verdict": self.verdict(),
-            "note": self.note(),
-            "variants": rows,
-            "failed": self.findings(),
-            "report": report,
-        })
-    }
 }
 
 /// What a person may want to see next.
@@ -199,25 +184,6 @@ const NEXT: [(&str, &str); 3] = [
     ("init gateway --pair --dir gateways", "two gateways of your own"),
     ("demo --keep --out kept", "keeps captures, keys, configurations"),
 ];
-
-fn row_json(row: &Row) -> Value {
-    let wire = |wire: &OnWire| serde_json::to_value(wire).unwrap_or_default();
-    json!({
-        "variant": row.variant.key,
-        "name": row.variant.name,
-        "stack": row.variant.stack(1).map(|stack| stack.to_string()).unwrap_or_default(),
-        "pe_to_p": wire(&row.wires[0]),
-        "p_to_pe": wire(&row.wires[1]),
-        "overhead_bytes": row.wires[1].bytes as i64 - STUDY_LEN as i64,
-        "throughput_bps": { "forward": row.throughput[0], "reverse": row.throughput[1] },
-        "rtt": row.rtt,
-        "frames": row.delivery,
-        "loss_percent": row.loss_percent(),
-        "file": row.file,
-        "tshark": row.tshark,
-        "captures": row.captures,
-    })
-}
 
 #[cfg(test)]
 mod tests {
@@ -279,7 +245,23 @@ mod tests {
             let found = outcome.findings();
             assert!(found.len() == 1 && found[0].contains(words), "{found:?}, not {words}");
             assert!(found[0].starts_with("MACsec") && outcome.verdict().contains("failed"));
-            assert!(outcome.json(Path::new("r"))["failed"][0].is_string());
+            let document = super::super::html::document(&outcome, Path::new("r"));
+            assert!(ferrule_report::json::render(&document).contains(words), "{words}");
+        }
+    }
+
+    #[test]
+    fn demo_json_is_a_report_that_reads_back_with_every_measure() {
+        let document = super::super::html::document(&outcome(), Path::new("/r.html"));
+        let text = ferrule_report::json::render(&document);
+        assert!(text.contains("\"ferrule-report/1\""), "{text}");
+        let back = ferrule_report::json::read(&text).expect("it reads back");
+        assert_eq!(back, document);
+        let rows = |id: &str| back.tables().find(|t| t.id == id).map(ferrule_report::Table::rows);
+        for (id, count) in
+            [("variants", 4), ("wires", 8), ("traffic", 4), ("file", 4), ("files", 1)]
+        {
+            assert_eq!(rows(id), Some(count), "{id}");
         }
     }
 
@@ -290,7 +272,10 @@ mod tests {
     #[test]
     fn demo_report_stands_alone_and_has_the_figures() {
         let outcome = outcome();
-        let page = ferrule_report::html::render(&super::super::html::document(&outcome));
+        let page = ferrule_report::html::render(&super::super::html::document(
+            &outcome,
+            Path::new("/r.html"),
+        ));
         for size in [1022, 1026, 1054, 1058, 1084, 1088, 1072, 1076] {
             assert!(page.contains(&format!(">{size}</td>")), "{size}");
         }
@@ -299,7 +284,10 @@ mod tests {
         assert!(page.contains("ESP-GCM +50") && page.contains(LIVE_NOTE), "verdict and note");
         assert!(page.contains("class=\"kind live\"") && !page.contains("class=\"kind model\""));
         let in_lab = Outcome { live: false, ..outcome };
-        let page = ferrule_report::html::render(&super::super::html::document(&in_lab));
+        let page = ferrule_report::html::render(&super::super::html::document(
+            &in_lab,
+            Path::new("/r.html"),
+        ));
         assert!(page.contains("class=\"kind model\"") && !page.contains("class=\"kind live\""));
     }
 }
