@@ -22,7 +22,8 @@ const DECIMALS: u8 = 3;
 /// Seven paths (bridge, flood, IPv4, MACsec and ESP sealed and opened) with four
 /// lengths run memory to memory on one core, in turn. Prices per packet and per
 /// octet of each kind of work are fitted to what they take, and printed with the
-/// largest error. Run it on a machine that does nothing else.
+/// largest error. Run it on a machine that does nothing
+/// else. The file says which machine and when; a topology names it as `profile`.
 #[derive(Args)]
 #[command(after_help = "Examples:
   ferrule lab calibrate                      writes calibrated.toml
@@ -92,7 +93,9 @@ fn measure(name: &str) -> Calibration {
             paint::emit(&mut std::io::stderr().lock(), &format!("\r  round {done} of {all}{end}"));
         }
     };
-    calibrate(name, &machine::describe(), &mut clock, &mut progress)
+    // A profile is worth what is known of its machine, and of when it was so.
+    let origin = format!("{}, {}", machine::describe(), machine::date());
+    calibrate(name, &origin, &mut clock, &mut progress)
 }
 
 /// The file: what it is, then the profile.
@@ -163,7 +166,9 @@ mod tests {
         let read = Profile::parse("here.toml", &text).expect("the file is right");
         assert_eq!(read, done.profile, "{text}");
         assert_eq!((&*read.name, read.source.name()), ("here", "calibrated"));
-        assert_eq!(read.origin, machine::describe());
+        let date = machine::date();
+        let (machine, year) = (machine::describe(), &date[..4]);
+        assert!(read.origin.starts_with(&format!("{machine}, {year}")), "{}", read.origin);
         assert!(done.observations.iter().all(|o| o.measured_ns() > 0.0));
         let report = report(&done, Path::new("here.toml"));
         let text = terminal::render(&report, Paint::plain(120).terminal());
