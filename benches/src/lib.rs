@@ -3,6 +3,8 @@
 //! the median of the rounds with their spread.
 #![forbid(unsafe_code)]
 
+pub mod peer;
+
 use ferrule_base::{Instant, MacAddr};
 use ferrule_crypto::Software;
 use ferrule_crypto::backend::Backend;

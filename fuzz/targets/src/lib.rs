@@ -12,6 +12,7 @@
 //! [`TARGETS`] names them all, with the seeds that mutation starts from.
 #![forbid(unsafe_code)]
 
+pub mod batch;
 pub mod control;
 pub mod driver;
 pub mod files;
@@ -59,6 +60,7 @@ pub const TARGETS: &[Target] = &[
     target("config", files::config, seeds::configs),
     target("key_file", files::key_file, seeds::key_files),
     target("overhead", files::overhead, seeds::stacks),
+    target("batch", batch::batch, batch::seeds),
     target("control", control::control, control::seeds),
     target("node", node::node, node::seeds),
 ];

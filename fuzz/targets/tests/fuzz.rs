@@ -28,6 +28,7 @@ macro_rules! fuzz {
 fuzz! {
     fuzz_node "node"
     fuzz_arp "arp"
+    fuzz_batch "batch"
     fuzz_capture "capture"
     fuzz_config "config"
     fuzz_control "control"

@@ -1,0 +1,75 @@
+//! Another implementation in a process of its own, measured in the same rounds.
+//!
+//! A C program in `benches/peers` is compiled where its library is installed, and
+//! answers a line that says what to do with a line of packets, nanoseconds and
+//! clocks. So the workspace builds without the library, and a bench says that it is
+//! missing and goes on.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// The process.
+pub struct Peer {
+    child: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    /// What it says that it is.
+    pub version: String,
+}
+
+impl Peer {
+    /// Compiles and starts `benches/peers/NAME.c` with a library; an error says what
+    /// is missing.
+    pub fn start(name: &str, library: &str) -> Result<Self, String> {
+        let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("peers").join(name);
+        let program = std::env::current_exe().map_err(|e| e.to_string())?.with_file_name(name);
+        let compiled = Command::new("cc")
+            .args(["-O2", "-o"])
+            .arg(&program)
+            .arg(source.with_extension("c"))
+            .arg(format!("-l{library}"))
+            .output()
+            .map_err(|e| format!("cc: {e}"))?;
+        if !compiled.status.success() {
+            let text = String::from_utf8_lossy(&compiled.stderr);
+            return Err(text.lines().next().unwrap_or("cc fails").to_owned());
+        }
+        let mut child = Command::new(&program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("{}: {e}", program.display()))?;
+        let (orders, answers) = (child.stdin.take(), child.stdout.take());
+        let answers = BufReader::new(answers.ok_or("no answers")?);
+        let mut peer = Self { child, orders, answers, version: String::new() };
+        peer.version = peer.answer();
+        Ok(peer)
+    }
+
+    /// Has it do something: packets, nanoseconds and clocks.
+    pub fn ask(&mut self, order: &str) -> (usize, f64, f64) {
+        let orders = self.orders.as_mut().expect("it runs");
+        writeln!(orders, "{order}").expect("it listens");
+        let answer = self.answer();
+        let numbers: Vec<f64> = answer.split(' ').filter_map(|n| n.parse().ok()).collect();
+        match numbers[..] {
+            [packets, nanos, clocks] => (packets as usize, nanos, clocks),
+            _ => panic!("{order}: {answer}"),
+        }
+    }
+
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).expect("it answers");
+        line.trim().to_owned()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // At the end of its orders it ends.
+        self.orders = None;
+        let _ = self.child.wait();
+    }
+}
