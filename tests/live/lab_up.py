@@ -126,7 +126,7 @@ def links_have_the_delay_and_rate_of_the_topology(folder):
         'delay = "1ms"', 'delay = "20ms"\nrate = "10Mbit/s"', 1)
     with open(path, "w") as file:
         file.write(text)
-    up = lab("up", path).stdout
+    up = lab("up", path, "--wires", "auto").stdout
     assert "with rate, delay and impairments: gw1-gw2" in up, up
     entry = status(name)
     assert entry["wires"]["alive"] and len(entry["nodes"]) == 2, entry

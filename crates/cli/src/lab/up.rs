@@ -57,7 +57,7 @@ pub struct UpArgs {
     #[arg(long, default_value = "af-packet", value_parser = ["af-packet", "af-xdp"])]
     driver: String,
     /// Links that a process carries with their rate, delay, impairments and disturbances
-    #[arg(long, value_enum, default_value_t = Carried::Auto)]
+    #[arg(long, value_enum, default_value_t = Carried::None)]
     wires: Carried,
     /// The seed of what wires lose
     #[arg(long, default_value_t = 1)]
