@@ -28,7 +28,7 @@ def check(holds, what):
 
 def study(program=FERRULE, **more):
     done = subprocess.run(
-        [program, "study", "macsec-mobility", "--quick", "--json", "-"],
+        [program, "study", "macsec-mobility", "--quick", "--json"],
         capture_output=True, text=True, timeout=200, **more)
     # 1: a claim of the study does not hold.
     check(done.returncode == 1, f"exit {done.returncode}: {done.stderr}")

@@ -26,15 +26,15 @@ const USAGE: u8 = 2;
 Examples:
   ferrule study list
   ferrule study macsec-mobility --report study.html
-  ferrule study all --json - --quick
+  ferrule study all --json --quick              one document for each study
   ferrule study macsec-mobility --out results     page, JSON, a CSV for each table, SVG figures")]
 pub struct StudyArgs {
     /// A study's name, `list`, or `all`
     #[arg(value_name = "NAME")]
     name: String,
-    /// Write JSON (schema ferrule-report/1) to a file, or to standard output with `-`
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    /// Print JSON (schema ferrule-report/1) instead of tables
+    #[arg(long)]
+    json: bool,
     /// Write a page with interactive figures that needs nothing else
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -53,7 +53,7 @@ impl StudyArgs {
     /// Runs it: 0 if every claim that was looked at holds, 1 if one fails.
     pub fn run(self) -> ExitCode {
         let chosen: Vec<&str> = match self.name.as_str() {
-            "list" => return list(self.json.as_deref()),
+            "list" => return list(self.json),
             "all" => STUDIES.iter().map(|(name, _)| *name).collect(),
             name if STUDIES.iter().any(|(known, _)| *known == name) => vec![name],
             name => {
@@ -101,11 +101,7 @@ impl StudyArgs {
         if let Some(folder) = &self.out {
             written.push(write_all(report, &folder.join(if several { name } else { "" }))?);
         }
-        let to_stdout = self.json.as_deref() == Some(Path::new("-"));
-        if let Some(path) = self.json.as_deref().filter(|_| !to_stdout).map(named) {
-            save(&path, &json::render(report))?;
-        }
-        let text = if to_stdout {
+        let text = if self.json {
             json::render(report)
         } else {
             let terminal = Paint::for_stream(&std::io::stdout()).terminal();
@@ -142,23 +138,15 @@ fn write_all(report: &Report, folder: &Path) -> Result<PathBuf, Failed> {
     Ok(page)
 }
 
-fn list(json: Option<&Path>) -> ExitCode {
-    let text = if json.is_some() {
+fn list(json: bool) -> ExitCode {
+    let text = if json {
         let each = STUDIES.map(|(name, about)| serde_json::json!({ "name": name, "about": about }));
         format!("{:#}\n", serde_json::Value::from(each.to_vec()))
     } else {
         STUDIES.map(|(name, about)| format!("{name:<18}{about}\n")).concat()
     };
-    match json {
-        Some(path) if path != Path::new("-") => match save(path, &text) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::from(ENVIRONMENT),
-        },
-        _ => {
-            emit(&mut std::io::stdout().lock(), &text);
-            ExitCode::SUCCESS
-        }
-    }
+    emit(&mut std::io::stdout().lock(), &text);
+    ExitCode::SUCCESS
 }
 
 /// Runs a study, with progress on a terminal.

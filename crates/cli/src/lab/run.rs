@@ -60,11 +60,11 @@ pub struct RunArgs {
     /// looked at, stopped, stepped and disturbed from the page. Its address with
     /// the key that it needs is printed. Hosts send for an hour if nothing is said
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1,
-          default_missing_value = "127.0.0.1:8080", conflicts_with_all = ["json", "html"])]
+          default_missing_value = "127.0.0.1:8080", conflicts_with_all = ["json", "report"])]
     web: Option<SocketAddr>,
-    /// Write the report as a page of HTML, too
+    /// Write a page with interactive figures that needs nothing else, too
     #[arg(long, value_name = "FILE")]
-    html: Option<std::path::PathBuf>,
+    report: Option<std::path::PathBuf>,
     #[command(flatten)]
     search: SearchArgs,
 }
@@ -162,7 +162,7 @@ impl RunArgs {
                 .sections
                 .push(ferrule_report::Section::new("Capture").text(format!("{link}: `{file}`")));
         }
-        if let Some(path) = &self.html {
+        if let Some(path) = &self.report {
             let page = ferrule_report::html::render(&report);
             fs::write(path, page)
                 .map_err(|e| Fault::Machine(format!("writing {}: {e}", path.display())))?;
