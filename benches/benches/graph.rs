@@ -6,8 +6,13 @@
 //! octets of the same number of packets, and nothing else.
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ferrule_base::Secret;
 use ferrule_benches::{
     BRIDGED, Case, NODE, PEER, ROUNDS, Rig, UNDER_WAY, heading, interleave, row,
+};
+use ferrule_crypto::engine::BATCH;
+use ferrule_crypto::{
+    Ad, Aes, Backend, Engine, Job, Jobs, KeySpec, Op, Software, Span, Suite, Verdict,
 };
 use std::hint::black_box;
 
@@ -17,6 +22,8 @@ const ETHERNET: usize = 14;
 const ADDRESSES: usize = 12;
 /// Octets from one of the node's buffers to the next.
 const STRIDE: usize = 2048 + 64;
+/// Octets of a cache line.
+const LINE: usize = 64;
 
 /// Packets of a round.
 const PACKETS: usize = 4096;
@@ -130,18 +137,19 @@ label-out = 800257
 }
 
 /// What the bare cipher is given of a packet.
+#[derive(Clone, Copy)]
 struct Plain {
     /// Octets that are sealed in place.
     len: usize,
     /// Where in a cache line they begin in the node's packets.
     at: usize,
-    /// Octets of additional data in front of them.
+    /// Octets of additional data.
     ad: usize,
 }
 
-/// Seals what is sealed of a packet, in as many buffers as the node has packets.
-fn bare(Plain { len, at, ad }: Plain) -> impl FnMut(usize) -> usize {
-    const LINE: usize = 64;
+/// aws-lc-rs as a program would call it: seals what is sealed of a packet, in as
+/// many buffers as the node has packets.
+fn bare_aws(Plain { len, at, ad }: Plain) -> impl FnMut(usize) -> usize {
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &[1; 16]).expect("a key"));
     let mut memory = vec![0_u8; UNDER_WAY * STRIDE + LINE];
     let first = memory.as_ptr().align_offset(LINE);
@@ -164,32 +172,83 @@ fn bare(Plain { len, at, ad }: Plain) -> impl FnMut(usize) -> usize {
     }
 }
 
-fn case<'a>(name: impl Into<String>, config: &str, frame: &[u8]) -> Case<'a> {
-    let mut rig = Rig::new(config, "a", "b", frame);
+/// A backend of our own, given batches that lie ready but for their nonces.
+fn bare_own(backend: Backend, Plain { len, at, ad }: Plain) -> impl FnMut(usize) -> usize {
+    let suite = Suite::AesGcm(Aes::Aes128);
+    let (key, mac_key) = (Secret::new(vec![1; 16]), Secret::new(Vec::new()));
+    let spec = KeySpec { suite, key, mac_key, place: Default::default() };
+    let mut engine = Software::new(backend);
+    let key = Engine::<Box<[u8]>>::install(&mut engine, &spec).expect("a key");
+    let job = || {
+        let buf = vec![0_u8; STRIDE + LINE].into_boxed_slice();
+        let start = buf.as_ptr().align_offset(LINE) + 4 * LINE + at;
+        // As the node has it: SPI and number beside the packet, a SecTAG in it.
+        let ad = match ad {
+            12 => Ad::Inline([0; 12]),
+            _ => Ad::Span(Span::new(start - ad, ad)),
+        };
+        let (nonce, op, verdict, text) =
+            ([0; 12], Op::Seal, Verdict::Pending, Span::new(start, len));
+        Job { buf, key, ticket: 0, nonce, op, verdict, ad, text }
+    };
+    let mut batches: Vec<Jobs<Box<[u8]>>> = (0..UNDER_WAY / BATCH)
+        .map(|_| std::iter::repeat_with(job).take(BATCH).collect())
+        .collect();
+    let mut number = 0_u64;
+    move |packets| {
+        let mut done = 0;
+        while done < packets {
+            let jobs = &mut batches[done / BATCH % (UNDER_WAY / BATCH)];
+            for job in jobs.iter_mut() {
+                number += 1;
+                job.nonce[4..].copy_from_slice(&number.to_be_bytes());
+                job.verdict = Verdict::Pending;
+            }
+            engine.run(jobs);
+            done += jobs.len();
+        }
+        assert!(batches.iter().flatten().all(|job| job.verdict == Verdict::Done));
+        done
+    }
+}
+
+fn case<'a>(name: impl Into<String>, backend: Backend, config: &str, frame: &[u8]) -> Case<'a> {
+    let mut rig = Rig::new(backend, config, "a", "b", frame);
     Case::measured(name, move |packets| rig.run(packets))
 }
 
-fn against_bare(title: &str, plain: Plain, path: Case<'_>, reach: f64) {
-    let name = format!("bare AES-128-GCM of {} octets and {}", plain.len, plain.ad);
-    let mut cases = [Case::new(name, bare(plain)), path];
+/// A path over aws-lc and over the kernels of this machine, each beside its bare
+/// cipher.
+fn against_bare(title: &str, plain: Plain, path: &dyn Fn(Backend) -> Case<'static>, reach: f64) {
+    let mut cases = vec![Case::new("bare AES-128-GCM, aws-lc-rs", bare_aws(plain))];
+    cases.push(path(Backend::Aws));
+    if Backend::best() != Backend::Aws {
+        let name = format!("bare AES-128-GCM, {}", Backend::best().name());
+        cases.push(Case::new(name, bare_own(Backend::best(), plain)));
+        cases.push(path(Backend::best()));
+    }
     interleave(&mut cases, PACKETS);
-    heading(title);
-    row(&cases[0], None, None);
-    row(&cases[1], Some(&cases[0]), Some(reach));
+    heading(&format!("{title}: {} octets sealed, {} under the ICV beside", plain.len, plain.ad));
+    for pair in cases.chunks_exact(2) {
+        row(&pair[0], None, None);
+        row(&pair[1], Some(&pair[0]), Some(reach));
+    }
 }
 
 fn encrypted(len: usize, reach: f64) {
     // The plaintext of ESP has padding and trailer, too; the additional data are
     // SPI and extended number.
-    let esp = case("ESP tunnel out, AES-GCM-128", &esp(), &ethernet(0x0800, &ipv4(len)));
+    let (config, frame) = (esp(), ethernet(0x0800, &ipv4(len)));
     let title = format!("ESP: whole graph over bare AEAD, inner IP length {len}");
     let plain = Plain { len: (len + 2).next_multiple_of(4), at: ETHERNET, ad: 12 };
-    against_bare(&title, plain, esp, reach);
+    let path = |backend| case("ESP tunnel out, AES-GCM-128", backend, &config, &frame);
+    against_bare(&title, plain, &path, reach);
     // The addresses and the SecTAG, with an SCI, are not encrypted.
-    let macsec = case("bridge and MACsec out, GCM-AES-128", &macsec(), &bridged(len));
+    let (config, frame) = (macsec(), bridged(len));
     let title = format!("MACsec: whole graph over bare AEAD, frame of {len} without FCS");
     let plain = Plain { len: len - ADDRESSES, at: ADDRESSES, ad: ADDRESSES + 16 };
-    against_bare(&title, plain, macsec, reach);
+    let path = |backend| case("bridge and MACsec out, GCM-AES-128", backend, &config, &frame);
+    against_bare(&title, plain, &path, reach);
 }
 
 fn forwarding(len: usize) {
@@ -200,11 +259,11 @@ fn forwarding(len: usize) {
     };
     let swap = routed("[[label]]\nlabel = 16000\nswap = [17000]\nvia = \"192.0.2.2\"\n");
     let mut cases = [
-        case("IPv4 forwarding", &route(""), &ip),
-        case("IPv4 into two labels (L3VPN ingress)", &route("labels = [16002, 1000]"), &ip),
-        case("MPLS swap", &swap, &labelled),
-        case("VPWS ingress, control word", &vpws(), &bridged(len)),
-        case("bridge, two ports, known unicast", &bridge(1500, ""), &bridged(len)),
+        case("IPv4 forwarding", Backend::Aws, &route(""), &ip),
+        case("IPv4 into two labels (L3VPN ingress)", Backend::Aws, &route("labels = [16002, 1000]"), &ip),
+        case("MPLS swap", Backend::Aws, &swap, &labelled),
+        case("VPWS ingress, control word", Backend::Aws, &vpws(), &bridged(len)),
+        case("bridge, two ports, known unicast", Backend::Aws, &bridge(1500, ""), &bridged(len)),
     ];
     interleave(&mut cases, PACKETS);
     heading(&format!("Forwarding without encryption, {len} octets (IP length, frame on layer 2)"));
@@ -223,7 +282,7 @@ fn main() {
         let mut names = arguments.iter().filter(|a| !a.starts_with('-')).peekable();
         names.peek().is_none() || names.any(|n| part.contains(n.as_str()))
     };
-    println!("Whole graph, memory to memory, one core, batches of 64, aws-lc-rs.");
+    println!("Whole graph, memory to memory, one core, batches of 64.");
     println!("Median of {ROUNDS} interleaved rounds of {PACKETS} packets; clocks are the TSC's.");
     for (len, reach) in [(64, 0.5), (512, 0.5), (1420, 0.85)] {
         if wanted(&format!("encrypted-{len}")) {

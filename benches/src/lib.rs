@@ -227,7 +227,7 @@ impl Port for End {
     }
 }
 
-/// A node of one worker over aws-lc-rs, with `config` and one frame to carry.
+/// A node of one worker, with `config` and one frame to carry.
 pub struct Rig {
     control: Control,
     worker: Worker<Software>,
@@ -238,7 +238,7 @@ pub struct Rig {
 impl Rig {
     /// A node whose port `from` receives `frame` over and over and whose port
     /// `to` transmits what becomes of it. Every neighbour has one address.
-    pub fn new(config: &str, from: &str, to: &str, frame: &[u8]) -> Self {
+    pub fn new(backend: Backend, config: &str, from: &str, to: &str, frame: &[u8]) -> Self {
         let config = match Config::parse("bench.toml", config, &mut named_key) {
             Ok(config) => config,
             Err(e) => panic!("{e}"),
@@ -252,7 +252,7 @@ impl Rig {
             store: Box::new(Volatile::default()),
             now: Instant::ZERO,
         };
-        let engine = |_| Software::new(Backend::Aws);
+        let engine = |_| Software::new(backend);
         let (mut control, mut workers) = build(config, environment, engine).expect("builds");
         let worker = workers.remove(0);
         let (source, sink) = carousel(&mut pool.cache(), frame, UNDER_WAY);
