@@ -11,7 +11,7 @@ pub const ENV: &str = "FERRULE_CRYPTO";
 
 /// Every backend, the fastest first.
 const CANDIDATES: [Backend; 4] =
-    [Backend::Aws, Backend::Portable, Backend::Vaes512, Backend::Vaes256];
+    [Backend::Vaes512, Backend::Vaes256, Backend::Aws, Backend::Portable];
 
 /// Why a backend is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

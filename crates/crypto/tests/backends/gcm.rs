@@ -290,3 +290,63 @@ fn gcm_refuses_every_flipped_bit_and_zeroes_the_text_of_that_packet_alone() {
         }
     }
 }
+
+/// Four packets of one key, one length and one size of additional data, which go
+/// a way of their own, at all alignments: sealed, then opened with one forged.
+#[test]
+fn gcm_of_four_packets_that_are_alike_is_what_a_library_makes_of_each() {
+    let mut rng = Rng::new(5);
+    for kernel in kernels() {
+        let keys = Keys::new(kernel, 2);
+        for (id, library) in &keys.each {
+            for len in 0..=600 {
+                let ads = AD_LENGTHS.len();
+                let some = len % ads..len % ads + 1;
+                for &ad in &AD_LENGTHS[if whole() { 0..ads } else { some }] {
+                    let pairs = [(); 4].map(|()| {
+                        let front = rng.below(64) as usize;
+                        let text = Span::new(front + ad, len);
+                        let mut plain = vec![0; text.end() + 16];
+                        rng.fill(&mut plain);
+                        let mut nonce = [0; 12];
+                        rng.fill(&mut nonce);
+                        let (key, span) = (*id, Ad::Span(Span::new(front, ad)));
+                        let mut sealed = plain.clone();
+                        library.run(Op::Seal, &nonce, span, text, &mut sealed);
+                        let (op, verdict, ticket) = (Op::Seal, Verdict::Pending, 0);
+                        let job =
+                            Job { buf: plain, key, ticket, nonce, op, verdict, ad: span, text };
+                        (job, sealed)
+                    });
+                    four_alike(kernel, &keys, pairs, len);
+                }
+            }
+        }
+    }
+}
+
+fn four_alike(kernel: Backend, keys: &Keys, pairs: [(Job<Vec<u8>>, Vec<u8>); 4], len: usize) {
+    let plain = pairs.each_ref().map(|(job, _)| job.buf.clone());
+    let sealed = pairs.each_ref().map(|(_, sealed)| sealed.clone());
+    let mut jobs = pairs.map(|(job, _)| job);
+    kernel.run(&keys.table, &mut jobs);
+    for (job, sealed) in jobs.iter().zip(&sealed) {
+        assert!(job.verdict == Verdict::Done && job.buf == *sealed, "{kernel:?} seals {len}");
+    }
+    for job in &mut jobs {
+        (job.op, job.verdict) = (Op::Open, Verdict::Pending);
+    }
+    let forged = len % 4;
+    *jobs[forged].buf.last_mut().unwrap() ^= 1;
+    kernel.run(&keys.table, &mut jobs);
+    for (i, (job, plain)) in jobs.iter().zip(&plain).enumerate() {
+        let text = &job.buf[job.text.range()];
+        if i == forged {
+            assert_eq!(job.verdict, Verdict::BadIcv, "{kernel:?} {len}");
+            assert!(text.iter().all(|&octet| octet == 0));
+        } else {
+            assert_eq!(job.verdict, Verdict::Done, "{kernel:?} {len}");
+            assert!(text == &plain[job.text.range()], "{kernel:?} opens {len}");
+        }
+    }
+}

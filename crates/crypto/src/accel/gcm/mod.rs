@@ -25,8 +25,8 @@
 //!   each: so 35 powers of H are enough for any length, and a key takes 832 octets.
 //! - The last section's powers count from its end, so that the block of lengths
 //!   always meets H and no text is padded to anything.
-//! - Counters are added in their last octet, as they stand in memory, up to 254
-//!   blocks; longer texts (jumbo frames) take a way that reverses their octets.
+//! - Up to 254 blocks only the last octet of the counter differs: a counter block
+//!   is one exclusive or. Longer texts (jumbo frames) count in 32 bits.
 //! - An opened text is decrypted while it is hashed; if its ICV is wrong, it is
 //!   zeros before the call returns. ICVs are compared as one vector. Nothing
 //!   branches on, and no address depends on, a key or a text.

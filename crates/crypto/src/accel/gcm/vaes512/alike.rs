@@ -1,0 +1,249 @@
+//! Four packets of one key, one length of text up to 256 octets and one of
+//! additional data: what a stream of small packets is.
+//!
+//! All that depends on the key is loaded once for four packets. Up to 128 octets
+//! they are ciphered in one go; and as their blocks stand at the same places, a
+//! vector of the hash takes one block of each packet, so that no sums need to be
+//! moved about at the end. Longer ones are ciphered in turn, each hashed while the
+//! next is ciphered (or, opening, while it is ciphered itself).
+
+use super::*;
+use std::ptr;
+
+/// The ICVs of four packets that are alike, if they are.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+pub(super) fn if_alike<const R: usize, const SEAL: bool>(
+    lanes: &mut [Lane<'_>],
+) -> Option<__m512i> {
+    let lanes: &mut [Lane<'_>; GROUP] = lanes.try_into().ok()?;
+    let [a, b, c, d] = &*lanes;
+    let (len, ad) = (a.text.len(), a.ad.len());
+    let other = |lane: &Lane<'_>| {
+        let same = ptr::eq(&raw const *lane.key.schedule, &raw const *a.key.schedule);
+        usize::from(!same) | (lane.text.len() ^ len) | (lane.ad.len() ^ ad)
+    };
+    if other(b) | other(c) | other(d) != 0 || ad > 2 * BLOCK {
+        return None;
+    }
+    match len {
+        0 => None,
+        WIDTH => Some(at_once::<1, true, R, SEAL>(lanes)),
+        ..WIDTH => Some(at_once::<1, false, R, SEAL>(lanes)),
+        ..129 => Some(at_once::<2, false, R, SEAL>(lanes)),
+        ..193 => Some(in_turn::<3, R, SEAL>(lanes)),
+        ..257 => Some(in_turn::<4, R, SEAL>(lanes)),
+        _ => None,
+    }
+}
+
+/// Turns packets into lanes: of four packets' vectors, those of their first,
+/// second, third and fourth blocks.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+fn transpose([a, b, c, d]: [__m512i; GROUP]) -> [__m512i; GROUP] {
+    let front = [_mm512_shuffle_i64x2(a, b, 0x44), _mm512_shuffle_i64x2(c, d, 0x44)];
+    let back = [_mm512_shuffle_i64x2(a, b, 0xee), _mm512_shuffle_i64x2(c, d, 0xee)];
+    [
+        _mm512_shuffle_i64x2(front[0], front[1], 0x88),
+        _mm512_shuffle_i64x2(front[0], front[1], 0xdd),
+        _mm512_shuffle_i64x2(back[0], back[1], 0x88),
+        _mm512_shuffle_i64x2(back[0], back[1], 0xdd),
+    ]
+}
+
+/// The ICVs of packets of 1 to 128 octets, `N` vectors; `FULL` ones need no masks.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+fn at_once<const N: usize, const FULL: bool, const R: usize, const SEAL: bool>(
+    lanes: &mut [Lane<'_>; GROUP],
+) -> __m512i {
+    let key = &*lanes[0].key.schedule;
+    let len = lanes[0].text.len();
+    let blocks = if FULL { 4 * N } else { len.div_ceil(BLOCK) };
+    let last = _bzhi_u64(!0, (len - WIDTH * (N - 1)) as u32);
+    let firsts = counter_blocks(lanes);
+    let mut sum = Sum::zero();
+    // SAFETY: the texts have `N` vectors, of which the last may be partial and is
+    // masked; the key has R + 1 round keys and the powers of nine blocks.
+    let masks = unsafe {
+        let whitening = round_key(key, 0);
+        let mut masks = xor3(joined(firsts), whitening, one());
+        let mut state = [[_mm512_setzero_si512(); N]; GROUP];
+        for (state, first) in state.iter_mut().zip(firsts) {
+            let mut counters = Counters::<false>::new(first, whitening);
+            for block in state {
+                *block = counters.take();
+            }
+        }
+        for round in 1..R {
+            let round = round_key(key, round);
+            masks = _mm512_aesenc_epi128(masks, round);
+            for block in state.as_flattened_mut() {
+                *block = _mm512_aesenc_epi128(*block, round);
+            }
+        }
+        let round = round_key(key, R);
+        for (state, lane) in state.iter_mut().zip(&mut *lanes) {
+            for (i, block) in state.iter_mut().enumerate() {
+                let at = lane.text.as_mut_ptr().add(WIDTH * i);
+                let stream = _mm512_aesenclast_epi128(*block, round);
+                if FULL || i < N - 1 {
+                    let given = _mm512_loadu_si512(at.cast());
+                    let made = _mm512_xor_si512(given, stream);
+                    _mm512_storeu_si512(at.cast(), made);
+                    *block = if SEAL { made } else { given };
+                } else {
+                    let given = _mm512_maskz_loadu_epi8(last, at.cast());
+                    let made = _mm512_xor_si512(given, stream);
+                    _mm512_mask_storeu_epi8(at.cast(), last, made);
+                    *block = if SEAL { _mm512_maskz_mov_epi8(last, made) } else { given };
+                }
+            }
+        }
+        for i in 0..N {
+            for (b, block) in transpose(state.map(|state| state[i])).into_iter().enumerate() {
+                let number = 4 * i + b;
+                if FULL || number < blocks {
+                    sum.add(reverse(block), everywhere(key.power(blocks + 1 - number)));
+                }
+            }
+        }
+        _mm512_aesenclast_epi128(masks, round)
+    };
+    icvs(sum, lanes, masks)
+}
+
+/// One packet's cipher in place, `N` vectors of which the last is masked. Between
+/// its rounds, if `HASH`, the products of `hashed` go to `sum`: the packet's own
+/// ciphertext, opening, or that of the one before, sealing, which leaves its own.
+///
+/// # Safety
+/// The text must have so many vectors, the key `R + 1` round keys; at `powers` there
+/// must be as many powers as blocks are hashed.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+unsafe fn turn<const N: usize, const R: usize, const SEAL: bool, const HASH: bool>(
+    key: &Schedule,
+    text: (*mut u8, u64),
+    mut counters: Counters<false>,
+    powers: *const __m128i,
+    hashed: &mut [__m512i; N],
+    sum: &mut Sum,
+) {
+    let (at, last) = text;
+    let mut state = [_mm512_setzero_si512(); N];
+    let mut given = state;
+    // SAFETY: the caller's promises.
+    unsafe {
+        for (i, (state, given)) in state.iter_mut().zip(&mut given).enumerate() {
+            *state = counters.take();
+            let from = at.add(WIDTH * i);
+            let mask = if i == N - 1 { last } else { !0 };
+            *given = _mm512_maskz_loadu_epi8(mask, from.cast());
+            if !SEAL {
+                hashed[i] = reverse(*given);
+            }
+        }
+        for round in 1..R {
+            let round_key = round_key(key, round);
+            for block in &mut state {
+                *block = _mm512_aesenc_epi128(*block, round_key);
+            }
+            if HASH && round % 2 == 1 && round / 2 < N {
+                let i = round / 2;
+                sum.add(hashed[i], _mm512_loadu_si512(powers.add(4 * i).cast()));
+            }
+        }
+        let round = round_key(key, R);
+        for (i, (state, given)) in state.into_iter().zip(given).enumerate() {
+            let made = _mm512_xor_si512(given, _mm512_aesenclast_epi128(state, round));
+            let mask = if i == N - 1 { last } else { !0 };
+            _mm512_mask_storeu_epi8(at.add(WIDTH * i).cast(), mask, made);
+            if SEAL {
+                hashed[i] = reverse(_mm512_maskz_mov_epi8(mask, made));
+            }
+        }
+    }
+}
+
+/// The ICVs of packets of 129 to 256 octets.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+fn in_turn<const N: usize, const R: usize, const SEAL: bool>(
+    lanes: &mut [Lane<'_>; GROUP],
+) -> __m512i {
+    let key = &*lanes[0].key.schedule;
+    let len = lanes[0].text.len();
+    let blocks = len.div_ceil(BLOCK);
+    let last = _bzhi_u64(!0, (len - WIDTH * (N - 1)) as u32);
+    let powers = key.power(blocks + 1);
+    let firsts = counter_blocks(lanes);
+    let mut sums = [Sum::zero(); GROUP];
+    let mut hashed = [_mm512_setzero_si512(); N];
+    // SAFETY: the texts are alike, and `last` is what their last vector has; the
+    // caller's R is the key's.
+    let masks = unsafe {
+        for number in 0..GROUP {
+            let text = (lanes[number].text.as_mut_ptr(), last);
+            let counters = Counters::new(firsts[number], round_key(key, 0));
+            if SEAL && number == 0 {
+                let none = &mut Sum::zero();
+                turn::<N, R, SEAL, false>(key, text, counters, powers, &mut hashed, none);
+            } else {
+                let sum = &mut sums[if SEAL { number - 1 } else { number }];
+                turn::<N, R, SEAL, true>(key, text, counters, powers, &mut hashed, sum);
+            }
+        }
+        if SEAL {
+            for (i, &blocks) in hashed.iter().enumerate() {
+                sums[GROUP - 1].add(blocks, _mm512_loadu_si512(powers.add(4 * i).cast()));
+            }
+        }
+        let mut masks = xor3(joined(firsts), round_key(key, 0), one());
+        for round in 1..R {
+            masks = _mm512_aesenc_epi128(masks, round_key(key, round));
+        }
+        _mm512_aesenclast_epi128(masks, round_key(key, R))
+    };
+    let sum = Sum {
+        lo: add_up(sums.map(|sum| sum.lo)),
+        mi: add_up(sums.map(|sum| sum.mi)),
+        hi: add_up(sums.map(|sum| sum.hi)),
+    };
+    icvs(sum, lanes, masks)
+}
+
+/// The ICVs, from what the texts come to: additional data and lengths are missing.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+fn icvs(mut sum: Sum, lanes: &[Lane<'_>; GROUP], masks: __m512i) -> __m512i {
+    let [a, b, c, d] = lanes;
+    let (key, len, ad_len) = (&*a.key.schedule, a.text.len(), a.ad.len());
+    let bits = _mm_set_epi64x((ad_len as i64) << 3, (len as i64) << 3);
+    let power = key.power(len.div_ceil(BLOCK) + 1 + ad_len.div_ceil(BLOCK));
+    let mask = _bzhi_u32(!0, ad_len as u32);
+    // SAFETY: the mask leaves out what is behind the additional data, which are
+    // alike; for two blocks there are two powers.
+    unsafe {
+        sum.add(_mm512_broadcast_i32x4(bits), everywhere(key.power(1)));
+        if ad_len > 0 {
+            let load = |ad: &[u8]| _mm256_maskz_loadu_epi8(mask, ad.as_ptr().cast());
+            let ads = [load(a.ad), load(b.ad), load(c.ad), load(d.ad)];
+            let first = joined(ads.map(|ad| _mm256_castsi256_si128(ad)));
+            sum.add(reverse(first), everywhere(power));
+            if ad_len > BLOCK {
+                let second = joined(ads.map(|ad| _mm256_extracti128_si256(ad, 1)));
+                sum.add(reverse(second), everywhere(power.add(1)));
+            }
+        }
+    }
+    _mm512_xor_si512(reverse(sum.reduce()), masks)
+}
+
+/// Their first counter blocks.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+fn counter_blocks([a, b, c, d]: &[Lane<'_>; GROUP]) -> [__m128i; GROUP] {
+    [counter_block(a.nonce), counter_block(b.nonce), counter_block(c.nonce), counter_block(d.nonce)]
+}

@@ -1,0 +1,280 @@
+//! One text: counter mode in place, and its hash up to the block of lengths.
+//!
+//! ```text
+//!   sealing   cipher 1 │ cipher 2 + hash 1 │ cipher 3 + hash 2 │ … │ hash n
+//!   opening   cipher 1 + hash 1 │ cipher 2 + hash 2 │ …
+//! ```
+//!
+//! A chunk is 256 octets. What is hashed stands between the rounds of what is
+//! ciphered: the two keep different units busy, and neither waits for the other.
+
+use super::*;
+use std::ptr;
+
+/// Four vectors of ciphertext to be hashed, octets reversed.
+type Chunk = [__m512i; 4];
+
+/// The hash of a text under way.
+struct Hash<'a> {
+    key: &'a Schedule,
+    sum: Sum,
+    /// What the sections before come to: added to the next block, once.
+    carry: __m512i,
+    /// The power that the next block meets.
+    power: usize,
+    /// Blocks that are not hashed yet.
+    left: usize,
+}
+
+impl Hash<'_> {
+    /// Prepares for the next chunk: its first block, and where its powers are.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn begin(&mut self, first: &mut __m512i) -> *const __m128i {
+        *first = _mm512_xor_si512(*first, self.carry);
+        self.carry = _mm512_setzero_si512();
+        self.key.power(self.power)
+    }
+
+    /// After a full chunk: at the end of a section that is not the last, reduces.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn end(&mut self) {
+        const BLOCKS: usize = CHUNK / BLOCK;
+        (self.left, self.power) = (self.left - BLOCKS, self.power - BLOCKS);
+        if self.power == 0 {
+            self.carry = self.sum.fold();
+            self.sum = Sum::zero();
+            self.power = first_power(self.left);
+        }
+    }
+}
+
+/// The power that the first of so many blocks meets: if they are more than a
+/// section, its last meets H; otherwise the block of lengths behind them does.
+#[inline]
+fn first_power(blocks: usize) -> usize {
+    if blocks > SECTION / BLOCK { SECTION / BLOCK } else { blocks + 1 }
+}
+
+/// Four vectors' worth of cipher, with the products of four vectors between its
+/// rounds: the two keep different units of the processor busy.
+///
+/// # Safety
+/// There must be `R + 1` round keys and 16 powers.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+unsafe fn cipher_and_hash<const R: usize>(
+    key: &Schedule,
+    state: &mut Chunk,
+    hashed: &Chunk,
+    powers: *const __m128i,
+    sum: &mut Sum,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for round in 1..R {
+            let round_key = round_key(key, round);
+            for block in state.iter_mut() {
+                *block = _mm512_aesenc_epi128(*block, round_key);
+            }
+            if round % 2 == 1 && round < 8 {
+                let number = round / 2;
+                let powers = _mm512_loadu_si512(powers.add(4 * number).cast());
+                sum.add(hashed[number], powers);
+            }
+        }
+    }
+}
+
+/// Full chunks in front of a text's last 1 to 256 octets.
+///
+/// # Safety
+/// From `at` on there must be so many; the key must have `R + 1` round keys.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+unsafe fn chunks<const R: usize, const SEAL: bool, const LONG: bool>(
+    counters: &mut Counters<LONG>,
+    hash: &mut Hash<'_>,
+    at: *mut u8,
+    count: usize,
+) {
+    let key = hash.key;
+    let mut behind: Chunk = [_mm512_setzero_si512(); 4];
+    // SAFETY: the caller's promises.
+    unsafe {
+        for number in 0..count {
+            let at = at.add(CHUNK * number);
+            let mut state: Chunk = behind;
+            for block in &mut state {
+                *block = counters.take();
+            }
+            let mut given = behind;
+            if !SEAL {
+                for (i, given) in given.iter_mut().enumerate() {
+                    *given = _mm512_loadu_si512(at.add(WIDTH * i).cast());
+                }
+            }
+            // Sealing, the ciphertext is not there yet: the chunk before is hashed.
+            if SEAL && number == 0 {
+                for round in 1..R {
+                    let round_key = round_key(key, round);
+                    for block in &mut state {
+                        *block = _mm512_aesenc_epi128(*block, round_key);
+                    }
+                }
+            } else {
+                let mut hashed = if SEAL { behind } else { given.map(|g| reverse(g)) };
+                let powers = hash.begin(&mut hashed[0]);
+                cipher_and_hash::<R>(key, &mut state, &hashed, powers, &mut hash.sum);
+                hash.end();
+            }
+            let last = round_key(key, R);
+            for (i, block) in state.into_iter().enumerate() {
+                let at = at.add(WIDTH * i);
+                let stream = _mm512_aesenclast_epi128(block, last);
+                let given = if SEAL { _mm512_loadu_si512(at.cast()) } else { given[i] };
+                let made = _mm512_xor_si512(given, stream);
+                _mm512_storeu_si512(at.cast(), made);
+                if SEAL {
+                    behind[i] = reverse(made);
+                }
+            }
+        }
+        if SEAL {
+            let powers = hash.begin(&mut behind[0]);
+            for (i, &blocks) in behind.iter().enumerate() {
+                hash.sum.add(blocks, _mm512_loadu_si512(powers.add(4 * i).cast()));
+            }
+            hash.end();
+        }
+    }
+}
+
+/// The last 1 to 256 octets of a text: `N` vectors, all but the last full.
+///
+/// # Safety
+/// So many octets from `at` on must be valid, and the key have `R + 1` round keys.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+unsafe fn tail<const N: usize, const R: usize, const SEAL: bool, const LONG: bool>(
+    counters: &mut Counters<LONG>,
+    hash: &mut Hash<'_>,
+    at: *mut u8,
+    len: usize,
+) {
+    let key = hash.key;
+    let last = _bzhi_u64(!0, (len - WIDTH * (N - 1)) as u32);
+    // SAFETY: the caller's promises; a masked load or store touches no octet that
+    // its mask leaves out.
+    unsafe {
+        let mut state = [_mm512_setzero_si512(); N];
+        for block in &mut state {
+            *block = counters.take();
+        }
+        for round in 1..R {
+            let round = round_key(key, round);
+            for block in &mut state {
+                *block = _mm512_aesenc_epi128(*block, round);
+            }
+        }
+        let round = round_key(key, R);
+        let mut powers = ptr::null();
+        for (i, block) in state.into_iter().enumerate() {
+            let stream = _mm512_aesenclast_epi128(block, round);
+            let at = at.add(WIDTH * i);
+            let (given, hashed);
+            if i == N - 1 {
+                given = _mm512_maskz_loadu_epi8(last, at.cast());
+                let made = _mm512_xor_si512(given, stream);
+                _mm512_mask_storeu_epi8(at.cast(), last, made);
+                hashed = if SEAL { _mm512_maskz_mov_epi8(last, made) } else { given };
+            } else {
+                given = _mm512_loadu_si512(at.cast());
+                let made = _mm512_xor_si512(given, stream);
+                _mm512_storeu_si512(at.cast(), made);
+                hashed = if SEAL { made } else { given };
+            }
+            let mut hashed = reverse(hashed);
+            if i == 0 {
+                powers = hash.begin(&mut hashed);
+            }
+            hash.sum.add(hashed, _mm512_loadu_si512(powers.add(4 * i).cast()));
+        }
+    }
+}
+
+/// Counter mode over a text in place. To `sum` come the products of its
+/// ciphertext and powers of H; the block of lengths is still missing.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+pub(super) fn text<const R: usize, const SEAL: bool, const LONG: bool>(
+    key: &Schedule,
+    first: __m128i,
+    sum: Sum,
+    text: &mut [u8],
+) -> Sum {
+    let blocks = text.len().div_ceil(BLOCK);
+    let (carry, power) = (_mm512_setzero_si512(), first_power(blocks));
+    let mut hash = Hash { key, sum, carry, power, left: blocks };
+    // SAFETY: every key has a first round key.
+    let mut counters = Counters::<LONG>::new(first, unsafe { round_key(key, 0) });
+    let (at, count) = (text.as_mut_ptr(), text.len().saturating_sub(1) / CHUNK);
+    let (counters, hash) = (&mut counters, &mut hash);
+    // SAFETY: chunks and the rest are the text; the caller's R is the key's.
+    unsafe {
+        if count > 0 {
+            chunks::<R, SEAL, LONG>(counters, hash, at, count);
+        }
+        let (at, left) = (at.add(CHUNK * count), text.len() - CHUNK * count);
+        match left.div_ceil(WIDTH) {
+            0 => {}
+            1 => tail::<1, R, SEAL, LONG>(counters, hash, at, left),
+            2 => tail::<2, R, SEAL, LONG>(counters, hash, at, left),
+            3 => tail::<3, R, SEAL, LONG>(counters, hash, at, left),
+            _ => tail::<4, R, SEAL, LONG>(counters, hash, at, left),
+        }
+    }
+    hash.sum
+}
+
+/// The same for a jumbo frame.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+pub(super) fn long_text<const R: usize, const SEAL: bool>(
+    key: &Schedule,
+    first: __m128i,
+    sum: Sum,
+    octets: &mut [u8],
+) -> Sum {
+    text::<R, SEAL, true>(key, first, sum, octets)
+}
+
+/// Longer additional data (GMAC) as one block: what must be multiplied like a
+/// single block of it. It is the hash of all blocks but the last, and the last.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+pub(super) fn long_ad(key: &Schedule, ad: &[u8]) -> __m256i {
+    let (front, last) = ad.split_at((ad.len() - 1) / BLOCK * BLOCK);
+    let mut carry = _mm512_setzero_si512();
+    for section in front.chunks(SECTION) {
+        let mut sum = Sum::zero();
+        let mut power = section.len() / BLOCK;
+        for piece in section.chunks(WIDTH) {
+            let mask = _bzhi_u64(!0, piece.len() as u32);
+            // SAFETY: the mask leaves out what is behind the piece; the powers are
+            // those from 32 down.
+            unsafe {
+                let blocks = reverse(_mm512_maskz_loadu_epi8(mask, piece.as_ptr().cast()));
+                let powers = _mm512_loadu_si512(key.power(power).cast());
+                sum.add(_mm512_xor_si512(blocks, carry), powers);
+            }
+            carry = _mm512_setzero_si512();
+            power = power.saturating_sub(4);
+        }
+        carry = sum.fold();
+    }
+    // As it would stand in memory: additional data are reversed later.
+    let hash = _mm512_castsi512_si256(reverse(carry));
+    _mm256_xor_si256(hash, short_ad(last))
+}
