@@ -14,6 +14,7 @@
 
 pub mod batch;
 pub mod control;
+pub mod crypto;
 pub mod driver;
 pub mod files;
 pub mod formats;
@@ -62,6 +63,7 @@ pub const TARGETS: &[Target] = &[
     target("overhead", files::overhead, seeds::stacks),
     target("batch", batch::batch, batch::seeds),
     target("control", control::control, control::seeds),
+    target("crypto", crypto::crypto, crypto::seeds),
     target("node", node::node, node::seeds),
 ];
 

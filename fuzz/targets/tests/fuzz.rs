@@ -32,6 +32,7 @@ fuzz! {
     fuzz_capture "capture"
     fuzz_config "config"
     fuzz_control "control"
+    fuzz_crypto "crypto"
     fuzz_describe "describe"
     fuzz_esp "esp"
     fuzz_ethernet "ethernet"

@@ -29,10 +29,10 @@ pub(super) fn if_alike<const R: usize, const SEAL: bool>(
     match len {
         0 => None,
         WIDTH => Some(at_once::<1, true, R, SEAL>(lanes)),
-        ..WIDTH => Some(at_once::<1, false, R, SEAL>(lanes)),
-        ..129 => Some(at_once::<2, false, R, SEAL>(lanes)),
-        ..193 => Some(in_turn::<3, R, SEAL>(lanes)),
-        ..257 => Some(in_turn::<4, R, SEAL>(lanes)),
+        1..WIDTH => Some(at_once::<1, false, R, SEAL>(lanes)),
+        65..=128 => Some(at_once::<2, false, R, SEAL>(lanes)),
+        129..=192 => Some(in_turn::<3, R, SEAL>(lanes)),
+        193..=256 => Some(in_turn::<4, R, SEAL>(lanes)),
         _ => None,
     }
 }

@@ -156,7 +156,7 @@ fn one() -> __m512i {
 struct Counters<const LONG: bool> {
     base: __m512i,
     whitening: __m512i,
-    step: *const Steps,
+    step: *const __m512i,
 }
 
 impl<const LONG: bool> Counters<LONG> {
@@ -179,7 +179,7 @@ impl<const LONG: bool> Counters<LONG> {
         } else {
             _mm512_xor_si512(all, whitening)
         };
-        Self { base, whitening, step: &raw const STEPS }
+        Self { base, whitening, step: (&raw const STEPS.0).cast() }
     }
 
     /// The next four blocks.
@@ -196,8 +196,8 @@ impl<const LONG: bool> Counters<LONG> {
             return _mm512_xor_si512(blocks, self.whitening);
         }
         // SAFETY: so many lines there are.
-        let step = unsafe { _mm512_load_si512(self.step.cast()) };
-        self.step = self.step.cast::<__m512i>().wrapping_add(1).cast();
+        let step = unsafe { _mm512_load_si512(self.step) };
+        self.step = self.step.wrapping_add(1);
         _mm512_xor_si512(self.base, step)
     }
 }
