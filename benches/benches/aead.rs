@@ -29,7 +29,6 @@ const BUFFER: usize = 2048 + 64;
 const FRONT: usize = 256;
 /// SPI and sequence number.
 const AD: usize = 8;
-const ICV: usize = 16;
 const LINE: usize = 64;
 /// Packets of a round.
 const PACKETS: usize = 1024;
