@@ -13,7 +13,7 @@ help:
 	@echo 'make demo    two sites joined across an MPLS provider: plain, MACsec, ESP, real traffic'
 	@echo 'make test    everything that CI runs'
 	@echo 'make soak    1,000 seeds of two ten-node networks under all impairments: every promise holds'
-	@echo 'make bench   ratios: whole graph over bare AEAD, forwarding, an AF_XDP node over AF_XDP'
+	@echo 'make bench   ratios: AES-GCM over Intel'\''s library, whole graph over bare AEAD, forwarding, AF_XDP'
 	@echo 'make fuzz    the fuzz targets under sanitizers (a nightly toolchain; FERRULE_FUZZ_SECONDS=60 each)'
 	@echo
 	@echo 'Afterwards target/dist/ferrule --help has the rest.'
@@ -32,7 +32,7 @@ test:
 	@scripts/test.sh
 
 bench:
-	@scripts/deps.sh build
+	@scripts/deps.sh bench
 	cargo bench -q --workspace --bench '*'
 
 fuzz:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the build, the demo and the tests need of the machine.
 #
-#   scripts/deps.sh build|demo|fuzz|peers|test
+#   scripts/deps.sh bench|build|demo|fuzz|peers|test
 #
 # As root on Debian: installs what is missing. Otherwise: says what is missing,
 # and fails only when nothing could be built. Asks for commands, not packages, so
@@ -20,6 +20,11 @@ need make make
 need /etc/ssl/certs/ca-certificates.crt ca-certificates # cargo fetches over TLS
 need /usr/include/stdlib.h libc6-dev
 [ "$for_what" != fuzz ] || need c++ g++ # libFuzzer
+if [ "$for_what" = bench ]; then
+    need taskset util-linux
+    # What the kernels are measured against; there is none for other machines.
+    [ "$(uname -m)" != x86_64 ] || need /usr/include/intel-ipsec-mb.h libipsec-mb-dev
+fi
 case $for_what in demo | test)
     need ip iproute2
     need ping iputils-ping
