@@ -24,7 +24,7 @@ const STRIDE: usize = 2048 + 64;
 /// Buffers in turn, packets of a batch, packets of a round.
 const BUFFERS: usize = 128;
 const BATCH: usize = 64;
-const PACKETS: usize = 2048;
+const PACKETS: usize = 512;
 
 /// An engine with one key, and packets for it.
 struct Rig {

@@ -27,6 +27,8 @@ struct Lanes {
     chain: [u128; LANES],
     at: [*mut u8; LANES],
     left: [u32; LANES],
+    /// Whose round keys stand in the lane.
+    key: [*const super::Key; LANES],
 }
 
 /// Encrypts the packets named, whose keys are of this size.
@@ -82,6 +84,7 @@ impl Lanes {
             chain: [0; LANES],
             at: [std::ptr::null_mut(); LANES],
             left: [IDLE; LANES],
+            key: [std::ptr::null(); LANES],
         }
     }
 
@@ -101,6 +104,10 @@ impl Lanes {
 
     #[inline(always)]
     fn put_key(&mut self, lane: usize, aes: Aes, key: &super::Key) {
+        if std::ptr::eq(self.key[lane], key) {
+            return;
+        }
+        self.key[lane] = key;
         for (row, key) in self.keys.iter_mut().zip(&key.seal()[..=rounds(aes)]) {
             row[lane] = *key;
         }

@@ -83,7 +83,7 @@ fn run_in<H: Hash, const L: usize>(packets: &mut Packets<'_>, order: &Order) {
     let mut queue = order.iter();
     for lane in 0..L {
         match queue.next() {
-            Some(&at) => lanes.take(lane, packets, at),
+            Some(&at) => lanes.take::<H>(lane, packets, at),
             None => lanes.end(lane),
         }
     }
@@ -95,7 +95,7 @@ fn run_in<H: Hash, const L: usize>(packets: &mut Packets<'_>, order: &Order) {
             ended &= ended - 1;
             if lanes.step::<H>(lane, packets) {
                 match queue.next() {
-                    Some(&at) => lanes.take(lane, packets, at),
+                    Some(&at) => lanes.take::<H>(lane, packets, at),
                     None => lanes.end(lane),
                 }
             }
@@ -211,30 +211,36 @@ impl<const L: usize> Lanes<L> {
     }
 
     fn two<H: Hash>(&mut self, a: usize, b: usize, blocks: usize) {
-        let (states, at) = ([self.words(a), self.words(b)], [self.at[a], self.at[b]]);
+        let (states, at) = ([self.words::<H>(a), self.words::<H>(b)], [self.at[a], self.at[b]]);
         // SAFETY: a key exists only where the machine has the SHA instructions;
         // both lanes are busy and have so many blocks.
         let [first, second] = unsafe { H::two(states, at, blocks) };
-        self.put_words(a, &first);
-        self.put_words(b, &second);
+        self.put_words::<H>(a, &first);
+        self.put_words::<H>(b, &second);
     }
 
     #[inline(always)]
-    fn words(&self, lane: usize) -> Words {
-        self.states.0.map(|row| row[lane])
+    fn words<H: Hash>(&self, lane: usize) -> Words {
+        let mut words = [0; 8];
+        for (word, row) in words.iter_mut().zip(&self.states.0).take(H::WORDS) {
+            *word = row[lane];
+        }
+        words
     }
 
     #[inline(always)]
-    fn put_words(&mut self, lane: usize, words: &Words) {
-        self.states.0.iter_mut().zip(words).for_each(|(row, word)| row[lane] = *word);
+    fn put_words<H: Hash>(&mut self, lane: usize, words: &Words) {
+        for (row, word) in self.states.0.iter_mut().zip(words).take(H::WORDS) {
+            row[lane] = *word;
+        }
     }
 
     /// Puts a packet into a lane.
     #[inline(always)]
-    fn take(&mut self, lane: usize, packets: &Packets<'_>, at: u8) {
+    fn take<H: Hash>(&mut self, lane: usize, packets: &Packets<'_>, at: u8) {
         self.packet[lane] = at;
         let packet = &packets[at as usize];
-        self.put_words(lane, packet.key.inner());
+        self.put_words::<H>(lane, packet.key.inner());
         match head_len(packet) {
             0 => self.middle(lane, packet),
             len => self.head(lane, packet, len),
@@ -250,7 +256,7 @@ impl<const L: usize> Lanes<L> {
             Stage::Middle => self.tail(lane, packet),
             Stage::Tail => self.last::<H>(lane, packet),
             Stage::Last => {
-                judge(&self.words(lane), packet);
+                judge(&self.words::<H>(lane), packet);
                 return true;
             }
             Stage::Idle => {}
@@ -325,13 +331,13 @@ impl<const L: usize> Lanes<L> {
     /// The outer hash: of the inner one's digest.
     #[inline(always)]
     fn last<H: Hash>(&mut self, lane: usize, packet: &Packet<'_>) {
-        let digest = self.words(lane);
+        let digest = self.words::<H>(lane);
         let room = &mut self.digests[lane];
         for (to, word) in room.iter_mut().zip(&digest[..H::WORDS]) {
             *to = word.to_be_bytes();
         }
         let at = room.as_ptr().cast();
-        self.put_words(lane, packet.key.outer());
+        self.put_words::<H>(lane, packet.key.outer());
         self.set(lane, Stage::Last, at, 1);
     }
 }
