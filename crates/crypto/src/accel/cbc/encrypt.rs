@@ -9,8 +9,8 @@
 //! Four blocks fill a zmm register, two a ymm register; all sixteen are enough
 //! chains to keep every AES unit busy while each waits for its own last round.
 
-use super::key::{Form, wipe};
-use super::{IDLE, LANES, Order, Packets};
+use super::key::{Form, Schedule, wipe};
+use super::{IDLE, LANES, Order, Packet, Packets};
 use crate::backend::parts::{BLOCK, nonce_block};
 use crate::suite::Aes;
 use std::arch::x86_64::*;
@@ -33,8 +33,10 @@ struct Lanes {
 
 /// Encrypts the packets named, whose keys are of this size.
 pub(super) fn run(form: Form, aes: Aes, packets: &mut Packets<'_>, order: &Order) {
-    if order.is_empty() {
-        return;
+    match order[..] {
+        [] => return,
+        [at] => return alone(aes, &mut packets[at as usize]),
+        _ => {}
     }
     let mut spare: Spare = [[0; BLOCK]; SPARE_BLOCKS as usize];
     let mut lanes = Lanes::new();
@@ -93,10 +95,7 @@ impl Lanes {
     fn take(&mut self, lane: usize, aes: Aes, packets: &mut Packets<'_>, at: u8) {
         let packet = &mut packets[at as usize];
         self.put_key(lane, aes, packet.key);
-        let text = &mut packet.parts.body[packet.parts.text..];
-        if let Some(first) = text.first_chunk_mut() {
-            *first = nonce_block(packet.nonce);
-        }
+        let text = text_from_nonce(packet);
         self.chain[lane] = 0;
         self.left[lane] = (text.len() / BLOCK) as u32;
         self.at[lane] = text.as_mut_ptr();
@@ -129,6 +128,48 @@ impl Lanes {
                 *at = at.wrapping_add(blocks as usize * BLOCK);
             }
         }
+    }
+}
+
+/// The text, its first block the one that is to become the IV.
+#[inline(always)]
+fn text_from_nonce<'a>(packet: &'a mut Packet<'_>) -> &'a mut [u8] {
+    let text = &mut packet.parts.body[packet.parts.text..];
+    if let Some(first) = text.first_chunk_mut() {
+        *first = nonce_block(packet.nonce);
+    }
+    text
+}
+
+/// One packet without company: no lanes to fill and to wipe.
+fn alone(aes: Aes, packet: &mut Packet<'_>) {
+    let keys = packet.key.seal();
+    let (blocks, _) = text_from_nonce(packet).as_chunks_mut();
+    // SAFETY: a key has a form, and every form has AES.
+    unsafe {
+        match aes {
+            Aes::Aes128 => xmm::<10>(keys, blocks),
+            Aes::Aes256 => xmm::<14>(keys, blocks),
+        }
+    }
+}
+
+#[target_feature(enable = "aes")]
+fn xmm<const ROUNDS: usize>(keys: &Schedule, blocks: &mut [[u8; BLOCK]]) {
+    // SAFETY: each key has 16 octets.
+    let key = |round: usize| unsafe { _mm_loadu_si128((&raw const keys[round]).cast()) };
+    let mut chain = _mm_setzero_si128();
+    for block in blocks {
+        let block: *mut __m128i = block.as_mut_ptr().cast();
+        // SAFETY: a block has 16 octets.
+        let text = _mm_xor_si128(unsafe { _mm_loadu_si128(block) }, key(0));
+        chain = _mm_xor_si128(chain, text);
+        for round in 1..ROUNDS {
+            chain = _mm_aesenc_si128(chain, key(round));
+        }
+        chain = _mm_aesenclast_si128(chain, key(ROUNDS));
+        // SAFETY: as above.
+        unsafe { _mm_storeu_si128(block, chain) };
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) trait Hash {
     const START: Words;
     /// Words of the digest.
     const WORDS: usize;
-    /// With so many busy lanes or fewer, two at a time are faster.
+    /// With so many busy lanes or fewer, two at a time are faster than sixteen.
     const FEW: usize;
 
     /// Sixteen lanes go on by `blocks` blocks.
@@ -52,13 +52,17 @@ pub(super) trait Hash {
     /// The machine has AVX-512F and BW; each pointer is good for so many blocks.
     unsafe fn sixteen(states: &mut States<LANES>, at: &[*const u8; LANES], blocks: usize);
 
-    /// Two lanes go on by `blocks` blocks.
+    /// One lane, or two, go on by `blocks` blocks.
     ///
     /// # Safety
     ///
     /// The machine has the SHA instructions, SSSE3 and SSE4.1; each pointer is
     /// good for so many blocks.
-    unsafe fn two(states: [Words; 2], at: [*const u8; 2], blocks: usize) -> [Words; 2];
+    unsafe fn few<const M: usize>(
+        states: [Words; M],
+        at: [*const u8; M],
+        blocks: usize,
+    ) -> [Words; M];
 }
 
 /// Writes the ICVs of the packets to be sealed and compares those of the packets
@@ -202,21 +206,23 @@ impl<const L: usize> Lanes<L> {
             }
             match first.take() {
                 None => first = Some(lane),
-                Some(other) => self.two::<H>(other, lane, blocks),
+                Some(other) => self.few::<H, 2>([other, lane], blocks),
             }
         }
         if let Some(lane) = first {
-            self.two::<H>(lane, lane, blocks);
+            self.few::<H, 1>([lane], blocks);
         }
     }
 
-    fn two<H: Hash>(&mut self, a: usize, b: usize, blocks: usize) {
-        let (states, at) = ([self.words::<H>(a), self.words::<H>(b)], [self.at[a], self.at[b]]);
+    fn few<H: Hash, const M: usize>(&mut self, lanes: [usize; M], blocks: usize) {
+        let (states, at) =
+            (lanes.map(|lane| self.words::<H>(lane)), lanes.map(|lane| self.at[lane]));
         // SAFETY: a key exists only where the machine has the SHA instructions;
-        // both lanes are busy and have so many blocks.
-        let [first, second] = unsafe { H::two(states, at, blocks) };
-        self.put_words::<H>(a, &first);
-        self.put_words::<H>(b, &second);
+        // these lanes are busy and have so many blocks.
+        let states = unsafe { H::few(states, at, blocks) };
+        for (lane, words) in lanes.into_iter().zip(&states) {
+            self.put_words::<H>(lane, words);
+        }
     }
 
     #[inline(always)]

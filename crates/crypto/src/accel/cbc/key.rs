@@ -152,13 +152,12 @@ const PAD_LEN: usize = 64;
 fn padded(mac: Mac, key: &[u8], pad: u8) -> Words {
     let mut block = [pad; PAD_LEN];
     block.iter_mut().zip(key).for_each(|(to, octet)| *to ^= octet);
-    let at = [block.as_ptr(); 2];
-    // SAFETY: both pointers are good for the one block that is read; who makes
+    // SAFETY: the pointer is good for the one block that is read; who makes
     // a key has a `Form`, so the machine has the SHA instructions.
-    let [state, _] = unsafe {
+    let [state] = unsafe {
         match mac {
-            Mac::HmacSha1_96 => Sha1::two([Sha1::START; 2], at, 1),
-            Mac::HmacSha256_128 => Sha256::two([Sha256::START; 2], at, 1),
+            Mac::HmacSha1_96 => Sha1::few([Sha1::START], [block.as_ptr()], 1),
+            Mac::HmacSha256_128 => Sha256::few([Sha256::START], [block.as_ptr()], 1),
         }
     };
     wipe(&mut block);

@@ -1,5 +1,5 @@
 //! SHA-1 (FIPS 180-4 section 6.1.2): sixteen messages in the lanes of zmm
-//! registers, or two with the SHA instructions, one in the other's latency.
+//! registers, or one or two with the SHA instructions, one in the other's latency.
 
 use super::hmac::{Hash, States, Words};
 use super::{LANES, sha256};
@@ -26,9 +26,13 @@ impl Hash for Sha1 {
         unsafe { sixteen(states, at, blocks) }
     }
 
-    unsafe fn two(states: [Words; 2], at: [*const u8; 2], blocks: usize) -> [Words; 2] {
+    unsafe fn few<const M: usize>(
+        states: [Words; M],
+        at: [*const u8; M],
+        blocks: usize,
+    ) -> [Words; M] {
         // SAFETY: as the caller promises.
-        unsafe { two(states, at, blocks) }
+        unsafe { few(states, at, blocks) }
     }
 }
 
@@ -89,20 +93,20 @@ unsafe fn sixteen(states: &mut States<LANES>, at: &[*const u8; LANES], blocks: u
 
 /// # Safety
 ///
-/// As for [`Hash::two`].
+/// As for [`Hash::few`].
 #[target_feature(enable = "sha,ssse3,sse4.1")]
-unsafe fn two(states: [Words; 2], at: [*const u8; 2], blocks: usize) -> [Words; 2] {
+unsafe fn few<const M: usize>(states: [Words; M], at: [*const u8; M], blocks: usize) -> [Words; M] {
     // The first word of a message or state is the highest of a register.
     let backwards = _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f);
     let zero = _mm_setzero_si128();
-    let (mut abcd, mut e) = ([zero; 2], [zero; 2]);
+    let (mut abcd, mut e) = ([zero; M], [zero; M]);
     for (m, state) in states.iter().enumerate() {
         let [a, b, c, d, last, ..] = state.map(|word| word as i32);
         (abcd[m], e[m]) = (_mm_set_epi32(a, b, c, d), _mm_set_epi32(last, 0, 0, 0));
     }
     for block in 0..blocks {
         let before = (abcd, e);
-        let mut w = [[zero; 2]; 4];
+        let mut w = [[zero; M]; 4];
         for (part, w) in w.iter_mut().enumerate() {
             for (m, w) in w.iter_mut().enumerate() {
                 // SAFETY: a quarter of a block that the caller promises.
@@ -112,7 +116,7 @@ unsafe fn two(states: [Words; 2], at: [*const u8; 2], blocks: usize) -> [Words; 
         }
         macro_rules! four_rounds {
             ($function:literal $($t:literal)*) => {$(
-                for m in 0..2 {
+                for m in 0..M {
                     let w0 = w[$t % 4][m];
                     let sum = match $t {
                         0 => _mm_add_epi32(e[m], w0),
@@ -132,12 +136,12 @@ unsafe fn two(states: [Words; 2], at: [*const u8; 2], blocks: usize) -> [Words; 
         four_rounds!(1 5 6 7 8 9);
         four_rounds!(2 10 11 12 13 14);
         four_rounds!(3 15 16 17 18 19);
-        for m in 0..2 {
+        for m in 0..M {
             e[m] = _mm_sha1nexte_epu32(e[m], before.1[m]);
             abcd[m] = _mm_add_epi32(abcd[m], before.0[m]);
         }
     }
-    let mut out = [[0; 8]; 2];
+    let mut out = [[0; 8]; M];
     for (m, out) in out.iter_mut().enumerate() {
         let words = [
             _mm_extract_epi32::<3>(abcd[m]),

@@ -1,5 +1,5 @@
 //! SHA-256 (FIPS 180-4 section 6.2.2): sixteen messages in the lanes of zmm
-//! registers, or two with the SHA instructions, one in the other's latency.
+//! registers, or one or two with the SHA instructions, one in the other's latency.
 
 use super::LANES;
 use super::hmac::{Hash, States, Words};
@@ -39,9 +39,13 @@ impl Hash for Sha256 {
         unsafe { sixteen(states, at, blocks) }
     }
 
-    unsafe fn two(states: [Words; 2], at: [*const u8; 2], blocks: usize) -> [Words; 2] {
+    unsafe fn few<const M: usize>(
+        states: [Words; M],
+        at: [*const u8; M],
+        blocks: usize,
+    ) -> [Words; M] {
         // SAFETY: as the caller promises.
-        unsafe { two(states, at, blocks) }
+        unsafe { few(states, at, blocks) }
     }
 }
 
@@ -175,20 +179,20 @@ unsafe fn sixteen(states: &mut States<LANES>, at: &[*const u8; LANES], blocks: u
 
 /// # Safety
 ///
-/// As for [`Hash::two`].
+/// As for [`Hash::few`].
 #[target_feature(enable = "sha,ssse3,sse4.1")]
-unsafe fn two(states: [Words; 2], at: [*const u8; 2], blocks: usize) -> [Words; 2] {
+unsafe fn few<const M: usize>(states: [Words; M], at: [*const u8; M], blocks: usize) -> [Words; M] {
     // Octets of each word backwards; the first word of a state is the highest.
     let swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
     let zero = _mm_setzero_si128();
-    let (mut abef, mut cdgh) = ([zero; 2], [zero; 2]);
+    let (mut abef, mut cdgh) = ([zero; M], [zero; M]);
     for (m, state) in states.iter().enumerate() {
         let [a, b, c, d, e, f, g, h] = state.map(|word| word as i32);
         (abef[m], cdgh[m]) = (_mm_set_epi32(a, b, e, f), _mm_set_epi32(c, d, g, h));
     }
     for block in 0..blocks {
         let before = (abef, cdgh);
-        let mut w = [[zero; 2]; 4];
+        let mut w = [[zero; M]; 4];
         for (part, w) in w.iter_mut().enumerate() {
             for (m, w) in w.iter_mut().enumerate() {
                 // SAFETY: a quarter of a block that the caller promises.
@@ -200,7 +204,7 @@ unsafe fn two(states: [Words; 2], at: [*const u8; 2], blocks: usize) -> [Words; 
             ($($t:literal)*) => {$(
                 // SAFETY: four of the 64 constants.
                 let k = unsafe { _mm_loadu_si128(K.as_ptr().add($t * 4).cast()) };
-                for m in 0..2 {
+                for m in 0..M {
                     let w0 = w[$t % 4][m];
                     let wk = _mm_add_epi32(w0, k);
                     cdgh[m] = _mm_sha256rnds2_epu32(cdgh[m], abef[m], wk);
@@ -216,12 +220,12 @@ unsafe fn two(states: [Words; 2], at: [*const u8; 2], blocks: usize) -> [Words; 
             )*};
         }
         four_rounds!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
-        for m in 0..2 {
+        for m in 0..M {
             abef[m] = _mm_add_epi32(abef[m], before.0[m]);
             cdgh[m] = _mm_add_epi32(cdgh[m], before.1[m]);
         }
     }
-    let mut out = [[0; 8]; 2];
+    let mut out = [[0; 8]; M];
     for (m, out) in out.iter_mut().enumerate() {
         let words = [
             _mm_extract_epi32::<3>(abef[m]),
