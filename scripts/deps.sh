@@ -36,6 +36,7 @@ case $for_what in demo | test)
     ;;
 esac
 case $for_what in peers | test)
+    need softhsm2-util softhsm2
     need linux.uml user-mode-linux
     need modprobe kmod
     need ip iproute2

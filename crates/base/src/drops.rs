@@ -138,6 +138,8 @@ reasons! {
     EngineFull = "engine-full",
     /// The crypto engine lost or failed the job.
     EngineFailed = "engine-failed",
+    /// The key stream for it is gone or was never made: too late, or unexpected (a key on a token).
+    KeystreamGone = "keystream-gone",
     /// No free buffer.
     NoBuffer = "no-buffer",
     /// No head or tail room for another header.

@@ -21,6 +21,7 @@ mod show;
 mod state;
 mod study;
 mod test;
+mod token;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -55,6 +56,7 @@ enum Command {
     Study(study::StudyArgs),
     Stop(apply::StopArgs),
     Test(Box<test::TestArgs>),
+    Token(token::TokenArgs),
     Trace(trace::TraceArgs),
     #[command(name = opening::COMPANION, hide = true)]
     Companion(live::CompanionArgs),
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Study(args) => args.run(),
         Command::Stop(args) => args.run(),
         Command::Test(args) => args.run(),
+        Command::Token(args) => args.run(),
         Command::Trace(args) => args.run(),
         Command::Companion(args) => args.run(),
     }

@@ -33,7 +33,7 @@ impl Span {
 }
 
 /// Seal or open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Encrypt the text in place and write the ICV behind it.
     Seal,
@@ -68,8 +68,11 @@ pub enum Verdict {
     /// The ICV does not match. The text is not to be used: it is still
     /// encrypted, or zeros. Additional data and ICV are as they were.
     BadIcv,
+    /// Its key stream is gone, or was never made: the packet came too late or is
+    /// not one that was expected. (Engines whose keys are on a token.)
+    Gone,
     /// The engine could not: no such key, a span outside the buffer, a text
-    /// that is not whole blocks. The buffer is as it was.
+    /// that is not whole blocks. The buffer is as it was, or the text is zeros.
     Failed,
 }
 

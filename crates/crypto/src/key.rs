@@ -1,5 +1,6 @@
 //! Keys as they are installed, and the handles by which jobs name them.
 
+use crate::job::Op;
 use crate::suite::Suite;
 use ferrule_base::Secret;
 
@@ -37,9 +38,36 @@ impl Place {
     }
 }
 
-/// What a key is called on its token.
+/// A key on a token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct TokenKey(pub String);
+pub struct TokenKey {
+    /// What it is called there.
+    pub label: String,
+    /// Which nonces will come, once that is known.
+    pub coming: Option<Coming>,
+}
+
+impl TokenKey {
+    /// The key of that label.
+    pub fn new(label: impl Into<String>) -> Self {
+        Self { label: label.into(), coming: None }
+    }
+}
+
+/// Which nonces a key will have, so that key stream can be made ahead: number N
+/// has the nonce `base` with N XORed into its last eight octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Coming {
+    /// What the key does.
+    pub op: Op,
+    /// The nonce of number 0, as far as it is known.
+    pub base: [u8; 12],
+    /// It is known whole. Otherwise the peer chooses its last eight octets: a
+    /// counter, or one XOR a constant, if any rule can be found.
+    pub known: bool,
+    /// The first number.
+    pub next: u64,
+}
 
 /// A key to install.
 #[derive(Clone, Debug)]
@@ -65,6 +93,8 @@ pub enum InstallError {
     Unsupported(Suite),
     /// The engine's table is full.
     Full,
+    /// There is no memory for key stream, or it cannot be locked.
+    Memory,
     /// There is no engine at the place that was asked for, by its word.
     NoEngine(&'static str),
 }
@@ -80,6 +110,9 @@ impl std::fmt::Display for InstallError {
             }
             Self::Unsupported(suite) => write!(f, "the engine does not have {suite}"),
             Self::Full => f.write_str("the engine's key table is full"),
+            Self::Memory => f.write_str(
+                "no memory for key stream, or the limit of locked memory (ulimit -l) is too low",
+            ),
             Self::NoEngine(place) => write!(f, "this node has no engine for placement {place}"),
         }
     }
@@ -96,6 +129,15 @@ impl KeySpec {
     /// The same key, used elsewhere.
     pub fn at(self, place: Place) -> Self {
         Self { place, ..self }
+    }
+
+    /// The same key; on a token, with the nonces that will come.
+    pub fn expecting(&self, coming: Coming) -> Self {
+        let mut spec = self.clone();
+        if let Place::Token(key) = &mut spec.place {
+            key.coming = Some(coming);
+        }
+        spec
     }
 
     /// Checks the lengths.

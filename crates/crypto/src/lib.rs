@@ -32,6 +32,6 @@ pub use backend::Backend;
 pub use engine::{Engine, EngineReport, Jobs, Software};
 pub use fingerprint::fingerprint;
 pub use job::{Ad, Job, Op, Span, Verdict};
-pub use key::{KeyId, KeySpec, Place, TokenKey};
+pub use key::{Coming, KeyId, KeySpec, Place, TokenKey};
 pub use late::Late;
 pub use suite::{Aes, Mac, Suite};

@@ -54,17 +54,26 @@ impl Mac {
 pub enum Suite {
     /// AES-GCM with a 16-octet ICV (RFC 4106, 802.1AE clause 14).
     AesGcm(Aes),
+    /// AES-GCM in ESP with an implicit IV: the sequence number is the IV, and does
+    /// not travel (RFC 8750).
+    AesGcmIiv(Aes),
     /// ChaCha20-Poly1305 (RFC 7634).
     ChaCha20Poly1305,
     /// AES-CBC, then HMAC over the ciphertext (RFC 3602, 2404, 4868).
     AesCbc(Aes, Mac),
+    /// AES-CTR whose counter runs on through the SA, then HMAC over the
+    /// ciphertext: a study's, not RFC 3686's. Only engines with keys on a token
+    /// have it, and only in a laboratory.
+    AesCtr(Aes, Mac),
 }
 
 impl Suite {
-    /// Every suite.
-    pub const ALL: [Self; 7] = [
+    /// Every suite that software has.
+    pub const ALL: [Self; 9] = [
         Self::AesGcm(Aes::Aes128),
         Self::AesGcm(Aes::Aes256),
+        Self::AesGcmIiv(Aes::Aes128),
+        Self::AesGcmIiv(Aes::Aes256),
         Self::ChaCha20Poly1305,
         Self::AesCbc(Aes::Aes128, Mac::HmacSha1_96),
         Self::AesCbc(Aes::Aes256, Mac::HmacSha1_96),
@@ -72,10 +81,27 @@ impl Suite {
         Self::AesCbc(Aes::Aes256, Mac::HmacSha256_128),
     ];
 
+    /// The suites of a study, for keys on a token in a laboratory.
+    pub const STUDY: [Self; 2] = [
+        Self::AesCtr(Aes::Aes128, Mac::HmacSha1_96),
+        Self::AesCtr(Aes::Aes128, Mac::HmacSha256_128),
+    ];
+
+    /// The same cipher as it is outside ESP, where nobody asks how an IV travels.
+    pub const fn cipher(self) -> Self {
+        match self {
+            Self::AesGcmIiv(aes) => Self::AesGcm(aes),
+            other => other,
+        }
+    }
+
     /// Octets of cipher key, without salt.
     pub const fn key_len(self) -> usize {
         match self {
-            Self::AesGcm(aes) | Self::AesCbc(aes, _) => aes.key_len(),
+            Self::AesGcm(aes)
+            | Self::AesGcmIiv(aes)
+            | Self::AesCbc(aes, _)
+            | Self::AesCtr(aes, _) => aes.key_len(),
             Self::ChaCha20Poly1305 => 32,
         }
     }
@@ -83,7 +109,7 @@ impl Suite {
     /// Octets of integrity key; none for an AEAD.
     pub const fn mac_key_len(self) -> usize {
         match self {
-            Self::AesCbc(_, mac) => mac.key_len(),
+            Self::AesCbc(_, mac) | Self::AesCtr(_, mac) => mac.key_len(),
             _ => 0,
         }
     }
@@ -91,7 +117,7 @@ impl Suite {
     /// Octets of ICV.
     pub const fn icv_len(self) -> usize {
         match self {
-            Self::AesCbc(_, mac) => mac.icv_len(),
+            Self::AesCbc(_, mac) | Self::AesCtr(_, mac) => mac.icv_len(),
             _ => 16,
         }
     }
@@ -104,10 +130,17 @@ impl Suite {
         }
     }
 
+    /// What the engine writes in front of the text when it seals: CBC's IV, or the
+    /// study's counter.
+    pub const fn text_has_iv(self) -> bool {
+        matches!(self, Self::AesCbc(..) | Self::AesCtr(..))
+    }
+
     /// Octets of explicit IV in an ESP packet.
     pub const fn esp_iv_len(self) -> usize {
         match self {
             Self::AesCbc(..) => 16,
+            Self::AesGcmIiv(_) => 0,
             _ => 8,
         }
     }
@@ -130,17 +163,23 @@ impl Suite {
         match self {
             Self::AesGcm(Aes::Aes128) => "aes-gcm-128",
             Self::AesGcm(Aes::Aes256) => "aes-gcm-256",
+            Self::AesGcmIiv(Aes::Aes128) => "aes-gcm-128-iiv",
+            Self::AesGcmIiv(Aes::Aes256) => "aes-gcm-256-iiv",
             Self::ChaCha20Poly1305 => "chacha20-poly1305",
             Self::AesCbc(Aes::Aes128, Mac::HmacSha1_96) => "aes-cbc-128 hmac-sha1-96",
             Self::AesCbc(Aes::Aes256, Mac::HmacSha1_96) => "aes-cbc-256 hmac-sha1-96",
             Self::AesCbc(Aes::Aes128, Mac::HmacSha256_128) => "aes-cbc-128 hmac-sha256-128",
             Self::AesCbc(Aes::Aes256, Mac::HmacSha256_128) => "aes-cbc-256 hmac-sha256-128",
+            Self::AesCtr(Aes::Aes128, Mac::HmacSha1_96) => "aes-ctr-128-study hmac-sha1-96",
+            Self::AesCtr(Aes::Aes256, Mac::HmacSha1_96) => "aes-ctr-256-study hmac-sha1-96",
+            Self::AesCtr(Aes::Aes128, Mac::HmacSha256_128) => "aes-ctr-128-study hmac-sha256-128",
+            Self::AesCtr(Aes::Aes256, Mac::HmacSha256_128) => "aes-ctr-256-study hmac-sha256-128",
         }
     }
 
     /// The suite of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|s| s.name() == name)
+        Self::ALL.into_iter().chain(Self::STUDY).find(|s| s.name() == name)
     }
 }
 

@@ -28,6 +28,7 @@ mod serve;
 mod settle;
 pub mod state;
 mod store;
+pub mod token;
 pub mod watch;
 
 pub use daemon::{Daemon, check, create_state};

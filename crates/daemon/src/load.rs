@@ -1,8 +1,10 @@
 //! A configuration and its key files, from the disk.
 
 use crate::fault::{Blame, Fault, Source};
+use crate::token;
 use ferrule_base::Secret;
-use ferrule_node::config::Config;
+use ferrule_engines::token::Pkcs11Token;
+use ferrule_node::config::{Config, KeySource, TOKEN_KEY, TokenConfig};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -30,18 +32,14 @@ pub fn load(path: &Path) -> Result<Loaded, Fault> {
     let source = source(path)?;
     let Source { file, text } = &source;
     let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
-    let mut keys = BTreeMap::new();
-    let mut read = |name: &str| {
-        let secret = key_file(&folder.join(name))?;
-        keys.insert(name.to_owned(), secret.clone());
-        Ok(secret)
-    };
-    let mut config = parse(file, text, &mut read)?;
+    let mut keys = Disk { folder: &folder, token: None, read: BTreeMap::new() };
+    let mut config = parse(file, text, &mut keys)?;
+    let keys = keys.read;
     anchor(&mut config, &folder);
     Ok(Loaded { config, source, keys })
 }
 
-fn source(path: &Path) -> Result<Source, Fault> {
+pub(crate) fn source(path: &Path) -> Result<Source, Fault> {
     let file = path.display().to_string();
     let text = text_of(path).map_err(|e| {
         let remedy = match e.kind() {
@@ -69,10 +67,7 @@ pub fn from_parts(
     text: &str,
     keys: &BTreeMap<String, Secret>,
 ) -> Result<Loaded, Fault> {
-    let mut read = |name: &str| {
-        keys.get(name).cloned().ok_or_else(|| format!("key file `{name}` was not sent along"))
-    };
-    let mut config = parse(file, text, &mut read)?;
+    let mut config = parse(file, text, &mut Sent(keys))?;
     let folder = Path::new(file).parent().unwrap_or(Path::new("."));
     anchor(&mut config, folder);
     let source = Source { file: file.into(), text: text.into() };
@@ -81,7 +76,9 @@ pub fn from_parts(
 
 /// Files are found from the configuration's folder, wherever the daemon starts.
 fn anchor(config: &mut Config, folder: &Path) {
-    for path in [&mut config.state, &mut config.control].into_iter().flatten() {
+    let token = config.token.as_mut().map(|t| [&mut t.module, &mut t.pin_file]);
+    let own = [&mut config.state, &mut config.control].into_iter().flatten();
+    for path in own.chain(token.into_iter().flatten()) {
         *path = absolute(folder, path);
     }
 }
@@ -91,13 +88,8 @@ fn absolute(folder: &Path, path: &str) -> String {
     std::path::absolute(&path).unwrap_or(path).display().to_string()
 }
 
-fn parse(
-    file: &str,
-    text: &str,
-    read: &mut dyn FnMut(&str) -> Result<Secret, String>,
-) -> Result<Config, Fault> {
-    Config::parse(file, text, &mut |name: &str| read(name))
-        .map_err(|e| Fault::in_file(Blame::Configuration, &e))
+fn parse(file: &str, text: &str, keys: &mut dyn KeySource) -> Result<Config, Fault> {
+    Config::parse(file, text, keys).map_err(|e| Fault::in_file(Blame::Configuration, &e))
 }
 
 fn text_of(path: &Path) -> io::Result<String> {
@@ -109,33 +101,72 @@ fn text_of(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Reads a key file that nobody but its owner may read.
-fn key_file(path: &PathBuf) -> Result<Secret, String> {
+/// Key files of a folder, and the token, as the configuration names them.
+struct Disk<'a> {
+    folder: &'a Path,
+    token: Option<Pkcs11Token>,
+    read: BTreeMap<String, Secret>,
+}
+
+impl KeySource for Disk<'_> {
+    fn read(&mut self, name: &str) -> Result<Secret, String> {
+        let secret = private_file("key file", &self.folder.join(name))?;
+        self.read.insert(name.to_owned(), secret.clone());
+        Ok(secret)
+    }
+
+    fn token(&mut self, table: &TokenConfig, label: &str, len: usize) -> Result<Secret, String> {
+        let open = match self.token.take() {
+            Some(open) => open,
+            None => token::open(table, self.folder)?,
+        };
+        let secret = token::identity(self.token.insert(open), label, len)?;
+        self.read.insert(format!("{TOKEN_KEY}{label}"), secret.clone());
+        Ok(secret)
+    }
+}
+
+/// What somebody else read.
+struct Sent<'a>(&'a BTreeMap<String, Secret>);
+
+impl KeySource for Sent<'_> {
+    fn read(&mut self, name: &str) -> Result<Secret, String> {
+        let missing = || format!("key file `{name}` was not sent along");
+        self.0.get(name).cloned().ok_or_else(missing)
+    }
+
+    fn token(&mut self, _: &TokenConfig, label: &str, _: usize) -> Result<Secret, String> {
+        self.read(&format!("{TOKEN_KEY}{label}"))
+    }
+}
+
+/// Reads a file that nobody but its owner may read; `kind` is what it is.
+pub(crate) fn private_file(kind: &str, path: &Path) -> Result<Secret, String> {
     let shown = path.display();
     let file = File::open(path).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => format!("key file `{shown}` is not there"),
+        io::ErrorKind::NotFound => format!("{kind} `{shown}` is not there"),
         io::ErrorKind::PermissionDenied => {
-            format!("key file `{shown}` may not be read by this user\nrun as its owner, or as root")
+            format!("{kind} `{shown}` may not be read by this user\nrun as its owner, or as root")
         }
-        _ => format!("key file `{shown}`: {e}"),
+        _ => format!("{kind} `{shown}`: {e}"),
     })?;
-    let about = file.metadata().map_err(|e| format!("key file `{shown}`: {e}"))?;
+    let about = file.metadata().map_err(|e| format!("{kind} `{shown}`: {e}"))?;
     if !about.is_file() {
-        return Err(format!("key file `{shown}` is not a file"));
+        return Err(format!("{kind} `{shown}` is not a file"));
     }
     let mode = about.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(format!(
-            "key file `{shown}` may be read by others (mode {mode:04o})\n`chmod 600 {shown}`"
+            "{kind} `{shown}` may be read by others (mode {mode:04o})\n`chmod 600 {shown}`"
         ));
     }
     let mut octets = Vec::with_capacity(KEY_FILE_MAX as usize + 1);
     file.take(KEY_FILE_MAX + 1)
         .read_to_end(&mut octets)
-        .map_err(|e| format!("key file `{shown}`: {e}"))?;
+        .map_err(|e| format!("{kind} `{shown}`: {e}"))?;
     let secret = Secret::new(octets);
     if secret.len() as u64 > KEY_FILE_MAX {
-        return Err(format!("key file `{shown}` is larger than {KEY_FILE_MAX} octets"));
+        return Err(format!("{kind} `{shown}` is larger than {KEY_FILE_MAX} octets"));
     }
     Ok(secret)
 }
@@ -151,16 +182,16 @@ mod tests {
         fs::write(&path, "cipher 00\n").unwrap();
         for (mode, fine) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            match key_file(&path) {
+            match private_file("key file", &path) {
                 Ok(secret) => assert!(fine && secret.expose() == b"cipher 00\n"),
                 Err(e) => assert!(!fine && e.contains("chmod 600"), "{e}"),
             }
         }
         fs::write(&path, vec![b'#'; KEY_FILE_MAX as usize + 1]).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        assert!(key_file(&path).unwrap_err().contains("larger"));
+        assert!(private_file("key file", &path).unwrap_err().contains("larger"));
         fs::remove_file(&path).unwrap();
-        assert!(key_file(&path).unwrap_err().contains("is not there"));
-        assert!(key_file(&std::env::temp_dir()).is_err());
+        assert!(private_file("key file", &path).unwrap_err().contains("is not there"));
+        assert!(private_file("key file", &std::env::temp_dir()).is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! The engines that a configuration asks for, one set for each worker.
 
 use crate::fault::Fault;
+use crate::token;
 use ferrule_crypto::{Backend, Software};
 use ferrule_engines::Placed;
 use ferrule_engines::look_aside::{LookAside, Options, Otherwise, Own, Service};
@@ -19,12 +20,16 @@ pub(crate) fn backend() -> Result<Backend, Fault> {
 /// Every worker's engines. Threads that they need are started.
 pub(crate) fn engines(config: &Config, pool: &Pool) -> Result<Vec<Placed<Packet>>, Fault> {
     let backend = backend()?;
-    let each = config.cores.iter().map(|_| {
-        let placed = Placed::new(Software::new(backend));
-        match &config.look_aside {
-            None => Ok(placed),
-            Some(table) => Ok(placed.with_look_aside(look_aside(table, backend, pool)?)),
+    let token = config.token.as_ref().map(token::shared).transpose()?;
+    let each = config.cores.iter().enumerate().map(|(worker, _)| {
+        let mut placed = Placed::new(Software::new(backend));
+        if let Some(table) = &config.look_aside {
+            placed = placed.with_look_aside(look_aside(table, backend, pool)?);
         }
+        if let (Some(table), Some(token)) = (&config.token, &token) {
+            placed = placed.with_token(token::engine(table, token.clone(), worker)?);
+        }
+        Ok(placed)
     });
     each.collect()
 }

@@ -4,7 +4,7 @@
 use crate::api::{Recording, Reply, Seen, Server};
 use crate::clock::Clock;
 use ferrule_base::{Duration, Instant};
-use ferrule_crypto::{Mac, Suite};
+use ferrule_crypto::{Mac, Place, Suite};
 use ferrule_node::Control;
 use ferrule_node::config::{Config, TunnelConfig};
 use ferrule_node::probe::{Filter, Point, RECORDS_MAX, Record, Records};
@@ -177,14 +177,19 @@ fn line(tunnel: &TunnelConfig, outbound: bool) -> Option<String> {
             text
         })
     };
-    // Wireshark's own names. It has none for ChaCha20-Poly1305 in version 4.0.
+    // A key on a token is not here.
+    if matches!(sa.keys.place, Place::Token(_)) {
+        return None;
+    }
+    // Wireshark's own names. It has none for ChaCha20-Poly1305 in version 4.0, nor
+    // for implicit IVs.
     let (cipher, integrity) = match tunnel.suite {
         Suite::AesGcm(_) => ("AES-GCM with 16 octet ICV [RFC4106]", "NULL"),
         Suite::AesCbc(_, Mac::HmacSha1_96) => ("AES-CBC [RFC3602]", "HMAC-SHA-1-96 [RFC2404]"),
         Suite::AesCbc(_, Mac::HmacSha256_128) => {
             ("AES-CBC [RFC3602]", "HMAC-SHA-256-128 [RFC4868]")
         }
-        Suite::ChaCha20Poly1305 => return None,
+        Suite::ChaCha20Poly1305 | Suite::AesGcmIiv(_) | Suite::AesCtr(..) => return None,
     };
     let mut key = sa.keys.key.expose().to_vec();
     key.extend(sa.salt.expose());

@@ -12,6 +12,8 @@
 
 pub mod look_aside;
 pub mod placed;
+#[allow(unsafe_code)]
+pub mod token;
 
 pub use look_aside::LookAside;
 pub use placed::Placed;

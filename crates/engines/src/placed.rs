@@ -269,7 +269,7 @@ mod tests {
     fn a_mixed_batch_goes_to_each_engine_and_comes_back_with_its_keys() {
         let mut engine =
             Placed::new(Software::default()).with_look_aside(late()).with_token(late());
-        let token = Place::Token(ferrule_crypto::TokenKey("k".into()));
+        let token = Place::Token(ferrule_crypto::TokenKey::new("k"));
         let places = [Place::Software, Place::LookAside, token];
         let keys = places.map(|place| engine.install(&spec(place)).unwrap());
         assert!(!engine.is_immediate());

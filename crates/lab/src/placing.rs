@@ -18,21 +18,49 @@
 //! - *inline*: the port's card does it; the profile prices nothing here.
 
 use crate::profile::Profile;
-use ferrule_crypto::Software;
+use crate::topology::token_key;
+use ferrule_crypto::{Aes, Software};
 use ferrule_engines::Placed;
 use ferrule_engines::look_aside::{LookAside, Model, Options, Otherwise};
+use ferrule_engines::placed::Away;
+use ferrule_engines::token::{Settings, SoftToken, TokenEngine, TokenProfile, Virtual};
 use ferrule_node::{Config, config};
 use ferrule_pipeline::Packet;
 
 /// The engines of one worker of a device.
 pub fn engine(config: &Config, profile: &Profile) -> Placed<Packet> {
-    let placed = Placed::new(Software::default());
-    let Some(table) = &config.look_aside else { return placed };
-    let options = options(table);
-    let model = Model::new(profile.look_aside, options.depth, Software::default());
-    // A model gives everything back: nothing has to stand in.
-    let spares = Box::new(|| None);
-    placed.with_look_aside(Box::new(LookAside::new(model, options, Software::default(), spares)))
+    let mut placed = Placed::new(Software::default());
+    if let Some(table) = &config.look_aside {
+        let options = options(table);
+        let model = Model::new(profile.look_aside, options.depth, Software::default());
+        // A model gives everything back: nothing has to stand in.
+        let spares = Box::new(|| None);
+        let engine = LookAside::new(model, options, Software::default(), spares);
+        placed = placed.with_look_aside(Box::new(engine));
+    }
+    if let Some(engine) = config.token.as_ref().and_then(token) {
+        placed = placed.with_token(engine);
+    }
+    placed
+}
+
+/// A token in software, which takes the time of its profile. Only lack of memory
+/// could leave a node without, whose keys are then refused.
+fn token(table: &config::TokenConfig) -> Option<Away<Packet>> {
+    let profile = TokenProfile::shipped(&table.profile)?;
+    let blocks = profile.blocks_max();
+    let keys = |label: &str, aes: Aes| Some(token_key(label, aes.key_len()));
+    let line = Virtual::new(SoftToken::new(keys), profile);
+    let settings = Settings {
+        blocks: table.blocks,
+        reach: table.reach,
+        behind: table.behind,
+        drop_gone: table.drop_gone,
+        locked: false,
+        delays: table.delays.clone(),
+        keep: table.keep,
+    };
+    Some(Box::new(TokenEngine::new(Box::new(line), blocks, settings).ok()?))
 }
 
 /// From the configuration's words to the engine's.

@@ -356,7 +356,8 @@ fn plan_secy(
                 let change = macsec::TxChange::Retire(index, sa.an);
                 plan.before.push((place.seat, Change::SecyOut(change)));
             }
-            let (an, key, place) = (sa.an, sa.key.clone(), secy.placement.place());
+            let (an, key) = (sa.an, sa.key.clone());
+            let place = secy.placement.place(sa.label.as_deref());
             let config = macsec::TxSaConfig { an, key, xpn: xpn(secy, sa), place };
             let change = macsec::TxChange::Sa(index, config, numbers);
             plan.before.push((seat, Change::SecyOut(change)));
@@ -373,7 +374,8 @@ fn plan_secy(
                 let change = macsec::RxChange::Retire(index, sci, sa.an);
                 plan.before.push((place.seat, Change::SecyIn(change)));
             }
-            let (an, key, place) = (sa.an, sa.key.clone(), secy.placement.place());
+            let (an, key) = (sa.an, sa.key.clone());
+            let place = secy.placement.place(sa.label.as_deref());
             let config = macsec::RxSaConfig { sci, an, key, xpn: xpn(secy, sa), lowest_pn, place };
             let change = macsec::RxChange::Sa(index, config);
             plan.before.push((seat, Change::SecyIn(change)));

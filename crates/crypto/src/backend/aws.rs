@@ -31,10 +31,11 @@ impl Key {
     pub fn new(spec: &KeySpec) -> Result<Self, InstallError> {
         let key = spec.key.expose();
         let aead = |aead| Context::new(aead, key).map(Self::Aead);
-        let made = match spec.suite {
+        let made = match spec.suite.cipher() {
             Suite::AesGcm(Aes::Aes128) => aead(Aead::Aes128Gcm),
             Suite::AesGcm(Aes::Aes256) => aead(Aead::Aes256Gcm),
             Suite::ChaCha20Poly1305 => aead(Aead::ChaCha20Poly1305),
+            Suite::AesGcmIiv(_) | Suite::AesCtr(..) => None,
             Suite::AesCbc(aes, mac) => {
                 CbcHmac::new(aes, mac, key, spec.mac_key.expose()).map(Self::Cbc)
             }

@@ -44,7 +44,7 @@ const fn answer(suite: Suite, short: u128, long: u128) -> Answer {
     Answer { suite, first: 0, short, long }
 }
 
-const ANSWERS: [Answer; 9] = [
+const ANSWERS: [Answer; 11] = [
     answer(
         Suite::AesGcm(Aes::Aes128),
         0xeeabe219_03fb5bd3_9f605c7e_8a05765a,
@@ -52,6 +52,17 @@ const ANSWERS: [Answer; 9] = [
     ),
     answer(
         Suite::AesGcm(Aes::Aes256),
+        0x1cc8e719_600dfb0e_2ab2e160_d46a6f7e,
+        0x1d4c59d6_27e36cf6_3372cdbf_d958bacb,
+    ),
+    // The same cipher: only how ESP carries the IV differs.
+    answer(
+        Suite::AesGcmIiv(Aes::Aes128),
+        0xeeabe219_03fb5bd3_9f605c7e_8a05765a,
+        0xf2959611_59e99fd0_4c5028d6_760860c0,
+    ),
+    answer(
+        Suite::AesGcmIiv(Aes::Aes256),
         0x1cc8e719_600dfb0e_2ab2e160_d46a6f7e,
         0x1d4c59d6_27e36cf6_3372cdbf_d958bacb,
     ),

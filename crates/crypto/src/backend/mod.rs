@@ -138,7 +138,7 @@ fn multi(
     let unsupported = InstallError::Unsupported(spec.suite);
     let Some(kernel) = kernel else { return Err(unsupported) };
     match (spec.suite, form) {
-        (Suite::AesGcm(aes), _) => {
+        (Suite::AesGcm(aes) | Suite::AesGcmIiv(aes), _) => {
             gcm::Key::new(kernel, aes, spec.key.expose()).map(Made::Gcm).ok_or(unsupported)
         }
         // Without the SHA instructions there is no form, and one packet at a time.

@@ -28,10 +28,11 @@ impl Key {
     /// Expands the key.
     pub fn new(spec: &KeySpec) -> Result<Self, InstallError> {
         let key = spec.key.expose();
-        let made = match spec.suite {
+        let made = match spec.suite.cipher() {
             Suite::AesGcm(Aes::Aes128) => boxed(key).map(Self::Gcm128),
             Suite::AesGcm(Aes::Aes256) => boxed(key).map(Self::Gcm256),
             Suite::ChaCha20Poly1305 => boxed(key).map(Self::ChaCha),
+            Suite::AesGcmIiv(_) | Suite::AesCtr(..) => None,
             Suite::AesCbc(aes, mac) => {
                 CbcHmac::new(aes, mac, key, spec.mac_key.expose()).map(Self::Cbc)
             }

@@ -8,7 +8,7 @@ use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, Next};
 use crate::sequence::Sequence;
 use crate::tickets::{Submitter, Tickets};
 use ferrule_base::DropReason;
-use ferrule_crypto::{Engine, Job, Jobs, Op, Span, Verdict};
+use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{IntoBytes, Protocol, esp, ipv4, ipv6};
 
@@ -150,7 +150,13 @@ impl EspOut {
     ) -> Result<SaId, SaError> {
         self.sas.check(index)?;
         let mut sa = OutboundSa::new(config, sequence)?;
-        sa.key = engine.install(&config.keys).map_err(SaError::Key)?;
+        let coming = Coming {
+            op: Op::Seal,
+            base: nonce(sa.salt, [0; 8]),
+            known: true,
+            next: sa.sequence.peek(),
+        };
+        sa.key = engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)?;
         let limit = sa.sequence.wants();
         let id = self.sas.insert(index, sa);
         self.wants.reserve(self.sas.len());
@@ -309,6 +315,7 @@ fn complete(ctx: &mut Ctx<'_>, held: Option<&mut Held<OutboundSa>>, job: Job<Pac
     let reason = match job.verdict {
         Verdict::Done => return ctx.out.send(Next::Output, job.buf),
         Verdict::Pending => DropReason::EngineFull,
+        Verdict::Gone => DropReason::KeystreamGone,
         Verdict::BadIcv | Verdict::Failed => DropReason::EngineFailed,
     };
     if let Some(held) = held {
@@ -345,26 +352,28 @@ impl OutboundSa {
         let class = inner.class & self.class.0 | self.class.1;
         let body = iv + inner.len() + trailer;
         let front = outer.len() + esp::Header::LEN + iv;
-        debug_assert!(iv >= size_of_val(&number), "every suite here has an IV");
         let data = packet.grow(front, trailer + icv)?;
         put_trailer(data.get_mut(front + inner.len()..)?, trailer, inner.protocol)?;
-        // In words, the ESP header with them; an AEAD's IV is the number, that of
-        // CBC is the engine's to write.
+        // In words, the ESP header with them; an AEAD's IV is the number, or is not
+        // there at all; that of CBC is the engine's to write.
         match outer {
             Outer::V4(outer) => {
                 const ESP: usize = ipv4::Header::LEN + 4;
                 let total = ipv4::Header::LEN + esp::Header::LEN + body + icv;
-                let room: &mut [u8; ESP + 12] = data.first_chunk_mut()?;
+                if iv != 0 {
+                    let room: &mut [u8; ESP + 12] = data.first_chunk_mut()?;
+                    room[ESP + 4..].copy_from_slice(&number.to_be_bytes());
+                }
+                let room: &mut [u8; ESP + 4] = data.first_chunk_mut()?;
                 let [first, second] = outer.words(class, total as u16, ident(number, self.spi), df);
                 room[..8].copy_from_slice(&first.to_be_bytes());
                 room[8..16].copy_from_slice(&second.to_be_bytes());
                 room[16..ESP].copy_from_slice(&outer.third.to_be_bytes());
-                room[ESP..ESP + 4].copy_from_slice(&(number as u32).to_be_bytes());
-                room[ESP + 4..].copy_from_slice(&number.to_be_bytes());
+                room[ESP..].copy_from_slice(&(number as u32).to_be_bytes());
             }
             Outer::V6(outer) => {
                 let payload = (esp::Header::LEN + body + icv) as u16;
-                front_v6(data, outer, class, payload, self.spi, number)?;
+                front_v6(data, outer, class, payload, self.spi, number, iv != 0)?;
             }
         }
         Some(shape.spans(outer.len(), body))
@@ -381,9 +390,14 @@ fn front_v6(
     payload: u16,
     spi: u32,
     number: u64,
+    explicit: bool,
 ) -> Option<()> {
     const ESP: usize = ipv6::Header::LEN;
-    let room: &mut [u8; ESP + 16] = data.first_chunk_mut()?;
+    if explicit {
+        let room: &mut [u8; ESP + 16] = data.first_chunk_mut()?;
+        room[ESP + 8..].copy_from_slice(&number.to_be_bytes());
+    }
+    let room: &mut [u8; ESP + 8] = data.first_chunk_mut()?;
     let outer = ipv6::Header {
         version_class_flow: (6 << 28 | u32::from(class) << 20).into(),
         payload_len: payload.into(),
@@ -391,8 +405,7 @@ fn front_v6(
     };
     let header = esp::Header { spi: spi.into(), seq: (number as u32).into() };
     room[..ESP].copy_from_slice(outer.as_bytes());
-    room[ESP..ESP + 8].copy_from_slice(header.as_bytes());
-    room[ESP + 8..].copy_from_slice(&number.to_be_bytes());
+    room[ESP..].copy_from_slice(header.as_bytes());
     Some(())
 }
 

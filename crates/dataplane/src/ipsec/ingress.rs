@@ -9,7 +9,7 @@ use super::traffic::Direction;
 use crate::graph::{Ctx, FLAG_GROUP, FLAG_OPENED, Next};
 use crate::tickets::{Submitter, Tickets};
 use ferrule_base::DropReason;
-use ferrule_crypto::{Engine, Job, Jobs, Op, Verdict};
+use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{Ecn, FromBytes, Protocol, esp, ipv4, ipv6};
 
@@ -99,6 +99,7 @@ impl EspIn {
         };
         let (header, text) = sa.shape.spans(at, body);
         let number = candidate.number();
+        let iv = if sa.shape.iv == 0 { number.to_be_bytes() } else { iv };
         let (key, nonce) = (sa.key, nonce(sa.salt, iv));
         let meta = packet.meta_mut();
         candidate.ride(meta);
@@ -126,7 +127,14 @@ impl EspIn {
     ) -> Result<SaId, SaError> {
         self.sas.check(index)?;
         let mut sa = InboundSa::new(config, edge)?;
-        sa.key = engine.install(&config.keys).map_err(SaError::Key)?;
+        let coming = Coming {
+            op: Op::Open,
+            base: nonce(sa.salt, [0; 8]),
+            // With an implicit IV; otherwise the peer chooses.
+            known: sa.shape.iv == 0,
+            next: edge.saturating_add(1),
+        };
+        sa.key = engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)?;
         Ok(self.sas.insert(index, sa))
     }
 
@@ -209,6 +217,7 @@ impl InboundSa {
             return Err(match job.verdict {
                 Verdict::BadIcv => DropReason::EspBadIcv,
                 Verdict::Pending => DropReason::EngineFull,
+                Verdict::Gone => DropReason::KeystreamGone,
                 _ => DropReason::EngineFailed,
             });
         };
@@ -261,7 +270,9 @@ fn complete(ctx: &mut Ctx<'_>, held: Option<&mut Held<InboundSa>>, mut job: Job<
             match reason {
                 DropReason::EspBadIcv => stats.bad_icv += 1,
                 DropReason::EspReplay => stats.replays += 1,
-                DropReason::EngineFull | DropReason::EngineFailed => stats.failed += 1,
+                DropReason::EngineFull | DropReason::EngineFailed | DropReason::KeystreamGone => {
+                    stats.failed += 1
+                }
                 _ => stats.refused += 1,
             }
             ctx.out.drop(job.buf, reason);

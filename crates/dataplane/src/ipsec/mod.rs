@@ -1,5 +1,5 @@
 //! IPsec tunnel-mode gateway: ESP (RFC 4303) and its policy (RFC 4301), with
-//! AES-GCM (RFC 4106), ChaCha20-Poly1305 (RFC 7634), AES-CBC (RFC 3602) with
+//! AES-GCM (RFC 4106; RFC 8750 with an implicit IV), ChaCha20-Poly1305 (RFC 7634), AES-CBC (RFC 3602) with
 //! HMAC-SHA1-96 (RFC 2404) or HMAC-SHA256-128 (RFC 4868), extended sequence
 //! numbers, and ECN through the tunnel (RFC 6040).
 //!

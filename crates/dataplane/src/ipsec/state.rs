@@ -52,7 +52,8 @@ pub(super) struct Shape {
     pub iv: u8,
     pub icv: u8,
     pub align: u8,
-    /// Octets from the ESP header to the job's text: CBC's has the IV in it.
+    /// Octets from the ESP header to the job's text: CBC's has the IV in it, which
+    /// the engine writes (and so has the study's AES-CTR).
     pub text: u8,
     pub cbc: bool,
     pub esn: bool,
@@ -64,7 +65,7 @@ impl Shape {
     pub const USUAL: Self = Self { iv: 8, icv: 16, align: 4, text: 16, cbc: false, esn: true };
 
     fn new(suite: Suite, esn: bool) -> Self {
-        let cbc = matches!(suite, Suite::AesCbc(..));
+        let cbc = suite.text_has_iv();
         let iv = if cbc { 0 } else { suite.esp_iv_len() };
         Self {
             text: (esp::Header::LEN + iv) as u8,

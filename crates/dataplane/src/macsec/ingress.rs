@@ -198,6 +198,7 @@ impl SecyIn {
                 Err(DropReason::MacsecBadIcv)
             }
             Verdict::Pending => Err(DropReason::EngineFull),
+            Verdict::Gone => Err(DropReason::KeystreamGone),
             Verdict::Failed => Err(DropReason::EngineFailed),
         };
         match fate {

@@ -5,7 +5,7 @@ use super::replay::Window;
 use super::state::{ANS, Nonces, SaError, SaReport, key_spec};
 use super::stats::Stats;
 use crate::tickets::{Lane, Tickets};
-use ferrule_crypto::{Engine, KeyId};
+use ferrule_crypto::{Engine, KeyId, Op};
 use ferrule_pipeline::Packet;
 
 /// Receive channels of one SecY at most.
@@ -140,9 +140,10 @@ impl SecyIn {
         if full || (self.free.is_empty() && self.sas.len() >= SAS_MAX) {
             return Err(SaError::Full);
         }
+        let nonces = Nonces::new(sa.sci, sa.xpn);
         let fresh = RxSa {
-            key: engine.install(&spec)?,
-            nonces: Nonces::new(sa.sci, sa.xpn),
+            key: engine.install(&spec.expecting(nonces.coming(Op::Open, sa.lowest_pn)))?,
+            nonces,
             window: Window::new(config.replay, config.window, sa.lowest_pn),
             secy: index,
             flying: 0,

@@ -4,7 +4,7 @@ use super::config::{SecyConfig, Xpn};
 use super::stats::Stats;
 use ferrule_base::Secret;
 use ferrule_crypto::key::InstallError;
-use ferrule_crypto::{Ad, Job, KeySpec, Place, Suite};
+use ferrule_crypto::{Ad, Coming, Job, KeySpec, Op, Place, Suite};
 use ferrule_pipeline::Packet;
 use ferrule_wire::EtherType;
 
@@ -29,6 +29,8 @@ pub enum SaError {
     Unsupported(Suite),
     /// The engine's table is full.
     EngineFull,
+    /// There is no memory for key stream, or it cannot be locked.
+    Memory,
     /// There is no engine at the place that was asked for.
     NoEngine(&'static str),
     /// There is no such SecY.
@@ -57,6 +59,7 @@ impl From<InstallError> for SaError {
             }
             InstallError::Unsupported(suite) => Self::Unsupported(suite),
             InstallError::Full => Self::EngineFull,
+            InstallError::Memory => Self::Memory,
             InstallError::NoEngine(place) => Self::NoEngine(place),
         }
     }
@@ -70,6 +73,7 @@ impl std::fmt::Display for SaError {
             }
             Self::Unsupported(suite) => write!(f, "the engine does not have {suite}"),
             Self::EngineFull => f.write_str("the engine's key table is full"),
+            Self::Memory => InstallError::Memory.fmt(f),
             Self::NoEngine(place) => InstallError::NoEngine(place).fmt(f),
             Self::NoSecy(index) => write!(f, "there is no SecY {index}"),
             Self::An(an) => write!(f, "the association number is 0 to 3, not {an}"),
@@ -148,6 +152,11 @@ impl Nonces {
         }
         let [a, b, c, d, tail @ ..] = fixed;
         Self { head: [a, b, c, d], tail: u64::from_be_bytes(tail) }
+    }
+
+    /// For an engine that makes key stream ahead.
+    pub fn coming(&self, op: Op, next: u64) -> Coming {
+        Coming { op, base: self.nonce(0), known: true, next }
     }
 
     /// The nonce of one frame.

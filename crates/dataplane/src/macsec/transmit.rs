@@ -5,7 +5,7 @@ use super::state::{ANS, Nonces, SaError, SaReport, key_spec};
 use super::stats::Stats;
 use crate::sequence::Sequence;
 use crate::tickets::{Lane, Tickets};
-use ferrule_crypto::{Engine, KeyId};
+use ferrule_crypto::{Engine, KeyId, Op};
 use ferrule_pipeline::Packet;
 use ferrule_wire::sectag::{Channel, Protection, Repr, Sci};
 
@@ -177,6 +177,7 @@ impl SecyOut {
             return Err(SaError::Occupied(sa.an));
         }
         let nonces = Nonces::new(config.sci, sa.xpn);
+        let spec = spec.expecting(nonces.coming(Op::Seal, pn.peek()));
         *place = Some(TxSa { key: engine.install(&spec)?, nonces, pn });
         secy.stats.merge(&std::mem::take(&mut secy.counts[sa.an as usize]));
         Ok(())

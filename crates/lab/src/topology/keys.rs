@@ -2,7 +2,7 @@
 //! interfaces each name gets a fresh key, in a file.
 
 use ferrule_base::Secret;
-use ferrule_node::config::{KeySource, LAB_KEY};
+use ferrule_node::config::{KeySource, LAB_KEY, TokenConfig};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -32,6 +32,16 @@ impl KeySource for LabKeys {
         let each = needed.iter().map(|(name, len)| (name.as_str(), octets(word, name, *len)));
         Some(key_file(each))
     }
+
+    fn token(&mut self, _: &TokenConfig, label: &str, len: usize) -> Result<Secret, String> {
+        Ok(Secret::new(octets(label, "name on a token", len)))
+    }
+}
+
+/// The key of a label on a token of the laboratory: the cipher key of the key file
+/// `lab:LABEL`, so that the other end may have it in software.
+pub fn token_key(label: &str, len: usize) -> Secret {
+    Secret::new(octets(label, "cipher", len))
 }
 
 /// The text of a key file.

@@ -30,7 +30,7 @@ pub mod units;
 
 pub use build::{Lab, Setting};
 pub use error::{Files, NoFiles, TopologyError};
-pub use keys::{LabKeys, key_file};
+pub use keys::{LabKeys, key_file, token_key};
 pub use shipped::{SHIPPED, Shipped};
 pub use subject::TopologySubject;
 

@@ -10,6 +10,7 @@
 //! `cipher` is the cipher key or SAK, `integrity` the key of an HMAC, `salt` the
 //! salt of an AEAD in ESP (4 octets) or of an XPN suite (12 octets).
 
+use super::TokenConfig;
 use ferrule_base::Secret;
 
 /// Where key files are read from.
@@ -22,6 +23,12 @@ pub trait KeySource {
     /// so many octets for each word: the laboratory has such, and nobody else.
     fn derive(&mut self, _path: &str, _lengths: [(&str, usize); 3]) -> Option<Secret> {
         None
+    }
+
+    /// A name for the key of that label on the token, `len` octets that say nothing
+    /// else about it; in place of the key, which nobody has. Errors as above.
+    fn token(&mut self, _token: &TokenConfig, label: &str, _len: usize) -> Result<Secret, String> {
+        Err(format!("key `token:{label}`: there is no token here"))
     }
 }
 
@@ -70,14 +77,21 @@ pub(super) struct KeyFile {
     pub cipher: Secret,
     pub integrity: Secret,
     pub salt: Secret,
+    /// The cipher key is on the token, and called so there.
+    pub label: Option<String>,
 }
 
 impl KeyFile {
+    /// Nothing.
+    pub fn empty() -> Self {
+        let none = || Secret::new(Vec::new());
+        Self { cipher: none(), integrity: none(), salt: none(), label: None }
+    }
+
     /// Reads the text. Errors name the line, never its content.
     pub fn parse(text: &Secret) -> Result<Self, String> {
         let text = std::str::from_utf8(text.expose()).map_err(|_| "is not text".to_owned())?;
-        let none = || Secret::new(Vec::new());
-        let mut file = Self { cipher: none(), integrity: none(), salt: none() };
+        let mut file = Self::empty();
         for (number, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
             if line.is_empty() {

@@ -19,11 +19,13 @@ mod raw;
 mod read;
 mod schema;
 mod secure;
+mod token;
 
 pub use error::{ConfigError, Problem};
 pub use keys::{KeySource, LAB_KEY, NoKeys, named_key};
 pub use place::{LookAsideConfig, Otherwise, Placement};
 pub(crate) use read::mask;
+pub use token::{TOKEN_KEY, TOKEN_PROFILES, TokenConfig};
 
 use ferrule_base::{MacAddr, Secret};
 use ferrule_crypto::{KeySpec, Suite};
@@ -83,6 +85,8 @@ pub struct Config {
     pub policies: Vec<PolicyConfig>,
     /// The engine for what is placed look-aside.
     pub look_aside: Option<LookAsideConfig>,
+    /// The token for what is placed there.
+    pub token: Option<TokenConfig>,
 }
 
 /// How a port reaches its wire.
@@ -342,8 +346,10 @@ pub struct MacsecSaConfig {
     pub sci: Option<u64>,
     /// Association number.
     pub an: u8,
-    /// The SAK.
+    /// The SAK; of one on the token, its name.
     pub key: Secret,
+    /// What it is called on the token.
+    pub label: Option<String>,
     /// XPN: the 12-octet salt.
     pub salt: Secret,
     /// XPN: the short SCI.

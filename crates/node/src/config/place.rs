@@ -20,7 +20,7 @@ use super::Config;
 use super::raw::{self, Text};
 use super::read::Reader;
 use ferrule_base::Duration;
-use ferrule_crypto::Place;
+use ferrule_crypto::{Place, TokenKey};
 use std::ops::RangeInclusive;
 
 /// Jobs under way in one queue pair.
@@ -39,11 +39,13 @@ pub enum Placement {
     LookAside,
     /// By a card in the port: the node sees clear packets.
     Inline,
+    /// With a key on the token of `[token]`.
+    Token,
 }
 
 impl Placement {
     /// Every placement.
-    pub const ALL: [Self; 3] = [Self::Software, Self::LookAside, Self::Inline];
+    pub const ALL: [Self; 4] = [Self::Software, Self::LookAside, Self::Inline, Self::Token];
 
     /// The word in configurations.
     pub const fn name(self) -> &'static str {
@@ -51,15 +53,17 @@ impl Placement {
             Self::Software => "software",
             Self::LookAside => "look-aside",
             Self::Inline => "inline",
+            Self::Token => "token",
         }
     }
 
-    /// What the engine of a worker is told.
-    pub const fn place(self) -> Place {
+    /// What the engine of a worker is told; `label` names a key on the token.
+    pub fn place(self, label: Option<&str>) -> Place {
         match self {
             // A card's own engine works in its own loop.
             Self::Software | Self::Inline => Place::Software,
             Self::LookAside => Place::LookAside,
+            Self::Token => Place::Token(TokenKey::new(label.unwrap_or_default())),
         }
     }
 }
@@ -154,6 +158,10 @@ impl Reader<'_> {
         if placement == Placement::LookAside && config.look_aside.is_none() {
             let remedy = "add a table [look-aside], for instance with core = 1";
             self.problems.add(t.span(), "there is no look-aside engine", remedy);
+        }
+        if placement == Placement::Token && config.token.is_none() {
+            let remedy = "add a table [token] with module, token and pin-file";
+            self.problems.add(t.span(), "there is no token", remedy);
         }
         placement
     }

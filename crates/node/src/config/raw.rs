@@ -32,6 +32,7 @@ pub(super) struct File {
     #[serde(default)]
     pub policy: Vec<Spanned<Policy>>,
     pub look_aside: Option<Spanned<LookAside>>,
+    pub token: Option<Spanned<Token>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -172,6 +173,7 @@ pub(super) struct MacsecSa {
     pub sci: Option<Text>,
     pub an: Option<Number>,
     pub key: Text,
+    pub rest: Option<Text>,
     pub ssci: Option<Number>,
 }
 
@@ -199,6 +201,7 @@ pub(super) struct Tunnel {
 pub(super) struct Sa {
     pub spi: Number,
     pub key: Text,
+    pub rest: Option<Text>,
     pub worker: Option<Number>,
 }
 
@@ -224,4 +227,27 @@ pub(super) struct LookAside {
     pub deadline_ms: Option<Number>,
     pub on_failure: Option<Text>,
     pub on_full: Option<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Token {
+    pub module: Option<Text>,
+    pub token: Option<Text>,
+    pub pin_file: Option<Text>,
+    pub profile: Option<Text>,
+    pub blocks: Option<Number>,
+    pub reach: Option<Number>,
+    pub behind: Option<Number>,
+    pub on_gone: Option<Text>,
+    pub keep_seconds: Option<Number>,
+    #[serde(default)]
+    pub delay: Vec<Delay>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Delay {
+    pub octets: Number,
+    pub milliseconds: Number,
 }

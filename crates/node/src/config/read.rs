@@ -4,7 +4,7 @@
 use super::error::{Problem, Problems};
 use super::keys::KeySource;
 use super::raw::{self, Number, Text};
-use super::{Config, RESERVE, cross, inline, links, place, secure};
+use super::{Config, RESERVE, cross, inline, links, place, secure, token};
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -48,6 +48,7 @@ pub(super) fn config(
     links::labels(&mut r, file, &mut config);
     links::pseudowires(&mut r, file, &mut config);
     config.look_aside = place::look_aside(&mut r, file);
+    config.token = token::token(&mut r, file, config.lab);
     secure::macsec(&mut r, file, &mut config);
     secure::tunnels(&mut r, file, &mut config);
     secure::policies(&mut r, file, &mut config);
@@ -119,6 +120,7 @@ fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {
         tunnels: Vec::new(),
         policies: Vec::new(),
         look_aside: None,
+        token: None,
     }
 }
 

@@ -4,6 +4,7 @@ use super::keys::{KeyFile, LAB_KEY};
 use super::links::port_index;
 use super::raw::{self, Text};
 use super::read::Reader;
+use super::token::Named;
 use super::{
     Config, MacsecConfig, MacsecSaConfig, Placement, PolicyAction, PolicyConfig, Replay, SaConfig,
     TunnelConfig, Via,
@@ -20,7 +21,7 @@ const XPN_SALT: usize = 12;
 
 impl Reader<'_> {
     /// The keys of a file, with the lengths that are needed.
-    fn key_file(&mut self, t: &Text, lengths: [(&str, usize); 3]) -> Option<KeyFile> {
+    pub(super) fn key_file(&mut self, t: &Text, lengths: [(&str, usize); 3]) -> Option<KeyFile> {
         let path = t.get_ref();
         let read = match self.keys.derive(path, lengths) {
             Some(text) => Ok(text),
@@ -108,7 +109,10 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
         let replay = secy.replay.as_ref().and_then(|t| r.choice(t, "replay mode", &modes));
         let placement = r.placement(secy.placement.as_ref(), config);
         let mut sa = |list: &[Spanned<raw::MacsecSa>], received: bool| {
-            let each = list.iter().filter_map(|sa| macsec_sa(r, sa, suite, xpn, received));
+            let each = list.iter().filter_map(|sa| {
+                let sak = Sak { suite, xpn, received, placement };
+                macsec_sa(r, config, sa, sak)
+            });
             each.collect::<Vec<_>>()
         };
         let (transmit, receive) = (sa(&secy.transmit, false), sa(&secy.receive, true));
@@ -131,13 +135,21 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
     }
 }
 
-fn macsec_sa(
-    r: &mut Reader<'_>,
-    spanned: &Spanned<raw::MacsecSa>,
+/// What a SAK is for.
+struct Sak {
     suite: Suite,
     xpn: bool,
     received: bool,
+    placement: Placement,
+}
+
+fn macsec_sa(
+    r: &mut Reader<'_>,
+    config: &Config,
+    spanned: &Spanned<raw::MacsecSa>,
+    sak: Sak,
 ) -> Option<MacsecSaConfig> {
+    let Sak { suite, xpn, received, placement } = sak;
     let sa = spanned.get_ref();
     let sci = sa.sci.as_ref().and_then(|t| r.sci(t));
     if received && sa.sci.is_none() {
@@ -150,8 +162,10 @@ fn macsec_sa(
     }
     let salt = if xpn { XPN_SALT } else { 0 };
     let lengths = [("cipher", suite.key_len()), ("integrity", 0), ("salt", salt)];
-    let keys = r.key_file(&sa.key, lengths)?;
+    let named = Named { key: &sa.key, rest: sa.rest.as_ref() };
+    let keys = r.keys_of(named, placement, config, lengths)?;
     Some(MacsecSaConfig {
+        label: keys.label,
         sci,
         an: r.number(sa.an.as_ref(), 0, 0..=3, "an") as u8,
         key: keys.cipher,
@@ -171,7 +185,8 @@ pub(super) fn tunnels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config)
             r.problems.add(tunnel.remote.span(), "the ends are of different families", remedy);
             continue;
         }
-        let suites = Suite::ALL.map(|s| (s.name(), s));
+        let suites = Suite::ALL.into_iter().chain(Suite::STUDY).map(|s| (s.name(), s));
+        let suites: Vec<_> = suites.collect();
         let Some(suite) = r.choice(&tunnel.suite, "suite", &suites) else { continue };
         let Some(way) = way_to(r, config, &tunnel.local, local, remote) else { continue };
         let fits = inner_mtu(suite, local, config.interfaces[way.interface].mtu);
@@ -184,7 +199,8 @@ pub(super) fn tunnels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config)
         let workers = config.cores.len();
         let worker = config.tunnels.len() % workers.max(1);
         let placement = r.placement(tunnel.placement.as_ref(), config);
-        let mut sa = |s: &Spanned<raw::Sa>| sa(r, s.get_ref(), suite, placement, worker, workers);
+        r.suite_at(&tunnel.suite, suite, placement, config.lab);
+        let mut sa = |s: &Spanned<raw::Sa>| sa(r, config, s.get_ref(), suite, placement, worker);
         let (outbound, inbound) = (sa(&tunnel.outbound), sa(&tunnel.inbound));
         let (Some(outbound), Some(inbound)) = (outbound, inbound) else { continue };
         let vrf = tunnel.vrf.as_ref().map(|t| config.vrfs.iter().position(|v| v == t.get_ref()));
@@ -268,11 +284,11 @@ fn sealed_len(suite: Suite, outer: IpAddr, inner: usize) -> usize {
 
 fn sa(
     r: &mut Reader<'_>,
+    config: &Config,
     sa: &raw::Sa,
     suite: Suite,
     placement: Placement,
     worker: usize,
-    workers: usize,
 ) -> Option<SaConfig> {
     let spi = r.number(Some(&sa.spi), 256, 256..=i64::from(u32::MAX), "an SPI") as u32;
     let lengths = [
@@ -280,10 +296,12 @@ fn sa(
         ("integrity", suite.mac_key_len()),
         ("salt", suite.esp_salt_len()),
     ];
-    let file = r.key_file(&sa.key, lengths)?;
-    let last = workers as i64 - 1;
+    let named = Named { key: &sa.key, rest: sa.rest.as_ref() };
+    let file = r.keys_of(named, placement, config, lengths)?;
+    let last = config.cores.len() as i64 - 1;
     let worker = r.number(sa.worker.as_ref(), worker as i64, 0..=last, "worker") as usize;
-    let keys = KeySpec::new(suite, file.cipher, file.integrity).at(placement.place());
+    let keys =
+        KeySpec::new(suite, file.cipher, file.integrity).at(placement.place(file.label.as_deref()));
     Some(SaConfig { spi, keys, salt: file.salt, worker })
 }
 

@@ -1,0 +1,203 @@
+//! `ferrule token`: how keys come to the token of a configuration.
+
+use clap::{Args, Subcommand, ValueEnum};
+use ferrule_crypto::Aes;
+use ferrule_daemon::token::{self, Problem};
+use ferrule_daemon::{Blame, Fault};
+use ferrule_engines::token::Pkcs11Token;
+use ferrule_engines::token::provision::Wrapping;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Bring keys to the token of a configuration; no key is ever in a file or here.
+///
+/// Wrapped: the token makes a pair, the peer's owner encrypts the key with its
+/// public half (RSA-OAEP with SHA-1), the token unwraps it.
+///
+///   ferrule token pair gw.toml from-hq >from-hq.pem
+///   openssl pkeyutl -encrypt -pubin -inkey from-hq.pem -in key.bin -out key.wrapped \
+///       -pkeyopt rsa_padding_mode:oaep          # where the key is
+///   ferrule token import gw.toml hq-in --with from-hq --wrapped key.wrapped
+///
+/// Agreed: two tokens each make a pair on P-256, and derive the same key.
+///
+///   ferrule token pair gw.toml mine --agree >mine.hex     # bring it to the peer
+///   ferrule token agree gw.toml hq-in --with mine --peer theirs.hex
+///
+/// In the configuration the key is then called key = "token:hq-in".
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct TokenArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Make a pair in the token, and print its public half.
+    Pair {
+        /// The node's configuration, with a table [token].
+        config: PathBuf,
+        /// What the pair is to be called.
+        label: String,
+        /// For `agree`, not for `import`.
+        #[arg(long)]
+        agree: bool,
+    },
+    /// Unwrap a key in the token.
+    Import {
+        /// The node's configuration, with a table [token].
+        config: PathBuf,
+        /// What the key is to be called.
+        label: String,
+        /// The pair's label; with `--by aes-kw` that of a key on the token.
+        #[arg(long)]
+        with: String,
+        /// The file with the wrapped key.
+        #[arg(long)]
+        wrapped: PathBuf,
+        /// How it was wrapped.
+        #[arg(long, value_enum, default_value = "rsa-oaep")]
+        by: By,
+        /// Bits of the key.
+        #[arg(long, default_value = "128", value_parser = ["128", "256"])]
+        bits: String,
+    },
+    /// Derive a key in the token from our pair and the peer's public half.
+    Agree {
+        /// The node's configuration, with a table [token].
+        config: PathBuf,
+        /// What the key is to be called.
+        label: String,
+        /// Our pair's label.
+        #[arg(long)]
+        with: String,
+        /// The file with the peer's public half, as `pair --agree` prints it.
+        #[arg(long)]
+        peer: PathBuf,
+        /// Bits of the key.
+        #[arg(long, default_value = "128", value_parser = ["128", "256"])]
+        bits: String,
+    },
+    /// Say whether a key is there and can be used, and its name: equal at both ends.
+    Show {
+        /// The node's configuration, with a table [token].
+        config: PathBuf,
+        /// What the key is called.
+        label: String,
+        /// Bits of the key.
+        #[arg(long, default_value = "128", value_parser = ["128", "256"])]
+        bits: String,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum By {
+    RsaOaep,
+    AesKw,
+}
+
+/// Octets of a wrapped key or a public half at most.
+const FILE_MAX: u64 = 4096;
+
+impl TokenArgs {
+    /// Does it; what is wrong is said.
+    pub fn run(self) -> ExitCode {
+        crate::live::finish(self.action.run().map(|text| print!("{text}")))
+    }
+}
+
+impl Action {
+    fn run(self) -> Result<String, Fault> {
+        match self {
+            Self::Pair { config, label, agree } => {
+                let mut token = open(&config)?;
+                if agree {
+                    let point = token.make_agreement_pair(&label).problem()?;
+                    return Ok(hex(&point) + "\n");
+                }
+                Ok(pem(&token.make_import_pair(&label).problem()?))
+            }
+            Self::Import { config, label, with, wrapped, by, bits } => {
+                let wrapped = read(&wrapped)?;
+                let by = match by {
+                    By::RsaOaep => Wrapping::RsaOaep,
+                    By::AesKw => Wrapping::AesKeyWrap,
+                };
+                let mut token = open(&config)?;
+                token.import(&label, aes(&bits), &with, by, &wrapped).problem()?;
+                there(&mut token, &label, &bits)
+            }
+            Self::Agree { config, label, with, peer, bits } => {
+                let text = String::from_utf8_lossy(&read(&peer)?).into_owned();
+                let point = ferrule_base::Secret::from_hex(&text).map_err(|e| {
+                    let remedy = "give the file that `ferrule token pair --agree` made";
+                    Fault::new(Blame::Configuration, format!("{}: {e}", peer.display()), remedy)
+                })?;
+                let mut token = open(&config)?;
+                token.agree(&label, aes(&bits), &with, point.expose()).problem()?;
+                there(&mut token, &label, &bits)
+            }
+            Self::Show { config, label, bits } => there(&mut open(&config)?, &label, &bits),
+        }
+    }
+}
+
+/// The key is there; half of its name, for two people to compare.
+fn there(token: &mut Pkcs11Token, label: &str, bits: &str) -> Result<String, Fault> {
+    let name = token.identity(label, aes(bits)).problem()?;
+    let half = name.expose().get(..8).unwrap_or_default();
+    Ok(format!("token:{label}  AES-{bits}  {}\n", hex(half)))
+}
+
+fn open(config: &Path) -> Result<Pkcs11Token, Fault> {
+    token::of_config(config)
+}
+
+fn aes(bits: &str) -> Aes {
+    if bits == "256" { Aes::Aes256 } else { Aes::Aes128 }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Fault> {
+    use std::io::Read;
+    let mut octets = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(FILE_MAX).read_to_end(&mut octets))
+        .map_err(|e| Fault::environment(format!("{}: {e}", path.display()), "check the path"))?;
+    Ok(octets)
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+/// RFC 7468 section 13.
+fn pem(der: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::from("-----BEGIN PUBLIC KEY-----\n");
+    for line in der.chunks(48) {
+        for three in line.chunks(3) {
+            let word = three.iter().fold(0, |word, octet| word << 8 | u32::from(*octet));
+            let word = word << (8 * (3 - three.len()));
+            for i in 0..4 {
+                let letter = LETTERS[(word >> (18 - 6 * i) & 63) as usize];
+                out.push(if i > three.len() { '=' } else { letter.into() });
+            }
+        }
+        out.push('\n');
+    }
+    out.push_str("-----END PUBLIC KEY-----\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pem;
+
+    #[test]
+    fn a_public_key_is_printed_as_pem() {
+        let lines: Vec<String> = pem(b"Man, Ma").lines().map(str::to_owned).collect();
+        assert_eq!(lines[1], "TWFuLCBNYQ==");
+        assert_eq!(pem(&[7; 100]).lines().count(), 5);
+    }
+}

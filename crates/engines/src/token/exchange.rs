@@ -1,0 +1,286 @@
+//! What goes into the next exchange with the token, and where its answer goes.
+
+use super::engine::{Part, TokenEngine};
+use super::line::{Ask, Exchange};
+use super::sa::Mode;
+use super::vault::Block;
+use super::wait::{Step, Wait};
+use ferrule_crypto::Verdict;
+use std::ops::Range;
+
+/// The share of an exchange that packets may have which might be forged, while
+/// something is to be made ahead: one in so many blocks.
+const UNPROVEN_SHARE: usize = 2;
+
+/// An exchange that is being put together.
+struct Draft {
+    exchange: Box<Exchange>,
+    most: usize,
+}
+
+impl Draft {
+    fn room(&self) -> usize {
+        self.most - self.exchange.used
+    }
+
+    /// Room for so many blocks, and where they are.
+    fn take(&mut self, blocks: usize) -> Option<(&mut [Block], Range<usize>)> {
+        let range = self.exchange.used..self.exchange.used + blocks;
+        if range.end > self.most {
+            return None;
+        }
+        self.exchange.used = range.end;
+        Some((self.exchange.blocks.get_mut(range.clone())?, range))
+    }
+}
+
+impl<B: AsMut<[u8]>> TokenEngine<B> {
+    /// Puts an exchange together, if there is anything to ask for, and sends it.
+    pub(super) fn ask(&mut self) {
+        let Some(slot) = self.choose() else { return };
+        let Some(mut exchange) = self.idle.take() else { return };
+        (exchange.key, exchange.ask, exchange.used) = (slot, Ask::List, 0);
+        exchange.result = Ok(());
+        self.parts.clear();
+        let mut draft = Draft { exchange, most: self.most };
+        self.hash_key(slot, &mut draft);
+        self.packets(slot, &mut draft);
+        self.probes(slot, &mut draft);
+        self.ahead_of(slot, &mut draft);
+        let Draft { exchange, .. } = draft;
+        if exchange.used == 0 {
+            self.idle = Some(exchange);
+            return;
+        }
+        self.stats.exchanges += 1;
+        self.stats.blocks += exchange.used as u64;
+        self.flying = Some(slot);
+        if let Err(mut exchange) = self.line.begin(self.now, exchange) {
+            exchange.result = Err(super::provider::TokenError::Gone);
+            self.arrived(exchange);
+        }
+    }
+
+    /// Whose turn it is: the SA whose packet waits longest; else the next one that
+    /// has something to make.
+    fn choose(&mut self) -> Option<u32> {
+        let can_ask = |sas: &[super::engine::Slot], slot: u32| {
+            let sa = sas.get(slot as usize).and_then(|place| place.sa.as_ref());
+            sa.is_some_and(|sa| !sa.broken && sa.can_ask())
+        };
+        let waits = self.waits.iter().flatten().filter(|wait| !wait.asked);
+        let oldest = waits.map(|wait| wait.sa).find(|&slot| can_ask(&self.sas, slot));
+        if oldest.is_some() {
+            return oldest;
+        }
+        let count = self.sas.len();
+        let mut order = (0..count).map(|i| (self.turn + 1 + i) % count);
+        let sas = &mut self.sas;
+        let slot = order.find(|&slot| sas[slot].sa.as_mut().is_some_and(|sa| sa.wants()))?;
+        self.turn = slot;
+        Some(slot as u32)
+    }
+
+    fn hash_key(&mut self, slot: u32, draft: &mut Draft) {
+        let wants = self.sa_mut(slot).is_some_and(|sa| !sa.can_ask());
+        if wants && let Some((room, range)) = draft.take(1) {
+            room.fill([0; 16]);
+            self.parts.push((Part::HashKey, range));
+        }
+    }
+
+    /// What packets of this SA wait for, the oldest first.
+    fn packets(&mut self, slot: u32, draft: &mut Draft) {
+        let Some(sa) = self.sas.get_mut(slot as usize).and_then(|place| place.sa.as_mut()) else {
+            return;
+        };
+        if !sa.can_ask() {
+            return;
+        }
+        let (plain, wants) = (sa.plain(), sa.wants());
+        let share = if wants { self.most.div_ceil(UNPROVEN_SHARE) } else { self.most };
+        let mut unproven = 0;
+        for (id, wait) in (self.first..).zip(&mut self.waits) {
+            let Some(wait) = wait.as_mut().filter(|wait| wait.sa == slot && !wait.asked) else {
+                continue;
+            };
+            if draft.room() == 0 {
+                return;
+            }
+            if sa.step(wait) != Step::Ask || (!wait.proven && unproven >= share) {
+                continue;
+            }
+            let (first, end) = wait.missing(plain);
+            let count = usize::from(end - first).min(draft.room());
+            let Some((room, range)) = draft.take(count) else { return };
+            for (index, block) in (first..).zip(room) {
+                *block = sa.question(wait, index);
+            }
+            wait.asked = true;
+            unproven += if wait.proven { 0 } else { count };
+            self.stats.asked += 1;
+            self.parts.push((Part::Exact(id, first), range));
+        }
+    }
+
+    fn probes(&mut self, slot: u32, draft: &mut Draft) {
+        let Some(sa) = self.sas.get_mut(slot as usize).and_then(|place| place.sa.as_mut()) else {
+            return;
+        };
+        let Mode::Gcm(gcm) = &mut sa.mode else { return };
+        while draft.room() > 0
+            && let Some(probe) = gcm.probes.pop()
+            && let Some((room, range)) = draft.take(1)
+        {
+            room.fill(super::parts::counter_block(&probe.nonce, 0));
+            self.parts.push((Part::Probe(probe), range));
+        }
+    }
+
+    /// What comes next, in the room that is left.
+    fn ahead_of(&mut self, slot: u32, draft: &mut Draft) {
+        let Some(sa) = self.sas.get_mut(slot as usize).and_then(|place| place.sa.as_mut()) else {
+            return;
+        };
+        if sa.retired || sa.asleep {
+            return;
+        }
+        match &mut sa.mode {
+            Mode::Gcm(gcm) => {
+                if gcm.nonce(0).is_none() {
+                    return;
+                }
+                while let Some(make) = gcm.ahead.make(draft.room()) {
+                    let Some(nonce) = gcm.nonce(make.number) else { return };
+                    let Some((room, range)) = draft.take(make.blocks.into()) else { return };
+                    for (index, block) in (0..).zip(room) {
+                        *block = super::parts::counter_block(&nonce, index);
+                    }
+                    self.parts.push((Part::Run(make.number), range));
+                }
+            }
+            Mode::Study(study) => {
+                let Some(counters) = study.wants() else { return };
+                let count = ((counters.end - counters.start) as usize).min(draft.room());
+                let whole = draft.exchange.used == 0;
+                let Some((room, range)) = draft.take(count) else { return };
+                if whole {
+                    draft.exchange.ask = Ask::Counting(study.counter_block(counters.start));
+                } else {
+                    for (counter, block) in (counters.start..).zip(room) {
+                        *block = study.counter_block(counter).to_be_bytes();
+                    }
+                }
+                self.parts.push((Part::Ring(counters.start), range));
+            }
+        }
+    }
+
+    /// An exchange is back.
+    pub(super) fn arrived(&mut self, mut exchange: Box<Exchange>) {
+        let slot = self.flying.take().unwrap_or(exchange.key);
+        let good = exchange.result.is_ok();
+        let mut parts = std::mem::take(&mut self.parts);
+        // Runs first: a packet that was asked for exactly may find its own there.
+        for pass in [false, true] {
+            for (part, range) in &parts {
+                if matches!(part, Part::Exact(..)) != pass {
+                    continue;
+                }
+                match exchange.blocks.get(range.clone()).filter(|_| good) {
+                    Some(stream) => self.deliver(slot, part, stream),
+                    None => self.refuse(slot, part),
+                }
+            }
+        }
+        parts.clear();
+        self.parts = parts;
+        exchange.wipe();
+        self.idle = Some(exchange);
+        self.stirred = true;
+        self.go_on(slot);
+        self.bury(slot);
+    }
+
+    fn deliver(&mut self, slot: u32, part: &Part, stream: &[Block]) {
+        let Some(sa) = self.sas.get_mut(slot as usize).and_then(|place| place.sa.as_mut()) else {
+            return;
+        };
+        match (part, &mut sa.mode) {
+            (Part::HashKey, Mode::Gcm(gcm)) => {
+                if let Some(h) = stream.first() {
+                    gcm.hash_key(h);
+                }
+            }
+            (Part::Run(number), Mode::Gcm(gcm)) => gcm.ahead.put(*number, stream),
+            (Part::Ring(first), Mode::Study(study)) => study.ring.put(*first, stream),
+            (Part::Probe(probe), Mode::Gcm(gcm)) => {
+                let followed = stream.first().is_some_and(|j0| gcm.probed(probe, j0));
+                self.stats.followed += u64::from(followed);
+            }
+            (&Part::Exact(id, first), _) => {
+                let Some(place) = self.waits.get_mut((id - self.first) as usize) else { return };
+                let Some(mut wait) = place.take() else { return };
+                wait.asked = false;
+                let step = sa.exact(&mut wait, first, stream);
+                self.settle(id, wait, step);
+            }
+            _ => {}
+        }
+    }
+
+    /// The token did not answer: nothing of this comes.
+    fn refuse(&mut self, slot: u32, part: &Part) {
+        let Some(sa) = self.sas.get_mut(slot as usize).and_then(|place| place.sa.as_mut()) else {
+            return;
+        };
+        match (part, &mut sa.mode) {
+            // Without the hash key there is nothing that it can do.
+            (Part::HashKey, _) => sa.broken = true,
+            (Part::Run(number), Mode::Gcm(gcm)) => gcm.ahead.refused(*number),
+            (Part::Ring(_), Mode::Study(study)) => {
+                study.ring.refused();
+                sa.broken = true;
+            }
+            (&Part::Exact(id, _), _) => {
+                let Some(place) = self.waits.get_mut((id - self.first) as usize) else { return };
+                if let Some(wait) = place.take() {
+                    self.settle(id, wait, Step::Done(Verdict::Failed));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A packet finishes, or waits on in its place.
+    fn settle(&mut self, id: u64, wait: Wait<B>, step: Step) {
+        match step {
+            Step::Done(verdict) => self.finish(wait, verdict),
+            Step::Coming | Step::Ask => {
+                if let Some(place) = self.waits.get_mut((id - self.first) as usize) {
+                    *place = Some(wait);
+                }
+            }
+        }
+    }
+
+    /// All packets of an SA, in their order, with what is there now.
+    fn go_on(&mut self, slot: u32) {
+        for index in 0..self.waits.len() {
+            let Some(place) = self.waits.get_mut(index) else { break };
+            let Some(mut wait) = place.take_if(|wait| wait.sa == slot && !wait.asked) else {
+                continue;
+            };
+            let Some(sa) = self.sas.get_mut(slot as usize).and_then(|place| place.sa.as_mut())
+            else {
+                break;
+            };
+            let step = if sa.broken { Step::Done(Verdict::Failed) } else { sa.step(&mut wait) };
+            self.settle(self.first + index as u64, wait, step);
+        }
+        while let Some(None) = self.waits.front() {
+            self.waits.pop_front();
+            self.first += 1;
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! One SA on the token: its mode, and what it wants from the next exchange.
+
+use super::ahead::Ahead;
+use super::gcm::Gcm;
+use super::parts::{self, Keyed};
+use super::ring::Ring;
+use super::settings::Settings;
+use super::study::{self, Study};
+use super::vault::{Block, Vault};
+use super::wait::{STUDY_IV, Step, Wait};
+use ferrule_base::Instant;
+use ferrule_crypto::key::{InstallError, TokenKey};
+use ferrule_crypto::{Aes, KeySpec, Suite};
+
+/// How an SA uses its key.
+pub(super) enum Mode {
+    Gcm(Box<Gcm>),
+    Study(Box<Study>),
+}
+
+/// An SA.
+pub(super) struct Sa {
+    pub mode: Mode,
+    /// Its last job has been submitted; it goes when the last is back.
+    pub retired: bool,
+    /// The token cannot use its key.
+    pub broken: bool,
+    /// Packets of it that wait.
+    pub waiting: u32,
+    /// When it last had a packet.
+    pub seen: Instant,
+    /// Nothing is made ahead before the next packet: it was silent for too long.
+    pub asleep: bool,
+}
+
+/// The suite's cipher, if a token can have it.
+pub(super) fn aes_of(suite: Suite) -> Option<Aes> {
+    match suite {
+        Suite::AesGcm(aes) | Suite::AesGcmIiv(aes) | Suite::AesCtr(aes, _) => Some(aes),
+        _ => None,
+    }
+}
+
+impl Sa {
+    pub fn new(
+        spec: &KeySpec,
+        key: &TokenKey,
+        settings: &Settings,
+        exchange: usize,
+    ) -> Result<Self, InstallError> {
+        let coming = key.coming.as_ref();
+        let memory = |blocks| {
+            let made =
+                if settings.locked { Vault::locked(blocks) } else { Vault::unlocked(blocks) };
+            made.map_err(|_| InstallError::Memory)
+        };
+        let mode = match spec.suite {
+            Suite::AesGcm(_) | Suite::AesGcmIiv(_) => {
+                let first = coming.map_or(0, |c| c.next);
+                let ahead =
+                    Ahead::new(memory(settings.blocks)?, settings.reach, settings.behind, first);
+                Mode::Gcm(Box::new(Gcm::new(ahead, coming, settings.drop_gone)))
+            }
+            Suite::AesCtr(_, mac) => {
+                let (behind, first) = (settings.behind as usize, study::first_counter(coming));
+                let ring = Ring::new(memory(settings.blocks)?, exchange, behind, first);
+                let ring = ring.ok_or(InstallError::Memory)?;
+                let need = mac.key_len();
+                let wrong = InstallError::MacKeyLength(need, spec.mac_key.len());
+                let keyed = Keyed::new(mac, &spec.mac_key).filter(|_| spec.mac_key.len() == need);
+                Mode::Study(Box::new(Study::new(ring, keyed.ok_or(wrong)?, mac, coming)))
+            }
+            other => return Err(InstallError::Unsupported(other)),
+        };
+        Ok(Self {
+            mode,
+            retired: false,
+            broken: false,
+            waiting: 0,
+            seen: Instant::ZERO,
+            asleep: false,
+        })
+    }
+
+    /// Octets of IV in front of the text.
+    pub const fn iv(&self) -> usize {
+        match self.mode {
+            Mode::Gcm(_) => 0,
+            Mode::Study(_) => STUDY_IV,
+        }
+    }
+
+    /// Whether exact questions may include E(J0).
+    pub const fn plain(&self) -> bool {
+        matches!(self.mode, Mode::Gcm(_))
+    }
+
+    /// Whether packets can be asked for: not before the hash key is there.
+    pub const fn can_ask(&self) -> bool {
+        match &self.mode {
+            Mode::Gcm(gcm) => !gcm.wants_hash_key(),
+            Mode::Study(_) => true,
+        }
+    }
+
+    pub fn admit<B: AsMut<[u8]>>(&mut self, wait: &mut Wait<B>) -> Step {
+        match &mut self.mode {
+            Mode::Gcm(gcm) => gcm.admit(wait),
+            Mode::Study(study) => study.admit(wait),
+        }
+    }
+
+    pub fn step<B: AsMut<[u8]>>(&mut self, wait: &mut Wait<B>) -> Step {
+        match &mut self.mode {
+            Mode::Gcm(gcm) => gcm.step(wait),
+            Mode::Study(study) => study.step(wait),
+        }
+    }
+
+    pub fn exact<B: AsMut<[u8]>>(
+        &mut self,
+        wait: &mut Wait<B>,
+        first: u16,
+        stream: &[Block],
+    ) -> Step {
+        match &mut self.mode {
+            Mode::Gcm(gcm) => gcm.exact(wait, first, stream),
+            Mode::Study(study) => study.exact(wait, first, stream),
+        }
+    }
+
+    /// The block to encrypt for the block of a packet with this index.
+    pub fn question<B>(&self, wait: &Wait<B>, index: u16) -> Block {
+        match &self.mode {
+            Mode::Gcm(_) => parts::counter_block(&wait.job.nonce, index.into()),
+            Mode::Study(study) => {
+                let counter = wait.at.unwrap_or_default() + u128::from(index) - 1;
+                study.counter_block(counter).to_be_bytes()
+            }
+        }
+    }
+
+    /// Whether something is to be made ahead, if the line is free.
+    pub fn wants(&mut self) -> bool {
+        if self.broken || self.retired || self.asleep {
+            return false;
+        }
+        match &mut self.mode {
+            Mode::Gcm(gcm) => {
+                let ahead = gcm.nonce(0).is_some() && gcm.ahead.wants();
+                ahead || gcm.wants_hash_key() || !gcm.probes.is_empty()
+            }
+            Mode::Study(study) => study.wants().is_some_and(|range| {
+                study.ring.refused();
+                !range.is_empty()
+            }),
+        }
+    }
+
+    /// Wipes what was made for a peer that is silent.
+    pub fn sleep(&mut self) {
+        self.asleep = true;
+        match &mut self.mode {
+            Mode::Gcm(gcm) => gcm.ahead.restart(gcm.ahead.low()),
+            Mode::Study(study) => study.ring.restart(study.ring.low()),
+        }
+    }
+
+    /// Blocks made ahead and unused.
+    pub fn ahead(&self) -> u64 {
+        match &self.mode {
+            Mode::Gcm(gcm) => gcm.ahead.ahead(),
+            Mode::Study(study) => study.ring.ahead(),
+        }
+    }
+}

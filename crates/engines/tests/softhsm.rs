@@ -1,0 +1,223 @@
+//! The token engine with a real PKCS#11 module: SoftHSM 2. Without it (Debian:
+//! softhsm2) these tests say so and do nothing; `make test` installs it.
+
+use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OaepPublicEncryptingKey, PublicEncryptingKey};
+use ferrule_base::{Duration, Instant, Secret};
+use ferrule_crypto::key::{Coming, TokenKey};
+use ferrule_crypto::{
+    Ad, Aes, Engine, Job, Jobs, KeyId, KeySpec, Op, Place, Software, Span, Suite, Verdict,
+};
+use ferrule_engines::token::provision::Wrapping;
+use ferrule_engines::token::{
+    Live, Login, Pkcs11Token, Provider, Settings, SoftToken, TokenEngine, TokenError, TokenProfile,
+};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock};
+
+const MODULES: [&str; 3] = [
+    "/usr/lib/softhsm/libsofthsm2.so",
+    "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
+    "/usr/lib64/pkcs11/libsofthsm2.so",
+];
+const PIN: &str = "577251";
+const SUITE: Suite = Suite::AesGcm(Aes::Aes128);
+const BASE: [u8; 12] = [5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// Two fresh tokens in a folder of this process.
+fn softhsm() -> Option<&'static Path> {
+    static READY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let made = READY.get_or_init(|| {
+        let module = MODULES.iter().map(PathBuf::from).find(|path| path.exists())?;
+        let folder = std::env::temp_dir().join(format!("ferrule-softhsm-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("tokens")).unwrap();
+        let config = folder.join("softhsm2.conf");
+        let text =
+            format!("directories.tokendir = {}/tokens\nlog.level = ERROR\n", folder.display());
+        std::fs::write(&config, text).unwrap();
+        // SAFETY: every test asks for the token first, and waits here until this is
+        // done; none reads the environment meanwhile.
+        unsafe { std::env::set_var("SOFTHSM2_CONF", &config) };
+        for label in ["alpha", "beta"] {
+            let made = Command::new("softhsm2-util")
+                .args([
+                    "--init-token",
+                    "--free",
+                    "--label",
+                    label,
+                    "--so-pin",
+                    "9999",
+                    "--pin",
+                    PIN,
+                ])
+                .output()
+                .expect("softhsm2-util comes with the module");
+            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        }
+        Some(module)
+    });
+    if made.is_none() {
+        eprintln!("no SoftHSM here: install softhsm2");
+    }
+    made.as_deref()
+}
+
+fn login(module: &Path, token: &str) -> Login {
+    let pin = Secret::new(PIN.as_bytes().to_vec());
+    Login { module: module.to_owned(), token: token.into(), pin }
+}
+
+fn key() -> Secret {
+    Secret::new((0x30..0x40).collect())
+}
+
+/// A token with the key above under this label, imported as a peer would send it.
+fn with_key(module: &Path, label: &str) -> Pkcs11Token {
+    let mut token = Pkcs11Token::new(&login(module, "alpha")).unwrap();
+    // One pair for all: making it takes a second.
+    static PUBLIC: OnceLock<Vec<u8>> = OnceLock::new();
+    let public = PUBLIC.get_or_init(|| token.make_import_pair("import").unwrap());
+    let public = PublicEncryptingKey::from_der(public).expect("a SubjectPublicKeyInfo");
+    let public = OaepPublicEncryptingKey::new(public).unwrap();
+    let mut wrapped = vec![0; public.ciphertext_size()];
+    let wrapped = public.encrypt(&OAEP_SHA1_MGF1SHA1, key().expose(), &mut wrapped, None).unwrap();
+    token.import(label, Aes::Aes128, "import", Wrapping::RsaOaep, wrapped).unwrap();
+    token
+}
+
+#[test]
+fn a_wrapped_key_is_imported_into_softhsm_and_encrypts_as_software_does() {
+    let Some(module) = softhsm() else { return };
+    let mut token = with_key(module, "imported");
+    let mut soft = SoftToken::new(|_, _| Some(key()));
+    token.open(1, "imported", Aes::Aes128).unwrap();
+    soft.open(1, "", Aes::Aes128).unwrap();
+    let mut list: Vec<[u8; 16]> = (0..200u128).map(|n| (n * n << 40).to_be_bytes()).collect();
+    let mut same = list.clone();
+    token.ecb(1, &mut list).unwrap();
+    soft.ecb(1, &mut same).unwrap();
+    assert_eq!(list, same, "ECB of a list");
+    // A stream that goes on, then elsewhere, then a list, then on.
+    for (first, len) in [(u128::MAX / 2 - 5, 7), (1, 64), (65, 64), (9000, 3), (129, 5)] {
+        let (mut a, mut b) = (vec![[0; 16]; len], vec![[0; 16]; len]);
+        token.ctr(1, first, &mut a).unwrap();
+        soft.ctr(1, first, &mut b).unwrap();
+        assert_eq!(a, b, "AES-CTR from {first}");
+        token.ecb(1, &mut a).unwrap();
+        soft.ecb(1, &mut b).unwrap();
+        assert_eq!(a, b);
+    }
+}
+
+#[test]
+fn the_identity_of_a_key_is_the_same_under_every_label_and_says_nothing_else() {
+    let Some(module) = softhsm() else { return };
+    let mut token = with_key(module, "first name");
+    let first = token.identity("first name", Aes::Aes128).unwrap();
+    let mut token = with_key(module, "second name");
+    let second = token.identity("second name", Aes::Aes128).unwrap();
+    assert!(first.same_as(&second) && first.len() == 16 && !first.same_as(&key()));
+}
+
+#[test]
+fn two_tokens_agree_on_a_key_that_neither_host_sees() {
+    let Some(module) = softhsm() else { return };
+    let mut ends = ["alpha", "beta"].map(|t| Pkcs11Token::new(&login(module, t)).unwrap());
+    let points = ends.each_mut().map(|end| end.make_agreement_pair("pair").unwrap());
+    ends[0].agree("shared", Aes::Aes256, "pair", &points[1]).unwrap();
+    ends[1].agree("shared", Aes::Aes256, "pair", &points[0]).unwrap();
+    let names = ends.each_mut().map(|end| end.identity("shared", Aes::Aes256).unwrap());
+    assert!(names[0].same_as(&names[1]));
+    assert!(ends[0].open(1, "shared", Aes::Aes128).is_err(), "a key of another length");
+    let wrong = ends[0].agree("other", Aes::Aes128, "pair", &[4; 12]);
+    assert!(matches!(wrong, Err(TokenError::Unfit(..))));
+}
+
+#[test]
+fn what_is_wrong_with_a_token_is_said_by_name() {
+    let Some(module) = softhsm() else { return };
+    let mut token = with_key(module, "right");
+    let error = |e: TokenError| e.to_string();
+    assert!(error(token.open(1, "wrong", Aes::Aes128).unwrap_err()).contains("`wrong`"));
+    let none = Pkcs11Token::new(&login(module, "gamma")).err().unwrap();
+    assert!(error(none.clone()).contains("alpha, beta") || error(none).contains("beta, alpha"));
+    let none = Pkcs11Token::new(&login(Path::new("/nowhere.so"), "alpha")).err().unwrap();
+    assert!(error(none).contains("/nowhere.so"));
+    let again = token.make_import_pair("import");
+    assert!(matches!(again, Err(TokenError::Unfit(..))), "a label is one key's");
+}
+
+fn job(key: KeyId, op: Op, number: u64, text: usize) -> Job<Vec<u8>> {
+    let mut buf = vec![0, 0, 1, 7, 0, 0, 0, 0];
+    buf.extend((0..text).map(|i| (i as u64 * 3 + number) as u8));
+    buf.resize(8 + text + 16, 0);
+    let mut nonce = BASE;
+    nonce[4..].copy_from_slice(&number.to_be_bytes());
+    let (ad, text) = (Ad::Span(Span::new(0, 8)), Span::new(8, text));
+    Job { buf, key, ticket: number, nonce, op, verdict: Verdict::Pending, ad, text }
+}
+
+fn now(start: std::time::Instant) -> Instant {
+    Instant::from_nanos(start.elapsed().as_nanos() as u64)
+}
+
+/// Seals packets with a key in SoftHSM behind a profile, live; how long it took,
+/// and whether each is what software makes.
+fn seals(profile: &str, blocks: usize, count: u64, fill: bool, label: &str) -> Option<Duration> {
+    let module = softhsm()?;
+    let token = Arc::new(Mutex::new(with_key(module, label)));
+    let profile = TokenProfile::shipped(profile).unwrap();
+    let most = profile.blocks_max();
+    let line = Live::start(token, profile, 0).unwrap();
+    let settings = Settings { blocks, ..Settings::default() };
+    let mut engine = TokenEngine::new(Box::new(line), most, settings).unwrap();
+    let coming = Coming { op: Op::Seal, base: BASE, known: true, next: 1 };
+    let spec = KeySpec::new(SUITE, Secret::new(vec![0; 16]), Secret::new(Vec::new()));
+    let place = Place::Token(TokenKey::new(label));
+    let id = engine.install(&spec.clone().at(place).expecting(coming)).unwrap();
+    let start = std::time::Instant::now();
+    while fill && (engine.poll_timeout().is_some() || engine.ahead(id) < Some(count)) {
+        engine.pump(now(start));
+        std::thread::sleep(Duration::from_micros(200));
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", engine.stats());
+    }
+    let begun = std::time::Instant::now();
+    let mut seen: Vec<Job<Vec<u8>>> = Vec::new();
+    for number in 1..=count {
+        let mut jobs = Jobs::new();
+        jobs.push(job(id, Op::Seal, number, 64));
+        engine.submit(now(start), &mut jobs);
+        seen.extend(jobs);
+        // Packet by packet where nothing is made ahead.
+        while !fill && seen.len() < number as usize {
+            let mut done = Jobs::new();
+            engine.collect(now(start), &mut done);
+            seen.extend(done);
+        }
+    }
+    let took = begun.elapsed();
+    let mut software = Software::default();
+    let own = Engine::<Vec<u8>>::install(
+        &mut software,
+        &KeySpec::new(SUITE, key(), Secret::new(Vec::new())),
+    )
+    .unwrap();
+    assert_eq!(seen.len() as u64, count, "{:?}", engine.stats());
+    for found in seen {
+        let mut expected = [job(own, Op::Seal, found.ticket, 64)];
+        software.run(&mut expected);
+        assert_eq!((found.verdict, &found.buf), (Verdict::Done, &expected[0].buf));
+    }
+    Some(took)
+}
+
+#[test]
+fn a_key_in_softhsm_seals_what_software_seals_20_times_faster_made_ahead_than_exactly() {
+    // Nothing ahead: a ring of the least size would be filled, so the first packets
+    // after the start are timed, each an exchange of its own.
+    let Some(slow) = seals("microsd", 512, 4, false, "slow") else { return };
+    let Some(fast) = seals("microsd", 2048, 100, true, "fast") else { return };
+    let (slow, fast) = (slow / 4, fast / 100);
+    println!("each packet: {slow:?} asked for, {fast:?} made ahead");
+    assert!(slow >= fast * 20, "{slow:?} against {fast:?}");
+}
