@@ -12,4 +12,12 @@
 #![forbid(unsafe_code)]
 
 pub mod macsec_mobility;
+pub mod toe_ipsec;
 mod words;
+
+use ferrule_report::{Report, Verdict};
+
+/// Whether a claim fails: what the exit status says.
+pub fn has_failed(report: &Report) -> bool {
+    report.claims().any(|claim| claim.verdict() == Verdict::Fails)
+}

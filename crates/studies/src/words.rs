@@ -20,6 +20,13 @@ pub struct Erratum {
     pub text: String,
 }
 
+/// A remark on a study.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Note {
+    pub text: String,
+}
+
 /// An erratum by its place and a word of it, and the arithmetic that shows it: steps,
 /// and whether they come out as the erratum says.
 pub type Proof<T> = (&'static str, &'static str, fn(&T) -> (Vec<String>, bool));

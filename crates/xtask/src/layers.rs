@@ -83,7 +83,7 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "report", uses: &["base"], pure: true },
     Layer {
         name: "studies",
-        uses: &["base", "wire", "pipeline", "node", "lab", "tester", "report"],
+        uses: &["base", "wire", "crypto", "engines", "node", "lab", "tester", "report"],
         pure: true,
     },
     Layer { name: "xtask", uses: &[], pure: false },

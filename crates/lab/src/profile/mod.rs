@@ -38,11 +38,14 @@ use ferrule_engines::look_aside::Speed;
 use ferrule_node::ConfigError;
 
 /// Profiles that are part of the program: name and text.
-const SHIPPED: [(&str, &str); 4] = [
+const SHIPPED: [(&str, &str); 7] = [
     ("ideal", include_str!("../../../../profiles/ideal.toml")),
     ("study-gateway", include_str!("../../../../profiles/study-gateway.toml")),
     ("study-macsec", include_str!("../../../../profiles/study-macsec.toml")),
     ("study-switch", include_str!("../../../../profiles/study-switch.toml")),
+    ("toe-inline", include_str!("../../../../profiles/toe-inline.toml")),
+    ("toe-look-aside", include_str!("../../../../profiles/toe-look-aside.toml")),
+    ("toe-software", include_str!("../../../../profiles/toe-software.toml")),
 ];
 
 /// Frames that a server takes at once at most: a batch of the data path.

@@ -26,7 +26,7 @@ pub mod published;
 
 pub use claims::WITHIN_PERCENT;
 
-use ferrule_report::{Block, Report, Section, Verdict};
+use ferrule_report::{Block, Report, Section};
 use live::Live;
 use model::Model;
 use network::System;
@@ -107,9 +107,4 @@ fn method(study: &Study) -> Section {
              same on every machine, and a test makes the files again.",
             "Two gateways' clocks differ by 1.6 %, so that every phase between them occurs.",
         ])
-}
-
-/// Whether a claim fails: what the exit status says.
-pub fn has_failed(report: &Report) -> bool {
-    report.claims().any(|claim| claim.verdict() == Verdict::Fails)
 }

@@ -1,11 +1,13 @@
 //! `ferrule study`: a published study done again, with a verdict on every claim.
 
+mod queue_pair;
+
 use crate::demo::{bench, is_root};
 use crate::machine;
 use crate::paint::{Paint, emit};
 use clap::Args;
 use ferrule_report::{Report, csv, html, json, svg, terminal};
-use ferrule_studies::macsec_mobility;
+use ferrule_studies::{macsec_mobility, toe_ipsec};
 use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -26,6 +28,7 @@ const USAGE: u8 = 2;
 Examples:
   ferrule study list
   ferrule study macsec-mobility --report study.html
+  ferrule study toe-ipsec
   ferrule study all --json --quick              one document for each study
   ferrule study macsec-mobility --out results     page, JSON, a CSV for each table, SVG figures")]
 pub struct StudyArgs {
@@ -47,7 +50,8 @@ pub struct StudyArgs {
 }
 
 /// The studies: name, what they are about.
-const STUDIES: [(&str, &str); 1] = [(macsec_mobility::NAME, macsec_mobility::ABOUT)];
+const STUDIES: [(&str, &str); 2] =
+    [(macsec_mobility::NAME, macsec_mobility::ABOUT), (toe_ipsec::NAME, toe_ipsec::ABOUT)];
 
 impl StudyArgs {
     /// Runs it: 0 if every claim that was looked at holds, 1 if one fails.
@@ -71,7 +75,7 @@ impl StudyArgs {
         let mut failed = false;
         for name in &chosen {
             let report = study(name, self.quick);
-            failed |= macsec_mobility::has_failed(&report);
+            failed |= ferrule_studies::has_failed(&report);
             if let Err((path, error)) = self.write(&report, name, chosen.len() > 1) {
                 let paint = Paint::for_stream(&std::io::stderr());
                 let text = format!("{} {}: {error}\n", paint.fault("error:"), path.display());
@@ -160,11 +164,19 @@ fn study(name: &str, quick: bool) -> Report {
             emit(&mut std::io::stderr().lock(), &format!("{time}  {name}: {what}\n"));
         }
     };
-    let live = match is_root() {
-        true => bench::run(&mut say),
-        false => Err("not run: needs root".into()),
+    let mut report = match name {
+        toe_ipsec::NAME => {
+            let live = queue_pair::run(&mut say);
+            toe_ipsec::report(quick, live, &mut say)
+        }
+        _ => {
+            let live = match is_root() {
+                true => bench::run(&mut say),
+                false => Err("not run: needs root".into()),
+            };
+            macsec_mobility::report(quick, live, &mut say)
+        }
     };
-    let mut report = macsec_mobility::report(quick, live, &mut say);
     report.machine = machine::describe();
     report.command = machine::command();
     report.date = machine::date();

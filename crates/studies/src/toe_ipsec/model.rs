@@ -1,0 +1,75 @@
+//! The model: three systems over sending speed and packet size, both ways, and TCP.
+
+use super::bench::{Point, Way, datagrams, stream};
+use super::network::System;
+
+/// Octets of a frame in the sweep over speed, FCS included.
+pub const OCTETS: usize = 1051;
+/// What the study's offload engine sends, in Mbit/s of the line.
+pub const FULL: f64 = 900.0;
+/// Speeds.
+pub const SPEEDS: [f64; 6] = [100.0, 200.0, 300.0, 500.0, 700.0, FULL];
+/// Sizes.
+pub const SIZES: [usize; 6] = [64, 128, 256, 512, 1024, 1280];
+/// The speed of the sweep over size: one at which even the smallest packets, sealed,
+/// fit on the line.
+pub const FIXED: f64 = 500.0;
+/// Frames of each load: many more than wait in a device.
+const FRAMES: u64 = 3000;
+const FRAMES_QUICK: u64 = 800;
+
+/// One system, one way.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// The system.
+    pub system: System,
+    /// The way.
+    pub way: Way,
+    /// At [`OCTETS`], by speed.
+    pub speeds: Vec<Point>,
+    /// At [`FIXED`], by size.
+    pub sizes: Vec<Point>,
+    /// A TCP stream, in Mbit/s.
+    pub tcp_mbps: f64,
+}
+
+/// Everything that the laboratory said.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Of each system and way.
+    pub curves: Vec<Curve>,
+}
+
+impl Model {
+    /// A system's curve.
+    pub fn curve(&self, system: System, way: Way) -> Option<&Curve> {
+        self.curves.iter().find(|curve| curve.system == system && curve.way == way)
+    }
+
+    /// The share that arrived at the highest speed.
+    pub fn share(&self, system: System, way: Way) -> f64 {
+        let last = self.curve(system, way).and_then(|curve| curve.speeds.last());
+        last.map_or(f64::NAN, |point| point.share)
+    }
+}
+
+/// Runs it all. `say` is told what comes next.
+pub fn run(quick: bool, say: &mut dyn FnMut(&str)) -> Model {
+    let frames = if quick { FRAMES_QUICK } else { FRAMES };
+    let mut curves = Vec::new();
+    for system in System::ALL {
+        for way in Way::ALL {
+            say(&format!("{}, {}", system.key(), way.name()));
+            let device = system.device();
+            let at = |octets, mbps| datagrams(system, device.clone(), way, (octets, mbps), frames);
+            curves.push(Curve {
+                system,
+                way,
+                speeds: SPEEDS.into_iter().map(|mbps| at(OCTETS, mbps)).collect(),
+                sizes: SIZES.into_iter().map(|octets| at(octets, FIXED)).collect(),
+                tcp_mbps: stream(system, device.clone(), way),
+            });
+        }
+    }
+    Model { curves }
+}

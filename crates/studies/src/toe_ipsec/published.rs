@@ -1,0 +1,74 @@
+//! What the study printed: `studies/toe-ipsec.toml`.
+
+use super::network::System;
+use crate::words::{Claim, Erratum, Note};
+use serde::Deserialize;
+
+/// The file.
+const TEXT: &str = include_str!("../../../../studies/toe-ipsec.toml");
+
+/// The study's figures as printed, and the errata in them.
+#[derive(Debug, Deserialize)]
+pub struct Study {
+    /// Its title.
+    pub title: String,
+    /// Who wrote it.
+    pub authors: Vec<String>,
+    /// Section IV.3.
+    pub bus_model: BusModel,
+    /// Table 2.
+    pub result: Vec<Outcome>,
+    /// What it says.
+    pub claim: Vec<Claim>,
+    /// Where it contradicts itself.
+    pub erratum: Vec<Erratum>,
+    /// What one expects of today's machines.
+    pub expectation: Vec<Note>,
+}
+
+/// Section IV.3.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct BusModel {
+    pub packet_bytes: f64,
+    pub bus_bits: f64,
+    pub bus_mhz: f64,
+    pub crossings: f64,
+    pub clocks: f64,
+}
+
+/// One system of table 2.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Outcome {
+    pub system: String,
+    pub throughput_share: f64,
+    pub crypto_overhead_percent: f64,
+    pub packet_processing_overhead_percent: f64,
+}
+
+impl Study {
+    /// The file, which is a part of the program.
+    pub fn read() -> Self {
+        toml::from_str(TEXT).expect("the study's file is as its test has it")
+    }
+
+    /// A system's line of table 2.
+    pub fn result_of(&self, system: System) -> &Outcome {
+        let found = self.result.iter().find(|line| line.system == system.key());
+        found.expect("the study's file has the three systems")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn study_file_has_what_the_program_asks_for() {
+        let study = Study::read();
+        let shares = System::ALL.map(|system| study.result_of(system).throughput_share);
+        assert_eq!(shares, [0.2, 0.8, 1.0]);
+        assert_eq!((study.claim.len(), study.erratum.len(), study.expectation.len()), (3, 4, 1));
+    }
+}
