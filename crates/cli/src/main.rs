@@ -54,6 +54,8 @@ enum Command {
     Show(show::ShowArgs),
     State(state::StateArgs),
     Study(study::StudyArgs),
+    #[command(hide = true)]
+    StudyToken(study::token::TokenArgs),
     Stop(apply::StopArgs),
     Test(Box<test::TestArgs>),
     Token(token::TokenArgs),
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Show(args) => args.run(),
         Command::State(args) => args.run(),
         Command::Study(args) => args.run(),
+        Command::StudyToken(args) => args.run(),
         Command::Stop(args) => args.run(),
         Command::Test(args) => args.run(),
         Command::Token(args) => args.run(),

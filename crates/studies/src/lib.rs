@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod macsec_mobility;
+pub mod prebuffered_ctr;
 pub mod toe_ipsec;
 mod words;
 

@@ -1,13 +1,14 @@
 //! `ferrule study`: a published study done again, with a verdict on every claim.
 
 mod queue_pair;
+pub mod token;
 
 use crate::demo::{bench, is_root};
 use crate::machine;
 use crate::paint::{Paint, emit};
 use clap::Args;
 use ferrule_report::{Report, csv, html, json, svg, terminal};
-use ferrule_studies::{macsec_mobility, toe_ipsec};
+use ferrule_studies::{macsec_mobility, prebuffered_ctr, toe_ipsec};
 use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ const USAGE: u8 = 2;
 Examples:
   ferrule study list
   ferrule study macsec-mobility --report study.html
-  ferrule study toe-ipsec
+  ferrule study prebuffered-ctr
   ferrule study all --json --quick              one document for each study
   ferrule study macsec-mobility --out results     page, JSON, a CSV for each table, SVG figures")]
 pub struct StudyArgs {
@@ -50,8 +51,11 @@ pub struct StudyArgs {
 }
 
 /// The studies: name, what they are about.
-const STUDIES: [(&str, &str); 2] =
-    [(macsec_mobility::NAME, macsec_mobility::ABOUT), (toe_ipsec::NAME, toe_ipsec::ABOUT)];
+const STUDIES: [(&str, &str); 3] = [
+    (macsec_mobility::NAME, macsec_mobility::ABOUT),
+    (prebuffered_ctr::NAME, prebuffered_ctr::ABOUT),
+    (toe_ipsec::NAME, toe_ipsec::ABOUT),
+];
 
 impl StudyArgs {
     /// Runs it: 0 if every claim that was looked at holds, 1 if one fails.
@@ -165,6 +169,10 @@ fn study(name: &str, quick: bool) -> Report {
         }
     };
     let mut report = match name {
+        prebuffered_ctr::NAME => {
+            let live = token::run(&mut say);
+            prebuffered_ctr::report(quick, live, &mut say)
+        }
         toe_ipsec::NAME => {
             let live = queue_pair::run(&mut say);
             toe_ipsec::report(quick, live, &mut say)

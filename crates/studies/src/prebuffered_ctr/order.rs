@@ -1,0 +1,102 @@
+//! Loss and reordering: whether each packet finds its own key stream, and what happens
+//! where it is gone.
+
+use super::token::{self, Phone, Returned, Settings, is_right, received};
+use ferrule_base::{Duration, Rng};
+use ferrule_crypto::{Op, Verdict};
+
+/// Packets that are sent.
+const PACKETS: u64 = 4000;
+const PACKETS_QUICK: u64 = 1000;
+/// Octets of each: every size that the study names.
+const OCTETS: [usize; 4] = [60, 128, 512, 1024];
+/// From one packet to the next: slow enough for the token to keep up.
+const GAP: Duration = Duration::from_millis(10);
+
+/// What happened on the way, and at the receiver.
+#[derive(Clone, Debug)]
+pub struct Disturbed {
+    /// In words.
+    pub what: &'static str,
+    /// Blocks of the ring.
+    pub ring: usize,
+    /// Packets that arrived.
+    pub arrived: u64,
+    /// Opened, and exactly what was sent.
+    pub right: u64,
+    /// Opened, and something else.
+    pub wrong: u64,
+    /// Dropped: key stream gone.
+    pub gone: u64,
+    /// For how many packets the token was asked for exactly their blocks.
+    pub asked: u64,
+}
+
+struct Case {
+    what: &'static str,
+    ring: usize,
+    behind: u64,
+    /// One in so many is lost; 0: none.
+    loss: u64,
+    /// Packets come up to so many places late.
+    late: usize,
+}
+
+/// All cases.
+pub fn cases(quick: bool) -> Vec<Disturbed> {
+    let packets = if quick { PACKETS_QUICK } else { PACKETS };
+    let case = |what, ring, behind, loss, late| Case { what, ring, behind, loss, late };
+    [
+        case("as sent", 1 << 14, 1024, 0, 0),
+        case("1 % lost", 1 << 14, 1024, 100, 0),
+        case("up to 5 places late", 1 << 14, 1024, 0, 5),
+        case("10 % lost, up to 20 places late", 1 << 14, 2048, 10, 20),
+        case("a ring too small, up to 20 places late", 320, 0, 0, 20),
+    ]
+    .map(|case| run(&case, packets))
+    .to_vec()
+}
+
+fn run(case: &Case, packets: u64) -> Disturbed {
+    let mut dice = Rng::new(2015);
+    let mut peer = Phone::new(&token::profile("none"), token::settings(1 << 14));
+    let from = peer.install(Op::Seal);
+    let settings = Settings { behind: case.behind, ..token::settings(case.ring) };
+    let mut phone = Phone::new(&token::profile(token::TOKEN), settings);
+    let key = phone.install(Op::Open);
+    let mut way = Vec::new();
+    for number in 0..packets as usize {
+        peer.fill();
+        let packet = peer.packet(from, OCTETS[number % OCTETS.len()]);
+        let sealed = peer.submit(packet).expect("the peer's ring is large").job;
+        let lost = case.loss > 0 && number > 0 && dice.one_in(case.loss);
+        let place =
+            number + if case.late > 0 { dice.below(case.late as u64 + 1) as usize } else { 0 };
+        if !lost {
+            // The first packet tells where the counters begin.
+            way.push((if number == 0 { 0 } else { place.max(1) }, sealed));
+        }
+    }
+    way.sort_by_key(|(place, _)| *place);
+    let arrived = way.len() as u64;
+    let mut back: Vec<Returned> = Vec::new();
+    for (_, sealed) in way {
+        back.extend(phone.submit(received(sealed, key)));
+        let until = phone.now + GAP;
+        phone.run_until(until, &mut back);
+    }
+    let until = phone.now + Duration::from_secs(10);
+    phone.run_until(until, &mut back);
+    let count =
+        |wanted: &dyn Fn(&Returned) -> bool| back.iter().filter(|b| wanted(b)).count() as u64;
+    let done = |b: &Returned| b.job.verdict == Verdict::Done;
+    Disturbed {
+        what: case.what,
+        ring: case.ring,
+        arrived,
+        right: count(&|b| done(b) && is_right(&b.job)),
+        wrong: count(&|b| done(b) && !is_right(&b.job)),
+        gone: count(&|b| b.job.verdict == Verdict::Gone),
+        asked: phone.stats().asked,
+    }
+}

@@ -1,0 +1,138 @@
+//! The study, run as `--quick` does: what it must reproduce, and what it says where
+//! something is missing.
+
+use ferrule_report::{Block, Cell, Kind, Proof, Report, Verdict, html, json};
+use ferrule_studies::prebuffered_ctr::document;
+use ferrule_studies::prebuffered_ctr::live::Live;
+use ferrule_studies::prebuffered_ctr::model::{self, Model};
+use ferrule_studies::prebuffered_ctr::published::Study;
+use std::sync::OnceLock;
+
+const NO_MODULE: &str = "not run: no PKCS#11 module";
+
+fn nothing_live() -> Result<Live, String> {
+    Err(NO_MODULE.into())
+}
+
+fn modelled() -> &'static Model {
+    static MODEL: OnceLock<Model> = OnceLock::new();
+    MODEL.get_or_init(|| model::run(&Study::read(), true, &mut |_| {}))
+}
+
+fn reported() -> &'static Report {
+    static REPORT: OnceLock<Report> = OnceLock::new();
+    REPORT.get_or_init(|| document(modelled(), &nothing_live()))
+}
+
+fn near(found: f64, wanted: f64, percent: f64) {
+    let off = 100.0 * (found / wanted - 1.0);
+    assert!(off.abs() <= percent, "{found} is not {wanted}: {off:.1} %");
+}
+
+#[test]
+fn prebuffered_throughput_is_the_networks_before_empty_and_the_tokens_after() {
+    let (study, model) = (Study::read(), modelled());
+    for (row, blocks) in model.rows.iter().zip([65.0, 9.0]) {
+        let printed = study.throughput_of(row.packet_bytes);
+        let kbps = row.before_pps * row.packet_bytes as f64 * 8.0 / 1000.0;
+        near(kbps, printed.prebuffered_before_empty_kbps, 1.0);
+        // 126 blocks every 16 ms, or half of that.
+        near(row.after_pps, 126.0 / 0.016 / blocks, 3.0);
+        near(row.shared_pps, 126.0 / 0.032 / blocks, 4.0);
+    }
+    // 16 ms for 65 blocks, 12 for 9.
+    near(model.rows[0].plain_pps, 62.5, 0.1);
+    near(model.rows[1].plain_pps, 1000.0 / 12.0, 0.1);
+}
+
+#[test]
+fn prebuffered_drain_curves_are_those_of_the_corrected_arithmetic() {
+    let model = modelled();
+    let starts = |run: &ferrule_studies::prebuffered_ctr::closed::Drained| {
+        (run.filling_starts_s.expect("half empty"), run.empty_after_s.expect("empty"))
+    };
+    let (begins, ends) = starts(&model.drained);
+    near(begins, 8.0, 1.0);
+    near(ends, 18.0, 1.0);
+    // Blocks of the study are not rounded up for each packet: 96 here for 95.
+    let (begins, ends) = starts(&model.shaped);
+    near(begins, 16.6, 2.0);
+    near(ends, 44.9, 3.0);
+    // What is left never grows while more is used than made.
+    let falls = model.drained.curve.windows(2).all(|pair| pair[1].blocks <= pair[0].blocks + 126);
+    assert!(falls);
+}
+
+#[test]
+fn prebuffered_voip_sizing_the_plain_token_fails_and_the_least_ring_does() {
+    let model = modelled();
+    let plain = model.calls.iter().find(|call| call.ring.is_none()).expect("the plain token");
+    assert!(plain.in_time * 2 < plain.packets, "{plain:?}");
+    near(model.filled_per_second, 3937.0, 5.0);
+    for call in model.calls.iter().filter(|call| call.ring.is_some()) {
+        assert!(call.in_time + 2 >= call.packets, "{call:?}");
+        // Half of the ring at 200 blocks a second.
+        let half = call.ring.expect("a ring") as f64 / 2.0 / 200.0 * 1000.0;
+        near(call.fill_every_ms, half, 15.0);
+    }
+}
+
+#[test]
+fn prebuffered_buffer_sizes_last_in_proportion() {
+    let model = modelled();
+    let empty: Vec<f64> =
+        model.sizes.iter().map(|size| size.drained.empty_after_s.expect("empty")).collect();
+    near(empty[1] / empty[0], 2.0, 1.0);
+    near(empty[2] / empty[1], 2.0, 1.0);
+    for (found, printed) in empty.iter().zip(&Study::read().empty_time.empty_after_s) {
+        near(*found, *printed, 25.0);
+    }
+}
+
+#[test]
+fn prebuffered_loss_and_reordering_never_give_a_wrong_packet() {
+    let order = &modelled().order;
+    assert!(order.iter().all(|case| case.wrong == 0), "{order:#?}");
+    for case in order {
+        assert_eq!(case.right + case.gone, case.arrived, "every packet is accounted for: {case:?}");
+        // In a ring too small key stream is overwritten, and asked for exactly.
+        assert_eq!(case.ring < 1024, case.asked > 0, "{case:?}");
+    }
+    assert!(order.iter().any(|case| case.ring < 1024));
+}
+
+#[test]
+fn prebuffered_claims_have_verdicts_and_errata_are_shown() {
+    let verdicts: Vec<_> =
+        reported().claims().map(|claim| (claim.id.as_str(), claim.verdict())).collect();
+    let holds = |id| (id, Verdict::Holds);
+    let expected = ["six-times", "voip-works", "order-and-loss", "delay-shapes"].map(holds);
+    assert_eq!(verdicts, expected);
+    let errata = reported().blocks().find_map(|block| match block {
+        Block::Errata(errata) => Some(errata),
+        _ => None,
+    });
+    let errata = errata.expect("errata");
+    assert_eq!(errata.len(), Study::read().erratum.len());
+    assert!(errata.iter().all(|e| matches!(e.proof, Proof::Shown(_))), "{errata:#?}");
+}
+
+#[test]
+fn prebuffered_report_has_every_figure_and_reads_back() {
+    let figures: Vec<&str> = reported().figures().map(|figure| figure.id.as_str()).collect();
+    for id in ["throughput", "figure-8", "figure-9", "figure-10", "figure-11"] {
+        assert!(figures.contains(&id), "{id} of {figures:?}");
+    }
+    let live = reported().tables().flat_map(|table| table.columns());
+    let live: Vec<_> = live.filter(|column| column.kind() == Kind::Live).collect();
+    assert!(!live.is_empty());
+    for column in live {
+        assert!(column.cells().iter().all(|cell| *cell == Cell::missing(NO_MODULE)));
+    }
+    let text = json::render(reported());
+    assert_eq!(json::read(&text).expect("a report"), *reported());
+    let page = html::render(reported());
+    for words in ["7312", "1024", "630,000", "id=\"figure-figure-11\""] {
+        assert!(page.contains(words), "{words}");
+    }
+}
