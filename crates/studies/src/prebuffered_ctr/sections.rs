@@ -76,11 +76,10 @@ pub fn throughput(study: &Study, model: &Model, live: &Result<Live, String>) -> 
     ));
     Section::new("Throughput")
         .text(
-            "Packets back to back through a full buffer until it is empty and on. The printed \
-             token is slower than its own delays say where it works packet by packet with large \
-             packets, and faster with small ones; after empty it lies between the token for one \
-             direction and for one of two with large packets, and below both with small ones. No \
-             one exchange time fits all four.",
+            "Packets back to back through a full buffer until it is empty and on. Packet by packet \
+             the printed token takes longer than its own delays say; after empty it lies between \
+             the token for one direction and for one of two with large packets, and below both \
+             with small ones. No one exchange time fits all four.",
         )
         .table(table)
         .figure(bars(study, model))
