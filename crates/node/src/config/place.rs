@@ -166,3 +166,69 @@ impl Reader<'_> {
         placement
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::named_key;
+
+    fn gateway(tunnel: &str, tables: &str) -> String {
+        format!(
+            "{tables}\n[node]\nname = \"g\"\nlab = true\n\
+             [[port]]\nname = \"wan\"\ndriver = \"wire\"\n\
+             [[interface]]\nport = \"wan\"\naddress = [\"192.0.2.1/24\"]\n\
+             [[tunnel]]\nname = \"t\"\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n\
+             suite = \"aes-gcm-128\"\nmtu = 1400\n{tunnel}\n\
+             out = {{ spi = 4097, key = \"gcm:1\" }}\nin = {{ spi = 4098, key = \"gcm:3\" }}\n"
+        )
+    }
+
+    fn problems(tunnel: &str, tables: &str) -> String {
+        let text = gateway(tunnel, tables);
+        Config::parse("g.toml", &text, &mut named_key).expect_err("it is wrong").to_string()
+    }
+
+    #[test]
+    fn a_placement_reaches_the_keys_of_its_tunnel() {
+        for (tunnel, tables, place) in [
+            ("", "", Place::Software),
+            ("placement = \"software\"", "", Place::Software),
+            ("placement = \"look-aside\"", "[look-aside]", Place::LookAside),
+        ] {
+            let text = gateway(tunnel, tables);
+            let config = Config::parse("g.toml", &text, &mut named_key).unwrap();
+            let tunnel = &config.tunnels[0];
+            assert_eq!(tunnel.outbound.keys.place, place);
+            assert_eq!(tunnel.inbound.keys.place, place);
+        }
+    }
+
+    #[test]
+    fn a_placement_without_its_table_and_a_wrong_word_say_what_helps() {
+        let missing = problems("placement = \"look-aside\"", "");
+        assert!(missing.starts_with("g.toml:") && missing.contains("[look-aside]"), "{missing}");
+        let wrong = problems("placement = \"card\"", "");
+        assert!(wrong.contains("`card`") && wrong.contains("software, look-aside"), "{wrong}");
+    }
+
+    #[test]
+    fn all_that_is_wrong_in_the_table_is_said_at_once() {
+        let table = "[look-aside]\ndepth = 1\nbatch = 65\ncopies = 3\ndeadline-ms = 0\n\
+                     on-failure = \"retry\"\non-full = \"wait\"\n";
+        let found = problems("placement = \"look-aside\"", table);
+        for (line, word) in [
+            (2, "depth"),
+            (3, "batch"),
+            (4, "copies"),
+            (5, "deadline-ms"),
+            (6, "on-failure"),
+            (7, "on-full"),
+        ] {
+            let at = format!("g.toml:{line}:");
+            assert!(
+                found.lines().any(|l| l.starts_with(&at) && l.contains(word)),
+                "{word}: {found}"
+            );
+        }
+    }
+}
