@@ -118,6 +118,9 @@ const SWEEPS: [(Aes, u128); 2] = [
 /// Beyond every border at which the kernels go another way for small packets.
 const SWEEP: usize = 300;
 
+/// Packets of AES-CBC at once: of each kind more than there are lanes.
+const CROWD: usize = 128;
+
 /// A packet whose ICV is known.
 struct Question {
     suite: Suite,
@@ -146,6 +149,10 @@ impl Answer {
 }
 
 impl Question {
+    fn again(&self) -> Self {
+        Self { job: copy(&self.job), plain: self.plain.clone(), ..*self }
+    }
+
     fn is_sealed(&self) -> bool {
         let icv = &self.icv.to_be_bytes()[..self.suite.icv_len()];
         self.job.verdict == Verdict::Done && self.job.buf[self.job.text.end()..] == *icv
@@ -185,7 +192,8 @@ pub(super) fn first_wrong(backend: Backend, run: Runner<'_>) -> Option<Suite> {
 }
 
 /// Every packet is to be sealed to its ICV, opened to the same text again, and
-/// refused with one bit changed: one by one, then in a batch.
+/// refused with one bit changed: one by one, in a batch, and those of AES-CBC in a
+/// crowd.
 fn ask(answers: &[Answer], backend: Backend, run: Runner<'_>) -> Option<Suite> {
     let mut keys = KeyTable::default();
     let mut questions = Vec::new();
@@ -196,7 +204,11 @@ fn ask(answers: &[Answer], backend: Backend, run: Runner<'_>) -> Option<Suite> {
         questions.push(answer.question(key, LONG, answer.long));
     }
     let alone: Runner<'_> = &|keys, jobs| jobs.chunks_mut(1).for_each(|job| run(keys, job));
-    [alone, run].into_iter().find_map(|run| wrong_in(&questions, &keys, run))
+    let one_by_one_and_together =
+        [alone, run].into_iter().find_map(|run| wrong_in(&questions, &keys, run));
+    let cbc = questions.iter().filter(|question| !question.suite.is_counter_mode());
+    let crowd: Vec<_> = cbc.cycle().take(CROWD).map(Question::again).collect();
+    one_by_one_and_together.or_else(|| wrong_in(&crowd, &keys, run))
 }
 
 /// Seals packets of every length, alone and four that are alike together: all must
@@ -293,6 +305,20 @@ mod tests {
                 jobs.iter_mut().filter(|_| many).for_each(|job| job.verdict = Verdict::Done);
             };
             assert!(first_wrong(backend, run).is_some(), "{backend:?} accepts everything");
+        }
+    }
+
+    /// What is wrong only where every lane is taken, is wrong.
+    #[test]
+    fn the_self_test_fills_every_lane() {
+        for &backend in Backend::all() {
+            let run: Runner<'_> = &|keys, jobs| {
+                backend.run(keys, jobs);
+                if jobs.len() >= 64 && jobs[63].op == Op::Seal {
+                    jobs[63].buf[20] ^= 1;
+                }
+            };
+            assert!(first_wrong(backend, run).is_some(), "{backend:?}");
         }
     }
 }
