@@ -234,8 +234,7 @@ mod tests {
     use super::*;
     use crate::report::{DropView, EngineView, MacsecView, PortView, SaView};
 
-    #[test]
-    fn metrics_name_every_port_drop_and_association() {
+    fn report() -> Report {
         let port = PortView {
             name: "wan".into(),
             driver: "tap".into(),
@@ -286,15 +285,19 @@ mod tests {
             in_flight: 5,
             counters: [("fallbacks".to_owned(), 3)].into(),
         };
-        let report = Report {
+        Report {
             engines: vec![engine],
             ports: vec![port],
             sas: vec![sa],
             macsec: vec![macsec],
             drops: vec![drop],
             ..Report::default()
-        };
-        let text = text(&report);
+        }
+    }
+
+    #[test]
+    fn metrics_name_every_port_drop_and_association() {
+        let text = text(&report());
         for line in [
             "ferrule_port_received_packets_total{port=\"wan\"} 7",
             "ferrule_port_failed_packets_total{port=\"wan\"} 2",

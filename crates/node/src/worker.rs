@@ -78,6 +78,7 @@ pub struct Worker<E: Engine<Packet> = Software> {
     ledger: Ledger,
     ports: Vec<AttachedPort>,
     /// Cards whose ports are not there yet.
+    #[expect(clippy::vec_box, reason = "it goes on to its port as it is")]
     cards: Vec<Box<Card>>,
     peers: Vec<Option<Peer>>,
     handed_out: u64,

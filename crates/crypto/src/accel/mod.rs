@@ -8,4 +8,4 @@ pub mod cbc;
 #[cfg(target_arch = "x86_64")]
 pub mod gcm;
 #[cfg(all(test, unix, target_arch = "x86_64"))]
-mod guard;
+mod tests;

@@ -5,10 +5,13 @@ use crate::pair::{MARK, Pair, WAYS};
 use crate::places::{PLACES, Place};
 use ferrule_base::{DropReason, Rng};
 
+/// Frames on the wire, and what arrived by number.
+type Crossed = (Vec<Vec<u8>>, Vec<(u32, Vec<u8>)>);
+
 #[test]
 fn the_same_traffic_gives_identical_bytes_through_every_placement() {
     for way in WAYS {
-        let mut expected: Option<(Vec<Vec<u8>>, Vec<(u32, Vec<u8>)>)> = None;
+        let mut expected: Option<Crossed> = None;
         for place in &PLACES {
             let mut pair = Pair::new(way, place);
             let mut rng = Rng::new(7);

@@ -89,10 +89,10 @@ pub fn options(config: &Config) -> Options {
 pub fn thread_with(
     config: &Config,
     pool: &Pool,
-    mut cipher: impl FnMut() -> Box<dyn Cipher<Packet>> + Send + 'static,
+    cipher: impl FnMut() -> Box<dyn Cipher<Packet>> + Send + 'static,
 ) -> Box<dyn Engine<Packet>> {
     let options = options(config);
-    let make = Box::new(move || cipher());
+    let make = Box::new(cipher);
     let service = Service::start(options.depth, make, Arc::new(|| {})).expect("a thread");
     let mut cache = pool.cache();
     let spares = Box::new(move || cache.packet());

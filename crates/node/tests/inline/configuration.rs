@@ -54,7 +54,7 @@ fn bad_configuration_of_inline_placement_is_refused_with_place_and_remedy() {
     let text = good().replacen("[[tunnel]]", "[[tunnel]]\n        vrf = \"red\"", 1);
     let text = text + "[[interface]]\nname = \"x\"\nport = \"lan\"\nvlan = 9\nvrf = \"red\"\n";
     wrong(&text, "are of another vrf than interface `wan`", "use the interface's vrf");
-    let text = good().replacen("[[interface]]", "[[interface]]", 1).replacen(
+    let text = good().replacen(
         "name = \"wan\"\n        driver = \"wire\"",
         "name = \"wan\"\n        driver = \"wire\"\n        mtu = 1300",
         1,

@@ -2,7 +2,7 @@
 //! that end where memory ends.
 
 use super::*;
-use crate::accel::guard::Guarded;
+use crate::accel::tests::guard::Guarded;
 use crate::backend::parts::BLOCK;
 use crate::backend::vectors;
 use ::sha1::{Digest, Sha1};
