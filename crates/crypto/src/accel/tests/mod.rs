@@ -1,0 +1,3 @@
+//! What the tests of the kernels share.
+
+pub mod guard;
