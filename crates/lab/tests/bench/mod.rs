@@ -95,7 +95,7 @@ pub struct Sink {
     pub arrivals: Vec<(Instant, u64)>,
     pub frames: Vec<Vec<u8>>,
     pub keep: bool,
-    /// Answers ARP for this address.
+    /// Answers ARP for this address, and is in no IPv6 group.
     pub own: Option<(MacAddr, [u8; 4])>,
     pub ledger: Ledger,
 }
@@ -137,6 +137,10 @@ impl Station for Sink {
         self.ledger.consumed += 1;
         if packet.data().get(12..14) == Some(&[8, 6]) {
             self.answer(io, packet.data());
+            return io.cache.recycle(packet);
+        }
+        // A router's neighbour discovery, at a time that the seed decides.
+        if self.own.is_some() && packet.data().starts_with(&[0x33, 0x33]) {
             return io.cache.recycle(packet);
         }
         let number = packet.data().last_chunk::<8>().map_or(0, |b| u64::from_be_bytes(*b));
