@@ -131,6 +131,7 @@ pub fn check(loaded: Loaded) -> Result<Vec<String>, Fault> {
     }
     let pool = Pool::heap(prepared.config.buffers.min(1024), prepared.config.buffer_size);
     let backend = placing::backend()?;
+    remarks.extend(placing::remarks());
     let store = Box::new(Volatile::default());
     assemble(&prepared, pool, store, Clock::start(), |_| Software::new(backend))?;
     if !User::current().is_root() {
@@ -180,6 +181,7 @@ impl Daemon {
         let umem = Umem::new(&pool);
         let mut engines = placing::engines(config, &pool)?.into_iter();
         let backend = placing::backend()?;
+        placing::remarks().for_each(|remark| eprintln!("ferrule: {remark}"));
         let engine = |_| engines.next().unwrap_or_else(|| Placed::new(Software::new(backend)));
         let (mut control, workers) = assemble(&prepared, pool, boxed, clock, engine)?;
         let board = Board::new(workers.len(), web.is_some())

@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use crate::token;
+use ferrule_crypto::backend::Unfit;
 use ferrule_crypto::{Backend, Software};
 use ferrule_engines::Placed;
 use ferrule_engines::look_aside::{LookAside, Options, Otherwise, Own, Service};
@@ -15,6 +16,16 @@ use std::sync::Arc;
 pub(crate) fn backend() -> Result<Backend, Fault> {
     Backend::from_env()
         .map_err(|e| Fault::environment(e, "unset the variable that forces a backend"))
+}
+
+/// What is to be said of backends that give wrong answers on this machine; those
+/// whose instructions it lacks are nothing to speak of.
+pub(crate) fn remarks() -> impl Iterator<Item = String> {
+    let best = Backend::best().name();
+    Backend::passed_over().iter().filter_map(move |(backend, why)| match why {
+        Unfit::Wrong(_) => Some(format!("crypto backend {} {why}; {best} works", backend.name())),
+        Unfit::Needs(_) => None,
+    })
 }
 
 /// Every worker's engines. Threads that they need are started.

@@ -1,14 +1,18 @@
-//! Four packets of one key, one length of text up to 256 octets and one of
-//! additional data: what a stream of small packets is.
+//! Four packets of one length of text up to 256 octets and one of additional data:
+//! what streams of small packets are.
 //!
-//! All that depends on the key is loaded once for four packets. Up to 128 octets
+//! If they have one key, too, all that depends on it is loaded once. Up to 128 octets
 //! they are ciphered in one go; and as their blocks stand at the same places, a
 //! vector of the hash takes one block of each packet, so that no sums need to be
 //! moved about at the end. Longer ones are ciphered in turn, each hashed while the
 //! next is ciphered (or, opening, while it is ciphered itself).
 
+use super::any::masks_of_each;
 use super::*;
 use std::ptr;
+
+/// The longest texts that are taken together.
+const ALIKE: usize = 4 * WIDTH;
 
 /// The ICVs of four packets that are alike, if they are.
 #[inline]
@@ -19,21 +23,64 @@ pub(super) fn if_alike<const R: usize, const SEAL: bool>(
     let lanes: &mut [Lane<'_>; GROUP] = lanes.try_into().ok()?;
     let [a, b, c, d] = &*lanes;
     let (len, ad) = (a.text.len(), a.ad.len());
-    let other = |lane: &Lane<'_>| {
-        let same = ptr::eq(&raw const *lane.key.schedule, &raw const *a.key.schedule);
-        usize::from(!same) | (lane.text.len() ^ len) | (lane.ad.len() ^ ad)
-    };
-    if other(b) | other(c) | other(d) != 0 || ad > 2 * BLOCK {
+    let other = |lane: &Lane<'_>| (lane.text.len() ^ len) | (lane.ad.len() ^ ad);
+    if other(b) | other(c) | other(d) != 0 || len == 0 || len > ALIKE || ad > 2 * BLOCK {
         return None;
     }
+    let same = |lane: &Lane<'_>| ptr::eq(&raw const *lane.key.schedule, &raw const *a.key.schedule);
+    Some(if same(b) & same(c) & same(d) {
+        by_length::<R, SEAL, true>(lanes, len)
+    } else {
+        by_length::<R, SEAL, false>(lanes, len)
+    })
+}
+
+/// Those of one key (`ONE`), or of several.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+fn by_length<const R: usize, const SEAL: bool, const ONE: bool>(
+    lanes: &mut [Lane<'_>; GROUP],
+    len: usize,
+) -> __m512i {
     match len {
-        0 => None,
-        WIDTH => Some(at_once::<1, true, R, SEAL>(lanes)),
-        1..WIDTH => Some(at_once::<1, false, R, SEAL>(lanes)),
-        65..=128 => Some(at_once::<2, false, R, SEAL>(lanes)),
-        129..=192 => Some(in_turn::<3, R, SEAL>(lanes)),
-        193..=256 => Some(in_turn::<4, R, SEAL>(lanes)),
-        _ => None,
+        WIDTH => at_once::<1, true, R, SEAL, ONE>(lanes),
+        ..WIDTH => at_once::<1, false, R, SEAL, ONE>(lanes),
+        65..=128 => at_once::<2, false, R, SEAL, ONE>(lanes),
+        129..=192 => in_turn::<3, R, SEAL, ONE>(lanes),
+        _ => in_turn::<4, R, SEAL, ONE>(lanes),
+    }
+}
+
+/// A power of H in each lane, of its packet's key.
+///
+/// # Safety
+/// There must be this power.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+unsafe fn powers<const ONE: bool>([a, b, c, d]: &[Lane<'_>; GROUP], power: usize) -> __m512i {
+    let of = |lane: &Lane<'_>| lane.key.schedule.power(power);
+    // SAFETY: the caller's promise.
+    unsafe { if ONE { everywhere(of(a)) } else { gather([of(a), of(b), of(c), of(d)]) } }
+}
+
+/// The masks of the ICVs: the first counter blocks, encrypted.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+fn masks<const R: usize, const ONE: bool>(
+    lanes: &[Lane<'_>; GROUP],
+    counters: [__m128i; GROUP],
+) -> __m512i {
+    if !ONE {
+        return masks_of_each::<R>(lanes, &counters);
+    }
+    let key = &*lanes[0].key.schedule;
+    // SAFETY: the caller's R is the key's.
+    unsafe {
+        let mut masks = xor3(joined(counters), round_key(key, 0), one());
+        for round in 1..R {
+            masks = _mm512_aesenc_epi128(masks, round_key(key, round));
+        }
+        _mm512_aesenclast_epi128(masks, round_key(key, R))
     }
 }
 
@@ -55,36 +102,39 @@ fn transpose([a, b, c, d]: [__m512i; GROUP]) -> [__m512i; GROUP] {
 /// The ICVs of packets of 1 to 128 octets, `N` vectors; `FULL` ones need no masks.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-fn at_once<const N: usize, const FULL: bool, const R: usize, const SEAL: bool>(
+fn at_once<const N: usize, const FULL: bool, const R: usize, const SEAL: bool, const ONE: bool>(
     lanes: &mut [Lane<'_>; GROUP],
 ) -> __m512i {
-    let key = &*lanes[0].key.schedule;
+    let [a, b, c, d] = &*lanes;
+    let of = |lane: &Lane<'_>| &raw const *lane.key.schedule;
+    let keys = if ONE { [of(a); GROUP] } else { [of(a), of(b), of(c), of(d)] };
     let len = lanes[0].text.len();
     let blocks = if FULL { 4 * N } else { len.div_ceil(BLOCK) };
     let last = _bzhi_u64(!0, (len - WIDTH * (N - 1)) as u32);
     let firsts = counter_blocks(lanes);
     let mut sum = Sum::zero();
+    let masks = masks::<R, ONE>(lanes, firsts);
     // SAFETY: the texts have `N` vectors, of which the last may be partial and is
-    // masked; the key has R + 1 round keys and the powers of nine blocks.
-    let masks = unsafe {
-        let whitening = round_key(key, 0);
-        let mut masks = xor3(joined(firsts), whitening, one());
+    // masked; the keys live as long as the lanes, and have R + 1 round keys and the
+    // powers of nine blocks.
+    unsafe {
         let mut state = [[_mm512_setzero_si512(); N]; GROUP];
-        for (state, first) in state.iter_mut().zip(firsts) {
-            let mut counters = Counters::<false>::new(first, whitening);
+        for ((state, first), key) in state.iter_mut().zip(firsts).zip(keys) {
+            let mut counters = Counters::<false>::new(first, round_key(&*key, 0));
             for block in state {
                 *block = counters.take();
             }
         }
         for round in 1..R {
-            let round = round_key(key, round);
-            masks = _mm512_aesenc_epi128(masks, round);
-            for block in state.as_flattened_mut() {
-                *block = _mm512_aesenc_epi128(*block, round);
+            for (state, key) in state.iter_mut().zip(keys) {
+                let round = round_key(&*key, round);
+                for block in state {
+                    *block = _mm512_aesenc_epi128(*block, round);
+                }
             }
         }
-        let round = round_key(key, R);
-        for (state, lane) in state.iter_mut().zip(&mut *lanes) {
+        for ((state, lane), key) in state.iter_mut().zip(&mut *lanes).zip(keys) {
+            let round = round_key(&*key, R);
             for (i, block) in state.iter_mut().enumerate() {
                 let at = lane.text.as_mut_ptr().add(WIDTH * i);
                 let stream = _mm512_aesenclast_epi128(*block, round);
@@ -105,13 +155,12 @@ fn at_once<const N: usize, const FULL: bool, const R: usize, const SEAL: bool>(
             for (b, block) in transpose(state.map(|state| state[i])).into_iter().enumerate() {
                 let number = 4 * i + b;
                 if FULL || number < blocks {
-                    sum.add(reverse(block), everywhere(key.power(blocks + 1 - number)));
+                    sum.add(reverse(block), powers::<ONE>(lanes, blocks + 1 - number));
                 }
             }
         }
-        _mm512_aesenclast_epi128(masks, round)
-    };
-    icvs(sum, lanes, masks)
+    }
+    icvs::<ONE>(sum, lanes, masks)
 }
 
 /// One packet's cipher in place, `N` vectors of which the last is masked. Between
@@ -170,71 +219,73 @@ unsafe fn turn<const N: usize, const R: usize, const SEAL: bool, const HASH: boo
 /// The ICVs of packets of 129 to 256 octets.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-fn in_turn<const N: usize, const R: usize, const SEAL: bool>(
+fn in_turn<const N: usize, const R: usize, const SEAL: bool, const ONE: bool>(
     lanes: &mut [Lane<'_>; GROUP],
 ) -> __m512i {
-    let key = &*lanes[0].key.schedule;
     let len = lanes[0].text.len();
     let blocks = len.div_ceil(BLOCK);
     let last = _bzhi_u64(!0, (len - WIDTH * (N - 1)) as u32);
-    let powers = key.power(blocks + 1);
+    let keys = {
+        let [a, b, c, d] = &*lanes;
+        [&*a.key.schedule, &*b.key.schedule, &*c.key.schedule, &*d.key.schedule]
+    };
+    // The packet whose hash stands between the rounds of this one.
+    let hashes = |number: usize| if SEAL { number.saturating_sub(1) } else { number };
     let firsts = counter_blocks(lanes);
     let mut sums = [Sum::zero(); GROUP];
     let mut hashed = [_mm512_setzero_si512(); N];
     // SAFETY: the texts are alike, and `last` is what their last vector has; the
     // caller's R is the key's.
-    let masks = unsafe {
+    unsafe {
         for number in 0..GROUP {
+            let key = keys[number];
             let text = (lanes[number].text.as_mut_ptr(), last);
             let counters = Counters::new(firsts[number], round_key(key, 0));
+            let powers = keys[hashes(number)].power(blocks + 1);
+            let sum = &mut sums[hashes(number)];
             if SEAL && number == 0 {
-                let none = &mut Sum::zero();
-                turn::<N, R, SEAL, false>(key, text, counters, powers, &mut hashed, none);
+                turn::<N, R, SEAL, false>(key, text, counters, powers, &mut hashed, sum);
             } else {
-                let sum = &mut sums[if SEAL { number - 1 } else { number }];
                 turn::<N, R, SEAL, true>(key, text, counters, powers, &mut hashed, sum);
             }
         }
         if SEAL {
+            let powers = keys[GROUP - 1].power(blocks + 1);
             for (i, &blocks) in hashed.iter().enumerate() {
                 sums[GROUP - 1].add(blocks, _mm512_loadu_si512(powers.add(4 * i).cast()));
             }
         }
-        let mut masks = xor3(joined(firsts), round_key(key, 0), one());
-        for round in 1..R {
-            masks = _mm512_aesenc_epi128(masks, round_key(key, round));
-        }
-        _mm512_aesenclast_epi128(masks, round_key(key, R))
-    };
+    }
+    let masks = masks::<R, ONE>(lanes, firsts);
     let sum = Sum {
         lo: add_up(sums.map(|sum| sum.lo)),
         mi: add_up(sums.map(|sum| sum.mi)),
         hi: add_up(sums.map(|sum| sum.hi)),
     };
-    icvs(sum, lanes, masks)
+    icvs::<ONE>(sum, lanes, masks)
 }
 
 /// The ICVs, from what the texts come to: additional data and lengths are missing.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-fn icvs(mut sum: Sum, lanes: &[Lane<'_>; GROUP], masks: __m512i) -> __m512i {
+fn icvs<const ONE: bool>(mut sum: Sum, lanes: &[Lane<'_>; GROUP], masks: __m512i) -> __m512i {
     let [a, b, c, d] = lanes;
-    let (key, len, ad_len) = (&*a.key.schedule, a.text.len(), a.ad.len());
+    let (len, ad_len) = (a.text.len(), a.ad.len());
     let bits = _mm_set_epi64x((ad_len as i64) << 3, (len as i64) << 3);
-    let power = key.power(len.div_ceil(BLOCK) + 1 + ad_len.div_ceil(BLOCK));
+    let power = len.div_ceil(BLOCK) + 1 + ad_len.div_ceil(BLOCK);
     let mask = _bzhi_u32(!0, ad_len as u32);
     // SAFETY: the mask leaves out what is behind the additional data, which are
     // alike; for two blocks there are two powers.
     unsafe {
-        sum.add(_mm512_broadcast_i32x4(bits), everywhere(key.power(1)));
+        sum.add(_mm512_broadcast_i32x4(bits), powers::<ONE>(lanes, 1));
         if ad_len > 0 {
             let load = |ad: &[u8]| _mm256_maskz_loadu_epi8(mask, ad.as_ptr().cast());
             let ads = [load(a.ad), load(b.ad), load(c.ad), load(d.ad)];
             let first = joined(ads.map(|ad| _mm256_castsi256_si128(ad)));
-            sum.add(reverse(first), everywhere(power));
+            sum.add(reverse(first), powers::<ONE>(lanes, power));
             if ad_len > BLOCK {
                 let second = joined(ads.map(|ad| _mm256_extracti128_si256(ad, 1)));
-                sum.add(reverse(second), everywhere(power.add(1)));
+                sum.add(reverse(second), powers::<ONE>(lanes, power - 1));
             }
         }
     }

@@ -62,7 +62,10 @@ fn masks<const R: usize>(lanes: &[Lane<'_>], counters: &[__m128i; GROUP]) -> __m
 /// The same for packets of different keys.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-fn masks_of_each<const R: usize>(lanes: &[Lane<'_>], counters: &[__m128i; GROUP]) -> __m512i {
+pub(super) fn masks_of_each<const R: usize>(
+    lanes: &[Lane<'_>],
+    counters: &[__m128i; GROUP],
+) -> __m512i {
     let mut state = *counters;
     let mut keys = [ptr::null::<__m128i>(); GROUP];
     for (i, key) in keys.iter_mut().enumerate() {

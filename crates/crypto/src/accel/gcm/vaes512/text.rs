@@ -57,17 +57,17 @@ fn first_power(blocks: usize) -> usize {
     if blocks > SECTION / BLOCK { SECTION / BLOCK } else { blocks + 1 }
 }
 
-/// Four vectors' worth of cipher, with the products of four vectors between its
-/// rounds: the two keep different units of the processor busy.
+/// The rounds of `N` vectors' cipher but the last, with the products of `H` vectors
+/// between them: the two keep different units of the processor busy.
 ///
 /// # Safety
-/// There must be `R + 1` round keys and 16 powers.
+/// There must be `R` round keys, and as many powers as blocks.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-unsafe fn cipher_and_hash<const R: usize>(
+unsafe fn cipher_and_hash<const N: usize, const H: usize, const R: usize>(
     key: &Schedule,
-    state: &mut Chunk,
-    hashed: &Chunk,
+    state: &mut [__m512i; N],
+    hashed: &[__m512i; H],
     powers: *const __m128i,
     sum: &mut Sum,
 ) {
@@ -78,7 +78,7 @@ unsafe fn cipher_and_hash<const R: usize>(
             for block in state.iter_mut() {
                 *block = _mm512_aesenc_epi128(*block, round_key);
             }
-            if round % 2 == 1 && round < 8 {
+            if round % 2 == 1 && round / 2 < H {
                 let number = round / 2;
                 let powers = _mm512_loadu_si512(powers.add(4 * number).cast());
                 sum.add(hashed[number], powers);
@@ -87,7 +87,8 @@ unsafe fn cipher_and_hash<const R: usize>(
     }
 }
 
-/// Full chunks in front of a text's last 1 to 256 octets.
+/// Full chunks in front of a text's last 1 to 256 octets. Sealing, the last of them
+/// is returned and still to be hashed.
 ///
 /// # Safety
 /// From `at` on there must be so many; the key must have `R + 1` round keys.
@@ -98,7 +99,7 @@ unsafe fn chunks<const R: usize, const SEAL: bool, const LONG: bool>(
     hash: &mut Hash<'_>,
     at: *mut u8,
     count: usize,
-) {
+) -> Chunk {
     let key = hash.key;
     let mut behind: Chunk = [_mm512_setzero_si512(); 4];
     // SAFETY: the caller's promises.
@@ -117,16 +118,11 @@ unsafe fn chunks<const R: usize, const SEAL: bool, const LONG: bool>(
             }
             // Sealing, the ciphertext is not there yet: the chunk before is hashed.
             if SEAL && number == 0 {
-                for round in 1..R {
-                    let round_key = round_key(key, round);
-                    for block in &mut state {
-                        *block = _mm512_aesenc_epi128(*block, round_key);
-                    }
-                }
+                cipher_and_hash::<4, 0, R>(key, &mut state, &[], ptr::null(), &mut hash.sum);
             } else {
                 let mut hashed = if SEAL { behind } else { given.map(|g| reverse(g)) };
                 let powers = hash.begin(&mut hashed[0]);
-                cipher_and_hash::<R>(key, &mut state, &hashed, powers, &mut hash.sum);
+                cipher_and_hash::<4, 4, R>(key, &mut state, &hashed, powers, &mut hash.sum);
                 hash.end();
             }
             let last = round_key(key, R);
@@ -141,17 +137,12 @@ unsafe fn chunks<const R: usize, const SEAL: bool, const LONG: bool>(
                 }
             }
         }
-        if SEAL {
-            let powers = hash.begin(&mut behind[0]);
-            for (i, &blocks) in behind.iter().enumerate() {
-                hash.sum.add(blocks, _mm512_loadu_si512(powers.add(4 * i).cast()));
-            }
-            hash.end();
-        }
     }
+    behind
 }
 
-/// The last 1 to 256 octets of a text: `N` vectors, all but the last full.
+/// The last 1 to 256 octets of a text: `N` vectors, all but the last full. Sealing,
+/// the chunk before is hashed meanwhile, if there is one.
 ///
 /// # Safety
 /// So many octets from `at` on must be valid, and the key have `R + 1` round keys.
@@ -160,46 +151,44 @@ unsafe fn chunks<const R: usize, const SEAL: bool, const LONG: bool>(
 unsafe fn tail<const N: usize, const R: usize, const SEAL: bool, const LONG: bool>(
     counters: &mut Counters<LONG>,
     hash: &mut Hash<'_>,
-    at: *mut u8,
-    len: usize,
+    (at, len): (*mut u8, usize),
+    before: Option<Chunk>,
 ) {
     let key = hash.key;
     let last = _bzhi_u64(!0, (len - WIDTH * (N - 1)) as u32);
+    let mut state = [_mm512_setzero_si512(); N];
+    let (mut given, mut hashed) = (state, state);
     // SAFETY: the caller's promises; a masked load or store touches no octet that
     // its mask leaves out.
     unsafe {
-        let mut state = [_mm512_setzero_si512(); N];
-        for block in &mut state {
-            *block = counters.take();
+        for (i, (state, given)) in state.iter_mut().zip(&mut given).enumerate() {
+            *state = counters.take();
+            let mask = if i == N - 1 { last } else { !0 };
+            *given = _mm512_maskz_loadu_epi8(mask, at.add(WIDTH * i).cast());
         }
-        for round in 1..R {
-            let round = round_key(key, round);
-            for block in &mut state {
-                *block = _mm512_aesenc_epi128(*block, round);
-            }
+        if !SEAL {
+            hashed = given.map(|given| reverse(given));
+            let powers = hash.begin(&mut hashed[0]);
+            cipher_and_hash::<N, N, R>(key, &mut state, &hashed, powers, &mut hash.sum);
+        } else if let Some(mut before) = before {
+            let powers = hash.begin(&mut before[0]);
+            cipher_and_hash::<N, 4, R>(key, &mut state, &before, powers, &mut hash.sum);
+            hash.end();
+        } else {
+            cipher_and_hash::<N, 0, R>(key, &mut state, &[], ptr::null(), &mut hash.sum);
         }
         let round = round_key(key, R);
-        let mut powers = ptr::null();
-        for (i, block) in state.into_iter().enumerate() {
-            let stream = _mm512_aesenclast_epi128(block, round);
-            let at = at.add(WIDTH * i);
-            let (given, hashed);
-            if i == N - 1 {
-                given = _mm512_maskz_loadu_epi8(last, at.cast());
-                let made = _mm512_xor_si512(given, stream);
-                _mm512_mask_storeu_epi8(at.cast(), last, made);
-                hashed = if SEAL { _mm512_maskz_mov_epi8(last, made) } else { given };
-            } else {
-                given = _mm512_loadu_si512(at.cast());
-                let made = _mm512_xor_si512(given, stream);
-                _mm512_storeu_si512(at.cast(), made);
-                hashed = if SEAL { made } else { given };
+        for (i, (state, given)) in state.into_iter().zip(given).enumerate() {
+            let made = _mm512_xor_si512(given, _mm512_aesenclast_epi128(state, round));
+            let mask = if i == N - 1 { last } else { !0 };
+            _mm512_mask_storeu_epi8(at.add(WIDTH * i).cast(), mask, made);
+            hashed[i] = reverse(_mm512_maskz_mov_epi8(mask, made));
+        }
+        if SEAL {
+            let powers = hash.begin(&mut hashed[0]);
+            for (i, &blocks) in hashed.iter().enumerate() {
+                hash.sum.add(blocks, _mm512_loadu_si512(powers.add(4 * i).cast()));
             }
-            let mut hashed = reverse(hashed);
-            if i == 0 {
-                powers = hash.begin(&mut hashed);
-            }
-            hash.sum.add(hashed, _mm512_loadu_si512(powers.add(4 * i).cast()));
         }
     }
 }
@@ -223,16 +212,15 @@ pub(super) fn text<const R: usize, const SEAL: bool, const LONG: bool>(
     let (counters, hash) = (&mut counters, &mut hash);
     // SAFETY: chunks and the rest are the text; the caller's R is the key's.
     unsafe {
-        if count > 0 {
-            chunks::<R, SEAL, LONG>(counters, hash, at, count);
-        }
-        let (at, left) = (at.add(CHUNK * count), text.len() - CHUNK * count);
+        let before = (count > 0).then(|| chunks::<R, SEAL, LONG>(counters, hash, at, count));
+        let left = text.len() - CHUNK * count;
+        let rest = (at.add(CHUNK * count), left);
         match left.div_ceil(WIDTH) {
             0 => {}
-            1 => tail::<1, R, SEAL, LONG>(counters, hash, at, left),
-            2 => tail::<2, R, SEAL, LONG>(counters, hash, at, left),
-            3 => tail::<3, R, SEAL, LONG>(counters, hash, at, left),
-            _ => tail::<4, R, SEAL, LONG>(counters, hash, at, left),
+            1 => tail::<1, R, SEAL, LONG>(counters, hash, rest, before),
+            2 => tail::<2, R, SEAL, LONG>(counters, hash, rest, before),
+            3 => tail::<3, R, SEAL, LONG>(counters, hash, rest, before),
+            _ => tail::<4, R, SEAL, LONG>(counters, hash, rest, before),
         }
     }
     hash.sum
