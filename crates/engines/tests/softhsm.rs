@@ -92,7 +92,7 @@ fn a_wrapped_key_is_imported_into_softhsm_and_encrypts_as_software_does() {
     let mut soft = SoftToken::new(|_, _| Some(key()));
     token.open(1, "imported", Aes::Aes128).unwrap();
     soft.open(1, "", Aes::Aes128).unwrap();
-    let mut list: Vec<[u8; 16]> = (0..200u128).map(|n| (n * n << 40).to_be_bytes()).collect();
+    let mut list: Vec<[u8; 16]> = (0..200u128).map(|n| ((n * n) << 40).to_be_bytes()).collect();
     let mut same = list.clone();
     token.ecb(1, &mut list).unwrap();
     soft.ecb(1, &mut same).unwrap();
