@@ -2,13 +2,13 @@
 
 use super::CardCommand;
 use super::report::CardReport;
-use crate::message::{Change, EspIn, EspOut, Event, SaReport};
+use crate::message::{Event, SaReport};
 use ferrule_base::{DropReason, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, Jobs};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
 use ferrule_dataplane::inline::{Down, Links, NO_LINK, Up};
 use ferrule_dataplane::{Tables, ipsec, link, macsec};
-use ferrule_pipeline::{Batch, Meta, Packet, PoolCache, Port};
+use ferrule_pipeline::{BATCH, Batch, Meta, Packet, PoolCache, Port};
 use rtrb::{Consumer, Producer};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,20 +24,20 @@ const STAGES_MAX: usize = 32;
 const RETRY: ferrule_base::Duration = ferrule_base::Duration::from_micros(100);
 
 #[derive(Default)]
-struct Stages {
-    secy_in: macsec::SecyIn,
-    secy_out: macsec::SecyOut,
-    up: Up,
-    down: Down,
-    policy: ipsec::Policy,
-    esp_in: ipsec::EspIn,
-    esp_out: ipsec::EspOut,
-    emit: link::Emit,
+pub(super) struct Stages {
+    pub(super) secy_in: macsec::SecyIn,
+    pub(super) secy_out: macsec::SecyOut,
+    pub(super) up: Up,
+    pub(super) down: Down,
+    pub(super) policy: ipsec::Policy,
+    pub(super) esp_in: ipsec::EspIn,
+    pub(super) esp_out: ipsec::EspOut,
+    pub(super) emit: link::Emit,
 }
 
 /// Whether a card works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     /// It has tables.
     Up,
     /// It waits for tables.
@@ -61,23 +61,23 @@ pub struct Crossed {
 
 /// A card: everything but the port that it is fitted to.
 pub struct Card {
-    port: PortId,
-    state: State,
-    tables: Arc<Tables>,
-    engine: CardEngine,
-    stages: Stages,
-    links: Links,
-    out: Outputs,
-    batch: Option<Box<Batch>>,
-    tally: Tally,
-    crossed: Crossed,
-    resets: u64,
-    to_wire: VecDeque<Packet>,
-    to_node: VecDeque<Packet>,
+    pub(super) port: PortId,
+    pub(super) state: State,
+    pub(super) tables: Arc<Tables>,
+    pub(super) engine: CardEngine,
+    pub(super) stages: Stages,
+    pub(super) links: Links,
+    pub(super) out: Outputs,
+    pub(super) batch: Option<Box<Batch>>,
+    pub(super) tally: Tally,
+    pub(super) crossed: Crossed,
+    pub(super) resets: u64,
+    pub(super) to_wire: VecDeque<Packet>,
+    pub(super) to_node: VecDeque<Packet>,
     /// When frames for a full wire are tried again.
-    retry: Option<Instant>,
-    commands: Consumer<CardCommand>,
-    events: Producer<Event>,
+    pub(super) retry: Option<Instant>,
+    pub(super) commands: Consumer<CardCommand>,
+    pub(super) events: Producer<Event>,
 }
 
 impl Card {
@@ -99,8 +99,8 @@ impl Card {
             tally: Tally::default(),
             crossed: Crossed::default(),
             resets: 0,
-            to_wire: VecDeque::new(),
-            to_node: VecDeque::new(),
+            to_wire: VecDeque::with_capacity(2 * BATCH),
+            to_node: VecDeque::with_capacity(2 * BATCH),
             retry: None,
             commands,
             events,
@@ -336,137 +336,6 @@ impl Card {
     /// When the card has something to do without a frame.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.engine.poll_timeout().into_iter().chain(self.retry).min()
-    }
-
-    /// Carries out what waits in the control channel.
-    pub(crate) fn obey(&mut self, cache: &mut PoolCache) {
-        while let Ok(command) = self.commands.pop() {
-            self.carry_out(command, cache);
-        }
-        self.report_wants();
-    }
-
-    /// Carries out one command.
-    pub(crate) fn carry_out(&mut self, command: CardCommand, cache: &mut PoolCache) {
-        match command {
-            CardCommand::Reset => {
-                if self.state != State::Halted {
-                    // A card that is well tells first what it knows.
-                    self.report_edges();
-                }
-                self.forget(cache);
-                self.state = State::Empty;
-                self.resets += 1;
-                let _ = self.events.push(Event::CardEmpty);
-            }
-            _ if self.state == State::Halted => {}
-            CardCommand::Halt => {
-                self.forget(cache);
-                self.state = State::Halted;
-            }
-            CardCommand::Tables(tables) => {
-                self.tables = tables;
-                self.state = State::Up;
-            }
-            CardCommand::Change(change) => self.change(change),
-            CardCommand::Edges => {
-                self.report_edges();
-                let _ = self.events.push(Event::CardAlive);
-            }
-        }
-    }
-
-    fn change(&mut self, change: Change) {
-        let (stages, engine) = (&mut self.stages, &mut self.engine);
-        let done = match change {
-            Change::EspOut(EspOut::Install(index, config, sequence)) => {
-                let done = stages.esp_out.install_at(engine, index, &config, sequence);
-                done.map(drop).map_err(|e| e.to_string())
-            }
-            Change::EspOut(EspOut::Extend(id, limit)) => {
-                stages.esp_out.extend(id, limit);
-                Ok(())
-            }
-            Change::EspOut(EspOut::Retire(index)) => {
-                stages.esp_out.retire(engine, index);
-                Ok(())
-            }
-            Change::EspIn(EspIn::Install(index, config, edge)) => {
-                let done = stages.esp_in.install_at(engine, index, &config, edge);
-                done.map(drop).map_err(|e| e.to_string())
-            }
-            Change::EspIn(EspIn::Retire(index)) => {
-                stages.esp_in.retire(engine, index);
-                Ok(())
-            }
-            Change::SecyOut(change) => {
-                stages.secy_out.apply(engine, change).map_err(|e| e.to_string())
-            }
-            Change::SecyIn(change) => {
-                stages.secy_in.apply(engine, change).map_err(|e| e.to_string())
-            }
-        };
-        if let Err(e) = done {
-            let _ = self.events.push(Event::Failed(e));
-        }
-    }
-
-    /// Forgets tables and keys, and what was to leave. What the engine has is
-    /// dropped when it comes back.
-    fn forget(&mut self, cache: &mut PoolCache) {
-        let (stages, engine) = (&mut self.stages, &mut self.engine);
-        let out: Vec<u32> = stages.esp_out.show().map(|sa| sa.id.index).collect();
-        let inn: Vec<u32> = stages.esp_in.show().map(|sa| sa.id.index).collect();
-        out.into_iter().for_each(|index| {
-            stages.esp_out.retire(engine, index);
-        });
-        inn.into_iter().for_each(|index| {
-            stages.esp_in.retire(engine, index);
-        });
-        for (index, _) in stages.secy_out.report() {
-            let _ = stages.secy_out.remove(engine, index);
-        }
-        for (index, _) in stages.secy_in.report() {
-            let _ = stages.secy_in.remove(engine, index);
-        }
-        self.tables = Arc::default();
-        for packet in self.to_wire.drain(..).chain(self.to_node.drain(..)) {
-            self.tally.drops.count(DropReason::CardDown);
-            cache.recycle(packet);
-        }
-        self.retry = None;
-    }
-
-    /// The card is taken out. What it holds is dropped, but for what its engine
-    /// keeps for ever; its last counts are returned.
-    pub(super) fn remove(&mut self, cache: &mut PoolCache) {
-        for packet in self.to_wire.drain(..).chain(self.to_node.drain(..)) {
-            self.tally.drops.count(DropReason::PortDown);
-            cache.recycle(packet);
-        }
-    }
-
-    fn report_wants(&mut self) {
-        let events = &mut self.events;
-        for want in self.stages.esp_out.wants() {
-            let _ = events.push(Event::EspWants { id: want.id, limit: want.limit });
-        }
-        self.stages.secy_out.wants(|secy, an, limit| {
-            let _ = events.push(Event::MacsecWants { secy, an, limit });
-        });
-    }
-
-    fn report_edges(&mut self) {
-        for sa in self.stages.esp_in.show() {
-            let event = Event::EspEdge { index: sa.id.index, edge: sa.number };
-            let _ = self.events.push(event);
-        }
-        for (secy, report) in self.stages.secy_in.report() {
-            for sa in report.sas {
-                let (sci, an, lowest) = (sa.sci, sa.an, sa.lowest_pn);
-                let _ = self.events.push(Event::MacsecEdge { secy, sci, an, lowest });
-            }
-        }
     }
 
     /// What it counted.

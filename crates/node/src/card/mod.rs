@@ -31,6 +31,7 @@
 
 mod fitted;
 mod graph;
+mod obey;
 mod report;
 mod tables;
 

@@ -14,6 +14,7 @@ use crate::message::{Command, Event, Seat};
 use crate::secure::Installed;
 use ferrule_base::PortId;
 use rtrb::{Consumer, Producer, RingBuffer};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Messages between control part and card that wait in one direction at most.
@@ -37,12 +38,26 @@ pub(super) struct CardLink {
     fresh: Option<Box<Card>>,
     /// Looks that it has not answered.
     silent: u32,
+    /// It is empty, and could not be filled.
+    wanting: bool,
+    /// What it is filled with, as far as the ring had no room: as many as the
+    /// configuration has associations.
+    waiting: VecDeque<CardCommand>,
 }
 
 impl CardLink {
     /// Whether it said something.
     pub fn has_mail(&self) -> bool {
-        !self.events.is_empty()
+        !self.events.is_empty() || (!self.waiting.is_empty() && !self.commands.is_full())
+    }
+
+    /// Gives it what waits, as far as there is room.
+    fn pump(&mut self) {
+        while !self.commands.is_full()
+            && let Some(command) = self.waiting.pop_front()
+        {
+            let _ = self.commands.push(command);
+        }
     }
 }
 
@@ -58,8 +73,18 @@ impl Control {
             let (events_in, events) = RingBuffer::new(CARD_RING);
             let card = Card::new(id, (self.card_engines)(id), commands_out, events_in);
             let fresh = Some(Box::new(card));
-            let link = CardLink { id, worker: port.worker, commands, events, fresh, silent: 0 };
-            self.cards.push(link);
+            let (worker, waiting) = (port.worker, VecDeque::new());
+            let (silent, wanting) = (0, false);
+            self.cards.push(CardLink {
+                id,
+                worker,
+                commands,
+                events,
+                fresh,
+                silent,
+                wanting,
+                waiting,
+            });
         }
     }
 
@@ -95,6 +120,8 @@ impl Control {
                 card.carry_out(command, &mut self.cache);
                 Ok(())
             }
+            // Nothing overtakes what it is being filled with.
+            None if !link.waiting.is_empty() => Err(BuildError::Stuck),
             None => link.commands.push(command).map_err(|_| BuildError::Stuck),
         }
     }
@@ -103,6 +130,7 @@ impl Control {
     pub(super) fn hear_cards(&mut self) -> usize {
         let mut done = 0;
         for at in 0..self.cards.len() {
+            self.cards[at].pump();
             while let Ok(event) = self.cards[at].events.pop() {
                 done += 1;
                 let id = self.cards[at].id;
@@ -122,6 +150,9 @@ impl Control {
             let link = &mut self.cards[at];
             let (id, silent) = (link.id, link.silent);
             link.silent += 1;
+            if link.wanting {
+                self.fill(id);
+            }
             if silent < SILENCE_MAX {
                 let _ = self.command(id, CardCommand::Edges);
                 continue;
@@ -129,6 +160,7 @@ impl Control {
             self.cards[at].silent = 0;
             let port = self.port_name(id).to_owned();
             self.failures.push(format!("the card of port {port} does not answer: it is reset"));
+            self.cards[at].waiting.clear();
             let _ = self.command(id, CardCommand::Reset);
         }
     }
@@ -160,17 +192,22 @@ impl Control {
         let old = self.installed.without(seat);
         let macs = self.macs.clone();
         let planned = Installed::plan(&self.config, &macs, &self.compiled, &old, &mut *self.store);
-        let filled = planned.and_then(|plan| {
-            let of_card = |(at, _): &(Seat, _)| *at == seat;
-            for (_, change) in plan.before.into_iter().filter(of_card) {
-                self.command(id, CardCommand::Change(change))?;
-            }
-            let index = self.compiled.ports.iter().position(|&p| p == id);
-            index.map_or(Ok(()), |index| self.tables_of(index, id))
+        let index = self.compiled.ports.iter().position(|&p| p == id);
+        let (compiled, shared) = (&self.compiled, &self.shared);
+        let tables = index.map(|index| {
+            Arc::new(card::compile(&self.config, compiled, &self.tables, shared, index))
         });
-        if let Err(e) = filled {
+        let failed = planned.as_ref().err().map(ToString::to_string);
+        if let Some(e) = &failed {
             let port = self.port_name(id).to_owned();
             self.failures.push(format!("the card of port {port} stays empty: {e}"));
         }
+        let Some(link) = self.cards.iter_mut().find(|c| c.id == id) else { return };
+        link.wanting = failed.is_some();
+        let (Ok(plan), Some(tables)) = (planned, tables) else { return };
+        let of_card = plan.before.into_iter().filter(|(at, _)| *at == seat);
+        link.waiting = of_card.map(|(_, change)| CardCommand::Change(change)).collect();
+        link.waiting.push_back(CardCommand::Tables(tables));
+        link.pump();
     }
 }

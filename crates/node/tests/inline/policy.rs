@@ -165,14 +165,7 @@ fn inline_at_one_vlan_leaves_the_other_vlans_of_the_port_alone() {
     let node = net.node(&text);
     let (mut lan, mut wan) = (net.host(node, "lan"), net.host(node, "wan"));
     net.settle();
-    net.wait(std::time::Duration::from_secs(3));
-    wan.received();
-    for to in [[10, 2, 0, 9], [10, 77, 0, 9]] {
-        let packet = udp4([10, 1, 0, 9], to, (7, 9), 100, MARK);
-        lan.send(&ethernet(mac("g1", "lan"), HOST, 0x0800, &packet));
-    }
-    net.settle();
-    // ARP of both VLANs, each with its tag; answered, the packets follow.
+    // The next hops are asked for at the start, each with its tag.
     let asked = wan.received();
     for f in asked.iter().filter(|f| f[16..18] == [8, 6] && f[42] != 0) {
         if f[32..36] == f[42..46] {
@@ -185,6 +178,11 @@ fn inline_at_one_vlan_leaves_the_other_vlans_of_the_port_alone() {
         arp.extend(&f[26..36]);
         let head = [&mac("g1", "wan").0[..], &PEER.0, &f[12..18]].concat();
         wan.send(&[head, arp].concat());
+    }
+    net.settle();
+    for to in [[10, 2, 0, 9], [10, 77, 0, 9]] {
+        let packet = udp4([10, 1, 0, 9], to, (7, 9), 100, MARK);
+        lan.send(&ethernet(mac("g1", "lan"), HOST, 0x0800, &packet));
     }
     net.settle();
     let frames = wan.received();

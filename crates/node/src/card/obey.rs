@@ -1,0 +1,141 @@
+//! A card's end of its control channel: what it is told, and what it says.
+
+use super::CardCommand;
+use super::graph::{Card, State};
+use crate::message::{Change, EspIn, EspOut, Event};
+use ferrule_base::DropReason;
+use ferrule_pipeline::PoolCache;
+use std::sync::Arc;
+
+impl Card {
+    /// Carries out what waits in the control channel.
+    pub(crate) fn obey(&mut self, cache: &mut PoolCache) {
+        while let Ok(command) = self.commands.pop() {
+            self.carry_out(command, cache);
+        }
+        self.report_wants();
+    }
+
+    /// Carries out one command.
+    pub(crate) fn carry_out(&mut self, command: CardCommand, cache: &mut PoolCache) {
+        match command {
+            CardCommand::Reset => {
+                if self.state != State::Halted {
+                    // A card that is well tells first what it knows.
+                    self.report_edges();
+                }
+                self.forget(cache);
+                self.state = State::Empty;
+                self.resets += 1;
+                let _ = self.events.push(Event::CardEmpty);
+            }
+            _ if self.state == State::Halted => {}
+            CardCommand::Halt => {
+                self.forget(cache);
+                self.state = State::Halted;
+            }
+            CardCommand::Tables(tables) => {
+                self.tables = tables;
+                self.state = State::Up;
+            }
+            CardCommand::Change(change) => self.change(change),
+            CardCommand::Edges => {
+                self.report_edges();
+                let _ = self.events.push(Event::CardAlive);
+            }
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        let (stages, engine) = (&mut self.stages, &mut self.engine);
+        let done = match change {
+            Change::EspOut(EspOut::Install(index, config, sequence)) => {
+                let done = stages.esp_out.install_at(engine, index, &config, sequence);
+                done.map(drop).map_err(|e| e.to_string())
+            }
+            Change::EspOut(EspOut::Extend(id, limit)) => {
+                stages.esp_out.extend(id, limit);
+                Ok(())
+            }
+            Change::EspOut(EspOut::Retire(index)) => {
+                stages.esp_out.retire(engine, index);
+                Ok(())
+            }
+            Change::EspIn(EspIn::Install(index, config, edge)) => {
+                let done = stages.esp_in.install_at(engine, index, &config, edge);
+                done.map(drop).map_err(|e| e.to_string())
+            }
+            Change::EspIn(EspIn::Retire(index)) => {
+                stages.esp_in.retire(engine, index);
+                Ok(())
+            }
+            Change::SecyOut(change) => {
+                stages.secy_out.apply(engine, change).map_err(|e| e.to_string())
+            }
+            Change::SecyIn(change) => {
+                stages.secy_in.apply(engine, change).map_err(|e| e.to_string())
+            }
+        };
+        if let Err(e) = done {
+            let _ = self.events.push(Event::Failed(e));
+        }
+    }
+
+    /// Forgets tables and keys, and what was to leave. What the engine has is
+    /// dropped when it comes back.
+    fn forget(&mut self, cache: &mut PoolCache) {
+        let (stages, engine) = (&mut self.stages, &mut self.engine);
+        let out: Vec<u32> = stages.esp_out.show().map(|sa| sa.id.index).collect();
+        let inn: Vec<u32> = stages.esp_in.show().map(|sa| sa.id.index).collect();
+        out.into_iter().for_each(|index| {
+            stages.esp_out.retire(engine, index);
+        });
+        inn.into_iter().for_each(|index| {
+            stages.esp_in.retire(engine, index);
+        });
+        for (index, _) in stages.secy_out.report() {
+            let _ = stages.secy_out.remove(engine, index);
+        }
+        for (index, _) in stages.secy_in.report() {
+            let _ = stages.secy_in.remove(engine, index);
+        }
+        self.tables = Arc::default();
+        for packet in self.to_wire.drain(..).chain(self.to_node.drain(..)) {
+            self.tally.drops.count(DropReason::CardDown);
+            cache.recycle(packet);
+        }
+        self.retry = None;
+    }
+
+    /// The card is taken out. What it holds is dropped, but for what its engine
+    /// keeps for ever; its last counts are returned.
+    pub(super) fn remove(&mut self, cache: &mut PoolCache) {
+        for packet in self.to_wire.drain(..).chain(self.to_node.drain(..)) {
+            self.tally.drops.count(DropReason::PortDown);
+            cache.recycle(packet);
+        }
+    }
+
+    fn report_wants(&mut self) {
+        let events = &mut self.events;
+        for want in self.stages.esp_out.wants() {
+            let _ = events.push(Event::EspWants { id: want.id, limit: want.limit });
+        }
+        self.stages.secy_out.wants(|secy, an, limit| {
+            let _ = events.push(Event::MacsecWants { secy, an, limit });
+        });
+    }
+
+    fn report_edges(&mut self) {
+        for sa in self.stages.esp_in.show() {
+            let event = Event::EspEdge { index: sa.id.index, edge: sa.number };
+            let _ = self.events.push(event);
+        }
+        for (secy, report) in self.stages.secy_in.report() {
+            for sa in report.sas {
+                let (sci, an, lowest) = (sa.sci, sa.an, sa.lowest_pn);
+                let _ = self.events.push(Event::MacsecEdge { secy, sci, an, lowest });
+            }
+        }
+    }
+}
