@@ -366,7 +366,7 @@ def card_reset(check, bench, suite):
     bench.wire.take()
     got = {}
     t = threading.Thread(target=lambda: got.update(
-        bench.host_ping("10.9.0.1", "0-1400", "--every 0.002", "--wait 0.3")))
+        bench.host_ping("10.9.0.1", "0-1400", "--cold", "--every 0.002", "--wait 0.3")))
     t.start()
     resets = 0
     while t.is_alive() and resets < 8:
