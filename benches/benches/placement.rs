@@ -77,8 +77,10 @@ impl Host {
         Instant::ZERO + self.start.elapsed()
     }
 
-    /// Seals `packets` with as many under way as there is room for.
+    /// Seals whole batches, `packets` at least, with as many under way as there is
+    /// room for, until all are back: Mpps, host clocks.
     fn round(&mut self, batch: usize, len: usize, packets: usize) -> (f64, f64) {
+        let packets = packets.next_multiple_of(batch);
         let mut idle: Vec<Job<Buffer>> = (0..DEPTH).map(|_| job(self.key, len)).collect();
         let (mut done, mut sent, mut clocks) = (0, 0, 0);
         let begin = std::time::Instant::now();
