@@ -72,13 +72,13 @@ impl Suite {
     pub const ALL: [Self; 9] = [
         Self::AesGcm(Aes::Aes128),
         Self::AesGcm(Aes::Aes256),
-        Self::AesGcmIiv(Aes::Aes128),
-        Self::AesGcmIiv(Aes::Aes256),
         Self::ChaCha20Poly1305,
         Self::AesCbc(Aes::Aes128, Mac::HmacSha1_96),
         Self::AesCbc(Aes::Aes256, Mac::HmacSha1_96),
         Self::AesCbc(Aes::Aes128, Mac::HmacSha256_128),
         Self::AesCbc(Aes::Aes256, Mac::HmacSha256_128),
+        Self::AesGcmIiv(Aes::Aes128),
+        Self::AesGcmIiv(Aes::Aes256),
     ];
 
     /// The suites of a study, for keys on a token in a laboratory.
