@@ -330,11 +330,23 @@ impl Control {
             (old.metrics != config.metrics, "metrics"),
             (old.user != config.user, "user"),
             (old.look_aside != config.look_aside, "look-aside"),
+            (self.moves_a_secy(config), "placement of a [[macsec]]"),
         ];
         match fixed.iter().find(|(changed, _)| *changed) {
             Some(&(_, what)) => Err(BuildError::NeedsRestart(what)),
             None => Ok(()),
         }
+    }
+
+    /// Whether a port's SecY moves to its card or away from it: frames that are under
+    /// way between the two would pass neither.
+    fn moves_a_secy(&self, config: &Config) -> bool {
+        let port = |config: &Config, index: usize| config.ports[index].name.clone();
+        self.config.secys.iter().any(|old| {
+            let name = port(&self.config, old.port);
+            let same = config.secys.iter().find(|new| port(config, new.port) == name);
+            same.is_some_and(|new| new.is_inline() != old.is_inline())
+        })
     }
 
     fn port_changes(&self, config: &Config) -> Applied {

@@ -132,6 +132,16 @@ fn inline_and_software_macsec_give_identical_bytes_on_the_wire() {
 }
 
 #[test]
+fn inline_macsec_moves_to_or_from_a_card_only_with_a_restart() {
+    for (from, to) in [("software", "inline"), ("inline", "software")] {
+        let mut site = Site::new(net(false), &ce(from));
+        let refused = site.net.try_apply(site.node, &ce(to)).unwrap_err();
+        assert!(refused.to_string().contains("placement of a [[macsec]]"), "{refused}");
+        site.net.try_apply(site.node, &ce(from)).expect("as it was");
+    }
+}
+
+#[test]
 fn inline_macsec_and_esp_stand_in_one_card_in_the_order_of_the_layers() {
     let text = |own: u8, placement: &str| {
         let (me, peer) = (format!("g{own}"), mac(&format!("g{}", 3 - own), "wan"));

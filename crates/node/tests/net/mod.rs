@@ -8,7 +8,8 @@ use ferrule_node::card::{CardEngine, CardReport};
 use ferrule_node::config::named_key;
 use ferrule_node::message::WorkerReport;
 use ferrule_node::{
-    Config, Control, CounterStore, Environment, Volatile, Worker, build_with_cards, made_mac,
+    BuildError, Config, Control, CounterStore, Environment, Volatile, Worker, build_with_cards,
+    made_mac,
 };
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache, Port, pair};
 
@@ -228,12 +229,17 @@ impl Net {
 
     /// Puts another configuration in force.
     pub fn apply(&mut self, node: usize, text: &str) {
+        self.try_apply(node, text).expect("it applies");
+    }
+
+    /// The same, where it may be refused.
+    pub fn try_apply(&mut self, node: usize, text: &str) -> Result<(), BuildError> {
         let config = config(text);
         let ports = config.ports.iter();
         let macs = ports.map(|p| p.mac.unwrap_or(made_mac(&config.name, &p.name)));
         let macs: Vec<MacAddr> = macs.collect();
         let now = self.now;
-        self.members[node].control.apply(now, config, &macs).expect("it applies");
+        self.members[node].control.apply(now, config, &macs).map(|_| ())
     }
 
     /// Drops of a node.
