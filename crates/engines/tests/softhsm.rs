@@ -13,7 +13,7 @@ use ferrule_engines::token::{
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 const MODULES: [&str; 3] = [
     "/usr/lib/softhsm/libsofthsm2.so",
@@ -24,8 +24,11 @@ const PIN: &str = "577251";
 const SUITE: Suite = Suite::AesGcm(Aes::Aes128);
 const BASE: [u8; 12] = [5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// Two fresh tokens in a folder of this process.
-fn softhsm() -> Option<&'static Path> {
+/// Two fresh tokens in a folder of this process, for one test at a time: SoftHSM
+/// fails now and then where one thread writes objects while others read them.
+fn softhsm() -> Option<(&'static Path, MutexGuard<'static, ()>)> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     static READY: OnceLock<Option<PathBuf>> = OnceLock::new();
     let made = READY.get_or_init(|| {
         let module = MODULES.iter().map(PathBuf::from).find(|path| path.exists())?;
@@ -59,7 +62,7 @@ fn softhsm() -> Option<&'static Path> {
     if made.is_none() {
         eprintln!("no SoftHSM here: install softhsm2");
     }
-    made.as_deref()
+    Some((made.as_deref()?, turn))
 }
 
 fn login(module: &Path, token: &str) -> Login {
@@ -87,7 +90,7 @@ fn with_key(module: &Path, label: &str) -> Pkcs11Token {
 
 #[test]
 fn a_wrapped_key_is_imported_into_softhsm_and_encrypts_as_software_does() {
-    let Some(module) = softhsm() else { return };
+    let Some((module, _turn)) = softhsm() else { return };
     let mut token = with_key(module, "imported");
     let mut soft = SoftToken::new(|_, _| Some(key()));
     token.open(1, "imported", Aes::Aes128).unwrap();
@@ -111,7 +114,7 @@ fn a_wrapped_key_is_imported_into_softhsm_and_encrypts_as_software_does() {
 
 #[test]
 fn the_identity_of_a_key_is_the_same_under_every_label_and_says_nothing_else() {
-    let Some(module) = softhsm() else { return };
+    let Some((module, _turn)) = softhsm() else { return };
     let mut token = with_key(module, "first name");
     let first = token.identity("first name", Aes::Aes128).unwrap();
     let mut token = with_key(module, "second name");
@@ -121,7 +124,7 @@ fn the_identity_of_a_key_is_the_same_under_every_label_and_says_nothing_else() {
 
 #[test]
 fn two_tokens_agree_on_a_key_that_neither_host_sees() {
-    let Some(module) = softhsm() else { return };
+    let Some((module, _turn)) = softhsm() else { return };
     let mut ends = ["alpha", "beta"].map(|t| Pkcs11Token::new(&login(module, t)).unwrap());
     let points = ends.each_mut().map(|end| end.make_agreement_pair("pair").unwrap());
     ends[0].agree("shared", Aes::Aes256, "pair", &points[1]).unwrap();
@@ -135,7 +138,7 @@ fn two_tokens_agree_on_a_key_that_neither_host_sees() {
 
 #[test]
 fn what_is_wrong_with_a_token_is_said_by_name() {
-    let Some(module) = softhsm() else { return };
+    let Some((module, _turn)) = softhsm() else { return };
     let mut token = with_key(module, "right");
     let error = |e: TokenError| e.to_string();
     assert!(error(token.open(1, "wrong", Aes::Aes128).unwrap_err()).contains("`wrong`"));
@@ -164,7 +167,7 @@ fn now(start: std::time::Instant) -> Instant {
 /// Seals packets with a key in SoftHSM behind a profile, live; how long it took,
 /// and whether each is what software makes.
 fn seals(profile: &str, blocks: usize, count: u64, fill: bool, label: &str) -> Option<Duration> {
-    let module = softhsm()?;
+    let (module, _turn) = softhsm()?;
     let token = Arc::new(Mutex::new(with_key(module, label)));
     let profile = TokenProfile::shipped(profile).unwrap();
     let most = profile.blocks_max();

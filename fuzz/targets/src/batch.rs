@@ -33,7 +33,7 @@ fn rig() -> &'static Rig {
             let mut engine = Software::new(backend);
             keys.clear();
             for (number, suite) in Suite::ALL.into_iter().chain(Suite::ALL).enumerate() {
-                let octets = |len: usize| Secret::new(vec![number as u8 * 17 + 1; len]);
+                let octets = |len: usize| Secret::new(vec![number as u8 * 13 + 1; len]);
                 let (key, mac_key) = (octets(suite.key_len()), octets(suite.mac_key_len()));
                 let spec = KeySpec::new(suite, key, mac_key);
                 keys.push((Engine::<Buf>::install(&mut engine, &spec).expect("a key"), suite));

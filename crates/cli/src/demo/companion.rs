@@ -177,7 +177,10 @@ fn ceiling(
     let plan = stream(variant, hosts, Rate::frames(1));
     let mut probe = Timing::new(Duration::from_secs_f64(SECONDS_SHORT));
     probe.drain = DRAIN;
-    let range = Range { resolution: RESOLUTION, ..Range::default() };
+    // Loads are those of the study's tagged frame, which fills the line a little sooner
+    // than the frame that the host sends.
+    let full = frames_per_second(LINE as f64 / 1e6) * 1000.0;
+    let range = Range { resolution: RESOLUTION, max: Some(full as u64), ..Range::default() };
     let mut nobody = |_: &str| {};
     let mut work = Work::new(bench, &mut nobody);
     let settings = Throughput { range, probe, confirm: None };
