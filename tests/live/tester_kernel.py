@@ -189,8 +189,9 @@ with Devices() as rig:
     report = tried(congested, lambda r: column(r, "congestion", "lost")[0] == 0)
     print("kernel bridge, congestion:", report["answer"])
     assert "no blocking" in report["answer"] and "drops" in report["answer"], report["answer"]
-    # 1500 a second are offered, 984 and the queue's 55 pass.
-    assert 1500 - 1060 * 1.05 < column(report, "congestion", "lost")[1] < 1500 - 984 * 0.95
+    # 1500 a second are offered; 984 and the queue's 55 pass, within a tenth.
+    lost = column(report, "congestion", "lost")[1]
+    assert 1500 - 1060 * 1.1 < lost < 1500 - 984 * 0.9, lost
     # What a queue lost is behind it as soon as the load falls.
     report = rig.test("recovery", *BRIDGE, "--size", 512, "--throughput", "1kpps", "--overload",
                       "1s", "--after", "1s", "--drain", "300ms", "--repeats", 3, status=None)
