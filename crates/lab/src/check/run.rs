@@ -214,11 +214,11 @@ impl Trial {
             };
             let config = given(case, rig, step.node, &plan.name, step.config.clone());
             let at = step.at.max(self.network.now());
+            let (macs, store) = (&macs[step.node], self.stores.get_mut(step.node));
+            self.oracle.with(|oracle| oracle.announced(&step.config, macs));
             self.network.at(at, Change::Apply(id, Box::new(config)));
-            // Just behind it: who sends with the new key does not do so yet.
             self.network.advance(at + Duration::from_nanos(1));
             name_keys(&self.nonces, &plan.name, &step.config);
-            let (macs, store) = (&macs[step.node], self.stores.get_mut(step.node));
             if let Some(store) = store {
                 self.oracle.with(|oracle| oracle.applied(step.node, &step.config, macs, store));
             }

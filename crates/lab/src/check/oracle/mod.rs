@@ -129,6 +129,12 @@ impl Oracle {
         self.devices.insert(device, known);
     }
 
+    /// A device is about to have another configuration: a frame that waits in it may
+    /// leave under a new key at the very moment.
+    pub fn announced(&mut self, config: &Config, macs: &[MacAddr]) {
+        Known::new(config, macs, &mut self.sealed);
+    }
+
     /// A device has another configuration from now on, as it is stated. Associations
     /// that it did not have begin where its store says; about those that it no
     /// longer has nothing is known any more.
