@@ -82,6 +82,18 @@ reasons! {
     IcmpRateLimited = "icmp-rate-limited",
     /// A fragment, where whole datagrams are needed.
     FragmentNotSupported = "fragment-not-supported",
+    /// Fragments that overlap or contradict one another: the whole datagram goes (RFC 5722).
+    FragmentOverlap = "fragment-overlap",
+    /// A fragment that was there already.
+    FragmentDuplicate = "fragment-duplicate",
+    /// A first fragment too short for the headers that decide about it, or one that says them anew (RFC 3128, RFC 7112).
+    FragmentTiny = "fragment-tiny",
+    /// The other fragments of the datagram did not come in time.
+    ReassemblyTimeout = "reassembly-timeout",
+    /// A datagram in fragments made room for a newer one: too many at a time, in all or of its source.
+    ReassemblyFull = "reassembly-full",
+    /// A datagram in fragments that is too long for one buffer (buffer-size).
+    ReassemblyTooBig = "reassembly-too-big",
     /// IP options or extension headers that are not carried here.
     IpOption = "ip-option",
     /// No entry for the incoming label.

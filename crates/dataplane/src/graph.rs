@@ -10,7 +10,7 @@
 //! | `iface` | attach | logical interface of arrival |
 //! | `vrf` | attach, MPLS, ESP in | routing table |
 //! | `ethertype` | attach, MPLS, ESP | what the data starts with when Ethernet is off |
-//! | `offset` | IP | where the transport header starts, for `Local` and `EspIn` |
+//! | `offset` | IP | where the transport header starts, for `Local` and `EspIn`; 0 or `ONWARDS` for `Reassemble` |
 //! | `target` | the stage before | index that the next stage acts on |
 //! | `hash` | receive, when workers share | hash over the flow |
 //! | `number` | ESP in, SecY in | reconstructed sequence number of the candidate |
@@ -29,6 +29,10 @@ pub const FLAG_OPENED: u8 = 2;
 pub const FLAG_EXEMPT: u8 = 4;
 /// It came from a group address on layer 2: no ICMP error may answer it.
 pub const FLAG_GROUP: u8 = 8;
+
+/// In `target` at [`Next::Output`], beside the adjacency: the packet was made here
+/// and is to be cut into pieces of at most `number` octets.
+pub const CUT: u32 = 1 << 31;
 
 /// Where a packet goes next, and in what shape it arrives there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,6 +53,9 @@ pub enum Next {
     PwIn,
     /// IP header first, in `vrf`, arrived by `iface` (unless made here).
     Ip,
+    /// A fragment of a datagram that is wanted whole: then it goes to `Ip`, or, with
+    /// [`ONWARDS`](crate::fragment::ONWARDS) in `offset`, to `Policy`.
+    Reassemble,
     /// IP packet for the node itself; transport header at `offset`.
     Local,
     /// IP packet for the node itself, protocol ESP; ESP header at `offset`.
@@ -81,7 +88,7 @@ pub const TURNS_MAX: u8 = 8;
 
 impl Next {
     /// Every place, in the order in which a worker visits them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::SecyIn,
         Self::Attach,
         Self::Bridge,
@@ -89,6 +96,7 @@ impl Next {
         Self::Mpls,
         Self::PwIn,
         Self::Ip,
+        Self::Reassemble,
         Self::Local,
         Self::EspIn,
         Self::Policy,
@@ -111,6 +119,7 @@ impl Next {
             Self::Mpls => "mpls",
             Self::PwIn => "pw-in",
             Self::Ip => "ip",
+            Self::Reassemble => "reassemble",
             Self::Local => "local",
             Self::EspIn => "esp-in",
             Self::Policy => "policy",

@@ -4,7 +4,7 @@
 //!             ┌─▶ bridge ─────────────────────────────┐
 //! port ─▶ SecY in ─▶ attach ─▶ PW out ────────┐       ├─▶ emit ─▶ SecY out ─▶ port
 //!             ├─▶ IP ─▶ policy ─▶ ESP out ─▶ output ──┘
-//!             │   ▲ └─▶ local, ESP in, ICMP error
+//!             │   ▲ └─▶ local, ESP in, ICMP error, reassemble
 //!             └─▶ MPLS ─▶ PW in, IP, output
 //! ```
 //!
@@ -15,12 +15,14 @@
 #![forbid(unsafe_code)]
 
 pub mod bridge;
+pub mod fragment;
 pub mod graph;
 pub mod inline;
 pub mod ipsec;
 pub mod link;
 pub mod macsec;
 pub mod mpls;
+pub mod mss;
 pub mod route;
 pub mod sequence;
 pub mod tables;

@@ -16,7 +16,7 @@ use crate::probe::{Probe, Recorder, Silent};
 use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, Jobs, Software};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally, UNRESOLVED};
-use ferrule_dataplane::{Tables, bridge, ipsec, link, macsec, mpls, route};
+use ferrule_dataplane::{Tables, bridge, fragment, ipsec, link, macsec, mpls, route};
 use ferrule_pipeline::{Batch, Packet, PoolCache, Port, PortStats};
 use ferrule_wire::flow::flow_hash;
 use rtrb::{Consumer, Producer};
@@ -43,6 +43,7 @@ pub(crate) struct Stages {
     pub pw_in: mpls::PwIn,
     pub mpls: mpls::Switch,
     pub ip: route::Ip,
+    pub reassemble: fragment::Reassemble,
     pub local: route::Local,
     pub icmp_error: route::IcmpError,
     pub policy: ipsec::Policy,
@@ -221,7 +222,7 @@ impl<E: Engine<Packet>> Worker<E> {
     /// When [`turn`](Self::turn) has to be called next, even if no frame arrives.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let ports = self.ports.iter().filter_map(|p| p.port.poll_timeout());
-        ports.chain(self.engine.poll_timeout()).min()
+        ports.chain(self.engine.poll_timeout()).chain(self.stages.reassemble.poll_timeout()).min()
     }
 
     fn turn_with<P: Probe>(&mut self, now: Instant, probe: &mut P) -> usize {
@@ -229,6 +230,7 @@ impl<E: Engine<Packet>> Worker<E> {
         let mut moved = self.receive(now, probe);
         moved += self.take_handoffs();
         moved += self.collect(now);
+        self.expire(now);
         // What jobs that came back, or commands, dropped: no stage need have
         // anything to do afterwards.
         self.settle(now, probe);
@@ -327,6 +329,15 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
+    /// Gives up what waited too long.
+    #[inline]
+    fn expire(&mut self, now: Instant) {
+        if self.stages.reassemble.poll_timeout().is_some_and(|due| due <= now) {
+            let (mut ctx, stages, _) = self.split(now);
+            stages.reassemble.expire(&mut ctx);
+        }
+    }
+
     /// One visit to every stage that has something waiting.
     fn pass<P: Probe>(&mut self, now: Instant, probe: &mut P) -> usize {
         let mut moved = 0;
@@ -370,6 +381,7 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::Mpls => stages.mpls.push(&mut ctx, batch),
             Next::PwIn => stages.pw_in.push(&mut ctx, batch),
             Next::Ip => stages.ip.push(&mut ctx, batch),
+            Next::Reassemble => stages.reassemble.push(&mut ctx, batch),
             Next::Local => stages.local.push(&mut ctx, batch),
             Next::EspIn => stages.esp_in.push(&mut ctx, engine, batch),
             Next::Policy => stages.policy.push(&mut ctx, batch),
@@ -639,6 +651,7 @@ impl<E: Engine<Packet>> Worker<E> {
         let backlog: usize = self.ports.iter().map(|p| p.backlog.len()).sum();
         let held = self.out.held()
             + backlog
+            + self.stages.reassemble.held()
             + self.stages.esp_in.held()
             + self.stages.esp_out.held()
             + self.stages.secy_in.held()

@@ -21,6 +21,7 @@ pub mod formats;
 pub mod input;
 pub mod mutate;
 pub mod node;
+pub mod reassembly;
 pub mod seeds;
 
 /// One target.
@@ -65,6 +66,7 @@ pub const TARGETS: &[Target] = &[
     target("control", control::control, control::seeds),
     target("crypto", crypto::crypto, crypto::seeds),
     target("node", node::node, node::seeds),
+    target("reassembly", reassembly::reassembly, reassembly::seeds),
 ];
 
 /// The target of this name.

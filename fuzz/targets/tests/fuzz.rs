@@ -47,6 +47,7 @@ fuzz! {
     fuzz_ndp "ndp"
     fuzz_overhead "overhead"
     fuzz_pw "pw"
+    fuzz_reassembly "reassembly"
     fuzz_sectag "sectag"
     fuzz_tcp "tcp"
     fuzz_udp "udp"

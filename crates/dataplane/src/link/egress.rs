@@ -1,7 +1,7 @@
 //! From an adjacency, or a finished frame, to a port.
 
-use crate::graph::{Ctx, FLAG_LOCAL, Next, Stage, UNRESOLVED};
-use crate::route::fragment::{self, Rest};
+use crate::fragment::{self, Rest};
+use crate::graph::{CUT, Ctx, FLAG_LOCAL, Next, Stage, UNRESOLVED};
 use crate::route::{Adjacency, Labels, TtlModel};
 use crate::tables::{Iface, IfaceKind, RoutedIface, Tables, Tag};
 use ferrule_base::{DropReason, MacAddr, PortId};
@@ -23,6 +23,8 @@ const PIPE_TTL: u8 = 255;
 pub struct Output {
     /// Fragments on their way.
     rest: Rest,
+    /// Identification of IPv6 packets that are cut here.
+    ident: u32,
 }
 
 /// What is to be done with a packet.
@@ -60,6 +62,10 @@ impl Output {
     /// others may need the same.
     fn first<'a>(&mut self, ctx: &mut Ctx<'a>, mut packet: Packet) -> Option<Front<'a>> {
         let tables = ctx.tables;
+        if packet.meta().target & CUT != 0 {
+            self.cut_for_path(ctx, packet);
+            return None;
+        }
         let Some((adjacency, iface, routed)) = target(tables, &packet) else {
             ctx.out.drop(packet, DropReason::NotAttached);
             return None;
@@ -72,7 +78,7 @@ impl Output {
                 front.send(ctx, packet);
                 return adjacency.neighbour.is_some().then_some(front);
             }
-            Ok(Way::Cut(mtu, mac)) => match fragment::cut(ctx, &mut packet, mtu, &mut self.rest) {
+            Ok(Way::Cut(mtu, mac)) => match self.cut(ctx, &mut packet, mtu) {
                 Ok(()) => {
                     let front = front(mac, &packet);
                     front.send(ctx, packet);
@@ -86,6 +92,43 @@ impl Output {
             Err(reason) => ctx.out.drop(packet, reason),
         }
         None
+    }
+}
+
+impl Output {
+    fn cut(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        packet: &mut Packet,
+        mtu: usize,
+    ) -> Result<(), DropReason> {
+        // RFC 8200 section 4.5: different for packets that follow one another, and
+        // for those of other workers.
+        self.ident = self.ident.wrapping_add(1);
+        let ident = u32::from(ctx.worker) << 24 ^ self.ident.wrapping_mul(0x9e37_79b9);
+        fragment::cut(ctx, packet, mtu, ident, &mut self.rest)
+    }
+
+    /// A packet made here whose path is narrower than the link: its pieces go on as
+    /// packets of their own.
+    #[cold]
+    fn cut_for_path(&mut self, ctx: &mut Ctx<'_>, mut packet: Packet) {
+        let meta = packet.meta_mut();
+        meta.target &= !CUT;
+        let path = std::mem::take(&mut meta.number) as usize;
+        let link = target(ctx.tables, &packet).map_or(usize::MAX, |(adjacency, _, routed)| {
+            usize::from(routed.mtu).saturating_sub(adjacency.labels.len() * mpls::Header::LEN)
+        });
+        let mtu = path.min(link);
+        if packet.len() > mtu
+            && let Err(reason) = self.cut(ctx, &mut packet, mtu)
+        {
+            return ctx.out.drop(packet, reason);
+        }
+        ctx.out.send(Next::Output, packet);
+        while let Some(packet) = self.rest.pop() {
+            ctx.out.send(Next::Output, packet);
+        }
     }
 }
 
@@ -272,7 +315,7 @@ const fn group_v4(group: Ipv4Addr) -> MacAddr {
 }
 
 /// RFC 1812 section 5.2.6, RFC 8200 section 5: IPv4 is cut unless it says no,
-/// IPv6 never. A label stack has been cut at its ingress or is dropped (RFC
+/// IPv6 only where it was made here. A label stack has been cut at its ingress or is dropped (RFC
 /// 3032 section 3.4). What was made here is nobody's to be told.
 #[cold]
 fn too_long(mtu: usize, mac: MacAddr, packet: &mut Packet) -> Result<Way, DropReason> {
@@ -286,6 +329,7 @@ fn too_long(mtu: usize, mac: MacAddr, packet: &mut Packet) -> Result<Way, DropRe
             }
             TOO_BIG_V4
         }
+        EtherType::IPV6 if local => return Ok(Way::Cut(mtu, mac)),
         EtherType::IPV6 => TOO_BIG_V6,
         _ => return Err(DropReason::TooBig),
     };

@@ -117,6 +117,7 @@ impl IcmpError {
 /// Why the packet did not go on.
 const fn reason_v4(kind: u8, code: u8) -> DropReason {
     match (kind, code) {
+        (11, 1) => DropReason::ReassemblyTimeout,
         (11, _) => DropReason::TtlExpired,
         (3, icmpv4::unreachable::TOO_BIG) => DropReason::TooBig,
         (3, icmpv4::unreachable::PROTOCOL | icmpv4::unreachable::PORT) => {
@@ -132,6 +133,7 @@ const fn reason_v4(kind: u8, code: u8) -> DropReason {
 /// Why the packet did not go on.
 const fn reason_v6(kind: u8, code: u8) -> DropReason {
     match (kind, code) {
+        (3, 1) => DropReason::ReassemblyTimeout,
         (3, _) => DropReason::TtlExpired,
         (2, _) => DropReason::TooBig,
         (1, icmpv6::unreachable::PORT) => DropReason::UnknownProtocol,

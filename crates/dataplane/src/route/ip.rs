@@ -31,10 +31,10 @@ impl Stage for Ip {
     ///    have (RFC 1812 sections 5.2.2 and 5.3.7). Padding behind it goes.
     /// 3. The longest prefix says where it goes; a batch has few flows, so the
     ///    last answers are tried first.
-    /// 4. In clear from an interface with a policy: ESP for this node passes,
-    ///    all else is asked of the policy.
-    /// 5. For this node: to `EspIn` or `Local`. Onwards: one hop less, then to
-    ///    the way out, by the policy of that interface if it has one.
+    /// 4. In clear from an interface with a policy: ESP for this node passes, and
+    ///    its fragments, which come back whole; all else is asked of the policy.
+    /// 5. For this node: to `EspIn`, `Local` or `Reassemble`. Onwards: one hop
+    ///    less, then to the way out, by the policy of that interface if it has one.
     #[inline]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
         ctx.tally.work.lookups += batch.len() as u64;
@@ -229,8 +229,8 @@ fn forward_v4(
         return Err(DropReason::BadSource);
     }
     let decision = decide(tables, packet.meta(), dst, |vrf, &dst| vrf.v4(dst))?;
-    let esp_here = decision.route == Some(Route::Local) && protocol == Protocol::ESP;
-    let asked = !esp_here && flags & (FLAG_OPENED | FLAG_LOCAL) == 0;
+    let exempt = decision.route == Some(Route::Local) && (fragment || protocol == Protocol::ESP);
+    let asked = !exempt && flags & (FLAG_OPENED | FLAG_LOCAL) == 0;
     if asked {
         boundary(tables, decision.inbound, packet)?;
     }
@@ -244,13 +244,14 @@ fn forward_v4(
             }
             onwards(packet, adjacency, decision.outbound)
         }
-        Some(Route::Local) => here(packet, header_len, protocol, fragment)?,
+        Some(Route::Local) => here(packet, header_len, protocol, fragment),
         Some(Route::Discard) => return Err(DropReason::RouteDiscard),
         None if dst.octets()[0] >= 224 => return Err(DropReason::NotRouted),
         None => return Ok(error(packet, NO_ROUTE_V4)),
     };
     // Others like it, unless a policy must see each, or the node itself.
-    let alike = flags & FLAG_LOCAL == 0 && next != Next::Local;
+    let here = matches!(next, Next::Local | Next::Reassemble);
+    let alike = flags & FLAG_LOCAL == 0 && !here;
     if alike && header_len == PLAIN && !(asked && decision.inbound.is_some()) {
         let [s, d] = [src.octets(), dst.octets()];
         let ends = [s[0], s[1], s[2], s[3], d[0], d[1], d[2], d[3]];
@@ -276,12 +277,16 @@ fn forward_v6(
         return Err(DropReason::BadSource);
     }
     let decision = decide_v6(tables, last, packet.meta(), dst)?;
-    let esp_here = decision.route == Some(Route::Local) && next_header == Protocol::ESP;
-    if !esp_here && flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
+    let here = match decision.route {
+        Some(Route::Local) => Some(here_v6(packet, next_header)?),
+        _ => None,
+    };
+    let exempt = matches!(here, Some(Next::EspIn | Next::Reassemble));
+    if !exempt && flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
         boundary(tables, decision.inbound, packet)?;
     }
     match decision.route {
-        Some(Route::Local) => here_v6(packet, next_header),
+        Some(Route::Local) => here.ok_or(DropReason::NoRoute),
         _ if dst.is_multicast() => Err(DropReason::NotRouted),
         _ if dst.is_unicast_link_local() => beside(tables, packet),
         _ if src.is_unicast_link_local() => Err(DropReason::NotRouted),
@@ -384,19 +389,17 @@ fn error(packet: &mut Packet, kind: u16) -> Next {
     Next::IcmpError
 }
 
-/// For this node, IPv4. Whole datagrams alone: nothing is reassembled.
+/// For this node: whole datagrams; of a fragment, what it is a part of comes back
+/// here.
 #[inline]
-fn here(
-    packet: &mut Packet,
-    offset: usize,
-    protocol: Protocol,
-    fragment: bool,
-) -> Result<Next, DropReason> {
+fn here(packet: &mut Packet, offset: usize, protocol: Protocol, fragment: bool) -> Next {
+    let meta = packet.meta_mut();
     if fragment {
-        return Err(DropReason::FragmentNotSupported);
+        meta.offset = 0;
+        return Next::Reassemble;
     }
-    packet.meta_mut().offset = offset as u16;
-    Ok(if protocol == Protocol::ESP { Next::EspIn } else { Next::Local })
+    meta.offset = offset as u16;
+    if protocol == Protocol::ESP { Next::EspIn } else { Next::Local }
 }
 
 /// For this node, IPv6: extension headers are stepped over.
@@ -405,5 +408,5 @@ fn here_v6(packet: &mut Packet, next: Protocol) -> Result<Next, DropReason> {
     let payload = packet.data().get(ipv6::Header::LEN..).unwrap_or_default();
     let upper = ipv6ext::walk(next, payload).map_err(DropReason::from)?;
     let fragment = upper.fragment.is_some_and(|f| !f.is_atomic());
-    here(packet, ipv6::Header::LEN + upper.offset, upper.protocol, fragment)
+    Ok(here(packet, ipv6::Header::LEN + upper.offset, upper.protocol, fragment))
 }

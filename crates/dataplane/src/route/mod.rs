@@ -14,12 +14,12 @@
 //!
 //! Dropped here: `malformed`, `bad-checksum`, `bad-source`, `no-route`,
 //! `route-discard`, `not-routed`, `ttl-expired`, `too-big`, `policy-discard`,
-//! `fragment-not-supported`, `icmp-rate-limited`, `unknown-protocol`.
+//! `icmp-rate-limited`, `unknown-protocol`. Fragments for this node go to
+//! [`fragment`](crate::fragment) first, and the policy is asked about the whole.
 
 pub mod config;
 pub mod error;
 pub mod fib;
-pub mod fragment;
 pub mod ip;
 pub mod limit;
 pub mod local;

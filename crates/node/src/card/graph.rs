@@ -244,7 +244,7 @@ impl Card {
             Next::Transmit => self.to_wire.extend(batch.drain(..)),
             // A card answers nobody: the node was told the MTU.
             Next::IcmpError => drop_all(&mut ctx, batch, DropReason::TooBig),
-            Next::Bridge | Next::PwOut | Next::Mpls | Next::PwIn => {
+            Next::Bridge | Next::PwOut | Next::Mpls | Next::PwIn | Next::Reassemble => {
                 drop_all(&mut ctx, batch, DropReason::UnknownProtocol);
             }
         }

@@ -148,19 +148,22 @@ fn boundary_policy_passes_esp_for_us_and_asks_for_all_else() {
 }
 
 #[test]
-fn fragments_for_this_node_are_not_reassembled() {
+fn fragments_for_this_node_are_put_together_before_the_policy_is_asked() {
     let mut rig = Rig::new();
+    rig.routed(0).policy = Some(9);
     for protocol in [Protocol::ESP, Protocol::UDP] {
         let mut packet = v4("10.0.0.2", "10.0.0.1", protocol, &[0; 32]);
         packet[6] = 0x20;
         ipv4::fill_checksum(&mut packet);
         let packet = rig.ip_packet(&packet);
-        assert_eq!(dropped(rig.run_ip(packet)), DropReason::FragmentNotSupported);
+        assert_eq!(sent(rig.run_ip(packet)).0, Next::Reassemble);
+        let packet = rig.ip_packet(&v4("10.0.0.2", "10.9.0.1", protocol, &[0; 32]));
+        assert_eq!(dropped(rig.run_ip(packet)), DropReason::PolicyDiscard);
     }
     let fragment = [50, 0, 0, 1, 0, 0, 0, 9, 0, 0];
     let packet = v6("2001:db8::2", "2001:db8::1", Protocol::FRAGMENT, &fragment);
     let packet = rig.ip_packet(&packet);
-    assert_eq!(dropped(rig.run_ip(packet)), DropReason::FragmentNotSupported);
+    assert_eq!(sent(rig.run_ip(packet)).0, Next::Reassemble);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Fragments put together again are the packet.
 
 use super::rig::*;
+use crate::fragment::{self, Rest};
 use crate::graph::{FLAG_LOCAL, Next};
-use crate::route::fragment::{self, Rest};
 use ferrule_base::DropReason;
 use ferrule_wire::ip::Options;
 use ferrule_wire::{Protocol, ipv4};
@@ -121,7 +121,7 @@ fn fragmentation_without_free_buffers_leaves_the_packet_whole() {
     let (tables, now) = (&rig.tables, rig.now);
     let (cache, tally, out) = (&mut rig.cache, &mut rig.tally, &mut rig.out);
     let mut ctx = Parts { tables, now, cache, tally, out }.ctx();
-    let cut = fragment::cut(&mut ctx, &mut packet, 576, &mut rest);
+    let cut = fragment::cut(&mut ctx, &mut packet, 576, 0, &mut rest);
     assert_eq!(cut, Err(DropReason::NoBuffer));
     assert_eq!((packet.data(), rest.len()), (&bytes[..], 0));
     assert!(rig.cache.packet().is_some(), "what was taken is given back");

@@ -7,6 +7,7 @@
 //!          iface 2, VLAN 100, vrf 1, 172.16.0.1/24, MPLS taken
 //! ```
 
+use crate::fragment::Reassemble;
 use crate::graph::{Ctx, Next, Outputs, Stage, Tally};
 use crate::link::{Attach, Emit, Output};
 use crate::route::{Adjacency, IcmpError, Ip, Labels, Local, Neighbours, Route, TtlModel, Vrf};
@@ -54,6 +55,7 @@ pub(crate) struct Rig {
     pub out: Outputs,
     pub attach: Attach,
     pub ip: Ip,
+    pub reassemble: Reassemble,
     pub local: Local,
     pub error: IcmpError,
     pub output: Output,
@@ -171,6 +173,7 @@ impl Rig {
             out: Outputs::new(),
             attach: Attach,
             ip: Ip,
+            reassemble: Reassemble::default(),
             local: Local::default(),
             error: IcmpError::default(),
             output: Output::default(),
@@ -241,6 +244,17 @@ impl Rig {
         self.run(Self::ip, packet)
     }
 
+    pub(crate) fn run_reassemble(&mut self, packet: Packet) -> Vec<Fate> {
+        self.run(|r| split!(r, reassemble), packet)
+    }
+
+    /// Lets the stage give up what waited too long.
+    pub(crate) fn expire(&mut self) -> Vec<Fate> {
+        let (stage, parts) = split!(self, reassemble);
+        stage.expire(&mut parts.ctx());
+        self.take()
+    }
+
     pub(crate) fn run_local(&mut self, packet: Packet) -> Vec<Fate> {
         self.run(|r| split!(r, local), packet)
     }
@@ -278,6 +292,7 @@ impl Rig {
             let Some(fate) = going.pop() else { return fates };
             match fate {
                 Fate::Sent(Next::Ip, p) => going.extend(self.run_ip(p)),
+                Fate::Sent(Next::Reassemble, p) => going.extend(self.run_reassemble(p)),
                 Fate::Sent(Next::Local, p) => going.extend(self.run_local(p)),
                 Fate::Sent(Next::IcmpError, p) => going.extend(self.run_error(p)),
                 Fate::Sent(Next::Output, p) => going.extend(self.run_output(p)),

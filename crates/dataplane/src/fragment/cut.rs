@@ -1,0 +1,220 @@
+//! Packets into fragments: IPv4 (RFC 791 section 3.2, RFC 1812 section 4.2.2.7),
+//! and IPv6 where it was made here (RFC 8200 section 4.5).
+//!
+//! The packet itself becomes the first fragment; the others get a header of
+//! their own, in IPv4 with those options that are copied into every fragment, in
+//! IPv6 with the headers that routers read.
+//!
+//! ```text
+//!   │ IPv6 │ hop-by-hop, routing │ rest …                         │
+//!   │ IPv6 │ hop-by-hop, routing │ fragment 0+  │ rest, part 1 │
+//!   │ IPv6 │ hop-by-hop, routing │ fragment 1232 │ rest, part 2 │
+//! ```
+
+use crate::graph::Ctx;
+use arrayvec::ArrayVec;
+use ferrule_base::DropReason;
+use ferrule_pipeline::Packet;
+use ferrule_wire::ip::Options;
+use ferrule_wire::{EtherType, Protocol, ipv4, ipv6, ipv6ext};
+
+/// Fragments that one packet becomes at most.
+pub const FRAGMENTS_MAX: usize = 128;
+
+/// The fragments behind the first one, in reverse order.
+pub type Rest = ArrayVec<Packet, FRAGMENTS_MAX>;
+
+/// Cuts a packet longer than `mtu`, which may be fragmented, into pieces that
+/// are not; the caller has seen that it may be. `ident` is for IPv6, which has no
+/// identification of its own. On an error `packet` is whole.
+pub fn cut(
+    ctx: &mut Ctx<'_>,
+    packet: &mut Packet,
+    mtu: usize,
+    ident: u32,
+    rest: &mut Rest,
+) -> Result<(), DropReason> {
+    match EtherType(packet.meta().ethertype) {
+        EtherType::IPV4 => cut_v4(ctx, packet, mtu, rest),
+        EtherType::IPV6 => cut_v6(ctx, packet, mtu, ident, rest),
+        _ => Err(DropReason::TooBig),
+    }
+}
+
+fn cut_v4(
+    ctx: &mut Ctx<'_>,
+    packet: &mut Packet,
+    mtu: usize,
+    rest: &mut Rest,
+) -> Result<(), DropReason> {
+    let (whole, payload) = ipv4::Repr::parse(packet.data()).map_err(DropReason::from)?;
+    let (header_len, payload_len) = (whole.len(), payload.len());
+    // RFC 791: all but the last are multiples of 8 octets.
+    let piece = mtu.saturating_sub(header_len) & !7;
+    if piece == 0 || payload_len.div_ceil(piece) > FRAGMENTS_MAX {
+        return Err(DropReason::TooBig);
+    }
+    if usize::from(whole.fragment_offset) * 8 + payload_len > usize::from(u16::MAX) {
+        // A fragment that reaches beyond any datagram.
+        return Err(DropReason::Malformed);
+    }
+    let mut header = whole;
+    header.options = copied(&whole.options);
+    let mut end = payload_len;
+    let mut made = || {
+        // From the back, so that nothing of the packet is lost before all is done.
+        while end > piece {
+            let start = (end - 1) / piece * piece;
+            let octets = payload.get(start..end).ok_or(DropReason::Malformed)?;
+            header.payload_len = octets.len() as u16;
+            header.fragment_offset = whole.fragment_offset + (start / 8) as u16;
+            header.more_fragments = whole.more_fragments || end < payload_len;
+            let mut fragment = ctx.cache.packet().ok_or(DropReason::NoBuffer)?;
+            let room = fragment.append(header.len() + octets.len()).ok_or(DropReason::NoRoom)?;
+            header.emit(room);
+            room[header.len()..].copy_from_slice(octets);
+            *fragment.meta_mut() = *packet.meta();
+            rest.try_push(fragment).map_err(|_| DropReason::TooBig)?;
+            end = start;
+        }
+        Ok(())
+    };
+    if let Err(reason) = made() {
+        return give_back(ctx, rest, reason);
+    }
+    count(ctx, rest, payload_len - piece.min(payload_len));
+    let first = ipv4::Repr { payload_len: piece as u16, more_fragments: true, ..whole };
+    first.emit(packet.data_mut());
+    packet.truncate(header_len + piece);
+    Ok(())
+}
+
+/// A packet that has no fragment header yet.
+fn cut_v6(
+    ctx: &mut Ctx<'_>,
+    packet: &mut Packet,
+    mtu: usize,
+    ident: u32,
+    rest: &mut Rest,
+) -> Result<(), DropReason> {
+    let (_, total) = ipv6::validate(packet.data()).map_err(DropReason::from)?;
+    let Front { named, end } = Front::of(packet.data()).ok_or(DropReason::TooBig)?;
+    let payload_len = total - end;
+    let piece = mtu.saturating_sub(end + ipv6ext::Header::LEN) & !7;
+    if piece == 0 || payload_len.div_ceil(piece) > FRAGMENTS_MAX {
+        return Err(DropReason::TooBig);
+    }
+    let next = Protocol(packet.data().get(named).copied().ok_or(DropReason::Malformed)?);
+    let header =
+        |offset: usize, more| ipv6ext::Repr { next, offset: (offset / 8) as u16, more, ident };
+    let mut stop = payload_len;
+    let mut made = || {
+        while stop > piece {
+            let start = (stop - 1) / piece * piece;
+            let (front, octets) =
+                (packet.data().get(..end), packet.data().get(end + start..end + stop));
+            let (front, octets) = front.zip(octets).ok_or(DropReason::Malformed)?;
+            let mut fragment = ctx.cache.packet().ok_or(DropReason::NoBuffer)?;
+            let len = end + ipv6ext::Header::LEN + octets.len();
+            let room = fragment.append(len).ok_or(DropReason::NoRoom)?;
+            room[..end].copy_from_slice(front);
+            header(start, stop < payload_len).emit(&mut room[end..]);
+            room[end + ipv6ext::Header::LEN..].copy_from_slice(octets);
+            name(room, named, len);
+            *fragment.meta_mut() = *packet.meta();
+            rest.try_push(fragment).map_err(|_| DropReason::TooBig)?;
+            stop = start;
+        }
+        Ok(())
+    };
+    if let Err(reason) = made() {
+        return give_back(ctx, rest, reason);
+    }
+    if packet.prepend(ipv6ext::Header::LEN).is_none() {
+        return give_back(ctx, rest, DropReason::NoRoom);
+    }
+    count(ctx, rest, payload_len - piece.min(payload_len));
+    let len = end + ipv6ext::Header::LEN + piece.min(payload_len);
+    packet.truncate(len);
+    let data = packet.data_mut();
+    data.copy_within(ipv6ext::Header::LEN..ipv6ext::Header::LEN + end, 0);
+    header(0, !rest.is_empty()).emit(&mut data[end..]);
+    name(data, named, len);
+    Ok(())
+}
+
+/// Names the fragment header, and says how long a fragment is, whose IPv6 header
+/// is there.
+fn name(data: &mut [u8], named: usize, len: usize) {
+    data[named] = Protocol::FRAGMENT.0;
+    let payload = (len - ipv6::Header::LEN) as u16;
+    data[4..6].copy_from_slice(&payload.to_be_bytes());
+}
+
+/// What every fragment of an IPv6 packet begins with.
+struct Front {
+    /// The octet that says what follows.
+    named: usize,
+    /// Where it ends.
+    end: usize,
+}
+
+impl Front {
+    /// The IPv6 header, and what follows up to hop-by-hop options or the routing
+    /// header. Nothing if there is a fragment header already.
+    fn of(data: &[u8]) -> Option<Self> {
+        let mut front = Self { named: 6, end: ipv6::Header::LEN };
+        let (mut named, mut at) = (front.named, front.end);
+        for _ in 0..ipv6ext::MAX_HEADERS {
+            let kind = Protocol(*data.get(named)?);
+            match kind {
+                Protocol::FRAGMENT => return None,
+                Protocol::HOP_BY_HOP | Protocol::ROUTING | Protocol::DESTINATION => {}
+                _ => return Some(front),
+            }
+            (named, at) = (at, at + (usize::from(*data.get(at + 1)?) + 1) * 8);
+            if kind != Protocol::DESTINATION {
+                front = Self { named, end: at };
+            }
+        }
+        None
+    }
+}
+
+/// Without some fragment the others are of no use.
+fn give_back(ctx: &mut Ctx<'_>, rest: &mut Rest, reason: DropReason) -> Result<(), DropReason> {
+    for fragment in rest.drain(..) {
+        ctx.cache.recycle(fragment);
+    }
+    Err(reason)
+}
+
+/// Counts the fragments that were made, with so many octets.
+fn count(ctx: &mut Ctx<'_>, rest: &Rest, octets: usize) {
+    ctx.tally.made += rest.len() as u64;
+    ctx.tally.work.copied.packets += rest.len() as u64;
+    ctx.tally.work.copied.octets += octets as u64;
+}
+
+/// The options that every fragment has: those with the copied bit (RFC 791
+/// section 3.1), padded to whole words.
+fn copied(options: &Options) -> Options {
+    let mut kept = ArrayVec::<u8, 40>::new();
+    let mut left = options.as_slice();
+    while let &[kind, ..] = left {
+        let len = match kind {
+            // End of the list.
+            0 => break,
+            // No operation, of one octet, never copied.
+            1 => 1,
+            _ => left.get(1).map_or(left.len(), |&len| usize::from(len)).max(2),
+        };
+        let Some(option) = left.get(..len) else { break };
+        if kind & 0x80 != 0 && kept.try_extend_from_slice(option).is_err() {
+            break;
+        }
+        left = left.get(len..).unwrap_or_default();
+    }
+    while !kept.len().is_multiple_of(4) && kept.try_push(0).is_ok() {}
+    Options::new(&kept).unwrap_or(Options::NONE)
+}
