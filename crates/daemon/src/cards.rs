@@ -1,12 +1,12 @@
 //! The cards in ports, as `show` and the metrics see them.
 
 use crate::report::{DropView, drop_views};
+use ferrule_dataplane::ipsec::Addresses;
 use ferrule_node::Control;
 use ferrule_node::card::CardReport;
 use ferrule_node::config::{Config, PolicyAction, PolicyConfig};
 use ferrule_node::message::WorkerReport;
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
 
 /// A card.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,10 +89,12 @@ fn policy(config: &Config, port: &str) -> Vec<String> {
         config.ports[interface.port].name == port && config.has_inline_policy(p.interface)
     };
     let entry = |p: &PolicyConfig| {
-        let net = |n: Option<(IpAddr, u8)>| {
-            n.map_or_else(|| "any".into(), |(address, len)| format!("{address}/{len}"))
+        let nets = |list: &[Addresses]| match list {
+            [] => "any".into(),
+            list => list.iter().map(Addresses::to_string).collect::<Vec<_>>().join(", "),
         };
-        let protocol = p.protocol.map_or_else(String::new, |n| format!(" protocol {n}"));
+        let upper = p.upper();
+        let upper = if upper.is_empty() { upper } else { format!(" {upper}") };
         let action = match p.action {
             PolicyAction::Protect(t) if config.tunnels[t].is_inline() => {
                 format!("protect by {}", config.tunnels[t].name)
@@ -104,7 +106,7 @@ fn policy(config: &Config, port: &str) -> Vec<String> {
             PolicyAction::Discard => "discard".into(),
         };
         let name = &config.interfaces[p.interface].name;
-        format!("{name}: {} to {}{protocol}: {action}", net(p.local), net(p.remote))
+        format!("{name}: {} to {}{upper}: {action}", nets(&p.local), nets(&p.remote))
     };
     config.policies.iter().filter(of_port).map(entry).collect()
 }

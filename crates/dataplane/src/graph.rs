@@ -16,6 +16,7 @@
 //! | `number` | ESP in, SecY in | reconstructed sequence number of the candidate |
 //! | `turns` | the worker | how often it went round |
 
+use crate::ipsec::Hits;
 use crate::tables::Tables;
 use ferrule_base::{DropReason, Drops, Instant, Work};
 use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache};
@@ -145,6 +146,8 @@ pub struct Tally {
     pub made: u64,
     /// Packets that ended here as intended.
     pub consumed: u64,
+    /// What policy entries were asked for.
+    pub hits: Hits,
 }
 
 /// Where a stage puts its packets. Most of a batch goes the same way: the first

@@ -30,6 +30,8 @@ pub struct Tables {
     pub pws: Vec<mpls::Pseudowire>,
     /// By policy number.
     pub policies: Vec<ipsec::Spd>,
+    /// Their counters.
+    pub hits: ipsec::HitMap,
     /// Where each security association lives.
     pub sas: ipsec::SaDirectory,
     /// By SecY number.

@@ -5,7 +5,7 @@
 //! adjacencies and the rest are numbered by their place.
 
 use crate::config::{
-    BridgeConfig, Config, InterfaceConfig, LabelAction, MemberConfig, PolicyAction,
+    BridgeConfig, Config, InterfaceConfig, LabelAction, MemberConfig, PolicyAction, PolicyConfig,
     PseudowireConfig, TunnelConfig, Via, VlanTag,
 };
 use crate::secure;
@@ -66,6 +66,8 @@ pub(crate) struct Compiled {
     pub outbound: Vec<u32>,
     /// Index of each tunnel's inbound SA.
     pub inbound: Vec<u32>,
+    /// What may come out of each tunnel.
+    pub selectors: Vec<Vec<ipsec::Selector>>,
     /// The adjacency of each tunnel.
     pub ways: Vec<u32>,
     /// The next hop of each adjacency; nothing: the destination itself.
@@ -84,9 +86,9 @@ pub(crate) fn outbound_name(config: &Config, t: &TunnelConfig) -> String {
         + way_name(config, &t.via).as_str()
 }
 
-/// As [`outbound_name`], for the other direction.
-pub(crate) fn inbound_name(config: &Config, t: &TunnelConfig) -> String {
-    let selectors = secure::inbound_selectors(config, t);
+/// As [`outbound_name`], for the other direction. The selectors are what may come out
+/// of it.
+pub(crate) fn inbound_name(t: &TunnelConfig, selectors: &[ipsec::Selector]) -> String {
     let rest = format!("{} {} {selectors:?}", t.window, t.vrf);
     format!("{} {} {} {rest}", sa_name(t, &t.inbound), t.remote, t.local)
 }
@@ -128,7 +130,9 @@ pub(crate) fn compile(config: &Config, macs: &[MacAddr], shared: &mut Shared) ->
     let ports = shared.ports.assign(config.ports.iter().map(|p| p.name.as_str()));
     let names: Vec<String> = config.tunnels.iter().map(|t| outbound_name(config, t)).collect();
     let outbound = shared.outbound.assign(names.iter().map(String::as_str));
-    let names: Vec<String> = config.tunnels.iter().map(|t| inbound_name(config, t)).collect();
+    let selectors = PolicyConfig::by_tunnel(config);
+    let names = config.tunnels.iter().zip(&selectors);
+    let names: Vec<String> = names.map(|(t, selectors)| inbound_name(t, selectors)).collect();
     let inbound = shared.inbound.assign(names.iter().map(String::as_str));
     let to_u32 = |v: Vec<usize>| v.into_iter().map(|n| n as u32).collect::<Vec<_>>();
     let (outbound, inbound) = (to_u32(outbound), to_u32(inbound));
@@ -151,7 +155,8 @@ pub(crate) fn compile(config: &Config, macs: &[MacAddr], shared: &mut Shared) ->
     b.sas(&outbound, &inbound);
     b.policies(&outbound);
     b.routes();
-    Compiled { tables: b.tables, ports: b.ports, outbound, inbound, ways, next_hops: b.next_hops }
+    let Builder { tables, ports, next_hops, .. } = b;
+    Compiled { tables, ports, outbound, inbound, selectors, ways, next_hops }
 }
 
 impl Builder<'_> {
@@ -435,28 +440,39 @@ impl Builder<'_> {
     }
 
     fn policies(&mut self, outbound: &[u32]) {
-        for bound in self.bounds() {
-            let of_it = self.config.policies.iter().filter(|p| p.interface == bound);
-            let entries: Vec<_> = of_it
-                .flat_map(|p| {
-                    let action = match p.action {
-                        // In clear as far as the card of its port, which sees to it.
-                        PolicyAction::Protect(t) if self.config.tunnels[t].is_inline() => {
-                            ipsec::Action::Bypass
-                        }
-                        PolicyAction::Protect(t) => ipsec::Action::Protect(outbound[t]),
-                        PolicyAction::Bypass => ipsec::Action::Bypass,
-                        PolicyAction::Discard => ipsec::Action::Discard,
-                    };
-                    selectors(p.local, p.remote, p.protocol)
-                        .into_iter()
-                        .map(move |selector| ipsec::PolicyEntry { selector, action })
-                })
-                .collect();
-            let spd = ipsec::Spd::new(&entries).expect("prefixes were checked");
-            self.tables.policies.push(spd);
+        for (number, bound) in self.bounds().into_iter().enumerate() {
+            let action = |action| match action {
+                // In clear as far as the card of its port, which sees to it.
+                PolicyAction::Protect(t) if self.config.tunnels[t].is_inline() => {
+                    ipsec::Action::Bypass
+                }
+                PolicyAction::Protect(t) => ipsec::Action::Protect(outbound[t]),
+                PolicyAction::Bypass => ipsec::Action::Bypass,
+                PolicyAction::Discard => ipsec::Action::Discard,
+            };
+            let entries = entries_of(self.config, bound, action);
+            let spd = ipsec::Spd::new(&entries).expect("selectors were checked");
+            let rest = (self.config.policies.len() + number) as u32;
+            self.tables.policies.push(spd.counting_rest(rest));
         }
     }
+}
+
+/// The entries of the policy of an interface. Counters are numbered as entries are in
+/// the configuration; behind them come those of what no entry has.
+pub(crate) fn entries_of(
+    config: &Config,
+    interface: usize,
+    action: impl Fn(PolicyAction) -> ipsec::Action,
+) -> Vec<ipsec::PolicyEntry> {
+    let of_it = config.policies.iter().enumerate().filter(|(_, p)| p.interface == interface);
+    let mut entries = Vec::new();
+    for (number, policy) in of_it {
+        let (action, counter) = (action(policy.action), number as u32);
+        let selectors = policy.selectors().into_iter();
+        entries.extend(selectors.map(|selector| ipsec::PolicyEntry { selector, action, counter }));
+    }
+    entries
 }
 
 /// The logical interface of a bridge's member.
@@ -471,27 +487,6 @@ fn member_name(config: &Config, bridge: &BridgeConfig, member: &MemberConfig) ->
 /// The logical interface of a pseudowire's attachment circuit.
 fn circuit_name(pw: &PseudowireConfig) -> String {
     format!("{}:ac", pw.name)
-}
-
-/// Selectors of a policy entry: where an address is left out, one for each
-/// address family that it can mean.
-pub(crate) fn selectors(
-    local: Option<(IpAddr, u8)>,
-    remote: Option<(IpAddr, u8)>,
-    protocol: Option<u8>,
-) -> Vec<ipsec::Selector> {
-    let any = |v4: bool| -> (IpAddr, u8) {
-        if v4 { (IpAddr::from([0; 4]), 0) } else { (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0) }
-    };
-    let fits = |net: Option<(IpAddr, u8)>, v4: bool| net.is_none_or(|n| n.0.is_ipv4() == v4);
-    [true, false]
-        .into_iter()
-        .filter(|&v4| fits(local, v4) && fits(remote, v4))
-        .map(|v4| ipsec::Selector {
-            protocol,
-            ..ipsec::Selector::between(local.unwrap_or(any(v4)), remote.unwrap_or(any(v4)))
-        })
-        .collect()
 }
 
 /// The way to whatever is on an interface's network.

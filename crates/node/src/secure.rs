@@ -4,10 +4,8 @@
 //! tables are in force, and what to retire afterwards. Counters are opened and
 //! reserved while planning, so a missing counter changes nothing.
 
-use crate::compile::{Compiled, default_sci, selectors};
-use crate::config::{
-    Config, MacsecConfig, MacsecSaConfig, PolicyAction, Replay, SaConfig, TunnelConfig,
-};
+use crate::compile::{Compiled, default_sci};
+use crate::config::{Config, MacsecConfig, MacsecSaConfig, Replay, SaConfig, TunnelConfig};
 use crate::control::BuildError;
 use crate::counter::{CounterStore, StoreError};
 use crate::message::{Change, EspIn, EspOut, Seat};
@@ -116,17 +114,6 @@ pub fn counters(config: &Config, macs: &[MacAddr]) -> Vec<CounterId> {
         all.extend(received.map(|sa| macsec_id(config, secy, "rx", sa.sci.unwrap_or(0), sa)));
     }
     all
-}
-
-/// What may come out of an inbound SA: the traffic that the policy sends
-/// through its tunnel, seen from the other side (RFC 4301 section 5.2).
-pub(crate) fn inbound_selectors(config: &Config, tunnel: &TunnelConfig) -> Vec<ipsec::Selector> {
-    let index = config.tunnels.iter().position(|t| t.name == tunnel.name);
-    let entries = config.policies.iter().filter(|p| match p.action {
-        PolicyAction::Protect(t) => Some(t) == index,
-        _ => false,
-    });
-    entries.flat_map(|p| selectors(p.local, p.remote, p.protocol)).collect()
 }
 
 /// Opens a counter and reserves its first range.
@@ -284,11 +271,12 @@ fn plan_tunnel(
     plan.installed.esp_out.insert(index, Place { name, counter: id.id, seat });
 
     let (index, id) = (compiled.inbound[number], esp_in_id(tunnel));
-    let name = crate::compile::inbound_name(config, tunnel);
+    let selectors = &compiled.selectors[number];
+    let name = crate::compile::inbound_name(tunnel, selectors);
     let seat = seat_of(config, compiled, tunnel, tunnel.inbound.worker);
     if old.esp_in.get(&index).is_none_or(|p| p.name != name) {
         let edge = edge(store, &id)?;
-        let sa = Box::new(inbound(config, tunnel));
+        let sa = Box::new(inbound(tunnel, selectors));
         plan.before.push((seat, Change::EspIn(EspIn::Install(index, sa, edge))));
     }
     plan.installed.esp_in.insert(index, Place { name, counter: id.id, seat });
@@ -311,7 +299,7 @@ fn outbound(t: &TunnelConfig, adjacency: u32) -> ipsec::OutboundConfig {
     }
 }
 
-fn inbound(config: &Config, t: &TunnelConfig) -> ipsec::InboundConfig {
+fn inbound(t: &TunnelConfig, selectors: &[ipsec::Selector]) -> ipsec::InboundConfig {
     ipsec::InboundConfig {
         name: t.name.as_str().into(),
         spi: t.inbound.spi,
@@ -321,7 +309,7 @@ fn inbound(config: &Config, t: &TunnelConfig) -> ipsec::InboundConfig {
         salt: t.inbound.salt.clone(),
         esn: t.esn,
         window: t.window,
-        selectors: inbound_selectors(config, t),
+        selectors: selectors.to_vec(),
         vrf: VrfId(t.vrf as u16),
     }
 }

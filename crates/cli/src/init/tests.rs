@@ -73,7 +73,8 @@ fn init_gateway_writes_a_pair_that_fits_for_every_suite() {
         }
         assert!(!ours.outbound.keys.key.same_as(&ours.inbound.keys.key), "a key for each way");
         let (p, q) = (&a.policies[0], &b.policies[0]);
-        assert_eq!((p.local, p.remote, p.action), (q.remote, q.local, PolicyAction::Protect(0)));
+        assert_eq!((&p.local, &p.remote), (&q.remote, &q.local));
+        assert_eq!(p.action, PolicyAction::Protect(0));
         assert!(a.state.is_some() && b.state.is_some());
         assert_eq!((a.reserve, b.reserve), (1 << 20, 1 << 20));
     }

@@ -3,6 +3,7 @@
 use super::frame::Seen;
 use super::links::Links;
 use crate::graph::{Ctx, FLAG_GROUP, Next};
+use crate::ipsec::Hits;
 use crate::route::Route;
 use crate::tables::Tables;
 use ferrule_base::DropReason;
@@ -35,7 +36,7 @@ impl Up {
     pub fn push(&mut self, ctx: &mut Ctx<'_>, links: &mut Links, batch: &mut Batch) {
         ctx.tally.work.lookups += batch.len() as u64;
         for mut packet in batch.drain(..) {
-            match up(ctx.tables, links, &mut packet) {
+            match up(ctx.tables, &mut ctx.tally.hits, links, &mut packet) {
                 Ok(next) => ctx.out.send(next, packet),
                 Err(reason) => ctx.out.drop(packet, reason),
             }
@@ -44,7 +45,12 @@ impl Up {
 }
 
 #[inline]
-fn up(tables: &Tables, links: &mut Links, packet: &mut Packet) -> Result<Next, DropReason> {
+fn up(
+    tables: &Tables,
+    hits: &mut Hits,
+    links: &mut Links,
+    packet: &mut Packet,
+) -> Result<Next, DropReason> {
     // 1
     let Some(seen) = Seen::at(tables, packet)? else { return Ok(Next::Local) };
     // 2
@@ -75,8 +81,10 @@ fn up(tables: &Tables, links: &mut Links, packet: &mut Packet) -> Result<Next, D
     }
     // 5
     let policy = tables.policies.get(usize::from(seen.policy));
-    let verdict = policy.map(|policy| policy.inbound(seen.payload(packet)));
-    match verdict.unwrap_or(Err(DropReason::PolicyDiscard)) {
+    let ip = seen.payload(packet);
+    let verdict = policy
+        .map_or(Err(DropReason::PolicyDiscard), |policy| policy.inbound(ip)?.enter(hits, ip.len()));
+    match verdict {
         Ok(()) => Ok(Next::Local),
         Err(_) if esp.is_some() => Err(DropReason::EspUnknownSpi),
         Err(reason) => Err(reason),

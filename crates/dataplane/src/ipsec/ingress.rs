@@ -5,7 +5,6 @@ use super::config::InboundConfig;
 use super::replay::{Authentic, Candidate};
 use super::state::{Ends, InboundSa, SaView, nonce, work};
 use super::table::{Held, SaError, SaId, SaTable};
-use super::traffic::Direction;
 use crate::graph::{Ctx, FLAG_GROUP, FLAG_OPENED, Next};
 use crate::tickets::{Submitter, Tickets};
 use ferrule_base::DropReason;
@@ -238,7 +237,7 @@ impl InboundSa {
         let len = inner_len(payload, protocol).ok_or(DropReason::EspBadTrailer)?;
         let inner = payload.get_mut(..len).ok_or(DropReason::EspBadTrailer)?;
         // 4
-        if self.selectors.find(inner, Direction::Inbound)?.then.is_none() {
+        if !self.selectors.admit(inner)? {
             return Err(DropReason::EspSelectorMismatch);
         }
         // 5

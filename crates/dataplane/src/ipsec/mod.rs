@@ -18,11 +18,11 @@
 //!                │◀─ AD ──▶│    │◀─────── encrypted ─────────────▶│
 //! ```
 //!
-//! * [`config`] what a person configures: policies and SAs.
-//! * [`directory`] which worker has which SA; an outbound SA is one worker's.
+//! * [`config`] what a person configures of an SA.
+//! * [`spd`] policies, selectors, which worker has which SA.
 //! * [`table`] SAs by index, and how they come and go without losing a packet.
 //! * [`state`] one SA. [`replay`] its window.
-//! * [`policy`], [`egress`], [`ingress`] the three stages.
+//! * [`spd::stage`], [`egress`], [`ingress`] the three stages.
 //!
 //! Drops: `policy-discard`, `esp-required`, `esp-no-sa`,
 //! `esp-sequence-exhausted`, `esp-unknown-spi`, `esp-replay`, `esp-bad-icv`,
@@ -31,25 +31,24 @@
 //! `fragment-not-supported`.
 
 pub mod config;
-pub mod directory;
 pub mod egress;
 pub mod ingress;
-pub mod policy;
 pub mod replay;
+pub mod spd;
 pub mod state;
 pub mod table;
-mod traffic;
 
 #[cfg(test)]
 mod tests;
 
-pub use config::{
-    Action, Df, InboundConfig, OutboundConfig, PolicyEntry, Selector, SelectorError, Spd,
-};
-pub use directory::{InboundPlace, SaDirectory};
+pub use config::{Df, InboundConfig, OutboundConfig};
 pub use egress::{EspOut, Want};
 pub use ingress::EspIn;
-pub use policy::Policy;
 pub use replay::{Authentic, Candidate, Window};
+pub use spd::directory::{InboundPlace, SaDirectory};
+pub use spd::hits::{Hit, HitMap, Hits, UNCOUNTED};
+pub use spd::selector::{Addresses, Field, Selector, SelectorError};
+pub use spd::stage::Policy;
+pub use spd::{Action, Decision, PolicyEntry, Spd};
 pub use state::{InboundSa, OutboundSa, SaStats, SaView};
 pub use table::{SaError, SaId};

@@ -2,8 +2,8 @@
 
 use super::config::{Df, InboundConfig, OutboundConfig};
 use super::replay::Window;
+use super::spd::Rules;
 use super::table::{SaError, SaId};
-use super::traffic::Rules;
 use crate::Sequence;
 use ferrule_base::{Flow, Secret, VrfId};
 use ferrule_crypto::{Ad, Job, KeyId, Span, Suite};

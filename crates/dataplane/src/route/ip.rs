@@ -1,6 +1,7 @@
 //! Forwarding: from an IP packet to the way it takes.
 
 use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_OPENED, Next, Stage, TURNS_MAX};
+use crate::ipsec::Hits;
 use crate::route::{Adjacency, Route, Vrf};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
 use ferrule_base::{DropReason, VrfId};
@@ -44,7 +45,8 @@ impl Stage for Ip {
                 ctx.out.send(next, packet);
                 continue;
             }
-            match forward(ctx.tables, &mut known, &mut last_v6, &mut packet) {
+            let hits = &mut ctx.tally.hits;
+            match forward(ctx.tables, hits, &mut known, &mut last_v6, &mut packet) {
                 Ok(next) => ctx.out.send(next, packet),
                 Err(reason) => ctx.out.drop(packet, reason),
             }
@@ -55,6 +57,7 @@ impl Stage for Ip {
 /// A packet that no other before it tells about.
 fn forward(
     tables: &Tables,
+    hits: &mut Hits,
     known: &mut [Known; LASTS],
     last_v6: &mut Lasts<Ipv6Addr>,
     packet: &mut Packet,
@@ -65,8 +68,8 @@ fn forward(
         return Err(DropReason::GraphLoop);
     }
     match EtherType(packet.meta().ethertype) {
-        EtherType::IPV4 => forward_v4(tables, known, packet),
-        EtherType::IPV6 => forward_v6(tables, last_v6, packet),
+        EtherType::IPV4 => forward_v4(tables, hits, known, packet),
+        EtherType::IPV6 => forward_v6(tables, hits, last_v6, packet),
         _ => Err(DropReason::UnknownProtocol),
     }
 }
@@ -217,6 +220,7 @@ fn decide_v6(
 
 fn forward_v4(
     tables: &Tables,
+    hits: &mut Hits,
     known: &mut [Known; LASTS],
     packet: &mut Packet,
 ) -> Result<Next, DropReason> {
@@ -232,7 +236,7 @@ fn forward_v4(
     let exempt = decision.route == Some(Route::Local) && (fragment || protocol == Protocol::ESP);
     let asked = !exempt && flags & (FLAG_OPENED | FLAG_LOCAL) == 0;
     if asked {
-        boundary(tables, decision.inbound, packet)?;
+        boundary(tables, hits, decision.inbound, packet)?;
     }
     let next = match decision.route {
         Some(Route::Via(adjacency)) => {
@@ -265,6 +269,7 @@ fn forward_v4(
 #[inline]
 fn forward_v6(
     tables: &Tables,
+    hits: &mut Hits,
     last: &mut Lasts<Ipv6Addr>,
     packet: &mut Packet,
 ) -> Result<Next, DropReason> {
@@ -283,7 +288,7 @@ fn forward_v6(
     };
     let exempt = matches!(here, Some(Next::EspIn | Next::Reassemble));
     if !exempt && flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
-        boundary(tables, decision.inbound, packet)?;
+        boundary(tables, hits, decision.inbound, packet)?;
     }
     match decision.route {
         Some(Route::Local) => here.ok_or(DropReason::NoRoute),
@@ -340,10 +345,15 @@ fn hop_v6(packet: &mut Packet) -> bool {
 
 /// Asks the policy of the interface by which a clear packet came, if it has one.
 #[inline]
-fn boundary(tables: &Tables, policy: Option<u16>, packet: &Packet) -> Result<(), DropReason> {
+fn boundary(
+    tables: &Tables,
+    hits: &mut Hits,
+    policy: Option<u16>,
+    packet: &Packet,
+) -> Result<(), DropReason> {
     let Some(policy) = policy else { return Ok(()) };
     match tables.policies.get(usize::from(policy)) {
-        Some(policy) => policy.inbound(packet.data()),
+        Some(policy) => policy.inbound(packet.data())?.enter(hits, packet.len()),
         // A policy that is not there lets nothing through.
         None => Err(DropReason::PolicyDiscard),
     }

@@ -3,7 +3,7 @@
 //! Ports, interfaces and SAs have the numbers that they have in the node, so that
 //! nothing is numbered twice. What is not the card's is a vacant place.
 
-use crate::compile::{Compiled, Shared, frame_max, selectors};
+use crate::compile::{Compiled, Shared, entries_of, frame_max};
 use crate::config::{Config, PolicyAction, TunnelConfig};
 use ferrule_base::{MacAddr, PortId, VrfId};
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
@@ -79,32 +79,25 @@ fn police(
 /// protects arrives here sealed, between the ends of that tunnel; in clear it is
 /// somebody's mistake.
 fn policy(config: &Config, outbound: &[u32], interface: usize) -> ipsec::Spd {
-    let of_it = || config.policies.iter().filter(move |p| p.interface == interface);
     let mut entries = Vec::new();
-    for entry in of_it() {
+    for entry in config.policies.iter().filter(|p| p.interface == interface) {
         let PolicyAction::Protect(tunnel) = entry.action else { continue };
         let tunnel = &config.tunnels[tunnel];
         if !tunnel.is_inline() {
-            let selector = ipsec::Selector {
-                protocol: Some(Protocol::ESP.0),
-                ..ipsec::Selector::between(host(tunnel.local), host(tunnel.remote))
-            };
-            entries.push(ipsec::PolicyEntry { selector, action: ipsec::Action::Bypass });
+            let ends = ipsec::Selector::between(host(tunnel.local), host(tunnel.remote));
+            let selector = ends.of(Protocol::ESP);
+            entries.push(ipsec::PolicyEntry::new(selector, ipsec::Action::Bypass));
         }
     }
-    for entry in of_it() {
-        let action = match entry.action {
-            PolicyAction::Protect(t) if config.tunnels[t].is_inline() => {
-                ipsec::Action::Protect(outbound[t])
-            }
-            PolicyAction::Bypass => ipsec::Action::Bypass,
-            PolicyAction::Protect(_) | PolicyAction::Discard => ipsec::Action::Discard,
-        };
-        let selectors = selectors(entry.local, entry.remote, entry.protocol);
-        entries
-            .extend(selectors.into_iter().map(|selector| ipsec::PolicyEntry { selector, action }));
-    }
-    ipsec::Spd::new(&entries).expect("prefixes were checked")
+    let action = |action| match action {
+        PolicyAction::Protect(t) if config.tunnels[t].is_inline() => {
+            ipsec::Action::Protect(outbound[t])
+        }
+        PolicyAction::Bypass => ipsec::Action::Bypass,
+        PolicyAction::Protect(_) | PolicyAction::Discard => ipsec::Action::Discard,
+    };
+    entries.extend(entries_of(config, interface, action));
+    ipsec::Spd::new(&entries).expect("selectors were checked")
 }
 
 fn host(address: IpAddr) -> (IpAddr, u8) {

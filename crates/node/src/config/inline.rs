@@ -18,8 +18,8 @@
 //! ```
 
 use super::read::Reader;
-use super::{Config, MacsecConfig, Placement, PolicyAction, TunnelConfig, Via, links, raw};
-use std::net::IpAddr;
+use super::{Config, MacsecConfig, Placement, PolicyAction, TunnelConfig, Via, raw};
+use ferrule_dataplane::ipsec::Addresses;
 
 /// No IPv6 link is narrower (RFC 8200 section 5).
 const MTU6_MIN: usize = 1280;
@@ -153,7 +153,8 @@ fn policies(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
             let remedy = format!("IPv6 needs {MTU6_MIN}: use a larger mtu at the port");
             r.problems.add(raw.get_ref().interface.span(), what, remedy);
         }
-        if let Some((span, whither)) = other_way(file, config, policy.remote, tunnel) {
+        let other = policy.remote.iter().find_map(|r| other_way(file, config, r, tunnel));
+        if let Some((span, whither)) = other {
             let what = format!("what inline tunnel `{}` protects {whither}", tunnel.name);
             let remedy = "a card keeps the link address: give the route the gateway's next hop";
             r.problems.add(span, what, remedy);
@@ -165,14 +166,12 @@ fn policies(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
 fn other_way(
     file: &raw::File,
     config: &Config,
-    remote: Option<(IpAddr, u8)>,
+    remote: &Addresses,
     tunnel: &TunnelConfig,
 ) -> Option<(std::ops::Range<usize>, String)> {
-    let remote = remote?;
     let raw = |index: usize| file.route.get(index).map(|route| route.span());
     let best = config.routes.iter().enumerate().filter(|(_, route)| {
-        let of_vrf = route.vrf == tunnel.vrf;
-        of_vrf && route.prefix.1 <= remote.1 && links::contains(route.prefix, remote.0)
+        route.vrf == tunnel.vrf && Addresses::from(route.prefix).include(remote)
     });
     let (index, route) = best.max_by_key(|(_, route)| route.prefix.1)?;
     let Some(Via { interface, next_hop, .. }) = &route.via else { return None };

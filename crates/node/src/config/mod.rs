@@ -15,6 +15,7 @@ mod inline;
 mod keys;
 mod links;
 mod place;
+mod policy;
 mod raw;
 mod read;
 mod schema;
@@ -24,6 +25,7 @@ mod token;
 pub use error::{ConfigError, Problem};
 pub use keys::{KeySource, LAB_KEY, NoKeys, named_key};
 pub use place::{LookAsideConfig, Otherwise, Placement};
+pub use policy::{PolicyAction, PolicyConfig};
 pub(crate) use read::mask;
 pub use token::{TOKEN_KEY, TOKEN_PROFILES, TokenConfig};
 
@@ -398,32 +400,6 @@ pub struct SaConfig {
     pub salt: Secret,
     /// The worker that has it.
     pub worker: usize,
-}
-
-/// An entry of the security policy of an interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyConfig {
-    /// The interface that is the boundary, by index.
-    pub interface: usize,
-    /// Addresses on our side.
-    pub local: Option<(IpAddr, u8)>,
-    /// Addresses on the other side.
-    pub remote: Option<(IpAddr, u8)>,
-    /// IP protocol.
-    pub protocol: Option<u8>,
-    /// What to do.
-    pub action: PolicyAction,
-}
-
-/// PROTECT, BYPASS or DISCARD (RFC 4301 section 4.4.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicyAction {
-    /// By this tunnel, by index.
-    Protect(usize),
-    /// In the clear.
-    Bypass,
-    /// Not at all.
-    Discard,
 }
 
 impl Config {

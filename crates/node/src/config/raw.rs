@@ -6,6 +6,8 @@ use toml::Spanned;
 
 pub(super) type Text = Spanned<String>;
 pub(super) type Number = Spanned<i64>;
+/// A word, a number, or a list of them.
+pub(super) type Words = Spanned<toml::Value>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -210,10 +212,15 @@ pub(super) struct Sa {
 pub(super) struct Policy {
     pub interface: Text,
     pub action: Text,
+    pub name: Option<Text>,
     pub tunnel: Option<Text>,
-    pub local: Option<Text>,
-    pub remote: Option<Text>,
-    pub protocol: Option<Number>,
+    pub local: Option<Words>,
+    pub remote: Option<Words>,
+    pub protocol: Option<Words>,
+    pub local_ports: Option<Words>,
+    pub remote_ports: Option<Words>,
+    pub icmp: Option<Words>,
+    pub mobility: Option<Words>,
 }
 
 #[derive(Deserialize)]

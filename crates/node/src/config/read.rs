@@ -4,7 +4,7 @@
 use super::error::{Problem, Problems};
 use super::keys::KeySource;
 use super::raw::{self, Number, Text};
-use super::{Config, RESERVE, cross, inline, links, place, secure, token};
+use super::{Config, RESERVE, cross, inline, links, place, policy, secure, token};
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -51,7 +51,7 @@ pub(super) fn config(
     config.token = token::token(&mut r, file, config.lab);
     secure::macsec(&mut r, file, &mut config);
     secure::tunnels(&mut r, file, &mut config);
-    secure::policies(&mut r, file, &mut config);
+    policy::policies(&mut r, file, &mut config);
     inline::tell_mtu(&mut config);
     if r.problems.0.is_empty() {
         cross::check(&mut r, file, &config);

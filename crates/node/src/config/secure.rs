@@ -1,14 +1,11 @@
-//! MACsec, ESP tunnels and the security policy.
+//! MACsec and ESP tunnels.
 
 use super::keys::{KeyFile, LAB_KEY};
 use super::links::port_index;
 use super::raw::{self, Text};
 use super::read::Reader;
 use super::token::Named;
-use super::{
-    Config, MacsecConfig, MacsecSaConfig, Placement, PolicyAction, PolicyConfig, Replay, SaConfig,
-    TunnelConfig, Via,
-};
+use super::{Config, MacsecConfig, MacsecSaConfig, Placement, Replay, SaConfig, TunnelConfig, Via};
 use crate::overhead;
 use ferrule_base::{MacAddr, Secret};
 use ferrule_crypto::{Aes, KeySpec, Suite};
@@ -303,35 +300,6 @@ fn sa(
     let keys =
         KeySpec::new(suite, file.cipher, file.integrity).at(placement.place(file.label.as_deref()));
     Some(SaConfig { spi, keys, salt: file.salt, worker })
-}
-
-pub(super) fn policies(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
-    let actions = [("protect", 0), ("bypass", 1), ("discard", 2)];
-    for policy in file.policy.iter().map(Spanned::get_ref) {
-        let names = config.interfaces.iter().map(|i| i.name.as_str());
-        let interface = r.named(&policy.interface, "interface", names);
-        let action = r.choice(&policy.action, "action", &actions);
-        let tunnel = policy.tunnel.as_ref().and_then(|t| {
-            r.named(t, "tunnel", file.tunnel.iter().map(|t| t.get_ref().name.get_ref().as_str()))
-        });
-        let action = match action {
-            Some(0) if policy.tunnel.is_none() => {
-                let remedy = "add tunnel = \"NAME\"";
-                r.problems.add(policy.action.span(), "protect needs a tunnel", remedy);
-                continue;
-            }
-            Some(0) => tunnel.map(PolicyAction::Protect),
-            Some(1) => Some(PolicyAction::Bypass),
-            _ => Some(PolicyAction::Discard),
-        };
-        let mut prefix = |t: &Option<Text>| t.as_ref().and_then(|t| r.prefix(t));
-        let (local, remote) = (prefix(&policy.local), prefix(&policy.remote));
-        let protocol = policy.protocol.as_ref();
-        let protocol = protocol.map(|n| r.number(Some(n), 0, 0..=255, "protocol") as u8);
-        if let (Some(interface), Some(action)) = (interface, action) {
-            config.policies.push(PolicyConfig { interface, local, remote, protocol, action });
-        }
-    }
 }
 
 /// Whether two keys are one.

@@ -107,9 +107,9 @@ fn selectors_of(
             (None, None) => any(),
         },
     };
-    let prefix = |text: &str| {
+    let prefix = |text: &str| -> Option<(IpAddr, u8)> {
         let (address, len) = text.split_once('/')?;
-        Some((address.parse::<IpAddr>().ok()?, len.parse().ok()?))
+        Some((address.parse().ok()?, len.parse().ok()?))
     };
     let selector = |[src, dst]: &[String; 2]| Some(Selector::between(prefix(src)?, prefix(dst)?));
     pairs.iter().map(selector).collect::<Option<_>>().ok_or_else(|| "selectors".into())
@@ -210,7 +210,7 @@ impl Case<'_> {
     fn sender(&self, first: u64) -> Result<Rig, String> {
         let (mut rig, _, black) = self.gateway(&self.peers.from_mac, &self.peers.to_mac)?;
         rig.tables.vrfs.push(Vrf::new("", everywhere(black)));
-        let entry = |s: &Selector| PolicyEntry { selector: s.clone(), action: Action::Protect(0) };
+        let entry = |s: &Selector| PolicyEntry::new(s.clone(), Action::Protect(0));
         let entries: Vec<_> = self.selectors.iter().map(entry).collect();
         rig.policy_at(BLACK, Spd::new(&entries).map_err(|e| format!("{e:?}"))?);
         rig.tables.sas = SaDirectory::new(&[Some(0)], &[]).map_err(|e| e.to_string())?;

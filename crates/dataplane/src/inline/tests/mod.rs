@@ -38,9 +38,8 @@ fn tables() -> Tables {
         ttl: route::TtlModel::Uniform,
     };
     let net = |text: &str, len| (text.parse::<IpAddr>().unwrap(), len);
-    let entry = |local, remote, action| ipsec::PolicyEntry {
-        selector: ipsec::Selector::between(local, remote),
-        action,
+    let entry = |local: (IpAddr, u8), remote: (IpAddr, u8), action| {
+        ipsec::PolicyEntry::new(ipsec::Selector::between(local, remote), action)
     };
     let policy = [
         entry(net("10.1.0.0", 16), net("10.2.0.0", 16), ipsec::Action::Protect(3)),

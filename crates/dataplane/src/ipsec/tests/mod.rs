@@ -5,6 +5,7 @@ mod laws;
 mod life;
 mod model;
 mod policy;
+mod spd;
 mod vectors;
 
 use super::*;
@@ -26,7 +27,7 @@ pub fn ip(text: &str) -> IpAddr {
 }
 
 pub fn between(local: &str, remote: &str) -> Selector {
-    let prefix = |text: &str| {
+    let prefix = |text: &str| -> (IpAddr, u8) {
         let (address, len) = text.split_once('/').unwrap();
         (ip(address), len.parse().unwrap())
     };

@@ -6,13 +6,13 @@ use crate::tables::{Iface, IfaceKind, RoutedIface, Tag};
 use ferrule_base::{MacAddr, PortId};
 
 fn entry(selector: Selector, action: Action) -> PolicyEntry {
-    PolicyEntry { selector, action }
+    PolicyEntry::new(selector, action)
 }
 
 /// SSH from site 1 stays in clear, its telnet is dropped, the rest is sealed.
 fn policy() -> Spd {
     let site = || between("10.1.0.0/16", "10.2.0.0/16");
-    let tcp = |port| Selector { protocol: Some(6), remote_ports: Some((port, port)), ..site() };
+    let tcp = |port| Selector { remote_ports: Field::is(port), ..site().of(Protocol::TCP) };
     Spd::new(&[
         entry(tcp(22), Action::Bypass),
         entry(tcp(23), Action::Discard),
@@ -23,6 +23,14 @@ fn policy() -> Spd {
         entry(between("2001:db8:1::/48", "::/0"), Action::Bypass),
     ])
     .unwrap()
+}
+
+fn outbound(spd: &Spd, packet: &[u8]) -> Result<Action, DropReason> {
+    spd.outbound(packet).map(|decision| decision.action)
+}
+
+fn inbound(spd: &Spd, packet: &[u8]) -> Result<(), DropReason> {
+    spd.inbound(packet)?.enter(&mut Hits::default(), packet.len())
 }
 
 fn tcp(port: u16, fragment: u16) -> Vec<u8> {
@@ -47,36 +55,36 @@ fn answer(mut packet: Vec<u8>) -> Vec<u8> {
 #[test]
 fn spd_first_match_decides_and_no_match_is_discard() {
     let spd = policy();
-    assert_eq!(spd.outbound(&tcp(22, 0)), Ok(Action::Bypass));
-    assert_eq!(spd.outbound(&tcp(23, 0)), Ok(Action::Discard));
-    assert_eq!(spd.outbound(&tcp(24, 0)), Ok(Action::Protect(0)));
-    assert_eq!(spd.outbound(&inner(4, 60, 0)), Ok(Action::Protect(0)), "UDP");
-    assert_eq!(spd.outbound(&inner(6, 60, 0)), Ok(Action::Protect(0)));
+    assert_eq!(outbound(&spd, &tcp(22, 0)), Ok(Action::Bypass));
+    assert_eq!(outbound(&spd, &tcp(23, 0)), Ok(Action::Discard));
+    assert_eq!(outbound(&spd, &tcp(24, 0)), Ok(Action::Protect(0)));
+    assert_eq!(outbound(&spd, &inner(4, 60, 0)), Ok(Action::Protect(0)), "UDP");
+    assert_eq!(outbound(&spd, &inner(6, 60, 0)), Ok(Action::Protect(0)));
     let mut elsewhere = inner(6, 60, 0);
     elsewhere[29] = 9;
-    assert_eq!(spd.outbound(&elsewhere), Ok(Action::Bypass));
+    assert_eq!(outbound(&spd, &elsewhere), Ok(Action::Bypass));
     elsewhere[13] = 9;
-    assert_eq!(spd.outbound(&elsewhere), Ok(Action::Discard));
-    assert_eq!(Spd::default().outbound(&inner(4, 60, 0)), Ok(Action::Discard), "empty");
+    assert_eq!(outbound(&spd, &elsewhere), Ok(Action::Discard));
+    assert_eq!(outbound(&Spd::default(), &inner(4, 60, 0)), Ok(Action::Discard), "empty");
     for bad in [&[][..], &[0x45; 19], &[0x60; 39], &[0x50; 60]] {
-        assert_eq!(spd.outbound(bad), Err(DropReason::Malformed));
+        assert_eq!(outbound(&spd, bad), Err(DropReason::Malformed));
     }
 }
 
 #[test]
 fn spd_inbound_lets_only_bypass_pass_in_clear() {
     let spd = policy();
-    assert_eq!(spd.inbound(&answer(tcp(22, 0))), Ok(()));
-    assert_eq!(spd.inbound(&answer(tcp(23, 0))), Err(DropReason::PolicyDiscard));
-    assert_eq!(spd.inbound(&answer(tcp(24, 0))), Err(DropReason::EspRequired));
-    assert_eq!(spd.inbound(&tcp(22, 0)), Err(DropReason::PolicyDiscard), "wrong way round");
+    assert_eq!(inbound(&spd, &answer(tcp(22, 0))), Ok(()));
+    assert_eq!(inbound(&spd, &answer(tcp(23, 0))), Err(DropReason::PolicyDiscard));
+    assert_eq!(inbound(&spd, &answer(tcp(24, 0))), Err(DropReason::EspRequired));
+    assert_eq!(inbound(&spd, &tcp(22, 0)), Err(DropReason::PolicyDiscard), "wrong way round");
 }
 
 #[test]
 fn spd_later_fragments_have_no_ports_and_slip_past_no_entry() {
     let site = || between("10.1.0.0/16", "10.2.0.0/16");
     let port = |action| {
-        let selector = Selector { protocol: Some(6), remote_ports: Some((22, 22)), ..site() };
+        let selector = Selector { remote_ports: Field::is(22), ..site().of(Protocol::TCP) };
         entry(selector, action)
     };
     let later = tcp(22, 100);
@@ -89,46 +97,54 @@ fn spd_later_fragments_have_no_ports_and_slip_past_no_entry() {
         (Action::Discard, Action::Protect(1), Action::Protect(1)),
     ];
     for (first, rest, expected) in cases {
-        assert_eq!(spd(first, rest).outbound(&later), Ok(expected), "{first:?}, {rest:?}");
+        assert_eq!(outbound(&spd(first, rest), &later), Ok(expected), "{first:?}, {rest:?}");
     }
     let mut udp = later;
     udp[9] = 17;
     let clear = spd(Action::Protect(1), Action::Bypass);
-    assert_eq!(clear.outbound(&udp), Ok(Action::Bypass), "another protocol is not meant");
-    assert_eq!(clear.outbound(&tcp(22, 0x2000)), Ok(Action::Protect(1)), "the first has ports");
+    assert_eq!(outbound(&clear, &udp), Ok(Action::Bypass), "another protocol is not meant");
+    assert_eq!(outbound(&clear, &tcp(22, 0x2000)), Ok(Action::Protect(1)), "the first has ports");
 }
 
 #[test]
 fn spd_reads_ports_behind_extension_headers() {
-    let selector = Selector {
-        protocol: Some(17),
-        local_ports: Some((7, 7)),
-        ..between("2001:db8:1::/48", "::/0")
-    };
+    let site = between("2001:db8:1::/48", "::/0");
+    let selector = Selector { local_ports: Field::is(7), ..site.of(Protocol::UDP) };
     let spd = Spd::new(&[entry(selector, Action::Bypass)]).unwrap();
     let mut packet = inner(6, 40, 0);
     (packet[5], packet[6]) = (16, 60);
     packet.extend(hex("1100010400000000 0007000800080000"));
-    assert_eq!(spd.outbound(&packet), Ok(Action::Bypass));
+    assert_eq!(outbound(&spd, &packet), Ok(Action::Bypass));
     packet[49] = 8;
-    assert_eq!(spd.outbound(&packet), Ok(Action::Discard));
+    assert_eq!(outbound(&spd, &packet), Ok(Action::Discard));
     packet[40] = 60;
-    assert_eq!(spd.outbound(&packet), Err(DropReason::Malformed), "a chain without end");
+    assert_eq!(outbound(&spd, &packet), Err(DropReason::Malformed), "a chain without end");
     // A later fragment whose upper layer is named in the first one alone.
     let mut fragment = inner(6, 40, 0);
     (fragment[5], fragment[6]) = (16, 44);
     fragment.extend(hex("3c00000900000001 ffffffffffffffff"));
-    assert_eq!(spd.outbound(&fragment), Err(DropReason::FragmentNotSupported));
+    assert_eq!(outbound(&spd, &fragment), Ok(Action::Discard), "nobody knows whether it is UDP");
+    let opaque = Selector { protocol: Field::Opaque, ..between("2001:db8:1::/48", "::/0") };
+    let spd = Spd::new(&[entry(opaque, Action::Bypass)]).unwrap();
+    assert_eq!(outbound(&spd, &fragment), Ok(Action::Bypass));
 }
 
 #[test]
 fn spd_refuses_selectors_without_sense() {
     let wrong = |s: Selector| Spd::new(&[entry(s, Action::Bypass)]).err().map(|(_, e)| e);
+    let any = || between("::/0", "::/0");
+    let tcp = || any().of(Protocol::TCP);
     let families = between("10.0.0.0/8", "::/0");
     assert_eq!(wrong(families), Some(SelectorError::Families));
-    assert_eq!(wrong(between("10.0.0.0/33", "0.0.0.0/0")), Some(SelectorError::PrefixLength));
-    let ports = Selector { local_ports: Some((9, 8)), ..between("::/0", "::/0") };
-    assert_eq!(wrong(ports), Some(SelectorError::Ports));
+    let order = Addresses { first: ip("::2"), last: ip("::1") };
+    assert_eq!(wrong(Selector { local: order, ..any() }), Some(SelectorError::Addresses));
+    let ports = Field::Range(9, 8);
+    assert_eq!(wrong(Selector { local_ports: ports, ..tcp() }), Some(SelectorError::Order));
+    let ports = Field::is(8);
+    assert_eq!(wrong(Selector { local_ports: ports, ..any() }), Some(SelectorError::Ports));
+    assert_eq!(wrong(Selector { message: ports, ..tcp() }), Some(SelectorError::Message));
+    let v4 = Selector { protocol: Field::Opaque, ..between("10.0.0.0/8", "0.0.0.0/0") };
+    assert_eq!(wrong(v4), Some(SelectorError::OpaqueProtocol));
     assert_eq!(wrong(between("::/0", "::/128")), None);
 }
 

@@ -1,0 +1,306 @@
+//! How trees are made: in bounded time, and of bounded size.
+//!
+//! At each node every run of bits is weighed in which rules differ: how many rules
+//! would be left where a packet of one of them arrives, and how often rules would have
+//! to be copied. The best one is cut, if it is of use.
+//!
+//! A rule behind one that covers all that a node stands for is never the first to
+//! match there and is left out. What would take more than [`COPIES`] places for each
+//! rule, or [`VISITS`] visits, is split up by how wide the rules' addresses are; where
+//! that does not help either, leaves get longer, in the end as long as the list.
+
+use super::key::Address;
+use super::rule::{Cuttable, FIELDS_MAX, Rule, fields};
+use super::tree::{Slot, TREES_MAX, Table, Tree};
+use std::collections::HashMap;
+
+/// Rules that are not cut any more.
+const LEAF: usize = 3;
+/// Copies of a rule in a tree, on average, at most; and of any small number of rules.
+const COPIES: usize = 8;
+const COPIES_MIN: usize = 1024;
+/// Visits to a rule while a tree is made, on average, at most.
+const VISITS: usize = 64;
+/// Nodes on one way down at most.
+const DEPTH_MAX: u32 = 12;
+/// Bits that one node cuts at most.
+const WIDTH_MAX: u32 = 10;
+/// Rules by which a cut is judged at most.
+const SAMPLE: usize = 512;
+/// A cut that leaves more than this part of the rules is not worth a step.
+const PROGRESS: f32 = 0.85;
+
+/// It would take more than it may.
+struct Full;
+
+/// Compiles rules, which are in order.
+pub(super) fn table<A: Address, T: Copy>(rules: Vec<Rule<A, T>>) -> Table<A, T> {
+    if rules.is_empty() {
+        return Table::default();
+    }
+    let all: Vec<u32> = (0..rules.len() as u32).collect();
+    let mut trees = Vec::new();
+    match Build::tree(&rules, all.clone(), LEAF) {
+        Ok(tree) => trees.push(tree),
+        Err(Full) => {
+            let mut groups: [Vec<u32>; TREES_MAX] = Default::default();
+            for at in all {
+                groups[width(&rules[at as usize])].push(at);
+            }
+            let groups = groups.into_iter().filter(|group| !group.is_empty());
+            trees.extend(groups.map(|group| longer_leaves(&rules, group)));
+        }
+    }
+    Table::of(trees)
+}
+
+/// Which of a rule's addresses are wide: a 256th of all or more.
+fn width<A: Address, T: Copy>(rule: &Rule<A, T>) -> usize {
+    let wide = |span: A| usize::from(span.wide() >> (A::BITS - 9) != 0);
+    let (local, remote) = rule.spans();
+    wide(local) | wide(remote) << 1
+}
+
+/// A tree of the same rules with leaves as short as they may be.
+fn longer_leaves<A: Address, T: Copy>(rules: &[Rule<A, T>], group: Vec<u32>) -> Tree<A, T> {
+    let mut leaf = LEAF;
+    loop {
+        match Build::tree(rules, group.clone(), leaf) {
+            Ok(tree) => return tree,
+            Err(Full) => leaf *= 8,
+        }
+    }
+}
+
+/// The packets that come to a node, as far as cuts tell: for each field the bits that
+/// are settled, and their values.
+#[derive(Clone, Copy, Default)]
+struct Region([(u64, u64); FIELDS_MAX]);
+
+impl Region {
+    fn bounds(&self, number: usize, field: &Cuttable) -> (u64, u64) {
+        let (settled, value) = self.0[number];
+        (value, value | !settled & u64::MAX >> (64 - field.bits))
+    }
+
+    fn within(mut self, cut: &Cut, value: u64) -> Self {
+        let (settled, old) = &mut self.0[cut.number];
+        *settled |= cut.mask() << cut.shift;
+        *old = *old & !(cut.mask() << cut.shift) | value << cut.shift;
+        self
+    }
+}
+
+/// Some bits of a field, counted from its lowest.
+#[derive(Clone, Copy)]
+struct Cut {
+    number: usize,
+    shift: u32,
+    width: u32,
+}
+
+impl Cut {
+    const fn mask(&self) -> u64 {
+        (1 << self.width) - 1
+    }
+
+    /// The values of these bits that values from `low` to `high` have.
+    #[inline(always)]
+    fn values(&self, (low, high): (u64, u64)) -> (usize, usize) {
+        let above = |v: u64| v.checked_shr(self.shift + self.width).unwrap_or(0);
+        if above(low) != above(high) {
+            return (0, self.mask() as usize);
+        }
+        ((low >> self.shift & self.mask()) as usize, (high >> self.shift & self.mask()) as usize)
+    }
+}
+
+/// A tree under construction.
+struct Build<'a, A, T> {
+    all: &'a [Rule<A, T>],
+    fields: Vec<Cuttable>,
+    slots: Vec<Slot>,
+    rules: Vec<Rule<A, T>>,
+    /// Leaves with the same rules are one.
+    leaves: HashMap<Vec<u32>, Slot>,
+    leaf: usize,
+    copies_max: usize,
+    visits_left: usize,
+    depth: u32,
+    /// Rules that begin and end at each value of a cut, and whether any do.
+    counts: Vec<(i32, bool)>,
+}
+
+impl<'a, A: Address, T: Copy> Build<'a, A, T> {
+    /// A tree of these rules. A single leaf of all of them is always possible.
+    fn tree(all: &'a [Rule<A, T>], list: Vec<u32>, leaf: usize) -> Result<Tree<A, T>, Full> {
+        let mut build = Self {
+            all,
+            fields: fields::<A>(),
+            slots: Vec::new(),
+            rules: Vec::new(),
+            leaves: HashMap::new(),
+            leaf,
+            copies_max: (list.len() * COPIES).max(COPIES_MIN),
+            visits_left: list.len().saturating_mul(VISITS).max(COPIES_MIN),
+            depth: 0,
+            counts: vec![(0, false); (1 << WIDTH_MAX) + 1],
+        };
+        let root = build.node(list, Region::default(), 0)?;
+        let (slots, rules) = (build.slots.into(), build.rules.into());
+        Ok(Tree { root, slots, rules, depth: build.depth })
+    }
+
+    fn node(&mut self, mut list: Vec<u32>, region: Region, depth: u32) -> Result<Slot, Full> {
+        self.trim(&mut list, &region);
+        self.visits_left = self.visits_left.checked_sub(list.len()).ok_or(Full)?;
+        self.depth = self.depth.max(depth);
+        if list.len() <= self.leaf || depth == DEPTH_MAX {
+            return self.leaf(list);
+        }
+        let Some(cut) = self.best(&list, &region) else { return self.leaf(list) };
+        let field = &self.fields[cut.number];
+        let (word, shift) = (field.word, field.at + cut.shift);
+        let count = 1 << cut.width;
+        let base = self.slots.len();
+        if base + count > self.copies_max * 4 {
+            return Err(Full);
+        }
+        self.slots.resize(base + count, Slot::EMPTY);
+        let mut lists = vec![Vec::new(); count];
+        for at in list {
+            let (from, to) = cut.values(self.clipped(at, cut.number, &region));
+            lists[from..=to].iter_mut().for_each(|list| list.push(at));
+        }
+        // Values with the same rules have one node, which stands for all of them.
+        let mut alike: HashMap<&[u32], (u32, Option<Slot>)> = HashMap::new();
+        lists.iter().for_each(|list| alike.entry(list).or_default().0 += 1);
+        for (value, list) in lists.iter().enumerate() {
+            let Some((times, made)) = alike.get_mut(&**list) else { continue };
+            let region = if *times == 1 { region.within(&cut, value as u64) } else { region };
+            let slot = match made {
+                Some(slot) => *slot,
+                None => *made.insert(self.node(list.clone(), region, depth + 1)?),
+            };
+            self.slots[base + value] = slot;
+        }
+        Ok(Slot::cut(base as u32, word, shift, cut.width))
+    }
+
+    fn leaf(&mut self, list: Vec<u32>) -> Result<Slot, Full> {
+        if let Some(slot) = self.leaves.get(&list) {
+            return Ok(*slot);
+        }
+        let slot = Slot::leaf(self.rules.len() as u32, list.len() as u32);
+        self.rules.extend(list.iter().map(|&at| self.all[at as usize]));
+        if self.rules.len() > self.copies_max {
+            return Err(Full);
+        }
+        self.leaves.insert(list, slot);
+        Ok(slot)
+    }
+
+    /// What a rule has of a field in a region; the first is above the second if it has
+    /// nothing of it.
+    fn clipped(&self, at: u32, number: usize, region: &Region) -> (u64, u64) {
+        let field = &self.fields[number];
+        let (low, high) = self.all[at as usize].bounds(field);
+        let (least, most) = region.bounds(number, field);
+        (low.max(least), high.min(most))
+    }
+
+    /// Leaves out rules that have no part of a region, and those behind one that has
+    /// all of it.
+    fn trim(&self, list: &mut Vec<u32>, region: &Region) {
+        list.retain(|&at| {
+            (0..self.fields.len()).all(|number| {
+                let (low, high) = self.clipped(at, number, region);
+                low <= high
+            })
+        });
+        let (least, most) = self.corners(region);
+        let covers = |&at: &u32| {
+            let rule = &self.all[at as usize];
+            rule.matches(&least) && rule.matches(&most)
+        };
+        if let Some(at) = list.iter().position(covers) {
+            list.truncate(at + 1);
+        }
+    }
+
+    /// The lowest and the highest words of a region: with all bits that are not
+    /// settled clear, and set.
+    fn corners(&self, region: &Region) -> (A::Words, A::Words) {
+        let (mut least, mut most) = ([0_u64; FIELDS_MAX], [0_u64; FIELDS_MAX]);
+        for (number, field) in self.fields.iter().enumerate() {
+            let (low, high) = region.bounds(number, field);
+            least[field.word as usize] |= low << field.at;
+            most[field.word as usize] |= high << field.at;
+        }
+        (A::from_words(&least), A::from_words(&most))
+    }
+
+    /// The bits whose cut leaves the fewest rules, if there are any of use.
+    fn best(&mut self, list: &[u32], region: &Region) -> Option<Cut> {
+        let sample: Vec<u32> = list.iter().copied().step_by(list.len().div_ceil(SAMPLE)).collect();
+        let width_max = (list.len() * 4).ilog2().min(WIDTH_MAX);
+        let mut best = (PROGRESS, None);
+        for number in 0..self.fields.len() {
+            let ranges: Vec<(u64, u64)> =
+                sample.iter().map(|&at| self.clipped(at, number, region)).collect();
+            let Some(&(low, high)) = ranges.first() else { return None };
+            let differ = ranges.iter().fold(0, |all, r| all | (r.0 ^ low) | (r.1 ^ high));
+            if differ == 0 {
+                continue;
+            }
+            let top = u64::BITS - differ.leading_zeros();
+            for width in [1, 2, 3, 4, 6, 8, 10] {
+                if width > width_max || width > self.fields[number].bits {
+                    continue;
+                }
+                for shift in 0..=top.saturating_sub(width) {
+                    let cut = Cut { number, shift, width };
+                    let score = self.score(&ranges, &cut);
+                    if score < best.0 {
+                        best = (score, Some(cut));
+                    }
+                }
+            }
+        }
+        best.1
+    }
+
+    /// The part of the rules that is left where a packet of one of them arrives, times
+    /// the root of the copies of each.
+    fn score(&mut self, ranges: &[(u64, u64)], cut: &Cut) -> f32 {
+        let last = cut.mask() as usize;
+        let counts = &mut self.counts[..last + 2];
+        counts.fill((0, false));
+        let mut everywhere = 0;
+        for &range in ranges {
+            let (from, to) = cut.values(range);
+            if (from, to) == (0, last) {
+                everywhere += 1;
+                continue;
+            }
+            counts[from] = (counts[from].0 + 1, true);
+            counts[to + 1] = (counts[to + 1].0 - 1, true);
+        }
+        // Neighbours with the same rules share a node; so do all with none but those
+        // that are everywhere.
+        let (mut here, mut plain) = (everywhere, false);
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for (value, &(change, marked)) in counts[..=last].iter().enumerate() {
+            if !marked && value > 0 {
+                continue;
+            }
+            here += change;
+            if here > everywhere || !std::mem::replace(&mut plain, true) {
+                sum += here as f32;
+                squares += here as f32 * here as f32;
+            }
+        }
+        let all = ranges.len() as f32;
+        if sum == 0.0 { 1.0 } else { squares / sum / all * (sum / all).sqrt() }
+    }
+}

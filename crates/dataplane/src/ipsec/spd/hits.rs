@@ -1,0 +1,113 @@
+//! What each policy entry was asked for: a worker's own counters.
+//!
+//! The configuration numbers the entries. When it changes, a new snapshot says where
+//! each counter was in the one before, so that an entry that stays keeps its count:
+//!
+//! ```text
+//!   before:  a 7 │ b 3 │ c 9        carried: [2, NEW, 0]
+//!   after:   c 9 │ d 0 │ a 7
+//! ```
+
+/// The number of what is not counted.
+pub const UNCOUNTED: u32 = u32::MAX;
+
+/// What an entry was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hit {
+    /// Packets on their way out.
+    pub packets_out: u64,
+    /// Their octets.
+    pub octets_out: u64,
+    /// Packets that came in clear.
+    pub packets_in: u64,
+    /// Their octets.
+    pub octets_in: u64,
+}
+
+impl Hit {
+    /// Adds what another worker counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.packets_out += other.packets_out;
+        self.octets_out += other.octets_out;
+        self.packets_in += other.packets_in;
+        self.octets_in += other.octets_in;
+    }
+}
+
+/// The counters of a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HitMap {
+    /// How many snapshots there were before.
+    pub generation: u64,
+    /// Of each counter: its number in the snapshot before, or [`UNCOUNTED`].
+    pub carried: Box<[u32]>,
+}
+
+/// The counters of a worker.
+#[derive(Clone, Debug, Default)]
+pub struct Hits {
+    generation: u64,
+    counts: Vec<Hit>,
+}
+
+impl Hits {
+    /// Fits the counters to a snapshot.
+    pub fn fit(&mut self, map: &HitMap) {
+        if self.generation == map.generation && self.counts.len() == map.carried.len() {
+            return;
+        }
+        let next = map.generation == self.generation + 1;
+        let old = |&from: &u32| match self.counts.get(from as usize) {
+            Some(hit) if next => *hit,
+            _ => Hit::default(),
+        };
+        self.counts = map.carried.iter().map(old).collect();
+        self.generation = map.generation;
+    }
+
+    /// Counts packets on their way out.
+    #[inline]
+    pub fn outbound(&mut self, counter: u32, packets: u64, octets: u64) {
+        if let Some(hit) = self.counts.get_mut(counter as usize) {
+            hit.packets_out += packets;
+            hit.octets_out += octets;
+        }
+    }
+
+    /// Counts a packet that came in clear.
+    #[inline]
+    pub fn inbound(&mut self, counter: u32, octets: usize) {
+        if let Some(hit) = self.counts.get_mut(counter as usize) {
+            hit.packets_in += 1;
+            hit.octets_in += octets as u64;
+        }
+    }
+
+    /// All of them, by number.
+    pub fn all(&self) -> &[Hit] {
+        &self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spd_hits_go_with_their_entry_when_the_policy_changes() {
+        let map = |generation, carried: &[u32]| HitMap { generation, carried: carried.into() };
+        let mut hits = Hits::default();
+        hits.fit(&map(1, &[UNCOUNTED; 3]));
+        hits.outbound(0, 7, 700);
+        hits.inbound(2, 90);
+        hits.outbound(UNCOUNTED, 1, 1);
+        hits.fit(&map(1, &[UNCOUNTED; 3]));
+        hits.fit(&map(2, &[2, UNCOUNTED, 0]));
+        let [c, d, a] = hits.all() else { panic!("{hits:?}") };
+        assert_eq!((c.packets_in, c.octets_in), (1, 90));
+        assert_eq!(*d, Hit::default());
+        assert_eq!((a.packets_out, a.octets_out), (7, 700));
+        hits.fit(&map(4, &[0, 1, 2]));
+        assert_eq!(hits.all(), [Hit::default(); 3], "a snapshot was missed: nobody knows");
+    }
+}

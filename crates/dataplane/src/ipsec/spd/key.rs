@@ -1,0 +1,240 @@
+//! What a selector sees of a packet.
+//!
+//! ```text
+//!   selector   local        remote         protocol  ports, message type
+//!   outbound   source       destination    the upper layer's, behind IPv4
+//!   inbound    destination  source         options and IPv6 extension headers
+//!
+//!   rest: │0│ message 17 │0│ remote port 17 │0│ local port 17 │0│ protocol 9 │
+//!          └ a guard bit above each field: all are compared at once
+//! ```
+//!
+//! Each field of `rest` has one value more than fits its octets: that it cannot be
+//! seen. So OPAQUE is a range like any other, and ANY is all of them.
+
+use super::selector::{Field, MOBILITY};
+use ferrule_base::DropReason;
+use ferrule_wire::{FromBytes, Protocol, ipv4, ipv6, ipv6ext};
+use std::fmt::Debug;
+
+/// Which end of a packet is ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ipsec) enum Direction {
+    /// The source is local.
+    Outbound,
+    /// The destination is local.
+    Inbound,
+}
+
+/// Where a field of `rest` begins, and its bits.
+pub(super) type Bits = (u32, u32);
+
+pub(super) const PROTOCOL: Bits = (0, 9);
+pub(super) const LOCAL_PORT: Bits = (10, 17);
+pub(super) const REMOTE_PORT: Bits = (28, 17);
+pub(super) const MESSAGE: Bits = (46, 17);
+
+/// The bit above each field.
+pub(super) const GUARDS: u64 = 1 << 9 | 1 << 27 | 1 << 45 | 1 << 63;
+
+/// A protocol, or a port or message, that cannot be seen.
+pub(super) const NO_PROTOCOL: u64 = 1 << 8;
+pub(super) const NONE: u64 = 1 << 16;
+
+/// An address as a number, and keys of two such addresses.
+pub(super) trait Address: Copy + Ord + Debug + Send + Sync + 'static {
+    /// Bits of an address.
+    const BITS: u32;
+    /// What trees cut: both addresses, then `rest`, in words.
+    type Words: Copy + Debug + PartialEq + Send + Sync;
+    /// Words with addresses in them.
+    const ADDRESS_WORDS: usize;
+
+    fn words(local: Self, remote: Self, rest: u64) -> Self::Words;
+    fn split(words: &Self::Words) -> (Self, Self, u64);
+    fn from_words(words: &[u64; 8]) -> Self::Words;
+    /// One of the words.
+    fn word(words: &Self::Words, at: u32) -> u64;
+    fn less(self, first: Self) -> Self;
+    fn wide(self) -> u128;
+}
+
+impl Address for u32 {
+    const BITS: u32 = 32;
+    type Words = [u64; 2];
+    const ADDRESS_WORDS: usize = 1;
+
+    #[inline(always)]
+    fn words(local: u32, remote: u32, rest: u64) -> [u64; 2] {
+        [u64::from(local) << 32 | u64::from(remote), rest]
+    }
+
+    #[inline(always)]
+    fn split(words: &[u64; 2]) -> (u32, u32, u64) {
+        ((words[0] >> 32) as u32, words[0] as u32, words[1])
+    }
+
+    fn from_words(words: &[u64; 8]) -> [u64; 2] {
+        [words[0], words[1]]
+    }
+
+    #[inline(always)]
+    fn word(words: &[u64; 2], at: u32) -> u64 {
+        words[at as usize & 1]
+    }
+
+    #[inline(always)]
+    fn less(self, first: u32) -> u32 {
+        self.wrapping_sub(first)
+    }
+
+    fn wide(self) -> u128 {
+        self.into()
+    }
+}
+
+impl Address for u128 {
+    const BITS: u32 = 128;
+    // A power of two, so that any number of a word is one of them.
+    type Words = [u64; 8];
+    const ADDRESS_WORDS: usize = 4;
+
+    #[inline(always)]
+    fn words(local: u128, remote: u128, rest: u64) -> [u64; 8] {
+        let half = |a: u128| [(a >> 64) as u64, a as u64];
+        let ([a, b], [c, d]) = (half(local), half(remote));
+        [a, b, c, d, rest, 0, 0, 0]
+    }
+
+    #[inline(always)]
+    fn split(words: &[u64; 8]) -> (u128, u128, u64) {
+        let &[a, b, c, d, rest, ..] = words;
+        let join = |high: u64, low: u64| u128::from(high) << 64 | u128::from(low);
+        (join(a, b), join(c, d), rest)
+    }
+
+    fn from_words(words: &[u64; 8]) -> [u64; 8] {
+        *words
+    }
+
+    #[inline(always)]
+    fn word(words: &[u64; 8], at: u32) -> u64 {
+        words[at as usize & 7]
+    }
+
+    #[inline(always)]
+    fn less(self, first: u128) -> u128 {
+        self.wrapping_sub(first)
+    }
+
+    fn wide(self) -> u128 {
+        self
+    }
+}
+
+/// A packet as selectors see it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key<A: Address> {
+    pub words: A::Words,
+    /// A field is in another fragment, where it may be anything.
+    pub veiled: bool,
+}
+
+/// A packet of either family.
+pub(super) enum Seen {
+    V4(Key<u32>),
+    V6(Key<u128>),
+}
+
+/// Reads the IP packet at the front of `bytes`.
+#[inline]
+pub(super) fn read(bytes: &[u8], direction: Direction) -> Result<Seen, DropReason> {
+    match bytes.first().map(|b| b >> 4) {
+        Some(4) => read4(bytes, direction).map(Seen::V4),
+        Some(6) => read6(bytes, direction).map(Seen::V6),
+        _ => Err(DropReason::Malformed),
+    }
+}
+
+#[inline]
+pub(super) fn read4(bytes: &[u8], direction: Direction) -> Result<Key<u32>, DropReason> {
+    let (h, _) = ipv4::Header::ref_from_prefix(bytes).map_err(|_| DropReason::Malformed)?;
+    let later = h.fragment.get() & 0x1fff != 0;
+    let upper = if later { None } else { bytes.get(h.header_len()..) };
+    let (rest, veiled) = rest(Some(h.protocol()), upper, direction);
+    let (src, dst) = (u32::from_be_bytes(h.src), u32::from_be_bytes(h.dst));
+    let (local, remote) = sides(src, dst, direction);
+    Ok(Key { words: u32::words(local, remote, rest), veiled })
+}
+
+#[inline]
+fn read6(bytes: &[u8], direction: Direction) -> Result<Key<u128>, DropReason> {
+    let (h, payload) = ipv6::Header::ref_from_prefix(bytes).map_err(|_| DropReason::Malformed)?;
+    let upper = ipv6ext::walk(h.next(), payload).map_err(|_| DropReason::Malformed)?;
+    let later = upper.fragment.is_some_and(|f| f.offset != 0);
+    // More extension headers are in the first fragment: what comes after them
+    // nobody can say here.
+    let hidden = later && matches!(upper.protocol, Protocol::DESTINATION | Protocol::ROUTING);
+    let protocol = (!hidden).then_some(upper.protocol);
+    let behind = if later { None } else { payload.get(upper.offset..) };
+    let (rest, veiled) = rest(protocol, behind, direction);
+    let (local, remote) = sides(u128::from_be_bytes(h.src), u128::from_be_bytes(h.dst), direction);
+    Ok(Key { words: u128::words(local, remote, rest), veiled })
+}
+
+/// Protocol, ports and message of what is behind the IP headers, and whether some of
+/// it is there but cannot be seen.
+#[inline(always)]
+fn rest(protocol: Option<Protocol>, upper: Option<&[u8]>, direction: Direction) -> (u64, bool) {
+    const PORTS: u64 = NONE << LOCAL_PORT.0 | NONE << REMOTE_PORT.0;
+    const MESSAGES: u64 = NONE << MESSAGE.0;
+    let Some(protocol) = protocol else {
+        return (NO_PROTOCOL | PORTS | MESSAGES, true);
+    };
+    let number = u64::from(protocol.0);
+    if protocol.has_ports() {
+        let Some(&[a, b, c, d]) = upper.and_then(<[u8]>::first_chunk) else {
+            return (number | PORTS | MESSAGES, true);
+        };
+        let (src, dst) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        let (local, remote) = sides(src, dst, direction);
+        let ports = u64::from(local) << LOCAL_PORT.0 | u64::from(remote) << REMOTE_PORT.0;
+        return (number | ports | MESSAGES, false);
+    }
+    message(protocol, upper).map_or((number | PORTS | MESSAGES, false), |found| match found {
+        Some(message) => (number | PORTS | u64::from(message) << MESSAGE.0, false),
+        None => (number | PORTS | MESSAGES, true),
+    })
+}
+
+/// The message of a protocol that has such; within, nothing if it cannot be seen.
+#[inline]
+fn message(protocol: Protocol, upper: Option<&[u8]>) -> Option<Option<u16>> {
+    match protocol {
+        Protocol::ICMP | Protocol::ICMPV6 => {
+            Some(upper.and_then(<[u8]>::first_chunk).map(|&octets| u16::from_be_bytes(octets)))
+        }
+        // Next header, length, type (RFC 6275 section 6.1.1).
+        MOBILITY => Some(upper.and_then(|u| u.get(2)).map(|&kind| u16::from(kind) << 8)),
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn sides<T>(src: T, dst: T, direction: Direction) -> (T, T) {
+    match direction {
+        Direction::Outbound => (src, dst),
+        Direction::Inbound => (dst, src),
+    }
+}
+
+/// The lowest and highest value of a field of `rest` that a selector takes. Of ANY
+/// the highest is all ones, more than any packet has.
+pub(super) fn range<T: Into<u64>>(field: Field<T>, (at, bits): Bits) -> (u64, u64) {
+    let (first, last) = match field {
+        Field::Any => (0, (1 << bits) - 1),
+        Field::Range(first, last) => (first.into(), last.into()),
+        Field::Opaque => (1 << (bits - 1), 1 << (bits - 1)),
+    };
+    (first << at, last << at)
+}

@@ -1,0 +1,110 @@
+//! The policy, compiled, against a model that goes through it line by line; its size,
+//! and the time that it takes to compile.
+
+mod model;
+mod scale;
+
+use crate::ipsec::spd::Rules;
+use crate::ipsec::{Action, PolicyEntry, SelectorError, Spd};
+use ferrule_base::DropReason;
+use model::{Traffic, admits, decide, entries, selector, traffic};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn agrees(spd: &Spd, entries: &[PolicyEntry], t: &Traffic) -> Result<(), TestCaseError> {
+    let (place, action) = decide(entries, t);
+    let out = spd.outbound(&t.outbound()).map_err(|e| TestCaseError::fail(e.name()))?;
+    let counter = place.map_or(crate::ipsec::UNCOUNTED, |place| entries[place].counter);
+    prop_assert_eq!((out.action, out.counter), (action, counter), "out: {:?}", t);
+    let inn = spd.inbound(&t.inbound()).map_err(|e| TestCaseError::fail(e.name()))?;
+    prop_assert_eq!((inn.action, inn.counter), (action, counter), "in: {:?}", t);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 200, ..Default::default() })]
+
+    #[test]
+    fn spd_says_what_a_linear_walk_says_of_few_entries(
+        entries in entries(0..12), packets in vec(traffic(), 60),
+    ) {
+        let spd = Spd::new(&entries).unwrap();
+        for t in &packets {
+            agrees(&spd, &entries, t)?;
+        }
+    }
+
+    #[test]
+    fn spd_opened_packets_are_checked_against_all_selectors_of_an_sa(
+        selectors in vec(selector(), 1..40), packets in vec(traffic(), 60),
+    ) {
+        let rules = Rules::new(selectors.iter().map(|s| (s, ()))).unwrap();
+        for t in &packets {
+            prop_assert_eq!(rules.admit(&t.inbound()), Ok(admits(&selectors, t)), "{:?}", t);
+        }
+    }
+
+    #[test]
+    fn spd_batch_says_what_each_packet_by_itself_is_told(
+        entries in entries(0..60), packets in vec(traffic(), 0..64),
+    ) {
+        let spd = Spd::new(&entries).unwrap();
+        let octets: Vec<Vec<u8>> = packets.iter().map(Traffic::outbound).collect();
+        let asked = |n: usize| n % 7 != 3;
+        let mut decisions = [None; ferrule_pipeline::BATCH];
+        let batch = octets.iter().enumerate().map(|(n, o)| asked(n).then_some(&o[..]));
+        spd.outbound_all(batch, &mut decisions);
+        for (n, octets) in octets.iter().enumerate() {
+            prop_assert_eq!(decisions[n], asked(n).then(|| spd.outbound(octets)));
+        }
+    }
+
+    #[test]
+    fn spd_never_panics_on_any_octets(
+        octets in vec(any::<u8>(), 0..90), version in 4_u8..7, entries in entries(0..9),
+    ) {
+        let site = Spd::new(&entries).unwrap();
+        let mut octets = octets;
+        if let Some(first) = octets.first_mut() {
+            *first = *first & 15 | version << 4;
+        }
+        let _ = (site.outbound(&octets), site.inbound(&octets));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 24, ..Default::default() })]
+
+    #[test]
+    fn spd_says_what_a_linear_walk_says_of_many_entries(
+        entries in entries(200..900), packets in vec(traffic(), 300),
+    ) {
+        let spd = Spd::new(&entries).unwrap();
+        for t in &packets {
+            agrees(&spd, &entries, t)?;
+        }
+    }
+}
+
+#[test]
+fn spd_fragment_passes_in_clear_only_if_no_entry_before_may_mean_it() {
+    let site = || super::between("10.1.0.0/16", "10.2.0.0/16").of(ferrule_wire::Protocol::TCP);
+    let port =
+        |port| crate::ipsec::Selector { remote_ports: crate::ipsec::Field::is(port), ..site() };
+    // The first entry that may mean it lets it pass, the second does not.
+    let entries = [
+        PolicyEntry::new(port(22), Action::Bypass),
+        PolicyEntry::new(port(23), Action::Protect(1)),
+        PolicyEntry::new(site(), Action::Bypass),
+    ];
+    let spd = Spd::new(&entries).unwrap();
+    let mut later = super::inner(4, 60, 0);
+    (later[9], later[7]) = (6, 100);
+    assert_eq!(spd.outbound(&later).map(|d| d.action), Ok(Action::Discard));
+    let spd = Spd::new(&[entries[0].clone(), entries[2].clone()]).unwrap();
+    assert_eq!(spd.outbound(&later).map(|d| d.action), Ok(Action::Bypass));
+    assert_eq!(spd.outbound(&[]), Err(DropReason::Malformed));
+    let wrong = super::between("10.0.0.0/8", "::/0");
+    let wrong = [entries[0].clone(), PolicyEntry::new(wrong, Action::Bypass)];
+    assert_eq!(Spd::new(&wrong).err(), Some((1, SelectorError::Families)));
+}
