@@ -248,7 +248,7 @@ impl<'a, A: Address, T: Copy> Build<'a, A, T> {
         for number in 0..self.fields.len() {
             let ranges: Vec<(u64, u64)> =
                 sample.iter().map(|&at| self.clipped(at, number, region)).collect();
-            let Some(&(low, high)) = ranges.first() else { return None };
+            let &(low, high) = ranges.first()?;
             let differ = ranges.iter().fold(0, |all, r| all | (r.0 ^ low) | (r.1 ^ high));
             if differ == 0 {
                 continue;

@@ -22,7 +22,10 @@ fn hub(n: u32) -> Selector {
 }
 
 fn mesh(n: u32) -> Selector {
-    Selector::between(v4(0x0a00_0000 + (n % 100 << 16), 16), v4(0x0b00_0000 + (n / 100 << 16), 16))
+    Selector::between(
+        v4(0x0a00_0000 + ((n % 100) << 16), 16),
+        v4(0x0b00_0000 + ((n / 100) << 16), 16),
+    )
 }
 
 fn hosts(n: u32) -> Selector {
