@@ -4,19 +4,19 @@
 //! ```text
 //!   jobs   g G g x g c G g …          g, G: AES-GCM, seal and open; c: AES-CBC;
 //!            │                         x: another
-//!            ├─ g g g g ─▶ group of four ─▶ kernel
-//!            ├─ G G ─────▶ less than four: when the batch is at its end
-//!            ├─ c … c ───▶ all of the batch: sixteen lanes ─▶ kernels
-//!            └─ x ───────▶ its own library
+//!            ├─ g … g ─▶ all of the batch: in groups of four ─▶ kernel
+//!            ├─ G … G ─▶ the same
+//!            ├─ c … c ─▶ all of the batch: sixteen lanes ─────▶ kernels
+//!            └─ x ─────▶ its own library
 //! ```
 //!
-//! Packets of different SAs stand in one group; only operation and length of the
-//! key are the same. Jobs of a batch do not depend on each other, so that it does
+//! Packets of different SAs go together; only operation and length of the key are the
+//! same. Jobs of a batch do not depend on each other, so that it does
 //! not matter which is done first.
 
 use super::lanes::Waiting;
 use super::{Key, Made, parts};
-use crate::accel::gcm::{self, GROUP, Lane};
+use crate::accel::gcm::{self, LANES, Lane};
 use crate::job::{Ad, Job, Op, Span, Verdict};
 use crate::key::KeyId;
 use crate::suite::Aes;
@@ -49,12 +49,18 @@ pub(super) fn run<B: AsMut<[u8]>>(keys: &KeyTable, jobs: &mut [Job<B>]) {
     cbc.finish();
 }
 
-/// Groups that fill: by operation and length of the key.
+/// What waits for a kernel: by length of the key and operation.
 #[derive(Default)]
-struct Groups<'a>([ArrayVec<Lane<'a>, GROUP>; 4]);
+struct Groups<'a>([ArrayVec<Lane<'a>, LANES>; 4]);
+
+/// The place in [`Groups`].
+#[inline(always)]
+const fn place(op: Op, aes: Aes) -> usize {
+    matches!(op, Op::Open) as usize | (matches!(aes, Aes::Aes256) as usize) << 1
+}
 
 impl<'a> Groups<'a> {
-    #[inline]
+    #[inline(always)]
     fn push<B: AsMut<[u8]>>(&mut self, key: &'a gcm::Key, job: &'a mut Job<B>) {
         let Job { buf, nonce, op, verdict, ad, text, .. } = job;
         let Some(parts) = parts::Aead::cut(buf.as_mut(), ad, *text) else {
@@ -62,27 +68,19 @@ impl<'a> Groups<'a> {
             return;
         };
         let parts::Aead { ad, text, icv } = parts;
-        let [seal_128, open_128, seal_256, open_256] = &mut self.0;
-        let group = match (*op, key.aes()) {
-            (Op::Seal, Aes::Aes128) => seal_128,
-            (Op::Open, Aes::Aes128) => open_128,
-            (Op::Seal, Aes::Aes256) => seal_256,
-            (Op::Open, Aes::Aes256) => open_256,
-        };
-        group.push(Lane { key, nonce, ad, text, icv, verdict });
-        if group.is_full() {
-            gcm::run(*op, group);
-            group.clear();
+        let lanes = &mut self.0[place(*op, key.aes())];
+        if lanes.is_full() {
+            gcm::run(*op, lanes);
+            lanes.clear();
         }
+        lanes.push(Lane { key, nonce, ad, text, icv, verdict });
     }
 
-    /// Works on what is left in groups that did not fill.
+    /// Works on all that wait.
     #[inline]
-    fn finish(mut self) {
-        for (group, op) in self.0.iter_mut().zip([Op::Seal, Op::Open, Op::Seal, Op::Open]) {
-            if !group.is_empty() {
-                gcm::run(op, group);
-            }
+    fn finish(&mut self) {
+        for (lanes, op) in self.0.iter_mut().zip([Op::Seal, Op::Open, Op::Seal, Op::Open]) {
+            gcm::run(op, lanes);
         }
     }
 }

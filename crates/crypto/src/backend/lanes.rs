@@ -25,7 +25,7 @@ impl<'a> Waiting<'a> {
 
     /// Works on all that wait.
     #[inline]
-    pub fn finish(mut self) {
+    pub fn finish(&mut self) {
         if !self.0.is_empty() {
             cbc::run(&mut self.0);
         }

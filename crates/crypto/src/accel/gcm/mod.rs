@@ -2,7 +2,7 @@
 //! instructions of AES and of carry-less multiplication.
 //!
 //! ```text
-//!   group of 1 to 4 packets, each with a key, lengths and alignment of its own
+//!   groups of 1 to 4 packets, each with a key, lengths and alignment of its own
 //!
 //!   four first counter blocks ───────── one vector ──▶ four masks of the ICV
 //!   packet   text ▒▒▒▒ ▒▒▒▒ ▒▒▒▒ ▒▒░░   four blocks per vector:
@@ -46,7 +46,10 @@ use crate::suite::Aes;
 use schedule::Schedule;
 
 /// Packets that are worked through together.
-pub const GROUP: usize = 4;
+const GROUP: usize = 4;
+
+/// Packets that are handed over together at most.
+pub const LANES: usize = 64;
 
 /// Octets of an ICV, and of a block.
 const BLOCK: usize = 16;
@@ -101,6 +104,7 @@ impl Kernel {
 pub struct Key {
     schedule: Box<Schedule>,
     kernel: Kernel,
+    aes: Aes,
 }
 
 impl Key {
@@ -108,13 +112,13 @@ impl Key {
     pub fn new(kernel: Kernel, aes: Aes, key: &[u8]) -> Option<Self> {
         // SAFETY: a kernel is a proof of AES-NI and PCLMULQDQ, which came after SSE4.1.
         let schedule = unsafe { Schedule::new(aes, key) }?;
-        Some(Self { schedule, kernel })
+        Some(Self { schedule, kernel, aes })
     }
 
     /// Which AES it is for.
     #[inline]
     pub fn aes(&self) -> Aes {
-        self.schedule.aes()
+        self.aes
     }
 
     /// Octets on the heap.
@@ -139,28 +143,27 @@ pub struct Lane<'a> {
     pub verdict: &'a mut Verdict,
 }
 
-/// Seals or opens a group of at most [`GROUP`] packets (more are left as they
-/// are), whose keys are for one kernel and one AES.
+/// Seals or opens at most [`LANES`] packets (more are left as they are), whose keys
+/// are for one kernel and one AES.
 #[inline]
 pub fn run(op: Op, lanes: &mut [Lane<'_>]) {
     let Some(first) = lanes.first() else { return };
     let (kernel, aes) = (first.key.kernel, first.key.aes());
-    debug_assert!(lanes.len() <= GROUP);
     debug_assert!(lanes.iter().all(|l| l.key.kernel == kernel && l.key.aes() == aes));
     // SAFETY: a kernel exists only where its instructions do.
     let good = unsafe {
         match (kernel.0, op, aes) {
-            (Width::Vaes512, Op::Seal, Aes::Aes128) => vaes512::group::<10, true>(lanes),
-            (Width::Vaes512, Op::Open, Aes::Aes128) => vaes512::group::<10, false>(lanes),
-            (Width::Vaes512, Op::Seal, Aes::Aes256) => vaes512::group::<14, true>(lanes),
-            (Width::Vaes512, Op::Open, Aes::Aes256) => vaes512::group::<14, false>(lanes),
-            (Width::Vaes256, Op::Seal, Aes::Aes128) => vaes256::group::<10, true>(lanes),
-            (Width::Vaes256, Op::Open, Aes::Aes128) => vaes256::group::<10, false>(lanes),
-            (Width::Vaes256, Op::Seal, Aes::Aes256) => vaes256::group::<14, true>(lanes),
-            (Width::Vaes256, Op::Open, Aes::Aes256) => vaes256::group::<14, false>(lanes),
+            (Width::Vaes512, Op::Seal, Aes::Aes128) => vaes512::run::<10, true>(lanes),
+            (Width::Vaes512, Op::Open, Aes::Aes128) => vaes512::run::<10, false>(lanes),
+            (Width::Vaes512, Op::Seal, Aes::Aes256) => vaes512::run::<14, true>(lanes),
+            (Width::Vaes512, Op::Open, Aes::Aes256) => vaes512::run::<14, false>(lanes),
+            (Width::Vaes256, Op::Seal, Aes::Aes128) => vaes256::run::<10, true>(lanes),
+            (Width::Vaes256, Op::Open, Aes::Aes128) => vaes256::run::<10, false>(lanes),
+            (Width::Vaes256, Op::Seal, Aes::Aes256) => vaes256::run::<14, true>(lanes),
+            (Width::Vaes256, Op::Open, Aes::Aes256) => vaes256::run::<14, false>(lanes),
         }
     };
-    for (i, lane) in lanes.iter_mut().enumerate() {
+    for (i, lane) in lanes.iter_mut().take(LANES).enumerate() {
         if good >> i & 1 == 1 {
             *lane.verdict = Verdict::Done;
         } else {

@@ -58,11 +58,6 @@ impl Schedule {
         Some(made)
     }
 
-    /// Which AES it is for.
-    pub fn aes(&self) -> Aes {
-        self.aes
-    }
-
     /// The last round key's number.
     fn round_count(&self) -> usize {
         self.aes.key_len() / 4 + 6

@@ -7,7 +7,7 @@
 //! two pairs.
 
 use super::schedule::Schedule;
-use super::{BLOCK, GROUP, Lane, SECTION, SHORT};
+use super::{BLOCK, GROUP, LANES, Lane, SECTION, SHORT};
 use std::arch::x86_64::*;
 use std::ptr;
 
@@ -470,12 +470,23 @@ fn hashes(parts: &[Part; PAIR]) -> __m256i {
 /// A block for lanes that have no packet.
 static NONE: [u8; BLOCK] = [0; BLOCK];
 
-/// Seals or opens one to four packets: a bit for each that is good. The text of
+/// Seals or opens packets: a bit for each of the first 64 that is good. The text of
 /// one that is not has been decrypted; the caller wipes it.
 ///
 /// `R` is the number of rounds, which the keys must be for.
 #[target_feature(enable = "avx2,aes,pclmulqdq,vaes,vpclmulqdq,bmi2")]
-pub(super) fn group<const R: usize, const SEAL: bool>(lanes: &mut [Lane<'_>]) -> u32 {
+pub(super) fn run<const R: usize, const SEAL: bool>(lanes: &mut [Lane<'_>]) -> u64 {
+    let mut good = 0;
+    for (number, lanes) in lanes.chunks_mut(GROUP).take(LANES / GROUP).enumerate() {
+        good |= u64::from(group::<R, SEAL>(lanes)) << (GROUP * number);
+    }
+    good
+}
+
+/// One to four packets.
+#[inline]
+#[target_feature(enable = "avx2,aes,pclmulqdq,vaes,vpclmulqdq,bmi2")]
+fn group<const R: usize, const SEAL: bool>(lanes: &mut [Lane<'_>]) -> u32 {
     let mut counters = [_mm_setzero_si128(); GROUP];
     for (counter, lane) in counters.iter_mut().zip(&*lanes) {
         *counter = first_counter(lane.nonce);

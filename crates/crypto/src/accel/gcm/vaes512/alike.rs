@@ -1,53 +1,69 @@
-//! Four packets of one length of text up to 256 octets and one of additional data:
-//! what streams of small packets are.
+//! Packets of one length of text up to 256 octets and one of additional data: what
+//! streams of small packets are.
 //!
 //! If they have one key, too, all that depends on it is loaded once. Up to 128 octets
-//! they are ciphered in one go; and as their blocks stand at the same places, a
-//! vector of the hash takes one block of each packet, so that no sums need to be
-//! moved about at the end. Longer ones are ciphered in turn, each hashed while the
-//! next is ciphered (or, opening, while it is ciphered itself).
+//! they are [`small`]. Longer ones are ciphered in turn, each hashed while the next is
+//! ciphered (or, opening, while it is ciphered itself).
 
 use super::any::masks_of_each;
-use super::*;
+use super::{small, *};
 use std::ptr;
 
 /// The longest texts that are taken together.
 const ALIKE: usize = 4 * WIDTH;
 
-/// The ICVs of four packets that are alike, if they are.
+/// How many groups of packets stand at the front that are alike, and whether they
+/// have one key.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-pub(super) fn if_alike<const R: usize, const SEAL: bool>(
-    lanes: &mut [Lane<'_>],
-) -> Option<__m512i> {
-    let lanes: &mut [Lane<'_>; GROUP] = lanes.try_into().ok()?;
-    let [a, b, c, d] = &*lanes;
-    let (len, ad) = (a.text.len(), a.ad.len());
-    let other = |lane: &Lane<'_>| (lane.text.len() ^ len) | (lane.ad.len() ^ ad);
-    if other(b) | other(c) | other(d) != 0 || len == 0 || len > ALIKE || ad > 2 * BLOCK {
+pub(super) fn alike(lanes: &[Lane<'_>]) -> Option<(usize, bool)> {
+    let (first, rest) = lanes.split_first()?;
+    let (len, ad) = (first.text.len(), first.ad.len());
+    if len == 0 || len > ALIKE || ad > 2 * BLOCK {
         return None;
     }
-    let same = |lane: &Lane<'_>| ptr::eq(&raw const *lane.key.schedule, &raw const *a.key.schedule);
-    Some(if same(b) & same(c) & same(d) {
-        by_length::<R, SEAL, true>(lanes, len)
-    } else {
-        by_length::<R, SEAL, false>(lanes, len)
-    })
+    let (mut count, mut one) = (1, true);
+    for lane in rest.iter().take(LANES - 1) {
+        if lane.text.len() != len || lane.ad.len() != ad {
+            break;
+        }
+        if one && !ptr::eq(&raw const *lane.key.schedule, &raw const *first.key.schedule) {
+            // Those of one key are better off by themselves.
+            if count >= GROUP {
+                break;
+            }
+            one = false;
+        }
+        count += 1;
+    }
+    (count >= GROUP).then_some((count / GROUP, one))
+}
+
+/// Seals or opens packets that are alike: a bit for each that is good.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+pub(super) fn stream<const R: usize, const SEAL: bool>(
+    groups: &mut [[Lane<'_>; GROUP]],
+    one: bool,
+) -> u64 {
+    if one { by_length::<R, SEAL, true>(groups) } else { by_length::<R, SEAL, false>(groups) }
 }
 
 /// Those of one key (`ONE`), or of several.
-#[inline]
+#[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 fn by_length<const R: usize, const SEAL: bool, const ONE: bool>(
-    lanes: &mut [Lane<'_>; GROUP],
-    len: usize,
-) -> __m512i {
-    match len {
-        WIDTH => at_once::<1, true, R, SEAL, ONE>(lanes),
-        ..WIDTH => at_once::<1, false, R, SEAL, ONE>(lanes),
-        65..=128 => at_once::<2, false, R, SEAL, ONE>(lanes),
-        129..=192 => in_turn::<3, R, SEAL, ONE>(lanes),
-        _ => in_turn::<4, R, SEAL, ONE>(lanes),
+    groups: &mut [[Lane<'_>; GROUP]],
+) -> u64 {
+    let len = groups.first().map_or(0, |group| group[0].text.len());
+    // SAFETY: they are alike, and so long; the caller's R is the key's.
+    unsafe {
+        match len {
+            WIDTH => small::stream::<1, true, R, SEAL, ONE>(groups),
+            ..WIDTH => small::stream::<1, false, R, SEAL, ONE>(groups),
+            65..=128 => small::stream::<2, false, R, SEAL, ONE>(groups),
+            129..=192 => in_turns::<3, R, SEAL, ONE>(groups),
+            _ => in_turns::<4, R, SEAL, ONE>(groups),
+        }
     }
 }
 
@@ -84,85 +100,6 @@ fn masks<const R: usize, const ONE: bool>(
     }
 }
 
-/// Turns packets into lanes: of four packets' vectors, those of their first,
-/// second, third and fourth blocks.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-fn transpose([a, b, c, d]: [__m512i; GROUP]) -> [__m512i; GROUP] {
-    let front = [_mm512_shuffle_i64x2(a, b, 0x44), _mm512_shuffle_i64x2(c, d, 0x44)];
-    let back = [_mm512_shuffle_i64x2(a, b, 0xee), _mm512_shuffle_i64x2(c, d, 0xee)];
-    [
-        _mm512_shuffle_i64x2(front[0], front[1], 0x88),
-        _mm512_shuffle_i64x2(front[0], front[1], 0xdd),
-        _mm512_shuffle_i64x2(back[0], back[1], 0x88),
-        _mm512_shuffle_i64x2(back[0], back[1], 0xdd),
-    ]
-}
-
-/// The ICVs of packets of 1 to 128 octets, `N` vectors; `FULL` ones need no masks.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-fn at_once<const N: usize, const FULL: bool, const R: usize, const SEAL: bool, const ONE: bool>(
-    lanes: &mut [Lane<'_>; GROUP],
-) -> __m512i {
-    let [a, b, c, d] = &*lanes;
-    let of = |lane: &Lane<'_>| &raw const *lane.key.schedule;
-    let keys = if ONE { [of(a); GROUP] } else { [of(a), of(b), of(c), of(d)] };
-    let len = lanes[0].text.len();
-    let blocks = if FULL { 4 * N } else { len.div_ceil(BLOCK) };
-    let last = _bzhi_u64(!0, (len - WIDTH * (N - 1)) as u32);
-    let firsts = counter_blocks(lanes);
-    let mut sum = Sum::zero();
-    let masks = masks::<R, ONE>(lanes, firsts);
-    // SAFETY: the texts have `N` vectors, of which the last may be partial and is
-    // masked; the keys live as long as the lanes, and have R + 1 round keys and the
-    // powers of nine blocks.
-    unsafe {
-        let mut state = [[_mm512_setzero_si512(); N]; GROUP];
-        for ((state, first), key) in state.iter_mut().zip(firsts).zip(keys) {
-            let mut counters = Counters::<false>::new(first, round_key(&*key, 0));
-            for block in state {
-                *block = counters.take();
-            }
-        }
-        for round in 1..R {
-            for (state, key) in state.iter_mut().zip(keys) {
-                let round = round_key(&*key, round);
-                for block in state {
-                    *block = _mm512_aesenc_epi128(*block, round);
-                }
-            }
-        }
-        for ((state, lane), key) in state.iter_mut().zip(&mut *lanes).zip(keys) {
-            let round = round_key(&*key, R);
-            for (i, block) in state.iter_mut().enumerate() {
-                let at = lane.text.as_mut_ptr().add(WIDTH * i);
-                let stream = _mm512_aesenclast_epi128(*block, round);
-                if FULL || i < N - 1 {
-                    let given = _mm512_loadu_si512(at.cast());
-                    let made = _mm512_xor_si512(given, stream);
-                    _mm512_storeu_si512(at.cast(), made);
-                    *block = if SEAL { made } else { given };
-                } else {
-                    let given = _mm512_maskz_loadu_epi8(last, at.cast());
-                    let made = _mm512_xor_si512(given, stream);
-                    _mm512_mask_storeu_epi8(at.cast(), last, made);
-                    *block = if SEAL { _mm512_maskz_mov_epi8(last, made) } else { given };
-                }
-            }
-        }
-        for i in 0..N {
-            for (b, block) in transpose(state.map(|state| state[i])).into_iter().enumerate() {
-                let number = 4 * i + b;
-                if FULL || number < blocks {
-                    sum.add(reverse(block), powers::<ONE>(lanes, blocks + 1 - number));
-                }
-            }
-        }
-    }
-    icvs::<ONE>(sum, lanes, masks)
-}
-
 /// One packet's cipher in place, `N` vectors of which the last is masked. Between
 /// its rounds, if `HASH`, the products of `hashed` go to `sum`: the packet's own
 /// ciphertext, opening, or that of the one before, sealing, which leaves its own.
@@ -194,7 +131,7 @@ unsafe fn turn<const N: usize, const R: usize, const SEAL: bool, const HASH: boo
                 hashed[i] = reverse(*given);
             }
         }
-        for round in 1..R {
+        rounds!(round of R {
             let round_key = round_key(key, round);
             for block in &mut state {
                 *block = _mm512_aesenc_epi128(*block, round_key);
@@ -203,7 +140,7 @@ unsafe fn turn<const N: usize, const R: usize, const SEAL: bool, const HASH: boo
                 let i = round / 2;
                 sum.add(hashed[i], _mm512_loadu_si512(powers.add(4 * i).cast()));
             }
-        }
+        });
         let round = round_key(key, R);
         for (i, (state, given)) in state.into_iter().zip(given).enumerate() {
             let made = _mm512_xor_si512(given, _mm512_aesenclast_epi128(state, round));
@@ -216,7 +153,20 @@ unsafe fn turn<const N: usize, const R: usize, const SEAL: bool, const HASH: boo
     }
 }
 
-/// The ICVs of packets of 129 to 256 octets.
+/// Packets of 129 to 256 octets: a bit for each that is good.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+fn in_turns<const N: usize, const R: usize, const SEAL: bool, const ONE: bool>(
+    groups: &mut [[Lane<'_>; GROUP]],
+) -> u64 {
+    let mut good = 0;
+    for (number, group) in groups.iter_mut().enumerate() {
+        let icvs = in_turn::<N, R, SEAL, ONE>(group);
+        good |= u64::from(finish::<SEAL>(group, icvs)) << (GROUP * number);
+    }
+    good
+}
+
+/// The ICVs of four packets of 129 to 256 octets.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 fn in_turn<const N: usize, const R: usize, const SEAL: bool, const ONE: bool>(

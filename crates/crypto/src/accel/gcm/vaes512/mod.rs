@@ -1,21 +1,43 @@
 //! Four blocks per instruction: AVX-512 with VAES and VPCLMULQDQ.
 //!
 //! ```text
-//!   group ─┬─ packets of one key and length, up to 256 octets ─▶ alike
-//!          └─ all others ──────────────────────────────────────▶ any
-//!                              └─ each packet's text ──────────▶ text
+//!   packets ─┬─ groups of one length, up to 256 octets ─▶ alike, small
+//!            └─ all others ─────────────────────────────▶ any
+//!                                └─ each packet's text ─▶ text
 //! ```
 //!
 //! This file has what they share: products and their reduction, counters, moving
 //! blocks between lanes. Nonces are put together in registers: a load that spans
 //! two stores just made waits for both to reach the cache.
 
+/// The same for each number. (In a loop that the compiler does not unroll, vectors
+/// live in memory.)
+macro_rules! each {
+    ($i:ident in [$($n:literal)*] $body:block) => {
+        $({
+            let $i: usize = $n;
+            $body
+        })*
+    };
+}
+
+/// The same for every round between the first key and the last one.
+macro_rules! rounds {
+    ($i:ident of $count:ident $body:block) => {
+        each!($i in [1 2 3 4 5 6 7 8 9] $body);
+        if $count > 10 {
+            each!($i in [10 11 12 13] $body);
+        }
+    };
+}
+
 mod alike;
 mod any;
+mod small;
 mod text;
 
 use super::schedule::Schedule;
-use super::{BLOCK, GROUP, Lane, SECTION, SHORT};
+use super::{BLOCK, GROUP, LANES, Lane, SECTION, SHORT};
 use std::arch::x86_64::*;
 
 /// Octets of a vector.
@@ -51,6 +73,30 @@ impl Sum {
             _mm512_clmulepi64_epi128(blocks, powers, 0x10),
         );
         self.mi = xor3(self.mi, one, other);
+    }
+
+    /// The same, twice.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn add_two(&mut self, [a, b]: [__m512i; 2], [of_a, of_b]: [__m512i; 2]) {
+        let lo = (_mm512_clmulepi64_epi128(a, of_a, 0x00), _mm512_clmulepi64_epi128(b, of_b, 0x00));
+        self.lo = xor3(self.lo, lo.0, lo.1);
+        let hi = (_mm512_clmulepi64_epi128(a, of_a, 0x11), _mm512_clmulepi64_epi128(b, of_b, 0x11));
+        self.hi = xor3(self.hi, hi.0, hi.1);
+        let one =
+            (_mm512_clmulepi64_epi128(a, of_a, 0x01), _mm512_clmulepi64_epi128(b, of_b, 0x01));
+        self.mi = xor3(self.mi, one.0, one.1);
+        let two =
+            (_mm512_clmulepi64_epi128(a, of_a, 0x10), _mm512_clmulepi64_epi128(b, of_b, 0x10));
+        self.mi = xor3(self.mi, two.0, two.1);
+    }
+
+    /// The same for blocks whose lower half is zero.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn add_upper(&mut self, blocks: __m512i, powers: __m512i) {
+        self.mi = _mm512_xor_si512(self.mi, _mm512_clmulepi64_epi128(blocks, powers, 0x01));
+        self.hi = _mm512_xor_si512(self.hi, _mm512_clmulepi64_epi128(blocks, powers, 0x11));
     }
 
     /// Field elements, one in each lane. The polynomial's low part is x^-128 times
@@ -240,42 +286,69 @@ fn short_ad(ad: &[u8]) -> __m256i {
     unsafe { _mm256_maskz_loadu_epi8(mask, ad.as_ptr().cast()) }
 }
 
-/// Seals or opens one to four packets: a bit for each that is good. The text of
+/// Seals or opens packets: a bit for each of the first 64 that is good. The text of
 /// one that is not has been decrypted; the caller wipes it.
 ///
 /// `R` is the number of rounds, which the keys must be for.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-pub(super) fn group<const R: usize, const SEAL: bool>(lanes: &mut [Lane<'_>]) -> u32 {
-    let icvs = match alike::if_alike::<R, SEAL>(lanes) {
-        Some(icvs) => icvs,
-        None => any::any::<R, SEAL>(lanes),
-    };
-    finish::<SEAL>(lanes, icvs)
+pub(super) fn run<const R: usize, const SEAL: bool>(lanes: &mut [Lane<'_>]) -> u64 {
+    let (mut good, mut done) = (0, 0);
+    while done < lanes.len().min(LANES) {
+        let rest = &mut lanes[done..];
+        let (count, bits) = match alike::alike(rest) {
+            Some((groups, one)) => {
+                let (groups, _) = rest[..GROUP * groups].as_chunks_mut::<GROUP>();
+                (GROUP * groups.len(), alike::stream::<R, SEAL>(groups, one))
+            }
+            None => {
+                let count = rest.len().min(GROUP);
+                let icvs = any::any::<R, SEAL>(&mut rest[..count]);
+                (count, u64::from(finish::<SEAL>(&mut rest[..count], icvs)))
+            }
+        };
+        good |= bits << done;
+        done += count;
+    }
+    good
 }
 
 /// A block for lanes that have no packet.
 static NONE: [u8; BLOCK] = [0; BLOCK];
 
-/// Writes the ICVs, or compares them.
+/// Writes the ICVs, or compares them: a bit for each that is good.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 fn finish<const SEAL: bool>(lanes: &mut [Lane<'_>], icvs: __m512i) -> u32 {
     if SEAL {
-        let mut made = [[0_u8; BLOCK]; GROUP];
-        // SAFETY: the array is as long as the vector.
-        unsafe { _mm512_storeu_si512((&raw mut made).cast(), icvs) };
-        for (lane, icv) in lanes.iter_mut().zip(made) {
-            *lane.icv = icv;
-        }
-        return !0;
+        write(lanes, icvs);
+        return 0b1111;
     }
+    compare(lanes, icvs)
+}
+
+/// Writes the ICVs.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+fn write(lanes: &mut [Lane<'_>], icvs: __m512i) {
+    let mut made = [[0_u8; BLOCK]; GROUP];
+    // SAFETY: the array is as long as the vector.
+    unsafe { _mm512_storeu_si512((&raw mut made).cast(), icvs) };
+    for (lane, icv) in lanes.iter_mut().zip(made) {
+        *lane.icv = icv;
+    }
+}
+
+/// Compares the ICVs: a bit for each that is right.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+fn compare(lanes: &[Lane<'_>], icvs: __m512i) -> u32 {
     let mut given = [(&raw const NONE).cast::<__m128i>(); GROUP];
-    for (given, lane) in given.iter_mut().zip(&*lanes) {
+    for (given, lane) in given.iter_mut().zip(lanes) {
         *given = lane.icv.as_ptr().cast();
     }
     // SAFETY: an ICV is a block.
     let wrong = _mm512_cmpneq_epi64_mask(unsafe { gather(given) }, icvs);
     let wrong = u32::from(wrong | wrong >> 1);
     // Every other bit: 0, 2, 4, 6 become 0 to 3.
-    !_pext_u32(wrong, 0b0101_0101)
+    _pext_u32(!wrong, 0b0101_0101)
 }

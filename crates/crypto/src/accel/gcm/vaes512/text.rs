@@ -73,7 +73,7 @@ unsafe fn cipher_and_hash<const N: usize, const H: usize, const R: usize>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        for round in 1..R {
+        rounds!(round of R {
             let round_key = round_key(key, round);
             for block in state.iter_mut() {
                 *block = _mm512_aesenc_epi128(*block, round_key);
@@ -83,7 +83,7 @@ unsafe fn cipher_and_hash<const N: usize, const H: usize, const R: usize>(
                 let powers = _mm512_loadu_si512(powers.add(4 * number).cast());
                 sum.add(hashed[number], powers);
             }
-        }
+        });
     }
 }
 

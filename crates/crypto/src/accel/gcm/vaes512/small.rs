@@ -1,0 +1,361 @@
+//! Streams of small packets: any number of groups of four, all of one length of text
+//! up to 128 octets and one of additional data.
+//!
+//! ```text
+//!   sealing   cipher 1 │ cipher 2 + hash 1 │ cipher 3 + hash 2 │ … │ hash n
+//!   opening   cipher 1 + hash 1 │ cipher 2 + hash 2 │ …
+//! ```
+//!
+//! The four packets of a group are ciphered in one go. As their blocks stand at the
+//! same places, a vector of the hash takes one block of each packet, so that no sums
+//! need to be moved about at the end. What is hashed stands between the rounds of
+//! what is ciphered: the two keep different units busy, and a packet of one vector
+//! is too short for the processor to find enough of both by itself.
+
+use super::any::masks_of_each;
+use super::*;
+
+/// What stands ready to be hashed: of `N` vectors of four packets, first blocks,
+/// second blocks and so on, octets reversed.
+type Blocks<const N: usize> = [[__m512i; 4]; N];
+
+/// What a stream's packets have in common.
+struct Alike<const N: usize> {
+    /// Octets of text, and blocks that they begin.
+    len: usize,
+    blocks: usize,
+    /// The octets of the last vector.
+    last: u64,
+    /// Octets of additional data.
+    ad_len: usize,
+    /// What every sum starts with: the product of the lengths and H, if the packets
+    /// have one key.
+    lengths: Sum,
+}
+
+impl<const N: usize> Alike<N> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn new<const ONE: bool>(first: &Lane<'_>) -> Self {
+        let (len, ad_len) = (first.text.len(), first.ad.len());
+        let mut this = Self {
+            len,
+            blocks: len.div_ceil(BLOCK),
+            last: _bzhi_u64(!0, (len - WIDTH * (N - 1)) as u32),
+            ad_len,
+            lengths: Sum::zero(),
+        };
+        if ONE {
+            // SAFETY: every key has H.
+            let h = unsafe { everywhere(first.key.schedule.power(1)) };
+            this.lengths.add(this.bits(), h);
+        }
+        this
+    }
+
+    /// The block of lengths, in each lane.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn bits(&self) -> __m512i {
+        let (ad, text) = ((self.ad_len as i64) << 3, (self.len as i64) << 3);
+        _mm512_broadcast_i32x4(_mm_set_epi64x(ad, text))
+    }
+}
+
+/// The schedules of a group's keys.
+type Keys<'a> = [&'a Schedule; GROUP];
+
+#[inline]
+fn keys<'a, const ONE: bool>(lanes: &[Lane<'a>; GROUP]) -> Keys<'a> {
+    let of = |lane: &Lane<'a>| &*lane.key.schedule;
+    let [a, b, c, d] = lanes;
+    if ONE { [of(a); GROUP] } else { [of(a), of(b), of(c), of(d)] }
+}
+
+/// A power of H in each lane, of its packet's key.
+///
+/// # Safety
+/// There must be this power.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+unsafe fn powers<const ONE: bool>(keys: &Keys<'_>, power: usize) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if ONE { everywhere(keys[0].power(power)) } else { gather(keys.map(|k| k.power(power))) }
+    }
+}
+
+/// A group whose text is to be hashed, or is being hashed.
+struct Hash<'a, const N: usize, const ONE: bool> {
+    keys: Keys<'a>,
+    ads: [&'a [u8]; GROUP],
+    blocks: Blocks<N>,
+    masks: __m512i,
+    sum: Sum,
+}
+
+impl<'a, const N: usize, const ONE: bool> Hash<'a, N, ONE> {
+    /// A group whose text and masks are not known yet.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn new(lanes: &[Lane<'a>; GROUP], alike: &Alike<N>) -> Self {
+        let [a, b, c, d] = lanes;
+        let zero = _mm512_setzero_si512();
+        Self {
+            keys: keys::<ONE>(lanes),
+            ads: [a.ad, b.ad, c.ad, d.ad],
+            blocks: [[zero; 4]; N],
+            masks: zero,
+            sum: alike.lengths,
+        }
+    }
+
+    /// Two blocks of each packet: pair number 0 to `2 * N - 1`.
+    ///
+    /// # Safety
+    /// The texts must be as `alike` says.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    unsafe fn pair<const FULL: bool>(&mut self, pair: usize, alike: &Alike<N>) {
+        let (one, two) = (2 * pair, 2 * pair + 1);
+        let power = |number: usize| alike.blocks + 1 - number;
+        let of = |number: usize| self.blocks[number / 4][number % 4];
+        // SAFETY: the caller's promise: so many blocks there are, and there are powers
+        // for all that a text of 128 octets can have.
+        unsafe {
+            if FULL || two < alike.blocks {
+                let powers = [power(one), power(two)].map(|p| powers::<ONE>(&self.keys, p));
+                self.sum.add_two([of(one), of(two)], powers);
+            } else if one < alike.blocks {
+                self.sum.add(of(one), powers::<ONE>(&self.keys, power(one)));
+            }
+        }
+    }
+
+    /// Additional data and lengths.
+    ///
+    /// # Safety
+    /// The packets must be as `alike` says.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    unsafe fn rest(&mut self, alike: &Alike<N>) {
+        let Alike { ad_len, blocks, .. } = *alike;
+        let mask = _bzhi_u32(!0, ad_len as u32);
+        // SAFETY: masks leave out what is behind the additional data, which are alike;
+        // for two blocks of them there are two powers.
+        unsafe {
+            if !ONE {
+                self.sum.add(alike.bits(), powers::<ONE>(&self.keys, 1));
+            }
+            if ad_len == 0 {
+                return;
+            }
+            let power = blocks + 1 + ad_len.div_ceil(BLOCK);
+            let load = |ad: &[u8]| _mm_maskz_loadu_epi8(mask as u16, ad.as_ptr().cast());
+            let first = reverse(joined(self.ads.map(load)));
+            if ad_len <= BLOCK / 2 {
+                // ESP's and no more: half of the block is zero.
+                self.sum.add_upper(first, powers::<ONE>(&self.keys, power));
+            } else {
+                self.sum.add(first, powers::<ONE>(&self.keys, power));
+            }
+            if ad_len > BLOCK {
+                let load = |ad: &[u8]| {
+                    let from = ad.as_ptr().wrapping_add(BLOCK);
+                    _mm_maskz_loadu_epi8((mask >> BLOCK) as u16, from.cast())
+                };
+                let second = reverse(joined(self.ads.map(load)));
+                self.sum.add(second, powers::<ONE>(&self.keys, power - 1));
+            }
+        }
+    }
+
+    /// All of it, with nothing to be ciphered meanwhile.
+    ///
+    /// # Safety
+    /// The packets must be as `alike` says.
+    #[inline(never)]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    unsafe fn alone<const FULL: bool>(mut self, alike: &Alike<N>) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe {
+            for pair in 0..2 * N {
+                self.pair::<FULL>(pair, alike);
+            }
+            self.rest(alike);
+        }
+        self.icvs()
+    }
+
+    /// The ICVs, after all pairs and the rest.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn icvs(&self) -> __m512i {
+        _mm512_xor_si512(reverse(self.sum.reduce()), self.masks)
+    }
+}
+
+/// Turns packets into lanes: of four packets' vectors, those of their first,
+/// second, third and fourth blocks, octets reversed.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+fn transpose([a, b, c, d]: [__m512i; GROUP]) -> [__m512i; GROUP] {
+    let front = [_mm512_shuffle_i64x2(a, b, 0x44), _mm512_shuffle_i64x2(c, d, 0x44)];
+    let back = [_mm512_shuffle_i64x2(a, b, 0xee), _mm512_shuffle_i64x2(c, d, 0xee)];
+    [
+        reverse(_mm512_shuffle_i64x2(front[0], front[1], 0x88)),
+        reverse(_mm512_shuffle_i64x2(front[0], front[1], 0xdd)),
+        reverse(_mm512_shuffle_i64x2(back[0], back[1], 0x88)),
+        reverse(_mm512_shuffle_i64x2(back[0], back[1], 0xdd)),
+    ]
+}
+
+/// The texts of a group as they stand.
+///
+/// # Safety
+/// They must have `N` vectors, the last of them as `alike` says.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+unsafe fn load<const N: usize, const FULL: bool>(
+    lanes: &[Lane<'_>; GROUP],
+    alike: &Alike<N>,
+) -> [[__m512i; GROUP]; N] {
+    let mut given = [[_mm512_setzero_si512(); GROUP]; N];
+    for (i, given) in given.iter_mut().enumerate() {
+        for (given, lane) in given.iter_mut().zip(lanes) {
+            let at = lane.text.as_ptr().wrapping_add(WIDTH * i);
+            // SAFETY: the caller's promise; a mask leaves out what is behind the text.
+            *given = unsafe {
+                if FULL || i < N - 1 {
+                    _mm512_loadu_si512(at.cast())
+                } else {
+                    _mm512_maskz_loadu_epi8(alike.last, at.cast())
+                }
+            };
+        }
+    }
+    given
+}
+
+/// One round for a group's texts, and for the masks of one key.
+///
+/// # Safety
+/// There must be a round key of that number.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+unsafe fn encrypt<const N: usize, const ONE: bool>(
+    keys: &Keys<'_>,
+    round: usize,
+    state: &mut [[__m512i; GROUP]; N],
+    masks: &mut __m512i,
+) {
+    each!(at in [0 1 2 3] {
+        // SAFETY: the caller's promise.
+        let round_key = unsafe { round_key(keys[at], round) };
+        for state in state.iter_mut() {
+            state[at] = _mm512_aesenc_epi128(state[at], round_key);
+        }
+        if ONE && at == 0 {
+            *masks = _mm512_aesenc_epi128(*masks, round_key);
+        }
+    });
+}
+
+/// Seals or opens packets that are alike, whole groups of them: a bit for each that
+/// is good. (One function: what is called, the compiler passes vectors to in memory.)
+///
+/// # Safety
+/// All must have the first one's lengths, `N` vectors of text (`FULL`: all of them
+/// whole) and at most two blocks of additional data; `ONE`: its key, too. Keys must
+/// have `R + 1` round keys.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+pub(super) unsafe fn stream<
+    const N: usize,
+    const FULL: bool,
+    const R: usize,
+    const SEAL: bool,
+    const ONE: bool,
+>(
+    groups: &mut [[Lane<'_>; GROUP]],
+) -> u64 {
+    const { assert!(4 * N < R, "two rounds for each two blocks") };
+    let Some(first) = groups.first() else { return 0 };
+    let alike = Alike::<N>::new::<ONE>(&first[0]);
+    // Sealing, the group before is hashed; before the first that is one of zeros.
+    let mut hash = Hash::<N, ONE>::new(first, &alike);
+    let mut good = 0;
+    for number in 0..groups.len() {
+        let group = &mut groups[number];
+        let keys = keys::<ONE>(group);
+        let [a, b, c, d] = &*group;
+        let firsts = [a.nonce, b.nonce, c.nonce, d.nonce].map(|nonce| counter_block(nonce));
+        // SAFETY: the caller's promises.
+        unsafe {
+            let given = load::<N, FULL>(group, &alike);
+            if !SEAL {
+                hash = Hash::new(group, &alike);
+                hash.blocks = given.map(|given| transpose(given));
+            }
+            let mut masks = if ONE {
+                xor3(joined(firsts), round_key(keys[0], 0), one())
+            } else {
+                masks_of_each::<R>(group, &firsts)
+            };
+            let mut state = [[_mm512_setzero_si512(); GROUP]; N];
+            each!(at in [0 1 2 3] {
+                let mut counters = Counters::<false>::new(firsts[at], round_key(keys[at], 0));
+                for state in &mut state {
+                    state[at] = counters.take();
+                }
+            });
+            // Two rounds of all five vectors, then the products of two blocks.
+            for pair in 0..2 * N {
+                for round in [2 * pair + 1, 2 * pair + 2] {
+                    encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
+                }
+                hash.pair::<FULL>(pair, &alike);
+            }
+            hash.rest(&alike);
+            for round in 4 * N + 1..R {
+                encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
+            }
+            if ONE {
+                masks = _mm512_aesenclast_epi128(masks, round_key(keys[0], R));
+            }
+            let icvs = hash.icvs();
+            each!(at in [0 1 2 3] {
+                let round_key = round_key(keys[at], R);
+                for (i, state) in state.iter_mut().enumerate() {
+                    let stream = _mm512_aesenclast_epi128(state[at], round_key);
+                    let made = _mm512_xor_si512(given[i][at], stream);
+                    let to = group[at].text.as_mut_ptr().wrapping_add(WIDTH * i);
+                    state[at] = if FULL || i < N - 1 {
+                        _mm512_storeu_si512(to.cast(), made);
+                        made
+                    } else {
+                        _mm512_mask_storeu_epi8(to.cast(), alike.last, made);
+                        _mm512_maskz_mov_epi8(alike.last, made)
+                    };
+                }
+            });
+            if SEAL {
+                hash = Hash::new(group, &alike);
+                hash.blocks = state.map(|made| transpose(made));
+                hash.masks = masks;
+                if let Some(before) = number.checked_sub(1) {
+                    write(&mut groups[before], icvs);
+                }
+            } else {
+                let icvs = _mm512_xor_si512(icvs, masks);
+                good |= u64::from(compare(group, icvs)) << (GROUP * number);
+            }
+        }
+    }
+    if SEAL && let Some(last) = groups.last_mut() {
+        // SAFETY: the caller's promises.
+        write(last, unsafe { hash.alone::<FULL>(&alike) });
+        good = !0 >> (LANES - GROUP * groups.len());
+    }
+    good
+}
