@@ -46,16 +46,21 @@ pub enum Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Ad {
-    /// Octets of the buffer in front of the text. For [`crate::Suite::AesCbc`]
+    /// Octets of the buffer in front of the text. For a cipher with a keyed hash
     /// they must end where the text starts.
     Span(Span),
     /// Not as in the packet: an AEAD's with extended sequence numbers
     /// (RFC 4106 section 5), SPI and 64-bit number.
     Inline([u8; 12]),
     /// Octets of the buffer in front of the text, and the high half of the
-    /// sequence number after it (RFC 4303 section 2.2.1, integrity by a keyed
-    /// hash). Fails with an AEAD.
+    /// sequence number after it (RFC 4303 section 2.2.1 and RFC 4302 section 2.5.1,
+    /// integrity by a keyed hash or by GMAC). Fails with an AEAD.
     SpanThen(Span, [u8; 4]),
+    /// Octets of the buffer in front of the text, with the high half of the
+    /// sequence number put in after the first four, which are the SPI: GMAC in ESP
+    /// (RFC 4543 section 3.3). Four octets must stand in front of them. Fails with
+    /// every other suite.
+    Widened(Span, [u8; 4]),
 }
 
 /// What became of a job.
@@ -84,10 +89,14 @@ pub enum Verdict {
 /// The nonce of an AEAD is the whole 12 octets, made by the caller (ESP: salt
 /// and IV; MACsec: SCI and PN; XPN: salt XOR SSCI and PN).
 ///
-/// With AES-CBC the text starts with the 16-octet IV. Sealing writes it: the
-/// encrypted nonce, padded with zeros (SP 800-38A appendix C, first method), so
-/// a number that never repeats gives an IV that nobody foresees. Opening takes
-/// the IV from there and leaves it.
+/// With a cipher in CBC mode the text starts with the IV, a block. Sealing writes
+/// it: the encrypted nonce, padded with zeros or cut to its last octets
+/// (SP 800-38A appendix C, first method), so a number that never repeats gives an IV
+/// that nobody foresees. Opening takes the IV from there and leaves it.
+///
+/// With AES-CTR the nonce is made by the caller, as for an AEAD; the IV in the packet
+/// is additional data. With integrity alone ([`crate::Suite::is_integrity`])
+/// everything is additional data, and the text behind it is empty.
 #[derive(Debug)]
 pub struct Job<B> {
     /// The packet. Spans count from its first octet.

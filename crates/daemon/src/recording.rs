@@ -171,8 +171,10 @@ fn line(tunnel: &TunnelConfig, outbound: bool) -> Option<String> {
         (&tunnel.inbound, tunnel.remote, tunnel.local)
     };
     let family = if from.is_ipv4() { "IPv4" } else { "IPv6" };
+    // What has no key has an empty field.
     let hex = |octets: &[u8]| {
-        octets.iter().fold("0x".to_owned(), |mut text, octet| {
+        let prefix = if octets.is_empty() { "" } else { "0x" };
+        octets.iter().fold(prefix.to_owned(), |mut text, octet| {
             let _ = write!(text, "{octet:02x}");
             text
         })
@@ -181,19 +183,10 @@ fn line(tunnel: &TunnelConfig, outbound: bool) -> Option<String> {
     if matches!(sa.keys.place, Place::Token(_)) {
         return None;
     }
-    // Wireshark's own names. It has none for ChaCha20-Poly1305 in version 4.0, nor
-    // for implicit IVs.
-    let (cipher, integrity) = match tunnel.suite {
-        Suite::AesGcm(_) => ("AES-GCM with 16 octet ICV [RFC4106]", "NULL"),
-        Suite::AesCbc(_, Mac::HmacSha1_96) => ("AES-CBC [RFC3602]", "HMAC-SHA-1-96 [RFC2404]"),
-        Suite::AesCbc(_, Mac::HmacSha256_128) => {
-            ("AES-CBC [RFC3602]", "HMAC-SHA-256-128 [RFC4868]")
-        }
-        Suite::ChaCha20Poly1305 | Suite::AesGcmIiv(_) | Suite::AesCtr(..) => return None,
-    };
+    let (cipher, integrity) = wireshark_names(tunnel.suite)?;
     let mut key = sa.keys.key.expose().to_vec();
     key.extend(sa.salt.expose());
-    let mac_key = if integrity == "NULL" { String::new() } else { hex(sa.keys.mac_key.expose()) };
+    let mac_key = hex(sa.keys.mac_key.expose());
     let fields = [
         family,
         &from.to_string(),
@@ -205,6 +198,33 @@ fn line(tunnel: &TunnelConfig, outbound: bool) -> Option<String> {
         &mac_key,
     ];
     Some(fields.map(|f| format!("\"{f}\"")).join(","))
+}
+
+/// Wireshark's own names of a cipher and of what is beside it. It has none for
+/// ChaCha20-Poly1305 in version 4.0, nor for GMAC or implicit IVs.
+const fn wireshark_names(suite: Suite) -> Option<(&'static str, &'static str)> {
+    let cipher = match suite {
+        Suite::AesGcm(_) => "AES-GCM with 16 octet ICV [RFC4106]",
+        Suite::AesCbc(..) => "AES-CBC [RFC3602]",
+        Suite::AesCtr(..) => "AES-CTR [RFC3686]",
+        Suite::Null(_) => "NULL",
+        Suite::DesCbc(_) => "DES-CBC [RFC2405]",
+        Suite::TripleDesCbc(_) => "TripleDES-CBC [RFC2451]",
+        Suite::AesGcmIiv(_)
+        | Suite::ChaCha20Poly1305
+        | Suite::ChaCha20Poly1305Iiv
+        | Suite::AesGmac(_)
+        | Suite::AesCtrStudy(..) => return None,
+    };
+    let integrity = match suite.mac() {
+        None => "NULL",
+        Some(Mac::HmacMd5_96) => "HMAC-MD5-96 [RFC2403]",
+        Some(Mac::HmacSha1_96) => "HMAC-SHA-1-96 [RFC2404]",
+        Some(Mac::HmacSha256_128) => "HMAC-SHA-256-128 [RFC4868]",
+        Some(Mac::HmacSha384_192) => "HMAC-SHA-384-192 [RFC4868]",
+        Some(Mac::HmacSha512_256) => "HMAC-SHA-512-256 [RFC4868]",
+    };
+    Some((cipher, integrity))
 }
 
 #[cfg(test)]

@@ -32,8 +32,10 @@ fn rig() -> &'static Rig {
         let mut install = |backend| {
             let mut engine = Software::new(backend);
             keys.clear();
-            for (number, suite) in Suite::ALL.into_iter().chain(Suite::ALL).enumerate() {
-                let octets = |len: usize| Secret::new(vec![number as u8 * 13 + 1; len]);
+            for (number, suite) in Suite::software().chain(Suite::software()).enumerate() {
+                let octets = |len: usize| {
+                    Secret::new(vec![(number as u8).wrapping_mul(13).wrapping_add(1); len])
+                };
                 let (key, mac_key) = (octets(suite.key_len()), octets(suite.mac_key_len()));
                 let spec = KeySpec::new(suite, key, mac_key);
                 keys.push((Engine::<Buf>::install(&mut engine, &spec).expect("a key"), suite));
@@ -51,8 +53,12 @@ fn job(input: &mut Input<'_>, rig: &Rig) -> Job<Buf> {
     let &(key, suite) = input.pick(&rig.keys);
     let how = input.u8();
     let mut len = usize::from(input.u16()) % (TEXT_MAX + 1);
-    if !suite.is_counter_mode() && how & 1 == 0 {
-        len = (len / 16).max(1) * 16;
+    if suite.text_has_iv() && how & 1 == 0 {
+        let block = suite.esp_iv_len();
+        len = (len / block).max(1) * block;
+    }
+    if suite.is_integrity() && how & 1 == 0 {
+        len = 0;
     }
     let (front, ad_len) = (usize::from(input.u8()) % MARGIN, usize::from(input.u8()) % MARGIN);
     let span = Span::new(front, ad_len);
@@ -61,7 +67,8 @@ fn job(input: &mut Input<'_>, rig: &Rig) -> Job<Buf> {
     Rng::new(u64::from(input.u16())).fill(&mut buf);
     let ad = match how >> 1 & 3 {
         0 => Ad::Inline([how; 12]),
-        1 if !suite.is_counter_mode() => Ad::SpanThen(span, [how; 4]),
+        1 if !suite.is_aead() => Ad::SpanThen(span, [how; 4]),
+        2 if suite.is_integrity() => Ad::Widened(span, [how; 4]),
         _ => Ad::Span(span),
     };
     let (nonce, verdict) = ([input.u8(); 12], Verdict::Pending);
@@ -103,7 +110,7 @@ pub fn batch(data: &[u8]) {
             assert_eq!(got.verdict, expected.verdict, "{:?} {got:?}", engine.backend());
             let suite = rig.keys[got.key.slot as usize].1;
             // An AEAD may leave ciphertext or zeros where the text is not authentic.
-            if got.verdict == Verdict::BadIcv && suite.is_counter_mode() {
+            if got.verdict == Verdict::BadIcv && suite.is_aead() {
                 let text = got.text.range();
                 assert_eq!(got.buf[..text.start], before.buf[..text.start]);
                 assert_eq!(got.buf[text.end..], before.buf[text.end..]);
@@ -122,12 +129,12 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let seed = |number: u64| {
         let mut octets = vec![0; 12 * (1 + rng.below(70) as usize)];
         rng.fill(&mut octets);
-        // Of one suite, of CBC alone, or of any.
-        let key = rng.below(14) as u8;
+        // Of one suite, of some that are near each other, or of any.
+        let key = rng.below(2 * Suite::software().count() as u64) as u8;
         for at in (0..octets.len()).step_by(9) {
             match number % 3 {
                 0 => octets[at] = key,
-                1 => octets[at] = 3 + octets[at] % 4,
+                1 => octets[at] = key.saturating_add(octets[at] % 4),
                 _ => {}
             }
         }

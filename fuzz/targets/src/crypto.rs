@@ -6,8 +6,8 @@ use ferrule_base::Secret;
 use ferrule_crypto::table::KeyTable;
 use ferrule_crypto::{Ad, Backend, Job, KeyId, KeySpec, Op, Span, Suite, Verdict};
 
-/// Keys of an input, of every suite, some of one.
-const KEYS: u8 = 12;
+/// Keys of an input: of every suite.
+const KEYS: u8 = 56;
 /// Jobs of an input at most: more than a batch.
 const JOBS_MAX: usize = 80;
 /// Octets of a buffer at most.
@@ -16,8 +16,7 @@ const BUFFER_MAX: usize = 6000;
 /// The same keys in a backend's own form.
 fn keys(backend: Backend, first: u8) -> (KeyTable, Vec<KeyId>) {
     let mut table = KeyTable::default();
-    let ids = (0..KEYS).map(|i| {
-        let suite = Suite::ALL[usize::from(i) % Suite::ALL.len()];
+    let ids = (0..KEYS).zip(Suite::software()).map(|(i, suite)| {
         let octets = |len: usize| {
             let octet = |n: usize| first.wrapping_mul(i).wrapping_add(n as u8);
             Secret::new((0..len).map(octet).collect())
@@ -58,7 +57,8 @@ impl Shape {
         let (ad, text) = (span(input), Span { start: input.u16() % 600, len: input.u16() % 5000 });
         let ad = match how & 3 {
             0 => Ad::Inline([seed; 12]),
-            1 => Ad::SpanThen(ad, [seed; 4]),
+            1 if how & 8 == 0 => Ad::SpanThen(ad, [seed; 4]),
+            1 => Ad::Widened(ad, [seed; 4]),
             2 => Ad::Span(Span { start: 0, len: text.start }),
             _ => Ad::Span(ad),
         };

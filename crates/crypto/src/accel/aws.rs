@@ -16,6 +16,8 @@ const ICV: usize = 16;
 pub enum Aead {
     /// AES-GCM with a key of 16 octets.
     Aes128Gcm,
+    /// AES-GCM with a key of 24 octets.
+    Aes192Gcm,
     /// AES-GCM with a key of 32 octets.
     Aes256Gcm,
     /// RFC 8439, with a key of 32 octets.
@@ -39,6 +41,7 @@ impl Context {
             sys::CRYPTO_library_init();
             match aead {
                 Aead::Aes128Gcm => sys::EVP_aead_aes_128_gcm(),
+                Aead::Aes192Gcm => sys::EVP_aead_aes_192_gcm(),
                 Aead::Aes256Gcm => sys::EVP_aead_aes_256_gcm(),
                 Aead::ChaCha20Poly1305 => sys::EVP_aead_chacha20_poly1305(),
             }
@@ -114,9 +117,12 @@ mod tests {
 
     #[test]
     fn a_key_of_another_length_gives_no_context() {
-        for (aead, len) in
-            [(Aead::Aes128Gcm, 16), (Aead::Aes256Gcm, 32), (Aead::ChaCha20Poly1305, 32)]
-        {
+        for (aead, len) in [
+            (Aead::Aes128Gcm, 16),
+            (Aead::Aes192Gcm, 24),
+            (Aead::Aes256Gcm, 32),
+            (Aead::ChaCha20Poly1305, 32),
+        ] {
             assert!(Context::new(aead, &[7; 48][..len]).is_some());
             assert!(Context::new(aead, &[7; 48][..len - 1]).is_none(), "{aead:?}");
             assert!(Context::new(aead, &[]).is_none());

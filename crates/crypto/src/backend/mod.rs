@@ -22,10 +22,11 @@
 mod aws;
 #[cfg(target_arch = "x86_64")]
 mod batch;
-mod cbc;
+mod gmac;
 mod known;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
+mod pair;
 pub(crate) mod parts;
 mod portable;
 mod select;
@@ -39,7 +40,7 @@ use crate::accel::{cbc as multi_cbc, gcm};
 use crate::job::{Ad, Job, Op, Span, Verdict};
 use crate::key::{InstallError, KeyId, KeySpec};
 #[cfg(target_arch = "x86_64")]
-use crate::suite::Suite;
+use crate::suite::{Aes, Suite};
 use crate::table::KeyTable;
 use std::fmt;
 
@@ -138,11 +139,11 @@ fn multi(
     let unsupported = InstallError::Unsupported(spec.suite);
     let Some(kernel) = kernel else { return Err(unsupported) };
     match (spec.suite, form) {
-        (Suite::AesGcm(aes) | Suite::AesGcmIiv(aes), _) => {
+        (Suite::AesGcm(aes) | Suite::AesGcmIiv(aes), _) if aes != Aes::Aes192 => {
             gcm::Key::new(kernel, aes, spec.key.expose()).map(Made::Gcm).ok_or(unsupported)
         }
         // Without the SHA instructions there is no form, and one packet at a time.
-        (Suite::AesCbc(aes, mac), Some(form)) => {
+        (Suite::AesCbc(aes, mac), Some(form)) if multi_cbc::has(aes, mac) => {
             let (key, mac_key) = (spec.key.expose(), spec.mac_key.expose());
             multi_cbc::Key::new(form, aes, mac, key, mac_key).map(Made::Cbc).ok_or(unsupported)
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   AEAD   … [ AD ] … [ text ][ ICV ] …     AD anywhere in front of the text
-//!   CBC    … [ AD ][ IV | blocks ][ ICV ] … AD and text in one piece
+//!   pair   … [ AD ][ IV | blocks ][ ICV ] … AD and text in one piece
 //! ```
 //!
 //! Spans come from received packets: whatever does not fit gives nothing, and
@@ -30,29 +30,37 @@ impl<'a> Aead<'a> {
             Ad::Span(span) => front.get(span.range())?,
             Ad::Inline(octets) => octets,
             // An AEAD takes its additional data in one piece.
-            Ad::SpanThen(..) => return None,
+            Ad::SpanThen(..) | Ad::Widened(..) => return None,
         };
         Some(Self { ad, text, icv })
     }
 }
 
-/// For AES-CBC with a keyed hash.
-pub(crate) struct Cbc<'a> {
+/// For a cipher with a keyed hash, and for a keyed hash alone.
+pub(crate) struct Hashed<'a> {
     /// Hashed before `body`: not in the buffer.
     pub before: &'a [u8],
     /// Additional data, and the text from `text` on.
     pub body: &'a mut [u8],
-    /// Where in `body` the text starts: a whole number of blocks, the IV first.
+    /// Where in `body` the text starts: with CBC a whole number of blocks, the IV
+    /// first.
     pub text: usize,
     /// Hashed after `body`: not in the buffer.
     pub after: &'a [u8],
     pub icv: &'a mut [u8],
 }
 
-impl<'a> Cbc<'a> {
+impl<'a> Hashed<'a> {
+    /// A text of whole blocks and at least one; of any length if `block` is 0.
     #[inline(always)]
-    pub fn cut(buf: &'a mut [u8], ad: &'a Ad, text: Span, icv_len: usize) -> Option<Self> {
-        if text.len == 0 || !(text.len as usize).is_multiple_of(BLOCK) {
+    pub fn cut(
+        buf: &'a mut [u8],
+        ad: &'a Ad,
+        text: Span,
+        block: usize,
+        icv_len: usize,
+    ) -> Option<Self> {
+        if block != 0 && (text.len == 0 || !(text.len as usize).is_multiple_of(block)) {
             return None;
         }
         let none: &[u8] = &[];
@@ -60,6 +68,7 @@ impl<'a> Cbc<'a> {
             Ad::Span(span) => (none, *span, none),
             Ad::Inline(octets) => (&octets[..], Span { start: text.start, len: 0 }, none),
             Ad::SpanThen(span, high) => (none, *span, &high[..]),
+            Ad::Widened(..) => return None,
         };
         if span.end() != text.start as usize {
             return None;

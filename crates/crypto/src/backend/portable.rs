@@ -5,23 +5,30 @@
 //! finds them at run time. Every type here wipes itself when dropped (feature
 //! `zeroize` of each crate).
 
-use super::cbc::CbcHmac;
-use super::parts;
+use super::pair::Pair;
+use super::{gmac, parts};
 use crate::job::{Ad, Op, Span, Verdict};
 use crate::key::{InstallError, KeySpec};
 use crate::suite::{Aes, Suite};
 use aes::cipher::{Array, KeyInit, consts::U12, consts::U16};
-use aes::{Aes128Enc, Aes256Enc};
+use aes::{Aes128Enc, Aes192Enc, Aes256Enc};
 use aes_gcm::AesGcm;
 use aes_gcm::aead::AeadInOut;
 use chacha20poly1305::ChaCha20Poly1305;
 
 /// A key of any suite.
 pub enum Key {
+    Aead(Aead),
+    Gmac(Aead),
+    Pair(Box<Pair>),
+}
+
+/// A key that encrypts and authenticates.
+pub enum Aead {
     Gcm128(Box<AesGcm<Aes128Enc, U12>>),
+    Gcm192(Box<AesGcm<Aes192Enc, U12>>),
     Gcm256(Box<AesGcm<Aes256Enc, U12>>),
     ChaCha(Box<ChaCha20Poly1305>),
-    Cbc(Box<CbcHmac>),
 }
 
 impl Key {
@@ -29,13 +36,10 @@ impl Key {
     pub fn new(spec: &KeySpec) -> Result<Self, InstallError> {
         let key = spec.key.expose();
         let made = match spec.suite.cipher() {
-            Suite::AesGcm(Aes::Aes128) => boxed(key).map(Self::Gcm128),
-            Suite::AesGcm(Aes::Aes256) => boxed(key).map(Self::Gcm256),
-            Suite::ChaCha20Poly1305 => boxed(key).map(Self::ChaCha),
-            Suite::AesGcmIiv(_) | Suite::AesCtr(..) => None,
-            Suite::AesCbc(aes, mac) => {
-                CbcHmac::new(aes, mac, key, spec.mac_key.expose()).map(Self::Cbc)
-            }
+            Suite::AesGcm(aes) => Aead::gcm(aes, key).map(Self::Aead),
+            Suite::ChaCha20Poly1305 => boxed(key).map(Aead::ChaCha).map(Self::Aead),
+            Suite::AesGmac(aes) => Aead::gcm(aes, key).map(Self::Gmac),
+            pair => Pair::new(pair, key, spec.mac_key.expose()).map(Self::Pair),
         };
         made.ok_or(InstallError::Unsupported(spec.suite))
     }
@@ -44,20 +48,50 @@ impl Key {
     #[inline]
     pub fn run(&self, op: Op, nonce: &[u8; 12], ad: Ad, text: Span, buf: &mut [u8]) -> Verdict {
         match self {
-            Self::Gcm128(key) => aead(&**key, op, nonce, ad, text, buf),
-            Self::Gcm256(key) => aead(&**key, op, nonce, ad, text, buf),
-            Self::ChaCha(key) => aead(&**key, op, nonce, ad, text, buf),
-            Self::Cbc(key) => key.run(op, nonce, ad, text, buf),
+            Self::Aead(key) => match parts::Aead::cut(buf, &ad, text) {
+                Some(parts) => key.run(op, nonce, parts),
+                None => Verdict::Failed,
+            },
+            Self::Gmac(key) => gmac::run(buf, &ad, text, |ad, icv| {
+                key.run(op, nonce, parts::Aead { ad, text: &mut [], icv })
+            }),
+            Self::Pair(key) => key.run(op, nonce, ad, text, buf),
         }
     }
 
     /// Octets on the heap.
     pub fn heap_len(&self) -> usize {
         match self {
+            Self::Aead(key) | Self::Gmac(key) => key.heap_len(),
+            Self::Pair(key) => size_of_val(&**key),
+        }
+    }
+}
+
+impl Aead {
+    fn gcm(aes: Aes, key: &[u8]) -> Option<Self> {
+        match aes {
+            Aes::Aes128 => boxed(key).map(Self::Gcm128),
+            Aes::Aes192 => boxed(key).map(Self::Gcm192),
+            Aes::Aes256 => boxed(key).map(Self::Gcm256),
+        }
+    }
+
+    fn run(&self, op: Op, nonce: &[u8; 12], parts: parts::Aead<'_>) -> Verdict {
+        match self {
+            Self::Gcm128(key) => run(&**key, op, nonce, parts),
+            Self::Gcm192(key) => run(&**key, op, nonce, parts),
+            Self::Gcm256(key) => run(&**key, op, nonce, parts),
+            Self::ChaCha(key) => run(&**key, op, nonce, parts),
+        }
+    }
+
+    fn heap_len(&self) -> usize {
+        match self {
             Self::Gcm128(key) => size_of_val(&**key),
+            Self::Gcm192(key) => size_of_val(&**key),
             Self::Gcm256(key) => size_of_val(&**key),
             Self::ChaCha(key) => size_of_val(&**key),
-            Self::Cbc(key) => size_of_val(&**key),
         }
     }
 }
@@ -66,11 +100,10 @@ fn boxed<K: KeyInit>(key: &[u8]) -> Option<Box<K>> {
     K::new_from_slice(key).ok().map(Box::new)
 }
 
-fn aead<A>(cipher: &A, op: Op, nonce: &[u8; 12], ad: Ad, text: Span, buf: &mut [u8]) -> Verdict
+fn run<A>(cipher: &A, op: Op, nonce: &[u8; 12], parts: parts::Aead<'_>) -> Verdict
 where
     A: AeadInOut<NonceSize = U12, TagSize = U16>,
 {
-    let Some(parts) = parts::Aead::cut(buf, &ad, text) else { return Verdict::Failed };
     let nonce = Array::cast_from_core(nonce);
     match op {
         Op::Seal => match cipher.encrypt_inout_detached(nonce, parts.ad, parts.text.into()) {

@@ -31,7 +31,7 @@ fn run(software: &Software, job: Job<Buf>) -> Verdict {
 
 #[test]
 fn a_key_memory_of_an_sa_is_at_most_a_kibibyte() {
-    for suite in Suite::ALL {
+    for suite in Suite::software() {
         for (backend, key) in in_every_backend(&counting_spec(suite, 0)) {
             let octets = size_of_val(&key) + key.heap_len();
             println!("{suite}, {}: {octets} octets", backend.name());
@@ -101,13 +101,17 @@ fn keys_of_the_wrong_length_are_not_installed() {
 
 #[test]
 fn one_batch_mixes_suites_keys_and_directions_and_leaves_judged_jobs_alone() {
-    for &backend in Backend::all() {
+    let all: Vec<_> = Suite::software().collect();
+    for (&backend, suites) in
+        Backend::all().iter().flat_map(|b| all.chunks(16).map(move |s| (b, s)))
+    {
         let mut engine = Software::new(backend);
         let mut jobs = Jobs::new();
-        for (i, suite) in Suite::ALL.into_iter().enumerate() {
+        for (i, &suite) in suites.iter().enumerate() {
             let spec = counting_spec(suite, i as u8);
             let key = install(&mut engine, &spec);
-            let mut packet = Packet::new(suite, [i as u8; 12], b"header", &[i as u8; 64], &[]);
+            let text = vec![i as u8; if suite.is_integrity() { 0 } else { 64 }];
+            let mut packet = Packet::new(suite, [i as u8; 12], b"header", &text, &[]);
             jobs.push(packet.job(Op::Seal, key, 0));
             packet.run(Op::Seal, &backend.key(&spec).unwrap());
             jobs.push(packet.job(Op::Open, key, 1));

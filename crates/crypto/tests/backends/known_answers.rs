@@ -31,8 +31,8 @@ impl Example {
 }
 
 /// McGrew and Viega, The Galois/Counter Mode of Operation, appendix B (and the
-/// examples of SP 800-38D): cases 1 to 4 and 13 to 16, with 96-bit IVs.
-const GCM_EXAMPLES: [Example; 8] = [
+/// examples of SP 800-38D): cases 1 to 4, 7, 10 and 13 to 16, with 96-bit IVs.
+const GCM_EXAMPLES: [Example; 10] = [
     // Case 1.
     Example {
         suite: Suite::AesGcm(Aes::Aes128),
@@ -76,6 +76,28 @@ const GCM_EXAMPLES: [Example; 8] = [
         sealed: "42831ec2217774244b7221b784d0d49ce3aa212f2c02a4e035c17e2329aca12e \
         21d514b25466931c7d8f6a5aac84aa051ba30b396a0aac973d58e091",
         icv: "5bc94fbc3221a5db94fae95ae7121a47",
+    },
+    // Case 7.
+    Example {
+        suite: Suite::AesGcm(Aes::Aes192),
+        key: "000000000000000000000000000000000000000000000000",
+        nonce: "000000000000000000000000",
+        ad: "",
+        plain: "",
+        sealed: "",
+        icv: "cd33b28ac773f74ba00ed1f312572435",
+    },
+    // Case 10.
+    Example {
+        suite: Suite::AesGcm(Aes::Aes192),
+        key: "feffe9928665731c6d6a8f9467308308feffe9928665731c",
+        nonce: "cafebabefacedbaddecaf888",
+        ad: "feedfacedeadbeeffeedfacedeadbeefabaddad2",
+        plain: "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72 \
+        1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39",
+        sealed: "3980ca0b3c00e841eb06fac4872a2757859e1ceaa6efd984628593b40ca1e19c \
+        7d773d00c144c525ac619d18c84a3f4718e2448b2fe324d9ccda2710",
+        icv: "2519498e80f1478f37ba55bd6d27618c",
     },
     // Case 13.
     Example {
@@ -147,4 +169,25 @@ fn chacha20_poly1305_answers_rfc_8439() {
         icv: "1ae10b594f09e26a7e902ecbd0600691",
     }
     .check();
+}
+
+/// draft-mcgrew-gcm-test-01 section 3: RFC 4543 in ESP with 32-bit numbers. Additional
+/// data are SPI, number, IV and the payload with its trailer.
+#[test]
+fn aes_gmac_answers_the_test_cases_of_its_author() {
+    let ad = "00004321000000070000000000000000\
+              45000030da3a00008001df3bc0a80005c0a800010800c6cd02000700\
+              6162636465666768696a6b6c6d6e6f707172737401020201";
+    let example = Example {
+        suite: Suite::AesGmac(Aes::Aes128),
+        key: "4c80cdefbb5d10da906ac73c3613a634",
+        nonce: "22433c640000000000000000",
+        ad,
+        plain: "",
+        sealed: "",
+        icv: "f2a9a836e155106aa8dcd618e4099aaa",
+    };
+    example.check();
+    // GCM of nothing but additional data is the same.
+    Example { suite: Suite::AesGcm(Aes::Aes128), ..example }.check();
 }

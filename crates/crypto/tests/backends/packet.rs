@@ -20,6 +20,20 @@ pub fn octets(hex: &str) -> Vec<u8> {
     Secret::from_hex(hex).unwrap().expose().to_vec()
 }
 
+/// Octets of IV that the engine writes in front of the text: a cipher's block.
+pub fn written_iv(suite: Suite) -> usize {
+    if suite.text_has_iv() { suite.esp_iv_len() } else { 0 }
+}
+
+/// A text of about `len` octets that the suite can have.
+pub fn text_len(suite: Suite, len: usize) -> usize {
+    match written_iv(suite) {
+        _ if suite.is_integrity() => 0,
+        0 => len,
+        block => block + len / block * block,
+    }
+}
+
 /// A packet and where its parts are.
 #[derive(Clone, Debug)]
 pub struct Packet {
@@ -53,7 +67,7 @@ impl Packet {
 
     /// What is encrypted: behind the IV, for CBC.
     pub fn cleartext(&self) -> &[u8] {
-        let iv = if self.suite.is_counter_mode() { 0 } else { 16.min(self.text.len as usize) };
+        let iv = written_iv(self.suite).min(self.text.len as usize);
         &self.buf[self.text.start as usize + iv..self.text.end()]
     }
 

@@ -46,6 +46,17 @@ pub struct SaView<'a> {
     pub stats: SaStats,
 }
 
+/// Which octets of a packet an ICV covers, and in which form a job says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cover {
+    /// An AEAD: beside the text only the ESP header, with all of the number.
+    Header,
+    /// A keyed hash: everything, and the number's high half behind it.
+    Then,
+    /// GMAC: everything, and the number's high half within the ESP header.
+    Widened,
+}
+
 /// The sizes of a suite in an ESP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
@@ -55,51 +66,63 @@ pub(super) struct Shape {
     /// Octets from the ESP header to the job's text: CBC's has the IV in it, which
     /// the engine writes (and so has the study's AES-CTR).
     pub text: u8,
-    pub cbc: bool,
+    pub cover: Cover,
+    /// The text is empty: all of the packet is beside it.
+    pub whole: bool,
     pub esn: bool,
 }
 
 impl Shape {
     /// What most tunnels have, for code that is compiled for it: AES-GCM or
     /// ChaCha20-Poly1305 with extended numbers.
-    pub const USUAL: Self = Self { iv: 8, icv: 16, align: 4, text: 16, cbc: false, esn: true };
+    pub const USUAL: Self =
+        Self { iv: 8, icv: 16, align: 4, text: 16, cover: Cover::Header, whole: false, esn: true };
 
     fn new(suite: Suite, esn: bool) -> Self {
-        let cbc = suite.text_has_iv();
-        let iv = if cbc { 0 } else { suite.esp_iv_len() };
+        let iv = if suite.text_has_iv() { 0 } else { suite.esp_iv_len() };
         Self {
             text: (esp::Header::LEN + iv) as u8,
             iv: suite.esp_iv_len() as u8,
             icv: suite.icv_len() as u8,
             align: suite.esp_align() as u8,
-            cbc,
+            cover: match suite.mac() {
+                Some(_) => Cover::Then,
+                None if suite.is_integrity() => Cover::Widened,
+                None => Cover::Header,
+            },
+            whole: suite.is_integrity(),
             esn,
         }
     }
 
-    /// The ESP header at `esp`, and the text of a packet with `rest` octets after
-    /// that header and before the ICV.
+    /// What is beside the text of a packet with an ESP header at `esp` and `rest`
+    /// octets after it and before the ICV; and the text.
     #[inline(always)]
     pub const fn spans(&self, esp: usize, rest: usize) -> (Span, Span) {
-        let (text, end) = (esp + self.text as usize, esp + esp::Header::LEN + rest);
-        (Span::new(esp, esp::Header::LEN), Span::new(text, end - text))
+        let end = esp + esp::Header::LEN + rest;
+        let text = if self.whole { end } else { esp + self.text as usize };
+        let beside = match self.cover {
+            Cover::Header => esp::Header::LEN,
+            Cover::Then | Cover::Widened => text - esp,
+        };
+        (Span::new(esp, beside), Span::new(text, end - text))
     }
 
-    /// What is under the ICV and not encrypted: the ESP header, and the high half
-    /// of an extended number.
+    /// What is under the ICV and not encrypted: the ESP header at least, and the
+    /// high half of an extended number.
     #[inline(always)]
-    pub fn ad(&self, header: Span, spi: u32, number: u64) -> Ad {
-        if !self.esn {
-            Ad::Span(header)
-        } else if self.cbc {
-            Ad::SpanThen(header, ((number >> 32) as u32).to_be_bytes())
-        } else {
-            Ad::Inline(words(spi.to_be_bytes(), number.to_be_bytes()))
+    pub fn ad(&self, beside: Span, spi: u32, number: u64) -> Ad {
+        let high = ((number >> 32) as u32).to_be_bytes();
+        match self.cover {
+            _ if !self.esn => Ad::Span(beside),
+            Cover::Header => Ad::Inline(words(spi.to_be_bytes(), number.to_be_bytes())),
+            Cover::Then => Ad::SpanThen(beside, high),
+            Cover::Widened => Ad::Widened(beside, high),
         }
     }
 }
 
-/// The salt, then the IV (RFC 4106 section 4). For CBC all but the number is
+/// The salt, then the IV (RFC 4106 section 4, RFC 3686 section 4). For CBC all but the number is
 /// zero, and the engine makes the IV of it.
 #[inline(always)]
 pub(super) fn nonce(salt: [u8; 4], iv: [u8; 8]) -> [u8; 12] {
@@ -122,7 +145,11 @@ fn words(first: [u8; 4], rest: [u8; 8]) -> [u8; 12] {
 pub(super) fn work(jobs: &[Job<Packet>]) -> Flow {
     let mut flow = Flow { packets: jobs.len() as u64, octets: 0 };
     for job in jobs {
-        flow.octets += (usize::from(job.text.len) + esp::Header::LEN) as u64;
+        let beside = match job.ad {
+            Ad::Inline(_) => esp::Header::LEN,
+            Ad::Span(span) | Ad::SpanThen(span, _) | Ad::Widened(span, _) => span.len.into(),
+        };
+        flow.octets += (usize::from(job.text.len) + beside) as u64;
     }
     flow
 }

@@ -372,7 +372,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
 /// Octets of the packet under the ICV, as the stages count them.
 fn under_icv<B>(job: &Job<B>) -> usize {
     let beside = match job.ad {
-        Ad::Span(span) | Ad::SpanThen(span, _) => span.len.into(),
+        Ad::Span(span) | Ad::SpanThen(span, _) | Ad::Widened(span, _) => span.len.into(),
         Ad::Inline(_) => 8,
     };
     beside + usize::from(job.text.len)

@@ -17,7 +17,7 @@ pub(super) fn aead<B: AsMut<[u8]>>(job: &mut Job<B>) -> Option<(&[u8], &mut [u8]
     let ad = match &job.ad {
         Ad::Span(span) => front.get(span.range())?,
         Ad::Inline(octets) => &octets[..],
-        Ad::SpanThen(..) => return None,
+        Ad::SpanThen(..) | Ad::Widened(..) => return None,
     };
     Some((ad, text, rest.first_chunk_mut()?))
 }
@@ -35,7 +35,7 @@ impl<'a> Hashed<'a> {
         let (span, after) = match job.ad {
             Ad::Span(span) => (span, None),
             Ad::SpanThen(span, high) => (span, Some(high)),
-            Ad::Inline(_) => return None,
+            Ad::Inline(_) | Ad::Widened(..) => return None,
         };
         if span.end() != usize::from(job.text.start) {
             return None;
@@ -78,6 +78,8 @@ impl Keyed {
         match mac {
             Mac::HmacSha1_96 => Hmac::new_from_slice(key).ok().map(Self::Sha1),
             Mac::HmacSha256_128 => Hmac::new_from_slice(key).ok().map(Self::Sha256),
+            // No study has others.
+            _ => None,
         }
     }
 

@@ -113,6 +113,7 @@ impl Provider for SoftToken {
         let octets = secret.expose();
         let cipher = match aes {
             Aes::Aes128 => Aes128Enc::new_from_slice(octets).map(Box::new).map(Cipher::Aes128),
+            Aes::Aes192 => return Err(missing()),
             Aes::Aes256 => Aes256Enc::new_from_slice(octets).map(Box::new).map(Cipher::Aes256),
         };
         self.open.insert(key, cipher.map_err(|_| missing())?);

@@ -35,10 +35,11 @@ pub(super) struct Sa {
 
 /// The suite's cipher, if a token can have it.
 pub(super) fn aes_of(suite: Suite) -> Option<Aes> {
-    match suite {
-        Suite::AesGcm(aes) | Suite::AesGcmIiv(aes) | Suite::AesCtr(aes, _) => Some(aes),
-        _ => None,
-    }
+    let aes = match suite {
+        Suite::AesGcm(aes) | Suite::AesGcmIiv(aes) | Suite::AesCtrStudy(aes, _) => aes,
+        _ => return None,
+    };
+    (aes != Aes::Aes192).then_some(aes)
 }
 
 impl Sa {
@@ -61,7 +62,7 @@ impl Sa {
                     Ahead::new(memory(settings.blocks)?, settings.reach, settings.behind, first);
                 Mode::Gcm(Box::new(Gcm::new(ahead, coming, settings.drop_gone)))
             }
-            Suite::AesCtr(_, mac) => {
+            Suite::AesCtrStudy(_, mac) => {
                 let (behind, first) = (settings.behind as usize, study::first_counter(coming));
                 let ring = Ring::new(memory(settings.blocks)?, exchange, behind, first);
                 let ring = ring.ok_or(InstallError::Memory)?;

@@ -182,7 +182,7 @@ pub(super) fn tunnels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config)
             r.problems.add(tunnel.remote.span(), "the ends are of different families", remedy);
             continue;
         }
-        let suites = Suite::ALL.into_iter().chain(Suite::STUDY).map(|s| (s.name(), s));
+        let suites = Suite::software().chain(Suite::STUDY).map(|s| (s.name(), s));
         let suites: Vec<_> = suites.collect();
         let Some(suite) = r.choice(&tunnel.suite, "suite", &suites) else { continue };
         let Some(way) = way_to(r, config, &tunnel.local, local, remote) else { continue };

@@ -29,7 +29,7 @@ use super::raw::{self, Text};
 use super::read::Reader;
 use super::{Config, Placement};
 use ferrule_base::Duration;
-use ferrule_crypto::Suite;
+use ferrule_crypto::{Aes, Suite};
 use std::ops::RangeInclusive;
 
 /// A key whose name begins so is on the token.
@@ -183,15 +183,25 @@ impl Reader<'_> {
         Some(KeyFile { cipher, label: Some(label.to_owned()), ..file })
     }
 
-    /// Complains about a suite that cannot be where it is placed.
+    /// Complains about a suite that cannot be where it is placed, or that has no
+    /// place outside a laboratory.
     pub fn suite_at(&mut self, t: &Text, suite: Suite, placement: Placement, lab: bool) {
-        let study = matches!(suite, Suite::AesCtr(..));
+        let study = matches!(suite, Suite::AesCtrStudy(..));
         let token = placement == Placement::Token;
         if study && !(token && lab) {
             let remedy = "use it with placement = \"token\" in a laboratory, or aes-gcm-128";
             self.problems.add(t.span(), format!("{suite} is a study's suite"), remedy);
         }
-        if token && !study && !matches!(suite, Suite::AesGcm(_) | Suite::AesGcmIiv(_)) {
+        if let Some(algorithm) = suite.forbidden().filter(|_| !lab) {
+            let what = format!("{algorithm} protects nothing today (RFC 8221): it is for studies");
+            let remedy = "use aes-gcm-128; a study sets lab = true in [node]";
+            self.problems.add(t.span(), what, remedy);
+        }
+        let fits = match suite {
+            Suite::AesGcm(aes) | Suite::AesGcmIiv(aes) => aes != Aes::Aes192,
+            _ => study,
+        };
+        if token && !fits {
             let what = format!("a token does not have {suite}");
             self.problems.add(t.span(), what, "use aes-gcm-128, aes-gcm-256, or their -iiv");
         }

@@ -24,8 +24,6 @@ pub struct EspCipher {
     pub iv_rule: &'static str,
     /// Where a combined-mode cipher's check value is specified.
     pub icv_rule: &'static str,
-    /// Whether Ferrule's data plane carries it; otherwise it is here for calculation.
-    pub carried: bool,
 }
 
 /// An integrity algorithm beside a cipher.
@@ -37,25 +35,17 @@ pub struct EspIntegrity {
     pub icv: usize,
     /// Where it is specified.
     pub rule: &'static str,
-    /// Whether Ferrule's data plane carries it; otherwise it is here for calculation.
-    pub carried: bool,
 }
 
 /// A combined-mode row: content hidden, 16 octets of check value, 4-octet alignment.
-const fn aead(name: &'static str, iv: usize, rules: [&'static str; 2], carried: bool) -> EspCipher {
+const fn aead(name: &'static str, iv: usize, rules: [&'static str; 2]) -> EspCipher {
     let [iv_rule, icv_rule] = rules;
-    EspCipher { name, iv, block: 4, icv: 16, hides: true, iv_rule, icv_rule, carried }
+    EspCipher { name, iv, block: 4, icv: 16, hides: true, iv_rule, icv_rule }
 }
 
 /// A row that needs an integrity algorithm beside it.
-const fn plain(
-    name: &'static str,
-    iv: usize,
-    block: usize,
-    iv_rule: &'static str,
-    carried: bool,
-) -> EspCipher {
-    EspCipher { name, iv, block, icv: 0, hides: true, iv_rule, icv_rule: "", carried }
+const fn plain(name: &'static str, iv: usize, block: usize, iv_rule: &'static str) -> EspCipher {
+    EspCipher { name, iv, block, icv: 0, hides: true, iv_rule, icv_rule: "" }
 }
 
 const GCM: [&str; 2] = ["RFC 4106 §3.1", "RFC 4106 §6"];
@@ -66,32 +56,36 @@ const CHACHA_IIV: [&str; 2] = ["RFC 8750 §4", "RFC 7634 §2"];
 
 /// Every ESP cipher that the grammar knows.
 pub static ESP_CIPHERS: &[EspCipher] = &[
-    aead("aes-gcm-128", 8, GCM, true),
-    aead("aes-gcm-192", 8, GCM, false),
-    aead("aes-gcm-256", 8, GCM, true),
-    aead("aes-gcm-128-iiv", 0, GCM_IIV, true),
-    aead("aes-gcm-192-iiv", 0, GCM_IIV, false),
-    aead("aes-gcm-256-iiv", 0, GCM_IIV, true),
-    aead("chacha20-poly1305", 8, CHACHA, true),
-    aead("chacha20-poly1305-iiv", 0, CHACHA_IIV, false),
-    plain("aes-cbc-128", 16, 16, "RFC 3602 §3", true),
-    plain("aes-cbc-192", 16, 16, "RFC 3602 §3", false),
-    plain("aes-cbc-256", 16, 16, "RFC 3602 §3", true),
-    plain("aes-ctr-128", 8, 4, "RFC 3686 §3.1", false),
-    plain("aes-ctr-192", 8, 4, "RFC 3686 §3.1", false),
-    plain("aes-ctr-256", 8, 4, "RFC 3686 §3.1", false),
-    plain("aes-ctr-128-study", 8, 4, "as the study has it", true),
-    EspCipher { hides: false, ..plain("null", 0, 4, "RFC 2410 §2", false) },
-    EspCipher { hides: false, ..aead("aes-gmac-128", 8, GMAC, false) },
-    EspCipher { hides: false, ..aead("aes-gmac-256", 8, GMAC, false) },
+    aead("aes-gcm-128", 8, GCM),
+    aead("aes-gcm-192", 8, GCM),
+    aead("aes-gcm-256", 8, GCM),
+    aead("aes-gcm-128-iiv", 0, GCM_IIV),
+    aead("aes-gcm-192-iiv", 0, GCM_IIV),
+    aead("aes-gcm-256-iiv", 0, GCM_IIV),
+    aead("chacha20-poly1305", 8, CHACHA),
+    aead("chacha20-poly1305-iiv", 0, CHACHA_IIV),
+    plain("aes-cbc-128", 16, 16, "RFC 3602 §3"),
+    plain("aes-cbc-192", 16, 16, "RFC 3602 §3"),
+    plain("aes-cbc-256", 16, 16, "RFC 3602 §3"),
+    plain("aes-ctr-128", 8, 4, "RFC 3686 §3.1"),
+    plain("aes-ctr-192", 8, 4, "RFC 3686 §3.1"),
+    plain("aes-ctr-256", 8, 4, "RFC 3686 §3.1"),
+    plain("aes-ctr-128-study", 8, 4, "as the study has it"),
+    plain("des-cbc", 8, 8, "RFC 2405 §3"),
+    plain("3des-cbc", 8, 8, "RFC 2451 §2.1"),
+    EspCipher { hides: false, ..plain("null", 0, 4, "RFC 2410 §2") },
+    EspCipher { hides: false, ..aead("aes-gmac-128", 8, GMAC) },
+    EspCipher { hides: false, ..aead("aes-gmac-192", 8, GMAC) },
+    EspCipher { hides: false, ..aead("aes-gmac-256", 8, GMAC) },
 ];
 
 /// Every ESP integrity algorithm that the grammar knows.
 pub static ESP_INTEGRITIES: &[EspIntegrity] = &[
-    EspIntegrity { name: "hmac-sha1-96", icv: 12, rule: "RFC 2404 §2", carried: true },
-    EspIntegrity { name: "hmac-sha256-128", icv: 16, rule: "RFC 4868 §2.3", carried: true },
-    EspIntegrity { name: "hmac-sha384-192", icv: 24, rule: "RFC 4868 §2.3", carried: false },
-    EspIntegrity { name: "hmac-sha512-256", icv: 32, rule: "RFC 4868 §2.3", carried: false },
+    EspIntegrity { name: "hmac-md5-96", icv: 12, rule: "RFC 2403 §2" },
+    EspIntegrity { name: "hmac-sha1-96", icv: 12, rule: "RFC 2404 §2" },
+    EspIntegrity { name: "hmac-sha256-128", icv: 16, rule: "RFC 4868 §2.3" },
+    EspIntegrity { name: "hmac-sha384-192", icv: 24, rule: "RFC 4868 §2.3" },
+    EspIntegrity { name: "hmac-sha512-256", icv: 32, rule: "RFC 4868 §2.3" },
 ];
 
 /// A cipher with the integrity algorithm it needs: what an ESP SA uses.
@@ -171,15 +165,6 @@ impl EspSuite {
     /// next header the whole is a multiple of the block and of 4 (RFC 4303 section 2.4).
     pub fn padding(&self, content: usize) -> usize {
         (content + 2).next_multiple_of(self.cipher.block) - (content + 2)
-    }
-
-    /// The name of a part that the data plane does not carry, if there is one.
-    pub(super) fn not_carried(&self) -> Option<&'static str> {
-        match self.integrity {
-            _ if !self.cipher.carried => Some(self.cipher.name),
-            Some(row) if !row.carried => Some(row.name),
-            _ => None,
-        }
     }
 }
 

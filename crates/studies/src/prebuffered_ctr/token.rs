@@ -20,7 +20,7 @@ use ferrule_engines::token::{
 };
 
 /// The study's cipher, with the hash that it lacks.
-const SUITE: Suite = Suite::AesCtr(Aes::Aes128, Mac::HmacSha1_96);
+const SUITE: Suite = Suite::AesCtrStudy(Aes::Aes128, Mac::HmacSha1_96);
 /// Its token.
 pub const TOKEN: &str = "microsd";
 /// SPI and number in front of the text.

@@ -6,14 +6,13 @@
 //!                 ◀── from the end, so that C(i-1) is not yet plaintext
 //! ```
 
-use super::Key;
 use super::key::Schedule;
-use crate::backend::parts::{BLOCK, Cbc};
-use crate::suite::Aes;
+use super::{Aes, Key};
+use crate::backend::parts::{BLOCK, Hashed};
 use std::arch::x86_64::*;
 
 /// Decrypts what follows the IV in place.
-pub(super) fn run(key: &Key, parts: &mut Cbc<'_>) {
+pub(super) fn run(key: &Key, parts: &mut Hashed<'_>) {
     let (blocks, _) = parts.body[parts.text..].as_chunks_mut::<BLOCK>();
     let open = key.open();
     // SAFETY: a key has a form, and that only where the machine has what it says.

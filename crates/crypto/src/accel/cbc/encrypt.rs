@@ -10,9 +10,8 @@
 //! chains to keep every AES unit busy while each waits for its own last round.
 
 use super::key::{Form, Schedule, wipe};
-use super::{IDLE, LANES, Order, Packet, Packets};
+use super::{Aes, IDLE, LANES, Order, Packet, Packets};
 use crate::backend::parts::{BLOCK, nonce_block};
-use crate::suite::Aes;
 use std::arch::x86_64::*;
 
 /// Blocks that a lane without a packet may write at a time.

@@ -18,9 +18,8 @@
 use super::key::{Form, wipe};
 use super::sha1::Sha1;
 use super::sha256::Sha256;
-use super::{IDLE, LANES, Order, Packet, Packets};
+use super::{IDLE, LANES, Mac, Order, Packet, Packets};
 use crate::job::{Op, Verdict};
-use crate::suite::Mac;
 
 /// Octets of a hash block.
 const BLOCK: usize = 64;

@@ -4,7 +4,8 @@
 use super::hmac::{Hash, Words};
 use super::sha1::Sha1;
 use super::sha256::Sha256;
-use crate::suite::{Aes, Mac};
+use super::{Aes, Mac};
+use crate::suite;
 use std::arch::x86_64::*;
 
 /// AES-256 has 14 rounds and so 15 round keys.
@@ -63,8 +64,16 @@ pub struct Key {
 }
 
 impl Key {
-    /// Nothing if a key has a length that it cannot have.
-    pub fn new(form: Form, aes: Aes, mac: Mac, key: &[u8], mac_key: &[u8]) -> Option<Box<Self>> {
+    /// Nothing if a key has a length that it cannot have, or the kernels lack the
+    /// algorithm.
+    pub fn new(
+        form: Form,
+        aes: suite::Aes,
+        mac: suite::Mac,
+        key: &[u8],
+        mac_key: &[u8],
+    ) -> Option<Box<Self>> {
+        let (aes, mac) = (Aes::of(aes)?, Mac::of(mac)?);
         if key.len() != aes.key_len() || mac_key.len() > PAD_LEN {
             return None;
         }
@@ -234,6 +243,7 @@ fn expand_256(keys: &mut [__m128i; ROUND_KEYS_MAX]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suite::{Aes, Mac};
 
     fn words(schedule: &Schedule, rounds: usize) -> Vec<u32> {
         let octets = schedule[..=rounds].iter().flat_map(|key| key.to_le_bytes());
@@ -262,7 +272,9 @@ mod tests {
     #[test]
     fn a_key_of_another_length_gives_none() {
         let Some(form) = Form::ymm() else { return };
-        for (aes, len) in [(Aes::Aes128, 32), (Aes::Aes256, 16), (Aes::Aes128, 0)] {
+        for (aes, len) in
+            [(Aes::Aes128, 32), (Aes::Aes256, 16), (Aes::Aes128, 0), (Aes::Aes192, 24)]
+        {
             assert!(Key::new(form, aes, Mac::HmacSha1_96, &[1; 32][..len], &[2; 20]).is_none());
         }
     }

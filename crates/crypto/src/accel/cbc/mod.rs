@@ -34,11 +34,65 @@ mod tests;
 
 pub use key::{Form, Key};
 
-use crate::backend::parts::Cbc;
+use crate::backend::parts::Hashed;
 use crate::engine::BATCH;
 use crate::job::{Op, Verdict};
-use crate::suite::{Aes, Mac};
+use crate::suite;
 use arrayvec::ArrayVec;
+
+/// The key lengths that the kernels have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aes {
+    Aes128,
+    Aes256,
+}
+
+/// The keyed hashes that they have: those with blocks of 64 octets and instructions
+/// of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mac {
+    HmacSha1_96,
+    HmacSha256_128,
+}
+
+impl Aes {
+    const fn of(aes: suite::Aes) -> Option<Self> {
+        match aes {
+            suite::Aes::Aes128 => Some(Self::Aes128),
+            suite::Aes::Aes192 => None,
+            suite::Aes::Aes256 => Some(Self::Aes256),
+        }
+    }
+
+    const fn key_len(self) -> usize {
+        match self {
+            Self::Aes128 => 16,
+            Self::Aes256 => 32,
+        }
+    }
+}
+
+impl Mac {
+    const fn of(mac: suite::Mac) -> Option<Self> {
+        match mac {
+            suite::Mac::HmacSha1_96 => Some(Self::HmacSha1_96),
+            suite::Mac::HmacSha256_128 => Some(Self::HmacSha256_128),
+            _ => None,
+        }
+    }
+
+    const fn icv_len(self) -> usize {
+        match self {
+            Self::HmacSha1_96 => 12,
+            Self::HmacSha256_128 => 16,
+        }
+    }
+}
+
+/// Whether the kernels have this cipher beside this hash.
+pub const fn has(aes: suite::Aes, mac: suite::Mac) -> bool {
+    Aes::of(aes).is_some() && Mac::of(mac).is_some()
+}
 
 /// Packets side by side.
 const LANES: usize = 16;
@@ -55,7 +109,7 @@ pub struct Packet<'a> {
     /// What the IV is made of.
     pub nonce: &'a [u8; 12],
     /// Where everything is; the text is a whole number of blocks.
-    pub parts: Cbc<'a>,
+    pub parts: Hashed<'a>,
     /// What becomes of it.
     pub verdict: &'a mut Verdict,
 }

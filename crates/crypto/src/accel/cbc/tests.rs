@@ -5,6 +5,7 @@ use super::*;
 use crate::accel::tests::guard::Guarded;
 use crate::backend::parts::BLOCK;
 use crate::backend::vectors;
+use crate::suite::{Aes, Mac};
 use ::sha1::{Digest, Sha1};
 use ::sha2::Sha256;
 
@@ -20,7 +21,7 @@ fn key(form: Form, aes: Aes, mac: Mac, cipher_key: &[u8], mac_key: &[u8]) -> Box
     let mac_key = match mac {
         _ if mac_key.len() <= 64 => mac_key.to_vec(),
         Mac::HmacSha1_96 => Sha1::digest(mac_key).to_vec(),
-        Mac::HmacSha256_128 => Sha256::digest(mac_key).to_vec(),
+        _ => Sha256::digest(mac_key).to_vec(),
     };
     Key::new(form, aes, mac, cipher_key, &mac_key).unwrap()
 }
@@ -42,7 +43,7 @@ fn run_all(keys: &[Box<Key>], op: Op, pieces: &mut [Pieces]) -> Vec<Verdict> {
     let mut packets = Packets::new();
     for ((piece, verdict), key) in pieces.iter_mut().zip(&mut verdicts).zip(keys.iter().cycle()) {
         let Pieces { nonce, before, body, text, after, icv } = piece;
-        let parts = Cbc { before, body, text: *text, after, icv };
+        let parts = Hashed { before, body, text: *text, after, icv };
         packets.push(Packet { key, op, nonce, parts, verdict });
     }
     run(&mut packets);
@@ -128,13 +129,13 @@ fn multi_buffer_aes_cbc_answers_rfc_3602() {
 
 fn decrypt_one(key: &Key, body: &mut [u8]) {
     let (none, icv): (&[u8], &mut [u8]) = (&[], &mut []);
-    decrypt::run(key, &mut Cbc { before: none, body, text: 0, after: none, icv });
+    decrypt::run(key, &mut Hashed { before: none, body, text: 0, after: none, icv });
 }
 
 /// Encrypts what follows an IV that is there already.
 fn encrypt_from_iv(form: Form, keys: &[Box<Key>], texts: &mut [&mut [u8]]) {
     for (keys, texts) in keys.chunks(LANES).zip(texts.chunks_mut(LANES)) {
-        encrypt::with_ivs(form, Aes::Aes128, keys, texts);
+        encrypt::with_ivs(form, super::Aes::Aes128, keys, texts);
     }
 }
 
@@ -167,7 +168,7 @@ fn guarded_round(pages: &mut [Guarded], key: &Key, blocks: usize, at_end: bool) 
             let len = ad_len + text_len + key.icv_len();
             let buf = if at_end { page.at_end(len) } else { page.at_start(len) };
             let (body, icv) = buf.split_at_mut(ad_len + text_len);
-            let parts = Cbc { before: &[], body, text: ad_len, after: &[], icv };
+            let parts = Hashed { before: &[], body, text: ad_len, after: &[], icv };
             packets.push(Packet { key, op, nonce: &[3; 12], parts, verdict });
         }
         run(&mut packets);

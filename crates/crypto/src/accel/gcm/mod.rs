@@ -150,17 +150,18 @@ pub fn run(op: Op, lanes: &mut [Lane<'_>]) {
     let Some(first) = lanes.first() else { return };
     let (kernel, aes) = (first.key.kernel, first.key.aes());
     debug_assert!(lanes.iter().all(|l| l.key.kernel == kernel && l.key.aes() == aes));
+    // A key is for AES-128 or AES-256.
     // SAFETY: a kernel exists only where its instructions do.
     let good = unsafe {
         match (kernel.0, op, aes) {
             (Width::Vaes512, Op::Seal, Aes::Aes128) => vaes512::run::<10, true>(lanes),
             (Width::Vaes512, Op::Open, Aes::Aes128) => vaes512::run::<10, false>(lanes),
-            (Width::Vaes512, Op::Seal, Aes::Aes256) => vaes512::run::<14, true>(lanes),
-            (Width::Vaes512, Op::Open, Aes::Aes256) => vaes512::run::<14, false>(lanes),
+            (Width::Vaes512, Op::Seal, _) => vaes512::run::<14, true>(lanes),
+            (Width::Vaes512, Op::Open, _) => vaes512::run::<14, false>(lanes),
             (Width::Vaes256, Op::Seal, Aes::Aes128) => vaes256::run::<10, true>(lanes),
             (Width::Vaes256, Op::Open, Aes::Aes128) => vaes256::run::<10, false>(lanes),
-            (Width::Vaes256, Op::Seal, Aes::Aes256) => vaes256::run::<14, true>(lanes),
-            (Width::Vaes256, Op::Open, Aes::Aes256) => vaes256::run::<14, false>(lanes),
+            (Width::Vaes256, Op::Seal, _) => vaes256::run::<14, true>(lanes),
+            (Width::Vaes256, Op::Open, _) => vaes256::run::<14, false>(lanes),
         }
     };
     for (i, lane) in lanes.iter_mut().take(LANES).enumerate() {

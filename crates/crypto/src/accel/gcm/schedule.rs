@@ -36,10 +36,11 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Expands a key, on the heap from the start; nothing if its length is wrong.
+    /// Expands a key, on the heap from the start; nothing if its length is wrong, or
+    /// that of AES-192, which the kernels lack.
     #[target_feature(enable = "aes,pclmulqdq,sse4.1")]
     pub fn new(aes: Aes, key: &[u8]) -> Option<Box<Self>> {
-        if key.len() != aes.key_len() {
+        if key.len() != aes.key_len() || aes == Aes::Aes192 {
             return None;
         }
         let empty = Self { powers: [0; POWERS], rounds: [0; ROUND_KEYS_MAX], aes };

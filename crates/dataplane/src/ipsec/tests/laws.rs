@@ -1,7 +1,7 @@
 //! What holds for every suite, family, length and engine.
 
 use super::*;
-use ferrule_crypto::{Ad, Job, Op, Verdict};
+use ferrule_crypto::{Aes, Job, Mac, Op, Verdict};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ fn forged(suite: Suite, number: u32, opened: &[u8]) -> Vec<u8> {
     octets.extend(opened);
     octets.resize(20 + len, 0);
     let (header, text) = sa.shape.spans(20, iv + opened.len());
-    let ad = Ad::Span(header);
+    let ad = sa.shape.ad(header, SPI, number.into());
     let (nonce, op, verdict) = (state::nonce(sa.salt, [0; 8]), Op::Seal, Verdict::Pending);
     let key = Engine::<Packet>::install(&mut g.engine, &keys(suite)).unwrap();
     let mut job = Job { buf: octets, key, ticket: 0, nonce, op, verdict, ad, text };
@@ -123,7 +123,7 @@ fn sent(end: End) -> Vec<u8> {
 }
 
 fn esp_duplicates_under_way_together_pass_once<E: Make>() {
-    for n in [0, 2, 12] {
+    for n in [0, 2, KINDS - 1] {
         let mut g = pair::<E>(n, 13);
         let plain = inner(4, 60, 0);
         let sealed = g.sealed(&plain);
@@ -182,7 +182,8 @@ fn esp_what_was_opened_is_checked_before_it_goes_on<E: Make>() {
         (with(inner(4, 58, 0), "003b"), DropReason::EspDummy),
         (with(elsewhere, "0004"), DropReason::EspSelectorMismatch),
     ];
-    for suite in [Suite::ALL[0], Suite::ChaCha20Poly1305] {
+    let null = Suite::Null(Mac::HmacSha256_128);
+    for suite in [Suite::ALL[0], Suite::ChaCha20Poly1305, null, Suite::AesGmac(Aes::Aes128)] {
         for (number, (opened, reason)) in (1..).zip(&cases) {
             let mut g = Gateway::<E>::pair(1, suite, 4, false);
             let end = g.open(&forged(suite, number, opened));

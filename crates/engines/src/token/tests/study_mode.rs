@@ -4,7 +4,7 @@ use super::*;
 use ferrule_base::Rng;
 use ferrule_crypto::Mac;
 
-const SUITE: Suite = Suite::AesCtr(Aes::Aes128, Mac::HmacSha1_96);
+const SUITE: Suite = Suite::AesCtrStudy(Aes::Aes128, Mac::HmacSha1_96);
 
 fn study_job(key: KeyId, op: Op, number: u64, text: usize) -> Job<Packet> {
     let mut job = job(key, op, BASE, number, 8 + text);

@@ -6,6 +6,7 @@ use crate::overhead::{
     Transform, esp_len, macsec_len, mpls_len,
 };
 use ferrule_base::Rng;
+use ferrule_crypto::Suite;
 
 /// Every pair of cipher and integrity algorithm that ESP allows.
 fn suites() -> Vec<EspSuite> {
@@ -44,6 +45,27 @@ fn esp_tunnel_sizes_of_each_suite_family() {
     assert_eq!(len("aes-ctr-128", Some("hmac-sha512-256"), 30), 20 + 8 + 8 + 32 + 32);
     assert_eq!(len("null", Some("hmac-sha1-96"), 31), 20 + 8 + 36 + 12);
     assert_eq!(len("aes-gmac-128", None, 30), 20 + 8 + 8 + 32 + 16);
+    assert_eq!(len("des-cbc", Some("hmac-md5-96"), 30), 20 + 8 + 8 + 32 + 12);
+    assert_eq!(len("3des-cbc", Some("hmac-sha1-96"), 31), 20 + 8 + 8 + 40 + 12);
+}
+
+/// Sizes and words that the calculator has are those that the data plane has.
+#[test]
+fn esp_every_suite_of_the_data_plane_has_its_sizes_here() {
+    let mut count = 0;
+    for suite in Suite::software() {
+        let (cipher, integrity) = match suite.name().split_once(' ') {
+            Some((cipher, integrity)) => (cipher, Some(integrity)),
+            None => (suite.name(), None),
+        };
+        let row = EspSuite::by_name(cipher, integrity).expect("the calculator knows it");
+        assert_eq!((row.iv_len(), row.icv_len()), (suite.esp_iv_len(), suite.icv_len()), "{suite}");
+        assert_eq!(row.cipher().block, suite.esp_align(), "{suite}");
+        assert_eq!(row.cipher().hides, !suite.is_integrity(), "{suite}");
+        count += 1;
+    }
+    // Beside these the calculator has the study's counter mode.
+    assert_eq!(suites().len(), count + ESP_INTEGRITIES.len());
 }
 
 #[test]
@@ -194,6 +216,7 @@ fn carried_stacks_are_not_marked_as_calculation() {
         "macsec sci gcm-aes-xpn-256 clear-vlan | mpls cw",
         "esp aes-cbc-128 hmac-sha1-96 tunnel | mpls cw",
         "esp chacha20-poly1305 tunnel ipv6 esn | l3vpn 2",
+        "esp aes-ctr-192 hmac-sha384-192 tunnel",
     ] {
         assert_eq!(stack(text).calculation_only(), Vec::<String>::new(), "{text}");
     }
