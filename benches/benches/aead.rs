@@ -117,7 +117,7 @@ fn reach(aes: Aes, len: usize) -> Option<f64> {
         (Aes::Aes128, 512) => Some(1.4),
         (Aes::Aes128, 1420) => Some(1.1),
         (Aes::Aes128, _) => None,
-        (Aes::Aes256, _) => Some(1.0),
+        (Aes::Aes192 | Aes::Aes256, _) => Some(1.0),
     }
 }
 
