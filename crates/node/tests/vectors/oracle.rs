@@ -7,37 +7,35 @@
 //! two differ in the IV alone.
 
 use crate::sidecar::EspSa;
-use aes::cipher::{Array, BlockModeDecrypt, BlockModeEncrypt, KeyIvInit};
-use aes::{Aes128, Aes256};
+use aes::cipher::{
+    Array, BlockCipherDecrypt, BlockCipherEncrypt, BlockModeDecrypt, BlockModeEncrypt, KeyIvInit,
+    StreamCipher,
+};
+use aes::{Aes128, Aes192, Aes256};
 use aes_gcm::aead::AeadInOut;
 use aes_gcm::{Aes128Gcm, Aes256Gcm, KeyInit};
 use chacha20poly1305::ChaCha20Poly1305;
 use ferrule_crypto::{Suite, suite::Aes, suite::Mac};
-use hmac::{Hmac, Mac as _};
+use hmac::Hmac;
 
 /// SPI and sequence number.
 const HEADER: usize = 8;
 const AEAD_IV: usize = 8;
-const BLOCK: usize = 16;
 
 /// The suite of an association, if Ferrule has it.
 pub fn suite(sa: &EspSa) -> Option<Suite> {
-    let aes = match sa.enc_key.0.len() {
-        16 => Aes::Aes128,
-        32 => Aes::Aes256,
+    let aes = Aes::ALL.into_iter().find(|aes| aes.key_len() == sa.enc_key.0.len());
+    let mac = Mac::ALL.into_iter().find(|mac| mac.name() == sa.auth);
+    Some(match (sa.enc.as_str(), mac) {
+        ("aes-gcm", None) if sa.icv_len == 16 => Suite::AesGcm(aes?),
+        ("chacha20-poly1305", None) => Suite::ChaCha20Poly1305,
+        ("aes-cbc", Some(mac)) => Suite::AesCbc(aes?, mac),
+        ("aes-ctr", Some(mac)) => Suite::AesCtr(aes?, mac),
+        ("null", Some(mac)) => Suite::Null(mac),
+        ("des-cbc", Some(mac)) => Suite::DesCbc(mac),
+        ("3des-cbc", Some(mac)) => Suite::TripleDesCbc(mac),
         _ => return None,
-    };
-    let mac = match sa.auth.as_str() {
-        "hmac-sha1-96" => Some(Mac::HmacSha1_96),
-        "hmac-sha256-128" => Some(Mac::HmacSha256_128),
-        _ => None,
-    };
-    match (sa.enc.as_str(), sa.auth.as_str(), mac) {
-        ("aes-gcm", "none", _) if sa.icv_len == 16 => Some(Suite::AesGcm(aes)),
-        ("chacha20-poly1305", "none", _) => Some(Suite::ChaCha20Poly1305),
-        ("aes-cbc", _, Some(mac)) => Some(Suite::AesCbc(aes, mac)),
-        _ => None,
-    }
+    })
 }
 
 /// One association's keys.
@@ -66,14 +64,14 @@ impl<'a> Esp<'a> {
         let icv_at = esp.len().checked_sub(self.suite.icv_len()).ok_or_else(short)?;
         let (body, icv) = esp.split_at(icv_at);
         let mut text = body.get(iv_end..).ok_or_else(short)?.to_vec();
-        match self.suite {
-            Suite::AesCbc(aes, _) => {
-                if self.hash(body, number) != icv {
+        match self.suite.mac() {
+            Some(mac) => {
+                if self.hash(mac, body, number) != icv {
                     return Err("another implementation finds the ICV wrong".into());
                 }
-                cbc(aes, &self.sa.enc_key.0, &body[HEADER..iv_end], &mut text, false);
+                self.cipher(&body[HEADER..iv_end], &mut text, false);
             }
-            _ => {
+            None => {
                 let tag: &[u8; 16] = icv.first_chunk().ok_or_else(short)?;
                 let (nonce, aad) = self.nonce_and_aad(&body[..HEADER], &body[HEADER..], number);
                 let opened = self.aead(&nonce, &aad, &mut text, Some(tag));
@@ -85,14 +83,14 @@ impl<'a> Esp<'a> {
 
     fn seal(&self, header: &[u8], iv: &[u8], mut text: Vec<u8>, number: u64) -> Vec<u8> {
         let mut out = [header, iv].concat();
-        match self.suite {
-            Suite::AesCbc(aes, _) => {
-                cbc(aes, &self.sa.enc_key.0, iv, &mut text, true);
+        match self.suite.mac() {
+            Some(mac) => {
+                self.cipher(iv, &mut text, true);
                 out.extend(text);
-                let icv = self.hash(&out, number);
+                let icv = self.hash(mac, &out, number);
                 out.extend(icv);
             }
-            _ => {
+            None => {
                 let (nonce, aad) = self.nonce_and_aad(header, iv, number);
                 let tag = self.aead(&nonce, &aad, &mut text, None).expect("sealing cannot fail");
                 out.extend(text);
@@ -134,22 +132,46 @@ impl<'a> Esp<'a> {
 
     /// HMAC over the packet, and with ESN over the number's high half after it
     /// (RFC 4303 section 2.2.1), truncated.
-    fn hash(&self, body: &[u8], number: u64) -> Vec<u8> {
+    fn hash(&self, mac: Mac, body: &[u8], number: u64) -> Vec<u8> {
         let high = ((number >> 32) as u32).to_be_bytes();
         let after: &[u8] = if self.sa.esn { &high } else { &[] };
-        let key = &self.sa.auth_key.0;
-        let all = match self.suite {
-            Suite::AesCbc(_, Mac::HmacSha1_96) => {
-                let mac = <Hmac<sha1::Sha1> as KeyInit>::new_from_slice(key).expect("any length");
-                mac.chain_update(body).chain_update(after).finalize().into_bytes().to_vec()
-            }
-            _ => {
-                let mac = <Hmac<sha2::Sha256> as KeyInit>::new_from_slice(key).expect("any length");
-                mac.chain_update(body).chain_update(after).finalize().into_bytes().to_vec()
-            }
+        let (key, parts) = (&self.sa.auth_key.0, [body, after]);
+        let all = match mac {
+            Mac::HmacMd5_96 => hmac::<Hmac<md5::Md5>>(key, parts),
+            Mac::HmacSha1_96 => hmac::<Hmac<sha1::Sha1>>(key, parts),
+            Mac::HmacSha256_128 => hmac::<Hmac<sha2::Sha256>>(key, parts),
+            Mac::HmacSha384_192 => hmac::<Hmac<sha2::Sha384>>(key, parts),
+            Mac::HmacSha512_256 => hmac::<Hmac<sha2::Sha512>>(key, parts),
         };
         all[..self.suite.icv_len()].to_vec()
     }
+
+    /// Encrypts, or decrypts, with a cipher that does not authenticate.
+    fn cipher(&self, iv: &[u8], text: &mut [u8], seal: bool) {
+        let key = &self.sa.enc_key.0;
+        match self.suite {
+            Suite::Null(_) => {}
+            Suite::AesCbc(Aes::Aes128, _) => cbc::<Aes128>(key, iv, text, seal),
+            Suite::AesCbc(Aes::Aes192, _) => cbc::<Aes192>(key, iv, text, seal),
+            Suite::AesCbc(Aes::Aes256, _) => cbc::<Aes256>(key, iv, text, seal),
+            Suite::DesCbc(_) => cbc::<des::Des>(key, iv, text, seal),
+            Suite::TripleDesCbc(_) => cbc::<des::TdesEde3>(key, iv, text, seal),
+            Suite::AesCtr(aes, _) => {
+                let counter = [&self.sa.salt.0, iv, &[0, 0, 0, 1]].concat();
+                match aes {
+                    Aes::Aes128 => ctr::<ctr::Ctr32BE<Aes128>>(key, &counter, text),
+                    Aes::Aes192 => ctr::<ctr::Ctr32BE<Aes192>>(key, &counter, text),
+                    Aes::Aes256 => ctr::<ctr::Ctr32BE<Aes256>>(key, &counter, text),
+                }
+            }
+            other => unreachable!("{other} authenticates"),
+        }
+    }
+}
+
+fn hmac<M: hmac::Mac + KeyInit>(key: &[u8], parts: [&[u8]; 2]) -> Vec<u8> {
+    let mac = <M as KeyInit>::new_from_slice(key).expect("any length");
+    mac.chain_update(parts[0]).chain_update(parts[1]).finalize().into_bytes().to_vec()
 }
 
 fn run<A: AeadInOut>(
@@ -173,22 +195,20 @@ fn run<A: AeadInOut>(
     }
 }
 
-fn cbc(aes: Aes, key: &[u8], iv: &[u8], text: &mut [u8], seal: bool) {
-    assert!(text.len().is_multiple_of(BLOCK), "whole blocks");
-    let (blocks, _) = Array::slice_as_chunks_mut(text);
-    let bad = "a key and an IV of AES";
-    match (aes, seal) {
-        (Aes::Aes128, true) => {
-            cbc::Encryptor::<Aes128>::new_from_slices(key, iv).expect(bad).encrypt_blocks(blocks);
-        }
-        (Aes::Aes128, false) => {
-            cbc::Decryptor::<Aes128>::new_from_slices(key, iv).expect(bad).decrypt_blocks(blocks);
-        }
-        (Aes::Aes256, true) => {
-            cbc::Encryptor::<Aes256>::new_from_slices(key, iv).expect(bad).encrypt_blocks(blocks);
-        }
-        (Aes::Aes256, false) => {
-            cbc::Decryptor::<Aes256>::new_from_slices(key, iv).expect(bad).decrypt_blocks(blocks);
-        }
+fn cbc<C>(key: &[u8], iv: &[u8], text: &mut [u8], seal: bool)
+where
+    C: BlockCipherEncrypt + BlockCipherDecrypt + KeyInit,
+{
+    let bad = "a key and an IV of the cipher";
+    let (blocks, rest) = Array::<u8, C::BlockSize>::slice_as_chunks_mut(text);
+    assert!(rest.is_empty(), "whole blocks");
+    if seal {
+        cbc::Encryptor::<C>::new_from_slices(key, iv).expect(bad).encrypt_blocks(blocks);
+    } else {
+        cbc::Decryptor::<C>::new_from_slices(key, iv).expect(bad).decrypt_blocks(blocks);
     }
+}
+
+fn ctr<S: StreamCipher + KeyIvInit>(key: &[u8], counter: &[u8], text: &mut [u8]) {
+    S::new_from_slices(key, counter).expect("a key and a counter").apply_keystream(text);
 }
