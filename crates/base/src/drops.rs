@@ -140,6 +140,10 @@ reasons! {
     EspEcn = "esp-ecn",
     /// A dummy packet (next header 59).
     EspDummy = "esp-dummy",
+    /// ESP came in UDP and its SA has none, or the other way round (RFC 3948).
+    EspEncapsulation = "esp-encapsulation",
+    /// It should have come out of another SA, which is around this one.
+    EspNotNested = "esp-not-nested",
     /// Clear traffic that the policy wants protected.
     EspRequired = "esp-required",
     /// No outbound SA for the policy.

@@ -30,6 +30,10 @@ pub const FLAG_OPENED: u8 = 2;
 pub const FLAG_EXEMPT: u8 = 4;
 /// It came from a group address on layer 2: no ICMP error may answer it.
 pub const FLAG_GROUP: u8 = 8;
+/// ESP stands behind a UDP header (RFC 3948).
+pub const FLAG_ENCAP: u8 = 16;
+/// It is sealed, but its SA has something more to do with it.
+pub const FLAG_MORE: u8 = 32;
 
 /// In `target` at [`Next::Output`], beside the adjacency: the packet was made here
 /// and is to be cut into pieces of at most `number` octets.
@@ -59,7 +63,8 @@ pub enum Next {
     Reassemble,
     /// IP packet for the node itself; transport header at `offset`.
     Local,
-    /// IP packet for the node itself, protocol ESP; ESP header at `offset`.
+    /// IP packet for the node itself or a host that it protects, protocol ESP, or UDP
+    /// with ESP in it (`FLAG_ENCAP`); ESP header at `offset`.
     EspIn,
     /// IP packet leaving by adjacency `target`, whose interface has a policy.
     Policy,

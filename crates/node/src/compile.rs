@@ -6,7 +6,7 @@
 
 use crate::config::{
     BridgeConfig, Config, InterfaceConfig, LabelAction, MemberConfig, PolicyAction, PolicyConfig,
-    PseudowireConfig, TunnelConfig, Via, VlanTag,
+    PseudowireConfig, TunnelConfig, Via, VlanTag, best_way,
 };
 use crate::secure;
 use crate::stable::Numbers;
@@ -81,22 +81,37 @@ pub(crate) const fn frame_max(mtu: usize) -> u16 {
 
 /// What an SA is called: one that changes in any way is another SA.
 pub(crate) fn outbound_name(config: &Config, t: &TunnelConfig) -> String {
-    let rest = format!("{:?} {} {:?}", t.via, t.copy_df, t.mtu);
+    let looks = format!("{:?} {:?} {:?} {}", t.outside, t.encap, t.tfc, t.dummies);
+    let then = around(config, t).map(|around| outbound_name(config, around));
+    let rest = format!("{:?} {:?} {looks} {then:?}", t.via, t.mtu);
     format!("{} {} {} {rest}", sa_name(t, &t.outbound), t.local, t.remote)
         + way_name(config, &t.via).as_str()
 }
 
-/// As [`outbound_name`], for the other direction. The selectors are what may come out
-/// of it.
-pub(crate) fn inbound_name(t: &TunnelConfig, selectors: &[ipsec::Selector]) -> String {
-    let rest = format!("{} {} {selectors:?}", t.window, t.vrf);
+/// The pair around a pair.
+fn around<'a>(config: &'a Config, t: &TunnelConfig) -> Option<&'a TunnelConfig> {
+    config.tunnels.get(t.then?)
+}
+
+/// As [`outbound_name`], for the other direction of a pair. The selectors, of every pair,
+/// are what may come out of it.
+pub(crate) fn inbound_name(
+    config: &Config,
+    selectors: &[Vec<ipsec::Selector>],
+    number: usize,
+) -> String {
+    let t = &config.tunnels[number];
+    let inside = t.then.map(|around| inbound_name(config, selectors, around));
+    let own = &selectors[number];
+    let rest = format!("{} {} {own:?} {:?} {inside:?}", t.window, t.vrf, t.encap);
     format!("{} {} {} {rest}", sa_name(t, &t.inbound), t.remote, t.local)
 }
 
 fn sa_name(t: &TunnelConfig, sa: &crate::config::SaConfig) -> String {
     let print = secure::fingerprint(sa);
     let place = t.placement.name();
-    format!("{} {:#x} {print:02x?} {} {} {place}", t.name, sa.spi, t.esn, sa.worker)
+    let kind = format!("{:?} {:?}", t.protocol, t.mode);
+    format!("{} {:#x} {print:02x?} {} {} {place} {kind}", t.name, sa.spi, t.esn, sa.worker)
 }
 
 /// An address for a port whose device has none: locally administered, made
@@ -131,8 +146,8 @@ pub(crate) fn compile(config: &Config, macs: &[MacAddr], shared: &mut Shared) ->
     let names: Vec<String> = config.tunnels.iter().map(|t| outbound_name(config, t)).collect();
     let outbound = shared.outbound.assign(names.iter().map(String::as_str));
     let selectors = PolicyConfig::by_tunnel(config);
-    let names = config.tunnels.iter().zip(&selectors);
-    let names: Vec<String> = names.map(|(t, selectors)| inbound_name(t, selectors)).collect();
+    let numbers = 0..config.tunnels.len();
+    let names: Vec<String> = numbers.map(|n| inbound_name(config, &selectors, n)).collect();
     let inbound = shared.inbound.assign(names.iter().map(String::as_str));
     let to_u32 = |v: Vec<usize>| v.into_iter().map(|n| n as u32).collect::<Vec<_>>();
     let (outbound, inbound) = (to_u32(outbound), to_u32(inbound));
@@ -360,6 +375,7 @@ impl Builder<'_> {
         }));
         ways.extend(config.pseudowires.iter().map(|p| p.via.clone()));
         ways.extend(config.tunnels.iter().map(|t| t.via.clone()));
+        ways.extend(config.tunnels.iter().filter_map(|t| self.way_to_guarded(t)));
         let names: Vec<String> = ways.iter().map(|w| way_name(config, w)).collect();
         let mut unique: Vec<&str> = names.iter().map(String::as_str).collect();
         unique.sort_unstable();
@@ -386,6 +402,14 @@ impl Builder<'_> {
                 ttl: via.ttl,
             };
         }
+    }
+
+    /// The way to the host behind the node that has the local end of a pair.
+    fn way_to_guarded(&self, pair: &TunnelConfig) -> Option<Via> {
+        if !self.config.guards(pair) {
+            return None;
+        }
+        best_way(self.config, pair.local)
     }
 
     /// The adjacency of a way.
@@ -418,6 +442,11 @@ impl Builder<'_> {
             // Own addresses stay ours, whatever a route says.
             per_vrf[entry.vrf].insert(0, (entry.prefix, target));
         }
+        for pair in &self.config.tunnels {
+            let Some(via) = self.way_to_guarded(pair) else { continue };
+            let host = (pair.local, if pair.local.is_ipv4() { 32 } else { 128 });
+            per_vrf[0].push((host, route::Route::Guarded(self.way(&via))));
+        }
         let names = self.config.vrfs.iter();
         self.tables.vrfs =
             names.zip(per_vrf).map(|(name, routes)| route::Vrf::new(name, routes)).collect();
@@ -435,8 +464,10 @@ impl Builder<'_> {
             let worker = tunnel.inbound.worker as u8;
             places.push(ipsec::InboundPlace { spi: tunnel.inbound.spi, worker, index });
         }
-        self.tables.sas =
-            ipsec::SaDirectory::new(&owners, &places).expect("SPIs were checked to be unique");
+        let in_udp = self.config.tunnels.iter().filter_map(|t| t.encap);
+        self.tables.sas = ipsec::SaDirectory::new(&owners, &places)
+            .expect("SPIs were checked to be unique")
+            .with_udp_ports(in_udp.map(|encap| encap.local));
     }
 
     fn policies(&mut self, outbound: &[u32]) {

@@ -266,52 +266,61 @@ fn plan_tunnel(
     if old.esp_out.get(&index).is_none_or(|p| p.name != name) {
         let max = if tunnel.esn { ESN_MAX } else { ESP_MAX };
         let numbers = sequence(store, &id, config.reserve, max)?;
-        let sa = Box::new(outbound(tunnel, compiled.ways[number]));
+        let then = tunnel.then.map(|around| compiled.outbound[around]);
+        let sa = Box::new(outbound(tunnel, compiled.ways[number], then));
         plan.before.push((seat, Change::EspOut(EspOut::Install(index, sa, numbers))));
     }
     plan.installed.esp_out.insert(index, Place { name, counter: id.id, seat });
 
     let (index, id) = (compiled.inbound[number], esp_in_id(tunnel));
     let selectors = &compiled.selectors[number];
-    let name = crate::compile::inbound_name(tunnel, selectors);
+    let name = crate::compile::inbound_name(config, &compiled.selectors, number);
     let seat = seat_of(config, compiled, tunnel, tunnel.inbound.worker);
     if old.esp_in.get(&index).is_none_or(|p| p.name != name) {
         let edge = edge(store, &id)?;
-        let sa = Box::new(inbound(tunnel, selectors));
+        let inside = tunnel.then.map(|around| compiled.inbound[around]);
+        let sa = Box::new(inbound(tunnel, selectors, inside));
         plan.before.push((seat, Change::EspIn(EspIn::Install(index, sa, edge))));
     }
     plan.installed.esp_in.insert(index, Place { name, counter: id.id, seat });
     Ok(())
 }
 
-fn outbound(t: &TunnelConfig, adjacency: u32) -> ipsec::OutboundConfig {
+fn outbound(t: &TunnelConfig, adjacency: u32, then: Option<u32>) -> ipsec::OutboundConfig {
+    let SaConfig { spi, keys, salt, .. } = t.outbound.clone();
     ipsec::OutboundConfig {
         name: t.name.as_str().into(),
-        spi: t.outbound.spi,
-        source: t.local,
-        destination: t.remote,
-        keys: t.outbound.keys.clone(),
-        salt: t.outbound.salt.clone(),
         esn: t.esn,
         adjacency,
         mtu: t.mtu as u16,
-        df: if t.copy_df { ipsec::Df::Copy } else { ipsec::Df::Clear },
-        dscp: None,
+        protocol: t.protocol,
+        mode: t.mode,
+        outside: t.outside,
+        encap: t.encap,
+        tfc: t.tfc,
+        dummies: t.dummies,
+        then,
+        ..ipsec::OutboundConfig::tunnel(spi, (t.local, t.remote), keys, salt)
     }
 }
 
-fn inbound(t: &TunnelConfig, selectors: &[ipsec::Selector]) -> ipsec::InboundConfig {
+fn inbound(
+    t: &TunnelConfig,
+    selectors: &[ipsec::Selector],
+    inside: Option<u32>,
+) -> ipsec::InboundConfig {
+    let SaConfig { spi, keys, salt, .. } = t.inbound.clone();
     ipsec::InboundConfig {
         name: t.name.as_str().into(),
-        spi: t.inbound.spi,
-        source: Some(t.remote),
-        destination: t.local,
-        keys: t.inbound.keys.clone(),
-        salt: t.inbound.salt.clone(),
+        protocol: t.protocol,
+        mode: t.mode,
+        encap: t.encap,
+        inside,
         esn: t.esn,
         window: t.window,
         selectors: selectors.to_vec(),
         vrf: VrfId(t.vrf as u16),
+        ..ipsec::InboundConfig::tunnel(spi, (t.remote, t.local), keys, salt)
     }
 }
 

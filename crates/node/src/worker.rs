@@ -222,7 +222,8 @@ impl<E: Engine<Packet>> Worker<E> {
     /// When [`turn`](Self::turn) has to be called next, even if no frame arrives.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let ports = self.ports.iter().filter_map(|p| p.port.poll_timeout());
-        ports.chain(self.engine.poll_timeout()).chain(self.stages.reassemble.poll_timeout()).min()
+        let stages = [self.stages.reassemble.poll_timeout(), self.stages.esp_out.poll_timeout()];
+        ports.chain(self.engine.poll_timeout()).chain(stages.into_iter().flatten()).min()
     }
 
     fn turn_with<P: Probe>(&mut self, now: Instant, probe: &mut P) -> usize {
@@ -231,6 +232,11 @@ impl<E: Engine<Packet>> Worker<E> {
         moved += self.take_handoffs();
         moved += self.collect(now);
         self.expire(now);
+        if self.stages.esp_out.poll_timeout().is_some_and(|due| due <= now) {
+            let (mut ctx, stages, engine) = self.split(now);
+            stages.esp_out.tick(&mut ctx, engine);
+            moved += 1;
+        }
         // What jobs that came back, or commands, dropped: no stage need have
         // anything to do afterwards.
         self.settle(now, probe);

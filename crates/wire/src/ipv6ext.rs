@@ -144,6 +144,79 @@ pub fn walk(next: Protocol, payload: &[u8]) -> Result<Upper, Malformed> {
     Err(Malformed::HeaderChain)
 }
 
+/// The headers that stay in front of ESP or AH in transport mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Front {
+    /// What follows them.
+    pub next: Protocol,
+    /// Their octets, after the IPv6 header.
+    pub len: usize,
+    /// Where the field stands that names what follows, in octets of the packet.
+    pub field: usize,
+    /// One of them makes the packet a part of a datagram.
+    pub is_fragment: bool,
+}
+
+impl Front {
+    /// Where the next header field of the IPv6 header stands.
+    const FIRST_FIELD: usize = 6;
+    /// Octets of the IPv6 header.
+    const HEADER: usize = 40;
+
+    const fn nothing(next: Protocol) -> Self {
+        Self { next, len: 0, field: Self::FIRST_FIELD, is_fragment: false }
+    }
+
+    /// Over the header that comes next.
+    fn step(&mut self, payload: &[u8]) -> Result<(), Malformed> {
+        let rest = payload.get(self.len..).ok_or(Malformed::Truncated)?;
+        let &[next, len, ..] = rest else { return Err(Malformed::Truncated) };
+        self.field = Self::HEADER + self.len;
+        if self.next == Protocol::FRAGMENT {
+            self.is_fragment |= !Repr::parse(rest)?.0.is_atomic();
+            self.len += Header::LEN;
+        } else {
+            self.len += (usize::from(len) + 1) * 8;
+        }
+        self.next = Protocol(next);
+        if self.len > payload.len() { Err(Malformed::Truncated) } else { Ok(()) }
+    }
+}
+
+/// Where ESP and AH go in a packet whose header names `next` (RFC 4303 section
+/// 3.1.1): behind hop-by-hop options, routing and fragment headers, and behind
+/// destination options unless these stand behind a routing header, as they are for
+/// the last destination alone then.
+pub fn front(next: Protocol, payload: &[u8]) -> Result<Front, Malformed> {
+    let (mut front, mut routed) = (Front::nothing(next), false);
+    for nth in 0..=MAX_HEADERS {
+        match front.next {
+            Protocol::HOP_BY_HOP if nth > 0 => return Err(Malformed::HeaderChain),
+            Protocol::ROUTING => routed = true,
+            Protocol::DESTINATION if !routed => {}
+            Protocol::HOP_BY_HOP | Protocol::FRAGMENT => {}
+            _ => return Ok(front),
+        }
+        front.step(payload)?;
+    }
+    Err(Malformed::HeaderChain)
+}
+
+/// The headers in front of what begins `len` octets after the IPv6 header.
+pub fn front_of(next: Protocol, payload: &[u8], len: usize) -> Result<Front, Malformed> {
+    let mut front = Front::nothing(next);
+    for _ in 0..=MAX_HEADERS {
+        if front.len == len {
+            return Ok(front);
+        }
+        if front.len > len {
+            break;
+        }
+        front.step(payload)?;
+    }
+    Err(Malformed::HeaderChain)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +248,34 @@ mod tests {
     }
 
     #[test]
+    fn esp_and_ah_go_behind_the_headers_of_rfc_4303_section_3_1_1() {
+        let hop = Protocol::HOP_BY_HOP;
+        // Hop-by-hop, routing, destination options, UDP.
+        let chain = hex("2b00050200000000 3c00040000000000 1100010400000000 00070008");
+        let found = front(hop, &chain).unwrap();
+        assert_eq!((found.next, found.len, found.field), (Protocol::DESTINATION, 16, 48));
+        assert_eq!(front_of(hop, &chain, 16), Ok(found));
+        assert_eq!(front_of(hop, &chain, 24).unwrap().next, Protocol::UDP);
+        assert!(front_of(hop, &chain, 12).is_err() && front_of(hop, &chain, 64).is_err());
+        // Destination options without a routing header; a fragment behind them.
+        let chain = hex("3c00010400000000 1100000100000001 00070008");
+        let found = front(Protocol::DESTINATION, &chain[8..]).unwrap();
+        assert_eq!((found.next, found.len, found.field), (Protocol::UDP, 8, 40));
+        let chain = hex("2c00010400000000 1100000100000001 00070008");
+        let found = front(Protocol::DESTINATION, &chain).unwrap();
+        assert!(found.is_fragment && found.len == 16 && found.next == Protocol::UDP);
+        let atomic = hex("1100000000000001 00070008");
+        assert!(!front(Protocol::FRAGMENT, &atomic).unwrap().is_fragment);
+        assert_eq!(front(Protocol::TCP, &[]), Ok(Front::nothing(Protocol::TCP)));
+        for n in 0..16 {
+            assert!(front(Protocol::DESTINATION, &chain[..n]).is_err(), "{n}");
+        }
+        let endless = hex("3c00010400000000").repeat(MAX_HEADERS + 2);
+        assert_eq!(front(Protocol::DESTINATION, &endless), Err(Malformed::HeaderChain));
+        assert_eq!(front_of(Protocol::DESTINATION, &endless, 80), Err(Malformed::HeaderChain));
+    }
+
+    #[test]
     fn chains_without_end_are_refused() {
         let chain = hex("3c00010400000000").repeat(MAX_HEADERS + 1);
         assert_eq!(walk(Protocol::DESTINATION, &chain), Err(Malformed::HeaderChain));
@@ -192,6 +293,10 @@ mod tests {
         ) {
             if let Ok(upper) = walk(Protocol(next), &bytes) {
                 prop_assert!(upper.offset <= bytes.len());
+            }
+            if let Ok(found) = front(Protocol(next), &bytes) {
+                prop_assert!(found.len <= bytes.len() && found.field < 40 + bytes.len().max(1));
+                prop_assert_eq!(front_of(Protocol(next), &bytes, found.len), Ok(found));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Security associations, as a configuration or a keying protocol gives them.
 
 use super::spd::selector::Selector;
-use ferrule_base::{Secret, VrfId};
+use ferrule_base::{Duration, Secret, VrfId};
 use ferrule_crypto::KeySpec;
 use ferrule_wire::Dscp;
 use std::net::IpAddr;
@@ -18,16 +18,101 @@ pub enum Df {
     Clear,
 }
 
-/// An outbound ESP SA in tunnel mode.
+/// The ECN field of an outer header (RFC 6040 section 4.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EcnOut {
+    /// As inside.
+    #[default]
+    Normal,
+    /// Not ECN-capable, for a peer that would drop the mark.
+    Compatibility,
+}
+
+/// TTL or hop limit of an outer header (RFC 4301 section 5.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hops {
+    /// Always this.
+    Fixed(u8),
+    /// As inside, after the hop that brought the packet here.
+    Copy,
+}
+
+impl Default for Hops {
+    fn default() -> Self {
+        Self::Fixed(64)
+    }
+}
+
+/// What a person may choose about the outer header of a tunnel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outside {
+    /// Its DF bit.
+    pub df: Df,
+    /// Its DSCP; nothing: as inside.
+    pub dscp: Option<Dscp>,
+    /// Its ECN field.
+    pub ecn: EcnOut,
+    /// Its TTL or hop limit.
+    pub hops: Hops,
+}
+
+/// The protocol of an SA (RFC 4301 section 3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SaProtocol {
+    /// Encapsulating security payload (RFC 4303).
+    #[default]
+    Esp,
+    /// Authentication header (RFC 4302).
+    Ah,
+}
+
+/// What an SA protects of a packet (RFC 4301 section 3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// All of it, behind a new IP header.
+    #[default]
+    Tunnel,
+    /// What stands behind its IP header.
+    Transport,
+}
+
+/// ESP in UDP (RFC 3948), for address translation on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encap {
+    /// The port on this side.
+    pub local: u16,
+    /// The port on the other side.
+    pub remote: u16,
+    /// After so long without a packet a keepalive is sent (RFC 3948 section 4).
+    pub keepalive: Option<Duration>,
+}
+
+/// Padding against traffic analysis (RFC 4303 section 2.7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tfc {
+    /// None.
+    #[default]
+    Off,
+    /// What is sealed has a multiple of so many octets, as far as the path allows.
+    Multiple(u16),
+    /// Every packet is as long as the path allows.
+    Whole,
+}
+
+/// An outbound SA.
 #[derive(Clone, Debug)]
 pub struct OutboundConfig {
     /// The name in the configuration.
     pub name: Box<str>,
     /// SPI, 256 or above.
     pub spi: u32,
-    /// Outer source: this gateway.
+    /// ESP or AH.
+    pub protocol: SaProtocol,
+    /// Tunnel or transport.
+    pub mode: Mode,
+    /// This end: a tunnel's outer source; in transport mode the host's address.
     pub source: IpAddr,
-    /// Outer destination: the other gateway.
+    /// The other end.
     pub destination: IpAddr,
     /// The suite and its keys.
     pub keys: KeySpec,
@@ -37,24 +122,58 @@ pub struct OutboundConfig {
     pub esn: bool,
     /// The adjacency by which sealed packets leave.
     pub adjacency: u32,
-    /// Largest inner packet that fits the path.
+    /// Largest clear packet (of plain headers) that fits the path.
     pub mtu: u16,
-    /// The outer DF bit.
-    pub df: Df,
-    /// The outer DSCP; nothing: as inside.
-    pub dscp: Option<Dscp>,
+    /// A tunnel's outer header.
+    pub outside: Outside,
+    /// In UDP.
+    pub encap: Option<Encap>,
+    /// Padding against traffic analysis.
+    pub tfc: Tfc,
+    /// Dummy packets in a second (RFC 4303 section 2.6).
+    pub dummies: u32,
+    /// The outbound SA that wraps its packets again.
+    pub then: Option<u32>,
 }
 
-/// An inbound ESP SA in tunnel mode.
+impl OutboundConfig {
+    /// An ESP tunnel as most are, for `..`: extended numbers, no path yet.
+    pub fn tunnel(spi: u32, ends: (IpAddr, IpAddr), keys: KeySpec, salt: Secret) -> Self {
+        Self {
+            name: Box::default(),
+            spi,
+            protocol: SaProtocol::Esp,
+            mode: Mode::Tunnel,
+            source: ends.0,
+            destination: ends.1,
+            keys,
+            salt,
+            esn: true,
+            adjacency: 0,
+            mtu: u16::MAX,
+            outside: Outside::default(),
+            encap: None,
+            tfc: Tfc::Off,
+            dummies: 0,
+            then: None,
+        }
+    }
+}
+
+/// An inbound SA.
 #[derive(Clone, Debug)]
 pub struct InboundConfig {
     /// The name in the configuration.
     pub name: Box<str>,
     /// SPI, 256 or above.
     pub spi: u32,
-    /// The other gateway; nothing: any.
+    /// ESP or AH.
+    pub protocol: SaProtocol,
+    /// Tunnel or transport.
+    pub mode: Mode,
+    /// The other end; nothing: any.
     pub source: Option<IpAddr>,
-    /// This gateway.
+    /// This end.
     pub destination: IpAddr,
     /// The suite and its keys.
     pub keys: KeySpec,
@@ -68,4 +187,32 @@ pub struct InboundConfig {
     pub selectors: Vec<Selector>,
     /// The table in which inner packets go on.
     pub vrf: VrfId,
+    /// In UDP.
+    pub encap: Option<Encap>,
+    /// The inbound SA out of which its packets must have come: that of the other
+    /// end's [`then`](OutboundConfig::then).
+    pub inside: Option<u32>,
+}
+
+impl InboundConfig {
+    /// The other end of [`OutboundConfig::tunnel`], for `..`: nothing may come out
+    /// of it yet.
+    pub fn tunnel(spi: u32, ends: (IpAddr, IpAddr), keys: KeySpec, salt: Secret) -> Self {
+        Self {
+            name: Box::default(),
+            spi,
+            protocol: SaProtocol::Esp,
+            mode: Mode::Tunnel,
+            source: Some(ends.0),
+            destination: ends.1,
+            keys,
+            salt,
+            esn: true,
+            window: 64,
+            selectors: Vec::new(),
+            vrf: VrfId::GLOBAL,
+            encap: None,
+            inside: None,
+        }
+    }
 }

@@ -1,13 +1,15 @@
 //! ESP out: seals IP packets into a tunnel (RFC 4303 section 3.3, RFC 4301
 //! section 5.1).
 
+use super::clock::{Clock, DEEDS_MAX, Deed};
 use super::config::OutboundConfig;
-use super::state::{OutboundSa, Outer, Outer4, SaView, Shape, nonce, work};
+use super::state::{Kind, OutboundSa, Outer, Outer4, SaView, Shape, nonce, work};
 use super::table::{Held, SaError, SaId, SaTable};
-use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, Next};
+use super::wrapping::{Plan, Refusal};
+use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_MORE, Next};
 use crate::sequence::Sequence;
 use crate::tickets::{Submitter, Tickets};
-use ferrule_base::DropReason;
+use ferrule_base::{DropReason, Duration, Instant, Rng};
 use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{IntoBytes, Protocol, esp, ipv4, ipv6};
@@ -38,24 +40,25 @@ pub struct EspOut {
     sas: SaTable<OutboundSa>,
     tickets: Tickets,
     wants: Vec<Want>,
+    pub(super) clock: Clock,
 }
 
 /// What the outer header takes over from an inner one. (Eight octets: they travel
 /// in a register.)
 #[derive(Clone, Copy)]
-struct Inner {
+pub(super) struct Inner {
     len: u32,
-    class: u8,
+    pub class: u8,
     /// The DF bit, where IPv4 has it.
-    whole: u16,
-    protocol: Protocol,
+    pub whole: u16,
+    pub protocol: Protocol,
 }
 
 impl Inner {
     /// Reads the first eight octets of either header, which the router has seen
     /// to.
     #[inline(always)]
-    fn read(data: &[u8]) -> Option<Self> {
+    pub fn read(data: &[u8]) -> Option<Self> {
         let word = u64::from_be_bytes(*data.first_chunk()?);
         let inner = match word >> 60 {
             // Class, length; flags of the fragment.
@@ -71,9 +74,15 @@ impl Inner {
         (inner.len() <= data.len()).then_some(inner)
     }
 
+    /// TTL or hop limit of the packet that was read.
+    pub fn hops(self, data: &[u8]) -> u8 {
+        let at = if self.protocol == Protocol::IPV4 { 8 } else { 7 };
+        data.get(at).copied().unwrap_or_default()
+    }
+
     /// Octets of the packet.
     #[inline(always)]
-    const fn len(self) -> usize {
+    pub const fn len(self) -> usize {
         self.len as usize
     }
 
@@ -91,7 +100,7 @@ impl Inner {
     /// The MTU to tell the sender, if the packet must not be fragmented. What may
     /// be is sealed whole, and its outer packet fragmented.
     #[cold]
-    fn too_big_for(&self, mtu: usize) -> Option<usize> {
+    pub fn too_big_for(&self, mtu: usize) -> Option<usize> {
         let mtu = if self.protocol == Protocol::IPV6 { mtu.max(MTU6_MIN) } else { mtu };
         (self.len() > mtu && self.whole != 0).then_some(mtu)
     }
@@ -107,7 +116,7 @@ impl EspOut {
     ) {
         let late = !engine.is_immediate();
         let mut jobs = Jobs::new();
-        let Self { sas, tickets, wants } = self;
+        let Self { sas, tickets, wants, .. } = self;
         let mut desk = Desk { wants, tickets: late.then_some(tickets), jobs: &mut jobs };
         let (mut target, mut found) = (0, None);
         for packet in batch.drain(..) {
@@ -126,12 +135,54 @@ impl EspOut {
         if late {
             return self.finish(ctx, &mut jobs);
         }
+        self.complete_all(ctx, jobs);
+    }
+
+    /// What an engine that completes in place has done.
+    #[inline(always)]
+    fn complete_all(&mut self, ctx: &mut Ctx<'_>, mut jobs: Jobs<Packet>) {
         for job in jobs.drain(..) {
             match job.verdict {
-                Verdict::Done => ctx.out.send(Next::Output, job.buf),
+                Verdict::Done if job.buf.meta().flags & FLAG_MORE == 0 => {
+                    ctx.out.send(Next::Output, job.buf);
+                }
                 _ => complete(ctx, self.sas.slot(job.ticket as u32), job),
             }
         }
+    }
+
+    /// When [`tick`](Self::tick) has something to do.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.clock.next()
+    }
+
+    /// Keepalives and dummy packets that are due.
+    #[cold]
+    pub fn tick<E: Engine<Packet>>(&mut self, ctx: &mut Ctx<'_>, engine: &mut E) {
+        let late = !engine.is_immediate();
+        let mut jobs = Jobs::new();
+        let Self { sas, tickets, wants, clock } = self;
+        let mut desk = Desk { wants, tickets: late.then_some(tickets), jobs: &mut jobs };
+        for _ in 0..DEEDS_MAX {
+            let Some(due) = clock.take(ctx.now) else { break };
+            // An SA that was retired wants nothing any more.
+            let Some((slot, held)) = sas.at(due.id().index).filter(|(_, h)| h.id == due.id())
+            else {
+                continue;
+            };
+            let after = match due.deed {
+                _ if due.at == Instant::ZERO => ctx.now,
+                Deed::Keepalive => keepalive(ctx, &mut held.sa, due.every),
+                Deed::Dummy => {
+                    desk.dummy(ctx, slot, held, clock.rng());
+                    due.at
+                }
+            };
+            clock.again(due, after, ctx.now);
+        }
+        ctx.tally.work.sealed.merge(work(&jobs));
+        engine.submit(ctx.now, &mut jobs);
+        if late { self.finish(ctx, &mut jobs) } else { self.complete_all(ctx, jobs) }
     }
 
     /// Takes this stage's jobs that come back later, and leaves the others.
@@ -159,6 +210,7 @@ impl EspOut {
         sa.key = engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)?;
         let limit = sa.sequence.wants();
         let id = self.sas.insert(index, sa);
+        self.clock.add(id, config);
         self.wants.reserve(self.sas.len());
         self.wants.extend(limit.map(|limit| Want { id, limit }));
         Ok(id)
@@ -216,7 +268,7 @@ impl Desk<'_> {
     #[inline(always)]
     fn seal(&mut self, ctx: &mut Ctx<'_>, slot: u32, held: &mut Held<OutboundSa>, packet: Packet) {
         match held.sa.outer {
-            Outer::V4(outer) if held.sa.usual => {
+            Outer::V4(outer) if held.sa.kind == Kind::Usual => {
                 self.prepare(ctx, slot, held, packet, Shape::USUAL, &Outer::V4(outer));
             }
             _ => self.seal_any(ctx, slot, held, packet),
@@ -231,8 +283,63 @@ impl Desk<'_> {
         held: &mut Held<OutboundSa>,
         packet: Packet,
     ) {
+        if held.sa.kind == Kind::Special {
+            return self.seal_special(ctx, slot, held, packet, None);
+        }
         let (shape, outer) = (held.sa.shape, held.sa.outer);
         self.prepare(ctx, slot, held, packet, shape, &outer);
+    }
+
+    /// As [`prepare`](Self::prepare), for an SA that is more than a plain tunnel. A
+    /// dummy comes with its plan.
+    #[inline(never)]
+    fn seal_special(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        slot: u32,
+        held: &mut Held<OutboundSa>,
+        mut packet: Packet,
+        plan: Option<Plan>,
+    ) {
+        let Some(mut special) = held.sa.special.take() else {
+            return ctx.out.drop(packet, DropReason::EspNoSa);
+        };
+        let plan = match plan {
+            Some(plan) => Ok(plan),
+            None => Plan::of(&held.sa, &special, packet.data()),
+        };
+        let done = plan.and_then(|plan| {
+            packet.truncate(plan.clear());
+            let number = self.number(held).ok_or(DropReason::EspSequenceExhausted)?;
+            let spans = plan.build(&held.sa, &special, &mut packet, number);
+            Ok((number, plan.clear(), spans.ok_or(DropReason::NoRoom)?))
+        });
+        let flag = special.flag();
+        special.last = ctx.now;
+        held.sa.special = Some(special);
+        match done {
+            Ok((number, len, spans)) => {
+                packet.meta_mut().flags |= flag;
+                self.submit(ctx, slot, held, packet, (number, len), spans);
+            }
+            Err(Refusal::TooBig(protocol, mtu)) => too_big(ctx, packet, protocol, mtu),
+            Err(Refusal::Drop(reason)) => {
+                held.sa.stats.failed += 1;
+                ctx.out.drop(packet, reason);
+            }
+        }
+    }
+
+    /// Seals a packet of random octets, which the other end drops. Where there is no
+    /// buffer for it, it is not missed.
+    fn dummy(&mut self, ctx: &mut Ctx<'_>, slot: u32, held: &mut Held<OutboundSa>, rng: &mut Rng) {
+        let Some(special) = held.sa.special.as_deref() else { return };
+        let plan = Plan::dummy(&held.sa, special, rng.below(held.sa.mtu.into()) as usize);
+        let Some(mut packet) = ctx.make(&[]) else { return };
+        match plan.fill(special, &mut packet, rng) {
+            Some(()) => self.seal_special(ctx, slot, held, packet, Some(plan)),
+            None => ctx.out.drop(packet, DropReason::NoRoom),
+        }
     }
 
     /// From a packet to a job:
@@ -259,35 +366,66 @@ impl Desk<'_> {
         if inner.len() < packet.len() {
             packet.truncate(inner.len());
         }
-        let sa = &mut held.sa;
         // 2
-        let mut df = inner.whole & sa.df.0 | sa.df.1;
-        if inner.len() > sa.mtu.into() {
-            if let Some(mtu) = inner.too_big_for(sa.mtu.into()) {
-                return too_big(ctx, packet, inner.protocol, mtu);
-            }
-            // Let through although it is too long, it must be fragmented,
-            // whatever the configuration says.
-            df = 0;
-        }
+        let df = match held.sa.df_of(inner) {
+            Ok(df) => df,
+            Err(mtu) => return too_big(ctx, packet, inner.protocol, mtu),
+        };
         // 3
-        let number = sa.sequence.take();
-        if number.is_none_or(|n| n % LOOK_EVERY == 0)
-            && let Some(limit) = sa.sequence.wants()
-        {
-            self.wants.push(Want { id: held.id, limit });
-        }
-        let Some(number) = number else {
-            sa.stats.failed += 1;
+        let Some(number) = self.number(held) else {
+            held.sa.stats.failed += 1;
             return ctx.out.drop(packet, DropReason::EspSequenceExhausted);
         };
         // 4
-        let Some((header, text)) = sa.wrap(&mut packet, inner, df, number, shape, outer) else {
-            sa.stats.failed += 1;
+        let Some(spans) = held.sa.wrap(&mut packet, inner, df, number, shape, outer) else {
+            held.sa.stats.failed += 1;
             return ctx.out.drop(packet, DropReason::NoRoom);
         };
+        self.submit_as(ctx, slot, held, packet, (number, inner.len()), spans, shape);
+    }
+
+    /// Step 3, and a look at whether the reserved range runs low.
+    #[inline(always)]
+    fn number(&mut self, held: &mut Held<OutboundSa>) -> Option<u64> {
+        let number = held.sa.sequence.take();
+        if number.is_none_or(|n| n % LOOK_EVERY == 0)
+            && let Some(limit) = held.sa.sequence.wants()
+        {
+            self.wants.push(Want { id: held.id, limit });
+        }
+        number
+    }
+
+    #[inline(never)]
+    fn submit(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        slot: u32,
+        held: &mut Held<OutboundSa>,
+        packet: Packet,
+        sealed: (u64, usize),
+        spans: (Span, Span),
+    ) {
+        let shape = held.sa.shape;
+        self.submit_as(ctx, slot, held, packet, sealed, spans, shape);
+    }
+
+    /// Steps 5 and 6 for a packet with its number and its octets in clear.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "one value each, in registers")]
+    fn submit_as(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        slot: u32,
+        held: &mut Held<OutboundSa>,
+        mut packet: Packet,
+        (number, len): (u64, usize),
+        (header, text): (Span, Span),
+        shape: Shape,
+    ) {
+        let sa = &mut held.sa;
         sa.stats.packets += 1;
-        sa.stats.octets += u64::from(inner.len);
+        sa.stats.octets += len as u64;
         // 5
         let meta = packet.meta_mut();
         meta.target = sa.adjacency;
@@ -310,10 +448,27 @@ impl Desk<'_> {
     }
 }
 
+/// Sends a keepalive if nothing was sent for so long; when it was sent last.
+fn keepalive(ctx: &mut Ctx<'_>, sa: &mut OutboundSa, every: Duration) -> Instant {
+    let Some(mut special) = sa.special.take() else { return ctx.now };
+    if special.last + every <= ctx.now
+        && let Some(mut packet) = ctx.make(&[])
+    {
+        special.last = ctx.now;
+        match special.keepalive(sa, &mut packet) {
+            Some(()) => special.finish(ctx, packet),
+            None => ctx.out.drop(packet, DropReason::NoRoom),
+        }
+    }
+    let last = special.last;
+    sa.special = Some(special);
+    last
+}
+
 /// A job is back, and it is its turn.
 fn complete(ctx: &mut Ctx<'_>, held: Option<&mut Held<OutboundSa>>, job: Job<Packet>) {
     let reason = match job.verdict {
-        Verdict::Done => return ctx.out.send(Next::Output, job.buf),
+        Verdict::Done => return done(ctx, held, job.buf),
         Verdict::Pending => DropReason::EngineFull,
         Verdict::Gone => DropReason::KeystreamGone,
         Verdict::BadIcv | Verdict::Failed => DropReason::EngineFailed,
@@ -322,6 +477,17 @@ fn complete(ctx: &mut Ctx<'_>, held: Option<&mut Held<OutboundSa>>, job: Job<Pac
         held.sa.stats.failed += 1;
     }
     ctx.out.drop(job.buf, reason);
+}
+
+/// A sealed packet, on its way.
+fn done(ctx: &mut Ctx<'_>, held: Option<&mut Held<OutboundSa>>, mut packet: Packet) {
+    match held.and_then(|held| held.sa.special.as_deref()) {
+        Some(special) if packet.meta().flags & FLAG_MORE != 0 => special.finish(ctx, packet),
+        _ => {
+            packet.meta_mut().flags &= !FLAG_MORE;
+            ctx.out.send(Next::Output, packet);
+        }
+    }
 }
 
 /// Turns the packet into the question of how long it may be.
@@ -412,7 +578,7 @@ fn front_v6(
 /// The outer identification: different for packets that follow one another, and
 /// for SAs between the same gateways.
 #[inline(always)]
-const fn ident(number: u64, spi: u32) -> u16 {
+pub(super) const fn ident(number: u64, spi: u32) -> u16 {
     (number as u16).wrapping_add(spi as u16)
 }
 

@@ -5,7 +5,8 @@ use super::config::InboundConfig;
 use super::replay::{Authentic, Candidate};
 use super::state::{Ends, InboundSa, SaView, nonce, work};
 use super::table::{Held, SaError, SaId, SaTable};
-use crate::graph::{Ctx, FLAG_GROUP, FLAG_OPENED, Next};
+use super::unwrapping::KEEPALIVE;
+use crate::graph::{Ctx, FLAG_ENCAP, FLAG_GROUP, FLAG_OPENED, Next};
 use crate::tickets::{Submitter, Tickets};
 use ferrule_base::DropReason;
 use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Verdict};
@@ -51,7 +52,8 @@ impl EspIn {
 
     /// From a packet to a job:
     /// 1. SPI to SA; the SA of another worker is opened there;
-    /// 2. outer addresses are the SA's; Ethernet's padding goes;
+    /// 2. outer addresses are the SA's, and it came as it should; Ethernet's padding
+    ///    goes;
     /// 3. the number may still come;
     /// 4. what is encrypted, and what lies beside it;
     /// 5. with an engine that is late, its place in the SA's order.
@@ -67,7 +69,7 @@ impl EspIn {
         let at = usize::from(packet.meta().offset);
         let payload = packet.data().get(at..).unwrap_or_default();
         let Ok((header, payload)) = esp::Header::ref_from_prefix(payload) else {
-            return ctx.out.drop(packet, DropReason::Malformed);
+            return too_short(ctx, packet, at);
         };
         let (spi, low, iv) = (header.spi.get(), header.seq.get(), payload.first_chunk().copied());
         let Some(place) = ctx.tables.sas.inbound(spi) else {
@@ -84,6 +86,12 @@ impl EspIn {
         match sa.ends.total_len(packet.data()) {
             Ok(total) => packet.truncate(total),
             Err(reason) => return ctx.out.drop(packet, reason),
+        }
+        if (sa.special.is_some() || packet.meta().flags & FLAG_ENCAP != 0)
+            && let Err(reason) = sa.admits(&packet)
+        {
+            sa.stats.refused += 1;
+            return ctx.out.drop(packet, reason);
         }
         // 3
         let number = if sa.shape.esn { sa.window.extend(low) } else { Some(low.into()) };
@@ -224,6 +232,11 @@ impl InboundSa {
         if !self.window.commit(Candidate::of(job.buf.meta()), authentic) {
             return Err(DropReason::EspReplay);
         }
+        if self.special.is_some()
+            && let Some(version) = self.unwrap_special(job)?
+        {
+            return Ok(version);
+        }
         // 3
         let packet = &mut job.buf;
         let start = usize::from(packet.meta().offset);
@@ -249,6 +262,17 @@ impl InboundSa {
         self.stats.octets += len as u64;
         Ok(protocol)
     }
+}
+
+/// No ESP header: in UDP it may be a keepalive, whose deed is done (RFC 3948 section
+/// 2.3).
+#[cold]
+fn too_short(ctx: &mut Ctx<'_>, packet: Packet, at: usize) {
+    let in_udp = packet.meta().flags & FLAG_ENCAP != 0;
+    if in_udp && packet.data().get(at..) == Some(&KEEPALIVE) {
+        return ctx.consume(packet);
+    }
+    ctx.out.drop(packet, DropReason::Malformed);
 }
 
 /// A job is back, and it is its turn.

@@ -1,4 +1,5 @@
-//! IPsec tunnel-mode gateway: ESP (RFC 4303) and its policy (RFC 4301), with
+//! IPsec: ESP (RFC 4303) in tunnel and transport mode, in UDP (RFC 3948) where
+//! addresses are translated on the way, and its policy (RFC 4301), with
 //! AES-GCM (RFC 4106; RFC 8750 with an implicit IV), ChaCha20-Poly1305 (RFC 7634), AES-CBC (RFC 3602) with
 //! HMAC-SHA1-96 (RFC 2404) or HMAC-SHA256-128 (RFC 4868), extended sequence
 //! numbers, and ECN through the tunnel (RFC 6040).
@@ -22,14 +23,17 @@
 //! * [`spd`] policies, selectors, which worker has which SA.
 //! * [`table`] SAs by index, and how they come and go without losing a packet.
 //! * [`state`] one SA. [`replay`] its window.
-//! * [`spd::stage`], [`egress`], [`ingress`] the three stages.
+//! * [`spd::stage`], [`egress`], [`ingress`] the three stages. `wrapping`, `unwrapping`:
+//!   what is more than a plain tunnel. `clock`: keepalives and dummies.
 //!
 //! Drops: `policy-discard`, `esp-required`, `esp-no-sa`,
 //! `esp-sequence-exhausted`, `esp-unknown-spi`, `esp-replay`, `esp-bad-icv`,
 //! `esp-bad-trailer`, `esp-selector-mismatch`, `esp-ecn`, `esp-dummy`,
+//! `esp-encapsulation`, `esp-not-nested`,
 //! `engine-full`, `engine-failed`, `no-room`, `malformed`,
 //! `fragment-not-supported`.
 
+mod clock;
 pub mod config;
 pub mod egress;
 pub mod ingress;
@@ -37,11 +41,15 @@ pub mod replay;
 pub mod spd;
 pub mod state;
 pub mod table;
+mod unwrapping;
+mod wrapping;
 
 #[cfg(test)]
 mod tests;
 
-pub use config::{Df, InboundConfig, OutboundConfig};
+pub use config::{
+    Df, EcnOut, Encap, Hops, InboundConfig, Mode, OutboundConfig, Outside, SaProtocol, Tfc,
+};
 pub use egress::{EspOut, Want};
 pub use ingress::EspIn;
 pub use replay::{Authentic, Candidate, Window};
@@ -52,3 +60,4 @@ pub use spd::stage::Policy;
 pub use spd::{Action, Decision, PolicyEntry, Spd};
 pub use state::{InboundSa, OutboundSa, SaStats, SaView};
 pub use table::{SaError, SaId};
+pub use unwrapping::esp_in_udp;

@@ -17,7 +17,7 @@ use ferrule_crypto::{Job, Op, Verdict};
 use ferrule_pipeline::Meta;
 
 /// Numbers of the largest window.
-pub const WINDOW_MAX: u32 = 4096;
+pub const WINDOW_MAX: u32 = 131_072;
 
 /// How far back an extended number may lie where replay is not checked.
 const REACH: u64 = 64;
@@ -84,6 +84,11 @@ impl Window {
     /// The highest number seen.
     pub const fn edge(&self) -> u64 {
         self.edge
+    }
+
+    /// Octets of its bits, which lie apart.
+    pub fn octets(&self) -> usize {
+        size_of_val(&*self.seen)
     }
 
     /// The full number of a packet that shows the low half of it: the first one

@@ -1,9 +1,11 @@
 //! One SA: what its packets need, ready to use.
 
-use super::config::{Df, InboundConfig, OutboundConfig};
+use super::config::{Df, EcnOut, Hops, InboundConfig, OutboundConfig, Outside};
 use super::replay::Window;
 use super::spd::Rules;
 use super::table::{SaError, SaId};
+use super::unwrapping;
+use super::wrapping::Special;
 use crate::Sequence;
 use ferrule_base::{Flow, Secret, VrfId};
 use ferrule_crypto::{Ad, Job, KeyId, Span, Suite};
@@ -24,6 +26,9 @@ pub struct SaStats {
     pub bad_icv: u64,
     /// Opened, but not passed on: trailer, inner header, selectors, ECN, dummy.
     pub refused: u64,
+    /// In UDP, opened, and from another port than configured: the other end is
+    /// behind another address translation now. It is not followed.
+    pub moved: u64,
     /// Not sealed or opened: no number, no room, or the engine could not.
     pub failed: u64,
 }
@@ -154,9 +159,6 @@ pub(super) fn work(jobs: &[Job<Packet>]) -> Flow {
     flow
 }
 
-/// Hop limit of the outer header.
-const HOPS: u8 = 64;
-
 /// The outer header but for what changes with each packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Outer {
@@ -177,11 +179,11 @@ pub(super) struct Outer4 {
 }
 
 impl Outer {
-    fn new(source: IpAddr, destination: IpAddr, spi: u32) -> Result<Self, SaError> {
+    fn new(source: IpAddr, destination: IpAddr, spi: u32, hops: u8) -> Result<Self, SaError> {
         match (source, destination) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 let (src, dst) = (u32::from(src), u32::from(dst));
-                let ttl = u32::from_be_bytes([HOPS, Protocol::ESP.0, 0, 0]);
+                let ttl = u32::from_be_bytes([hops, Protocol::ESP.0, 0, 0]);
                 let halves = |a: u32| (a >> 16) + (a & 0xffff);
                 Ok(Self::V4(Outer4 {
                     second: u64::from(ttl) << 32 | u64::from(src),
@@ -193,7 +195,7 @@ impl Outer {
                 version_class_flow: (6 << 28).into(),
                 payload_len: 0.into(),
                 next: Protocol::ESP.0,
-                hop_limit: HOPS,
+                hop_limit: hops,
                 src: src.octets(),
                 dst: dst.octets(),
             })),
@@ -219,6 +221,17 @@ impl Outer {
     }
 }
 
+/// Which code seals the packets of an SA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A plain tunnel of [`Shape::USUAL`].
+    Usual,
+    /// A plain tunnel.
+    Plain,
+    /// What has a [`Special`].
+    Special,
+}
+
 /// An outbound SA. It owns the only source of its numbers, and so cannot be
 /// cloned.
 #[derive(Debug)]
@@ -229,8 +242,8 @@ pub struct OutboundSa {
     pub(super) salt: [u8; 4],
     pub(super) suite: Suite,
     pub(super) shape: Shape,
-    /// The shape is [`Shape::USUAL`].
-    pub(super) usual: bool,
+    pub(super) kind: Kind,
+    pub(super) special: Option<Box<Special>>,
     pub(super) adjacency: u32,
     pub(super) mtu: u16,
     pub(super) ethertype: u16,
@@ -250,8 +263,14 @@ impl OutboundSa {
         if !config.esn && sequence.max() > u32::MAX.into() {
             return Err(SaError::Numbers);
         }
-        let outer = Outer::new(config.source, config.destination, spi(config.spi)?)?;
+        let hops = match config.outside.hops {
+            Hops::Fixed(hops) => hops,
+            // Each packet has its own.
+            Hops::Copy => 0,
+        };
+        let outer = Outer::new(config.source, config.destination, spi(config.spi)?, hops)?;
         let shape = Shape::new(suite, config.esn);
+        let special = Special::of(config)?;
         Ok(Self {
             sequence,
             key: KeyId::default(),
@@ -259,16 +278,21 @@ impl OutboundSa {
             salt: salt(suite, &config.salt)?,
             suite,
             shape,
-            usual: shape == Shape::USUAL,
+            kind: match &special {
+                Some(_) => Kind::Special,
+                None if shape == Shape::USUAL => Kind::Usual,
+                None => Kind::Plain,
+            },
+            special,
             adjacency: config.adjacency,
             mtu: config.mtu,
             ethertype: outer.ethertype().0,
-            df: match config.df {
+            df: match config.outside.df {
                 Df::Copy => (ipv4::DONT_FRAGMENT, 0),
                 Df::Set => (0, ipv4::DONT_FRAGMENT),
                 Df::Clear => (0, 0),
             },
-            class: config.dscp.map_or((0xff, 0), |dscp| (3, dscp.get() << 2)),
+            class: class(&config.outside),
             outer,
             stats: SaStats::default(),
             name: config.name.clone(),
@@ -315,6 +339,7 @@ pub struct InboundSa {
     pub(super) ends: Ends,
     pub(super) window: Window,
     pub(super) selectors: Rules<()>,
+    pub(super) special: Option<Box<unwrapping::Special>>,
     pub(super) stats: SaStats,
     pub(super) name: Box<str>,
 }
@@ -338,6 +363,7 @@ impl InboundSa {
             ends: Ends::new(config.source, config.destination)?,
             window: Window::new(config.window, edge),
             selectors: selectors.map_err(|(place, e)| SaError::Selector(place, e))?,
+            special: unwrapping::Special::of(config),
             stats: SaStats::default(),
             name: config.name.clone(),
         })
@@ -346,6 +372,18 @@ impl InboundSa {
     /// The highest number received: where the window ends, and what to persist.
     pub const fn edge(&self) -> u64 {
         self.window.edge()
+    }
+}
+
+/// What the outer class has of the inner one, and what of its own.
+const fn class(outside: &Outside) -> (u8, u8) {
+    let ecn = match outside.ecn {
+        EcnOut::Normal => 3,
+        EcnOut::Compatibility => 0,
+    };
+    match outside.dscp {
+        Some(dscp) => (ecn, dscp.get() << 2),
+        None => (0xfc | ecn, 0),
     }
 }
 

@@ -65,6 +65,7 @@ struct Entry(u32);
 
 impl Entry {
     const NODE: u32 = 1 << 31;
+    const GUARDED: u32 = 1 << 30;
     const NONE: Self = Self(0);
 
     fn route(route: Route) -> Self {
@@ -72,9 +73,10 @@ impl Entry {
             Route::Local => Self(1),
             Route::Discard => Self(2),
             Route::Via(adjacency) => {
-                assert!(adjacency < Self::NODE - 3, "adjacency numbers are small");
+                assert!(adjacency < Self::GUARDED - 3, "adjacency numbers are small");
                 Self(3 + adjacency)
             }
+            Route::Guarded(adjacency) => Self(Self::GUARDED | Self::route(Route::Via(adjacency)).0),
         }
     }
 
@@ -84,7 +86,8 @@ impl Entry {
             0 => None,
             1 => Some(Route::Local),
             2 => Some(Route::Discard),
-            n => Some(Route::Via(n - 3)),
+            n if n & Self::GUARDED == 0 => Some(Route::Via(n - 3)),
+            n => Some(Route::Guarded((n & !Self::GUARDED) - 3)),
         }
     }
 }
@@ -237,7 +240,12 @@ mod tests {
     }
 
     fn route() -> impl Strategy<Value = Route> {
-        prop_oneof![(0u32..50).prop_map(Route::Via), Just(Route::Local), Just(Route::Discard)]
+        prop_oneof![
+            (0u32..50).prop_map(Route::Via),
+            (0u32..50).prop_map(Route::Guarded),
+            Just(Route::Local),
+            Just(Route::Discard)
+        ]
     }
 
     fn v4() -> impl Strategy<Value = u32> {

@@ -1,7 +1,7 @@
 //! Forwarding: from an IP packet to the way it takes.
 
-use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_OPENED, Next, Stage, TURNS_MAX};
-use crate::ipsec::Hits;
+use crate::graph::{Ctx, FLAG_ENCAP, FLAG_EXEMPT, FLAG_LOCAL, FLAG_OPENED, Next, Stage, TURNS_MAX};
+use crate::ipsec::{self, Hits};
 use crate::route::{Adjacency, Route, Vrf};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
 use ferrule_base::{DropReason, VrfId};
@@ -32,8 +32,9 @@ impl Stage for Ip {
     ///    have (RFC 1812 sections 5.2.2 and 5.3.7). Padding behind it goes.
     /// 3. The longest prefix says where it goes; a batch has few flows, so the
     ///    last answers are tried first.
-    /// 4. In clear from an interface with a policy: ESP for this node passes, and
-    ///    its fragments, which come back whole; all else is asked of the policy.
+    /// 4. In clear from an interface with a policy: ESP for this node, or for a host
+    ///    that it guards, passes, and its fragments, which come back whole; all else is
+    ///    asked of the policy.
     /// 5. For this node: to `EspIn`, `Local` or `Reassemble`. Onwards: one hop
     ///    less, then to the way out, by the policy of that interface if it has one.
     #[inline]
@@ -189,7 +190,9 @@ fn decide<A>(
     let vrf = tables.vrfs.get(usize::from(meta.vrf.0)).ok_or(DropReason::NoRoute)?;
     let route = lookup(vrf, &dst);
     let way_out = match route {
-        Some(Route::Via(adjacency)) => tables.adjacencies.get(adjacency as usize),
+        Some(Route::Via(adjacency) | Route::Guarded(adjacency)) => {
+            tables.adjacencies.get(adjacency as usize)
+        }
         _ => None,
     };
     let policy = |iface| routed(tables, iface).and_then(|routed| routed.policy);
@@ -233,13 +236,19 @@ fn forward_v4(
         return Err(DropReason::BadSource);
     }
     let decision = decide(tables, packet.meta(), dst, |vrf, &dst| vrf.v4(dst))?;
-    let exempt = decision.route == Some(Route::Local) && (fragment || protocol == Protocol::ESP);
-    let asked = !exempt && flags & (FLAG_OPENED | FLAG_LOCAL) == 0;
+    let sealed = match decision.route {
+        Some(route @ (Route::Local | Route::Guarded(_))) => {
+            Sealed::find(tables, packet, route, header_len, protocol, fragment)
+        }
+        _ => None,
+    };
+    let asked = sealed.is_none() && flags & (FLAG_OPENED | FLAG_LOCAL) == 0;
     if asked {
         boundary(tables, hits, decision.inbound, packet)?;
     }
     let next = match decision.route {
-        Some(Route::Via(adjacency)) => {
+        _ if let Some(sealed) = sealed => sealed.take(packet),
+        Some(Route::Via(adjacency) | Route::Guarded(adjacency)) => {
             if dst.octets()[0] >= 224 || dst.is_link_local() || src.is_link_local() {
                 return Err(DropReason::NotRouted);
             }
@@ -248,14 +257,15 @@ fn forward_v4(
             }
             onwards(packet, adjacency, decision.outbound)
         }
-        Some(Route::Local) => here(packet, header_len, protocol, fragment),
+        Some(Route::Local) => here(packet, header_len),
         Some(Route::Discard) => return Err(DropReason::RouteDiscard),
         None if dst.octets()[0] >= 224 => return Err(DropReason::NotRouted),
         None => return Ok(error(packet, NO_ROUTE_V4)),
     };
-    // Others like it, unless a policy must see each, or the node itself.
-    let here = matches!(next, Next::Local | Next::Reassemble);
-    let alike = flags & FLAG_LOCAL == 0 && !here;
+    // Others like it, unless a policy must see each, or the node itself: of what goes
+    // to a guarded host something may be sealed.
+    let mixed = matches!(decision.route, Some(Route::Local | Route::Guarded(_)));
+    let alike = flags & FLAG_LOCAL == 0 && (next == Next::EspIn || !mixed);
     if alike && header_len == PLAIN && !(asked && decision.inbound.is_some()) {
         let [s, d] = [src.octets(), dst.octets()];
         let ends = [s[0], s[1], s[2], s[3], d[0], d[1], d[2], d[3]];
@@ -282,20 +292,22 @@ fn forward_v6(
         return Err(DropReason::BadSource);
     }
     let decision = decide_v6(tables, last, packet.meta(), dst)?;
-    let here = match decision.route {
-        Some(Route::Local) => Some(here_v6(packet, next_header)?),
+    let sealed = match decision.route {
+        Some(route @ (Route::Local | Route::Guarded(_))) => {
+            Sealed::find_v6(tables, packet, route, next_header)
+        }
         _ => None,
     };
-    let exempt = matches!(here, Some(Next::EspIn | Next::Reassemble));
-    if !exempt && flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
+    if sealed.is_none() && flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
         boundary(tables, hits, decision.inbound, packet)?;
     }
     match decision.route {
-        Some(Route::Local) => here.ok_or(DropReason::NoRoute),
+        _ if let Some(sealed) = sealed => Ok(sealed.take(packet)),
+        Some(Route::Local) => here_v6(packet, next_header),
         _ if dst.is_multicast() => Err(DropReason::NotRouted),
         _ if dst.is_unicast_link_local() => beside(tables, packet),
         _ if src.is_unicast_link_local() => Err(DropReason::NotRouted),
-        Some(Route::Via(adjacency)) => {
+        Some(Route::Via(adjacency) | Route::Guarded(adjacency)) => {
             if flags & FLAG_LOCAL == 0 && !hop_v6(packet) {
                 return Ok(error(packet, TIME_EXCEEDED_V6));
             }
@@ -303,6 +315,62 @@ fn forward_v6(
         }
         Some(Route::Discard) => Err(DropReason::RouteDiscard),
         None => Ok(error(packet, NO_ROUTE_V6)),
+    }
+}
+
+/// What no policy is asked about of the packets for this node and for the hosts that it
+/// guards: what IPsec opens, and fragments, which come back here whole.
+struct Sealed {
+    /// Where ESP begins.
+    offset: usize,
+    /// [`FLAG_ENCAP`] if in UDP.
+    flag: u8,
+    fragment: bool,
+}
+
+impl Sealed {
+    /// Nothing for a packet in clear. A guarded host's fragments are its own, unless
+    /// there may be ESP in them.
+    #[inline]
+    fn find(
+        tables: &Tables,
+        packet: &Packet,
+        route: Route,
+        offset: usize,
+        protocol: Protocol,
+        fragment: bool,
+    ) -> Option<Self> {
+        if fragment {
+            let in_udp = protocol == Protocol::UDP && tables.sas.has_udp();
+            let ours = route == Route::Local || protocol == Protocol::ESP || in_udp;
+            return ours.then_some(Self { offset: 0, flag: 0, fragment });
+        }
+        match protocol {
+            Protocol::ESP => Some(Self { offset, flag: 0, fragment }),
+            Protocol::UDP => {
+                let offset = ipsec::esp_in_udp(tables, packet.data(), offset)?;
+                Some(Self { offset, flag: FLAG_ENCAP, fragment })
+            }
+            _ => None,
+        }
+    }
+
+    /// The same for IPv6, behind extension headers if there are any.
+    #[inline]
+    fn find_v6(tables: &Tables, packet: &Packet, route: Route, next: Protocol) -> Option<Self> {
+        let payload = packet.data().get(ipv6::Header::LEN..).unwrap_or_default();
+        let upper = ipv6ext::walk(next, payload).ok()?;
+        let (offset, protocol) = (ipv6::Header::LEN + upper.offset, upper.protocol);
+        let fragment = upper.fragment.is_some_and(|f| !f.is_atomic());
+        Self::find(tables, packet, route, offset, protocol, fragment)
+    }
+
+    #[inline]
+    fn take(self, packet: &mut Packet) -> Next {
+        let meta = packet.meta_mut();
+        meta.offset = self.offset as u16;
+        meta.flags |= self.flag;
+        if self.fragment { Next::Reassemble } else { Next::EspIn }
     }
 }
 
@@ -399,17 +467,11 @@ fn error(packet: &mut Packet, kind: u16) -> Next {
     Next::IcmpError
 }
 
-/// For this node: whole datagrams; of a fragment, what it is a part of comes back
-/// here.
+/// For this node itself: in clear, and whole.
 #[inline]
-fn here(packet: &mut Packet, offset: usize, protocol: Protocol, fragment: bool) -> Next {
-    let meta = packet.meta_mut();
-    if fragment {
-        meta.offset = 0;
-        return Next::Reassemble;
-    }
-    meta.offset = offset as u16;
-    if protocol == Protocol::ESP { Next::EspIn } else { Next::Local }
+fn here(packet: &mut Packet, offset: usize) -> Next {
+    packet.meta_mut().offset = offset as u16;
+    Next::Local
 }
 
 /// For this node, IPv6: extension headers are stepped over.
@@ -417,6 +479,5 @@ fn here(packet: &mut Packet, offset: usize, protocol: Protocol, fragment: bool) 
 fn here_v6(packet: &mut Packet, next: Protocol) -> Result<Next, DropReason> {
     let payload = packet.data().get(ipv6::Header::LEN..).unwrap_or_default();
     let upper = ipv6ext::walk(next, payload).map_err(DropReason::from)?;
-    let fragment = upper.fragment.is_some_and(|f| !f.is_atomic());
-    Ok(here(packet, ipv6::Header::LEN + upper.offset, upper.protocol, fragment))
+    Ok(here(packet, ipv6::Header::LEN + upper.offset))
 }

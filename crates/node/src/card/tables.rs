@@ -8,7 +8,6 @@ use crate::config::{Config, PolicyAction, TunnelConfig};
 use ferrule_base::{MacAddr, PortId, VrfId};
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
 use ferrule_dataplane::{Tables, ipsec, route};
-use ferrule_wire::Protocol;
 use std::net::IpAddr;
 
 /// Compiles the tables of the card of port `at` of the configuration.
@@ -85,7 +84,7 @@ fn policy(config: &Config, outbound: &[u32], interface: usize) -> ipsec::Spd {
         let tunnel = &config.tunnels[tunnel];
         if !tunnel.is_inline() {
             let ends = ipsec::Selector::between(host(tunnel.local), host(tunnel.remote));
-            let selector = ends.of(Protocol::ESP);
+            let selector = ends.of(tunnel.carried());
             entries.push(ipsec::PolicyEntry::new(selector, ipsec::Action::Bypass));
         }
     }

@@ -1,6 +1,7 @@
 //! What no single entry shows: two that contradict each other, a frame that one
 //! port takes and another cannot send, a nonce that two would make.
 
+use super::ipsec::pairs;
 use super::links::usable_mtu;
 use super::raw;
 use super::read::Reader;
@@ -106,7 +107,7 @@ fn pseudowire_frames(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
 }
 
 fn spis(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
-    for (i, (raw, tunnel)) in file.tunnel.iter().zip(&config.tunnels).enumerate() {
+    for (i, ((raw, _), tunnel)) in pairs(file).zip(&config.tunnels).enumerate() {
         let others = &config.tunnels[..i];
         if let Some(other) = others.iter().find(|o| o.inbound.spi == tunnel.inbound.spi) {
             let what = format!(
@@ -135,7 +136,7 @@ fn tunnel_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     fn keys(t: &TunnelConfig) -> [&super::SaConfig; 2] {
         [&t.outbound, &t.inbound]
     }
-    for (i, (raw, tunnel)) in file.tunnel.iter().zip(&config.tunnels).enumerate() {
+    for (i, ((raw, _), tunnel)) in pairs(file).zip(&config.tunnels).enumerate() {
         if !tunnel.suite.is_counter_mode() {
             continue;
         }

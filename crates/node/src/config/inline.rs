@@ -18,7 +18,7 @@
 //! ```
 
 use super::read::Reader;
-use super::{Config, MacsecConfig, Placement, PolicyAction, TunnelConfig, Via, raw};
+use super::{Config, MacsecConfig, Placement, PolicyAction, TunnelConfig, Via, ipsec, raw};
 use ferrule_dataplane::ipsec::Addresses;
 
 /// No IPv6 link is narrower (RFC 8200 section 5).
@@ -93,10 +93,8 @@ pub(super) fn check(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
 
 fn tunnels(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     for tunnel in config.tunnels.iter().filter(|t| t.is_inline()) {
-        let Some(raw) = file.tunnel.iter().find(|t| *t.get_ref().name.get_ref() == tunnel.name)
-        else {
-            continue;
-        };
+        let named = |t: &&toml::Spanned<raw::Tunnel>| *t.get_ref().name.get_ref() == tunnel.name;
+        let Some(raw) = ipsec::pairs(file).map(|(raw, _)| raw).find(named) else { continue };
         let (span, raw) = (raw.span(), raw.get_ref());
         let interface = &config.interfaces[tunnel.via.interface];
         if tunnel.vrf != interface.vrf {

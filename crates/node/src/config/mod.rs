@@ -12,6 +12,7 @@
 mod cross;
 mod error;
 mod inline;
+mod ipsec;
 mod keys;
 mod links;
 mod place;
@@ -23,6 +24,7 @@ mod secure;
 mod token;
 
 pub use error::{ConfigError, Problem};
+pub(crate) use ipsec::best_way;
 pub use keys::{KeySource, LAB_KEY, NoKeys, named_key};
 pub use place::{LookAsideConfig, Otherwise, Placement};
 pub use policy::{PolicyAction, PolicyConfig};
@@ -31,8 +33,10 @@ pub use token::{TOKEN_KEY, TOKEN_PROFILES, TokenConfig};
 
 use ferrule_base::{MacAddr, Secret};
 use ferrule_crypto::{KeySpec, Suite};
+use ferrule_dataplane::ipsec::{Encap, Mode, Outside, SaProtocol, Tfc};
 use ferrule_dataplane::route::TtlModel;
 use ferrule_dataplane::sequence;
+use ferrule_wire::Protocol;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
@@ -81,7 +85,7 @@ pub struct Config {
     pub pseudowires: Vec<PseudowireConfig>,
     /// SecYs.
     pub secys: Vec<MacsecConfig>,
-    /// ESP tunnels.
+    /// Pairs of SAs: all tunnels, then all in transport mode.
     pub tunnels: Vec<TunnelConfig>,
     /// Security policy, in order.
     pub policies: Vec<PolicyConfig>,
@@ -358,7 +362,7 @@ pub struct MacsecSaConfig {
     pub ssci: u32,
 }
 
-/// An ESP tunnel between two gateways.
+/// A pair of SAs: a tunnel between two gateways, or transport mode between two hosts.
 #[derive(Clone, Debug)]
 pub struct TunnelConfig {
     /// Its name.
@@ -375,8 +379,20 @@ pub struct TunnelConfig {
     pub window: u32,
     /// Largest inner packet.
     pub mtu: usize,
-    /// Outer DF is the inner packet's; else it is clear.
-    pub copy_df: bool,
+    /// ESP or AH.
+    pub protocol: SaProtocol,
+    /// Tunnel or transport.
+    pub mode: Mode,
+    /// The outer header of a tunnel.
+    pub outside: Outside,
+    /// In UDP.
+    pub encap: Option<Encap>,
+    /// Padding against traffic analysis.
+    pub tfc: Tfc,
+    /// Dummy packets in a second.
+    pub dummies: u32,
+    /// The pair of SAs around this one, by index.
+    pub then: Option<usize>,
     /// Table of the inner packets, by index.
     pub vrf: usize,
     /// Where packets are sealed and opened.
@@ -387,6 +403,26 @@ pub struct TunnelConfig {
     pub outbound: SaConfig,
     /// From the other end.
     pub inbound: SaConfig,
+}
+
+impl TunnelConfig {
+    /// What its packets are in the IP header in front of them.
+    pub fn carried(&self) -> Protocol {
+        match (self.encap, self.protocol) {
+            (Some(_), _) => Protocol::UDP,
+            (None, SaProtocol::Esp) => Protocol::ESP,
+            (None, SaProtocol::Ah) => Protocol::AH,
+        }
+    }
+}
+
+impl Config {
+    /// Whether a host behind the node has the local end of a pair in transport mode: the
+    /// node does IPsec for it (RFC 4301 section 3.3).
+    pub fn guards(&self, pair: &TunnelConfig) -> bool {
+        let own = |i: &InterfaceConfig| i.addresses.iter().any(|&(a, _)| a == pair.local);
+        pair.mode == Mode::Transport && !self.interfaces.iter().any(own)
+    }
 }
 
 /// One direction of a tunnel.

@@ -5,18 +5,18 @@
 //!   [[policy]]
 //!   interface = "wan"
 //!   action = "protect"                  # or "bypass", "discard"
-//!   tunnel = "branch"
+//!   tunnel = "branch"                   # or transport = "NAME"
 //!   local = "10.1.0.0/16"               # a network, an address, a range, a list
 //!   remote = ["10.2.0.0/16", "10.3.0.1-10.3.0.9"]
 //!   protocol = "tcp"                    # a name, a number, "any", "opaque", a list
 //!   remote-ports = [443, "8000-8999"]   # "opaque": later fragments, for example
 //! ```
 
-use super::Config;
 use super::raw::{self, Words};
 use super::read::Reader;
+use super::{Config, TunnelConfig};
 use ferrule_dataplane::ipsec::spd::SELECTORS_MAX;
-use ferrule_dataplane::ipsec::{Addresses, Field, Selector, SelectorError};
+use ferrule_dataplane::ipsec::{Addresses, Field, Mode, Selector, SelectorError};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
@@ -126,6 +126,13 @@ impl PolicyConfig {
                 all[tunnel].extend(policy.selectors());
             }
         }
+        // And the packets of the pairs that it is around.
+        for inside in &config.tunnels {
+            let Some(around) = inside.then else { continue };
+            let host = |end| Addresses::from((end, u8::MAX));
+            let ends = Selector::between(host(inside.local), host(inside.remote));
+            all[around].push(ends.of(inside.carried()));
+        }
         all
     }
 
@@ -196,21 +203,15 @@ fn message_text(field: &Field<u16>) -> String {
 }
 
 pub(super) fn policies(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
-    let tunnels: Vec<&str> =
-        file.tunnel.iter().map(|t| t.get_ref().name.get_ref().as_str()).collect();
-    let by_name: HashMap<&str, usize> =
-        tunnels.iter().enumerate().rev().map(|(number, name)| (*name, number)).collect();
+    let pairs = Pairs::of(file);
     let mut selectors = 0;
     for policy in file.policy.iter() {
         let (span, policy) = (policy.span(), policy.get_ref());
         let names = config.interfaces.iter().map(|i| i.name.as_str());
         let interface = r.named(&policy.interface, "interface", names);
-        let tunnel = policy.tunnel.as_ref().and_then(|t| match by_name.get(&**t.get_ref()) {
-            Some(number) => Some(*number),
-            None => r.named(t, "tunnel", tunnels.iter().copied()),
-        });
-        let action = action(r, policy, tunnel);
-        let entry = PolicyConfig {
+        let pair = pairs.named(r, policy);
+        let action = action(r, policy, pair);
+        let mut entry = PolicyConfig {
             name: policy.name.as_ref().map(|name| name.get_ref().clone()),
             interface: interface.unwrap_or_default(),
             local: list(r, &policy.local, addresses),
@@ -222,6 +223,9 @@ pub(super) fn policies(r: &mut Reader<'_>, file: &raw::File, config: &mut Config
             action: action.unwrap_or(PolicyAction::Discard),
         };
         let (Some(_), Some(_)) = (interface, action) else { continue };
+        if let Some(pair) = pair.and_then(|number| config.tunnels.get(number)) {
+            between_ends(r, policy, pair, &mut entry);
+        }
         selectors += check(r, span, policy, &entry);
         config.policies.push(entry);
     }
@@ -232,11 +236,76 @@ pub(super) fn policies(r: &mut Reader<'_>, file: &raw::File, config: &mut Config
     }
 }
 
+/// The pairs of SAs by name: tunnels, and behind them those in transport mode.
+struct Pairs<'a> {
+    tunnels: Vec<&'a str>,
+    transports: Vec<&'a str>,
+    by_name: HashMap<(bool, &'a str), usize>,
+}
+
+impl<'a> Pairs<'a> {
+    fn of(file: &'a raw::File) -> Self {
+        fn names(list: &[Spanned<raw::Tunnel>]) -> Vec<&str> {
+            list.iter().map(|pair| pair.get_ref().name.get_ref().as_str()).collect()
+        }
+        let (tunnels, transports) = (names(&file.tunnel), names(&file.transport));
+        let all = tunnels.iter().map(|name| (false, *name));
+        let all = all.chain(transports.iter().map(|name| (true, *name)));
+        let by_name = all.enumerate().map(|(number, key)| (key, number)).collect();
+        Self { tunnels, transports, by_name }
+    }
+
+    /// The number of the one that an entry names.
+    fn named(&self, r: &mut Reader<'_>, policy: &raw::Policy) -> Option<usize> {
+        let (transport, text) = match (&policy.tunnel, &policy.transport) {
+            (Some(_), Some(both)) => {
+                let remedy = "keep the one that protects";
+                r.problems.add(both.span(), "a tunnel and a transport for one entry", remedy);
+                return None;
+            }
+            (Some(tunnel), None) => (false, tunnel),
+            (None, Some(transport)) => (true, transport),
+            (None, None) => return None,
+        };
+        if let Some(number) = self.by_name.get(&(transport, text.get_ref().as_str())) {
+            return Some(*number);
+        }
+        match transport {
+            true => r.named(text, "transport", self.transports.iter().copied()),
+            false => r.named(text, "tunnel", self.tunnels.iter().copied()),
+        }
+    }
+}
+
+/// Transport mode is for what its ends send to each other, and for nothing else.
+fn between_ends(
+    r: &mut Reader<'_>,
+    policy: &raw::Policy,
+    pair: &TunnelConfig,
+    entry: &mut PolicyConfig,
+) {
+    if pair.mode != Mode::Transport {
+        return;
+    }
+    let local = (&mut entry.local, pair.local, &policy.local);
+    let remote = (&mut entry.remote, pair.remote, &policy.remote);
+    for (said, end, words) in [local, remote] {
+        let host = Addresses::from((end, u8::MAX));
+        if let Some(words) = words
+            && **said != [host]
+        {
+            let what = format!("transport mode protects what {end} sends and gets, nothing else");
+            r.problems.add(words.span(), what, format!("write \"{end}\", or leave it out"));
+        }
+        *said = vec![host];
+    }
+}
+
 fn action(r: &mut Reader<'_>, policy: &raw::Policy, tunnel: Option<usize>) -> Option<PolicyAction> {
     let actions = [("protect", 0), ("bypass", 1), ("discard", 2)];
     match r.choice(&policy.action, "action", &actions)? {
-        0 if policy.tunnel.is_none() => {
-            let remedy = "add tunnel = \"NAME\"";
+        0 if policy.tunnel.is_none() && policy.transport.is_none() => {
+            let remedy = "add tunnel = \"NAME\" or transport = \"NAME\"";
             r.problems.add(policy.action.span(), "protect needs a tunnel", remedy);
             None
         }

@@ -32,6 +32,8 @@ pub(super) struct File {
     #[serde(default)]
     pub tunnel: Vec<Spanned<Tunnel>>,
     #[serde(default)]
+    pub transport: Vec<Spanned<Tunnel>>,
+    #[serde(default)]
     pub policy: Vec<Spanned<Policy>>,
     pub look_aside: Option<Spanned<LookAside>>,
     pub token: Option<Spanned<Token>>,
@@ -189,13 +191,32 @@ pub(super) struct Tunnel {
     pub esn: Option<bool>,
     pub window: Option<Number>,
     pub mtu: Option<Number>,
-    pub copy_df: Option<bool>,
+    pub copy_df: Option<Spanned<bool>>,
+    pub df: Option<Text>,
+    pub dscp: Option<Number>,
+    pub ecn: Option<Text>,
+    pub ttl: Option<Spanned<WordOrNumber>>,
     pub vrf: Option<Text>,
     pub placement: Option<Text>,
+    pub protocol: Option<Text>,
+    pub encapsulation: Option<Text>,
+    pub ports: Option<Spanned<Vec<i64>>>,
+    pub keepalive_seconds: Option<Number>,
+    pub tfc: Option<Spanned<WordOrNumber>>,
+    pub dummy: Option<Number>,
+    pub then: Option<Text>,
     #[serde(rename = "in")]
     pub inbound: Spanned<Sa>,
     #[serde(rename = "out")]
     pub outbound: Spanned<Sa>,
+}
+
+/// Where a word says what no number can.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum WordOrNumber {
+    Number(i64),
+    Word(String),
 }
 
 #[derive(Deserialize)]
@@ -214,6 +235,7 @@ pub(super) struct Policy {
     pub action: Text,
     pub name: Option<Text>,
     pub tunnel: Option<Text>,
+    pub transport: Option<Text>,
     pub local: Option<Words>,
     pub remote: Option<Words>,
     pub protocol: Option<Words>,

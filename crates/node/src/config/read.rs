@@ -4,7 +4,7 @@
 use super::error::{Problem, Problems};
 use super::keys::KeySource;
 use super::raw::{self, Number, Text};
-use super::{Config, RESERVE, cross, inline, links, place, policy, secure, token};
+use super::{Config, RESERVE, cross, inline, ipsec, links, place, policy, secure, token};
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -50,7 +50,7 @@ pub(super) fn config(
     config.look_aside = place::look_aside(&mut r, file);
     config.token = token::token(&mut r, file, config.lab);
     secure::macsec(&mut r, file, &mut config);
-    secure::tunnels(&mut r, file, &mut config);
+    ipsec::read_pairs(&mut r, file, &mut config);
     policy::policies(&mut r, file, &mut config);
     inline::tell_mtu(&mut config);
     if r.problems.0.is_empty() {

@@ -1,16 +1,13 @@
-//! MACsec and ESP tunnels.
+//! MACsec, and what its keys and those of IPsec have in common.
 
 use super::keys::{KeyFile, LAB_KEY};
 use super::links::port_index;
 use super::raw::{self, Text};
 use super::read::Reader;
 use super::token::Named;
-use super::{Config, MacsecConfig, MacsecSaConfig, Placement, Replay, SaConfig, TunnelConfig, Via};
-use crate::overhead;
+use super::{Config, MacsecConfig, MacsecSaConfig, Placement, Replay};
 use ferrule_base::{MacAddr, Secret};
-use ferrule_crypto::{Aes, KeySpec, Suite};
-use ferrule_dataplane::route::TtlModel;
-use std::net::IpAddr;
+use ferrule_crypto::{Aes, Suite};
 use toml::Spanned;
 
 /// Octets of an XPN suite's salt.
@@ -169,137 +166,6 @@ fn macsec_sa(
         salt: keys.salt,
         ssci: r.number(sa.ssci.as_ref(), 0, 0..=i64::from(u32::MAX), "ssci") as u32,
     })
-}
-
-pub(super) fn tunnels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
-    for spanned in &file.tunnel {
-        let tunnel = spanned.get_ref();
-        r.unique(&tunnel.name, "tunnel", config.tunnels.iter().map(|t| t.name.as_str()));
-        let ends = (r.address(&tunnel.local), r.address(&tunnel.remote));
-        let (Some(local), Some(remote)) = ends else { continue };
-        if local.is_ipv4() != remote.is_ipv4() {
-            let remedy = "give both ends of one address family";
-            r.problems.add(tunnel.remote.span(), "the ends are of different families", remedy);
-            continue;
-        }
-        let suites = Suite::software().chain(Suite::STUDY).map(|s| (s.name(), s));
-        let suites: Vec<_> = suites.collect();
-        let Some(suite) = r.choice(&tunnel.suite, "suite", &suites) else { continue };
-        let Some(way) = way_to(r, config, &tunnel.local, local, remote) else { continue };
-        let fits = inner_mtu(suite, local, config.interfaces[way.interface].mtu);
-        let mtu = r.number(tunnel.mtu.as_ref(), fits as i64, 68..=65_535, "mtu") as usize;
-        if mtu > fits {
-            let span = tunnel.mtu.as_ref().map_or(spanned.span(), Spanned::span);
-            let what = format!("inner packets of {mtu} octets do not fit the path with {suite}");
-            r.problems.add(span, what, format!("use at most {fits}, or leave mtu out"));
-        }
-        let workers = config.cores.len();
-        let worker = config.tunnels.len() % workers.max(1);
-        let placement = r.placement(tunnel.placement.as_ref(), config);
-        r.suite_at(&tunnel.suite, suite, placement, config.lab);
-        let mut sa = |s: &Spanned<raw::Sa>| sa(r, config, s.get_ref(), suite, placement, worker);
-        let (outbound, inbound) = (sa(&tunnel.outbound), sa(&tunnel.inbound));
-        let (Some(outbound), Some(inbound)) = (outbound, inbound) else { continue };
-        let vrf = tunnel.vrf.as_ref().map(|t| config.vrfs.iter().position(|v| v == t.get_ref()));
-        if let (Some(None), Some(t)) = (vrf, &tunnel.vrf) {
-            let remedy = "give an interface or route that vrf";
-            r.problems.add(t.span(), format!("there is no vrf `{}`", t.get_ref()), remedy);
-        }
-        config.tunnels.push(TunnelConfig {
-            name: tunnel.name.get_ref().clone(),
-            local,
-            remote,
-            suite,
-            esn: tunnel.esn.unwrap_or(true),
-            window: r.number(tunnel.window.as_ref(), 1024, 0..=4096, "window") as u32,
-            mtu,
-            copy_df: tunnel.copy_df.unwrap_or(true),
-            vrf: vrf.flatten().unwrap_or(0),
-            placement,
-            via: way,
-            outbound,
-            inbound,
-        });
-    }
-}
-
-/// How sealed packets reach the other gateway: on a connected network, or by
-/// the route that matches best.
-fn way_to(
-    r: &mut Reader<'_>,
-    config: &Config,
-    text: &Text,
-    local: IpAddr,
-    remote: IpAddr,
-) -> Option<Via> {
-    let own = config.interfaces.iter().any(|i| i.addresses.iter().any(|a| a.0 == local));
-    if !own {
-        let what = format!("no interface has the tunnel's local address {local}");
-        r.problems.add(text.span(), what, "use an address of the interface to the other gateway");
-        return None;
-    }
-    let connected = config.interfaces.iter().enumerate().flat_map(|(index, i)| {
-        let via = Via {
-            interface: index,
-            next_hop: Some(remote),
-            labels: Vec::new(),
-            ttl: TtlModel::Uniform,
-        };
-        i.addresses.iter().map(move |&a| (i.vrf, a, via.clone()))
-    });
-    let routed = config.routes.iter().filter_map(|route| {
-        let mut via = route.via.clone()?;
-        via.next_hop = via.next_hop.or(Some(remote));
-        Some((route.vrf, route.prefix, via))
-    });
-    let best = connected
-        .chain(routed)
-        .filter(|&(vrf, net, _)| vrf == 0 && super::links::contains(net, remote))
-        .max_by_key(|&(_, (_, len), _)| len);
-    if best.is_none() {
-        let remedy = "add a [[route]] to it, before the tunnel is of use";
-        r.problems.add(text.span(), format!("no way to the other gateway {remote}"), remedy);
-    }
-    best.map(|(_, _, via)| via)
-}
-
-/// The largest inner packet whose sealed form fits `mtu`.
-fn inner_mtu(suite: Suite, outer: IpAddr, mtu: usize) -> usize {
-    (68..=mtu).rev().find(|&inner| sealed_len(suite, outer, inner) <= mtu).unwrap_or(68)
-}
-
-/// Octets of the outer packet around an inner one.
-fn sealed_len(suite: Suite, outer: IpAddr, inner: usize) -> usize {
-    let (cipher, integrity) = match suite.name().split_once(' ') {
-        Some((cipher, integrity)) => (cipher, Some(integrity)),
-        None => (suite.name(), None),
-    };
-    let suite = overhead::EspSuite::by_name(cipher, integrity).expect("the calculator knows it");
-    let outer = if outer.is_ipv4() { overhead::IpVersion::V4 } else { overhead::IpVersion::V6 };
-    overhead::esp_len(&suite, overhead::EspMode::Tunnel, outer, inner)
-}
-
-fn sa(
-    r: &mut Reader<'_>,
-    config: &Config,
-    sa: &raw::Sa,
-    suite: Suite,
-    placement: Placement,
-    worker: usize,
-) -> Option<SaConfig> {
-    let spi = r.number(Some(&sa.spi), 256, 256..=i64::from(u32::MAX), "an SPI") as u32;
-    let lengths = [
-        ("cipher", suite.key_len()),
-        ("integrity", suite.mac_key_len()),
-        ("salt", suite.esp_salt_len()),
-    ];
-    let named = Named { key: &sa.key, rest: sa.rest.as_ref() };
-    let file = r.keys_of(named, placement, config, lengths)?;
-    let last = config.cores.len() as i64 - 1;
-    let worker = r.number(sa.worker.as_ref(), worker as i64, 0..=last, "worker") as usize;
-    let keys =
-        KeySpec::new(suite, file.cipher, file.integrity).at(placement.place(file.label.as_deref()));
-    Some(SaConfig { spi, keys, salt: file.salt, worker })
 }
 
 /// Whether two keys are one.

@@ -19,8 +19,8 @@ use ferrule_base::{MacAddr, PortId, Secret, VrfId};
 use ferrule_crypto::{KeySpec, Suite};
 use ferrule_dataplane::Sequence;
 use ferrule_dataplane::ipsec::{
-    Action, Df, InboundConfig, InboundPlace, OutboundConfig, PolicyEntry, SaDirectory, Selector,
-    Spd,
+    Action, Df, InboundConfig, InboundPlace, OutboundConfig, Outside, PolicyEntry, SaDirectory,
+    Selector, Spd,
 };
 use ferrule_dataplane::route::{Route, TtlModel, Vrf};
 use ferrule_wire::{Dscp, FromBytes, esp, ipv4, ipv6};
@@ -216,18 +216,18 @@ impl Case<'_> {
         rig.tables.sas = SaDirectory::new(&[Some(0)], &[]).map_err(|e| e.to_string())?;
         let (keys, salt) = self.keys();
         let flag = |name: &str| self.sa.flags.iter().any(|f| f == name);
+        let outside = Outside {
+            df: if flag("nopmtudisc") { Df::Clear } else { Df::Copy },
+            dscp: if flag("dont-encap-dscp") { Dscp::new(0) } else { None },
+            ..Outside::default()
+        };
         let config = OutboundConfig {
             name: self.sa.id.as_str().into(),
-            spi: self.spi()?,
-            source: self.sa.src,
-            destination: self.sa.dst,
-            keys,
-            salt,
             esn: self.sa.esn,
             adjacency: black,
             mtu: self.inner_mtu(),
-            df: if flag("nopmtudisc") { Df::Clear } else { Df::Copy },
-            dscp: if flag("dont-encap-dscp") { Dscp::new(0) } else { None },
+            outside,
+            ..OutboundConfig::tunnel(self.spi()?, (self.sa.src, self.sa.dst), keys, salt)
         };
         let max = if self.sa.esn { u64::MAX - 1 } else { u32::MAX.into() };
         let sequence = Sequence::unlimited(first, max);
@@ -248,15 +248,10 @@ impl Case<'_> {
         let turned = |s: &Selector| Selector::between(s.remote, s.local);
         let config = InboundConfig {
             name: self.sa.id.as_str().into(),
-            spi: self.spi()?,
-            source: Some(self.sa.src),
-            destination: self.sa.dst,
-            keys,
-            salt,
             esn: self.sa.esn,
             window: self.sa.window,
             selectors: self.selectors.iter().map(turned).collect(),
-            vrf: VrfId::GLOBAL,
+            ..InboundConfig::tunnel(self.spi()?, (self.sa.src, self.sa.dst), keys, salt)
         };
         let edge = first.saturating_sub(1);
         let placed = rig.esp_in.install_at(&mut rig.engine, 0, &config, edge);

@@ -38,6 +38,8 @@ pub struct SaDirectory {
     /// Open addressing; a power of two, at most half of it used.
     inbound: Box<[InboundPlace]>,
     shift: u32,
+    /// UDP ports of this node in which ESP comes.
+    udp_ports: Box<[u16]>,
 }
 
 impl SaDirectory {
@@ -49,6 +51,7 @@ impl SaDirectory {
             outbound: outbound.into(),
             inbound: vec![InboundPlace::default(); size].into(),
             shift: 32 - size.ilog2(),
+            udp_ports: Box::default(),
         };
         for place in inbound {
             if place.spi == 0 || this.inbound(place.spi).is_some() {
@@ -61,6 +64,25 @@ impl SaDirectory {
             this.inbound[at] = *place;
         }
         Ok(this)
+    }
+
+    /// The same with ESP in UDP on these ports (RFC 3948).
+    pub fn with_udp_ports(mut self, ports: impl IntoIterator<Item = u16>) -> Self {
+        let mut ports: Vec<u16> = ports.into_iter().collect();
+        ports.sort_unstable();
+        ports.dedup();
+        self.udp_ports = ports.into();
+        self
+    }
+
+    /// Whether ESP comes in UDP at all.
+    pub fn has_udp(&self) -> bool {
+        !self.udp_ports.is_empty()
+    }
+
+    /// Whether ESP comes in UDP on a port.
+    pub fn has_udp_port(&self, port: u16) -> bool {
+        self.udp_ports.binary_search(&port).is_ok()
     }
 
     /// The worker that owns an outbound SA.

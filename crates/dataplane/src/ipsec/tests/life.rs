@@ -186,7 +186,8 @@ fn esp_outer_header_takes_class_and_df_from_inside_or_from_the_sa() {
     for tunnel in [4, 6] {
         for (df, dscp, packet, tos, set) in &cases {
             let mut g = Gateway::<Software>::new(1);
-            let config = OutboundConfig { df: *df, dscp: *dscp, ..outbound(GCM, tunnel, false) };
+            let outside = Outside { df: *df, dscp: *dscp, ..Outside::default() };
+            let config = OutboundConfig { outside, ..outbound(GCM, tunnel, false) };
             g.out.install_at(&mut g.engine, 0, &config, Sequence::unlimited(1, 9)).unwrap();
             let sealed = g.sealed(packet);
             assert_eq!(class(&sealed), *tos);

@@ -5,7 +5,9 @@ mod laws;
 mod life;
 mod model;
 mod policy;
+mod replay;
 mod spd;
+mod transport;
 mod vectors;
 
 use super::*;
@@ -52,16 +54,10 @@ pub fn outbound(suite: Suite, tunnel: u8, esn: bool) -> OutboundConfig {
     let at = if tunnel == 4 { 0 } else { 2 };
     OutboundConfig {
         name: "out".into(),
-        spi: SPI,
-        source: ip(ends[at]),
-        destination: ip(ends[at + 1]),
-        keys: keys(suite),
-        salt: salt(suite),
         esn,
         adjacency: 7,
         mtu: MTU,
-        df: Df::Copy,
-        dscp: None,
+        ..OutboundConfig::tunnel(SPI, (ip(ends[at]), ip(ends[at + 1])), keys(suite), salt(suite))
     }
 }
 
@@ -70,18 +66,13 @@ pub fn inbound(suite: Suite, tunnel: u8, esn: bool) -> InboundConfig {
     let out = outbound(suite, tunnel, esn);
     InboundConfig {
         name: "in".into(),
-        spi: out.spi,
-        source: Some(out.source),
-        destination: out.destination,
-        keys: out.keys,
-        salt: out.salt,
         esn,
-        window: 64,
         selectors: vec![
             between("10.2.0.0/16", "10.1.0.0/16"),
             between("2001:db8:2::/48", "2001:db8:1::/48"),
         ],
         vrf: VrfId(3),
+        ..InboundConfig::tunnel(out.spi, (out.source, out.destination), out.keys, out.salt)
     }
 }
 
@@ -170,6 +161,8 @@ macro_rules! ctx {
         }
     };
 }
+
+use ctx;
 
 impl<E: Make> Gateway<E> {
     pub fn new(seed: u64) -> Self {

@@ -63,7 +63,8 @@ fn sizes() -> impl Strategy<Value = u32> {
         Just(100),
         Just(128),
         Just(1024),
-        Just(4096)
+        Just(4096),
+        Just(131_072)
     ]
 }
 
@@ -83,7 +84,7 @@ proptest! {
     #[test]
     fn replay_window_equals_the_model(
         size in sizes(), edge in edges(),
-        steps in proptest::collection::vec(prop_oneof![3 => -70i64..70, 1 => -5000i64..5000], 1..300),
+        steps in proptest::collection::vec(prop_oneof![3 => -70i64..70, 1 => -5000i64..5000, 1 => -140_000i64..140_000], 1..300),
     ) {
         let (mut window, mut model) = (Window::new(size, edge), Model::new(size, edge));
         for step in steps {

@@ -1,0 +1,199 @@
+//! Opening where an SA is more than a plain tunnel: transport mode (RFC 4303
+//! section 3.1.1), ESP in UDP (RFC 3948), an SA around another.
+
+use super::config::{Encap, InboundConfig, Mode};
+use super::state::InboundSa;
+use super::wrapping::{V4_PROTOCOL, patch};
+use crate::graph::{FLAG_ENCAP, FLAG_OPENED};
+use crate::tables::Tables;
+use ferrule_base::DropReason;
+use ferrule_crypto::Job;
+use ferrule_pipeline::Packet;
+use ferrule_wire::checksum::Ends;
+use ferrule_wire::{FromBytes, Protocol, esp, ipv4, ipv6, ipv6ext, udp};
+
+/// A keepalive's one octet (RFC 3948 section 2.3).
+pub(super) const KEEPALIVE: [u8; 1] = [0xff];
+
+/// What an inbound SA has beyond a plain tunnel.
+#[derive(Debug)]
+pub(super) struct Special {
+    pub mode: Mode,
+    pub udp: Option<Encap>,
+    pub inside: Option<u32>,
+}
+
+impl Special {
+    /// Nothing for a plain tunnel.
+    pub fn of(config: &InboundConfig) -> Option<Box<Self>> {
+        let &InboundConfig { mode, encap: udp, inside, .. } = config;
+        let plain = mode == Mode::Tunnel && udp.is_none() && inside.is_none();
+        (!plain).then(|| Box::new(Self { mode, udp, inside }))
+    }
+}
+
+/// Where ESP begins in a UDP datagram for this node, whose header is at `at`
+/// (RFC 3948 section 2): on a port of ESP, and not behind the four zeros that mark
+/// what is not ESP. A keepalive counts as ESP that is too short.
+#[inline(never)]
+pub fn esp_in_udp(tables: &Tables, data: &[u8], at: usize) -> Option<usize> {
+    let (header, payload) = udp::Header::ref_from_prefix(data.get(at..)?).ok()?;
+    if !tables.sas.has_udp_port(header.dst.get()) {
+        return None;
+    }
+    match payload.first_chunk() {
+        Some([0, 0, 0, 0]) => None,
+        _ => Some(at + udp::Header::LEN),
+    }
+}
+
+impl InboundSa {
+    /// Whether a packet came as this SA's packets come.
+    #[inline(never)]
+    pub(super) fn admits(&self, packet: &Packet) -> Result<(), DropReason> {
+        let meta = packet.meta();
+        let special = self.special.as_deref();
+        let in_udp = special.is_some_and(|special| special.udp.is_some());
+        if in_udp != (meta.flags & FLAG_ENCAP != 0) {
+            return Err(DropReason::EspEncapsulation);
+        }
+        match special.and_then(|special| special.inside) {
+            Some(sa) if meta.flags & FLAG_OPENED == 0 || meta.target != sa => {
+                Err(DropReason::EspNotNested)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What an SA does with an authentic packet before, or instead of, what a plain
+    /// tunnel does: in transport mode the packet is done, and its version comes back.
+    #[inline(never)]
+    pub(super) fn unwrap_special(
+        &mut self,
+        job: &mut Job<Packet>,
+    ) -> Result<Option<Protocol>, DropReason> {
+        let Some(special) = self.special.as_deref() else { return Ok(None) };
+        let start = usize::from(job.buf.meta().offset);
+        let esp = start.checked_sub(esp::Header::LEN + usize::from(self.shape.iv));
+        let esp = esp.ok_or(DropReason::Malformed)?;
+        let head = match special.udp {
+            None => esp,
+            Some(ports) => {
+                let head = esp.checked_sub(udp::Header::LEN).ok_or(DropReason::Malformed)?;
+                let header = job.buf.data().get(head..).unwrap_or_default();
+                let from = udp::Header::ref_from_prefix(header).map(|(h, _)| h.src.get());
+                self.stats.moved += u64::from(from != Ok(ports.remote));
+                head
+            }
+        };
+        if special.mode == Mode::Tunnel {
+            return Ok(None);
+        }
+        let repair = special.udp.is_some();
+        let version = self.unwrap_transport(job, head, start, repair)?;
+        Ok(Some(version))
+    }
+
+    /// The packet as it was before it was sealed:
+    /// 1. trailer; a dummy ends here;
+    /// 2. its header moves up to what was sealed, and says again what follows;
+    /// 3. where addresses were translated, the checksum is made good;
+    /// 4. it is what this SA may carry.
+    fn unwrap_transport(
+        &mut self,
+        job: &mut Job<Packet>,
+        head: usize,
+        start: usize,
+        repair: bool,
+    ) -> Result<Protocol, DropReason> {
+        // 1
+        let end = job.text.end();
+        let packet = &mut job.buf;
+        let text = packet.data().get(start..end).unwrap_or_default();
+        let (len, next) = esp::parse_trailer(text).map_err(|_| DropReason::EspBadTrailer)?;
+        if next == Protocol::NONE {
+            return Err(DropReason::EspDummy);
+        }
+        // 2
+        let data = packet.data_mut();
+        let (version, field) = field_of(data, head)?;
+        data.copy_within(..head, start - head);
+        packet.strip(start - head);
+        packet.truncate(head + len);
+        let total = u16::try_from(head + len).map_err(|_| DropReason::EspBadTrailer)?;
+        patch(packet.data_mut(), field, next, total).ok_or(DropReason::EspBadTrailer)?;
+        // 3
+        if repair {
+            make_good(packet.data_mut(), head, next);
+        }
+        // 4
+        if !self.selectors.admit(packet.data())? {
+            return Err(DropReason::EspSelectorMismatch);
+        }
+        self.stats.packets += 1;
+        self.stats.octets += (head + len) as u64;
+        Ok(version)
+    }
+}
+
+/// The version of an IP packet, and where it names what begins at `head`.
+fn field_of(data: &[u8], head: usize) -> Result<(Protocol, usize), DropReason> {
+    if data.first().is_some_and(|first| first >> 4 == 4) {
+        return Ok((Protocol::IPV4, V4_PROTOCOL));
+    }
+    let (h, payload) = ipv6::Header::ref_from_prefix(data).map_err(|_| DropReason::Malformed)?;
+    let len = head.checked_sub(ipv6::Header::LEN).ok_or(DropReason::Malformed)?;
+    let front = ipv6ext::front_of(h.next(), payload, len).map_err(DropReason::from)?;
+    Ok((Protocol::IPV6, front.field))
+}
+
+/// The checksum of TCP or UDP, wrong because it covers addresses that were
+/// translated on the way (RFC 3948 section 3.1.2). What was sealed is authentic, so
+/// it is made anew; where it is right, or not there, it stays.
+fn make_good(packet: &mut [u8], head: usize, next: Protocol) {
+    let Some((ends, next, head)) = upper(packet, head, next) else { return };
+    let Some(segment) = packet.get_mut(head..) else { return };
+    let at = match next {
+        Protocol::TCP => 16,
+        Protocol::UDP => 6,
+        _ => return,
+    };
+    let len = segment.len();
+    let len = if next == Protocol::UDP { udp_len(segment).unwrap_or(len) } else { len };
+    let Some(segment) = segment.get_mut(..len) else { return };
+    let Some(field) = segment.get(at..at + 2) else { return };
+    let absent = next == Protocol::UDP && field == [0, 0] && matches!(ends, Ends::V4(..));
+    if absent || ends.pseudo(next, len).with(segment).is_good() {
+        return;
+    }
+    if let Some(field) = segment.get_mut(at..at + 2) {
+        field.fill(0);
+    }
+    let sum = ends.pseudo(next, len).with(segment).finish();
+    let sum = if sum == 0 && next == Protocol::UDP { 0xffff } else { sum };
+    if let Some(field) = segment.get_mut(at..at + 2) {
+        field.copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+/// The addresses, and the upper layer with where it begins.
+fn upper(packet: &[u8], head: usize, next: Protocol) -> Option<(Ends, Protocol, usize)> {
+    if packet.first()? >> 4 == 4 {
+        let (h, _) = ipv4::Header::ref_from_prefix(packet).ok()?;
+        return Some((h.ends(), next, head));
+    }
+    let (h, payload) = ipv6::Header::ref_from_prefix(packet).ok()?;
+    let found = ipv6ext::walk(h.next(), payload).ok()?;
+    found.fragment.is_none_or(|f| f.is_atomic()).then_some((
+        h.ends(),
+        found.protocol,
+        ipv6::Header::LEN + found.offset,
+    ))
+}
+
+/// The octets that a UDP header says, if there are as many.
+fn udp_len(segment: &[u8]) -> Option<usize> {
+    let (h, _) = udp::Header::ref_from_prefix(segment).ok()?;
+    let len = usize::from(h.len.get());
+    (len >= udp::Header::LEN && len <= segment.len()).then_some(len)
+}

@@ -1,0 +1,371 @@
+//! Pairs of SAs: tunnels, and transport mode.
+//!
+//! ```toml
+//!   [[tunnel]]                # tunnel mode; [[transport]] has the same keys but for
+//!   name = "t"                # those marked *, which are about a new header
+//!   local = "198.51.100.1"
+//!   remote = "198.51.100.2"
+//!   suite = "aes-gcm-128"
+//!   esn = true
+//!   window = 1024             # 0, or up to 131072
+//!   mtu = 1400                # of clear packets; left out: what fits
+//!   df = "copy"               # * or "set", "clear"
+//!   dscp = 46                 # * left out: as inside
+//!   ecn = "normal"            # * or "compatibility"
+//!   ttl = 64                  # * or "copy"
+//!   encapsulation = "udp"     # RFC 3948
+//!   ports = [4500, 4500]      # ours, theirs
+//!   keepalive-seconds = 20    # 0: none
+//!   tfc = "whole"             # or a number of octets; left out: no padding
+//!   dummy = 0                 # packets in a second
+//!   then = "u"                # the pair around this one
+//!   [tunnel.out]
+//!   spi = 0x1000
+//!   key = "out.key"
+//!   [tunnel.in]
+//!   spi = 0x1001
+//!   key = "in.key"
+//! ```
+
+use super::raw::{self, Text, WordOrNumber};
+use super::read::Reader;
+use super::token::Named;
+use super::{Config, InterfaceConfig, Placement, SaConfig, TunnelConfig, Via};
+use crate::overhead;
+use ferrule_base::Duration;
+use ferrule_crypto::{KeySpec, Suite};
+use ferrule_dataplane::ipsec::{
+    Df, EcnOut, Encap, Hops, Mode, Outside, SaProtocol, Tfc, replay::WINDOW_MAX,
+};
+use ferrule_dataplane::route::TtlModel;
+use ferrule_wire::{Dscp, udp};
+use std::net::IpAddr;
+use toml::Spanned;
+
+/// Seconds of silence after which a keepalive is sent (RFC 3948 section 4).
+const KEEPALIVE: i64 = 20;
+
+/// Every pair of the file, in the order in which [`Config`] has them.
+pub(super) fn pairs(file: &raw::File) -> impl Iterator<Item = (&Spanned<raw::Tunnel>, Mode)> {
+    let tunnels = file.tunnel.iter().map(|t| (t, Mode::Tunnel));
+    tunnels.chain(file.transport.iter().map(|t| (t, Mode::Transport)))
+}
+
+/// Reads them; one that is inside another comes after that, whose mtu it needs.
+pub(super) fn read_pairs(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    let all: Vec<_> = pairs(file).collect();
+    let names: Vec<&str> = all.iter().map(|(p, _)| p.get_ref().name.get_ref().as_str()).collect();
+    for (at, (pair, _)) in all.iter().enumerate() {
+        r.unique(&pair.get_ref().name, "tunnel or transport", names[..at].iter().copied());
+    }
+    let then = |r: &mut Reader<'_>, pair: &raw::Tunnel| {
+        let name = pair.then.as_ref()?;
+        r.named(name, "tunnel or transport", names.iter().copied())
+    };
+    let outer: Vec<_> = all.iter().map(|(pair, _)| then(r, pair.get_ref())).collect();
+    let mut tried = vec![false; all.len()];
+    let mut found: Vec<Option<TunnelConfig>> = vec![None; all.len()];
+    loop {
+        let ready = |i: &usize| !tried[*i] && outer[*i].is_none_or(|outer| tried[outer]);
+        let Some(at) = (0..all.len()).find(ready) else { break };
+        tried[at] = true;
+        let around = outer[at].and_then(|outer| found[outer].clone().map(|pair| (outer, pair)));
+        if outer[at].is_some() && around.is_none() {
+            continue;
+        }
+        let (raw, mode) = all[at];
+        found[at] = Pair { raw, mode, at, around }.read(r, config);
+    }
+    for (at, (pair, _)) in all.iter().enumerate().filter(|(at, _)| !tried[*at]) {
+        let what = format!("`{}` is inside itself by way of `then`", names[at]);
+        let span = pair.get_ref().then.as_ref().map_or(pair.span(), Spanned::span);
+        r.problems.add(span, what, "let the outermost pair have no `then`");
+    }
+    config.tunnels = found.into_iter().flatten().collect();
+}
+
+/// One of them as it is written.
+struct Pair<'a> {
+    raw: &'a Spanned<raw::Tunnel>,
+    mode: Mode,
+    at: usize,
+    around: Option<(usize, TunnelConfig)>,
+}
+
+impl Pair<'_> {
+    fn read(&self, r: &mut Reader<'_>, config: &Config) -> Option<TunnelConfig> {
+        let raw = self.raw.get_ref();
+        let (local, remote) = (r.address(&raw.local)?, r.address(&raw.remote)?);
+        if local.is_ipv4() != remote.is_ipv4() {
+            let remedy = "give both ends of one address family";
+            r.problems.add(raw.remote.span(), "the ends are of different families", remedy);
+            return None;
+        }
+        let suites = Suite::software().chain(Suite::STUDY).map(|s| (s.name(), s));
+        let suites: Vec<_> = suites.collect();
+        let suite = r.choice(&raw.suite, "suite", &suites)?;
+        let protocols = [("esp", SaProtocol::Esp)];
+        let protocol = match &raw.protocol {
+            Some(t) => r.choice(t, "protocol", &protocols)?,
+            None => SaProtocol::Esp,
+        };
+        let encap = self.encap(r);
+        let via = match &self.around {
+            Some((_, around)) => around.via.clone(),
+            None => way_to(r, config, &raw.local, (local, remote), self.mode)?,
+        };
+        let path = match &self.around {
+            Some((_, around)) => around.mtu,
+            None => config.interfaces[via.interface].mtu,
+        };
+        let fits = clear_mtu(suite, self.mode, local, encap.is_some(), path);
+        let mtu = r.number(raw.mtu.as_ref(), fits as i64, 68..=65_535, "mtu") as usize;
+        if mtu > fits {
+            let span = raw.mtu.as_ref().map_or(self.raw.span(), Spanned::span);
+            let what = format!("inner packets of {mtu} octets do not fit the path with {suite}");
+            r.problems.add(span, what, format!("use at most {fits}, or leave mtu out"));
+        }
+        let worker = self.at % config.cores.len().max(1);
+        let placement = r.placement(raw.placement.as_ref(), config);
+        r.suite_at(&raw.suite, suite, placement, config.lab);
+        let mut sa = |s: &Spanned<raw::Sa>| sa(r, config, s.get_ref(), suite, placement, worker);
+        let (outbound, inbound) = (sa(&raw.outbound), sa(&raw.inbound));
+        let (outside, vrf) = (self.outside(r), self.vrf(r, config));
+        let pair = TunnelConfig {
+            name: raw.name.get_ref().clone(),
+            local,
+            remote,
+            suite,
+            esn: raw.esn.unwrap_or(true),
+            window: r.number(raw.window.as_ref(), 1024, 0..=WINDOW_MAX.into(), "window") as u32,
+            mtu,
+            protocol,
+            mode: self.mode,
+            outside,
+            encap,
+            tfc: self.tfc(r),
+            dummies: r.number(raw.dummy.as_ref(), 0, 0..=1000, "dummy") as u32,
+            then: self.around.as_ref().map(|(outer, _)| *outer),
+            vrf,
+            placement,
+            via,
+            outbound: outbound?,
+            inbound: inbound?,
+        };
+        self.fits_card(r, &pair);
+        Some(pair)
+    }
+
+    fn encap(&self, r: &mut Reader<'_>) -> Option<Encap> {
+        let raw = self.raw.get_ref();
+        let Some(text) = &raw.encapsulation else {
+            let only = raw.ports.as_ref().map(Spanned::span);
+            if let Some(span) = only.or(raw.keepalive_seconds.as_ref().map(Spanned::span)) {
+                let remedy = "add encapsulation = \"udp\", or take it out";
+                r.problems.add(span, "this is about ESP in UDP, which is not asked for", remedy);
+            }
+            return None;
+        };
+        r.choice(text, "encapsulation", &[("udp", ())])?;
+        let [local, remote] = match &raw.ports {
+            None => [udp::PORT_ESP; 2],
+            Some(list) => {
+                let port = |n: &i64| u16::try_from(*n).ok().filter(|&port| port != 0);
+                let ports: Option<Vec<u16>> = list.get_ref().iter().map(port).collect();
+                match ports.and_then(|ports| <[u16; 2]>::try_from(ports).ok()) {
+                    Some(ports) => ports,
+                    None => {
+                        let remedy = "write ports = [OURS, THEIRS], each 1 to 65535";
+                        r.problems.add(list.span(), "these are not two ports", remedy);
+                        return None;
+                    }
+                }
+            }
+        };
+        let seconds = raw.keepalive_seconds.as_ref();
+        let seconds = r.number(seconds, KEEPALIVE, 0..=3600, "keepalive-seconds") as u64;
+        let keepalive = (seconds != 0).then(|| Duration::from_secs(seconds));
+        Some(Encap { local, remote, keepalive })
+    }
+
+    fn tfc(&self, r: &mut Reader<'_>) -> Tfc {
+        let Some(value) = &self.raw.get_ref().tfc else { return Tfc::Off };
+        match value.get_ref() {
+            WordOrNumber::Word(word) if word == "whole" => Tfc::Whole,
+            WordOrNumber::Word(word) if word == "off" => Tfc::Off,
+            &WordOrNumber::Number(n) if (1..=65_535).contains(&n) => Tfc::Multiple(n as u16),
+            _ => {
+                let remedy = "use \"whole\", or the number of octets to pad to a multiple of";
+                r.problems.add(value.span(), "this is no padding", remedy);
+                Tfc::Off
+            }
+        }
+    }
+
+    /// What is said about the header of a tunnel, which transport mode has not.
+    fn outside(&self, r: &mut Reader<'_>) -> Outside {
+        let raw = self.raw.get_ref();
+        if self.mode == Mode::Transport {
+            let said = [
+                ("copy-df", raw.copy_df.as_ref().map(Spanned::span)),
+                ("df", raw.df.as_ref().map(Spanned::span)),
+                ("dscp", raw.dscp.as_ref().map(Spanned::span)),
+                ("ecn", raw.ecn.as_ref().map(Spanned::span)),
+                ("ttl", raw.ttl.as_ref().map(Spanned::span)),
+            ];
+            for (key, span) in said {
+                let Some(span) = span else { continue };
+                let what = format!("`{key}` in transport mode, which makes no header");
+                r.problems.add(span, what, "take it out: the packet keeps its own header");
+            }
+            return Outside::default();
+        }
+        if let (Some(df), Some(_)) = (&raw.df, &raw.copy_df) {
+            r.problems.add(df.span(), "df and copy-df", "keep df, which says more");
+        }
+        let kinds = [("copy", Df::Copy), ("set", Df::Set), ("clear", Df::Clear)];
+        let df = raw.df.as_ref().and_then(|t| r.choice(t, "treatment of DF", &kinds));
+        let copied = raw.copy_df.as_ref().is_none_or(|copy| *copy.get_ref());
+        let kinds = [("normal", EcnOut::Normal), ("compatibility", EcnOut::Compatibility)];
+        let ecn = raw.ecn.as_ref().and_then(|t| r.choice(t, "ECN mode", &kinds));
+        let dscp = r.number(raw.dscp.as_ref(), 0, 0..=63, "dscp") as u8;
+        let dscp = raw.dscp.as_ref().and_then(|_| Dscp::new(dscp));
+        let df = df.unwrap_or(if copied { Df::Copy } else { Df::Clear });
+        Outside { df, dscp, ecn: ecn.unwrap_or_default(), hops: self.hops(r) }
+    }
+
+    fn hops(&self, r: &mut Reader<'_>) -> Hops {
+        let Some(value) = &self.raw.get_ref().ttl else { return Hops::default() };
+        match value.get_ref() {
+            WordOrNumber::Word(word) if word == "copy" => Hops::Copy,
+            &WordOrNumber::Number(n) if (1..=255).contains(&n) => Hops::Fixed(n as u8),
+            _ => {
+                let remedy = "use a number from 1 to 255, or \"copy\"";
+                r.problems.add(value.span(), "this is no TTL", remedy);
+                Hops::default()
+            }
+        }
+    }
+
+    fn vrf(&self, r: &mut Reader<'_>, config: &Config) -> usize {
+        let Some(name) = &self.raw.get_ref().vrf else { return 0 };
+        if self.mode == Mode::Transport {
+            let remedy = "take it out: in transport mode both ends are in the global table";
+            r.problems.add(name.span(), "`vrf` in transport mode", remedy);
+            return 0;
+        }
+        let vrf = config.vrfs.iter().position(|v| v == name.get_ref());
+        if vrf.is_none() {
+            let what = format!("there is no vrf `{}`", name.get_ref());
+            r.problems.add(name.span(), what, "give an interface or route that vrf");
+        }
+        vrf.unwrap_or(0)
+    }
+
+    /// A card makes plain tunnels alone.
+    fn fits_card(&self, r: &mut Reader<'_>, pair: &TunnelConfig) {
+        let around = self.around.as_ref().is_some_and(|(_, around)| around.is_inline());
+        let plain = pair.mode == Mode::Tunnel && pair.encap.is_none() && pair.then.is_none();
+        let quiet = pair.tfc == Tfc::Off && pair.dummies == 0;
+        if around || (pair.is_inline() && !(plain && quiet)) {
+            let what = format!("`{}` is inline, and no plain tunnel", pair.name);
+            let remedy = "a card makes tunnels without UDP, padding, dummies and nesting: \
+                          place it in software";
+            let span = self.raw.get_ref().placement.as_ref().map_or(self.raw.span(), Spanned::span);
+            r.problems.add(span, what, remedy);
+        }
+    }
+}
+
+/// How sealed packets reach the other gateway: on a connected network, or by
+/// the route that matches best.
+fn way_to(
+    r: &mut Reader<'_>,
+    config: &Config,
+    text: &Text,
+    (local, remote): (IpAddr, IpAddr),
+    mode: Mode,
+) -> Option<Via> {
+    let own = |i: &InterfaceConfig| i.addresses.iter().any(|a| a.0 == local);
+    let own = config.interfaces.iter().any(own);
+    if mode == Mode::Transport && !own && best_way(config, local).is_none() {
+        let what = format!("neither this node nor a host behind it has {local}");
+        let remedy = "use an address of an interface, or add a [[route]] to the host";
+        r.problems.add(text.span(), what, remedy);
+        return None;
+    }
+    if mode == Mode::Tunnel && !own {
+        let what = format!("no interface has the tunnel's local address {local}");
+        r.problems.add(text.span(), what, "use an address of the interface to the other gateway");
+        return None;
+    }
+    let best = best_way(config, remote);
+    if best.is_none() {
+        let remedy = "add a [[route]] to it, before the tunnel is of use";
+        r.problems.add(text.span(), format!("no way to the other gateway {remote}"), remedy);
+    }
+    best
+}
+
+/// The way to an address in the global table.
+pub(crate) fn best_way(config: &Config, to: IpAddr) -> Option<Via> {
+    let connected = config.interfaces.iter().enumerate().flat_map(|(index, i)| {
+        let (next_hop, ttl) = (Some(to), TtlModel::Uniform);
+        let via = Via { interface: index, next_hop, labels: Vec::new(), ttl };
+        i.addresses.iter().map(move |&a| (i.vrf, a, via.clone()))
+    });
+    let routed = config.routes.iter().filter_map(|route| {
+        let mut via = route.via.clone()?;
+        via.next_hop = via.next_hop.or(Some(to));
+        Some((route.vrf, route.prefix, via))
+    });
+    let best = connected
+        .chain(routed)
+        .filter(|&(vrf, net, _)| vrf == 0 && super::links::contains(net, to))
+        .max_by_key(|&(_, (_, len), _)| len);
+    best.map(|(_, _, via)| via)
+}
+
+/// The largest clear packet whose sealed form fits `path`.
+fn clear_mtu(suite: Suite, mode: Mode, end: IpAddr, in_udp: bool, path: usize) -> usize {
+    let fits = |&len: &usize| sealed_len(suite, mode, end, in_udp, len) <= path;
+    (68..=path).rev().find(fits).unwrap_or(68)
+}
+
+/// Octets of the sealed packet, of the ends' family, of a clear one.
+fn sealed_len(suite: Suite, mode: Mode, end: IpAddr, in_udp: bool, clear: usize) -> usize {
+    let (cipher, integrity) = match suite.name().split_once(' ') {
+        Some((cipher, integrity)) => (cipher, Some(integrity)),
+        None => (suite.name(), None),
+    };
+    let suite = overhead::EspSuite::by_name(cipher, integrity).expect("the calculator knows it");
+    let outer = if end.is_ipv4() { overhead::IpVersion::V4 } else { overhead::IpVersion::V6 };
+    let mode = match mode {
+        Mode::Tunnel => overhead::EspMode::Tunnel,
+        Mode::Transport => overhead::EspMode::Transport,
+    };
+    overhead::Esp { mode, outer, udp_encap: in_udp, ..overhead::Esp::tunnel(suite) }.ip_len(clear)
+}
+
+fn sa(
+    r: &mut Reader<'_>,
+    config: &Config,
+    sa: &raw::Sa,
+    suite: Suite,
+    placement: Placement,
+    worker: usize,
+) -> Option<SaConfig> {
+    let spi = r.number(Some(&sa.spi), 256, 256..=i64::from(u32::MAX), "an SPI") as u32;
+    let lengths = [
+        ("cipher", suite.key_len()),
+        ("integrity", suite.mac_key_len()),
+        ("salt", suite.esp_salt_len()),
+    ];
+    let named = Named { key: &sa.key, rest: sa.rest.as_ref() };
+    let file = r.keys_of(named, placement, config, lengths)?;
+    let last = config.cores.len() as i64 - 1;
+    let worker = r.number(sa.worker.as_ref(), worker as i64, 0..=last, "worker") as usize;
+    let keys =
+        KeySpec::new(suite, file.cipher, file.integrity).at(placement.place(file.label.as_deref()));
+    Some(SaConfig { spi, keys, salt: file.salt, worker })
+}
