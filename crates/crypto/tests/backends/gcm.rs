@@ -175,6 +175,11 @@ fn any_job(rng: &mut Rng, keys: &Keys) -> Expected {
         _ => rng.below(LENGTH_MAX as u64) as usize,
     };
     let ad = AD_LENGTHS[rng.below(AD_LENGTHS.len() as u64) as usize];
+    job_of(rng, (*id, library), (len, ad))
+}
+
+/// The same with lengths of text and additional data that are given.
+fn job_of(rng: &mut Rng, (id, library): (KeyId, &Key), (len, ad): (usize, usize)) -> Expected {
     let (front, behind) = (rng.below(70) as usize, rng.below(70) as usize);
     let text = Span::new(front + ad, len);
     let mut plain = vec![0; text.end() + 16 + behind];
@@ -187,7 +192,7 @@ fn any_job(rng: &mut Rng, keys: &Keys) -> Expected {
     assert_eq!(library.run(Op::Seal, &nonce, span, text, &mut sealed), Verdict::Done);
     let job = |buf: &[u8], op| Job {
         buf: buf.to_vec(),
-        key: *id,
+        key: id,
         ticket: 0,
         nonce,
         op,
@@ -220,14 +225,45 @@ fn gcm_groups_mix_keys_lengths_directions_and_forgeries() {
             for batch in 0..batches / 3 {
                 let jobs = 1 + rng.below(64);
                 let expected: Vec<_> = (0..jobs).map(|_| any_job(&mut rng, &keys)).collect();
-                let (mut jobs, rest): (Vec<_>, Vec<_>) =
-                    expected.into_iter().map(|e| (e.job, (e.buf, e.verdict))).unzip();
-                kernel.run(&keys.table, &mut jobs);
-                for (i, (job, (buf, verdict))) in jobs.iter().zip(rest).enumerate() {
-                    let what = || format!("{kernel:?} {count} keys, batch {batch}, job {i}");
-                    assert_eq!(job.verdict, verdict, "{}", what());
-                    assert!(job.buf == buf, "{}: {:?} {:?}", what(), job.text, job.ad);
-                }
+                check(kernel, &keys, expected, &format!("{count} keys, batch {batch}"));
+            }
+        }
+    }
+}
+
+/// Runs a batch, and compares it.
+fn check(kernel: Backend, keys: &Keys, expected: Vec<Expected>, what: &str) {
+    let (mut jobs, rest): (Vec<_>, Vec<_>) =
+        expected.into_iter().map(|e| (e.job, (e.buf, e.verdict))).unzip();
+    kernel.run(&keys.table, &mut jobs);
+    for (i, (job, (buf, verdict))) in jobs.iter().zip(rest).enumerate() {
+        let what = || format!("{kernel:?} {what}, job {i}");
+        assert_eq!(job.verdict, verdict, "{}", what());
+        assert!(job.buf == buf, "{}: {:?} {:?}", what(), job.text, job.ad);
+    }
+}
+
+/// Packets of one length, which the kernels take several groups at a time; good ones
+/// and forged ones, one key after another and keys in turn, whole groups and what is
+/// left.
+#[test]
+fn gcm_streams_of_every_length_are_what_the_library_makes() {
+    let border = [4063, 4064, 4065, 9000];
+    for kernel in kernels() {
+        let keys = Keys::new(kernel, 5);
+        let mut rng = Rng::new(4);
+        for len in (0..=LENGTH_MAX).chain(border) {
+            for round in 0..if whole() { AD_LENGTHS.len() } else { 1 } {
+                let ad = AD_LENGTHS[(len + round) % AD_LENGTHS.len()];
+                let jobs = 4 + rng.below(20) as usize;
+                let in_turn = rng.below(2) == 0;
+                let expected = (0..jobs).map(|i| {
+                    let at = if in_turn { i } else { i / 13 };
+                    let (id, library) = &keys.each[at % keys.each.len()];
+                    job_of(&mut rng, (*id, library), (len, ad))
+                });
+                let expected = expected.collect();
+                check(kernel, &keys, expected, &format!("{len} octets, keys in turn: {in_turn}"));
             }
         }
     }

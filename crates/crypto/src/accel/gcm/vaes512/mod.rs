@@ -1,9 +1,9 @@
 //! Four blocks per instruction: AVX-512 with VAES and VPCLMULQDQ.
 //!
 //! ```text
-//!   packets ─┬─ groups of one length, up to 256 octets ─▶ alike, small
-//!            └─ all others ─────────────────────────────▶ any
-//!                                └─ each packet's text ─▶ text
+//!   packets ─┬─ groups of one length ─▶ alike ─┬─ up to 128 octets ─▶ small
+//!            │                                 └─ longer ──────────▶ turns
+//!            └─ all others ───────────▶ any ──── each one's text ──▶ text
 //! ```
 //!
 //! This file has what they share: products and their reduction, counters, moving
@@ -35,6 +35,7 @@ mod alike;
 mod any;
 mod small;
 mod text;
+mod turns;
 
 use super::schedule::Schedule;
 use super::{BLOCK, GROUP, LANES, Lane, SECTION, SHORT};

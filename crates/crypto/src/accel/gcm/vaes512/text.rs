@@ -15,9 +15,9 @@ use std::ptr;
 type Chunk = [__m512i; 4];
 
 /// The hash of a text under way.
-struct Hash<'a> {
-    key: &'a Schedule,
-    sum: Sum,
+pub(super) struct Hash<'a> {
+    pub key: &'a Schedule,
+    pub sum: Sum,
     /// What the sections before come to: added to the next block, once.
     carry: __m512i,
     /// The power that the next block meets.
@@ -26,11 +26,26 @@ struct Hash<'a> {
     left: usize,
 }
 
-impl Hash<'_> {
+impl<'a> Hash<'a> {
+    /// Of a text of so many blocks; `sum` is what comes before it.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    pub fn new(key: &'a Schedule, sum: Sum, blocks: usize) -> Self {
+        let (carry, power) = (_mm512_setzero_si512(), first_power(blocks));
+        Self { key, sum, carry, power, left: blocks }
+    }
+
+    /// Of no text: what is added to it must be zero.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    pub fn nothing(key: &'a Schedule) -> Self {
+        Self::new(key, Sum::zero(), CHUNK / BLOCK)
+    }
+
     /// Prepares for the next chunk: its first block, and where its powers are.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    fn begin(&mut self, first: &mut __m512i) -> *const __m128i {
+    pub fn begin(&mut self, first: &mut __m512i) -> *const __m128i {
         *first = _mm512_xor_si512(*first, self.carry);
         self.carry = _mm512_setzero_si512();
         self.key.power(self.power)
@@ -39,7 +54,7 @@ impl Hash<'_> {
     /// After a full chunk: at the end of a section that is not the last, reduces.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    fn end(&mut self) {
+    pub fn end(&mut self) {
         const BLOCKS: usize = CHUNK / BLOCK;
         (self.left, self.power) = (self.left - BLOCKS, self.power - BLOCKS);
         if self.power == 0 {
@@ -78,10 +93,16 @@ unsafe fn cipher_and_hash<const N: usize, const H: usize, const R: usize>(
             for block in state.iter_mut() {
                 *block = _mm512_aesenc_epi128(*block, round_key);
             }
-            if round % 2 == 1 && round / 2 < H {
-                let number = round / 2;
-                let powers = _mm512_loadu_si512(powers.add(4 * number).cast());
-                sum.add(hashed[number], powers);
+            // Two vectors at a time, or the one that is left.
+            if round % 4 == 2 && round / 2 <= H {
+                let pair = round / 4 * 2;
+                let powers = powers.add(4 * pair).cast::<__m512i>();
+                let of = [_mm512_loadu_si512(powers), _mm512_loadu_si512(powers.add(1))];
+                if pair + 1 < H {
+                    sum.add_two([hashed[pair], hashed[pair + 1]], of);
+                } else {
+                    sum.add(hashed[pair], of[0]);
+                }
             }
         });
     }
@@ -204,8 +225,7 @@ pub(super) fn text<const R: usize, const SEAL: bool, const LONG: bool>(
     text: &mut [u8],
 ) -> Sum {
     let blocks = text.len().div_ceil(BLOCK);
-    let (carry, power) = (_mm512_setzero_si512(), first_power(blocks));
-    let mut hash = Hash { key, sum, carry, power, left: blocks };
+    let mut hash = Hash::new(key, sum, blocks);
     // SAFETY: every key has a first round key.
     let mut counters = Counters::<LONG>::new(first, unsafe { round_key(key, 0) });
     let (at, count) = (text.as_mut_ptr(), text.len().saturating_sub(1) / CHUNK);
