@@ -1,5 +1,7 @@
 //! `ferrule show`: what a running node has and does, as tables.
 
+mod policy;
+
 use crate::live::{Which, finish, unexpected};
 use clap::{Args, ValueEnum};
 use ferrule_daemon::Fault;
@@ -12,6 +14,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   sudo ferrule show ports
   sudo ferrule show drops --node gw.toml
+  sudo ferrule show spd
   sudo ferrule show sa --json | jq '.sas[] | .number'")]
 pub struct ShowArgs {
     /// What to show.
@@ -30,6 +33,8 @@ enum What {
     Ports,
     /// ESP security associations.
     Sa,
+    /// Security policies: entries in order, with what each was asked for.
+    Spd,
     /// MACsec associations.
     Macsec,
     /// Engines that seal and open away from the workers' loops.
@@ -119,6 +124,7 @@ fn table(what: What, report: &Report) -> String {
     let (head, rows): (&[&str], Vec<Vec<String>>) = match what {
         What::Ports => return ports(report),
         What::Sa => return sas(report),
+        What::Spd => return policy::table(&report.spd),
         What::Engines => return engines(report),
         What::Cards => return cards(report),
         What::Macsec => {

@@ -21,6 +21,7 @@ mod measure;
 mod metrics;
 pub mod opening;
 mod placing;
+pub mod policies;
 mod recording;
 pub mod report;
 mod runtime;

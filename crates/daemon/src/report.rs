@@ -2,10 +2,11 @@
 //! prints parts of it, the metrics are made of it, `--json` is it.
 
 use crate::cards::{CardView, cards};
+use crate::policies::{PolicyView, in_words, policies};
 use ferrule_base::{DropReason, Drops, Instant, Ledger};
 use ferrule_crypto::EngineReport;
 use ferrule_node::Control;
-use ferrule_node::config::{Config, LabelAction, PolicyAction, Via};
+use ferrule_node::config::{Config, LabelAction, Via};
 use ferrule_node::message::{SaReport, WorkerReport};
 use ferrule_pipeline::PortStats;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,9 @@ pub struct Report {
     pub ports: Vec<PortView>,
     /// ESP security associations.
     pub sas: Vec<SaView>,
+    /// Entries of the security policies.
+    #[serde(default)]
+    pub spd: Vec<PolicyView>,
     /// MACsec associations.
     pub macsec: Vec<MacsecView>,
     /// Engines away from the workers' own loops.
@@ -250,6 +254,7 @@ impl Report {
             ledger: control.ledger(workers).into(),
             ports: ports(control, workers, outside.macs),
             sas: sas(config, workers),
+            spd: policies(config, workers),
             macsec: macsec(control, workers),
             engines: engines(workers),
             cards: cards(control, workers),
@@ -438,15 +443,8 @@ pub(crate) fn drop_views(drops: &Drops) -> Vec<DropView> {
 }
 
 fn paths(config: &Config) -> Vec<PathView> {
-    let policy = |interface: usize| {
-        let entries = config.policies.iter().filter(|p| p.interface == interface);
-        let words = entries.map(|p| match p.action {
-            PolicyAction::Protect(tunnel) => format!("esp {}", config.tunnels[tunnel].name),
-            PolicyAction::Bypass => "bypass".into(),
-            PolicyAction::Discard => "discard".into(),
-        });
-        words.collect::<Vec<_>>().join(", ")
-    };
+    let words = in_words(config);
+    let policy = |interface: usize| words[interface].clone();
     let mut all = Vec::new();
     for (index, interface) in config.interfaces.iter().enumerate() {
         all.extend(interface.addresses.iter().map(|(address, len)| PathView {

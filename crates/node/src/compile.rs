@@ -34,6 +34,10 @@ pub(crate) struct Shared {
     /// Ports that have a card, and the interfaces whose packets it judges. While a
     /// port is there it keeps both: a frame under way may count on them.
     pub cards: BTreeMap<PortId, BTreeSet<String>>,
+    /// What each counter of policy entries counts.
+    pub counters: Vec<String>,
+    /// Configurations compiled so far.
+    pub generation: u64,
 }
 
 impl Shared {
@@ -169,6 +173,7 @@ pub(crate) fn compile(config: &Config, macs: &[MacAddr], shared: &mut Shared) ->
     let ways = config.tunnels.iter().map(|t| b.way(&t.via)).collect();
     b.sas(&outbound, &inbound);
     b.policies(&outbound);
+    b.counters();
     b.routes();
     let Builder { tables, ports, next_hops, .. } = b;
     Compiled { tables, ports, outbound, inbound, selectors, ways, next_hops }
@@ -471,7 +476,7 @@ impl Builder<'_> {
     }
 
     fn policies(&mut self, outbound: &[u32]) {
-        for (number, bound) in self.bounds().into_iter().enumerate() {
+        for bound in self.bounds() {
             let action = |action| match action {
                 // In clear as far as the card of its port, which sees to it.
                 PolicyAction::Protect(t) if self.config.tunnels[t].is_inline() => {
@@ -481,12 +486,52 @@ impl Builder<'_> {
                 PolicyAction::Bypass => ipsec::Action::Bypass,
                 PolicyAction::Discard => ipsec::Action::Discard,
             };
-            let entries = entries_of(self.config, bound, action);
+            let entries = entries_of(self.config, bound, action, |p| !is_inline(self.config, p));
             let spd = ipsec::Spd::new(&entries).expect("selectors were checked");
-            let rest = (self.config.policies.len() + number) as u32;
-            self.tables.policies.push(spd.counting_rest(rest));
+            self.tables.policies.push(spd.counting_rest(rest_counter(self.config, bound)));
         }
     }
+
+    /// Says where each counter was before.
+    fn counters(&mut self) {
+        let names = |p: &PolicyConfig| {
+            let tunnel = match p.action {
+                PolicyAction::Protect(t) => &*self.config.tunnels[t].name,
+                _ => "",
+            };
+            let p = PolicyConfig { action: PolicyAction::Discard, ..p.clone() };
+            let interface = &self.config.interfaces[p.interface].name;
+            format!("{interface} {tunnel} {:?}", PolicyConfig { interface: 0, ..p })
+        };
+        let mut names: Vec<String> = self.config.policies.iter().map(names).collect();
+        names.extend(self.config.interfaces.iter().map(|i| format!("{} rest", i.name)));
+        let old = std::mem::take(&mut self.shared.counters);
+        // Of entries that are alike each keeps its own.
+        let mut before: HashMap<&str, Vec<u32>> = HashMap::new();
+        for (number, name) in old.iter().enumerate().rev() {
+            before.entry(name).or_default().push(number as u32);
+        }
+        let carried = names
+            .iter()
+            .map(|name| before.get_mut(&**name).and_then(Vec::pop).unwrap_or(ipsec::UNCOUNTED));
+        let carried = carried.collect();
+        self.shared.generation += 1;
+        self.tables.hits = ipsec::HitMap { generation: self.shared.generation, carried };
+        self.shared.counters = names;
+    }
+}
+
+/// Whether a card seals what an entry protects.
+pub(crate) fn is_inline(config: &Config, policy: &PolicyConfig) -> bool {
+    match policy.action {
+        PolicyAction::Protect(tunnel) => config.tunnels[tunnel].is_inline(),
+        _ => false,
+    }
+}
+
+/// The counter of what no entry of an interface has.
+pub(crate) fn rest_counter(config: &Config, interface: usize) -> u32 {
+    (config.policies.len() + interface) as u32
 }
 
 /// The entries of the policy of an interface. Counters are numbered as entries are in
@@ -495,11 +540,13 @@ pub(crate) fn entries_of(
     config: &Config,
     interface: usize,
     action: impl Fn(PolicyAction) -> ipsec::Action,
+    counts: impl Fn(&PolicyConfig) -> bool,
 ) -> Vec<ipsec::PolicyEntry> {
     let of_it = config.policies.iter().enumerate().filter(|(_, p)| p.interface == interface);
     let mut entries = Vec::new();
     for (number, policy) in of_it {
-        let (action, counter) = (action(policy.action), number as u32);
+        let action = action(policy.action);
+        let counter = if counts(policy) { number as u32 } else { ipsec::UNCOUNTED };
         let selectors = policy.selectors().into_iter();
         entries.extend(selectors.map(|selector| ipsec::PolicyEntry { selector, action, counter }));
     }

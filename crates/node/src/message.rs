@@ -110,6 +110,9 @@ pub struct WorkerReport {
     pub esp_out: Vec<SaReport>,
     /// Inbound ESP SAs, by index.
     pub esp_in: Vec<SaReport>,
+    /// What policy entries were asked for: by their number in the configuration, then
+    /// for each interface what no entry had.
+    pub hits: Vec<ipsec::Hit>,
     /// Transmit sides, by SecY.
     pub secy_out: Vec<(u16, macsec::TxReport)>,
     /// Receive sides, by SecY.

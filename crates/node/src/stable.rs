@@ -4,6 +4,8 @@
 //! a name keeps its number for as long as it is in use, and a number is given
 //! to another name only after a configuration without the old one.
 
+use std::collections::HashMap;
+
 /// Names and their numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Numbers(Vec<Option<String>>);
@@ -16,25 +18,27 @@ impl Numbers {
 
     /// Numbers for these names: old ones keep theirs, names that are gone free
     /// theirs for the next change. Returns the names' numbers, in order.
-    pub fn assign<'a>(&mut self, names: impl Iterator<Item = &'a str> + Clone) -> Vec<usize> {
-        let free: Vec<usize> =
-            self.0.iter().enumerate().filter(|(_, n)| n.is_none()).map(|(i, _)| i).collect();
-        let mut free = free.into_iter();
+    pub fn assign<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> Vec<usize> {
+        let slots = self.0.iter().enumerate();
+        let mut free: Vec<usize> = slots.filter(|(_, n)| n.is_none()).map(|(i, _)| i).collect();
+        free.reverse();
+        let taken = std::mem::take(&mut self.0);
+        let old: HashMap<&str, usize> =
+            taken.iter().enumerate().filter_map(|(i, n)| Some((n.as_deref()?, i))).collect();
+        let mut new: HashMap<&str, usize> = HashMap::new();
+        let mut count = taken.len();
         let mut next = Vec::new();
-        for name in names.clone() {
-            next.push(self.get(name).unwrap_or_else(|| {
-                let number = free.next().unwrap_or_else(|| {
-                    self.0.push(None);
-                    self.0.len() - 1
-                });
-                self.0[number] = Some(name.to_owned());
-                number
+        for name in names {
+            next.push(*new.entry(name).or_insert_with(|| {
+                old.get(name).copied().or_else(|| free.pop()).unwrap_or_else(|| {
+                    count += 1;
+                    count - 1
+                })
             }));
         }
-        for slot in &mut self.0 {
-            if slot.as_deref().is_some_and(|n| !names.clone().any(|name| name == n)) {
-                *slot = None;
-            }
+        self.0.resize(count, None);
+        for (name, number) in new {
+            self.0[number] = Some(name.to_owned());
         }
         next
     }

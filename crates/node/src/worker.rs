@@ -104,6 +104,8 @@ pub(crate) struct Parts<E> {
 
 impl<E: Engine<Packet>> Worker<E> {
     pub(crate) fn new(parts: Parts<E>) -> Self {
+        let mut tally = Tally::default();
+        tally.hits.fit(&parts.tables.hits);
         Self {
             id: parts.id,
             tables: parts.tables,
@@ -112,7 +114,7 @@ impl<E: Engine<Packet>> Worker<E> {
             stages: Stages::default(),
             out: Outputs::new(),
             batch: Some(Box::default()),
-            tally: Tally::default(),
+            tally,
             ledger: Ledger::default(),
             ports: Vec::new(),
             cards: Vec::new(),
@@ -542,7 +544,10 @@ impl<E: Engine<Packet>> Worker<E> {
     fn obey(&mut self, now: Instant) {
         while let Ok(command) = self.commands.pop() {
             match command {
-                Command::Tables(tables) => self.tables = tables,
+                Command::Tables(tables) => {
+                    self.tally.hits.fit(&tables.hits);
+                    self.tables = tables;
+                }
                 Command::Inject(next, packet) => {
                     self.handed_in += 1;
                     self.out.send(next, packet);
@@ -644,6 +649,7 @@ impl<E: Engine<Packet>> Worker<E> {
             ports: self.ports.iter().map(|p| (p.id, p.port.stats(), p.port.is_up())).collect(),
             esp_out: self.stages.esp_out.show().map(|v| SaReport::of(&v)).collect(),
             esp_in: self.stages.esp_in.show().map(|v| SaReport::of(&v)).collect(),
+            hits: self.tally.hits.all().to_vec(),
             secy_out: self.stages.secy_out.report(),
             secy_in: self.stages.secy_in.report(),
             engines: self.engine.report(),

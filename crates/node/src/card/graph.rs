@@ -354,6 +354,7 @@ impl Card {
             held: self.held() as u64,
             esp_out: self.stages.esp_out.show().map(|v| SaReport::of(&v)).collect(),
             esp_in: self.stages.esp_in.show().map(|v| SaReport::of(&v)).collect(),
+            hits: self.tally.hits.all().to_vec(),
             secy_out: self.stages.secy_out.report(),
             secy_in: self.stages.secy_in.report(),
         }

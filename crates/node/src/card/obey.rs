@@ -35,6 +35,7 @@ impl Card {
                 self.state = State::Halted;
             }
             CardCommand::Tables(tables) => {
+                self.tally.hits.fit(&tables.hits);
                 self.tables = tables;
                 self.state = State::Up;
             }

@@ -3,7 +3,7 @@
 use super::graph::Crossed;
 use crate::message::SaReport;
 use ferrule_base::{Drops, PortId, Work};
-use ferrule_dataplane::macsec;
+use ferrule_dataplane::{ipsec, macsec};
 
 /// Everything that one card counted.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct CardReport {
     pub esp_out: Vec<SaReport>,
     /// Its inbound ESP SAs.
     pub esp_in: Vec<SaReport>,
+    /// What it asked of policy entries.
+    pub hits: Vec<ipsec::Hit>,
     /// Transmit side of its SecY.
     pub secy_out: Vec<(u16, macsec::TxReport)>,
     /// Receive side of its SecY.

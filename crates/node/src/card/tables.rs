@@ -3,7 +3,7 @@
 //! Ports, interfaces and SAs have the numbers that they have in the node, so that
 //! nothing is numbered twice. What is not the card's is a vacant place.
 
-use crate::compile::{Compiled, Shared, entries_of, frame_max};
+use crate::compile::{Compiled, Shared, entries_of, frame_max, is_inline, rest_counter};
 use crate::config::{Config, PolicyAction, TunnelConfig};
 use ferrule_base::{MacAddr, PortId, VrfId};
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
@@ -21,6 +21,7 @@ pub(crate) fn compile(
     let id = compiled.ports[at];
     let mut tables = Tables {
         workers: 1,
+        hits: node.hits.clone(),
         ports: node.ports.iter().map(|_| vacant_port()).collect(),
         ifaces: node.ifaces.iter().map(|_| vacant_iface()).collect(),
         adjacencies: (0..node.ifaces.len()).map(of_iface).collect(),
@@ -95,8 +96,11 @@ fn policy(config: &Config, outbound: &[u32], interface: usize) -> ipsec::Spd {
         PolicyAction::Bypass => ipsec::Action::Bypass,
         PolicyAction::Protect(_) | PolicyAction::Discard => ipsec::Action::Discard,
     };
-    entries.extend(entries_of(config, interface, action));
-    ipsec::Spd::new(&entries).expect("selectors were checked")
+    // What the node judges, too, it counts.
+    let whole = config.is_left_to_card(interface);
+    entries.extend(entries_of(config, interface, action, |p| whole || is_inline(config, p)));
+    let spd = ipsec::Spd::new(&entries).expect("selectors were checked");
+    if whole { spd.counting_rest(rest_counter(config, interface)) } else { spd }
 }
 
 fn host(address: IpAddr) -> (IpAddr, u8) {

@@ -510,3 +510,6 @@ fn messages(r: &mut Reader<'_>, policy: &raw::Policy) -> Vec<Field<u16>> {
     all.extend(list(r, &policy.mobility, mobility));
     all
 }
+
+#[cfg(test)]
+mod tests;

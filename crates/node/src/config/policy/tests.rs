@@ -1,0 +1,174 @@
+//! Entries as they are written: what they stand for, and what is wrong with them.
+
+use crate::config::{Config, PolicyAction, named_key};
+use crate::{Environment, Volatile, build};
+use ferrule_base::{Instant, MacAddr};
+use ferrule_crypto::Software;
+use ferrule_dataplane::ipsec::{Field, UNCOUNTED};
+use ferrule_pipeline::Pool;
+
+fn text(policies: &str) -> String {
+    let node = r#"
+[node]
+name = "gw"
+lab = true
+[[port]]
+name = "a"
+driver = "wire"
+[[interface]]
+port = "a"
+address = ["192.0.2.1/24", "2001:db8::1/64"]
+[[tunnel]]
+name = "t"
+local = "192.0.2.1"
+remote = "192.0.2.2"
+suite = "aes-gcm-128"
+out = { spi = 4097, key = "gcm:1" }
+in = { spi = 4098, key = "gcm:3" }
+"#;
+    let entry = |e: &str| format!("[[policy]]\ninterface = \"a\"\n{}\n", e.replace("; ", "\n"));
+    node.to_owned() + &policies.lines().map(entry).collect::<String>()
+}
+
+fn config(policies: &str) -> Config {
+    Config::parse("gw.toml", &text(policies), &mut named_key).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn wrong(policy: &str) -> String {
+    let error = Config::parse("gw.toml", &text(policy), &mut named_key);
+    error.err().unwrap_or_else(|| panic!("{policy} is taken")).to_string()
+}
+
+#[test]
+fn policy_entry_stands_for_all_combinations_of_its_lists() {
+    let config = config(
+        "action = \"protect\"; tunnel = \"t\"; local = [\"10.1.0.0/16\", \"10.9.0.1-10.9.0.3\"]; \
+         remote = \"10.2.0.7\"; protocol = [\"tcp\", 17]; remote-ports = [443, \"8000-8999\"]",
+    );
+    let policy = &config.policies[0];
+    assert_eq!(policy.action, PolicyAction::Protect(0));
+    let selectors = policy.selectors();
+    let words: Vec<String> = selectors
+        .iter()
+        .map(|s| format!("{} {} {} {}", s.local, s.remote, s.protocol, s.remote_ports))
+        .collect();
+    assert_eq!(
+        words,
+        [
+            "10.1.0.0/16 10.2.0.7 6 443",
+            "10.1.0.0/16 10.2.0.7 6 8000-8999",
+            "10.1.0.0/16 10.2.0.7 17 443",
+            "10.1.0.0/16 10.2.0.7 17 8000-8999",
+            "10.9.0.1-10.9.0.3 10.2.0.7 6 443",
+            "10.9.0.1-10.9.0.3 10.2.0.7 6 8000-8999",
+            "10.9.0.1-10.9.0.3 10.2.0.7 17 443",
+            "10.9.0.1-10.9.0.3 10.2.0.7 17 8000-8999",
+        ]
+    );
+    assert!(selectors.iter().all(|s| s.local_ports == Field::Any && s.message == Field::Any));
+    assert_eq!(policy.upper(), "tcp, udp, remote ports 443, 8000-8999");
+}
+
+#[test]
+fn policy_entry_without_addresses_is_of_both_families() {
+    let config = config(
+        "action = \"bypass\"\n\
+         action = \"bypass\"; remote = [\"10.0.0.0/8\", \"2001:db8::/32\"]\n\
+         action = \"discard\"; remote = \"2001:db8::/32\"; protocol = \"opaque\"\n\
+         action = \"discard\"; local = \"any\"; protocol = \"any\"; remote-ports = \"any\"\n\
+         action = \"discard\"; remote-ports = \"opaque\"; local-ports = \"opaque\"",
+    );
+    let pairs = |n: usize| -> Vec<String> {
+        let selectors = config.policies[n].selectors();
+        selectors.iter().map(|s| format!("{} {} {}", s.local, s.remote, s.protocol)).collect()
+    };
+    assert_eq!(pairs(0), ["any IPv4 any IPv4 any", "any IPv6 any IPv6 any"]);
+    assert_eq!(pairs(1), ["any IPv4 10.0.0.0/8 any", "any IPv6 2001:db8::/32 any"]);
+    assert_eq!(pairs(2), ["any IPv6 2001:db8::/32 opaque"]);
+    assert_eq!(pairs(3), pairs(0));
+    assert_eq!(config.policies[3].upper(), "");
+    assert!(config.policies[4].selectors().iter().all(|s| s.remote_ports == Field::Opaque));
+}
+
+#[test]
+fn policy_messages_are_types_with_codes() {
+    let config = config(
+        "action = \"bypass\"; protocol = \"icmp\"; icmp = [8, \"3/0-15\", \"13-14\", \"3/4\"]\n\
+         action = \"bypass\"; protocol = \"mobility\"; mobility = \"5-6\"",
+    );
+    let message = |n: usize| config.policies[n].message.clone();
+    let range = |a: [u8; 2], b: [u8; 2]| Field::Range(u16::from_be_bytes(a), u16::from_be_bytes(b));
+    let icmp = [
+        range([8, 0], [8, 255]),
+        range([3, 0], [3, 15]),
+        range([13, 0], [14, 255]),
+        range([3, 4], [3, 4]),
+    ];
+    assert_eq!(message(0), icmp);
+    assert_eq!(message(1), [range([5, 0], [6, 255])]);
+    assert_eq!(config.policies[0].upper(), "icmp, type 8, 3/0-15, 13-14, 3/4");
+    assert_eq!(config.policies[1].upper(), "mobility, type 5-6");
+}
+
+#[test]
+fn policy_errors_say_what_is_wrong_and_what_would_be_right() {
+    let many: Vec<String> = (0..80).map(|n| n.to_string()).collect();
+    let ports = many.join(", ");
+    let lists = format!(
+        "action = \"bypass\"; protocol = \"tcp\"; local-ports = [{ports}]; remote-ports = [{ports}]"
+    );
+    let cases = [
+        ("action = \"bypass\"; local = \"10.1.0.1/16\"", "write 10.1.0.0/16"),
+        ("action = \"bypass\"; local = \"10.1.0.0/33\"", "names no addresses"),
+        ("action = \"bypass\"; local = \"10.1.0.9-10.1.0.1\"", "lower end first"),
+        ("action = \"bypass\"; local = \"10.1.0.9-2001:db8::\"", "both of one family"),
+        ("action = \"bypass\"; local = true", "boolean where a word"),
+        ("action = \"bypass\"; local = []", "an empty list"),
+        ("action = \"bypass\"; remote-ports = 443", "add protocol = \"tcp\""),
+        ("action = \"bypass\"; protocol = \"gre\"; remote-ports = 443", "ports need a protocol"),
+        ("action = \"bypass\"; protocol = \"tcp\"; remote-ports = 65536", "`65536` is no port"),
+        ("action = \"bypass\"; protocol = \"tcp\"; remote-ports = \"9-8\"", "a range like"),
+        ("action = \"bypass\"; protocol = \"tpc\"", "icmpv6"),
+        ("action = \"bypass\"; protocol = 256", "`256` is no protocol"),
+        ("action = \"bypass\"; icmp = 8", "add protocol = \"icmp\""),
+        ("action = \"bypass\"; protocol = \"icmp\"; icmp = \"8/x\"", "is no ICMP message"),
+        (
+            "action = \"bypass\"; protocol = \"mobility\"; icmp = 8; mobility = 5",
+            "write two entries",
+        ),
+        ("action = \"bypass\"; local = \"10.0.0.0/8\"; remote = \"2001:db8::/32\"", "families"),
+        ("action = \"bypass\"; local = \"10.0.0.0/8\"; protocol = \"opaque\"", "never opaque"),
+        ("action = \"protect\"", "add tunnel"),
+        ("action = \"protect\"; tunnel = \"u\"", "there is no tunnel `u`"),
+        ("action = \"drop\"", "there is no action `drop`"),
+        (&lists, "6400 combinations"),
+    ];
+    for (policy, expected) in cases {
+        let said = wrong(policy);
+        // IPv4 and IPv6: each list of ports twice.
+        let expected = expected.replace("6400", "12800");
+        assert!(said.contains(&expected), "{policy}\n{said}");
+        assert!(said.starts_with("gw.toml:"), "{said}");
+    }
+}
+
+#[test]
+fn policy_counters_stay_with_their_entries_when_a_configuration_is_applied() {
+    let net = |n: u8| format!("action = \"bypass\"; remote = \"10.{n}.0.0/16\"");
+    let of = |list: &[u8]| config(&list.iter().map(|&n| net(n)).collect::<Vec<_>>().join("\n"));
+    let environment = Environment {
+        macs: vec![MacAddr([2, 0, 0, 0, 0, 1])],
+        pool: Pool::heap(64, 2048),
+        store: Box::new(Volatile::default()),
+        now: Instant::ZERO,
+    };
+    let macs = environment.macs.clone();
+    let (mut control, _workers) =
+        build(of(&[1, 2, 2, 3]), environment, |_| Software::default()).unwrap();
+    let first = control.tables().hits.clone();
+    assert_eq!(&*first.carried, [UNCOUNTED; 5], "four entries, and the rest");
+    control.apply(Instant::ZERO, of(&[3, 2, 4, 2, 2]), &macs).unwrap();
+    let second = control.tables().hits.clone();
+    assert_eq!(second.generation, first.generation + 1);
+    assert_eq!(&*second.carried, [3, 1, UNCOUNTED, 2, UNCOUNTED, 4]);
+}
