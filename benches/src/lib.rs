@@ -131,7 +131,9 @@ pub fn row(case: &Case<'_>, to: Option<&Case<'_>>, reach: Option<f64>) {
 /// next lap, and the source hands it out again. Only the headers are written
 /// anew; nothing is copied or allocated.
 struct Carousel {
-    header: [u8; 64],
+    /// The first octets of each frame, and which one comes next.
+    headers: Vec<[u8; 64]>,
+    next: usize,
     len: usize,
     idle: Vec<Batch>,
     ready: Vec<Batch>,
@@ -147,12 +149,25 @@ pub struct End {
 
 /// A carousel of `packets` copies of `frame`.
 pub fn carousel(cache: &mut PoolCache, frame: &[u8], packets: usize) -> (End, End) {
+    let header = *frame.first_chunk().expect("a frame of 64 octets or more");
+    carousel_of(cache, frame, vec![header], packets)
+}
+
+/// The same, of frames that differ in their first octets and go round one after the
+/// other.
+fn carousel_of(
+    cache: &mut PoolCache,
+    frame: &[u8],
+    headers: Vec<[u8; 64]>,
+    packets: usize,
+) -> (End, End) {
     let mut batch = |_| -> Batch {
         let new = || cache.packet_from(frame).expect("the pool has enough");
         std::iter::repeat_with(new).take(BATCH).collect()
     };
     let state = Arc::new(Mutex::new(Carousel {
-        header: *frame.first_chunk().expect("a frame of 64 octets or more"),
+        headers,
+        next: 0,
         len: frame.len(),
         idle: (0..packets / BATCH).map(&mut batch).collect(),
         ready: Vec::with_capacity(packets / BATCH),
@@ -176,13 +191,14 @@ impl Feed {
     /// Gets `count` packets ready to be received, fewer if there are not as many.
     pub fn start(&self, count: usize) {
         let mut state = self.0.lock().expect("nobody panicked");
-        let Carousel { header, len, idle, ready, sent } = &mut *state;
+        let Carousel { headers, next, len, idle, ready, sent } = &mut *state;
         while ready.len() * BATCH < count {
             let Some(mut batch) = idle.pop() else { break };
             for packet in &mut batch {
                 packet.renew(*len);
                 if let Some(front) = packet.data_mut().first_chunk_mut() {
-                    *front = *header;
+                    *front = headers[*next];
+                    *next = (*next + 1) % headers.len();
                 }
             }
             ready.push(batch);
@@ -239,6 +255,18 @@ impl Rig {
     /// A node whose port `from` receives `frame` over and over and whose port
     /// `to` transmits what becomes of it. Every neighbour has one address.
     pub fn new(backend: Backend, config: &str, from: &str, to: &str, frame: &[u8]) -> Self {
+        let header = *frame.first_chunk().expect("a frame of 64 octets or more");
+        Self::of_flows(backend, config, [from, to], frame, vec![header])
+    }
+
+    /// The same with frames that differ in their first octets, one after the other.
+    pub fn of_flows(
+        backend: Backend,
+        config: &str,
+        [from, to]: [&str; 2],
+        frame: &[u8],
+        headers: Vec<[u8; 64]>,
+    ) -> Self {
         let config = match Config::parse("bench.toml", config, &mut named_key) {
             Ok(config) => config,
             Err(e) => panic!("{e}"),
@@ -255,7 +283,7 @@ impl Rig {
         let engine = |_| Software::new(backend);
         let (mut control, mut workers) = build(config, environment, engine).expect("builds");
         let worker = workers.remove(0);
-        let (source, sink) = carousel(&mut pool.cache(), frame, UNDER_WAY);
+        let (source, sink) = carousel_of(&mut pool.cache(), frame, headers, UNDER_WAY);
         let feed = source.handle();
         control.attach_port(from, Box::new(source)).expect("attaches");
         control.attach_port(to, Box::new(sink)).expect("attaches");
