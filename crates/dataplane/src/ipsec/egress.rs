@@ -135,12 +135,12 @@ impl EspOut {
         if late {
             return self.finish(ctx, &mut jobs);
         }
-        self.complete_all(ctx, jobs);
+        self.complete_all(ctx, &mut jobs);
     }
 
     /// What an engine that completes in place has done.
     #[inline(always)]
-    fn complete_all(&mut self, ctx: &mut Ctx<'_>, mut jobs: Jobs<Packet>) {
+    fn complete_all(&mut self, ctx: &mut Ctx<'_>, jobs: &mut Jobs<Packet>) {
         for job in jobs.drain(..) {
             match job.verdict {
                 Verdict::Done if job.buf.meta().flags & FLAG_MORE == 0 => {
@@ -182,7 +182,7 @@ impl EspOut {
         }
         ctx.tally.work.sealed.merge(work(&jobs));
         engine.submit(ctx.now, &mut jobs);
-        if late { self.finish(ctx, &mut jobs) } else { self.complete_all(ctx, jobs) }
+        if late { self.finish(ctx, &mut jobs) } else { self.complete_all(ctx, &mut jobs) }
     }
 
     /// Takes this stage's jobs that come back later, and leaves the others.
