@@ -146,9 +146,15 @@ fn table(what: What, report: &Report) -> String {
             (&["LABEL#", "ACTION", "OUT", "VIA"], report.mpls.iter().map(row).collect())
         }
         What::Drops => {
-            let rows = report.drops.iter();
-            let rows = rows.map(|d| vec![n(d.packets), d.reason.clone(), d.about.clone()]);
-            (&["PACKETS#", "REASON", "MEANING"], rows.collect())
+            let of_cards = report.cards.iter().flat_map(|card| {
+                let place = format!("card of {}", card.port);
+                card.drops.iter().map(move |d| (place.clone(), d))
+            });
+            let own = report.drops.iter().map(|d| ("node".to_owned(), d));
+            let rows = own.chain(of_cards);
+            let rows =
+                rows.map(|(place, d)| vec![n(d.packets), d.reason.clone(), place, d.about.clone()]);
+            (&["PACKETS#", "REASON", "BY", "MEANING"], rows.collect())
         }
         What::Path => {
             let row = |p: &ferrule_daemon::report::PathView| {
@@ -312,16 +318,23 @@ mod tests {
     }
 
     #[test]
-    fn show_drops_lines_up_and_says_what_each_means() {
+    fn show_drops_lines_up_and_has_those_of_the_node_and_of_its_cards() {
         let drop = |reason: &str, packets| DropView {
             reason: reason.into(),
             packets,
             about: "About it.".into(),
         };
         let drops = vec![drop("esp-replay", 1234), drop("no-route", 5)];
-        let report = Report { drops, ..Report::default() };
-        let want = "PACKETS  REASON      MEANING\n   1234  esp-replay  About it.\n      \
-                    5  no-route    About it.\n";
+        let card = ferrule_daemon::cards::CardView {
+            port: "wan".into(),
+            drops: vec![drop("card-down", 77)],
+            ..Default::default()
+        };
+        let report = Report { drops, cards: vec![card], ..Report::default() };
+        let want = "PACKETS  REASON      BY           MEANING\n   \
+                    1234  esp-replay  node         About it.\n      \
+                    5  no-route    node         About it.\n     \
+                    77  card-down   card of wan  About it.\n";
         assert_eq!(table(What::Drops, &report), want);
         assert_eq!(table(What::Sa, &report), "none\n");
     }

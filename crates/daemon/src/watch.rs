@@ -174,15 +174,21 @@ fn macsec(node: &str, sa: &MacsecView, config: &Config) -> Sa {
     }
 }
 
-/// What it dropped.
+/// What it dropped, and what the cards in its ports did: all of it the node's place,
+/// the reason says whose.
 pub fn drops(report: &Report) -> Vec<Dropped> {
-    let view = |d: &crate::report::DropView| Dropped {
+    let view = |reason: String, d: &crate::report::DropView| Dropped {
         place: report.node.clone(),
-        reason: d.reason.clone(),
+        reason,
         about: d.about.clone(),
         packets: d.packets,
     };
-    report.drops.iter().map(view).collect()
+    let own = report.drops.iter().map(|d| view(d.reason.clone(), d));
+    let of_cards = report.cards.iter().flat_map(|card| {
+        let reason = |d: &crate::report::DropView| format!("{} (card of {})", d.reason, card.port);
+        card.drops.iter().map(|d| view(reason(d), d)).collect::<Vec<_>>()
+    });
+    own.chain(of_cards).collect()
 }
 
 /// A live node with what is known of its surroundings.

@@ -27,6 +27,10 @@ pub enum Change {
     /// A device's clock goes forward by this much at once, as after a machine
     /// was suspended.
     ClockJump(DeviceId, Duration),
+    /// The cards in a device's ports are reset.
+    ResetCards(DeviceId),
+    /// The cards in a device's ports stop, as cards do that fail.
+    HaltCards(DeviceId),
 }
 
 impl Change {
@@ -42,6 +46,8 @@ impl Change {
             Self::Restart(d, down) => format!("device {} restarts after {down:?}", d.0),
             Self::Apply(d, _) => format!("device {} gets another configuration", d.0),
             Self::ClockJump(d, by) => format!("the clock of device {} jumps by {by:?}", d.0),
+            Self::ResetCards(d) => format!("the cards of device {} are reset", d.0),
+            Self::HaltCards(d) => format!("the cards of device {} fail", d.0),
         }
     }
 }

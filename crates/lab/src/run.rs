@@ -10,6 +10,7 @@ use crate::observe::{Loss, Place};
 use crate::station::Io;
 use crate::world::lane_of;
 use ferrule_base::{Duration, Instant};
+use ferrule_node::Control;
 use ferrule_pipeline::Packet;
 
 /// Events at one time after which something is wrong: it would never end.
@@ -205,6 +206,16 @@ impl Network {
             Change::ClockJump(id, by) => {
                 if let Some(device) = self.devices.get_mut(id.0) {
                     device.jump(by, world);
+                }
+            }
+            Change::ResetCards(id) => {
+                if let Some(device) = self.devices.get_mut(id.0) {
+                    device.each_card(world, Control::reset_card);
+                }
+            }
+            Change::HaltCards(id) => {
+                if let Some(device) = self.devices.get_mut(id.0) {
+                    device.each_card(world, Control::halt_card);
                 }
             }
         }

@@ -156,7 +156,8 @@ impl<E: Engine<Packet>> Worker<E> {
         flow
     }
 
-    fn all_cards(&self) -> impl Iterator<Item = &Card> {
+    /// The cards in its ports, and those whose ports are not there yet.
+    pub fn all_cards(&self) -> impl Iterator<Item = &Card> {
         let fitted = self.ports.iter().filter_map(|p| p.port.card());
         fitted.chain(self.cards.iter().map(|card| &**card))
     }

@@ -2,18 +2,14 @@
 
 use super::state::{MACS, NO_TICKET, ad_start, front, macs_first, tags_first};
 use super::stats::Stats;
-use super::transmit::SecyOut;
+use super::transmit::{SecyOut, TxSa};
 use crate::graph::{Ctx, Next};
-use crate::tables::Tables;
 use crate::tickets::Submitter;
 use ferrule_base::DropReason;
 use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::sectag::{Header, ICV_LEN, Repr};
-use ferrule_wire::{EtherType, FromBytes};
-
-/// Octets of the SecTAG's EtherType.
-const ETHERTYPE: usize = 2;
+use ferrule_wire::EtherType;
+use ferrule_wire::sectag::{ICV_LEN, Repr};
 
 impl SecyOut {
     /// Protects a batch of clear frames.
@@ -161,23 +157,23 @@ impl SecyOut {
             Verdict::Pending => DropReason::EngineFull,
             _ => DropReason::EngineFailed,
         };
-        self.uncount(ctx.tables, &job);
+        self.uncount(&job);
         ctx.out.drop(job.buf, reason);
     }
 
-    /// A frame that an engine did not seal counts for nothing; its buffer is as
-    /// it was made.
+    /// A frame that an engine did not seal counts for nothing. What is in its buffer
+    /// cannot be trusted: an engine may have failed in the middle of it, or keep it
+    /// while another stands in. The job itself says whose it was.
     #[cold]
-    fn uncount(&mut self, tables: &Tables, job: &Job<Packet>) -> Option<()> {
-        let frame = job.buf.data().get(ad_start(job)..)?;
-        let (tag, _) = Header::ref_from_prefix(frame.get(MACS + ETHERTYPE..)?).ok()?;
-        let user = job.text.end() - ad_start(job) - MACS - ETHERTYPE - tag.tag_len();
-        let port = tables.ports.get(usize::from(job.buf.meta().port.0))?;
-        let secy = self.secys.get_mut(usize::from(port.secy?))?;
-        let encrypted = secy.config.as_ref()?.encrypt;
-        let (packets, octets) = counters(secy.counts.get_mut(usize::from(tag.an()))?, encrypted);
-        *packets -= 1;
-        *octets -= user as u64;
+    fn uncount(&mut self, job: &Job<Packet>) -> Option<()> {
+        let has = |sa: &Option<TxSa>| sa.as_ref().is_some_and(|sa| sa.key == job.key);
+        let mut all = self.secys.iter_mut();
+        let (an, secy) = all.find_map(|secy| Some((secy.sas.iter().position(has)?, secy)))?;
+        let config = secy.config.as_ref()?;
+        let user = job.text.end().checked_sub(ad_start(job) + MACS + config.tag_len())?;
+        let (packets, octets) = counters(secy.counts.get_mut(an)?, config.encrypt);
+        *packets = packets.saturating_sub(1);
+        *octets = octets.saturating_sub(user as u64);
         Some(())
     }
 }

@@ -26,12 +26,15 @@
 
 mod device;
 mod flying;
+mod frail;
 mod keys;
 pub mod model;
 mod recover;
 mod service;
+mod wait;
 
 pub use device::{Cipher, Command, Device, Memory, Own, Request, Requests};
+pub use frail::{Failing, Frail, Spell};
 pub use model::{Model, Speed};
 pub use service::{HUNG_MAX, MakeCipher, Pin, Service};
 
@@ -100,6 +103,8 @@ struct Counts {
     full: u64,
     /// Jobs done here instead.
     fallbacks: u64,
+    /// Batches in which they were done.
+    fallback_batches: u64,
     /// Jobs that failed because the device did.
     failed: u64,
     /// Times that the device was given up.
@@ -402,21 +407,26 @@ impl<B: AsMut<[u8]>, D: Device<B>> Engine<B> for LookAside<B, D> {
 
     fn submit(&mut self, now: Instant, jobs: &mut Jobs<B>) {
         self.look(now);
+        // What is done here instead: all of it together.
+        let mut here = Jobs::new();
         for mut job in std::mem::take(jobs) {
-            if job.verdict == Verdict::Pending {
-                if !self.keys.is_usable(job.key) {
-                    job.verdict = Verdict::Failed;
-                } else if self.state != State::Works {
-                    self.otherwise(&mut job);
-                } else if !self.flying.is_full() {
-                    self.send(now, job);
-                    continue;
-                } else {
-                    self.overflow(&mut job);
-                }
-            }
-            jobs.push(job);
+            let comes_back = if job.verdict != Verdict::Pending {
+                true
+            } else if !self.keys.is_usable(job.key) {
+                job.verdict = Verdict::Failed;
+                true
+            } else if self.state != State::Works {
+                self.refuse(&mut job)
+            } else if self.flying.is_full() {
+                self.overflow()
+            } else {
+                self.send(now, job);
+                continue;
+            };
+            if comes_back { jobs.push(job) } else { here.push(job) }
         }
+        self.stand_in(&mut here);
+        jobs.extend(here);
         let least = if self.options.wait.is_zero() { 1 } else { self.options.batch };
         if self.waiting.len() >= least {
             self.flush(now, least);
@@ -466,6 +476,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> Engine<B> for LookAside<B, D> {
                 ("batches", c.batches),
                 ("full", c.full),
                 ("fallbacks", c.fallbacks),
+                ("fallback-batches", c.fallback_batches),
                 ("failed", c.failed),
                 ("failures", c.failures),
                 ("resets", c.resets),

@@ -11,8 +11,10 @@
 //!    started and told all keys.
 
 use super::{Command, Device, LookAside, Memory, Otherwise, State};
+use arrayvec::ArrayVec;
 use ferrule_base::{Duration, Instant};
-use ferrule_crypto::{Job, Verdict};
+use ferrule_crypto::engine::BATCH;
+use ferrule_crypto::{Job, Jobs, KeyId, Verdict};
 
 /// How long a device that failed stays down at least.
 pub(super) const PAUSE_MIN: Duration = Duration::from_millis(10);
@@ -30,6 +32,8 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
         // Never pushed, so as they were.
         let mut back: Vec<_> = self.waiting.drain(..).collect();
         self.device.abandon(now, &mut back);
+        // What is done here, a batch at a time: many packets cost less together.
+        let mut here = Jobs::new();
         for request in back {
             if matches!(request.verdict, Verdict::Done | Verdict::BadIcv) {
                 self.counts.completed += 1;
@@ -41,15 +45,16 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
                 && let Some(kept) = self.flying.take(request.ticket)
             {
                 let as_it_was = request.verdict == Verdict::Pending;
-                self.without_device(kept.map(|_| packet), as_it_was);
+                self.without_device(kept.map(|_| packet), as_it_was, &mut here);
             }
         }
         while let Some(ticket) = self.flying.find(|kept| kept.buf.is_some()) {
             let Some(mut kept) = self.flying.take(ticket) else { break };
             if let Some(packet) = kept.buf.take() {
-                self.without_device(kept.map(|_| packet), true);
+                self.without_device(kept.map(|_| packet), true, &mut here);
             }
         }
+        self.redo(&mut here);
         self.replace_lost();
     }
 
@@ -59,52 +64,68 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
         while let Some(ticket) = self.flying.find(|_| true) {
             let Some(spare) = (self.spares)() else { return };
             let Some(kept) = self.flying.take(ticket) else { return };
-            self.without_device(kept.map(|_| spare), false);
+            self.fail(kept.map(|_| spare));
         }
     }
 
-    /// Ends a job that was under way.
-    fn without_device(&mut self, mut job: Job<B>, as_it_was: bool) {
-        job.verdict = Verdict::Pending;
-        if as_it_was {
-            self.otherwise(&mut job);
-        } else {
-            job.verdict = Verdict::Failed;
-            self.counts.failed += 1;
+    /// Ends a job that was under way: in the next batch that is done here, or as
+    /// failed.
+    fn without_device(&mut self, mut job: Job<B>, as_it_was: bool, here: &mut Jobs<B>) {
+        if !as_it_was || self.options.on_failure == Otherwise::Drop {
+            return self.fail(job);
         }
+        job.verdict = Verdict::Pending;
+        if here.is_full() {
+            self.redo(here);
+        }
+        here.push(job);
+    }
+
+    fn fail(&mut self, mut job: Job<B>) {
+        job.verdict = Verdict::Failed;
+        self.counts.failed += 1;
         self.finish(job);
     }
 
-    /// Does a job here, or fails it, as is configured for failures.
-    pub(super) fn otherwise(&mut self, job: &mut Job<B>) {
-        match self.options.on_failure {
-            Otherwise::Software => self.stand_in(job),
-            Otherwise::Drop => {
-                job.verdict = Verdict::Failed;
-                self.counts.failed += 1;
-            }
-        }
+    fn redo(&mut self, here: &mut Jobs<B>) {
+        self.stand_in(here);
+        here.drain(..).for_each(|job| self.finish(job));
     }
 
-    /// A job beyond the depth.
-    pub(super) fn overflow(&mut self, job: &mut Job<B>) {
+    /// A job for a device that is down. False: it is to be done here.
+    pub(super) fn refuse(&mut self, job: &mut Job<B>) -> bool {
+        if self.options.on_failure == Otherwise::Software {
+            return false;
+        }
+        job.verdict = Verdict::Failed;
+        self.counts.failed += 1;
+        true
+    }
+
+    /// A job beyond the depth. False: it is to be done here.
+    pub(super) fn overflow(&mut self) -> bool {
         self.counts.full += 1;
-        if self.options.on_full == Otherwise::Software {
-            self.stand_in(job);
-        }
+        self.options.on_full == Otherwise::Drop
     }
 
-    /// Does a job in software, with the same nonce: what it makes is what the
-    /// device would have made.
-    fn stand_in(&mut self, job: &mut Job<B>) {
-        let Some(twin) = self.keys.twin(job.key) else {
-            job.verdict = Verdict::Failed;
+    /// Does jobs in software, all of them together, with their own nonces: what that
+    /// makes is what the device would have made.
+    pub(super) fn stand_in(&mut self, jobs: &mut Jobs<B>) {
+        if jobs.is_empty() {
             return;
-        };
-        let key = std::mem::replace(&mut job.key, twin);
-        self.software.run(std::slice::from_mut(job));
-        job.key = key;
-        self.counts.fallbacks += 1;
+        }
+        // A key without twin is none that software knows: such a job fails.
+        const NONE: KeyId = KeyId { slot: u32::MAX, generation: u32::MAX };
+        let keys: ArrayVec<KeyId, BATCH> = jobs.iter().map(|job| job.key).collect();
+        for job in jobs.iter_mut() {
+            job.key = self.keys.twin(job.key).unwrap_or(NONE);
+        }
+        self.software.run(jobs);
+        for (job, key) in jobs.iter_mut().zip(keys) {
+            job.key = key;
+        }
+        self.counts.fallbacks += jobs.len() as u64;
+        self.counts.fallback_batches += 1;
     }
 
     /// Starts the device again, and tells it all keys.

@@ -3,11 +3,12 @@
 //! ```text
 //!   host   │ commands ─▶ │ work ─▶ │ ◀─ done │      three rings of one producer
 //!   thread │ obey          run up to 64   push │
-//!          └ nothing for SPIN: says "asleep", looks again, parks
+//!          └ nothing for a while: says "asleep", looks again, parks
 //! ```
 //!
-//! It burns its core only while there is work. The doorbell is a load while it
-//! is awake, and a system call when it sleeps, once for a batch.
+//! It burns its core only while there is work, and leaves it to its host where
+//! they share one ([`super::wait`]). The doorbell is a load while it is awake, and
+//! a system call when it sleeps, once for a batch.
 //!
 //! If what it runs panics, the thread gives back what it had: what it had begun
 //! as failed, the rest as it was. A thread that hangs cannot be ended; it keeps
@@ -15,6 +16,7 @@
 //! has rings of its own, nothing of what it still does reaches the host.
 
 use super::device::{Cipher, Command, Device, Request, Requests};
+use super::wait::Patience;
 use ferrule_base::{Duration, Instant};
 use ferrule_crypto::engine::BATCH;
 use ferrule_crypto::key::InstallError;
@@ -24,9 +26,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, Thread};
-
-/// How long the thread looks for work before it sleeps.
-const SPIN: Duration = Duration::from_micros(50);
 
 /// How long it sleeps at most: then it looks whether its host is still there.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
@@ -140,7 +139,7 @@ impl<B: AsMut<[u8]>> Far<B> {
     }
 
     fn serve(&mut self, cipher: &mut dyn Cipher<B>) {
-        let mut idle_since = None;
+        let mut patience = Patience::default();
         loop {
             // A request is only taken after the commands that came before it.
             let count = self.work.slots().min(BATCH);
@@ -149,19 +148,17 @@ impl<B: AsMut<[u8]>> Far<B> {
             }
             if count > 0 {
                 self.round(cipher, count);
-                idle_since = None;
+                patience.worked();
                 continue;
             }
             if self.is_over() {
                 return;
             }
-            let since = *idle_since.get_or_insert_with(std::time::Instant::now);
-            if since.elapsed() < SPIN {
-                std::hint::spin_loop();
-                continue;
+            if !patience.looks_again() {
+                let begin = std::time::Instant::now();
+                self.sleep();
+                patience.slept(begin.elapsed());
             }
-            self.sleep();
-            idle_since = None;
         }
     }
 

@@ -95,6 +95,30 @@ fn a_service_killed_under_load_brings_every_job_back_and_is_started_again() {
 }
 
 #[test]
+fn software_stands_in_for_whole_batches_not_for_one_job_at_a_time() {
+    let mut rig = rig(Options { copies: 2, ..PATIENT });
+    let (key, here) = rig.key(GCM, 1);
+    // It dies with the first of two full batches.
+    rig.hand.fails_after.store(1, Ordering::SeqCst);
+    let batch = |from: u64| (from..from + 64).map(|t| seal(GCM, key, t, 100)).collect();
+    let mut back = Vec::new();
+    for from in [0, 64] {
+        let mut jobs: Jobs<_> = batch(from);
+        rig.host.submit(rig.now, &mut jobs);
+        back.extend(jobs);
+    }
+    back.extend(rig.collect(128 - back.len(), Duration::ZERO));
+    assert_eq!(not_done(&rig, &back, here), 0);
+    assert_eq!((rig.counter("fallbacks"), rig.counter("failures")), (128, 1));
+    assert_eq!(rig.counter("fallback-batches"), 2);
+    // And while it is down.
+    let mut jobs: Jobs<_> = batch(128);
+    rig.host.submit(rig.now, &mut jobs);
+    assert_eq!(not_done(&rig, &jobs, here), 0);
+    assert_eq!((rig.counter("fallbacks"), rig.counter("fallback-batches")), (192, 3));
+}
+
+#[test]
 fn a_service_that_hangs_is_given_up_at_its_deadline() {
     for (copies, on_failure) in WAYS {
         let deadline = Duration::from_millis(20);

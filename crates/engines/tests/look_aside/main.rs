@@ -3,4 +3,6 @@
 
 mod failure;
 mod rig;
+#[cfg(target_os = "linux")]
+mod shared_core;
 mod work;

@@ -6,7 +6,7 @@ use ferrule_crypto::{
     Ad, Aes, Engine, Job, Jobs, KeyId, KeySpec, Mac, Op, Software, Span, Suite, Verdict,
 };
 use ferrule_engines::LookAside;
-use ferrule_engines::look_aside::{Cipher, Command, Options, Own, Request, Service, Spares};
+use ferrule_engines::look_aside::{Cipher, Command, Options, Own, Pin, Request, Service, Spares};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -93,10 +93,15 @@ pub fn rig(options: Options) -> Rig {
 }
 
 pub fn rig_with(options: Options, spares: Spares<Buffer>) -> Rig {
+    rig_at(options, spares, Arc::new(|| {}))
+}
+
+/// With a thread that is told where it runs.
+pub fn rig_at(options: Options, spares: Spares<Buffer>, pin: Pin) -> Rig {
     let hand = Arc::new(Hand::default());
     let theirs = hand.clone();
     let make = move || Box::new(Held(Own::new(Software::default()), theirs.clone())) as _;
-    let service = Service::start(options.depth, Box::new(make), Arc::new(|| {})).expect("a thread");
+    let service = Service::start(options.depth, Box::new(make), pin).expect("a thread");
     let host = LookAside::new(service, options, Software::default(), spares);
     Rig { host, hand, now: Instant::from_secs(1), software: Software::default() }
 }

@@ -20,41 +20,62 @@ pub enum Way {
     Macsec(&'static str, &'static str),
 }
 
-pub const WAYS: [Way; 5] = [
+pub const WAYS: [Way; 6] = [
     Way::Esp("aes-gcm-128", "gcm"),
     Way::Esp("chacha20-poly1305", "chacha"),
     Way::Esp("aes-cbc-128 hmac-sha1-96", "cbc-sha1"),
     Way::Macsec("gcm-aes-128", "sak"),
     Way::Macsec("gcm-aes-256", "sak256"),
+    Way::Esp("aes-gcm-256-iiv", "gcm256"),
 ];
+
+impl Way {
+    /// Whether a token can have the key: it does AES, one block at a time.
+    pub fn is_gcm(self) -> bool {
+        matches!(self, Self::Esp("aes-gcm-128" | "aes-gcm-256-iiv", _) | Self::Macsec(..))
+    }
+
+    /// How the configuration names the key of this number.
+    fn key(self, place: &Place, number: u8) -> String {
+        let (Self::Esp(_, kind) | Self::Macsec(_, kind)) = self;
+        match (place.word, self) {
+            ("token", Self::Esp(..)) => {
+                format!("key = \"token:{kind}:{number}\", rest = \"salt:{number}\"")
+            }
+            ("token", Self::Macsec(..)) => format!("key = \"token:{kind}:{number}\""),
+            _ => format!("key = \"{kind}:{number}\""),
+        }
+    }
+}
 
 fn node(name: &str, own: u8, other: u8, way: Way, place: &Place) -> String {
     let Place { word, tables, .. } = place;
+    let (out, back) = (way.key(place, own), way.key(place, other));
     let head = format!(
         "{tables}\n[node]\nname = \"{name}\"\nlab = true\nbuffers = 8192\n\
          [[port]]\nname = \"lan\"\ndriver = \"wire\"\n\
          [[port]]\nname = \"wan\"\ndriver = \"wire\"\nmtu = 1600\n"
     );
     let body = match way {
-        Way::Esp(suite, key) => format!(
+        Way::Esp(suite, _) => format!(
             "[[interface]]\nport = \"lan\"\naddress = [\"10.{own}.0.1/24\"]\n\
              [[interface]]\nport = \"wan\"\naddress = [\"192.0.2.{own}/24\"]\n\
              [[route]]\nprefix = \"10.{other}.0.0/24\"\nvia = \"192.0.2.{other}\"\n\
              [[tunnel]]\nname = \"t\"\nlocal = \"192.0.2.{own}\"\nremote = \"192.0.2.{other}\"\n\
              suite = \"{suite}\"\nmtu = 1400\nplacement = \"{word}\"\n\
-             out = {{ spi = {}, key = \"{key}:{own}\" }}\n\
-             in = {{ spi = {}, key = \"{key}:{other}\" }}\n\
+             out = {{ spi = {}, {out} }}\n\
+             in = {{ spi = {}, {back} }}\n\
              [[policy]]\ninterface = \"wan\"\naction = \"protect\"\ntunnel = \"t\"\n\
              local = \"10.{own}.0.0/24\"\nremote = \"10.{other}.0.0/24\"\n",
             4096 + u32::from(other),
             4096 + u32::from(own),
         ),
-        Way::Macsec(cipher, key) => format!(
+        Way::Macsec(cipher, _) => format!(
             "[[bridge]]\nname = \"b\"\nmember = [{{ port = \"lan\" }}, {{ port = \"wan\" }}]\n\
              [[macsec]]\nport = \"wan\"\ncipher = \"{cipher}\"\nsci = \"02:00:00:00:00:0{own}/1\"\n\
              placement = \"{word}\"\nwindow = 0\n\
-             transmit = [{{ an = 0, key = \"{key}:{own}\" }}]\n\
-             receive = [{{ sci = \"02:00:00:00:00:0{other}/1\", an = 0, key = \"{key}:{other}\" }}]\n"
+             transmit = [{{ an = 0, {out} }}]\n\
+             receive = [{{ sci = \"02:00:00:00:00:0{other}/1\", an = 0, {back} }}]\n"
         ),
     };
     head + &body

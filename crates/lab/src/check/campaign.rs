@@ -7,6 +7,7 @@
 use super::case::Case;
 use super::finding::Finding;
 use super::oracle::Tally;
+use super::places::Befell;
 use super::rig::Rig;
 use super::run::{Outcome, run};
 use super::shrink::{Shrunk, shrink};
@@ -28,6 +29,8 @@ pub struct Score {
     pub received: u64,
     /// What the replay oracle compared.
     pub replay: Tally,
+    /// What befell engines that are not in workers' loops.
+    pub engines: Befell,
 }
 
 impl Score {
@@ -39,6 +42,7 @@ impl Score {
         self.nonces += outcome.nonces;
         self.received += outcome.flows.iter().map(|f| f.received).sum::<u64>();
         self.replay.merge(&outcome.replay);
+        self.engines.merge(&outcome.engines);
     }
 
     /// Adds another's.
@@ -49,6 +53,7 @@ impl Score {
         self.nonces += o.nonces;
         self.received += o.received;
         self.replay.merge(&o.replay);
+        self.engines.merge(&o.engines);
     }
 }
 

@@ -42,6 +42,13 @@ const REKEY_ONE_IN: u64 = 3;
 const SAS_MAX: u64 = 64;
 /// Jobs that a late engine takes: more than a run has under way.
 const DEPTH: u64 = 4096;
+/// How seldom packets are sealed and opened elsewhere; each node then is one of them
+/// every other time, and so often what it has there fails.
+const AWAY_ONE_IN: u64 = 3;
+/// Nanoseconds of an engine elsewhere for each packet, and what it takes, at most.
+const UNIT_MAX: u64 = 40_000;
+const AWAY_DEPTHS: [usize; 3] = [64, 1024, 1024];
+const AWAY_COPIES: [usize; 3] = [0, 2, 4];
 
 /// What a run is made of, beside its topology.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -81,6 +88,9 @@ pub struct Case {
     /// Fresh keys on the way.
     #[serde(default)]
     pub rekey: Vec<Rekey>,
+    /// Nodes whose packets are sealed and opened elsewhere than in their workers' loops.
+    #[serde(default)]
+    pub away: Vec<Away>,
 }
 
 /// What all SAs of a run have.
@@ -161,6 +171,14 @@ pub enum Upset {
     /// The clock of this node goes forward at once, a thousand times as far as
     /// this disturbance lasts.
     Jump(usize),
+    /// The look-aside engines of this node end at once, and are away so long.
+    EngineKill(usize),
+    /// The look-aside engines of this node hang.
+    EngineHang(usize),
+    /// The cards in this node's ports are reset.
+    CardReset(usize),
+    /// The cards in this node's ports stop, as cards do that fail.
+    CardHalt(usize),
 }
 
 /// A node with an engine that completes late, in any order.
@@ -216,6 +234,37 @@ pub struct Rekey {
     pub at_ns: u64,
     /// From one step to the next.
     pub step_ns: u64,
+}
+
+/// A node whose packets are sealed and opened elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Away {
+    /// The node, by place.
+    pub node: usize,
+    /// Where: what cannot be there stays with the workers.
+    pub at: At,
+}
+
+/// Where packets are sealed and opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub enum At {
+    /// By an engine beside each worker.
+    LookAside {
+        /// Jobs under way at most.
+        depth: usize,
+        /// Copies of each packet there and back.
+        copies: usize,
+        /// What the engine takes for each.
+        packet_ns: u64,
+        /// A failure costs packets; else the worker does them.
+        drop: bool,
+    },
+    /// By the cards in its ports.
+    Inline,
+    /// With keys on a token.
+    Token,
 }
 
 impl Pace {
@@ -290,6 +339,9 @@ impl Case {
                 case.rekey.extend(dice.rekey(shape));
             }
         }
+        if dice.0.one_in(AWAY_ONE_IN) {
+            dice.away(shape, &mut case);
+        }
         case
     }
 
@@ -312,6 +364,7 @@ impl Case {
             + self.workers.len()
             + self.pace.len()
             + self.rekey.len()
+            + self.away.len()
             + usize::from(self.settings.is_some())
             + usize::from(self.before_wrap > 0)
     }
@@ -360,6 +413,35 @@ impl Dice {
         let at_ns = self.0.below(shape.length_ns.max(1));
         let step_ns = self.up_to((shape.length_ns / 8).max(1));
         Some(Rekey { node: *node, sa: self.0.below(SAS_MAX) as usize, at_ns, step_ns })
+    }
+
+    fn away(&mut self, shape: &Shape, case: &mut Case) {
+        for &node in &shape.nodes {
+            if !self.0.one_in(2) {
+                continue;
+            }
+            let (at, faults) = match self.0.below(4) {
+                0 => (At::Token, [None; 2]),
+                1 => (At::Inline, [Upset::CardReset(node), Upset::CardHalt(node)].map(Some)),
+                _ => {
+                    let at = At::LookAside {
+                        depth: AWAY_DEPTHS[self.0.below(AWAY_DEPTHS.len() as u64) as usize],
+                        copies: AWAY_COPIES[self.0.below(AWAY_COPIES.len() as u64) as usize],
+                        packet_ns: self.0.below(UNIT_MAX),
+                        drop: self.0.one_in(3),
+                    };
+                    (at, [Upset::EngineKill(node), Upset::EngineHang(node)].map(Some))
+                }
+            };
+            case.away.push(Away { node, at });
+            let what = faults[self.0.below(2) as usize];
+            let at_ns = self.0.below(shape.length_ns.max(1));
+            let for_ns = self.up_to((shape.length_ns / 8).max(1));
+            if self.0.one_in(2) {
+                case.disturbance.extend(what.map(|what| Disturbance { at_ns, for_ns, what }));
+            }
+        }
+        case.disturbance.sort_by_key(|d| d.at_ns);
     }
 
     fn disturbance(&mut self, shape: &Shape) -> Option<Disturbance> {

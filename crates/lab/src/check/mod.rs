@@ -10,8 +10,10 @@
 //!
 //! A [`Subject`](subject::Subject) is a network that can be built again and
 //! again; a [`Case`](case::Case) is what a seed drew for it: impairments of
-//! links, crashes, late engines, several workers. [`run`](run::run) judges one
-//! case, [`campaign`](campaign) many.
+//! links, crashes, late engines, several workers, packets sealed and opened by an
+//! engine beside a node, by a card in its port, with keys on a token, and what
+//! becomes of them when that fails. [`run`](run::run) judges one case,
+//! [`campaign`](campaign) many.
 
 pub mod campaign;
 pub mod case;
@@ -20,6 +22,7 @@ pub mod finding;
 mod frames;
 pub mod nonce;
 pub mod oracle;
+mod places;
 pub mod recording;
 mod rekey;
 pub mod rig;
@@ -34,6 +37,7 @@ pub mod words;
 pub use campaign::{Failure, Score};
 pub use case::{Case, Shape};
 pub use finding::{Finding, Findings, Invariant};
+pub use places::Befell;
 pub use recording::{Recording, Source};
 pub use rig::Rig;
 pub use run::{Outcome, run};

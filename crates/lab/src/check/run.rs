@@ -1,9 +1,10 @@
 //! One case: build the network, let it run, judge it.
 
-use super::case::{Case, Kind, Upset};
+use super::case::{At, Case, Kind, Upset};
 use super::finding::{Finding, Findings, Invariant};
 use super::nonce::{Audited, NonceLedger};
 use super::oracle::{Oracle, Tally};
+use super::places::{Befell, Tokens};
 use super::rekey;
 use super::rig::Rig;
 use super::store::{Numbered, Surviving};
@@ -26,6 +27,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const REST_LOOKS: u32 = 120;
 const REST_STEP: Duration = Duration::from_millis(250);
 
+/// How a node says that a card of its did not answer.
+const CARD_SILENT: &str = "does not answer: it is reset";
+
 /// Packet buffers of a run.
 const BUFFERS: usize = 16_384;
 
@@ -44,6 +48,8 @@ pub struct Outcome {
     pub flows: Vec<FlowSeen>,
     /// When it ended, in virtual time.
     pub end: Instant,
+    /// What befell engines that are not in workers' loops.
+    pub engines: Befell,
     /// Captures of the links, if they were asked for: name, pcapng.
     pub captures: Vec<(String, Vec<u8>)>,
 }
@@ -78,8 +84,18 @@ fn stated(plan: &NodePlan, case: &Case) -> Config {
 }
 
 /// What a node gets for what it is stated to be.
-fn given(case: &Case, rig: &Rig, place: usize, name: &str, stated: Config) -> Config {
+fn given(
+    case: &Case,
+    rig: &Rig,
+    place: usize,
+    name: &str,
+    stated: Config,
+    tokens: &Tokens,
+) -> Config {
     let mut config = rig.config(name, stated);
+    if let Some(away) = case.away_of(place) {
+        away.apply(&mut config, tokens);
+    }
     if let Some(workers) = case.workers.iter().find(|w| w.node == place) {
         config.cores.resize(workers.count.max(config.cores.len()), None);
     }
@@ -111,6 +127,7 @@ struct Trial {
     oracle: SharedOracle,
     outcome: Outcome,
     stores: Vec<Surviving>,
+    tokens: Tokens,
 }
 
 impl Trial {
@@ -124,7 +141,8 @@ impl Trial {
         }
         let network = Network::with_buffers(case.seed, BUFFERS);
         let (oracle, outcome) = (SharedOracle::new(oracle), Outcome::default());
-        Self { network, findings, nonces, oracle, outcome, stores: Vec::new() }
+        let (stores, tokens) = (Vec::new(), Tokens::default());
+        Self { network, findings, nonces, oracle, outcome, stores, tokens }
     }
 
     fn find(&mut self, at: Instant, place: &str, invariant: Invariant, what: String) {
@@ -152,7 +170,7 @@ impl Trial {
         self.rekey(subject, case, rig, &nodes);
         self.network.advance(case.end().max(self.network.now()));
         let at_rest = self.rest();
-        self.judge(&nodes, at_rest);
+        self.judge(case, &nodes, at_rest);
         self.outcome.flows = subject.flows(case, &mut self.network);
         self.judge_flows(case);
         self.outcome.findings = self.findings.all();
@@ -192,7 +210,7 @@ impl Trial {
         self.network.engine_of(self.engines(names, stores, case.clone(), rig.clone()));
         let mut ids = Vec::new();
         for (place, plan) in subject.nodes().iter().enumerate() {
-            let config = given(case, rig, place, &plan.name, stated(plan, case));
+            let config = given(case, rig, place, &plan.name, stated(plan, case), &self.tokens);
             let mut profile = plan.profile.clone();
             if let Some(pace) = case.pace.iter().find(|p| p.node == place) {
                 pace.apply(&mut profile);
@@ -212,7 +230,8 @@ impl Trial {
             else {
                 continue;
             };
-            let config = given(case, rig, step.node, &plan.name, step.config.clone());
+            let stated = step.config.clone();
+            let config = given(case, rig, step.node, &plan.name, stated, &self.tokens);
             let at = step.at.max(self.network.now());
             let (macs, store) = (&macs[step.node], self.stores.get_mut(step.node));
             self.oracle.with(|oracle| oracle.announced(&step.config, macs));
@@ -236,19 +255,25 @@ impl Trial {
     ) -> impl FnMut(DeviceId, usize, &Config, &Profile) -> LabEngine + Send + 'static {
         let (nonces, findings) = (self.nonces.clone(), self.findings.clone());
         let (oracle, mut dice) = (self.oracle.clone(), stream(case.seed, "case", "engines"));
+        let (pool, tokens) = (self.network.pool().clone(), self.tokens.clone());
         move |device, worker, config, profile| {
             let name = names.get(device.0).map_or("?", String::as_str);
             if let (0, Some(store)) = (worker, stores.get_mut(device.0)) {
                 oracle.with(|oracle| oracle.restarted(device.0, store));
             }
-            let engine: LabEngine = match case.late.iter().find(|l| l.node == device.0) {
-                Some(late) => Box::new(Late::new(
+            let away = case.away_of(device.0).filter(|away| away.at != At::Inline);
+            let late = case.late.iter().find(|l| l.node == device.0);
+            let engine: LabEngine = match (away, late) {
+                (Some(away), _) => {
+                    Box::new(away.engine(config, case.spells(device.0), &pool, &tokens))
+                }
+                (None, Some(late)) => Box::new(Late::new(
                     Software::default(),
                     dice.next_u64(),
                     Duration::from_nanos(late.delay_ns),
                     late.depth as usize,
                 )),
-                None => Box::new(placing::engine(config, profile)),
+                (None, None) => Box::new(placing::engine(config, profile)),
             };
             Box::new(Audited::new(rig.engine(name, engine), name, &nonces, &findings))
         }
@@ -272,7 +297,7 @@ impl Trial {
     }
 
     /// What must hold once nothing moves any more.
-    fn judge(&mut self, nodes: &[DeviceId], at_rest: bool) {
+    fn judge(&mut self, case: &Case, nodes: &[DeviceId], at_rest: bool) {
         let now = self.network.now();
         if let Err(e) = self.network.audit() {
             self.findings.add(Invariant::Conservation, now, &e.place, e.what);
@@ -285,7 +310,10 @@ impl Trial {
         for &id in nodes {
             let device = self.network.device(id);
             let (name, ledger) = (device.name(), device.ledger());
-            for failure in device.report().failures {
+            // A card that failed is reset, and that is said.
+            let halted = case.disturbance.iter().any(|d| d.what == Upset::CardHalt(id.0));
+            let said = |failure: &String| halted && failure.ends_with(CARD_SILENT);
+            for failure in device.report().failures.into_iter().filter(|f| !said(f)) {
                 self.findings.add(Invariant::NodeWorks, now, name, failure);
             }
             if at_rest && ledger.held > 0 {
@@ -293,6 +321,10 @@ impl Trial {
                 self.findings.add(Invariant::ComesToRest, now, name, what);
             }
             let reports: Vec<_> = device.workers().iter().map(|w| w.report(now)).collect();
+            self.outcome.engines.count(&reports);
+            if case.upsets_cards(Some(id.0)) {
+                self.oracle.with(|oracle| oracle.forgot(id.0));
+            }
             if at_rest && !reports.is_empty() {
                 self.oracle.with(|oracle| oracle.compare(now, id.0, &reports));
             }
@@ -300,13 +332,15 @@ impl Trial {
     }
 
     /// What hosts must not have seen. A receiver that starts again knows the edge
-    /// of its window from the last time that it was kept, so a crash may let a
-    /// packet pass twice; nothing else may.
+    /// of its window from the last time that it was kept, so a crash (a card's, too)
+    /// may let a packet pass twice; nothing else may.
     fn judge_flows(&mut self, case: &Case) {
-        let crashed = case.disturbance.iter().any(|d| matches!(d.what, Upset::Kill(_)));
+        let crash = |what| matches!(what, Upset::Kill(_) | Upset::CardHalt(_));
+        let crashed = case.disturbance.iter().any(|d| crash(d.what));
         let reordered = case.impairment.iter().any(|i| matches!(i.kind, Kind::Reorder(..)));
         // What an association has under way late may come after what the next one sends.
-        let passed = !case.rekey.is_empty() && !case.late.is_empty();
+        let late = !case.late.is_empty() || case.away.iter().any(|away| away.at != At::Inline);
+        let passed = !case.rekey.is_empty() && late;
         // The standard's own rule lets duplicates inside the window pass.
         let lenient = case.settings.is_some_and(|s| !s.strict);
         let now = self.network.now();
@@ -369,6 +403,18 @@ fn disturb(case: &Case, network: &mut Network, links: &[LinkId], nodes: &[Device
             Upset::Kill(place) => {
                 if let Some(&node) = nodes.get(place) {
                     network.at(at, Change::Restart(node, lasts));
+                }
+            }
+            // The engines know when they fail.
+            Upset::EngineKill(_) | Upset::EngineHang(_) => {}
+            Upset::CardReset(place) => {
+                if let Some(&node) = nodes.get(place) {
+                    network.at(at, Change::ResetCards(node));
+                }
+            }
+            Upset::CardHalt(place) => {
+                if let Some(&node) = nodes.get(place) {
+                    network.at(at, Change::HaltCards(node));
                 }
             }
         }

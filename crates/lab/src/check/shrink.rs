@@ -50,6 +50,7 @@ pub fn shrink(
         work.thin(|case| &mut case.workers);
         work.thin(|case| &mut case.pace);
         work.thin(|case| &mut case.rekey);
+        work.thin(|case| &mut case.away);
         let after = (work.best.case.size(), work.best.case.length_ns);
         if after == before || work.best.runs >= RUNS_MAX {
             return work.best;
@@ -134,7 +135,7 @@ impl Work<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::{Kind, Shape, Upset};
+    use super::super::case::{At, Kind, Shape, Upset};
     use super::*;
     use ferrule_base::Instant;
 
@@ -203,5 +204,16 @@ mod tests {
         assert!(kinds(|c| !c.late.is_empty()) > 50 && kinds(|c| c.late.is_empty()) > 5);
         assert!(kinds(|c| c.workers.iter().any(|w| w.count == 3)) > 50);
         assert!(kinds(|c| !c.rekey.is_empty()) > 50 && kinds(|c| c.rekey.is_empty()) > 50);
+        let at =
+            |f: fn(At) -> bool| cases.iter().filter(|c| c.away.iter().any(|a| f(a.at))).count();
+        assert!(at(|at| at == At::Inline) > 20 && at(|at| at == At::Token) > 20);
+        assert!(at(|at| matches!(at, At::LookAside { copies: 0, .. })) > 20);
+        let upset = |f: fn(Upset) -> bool| {
+            cases.iter().filter(|c| c.disturbance.iter().any(|d| f(d.what))).count()
+        };
+        assert!(upset(|what| matches!(what, Upset::EngineKill(_))) > 10);
+        assert!(upset(|what| matches!(what, Upset::EngineHang(_))) > 10);
+        assert!(upset(|what| matches!(what, Upset::CardReset(_))) > 5);
+        assert!(upset(|what| matches!(what, Upset::CardHalt(_))) > 5);
     }
 }

@@ -1,6 +1,6 @@
 //! A case in words, for people.
 
-use super::case::{Case, Impairment, Kind, Upset};
+use super::case::{At, Case, Disturbance, Impairment, Kind, Upset};
 
 /// The names of what a case speaks of by place.
 #[derive(Clone, Debug, Default)]
@@ -69,24 +69,7 @@ impl Case {
             };
             lines.push(format!("link {} {what}", name(&names.links, *link)));
         }
-        for d in &self.disturbance {
-            let (at, lasts) = (time(self.start_ns + d.at_ns), time(d.for_ns));
-            lines.push(match d.what {
-                Upset::Link(l) => {
-                    format!("at {at} link {} is down for {lasts}", name(&names.links, l))
-                }
-                Upset::Kill(n) => {
-                    format!(
-                        "at {at} node {} is killed, and back after {lasts}",
-                        name(&names.nodes, n)
-                    )
-                }
-                Upset::Jump(n) => {
-                    let by = time(d.for_ns.saturating_mul(1000));
-                    format!("at {at} the clock of node {} jumps by {by}", name(&names.nodes, n))
-                }
-            });
-        }
+        lines.extend(self.disturbance.iter().map(|d| self.upset_words(d, names)));
         for late in &self.late {
             let delay = time(late.delay_ns);
             let node = name(&names.nodes, late.node);
@@ -105,7 +88,53 @@ impl Case {
             ));
         }
         lines.extend(self.rekey_words(names));
+        lines.extend(self.away_words(names));
         lines
+    }
+
+    fn upset_words(&self, d: &Disturbance, names: &Names) -> String {
+        let (at, lasts) = (time(self.start_ns + d.at_ns), time(d.for_ns));
+        let node = |n: usize| name(&names.nodes, n);
+        match d.what {
+            Upset::Link(l) => {
+                format!("at {at} link {} is down for {lasts}", name(&names.links, l))
+            }
+            Upset::Kill(n) => {
+                format!("at {at} node {} is killed, and back after {lasts}", node(n))
+            }
+            Upset::Jump(n) => {
+                let by = time(d.for_ns.saturating_mul(1000));
+                format!("at {at} the clock of node {} jumps by {by}", node(n))
+            }
+            Upset::EngineKill(n) => {
+                format!("at {at} the engines beside node {} end, and are away for {lasts}", node(n))
+            }
+            Upset::EngineHang(n) => {
+                format!("at {at} the engines beside node {} hang for {lasts}", node(n))
+            }
+            Upset::CardReset(n) => format!("at {at} the cards of node {} are reset", node(n)),
+            Upset::CardHalt(n) => format!("at {at} the cards of node {} fail", node(n)),
+        }
+    }
+
+    fn away_words(&self, names: &Names) -> Vec<String> {
+        let words = self.away.iter().map(|away| {
+            let node = name(&names.nodes, away.node);
+            let place = match away.at {
+                At::Inline => "in the cards of its ports".into(),
+                At::Token => "with keys on a token".into(),
+                At::LookAside { depth, copies, packet_ns, drop } => {
+                    let failing = if drop { "drops" } else { "does itself" };
+                    format!(
+                        "look-aside, {copies} copies, {} each, {depth} at once; what fails there it \
+                         {failing}",
+                        time(packet_ns)
+                    )
+                }
+            };
+            format!("node {node} seals and opens {place}")
+        });
+        words.collect()
     }
 
     fn rekey_words(&self, names: &Names) -> Vec<String> {
@@ -123,7 +152,7 @@ impl Case {
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::{Disturbance, Late, Pace, Rekey, Settings, Workers};
+    use super::super::case::{Away, Disturbance, Late, Pace, Rekey, Settings, Workers};
     use super::*;
 
     #[test]
@@ -145,7 +174,11 @@ mod tests {
                 Impairment { link: 1, kind: Kind::Reorder(152, 90) },
                 Impairment { link: 0, kind: Kind::Loss(5) },
             ],
-            disturbance: vec![Disturbance { at_ns: 10_000, for_ns: 500, what: Upset::Kill(1) }],
+            disturbance: vec![
+                Disturbance { at_ns: 10_000, for_ns: 500, what: Upset::Kill(1) },
+                Disturbance { at_ns: 20_000, for_ns: 700, what: Upset::EngineKill(0) },
+                Disturbance { at_ns: 30_000, for_ns: 900, what: Upset::CardReset(1) },
+            ],
             late: vec![Late { node: 0, delay_ns: 293_000, depth: 9 }],
             workers: vec![Workers { node: 9, count: 2 }],
             pace: vec![Pace {
@@ -157,6 +190,13 @@ mod tests {
                 stagger_ns: 0,
             }],
             rekey: vec![Rekey { node: 1, sa: 5, at_ns: 20_000_000, step_ns: 1_500_000 }],
+            away: vec![
+                Away {
+                    node: 0,
+                    at: At::LookAside { depth: 64, copies: 2, packet_ns: 1_500, drop: true },
+                },
+                Away { node: 1, at: At::Inline },
+            ],
         };
         let expected = [
             "seed 7, hosts send for 12.5ms from 2.98s on",
@@ -166,11 +206,16 @@ mod tests {
             "link b-c holds 15.2 % of frames behind 90 others",
             "link a-b loses 0.5 % of frames",
             "at 2.98s node b is killed, and back after 0.5us",
+            "at 2.98s the engines beside node a end, and are away for 0.7us",
+            "at 2.98s the cards of node b are reset",
             "node a has crypto that takes up to 293us, in any order",
             "node ? has 2 workers",
             "node a looks after 5us, takes up to 64 frames at once, 1.5us each; 8 wait",
             "at 3s what node b seals with (outbound association 5) gets a fresh key, 1.5ms from step \
              to step",
+            "node a seals and opens look-aside, 2 copies, 1.5us each, 64 at once; what fails there it \
+             drops",
+            "node b seals and opens in the cards of its ports",
         ];
         assert_eq!(case.words(&names), expected);
         assert_eq!([time(0), time(999), time(1_234_567)], ["0us", "0.999us", "1.234ms"]);

@@ -7,7 +7,7 @@ use crate::network::LabEngine;
 use crate::world::World;
 use ferrule_base::{Duration, MacAddr};
 use ferrule_crypto::Software;
-use ferrule_node::{BuildError, Config, Counter, CounterStore, Environment, StoreError};
+use ferrule_node::{BuildError, Config, Control, Counter, CounterStore, Environment, StoreError};
 use ferrule_node::{build_with_cards, made_mac};
 use ferrule_pipeline::pair;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -85,6 +85,7 @@ impl Device {
             for worker in &node.workers {
                 self.past.work.merge(worker.work());
                 self.past.drops.merge(worker.drops());
+                worker.all_cards().for_each(|card| self.past.drops.merge(card.drops()));
             }
             self.past.drops.merge(node.control.drops());
             let mut ledger = node.ledger();
@@ -142,6 +143,21 @@ impl Device {
         self.ahead += by;
         self.call_all(picos(world.now));
         self.run(world);
+    }
+
+    /// Says something to the card of each port that has one.
+    pub(crate) fn each_card(
+        &mut self,
+        world: &mut World,
+        say: fn(&mut Control, usize) -> Result<bool, BuildError>,
+    ) {
+        let Some(node) = &mut self.node else { return };
+        for port in (0..self.config.ports.len()).filter(|&port| self.config.has_card(port)) {
+            if let Err(e) = say(&mut node.control, port) {
+                self.failures.push(format!("the card of port {port}: {e}"));
+            }
+        }
+        self.touch(world);
     }
 
     /// Somebody changed the node from outside.

@@ -62,7 +62,7 @@ pub struct DeviceReport {
     pub stats: DeviceStats,
     /// Work that its node did, in all its lives.
     pub work: Work,
-    /// What its node dropped, in all its lives.
+    /// What its node and the cards in its ports dropped, in all their lives.
     pub drops: Drops,
     /// The node's ledger, over all its lives: what a crash took counts as held
     /// no more, and stands in [`DeviceStats::crashed`].
@@ -218,6 +218,7 @@ impl Device {
             for worker in &node.workers {
                 work.merge(worker.work());
                 drops.merge(worker.drops());
+                worker.all_cards().for_each(|card| drops.merge(card.drops()));
             }
         }
         let failures = self.failures.clone();

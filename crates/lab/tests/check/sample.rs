@@ -39,6 +39,10 @@ fn check_holds_every_invariant_over_a_sample_of_seeds() {
     assert!(score.received > 150 * seeds, "{score:?}");
     assert!(score.replay.rejected > 20 * seeds, "{score:?}");
     assert!(score.replay.compared > 10 * score.replay.left_out, "{score:?}");
+    // Engines and cards had work, and failed.
+    let engines = score.engines;
+    assert!(engines.packets > 100 * seeds && engines.fallbacks > seeds, "{engines:?}");
+    assert!(engines.failures > seeds / 10 && engines.resets > seeds / 20, "{engines:?}");
 }
 
 #[test]

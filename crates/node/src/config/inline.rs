@@ -18,8 +18,10 @@
 //! ```
 
 use super::read::Reader;
-use super::{Config, MacsecConfig, Placement, PolicyAction, TunnelConfig, Via, ipsec, raw};
-use ferrule_dataplane::ipsec::Addresses;
+use super::{
+    Config, MacsecConfig, Placement, PolicyAction, PolicyConfig, TunnelConfig, Via, ipsec, raw,
+};
+use ferrule_dataplane::ipsec::{Addresses, Mode, Tfc};
 
 /// No IPv6 link is narrower (RFC 8200 section 5).
 const MTU6_MIN: usize = 1280;
@@ -82,6 +84,33 @@ pub(super) fn tell_mtu(config: &mut Config) {
             *mtu = (*mtu).min(most);
         }
     }
+}
+
+/// Whether it is what a card makes: a tunnel, and nothing around it or beside it.
+pub(super) fn is_plain(pair: &TunnelConfig) -> bool {
+    let alone = pair.encap.is_none() && pair.then.is_none();
+    pair.mode == Mode::Tunnel && alone && pair.tfc == Tfc::Off && pair.dummies == 0
+}
+
+/// Whether a tunnel that is not inline could be, as the rest is configured: what
+/// [`check`] complains about, without the complaints.
+pub(super) fn could_be(config: &Config, number: usize) -> bool {
+    let tunnel = &config.tunnels[number];
+    let way_out = &config.interfaces[tunnel.via.interface];
+    let v6 = way_out.addresses.iter().any(|(address, _)| address.is_ipv6());
+    let fits = !v6 || way_out.mtu.min(tunnel.mtu) >= MTU6_MIN;
+    let protects = |p: &&PolicyConfig| p.action == PolicyAction::Protect(number);
+    let has_inner = config.tunnels.iter().any(|inner| inner.then == Some(number));
+    is_plain(tunnel)
+        && !has_inner
+        && tunnel.vrf == way_out.vrf
+        && tunnel.via.labels.is_empty()
+        && !way_out.mpls
+        && fits
+        && config.policies.iter().filter(protects).all(|p| {
+            let elsewhere = p.remote.iter().any(|r| other_way(config, r, tunnel).is_some());
+            p.interface == tunnel.via.interface && !elsewhere
+        })
 }
 
 /// What cannot be inline as it is configured.
@@ -151,23 +180,24 @@ fn policies(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
             let remedy = format!("IPv6 needs {MTU6_MIN}: use a larger mtu at the port");
             r.problems.add(raw.get_ref().interface.span(), what, remedy);
         }
-        let other = policy.remote.iter().find_map(|r| other_way(file, config, r, tunnel));
-        if let Some((span, whither)) = other {
+        let other = policy.remote.iter().find_map(|r| other_way(config, r, tunnel));
+        if let Some((route, whither)) = other
+            && let Some(raw) = file.route.get(route)
+        {
             let what = format!("what inline tunnel `{}` protects {whither}", tunnel.name);
             let remedy = "a card keeps the link address: give the route the gateway's next hop";
-            r.problems.add(span, what, remedy);
+            r.problems.add(raw.span(), what, remedy);
         }
     }
 }
 
-/// The route by which protected packets go elsewhere than the tunnel's own packets.
+/// The route, by index, by which protected packets go elsewhere than the tunnel's own
+/// packets, and whither.
 fn other_way(
-    file: &raw::File,
     config: &Config,
     remote: &Addresses,
     tunnel: &TunnelConfig,
-) -> Option<(std::ops::Range<usize>, String)> {
-    let raw = |index: usize| file.route.get(index).map(|route| route.span());
+) -> Option<(usize, String)> {
     let best = config.routes.iter().enumerate().filter(|(_, route)| {
         route.vrf == tunnel.vrf && Addresses::from(route.prefix).include(remote)
     });
@@ -178,10 +208,10 @@ fn other_way(
     }
     let gateway = tunnel.via.next_hop?;
     match next_hop {
-        None => Some((raw(index)?, "is looked for on the link itself".into())),
+        None => Some((index, "is looked for on the link itself".into())),
         // Of two families the link addresses may still be one neighbour's.
         Some(hop) if hop.is_ipv4() == gateway.is_ipv4() && *hop != gateway => {
-            Some((raw(index)?, format!("goes to {hop}, the other gateway by {gateway}")))
+            Some((index, format!("goes to {hop}, the other gateway by {gateway}")))
         }
         Some(_) => None,
     }

@@ -30,7 +30,7 @@
 use super::raw::{self, Text, WordOrNumber};
 use super::read::Reader;
 use super::token::Named;
-use super::{Config, InterfaceConfig, Placement, SaConfig, TunnelConfig, Via};
+use super::{Config, InterfaceConfig, Placement, SaConfig, TunnelConfig, Via, inline};
 use crate::overhead;
 use ferrule_base::Duration;
 use ferrule_crypto::{KeySpec, Suite};
@@ -265,9 +265,7 @@ impl Pair<'_> {
     /// A card makes plain tunnels alone.
     fn fits_card(&self, r: &mut Reader<'_>, pair: &TunnelConfig) {
         let around = self.around.as_ref().is_some_and(|(_, around)| around.is_inline());
-        let plain = pair.mode == Mode::Tunnel && pair.encap.is_none() && pair.then.is_none();
-        let quiet = pair.tfc == Tfc::Off && pair.dummies == 0;
-        if around || (pair.is_inline() && !(plain && quiet)) {
+        if around || (pair.is_inline() && !inline::is_plain(pair)) {
             let what = format!("`{}` is inline, and no plain tunnel", pair.name);
             let remedy = "a card makes tunnels without UDP, padding, dummies and nesting: \
                           place it in software";

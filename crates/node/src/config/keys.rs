@@ -67,6 +67,7 @@ pub fn named_key(path: &str) -> Result<Secret, String> {
         "sak" => format!("cipher {}", hex(16, 0)),
         "sak256" => format!("cipher {}", hex(32, 0)),
         "xpn" => format!("cipher {}\nsalt {}", hex(16, 0), hex(12, 1)),
+        "salt" => format!("salt {}", hex(4, 1)),
         _ => return Err(unknown()),
     };
     Ok(Secret::new(text.into_bytes()))

@@ -16,6 +16,7 @@ mod ipsec;
 mod keys;
 mod links;
 mod place;
+mod placed;
 mod policy;
 mod raw;
 mod read;

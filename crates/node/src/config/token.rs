@@ -118,6 +118,11 @@ pub(super) struct Named<'a> {
     pub rest: Option<&'a Text>,
 }
 
+/// Whether a token has a suite outside of studies.
+pub(super) fn has_suite(suite: Suite) -> bool {
+    matches!(suite, Suite::AesGcm(aes) | Suite::AesGcmIiv(aes) if aes != Aes::Aes192)
+}
+
 impl Reader<'_> {
     /// The keys of an SA, from a key file or from the token.
     pub fn keys_of(
@@ -197,11 +202,7 @@ impl Reader<'_> {
             let remedy = "use aes-gcm-128; a study sets lab = true in [node]";
             self.problems.add(t.span(), what, remedy);
         }
-        let fits = match suite {
-            Suite::AesGcm(aes) | Suite::AesGcmIiv(aes) => aes != Aes::Aes192,
-            _ => study,
-        };
-        if token && !fits {
+        if token && !study && !has_suite(suite) {
             let what = format!("a token does not have {suite}");
             self.problems.add(t.span(), what, "use aes-gcm-128, aes-gcm-256, or their -iiv");
         }

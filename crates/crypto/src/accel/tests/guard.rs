@@ -28,15 +28,10 @@ impl Guarded {
         Self { map, page, len }
     }
 
-    /// `len` octets behind which is nothing.
-    pub fn at_end(&mut self, len: usize) -> &mut [u8] {
-        let start = self.len - len;
-        &mut self.all()[start..]
-    }
-
-    /// `len` octets in front of which is nothing.
-    pub fn at_start(&mut self, len: usize) -> &mut [u8] {
-        &mut self.all()[..len]
+    /// `len` octets behind which is nothing, or else in front of which is nothing.
+    pub fn slice(&mut self, len: usize, at_end: bool) -> &mut [u8] {
+        let start = if at_end { self.len - len } else { 0 };
+        &mut self.all()[start..start + len]
     }
 
     fn all(&mut self) -> &mut [u8] {
@@ -50,5 +45,31 @@ impl Drop for Guarded {
         // SAFETY: the whole mapping, which nobody has any more.
         let done = unsafe { libc::munmap(self.map.cast(), self.len + 2 * self.page) };
         assert_eq!(done, 0);
+    }
+}
+
+/// The guard itself: a child that reads one octet beyond must not live.
+#[test]
+fn a_guard_page_ends_what_reads_beyond() {
+    const CHILD: &str = "FERRULE_TEST_READS_BEYOND";
+    if let Ok(way) = std::env::var(CHILD) {
+        let mut guarded = Guarded::new(4096);
+        let at_end = way == "behind";
+        let edge = guarded.slice(1, at_end).as_ptr();
+        let beyond = if at_end { edge.wrapping_add(1) } else { edge.wrapping_sub(1) };
+        // SAFETY: none; that is what is tested, in a process of its own.
+        println!("read {}", unsafe { beyond.read_volatile() });
+        return;
+    }
+    let own = "accel::tests::guard::a_guard_page_ends_what_reads_beyond";
+    for way in ["behind", "in front"] {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture", own])
+            .env(CHILD, way)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("running 1 test"), "{way}: {text}");
+        assert!(!output.status.success() && !text.contains("read "), "{way}: {text}");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::{RxChange, SaError, TxChange};
 use super::*;
+use ferrule_crypto::{KeyId, KeySpec, Verdict, key::InstallError};
 
 /// Frames that can be told apart.
 fn numbered(range: std::ops::Range<u32>) -> Vec<Vec<u8>> {
@@ -84,6 +85,61 @@ fn macsec_full_engine_drops_and_accounts_for_every_frame() {
     assert_eq!(sent, 256, "what the engine holds");
     assert_eq!(rig.tally.drops.get(DropReason::EngineFull), 144);
     assert_eq!(rig.sent().out_encrypted, 256, "what was not sent is not counted");
+}
+
+/// An engine that fails with each third job, in the middle of it; of some of those it
+/// keeps the frame, and gives another.
+struct Frail(Software, u64);
+
+impl Engine<Packet> for Frail {
+    fn install(&mut self, spec: &KeySpec) -> Result<KeyId, InstallError> {
+        Engine::<Packet>::install(&mut self.0, spec)
+    }
+
+    fn retire(&mut self, key: KeyId) {
+        Engine::<Packet>::retire(&mut self.0, key);
+    }
+
+    fn submit(&mut self, now: Instant, jobs: &mut Jobs<Packet>) {
+        self.0.submit(now, jobs);
+        for job in jobs.iter_mut() {
+            self.1 += 1;
+            if self.1.is_multiple_of(3) {
+                job.verdict = Verdict::Failed;
+                job.buf.data_mut().iter_mut().for_each(|octet| *octet ^= 0xff);
+            }
+            if self.1.is_multiple_of(6) {
+                job.buf.truncate(0);
+            }
+        }
+    }
+
+    fn collect(&mut self, _: Instant, _: &mut Jobs<Packet>) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn in_flight(&self) -> usize {
+        0
+    }
+
+    fn is_immediate(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn macsec_frames_that_an_engine_spoiled_are_dropped_and_not_counted_as_sent() {
+    let config = config(GCM128);
+    let mut rig = Rig::keyed(Frail(Software::default(), 0), &config);
+    let fates = rig.protect_all(&numbered(0..120));
+    assert_eq!(fates.iter().filter(|fate| fate.is_ok()).count(), 80);
+    assert_eq!(rig.tally.drops.get(DropReason::EngineFailed), 40);
+    let good = numbered(0..120).into_iter().zip(1..).filter(|(_, n)| n % 3 != 0);
+    let octets: usize = good.map(|(frame, _)| frame.len() - 12).sum();
+    let sent = rig.sent();
+    assert_eq!((sent.out_encrypted, sent.out_octets_encrypted), (80, octets as u64));
 }
 
 #[test]

@@ -5,18 +5,22 @@ use ferrule_base::DropReason;
 use ferrule_node::message::WorkerReport;
 
 /// Losses between a port and the look at a packet's number.
-const BEFORE_THE_WINDOW: [DropReason; 5] = [
+const BEFORE_THE_WINDOW: [DropReason; 7] = [
     DropReason::NoBuffer,
     DropReason::NoRoom,
     DropReason::HandoffFull,
     DropReason::EngineFull,
     DropReason::EngineFailed,
+    DropReason::KeystreamGone,
+    DropReason::CardDown,
 ];
 
 /// Whether a node may have lost packets before it looked at their number.
 pub(super) fn is_lossy(reports: &[WorkerReport]) -> bool {
     reports.iter().any(|r| {
-        BEFORE_THE_WINDOW.iter().any(|&reason| r.drops.get(reason) > 0)
+        let of_cards = r.cards.iter().map(|card| &card.drops);
+        let mut drops = of_cards.chain([&r.drops]);
+        drops.any(|drops| BEFORE_THE_WINDOW.iter().any(|&reason| drops.get(reason) > 0))
             || r.ports.iter().any(|(_, stats, _)| stats.rx_missed > 0)
     })
 }
@@ -31,12 +35,15 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Over all workers.
+    /// Over all workers and the cards in their ports.
     pub fn of(sa: &Inbound, reports: &[WorkerReport]) -> Self {
         let mut sum = Self::default();
+        let cards = || reports.iter().flat_map(|r| &r.cards);
         match sa.key {
             SaKey::Esp(_, spi) => {
-                for s in reports.iter().flat_map(|r| &r.esp_in).filter(|s| s.spi == spi) {
+                let sas = reports.iter().flat_map(|r| &r.esp_in);
+                let sas = sas.chain(cards().flat_map(|card| &card.esp_in));
+                for s in sas.filter(|s| s.spi == spi) {
                     sum.accepted += s.stats.packets;
                     sum.refused += s.stats.refused;
                     sum.replayed += s.stats.replays;
@@ -45,6 +52,7 @@ impl Counted {
             }
             SaKey::Secy(sci, an) => {
                 let secys = reports.iter().flat_map(|r| &r.secy_in);
+                let secys = secys.chain(cards().flat_map(|card| &card.secy_in));
                 let here = secys.filter(|(index, _)| usize::from(*index) == sa.port);
                 for s in here.flat_map(|(_, r)| &r.sas).filter(|s| (s.sci, s.an) == (sci, an)) {
                     sum.accepted += s.stats.in_ok + s.stats.in_delayed;

@@ -247,6 +247,13 @@ impl Oracle {
         }
     }
 
+    /// What a device counted for its SAs is not all: a card forgot some of it.
+    pub fn forgot(&mut self, device: usize) {
+        if let Some(known) = self.devices.get_mut(&device) {
+            known.inbound.iter_mut().for_each(|sa| sa.expect.uncertain = true);
+        }
+    }
+
     /// Compares with what the workers of a device counted. Nothing may be under
     /// way inside it.
     pub fn compare(&mut self, now: Instant, device: usize, reports: &[WorkerReport]) {

@@ -4,56 +4,19 @@
 
 use super::super::{GROUP, Key, run};
 use super::*;
+use crate::accel::tests::guard::Guarded;
 use crate::job::Op;
 use crate::suite::Aes;
-use std::ptr::null_mut;
 
-const PAGE: usize = 4096;
-/// Pages between two that may not be touched.
-const PAGES: usize = 4;
-
-/// Memory between two guard pages.
-struct Guarded(*mut u8);
-
-impl Guarded {
-    fn new() -> Self {
-        let whole = (PAGES + 2) * PAGE;
-        let (kind, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: new memory, at no address in particular, of which the middle is
-        // then opened.
-        let inside = unsafe {
-            let all = libc::mmap(null_mut(), whole, kind, flags, -1, 0);
-            assert_ne!(all, libc::MAP_FAILED);
-            let inside = all.cast::<u8>().add(PAGE);
-            let open = libc::PROT_READ | libc::PROT_WRITE;
-            assert_eq!(libc::mprotect(inside.cast(), PAGES * PAGE, open), 0);
-            inside
-        };
-        Self(inside)
-    }
-
-    /// `len` octets against the page behind, or the one in front.
-    fn slice(&mut self, len: usize, at_end: bool) -> &mut [u8] {
-        assert!(len <= PAGES * PAGE);
-        let start = if at_end { PAGES * PAGE - len } else { 0 };
-        // SAFETY: inside what may be touched; borrowed as long as `self` is.
-        unsafe { std::slice::from_raw_parts_mut(self.0.add(start), len) }
-    }
-}
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        // SAFETY: what `new` mapped, once.
-        unsafe { libc::munmap(self.0.sub(PAGE).cast(), (PAGES + 2) * PAGE) };
-    }
-}
+/// Octets between two pages that may not be touched.
+const ROOM: usize = 4 * 4096;
 
 /// Four of them for one packet: nonce, additional data, text, ICV.
 struct Room([Guarded; 4]);
 
 impl Room {
     fn new() -> Self {
-        Self(std::array::from_fn(|_| Guarded::new()))
+        Self(std::array::from_fn(|_| Guarded::new(ROOM)))
     }
 
     fn fill(&mut self, octet: u8, len: usize, ad: usize, at_end: bool) {
@@ -119,26 +82,4 @@ fn gcm_kernels_stay_between_guard_pages_at_every_length() {
             }
         }
     }
-}
-
-/// The guard itself: a child that reads one octet beyond must not live.
-#[test]
-fn a_guard_page_ends_what_reads_beyond() {
-    const CHILD: &str = "FERRULE_TEST_READS_BEYOND";
-    if std::env::var_os(CHILD).is_some() {
-        let mut guarded = Guarded::new();
-        let last = guarded.slice(1, true).as_ptr();
-        // SAFETY: none; that is what is tested, in a process of its own.
-        let beyond = unsafe { last.wrapping_add(1).read_volatile() };
-        println!("read {beyond}");
-        return;
-    }
-    let own = "accel::gcm::tests::guard::a_guard_page_ends_what_reads_beyond";
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--nocapture", own])
-        .env(CHILD, "1")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(!output.status.success() && !text.contains("read "), "{text}");
 }

@@ -1,0 +1,126 @@
+//! A device that fails when it is told to: for tests of whoever depends on one.
+//!
+//! ```text
+//!   killed   nothing comes back; of what it had, one request is half done
+//!   hangs    takes requests, and neither works nor gives them up
+//! ```
+//!
+//! Time is the time that it is called with, so a run in virtual time fails at the
+//! same moment always.
+
+use super::device::{Command, Device, Request, Requests};
+use ferrule_base::Instant;
+use ferrule_crypto::key::InstallError;
+use ferrule_crypto::{KeySpec, Verdict};
+
+/// How a device fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failing {
+    /// It is gone.
+    Killed,
+    /// It does not answer.
+    Hangs,
+}
+
+/// When a device fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spell {
+    /// From then on.
+    pub from: Instant,
+    /// Until then it cannot be started again.
+    pub until: Instant,
+    /// How.
+    pub how: Failing,
+}
+
+/// A device with such spells.
+pub struct Frail<B, D> {
+    device: D,
+    /// Those that are to come, or not over yet.
+    spells: Vec<Spell>,
+    /// The one that it is in until it is started.
+    failing: Option<Spell>,
+    /// What it keeps while it hangs: nobody may touch it.
+    kept: Vec<Request<B>>,
+}
+
+impl<B, D: Device<B>> Frail<B, D> {
+    /// This device, which has these spells.
+    pub const fn new(device: D, spells: Vec<Spell>) -> Self {
+        Self { device, spells, failing: None, kept: Vec::new() }
+    }
+
+    /// Whether it works now. A spell begins when it is looked at.
+    fn works(&mut self, now: Instant) -> bool {
+        if self.failing.is_none() {
+            self.spells.retain(|spell| now < spell.until);
+            self.failing = self.spells.iter().find(|spell| spell.from <= now).copied();
+        }
+        self.failing.is_none()
+    }
+}
+
+impl<B: AsMut<[u8]> + Send, D: Device<B>> Device<B> for Frail<B, D> {
+    fn accepts(&self, spec: &KeySpec) -> Result<(), InstallError> {
+        self.device.accepts(spec)
+    }
+
+    fn command(&mut self, command: Command) -> Result<(), Command> {
+        match self.failing {
+            None => self.device.command(command),
+            Some(_) => Err(command),
+        }
+    }
+
+    fn push(&mut self, now: Instant, requests: &mut Requests<B>) {
+        if self.works(now) || self.failing.is_some_and(|spell| spell.how == Failing::Hangs) {
+            self.device.push(now, requests);
+        }
+    }
+
+    fn ring(&mut self, now: Instant) {
+        if self.works(now) {
+            self.device.ring(now);
+        }
+    }
+
+    fn pop(&mut self, now: Instant, done: &mut Requests<B>) {
+        if self.works(now) {
+            self.device.pop(now, done);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        match self.failing {
+            None => self.device.poll_timeout(),
+            Some(_) => None,
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.failing.is_none_or(|spell| spell.how != Failing::Killed)
+    }
+
+    fn abandon(&mut self, now: Instant, salvaged: &mut Vec<Request<B>>) {
+        if self.failing.is_some_and(|spell| spell.how == Failing::Hangs) {
+            return self.device.abandon(now, &mut self.kept);
+        }
+        let had = salvaged.len();
+        self.device.abandon(now, salvaged);
+        // It ended in the middle of a packet.
+        if let Some(request) = salvaged.get_mut(had) {
+            request.buf.as_mut().iter_mut().step_by(2).for_each(|octet| *octet ^= 0xff);
+            request.verdict = Verdict::Failed;
+        }
+    }
+
+    fn start(&mut self, now: Instant) -> bool {
+        self.spells.retain(|spell| now < spell.until);
+        self.failing = self.spells.iter().find(|spell| spell.from <= now).copied();
+        if self.failing.is_some() || !self.device.start(now) {
+            return false;
+        }
+        self.kept.clear();
+        true
+    }
+}
