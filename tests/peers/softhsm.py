@@ -56,6 +56,9 @@ class Token:
         self.config = self.dir / "token.toml"
         self.config.write_text(self.table("none"))
         self.public = self.ferrule("pair", "import")
+        self.kek = os.urandom(32)
+        said = self.bring("kek", self.kek.hex(), "--unwraps", "--bits", "256")
+        assert "unwraps" in said, said
 
     def table(self, profile, more=""):
         return (f'\n[token]\nmodule = "{module()}"\ntoken = "gateway"\npin-file = "{self.pin}"\n'
@@ -65,14 +68,25 @@ class Token:
         argv = [ferrule(), "token", action, str(self.config), *words]
         return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
-    def bring(self, label, key):
+    def bring(self, label, key, *words):
+        """Wrapped with the token's public key."""
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import padding
         oaep = padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None)
         public = serialization.load_pem_public_key(self.public.encode())
         wrapped = self.dir / f"{label}.wrapped"
         wrapped.write_bytes(public.encrypt(bytes.fromhex(key), oaep))
-        said = self.ferrule("import", label, "--with", "import", "--wrapped", str(wrapped))
+        said = self.ferrule("import", label, "--with", "import", "--wrapped", str(wrapped), *words)
+        assert said.startswith(f"token:{label}"), said
+        return said
+
+    def bring_under(self, label, key):
+        """Wrapped with a key that is on the token (RFC 3394)."""
+        from cryptography.hazmat.primitives.keywrap import aes_key_wrap
+        wrapped = self.dir / f"{label}.wrapped"
+        wrapped.write_bytes(aes_key_wrap(self.kek, bytes.fromhex(key)))
+        said = self.ferrule("import", label, "--by", "aes-kw", "--with", "kek",
+                            "--wrapped", str(wrapped))
         assert said.startswith(f"token:{label}"), said
 
 
@@ -211,7 +225,7 @@ def over_macsec(check, bench, token):
     secy = macsec.Secy("token", window=64)
     bench.guest.sh(secy.linux())
     token.bring("k1", macsec.key(1))
-    token.bring("k2", macsec.key(2))
+    token.bring_under("k2", macsec.key(2))
     text = secy.ferrule().replace('key = "k', 'key = "token:k')
     text = text.replace('placement = "software"', 'placement = "token"')
     node = Node(bench.lab, text + macsec.ROUTER + token.table("microsd"))
@@ -243,7 +257,7 @@ ip addr add 198.51.100.1/24 dev vec0
 ip route replace 10.2.0.0/24 via 198.51.100.2 src 10.9.0.1""")
     bench.guest.sh(esp.linux(suite, 4))
     token.bring("out", suite.parts(2)[0])
-    token.bring("in", suite.parts(1)[0])
+    token.bring_under("in", suite.parts(1)[0])
     node = esp_node(bench, token, suite)
     exchange(check, bench, node, ("10.9.0.1", "0-1400/97"), ("10.2.0.2", "0-1400/97"), "ESP")
     errors = dict(line.split() for line in bench.guest.sh("cat /proc/net/xfrm_stat").splitlines())

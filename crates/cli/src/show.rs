@@ -1,5 +1,6 @@
 //! `ferrule show`: what a running node has and does, as tables.
 
+mod engines;
 mod policy;
 
 use crate::live::{Which, finish, unexpected};
@@ -37,7 +38,7 @@ enum What {
     Spd,
     /// MACsec associations.
     Macsec,
-    /// Engines that seal and open away from the workers' loops.
+    /// Engines that seal and open, with the key stream that tokens made ahead.
     Engines,
     /// Cards in ports, with their policy, associations and drops.
     Cards,
@@ -101,31 +102,13 @@ fn list(labels: &[u32]) -> String {
     labels.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
 }
 
-fn engines(report: &Report) -> String {
-    if report.engines.is_empty() {
-        return "none: all is sealed and opened in the workers' own loops\n".into();
-    }
-    let row = |e: &ferrule_daemon::report::EngineView| {
-        let counted = e.counters.iter().filter(|&(_, &n)| n > 0);
-        let counted = counted.map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>();
-        let (placement, state) = (e.placement.clone(), e.state.clone());
-        let numbers = [e.keys, e.in_flight, e.depth].map(|n| n.to_string());
-        let mut row = vec![e.worker.to_string(), placement, state];
-        row.extend(numbers);
-        row.push(counted.join(", "));
-        row
-    };
-    let head = ["WORKER#", "PLACEMENT", "STATE", "KEYS#", "IN FLIGHT#", "DEPTH#", "COUNTED"];
-    draw(&head, &report.engines.iter().map(row).collect::<Vec<_>>())
-}
-
 fn table(what: What, report: &Report) -> String {
     let n = |value: u64| value.to_string();
     let (head, rows): (&[&str], Vec<Vec<String>>) = match what {
         What::Ports => return ports(report),
         What::Sa => return sas(report),
         What::Spd => return policy::table(&report.spd),
-        What::Engines => return engines(report),
+        What::Engines => return engines::text(report),
         What::Cards => return cards(report),
         What::Macsec => {
             let row = |m: &ferrule_daemon::report::MacsecView| {

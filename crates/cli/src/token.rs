@@ -5,7 +5,7 @@ use ferrule_crypto::Aes;
 use ferrule_daemon::token::{self, Problem};
 use ferrule_daemon::{Blame, Fault};
 use ferrule_engines::token::Pkcs11Token;
-use ferrule_engines::token::provision::Wrapping;
+use ferrule_engines::token::provision::{Purpose, Wrapping};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -18,6 +18,12 @@ use std::process::ExitCode;
 ///   openssl pkeyutl -encrypt -pubin -inkey from-hq.pem -in key.bin -out key.wrapped \
 ///       -pkeyopt rsa_padding_mode:oaep          # where the key is
 ///   ferrule token import gw.toml hq-in --with from-hq --wrapped key.wrapped
+///
+/// Many keys: a key that unwraps is brought once like that, the others under it
+/// (AES key wrap, RFC 3394).
+///
+///   ferrule token import gw.toml kek --unwraps --bits 256 --with from-hq --wrapped kek.wrapped
+///   ferrule token import gw.toml hq-in --by aes-kw --with kek --wrapped key.wrapped
 ///
 /// Agreed: two tokens each make a pair on P-256, and derive the same key.
 ///
@@ -59,6 +65,9 @@ enum Action {
         /// How it was wrapped.
         #[arg(long, value_enum, default_value = "rsa-oaep")]
         by: By,
+        /// It is no traffic key, but unwraps others for `--by aes-kw`.
+        #[arg(long)]
+        unwraps: bool,
         /// Bits of the key.
         #[arg(long, default_value = "128", value_parser = ["128", "256"])]
         bits: String,
@@ -118,14 +127,18 @@ impl Action {
                 }
                 Ok(pem(&token.make_import_pair(&label).problem()?))
             }
-            Self::Import { config, label, with, wrapped, by, bits } => {
+            Self::Import { config, label, with, wrapped, by, unwraps, bits } => {
                 let wrapped = read(&wrapped)?;
                 let by = match by {
                     By::RsaOaep => Wrapping::RsaOaep,
                     By::AesKw => Wrapping::AesKeyWrap,
                 };
                 let mut token = open(&config)?;
-                token.import(&label, aes(&bits), &with, by, &wrapped).problem()?;
+                let purpose = if unwraps { Purpose::Unwrapping } else { Purpose::Traffic };
+                token.import(&label, aes(&bits), purpose, &with, by, &wrapped).problem()?;
+                if unwraps {
+                    return Ok(format!("token:{label}  AES-{bits}  unwraps keys\n"));
+                }
                 there(&mut token, &label, &bits)
             }
             Self::Agree { config, label, with, peer, bits } => {

@@ -5,7 +5,7 @@ use crate::job::Job;
 use crate::key::{InstallError, KeyId, KeySpec};
 use crate::table::KeyTable;
 use arrayvec::ArrayVec;
-use ferrule_base::{Instant, Work};
+use ferrule_base::{Duration, Instant, Work};
 
 /// Jobs in one call at most: a batch of packets.
 pub const BATCH: usize = 64;
@@ -48,18 +48,20 @@ pub trait Engine<B: AsMut<[u8]>> {
         Work::default()
     }
 
-    /// What there is to see of each engine that does not work in the worker's loop.
+    /// What there is to see of each engine.
     fn report(&self) -> Vec<EngineReport> {
         Vec::new()
     }
 }
 
-/// An engine away from the worker's loop, for `show engines`.
+/// An engine, for `show engines` and metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineReport {
     /// The word of its placement.
     pub place: &'static str,
-    /// How it is, in a word.
+    /// What it works with: a backend, a token's profile.
+    pub with: String,
+    /// How it is, in a word: `works`, or what is wrong.
     pub state: &'static str,
     /// Keys that it has.
     pub keys: usize,
@@ -69,6 +71,49 @@ pub struct EngineReport {
     pub in_flight: usize,
     /// What it counted, by name.
     pub counters: Vec<(&'static str, u64)>,
+    /// How long things took, by name.
+    pub latencies: Vec<(&'static str, Latency)>,
+    /// Key stream made ahead.
+    pub rings: Vec<RingReport>,
+}
+
+/// How long something took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    /// How often it was measured.
+    pub count: u64,
+    /// Half of them took no longer.
+    pub median: Duration,
+    /// 99 of 100 took no longer.
+    pub p99: Duration,
+    /// None took longer.
+    pub most: Duration,
+}
+
+/// Key stream made ahead for one SA.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RingReport {
+    /// The key's label.
+    pub key: String,
+    /// `seal` or `open`.
+    pub op: &'static str,
+    /// `standard`, or `study`.
+    pub mode: &'static str,
+    /// `fills`, `rests`, `asleep` or `broken`.
+    pub state: &'static str,
+    /// Blocks that it can hold.
+    pub size: u64,
+    /// Blocks in it.
+    pub filled: u64,
+    /// With fewer it begins to be filled.
+    pub start: u64,
+    /// With so many it rests.
+    pub stop: u64,
+    /// Made ahead: packets in the standard mode, blocks in the study's.
+    pub ahead: u64,
+    /// Blocks of text that are made of every packet, and of a near one; in the
+    /// study's mode none.
+    pub depth: (u16, u16),
 }
 
 /// The engine in the worker's own loop: completes every job in

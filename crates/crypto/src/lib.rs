@@ -29,7 +29,7 @@ pub mod suite;
 pub mod table;
 
 pub use backend::Backend;
-pub use engine::{Engine, EngineReport, Jobs, Software};
+pub use engine::{Engine, EngineReport, Jobs, Latency, RingReport, Software};
 pub use fingerprint::fingerprint;
 pub use job::{Ad, Job, Op, Span, Verdict};
 pub use key::{Coming, KeyId, KeySpec, Place, TokenKey};

@@ -189,7 +189,7 @@ fn engines(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fm
             (labels(v).into_iter().chain([("counter", name.clone())]).collect(), *value)
         })
     });
-    family(e, "engine", "Counters of engines away from the workers' loops", counted)?;
+    family(e, "engine", "Counters of engines", counted)?;
     type Value = fn(&crate::report::EngineView) -> usize;
     let gauges: [(&str, &str, Value); 4] = [
         ("engine_up", "Whether the engine works", |v| usize::from(v.state == "works")),
@@ -197,13 +197,75 @@ fn engines(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fm
         ("engine_depth", "Jobs under way at most", |v| v.depth),
         ("engine_keys", "Keys that it has", |v| v.keys),
     ];
-    for (name, help, value) in gauges.into_iter().filter(|_| !report.engines.is_empty()) {
-        let mut gauge = e.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for view in &report.engines {
-            let labels = labels(view);
-            let labels: Vec<(&str, &str)> = labels.iter().map(|(k, v)| (*k, v.as_str())).collect();
-            ConstGauge::new(value(view) as i64).encode(gauge.encode_family(&labels)?)?;
-        }
+    for (name, help, value) in gauges {
+        let values = report.engines.iter().map(|view| (labels(view), value(view) as u64));
+        gauge_family(e, name, help, values.collect())?;
+    }
+    latencies(e, report)?;
+    rings(e, report)
+}
+
+fn latencies(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::Error> {
+    type Value = fn(&crate::report::LatencyView) -> u64;
+    let quantiles: [(&str, Value); 3] =
+        [("0.5", |l| l.median_us), ("0.99", |l| l.p99_us), ("1", |l| l.max_us)];
+    let all = report.engines.iter().flat_map(|v| v.latencies.iter().map(move |l| (v, l)));
+    let measured: Vec<_> = all.filter(|(_, (_, l))| l.count > 0).collect();
+    let values = measured.iter().flat_map(|(v, (of, l))| {
+        quantiles.iter().map(move |(quantile, value)| {
+            let labels = vec![
+                ("worker", v.worker.to_string()),
+                ("placement", v.placement.clone()),
+                ("of", (*of).clone()),
+                ("quantile", (*quantile).to_owned()),
+            ];
+            (labels, value(l))
+        })
+    });
+    let help = "How long engines took, in microseconds";
+    gauge_family(e, "engine_latency_microseconds", help, values.collect())
+}
+
+fn rings(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::Error> {
+    type Value = fn(&crate::report::RingView) -> u64;
+    let gauges: [(&str, &str, Value); 5] = [
+        ("ring_blocks", "Blocks of key stream made ahead", |r| r.filled),
+        ("ring_size_blocks", "Blocks that a ring can hold", |r| r.size),
+        ("ring_start_blocks", "With fewer blocks a ring is filled", |r| r.start),
+        ("ring_stop_blocks", "With so many blocks a ring rests", |r| r.stop),
+        ("ring_ahead", "Packets made ahead; in the study's mode blocks", |r| r.ahead),
+    ];
+    let all: Vec<_> =
+        report.engines.iter().flat_map(|v| v.rings.iter().map(move |r| (v, r))).collect();
+    for (name, help, value) in gauges {
+        let values = all.iter().map(|(v, r)| {
+            let labels = vec![
+                ("worker", v.worker.to_string()),
+                ("key", r.key.clone()),
+                ("op", r.op.clone()),
+                ("mode", r.mode.clone()),
+            ];
+            (labels, value(r))
+        });
+        gauge_family(e, name, help, values.collect())?;
+    }
+    Ok(())
+}
+
+/// Gauges of one name; none if there are no values.
+fn gauge_family(
+    e: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: Vec<(Vec<(&str, String)>, u64)>,
+) -> Result<(), std::fmt::Error> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let mut gauge = e.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (labels, value) in values {
+        let labels: Vec<(&str, &str)> = labels.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        ConstGauge::new(value as i64).encode(gauge.encode_family(&labels)?)?;
     }
     Ok(())
 }
@@ -232,7 +294,9 @@ fn sas(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::E
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{DropView, EngineView, MacsecView, PortView, SaView};
+    use crate::report::{
+        DropView, EngineView, LatencyView, MacsecView, PortView, RingView, SaView,
+    };
 
     fn report() -> Report {
         let port = PortView {
@@ -284,9 +348,30 @@ mod tests {
             depth: 1024,
             in_flight: 5,
             counters: [("fallbacks".to_owned(), 3)].into(),
+            ..EngineView::default()
+        };
+        let wait = LatencyView { count: 9, median_us: 12_000, p99_us: 16_000, max_us: 17_000 };
+        let ring = RingView {
+            key: "to-hq".into(),
+            op: "seal".into(),
+            mode: "standard".into(),
+            size: 4096,
+            filled: 1000,
+            start: 2048,
+            stop: 4096,
+            ahead: 90,
+            ..RingView::default()
+        };
+        let token = EngineView {
+            placement: "token".into(),
+            state: "failing".into(),
+            counters: [("refetches".to_owned(), 4), ("gone".to_owned(), 2)].into(),
+            latencies: [("wait".to_owned(), wait)].into(),
+            rings: vec![ring],
+            ..EngineView::default()
         };
         Report {
-            engines: vec![engine],
+            engines: vec![engine, token],
             ports: vec![port],
             sas: vec![sa],
             macsec: vec![macsec],
@@ -308,6 +393,15 @@ mod tests {
             "ferrule_engine_total{worker=\"1\",placement=\"look-aside\",counter=\"fallbacks\"} 3",
             "ferrule_engine_in_flight{worker=\"1\",placement=\"look-aside\"} 5",
             "ferrule_engine_up{worker=\"1\",placement=\"look-aside\"} 1",
+            "ferrule_engine_up{worker=\"0\",placement=\"token\"} 0",
+            "ferrule_engine_total{worker=\"0\",placement=\"token\",counter=\"refetches\"} 4",
+            "ferrule_engine_total{worker=\"0\",placement=\"token\",counter=\"gone\"} 2",
+            "ferrule_engine_latency_microseconds{worker=\"0\",placement=\"token\",of=\"wait\",\
+             quantile=\"0.99\"} 16000",
+            "ferrule_ring_blocks{worker=\"0\",key=\"to-hq\",op=\"seal\",mode=\"standard\"} 1000",
+            "ferrule_ring_start_blocks{worker=\"0\",key=\"to-hq\",op=\"seal\",\
+             mode=\"standard\"} 2048",
+            "ferrule_ring_ahead{worker=\"0\",key=\"to-hq\",op=\"seal\",mode=\"standard\"} 90",
             "ferrule_held_packets 0",
             "# EOF",
         ] {

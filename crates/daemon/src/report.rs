@@ -4,7 +4,7 @@
 use crate::cards::{CardView, cards};
 use crate::policies::{PolicyView, in_words, policies};
 use ferrule_base::{DropReason, Drops, Instant, Ledger};
-use ferrule_crypto::EngineReport;
+use ferrule_crypto::{EngineReport, Latency, RingReport};
 use ferrule_node::Control;
 use ferrule_node::config::{Config, LabelAction, Via};
 use ferrule_node::message::{SaReport, WorkerReport};
@@ -34,7 +34,7 @@ pub struct Report {
     pub spd: Vec<PolicyView>,
     /// MACsec associations.
     pub macsec: Vec<MacsecView>,
-    /// Engines away from the workers' own loops.
+    /// The workers' engines.
     #[serde(default)]
     pub engines: Vec<EngineView>,
     /// The cards in ports.
@@ -146,13 +146,16 @@ pub struct MacsecView {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// An engine away from a worker's own loop.
+/// An engine of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineView {
     /// The worker whose jobs it does.
     pub worker: u8,
     /// The word of its placement.
     pub placement: String,
+    /// What it works with: a backend, a token's profile.
+    #[serde(default)]
+    pub with: String,
     /// How it is, in a word.
     pub state: String,
     /// Keys that it has.
@@ -163,6 +166,49 @@ pub struct EngineView {
     pub in_flight: usize,
     /// What it counted, by name.
     pub counters: BTreeMap<String, u64>,
+    /// How long things took, by name.
+    #[serde(default)]
+    pub latencies: BTreeMap<String, LatencyView>,
+    /// Key stream made ahead.
+    #[serde(default)]
+    pub rings: Vec<RingView>,
+}
+
+/// How long something took, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct LatencyView {
+    pub count: u64,
+    pub median_us: u64,
+    pub p99_us: u64,
+    pub max_us: u64,
+}
+
+/// Key stream made ahead for one SA on a token.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingView {
+    /// The key's label.
+    pub key: String,
+    /// `seal` or `open`.
+    pub op: String,
+    /// `standard`, or `study`.
+    pub mode: String,
+    /// `fills`, `rests`, `asleep` or `broken`.
+    pub state: String,
+    /// Blocks that it can hold.
+    pub size: u64,
+    /// Blocks in it.
+    pub filled: u64,
+    /// With fewer it begins to be filled.
+    pub start: u64,
+    /// With so many it rests.
+    pub stop: u64,
+    /// Packets made ahead; in the study's mode blocks.
+    pub ahead: u64,
+    /// Blocks of text that are made of every packet.
+    pub least: u16,
+    /// Blocks of text that are made of a near packet.
+    pub most: u16,
 }
 
 /// What happens to a label.
@@ -272,16 +318,40 @@ fn engines(workers: &[Box<WorkerReport>]) -> Vec<EngineView> {
     let view = |worker: u8, e: &EngineReport| EngineView {
         worker,
         placement: e.place.into(),
+        with: e.with.clone(),
         state: e.state.into(),
         keys: e.keys,
         depth: e.depth,
         in_flight: e.in_flight,
         counters: e.counters.iter().map(|&(name, n)| (name.to_owned(), n)).collect(),
+        latencies: e.latencies.iter().map(|&(name, l)| (name.to_owned(), latency(l))).collect(),
+        rings: e.rings.iter().map(ring).collect(),
     };
     let each = workers.iter().flat_map(|w| w.engines.iter().map(|e| view(w.worker, e)));
     let mut all: Vec<_> = each.collect();
     all.sort_by(|a, b| (a.worker, &a.placement).cmp(&(b.worker, &b.placement)));
     all
+}
+
+fn latency(l: Latency) -> LatencyView {
+    let [median_us, p99_us, max_us] = [l.median, l.p99, l.most].map(|d| d.as_micros() as u64);
+    LatencyView { count: l.count, median_us, p99_us, max_us }
+}
+
+fn ring(r: &RingReport) -> RingView {
+    RingView {
+        key: r.key.clone(),
+        op: r.op.into(),
+        mode: r.mode.into(),
+        state: r.state.into(),
+        size: r.size,
+        filled: r.filled,
+        start: r.start,
+        stop: r.stop,
+        ahead: r.ahead,
+        least: r.depth.0,
+        most: r.depth.1,
+    }
 }
 
 fn shares(workers: &[Box<WorkerReport>]) -> Vec<ShareView> {

@@ -104,6 +104,7 @@ pub(crate) fn engine(
 /// From the configuration's words to the engine's.
 pub fn settings(table: &TokenConfig, locked: bool) -> Settings {
     Settings {
+        name: table.profile.clone(),
         blocks: table.blocks,
         reach: table.reach,
         behind: table.behind,

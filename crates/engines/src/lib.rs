@@ -10,6 +10,7 @@
 //! ([`ferrule_crypto::Place`]); stages and jobs know nothing of it.
 #![deny(unsafe_code)]
 
+pub mod latency;
 pub mod look_aside;
 pub mod placed;
 #[allow(unsafe_code)]

@@ -27,6 +27,8 @@ pub type Away<B> = Box<dyn Engine<B> + Send>;
 /// All engines of one worker.
 pub struct Placed<B> {
     software: Software,
+    /// Jobs that software did.
+    done: u64,
     /// Nothing is, or can be, under way elsewhere.
     immediate: bool,
     away: [Option<Away<B>>; AWAY],
@@ -58,7 +60,7 @@ impl<B> Placed<B> {
     /// Software alone.
     pub fn new(software: Software) -> Self {
         let away = [const { None }; AWAY];
-        Self { software, immediate: true, away, keys: HashSet::new() }
+        Self { software, done: 0, immediate: true, away, keys: HashSet::new() }
     }
 
     /// With an engine for the keys of [`Place::LookAside`].
@@ -84,6 +86,13 @@ impl<B> Placed<B> {
 impl<B: AsMut<[u8]>> Placed<B> {
     fn engines(&self) -> impl Iterator<Item = &Away<B>> {
         self.away.iter().flatten()
+    }
+
+    /// In the worker's loop.
+    #[inline]
+    fn run(&mut self, jobs: &mut Jobs<B>) {
+        self.done += jobs.len() as u64;
+        self.software.run(jobs);
     }
 
     /// Whether order needs no keeping. It does until the last job is back, even
@@ -116,7 +125,7 @@ impl<B: AsMut<[u8]>> Placed<B> {
 
     /// Jobs of one engine.
     fn submit_to(&mut self, now: Instant, tag: usize, jobs: &mut Jobs<B>) {
-        let Some(seat) = tag.checked_sub(1) else { return self.software.run(jobs) };
+        let Some(seat) = tag.checked_sub(1) else { return self.run(jobs) };
         let Some(engine) = self.away.get_mut(seat).and_then(Option::as_mut) else {
             for job in jobs.iter_mut().filter(|job| job.verdict == Verdict::Pending) {
                 job.verdict = Verdict::Failed;
@@ -171,7 +180,7 @@ impl<B: AsMut<[u8]>> Engine<B> for Placed<B> {
     #[inline]
     fn submit(&mut self, now: Instant, jobs: &mut Jobs<B>) {
         if self.immediate {
-            self.software.run(jobs);
+            self.run(jobs);
         } else {
             self.submit_apart(now, jobs);
         }
@@ -212,7 +221,16 @@ impl<B: AsMut<[u8]>> Engine<B> for Placed<B> {
     }
 
     fn report(&self) -> Vec<EngineReport> {
-        self.engines().flat_map(|engine| engine.report()).collect()
+        let software = EngineReport {
+            place: Place::Software.name(),
+            with: self.software.backend().name().into(),
+            state: "works",
+            keys: self.software.keys(),
+            counters: vec![("jobs", self.done)],
+            ..EngineReport::default()
+        };
+        let away = self.engines().flat_map(|engine| engine.report());
+        std::iter::once(software).chain(away).collect()
     }
 }
 

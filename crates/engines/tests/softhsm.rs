@@ -7,7 +7,7 @@ use ferrule_crypto::key::{Coming, TokenKey};
 use ferrule_crypto::{
     Ad, Aes, Engine, Job, Jobs, KeyId, KeySpec, Op, Place, Software, Span, Suite, Verdict,
 };
-use ferrule_engines::token::provision::Wrapping;
+use ferrule_engines::token::provision::{Purpose, Wrapping};
 use ferrule_engines::token::{
     Live, Login, Pkcs11Token, Provider, Settings, SoftToken, TokenEngine, TokenError, TokenProfile,
 };
@@ -76,6 +76,12 @@ fn key() -> Secret {
 
 /// A token with the key above under this label, imported as a peer would send it.
 fn with_key(module: &Path, label: &str) -> Pkcs11Token {
+    bring(module, label, Purpose::Traffic, key().expose())
+}
+
+/// A token with this key.
+fn bring(module: &Path, label: &str, purpose: Purpose, key: &[u8]) -> Pkcs11Token {
+    let aes = if key.len() == 16 { Aes::Aes128 } else { Aes::Aes256 };
     let mut token = Pkcs11Token::new(&login(module, "alpha")).unwrap();
     // One pair for all: making it takes a second.
     static PUBLIC: OnceLock<Vec<u8>> = OnceLock::new();
@@ -83,8 +89,8 @@ fn with_key(module: &Path, label: &str) -> Pkcs11Token {
     let public = PublicEncryptingKey::from_der(public).expect("a SubjectPublicKeyInfo");
     let public = OaepPublicEncryptingKey::new(public).unwrap();
     let mut wrapped = vec![0; public.ciphertext_size()];
-    let wrapped = public.encrypt(&OAEP_SHA1_MGF1SHA1, key().expose(), &mut wrapped, None).unwrap();
-    token.import(label, Aes::Aes128, "import", Wrapping::RsaOaep, wrapped).unwrap();
+    let wrapped = public.encrypt(&OAEP_SHA1_MGF1SHA1, key, &mut wrapped, None).unwrap();
+    token.import(label, aes, purpose, "import", Wrapping::RsaOaep, wrapped).unwrap();
     token
 }
 
@@ -109,6 +115,53 @@ fn a_wrapped_key_is_imported_into_softhsm_and_encrypts_as_software_does() {
         token.ecb(1, &mut a).unwrap();
         soft.ecb(1, &mut b).unwrap();
         assert_eq!(a, b);
+    }
+}
+
+fn octets(hex: &str) -> Vec<u8> {
+    Secret::from_hex(hex).unwrap().expose().to_vec()
+}
+
+/// RFC 3394 sections 4.1 and 4.6: key-encryption key, key, what it is wrapped to.
+const WRAPPED: [(&str, &str, &str); 2] = [
+    (
+        "000102030405060708090a0b0c0d0e0f",
+        "00112233445566778899aabbccddeeff",
+        "1fa68b0a8112b447aef34bd8fb5a7b829d3e862371d2cfe5",
+    ),
+    (
+        "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+        "00112233445566778899aabbccddeeff000102030405060708090a0b0c0d0e0f",
+        "28c9f404c4b810f4cbccb35cfb87f8263f5786e2d80ed326cbc7f0e71a99f43bfb988b9b7a02dd21",
+    ),
+];
+
+#[test]
+fn aes_key_wrap_import_takes_the_vectors_of_rfc_3394_into_the_token() {
+    let Some((module, _turn)) = softhsm() else { return };
+    for (i, (kek, key, wrapped)) in WRAPPED.into_iter().enumerate() {
+        let (kek, key, wrapped) = (octets(kek), octets(key), octets(wrapped));
+        let (with, label) = (format!("kek {i}"), format!("under kek {i}"));
+        let mut token = bring(module, &with, Purpose::Unwrapping, &kek);
+        let aes = if key.len() == 16 { Aes::Aes128 } else { Aes::Aes256 };
+        let by = Wrapping::AesKeyWrap;
+        let mut altered = wrapped.clone();
+        altered[9] ^= 1;
+        let refused = token.import(&label, aes, Purpose::Traffic, &with, by, &altered);
+        assert!(matches!(refused, Err(TokenError::Call("C_UnwrapKey", _))), "{refused:?}");
+        assert!(matches!(token.open(1, &label, aes), Err(TokenError::NoKey(_))), "nothing is left");
+        token.import(&label, aes, Purpose::Traffic, &with, by, &wrapped).unwrap();
+        let mut soft = SoftToken::new(move |_, _| Some(Secret::new(key.clone())));
+        token.open(1, &label, aes).unwrap();
+        soft.open(1, "", aes).unwrap();
+        let (mut a, mut b) = ([[7; 16]; 9], [[7; 16]; 9]);
+        token.ecb(1, &mut a).unwrap();
+        soft.ecb(1, &mut b).unwrap();
+        assert_eq!(a, b, "it is the key of the standard");
+        let unfit = token.open(2, &with, aes);
+        assert!(matches!(unfit, Err(TokenError::Unfit(..))), "what unwraps does not encrypt");
+        let again = token.import("other", aes, Purpose::Traffic, &label, by, &wrapped);
+        assert!(again.is_err(), "and what encrypts does not unwrap");
     }
 }
 

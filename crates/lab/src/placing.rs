@@ -52,6 +52,7 @@ fn token(table: &config::TokenConfig) -> Option<Away<Packet>> {
     let keys = |label: &str, aes: Aes| Some(token_key(label, aes.key_len()));
     let line = Virtual::new(SoftToken::new(keys), profile);
     let settings = Settings {
+        name: table.profile.clone(),
         blocks: table.blocks,
         reach: table.reach,
         behind: table.behind,

@@ -117,7 +117,7 @@ pub struct WorkerReport {
     pub secy_out: Vec<(u16, macsec::TxReport)>,
     /// Receive sides, by SecY.
     pub secy_in: Vec<(u16, macsec::RxReport)>,
-    /// Engines away from its own loop.
+    /// Its engines.
     pub engines: Vec<EngineReport>,
     /// The cards in its ports.
     pub cards: Vec<CardReport>,

@@ -14,7 +14,7 @@ use crate::card::{Card, Fitted};
 use crate::message::{Change, Command, EspIn, EspOut, Event, SaReport, WorkerReport};
 use crate::probe::{Probe, Recorder, Silent};
 use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
-use ferrule_crypto::{Engine, Jobs, Software};
+use ferrule_crypto::{Engine, EngineReport, Jobs, Software};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally, UNRESOLVED};
 use ferrule_dataplane::{Tables, bridge, fragment, ipsec, link, macsec, mpls, route};
 use ferrule_pipeline::{Batch, Packet, PoolCache, Port, PortStats};
@@ -635,6 +635,11 @@ impl<E: Engine<Packet>> Worker<E> {
                 self.tally.consumed += card.ledger().consumed;
             }
         }
+    }
+
+    /// What its engines say of themselves.
+    pub fn engines(&self) -> Vec<EngineReport> {
+        self.engine.report()
     }
 
     /// Everything this worker counted.

@@ -482,6 +482,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> Engine<B> for LookAside<B, D> {
                 ("resets", c.resets),
                 ("copies", c.copies),
             ],
+            ..EngineReport::default()
         }]
     }
 }

@@ -1,40 +1,57 @@
 //! Key stream for AES-GCM, made ahead packet by packet.
 //!
 //! GCM begins every packet with a counter of its own, so what is made ahead is,
-//! for each coming packet number, E(J0) for the tag and the first `k` blocks of
-//! key stream. Longer packets have the rest fetched exactly; `k` follows the
-//! traffic.
+//! for each coming packet number, E(J0) for the tag and the first blocks of key
+//! stream. Of longer packets the rest is fetched exactly.
 //!
 //! ```text
-//!   number      … │ 41  │ 42 │  43   │ 44    │ …        runs of 1 + k blocks, one
-//!   blocks      … │ J J │ J··│ J···· │ J···· │ …        behind the other, as k was
-//!                  oldest ─▶  low               next
+//!   number    … │ 41 │ 42 │ 43 │ 44 │ 45 │ 46 │ 47 │ 48 │ 49 │ …
+//!   blocks        J    J    J    J    J    J    J    J    J
+//!                 ·    ·    ·    ·    ·    ·    ·    ·    ·     as most packets need
+//!                 ·    ·    ·                                   as long ones need
+//!               low ───────▶ deep                          next
 //! ```
+//!
+//! How many blocks follows the traffic, in two ways: all get what three quarters
+//! of the packets need at least, and the nearest quarter of them what three quarters
+//! need at most. So neither a burst of short packets after some long ones nor a long
+//! packet after many short ones waits; and the token is never idle while there is
+//! room to make the near ones longer.
 //!
 //! `low` is one above the highest *authentic* number. Nothing but an authentic
 //! packet moves it, and `next` never runs further from it than there is room: a
 //! forged number moves nothing. Numbers from `oldest` to `low` are packets that
 //! may still come late.
 
+use super::follow::Follow;
+use super::pages::{Chain, Pages};
 use super::vault::{Block, Vault};
 use std::collections::VecDeque;
-use zeroize::Zeroize;
 
 /// Packets that are made ahead at most, whatever the room.
 pub const PACKETS_MAX: usize = 1 << 16;
 
-/// Blocks of a packet that are made ahead at most: 1500 octets and some.
-pub const BLOCKS_MAX: u16 = 96;
+/// The part of the packets made ahead that is made long: one in so many, the
+/// nearest.
+const NEAR_SHARE: u64 = 4;
+
+/// A run that is made longer takes no more of the room than one in so many blocks.
+const LONG_SHARE: u64 = 8;
+
+/// Packets in a row whose runs were too short, though no longer ones would be made
+/// now, before the runs are gone through again.
+const MISSES_MAX: u8 = 4;
 
 /// One packet's run of blocks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Run {
-    /// Where it begins, counted from the beginning of time.
-    at: u64,
-    /// E(J0) and the key stream behind it; 0 once it is used.
-    blocks: u16,
-    /// It has come.
-    here: bool,
+    chain: Chain,
+    /// E(J0) and the key stream behind it, so far.
+    here: u16,
+    /// The same with what is on its way.
+    asked: u16,
+    /// Used, given up, or passed over.
+    gone: bool,
 }
 
 /// What is known of a packet's key stream.
@@ -52,30 +69,34 @@ pub enum Found {
     Far,
 }
 
-/// A run to make: a packet number, and its blocks.
+/// A run to make, or to make longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Make {
     /// The packet number.
     pub number: u64,
-    /// E(J0) and so many less one blocks behind it.
+    /// The first block; 0 is E(J0).
+    pub first: u16,
+    /// How many.
     pub blocks: u16,
 }
 
 /// The packets made ahead in one direction.
 #[derive(Debug)]
 pub struct Ahead {
-    blocks: Vault,
+    pages: Pages,
     runs: VecDeque<Run>,
     /// The number of the first run.
     oldest: u64,
     low: u64,
-    /// Where the next run begins.
-    head: u64,
+    /// Runs below are as long as they are to be.
+    deep: u64,
     /// Numbers kept behind `low`.
     behind: u64,
     /// Numbers above `low` in which a packet is plausible.
     reach: u64,
-    follow: Follow,
+    most: Follow,
+    least: Follow,
+    misses: u8,
     filling: bool,
 }
 
@@ -88,13 +109,15 @@ impl Ahead {
         let packets = (blocks.len() / 2).clamp(1, PACKETS_MAX).min(reach.max(1) as usize);
         Self {
             runs: VecDeque::with_capacity(2 * packets),
-            blocks,
+            pages: Pages::new(blocks),
             oldest: first,
             low: first,
-            head: 0,
+            deep: first,
             behind: behind.min(packets as u64 / 2),
             reach: packets as u64,
-            follow: Follow::default(),
+            most: Follow::most(),
+            least: Follow::least(),
+            misses: 0,
             filling: false,
         }
     }
@@ -114,14 +137,20 @@ impl Ahead {
         self.next().saturating_sub(self.low)
     }
 
-    /// Blocks of room.
-    pub fn empty(&self) -> u64 {
-        self.blocks.len() as u64 - self.held()
+    /// Blocks that it can hold.
+    pub const fn size(&self) -> u64 {
+        self.pages.size()
     }
 
-    /// Blocks of a packet that are made ahead now, without E(J0).
-    pub const fn depth(&self) -> u16 {
-        self.follow.depth()
+    /// Blocks of room.
+    pub const fn empty(&self) -> u64 {
+        self.pages.empty()
+    }
+
+    /// Blocks of a packet that are made ahead now, without E(J0): of every packet,
+    /// and of a near one.
+    pub const fn depth(&self) -> (u16, u16) {
+        (self.least.depth(), self.most.depth())
     }
 
     /// Runs are being made, until it is full.
@@ -137,92 +166,133 @@ impl Ahead {
         let Some(offset) = number.checked_sub(self.oldest) else { return Found::Gone };
         match self.runs.get(offset as usize) {
             None => Found::Next,
-            Some(run) if run.blocks == 0 => Found::Gone,
-            Some(run) if run.here => Found::Here(run.blocks),
+            Some(run) if run.gone => Found::Gone,
+            Some(run) if run.here > 0 => Found::Here(run.here),
             Some(_) => Found::Coming,
         }
     }
 
-    /// A block of a packet that is here; 0 is E(J0).
-    #[inline]
+    /// More of a packet's blocks are on their way.
+    pub fn is_growing(&self, number: u64) -> bool {
+        self.run(number).is_some_and(|run| !run.gone && run.here < run.asked)
+    }
+
+    /// The blocks of a packet that are here, from an index on; 0 is E(J0).
+    pub fn stream(&self, number: u64, from: u16) -> impl Iterator<Item = &Block> {
+        let run = self.run(number).copied().unwrap_or_default();
+        self.pages.stream(run.chain, from, run.here)
+    }
+
+    /// A block of a packet that is here.
     pub fn block(&self, number: u64, index: u16) -> Option<&Block> {
-        let run = self.runs.get(number.checked_sub(self.oldest)? as usize)?;
-        if !run.here || index >= run.blocks {
-            return None;
-        }
-        self.blocks.get(self.slot(run.at + u64::from(index)))
+        self.stream(number, index).next()
     }
 
-    /// Whether the ring is low enough to be filled: starts at half empty, and goes
-    /// on until a run no longer fits.
+    /// Whether something is to be made: starts at half empty, or when half of the
+    /// long ones are used, and goes on until nothing more fits.
     pub fn wants(&mut self) -> bool {
-        let size = self.blocks.len() as u64;
-        let fits = self.fits(1 + u64::from(self.depth()));
-        if !fits {
+        if self.plan().is_none() {
             self.filling = false;
-        } else if self.empty() >= size / 2 || self.ahead() == 0 {
-            self.filling = true;
+            return false;
         }
-        self.filling && fits
+        let near = self.low + self.ahead() / (2 * NEAR_SHARE);
+        self.filling |= self.empty() >= self.size() / 2 || self.ahead() == 0 || self.deep < near;
+        self.filling
     }
 
-    /// Makes the next run, if it has no more blocks than that.
+    /// What comes next: a packet, and how many blocks of it there should be.
+    fn plan(&mut self) -> Option<(u64, u16)> {
+        let least = 1 + self.least.depth();
+        let most = 1 + self.most.depth().min((self.size() / LONG_SHARE) as u16);
+        let next = self.next();
+        // The last one may have been cut off where an exchange ended.
+        if let Some(last) = self.runs.back()
+            && next > self.low
+            && last.lacks(least)
+            && self.pages.fits(&last.chain, least)
+        {
+            return Some((next - 1, least));
+        }
+        let packets = self.ahead() < self.reach && self.runs.len() < 2 * self.reach as usize;
+        let fits = packets && self.pages.fits(&Chain::default(), least);
+        let near = if fits { self.low + self.ahead() / NEAR_SHARE } else { next };
+        self.deep = self.deep.max(self.low);
+        while self.deep < near
+            && let Some(run) = self.run(self.deep)
+        {
+            if run.lacks(most) {
+                return self.pages.fits(&run.chain, most).then_some((self.deep, most));
+            }
+            self.deep += 1;
+        }
+        fits.then_some((next, least))
+    }
+
+    /// Makes what comes next, no more than so many blocks of it.
     pub fn make(&mut self, most: usize) -> Option<Make> {
-        if !self.wants() {
+        if most == 0 || !self.wants() {
             return None;
         }
-        let blocks = 1 + self.depth();
-        if usize::from(blocks) > most {
+        let (number, upto) = self.plan()?;
+        if number == self.next() {
+            self.runs.push_back(Run::default());
+        }
+        let offset = number.checked_sub(self.oldest)? as usize;
+        let run = self.runs.get_mut(offset)?;
+        let first = run.asked;
+        let blocks = usize::from(upto.checked_sub(first)?).min(most) as u16;
+        if !self.pages.grow(&mut run.chain, first + blocks) {
             return None;
         }
-        let number = self.next();
-        self.runs.push_back(Run { at: self.head, blocks, here: false });
-        self.head += u64::from(blocks);
-        Some(Make { number, blocks })
+        run.asked = first + blocks;
+        Some(Make { number, first, blocks })
     }
 
-    /// A run has come.
-    pub fn put(&mut self, number: u64, stream: &[Block]) {
+    /// Blocks have come: of this packet, from this index on.
+    pub fn put(&mut self, number: u64, first: u16, stream: &[Block]) {
         let Some(offset) = number.checked_sub(self.oldest) else { return };
         let Some(run) = self.runs.get_mut(offset as usize) else { return };
-        if run.here || usize::from(run.blocks) != stream.len() {
+        // Meanwhile it may have been used, or given up and begun anew.
+        let end = usize::from(first) + stream.len();
+        if run.gone || run.here != first || end > usize::from(run.asked) {
             return;
         }
-        run.here = true;
-        let at = run.at;
-        for (i, block) in (0..).zip(stream) {
-            let slot = self.slot(at + i);
-            self.blocks[slot] = *block;
-        }
+        self.pages.put(run.chain, first, stream);
+        run.here = end as u16;
     }
 
-    /// A run does not come: it may be made again only by asking exactly.
+    /// Blocks do not come: the packet's must be asked for exactly.
     pub fn refused(&mut self, number: u64) {
-        if let Some(run) = self.run_mut(number).filter(|run| !run.here) {
-            run.blocks = 0;
+        if self.is_growing(number) {
+            self.give_up(number);
         }
     }
 
     /// An authentic packet of so many blocks of text had this number: its run is
     /// wiped, what lies above is made next, and the depth follows.
     pub fn used(&mut self, number: u64, text: usize) {
-        let had = self.run_mut(number).map_or(0, |run| run.blocks.saturating_sub(1));
-        self.wipe(number);
-        self.follow.see(text);
+        let had = self.run(number).map_or(0, |run| run.here.saturating_sub(1));
+        self.give_up(number);
+        self.most.see(text);
+        self.least.see(text);
         if number >= self.low {
             self.low = number.saturating_add(1);
             self.forget();
         }
-        if self.follow.misses(had, text) {
-            self.begin_again();
+        let deepest = usize::from(self.most.depth());
+        let short = (1..text).contains(&had.into()) && text <= deepest;
+        self.misses = if short { self.misses + 1 } else { 0 };
+        if self.misses >= MISSES_MAX {
+            self.misses = 0;
+            self.look_again();
         }
     }
 
     /// Wipes everything, and goes on from this number.
     pub fn restart(&mut self, number: u64) {
-        self.blocks.as_flattened_mut().zeroize();
+        self.pages.clear();
         self.runs.clear();
-        (self.oldest, self.low) = (number, number);
+        (self.oldest, self.low, self.deep) = (number, number, number);
         self.filling = false;
     }
 
@@ -231,110 +301,55 @@ impl Ahead {
         let keep = self.low.saturating_sub(self.behind);
         if keep >= self.next() {
             // Everything is behind.
-            let low = self.low;
-            self.blocks.as_flattened_mut().zeroize();
-            self.runs.clear();
-            self.oldest = low;
+            let filling = self.filling;
+            self.restart(self.low);
+            self.filling = filling;
             return;
         }
         while self.oldest < keep {
-            self.wipe(self.oldest);
+            self.give_up(self.oldest);
             self.runs.pop_front();
             self.oldest += 1;
         }
-        // Numbers that were passed over before they were made get empty runs: they
-        // are packets that were lost, or come late and are asked for.
+        // Numbers that were passed over before they were made are packets that were
+        // lost, or come late and are asked for.
         while self.next() < self.low {
-            self.runs.push_back(Run { at: self.head, blocks: 0, here: true });
+            self.runs.push_back(Run { gone: true, ..Run::default() });
         }
     }
 
-    /// Packets have become so much longer that what was made is not worth keeping.
-    /// (What is on its way is dropped when it comes: its length is another's.)
-    fn begin_again(&mut self) {
-        while self.next() > self.low {
-            let last = self.next() - 1;
-            self.wipe(last);
-            if let Some(run) = self.runs.pop_back() {
-                self.head = run.at;
-            }
+    /// Packets have become longer than those for which the near runs were made:
+    /// these are made longer, if need be in place of the furthest.
+    fn look_again(&mut self) {
+        (self.deep, self.filling) = (self.low, true);
+        while self.empty() < self.size() / 2 && self.ahead() > 1 {
+            self.give_up(self.next() - 1);
+            self.runs.pop_back();
         }
     }
 
-    fn wipe(&mut self, number: u64) {
-        let Some(run) = self.run_mut(number) else { return };
-        let (at, blocks) = (run.at, if run.here { run.blocks } else { 0 });
-        (run.blocks, run.here) = (0, true);
-        for i in 0..u64::from(blocks) {
-            let slot = self.slot(at + i);
-            self.blocks[slot].zeroize();
+    fn give_up(&mut self, number: u64) {
+        let Some(offset) = number.checked_sub(self.oldest) else { return };
+        if let Some(run) = self.runs.get_mut(offset as usize) {
+            self.pages.release(&mut run.chain);
+            *run = Run { gone: true, ..Run::default() };
         }
     }
 
-    fn run_mut(&mut self, number: u64) -> Option<&mut Run> {
-        self.runs.get_mut(number.checked_sub(self.oldest)? as usize)
+    fn run(&self, number: u64) -> Option<&Run> {
+        self.runs.get(number.checked_sub(self.oldest)? as usize)
     }
 
-    /// Blocks from the first run's beginning to the head.
-    fn held(&self) -> u64 {
-        self.head - self.runs.front().map_or(self.head, |run| run.at)
-    }
-
-    fn fits(&self, blocks: u64) -> bool {
-        let packets = self.runs.len() < 2 * self.reach as usize;
-        packets && self.held() + blocks <= self.blocks.len() as u64 && self.ahead() < self.reach
-    }
-
-    fn slot(&self, at: u64) -> usize {
-        (at % self.blocks.len() as u64) as usize
+    /// The memory as it is, for the test that it is locked and wiped.
+    #[cfg(test)]
+    pub fn raw(&self) -> &[Block] {
+        self.pages.raw()
     }
 }
 
-/// Packets in a row whose runs were too short, though no longer ones would be made
-/// now, before all runs are made again.
-const MISSES_MAX: u8 = 4;
-
-/// How many blocks the packets of late have had: three quarters have no more.
-#[derive(Clone, Copy, Debug)]
-struct Follow {
-    /// In sixteenths of a block.
-    depth: u32,
-    misses: u8,
-}
-
-impl Default for Follow {
-    /// A short packet: 96 octets.
-    fn default() -> Self {
-        Self { depth: 6 * 16, misses: 0 }
-    }
-}
-
-impl Follow {
-    const fn depth(self) -> u16 {
-        let blocks = self.depth.div_ceil(16);
-        if blocks > BLOCKS_MAX as u32 { BLOCKS_MAX } else { blocks as u16 }
-    }
-
-    /// Sees a packet's blocks: up by three steps or down by one.
-    fn see(&mut self, blocks: usize) {
-        let blocks = blocks.min(BLOCKS_MAX.into()) as u16;
-        let (step, aim) = (4 + self.depth / 16, u32::from(blocks) * 16);
-        match blocks.cmp(&self.depth()) {
-            std::cmp::Ordering::Greater => self.depth = (self.depth + 3 * step).min(aim),
-            std::cmp::Ordering::Less => self.depth = self.depth.saturating_sub(step).max(aim),
-            std::cmp::Ordering::Equal => {}
-        }
-    }
-
-    /// Whether runs as they were made before are too short for what comes.
-    fn misses(&mut self, had: u16, blocks: usize) -> bool {
-        let depth = usize::from(self.depth());
-        let short = (1..blocks).contains(&had.into()) && blocks <= depth;
-        self.misses = if short { self.misses + 1 } else { 0 };
-        if self.misses < MISSES_MAX {
-            return false;
-        }
-        self.misses = 0;
-        true
+impl Run {
+    /// More of it could be made, to have so many blocks.
+    const fn lacks(&self, blocks: u16) -> bool {
+        !self.gone && self.asked < blocks
     }
 }

@@ -22,9 +22,10 @@ use super::line::{Exchange, Line};
 use super::sa::{Sa, aes_of};
 use super::settings::Settings;
 use super::wait::{Step, Wait};
+use crate::latency::Histogram;
 use ferrule_base::{Duration, Instant};
 use ferrule_crypto::key::{InstallError, KeyId, KeySpec, Place};
-use ferrule_crypto::{Engine, Job, Jobs, Verdict};
+use ferrule_crypto::{Engine, EngineReport, Job, Jobs, Verdict};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -40,7 +41,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What a part of an exchange is for.
 pub(super) enum Part {
     HashKey,
-    Run(u64),
+    /// Blocks of a packet made ahead, from this index on.
+    Run(u64, u16),
     /// The ring's next blocks.
     Ring(u128),
     /// Blocks of a waiting packet, from this index on.
@@ -65,6 +67,8 @@ pub struct TokenStats {
     pub gone: u64,
     /// Unexpected packets that turned out to be authentic.
     pub followed: u64,
+    /// Exchanges that failed.
+    pub failed: u64,
 }
 
 pub(super) struct Slot {
@@ -100,6 +104,12 @@ pub struct TokenEngine<B> {
     pub(super) paced: Instant,
     pub(super) now: Instant,
     pub(super) stats: TokenStats,
+    /// The last exchange failed.
+    pub(super) failing: bool,
+    /// When the exchange that is under way began.
+    pub(super) begun: Instant,
+    pub(super) waits_took: Histogram,
+    pub(super) exchanges_took: Histogram,
 }
 
 impl<B: AsMut<[u8]>> TokenEngine<B> {
@@ -125,6 +135,10 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
             now: Instant::ZERO,
             settings,
             stats: TokenStats::default(),
+            failing: false,
+            begun: Instant::ZERO,
+            waits_took: Histogram::default(),
+            exchanges_took: Histogram::default(),
         })
     }
 
@@ -168,7 +182,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         (sa.seen, sa.asleep) = (self.now, false);
         self.stirred = true;
         let octets = usize::from(job.text.len);
-        let mut wait = Wait::new(job, id.slot, sa.iv());
+        let mut wait = Wait::new(job, id.slot, sa.iv(), self.now);
         match sa.admit(&mut wait) {
             Step::Done(verdict) => {
                 self.stats.ready += u64::from(verdict == Verdict::Done);
@@ -204,6 +218,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         }
         self.stats.gone += u64::from(verdict == Verdict::Gone);
         self.waiting -= 1;
+        self.waits_took.record(self.now.since(wait.since));
         let slot = wait.sa;
         let octets = usize::from(wait.job.text.len);
         let job = wait.into_job(verdict);
@@ -314,5 +329,33 @@ impl<B: AsMut<[u8]>> Engine<B> for TokenEngine<B> {
 
     fn in_flight(&self) -> usize {
         self.waiting + self.done.len()
+    }
+
+    fn report(&self) -> Vec<EngineReport> {
+        let s = &self.stats;
+        let rings: Vec<_> = self.sas.iter().filter_map(|place| place.sa.as_ref()).collect();
+        vec![EngineReport {
+            place: "token",
+            with: self.settings.name.clone(),
+            state: if self.failing { "failing" } else { "works" },
+            keys: rings.len(),
+            depth: WAITS_MAX,
+            in_flight: self.in_flight(),
+            counters: vec![
+                ("exchanges", s.exchanges),
+                ("blocks", s.blocks),
+                ("hits", s.ready),
+                ("waits", s.waited),
+                ("refetches", s.asked),
+                ("gone", s.gone),
+                ("followed", s.followed),
+                ("failed", s.failed),
+            ],
+            latencies: vec![
+                ("wait", self.waits_took.report()),
+                ("exchange", self.exchanges_took.report()),
+            ],
+            rings: rings.into_iter().map(Sa::report).collect(),
+        }]
     }
 }

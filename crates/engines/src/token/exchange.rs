@@ -54,6 +54,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         }
         self.stats.exchanges += 1;
         self.stats.blocks += exchange.used as u64;
+        self.begun = self.now;
         self.flying = Some(slot);
         if let Err(mut exchange) = self.line.begin(self.now, exchange) {
             exchange.result = Err(super::provider::TokenError::Gone);
@@ -153,10 +154,10 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
                 while let Some(make) = gcm.ahead.make(draft.room()) {
                     let Some(nonce) = gcm.nonce(make.number) else { return };
                     let Some((room, range)) = draft.take(make.blocks.into()) else { return };
-                    for (index, block) in (0..).zip(room) {
+                    for (index, block) in (make.first.into()..).zip(room) {
                         *block = super::parts::counter_block(&nonce, index);
                     }
-                    self.parts.push((Part::Run(make.number), range));
+                    self.parts.push((Part::Run(make.number, make.first), range));
                 }
             }
             Mode::Study(study) => {
@@ -180,6 +181,9 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
     pub(super) fn arrived(&mut self, mut exchange: Box<Exchange>) {
         let slot = self.flying.take().unwrap_or(exchange.key);
         let good = exchange.result.is_ok();
+        self.failing = !good;
+        self.stats.failed += u64::from(!good);
+        self.exchanges_took.record(self.now.since(self.begun));
         let mut parts = std::mem::take(&mut self.parts);
         // Runs first: a packet that was asked for exactly may find its own there.
         for pass in [false, true] {
@@ -212,7 +216,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
                     gcm.hash_key(h);
                 }
             }
-            (Part::Run(number), Mode::Gcm(gcm)) => gcm.ahead.put(*number, stream),
+            (&Part::Run(number, first), Mode::Gcm(gcm)) => gcm.ahead.put(number, first, stream),
             (Part::Ring(first), Mode::Study(study)) => study.ring.put(*first, stream),
             (Part::Probe(probe), Mode::Gcm(gcm)) => {
                 let followed = stream.first().is_some_and(|j0| gcm.probed(probe, j0));
@@ -237,7 +241,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         match (part, &mut sa.mode) {
             // Without the hash key there is nothing that it can do.
             (Part::HashKey, _) => sa.broken = true,
-            (Part::Run(number), Mode::Gcm(gcm)) => gcm.ahead.refused(*number),
+            (&Part::Run(number, _), Mode::Gcm(gcm)) => gcm.ahead.refused(number),
             (Part::Ring(_), Mode::Study(study)) => {
                 study.ring.refused();
                 sa.broken = true;

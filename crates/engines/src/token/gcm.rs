@@ -156,9 +156,9 @@ impl Gcm {
         }
         if let Some(number) = wait.at.map(|at| at as u64) {
             match self.ahead.find(number) {
-                Found::Here(blocks) => {
-                    if let Some(verdict) = self.take(wait, number, blocks) {
-                        return Step::Done(verdict);
+                Found::Here(_) => {
+                    if let Some(step) = self.take(wait, number) {
+                        return step;
                     }
                 }
                 Found::Coming => return Step::Coming,
@@ -171,22 +171,20 @@ impl Gcm {
         Step::Ask
     }
 
-    /// Uses a run that is here.
-    fn take<B: AsMut<[u8]>>(
-        &mut self,
-        wait: &mut Wait<B>,
-        number: u64,
-        blocks: u16,
-    ) -> Option<Verdict> {
+    /// Uses a run that is here, as far as it goes.
+    fn take<B: AsMut<[u8]>>(&mut self, wait: &mut Wait<B>, number: u64) -> Option<Step> {
         if wait.j0.is_none() {
             let j0 = *self.ahead.block(number, 0)?;
             if !self.prove(wait, &j0) {
-                return Some(Verdict::BadIcv);
+                return Some(Step::Done(Verdict::BadIcv));
             }
         }
-        while wait.done < wait.need && wait.done + 1 < blocks {
-            let Some(stream) = self.ahead.block(number, wait.done + 1) else { break };
+        let missing = usize::from(wait.need.saturating_sub(wait.done));
+        for stream in self.ahead.stream(number, wait.done + 1).take(missing) {
             wait.cover(0, stream);
+        }
+        if wait.done < wait.need && self.ahead.is_growing(number) {
+            return Some(Step::Coming);
         }
         self.ahead.used(number, wait.need.into());
         None

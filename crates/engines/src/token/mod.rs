@@ -44,10 +44,12 @@
 pub mod ahead;
 pub mod engine;
 mod exchange;
+mod follow;
 mod gcm;
 pub mod line;
 pub mod live;
 mod nonces;
+mod pages;
 mod parts;
 pub mod pkcs11;
 pub mod profile;

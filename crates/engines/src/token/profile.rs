@@ -35,6 +35,9 @@ pub struct TokenProfile {
     pub about: String,
     /// Where its numbers come from: `published`, `measured` or `assumed`.
     pub source: String,
+    /// Which publication or measurement that is.
+    #[serde(default)]
+    pub origin: String,
     /// Octets of one exchange at most, overhead included.
     exchange_octets: usize,
     /// Octets of an exchange that are no key stream.
@@ -88,6 +91,18 @@ impl TokenProfile {
     pub fn parse(text: &str) -> Result<Self, ProfileError> {
         let profile: Self =
             toml::from_str(text).map_err(|e| ProfileError(e.message().to_owned()))?;
+        match (profile.source.as_str(), profile.origin.as_str()) {
+            ("assumed", _) => {}
+            ("published" | "measured", "") => {
+                let what = format!("a {} profile must say its origin", profile.source);
+                return Err(ProfileError(what));
+            }
+            ("published" | "measured", _) => {}
+            (other, _) => {
+                let what = format!("source is published, measured or assumed, not `{other}`");
+                return Err(ProfileError(what));
+            }
+        }
         let most = profile.exchange_octets;
         if most < profile.overhead_octets + BLOCK || most > EXCHANGE_MAX {
             let least = profile.overhead_octets + BLOCK;
@@ -157,6 +172,12 @@ mod tests {
             ("exchange-octets = 64\n[[step]]\noctets = 32\nmicroseconds = 1", "must reach 64"),
             ("exchange-octets = 64\nspeed = 1", "unknown field"),
         ];
+        let measured = head.replace("assumed", "measured") + "exchange-octets = 64";
+        let heard = head.replace("assumed", "heard") + "exchange-octets = 64";
+        for (text, want) in [(measured, "must say its origin"), (heard, "not `heard`")] {
+            let error = TokenProfile::parse(&text).unwrap_err();
+            assert!(error.0.contains(want), "{error}");
+        }
         for (text, want) in bad {
             let error = TokenProfile::parse(&format!("{head}{text}")).unwrap_err();
             assert!(error.0.contains(want), "{error}");

@@ -9,7 +9,7 @@
 //!   over a way that both trust, and derive the same key ([`Pkcs11Token::agree`]).
 //!
 //! Every key comes to be sensitive and not extractable, and may do nothing but
-//! encrypt.
+//! encrypt; a key-encryption key nothing but unwrap ([`Purpose`]).
 
 use super::pkcs11::{Pkcs11Token, failed};
 use super::provider::TokenError;
@@ -41,8 +41,17 @@ pub enum Wrapping {
     AesKeyWrap,
 }
 
-/// What a traffic key may do, and what becomes of it.
-fn traffic_key(label: &str) -> Vec<Attribute> {
+/// What a key on the token is for. It can do nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Key stream.
+    Traffic,
+    /// To unwrap traffic keys ([`Wrapping::AesKeyWrap`]).
+    Unwrapping,
+}
+
+/// What a key may do, and what becomes of it.
+fn template(label: &str, purpose: Purpose) -> Vec<Attribute> {
     vec![
         Attribute::Class(ObjectClass::SECRET_KEY),
         Attribute::KeyType(KeyType::AES),
@@ -51,10 +60,10 @@ fn traffic_key(label: &str) -> Vec<Attribute> {
         Attribute::Private(true),
         Attribute::Sensitive(true),
         Attribute::Extractable(false),
-        Attribute::Encrypt(true),
+        Attribute::Encrypt(purpose == Purpose::Traffic),
         Attribute::Decrypt(false),
         Attribute::Wrap(false),
-        Attribute::Unwrap(false),
+        Attribute::Unwrap(purpose == Purpose::Unwrapping),
     ]
 }
 
@@ -131,6 +140,7 @@ impl Pkcs11Token {
         &mut self,
         label: &str,
         aes: Aes,
+        purpose: Purpose,
         with: &str,
         wrapping: Wrapping,
         wrapped: &[u8],
@@ -146,9 +156,9 @@ impl Pkcs11Token {
             Wrapping::AesKeyWrap => (Mechanism::AesKeyWrap, ObjectClass::SECRET_KEY),
         };
         let with = self.own(with, class)?;
-        let made = self.session.unwrap_key(&mechanism, with, wrapped, &traffic_key(label));
+        let made = self.session.unwrap_key(&mechanism, with, wrapped, &template(label, purpose));
         let made = made.map_err(failed("C_UnwrapKey"))?;
-        self.keep(made, label, aes)
+        self.keep(made, label, aes, purpose)
     }
 
     /// Makes a pair on P-256 for [`agree`](Self::agree); its public point,
@@ -190,17 +200,39 @@ impl Pkcs11Token {
         }
         let own = self.own(pair, ObjectClass::PRIVATE_KEY)?;
         let mechanism = Mechanism::Ecdh1Derive(Ecdh1DeriveParams::new(EcKdf::null(), peer));
-        let mut template = traffic_key(label);
+        let mut template = template(label, Purpose::Traffic);
         let len = (aes.key_len() as u64).into();
         template.push(Attribute::ValueLen(len));
         let made = self.session.derive_key(&mechanism, own, &template);
         let made = made.map_err(failed("C_DeriveKey"))?;
-        self.keep(made, label, aes)
+        self.keep(made, label, aes, Purpose::Traffic)
+    }
+
+    /// Whether a key cannot be read from the token.
+    fn stays(&self, key: ObjectHandle, label: &str) -> Result<(), TokenError> {
+        let wanted = [AttributeType::Sensitive, AttributeType::Extractable];
+        let found = self.session.get_attributes(key, &wanted);
+        let found = found.map_err(failed("C_GetAttributeValue"))?;
+        let kept = [Attribute::Sensitive(true), Attribute::Extractable(false)];
+        if kept.iter().all(|attribute| found.contains(attribute)) {
+            return Ok(());
+        }
+        Err(TokenError::Unfit(label.into(), "could be read from it"))
     }
 
     /// A new key stays only if it is what it should be.
-    fn keep(&mut self, made: ObjectHandle, label: &str, aes: Aes) -> Result<(), TokenError> {
-        if let Err(e) = self.find(label, aes) {
+    fn keep(
+        &mut self,
+        made: ObjectHandle,
+        label: &str,
+        aes: Aes,
+        purpose: Purpose,
+    ) -> Result<(), TokenError> {
+        let fit = match purpose {
+            Purpose::Traffic => self.find(label, aes).map(|_| ()),
+            Purpose::Unwrapping => self.stays(made, label),
+        };
+        if let Err(e) = fit {
             let _ = self.session.destroy_object(made);
             return Err(e);
         }

@@ -81,7 +81,12 @@ impl Ring {
 
     /// No room for another exchange.
     pub const fn is_full(&self) -> bool {
-        self.empty() <= self.exchange + self.behind
+        self.ahead() >= self.stop()
+    }
+
+    /// Blocks made ahead with which it is full.
+    pub const fn stop(&self) -> u64 {
+        self.size() - self.exchange - self.behind
     }
 
     /// Fewer blocks than an exchange brings are left.

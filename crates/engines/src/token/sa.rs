@@ -10,7 +10,7 @@ use super::vault::{Block, Vault};
 use super::wait::{STUDY_IV, Step, Wait};
 use ferrule_base::Instant;
 use ferrule_crypto::key::{InstallError, TokenKey};
-use ferrule_crypto::{Aes, KeySpec, Suite};
+use ferrule_crypto::{Aes, KeySpec, Op, RingReport, Suite};
 
 /// How an SA uses its key.
 pub(super) enum Mode {
@@ -21,6 +21,9 @@ pub(super) enum Mode {
 /// An SA.
 pub(super) struct Sa {
     pub mode: Mode,
+    /// The key's label, and `seal` or `open`: for reports.
+    label: String,
+    op: &'static str,
     /// Its last job has been submitted; it goes when the last is back.
     pub retired: bool,
     /// The token cannot use its key.
@@ -75,6 +78,12 @@ impl Sa {
         };
         Ok(Self {
             mode,
+            label: key.label.to_string(),
+            op: match coming.map(|c| c.op) {
+                Some(Op::Seal) => "seal",
+                Some(Op::Open) => "open",
+                None => "",
+            },
             retired: false,
             broken: false,
             waiting: 0,
@@ -165,6 +174,45 @@ impl Sa {
             Mode::Gcm(gcm) => gcm.ahead.restart(gcm.ahead.low()),
             Mode::Study(study) => study.ring.restart(study.ring.low()),
         }
+    }
+
+    /// What there is to see of its ring.
+    pub fn report(&self) -> RingReport {
+        let (filling, common) = match &self.mode {
+            Mode::Gcm(gcm) => {
+                let ring = &gcm.ahead;
+                let size = ring.size();
+                let common = RingReport {
+                    mode: "standard",
+                    size,
+                    filled: size - ring.empty(),
+                    start: size / 2,
+                    stop: size,
+                    depth: ring.depth(),
+                    ..RingReport::default()
+                };
+                (ring.is_filling(), common)
+            }
+            Mode::Study(study) => {
+                let ring = &study.ring;
+                let common = RingReport {
+                    mode: "study",
+                    size: ring.size(),
+                    filled: ring.ahead(),
+                    start: ring.size() / 2,
+                    stop: ring.stop(),
+                    ..RingReport::default()
+                };
+                (ring.is_filling(), common)
+            }
+        };
+        let state = match (self.broken, self.asleep, filling) {
+            (true, ..) => "broken",
+            (_, true, _) => "asleep",
+            (_, _, true) => "fills",
+            _ => "rests",
+        };
+        RingReport { key: self.label.clone(), op: self.op, state, ahead: self.ahead(), ..common }
     }
 
     /// Blocks made ahead and unused.

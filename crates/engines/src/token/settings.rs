@@ -11,6 +11,8 @@ pub const BLOCKS_MAX: usize = 1 << 24;
 /// What is made ahead, and how it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// What the token is, for reports: its profile.
+    pub name: String,
     /// Blocks of key stream of each direction.
     pub blocks: usize,
     /// Packets ahead of the last authentic one that are waited for, and made
@@ -34,6 +36,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            name: String::new(),
             blocks: 1 << 14,
             reach: 4096,
             behind: 64,

@@ -2,6 +2,7 @@
 
 use super::parts::{self, Hashed};
 use super::vault::{BLOCK, Block};
+use ferrule_base::Instant;
 use ferrule_crypto::{Job, Op, Verdict};
 use zeroize::Zeroize;
 
@@ -13,6 +14,8 @@ pub(super) struct Wait<B> {
     pub job: Job<B>,
     /// Whose.
     pub sa: u32,
+    /// When it came.
+    pub since: Instant,
     /// The packet number, or the first counter of the study mode; nothing while
     /// it is not known, or when no ring is to be asked.
     pub at: Option<u128>,
@@ -40,10 +43,10 @@ pub(super) enum Step {
 }
 
 impl<B: AsMut<[u8]>> Wait<B> {
-    pub fn new(job: Job<B>, sa: u32, iv: usize) -> Self {
+    pub fn new(job: Job<B>, sa: u32, iv: usize, since: Instant) -> Self {
         let need = parts::blocks_of(usize::from(job.text.len).saturating_sub(iv)) as u16;
         let proven = job.op == Op::Seal;
-        Self { job, sa, at: None, proven, j0: None, done: 0, need, asked: false }
+        Self { job, sa, since, at: None, proven, j0: None, done: 0, need, asked: false }
     }
 
     /// The job, with what became of it.

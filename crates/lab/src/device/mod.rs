@@ -17,6 +17,7 @@ use crate::network::{DeviceId, LabEngine};
 use crate::profile::Profile;
 use crate::random::stream;
 use ferrule_base::{Drops, Duration, Flow, Instant, Ledger, Rng, Work};
+use ferrule_crypto::EngineReport;
 use ferrule_node::{Config, Control, CounterStore, Worker};
 use ferrule_pipeline::pair::PairPort;
 use life::Kept;
@@ -69,6 +70,8 @@ pub struct DeviceReport {
     pub ledger: Ledger,
     /// What went wrong, in sentences.
     pub failures: Vec<String>,
+    /// The workers' engines, one worker after the other.
+    pub engines: Vec<EngineReport>,
 }
 
 /// What a node of the past did.
@@ -221,8 +224,10 @@ impl Device {
                 worker.all_cards().for_each(|card| drops.merge(card.drops()));
             }
         }
+        let workers = self.node.iter().flat_map(|node| &node.workers);
+        let engines = workers.flat_map(|worker| worker.engines()).collect();
         let failures = self.failures.clone();
-        DeviceReport { stats: self.stats, work, drops, ledger: self.ledger(), failures }
+        DeviceReport { stats: self.stats, work, drops, ledger: self.ledger(), failures, engines }
     }
 
     /// The node's ledger, over all its lives.

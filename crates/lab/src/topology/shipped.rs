@@ -24,7 +24,8 @@ macro_rules! shipped {
 }
 
 /// Every one, the simplest first.
-pub const SHIPPED: &[Shipped] = shipped!["two-gateways", "two-sites", "campus", "ten-nodes"];
+pub const SHIPPED: &[Shipped] =
+    shipped!["two-gateways", "two-sites", "token-gateway", "campus", "ten-nodes"];
 
 impl Shipped {
     /// The one of this name.

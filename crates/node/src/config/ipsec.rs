@@ -127,7 +127,7 @@ impl Pair<'_> {
         }
         let worker = self.at % config.cores.len().max(1);
         let placement = r.placement(raw.placement.as_ref(), config);
-        r.suite_at(&raw.suite, suite, placement, config.lab);
+        r.suite_at(&raw.suite, suite, placement, config);
         let mut sa = |s: &Spanned<raw::Sa>| sa(r, config, s.get_ref(), suite, placement, worker);
         let (outbound, inbound) = (sa(&raw.outbound), sa(&raw.inbound));
         let (outside, vrf) = (self.outside(r), self.vrf(r, config));

@@ -75,9 +75,16 @@ pub(super) fn token(r: &mut Reader<'_>, file: &raw::File, lab: bool) -> Option<T
         (&table.token, "token", "LABEL"),
         (&table.pin_file, "pin-file", "token.pin"),
     ] {
-        if value.is_none() && r.lab.is_none() {
-            let what = format!("[token] has no {word}");
-            r.problems.add(spanned.span(), what, format!("add {word} = \"{example}\""));
+        let remedy = format!("{word} = \"{example}\"");
+        match value {
+            None if r.lab.is_none() => {
+                let what = format!("[token] has no {word}");
+                r.problems.add(spanned.span(), what, format!("add {remedy}"));
+            }
+            Some(text) if text.get_ref().is_empty() => {
+                r.problems.add(text.span(), format!("{word} is empty"), format!("write {remedy}"));
+            }
+            _ => {}
         }
     }
     let profiles = TOKEN_PROFILES.map(|name| (name, name));
@@ -163,7 +170,17 @@ impl Reader<'_> {
         config: &Config,
         lengths: [(&str, usize); 3],
     ) -> Option<KeyFile> {
+        if label.is_empty() {
+            let remedy = "write key = \"token:LABEL\"; `ferrule token show` says what is there";
+            self.problems.add(named.key.span(), "a key on the token without a label", remedy);
+            return None;
+        }
         let table = config.token.as_ref()?;
+        let where_it_is = [&table.module, &table.token, &table.pin_file];
+        if self.lab.is_none() && where_it_is.iter().any(|word| word.is_empty()) {
+            // That is said already, and nobody can be asked.
+            return None;
+        }
         let [(_, len), integrity, salt] = lengths;
         let cipher = match self.keys.token(table, label, len) {
             Ok(cipher) => cipher,
@@ -190,9 +207,19 @@ impl Reader<'_> {
 
     /// Complains about a suite that cannot be where it is placed, or that has no
     /// place outside a laboratory.
-    pub fn suite_at(&mut self, t: &Text, suite: Suite, placement: Placement, lab: bool) {
+    pub fn suite_at(&mut self, t: &Text, suite: Suite, placement: Placement, config: &Config) {
         let study = matches!(suite, Suite::AesCtrStudy(..));
-        let token = placement == Placement::Token;
+        let (token, lab) = (placement == Placement::Token, config.lab);
+        if let Some(table) = config.token.as_ref().filter(|_| study && token) {
+            // The study's ring keeps blocks, not packets, beside two exchanges.
+            let least = table.behind as usize + *BLOCKS.start() as usize;
+            if table.blocks < least {
+                let (blocks, behind) = (table.blocks, table.behind);
+                let what = format!("{blocks} blocks have no room for {behind} behind with {suite}");
+                let remedy = format!("set blocks = {least} or more in [token], or a lower behind");
+                self.problems.add(t.span(), what, remedy);
+            }
+        }
         if study && !(token && lab) {
             let remedy = "use it with placement = \"token\" in a laboratory, or aes-gcm-128";
             self.problems.add(t.span(), format!("{suite} is a study's suite"), remedy);
@@ -208,3 +235,6 @@ impl Reader<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,10 @@
 //! The token engine against software, and its rings against models.
 
+mod bursts;
 mod forged;
 mod rings;
 mod same_bytes;
+mod secret;
 mod slow;
 mod study_mode;
 

@@ -112,12 +112,26 @@ proptest! {
         let mut low = first;
         for (what, skip, text) in steps {
             match what {
-                0..=2 => while let Some(make) = ahead.make(126) {
-                    let of = |i| block_of(u128::from(make.number) << 16 | u128::from(i));
-                    let stream: Vec<_> = (0..make.blocks).map(of).collect();
-                    prop_assert_eq!(ahead.find(make.number), Found::Coming);
-                    ahead.put(make.number, &stream);
-                    made.insert(make.number, make.blocks);
+                0..=2 => while let Some(make) = ahead.make(1 + 3 * skip as usize) {
+                    let of = |i| block_of(1 << 100 | u128::from(make.number) << 16 | u128::from(i));
+                    let end = make.first + make.blocks;
+                    let stream: Vec<_> = (make.first..end).map(of).collect();
+                    let before = match made.get(&make.number) {
+                        Some(&count) if make.first > 0 => Found::Here(count),
+                        _ => Found::Coming,
+                    };
+                    prop_assert_eq!(ahead.find(make.number), before);
+                    prop_assert!(ahead.is_growing(make.number));
+                    prop_assert!(usize::from(make.blocks) <= 1 + 3 * skip as usize);
+                    if text == 50 {
+                        // It does not come: nothing of it is there.
+                        ahead.refused(make.number);
+                        made.remove(&make.number);
+                        prop_assert_eq!(ahead.find(make.number), Found::Gone);
+                        break;
+                    }
+                    ahead.put(make.number, make.first, &stream);
+                    made.insert(make.number, end);
                     if skip % 3 == 0 { break }
                 },
                 3 => {
@@ -136,16 +150,20 @@ proptest! {
             prop_assert_eq!(ahead.low(), low);
             prop_assert!(ahead.ahead() <= reach && ahead.empty() <= blocks as u64);
             prop_assert_eq!(ahead.find(low + reach + 1), Found::Far);
+            let mut held = 0;
             for number in low.saturating_sub(100)..low + 100 {
                 if let Found::Here(count) = ahead.find(number) {
+                    held += usize::from(count);
                     prop_assert_eq!(made.get(&number), Some(&count));
                     for i in 0..count {
-                        let want = block_of(u128::from(number) << 16 | u128::from(i));
+                        let want = block_of(1 << 100 | u128::from(number) << 16 | u128::from(i));
                         prop_assert_eq!(ahead.block(number, i), Some(&want));
                     }
                     prop_assert_eq!(ahead.block(number, count), None);
                 }
             }
+            let kept = ahead.raw().iter().filter(|block| **block != [0; 16]).count();
+            prop_assert_eq!(kept, held, "nothing is left of what was used or given up");
         }
     }
 }
