@@ -80,6 +80,8 @@ reasons! {
     NeighbourBusy = "neighbour-busy",
     /// ICMP errors and replies are rate limited.
     IcmpRateLimited = "icmp-rate-limited",
+    /// An ICMP error about a packet that was not sent: no SA has its SPI or number, or its tunnel may not carry it.
+    IcmpForged = "icmp-forged",
     /// A fragment, where whole datagrams are needed.
     FragmentNotSupported = "fragment-not-supported",
     /// Fragments that overlap or contradict one another: the whole datagram goes (RFC 5722).

@@ -324,6 +324,7 @@ mod tests {
             worker: 0,
             number: 10,
             packets: 9,
+            mtu: None,
             octets: 900,
             replays: 0,
             bad_icv: 3,

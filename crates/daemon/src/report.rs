@@ -121,6 +121,9 @@ pub struct SaView {
     pub worker: u8,
     /// Out: the next sequence number. In: the highest one seen.
     pub number: u64,
+    /// Out: the largest clear packet that the path carries now.
+    #[serde(default)]
+    pub mtu: Option<u16>,
     pub packets: u64,
     pub octets: u64,
     pub replays: u64,
@@ -414,6 +417,7 @@ fn sas(config: &Config, workers: &[Box<WorkerReport>]) -> Vec<SaView> {
             worker,
             number: sa.number,
             packets: sa.stats.packets,
+            mtu: sa.mtu,
             octets: sa.stats.octets,
             replays: sa.stats.replays,
             bad_icv: sa.stats.bad_icv,

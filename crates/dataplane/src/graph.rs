@@ -35,6 +35,9 @@ pub const FLAG_ENCAP: u8 = 16;
 /// It is sealed, but its SA has something more to do with it.
 pub const FLAG_MORE: u8 = 32;
 
+/// It was put together here: whoever sent it in fragments takes it so again.
+pub const FLAG_WHOLE: u8 = 64;
+
 /// In `target` at [`Next::Output`], beside the adjacency: the packet was made here
 /// and is to be cut into pieces of at most `number` octets.
 pub const CUT: u32 = 1 << 31;
@@ -66,6 +69,12 @@ pub enum Next {
     /// IP packet for the node itself or a host that it protects, protocol ESP, or UDP
     /// with ESP in it (`FLAG_ENCAP`); ESP header at `offset`.
     EspIn,
+    /// ICMP error for this node, or a host that it guards, about a packet that was too
+    /// big and may have been sealed here; ICMP header at `offset`.
+    PathError,
+    /// IP packet leaving by adjacency `target`; its interface, or the one by which it
+    /// came, limits TCP's segments.
+    Clamp,
     /// IP packet leaving by adjacency `target`, whose interface has a policy.
     Policy,
     /// IP packet to be sealed by outbound SA `target`.
@@ -94,7 +103,7 @@ pub const TURNS_MAX: u8 = 8;
 
 impl Next {
     /// Every place, in the order in which a worker visits them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::SecyIn,
         Self::Attach,
         Self::Bridge,
@@ -105,6 +114,8 @@ impl Next {
         Self::Reassemble,
         Self::Local,
         Self::EspIn,
+        Self::PathError,
+        Self::Clamp,
         Self::Policy,
         Self::EspOut,
         Self::IcmpError,
@@ -128,6 +139,8 @@ impl Next {
             Self::Reassemble => "reassemble",
             Self::Local => "local",
             Self::EspIn => "esp-in",
+            Self::PathError => "path-error",
+            Self::Clamp => "clamp",
             Self::Policy => "policy",
             Self::EspOut => "esp-out",
             Self::IcmpError => "icmp-error",

@@ -11,13 +11,50 @@
 //! stays as wrong as it was where it was wrong. A SYN without the option means 536
 //! octets (IPv6: 1220), which fit; none is added. What is cut short, fragmented
 //! apart or contradicts itself stays as it is.
+//!
+//! A tunnel does it where it seals and opens, to what it carries then; an interface
+//! in a stage of its own ([`Clamp`]), through which go packets to it and from it.
 
+use crate::graph::{Ctx, Next, Stage};
+use crate::tables::{IfaceKind, RoutedIface, Tables};
+use ferrule_pipeline::Batch;
 use ferrule_wire::{FromBytes, Protocol, checksum, ipv4, ipv6, ipv6ext, tcp};
 
 /// The option's kind and length.
 const MSS: [u8; 2] = [2, 4];
 /// Offset of the checksum in a TCP header.
 const CHECKSUM_AT: usize = 16;
+
+/// The stage at [`Next::Clamp`].
+#[derive(Default)]
+pub struct Clamp;
+
+impl Stage for Clamp {
+    /// Holds connections to the smaller of what the interfaces of arrival and
+    /// departure want, and sends packets on as without this stage.
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+        for mut packet in batch.drain(..) {
+            let meta = packet.meta();
+            let adjacency = ctx.tables.adjacencies.get(meta.target as usize);
+            let to = adjacency.and_then(|a| routed(ctx.tables, a.iface));
+            let ends = [routed(ctx.tables, meta.iface), to];
+            let mtu = ends.into_iter().flatten().filter_map(|iface| iface.clamp).min();
+            if let Some(mtu) = mtu {
+                clamp(packet.data_mut(), mtu.into());
+            }
+            // Of an interface that is not there the policy is asked, which refuses.
+            let policy = to.is_none_or(|iface| iface.policy.is_some());
+            ctx.out.send(if policy { Next::Policy } else { Next::Output }, packet);
+        }
+    }
+}
+
+fn routed(tables: &Tables, iface: u16) -> Option<&RoutedIface> {
+    match &tables.ifaces.get(usize::from(iface))?.kind {
+        IfaceKind::Routed(routed) => Some(routed),
+        _ => None,
+    }
+}
 
 /// Lowers the MSS of a SYN in the IP packet at the front of `data` to what fits
 /// `mtu`; true if it was higher.

@@ -34,6 +34,8 @@ pub struct Tables {
     pub hits: ipsec::HitMap,
     /// Where each security association lives.
     pub sas: ipsec::SaDirectory,
+    /// Which outbound association an ICMP error is about.
+    pub paths: ipsec::Paths,
     /// By SecY number.
     pub secys: Vec<macsec::SecyConfig>,
     /// Workers that share the traffic.
@@ -138,4 +140,6 @@ pub struct RoutedIface {
     pub mpls: bool,
     /// The security policy at this boundary.
     pub policy: Option<u16>,
+    /// The MTU that TCP connections through it are held to.
+    pub clamp: Option<u16>,
 }

@@ -86,6 +86,7 @@ pub(crate) const fn frame_max(mtu: usize) -> u16 {
 /// What an SA is called: one that changes in any way is another SA.
 pub(crate) fn outbound_name(config: &Config, t: &TunnelConfig) -> String {
     let looks = format!("{:?} {:?} {:?} {}", t.outside, t.encap, t.tfc, t.dummies);
+    let looks = format!("{looks} {:?} {} {}", t.fragment, t.learns, t.clamp_mss);
     let then = around(config, t).map(|around| outbound_name(config, around));
     let rest = format!("{:?} {:?} {looks} {then:?}", t.via, t.mtu);
     format!("{} {} {} {rest}", sa_name(t, &t.outbound), t.local, t.remote)
@@ -107,7 +108,8 @@ pub(crate) fn inbound_name(
     let t = &config.tunnels[number];
     let inside = t.then.map(|around| inbound_name(config, selectors, around));
     let own = &selectors[number];
-    let rest = format!("{} {} {own:?} {:?} {inside:?}", t.window, t.vrf, t.encap);
+    let clamp = t.clamp_mss.then_some(t.mtu);
+    let rest = format!("{} {} {own:?} {:?} {inside:?} {clamp:?}", t.window, t.vrf, t.encap);
     format!("{} {} {} {rest}", sa_name(t, &t.inbound), t.remote, t.local)
 }
 
@@ -273,6 +275,7 @@ impl Builder<'_> {
                 v6: own_v6(mac, interface),
                 mpls: interface.mpls,
                 policy,
+                clamp: interface.clamp_mss.then_some(interface.mtu as u16),
             });
             let tag = interface.tag.filter(|_| !interface.untagged);
             let index = self.iface(&interface.name, interface.port, tag, kind);
@@ -470,6 +473,10 @@ impl Builder<'_> {
             places.push(ipsec::InboundPlace { spi: tunnel.inbound.spi, worker, index });
         }
         let in_udp = self.config.tunnels.iter().filter_map(|t| t.encap);
+        // What a card seals, errors in clear do not tell the node about.
+        let sealed = self.config.tunnels.iter().zip(outbound).filter(|(t, _)| !t.is_inline());
+        self.tables.paths =
+            ipsec::Paths::new(sealed.map(|(t, &index)| (t.outbound.spi, t.remote, index)));
         self.tables.sas = ipsec::SaDirectory::new(&owners, &places)
             .expect("SPIs were checked to be unique")
             .with_udp_ports(in_udp.map(|encap| encap.local));

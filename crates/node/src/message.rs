@@ -136,6 +136,8 @@ pub struct SaReport {
     pub suite: ferrule_crypto::Suite,
     /// Outbound: the next number. Inbound: the highest seen.
     pub number: u64,
+    /// Outbound: the largest clear packet that its path carries now.
+    pub mtu: Option<u16>,
     /// What it counted.
     pub stats: ipsec::SaStats,
 }
@@ -148,6 +150,7 @@ impl SaReport {
             spi: view.spi,
             suite: view.suite,
             number: view.number,
+            mtu: view.mtu,
             stats: view.stats,
         }
     }

@@ -299,6 +299,9 @@ fn outbound(t: &TunnelConfig, adjacency: u32, then: Option<u32>) -> ipsec::Outbo
         encap: t.encap,
         tfc: t.tfc,
         dummies: t.dummies,
+        learns: t.learns,
+        fragment: t.fragment,
+        clamp: t.clamp_mss,
         then,
         ..ipsec::OutboundConfig::tunnel(spi, (t.local, t.remote), keys, salt)
     }
@@ -315,6 +318,7 @@ fn inbound(
         protocol: t.protocol,
         mode: t.mode,
         encap: t.encap,
+        clamp: t.clamp_mss.then_some(t.mtu as u16),
         inside,
         esn: t.esn,
         window: t.window,

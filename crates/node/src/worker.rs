@@ -16,7 +16,7 @@ use crate::probe::{Probe, Recorder, Silent};
 use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, EngineReport, Jobs, Software};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally, UNRESOLVED};
-use ferrule_dataplane::{Tables, bridge, fragment, ipsec, link, macsec, mpls, route};
+use ferrule_dataplane::{Tables, bridge, fragment, ipsec, link, macsec, mpls, mss, route};
 use ferrule_pipeline::{Batch, Packet, PoolCache, Port, PortStats};
 use ferrule_wire::flow::flow_hash;
 use rtrb::{Consumer, Producer};
@@ -45,6 +45,8 @@ pub(crate) struct Stages {
     pub ip: route::Ip,
     pub reassemble: fragment::Reassemble,
     pub local: route::Local,
+    pub path: ipsec::PathErrors,
+    pub clamp: mss::Clamp,
     pub icmp_error: route::IcmpError,
     pub policy: ipsec::Policy,
     pub esp_in: ipsec::EspIn,
@@ -393,6 +395,8 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::Reassemble => stages.reassemble.push(&mut ctx, batch),
             Next::Local => stages.local.push(&mut ctx, batch),
             Next::EspIn => stages.esp_in.push(&mut ctx, engine, batch),
+            Next::PathError => stages.path.push(&mut ctx, &mut stages.esp_out, batch),
+            Next::Clamp => stages.clamp.push(&mut ctx, batch),
             Next::Policy => stages.policy.push(&mut ctx, batch),
             Next::EspOut => stages.esp_out.push(&mut ctx, engine, batch),
             Next::IcmpError => stages.icmp_error.push(&mut ctx, batch),

@@ -190,7 +190,7 @@ impl Assembly {
         let data = self.buffer.data_mut();
         let (header, _) = ipv4::Header::mut_from_prefix(data).map_err(|_| DropReason::Malformed)?;
         header.total_len = len.into();
-        header.fragment = (header.fragment.get() & ipv4::DONT_FRAGMENT).into();
+        header.fragment = 0.into();
         if congested {
             header.tos |= CE;
         }

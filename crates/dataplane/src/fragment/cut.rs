@@ -16,7 +16,7 @@ use arrayvec::ArrayVec;
 use ferrule_base::DropReason;
 use ferrule_pipeline::Packet;
 use ferrule_wire::ip::Options;
-use ferrule_wire::{EtherType, Protocol, ipv4, ipv6, ipv6ext};
+use ferrule_wire::{Protocol, ipv4, ipv6, ipv6ext};
 
 /// Fragments that one packet becomes at most.
 pub const FRAGMENTS_MAX: usize = 128;
@@ -34,9 +34,9 @@ pub fn cut(
     ident: u32,
     rest: &mut Rest,
 ) -> Result<(), DropReason> {
-    match EtherType(packet.meta().ethertype) {
-        EtherType::IPV4 => cut_v4(ctx, packet, mtu, rest),
-        EtherType::IPV6 => cut_v6(ctx, packet, mtu, ident, rest),
+    match packet.data().first().map(|b| b >> 4) {
+        Some(4) => cut_v4(ctx, packet, mtu, rest),
+        Some(6) => cut_v6(ctx, packet, mtu, ident, rest),
         _ => Err(DropReason::TooBig),
     }
 }

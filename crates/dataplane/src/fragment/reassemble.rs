@@ -3,7 +3,7 @@
 use super::assembly::{Assembly, Outcome, Present};
 use super::piece::{Fault, Key, Piece};
 use super::{DATAGRAMS_MAX, DATAGRAMS_MIN, ONWARDS, PER_SOURCE_MAX, POOL_SHARE, REASSEMBLY_TIME};
-use crate::graph::{Ctx, Next, Stage};
+use crate::graph::{Ctx, FLAG_WHOLE, Next, Stage};
 use ferrule_base::{DropReason, Instant};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::EtherType;
@@ -139,7 +139,8 @@ impl Reassemble {
         self.held -= assembly.fragments as usize;
         ctx.tally.consumed += u64::from(assembly.fragments) - 1;
         match assembly.finish() {
-            Ok(packet) => {
+            Ok(mut packet) => {
+                packet.meta_mut().flags |= FLAG_WHOLE;
                 let next = match packet.meta().offset {
                     ONWARDS => Next::Policy,
                     _ => Next::Ip,

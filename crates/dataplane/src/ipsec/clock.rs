@@ -27,6 +27,8 @@ const LATE_MAX: Duration = Duration::from_millis(100);
 pub(super) enum Deed {
     Keepalive,
     Dummy,
+    /// Forget a path's MTU.
+    Age,
 }
 
 /// One entry: when, which SA, what, how often.
@@ -72,6 +74,12 @@ impl Clock {
             let mixed = self.rng.as_mut().map_or(0, Rng::next_u64);
             self.rng = Some(Rng::new(seed ^ mixed));
         }
+    }
+
+    /// Notes a deed that is done once.
+    pub fn once(&mut self, id: SaId, at: Instant, deed: Deed) {
+        let SaId { index, generation } = id;
+        self.due.push(Reverse(Due { at, index, generation, deed, every: Duration::ZERO }));
     }
 
     /// When something is due next.

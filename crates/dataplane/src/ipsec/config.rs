@@ -87,6 +87,18 @@ pub struct Encap {
     pub keepalive: Option<Duration>,
 }
 
+/// When a packet that is too long for the path, and may be cut, is cut (RFC 4301
+/// sections 7 and 8.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fragment {
+    /// It is sealed whole, and its outer packet cut.
+    #[default]
+    After,
+    /// Each piece is sealed by itself: IPv4 in a tunnel. All else as
+    /// [`After`](Self::After).
+    Before,
+}
+
 /// Padding against traffic analysis (RFC 4303 section 2.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tfc {
@@ -124,6 +136,12 @@ pub struct OutboundConfig {
     pub adjacency: u32,
     /// Largest clear packet (of plain headers) that fits the path.
     pub mtu: u16,
+    /// Path MTUs are learned from ICMP errors.
+    pub learns: bool,
+    /// What is too long is cut.
+    pub fragment: Fragment,
+    /// TCP's segments are held to what fits.
+    pub clamp: bool,
     /// A tunnel's outer header.
     pub outside: Outside,
     /// In UDP.
@@ -151,6 +169,9 @@ impl OutboundConfig {
             esn: true,
             adjacency: 0,
             mtu: u16::MAX,
+            learns: true,
+            fragment: Fragment::After,
+            clamp: false,
             outside: Outside::default(),
             encap: None,
             tfc: Tfc::Off,
@@ -189,6 +210,9 @@ pub struct InboundConfig {
     pub vrf: VrfId,
     /// In UDP.
     pub encap: Option<Encap>,
+    /// TCP's segments are held to what fits so many octets: what the other end's
+    /// hosts say is about the path to them.
+    pub clamp: Option<u16>,
     /// The inbound SA out of which its packets must have come: that of the other
     /// end's [`then`](OutboundConfig::then).
     pub inside: Option<u32>,
@@ -212,6 +236,7 @@ impl InboundConfig {
             selectors: Vec::new(),
             vrf: VrfId::GLOBAL,
             encap: None,
+            clamp: None,
             inside: None,
         }
     }

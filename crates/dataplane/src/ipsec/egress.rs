@@ -3,10 +3,13 @@
 
 use super::clock::{Clock, DEEDS_MAX, Deed};
 use super::config::OutboundConfig;
+use super::path::{PATH_AGE, Quote};
 use super::state::{Kind, OutboundSa, Outer, Outer4, SaView, Shape, nonce, work};
 use super::table::{Held, SaError, SaId, SaTable};
 use super::wrapping::{Plan, Refusal};
-use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_MORE, Next};
+use crate::fragment::{self, ONWARDS};
+use crate::graph::{CUT, Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_MORE, FLAG_WHOLE, Next};
+use crate::mss;
 use crate::sequence::Sequence;
 use crate::tickets::{Submitter, Tickets};
 use ferrule_base::{DropReason, Duration, Instant, Rng};
@@ -97,8 +100,7 @@ impl Inner {
         }
     }
 
-    /// The MTU to tell the sender, if the packet must not be fragmented. What may
-    /// be is sealed whole, and its outer packet fragmented.
+    /// The MTU to tell the sender, if the packet must not be fragmented.
     #[cold]
     pub fn too_big_for(&self, mtu: usize) -> Option<usize> {
         let mtu = if self.protocol == Protocol::IPV6 { mtu.max(MTU6_MIN) } else { mtu };
@@ -177,6 +179,12 @@ impl EspOut {
                     desk.dummy(ctx, slot, held, clock.rng());
                     due.at
                 }
+                Deed::Age => {
+                    if let Some(at) = held.sa.age(ctx.now) {
+                        clock.once(held.id, at, Deed::Age);
+                    }
+                    continue;
+                }
             };
             clock.again(due, after, ctx.now);
         }
@@ -236,6 +244,16 @@ impl EspOut {
         }
     }
 
+    /// An ICMP error about a packet of an SA; false if the SA did not send that.
+    pub(super) fn hear(&mut self, index: u32, quote: &Quote, now: Instant) -> bool {
+        let Some((_, held)) = self.sas.at(index) else { return false };
+        let heard = held.sa.hear(quote, now);
+        if heard == Some(true) {
+            self.clock.once(held.id, now + PATH_AGE, Deed::Age);
+        }
+        heard.is_some()
+    }
+
     /// The SAs, for `show sa` and for a clean stop.
     pub fn show(&self) -> impl Iterator<Item = SaView<'_>> {
         self.sas.iter().map(|held| SaView {
@@ -244,6 +262,7 @@ impl EspOut {
             spi: held.sa.spi,
             suite: held.sa.suite,
             number: held.sa.sequence.peek(),
+            mtu: Some(held.sa.mtu),
             stats: held.sa.stats,
         })
     }
@@ -281,8 +300,11 @@ impl Desk<'_> {
         ctx: &mut Ctx<'_>,
         slot: u32,
         held: &mut Held<OutboundSa>,
-        packet: Packet,
+        mut packet: Packet,
     ) {
+        if held.sa.clamps {
+            mss::clamp(packet.data_mut(), held.sa.mtu.into());
+        }
         if held.sa.kind == Kind::Special {
             return self.seal_special(ctx, slot, held, packet, None);
         }
@@ -306,21 +328,31 @@ impl Desk<'_> {
         };
         let plan = match plan {
             Some(plan) => Ok(plan),
-            None => Plan::of(&held.sa, &special, packet.data()),
+            None => Plan::of(&held.sa, &special, packet.data(), may_cut(&packet)),
         };
         let done = plan.and_then(|plan| {
             packet.truncate(plan.clear());
             let number = self.number(held).ok_or(DropReason::EspSequenceExhausted)?;
             let spans = plan.build(&held.sa, &special, &mut packet, number);
-            Ok((number, plan.clear(), spans.ok_or(DropReason::NoRoom)?))
+            Ok((number, plan.clear(), spans.ok_or(DropReason::NoRoom)?, plan.long))
         });
         let flag = special.flag();
         special.last = ctx.now;
         held.sa.special = Some(special);
         match done {
-            Ok((number, len, spans)) => {
+            Ok((number, len, spans, long)) => {
                 packet.meta_mut().flags |= flag;
+                let before = self.jobs.len();
                 self.submit(ctx, slot, held, packet, (number, len), spans);
+                if long {
+                    self.to_be_cut(&held.sa, before);
+                }
+            }
+            Err(Refusal::Cut) => cut_before(ctx, packet, held.sa.mtu.into()),
+            Err(Refusal::Fragment) => {
+                let meta = packet.meta_mut();
+                (meta.target, meta.offset) = (held.sa.adjacency, ONWARDS);
+                ctx.out.send(Next::Reassemble, packet);
             }
             Err(Refusal::TooBig(protocol, mtu)) => too_big(ctx, packet, protocol, mtu),
             Err(Refusal::Drop(reason)) => {
@@ -367,10 +399,10 @@ impl Desk<'_> {
             packet.truncate(inner.len());
         }
         // 2
-        let df = match held.sa.df_of(inner) {
-            Ok(df) => df,
-            Err(mtu) => return too_big(ctx, packet, inner.protocol, mtu),
-        };
+        if inner.len() > usize::from(held.sa.mtu) {
+            return self.seal_long(ctx, slot, held, packet, inner);
+        }
+        let df = inner.whole & held.sa.df.0 | held.sa.df.1;
         // 3
         let Some(number) = self.number(held) else {
             held.sa.stats.failed += 1;
@@ -382,6 +414,50 @@ impl Desk<'_> {
             return ctx.out.drop(packet, DropReason::NoRoom);
         };
         self.submit_as(ctx, slot, held, packet, (number, inner.len()), spans, shape);
+    }
+
+    /// Step 2 for a packet that is longer than its path allows: its sender is told,
+    /// or it is cut before it is sealed or afterwards. (Its DF bit says no then,
+    /// whatever the configuration says.)
+    #[inline(never)]
+    fn seal_long(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        slot: u32,
+        held: &mut Held<OutboundSa>,
+        mut packet: Packet,
+        inner: Inner,
+    ) {
+        match held.sa.judge(inner, may_cut(&packet)) {
+            Ok(()) => {}
+            Err(Refusal::TooBig(protocol, mtu)) => return too_big(ctx, packet, protocol, mtu),
+            Err(_) => return cut_before(ctx, packet, held.sa.mtu.into()),
+        }
+        let Some(number) = self.number(held) else {
+            held.sa.stats.failed += 1;
+            return ctx.out.drop(packet, DropReason::EspSequenceExhausted);
+        };
+        let (shape, outer) = (held.sa.shape, held.sa.outer);
+        let Some(spans) = held.sa.wrap(&mut packet, inner, 0, number, shape, &outer) else {
+            held.sa.stats.failed += 1;
+            return ctx.out.drop(packet, DropReason::NoRoom);
+        };
+        let before = self.jobs.len();
+        self.submit(ctx, slot, held, packet, (number, inner.len()), spans);
+        self.to_be_cut(&held.sa, before);
+    }
+
+    /// Where the path is known to be narrower than the link, the job that was made
+    /// since there were `before` is cut for it.
+    fn to_be_cut(&mut self, sa: &OutboundSa, before: usize) {
+        if let Some(path) = sa.path.learned()
+            && self.jobs.len() > before
+            && let Some(job) = self.jobs.last_mut()
+        {
+            let meta = job.buf.meta_mut();
+            meta.target |= CUT;
+            meta.number = path as u64;
+        }
     }
 
     /// Step 3, and a look at whether the reserved range runs low.
@@ -445,6 +521,28 @@ impl Desk<'_> {
         let (op, verdict) = (Op::Seal, Verdict::Pending);
         let ad = shape.ad(header, sa.spi, number);
         self.jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
+    }
+}
+
+/// Whether a packet is ours to cut, whatever it says: it was made here (as a packet
+/// of an SA within another is), or came in fragments.
+#[cold]
+fn may_cut(packet: &Packet) -> bool {
+    packet.meta().flags & (FLAG_LOCAL | FLAG_WHOLE) != 0
+}
+
+/// Cuts a packet into pieces that are sealed one by one.
+#[cold]
+fn cut_before(ctx: &mut Ctx<'_>, mut packet: Packet, mtu: usize) {
+    let mut rest = fragment::Rest::new();
+    match fragment::cut(ctx, &mut packet, mtu, 0, &mut rest) {
+        Ok(()) => {
+            ctx.out.send(Next::EspOut, packet);
+            while let Some(packet) = rest.pop() {
+                ctx.out.send(Next::EspOut, packet);
+            }
+        }
+        Err(reason) => ctx.out.drop(packet, reason),
     }
 }
 

@@ -158,6 +158,7 @@ impl EspIn {
             spi: held.sa.spi,
             suite: held.sa.suite,
             number: held.sa.edge(),
+            mtu: None,
             stats: held.sa.stats,
         })
     }
@@ -253,6 +254,9 @@ impl InboundSa {
         if !self.selectors.admit(inner)? {
             return Err(DropReason::EspSelectorMismatch);
         }
+        if !is_plain(inner, protocol) {
+            self.admits_error(inner)?;
+        }
         // 5
         mark(inner, protocol, outer)?;
         // 6
@@ -273,6 +277,13 @@ fn too_short(ctx: &mut Ctx<'_>, packet: Packet, at: usize) {
         return ctx.consume(packet);
     }
     ctx.out.drop(packet, DropReason::Malformed);
+}
+
+/// TCP or UDP right behind the header: no error about another packet.
+#[inline(always)]
+fn is_plain(inner: &[u8], protocol: Protocol) -> bool {
+    let carried = inner.get(if protocol == Protocol::IPV4 { 9 } else { 6 });
+    carried.is_some_and(|&p| p == Protocol::TCP.0 || p == Protocol::UDP.0)
 }
 
 /// A job is back, and it is its turn.

@@ -25,11 +25,12 @@
 //! * [`state`] one SA. [`replay`] its window.
 //! * [`spd::stage`], [`egress`], [`ingress`] the three stages. `wrapping`, `unwrapping`:
 //!   what is more than a plain tunnel. `clock`: keepalives and dummies.
+//! * [`path`] what SAs learn of their path's MTU.
 //!
 //! Drops: `policy-discard`, `esp-required`, `esp-no-sa`,
 //! `esp-sequence-exhausted`, `esp-unknown-spi`, `esp-replay`, `esp-bad-icv`,
 //! `esp-bad-trailer`, `esp-selector-mismatch`, `esp-ecn`, `esp-dummy`,
-//! `esp-encapsulation`, `esp-not-nested`,
+//! `esp-encapsulation`, `esp-not-nested`, `icmp-forged`, `icmp-rate-limited`,
 //! `engine-full`, `engine-failed`, `no-room`, `malformed`,
 //! `fragment-not-supported`.
 
@@ -37,6 +38,7 @@ mod clock;
 pub mod config;
 pub mod egress;
 pub mod ingress;
+pub mod path;
 pub mod replay;
 pub mod spd;
 pub mod state;
@@ -48,10 +50,12 @@ mod wrapping;
 mod tests;
 
 pub use config::{
-    Df, EcnOut, Encap, Hops, InboundConfig, Mode, OutboundConfig, Outside, SaProtocol, Tfc,
+    Df, EcnOut, Encap, Fragment, Hops, InboundConfig, Mode, OutboundConfig, Outside, SaProtocol,
+    Tfc,
 };
 pub use egress::{EspOut, Want};
 pub use ingress::EspIn;
+pub use path::{PathErrors, Paths, is_path_error};
 pub use replay::{Authentic, Candidate, Window};
 pub use spd::directory::{InboundPlace, SaDirectory};
 pub use spd::hits::{Hit, HitMap, Hits, UNCOUNTED};

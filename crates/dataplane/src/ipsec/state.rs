@@ -1,6 +1,7 @@
 //! One SA: what its packets need, ready to use.
 
-use super::config::{Df, EcnOut, Hops, InboundConfig, OutboundConfig, Outside};
+use super::config::{Df, EcnOut, Fragment, Hops, InboundConfig, OutboundConfig, Outside};
+use super::path::Path;
 use super::replay::Window;
 use super::spd::Rules;
 use super::table::{SaError, SaId};
@@ -47,6 +48,8 @@ pub struct SaView<'a> {
     /// Outbound: the number of the next packet. Inbound: the highest number
     /// seen, the edge of the window.
     pub number: u64,
+    /// Outbound: the largest clear packet that its path carries now.
+    pub mtu: Option<u16>,
     /// What it counted.
     pub stats: SaStats,
 }
@@ -224,7 +227,7 @@ impl Outer {
 /// Which code seals the packets of an SA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A plain tunnel of [`Shape::USUAL`].
+    /// A plain tunnel of [`Shape::USUAL`], without anything that looks into packets.
     Usual,
     /// A plain tunnel.
     Plain,
@@ -245,7 +248,13 @@ pub struct OutboundSa {
     pub(super) kind: Kind,
     pub(super) special: Option<Box<Special>>,
     pub(super) adjacency: u32,
+    /// The largest clear packet: as configured, or as was learned.
     pub(super) mtu: u16,
+    pub(super) path: Path,
+    /// What may be cut is cut before it is sealed.
+    pub(super) cuts: bool,
+    /// TCP's segments are held to the MTU.
+    pub(super) clamps: bool,
     pub(super) ethertype: u16,
     /// The outer DF bit: the inner one under the first mask, or the second.
     pub(super) df: (u16, u16),
@@ -280,12 +289,15 @@ impl OutboundSa {
             shape,
             kind: match &special {
                 Some(_) => Kind::Special,
-                None if shape == Shape::USUAL => Kind::Usual,
+                None if shape == Shape::USUAL && !config.clamp => Kind::Usual,
                 None => Kind::Plain,
             },
             special,
             adjacency: config.adjacency,
             mtu: config.mtu,
+            path: Path::new(config.mtu, config.learns),
+            cuts: config.fragment == Fragment::Before,
+            clamps: config.clamp,
             ethertype: outer.ethertype().0,
             df: match config.outside.df {
                 Df::Copy => (ipv4::DONT_FRAGMENT, 0),

@@ -5,6 +5,7 @@ use super::config::{Encap, InboundConfig, Mode};
 use super::state::InboundSa;
 use super::wrapping::{V4_PROTOCOL, patch};
 use crate::graph::{FLAG_ENCAP, FLAG_OPENED};
+use crate::mss;
 use crate::tables::Tables;
 use ferrule_base::DropReason;
 use ferrule_crypto::Job;
@@ -21,14 +22,15 @@ pub(super) struct Special {
     pub mode: Mode,
     pub udp: Option<Encap>,
     pub inside: Option<u32>,
+    pub clamp: Option<u16>,
 }
 
 impl Special {
     /// Nothing for a plain tunnel.
     pub fn of(config: &InboundConfig) -> Option<Box<Self>> {
-        let &InboundConfig { mode, encap: udp, inside, .. } = config;
-        let plain = mode == Mode::Tunnel && udp.is_none() && inside.is_none();
-        (!plain).then(|| Box::new(Self { mode, udp, inside }))
+        let &InboundConfig { mode, encap: udp, inside, clamp, .. } = config;
+        let plain = mode == Mode::Tunnel && udp.is_none() && inside.is_none() && clamp.is_none();
+        (!plain).then(|| Box::new(Self { mode, udp, inside, clamp }))
     }
 }
 
@@ -86,12 +88,21 @@ impl InboundSa {
                 head
             }
         };
-        if special.mode == Mode::Tunnel {
-            return Ok(None);
+        let clamp = special.clamp;
+        let version = match special.mode {
+            Mode::Tunnel => None,
+            Mode::Transport => {
+                let repair = special.udp.is_some();
+                Some(self.unwrap_transport(job, head, start, repair)?)
+            }
+        };
+        if let Some(mtu) = clamp {
+            let at = if version.is_none() { start } else { 0 };
+            if let Some(clear) = job.buf.data_mut().get_mut(at..) {
+                mss::clamp(clear, mtu.into());
+            }
         }
-        let repair = special.udp.is_some();
-        let version = self.unwrap_transport(job, head, start, repair)?;
-        Ok(Some(version))
+        Ok(version)
     }
 
     /// The packet as it was before it was sealed:
@@ -130,6 +141,7 @@ impl InboundSa {
         if !self.selectors.admit(packet.data())? {
             return Err(DropReason::EspSelectorMismatch);
         }
+        self.admits_error(packet.data())?;
         self.stats.packets += 1;
         self.stats.octets += (head + len) as u64;
         Ok(version)

@@ -113,8 +113,13 @@ impl Special {
         Some(())
     }
 
+    /// Whether packets keep their own headers.
+    pub const fn is_transport(&self) -> bool {
+        matches!(self.mode, Mode::Transport)
+    }
+
     /// Octets of a UDP header, if there is one.
-    const fn udp_len(&self) -> usize {
+    pub const fn udp_len(&self) -> usize {
         if self.udp.is_some() { udp::Header::LEN } else { 0 }
     }
 }
@@ -137,6 +142,10 @@ pub(super) enum Refusal {
     Drop(DropReason),
     /// Its sender is told this MTU.
     TooBig(Protocol, usize),
+    /// It is cut first.
+    Cut,
+    /// It is a fragment: the whole datagram is wanted.
+    Fragment,
 }
 
 impl From<DropReason> for Refusal {
@@ -162,6 +171,8 @@ pub(super) struct Plan {
     pub class: u8,
     pub df: u16,
     pub hops: u8,
+    /// Sealed, it is too long for the path.
+    pub long: bool,
 }
 
 impl Plan {
@@ -170,18 +181,32 @@ impl Plan {
         self.head + self.text
     }
 
-    /// Reads and judges a packet.
-    pub fn of(sa: &OutboundSa, special: &Special, data: &[u8]) -> Result<Self, Refusal> {
+    /// Reads and judges a packet; one that may be cut is never too long.
+    pub fn of(
+        sa: &OutboundSa,
+        special: &Special,
+        data: &[u8],
+        may_cut: bool,
+    ) -> Result<Self, Refusal> {
         match special.mode {
-            Mode::Tunnel => Self::tunnel(sa, special, data),
-            Mode::Transport => Self::transport(sa, special, data),
+            Mode::Tunnel => Self::tunnel(sa, special, data, may_cut),
+            Mode::Transport => Self::transport(sa, special, data, may_cut),
         }
     }
 
-    fn tunnel(sa: &OutboundSa, special: &Special, data: &[u8]) -> Result<Self, Refusal> {
+    fn tunnel(
+        sa: &OutboundSa,
+        special: &Special,
+        data: &[u8],
+        may_cut: bool,
+    ) -> Result<Self, Refusal> {
         let inner = Inner::read(data).ok_or(DropReason::Malformed)?;
         let (len, mtu) = (inner.len(), usize::from(sa.mtu));
-        let df = sa.df_of(inner).map_err(|mtu| Refusal::TooBig(inner.protocol, mtu))?;
+        let long = len > mtu;
+        if long {
+            sa.judge(inner, may_cut)?;
+        }
+        let df = if long { 0 } else { inner.whole & sa.df.0 | sa.df.1 };
         let hops = special.hops.unwrap_or_else(|| inner.hops(data));
         Ok(Self {
             head: 0,
@@ -192,13 +217,19 @@ impl Plan {
             class: inner.class & sa.class.0 | sa.class.1,
             df,
             hops,
+            long,
         })
     }
 
     /// Whole datagrams between the ends of the SA (RFC 4303 section 3.1.1); what
     /// fits is reckoned with whole blocks, so that a header with options never makes
     /// the sealed packet longer than the path allows.
-    fn transport(sa: &OutboundSa, special: &Special, data: &[u8]) -> Result<Self, Refusal> {
+    fn transport(
+        sa: &OutboundSa,
+        special: &Special,
+        data: &[u8],
+        may_cut: bool,
+    ) -> Result<Self, Refusal> {
         let inner = Inner::read(data).ok_or(DropReason::Malformed)?;
         let (head, field, next, plain) = match special.ends {
             Ends::V4(..) => head_v4(special, data)?,
@@ -207,7 +238,9 @@ impl Plan {
         let text = inner.len().checked_sub(head).ok_or(DropReason::Malformed)?;
         let (extra, align) = (head - plain, usize::from(sa.shape.align));
         let mtu = usize::from(sa.mtu).saturating_sub(extra.next_multiple_of(align) - extra);
-        if inner.len() > mtu
+        let long = inner.len() > mtu;
+        if long
+            && !may_cut
             && let Some(mtu) = inner.too_big_for(mtu)
         {
             return Err(Refusal::TooBig(inner.protocol, mtu));
@@ -221,7 +254,7 @@ impl Plan {
         let room = mtu.saturating_sub(inner.len());
         let zeros = if says { special.zeros(text, room) } else { 0 };
         let (class, df, hops) = (0, 0, 0);
-        Ok(Self { head, field, text, next, zeros, class, df, hops })
+        Ok(Self { head, field, text, next, zeros, class, df, hops, long })
     }
 
     /// A dummy packet of so many octets (RFC 4303 section 2.6): in transport mode
@@ -236,7 +269,8 @@ impl Plan {
         let room = usize::from(sa.mtu).saturating_sub(head + text);
         let (zeros, next) = (special.zeros(text, room), Protocol::NONE);
         let (class, df) = (sa.class.1, sa.df.1);
-        Self { head, field, text, next, zeros, class, df, hops: special.hops.unwrap_or(HOPS) }
+        let (hops, long) = (special.hops.unwrap_or(HOPS), false);
+        Self { head, field, text, next, zeros, class, df, hops, long }
     }
 
     /// Makes what [`dummy`](Self::dummy) is for, in an empty packet.
@@ -357,29 +391,29 @@ pub(super) fn patch(data: &mut [u8], field: usize, carried: Protocol, len: u16) 
 /// octets of a header without options.
 type Head = (usize, usize, Protocol, usize);
 
-fn head_v4(special: &Special, data: &[u8]) -> Result<Head, DropReason> {
+fn head_v4(special: &Special, data: &[u8]) -> Result<Head, Refusal> {
     let (h, _) = ipv4::Header::ref_from_prefix(data).map_err(|_| DropReason::Malformed)?;
     let head = h.header_len();
     if h.version_ihl >> 4 != 4 || head < ipv4::Header::LEN {
-        return Err(DropReason::Malformed);
+        return Err(DropReason::Malformed.into());
     }
     if h.ends() != special.ends {
-        return Err(DropReason::EspSelectorMismatch);
+        return Err(DropReason::EspSelectorMismatch.into());
     }
     if h.is_fragment() {
-        return Err(DropReason::FragmentNotSupported);
+        return Err(Refusal::Fragment);
     }
     Ok((head, V4_PROTOCOL, h.protocol(), ipv4::Header::LEN))
 }
 
-fn head_v6(special: &Special, data: &[u8]) -> Result<Head, DropReason> {
+fn head_v6(special: &Special, data: &[u8]) -> Result<Head, Refusal> {
     let (h, payload) = ipv6::Header::ref_from_prefix(data).map_err(|_| DropReason::Malformed)?;
     if h.version_class_flow.get() >> 28 != 6 || h.ends() != special.ends {
-        return Err(DropReason::EspSelectorMismatch);
+        return Err(DropReason::EspSelectorMismatch.into());
     }
     let front = ipv6ext::front(h.next(), payload).map_err(DropReason::from)?;
     if front.is_fragment {
-        return Err(DropReason::FragmentNotSupported);
+        return Err(Refusal::Fragment);
     }
     Ok((ipv6::Header::LEN + front.len, front.field, front.next, ipv6::Header::LEN))
 }
@@ -402,19 +436,15 @@ impl Special {
 }
 
 impl OutboundSa {
-    /// The outer DF bit, or the MTU to tell the sender of a packet that is too long
-    /// and must not be fragmented. What is let through all the same must be
-    /// fragmented, whatever the configuration says.
-    #[inline(always)]
-    pub(super) fn df_of(&self, inner: Inner) -> Result<u16, usize> {
-        let df = inner.whole & self.df.0 | self.df.1;
-        if inner.len() <= usize::from(self.mtu) {
-            return Ok(df);
+    /// What becomes of a packet that is longer than the path allows: it is refused, if
+    /// it must not be cut and is not ours to cut; of IPv4 it may be cut first; or it
+    /// is sealed whole, and the sealed packet cut.
+    pub(super) fn judge(&self, inner: Inner, may_cut: bool) -> Result<(), Refusal> {
+        if let Some(mtu) = inner.too_big_for(self.mtu.into()).filter(|_| !may_cut) {
+            return Err(Refusal::TooBig(inner.protocol, mtu));
         }
-        match inner.too_big_for(self.mtu.into()) {
-            Some(mtu) => Err(mtu),
-            None => Ok(0),
-        }
+        let first = self.cuts && inner.protocol == Protocol::IPV4 && inner.whole == 0;
+        if first { Err(Refusal::Cut) } else { Ok(()) }
     }
 
     /// Whether its packets are IPv4 outside.

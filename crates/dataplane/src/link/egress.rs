@@ -1,7 +1,7 @@
 //! From an adjacency, or a finished frame, to a port.
 
 use crate::fragment::{self, Rest};
-use crate::graph::{CUT, Ctx, FLAG_LOCAL, Next, Stage, UNRESOLVED};
+use crate::graph::{CUT, Ctx, FLAG_LOCAL, FLAG_WHOLE, Next, Stage, UNRESOLVED};
 use crate::route::{Adjacency, Labels, TtlModel};
 use crate::tables::{Iface, IfaceKind, RoutedIface, Tables, Tag};
 use ferrule_base::{DropReason, MacAddr, PortId};
@@ -315,11 +315,12 @@ const fn group_v4(group: Ipv4Addr) -> MacAddr {
 }
 
 /// RFC 1812 section 5.2.6, RFC 8200 section 5: IPv4 is cut unless it says no,
-/// IPv6 only where it was made here. A label stack has been cut at its ingress or is dropped (RFC
+/// IPv6 only where it was made, or put together, here. A label stack has been cut at its ingress or is dropped (RFC
 /// 3032 section 3.4). What was made here is nobody's to be told.
 #[cold]
 fn too_long(mtu: usize, mac: MacAddr, packet: &mut Packet) -> Result<Way, DropReason> {
     let local = packet.meta().flags & FLAG_LOCAL != 0;
+    let whole = packet.meta().flags & FLAG_WHOLE != 0;
     let kind = match EtherType(packet.meta().ethertype) {
         EtherType::IPV4 => {
             let (header, _) =
@@ -329,7 +330,7 @@ fn too_long(mtu: usize, mac: MacAddr, packet: &mut Packet) -> Result<Way, DropRe
             }
             TOO_BIG_V4
         }
-        EtherType::IPV6 if local => return Ok(Way::Cut(mtu, mac)),
+        EtherType::IPV6 if local || whole => return Ok(Way::Cut(mtu, mac)),
         EtherType::IPV6 => TOO_BIG_V6,
         _ => return Err(DropReason::TooBig),
     };

@@ -172,8 +172,8 @@ struct Decision<A> {
     route: Option<Route>,
     /// The policy of the interface by which clear packets come.
     inbound: Option<u16>,
-    /// The way out has a policy.
-    outbound: bool,
+    /// The way out: by what its interface, and that of arrival, want.
+    outbound: Next,
 }
 
 /// Decisions of a batch that are remembered, by a few bits of the addresses.
@@ -196,7 +196,8 @@ fn decide<A>(
         _ => None,
     };
     let policy = |iface| routed(tables, iface).and_then(|routed| routed.policy);
-    let outbound = way_out.is_some_and(|adjacency| policy(adjacency.iface).is_some());
+    let to = way_out.and_then(|adjacency| routed(tables, adjacency.iface));
+    let outbound = by_way_of(routed(tables, meta.iface), to);
     let (inbound, iface) = (policy(meta.iface), meta.iface);
     Ok(Decision { dst, vrf: meta.vrf, iface, route, inbound, outbound })
 }
@@ -319,13 +320,14 @@ fn forward_v6(
 }
 
 /// What no policy is asked about of the packets for this node and for the hosts that it
-/// guards: what IPsec opens, and fragments, which come back here whole.
+/// guards: what IPsec opens, fragments, which come back here whole, and errors about
+/// what may have been sealed here, which it believes by itself or not.
 struct Sealed {
-    /// Where ESP begins.
+    next: Next,
+    /// Where ESP or ICMP begins.
     offset: usize,
     /// [`FLAG_ENCAP`] if in UDP.
     flag: u8,
-    fragment: bool,
 }
 
 impl Sealed {
@@ -343,13 +345,16 @@ impl Sealed {
         if fragment {
             let in_udp = protocol == Protocol::UDP && tables.sas.has_udp();
             let ours = route == Route::Local || protocol == Protocol::ESP || in_udp;
-            return ours.then_some(Self { offset: 0, flag: 0, fragment });
+            return ours.then_some(Self { next: Next::Reassemble, offset: 0, flag: 0 });
         }
         match protocol {
-            Protocol::ESP => Some(Self { offset, flag: 0, fragment }),
+            Protocol::ESP => Some(Self { next: Next::EspIn, offset, flag: 0 }),
             Protocol::UDP => {
                 let offset = ipsec::esp_in_udp(tables, packet.data(), offset)?;
-                Some(Self { offset, flag: FLAG_ENCAP, fragment })
+                Some(Self { next: Next::EspIn, offset, flag: FLAG_ENCAP })
+            }
+            Protocol::ICMP | Protocol::ICMPV6 if ipsec::is_path_error(packet.data(), offset) => {
+                Some(Self { next: Next::PathError, offset, flag: 0 })
             }
             _ => None,
         }
@@ -370,7 +375,7 @@ impl Sealed {
         let meta = packet.meta_mut();
         meta.offset = self.offset as u16;
         meta.flags |= self.flag;
-        if self.fragment { Next::Reassemble } else { Next::EspIn }
+        self.next
     }
 }
 
@@ -436,12 +441,22 @@ pub(super) fn routed(tables: &Tables, iface: u16) -> Option<&RoutedIface> {
     }
 }
 
-/// Out by an adjacency, through the policy of its interface if it has one.
+/// The next place of packets from one interface to another.
+fn by_way_of(from: Option<&RoutedIface>, to: Option<&RoutedIface>) -> Next {
+    let clamp = [from, to].into_iter().flatten().any(|iface| iface.clamp.is_some());
+    match to {
+        _ if clamp => Next::Clamp,
+        Some(iface) if iface.policy.is_some() => Next::Policy,
+        _ => Next::Output,
+    }
+}
+
+/// Out by an adjacency; what is sealed already, without a stop.
 #[inline]
-fn onwards(packet: &mut Packet, adjacency: u32, policy: bool) -> Next {
+fn onwards(packet: &mut Packet, adjacency: u32, next: Next) -> Next {
     let meta = packet.meta_mut();
     meta.target = adjacency;
-    if policy && meta.flags & FLAG_EXEMPT == 0 { Next::Policy } else { Next::Output }
+    if meta.flags & FLAG_EXEMPT == 0 { next } else { Next::Output }
 }
 
 /// A packet made here for a link-local address goes out where the packet came
@@ -455,8 +470,8 @@ fn beside(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
     let connected =
         |a: &Adjacency| a.iface == meta.iface && a.neighbour.is_none() && a.labels.is_empty();
     let adjacency = tables.adjacencies.iter().position(connected).ok_or(DropReason::NotRouted)?;
-    let policy = routed(tables, meta.iface).is_some_and(|iface| iface.policy.is_some());
-    Ok(onwards(packet, adjacency as u32, policy))
+    let next = by_way_of(None, routed(tables, meta.iface));
+    Ok(onwards(packet, adjacency as u32, next))
 }
 
 /// To be told to the sender.

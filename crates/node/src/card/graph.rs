@@ -244,8 +244,12 @@ impl Card {
             Next::Transmit => self.to_wire.extend(batch.drain(..)),
             // A card answers nobody: the node was told the MTU.
             Next::IcmpError => drop_all(&mut ctx, batch, DropReason::TooBig),
-            Next::Bridge | Next::PwOut | Next::Mpls | Next::PwIn | Next::Reassemble => {
+            Next::Bridge | Next::PwOut | Next::Mpls | Next::PwIn => {
                 drop_all(&mut ctx, batch, DropReason::UnknownProtocol);
+            }
+            // The node's business, in clear.
+            Next::Reassemble | Next::PathError | Next::Clamp => {
+                drop_all(&mut ctx, batch, DropReason::FragmentNotSupported);
             }
         }
     }

@@ -70,6 +70,7 @@ fn police(
             v6: routed.v6.clone(),
             mpls: false,
             policy: Some(tables.policies.len() as u16),
+            clamp: None,
         }),
     };
     tables.policies.push(policy(config, &compiled.outbound, index));

@@ -9,6 +9,9 @@
 //!   esn = true
 //!   window = 1024             # 0, or up to 131072
 //!   mtu = 1400                # of clear packets; left out: what fits
+//!   learn-mtu = true          # from ICMP errors about sealed packets
+//!   fragment = "after"        # * or "before": what is too long, and may be cut
+//!   clamp-mss = false         # of TCP in it
 //!   df = "copy"               # * or "set", "clear"
 //!   dscp = 46                 # * left out: as inside
 //!   ecn = "normal"            # * or "compatibility"
@@ -35,7 +38,7 @@ use crate::overhead;
 use ferrule_base::Duration;
 use ferrule_crypto::{KeySpec, Suite};
 use ferrule_dataplane::ipsec::{
-    Df, EcnOut, Encap, Hops, Mode, Outside, SaProtocol, Tfc, replay::WINDOW_MAX,
+    Df, EcnOut, Encap, Fragment, Hops, Mode, Outside, SaProtocol, Tfc, replay::WINDOW_MAX,
 };
 use ferrule_dataplane::route::TtlModel;
 use ferrule_wire::{Dscp, udp};
@@ -141,6 +144,9 @@ impl Pair<'_> {
             mtu,
             protocol,
             mode: self.mode,
+            learns: raw.learn_mtu.unwrap_or(true),
+            fragment: self.fragment(r),
+            clamp_mss: raw.clamp_mss.unwrap_or(false),
             outside,
             encap,
             tfc: self.tfc(r),
@@ -186,6 +192,20 @@ impl Pair<'_> {
         let seconds = r.number(seconds, KEEPALIVE, 0..=3600, "keepalive-seconds") as u64;
         let keepalive = (seconds != 0).then(|| Duration::from_secs(seconds));
         Some(Encap { local, remote, keepalive })
+    }
+
+    fn fragment(&self, r: &mut Reader<'_>) -> Fragment {
+        let Some(text) = &self.raw.get_ref().fragment else { return Fragment::After };
+        let ways = [("after", Fragment::After), ("before", Fragment::Before)];
+        let way = r.choice(text, "time to fragment", &ways).unwrap_or_default();
+        let inline = self.raw.get_ref().placement.as_ref().is_some_and(|p| p.get_ref() == "inline");
+        if way == Fragment::Before && self.mode == Mode::Transport {
+            let what = "fragments in transport mode, which has whole datagrams";
+            r.problems.add(text.span(), what, "write \"after\", or leave it out");
+            return Fragment::After;
+        }
+        // The node cuts what a card is to seal: nothing that is too long comes there.
+        if inline { Fragment::After } else { way }
     }
 
     fn tfc(&self, r: &mut Reader<'_>) -> Tfc {

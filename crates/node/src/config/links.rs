@@ -147,6 +147,7 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
             vrf,
             mtu,
             mpls: interface.mpls.unwrap_or(false),
+            clamp_mss: interface.clamp_mss.unwrap_or(false),
         });
     }
 }

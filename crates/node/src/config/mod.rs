@@ -34,7 +34,7 @@ pub use token::{TOKEN_KEY, TOKEN_PROFILES, TokenConfig};
 
 use ferrule_base::{MacAddr, Secret};
 use ferrule_crypto::{KeySpec, Suite};
-use ferrule_dataplane::ipsec::{Encap, Mode, Outside, SaProtocol, Tfc};
+use ferrule_dataplane::ipsec::{Encap, Fragment, Mode, Outside, SaProtocol, Tfc};
 use ferrule_dataplane::route::TtlModel;
 use ferrule_dataplane::sequence;
 use ferrule_wire::Protocol;
@@ -207,6 +207,8 @@ pub struct InterfaceConfig {
     pub mtu: usize,
     /// Labelled packets are accepted.
     pub mpls: bool,
+    /// TCP's segments are held to `mtu`.
+    pub clamp_mss: bool,
 }
 
 /// A bridge.
@@ -384,6 +386,12 @@ pub struct TunnelConfig {
     pub protocol: SaProtocol,
     /// Tunnel or transport.
     pub mode: Mode,
+    /// Path MTUs are learned from ICMP errors.
+    pub learns: bool,
+    /// When what is too long, and may be cut, is cut.
+    pub fragment: Fragment,
+    /// TCP's segments are held to what fits.
+    pub clamp_mss: bool,
     /// The outer header of a tunnel.
     pub outside: Outside,
     /// In UDP.

@@ -82,6 +82,7 @@ pub(super) struct Interface {
     pub vrf: Option<Text>,
     pub mtu: Option<Number>,
     pub mpls: Option<bool>,
+    pub clamp_mss: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -202,6 +203,9 @@ pub(super) struct Tunnel {
     pub encapsulation: Option<Text>,
     pub ports: Option<Spanned<Vec<i64>>>,
     pub keepalive_seconds: Option<Number>,
+    pub learn_mtu: Option<bool>,
+    pub fragment: Option<Text>,
+    pub clamp_mss: Option<bool>,
     pub tfc: Option<Spanned<WordOrNumber>>,
     pub dummy: Option<Number>,
     pub then: Option<Text>,

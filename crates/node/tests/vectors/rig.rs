@@ -95,8 +95,16 @@ impl Rig {
             secy: None,
             attach: Attach { untagged: Some(iface), ..Attach::default() },
         });
-        let routed =
-            RoutedIface { vrf, mac, mtu, v4: Vec::new(), v6: Vec::new(), mpls: true, policy: None };
+        let routed = RoutedIface {
+            vrf,
+            mac,
+            mtu,
+            v4: Vec::new(),
+            v6: Vec::new(),
+            mpls: true,
+            policy: None,
+            clamp: None,
+        };
         let (name, kind) = (name.into(), IfaceKind::Routed(routed));
         self.tables.ifaces.push(Iface { name, port: PortId(port), tag: Tag::None, kind });
         PortId(port)

@@ -117,8 +117,8 @@ impl Case {
             data[0] ^= flip;
             made.push(Made::new(version, ident, a, more, &data));
         }
-        // A first fragment has its headers.
-        made.retain(|m| !m.data.is_empty() && (m.offset > 0 || m.data.len() >= 8));
+        // A first fragment has its headers, and each fits a buffer of the rig.
+        made.retain(|m| (1..3500).contains(&m.data.len()) && (m.offset > 0 || m.data.len() >= 8));
         made
     }
 }

@@ -23,6 +23,7 @@ fn tables() -> Tables {
             v6: vec![("fe80::1".parse().unwrap(), 64)],
             mpls: false,
             policy,
+            clamp: None,
         })
     };
     let iface = |name: &str, tag, policy| Iface {

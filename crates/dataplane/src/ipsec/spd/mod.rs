@@ -145,6 +145,12 @@ impl Rules<()> {
     pub fn admit(&self, packet: &[u8]) -> Result<bool, DropReason> {
         Ok(self.find(&key::read(packet, Direction::Inbound)?).is_some())
     }
+
+    /// Whether any of the selectors has a packet that goes the other way, as far as
+    /// there is enough of it.
+    pub fn have_outbound(&self, packet: &[u8]) -> bool {
+        key::read(packet, Direction::Outbound).is_ok_and(|key| self.find(&key).is_some())
+    }
 }
 
 /// What is asked about packets of one family: the keys' words, their places in the

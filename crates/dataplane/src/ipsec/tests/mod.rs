@@ -4,6 +4,7 @@
 mod laws;
 mod life;
 mod model;
+mod path;
 mod policy;
 mod replay;
 mod spd;

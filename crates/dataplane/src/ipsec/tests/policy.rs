@@ -158,6 +158,7 @@ fn boundary(policy: Option<u16>) -> Gateway<Software> {
         v6: vec![],
         mpls: false,
         policy,
+        clamp: None,
     };
     let kind = IfaceKind::Routed(routed);
     g.tables.ifaces = vec![Iface { name: "wan".into(), port: PortId(0), tag: Tag::None, kind }];

@@ -71,7 +71,7 @@ fn report(accepted: u64, replays: u64, bad_icv: u64) -> WorkerReport {
         ports: Vec::new(),
         esp_out: Vec::new(),
         hits: Vec::new(),
-        esp_in: vec![SaReport { index: 0, name, spi: SPI, suite, number: 0, stats }],
+        esp_in: vec![SaReport { index: 0, name, spi: SPI, suite, number: 0, mtu: None, stats }],
         secy_out: Vec::new(),
         secy_in: Vec::new(),
         engines: Vec::new(),

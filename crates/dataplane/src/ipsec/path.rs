@@ -1,0 +1,359 @@
+//! The path MTU of outbound SAs: learned from ICMP errors about sealed packets, and
+//! forgotten again (RFC 4301 section 8.2, RFC 1191, RFC 8201).
+//!
+//! ```text
+//!   ICMP 3/4 or ICMPv6 2 for us ─▶ quote: our ESP or AH?  SPI, both addresses,
+//!                                  │      a number sent lately, longer than said
+//!                                  ├─ no ──▶ `icmp-forged`
+//!                                  └─ yes ─▶ the SA's MTU shrinks ─ 10 min ─▶ as before
+//!   later: a clear packet that does not fit ─▶ its sender is told, or it is cut
+//! ```
+//!
+//! Whoever can see the packets of an SA can also forge such an error; who cannot has
+//! to guess SPI and number. What is believed is bounded from below all the same
+//! ([`PATH4_MIN`], [`PATH6_MIN`]), and an SA may be told to believe nothing.
+//!
+//! A clear packet that fits no more and must not be fragmented is refused, with the
+//! MTU that is left for it. One that may be is cut *before* it is sealed, each piece
+//! sealed by itself (IPv4, `fragment = "before"`), or sealed whole and cut
+//! *afterwards*, for the other end to put together (the default, and all that
+//! transport mode may do: RFC 4301 section 7). So is what this node made itself,
+//! such as the packets of an SA within another.
+
+use super::egress::EspOut;
+use super::state::{InboundSa, OutboundSa, Outer};
+use crate::graph::{Ctx, Next};
+use crate::route::limit::Bucket;
+use ferrule_base::{DropReason, Duration, Instant};
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::{EtherType, FromBytes, Protocol, esp, icmpv4, icmpv6, ipv4, ipv6, ipv6ext, udp};
+use std::net::IpAddr;
+
+/// How long a learned MTU is believed (RFC 1191 section 6.3, RFC 8201 section 4).
+pub const PATH_AGE: Duration = Duration::from_secs(600);
+
+/// No smaller path is believed of IPv4: hosts that hear of one stop setting DF.
+pub const PATH4_MIN: usize = 552;
+/// No IPv6 path is narrower (RFC 8200 section 5).
+pub const PATH6_MIN: usize = 1280;
+
+/// An error may be about one of so many packets that an SA sent last.
+pub const RECENT: u32 = 1 << 22;
+
+/// Errors that a worker reads in a second, and at once.
+const HEARD_PER_SECOND: u64 = 1_000;
+const HEARD_BURST: u64 = 100;
+
+/// Where a router that says no MTU may have one (RFC 1191 section 7.1).
+const PLATEAUS: [usize; 8] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, PATH4_MIN];
+
+/// Which outbound SA has an SPI: part of the snapshot that all workers read.
+#[derive(Default)]
+pub struct Paths(Box<[(u32, IpAddr, u32)]>);
+
+impl Paths {
+    /// SPI, the other end, and index of each SA.
+    pub fn new(sas: impl IntoIterator<Item = (u32, IpAddr, u32)>) -> Self {
+        let mut all: Vec<_> = sas.into_iter().collect();
+        all.sort_unstable();
+        Self(all.into())
+    }
+
+    /// The index of the SA to `destination` with this SPI. (SPIs are the other end's
+    /// to choose: several may have the same.)
+    pub fn find(&self, spi: u32, destination: IpAddr) -> Option<u32> {
+        let key = (spi, destination);
+        let at = self.0.partition_point(|&(spi, to, _)| (spi, to) < key);
+        self.0.get(at).filter(|&&(spi, to, _)| (spi, to) == key).map(|&(_, _, index)| index)
+    }
+}
+
+/// What an SA knows of its path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Path {
+    /// Largest clear packet, as configured.
+    pub most: u16,
+    /// Errors are believed.
+    pub learns: bool,
+    /// Largest sealed packet, and since when.
+    learned: Option<(u16, Instant)>,
+}
+
+impl Path {
+    pub const fn new(most: u16, learns: bool) -> Self {
+        Self { most, learns, learned: None }
+    }
+
+    /// The largest sealed packet, if it was learned.
+    pub fn learned(&self) -> Option<usize> {
+        self.learned.map(|(mtu, _)| mtu.into())
+    }
+
+    /// Notes a narrower path; whether nothing was known before.
+    pub fn learn(&mut self, mtu: usize, now: Instant) -> bool {
+        let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+        self.learned.replace((mtu, now)).is_none()
+    }
+
+    /// Forgets what is too old. What is not: when it will be.
+    pub fn age(&mut self, now: Instant) -> Option<Instant> {
+        let due = self.learned.map(|(_, since)| since + PATH_AGE)?;
+        if due <= now {
+            self.learned = None;
+        }
+        (due > now).then_some(due)
+    }
+}
+
+/// What an ICMP error says about a sealed packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Quote {
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    pub spi: u32,
+    pub number: u32,
+    /// Octets of the packet.
+    pub len: usize,
+    /// What fits; zero where the router does not say.
+    pub mtu: usize,
+}
+
+/// What a message about a packet too big is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Sealed(Quote),
+    /// About a packet that no SA can have sent.
+    Other,
+}
+
+impl Quote {
+    /// Reads a message whose ICMP header is at `at`.
+    fn read(packet: &Packet, at: usize) -> Result<Heard, DropReason> {
+        let data = packet.data();
+        let message = data.get(at..).unwrap_or_default();
+        if packet.meta().ethertype == EtherType::IPV4.0 {
+            let (repr, quoted) = icmpv4::Repr::parse(message).map_err(DropReason::from)?;
+            let icmpv4::Repr::Unreachable { code: icmpv4::unreachable::TOO_BIG, mtu } = repr else {
+                return Ok(Heard::Other);
+            };
+            return Ok(Self::v4(quoted, mtu.into()).map_or(Heard::Other, Heard::Sealed));
+        }
+        let (h, _) = ipv6::Header::ref_from_prefix(data).map_err(|_| DropReason::Malformed)?;
+        if !icmpv6::checksum_ok(&h.ends(), message) {
+            return Err(DropReason::BadChecksum);
+        }
+        let (repr, quoted) = icmpv6::Repr::parse(message).map_err(DropReason::from)?;
+        let icmpv6::Repr::TooBig { mtu } = repr else { return Ok(Heard::Other) };
+        Ok(Self::v6(quoted, mtu as usize).map_or(Heard::Other, Heard::Sealed))
+    }
+
+    fn v4(quoted: &[u8], mtu: usize) -> Option<Self> {
+        let (h, _) = ipv4::Header::ref_from_prefix(quoted).ok()?;
+        if h.version_ihl >> 4 != 4 || h.fragment.get() & 0x1fff != 0 {
+            return None;
+        }
+        let (spi, number) = sealed(h.protocol(), quoted.get(h.header_len()..)?)?;
+        let (source, destination) = (IpAddr::V4(h.src.into()), IpAddr::V4(h.dst.into()));
+        Some(Self { source, destination, spi, number, len: h.total_len.get().into(), mtu })
+    }
+
+    fn v6(quoted: &[u8], mtu: usize) -> Option<Self> {
+        let (h, payload) = ipv6::Header::ref_from_prefix(quoted).ok()?;
+        let upper = ipv6ext::walk(h.next(), payload).ok()?;
+        if h.version_class_flow.get() >> 28 != 6 || upper.fragment.is_some_and(|f| f.offset != 0) {
+            return None;
+        }
+        let (spi, number) = sealed(upper.protocol, payload.get(upper.offset..)?)?;
+        let (source, destination) = (IpAddr::V6(h.src.into()), IpAddr::V6(h.dst.into()));
+        let len = ipv6::Header::LEN + usize::from(h.payload_len.get());
+        Some(Self { source, destination, spi, number, len, mtu })
+    }
+
+    /// What the path carries, as far as it is believed; nothing where the message
+    /// contradicts itself: what it calls too big would have fitted.
+    pub fn path(&self) -> Option<usize> {
+        let v4 = self.source.is_ipv4();
+        let mtu = match self.mtu {
+            0 if v4 => PLATEAUS.into_iter().find(|&mtu| mtu < self.len).unwrap_or(PATH4_MIN),
+            mtu => mtu,
+        };
+        let least = if v4 { PATH4_MIN } else { PATH6_MIN };
+        (mtu < self.len).then_some(mtu.max(least))
+    }
+}
+
+/// SPI and number in front of a sealed payload, in UDP too.
+fn sealed(protocol: Protocol, payload: &[u8]) -> Option<(u32, u32)> {
+    let payload = match protocol {
+        Protocol::ESP => payload,
+        // Next header, length, reserved (RFC 4302 section 2).
+        Protocol::AH => payload.get(4..)?,
+        Protocol::UDP => payload.get(udp::Header::LEN..)?,
+        _ => return None,
+    };
+    let (header, _) = esp::Header::ref_from_prefix(payload).ok()?;
+    // In UDP, four zeros are no SPI.
+    (header.spi.get() != 0).then(|| (header.spi.get(), header.seq.get()))
+}
+
+/// Whether the message with its ICMP header at `at`, for this node or a host that it
+/// guards, may be about a packet that was sealed here.
+pub fn is_path_error(data: &[u8], at: usize) -> bool {
+    let v4 = data.first().is_some_and(|b| b >> 4 == 4);
+    let message = data.get(at..).unwrap_or_default();
+    let quoted = message.get(icmpv4::Header::LEN..).unwrap_or_default();
+    match (v4, message.first_chunk()) {
+        (true, Some([3, icmpv4::unreachable::TOO_BIG])) => Quote::v4(quoted, 0).is_some(),
+        (false, Some([2, _])) => Quote::v6(quoted, 0).is_some(),
+        _ => false,
+    }
+}
+
+/// The stage at [`Next::PathError`].
+pub struct PathErrors {
+    bucket: Bucket,
+}
+
+impl Default for PathErrors {
+    fn default() -> Self {
+        Self { bucket: Bucket::new(HEARD_PER_SECOND, HEARD_BURST) }
+    }
+}
+
+impl PathErrors {
+    /// For each message:
+    ///
+    /// 1. its checksum is right, and it quotes a sealed packet;
+    /// 2. there is such an SA: at its worker;
+    /// 3. the SA sent that packet, lately: what it knows of its path changes.
+    pub fn push(&mut self, ctx: &mut Ctx<'_>, esp: &mut EspOut, batch: &mut Batch) {
+        for packet in batch.drain(..) {
+            match self.hear(ctx, esp, &packet) {
+                Ok(None) => ctx.consume(packet),
+                Ok(Some(worker)) => ctx.out.hand_off(worker, Next::PathError, packet),
+                Err(reason) => ctx.out.drop(packet, reason),
+            }
+        }
+    }
+
+    /// The worker that has to hear it; nothing: it is done.
+    fn hear(
+        &mut self,
+        ctx: &Ctx<'_>,
+        esp: &mut EspOut,
+        packet: &Packet,
+    ) -> Result<Option<u8>, DropReason> {
+        // 1
+        if !self.bucket.take(ctx.now) {
+            return Err(DropReason::IcmpRateLimited);
+        }
+        let quote = match Quote::read(packet, packet.meta().offset.into())? {
+            Heard::Sealed(quote) => quote,
+            Heard::Other => return Ok(None),
+        };
+        // 2
+        let found = ctx.tables.paths.find(quote.spi, quote.destination);
+        let worker = found.and_then(|index| ctx.tables.sas.outbound(index));
+        let (index, worker) = found.zip(worker).ok_or(DropReason::IcmpForged)?;
+        if worker != ctx.worker {
+            return Ok(Some(worker));
+        }
+        // 3
+        if esp.hear(index, &quote, ctx.now) { Ok(None) } else { Err(DropReason::IcmpForged) }
+    }
+}
+
+/// Whether a number was among the last that were sent, if `next` is the one to come.
+pub(super) fn is_recent(number: u32, next: u64) -> bool {
+    let back = (next as u32).wrapping_sub(number);
+    back != 0 && u64::from(back) < next && back <= RECENT
+}
+
+impl OutboundSa {
+    /// Octets that are there beside what is sealed and its padding, and those that
+    /// are in front of what is sealed already.
+    fn around(&self) -> (usize, usize) {
+        let (mut fixed, mut kept) = (self.outer.len(), 0);
+        if let Some(special) = self.special.as_deref() {
+            fixed += special.udp_len();
+            if special.is_transport() {
+                kept = self.outer.len();
+            }
+        }
+        let shape = self.shape;
+        (fixed + esp::Header::LEN + usize::from(shape.iv) + usize::from(shape.icv), kept)
+    }
+
+    /// The largest clear packet, of plain headers, that is at most `path` octets
+    /// once it is sealed.
+    pub(super) fn fits(&self, path: usize) -> u16 {
+        let (fixed, kept) = self.around();
+        let align = usize::from(self.shape.align).max(1);
+        let text = path.saturating_sub(fixed) / align * align;
+        (text.saturating_sub(esp::TRAILER_LEN) + kept) as u16
+    }
+
+    /// Takes in what a quote of one of its packets says; false if it is none.
+    pub(super) fn hear(&mut self, quote: &Quote, now: Instant) -> Option<bool> {
+        if !self.sent_from(quote.source) || !is_recent(quote.number, self.sequence.peek()) {
+            return None;
+        }
+        let path = quote.path()?;
+        // Not wider than is known already, and narrower than what is sent.
+        let known = self.path.learned().unwrap_or(usize::MAX);
+        let fits = self.fits(path);
+        if !self.path.learns || path >= known || fits >= self.path.most {
+            return Some(false);
+        }
+        self.mtu = fits;
+        Some(self.path.learn(path, now))
+    }
+
+    /// Forgets what is too old; when the rest will be.
+    pub(super) fn age(&mut self, now: Instant) -> Option<Instant> {
+        let due = self.path.age(now);
+        if due.is_none() {
+            self.mtu = self.path.most;
+        }
+        due
+    }
+
+    fn sent_from(&self, source: IpAddr) -> bool {
+        match (&self.outer, source) {
+            (Outer::V4(outer), IpAddr::V4(source)) => outer.second as u32 == source.to_bits(),
+            (Outer::V6(outer), IpAddr::V6(source)) => outer.src == source.octets(),
+            _ => false,
+        }
+    }
+}
+
+/// What an ICMP error in a clear packet quotes; nothing if the packet is no error.
+pub(super) fn quoted(clear: &[u8]) -> Option<&[u8]> {
+    let (at, error) = if clear.first()? >> 4 == 4 {
+        let (h, _) = ipv4::Header::ref_from_prefix(clear).ok()?;
+        let first = h.protocol() == Protocol::ICMP && h.fragment.get() & 0x1fff == 0;
+        let at = h.header_len();
+        (at, first && matches!(clear.get(at)?, 3 | 4 | 5 | 11 | 12))
+    } else {
+        let (h, payload) = ipv6::Header::ref_from_prefix(clear).ok()?;
+        let upper = ipv6ext::walk(h.next(), payload).ok()?;
+        let later = upper.fragment.is_some_and(|f| f.offset != 0);
+        let at = ipv6::Header::LEN + upper.offset;
+        // Errors have numbers below 128 (RFC 4443 section 2.1).
+        (at, upper.protocol == Protocol::ICMPV6 && !later && *clear.get(at)? < 128)
+    };
+    error.then(|| clear.get(at + icmpv4::Header::LEN..).unwrap_or_default())
+}
+
+impl InboundSa {
+    /// Whether a clear packet that came out of this SA is no ICMP error, or one about
+    /// a packet that could have gone into the SA the other way: an error may not
+    /// speak of what another SA carries (RFC 4301 section 6.2).
+    #[inline(never)]
+    pub(super) fn admits_error(&self, clear: &[u8]) -> Result<(), DropReason> {
+        match quoted(clear) {
+            Some(packet) if !self.selectors.have_outbound(packet) => Err(DropReason::IcmpForged),
+            _ => Ok(()),
+        }
+    }
+}
