@@ -23,7 +23,11 @@ need /usr/include/stdlib.h libc6-dev
 if [ "$for_what" = bench ]; then
     need taskset util-linux
     # What the kernels are measured against; there is none for other machines.
-    [ "$(uname -m)" != x86_64 ] || need /usr/include/intel-ipsec-mb.h libipsec-mb-dev
+    if [ "$(uname -m)" = x86_64 ]; then
+        need /usr/include/intel-ipsec-mb.h libipsec-mb-dev
+        need dpdk-test-crypto-perf dpdk-dev
+        need /usr/share/doc/librte-crypto-ipsec-mb23 librte-crypto-ipsec-mb23
+    fi
 fi
 case $for_what in demo | test)
     need ip iproute2

@@ -7,6 +7,7 @@
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ferrule_base::Secret;
+use ferrule_benches::dpdk::Dpdk;
 use ferrule_benches::{
     BRIDGED, Case, NODE, PEER, ROUNDS, Rig, UNDER_WAY, heading, interleave, row,
 };
@@ -251,6 +252,30 @@ fn encrypted(len: usize, reach: f64) {
     against_bare(&title, plain, &path, reach);
 }
 
+/// Rounds beside DPDK, whose program starts anew in each.
+const DPDK_ROUNDS: usize = 15;
+/// Packets of such a round.
+const DPDK_PACKETS: usize = 400_000;
+
+/// The whole node beside what DPDK's program says the bare operation costs on the
+/// same octets.
+fn beside_dpdk(dpdk: &Dpdk, len: usize, reach: Option<f64>) {
+    let sealed = (len + 2).next_multiple_of(4);
+    let failed = |e| panic!("{e}");
+    let bare = move |packets| dpdk.seal(sealed, packets).unwrap_or_else(failed);
+    let (config, frame) = (esp(), ethernet(0x0800, &ipv4(len)));
+    let mut cases = [
+        Case::measured("DPDK crypto_aesni_gcm, the operation alone", bare),
+        case("ESP tunnel out, AES-GCM-128, whole node", Backend::best(), &config, &frame),
+    ];
+    for round in 0..=DPDK_ROUNDS {
+        cases.iter_mut().for_each(|case| case.round(DPDK_PACKETS, round > 0));
+    }
+    heading(&format!("ESP beside DPDK, inner IP length {len}: {sealed} octets sealed"));
+    row(&cases[0], None, None);
+    row(&cases[1], Some(&cases[0]), reach.map(|most| (100.0_f64 / most).ceil() / 100.0));
+}
+
 fn forwarding(len: usize) {
     let ip = ethernet(0x0800, &ipv4(len));
     let labelled = ethernet(0x8847, &[&[0x03, 0xe8, 0x01, 64][..], &ipv4(len)].concat());
@@ -292,6 +317,12 @@ fn main() {
     for (len, reach) in [(64, 0.5), (512, 0.5), (1420, 0.85)] {
         if wanted(&format!("encrypted-{len}")) {
             encrypted(len, reach);
+        }
+        let at_most = (len == 64).then_some(1.3);
+        match Dpdk::find() {
+            _ if !wanted(&format!("dpdk-{len}")) => {}
+            Ok(dpdk) => beside_dpdk(&dpdk, len, at_most),
+            Err(why) => println!("\nDPDK is left out: {why}"),
         }
         if wanted(&format!("forwarding-{len}")) {
             forwarding(len);

@@ -3,6 +3,7 @@
 //! the median of the rounds with their spread.
 #![forbid(unsafe_code)]
 
+pub mod dpdk;
 pub mod peer;
 
 use ferrule_base::{Instant, MacAddr};
