@@ -152,6 +152,24 @@ reasons! {
     EspNoSa = "esp-no-sa",
     /// The sequence number or its reserved range is used up.
     EspSequenceExhausted = "esp-sequence-exhausted",
+    /// No AH SA for the SPI, or addresses that are not the SA's.
+    AhUnknownSpi = "ah-unknown-spi",
+    /// It should have come out of another SA, which is around this one of AH.
+    AhNotNested = "ah-not-nested",
+    /// AH's sequence number outside the window, or seen before.
+    AhReplay = "ah-replay",
+    /// The ICV of AH is wrong: another key, or altered on the way.
+    AhBadIcv = "ah-bad-icv",
+    /// AH is not as long as its SA says, or what it carries in tunnel mode is no IP packet.
+    AhBadHeader = "ah-bad-header",
+    /// Authentic, but not what the AH SA may carry (RFC 4301 section 5.2).
+    AhSelectorMismatch = "ah-selector-mismatch",
+    /// Congestion was marked outside AH's tunnel, and the inner packet cannot say so (RFC 6040 section 4.2).
+    AhEcn = "ah-ecn",
+    /// No outbound AH SA for the policy.
+    AhNoSa = "ah-no-sa",
+    /// AH's sequence number or its reserved range is used up.
+    AhSequenceExhausted = "ah-sequence-exhausted",
     /// The crypto engine's queue is full.
     EngineFull = "engine-full",
     /// The crypto engine lost or failed the job.

@@ -411,7 +411,7 @@ fn sas(config: &Config, workers: &[Box<WorkerReport>]) -> Vec<SaView> {
             tunnel: sa.name.clone(),
             way: way.into(),
             spi: format!("0x{:08x}", sa.spi),
-            suite: sa.suite.to_string(),
+            suite: sa.suite_name(),
             local: end(|t| t.local),
             remote: end(|t| t.remote),
             worker,

@@ -8,12 +8,12 @@
 //! |---|---|---|
 //! | `port` | receive; `output`, bridge, PW in | port of arrival; from `Emit` on, of departure |
 //! | `iface` | attach | logical interface of arrival |
-//! | `vrf` | attach, MPLS, ESP in | routing table |
+//! | `vrf` | attach, MPLS, ESP in, AH in | routing table |
 //! | `ethertype` | attach, MPLS, ESP | what the data starts with when Ethernet is off |
-//! | `offset` | IP | where the transport header starts, for `Local` and `EspIn`; 0 or `ONWARDS` for `Reassemble` |
+//! | `offset` | IP | where the transport header starts, for `Local`, `EspIn`, `AhIn`; 0 or `ONWARDS` for `Reassemble` |
 //! | `target` | the stage before | index that the next stage acts on |
 //! | `hash` | receive, when workers share | hash over the flow |
-//! | `number` | ESP in, SecY in | reconstructed sequence number of the candidate |
+//! | `number` | ESP in, AH in, SecY in | reconstructed sequence number of the candidate |
 //! | `turns` | the worker | how often it went round |
 
 use crate::ipsec::Hits;
@@ -69,6 +69,8 @@ pub enum Next {
     /// IP packet for the node itself or a host that it protects, protocol ESP, or UDP
     /// with ESP in it (`FLAG_ENCAP`); ESP header at `offset`.
     EspIn,
+    /// IP packet for the node itself, AH at `offset`.
+    AhIn,
     /// ICMP error for this node, or a host that it guards, about a packet that was too
     /// big and may have been sealed here; ICMP header at `offset`.
     PathError,
@@ -79,6 +81,8 @@ pub enum Next {
     Policy,
     /// IP packet to be sealed by outbound SA `target`.
     EspOut,
+    /// IP packet to be authenticated by outbound AH SA `target`.
+    AhOut,
     /// An offending IP packet: ICMP type and code in `scratch` (type << 8 |
     /// code), MTU or pointer in `number`. It becomes the error.
     IcmpError,
@@ -103,7 +107,7 @@ pub const TURNS_MAX: u8 = 8;
 
 impl Next {
     /// Every place, in the order in which a worker visits them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::SecyIn,
         Self::Attach,
         Self::Bridge,
@@ -114,10 +118,12 @@ impl Next {
         Self::Reassemble,
         Self::Local,
         Self::EspIn,
+        Self::AhIn,
         Self::PathError,
         Self::Clamp,
         Self::Policy,
         Self::EspOut,
+        Self::AhOut,
         Self::IcmpError,
         Self::Output,
         Self::Emit,
@@ -139,10 +145,12 @@ impl Next {
             Self::Reassemble => "reassemble",
             Self::Local => "local",
             Self::EspIn => "esp-in",
+            Self::AhIn => "ah-in",
             Self::PathError => "path-error",
             Self::Clamp => "clamp",
             Self::Policy => "policy",
             Self::EspOut => "esp-out",
+            Self::AhOut => "ah-out",
             Self::IcmpError => "icmp-error",
             Self::Output => "output",
             Self::Emit => "emit",

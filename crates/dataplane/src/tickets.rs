@@ -34,6 +34,10 @@ pub enum Submitter {
     SecyIn = 3,
     /// SecY, protecting.
     SecyOut = 4,
+    /// AH, checking.
+    AhIn = 5,
+    /// AH, authenticating.
+    AhOut = 6,
 }
 
 impl Submitter {

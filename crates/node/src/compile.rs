@@ -86,7 +86,7 @@ pub(crate) const fn frame_max(mtu: usize) -> u16 {
 /// What an SA is called: one that changes in any way is another SA.
 pub(crate) fn outbound_name(config: &Config, t: &TunnelConfig) -> String {
     let looks = format!("{:?} {:?} {:?} {}", t.outside, t.encap, t.tfc, t.dummies);
-    let looks = format!("{looks} {:?} {} {}", t.fragment, t.learns, t.clamp_mss);
+    let looks = format!("{looks} {:?} {} {} {}", t.fragment, t.learns, t.clamp_mss, t.ah_align);
     let then = around(config, t).map(|around| outbound_name(config, around));
     let rest = format!("{:?} {:?} {looks} {then:?}", t.via, t.mtu);
     format!("{} {} {} {rest}", sa_name(t, &t.outbound), t.local, t.remote)
@@ -477,9 +477,13 @@ impl Builder<'_> {
         let sealed = self.config.tunnels.iter().zip(outbound).filter(|(t, _)| !t.is_inline());
         self.tables.paths =
             ipsec::Paths::new(sealed.map(|(t, &index)| (t.outbound.spi, t.remote, index)));
+        let tunnels = self.config.tunnels.iter().zip(outbound);
+        let of_ah = tunnels.filter(|(t, _)| t.protocol == ipsec::SaProtocol::Ah);
+        let of_ah = of_ah.map(|(_, &index)| index);
         self.tables.sas = ipsec::SaDirectory::new(&owners, &places)
             .expect("SPIs were checked to be unique")
-            .with_udp_ports(in_udp.map(|encap| encap.local));
+            .with_udp_ports(in_udp.map(|encap| encap.local))
+            .with_ah(of_ah);
     }
 
     fn policies(&mut self, outbound: &[u32]) {

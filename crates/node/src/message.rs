@@ -132,6 +132,8 @@ pub struct SaReport {
     pub name: String,
     /// Its SPI.
     pub spi: u32,
+    /// ESP or AH.
+    pub protocol: ipsec::SaProtocol,
     /// Its suite.
     pub suite: ferrule_crypto::Suite,
     /// Outbound: the next number. Inbound: the highest seen.
@@ -143,8 +145,17 @@ pub struct SaReport {
 }
 
 impl SaReport {
-    pub(crate) fn of(view: &ipsec::SaView<'_>) -> Self {
+    /// The suite's name, with the protocol where that is AH.
+    pub fn suite_name(&self) -> String {
+        match (self.protocol, self.suite.ah_name()) {
+            (ipsec::SaProtocol::Ah, Some(name)) => format!("ah {name}"),
+            _ => self.suite.to_string(),
+        }
+    }
+
+    pub(crate) fn of(protocol: ipsec::SaProtocol, view: &ipsec::SaView<'_>) -> Self {
         Self {
+            protocol,
             index: view.id.index,
             name: view.name.into(),
             spi: view.spi,

@@ -303,6 +303,7 @@ fn outbound(t: &TunnelConfig, adjacency: u32, then: Option<u32>) -> ipsec::Outbo
         fragment: t.fragment,
         clamp: t.clamp_mss,
         then,
+        ah_align: t.ah_align,
         ..ipsec::OutboundConfig::tunnel(spi, (t.local, t.remote), keys, salt)
     }
 }

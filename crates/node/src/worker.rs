@@ -16,6 +16,7 @@ use crate::probe::{Probe, Recorder, Silent};
 use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, EngineReport, Jobs, Software};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally, UNRESOLVED};
+use ferrule_dataplane::ipsec::SaProtocol;
 use ferrule_dataplane::{Tables, bridge, fragment, ipsec, link, macsec, mpls, mss, route};
 use ferrule_pipeline::{Batch, Packet, PoolCache, Port, PortStats};
 use ferrule_wire::flow::flow_hash;
@@ -51,6 +52,8 @@ pub(crate) struct Stages {
     pub policy: ipsec::Policy,
     pub esp_in: ipsec::EspIn,
     pub esp_out: ipsec::EspOut,
+    pub ah_in: ipsec::AhIn,
+    pub ah_out: ipsec::AhOut,
     pub output: link::Output,
     pub emit: link::Emit,
 }
@@ -335,6 +338,8 @@ impl<E: Engine<Packet>> Worker<E> {
             stages.secy_in.finish(&mut ctx, &mut done);
             stages.esp_in.finish(&mut ctx, &mut done);
             stages.esp_out.finish(&mut ctx, &mut done);
+            stages.ah_in.finish(&mut ctx, &mut done);
+            stages.ah_out.finish(&mut ctx, &mut done);
             stages.secy_out.finish(&mut ctx, &mut done);
             debug_assert!(done.is_empty(), "every job belongs to a stage");
         }
@@ -399,6 +404,8 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::Clamp => stages.clamp.push(&mut ctx, batch),
             Next::Policy => stages.policy.push(&mut ctx, batch),
             Next::EspOut => stages.esp_out.push(&mut ctx, engine, batch),
+            Next::AhIn => stages.ah_in.push(&mut ctx, engine, batch),
+            Next::AhOut => stages.ah_out.push(&mut ctx, engine, batch),
             Next::IcmpError => stages.icmp_error.push(&mut ctx, batch),
             Next::Output => stages.output.push(&mut ctx, batch),
             Next::Emit => stages.emit.push(&mut ctx, batch),
@@ -523,7 +530,8 @@ impl<E: Engine<Packet>> Worker<E> {
     /// Asks the control part to reserve more numbers where they run low.
     fn report_wants(&mut self) {
         let events = &mut self.events;
-        for want in self.stages.esp_out.wants() {
+        let stages = &mut self.stages;
+        for want in stages.esp_out.wants().chain(stages.ah_out.wants()) {
             let _ = events.push(Event::EspWants { id: want.id, limit: want.limit });
         }
         self.stages.secy_out.wants(|secy, an, limit| {
@@ -533,7 +541,7 @@ impl<E: Engine<Packet>> Worker<E> {
 
     /// Tells the control part where the replay windows stand.
     fn report_edges(&mut self) {
-        for sa in self.stages.esp_in.show() {
+        for sa in self.stages.esp_in.show().chain(self.stages.ah_in.show()) {
             let event = Event::EspEdge { index: sa.id.index, edge: sa.number };
             let _ = self.events.push(event);
         }
@@ -590,28 +598,38 @@ impl<E: Engine<Packet>> Worker<E> {
     }
 
     fn change_esp_out(&mut self, change: EspOut) {
-        let (stage, engine) = (&mut self.stages.esp_out, &mut self.engine);
+        let (stages, engine) = (&mut self.stages, &mut self.engine);
         match change {
             EspOut::Install(index, config, sequence) => {
-                let done = stage.install_at(engine, index, &config, sequence);
+                let done = match config.protocol {
+                    SaProtocol::Esp => stages.esp_out.install_at(engine, index, &config, sequence),
+                    SaProtocol::Ah => stages.ah_out.install_at(engine, index, &config, sequence),
+                };
                 self.check(done);
             }
-            EspOut::Extend(id, limit) => stage.extend(id, limit),
+            EspOut::Extend(id, limit) => {
+                stages.esp_out.extend(id, limit);
+                stages.ah_out.extend(id, limit);
+            }
+            // An index is an SA's of either stage.
             EspOut::Retire(index) => {
-                stage.retire(engine, index);
+                let _ = stages.esp_out.retire(engine, index) || stages.ah_out.retire(engine, index);
             }
         }
     }
 
     fn change_esp_in(&mut self, change: EspIn) {
-        let (stage, engine) = (&mut self.stages.esp_in, &mut self.engine);
+        let (stages, engine) = (&mut self.stages, &mut self.engine);
         match change {
             EspIn::Install(index, config, edge) => {
-                let done = stage.install_at(engine, index, &config, edge);
+                let done = match config.protocol {
+                    SaProtocol::Esp => stages.esp_in.install_at(engine, index, &config, edge),
+                    SaProtocol::Ah => stages.ah_in.install_at(engine, index, &config, edge),
+                };
                 self.check(done);
             }
             EspIn::Retire(index) => {
-                stage.retire(engine, index);
+                let _ = stages.esp_in.retire(engine, index) || stages.ah_in.retire(engine, index);
             }
         }
     }
@@ -657,14 +675,26 @@ impl<E: Engine<Packet>> Worker<E> {
             handed_out: self.handed_out,
             handed_in: self.handed_in,
             ports: self.ports.iter().map(|p| (p.id, p.port.stats(), p.port.is_up())).collect(),
-            esp_out: self.stages.esp_out.show().map(|v| SaReport::of(&v)).collect(),
-            esp_in: self.stages.esp_in.show().map(|v| SaReport::of(&v)).collect(),
+            esp_out: self.outbound().collect(),
+            esp_in: self.inbound().collect(),
             hits: self.tally.hits.all().to_vec(),
             secy_out: self.stages.secy_out.report(),
             secy_in: self.stages.secy_in.report(),
             engines: self.engine.report(),
             cards: self.all_cards().map(Card::report).collect(),
         }
+    }
+
+    /// Its outbound SAs, of ESP and of AH.
+    fn outbound(&self) -> impl Iterator<Item = SaReport> {
+        let esp = self.stages.esp_out.show().map(|v| SaReport::of(SaProtocol::Esp, &v));
+        esp.chain(self.stages.ah_out.show().map(|v| SaReport::of(SaProtocol::Ah, &v)))
+    }
+
+    /// Its inbound SAs.
+    fn inbound(&self) -> impl Iterator<Item = SaReport> {
+        let esp = self.stages.esp_in.show().map(|v| SaReport::of(SaProtocol::Esp, &v));
+        esp.chain(self.stages.ah_in.show().map(|v| SaReport::of(SaProtocol::Ah, &v)))
     }
 
     /// This worker's part of the ledger. Packets on the way between workers, or
@@ -676,6 +706,8 @@ impl<E: Engine<Packet>> Worker<E> {
             + self.stages.reassemble.held()
             + self.stages.esp_in.held()
             + self.stages.esp_out.held()
+            + self.stages.ah_in.held()
+            + self.stages.ah_out.held()
             + self.stages.secy_in.held()
             + self.stages.secy_out.held();
         let mut ledger = Ledger {

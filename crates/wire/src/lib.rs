@@ -29,6 +29,7 @@ mod bits;
 #[macro_use]
 mod laws;
 
+pub mod ah;
 pub mod arp;
 pub mod capture;
 pub mod checksum;
@@ -36,6 +37,7 @@ pub mod ecn;
 pub mod esp;
 pub mod ethernet;
 pub mod flow;
+pub mod foretell;
 pub mod icmpv4;
 pub mod icmpv6;
 pub mod ip;

@@ -8,8 +8,8 @@
 
 use crate::checksum::Ends;
 use crate::{
-    EtherType, Malformed, Protocol, arp, esp, ethernet, icmpv4, icmpv6, ipv4, ipv6, ipv6ext, mpls,
-    pw, sectag, tcp, udp, vlan,
+    EtherType, Malformed, Protocol, ah, arp, esp, ethernet, icmpv4, icmpv6, ipv4, ipv6, ipv6ext,
+    mpls, pw, sectag, tcp, udp, vlan,
 };
 use std::fmt::{Display, Write};
 
@@ -233,6 +233,12 @@ fn by_protocol<'a>(
             Ok((next, payload))
         }
         Protocol::ESP => ip_esp(out, bytes),
+        Protocol::AH => {
+            let (repr, rest) = ah::Repr::parse(bytes)?;
+            write(out, repr);
+            let payload = rest.get(repr.icv_len.into()..).unwrap_or_default();
+            Ok((Next::Ip { protocol: repr.next, ends, quoted }, payload))
+        }
         Protocol::IPV4 => Ok((Next::Type(EtherType::IPV4), bytes)),
         Protocol::IPV6 => Ok((Next::Type(EtherType::IPV6), bytes)),
         Protocol::MPLS => Ok((Next::Labels, bytes)),

@@ -2,11 +2,11 @@
 //! after it was written and read again.
 
 use ferrule_wire::{
-    Malformed, arp as arp_format, checksum::Ends, esp as esp_format, ethernet as ethernet_format,
-    flow, icmpv4 as icmpv4_format, icmpv6 as icmpv6_format, ipv4 as ipv4_format,
-    ipv6 as ipv6_format, ipv6ext as ipv6ext_format, mpls as mpls_format, ndp as ndp_format, print,
-    pw as pw_format, sectag as sectag_format, tcp as tcp_format, udp as udp_format,
-    vlan as vlan_format,
+    Malformed, ah as ah_format, arp as arp_format, checksum::Ends, esp as esp_format,
+    ethernet as ethernet_format, flow, foretell, icmpv4 as icmpv4_format, icmpv6 as icmpv6_format,
+    ipv4 as ipv4_format, ipv6 as ipv6_format, ipv6ext as ipv6ext_format, mpls as mpls_format,
+    ndp as ndp_format, print, pw as pw_format, sectag as sectag_format, tcp as tcp_format,
+    udp as udp_format, vlan as vlan_format,
 };
 use std::fmt::{Debug, Display};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -77,6 +77,8 @@ formats! {
     sectag sectag_format |_| {}, |_| {};
     /// ESP headers and trailers.
     esp esp_format |_| {}, trailers;
+    /// Authentication headers, and headers of which it covers a part.
+    ah ah_format |_| {}, covered;
 }
 
 fn repair_ipv4(packet: &mut [u8]) {
@@ -183,6 +185,22 @@ fn trailers(data: &[u8]) {
         let mut again = data.to_vec();
         esp_format::emit_trailer(&mut again[len..], next);
         assert_eq!(again, data);
+    }
+}
+
+/// Headers in front of AH are muted within their octets, or refused; source and
+/// protocol stay, and what is muted once stays as it is.
+fn covered(data: &[u8]) {
+    let mut headers = data.to_vec();
+    if foretell::arrived_v4(&mut headers).and_then(|()| foretell::muted_v4(&mut headers)).is_ok() {
+        assert_eq!((headers[9], &headers[12..16]), (data[9], &data[12..16]));
+    }
+    let mut headers = data.to_vec();
+    if foretell::arrived_v6(&mut headers).and_then(|()| foretell::muted_v6(&mut headers)).is_ok() {
+        assert_eq!((headers[6], &headers[8..24]), (data[6], &data[8..24]));
+        let once = headers.clone();
+        assert_eq!(foretell::muted_v6(&mut headers), Ok(()));
+        assert_eq!(once, headers);
     }
 }
 

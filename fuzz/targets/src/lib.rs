@@ -56,6 +56,7 @@ pub const TARGETS: &[Target] = &[
     target("pw", formats::pw, seeds::messages),
     target("sectag", formats::sectag, seeds::ethernet_payloads),
     target("esp", formats::esp, seeds::messages),
+    target("ah", formats::ah, seeds::covered),
     target("describe", formats::describe, seeds::frames),
     target("flow_hash", formats::flow_hash, seeds::frames),
     target("capture", files::capture, seeds::captures),

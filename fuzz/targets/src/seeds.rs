@@ -2,7 +2,7 @@
 
 use ferrule_node::overhead::GALLERY;
 use ferrule_wire::capture::Reader;
-use ferrule_wire::{ethernet, ipv4, ipv6};
+use ferrule_wire::{Protocol, ethernet, ipv4, ipv6};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -64,6 +64,28 @@ pub fn extension_headers() -> Vec<Vec<u8>> {
     let long = [options(60); 8].concat();
     let mut seeds = vec![[&[0], &chain[..]].concat(), [&[60], &long[..]].concat()];
     seeds.push([&[44], &fragment[..], &[0; 8]].concat());
+    seeds
+}
+
+/// Authentication headers, and headers with options that stand in front of one.
+pub fn covered() -> Vec<Vec<u8>> {
+    let mut seeds = messages();
+    let repr = |icv_len| ferrule_wire::ah::Repr { next: Protocol::UDP, icv_len, spi: 300, seq: 1 };
+    for icv_len in [12, 16, 32] {
+        let mut header = vec![0; 12 + usize::from(icv_len)];
+        repr(icv_len).emit(&mut header);
+        seeds.push(header);
+    }
+    // Router alert, a source route, record route.
+    let options = [148, 4, 0, 0, 131, 7, 4, 10, 0, 0, 1, 7, 7, 4, 0, 0, 0, 0, 0, 0];
+    let (src, dst) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+    let front = [0x4a, 0, 0, 60, 0, 1, 0x40, 0, 64, 51, 0, 0];
+    seeds.push([&front[..], &src, &dst, &options].concat());
+    // Hop-by-hop options that change and stay, a routing header with a hop to go.
+    let hop_by_hop = [43, 1, 0x3e, 2, 1, 2, 5, 2, 0, 0, 1, 4, 0, 0, 0, 0];
+    let routing = [&[51, 2, 0, 1, 0, 0, 0, 0][..], &[0xfd; 16]].concat();
+    let front = [&[0x60, 0, 0, 0, 0, 80, 0, 64][..], &[0xfd; 32]].concat();
+    seeds.push([&front[..], &hop_by_hop, &routing].concat());
     seeds
 }
 

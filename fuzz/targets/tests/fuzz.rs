@@ -34,6 +34,7 @@ fuzz! {
     fuzz_control "control"
     fuzz_crypto "crypto"
     fuzz_describe "describe"
+    fuzz_ah "ah"
     fuzz_esp "esp"
     fuzz_ethernet "ethernet"
     fuzz_flow_hash "flow_hash"

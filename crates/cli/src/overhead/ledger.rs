@@ -162,9 +162,10 @@ fn ledger(paint: Paint, stack: &Stack, layout: &Layout) -> String {
 /// What others on the last line can do with these bytes.
 fn state(segment: &Segment) -> (String, AnsiColor) {
     match (segment.kind, segment.protection) {
-        (SegmentKind::EspIcv(_) | SegmentKind::MacsecIcv, Protection::Clear) => {
-            ("check value".to_owned(), AnsiColor::Magenta)
-        }
+        (
+            SegmentKind::EspIcv(_) | SegmentKind::AhIcv(_) | SegmentKind::MacsecIcv,
+            Protection::Clear,
+        ) => ("check value".to_owned(), AnsiColor::Magenta),
         (_, Protection::Clear) => ("clear".to_owned(), AnsiColor::Yellow),
         (_, Protection::Authenticated) => ("authenticated".to_owned(), AnsiColor::Cyan),
         (_, Protection::Encrypted) => ("encrypted".to_owned(), AnsiColor::Green),

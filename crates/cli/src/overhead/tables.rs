@@ -32,8 +32,9 @@ impl Numbers {
         let ceiling = stack.ceiling(lines.access_bps, lines.core_bps)?;
         let mtu = stack.mtu(lines.mtu).ok();
         let layout = stack.layout()?;
-        let seals =
-            |transform: &Transform| matches!(transform, Transform::Esp(_) | Transform::Macsec(_));
+        let seals = |transform: &Transform| {
+            matches!(transform, Transform::Esp(_) | Transform::Ah(_) | Transform::Macsec(_))
+        };
         let stages = stack.transforms().iter().zip(&layout.stages);
         let sealing = stages.filter(|(what, _)| seals(what)).map(|(_, stage)| stage.net()).sum();
         Ok(Self {

@@ -152,6 +152,9 @@ pub struct OutboundConfig {
     pub dummies: u32,
     /// The outbound SA that wraps its packets again.
     pub then: Option<u32>,
+    /// What AH is padded to over IPv4: 4, or 8 for a peer that makes no difference
+    /// between IPv4 and IPv6.
+    pub ah_align: u8,
 }
 
 impl OutboundConfig {
@@ -177,6 +180,7 @@ impl OutboundConfig {
             tfc: Tfc::Off,
             dummies: 0,
             then: None,
+            ah_align: 4,
         }
     }
 }

@@ -18,7 +18,7 @@ use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{IntoBytes, Protocol, esp, ipv4, ipv6};
 
 /// Numbers between two looks at whether the reserved range runs low.
-const LOOK_EVERY: u64 = 64;
+pub(super) const LOOK_EVERY: u64 = 64;
 
 /// No IPv6 path is narrower (RFC 8200 section 5); nothing smaller is announced.
 const MTU6_MIN: usize = 1280;
@@ -129,7 +129,7 @@ impl EspOut {
             }
             match &mut found {
                 Some((slot, held)) => desk.seal(ctx, *slot, held, packet),
-                None => ctx.out.drop(packet, DropReason::EspNoSa),
+                None => elsewhere(ctx, packet),
             }
         }
         ctx.tally.work.sealed.merge(work(&jobs));
@@ -563,6 +563,15 @@ fn keepalive(ctx: &mut Ctx<'_>, sa: &mut OutboundSa, every: Duration) -> Instant
     last
 }
 
+/// No SA of ESP has this index: one of AH has, or none.
+#[cold]
+fn elsewhere(ctx: &mut Ctx<'_>, packet: Packet) {
+    if ctx.tables.sas.is_ah(packet.meta().target) {
+        return ctx.out.send(Next::AhOut, packet);
+    }
+    ctx.out.drop(packet, DropReason::EspNoSa);
+}
+
 /// A job is back, and it is its turn.
 fn complete(ctx: &mut Ctx<'_>, held: Option<&mut Held<OutboundSa>>, job: Job<Packet>) {
     let reason = match job.verdict {
@@ -590,7 +599,7 @@ fn done(ctx: &mut Ctx<'_>, held: Option<&mut Held<OutboundSa>>, mut packet: Pack
 
 /// Turns the packet into the question of how long it may be.
 #[cold]
-fn too_big(ctx: &mut Ctx<'_>, mut packet: Packet, protocol: Protocol, mtu: usize) {
+pub(super) fn too_big(ctx: &mut Ctx<'_>, mut packet: Packet, protocol: Protocol, mtu: usize) {
     let meta = packet.meta_mut();
     let v6 = protocol == Protocol::IPV6;
     meta.scratch = if v6 { PACKET_TOO_BIG } else { FRAGMENTATION_NEEDED };

@@ -172,7 +172,7 @@ impl EspIn {
 impl Ends {
     /// Octets of a packet that has these outer addresses and is whole.
     #[inline(always)]
-    fn total_len(&self, data: &[u8]) -> Result<usize, DropReason> {
+    pub(super) fn total_len(&self, data: &[u8]) -> Result<usize, DropReason> {
         let total = match self {
             Self::V4 { ends, mask } => {
                 let h = ipv4::Header::ref_from_prefix(data).map_err(|_| DropReason::Malformed)?.0;
@@ -316,14 +316,14 @@ fn complete(ctx: &mut Ctx<'_>, held: Option<&mut Held<InboundSa>>, mut job: Job<
 
 /// TOS or traffic class of an IP header of either version.
 #[inline]
-const fn class(start: &[u8; 2]) -> u8 {
+pub(super) const fn class(start: &[u8; 2]) -> u8 {
     if start[0] >> 4 == 4 { start[1] } else { start[0] << 4 | start[1] >> 4 }
 }
 
 /// Octets of the inner packet: fewer than the payload's where the sender hid
 /// the length (RFC 4303 section 2.7).
 #[inline(always)]
-fn inner_len(payload: &[u8], protocol: Protocol) -> Option<usize> {
+pub(super) fn inner_len(payload: &[u8], protocol: Protocol) -> Option<usize> {
     match protocol {
         Protocol::IPV4 => {
             let (h, _) = ipv4::Header::ref_from_prefix(payload).ok()?;
@@ -342,7 +342,7 @@ fn inner_len(payload: &[u8], protocol: Protocol) -> Option<usize> {
 
 /// Carries the outer header's congestion mark over.
 #[inline(always)]
-fn mark(inner: &mut [u8], protocol: Protocol, outer: u8) -> Result<(), DropReason> {
+pub(super) fn mark(inner: &mut [u8], protocol: Protocol, outer: u8) -> Result<(), DropReason> {
     let before = Ecn::from_bits(inner.first_chunk().map_or(0, class));
     let Some(after) = Ecn::decapsulate(before, Ecn::from_bits(outer)) else {
         return Err(DropReason::EspEcn);

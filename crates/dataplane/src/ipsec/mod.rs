@@ -21,6 +21,7 @@
 //!
 //! * [`config`] what a person configures of an SA.
 //! * [`spd`] policies, selectors, which worker has which SA.
+//! * [`ah`] AH (RFC 4302), which has stages of its own.
 //! * [`table`] SAs by index, and how they come and go without losing a packet.
 //! * [`state`] one SA. [`replay`] its window.
 //! * [`spd::stage`], [`egress`], [`ingress`] the three stages. `wrapping`, `unwrapping`:
@@ -34,6 +35,7 @@
 //! `engine-full`, `engine-failed`, `no-room`, `malformed`,
 //! `fragment-not-supported`.
 
+pub mod ah;
 mod clock;
 pub mod config;
 pub mod egress;
@@ -49,6 +51,7 @@ mod wrapping;
 #[cfg(test)]
 mod tests;
 
+pub use ah::{AhIn, AhOut};
 pub use config::{
     Df, EcnOut, Encap, Fragment, Hops, InboundConfig, Mode, OutboundConfig, Outside, SaProtocol,
     Tfc,

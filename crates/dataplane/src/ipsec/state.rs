@@ -322,7 +322,7 @@ pub(super) enum Ends {
 }
 
 impl Ends {
-    fn new(source: Option<IpAddr>, destination: IpAddr) -> Result<Self, SaError> {
+    pub(super) fn new(source: Option<IpAddr>, destination: IpAddr) -> Result<Self, SaError> {
         match (source, destination) {
             (Some(IpAddr::V4(src)), IpAddr::V4(dst)) => Ok(Self::V4 {
                 ends: u64::from(src.to_bits()) << 32 | u64::from(dst.to_bits()),
@@ -399,11 +399,11 @@ const fn class(outside: &Outside) -> (u8, u8) {
     }
 }
 
-fn spi(spi: u32) -> Result<u32, SaError> {
+pub(super) fn spi(spi: u32) -> Result<u32, SaError> {
     if spi < 256 { Err(SaError::Spi(spi)) } else { Ok(spi) }
 }
 
-fn salt(suite: Suite, salt: &Secret) -> Result<[u8; 4], SaError> {
+pub(super) fn salt(suite: Suite, salt: &Secret) -> Result<[u8; 4], SaError> {
     let need = suite.esp_salt_len();
     if salt.len() != need {
         return Err(SaError::Salt(need, salt.len()));

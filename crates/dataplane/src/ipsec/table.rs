@@ -41,6 +41,8 @@ pub enum SaError {
     Spi(u32),
     /// The salt has the wrong length: (needed, given).
     Salt(usize, usize),
+    /// AH hides nothing, and this suite does.
+    NoIntegrityAlone(ferrule_crypto::Suite),
     /// The outer addresses are of two families.
     Families,
     /// Numbers above 2^32 need extended sequence numbers.
@@ -58,6 +60,9 @@ impl std::fmt::Display for SaError {
             Self::Spi(spi) => write!(f, "the SPI {spi} is reserved; use 256 or above"),
             Self::Salt(need, have) => {
                 write!(f, "the salt has {have} octets, the suite needs {need}")
+            }
+            Self::NoIntegrityAlone(suite) => {
+                write!(f, "AH takes a suite of integrity alone, not {suite}")
             }
             Self::Families => f.write_str("the outer addresses must both be IPv4 or both IPv6"),
             Self::Numbers => f.write_str("numbers above 2^32 need extended sequence numbers"),
@@ -86,11 +91,17 @@ pub(super) struct SaTable<T> {
 
 impl<T> Default for SaTable<T> {
     fn default() -> Self {
-        Self { places: Vec::new(), slab: Vec::new(), free: Vec::new(), generations: 0 }
+        Self::of_generation(0)
     }
 }
 
 impl<T> SaTable<T> {
+    /// An empty table whose first SA has this generation. (Stages that share one set of
+    /// indices begin far apart, so that an [`SaId`] never means an SA of both.)
+    pub const fn of_generation(generations: u32) -> Self {
+        Self { places: Vec::new(), slab: Vec::new(), free: Vec::new(), generations }
+    }
+
     /// Whether an SA may be installed at `index`.
     pub fn check(&self, index: u32) -> Result<(), SaError> {
         match self.places.get(index as usize) {

@@ -323,8 +323,9 @@ fn forward_v6(
 /// guards: what IPsec opens, fragments, which come back here whole, and errors about
 /// what may have been sealed here, which it believes by itself or not.
 struct Sealed {
+    /// Who opens it.
     next: Next,
-    /// Where ESP or ICMP begins.
+    /// Where ESP, AH or ICMP begins.
     offset: usize,
     /// [`FLAG_ENCAP`] if in UDP.
     flag: u8,
@@ -332,7 +333,7 @@ struct Sealed {
 
 impl Sealed {
     /// Nothing for a packet in clear. A guarded host's fragments are its own, unless
-    /// there may be ESP in them.
+    /// there may be ESP or AH in them.
     #[inline]
     fn find(
         tables: &Tables,
@@ -344,11 +345,13 @@ impl Sealed {
     ) -> Option<Self> {
         if fragment {
             let in_udp = protocol == Protocol::UDP && tables.sas.has_udp();
-            let ours = route == Route::Local || protocol == Protocol::ESP || in_udp;
-            return ours.then_some(Self { next: Next::Reassemble, offset: 0, flag: 0 });
+            let ipsec = matches!(protocol, Protocol::ESP | Protocol::AH) || in_udp;
+            let whole = Self { next: Next::Reassemble, offset: 0, flag: 0 };
+            return (ipsec || route == Route::Local).then_some(whole);
         }
         match protocol {
             Protocol::ESP => Some(Self { next: Next::EspIn, offset, flag: 0 }),
+            Protocol::AH => Some(Self { next: Next::AhIn, offset, flag: 0 }),
             Protocol::UDP => {
                 let offset = ipsec::esp_in_udp(tables, packet.data(), offset)?;
                 Some(Self { next: Next::EspIn, offset, flag: FLAG_ENCAP })

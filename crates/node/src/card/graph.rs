@@ -7,6 +7,7 @@ use ferrule_base::{DropReason, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, Jobs};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
 use ferrule_dataplane::inline::{Down, Links, NO_LINK, Up};
+use ferrule_dataplane::ipsec::SaProtocol;
 use ferrule_dataplane::{Tables, ipsec, link, macsec};
 use ferrule_pipeline::{BATCH, Batch, Meta, Packet, PoolCache, Port};
 use rtrb::{Consumer, Producer};
@@ -244,6 +245,10 @@ impl Card {
             Next::Transmit => self.to_wire.extend(batch.drain(..)),
             // A card answers nobody: the node was told the MTU.
             Next::IcmpError => drop_all(&mut ctx, batch, DropReason::TooBig),
+            // AH is not made in cards, which the configuration sees to.
+            Next::AhIn | Next::AhOut => {
+                drop_all(&mut ctx, batch, DropReason::UnknownProtocol);
+            }
             Next::Bridge | Next::PwOut | Next::Mpls | Next::PwIn => {
                 drop_all(&mut ctx, batch, DropReason::UnknownProtocol);
             }
@@ -344,6 +349,7 @@ impl Card {
 
     /// What it counted.
     pub fn report(&self) -> CardReport {
+        let report = |v: ipsec::SaView<'_>| SaReport::of(SaProtocol::Esp, &v);
         CardReport {
             port: self.port,
             state: match self.state {
@@ -356,8 +362,8 @@ impl Card {
             work: self.tally.work,
             crossed: self.crossed,
             held: self.held() as u64,
-            esp_out: self.stages.esp_out.show().map(|v| SaReport::of(&v)).collect(),
-            esp_in: self.stages.esp_in.show().map(|v| SaReport::of(&v)).collect(),
+            esp_out: self.stages.esp_out.show().map(report).collect(),
+            esp_in: self.stages.esp_in.show().map(report).collect(),
             hits: self.tally.hits.all().to_vec(),
             secy_out: self.stages.secy_out.report(),
             secy_in: self.stages.secy_in.report(),

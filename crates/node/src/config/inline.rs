@@ -21,7 +21,7 @@ use super::read::Reader;
 use super::{
     Config, MacsecConfig, Placement, PolicyAction, PolicyConfig, TunnelConfig, Via, ipsec, raw,
 };
-use ferrule_dataplane::ipsec::{Addresses, Mode, Tfc};
+use ferrule_dataplane::ipsec::{Addresses, Mode, SaProtocol, Tfc};
 
 /// No IPv6 link is narrower (RFC 8200 section 5).
 const MTU6_MIN: usize = 1280;
@@ -89,7 +89,8 @@ pub(super) fn tell_mtu(config: &mut Config) {
 /// Whether it is what a card makes: a tunnel, and nothing around it or beside it.
 pub(super) fn is_plain(pair: &TunnelConfig) -> bool {
     let alone = pair.encap.is_none() && pair.then.is_none();
-    pair.mode == Mode::Tunnel && alone && pair.tfc == Tfc::Off && pair.dummies == 0
+    let tunnel = pair.protocol == SaProtocol::Esp && pair.mode == Mode::Tunnel;
+    tunnel && alone && pair.tfc == Tfc::Off && pair.dummies == 0
 }
 
 /// Whether a tunnel that is not inline could be, as the rest is configured: what

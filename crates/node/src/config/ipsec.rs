@@ -22,6 +22,8 @@
 //!   tfc = "whole"             # or a number of octets; left out: no padding
 //!   dummy = 0                 # packets in a second
 //!   then = "u"                # the pair around this one
+//!   protocol = "esp"          # or "ah", whose suite is a keyed hash or GMAC
+//!   ah-align = 4              # AH over IPv4 is padded to this, or to 8
 //!   [tunnel.out]
 //!   spi = 0x1000
 //!   key = "out.key"
@@ -104,15 +106,14 @@ impl Pair<'_> {
             r.problems.add(raw.remote.span(), "the ends are of different families", remedy);
             return None;
         }
-        let suites = Suite::software().chain(Suite::STUDY).map(|s| (s.name(), s));
-        let suites: Vec<_> = suites.collect();
-        let suite = r.choice(&raw.suite, "suite", &suites)?;
-        let protocols = [("esp", SaProtocol::Esp)];
+        let protocols = [("esp", SaProtocol::Esp), ("ah", SaProtocol::Ah)];
         let protocol = match &raw.protocol {
             Some(t) => r.choice(t, "protocol", &protocols)?,
             None => SaProtocol::Esp,
         };
+        let suite = r.choice(&raw.suite, "suite", &suites(protocol))?;
         let encap = self.encap(r);
+        let ah_align = self.ah_align(r, protocol)?;
         let via = match &self.around {
             Some((_, around)) => around.via.clone(),
             None => way_to(r, config, &raw.local, (local, remote), self.mode)?,
@@ -121,7 +122,8 @@ impl Pair<'_> {
             Some((_, around)) => around.mtu,
             None => config.interfaces[via.interface].mtu,
         };
-        let fits = clear_mtu(suite, self.mode, local, encap.is_some(), path);
+        let sealed = Sealed { protocol, suite, mode: self.mode, end: local, encap, ah_align };
+        let fits = sealed.clear_mtu(path);
         let mtu = r.number(raw.mtu.as_ref(), fits as i64, 68..=65_535, "mtu") as usize;
         if mtu > fits {
             let span = raw.mtu.as_ref().map_or(self.raw.span(), Spanned::span);
@@ -151,6 +153,7 @@ impl Pair<'_> {
             encap,
             tfc: self.tfc(r),
             dummies: r.number(raw.dummy.as_ref(), 0, 0..=1000, "dummy") as u32,
+            ah_align,
             then: self.around.as_ref().map(|(outer, _)| *outer),
             vrf,
             placement,
@@ -160,6 +163,33 @@ impl Pair<'_> {
         };
         self.fits_card(r, &pair);
         Some(pair)
+    }
+
+    /// What AH is padded to; nothing where it was asked for what AH has not.
+    fn ah_align(&self, r: &mut Reader<'_>, protocol: SaProtocol) -> Option<u8> {
+        let raw = self.raw.get_ref();
+        let align = r.number(raw.ah_align.as_ref(), 4, 4..=8, "ah-align") as u8;
+        if protocol == SaProtocol::Esp {
+            if let Some(n) = &raw.ah_align {
+                r.problems.add(n.span(), "`ah-align` without AH", "add protocol = \"ah\"");
+            }
+            return Some(4);
+        }
+        if !matches!(align, 4 | 8) {
+            let span = raw.ah_align.as_ref().map_or(self.raw.span(), Spanned::span);
+            r.problems.add(span, format!("AH is not padded to {align}"), "use 4 or 8");
+        }
+        let only_esp = [
+            ("encapsulation", raw.encapsulation.as_ref().map(Spanned::span)),
+            ("tfc", raw.tfc.as_ref().map(Spanned::span)),
+            ("dummy", raw.dummy.as_ref().map(Spanned::span)),
+        ];
+        for (key, span) in only_esp {
+            let Some(span) = span else { continue };
+            let remedy = "take it out: AH has an ICV and nothing else";
+            r.problems.add(span, format!("`{key}` with AH"), remedy);
+        }
+        Some(align)
     }
 
     fn encap(&self, r: &mut Reader<'_>) -> Option<Encap> {
@@ -287,7 +317,7 @@ impl Pair<'_> {
         let around = self.around.as_ref().is_some_and(|(_, around)| around.is_inline());
         if around || (pair.is_inline() && !inline::is_plain(pair)) {
             let what = format!("`{}` is inline, and no plain tunnel", pair.name);
-            let remedy = "a card makes tunnels without UDP, padding, dummies and nesting: \
+            let remedy = "a card makes tunnels of ESP without UDP, padding, dummies and nesting: \
                           place it in software";
             let span = self.raw.get_ref().placement.as_ref().map_or(self.raw.span(), Spanned::span);
             r.problems.add(span, what, remedy);
@@ -344,25 +374,57 @@ pub(crate) fn best_way(config: &Config, to: IpAddr) -> Option<Via> {
     best.map(|(_, _, via)| via)
 }
 
-/// The largest clear packet whose sealed form fits `path`.
-fn clear_mtu(suite: Suite, mode: Mode, end: IpAddr, in_udp: bool, path: usize) -> usize {
-    let fits = |&len: &usize| sealed_len(suite, mode, end, in_udp, len) <= path;
-    (68..=path).rev().find(fits).unwrap_or(68)
+/// What a suite is called, by protocol.
+fn suites(protocol: SaProtocol) -> Vec<(&'static str, Suite)> {
+    match protocol {
+        SaProtocol::Esp => {
+            Suite::software().chain(Suite::STUDY).map(|suite| (suite.name(), suite)).collect()
+        }
+        SaProtocol::Ah => {
+            Suite::software().filter_map(|suite| Some((suite.ah_name()?, suite))).collect()
+        }
+    }
 }
 
-/// Octets of the sealed packet, of the ends' family, of a clear one.
-fn sealed_len(suite: Suite, mode: Mode, end: IpAddr, in_udp: bool, clear: usize) -> usize {
-    let (cipher, integrity) = match suite.name().split_once(' ') {
-        Some((cipher, integrity)) => (cipher, Some(integrity)),
-        None => (suite.name(), None),
-    };
-    let suite = overhead::EspSuite::by_name(cipher, integrity).expect("the calculator knows it");
-    let outer = if end.is_ipv4() { overhead::IpVersion::V4 } else { overhead::IpVersion::V6 };
-    let mode = match mode {
-        Mode::Tunnel => overhead::EspMode::Tunnel,
-        Mode::Transport => overhead::EspMode::Transport,
-    };
-    overhead::Esp { mode, outer, udp_encap: in_udp, ..overhead::Esp::tunnel(suite) }.ip_len(clear)
+/// What decides how long a protected packet is.
+struct Sealed {
+    protocol: SaProtocol,
+    suite: Suite,
+    mode: Mode,
+    end: IpAddr,
+    encap: Option<Encap>,
+    ah_align: u8,
+}
+
+impl Sealed {
+    /// The largest clear packet that fits `path` when it is protected.
+    fn clear_mtu(&self, path: usize) -> usize {
+        (68..=path).rev().find(|&len| self.len(len) <= path).unwrap_or(68)
+    }
+
+    /// Octets of the protected packet, of the ends' family, of a clear one.
+    fn len(&self, clear: usize) -> usize {
+        use overhead::{EspMode, IpVersion};
+        let outer = if self.end.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
+        let mode = match self.mode {
+            Mode::Tunnel => EspMode::Tunnel,
+            Mode::Transport => EspMode::Transport,
+        };
+        if self.protocol == SaProtocol::Ah {
+            let name = self.suite.ah_name().unwrap_or_default();
+            let suite = overhead::AhSuite::by_name(name).expect("the calculator knows it");
+            return overhead::Ah { suite, mode, outer, pad8: self.ah_align == 8, esn: false }
+                .ip_len(outer, clear);
+        }
+        let (cipher, integrity) = match self.suite.name().split_once(' ') {
+            Some((cipher, integrity)) => (cipher, Some(integrity)),
+            None => (self.suite.name(), None),
+        };
+        let suite =
+            overhead::EspSuite::by_name(cipher, integrity).expect("the calculator knows it");
+        let udp_encap = self.encap.is_some();
+        overhead::Esp { mode, outer, udp_encap, ..overhead::Esp::tunnel(suite) }.ip_len(clear)
+    }
 }
 
 fn sa(

@@ -52,8 +52,8 @@ impl<F: FnMut(&str) -> Result<Secret, String>> KeySource for F {
 
 /// Key files whose names say what is in them, for tests and benchmarks: `KIND:N`
 /// has a key of octets `N`, and what else its kind has of octets `N + 1`. Kinds
-/// are `gcm`, `gcm256`, `chacha`, `cbc-sha1`, `cbc-sha256` for ESP; `sak`,
-/// `sak256`, `xpn` for MACsec.
+/// are `gcm`, `gcm256`, `chacha`, `cbc-sha1`, `cbc-sha256` for ESP; `md5`, `sha1`,
+/// `sha256`, `sha384`, `sha512` for AH; `sak`, `sak256`, `xpn` for MACsec.
 pub fn named_key(path: &str) -> Result<Secret, String> {
     let unknown = || format!("no key file is called `{path}`");
     let (kind, n) = path.split_once(':').ok_or_else(unknown)?;
@@ -64,6 +64,11 @@ pub fn named_key(path: &str) -> Result<Secret, String> {
         "gcm256" | "chacha" => format!("cipher {}\nsalt {}", hex(32, 0), hex(4, 1)),
         "cbc-sha1" => format!("cipher {}\nintegrity {}", hex(16, 0), hex(20, 1)),
         "cbc-sha256" => format!("cipher {}\nintegrity {}", hex(16, 0), hex(32, 1)),
+        "md5" => format!("integrity {}", hex(16, 1)),
+        "sha1" => format!("integrity {}", hex(20, 1)),
+        "sha256" => format!("integrity {}", hex(32, 1)),
+        "sha384" => format!("integrity {}", hex(48, 1)),
+        "sha512" => format!("integrity {}", hex(64, 1)),
         "sak" => format!("cipher {}", hex(16, 0)),
         "sak256" => format!("cipher {}", hex(32, 0)),
         "xpn" => format!("cipher {}\nsalt {}", hex(16, 0), hex(12, 1)),

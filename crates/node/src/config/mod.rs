@@ -400,6 +400,8 @@ pub struct TunnelConfig {
     pub tfc: Tfc,
     /// Dummy packets in a second.
     pub dummies: u32,
+    /// What AH is padded to over IPv4: 4 or 8.
+    pub ah_align: u8,
     /// The pair of SAs around this one, by index.
     pub then: Option<usize>,
     /// Table of the inner packets, by index.

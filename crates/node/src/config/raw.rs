@@ -209,6 +209,7 @@ pub(super) struct Tunnel {
     pub tfc: Option<Spanned<WordOrNumber>>,
     pub dummy: Option<Number>,
     pub then: Option<Text>,
+    pub ah_align: Option<Number>,
     #[serde(rename = "in")]
     pub inbound: Spanned<Sa>,
     #[serde(rename = "out")]

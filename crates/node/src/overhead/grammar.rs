@@ -10,6 +10,7 @@
 //! An unknown word is answered with the word nearest to it among those that may stand there.
 
 use super::Stack;
+use super::ah::{Ah, AhSuite};
 use super::error::{StackError, nearest};
 use super::frame::{Layer, UserFrame};
 use super::suite::{ESP_CIPHERS, ESP_INTEGRITIES, EspSuite, MacsecCipher};
@@ -31,6 +32,8 @@ pub static GRAMMAR: &[(&str, &str)] = &[
     ("", "options: clear-vlan, integrity, offset 30|50"),
     ("esp SUITE [MODE]", "tunnel (with a new Ethernet header) or transport"),
     ("", "options: ipv6 (the outer header), udp-encap, esn"),
+    ("ah INTEGRITY [MODE]", "as esp; integrity: a hash, or aes-gmac-128|256"),
+    ("", "options: ipv6 (the outer header), pad8, esn"),
     ("mpls [N] [cw]", "pseudowire: Ethernet, N labels, control word"),
     ("", "options: strip-tag, add-tag"),
     ("mpls [N] ip, l3vpn [N]", "labels under IP in place of Ethernet and tags"),
@@ -40,9 +43,10 @@ pub static GRAMMAR: &[(&str, &str)] = &[
 ];
 
 /// The first words of transformations.
-const HEADS: [&str; 9] =
-    ["esp", "macsec", "mpls", "l3vpn", "vlan", "svlan", "untag", "l2tpv3", "vxlan"];
+const HEADS: [&str; 10] =
+    ["esp", "ah", "macsec", "mpls", "l3vpn", "vlan", "svlan", "untag", "l2tpv3", "vxlan"];
 const ESP_WORDS: [&str; 6] = ["tunnel", "transport", "ipv4", "ipv6", "udp-encap", "esn"];
+const AH_WORDS: [&str; 6] = ["tunnel", "transport", "ipv4", "ipv6", "pad8", "esn"];
 const MACSEC_WORDS: [&str; 4] = ["sci", "clear-vlan", "integrity", "offset"];
 const MPLS_WORDS: [&str; 4] = ["cw", "ip", "strip-tag", "add-tag"];
 const L2TP_WORDS: [&str; 5] = ["udp", "cookie", "sublayer", "ipv4", "ipv6"];
@@ -140,6 +144,7 @@ fn read_transform(group: &[Word]) -> Result<Transform, StackError> {
     };
     match head.text.as_str() {
         "esp" => read_esp(head, rest),
+        "ah" => read_ah(head, rest),
         "macsec" => read_macsec(rest),
         "mpls" => read_mpls(head, rest),
         "l3vpn" => read_l3vpn(rest),
@@ -197,6 +202,41 @@ fn read_esp(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
     let suite = EspSuite::new(cipher, integrity).map_err(|error| error.at(span))?;
     let outer = outer.map(|(version, _)| version).unwrap_or_default();
     Ok(Transform::Esp(Esp { suite, mode, outer, udp_encap, esn }))
+}
+
+fn read_ah(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
+    let (mut suite, mut outer) = (None, None);
+    let (mut mode, mut pad8, mut esn) = (EspMode::default(), false, false);
+    for word in rest {
+        if let Some(row) = AhSuite::all().find(|row| word.is(row.name)) {
+            once(&mut suite, row, word, "an integrity algorithm")?;
+            continue;
+        }
+        match word.text.as_str() {
+            "tunnel" => mode = EspMode::Tunnel,
+            "transport" => mode = EspMode::Transport,
+            "ipv4" => once(&mut outer, (IpVersion::V4, word), word, "an outer header")?,
+            "ipv6" => once(&mut outer, (IpVersion::V6, word), word, "an outer header")?,
+            "pad8" => pad8 = true,
+            "esn" => esn = true,
+            _ => {
+                let names = AhSuite::all().map(|row| row.name);
+                return Err(word.unknown("`ah`", names.chain(AH_WORDS)));
+            }
+        }
+    }
+    if let (EspMode::Transport, Some((_, word))) = (mode, outer) {
+        return Err(word
+            .fault("transport mode keeps the packet's own IP header")
+            .with_help(format!("leave `{}` out", word.text)));
+    }
+    let Some(suite) = suite else {
+        return Err(head
+            .fault("`ah` needs an integrity algorithm")
+            .with_help("for example `ah hmac-sha256-128 tunnel`"));
+    };
+    let outer = outer.map(|(version, _)| version).unwrap_or_default();
+    Ok(Transform::Ah(Ah { suite, mode, outer, pad8, esn }))
 }
 
 fn esp_words() -> impl Iterator<Item = &'static str> {

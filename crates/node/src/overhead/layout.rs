@@ -11,6 +11,7 @@
 //! Offsets are those of the wire: an Ethernet header of 14 octets ends with a type, so the four
 //! octets of a VLAN tag behind it are tag control information and the type that follows.
 
+use super::ah::{AH_HEADER, Ah};
 use super::error::StackError;
 use super::frame::{FRAME_LEN_MAX, UserFrame};
 use super::segment::{Protection, Segment, SegmentKind};
@@ -114,6 +115,7 @@ impl Builder {
         match transform {
             Transform::Esp(esp) if esp.mode == EspMode::Tunnel => self.esp_tunnel(esp)?,
             Transform::Esp(esp) => self.esp_transport(esp)?,
+            Transform::Ah(ah) => self.ah(ah)?,
             Transform::Macsec(macsec) => self.macsec(macsec)?,
             Transform::Pseudowire(wire) => self.pseudowire(wire)?,
             Transform::L3vpn { labels } => {
@@ -149,6 +151,39 @@ impl Builder {
         self.protect_by_esp(behind_ip, &esp.suite);
         self.insert(behind_ip, &esp_front(esp));
         self.authenticate_esp_header(behind_ip + usize::from(esp.udp_encap));
+        Ok(())
+    }
+
+    /// All of the packet is under the check value, but for what routers change in the headers
+    /// in front (RFC 4302 section 3.3.3); in a header that is covered in part a change is
+    /// noticed or does not matter.
+    fn ah(&mut self, ah: &Ah) -> Result<(), StackError> {
+        let mut at = self.ip_position("AH")?;
+        let mut own = match self.segments.get(at) {
+            Some(segment) if segment.kind == SegmentKind::Ipv6 => IpVersion::V6,
+            _ => IpVersion::V4,
+        };
+        if ah.mode == EspMode::Tunnel {
+            self.strip_to_ip("AH")?;
+            self.prepend(&[ethernet(), ip(ah.outer)]);
+            (at, own) = (1, ah.outer);
+        }
+        let suite = &ah.suite;
+        self.insert(
+            at + 1,
+            &[
+                (SegmentKind::AhHeader, AH_HEADER),
+                (SegmentKind::AhIv(suite.rule), suite.iv),
+                (SegmentKind::AhIcv(suite.rule), suite.icv),
+                (SegmentKind::AhPadding, ah.padding(own)),
+            ],
+        );
+        let stage = self.stage;
+        let icv = |segment: &Segment| {
+            segment.stage == stage && matches!(segment.kind, SegmentKind::AhIcv(_))
+        };
+        let covered = self.segments.iter_mut().skip(at).filter(|segment| !icv(segment));
+        covered.for_each(|segment| raise(segment, Protection::Authenticated));
         Ok(())
     }
 

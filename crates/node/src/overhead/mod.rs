@@ -17,6 +17,7 @@
 //! - [`Stack::max_head_room`] and [`Stack::max_tail_room`] say what a buffer must have to spare;
 //! - [`esp_len`], [`macsec_len`] and [`mpls_len`] are the closed forms of one transformation.
 
+mod ah;
 mod error;
 mod frame;
 mod gallery;
@@ -30,6 +31,7 @@ mod tests;
 mod transform;
 mod words;
 
+pub use ah::{Ah, AhSuite};
 pub use error::{StackError, nearest};
 pub use frame::{FRAME_LEN_MAX, Layer, TAGS_MAX, UserFrame};
 pub use gallery::{GALLERY, GalleryEntry};

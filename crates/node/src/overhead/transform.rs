@@ -3,6 +3,7 @@
 //! The closed forms ([`esp_len`], [`macsec_len`], [`mpls_len`]) are written apart from the ledger
 //! of `layout`, so that each is a check on the other.
 
+use super::ah::Ah;
 use super::suite::{EspSuite, MacsecCipher};
 use std::fmt;
 
@@ -202,6 +203,8 @@ impl L2tpv3 {
 pub enum Transform {
     /// ESP, tunnel or transport mode.
     Esp(Esp),
+    /// AH, tunnel or transport mode.
+    Ah(Ah),
     /// MACsec.
     Macsec(Macsec),
     /// The whole Ethernet frame inside MPLS.
@@ -253,6 +256,7 @@ impl Transform {
         let grown = match self {
             Self::Esp(esp) if esp.mode == EspMode::Transport => esp.front(),
             Self::Esp(esp) => esp.outer.header_len() + esp.front(),
+            Self::Ah(ah) => ah.front_growth(),
             Self::Macsec(macsec) => SECTAG + if macsec.sci { SCI } else { 0 },
             Self::Pseudowire(wire) => {
                 let tag = if wire.tag == ServiceTag::Add { 4 } else { 0 };
@@ -289,6 +293,7 @@ impl fmt::Display for Transform {
                 f.write_str(word(esp.udp_encap, " udp-encap"))?;
                 f.write_str(word(esp.esn, " esn"))
             }
+            Self::Ah(ah) => write!(f, "{ah}"),
             Self::Macsec(macsec) => {
                 write!(f, "macsec{} {}", word(macsec.sci, " sci"), macsec.cipher.name())?;
                 f.write_str(word(macsec.clear_vlan, " clear-vlan"))?;

@@ -37,9 +37,9 @@ const RED_MTU: u16 = 2000;
 
 /// Link addresses of the gateways of one direction.
 #[derive(serde::Deserialize)]
-struct Peers {
-    from_mac: String,
-    to_mac: String,
+pub struct Peers {
+    pub from_mac: String,
+    pub to_mac: String,
 }
 
 /// Prefixes of both sides, as text: source and destination.
@@ -276,14 +276,14 @@ pub fn everywhere(adjacency: u32) -> [((IpAddr, u8), Route); 2] {
 }
 
 /// An IP packet in Ethernet.
-fn ethernet(to: MacAddr, from: MacAddr, packet: &[u8]) -> Vec<u8> {
+pub fn ethernet(to: MacAddr, from: MacAddr, packet: &[u8]) -> Vec<u8> {
     let ethertype: [u8; 2] =
         if packet.first().is_some_and(|b| b >> 4 == 4) { [0x08, 0x00] } else { [0x86, 0xdd] };
     [&to.0[..], &from.0, &ethertype, packet].concat()
 }
 
 /// The packet with `more` hops left, its checksum made good.
-fn with_hops(packet: &[u8], more: i8) -> Result<Vec<u8>, String> {
+pub fn with_hops(packet: &[u8], more: i8) -> Result<Vec<u8>, String> {
     let mut packet = packet.to_vec();
     let v4 = packet.first().is_some_and(|b| b >> 4 == 4);
     let hops = packet.get_mut(if v4 { 8 } else { 7 }).ok_or("no IP header")?;

@@ -11,6 +11,7 @@
 //! frame fails the test.
 #![forbid(unsafe_code)]
 
+mod ah;
 mod engine;
 mod esp;
 mod macsec;
@@ -38,6 +39,7 @@ fn folder() -> PathBuf {
 fn run(set: &Set, kind: Kind) -> Row {
     let mut row = Row::new(set);
     let done = match set.topic.as_str() {
+        "ah" => ah::run(set, kind, &mut row),
         "esp" => esp::run(set, kind, &mut row),
         "macsec" => macsec::run(set, kind, &mut row),
         "mpls" => mpls::run(set, kind, &mut row),
@@ -55,7 +57,6 @@ fn run(set: &Set, kind: Kind) -> Row {
 /// What a topic is that Ferrule does not carry yet.
 fn not_carried(topic: &str) -> &str {
     match topic {
-        "ah" => "AH",
         "ike" => "IKEv2",
         "mka" => "MKA",
         other => other,
@@ -106,8 +107,13 @@ fn own_set(name: &str) -> Set {
 
 #[test]
 fn vectors_runner_fails_on_a_capture_with_one_bit_changed() {
-    for name in ["esp/tun4-gcm128", "esp/tun4-cbc128-sha1", "macsec/gcm128-enc", "mpls/l3vpn-swap"]
-    {
+    for name in [
+        "esp/tun4-gcm128",
+        "esp/tun4-cbc128-sha1",
+        "ah/tun4-sha256",
+        "macsec/gcm128-enc",
+        "mpls/l3vpn-swap",
+    ] {
         let mut set = own_set(name);
         assert!(run(&set, best()).passed(), "{name}");
         // Frames 21 to 30, at the end: ICV, payload. (Some are outer fragments.)
@@ -124,6 +130,7 @@ fn vectors_runner_fails_on_a_wrong_key_and_on_other_plaintext() {
     for (name, member) in [
         ("esp/tun4-gcm256", "enc_key"),
         ("esp/tun6-cbc256-sha256", "auth_key"),
+        ("ah/tun4-sha1", "auth_key"),
         ("macsec/xpn256-wrap", "salt"),
         ("macsec/gcm128-integ", "key"),
     ] {

@@ -132,7 +132,7 @@ impl<'a> Esp<'a> {
 
     /// HMAC over the packet, and with ESN over the number's high half after it
     /// (RFC 4303 section 2.2.1), truncated.
-    fn hash(&self, mac: Mac, body: &[u8], number: u64) -> Vec<u8> {
+    pub fn hash(&self, mac: Mac, body: &[u8], number: u64) -> Vec<u8> {
         let high = ((number >> 32) as u32).to_be_bytes();
         let after: &[u8] = if self.sa.esn { &high } else { &[] };
         let (key, parts) = (&self.sa.auth_key.0, [body, after]);

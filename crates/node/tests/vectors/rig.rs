@@ -9,12 +9,12 @@ use ferrule_crypto::{Engine, Jobs};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
 use ferrule_dataplane::route::{Adjacency, Labels, TtlModel};
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
-use ferrule_dataplane::{ipsec, link, macsec, mpls, route};
+use ferrule_dataplane::{fragment, ipsec, link, macsec, mpls, route};
 use ferrule_pipeline::{Batch, Pool, PoolCache};
 use std::net::IpAddr;
 
-/// Octets of a chunk: the largest captured frame and what a stack adds.
-const CHUNK: usize = 4096;
+/// Octets of a chunk: the largest datagram, once put together, and what a stack adds.
+const CHUNK: usize = 8192;
 const CHUNKS: usize = 256;
 /// Passes before a packet that goes round is a failure.
 const PASSES_MAX: usize = 32;
@@ -44,10 +44,13 @@ pub struct Rig {
     pub engine: AnyEngine,
     pub esp_in: ipsec::EspIn,
     pub esp_out: ipsec::EspOut,
+    pub ah_in: ipsec::AhIn,
+    pub ah_out: ipsec::AhOut,
     pub secy_in: macsec::SecyIn,
     pub secy_out: macsec::SecyOut,
     attach: link::Attach,
     ip: route::Ip,
+    reassemble: fragment::Reassemble,
     local: route::Local,
     icmp_error: route::IcmpError,
     policy: ipsec::Policy,
@@ -68,10 +71,13 @@ impl Rig {
             now: Instant::ZERO,
             esp_in: ipsec::EspIn::default(),
             esp_out: ipsec::EspOut::default(),
+            ah_in: ipsec::AhIn::default(),
+            ah_out: ipsec::AhOut::default(),
             secy_in: macsec::SecyIn::default(),
             secy_out: macsec::SecyOut::default(),
             attach: link::Attach,
             ip: route::Ip,
+            reassemble: fragment::Reassemble::default(),
             local: route::Local::default(),
             icmp_error: route::IcmpError::default(),
             policy: ipsec::Policy::default(),
@@ -202,6 +208,8 @@ impl Rig {
             self.secy_in.finish(&mut ctx, &mut done);
             self.esp_in.finish(&mut ctx, &mut done);
             self.esp_out.finish(&mut ctx, &mut done);
+            self.ah_in.finish(&mut ctx, &mut done);
+            self.ah_out.finish(&mut ctx, &mut done);
             self.secy_out.finish(&mut ctx, &mut done);
             assert!(done.is_empty(), "every job belongs to a stage");
         }
@@ -220,10 +228,13 @@ impl Rig {
             Next::Attach => self.attach.push(&mut ctx, batch),
             Next::Mpls => self.mpls.push(&mut ctx, batch),
             Next::Ip => self.ip.push(&mut ctx, batch),
+            Next::Reassemble => self.reassemble.push(&mut ctx, batch),
             Next::Local => self.local.push(&mut ctx, batch),
             Next::EspIn => self.esp_in.push(&mut ctx, &mut self.engine, batch),
             Next::Policy => self.policy.push(&mut ctx, batch),
             Next::EspOut => self.esp_out.push(&mut ctx, &mut self.engine, batch),
+            Next::AhIn => self.ah_in.push(&mut ctx, &mut self.engine, batch),
+            Next::AhOut => self.ah_out.push(&mut ctx, &mut self.engine, batch),
             Next::IcmpError => self.icmp_error.push(&mut ctx, batch),
             Next::Output => self.output.push(&mut ctx, batch),
             Next::Emit => self.emit.push(&mut ctx, batch),

@@ -75,6 +75,7 @@ pub struct EspSa {
     pub src: std::net::IpAddr,
     pub dst: std::net::IpAddr,
     pub spi: Hex,
+    #[serde(default)]
     pub enc: String,
     #[serde(default)]
     pub enc_key: Hex,

@@ -40,6 +40,8 @@ pub struct SaDirectory {
     shift: u32,
     /// UDP ports of this node in which ESP comes.
     udp_ports: Box<[u16]>,
+    /// Outbound SAs of AH, by index.
+    ah: Box<[u32]>,
 }
 
 impl SaDirectory {
@@ -52,6 +54,7 @@ impl SaDirectory {
             inbound: vec![InboundPlace::default(); size].into(),
             shift: 32 - size.ilog2(),
             udp_ports: Box::default(),
+            ah: Box::default(),
         };
         for place in inbound {
             if place.spi == 0 || this.inbound(place.spi).is_some() {
@@ -78,6 +81,19 @@ impl SaDirectory {
     /// Whether ESP comes in UDP at all.
     pub fn has_udp(&self) -> bool {
         !self.udp_ports.is_empty()
+    }
+
+    /// The same with these outbound SAs of AH; the others are of ESP.
+    pub fn with_ah(mut self, outbound: impl IntoIterator<Item = u32>) -> Self {
+        let mut outbound: Vec<u32> = outbound.into_iter().collect();
+        outbound.sort_unstable();
+        self.ah = outbound.into();
+        self
+    }
+
+    /// Whether an outbound SA is of AH.
+    pub fn is_ah(&self, index: u32) -> bool {
+        self.ah.binary_search(&index).is_ok()
     }
 
     /// Whether ESP comes in UDP on a port.

@@ -5,7 +5,7 @@
 use super::*;
 use ferrule_base::{Drops, Ledger, Secret, Work};
 use ferrule_crypto::{Aes, Suite};
-use ferrule_dataplane::ipsec::SaStats;
+use ferrule_dataplane::ipsec::{SaProtocol, SaStats};
 use ferrule_node::message::SaReport;
 use ferrule_node::{Volatile, made_mac};
 use ferrule_wire::ipv4;
@@ -60,6 +60,7 @@ fn frame(number: u32) -> Vec<u8> {
 fn report(accepted: u64, replays: u64, bad_icv: u64) -> WorkerReport {
     let stats = SaStats { packets: accepted, replays, bad_icv, ..SaStats::default() };
     let (name, suite) = ("t".to_owned(), Suite::AesGcm(Aes::Aes128));
+    let protocol = SaProtocol::Esp;
     WorkerReport {
         worker: 0,
         now: Instant::ZERO,
@@ -71,7 +72,16 @@ fn report(accepted: u64, replays: u64, bad_icv: u64) -> WorkerReport {
         ports: Vec::new(),
         esp_out: Vec::new(),
         hits: Vec::new(),
-        esp_in: vec![SaReport { index: 0, name, spi: SPI, suite, number: 0, mtu: None, stats }],
+        esp_in: vec![SaReport {
+            index: 0,
+            name,
+            spi: SPI,
+            protocol,
+            suite,
+            number: 0,
+            mtu: None,
+            stats,
+        }],
         secy_out: Vec::new(),
         secy_in: Vec::new(),
         engines: Vec::new(),
