@@ -389,20 +389,26 @@ def card_reset(check, bench, suite):
     check.equal(node.stop(), 0, "Ferrule ends cleanly")
 
 
-def main():
-    signals_exit()
-    need()
-    check = Check()
-    with Lab(cpu=CPU) as lab:
-        bench = Bench(lab, "dummy esp4 esp6 xfrm_user")
-        bench.guest.sh("""set -e
+def bench_of(lab):
+    """Both gateways and their sites, without SAs."""
+    bench = Bench(lab, "dummy esp4 esp6 xfrm_user")
+    bench.guest.sh("""set -e
 ip link add d0 type dummy; ip link set d0 up
 ip addr add 10.9.0.1/24 dev d0; ip -6 addr add fd09::1/64 dev d0 nodad
 ip addr add 198.51.100.1/24 dev vec0; ip -6 addr add fd51::1/64 dev vec0 nodad
 ip route add 10.2.0.0/24 via 198.51.100.2 src 10.9.0.1
 ip -6 route add fd02::/64 via fd51::2 src fd09::1""")
-        lab.ip("route", "add", "10.9.0.0/24", "via", "10.2.0.1")
-        lab.ip("route", "add", "fd09::/64", "via", "fd02::1")
+    lab.ip("route", "add", "10.9.0.0/24", "via", "10.2.0.1")
+    lab.ip("route", "add", "fd09::/64", "via", "fd02::1")
+    return bench
+
+
+def main():
+    signals_exit()
+    need()
+    check = Check()
+    with Lab(cpu=CPU) as lab:
+        bench = bench_of(lab)
         inline = PLACEMENT == "inline"
         for i, suite in enumerate(SUITES):
             if not inline or i in (0, 3, 6):

@@ -6,10 +6,11 @@ use crate::clock::Clock;
 use ferrule_base::{Duration, Instant};
 use ferrule_crypto::{Mac, Place, Suite};
 use ferrule_node::Control;
-use ferrule_node::config::{Config, TunnelConfig};
+use ferrule_node::config::{Config, SaConfig, TunnelConfig};
 use ferrule_node::probe::{Filter, Point, RECORDS_MAX, Record, Records};
 use std::collections::HashSet;
 use std::fmt::Write;
+use std::net::IpAddr;
 
 /// How often the rings are looked into while something is recorded.
 pub const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -160,16 +161,15 @@ fn seen(control: &Control, record: &Record, clock: Clock) -> Seen {
 
 /// The keys of all tunnels, as Wireshark's table `esp_sa` has them.
 pub fn key_log(config: &Config) -> Vec<String> {
-    config.tunnels.iter().flat_map(|t| [line(t, true), line(t, false)]).flatten().collect()
+    let each = config.tunnels.iter().flat_map(|t| {
+        let inbound = t.inbound().map(move |sa| line(sa, t, t.remote, t.local));
+        std::iter::once(line(&t.outbound, t, t.local, t.remote)).chain(inbound)
+    });
+    each.flatten().collect()
 }
 
 /// One line: family, source, destination, SPI, cipher, key, integrity, key.
-fn line(tunnel: &TunnelConfig, outbound: bool) -> Option<String> {
-    let (sa, from, to) = if outbound {
-        (&tunnel.outbound, tunnel.local, tunnel.remote)
-    } else {
-        (&tunnel.inbound, tunnel.remote, tunnel.local)
-    };
+fn line(sa: &SaConfig, tunnel: &TunnelConfig, from: IpAddr, to: IpAddr) -> Option<String> {
     let family = if from.is_ipv4() { "IPv4" } else { "IPv6" };
     // What has no key has an empty field.
     let hex = |octets: &[u8]| {

@@ -6,7 +6,7 @@
 
 use crate::config::{
     BridgeConfig, Config, InterfaceConfig, LabelAction, MemberConfig, PolicyAction, PolicyConfig,
-    PseudowireConfig, TunnelConfig, Via, VlanTag, best_way,
+    PseudowireConfig, SaConfig, TunnelConfig, Via, VlanTag, best_way,
 };
 use crate::secure;
 use crate::stable::Numbers;
@@ -68,8 +68,8 @@ pub(crate) struct Compiled {
     pub ports: Vec<PortId>,
     /// Index of each tunnel's outbound SA.
     pub outbound: Vec<u32>,
-    /// Index of each tunnel's inbound SA.
-    pub inbound: Vec<u32>,
+    /// Indices of each tunnel's inbound SAs.
+    pub inbound: Vec<Vec<u32>>,
     /// What may come out of each tunnel.
     pub selectors: Vec<Vec<ipsec::Selector>>,
     /// The adjacency of each tunnel.
@@ -98,22 +98,24 @@ fn around<'a>(config: &'a Config, t: &TunnelConfig) -> Option<&'a TunnelConfig> 
     config.tunnels.get(t.then?)
 }
 
-/// As [`outbound_name`], for the other direction of a pair. The selectors, of every pair,
-/// are what may come out of it.
+/// As [`outbound_name`], for an SA of the other direction of a pair. The selectors, of
+/// every pair, are what may come out of it.
 pub(crate) fn inbound_name(
     config: &Config,
     selectors: &[Vec<ipsec::Selector>],
     number: usize,
+    sa: &SaConfig,
 ) -> String {
     let t = &config.tunnels[number];
-    let inside = t.then.map(|around| inbound_name(config, selectors, around));
+    let outer = |around: usize| &config.tunnels[around].inbound;
+    let inside = t.then.map(|around| inbound_name(config, selectors, around, outer(around)));
     let own = &selectors[number];
     let clamp = t.clamp_mss.then_some(t.mtu);
     let rest = format!("{} {} {own:?} {:?} {inside:?} {clamp:?}", t.window, t.vrf, t.encap);
-    format!("{} {} {} {rest}", sa_name(t, &t.inbound), t.remote, t.local)
+    format!("{} {} {} {rest}", sa_name(t, sa), t.remote, t.local)
 }
 
-fn sa_name(t: &TunnelConfig, sa: &crate::config::SaConfig) -> String {
+fn sa_name(t: &TunnelConfig, sa: &SaConfig) -> String {
     let print = secure::fingerprint(sa);
     let place = t.placement.name();
     let kind = format!("{:?} {:?}", t.protocol, t.mode);
@@ -152,11 +154,17 @@ pub(crate) fn compile(config: &Config, macs: &[MacAddr], shared: &mut Shared) ->
     let names: Vec<String> = config.tunnels.iter().map(|t| outbound_name(config, t)).collect();
     let outbound = shared.outbound.assign(names.iter().map(String::as_str));
     let selectors = PolicyConfig::by_tunnel(config);
-    let numbers = 0..config.tunnels.len();
-    let names: Vec<String> = numbers.map(|n| inbound_name(config, &selectors, n)).collect();
+    let each = config.tunnels.iter().enumerate();
+    let names: Vec<String> = each
+        .flat_map(|(n, t)| t.inbound().map(move |sa| (n, sa)))
+        .map(|(n, sa)| inbound_name(config, &selectors, n, sa))
+        .collect();
     let inbound = shared.inbound.assign(names.iter().map(String::as_str));
     let to_u32 = |v: Vec<usize>| v.into_iter().map(|n| n as u32).collect::<Vec<_>>();
-    let (outbound, inbound) = (to_u32(outbound), to_u32(inbound));
+    let outbound = to_u32(outbound);
+    let mut indices = inbound.into_iter().map(|n| n as u32);
+    let of = |t: &TunnelConfig| indices.by_ref().take(t.inbound().count()).collect();
+    let inbound: Vec<Vec<u32>> = config.tunnels.iter().map(of).collect();
     let ports: Vec<PortId> = ports.into_iter().map(|n| PortId(n as u16)).collect();
     shared.note_cards(config, &ports);
     let tables = Tables {
@@ -460,17 +468,20 @@ impl Builder<'_> {
             names.zip(per_vrf).map(|(name, routes)| route::Vrf::new(name, routes)).collect();
     }
 
-    fn sas(&mut self, outbound: &[u32], inbound: &[u32]) {
+    fn sas(&mut self, outbound: &[u32], inbound: &[Vec<u32>]) {
         let mut owners = vec![None; self.shared.outbound.len()];
         let mut places = Vec::new();
         let tunnels = self.config.tunnels.iter();
-        for ((tunnel, &out), &index) in tunnels.zip(outbound).zip(inbound) {
+        for ((tunnel, &out), indices) in tunnels.zip(outbound).zip(inbound) {
             if tunnel.is_inline() {
                 continue;
             }
             owners[out as usize] = Some(tunnel.outbound.worker as u8);
-            let worker = tunnel.inbound.worker as u8;
-            places.push(ipsec::InboundPlace { spi: tunnel.inbound.spi, worker, index });
+            places.extend(tunnel.inbound().zip(indices).map(|(sa, &index)| ipsec::InboundPlace {
+                spi: sa.spi,
+                worker: sa.worker as u8,
+                index,
+            }));
         }
         let in_udp = self.config.tunnels.iter().filter_map(|t| t.encap);
         // What a card seals, errors in clear do not tell the node about.

@@ -85,9 +85,9 @@ fn esp_out_id(t: &TunnelConfig) -> CounterId {
     CounterId { id, fingerprint: fingerprint(&t.outbound) }
 }
 
-fn esp_in_id(t: &TunnelConfig) -> CounterId {
-    let id = format!("esp-in-{}-{:08x}", t.name, t.inbound.spi);
-    CounterId { id, fingerprint: fingerprint(&t.inbound) }
+fn esp_in_id(t: &TunnelConfig, sa: &SaConfig) -> CounterId {
+    let id = format!("esp-in-{}-{:08x}", t.name, sa.spi);
+    CounterId { id, fingerprint: fingerprint(sa) }
 }
 
 fn macsec_id(
@@ -106,7 +106,8 @@ fn macsec_id(
 pub fn counters(config: &Config, macs: &[MacAddr]) -> Vec<CounterId> {
     let mut all = Vec::new();
     for tunnel in &config.tunnels {
-        all.extend([esp_out_id(tunnel), esp_in_id(tunnel)]);
+        all.push(esp_out_id(tunnel));
+        all.extend(tunnel.inbound().map(|sa| esp_in_id(tunnel, sa)));
     }
     for secy in &config.secys {
         let own = secy.sci.unwrap_or(default_sci(macs[secy.port]));
@@ -272,17 +273,19 @@ fn plan_tunnel(
     }
     plan.installed.esp_out.insert(index, Place { name, counter: id.id, seat });
 
-    let (index, id) = (compiled.inbound[number], esp_in_id(tunnel));
-    let selectors = &compiled.selectors[number];
-    let name = crate::compile::inbound_name(config, &compiled.selectors, number);
-    let seat = seat_of(config, compiled, tunnel, tunnel.inbound.worker);
-    if old.esp_in.get(&index).is_none_or(|p| p.name != name) {
-        let edge = edge(store, &id)?;
-        let inside = tunnel.then.map(|around| compiled.inbound[around]);
-        let sa = Box::new(inbound(tunnel, selectors, inside));
-        plan.before.push((seat, Change::EspIn(EspIn::Install(index, sa, edge))));
+    for (sa, &index) in tunnel.inbound().zip(&compiled.inbound[number]) {
+        let id = esp_in_id(tunnel, sa);
+        let selectors = &compiled.selectors[number];
+        let name = crate::compile::inbound_name(config, &compiled.selectors, number, sa);
+        let seat = seat_of(config, compiled, tunnel, sa.worker);
+        if old.esp_in.get(&index).is_none_or(|p| p.name != name) {
+            let edge = edge(store, &id)?;
+            let inside = tunnel.then.and_then(|around| compiled.inbound[around].first().copied());
+            let sa = Box::new(inbound(tunnel, sa, selectors, inside));
+            plan.before.push((seat, Change::EspIn(EspIn::Install(index, sa, edge))));
+        }
+        plan.installed.esp_in.insert(index, Place { name, counter: id.id, seat });
     }
-    plan.installed.esp_in.insert(index, Place { name, counter: id.id, seat });
     Ok(())
 }
 
@@ -310,10 +313,11 @@ fn outbound(t: &TunnelConfig, adjacency: u32, then: Option<u32>) -> ipsec::Outbo
 
 fn inbound(
     t: &TunnelConfig,
+    sa: &SaConfig,
     selectors: &[ipsec::Selector],
     inside: Option<u32>,
 ) -> ipsec::InboundConfig {
-    let SaConfig { spi, keys, salt, .. } = t.inbound.clone();
+    let SaConfig { spi, keys, salt, .. } = sa.clone();
     ipsec::InboundConfig {
         name: t.name.as_str().into(),
         protocol: t.protocol,

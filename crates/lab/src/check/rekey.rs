@@ -8,9 +8,8 @@
 //!   break    no longer have the old one
 //! ```
 //!
-//! A SecY has several receive associations, so nothing need be lost. A tunnel has
-//! one inbound association: from *make* to *switch* its packets find none, and are
-//! dropped for that reason.
+//! A SecY has several receive associations and a tunnel several inbound ones, so
+//! nothing need be lost.
 
 use super::case::{Case, Rekey};
 use ferrule_base::{Duration, Instant, MacAddr, Secret};
@@ -95,6 +94,11 @@ fn renewal(rekey: &Rekey, configs: &[Config], macs: &[Vec<MacAddr>]) -> Option<R
     Some(Renewal::Secy { secy, sci, old, new })
 }
 
+/// An association at the worker of another.
+fn at_home(other: &SaConfig, new: &SaConfig) -> SaConfig {
+    SaConfig { worker: other.worker, ..new.clone() }
+}
+
 impl Renewal {
     /// Whether it is about the same association as another of the same node.
     fn is_of(&self, other: &Self) -> bool {
@@ -132,19 +136,21 @@ impl Renewal {
                 changed
             }
             Self::Tunnel { tunnel, old, new } => {
-                let put = |sa: &mut SaConfig| {
-                    let worker = sa.worker;
-                    *sa = SaConfig { worker, ..new.clone() };
-                };
                 if step == 1 {
                     let own = config.tunnels.get_mut(*tunnel).filter(|_| is_owner);
-                    return own.map(|t| put(&mut t.outbound)).is_some();
+                    return own.map(|t| t.outbound = at_home(&t.outbound, new)).is_some();
                 }
-                let inbound = config.tunnels.iter_mut().map(|t| &mut t.inbound);
-                let mut inbound = inbound.filter(|sa| {
-                    step == 0 && sa.spi == old.spi && sa.keys.key.same_as(&old.keys.key)
-                });
-                inbound.next().map(put).is_some()
+                let is_old =
+                    |sa: &SaConfig| sa.spi == old.spi && sa.keys.key.same_as(&old.keys.key);
+                let Some(t) = config.tunnels.iter_mut().find(|t| is_old(&t.inbound)) else {
+                    return false;
+                };
+                if step == 0 {
+                    t.also_inbound.push(at_home(&t.inbound, new));
+                } else {
+                    t.inbound = t.also_inbound.pop().unwrap_or_else(|| at_home(&t.inbound, new));
+                }
+                true
             }
         }
     }

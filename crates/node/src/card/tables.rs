@@ -120,12 +120,17 @@ pub(crate) fn tunnels_of(
 fn sas(config: &Config, compiled: &Compiled, port: usize, tables: &mut Tables) {
     let (mut owners, mut places, mut here) = (Vec::new(), Vec::new(), Vec::new());
     for (number, tunnel) in tunnels_of(config, port) {
-        let (out, index) = (compiled.outbound[number] as usize, compiled.inbound[number]);
+        let out = compiled.outbound[number] as usize;
         if owners.len() <= out {
             owners.resize(out + 1, None);
         }
         owners[out] = Some(0);
-        places.push(ipsec::InboundPlace { spi: tunnel.inbound.spi, worker: 0, index });
+        let inbound = tunnel.inbound().zip(&compiled.inbound[number]);
+        places.extend(inbound.map(|(sa, &index)| ipsec::InboundPlace {
+            spi: sa.spi,
+            worker: 0,
+            index,
+        }));
         here.push((host(tunnel.local), route::Route::Local));
     }
     tables.sas = ipsec::SaDirectory::new(&owners, &places).expect("SPIs were checked");

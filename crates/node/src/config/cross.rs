@@ -109,13 +109,18 @@ fn pseudowire_frames(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
 fn spis(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     for (i, ((raw, _), tunnel)) in pairs(file).zip(&config.tunnels).enumerate() {
         let others = &config.tunnels[..i];
-        if let Some(other) = others.iter().find(|o| o.inbound.spi == tunnel.inbound.spi) {
-            let what = format!(
-                "SPI {:#x} of tunnel `{}` is tunnel `{}`'s already",
-                tunnel.inbound.spi, tunnel.name, other.name
-            );
-            let span = raw.get_ref().inbound.get_ref().spi.span();
-            r.problems.add(span, what, "give every inbound SA an SPI of its own");
+        let raws = std::iter::once(&raw.get_ref().inbound).chain(&raw.get_ref().also_in);
+        for (at, (raw, sa)) in raws.zip(tunnel.inbound()).enumerate() {
+            let own = tunnel.inbound().take(at).find(|o| o.spi == sa.spi).map(|_| tunnel);
+            let has = |o: &&TunnelConfig| o.inbound().any(|o| o.spi == sa.spi);
+            if let Some(other) = own.or(others.iter().find(has)) {
+                let what = format!(
+                    "SPI {:#x} of tunnel `{}` is tunnel `{}`'s already",
+                    sa.spi, tunnel.name, other.name
+                );
+                let span = raw.get_ref().spi.span();
+                r.problems.add(span, what, "give every inbound SA an SPI of its own");
+            }
         }
         let same_way = others
             .iter()
@@ -133,27 +138,28 @@ fn spis(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
 
 /// One key with one salt makes the same nonces twice, whichever the direction.
 fn tunnel_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
-    fn keys(t: &TunnelConfig) -> [&super::SaConfig; 2] {
-        [&t.outbound, &t.inbound]
+    fn keys(
+        t: &TunnelConfig,
+    ) -> impl Iterator<Item = (&ferrule_base::Secret, &ferrule_base::Secret)> {
+        std::iter::once(&t.outbound).chain(t.inbound()).map(|sa| (&sa.keys.key, &sa.salt))
     }
     for (i, ((raw, _), tunnel)) in pairs(file).zip(&config.tunnels).enumerate() {
         if !tunnel.suite.is_counter_mode() {
             continue;
         }
-        let [out, inn] = keys(tunnel).map(|sa| (&sa.keys.key, &sa.salt));
-        if same_key(out, inn) {
-            let span = raw.get_ref().inbound.get_ref().key.span();
-            let what = format!(
-                "tunnel `{}` has one key for both directions: every nonce would be used twice",
-                tunnel.name
-            );
-            r.problems.add(span, what, "make a second key: `ferrule init key`");
+        let raws = std::iter::once(&raw.get_ref().inbound).chain(&raw.get_ref().also_in);
+        for (at, (raw, own)) in raws.zip(keys(tunnel).skip(1)).enumerate() {
+            if keys(tunnel).take(1 + at).any(|other| same_key(other, own)) {
+                let what = format!(
+                    "tunnel `{}` has one key for two SAs: every nonce would be used twice",
+                    tunnel.name
+                );
+                let remedy = "make a second key: `ferrule init key`";
+                r.problems.add(raw.get_ref().key.span(), what, remedy);
+            }
         }
         for other in &config.tunnels[..i] {
-            let clash = keys(other).into_iter().any(|o| {
-                let other = (&o.keys.key, &o.salt);
-                same_key(out, other) || same_key(inn, other)
-            });
+            let clash = keys(other).any(|other| keys(tunnel).any(|own| same_key(own, other)));
             if clash {
                 let what = format!(
                     "tunnels `{}` and `{}` share a key: nonces would be used twice",

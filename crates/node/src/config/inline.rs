@@ -140,7 +140,7 @@ fn tunnels(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
             let what = format!("tunnel `{}` is inline, and its way has labels", tunnel.name);
             r.problems.add(span, what, "a card pushes no labels: place it in software");
         }
-        for sa in [&raw.outbound, &raw.inbound] {
+        for sa in [&raw.outbound, &raw.inbound].into_iter().chain(&raw.also_in) {
             if let Some(worker) = &sa.get_ref().worker {
                 let what = format!("tunnel `{}` is inline: no worker has it", tunnel.name);
                 r.problems.add(worker.span(), what, "take worker out: the port's card has it");

@@ -135,6 +135,7 @@ impl Pair<'_> {
         r.suite_at(&raw.suite, suite, placement, config);
         let mut sa = |s: &Spanned<raw::Sa>| sa(r, config, s.get_ref(), suite, placement, worker);
         let (outbound, inbound) = (sa(&raw.outbound), sa(&raw.inbound));
+        let also_inbound: Option<Vec<_>> = raw.also_in.iter().map(&mut sa).collect();
         let (outside, vrf) = (self.outside(r), self.vrf(r, config));
         let pair = TunnelConfig {
             name: raw.name.get_ref().clone(),
@@ -160,6 +161,7 @@ impl Pair<'_> {
             via,
             outbound: outbound?,
             inbound: inbound?,
+            also_inbound: also_inbound?,
         };
         self.fits_card(r, &pair);
         Some(pair)

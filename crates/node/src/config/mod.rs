@@ -414,9 +414,17 @@ pub struct TunnelConfig {
     pub outbound: SaConfig,
     /// From the other end.
     pub inbound: SaConfig,
+    /// More of them, alike but for SPI and keys: while keys change, those before and
+    /// those to come.
+    pub also_inbound: Vec<SaConfig>,
 }
 
 impl TunnelConfig {
+    /// Every SA from the other end.
+    pub fn inbound(&self) -> impl Iterator<Item = &SaConfig> {
+        std::iter::once(&self.inbound).chain(&self.also_inbound)
+    }
+
     /// What its packets are in the IP header in front of them.
     pub fn carried(&self) -> Protocol {
         match (self.encap, self.protocol) {

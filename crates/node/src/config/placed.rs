@@ -25,7 +25,8 @@ impl Config {
                 continue;
             }
             tunnel.placement = placement;
-            for sa in [&mut tunnel.outbound, &mut tunnel.inbound] {
+            let inbound = std::iter::once(&mut tunnel.inbound).chain(&mut tunnel.also_inbound);
+            for sa in std::iter::once(&mut tunnel.outbound).chain(inbound) {
                 let name = is_token.then(|| label(&sa.keys.key));
                 sa.keys.place = placement.place(name.as_deref());
             }

@@ -212,6 +212,8 @@ pub(super) struct Tunnel {
     pub ah_align: Option<Number>,
     #[serde(rename = "in")]
     pub inbound: Spanned<Sa>,
+    #[serde(default)]
+    pub also_in: Vec<Spanned<Sa>>,
     #[serde(rename = "out")]
     pub outbound: Spanned<Sa>,
 }

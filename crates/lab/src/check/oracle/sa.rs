@@ -157,17 +157,20 @@ impl Known {
         sealed: &mut Sealed,
     ) {
         let port = config.interfaces.get(t.via.interface).map_or(usize::MAX, |i| i.port);
-        let (Some(sent), Some(counter)) = (counters.next(), counters.next()) else { return };
+        let Some(sent) = counters.next() else { return };
+        let received: Vec<_> = t.inbound().zip(counters).collect();
         if config.secys.iter().any(|s| s.port == port) {
             return;
         }
         let outbound = SaKey::Esp(t.remote, t.outbound.spi);
         sealed.entry(outbound);
         self.outbound.push((outbound, sent));
-        let key = SaKey::Esp(t.local, t.inbound.spi);
-        let start = Start::Esp { window: t.window.into() };
-        let new = Inbound::new(format!("tunnel {}", t.name), key, port, counter, start);
-        self.inbound.push(Inbound { source: Some(t.remote), guesses: t.esn, ..new });
+        for (sa, counter) in received {
+            let key = SaKey::Esp(t.local, sa.spi);
+            let start = Start::Esp { window: t.window.into() };
+            let new = Inbound::new(format!("tunnel {}", t.name), key, port, counter, start);
+            self.inbound.push(Inbound { source: Some(t.remote), guesses: t.esn, ..new });
+        }
     }
 
     fn secy(
