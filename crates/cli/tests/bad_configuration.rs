@@ -203,6 +203,21 @@ fn bad_configuration_two_sas_with_one_spi() {
 }
 
 #[test]
+fn bad_configuration_an_inbound_sa_that_is_there_twice() {
+    let folder = Folder::new("also-in");
+    let good = folder.text();
+    let own = good.lines().find(|line| line.starts_with("in =")).expect("an inbound SA");
+    let twice = good.replacen(own, &format!("{own}\nalso-in = [{}]", &own["in =".len()..]), 1);
+    folder.write(&twice);
+    let output = folder.ferrule(&["check", "ga.toml"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains(&format!("ga.toml:{}:", line_of(&twice, "also-in ="))), "{error}");
+    assert!(error.contains("give every inbound SA an SPI of its own"), "{error}");
+    assert!(error.contains("has one key for two SAs"), "{error}");
+}
+
+#[test]
 fn bad_configuration_missing_counter_state() {
     let folder = Folder::new("counter");
     let text = folder.text();

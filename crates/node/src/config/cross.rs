@@ -149,9 +149,10 @@ fn tunnel_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
         }
         let raws = std::iter::once(&raw.get_ref().inbound).chain(&raw.get_ref().also_in);
         for (at, (raw, own)) in raws.zip(keys(tunnel).skip(1)).enumerate() {
-            if keys(tunnel).take(1 + at).any(|other| same_key(other, own)) {
+            if let Some(first) = keys(tunnel).take(1 + at).position(|other| same_key(other, own)) {
+                let which = if first == 0 { "both directions" } else { "two SAs" };
                 let what = format!(
-                    "tunnel `{}` has one key for two SAs: every nonce would be used twice",
+                    "tunnel `{}` has one key for {which}: every nonce would be used twice",
                     tunnel.name
                 );
                 let remedy = "make a second key: `ferrule init key`";
