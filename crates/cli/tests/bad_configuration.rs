@@ -206,8 +206,11 @@ fn bad_configuration_two_sas_with_one_spi() {
 fn bad_configuration_an_inbound_sa_that_is_there_twice() {
     let folder = Folder::new("also-in");
     let good = folder.text();
-    let own = good.lines().find(|line| line.starts_with("in =")).expect("an inbound SA");
-    let twice = good.replacen(own, &format!("{own}\nalso-in = [{}]", &own["in =".len()..]), 1);
+    let own = &good[good.find("[tunnel.in]").expect("an inbound SA")..];
+    let line = |word: &str| own.lines().find(|l| l.starts_with(word)).expect("it is there");
+    let value = |word: &str| line(word).split('#').next().unwrap_or_default().trim().to_owned();
+    let also = format!("also-in = [{{ {}, {} }}]", value("spi ="), value("key ="));
+    let twice = good.replacen("[tunnel.", &format!("{also}\n[tunnel."), 1);
     folder.write(&twice);
     let output = folder.ferrule(&["check", "ga.toml"]);
     let error = String::from_utf8_lossy(&output.stderr);
