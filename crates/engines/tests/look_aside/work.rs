@@ -6,7 +6,7 @@ use ferrule_crypto::{Engine, Jobs, Op, Verdict};
 use ferrule_engines::look_aside::{Options, Otherwise};
 
 #[test]
-fn look_aside_makes_what_software_makes_with_none_two_and_four_copies() {
+fn look_aside_makes_what_software_makes_with_no_two_and_four_copies_of_the_bus() {
     for copies in [0, 2, 4] {
         let mut rig = rig(Options { copies, ..PATIENT });
         for (n, suite) in SUITES.into_iter().enumerate() {
@@ -77,7 +77,7 @@ fn a_batch_waits_until_it_is_full_or_its_time_is_over() {
 }
 
 #[test]
-fn jobs_beyond_the_depth_stay_pending_or_are_done_here() {
+fn back_pressure_leaves_jobs_beyond_the_depth_pending_or_does_them_here() {
     for on_full in [Otherwise::Drop, Otherwise::Software] {
         let mut rig = rig(Options { depth: 64, on_full, wait: Duration::from_secs(9), ..PATIENT });
         let (key, here) = rig.key(GCM, 1);

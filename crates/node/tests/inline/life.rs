@@ -103,6 +103,37 @@ fn inline_card_reset_under_traffic_leaks_nothing_and_repeats_no_number() {
 }
 
 #[test]
+fn inline_control_channel_has_reset_tables_and_statistics() {
+    let mut site = Site::new(Net::new(), &text("inline"));
+    for len in [60, 100, 200] {
+        assert_eq!(site.send(1, &packet(len)).len(), 1);
+    }
+    let clear = ethernet(mac("g1", "wan"), PEER, 0x0800, &packet(70));
+    assert!(site.arrive(&clear).is_empty());
+    let before = site.net.card(site.node);
+    assert_eq!((before.state, before.resets, before.held), ("up", 0, 0));
+    assert_eq!((before.esp_out.len(), before.esp_in.len()), (1, 1), "its associations");
+    let out = &before.esp_out[0];
+    assert_eq!((out.name.as_str(), out.stats.packets, before.work.sealed.packets), ("t", 3, 3));
+    assert_eq!(before.drops.total(), 1, "{:?}", before.drops);
+    let (node, wire) = (before.crossed.from_node.packets, before.crossed.to_wire.packets);
+    assert!(node >= 3 && node == wire, "{:?}", before.crossed);
+    // A reset takes tables and keys; what the card counted stays.
+    assert_eq!(site.net.members[site.node].control.reset_card(1), Ok(true));
+    turn(&mut site);
+    let empty = site.net.card(site.node);
+    assert_eq!((empty.state, empty.resets), ("empty", 1));
+    assert!(empty.esp_out.is_empty() && empty.esp_in.is_empty());
+    assert_eq!((empty.work.sealed.packets, empty.drops.total()), (3, 1));
+    // And the control part fills it again: tables and associations.
+    site.net.settle();
+    assert_eq!(site.send(1, &packet(80)).len(), 1);
+    let after = site.net.card(site.node);
+    assert_eq!((after.state, after.esp_out.len(), after.esp_in.len()), ("up", 1, 1));
+    assert_eq!((after.esp_out[0].stats.packets, after.work.sealed.packets), (1, 4));
+}
+
+#[test]
 fn inline_card_keeps_its_replay_window_across_a_reset() {
     let mut far = Site::new(Net::new(), &gateway(2, "software", "aes-gcm-128", "gcm"));
     let mut sealed = far.send(2, &udp4([10, 2, 0, 9], [10, 1, 0, 9], (7, 9), 90, MARK)).remove(0);

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_key_leaves_zeros_where_its_secrets_were() {
+    fn zeroizing_a_dropped_cbc_key_leaves_zeros() {
         let Some(form) = Form::ymm() else { return };
         let mac = Mac::HmacSha256_128;
         let made = Key::new(form, Aes::Aes256, mac, &[3; 32], &[4; 32]).unwrap();

@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::{addr_of, drop_in_place, from_mut};
 
 #[test]
-fn a_dropped_key_of_the_kernels_is_zeros() {
+fn zeroizing_a_dropped_gcm_key_leaves_zeros() {
     if super::kernels().next().is_none() {
         return;
     }
