@@ -198,6 +198,11 @@ impl Background {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Its number.
+    pub fn process(&self) -> u32 {
+        self.child.0.id()
+    }
+
     /// An error if it has ended.
     pub fn check(&mut self) -> Result<(), Fault> {
         match self.child.0.try_wait() {

@@ -3,9 +3,10 @@
 
 use ferrule_report::{Block, Cell, Kind, Proof, Report, Verdict, html, json};
 use ferrule_studies::prebuffered_ctr::document;
-use ferrule_studies::prebuffered_ctr::live::Live;
+use ferrule_studies::prebuffered_ctr::live::{Live, Measured, Trial};
 use ferrule_studies::prebuffered_ctr::model::{self, Model};
 use ferrule_studies::prebuffered_ctr::published::Study;
+use ferrule_studies::prebuffered_ctr::token::InLab;
 use std::sync::OnceLock;
 
 const NO_MODULE: &str = "not run: no PKCS#11 module";
@@ -73,7 +74,7 @@ fn prebuffered_voip_sizing_the_plain_token_fails_and_the_least_ring_does() {
         assert!(call.in_time + 2 >= call.packets, "{call:?}");
         // Half of the ring at 200 blocks a second.
         let half = call.ring.expect("a ring") as f64 / 2.0 / 200.0 * 1000.0;
-        near(call.fill_every_ms, half, 15.0);
+        near(call.fill_every_ms.expect("filled again and again"), half, 15.0);
     }
 }
 
@@ -135,4 +136,69 @@ fn prebuffered_report_has_every_figure_and_reads_back() {
     for words in ["7312", "1024", "630,000", "id=\"figure-figure-11\""] {
         assert!(page.contains(words), "{words}");
     }
+}
+
+/// What somebody in a hurry would measure on a token exactly as slow as the card: the
+/// same functions, with a tenth of the buffers, in virtual time.
+fn as_if_live() -> Live {
+    let (study, model) = (Study::read(), modelled().clone());
+    let share = 0.1;
+    let drains = |shape| model::drains(&study, &mut InLab, shape, share).expect("a drain");
+    let sizes = study.empty_time.buffer_mib.iter();
+    let sizes = sizes.map(|&mib| model::sized(&study, &mut InLab, mib, share).expect("a drain"));
+    let measured = Measured {
+        share,
+        rows: model.rows,
+        unlimited_pps: vec![1e5, 2e5],
+        calls: model.calls,
+        filled_per_second: model.filled_per_second,
+        drained: drains(false),
+        shaped: drains(true),
+        sizes: sizes.collect(),
+        order: model.order,
+    };
+    let trial = Trial {
+        what: "a call, both ways".into(),
+        packet_bytes: 60,
+        offered_pps: 100.0,
+        offered: 200,
+        received: 200,
+        corrupted: 0,
+        received_pps: 100.0,
+        in_time: 100.0,
+        mean_ms: 0.2,
+        max_ms: 3.0,
+    };
+    Live { note: "as if".into(), measured, nodes: Ok(vec![trial]) }
+}
+
+#[test]
+fn prebuffered_live_columns_and_verdicts_stand_beside_the_model_and_never_in_it() {
+    let live = Ok(as_if_live());
+    let report = document(modelled(), &live);
+    for claim in report.claims() {
+        let by = |kind| claim.judgements.iter().find(|j| j.kind == kind).map(|j| j.verdict);
+        assert_eq!(by(Kind::Live), Some(Verdict::Holds), "{claim:#?}");
+    }
+    let table = |id| report.tables().find(|table| table.id == id).expect("a table");
+    for id in ["throughput", "call", "voip", "drain", "sizes", "order", "nodes", "unlimited"] {
+        let columns = table(id).columns().iter().filter(|column| column.kind() == Kind::Live);
+        let filled = columns.filter(|c| c.cells().iter().any(|cell| cell.measure().is_some()));
+        assert!(filled.count() > 0, "{id} has live numbers");
+    }
+    // A tenth of the buffer is empty in a tenth of the time, but for what is left of an
+    // exchange.
+    let column = |kind, head: &str| {
+        let found = table("drain").columns().iter().find(|c| c.kind() == kind && c.head() == head);
+        found.expect("a column").cells().iter().map(|cell| cell.measure().expect("a number").value)
+    };
+    let scaled = column(Kind::Derived, "live, for all blocks");
+    for (whole, scaled) in column(Kind::Model, "after").zip(scaled) {
+        near(scaled, whole, 2.0);
+    }
+    let figures: Vec<&str> = report.figures().map(|figure| figure.id.as_str()).collect();
+    assert!(figures.contains(&"figure-8-live"), "{figures:?}");
+    let page = html::render(&report);
+    assert!(page.contains("63000 blocks"), "what the live buffer was");
+    assert_eq!(json::read(&json::render(&report)).expect("a report"), report);
 }

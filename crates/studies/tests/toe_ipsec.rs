@@ -1,10 +1,10 @@
 //! The study, run as `--quick` does: what it must reproduce, and what it says where
 //! something is missing.
 
-use ferrule_report::{Block, Proof, Report, Verdict, html, json};
+use ferrule_report::{Block, Kind, Proof, Report, Verdict, html, json};
 use ferrule_studies::toe_ipsec::bench::{Way, datagrams, stream};
 use ferrule_studies::toe_ipsec::document;
-use ferrule_studies::toe_ipsec::live::Live;
+use ferrule_studies::toe_ipsec::live::{Cost, Engines, Live, Load, Point, Sweep};
 use ferrule_studies::toe_ipsec::model::{self, Model};
 use ferrule_studies::toe_ipsec::network::System;
 use ferrule_studies::toe_ipsec::published::Study;
@@ -104,4 +104,89 @@ fn toe_report_has_every_figure_and_reads_back() {
     for words in ["not run: one core", "0.94", "id=\"figure-figure-6\""] {
         assert!(page.contains(words), "{words}");
     }
+}
+
+fn cost(host_ns: f64) -> Cost {
+    Cost { mpps: 1000.0 / host_ns, host_ns, host_cycles: 3.0 * host_ns, latency_us: 1.0 }
+}
+
+/// What a machine would measure whose look-aside engine pays from 512 bytes on, and
+/// where each system carries this share of what is sent.
+fn as_if_live(share: impl Fn(Option<System>, usize) -> f64) -> Live {
+    let point = |octets| {
+        let software = cost(octets as f64);
+        Point { octets, batch: 8, software, look_aside: cost(400.0) }
+    };
+    let engines =
+        Engines { suite: "aes-gcm-128".into(), points: [64, 512, 1420].map(point).to_vec() };
+    let load = |system, octets, offered_mbps| Load {
+        offered_mbps,
+        octets,
+        offered: 1000,
+        unsent: 0,
+        received: (1000.0 * share(system, octets)) as u64,
+        median_us: 50.0,
+        host_ns: 2000.0,
+    };
+    let systems = System::ALL.map(Some).into_iter().chain([None]);
+    let sweeps = systems.flat_map(|system| {
+        let speeds = model::SPEEDS.map(|mbps| load(system, model::OCTETS, mbps)).to_vec();
+        let sizes = model::SIZES.map(|octets| load(system, octets, model::FIXED)).to_vec();
+        Way::ALL.map(|way| Sweep { system, way, speeds: speeds.clone(), sizes: sizes.clone() })
+    });
+    let nodes = Ok(sweeps.collect());
+    Live { note: "as if".into(), gigahertz: 3.0, engines: vec![engines], nodes }
+}
+
+fn live_verdicts(live: Live) -> Vec<Verdict> {
+    let report = document(modelled(), &Ok(live));
+    let of = |claim: &ferrule_report::Claim| {
+        claim.judgements.iter().find(|j| j.kind == Kind::Live).map(|j| j.verdict)
+    };
+    report.claims().map(|claim| of(claim).expect("a live judgement")).collect()
+}
+
+#[test]
+fn toe_live_verdicts_follow_what_was_measured() {
+    use Verdict::{Fails, Holds};
+    // A fast processor: all the same, and the crossover is at 512 bytes.
+    let found = live_verdicts(as_if_live(|_, _| 1.0));
+    assert_eq!(found, [Fails, Fails, Holds, Holds]);
+    // The study's world: an eighth, a half, and a look-aside that large packets hurt.
+    let found = live_verdicts(as_if_live(|system, octets| match system {
+        Some(System::Software) => 0.125,
+        Some(System::LookAside) if octets > 1000 => 0.5,
+        Some(System::LookAside) => 0.9,
+        _ => 1.0,
+    }));
+    assert_eq!(found, [Holds, Holds, Holds, Holds]);
+    // A card that loses small packets.
+    let found = live_verdicts(as_if_live(|system, octets| match system {
+        Some(System::Inline) if octets < 100 => 0.5,
+        _ => 1.0,
+    }));
+    assert_eq!(found[2], Fails);
+}
+
+#[test]
+fn toe_live_columns_are_there_for_three_systems_both_ways_and_crossovers_by_suite() {
+    let report = document(modelled(), &Ok(as_if_live(|_, _| 1.0)));
+    let table = |id| report.tables().find(|table| table.id == id).expect("a table");
+    let rows = 2 * (System::ALL.len() + 1);
+    assert_eq!(table("speeds-live").rows(), rows * model::SPEEDS.len());
+    assert_eq!(table("sizes-live").rows(), rows * model::SIZES.len());
+    for id in ["throughput", "speeds-live", "sizes-live", "today", "crossover"] {
+        let mut columns = table(id).columns().iter().filter(|c| c.kind() == Kind::Live);
+        let full = |c: &ferrule_report::Column| c.cells().iter().any(|x| x.measure().is_some());
+        assert!(columns.any(full), "{id} has live numbers");
+    }
+    let crossover = table("crossover").columns()[1].cells()[0].measure().expect("a size");
+    assert_eq!(crossover.value, 512.0);
+    // A tester that could not send is no loss of the node.
+    let mut slow = as_if_live(|_, _| 1.0);
+    for sweep in slow.nodes.iter_mut().flatten() {
+        sweep.speeds.iter_mut().for_each(|load| load.unsent = load.offered);
+    }
+    let page = html::render(&document(modelled(), &Ok(slow)));
+    assert!(page.contains("tester too slow"));
 }

@@ -1,7 +1,12 @@
 //! `ferrule study`: a published study done again, with a verdict on every claim.
 
+mod ends;
+mod phone;
 mod queue_pair;
+mod rig;
+mod systems;
 pub mod token;
+pub mod trials;
 
 use crate::demo::{bench, is_root};
 use crate::machine;
@@ -170,11 +175,11 @@ fn study(name: &str, quick: bool) -> Report {
     };
     let mut report = match name {
         prebuffered_ctr::NAME => {
-            let live = token::run(&mut say);
+            let live = token::run(quick, &mut say);
             prebuffered_ctr::report(quick, live, &mut say)
         }
         toe_ipsec::NAME => {
-            let live = queue_pair::run(&mut say);
+            let live = queue_pair::run(quick, &mut say);
             toe_ipsec::report(quick, live, &mut say)
         }
         _ => {

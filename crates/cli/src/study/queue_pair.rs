@@ -12,10 +12,10 @@
 
 use ferrule_base::{Instant, Secret};
 use ferrule_crypto::{
-    Ad, Aes, Engine, Job, Jobs, KeyId, KeySpec, Op, Place, Software, Span, Suite, Verdict,
+    Ad, Aes, Engine, Job, Jobs, KeyId, KeySpec, Mac, Op, Place, Software, Span, Suite, Verdict,
 };
 use ferrule_engines::look_aside::{LookAside, Options, Own, Service};
-use ferrule_studies::toe_ipsec::live::{Cost, Live, Point};
+use ferrule_studies::toe_ipsec::live::{Cost, Engines, Live, Point};
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
@@ -23,8 +23,9 @@ use std::time::{Duration, Instant as Clock};
 const OCTETS: [usize; 5] = [64, 256, 512, 1024, 1420];
 /// Jobs that go together.
 const BATCHES: [usize; 3] = [1, 8, 32];
-/// The suite: the fastest of a core with vector AES.
-const SUITE: Suite = Suite::AesGcm(Aes::Aes128);
+/// The suites: the fastest of a core with vector AES, and the study's.
+const SUITES: [Suite; 2] =
+    [Suite::AesGcm(Aes::Aes128), Suite::AesCbc(Aes::Aes128, Mac::HmacSha1_96)];
 /// Batches under way at most, to keep the other core busy.
 const FLIGHT: usize = 4;
 /// Rounds of each, the two in turn; the median counts.
@@ -39,6 +40,8 @@ const LATE: Duration = Duration::from_secs(2);
 /// SPI and sequence number in front of the text, the ICV behind it.
 const AD: usize = 8;
 const ICV: usize = 16;
+/// Octets of a block, and of CBC's IV.
+const BLOCK: usize = 16;
 
 type Packet = Vec<u8>;
 
@@ -52,44 +55,56 @@ impl Watch {
 }
 
 /// Measures; or why not.
-pub fn run(say: &mut dyn FnMut(&str)) -> Result<Live, String> {
+pub fn run(quick: bool, say: &mut dyn FnMut(&str)) -> Result<Live, String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if cores < 2 {
         return Err("not run: needs a second core".into());
     }
-    say("live: software against a queue pair to another core");
-    let mut points = Vec::new();
-    for batch in BATCHES {
-        for octets in OCTETS {
-            points.push(point(octets, batch).map_err(|what| format!("not run: {what}"))?);
+    let mut engines = Vec::new();
+    for suite in SUITES {
+        say(&format!("live: {suite} against a queue pair to another core"));
+        let mut points = Vec::new();
+        for batch in BATCHES {
+            for octets in OCTETS {
+                let found = point(suite, octets, batch);
+                points.push(found.map_err(|what| format!("not run: {what}"))?);
+            }
         }
+        engines.push(Engines { suite: suite.to_string(), points });
     }
     let backend = Software::default().backend().name();
     let note = format!(
-        "Both run {SUITE} by the backend {backend}, sealing. The other core does nothing else, as \
-         far as this machine's {cores} cores are idle."
+        "Both run the same kernels ({backend}), sealing. The other core does nothing else, as far \
+         as this machine's {cores} cores are idle."
     );
     let built = match cfg!(debug_assertions) {
         true => " This is a development build: its costs around the kernels are too high.",
         false => "",
     };
-    Ok(Live { note: note + built, suite: SUITE.to_string(), points })
+    let nodes = super::systems::run(quick, say);
+    Ok(Live { note: note + built, gigahertz: gigahertz(), engines, nodes })
 }
 
-fn key() -> KeySpec {
-    KeySpec::new(SUITE, Secret::new(vec![7; SUITE.key_len()]), Secret::new(Vec::new()))
+fn key(suite: Suite) -> KeySpec {
+    let secret = |len| Secret::new(vec![7; len]);
+    KeySpec::new(suite, secret(suite.key_len()), secret(suite.mac_key_len()))
 }
 
-fn jobs(key: KeyId, octets: usize, count: usize) -> Vec<Job<Packet>> {
+fn jobs(suite: Suite, key: KeyId, octets: usize, count: usize) -> Vec<Job<Packet>> {
+    // What CBC encrypts are whole blocks behind an IV that is a part of the text.
+    let (iv, octets) = match suite {
+        Suite::AesCbc(..) => (BLOCK, octets.next_multiple_of(BLOCK)),
+        _ => (0, octets),
+    };
     let job = |number: usize| Job {
-        buf: vec![number as u8; AD + octets + ICV],
+        buf: vec![number as u8; AD + iv + octets + ICV],
         key,
         ticket: number as u64,
         nonce: [0; 12],
         op: Op::Seal,
         verdict: Verdict::Pending,
         ad: Ad::Span(Span::new(0, AD)),
-        text: Span::new(AD, octets),
+        text: Span::new(AD, iv + octets),
     };
     (0..count).map(job).collect()
 }
@@ -106,7 +121,7 @@ struct Stand<E> {
 impl<E: Engine<Packet>> Stand<E> {
     fn new(mut engine: E, spec: &KeySpec, octets: usize, batch: usize) -> Result<Self, String> {
         let key = engine.install(spec).map_err(|e| e.to_string())?;
-        let idle = jobs(key, octets, batch * FLIGHT);
+        let idle = jobs(spec.suite, key, octets, batch * FLIGHT);
         Ok(Self { engine, idle, batch, number: 0, watch: Watch(Clock::now()) })
     }
 
@@ -193,7 +208,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn point(octets: usize, batch: usize) -> Result<Point, String> {
+fn point(suite: Suite, octets: usize, batch: usize) -> Result<Point, String> {
     let make = || -> Box<dyn ferrule_engines::look_aside::Cipher<Packet>> {
         Box::new(Own::new(Software::default()))
     };
@@ -201,8 +216,8 @@ fn point(octets: usize, batch: usize) -> Result<Point, String> {
     let service = Service::start(options.depth, Box::new(make), Arc::new(|| {}));
     let service = service.map_err(|e| e.to_string())?;
     let away = LookAside::new(service, options, Software::default(), Box::new(|| None));
-    let mut software = Stand::new(Software::default(), &key(), octets, batch)?;
-    let mut away = Stand::new(away, &key().at(Place::LookAside), octets, batch)?;
+    let mut software = Stand::new(Software::default(), &key(suite), octets, batch)?;
+    let mut away = Stand::new(away, &key(suite).at(Place::LookAside), octets, batch)?;
     // The first rounds wake both up.
     software.round()?;
     away.round()?;
@@ -242,8 +257,8 @@ mod tests {
 
     #[test]
     fn study_measures_software_and_a_queue_pair_alike() {
-        let point = point(256, 8).expect("two engines that work");
-        for cost in [point.software, point.look_aside] {
+        let points = SUITES.map(|suite| point(suite, 256, 8).expect("two engines that work"));
+        for (point, cost) in points.iter().flat_map(|p| [(p, p.software), (p, p.look_aside)]) {
             assert!(cost.mpps > 0.0 && cost.host_ns > 0.0 && cost.latency_us > 0.0, "{point:?}");
             assert!(cost.host_ns <= 1000.0 / cost.mpps * 1.01, "no more than all time: {point:?}");
         }

@@ -4,26 +4,31 @@
 //! ```text
 //!   this process ── softhsm2-util: a fresh token in a folder of its own
 //!        └─ study-token (hidden, SOFTHSM2_CONF set) ─ PKCS#11 ─▶ key agreed inside
-//!                 TokenEngine ─ Live line ─ profile: 12 and 16 ms
+//!                 what the model runs, on the token ([`super::phone`]), side by side
 //! ```
 //!
 //! A module reads its settings from the environment, which a program sets for a
-//! program that it starts, not for itself.
+//! program that it starts, not for itself. Each part waits for a card of its own most
+//! of the time, so they run side by side and all take as long as the longest.
 
-use crate::process::{Folder, Runner, is_installed, write};
+use super::ends::{self, Keys};
+use super::phone::OnToken;
+use crate::demo::is_root;
+use crate::process::{Fault, Folder, Runner, is_installed, write};
 use clap::Args;
-use ferrule_base::{Instant, Secret};
-use ferrule_crypto::{Aes, Engine, Jobs, KeyId, Op, Verdict};
-use ferrule_engines::token::{
-    Ask, Exchange, Line, Live as LiveLine, Login, Pkcs11Token, Settings, TokenEngine, TokenProfile,
+use ferrule_base::Secret;
+use ferrule_crypto::Aes;
+use ferrule_engines::token::{Login, Pkcs11Token};
+use ferrule_studies::prebuffered_ctr::live::{
+    CALL, CALL_QUICK, Live, Measured, PACKETS, PACKETS_QUICK, SHARE_QUICK,
 };
-use ferrule_studies::prebuffered_ctr::live::{Live, LiveRow};
-use ferrule_studies::prebuffered_ctr::token::{Packet, TOKEN, blocks, packet, profile, spec};
-use serde::{Deserialize, Serialize};
+use ferrule_studies::prebuffered_ctr::published::Study;
+use ferrule_studies::prebuffered_ctr::token::KEY_LABEL;
+use ferrule_studies::prebuffered_ctr::{model, order, voip};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant as Clock};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
 
 /// Where SoftHSM is.
 const MODULES: [&str; 3] = [
@@ -34,60 +39,99 @@ const MODULES: [&str; 3] = [
 /// Of a token that lives for a minute and holds one key that nobody else has.
 const PIN: &str = "577251";
 const TOKEN_LABEL: &str = "study";
-const KEY_LABEL: &str = "traffic";
-/// Both take less than this, or something hangs.
-const LIMIT: Duration = Duration::from_secs(60);
+/// The label of the key from the gateway, where there is one.
+const BACK_LABEL: &str = "back";
+/// All takes less than this, or something hangs.
+const LIMIT: Duration = Duration::from_secs(150);
 /// Letters of a reason that stands in a table at most.
 const REASON_MAX: usize = 60;
 
-/// Octets of packets: those of table 1.
-const OCTETS: [usize; 2] = [1024, 128];
-/// Blocks of the ring: full within a second.
-const RING: usize = 4096;
-/// How long packets are sent once it is empty.
-const AFTER: Duration = Duration::from_millis(1500);
-/// Packets that ask the token one by one.
-const PLAIN: u32 = 20;
-/// Nothing is this late, or the engine has lost it.
-const LATE: Duration = Duration::from_secs(5);
-
-const NOTE: &str = "Live: a key that was agreed upon inside SoftHSM 2 and never left it; each \
-    exchange takes what the study's card takes. Packets go from memory to memory, so before the \
-    buffer is empty no network limits them, only this machine.";
+const NOTE: &str = "a key that was agreed upon inside SoftHSM 2 and never left it; each exchange \
+    takes what the study's card takes. Rings were filled without that delay, which how they run \
+    empty does not depend on. Packets go from memory to memory, as fast as the study's network \
+    lets them.";
 
 /// Measures; or why not.
-pub fn run(say: &mut dyn FnMut(&str)) -> Result<Live, String> {
+pub fn run(quick: bool, say: &mut dyn FnMut(&str)) -> Result<Live, String> {
     let module = MODULES.into_iter().find(|path| Path::new(path).exists());
     let module = module.filter(|_| is_installed("softhsm2-util"));
     let module = module.ok_or("not run: no PKCS#11 module (softhsm2)")?;
     say("live: a key in SoftHSM, as slow as the study's card");
-    measure(module).map(|rows| Live { note: NOTE.into(), rows, order: None }).map_err(|what| {
+    let reason = |what: String, say: &mut dyn FnMut(&str)| {
         say(&format!("live: {what}"));
         let last = what.lines().last().unwrap_or_default().trim().chars();
         format!("not run: {}", last.take(REASON_MAX).collect::<String>())
-    })
+    };
+    let hsm = Hsm::new(module).map_err(|fault| reason(fault.to_string(), say))?;
+    let measured = hsm.measure(quick).map_err(|fault| reason(fault.to_string(), say))?;
+    let nodes = match is_root() {
+        true => ends::run(&hsm.runner, &hsm.keys(), quick, say)
+            .map_err(|fault| reason(fault.to_string(), say)),
+        false => Err("not run: needs root".into()),
+    };
+    Ok(Live { note: NOTE.into(), measured, nodes })
 }
 
-fn measure(module: &str) -> Result<Vec<LiveRow>, String> {
-    let runner = Runner::new().map_err(|e| e.to_string())?;
-    let out = std::env::temp_dir().join(format!("ferrule-token-{}", std::process::id()));
-    let folder = Folder::new(out, false).map_err(|fault| fault.to_string())?;
-    let tokens = folder.path().join("tokens");
-    std::fs::create_dir(&tokens).map_err(|e| e.to_string())?;
-    let config = folder.path().join("softhsm2.conf");
-    let text = format!("directories.tokendir = {}\nlog.level = ERROR\n", tokens.display());
-    write(&config, text.as_bytes()).map_err(|fault| fault.to_string())?;
-    let done = |command: &mut Command| {
-        command.env("SOFTHSM2_CONF", &config);
-        runner.done(command, LIMIT).map_err(|fault| fault.to_string())
-    };
-    let mut make = Command::new("softhsm2-util");
-    make.args(["--init-token", "--free", "--label", TOKEN_LABEL, "--so-pin", PIN, "--pin", PIN]);
-    done(&mut make)?;
-    let program = std::env::current_exe().map_err(|e| e.to_string())?;
-    let said = done(Command::new(program).args(["study-token", "--module", module]))?;
-    let rows: Vec<Row> = serde_json::from_str(&said).map_err(|e| e.to_string())?;
-    Ok(rows.into_iter().map(Row::into).collect())
+/// A token of SoftHSM in a folder of its own, which goes with it.
+pub struct Hsm {
+    runner: Runner,
+    folder: Folder,
+    module: &'static str,
+}
+
+impl Hsm {
+    fn new(module: &'static str) -> Result<Self, Fault> {
+        let runner = Runner::new().map_err(|e| Fault::failed("signals", e))?;
+        let out = std::env::temp_dir().join(format!("ferrule-token-{}", std::process::id()));
+        let hsm = Self { runner, folder: Folder::new(out, false)?, module };
+        let tokens = hsm.folder.path().join("tokens");
+        std::fs::create_dir(&tokens).map_err(|e| Fault::failed("a folder for the token", e))?;
+        let text = format!("directories.tokendir = {}\nlog.level = ERROR\n", tokens.display());
+        write(&hsm.config(), text.as_bytes())?;
+        write(&hsm.pin(), PIN.as_bytes())?;
+        let mut make = Command::new("softhsm2-util");
+        make.args(["--init-token", "--free", "--label", TOKEN_LABEL]);
+        hsm.done(make.args(["--so-pin", PIN, "--pin", PIN]))?;
+        Ok(hsm)
+    }
+
+    /// The file that nodes have the PIN from.
+    fn pin(&self) -> PathBuf {
+        self.folder.path().join("pin")
+    }
+
+    /// The module's settings.
+    fn config(&self) -> PathBuf {
+        self.folder.path().join("softhsm2.conf")
+    }
+
+    fn done(&self, command: &mut Command) -> Result<String, Fault> {
+        command.env("SOFTHSM2_CONF", self.config());
+        self.runner.done(command, LIMIT)
+    }
+
+    /// What nodes need to know.
+    fn keys(&self) -> Keys {
+        Keys {
+            module: self.module.into(),
+            config: self.config(),
+            token: TOKEN_LABEL.into(),
+            pin: self.pin(),
+            labels: [KEY_LABEL, BACK_LABEL],
+        }
+    }
+
+    /// Runs the companion.
+    fn measure(&self, quick: bool) -> Result<Measured, Fault> {
+        let program = std::env::current_exe().map_err(|e| Fault::failed("our own path", e))?;
+        let mut command = Command::new(program);
+        command.args(["study-token", "--module", self.module]);
+        if quick {
+            command.arg("--quick");
+        }
+        let said = self.done(&mut command)?;
+        serde_json::from_str(&said).map_err(|e| Fault::failed("the companion's result", e))
+    }
 }
 
 /// Arguments of the companion.
@@ -96,30 +140,17 @@ pub struct TokenArgs {
     /// The PKCS#11 module
     #[arg(long)]
     module: PathBuf,
-}
-
-/// What the companion prints.
-#[derive(Debug, Serialize, Deserialize)]
-struct Row {
-    packet_bytes: usize,
-    before_pps: f64,
-    after_pps: f64,
-    plain_pps: f64,
-}
-
-impl From<Row> for LiveRow {
-    fn from(row: Row) -> Self {
-        let Row { packet_bytes, before_pps, after_pps, plain_pps } = row;
-        Self { packet_bytes, before_pps, after_pps, plain_pps }
-    }
+    /// Smaller buffers, shorter calls
+    #[arg(long)]
+    quick: bool,
 }
 
 impl TokenArgs {
-    /// The companion: table 1, as JSON.
+    /// The companion: what the study measures in the engine, as JSON.
     pub fn run(self) -> ExitCode {
         match self.measure() {
-            Ok(rows) => {
-                println!("{}", serde_json::to_string(&rows).unwrap_or_default());
+            Ok(measured) => {
+                println!("{}", serde_json::to_string(&measured).unwrap_or_default());
                 ExitCode::SUCCESS
             }
             Err(what) => {
@@ -129,131 +160,71 @@ impl TokenArgs {
         }
     }
 
-    fn measure(&self) -> Result<Vec<Row>, String> {
+    fn measure(&self) -> Result<Measured, String> {
         let pin = Secret::new(PIN.as_bytes().to_vec());
         let login = Login { module: self.module.clone(), token: TOKEN_LABEL.into(), pin };
         let mut token = Pkcs11Token::new(&login).map_err(|e| e.to_string())?;
         // Both ends of the agreement are this token: the key is born in it.
         token.make_agreement_pair("own").map_err(|e| e.to_string())?;
-        let peer = token.make_agreement_pair("peer").map_err(|e| e.to_string())?;
-        let agreed = token.agree(KEY_LABEL, Aes::Aes128, "own", &peer);
-        agreed.map_err(|e| e.to_string())?;
-        let (token, card) = (Arc::new(Mutex::new(token)), profile(TOKEN));
-        let line = || LiveLine::start(token.clone(), card.clone(), 0).map_err(|e| e.to_string());
-        let mut rows = Vec::new();
-        for octets in OCTETS {
-            let (before_pps, after_pps) = Stand::new(line()?, &card)?.drain(octets)?;
-            let plain_pps = plain(line()?, &card, octets)?;
-            rows.push(Row { packet_bytes: octets, before_pps, after_pps, plain_pps });
+        for label in [KEY_LABEL, BACK_LABEL] {
+            let peer = token.make_agreement_pair(&format!("peer-{label}"));
+            let agreed = token.agree(label, Aes::Aes128, "own", &peer.map_err(|e| e.to_string())?);
+            agreed.map_err(|e| e.to_string())?;
         }
-        Ok(rows)
-    }
-}
-
-/// An engine on the token, and a clock.
-struct Stand {
-    engine: TokenEngine<Packet>,
-    key: KeyId,
-    exchange: u64,
-    begun: Clock,
-    number: u64,
-}
-
-impl Stand {
-    fn new(line: LiveLine, card: &TokenProfile) -> Result<Self, String> {
-        let settings = Settings { blocks: RING, behind: 0, ..Settings::default() };
-        let most = card.blocks_max();
-        let engine = TokenEngine::new(Box::new(line), most, settings);
-        let mut engine = engine.map_err(|e| e.to_string())?;
-        let key = engine.install(&spec(Op::Seal, KEY_LABEL)).map_err(|e| e.to_string())?;
-        Ok(Self { engine, key, exchange: most as u64, begun: Clock::now(), number: 1 })
-    }
-
-    fn now(&self) -> Instant {
-        Instant::from_nanos(self.begun.elapsed().as_nanos() as u64)
-    }
-
-    fn ahead(&self) -> u64 {
-        self.engine.ahead(self.key).unwrap_or(0)
-    }
-
-    /// Packets a second before the ring is empty, and after it.
-    fn drain(&mut self, octets: usize) -> Result<(f64, f64), String> {
-        let from = Clock::now();
-        while self.ahead() + self.exchange <= RING as u64 {
-            self.look()?;
-            if from.elapsed() > LATE {
-                return Err("the token does not fill the ring".into());
-            }
-        }
-        let (from, mut count) = (Clock::now(), 0_u32);
-        while self.ahead() >= self.exchange {
-            self.one(octets)?;
-            count += 1;
-        }
-        let before = f64::from(count) / from.elapsed().as_secs_f64();
-        let (from, mut count) = (Clock::now(), 0_u32);
-        while from.elapsed() < AFTER {
-            self.one(octets)?;
-            count += 1;
-        }
-        Ok((before, f64::from(count) / from.elapsed().as_secs_f64()))
-    }
-
-    /// One packet, there and back.
-    fn one(&mut self, octets: usize) -> Result<(), String> {
-        let mut jobs = Jobs::new();
-        jobs.push(packet(self.key, self.number, octets));
-        self.number += 1;
-        let (now, from) = (self.now(), Clock::now());
-        self.engine.submit(now, &mut jobs);
-        while jobs.is_empty() {
-            jobs = self.look()?;
-            if from.elapsed() > LATE {
-                return Err("the engine lost a packet".into());
-            }
-        }
-        match jobs.pop().map(|job| job.verdict) {
-            Some(Verdict::Done) => Ok(()),
-            verdict => Err(format!("a packet was not sealed: {verdict:?}")),
-        }
-    }
-
-    /// Waits until there may be something, and takes it.
-    fn look(&mut self) -> Result<Jobs<Packet>, String> {
-        let (now, due) = (self.now(), self.engine.poll_timeout());
-        if let Some(wait) = due.filter(|due| *due > now).map(|due| due.since(now)) {
-            std::thread::sleep(wait.min(Duration::from_millis(20)));
-        }
-        let (mut done, now) = (Jobs::new(), self.now());
-        self.engine.collect(now, &mut done);
-        Ok(done)
-    }
-}
-
-/// Packets a second if each asks the token for its own blocks.
-fn plain(mut line: LiveLine, card: &TokenProfile, octets: usize) -> Result<f64, String> {
-    line.open(7, KEY_LABEL, Aes::Aes128);
-    let most = card.blocks_max();
-    let exchange = Exchange::new(most, true).map_err(|e| e.to_string())?;
-    let (mut exchange, begun) = (Box::new(exchange), Clock::now());
-    let now = || Instant::from_nanos(begun.elapsed().as_nanos() as u64);
-    for number in 0..PLAIN {
-        exchange.key = 7;
-        exchange.used = blocks(octets).min(most);
-        exchange.ask = Ask::Counting(u128::from(number) * 4096);
-        line.begin(now(), exchange).map_err(|_| "the line is busy".to_owned())?;
-        let from = Clock::now();
-        exchange = loop {
-            if let Some(done) = line.end(now()) {
-                break done;
-            }
-            if from.elapsed() > LATE {
-                return Err("the token does not answer".into());
-            }
-            std::thread::sleep(Duration::from_micros(200));
+        let study = Study::read();
+        let sizes = study.throughput.iter().map(|row| row.packet_bytes);
+        // The machine is idle for what is as fast as it goes.
+        let free = sizes.map(|size| model::unlimited_pps(&mut OnToken::new(&login)?, size));
+        let unlimited_pps = free.collect::<Result<_, _>>()?;
+        let (share, span, packets) = match self.quick {
+            true => (SHARE_QUICK, CALL_QUICK, PACKETS_QUICK),
+            false => (1.0, CALL, PACKETS),
         };
-        exchange.result.clone().map_err(|e| e.to_string())?;
+        let (login, study) = (&login, &study);
+        let token = || OnToken::new(login);
+        let kbps = model::network_kbps(study);
+        thread::scope(|scope| {
+            let rows = study.throughput.iter().map(|row| row.packet_bytes);
+            let rows: Vec<_> = rows
+                .map(|size| scope.spawn(move || model::throughput(&mut token()?, size, kbps)))
+                .collect();
+            let plain = scope.spawn(move || voip::plain(study, &mut token()?, span));
+            let calls = voip::rings(study).into_iter();
+            let calls: Vec<_> = calls
+                .map(|ring| scope.spawn(move || voip::buffered(study, &mut token()?, ring, span)))
+                .collect();
+            let filled = scope.spawn(move || voip::filled_per_second(&mut token()?));
+            let drained = scope.spawn(move || model::drains(study, &mut token()?, false, share));
+            let shaped = scope.spawn(move || model::drains(study, &mut token()?, true, share));
+            let sizes = study.empty_time.buffer_mib.iter();
+            let sizes: Vec<_> = sizes
+                .map(|&mib| scope.spawn(move || model::sized(study, &mut token()?, mib, share)))
+                .collect();
+            let order = order::CASES.iter();
+            let order: Vec<_> = order
+                .map(|case| scope.spawn(move || order::run(&mut token()?, case, packets)))
+                .collect();
+            Ok(Measured {
+                share,
+                rows: all(rows)?,
+                unlimited_pps,
+                calls: all([plain].into_iter().chain(calls))?,
+                filled_per_second: one(filled)?,
+                drained: one(drained)?,
+                shaped: one(shaped)?,
+                sizes: all(sizes)?,
+                order: all(order)?,
+            })
+        })
     }
-    Ok(f64::from(PLAIN) / begun.elapsed().as_secs_f64())
+}
+
+type Part<'a, T> = ScopedJoinHandle<'a, Result<T, String>>;
+
+fn one<T>(part: Part<'_, T>) -> Result<T, String> {
+    part.join().unwrap_or_else(|_| Err("a part of the measurement broke off".into()))
+}
+
+fn all<'a, T: 'a>(parts: impl IntoIterator<Item = Part<'a, T>>) -> Result<Vec<T>, String> {
+    parts.into_iter().map(one).collect()
 }

@@ -1,12 +1,13 @@
-//! A throughput tester in virtual time: packets back to back, as fast as the network
-//! takes them and the engine gives them back.
+//! A throughput tester: packets back to back, as fast as the network takes them and the
+//! engine gives them back.
 
 use super::token::{Phone, Returned};
 use ferrule_base::{Duration, Instant};
 use ferrule_crypto::{KeyId, Verdict};
+use serde::{Deserialize, Serialize};
 
 /// One place of a curve.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Level {
     /// Since the traffic began.
     pub at_s: f64,
@@ -17,7 +18,7 @@ pub struct Level {
 }
 
 /// What became of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Drained {
     /// Samples.
     pub curve: Vec<Level>,
@@ -27,8 +28,8 @@ pub struct Drained {
     pub empty_after_s: Option<f64>,
     /// Packets a second before that.
     pub before_pps: f64,
-    /// Packets a second after it.
-    pub after_pps: f64,
+    /// Packets a second after it, if it was.
+    pub after_pps: Option<f64>,
 }
 
 impl Drained {
@@ -58,9 +59,9 @@ struct Count {
 }
 
 /// Sends through a full ring for a while. `keys` share the load, packet by packet.
-pub fn drain(phone: &mut Phone, keys: &[KeyId], load: &Load) -> Drained {
+pub fn drain(phone: &mut Phone, keys: &[KeyId], load: &Load) -> Result<Drained, String> {
     phone.fill();
-    let begun = phone.now;
+    let begun = phone.tick();
     let asked = phone.stats().exchanges;
     let exchange = super::token::profile(super::token::TOKEN).blocks_max() as u64;
     let gap = Duration::from_secs_f64(1.0 / load.network_pps);
@@ -70,8 +71,8 @@ pub fn drain(phone: &mut Phone, keys: &[KeyId], load: &Load) -> Drained {
         curve: vec![Level { at_s: 0.0, blocks: phone.ahead(keys[0]), pps: load.network_pps }],
         filling_starts_s: None,
         empty_after_s: None,
-        before_pps: f64::NAN,
-        after_pps: f64::NAN,
+        before_pps: 0.0,
+        after_pps: None,
     };
     let mut count = Count { done: 0, before: (0, 0.0), after: (0, 0.0) };
     let (mut next, mut sample, mut sampled) = (begun, begun + load.sample, 0);
@@ -79,7 +80,9 @@ pub fn drain(phone: &mut Phone, keys: &[KeyId], load: &Load) -> Drained {
     while phone.now < end {
         let Some(back) = one(phone, keys[turn % keys.len()], load.ip_octets, next) else { break };
         turn += 1;
-        assert_eq!(back.job.verdict, Verdict::Done, "own packets are always sealed");
+        if back.job.verdict != Verdict::Done {
+            return Err(format!("a packet was not sealed: {:?}", back.job.verdict));
+        }
         count.done += 1;
         next = (next + gap).max(back.at);
         if out.filling_starts_s.is_none() && phone.stats().exchanges > asked {
@@ -100,11 +103,11 @@ pub fn drain(phone: &mut Phone, keys: &[KeyId], load: &Load) -> Drained {
     let (first, last) = (count.before, count.after);
     if out.empty_after_s.is_some() {
         out.before_pps = first.0 as f64 / first.1;
-        out.after_pps = (last.0 - first.0) as f64 / (last.1 - first.1);
+        out.after_pps = Some((last.0 - first.0) as f64 / (last.1 - first.1));
     } else {
         out.before_pps = last.0 as f64 / last.1;
     }
-    out
+    Ok(out)
 }
 
 /// One packet, not before its time, there and back.

@@ -1,32 +1,95 @@
-//! What somebody with a token measured: the same engine behind a PKCS#11 module.
+//! What somebody with a token measured: the same engine behind a PKCS#11 module, in
+//! real time, and the same nodes on veth pairs.
 
-/// One size of table 1 on a real module behind a token profile.
-#[derive(Clone, Copy, Debug)]
-pub struct LiveRow {
+use super::closed::Drained;
+use super::model::{Row, Sized};
+use super::order::Disturbed;
+use super::voip::{Call, Span};
+use serde::{Deserialize, Serialize};
+
+/// A call that somebody waits for.
+pub const CALL: Span = Span { seconds: 40, settling: 4 };
+/// The same in a hurry.
+pub const CALL_QUICK: Span = Span { seconds: 16, settling: 2 };
+/// Packets of each case of loss and reordering.
+pub const PACKETS: usize = 3000;
+/// The same in a hurry.
+pub const PACKETS_QUICK: usize = 600;
+/// Of the printed buffers in a hurry.
+pub const SHARE_QUICK: f64 = 0.1;
+
+/// Measured on the machine at hand, in the engine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Measured {
+    /// Of the printed buffers; their times are the same share of the printed ones.
+    pub share: f64,
+    /// Table 1, behind a network as fast as the study's.
+    pub rows: Vec<Row>,
+    /// Packets a second with key stream made ahead and no network, by size.
+    pub unlimited_pps: Vec<f64>,
+    /// Section 4.1.1.
+    pub calls: Vec<Call>,
+    /// Blocks a second that the token makes for one of two directions.
+    pub filled_per_second: f64,
+    /// Figure 8.
+    pub drained: Drained,
+    /// Figure 9.
+    pub shaped: Drained,
+    /// Figure 11.
+    pub sizes: Vec<Sized>,
+    /// Loss and reordering.
+    pub order: Vec<Disturbed>,
+}
+
+/// One load between two nodes, end to end.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Trial {
+    /// What is sent.
+    pub what: String,
     /// Octets of the IP packet.
     pub packet_bytes: usize,
-    /// Packets a second while the ring lasts.
-    pub before_pps: f64,
-    /// Afterwards.
-    pub after_pps: f64,
-    /// Packet by packet.
-    pub plain_pps: f64,
+    /// Packets a second that were offered, all directions together.
+    pub offered_pps: f64,
+    /// Packets that were offered.
+    pub offered: u64,
+    /// Packets that arrived, each with the octets that it was sent with.
+    pub received: u64,
+    /// Packets that arrived with other octets.
+    pub corrupted: u64,
+    /// Packets a second that arrived.
+    pub received_pps: f64,
+    /// Of what was offered, within the study's 100 ms.
+    pub in_time: f64,
+    /// Mean delay.
+    pub mean_ms: f64,
+    /// The longest.
+    pub max_ms: f64,
 }
 
 /// Measured on the machine at hand.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Live {
     /// What was measured, and what it is worth.
     pub note: String,
-    /// Table 1.
-    pub rows: Vec<LiveRow>,
-    /// Packets opened after loss and reordering: right, wrong, dropped.
-    pub order: Option<[u64; 3]>,
+    /// The engine.
+    pub measured: Measured,
+    /// Phone and gateway as nodes, or why they were not measured.
+    pub nodes: Result<Vec<Trial>, String>,
 }
 
-impl Live {
+impl Measured {
     /// Table 1 at a size.
-    pub fn row(&self, packet_bytes: usize) -> Option<&LiveRow> {
+    pub fn row(&self, packet_bytes: usize) -> Option<&Row> {
         self.rows.iter().find(|row| row.packet_bytes == packet_bytes)
+    }
+
+    /// A buffer of figure 11.
+    pub fn size(&self, row: usize) -> Option<&Sized> {
+        self.sizes.get(row)
+    }
+
+    /// Whether the buffers were the printed ones.
+    pub fn is_whole(&self) -> bool {
+        self.share >= 1.0
     }
 }

@@ -51,10 +51,11 @@ pub fn document(model: &Model, live: &Result<Live, String>) -> Report {
     report.sections = vec![
         Section::new("Claims").block(Block::Claims(claims::judge(&given))),
         sections::throughput(&study, model, live),
-        sections::call(&study, model),
-        sections::drains(&study, model),
-        sections::sizes(&study, model),
-        sections::order(&study, model),
+        sections::call(&study, model, live),
+        sections::drains(&study, model, live),
+        sections::sizes(&study, model, live),
+        sections::order(&study, model, live),
+        sections::nodes(live),
         Section::new("Errata")
             .text(
                 "Where the print contradicts itself or arithmetic. Each is shown by calculating \
@@ -98,7 +99,7 @@ fn method(live: &Result<Live, String>) -> Section {
          are tagged with the counter that they hold, and counters have 96 bits and never wrap.",
     ]);
     match live {
-        Ok(live) => section.text(live.note.clone()),
+        Ok(live) => section.text(format!("Live: {}", live.note)),
         Err(why) => section.text(format!("Live: {why}.")),
     }
 }

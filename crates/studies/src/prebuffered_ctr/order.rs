@@ -1,23 +1,25 @@
 //! Loss and reordering: whether each packet finds its own key stream, and what happens
 //! where it is gone.
 
-use super::token::{self, Phone, Returned, Settings, is_right, received};
+use super::token::{self, Maker, Returned, Settings, is_right, received};
 use ferrule_base::{Duration, Rng};
 use ferrule_crypto::{Op, Verdict};
+use serde::{Deserialize, Serialize};
 
 /// Packets that are sent.
-const PACKETS: u64 = 4000;
-const PACKETS_QUICK: u64 = 1000;
+pub const PACKETS: usize = 4000;
+/// The same where somebody waits.
+pub const PACKETS_QUICK: usize = 1000;
 /// Octets of each: every size that the study names.
 const OCTETS: [usize; 4] = [60, 128, 512, 1024];
 /// From one packet to the next: slow enough for the token to keep up.
 const GAP: Duration = Duration::from_millis(10);
 
 /// What happened on the way, and at the receiver.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Disturbed {
     /// In words.
-    pub what: &'static str,
+    pub what: String,
     /// Blocks of the ring.
     pub ring: usize,
     /// Packets that arrived.
@@ -32,7 +34,9 @@ pub struct Disturbed {
     pub asked: u64,
 }
 
-struct Case {
+/// What happens on the way, and the receiver's ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
     what: &'static str,
     ring: usize,
     behind: u64,
@@ -42,33 +46,32 @@ struct Case {
     late: usize,
 }
 
-/// All cases.
-pub fn cases(quick: bool) -> Vec<Disturbed> {
-    let packets = if quick { PACKETS_QUICK } else { PACKETS };
-    let case = |what, ring, behind, loss, late| Case { what, ring, behind, loss, late };
-    [
-        case("as sent", 1 << 14, 1024, 0, 0),
-        case("1 % lost", 1 << 14, 1024, 100, 0),
-        case("up to 5 places late", 1 << 14, 1024, 0, 5),
-        case("10 % lost, up to 20 places late", 1 << 14, 2048, 10, 20),
-        case("a ring too small, up to 20 places late", 320, 0, 0, 20),
-    ]
-    .map(|case| run(&case, packets))
-    .to_vec()
+const fn case(what: &'static str, ring: usize, behind: u64, loss: u64, late: usize) -> Case {
+    Case { what, ring, behind, loss, late }
 }
 
-fn run(case: &Case, packets: u64) -> Disturbed {
+/// All cases.
+pub const CASES: [Case; 5] = [
+    case("as sent", 1 << 14, 1024, 0, 0),
+    case("1 % lost", 1 << 14, 1024, 100, 0),
+    case("up to 5 places late", 1 << 14, 1024, 0, 5),
+    case("10 % lost, up to 20 places late", 1 << 14, 2048, 10, 20),
+    case("a ring too small, up to 20 places late", 320, 0, 0, 20),
+];
+
+/// One of them, with so many packets.
+pub fn run(maker: &mut dyn Maker, case: &Case, packets: usize) -> Result<Disturbed, String> {
     let mut dice = Rng::new(2015);
-    let mut peer = Phone::new(&token::profile("none"), token::settings(1 << 14));
-    let from = peer.install(Op::Seal);
+    let mut peer = maker.phone("none", token::settings(1 << 14))?;
+    let from = peer.install(Op::Seal)?;
     let settings = Settings { behind: case.behind, ..token::settings(case.ring) };
-    let mut phone = Phone::new(&token::profile(token::TOKEN), settings);
-    let key = phone.install(Op::Open);
+    let mut phone = maker.phone(token::TOKEN, settings)?;
+    let key = phone.install(Op::Open)?;
     let mut way = Vec::new();
-    for number in 0..packets as usize {
+    for number in 0..packets {
         peer.fill();
         let packet = peer.packet(from, OCTETS[number % OCTETS.len()]);
-        let sealed = peer.submit(packet).expect("the peer's ring is large").job;
+        let sealed = peer.submit(packet).ok_or("the peer's ring is empty")?.job;
         let lost = case.loss > 0 && number > 0 && dice.one_in(case.loss);
         let place =
             number + if case.late > 0 { dice.below(case.late as u64 + 1) as usize } else { 0 };
@@ -85,18 +88,17 @@ fn run(case: &Case, packets: u64) -> Disturbed {
         let until = phone.now + GAP;
         phone.run_until(until, &mut back);
     }
-    let until = phone.now + Duration::from_secs(10);
-    phone.run_until(until, &mut back);
+    phone.settle(&mut back);
     let count =
         |wanted: &dyn Fn(&Returned) -> bool| back.iter().filter(|b| wanted(b)).count() as u64;
     let done = |b: &Returned| b.job.verdict == Verdict::Done;
-    Disturbed {
-        what: case.what,
+    Ok(Disturbed {
+        what: case.what.into(),
         ring: case.ring,
         arrived,
         right: count(&|b| done(b) && is_right(&b.job)),
         wrong: count(&|b| done(b) && !is_right(&b.job)),
         gone: count(&|b| b.job.verdict == Verdict::Gone),
         asked: phone.stats().asked,
-    }
+    })
 }

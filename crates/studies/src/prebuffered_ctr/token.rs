@@ -1,15 +1,16 @@
-//! The study's phone in virtual time: a token engine with its ring, and a tester that
-//! gives it packets.
+//! The study's phone: a token engine with its ring, and a tester that gives it
+//! packets.
 //!
 //! ```text
 //!   packets ─▶ TokenEngine ─ ring ─ Line::begin ─▶ [ token: 12 or 16 ms an exchange ]
-//!     ▲            │                                        virtual time
+//!     ▲            │                                  virtual time, or a real token
 //!     └─ next one when this one is done, and the network is ready for it
 //! ```
 //!
-//! Everything but the clock is what a node on a real token runs.
+//! A [`Maker`] says which: [`InLab`] is virtual time and a token in software; whoever
+//! has a token brings a line to it and a [`Watch`]. All else is the same code.
 
-use ferrule_base::{Duration, Instant, Rng, Secret};
+use ferrule_base::{Instant, Rng, Secret};
 use ferrule_crypto::key::{Coming, TokenKey};
 use ferrule_crypto::{
     Ad, Aes, Engine, Job, Jobs, KeyId, KeySpec, Mac, Op, Place, Span, Suite, Verdict,
@@ -23,6 +24,8 @@ use ferrule_engines::token::{
 const SUITE: Suite = Suite::AesCtrStudy(Aes::Aes128, Mac::HmacSha1_96);
 /// Its token.
 pub const TOKEN: &str = "microsd";
+/// The label of the key there.
+pub const KEY_LABEL: &str = "study";
 /// SPI and number in front of the text.
 const AD: usize = 8;
 /// The low half of the counter, in front of the ciphertext.
@@ -94,9 +97,53 @@ pub fn settings(blocks: usize) -> Settings {
     Settings { blocks, behind: 20, locked: false, keep: None, ..Settings::default() }
 }
 
+/// Real time, and a token that can do without its delay.
+pub trait Watch: Send {
+    /// Waits until then; what time it is afterwards.
+    fn until(&mut self, at: Instant) -> Instant;
+
+    /// Whether exchanges may be as fast as the token is: to fill a ring before the
+    /// traffic begins.
+    fn hurry(&mut self, may: bool);
+}
+
+/// Who makes phones.
+pub trait Maker {
+    /// A phone on a token as slow as this profile.
+    fn phone(&mut self, profile: &str, settings: Settings) -> Result<Phone, String>;
+
+    /// The study's token, asked packet by packet.
+    fn asker(&mut self) -> Result<Asker, String>;
+}
+
+/// Virtual time, and a token in software.
+pub struct InLab;
+
+impl Maker for InLab {
+    fn phone(&mut self, name: &str, settings: Settings) -> Result<Phone, String> {
+        let profile = profile(name);
+        let line = Box::new(Virtual::new(token(), profile.clone()));
+        Phone::new(line, &profile, settings, None)
+    }
+
+    fn asker(&mut self) -> Result<Asker, String> {
+        let profile = profile(TOKEN);
+        Asker::new(Box::new(Virtual::new(token(), profile.clone())), &profile, None)
+    }
+}
+
+/// Waits, in virtual time without waiting.
+fn until(watch: &mut Option<Box<dyn Watch>>, now: Instant, at: Instant) -> Instant {
+    match watch {
+        Some(watch) => now.max(watch.until(at)),
+        None => now.max(at),
+    }
+}
+
 /// An engine on a token, and the time.
 pub struct Phone {
     engine: TokenEngine<Packet>,
+    watch: Option<Box<dyn Watch>>,
     /// Now.
     pub now: Instant,
     number: u64,
@@ -111,16 +158,27 @@ pub struct Returned {
 }
 
 impl Phone {
-    /// With this token.
-    pub fn new(profile: &TokenProfile, settings: Settings) -> Self {
-        let line = Box::new(Virtual::new(token(), profile.clone()));
+    /// On this line to a token, in virtual time if there is no watch.
+    pub fn new(
+        line: Box<dyn Line>,
+        profile: &TokenProfile,
+        settings: Settings,
+        watch: Option<Box<dyn Watch>>,
+    ) -> Result<Self, String> {
         let engine = TokenEngine::new(line, profile.blocks_max(), settings);
-        Self { engine: engine.expect("memory that is not locked"), now: Instant::ZERO, number: 1 }
+        let engine = engine.map_err(|e| format!("memory for a ring: {e}"))?;
+        Ok(Self { engine, watch, now: Instant::ZERO, number: 1 })
     }
 
     /// One direction of an SA.
-    pub fn install(&mut self, op: Op) -> KeyId {
-        self.engine.install(&spec(op, "study")).expect("the ring has room for two exchanges")
+    pub fn install(&mut self, op: Op) -> Result<KeyId, String> {
+        self.engine.install(&spec(op, KEY_LABEL)).map_err(|e| e.to_string())
+    }
+
+    /// What time it is by now.
+    pub fn tick(&mut self) -> Instant {
+        self.now = until(&mut self.watch, self.now, self.now);
+        self.now
     }
 
     /// Blocks that are made ahead.
@@ -143,39 +201,62 @@ impl Phone {
     pub fn submit(&mut self, job: Job<Packet>) -> Option<Returned> {
         let mut jobs = Jobs::new();
         jobs.push(job);
-        self.engine.submit(self.now, &mut jobs);
+        let now = self.tick();
+        self.engine.submit(now, &mut jobs);
         jobs.pop().map(|job| Returned { at: self.now, job })
     }
 
     /// Turns time on; `back` gets what comes back.
     pub fn run_until(&mut self, end: Instant, back: &mut Vec<Returned>) {
         loop {
-            let mut done = Jobs::new();
-            self.engine.collect(self.now, &mut done);
-            back.extend(done.into_iter().map(|job| Returned { at: self.now, job }));
+            self.collect(back);
             match self.engine.poll_timeout() {
-                Some(at) if at <= end => self.now = self.now.max(at),
+                Some(at) if at <= end => self.now = until(&mut self.watch, self.now, at),
                 _ => break,
             }
         }
-        self.now = self.now.max(end);
+        self.now = until(&mut self.watch, self.now, end);
     }
 
-    /// Turns time on until a packet comes back, or the engine has nothing to do.
-    pub fn wait(&mut self) -> Option<Returned> {
+    /// Turns time on until the engine has nothing to do: all rings are full.
+    pub fn settle(&mut self, back: &mut Vec<Returned>) {
         loop {
-            let mut done = Jobs::new();
-            self.engine.collect(self.now, &mut done);
-            if let Some(job) = done.pop() {
-                return Some(Returned { at: self.now, job });
-            }
-            self.now = self.now.max(self.engine.poll_timeout()?);
+            self.collect(back);
+            let Some(at) = self.engine.poll_timeout() else { return };
+            self.now = until(&mut self.watch, self.now, at);
         }
     }
 
-    /// Turns time on until the token sleeps: all rings are full.
+    /// Turns time on until something comes back, or the engine has nothing to do.
+    pub fn wait(&mut self) -> Option<Returned> {
+        let mut back = Vec::new();
+        loop {
+            self.collect(&mut back);
+            if let Some(first) = back.pop() {
+                return Some(first);
+            }
+            let at = self.engine.poll_timeout()?;
+            self.now = until(&mut self.watch, self.now, at);
+        }
+    }
+
+    /// Fills all rings, as fast as the token can.
     pub fn fill(&mut self) {
-        while self.wait().is_some() {}
+        self.hurry(true);
+        self.settle(&mut Vec::new());
+        self.hurry(false);
+    }
+
+    fn hurry(&mut self, may: bool) {
+        if let Some(watch) = &mut self.watch {
+            watch.hurry(may);
+        }
+    }
+
+    fn collect(&mut self, back: &mut Vec<Returned>) {
+        let mut done = Jobs::new();
+        self.engine.collect(self.now, &mut done);
+        back.extend(done.into_iter().map(|job| Returned { at: self.now, job }));
     }
 }
 
@@ -199,23 +280,60 @@ pub fn received(job: Job<Packet>, key: KeyId) -> Job<Packet> {
     Job { key, op: Op::Open, verdict: Verdict::Pending, ..job }
 }
 
-/// Exchanges of a token that works packet by packet, as plain AES-CTR does: the time
-/// that key stream for so many blocks takes.
-pub fn plain(profile: &TokenProfile, blocks: usize) -> Duration {
-    let mut line = Virtual::new(token(), profile.clone());
-    let most = profile.blocks_max();
-    line.open(0, "study", Aes::Aes128);
-    let mut now = Instant::ZERO;
-    let mut exchange = Box::new(Exchange::new(most, false).expect("memory that is not locked"));
-    let mut left = blocks;
-    while left > 0 {
-        exchange.used = left.min(most);
-        exchange.ask = Ask::Counting((blocks - left) as u128);
-        left -= exchange.used;
-        assert!(line.begin(now, exchange).is_ok(), "one exchange at a time");
-        now = line.poll_timeout().expect("it is under way");
-        exchange = line.end(now).expect("its time has come");
-        assert!(exchange.result.is_ok(), "{:?}", exchange.result);
+/// A token that works packet by packet, as plain AES-CTR does.
+pub struct Asker {
+    line: Box<dyn Line>,
+    watch: Option<Box<dyn Watch>>,
+    exchange: Option<Box<Exchange>>,
+    most: usize,
+    counter: u128,
+    /// Now.
+    pub now: Instant,
+}
+
+/// The number of its key.
+const ASKED: u32 = 7;
+
+impl Asker {
+    /// On this line, in virtual time if there is no watch.
+    pub fn new(
+        mut line: Box<dyn Line>,
+        profile: &TokenProfile,
+        watch: Option<Box<dyn Watch>>,
+    ) -> Result<Self, String> {
+        let most = profile.blocks_max();
+        line.open(ASKED, KEY_LABEL, Aes::Aes128);
+        let mut exchange = Exchange::new(most, false).map_err(|e| e.to_string())?;
+        exchange.key = ASKED;
+        let exchange = Some(Box::new(exchange));
+        Ok(Self { line, watch, exchange, most, counter: 0, now: Instant::ZERO })
     }
-    now.since(Instant::ZERO)
+
+    /// Turns time on.
+    pub fn run_until(&mut self, at: Instant) {
+        self.now = until(&mut self.watch, self.now, at);
+    }
+
+    /// Asks for so many blocks, and waits for them.
+    pub fn ask(&mut self, blocks: usize) -> Result<(), String> {
+        let mut left = blocks;
+        while left > 0 {
+            let mut exchange = self.exchange.take().ok_or("one exchange at a time")?;
+            exchange.used = left.min(self.most);
+            exchange.ask = Ask::Counting(self.counter);
+            (left, self.counter) = (left - exchange.used, self.counter + exchange.used as u128);
+            let busy = |_| "the line is busy".to_owned();
+            self.line.begin(self.now, exchange).map_err(busy)?;
+            let done = loop {
+                let at = self.line.poll_timeout().ok_or("nothing is under way")?;
+                self.now = until(&mut self.watch, self.now, at);
+                if let Some(done) = self.line.end(self.now) {
+                    break done;
+                }
+            };
+            done.result.clone().map_err(|e| e.to_string())?;
+            self.exchange = Some(done);
+        }
+        Ok(())
+    }
 }

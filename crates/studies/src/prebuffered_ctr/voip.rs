@@ -1,19 +1,30 @@
 //! Section 4.1.1: one call on the token, plain and with buffers of several sizes.
 
 use super::published::Study;
-use super::token::{self, Phone, Returned, blocks, is_right, received};
+use super::token::{self, Maker, Phone, Returned, blocks, is_right, received};
 use ferrule_base::{Duration, Instant};
-use ferrule_crypto::{Op, Verdict};
+use ferrule_crypto::{KeyId, Op, Verdict};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
-/// Seconds of a call.
-const SECONDS: u64 = 60;
-/// Of these, before anything is counted: rings fill.
-const SETTLING: u64 = 5;
+/// How long a call is, and how much of it nothing is counted in.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// All of it.
+    pub seconds: u64,
+    /// Of these, before fillings are counted: rings fill.
+    pub settling: u64,
+}
+
+/// A call of a minute.
+pub const MINUTE: Span = Span { seconds: 60, settling: 5 };
 /// Exchanges that are farther apart than this belong to two fillings.
 const APART: Duration = Duration::from_millis(100);
+/// The first packet of all finds the rings empty: its wait is not the longest.
+const BEGINNING: Duration = Duration::from_secs(1);
 
 /// A call, both ways.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
     /// Blocks of each direction's ring; nothing: the token is asked packet by packet.
     pub ring: Option<usize>,
@@ -25,107 +36,157 @@ pub struct Call {
     pub in_time: u64,
     /// The longest wait, in milliseconds.
     pub wait_max_ms: f64,
-    /// A direction's ring is filled every so many milliseconds.
-    pub fill_every_ms: f64,
+    /// The rings are filled every so many milliseconds, if they were at least twice.
+    pub fill_every_ms: Option<f64>,
 }
 
 /// What the token makes for one of two directions, in blocks a second: both rings fill
 /// at once.
-pub fn filled_per_second() -> f64 {
+pub fn filled_per_second(maker: &mut dyn Maker) -> Result<f64, String> {
     const RING: usize = 1 << 13;
-    let mut phone = Phone::new(&token::profile(token::TOKEN), token::settings(RING));
-    let keys = [phone.install(Op::Seal), phone.install(Op::Seal)];
-    let until = Instant::from_secs(1);
-    phone.run_until(until, &mut Vec::new());
-    phone.ahead(keys[0]) as f64 / until.since(Instant::ZERO).as_secs_f64()
+    let mut phone = maker.phone(token::TOKEN, token::settings(RING))?;
+    let keys = [phone.install(Op::Seal)?, phone.install(Op::Seal)?];
+    let begun = phone.tick();
+    phone.run_until(begun + Duration::from_secs(1), &mut Vec::new());
+    let ahead = phone.ahead(keys[0]) as f64;
+    Ok(ahead / phone.now.since(begun).as_secs_f64())
 }
 
-/// All calls: plain, the least ring, the least that keeps late packets, and the
+/// A ring, and what of it is kept for late packets.
+pub type Ring = (usize, u64);
+
+/// The rings of all calls: the least one, the least that keeps late packets, and the
 /// recommended ones.
-pub fn calls(study: &Study) -> Vec<Call> {
+pub fn rings(study: &Study) -> [Ring; 4] {
     let least = study.voip.minimum_buffer_blocks as usize;
     let late = (study.voip.jitter_limit_ms / 1000.0 * study.voip.blocks_per_second_used) as u64;
-    let kept = least + late as usize;
-    let sizes = [(least, 0), (kept, late), (256 * 5, late), (256 * 10, late)];
-    let rings = sizes.into_iter().map(|(ring, behind)| buffered(study, ring, behind));
-    [plain(study)].into_iter().chain(rings).collect()
+    [(least, 0), (least + late as usize, late), (256 * 5, late), (256 * 10, late)]
+}
+
+/// All calls: plain, and with every ring.
+pub fn calls(study: &Study, maker: &mut dyn Maker, span: Span) -> Result<Vec<Call>, String> {
+    let mut calls = vec![plain(study, maker, span)?];
+    for ring in rings(study) {
+        calls.push(buffered(study, maker, ring, span)?);
+    }
+    Ok(calls)
+}
+
+fn limit(study: &Study) -> Duration {
+    Duration::from_secs_f64(study.voip.jitter_limit_ms / 1000.0)
 }
 
 /// Every packet asks the token for its own blocks, one after the other.
-fn plain(study: &Study) -> Call {
-    let each = token::plain(&token::profile(token::TOKEN), blocks(study.voip.ip_packet_bytes));
-    let packets = 2 * (study.voip.packets_per_second as u64) * SECONDS;
-    let gap = Duration::from_secs(SECONDS) / packets as u32;
-    let limit = Duration::from_secs_f64(study.voip.jitter_limit_ms / 1000.0);
-    let (mut free, mut in_time, mut longest) = (Instant::ZERO, 0, Duration::ZERO);
+pub fn plain(study: &Study, maker: &mut dyn Maker, span: Span) -> Result<Call, String> {
+    let mut token = maker.asker()?;
+    let packets = 2 * (study.voip.packets_per_second as u64) * span.seconds;
+    let gap = Duration::from_secs(span.seconds) / packets as u32;
+    let needed = blocks(study.voip.ip_packet_bytes);
+    token.run_until(Instant::ZERO);
+    let begun = token.now;
+    let (mut in_time, mut longest) = (0, Duration::ZERO);
     for number in 0..packets as u32 {
-        let arrives = Instant::ZERO + gap * number;
-        free = free.max(arrives) + each;
-        let waited = free.since(arrives);
+        let arrives = begun + gap * number;
+        token.run_until(arrives);
+        token.ask(needed)?;
+        let waited = token.now.since(arrives);
         longest = longest.max(waited);
-        in_time += u64::from(waited <= limit);
+        in_time += u64::from(waited <= limit(study));
     }
     let wait_max_ms = longest.as_secs_f64() * 1000.0;
-    let fill_every_ms = f64::NAN;
-    Call { ring: None, behind: 0, packets, in_time, wait_max_ms, fill_every_ms }
+    Ok(Call { ring: None, behind: 0, packets, in_time, wait_max_ms, fill_every_ms: None })
+}
+
+/// When the token began to fill the rings.
+#[derive(Default)]
+struct Fillings {
+    exchanges: u64,
+    last: Option<Instant>,
+    begun: Vec<Instant>,
+}
+
+impl Fillings {
+    fn look(&mut self, at: Instant, exchanges: u64, counts: bool) {
+        if exchanges == self.exchanges {
+            return;
+        }
+        let is_new = self.last.is_none_or(|last| at.since(last) > APART);
+        if counts && is_new {
+            self.begun.push(at);
+        }
+        (self.exchanges, self.last) = (exchanges, Some(at));
+    }
+
+    /// From one to the next, in milliseconds.
+    fn every_ms(&self) -> Option<f64> {
+        let (first, last) = (self.begun.first()?, self.begun.last()?);
+        let apart = last.since(*first).as_secs_f64() * 1000.0;
+        (self.begun.len() > 1).then(|| apart / (self.begun.len() - 1) as f64)
+    }
+}
+
+/// Both ends of a call.
+struct Line {
+    phone: Phone,
+    peer: Phone,
+    out: KeyId,
+    inward: KeyId,
+    from: KeyId,
+}
+
+impl Line {
+    fn new(maker: &mut dyn Maker, (ring, behind): Ring) -> Result<Self, String> {
+        let settings = token::Settings { behind, ..token::settings(ring) };
+        let mut phone = maker.phone(token::TOKEN, settings)?;
+        let mut peer = maker.phone("none", token::settings(1 << 13))?;
+        let (out, inward) = (phone.install(Op::Seal)?, phone.install(Op::Open)?);
+        let from = peer.install(Op::Seal)?;
+        peer.fill();
+        Ok(Self { phone, peer, out, inward, from })
+    }
 }
 
 /// Both directions through their rings.
-fn buffered(study: &Study, ring: usize, behind: u64) -> Call {
+pub fn buffered(
+    study: &Study,
+    maker: &mut dyn Maker,
+    ring: Ring,
+    span: Span,
+) -> Result<Call, String> {
     let octets = study.voip.ip_packet_bytes;
-    let settings = token::Settings { behind, ..token::settings(ring) };
-    let mut phone = Phone::new(&token::profile(token::TOKEN), settings);
-    let mut peer = Phone::new(&token::profile("none"), token::settings(1 << 13));
-    let (out, inward) = (phone.install(Op::Seal), phone.install(Op::Open));
-    let from = peer.install(Op::Seal);
-    peer.fill();
+    let Line { mut phone, mut peer, out, inward, from } = Line::new(maker, ring)?;
     let gap = Duration::from_secs_f64(1.0 / study.voip.packets_per_second);
-    let limit = Duration::from_secs_f64(study.voip.jitter_limit_ms / 1000.0);
-    let mut call = Call {
-        ring: Some(ring),
-        behind,
-        packets: 0,
-        in_time: 0,
-        wait_max_ms: 0.0,
-        fill_every_ms: 0.0,
-    };
-    let (mut fillings, mut last, mut seen) = (0_u64, Instant::ZERO, 0);
-    let mut sent = std::collections::HashMap::new();
-    let mut numbers = 0_u64;
+    let begun = phone.tick();
+    let (mut fillings, mut sent) = (Fillings::default(), HashMap::new());
     let mut back: Vec<Returned> = Vec::new();
-    for tick in 0..(SECONDS * study.voip.packets_per_second as u64) as u32 {
-        let at = Instant::ZERO + gap * tick;
+    for tick in 0..(span.seconds * study.voip.packets_per_second as u64) as u32 {
+        let at = begun + gap * tick;
         phone.run_until(at, &mut back);
-        peer.run_until(at, &mut Vec::new());
+        peer.fill();
         let own = phone.packet(out, octets);
         let far = peer.packet(from, octets);
-        let far = peer.submit(far).expect("the peer's ring is large").job;
+        let far = peer.submit(far).ok_or("the peer's ring is empty")?.job;
         for (way, job) in [(0, own), (1, received(far, inward))] {
             sent.insert((way, job.ticket), at);
-            numbers += 1;
             back.extend(phone.submit(job));
         }
-        if phone.stats().exchanges != seen {
-            let settled = at >= Instant::from_secs(SETTLING);
-            fillings += u64::from(settled && at.since(last) > APART);
-            (seen, last) = (phone.stats().exchanges, at);
-        }
+        let counts = at.since(begun) >= Duration::from_secs(span.settling);
+        fillings.look(at, phone.stats().exchanges, counts);
     }
-    phone.run_until(Instant::from_secs(SECONDS + 1), &mut back);
+    let end = phone.now + BEGINNING;
+    phone.run_until(end, &mut back);
+    let (ring, behind) = (Some(ring.0), ring.1);
+    let (packets, fill_every_ms) = (sent.len() as u64, fillings.every_ms());
+    let mut call = Call { ring, behind, packets, in_time: 0, wait_max_ms: 0.0, fill_every_ms };
     for Returned { at, job } in back {
         let way = u64::from(job.op == Op::Open);
         let right = job.verdict == Verdict::Done && (way == 0 || is_right(&job));
-        let begun = sent.remove(&(way, job.ticket)).unwrap_or(Instant::ZERO);
-        let waited = at.since(begun);
-        // The first packet of all finds the rings empty.
-        if begun >= Instant::from_secs(1) {
+        let Some(entered) = sent.remove(&(way, job.ticket)) else { continue };
+        let waited = at.since(entered);
+        if entered.since(begun) >= BEGINNING {
             call.wait_max_ms = call.wait_max_ms.max(waited.as_secs_f64() * 1000.0);
         }
-        call.in_time += u64::from(right && waited <= limit);
+        call.in_time += u64::from(right && waited <= limit(study));
     }
-    call.packets = numbers;
-    let counted = (SECONDS - SETTLING) as f64 * 1000.0;
-    // Both rings are filled at one time if they are used alike.
-    call.fill_every_ms = counted / fillings.max(1) as f64;
-    call
+    Ok(call)
 }

@@ -1,5 +1,8 @@
-//! What somebody with cores measured: the software engine against a queue pair to
-//! another core, from memory to memory.
+//! What somebody with cores and ports measured: the software engine against a queue
+//! pair to another core, from memory to memory, and the three systems as nodes.
+
+use super::bench::Way;
+use super::network::System;
 
 /// One size and batch.
 #[derive(Clone, Copy, Debug)]
@@ -27,18 +30,82 @@ pub struct Cost {
     pub latency_us: f64,
 }
 
-/// Measured on the machine at hand.
+/// A suite by both engines.
 #[derive(Clone, Debug, Default)]
-pub struct Live {
-    /// What was measured, and what it is worth.
-    pub note: String,
+pub struct Engines {
     /// The suite.
     pub suite: String,
     /// By size and batch.
     pub points: Vec<Point>,
 }
 
+/// A load on a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Offered, in Mbit/s of the line (preamble, FCS and gap counted).
+    pub offered_mbps: f64,
+    /// Octets of a frame, with FCS.
+    pub octets: usize,
+    /// Frames that were sent.
+    pub offered: u64,
+    /// Frames that the tester could not send in time.
+    pub unsent: u64,
+    /// Frames that arrived.
+    pub received: u64,
+    /// Median delay through both nodes.
+    pub median_us: f64,
+    /// Time of the worker's core for each frame that arrived.
+    pub host_ns: f64,
+}
+
+impl Load {
+    /// Arrived of what was sent.
+    pub fn share(&self) -> f64 {
+        self.received as f64 / self.offered.max(1) as f64
+    }
+
+    /// Whether the tester sent what it should; a twentieth is not missed.
+    pub fn was_offered(&self) -> bool {
+        self.unsent * 20 <= self.offered
+    }
+}
+
+/// One system, one way, as a node.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// The system; nothing: packets go in clear.
+    pub system: Option<System>,
+    /// The way.
+    pub way: Way,
+    /// By speed.
+    pub speeds: Vec<Load>,
+    /// By size.
+    pub sizes: Vec<Load>,
+}
+
+/// Measured on the machine at hand.
+#[derive(Clone, Debug)]
+pub struct Live {
+    /// What was measured from memory to memory, and what it is worth.
+    pub note: String,
+    /// Cycles of the host's core in a nanosecond.
+    pub gigahertz: f64,
+    /// By suite.
+    pub engines: Vec<Engines>,
+    /// The systems as nodes, or why they were not measured.
+    pub nodes: Result<Vec<Sweep>, String>,
+}
+
 impl Live {
+    /// A system's sweep.
+    pub fn sweep(&self, system: Option<System>, way: Way) -> Result<&Sweep, String> {
+        let nodes = self.nodes.as_ref().map_err(Clone::clone)?;
+        let found = nodes.iter().find(|sweep| sweep.system == system && sweep.way == way);
+        found.ok_or_else(|| "not measured".into())
+    }
+}
+
+impl Engines {
     /// The smallest size from which on look-aside is ahead of software at a batch, by
     /// a cost of which less is better; nothing: it never is.
     pub fn crossover(&self, batch: usize, of: fn(&Cost) -> f64) -> Option<usize> {
@@ -69,7 +136,7 @@ mod tests {
     #[test]
     fn crossover_is_the_size_from_which_on_look_aside_stays_ahead() {
         let of = |points: Vec<Point>| {
-            Live { points, ..Live::default() }.crossover(8, |cost| cost.host_ns)
+            Engines { points, ..Engines::default() }.crossover(8, |cost| cost.host_ns)
         };
         assert_eq!(
             of(vec![point(64, 1.0, 2.0), point(512, 3.0, 2.0), point(1420, 4.0, 2.0)]),

@@ -50,11 +50,12 @@ pub fn document(model: &Model, live: &Result<Live, String>) -> Report {
     report.answer = answer(model);
     report.sections = vec![
         Section::new("Claims").block(Block::Claims(claims::judge(&study, model, live))),
-        sections::speeds(&study, model),
-        sections::sizes(model),
+        sections::speeds(&study, model, live),
+        sections::sizes(model, live),
         sections::costs(&study, model),
         sections::streams(model),
         sections::bus(&study),
+        sections::machine(live),
         sections::today(live),
         Section::new("Errata")
             .text(
