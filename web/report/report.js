@@ -251,13 +251,21 @@ class Plot {
     ctx.strokeStyle = ctx.fillStyle = colour("soft");
     ctx.font = `${12 * ratio}px system-ui, sans-serif`;
     ctx.lineWidth = ratio;
+    // A label that would stand on another one goes a line further down.
+    const taken = [];
     for (const mark of this.xy.marks || []) {
       const left = u.valToPos(mark.x, "x", true), { top, height, width } = u.bbox;
       const far = left > u.bbox.left + width / 2;
       ctx.setLineDash([2 * ratio, 4 * ratio]);
       ctx.beginPath(); ctx.moveTo(left, top); ctx.lineTo(left, top + height); ctx.stroke();
       ctx.textAlign = far ? "right" : "left";
-      ctx.fillText(mark.label, left + (far ? -5 : 5) * ratio, top + 13 * ratio);
+      const from = left + (far ? -5 : 5) * ratio, length = ctx.measureText(mark.label).width;
+      const ends = far ? [from - length, from] : [from, from + length];
+      const free = (line) => !taken.some((t) => t.line === line && t.ends[0] < ends[1] && ends[0] < t.ends[1]);
+      let line = 0;
+      while (!free(line)) line += 1;
+      taken.push({ line, ends });
+      ctx.fillText(mark.label, from, top + (13 + 15 * line) * ratio);
     }
   }
 

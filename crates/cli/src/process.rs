@@ -40,6 +40,17 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// In a line of so many letters at most, for a table: what was said of an error, or
+    /// what was said last.
+    pub fn reason(&self, letters: usize) -> String {
+        let said = self.to_string();
+        let error = said.lines().find_map(|line| line.split_once("error: ").map(|(_, what)| what));
+        let line = error.or(said.lines().last()).unwrap_or_default();
+        line.trim().chars().take(letters).collect()
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, said) = match self {

@@ -28,6 +28,11 @@ const BLOCKS_QUICK: usize = 8192;
 const FILLED: f64 = 3937.0;
 /// Octets of the largest packets: the study's 1520 do not pass an Ethernet link sealed.
 const LARGE: usize = 1400;
+/// Octets of packets on a bad wire.
+const MIDDLE: usize = 512;
+/// Times the study's rate of blocks would empty the ring: without delays a call suffers,
+/// with delays the ring lasts.
+const CROWDED: f64 = 1.8;
 /// A wire that loses packets and lets others pass.
 const BAD: &str = "loss = \"2%\"\nreorder = \"5%\"\nreorder-by = \"3 frames\"";
 /// The suite.
@@ -60,14 +65,16 @@ pub fn run(
     say("live: a phone and its gateway, with and without a full ring");
     shown.extend(stand.phone(Between::Cable, "", |pair| pair.loads())?);
     let mut delays = String::from("delay = [");
-    for delay in study.drain.delay_ms.iter().filter(|delay| delay.delay > 0.0) {
-        let _ =
-            write!(delays, "{{ octets = {}, milliseconds = {} }}, ", delay.min_bytes, delay.delay);
+    let each = study.drain.delay_ms.iter().filter(|delay| delay.delay > 0.0);
+    for delay in each.clone() {
+        let (octets, time) = (delay.min_bytes, delay.delay);
+        let _ = write!(delays, "{{ octets = {octets}, milliseconds = {time} }}, ");
     }
     delays += "]\n";
     say("live: a call beside large packets that are delayed");
     let name = "a call beside large packets, delayed by size";
-    shown.extend(stand.phone(Between::Cable, &delays, |pair| pair.crowded(name))?);
+    let longest = each.map(|delay| delay.delay).fold(0.0, f64::max);
+    shown.extend(stand.phone(Between::Cable, &delays, |pair| pair.crowded(name, Some(longest)))?);
     say("live: a wire that loses packets");
     shown.extend(stand.phone(Between::Wire, "", |pair| pair.disturbed())?);
     Ok(shown)
@@ -152,10 +159,10 @@ impl Stand<'_> {
 }
 
 impl Pair<'_> {
-    fn one(&self, what: &str, shown: &Load, trial: Trial) -> Result<Shown, Fault> {
+    fn one(&self, what: &str, octets: usize, trial: Trial) -> Result<Shown, Fault> {
         let became = self.rig.trials(None, &[trial.clone()])?;
         let became = became.first().ok_or_else(|| Fault::failed("the tester's result", "none"))?;
-        Ok(view(what, shown, &trial, became))
+        Ok(view(what, octets, &trial, became))
     }
 
     /// Large and small packets while the ring lasts and afterwards, and a call.
@@ -170,21 +177,36 @@ impl Pair<'_> {
             let seconds = 0.8 * self.stand.blocks() as f64 / (pps * blocks(octets) as f64);
             let load = Load { from: 0, octets, pps };
             self.stand.fill()?;
-            let trial =
-                |seconds| Trial { loads: vec![load.clone()], seconds, warm_up: 0.0, drain: 0.5 };
-            shown.push(self.one("while the ring lasts", &load, trial(seconds))?);
-            shown.push(self.one(
-                "when it is empty",
-                &load,
-                trial(if self.stand.quick { 1.0 } else { 3.0 }),
-            )?);
+            let trial = Trial { loads: vec![load], seconds, warm_up: 0.0, drain: 0.5 };
+            shown.push(self.one("while the ring lasts", octets, trial)?);
+            shown.push(self.empty(octets)?);
         }
         self.stand.fill()?;
-        let call = self.call();
         let seconds = if self.stand.quick { 2.0 } else { 8.0 };
-        let trial = Trial { loads: call.to_vec(), seconds, warm_up: 0.0, drain: 0.5 };
-        shown.push(self.one("a call, both ways", &call[0], trial)?);
-        shown.extend(self.crowded("a call beside large packets")?);
+        let loads = self.call().to_vec();
+        let trial = Trial { loads, seconds, warm_up: 0.0, drain: 0.5 };
+        shown.push(self.one("a call, both ways", study.voip.ip_packet_bytes, trial)?);
+        shown.extend(self.crowded("a call beside large packets", None)?);
+        Ok(shown)
+    }
+
+    /// Twice as many packets as the token makes key stream for, once the ring is empty.
+    fn empty(&self, octets: usize) -> Result<Shown, Fault> {
+        let pps = 2.0 * 2.0 * FILLED / blocks(octets) as f64;
+        let load = |seconds| Trial {
+            loads: vec![Load { from: 0, octets, pps }],
+            seconds,
+            warm_up: 0.0,
+            drain: 0.0,
+        };
+        // What the ring still has.
+        let rest = 0.4 * self.stand.blocks() as f64 / (2.0 * FILLED);
+        let seconds = if self.stand.quick { 1.0 } else { 3.0 };
+        let became = self.rig.trials(None, &[load(rest), load(seconds)])?;
+        let became = became.last().ok_or_else(|| Fault::failed("the tester's result", "none"))?;
+        let shown = view("when it is empty", octets, &load(seconds), became);
+        // What waits is done before anything is made ahead.
+        self.stand.runner.pause(Duration::from_secs_f64(rest + seconds))?;
         Ok(shown)
     }
 
@@ -194,38 +216,36 @@ impl Pair<'_> {
         [0, 1].map(|from| Load { from, octets: voip.ip_packet_bytes, pps: voip.packets_per_second })
     }
 
-    /// A call, and large packets at the study's rate of blocks until the ring would be
-    /// empty without delays.
-    fn crowded(&self, what: &str) -> Result<Vec<Shown>, Fault> {
+    /// A call, and large packets at the study's rate of blocks, or one each so many
+    /// milliseconds, until the ring has been empty for a while without delays.
+    fn crowded(&self, what: &str, delay_ms: Option<f64>) -> Result<Vec<Shown>, Fault> {
         self.stand.fill()?;
-        let network = self.stand.study.drain.network_blocks_per_second;
-        let large = Load { from: 0, octets: LARGE, pps: network / blocks(LARGE) as f64 };
-        let call = self.call();
-        let loads = call.iter().cloned().chain([large]).collect();
-        let seconds = 3.0 * self.stand.blocks() as f64 / network;
+        let study = self.stand.study;
+        let network = study.drain.network_blocks_per_second;
+        let pps = network / blocks(LARGE) as f64;
+        let pps = delay_ms.map_or(pps, |delay| pps.min(1000.0 / delay));
+        let large = Load { from: 0, octets: LARGE, pps };
+        let loads = self.call().into_iter().chain([large]).collect();
+        let seconds = CROWDED * self.stand.blocks() as f64 / network;
         let trial = Trial { loads, seconds, warm_up: 0.0, drain: 2.0 };
-        Ok(vec![self.one(what, &call[0], trial)?])
+        Ok(vec![self.one(what, study.voip.ip_packet_bytes, trial)?])
     }
 
     /// Packets of a middle size over a bad wire, both ways.
     fn disturbed(&self) -> Result<Vec<Shown>, Fault> {
         self.stand.fill()?;
-        let load = |from| Load { from, octets: 512, pps: 50.0 };
+        let load = |from| Load { from, octets: MIDDLE, pps: 50.0 };
         let seconds = if self.stand.quick { 2.0 } else { 8.0 };
         let trial = Trial { loads: vec![load(0), load(1)], seconds, warm_up: 0.5, drain: 1.0 };
         let what = "2 % lost and 5 % late on the way, both ways";
-        Ok(vec![self.one(what, &load(0), trial)?])
+        Ok(vec![self.one(what, MIDDLE, trial)?])
     }
 }
 
 /// What a report shows of a trial: the streams of the packet size that is meant.
-fn view(what: &str, meant: &Load, trial: &Trial, became: &Became) -> Shown {
-    let streams: Vec<_> = trial
-        .loads
-        .iter()
-        .zip(&became.got)
-        .filter(|(load, _)| load.octets == meant.octets)
-        .collect();
+fn view(what: &str, octets: usize, trial: &Trial, became: &Became) -> Shown {
+    let streams: Vec<_> =
+        trial.loads.iter().zip(&became.got).filter(|(load, _)| load.octets == octets).collect();
     let sum =
         |of: fn(&super::trials::Got) -> u64| streams.iter().map(|(_, got)| of(got)).sum::<u64>();
     let (offered, received) = (sum(|got| got.offered), sum(|got| got.received));
@@ -233,7 +253,7 @@ fn view(what: &str, meant: &Load, trial: &Trial, became: &Became) -> Shown {
     let longest = streams.iter().map(|(_, got)| got.max_us).fold(0.0, f64::max);
     Shown {
         what: what.into(),
-        packet_bytes: meant.octets,
+        packet_bytes: octets,
         offered_pps: streams.iter().map(|(load, _)| load.pps).sum(),
         offered,
         received,

@@ -22,7 +22,7 @@ use std::time::Duration;
 const PREFIX: &str = "ferrule-study-";
 /// A companion ends within this time.
 const LIMIT: Duration = Duration::from_secs(120);
-/// The wire is ready within this time.
+/// A node, or the wire, is ready within this time.
 const READY: Duration = Duration::from_secs(10);
 /// Of the sites, and of the path between the nodes.
 const MTU: [usize; 2] = [1500, 1600];
@@ -141,7 +141,14 @@ impl<'a> Rig<'a> {
         write(&file, self.toml(side).as_bytes())?;
         let mut command = self.inside();
         command.arg(program()?).arg("run").arg(&file);
-        Background::start(name, &mut command, &folder.join(format!("{name}.log")))
+        let mut node = Background::start(name, &mut command, &folder.join(format!("{name}.log")))?;
+        // One at a time: a token's files are not opened by two at once.
+        let socket = folder.join(format!("{name}.socket"));
+        self.runner.wait_for(&format!("{name} does not start"), READY, || {
+            node.check()?;
+            Ok(socket.exists())
+        })?;
+        Ok(node)
     }
 
     /// A gateway whose site is behind the far one.

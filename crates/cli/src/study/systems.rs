@@ -43,9 +43,7 @@ pub fn run(quick: bool, say: &mut dyn FnMut(&str)) -> Result<Vec<Sweep>, String>
         say(&format!("live: {} as a node", system.map_or("nothing sealed", System::key)));
         let found = one(&runner, system, quick).map_err(|fault| {
             say(&format!("live: {fault}"));
-            let said = fault.to_string();
-            let last = said.lines().last().unwrap_or_default().trim().chars();
-            format!("not run: {}", last.take(REASON_MAX).collect::<String>())
+            format!("not run: {}", fault.reason(REASON_MAX))
         });
         sweeps.extend(found?);
     }
@@ -93,7 +91,7 @@ fn keys(folder: &Path) -> Result<(), Fault> {
 fn side(name: &str, number: usize, system: Option<System>) -> Side<'_> {
     // What the study's bus moves is copied.
     let tables = match system {
-        Some(System::LookAside) => "[look-aside]\ncopies = true\n",
+        Some(System::LookAside) => "[look-aside]\ncopies = 4\n",
         _ => "",
     };
     let protect = system.map(|system| Protect {

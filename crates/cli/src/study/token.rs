@@ -43,6 +43,11 @@ const TOKEN_LABEL: &str = "study";
 const BACK_LABEL: &str = "back";
 /// All takes less than this, or something hangs.
 const LIMIT: Duration = Duration::from_secs(150);
+/// So long the machine is busy filling the rings of the drain curves; what is measured
+/// in milliseconds comes afterwards.
+const FILLING: Duration = Duration::from_secs(8);
+/// The same of smaller rings.
+const FILLING_QUICK: Duration = Duration::from_secs(2);
 /// Letters of a reason that stands in a table at most.
 const REASON_MAX: usize = 60;
 
@@ -57,16 +62,17 @@ pub fn run(quick: bool, say: &mut dyn FnMut(&str)) -> Result<Live, String> {
     let module = module.filter(|_| is_installed("softhsm2-util"));
     let module = module.ok_or("not run: no PKCS#11 module (softhsm2)")?;
     say("live: a key in SoftHSM, as slow as the study's card");
-    let reason = |what: String, say: &mut dyn FnMut(&str)| {
-        say(&format!("live: {what}"));
-        let last = what.lines().last().unwrap_or_default().trim().chars();
-        format!("not run: {}", last.take(REASON_MAX).collect::<String>())
+    let reason = |fault: &Fault, say: &mut dyn FnMut(&str)| {
+        // All of it for who looks on, one line for a cell of a table.
+        say(&format!("live: {fault}"));
+        format!("not run: {}", fault.reason(REASON_MAX))
     };
-    let hsm = Hsm::new(module).map_err(|fault| reason(fault.to_string(), say))?;
-    let measured = hsm.measure(quick).map_err(|fault| reason(fault.to_string(), say))?;
+    let hsm = Hsm::new(module).map_err(|fault| reason(&fault, say))?;
+    let measured = hsm.measure(quick).map_err(|fault| reason(&fault, say))?;
     let nodes = match is_root() {
-        true => ends::run(&hsm.runner, &hsm.keys(), quick, say)
-            .map_err(|fault| reason(fault.to_string(), say)),
+        true => {
+            ends::run(&hsm.runner, &hsm.keys(), quick, say).map_err(|fault| reason(&fault, say))
+        }
         false => Err("not run: needs root".into()),
     };
     Ok(Live { note: NOTE.into(), measured, nodes })
@@ -182,18 +188,22 @@ impl TokenArgs {
         };
         let (login, study) = (&login, &study);
         let token = || OnToken::new(login);
+        let quiet = || {
+            thread::sleep(if self.quick { FILLING_QUICK } else { FILLING });
+            OnToken::new(login)
+        };
         let kbps = model::network_kbps(study);
         thread::scope(|scope| {
             let rows = study.throughput.iter().map(|row| row.packet_bytes);
             let rows: Vec<_> = rows
                 .map(|size| scope.spawn(move || model::throughput(&mut token()?, size, kbps)))
                 .collect();
-            let plain = scope.spawn(move || voip::plain(study, &mut token()?, span));
+            let plain = scope.spawn(move || voip::plain(study, &mut quiet()?, span));
             let calls = voip::rings(study).into_iter();
             let calls: Vec<_> = calls
-                .map(|ring| scope.spawn(move || voip::buffered(study, &mut token()?, ring, span)))
+                .map(|ring| scope.spawn(move || voip::buffered(study, &mut quiet()?, ring, span)))
                 .collect();
-            let filled = scope.spawn(move || voip::filled_per_second(&mut token()?));
+            let filled = scope.spawn(move || voip::filled_per_second(&mut quiet()?));
             let drained = scope.spawn(move || model::drains(study, &mut token()?, false, share));
             let shaped = scope.spawn(move || model::drains(study, &mut token()?, true, share));
             let sizes = study.empty_time.buffer_mib.iter();
@@ -202,7 +212,7 @@ impl TokenArgs {
                 .collect();
             let order = order::CASES.iter();
             let order: Vec<_> = order
-                .map(|case| scope.spawn(move || order::run(&mut token()?, case, packets)))
+                .map(|case| scope.spawn(move || order::run(&mut quiet()?, case, packets)))
                 .collect();
             Ok(Measured {
                 share,

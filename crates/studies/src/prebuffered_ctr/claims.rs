@@ -86,9 +86,9 @@ fn carries(calls: &[Call], missed_percent: u64) -> (Verdict, String) {
     let all = buffered.clone().all(|call| call.in_time + missed_max(call) >= call.packets);
     let fails = plain.is_some_and(|call| call.in_time * 2 < call.packets);
     let missed = buffered.clone().map(|call| call.packets - call.in_time).max().unwrap_or(0);
+    let rest = if missed == 0 { String::new() } else { format!(" but {missed} at most") };
     let evidence = format!(
-        "plain: {} of {} packets within 100 ms; with every ring from {} blocks on all but {missed} \
-         at most: the first",
+        "plain: {} of {} packets within 100 ms; with every ring from {} blocks on all{rest}",
         plain.map_or(0, |call| call.in_time),
         plain.map_or(0, |call| call.packets),
         buffered.by_ref().filter_map(|call| call.ring).min().unwrap_or(0)
@@ -142,7 +142,7 @@ fn postpones(drained: &Drained, shaped: &Drained, share: f64) -> (Verdict, Strin
     let later = matches!((without, with), (Some(a), Some(b)) if b > a);
     let shown = |at: Option<f64>| at.map_or("never".to_owned(), |s| format!("after {s:.1} s"));
     let part = match share < 1.0 {
-        true => format!("{:.0} % of the buffer are ", 100.0 * share),
+        true => format!("{:.0} % of the buffer: ", 100.0 * share),
         false => String::new(),
     };
     let evidence = format!(

@@ -46,8 +46,10 @@ pub struct Load {
     pub ip_octets: usize,
     /// Packets a second that network and host let through.
     pub network_pps: f64,
-    /// How long it is sent.
+    /// How long it is sent at most.
     pub seconds: f64,
+    /// How long it is sent once the ring is empty.
+    pub beyond: f64,
     /// A sample each.
     pub sample: Duration,
 }
@@ -65,7 +67,7 @@ pub fn drain(phone: &mut Phone, keys: &[KeyId], load: &Load) -> Result<Drained, 
     let asked = phone.stats().exchanges;
     let exchange = super::token::profile(super::token::TOKEN).blocks_max() as u64;
     let gap = Duration::from_secs_f64(1.0 / load.network_pps);
-    let end = begun + Duration::from_secs_f64(load.seconds);
+    let mut end = begun + Duration::from_secs_f64(load.seconds);
     let seconds = |now: Instant| now.since(begun).as_secs_f64();
     let mut out = Drained {
         curve: vec![Level { at_s: 0.0, blocks: phone.ahead(keys[0]), pps: load.network_pps }],
@@ -91,6 +93,7 @@ pub fn drain(phone: &mut Phone, keys: &[KeyId], load: &Load) -> Result<Drained, 
         let ahead = keys.iter().map(|key| phone.ahead(*key)).min().unwrap_or(0);
         if out.empty_after_s.is_none() && ahead < exchange {
             out.empty_after_s = Some(seconds(back.at));
+            end = back.at + Duration::from_secs_f64(load.beyond);
             count.before = (count.done, seconds(back.at));
         }
         count.after = (count.done, seconds(back.at));

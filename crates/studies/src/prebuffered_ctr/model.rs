@@ -104,9 +104,10 @@ fn pps(kbps: f64, ip_octets: usize) -> f64 {
     kbps * 1000.0 / (ip_octets as f64 * 8.0)
 }
 
-/// How long a ring lasts at most: nobody fills it.
+/// How long a ring lasts at most: nobody fills it, and a machine that has other things
+/// to do sends no more than a quarter of what it should.
 fn lasts_s(ring: usize, per_second: f64) -> f64 {
-    ring as f64 / per_second * 1.6
+    ring as f64 / per_second * 4.0 + BEYOND
 }
 
 /// A size of table 1.
@@ -116,7 +117,7 @@ pub fn throughput(
     network_kbps: f64,
 ) -> Result<Row, String> {
     let network_pps = pps(network_kbps, packet_bytes);
-    let seconds = lasts_s(RING, network_pps * blocks(packet_bytes) as f64) + BEYOND;
+    let seconds = lasts_s(RING, network_pps * blocks(packet_bytes) as f64);
     let mut run = |directions: usize| {
         let mut phone = maker.phone(token::TOKEN, token::settings(RING))?;
         let keys = (0..directions).map(|_| phone.install(Op::Seal)).collect::<Result<Vec<_>, _>>();
@@ -125,6 +126,7 @@ pub fn throughput(
             ip_octets: packet_bytes,
             network_pps: network_pps * directions as f64,
             seconds: seconds * directions as f64,
+            beyond: BEYOND,
             sample: SAMPLE,
         };
         drain(&mut phone, &keys?, &load)
@@ -156,7 +158,13 @@ fn plain_pps(maker: &mut dyn Maker, packet_bytes: usize) -> Result<f64, String> 
 pub fn unlimited_pps(maker: &mut dyn Maker, packet_bytes: usize) -> Result<f64, String> {
     let mut phone = maker.phone(token::TOKEN, token::settings(RING))?;
     let key = phone.install(Op::Seal)?;
-    let load = Load { ip_octets: packet_bytes, network_pps: 1e9, seconds: 1.0, sample: SAMPLE };
+    let load = Load {
+        ip_octets: packet_bytes,
+        network_pps: 1e9,
+        seconds: 1.0,
+        beyond: 0.0,
+        sample: SAMPLE,
+    };
     Ok(drain(&mut phone, &[key], &load)?.before_pps)
 }
 
@@ -178,9 +186,9 @@ pub fn drains(
     let key = phone.install(Op::Seal)?;
     let network_pps = figures.network_blocks_per_second / blocks(figures.packet_bytes) as f64;
     let longest = if shape { figures.with_delay_empty_after_s } else { figures.empty_after_s };
-    let seconds = longest * share + BEYOND;
+    let (seconds, beyond) = (longest * share * 2.0 + BEYOND, BEYOND);
     let sample = SAMPLE.mul_f64(share);
-    let load = Load { ip_octets: figures.packet_bytes, network_pps, seconds, sample };
+    let load = Load { ip_octets: figures.packet_bytes, network_pps, seconds, beyond, sample };
     drain(&mut phone, &[key], &load)
 }
 
@@ -191,10 +199,8 @@ pub fn sized(study: &Study, maker: &mut dyn Maker, mib: f64, share: f64) -> Resu
     let mut phone = maker.phone(token::TOKEN, token::settings(ring))?;
     let key = phone.install(Op::Seal)?;
     let network_pps = pps(study.empty_time.start_mbps * 1000.0, OCTETS);
-    let last = study.empty_time.empty_after_s.iter().copied().fold(0.0, f64::max);
-    let used = network_pps * blocks(OCTETS) as f64;
-    let seconds = lasts_s(ring, used).max(last * share) + BEYOND;
-    let sample = SAMPLE.mul_f64(share);
-    let load = Load { ip_octets: OCTETS, network_pps, seconds, sample };
+    let seconds = lasts_s(ring, network_pps * blocks(OCTETS) as f64);
+    let (beyond, sample) = (BEYOND, SAMPLE.mul_f64(share));
+    let load = Load { ip_octets: OCTETS, network_pps, seconds, beyond, sample };
     Ok(Sized { mib, drained: drain(&mut phone, &[key], &load)? })
 }

@@ -6,7 +6,7 @@ use super::super::published::Study;
 use super::super::token::blocks;
 use super::super::voip::Call;
 use super::column;
-use ferrule_report::{Column, Model as ModelNumber, Published, Section, Table};
+use ferrule_report::{Column, Live as LiveNumber, Model as ModelNumber, Published, Section, Table};
 
 /// Section 4.1.1.
 pub fn call(study: &Study, model: &Model, live: &Result<Live, String>) -> Section {
@@ -71,6 +71,13 @@ fn calls(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
     let found = |head, unit, of: fn(&Call) -> Option<f64>| {
         column((head, unit), live, calls.len(), move |m, row| of(m.calls.get(row)?))
     };
+    let live_every = calls.iter().enumerate().map(|(row, call)| {
+        let live = live.as_ref().map_err(Clone::clone)?;
+        let found = live.measured.calls.get(row).and_then(|call| call.fill_every_ms);
+        let why = if call.ring.is_none() { "no buffer" } else { "once" };
+        Ok::<_, String>(LiveNumber::from(found.ok_or(why)?))
+    });
+    let live_every = Column::results("filled every", "ms", live_every);
     Table::new("voip", "One G.729 call: buffers of each direction")
         .column(Column::words("buffer", calls.iter().map(name)))
         .column(Column::numbers("in time", "%", share).decimals(1))
@@ -79,7 +86,7 @@ fn calls(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
         .column(found("longest wait", "ms", |call| Some(call.wait_max_ms)).decimals(0))
         .column(Column::results("filled every", "ms", every))
         .column(Column::results("filled every", "ms", model_every).decimals(0))
-        .column(found("filled every", "ms", |call| call.fill_every_ms).decimals(0))
+        .column(live_every.decimals(0))
         .note(
             "The least buffer is two exchanges, 252 blocks, printed as 256, for which 640 ms are \
              printed. With room for five late packets it is 272. The longest wait is that of a \

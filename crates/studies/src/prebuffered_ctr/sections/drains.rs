@@ -52,7 +52,7 @@ fn small(share: f64, blocks: f64, [drained, shaped]: [&Drained; 2]) -> Figure {
         Series::new(name, Shape::Step, points)
     };
     let series = vec![line("no delay", drained), line("5 ms a packet", shaped)];
-    let axes = [Axis::new("time", "s"), Axis::new("blocks left", "").from_zero()];
+    let axes = [Axis::new("time", "s"), Axis::new("left in the buffer", "blocks").from_zero()];
     let title = format!("Figures 8 and 9 in a hurry: a buffer of {:.0} blocks", share * blocks);
     Figure::xy("figure-8-live", title, axes, series).caption(
         "Everything is the same share of the printed figures; without --quick it is whole.",
@@ -138,7 +138,7 @@ fn level(
         ),
     ];
     series.extend(live);
-    let axes = [Axis::new("time", "s"), Axis::new("blocks left", "").from_zero()];
+    let axes = [Axis::new("time", "s"), Axis::new("left in the buffer", "blocks").from_zero()];
     Figure::xy(id, title, axes, series).mark(starts, "filling starts, as printed").caption(
         "Open circles: what the text says of the figure (full, half when filling starts, empty).",
     )

@@ -35,9 +35,11 @@ pub fn nodes(live: &Result<Live, String>) -> Section {
         .column(Column::numbers("longest", "ms", of(&|t| t.max_ms)).decimals(0))
         .column(Column::numbers("altered", "", of(&|t| t.corrupted as f64)))
         .note(
-            "Packets of the study's sizes as long as the ring lasts, and more than it can be filled \
-             for; a call both ways beside a flood of large packets, with and without the study's \
-             delays; and a wire that loses packets and lets others pass.",
+            "Packets of the study's sizes as long as the ring lasts, and twice as many as it can be \
+             filled for; a call both ways beside large packets until the ring is empty, with and \
+             without the study's delays; and a wire that loses packets and lets others pass. With \
+             delays large packets come no faster than one each 5 ms, as from a sender that waits: \
+             one that does not is not slowed down by packets that wait sealed.",
         );
     section.table(table)
 }

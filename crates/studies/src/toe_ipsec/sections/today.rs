@@ -76,7 +76,7 @@ fn figure(engines: &Engines, id: &str) -> Figure {
         Series::new(name, Shape::Line, at)
     };
     let series = vec![line("software", |p| &p.software), line("look-aside", |p| &p.look_aside)];
-    let axes = [Axis::new("packet", "bytes").log(), Axis::new("host cycles", "").from_zero()];
+    let axes = [Axis::new("packet", "bytes").log(), Axis::new("host", "cycles").from_zero()];
     let title = format!("{}: host cycles of a packet by its size", engines.suite);
     Figure::xy(format!("today{id}"), title, axes, series).caption("In the largest batches.")
 }

@@ -1,0 +1,132 @@
+//! What the study printed: `studies/ipsec-ip-layer.toml`.
+
+use crate::words::{Claim, Erratum};
+use serde::Deserialize;
+
+/// The file.
+const TEXT: &str = include_str!("../../../../studies/ipsec-ip-layer.toml");
+
+/// The study's figures as printed, and the errata in them.
+#[derive(Debug, Deserialize)]
+pub struct Study {
+    /// Its title.
+    pub title: String,
+    /// Who wrote it.
+    pub authors: Vec<String>,
+    /// When.
+    pub year: u32,
+    /// What it was measured on.
+    pub setup: Setup,
+    /// Section 4.3.
+    pub cost_model: CostModel,
+    /// Against no IPsec.
+    pub slowdown: Vec<Slowdown>,
+    /// What it says.
+    pub claim: Vec<Claim>,
+    /// Where it contradicts itself.
+    pub erratum: Vec<Erratum>,
+    /// What of it was measured.
+    pub measured_mode: MeasuredMode,
+}
+
+/// What it was measured on.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Setup {
+    pub host: String,
+    pub link: String,
+    pub applications: Vec<String>,
+    pub compared: Vec<String>,
+}
+
+/// Operations of a hash and of a cipher.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct CostModel {
+    pub md5_lookups_per_512_bits: f64,
+    pub md5_xors_per_512_bits: f64,
+    pub des_lookups_per_64_bits: f64,
+    pub des_xors_per_64_bits: f64,
+}
+
+/// How many times longer a transfer took.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Slowdown {
+    pub application: String,
+    /// Octets of the transfer, or a word for them.
+    pub bytes: Option<Size>,
+    /// Octets that a transfer had more than.
+    pub bytes_above: Option<f64>,
+    pub ah: Option<f64>,
+    pub esp: Option<f64>,
+    /// In words.
+    pub bypass: Option<String>,
+}
+
+/// Octets, or a word for them.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Size {
+    /// As a number.
+    Octets(f64),
+    /// As a word.
+    Word(String),
+}
+
+/// What of it was measured.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct MeasuredMode {
+    pub mode: String,
+    pub processing: String,
+    pub placements: Vec<String>,
+}
+
+impl Slowdown {
+    /// The transfer in words.
+    pub fn transfer(&self) -> String {
+        match (&self.bytes, self.bytes_above) {
+            (Some(Size::Octets(octets)), _) => format!("{octets} bytes"),
+            (Some(Size::Word(word)), _) => word.clone(),
+            (None, Some(octets)) => format!("above {octets} bytes"),
+            (None, None) => "all".into(),
+        }
+    }
+
+    /// Octets, where a number was printed; of those above it, the least.
+    pub fn octets(&self) -> Option<f64> {
+        match &self.bytes {
+            Some(Size::Octets(octets)) => Some(*octets),
+            Some(Size::Word(_)) => None,
+            None => self.bytes_above,
+        }
+    }
+}
+
+impl Study {
+    /// The file, which is a part of the program.
+    pub fn read() -> Self {
+        toml::from_str(TEXT).expect("the study's file is as its test has it")
+    }
+
+    /// What was printed of an application, with figures for both protocols.
+    pub fn of(&self, application: &str) -> impl Iterator<Item = (&Slowdown, f64, f64)> {
+        let lines = self.slowdown.iter().filter(move |line| line.application == application);
+        lines.filter_map(|line| Some((line, line.ah?, line.esp?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn study_file_has_what_the_program_asks_for() {
+        let study = Study::read();
+        assert_eq!((study.claim.len(), study.erratum.len(), study.slowdown.len()), (4, 6, 6));
+        assert_eq!(study.of("FTP").map(|(_, ah, esp)| (ah, esp)).last(), Some((12.7, 17.6)));
+        assert_eq!((study.of("SMTP").count(), study.of("Telnet").count()), (2, 0));
+        assert_eq!(study.measured_mode.placements.len(), 5);
+    }
+}
