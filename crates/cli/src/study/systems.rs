@@ -15,8 +15,8 @@ use crate::demo::is_root;
 use crate::init::key::KeyFor;
 use crate::process::{Background, Fault, Folder, Runner, stop_all, write};
 use ferrule_studies::toe_ipsec::bench::Way;
-use ferrule_studies::toe_ipsec::live::{Load, Sweep};
-use ferrule_studies::toe_ipsec::model::{FIXED, OCTETS, SIZES, SPEEDS};
+use ferrule_studies::toe_ipsec::live::{FIXED, Load, Sweep};
+use ferrule_studies::toe_ipsec::model::{OCTETS, SIZES, SPEEDS};
 use ferrule_studies::toe_ipsec::network::System;
 use std::path::Path;
 

@@ -4,6 +4,10 @@
 use super::bench::Way;
 use super::network::System;
 
+/// The speed of the sweep over size, in Mbit/s of the line: one at which veth pairs and
+/// a few processors carry even the smallest frames, where nothing is sealed.
+pub const FIXED: f64 = 50.0;
+
 /// One size and batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {

@@ -51,7 +51,7 @@ pub fn document(model: &Model, live: &Result<Live, String>) -> Report {
     report.sections = vec![
         Section::new("Claims").block(Block::Claims(claims::judge(&study, model, live))),
         sections::speeds(&study, model, live),
-        sections::sizes(model, live),
+        sections::sizes(model),
         sections::costs(&study, model),
         sections::streams(model),
         sections::bus(&study),

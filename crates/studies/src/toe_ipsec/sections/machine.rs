@@ -1,8 +1,8 @@
 //! The three systems as nodes of the machine at hand.
 
 use super::super::bench::Way;
-use super::super::live::{Live, Load, Sweep};
-use super::super::model::{FIXED, OCTETS};
+use super::super::live::{FIXED, Live, Load, Sweep};
+use super::super::model::OCTETS;
 use super::super::network::System;
 use ferrule_report::{Axis, Column, Figure, Live as LiveNumber, Section, Series, Shape, Table};
 
@@ -36,6 +36,7 @@ pub fn machine(live: &Result<Live, String>) -> Section {
     section
         .table(table("speeds-live", &by_speed, sweeps, gigahertz, speeds, mbps))
         .table(table("sizes-live", &by_size, sweeps, gigahertz, sizes, octets))
+        .figure(arrives(sweeps))
         .figure(cycles(sweeps, gigahertz))
         .figure(latency(sweeps))
 }
@@ -79,6 +80,18 @@ fn table(
              what the stack above a card does is what a node without crypto does, the last rows. \
              Tester and nodes share this machine's cores.",
         )
+}
+
+fn arrives(sweeps: &[Sweep]) -> Figure {
+    let series = sending(sweeps).map(|sweep| {
+        let loads = sweep.sizes.iter().filter(|load| load.was_offered());
+        let points = loads.map(|load| (load.octets as f64, 100.0 * load.share()));
+        let points = points.map(|(x, y)| (x, LiveNumber::from(y)));
+        Series::new(name(sweep.system), Shape::Line, points)
+    });
+    let axes = [Axis::new("frame", "bytes").log(), Axis::new("arrives", "%").from_zero()];
+    Figure::xy("figure-7-live", "Figure 7 on this machine", axes, series.collect())
+        .caption(format!("Sending, {FIXED} Mbit/s of the line: slower than the model's sweep."))
 }
 
 fn cycles(sweeps: &[Sweep], gigahertz: f64) -> Figure {

@@ -96,7 +96,7 @@ fn profiles() -> Table {
 }
 
 /// Figure 7.
-pub fn sizes(model: &Model, live: &Result<Live, String>) -> Section {
+pub fn sizes(model: &Model) -> Section {
     let mut table = keyed(Table::new("sizes", "Figure 7: share that arrives, by size of frame"));
     for (at, octets) in SIZES.into_iter().enumerate() {
         let shares = rows().into_iter().map(|(system, way)| {
@@ -110,20 +110,15 @@ pub fn sizes(model: &Model, live: &Result<Live, String>) -> Section {
          its bytes it is small packets that suffer: that look-aside falls behind as packets grow \
          cannot come from the bus.",
     );
-    let lines = System::ALL.into_iter().filter_map(|system| {
+    let series = System::ALL.into_iter().filter_map(|system| {
         let points = model.curve(system, Way::Out)?.sizes.iter();
         let points = points.map(|p| (p.octets as f64, ModelNumber::from(100.0 * p.share)));
         Some(Series::new(system.key(), Shape::Line, points))
     });
-    let mut series: Vec<Series> = lines.collect();
-    for system in System::ALL {
-        let at = |load: &Load| (load.octets as f64, 100.0 * load.share());
-        series.extend(measured(live, system, |sweep| &sweep.sizes, at));
-    }
     let axes = [Axis::new("frame", "bytes").log(), Axis::new("arrives", "%").from_zero()];
     let title = "Figure 7: share that arrives by size of frame";
     Section::new("Throughput by packet size")
         .text(format!("Frames of one size at {FIXED} Mbit/s of the line."))
         .table(table)
-        .figure(Figure::xy("figure-7", title, axes, series).caption("Sending."))
+        .figure(Figure::xy("figure-7", title, axes, series.collect()).caption("Sending."))
 }
