@@ -193,21 +193,20 @@ impl Pair<'_> {
     /// Twice as many packets as the token makes key stream for, once the ring is empty.
     fn empty(&self, octets: usize) -> Result<Shown, Fault> {
         let pps = 2.0 * 2.0 * FILLED / blocks(octets) as f64;
-        let load = |seconds| Trial {
+        let load = |seconds, drain| Trial {
             loads: vec![Load { from: 0, octets, pps }],
             seconds,
             warm_up: 0.0,
-            drain: 0.0,
+            drain,
         };
         // What the ring still has.
         let rest = 0.4 * self.stand.blocks() as f64 / (2.0 * FILLED);
         let seconds = if self.stand.quick { 1.0 } else { 3.0 };
-        let became = self.rig.trials(None, &[load(rest), load(seconds)])?;
+        // All that waits arrives.
+        let trial = load(seconds, 2.0 * seconds + 1.0);
+        let became = self.rig.trials(None, &[load(rest, 0.0), trial.clone()])?;
         let became = became.last().ok_or_else(|| Fault::failed("the tester's result", "none"))?;
-        let shown = view("when it is empty", octets, &load(seconds), became);
-        // What waits is done before anything is made ahead.
-        self.stand.runner.pause(Duration::from_secs_f64(rest + seconds))?;
-        Ok(shown)
+        Ok(view("when it is empty", octets, &trial, became))
     }
 
     /// A call both ways.
@@ -258,7 +257,11 @@ fn view(what: &str, octets: usize, trial: &Trial, became: &Became) -> Shown {
         offered,
         received,
         corrupted: sum(|got| got.corrupted),
-        received_pps: received as f64 / trial.seconds,
+        received_pps: streams
+            .iter()
+            .filter(|(_, got)| got.span_s > 0.0)
+            .map(|(_, got)| got.received.saturating_sub(1) as f64 / got.span_s)
+            .sum(),
         in_time: 100.0 * sum(|got| got.in_time) as f64 / offered.max(1) as f64,
         mean_ms: delay / received.max(1) as f64 / 1000.0,
         max_ms: longest / 1000.0,

@@ -70,6 +70,8 @@ pub struct Got {
     pub reordered: u64,
     /// Within 100 ms.
     pub in_time: u64,
+    /// From the first arrival to the last.
+    pub span_s: f64,
     /// Mean delay.
     pub mean_us: f64,
     /// The median.
@@ -197,6 +199,7 @@ fn run(bench: &mut LiveBench, trial: &Trial) -> Result<Became, String> {
             received: received.frames,
             corrupted: received.corrupted,
             reordered: received.reordered,
+            span_s: received.span.map_or(0.0, |(first, last)| last.since(first).as_secs_f64()),
             in_time: within.map(|(_, count)| count).sum(),
             mean_us: latency.mean().unwrap_or(0.0) / 1000.0,
             median_us: micros(latency.quantile(0.5)),

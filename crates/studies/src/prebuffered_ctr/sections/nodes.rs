@@ -6,8 +6,8 @@ use ferrule_report::{Column, Live as LiveNumber, Section, Table};
 /// What the tester saw at both ends.
 pub fn nodes(live: &Result<Live, String>) -> Section {
     let section = Section::new("From end to end").text(
-        "Live alone: phone and gateway are nodes, a process each, on veth pairs in network \
-         namespaces of their own, with the study's suite and the phone's key in SoftHSM behind the \
+        "Live alone: phone and gateway are nodes, a process each, on veth pairs in a network \
+         namespace of their own, with the study's suite and the phone's key in SoftHSM behind the \
          card's delay. The tester stands at both ends.",
     );
     let trials = match live.as_ref().map_err(Clone::clone).and_then(|live| live.nodes.clone()) {
@@ -21,7 +21,7 @@ pub fn nodes(live: &Result<Live, String>) -> Section {
         .column(Column::words("", trials.iter().map(|trial| trial.what.as_str())))
         .column(Column::settings("packet", "B", trials.iter().map(|t| t.packet_bytes as f64)))
         .column(Column::settings("offered", "1/s", trials.iter().map(|t| t.offered_pps)))
-        .column(Column::numbers("arrived", "1/s", of(&|t| t.received_pps)).decimals(0))
+        .column(Column::numbers("arrive", "1/s", of(&|t| t.received_pps)).decimals(0))
         .column(
             Column::numbers(
                 "arrived",
@@ -36,7 +36,7 @@ pub fn nodes(live: &Result<Live, String>) -> Section {
         .column(Column::numbers("altered", "", of(&|t| t.corrupted as f64)))
         .note(
             "Packets of the study's sizes as long as the ring lasts, and twice as many as it can be \
-             filled for; a call both ways beside large packets until the ring is empty, with and \
+             filled for, of which all arrive, late; a call both ways beside large packets until the ring is empty, with and \
              without the study's delays; and a wire that loses packets and lets others pass. With \
              delays large packets come no faster than one each 5 ms, as from a sender that waits: \
              one that does not is not slowed down by packets that wait sealed.",
