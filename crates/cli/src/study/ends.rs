@@ -21,9 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Blocks of each ring: full within seconds at the card's speed.
-const BLOCKS: usize = 16_384;
-/// The same in a hurry.
-const BLOCKS_QUICK: usize = 8192;
+const BLOCKS: usize = 8192;
 /// What the card makes in a second for one of two directions.
 const FILLED: f64 = 3937.0;
 /// Octets of the largest packets: the study's 1520 do not pass an Ethernet link sealed.
@@ -94,10 +92,6 @@ struct Pair<'a> {
 }
 
 impl Stand<'_> {
-    fn blocks(&self) -> usize {
-        if self.quick { BLOCKS_QUICK } else { BLOCKS }
-    }
-
     /// Both nodes with this in the phone's table `[token]`, and what is done there.
     fn phone(
         &self,
@@ -141,7 +135,7 @@ impl Stand<'_> {
             tables: format!(
                 "[token]\nmodule = \"{module}\"\ntoken = \"{token}\"\npin-file = {pin:?}\n\
                  profile = \"{profile}\"\nblocks = {}\n{more}",
-                self.blocks()
+                BLOCKS
             ),
             protect: Some(Protect {
                 placement: "token",
@@ -153,7 +147,7 @@ impl Stand<'_> {
 
     /// Until both rings are full.
     fn fill(&self) -> Result<(), Fault> {
-        let seconds = self.blocks() as f64 / FILLED + 0.5;
+        let seconds = BLOCKS as f64 / FILLED + 0.5;
         self.runner.pause(Duration::from_secs_f64(seconds))
     }
 }
@@ -174,7 +168,7 @@ impl Pair<'_> {
             let octets = row.packet_bytes;
             let pps = kbps * 1000.0 / (octets * 8) as f64;
             // Most of a full ring.
-            let seconds = 0.8 * self.stand.blocks() as f64 / (pps * blocks(octets) as f64);
+            let seconds = 0.8 * BLOCKS as f64 / (pps * blocks(octets) as f64);
             let load = Load { from: 0, octets, pps };
             self.stand.fill()?;
             let trial = Trial { loads: vec![load], seconds, warm_up: 0.0, drain: 0.5 };
@@ -182,7 +176,7 @@ impl Pair<'_> {
             shown.push(self.empty(octets)?);
         }
         self.stand.fill()?;
-        let seconds = if self.stand.quick { 2.0 } else { 8.0 };
+        let seconds = if self.stand.quick { 2.0 } else { 5.0 };
         let loads = self.call().to_vec();
         let trial = Trial { loads, seconds, warm_up: 0.0, drain: 0.5 };
         shown.push(self.one("a call, both ways", study.voip.ip_packet_bytes, trial)?);
@@ -200,8 +194,8 @@ impl Pair<'_> {
             drain,
         };
         // What the ring still has.
-        let rest = 0.4 * self.stand.blocks() as f64 / (2.0 * FILLED);
-        let seconds = if self.stand.quick { 1.0 } else { 3.0 };
+        let rest = 0.4 * BLOCKS as f64 / (2.0 * FILLED);
+        let seconds = if self.stand.quick { 1.0 } else { 2.0 };
         // All that waits arrives.
         let trial = load(seconds, 2.0 * seconds + 1.0);
         let became = self.rig.trials(None, &[load(rest, 0.0), trial.clone()])?;
@@ -225,7 +219,7 @@ impl Pair<'_> {
         let pps = delay_ms.map_or(pps, |delay| pps.min(1000.0 / delay));
         let large = Load { from: 0, octets: LARGE, pps };
         let loads = self.call().into_iter().chain([large]).collect();
-        let seconds = CROWDED * self.stand.blocks() as f64 / network;
+        let seconds = CROWDED * BLOCKS as f64 / network;
         let trial = Trial { loads, seconds, warm_up: 0.0, drain: 2.0 };
         Ok(vec![self.one(what, study.voip.ip_packet_bytes, trial)?])
     }
@@ -234,7 +228,7 @@ impl Pair<'_> {
     fn disturbed(&self) -> Result<Vec<Shown>, Fault> {
         self.stand.fill()?;
         let load = |from| Load { from, octets: MIDDLE, pps: 50.0 };
-        let seconds = if self.stand.quick { 2.0 } else { 8.0 };
+        let seconds = if self.stand.quick { 2.0 } else { 5.0 };
         let trial = Trial { loads: vec![load(0), load(1)], seconds, warm_up: 0.5, drain: 1.0 };
         let what = "2 % lost and 5 % late on the way, both ways";
         Ok(vec![self.one(what, MIDDLE, trial)?])
