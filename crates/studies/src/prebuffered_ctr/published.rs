@@ -13,6 +13,8 @@ pub struct Study {
     pub title: String,
     /// Section 3.2: the card.
     pub token: Token,
+    /// Section 3.2.3: the ring.
+    pub buffer: Buffer,
     /// Section 4.1.1.
     pub voip: Voip,
     /// Section 4.1.2, figures 8 to 10.
@@ -36,6 +38,20 @@ pub struct Token {
     pub io_delay_ms_full: f64,
     pub io_delay_ms_small: f64,
     pub blocks_per_exchange: f64,
+}
+
+/// The ring's rules, in words.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Buffer {
+    pub layout: String,
+    pub full_when: String,
+    pub empty_when: String,
+    pub start_filling_when: String,
+    pub sleep_when: String,
+    pub dequeue_waits_when: String,
+    pub lost_packets: String,
+    pub reordered_packets: String,
 }
 
 /// One call.

@@ -84,7 +84,13 @@ fn answer(model: &Model) -> String {
 
 fn method(study: &Study) -> Section {
     Section::new("How it was done")
-        .text(format!("The study: {}, {}.", study.authors.join(", "), study.title))
+        .text(format!(
+            "The study: {}, {}. Its offload engine: {}. Its traffic: {}.",
+            study.authors.join(", "),
+            study.title,
+            study.setup.offload_engine,
+            study.setup.traffic
+        ))
         .list([
             "Model: two of Ferrule's gateways and a tester (or two hosts with TCP) in virtual \
              time, ESP tunnel with AES-128-CBC and HMAC-SHA-1-96 on every packet; the first \

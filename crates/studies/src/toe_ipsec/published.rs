@@ -14,6 +14,12 @@ pub struct Study {
     pub title: String,
     /// Who wrote it.
     pub authors: Vec<String>,
+    /// What the offload engine can.
+    pub setup: Setup,
+    /// Figure 3.
+    pub look_aside_path: LookAsidePath,
+    /// Figure 4.
+    pub inline_path: InlinePath,
     /// Section IV.3.
     pub bus_model: BusModel,
     /// Table 2.
@@ -24,6 +30,36 @@ pub struct Study {
     pub erratum: Vec<Erratum>,
     /// What one expects of today's machines.
     pub expectation: Vec<Note>,
+}
+
+/// What it was measured with.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct Setup {
+    pub offload_engine: String,
+    pub traffic: String,
+}
+
+/// Figure 3: the steps of a packet.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct LookAsidePath {
+    pub steps: Vec<String>,
+}
+
+/// Figure 4: where IPsec is.
+#[derive(Debug, Deserialize)]
+pub struct InlinePath {
+    /// In words.
+    #[serde(rename = "where")]
+    pub place: String,
+}
+
+impl LookAsidePath {
+    /// Steps that cross the bus.
+    pub fn crossings(&self) -> usize {
+        self.steps.iter().filter(|step| step.contains("over the bus")).count()
+    }
 }
 
 /// Section IV.3.
@@ -69,6 +105,7 @@ mod tests {
         let study = Study::read();
         let shares = System::ALL.map(|system| study.result_of(system).throughput_share);
         assert_eq!(shares, [0.2, 0.8, 1.0]);
+        assert_eq!(study.look_aside_path.crossings() as f64, study.bus_model.crossings);
         assert_eq!((study.claim.len(), study.erratum.len(), study.expectation.len()), (3, 4, 1));
     }
 }

@@ -11,6 +11,9 @@ use ferrule_report::{
     Series, Shape, Table,
 };
 
+const MANY_DRAINS: &str =
+    "The printed times are of three different drains, so no one model fits all.";
+
 /// Figures 8 to 10.
 pub fn drains(study: &Study, model: &Model, live: &Result<Live, String>) -> Section {
     let print = &study.drain;
@@ -233,9 +236,8 @@ fn after(
         .column(Column::numbers("after empty", "kbit/s", printed))
         .column(Column::results("after empty", "kbit/s", found).decimals(0))
         .column(live_after.decimals(0))
-        .note(format!(
-            "The printed times are of three different drains, so no one model fits all. Live: \
-             buffers of {:.0} % of these.",
-            100.0 * share
-        ))
+        .note(match share < 1.0 {
+            true => format!("{MANY_DRAINS} Live: buffers of {:.0} % of these.", 100.0 * share),
+            false => MANY_DRAINS.into(),
+        })
 }

@@ -5,7 +5,7 @@ use super::super::model::Model;
 use super::super::order::Disturbed;
 use super::super::published::Study;
 use super::column;
-use ferrule_report::{Column, Model as ModelNumber, Section, Table};
+use ferrule_report::{Column, Model as ModelNumber, Published, Section, Table};
 
 /// Loss and reordering.
 pub fn order(study: &Study, model: &Model, live: &Result<Live, String>) -> Section {
@@ -33,10 +33,45 @@ pub fn order(study: &Study, model: &Model, live: &Result<Live, String>) -> Secti
          The study prints no numbers: it says that a late packet in a small buffer is decrypted \
          to garbage (figure 7); here it waits for exactly its blocks.",
     );
+    let rules = rules(study);
     let hazards = study.hazard.iter().map(|hazard| hazard.text.clone());
     Section::new("Loss and reordering")
         .text("A peer seals, packets are lost or late, and the phone opens what arrives.")
         .table(table)
+        .table(rules)
         .text("What one had better not build so, and what is done here:")
         .list(hazards)
+}
+
+/// Section 3.2.3: what the ring does, as printed and here.
+fn rules(study: &Study) -> Table {
+    let print = &study.buffer;
+    let rows = [
+        ("a block's place", &print.layout, "the same, and a tag with the counter that it holds"),
+        ("full", &print.full_when, "no room for another exchange"),
+        ("empty", &print.empty_when, "the same word, but what is left is used"),
+        ("filling starts", &print.start_filling_when, "the same"),
+        ("sleeps", &print.sleep_when, "the same, and while key stream is no longer kept"),
+        (
+            "a packet waits",
+            &print.dequeue_waits_when,
+            "a block's tag is not its counter, and it is still to be made; counters never wrap",
+        ),
+        (
+            "a lost packet",
+            &print.lost_packets,
+            "the same; filling goes by the highest authentic counter",
+        ),
+        (
+            "a late packet",
+            &print.reordered_packets,
+            "the same, while its blocks are kept; then they are asked for exactly",
+        ),
+    ];
+    let printed = rows.iter().map(|(_, printed, _)| printed.as_str());
+    Table::new("rules", "Section 3.2.3: the ring's rules")
+        .column(Column::words("", rows.iter().map(|(what, ..)| *what)))
+        .column(Column::findings::<Published>("rule", printed))
+        .column(Column::findings::<ModelNumber>("rule", rows.iter().map(|(.., here)| *here)))
+        .note("What the model runs, live runs too.")
 }

@@ -45,5 +45,14 @@ pub fn bus(study: &Study) -> Section {
              Stages that work at the same time wait for the slower one alone; then the bus \
              carries a gigabit at every size, and costs latency only.",
         );
-    Section::new("The bus").table(table)
+    let path = &study.look_aside_path;
+    Section::new("The bus")
+        .text(format!(
+            "Figures 3 and 4: inline stands {}. A look-aside packet goes these ways, and crosses \
+             the bus {} times:",
+            study.inline_path.place,
+            path.crossings()
+        ))
+        .list(path.steps.clone())
+        .table(table)
 }
