@@ -298,8 +298,8 @@ mod tests {
         DropView, EngineView, LatencyView, MacsecView, PortView, RingView, SaView,
     };
 
-    fn report() -> Report {
-        let port = PortView {
+    fn port() -> PortView {
+        PortView {
             name: "wan".into(),
             driver: "tap".into(),
             device: "t0".into(),
@@ -313,7 +313,10 @@ mod tests {
             tx_octets: 800,
             rx_missed: 1,
             tx_failed: 2,
-        };
+        }
+    }
+
+    fn report() -> Report {
         let sa = SaView {
             tunnel: "a\"b".into(),
             way: "out".into(),
@@ -373,7 +376,7 @@ mod tests {
         };
         Report {
             engines: vec![engine, token],
-            ports: vec![port],
+            ports: vec![port()],
             sas: vec![sa],
             macsec: vec![macsec],
             drops: vec![drop],

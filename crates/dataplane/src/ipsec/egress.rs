@@ -345,7 +345,7 @@ impl Desk<'_> {
                 let before = self.jobs.len();
                 self.submit(ctx, slot, held, packet, (number, len), spans);
                 if long {
-                    self.to_be_cut(&held.sa, before);
+                    self.mark_for_cutting(&held.sa, before);
                 }
             }
             Err(Refusal::Cut) => cut_before(ctx, packet, held.sa.mtu.into()),
@@ -444,12 +444,12 @@ impl Desk<'_> {
         };
         let before = self.jobs.len();
         self.submit(ctx, slot, held, packet, (number, inner.len()), spans);
-        self.to_be_cut(&held.sa, before);
+        self.mark_for_cutting(&held.sa, before);
     }
 
     /// Where the path is known to be narrower than the link, the job that was made
     /// since there were `before` is cut for it.
-    fn to_be_cut(&mut self, sa: &OutboundSa, before: usize) {
+    fn mark_for_cutting(&mut self, sa: &OutboundSa, before: usize) {
         if let Some(path) = sa.path.learned()
             && self.jobs.len() > before
             && let Some(job) = self.jobs.last_mut()

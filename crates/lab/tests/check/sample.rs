@@ -46,7 +46,7 @@ fn check_holds_every_invariant_over_a_sample_of_seeds() {
 }
 
 #[test]
-fn check_fresh_keys_by_apply_lose_no_frame_of_a_secy_and_a_step_of_a_tunnel() {
+fn check_fresh_keys_by_apply_lose_nothing() {
     let ten = Ten::new(LENGTH);
     let (start_ns, length_ns) = (START.as_nanos(), LENGTH.as_nanos() as u64);
     let (at_ns, step_ns) = (10_000_000, 5_000_000);
@@ -61,11 +61,7 @@ fn check_fresh_keys_by_apply_lose_no_frame_of_a_secy_and_a_step_of_a_tunnel() {
     };
     let all = [200, 75, 125, 200, 75, 125, 25, 25];
     assert_eq!(fresh("ce1", 0), all, "make before break");
-    // A tunnel has one inbound association: what is sent between the two steps finds
-    // none. That is 5 ms of 4,000, and of 2,500 frames a second, and an echo or two.
-    let got = fresh("gw1", 1);
-    assert_eq!((&got[..3], got[4], got[6]), (&all[..3], all[4], all[6]), "{got:?}");
-    assert!((178..=182).contains(&got[3]) && (111..=114).contains(&got[5]), "{got:?}");
+    assert_eq!(fresh("gw1", 1), all, "a tunnel's, too");
 }
 
 #[test]

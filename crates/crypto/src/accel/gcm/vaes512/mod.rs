@@ -175,6 +175,13 @@ fn counter_block(nonce: &[u8; 12]) -> __m128i {
     _mm_unpacklo_epi64(front, back)
 }
 
+/// Their first counter blocks.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+fn counter_blocks([a, b, c, d]: &[Lane<'_>; GROUP]) -> [__m128i; GROUP] {
+    [counter_block(a.nonce), counter_block(b.nonce), counter_block(c.nonce), counter_block(d.nonce)]
+}
+
 /// Counters 2 to 257 in the last octets of blocks, four in a line. A text takes
 /// those up to 255.
 #[repr(align(64))]

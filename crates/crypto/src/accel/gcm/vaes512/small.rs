@@ -261,6 +261,45 @@ unsafe fn encrypt<const N: usize, const ONE: bool>(
     });
 }
 
+/// The last round for one packet of a group: its text is written, and is in `$state`
+/// then.
+macro_rules! last_round {
+    ($at:ident of $group:ident, $key:expr, $given:ident, $state:ident, $alike:ident, $N:ident,
+     $FULL:ident) => {
+        let round_key = $key;
+        for (i, state) in $state.iter_mut().enumerate() {
+            let stream = _mm512_aesenclast_epi128(state[$at], round_key);
+            let made = _mm512_xor_si512($given[i][$at], stream);
+            let to = $group[$at].text.as_mut_ptr().wrapping_add(WIDTH * i);
+            state[$at] = if $FULL || i < $N - 1 {
+                _mm512_storeu_si512(to.cast(), made);
+                made
+            } else {
+                _mm512_mask_storeu_epi8(to.cast(), $alike.last, made);
+                _mm512_maskz_mov_epi8($alike.last, made)
+            };
+        }
+    };
+}
+
+/// The first counter blocks before their first round, or, with a key for each packet,
+/// after the last.
+///
+/// # Safety
+/// Keys must have `R + 1` round keys.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+unsafe fn begin_masks<const R: usize, const ONE: bool>(
+    lanes: &[Lane<'_>; GROUP],
+    firsts: [__m128i; GROUP],
+) -> __m512i {
+    if !ONE {
+        return masks_of_each::<R>(lanes, &firsts);
+    }
+    // SAFETY: every key has a first round key.
+    xor3(joined(firsts), unsafe { round_key(&lanes[0].key.schedule, 0) }, one())
+}
+
 /// Seals or opens packets that are alike, whole groups of them: a bit for each that
 /// is good. (One function: what is called, the compiler passes vectors to in memory.)
 ///
@@ -288,8 +327,7 @@ pub(super) unsafe fn stream<
     for number in 0..groups.len() {
         let group = &mut groups[number];
         let keys = keys::<ONE>(group);
-        let [a, b, c, d] = &*group;
-        let firsts = [a.nonce, b.nonce, c.nonce, d.nonce].map(|nonce| counter_block(nonce));
+        let firsts = counter_blocks(group);
         // SAFETY: the caller's promises.
         unsafe {
             let given = load::<N, FULL>(group, &alike);
@@ -297,11 +335,7 @@ pub(super) unsafe fn stream<
                 hash = Hash::new(group, &alike);
                 hash.blocks = given.map(|given| transpose(given));
             }
-            let mut masks = if ONE {
-                xor3(joined(firsts), round_key(keys[0], 0), one())
-            } else {
-                masks_of_each::<R>(group, &firsts)
-            };
+            let mut masks = begin_masks::<R, ONE>(group, firsts);
             let mut state = [[_mm512_setzero_si512(); GROUP]; N];
             each!(at in [0 1 2 3] {
                 let mut counters = Counters::<false>::new(firsts[at], round_key(keys[at], 0));
@@ -320,24 +354,11 @@ pub(super) unsafe fn stream<
             for round in 4 * N + 1..R {
                 encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
             }
-            if ONE {
-                masks = _mm512_aesenclast_epi128(masks, round_key(keys[0], R));
-            }
+            masks =
+                if ONE { _mm512_aesenclast_epi128(masks, round_key(keys[0], R)) } else { masks };
             let icvs = hash.icvs();
             each!(at in [0 1 2 3] {
-                let round_key = round_key(keys[at], R);
-                for (i, state) in state.iter_mut().enumerate() {
-                    let stream = _mm512_aesenclast_epi128(state[at], round_key);
-                    let made = _mm512_xor_si512(given[i][at], stream);
-                    let to = group[at].text.as_mut_ptr().wrapping_add(WIDTH * i);
-                    state[at] = if FULL || i < N - 1 {
-                        _mm512_storeu_si512(to.cast(), made);
-                        made
-                    } else {
-                        _mm512_mask_storeu_epi8(to.cast(), alike.last, made);
-                        _mm512_maskz_mov_epi8(alike.last, made)
-                    };
-                }
+                last_round!(at of group, round_key(keys[at], R), given, state, alike, N, FULL);
             });
             if SEAL {
                 hash = Hash::new(group, &alike);

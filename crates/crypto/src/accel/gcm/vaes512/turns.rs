@@ -79,6 +79,37 @@ macro_rules! piece {
     }};
 }
 
+/// All pieces of a text: full chunks, and the last piece of `$N` vectors. Sealing,
+/// with the first of them `$before` is hashed.
+macro_rules! pieces {
+    ($N:ident, $SEAL:ident, $R:ident, $key:ident, $counters:ident, $at:ident, $full:ident,
+     $last:ident, $before:ident, $own:ident, $blocks:ident) => {
+        if $full == 0 {
+            let hash = if $SEAL { &mut $before } else { &mut $own };
+            piece!($N, $N, $SEAL, $R, $key, $counters, $at, $last, hash, $blocks);
+        } else {
+            if $SEAL {
+                piece!(4, $N, $SEAL, $R, $key, $counters, $at, !0, $before, $blocks);
+            } else {
+                piece!(4, 4, $SEAL, $R, $key, $counters, $at, !0, $own, $blocks);
+                $own.end();
+            }
+            for _ in 1..$full {
+                $at = $at.add(CHUNK);
+                piece!(4, 4, $SEAL, $R, $key, $counters, $at, !0, $own, $blocks);
+                $own.end();
+            }
+            $at = $at.add(CHUNK);
+            if $SEAL {
+                piece!($N, 4, $SEAL, $R, $key, $counters, $at, $last, $own, $blocks);
+                $own.end();
+            } else {
+                piece!($N, $N, $SEAL, $R, $key, $counters, $at, $last, $own, $blocks);
+            }
+        }
+    };
+}
+
 /// Seals or opens packets that are alike, whole groups of them: a bit for each that
 /// is good.
 ///
@@ -115,29 +146,7 @@ pub(super) unsafe fn stream<const N: usize, const R: usize, const SEAL: bool>(
             // SAFETY: the caller's promises.
             unsafe {
                 let mut counters = Counters::<false>::new(first, round_key(key, 0));
-                if full == 0 {
-                    let hash = if SEAL { &mut before } else { &mut own };
-                    piece!(N, N, SEAL, R, key, counters, at, last, hash, blocks);
-                } else {
-                    if SEAL {
-                        piece!(4, N, SEAL, R, key, counters, at, !0, before, blocks);
-                    } else {
-                        piece!(4, 4, SEAL, R, key, counters, at, !0, own, blocks);
-                        own.end();
-                    }
-                    for _ in 1..full {
-                        at = at.add(CHUNK);
-                        piece!(4, 4, SEAL, R, key, counters, at, !0, own, blocks);
-                        own.end();
-                    }
-                    at = at.add(CHUNK);
-                    if SEAL {
-                        piece!(N, 4, SEAL, R, key, counters, at, last, own, blocks);
-                        own.end();
-                    } else {
-                        piece!(N, N, SEAL, R, key, counters, at, last, own, blocks);
-                    }
-                }
+                pieces!(N, SEAL, R, key, counters, at, full, last, before, own, blocks);
             }
             if !SEAL {
                 sums[i] = own.sum;
@@ -240,11 +249,4 @@ fn icvs(sums: &[Sum; GROUP], lanes: &[Lane<'_>; GROUP], alike: &Alike, masks: __
         }
     }
     _mm512_xor_si512(reverse(sum.reduce()), masks)
-}
-
-/// Their first counter blocks.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-fn counter_blocks([a, b, c, d]: &[Lane<'_>; GROUP]) -> [__m128i; GROUP] {
-    [counter_block(a.nonce), counter_block(b.nonce), counter_block(c.nonce), counter_block(d.nonce)]
 }
