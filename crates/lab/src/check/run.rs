@@ -262,7 +262,8 @@ impl Trial {
                 oracle.with(|oracle| oracle.restarted(device.0, store));
             }
             let away = case.away_of(device.0).filter(|away| away.at != At::Inline);
-            let late = case.late.iter().find(|l| l.node == device.0);
+            // A key that is on a token is in no other engine.
+            let late = case.late.iter().find(|l| l.node == device.0 && config.token.is_none());
             let engine: LabEngine = match (away, late) {
                 (Some(away), _) => {
                     Box::new(away.engine(config, case.spells(device.0), &pool, &tokens))

@@ -322,8 +322,7 @@ pub(super) unsafe fn stream<
     let Some(first) = groups.first() else { return 0 };
     let alike = Alike::<N>::new::<ONE>(&first[0]);
     // Sealing, the group before is hashed; before the first that is one of zeros.
-    let mut hash = Hash::<N, ONE>::new(first, &alike);
-    let mut good = 0;
+    let (mut hash, mut good) = (Hash::<N, ONE>::new(first, &alike), 0);
     for number in 0..groups.len() {
         let group = &mut groups[number];
         let keys = keys::<ONE>(group);
