@@ -3,7 +3,7 @@
 use crate::live::{finish, load};
 use clap::Args;
 use ferrule_daemon::Fault;
-use ferrule_node::config::{Config, Driver};
+use ferrule_node::config::{Config, Driver, Mode};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -85,9 +85,14 @@ fn understood(config: &Config) -> String {
         );
     }
     for tunnel in &config.tunnels {
+        let (kind, clear) = match tunnel.mode {
+            Mode::Tunnel => ("tunnel", "inner mtu"),
+            Mode::Transport => ("transport", "mtu"),
+        };
+        let udp = if tunnel.encap.is_some() { " in UDP" } else { "" };
         let _ = writeln!(
             out,
-            "  tunnel {}: {} to {}, {}, SPI out 0x{:x}, in 0x{:x}, inner mtu {}",
+            "  {kind} {}: {} to {}{udp}, {}, SPI out 0x{:x}, in 0x{:x}, {clear} {}",
             tunnel.name,
             tunnel.local,
             tunnel.remote,

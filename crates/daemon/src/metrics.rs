@@ -332,6 +332,7 @@ mod tests {
             replays: 0,
             bad_icv: 3,
             refused: 0,
+            moved: 0,
             failed: 0,
         };
         let macsec = MacsecView {

@@ -129,6 +129,9 @@ pub struct SaView {
     pub replays: u64,
     pub bad_icv: u64,
     pub refused: u64,
+    /// Authentic, in UDP, from another port than configured (RFC 3948).
+    #[serde(default)]
+    pub moved: u64,
     pub failed: u64,
 }
 
@@ -422,6 +425,7 @@ fn sas(config: &Config, workers: &[Box<WorkerReport>]) -> Vec<SaView> {
             replays: sa.stats.replays,
             bad_icv: sa.stats.bad_icv,
             refused: sa.stats.refused,
+            moved: sa.stats.moved,
             failed: sa.stats.failed,
         }
     };

@@ -34,7 +34,7 @@ pub use token::{TOKEN_KEY, TOKEN_PROFILES, TokenConfig};
 
 use ferrule_base::{MacAddr, Secret};
 use ferrule_crypto::{KeySpec, Suite};
-use ferrule_dataplane::ipsec::{Encap, Fragment, Mode, Outside, SaProtocol, Tfc};
+pub use ferrule_dataplane::ipsec::{Encap, Fragment, Mode, Outside, SaProtocol, Tfc};
 use ferrule_dataplane::route::TtlModel;
 use ferrule_dataplane::sequence;
 use ferrule_wire::Protocol;

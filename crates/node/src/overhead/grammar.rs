@@ -31,7 +31,7 @@ pub static GRAMMAR: &[(&str, &str)] = &[
     ("macsec [sci] [CIPHER]", "gcm-aes-128|256, gcm-aes-xpn-128|256"),
     ("", "options: clear-vlan, integrity, offset 30|50"),
     ("esp SUITE [MODE]", "tunnel (with a new Ethernet header) or transport"),
-    ("", "options: ipv6 (the outer header), udp-encap, esn"),
+    ("", "options: ipv6 (the outer header), udp-encap (or udp), esn"),
     ("ah INTEGRITY [MODE]", "as esp; integrity: a hash, or aes-gmac-128|256"),
     ("", "options: ipv6 (the outer header), pad8, esn"),
     ("mpls [N] [cw]", "pseudowire: Ethernet, N labels, control word"),
@@ -45,7 +45,7 @@ pub static GRAMMAR: &[(&str, &str)] = &[
 /// The first words of transformations.
 const HEADS: [&str; 10] =
     ["esp", "ah", "macsec", "mpls", "l3vpn", "vlan", "svlan", "untag", "l2tpv3", "vxlan"];
-const ESP_WORDS: [&str; 6] = ["tunnel", "transport", "ipv4", "ipv6", "udp-encap", "esn"];
+const ESP_WORDS: [&str; 7] = ["tunnel", "transport", "ipv4", "ipv6", "udp-encap", "udp", "esn"];
 const AH_WORDS: [&str; 6] = ["tunnel", "transport", "ipv4", "ipv6", "pad8", "esn"];
 const MACSEC_WORDS: [&str; 4] = ["sci", "clear-vlan", "integrity", "offset"];
 const MPLS_WORDS: [&str; 4] = ["cw", "ip", "strip-tag", "add-tag"];
@@ -182,7 +182,7 @@ fn read_esp(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
                 "transport" => mode = EspMode::Transport,
                 "ipv4" => once(&mut outer, (IpVersion::V4, word), word, "an outer header")?,
                 "ipv6" => once(&mut outer, (IpVersion::V6, word), word, "an outer header")?,
-                "udp-encap" => udp_encap = true,
+                "udp-encap" | "udp" => udp_encap = true,
                 "esn" => esn = true,
                 _ => return Err(word.unknown("`esp`", esp_words())),
             }

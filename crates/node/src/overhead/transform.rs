@@ -241,10 +241,6 @@ impl Transform {
         match self {
             Self::L2tpv3(_) => Some("L2TPv3".to_owned()),
             Self::Vxlan { .. } => Some("VXLAN".to_owned()),
-            Self::Esp(esp) if esp.mode == EspMode::Transport => {
-                Some("ESP transport mode".to_owned())
-            }
-            Self::Esp(esp) if esp.udp_encap => Some("ESP in UDP".to_owned()),
             _ => None,
         }
     }

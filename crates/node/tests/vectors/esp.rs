@@ -5,6 +5,13 @@
 //!   take:  the capture's frame ─▶ IP ─▶ ESP in ─▶ IP ─▶ plain, one hop later
 //! ```
 //!
+//! In transport mode the packet is the sender's own and the receiver's:
+//!
+//! ```text
+//!   make:  plain ─▶ policy ─▶ ESP out ─▶ frame = the capture's
+//!   take:  the capture's frame ─▶ IP ─▶ ESP in ─▶ IP ─▶ plain, for the node itself
+//! ```
+//!
 //! Four things may differ from the capture, and the report counts them: the IV
 //! (the oracle seals again with the capture's), the outer identification, which
 //! is the sender's to choose; the congestion mark, which Linux does not copy and
@@ -18,12 +25,14 @@ use crate::sidecar::{EspSa, Frame, Set};
 use ferrule_base::{MacAddr, PortId, Secret, VrfId};
 use ferrule_crypto::{KeySpec, Suite};
 use ferrule_dataplane::Sequence;
+use ferrule_dataplane::graph::{FLAG_LOCAL, Next};
 use ferrule_dataplane::ipsec::{
-    Action, Df, InboundConfig, InboundPlace, OutboundConfig, Outside, PolicyEntry, SaDirectory,
-    Selector, Spd,
+    Action, Df, Encap, InboundConfig, InboundPlace, Mode, OutboundConfig, Outside, PolicyEntry,
+    SaDirectory, Selector, Spd,
 };
 use ferrule_dataplane::route::{Route, TtlModel, Vrf};
-use ferrule_wire::{Dscp, FromBytes, esp, ipv4, ipv6};
+use ferrule_pipeline::Meta;
+use ferrule_wire::{Dscp, FromBytes, esp, ipv4, ipv6, ipv6ext, udp};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -76,12 +85,6 @@ pub fn run(set: &Set, kind: Kind, row: &mut Row) -> Result<(), String> {
 
 /// What an association needs that Ferrule does not have yet.
 fn supported(sa: &EspSa) -> Result<Suite, String> {
-    if sa.mode != "tunnel" {
-        return Err(format!("{} mode", sa.mode));
-    }
-    if sa.encap.is_some() {
-        return Err("ESP in UDP".into());
-    }
     oracle::suite(sa).ok_or_else(|| match sa.auth.as_str() {
         "none" => sa.enc.clone(),
         auth => format!("{} {auth}", sa.enc),
@@ -130,56 +133,106 @@ struct Case<'a> {
 impl Case<'_> {
     /// One packet, both ways.
     fn frame(&mut self, set: &Set, frame: &Frame, row: &mut Row) -> Result<(), String> {
-        let [n] = frame.n[..] else {
-            for way in [Way::Make, Way::Take] {
-                row.frame_not_yet(way, "reassembly of outer fragments");
-            }
-            return Ok(());
-        };
-        let captured = &set.frame(n)?.octets;
+        let each = frame.n.iter().map(|&n| set.frame(n).map(|f| &f.octets[..]));
+        let captured: Vec<&[u8]> = each.collect::<Result<_, _>>()?;
+        let n = *frame.n.first().ok_or("a packet without frames")?;
         let (mut sender, mut receiver) = match self.gateways.take() {
             Some((sender, receiver, next)) if next == frame.number => (sender, receiver),
             _ => (self.sender(frame.number)?, self.receiver(frame.number)?),
         };
-        let made = self.make(&mut sender, frame, captured, row);
+        let made = self.make(&mut sender, frame, &captured, row);
         row.record(Way::Make, n, made);
-        row.record(Way::Take, n, self.take(&mut receiver, frame, captured));
+        row.record(Way::Take, n, self.take(&mut receiver, frame, &captured));
         self.gateways = Some((sender, receiver, frame.number + 1));
         Ok(())
     }
 
+    /// One packet, in fragments where they are on the wire: these are compared put
+    /// together, for how long each is, is the sender's to choose.
     fn make(
         &self,
         sender: &mut Rig,
         frame: &Frame,
-        captured: &[u8],
+        captured: &[&[u8]],
         row: &mut Row,
     ) -> Result<(), String> {
-        let before = with_hops(&frame.plain.0, 1)?;
-        let (port, mut made) =
-            sender.receive(RED, &ethernet(RED_HERE, RED_THERE, &before)).one()?;
-        if port != BLACK {
+        let outcome = match self.mode() {
+            Mode::Tunnel => {
+                let before = with_hops(&frame.plain.0, 1)?;
+                sender.receive(RED, &ethernet(RED_HERE, RED_THERE, &before))
+            }
+            Mode::Transport => {
+                let plain = &frame.plain.0;
+                let ethertype = if self.sa.src.is_ipv4() { 0x0800 } else { 0x86dd };
+                let target = self.black(sender);
+                let meta = Meta { target, ethertype, flags: FLAG_LOCAL, ..Meta::default() };
+                sender.inject_with(Next::Policy, meta, plain, None)
+            }
+        };
+        if outcome.sent.iter().any(|(port, _)| *port != BLACK) {
             return Err("it left by the red port".into());
         }
-        let (head, made_esp) = outer(&made)?;
-        let (_, captured_esp) = outer(captured)?;
+        if (outcome.sent.len() > 1) != (captured.len() > 1) {
+            let (made, drops) = (outcome.sent.len(), outcome.drops);
+            return Err(format!("{made} frames for {}, dropped: {drops:?}", captured.len()));
+        }
+        let frames: Vec<&[u8]> = outcome.sent.iter().map(|(_, frame)| &frame[..]).collect();
+        let (mut made, captured) = (whole(&frames)?, whole(captured)?);
+        let (head, made_esp) = self.outer(&made)?;
+        let (_, captured_esp) = self.outer(&captured)?;
         let retold = Esp::new(self.sa, self.suite).retell(made_esp, captured_esp, frame.number)?;
         if retold != made_esp {
             row.allow("IV");
         }
         made.truncate(head);
         made.extend(retold);
-        level(&mut made, captured, row)?;
-        same(&made, captured)
+        level(&mut made, &captured, row)?;
+        same(&made, &captured)
     }
 
-    fn take(&self, receiver: &mut Rig, frame: &Frame, captured: &[u8]) -> Result<(), String> {
-        let (port, taken) = receiver.receive(BLACK, captured).one()?;
-        if port != RED {
-            return Err("it left by the black port".into());
+    fn take(&self, receiver: &mut Rig, frame: &Frame, captured: &[&[u8]]) -> Result<(), String> {
+        let transport = self.mode() == Mode::Transport;
+        let stop = if transport { Some(Next::Local) } else { None };
+        let (mut sent, mut drops) = (Vec::new(), Vec::new());
+        for frame in captured {
+            let outcome = receiver.inject(Next::Attach, BLACK, frame, stop);
+            sent.extend(outcome.sent);
+            drops.extend(outcome.drops);
+        }
+        let (port, taken) = sent.first().ok_or_else(|| format!("dropped: {drops:?}"))?;
+        if transport {
+            // What comes behind it is the node's answer.
+            return same(taken, &frame.plain.0);
+        }
+        if *port != RED || sent.len() != 1 {
+            return Err(format!("it left by the black port, or as {} packets", sent.len()));
         }
         let after = with_hops(&frame.plain.0, -1)?;
-        same(&taken, &ethernet(RED_THERE, RED_HERE, &after))
+        same(taken, &ethernet(RED_THERE, RED_HERE, &after))
+    }
+
+    fn mode(&self) -> Mode {
+        if self.sa.mode == "transport" { Mode::Transport } else { Mode::Tunnel }
+    }
+
+    /// Ports of ESP in UDP, as the sender and as the receiver sees them.
+    fn encap(&self) -> Option<[Encap; 2]> {
+        let [from, to] = self.sa.encap?;
+        let encap = |local, remote| Encap { local, remote, keepalive: None };
+        Some([encap(from, to), encap(to, from)])
+    }
+
+    /// The adjacency of the black side.
+    fn black(&self, rig: &Rig) -> u32 {
+        let of_black = |a: &ferrule_dataplane::route::Adjacency| a.iface == BLACK.0;
+        rig.tables.adjacencies.iter().position(of_black).expect("a way out") as u32
+    }
+
+    /// Where ESP begins in a frame, and ESP itself.
+    fn outer<'f>(&self, frame: &'f [u8]) -> Result<(usize, &'f [u8]), String> {
+        let (head, rest) = outer(frame)?;
+        let udp = if self.sa.encap.is_some() { udp::Header::LEN } else { 0 };
+        Ok((head + udp, rest.get(udp..).ok_or("no UDP header")?))
     }
 
     fn keys(&self) -> (KeySpec, Secret) {
@@ -227,6 +280,8 @@ impl Case<'_> {
             adjacency: black,
             mtu: self.inner_mtu(),
             outside,
+            mode: self.mode(),
+            encap: self.encap().map(|[from, _]| from),
             ..OutboundConfig::tunnel(self.spi()?, (self.sa.src, self.sa.dst), keys, salt)
         };
         let max = if self.sa.esn { u64::MAX - 1 } else { u32::MAX.into() };
@@ -242,7 +297,9 @@ impl Case<'_> {
         let own = ((self.sa.dst, bits), Route::Local);
         rig.tables.vrfs.push(Vrf::new("", everywhere(red).into_iter().chain([own])));
         let place = InboundPlace { spi: self.spi()?, worker: 0, index: 0 };
-        rig.tables.sas = SaDirectory::new(&[], &[place]).map_err(|e| e.to_string())?;
+        let ports = self.encap().map(|[_, to]| to.local);
+        let sas = SaDirectory::new(&[], &[place]).map_err(|e| e.to_string())?;
+        rig.tables.sas = sas.with_udp_ports(ports);
         let (keys, salt) = self.keys();
         // Here the capture's source is the remote side.
         let turned = |s: &Selector| Selector::between(s.remote, s.local);
@@ -251,6 +308,8 @@ impl Case<'_> {
             esn: self.sa.esn,
             window: self.sa.window,
             selectors: self.selectors.iter().map(turned).collect(),
+            mode: self.mode(),
+            encap: self.encap().map(|[_, to]| to),
             ..InboundConfig::tunnel(self.spi()?, (self.sa.src, self.sa.dst), keys, salt)
         };
         let edge = first.saturating_sub(1);
@@ -259,13 +318,16 @@ impl Case<'_> {
         Ok(rig)
     }
 
-    /// The longest inner packet whose sealed packet fits the black side.
+    /// The longest clear packet whose sealed packet fits the black side.
     fn inner_mtu(&self) -> u16 {
         let head = if self.sa.src.is_ipv4() { ipv4::Header::LEN } else { ipv6::Header::LEN };
-        let fixed = head + esp::Header::LEN + self.suite.esp_iv_len() + self.suite.icv_len();
+        let udp = if self.sa.encap.is_some() { udp::Header::LEN } else { 0 };
+        let fixed = head + udp + esp::Header::LEN + self.suite.esp_iv_len() + self.suite.icv_len();
         let room = usize::from(self.mtu).saturating_sub(fixed);
         let align = self.suite.esp_align();
-        (room / align * align).saturating_sub(esp::TRAILER_LEN) as u16
+        let text = (room / align * align).saturating_sub(esp::TRAILER_LEN);
+        let own = if self.mode() == Mode::Transport { head } else { 0 };
+        (text + own) as u16
     }
 }
 
@@ -304,7 +366,68 @@ fn checksum(packet: &mut [u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Where ESP begins in a frame, and ESP itself.
+/// The frame that some frames are, put together if there are several fragments (RFC
+/// 791 section 3.2, RFC 8200 section 4.5).
+fn whole(frames: &[&[u8]]) -> Result<Vec<u8>, String> {
+    let [first, ..] = frames else { return Err("nothing left".into()) };
+    if frames.len() == 1 {
+        return Ok(first.to_vec());
+    }
+    let (head, _) = outer(first)?;
+    let v4 = first[ETHERNET] >> 4 == 4;
+    // In IPv6 the fragment header is the last before what was cut.
+    let kept = if v4 { head } else { head - ipv6ext::Header::LEN };
+    let mut parts = Vec::new();
+    for frame in frames {
+        let (at, data) = fragment(frame)?;
+        parts.push((at, data));
+    }
+    parts.sort_by_key(|&(at, _)| at);
+    let mut packet = first[..kept].to_vec();
+    let mut next = 0;
+    for (at, data) in parts {
+        if at != next {
+            return Err(format!("a fragment at {at} where {next} comes next"));
+        }
+        next += data.len();
+        packet.extend(data);
+    }
+    let len = packet.len() - ETHERNET;
+    if v4 {
+        packet[ETHERNET + 2..ETHERNET + 4].copy_from_slice(&(len as u16).to_be_bytes());
+        packet[ETHERNET + 6] &= 0xc0;
+        packet[ETHERNET + 7] = 0;
+        checksum(&mut packet[ETHERNET..])?;
+    } else {
+        let (h, payload) =
+            ipv6::Header::ref_from_prefix(&first[ETHERNET..]).map_err(|_| "short")?;
+        let front = ipv6ext::front_of(h.next(), payload, kept - ETHERNET - ipv6::Header::LEN);
+        let field = ETHERNET + front.map_err(|e| e.to_string())?.field;
+        packet[field] = first[kept];
+        let len = (len - ipv6::Header::LEN) as u16;
+        packet[ETHERNET + 4..ETHERNET + 6].copy_from_slice(&len.to_be_bytes());
+    }
+    Ok(packet)
+}
+
+/// Where a fragment's octets belong, and these.
+fn fragment(frame: &[u8]) -> Result<(usize, &[u8]), String> {
+    let packet = frame.get(ETHERNET..).unwrap_or_default();
+    if packet.first().is_some_and(|b| b >> 4 == 4) {
+        let (h, _) = ipv4::Header::ref_from_prefix(packet).map_err(|_| "short")?;
+        let total = usize::from(h.total_len.get());
+        let data = packet.get(h.header_len()..total).ok_or("short")?;
+        return Ok((usize::from(h.fragment.get() & 0x1fff) * 8, data));
+    }
+    let (h, payload) = ipv6::Header::ref_from_prefix(packet).map_err(|_| "short")?;
+    let upper = ipv6ext::walk(h.next(), payload).map_err(|e| e.to_string())?;
+    let part = upper.fragment.ok_or("no fragment")?;
+    let at = upper.fragment_at + ipv6ext::Header::LEN;
+    let data = payload.get(at..usize::from(h.payload_len.get())).ok_or("short")?;
+    Ok((usize::from(part.offset) * 8, data))
+}
+
+/// Where what an IP packet carries begins in a frame, and that itself.
 fn outer(frame: &[u8]) -> Result<(usize, &[u8]), String> {
     let packet = frame.get(ETHERNET..).unwrap_or_default();
     let (head, total) = match packet.first().map(|b| b >> 4) {
@@ -314,7 +437,10 @@ fn outer(frame: &[u8]) -> Result<(usize, &[u8]), String> {
         }
         Some(6) => {
             let (h, _) = ipv6::Header::ref_from_prefix(packet).map_err(|_| "short")?;
-            (ipv6::Header::LEN, ipv6::Header::LEN + usize::from(h.payload_len.get()))
+            let payload = packet.get(ipv6::Header::LEN..).unwrap_or_default();
+            let upper = ipv6ext::walk(h.next(), payload).map_err(|e| e.to_string())?;
+            let total = ipv6::Header::LEN + usize::from(h.payload_len.get());
+            (ipv6::Header::LEN + upper.offset, total)
         }
         _ => return Err("not an IP packet".into()),
     };

@@ -10,7 +10,7 @@ use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
 use ferrule_dataplane::route::{Adjacency, Labels, TtlModel};
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
 use ferrule_dataplane::{fragment, ipsec, link, macsec, mpls, route};
-use ferrule_pipeline::{Batch, Pool, PoolCache};
+use ferrule_pipeline::{Batch, Meta, Pool, PoolCache};
 use std::net::IpAddr;
 
 /// Octets of a chunk: the largest datagram, once put together, and what a stack adds.
@@ -169,8 +169,19 @@ impl Rig {
         frame: &[u8],
         stop: Option<Next>,
     ) -> Outcome {
+        self.inject_with(next, Meta { port, ..Meta::default() }, frame, stop)
+    }
+
+    /// The same with all that is known about the packet there.
+    pub fn inject_with(
+        &mut self,
+        next: Next,
+        meta: Meta,
+        frame: &[u8],
+        stop: Option<Next>,
+    ) -> Outcome {
         let mut packet = self.cache.packet_from(frame).expect("the pool has room");
-        packet.meta_mut().port = port;
+        *packet.meta_mut() = meta;
         self.out.send(next, packet);
         let mut outcome = Outcome::default();
         for _ in 0..PASSES_MAX {
