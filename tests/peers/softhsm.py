@@ -180,6 +180,28 @@ def filled(node, seconds=4.0):
     return node
 
 
+def token_of(node):
+    """What `ferrule show engines` says of the token."""
+    return next(e for e in node.show("engines") if e["placement"] == "token")
+
+
+def counted(node, *names):
+    counters = token_of(node)["counters"]
+    return [counters[name] for name in names]
+
+
+def figures(node, what):
+    """Says what the token did, and checks that it adds up."""
+    engine = token_of(node)
+    print(f"    {what}: " + ", ".join(f"{k} {v}" for k, v in engine["counters"].items()))
+    for of, took in engine["latencies"].items():
+        print(f"    {of}: {took}")
+    for ring in engine["rings"]:
+        print(f"    ring {ring['key']} {ring['op']}: {ring['filled']} of {ring['size']} blocks, "
+              f"{ring['ahead']} packets ahead, {ring['least']} to {ring['most']} blocks each")
+    return engine
+
+
 def exchange(check, bench, node, host, guest, what):
     """Both ways, then a burst, then the same over a bad wire."""
     for at in (host[0], guest[0]):
@@ -190,17 +212,26 @@ def exchange(check, bench, node, host, guest, what):
     check.pings(b, f"{what}: Linux to the host behind Ferrule")
     # The best of some bursts: the sender is a script on the same busy cores.
     best = (1e9, 0, 0)
-    for _ in range(4):
+    for n in range(4):
         filled(node)
+        before = counted(node, "hits", "waits")
         took, count = burst(bench, host[0])
         slow = count * EXCHANGE
-        print(f"    {count} packets in {took * 1000:.1f} ms; packet by packet {slow * 1000:.0f} ms")
+        hits, waits = (b - a for a, b in zip(before, counted(node, "hits", "waits")))
+        print(f"    {count} packets in {took * 1000:.1f} ms; packet by packet {slow * 1000:.0f} ms: "
+              f"{slow / max(took, 1e-6):.0f} times; {hits} hits, {waits} waits")
+        if n == 0:
+            check.that(took * 20 <= slow, f"{what}: the first burst is 20 times faster as well")
+            check.that(hits > waits, f"{what}: {hits} hits and {waits} waits at first")
         if count >= 290:
             best = min(best, (took / count, count, took))
         if best[0] * 25 <= EXCHANGE:
             break
     check.that(best[0] * 20 <= EXCHANGE, f"{what}: 20 times faster: {best}")
     check.equal(node.lost(), {}, f"{what}: nothing dropped")
+    engine = figures(node, what)
+    check.that(engine["state"] == "works" and engine["with"] == "microsd", f"{what}: {engine}")
+    check.that(engine["latencies"]["exchange"]["median_us"] >= EXCHANGE * 1e6, "it is that slow")
     filled(node, 2)
     relay = Relay(bench.lab, "ga", "fw")
     try:
@@ -216,6 +247,7 @@ def exchange(check, bench, node, host, guest, what):
     a, b = bench.both_pings(host, guest)
     check.pings(a, f"{what}: afterwards, to Linux")
     check.pings(b, f"{what}: afterwards, from Linux")
+    figures(node, f"{what}, after the bad wire")
     bad = {r for r in node.lost() if "icv" in r or "engine" in r}
     check.equal(bad, set(), f"{what}: no ICV was wrong, no engine failed: {node.drops()}")
 

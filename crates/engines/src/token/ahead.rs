@@ -23,7 +23,7 @@
 //! forged number moves nothing. Numbers from `oldest` to `low` are packets that
 //! may still come late.
 
-use super::follow::Follow;
+use super::follow::{BLOCKS_MAX, Follow};
 use super::pages::{Chain, Pages};
 use super::vault::{Block, Vault};
 use std::collections::VecDeque;
@@ -34,6 +34,10 @@ pub const PACKETS_MAX: usize = 1 << 16;
 /// The part of the packets made ahead that is made long: one in so many, the
 /// nearest.
 const NEAR_SHARE: u64 = 4;
+
+/// Near runs have so many blocks at least, whatever came so far: with E(J0) a page,
+/// and enough for a packet of 112 octets after some that were next to empty.
+const SHORT: u16 = 7;
 
 /// A run that is made longer takes no more of the room than one in so many blocks.
 const LONG_SHARE: u64 = 8;
@@ -203,7 +207,9 @@ impl Ahead {
     /// What comes next: a packet, and how many blocks of it there should be.
     fn plan(&mut self) -> Option<(u64, u16)> {
         let least = 1 + self.least.depth();
-        let most = 1 + self.most.depth().min((self.size() / LONG_SHARE) as u16);
+        let room = (self.size() / LONG_SHARE).clamp(SHORT.into(), BLOCKS_MAX.into()) as u16;
+        let most = self.most.depth().clamp(SHORT, room);
+        let most = 1 + most;
         let next = self.next();
         // The last one may have been cut off where an exchange ended.
         if let Some(last) = self.runs.back()

@@ -14,6 +14,9 @@
 //! is slow is never idle while a ring has room, and never works ahead while a
 //! packet waits.
 //!
+//! A token that fails fails its packets, one that hangs those that waited for two
+//! seconds; nothing of them leaves.
+//!
 //! Bounds: [`WAITS_MAX`] packets wait, [`SAS_MAX`] SAs, an exchange as large as
 //! the token's. A packet that finds no room stays pending, as with every engine.
 
@@ -34,6 +37,9 @@ pub const WAITS_MAX: usize = 1024;
 
 /// SAs on one token at most.
 pub const SAS_MAX: usize = 4096;
+
+/// An exchange that takes longer than this does not come back: what waits is failed.
+const HANGS_AFTER: Duration = Duration::from_secs(2);
 
 /// Time between two looks for silent SAs.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -161,6 +167,9 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
             self.arrived(exchange);
         }
         self.sleepers();
+        if self.waiting > 0 && self.hangs() {
+            self.fail_waits();
+        }
         if self.stirred && self.idle.is_some() {
             self.stirred = false;
             self.ask();
@@ -241,6 +250,31 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
             place.generation = place.generation.wrapping_add(1);
             self.line.close(slot);
             self.free.push(slot);
+        }
+    }
+
+    /// The token does not answer any more.
+    fn hangs(&self) -> bool {
+        self.flying.is_some() && self.now.since(self.begun) >= HANGS_AFTER
+    }
+
+    /// Fails what has waited too long.
+    fn fail_waits(&mut self) {
+        for index in 0..self.waits.len() {
+            let Some(place) = self.waits.get_mut(index) else { break };
+            let (now, old) = (self.now, HANGS_AFTER);
+            if let Some(wait) = place.take_if(|wait| now.since(wait.since) >= old) {
+                self.finish(wait, Verdict::Failed);
+            }
+        }
+        self.drop_finished();
+    }
+
+    /// Places of packets that are done, at the front of those that wait.
+    pub(super) fn drop_finished(&mut self) {
+        while let Some(None) = self.waits.front() {
+            self.waits.pop_front();
+            self.first += 1;
         }
     }
 
@@ -337,7 +371,11 @@ impl<B: AsMut<[u8]>> Engine<B> for TokenEngine<B> {
         vec![EngineReport {
             place: "token",
             with: self.settings.name.clone(),
-            state: if self.failing { "failing" } else { "works" },
+            state: match (self.hangs(), self.failing) {
+                (true, _) => "hangs",
+                (_, true) => "failing",
+                _ => "works",
+            },
             keys: rings.len(),
             depth: WAITS_MAX,
             in_flight: self.in_flight(),

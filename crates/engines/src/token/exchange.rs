@@ -34,6 +34,11 @@ impl Draft {
     }
 }
 
+/// Where a wait stands; it may have been given up, and then stands nowhere.
+fn place_of(first: u64, id: u64) -> usize {
+    id.checked_sub(first).map_or(usize::MAX, |place| place as usize)
+}
+
 impl<B: AsMut<[u8]>> TokenEngine<B> {
     /// Puts an exchange together, if there is anything to ask for, and sends it.
     pub(super) fn ask(&mut self) {
@@ -223,7 +228,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
                 self.stats.followed += u64::from(followed);
             }
             (&Part::Exact(id, first), _) => {
-                let Some(place) = self.waits.get_mut((id - self.first) as usize) else { return };
+                let Some(place) = self.waits.get_mut(place_of(self.first, id)) else { return };
                 let Some(mut wait) = place.take() else { return };
                 wait.asked = false;
                 let step = sa.exact(&mut wait, first, stream);
@@ -247,7 +252,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
                 sa.broken = true;
             }
             (&Part::Exact(id, _), _) => {
-                let Some(place) = self.waits.get_mut((id - self.first) as usize) else { return };
+                let Some(place) = self.waits.get_mut(place_of(self.first, id)) else { return };
                 if let Some(wait) = place.take() {
                     self.settle(id, wait, Step::Done(Verdict::Failed));
                 }
@@ -261,7 +266,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         match step {
             Step::Done(verdict) => self.finish(wait, verdict),
             Step::Coming | Step::Ask => {
-                if let Some(place) = self.waits.get_mut((id - self.first) as usize) {
+                if let Some(place) = self.waits.get_mut(place_of(self.first, id)) {
                     *place = Some(wait);
                 }
             }
@@ -282,9 +287,6 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
             let step = if sa.broken { Step::Done(Verdict::Failed) } else { sa.step(&mut wait) };
             self.settle(self.first + index as u64, wait, step);
         }
-        while let Some(None) = self.waits.front() {
-            self.waits.pop_front();
-            self.first += 1;
-        }
+        self.drop_finished();
     }
 }

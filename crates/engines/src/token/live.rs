@@ -38,7 +38,8 @@ enum Request {
 pub struct Live {
     to: Option<Producer<Request>>,
     from: Consumer<Box<Exchange>>,
-    /// What found no room in the ring: opening and closing of keys.
+    /// What found no room in the ring: opening and closing of keys. No more than two
+    /// for each key: what was not opened yet need not be closed.
     backlog: VecDeque<Request>,
     thread: Thread,
     handle: Option<JoinHandle<()>>,
@@ -92,7 +93,11 @@ impl Line for Live {
     }
 
     fn close(&mut self, key: u32) {
-        self.send(Request::Close(key));
+        let unsent = |request: &Request| matches!(request, Request::Open(k, ..) if *k == key);
+        match self.backlog.iter().rposition(unsent) {
+            Some(at) => drop(self.backlog.remove(at)),
+            None => self.send(Request::Close(key)),
+        }
     }
 
     fn begin(&mut self, now: Instant, exchange: Box<Exchange>) -> Result<(), Box<Exchange>> {
@@ -178,5 +183,41 @@ fn serve(
     }
     for key in open {
         lock().close(number(key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::vault::Block;
+    use std::sync::mpsc;
+
+    /// Answers nothing until it may.
+    struct Stuck(mpsc::Receiver<()>);
+
+    impl Provider for Stuck {
+        fn open(&mut self, _: u32, _: &str, _: Aes) -> Result<(), TokenError> {
+            let _ = self.0.recv();
+            Ok(())
+        }
+        fn close(&mut self, _: u32) {}
+        fn ecb(&mut self, _: u32, _: &mut [Block]) -> Result<(), TokenError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn requests_to_a_token_that_is_stuck_are_bounded_however_often_keys_change() {
+        let (go, stuck) = mpsc::channel();
+        let token = Arc::new(Mutex::new(Stuck(stuck)));
+        let mut line = Live::start(token, TokenProfile::none(), 0).unwrap();
+        for _ in 0..1000 {
+            for key in 0..100 {
+                line.open(key, "label", Aes::Aes128);
+                line.close(key);
+            }
+        }
+        assert!(line.backlog.len() <= 2 * 100, "{} wait", line.backlog.len());
+        drop(go);
     }
 }

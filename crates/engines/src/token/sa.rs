@@ -72,7 +72,8 @@ impl Sa {
                 let need = mac.key_len();
                 let wrong = InstallError::MacKeyLength(need, spec.mac_key.len());
                 let keyed = Keyed::new(mac, &spec.mac_key).filter(|_| spec.mac_key.len() == need);
-                Mode::Study(Box::new(Study::new(ring, keyed.ok_or(wrong)?, mac, coming)))
+                let mac = (keyed.ok_or(wrong)?, mac);
+                Mode::Study(Box::new(Study::new(ring, mac, coming, settings.drop_gone)))
             }
             other => return Err(InstallError::Unsupported(other)),
         };

@@ -36,6 +36,8 @@ pub(super) struct Study {
     counter: u128,
     /// The ring stands where the traffic is.
     placed: bool,
+    /// A packet whose key stream is gone is not asked for.
+    drop_gone: bool,
 }
 
 /// Where the counters of an SA begin.
@@ -44,11 +46,16 @@ pub(super) fn first_counter(coming: Option<&Coming>) -> u128 {
 }
 
 impl Study {
-    pub fn new(ring: Ring, mac: Keyed, kind: Mac, coming: Option<&Coming>) -> Self {
+    pub fn new(
+        ring: Ring,
+        (mac, kind): (Keyed, Mac),
+        coming: Option<&Coming>,
+        drop_gone: bool,
+    ) -> Self {
         let nonce = coming.and_then(|c| c.base.first_chunk().copied()).unwrap_or_default();
         let counter = first_counter(coming);
         let placed = coming.is_some_and(|c| c.op == Op::Seal);
-        Self { mac, icv_len: kind.icv_len(), nonce, ring, counter, placed }
+        Self { mac, icv_len: kind.icv_len(), nonce, ring, counter, placed, drop_gone }
     }
 
     /// The counter block of a counter.
@@ -96,6 +103,11 @@ impl Study {
         if !self.placed {
             self.ring.restart(counter);
             self.placed = true;
+        }
+        let range = counter..counter + u128::from(wait.need);
+        let behind = range.end <= self.ring.low();
+        if self.drop_gone && behind && self.ring.have(range) < usize::from(wait.need) {
+            return Step::Done(Verdict::Gone);
         }
         wait.at = Some(counter);
         self.step(wait)

@@ -77,7 +77,7 @@ fn an_authentic_jump_is_followed_after_one_question_to_the_token() {
 }
 
 #[test]
-fn a_late_packet_is_asked_for_exactly_or_dropped_and_counted_as_configured() {
+fn exact_refetch_or_counted_drop_of_a_late_packet_as_configured() {
     for drop_gone in [false, true] {
         let settings = Settings { drop_gone, behind: 4, ..settings() };
         let mut engine = engine("microsd", settings);

@@ -2,6 +2,7 @@
 
 mod bursts;
 mod forged;
+mod modes;
 mod rings;
 mod same_bytes;
 mod secret;

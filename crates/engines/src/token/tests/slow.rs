@@ -82,6 +82,42 @@ fn a_token_that_fails_lets_no_half_sealed_packet_out() {
 }
 
 #[test]
+fn a_token_that_hangs_fails_its_packets_and_leaves_nothing_half_done() {
+    /// Takes an exchange, and gives it back only after a long time.
+    struct Hangs(Option<Box<Exchange>>);
+    impl Line for Hangs {
+        fn open(&mut self, _: u32, _: &str, _: Aes) {}
+        fn close(&mut self, _: u32) {}
+        fn begin(&mut self, _: Instant, exchange: Box<Exchange>) -> Result<(), Box<Exchange>> {
+            self.0 = Some(exchange);
+            Ok(())
+        }
+        fn end(&mut self, now: Instant) -> Option<Box<Exchange>> {
+            if now < Instant::from_secs(60) { None } else { self.0.take() }
+        }
+        fn poll_timeout(&self) -> Option<Instant> {
+            None
+        }
+    }
+    let mut engine = TokenEngine::new(Box::new(Hangs(None)), 126, settings()).unwrap();
+    let key = engine.install(&on_token(GCM, Op::Seal, true, 1)).unwrap();
+    for number in 1..=30 {
+        let now = Instant::from_millis(number);
+        assert!(submit(&mut engine, now, job(key, Op::Seal, BASE, number, 100)).is_none());
+    }
+    let mut done = Jobs::new();
+    engine.collect(Instant::from_millis(1900), &mut done);
+    assert_eq!((done.len(), engine.report()[0].state), (0, "works"));
+    engine.collect(Instant::from_millis(2500), &mut done);
+    assert_eq!((done.len(), engine.in_flight()), (30, 0));
+    assert!(done.iter().all(|job| job.verdict == Verdict::Failed));
+    assert_eq!(engine.report()[0].state, "hangs");
+    // It answers after all: what it brings is nobody's, and new packets go on.
+    engine.pump(Instant::from_secs(61));
+    assert_ne!(engine.report()[0].state, "hangs");
+}
+
+#[test]
 fn the_queue_is_bounded_and_every_packet_comes_back_once() {
     let mut engine = engine("microsd", settings());
     let key = engine.install(&on_token(GCM, Op::Seal, true, 1)).unwrap();
