@@ -4,10 +4,10 @@
 
 Every suite that both have, with and without extended sequence numbers, IPv4 and
 IPv6 inside IPv4 and inside IPv6, from both sides, from the smallest packet to the
-largest that the outer MTU of 1500 carries whole. Then packets that are too big
-and must not be fragmented, wrong keys, replayed, altered and clear packets. With
-`inline` as its argument the same with crypto in the port, a part of the suites, and
-a card that is reset.
+largest that the outer MTU of 1500 carries whole; of most suites the sizes near both
+ends. Then packets that are too big and must not be fragmented, wrong keys, replayed,
+altered and clear packets. With `inline` as its argument the same with crypto in the
+port, a part of the suites, and a card that is reset.
 """
 import os
 import struct
@@ -31,10 +31,13 @@ def key(seed, octets):
 class Suite:
     """A suite, as both sides call it, and what it adds."""
 
-    def __init__(self, name, linux, cipher, integrity=0, salt=0, block=4, iv=8, icv=16, esn=True):
+    def __init__(self, name, linux, cipher, integrity=0, salt=0, block=4, iv=8, icv=16, esn=True,
+                 study=False):
         self.name, self.linux_form = name, linux
         self.cipher, self.integrity, self.salt = cipher, integrity, salt
         self.block, self.iv, self.icv, self.esn = block, iv, icv, esn
+        # Refused outside a laboratory.
+        self.study = study
 
     def linux_keys(self, seed):
         c, i, s = self.parts(seed)
@@ -70,6 +73,61 @@ SUITES = [
     Suite("aes-gcm-256", GCM, 32, salt=4),
     Suite("chacha20-poly1305", CHACHA, 32, salt=4),
 ]
+# Keyed hashes: Ferrule's word, the kernel's, octets of key and of ICV.
+HASHES = {
+    "md5": ("hmac-md5-96", "md5", 16, 12),
+    "sha1": ("hmac-sha1-96", "sha1", 20, 12),
+    "sha256": ("hmac-sha256-128", "sha256", 32, 16),
+    "sha384": ("hmac-sha384-192", "sha384", 48, 24),
+    "sha512": ("hmac-sha512-256", "sha512", 64, 32),
+}
+
+
+def pair(cipher, linux, octets, hash_, **sizes):
+    """A cipher with a keyed hash beside it."""
+    word, theirs, key_len, icv = HASHES[hash_]
+    linux += f" auth-trunc 'hmac({theirs})' 0x{{integrity}} {icv * 8}"
+    return Suite(f"{cipher} {word}", linux, octets, key_len, icv=icv, **sizes)
+
+
+def cbc(bits, hash_, **more):
+    return pair(f"aes-cbc-{bits}", "enc 'cbc(aes)' 0x{cipher}", bits // 8, hash_, block=16, iv=16,
+                **more)
+
+
+def ctr(bits, hash_, **more):
+    return pair(f"aes-ctr-{bits}", "enc 'rfc3686(ctr(aes))' 0x{aead}", bits // 8, hash_, salt=4,
+                **more)
+
+
+def null(hash_, **more):
+    return pair("null", "enc 'ecb(cipher_null)' ''", 0, hash_, iv=0, **more)
+
+
+def gmac(bits, **more):
+    return Suite(f"aes-gmac-{bits}", "aead 'rfc4543(gcm(aes))' 0x{aead} 128", bits // 8, salt=4,
+                 **more)
+
+
+def des(hash_, **more):
+    return pair("des-cbc", "enc 'cbc(des)' 0x{cipher}", 8, hash_, block=8, study=True, **more)
+
+
+def triple_des(hash_, **more):
+    return pair("3des-cbc", "enc 'cbc(des3_ede)' 0x{cipher}", 24, hash_, block=8, study=True,
+                **more)
+
+
+# The rest, each cipher and each hash at least once, with and without ESN.
+MORE = [
+    Suite("aes-gcm-192", GCM, 24, salt=4),
+    gmac(128), gmac(128, esn=False), gmac(192), gmac(256),
+    ctr(128, "sha1"), ctr(128, "sha1", esn=False), ctr(192, "sha384"), ctr(256, "sha512"),
+    cbc(192, "sha384"), cbc(256, "sha512"), cbc(256, "sha512", esn=False),
+    null("sha1"), null("sha256", esn=False), null("sha384"), null("sha512"),
+    des("md5"), des("sha1", esn=False), triple_des("sha1"), triple_des("md5", esn=False),
+    null("md5", study=True),
+]
 ENDS = {4: ("198.51.100.1", "198.51.100.2"), 6: ("fd51::1", "fd51::2")}
 OUTER = {4: 20, 6: 40}
 SITES = [("10.9.0.0/24", "10.2.0.0/24"), ("fd09::/64", "fd02::/64")]
@@ -93,6 +151,7 @@ def linux(suite, outer, out=1, inn=2):
 
 def ferrule(suite, outer, more=""):
     there, here = ENDS[outer]
+    node = "lab = true\n" if suite.study else ""
     policies = "".join(f"""
 [[policy]]
 interface = "wan"
@@ -101,7 +160,7 @@ tunnel = "t"
 local = "{own}"
 remote = "{other}"
 """ for other, own in SITES)
-    return ports() + f"""
+    return node + ports() + f"""
 [[interface]]
 port = "wan"
 address = ["198.51.100.2/24", "fd51::2/64"]
@@ -171,13 +230,14 @@ def look_at(check, frames, spi, who):
     return lengths, len(sealed)
 
 
-def sweeps(suite, outer, full):
+def sweeps(suite, outer, sizes):
     """Payload sizes for IPv4 and IPv6, to the largest that fits."""
     most = suite.largest(OUTER[outer])
     texts = []
     for header in (28, 48):
         last = most - header
-        texts.append(f"0-{last}" if full else f"0-50,57-{last - 36}/19,{last - 35}-{last}")
+        texts.append({"all": f"0-{last}", "most": f"0-50,57-{last - 36}/19,{last - 35}-{last}",
+                      "few": f"0-17,500,{last - 17}-{last}"}[sizes])
     return texts
 
 
@@ -186,7 +246,7 @@ def sizes(text):
     return set(sizes_of(text))
 
 
-def one_kind(check, bench, suite, outer, full=False):
+def one_kind(check, bench, suite, outer, which="most"):
     check.case(f"{suite.name}{', ESN' if suite.esn else ''}, outer IPv{outer}")
     bench.guest.sh(linux(suite, outer))
     node = start(bench, suite, outer)
@@ -194,7 +254,7 @@ def one_kind(check, bench, suite, outer, full=False):
         bench.host_ping(at, "8")
     bench.wire.take()
     first = {sa["way"]: sa["packets"] for sa in node.show("sa")}
-    sweep4, sweep6 = sweeps(suite, outer, full)
+    sweep4, sweep6 = sweeps(suite, outer, which)
     for sweep, linux_at, host_at in ((sweep4, "10.9.0.1", "10.2.0.2"),
                                      (sweep6, "fd09::1", "fd02::2")):
         host, guest = bench.both_pings((linux_at, sweep, "--df"), (host_at, sweep))
@@ -412,9 +472,13 @@ def main():
         inline = PLACEMENT == "inline"
         for i, suite in enumerate(SUITES):
             if not inline or i in (0, 3, 6):
-                one_kind(check, bench, suite, 4, full=i == 0 and not inline)
+                one_kind(check, bench, suite, 4, "all" if i == 0 and not inline else "most")
+        for suite in [] if inline else MORE:
+            one_kind(check, bench, suite, 4, "few")
         for suite in (SUITES[0], SUITES[3]):
             one_kind(check, bench, suite, 6)
+        for suite in [] if inline else (gmac(128), ctr(256, "sha256"), null("sha256")):
+            one_kind(check, bench, suite, 6, "few")
         too_big(check, bench, SUITES[0])
         for suite in (SUITES[0], SUITES[2]):
             wrong_key(check, bench, suite)

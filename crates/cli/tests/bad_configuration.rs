@@ -48,6 +48,30 @@ const CASES: &[Case] = &[
         exit: 2,
     },
     Case {
+        name: "DES, which is for studies",
+        change: ("suite = \"aes-gcm-128\"", "suite = \"des-cbc hmac-sha1-96\""),
+        line: "des-cbc",
+        what: "des-cbc protects nothing today",
+        remedy: "use aes-gcm-128; a study sets lab = true in [node]",
+        exit: 2,
+    },
+    Case {
+        name: "triple DES",
+        change: ("suite = \"aes-gcm-128\"", "suite = \"3des-cbc hmac-sha256-128\""),
+        line: "3des-cbc",
+        what: "3des-cbc protects nothing today",
+        remedy: "use aes-gcm-128",
+        exit: 2,
+    },
+    Case {
+        name: "HMAC-MD5 beside a good cipher",
+        change: ("suite = \"aes-gcm-128\"", "suite = \"aes-cbc-256 hmac-md5-96\""),
+        line: "hmac-md5-96",
+        what: "hmac-md5-96 protects nothing today",
+        remedy: "use aes-gcm-128",
+        exit: 2,
+    },
+    Case {
         name: "an MTU that cannot fit",
         change: ("suite = \"aes-gcm-128\"", "suite = \"aes-gcm-128\"\nmtu = 1499"),
         line: "mtu = 1499",
@@ -102,6 +126,11 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
+        Self::with(name, "aes-gcm-128")
+    }
+
+    /// With this suite.
+    fn with(name: &str, suite: &str) -> Self {
         let path = std::env::temp_dir().join(format!("ferrule-bad-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
@@ -121,6 +150,8 @@ impl Folder {
             "lo",
             "--driver",
             "af-packet",
+            "--suite",
+            suite,
         ]);
         assert!(init.status.success(), "{}", String::from_utf8_lossy(&init.stderr));
         fs::copy(folder.0.join("ga-to-gb.key"), folder.0.join("open.key")).unwrap();
@@ -181,6 +212,27 @@ fn bad_configuration_gets_one_error_with_line_remedy_and_exit_code() {
             let at = format!("ga.toml:{}:", line_of(&text, case.line));
             check_error(case.name, &output, &at, case.what, case.remedy, case.exit);
         }
+    }
+}
+
+/// AES-CTR and GMAC fall with a nonce that comes twice, as GCM does; CBC does not.
+#[test]
+fn bad_configuration_one_key_for_both_directions_with_every_counter_mode() {
+    for (suite, refused) in [
+        ("aes-ctr-128 hmac-sha1-96", true),
+        ("aes-gmac-256", true),
+        ("chacha20-poly1305-iiv", true),
+        ("aes-cbc-192 hmac-sha384-192", false),
+        ("null hmac-sha512-256", false),
+    ] {
+        let folder = Folder::with("nonces", suite);
+        let text = folder.text().replace("gb-to-ga.key", "ga-to-gb.key");
+        folder.write(&text);
+        assert!(folder.ferrule(&["state", "create", "ga.toml"]).status.success() != refused);
+        let output = folder.ferrule(&["check", "ga.toml"]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(if refused { 2 } else { 0 }), "{suite}: {error}");
+        assert_eq!(error.contains("one key for both directions"), refused, "{suite}: {error}");
     }
 }
 

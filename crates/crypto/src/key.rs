@@ -126,6 +126,12 @@ impl KeySpec {
         Self { suite, key, mac_key, place: Place::Software }
     }
 
+    /// The key by which an SA is told from every other: the cipher's, or that of the
+    /// keyed hash where there is no cipher.
+    pub fn identity(&self) -> &Secret {
+        if self.key.is_empty() { &self.mac_key } else { &self.key }
+    }
+
     /// The same key, used elsewhere.
     pub fn at(self, place: Place) -> Self {
         Self { place, ..self }

@@ -60,15 +60,14 @@ pub struct CounterId {
 
 /// The fingerprint of a static ESP SA. In a counter mode the nonce is salt and
 /// number: the SPI is not in it, so a key that comes back under another SPI goes
-/// on with its counter. Without a cipher the integrity key is the key.
+/// on with its counter.
 pub(crate) fn fingerprint(sa: &SaConfig) -> [u8; 16] {
     let mut context = b"esp".to_vec();
     if !sa.keys.suite.is_counter_mode() {
         context.extend(sa.spi.to_be_bytes());
     }
     context.extend(sa.salt.expose());
-    let key = if sa.keys.key.is_empty() { &sa.keys.mac_key } else { &sa.keys.key };
-    let print = ferrule_crypto::fingerprint(key, &context);
+    let print = ferrule_crypto::fingerprint(sa.keys.identity(), &context);
     context.fill(0);
     print
 }

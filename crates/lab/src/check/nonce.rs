@@ -124,7 +124,7 @@ impl<E> Audited<E> {
 impl<B: AsMut<[u8]>, E: Engine<B>> Engine<B> for Audited<E> {
     fn install(&mut self, spec: &KeySpec) -> Result<KeyId, InstallError> {
         let id = self.inner.install(spec)?;
-        self.keys.insert(id, print(&spec.key));
+        self.keys.insert(id, print(spec.identity()));
         Ok(id)
     }
 

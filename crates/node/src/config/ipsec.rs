@@ -132,7 +132,7 @@ impl Pair<'_> {
         }
         let worker = self.at % config.cores.len().max(1);
         let placement = r.placement(raw.placement.as_ref(), config);
-        r.suite_at(&raw.suite, suite, placement, config);
+        r.suite_at(&raw.suite, suite, placement, config).then_some(())?;
         let mut sa = |s: &Spanned<raw::Sa>| sa(r, config, s.get_ref(), suite, placement, worker);
         let (outbound, inbound) = (sa(&raw.outbound), sa(&raw.inbound));
         let also_inbound: Option<Vec<_>> = raw.also_in.iter().map(&mut sa).collect();

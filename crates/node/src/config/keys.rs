@@ -52,8 +52,9 @@ impl<F: FnMut(&str) -> Result<Secret, String>> KeySource for F {
 
 /// Key files whose names say what is in them, for tests and benchmarks: `KIND:N`
 /// has a key of octets `N`, and what else its kind has of octets `N + 1`. Kinds
-/// are `gcm`, `gcm256`, `chacha`, `cbc-sha1`, `cbc-sha256` for ESP; `md5`, `sha1`,
-/// `sha256`, `sha384`, `sha512` for AH; `sak`, `sak256`, `xpn` for MACsec.
+/// are `gcm`, `gcm256`, `chacha`, `cbc-sha1`, `cbc-sha256` and the name of every
+/// suite for ESP; `md5`, `sha1`, `sha256`, `sha384`, `sha512` for AH; `sak`,
+/// `sak256`, `xpn` for MACsec.
 pub fn named_key(path: &str) -> Result<Secret, String> {
     let unknown = || format!("no key file is called `{path}`");
     let (kind, n) = path.split_once(':').ok_or_else(unknown)?;
@@ -73,7 +74,16 @@ pub fn named_key(path: &str) -> Result<Secret, String> {
         "sak256" => format!("cipher {}", hex(32, 0)),
         "xpn" => format!("cipher {}\nsalt {}", hex(16, 0), hex(12, 1)),
         "salt" => format!("salt {}", hex(4, 1)),
-        _ => return Err(unknown()),
+        suite => {
+            let suite = Suite::from_name(suite).ok_or_else(unknown)?;
+            let words = [
+                ("cipher", suite.key_len(), 0),
+                ("integrity", suite.mac_key_len(), 1),
+                ("salt", suite.esp_salt_len(), 1),
+            ];
+            let there = words.into_iter().filter(|(_, len, _)| *len > 0);
+            there.map(|(word, len, add)| format!("{word} {}\n", hex(len, add))).collect()
+        }
     };
     Ok(Secret::new(text.into_bytes()))
 }

@@ -206,8 +206,14 @@ impl Reader<'_> {
     }
 
     /// Complains about a suite that cannot be where it is placed, or that has no
-    /// place outside a laboratory.
-    pub fn suite_at(&mut self, t: &Text, suite: Suite, placement: Placement, config: &Config) {
+    /// place outside a laboratory. False if it is not to be used at all.
+    pub fn suite_at(
+        &mut self,
+        t: &Text,
+        suite: Suite,
+        placement: Placement,
+        config: &Config,
+    ) -> bool {
         let study = matches!(suite, Suite::AesCtrStudy(..));
         let (token, lab) = (placement == Placement::Token, config.lab);
         if let Some(table) = config.token.as_ref().filter(|_| study && token) {
@@ -228,11 +234,13 @@ impl Reader<'_> {
             let what = format!("{algorithm} protects nothing today (RFC 8221): it is for studies");
             let remedy = "use aes-gcm-128; a study sets lab = true in [node]";
             self.problems.add(t.span(), what, remedy);
+            return false;
         }
         if token && !study && !has_suite(suite) {
             let what = format!("a token does not have {suite}");
             self.problems.add(t.span(), what, "use aes-gcm-128, aes-gcm-256, or their -iiv");
         }
+        true
     }
 }
 
