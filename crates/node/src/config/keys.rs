@@ -12,6 +12,7 @@
 
 use super::TokenConfig;
 use ferrule_base::Secret;
+use ferrule_crypto::Suite;
 
 /// Where key files are read from.
 pub trait KeySource {
