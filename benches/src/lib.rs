@@ -130,16 +130,23 @@ pub fn row(case: &Case<'_>, to: Option<&Case<'_>>, reach: Option<f64>) {
 
 /// Batches that go round: what the sink takes is put back as it was before the
 /// next lap, and the source hands it out again. Only the headers are written
-/// anew; nothing is copied or allocated.
+/// anew, unless what is behind them changes on the way; nothing is allocated.
 struct Carousel {
     /// The first octets of each frame, and which one comes next.
     headers: Vec<[u8; 64]>,
     next: usize,
+    /// What is behind them, if it is to be written anew.
+    behind: Vec<u8>,
     len: usize,
     idle: Vec<Batch>,
     ready: Vec<Batch>,
     sent: usize,
+    /// The first frame that was sent.
+    first: Option<Vec<u8>>,
 }
+
+/// Octets of a header.
+const HEADER: usize = 64;
 
 /// One end of a carousel: a port that only receives, or only transmits.
 pub struct End {
@@ -151,15 +158,16 @@ pub struct End {
 /// A carousel of `packets` copies of `frame`.
 pub fn carousel(cache: &mut PoolCache, frame: &[u8], packets: usize) -> (End, End) {
     let header = *frame.first_chunk().expect("a frame of 64 octets or more");
-    carousel_of(cache, frame, vec![header], packets)
+    carousel_of(cache, frame, vec![header], &[], packets)
 }
 
 /// The same, of frames that differ in their first octets and go round one after the
-/// other.
+/// other; with `behind` written after these octets for each lap.
 fn carousel_of(
     cache: &mut PoolCache,
     frame: &[u8],
     headers: Vec<[u8; 64]>,
+    behind: &[u8],
     packets: usize,
 ) -> (End, End) {
     let mut batch = |_| -> Batch {
@@ -169,10 +177,12 @@ fn carousel_of(
     let state = Arc::new(Mutex::new(Carousel {
         headers,
         next: 0,
+        behind: behind.to_vec(),
         len: frame.len(),
         idle: (0..packets / BATCH).map(&mut batch).collect(),
         ready: Vec::with_capacity(packets / BATCH),
         sent: 0,
+        first: None,
     }));
     let end = |receives| End { carousel: state.clone(), receives, stats: PortStats::default() };
     (end(true), end(false))
@@ -192,7 +202,7 @@ impl Feed {
     /// Gets `count` packets ready to be received, fewer if there are not as many.
     pub fn start(&self, count: usize) {
         let mut state = self.0.lock().expect("nobody panicked");
-        let Carousel { headers, next, len, idle, ready, sent } = &mut *state;
+        let Carousel { headers, next, behind, len, idle, ready, sent, .. } = &mut *state;
         while ready.len() * BATCH < count {
             let Some(mut batch) = idle.pop() else { break };
             for packet in &mut batch {
@@ -201,10 +211,18 @@ impl Feed {
                     *front = headers[*next];
                     *next = (*next + 1) % headers.len();
                 }
+                if let Some(rest) = packet.data_mut().get_mut(HEADER..HEADER + behind.len()) {
+                    rest.copy_from_slice(behind);
+                }
             }
             ready.push(batch);
         }
         *sent = 0;
+    }
+
+    /// The first frame that ever came out.
+    pub fn first(&self) -> Option<Vec<u8>> {
+        self.0.lock().expect("nobody panicked").first.clone()
     }
 
     /// Packets that came out since then.
@@ -232,6 +250,9 @@ impl Port for End {
             return batch.drain(..).for_each(|packet| cache.recycle(packet));
         }
         state.sent += batch.len();
+        if state.first.is_none() {
+            state.first = batch.first().map(|packet| packet.data().to_vec());
+        }
         if batch.is_full() {
             return state.idle.push(std::mem::take(batch));
         }
@@ -260,6 +281,13 @@ impl Rig {
         Self::of_flows(backend, config, [from, to], frame, vec![header])
     }
 
+    /// The same with all of the frame written anew for each lap, as the node decrypts
+    /// it in place.
+    pub fn renewing(backend: Backend, config: &str, ports: [&str; 2], frame: &[u8]) -> Self {
+        let (header, behind) = frame.split_first_chunk().expect("a frame of 64 octets or more");
+        Self::with(backend, config, ports, frame, vec![*header], behind)
+    }
+
     /// The same with frames that differ in their first octets, one after the other.
     pub fn of_flows(
         backend: Backend,
@@ -267,6 +295,17 @@ impl Rig {
         [from, to]: [&str; 2],
         frame: &[u8],
         headers: Vec<[u8; 64]>,
+    ) -> Self {
+        Self::with(backend, config, [from, to], frame, headers, &[])
+    }
+
+    fn with(
+        backend: Backend,
+        config: &str,
+        [from, to]: [&str; 2],
+        frame: &[u8],
+        headers: Vec<[u8; 64]>,
+        behind: &[u8],
     ) -> Self {
         let config = match Config::parse("bench.toml", config, &mut named_key) {
             Ok(config) => config,
@@ -284,13 +323,13 @@ impl Rig {
         let engine = |_| Software::new(backend);
         let (mut control, mut workers) = build(config, environment, engine).expect("builds");
         let worker = workers.remove(0);
-        let (source, sink) = carousel_of(&mut pool.cache(), frame, headers, UNDER_WAY);
+        let (source, sink) = carousel_of(&mut pool.cache(), frame, headers, behind, UNDER_WAY);
         let feed = source.handle();
         control.attach_port(from, Box::new(source)).expect("attaches");
         control.attach_port(to, Box::new(sink)).expect("attaches");
         let tables = control.tables().clone();
         for iface in 0..tables.ifaces.len() as u16 {
-            for hop in ["192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"] {
+            for hop in ["192.0.2.1", "192.0.2.2", "10.2.0.9", "2001:db8::1", "2001:db8::2"] {
                 tables.neighbours.set(iface, hop.parse().expect("an address"), PEER);
             }
         }
@@ -303,6 +342,11 @@ impl Rig {
         let came = rig.lap(UNDER_WAY);
         assert!(came >= UNDER_WAY, "{:?}", rig.worker.report(rig.now).drops);
         rig
+    }
+
+    /// The first frame that the node sent.
+    pub fn first(&self) -> Option<Vec<u8>> {
+        self.feed.first()
     }
 
     /// Carries `packets`, in laps between which they are made as they were, which

@@ -391,45 +391,4 @@ impl fmt::Display for Suite {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashSet;
-
-    #[test]
-    fn every_suite_stands_in_one_list_under_one_name() {
-        let all: HashSet<_> = Suite::software().chain(Suite::STUDY).collect();
-        assert_eq!(all.len(), SOFTWARE + 2);
-        for suite in all {
-            assert_eq!(Suite::from_name(suite.name()), Some(suite));
-        }
-        assert_eq!(Suite::ALL[0], Suite::AesGcm(Aes::Aes128), "the usual one first");
-    }
-
-    #[test]
-    fn suites_that_a_standard_forbids_are_known_by_the_algorithm() {
-        let of = |name| Suite::from_name(name).unwrap().forbidden();
-        assert_eq!(of("des-cbc hmac-sha1-96"), Some("des-cbc"));
-        assert_eq!(of("3des-cbc hmac-sha256-128"), Some("3des-cbc"));
-        assert_eq!(of("null hmac-md5-96"), Some("hmac-md5-96"));
-        assert!(Suite::ALL.iter().all(|suite| suite.forbidden().is_none()));
-    }
-
-    #[test]
-    fn ah_has_what_gives_integrity_alone() {
-        let names: Vec<_> = Suite::software().filter_map(Suite::ah_name).collect();
-        assert_eq!(names.len(), 5 + 3);
-        for name in names {
-            assert!(Suite::from_ah_name(name).unwrap().is_integrity(), "{name}");
-        }
-        assert_eq!(Suite::from_ah_name("aes-gcm-128"), None);
-    }
-
-    #[test]
-    fn counter_mode_suites_have_a_salt_and_no_iv_of_the_engines_making() {
-        for suite in Suite::software() {
-            assert_eq!(suite.esp_salt_len() == 4, suite.is_counter_mode(), "{suite}");
-            assert!(!(suite.is_counter_mode() && suite.text_has_iv()), "{suite}");
-            assert!(suite.esp_align().is_power_of_two() && suite.esp_align() >= 4);
-        }
-    }
-}
+mod tests;

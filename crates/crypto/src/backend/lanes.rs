@@ -1,6 +1,6 @@
-//! AES-CBC with HMAC on the kernels that take many packets at a time.
+//! AES-CBC with HMAC, and HMAC alone, on the kernels that take many packets at a time.
 
-use super::parts::{BLOCK, Hashed};
+use super::parts::Hashed;
 use crate::accel::cbc::{self, Key, Packet, Packets};
 use crate::job::{Ad, Job, Op, Span, Verdict};
 
@@ -12,7 +12,7 @@ impl<'a> Waiting<'a> {
     #[inline]
     pub fn push<B: AsMut<[u8]>>(&mut self, key: &'a Key, job: &'a mut Job<B>) {
         let Job { buf, nonce, op, verdict, ad, text, .. } = job;
-        let Some(parts) = Hashed::cut(buf.as_mut(), ad, *text, BLOCK, key.icv_len()) else {
+        let Some(parts) = Hashed::cut(buf.as_mut(), ad, *text, key.block(), key.icv_len()) else {
             *verdict = Verdict::Failed;
             return;
         };
@@ -42,7 +42,7 @@ pub(super) fn one(
     buf: &mut [u8],
 ) -> Verdict {
     let mut verdict = Verdict::Failed;
-    if let Some(parts) = Hashed::cut(buf, &ad, text, BLOCK, key.icv_len()) {
+    if let Some(parts) = Hashed::cut(buf, &ad, text, key.block(), key.icv_len()) {
         let mut packets = Packets::new();
         packets.push(Packet { key, op, nonce, parts, verdict: &mut verdict });
         cbc::run(&mut packets);

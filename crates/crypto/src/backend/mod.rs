@@ -4,7 +4,7 @@
 //!   Software::run(&mut [Job]) ──▶ Backend::run(&KeyTable, &mut [Job])
 //!                                    │            │
 //!                                    │            └─ KeyId ──▶ Key, compiled
-//!                                    ├─ vaes512    AES-GCM four, AES-CBC sixteen packets
+//!                                    ├─ vaes512    AES-GCM four, AES-CBC and HMAC sixteen packets
 //!                                    ├─ vaes256    at a time, all else one after the other
 //!                                    ├─ aws        one job after the other
 //!                                    └─ portable   one job after the other
@@ -48,7 +48,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// Our own kernels, AVX-512: four packets of AES-GCM at a time or sixteen of
-    /// AES-CBC, four blocks per instruction. What they have not is aws-lc's.
+    /// AES-CBC or HMAC, four blocks per instruction. What they have not is aws-lc's.
     Vaes512,
     /// The same with AVX2, two blocks per instruction.
     Vaes256,
@@ -143,9 +143,14 @@ fn multi(
             gcm::Key::new(kernel, aes, spec.key.expose()).map(Made::Gcm).ok_or(unsupported)
         }
         // Without the SHA instructions there is no form, and one packet at a time.
-        (Suite::AesCbc(aes, mac), Some(form)) if multi_cbc::has(aes, mac) => {
+        (suite, Some(form)) if multi_cbc::has(suite) => {
             let (key, mac_key) = (spec.key.expose(), spec.mac_key.expose());
-            multi_cbc::Key::new(form, aes, mac, key, mac_key).map(Made::Cbc).ok_or(unsupported)
+            let made = match suite {
+                Suite::AesCbc(aes, mac) => multi_cbc::Key::new(form, aes, mac, key, mac_key),
+                Suite::Null(mac) => multi_cbc::Key::hash(form, mac, mac_key),
+                _ => None,
+            };
+            made.map(Made::Cbc).ok_or(unsupported)
         }
         _ => aws::Key::new(spec).map(Made::Aws),
     }

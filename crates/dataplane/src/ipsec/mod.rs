@@ -1,8 +1,7 @@
 //! IPsec: ESP (RFC 4303) in tunnel and transport mode, in UDP (RFC 3948) where
-//! addresses are translated on the way, and its policy (RFC 4301), with
-//! AES-GCM (RFC 4106; RFC 8750 with an implicit IV), ChaCha20-Poly1305 (RFC 7634), AES-CBC (RFC 3602) with
-//! HMAC-SHA1-96 (RFC 2404) or HMAC-SHA256-128 (RFC 4868), extended sequence
-//! numbers, and ECN through the tunnel (RFC 6040).
+//! addresses are translated on the way, and its policy (RFC 4301), with every suite
+//! of [`ferrule_crypto::Suite`], extended sequence numbers, and ECN through the tunnel
+//! (RFC 6040).
 //!
 //! ```text
 //!         ┌──────── Policy ─────────┐
@@ -16,7 +15,10 @@
 //!   ┌────────────┬─────────┬────┬─────────────┬───────────────────┬─────┐
 //!   │ outer IP   │ SPI seq │ IV │ inner IP …  │ 1 2 3 len next hdr│ ICV │
 //!   └────────────┴─────────┴────┴─────────────┴───────────────────┴─────┘
-//!                │◀─ AD ──▶│    │◀─────── encrypted ─────────────▶│
+//!                │◀─ AD ──▶│    │◀─────── encrypted ─────────────▶│   AEAD
+//!                │◀─ AD ──▶│◀─── text; the engine writes the IV ──▶│   CBC
+//!                │◀──── AD ────▶│◀─────── encrypted ─────────────▶│   AES-CTR
+//!                │◀─────────────────── AD ────────────────────────▶│   NULL, GMAC
 //! ```
 //!
 //! * [`config`] what a person configures of an SA.

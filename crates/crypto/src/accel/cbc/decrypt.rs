@@ -12,12 +12,12 @@ use crate::backend::parts::{BLOCK, Hashed};
 use std::arch::x86_64::*;
 
 /// Decrypts what follows the IV in place.
-pub(super) fn run(key: &Key, parts: &mut Hashed<'_>) {
+pub(super) fn run(aes: Aes, key: &Key, parts: &mut Hashed<'_>) {
     let (blocks, _) = parts.body[parts.text..].as_chunks_mut::<BLOCK>();
     let open = key.open();
     // SAFETY: a key has a form, and that only where the machine has what it says.
     unsafe {
-        match (key.form().is_zmm(), key.aes()) {
+        match (key.form().is_zmm(), aes) {
             (true, Aes::Aes128) => zmm::<10>(open, blocks),
             (true, Aes::Aes256) => zmm::<14>(open, blocks),
             (false, Aes::Aes128) => ymm::<10>(open, blocks),

@@ -5,6 +5,7 @@ use super::hmac::{Hash, Words};
 use super::sha1::Sha1;
 use super::sha256::Sha256;
 use super::{Aes, Mac};
+use crate::backend::parts::BLOCK;
 use crate::suite;
 use std::arch::x86_64::*;
 
@@ -58,7 +59,8 @@ pub struct Key {
     open: Schedule,
     inner: Words,
     outer: Words,
-    aes: Aes,
+    /// Nothing: a keyed hash alone.
+    aes: Option<Aes>,
     mac: Mac,
     form: Form,
 }
@@ -73,18 +75,36 @@ impl Key {
         key: &[u8],
         mac_key: &[u8],
     ) -> Option<Box<Self>> {
-        let (aes, mac) = (Aes::of(aes)?, Mac::of(mac)?);
-        if key.len() != aes.key_len() || mac_key.len() > PAD_LEN {
-            return None;
-        }
-        let (zero, words) = ([0; ROUND_KEYS_MAX], [0; 8]);
-        let mut made =
-            Box::new(Self { seal: zero, open: zero, inner: words, outer: words, aes, mac, form });
+        let aes = Aes::of(aes).filter(|aes| key.len() == aes.key_len())?;
+        let mut made = Self::hash(form, mac, mac_key)?;
+        made.aes = Some(aes);
+        let Self { seal, open, .. } = &mut *made;
         // SAFETY: a `Form` exists only where the machine has AES and SSE4.1.
-        unsafe { expand(aes, key, &mut made.seal, &mut made.open) };
+        unsafe { expand(aes, key, seal, open) };
+        Some(made)
+    }
+
+    /// A keyed hash without a cipher.
+    pub fn hash(form: Form, mac: suite::Mac, mac_key: &[u8]) -> Option<Box<Self>> {
+        let mac = Mac::of(mac).filter(|_| mac_key.len() <= PAD_LEN)?;
+        let (zero, words) = ([0; ROUND_KEYS_MAX], [0; 8]);
+        let mut made = Box::new(Self {
+            seal: zero,
+            open: zero,
+            inner: words,
+            outer: words,
+            aes: None,
+            mac,
+            form,
+        });
         made.inner = padded(mac, mac_key, 0x36);
         made.outer = padded(mac, mac_key, 0x5c);
         Some(made)
+    }
+
+    /// Octets of the blocks that a text is made of; 0 without a cipher.
+    pub fn block(&self) -> usize {
+        if self.aes.is_some() { BLOCK } else { 0 }
     }
 
     /// Octets of the ICV.
@@ -92,7 +112,7 @@ impl Key {
         self.mac.icv_len()
     }
 
-    pub(super) fn aes(&self) -> Aes {
+    pub(super) fn aes(&self) -> Option<Aes> {
         self.aes
     }
 

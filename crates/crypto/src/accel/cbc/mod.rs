@@ -1,4 +1,5 @@
-//! AES-CBC with HMAC, many packets at a time (RFC 3602, RFC 2404, RFC 4868).
+//! AES-CBC with HMAC, and HMAC alone, many packets at a time (RFC 3602, RFC 2404,
+//! RFC 4868).
 //!
 //! CBC encrypts the blocks of a packet one after the other, and a hash takes
 //! them one after the other: a packet alone leaves most of the machine idle. So
@@ -37,7 +38,7 @@ pub use key::{Form, Key};
 use crate::backend::parts::Hashed;
 use crate::engine::BATCH;
 use crate::job::{Op, Verdict};
-use crate::suite;
+use crate::suite::{self, Suite};
 use arrayvec::ArrayVec;
 
 /// The key lengths that the kernels have.
@@ -89,9 +90,13 @@ impl Mac {
     }
 }
 
-/// Whether the kernels have this cipher beside this hash.
-pub const fn has(aes: suite::Aes, mac: suite::Mac) -> bool {
-    Aes::of(aes).is_some() && Mac::of(mac).is_some()
+/// Whether the kernels have this suite.
+pub const fn has(suite: Suite) -> bool {
+    match suite {
+        Suite::AesCbc(aes, mac) => Aes::of(aes).is_some() && Mac::of(mac).is_some(),
+        Suite::Null(mac) => Mac::of(mac).is_some(),
+        _ => false,
+    }
 }
 
 /// Packets side by side.
@@ -108,7 +113,7 @@ pub struct Packet<'a> {
     pub op: Op,
     /// What the IV is made of.
     pub nonce: &'a [u8; 12],
-    /// Where everything is; the text is a whole number of blocks.
+    /// Where everything is; with a cipher the text is a whole number of blocks.
     pub parts: Hashed<'a>,
     /// What becomes of it.
     pub verdict: &'a mut Verdict,
@@ -131,8 +136,11 @@ pub fn run(packets: &mut Packets<'_>) {
         hmac::run(form, mac, packets, order);
     }
     for packet in packets.iter_mut() {
-        if packet.op == Op::Open && *packet.verdict == Verdict::Done {
-            decrypt::run(packet.key, &mut packet.parts);
+        if packet.op == Op::Open
+            && *packet.verdict == Verdict::Done
+            && let Some(aes) = packet.key.aes()
+        {
+            decrypt::run(aes, packet.key, &mut packet.parts);
         }
     }
 }
@@ -155,8 +163,10 @@ impl Work {
         let mut work = Self::default();
         for at in longest_first.into_iter().map(|key| key as u8) {
             let packet = &packets[at as usize];
-            if packet.op == Op::Seal {
-                work.encrypt[usize::from(packet.key.aes() == Aes::Aes256)].push(at);
+            if packet.op == Op::Seal
+                && let Some(aes) = packet.key.aes()
+            {
+                work.encrypt[usize::from(aes == Aes::Aes256)].push(at);
             }
             work.hash[usize::from(packet.key.mac() == Mac::HmacSha256_128)].push(at);
         }

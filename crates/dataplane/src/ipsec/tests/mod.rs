@@ -8,6 +8,7 @@ mod path;
 mod policy;
 mod replay;
 mod spd;
+mod suites;
 mod transport;
 mod vectors;
 

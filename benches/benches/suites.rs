@@ -1,0 +1,137 @@
+//! ESP tunnels with every suite, whole graph, memory to memory, on one core.
+//!
+//! ```text
+//!   out   packet ─▶ IP ─▶ policy ─▶ ESP out ─▶ frame
+//!   in    frame  ─▶ IP ─▶ ESP in ─▶ IP ─▶ packet      (the same frame, over and
+//!                                                       over: no replay window)
+//! ```
+//!
+//! Sizes are those of the inner IP packet. The old suites, which a node refuses
+//! outside a laboratory, are here for what they cost.
+
+use ferrule_benches::{Case, NODE, PEER, Rig};
+use ferrule_crypto::{Backend, Suite};
+
+const SIZES: [usize; 6] = [64, 128, 256, 512, 1024, 1420];
+
+/// Packets of a round, and rounds of which the median is taken: fewer than elsewhere,
+/// for there are many suites.
+const PACKETS: usize = 512;
+const ROUNDS: usize = 15;
+
+/// Ports, interfaces, and the way to both sites.
+const NETWORK: &str = r#"
+[node]
+name = "bench"
+lab = true
+[[port]]
+name = "red"
+driver = "wire"
+[[port]]
+name = "black"
+driver = "wire"
+mtu = 1600
+"#;
+
+fn ethernet(payload: &[u8]) -> Vec<u8> {
+    [&NODE.0[..], &PEER.0, &[8, 0], payload].concat()
+}
+
+/// An IPv4 UDP packet of `len` octets from 10.1.0.9 to 10.2.0.9.
+fn ipv4(len: usize) -> Vec<u8> {
+    let mut p = vec![0x45, 0, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0, 10, 1, 0, 9, 10, 2, 0, 9];
+    p[2..4].copy_from_slice(&(len as u16).to_be_bytes());
+    let sum: u32 = p.chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum();
+    p[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    p.extend([0, 7, 0, 9]);
+    p.extend((len as u16 - 20).to_be_bytes());
+    p.resize(len, 0);
+    p
+}
+
+/// A gateway: its own address and site (1 or 2), the other's, SPIs of both ways.
+fn gateway(suite: Suite, here: usize, there: usize) -> String {
+    let spi = |from: usize| 4096 + from;
+    let way = |from: usize| format!("{{ spi = {}, key = \"{suite}:{from}\" }}", spi(from));
+    format!(
+        r#"{NETWORK}
+[[interface]]
+port = "red"
+address = ["10.{here}.0.1/24"]
+[[interface]]
+port = "black"
+address = ["192.0.2.{here}/24"]
+[[route]]
+prefix = "10.{there}.0.0/24"
+via = "192.0.2.{there}"
+[[tunnel]]
+name = "t"
+local = "192.0.2.{here}"
+remote = "192.0.2.{there}"
+suite = "{suite}"
+window = 0
+out = {}
+in = {}
+[[policy]]
+interface = "black"
+action = "protect"
+tunnel = "t"
+local = "10.{here}.0.0/24"
+remote = "10.{there}.0.0/24"
+"#,
+        way(here * 2),
+        way(there * 2)
+    )
+}
+
+/// Sealing, and opening what was sealed.
+fn both_ways(backend: Backend, suite: Suite, len: usize) -> [Case<'static>; 2] {
+    let mut out = Rig::new(backend, &gateway(suite, 1, 2), "red", "black", &ethernet(&ipv4(len)));
+    let sealed = out.first().expect("it sent something");
+    let sealed = ethernet(&sealed[14..]);
+    let config = gateway(suite, 2, 1);
+    let mut inn = Rig::renewing(backend, &config, ("black", "red"), &sealed, &sealed);
+    [
+        Case::measured("out", move |packets| out.run(packets)),
+        Case::measured("in", move |packets| inn.run(packets)),
+    ]
+}
+
+/// Million packets a second, out and in.
+fn rates(backend: Backend, suite: Suite, len: usize) -> [f64; 2] {
+    let mut cases = both_ways(backend, suite, len);
+    for round in 0..=ROUNDS {
+        cases.iter_mut().for_each(|case| case.round(PACKETS, round > 0));
+    }
+    cases.map(|case| 1000.0 / case.nanos())
+}
+
+fn table(backend: Backend, title: &str, suites: impl Iterator<Item = Suite>) {
+    println!("\n{title}: million packets a second, out / in");
+    let sizes = SIZES.map(|size| format!("{:>15}", format!("{size} B")));
+    println!("  {:<32}{}", "", sizes.concat());
+    for suite in suites {
+        let cells = SIZES.map(|size| {
+            let [out, inn] = rates(backend, suite, size);
+            format!("{:>15}", format!("{out:.2} / {inn:.2}"))
+        });
+        println!("  {:<32}{}", suite.name(), cells.concat());
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo test --benches` passes this; measuring is for `cargo bench`.
+    if arguments.iter().any(|a| a == "--test") {
+        return;
+    }
+    let wanted = |suite: &Suite| {
+        let mut names = arguments.iter().filter(|a| !a.starts_with('-')).peekable();
+        names.peek().is_none() || names.any(|n| suite.name().contains(n.as_str()))
+    };
+    let backend = Backend::best();
+    println!("ESP tunnel over IPv4, extended numbers, one core, backend {}.", backend.name());
+    println!("Median of {ROUNDS} rounds of {PACKETS} packets.");
+    table(backend, "Suites", Suite::ALL.into_iter().filter(wanted));
+    table(backend, "For studies alone", Suite::OLD.into_iter().filter(wanted));
+}
