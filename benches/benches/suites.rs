@@ -1,4 +1,5 @@
-//! ESP tunnels with every suite, whole graph, memory to memory, on one core.
+//! ESP with every suite, tunnel and transport mode, whole graph, memory to memory, on
+//! one core.
 //!
 //! ```text
 //!   out   packet ─▶ IP ─▶ policy ─▶ ESP out ─▶ frame
@@ -6,7 +7,8 @@
 //!                                                       over: no replay window)
 //! ```
 //!
-//! Sizes are those of the inner IP packet. The old suites, which a node refuses
+//! Sizes are those of the clear IP packet; in transport mode the hosts at both ends are
+//! behind their nodes. The old suites, which a node refuses
 //! outside a laboratory, are here for what they cost.
 
 use ferrule_benches::{Case, NODE, PEER, Rig};
@@ -49,8 +51,33 @@ fn ipv4(len: usize) -> Vec<u8> {
     p
 }
 
-/// A gateway: its own address and site (1 or 2), the other's, SPIs of both ways.
-fn gateway(suite: Suite, here: usize, there: usize) -> String {
+#[derive(Clone, Copy)]
+enum Mode {
+    Tunnel,
+    Transport,
+}
+
+impl Mode {
+    /// The table of the configuration.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Tunnel => "tunnel",
+            Self::Transport => "transport",
+        }
+    }
+
+    /// Who seals, seen from outside: the gateway, or the host behind it.
+    fn end(self, site: usize) -> String {
+        match self {
+            Self::Tunnel => format!("192.0.2.{site}"),
+            Self::Transport => format!("10.{site}.0.9"),
+        }
+    }
+}
+
+/// A node: its own site (1 or 2), the other's, SPIs of both ways.
+fn gateway(mode: Mode, suite: Suite, here: usize, there: usize) -> String {
+    let (table, local, remote) = (mode.word(), mode.end(here), mode.end(there));
     let spi = |from: usize| 4096 + from;
     let way = |from: usize| format!("{{ spi = {}, key = \"{suite}:{from}\" }}", spi(from));
     format!(
@@ -64,10 +91,10 @@ address = ["192.0.2.{here}/24"]
 [[route]]
 prefix = "10.{there}.0.0/24"
 via = "192.0.2.{there}"
-[[tunnel]]
+[[{table}]]
 name = "t"
-local = "192.0.2.{here}"
-remote = "192.0.2.{there}"
+local = "{local}"
+remote = "{remote}"
 suite = "{suite}"
 window = 0
 out = {}
@@ -75,7 +102,7 @@ in = {}
 [[policy]]
 interface = "black"
 action = "protect"
-tunnel = "t"
+{table} = "t"
 local = "10.{here}.0.0/24"
 remote = "10.{there}.0.0/24"
 "#,
@@ -85,11 +112,12 @@ remote = "10.{there}.0.0/24"
 }
 
 /// Sealing, and opening what was sealed.
-fn both_ways(backend: Backend, suite: Suite, len: usize) -> [Case<'static>; 2] {
-    let mut out = Rig::new(backend, &gateway(suite, 1, 2), "red", "black", &ethernet(&ipv4(len)));
+fn both_ways(backend: Backend, mode: Mode, suite: Suite, len: usize) -> [Case<'static>; 2] {
+    let mut out =
+        Rig::new(backend, &gateway(mode, suite, 1, 2), "red", "black", &ethernet(&ipv4(len)));
     let sealed = out.first().expect("it sent something");
     let sealed = ethernet(&sealed[14..]);
-    let config = gateway(suite, 2, 1);
+    let config = gateway(mode, suite, 2, 1);
     let mut inn = Rig::renewing(backend, &config, ("black", "red"), &sealed, &sealed);
     [
         Case::measured("out", move |packets| out.run(packets)),
@@ -98,21 +126,21 @@ fn both_ways(backend: Backend, suite: Suite, len: usize) -> [Case<'static>; 2] {
 }
 
 /// Million packets a second, out and in.
-fn rates(backend: Backend, suite: Suite, len: usize) -> [f64; 2] {
-    let mut cases = both_ways(backend, suite, len);
+fn rates(backend: Backend, mode: Mode, suite: Suite, len: usize) -> [f64; 2] {
+    let mut cases = both_ways(backend, mode, suite, len);
     for round in 0..=ROUNDS {
         cases.iter_mut().for_each(|case| case.round(PACKETS, round > 0));
     }
     cases.map(|case| 1000.0 / case.nanos())
 }
 
-fn table(backend: Backend, title: &str, suites: impl Iterator<Item = Suite>) {
-    println!("\n{title}: million packets a second, out / in");
+fn table(backend: Backend, mode: Mode, title: &str, suites: impl Iterator<Item = Suite>) {
+    println!("\n{title}, {} mode: million packets a second, out / in", mode.word());
     let sizes = SIZES.map(|size| format!("{:>15}", format!("{size} B")));
     println!("  {:<32}{}", "", sizes.concat());
     for suite in suites {
         let cells = SIZES.map(|size| {
-            let [out, inn] = rates(backend, suite, size);
+            let [out, inn] = rates(backend, mode, suite, size);
             format!("{:>15}", format!("{out:.2} / {inn:.2}"))
         });
         println!("  {:<32}{}", suite.name(), cells.concat());
@@ -130,8 +158,10 @@ fn main() {
         names.peek().is_none() || names.any(|n| suite.name().contains(n.as_str()))
     };
     let backend = Backend::best();
-    println!("ESP tunnel over IPv4, extended numbers, one core, backend {}.", backend.name());
+    println!("ESP over IPv4, extended numbers, one core, backend {}.", backend.name());
     println!("Median of {ROUNDS} rounds of {PACKETS} packets.");
-    table(backend, "Suites", Suite::ALL.into_iter().filter(wanted));
-    table(backend, "For studies alone", Suite::OLD.into_iter().filter(wanted));
+    for mode in [Mode::Tunnel, Mode::Transport] {
+        table(backend, mode, "Suites", Suite::ALL.into_iter().filter(wanted));
+        table(backend, mode, "For studies alone", Suite::OLD.into_iter().filter(wanted));
+    }
 }
