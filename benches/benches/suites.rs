@@ -118,7 +118,7 @@ fn both_ways(backend: Backend, mode: Mode, suite: Suite, len: usize) -> [Case<'s
     let sealed = out.first().expect("it sent something");
     let sealed = ethernet(&sealed[14..]);
     let config = gateway(mode, suite, 2, 1);
-    let mut inn = Rig::renewing(backend, &config, ("black", "red"), &sealed, &sealed);
+    let mut inn = Rig::renewing(backend, &config, ["black", "red"], &sealed);
     [
         Case::measured("out", move |packets| out.run(packets)),
         Case::measured("in", move |packets| inn.run(packets)),
