@@ -27,14 +27,21 @@ HOST = {4: "10.2.0.2", 6: "fd02::2"}
 HEADER = {4: 20, 6: 40}
 GCM, GCM_NO_ESN, CBC, CBC_ESN, GCM_256 = SUITES[0], SUITES[1], SUITES[2], SUITES[3], SUITES[5]
 
-# Holds UDP ports on which Linux takes ESP (udp(7), UDP_ENCAP).
-HOLDER = """import socket, sys, time
-for family, any_ in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+# Holds UDP ports on which Linux takes ESP (udp(7), UDP_ENCAP), and which its own policy
+# leaves alone, as those of a key daemon (linux/xfrm.h, struct xfrm_userpolicy_info).
+HOLDER = """import socket, struct, time
+kept = []
+for family, any_, level, option in ((2, "0.0.0.0", 0, 17), (10, "::", 41, 35)):
     s = socket.socket(family, socket.SOCK_DGRAM)
-    if family == socket.AF_INET6:
+    if family == 10:
         s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    for way in (0, 1):
+        policy = bytearray(168)
+        struct.pack_into("=H", policy, 40, family)
+        policy[160] = way
+        s.setsockopt(level, option, bytes(policy))
     s.bind((any_, 4500)); s.setsockopt(17, 100, 2)
-    globals()["s%d" % family] = s
+    kept.append(s)
 time.sleep(1000)
 """
 KEEPALIVE = """import socket
