@@ -154,7 +154,7 @@ impl Stand<'_> {
 
 impl Pair<'_> {
     fn one(&self, what: &str, octets: usize, trial: Trial) -> Result<Shown, Fault> {
-        let became = self.rig.trials(None, &[trial.clone()])?;
+        let became = self.rig.trials(None, std::slice::from_ref(&trial))?;
         let became = became.first().ok_or_else(|| Fault::failed("the tester's result", "none"))?;
         Ok(view(what, octets, &trial, became))
     }

@@ -7,13 +7,16 @@ use super::super::published::Study;
 use super::column;
 use ferrule_report::{Column, Model as ModelNumber, Published, Section, Table};
 
+/// A count of packets, and what stands above it.
+type Count = (&'static str, fn(&Disturbed) -> u64);
+
 /// Loss and reordering.
 pub fn order(study: &Study, model: &Model, live: &Result<Live, String>) -> Section {
     let cases = &model.order;
     let mut table = Table::new("order", "Packets that were lost or late, and the rest")
         .column(Column::words("on the way", cases.iter().map(|case| case.what.as_str())))
         .column(Column::settings("ring", "blocks", cases.iter().map(|case| case.ring as f64)));
-    let counts: [(&str, fn(&Disturbed) -> u64); 5] = [
+    let counts: [Count; 5] = [
         ("arrived", |case| case.arrived),
         ("right", |case| case.right),
         ("wrong", |case| case.wrong),

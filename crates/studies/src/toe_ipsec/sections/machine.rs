@@ -29,8 +29,8 @@ pub fn machine(live: &Result<Live, String>) -> Section {
     };
     let speeds = |sweep: &Sweep| sweep.speeds.clone();
     let sizes = |sweep: &Sweep| sweep.sizes.clone();
-    let mbps = |load: &Load| (load.offered_mbps, "Mbit/s");
-    let octets = |load: &Load| (load.octets as f64, "B");
+    let mbps = |load: &Load| (load.offered_mbps, "offered", "Mbit/s");
+    let octets = |load: &Load| (load.octets as f64, "frame", "B");
     let by_speed = format!("By sending speed, frames of {OCTETS} bytes");
     let by_size = format!("By size of frame, {FIXED} Mbit/s of the line");
     section
@@ -48,7 +48,7 @@ fn table(
     sweeps: &[Sweep],
     gigahertz: f64,
     of: fn(&Sweep) -> Vec<Load>,
-    at: fn(&Load) -> (f64, &'static str),
+    at: fn(&Load) -> (f64, &'static str, &'static str),
 ) -> Table {
     let mut rows: Vec<(&Sweep, Load)> = Vec::new();
     for sweep in sweeps {
@@ -56,7 +56,7 @@ fn table(
         loads.sort_by(|a, b| at(a).0.total_cmp(&at(b).0));
         rows.extend(loads.into_iter().map(|load| (sweep, load)));
     }
-    let unit = rows.first().map_or("", |(_, load)| at(load).1);
+    let (_, head, unit) = rows.first().map_or((0.0, "", ""), |(_, load)| at(load));
     let shown = |f: &dyn Fn(&Load) -> f64| {
         let each = rows.iter().map(|(_, load)| match load.was_offered() {
             true => Ok(LiveNumber::from(f(load))),
@@ -67,7 +67,7 @@ fn table(
     Table::new(id, title)
         .column(Column::words("system", rows.iter().map(|(sweep, _)| name(sweep.system))))
         .column(Column::words("way", rows.iter().map(|(sweep, _)| sweep.way.name())))
-        .column(Column::settings("offered", unit, rows.iter().map(|(_, load)| at(load).0)))
+        .column(Column::settings(head, unit, rows.iter().map(|(_, load)| at(load).0)))
         .column(Column::results("arrived", "%", shown(&|load| 100.0 * load.share())).decimals(1))
         .column(Column::results("latency", "µs", shown(&|load| load.median_us)).decimals(0))
         .column(
