@@ -3,6 +3,7 @@
 
 use super::case::{At, Away, Case, Upset};
 use super::finding::lock;
+use super::subject::NodePlan;
 use crate::placing;
 use ferrule_base::{Duration, Secret};
 use ferrule_crypto::{Aes, Software, fingerprint};
@@ -156,6 +157,16 @@ fn token() -> TokenConfig {
 }
 
 impl Case {
+    /// The same for these nodes: one that has an engine elsewhere anyway keeps it.
+    pub(super) fn for_nodes(&self, nodes: &[NodePlan]) -> Self {
+        let mut case = self.clone();
+        case.away.retain(|away| {
+            let config = nodes.get(away.node).map(|plan| &plan.config);
+            config.is_some_and(|c| c.token.is_none() && c.look_aside.is_none())
+        });
+        case
+    }
+
     /// Where a node seals and opens, if not in its workers' loops.
     pub(super) fn away_of(&self, node: usize) -> Option<&Away> {
         self.away.iter().find(|away| away.node == node)

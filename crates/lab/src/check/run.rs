@@ -57,6 +57,7 @@ pub struct Outcome {
 /// Runs a case and judges it. A panic inside is a finding. With `capture`, every
 /// link is captured.
 pub fn run(subject: &dyn Subject, case: &Case, rig: &Rig, capture: bool) -> Outcome {
+    let case = &case.for_nodes(subject.nodes());
     let mut trial = Trial::new(subject, case);
     let done = catch_unwind(AssertUnwindSafe(|| trial.run(subject, case, rig, capture)));
     let now = trial.network.now();

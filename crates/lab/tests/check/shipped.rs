@@ -1,7 +1,8 @@
 //! The topologies that come with Ferrule, under a few seeds each.
 
 use ferrule_base::Duration;
-use ferrule_lab::check::{Rig, Score, campaign};
+use ferrule_lab::check::case::{At, Away};
+use ferrule_lab::check::{Case, Rig, Score, Subject, campaign, run};
 use ferrule_lab::topology::{SHIPPED, Shipped, TopologySubject};
 
 /// How long hosts send.
@@ -21,6 +22,22 @@ fn check_holds_every_invariant_in_each_shipped_topology() {
     for shipped in SHIPPED {
         let score = score(shipped, 4);
         assert!(score.received > 0, "{}: {score:?}", shipped.name);
+    }
+}
+
+#[test]
+fn check_leaves_a_node_that_has_a_token_the_engine_that_it_has() {
+    let topology = Shipped::named("token-gateway").expect("it is shipped").topology(None);
+    let subject = TopologySubject::new(topology.unwrap_or_else(|e| panic!("{e}")), LENGTH);
+    let shape = subject.shape();
+    let at = |at| (0..shape.nodes.len()).map(|node| Away { node, at }).collect();
+    let look_aside = At::LookAside { depth: 64, copies: 0, packet_ns: 1000, drop: false };
+    for away in [at(look_aside), at(At::Token), at(At::Inline)] {
+        let case =
+            Case { away, late: Vec::new(), disturbance: Vec::new(), ..Case::draw(5, &shape) };
+        let outcome = run(&subject, &case, &Rig::default(), false);
+        assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
+        assert!(outcome.flows.iter().any(|flow| flow.received > 0));
     }
 }
 
