@@ -66,6 +66,14 @@ impl Mode {
         }
     }
 
+    /// Whose packets are sealed: a site's, or one host's.
+    fn clear(self, site: usize) -> String {
+        match self {
+            Self::Tunnel => format!("10.{site}.0.0/24"),
+            Self::Transport => self.end(site),
+        }
+    }
+
     /// Who seals, seen from outside: the gateway, or the host behind it.
     fn end(self, site: usize) -> String {
         match self {
@@ -103,11 +111,13 @@ in = {}
 interface = "black"
 action = "protect"
 {table} = "t"
-local = "10.{here}.0.0/24"
-remote = "10.{there}.0.0/24"
+local = "{}"
+remote = "{}"
 "#,
         way(here * 2),
-        way(there * 2)
+        way(there * 2),
+        mode.clear(here),
+        mode.clear(there)
     )
 }
 
