@@ -32,10 +32,12 @@ pub struct ShowArgs {
 enum What {
     /// Ports with their counters.
     Ports,
-    /// ESP security associations.
+    /// Security associations, with what went wrong.
     Sa,
     /// Security policies: entries in order, with what each was asked for.
     Spd,
+    /// Security associations: what each is, and whose traffic it carries.
+    Sad,
     /// MACsec associations.
     Macsec,
     /// Engines that seal and open, with the key stream that tokens made ahead.
@@ -108,6 +110,7 @@ fn table(what: What, report: &Report) -> String {
         What::Ports => return ports(report),
         What::Sa => return sas(report),
         What::Spd => return policy::table(&report.spd),
+        What::Sad => return policy::associations(&report.sas),
         What::Engines => return engines::text(report),
         What::Cards => return cards(report),
         What::Macsec => {

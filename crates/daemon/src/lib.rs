@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod associations;
 pub mod cards;
 mod clock;
 mod daemon;

@@ -321,19 +321,12 @@ mod tests {
             tunnel: "a\"b".into(),
             way: "out".into(),
             spi: "0x00001001".into(),
-            suite: String::new(),
-            local: String::new(),
-            remote: String::new(),
-            worker: 0,
             number: 10,
             packets: 9,
             mtu: None,
             octets: 900,
-            replays: 0,
             bad_icv: 3,
-            refused: 0,
-            moved: 0,
-            failed: 0,
+            ..SaView::default()
         };
         let macsec = MacsecView {
             port: "wan".into(),

@@ -1,13 +1,15 @@
 //! Everything that there is to see of a running node, in one value: `show`
 //! prints parts of it, the metrics are made of it, `--json` is it.
 
+pub use crate::associations::SaView;
+use crate::associations::sas;
 use crate::cards::{CardView, cards};
 use crate::policies::{PolicyView, in_words, policies};
 use ferrule_base::{DropReason, Drops, Instant, Ledger};
 use ferrule_crypto::{EngineReport, Latency, RingReport};
 use ferrule_node::Control;
 use ferrule_node::config::{Config, LabelAction, Via};
-use ferrule_node::message::{SaReport, WorkerReport};
+use ferrule_node::message::WorkerReport;
 use ferrule_pipeline::PortStats;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -105,34 +107,6 @@ pub struct PortView {
     pub tx_octets: u64,
     pub rx_missed: u64,
     pub tx_failed: u64,
-}
-
-/// An ESP security association.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
-pub struct SaView {
-    pub tunnel: String,
-    /// `out` or `in`.
-    pub way: String,
-    pub spi: String,
-    pub suite: String,
-    pub local: String,
-    pub remote: String,
-    pub worker: u8,
-    /// Out: the next sequence number. In: the highest one seen.
-    pub number: u64,
-    /// Out: the largest clear packet that the path carries now.
-    #[serde(default)]
-    pub mtu: Option<u16>,
-    pub packets: u64,
-    pub octets: u64,
-    pub replays: u64,
-    pub bad_icv: u64,
-    pub refused: u64,
-    /// Authentic, in UDP, from another port than configured (RFC 3948).
-    #[serde(default)]
-    pub moved: u64,
-    pub failed: u64,
 }
 
 /// A MACsec secure association.
@@ -402,44 +376,6 @@ fn ports(
         }
     })
     .collect()
-}
-
-fn sas(config: &Config, workers: &[Box<WorkerReport>]) -> Vec<SaView> {
-    let view = |worker: u8, way: &str, sa: &SaReport| {
-        let tunnel = config.tunnels.iter().find(|t| t.name == sa.name);
-        let end = |f: fn(&ferrule_node::config::TunnelConfig) -> std::net::IpAddr| {
-            tunnel.map_or_else(String::new, |t| f(t).to_string())
-        };
-        SaView {
-            tunnel: sa.name.clone(),
-            way: way.into(),
-            spi: format!("0x{:08x}", sa.spi),
-            suite: sa.suite_name(),
-            local: end(|t| t.local),
-            remote: end(|t| t.remote),
-            worker,
-            number: sa.number,
-            packets: sa.stats.packets,
-            mtu: sa.mtu,
-            octets: sa.stats.octets,
-            replays: sa.stats.replays,
-            bad_icv: sa.stats.bad_icv,
-            refused: sa.stats.refused,
-            moved: sa.stats.moved,
-            failed: sa.stats.failed,
-        }
-    };
-    let mut all = Vec::new();
-    for w in workers {
-        all.extend(w.esp_out.iter().map(|sa| view(w.worker, "out", sa)));
-        all.extend(w.esp_in.iter().map(|sa| view(w.worker, "in", sa)));
-        for card in &w.cards {
-            all.extend(card.esp_out.iter().map(|sa| view(w.worker, "out", sa)));
-            all.extend(card.esp_in.iter().map(|sa| view(w.worker, "in", sa)));
-        }
-    }
-    all.sort_by(|a, b| (&a.tunnel, &b.way).cmp(&(&b.tunnel, &a.way)));
-    all
 }
 
 /// An SCI as it is configured: address and port number.

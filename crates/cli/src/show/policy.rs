@@ -1,7 +1,9 @@
-//! `show spd`: the policy in order, with what each entry was asked for.
+//! `show spd`: the policy in order, with what each entry was asked for. `show sad`: the
+//! SAs that carry it out.
 
 use super::draw;
 use ferrule_daemon::policies::PolicyView;
+use ferrule_daemon::report::SaView;
 
 /// Addresses of an entry that a line names.
 const NAMED_MAX: usize = 3;
@@ -47,9 +49,83 @@ fn nets(list: &[String]) -> String {
     }
 }
 
+/// The SAs as a table: what each is, and its traffic. (`show sa` has what went wrong.)
+pub(super) fn associations(sas: &[SaView]) -> String {
+    if sas.is_empty() {
+        return "none\n".into();
+    }
+    let head = [
+        "SA", "WAY", "SPI", "PROTOCOL", "MODE", "FROM", "TO", "SUITE", "NUMBERS", "WINDOW#",
+        "AROUND", "ENTRIES#", "WORKER#", "NUMBER#", "PACKETS#", "OCTETS#",
+    ];
+    let row = |s: &SaView| {
+        let (from, to) = if s.way == "out" { (&s.local, &s.remote) } else { (&s.remote, &s.local) };
+        let protocol = if s.udp { format!("{} in udp", s.protocol) } else { s.protocol.clone() };
+        let numbers = if s.esn { "64 bits" } else { "32 bits" };
+        // A window is the receiver's.
+        let window = if s.way == "out" { String::new() } else { s.window.to_string() };
+        let mut row = vec![s.tunnel.clone(), s.way.clone(), s.spi.clone(), protocol];
+        row.extend([s.mode.clone(), from.clone(), to.clone(), s.suite.clone(), numbers.into()]);
+        row.extend([window, s.then.clone().unwrap_or_default(), s.entries.to_string()]);
+        row.extend([s.worker.to_string(), s.number.to_string()]);
+        row.extend([s.packets, s.octets].map(|n| n.to_string()));
+        row
+    };
+    draw(&head, &sas.iter().map(row).collect::<Vec<_>>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn show_sad_says_what_each_sa_is_and_carries() {
+        let out = SaView {
+            tunnel: "branch".into(),
+            way: "out".into(),
+            spi: "0x00001001".into(),
+            suite: "aes-gcm-128".into(),
+            local: "192.0.2.1".into(),
+            remote: "198.51.100.1".into(),
+            protocol: "esp".into(),
+            mode: "tunnel".into(),
+            udp: true,
+            then: Some("outside".into()),
+            esn: true,
+            window: 1024,
+            entries: 3,
+            number: 18,
+            packets: 17,
+            octets: 1700,
+            ..SaView::default()
+        };
+        let inn = SaView {
+            way: "in".into(),
+            spi: "0x00001002".into(),
+            udp: false,
+            then: None,
+            esn: false,
+            ..out.clone()
+        };
+        let text = associations(&[inn, out]);
+        let words: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let line = |n: usize| words[n].join(" ");
+        let ends = "192.0.2.1 198.51.100.1";
+        assert_eq!(
+            line(1),
+            "branch in 0x00001002 esp tunnel 198.51.100.1 192.0.2.1 aes-gcm-128 32 bits 1024 3 0 \
+             18 17 1700"
+        );
+        assert_eq!(
+            line(2),
+            format!(
+                "branch out 0x00001001 esp in udp tunnel {ends} aes-gcm-128 64 bits outside 3 0 \
+                 18 17 1700"
+            )
+        );
+        assert_eq!(associations(&[]), "none\n");
+    }
 
     #[test]
     fn show_spd_has_entries_in_order_with_their_hits_and_the_rest() {
