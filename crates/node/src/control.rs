@@ -26,6 +26,7 @@ use ferrule_crypto::{Engine, Software};
 use ferrule_dataplane::Tables;
 use ferrule_pipeline::{Packet, Pool, PoolCache, Port};
 use rtrb::{Consumer, Producer, RingBuffer};
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -365,19 +366,34 @@ impl Control {
         plan: crate::secure::Plan,
         tables: Option<Arc<Tables>>,
     ) -> Result<(), BuildError> {
-        for (seat, change) in plan.before {
-            self.change(seat, change)?;
-        }
+        self.change_all(plan.before)?;
         self.card_tables()?;
         if let Some(tables) = tables {
             for worker in 0..self.links.len() {
                 self.send(worker, Command::Tables(tables.clone()))?;
             }
         }
-        for (seat, change) in plan.after {
-            self.change(seat, change)?;
-        }
+        self.change_all(plan.after)?;
         self.installed = plan.installed;
+        Ok(())
+    }
+
+    /// Sends changes in their order, all of a worker in one message: there may be more
+    /// of them than its ring has places.
+    fn change_all(&mut self, changes: Vec<(Seat, Change)>) -> Result<(), BuildError> {
+        let mut of_workers: Vec<VecDeque<Change>> = Vec::new();
+        of_workers.resize_with(self.links.len(), VecDeque::new);
+        for (seat, change) in changes {
+            match seat {
+                Seat::Worker(worker) => of_workers[worker].push_back(change),
+                Seat::Card(id) => self.command(id, CardCommand::Change(change))?,
+            }
+        }
+        for (worker, changes) in of_workers.into_iter().enumerate() {
+            if !changes.is_empty() {
+                self.send(worker, Command::Changes(changes))?;
+            }
+        }
         Ok(())
     }
 

@@ -7,11 +7,16 @@ use ferrule_crypto::EngineReport;
 use ferrule_dataplane::graph::Next;
 use ferrule_dataplane::{Sequence, Tables, ipsec, macsec};
 use ferrule_pipeline::{Packet, Port, PortStats};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 /// Messages that wait in one direction at most.
 pub const RING: usize = 1024;
+
+/// Associations that a worker changes between two batches at most, so that what
+/// arrives meanwhile finds room.
+pub(crate) const CHANGES_MAX: usize = 1024;
 
 /// From the control part to a worker, carried out between two batches.
 pub(crate) enum Command {
@@ -28,6 +33,8 @@ pub(crate) enum Command {
     FitCard(Box<Card>),
     /// Change an association.
     Change(Change),
+    /// Change many, before anything that comes behind this.
+    Changes(VecDeque<Change>),
     /// Record what happens to packets, or stop it.
     Record(Option<Box<Recorder>>),
     /// Say where the replay windows stand.

@@ -11,7 +11,7 @@
 //! from its event queue, a benchmark from its loop.
 
 use crate::card::{Card, Fitted};
-use crate::message::{Change, Command, EspIn, EspOut, Event, SaReport, WorkerReport};
+use crate::message::{CHANGES_MAX, Change, Command, EspIn, EspOut, Event, SaReport, WorkerReport};
 use crate::probe::{Probe, Recorder, Silent};
 use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, EngineReport, Jobs, Software};
@@ -91,6 +91,8 @@ pub struct Worker<E: Engine<Packet> = Software> {
     handed_in: u64,
     to_control: Producer<Packet>,
     commands: Consumer<Command>,
+    /// Changes under way: what commands say comes after them.
+    changes: VecDeque<Change>,
     events: Producer<Event>,
     recorder: Option<Box<Recorder>>,
 }
@@ -128,6 +130,7 @@ impl<E: Engine<Packet>> Worker<E> {
             handed_in: 0,
             to_control: parts.to_control,
             commands: parts.commands,
+            changes: VecDeque::new(),
             events: parts.events,
             recorder: None,
         }
@@ -215,14 +218,14 @@ impl<E: Engine<Packet>> Worker<E> {
     /// graph, transmission. Returns how many packets moved; with none, the
     /// driver may sleep until [`poll_timeout`](Self::poll_timeout).
     pub fn turn(&mut self, now: Instant) -> usize {
-        self.obey(now);
+        let more = usize::from(self.obey(now));
         match self.recorder.take() {
-            None => self.turn_with(now, &mut Silent),
+            None => more + self.turn_with(now, &mut Silent),
             Some(mut recorder) => {
                 let moved = self.turn_with(now, &mut *recorder);
                 // A command during the turn may have put another in its place.
                 self.recorder.get_or_insert(recorder);
-                moved
+                more + moved
             }
         }
     }
@@ -554,9 +557,21 @@ impl<E: Engine<Packet>> Worker<E> {
     }
 
     /// Carries out what the control part asked for, between two batches.
-    fn obey(&mut self, now: Instant) {
-        while let Ok(command) = self.commands.pop() {
+    /// Of many changes of associations only some, unless no frame has come yet; true
+    /// if there are more.
+    fn obey(&mut self, now: Instant) -> bool {
+        let mut most = if self.ledger.received == 0 { usize::MAX } else { CHANGES_MAX };
+        loop {
+            while let Some(change) = self.changes.pop_front() {
+                self.change(change);
+                most -= 1;
+                if most == 0 {
+                    return true;
+                }
+            }
+            let Ok(command) = self.commands.pop() else { break };
             match command {
+                Command::Changes(changes) => self.changes = changes,
                 Command::Tables(tables) => {
                     self.tally.hits.fit(&tables.hits);
                     self.tables = tables;
@@ -580,6 +595,7 @@ impl<E: Engine<Packet>> Worker<E> {
         for card in &mut self.cards {
             card.obey(&mut self.cache);
         }
+        false
     }
 
     fn change(&mut self, change: Change) {

@@ -5,9 +5,10 @@
 //! to be copied. The best one is cut, if it is of use.
 //!
 //! A rule behind one that covers all that a node stands for is never the first to
-//! match there and is left out. What would take more than [`COPIES`] places for each
-//! rule, or [`VISITS`] visits, is split up by how wide the rules' addresses are; where
-//! that does not help either, leaves get longer, in the end as long as the list.
+//! match there and is left out. Copies are bounded from the root on: a node hands on what
+//! its cut has left of [`COPIES`], and where that is used up, leaves stay long. If look-ups
+//! of the rules' own traffic are long then, the rules are tried apart, by how wide their
+//! addresses are, and what is shorter is taken.
 
 use super::key::Address;
 use super::rule::{Cuttable, FIELDS_MAX, Rule, fields};
@@ -15,12 +16,9 @@ use super::tree::{Slot, TREES_MAX, Table, Tree};
 use std::collections::HashMap;
 
 /// Rules that are not cut any more.
-const LEAF: usize = 3;
-/// Copies of a rule in a tree, on average, at most; and of any small number of rules.
-const COPIES: usize = 8;
-const COPIES_MIN: usize = 1024;
-/// Visits to a rule while a tree is made, on average, at most.
-const VISITS: usize = 64;
+const LEAF: usize = 2;
+/// Places of a rule in a tree at most, on average.
+const COPIES: f32 = 8.0;
 /// Nodes on one way down at most.
 const DEPTH_MAX: u32 = 12;
 /// Bits that one node cuts at most.
@@ -29,47 +27,50 @@ const WIDTH_MAX: u32 = 10;
 const SAMPLE: usize = 512;
 /// A cut that leaves more than this part of the rules is not worth a step.
 const PROGRESS: f32 = 0.85;
-
-/// It would take more than it may.
-struct Full;
+/// Steps and rules of a look-up, on average, from which on further trees are tried.
+const LONG: f32 = 8.0;
+/// An address of a rule is wide if it has so many times what the middle one has, as a
+/// power of two.
+const WIDER: u32 = 8;
 
 /// Compiles rules, which are in order.
 pub(super) fn table<A: Address, T: Copy>(rules: Vec<Rule<A, T>>) -> Table<A, T> {
     if rules.is_empty() {
         return Table::default();
     }
-    let all: Vec<u32> = (0..rules.len() as u32).collect();
-    let mut trees = Vec::new();
-    match Build::tree(&rules, all.clone(), LEAF) {
-        Ok(tree) => trees.push(tree),
-        Err(Full) => {
-            let mut groups: [Vec<u32>; TREES_MAX] = Default::default();
-            for at in all {
-                groups[width(&rules[at as usize])].push(at);
-            }
-            let groups = groups.into_iter().filter(|group| !group.is_empty());
-            trees.extend(groups.map(|group| longer_leaves(&rules, group)));
-        }
+    let whole = Table::of(vec![Build::tree(&rules, (0..rules.len() as u32).collect())]);
+    let cost = effort(&whole, &rules);
+    if cost <= LONG {
+        return whole;
     }
-    Table::of(trees)
+    let apart = groups(&rules).into_iter().map(|group| Build::tree(&rules, group)).collect();
+    let apart = Table::of(apart);
+    if effort(&apart, &rules) < cost { apart } else { whole }
 }
 
-/// Which of a rule's addresses are wide: a 256th of all or more.
-fn width<A: Address, T: Copy>(rule: &Rule<A, T>) -> usize {
-    let wide = |span: A| usize::from(span.wide() >> (A::BITS - 9) != 0);
-    let (local, remote) = rule.spans();
-    wide(local) | wide(remote) << 1
+/// Steps and rules that a look-up takes on average, for packets of some of the rules.
+fn effort<A: Address, T: Copy>(table: &Table<A, T>, rules: &[Rule<A, T>]) -> f32 {
+    let sample = rules.iter().step_by(rules.len().div_ceil(SAMPLE));
+    let count = sample.len() as f32;
+    sample.map(|rule| table.effort(&rule.middle()) as f32).sum::<f32>() / count
 }
 
-/// A tree of the same rules with leaves as short as they may be.
-fn longer_leaves<A: Address, T: Copy>(rules: &[Rule<A, T>], group: Vec<u32>) -> Tree<A, T> {
-    let mut leaf = LEAF;
-    loop {
-        match Build::tree(rules, group.clone(), leaf) {
-            Ok(tree) => return tree,
-            Err(Full) => leaf *= 8,
-        }
+/// Rules by which of their addresses are wide.
+fn groups<A: Address, T: Copy>(rules: &[Rule<A, T>]) -> Vec<Vec<u32>> {
+    let bits = |span: A| u128::BITS - span.wide().leading_zeros();
+    let middle = |side: fn((A, A)) -> A| {
+        let mut all: Vec<u32> = rules.iter().map(|rule| bits(side(rule.spans()))).collect();
+        all.sort_unstable();
+        all[all.len() / 2]
+    };
+    let (local, remote) = (middle(|spans| spans.0), middle(|spans| spans.1));
+    let mut groups: [Vec<u32>; TREES_MAX] = Default::default();
+    for (at, rule) in rules.iter().enumerate() {
+        let spans = rule.spans();
+        let wide = |span, middle| usize::from(bits(span) > middle + WIDER);
+        groups[wide(spans.0, local) | wide(spans.1, remote) << 1].push(at as u32);
     }
+    groups.into_iter().filter(|group| !group.is_empty()).collect()
 }
 
 /// The packets that come to a node, as far as cuts tell: for each field the bits that
@@ -123,81 +124,73 @@ struct Build<'a, A, T> {
     rules: Vec<Rule<A, T>>,
     /// Leaves with the same rules are one.
     leaves: HashMap<Vec<u32>, Slot>,
-    leaf: usize,
-    copies_max: usize,
-    visits_left: usize,
     depth: u32,
     /// Rules that begin and end at each value of a cut, and whether any do.
     counts: Vec<(i32, bool)>,
 }
 
 impl<'a, A: Address, T: Copy> Build<'a, A, T> {
-    /// A tree of these rules. A single leaf of all of them is always possible.
-    fn tree(all: &'a [Rule<A, T>], list: Vec<u32>, leaf: usize) -> Result<Tree<A, T>, Full> {
+    /// A tree of these rules, and with how many of them a packet of one of them is
+    /// compared on average.
+    fn tree(all: &'a [Rule<A, T>], list: Vec<u32>) -> Tree<A, T> {
         let mut build = Self {
             all,
             fields: fields::<A>(),
             slots: Vec::new(),
             rules: Vec::new(),
             leaves: HashMap::new(),
-            leaf,
-            copies_max: (list.len() * COPIES).max(COPIES_MIN),
-            visits_left: list.len().saturating_mul(VISITS).max(COPIES_MIN),
             depth: 0,
             counts: vec![(0, false); (1 << WIDTH_MAX) + 1],
         };
-        let root = build.node(list, Region::default(), 0)?;
+        let root = build.node(list, Region::default(), COPIES, 0);
         let (slots, rules) = (build.slots.into(), build.rules.into());
-        Ok(Tree { root, slots, rules, depth: build.depth })
+        Tree { root, slots, rules, depth: build.depth }
     }
 
-    fn node(&mut self, mut list: Vec<u32>, region: Region, depth: u32) -> Result<Slot, Full> {
+    /// A node for rules that may have so many places each.
+    fn node(&mut self, mut list: Vec<u32>, region: Region, room: f32, depth: u32) -> Slot {
         self.trim(&mut list, &region);
-        self.visits_left = self.visits_left.checked_sub(list.len()).ok_or(Full)?;
         self.depth = self.depth.max(depth);
-        if list.len() <= self.leaf || depth == DEPTH_MAX {
+        if list.len() <= LEAF || depth == DEPTH_MAX {
             return self.leaf(list);
         }
-        let Some(cut) = self.best(&list, &region) else { return self.leaf(list) };
-        let field = &self.fields[cut.number];
-        let (word, shift) = (field.word, field.at + cut.shift);
-        let count = 1 << cut.width;
-        let base = self.slots.len();
-        if base + count > self.copies_max * 4 {
-            return Err(Full);
-        }
-        self.slots.resize(base + count, Slot::EMPTY);
-        let mut lists = vec![Vec::new(); count];
-        for at in list {
+        let Some(cut) = self.best(&list, &region, room) else { return self.leaf(list) };
+        let mut lists = vec![Vec::new(); 1 << cut.width];
+        for &at in &list {
             let (from, to) = cut.values(self.clipped(at, cut.number, &region));
             lists[from..=to].iter_mut().for_each(|list| list.push(at));
         }
         // Values with the same rules have one node, which stands for all of them.
         let mut alike: HashMap<&[u32], (u32, Option<Slot>)> = HashMap::new();
         lists.iter().for_each(|list| alike.entry(list).or_default().0 += 1);
+        let places: usize = alike.keys().map(|list| list.len()).sum();
+        let room = room * list.len() as f32 / places as f32;
+        if room < 1.0 {
+            return self.leaf(list);
+        }
+        let base = self.slots.len();
+        self.slots.resize(base + lists.len(), Slot::EMPTY);
         for (value, list) in lists.iter().enumerate() {
             let Some((times, made)) = alike.get_mut(&**list) else { continue };
             let region = if *times == 1 { region.within(&cut, value as u64) } else { region };
             let slot = match made {
                 Some(slot) => *slot,
-                None => *made.insert(self.node(list.clone(), region, depth + 1)?),
+                None => *made.insert(self.node(list.clone(), region, room, depth + 1)),
             };
             self.slots[base + value] = slot;
         }
-        Ok(Slot::cut(base as u32, word, shift, cut.width))
+        let field = &self.fields[cut.number];
+        Slot::cut(base as u32, field.word, field.at + cut.shift, cut.width)
     }
 
-    fn leaf(&mut self, list: Vec<u32>) -> Result<Slot, Full> {
+    fn leaf(&mut self, list: Vec<u32>) -> Slot {
         if let Some(slot) = self.leaves.get(&list) {
-            return Ok(*slot);
+            return *slot;
         }
         let slot = Slot::leaf(self.rules.len() as u32, list.len() as u32);
         self.rules.extend(list.iter().map(|&at| self.all[at as usize]));
-        if self.rules.len() > self.copies_max {
-            return Err(Full);
-        }
         self.leaves.insert(list, slot);
-        Ok(slot)
+        slot
     }
 
     /// What a rule has of a field in a region; the first is above the second if it has
@@ -241,9 +234,10 @@ impl<'a, A: Address, T: Copy> Build<'a, A, T> {
     }
 
     /// The bits whose cut leaves the fewest rules, if there are any of use.
-    fn best(&mut self, list: &[u32], region: &Region) -> Option<Cut> {
+    fn best(&mut self, list: &[u32], region: &Region, room: f32) -> Option<Cut> {
         let sample: Vec<u32> = list.iter().copied().step_by(list.len().div_ceil(SAMPLE)).collect();
         let width_max = (list.len() * 4).ilog2().min(WIDTH_MAX);
+        let widths: &[u32] = if list.len() > 64 { &[2, 4, 6, 8, 10] } else { &[1, 2, 3, 4, 6] };
         let mut best = (PROGRESS, None);
         for number in 0..self.fields.len() {
             let ranges: Vec<(u64, u64)> =
@@ -254,13 +248,16 @@ impl<'a, A: Address, T: Copy> Build<'a, A, T> {
                 continue;
             }
             let top = u64::BITS - differ.leading_zeros();
-            for width in [1, 2, 3, 4, 6, 8, 10] {
+            // No range begins or ends within less.
+            let edges = ranges.iter().fold(0, |all, r| all | r.0 | r.1.wrapping_add(1));
+            let least = edges.trailing_zeros().min(top);
+            for &width in widths {
                 if width > width_max || width > self.fields[number].bits {
                     continue;
                 }
-                for shift in 0..=top.saturating_sub(width) {
+                for shift in least.min(top.saturating_sub(width))..=top.saturating_sub(width) {
                     let cut = Cut { number, shift, width };
-                    let score = self.score(&ranges, &cut);
+                    let score = self.score(&ranges, &cut, room);
                     if score < best.0 {
                         best = (score, Some(cut));
                     }
@@ -272,7 +269,7 @@ impl<'a, A: Address, T: Copy> Build<'a, A, T> {
 
     /// The part of the rules that is left where a packet of one of them arrives, times
     /// the root of the copies of each.
-    fn score(&mut self, ranges: &[(u64, u64)], cut: &Cut) -> f32 {
+    fn score(&mut self, ranges: &[(u64, u64)], cut: &Cut, room: f32) -> f32 {
         let last = cut.mask() as usize;
         let counts = &mut self.counts[..last + 2];
         counts.fill((0, false));
@@ -301,6 +298,7 @@ impl<'a, A: Address, T: Copy> Build<'a, A, T> {
             }
         }
         let all = ranges.len() as f32;
-        if sum == 0.0 { 1.0 } else { squares / sum / all * (sum / all).sqrt() }
+        let copies = sum / all;
+        if sum == 0.0 || copies > room { 1.0 } else { squares / sum / all * copies.sqrt() }
     }
 }

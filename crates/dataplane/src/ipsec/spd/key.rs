@@ -57,6 +57,8 @@ pub(super) trait Address: Copy + Ord + Debug + Send + Sync + 'static {
     fn word(words: &Self::Words, at: u32) -> u64;
     fn less(self, first: Self) -> Self;
     fn wide(self) -> u128;
+    /// Half of `span` further.
+    fn half_way(self, span: Self) -> Self;
 }
 
 impl Address for u32 {
@@ -90,6 +92,10 @@ impl Address for u32 {
 
     fn wide(self) -> u128 {
         self.into()
+    }
+
+    fn half_way(self, span: u32) -> u32 {
+        self.wrapping_add(span / 2)
     }
 }
 
@@ -129,6 +135,10 @@ impl Address for u128 {
 
     fn wide(self) -> u128 {
         self
+    }
+
+    fn half_way(self, span: u128) -> u128 {
+        self.wrapping_add(span / 2)
     }
 }
 

@@ -70,6 +70,18 @@ impl<A: Address, T: Copy> Rule<A, T> {
             & (low & high & GUARDS == GUARDS)
     }
 
+    /// The words of a packet that is meant, neither the first nor the last.
+    pub fn middle(&self) -> A::Words {
+        let half = |(first, span): (A, A)| first.half_way(span);
+        let fields = [PROTOCOL, LOCAL_PORT, REMOTE_PORT, MESSAGE];
+        let rest = fields.into_iter().fold(0, |rest, (at, bits)| {
+            let mask = (1 << bits) - 1;
+            let (low, high) = (self.rest.0 >> at & mask, self.rest.1 >> at & mask);
+            rest | (low + (high - low) / 2) << at
+        });
+        A::words(half(self.local), half(self.remote), rest)
+    }
+
     /// How many addresses follow the first ones.
     pub fn spans(&self) -> (A, A) {
         (self.local.1, self.remote.1)

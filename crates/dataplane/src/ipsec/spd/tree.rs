@@ -165,6 +165,26 @@ impl<A: Address, T: Copy> Table<A, T> {
         }
     }
 
+    /// Steps down, and rules compared, until the first rule for a packet is found.
+    pub fn effort(&self, words: &A::Words) -> usize {
+        let (mut best, mut effort): (Answer<T>, usize) = (None, 0);
+        for (first, tree) in &self.trees {
+            if best.is_some_and(|(order, _)| order < *first) {
+                break;
+            }
+            let mut slot = tree.root;
+            while !slot.is_leaf() {
+                slot = tree.step(slot, words);
+                effort += 1;
+            }
+            let rules = tree.rules.get(slot.rules()).unwrap_or_default();
+            let found = rules.iter().position(|rule| rule.matches(words));
+            effort += found.map_or(rules.len(), |at| at + 1);
+            best = earlier(best, found.map(|at| &rules[at]));
+        }
+        effort
+    }
+
     /// Octets that it takes.
     pub fn octets(&self) -> usize {
         let tree = |(_, tree): &(u32, Tree<A, T>)| {

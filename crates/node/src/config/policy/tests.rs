@@ -2,7 +2,7 @@
 
 use crate::config::{Config, PolicyAction, named_key};
 use crate::{Environment, Volatile, build};
-use ferrule_base::{Instant, MacAddr};
+use ferrule_base::{Instant, MacAddr, Secret};
 use ferrule_crypto::Software;
 use ferrule_dataplane::ipsec::{Field, UNCOUNTED};
 use ferrule_pipeline::Pool;
@@ -156,12 +156,7 @@ fn policy_errors_say_what_is_wrong_and_what_would_be_right() {
 fn policy_counters_stay_with_their_entries_when_a_configuration_is_applied() {
     let net = |n: u8| format!("action = \"bypass\"; remote = \"10.{n}.0.0/16\"");
     let of = |list: &[u8]| config(&list.iter().map(|&n| net(n)).collect::<Vec<_>>().join("\n"));
-    let environment = Environment {
-        macs: vec![MacAddr([2, 0, 0, 0, 0, 1])],
-        pool: Pool::heap(64, 2048),
-        store: Box::new(Volatile::default()),
-        now: Instant::ZERO,
-    };
+    let environment = environment();
     let macs = environment.macs.clone();
     let (mut control, _workers) =
         build(of(&[1, 2, 2, 3]), environment, |_| Software::default()).unwrap();
@@ -171,4 +166,79 @@ fn policy_counters_stay_with_their_entries_when_a_configuration_is_applied() {
     let second = control.tables().hits.clone();
     assert_eq!(second.generation, first.generation + 1);
     assert_eq!(&*second.carried, [3, 1, UNCOUNTED, 2, UNCOUNTED, 4]);
+}
+
+fn environment() -> Environment {
+    Environment {
+        macs: vec![MacAddr([2, 0, 0, 0, 0, 1])],
+        pool: Pool::heap(64, 2048),
+        store: Box::new(Volatile::default()),
+        now: Instant::ZERO,
+    }
+}
+
+#[test]
+fn policy_of_ten_thousand_entries_is_read_and_applied_as_a_few_steps() {
+    let entry = |n: u32| {
+        let [_, a, b, _] = (n << 8).to_be_bytes();
+        format!(
+            "action = \"protect\"; tunnel = \"t\"; local = \"10.0.0.0/8\"; \
+             remote = \"20.{a}.{b}.0/24\"; protocol = \"tcp\"; remote-ports = [443, \"8000-8999\"]"
+        )
+    };
+    let many: Vec<String> = (0..10_000).map(entry).collect();
+    let start = std::time::Instant::now();
+    let many = config(&many.join("\n"));
+    println!("read in {:?}", start.elapsed());
+    let environment = environment();
+    let macs = environment.macs.clone();
+    let few = config("action = \"bypass\"");
+    let (mut control, mut workers) = build(few, environment, |_| Software::default()).unwrap();
+    let start = std::time::Instant::now();
+    control.apply(Instant::ZERO, many, &macs).unwrap();
+    println!("applied in {:?}", start.elapsed());
+    workers[0].turn(Instant::ZERO);
+    let tables = control.tables();
+    let (depth, rules) = tables.policies[0].worst();
+    assert!(depth <= 4 && rules <= 4, "{depth} steps, {rules} rules");
+    assert!(tables.policies[0].octets() < 20_000 * 200, "{} octets", tables.policies[0].octets());
+    assert_eq!(workers[0].report(Instant::ZERO).hits.len(), 10_001);
+}
+
+#[test]
+fn sad_takes_more_sas_in_one_change_than_a_ring_has_places() {
+    let tunnels = |count: u32| {
+        let mut all = text("action = \"bypass\"");
+        for n in 0..count {
+            let (a, b) = (10_000 + 2 * n, 10_001 + 2 * n);
+            all += &format!(
+                "[[tunnel]]\nname = \"n{n}\"\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n\
+                 suite = \"aes-gcm-128\"\nout = {{ spi = {a}, key = \"gcm:{a}\" }}\n\
+                 in = {{ spi = {b}, key = \"gcm:{b}\" }}\n"
+            );
+        }
+        // More keys than the named ones.
+        let mut keys = |path: &str| {
+            let n: u32 = path.rsplit(':').next().and_then(|n| n.parse().ok()).unwrap_or(0);
+            let text = format!("cipher {n:032x}\nsalt 01020304");
+            Ok::<_, String>(Secret::new(text.into_bytes()))
+        };
+        Config::parse("gw.toml", &all, &mut keys).unwrap_or_else(|e| panic!("{e}"))
+    };
+    const MANY: u32 = 1500;
+    let environment = environment();
+    let macs = environment.macs.clone();
+    let (mut control, mut workers) =
+        build(tunnels(MANY), environment, |_| Software::default()).unwrap();
+    let worker = &mut workers[0];
+    let count = |worker: &crate::Worker| {
+        let report = worker.report(Instant::ZERO);
+        (report.esp_out.len(), report.esp_in.len())
+    };
+    while worker.turn(Instant::ZERO) > 0 {}
+    assert_eq!(count(worker), (MANY as usize + 1, MANY as usize + 1));
+    control.apply(Instant::ZERO, tunnels(1), &macs).unwrap();
+    while worker.turn(Instant::ZERO) > 0 {}
+    assert_eq!(count(worker), (2, 2));
+    assert!(control.take_failures().is_empty());
 }
