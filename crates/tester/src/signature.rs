@@ -158,21 +158,22 @@ fn read(frame: &[u8]) -> Found {
 #[inline]
 pub fn find(frame: &[u8]) -> Found {
     match read(frame) {
-        Found::Foreign => find_padded(frame),
-        found => found,
+        found @ Found::Good(_) => found,
+        // In front of padding, anything may look like a magic.
+        other => find_padded(frame).unwrap_or(other),
     }
 }
 
 #[cold]
-fn find_padded(frame: &[u8]) -> Found {
+fn find_padded(frame: &[u8]) -> Option<Found> {
     for pad in 1..=PADDING_MAX.min(frame.len()) {
         let shorter = &frame[..frame.len() - pad];
         let magic = shorter.last_chunk::<LEN>().is_some_and(|last| last[..2] == MAGIC);
         if magic && let found @ Found::Good(_) = read(shorter) {
-            return found;
+            return Some(found);
         }
     }
-    Found::Foreign
+    None
 }
 
 impl Signature {

@@ -75,7 +75,7 @@ mod tests {
         config.place_all(Placement::Inline, &|_| unreachable!("no token"));
         assert_eq!(config.secys[0].placement, Placement::Inline);
         assert_eq!(config.tunnels[0].placement, Placement::Software);
-        assert_eq!(config.interfaces[0].mtu, 1500);
+        assert_eq!(config.interfaces[0].mtu, 1500 - 32, "what the SecY in the card leaves");
     }
 
     #[test]

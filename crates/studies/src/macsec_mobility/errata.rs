@@ -7,6 +7,7 @@ use super::network::System;
 use super::overhead::{CORE_LINKS, calculated, calculated_ceiling, modelled, published, stack};
 use super::published::Study;
 use crate::words::{self, Proof};
+use ferrule_crypto::Suite;
 use ferrule_node::overhead::{ESP_CIPHERS, ESP_INTEGRITIES};
 use ferrule_report::Erratum;
 
@@ -98,7 +99,11 @@ fn not_alike(&(study, _): &With<'_>) -> Steps {
         let names: Vec<String> = if cipher.icv > 0 { alone.collect() } else { with.collect() };
         for integrity in names {
             let suite = format!("{}{integrity}", cipher.name);
-            if calculated(&format!("esp {suite} tunnel"), 1) == study.overhead.ipsec_on_wire {
+            // One that a network could have been asked to use.
+            let forbidden = Suite::from_name(&suite).is_some_and(|s| s.forbidden().is_some());
+            if !forbidden
+                && calculated(&format!("esp {suite} tunnel"), 1) == study.overhead.ipsec_on_wire
+            {
                 fitting.push(suite);
             }
         }
