@@ -55,6 +55,7 @@ case $for_what in peers | test)
 esac
 if [ "$for_what" = test ]; then
     "$PYTHON" -c 'import cryptography' 2>/dev/null || missing+=(python3-cryptography)
+    "$PYTHON" -c 'import scapy' 2>/dev/null || missing+=(python3-scapy)
     command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
 fi
 
