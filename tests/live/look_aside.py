@@ -81,7 +81,7 @@ def ticks(process):
 
 
 def engine(rig, name="ga"):
-    views = rig.show(name)["engines"]
+    views = [e for e in rig.show(name)["engines"] if e["placement"] == "look-aside"]
     assert len(views) == 1, views
     return views[0]
 
