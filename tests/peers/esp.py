@@ -334,7 +334,7 @@ def too_big(check, bench, suite):
     if PLACEMENT == "inline":
         # A card puts nothing together.
         check.silent(cut, "outer fragments of Linux, to a card")
-        check.that(node.dropped("fragment-not-supported") >= 4, f"counted: {node.drops()}")
+        check.that(node.dropped("fragment-not-supported") >= 8, f"counted: {node.drops()}")
     else:
         check.pings(cut, "outer fragments of Linux")
     check.equal([b - a for a, b in zip(before, echoes(bench))], [4, 4],

@@ -469,6 +469,9 @@ fn ah_configurations_that_make_no_sense_are_refused() {
     assert!(said(&ah("encapsulation = \"udp\""), "sha1").contains("`encapsulation` with AH"));
     assert!(said(&ah("tfc = \"whole\""), "sha1").contains("`tfc` with AH"));
     assert!(said(&ah("dummy = 3"), "sha1").contains("`dummy` with AH"));
+    assert!(said(&ah("clamp-mss = true"), "sha1").contains("`clamp-mss` with AH"));
+    assert!(said(&ah("learn-mtu = true"), "sha1").contains("`learn-mtu` with AH"));
+    assert!(said(&ah("fragment = \"before\""), "sha1").contains("`fragment` with AH"));
     assert!(said(&ah("ah-align = 5"), "sha1").contains("not padded to 5"));
     assert!(said(&ah("placement = \"inline\""), "sha1").contains("no plain tunnel"));
     let gcm = "protocol = \"ah\"\nsuite = \"aes-gcm-128\"";

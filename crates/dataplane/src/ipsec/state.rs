@@ -130,8 +130,8 @@ impl Shape {
     }
 }
 
-/// The salt, then the IV (RFC 4106 section 4, RFC 3686 section 4). For CBC all but the number is
-/// zero, and the engine makes the IV of it.
+/// The salt, then the IV (RFC 4106 section 4, RFC 3686 section 4). For CBC all but the
+/// number is zero, and the engine makes the IV of it.
 #[inline(always)]
 pub(super) fn nonce(salt: [u8; 4], iv: [u8; 8]) -> [u8; 12] {
     words(salt, iv)
@@ -388,7 +388,7 @@ impl InboundSa {
 }
 
 /// What the outer class has of the inner one, and what of its own.
-const fn class(outside: &Outside) -> (u8, u8) {
+pub(super) const fn class(outside: &Outside) -> (u8, u8) {
     let ecn = match outside.ecn {
         EcnOut::Normal => 3,
         EcnOut::Compatibility => 0,

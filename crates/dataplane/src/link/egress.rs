@@ -315,8 +315,9 @@ const fn group_v4(group: Ipv4Addr) -> MacAddr {
 }
 
 /// RFC 1812 section 5.2.6, RFC 8200 section 5: IPv4 is cut unless it says no,
-/// IPv6 only where it was made, or put together, here. A label stack has been cut at its ingress or is dropped (RFC
-/// 3032 section 3.4). What was made here is nobody's to be told.
+/// IPv6 only where it was made, or put together, here. A label stack has been cut at
+/// its ingress or is dropped (RFC 3032 section 3.4). What was made here is nobody's to
+/// be told.
 #[cold]
 fn too_long(mtu: usize, mac: MacAddr, packet: &mut Packet) -> Result<Way, DropReason> {
     let local = packet.meta().flags & FLAG_LOCAL != 0;

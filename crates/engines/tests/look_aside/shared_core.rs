@@ -3,6 +3,7 @@
 use crate::rig::{GCM, PATIENT, rig_at, seal};
 use ferrule_base::Duration;
 use ferrule_crypto::{Engine, Jobs, Verdict};
+use ferrule_ports::os::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -18,17 +19,6 @@ fn first_core() -> usize {
     digits.parse().unwrap()
 }
 
-/// Ties the calling thread to a processor.
-fn tie(core: usize) {
-    // SAFETY: a set of processors is plain memory; the call reads it.
-    let done = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
-    };
-    assert_eq!(done, 0, "a thread may be tied to a processor of its own");
-}
-
 /// For how long a thread has had a processor.
 fn used(task: &str) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{task}/schedstat")).unwrap();
@@ -40,14 +30,14 @@ fn a_service_on_its_hosts_core_leaves_it_to_the_host() {
     let core = first_core();
     let task = Arc::new(Mutex::new(String::new()));
     let theirs = task.clone();
-    let pin = move || {
-        tie(core);
+    let of_service = move || {
+        pin(core).unwrap();
         let own = std::fs::read_link("/proc/thread-self").unwrap();
         *theirs.lock().unwrap() = own.to_str().unwrap().to_owned();
     };
     let host = move || {
-        tie(core);
-        let mut rig = rig_at(PATIENT, Box::new(|| Some(Vec::new())), Arc::new(pin));
+        pin(core).unwrap();
+        let mut rig = rig_at(PATIENT, Box::new(|| Some(Vec::new())), Arc::new(of_service));
         let (key, _) = rig.key(GCM, 1);
         let begin = Instant::now();
         let (mut back, mut sent) = (0, 0);

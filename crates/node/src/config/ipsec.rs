@@ -147,9 +147,9 @@ impl Pair<'_> {
             mtu,
             protocol,
             mode: self.mode,
-            learns: raw.learn_mtu.unwrap_or(true),
+            learns: raw.learn_mtu.as_ref().is_none_or(|learns| *learns.get_ref()),
             fragment: self.fragment(r),
-            clamp_mss: raw.clamp_mss.unwrap_or(false),
+            clamp_mss: raw.clamp_mss.as_ref().is_some_and(|clamp| *clamp.get_ref()),
             outside,
             encap,
             tfc: self.tfc(r),
@@ -189,6 +189,23 @@ impl Pair<'_> {
         for (key, span) in only_esp {
             let Some(span) = span else { continue };
             let remedy = "take it out: AH has an ICV and nothing else";
+            r.problems.add(span, format!("`{key}` with AH"), remedy);
+        }
+        // Better no than a promise that nobody keeps.
+        let asked = |flag: &Option<Spanned<bool>>| {
+            flag.as_ref().filter(|f| *f.get_ref()).map(Spanned::span)
+        };
+        let not_yet = [
+            ("clamp-mss", asked(&raw.clamp_mss)),
+            ("learn-mtu", asked(&raw.learn_mtu)),
+            (
+                "fragment",
+                raw.fragment.as_ref().filter(|f| f.get_ref() == "before").map(Spanned::span),
+            ),
+        ];
+        for (key, span) in not_yet {
+            let Some(span) = span else { continue };
+            let remedy = "take it out: this is done for ESP alone so far";
             r.problems.add(span, format!("`{key}` with AH"), remedy);
         }
         Some(align)

@@ -1,10 +1,10 @@
 //! One AH SA: what its packets need, ready to use.
 
 use crate::Sequence;
-use crate::ipsec::config::{Df, EcnOut, Hops, InboundConfig, Mode, OutboundConfig};
+use crate::ipsec::config::{Df, Hops, InboundConfig, Mode, OutboundConfig};
 use crate::ipsec::replay::Window;
 use crate::ipsec::spd::Rules;
-use crate::ipsec::state::{Ends, SaStats, salt, spi};
+use crate::ipsec::state::{Ends, SaStats, class, salt, spi};
 use crate::ipsec::table::SaError;
 use ferrule_base::VrfId;
 use ferrule_crypto::{Ad, KeyId, Span, Suite};
@@ -190,7 +190,7 @@ impl AhOutSa {
                 Df::Set => (0, ipv4::DONT_FRAGMENT),
                 Df::Clear => (0, 0),
             },
-            class: class(config),
+            class: class(&config.outside),
             hops: match config.outside.hops {
                 Hops::Fixed(hops) => Some(hops),
                 Hops::Copy => None,
@@ -200,13 +200,6 @@ impl AhOutSa {
             name: config.name.clone(),
         })
     }
-}
-
-/// Which bits of the inner class the outer one takes over, and the others.
-fn class(config: &OutboundConfig) -> (u8, u8) {
-    let (dscp, set) = config.outside.dscp.map_or((0xfc, 0), |dscp| (0, dscp.get() << 2));
-    let ecn = if config.outside.ecn == EcnOut::Normal { 3 } else { 0 };
-    (dscp | ecn, set)
 }
 
 /// An inbound SA.
