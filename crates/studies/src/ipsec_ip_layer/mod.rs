@@ -8,9 +8,11 @@
 //! The transfers themselves, in virtual time and live, need AH and transport mode; as
 //! long as they are not here the study is not among those that `ferrule study` lists.
 
+pub mod cases;
 mod claims;
 pub mod cost;
 mod errata;
+pub mod live;
 pub mod published;
 mod sections;
 
