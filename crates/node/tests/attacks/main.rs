@@ -1,0 +1,23 @@
+//! Hostile input, attack by attack: whole nodes, and somebody who makes frames.
+//!
+//! Each test is one attack, named as a sentence, and shows five things (`rig::Rig`):
+//!
+//! 1. each frame is dropped, for the one reason that `docs/attacks.md` names;
+//! 2. nothing at all leaves the node by any port;
+//! 3. no state moves: windows, counters of what SAs took, what a path is believed to
+//!    carry, neighbours, and no buffer is kept;
+//! 4. the same frame without the attack's change passes in the same node, so that the
+//!    test could fail;
+//! 5. what an honest peer sends afterwards passes, and every packet is accounted for.
+//!
+//! All of it with crypto that is done at once and with an engine that is late.
+
+#[path = "../net/mod.rs"]
+mod net;
+
+mod craft;
+mod page;
+mod rig;
+
+mod esp;
+mod inside;
