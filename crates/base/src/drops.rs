@@ -52,7 +52,7 @@ reasons! {
     NoRoute = "no-route",
     /// The route says to discard.
     RouteDiscard = "route-discard",
-    /// A group, broadcast or link-local address, which no router forwards.
+    /// A group, broadcast or link-local address, which no router forwards, of the packet or of its frame.
     NotRouted = "not-routed",
     /// TTL or hop limit ended here.
     TtlExpired = "ttl-expired",

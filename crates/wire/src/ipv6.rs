@@ -112,7 +112,8 @@ pub fn validate(bytes: &[u8]) -> Result<(&Header, usize), Malformed> {
         return Err(Malformed::Version);
     }
     let len = usize::from(h.payload_len.get());
-    if len > payload.len() {
+    // A jumbogram says its length in a hop-by-hop option (RFC 2675): here it has none.
+    if len > payload.len() || len == 0 && h.next() == Protocol::HOP_BY_HOP {
         return Err(Malformed::Truncated);
     }
     Ok((h, Header::LEN + len))

@@ -15,6 +15,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Extension headers that are walked before a packet is given up.
 pub const MAX_HEADERS: usize = 8;
 
+/// Where in a routing header its type stands.
+pub const ROUTING_TYPE_AT: usize = 2;
+
 /// The view of a fragment header.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug)]
 #[repr(C)]
@@ -105,6 +108,9 @@ pub struct Upper {
     pub fragment_at: usize,
     /// A hop-by-hop header was there.
     pub hop_by_hop: bool,
+    /// Where a routing header begins that has segments left, in octets after the IPv6
+    /// header: the packet is not where it wants to be.
+    pub routing: Option<usize>,
 }
 
 /// Steps over the extension headers in the payload of an IPv6 packet whose
@@ -112,16 +118,25 @@ pub struct Upper {
 /// for IPsec to read.
 #[inline]
 pub fn walk(next: Protocol, payload: &[u8]) -> Result<Upper, Malformed> {
-    let mut upper =
-        Upper { protocol: next, offset: 0, fragment: None, fragment_at: 0, hop_by_hop: false };
+    let mut upper = Upper {
+        protocol: next,
+        offset: 0,
+        fragment: None,
+        fragment_at: 0,
+        hop_by_hop: false,
+        routing: None,
+    };
     for nth in 0..=MAX_HEADERS {
         let rest = payload.get(upper.offset..).ok_or(Malformed::Truncated)?;
         match upper.protocol {
             // RFC 8200 section 4.1: hop-by-hop options come first or not at all.
             Protocol::HOP_BY_HOP if nth > 0 => return Err(Malformed::HeaderChain),
             Protocol::HOP_BY_HOP | Protocol::ROUTING | Protocol::DESTINATION => {
-                let &[next, len, ..] = rest else { return Err(Malformed::Truncated) };
+                let &[next, len, _, left, ..] = rest else { return Err(Malformed::Truncated) };
                 upper.hop_by_hop |= upper.protocol == Protocol::HOP_BY_HOP;
+                if upper.protocol == Protocol::ROUTING && left != 0 {
+                    upper.routing = Some(upper.offset);
+                }
                 upper.protocol = Protocol(next);
                 upper.offset += (usize::from(len) + 1) * 8;
             }

@@ -188,7 +188,7 @@ fn answerable_v6(tables: &Tables, packet: &Packet) -> Option<Ipv6Addr> {
 }
 
 /// Whether an address is the node's own, as of a sealed packet's outer header.
-fn is_ours(tables: &Tables, packet: &Packet, address: IpAddr) -> bool {
+pub(super) fn is_ours(tables: &Tables, packet: &Packet, address: IpAddr) -> bool {
     let vrf = tables.vrfs.get(usize::from(packet.meta().vrf.0));
     vrf.is_some_and(|vrf| vrf.route(address) == Some(Route::Local))
 }

@@ -1,14 +1,17 @@
 //! Forwarding: from an IP packet to the way it takes.
 
-use crate::graph::{Ctx, FLAG_ENCAP, FLAG_EXEMPT, FLAG_LOCAL, FLAG_OPENED, Next, Stage, TURNS_MAX};
+use crate::graph::{
+    Ctx, FLAG_ENCAP, FLAG_EXEMPT, FLAG_GROUP, FLAG_LOCAL, FLAG_OPENED, Next, Stage, TURNS_MAX,
+};
 use crate::ipsec::{self, Hits};
+use crate::route::error::is_ours;
 use crate::route::{Adjacency, Route, Vrf};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
 use ferrule_base::{DropReason, VrfId};
 use ferrule_pipeline::{Batch, Meta, Packet};
 use ferrule_wire::checksum::Sum;
 use ferrule_wire::{EtherType, FromBytes, Protocol, icmpv4, icmpv6, ipv4, ipv6, ipv6ext};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// ICMPv4 time exceeded in transit, as `scratch` has it.
 pub const TIME_EXCEEDED_V4: u16 = 11 << 8;
@@ -18,6 +21,9 @@ pub const TIME_EXCEEDED_V6: u16 = 3 << 8;
 pub const NO_ROUTE_V4: u16 = 3 << 8 | icmpv4::unreachable::NET as u16;
 /// ICMPv6 no route to destination.
 pub const NO_ROUTE_V6: u16 = 1 << 8 | icmpv6::unreachable::NO_ROUTE as u16;
+
+/// ICMPv6 parameter problem, erroneous header field.
+const WRONG_FIELD_V6: u16 = 4 << 8;
 
 /// The stage at [`Next::Ip`].
 #[derive(Default)]
@@ -250,13 +256,18 @@ fn forward_v4(
     let next = match decision.route {
         _ if let Some(sealed) = sealed => sealed.take(packet),
         Some(Route::Via(adjacency) | Route::Guarded(adjacency)) => {
-            if dst.octets()[0] >= 224 || dst.is_link_local() || src.is_link_local() {
+            let beyond = dst.octets()[0] < 224 && !dst.is_link_local() && !src.is_link_local();
+            // A broadcast of one link is not for another (RFC 1812 section 5.3.4).
+            if !beyond || flags & FLAG_GROUP != 0 {
                 return Err(DropReason::NotRouted);
             }
             if flags & FLAG_LOCAL == 0 && !hop_v4(packet) {
                 return Ok(error(packet, TIME_EXCEEDED_V4));
             }
             onwards(packet, adjacency, decision.outbound)
+        }
+        Some(Route::Local) if from_ourselves(tables, packet, src.into()) => {
+            return Err(DropReason::BadSource);
         }
         Some(Route::Local) => here(packet, header_len),
         Some(Route::Discard) => return Err(DropReason::RouteDiscard),
@@ -304,8 +315,12 @@ fn forward_v6(
     }
     match decision.route {
         _ if let Some(sealed) = sealed => Ok(sealed.take(packet)),
+        Some(Route::Local) if from_ourselves(tables, packet, src.into()) => {
+            Err(DropReason::BadSource)
+        }
         Some(Route::Local) => here_v6(packet, next_header),
-        _ if dst.is_multicast() => Err(DropReason::NotRouted),
+        // A frame for everybody on one link is not for another (RFC 1812 section 5.3.4).
+        _ if dst.is_multicast() || flags & FLAG_GROUP != 0 => Err(DropReason::NotRouted),
         _ if dst.is_unicast_link_local() => beside(tables, packet),
         _ if src.is_unicast_link_local() => Err(DropReason::NotRouted),
         Some(Route::Via(adjacency) | Route::Guarded(adjacency)) => {
@@ -367,7 +382,7 @@ impl Sealed {
     #[inline]
     fn find_v6(tables: &Tables, packet: &Packet, route: Route, next: Protocol) -> Option<Self> {
         let payload = packet.data().get(ipv6::Header::LEN..).unwrap_or_default();
-        let upper = ipv6ext::walk(next, payload).ok()?;
+        let upper = ipv6ext::walk(next, payload).ok().filter(|upper| upper.routing.is_none())?;
         let (offset, protocol) = (ipv6::Header::LEN + upper.offset, upper.protocol);
         let fragment = upper.fragment.is_some_and(|f| !f.is_atomic());
         Self::find(tables, packet, route, offset, protocol, fragment)
@@ -399,6 +414,12 @@ pub(super) const fn may_send_v6(src: Ipv6Addr) -> bool {
     // ::, ::1 and ::ffff:0:0/96.
     let low = front == 0 && (f == 0xffff || f == 0 && src.segments()[6] == 0 && last <= 1);
     !src.is_multicast() && !low
+}
+
+/// Whether a packet for this node says that this node sent it, and did not: what
+/// answers it would answer itself (RFC 1812 section 5.3.8).
+fn from_ourselves(tables: &Tables, packet: &Packet, src: IpAddr) -> bool {
+    packet.meta().flags & FLAG_LOCAL == 0 && is_ours(tables, packet, src)
 }
 
 /// One hop less; false where the packet ends here.
@@ -492,10 +513,16 @@ fn here(packet: &mut Packet, offset: usize) -> Next {
     Next::Local
 }
 
-/// For this node, IPv6: extension headers are stepped over.
+/// For this node, IPv6: extension headers are stepped over. A routing header that is not
+/// done with its way is of no type known here (RFC 8200 section 4.4, RFC 5095).
 #[inline]
 fn here_v6(packet: &mut Packet, next: Protocol) -> Result<Next, DropReason> {
     let payload = packet.data().get(ipv6::Header::LEN..).unwrap_or_default();
     let upper = ipv6ext::walk(next, payload).map_err(DropReason::from)?;
+    if let Some(at) = upper.routing {
+        let next = error(packet, WRONG_FIELD_V6);
+        packet.meta_mut().number = (ipv6::Header::LEN + at + ipv6ext::ROUTING_TYPE_AT) as u64;
+        return Ok(next);
+    }
     Ok(here(packet, ipv6::Header::LEN + upper.offset))
 }

@@ -16,9 +16,13 @@ pub const IPIP: u8 = 4;
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 pub const IPV6: u8 = 41;
+pub const ROUTING: u8 = 43;
+pub const FRAGMENT: u8 = 44;
 pub const ESP: u8 = 50;
+pub const AH: u8 = 51;
 pub const ICMPV6: u8 = 58;
 pub const NONE: u8 = 59;
+pub const DESTINATION: u8 = 60;
 
 /// An IP packet of the addresses' version, without options.
 pub fn ip(protocol: u8, from: &str, to: &str, payload: &[u8]) -> Vec<u8> {
@@ -132,4 +136,53 @@ pub fn icmp6(from: &str, to: &str, message: &[u8]) -> Vec<u8> {
     packet[42..44].fill(0);
     icmpv6::fill_checksum(&ends, &mut packet[40..]);
     packet
+}
+
+/// A packet in two fragments, the first with `first` octets of data.
+pub fn halves(packet: &[u8], first: usize) -> [Vec<u8>; 2] {
+    assert!(first.is_multiple_of(8));
+    let (one, two, offset) = match packet[0] >> 4 {
+        4 => (&packet[..20 + first], [&packet[..20], &packet[20 + first..]].concat(), 0),
+        _ => (&packet[..40 + first], [&packet[..40], &packet[40 + first..]].concat(), first),
+    };
+    if offset == 0 {
+        let one = v4(with(one, |p| p[6..8].copy_from_slice(&[0x20, 0])));
+        return [one, v4(with(&two, |p| p[7] = (first / 8) as u8))];
+    }
+    let piece = |part: &[u8], field: u16| {
+        let field = field.to_be_bytes();
+        let header = [part[6], 0, field[0], field[1], 0, 0, 0, 0];
+        let mut piece = [&part[..40], &header, &part[40..]].concat();
+        piece[6] = FRAGMENT;
+        let len = piece.len() as u16 - 40;
+        piece[4..6].copy_from_slice(&len.to_be_bytes());
+        piece
+    };
+    [piece(one, 1), piece(&two, first as u16)]
+}
+
+/// A fragment whose data belongs so many octets farther on, and is this.
+pub fn moved(piece: &[u8], by: i16, data: &[u8]) -> Vec<u8> {
+    if piece[0] >> 4 == 4 {
+        let field = u16::from_be_bytes([piece[6], piece[7]]).wrapping_add_signed(by / 8);
+        let piece = [&piece[..20], data].concat();
+        return v4(with(&piece, |p| p[6..8].copy_from_slice(&field.to_be_bytes())));
+    }
+    let field = u16::from_be_bytes([piece[42], piece[43]]).wrapping_add_signed(by);
+    let mut piece = [&piece[..48], data].concat();
+    piece[42..44].copy_from_slice(&field.to_be_bytes());
+    let len = piece.len() as u16 - 40;
+    piece[4..6].copy_from_slice(&len.to_be_bytes());
+    piece
+}
+
+/// A payload behind so many headers with destination options, all of them padding.
+pub fn behind_options(count: usize, next: u8, payload: &[u8]) -> Vec<u8> {
+    let mut chain = Vec::new();
+    for nth in 1..=count {
+        let next = if nth == count { next } else { DESTINATION };
+        chain.extend([next, 0, 1, 4, 0, 0, 0, 0]);
+    }
+    chain.extend(payload);
+    chain
 }

@@ -19,5 +19,14 @@ mod craft;
 mod page;
 mod rig;
 
+mod ah;
+mod clear;
 mod esp;
+mod fragments;
+mod icmp;
 mod inside;
+mod link;
+mod macsec;
+mod mpls;
+mod router;
+mod transport;

@@ -45,7 +45,7 @@ fn rows(page: &str) -> BTreeMap<String, Vec<String>> {
         let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
         let [attack, reasons, test, source] = cells[..] else { panic!("four columns: {line}") };
         let [test] = &words(test)[..] else { continue };
-        assert!(!attack.is_empty() && !source.is_empty(), "{line}");
+        assert!(![attack, reasons, source].contains(&""), "{line}");
         assert!(rows.insert(test.clone(), words(reasons)).is_none(), "{test} twice");
     }
     rows
@@ -57,7 +57,6 @@ fn the_page_of_attacks_lists_every_test_and_the_reasons_that_it_shows() {
     let names = |map: Vec<&String>| map.into_iter().cloned().collect::<Vec<_>>();
     assert_eq!(names(rows.keys().collect()), names(tests.keys().collect()));
     for (test, reasons) in &rows {
-        assert!(!reasons.is_empty(), "{test}: for which reason?");
         let body = &tests[test];
         for name in reasons {
             let reason = DropReason::ALL.iter().find(|r| r.name() == name);
@@ -65,7 +64,7 @@ fn the_page_of_attacks_lists_every_test_and_the_reasons_that_it_shows() {
             let shown = format!("DropReason::{reason:?}");
             assert!(body.contains(&shown), "{test} does not show {name}");
         }
-        let shown = body.matches("DropReason::").count();
-        assert!(shown >= reasons.len(), "{test} shows others");
+        let any = body.contains("DropReason::");
+        assert_eq!(any, !reasons.is_empty(), "{test} shows reasons that are not here");
     }
 }

@@ -73,6 +73,15 @@ pub fn each(make: impl Fn(Net) -> Rig, test: impl Fn(&mut Rig)) {
 }
 
 impl Rig {
+    /// A node with these ports, and nobody else.
+    pub fn alone(mut net: Net, text: &str, ports: &[&'static str]) -> Self {
+        let node = net.node(text);
+        let ports: Vec<_> = ports.iter().map(|&port| (port, net.host(node, port))).collect();
+        let mut rig = Self { net, ports, peer: None };
+        rig.come_up();
+        rig
+    }
+
     /// A node and a peer with LAN and WAN each; both know who is on their links.
     pub fn two(mut net: Net, texts: [String; 2]) -> Self {
         let [node, peer] = texts.map(|text| net.node(&text));
@@ -177,6 +186,26 @@ impl Rig {
         self.counted(port, frames, reasons, |state| state)
     }
 
+    /// Fragments that are put together to one packet, which is refused.
+    pub fn refused_whole(&mut self, port: &str, frames: &[Vec<u8>], reason: DropReason) {
+        let consumed = self.net.ledger(NODE).consumed;
+        let out = self.counted(port, frames, &[(reason, 1)], |state| state);
+        assert_eq!(out, [], "something came out");
+        let consumed = self.net.ledger(NODE).consumed - consumed;
+        assert_eq!(consumed, frames.len() as u64 - 1);
+    }
+
+    /// Frames that end what waited: nothing is held any more.
+    pub fn given_up(&mut self, port: &str, frames: &[Vec<u8>], reasons: &[(DropReason, u64)]) {
+        let held = |mut state: State| {
+            state.held = 0;
+            state
+        };
+        let out = self.counted(port, frames, reasons, held);
+        assert_eq!(out, [], "something came out");
+        assert_eq!(self.net.ledger(NODE).held, 0);
+    }
+
     fn counted(
         &mut self,
         port: &str,
@@ -197,13 +226,8 @@ impl Rig {
 
     /// The frame is not stopped: exactly this packet leaves by that port.
     pub fn passes(&mut self, port: &str, frame: &[u8], out: &str, packet: &[u8]) {
-        let drops = self.net.drops(NODE);
-        self.send(port, &[frame.to_vec()]);
-        let dropped = since(&self.net.drops(NODE), &drops);
-        let heard = self.heard();
-        let [(by, frame)] = &heard[..] else { panic!("{heard:02x?}, dropped: {dropped:?}") };
-        assert_eq!((*by, &frame[14..]), (out, packet));
-        assert_eq!(dropped, []);
+        let left = self.forwarded(port, frame, out);
+        assert_eq!(left[14..], *packet);
     }
 
     /// What a host behind the peer sends reaches the host behind the node, both ways.
@@ -228,10 +252,33 @@ impl Rig {
         }
     }
 
+    /// The frame is not stopped: exactly this one leaves by that port.
+    pub fn passes_frame(&mut self, port: &str, frame: &[u8], out: &str, expected: &[u8]) {
+        let left = self.forwarded(port, frame, out);
+        assert_eq!(left, expected);
+    }
+
+    /// The one frame that leaves by a port because of this one.
+    fn forwarded(&mut self, port: &str, frame: &[u8], out: &str) -> Vec<u8> {
+        let drops = self.net.drops(NODE);
+        self.send(port, &[frame.to_vec()]);
+        let dropped = since(&self.net.drops(NODE), &drops);
+        let mut heard = self.heard();
+        assert_eq!(heard.len(), 1, "{heard:02x?}, dropped: {dropped:?}");
+        let (by, frame) = heard.remove(0);
+        assert_eq!((by, dropped), (out, vec![]));
+        frame
+    }
+
     /// The frame that the peer makes of a packet of the host behind it.
     pub fn peer_sends(&mut self, packet: &[u8]) -> Vec<u8> {
+        self.peer_sends_frame(&craft::frame(mac("n2", "lan"), FAR, packet))
+    }
+
+    /// The frame that the peer makes of one of the host behind it.
+    pub fn peer_sends_frame(&mut self, frame: &[u8]) -> Vec<u8> {
         let [lan, wan] = self.peer.as_mut().expect("a peer");
-        lan.send(&craft::frame(mac("n2", "lan"), FAR, packet));
+        lan.send(frame);
         self.net.settle();
         let mut sealed = wan.received();
         let why: Vec<_> = self.net.drops(PEER).iter().collect();
@@ -368,4 +415,9 @@ pub fn outer6(protocol: u8, payload: &[u8]) -> Vec<u8> {
 /// A frame from the peer at the node's WAN.
 pub fn at_wan(packet: &[u8]) -> Vec<u8> {
     craft::frame(mac("n1", "wan"), mac("n2", "wan"), packet)
+}
+
+/// A frame from the host at the node's LAN.
+pub fn at_lan(packet: &[u8]) -> Vec<u8> {
+    craft::frame(mac("n1", "lan"), HOST, packet)
 }

@@ -180,7 +180,7 @@ pub(super) fn read4(bytes: &[u8], direction: Direction) -> Result<Key<u32>, Drop
 #[inline]
 fn read6(bytes: &[u8], direction: Direction) -> Result<Key<u128>, DropReason> {
     let (h, payload) = ipv6::Header::ref_from_prefix(bytes).map_err(|_| DropReason::Malformed)?;
-    let upper = ipv6ext::walk(h.next(), payload).map_err(|_| DropReason::Malformed)?;
+    let upper = ipv6ext::walk(h.next(), payload).map_err(DropReason::from)?;
     let later = upper.fragment.is_some_and(|f| f.offset != 0);
     // More extension headers are in the first fragment: what comes after them
     // nobody can say here.
