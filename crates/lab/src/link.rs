@@ -115,6 +115,9 @@ pub struct LinkSpec {
     pub queue: usize,
     /// What a frame costs beside its octets.
     pub framing: Framing,
+    /// Both directions share one medium, as on a coaxial cable or behind a hub: one frame
+    /// at a time. Who comes first goes first; nobody collides.
+    pub shared: bool,
     /// What happens to frames.
     pub impairments: Impairments,
     /// What happens to frames from the second end to the first, if it differs.
@@ -129,6 +132,7 @@ impl Default for LinkSpec {
             delay: Duration::ZERO,
             queue: 1000,
             framing: Framing::ETHERNET,
+            shared: false,
             impairments: Impairments::default(),
             back: None,
         }
@@ -204,6 +208,8 @@ pub(crate) struct Lane {
     pub impairments: Impairments,
     pub stats: LaneStats,
     pub tap: Option<u32>,
+    /// The lane of the other direction has the same medium.
+    pub shared: bool,
     queue: usize,
     framing: Framing,
     dice: Dice,
@@ -233,6 +239,7 @@ impl Lane {
             impairments: impairments.clone(),
             stats: LaneStats::default(),
             tap: None,
+            shared: spec.shared,
             queue: spec.queue,
             framing: spec.framing,
             dice: Dice::new(seed, name),
@@ -242,6 +249,16 @@ impl Lane {
             last: Instant::ZERO,
             held: Vec::new(),
         }
+    }
+
+    /// When the line is free.
+    pub const fn free_ps(&self) -> u64 {
+        self.free_ps
+    }
+
+    /// The medium is in use until then.
+    pub fn busy_until(&mut self, free_ps: u64) {
+        self.free_ps = self.free_ps.max(free_ps);
     }
 
     /// Frames held back.

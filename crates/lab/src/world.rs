@@ -61,6 +61,13 @@ impl World {
         {
             self.lose(lane, false, why, packet);
         }
+        let entry = &self.lanes[lane as usize];
+        if entry.shared {
+            let free_ps = entry.free_ps();
+            if let Some(other) = self.lanes.get_mut((lane ^ 1) as usize) {
+                other.busy_until(free_ps);
+            }
+        }
     }
 
     /// A frame comes out of a lane: where to, if it was not lost on the way.

@@ -58,6 +58,26 @@ fn serialisation_takes_preamble_frame_fcs_and_gap_and_pads_small_frames() {
 }
 
 #[test]
+fn a_shared_line_carries_one_frame_at_a_time_both_ways_together() {
+    let busy = |shared: bool| {
+        let mut network = Network::with_buffers(1, 4096);
+        let each = |number: u64| Source::new(frame(1000), number, Schedule::Burst);
+        let ends = [100, 50].map(|count| network.station("end", each(count)));
+        let spec = LinkSpec { rate: Some(10_000_000), shared, ..LinkSpec::default() };
+        let [a, b] = ends.map(|end| End::Station(end, 0));
+        let link = network.link(spec, a, b).unwrap();
+        assert!(network.run_until_idle(Duration::from_secs(1)));
+        let stats = network.link_stats(link);
+        let arrived = stats.forward.delivered.packets + stats.reverse.delivered.packets;
+        assert_eq!(arrived, 150, "nothing is lost");
+        network.now()
+    };
+    // The last frame's gap is behind its end: 12 octets.
+    let slots = |count: u64| Instant::from_nanos(count * 819_200 - 9600);
+    assert_eq!((busy(false), busy(true)), (slots(100), slots(150)));
+}
+
+#[test]
 fn a_line_without_framing_carries_the_octets_alone() {
     let source = Source::new(frame(1000), 3, Schedule::Burst);
     let spec = LinkSpec { rate: GIGABIT, framing: Framing::NONE, ..LinkSpec::default() };

@@ -4,6 +4,7 @@ mod ends;
 mod phone;
 mod queue_pair;
 mod rig;
+mod suites;
 mod systems;
 pub mod token;
 pub mod trials;
@@ -13,7 +14,7 @@ use crate::machine;
 use crate::paint::{Paint, emit};
 use clap::Args;
 use ferrule_report::{Report, csv, html, json, svg, terminal};
-use ferrule_studies::{macsec_mobility, prebuffered_ctr, toe_ipsec};
+use ferrule_studies::{ipsec_ip_layer, macsec_mobility, prebuffered_ctr, toe_ipsec};
 use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -56,8 +57,9 @@ pub struct StudyArgs {
 }
 
 /// The studies: name, what they are about.
-const STUDIES: [(&str, &str); 3] = [
+const STUDIES: [(&str, &str); 4] = [
     (macsec_mobility::NAME, macsec_mobility::ABOUT),
+    (ipsec_ip_layer::NAME, ipsec_ip_layer::ABOUT),
     (prebuffered_ctr::NAME, prebuffered_ctr::ABOUT),
     (toe_ipsec::NAME, toe_ipsec::ABOUT),
 ];
@@ -177,6 +179,13 @@ fn study(name: &str, quick: bool) -> Report {
         prebuffered_ctr::NAME => {
             let live = token::run(quick, &mut say);
             prebuffered_ctr::report(quick, live, &mut say)
+        }
+        ipsec_ip_layer::NAME => {
+            let costs = suites::run(quick, &mut say);
+            // Programs' transfers between namespaces: applications.
+            let transfers = Err("not measured: no programs on this machine".into());
+            let live = ipsec_ip_layer::live::Live { transfers, costs };
+            ipsec_ip_layer::report(quick, &live, &mut say)
         }
         toe_ipsec::NAME => {
             let live = queue_pair::run(quick, &mut say);

@@ -38,13 +38,15 @@ pub(super) struct Card {
     pub made: u64,
     pub sent: u64,
     pub dropped: u64,
+    /// IPv4 packets leave without DF.
+    pub may_be_cut: bool,
 }
 
 impl Card {
     /// `mtu` counts octets of an IP packet.
     pub fn new(mtu: usize, rate: Option<u64>) -> Self {
         let (queue, idle_at) = (VecDeque::new(), Instant::ZERO);
-        Self { rate, mtu, queue, idle_at, made: 0, sent: 0, dropped: 0 }
+        Self { rate, mtu, queue, idle_at, made: 0, sent: 0, dropped: 0, may_be_cut: false }
     }
 
     fn time_of(&self, octets: u64) -> Duration {
@@ -82,8 +84,11 @@ impl Card {
     }
 
     /// Takes a frame to send.
-    fn take(&mut self, now: Instant, sent: &mut Vec<(usize, Packet)>, packet: Packet) {
+    fn take(&mut self, now: Instant, sent: &mut Vec<(usize, Packet)>, mut packet: Packet) {
         self.made += 1;
+        if self.may_be_cut {
+            clear_df(packet.data_mut());
+        }
         if self.queue.len() < QUEUE_MAX {
             self.queue.push_back(packet);
             self.release(now, sent);
@@ -150,6 +155,28 @@ fn capabilities(mtu: usize) -> DeviceCapabilities {
     about.medium = Medium::Ethernet;
     about.max_transmission_unit = mtu + super::ETHERNET;
     about
+}
+
+/// Takes DF out of an IPv4 header, and its part out of the checksum (RFC 1624 section 3).
+fn clear_df(frame: &mut [u8]) {
+    const IPV4: [u8; 2] = [8, 0];
+    const DF: u16 = 0x4000;
+    let Some([version, _, _, _, _, _, flags, more, _, _, high, low]) =
+        frame.get_mut(super::ETHERNET - 2..).and_then(|rest| {
+            let (ethertype, packet) = rest.split_first_chunk_mut::<2>()?;
+            if *ethertype == IPV4 { packet.first_chunk_mut::<12>() } else { None }
+        })
+    else {
+        return;
+    };
+    let before = u16::from_be_bytes([*flags, *more]);
+    if *version >> 4 != 4 || before & DF == 0 {
+        return;
+    }
+    [*flags, *more] = (before & !DF).to_be_bytes();
+    // The sum had DF in it: its complement has it taken away.
+    let sum = u32::from(u16::from_be_bytes([*high, *low])) + u32::from(DF);
+    [*high, *low] = ((sum & 0xffff) as u16 + (sum >> 16) as u16).to_be_bytes();
 }
 
 /// A card that is only described, while a stack is made for it.

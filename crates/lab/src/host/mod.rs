@@ -1,7 +1,7 @@
 //! A host: what stands at the edge of a network, talks and counts.
 //!
 //! ```text
-//!   tasks: ping, UDP source and sink, TCP source and sink, HTTP client and server
+//!   tasks: ping, UDP source and sink, TCP source and sink, HTTP client and server, dialogues
 //!     │ sockets
 //!   smoltcp: ARP, ND, echo replies, ICMP, UDP, TCP
 //!     │ frames
@@ -19,6 +19,7 @@
 
 mod card;
 mod datagram;
+pub mod dialogue;
 mod echo;
 mod finder;
 mod http;
@@ -36,6 +37,7 @@ pub use schedule::Schedule;
 
 use crate::station::{Io, Station};
 use card::{Card, Described, Wire};
+use dialogue::{Behaviour, Dialogue, Party, Script, Speaker};
 use ferrule_base::{Duration, Instant, Ledger, MacAddr};
 use ferrule_pipeline::Packet;
 use finder::Finder;
@@ -232,6 +234,39 @@ impl Host {
         });
     }
 
+    /// Takes a party's part in a dialogue with the other host, which begins at `start`.
+    pub fn converse(
+        &mut self,
+        flow: Flow,
+        party: Party,
+        start: Instant,
+        script: Script,
+        behaviour: &Behaviour,
+    ) {
+        self.find(flow.to);
+        self.add(flow.number, |turn| {
+            let ports = [dialogue_port(flow.number), client_port(flow.number)];
+            let ends = (IpAddress::from(flow.to), ports);
+            let who = (flow.number, party);
+            Task::Speaker(Speaker::new(who, ends, start, script, behaviour, turn))
+        });
+    }
+
+    /// How the dialogue of a flow goes, as this host sees it.
+    pub fn dialogue(&self, flow: u32) -> Option<Dialogue> {
+        let mut own = self.tasks.iter().filter(|(number, _)| *number == flow);
+        own.find_map(|(_, task)| match task {
+            Task::Speaker(speaker) => Some(speaker.result()),
+            _ => None,
+        })
+    }
+
+    /// What this host sends over IPv4 may be cut on its way: without this it says that it
+    /// may not, as hosts do that find out how long packets may be (RFC 1191).
+    pub fn allow_fragments(&mut self) {
+        self.card.may_be_cut = true;
+    }
+
     /// What this host counted of a flow; nothing if it has no part in it, or the
     /// other host counts. (With both ends here, both counts are joined.)
     pub fn outcome(&self, flow: u32) -> Option<Outcome> {
@@ -329,6 +364,12 @@ pub const fn frame_min(to: IpAddr) -> usize {
 
 fn service_port(flow: u32) -> u16 {
     SERVICE_PORTS + (flow % FLOWS_MAX) as u16
+}
+
+/// The first of a dialogue's connections.
+fn dialogue_port(flow: u32) -> u16 {
+    let number = (flow % FLOWS_MAX) as usize * dialogue::CONNECTIONS_MAX;
+    SERVICE_PORTS + FLOWS_MAX as u16 + number as u16
 }
 
 fn client_port(flow: u32) -> u16 {

@@ -1,6 +1,7 @@
 //! One host's part in one traffic entry.
 
 use super::datagram;
+use super::dialogue::Speaker;
 use super::echo::Pinger;
 use super::http;
 use super::result::Outcome;
@@ -24,6 +25,7 @@ pub enum Task {
     TcpSink(stream::Sink),
     HttpClient(http::Client),
     HttpServer(http::Server),
+    Speaker(Speaker),
 }
 
 impl Task {
@@ -40,6 +42,7 @@ impl Task {
             Self::TcpSink(task) => task.turn(turn),
             Self::HttpClient(task) => task.turn(turn),
             Self::HttpServer(task) => task.turn(turn),
+            Self::Speaker(task) => task.turn(turn),
         }
     }
 
@@ -50,6 +53,7 @@ impl Task {
             Self::UdpSource(task) => task.due(),
             Self::TcpSource(task) => task.due(),
             Self::HttpClient(task) => task.due(),
+            Self::Speaker(task) => task.due(),
             Self::UdpSink(_) | Self::TcpSink(_) | Self::HttpServer(_) => None,
         }
     }
@@ -63,7 +67,7 @@ impl Task {
             Self::TcpSource(task) => Outcome::Tcp(task.result()),
             Self::TcpSink(task) => Outcome::Tcp(task.result()),
             Self::HttpClient(task) => Outcome::Http(task.result()),
-            Self::HttpServer(_) => return None,
+            Self::HttpServer(_) | Self::Speaker(_) => return None,
         })
     }
 }

@@ -121,6 +121,66 @@ fn lab_host_pings_over_arp_and_nd_with_exact_round_trips() {
 }
 
 #[test]
+fn lab_dialogue_takes_its_round_trips_and_every_octet_comes_back_as_it_was_said() {
+    use dialogue::Line::{Close, Open, Say};
+    use dialogue::Party::{Client, Server};
+    let lines = vec![
+        Open(0, Client),
+        Say(0, Server, 30),
+        Say(0, Client, 10),
+        // Active, as FTP's data connection is; what one says twice in a row goes at once.
+        Open(1, Server),
+        Say(1, Server, 5000),
+        Close(1, Server),
+        Say(0, Server, 20),
+        Close(0, Client),
+    ];
+    let script = Script { timed: 2..7, lines };
+    let behaviour = Behaviour { window: 16_384, slow_start: false, nagle: false, ack_delay: None };
+    let mut cable = Cable::new(at_once);
+    let flow = |side| Flow { number: 3, ..to(side, 0)[0] };
+    let schedule = Schedule::every(Duration::from_millis(10)).within(Instant::ZERO, START, Some(2));
+    cable.hosts[0].ping(Flow { number: 5, ..flow(2) }, 98, schedule);
+    cable.hosts[0].converse(flow(2), Client, START, script.clone(), &behaviour);
+    cable.hosts[1].converse(flow(1), Server, START, script.clone(), &behaviour);
+    cable.run(Instant::from_secs(2));
+    let [client, server] = [0, 1].map(|side: usize| cable.hosts[side].dialogue(3));
+    let (client, server) = (client.expect("a part"), server.expect("a part"));
+    assert!(client.complete && server.complete && !client.broken && !server.broken);
+    // The request, then the data connection there and back, then all of the data.
+    assert_eq!(client.response(), Some(DELAY * 4), "{client:?}");
+    assert_eq!(cable.hosts[0].dialogue(4), None);
+}
+
+#[test]
+fn lab_host_that_allows_fragments_sends_without_df_and_the_checksum_is_right() {
+    let packets = |allow: bool| {
+        let mut cable = Cable::new(|_, _| Vec::new());
+        if allow {
+            cable.hosts[0].allow_fragments();
+        }
+        let mut packet = cable.cache.packet().expect("a buffer");
+        // DF set, checksum as it must be: 45 00 00 14, DF, TTL 64, UDP, 10.0.0.1 to .2.
+        let frame = [
+            &[2_u8; 12][..],
+            &[8, 0, 0x45, 0, 0, 20, 0, 0, 0x40, 0, 64, 17, 0x26, 0xd7, 10, 0, 0, 1, 10, 0, 0, 2],
+        ];
+        packet.append(34).expect("room").copy_from_slice(&frame.concat());
+        let mut sent = Vec::new();
+        cable.hosts[0].card.take(Instant::ZERO, &mut sent, packet);
+        sent[0].1.data()[14..].to_vec()
+    };
+    let sum = |header: &[u8]| {
+        let words = header.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
+        let sum: u32 = words.sum();
+        (sum & 0xffff) + (sum >> 16)
+    };
+    let [with, without] = [false, true].map(packets);
+    assert_eq!((with[6], without[6]), (0x40, 0));
+    assert_eq!((sum(&with), sum(&without)), (0xffff, 0xffff));
+}
+
+#[test]
 fn lab_host_sends_datagrams_at_the_very_nanosecond() {
     let mut cable = Cable::new(at_once);
     let [v4, v6] = to(2, 0);

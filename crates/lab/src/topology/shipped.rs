@@ -24,8 +24,18 @@ macro_rules! shipped {
 }
 
 /// Every one, the simplest first.
-pub const SHIPPED: &[Shipped] =
-    shipped!["two-gateways", "two-sites", "token-gateway", "campus", "ten-nodes"];
+pub const SHIPPED: &[Shipped] = shipped![
+    "two-gateways",
+    "two-sites",
+    "token-gateway",
+    "campus",
+    "vpn-line",
+    "vpn-router-firewall",
+    "vpn-firewall",
+    "vpn-wan-box",
+    "vpn-host",
+    "ten-nodes",
+];
 
 impl Shipped {
     /// The one of this name.

@@ -3,6 +3,9 @@
 
 use super::cases::{Application, Mode, Protection, Way};
 
+/// Octets of the text for which suites are measured: from one to 64 KiB less headers.
+pub const COST_OCTETS: [usize; 9] = [1, 16, 64, 256, 1024, 1460, 4096, 16_384, 65_408];
+
 /// One transfer of one program.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {

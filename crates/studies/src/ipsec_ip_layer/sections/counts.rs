@@ -1,39 +1,11 @@
-//! The report's parts that need no transfer: what was printed, and operation counts.
+//! Operation counts of section 4.3.
 
-use super::cost::{self, Operations, SEGMENT, ah_octets, esp_octets, frames};
-use super::published::{Slowdown, Study};
-use ferrule_report::{Axis, Column, Derived, Figure, Published, Section, Series, Shape, Table};
+use super::super::cost::{self, Operations, SEGMENT, ah_octets, esp_octets, frames};
+use super::super::published::Study;
+use ferrule_report::{Axis, Column, Derived, Figure, Section, Series, Shape, Table};
 
 /// Octets of data of a packet, for tables and curves.
 const DATA: [usize; 8] = [1, 16, 64, 128, 256, 512, 1024, SEGMENT];
-
-/// How many times longer transfers took.
-pub fn slowdowns(study: &Study) -> Section {
-    let lines: Vec<&Slowdown> = study.slowdown.iter().filter(|line| line.ah.is_some()).collect();
-    let column = |head: &str, of: fn(&Slowdown) -> Option<f64>| {
-        let cells = lines.iter().map(|line| of(line).map(Published::from).ok_or("not printed"));
-        Column::results(head, "× no IPsec", cells)
-    };
-    let bypass = study.slowdown.iter().find_map(|line| line.bypass.as_deref()).unwrap_or("–");
-    let table = Table::new("slowdown", "Section 6: how many times longer a transfer takes")
-        .column(Column::words("application", lines.iter().map(|l| l.application.as_str())))
-        .column(Column::words("transfer", lines.iter().map(|line| line.transfer())))
-        .column(column("AH-MD5", |line| line.ah))
-        .column(column("ESP-DES", |line| line.esp))
-        .note(format!("BYPASS: {bypass} times, whatever the application. {}.", study.setup.host));
-    let series = [("AH-MD5", 0), ("ESP-DES", 1)].into_iter().flat_map(|(name, which)| {
-        let points = study.of("FTP").filter_map(move |(line, ah, esp)| {
-            Some((line.octets()?, Published::from([ah, esp][which])))
-        });
-        [Series::new(name, Shape::Points, points)]
-    });
-    let axes =
-        [Axis::new("FTP transfer", "bytes").log(), Axis::new("slowdown", "× no IPsec").from_zero()];
-    Section::new("Slowdown")
-        .text(format!("{}, {}.", study.setup.link, study.measured_mode.mode))
-        .table(table)
-        .figure(Figure::xy("slowdown", "Slowdown of FTP by size", axes, series.collect()))
-}
 
 /// Section 4.3.
 pub fn counts(study: &Study) -> Section {
@@ -64,7 +36,7 @@ pub fn counts(study: &Study) -> Section {
     let series = vec![line("HMAC-MD5", &|n| counts.ah(n)), line("DES", &|n| counts.esp(n))];
     let axes = [Axis::new("data", "bytes").log(), Axis::new("operations", "").log()];
     let crossover = counts.crossover().map_or(f64::NAN, |at| at as f64);
-    Section::new("What hash and cipher cost").table(table).figure(
+    Section::new("Operations of hash and cipher").table(table).figure(
         Figure::xy("operations", "Operations of a packet by its data", axes, series)
             .mark(crossover, "DES costs more"),
     )

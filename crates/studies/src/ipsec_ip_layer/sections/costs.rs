@@ -1,0 +1,142 @@
+//! What hash and cipher cost by size: on the machines of 2001, and on this one.
+
+use super::super::cases::Protection;
+use super::super::cost::{self, SEGMENT};
+use super::super::live::{COST_OCTETS, Live};
+use super::super::machine::Costs;
+use super::super::model::{Model, Which};
+use ferrule_report::{
+    Axis, Column, Derived, Figure, Live as LiveNumber, Measure, Model as ModelNumber, Section,
+    Series, Shape, Table,
+};
+
+/// Protections that have a cost of their own.
+pub const SUITES: [Protection; 4] =
+    [Protection::AhMd5, Protection::AhSha1, Protection::EspDes, Protection::AesGcm];
+
+/// Octets under the ICV of a packet with so much data, transport mode.
+fn covered(protection: Protection, data: usize) -> f64 {
+    match protection {
+        Protection::EspDes => (cost::esp_octets(data) - 20) as f64,
+        Protection::AesGcm => (8 + 20 + data + 2).next_multiple_of(4) as f64,
+        _ => cost::ah_octets(data) as f64,
+    }
+}
+
+/// Hash or cipher for so much data, in full segments and what is left, in microseconds.
+pub fn crypto_us(costs: &Costs, protection: Protection, data: usize) -> f64 {
+    let price = costs.crypto(protection);
+    let of = |data| price.packet_ns + price.octet_ns * covered(protection, data);
+    let (full, rest) = (data / SEGMENT, data % SEGMENT);
+    let rest = if rest > 0 { of(rest) } else { 0.0 };
+    (full as f64 * of(SEGMENT) + rest) / 1000.0
+}
+
+/// The data from which on DES costs more than HMAC-MD5 in a packet.
+pub fn crossover(costs: &Costs) -> Option<usize> {
+    let ahead = |data: &usize| {
+        crypto_us(costs, Protection::EspDes, *data) > crypto_us(costs, Protection::AhMd5, *data)
+    };
+    (1..=SEGMENT).rev().take_while(ahead).last()
+}
+
+/// DES alone: its suite less the hash beside it.
+fn des_alone(live: &Live, octets: usize) -> Result<f64, String> {
+    let both = live.cost(Protection::EspDes, octets)?.ns;
+    Ok((both - live.cost(Protection::AhMd5, octets)?.ns).max(0.0))
+}
+
+/// The same on this machine, among the sizes that were measured.
+pub fn crossover_live(live: &Live) -> Result<Option<usize>, String> {
+    live.costs.as_ref().map_err(Clone::clone)?;
+    let ahead = |octets: &&usize| {
+        let hash = live.cost(Protection::AhMd5, **octets).map(|cost| cost.ns);
+        matches!((des_alone(live, **octets), hash), (Ok(des), Ok(hash)) if des > hash)
+    };
+    Ok(COST_OCTETS.iter().rev().take_while(ahead).last().copied())
+}
+
+/// From a byte to 64 KiB.
+pub fn costs(model: &Model, live: &Live) -> Section {
+    let at = |which| crossover(model.costs(which)).map_or("no size".into(), |at| format!("{at}"));
+    let here = match crossover_live(live) {
+        Ok(Some(octets)) => format!("on this machine it does from {octets} bytes on"),
+        Ok(None) => "on this machine it never does".into(),
+        Err(why) => format!("on this machine: {why}"),
+    };
+    let section = Section::new("What hash and cipher cost")
+        .text(format!(
+            "Within one packet DES costs more than HMAC-MD5 from {} bytes of data on with what \
+             both are known to cost, and from {} bytes on in the fitted machine; {here}. Beyond \
+             a full segment both grow alike: a crossover at 56 kB cannot come from them.",
+            at(Which::Plausible),
+            at(Which::Fitted)
+        ))
+        .figure(figure(model, live));
+    let section = Which::ALL
+        .into_iter()
+        .fold(section, |section, which| section.table(modelled(model, which)));
+    section.table(measured(live))
+}
+
+fn modelled(model: &Model, which: Which) -> Table {
+    let costs = model.costs(which);
+    let id = format!("crypto-{}", which.name());
+    let title = format!("Hash and cipher by size, {} machine", which.name());
+    let table = Table::new(id, title).column(Column::settings(
+        "data",
+        "B",
+        COST_OCTETS.map(|octets| octets as f64),
+    ));
+    SUITES.into_iter().fold(table, |table, protection| {
+        let each =
+            COST_OCTETS.map(|octets| ModelNumber::from(crypto_us(costs, protection, octets)));
+        table.column(Column::numbers(protection.name(), "µs", each).decimals(1))
+    })
+}
+
+fn measured(live: &Live) -> Table {
+    let table = Table::new("crypto-live", "Suites by size on this machine")
+        .column(Column::settings("text", "B", COST_OCTETS.map(|octets| octets as f64)));
+    let table = SUITES.into_iter().fold(table, |table, protection| {
+        let each = COST_OCTETS.map(|octets| {
+            let cost = live.cost(protection, octets)?;
+            let us = [cost.ns, cost.between.0, cost.between.1].map(|ns| ns / 1000.0);
+            Ok::<_, String>(LiveNumber::from(Measure::within(us[0], us[1], us[2])))
+        });
+        let name = match protection {
+            Protection::EspDes => "DES with HMAC-MD5",
+            other => other.name(),
+        };
+        table.column(Column::results(name, "µs", each).decimals(2))
+    });
+    let alone =
+        COST_OCTETS.map(|octets| des_alone(live, octets).map(|ns| Derived::from(ns / 1000.0)));
+    table.column(Column::results("DES alone", "µs", alone).decimals(2)).note(
+        "One packet at a time from memory to memory, all suites in turn, the median of rounds, \
+         with the quietest and the busiest. Ferrule has no ESP without integrity: DES alone is \
+         its suite less the hash.",
+    )
+}
+
+fn figure(model: &Model, live: &Live) -> Figure {
+    let mut series = Vec::new();
+    for protection in SUITES {
+        let costs = model.costs(Which::Plausible);
+        let points = COST_OCTETS
+            .map(|octets| (octets as f64, ModelNumber::from(crypto_us(costs, protection, octets))));
+        series.push(Series::new(protection.name(), Shape::Line, points));
+        let points = COST_OCTETS.iter().filter_map(|&octets| {
+            let cost = live.cost(protection, octets).ok()?;
+            Some((octets as f64, LiveNumber::from(cost.ns / 1000.0)))
+        });
+        let points: Vec<_> = points.collect();
+        if !points.is_empty() {
+            series.push(Series::new(protection.name(), Shape::Points, points));
+        }
+    }
+    let axes = [Axis::new("data", "bytes").log(), Axis::new("time", "µs").log()];
+    let at = crossover(model.costs(Which::Plausible)).map_or(f64::NAN, |at| at as f64);
+    Figure::xy("crypto", "Hash and cipher by size, plausible machine", axes, series)
+        .mark(at, "DES costs more")
+}
