@@ -84,7 +84,7 @@ impl Card {
     }
 
     /// Takes a frame to send.
-    fn take(&mut self, now: Instant, sent: &mut Vec<(usize, Packet)>, mut packet: Packet) {
+    pub fn take(&mut self, now: Instant, sent: &mut Vec<(usize, Packet)>, mut packet: Packet) {
         self.made += 1;
         if self.may_be_cut {
             clear_df(packet.data_mut());
