@@ -20,7 +20,7 @@ pub(super) fn alike(lanes: &[Lane<'_>]) -> Option<(usize, bool)> {
         if lane.text.len() != len || lane.ad.len() != ad {
             break;
         }
-        if one && !ptr::eq(&raw const *lane.key.schedule, &raw const *first.key.schedule) {
+        if one && !ptr::eq(lane.key, first.key) {
             // Those of one key are better off by themselves.
             if count >= GROUP {
                 break;
@@ -47,10 +47,10 @@ pub(super) fn stream<const R: usize, const SEAL: bool>(
             ..=128 if one => small::<R, SEAL, true>(groups, len),
             ..=128 => small::<R, SEAL, false>(groups, len),
             _ => match (len - 1) % CHUNK / WIDTH {
-                0 => turns::stream::<1, R, SEAL>(groups, one),
-                1 => turns::stream::<2, R, SEAL>(groups, one),
-                2 => turns::stream::<3, R, SEAL>(groups, one),
-                _ => turns::stream::<4, R, SEAL>(groups, one),
+                0 => turns::stream::<1, R, SEAL>(groups),
+                1 => turns::stream::<2, R, SEAL>(groups),
+                2 => turns::stream::<3, R, SEAL>(groups),
+                _ => turns::stream::<4, R, SEAL>(groups),
             },
         }
     }

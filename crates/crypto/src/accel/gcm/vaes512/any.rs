@@ -51,7 +51,8 @@ fn masks<const R: usize>(lanes: &[Lane<'_>], counters: &[__m128i; GROUP]) -> __m
     // lanes, for no lane has led to the return above or has no key.
     unsafe {
         let Some(key) = first.as_ref() else { return _mm512_setzero_si512() };
-        let mut state = xor3(gather([a, b, c, d]), round_key(key, 0), one());
+        let mut state =
+            xor3(gather([a, b, c, d]), round_key(key, 0), _mm512_broadcast_i32x4(one()));
         for round in 1..R {
             state = _mm512_aesenc_epi128(state, round_key(key, round));
         }
@@ -76,8 +77,7 @@ pub(super) fn masks_of_each<const R: usize>(
     // SAFETY: there is a lane, or its keys would be equal; all have R + 1 round keys.
     unsafe {
         for (block, key) in state.iter_mut().zip(keys) {
-            let one = _mm_set_epi32(1 << 24, 0, 0, 0);
-            *block = _mm_xor_si128(_mm_xor_si128(*block, one), _mm_load_si128(key));
+            *block = _mm_xor_si128(_mm_xor_si128(*block, one()), _mm_load_si128(key));
         }
         for round in 1..R {
             for (block, key) in state.iter_mut().zip(keys) {

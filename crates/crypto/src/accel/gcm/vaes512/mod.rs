@@ -31,6 +31,19 @@ macro_rules! rounds {
     };
 }
 
+/// Vectors that are computed by here, in this order: no instruction, but the compiler
+/// may not move what makes them behind it, or what takes them in front of it. (Left to
+/// itself it puts all products behind all rounds.)
+macro_rules! by_here {
+    ($($vector:expr),+ $(,)?) => {{
+        $(std::arch::asm!(
+            "/* {0} */",
+            inout(zmm_reg) $vector,
+            options(nomem, nostack, preserves_flags)
+        );)+
+    }};
+}
+
 mod alike;
 mod any;
 mod small;
@@ -197,11 +210,11 @@ static STEPS: Steps = {
     Steps(steps)
 };
 
-/// The counter 1, with which the mask of the ICV is made, in each lane.
+/// The counter 1, with which the mask of the ICV is made.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-fn one() -> __m512i {
-    _mm512_broadcast_i32x4(_mm_set_epi32(1 << 24, 0, 0, 0))
+fn one() -> __m128i {
+    _mm_set_epi32(1 << 24, 0, 0, 0)
 }
 
 /// Counter blocks of a text with the first round key already added, four at a

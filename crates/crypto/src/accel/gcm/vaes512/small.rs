@@ -254,9 +254,13 @@ unsafe fn encrypt<const N: usize, const ONE: bool>(
         let round_key = unsafe { round_key(keys[at], round) };
         for state in state.iter_mut() {
             state[at] = _mm512_aesenc_epi128(state[at], round_key);
+            // SAFETY: it is no instruction.
+            unsafe { by_here!(state[at]) };
         }
         if ONE && at == 0 {
             *masks = _mm512_aesenc_epi128(*masks, round_key);
+            // SAFETY: it is no instruction.
+            unsafe { by_here!(*masks) };
         }
     });
 }
@@ -297,7 +301,11 @@ unsafe fn begin_masks<const R: usize, const ONE: bool>(
         return masks_of_each::<R>(lanes, &firsts);
     }
     // SAFETY: every key has a first round key.
-    xor3(joined(firsts), unsafe { round_key(&lanes[0].key.schedule, 0) }, one())
+    xor3(
+        joined(firsts),
+        unsafe { round_key(&lanes[0].key.schedule, 0) },
+        _mm512_broadcast_i32x4(one()),
+    )
 }
 
 /// Seals or opens packets that are alike, whole groups of them: a bit for each that
@@ -348,6 +356,7 @@ pub(super) unsafe fn stream<
                     encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
                 }
                 hash.pair::<FULL>(pair, &alike);
+                by_here!(hash.sum.lo, hash.sum.mi, hash.sum.hi);
             }
             hash.rest(&alike);
             for round in 4 * N + 1..R {

@@ -10,7 +10,6 @@
 //! last piece is hashed while the next packet begins. (With a packet alone the
 //! processor waits at both of its ends: a quarter of the time at 512 octets.)
 
-use super::any::masks_of_each;
 use super::text::Hash;
 use super::*;
 
@@ -30,11 +29,12 @@ impl Alike {
 
 /// One piece of a text: `$c` vectors ciphered in place, `$h` vectors of `$blocks`
 /// hashed meanwhile. Opening, these are the piece's own; sealing, those in `$blocks`
-/// are exchanged for the piece's. (A macro, since what the compiler does not inline
-/// has its vectors in memory.)
+/// are exchanged for the piece's. With a packet's first piece goes `$mask`, its first
+/// counter block, which becomes the mask of its ICV. (A macro, since what the compiler
+/// does not inline has its vectors in memory.)
 macro_rules! piece {
-    ($c:expr, $h:expr, $seal:expr, $R:ident, $key:expr, $counters:expr, $at:expr, $last:expr,
-     $hash:expr, $blocks:expr) => {{
+    ($first:literal, $c:expr, $h:expr, $seal:expr, $R:ident, $key:expr, $counters:expr,
+     $mask:ident, $at:expr, $last:expr, $hash:expr, $blocks:expr) => {{
         let (key, at, last): (&Schedule, *mut u8, u64) = ($key, $at, $last);
         let mut state = [_mm512_setzero_si512(); $c];
         for state in &mut state {
@@ -53,6 +53,9 @@ macro_rules! piece {
             for block in &mut state {
                 *block = _mm512_aesenc_epi128(*block, round_key);
             }
+            if $first {
+                $mask = _mm_aesenc_si128($mask, _mm512_castsi512_si128(round_key));
+            }
             // Two vectors at a time, or the one that is left.
             if round % 4 == 2 && round / 2 <= $h {
                 let pair = round / 4 * 2 % 4;
@@ -66,6 +69,9 @@ macro_rules! piece {
             }
         });
         let round_key = round_key(key, $R);
+        if $first {
+            $mask = _mm_aesenclast_si128($mask, _mm512_castsi512_si128(round_key));
+        }
         for i in 0..$c {
             let to = at.add(WIDTH * i);
             let mask = if i == $c - 1 { last } else { !0 };
@@ -82,29 +88,34 @@ macro_rules! piece {
 /// All pieces of a text: full chunks, and the last piece of `$N` vectors. Sealing,
 /// with the first of them `$before` is hashed.
 macro_rules! pieces {
-    ($N:ident, $SEAL:ident, $R:ident, $key:ident, $counters:ident, $at:ident, $full:ident,
-     $last:ident, $before:ident, $own:ident, $blocks:ident) => {
+    ($N:ident, $SEAL:ident, $R:ident, $key:ident, $counters:ident, $mask:ident, $at:ident,
+     $full:ident, $last:ident, $before:ident, $own:ident, $blocks:ident) => {
+        // The one that begins the packet, or goes on with it.
+        macro_rules! some {
+            ($first:literal, $c:expr, $h:expr, $end:expr, $hash:expr) => {
+                piece!($first, $c, $h, $SEAL, $R, $key, $counters, $mask, $at, $end, $hash, $blocks)
+            };
+        }
         if $full == 0 {
-            let hash = if $SEAL { &mut $before } else { &mut $own };
-            piece!($N, $N, $SEAL, $R, $key, $counters, $at, $last, hash, $blocks);
+            some!(true, $N, $N, $last, if $SEAL { &mut $before } else { &mut $own });
         } else {
             if $SEAL {
-                piece!(4, $N, $SEAL, $R, $key, $counters, $at, !0, $before, $blocks);
+                some!(true, 4, $N, !0, $before);
             } else {
-                piece!(4, 4, $SEAL, $R, $key, $counters, $at, !0, $own, $blocks);
+                some!(true, 4, 4, !0, $own);
                 $own.end();
             }
             for _ in 1..$full {
                 $at = $at.add(CHUNK);
-                piece!(4, 4, $SEAL, $R, $key, $counters, $at, !0, $own, $blocks);
+                some!(false, 4, 4, !0, $own);
                 $own.end();
             }
             $at = $at.add(CHUNK);
             if $SEAL {
-                piece!($N, 4, $SEAL, $R, $key, $counters, $at, $last, $own, $blocks);
+                some!(false, $N, 4, $last, $own);
                 $own.end();
             } else {
-                piece!($N, $N, $SEAL, $R, $key, $counters, $at, $last, $own, $blocks);
+                some!(false, $N, $N, $last, $own);
             }
         }
     };
@@ -115,13 +126,12 @@ macro_rules! pieces {
 ///
 /// # Safety
 /// All must have the first one's lengths, `N` vectors of text behind full chunks, at
-/// most 254 blocks of it and two blocks of additional data; `one`: its key, too. Keys
-/// must have `R + 1` round keys.
+/// most 254 blocks of it and two blocks of additional data. Keys must have `R + 1` round
+/// keys.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 pub(super) unsafe fn stream<const N: usize, const R: usize, const SEAL: bool>(
     groups: &mut [[Lane<'_>; GROUP]],
-    one: bool,
 ) -> u64 {
     let Some([first, ..]) = groups.first() else { return 0 };
     let (len, ad_len) = (first.text.len(), first.ad.len());
@@ -137,7 +147,7 @@ pub(super) unsafe fn stream<const N: usize, const R: usize, const SEAL: bool>(
     let mut good = 0;
     for number in 0..groups.len() {
         let firsts = counter_blocks(&groups[number]);
-        let mut next = masks_of::<R>(&groups[number], firsts, one);
+        let mut own_masks = firsts;
         for (i, first) in firsts.into_iter().enumerate() {
             let lane = &mut groups[number][i];
             let mut own = begin(lane, &alike);
@@ -145,8 +155,12 @@ pub(super) unsafe fn stream<const N: usize, const R: usize, const SEAL: bool>(
             let mut at = lane.text.as_mut_ptr();
             // SAFETY: the caller's promises.
             unsafe {
-                let mut counters = Counters::<false>::new(first, round_key(key, 0));
-                pieces!(N, SEAL, R, key, counters, at, full, last, before, own, blocks);
+                let whitening = round_key(key, 0);
+                let mut counters = Counters::<false>::new(first, whitening);
+                let one = _mm_xor_si128(_mm512_castsi512_si128(whitening), one());
+                let mut mask = _mm_xor_si128(first, one);
+                pieces!(N, SEAL, R, key, counters, mask, at, full, last, before, own, blocks);
+                own_masks[i] = mask;
             }
             if !SEAL {
                 sums[i] = own.sum;
@@ -158,16 +172,16 @@ pub(super) unsafe fn stream<const N: usize, const R: usize, const SEAL: bool>(
                 None => {
                     // The group before is complete.
                     sums[GROUP - 1] = whole;
-                    std::mem::swap(&mut masks, &mut next);
                     if let Some(group) = number.checked_sub(1).map(|number| &mut groups[number]) {
-                        let icvs = icvs(&sums, group, &alike, next);
+                        let icvs = icvs(&sums, group, &alike, masks);
                         write(group, icvs);
                     }
                 }
             }
         }
+        masks = joined(own_masks);
         if !SEAL {
-            let icvs = icvs(&sums, &groups[number], &alike, next);
+            let icvs = icvs(&sums, &groups[number], &alike, masks);
             good |= u64::from(compare(&groups[number], icvs)) << (GROUP * number);
         }
     }
@@ -198,28 +212,6 @@ fn begin<'a>(lane: &Lane<'a>, alike: &Alike) -> Hash<'a> {
         sum.add(reverse(_mm512_zextsi256_si512(short_ad(lane.ad))), powers);
     }
     Hash::new(key, sum, alike.len.div_ceil(BLOCK))
-}
-
-/// The masks of the ICVs: the first counter blocks, encrypted.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-fn masks_of<const R: usize>(
-    lanes: &[Lane<'_>; GROUP],
-    counters: [__m128i; GROUP],
-    one_key: bool,
-) -> __m512i {
-    if !one_key {
-        return masks_of_each::<R>(lanes, &counters);
-    }
-    let key = &*lanes[0].key.schedule;
-    // SAFETY: the caller's R is the key's.
-    unsafe {
-        let mut masks = xor3(joined(counters), round_key(key, 0), one());
-        for round in 1..R {
-            masks = _mm512_aesenc_epi128(masks, round_key(key, round));
-        }
-        _mm512_aesenclast_epi128(masks, round_key(key, R))
-    }
 }
 
 /// The ICVs, from what the texts come to.
