@@ -88,6 +88,7 @@ fn alone(ctx: &mut Ctx<'_>, packet: Packet) -> Last {
         }
     };
     let flow = Flow4::of(packet.data());
+    ctx.tally.hits.outbound(decision.counter, 1, packet.len() as u64);
     match (carry_out(ctx, packet, decision), flow) {
         (Some(sa), Some(flow)) => Last { flow, adjacency, sa, counter: decision.counter },
         _ => Last::NOTHING,
@@ -97,7 +98,6 @@ fn alone(ctx: &mut Ctx<'_>, packet: Packet) -> Last {
 /// Step 4, and the two others; the SA, if it is here.
 #[inline]
 fn carry_out(ctx: &mut Ctx<'_>, mut packet: Packet, decision: Decision) -> Option<u32> {
-    ctx.tally.hits.outbound(decision.counter, 1, packet.len() as u64);
     match decision.action {
         Action::Protect(sa) => {
             packet.meta_mut().target = sa;
@@ -130,6 +130,12 @@ fn many(ctx: &mut Ctx<'_>, packets: &mut Batch) {
             _ => false,
         };
         spd.outbound_all(packets.iter().map(|p| same(p).then(|| p.data())), &mut decisions);
+        // By themselves: many entries' counters are waited for together.
+        for (packet, decision) in packets.iter().zip(&decisions) {
+            if let Some(Ok(decision)) = decision {
+                ctx.tally.hits.outbound(decision.counter, 1, packet.len() as u64);
+            }
+        }
     }
     for (packet, decision) in packets.drain(..).zip(decisions) {
         match decision {

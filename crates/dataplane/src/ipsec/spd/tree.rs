@@ -21,6 +21,7 @@
 
 use super::key::Address;
 use super::rule::Rule;
+use std::hint::{black_box, select_unpredictable};
 
 /// Trees of a table at most.
 pub(super) const TREES_MAX: usize = 4;
@@ -35,6 +36,10 @@ pub(super) struct Slot {
 }
 
 const LEAF: u32 = 1 << 31;
+
+/// Rules of a leaf that are compared before anybody asks which of them matches: how many
+/// it takes nobody can foresee, and a branch that is guessed wrong costs more.
+const ABREAST: usize = 4;
 
 impl Slot {
     /// No rule.
@@ -82,19 +87,34 @@ impl<A: Address, T: Copy> Tree<A, T> {
         self.rules.iter().map(|rule| rule.order).min().unwrap_or(u32::MAX)
     }
 
-    /// One step down; a leaf stays where it is.
+    /// One step down; a leaf stays where it is. (Which of them it is, nobody can foresee.)
     #[inline(always)]
     fn step(&self, slot: Slot, words: &A::Words) -> Slot {
-        if slot.is_leaf() {
-            return slot;
-        }
-        self.slots.get(slot.next::<A>(words)).copied().unwrap_or(Slot::EMPTY)
+        let next = select_unpredictable(slot.is_leaf(), 0, slot.next::<A>(words));
+        let next = self.slots.get(next).copied().unwrap_or(Slot::EMPTY);
+        select_unpredictable(slot.is_leaf(), slot, next)
     }
 
     #[inline(always)]
     fn at_leaf(&self, leaf: Slot, words: &A::Words) -> Option<&Rule<A, T>> {
+        let rules = self.rules.get(leaf.rules())?;
+        let last = rules.len().checked_sub(1)?;
+        let mut hits = 0_u32;
+        for at in 0..ABREAST {
+            hits |= u32::from(rules[at.min(last)].matches(words)) << at;
+        }
+        match hits {
+            0 if rules.len() > ABREAST => self.beyond(leaf, words),
+            0 => None,
+            _ => rules.get((hits.trailing_zeros() as usize).min(last)),
+        }
+    }
+
+    /// The rest of a long leaf.
+    #[inline(never)]
+    fn beyond(&self, leaf: Slot, words: &A::Words) -> Option<&Rule<A, T>> {
         let rules = self.rules.get(leaf.rules()).unwrap_or_default();
-        rules.iter().find(|rule| rule.matches(words))
+        rules.iter().skip(ABREAST).find(|rule| rule.matches(words))
     }
 
     #[inline]
@@ -150,10 +170,18 @@ impl<A: Address, T: Copy> Table<A, T> {
             let slots = &mut slots[..packets.len().min(ferrule_pipeline::BATCH)];
             slots.fill(tree.root);
             for _ in 0..tree.depth {
+                let mut under_way = false;
                 for (slot, words) in slots.iter_mut().zip(packets) {
                     *slot = tree.step(*slot, words);
+                    under_way |= !slot.is_leaf();
+                }
+                if !under_way {
+                    break;
                 }
             }
+            // Nothing is asked of them yet: so their lines come side by side.
+            let touched = slots.iter().filter_map(|leaf| tree.rules.get(leaf.base as usize));
+            black_box(touched.fold(0, |all, rule| all ^ rule.order));
             for ((slot, words), answer) in slots.iter().zip(packets).zip(&mut *answers) {
                 let found = tree.at_leaf(*slot, words);
                 *answer = if nth == 0 {
