@@ -129,6 +129,7 @@ impl<'a, const N: usize, const ONE: bool> Hash<'a, N, ONE> {
             } else if one < alike.blocks {
                 self.sum.add(of(one), powers::<ONE>(&self.keys, power(one)));
             }
+            by_here!(self.sum.lo, self.sum.mi, self.sum.hi);
         }
     }
 
@@ -356,7 +357,6 @@ pub(super) unsafe fn stream<
                     encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
                 }
                 hash.pair::<FULL>(pair, &alike);
-                by_here!(hash.sum.lo, hash.sum.mi, hash.sum.hi);
             }
             hash.rest(&alike);
             for round in 4 * N + 1..R {
