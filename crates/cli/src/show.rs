@@ -172,6 +172,24 @@ fn table(what: What, report: &Report) -> String {
     if rows.is_empty() { "none\n".into() } else { draw(head, &rows) }
 }
 
+/// What a port did with super-frames, if it saw any.
+fn supers(p: &ferrule_daemon::report::PortView) -> String {
+    let mut text = String::new();
+    if p.rx_supers + p.tx_supers > 0 {
+        text += &format!(
+            "{}: {} super-frames cut into {} frames, {} frames joined into {} super-frames\n",
+            p.name, p.rx_supers, p.rx_segments, p.tx_segments, p.tx_supers
+        );
+    }
+    if p.rx_refused > 0 {
+        text += &format!(
+            "{}: {} frames refused: they contradict their description\n",
+            p.name, p.rx_refused
+        );
+    }
+    text
+}
+
 fn ports(report: &Report) -> String {
     let head = [
         "PORT",
@@ -204,6 +222,9 @@ fn ports(report: &Report) -> String {
     let rows: Vec<_> = report.ports.iter().map(row).collect();
     let l = &report.ledger;
     let mut text = draw(&head, &rows);
+    for p in &report.ports {
+        text += &supers(p);
+    }
     text += &format!(
         "\n{} received + {} made = {} sent + {} consumed + {} dropped + {} held\n",
         l.received, l.made, l.sent, l.consumed, l.dropped, l.held

@@ -164,13 +164,16 @@ impl Collector for Counters {
 
 fn ports(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::Error> {
     type Value = fn(&crate::report::PortView) -> u64;
-    let families: [(&str, &str, Value); 6] = [
+    let families: [(&str, &str, Value); 9] = [
         ("port_received_packets", "Frames received", |p| p.rx_packets),
         ("port_received_octets", "Octets received", |p| p.rx_octets),
         ("port_sent_packets", "Frames sent", |p| p.tx_packets),
         ("port_sent_octets", "Octets sent", |p| p.tx_octets),
         ("port_missed_packets", "Frames that the port could not take", |p| p.rx_missed),
         ("port_failed_packets", "Frames that the wire refused", |p| p.tx_failed),
+        ("port_refused_packets", "Frames that contradicted their description", |p| p.rx_refused),
+        ("port_cut_super_frames", "Super-frames cut on the way in", |p| p.rx_supers),
+        ("port_joined_super_frames", "Super-frames made on the way out", |p| p.tx_supers),
     ];
     for (name, help, value) in families {
         let values = report.ports.iter().map(|p| (vec![("port", p.name.clone())], value(p)));
@@ -313,6 +316,11 @@ mod tests {
             tx_octets: 800,
             rx_missed: 1,
             tx_failed: 2,
+            rx_refused: 0,
+            rx_supers: 3,
+            rx_segments: 60,
+            tx_supers: 4,
+            tx_segments: 50,
         }
     }
 

@@ -13,9 +13,9 @@
 //! kind of request, and cannot be reached by anybody but the daemon.
 
 use ferrule_base::MacAddr;
-use ferrule_node::config::{Config, Driver, PortConfig, XdpMode};
+use ferrule_node::config::{Config, Driver, PortConfig, TapConfig, XdpMode};
 use ferrule_ports::pass::{recv_fds, send_fds, socket_pair};
-use ferrule_ports::tap::TunAddresses;
+use ferrule_ports::tap::{TapSpec, TunAddresses};
 use ferrule_ports::{Link, OpenError, OpenFault, Opened, Opener, PortSpec, pcap, xdp};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -78,11 +78,11 @@ fn spec_of(port: &PortConfig, mac: MacAddr, budget: usize) -> Option<PortSpec> {
         Driver::Packet { device } => {
             PortSpec::Packet { interface: device.clone(), promiscuous: true }
         }
-        Driver::Tap { device } => PortSpec::Tap { name: device.clone() },
-        Driver::Tun { device } => {
+        Driver::Tap(tap) => PortSpec::Tap(tap_spec(tap, None)),
+        Driver::Tun(tun) => {
             let mut host = mac;
             host.0[5] ^= 1;
-            PortSpec::Tun { name: device.clone(), addresses: TunAddresses { node: mac, host } }
+            PortSpec::Tap(tap_spec(tun, Some(TunAddresses { node: mac, host })))
         }
         Driver::Pcap { read, write } => PortSpec::Pcap {
             read: read.as_ref().map(PathBuf::from),
@@ -91,6 +91,10 @@ fn spec_of(port: &PortConfig, mac: MacAddr, budget: usize) -> Option<PortSpec> {
         },
         Driver::Wire => return None,
     })
+}
+
+fn tap_spec(tap: &TapConfig, tun: Option<TunAddresses>) -> TapSpec {
+    TapSpec { name: tap.device.clone(), tun, offload: tap.offload, several: false }
 }
 
 /// A port as the companion is told of it.
@@ -111,11 +115,10 @@ enum Wanted {
     },
     Tap {
         device: String,
-    },
-    Tun {
-        device: String,
-        node: [u8; 6],
-        host: [u8; 6],
+        /// Of a TUN: the node's address and the host's.
+        tun: Option<([u8; 6], [u8; 6])>,
+        offload: bool,
+        several: bool,
     },
 }
 
@@ -131,9 +134,9 @@ impl Wanted {
                 Self::Xdp { device: interface, queue, mode, budget }
             }
             PortSpec::Packet { interface, .. } => Self::Packet { device: interface },
-            PortSpec::Tap { name } => Self::Tap { device: name },
-            PortSpec::Tun { name, addresses } => {
-                Self::Tun { device: name, node: addresses.node.0, host: addresses.host.0 }
+            PortSpec::Tap(TapSpec { name, tun, offload, several }) => {
+                let tun = tun.map(|t| (t.node.0, t.host.0));
+                Self::Tap { device: name, tun, offload, several }
             }
             PortSpec::Pcap { .. } => return None,
         })
@@ -152,10 +155,10 @@ impl Wanted {
                 PortSpec::Xdp { interface: device, queue, mode, budget }
             }
             Self::Packet { device } => PortSpec::Packet { interface: device, promiscuous: true },
-            Self::Tap { device } => PortSpec::Tap { name: device },
-            Self::Tun { device, node, host } => {
-                let addresses = TunAddresses { node: MacAddr(node), host: MacAddr(host) };
-                PortSpec::Tun { name: device, addresses }
+            Self::Tap { device, tun, offload, several } => {
+                let tun = tun
+                    .map(|(node, host)| TunAddresses { node: MacAddr(node), host: MacAddr(host) });
+                PortSpec::Tap(TapSpec { name: device, tun, offload, several })
             }
         };
         opener.open(&spec).and_then(Opened::into_fds)

@@ -107,6 +107,21 @@ pub struct PortView {
     pub tx_octets: u64,
     pub rx_missed: u64,
     pub tx_failed: u64,
+    /// Frames that contradicted their description.
+    #[serde(default)]
+    pub rx_refused: u64,
+    /// Super-frames cut on the way in.
+    #[serde(default)]
+    pub rx_supers: u64,
+    /// Frames that they became.
+    #[serde(default)]
+    pub rx_segments: u64,
+    /// Super-frames made on the way out.
+    #[serde(default)]
+    pub tx_supers: u64,
+    /// Frames that are in them.
+    #[serde(default)]
+    pub tx_segments: u64,
 }
 
 /// A MACsec secure association.
@@ -357,8 +372,12 @@ fn ports(
     let all = config.ports.iter().enumerate().zip(macs);
     all.map(|((index, port), mac)| {
         let id = control.port_id(index);
-        let seen = workers.iter().flat_map(|w| &w.ports).find(|(p, ..)| *p == id);
-        let (stats, up) = seen.map_or((PortStats::default(), false), |&(_, s, up)| (s, up));
+        // Each queue is counted by its own worker.
+        let (mut stats, mut up) = (PortStats::default(), false);
+        for (_, queue, is_up) in workers.iter().flat_map(|w| &w.ports).filter(|(p, ..)| *p == id) {
+            stats.merge(queue);
+            up |= is_up;
+        }
         PortView {
             name: port.name.clone(),
             driver: port.driver.name().into(),
@@ -373,6 +392,11 @@ fn ports(
             tx_octets: stats.tx.octets,
             rx_missed: stats.rx_missed,
             tx_failed: stats.tx_failed,
+            rx_refused: stats.rx_refused,
+            rx_supers: stats.cut.frames,
+            rx_segments: stats.cut.segments,
+            tx_supers: stats.joined.frames,
+            tx_segments: stats.joined.segments,
         }
     })
     .collect()

@@ -77,7 +77,7 @@ fn port(p: &PortView) -> Port {
         up: p.up,
         rx: Count { packets: p.rx_packets, octets: p.rx_octets },
         tx: Count { packets: p.tx_packets, octets: p.tx_octets },
-        missed: p.rx_missed,
+        missed: p.rx_missed + p.rx_refused,
         failed: p.tx_failed,
     }
 }
@@ -306,7 +306,12 @@ fn wire(node: &str, p: &PortView, network: &str) -> Link {
         loss: None,
         ways: [
             Way { packets: p.tx_packets, octets: p.tx_octets, lost: p.tx_failed, queued: 0 },
-            Way { packets: p.rx_packets, octets: p.rx_octets, lost: p.rx_missed, queued: 0 },
+            Way {
+                packets: p.rx_packets,
+                octets: p.rx_octets,
+                lost: p.rx_missed + p.rx_refused,
+                queued: 0,
+            },
         ],
     }
 }

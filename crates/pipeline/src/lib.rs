@@ -21,4 +21,4 @@ pub mod port;
 pub use batch::{BATCH, Batch};
 pub use buffer::{HEAD_ROOM, Meta, Packet, Pool, PoolCache, Region};
 pub use pair::pair;
-pub use port::{Port, PortStats};
+pub use port::{Port, PortStats, Supers};

@@ -16,6 +16,36 @@ pub struct PortStats {
     pub rx_missed: u64,
     /// Frames that were taken from the node and the wire refused.
     pub tx_failed: u64,
+    /// Frames that came with a description which contradicts them, dropped.
+    pub rx_refused: u64,
+    /// Super-frames that were cut into frames on the way in.
+    pub cut: Supers,
+    /// Super-frames that frames were joined into on the way out.
+    pub joined: Supers,
+}
+
+/// Super-frames, which hold the segments of one flow behind one header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Supers {
+    /// How many.
+    pub frames: u64,
+    /// Segments in them.
+    pub segments: u64,
+}
+
+impl PortStats {
+    /// Adds what another queue of the same port counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.rx.merge(other.rx);
+        self.tx.merge(other.tx);
+        self.rx_missed += other.rx_missed;
+        self.tx_failed += other.tx_failed;
+        self.rx_refused += other.rx_refused;
+        for (sum, more) in [(&mut self.cut, other.cut), (&mut self.joined, other.joined)] {
+            sum.frames += more.frames;
+            sum.segments += more.segments;
+        }
+    }
 }
 
 /// A place where frames enter and leave.

@@ -7,6 +7,7 @@
 mod net;
 
 use ferrule_pipeline::Pool;
+use ferrule_ports::tap::TapSpec;
 use ferrule_ports::xdp::{BUDGET, XdpMode};
 use ferrule_ports::{Opener, PortSpec, Umem, region};
 use net::{Net, Runner, numbered, ours, sh};
@@ -78,7 +79,7 @@ fn main() {
     row("AF_PACKET", &pool, ["va", "vb"].map(packet), |_| {}, &net);
     let mixed = [packet("va"), xdp("vb", XdpMode::Generic)];
     row("AF_PACKET to AF_XDP", &pool, mixed, |_| {}, &net);
-    let taps = ["tap1", "tap2"].map(|name| PortSpec::Tap { name: name.into() });
+    let taps = ["tap1", "tap2"].map(|name| PortSpec::Tap(TapSpec::new(name, None)));
     let bridge = |_: &Net| {
         sh("ip link add name br0 type bridge");
         for name in ["br0", "tap1", "tap2"] {

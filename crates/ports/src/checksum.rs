@@ -68,6 +68,7 @@ pub(crate) fn finish_any(frame: &mut [u8], start: usize, offset: usize) -> bool 
 }
 
 /// Where the transport header of an IP packet in an Ethernet frame lies.
+#[derive(Clone, Copy)]
 pub(crate) struct Transport {
     /// Where the IP header begins.
     pub ip: usize,
@@ -81,9 +82,26 @@ pub(crate) struct Transport {
     pub v6: bool,
 }
 
+/// IPv6 options in front of the transport header at most.
+const OPTIONS_MAX: usize = 4;
+
+/// Goes past hop-by-hop and destination options: the length of all headers, and what
+/// follows them.
+fn options(packet: &[u8], mut protocol: u8) -> Option<(usize, u8)> {
+    let mut len = 40;
+    for _ in 0..OPTIONS_MAX {
+        if !matches!(protocol, 0 | 60) {
+            break;
+        }
+        let header: &[u8; 2] = packet.get(len..)?.first_chunk()?;
+        (protocol, len) = (header[0], len + 8 + usize::from(header[1]) * 8);
+    }
+    Some((len, protocol))
+}
+
 impl Transport {
-    /// Looks behind Ethernet and up to two VLAN tags. Fragments and IPv6
-    /// extension headers have no transport header here.
+    /// Looks behind Ethernet, up to two VLAN tags, and options that IPv6 puts in
+    /// front. Fragments and routing headers have no transport header here.
     pub(crate) fn find(frame: &[u8]) -> Option<Self> {
         let mut at = 12;
         let mut kind = u16::from_be_bytes(*frame.get(at..)?.first_chunk()?);
@@ -113,6 +131,10 @@ impl Transport {
                 (40, 40 + u16::from_be_bytes([h[4], h[5]]) as usize, h[6])
             }
             _ => return None,
+        };
+        let (len, protocol) = match kind {
+            0x86dd => options(header, protocol)?,
+            _ => (len, protocol),
         };
         let (at, end) = (ip + len, ip + total);
         (len >= 20 && at <= end && end <= frame.len()).then_some(Self {

@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | [`xdp`] | straight into and out of the node's chunks | core links, MTU up to a chunk |
 //! | [`packet`] | copied; finishes checksums, cuts super-frames, restores VLAN tags | any interface, jumbo frames |
-//! | [`tap`] | copied; finishes checksums | the host's own stack |
+//! | [`tap`] | copied; finishes checksums, cuts super-frames and makes them | the host's own stack |
 //! | [`pcap`] | from and to capture files | replaying, recording |
 //!
 //! What arrives unfinished, and who finishes it (a veth's frames come as the far
@@ -14,7 +14,7 @@
 //! | | checksum left | super-frame (GSO) | VLAN tag beside the frame |
 //! | --- | --- | --- | --- |
 //! | AF_PACKET | finished | cut into segments | put back |
-//! | TAP, TUN | finished | not negotiated | stays in the frame |
+//! | TAP, TUN | finished | cut into segments | stays in the frame |
 //! | AF_XDP on veth | recognised by the pseudo header's sum, finished | native mode: the kernel switches it off; generic: missed and counted, the far end wants `ethtool -K NAME tso off gso off` | lost if the far end is a VLAN device: `ethtool -K NAME txvlan off` there |
 //! | AF_XDP on a NIC | does not happen | does not happen | `ethtool -K NAME rxvlan off` |
 //!
@@ -23,6 +23,7 @@
 #![warn(missing_docs)]
 
 mod checksum;
+mod coalesce;
 pub mod error;
 pub mod link;
 mod offload;

@@ -7,7 +7,7 @@
 //! kind may enter a node: what is sealed is on the wire as it is.
 
 use crate::checksum::{self, Transport};
-use ferrule_pipeline::{Packet, PoolCache};
+use ferrule_pipeline::{Packet, PoolCache, Supers};
 
 /// `struct virtio_net_hdr`, in the machine's own byte order.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +35,10 @@ const TCP: u8 = 6;
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
+/// Segments of a super-frame at most: 64 KiB in the smallest segments that a stack
+/// makes. One that asks for more wants to keep us busy.
+const SEGMENTS_MAX: usize = 65535 / 48 + 1;
+
 /// The largest super-frame that is taken: 64 KiB of IP behind Ethernet with
 /// two tags.
 pub(crate) const SUPER_FRAME_MAX: usize = 65535 + 22;
@@ -45,6 +49,35 @@ pub(crate) type Tag = [u8; 4];
 impl VnetHeader {
     pub(crate) fn is_super_frame(&self) -> bool {
         self.gso_type != 0
+    }
+
+    /// Of a super-frame of TCP: `headers` octets, the transport header from `at` on,
+    /// segments of `size`.
+    pub(crate) fn of_segments(v6: bool, headers: usize, size: usize, at: usize) -> Option<Self> {
+        Some(Self {
+            flags: NEEDS_CSUM,
+            gso_type: if v6 { GSO_TCPV6 } else { GSO_TCPV4 },
+            header_len: headers.try_into().ok()?,
+            gso_size: size.try_into().ok()?,
+            csum_start: at.try_into().ok()?,
+            csum_offset: 16,
+        })
+    }
+
+    /// The same for a frame with `octets` more in front.
+    #[must_use]
+    pub(crate) fn behind(self, octets: usize) -> Self {
+        let csum_start = self.csum_start.saturating_add(octets as u16);
+        let header_len = self.header_len.saturating_add(octets as u16);
+        Self { csum_start, header_len, ..self }
+    }
+
+    /// The same for a frame with `octets` less in front.
+    #[must_use]
+    pub(crate) fn without(self, octets: usize) -> Self {
+        let csum_start = self.csum_start.saturating_sub(octets as u16);
+        let header_len = self.header_len.saturating_sub(octets as u16);
+        Self { csum_start, header_len, ..self }
     }
 
     /// Fills the checksum in, if it was left.
@@ -74,6 +107,7 @@ pub(crate) struct Segmenter {
     /// Where a super-frame is put before it is taken in with `start`.
     pub(crate) frame: Box<[u8]>,
     cut: Option<Cut>,
+    counted: Supers,
 }
 
 struct Cut {
@@ -89,7 +123,12 @@ struct Cut {
 
 impl Segmenter {
     pub(crate) fn new() -> Self {
-        Self { frame: vec![0; SUPER_FRAME_MAX].into(), cut: None }
+        Self { frame: vec![0; SUPER_FRAME_MAX].into(), cut: None, counted: Supers::default() }
+    }
+
+    /// What was cut so far.
+    pub(crate) fn cut_so_far(&self) -> Supers {
+        self.counted
     }
 
     /// Segments are waiting.
@@ -101,6 +140,7 @@ impl Segmenter {
     #[must_use]
     pub(crate) fn start(&mut self, len: usize, vnet: VnetHeader, tag: Option<Tag>) -> bool {
         self.cut = self.plan(len, vnet, tag);
+        self.counted.frames += u64::from(self.cut.is_some());
         self.cut.is_some()
     }
 
@@ -116,7 +156,14 @@ impl Segmenter {
             _ => return None,
         };
         let size = usize::from(vnet.gso_size);
-        (size > 0 && headers < transport.end).then_some(Cut {
+        // What says that another header's checksum was left is no frame that we see
+        // through.
+        let told = (usize::from(vnet.csum_start), Some(usize::from(vnet.csum_offset)));
+        if vnet.flags & NEEDS_CSUM != 0 && told != (transport.at, transport.field()) {
+            return None;
+        }
+        let payload = transport.end.checked_sub(headers).filter(|&octets| octets > 0)?;
+        (size > 0 && payload.div_ceil(size) <= SEGMENTS_MAX).then_some(Cut {
             at: headers,
             headers,
             transport,
@@ -136,7 +183,10 @@ impl Segmenter {
             self.cut = None;
         }
         match made {
-            Some(()) => Some(Ok(packet)),
+            Some(()) => {
+                self.counted.segments += 1;
+                Some(Ok(packet))
+            }
             None => {
                 cache.recycle(packet);
                 Some(Err(TooLarge))
@@ -272,6 +322,62 @@ mod tests {
         }
         let too_large = VnetHeader { gso_size: 2900, ..vnet };
         assert!(cut(&frame, too_large).is_none(), "no chunk holds such a segment");
+    }
+
+    #[test]
+    fn hostile_descriptions_of_super_frames_are_refused() {
+        let vnet = VnetHeader {
+            flags: NEEDS_CSUM,
+            gso_type: GSO_TCPV4,
+            gso_size: 1400,
+            csum_start: 34,
+            csum_offset: 16,
+            ..Default::default()
+        };
+        let frame = tcp(3000);
+        assert_eq!(cut(&frame, vnet).map(|all| all.len()), Some(3));
+        // The checksum of something else: another packet is inside.
+        for (csum_start, csum_offset) in [(33, 16), (34, 6), (14, 16), (0, 0), (u16::MAX, 16)] {
+            assert!(cut(&frame, VnetHeader { csum_start, csum_offset, ..vnet }).is_none());
+        }
+        // A segment for every octet: 64 KiB would become 65,000 frames.
+        let large = tcp(60_000);
+        assert!(cut(&large, VnetHeader { gso_size: 1, ..vnet }).is_none());
+        assert!(cut(&large, VnetHeader { gso_size: 43, ..vnet }).is_none());
+        // A header that ends behind the packet, or within itself.
+        for offset in [0x10, 0x40, 0xf0] {
+            let mut wrong = tcp(4);
+            wrong[46] = offset;
+            assert!(cut(&wrong, vnet).is_none(), "{offset:#x}");
+        }
+        // Lengths of IP beyond the frame, or none.
+        for total in [0u16, 20, 39, 3041, u16::MAX] {
+            let mut wrong = frame.clone();
+            wrong[16..18].copy_from_slice(&total.to_be_bytes());
+            assert!(cut(&wrong, vnet).is_none(), "{total}");
+        }
+        // A fragment has no header of its own.
+        let mut wrong = frame;
+        wrong[20] = 0x20;
+        assert!(cut(&wrong, vnet).is_none());
+    }
+
+    #[test]
+    fn super_frame_behind_options_of_ipv6_is_cut() {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xdd, 0x60, 0, 0, 0];
+        frame.extend((8 + 20 + 2500u16).to_be_bytes());
+        frame.extend([60, 64]);
+        frame.extend([0xfd; 32]);
+        frame.extend([TCP, 0, 1, 4, 0, 0, 0, 0]);
+        frame.extend([1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 0, 5 << 4, 0x10, 0, 9, 0, 0, 0, 0]);
+        frame.extend((0..2500u32).map(|i| i as u8));
+        let vnet = VnetHeader { gso_type: GSO_TCPV6, gso_size: 1000, ..Default::default() };
+        let segments = cut(&frame, vnet).unwrap();
+        assert_eq!(segments.len(), 3);
+        for (segment, sequence) in segments.iter().zip([1u32, 1001, 2001]) {
+            assert!(verifies(segment.data()));
+            assert_eq!(segment.data()[70..74], sequence.to_be_bytes());
+        }
     }
 
     #[test]

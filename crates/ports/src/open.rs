@@ -18,7 +18,7 @@ use crate::error::{Doing, OpenError};
 use crate::link::Link;
 use crate::packet::{PacketOpened, PacketPort};
 use crate::pcap::{Pace, PcapOpened, PcapPort};
-use crate::tap::{TapOpened, TapPort, TunAddresses};
+use crate::tap::{TapOpened, TapPort, TapSpec};
 use crate::xdp::{Program, Umem, XdpMode, XdpOpened, XdpPort};
 use ferrule_pipeline::Port;
 use std::fs::File;
@@ -49,18 +49,8 @@ pub enum PortSpec {
         /// Take frames to any address: right for all but end stations.
         promiscuous: bool,
     },
-    /// A TAP, made if it is not there.
-    Tap {
-        /// Its name.
-        name: String,
-    },
-    /// A TUN, made if it is not there.
-    Tun {
-        /// Its name.
-        name: String,
-        /// The addresses that its frames show.
-        addresses: TunAddresses,
-    },
+    /// A TAP or TUN, made if it is not there.
+    Tap(TapSpec),
     /// Capture files.
     Pcap {
         /// Frames to receive.
@@ -77,7 +67,7 @@ impl PortSpec {
     pub fn interface(&self) -> Option<&str> {
         match self {
             Self::Xdp { interface, .. } | Self::Packet { interface, .. } => Some(interface),
-            Self::Tap { name } | Self::Tun { name, .. } => Some(name),
+            Self::Tap(spec) => Some(&spec.name),
             Self::Pcap { .. } => None,
         }
     }
@@ -112,10 +102,7 @@ impl Opener {
                 let opened = PacketOpened::new(Link::by_name(interface)?)?;
                 Opened::Packet(opened, *promiscuous)
             }
-            PortSpec::Tap { name } => Opened::Tap(TapOpened::new(name, None)?),
-            PortSpec::Tun { name, addresses } => {
-                Opened::Tap(TapOpened::new(name, Some(*addresses))?)
-            }
+            PortSpec::Tap(spec) => Opened::Tap(TapOpened::new(spec)?),
             PortSpec::Pcap { read, write, pace } => {
                 Opened::Pcap(PcapOpened::new(read.as_deref(), write.as_deref())?, *pace)
             }
@@ -212,7 +199,7 @@ impl Opened {
                 vec![socket, map, link]
             }
             Self::Packet(PacketOpened { rx, tx, .. }, _) => vec![rx, tx],
-            Self::Tap(TapOpened { fd, .. }) => vec![fd],
+            Self::Tap(opened) => vec![opened.into_fd()],
             Self::Pcap(PcapOpened { read, write }, _) => {
                 [read, write].into_iter().flatten().map(OwnedFd::from).collect()
             }
@@ -229,10 +216,7 @@ impl Opened {
                 let link = Link::by_name(interface)?;
                 Self::Packet(PacketOpened::from_fds(link, next()?, next()?), *promiscuous)
             }
-            PortSpec::Tap { name } => Self::Tap(TapOpened::from_fd(name, None, next()?)),
-            PortSpec::Tun { name, addresses } => {
-                Self::Tap(TapOpened::from_fd(name, Some(*addresses), next()?))
-            }
+            PortSpec::Tap(spec) => Self::Tap(TapOpened::from_fd(spec, next()?)),
             PortSpec::Pcap { read, write, pace } => {
                 let mut file = |path: &Option<PathBuf>| {
                     path.as_ref().map(|_| next().map(File::from)).transpose()

@@ -205,7 +205,7 @@ impl PacketPort {
         };
         if vnet.is_super_frame() {
             self.segmenter.frame[..frame.len()].copy_from_slice(frame);
-            self.stats.rx_missed += u64::from(!self.segmenter.start(frame.len(), vnet, tag));
+            self.stats.rx_refused += u64::from(!self.segmenter.start(frame.len(), vnet, tag));
             return true;
         }
         let Some(packet) = cache.packet() else { return false };
@@ -245,7 +245,7 @@ impl PacketPort {
         };
         let vnet = vnet_header(vnet);
         if vnet.is_super_frame() {
-            self.stats.rx_missed += u64::from(!self.segmenter.start(len, vnet, tag));
+            self.stats.rx_refused += u64::from(!self.segmenter.start(len, vnet, tag));
             return;
         }
         let frame = &self.segmenter.frame[..len];
@@ -413,7 +413,8 @@ impl Port for PacketPort {
         let kernel: io::Result<Statistics> =
             unsafe { get(self.rx.as_raw_fd(), SOL_PACKET, PACKET_STATISTICS) };
         self.drops.set(self.drops.get() + kernel.map_or(0, |k| u64::from(k.drops)));
-        PortStats { rx_missed: self.stats.rx_missed + self.drops.get(), ..self.stats }
+        let rx_missed = self.stats.rx_missed + self.drops.get();
+        PortStats { rx_missed, cut: self.segmenter.cut_so_far(), ..self.stats }
     }
 
     /// Segments that wait do not make the socket readable.

@@ -4,7 +4,7 @@ use super::raw::{self, Number, Text};
 use super::read::{Reader, mask};
 use super::{
     BridgeConfig, Config, Driver, InterfaceConfig, LabelAction, LabelConfig, MemberConfig,
-    PortConfig, PseudowireConfig, RouteConfig, Via, VlanTag, XdpMode,
+    PortConfig, PseudowireConfig, RouteConfig, TapConfig, Via, VlanTag, XdpMode,
 };
 use ferrule_dataplane::route::TtlModel;
 use std::net::IpAddr;
@@ -17,6 +17,7 @@ pub(super) fn ports(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
     for port in file.port.iter().map(Spanned::get_ref) {
         r.unique(&port.name, "port", config.ports.iter().map(|p| p.name.as_str()));
         let driver = driver(r, port);
+        let workers = config.cores.len().max(1);
         let room = config.buffer_size.saturating_sub(ferrule_pipeline::HEAD_ROOM + 64) as i64;
         let mtu = r.number(port.mtu.as_ref(), 1500, 68..=9216, "mtu");
         if mtu > room {
@@ -24,7 +25,6 @@ pub(super) fn ports(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
             let remedy = format!("use at most {room}, or a larger buffer-size in [node]");
             r.problems.add(span, format!("frames of mtu {mtu} do not fit a buffer"), remedy);
         }
-        let workers = config.cores.len().max(1);
         let spread = (config.ports.len() % workers) as i64;
         let last = workers as i64 - 1;
         config.ports.push(PortConfig {
@@ -43,7 +43,21 @@ pub(super) fn ports(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
     }
 }
 
+/// What only ports of the host's stack know.
+fn only_for_hosts(r: &mut Reader<'_>, port: &raw::Port) {
+    if port.offload.is_some() {
+        let name = port.name.get_ref();
+        let what = format!("port `{name}` has offload, which is for the host's own stack");
+        let remedy = "take offload out, or set driver = \"tun\" (or \"tap\")";
+        r.problems.add(port.name.span(), what, remedy);
+    }
+}
+
 fn driver(r: &mut Reader<'_>, port: &raw::Port) -> Driver {
+    let name = port.driver.as_ref().map_or("", |t| t.get_ref().as_str());
+    if r.lab.is_some() || !matches!(name, "tap" | "tun") {
+        only_for_hosts(r, port);
+    }
     if r.lab.is_some() {
         for t in [&port.driver, &port.device].into_iter().flatten() {
             let what = format!("port `{}` stands on a link of the topology", port.name.get_ref());
@@ -80,8 +94,11 @@ fn driver(r: &mut Reader<'_>, port: &raw::Port) -> Driver {
             }
         }
         "af-packet" => Driver::Packet { device: device(r) },
-        "tap" => Driver::Tap { device: device(r) },
-        "tun" => Driver::Tun { device: device(r) },
+        "tap" | "tun" => {
+            let device = device(r);
+            let tap = TapConfig { device, offload: port.offload.unwrap_or(true) };
+            if name == "tun" { Driver::Tun(tap) } else { Driver::Tap(tap) }
+        }
         "pcap" => Driver::Pcap {
             read: port.read.as_ref().map(|t| t.get_ref().clone()),
             write: port.write.as_ref().map(|t| t.get_ref().clone()),

@@ -114,15 +114,9 @@ pub enum Driver {
         device: String,
     },
     /// A TAP device.
-    Tap {
-        /// Device name.
-        device: String,
-    },
+    Tap(TapConfig),
     /// A TUN device: bare IP, Ethernet is added here.
-    Tun {
-        /// Device name.
-        device: String,
-    },
+    Tun(TapConfig),
     /// Frames from one capture file, to another.
     Pcap {
         /// File to read.
@@ -138,10 +132,8 @@ impl Driver {
     /// The device, if there is one.
     pub fn device(&self) -> Option<&str> {
         match self {
-            Self::Xdp { device, .. }
-            | Self::Packet { device }
-            | Self::Tap { device }
-            | Self::Tun { device } => Some(device),
+            Self::Xdp { device, .. } | Self::Packet { device } => Some(device),
+            Self::Tap(tap) | Self::Tun(tap) => Some(&tap.device),
             Self::Pcap { .. } | Self::Wire => None,
         }
     }
@@ -157,6 +149,15 @@ impl Driver {
             Self::Wire => "wire",
         }
     }
+}
+
+/// An interface of the host's own stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TapConfig {
+    /// Device name.
+    pub device: String,
+    /// Super-frames in both directions.
+    pub offload: bool,
 }
 
 /// Where an AF_XDP program runs.

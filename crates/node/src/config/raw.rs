@@ -66,6 +66,7 @@ pub(super) struct Port {
     pub mac: Option<Text>,
     pub mtu: Option<Number>,
     pub worker: Option<Number>,
+    pub offload: Option<bool>,
     pub read: Option<Text>,
     pub write: Option<Text>,
 }

@@ -59,7 +59,7 @@ fn opens_with(capabilities: &[u32], spec: &PortSpec) -> bool {
 fn opening_needs_the_capabilities_that_the_table_says() {
     let Some(net) = namespace() else { return };
     net.veth("va", "vb");
-    let tap = PortSpec::Tap { name: "tap9".into() };
+    let tap = PortSpec::Tap(ferrule_ports::tap::TapSpec::new("tap9", None));
     // Most systems let everybody open the device; some do not.
     let device = std::fs::metadata("/dev/net/tun").unwrap().permissions().mode();
     let device = if device & 0o006 == 0o006 { None } else { Some(CAP_DAC_OVERRIDE) };
@@ -173,12 +173,15 @@ fn tap_runs_without_privilege_once_it_is_open() {
     let memory = pool.clone();
     sh("ip tuntap add dev tap9 mode tap");
     sh("ip link set dev tap9 up");
-    pass_on(vec![PortSpec::Tap { name: "tap9".into() }], move |mut opened| {
-        let port = opened.remove(0).start(&Umem::new(&memory)).unwrap();
-        let mut port = Runner::new(port, &memory);
-        port.send(&[numbered(1, 60)]);
-        assert_eq!(port.port.stats().tx.packets, 1);
-    });
+    pass_on(
+        vec![PortSpec::Tap(ferrule_ports::tap::TapSpec::new("tap9", None))],
+        move |mut opened| {
+            let port = opened.remove(0).start(&Umem::new(&memory)).unwrap();
+            let mut port = Runner::new(port, &memory);
+            port.send(&[numbered(1, 60)]);
+            assert_eq!(port.port.stats().tx.packets, 1);
+        },
+    );
     assert_whole(&pool);
 }
 
@@ -188,7 +191,11 @@ fn opening_without_privilege_is_refused_with_a_remedy() {
     net.veth("va", "vb");
     let refused = std::thread::spawn(|| {
         become_nobody();
-        let specs = [xdp("va"), packet("va"), PortSpec::Tap { name: "tap9".into() }];
+        let specs = [
+            xdp("va"),
+            packet("va"),
+            PortSpec::Tap(ferrule_ports::tap::TapSpec::new("tap9", None)),
+        ];
         specs.map(|spec| Opener::new().open(&spec).unwrap_err())
     });
     for error in refused.join().unwrap() {

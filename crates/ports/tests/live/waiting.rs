@@ -109,7 +109,7 @@ fn af_packet_counts_what_a_full_ring_lost() {
 fn tap_wakes_who_sleeps_on_it() {
     let Some(_net) = namespace() else { return };
     let pool = Pool::heap(64, 2048);
-    let mut port = start(&PortSpec::Tap { name: "tap5".into() }, &pool);
+    let mut port = start(&PortSpec::Tap(ferrule_ports::tap::TapSpec::new("tap5", None)), &pool);
     sh("ip address add 10.8.0.1/24 dev tap5");
     sh("ip link set dev tap5 up");
     let socket = std::net::UdpSocket::bind("10.8.0.1:0").unwrap();
