@@ -2,6 +2,7 @@
 
 mod engines;
 mod policy;
+mod times;
 
 use crate::live::{Which, finish, unexpected};
 use clap::{Args, ValueEnum};
@@ -48,6 +49,8 @@ enum What {
     Mpls,
     /// What was dropped, and why.
     Drops,
+    /// Where the workers' time went, by stage (`times = true` in `[node]`).
+    Times,
     /// Where packets to each prefix go.
     Path,
     /// Addresses that bridges learned.
@@ -113,6 +116,7 @@ fn table(what: What, report: &Report) -> String {
         What::Sad => return policy::associations(&report.sas),
         What::Engines => return engines::text(report),
         What::Cards => return cards(report),
+        What::Times => return times::text(report),
         What::Macsec => {
             let row = |m: &ferrule_daemon::report::MacsecView| {
                 let counters = m.counters.iter().map(|(k, v)| format!("{k} {v}"));

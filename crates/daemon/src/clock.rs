@@ -1,7 +1,14 @@
 //! The system's monotonic clock, as the node counts: from its start.
 
 use ferrule_base::Instant;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Nanoseconds since somebody first asked: what a stopwatch is read from.
+pub fn nanoseconds() -> u64 {
+    static START: OnceLock<std::time::Instant> = OnceLock::new();
+    START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
+}
 
 /// A clock that began when it was made.
 #[derive(Clone, Copy, Debug)]

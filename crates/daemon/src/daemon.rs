@@ -10,7 +10,7 @@
 //! ```
 
 use crate::api::{self, Server};
-use crate::clock::Clock;
+use crate::clock::{Clock, nanoseconds};
 use crate::fault::{Blame, Fault, Source};
 use crate::load::Loaded;
 use crate::metrics::Metrics;
@@ -287,7 +287,12 @@ fn spawn_all(
 ) -> Result<Vec<JoinHandle<LiveWorker>>, Fault> {
     let with_core = workers.into_iter().zip(&config.cores);
     with_core
-        .map(|(worker, &core)| runtime::spawn(worker, core, clock, board))
+        .map(|(mut worker, &core)| {
+            if config.times {
+                worker.keep_time(nanoseconds);
+            }
+            runtime::spawn(worker, core, clock, board)
+        })
         .collect::<std::io::Result<_>>()
         .map_err(|e| Fault::environment(format!("starting a thread: {e}"), "see `ulimit -u`"))
 }

@@ -1,5 +1,6 @@
 //! The engines that a configuration asks for, one set for each worker.
 
+use crate::clock::nanoseconds;
 use crate::fault::Fault;
 use crate::token;
 use ferrule_crypto::backend::Unfit;
@@ -34,6 +35,9 @@ pub(crate) fn engines(config: &Config, pool: &Pool) -> Result<Vec<Placed<Packet>
     let token = config.token.as_ref().map(token::shared).transpose()?;
     let each = config.cores.iter().enumerate().map(|(worker, _)| {
         let mut placed = Placed::new(Software::new(backend));
+        if config.times {
+            placed = placed.with_clock(nanoseconds);
+        }
         if let Some(table) = &config.look_aside {
             placed = placed.with_look_aside(look_aside(table, backend, pool)?);
         }

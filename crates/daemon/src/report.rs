@@ -7,6 +7,8 @@ use crate::cards::{CardView, cards};
 use crate::policies::{PolicyView, in_words, policies};
 use ferrule_base::{DropReason, Drops, Instant, Ledger};
 use ferrule_crypto::{EngineReport, Latency, RingReport};
+use ferrule_dataplane::graph::Next;
+use ferrule_engines::placed::ENGINE_TIME;
 use ferrule_node::Control;
 use ferrule_node::config::{Config, LabelAction, Via};
 use ferrule_node::message::WorkerReport;
@@ -25,6 +27,9 @@ pub struct Report {
     pub workers: usize,
     /// What each worker did.
     pub shares: Vec<ShareView>,
+    /// Where the workers' time went, if they keep time (`times` in `[node]`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<TimesView>,
     /// Where all packets went.
     pub ledger: LedgerView,
     /// Ports.
@@ -88,6 +93,19 @@ pub struct ShareView {
     pub handed_out: u64,
     /// Packets taken from them.
     pub handed_in: u64,
+}
+
+/// Where the time of all workers went, in nanoseconds: turns in which something moved.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimesView {
+    /// Receiving and transmitting.
+    pub ports: u64,
+    /// Stages by name, without those that took none; engines included.
+    pub stages: BTreeMap<String, u64>,
+    /// What engines in the workers' loops took of that.
+    pub engines: u64,
+    /// Looking for packets where there were none.
+    pub idle: u64,
 }
 
 /// A port.
@@ -292,6 +310,7 @@ impl Report {
             uptime_ms: outside.now.as_nanos() / 1_000_000,
             workers: control.workers(),
             shares: shares(workers),
+            times: times(workers),
             ledger: control.ledger(workers).into(),
             ports: ports(control, workers, outside.macs),
             sas: sas(config, workers),
@@ -361,6 +380,20 @@ fn shares(workers: &[Box<WorkerReport>]) -> Vec<ShareView> {
     let mut all: Vec<_> = workers.iter().map(|w| share(w)).collect();
     all.sort_by_key(|s| s.worker);
     all
+}
+
+fn times(workers: &[Box<WorkerReport>]) -> Option<TimesView> {
+    let mut view = TimesView::default();
+    for (worker, times) in workers.iter().filter_map(|w| Some((w, w.times?))) {
+        view.ports += times.ports;
+        view.idle += times.idle;
+        let stages = Next::ALL.into_iter().zip(times.stages).filter(|(_, time)| *time > 0);
+        stages.for_each(|(next, time)| *view.stages.entry(next.name().into()).or_default() += time);
+        let counters = worker.engines.iter().flat_map(|engine| &engine.counters);
+        let busy = counters.filter(|(name, _)| *name == ENGINE_TIME).map(|(_, time)| time);
+        view.engines += busy.sum::<u64>();
+    }
+    workers.iter().any(|w| w.times.is_some()).then_some(view)
 }
 
 fn ports(

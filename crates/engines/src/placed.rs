@@ -18,6 +18,9 @@ use std::collections::HashSet;
 /// Where the tag of a [`KeyId`] begins.
 const TAG: u32 = 28;
 
+/// The name under which software counts its nanoseconds.
+pub const ENGINE_TIME: &str = "busy-ns";
+
 /// Engines beside software.
 const AWAY: usize = 2;
 
@@ -29,6 +32,10 @@ pub struct Placed<B> {
     software: Software,
     /// Jobs that software did.
     done: u64,
+    /// Who wants to know how long that takes has a clock of nanoseconds.
+    clock: Option<fn() -> u64>,
+    /// How long it took.
+    busy: u64,
     /// Nothing is, or can be, under way elsewhere.
     immediate: bool,
     away: [Option<Away<B>>; AWAY],
@@ -60,7 +67,8 @@ impl<B> Placed<B> {
     /// Software alone.
     pub fn new(software: Software) -> Self {
         let away = [const { None }; AWAY];
-        Self { software, done: 0, immediate: true, away, keys: HashSet::new() }
+        let (clock, keys) = (None, HashSet::new());
+        Self { software, done: 0, clock, busy: 0, immediate: true, away, keys }
     }
 
     /// With an engine for the keys of [`Place::LookAside`].
@@ -74,6 +82,13 @@ impl<B> Placed<B> {
     #[must_use]
     pub fn with_token(mut self, engine: Away<B>) -> Self {
         self.away[1] = Some(engine);
+        self
+    }
+
+    /// Counts how long software takes, by this clock of nanoseconds.
+    #[must_use]
+    pub fn with_clock(mut self, clock: fn() -> u64) -> Self {
+        self.clock = Some(clock);
         self
     }
 
@@ -92,7 +107,17 @@ impl<B: AsMut<[u8]>> Placed<B> {
     #[inline]
     fn run(&mut self, jobs: &mut Jobs<B>) {
         self.done += jobs.len() as u64;
+        match self.clock {
+            None => self.software.run(jobs),
+            Some(clock) => self.run_timed(clock, jobs),
+        }
+    }
+
+    #[cold]
+    fn run_timed(&mut self, clock: fn() -> u64, jobs: &mut Jobs<B>) {
+        let begun = clock();
         self.software.run(jobs);
+        self.busy += clock().saturating_sub(begun);
     }
 
     /// Whether order needs no keeping. It does until the last job is back, even
@@ -221,12 +246,14 @@ impl<B: AsMut<[u8]>> Engine<B> for Placed<B> {
     }
 
     fn report(&self) -> Vec<EngineReport> {
+        let mut counters = vec![("jobs", self.done)];
+        counters.extend(self.clock.map(|_| (ENGINE_TIME, self.busy)));
         let software = EngineReport {
             place: Place::Software.name(),
             with: self.software.backend().name().into(),
             state: "works",
             keys: self.software.keys(),
-            counters: vec![("jobs", self.done)],
+            counters,
             ..EngineReport::default()
         };
         let away = self.engines().flat_map(|engine| engine.report());
@@ -308,6 +335,26 @@ mod tests {
             plain.run(&mut expected);
             assert_eq!(found.buf, expected[0].buf, "the same octets wherever it was sealed");
         }
+    }
+
+    #[test]
+    fn with_a_clock_software_says_how_long_its_jobs_took() {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static CLOCK: AtomicU64 = AtomicU64::new(0);
+        let plain = Placed::<Vec<u8>>::new(Software::default());
+        let busy = |report: &[EngineReport]| {
+            let counters = report.iter().flat_map(|engine| engine.counters.iter());
+            counters.filter(|(name, _)| *name == ENGINE_TIME).map(|(_, time)| *time).next()
+        };
+        assert_eq!(busy(&Engine::report(&plain)), None);
+        let mut engine = plain.with_clock(|| CLOCK.fetch_add(100, Ordering::Relaxed));
+        let key = engine.install(&spec(Place::Software)).unwrap();
+        for ticket in 0..3 {
+            let mut jobs = Jobs::new();
+            jobs.push(job(key, ticket));
+            engine.submit(Instant::ZERO, &mut jobs);
+        }
+        assert_eq!(busy(&Engine::report(&engine)), Some(300), "each job took 100 ns");
     }
 
     #[test]

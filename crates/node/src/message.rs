@@ -1,7 +1,7 @@
 //! What the control part and the workers say to each other.
 
 use crate::card::{Card, CardReport};
-use crate::probe::Recorder;
+use crate::probe::{Recorder, Times};
 use ferrule_base::{Drops, Instant, Ledger, PortId, Work};
 use ferrule_crypto::EngineReport;
 use ferrule_dataplane::graph::Next;
@@ -126,6 +126,8 @@ pub struct WorkerReport {
     pub secy_in: Vec<(u16, macsec::RxReport)>,
     /// Its engines.
     pub engines: Vec<EngineReport>,
+    /// Where its time went, if it keeps time.
+    pub times: Option<Times>,
     /// The cards in its ports.
     pub cards: Vec<CardReport>,
 }

@@ -1,6 +1,7 @@
 //! Looking at packets without a branch in the stages: a worker's turn is
-//! compiled twice, once with [`Silent`], which is nothing, and once with
-//! [`Recorder`], which copies what it sees into a bounded ring.
+//! compiled three times, once with [`Silent`], which is nothing, once with
+//! [`Recorder`], which copies what it sees into a bounded ring, and once with
+//! [`Stopwatch`], which adds up where time goes.
 
 use ferrule_base::{DropReason, Instant, PortId};
 use ferrule_dataplane::graph::Next;
@@ -17,6 +18,17 @@ pub(crate) trait Probe {
     fn received(&mut self, now: Instant, worker: u8, packet: &Packet);
     fn visit(&mut self, now: Instant, worker: u8, next: Next, batch: &Batch);
     fn dropped(&mut self, now: Instant, worker: u8, reason: DropReason, packet: &Packet);
+    /// What was done since the last lap, or since the turn began, was done here.
+    fn lap(&mut self, _: Lap) {}
+}
+
+/// Where a worker's time goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lap {
+    /// Receiving and transmitting: what the ports do.
+    Ports,
+    /// One stage, the engine that it waits for included.
+    Stage(Next),
 }
 
 /// Sees nothing and costs nothing.
@@ -160,9 +172,101 @@ impl Probe for Recorder {
     }
 }
 
+/// Time by place, in nanoseconds, of turns in which something moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// The ports.
+    pub ports: u64,
+    /// Each stage, in the order of [`Next::ALL`].
+    pub stages: [u64; Next::ALL.len()],
+    /// Turns in which nothing moved: looking for packets.
+    pub idle: u64,
+}
+
+/// Adds up where a worker's time goes. The clock is somebody else's: a count of
+/// nanoseconds that never goes back.
+pub struct Stopwatch {
+    clock: fn() -> u64,
+    last: u64,
+    begun: u64,
+    /// Of all turns, and of the one under way.
+    times: Times,
+    turn: Times,
+}
+
+impl Stopwatch {
+    /// One that has not run yet.
+    pub fn new(clock: fn() -> u64) -> Self {
+        let (times, turn) = (Times::default(), Times::default());
+        Self { clock, last: 0, begun: 0, times, turn }
+    }
+
+    /// A turn begins.
+    pub(crate) fn begin(&mut self) {
+        self.begun = (self.clock)();
+        self.last = self.begun;
+        self.turn = Times::default();
+    }
+
+    /// It is over; so many packets moved.
+    pub(crate) fn end(&mut self, moved: usize) {
+        if moved == 0 {
+            self.times.idle += (self.clock)().saturating_sub(self.begun);
+            return;
+        }
+        self.times.ports += self.turn.ports;
+        for (sum, time) in self.times.stages.iter_mut().zip(self.turn.stages) {
+            *sum += time;
+        }
+    }
+
+    /// So far.
+    pub const fn times(&self) -> &Times {
+        &self.times
+    }
+}
+
+impl Probe for Stopwatch {
+    fn received(&mut self, _: Instant, _: u8, _: &Packet) {}
+    fn visit(&mut self, _: Instant, _: u8, _: Next, _: &Batch) {}
+    fn dropped(&mut self, _: Instant, _: u8, _: DropReason, _: &Packet) {}
+
+    fn lap(&mut self, lap: Lap) {
+        let now = (self.clock)();
+        let time = now.saturating_sub(self.last);
+        self.last = now;
+        match lap {
+            Lap::Ports => self.turn.ports += time,
+            Lap::Stage(next) => self.turn.stages[next as usize] += time,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stopwatch_gives_each_stage_its_time_and_looking_for_packets_to_none() {
+        use std::sync::atomic::AtomicU64;
+        static CLOCK: AtomicU64 = AtomicU64::new(0);
+        // Each look at the clock is a microsecond later.
+        let mut watch = Stopwatch::new(|| CLOCK.fetch_add(1000, Ordering::Relaxed));
+        watch.begin();
+        watch.lap(Lap::Ports);
+        watch.end(0);
+        assert_eq!(*watch.times(), Times { idle: 2000, ..Times::default() });
+        watch.begin();
+        for lap in [Lap::Ports, Lap::Stage(Next::Policy), Lap::Stage(Next::Policy), Lap::Ports] {
+            watch.lap(lap);
+        }
+        watch.end(1);
+        let times = *watch.times();
+        assert_eq!((times.ports, times.idle), (2000, 2000));
+        for (next, time) in Next::ALL.into_iter().zip(times.stages) {
+            assert_eq!(time, if next == Next::Policy { 2000 } else { 0 }, "{}", next.name());
+        }
+    }
     use ferrule_pipeline::Pool;
 
     /// A packet more than once round the ring, by a filter that wants `count`.

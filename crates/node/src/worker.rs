@@ -12,7 +12,7 @@
 
 use crate::card::{Card, Fitted};
 use crate::message::{CHANGES_MAX, Change, Command, EspIn, EspOut, Event, SaReport, WorkerReport};
-use crate::probe::{Probe, Recorder, Silent};
+use crate::probe::{Lap, Probe, Recorder, Silent, Stopwatch};
 use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, EngineReport, Jobs, Software};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally, UNRESOLVED};
@@ -95,6 +95,7 @@ pub struct Worker<E: Engine<Packet> = Software> {
     changes: VecDeque<Change>,
     events: Producer<Event>,
     recorder: Option<Box<Recorder>>,
+    stopwatch: Option<Box<Stopwatch>>,
 }
 
 /// What the node gives a worker when it makes it.
@@ -133,6 +134,7 @@ impl<E: Engine<Packet>> Worker<E> {
             changes: VecDeque::new(),
             events: parts.events,
             recorder: None,
+            stopwatch: None,
         }
     }
 
@@ -220,6 +222,7 @@ impl<E: Engine<Packet>> Worker<E> {
     pub fn turn(&mut self, now: Instant) -> usize {
         let more = usize::from(self.obey(now));
         match self.recorder.take() {
+            None if self.stopwatch.is_some() => more + self.timed_turn(now),
             None => more + self.turn_with(now, &mut Silent),
             Some(mut recorder) => {
                 let moved = self.turn_with(now, &mut *recorder);
@@ -228,6 +231,22 @@ impl<E: Engine<Packet>> Worker<E> {
                 more + moved
             }
         }
+    }
+
+    #[cold]
+    fn timed_turn(&mut self, now: Instant) -> usize {
+        let Some(mut stopwatch) = self.stopwatch.take() else { return 0 };
+        stopwatch.begin();
+        let moved = self.turn_with(now, &mut *stopwatch);
+        stopwatch.end(moved);
+        self.stopwatch = Some(stopwatch);
+        moved
+    }
+
+    /// From now on adds up where its time goes, by this clock of nanoseconds, except while
+    /// something is recorded.
+    pub fn keep_time(&mut self, clock: fn() -> u64) {
+        self.stopwatch = Some(Box::new(Stopwatch::new(clock)));
     }
 
     /// When [`turn`](Self::turn) has to be called next, even if no frame arrives.
@@ -262,7 +281,9 @@ impl<E: Engine<Packet>> Worker<E> {
             self.tally.work.merge(&self.engine.take_work());
         }
         self.report_wants();
-        moved + self.transmit(now)
+        let sent = self.transmit(now);
+        probe.lap(Lap::Ports);
+        moved + sent
     }
 
     /// Frames from the ports into the graph. A batch goes straight to its first
@@ -273,6 +294,7 @@ impl<E: Engine<Packet>> Worker<E> {
         for at in 0..self.ports.len() {
             let attached = &mut self.ports[at];
             attached.port.receive(now, &mut self.cache, &mut batch);
+            probe.lap(Lap::Ports);
             if batch.is_empty() {
                 continue;
             }
@@ -301,6 +323,7 @@ impl<E: Engine<Packet>> Worker<E> {
             self.dispatch(now, next, batch);
             debug_assert!(batch.is_empty(), "{} left packets behind", next.name());
             self.settle(now, probe);
+            probe.lap(Lap::Stage(next));
             match self.out.take_run(batch) {
                 Some(on) => next = on,
                 None => return,
@@ -697,6 +720,7 @@ impl<E: Engine<Packet>> Worker<E> {
             secy_out: self.stages.secy_out.report(),
             secy_in: self.stages.secy_in.report(),
             engines: self.engine.report(),
+            times: self.stopwatch.as_ref().map(|watch| *watch.times()),
             cards: self.all_cards().map(Card::report).collect(),
         }
     }

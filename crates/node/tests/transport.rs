@@ -5,11 +5,13 @@
 mod net;
 
 use ferrule_base::{DropReason, Duration, MacAddr};
+use ferrule_dataplane::graph::Next;
 use ferrule_node::Config;
 use ferrule_node::config::named_key;
 use ferrule_node::overhead::Stack;
 use ferrule_wire::{FromBytes, ipv6};
 use net::{Host, Net, ethernet, mac, udp4, udp6};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const HOST: [MacAddr; 2] = [MacAddr([2, 0, 0xaa, 1, 2, 3]), MacAddr([2, 0, 0xbb, 1, 2, 3])];
 const LANS: [[u8; 4]; 2] = [[10, 1, 0, 9], [10, 2, 0, 9]];
@@ -225,6 +227,35 @@ fn hosts_behind_nodes_are_in_transport_mode_and_the_calculator_agrees() {
         let report = two.net.reports(0).remove(0);
         let names: Vec<_> = report.esp_out.iter().map(|sa| (&*sa.name, sa.stats.packets)).collect();
         assert_eq!(names, [("h4", 3), ("h6", 3)]);
+    }
+}
+
+#[test]
+fn a_worker_that_keeps_time_says_which_stages_a_packet_took_it_to() {
+    static CLOCK: AtomicU64 = AtomicU64::new(0);
+    let suite = "aes-gcm-128";
+    let texts = [guarded(1, suite, ""), guarded(2, suite, "")].map_node();
+    let mut two = Two::new(Net::new(), texts);
+    assert_eq!(two.net.reports(0).remove(0).times, None, "nobody asked for it");
+    for member in &mut two.net.members {
+        // Each look at the clock is a nanosecond later.
+        let clock = || CLOCK.fetch_add(1, Ordering::Relaxed);
+        member.workers.iter_mut().for_each(|worker| worker.keep_time(clock));
+    }
+    two.send(0, &udp4(LANS[0], LANS[1], (7, 9), 500, 3));
+    assert_eq!(two.taken(1).len(), 1);
+    let sealing = ["attach", "ip", "policy", "esp-out", "output", "emit", "transmit"];
+    let opening = ["attach", "ip", "esp-in", "output", "emit", "transmit"];
+    for (node, expected) in [&sealing[..], &opening[..]].into_iter().enumerate() {
+        let times = two.net.reports(node).remove(0).times.expect("it keeps time");
+        let seen = Next::ALL.into_iter().zip(times.stages).filter(|(_, time)| *time > 0);
+        let seen: Vec<_> = seen.map(|(next, _)| next.name()).collect();
+        for stage in expected {
+            assert!(seen.contains(stage), "node {node}: {stage} is not in {seen:?}");
+        }
+        let other = if node == 0 { "esp-in" } else { "esp-out" };
+        assert!(!seen.contains(&other), "node {node}: {seen:?}");
+        assert!(times.ports > 0 && times.idle > 0, "{times:?}");
     }
 }
 

@@ -70,6 +70,8 @@ pub struct Config {
     pub user: Option<String>,
     /// A laboratory node: may use what a standard forbids on a live network.
     pub lab: bool,
+    /// Workers add up where their time goes, which costs some of it.
+    pub times: bool,
     /// Ports.
     pub ports: Vec<PortConfig>,
     /// Routed interfaces.

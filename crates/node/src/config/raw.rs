@@ -53,6 +53,7 @@ pub(super) struct Node {
     pub metrics: Option<Text>,
     pub user: Option<Text>,
     pub lab: Option<bool>,
+    pub times: Option<bool>,
 }
 
 #[derive(Deserialize)]

@@ -109,6 +109,7 @@ fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {
         }),
         user: text(&n.user),
         lab: n.lab.unwrap_or(r.lab.is_some()),
+        times: n.times.unwrap_or(false),
         ports: Vec::new(),
         interfaces: Vec::new(),
         bridges: Vec::new(),

@@ -84,6 +84,7 @@ fn report(accepted: u64, replays: u64, bad_icv: u64) -> WorkerReport {
         }],
         secy_out: Vec::new(),
         secy_in: Vec::new(),
+        times: None,
         engines: Vec::new(),
         cards: Vec::new(),
     }
