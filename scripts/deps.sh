@@ -54,6 +54,11 @@ case $for_what in peers | test)
     ;;
 esac
 if [ "$for_what" = test ]; then
+    # Servers of ferrule study ipsec-ip-layer, in namespaces alone.
+    need vsftpd vsftpd
+    need smtpd opensmtpd
+    need telnetd inetutils-telnetd
+    need inetutils-inetd inetutils-inetd
     "$PYTHON" -c 'import cryptography' 2>/dev/null || missing+=(python3-cryptography)
     "$PYTHON" -c 'import scapy' 2>/dev/null || missing+=(python3-scapy)
     command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
@@ -101,6 +106,18 @@ if ! rust_found; then
     [ ${#rust[@]} -gt 0 ] || { echo "missing: $rust_advice" >&2; exit 3; }
     missing+=("${rust[@]}")
 fi
-# No daemon that a package brings may start: it would take ports that tests use.
+# No daemon that a package brings may start, now or at the next boot: it would take ports
+# that tests use, and serve whoever can reach the machine.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+fi
+services() { find /etc/init.d -type f -printf '%f\n' 2>/dev/null | sort; }
+before=$(services)
 "${apt[@]}" install --no-install-recommends "${missing[@]}" >/dev/null
+for service in $(comm -13 <(echo "$before") <(services)); do
+    update-rc.d "$service" disable >/dev/null 2>&1 || true
+done
 rust_found || { echo "missing: $rust_advice" >&2; exit 3; }

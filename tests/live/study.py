@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# time-limit: 400
+# time-limit: 480
 """The study with live columns, as root, and without them, as somebody else.
 
 study_live           bytes on both core links as printed, loads, ceilings and delay by hop
@@ -9,19 +9,27 @@ study_token_live     key stream ahead, with SoftHSM behind the card's delay: eve
                      has numbers, the token after the buffer is empty is as fast as 126 blocks
                      in 16 ms, nothing was altered, delays keep a call alive
 study_toe_live       three systems as nodes: throughput, latency and host cycles, both ways
+study_ipsec_live     FTP, SMTP and Telnet by Debian's programs over every protection: response
+                     times, what the nodes did meanwhile; on the wires AH and ESP alone where
+                     packets are sealed, in fragments where segments fill them
+study_ipsec_ends     killed or interrupted amid transfers: no server, node or namespace is left
 """
 import json
 import os
 import shutil
+import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from rig import binary, need  # noqa: E402
+from rig import binary, eventually, need  # noqa: E402
 
 FERRULE = binary()
 NOBODY = 65534
+SERVERS = ("curl", "inetutils-inetd", "pgrep", "smtpd", "tcpdump", "telnetd", "vsftpd")
 ONE_LABEL = {"plain": 1022, "IPsec": 1084, "MACsec": 1054}
 
 
@@ -127,6 +135,113 @@ def study_toe_live():
     check(namespaces() == before, f"left behind: {namespaces() - before}")
 
 
+# Wires of the study's lanes in the first node's namespace, what is on them, and whether a
+# full segment is cut behind its sealing.
+WIRES = {"w2": (6, False), "w3": (6, False), "w4": (51, True), "w5": (50, True),
+         "w6": (50, False), "w7": (51, True), "w8": (50, False)}
+
+
+def frames(path):
+    """Type of every frame in a capture, for IPv4 its protocol, and whether it is a fragment."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at = 24
+    while at + 16 <= len(data):
+        kept = struct.unpack_from("<I", data, at + 8)[0]
+        frame = data[at + 16:at + 16 + kept]
+        at += 16 + kept
+        kind = struct.unpack_from("!H", frame, 12)[0]
+        fragment = kind == 0x0800 and struct.unpack_from("!H", frame, 20)[0] & 0x3fff != 0
+        yield kind, frame[23] if kind == 0x0800 else None, fragment
+
+
+def running(process):
+    """Processes of a study, by the folder in their command line."""
+    found = subprocess.run(["pgrep", "-af", f"ferrule-study-{process}-"],
+                           capture_output=True, text=True).stdout
+    return [line for line in found.splitlines() if "pgrep" not in line]
+
+
+def begun(out):
+    """A study amid its transfers: the process, and its namespaces' name."""
+    study = subprocess.Popen([FERRULE, "study", "ipsec-ip-layer", "--quick", "--json"],
+                             stdout=out, stderr=subprocess.PIPE, text=True)
+    name = f"ferrule-study-{study.pid}"
+    inside = ["ip", "netns", "exec", f"{name}-na", "cat", "/proc/net/dev"]
+
+    def ready():
+        check(study.poll() is None, f"it ended: {study.poll()}")
+        lines = subprocess.run(inside, capture_output=True, text=True).stdout.splitlines()
+        return any(line.strip().startswith(f"{list(WIRES)[-1]}:") for line in lines)
+    try:
+        eventually("two hosts and their wires", ready, 60)
+    except BaseException:
+        study.kill()
+        raise
+    return study, name
+
+
+def study_ipsec_live():
+    before = namespaces()
+    with tempfile.TemporaryDirectory() as folder, open(f"{folder}/report", "w+") as out:
+        study, name = begun(out)
+        taps = [subprocess.Popen(
+            ["ip", "netns", "exec", f"{name}-na", "tcpdump", "-Z", "root", "-U", "-s", "64",
+             "-i", wire, "-w", f"{folder}/{wire}"], stderr=subprocess.DEVNULL) for wire in WIRES]
+        said = study.communicate(timeout=200)[1]
+        for tap in taps:
+            tap.terminate()
+            tap.wait()
+        check(study.returncode in (0, 1), f"exit {study.returncode}: {said}")
+        out.seek(0)
+        found = tables(json.load(out)["report"])
+        for wire, (protocol, cut) in WIRES.items():
+            seen = list(frames(f"{folder}/{wire}"))
+            kinds = {kind for kind, *_ in seen}
+            check(kinds <= {0x0800, 0x0806}, f"{wire}: {kinds}")
+            protocols = {found for kind, found, _ in seen if kind == 0x0800}
+            check(protocols == {protocol}, f"{wire}: {protocols}, not {protocol} alone")
+            check(any(fragment for *_, fragment in seen) == cut, f"{wire}: fragments")
+            check(len(seen) > 1000, f"{wire}: {len(seen)} frames")
+    for name, sizes in (("ftp", 4), ("smtp", 4), ("telnet", 3)):
+        measured = 0
+        for column in live_columns(found[f"{name}-live"]):
+            check(len(column["cells"]) == sizes, column)
+            for cell in column["cells"]:
+                if "value" in cell:
+                    measured += 1
+                    check(0 < cell["low"] <= cell["value"] <= cell["high"], f"{name}: {cell}")
+                else:
+                    check(cell == {"missing": "refused outside the laboratory"}, cell)
+        # No IPsec, BYPASS, and AH-SHA1 and AES-GCM in both modes.
+        check(measured == 6 * sizes, f"{name}: {measured} measured")
+    for head in ("crypto", "other"):
+        numbers = [n for n in live_numbers(found["inside-live"], head) if n is not None]
+        check(numbers and min(numbers) > 0, f"{head}: {numbers}")
+    check(namespaces() == before, f"left behind: {namespaces() - before}")
+
+
+def study_ipsec_ends():
+    before = namespaces()
+    for ending in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+        study, name = begun(subprocess.DEVNULL)
+        servers = ["ip", "netns", "pids", f"{name}-hb"]
+        eventually("servers", lambda: len(subprocess.run(
+            servers, capture_output=True, text=True).stdout.split()) > 3, 20)
+        time.sleep(1)
+        study.send_signal(ending)
+        study.wait(timeout=30)
+        study.stderr.close()
+        eventually("all processes have ended", lambda: not running(study.pid), 10)
+        left = namespaces() - before
+        if ending == signal.SIGKILL:
+            # Nobody could take them away; the next study does.
+            check(left and all(space.startswith(name) for space in left), left)
+        else:
+            check(not left, f"left behind: {left}")
+            check(study.returncode != 0, "an interrupted study is no success")
+
+
 def study_without_root():
     # Somebody else may not look into our folders.
     with tempfile.TemporaryDirectory() as folder:
@@ -145,6 +260,14 @@ def main():
     print("study_live: ok")
     study_toe_live()
     print("study_toe_live: ok")
+    missing = [tool for tool in SERVERS if not shutil.which(tool)]
+    if missing:
+        print(f"study_ipsec_live, study_ipsec_ends: skipped, needs {', '.join(missing)}")
+    else:
+        study_ipsec_ends()
+        print("study_ipsec_ends: ok")
+        study_ipsec_live()
+        print("study_ipsec_live: ok")
     study_token_live()
     print("study_token_live: ok")
 

@@ -55,6 +55,8 @@ enum Command {
     State(state::StateArgs),
     Study(study::StudyArgs),
     #[command(hide = true)]
+    StudyApps(study::applications::clients::AppsArgs),
+    #[command(hide = true)]
     StudyBench(study::trials::BenchArgs),
     #[command(hide = true)]
     StudyToken(study::token::TokenArgs),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Command::Show(args) => args.run(),
         Command::State(args) => args.run(),
         Command::Study(args) => args.run(),
+        Command::StudyApps(args) => args.run(),
         Command::StudyBench(args) => args.run(),
         Command::StudyToken(args) => args.run(),
         Command::Stop(args) => args.run(),

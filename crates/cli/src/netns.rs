@@ -12,6 +12,9 @@ use std::time::Duration;
 
 /// Setting up takes this long at most, each command.
 const LIMIT: Duration = Duration::from_secs(20);
+/// So often what still runs in a namespace is ended, and so long it has each time.
+const CLEAR_ATTEMPTS: usize = 20;
+const CLEAR_PAUSE: Duration = Duration::from_millis(20);
 /// Where `ip netns` keeps its names.
 pub const NAMES: &str = "/run/netns";
 
@@ -91,6 +94,26 @@ pub fn ip(runner: &Runner, batch: &str) -> Result<(), Fault> {
         runner.done(Command::new("ip").args(line.split_whitespace()), LIMIT)?;
     }
     Ok(())
+}
+
+/// Ends what still runs in a namespace, by number, and deletes it: a daemon's children are
+/// nobody's but the namespace's.
+pub fn clear_away(space: &str) {
+    for _ in 0..CLEAR_ATTEMPTS {
+        let mut pids = Command::new("ip");
+        pids.args(["netns", "pids", space]).stdin(Stdio::null()).stderr(Stdio::null());
+        let said = pids.output().map(|said| said.stdout).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        if said.trim().is_empty() {
+            break;
+        }
+        let mut kill = Command::new("sh");
+        kill.args(["-c", "kill -KILL \"$@\"", "kill"]).args(said.split_whitespace());
+        kill.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let _ = kill.status();
+        std::thread::sleep(CLEAR_PAUSE);
+    }
+    delete(space);
 }
 
 /// Deletes a namespace, and with it the devices in it.

@@ -1,5 +1,6 @@
 //! `ferrule study`: a published study done again, with a verdict on every claim.
 
+pub mod applications;
 mod ends;
 mod phone;
 mod queue_pair;
@@ -182,8 +183,7 @@ fn study(name: &str, quick: bool) -> Report {
         }
         ipsec_ip_layer::NAME => {
             let costs = suites::run(quick, &mut say);
-            // Programs' transfers between namespaces: applications.
-            let transfers = Err("not measured: no programs on this machine".into());
+            let transfers = applications::run(quick, &mut say);
             let live = ipsec_ip_layer::live::Live { transfers, costs };
             ipsec_ip_layer::report(quick, &live, &mut say)
         }

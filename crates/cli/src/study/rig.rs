@@ -18,12 +18,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Namespaces of every study begin so; the process follows.
-const PREFIX: &str = "ferrule-study-";
+/// Namespaces of every study begin so; the process follows, and where a study has several
+/// a word behind it.
+pub const PREFIX: &str = "ferrule-study-";
 /// A companion ends within this time.
 const LIMIT: Duration = Duration::from_secs(120);
 /// A node, or the wire, is ready within this time.
-const READY: Duration = Duration::from_secs(10);
+pub const READY: Duration = Duration::from_secs(10);
 /// Of the sites, and of the path between the nodes.
 const MTU: [usize; 2] = [1500, 1600];
 /// The suite's keys have these SPIs, from the first node and from the second.
@@ -246,20 +247,22 @@ impl Drop for Rig<'_> {
     }
 }
 
-fn program() -> Result<PathBuf, Fault> {
+pub fn program() -> Result<PathBuf, Fault> {
     std::env::current_exe().map_err(|e| Fault::failed("our own path", e))
 }
 
-/// Removes namespaces of studies that were killed without a word.
-fn remove_orphans() {
+/// Removes namespaces of studies that were killed without a word, and what runs in them.
+pub fn remove_orphans() {
     let Ok(entries) = fs::read_dir(netns::NAMES) else { return };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.filter(|name| is_orphan(name)).for_each(|name| netns::delete(&name));
+    names.filter(|name| is_orphan(name)).for_each(|name| netns::clear_away(&name));
 }
 
-/// `ferrule-study-PROCESS`, and the process is no more.
+/// `ferrule-study-PROCESS` or `ferrule-study-PROCESS-WORD`, and the process is no more.
 fn is_orphan(name: &str) -> bool {
-    let process = name.strip_prefix(PREFIX).and_then(|process| process.parse::<u32>().ok());
+    let rest = name.strip_prefix(PREFIX);
+    let process = rest.map(|rest| rest.split_once('-').map_or(rest, |(process, _)| process));
+    let process = process.and_then(|process| process.parse::<u32>().ok());
     process.is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists())
 }
 
@@ -272,6 +275,8 @@ mod tests {
         assert!(!is_orphan(&format!("{PREFIX}{}", std::process::id())));
         // Above the largest process number that Linux gives.
         assert!(is_orphan("ferrule-study-4194305"));
+        assert!(is_orphan("ferrule-study-4194305-ha"));
+        assert!(!is_orphan(&format!("{PREFIX}{}-ha", std::process::id())));
         for other in ["ferrule-study-x", "ferrule-4194305-ce1", "study-4194305"] {
             assert!(!is_orphan(other), "{other}");
         }

@@ -215,7 +215,7 @@ fn run(bench: &mut LiveBench, trial: &Trial) -> Result<Became, String> {
 
 /// Time that the worker of a process has had on a core. Where the kernel does not say,
 /// nothing.
-fn worker_ns(process: u32) -> u64 {
+pub fn worker_ns(process: u32) -> u64 {
     let tasks = format!("/proc/{process}/task");
     let Ok(entries) = std::fs::read_dir(&tasks) else { return 0 };
     let each = entries.filter_map(|entry| {

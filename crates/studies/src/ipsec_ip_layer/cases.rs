@@ -1,13 +1,14 @@
 //! What is compared: applications, protections, modes, sizes.
 
 use ferrule_crypto::{Aes, Mac, Suite};
+use serde::{Deserialize, Serialize};
 
 /// Octets of the transfers: the study's range, and 10 MB, which hung its host.
 pub const SIZES: [u64; 10] =
     [1, 10, 100, 1_000, 10_000, 57_344, 100_000, 1_000_000, 4_000_000, 10_000_000];
 
 /// Who transfers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Application {
     /// A control connection, and one for the data.
     Ftp,

@@ -1,0 +1,81 @@
+//! From what the clients saw to what the study's report shows.
+
+use super::clients::Seen;
+use super::lanes::{BARE, FITTED, LANES, Lane};
+use super::node_times;
+use ferrule_studies::ipsec_ip_layer::cases::{Application, Protection};
+use ferrule_studies::ipsec_ip_layer::live::{Spent, Transfer, Transfers, middle};
+use std::collections::HashMap;
+
+/// Why the study's own suites are not measured.
+const REFUSED: &str = "refused outside the laboratory";
+/// What the note says of lanes that are not compared.
+const SMALL: usize = 1_000;
+const LARGE: usize = 1_000_000;
+
+/// What was seen, in the study's words.
+pub fn transfers(seen: &[Seen]) -> Transfers {
+    let mut counts = HashMap::new();
+    let all = seen.iter().filter_map(|one| {
+        let lane = LANES[one.lane];
+        let protection = lane.protection.filter(|_| lane.is_compared())?;
+        let count = counts.entry((one.lane, one.app, one.octets)).or_insert(0);
+        let repetition = *count;
+        *count += 1;
+        Some(Transfer {
+            application: one.app,
+            octets: one.octets as u64,
+            protection,
+            mode: lane.mode,
+            repetition,
+            response_us: one.seconds * 1e6,
+            spent: one.spent.map(spent),
+        })
+    });
+    let all = all.collect();
+    let not_here = [Protection::AhMd5, Protection::EspDes].map(|which| (which, REFUSED.to_owned()));
+    Transfers { note: note(seen), all, not_here: not_here.to_vec() }
+}
+
+fn spent(spent: node_times::Spent) -> Spent {
+    let us = |ns: u64| ns as f64 / 1000.0;
+    Spent {
+        lookup_us: us(spent.lookup_ns),
+        copy_us: us(spent.pieces_ns),
+        crypto_us: us(spent.crypto_ns),
+        other_us: us(spent.other_ns + spent.ports_ns),
+    }
+}
+
+/// The median response of FTP over a lane, in milliseconds.
+fn ftp(seen: &[Seen], lane: Lane, octets: usize) -> Option<f64> {
+    let wanted = |one: &&Seen| {
+        (one.app, one.octets) == (Application::Ftp, octets) && LANES[one.lane] == lane
+    };
+    let each = seen.iter().filter(wanted).map(|one| one.seconds * 1e3);
+    Some(middle(each.collect())?.median)
+}
+
+fn note(seen: &[Seen]) -> String {
+    let mut note = String::from(
+        "curl from vsftpd (logged in, from EPSV to 226) and to OpenSMTPD (from connecting to the \
+         250 behind the message), and what a shell behind inetutils' telnetd says (from the \
+         command to its last octet), between two network namespaces, each behind a node: TUN, \
+         ferrule run, veth. Protections in turn, every octet compared. No IPsec is a node without \
+         a policy. Hosts fill their segments as in the study, so a protected one takes two \
+         frames.",
+    );
+    let pair = |lane| Some((ftp(seen, lane, SMALL)?, ftp(seen, lane, LARGE)?));
+    if let Some((small, large)) = pair(BARE) {
+        note += &format!(
+            " Without any node FTP of {SMALL} octets takes {small:.2} ms and of {LARGE} {large:.2} ms."
+        );
+    }
+    if let Some((small, large)) = pair(FITTED) {
+        note += &format!(
+            " AES-GCM with segments that fit when sealed, as hosts send them today: {small:.2} and \
+             {large:.2} ms."
+        );
+    }
+    note
+}
