@@ -14,6 +14,7 @@
 //! | `target` | the stage before | index that the next stage acts on |
 //! | `hash` | receive, when workers share | hash over the flow |
 //! | `number` | ESP in, AH in, SecY in | reconstructed sequence number of the candidate |
+//! | | policy, for `EspOut`, `AhOut` | the adjacency whose policy sent it there |
 //! | `turns` | the worker | how often it went round |
 
 use crate::ipsec::Hits;

@@ -252,7 +252,11 @@ impl<E: Engine<Packet>> Worker<E> {
     /// When [`turn`](Self::turn) has to be called next, even if no frame arrives.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let ports = self.ports.iter().filter_map(|p| p.port.poll_timeout());
-        let stages = [self.stages.reassemble.poll_timeout(), self.stages.esp_out.poll_timeout()];
+        let stages = [
+            self.stages.reassemble.poll_timeout(),
+            self.stages.esp_out.poll_timeout(),
+            self.stages.ah_out.poll_timeout(),
+        ];
         ports.chain(self.engine.poll_timeout()).chain(stages.into_iter().flatten()).min()
     }
 
@@ -378,6 +382,9 @@ impl<E: Engine<Packet>> Worker<E> {
             let (mut ctx, stages, _) = self.split(now);
             stages.reassemble.expire(&mut ctx);
         }
+        if self.stages.ah_out.poll_timeout().is_some_and(|due| due <= now) {
+            self.stages.ah_out.tick(now);
+        }
     }
 
     /// One visit to every stage that has something waiting.
@@ -426,7 +433,9 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::Reassemble => stages.reassemble.push(&mut ctx, batch),
             Next::Local => stages.local.push(&mut ctx, batch),
             Next::EspIn => stages.esp_in.push(&mut ctx, engine, batch),
-            Next::PathError => stages.path.push(&mut ctx, &mut stages.esp_out, batch),
+            Next::PathError => {
+                stages.path.push(&mut ctx, &mut stages.esp_out, &mut stages.ah_out, batch);
+            }
             Next::Clamp => stages.clamp.push(&mut ctx, batch),
             Next::Policy => stages.policy.push(&mut ctx, batch),
             Next::EspOut => stages.esp_out.push(&mut ctx, engine, batch),

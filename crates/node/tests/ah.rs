@@ -3,7 +3,7 @@
 
 mod net;
 
-use ferrule_base::{DropReason, MacAddr, Rng};
+use ferrule_base::{DropReason, Duration, MacAddr, Rng};
 use ferrule_node::Config;
 use ferrule_node::config::named_key;
 use ferrule_node::overhead::Stack;
@@ -456,6 +456,80 @@ fn ah_mtu_is_what_fits_the_path() {
     }
 }
 
+/// Node `a` alone, its wires in our hands; both ends of the tunnel know each other.
+fn alone(net: &mut Net, more: &str) -> (Host, Host) {
+    let more = format!("protocol = \"ah\"\nsuite = \"hmac-sha1-96\"\n{more}");
+    let a = net.node(&gateway("a", 1, 2, &tunnel(1, 2, &more, "sha1"), ""));
+    let (lan, mut wan) = (net.host(a, "lan"), net.host(a, "wan"));
+    net.settle();
+    know(net, &[(0, "192.0.2.2", HOST_B), (0, "10.1.0.9", HOST_A)]);
+    wan.received();
+    (lan, wan)
+}
+
+/// UDP from behind node `a`, that must not be cut.
+fn uncut(len: usize) -> Vec<u8> {
+    let mut packet = udp4([10, 1, 0, 9], [10, 2, 0, 9], (1, 2), len, 0);
+    packet[6] = 0x40;
+    ipv4::fill_checksum(&mut packet);
+    packet
+}
+
+/// What leaves on either side of node `a` when a host sends so many octets.
+fn send(net: &mut Net, lan: &mut Host, wan: &mut Host, len: usize) -> [Vec<Vec<u8>>; 2] {
+    lan.send(&frame(mac("a", "lan"), &uncut(len)));
+    net.settle();
+    [data(wan), data(lan)]
+}
+
+#[test]
+fn ah_learns_the_path_mtu_from_errors_and_forgets_it_with_age() {
+    let mut net = Net::new();
+    let (mut lan, mut wan) = alone(&mut net, "");
+    let [sealed, told] = send(&mut net, &mut lan, &mut wan, 1400);
+    assert_eq!((sealed.len(), told.len(), sealed[0].len()), (1, 0, 14 + 1444));
+    let mut error = udp4([203, 0, 113, 9], [192, 0, 2, 1], (0x0304, 0), 28 + 48, 0);
+    error[9] = 1;
+    ipv4::fill_checksum(&mut error);
+    error[24..28].copy_from_slice(&[0, 0, 5, 20]);
+    error[28..].copy_from_slice(&sealed[0][14..62]);
+    ferrule_wire::icmpv4::fill_checksum(&mut error[20..]);
+    wan.send(&frame(mac("a", "wan"), &error));
+    net.settle();
+    assert_eq!(net.dropped(0, DropReason::IcmpForged), 0);
+    let report = &net.reports(0)[0];
+    assert_eq!(report.esp_out[0].mtu, Some(1300 - 44));
+    let [sealed, told] = send(&mut net, &mut lan, &mut wan, 1257);
+    assert_eq!((sealed.len(), told.len()), (0, 1));
+    assert_eq!(told[0][34..36], [3, 4]);
+    assert_eq!(told[0][40..42], 1256u16.to_be_bytes());
+    let [sealed, _] = send(&mut net, &mut lan, &mut wan, 1256);
+    assert_eq!(sealed[0].len(), 14 + 1300);
+    net.wait(Duration::from_secs(601));
+    know(&mut net, &[(0, "192.0.2.2", HOST_B), (0, "10.1.0.9", HOST_A)]);
+    let [sealed, _] = send(&mut net, &mut lan, &mut wan, 1400);
+    assert_eq!(sealed.len(), 1, "{:?}", net.drops(0));
+    net.assert_conserved();
+}
+
+#[test]
+fn ah_that_cuts_before_makes_whole_packets_and_the_other_end_checks_each() {
+    for mut net in engines() {
+        let more = "protocol = \"ah\"\nsuite = \"hmac-sha1-96\"\nmtu = 700\n";
+        let more = format!("{more}fragment = \"before\"");
+        let (mut a, mut b) = two(&mut net, 2, |own, other| tunnel(own, other, &more, "sha1"));
+        for fill in 0..5 {
+            let packet = udp4([10, 1, 0, 9], [10, 2, 0, 9], (1, 2), 1400, fill);
+            a.send(&frame(mac("a", "lan"), &packet));
+        }
+        net.settle();
+        let got = data(&mut b);
+        assert_eq!(got.len(), 15, "{:?} {:?}", net.drops(0), net.drops(1));
+        assert!(got.iter().all(|f| f.len() <= 14 + 700 && ipv4::is_fragment(&f[14..])));
+        net.assert_conserved();
+    }
+}
+
 #[test]
 fn ah_configurations_that_make_no_sense_are_refused() {
     let said = |more: &str, key: &str| {
@@ -469,9 +543,6 @@ fn ah_configurations_that_make_no_sense_are_refused() {
     assert!(said(&ah("encapsulation = \"udp\""), "sha1").contains("`encapsulation` with AH"));
     assert!(said(&ah("tfc = \"whole\""), "sha1").contains("`tfc` with AH"));
     assert!(said(&ah("dummy = 3"), "sha1").contains("`dummy` with AH"));
-    assert!(said(&ah("clamp-mss = true"), "sha1").contains("`clamp-mss` with AH"));
-    assert!(said(&ah("learn-mtu = true"), "sha1").contains("`learn-mtu` with AH"));
-    assert!(said(&ah("fragment = \"before\""), "sha1").contains("`fragment` with AH"));
     assert!(said(&ah("ah-align = 5"), "sha1").contains("not padded to 5"));
     assert!(said(&ah("placement = \"inline\""), "sha1").contains("no plain tunnel"));
     let gcm = "protocol = \"ah\"\nsuite = \"aes-gcm-128\"";

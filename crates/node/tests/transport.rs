@@ -425,3 +425,233 @@ fn tunnel_header_options_are_read_and_refused_with_place_and_remedy() {
     wrong(&with("dscp = 64"), "dscp cannot be 64", "from 0 to 63");
     wrong(&with("ecn = \"off\""), "there is no ECN mode `off`", "normal, compatibility");
 }
+
+/// A packet in two fragments, the second one `at` octets into its payload.
+fn in_two(packet: &[u8], at: usize) -> [Vec<u8>; 2] {
+    let v4 = packet[0] >> 4 == 4;
+    let (head, payload) = packet.split_at(if v4 { 20 } else { 40 });
+    let piece = |from: usize, to: usize| {
+        let (field, more) = ((from / 8) as u16, u16::from(to < payload.len()));
+        let mut out = head.to_vec();
+        if v4 {
+            out[6..8].copy_from_slice(&(field | more << 13).to_be_bytes());
+        } else {
+            out[6] = 44;
+            out.extend([head[6], 0]);
+            out.extend((field << 3 | more).to_be_bytes());
+            out.extend([0, 0, 0, 7]);
+        }
+        out.extend(&payload[from..to]);
+        let len = out.len() as u16;
+        if v4 {
+            out[2..4].copy_from_slice(&len.to_be_bytes());
+            out[10..12].fill(0);
+            let sum = ferrule_wire::checksum::checksum(&out[..20]);
+            out[10..12].copy_from_slice(&sum.to_be_bytes());
+        } else {
+            out[4..6].copy_from_slice(&(len - 40).to_be_bytes());
+        }
+        out
+    };
+    [piece(0, at), piece(at, payload.len())]
+}
+
+fn kind_of(packet: &[u8]) -> u16 {
+    if packet[0] >> 4 == 4 { 0x0800 } else { 0x86dd }
+}
+
+#[test]
+fn datagrams_in_fragments_leave_sealed_whatever_interface() {
+    // What the hosts' SAs seal is sealed again by a pair that leaves by another
+    // interface, which has no policy.
+    let then = "suite = \"aes-gcm-128\"\nthen = \"around\"";
+    let ends = ["203.0.113.1", "203.0.113.2"];
+    let pairs = pair(1, "transport", "h4", ["10.1.0.9", "10.2.0.9"], 0x1000, then)
+        + &pair(1, "transport", "h6", LANS6, 0x1010, then)
+        + &pair(1, "tunnel", "around", ends, 0x1020, "suite = \"aes-gcm-128\"")
+        + &protect("transport", "h4")
+        + &protect("transport", "h6");
+    let far = "[[port]]\nname = \"far\"\ndriver = \"wire\"\n\
+               [[interface]]\nport = \"far\"\naddress = [\"203.0.113.1/24\"]\n";
+    let mut net = Net::new();
+    let n = net.node(&node(1, &(far.to_owned() + &pairs)));
+    let (mut host, mut wan, mut out) = (net.host(n, "lan"), net.host(n, "wan"), net.host(n, "far"));
+    net.settle();
+    let tables = net.members[n].control.tables().clone();
+    for iface in 0..tables.ifaces.len() as u16 {
+        for next in ["203.0.113.2", "192.0.2.2", "2001:db8::2"] {
+            tables.neighbours.set(iface, next.parse().unwrap(), HOST[1]);
+        }
+    }
+    net.wait(Duration::from_millis(2500));
+    wan.received();
+    out.received();
+    let v4 = udp4(LANS[0], LANS[1], (7, 9), 900, 0xa7);
+    let v6 = with_sum(udp6(LANS6[0], LANS6[1], (7, 9), 900, 0xa7));
+    for packet in [v4, v6] {
+        for whole in [vec![packet.clone()], in_two(&packet, 400).to_vec()] {
+            for piece in &whole {
+                let to = mac("n1", "lan");
+                host.send(&ethernet(to, HOST[0], kind_of(piece), piece));
+            }
+            net.settle();
+            let sealed: Vec<_> = out.received().into_iter().filter(|f| is_packet(f)).collect();
+            let other: Vec<_> = wan.received().into_iter().filter(|f| is_packet(f)).collect();
+            assert_eq!((sealed.len(), other.len()), (1, 0), "{:?}", net.drops(n));
+            let clear = sealed[0].windows(8).any(|octets| octets == [0xa7; 8]);
+            assert!(sealed[0][23] == 50 && !clear, "{} pieces", whole.len());
+        }
+    }
+    net.assert_conserved();
+}
+
+/// What the policy lets pass in clear beside what it protects.
+const CLEAR: &str = r#"
+    [[policy]]
+    interface = "wan"
+    action = "bypass"
+    local = "10.1.0.9"
+    remote = "198.51.100.0/24"
+    [[policy]]
+    interface = "wan"
+    action = "bypass"
+    local = "10.1.0.9"
+    protocol = "icmp"
+    [[policy]]
+    interface = "wan"
+    action = "bypass"
+    local = "2001:db8:1::9"
+    protocol = "icmpv6"
+"#;
+
+/// A router's "too big" to a host behind node 1 about what that sent.
+fn too_big(about: &[u8]) -> Vec<u8> {
+    use ferrule_wire::{Protocol, icmpv4, icmpv6, ipv4};
+    let kind = if about[0] >> 4 == 4 { [3, 4] } else { [2, 0] };
+    let head = [kind[0], kind[1], 0, 0, 0, 0, 5, 20];
+    let mut message = [&head[..], &about[..about.len().min(100)]].concat();
+    let len = message.len() as u16;
+    let mut octets;
+    if kind[0] == 3 {
+        icmpv4::fill_checksum(&mut message);
+        let (from, to) = ([203, 0, 113, 77].into(), LANS[0].into());
+        octets = vec![0; 20];
+        ipv4::Repr::new(Protocol::ICMP, from, to, len).emit(&mut octets);
+    } else {
+        let (from, to) = ("2001:db8:77::1".parse().unwrap(), LANS6[0].parse().unwrap());
+        icmpv6::fill_checksum(&ferrule_wire::checksum::Ends::V6(from, to), &mut message);
+        octets = vec![0; 40];
+        ipv6::Repr::new(Protocol::ICMPV6, from, to, len).emit(&mut octets);
+    }
+    octets.extend(message);
+    octets
+}
+
+#[test]
+fn path_errors_about_clear_packets_of_a_guarded_host_reach_it() {
+    for more in ["", "encapsulation = \"udp\""] {
+        let text = guarded(1, "aes-gcm-128", more) + CLEAR;
+        let texts = [text, guarded(2, "aes-gcm-128", more)].map_node();
+        let mut two = Two::new(Net::new(), texts);
+        let arrive = |two: &mut Two, packet: &[u8]| {
+            let (to, from) = (mac("n1", "wan"), mac("n2", "wan"));
+            two.wire[0].send(&ethernet(to, from, kind_of(packet), packet));
+            two.relay();
+            two.taken(0)
+        };
+        // UDP in clear, on no port of ESP and on one, whose payload is no SPI of ours;
+        // ESP that the host made itself.
+        let mut own_esp = udp4(LANS[0], [198, 51, 100, 5], (0, 0x7777), 1400, 3);
+        own_esp[9] = 50;
+        let clear = [
+            udp4(LANS[0], [198, 51, 100, 5], (7, 9), 1400, 3),
+            udp4(LANS[0], [198, 51, 100, 5], (4500, 4500), 1400, 3),
+            own_esp,
+            udp6(LANS6[0], "2001:db8:9::5", (7, 9), 1400, 3),
+        ];
+        for packet in &clear {
+            let got = arrive(&mut two, &too_big(packet));
+            assert_eq!(got.len(), 1, "{more} {:?}", two.net.drops(0));
+            let at = if packet[0] >> 4 == 4 { 28 } else { 48 };
+            assert_eq!(got[0][at..], packet[..100]);
+        }
+        assert_eq!(two.net.dropped(0, DropReason::IcmpForged), 0);
+        // About what the node sealed for the host: the node's own, forged or not.
+        two.send(0, &udp4(LANS[0], LANS[1], (7, 9), 1400, 3));
+        let sealed = std::mem::take(&mut two.seen).remove(0)[14..].to_vec();
+        assert_eq!(arrive(&mut two, &too_big(&sealed)), Vec::<Vec<u8>>::new());
+        let mut forged = sealed;
+        let number = if more.is_empty() { 24 } else { 32 };
+        forged[number] ^= 0x40;
+        assert_eq!(arrive(&mut two, &too_big(&forged)), Vec::<Vec<u8>>::new());
+        assert_eq!(two.net.dropped(0, DropReason::IcmpForged), 1);
+        two.net.assert_conserved();
+    }
+}
+
+#[test]
+fn fragments_in_clear_for_a_guarded_host_are_judged_by_the_policy() {
+    for more in ["", "encapsulation = \"udp\""] {
+        let text = guarded(1, "aes-gcm-128", more) + CLEAR;
+        let texts = [text, guarded(2, "aes-gcm-128", more)].map_node();
+        let mut two = Two::new(Net::new(), texts);
+        let arrive = |two: &mut Two, packet: &[u8]| {
+            for piece in in_two(packet, 400) {
+                let (to, from) = (mac("n1", "wan"), mac("n2", "wan"));
+                two.wire[0].send(&ethernet(to, from, kind_of(&piece), &piece));
+            }
+            two.relay();
+            two.taken(0)
+        };
+        // Where ESP may be in UDP nobody knows before the datagram is whole.
+        let whole = !more.is_empty();
+        let passes = udp4([198, 51, 100, 5], LANS[0], (9, 7), 900, 5);
+        let got = arrive(&mut two, &passes);
+        let octets: usize = got.iter().map(|packet| packet.len() - 20).sum();
+        assert_eq!((got.len(), octets), (if whole { 1 } else { 2 }, 880), "{more}");
+        let each = if whole { 1 } else { 2 };
+        let protected = udp4(LANS[1], LANS[0], (9, 7), 900, 5);
+        assert!(arrive(&mut two, &protected).is_empty());
+        assert_eq!(two.net.dropped(0, DropReason::EspRequired), each, "{more}");
+        let unknown = udp4([172, 16, 0, 5], LANS[0], (9, 7), 900, 5);
+        assert!(arrive(&mut two, &unknown).is_empty());
+        assert_eq!(two.net.dropped(0, DropReason::PolicyDiscard), each, "{more}");
+        // Of IPv6 the first fragment may pass, a later one shows no protocol.
+        let mut echo = udp6("2001:db8:9::5", LANS6[0], (0x8000, 0), 900, 5);
+        echo[6] = 58;
+        assert_eq!(arrive(&mut two, &echo).len(), 1, "{more}");
+        assert_eq!(two.net.dropped(0, DropReason::PolicyDiscard), each + 1, "{more}");
+        two.net.assert_conserved();
+    }
+}
+
+#[test]
+fn fragments_of_esp_and_of_esp_in_udp_for_a_guarded_host_are_put_together_and_opened() {
+    for more in ["", "encapsulation = \"udp\""] {
+        let texts = [guarded(1, "aes-gcm-128", more), guarded(2, "aes-gcm-128", more)].map_node();
+        let mut two = Two::new(Net::new(), texts);
+        let v4 = udp4(LANS[0], LANS[1], (7, 9), 900, 3);
+        let v6 = with_sum(udp6(LANS6[0], LANS6[1], (7, 9), 900, 3));
+        for packet in [v4, v6] {
+            two.hosts[0].send(&ethernet(mac("n1", "lan"), HOST[0], kind_of(&packet), &packet));
+            two.net.settle();
+            let frames = two.wire[0].received().into_iter();
+            let sealed: Vec<_> = frames.filter(|frame| is_packet(frame)).collect();
+            assert_eq!(sealed.len(), 1);
+            let mut pieces = in_two(&sealed[0][14..], 400);
+            pieces.reverse();
+            for piece in pieces {
+                two.wire[1].send(&ethernet(
+                    mac("n2", "wan"),
+                    mac("n1", "wan"),
+                    kind_of(&piece),
+                    &piece,
+                ));
+            }
+            two.relay();
+            let got = two.taken(1);
+            assert_eq!(got, [two_hops_later(&packet)], "{more} {:?}", two.net.drops(1));
+        }
+        two.net.assert_conserved();
+    }
+}

@@ -4,7 +4,7 @@ use super::piece::{Piece, Place};
 use super::{HEADERS_MAX, TAIL_ROOM};
 use ferrule_base::DropReason;
 use ferrule_pipeline::Packet;
-use ferrule_wire::{EtherType, FromBytes, ipv4, ipv6, ipv6ext};
+use ferrule_wire::{EtherType, FromBytes, ipv4, ipv6};
 
 /// Octets in which offsets are counted.
 const UNIT: usize = 8;
@@ -198,19 +198,12 @@ impl Assembly {
         Ok(())
     }
 
-    /// The fragment header goes; what it named is named in front of it.
+    /// No fragment header; payload length.
     fn mend_v6(&mut self, congested: bool) -> Result<(), DropReason> {
-        let data = self.buffer.data_mut();
-        let Place { named, fragment } = Place::of(data).ok_or(DropReason::Malformed)?;
-        let next = *data.get(fragment).ok_or(DropReason::Malformed)?;
-        *data.get_mut(named).ok_or(DropReason::Malformed)? = next;
-        data.copy_within(..fragment, ipv6ext::Header::LEN);
-        self.buffer.strip(ipv6ext::Header::LEN);
-        let payload = self.buffer.len() - ipv6::Header::LEN;
-        let payload = u16::try_from(payload).map_err(|_| DropReason::Malformed)?;
+        let place = Place::of(self.buffer.data()).ok_or(DropReason::Malformed)?;
+        place.take_off(&mut self.buffer).ok_or(DropReason::Malformed)?;
         let (header, _) = ipv6::Header::mut_from_prefix(self.buffer.data_mut())
             .map_err(|_| DropReason::Malformed)?;
-        header.payload_len = payload.into();
         if congested {
             header.version_class_flow =
                 (header.version_class_flow.get() | u32::from(CE) << 20).into();

@@ -48,6 +48,7 @@ pub mod reassemble;
 mod tests;
 
 pub use cut::{FRAGMENTS_MAX, Rest, cut};
+pub use piece::take_off_atomic;
 pub use reassemble::Reassemble;
 
 use ferrule_base::Duration;

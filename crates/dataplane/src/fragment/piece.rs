@@ -4,7 +4,7 @@ use super::{HEADERS_MAX, ONWARDS};
 use crate::graph::FLAG_OPENED;
 use ferrule_base::DropReason;
 use ferrule_pipeline::{Meta, Packet};
-use ferrule_wire::{EtherType, Protocol, ipv4, ipv6, ipv6ext};
+use ferrule_wire::{EtherType, FromBytes, Protocol, ipv4, ipv6, ipv6ext};
 
 /// The longest datagram's payload.
 const REACH_MAX: usize = u16::MAX as usize;
@@ -216,4 +216,33 @@ impl Place {
         }
         None
     }
+
+    /// The fragment header of a whole datagram goes; what it named is named in front of
+    /// it, and the payload length is what is left.
+    pub fn take_off(self, packet: &mut Packet) -> Option<()> {
+        let Self { named, fragment } = self;
+        let data = packet.data_mut();
+        let next = *data.get(fragment)?;
+        data.get(..fragment + ipv6ext::Header::LEN)?;
+        *data.get_mut(named)? = next;
+        data.copy_within(..fragment, ipv6ext::Header::LEN);
+        packet.strip(ipv6ext::Header::LEN);
+        let payload = u16::try_from(packet.len().checked_sub(ipv6::Header::LEN)?).ok()?;
+        let (header, _) = ipv6::Header::mut_from_prefix(packet.data_mut()).ok()?;
+        header.payload_len = payload.into();
+        Some(())
+    }
+}
+
+/// Takes the fragment header off a packet that is a whole datagram in one fragment
+/// (RFC 6946), and says whether there was one.
+pub fn take_off_atomic(packet: &mut Packet) -> bool {
+    let data = packet.data();
+    if data.first().is_none_or(|first| first >> 4 != 6) {
+        return false;
+    }
+    let Some(place) = Place::of(data) else { return false };
+    let header = data.get(place.fragment..).unwrap_or_default();
+    let atomic = ipv6ext::Repr::parse(header).is_ok_and(|(fragment, _)| fragment.is_atomic());
+    atomic && place.take_off(packet).is_some()
 }

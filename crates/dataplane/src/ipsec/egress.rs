@@ -8,7 +8,7 @@ use super::state::{Kind, OutboundSa, Outer, Outer4, SaView, Shape, nonce, work};
 use super::table::{Held, SaError, SaId, SaTable};
 use super::wrapping::{Plan, Refusal};
 use crate::fragment::{self, ONWARDS};
-use crate::graph::{CUT, Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_MORE, FLAG_WHOLE, Next};
+use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_MORE, FLAG_WHOLE, Next};
 use crate::mss;
 use crate::sequence::Sequence;
 use crate::tickets::{Submitter, Tickets};
@@ -180,7 +180,7 @@ impl EspOut {
                     due.at
                 }
                 Deed::Age => {
-                    if let Some(at) = held.sa.age(ctx.now) {
+                    if let Some(at) = held.sa.path.age(ctx.now) {
                         clock.once(held.id, at, Deed::Age);
                     }
                     continue;
@@ -262,7 +262,7 @@ impl EspOut {
             spi: held.sa.spi,
             suite: held.sa.suite,
             number: held.sa.sequence.peek(),
-            mtu: Some(held.sa.mtu),
+            mtu: Some(held.sa.path.mtu),
             stats: held.sa.stats,
         })
     }
@@ -303,7 +303,7 @@ impl Desk<'_> {
         mut packet: Packet,
     ) {
         if held.sa.clamps {
-            mss::clamp(packet.data_mut(), held.sa.mtu.into());
+            mss::clamp(packet.data_mut(), held.sa.path.mtu.into());
         }
         if held.sa.kind == Kind::Special {
             return self.seal_special(ctx, slot, held, packet, None);
@@ -337,7 +337,10 @@ impl Desk<'_> {
             Ok((number, plan.clear(), spans.ok_or(DropReason::NoRoom)?, plan.long))
         });
         let flag = special.flag();
-        special.last = ctx.now;
+        if done.is_ok() {
+            // What is refused keeps no address translation's binding alive.
+            special.last = ctx.now;
+        }
         held.sa.special = Some(special);
         match done {
             Ok((number, len, spans, long)) => {
@@ -348,12 +351,8 @@ impl Desk<'_> {
                     self.mark_for_cutting(&held.sa, before);
                 }
             }
-            Err(Refusal::Cut) => cut_before(ctx, packet, held.sa.mtu.into()),
-            Err(Refusal::Fragment) => {
-                let meta = packet.meta_mut();
-                (meta.target, meta.offset) = (held.sa.adjacency, ONWARDS);
-                ctx.out.send(Next::Reassemble, packet);
-            }
+            Err(Refusal::Cut) => cut_before(ctx, packet, held.sa.path.mtu.into(), Next::EspOut),
+            Err(Refusal::Fragment) => put_together(ctx, packet),
             Err(Refusal::TooBig(protocol, mtu)) => too_big(ctx, packet, protocol, mtu),
             Err(Refusal::Drop(reason)) => {
                 held.sa.stats.failed += 1;
@@ -366,7 +365,7 @@ impl Desk<'_> {
     /// buffer for it, it is not missed.
     fn dummy(&mut self, ctx: &mut Ctx<'_>, slot: u32, held: &mut Held<OutboundSa>, rng: &mut Rng) {
         let Some(special) = held.sa.special.as_deref() else { return };
-        let plan = Plan::dummy(&held.sa, special, rng.below(held.sa.mtu.into()) as usize);
+        let plan = Plan::dummy(&held.sa, special, rng.below(held.sa.path.mtu.into()) as usize);
         let Some(mut packet) = ctx.make(&[]) else { return };
         match plan.fill(special, &mut packet, rng) {
             Some(()) => self.seal_special(ctx, slot, held, packet, Some(plan)),
@@ -399,7 +398,7 @@ impl Desk<'_> {
             packet.truncate(inner.len());
         }
         // 2
-        if inner.len() > usize::from(held.sa.mtu) {
+        if inner.len() > usize::from(held.sa.path.mtu) {
             return self.seal_long(ctx, slot, held, packet, inner);
         }
         let df = inner.whole & held.sa.df.0 | held.sa.df.1;
@@ -428,10 +427,10 @@ impl Desk<'_> {
         mut packet: Packet,
         inner: Inner,
     ) {
-        match held.sa.judge(inner, may_cut(&packet)) {
+        match held.sa.path.judge(inner, may_cut(&packet)) {
             Ok(()) => {}
             Err(Refusal::TooBig(protocol, mtu)) => return too_big(ctx, packet, protocol, mtu),
-            Err(_) => return cut_before(ctx, packet, held.sa.mtu.into()),
+            Err(_) => return cut_before(ctx, packet, held.sa.path.mtu.into(), Next::EspOut),
         }
         let Some(number) = self.number(held) else {
             held.sa.stats.failed += 1;
@@ -450,13 +449,10 @@ impl Desk<'_> {
     /// Where the path is known to be narrower than the link, the job that was made
     /// since there were `before` is cut for it.
     fn mark_for_cutting(&mut self, sa: &OutboundSa, before: usize) {
-        if let Some(path) = sa.path.learned()
-            && self.jobs.len() > before
+        if self.jobs.len() > before
             && let Some(job) = self.jobs.last_mut()
         {
-            let meta = job.buf.meta_mut();
-            meta.target |= CUT;
-            meta.number = path as u64;
+            sa.path.mark(job.buf.meta_mut());
         }
     }
 
@@ -527,23 +523,36 @@ impl Desk<'_> {
 /// Whether a packet is ours to cut, whatever it says: it was made here (as a packet
 /// of an SA within another is), or came in fragments.
 #[cold]
-fn may_cut(packet: &Packet) -> bool {
+pub(super) fn may_cut(packet: &Packet) -> bool {
     packet.meta().flags & (FLAG_LOCAL | FLAG_WHOLE) != 0
 }
 
-/// Cuts a packet into pieces that are sealed one by one.
+/// Cuts a packet into pieces that are sealed one by one, at `next`.
 #[cold]
-fn cut_before(ctx: &mut Ctx<'_>, mut packet: Packet, mtu: usize) {
+pub(super) fn cut_before(ctx: &mut Ctx<'_>, mut packet: Packet, mtu: usize, next: Next) {
     let mut rest = fragment::Rest::new();
     match fragment::cut(ctx, &mut packet, mtu, 0, &mut rest) {
         Ok(()) => {
-            ctx.out.send(Next::EspOut, packet);
+            ctx.out.send(next, packet);
             while let Some(packet) = rest.pop() {
-                ctx.out.send(Next::EspOut, packet);
+                ctx.out.send(next, packet);
             }
         }
         Err(reason) => ctx.out.drop(packet, reason),
     }
+}
+
+/// A fragment, of which an SA in transport mode wants the whole datagram: that comes
+/// back to the policy that sent the fragment here, whatever way the SA's own packets
+/// leave by. What a policy did not send here has nowhere to come back to.
+#[cold]
+pub(super) fn put_together(ctx: &mut Ctx<'_>, mut packet: Packet) {
+    let meta = packet.meta_mut();
+    if meta.flags & FLAG_EXEMPT != 0 {
+        return ctx.out.drop(packet, DropReason::FragmentNotSupported);
+    }
+    (meta.target, meta.offset) = (meta.number as u32, ONWARDS);
+    ctx.out.send(Next::Reassemble, packet);
 }
 
 /// Sends a keepalive if nothing was sent for so long; when it was sent last.

@@ -11,7 +11,9 @@
 //!
 //! Whoever can see the packets of an SA can also forge such an error; who cannot has
 //! to guess SPI and number. What is believed is bounded from below all the same
-//! ([`PATH4_MIN`], [`PATH6_MIN`]), and an SA may be told to believe nothing.
+//! ([`PATH4_MIN`], [`PATH6_MIN`]), and an SA may be told to believe nothing. Errors are
+//! not rationed: one costs a sum over its octets and a search, makes nothing grow, and
+//! a ration would be spent by forgeries before the true one comes.
 //!
 //! A clear packet that fits no more and must not be fragmented is refused, with the
 //! MTU that is left for it. One that may be is cut *before* it is sealed, each piece
@@ -20,12 +22,15 @@
 //! transport mode may do: RFC 4301 section 7). So is what this node made itself,
 //! such as the packets of an SA within another.
 
-use super::egress::EspOut;
+use super::ah::AhOut;
+use super::config::{Fragment, Mode, OutboundConfig, SaProtocol};
+use super::egress::{EspOut, Inner};
 use super::state::{InboundSa, OutboundSa, Outer};
-use crate::graph::{Ctx, Next};
-use crate::route::limit::Bucket;
+use super::wrapping::Refusal;
+use crate::graph::{CUT, Ctx, Next};
+use crate::tables::Tables;
 use ferrule_base::{DropReason, Duration, Instant};
-use ferrule_pipeline::{Batch, Packet};
+use ferrule_pipeline::{Batch, Meta, Packet};
 use ferrule_wire::{EtherType, FromBytes, Protocol, esp, icmpv4, icmpv6, ipv4, ipv6, ipv6ext, udp};
 use std::net::IpAddr;
 
@@ -39,10 +44,6 @@ pub const PATH6_MIN: usize = 1280;
 
 /// An error may be about one of so many packets that an SA sent last.
 pub const RECENT: u32 = 1 << 22;
-
-/// Errors that a worker reads in a second, and at once.
-const HEARD_PER_SECOND: u64 = 1_000;
-const HEARD_BURST: u64 = 100;
 
 /// Where a router that says no MTU may have one (RFC 1191 section 7.1).
 const PLATEAUS: [usize; 8] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, PATH4_MIN];
@@ -68,20 +69,50 @@ impl Paths {
     }
 }
 
-/// What an SA knows of its path.
+/// What an outbound SA, of ESP or AH, knows of its path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Path {
-    /// Largest clear packet, as configured.
-    pub most: u16,
+    /// The largest clear packet: as configured, or as was learned.
+    pub mtu: u16,
+    /// As configured.
+    most: u16,
     /// Errors are believed.
-    pub learns: bool,
+    learns: bool,
+    /// What may be cut is cut before it is sealed.
+    cuts: bool,
     /// Largest sealed packet, and since when.
     learned: Option<(u16, Instant)>,
 }
 
 impl Path {
-    pub const fn new(most: u16, learns: bool) -> Self {
-        Self { most, learns, learned: None }
+    pub fn new(config: &OutboundConfig) -> Self {
+        let &OutboundConfig { mtu, learns, mode, .. } = config;
+        // Transport mode is for whole datagrams.
+        let cuts = config.fragment == Fragment::Before && mode == Mode::Tunnel;
+        Self { mtu, most: mtu, learns, cuts, learned: None }
+    }
+
+    /// What becomes of a packet that is longer than the path allows: it is refused, if
+    /// it must not be cut and is not ours to cut; of IPv4 it may be cut first; or it
+    /// is sealed whole, and the sealed packet cut.
+    pub fn judge(&self, inner: Inner, may_cut: bool) -> Result<(), Refusal> {
+        if let Some(mtu) = inner.too_big_for(self.mtu.into()).filter(|_| !may_cut) {
+            return Err(Refusal::TooBig(inner.protocol, mtu));
+        }
+        let first = self.cuts && inner.protocol == Protocol::IPV4 && inner.whole == 0;
+        if first { Err(Refusal::Cut) } else { Ok(()) }
+    }
+
+    /// Takes in that sealed packets may have `path` octets, of which clear ones of
+    /// `fits` octets are made: if that is believed, and not wider than is known already.
+    /// Whether there is something to forget from now on.
+    pub fn hear(&mut self, path: usize, fits: u16, now: Instant) -> bool {
+        let known = self.learned().unwrap_or(usize::MAX);
+        let told = self.learns && path < known && fits < self.most;
+        if told {
+            self.mtu = fits;
+        }
+        told && self.learn(path, now)
     }
 
     /// The largest sealed packet, if it was learned.
@@ -89,8 +120,17 @@ impl Path {
         self.learned.map(|(mtu, _)| mtu.into())
     }
 
+    /// Where it is known to be narrower than the link, a sealed packet that is too long
+    /// for it is cut on its way out.
+    pub fn mark(&self, meta: &mut Meta) {
+        if let Some(path) = self.learned() {
+            meta.target |= CUT;
+            meta.number = path as u64;
+        }
+    }
+
     /// Notes a narrower path; whether nothing was known before.
-    pub fn learn(&mut self, mtu: usize, now: Instant) -> bool {
+    fn learn(&mut self, mtu: usize, now: Instant) -> bool {
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         self.learned.replace((mtu, now)).is_none()
     }
@@ -99,7 +139,7 @@ impl Path {
     pub fn age(&mut self, now: Instant) -> Option<Instant> {
         let due = self.learned.map(|(_, since)| since + PATH_AGE)?;
         if due <= now {
-            self.learned = None;
+            (self.learned, self.mtu) = (None, self.most);
         }
         (due > now).then_some(due)
     }
@@ -110,6 +150,8 @@ impl Path {
 pub(super) struct Quote {
     pub source: IpAddr,
     pub destination: IpAddr,
+    /// What sealed it.
+    pub by: SaProtocol,
     pub spi: u32,
     pub number: u32,
     /// Octets of the packet.
@@ -152,9 +194,9 @@ impl Quote {
         if h.version_ihl >> 4 != 4 || h.fragment.get() & 0x1fff != 0 {
             return None;
         }
-        let (spi, number) = sealed(h.protocol(), quoted.get(h.header_len()..)?)?;
+        let (by, spi, number) = sealed(h.protocol(), quoted.get(h.header_len()..)?)?;
         let (source, destination) = (IpAddr::V4(h.src.into()), IpAddr::V4(h.dst.into()));
-        Some(Self { source, destination, spi, number, len: h.total_len.get().into(), mtu })
+        Some(Self { source, destination, by, spi, number, len: h.total_len.get().into(), mtu })
     }
 
     fn v6(quoted: &[u8], mtu: usize) -> Option<Self> {
@@ -163,10 +205,16 @@ impl Quote {
         if h.version_class_flow.get() >> 28 != 6 || upper.fragment.is_some_and(|f| f.offset != 0) {
             return None;
         }
-        let (spi, number) = sealed(upper.protocol, payload.get(upper.offset..)?)?;
+        let (by, spi, number) = sealed(upper.protocol, payload.get(upper.offset..)?)?;
         let (source, destination) = (IpAddr::V6(h.src.into()), IpAddr::V6(h.dst.into()));
         let len = ipv6::Header::LEN + usize::from(h.payload_len.get());
-        Some(Self { source, destination, spi, number, len, mtu })
+        Some(Self { source, destination, by, spi, number, len, mtu })
+    }
+
+    /// The outbound SA of this SPI to this end, by index, if it is of this protocol.
+    fn sa(&self, tables: &Tables) -> Option<u32> {
+        let found = tables.paths.find(self.spi, self.destination);
+        found.filter(|&index| tables.sas.is_ah(index) == (self.by == SaProtocol::Ah))
     }
 
     /// What the path carries, as far as it is believed; nothing where the message
@@ -183,42 +231,37 @@ impl Quote {
 }
 
 /// SPI and number in front of a sealed payload, in UDP too.
-fn sealed(protocol: Protocol, payload: &[u8]) -> Option<(u32, u32)> {
-    let payload = match protocol {
-        Protocol::ESP => payload,
+fn sealed(protocol: Protocol, payload: &[u8]) -> Option<(SaProtocol, u32, u32)> {
+    let (by, payload) = match protocol {
+        Protocol::ESP => (SaProtocol::Esp, payload),
         // Next header, length, reserved (RFC 4302 section 2).
-        Protocol::AH => payload.get(4..)?,
-        Protocol::UDP => payload.get(udp::Header::LEN..)?,
+        Protocol::AH => (SaProtocol::Ah, payload.get(4..)?),
+        Protocol::UDP => (SaProtocol::Esp, payload.get(udp::Header::LEN..)?),
         _ => return None,
     };
     let (header, _) = esp::Header::ref_from_prefix(payload).ok()?;
     // In UDP, four zeros are no SPI.
-    (header.spi.get() != 0).then(|| (header.spi.get(), header.seq.get()))
+    (header.spi.get() != 0).then(|| (by, header.spi.get(), header.seq.get()))
 }
 
-/// Whether the message with its ICMP header at `at`, for this node or a host that it
-/// guards, may be about a packet that was sealed here.
-pub fn is_path_error(data: &[u8], at: usize) -> bool {
+/// Whether the message with its ICMP header at `at` may be about a packet that was
+/// sealed here. A host that the node guards sends in clear as well, and hears of that
+/// itself: of what is for such a host only an SA's own packets count.
+pub fn is_path_error(tables: &Tables, data: &[u8], at: usize, guarded: bool) -> bool {
     let v4 = data.first().is_some_and(|b| b >> 4 == 4);
     let message = data.get(at..).unwrap_or_default();
     let quoted = message.get(icmpv4::Header::LEN..).unwrap_or_default();
-    match (v4, message.first_chunk()) {
-        (true, Some([3, icmpv4::unreachable::TOO_BIG])) => Quote::v4(quoted, 0).is_some(),
-        (false, Some([2, _])) => Quote::v6(quoted, 0).is_some(),
-        _ => false,
-    }
+    let quote = match (v4, message.first_chunk()) {
+        (true, Some([3, icmpv4::unreachable::TOO_BIG])) => Quote::v4(quoted, 0),
+        (false, Some([2, _])) => Quote::v6(quoted, 0),
+        _ => None,
+    };
+    quote.is_some_and(|quote| !guarded || quote.sa(tables).is_some())
 }
 
 /// The stage at [`Next::PathError`].
-pub struct PathErrors {
-    bucket: Bucket,
-}
-
-impl Default for PathErrors {
-    fn default() -> Self {
-        Self { bucket: Bucket::new(HEARD_PER_SECOND, HEARD_BURST) }
-    }
-}
+#[derive(Default)]
+pub struct PathErrors {}
 
 impl PathErrors {
     /// For each message:
@@ -226,41 +269,42 @@ impl PathErrors {
     /// 1. its checksum is right, and it quotes a sealed packet;
     /// 2. there is such an SA: at its worker;
     /// 3. the SA sent that packet, lately: what it knows of its path changes.
-    pub fn push(&mut self, ctx: &mut Ctx<'_>, esp: &mut EspOut, batch: &mut Batch) {
+    pub fn push(&mut self, ctx: &mut Ctx<'_>, esp: &mut EspOut, ah: &mut AhOut, batch: &mut Batch) {
         for packet in batch.drain(..) {
-            match self.hear(ctx, esp, &packet) {
+            match hear(ctx, esp, ah, &packet) {
                 Ok(None) => ctx.consume(packet),
                 Ok(Some(worker)) => ctx.out.hand_off(worker, Next::PathError, packet),
                 Err(reason) => ctx.out.drop(packet, reason),
             }
         }
     }
+}
 
-    /// The worker that has to hear it; nothing: it is done.
-    fn hear(
-        &mut self,
-        ctx: &Ctx<'_>,
-        esp: &mut EspOut,
-        packet: &Packet,
-    ) -> Result<Option<u8>, DropReason> {
-        // 1
-        if !self.bucket.take(ctx.now) {
-            return Err(DropReason::IcmpRateLimited);
-        }
-        let quote = match Quote::read(packet, packet.meta().offset.into())? {
-            Heard::Sealed(quote) => quote,
-            Heard::Other => return Ok(None),
-        };
-        // 2
-        let found = ctx.tables.paths.find(quote.spi, quote.destination);
-        let worker = found.and_then(|index| ctx.tables.sas.outbound(index));
-        let (index, worker) = found.zip(worker).ok_or(DropReason::IcmpForged)?;
-        if worker != ctx.worker {
-            return Ok(Some(worker));
-        }
-        // 3
-        if esp.hear(index, &quote, ctx.now) { Ok(None) } else { Err(DropReason::IcmpForged) }
+/// The worker that has to hear it; nothing: it is done.
+fn hear(
+    ctx: &Ctx<'_>,
+    esp: &mut EspOut,
+    ah: &mut AhOut,
+    packet: &Packet,
+) -> Result<Option<u8>, DropReason> {
+    // 1
+    let quote = match Quote::read(packet, packet.meta().offset.into())? {
+        Heard::Sealed(quote) => quote,
+        Heard::Other => return Ok(None),
+    };
+    // 2
+    let found = quote.sa(ctx.tables);
+    let worker = found.and_then(|index| ctx.tables.sas.outbound(index));
+    let (index, worker) = found.zip(worker).ok_or(DropReason::IcmpForged)?;
+    if worker != ctx.worker {
+        return Ok(Some(worker));
     }
+    // 3
+    let heard = match quote.by {
+        SaProtocol::Esp => esp.hear(index, &quote, ctx.now),
+        SaProtocol::Ah => ah.hear(index, &quote, ctx.now),
+    };
+    if heard { Ok(None) } else { Err(DropReason::IcmpForged) }
 }
 
 /// Whether a number was among the last that were sent, if `next` is the one to come.
@@ -293,29 +337,15 @@ impl OutboundSa {
         (text.saturating_sub(esp::TRAILER_LEN) + kept) as u16
     }
 
-    /// Takes in what a quote of one of its packets says; false if it is none.
+    /// Takes in what a quote of one of its packets says, and whether there is something
+    /// to forget from now on; nothing if it is no such quote.
     pub(super) fn hear(&mut self, quote: &Quote, now: Instant) -> Option<bool> {
         if !self.sent_from(quote.source) || !is_recent(quote.number, self.sequence.peek()) {
             return None;
         }
         let path = quote.path()?;
-        // Not wider than is known already, and narrower than what is sent.
-        let known = self.path.learned().unwrap_or(usize::MAX);
         let fits = self.fits(path);
-        if !self.path.learns || path >= known || fits >= self.path.most {
-            return Some(false);
-        }
-        self.mtu = fits;
-        Some(self.path.learn(path, now))
-    }
-
-    /// Forgets what is too old; when the rest will be.
-    pub(super) fn age(&mut self, now: Instant) -> Option<Instant> {
-        let due = self.path.age(now);
-        if due.is_none() {
-            self.mtu = self.path.most;
-        }
-        due
+        Some(self.path.hear(path, fits, now))
     }
 
     fn sent_from(&self, source: IpAddr) -> bool {

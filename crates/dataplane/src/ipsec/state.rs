@@ -1,6 +1,6 @@
 //! One SA: what its packets need, ready to use.
 
-use super::config::{Df, EcnOut, Fragment, Hops, InboundConfig, OutboundConfig, Outside};
+use super::config::{Df, EcnOut, Hops, InboundConfig, OutboundConfig, Outside};
 use super::path::Path;
 use super::replay::Window;
 use super::spd::Rules;
@@ -248,11 +248,7 @@ pub struct OutboundSa {
     pub(super) kind: Kind,
     pub(super) special: Option<Box<Special>>,
     pub(super) adjacency: u32,
-    /// The largest clear packet: as configured, or as was learned.
-    pub(super) mtu: u16,
     pub(super) path: Path,
-    /// What may be cut is cut before it is sealed.
-    pub(super) cuts: bool,
     /// TCP's segments are held to the MTU.
     pub(super) clamps: bool,
     pub(super) ethertype: u16,
@@ -294,9 +290,7 @@ impl OutboundSa {
             },
             special,
             adjacency: config.adjacency,
-            mtu: config.mtu,
-            path: Path::new(config.mtu, config.learns),
-            cuts: config.fragment == Fragment::Before,
+            path: Path::new(config),
             clamps: config.clamp,
             ethertype: outer.ethertype().0,
             df: match config.outside.df {

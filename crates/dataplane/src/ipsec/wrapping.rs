@@ -201,10 +201,10 @@ impl Plan {
         may_cut: bool,
     ) -> Result<Self, Refusal> {
         let inner = Inner::read(data).ok_or(DropReason::Malformed)?;
-        let (len, mtu) = (inner.len(), usize::from(sa.mtu));
+        let (len, mtu) = (inner.len(), usize::from(sa.path.mtu));
         let long = len > mtu;
         if long {
-            sa.judge(inner, may_cut)?;
+            sa.path.judge(inner, may_cut)?;
         }
         let df = if long { 0 } else { inner.whole & sa.df.0 | sa.df.1 };
         let hops = special.hops.unwrap_or_else(|| inner.hops(data));
@@ -237,7 +237,7 @@ impl Plan {
         };
         let text = inner.len().checked_sub(head).ok_or(DropReason::Malformed)?;
         let (extra, align) = (head - plain, usize::from(sa.shape.align));
-        let mtu = usize::from(sa.mtu).saturating_sub(extra.next_multiple_of(align) - extra);
+        let mtu = usize::from(sa.path.mtu).saturating_sub(extra.next_multiple_of(align) - extra);
         let long = inner.len() > mtu;
         if long
             && !may_cut
@@ -266,7 +266,7 @@ impl Plan {
             (Mode::Transport, Ends::V6(..)) => (ipv6::Header::LEN, V6_NEXT),
         };
         let text = text.saturating_sub(head);
-        let room = usize::from(sa.mtu).saturating_sub(head + text);
+        let room = usize::from(sa.path.mtu).saturating_sub(head + text);
         let (zeros, next) = (special.zeros(text, room), Protocol::NONE);
         let (class, df) = (sa.class.1, sa.df.1);
         let (hops, long) = (special.hops.unwrap_or(HOPS), false);
@@ -308,7 +308,12 @@ impl Plan {
         let carried = if special.udp.is_some() { Protocol::UDP } else { Protocol::ESP };
         match special.mode {
             Mode::Tunnel => self.put_outer(sa, special, data, carried, number)?,
-            Mode::Transport => self.patch(data, carried, len)?,
+            Mode::Transport => {
+                self.patch(data, carried, len)?;
+                if self.long {
+                    clear_df(data);
+                }
+            }
         }
         let mut at = outer + self.head;
         if let Some(ports) = special.udp {
@@ -387,6 +392,19 @@ pub(super) fn patch(data: &mut [u8], field: usize, carried: Protocol, len: u16) 
     Some(())
 }
 
+/// Takes the DF bit out of the IP header at the front of `data`: a packet that is
+/// sealed longer than its path allows has to be cut.
+pub(super) fn clear_df(data: &mut [u8]) {
+    if data.first().is_some_and(|first| first >> 4 == 4)
+        && let Ok((h, _)) = ipv4::Header::mut_from_prefix(data)
+    {
+        let was = h.fragment.get();
+        let now = was & !ipv4::DONT_FRAGMENT;
+        let sum = checksum::update(h.checksum.get(), was, now);
+        (h.fragment, h.checksum) = (now.into(), sum.into());
+    }
+}
+
 /// Octets that stay in front, the field that names what follows, what that is, and
 /// octets of a header without options.
 type Head = (usize, usize, Protocol, usize);
@@ -436,17 +454,6 @@ impl Special {
 }
 
 impl OutboundSa {
-    /// What becomes of a packet that is longer than the path allows: it is refused, if
-    /// it must not be cut and is not ours to cut; of IPv4 it may be cut first; or it
-    /// is sealed whole, and the sealed packet cut.
-    pub(super) fn judge(&self, inner: Inner, may_cut: bool) -> Result<(), Refusal> {
-        if let Some(mtu) = inner.too_big_for(self.mtu.into()).filter(|_| !may_cut) {
-            return Err(Refusal::TooBig(inner.protocol, mtu));
-        }
-        let first = self.cuts && inner.protocol == Protocol::IPV4 && inner.whole == 0;
-        if first { Err(Refusal::Cut) } else { Ok(()) }
-    }
-
     /// Whether its packets are IPv4 outside.
     pub(super) const fn is_v4(&self) -> bool {
         matches!(self.outer, Outer::V4(_))

@@ -371,8 +371,13 @@ impl Sealed {
                 let offset = ipsec::esp_in_udp(tables, packet.data(), offset)?;
                 Some(Self { next: Next::EspIn, offset, flag: FLAG_ENCAP })
             }
-            Protocol::ICMP | Protocol::ICMPV6 if ipsec::is_path_error(packet.data(), offset) => {
-                Some(Self { next: Next::PathError, offset, flag: 0 })
+            Protocol::ICMP | Protocol::ICMPV6 => {
+                let guarded = route != Route::Local;
+                ipsec::is_path_error(tables, packet.data(), offset, guarded).then_some(Self {
+                    next: Next::PathError,
+                    offset,
+                    flag: 0,
+                })
             }
             _ => None,
         }

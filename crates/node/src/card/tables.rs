@@ -77,18 +77,20 @@ fn police(
 }
 
 /// The policy of an interface as its card has it. What another engine of the node
-/// protects arrives here sealed, between the ends of that tunnel; in clear it is
-/// somebody's mistake.
+/// protects arrives here sealed, between the ends of the pair that leaves by this
+/// interface, which is the outermost one; sealed by an inner pair alone, or in clear, it
+/// is somebody's mistake. Of IPv6 a later fragment does not show what it is of.
 fn policy(config: &Config, outbound: &[u32], interface: usize) -> ipsec::Spd {
     let mut entries = Vec::new();
-    for entry in config.policies.iter().filter(|p| p.interface == interface) {
-        let PolicyAction::Protect(tunnel) = entry.action else { continue };
-        let tunnel = &config.tunnels[tunnel];
-        if !tunnel.is_inline() {
-            let ends = ipsec::Selector::between(host(tunnel.local), host(tunnel.remote));
-            let selector = ends.of(tunnel.carried());
-            entries.push(ipsec::PolicyEntry::new(selector, ipsec::Action::Bypass));
+    let leaves = |t: &&TunnelConfig| t.via.interface == interface && t.then.is_none();
+    for tunnel in config.tunnels.iter().filter(leaves).filter(|t| !t.is_inline()) {
+        let ends = || ipsec::Selector::between(host(tunnel.local), host(tunnel.remote));
+        let mut selectors = vec![ends().of(tunnel.carried())];
+        if tunnel.local.is_ipv6() {
+            selectors.push(ipsec::Selector { protocol: ipsec::Field::Opaque, ..ends() });
         }
+        let bypass = |selector| ipsec::PolicyEntry::new(selector, ipsec::Action::Bypass);
+        entries.extend(selectors.into_iter().map(bypass));
     }
     let action = |action| match action {
         PolicyAction::Protect(t) if config.tunnels[t].is_inline() => {

@@ -191,23 +191,6 @@ impl Pair<'_> {
             let remedy = "take it out: AH has an ICV and nothing else";
             r.problems.add(span, format!("`{key}` with AH"), remedy);
         }
-        // Better no than a promise that nobody keeps.
-        let asked = |flag: &Option<Spanned<bool>>| {
-            flag.as_ref().filter(|f| *f.get_ref()).map(Spanned::span)
-        };
-        let not_yet = [
-            ("clamp-mss", asked(&raw.clamp_mss)),
-            ("learn-mtu", asked(&raw.learn_mtu)),
-            (
-                "fragment",
-                raw.fragment.as_ref().filter(|f| f.get_ref() == "before").map(Spanned::span),
-            ),
-        ];
-        for (key, span) in not_yet {
-            let Some(span) = span else { continue };
-            let remedy = "take it out: this is done for ESP alone so far";
-            r.problems.add(span, format!("`{key}` with AH"), remedy);
-        }
         Some(align)
     }
 

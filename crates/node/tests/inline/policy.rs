@@ -144,6 +144,55 @@ fn inline_and_software_tunnels_share_an_interface() {
     site.net.assert_conserved();
 }
 
+/// Two more pairs in software, one around the other, for 10.2.8.0/24.
+const NESTED: &str = r#"
+    [[tunnel]]
+    name = "inner"
+    local = "192.0.2.1"
+    remote = "192.0.2.2"
+    suite = "aes-gcm-128"
+    then = "outer"
+    out = { spi = 0x2002, key = "gcm:20" }
+    in = { spi = 0x2001, key = "gcm:27" }
+    [[tunnel]]
+    name = "outer"
+    local = "2001:db8::1"
+    remote = "2001:db8::2"
+    suite = "aes-gcm-128"
+    out = { spi = 0x3002, key = "gcm:30" }
+    in = { spi = 0x3001, key = "gcm:37" }
+    [[policy]]
+    interface = "wan"
+    action = "protect"
+    tunnel = "inner"
+    local = "10.1.0.0/24"
+    remote = "10.2.8.0/24"
+"#;
+
+#[test]
+fn inline_passes_what_leaves_sealed_by_a_pair_around_another_and_its_fragments() {
+    let mut site = site("inline", NESTED);
+    let inline = site.send(1, &udp4([10, 1, 0, 9], [10, 2, 0, 9], (7, 9), 100, MARK));
+    let twice = site.send(1, &udp4([10, 1, 0, 9], [10, 2, 8, 9], (7, 9), 100, MARK));
+    assert_eq!((inline.len(), twice.len()), (1, 1), "{:?}", site.net.card(site.node).drops);
+    assert_eq!(inline[0][34..38], [0, 0, 0x10, 2]);
+    assert_eq!((twice[0][20], &twice[0][54..58]), (50, &[0, 0, 0x30, 2][..]), "the outer one");
+    // Too long once it is sealed twice: cut by the node, and a later fragment of IPv6
+    // does not say that it is ESP.
+    let cut = site.send(1, &udp4([10, 1, 0, 9], [10, 2, 8, 9], (7, 9), 1430, MARK));
+    let nexts: Vec<u8> = cut.iter().map(|frame| frame[20]).collect();
+    assert_eq!(nexts, [44, 44], "{:?}", site.net.card(site.node).drops);
+    assert!(![inline, twice, cut].concat().iter().any(|frame| is_clear(frame)));
+    // What the inner pair alone has sealed does not pass the card.
+    let mut once = udp4([192, 0, 2, 2], [192, 0, 2, 1], (0, 0x2001), 100, MARK);
+    once[9] = 50;
+    let sum = checksum(&once[..20]);
+    once[10..12].copy_from_slice(&sum);
+    assert!(site.arrive(&ethernet(mac("g1", "wan"), PEER, 0x0800, &once)).is_empty());
+    assert_eq!(site.net.refused(site.node, DropReason::EspUnknownSpi), 1);
+    site.net.assert_conserved();
+}
+
 #[test]
 fn inline_at_one_vlan_leaves_the_other_vlans_of_the_port_alone() {
     let text = gateway(1, "inline", "aes-gcm-128", "gcm");

@@ -4,14 +4,21 @@
 use super::cover::{self, At, Place};
 use super::state::{AhOutSa, Outer, Varying, ethertype};
 use super::work;
+use crate::fragment::take_off_atomic;
 use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, Next};
+use crate::ipsec::clock::{Clock, DEEDS_MAX, Deed};
 use crate::ipsec::config::OutboundConfig;
-use crate::ipsec::egress::{Inner, LOOK_EVERY, Want, ident, too_big};
+use crate::ipsec::egress::{
+    Inner, LOOK_EVERY, Want, cut_before, ident, may_cut, put_together, too_big,
+};
+use crate::ipsec::path::{PATH_AGE, Quote};
 use crate::ipsec::state::{SaView, nonce};
 use crate::ipsec::table::{Held, SaError, SaId, SaTable};
+use crate::ipsec::wrapping::{Refusal, clear_df};
+use crate::mss;
 use crate::sequence::Sequence;
 use crate::tickets::{Submitter, Tickets};
-use ferrule_base::DropReason;
+use ferrule_base::{DropReason, Instant};
 use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{Malformed, Protocol};
@@ -21,12 +28,13 @@ pub struct AhOut {
     sas: SaTable<AhOutSa>,
     tickets: Tickets,
     wants: Vec<Want>,
+    clock: Clock,
 }
 
 impl Default for AhOut {
     fn default() -> Self {
         let sas = SaTable::of_generation(1 << 31);
-        Self { sas, tickets: Tickets::default(), wants: Vec::new() }
+        Self { sas, tickets: Tickets::default(), wants: Vec::new(), clock: Clock::default() }
     }
 }
 
@@ -60,8 +68,10 @@ impl AhOut {
     }
 
     /// From a packet to a job:
-    /// 1. the packet's length, class and DF, and where AH goes;
-    /// 2. too long for the path: its sender is told;
+    /// 1. the packet's length, class and DF, and where AH goes; of a fragment the whole
+    ///    datagram is wanted, and a header that only says that it is one goes;
+    /// 2. too long for the path: its sender is told, or it is cut before AH is in it or
+    ///    afterwards;
     /// 3. a number, which nobody else ever gets;
     /// 4. AH, in tunnel mode an outer header before it, and the headers muted;
     /// 5. where it goes afterwards;
@@ -77,35 +87,30 @@ impl AhOut {
             return ctx.out.drop(packet, DropReason::AhNoSa);
         };
         // 1
-        let Some(inner) = Inner::read(packet.data()) else {
+        let sa = &mut held.sa;
+        let Some(inner) = sa.read(&mut packet) else {
             return ctx.out.drop(packet, DropReason::Malformed);
         };
-        packet.truncate(inner.len());
-        let sa = &mut held.sa;
         let place = match sa.outer {
             Some(outer) => Ok(Place::outer(outer.is_v6(), inner.protocol)),
             None => Place::transport(packet.data()),
         };
         let place = match place {
             Ok(place) => place,
+            Err(DropReason::FragmentNotSupported) => return put_together(ctx, packet),
             Err(reason) => {
                 sa.stats.failed += 1;
                 return ctx.out.drop(packet, reason);
             }
         };
         // 2
-        let df = match sa.df_of(inner) {
+        let long = inner.len() > usize::from(sa.path.mtu);
+        let df = match sa.df_of(inner, &mut packet) {
             Ok(df) => df,
-            Err(mtu) => return too_big(ctx, packet, inner.protocol, mtu),
+            Err(refusal) => return refuse(ctx, sa, packet, refusal),
         };
         // 3
-        let number = sa.sequence.take();
-        if number.is_none_or(|n| n % LOOK_EVERY == 0)
-            && let Some(limit) = sa.sequence.wants()
-        {
-            self.wants.push(Want { id: held.id, limit });
-        }
-        let Some(number) = number else {
+        let Some(number) = number(sa, held.id, &mut self.wants) else {
             sa.stats.failed += 1;
             return ctx.out.drop(packet, DropReason::AhSequenceExhausted);
         };
@@ -124,6 +129,9 @@ impl AhOut {
         (meta.target, meta.ethertype) = (sa.adjacency, ethertype(place.v6));
         meta.flags |= FLAG_LOCAL | FLAG_EXEMPT;
         meta.offset = place.head as u16;
+        if long {
+            sa.path.mark(meta);
+        }
         // 6
         let (key, nonce) = (sa.key, nonce(sa.salt, number.to_be_bytes()));
         let ad = sa.shape.ad(covered, number);
@@ -181,6 +189,35 @@ impl AhOut {
         }
     }
 
+    /// An ICMP error about a packet of an SA; false if the SA did not send that.
+    pub(in crate::ipsec) fn hear(&mut self, index: u32, quote: &Quote, now: Instant) -> bool {
+        let Some((_, held)) = self.sas.at(index) else { return false };
+        let heard = held.sa.hear(quote, now);
+        if heard == Some(true) {
+            self.clock.once(held.id, now + PATH_AGE, Deed::Age);
+        }
+        heard.is_some()
+    }
+
+    /// When [`tick`](Self::tick) has something to do.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.clock.next()
+    }
+
+    /// Forgets what is too old of what was learned of paths.
+    #[cold]
+    pub fn tick(&mut self, now: Instant) {
+        for _ in 0..DEEDS_MAX {
+            let Some(due) = self.clock.take(now) else { break };
+            let held = self.sas.at(due.id().index).filter(|(_, held)| held.id == due.id());
+            if let Some((_, held)) = held
+                && let Some(at) = held.sa.path.age(now)
+            {
+                self.clock.once(due.id(), at, Deed::Age);
+            }
+        }
+    }
+
     /// The SAs, for `show sa` and for a clean stop.
     pub fn show(&self) -> impl Iterator<Item = SaView<'_>> {
         self.sas.iter().map(|held| SaView {
@@ -189,7 +226,7 @@ impl AhOut {
             spi: held.sa.spi,
             suite: held.sa.suite,
             number: held.sa.sequence.peek(),
-            mtu: Some(held.sa.mtu),
+            mtu: Some(held.sa.path.mtu),
             stats: held.sa.stats,
         })
     }
@@ -201,13 +238,33 @@ impl AhOut {
 }
 
 impl AhOutSa {
-    /// The outer DF bit, or the MTU to tell the sender of a packet that is too long and
-    /// must not be fragmented. What is let through all the same must be fragmented.
-    fn df_of(&self, inner: Inner) -> Result<u16, usize> {
-        if inner.len() <= usize::from(self.mtu) {
+    /// Reads a packet, whose padding goes, and in transport mode a fragment header that
+    /// it is whole with: AH covers a datagram as it is without one (RFC 4302 section
+    /// 3.1.1).
+    fn read(&self, packet: &mut Packet) -> Option<Inner> {
+        let inner = Inner::read(packet.data())?;
+        packet.truncate(inner.len());
+        let inner = match self.outer.is_none() && take_off_atomic(packet) {
+            true => Inner::read(packet.data())?,
+            false => inner,
+        };
+        if self.clamps {
+            mss::clamp(packet.data_mut(), self.path.mtu.into());
+        }
+        Some(inner)
+    }
+
+    /// The outer DF bit. What is let through although it is too long is going to be
+    /// cut, and says so.
+    fn df_of(&self, inner: Inner, packet: &mut Packet) -> Result<u16, Refusal> {
+        if inner.len() <= usize::from(self.path.mtu) {
             return Ok(inner.whole & self.df.0 | self.df.1);
         }
-        inner.too_big_for(self.mtu.into()).map_or(Ok(0), Err)
+        self.path.judge(inner, may_cut(packet))?;
+        if self.outer.is_none() {
+            clear_df(packet.data_mut());
+        }
+        Ok(0)
     }
 
     /// Puts AH into the packet, and the outer header in tunnel mode, and mutes what
@@ -272,6 +329,31 @@ impl AhOutSa {
         let room = data.get_mut(2 * head..2 * head + header)?;
         cover::emit(room, place.next, self.spi, number)?;
         Some(len)
+    }
+}
+
+/// Step 3, and a look at whether the reserved range runs low.
+fn number(sa: &mut AhOutSa, id: SaId, wants: &mut Vec<Want>) -> Option<u64> {
+    let number = sa.sequence.take();
+    if number.is_none_or(|n| n % LOOK_EVERY == 0)
+        && let Some(limit) = sa.sequence.wants()
+    {
+        wants.push(Want { id, limit });
+    }
+    number
+}
+
+/// A packet that is too long for the path.
+#[cold]
+fn refuse(ctx: &mut Ctx<'_>, sa: &mut AhOutSa, packet: Packet, refusal: Refusal) {
+    match refusal {
+        Refusal::TooBig(protocol, mtu) => too_big(ctx, packet, protocol, mtu),
+        Refusal::Cut => cut_before(ctx, packet, sa.path.mtu.into(), Next::AhOut),
+        Refusal::Fragment => put_together(ctx, packet),
+        Refusal::Drop(reason) => {
+            sa.stats.failed += 1;
+            ctx.out.drop(packet, reason);
+        }
     }
 }
 

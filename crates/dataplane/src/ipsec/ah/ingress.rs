@@ -4,17 +4,19 @@
 use super::cover::{self, At, Place};
 use super::state::{AhInSa, ethertype};
 use super::work;
+use crate::fragment::take_off_atomic;
 use crate::graph::{Ctx, FLAG_GROUP, FLAG_OPENED, Next};
 use crate::ipsec::config::InboundConfig;
 use crate::ipsec::ingress::{class, inner_len, mark};
 use crate::ipsec::replay::{Authentic, Candidate};
 use crate::ipsec::state::{SaView, nonce};
 use crate::ipsec::table::{Held, SaError, SaId, SaTable};
+use crate::mss;
 use crate::tickets::{Submitter, Tickets};
 use ferrule_base::DropReason;
 use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::{FromBytes, Malformed, Protocol, ah};
+use ferrule_wire::{FromBytes, Malformed, Protocol, ah, ipv6ext};
 
 /// The stage, with the inbound AH SAs of one worker.
 #[derive(Default)]
@@ -54,7 +56,8 @@ impl AhIn {
     }
 
     /// From a packet to a job:
-    /// 1. SPI to SA; the SA of another worker is asked there;
+    /// 1. SPI to SA; the SA of another worker is asked there; a fragment header that says
+    ///    that the datagram is whole goes, as AH never saw it (RFC 4302 section 3.4.1);
     /// 2. the addresses are the SA's, and it came out of the SA around; Ethernet's
     ///    padding goes;
     /// 3. the number may still come;
@@ -68,7 +71,7 @@ impl AhIn {
         jobs: &mut Jobs<Packet>,
     ) {
         // 1
-        let at = usize::from(packet.meta().offset);
+        let at = place(&mut packet);
         let payload = packet.data().get(at..).unwrap_or_default();
         let Ok((header, _)) = ah::Header::read_from_prefix(payload) else {
             return ctx.out.drop(packet, DropReason::Malformed);
@@ -173,6 +176,14 @@ impl AhIn {
     }
 }
 
+/// Where AH is, once a fragment header is gone that a whole datagram came with.
+fn place(packet: &mut Packet) -> usize {
+    let gone = if take_off_atomic(packet) { ipv6ext::Header::LEN as u16 } else { 0 };
+    let meta = packet.meta_mut();
+    meta.offset = meta.offset.saturating_sub(gone);
+    meta.offset.into()
+}
+
 /// Refused headers: a chain that is not carried, or one that contradicts itself.
 const fn refused(why: Malformed) -> DropReason {
     match why {
@@ -245,6 +256,9 @@ impl AhInSa {
             false => restored(packet, at, &header)?,
         };
         // 5
+        if let Some(mtu) = self.clamp {
+            mss::clamp(packet.data_mut(), mtu.into());
+        }
         if !self.selectors.admit(packet.data())? {
             return Err(DropReason::AhSelectorMismatch);
         }

@@ -2,11 +2,12 @@
 
 use crate::Sequence;
 use crate::ipsec::config::{Df, Hops, InboundConfig, Mode, OutboundConfig};
+use crate::ipsec::path::{Path, Quote, is_recent};
 use crate::ipsec::replay::Window;
 use crate::ipsec::spd::Rules;
 use crate::ipsec::state::{Ends, SaStats, class, salt, spi};
 use crate::ipsec::table::SaError;
-use ferrule_base::VrfId;
+use ferrule_base::{Instant, VrfId};
 use ferrule_crypto::{Ad, KeyId, Span, Suite};
 use ferrule_wire::{EtherType, IntoBytes, Protocol, ah, checksum, ipv4, ipv6};
 use std::net::IpAddr;
@@ -141,7 +142,9 @@ pub struct AhOutSa {
     pub(super) suite: Suite,
     pub(super) shape: Shape,
     pub(super) adjacency: u32,
-    pub(super) mtu: u16,
+    pub(super) path: Path,
+    /// TCP's segments are held to the MTU.
+    pub(super) clamps: bool,
     /// Both ends, as they are in the header when it arrives.
     pub(super) ends: checksum::Ends,
     /// The outer header; nothing: transport mode.
@@ -182,7 +185,8 @@ impl AhOutSa {
             suite,
             shape: Shape::new(suite, config.esn, config.ah_align)?,
             adjacency: config.adjacency,
-            mtu: config.mtu,
+            path: Path::new(config),
+            clamps: config.clamp,
             ends,
             outer,
             df: match config.outside.df {
@@ -202,6 +206,35 @@ impl AhOutSa {
     }
 }
 
+impl AhOutSa {
+    /// The largest clear packet that is at most `path` octets once AH is in it.
+    fn fits(&self, path: usize) -> u16 {
+        let v6 = matches!(self.ends, checksum::Ends::V6(..));
+        let outer = match &self.outer {
+            Some(Outer::V4(_)) => ipv4::Header::LEN,
+            Some(Outer::V6(_)) => ipv6::Header::LEN,
+            None => 0,
+        };
+        path.saturating_sub(outer + self.shape.header_len(v6)) as u16
+    }
+
+    /// Takes in what a quote of one of its packets says, and whether there is something
+    /// to forget from now on; nothing if it is no such quote.
+    pub(super) fn hear(&mut self, quote: &Quote, now: Instant) -> Option<bool> {
+        let ours = match (self.ends, quote.source) {
+            (checksum::Ends::V4(own, _), IpAddr::V4(source)) => own == source,
+            (checksum::Ends::V6(own, _), IpAddr::V6(source)) => own == source,
+            _ => false,
+        };
+        if !ours || !is_recent(quote.number, self.sequence.peek()) {
+            return None;
+        }
+        let path = quote.path()?;
+        let fits = self.fits(path);
+        Some(self.path.hear(path, fits, now))
+    }
+}
+
 /// An inbound SA.
 pub struct AhInSa {
     pub(super) key: KeyId,
@@ -212,6 +245,8 @@ pub struct AhInSa {
     pub(super) tunnel: bool,
     /// The inbound SA out of which its packets must have come.
     pub(super) inside: Option<u32>,
+    /// TCP's segments are held to what fits so many octets.
+    pub(super) clamp: Option<u16>,
     pub(super) vrf: VrfId,
     pub(super) ends: Ends,
     pub(super) window: Window,
@@ -237,6 +272,7 @@ impl AhInSa {
             shape: Shape::new(suite, config.esn, 4)?,
             tunnel: config.mode == Mode::Tunnel,
             inside: config.inside,
+            clamp: config.clamp,
             vrf: config.vrf,
             ends: Ends::new(config.source, config.destination)?,
             window: Window::new(config.window, edge),

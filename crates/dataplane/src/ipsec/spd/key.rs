@@ -181,11 +181,10 @@ pub(super) fn read4(bytes: &[u8], direction: Direction) -> Result<Key<u32>, Drop
 fn read6(bytes: &[u8], direction: Direction) -> Result<Key<u128>, DropReason> {
     let (h, payload) = ipv6::Header::ref_from_prefix(bytes).map_err(|_| DropReason::Malformed)?;
     let upper = ipv6ext::walk(h.next(), payload).map_err(DropReason::from)?;
+    // What a later fragment says of its protocol is nobody's to believe: the receiver
+    // goes by the first one (RFC 8200 section 4.5).
     let later = upper.fragment.is_some_and(|f| f.offset != 0);
-    // More extension headers are in the first fragment: what comes after them
-    // nobody can say here.
-    let hidden = later && matches!(upper.protocol, Protocol::DESTINATION | Protocol::ROUTING);
-    let protocol = (!hidden).then_some(upper.protocol);
+    let protocol = (!later).then_some(upper.protocol);
     let behind = if later { None } else { payload.get(upper.offset..) };
     let (rest, veiled) = rest(protocol, behind, direction);
     let (local, remote) = sides(u128::from_be_bytes(h.src), u128::from_be_bytes(h.dst), direction);

@@ -12,8 +12,8 @@
 //! clear (section 5.2). What came out of an SA is checked against that SA's selectors
 //! instead.
 //!
-//! Fragments (section 7): ports of a later fragment cannot be seen. ANY takes it,
-//! OPAQUE takes nothing else, values never do. One that a BYPASS would let through is
+//! Fragments (section 7): ports of a later fragment cannot be seen, and of IPv6 not
+//! its protocol either. ANY takes it, OPAQUE takes nothing else, values never do. One that a BYPASS would let through is
 //! discarded if an earlier entry may have meant its datagram: nothing that is to be
 //! protected leaves or enters in clear as a fragment (section 7.4).
 //!

@@ -100,7 +100,9 @@ fn alone(ctx: &mut Ctx<'_>, packet: Packet) -> Last {
 fn carry_out(ctx: &mut Ctx<'_>, mut packet: Packet, decision: Decision) -> Option<u32> {
     match decision.action {
         Action::Protect(sa) => {
-            packet.meta_mut().target = sa;
+            let meta = packet.meta_mut();
+            // Of a fragment the whole datagram may be wanted, for this policy again.
+            (meta.number, meta.target) = (meta.target.into(), sa);
             match ctx.tables.sas.outbound(sa) {
                 Some(worker) if worker == ctx.worker => {
                     ctx.out.send(Next::EspOut, packet);

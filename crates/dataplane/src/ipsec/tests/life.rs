@@ -237,6 +237,76 @@ fn esp_congestion_outside_is_marked_inside_or_ends_the_packet() {
 }
 
 #[test]
+fn esp_ecn_of_all_sixteen_pairs_is_that_of_rfc_6040_and_labels_stay() {
+    // By inner and outer field: not ECT, ECT(1), ECT(0), CE (RFC 6040 section 4.2).
+    const AFTER: [[Option<u8>; 4]; 4] = [
+        [Some(0), Some(0), Some(0), None],
+        [Some(1), Some(1), Some(1), Some(3)],
+        [Some(2), Some(1), Some(2), Some(3)],
+        [Some(3), Some(3), Some(3), Some(3)],
+    ];
+    let packet = |version, ecn| {
+        let mut packet = inner(version, 60, 0xb8 | ecn);
+        if version == 6 {
+            // A flow label.
+            packet[1] |= 0x0a;
+            packet[2..4].copy_from_slice(&[0xbc, 0xde]);
+        }
+        packet
+    };
+    for (version, tunnel) in [(4, 4), (4, 6), (6, 4), (6, 6)] {
+        for (before, row) in (0..).zip(AFTER) {
+            for (outer, after) in (0..).zip(row) {
+                let mut g = Gateway::<Software>::pair(1, GCM, tunnel, false);
+                let mut sealed = g.sealed(&packet(version, before));
+                if tunnel == 4 {
+                    sealed[1] = sealed[1] & !3 | outer;
+                    ipv4::fill_checksum(&mut sealed);
+                } else {
+                    assert_eq!(
+                        (sealed[1] & 15, &sealed[2..4]),
+                        (0, &[0, 0][..]),
+                        "no label outside"
+                    );
+                    sealed[1] = sealed[1] & !0x30 | outer << 4;
+                }
+                let expected = match after {
+                    Some(after) => {
+                        let mut opened = packet(version, after);
+                        if version == 4 {
+                            ipv4::fill_checksum(&mut opened);
+                        }
+                        End::Sent(Next::Ip, opened)
+                    }
+                    None => End::Dropped(DropReason::EspEcn),
+                };
+                assert_eq!(g.open(&sealed), expected, "{version} in {tunnel}: {before} {outer}");
+            }
+        }
+    }
+}
+
+#[test]
+fn esp_shorter_than_its_parts_or_of_broken_blocks_is_malformed_and_moves_no_window() {
+    for suite in Suite::ALL {
+        let mut g = Gateway::<Software>::pair(1, suite, 4, false);
+        let sealed = g.sealed(&inner(4, 40, 0));
+        let (iv, icv) = (suite.esp_iv_len(), suite.icv_len());
+        for len in 20..sealed.len() {
+            let mut cut = sealed[..len].to_vec();
+            cut[2..4].copy_from_slice(&(len as u16).to_be_bytes());
+            ipv4::fill_checksum(&mut cut);
+            let text = len.checked_sub(20 + 8 + iv + icv);
+            let whole = text.is_some_and(|t| t >= 2 && t % suite.esp_align() == 0);
+            let expected = if whole { DropReason::EspBadIcv } else { DropReason::Malformed };
+            assert_eq!(g.open(&cut), End::Dropped(expected), "{suite} {len}");
+            assert_eq!(g.edge(), 0, "{suite} {len}");
+        }
+        assert!(matches!(g.open(&sealed), End::Sent(Next::Ip, _)), "{suite}");
+    }
+}
+
+#[test]
 fn esp_for_another_worker_is_handed_over_unopened() {
     let mut g = Gateway::<Software>::pair(1, GCM, 4, false);
     let sealed = g.sealed(&inner(4, 60, 0));

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::fragment::ONWARDS;
-use crate::graph::{CUT, FLAG_WHOLE};
+use crate::graph::{CUT, FLAG_EXEMPT, FLAG_LOCAL, FLAG_WHOLE};
 use crate::ipsec::path::{PATH_AGE, PATH4_MIN, PATH6_MIN, RECENT, is_recent, quoted};
 use ferrule_crypto::Aes;
 use ferrule_wire::checksum::Ends;
@@ -68,7 +68,8 @@ impl Plain {
         let v4 = octets[0] >> 4 == 4;
         let (offset, ethertype) = if v4 { (20, 0x0800) } else { (40, 0x86dd) };
         let mut batch = self.batch([octets], Meta { offset, ethertype, ..Meta::default() });
-        PathErrors::default().push(ctx!(self), &mut self.out, &mut batch);
+        let mut ah = AhOut::default();
+        PathErrors::default().push(ctx!(self), &mut self.out, &mut ah, &mut batch);
         match &self.ends()[..] {
             [] => None,
             [End::Dropped(reason)] => Some(*reason),
@@ -287,17 +288,82 @@ fn transport_mode_seals_whole_datagrams_and_cuts_afterwards() {
             fragment[6] = 44;
             fragment[40..48].copy_from_slice(&[17, 0, 0, 1, 0, 0, 0, 9]);
         }
-        let End::Sent(Next::Reassemble, octets) = g.seal(&fragment) else { panic!() };
-        assert_eq!((octets, g.metas[0].offset, g.metas[0].target), (fragment, ONWARDS, 7));
+        // Back to the policy that sent it here, not to the way of the SA's own packets.
+        let meta = Meta { number: 5, ..Meta::default() };
+        let mut batch = g.batch([&fragment[..]], meta);
+        g.out.push(ctx!(g), &mut g.engine, &mut batch);
+        assert_eq!(g.ends(), [End::Sent(Next::Reassemble, fragment.clone())]);
+        assert_eq!((g.metas[0].offset, g.metas[0].target), (ONWARDS, 5));
+        // What no policy sent here has no way back.
+        let flags = FLAG_LOCAL | FLAG_EXEMPT;
+        let mut batch = g.batch([&fragment[..]], Meta { flags, ..Meta::default() });
+        g.out.push(ctx!(g), &mut g.engine, &mut batch);
+        assert_eq!(g.ends(), [End::Dropped(DropReason::FragmentNotSupported)]);
         // Put together, it is sealed whole, however long.
-        let mut long = inner(version, 1700, 0);
+        let mut long = whole(version, 1700);
         ends(&mut long);
+        if version == 4 {
+            ipv4::fill_checksum(&mut long);
+        }
         let meta = Meta { flags: FLAG_WHOLE, ..Meta::default() };
         let mut batch = g.batch([&long[..]], meta);
         g.out.push(ctx!(g), &mut g.engine, &mut batch);
         let ends = g.ends();
-        assert!(matches!(&ends[..], [End::Sent(Next::Output, sealed)] if sealed.len() > 1700));
+        let [End::Sent(Next::Output, sealed)] = &ends[..] else { panic!("{ends:?}") };
+        assert!(sealed.len() > 1700);
+        // A sender that cut it and said that it must not be cut meant the pieces.
+        assert!(version == 6 || sealed[6] & 0x40 == 0 && ipv4::validate(sealed).is_ok());
     }
+}
+
+#[test]
+fn true_path_error_among_a_flood_of_forged_ones_is_heard() {
+    for version in [4, 6] {
+        let mut g = gateway(version, |_| ());
+        let sealed = g.sealed(&whole(version, MTU.into()));
+        let (mut errors, mut ah) = (PathErrors::default(), AhOut::default());
+        let mut forged = sealed.clone();
+        let spi = if version == 4 { 20 } else { 40 };
+        let (offset, ethertype) = if version == 4 { (20, 0x0800) } else { (40, 0x86dd) };
+        let meta = Meta { offset, ethertype, ..Meta::default() };
+        // All at one instant: unknown SPIs, numbers never sent, sums that are wrong.
+        for round in 0..3000u32 {
+            let at = if round % 2 == 0 { spi } else { spi + 4 };
+            forged[at..at + 4].copy_from_slice(&(0x0100_0000 + round).to_be_bytes());
+            let mut octets = error(&forged, 1290);
+            octets[usize::from(offset) + 3] ^= u8::from(round % 3 == 0);
+            let mut batch = g.batch([&octets[..]], meta);
+            errors.push(ctx!(g), &mut g.out, &mut ah, &mut batch);
+            let ends = g.ends();
+            assert!(matches!(ends[..], [End::Dropped(_)]), "{ends:?}");
+            assert_ne!(ends, [End::Dropped(DropReason::IcmpRateLimited)]);
+            g.cache = Pool::heap(16, 8192).cache();
+        }
+        assert_eq!(g.mtu(), MTU);
+        let mut batch = g.batch([&error(&sealed, 1290)[..]], meta);
+        errors.push(ctx!(g), &mut g.out, &mut ah, &mut batch);
+        assert_eq!(g.ends(), []);
+        assert!(g.mtu() < 1290);
+    }
+}
+
+#[test]
+fn path_errors_name_the_protocol_of_the_sa() {
+    let mut g = gateway(4, |_| ());
+    let sealed = g.sealed(&whole(4, MTU.into()));
+    // The same SPI, as if AH had it: next header, length and reserved in front.
+    let mut as_ah = sealed.clone();
+    as_ah[9] = 51;
+    let (spi, number) = (sealed[20..24].to_vec(), sealed[24..28].to_vec());
+    as_ah[20..32].copy_from_slice(&[&[4, 4, 0, 0], &spi[..], &number[..]].concat());
+    let mut message = error(&as_ah, 1290);
+    message.extend(&as_ah[28..32]);
+    let total = message.len() as u16;
+    message[2..4].copy_from_slice(&total.to_be_bytes());
+    ipv4::fill_checksum(&mut message);
+    icmpv4::fill_checksum(&mut message[20..]);
+    assert_eq!(g.hear(&message), Some(DropReason::IcmpForged));
+    assert_eq!(g.mtu(), MTU);
 }
 
 #[test]

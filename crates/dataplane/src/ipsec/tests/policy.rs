@@ -106,6 +106,76 @@ fn spd_later_fragments_have_no_ports_and_slip_past_no_entry() {
     assert_eq!(outbound(&clear, &tcp(22, 0x2000)), Ok(Action::Protect(1)), "the first has ports");
 }
 
+/// A later fragment, 9 units into its datagram, that says it is of this protocol.
+fn later_v6(next: u8) -> Vec<u8> {
+    let mut fragment = inner(6, 56, 0);
+    fragment[6] = 44;
+    fragment[40..48].copy_from_slice(&[next, 0, 0, 72, 0, 0, 0, 1]);
+    fragment
+}
+
+#[test]
+fn spd_later_fragment_of_ipv6_is_of_no_protocol_that_it_names() {
+    let site = || between("2001:db8:1::/48", "2001:db8:2::/48");
+    let udp = || site().of(Protocol::UDP);
+    let port = || Selector { remote_ports: Field::is(9), ..udp() };
+    let opaque = || Selector { protocol: Field::Opaque, ..site() };
+    let unseen_ports = || Selector { remote_ports: Field::Opaque, ..udp() };
+    let (bypass, discard) = (Action::Bypass, Action::Discard);
+    let protect = Action::Protect(1);
+    // Entries in order, and what becomes of a fragment that says it is UDP.
+    let cases: [(&[(Selector, Action)], Action); 11] = [
+        (&[(udp(), bypass)], discard),
+        (&[(port(), bypass)], discard),
+        (&[(udp(), protect)], discard),
+        (&[(unseen_ports(), protect)], discard),
+        (&[(site(), protect)], protect),
+        (&[(opaque(), protect)], protect),
+        (&[(udp(), bypass), (site(), protect)], protect),
+        // Nobody knows whether the first entry means it: not in clear.
+        (&[(udp(), protect), (site(), bypass)], discard),
+        (&[(udp(), discard), (site(), bypass)], discard),
+        // Unless a person says what becomes of what cannot be seen.
+        (&[(opaque(), bypass), (udp(), discard), (site(), bypass)], bypass),
+        (&[(udp(), discard), (opaque(), protect), (site(), bypass)], protect),
+    ];
+    for (number, (entries, expected)) in cases.into_iter().enumerate() {
+        let entries: Vec<_> = entries.iter().map(|(s, a)| entry(s.clone(), *a)).collect();
+        let spd = Spd::new(&entries).unwrap();
+        for next in [17, 6, 60] {
+            assert_eq!(outbound(&spd, &later_v6(next)), Ok(expected), "{number} {next}");
+        }
+        // The first fragment shows all.
+        let mut first = later_v6(17);
+        first[42..44].copy_from_slice(&[0, 1]);
+        first[48..52].copy_from_slice(&[0, 7, 0, 9]);
+        let shown = entries.iter().find(|e| e.selector != opaque() && e.selector != unseen_ports());
+        let shown = shown.map_or(discard, |e| e.action);
+        assert_eq!(outbound(&spd, &first), Ok(shown), "{number}");
+    }
+}
+
+#[test]
+fn spd_later_fragment_of_ipv6_comes_out_of_an_sa_for_whole_networks_or_opaque() {
+    let site = between("2001:db8:2::/48", "2001:db8:1::/48");
+    let admits = |selectors: Vec<Selector>| {
+        let mut g: Gateway<Software> = Gateway::new(1);
+        let suite = Suite::AesGcm(ferrule_crypto::Aes::Aes128);
+        let inn = InboundConfig { selectors, ..super::inbound(suite, 6, true) };
+        let (out, numbers) = (super::outbound(suite, 6, true), Sequence::unlimited(1, 99));
+        g.out.install_at(&mut g.engine, 0, &out, numbers).unwrap();
+        g.inn.install_at(&mut g.engine, 0, &inn, 0).unwrap();
+        let sealed = g.sealed(&later_v6(17));
+        g.open(&sealed)
+    };
+    let refused = End::Dropped(DropReason::EspSelectorMismatch);
+    assert_eq!(admits(vec![site.clone().of(Protocol::UDP)]), refused);
+    let opaque = Selector { protocol: Field::Opaque, ..site.clone() };
+    for good in [vec![site.clone()], vec![site.of(Protocol::UDP), opaque]] {
+        assert!(matches!(admits(good), End::Sent(Next::Ip, _)));
+    }
+}
+
 #[test]
 fn spd_reads_ports_behind_extension_headers() {
     let site = between("2001:db8:1::/48", "::/0");

@@ -481,6 +481,13 @@ fn nat_keepalives_are_sent_after_silence_and_end_where_they_arrive() {
         g.sealed(&packet(version, 0, Protocol::UDP, &datagram(version, 64)));
         assert_eq!(g.tick(at(120)), []);
         assert_eq!(g.out.poll_timeout(), Some(at(130)));
+        // What is refused is silence all the same: no binding lives on by it.
+        g.now = at(125);
+        let mut long = packet(version, 0, Protocol::UDP, &datagram(version, 1500));
+        if version == 4 {
+            long[6] = 0x40;
+        }
+        assert!(matches!(g.seal(&long), End::Sent(Next::IcmpError, _)));
         let ends = g.tick(at(130));
         let [End::Sent(Next::Output, sent)] = &ends[..] else { panic!("{ends:?}") };
         assert_eq!((g.metas[0].target, g.metas[0].flags), (7, FLAG_LOCAL | FLAG_EXEMPT));

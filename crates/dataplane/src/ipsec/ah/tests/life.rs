@@ -110,14 +110,46 @@ fn ah_in_transport_mode_is_for_the_ends_of_its_sa_and_whole_datagrams() {
     let mut fragment = inner(4, 70, 0);
     fragment[6] = 0x20;
     ipv4::fill_checksum(&mut fragment);
-    assert_eq!(g.seal(&fragment), End::Dropped(DropReason::FragmentNotSupported));
+    // The policy sees the whole datagram before AH is in it.
+    assert_eq!(g.seal(&fragment), End::Sent(Next::Reassemble, fragment));
+    assert_eq!(g.metas[0].offset, crate::fragment::ONWARDS);
     let mut sealed = g.sealed(&inner(4, 70, 0));
     sealed[6] = 0x20;
     ipv4::fill_checksum(&mut sealed);
     assert_eq!(g.open(&sealed), End::Dropped(DropReason::FragmentNotSupported));
     let mut g = Gateway::<Software>::pair(1, SHA1, Kind::Transport(6), false);
     let fragment = with_extensions(Protocol::FRAGMENT, "1100000100000001", 70);
-    assert_eq!(g.seal(&fragment), End::Dropped(DropReason::FragmentNotSupported));
+    assert_eq!(g.seal(&fragment), End::Sent(Next::Reassemble, fragment));
+}
+
+#[test]
+fn ah_takes_off_the_fragment_header_of_a_whole_datagram() {
+    let kind = Kind::Transport(6);
+    // RFC 6946: offset zero, none follows; here with an identification.
+    let atomic = with_extensions(Protocol::FRAGMENT, "1100000012345678", 70);
+    let plain = with_extensions(Protocol::UDP, "", 70);
+    let mut g = Gateway::<Software>::pair(1, SHA1, kind, false);
+    let sealed = g.sealed(&atomic);
+    let mut other = Gateway::<Software>::pair(1, SHA1, kind, false);
+    assert_eq!(sealed, other.sealed(&plain), "AH never sees it");
+    assert_eq!(g.open(&sealed), End::Sent(Next::Ip, plain.clone()));
+    // One that somebody on the way put in: between the IPv6 header and AH.
+    let mut arrives = |more: u8| {
+        let mut octets = other.sealed(&plain);
+        let ah = octets.split_off(40);
+        octets.extend([51, 0, 0, more, 0x12, 0x34, 0x56, 0x78]);
+        octets.extend(ah);
+        octets[6] = 44;
+        let len = (octets.len() - 40) as u16;
+        octets[4..6].copy_from_slice(&len.to_be_bytes());
+        let mut batch = g.batch([(&octets[..], Meta { offset: 48, ..Meta::default() })]);
+        g.inn.push(ctx!(g), &mut g.engine, &mut batch);
+        g.settle();
+        g.only()
+    };
+    assert_eq!(arrives(0), End::Sent(Next::Ip, plain.clone()));
+    // A first fragment is none.
+    assert_eq!(arrives(1), End::Dropped(DropReason::FragmentNotSupported));
 }
 
 #[test]

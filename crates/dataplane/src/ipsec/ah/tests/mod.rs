@@ -4,6 +4,7 @@
 mod fields;
 mod laws;
 mod life;
+mod path;
 
 use super::{AhIn, AhOut};
 use crate::graph::{Ctx, Next, Outputs, Tally};

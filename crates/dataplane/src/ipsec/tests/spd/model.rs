@@ -19,7 +19,8 @@ pub struct Traffic {
     pub fragment: u16,
     /// Octets behind the IP headers.
     pub len: usize,
-    /// IPv6: what a later fragment's datagram begins with is an extension header.
+    /// IPv6: what a later fragment says that its datagram begins with is an extension
+    /// header.
     pub hidden: bool,
 }
 
@@ -35,7 +36,7 @@ enum Seen<T> {
 
 impl Traffic {
     fn protocol(&self) -> Seen<u8> {
-        let hidden = self.hidden && self.fragment > 0 && self.local.is_ipv6();
+        let hidden = self.fragment > 0 && self.local.is_ipv6();
         if hidden { Seen::Hidden } else { Seen::Value(self.protocol) }
     }
 
