@@ -299,6 +299,16 @@ mod tests {
         assert_eq!(walk(Protocol::DESTINATION, &late), Err(Malformed::HeaderChain));
     }
 
+    #[test]
+    fn a_routing_header_with_segments_left_is_told() {
+        // Type 4, behind a hop-by-hop header, no segment and then two left.
+        let chain = hex("2b00010400000000 1100040000000000 00070008");
+        let found = walk(Protocol::HOP_BY_HOP, &chain).unwrap();
+        assert_eq!((found.protocol, found.offset, found.routing), (Protocol::UDP, 16, None));
+        let chain = hex("2b00010400000000 1100040200000000 00070008");
+        assert_eq!(walk(Protocol::HOP_BY_HOP, &chain).unwrap().routing, Some(8));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 

@@ -254,6 +254,9 @@ fn forward_v4(
         boundary(tables, hits, decision.inbound, packet)?;
     }
     let next = match decision.route {
+        Some(Route::Local) if header_len > PLAIN && wants_on(packet.data(), header_len) => {
+            return Err(DropReason::IpOption);
+        }
         _ if let Some(sealed) = sealed => sealed.take(packet),
         Some(Route::Via(adjacency) | Route::Guarded(adjacency)) => {
             let beyond = dst.octets()[0] < 224 && !dst.is_link_local() && !src.is_link_local();
@@ -425,6 +428,27 @@ pub(super) const fn may_send_v6(src: Ipv6Addr) -> bool {
 /// answers it would answer itself (RFC 1812 section 5.3.8).
 fn from_ourselves(tables: &Tables, packet: &Packet, src: IpAddr) -> bool {
     packet.meta().flags & FLAG_LOCAL == 0 && is_ours(tables, packet, src)
+}
+
+/// Whether IPv4 options ask that a packet for this node go on from here: a source route
+/// with addresses left (RFC 791 section 3.1), which no router should follow (RFC 7126
+/// sections 4.3 and 4.4).
+#[cold]
+fn wants_on(packet: &[u8], header_len: usize) -> bool {
+    const LOOSE: u8 = 131;
+    const STRICT: u8 = 137;
+    let mut rest = packet.get(PLAIN..header_len).unwrap_or_default();
+    // Each step is at least one octet of at most 40.
+    loop {
+        rest = match *rest {
+            [] | [0, ..] => return false,
+            [1, ref rest @ ..] => rest,
+            // The pointer counts from one, and a whole address has to be there.
+            [LOOSE | STRICT, len, pointer, ..] if pointer.saturating_add(3) <= len => return true,
+            [_, len, ..] if len >= 2 => rest.get(len.into()..).unwrap_or_default(),
+            _ => return false,
+        };
+    }
 }
 
 /// One hop less; false where the packet ends here.

@@ -22,6 +22,7 @@ mod rig;
 mod ah;
 mod clear;
 mod esp;
+mod floods;
 mod fragments;
 mod icmp;
 mod inside;

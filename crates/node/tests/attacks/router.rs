@@ -6,7 +6,7 @@ use crate::net::Net;
 use crate::rig::{HOST, Rig, at_lan, each, hops_later};
 use ferrule_base::{DropReason, MacAddr};
 
-const ROUTER: &str = r#"
+pub const ROUTER: &str = r#"
     [node]
     name = "n1"
     lab = true
@@ -30,25 +30,25 @@ const ROUTER: &str = r#"
     discard = true
 "#;
 
-const HERE4: &str = "10.1.0.9";
-const HERE6: &str = "2001:db8:1::9";
-const OUT4: &str = "10.2.0.9";
-const OUT6: &str = "2001:db8:2::9";
-const NODE4: &str = "10.1.0.1";
+pub const HERE4: &str = "10.1.0.9";
+pub const HERE6: &str = "2001:db8:1::9";
+pub const OUT4: &str = "10.2.0.9";
+pub const OUT6: &str = "2001:db8:2::9";
+pub const NODE4: &str = "10.1.0.1";
 const NODE6: &str = "2001:db8:1::1";
 
-fn router(net: Net) -> Rig {
+pub fn router(net: Net) -> Rig {
     let mut rig = Rig::alone(net, ROUTER, &["lan", "out"]);
     rig.know(0, &[(HERE4, HOST), (HERE6, HOST), (OUT4, HOST), (OUT6, HOST)]);
     rig
 }
 
-fn udp() -> Vec<u8> {
+pub fn udp() -> Vec<u8> {
     craft::udp(7, 9, &[1; 60])
 }
 
 /// What is good goes on.
-fn routes(rig: &mut Rig) {
+pub fn routes(rig: &mut Rig) {
     for (from, to) in [(HERE4, OUT4), (HERE6, OUT6)] {
         let packet = craft::ip(UDP, from, to, &udp());
         rig.passes("lan", &at_lan(&packet), "out", &hops_later(&packet, 1));
@@ -198,6 +198,26 @@ fn a_routing_header_that_wants_us_to_send_it_on_is_refused() {
         rig.send("lan", &[at_lan(&way(0))]);
         let heard = rig.heard();
         assert_eq!((heard.len(), heard[0].1[54]), (1, 129));
+        routes(rig);
+    });
+}
+
+#[test]
+fn a_source_route_that_wants_to_go_on_from_us_is_refused() {
+    each(router, |rig| {
+        let way = |kind: u8, pointer: u8| {
+            let echo = craft::icmp4(HERE4, NODE4, &[8, 0, 0, 0, 0, 7, 0, 1]);
+            let route = [kind, 7, pointer, 10, 2, 0, 9, 0];
+            let packet = [&echo[..20], &route, &echo[20..]].concat();
+            at_lan(&craft::v4(with(&packet, |p| p[0] = 0x47)))
+        };
+        rig.refused("lan", &[way(131, 4), way(137, 4)], DropReason::IpOption);
+        // One that is at its end is answered.
+        for kind in [131, 137] {
+            rig.send("lan", &[way(kind, 8)]);
+            let heard = rig.heard();
+            assert_eq!((heard.len(), heard[0].1[34]), (1, 0));
+        }
         routes(rig);
     });
 }
