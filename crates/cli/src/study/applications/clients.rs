@@ -179,7 +179,9 @@ impl Client<'_> {
     fn curl() -> Command {
         let mut curl = Command::new("curl");
         curl.args(["-q", "-sS", "--noproxy", "*", "--max-time", TRANSFER_SECONDS]);
-        curl.args(["-w", "%{time_total}\n"]);
+        // By standard error, where nothing waits for more to be written.
+        curl.args(["-w", "%{stderr}%{time_total}\n"]);
+        curl.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         curl
     }
 
@@ -189,24 +191,20 @@ impl Client<'_> {
         let url = |octets: usize| format!("ftp://{}/{}", self.server, super::servers::name(octets));
         let mut curl = Self::curl();
         curl.args(["--rate", RATE, "-o"]).arg(first).arg(url(1)).arg("-o").arg(&then);
-        curl.arg(url(self.octets)).stdin(Stdio::null()).stdout(Stdio::piped());
-        curl.stderr(Stdio::piped());
+        curl.arg(url(self.octets));
         let mut child = curl.spawn().map_err(|e| format!("curl: {e}"))?;
-        let mut said = BufReader::new(child.stdout.take().ok_or("curl says nothing")?);
-        let mut line = String::new();
-        let login = said.read_line(&mut line).map_err(|e| e.to_string());
+        let mut said = BufReader::new(child.stderr.take().ok_or("curl says nothing")?);
+        let (mut login, mut line, mut rest) = (String::new(), String::new(), String::new());
+        let mut read = said.read_line(&mut login);
         let before = node.read();
-        line.clear();
-        let rest = said.read_line(&mut line).map_err(|e| e.to_string());
+        read = read.and(said.read_line(&mut line));
         let after = node.read();
-        let mut complaint = String::new();
-        if let Some(mut pipe) = child.stderr.take() {
-            let _ = pipe.read_to_string(&mut complaint);
-        }
+        read = read.and(said.read_to_string(&mut rest));
         let status = child.wait().map_err(|e| e.to_string())?;
+        read.map_err(|e| format!("error: FTP: {e}"))?;
         let seconds = line.trim().parse::<f64>().ok().filter(|_| status.success());
-        let seconds = seconds.ok_or_else(|| format!("error: FTP: {}", complaint.trim()))?;
-        login.and(rest)?;
+        let complaint = || format!("error: FTP: {}{}{}", login, line, rest.trim());
+        let seconds = seconds.ok_or_else(complaint)?;
         let got = fs::read(&then).map_err(|e| e.to_string())?;
         Ok((seconds, got, Spent::between(before?, after?)))
     }
@@ -217,12 +215,11 @@ impl Client<'_> {
         curl.args(["--crlf", "--mail-from", "a@lab.example", "--mail-rcpt", "b@lab.example"]);
         curl.arg("-T").arg(self.files.message(self.octets)).arg(format!("smtp://{}", self.server));
         let before = node.read()?;
-        let said = curl.stdin(Stdio::null()).output().map_err(|e| format!("curl: {e}"))?;
+        let said = curl.output().map_err(|e| format!("curl: {e}"))?;
         let after = node.read()?;
-        let line = String::from_utf8_lossy(&said.stdout);
+        let line = String::from_utf8_lossy(&said.stderr);
         let seconds = line.trim().parse::<f64>().ok().filter(|_| said.status.success());
-        let complaint = || format!("error: SMTP: {}", String::from_utf8_lossy(&said.stderr).trim());
-        let seconds = seconds.ok_or_else(complaint)?;
+        let seconds = seconds.ok_or_else(|| format!("error: SMTP: {}", line.trim()))?;
         let mut got = delivered(&self.files.mail().join("new"))?;
         // A message ends with a line's end, whether its text did or not.
         got.truncate(self.octets);
