@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """`ferrule lab up`: a topology file on real interfaces, with stock tools as its
-hosts' programs; `status` tells the truth; `down` leaves nothing behind, also
-after its nodes were killed, and touches no namespace that it did not make.
+hosts' programs; keys on a token come there wrapped; `status` tells the truth; `down`
+leaves nothing behind, also after its nodes were killed, and touches no namespace that
+it did not make.
 """
 # time-limit: 300
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -167,6 +169,30 @@ def bridges_under_macsec_and_pseudowires_work(folder):
     gone(name)
 
 
+def a_gateway_with_its_keys_on_a_token_comes_up_every_time(folder):
+    if not shutil.which("softhsm2-util"):
+        print("    no SoftHSM here (Debian: softhsm2): keys on a token not tried")
+        return
+    name, path = topology(folder, "token-gateway")
+    for variant in (None, "linux", None, "linux"):
+        lab("up", path, *(["--variant", variant] if variant else []))
+        assert len(status(name)["nodes"]) == 2
+        pings(name, "h1", "10.2.0.2", count=10)
+        pings(name, "h2", "10.1.0.2", count=10)
+        socket = f"{RUN}/{name}/gw1.socket"
+        said = json.loads(run(FERRULE, "show", "engines", "--json", "--socket", socket).stdout)
+        (token,) = [e for e in said["engines"] if e["placement"] == "token"]
+        assert token["keys"] == 2 and token["counters"]["failed"] == 0, token
+        # The keys are in the other gateway's files and on the token, in none of this one.
+        for key in ("gw1-to-gw2", "gw2-to-gw1"):
+            with open(f"{RUN}/{name}/{key}.rest") as file:
+                assert "cipher" not in file.read()
+        with open(f"{RUN}/{name}/gw1.toml") as file:
+            assert ".key" not in file.read()
+        lab("down", name)
+        gone(name)
+
+
 def down_after_a_crash_removes_all_and_nothing_else(folder):
     name, path = topology(folder, "two-gateways")
     stranger = f"lab-{name}-stranger"
@@ -213,6 +239,7 @@ def main():
                 carries_ping_and_traffic_through_the_tunnel,
                 links_have_the_delay_and_rate_of_the_topology,
                 bridges_under_macsec_and_pseudowires_work,
+                a_gateway_with_its_keys_on_a_token_comes_up_every_time,
                 down_after_a_crash_removes_all_and_nothing_else,
                 up_that_fails_takes_everything_back,
             ):

@@ -55,7 +55,8 @@ class Token:
         self.pin.chmod(0o600)
         self.config = self.dir / "token.toml"
         self.config.write_text(self.table("none"))
-        self.public = self.ferrule("pair", "import")
+        self.public = self.dir / "import.pem"
+        self.public.write_text(self.ferrule("pair", "import"))
         self.kek = os.urandom(32)
         said = self.bring("kek", self.kek.hex(), "--unwraps", "--bits", "256")
         assert "unwraps" in said, said
@@ -70,18 +71,18 @@ class Token:
 
     def bring(self, label, key, *words):
         """Wrapped with the token's public key."""
-        from cryptography.hazmat.primitives import hashes, serialization
-        from cryptography.hazmat.primitives.asymmetric import padding
-        oaep = padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None)
-        public = serialization.load_pem_public_key(self.public.encode())
         wrapped = self.dir / f"{label}.wrapped"
-        wrapped.write_bytes(public.encrypt(bytes.fromhex(key), oaep))
+        name = subprocess.run(
+            [ferrule(), "token", "wrap", "-", "--with", str(self.public),
+             "--wrapped", str(wrapped)],
+            input=bytes.fromhex(key), check=True, capture_output=True).stdout.split()[-1].decode()
         said = self.ferrule("import", label, "--with", "import", "--wrapped", str(wrapped), *words)
         assert said.startswith(f"token:{label}"), said
+        assert "--unwraps" in words or said.split()[-1] == name, (said, name)
         return said
 
     def bring_under(self, label, key):
-        """Wrapped with a key that is on the token (RFC 3394)."""
+        """Wrapped with a key that is on the token (RFC 3394), by somebody else."""
         from cryptography.hazmat.primitives.keywrap import aes_key_wrap
         wrapped = self.dir / f"{label}.wrapped"
         wrapped.write_bytes(aes_key_wrap(self.kek, bytes.fromhex(key)))

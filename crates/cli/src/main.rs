@@ -18,6 +18,7 @@ mod process;
 mod run;
 mod search;
 mod show;
+mod softhsm;
 mod state;
 mod study;
 mod test;

@@ -141,7 +141,7 @@ impl KeySource for Sent<'_> {
 }
 
 /// Reads a file that nobody but its owner may read; `kind` is what it is.
-pub(crate) fn private_file(kind: &str, path: &Path) -> Result<Secret, String> {
+pub fn private_file(kind: &str, path: &Path) -> Result<Secret, String> {
     let shown = path.display();
     let file = File::open(path).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => format!("{kind} `{shown}` is not there"),

@@ -7,6 +7,7 @@
 
 mod calibrate;
 mod down;
+mod keys;
 mod list;
 mod packets;
 mod run;

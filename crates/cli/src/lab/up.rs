@@ -8,6 +8,7 @@
 //! Everything stays until `ferrule lab down`; a step that fails takes back those
 //! before it.
 
+use super::keys::{Fresh, NodeToken};
 use super::source::{Source, Wrong};
 use super::standing::{Standing, StandingLink, StandingNode, StandingPlace};
 use super::wire::{self, Carried};
@@ -16,9 +17,8 @@ use crate::netns::{self, Veth, VethEnd};
 use crate::paint::{Paint, emit};
 use crate::process::{Fault, Runner, is_installed, write};
 use clap::Args;
-use ferrule_crypto::random;
 use ferrule_lab::topology::live::LiveSetting;
-use ferrule_lab::topology::{HostPlan, LinkEnd, Node, Topology, key_file};
+use ferrule_lab::topology::{HostPlan, LinkEnd, Node, Topology};
 use ferrule_node::made_mac;
 use serde_json::json;
 use std::fs::OpenOptions;
@@ -182,15 +182,7 @@ impl Site<'_> {
         let topology = self.topology;
         let folder = standing.folder();
         let setting = LiveSetting { folder: &folder, driver: self.driver };
-        for (name, words) in topology.keys() {
-            let mut fresh = Vec::new();
-            for (word, len) in &words {
-                let mut octets = vec![0; *len];
-                random::fill(&mut octets).map_err(|e| Fault::failed("a key", e))?;
-                fresh.push((word.as_str(), octets));
-            }
-            write(&setting.key(&name), key_file(fresh.into_iter()).expose())?;
-        }
+        let mut keys = Fresh::write(topology, &setting)?;
         let nodes = topology.nodes.iter().map(|node| (node.name.as_str(), false));
         let with_ipv6 = |host: &HostPlan| host.addresses.iter().any(|(a, _)| a.is_ipv6());
         let hosts = topology.hosts.iter().map(|host| (host.name.as_str(), with_ipv6(host)));
@@ -215,7 +207,7 @@ impl Site<'_> {
             self.carry(standing)?;
         }
         for node in &topology.nodes {
-            children.push(self.node(standing, &setting, node)?);
+            children.push(self.node(standing, &setting, &mut keys, node)?);
         }
         self.ready(&setting, &mut children)
     }
@@ -325,16 +317,23 @@ impl Site<'_> {
         &self,
         standing: &mut Standing,
         setting: &LiveSetting<'_>,
+        keys: &mut Fresh,
         node: &Node,
     ) -> Result<(String, Child), Fault> {
         let file = setting.folder.join(format!("{}.toml", node.name));
-        write(&file, node.live(setting).as_bytes())?;
+        let token = NodeToken::of(self.runner, node, setting.folder)?;
+        let told = token.as_ref().map(NodeToken::told);
+        write(&file, node.live(setting, told.as_ref()).as_bytes())?;
+        if let Some(token) = &token {
+            keys.bring(self.runner, token, node, &file)?;
+        }
         let program = std::env::current_exe().map_err(|e| Fault::failed("our own path", e))?;
         let space = standing.space(&node.name);
         if node.has_counters() {
             // The keys are fresh: their counters begin.
             let mut create = netns::inside(&space);
             create.arg(&program).args(["state", "create"]).arg(&file);
+            token.iter().for_each(|token| token.known_to(&mut create));
             self.runner.done(&mut create, OWN)?;
         }
         let log = setting.folder.join(format!("{}.log", node.name));
@@ -344,6 +343,7 @@ impl Site<'_> {
         // A session of its own: the node stays when this terminal goes.
         let mut command = Command::new("setsid");
         command.args(["ip", "netns", "exec", &space]).arg(&program).arg("run").arg(&file);
+        token.iter().for_each(|token| token.known_to(&mut command));
         command.stdin(Stdio::null()).stdout(out).stderr(copy);
         let child = command.spawn().map_err(|e| Fault::failed(node.name.clone(), e))?;
         standing.nodes.push(StandingNode::of(&node.name, child.id(), &log));

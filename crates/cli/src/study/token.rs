@@ -14,7 +14,8 @@
 use super::ends::{self, Keys};
 use super::phone::OnToken;
 use crate::demo::is_root;
-use crate::process::{Fault, Folder, Runner, is_installed, write};
+use crate::process::{Fault, Folder, Runner};
+use crate::softhsm::{self, Hsm};
 use clap::Args;
 use ferrule_base::Secret;
 use ferrule_crypto::Aes;
@@ -25,17 +26,11 @@ use ferrule_studies::prebuffered_ctr::live::{
 use ferrule_studies::prebuffered_ctr::published::Study;
 use ferrule_studies::prebuffered_ctr::token::KEY_LABEL;
 use ferrule_studies::prebuffered_ctr::{model, order, voip};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-/// Where SoftHSM is.
-const MODULES: [&str; 3] = [
-    "/usr/lib/softhsm/libsofthsm2.so",
-    "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
-    "/usr/lib64/pkcs11/libsofthsm2.so",
-];
 /// Of a token that lives for a minute and holds one key that nobody else has.
 const PIN: &str = "577251";
 const TOKEN_LABEL: &str = "study";
@@ -58,16 +53,14 @@ const NOTE: &str = "a key that was agreed upon inside SoftHSM 2 and never left i
 
 /// Measures; or why not.
 pub fn run(quick: bool, say: &mut dyn FnMut(&str)) -> Result<Live, String> {
-    let module = MODULES.into_iter().find(|path| Path::new(path).exists());
-    let module = module.filter(|_| is_installed("softhsm2-util"));
-    let module = module.ok_or("not run: no PKCS#11 module (softhsm2)")?;
+    let module = softhsm::module().ok_or("not run: no PKCS#11 module (softhsm2)")?;
     say("live: a key in SoftHSM, as slow as the study's card");
     let reason = |fault: &Fault, say: &mut dyn FnMut(&str)| {
         // All of it for who looks on, one line for a cell of a table.
         say(&format!("live: {fault}"));
         format!("not run: {}", fault.reason(REASON_MAX))
     };
-    let hsm = Hsm::new(module).map_err(|fault| reason(&fault, say))?;
+    let hsm = Stand::new(module).map_err(|fault| reason(&fault, say))?;
     let measured = hsm.measure(quick).map_err(|fault| reason(&fault, say))?;
     let nodes = match is_root() {
         true => {
@@ -78,51 +71,29 @@ pub fn run(quick: bool, say: &mut dyn FnMut(&str)) -> Result<Live, String> {
     Ok(Live { note: NOTE.into(), measured, nodes })
 }
 
-/// A token of SoftHSM in a folder of its own, which goes with it.
-pub struct Hsm {
+/// A token in a folder, which goes with it.
+struct Stand {
     runner: Runner,
-    folder: Folder,
-    module: &'static str,
+    hsm: Hsm,
+    _folder: Folder,
 }
 
-impl Hsm {
+impl Stand {
     fn new(module: &'static str) -> Result<Self, Fault> {
         let runner = Runner::new().map_err(|e| Fault::failed("signals", e))?;
         let out = std::env::temp_dir().join(format!("ferrule-token-{}", std::process::id()));
-        let hsm = Self { runner, folder: Folder::new(out, false)?, module };
-        let tokens = hsm.folder.path().join("tokens");
-        std::fs::create_dir(&tokens).map_err(|e| Fault::failed("a folder for the token", e))?;
-        let text = format!("directories.tokendir = {}\nlog.level = ERROR\n", tokens.display());
-        write(&hsm.config(), text.as_bytes())?;
-        write(&hsm.pin(), PIN.as_bytes())?;
-        let mut make = Command::new("softhsm2-util");
-        make.args(["--init-token", "--free", "--label", TOKEN_LABEL]);
-        hsm.done(make.args(["--so-pin", PIN, "--pin", PIN]))?;
-        Ok(hsm)
-    }
-
-    /// The file that nodes have the PIN from.
-    fn pin(&self) -> PathBuf {
-        self.folder.path().join("pin")
-    }
-
-    /// The module's settings.
-    fn config(&self) -> PathBuf {
-        self.folder.path().join("softhsm2.conf")
-    }
-
-    fn done(&self, command: &mut Command) -> Result<String, Fault> {
-        command.env("SOFTHSM2_CONF", self.config());
-        self.runner.done(command, LIMIT)
+        let folder = Folder::new(out, false)?;
+        let hsm = Hsm::new(&runner, module, folder.path(), [TOKEN_LABEL, PIN])?;
+        Ok(Self { runner, hsm, _folder: folder })
     }
 
     /// What nodes need to know.
     fn keys(&self) -> Keys {
         Keys {
-            module: self.module.into(),
-            config: self.config(),
+            module: self.hsm.module.into(),
+            config: self.hsm.config(),
             token: TOKEN_LABEL.into(),
-            pin: self.pin(),
+            pin: self.hsm.pin(),
             labels: [KEY_LABEL, BACK_LABEL],
         }
     }
@@ -131,11 +102,12 @@ impl Hsm {
     fn measure(&self, quick: bool) -> Result<Measured, Fault> {
         let program = std::env::current_exe().map_err(|e| Fault::failed("our own path", e))?;
         let mut command = Command::new(program);
-        command.args(["study-token", "--module", self.module]);
+        command.args(["study-token", "--module", self.hsm.module]);
+        self.hsm.known_to(&mut command);
         if quick {
             command.arg("--quick");
         }
-        let said = self.done(&mut command)?;
+        let said = self.runner.done(&mut command, LIMIT)?;
         serde_json::from_str(&said).map_err(|e| Fault::failed("the companion's result", e))
     }
 }

@@ -61,6 +61,7 @@ pub mod settings;
 mod study;
 pub mod vault;
 mod wait;
+pub mod wrap;
 
 #[cfg(test)]
 mod tests;

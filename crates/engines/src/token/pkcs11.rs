@@ -5,7 +5,7 @@
 //! stream is in no buffer that nobody wipes. Each SA has a session of its own,
 //! because a session has one operation at a time.
 
-use super::provider::{Provider, TokenError};
+use super::provider::{Provider, TokenError, name_of};
 use super::vault::{BLOCK, Block};
 use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
 use cryptoki::error::{Error, RvError};
@@ -16,13 +16,9 @@ use cryptoki::types::AuthPin;
 use cryptoki_sys as sys;
 use ferrule_base::Secret;
 use ferrule_crypto::Aes;
-use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
-
-/// Separates this use of the hash from every other.
-const IDENTITY: &[u8] = b"ferrule key on a token 1\0";
 
 /// A module is initialized once for a process, and stays.
 static MODULES: OnceLock<Mutex<HashMap<PathBuf, Module>>> = OnceLock::new();
@@ -140,13 +136,9 @@ impl Pkcs11Token {
     pub fn identity(&mut self, label: &str, aes: Aes) -> Result<Secret, TokenError> {
         const NUMBER: u32 = u32::MAX;
         self.open(NUMBER, label, aes)?;
-        let mut block = [[0; BLOCK]];
-        let done = self.ecb(NUMBER, &mut block);
+        let name = name_of(self, NUMBER, aes);
         self.close(NUMBER);
-        done?;
-        let digest = Sha256::new().chain_update(IDENTITY).chain_update(block[0]).finalize();
-        zeroize::Zeroize::zeroize(&mut block[0]);
-        Ok(Secret::new(digest.iter().copied().take(aes.key_len()).collect()))
+        name
     }
 
     /// The AES key of a label; it must be one that stays on the token.

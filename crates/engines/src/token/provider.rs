@@ -4,13 +4,18 @@
 //! making under a key that is named by its label: a list of any blocks
 //! ([`Provider::ecb`]), or blocks that count upwards ([`Provider::ctr`]).
 
-use super::vault::Block;
+use super::vault::{BLOCK, Block};
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use aes::{Aes128Enc, Aes256Enc};
 use ferrule_base::Secret;
 use ferrule_crypto::Aes;
+use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fmt;
+use zeroize::Zeroize;
+
+/// Separates this use of the hash from every other.
+const IDENTITY: &[u8] = b"ferrule key on a token 1\0";
 
 /// Why a token did not do what it was asked to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +69,16 @@ pub trait Provider: Send {
         }
         self.ecb(key, out)
     }
+}
+
+/// A name for an open key that says nothing about it, as long as a key: from its
+/// encryption of zeros. Two labels of one key have one name.
+pub(super) fn name_of(token: &mut dyn Provider, key: u32, aes: Aes) -> Result<Secret, TokenError> {
+    let mut block = [[0; BLOCK]];
+    token.ecb(key, &mut block)?;
+    let digest = Sha256::new().chain_update(IDENTITY).chain_update(block[0]).finalize();
+    block[0].zeroize();
+    Ok(Secret::new(digest.iter().copied().take(aes.key_len()).collect()))
 }
 
 impl<P: Provider + ?Sized> Provider for Box<P> {

@@ -15,6 +15,8 @@ const DOMAIN: &[u8] = b"ferrule laboratory key";
 pub struct LabKeys {
     /// What was asked for, with its lengths.
     pub asked: BTreeMap<String, Vec<(String, usize)>>,
+    /// Labels of keys on a token, and how many octets each has.
+    pub on_token: BTreeMap<String, usize>,
 }
 
 impl KeySource for LabKeys {
@@ -34,6 +36,7 @@ impl KeySource for LabKeys {
     }
 
     fn token(&mut self, _: &TokenConfig, label: &str, len: usize) -> Result<Secret, String> {
+        self.on_token.insert(label.to_owned(), len);
         Ok(Secret::new(octets(label, "name on a token", len)))
     }
 }

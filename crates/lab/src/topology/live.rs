@@ -1,5 +1,6 @@
 //! What a node's configuration is on real interfaces: the same, but its ports
-//! stand on devices, its keys are files, and its counters survive.
+//! stand on devices, its keys are files or on a token of its own, and its counters
+//! survive.
 
 use super::{Node, Topology, Upset};
 use crate::impair::Impairments;
@@ -24,13 +25,44 @@ impl LiveSetting<'_> {
 
     /// The file of a key.
     pub fn key(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{}.key", name.trim_start_matches(LAB_KEY).replace('/', "_")))
+        self.folder.join(format!("{}.key", file_name(name)))
+    }
+
+    /// The file with what else belongs to a key that is on a token.
+    pub fn rest(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{}.rest", file_name(name)))
     }
 }
 
+fn file_name(name: &str) -> String {
+    name.trim_start_matches(LAB_KEY).replace('/', "_")
+}
+
+/// A token on real interfaces.
+#[derive(Clone, Debug)]
+pub struct LiveToken<'a> {
+    /// Its PKCS#11 module.
+    pub module: &'a str,
+    /// Its label.
+    pub label: &'a str,
+    /// The file with its PIN.
+    pub pin_file: &'a Path,
+}
+
+/// A key file of the laboratory that a live node reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPlan {
+    /// The key: `lab:WORD`.
+    pub name: String,
+    /// Its words and the octets of each.
+    pub words: Vec<(String, usize)>,
+    /// It is the rest of a key whose cipher key is on a token.
+    pub rest: bool,
+}
+
 impl Node {
-    /// The configuration for `ferrule run`.
-    pub fn live(&self, setting: &LiveSetting<'_>) -> String {
+    /// The configuration for `ferrule run`; with this token, if it has one.
+    pub fn live(&self, setting: &LiveSetting<'_>, token: Option<&LiveToken<'_>>) -> String {
         let mut table = self.written.clone();
         let text = |path: PathBuf| Value::String(path.display().to_string());
         let node = table.entry("node").or_insert_with(|| Value::Table(Table::new()));
@@ -49,10 +81,30 @@ impl Node {
             port.insert("driver".into(), Value::String(setting.driver.into()));
             port.extend(name.map(|name| ("device".into(), name)));
         }
+        if let (Some(token), Some(Value::Table(entry))) = (token, table.get_mut("token")) {
+            entry.insert("module".into(), Value::String(token.module.into()));
+            entry.insert("token".into(), Value::String(token.label.into()));
+            entry.insert("pin-file".into(), text(token.pin_file.into()));
+        }
         for value in table.iter_mut().map(|(_, value)| value) {
             name_keys(value, setting);
         }
         table.to_string()
+    }
+
+    /// Whether a key's file holds no more than the rest of a key on a token.
+    fn has_rest(&self, name: &str) -> bool {
+        fn stands(value: &Value, name: &str) -> bool {
+            match value {
+                Value::Array(list) => list.iter().any(|value| stands(value, name)),
+                Value::Table(table) => table.iter().any(|(key, value)| match value {
+                    Value::String(text) => key == "rest" && text == name,
+                    other => stands(other, name),
+                }),
+                _ => false,
+            }
+        }
+        self.written.iter().any(|(_, value)| stands(value, name))
     }
 
     /// Whether it has static keys whose counters must survive.
@@ -72,6 +124,9 @@ fn name_keys(value: &mut Value, setting: &LiveSetting<'_>) {
                     Value::String(name) if key == "key" && name.starts_with(LAB_KEY) => {
                         *name = setting.key(name).display().to_string();
                     }
+                    Value::String(name) if key == "rest" && name.starts_with(LAB_KEY) => {
+                        *name = setting.rest(name).display().to_string();
+                    }
                     other => name_keys(other, setting),
                 }
             }
@@ -81,12 +136,15 @@ fn name_keys(value: &mut Value, setting: &LiveSetting<'_>) {
 }
 
 impl Topology {
-    /// The keys that its nodes name, each once, with words and octets.
-    pub fn keys(&self) -> Vec<(String, Vec<(String, usize)>)> {
-        let mut all: Vec<(String, Vec<(String, usize)>)> = Vec::new();
-        for (name, words) in self.nodes.iter().flat_map(|node| &node.keys) {
-            if all.iter().all(|(known, _)| known != name) {
-                all.push((name.clone(), words.clone()));
+    /// The key files that its nodes read, each once.
+    pub fn keys(&self) -> Vec<KeyPlan> {
+        let mut all: Vec<KeyPlan> = Vec::new();
+        for node in &self.nodes {
+            for (name, words) in &node.keys {
+                let rest = node.has_rest(name);
+                if all.iter().all(|known| (&known.name, known.rest) != (name, rest)) {
+                    all.push(KeyPlan { name: name.clone(), words: words.clone(), rest });
+                }
             }
         }
         all

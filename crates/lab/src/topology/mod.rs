@@ -78,6 +78,9 @@ pub struct Node {
     pub written: toml::Table,
     /// The keys that it names, with the words and octets of each.
     pub keys: Vec<(String, Vec<(String, usize)>)>,
+    /// The labels of its keys on a token, with the octets of each: the cipher key of
+    /// the laboratory's key of that name.
+    pub on_token: Vec<(String, usize)>,
     /// What its work costs in virtual time.
     pub profile: Profile,
 }

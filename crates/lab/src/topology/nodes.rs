@@ -69,6 +69,7 @@ pub(super) fn nodes(
             config: nothing(name.get_ref()),
             written: toml::Table::new(),
             keys: Vec::new(),
+            on_token: Vec::new(),
             profile,
         };
         match section.take("config") {
@@ -156,6 +157,7 @@ fn config(r: &mut Reader<'_>, node: &mut Node, value: toml::Spanned<DeValue<'_>>
     }
     node.config.name.clone_from(&node.name);
     node.keys = keys.asked.into_iter().collect();
+    node.on_token = keys.on_token.into_iter().collect();
 }
 
 /// The hosts, and where each is defined.

@@ -341,7 +341,7 @@ fn live_configuration_stands_on_devices_and_key_files() {
     let folder = std::path::Path::new("/run/lab");
     let setting = live::LiveSetting { folder, driver: "af-packet" };
     for node in &topology.nodes {
-        let text = node.live(&setting);
+        let text = node.live(&setting, None);
         assert!(!text.contains("lab:"), "{text}");
         let mut asked = Vec::new();
         let mut keys = |path: &str| {
@@ -349,8 +349,8 @@ fn live_configuration_stands_on_devices_and_key_files() {
             let known = topology
                 .keys()
                 .into_iter()
-                .find(|(name, _)| setting.key(name).display().to_string() == path);
-            let (_, words) = known.ok_or_else(|| format!("no key {path}"))?;
+                .find(|key| setting.key(&key.name).display().to_string() == path);
+            let words = known.ok_or_else(|| format!("no key {path}"))?.words;
             let words: Vec<_> =
                 words.iter().map(|(w, len)| (w.as_str(), vec![asked.len() as u8; *len])).collect();
             Ok(key_file(words.into_iter()))
@@ -367,4 +367,23 @@ fn live_configuration_stands_on_devices_and_key_files() {
     assert!(notes.iter().any(|note| note.contains("rate, delay")), "{notes:?}");
     let all: Vec<usize> = (0..topology.links.len()).collect();
     assert!(topology.only_virtual(&all).is_empty(), "wires carry them all");
+}
+
+#[test]
+fn keys_on_a_token_are_no_files_and_have_their_rest_beside_them() {
+    let topology = shipped("token-gateway", None);
+    let setting = live::LiveSetting { folder: "/run/lab".as_ref(), driver: "af-packet" };
+    let token = live::LiveToken { module: "/m.so", label: "t", pin_file: "/run/lab/pin".as_ref() };
+    let text = topology.nodes[0].live(&setting, Some(&token));
+    for word in ["/m.so", "/run/lab/pin", "token:gw1-to-gw2", "/run/lab/gw1-to-gw2.rest"] {
+        assert!(text.contains(&format!("\"{word}\"")), "{word} in {text}");
+    }
+    assert_eq!(topology.nodes[0].on_token, [("gw1-to-gw2".into(), 16), ("gw2-to-gw1".into(), 16)]);
+    let keys = topology.keys();
+    for key in &keys {
+        let words: Vec<_> = key.words.iter().map(|(word, _)| word.as_str()).collect();
+        assert_eq!(words.contains(&"cipher"), !key.rest, "{key:?}");
+    }
+    assert_eq!(keys.iter().filter(|key| key.rest).count(), 2, "of the node with the token");
+    assert_eq!(keys.len(), 4, "and whole files of the other");
 }

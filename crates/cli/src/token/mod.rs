@@ -1,5 +1,8 @@
 //! `ferrule token`: how keys come to the token of a configuration.
 
+pub mod pem;
+mod wrap;
+
 use clap::{Args, Subcommand, ValueEnum};
 use ferrule_crypto::Aes;
 use ferrule_daemon::token::{self, Problem};
@@ -9,20 +12,22 @@ use ferrule_engines::token::provision::{Purpose, Wrapping};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Bring keys to the token of a configuration; no key is ever in a file or here.
+/// Bring keys to the token of a configuration; no key is ever in a file there.
 ///
 /// Wrapped: the token makes a pair, the peer's owner encrypts the key with its
 /// public half (RSA-OAEP with SHA-1), the token unwraps it.
 ///
 ///   ferrule token pair gw.toml from-hq >from-hq.pem
-///   openssl pkeyutl -encrypt -pubin -inkey from-hq.pem -in key.bin -out key.wrapped \
-///       -pkeyopt rsa_padding_mode:oaep          # where the key is
+///   ferrule token wrap key.bin --with from-hq.pem --wrapped key.wrapped   # where the key is
 ///   ferrule token import gw.toml hq-in --with from-hq --wrapped key.wrapped
+///
+/// `wrap` and `import` print the same name, if it is the same key.
 ///
 /// Many keys: a key that unwraps is brought once like that, the others under it
 /// (AES key wrap, RFC 3394).
 ///
 ///   ferrule token import gw.toml kek --unwraps --bits 256 --with from-hq --wrapped kek.wrapped
+///   ferrule token wrap key.bin --by aes-kw --with kek.bin --wrapped key.wrapped
 ///   ferrule token import gw.toml hq-in --by aes-kw --with kek --wrapped key.wrapped
 ///
 /// Agreed: two tokens each make a pair on P-256, and derive the same key.
@@ -50,6 +55,8 @@ enum Action {
         #[arg(long)]
         agree: bool,
     },
+    /// Wrap a key for a token, where the key is: prints its name.
+    Wrap(wrap::WrapArgs),
     /// Unwrap a key in the token.
     Import {
         /// The node's configuration, with a table [token].
@@ -125,8 +132,9 @@ impl Action {
                     let point = token.make_agreement_pair(&label).problem()?;
                     return Ok(hex(&point) + "\n");
                 }
-                Ok(pem(&token.make_import_pair(&label).problem()?))
+                Ok(pem::pem(&token.make_import_pair(&label).problem()?))
             }
+            Self::Wrap(args) => args.run(),
             Self::Import { config, label, with, wrapped, by, unwraps, bits } => {
                 let wrapped = read(&wrapped)?;
                 let by = match by {
@@ -182,35 +190,4 @@ fn read(path: &Path) -> Result<Vec<u8>, Fault> {
 
 fn hex(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect()
-}
-
-/// RFC 7468 section 13.
-fn pem(der: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::from("-----BEGIN PUBLIC KEY-----\n");
-    for line in der.chunks(48) {
-        for three in line.chunks(3) {
-            let word = three.iter().fold(0, |word, octet| word << 8 | u32::from(*octet));
-            let word = word << (8 * (3 - three.len()));
-            for i in 0..4 {
-                let letter = LETTERS[(word >> (18 - 6 * i) & 63) as usize];
-                out.push(if i > three.len() { '=' } else { letter.into() });
-            }
-        }
-        out.push('\n');
-    }
-    out.push_str("-----END PUBLIC KEY-----\n");
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::pem;
-
-    #[test]
-    fn a_public_key_is_printed_as_pem() {
-        let lines: Vec<String> = pem(b"Man, Ma").lines().map(str::to_owned).collect();
-        assert_eq!(lines[1], "TWFuLCBNYQ==");
-        assert_eq!(pem(&[7; 100]).lines().count(), 5);
-    }
 }
