@@ -76,7 +76,8 @@ class Token:
             [ferrule(), "token", "wrap", "-", "--with", str(self.public),
              "--wrapped", str(wrapped)],
             input=bytes.fromhex(key), check=True, capture_output=True).stdout.split()[-1].decode()
-        said = self.ferrule("import", label, "--with", "import", "--wrapped", str(wrapped), *words)
+        said = self.ferrule("import", label, "--with", "import", "--wrapped", str(wrapped),
+                            "--keep-pair", *words)
         assert said.startswith(f"token:{label}"), said
         assert "--unwraps" in words or said.split()[-1] == name, (said, name)
         return said

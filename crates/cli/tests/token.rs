@@ -93,7 +93,7 @@ fn keys_with_octets_of_zero_come_to_the_token_wrapped_and_whole() {
     token.private("kek", &kek);
     token.done(&["wrap", "kek", "--with", "pair.pem", "--wrapped", "kek.w"], &[]);
     let as_kek = ["import", "gw.toml", "kek", "--unwraps", "--with", "pair", "--wrapped", "kek.w"];
-    token.done(&as_kek, &[]);
+    token.done(&[&as_kek[..], &["--keep-pair"]].concat(), &[]);
     let mut keys: Vec<Vec<u8>> = vec![vec![0; 16], vec![0; 32]];
     for at in [0, 1, 7, 15] {
         let mut key: Vec<u8> = (0x20..0x30).collect();
@@ -111,8 +111,10 @@ fn keys_with_octets_of_zero_come_to_the_token_wrapped_and_whole() {
             let wrap = ["wrap", from, "--by", by, "--with", with, "--wrapped", &file];
             let ours = token.done(&wrap, key);
             let import = ["import", "gw.toml", &label, "--by", by, "--with", on_token];
-            let theirs =
-                token.done(&[&import[..], &["--wrapped", &file, "--bits", &bits]].concat(), &[]);
+            let theirs = token.done(
+                &[&import[..], &["--wrapped", &file, "--bits", &bits, "--keep-pair"]].concat(),
+                &[],
+            );
             assert_eq!(name(&ours), name(&theirs), "{label}: the whole key is there");
             names.push(name(&theirs).to_owned());
         }
@@ -140,4 +142,40 @@ fn token_wrap_takes_no_key_that_others_may_read_and_says_nothing_of_it() {
     assert_eq!(fs::read(token.path("w")).unwrap().len(), 24);
     let again = token.run(&[&["wrap", "key"], &words[..]].concat(), &[]);
     assert!(!again.status.success(), "what is there is not written over");
+}
+
+#[test]
+fn a_pair_made_for_an_import_is_destroyed_by_it_unless_it_is_to_be_kept() {
+    let Some(token) = Token::new("pair") else { return };
+    token.private("key", &[9; 32]);
+    fs::write(token.path("p.pem"), token.done(&["pair", "gw.toml", "p"], &[])).unwrap();
+    token.done(&["wrap", "key", "--with", "p.pem", "--wrapped", "w"], &[]);
+    let import = |label, more: &[&str]| {
+        let words = ["import", "gw.toml", label, "--with", "p", "--wrapped", "w"];
+        token.run(&[&words[..], more].concat(), &[])
+    };
+    let said = |output: Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(import("one", &["--bits", "256", "--keep-pair"]).status.success());
+    assert!(import("two", &["--bits", "256"]).status.success(), "the pair was kept");
+    let gone = said(import("three", &["--bits", "256"]));
+    assert!(gone.contains("`p`"), "{gone}");
+    let again = token.done(&["pair", "gw.toml", "p"], &[]);
+    assert!(again.contains("BEGIN PUBLIC KEY"), "no half of it is left");
+}
+
+#[test]
+fn a_key_of_256_bits_is_not_used_as_one_of_128_and_an_absent_one_is_said_to_be() {
+    let Some(token) = Token::new("bits") else { return };
+    token.private("key", &[9; 32]);
+    fs::write(token.path("p.pem"), token.done(&["pair", "gw.toml", "p"], &[])).unwrap();
+    token.done(&["wrap", "key", "--with", "p.pem", "--wrapped", "w"], &[]);
+    let words = ["import", "gw.toml", "long", "--with", "p", "--wrapped", "w", "--bits"];
+    let said = |output: Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let short = said(token.run(&[&words[..], &["128"]].concat(), &[]));
+    assert!(short.contains("`long` has 256 bits, 128 are needed"), "{short}");
+    token.done(&[&words[..], &["256"]].concat(), &[]);
+    let wrong = said(token.run(&["show", "gw.toml", "long", "--bits", "128"], &[]));
+    assert!(wrong.contains("`long` has 256 bits, 128 are needed"), "{wrong}");
+    let none = said(token.run(&["show", "gw.toml", "nine"], &[]));
+    assert!(none.contains("no AES key `nine`"), "{none}");
 }

@@ -73,6 +73,10 @@ pub fn identity(token: &mut Pkcs11Token, label: &str, len: usize) -> Result<Secr
 fn remedy(error: &TokenError) -> &'static str {
     match error {
         TokenError::NoKey(_) => "`ferrule token import --help` shows how a key gets there",
+        TokenError::Length(..) => "give the suite, or --bits, that the key has, or import it anew",
+        TokenError::Pin(_) => {
+            "correct the PIN file before you start again: tokens lock themselves after some tries"
+        }
         TokenError::ManyKeys(_) => "give each key on the token a label of its own",
         TokenError::Unfit(..) => "import it again with `ferrule token import`",
         TokenError::NoToken(_) => "check module and token in [token]",

@@ -8,6 +8,7 @@ use ferrule_crypto::{
     Ad, Aes, Engine, Job, Jobs, KeyId, KeySpec, Op, Place, Software, Span, Suite, Verdict,
 };
 use ferrule_engines::token::provision::{Purpose, Wrapping};
+use ferrule_engines::token::wrap::{Wrapper, name, wrap};
 use ferrule_engines::token::{
     Live, Login, Pkcs11Token, Provider, Settings, SoftToken, TokenEngine, TokenError, TokenProfile,
 };
@@ -276,4 +277,84 @@ fn a_key_in_softhsm_seals_what_software_seals_20_times_faster_made_ahead_than_ex
     let (slow, fast) = (slow / 4, fast / 100);
     println!("each packet: {slow:?} asked for, {fast:?} made ahead");
     assert!(slow >= fast * 20, "{slow:?} against {fast:?}");
+}
+
+#[test]
+fn a_pin_that_the_token_refused_is_not_tried_again_by_this_process() {
+    let Some((module, _turn)) = softhsm() else { return };
+    let wrong = Login { pin: Secret::new(b"111111".to_vec()), ..login(module, "beta") };
+    for _ in 0..3 {
+        let refused = Pkcs11Token::new(&wrong).err();
+        assert_eq!(refused, Some(TokenError::Pin("beta".into())));
+    }
+    // Were it tried, it would now be right.
+    set_pin(module, "beta", "111111");
+    let refused = Pkcs11Token::new(&wrong).err();
+    set_pin(module, "beta", PIN);
+    assert_eq!(refused, Some(TokenError::Pin("beta".into())), "the token was not asked");
+    assert!(Pkcs11Token::new(&login(module, "beta")).is_ok(), "the right one is taken");
+}
+
+/// What the security officer does.
+fn set_pin(module: &Path, label: &str, pin: &str) {
+    use cryptoki::context::Pkcs11;
+    use cryptoki::session::UserType;
+    let module = Pkcs11::new(module).unwrap();
+    let slots = module.get_slots_with_token().unwrap();
+    let is = |slot: &cryptoki::slot::Slot| {
+        module.get_token_info(*slot).is_ok_and(|info| info.label().trim_end() == label)
+    };
+    let slot = slots.into_iter().find(is).unwrap();
+    let session = module.open_rw_session(slot).unwrap();
+    session.login(UserType::So, Some(&"9999".into())).unwrap();
+    session.init_pin(&pin.into()).unwrap();
+    session.logout().unwrap();
+    // What this process knows of the module stays: other tests use it.
+    std::mem::forget(module);
+}
+
+/// As if the token had been taken out for a moment.
+fn close_all_sessions(module: &Path) {
+    let known = cryptoki::context::Pkcs11::new(module).unwrap();
+    // SAFETY: the library is loaded already.
+    let library = unsafe { cryptoki_sys::Pkcs11::new(module) }.unwrap();
+    for slot in known.get_slots_with_token().unwrap() {
+        // SAFETY: the call takes a number, and the caller has its turn: nobody else uses a
+        // session meanwhile.
+        assert_eq!(unsafe { library.C_CloseAllSessions(slot.id()) }, 0);
+    }
+    std::mem::forget(known);
+}
+
+#[test]
+fn a_session_that_failed_is_opened_again() {
+    let Some((module, _turn)) = softhsm() else { return };
+    let mut token = with_key(module, "reopened");
+    token.open(1, "reopened", Aes::Aes128).unwrap();
+    let (mut first, mut then) = ([[5; 16]; 3], [[5; 16]; 3]);
+    token.ecb(1, &mut first).unwrap();
+    close_all_sessions(module);
+    let lost = token.ecb(1, &mut [[5; 16]; 3]);
+    assert!(matches!(lost, Err(TokenError::Call(..))), "{lost:?}");
+    token.ecb(1, &mut then).unwrap();
+    assert_eq!(first, then, "logged in and opened again by itself");
+}
+
+#[test]
+fn keys_of_any_octets_come_wrapped_and_have_the_name_that_they_have_here() {
+    let Some((module, _turn)) = softhsm() else { return };
+    let kek = Secret::new(vec![0; 32]);
+    let mut token = bring(module, "kek of zeros", Purpose::Unwrapping, kek.expose());
+    for at in 0..16_u8 {
+        let mut octets = key().expose().to_vec();
+        octets[usize::from(at)] = 0;
+        let (key, label) = (Secret::new(octets), format!("zero at {at}"));
+        let wrapped = wrap(&key, &Wrapper::Kek(&kek)).unwrap();
+        let (with, by) = ("kek of zeros", Wrapping::AesKeyWrap);
+        token.import(&label, Aes::Aes128, Purpose::Traffic, with, by, &wrapped).unwrap();
+        let there = token.identity(&label, Aes::Aes128).unwrap();
+        assert!(there.same_as(&name(&key).unwrap()), "{label}");
+        let long = token.open(1, &label, Aes::Aes256);
+        assert!(matches!(long, Err(TokenError::Length(_, 128, 256))), "{long:?}");
+    }
 }

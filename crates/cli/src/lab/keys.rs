@@ -89,20 +89,13 @@ impl Fresh {
             let file = token.folder.join(format!("{at}.wrapped"));
             write(&file, &wrapped)?;
             let bits = (8 * len).to_string();
-            token.ferrule(
-                runner,
-                &[
-                    "import".as_ref(),
-                    config,
-                    label.as_ref(),
-                    "--with".as_ref(),
-                    PAIR.as_ref(),
-                    "--wrapped".as_ref(),
-                    &file,
-                    "--bits".as_ref(),
-                    bits.as_ref(),
-                ],
-            )?;
+            let words = ["--with", PAIR, "--bits", &bits, "--wrapped"];
+            // The pair goes with the last of them.
+            let last = at + 1 == node.on_token.len();
+            let keep: &[&Path] = if last { &[] } else { &["--keep-pair".as_ref()] };
+            let begin: [&Path; 3] = ["import".as_ref(), config, label.as_ref()];
+            let words = words.map(Path::new);
+            token.ferrule(runner, &[&begin[..], &words, &[&file], keep].concat())?;
         }
         Ok(())
     }

@@ -21,7 +21,8 @@ use std::process::ExitCode;
 ///   ferrule token wrap key.bin --with from-hq.pem --wrapped key.wrapped   # where the key is
 ///   ferrule token import gw.toml hq-in --with from-hq --wrapped key.wrapped
 ///
-/// `wrap` and `import` print the same name, if it is the same key.
+/// `wrap` and `import` print the same name, if it is the same key. The pair is
+/// destroyed then; `--keep-pair` keeps it for more keys.
 ///
 /// Many keys: a key that unwraps is brought once like that, the others under it
 /// (AES key wrap, RFC 3394).
@@ -72,6 +73,9 @@ enum Action {
         /// How it was wrapped.
         #[arg(long, value_enum, default_value = "rsa-oaep")]
         by: By,
+        /// The pair stays on the token, for more keys; otherwise it is destroyed.
+        #[arg(long)]
+        keep_pair: bool,
         /// It is no traffic key, but unwraps others for `--by aes-kw`.
         #[arg(long)]
         unwraps: bool,
@@ -135,7 +139,7 @@ impl Action {
                 Ok(pem::pem(&token.make_import_pair(&label).problem()?))
             }
             Self::Wrap(args) => args.run(),
-            Self::Import { config, label, with, wrapped, by, unwraps, bits } => {
+            Self::Import { config, label, with, wrapped, by, keep_pair, unwraps, bits } => {
                 let wrapped = read(&wrapped)?;
                 let by = match by {
                     By::RsaOaep => Wrapping::RsaOaep,
@@ -144,6 +148,9 @@ impl Action {
                 let mut token = open(&config)?;
                 let purpose = if unwraps { Purpose::Unwrapping } else { Purpose::Traffic };
                 token.import(&label, aes(&bits), purpose, &with, by, &wrapped).problem()?;
+                if by == Wrapping::RsaOaep && !keep_pair {
+                    token.destroy_pair(&with).problem()?;
+                }
                 if unwraps {
                     return Ok(format!("token:{label}  AES-{bits}  unwraps keys\n"));
                 }

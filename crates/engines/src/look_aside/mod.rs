@@ -29,6 +29,7 @@ mod flying;
 mod frail;
 mod keys;
 pub mod model;
+mod owed;
 mod recover;
 mod service;
 mod wait;
@@ -40,6 +41,7 @@ pub use service::{HUNG_MAX, MakeCipher, Pin, Service};
 
 use crate::look_aside::flying::Flying;
 use crate::look_aside::keys::Keys;
+use crate::look_aside::owed::Owed;
 use ferrule_base::{Duration, Instant, Work};
 use ferrule_crypto::key::InstallError;
 use ferrule_crypto::{Ad, Engine, EngineReport, Job, Jobs, KeyId, KeySpec, Op, Software, Verdict};
@@ -107,6 +109,8 @@ struct Counts {
     fallback_batches: u64,
     /// Jobs that failed because the device did.
     failed: u64,
+    /// Packets that a device kept, in whose place others went on.
+    kept: u64,
     /// Times that the device was given up.
     failures: u64,
     /// Times that it was started again.
@@ -130,8 +134,8 @@ pub struct LookAside<B, D> {
     /// How long the device stays down if it fails now.
     pause: Duration,
     keys: Keys,
-    /// Commands for which the device had no room.
-    owed: VecDeque<Command>,
+    /// Commands for which the device had no room, in order: see [`Owed`].
+    owed: Owed,
     /// Does what the device does not, where that is configured.
     software: Software,
     flying: Flying<B>,
@@ -157,7 +161,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
             state: State::Works,
             pause: recover::PAUSE_MIN,
             keys: Keys::default(),
-            owed: VecDeque::new(),
+            owed: Owed::default(),
             software,
             flying: Flying::new(depth),
             waiting: VecDeque::with_capacity(depth),
@@ -205,6 +209,8 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
                 }
                 if !self.waiting.is_empty() && now.since(self.waiting_since) >= self.options.wait {
                     self.flush(now, 1);
+                } else if !self.owed.is_empty() {
+                    self.settle(now);
                 }
             }
         }
@@ -213,17 +219,28 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
     /// Whether the device is dead, or hangs.
     fn is_lost(&self, now: Instant) -> bool {
         let late = |since| now.since(since) >= self.options.deadline;
-        !self.device.is_alive() || self.flying.oldest().is_some_and(late)
+        let owed = self.owed.since().is_some_and(late);
+        !self.device.is_alive() || owed || self.flying.oldest().is_some_and(late)
+    }
+
+    /// Tells the device what it is owed, as far as it has room. True: all of it.
+    fn settle(&mut self, now: Instant) -> bool {
+        while let Some(command) = self.owed.next() {
+            if let Err(command) = self.device.command(command) {
+                self.owed.put_back(now, command);
+                self.device.ring(now);
+                return false;
+            }
+            self.owed.took();
+        }
+        true
     }
 
     /// Sends batches as long as at least `least` requests wait.
     fn flush(&mut self, now: Instant, least: usize) {
-        while let Some(command) = self.owed.pop_front() {
-            if let Err(command) = self.device.command(command) {
-                // No request may overtake its key.
-                self.owed.push_front(command);
-                return self.device.ring(now);
-            }
+        // No request may overtake its key.
+        if !self.settle(now) {
+            return;
         }
         let mut rings = false;
         while self.waiting.len() >= least.max(1) {
@@ -369,7 +386,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
             false => Err(command),
         };
         if let Err(command) = command {
-            self.owed.push_back(command);
+            self.owed.add(command);
         }
     }
 }
@@ -449,9 +466,12 @@ impl<B: AsMut<[u8]>, D: Device<B>> Engine<B> for LookAside<B, D> {
         if let State::Down(until) = self.state {
             return Some(until);
         }
-        let due = self.flying.oldest()? + self.options.deadline;
+        let oldest = [self.flying.oldest(), self.owed.since()].into_iter().flatten().min();
+        let due = oldest.map(|since| since + self.options.deadline);
         let batch = (!self.waiting.is_empty()).then(|| self.waiting_since + self.options.wait);
-        batch.into_iter().chain(self.device.poll_timeout()).chain([due]).min()
+        let busy = oldest.is_some() || !self.owed.is_empty();
+        let device = if busy { self.device.poll_timeout() } else { None };
+        batch.into_iter().chain(device).chain(due).min()
     }
 
     fn in_flight(&self) -> usize {
@@ -478,6 +498,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> Engine<B> for LookAside<B, D> {
                 ("fallbacks", c.fallbacks),
                 ("fallback-batches", c.fallback_batches),
                 ("failed", c.failed),
+                ("kept", c.kept),
                 ("failures", c.failures),
                 ("resets", c.resets),
                 ("copies", c.copies),

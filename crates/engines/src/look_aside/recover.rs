@@ -64,6 +64,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
         while let Some(ticket) = self.flying.find(|_| true) {
             let Some(spare) = (self.spares)() else { return };
             let Some(kept) = self.flying.take(ticket) else { return };
+            self.counts.kept += 1;
             self.fail(kept.map(|_| spare));
         }
     }

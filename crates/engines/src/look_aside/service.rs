@@ -24,7 +24,7 @@ use ferrule_crypto::{KeySpec, Verdict};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::thread::{JoinHandle, Thread};
 
 /// How long it sleeps at most: then it looks whether its host is still there.
@@ -79,8 +79,13 @@ struct Bell {
 }
 
 impl Bell {
-    /// Wakes the thread if it sleeps. Costs a load if it does not.
+    /// Wakes the thread if it sleeps. Costs a fence and a load if it does not.
+    ///
+    /// What was put into a ring must be seen before the flag is read, as the thread sets
+    /// the flag before it reads the rings: a fence on both sides. Without it both may
+    /// read what was before, and the request lies there until the thread wakes by itself.
     fn ring(&self, thread: &Thread) {
+        fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
             thread.unpark();
         }
@@ -184,6 +189,7 @@ impl<B: AsMut<[u8]>> Far<B> {
     /// looks whether it sleeps afterwards.
     fn sleep(&self) {
         self.bell.asleep.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         if self.work.is_empty() && self.commands.is_empty() && !self.is_over() {
             std::thread::park_timeout(SLEEP_MAX);
         }

@@ -14,8 +14,13 @@
 //! is slow is never idle while a ring has room, and never works ahead while a
 //! packet waits.
 //!
-//! A token that fails fails its packets, one that hangs those that waited for two
-//! seconds; nothing of them leaves.
+//! *Forged packets.* What may be forged gets one block in the first place, half of
+//! the places to wait, half of an exchange, and every other exchange where anything
+//! else has a use for one. It neither wakes an SA nor keeps it awake.
+//!
+//! *Failure.* An exchange that the token refuses fails its packets, and that SA asks
+//! again after a pause. No packet waits longer than two seconds, whatever the reason;
+//! nothing of one that failed leaves.
 //!
 //! Bounds: [`WAITS_MAX`] packets wait, [`SAS_MAX`] SAs, an exchange as large as
 //! the token's. A packet that finds no room stays pending, as with every engine.
@@ -35,10 +40,14 @@ use std::ops::Range;
 /// Packets that wait for key stream at most.
 pub const WAITS_MAX: usize = 1024;
 
+/// Packets among them that may be forged at most.
+pub const UNPROVEN_MAX: usize = WAITS_MAX / 2;
+
 /// SAs on one token at most.
 pub const SAS_MAX: usize = 4096;
 
-/// An exchange that takes longer than this does not come back: what waits is failed.
+/// A packet that waits longer than this is failed, and an exchange that takes longer
+/// does not come back.
 const HANGS_AFTER: Duration = Duration::from_secs(2);
 
 /// Time between two looks for silent SAs.
@@ -84,7 +93,7 @@ pub(super) struct Slot {
 
 /// Seals and opens with keys on a token. The same whether time is real or
 /// virtual: the [`Line`] makes the difference.
-pub struct TokenEngine<B> {
+pub struct TokenEngine<B: AsMut<[u8]>> {
     pub(super) line: Box<dyn Line>,
     pub(super) settings: Settings,
     /// Blocks of an exchange at most.
@@ -96,6 +105,14 @@ pub struct TokenEngine<B> {
     pub(super) first: u64,
     /// Packets that wait.
     pub(super) waiting: usize,
+    /// Those of them that may be forged.
+    pub(super) unproven: usize,
+    /// The last exchange was for such a packet.
+    pub(super) was_unproven: bool,
+    /// When an exchange may be for unexpected packets alone.
+    pub(super) wonder_at: Instant,
+    /// When to look again whether there is something to ask.
+    pub(super) again: Option<Instant>,
     /// Finished, and not before when.
     pub(super) done: VecDeque<(Instant, Job<B>)>,
     /// The exchange, while none is under way.
@@ -130,6 +147,10 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
             waits: VecDeque::with_capacity(WAITS_MAX),
             first: 0,
             waiting: 0,
+            unproven: 0,
+            was_unproven: false,
+            wonder_at: Instant::ZERO,
+            again: None,
             done: VecDeque::with_capacity(WAITS_MAX),
             idle: Some(Box::new(Exchange::new(exchange, settings.locked)?)),
             parts: Vec::with_capacity(exchange),
@@ -167,8 +188,11 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
             self.arrived(exchange);
         }
         self.sleepers();
-        if self.waiting > 0 && self.hangs() {
+        if self.expires().is_some_and(|at| at <= now) {
             self.fail_waits();
+        }
+        if self.again.take_if(|at| *at <= now).is_some() {
+            self.stirred = true;
         }
         if self.stirred && self.idle.is_some() {
             self.stirred = false;
@@ -180,19 +204,28 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
     fn admit(&mut self, mut job: Job<B>) -> Option<Job<B>> {
         let id = job.key;
         let slot = self.sas.get_mut(id.slot as usize).filter(|s| s.generation == id.generation);
-        let Some(sa) = slot.and_then(|s| s.sa.as_mut()).filter(|sa| !sa.retired && !sa.broken)
-        else {
+        let Some(sa) = slot.and_then(|s| s.sa.as_mut()).filter(|sa| !sa.retired) else {
             job.verdict = Verdict::Failed;
             return Some(job);
         };
         if self.waits.len() >= WAITS_MAX || self.done.len() >= WAITS_MAX {
             return Some(job);
         }
-        (sa.seen, sa.asleep) = (self.now, false);
         self.stirred = true;
         let octets = usize::from(job.text.len);
         let mut wait = Wait::new(job, id.slot, sa.iv(), self.now);
-        match sa.admit(&mut wait) {
+        let step = sa.admit(&mut wait);
+        if wait.proven {
+            sa.wake(self.now);
+        }
+        match step {
+            Step::Coming | Step::Ask if sa.rests(self.now) => {
+                wait.give_up();
+                return Some(wait.into_job(Verdict::Failed));
+            }
+            Step::Coming | Step::Ask if !wait.proven && self.unproven >= UNPROVEN_MAX => {
+                return Some(wait.into_job(Verdict::Pending));
+            }
             Step::Done(verdict) => {
                 self.stats.ready += u64::from(verdict == Verdict::Done);
                 self.stats.gone += u64::from(verdict == Verdict::Gone);
@@ -203,6 +236,8 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
                 sa.waiting += 1;
                 self.stats.waited += 1;
                 self.waiting += 1;
+                wait.counted = !wait.proven;
+                self.unproven += usize::from(wait.counted);
                 self.waits.push_back(Some(wait));
             }
         }
@@ -227,6 +262,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         }
         self.stats.gone += u64::from(verdict == Verdict::Gone);
         self.waiting -= 1;
+        self.unproven -= usize::from(wait.counted);
         self.waits_took.record(self.now.since(wait.since));
         let slot = wait.sa;
         let octets = usize::from(wait.job.text.len);
@@ -256,6 +292,17 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
     /// The token does not answer any more.
     fn hangs(&self) -> bool {
         self.flying.is_some() && self.now.since(self.begun) >= HANGS_AFTER
+    }
+
+    /// When the oldest packet has waited too long.
+    fn expires(&self) -> Option<Instant> {
+        let oldest = self.waits.iter().flatten().next()?;
+        Some(oldest.since + HANGS_AFTER)
+    }
+
+    /// Looks again at that time, or before.
+    pub(super) fn look_at(&mut self, at: Instant) {
+        self.again = Some(self.again.map_or(at, |known| known.min(at)));
     }
 
     /// Fails what has waited too long.
@@ -297,6 +344,13 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
                 sa.sleep();
             }
         }
+    }
+}
+
+/// Packets that wait are dropped with it: nothing half done stays in their buffers.
+impl<B: AsMut<[u8]>> Drop for TokenEngine<B> {
+    fn drop(&mut self) {
+        self.waits.iter_mut().flatten().for_each(Wait::give_up);
     }
 }
 
@@ -358,7 +412,8 @@ impl<B: AsMut<[u8]>> Engine<B> for TokenEngine<B> {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let paced = self.done.iter().map(|(due, _)| *due).min();
-        [paced, self.line.poll_timeout()].into_iter().flatten().min()
+        let due = [paced, self.line.poll_timeout(), self.expires(), self.again];
+        due.into_iter().flatten().min()
     }
 
     fn in_flight(&self) -> usize {
@@ -393,7 +448,7 @@ impl<B: AsMut<[u8]>> Engine<B> for TokenEngine<B> {
                 ("wait", self.waits_took.report()),
                 ("exchange", self.exchanges_took.report()),
             ],
-            rings: rings.into_iter().map(Sa::report).collect(),
+            rings: rings.into_iter().map(|sa| sa.report(self.now)).collect(),
         }]
     }
 }

@@ -2,7 +2,7 @@
 
 use super::engine::{Part, TokenEngine};
 use super::line::{Ask, Exchange};
-use super::sa::Mode;
+use super::sa::{Mode, Sa};
 use super::vault::Block;
 use super::wait::{Step, Wait};
 use ferrule_crypto::Verdict;
@@ -41,9 +41,32 @@ fn place_of(first: u64, id: u64) -> usize {
 
 impl<B: AsMut<[u8]>> TokenEngine<B> {
     /// Puts an exchange together, if there is anything to ask for, and sends it.
+    ///
+    /// 1. The SA whose packet waits longest; if the last exchange was for a packet that
+    ///    may be forged, none like it now.
+    /// 2. The next one that has something to make.
+    /// 3. Packets that may be forged, if nothing else has a use for the token.
     pub(super) fn ask(&mut self) {
-        let Some(slot) = self.choose() else { return };
-        let Some(mut exchange) = self.idle.take() else { return };
+        let proven = self.was_unproven;
+        for step in 0..4 {
+            let chosen = match step {
+                0 => self.longest(proven),
+                1 => self.next_in_turn().map(|slot| (slot, false)),
+                2 => self.longest(false),
+                _ => self.wonders().map(|slot| (slot, false)),
+            };
+            if let Some((slot, unproven)) = chosen
+                && self.ask_for(slot)
+            {
+                self.was_unproven = unproven;
+                return;
+            }
+        }
+    }
+
+    /// An exchange for this SA. False: there is nothing to ask for.
+    fn ask_for(&mut self, slot: u32) -> bool {
+        let Some(mut exchange) = self.idle.take() else { return true };
         (exchange.key, exchange.ask, exchange.used) = (slot, Ask::List, 0);
         exchange.result = Ok(());
         self.parts.clear();
@@ -55,7 +78,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         let Draft { exchange, .. } = draft;
         if exchange.used == 0 {
             self.idle = Some(exchange);
-            return;
+            return false;
         }
         self.stats.exchanges += 1;
         self.stats.blocks += exchange.used as u64;
@@ -65,25 +88,46 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
             exchange.result = Err(super::provider::TokenError::Gone);
             self.arrived(exchange);
         }
+        true
     }
 
-    /// Whose turn it is: the SA whose packet waits longest; else the next one that
-    /// has something to make.
-    fn choose(&mut self) -> Option<u32> {
-        let can_ask = |sas: &[super::engine::Slot], slot: u32| {
-            let sa = sas.get(slot as usize).and_then(|place| place.sa.as_ref());
-            sa.is_some_and(|sa| !sa.broken && sa.can_ask())
+    /// The SA whose packet waits longest, and whether that may be forged.
+    fn longest(&self, proven: bool) -> Option<(u32, bool)> {
+        let may = |slot: u32| {
+            let sa = self.sas.get(slot as usize).and_then(|place| place.sa.as_ref());
+            sa.is_some_and(|sa| !sa.rests(self.now))
         };
         let waits = self.waits.iter().flatten().filter(|wait| !wait.asked);
-        let oldest = waits.map(|wait| wait.sa).find(|&slot| can_ask(&self.sas, slot));
-        if oldest.is_some() {
-            return oldest;
-        }
-        let count = self.sas.len();
+        let mut waits = waits.filter(|wait| wait.proven || !proven);
+        waits.find(|wait| may(wait.sa)).map(|wait| (wait.sa, !wait.proven))
+    }
+
+    /// The next SA that has something to make.
+    fn next_in_turn(&mut self) -> Option<u32> {
+        let (count, now) = (self.sas.len(), self.now);
         let mut order = (0..count).map(|i| (self.turn + 1 + i) % count);
         let sas = &mut self.sas;
-        let slot = order.find(|&slot| sas[slot].sa.as_mut().is_some_and(|sa| sa.wants()))?;
+        let wants = |slot: &usize| {
+            let sa = sas.get_mut(*slot).and_then(|place| place.sa.as_mut());
+            sa.is_some_and(|sa| !sa.rests(now) && sa.wants())
+        };
+        let slot = order.find(wants)?;
         self.turn = slot;
+        Some(slot as u32)
+    }
+
+    /// An SA with unexpected packets, which have no more than half of the time that
+    /// nothing else takes.
+    fn wonders(&mut self) -> Option<u32> {
+        let now = self.now;
+        let slot = self
+            .sas
+            .iter()
+            .position(|place| place.sa.as_ref().is_some_and(|sa| !sa.rests(now) && sa.wonders()))?;
+        if now < self.wonder_at {
+            self.look_at(self.wonder_at);
+            return None;
+        }
         Some(slot as u32)
     }
 
@@ -113,7 +157,11 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
             if draft.room() == 0 {
                 return;
             }
-            if sa.step(wait) != Step::Ask || (!wait.proven && unproven >= share) {
+            let step = sa.step(wait);
+            if wait.proven && std::mem::take(&mut wait.counted) {
+                self.unproven -= 1;
+            }
+            if step != Step::Ask || (!wait.proven && unproven >= share) {
                 continue;
             }
             let (first, end) = wait.missing(plain);
@@ -135,7 +183,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         };
         let Mode::Gcm(gcm) = &mut sa.mode else { return };
         while draft.room() > 0
-            && let Some(probe) = gcm.probes.pop()
+            && let Some(probe) = gcm.next_probe()
             && let Some((room, range)) = draft.take(1)
         {
             room.fill(super::parts::counter_block(&probe.nonce, 0));
@@ -148,7 +196,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         let Some(sa) = self.sas.get_mut(slot as usize).and_then(|place| place.sa.as_mut()) else {
             return;
         };
-        if sa.retired || sa.asleep {
+        if !sa.is_filled() {
             return;
         }
         match &mut sa.mode {
@@ -190,9 +238,18 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         self.stats.failed += u64::from(!good);
         self.exchanges_took.record(self.now.since(self.begun));
         let mut parts = std::mem::take(&mut self.parts);
+        if parts.iter().all(|(part, _)| matches!(part, Part::Probe(_))) {
+            self.wonder_at = self.now + self.now.since(self.begun);
+        }
+        let (now, sa) = (self.now, self.sa_mut(slot));
+        match sa.filter(|_| !good).map(|sa| sa.refused(now)) {
+            Some(again) => self.look_at(again),
+            None => self.sa_mut(slot).into_iter().for_each(Sa::answered),
+        }
         // Runs first: a packet that was asked for exactly may find its own there.
         for pass in [false, true] {
-            for (part, range) in &parts {
+            let (there, back) = (parts.iter().filter(|_| good), parts.iter().rev());
+            for (part, range) in there.chain(back.filter(|_| !good)) {
                 if matches!(part, Part::Exact(..)) != pass {
                     continue;
                 }
@@ -226,6 +283,9 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
             (Part::Probe(probe), Mode::Gcm(gcm)) => {
                 let followed = stream.first().is_some_and(|j0| gcm.probed(probe, j0));
                 self.stats.followed += u64::from(followed);
+                if followed {
+                    sa.wake(self.now);
+                }
             }
             (&Part::Exact(id, first), _) => {
                 let Some(place) = self.waits.get_mut(place_of(self.first, id)) else { return };
@@ -244,13 +304,8 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
             return;
         };
         match (part, &mut sa.mode) {
-            // Without the hash key there is nothing that it can do.
-            (Part::HashKey, _) => sa.broken = true,
             (&Part::Run(number, _), Mode::Gcm(gcm)) => gcm.ahead.refused(number),
-            (Part::Ring(_), Mode::Study(study)) => {
-                study.ring.refused();
-                sa.broken = true;
-            }
+            (Part::Ring(_), Mode::Study(study)) => study.ring.refused(),
             (&Part::Exact(id, _), _) => {
                 let Some(place) = self.waits.get_mut(place_of(self.first, id)) else { return };
                 if let Some(wait) = place.take() {
@@ -262,7 +317,12 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
     }
 
     /// A packet finishes, or waits on in its place.
-    fn settle(&mut self, id: u64, wait: Wait<B>, step: Step) {
+    fn settle(&mut self, id: u64, mut wait: Wait<B>, step: Step) {
+        if wait.proven {
+            self.unproven -= usize::from(std::mem::take(&mut wait.counted));
+            let now = self.now;
+            self.sa_mut(wait.sa).into_iter().for_each(|sa| sa.wake(now));
+        }
         match step {
             Step::Done(verdict) => self.finish(wait, verdict),
             Step::Coming | Step::Ask => {
@@ -284,7 +344,10 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
             else {
                 break;
             };
-            let step = if sa.broken { Step::Done(Verdict::Failed) } else { sa.step(&mut wait) };
+            let step = match sa.step(&mut wait) {
+                Step::Coming | Step::Ask if sa.rests(self.now) => Step::Done(Verdict::Failed),
+                step => step,
+            };
             self.settle(self.first + index as u64, wait, step);
         }
         self.drop_finished();

@@ -19,16 +19,17 @@ use super::wait::{Step, Wait};
 use arrayvec::ArrayVec;
 use ferrule_crypto::key::Coming;
 use ferrule_crypto::{Job, Op, Verdict};
+use zeroize::{Zeroize, Zeroizing};
 
 /// Unexpected packets of an SA whose E(J0) is asked for at a time.
 pub(super) const PROBES_MAX: usize = 8;
 
-/// An unexpected packet: it was authentic if this is its E(J0).
-#[derive(Clone, Copy, Debug)]
+/// An unexpected packet: it was authentic if this is its E(J0), which is wiped with it.
+#[derive(Clone)]
 pub(super) struct Probe {
     pub nonce: [u8; 12],
     number: u64,
-    want: Block,
+    want: Zeroizing<Block>,
 }
 
 /// One AES-GCM SA.
@@ -124,14 +125,26 @@ impl Gcm {
         let (Some(hash), Some((ad, text, icv))) = (&self.hash, parts::aead(&mut wait.job)) else {
             return Step::Done(Verdict::Gone);
         };
-        let want = parts::xor(&hash.of(ad, text), icv);
+        let want = Zeroizing::new(parts::xor(&hash.of(ad, text), icv));
         let probe = Probe { nonce, number, want };
         self.met = self.met.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
         if let Err(full) = self.probes.try_push(probe) {
             let place = (self.met >> 33) as usize % PROBES_MAX;
-            self.probes[place] = full.element();
+            if let Some(probe) = self.probes.get_mut(place) {
+                *probe = full.element();
+            }
         }
         Step::Done(Verdict::Gone)
+    }
+
+    /// The next of them. It stays nowhere else.
+    pub fn next_probe(&mut self) -> Option<Probe> {
+        let probe = self.probes.last()?.clone();
+        if let Some(last) = self.probes.last_mut() {
+            last.want.zeroize();
+        }
+        self.probes.pop();
+        Some(probe)
     }
 
     /// What a probe's question brought: an authentic packet takes the window along.
@@ -165,7 +178,7 @@ impl Gcm {
                 Found::Gone | Found::Next | Found::Far => {}
             }
         }
-        if wait.done == wait.need && wait.j0.is_some() {
+        if wait.done == wait.need && wait.j0 {
             return Step::Done(self.finish(wait));
         }
         Step::Ask
@@ -173,9 +186,9 @@ impl Gcm {
 
     /// Uses a run that is here, as far as it goes.
     fn take<B: AsMut<[u8]>>(&mut self, wait: &mut Wait<B>, number: u64) -> Option<Step> {
-        if wait.j0.is_none() {
-            let j0 = *self.ahead.block(number, 0)?;
-            if !self.prove(wait, &j0) {
+        if !wait.j0 {
+            let j0 = self.ahead.block(number, 0)?;
+            if !self.prove(wait, j0) {
                 return Some(Step::Done(Verdict::BadIcv));
             }
         }
@@ -197,12 +210,16 @@ impl Gcm {
             else {
                 return false;
             };
-            if !parts::same(&parts::xor(&hash.of(ad, text), icv), j0) {
+            let want = Zeroizing::new(parts::xor(&hash.of(ad, text), icv));
+            if !parts::same(&want, j0) {
                 return false;
             }
             wait.proven = true;
+        } else if wait.job.op == Op::Seal {
+            let Some((_, _, icv)) = parts::aead(&mut wait.job) else { return false };
+            *icv = *j0;
         }
-        wait.j0 = Some(*j0);
+        wait.j0 = true;
         true
     }
 
@@ -218,7 +235,7 @@ impl Gcm {
             let Some((j0, text)) = stream.split_first() else { return Step::Ask };
             rest = text;
             // The run of this number may have come together with the question.
-            if wait.j0.is_none() {
+            if !wait.j0 {
                 if !self.prove(wait, j0) {
                     return Step::Done(Verdict::BadIcv);
                 }
@@ -257,11 +274,10 @@ impl Gcm {
         if wait.job.op == Op::Open {
             return Verdict::Done;
         }
-        let Some(j0) = wait.j0 else { return Verdict::Failed };
         let (Some(hash), Some((ad, text, icv))) = (&self.hash, parts::aead(&mut wait.job)) else {
             return Verdict::Failed;
         };
-        *icv = parts::xor(&hash.of(ad, text), &j0);
+        *icv = parts::xor(&hash.of(ad, text), icv);
         Verdict::Done
     }
 }

@@ -11,11 +11,11 @@
 
 use super::line::{Exchange, Line};
 use super::profile::TokenProfile;
-use super::provider::{Provider, TokenError};
+use super::provider::Provider;
 use ferrule_base::{Duration, Instant};
 use ferrule_crypto::Aes;
 use rtrb::{Consumer, Producer, RingBuffer};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, Thread};
 
@@ -145,24 +145,32 @@ fn serve(
 ) {
     let number = |key: u32| u32::from(worker) << 16 | key;
     let lock = || token.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut broken: Vec<(u32, TokenError)> = Vec::new();
+    // Keys that could not be opened, which is tried again when they are asked for.
+    let mut closed: HashMap<u32, (Box<str>, Aes)> = HashMap::new();
     let mut open: Vec<u32> = Vec::new();
     loop {
         match requests.pop() {
             Ok(Request::Open(key, label, aes)) => match lock().open(number(key), &label, aes) {
                 Ok(()) => open.push(key),
-                Err(e) => broken.push((key, e)),
+                Err(_) => drop(closed.insert(key, (label, aes))),
             },
             Ok(Request::Close(key)) => {
-                broken.retain(|(k, _)| *k != key);
+                closed.remove(&key);
                 open.retain(|k| *k != key);
                 lock().close(number(key));
             }
             Ok(Request::Run(mut exchange)) => {
                 let key = exchange.key;
-                match broken.iter().find(|(k, _)| *k == key) {
-                    Some((_, e)) => exchange.result = Err(e.clone()),
-                    None => {
+                let opened = match closed.get(&key) {
+                    Some((label, aes)) => lock().open(number(key), label, *aes),
+                    None => Ok(()),
+                };
+                match opened {
+                    Err(e) => exchange.result = Err(e),
+                    Ok(()) => {
+                        if closed.remove(&key).is_some() {
+                            open.push(key);
+                        }
                         let mut token = lock();
                         let begun = std::time::Instant::now();
                         exchange.key = number(key);
@@ -189,6 +197,7 @@ fn serve(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::token::provider::TokenError;
     use crate::token::vault::Block;
     use std::sync::mpsc;
 

@@ -51,7 +51,7 @@ pub(super) struct Hash(GHash);
 
 impl Hash {
     pub fn new(h: &Block) -> Self {
-        Self(<GHash as KeyInit>::new(&(*h).into()))
+        Self(<GHash as KeyInit>::new(h.into()))
     }
 
     /// The hash of additional data and ciphertext: E(J0) XOR this is the tag.

@@ -16,9 +16,14 @@ use cryptoki::types::AuthPin;
 use cryptoki_sys as sys;
 use ferrule_base::Secret;
 use ferrule_crypto::Aes;
-use std::collections::HashMap;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// PINs that a token refused, as digests with its place: it counts, and locks itself
+/// after some. So each is tried once by a process, whoever asks.
+static REFUSED: Mutex<BTreeSet<[u8; 32]>> = Mutex::new(BTreeSet::new());
 
 /// A module is initialized once for a process, and stays.
 static MODULES: OnceLock<Mutex<HashMap<PathBuf, Module>>> = OnceLock::new();
@@ -86,17 +91,58 @@ pub struct Login {
     pub pin: Secret,
 }
 
+impl Login {
+    fn digest(&self) -> [u8; 32] {
+        let parts = [self.module.as_os_str().as_encoded_bytes(), self.token.as_bytes()];
+        let sha = parts.iter().fold(Sha256::new(), |sha, part| {
+            sha.chain_update((part.len() as u64).to_be_bytes()).chain_update(part)
+        });
+        sha.chain_update(self.pin.expose()).finalize().into()
+    }
+
+    /// A session that is logged in.
+    fn session(&self, module: &Module, slot: Slot) -> Result<Session, TokenError> {
+        let mut refused = REFUSED.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.contains(&self.digest()) {
+            return Err(TokenError::Pin(self.token.clone()));
+        }
+        let session = module.pkcs11.open_rw_session(slot).map_err(failed("C_OpenSession"))?;
+        let pin = std::str::from_utf8(self.pin.expose())
+            .map_err(|_| TokenError::NoToken("the PIN is not text".into()))?;
+        match session.login(UserType::User, Some(&AuthPin::new(pin.into()))) {
+            Ok(()) | Err(Error::Pkcs11(RvError::UserAlreadyLoggedIn, _)) => Ok(session),
+            Err(Error::Pkcs11(
+                RvError::PinIncorrect
+                | RvError::PinInvalid
+                | RvError::PinLenRange
+                | RvError::PinExpired
+                | RvError::PinLocked,
+                _,
+            )) => {
+                refused.insert(self.digest());
+                Err(TokenError::Pin(self.token.clone()))
+            }
+            Err(e) => Err(failed("C_Login")(e)),
+        }
+    }
+}
+
 /// A token behind a PKCS#11 module. Logged in as long as it lives.
 pub struct Pkcs11Token {
     module: Module,
+    login: Login,
     slot: Slot,
     pub(super) session: Session,
     open: HashMap<u32, Open>,
 }
 
 struct Open {
+    label: Box<str>,
+    aes: Aes,
     session: Session,
     key: ObjectHandle,
+    /// A call failed: the session is opened anew before the next.
+    failed: bool,
     /// The counter with which the open AES-CTR operation goes on.
     stream: Option<u128>,
 }
@@ -121,14 +167,37 @@ impl Pkcs11Token {
             let there = if labels.is_empty() { "none".into() } else { labels.join(", ") };
             TokenError::NoToken(format!("no token is called `{}`; there are: {there}", login.token))
         })?;
-        let session = module.pkcs11.open_rw_session(slot).map_err(failed("C_OpenSession"))?;
-        let pin = std::str::from_utf8(login.pin.expose())
-            .map_err(|_| TokenError::NoToken("the PIN is not text".into()))?;
-        match session.login(UserType::User, Some(&AuthPin::new(pin.into()))) {
-            Ok(()) | Err(Error::Pkcs11(RvError::UserAlreadyLoggedIn, _)) => {}
-            Err(e) => return Err(failed("C_Login")(e)),
+        let session = login.session(&module, slot)?;
+        Ok(Self { module, login: login.clone(), slot, session, open: HashMap::new() })
+    }
+
+    /// Opens the session of a key anew, if its last call failed; with it the one that is
+    /// logged in, if the token has forgotten that.
+    fn mend(&mut self, key: u32) -> Result<(), TokenError> {
+        let Some(open) = self.open.get(&key).filter(|open| open.failed) else { return Ok(()) };
+        let (label, aes) = (open.label.clone(), open.aes);
+        if self.session.get_session_info().is_err() {
+            self.session = self.login.session(&self.module, self.slot)?;
         }
-        Ok(Self { module, slot, session, open: HashMap::new() })
+        self.open(key, &label, aes)
+    }
+
+    /// A key's session, after what a call in it gave.
+    fn after(&mut self, key: u32, done: Result<(), TokenError>) -> Result<(), TokenError> {
+        if done.is_err()
+            && let Some(open) = self.open.get_mut(&key)
+        {
+            (open.failed, open.stream) = (true, None);
+        }
+        done
+    }
+
+    /// Says what is wrong with a key that is not as long as it has to be.
+    pub(super) fn fits(label: &str, has: usize, aes: Aes) -> Result<(), TokenError> {
+        match aes.key_len() == has {
+            true => Ok(()),
+            false => Err(TokenError::Length(label.into(), 8 * has, 8 * aes.key_len())),
+        }
     }
 
     /// A name for a key that says nothing about it, as long as a key: from its
@@ -159,6 +228,7 @@ impl Pkcs11Token {
             AttributeType::Sensitive,
             AttributeType::Extractable,
             AttributeType::Encrypt,
+            AttributeType::Id,
         ];
         let unfit = |why| Err(TokenError::Unfit(label.into(), why));
         let found =
@@ -166,8 +236,12 @@ impl Pkcs11Token {
         for attribute in found {
             match attribute {
                 // Modules leave the length of an unwrapped key at 0: not known.
-                Attribute::ValueLen(len) if ![0, aes.key_len()].contains(&(*len as usize)) => {
-                    return Err(TokenError::NoKey(label.into()));
+                Attribute::ValueLen(len) if *len != 0 => Self::fits(label, *len as usize, aes)?,
+                // `import` writes it there.
+                Attribute::Id(id) => {
+                    if let Some(has) = length_in(&id) {
+                        Self::fits(label, has, aes)?;
+                    }
                 }
                 Attribute::Sensitive(false) | Attribute::Extractable(true) => {
                     return unfit("can be read from it: import it as sensitive, not extractable");
@@ -177,6 +251,22 @@ impl Pkcs11Token {
             }
         }
         Ok(key)
+    }
+}
+
+/// What `CKA_ID` of an imported key begins with; its octets follow, as one.
+const LENGTH: &[u8] = b"ferrule aes ";
+
+/// The identifier of a key of so many octets.
+pub(super) fn id_of(octets: usize) -> Vec<u8> {
+    [LENGTH, &[octets as u8]].concat()
+}
+
+/// The octets of a key that an identifier tells.
+fn length_in(id: &[u8]) -> Option<usize> {
+    match id.strip_prefix(LENGTH)? {
+        [octets] => Some(usize::from(*octets)),
+        _ => None,
     }
 }
 
@@ -219,7 +309,8 @@ impl Provider for Pkcs11Token {
         let handle = self.find(label, aes)?;
         let session = self.module.pkcs11.open_ro_session(self.slot);
         let session = session.map_err(failed("C_OpenSession"))?;
-        self.open.insert(key, Open { session, key: handle, stream: None });
+        let (label, failed) = (label.into(), false);
+        self.open.insert(key, Open { label, aes, session, key: handle, failed, stream: None });
         Ok(())
     }
 
@@ -228,6 +319,20 @@ impl Provider for Pkcs11Token {
     }
 
     fn ecb(&mut self, key: u32, blocks: &mut [Block]) -> Result<(), TokenError> {
+        self.mend(key)?;
+        let done = self.run_ecb(key, blocks);
+        self.after(key, done)
+    }
+
+    fn ctr(&mut self, key: u32, first: u128, out: &mut [Block]) -> Result<(), TokenError> {
+        self.mend(key)?;
+        let done = self.run_ctr(key, first, out);
+        self.after(key, done)
+    }
+}
+
+impl Pkcs11Token {
+    fn run_ecb(&mut self, key: u32, blocks: &mut [Block]) -> Result<(), TokenError> {
         let list = &self.module.list;
         let open = self.open.get_mut(&key).ok_or(TokenError::Gone)?;
         open.end_stream(list);
@@ -247,7 +352,7 @@ impl Provider for Pkcs11Token {
         if len == room { Ok(()) } else { Err(TokenError::Call("C_Encrypt", "too short".into())) }
     }
 
-    fn ctr(&mut self, key: u32, first: u128, out: &mut [Block]) -> Result<(), TokenError> {
+    fn run_ctr(&mut self, key: u32, first: u128, out: &mut [Block]) -> Result<(), TokenError> {
         let list = &self.module.list;
         let open = self.open.get_mut(&key).ok_or(TokenError::Gone)?;
         if open.stream != Some(first) {

@@ -12,7 +12,7 @@ use ferrule_crypto::Aes;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fmt;
-use zeroize::Zeroize;
+use zeroize::Zeroizing;
 
 /// Separates this use of the hash from every other.
 const IDENTITY: &[u8] = b"ferrule key on a token 1\0";
@@ -24,6 +24,10 @@ pub enum TokenError {
     NoKey(String),
     /// It has several keys of that label.
     ManyKeys(String),
+    /// Its key has so many bits, and others are needed.
+    Length(String, usize, usize),
+    /// It refused the PIN, or was not asked again with one that it refused before.
+    Pin(String),
     /// Its key may not be used so, or could be read from it.
     Unfit(String, &'static str),
     /// A call failed: its name, and what it returned.
@@ -37,7 +41,11 @@ pub enum TokenError {
 impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoKey(label) => write!(f, "the token has no AES key `{label}` of this length"),
+            Self::NoKey(label) => write!(f, "the token has no AES key `{label}`"),
+            Self::Length(label, has, need) => {
+                write!(f, "the token's key `{label}` has {has} bits, {need} are needed")
+            }
+            Self::Pin(token) => write!(f, "token `{token}` refused the PIN, which was tried once"),
             Self::ManyKeys(label) => write!(f, "the token has several keys `{label}`"),
             Self::Unfit(label, why) => write!(f, "the token's key `{label}` {why}"),
             Self::Call(call, why) => write!(f, "{call}: {why}"),
@@ -74,10 +82,9 @@ pub trait Provider: Send {
 /// A name for an open key that says nothing about it, as long as a key: from its
 /// encryption of zeros. Two labels of one key have one name.
 pub(super) fn name_of(token: &mut dyn Provider, key: u32, aes: Aes) -> Result<Secret, TokenError> {
-    let mut block = [[0; BLOCK]];
-    token.ecb(key, &mut block)?;
-    let digest = Sha256::new().chain_update(IDENTITY).chain_update(block[0]).finalize();
-    block[0].zeroize();
+    let mut block = Zeroizing::new([[0; BLOCK]]);
+    token.ecb(key, &mut *block)?;
+    let digest = Sha256::new().chain_update(IDENTITY).chain_update(&block[0]).finalize();
     Ok(Secret::new(digest.iter().copied().take(aes.key_len()).collect()))
 }
 

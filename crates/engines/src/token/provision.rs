@@ -11,7 +11,7 @@
 //! Every key comes to be sensitive and not extractable, and may do nothing but
 //! encrypt; a key-encryption key nothing but unwrap ([`Purpose`]).
 
-use super::pkcs11::{Pkcs11Token, failed};
+use super::pkcs11::{Pkcs11Token, failed, id_of};
 use super::provider::TokenError;
 use cryptoki::mechanism::elliptic_curve::{EcKdf, Ecdh1DeriveParams};
 use cryptoki::mechanism::rsa::{PkcsMgfType, PkcsOaepParams, PkcsOaepSource};
@@ -27,6 +27,9 @@ const RSA: [u8; 15] = [0x30, 13, 6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 13, 1, 1, 1
 
 /// Octets of an uncompressed point of P-256.
 const POINT: usize = 65;
+
+/// Octets that AES key wrap adds to a key.
+const WRAPPED_MORE: usize = 8;
 
 /// Bits of an RSA pair.
 const RSA_BITS: u64 = 3072;
@@ -135,7 +138,7 @@ impl Pkcs11Token {
     }
 
     /// Unwraps an AES key inside the token: `with` is the label of the pair or of
-    /// the key-encryption key.
+    /// the key-encryption key. A key of another length than was said is refused.
     pub fn import(
         &mut self,
         label: &str,
@@ -156,9 +159,68 @@ impl Pkcs11Token {
             Wrapping::AesKeyWrap => (Mechanism::AesKeyWrap, ObjectClass::SECRET_KEY),
         };
         let with = self.own(with, class)?;
-        let made = self.session.unwrap_key(&mechanism, with, wrapped, &template(label, purpose));
+        let mut template = template(label, purpose);
+        if let Some(octets) = self.measure(&mechanism, with, wrapped)? {
+            Self::fits(label, octets, aes)?;
+            template.push(Attribute::Id(id_of(octets)));
+        }
+        let made = self.session.unwrap_key(&mechanism, with, wrapped, &template);
         let made = made.map_err(failed("C_UnwrapKey"))?;
         self.keep(made, label, aes, purpose)
+    }
+
+    /// The octets of a wrapped key, which modules do not say of a key that they
+    /// unwrapped: it is unwrapped for this moment, and wrapped under a key that is born
+    /// and ends in the token, which shows nothing else. Nothing where the module cannot.
+    fn measure(
+        &self,
+        mechanism: &Mechanism<'_>,
+        with: ObjectHandle,
+        wrapped: &[u8],
+    ) -> Result<Option<usize>, TokenError> {
+        let passing = |more: &[Attribute]| {
+            let mut template = vec![
+                Attribute::Class(ObjectClass::SECRET_KEY),
+                Attribute::KeyType(KeyType::AES),
+                Attribute::Token(false),
+                Attribute::Private(true),
+                Attribute::Sensitive(true),
+            ];
+            template.extend_from_slice(more);
+            template
+        };
+        let around = passing(&[
+            Attribute::ValueLen(32_u64.into()),
+            Attribute::Wrap(true),
+            Attribute::Unwrap(false),
+            Attribute::Extractable(false),
+        ]);
+        let Ok(around) = self.session.generate_key(&Mechanism::AesKeyGen, &around) else {
+            return Ok(None);
+        };
+        let inside = passing(&[Attribute::Extractable(true), Attribute::Encrypt(false)]);
+        let inside = self.session.unwrap_key(mechanism, with, wrapped, &inside);
+        let shown = inside.as_ref().ok().and_then(|inside| {
+            let shown = self.session.wrap_key(&Mechanism::AesKeyWrap, around, *inside).ok();
+            let _ = self.session.destroy_object(*inside);
+            shown
+        });
+        let _ = self.session.destroy_object(around);
+        inside.map_err(failed("C_UnwrapKey"))?;
+        Ok(shown.and_then(|shown| shown.len().checked_sub(WRAPPED_MORE)))
+    }
+
+    /// Destroys both halves of a pair that was made for an import.
+    pub fn destroy_pair(&mut self, label: &str) -> Result<(), TokenError> {
+        self.own(label, ObjectClass::PRIVATE_KEY)?;
+        for class in [ObjectClass::PRIVATE_KEY, ObjectClass::PUBLIC_KEY] {
+            let template = [Attribute::Class(class), Attribute::Label(label.into())];
+            let found = self.session.find_objects(&template).map_err(failed("C_FindObjects"))?;
+            for half in found {
+                self.session.destroy_object(half).map_err(failed("C_DestroyObject"))?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes a pair on P-256 for [`agree`](Self::agree); its public point,
@@ -203,6 +265,7 @@ impl Pkcs11Token {
         let mut template = template(label, Purpose::Traffic);
         let len = (aes.key_len() as u64).into();
         template.push(Attribute::ValueLen(len));
+        template.push(Attribute::Id(id_of(aes.key_len())));
         let made = self.session.derive_key(&mechanism, own, &template);
         let made = made.map_err(failed("C_DeriveKey"))?;
         self.keep(made, label, aes, Purpose::Traffic)

@@ -8,9 +8,15 @@ use super::settings::Settings;
 use super::study::{self, Study};
 use super::vault::{Block, Vault};
 use super::wait::{STUDY_IV, Step, Wait};
-use ferrule_base::Instant;
+use ferrule_base::{Duration, Instant};
 use ferrule_crypto::key::{InstallError, TokenKey};
 use ferrule_crypto::{Aes, KeySpec, Op, RingReport, Suite};
+
+/// How long a token that refused an SA is left alone with it at least.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+
+/// And at most.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// How an SA uses its key.
 pub(super) enum Mode {
@@ -26,8 +32,10 @@ pub(super) struct Sa {
     op: &'static str,
     /// Its last job has been submitted; it goes when the last is back.
     pub retired: bool,
-    /// The token cannot use its key.
-    pub broken: bool,
+    /// The token refused it: until then it is not asked again.
+    rests_until: Instant,
+    /// For how long it was left alone last; nothing once the token has answered.
+    pause: Duration,
     /// Packets of it that wait.
     pub waiting: u32,
     /// When it last had a packet.
@@ -86,7 +94,8 @@ impl Sa {
                 None => "",
             },
             retired: false,
-            broken: false,
+            rests_until: Instant::ZERO,
+            pause: Duration::ZERO,
             waiting: 0,
             seen: Instant::ZERO,
             asleep: false,
@@ -151,21 +160,59 @@ impl Sa {
         }
     }
 
+    /// The token has refused it, and is left alone for a while.
+    pub fn rests(&self, now: Instant) -> bool {
+        now < self.rests_until
+    }
+
+    /// An exchange of it failed; when the next may be tried.
+    pub fn refused(&mut self, now: Instant) -> Instant {
+        self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+        self.rests_until = now + self.pause;
+        self.rests_until
+    }
+
+    /// An exchange of it brought something.
+    pub const fn answered(&mut self) {
+        self.pause = Duration::ZERO;
+    }
+
+    /// A packet was authentic, or ours: what is made ahead has a use.
+    pub const fn wake(&mut self, now: Instant) {
+        (self.seen, self.asleep) = (now, false);
+    }
+
+    /// Whether something is made ahead for it at all. A retired one has no more than its
+    /// last packets need.
+    pub const fn is_filled(&self) -> bool {
+        match self.mode {
+            Mode::Gcm(_) => !self.asleep && !self.retired,
+            Mode::Study(_) => !self.asleep && (!self.retired || self.waiting > 0),
+        }
+    }
+
     /// Whether something is to be made ahead, if the line is free.
     pub fn wants(&mut self) -> bool {
-        if self.broken || self.retired || self.asleep {
-            return false;
-        }
+        let filled = self.is_filled();
         match &mut self.mode {
             Mode::Gcm(gcm) => {
-                let ahead = gcm.nonce(0).is_some() && gcm.ahead.wants();
-                ahead || gcm.wants_hash_key() || !gcm.probes.is_empty()
+                let ahead = filled && gcm.nonce(0).is_some() && gcm.ahead.wants();
+                let needed = filled || self.waiting > 0;
+                ahead || (needed && gcm.wants_hash_key())
             }
-            Mode::Study(study) => study.wants().is_some_and(|range| {
-                study.ring.refused();
-                !range.is_empty()
-            }),
+            Mode::Study(study) => {
+                filled
+                    && study.wants().is_some_and(|range| {
+                        study.ring.refused();
+                        !range.is_empty()
+                    })
+            }
         }
+    }
+
+    /// Whether packets that nobody expected are to be looked into.
+    pub fn wonders(&self) -> bool {
+        matches!(&self.mode, Mode::Gcm(gcm) if !self.retired && !gcm.probes.is_empty())
     }
 
     /// Wipes what was made for a peer that is silent.
@@ -178,7 +225,7 @@ impl Sa {
     }
 
     /// What there is to see of its ring.
-    pub fn report(&self) -> RingReport {
+    pub fn report(&self, now: Instant) -> RingReport {
         let (filling, common) = match &self.mode {
             Mode::Gcm(gcm) => {
                 let ring = &gcm.ahead;
@@ -207,7 +254,7 @@ impl Sa {
                 (ring.is_filling(), common)
             }
         };
-        let state = match (self.broken, self.asleep, filling) {
+        let state = match (self.rests(now), self.asleep, filling) {
             (true, ..) => "broken",
             (_, true, _) => "asleep",
             (_, _, true) => "fills",

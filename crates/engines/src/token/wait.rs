@@ -21,14 +21,17 @@ pub(super) struct Wait<B> {
     pub at: Option<u128>,
     /// It is ours, or its ICV was right.
     pub proven: bool,
-    /// E(J0), once it is there.
-    pub j0: Option<Block>,
+    /// E(J0) has come. Of a packet of ours it stands in the place of the ICV until that
+    /// is made, of another's it is kept nowhere.
+    pub j0: bool,
     /// Blocks of text that are done, from the first.
     pub done: u16,
     /// Blocks of text.
     pub need: u16,
     /// Key stream for it is under way, asked for exactly.
     pub asked: bool,
+    /// It counts among those that wait and may be forged.
+    pub counted: bool,
 }
 
 /// What a packet waits for.
@@ -46,12 +49,12 @@ impl<B: AsMut<[u8]>> Wait<B> {
     pub fn new(job: Job<B>, sa: u32, iv: usize, since: Instant) -> Self {
         let need = parts::blocks_of(usize::from(job.text.len).saturating_sub(iv)) as u16;
         let proven = job.op == Op::Seal;
-        Self { job, sa, since, at: None, proven, j0: None, done: 0, need, asked: false }
+        let (j0, asked, counted) = (false, false, false);
+        Self { job, sa, since, at: None, proven, j0, done: 0, need, asked, counted }
     }
 
     /// The job, with what became of it.
     pub fn into_job(mut self, verdict: Verdict) -> Job<B> {
-        self.j0.zeroize();
         self.job.verdict = verdict;
         self.job
     }
@@ -71,8 +74,15 @@ impl<B: AsMut<[u8]>> Wait<B> {
         Hashed::cut(&mut self.job, icv_len)
     }
 
-    /// It will not be done: what was begun is wiped, so that no half of it leaves.
+    /// It will not be done: what was begun is wiped, so that no half of it and no key
+    /// stream leaves.
     pub fn give_up(&mut self) {
+        if self.j0
+            && self.job.op == Op::Seal
+            && let Some((_, _, icv)) = parts::aead(&mut self.job)
+        {
+            icv.zeroize();
+        }
         if self.done == 0 {
             return;
         }
@@ -87,7 +97,7 @@ impl<B: AsMut<[u8]>> Wait<B> {
     /// may be forged no more than E(J0).
     pub fn missing(&self, plain: bool) -> (u16, u16) {
         let all = self.need + 1;
-        match (self.j0.is_some() || !plain, self.proven || self.at.is_none()) {
+        match (self.j0 || !plain, self.proven) {
             (true, _) => (self.done + 1, all),
             (false, true) => (0, all),
             (false, false) => (0, 1),

@@ -1,9 +1,10 @@
 //! What a service thread makes, and how it is fed.
 
-use crate::rig::{GCM, PATIENT, SUITES, rig, seal};
+use crate::rig::{GCM, PATIENT, SUITES, rig, seal, spec};
 use ferrule_base::Duration;
 use ferrule_crypto::{Engine, Jobs, Op, Verdict};
 use ferrule_engines::look_aside::{Options, Otherwise};
+use std::sync::atomic::Ordering;
 
 #[test]
 fn look_aside_makes_what_software_makes_with_no_two_and_four_copies_of_the_bus() {
@@ -162,4 +163,55 @@ fn an_idle_service_sleeps_and_is_woken_by_the_doorbell() {
     });
     assert!(quiet, "threads without work use no processor");
     assert_eq!(rig.host.poll_timeout(), None);
+}
+
+/// Rings at the moment at which the thread goes to sleep, very often: what it has not
+/// seen by then would lie there until it wakes by itself, half a second later.
+#[test]
+fn no_doorbell_is_lost_however_close_to_sleep_it_rings() {
+    let mut rig = rig(PATIENT);
+    let (key, _) = rig.key(GCM, 1);
+    let begin = std::time::Instant::now();
+    let (mut rings, mut longest) = (0_u64, Duration::ZERO);
+    while begin.elapsed() < Duration::from_secs(3) {
+        let mut jobs: Jobs<_> = [seal(GCM, key, rings, 16)].into_iter().collect();
+        let rung = std::time::Instant::now();
+        rig.host.submit(rig.now, &mut jobs);
+        let mut done = Jobs::new();
+        while done.is_empty() {
+            rig.host.collect(rig.now, &mut done);
+            assert!(rung.elapsed() < Duration::from_secs(5), "ring {rings}");
+        }
+        longest = longest.max(rung.elapsed());
+        // The thread looks for some microseconds before it sleeps.
+        (0..rings * 7 % 4096).for_each(|_| std::hint::spin_loop());
+        rings += 1;
+    }
+    assert!(longest < Duration::from_millis(400), "ring of {rings} took {longest:?}");
+}
+
+#[test]
+fn commands_owed_to_an_engine_are_told_when_it_has_room_without_any_packet() {
+    let mut rig = rig(PATIENT);
+    let (key, _) = rig.key(GCM, 1);
+    rig.hand.hangs.store(true, Ordering::SeqCst);
+    rig.hand.fails_after.store(1, Ordering::SeqCst);
+    let mut jobs: Jobs<_> = [seal(GCM, key, 1, 16)].into_iter().collect();
+    rig.host.submit(rig.now, &mut jobs);
+    let hand = rig.hand.clone();
+    rig.until("it hangs", || hand.hung.load(Ordering::SeqCst) == 1);
+    // More than its ring has room for; most of them go again.
+    let keys: Vec<_> = (0..3000).map(|_| rig.host.install(&spec(GCM, 2)).unwrap()).collect();
+    keys.iter().skip(100).for_each(|key| rig.host.retire(*key));
+    assert!(rig.host.poll_timeout().is_some(), "it looks again without any packet");
+    hand.fails_after.store(0, Ordering::SeqCst);
+    hand.let_go.store(true, Ordering::SeqCst);
+    let since = std::time::Instant::now();
+    let (installed, retired) = (&rig.hand.installed, &rig.hand.retired);
+    while installed.load(Ordering::SeqCst) - retired.load(Ordering::SeqCst) != 101 {
+        let mut done = Jobs::new();
+        rig.host.collect(rig.now, &mut done);
+        assert!(since.elapsed() < Duration::from_secs(5), "keys that are gone stay in the engine");
+    }
+    assert_eq!(rig.counter("failures"), 0);
 }

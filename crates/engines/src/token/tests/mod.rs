@@ -1,11 +1,13 @@
 //! The token engine against software, and its rings against models.
 
 mod bursts;
+mod failing;
 mod forged;
 mod modes;
 mod rings;
 mod same_bytes;
 mod secret;
+mod share;
 mod slow;
 mod study_mode;
 

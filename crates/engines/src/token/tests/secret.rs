@@ -83,3 +83,41 @@ fn zeroizing_what_was_made_ahead_when_used_when_silent_and_when_the_exchange_is_
         assert_eq!(left(&engine, key), 0, "{suite}: after silence all of it");
     }
 }
+
+#[test]
+fn zeroizing_e_j0_and_key_stream_in_packets_when_the_engine_ends_before_them() {
+    let line = Virtual::new(SoftToken::new(key_of), TokenProfile::shipped("microsd").unwrap());
+    let mut engine: TokenEngine<Watched> =
+        TokenEngine::new(Box::new(line), 126, settings()).unwrap();
+    let key = engine.install(&on_token(GCM, Op::Seal, true, 1)).unwrap();
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    // The first run is here when the packet comes, and the rest is on its way.
+    engine.pump(Instant::ZERO);
+    engine.pump(Instant::from_millis(12));
+    engine.pump(Instant::from_millis(28));
+    let packet = job(key, Op::Seal, BASE, 1, 1400);
+    let mut jobs = Jobs::new();
+    jobs.push(packet.map(|octets| Watched(octets, seen.clone())));
+    engine.submit(Instant::from_millis(28), &mut jobs);
+    assert!(jobs.is_empty() && engine.in_flight() == 1, "it waits for the rest");
+    drop(engine);
+    let seen = seen.lock().unwrap();
+    let text = job(key, Op::Seal, BASE, 1, 1400).buf;
+    assert_eq!(seen.len(), text.len());
+    assert!(seen[AD..].iter().all(|octet| *octet == 0), "nothing of it is left in the packet");
+}
+
+/// A packet whose octets are seen when it goes.
+struct Watched(Vec<u8>, std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl AsMut<[u8]> for Watched {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.1.lock().unwrap().extend_from_slice(&self.0);
+    }
+}
