@@ -147,7 +147,7 @@ fn token_wrap_takes_no_key_that_others_may_read_and_says_nothing_of_it() {
 #[test]
 fn a_pair_made_for_an_import_is_destroyed_by_it_unless_it_is_to_be_kept() {
     let Some(token) = Token::new("pair") else { return };
-    token.private("key", &[9; 32]);
+    token.private("key", &[0x99; 32]);
     fs::write(token.path("p.pem"), token.done(&["pair", "gw.toml", "p"], &[])).unwrap();
     token.done(&["wrap", "key", "--with", "p.pem", "--wrapped", "w"], &[]);
     let import = |label, more: &[&str]| {
@@ -166,7 +166,7 @@ fn a_pair_made_for_an_import_is_destroyed_by_it_unless_it_is_to_be_kept() {
 #[test]
 fn a_key_of_256_bits_is_not_used_as_one_of_128_and_an_absent_one_is_said_to_be() {
     let Some(token) = Token::new("bits") else { return };
-    token.private("key", &[9; 32]);
+    token.private("key", &[0x99; 32]);
     fs::write(token.path("p.pem"), token.done(&["pair", "gw.toml", "p"], &[])).unwrap();
     token.done(&["wrap", "key", "--with", "p.pem", "--wrapped", "w"], &[]);
     let words = ["import", "gw.toml", "long", "--with", "p", "--wrapped", "w", "--bits"];

@@ -267,22 +267,22 @@ impl Ahead {
         run.here = end as u16;
     }
 
-    /// Blocks do not come. They are made anew later: what was asked for last is said
-    /// first, so that numbers of which nothing is here are as they were before.
-    pub fn refused(&mut self, number: u64) {
+    /// Blocks from this index on do not come. They are made anew later: what was asked
+    /// for last is said first, so that all is as it was before.
+    pub fn refused(&mut self, number: u64, first: u16) {
         if !self.is_growing(number) {
             return;
         }
         let last = number.checked_add(1) == Some(self.next());
         let Some(offset) = number.checked_sub(self.oldest) else { return };
         let Some(run) = self.runs.get_mut(offset as usize) else { return };
-        if run.here > 0 {
-            run.asked = run.here;
-        } else {
-            self.give_up(number);
-            if last {
-                self.runs.pop_back();
-            }
+        if first > 0 {
+            run.asked = first.max(run.here);
+            return;
+        }
+        self.give_up(number);
+        if last {
+            self.runs.pop_back();
         }
     }
 

@@ -304,7 +304,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
             return;
         };
         match (part, &mut sa.mode) {
-            (&Part::Run(number, _), Mode::Gcm(gcm)) => gcm.ahead.refused(number),
+            (&Part::Run(number, first), Mode::Gcm(gcm)) => gcm.ahead.refused(number, first),
             (Part::Ring(_), Mode::Study(study)) => study.ring.refused(),
             (&Part::Exact(id, _), _) => {
                 let Some(place) = self.waits.get_mut(place_of(self.first, id)) else { return };

@@ -125,7 +125,7 @@ proptest! {
                     prop_assert!(usize::from(make.blocks) <= 1 + 3 * skip as usize);
                     if text == 50 {
                         // It does not come: all is as it was before.
-                        ahead.refused(make.number);
+                        ahead.refused(make.number, make.first);
                         let before = match made.get(&make.number) {
                             Some(&count) if make.first > 0 => Found::Here(count),
                             _ => Found::Next,
