@@ -84,7 +84,7 @@ pub trait Provider: Send {
 pub(super) fn name_of(token: &mut dyn Provider, key: u32, aes: Aes) -> Result<Secret, TokenError> {
     let mut block = Zeroizing::new([[0; BLOCK]]);
     token.ecb(key, &mut *block)?;
-    let digest = Sha256::new().chain_update(IDENTITY).chain_update(&block[0]).finalize();
+    let digest = Sha256::new().chain_update(IDENTITY).chain_update(block.as_flattened()).finalize();
     Ok(Secret::new(digest.iter().copied().take(aes.key_len()).collect()))
 }
 
