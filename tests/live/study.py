@@ -142,7 +142,8 @@ WIRES = {"w2": (6, False), "w3": (6, False), "w4": (51, True), "w5": (50, True),
 
 
 def frames(path):
-    """Type of every frame in a capture, for IPv4 its protocol, and whether it is a fragment."""
+    """Type of every frame in a capture but for neighbour discovery, for IPv4 its protocol,
+    and whether it is a fragment."""
     with open(path, "rb") as file:
         data = file.read()
     at = 24
@@ -151,6 +152,8 @@ def frames(path):
         frame = data[at + 16:at + 16 + kept]
         at += 16 + kept
         kind = struct.unpack_from("!H", frame, 12)[0]
+        if kind == 0x86dd and frame[20] == 58 and 133 <= frame[54] <= 137:
+            continue  # the nodes' neighbour discovery, which nobody seals
         fragment = kind == 0x0800 and struct.unpack_from("!H", frame, 20)[0] & 0x3fff != 0
         yield kind, frame[23] if kind == 0x0800 else None, fragment
 
