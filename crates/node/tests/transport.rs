@@ -244,8 +244,8 @@ fn a_worker_that_keeps_time_says_which_stages_a_packet_took_it_to() {
     }
     two.send(0, &udp4(LANS[0], LANS[1], (7, 9), 500, 3));
     assert_eq!(two.taken(1).len(), 1);
-    let sealing = ["attach", "ip", "policy", "esp-out", "output", "emit", "transmit"];
-    let opening = ["attach", "ip", "esp-in", "output", "emit", "transmit"];
+    let sealing = ["attach", "ip", "policy", "esp-out", "output", "transmit"];
+    let opening = ["attach", "ip", "esp-in", "output", "transmit"];
     for (node, expected) in [&sealing[..], &opening[..]].into_iter().enumerate() {
         let times = two.net.reports(node).remove(0).times.expect("it keeps time");
         let seen = Next::ALL.into_iter().zip(times.stages).filter(|(_, time)| *time > 0);
