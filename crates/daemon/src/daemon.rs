@@ -188,12 +188,15 @@ impl Daemon {
             .map_err(|e| Fault::environment(e, "raise the limit of open files: `ulimit -n`"))?;
         let mut openings = Openings::new(config);
         for (index, port) in config.ports.iter().enumerate() {
-            let opened = openings.open(port, prepared.macs[index]);
-            let started = opened.and_then(|opened| opened.start(&umem));
-            let started = started.map_err(|e| prepared.source.port_fault(config, index, &e))?;
-            control
-                .attach_port(index, board.gate(&port.name, started))
-                .map_err(|e| prepared.source.build_fault(config, &e))?;
+            let gate = board.gate(&port.name);
+            for queue in 0..control.queues(port) {
+                let opened = openings.open(port, prepared.macs[index]);
+                let started = opened.and_then(|opened| opened.start(&umem));
+                let started = started.map_err(|e| prepared.source.port_fault(config, index, &e))?;
+                control
+                    .attach_queue(index, queue, gate.before(started))
+                    .map_err(|e| prepared.source.build_fault(config, &e))?;
+            }
         }
         let server = Server::bind(&api::socket_path(config.control.as_deref(), &config.name))?;
         let listener = config.metrics.map(TcpListener::bind).transpose().map_err(|e| {

@@ -15,10 +15,11 @@
 use ferrule_base::MacAddr;
 use ferrule_node::config::{Config, Driver, PortConfig, TapConfig, XdpMode};
 use ferrule_ports::pass::{recv_fds, send_fds, socket_pair};
-use ferrule_ports::tap::{TapSpec, TunAddresses};
+use ferrule_ports::tap::{HostSide, TapSpec, TunAddresses};
 use ferrule_ports::{Link, OpenError, OpenFault, Opened, Opener, PortSpec, pcap, xdp};
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -78,11 +79,11 @@ fn spec_of(port: &PortConfig, mac: MacAddr, budget: usize) -> Option<PortSpec> {
         Driver::Packet { device } => {
             PortSpec::Packet { interface: device.clone(), promiscuous: true }
         }
-        Driver::Tap(tap) => PortSpec::Tap(tap_spec(tap, None)),
+        Driver::Tap(tap) => PortSpec::Tap(tap_spec(tap, None, port.mtu)),
         Driver::Tun(tun) => {
             let mut host = mac;
             host.0[5] ^= 1;
-            PortSpec::Tap(tap_spec(tun, Some(TunAddresses { node: mac, host })))
+            PortSpec::Tap(tap_spec(tun, Some(TunAddresses { node: mac, host }), port.mtu))
         }
         Driver::Pcap { read, write } => PortSpec::Pcap {
             read: read.as_ref().map(PathBuf::from),
@@ -93,8 +94,15 @@ fn spec_of(port: &PortConfig, mac: MacAddr, budget: usize) -> Option<PortSpec> {
     })
 }
 
-fn tap_spec(tap: &TapConfig, tun: Option<TunAddresses>) -> TapSpec {
-    TapSpec { name: tap.device.clone(), tun, offload: tap.offload, several: false }
+fn tap_spec(tap: &TapConfig, tun: Option<TunAddresses>, mtu: usize) -> TapSpec {
+    let (addresses, routes) = (tap.addresses.clone(), tap.routes.clone());
+    TapSpec {
+        name: tap.device.clone(),
+        tun,
+        offload: tap.offload,
+        several: tap.every_worker,
+        host: HostSide { addresses, routes, mtu: mtu as u32 },
+    }
 }
 
 /// A port as the companion is told of it.
@@ -119,6 +127,9 @@ enum Wanted {
         tun: Option<([u8; 6], [u8; 6])>,
         offload: bool,
         several: bool,
+        addresses: Vec<(IpAddr, u8)>,
+        routes: Vec<(IpAddr, u8)>,
+        mtu: u32,
     },
 }
 
@@ -134,9 +145,10 @@ impl Wanted {
                 Self::Xdp { device: interface, queue, mode, budget }
             }
             PortSpec::Packet { interface, .. } => Self::Packet { device: interface },
-            PortSpec::Tap(TapSpec { name, tun, offload, several }) => {
+            PortSpec::Tap(TapSpec { name, tun, offload, several, host }) => {
                 let tun = tun.map(|t| (t.node.0, t.host.0));
-                Self::Tap { device: name, tun, offload, several }
+                let HostSide { addresses, routes, mtu } = host;
+                Self::Tap { device: name, tun, offload, several, addresses, routes, mtu }
             }
             PortSpec::Pcap { .. } => return None,
         })
@@ -155,10 +167,11 @@ impl Wanted {
                 PortSpec::Xdp { interface: device, queue, mode, budget }
             }
             Self::Packet { device } => PortSpec::Packet { interface: device, promiscuous: true },
-            Self::Tap { device, tun, offload, several } => {
+            Self::Tap { device, tun, offload, several, addresses, routes, mtu } => {
                 let tun = tun
                     .map(|(node, host)| TunAddresses { node: MacAddr(node), host: MacAddr(host) });
-                PortSpec::Tap(TapSpec { name: device, tun, offload, several })
+                let host = HostSide { addresses, routes, mtu };
+                PortSpec::Tap(TapSpec { name: device, tun, offload, several, host })
             }
         };
         opener.open(&spec).and_then(Opened::into_fds)

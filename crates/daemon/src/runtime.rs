@@ -101,10 +101,10 @@ impl Board {
         self.workers.iter().for_each(Sleeper::rouse);
     }
 
-    /// A port that closes with all others.
-    pub fn gate(&self, name: &str, port: Box<dyn Port>) -> Box<dyn Port> {
+    /// What stands before all queues of a port.
+    pub fn gate(&self, name: &str) -> Gate {
         let measured = self.measures.as_ref().map(|m| m.begin(name));
-        Box::new(Gated { port, closed: self.closed.clone(), measured })
+        Gate { closed: self.closed.clone(), measured }
     }
 
     /// Ports receive nothing from now on; what is inside goes out.
@@ -123,6 +123,20 @@ impl Board {
     pub fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.workers.iter().for_each(|w| w.wake.wake());
+    }
+}
+
+/// What stands before all queues of a port.
+pub struct Gate {
+    closed: Arc<AtomicBool>,
+    measured: Option<Arc<Measured>>,
+}
+
+impl Gate {
+    /// A port that closes with all others.
+    pub fn before(&self, port: Box<dyn Port>) -> Box<dyn Port> {
+        let (closed, measured) = (self.closed.clone(), self.measured.clone());
+        Box::new(Gated { port, closed, measured })
     }
 }
 

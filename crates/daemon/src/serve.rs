@@ -261,13 +261,17 @@ impl Daemon {
         let is_new = |p: &PortConfig| !old.ports.iter().any(|o| same(o, p));
         let fresh: Vec<usize> =
             (0..config.ports.len()).filter(|&i| is_new(&config.ports[i])).collect();
-        let mut opened: Vec<(usize, Box<dyn Port>)> = Vec::new();
+        let mut opened: Vec<(usize, Vec<Box<dyn Port>>)> = Vec::new();
         for index in fresh {
             let port = &config.ports[index];
             let fault = |e| source.port_fault(&config, index, &e);
             opening::check_mtu(port).map_err(fault)?;
-            let ready = self.openings.open(port, macs[index]).map_err(fault)?;
-            opened.push((index, ready.start(&self.umem).map_err(fault)?));
+            let mut queues = Vec::new();
+            for _ in 0..self.control.queues(port) {
+                let ready = self.openings.open(port, macs[index]).map_err(fault)?;
+                queues.push(ready.start(&self.umem).map_err(fault)?);
+            }
+            opened.push((index, queues));
         }
         let now = self.clock.now();
         let make_missing = |yes| {
@@ -281,9 +285,12 @@ impl Daemon {
         let applied = applied.map_err(|e| source.build_fault(&config, &e))?;
         let names: Vec<String> =
             opened.iter().map(|(i, _)| config.ports[*i].name.clone()).collect();
-        for ((index, port), name) in opened.into_iter().zip(&names) {
-            let port = self.board.gate(name, port);
-            self.control.attach_port(index, port).map_err(|e| source.build_fault(&config, &e))?;
+        for ((index, queues), name) in opened.into_iter().zip(&names) {
+            let gate = self.board.gate(name);
+            for (queue, port) in queues.into_iter().enumerate() {
+                let attached = self.control.attach_queue(index, queue, gate.before(port));
+                attached.map_err(|e| source.build_fault(&config, &e))?;
+            }
         }
         self.macs = macs;
         self.board.rouse_workers();

@@ -52,10 +52,20 @@ pub struct PortEntry {
     pub frame_max: u16,
     /// The worker that receives and transmits here.
     pub owner: u8,
+    /// All the others do, too: each has a queue of its own.
+    pub everywhere: bool,
     /// The SecY that stands before it. With one, nothing passes in clear.
     pub secy: Option<u16>,
     /// Which interfaces its frames belong to.
     pub attach: Attach,
+}
+
+impl PortEntry {
+    /// Whether a worker receives and transmits here.
+    #[inline]
+    pub const fn is_at(&self, worker: u8) -> bool {
+        self.owner == worker || self.everywhere
+    }
 }
 
 /// The interface of a port's frames, by tag.

@@ -196,6 +196,7 @@ impl Builder<'_> {
             mac: MacAddr::ZERO,
             frame_max: 0,
             owner: 0,
+            everywhere: false,
             secy: None,
             attach: Attach::default(),
         };
@@ -213,6 +214,7 @@ impl Builder<'_> {
                 mac: self.macs[i],
                 frame_max: frame_max(port.mtu) - added as u16,
                 owner: port.worker as u8,
+                everywhere: port.driver.is_everywhere(),
                 secy: secured.then_some(self.ports[i].0),
                 attach: Attach::default(),
             };

@@ -14,7 +14,7 @@
 
 use crate::card::{CardCommand, CardEngine};
 use crate::compile::{self, Compiled, Shared};
-use crate::config::Config;
+use crate::config::{Config, PortConfig};
 use crate::counter::{CounterStore, StoreError};
 use crate::message::{Change, Command, Event, RING, Seat, WorkerReport};
 use crate::probe::{Filter, Recorder, Records};
@@ -221,8 +221,24 @@ impl Control {
 
     /// Gives an opened port to its worker.
     pub fn attach_port(&mut self, index: usize, port: Box<dyn Port>) -> Result<(), BuildError> {
+        self.attach_queue(index, 0, port)
+    }
+
+    /// Gives a queue of a port to a worker: the first to the port's own, the others to
+    /// those behind it.
+    pub fn attach_queue(
+        &mut self,
+        index: usize,
+        queue: usize,
+        port: Box<dyn Port>,
+    ) -> Result<(), BuildError> {
         let (id, worker) = (self.compiled.ports[index], self.config.ports[index].worker);
-        self.send(worker, Command::AttachPort(id, port))
+        self.send((worker + queue) % self.links.len(), Command::AttachPort(id, port))
+    }
+
+    /// How many queues a port has, each to be attached.
+    pub fn queues(&self, port: &PortConfig) -> usize {
+        if port.driver.is_everywhere() { self.links.len() } else { 1 }
     }
 
     /// Does what is due: protocol messages, neighbours, counters.
@@ -282,7 +298,11 @@ impl Control {
         let ports = self.config.ports.iter().enumerate();
         let old_ports: Vec<(PortId, usize)> = ports
             .filter(|(_, p)| applied.closed.contains(&p.name))
-            .map(|(i, p)| (self.compiled.ports[i], p.worker))
+            .flat_map(|(i, p)| {
+                let id = self.compiled.ports[i];
+                let workers = self.links.len();
+                (0..self.queues(p)).map(move |queue| (id, (p.worker + queue) % workers))
+            })
             .collect();
         // A card goes with its port; the port that comes gets a new one.
         let (mut old, mut shared) = (self.installed.clone(), self.shared.clone());

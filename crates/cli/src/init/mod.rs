@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   gateway   an ESP tunnel between two sites' gateways
+//!   host      an ordinary host's programs, by ESP to a gateway or peer
 //!   ce        a customer edge: a bridge with MACsec on its uplink
 //!   pe        a provider edge: a pseudowire across an MPLS network
 //!   key       one key file
 //! ```
 //!
-//! [`config`] has the words, [`gateway`], [`ce`] and [`pe`] what stands in the
+//! [`config`] has the words, [`gateway`], [`host`], [`ce`] and [`pe`] what stands in the
 //! files, [`pairs`] which keys and numbers the two sides share, [`files`] the
 //! care with which they are written.
 
@@ -15,6 +16,7 @@ pub mod ce;
 pub mod config;
 mod files;
 pub mod gateway;
+pub mod host;
 pub mod key;
 mod pairs;
 pub mod pe;
@@ -47,6 +49,8 @@ pub struct InitArgs {
 enum What {
     /// A gateway that joins two sites by an ESP tunnel
     Gateway(GatewayArgs),
+    /// A host whose own programs are protected, by a TUN device
+    Host(HostArgs),
     /// A provider edge with an Ethernet pseudowire over MPLS
     Pe(PeArgs),
     /// A customer edge that bridges its site under MACsec
@@ -103,6 +107,54 @@ struct GatewayArgs {
     /// The router on the way to the other gateway, if it is not on our link
     #[arg(long, value_name = "ADDRESS", conflicts_with = "pair")]
     next_hop: Option<IpAddr>,
+    /// What protects: a suite of ESP
+    #[arg(long, default_value = "aes-gcm-128", value_parser = esp_suite)]
+    suite: String,
+}
+
+#[derive(Debug, Clone, Args)]
+struct HostArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// Name of this host's node
+    #[arg(long, default_value = "host-a", value_parser = name)]
+    name: String,
+    /// Name of the other end's
+    #[arg(long, default_value = "gw-b", value_parser = name)]
+    peer_name: String,
+    /// The TUN device that programs use; it is made
+    #[arg(long, value_name = "DEVICE", default_value = "ferrule0")]
+    device: String,
+    /// The host's address there
+    #[arg(long, value_name = "ADDRESS/LEN", default_value = "10.8.0.2/24", value_parser = network)]
+    host_address: Net,
+    /// The node's own address there
+    #[arg(long, value_name = "ADDRESS", default_value = "10.8.0.1")]
+    node_address: IpAddr,
+    /// Device towards the other end, which the node has for itself
+    #[arg(long, value_name = "DEVICE", default_value = "eth1")]
+    uplink: String,
+    /// Our address on it
+    #[arg(long, value_name = "ADDRESS/LEN", default_value = "198.51.100.1/24", value_parser = network)]
+    uplink_address: Net,
+    /// The other end's address
+    #[arg(long, value_name = "ADDRESS", default_value = "198.51.100.2")]
+    peer: IpAddr,
+    /// The router on the way to it, if it is not on our link
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "pair")]
+    next_hop: Option<IpAddr>,
+    /// The other end's address in its network
+    #[arg(long, value_name = "ADDRESS/LEN", default_value = "10.0.2.1/24", value_parser = network)]
+    peer_lan_address: Net,
+    /// With --pair: its device there
+    #[arg(long, value_name = "DEVICE", default_value = "eth0")]
+    peer_lan: String,
+    /// Around whole packets, or between the host and one peer behind the other end
+    #[arg(long, default_value = "tunnel", value_parser = ["tunnel", "transport"])]
+    mode: String,
+    /// In transport mode: the peer
+    #[arg(long, value_name = "ADDRESS", default_value = "10.0.2.2")]
+    peer_host: IpAddr,
     /// What protects: a suite of ESP
     #[arg(long, default_value = "aes-gcm-128", value_parser = esp_suite)]
     suite: String,
@@ -203,6 +255,7 @@ impl InitArgs {
         let random = |e: ferrule_crypto::random::Unavailable| (ENVIRONMENT, e.to_string());
         match &self.what {
             What::Gateway(args) => pairs::gateway(args).map_err(random),
+            What::Host(args) => pairs::host(args).map_err(random),
             What::Ce(args) => pairs::ce(args).map_err(random),
             What::Pe(args) => Ok(pairs::pe(args)),
             What::Key(args) => {
@@ -270,6 +323,11 @@ pub struct Net {
 }
 
 impl Net {
+    /// Its address alone.
+    fn single(address: IpAddr) -> String {
+        format!("{address}/{}", if address.is_ipv4() { 32 } else { 128 })
+    }
+
     /// The network, with the host's bits cleared.
     fn prefix(self) -> String {
         let network = match self.address {

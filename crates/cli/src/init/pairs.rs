@@ -5,10 +5,12 @@ use super::ce::{CePlan, SecyPlan};
 use super::config::{NodePlan, PortPlan};
 use super::files::Files;
 use super::gateway::{GatewayPlan, SaPlan};
+use super::host::HostPlan;
 use super::key::{KeyFor, fresh_mac};
 use super::pe::PePlan;
-use super::{CeArgs, GatewayArgs, Net, NodeArgs, PeArgs, Set};
+use super::{CeArgs, GatewayArgs, HostArgs, Net, NodeArgs, PeArgs, Set};
 use ferrule_crypto::random::{self, Unavailable};
+use ferrule_node::overhead::Stack;
 use std::path::Path;
 
 /// MTU of a site.
@@ -55,6 +57,65 @@ pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
     let kind = KeyFor::from_name(&args.suite).expect("the command line was checked");
     let keys = keys(kind, &args.suite, [(a, b, &a_to_b), (b, a, &b_to_a)])?;
     Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), keys))
+}
+
+/// A host and, with `--pair`, the gateway that it talks to or by.
+pub(super) fn host(args: &HostArgs) -> Result<Set, Unavailable> {
+    let (a, b) = (&args.name, &args.peer_name);
+    let (a_to_b, b_to_a) = (format!("{a}-to-{b}.key"), format!("{b}-to-{a}.key"));
+    let (spi_ab, spi_ba) = (fresh_spi()?, fresh_spi()?);
+    let transport = args.mode == "transport";
+    let (driver, device) = ("tun".to_owned(), args.device.clone());
+    let mtu = inner_mtu(&args.suite, &args.mode, args.peer.is_ipv4());
+    let ours = HostPlan {
+        node: node(a, true),
+        near: PortPlan { name: "host", driver, device, mac: None, mtu },
+        tun: Some(args.host_address.to_string()),
+        near_address: Net { address: args.node_address, ..args.host_address }.to_string(),
+        uplink: port(&args.node, "uplink", &args.uplink, SITE_MTU),
+        uplink_address: args.uplink_address.to_string(),
+        peer: args.peer.to_string(),
+        next_hop: args.next_hop.map(|a| a.to_string()),
+        local: Net::single(args.host_address.address),
+        remote: match transport {
+            true => Net::single(args.peer_host),
+            false => args.peer_lan_address.prefix(),
+        },
+        transport,
+        suite: args.suite.clone(),
+        out_sa: SaPlan { spi: spi_ab, key: a_to_b.clone() },
+        in_sa: SaPlan { spi: spi_ba, key: b_to_a.clone() },
+    };
+    let theirs = HostPlan {
+        node: node(b, true),
+        near: port(&args.node, "lan", &args.peer_lan, SITE_MTU),
+        tun: None,
+        near_address: args.peer_lan_address.to_string(),
+        uplink_address: Net { address: args.peer, ..args.uplink_address }.to_string(),
+        peer: args.uplink_address.address.to_string(),
+        local: ours.remote.clone(),
+        remote: ours.local.clone(),
+        out_sa: ours.in_sa.clone(),
+        in_sa: ours.out_sa.clone(),
+        ..ours.clone()
+    };
+    let kind = KeyFor::from_name(&args.suite).expect("the command line was checked");
+    let keys = keys(kind, &args.suite, [(a, b, &a_to_b), (b, a, &b_to_a)])?;
+    Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), keys))
+}
+
+/// What of the uplink's MTU is left to the host; where the calculator does not know the
+/// suite, less than any leaves.
+fn inner_mtu(suite: &str, mode: &str, v4: bool) -> usize {
+    let (inner, outer) = match (mode, v4) {
+        ("tunnel", true) => ("ipv4", " ipv4"),
+        ("tunnel", false) => ("ipv4", " ipv6"),
+        (_, true) => ("ipv4", ""),
+        (_, false) => ("ipv6", ""),
+    };
+    let stack = Stack::parse(&format!("eth {inner} udp 100 | esp {suite} {mode}{outer}"));
+    let left = stack.and_then(|stack| stack.mtu(SITE_MTU)).map(|report| report.user_mtu);
+    left.unwrap_or(SITE_MTU - 128)
 }
 
 /// A customer edge and, with `--pair`, the other site's.

@@ -82,6 +82,32 @@ fn init_gateway_writes_a_pair_that_fits_for_every_suite() {
 }
 
 #[test]
+fn init_host_writes_a_pair_that_fits_for_every_suite_and_mode() {
+    for (suite, mode) in
+        ferrule_crypto::Suite::ALL.into_iter().flat_map(|s| ["tunnel", "transport"].map(|m| (s, m)))
+    {
+        let folder = Folder::new();
+        init(&folder, &["host", "--pair", "--suite", suite.name(), "--mode", mode]);
+        let [a, b] = ["host-a.toml", "gw-b.toml"].map(|file| parse(&folder.0, file));
+        let Driver::Tun(tun) = &a.ports[0].driver else { panic!("a TUN") };
+        assert!(tun.offload && tun.device == "ferrule0");
+        assert_eq!(tun.addresses, [("10.8.0.2".parse().expect("an address"), 24)]);
+        assert_eq!(tun.routes.len(), 1);
+        let (ours, theirs) = (&a.tunnels[0], &b.tunnels[0]);
+        assert_eq!((ours.local, ours.remote), (theirs.remote, theirs.local));
+        assert_eq!(
+            (ours.outbound.spi, ours.inbound.spi),
+            (theirs.inbound.spi, theirs.outbound.spi)
+        );
+        assert!(ours.outbound.keys.key.same_as(&theirs.inbound.keys.key));
+        let (p, q) = (&a.policies[0], &b.policies[0]);
+        assert_eq!((&p.local, &p.remote), (&q.remote, &q.local));
+        let mtu = a.ports[0].mtu;
+        assert!((1360..1490).contains(&mtu), "{} {mode}: {mtu}", suite.name());
+    }
+}
+
+#[test]
 fn init_gateway_takes_addresses_of_both_families_and_a_router_on_the_way() {
     let folder = Folder::new();
     let words = "gateway --lan-address 2001:db8:1::1/64 --peer-lan-address 2001:db8:2::1/64 \

@@ -235,7 +235,7 @@ impl<'a> Front<'a> {
 fn beyond(tables: &Tables, iface: &Iface, routed: &RoutedIface, worker: u8) -> Next {
     match tables.ports.get(usize::from(iface.port.0)) {
         Some(port)
-            if port.owner == worker
+            if port.is_at(worker)
                 && usize::from(routed.mtu) + LINK_TAG <= usize::from(port.frame_max) =>
         {
             if port.secy.is_some() { Next::SecyOut } else { Next::Transmit }
@@ -388,7 +388,7 @@ pub struct Emit;
 impl Stage for Emit {
     /// For each frame:
     ///
-    /// 1. A port of another worker: to that worker.
+    /// 1. A port of another worker alone: to that worker.
     /// 2. Not longer than the port carries.
     /// 3. To the SecY if the port has one, else as it is.
     #[inline]
@@ -398,7 +398,7 @@ impl Stage for Emit {
                 ctx.out.drop(packet, DropReason::PortDown);
                 continue;
             };
-            if port.owner != ctx.worker {
+            if !port.is_at(ctx.worker) {
                 ctx.out.hand_off(port.owner, Next::Emit, packet);
             } else if packet.len() > usize::from(port.frame_max) {
                 ctx.out.drop(packet, DropReason::TooBig);

@@ -34,6 +34,7 @@ pub(crate) fn compile(
         mac: own.mac,
         frame_max: frame_max(config.ports[at].mtu),
         owner: 0,
+        everywhere: false,
         secy: secured.then_some(id.0),
         attach: own.attach.clone(),
     };
@@ -145,6 +146,7 @@ fn vacant_port() -> PortEntry {
         mac: MacAddr::ZERO,
         frame_max: 0,
         owner: 0,
+        everywhere: false,
         secy: None,
         attach: Attach::default(),
     }

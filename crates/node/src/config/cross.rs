@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 pub(super) fn check(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     attachments(r, file, config);
+    shared_ports(r, file, config);
     bridged_frames(r, file, config);
     pseudowire_frames(r, file, config);
     spis(r, file, config);
@@ -50,6 +51,19 @@ fn attachments(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
             what,
             "give each interface, bridge and pseudowire its own VLAN or port",
         );
+    }
+}
+
+/// What protects in a port is one worker's, so its port is, too.
+fn shared_ports(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    for (index, port) in config.ports.iter().enumerate().filter(|(_, p)| p.driver.is_everywhere()) {
+        let secured = config.secys.iter().any(|secy| secy.port == index);
+        if secured || config.has_card(index) {
+            let what =
+                format!("port `{}` is every worker's, and what protects in it is one's", port.name);
+            let span = file.port.get(index).map_or(0..0, |p| p.get_ref().name.span());
+            r.problems.add(span, what, "take every-worker out");
+        }
     }
 }
 

@@ -16,8 +16,8 @@ const STAG: u16 = 0x88a8;
 pub(super) fn ports(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
     for port in file.port.iter().map(Spanned::get_ref) {
         r.unique(&port.name, "port", config.ports.iter().map(|p| p.name.as_str()));
-        let driver = driver(r, port);
         let workers = config.cores.len().max(1);
+        let driver = driver(r, port, workers);
         let room = config.buffer_size.saturating_sub(ferrule_pipeline::HEAD_ROOM + 64) as i64;
         let mtu = r.number(port.mtu.as_ref(), 1500, 68..=9216, "mtu");
         if mtu > room {
@@ -43,17 +43,50 @@ pub(super) fn ports(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
     }
 }
 
-/// What only ports of the host's stack know.
+/// Addresses, and routes, of the host at a port at most.
+const HOST_MAX: usize = 32;
+
+/// An interface of the host, and what the host is to have there.
+fn tap(r: &mut Reader<'_>, port: &raw::Port, device: String, workers: usize) -> TapConfig {
+    let listed = |list: &Option<Vec<Text>>| list.iter().flatten().cloned().collect::<Vec<_>>();
+    let addresses = listed(&port.host_address);
+    let addresses: Vec<_> = addresses.iter().filter_map(|t| r.with_length(t)).collect();
+    let routes = listed(&port.host_route);
+    if let Some(surplus) =
+        port.host_address.iter().chain(&port.host_route).flat_map(|l| l.get(HOST_MAX)).next()
+    {
+        let what = format!("more than {HOST_MAX} of the host's addresses or routes");
+        r.problems.add(surplus.span(), what, "set the others by `ip`");
+    }
+    if let (Some(first), true) = (routes.first(), addresses.is_empty()) {
+        let remedy = "add host-address = [\"ADDRESS/LEN\"], or set the route by hand";
+        r.problems.add(first.span(), "a route of a host that has no address here", remedy);
+    }
+    TapConfig {
+        device,
+        addresses,
+        routes: routes.iter().filter_map(|t| r.prefix(t)).collect(),
+        offload: port.offload.unwrap_or(true),
+        every_worker: port.every_worker.unwrap_or(false) && workers > 1,
+    }
+}
+
+/// Keys that only ports of the host's stack know.
 fn only_for_hosts(r: &mut Reader<'_>, port: &raw::Port) {
-    if port.offload.is_some() {
-        let name = port.name.get_ref();
-        let what = format!("port `{name}` has offload, which is for the host's own stack");
-        let remedy = "take offload out, or set driver = \"tun\" (or \"tap\")";
+    let lists = [("host-address", &port.host_address), ("host-route", &port.host_route)];
+    let mut wrong: Vec<_> =
+        lists.iter().filter(|(_, list)| list.is_some()).map(|(name, _)| *name).collect();
+    wrong.extend(port.offload.map(|_| "offload"));
+    wrong.extend(port.every_worker.map(|_| "every-worker"));
+    for name in wrong {
+        let what =
+            format!("port `{}` has {name}, which is for the host's own stack", port.name.get_ref());
+        let remedy = format!("take {name} out, or set driver = \"tun\" (or \"tap\")");
         r.problems.add(port.name.span(), what, remedy);
     }
 }
 
-fn driver(r: &mut Reader<'_>, port: &raw::Port) -> Driver {
+fn driver(r: &mut Reader<'_>, port: &raw::Port, workers: usize) -> Driver {
     let name = port.driver.as_ref().map_or("", |t| t.get_ref().as_str());
     if r.lab.is_some() || !matches!(name, "tap" | "tun") {
         only_for_hosts(r, port);
@@ -96,7 +129,7 @@ fn driver(r: &mut Reader<'_>, port: &raw::Port) -> Driver {
         "af-packet" => Driver::Packet { device: device(r) },
         "tap" | "tun" => {
             let device = device(r);
-            let tap = TapConfig { device, offload: port.offload.unwrap_or(true) };
+            let tap = tap(r, port, device, workers);
             if name == "tun" { Driver::Tun(tap) } else { Driver::Tap(tap) }
         }
         "pcap" => Driver::Pcap {

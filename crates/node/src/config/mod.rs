@@ -140,6 +140,15 @@ impl Driver {
         }
     }
 
+    /// Whether each worker receives and transmits here.
+    pub const fn is_everywhere(&self) -> bool {
+        matches!(
+            self,
+            Self::Tap(TapConfig { every_worker: true, .. })
+                | Self::Tun(TapConfig { every_worker: true, .. })
+        )
+    }
+
     /// The name in configurations.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -153,13 +162,19 @@ impl Driver {
     }
 }
 
-/// An interface of the host's own stack.
+/// An interface of the host's own stack, and what the host has there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TapConfig {
     /// Device name.
     pub device: String,
+    /// The host's addresses, with the lengths of their prefixes.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Networks that the host reaches by it.
+    pub routes: Vec<(IpAddr, u8)>,
     /// Super-frames in both directions.
     pub offload: bool,
+    /// Each worker has a queue of its own.
+    pub every_worker: bool,
 }
 
 /// Where an AF_XDP program runs.

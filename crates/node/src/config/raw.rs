@@ -67,7 +67,10 @@ pub(super) struct Port {
     pub mac: Option<Text>,
     pub mtu: Option<Number>,
     pub worker: Option<Number>,
+    pub host_address: Option<Vec<Text>>,
+    pub host_route: Option<Vec<Text>>,
     pub offload: Option<bool>,
+    pub every_worker: Option<bool>,
     pub read: Option<Text>,
     pub write: Option<Text>,
 }

@@ -98,6 +98,7 @@ impl Rig {
             mac,
             frame_max: CHUNK as u16,
             owner: 0,
+            everywhere: false,
             secy: None,
             attach: Attach { untagged: Some(iface), ..Attach::default() },
         });

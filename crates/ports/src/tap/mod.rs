@@ -12,7 +12,8 @@
 //!
 //! A TAP carries Ethernet. A TUN carries bare IP: its port puts an Ethernet
 //! header in front with the addresses that it was given, takes it off again,
-//! and answers the node's ARP requests in the name of whoever is behind.
+//! and answers the node's questions for neighbours, of ARP and of IPv6, in the name of
+//! whoever is behind.
 //!
 //! One interface may have several queues, each a port of its own for another worker:
 //! the kernel sends a flow to the queue that its answers came by.
@@ -20,9 +21,12 @@
 //! Making or attaching to the interface needs CAP_NET_ADMIN, unless it is
 //! persistent and belongs to the user ([`TapOpened`]); the rest needs nothing.
 
+mod answer;
+mod host;
 mod open;
 mod port;
 
+pub use host::HostSide;
 pub use open::{TapOpened, TapSpec};
 pub use port::TapPort;
 

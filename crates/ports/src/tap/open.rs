@@ -1,6 +1,6 @@
 //! Making and attaching to the interface.
 
-use super::TunAddresses;
+use super::{HostSide, TunAddresses};
 use crate::error::{Doing, OpenError, OpenFault};
 use crate::link::request;
 use crate::sys::check;
@@ -25,12 +25,14 @@ pub struct TapSpec {
     pub offload: bool,
     /// The interface has several queues, of which this is one.
     pub several: bool,
+    /// What the host is to have there.
+    pub host: HostSide,
 }
 
 impl TapSpec {
     /// One queue, with super-frames.
     pub fn new(name: impl Into<String>, tun: Option<TunAddresses>) -> Self {
-        Self { name: name.into(), tun, offload: true, several: false }
+        Self { name: name.into(), tun, offload: true, several: false, host: HostSide::default() }
     }
 }
 
@@ -43,7 +45,7 @@ pub struct TapOpened {
 
 impl TapOpened {
     /// Attaches to the interface or makes it. One that is made here is down at first,
-    /// and goes with its last descriptor.
+    /// unless the host is to have an address there, and goes with its last descriptor.
     pub fn new(spec: &TapSpec) -> Result<Self, OpenError> {
         let name = &spec.name;
         let mut r = request(name)?;
@@ -75,6 +77,7 @@ impl TapOpened {
             }
         })?;
         set_offloads(&fd, spec.offload).doing(|| format!("setting the offloads of {name}"))?;
+        spec.host.set(name)?;
         Ok(Self { fd, spec: spec.clone() })
     }
 

@@ -1,7 +1,7 @@
 //! Frames between the node and the interface.
 
-use super::TunAddresses;
 use super::open::{TapOpened, TapSpec};
+use super::{TunAddresses, answer};
 use crate::coalesce::{self, Coalescer};
 use crate::error::OpenError;
 use crate::link::{Link, Watch};
@@ -12,12 +12,11 @@ use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache, Port, PortStats};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// ARP answers that wait to be received, at most.
+/// Answers that wait to be received, at most.
 const ANSWERS_MAX: usize = 8;
 const ETHERNET: usize = 14;
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
-const ARP: [u8; 2] = [0x08, 0x06];
 
 /// A TAP or TUN port.
 pub struct TapPort {
@@ -128,33 +127,18 @@ impl TapPort {
         (ethertype == Some(&IPV4) || ethertype == Some(&IPV6)).then_some(ETHERNET)
     }
 
-    /// Turns the node's ARP request into the answer (RFC 826).
-    fn answer(&self, packet: &mut Packet) -> bool {
-        let Some(addresses) = self.tun else { return false };
-        let Some(arp) = packet.data_mut().first_chunk_mut::<42>() else { return false };
-        // Ethernet, IPv4, lengths 6 and 4, request; not for one's own address.
-        let request = arp[12..14] == ARP && arp[14..22] == [0, 1, 8, 0, 6, 4, 0, 1];
-        if !request || arp[28..32] == arp[38..42] {
-            return false;
-        }
-        let mut asker = [0; 4];
-        asker.copy_from_slice(&arp[28..32]);
-        arp[..6].copy_from_slice(&addresses.node.0);
-        arp[6..12].copy_from_slice(&addresses.host.0);
-        arp[21] = 2;
-        arp[22..28].copy_from_slice(&addresses.host.0);
-        arp.copy_within(38..42, 28);
-        arp[32..38].copy_from_slice(&addresses.node.0);
-        arp[38..42].copy_from_slice(&asker);
-        true
-    }
-
-    /// Takes the ARP requests that are answered here out of a batch.
+    /// Takes the questions for neighbours that are answered here out of a batch.
     fn answer_all(&mut self, batch: &mut Batch) {
+        if self.tun.is_none() {
+            return;
+        }
         let mut at = 0;
         while let Some(packet) = batch.get_mut(at) {
             let len = packet.len();
-            if self.answers.len() < ANSWERS_MAX && self.answer(packet) {
+            if let Some(tun) = self.tun
+                && self.answers.len() < ANSWERS_MAX
+                && answer::turn(tun, packet.data_mut())
+            {
                 self.stats.tx.add(len);
                 self.answers.push(batch.remove(at));
             } else {

@@ -3,7 +3,7 @@
 use crate::net::{Runner, assert_whole, carry_tcp, checksums_verify, namespace, sh};
 use ferrule_base::MacAddr;
 use ferrule_pipeline::{Pool, PortStats};
-use ferrule_ports::tap::{TapSpec, TunAddresses};
+use ferrule_ports::tap::{HostSide, TapSpec, TunAddresses};
 use ferrule_ports::{OpenError, OpenFault, Opened, Opener, PortSpec, Umem};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
@@ -205,4 +205,97 @@ fn super_frames_of_udp_are_cut_on_read_where_the_kernel_makes_them() {
     // A kernel before 6.2 cuts them itself, and then there is nothing to count.
     let cut = port.port.stats().cut;
     assert!(matches!((cut.frames, cut.segments), (0, 0) | (1, 31)), "{cut:?}");
+}
+
+#[test]
+fn tun_has_several_queues() {
+    let Some(_net) = namespace() else { return };
+    let pool = Pool::heap(512, 2048);
+    let several = TapSpec { several: true, ..tun_spec("tun7") };
+    let mut queues = [(); 3].map(|()| start(open(several.clone()).unwrap(), &pool));
+    sh("ip address add 10.8.0.1/24 dev tun7");
+    sh("ip link set dev tun7 up");
+    // Many flows: the kernel spreads them, and each stays where it is.
+    let sockets: Vec<UdpSocket> = (0..64).map(|_| UdpSocket::bind("10.8.0.1:0").unwrap()).collect();
+    for round in 0..3u8 {
+        for socket in &sockets {
+            socket.send_to(&[round; 10], "10.8.0.2:9").unwrap();
+        }
+    }
+    let mut seen: Vec<Vec<[u8; 2]>> = Vec::new();
+    for queue in &mut queues {
+        let mut ports = Vec::new();
+        loop {
+            let batch = queue.poll();
+            if batch.is_empty() {
+                break;
+            }
+            ports.extend(
+                batch.iter().filter(|p| p.data()[23] == 17).map(|p| [p.data()[34], p.data()[35]]),
+            );
+        }
+        seen.push(ports);
+    }
+    assert_eq!(seen.iter().map(Vec::len).sum::<usize>(), 192, "all came");
+    assert!(seen.iter().filter(|ports| !ports.is_empty()).count() >= 2, "by more than one queue");
+    for (i, ports) in seen.iter().enumerate() {
+        let elsewhere = seen.iter().enumerate().filter(|(j, _)| *j != i);
+        let mixed = elsewhere.flat_map(|(_, o)| o).any(|p| ports.contains(p));
+        assert!(!mixed, "a flow came by two queues");
+    }
+    // What is sent by any of them arrives.
+    let socket = &sockets[0];
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+    for queue in &mut queues {
+        queue.send(&[datagram(socket.local_addr().unwrap().port())]);
+        assert_eq!(socket.recv(&mut [0; 100]).unwrap(), 4);
+    }
+    let other = open(tun_spec("tun7")).unwrap_err();
+    assert!(other.to_string().contains("multi_queue"), "{other}");
+}
+
+/// Ethernet, IPv4 10.8.0.2 to 10.8.0.1, UDP without a checksum, four octets.
+fn datagram(port: u16) -> Vec<u8> {
+    let mut frame = [HOST.0, NODE.0].concat();
+    frame.extend([8, 0, 0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0, 0, 10, 8, 0, 2, 10, 8, 0, 1, 0, 9]);
+    frame.extend(port.to_be_bytes());
+    frame.extend([0, 12, 0, 0, 1, 2, 3, 4]);
+    let sum: u32 = frame[14..34].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+#[test]
+fn tun_is_set_up_for_the_host_with_address_mtu_and_routes() {
+    let Some(_net) = namespace() else { return };
+    sh("sysctl -qw net.ipv6.conf.default.disable_ipv6=0");
+    let pool = Pool::heap(64, 2048);
+    let host = HostSide {
+        addresses: vec![("10.8.0.2".parse().unwrap(), 24), ("fd08::2".parse().unwrap(), 64)],
+        routes: vec![("10.2.0.0".parse().unwrap(), 16), ("fd02::".parse().unwrap(), 64)],
+        mtu: 1440,
+    };
+    let spec = TapSpec { host: host.clone(), ..tun_spec("tun7") };
+    let said = |line: &str| String::from_utf8(sh(line).stdout).unwrap();
+    // And again: what is there already is no mistake.
+    for _ in 0..2 {
+        let port = start(open(spec.clone()).unwrap(), &pool);
+        assert!(port.port.is_up());
+        assert!(said("ip link show dev tun7").contains("mtu 1440"));
+        let addresses = said("ip address show dev tun7");
+        assert!(
+            addresses.contains("10.8.0.2/24") && addresses.contains("fd08::2/64"),
+            "{addresses}"
+        );
+        assert!(!addresses.contains("tentative"), "{addresses}");
+        let to = said("ip route get 10.2.3.4");
+        assert!(to.contains("dev tun7") && to.contains("src 10.8.0.2"), "{to}");
+        assert!(said("ip -6 route get fd02::9").contains("dev tun7"));
+        let typed = host.commands("tun7");
+        assert!(typed.contains("ip address add 10.8.0.2/24 dev tun7"), "{typed}");
+    }
+    let wrong = HostSide { mtu: 20, ..host };
+    let error = open(TapSpec { host: wrong, ..tun_spec("tun7") }).unwrap_err();
+    assert!(error.to_string().contains("ip link set tun7 mtu 20 up"), "{error}");
 }

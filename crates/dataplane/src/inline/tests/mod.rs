@@ -54,6 +54,7 @@ fn tables() -> Tables {
             mac: MAC,
             frame_max: 1522,
             owner: 0,
+            everywhere: false,
             secy: None,
             attach: Attach {
                 untagged: Some(0),

@@ -47,6 +47,7 @@ impl<E: Engine<Packet>> Rig<E> {
             mac: MacAddr::ZERO,
             frame_max: 1600,
             owner: 0,
+            everywhere: false,
             secy: Some(0),
             attach: Attach::default(),
         };

@@ -85,6 +85,7 @@ fn port(number: u8, attach: tables::Attach) -> PortEntry {
         mac: own(number),
         frame_max: 1518,
         owner: 0,
+        everywhere: false,
         secy: None,
         attach,
     }
