@@ -55,8 +55,9 @@ class Token:
         self.pin.chmod(0o600)
         self.config = self.dir / "token.toml"
         self.config.write_text(self.table("none"))
-        self.public = self.dir / "import.pem"
-        self.public.write_text(self.ferrule("pair", "import"))
+        self.public = self.ferrule("pair", "import")
+        self.pem = self.dir / "import.pem"
+        self.pem.write_text(self.public)
         self.kek = os.urandom(32)
         said = self.bring("kek", self.kek.hex(), "--unwraps", "--bits", "256")
         assert "unwraps" in said, said
@@ -73,7 +74,7 @@ class Token:
         """Wrapped with the token's public key."""
         wrapped = self.dir / f"{label}.wrapped"
         name = subprocess.run(
-            [ferrule(), "token", "wrap", "-", "--with", str(self.public),
+            [ferrule(), "token", "wrap", "-", "--with", str(self.pem),
              "--wrapped", str(wrapped)],
             input=bytes.fromhex(key), check=True, capture_output=True).stdout.split()[-1].decode()
         said = self.ferrule("import", label, "--with", "import", "--wrapped", str(wrapped),
