@@ -82,8 +82,8 @@ fn answer(model: &Model) -> String {
     format!(
         "On a machine that costs what its parts are known to cost, AH-MD5 takes an FTP transfer of \
          {} bytes {:.2} times as long, ESP-DES {:.2} times and BYPASS {:.2} times, not ten to \
-         eighteen and three to four: what the study measured was its module's way with each \
-         packet, milliseconds of it, and not hash or cipher.",
+         eighteen and three to four: the printed slowdowns ask for milliseconds for each \
+         packet whatever its algorithm, and that is no hash and no cipher.",
         octets,
         of(Which::Plausible, Protection::AhMd5),
         of(Which::Plausible, Protection::EspDes),

@@ -172,9 +172,10 @@ fn why(model: &Model) -> String {
          algorithm {:.0} times ({:.1} ms, {:.1} million clocks): no cipher and no hash costs \
          that. And even then a printed value is missed by {:.0} %, and by {:.0} % where it is left \
          out of the fit: BYPASS at every size, small and large transfers do not go together with \
-         costs of any height. A fixed time of milliseconds for each packet is what files that are \
-         read, messages that are logged or ticks that are waited for take. So the slowdown is the \
-         module's way with each packet, and not what the algorithms do.",
+         costs of any height. So the print does not follow from what hash and cipher do. A fixed \
+         time of milliseconds for each packet would fit files that are read, messages that are \
+         logged or ticks that are waited for, inside the module; which of them it was the print \
+         does not say.",
         asked.des_block / known.des_block,
         asked.md5_block / known.md5_block,
         asked.sa / known.sa,
