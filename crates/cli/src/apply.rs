@@ -40,12 +40,10 @@ impl ApplyArgs {
     fn go(self) -> Result<(), Fault> {
         let loaded = load(&self.file)?;
         let mut client = self.which.connect_for(&loaded)?;
-        let text = |s: &ferrule_base::Secret| String::from_utf8_lossy(s.expose()).into_owned();
-        let keys = loaded.keys.iter().map(|(name, secret)| (name.clone(), text(secret)));
         let request = Request::Apply {
             file: std::path::absolute(&self.file).unwrap_or(self.file).display().to_string(),
             text: loaded.source.text,
-            keys: keys.collect(),
+            keys: ferrule_daemon::load::to_send(&loaded.keys),
             new_keys: self.new_keys,
         };
         match client.ask(&request)? {

@@ -48,6 +48,14 @@ const CASES: &[Case] = &[
         exit: 2,
     },
     Case {
+        name: "a replay window smaller than the standards know",
+        change: ("suite = \"aes-gcm-128\"", "window = 31\nsuite = \"aes-gcm-128\""),
+        line: "window = 31",
+        what: "a window of 31 is smaller than any that is allowed",
+        remedy: "use 32 or more, or 0",
+        exit: 2,
+    },
+    Case {
         name: "DES, which is for studies",
         change: ("suite = \"aes-gcm-128\"", "suite = \"des-cbc hmac-sha1-96\""),
         line: "des-cbc",

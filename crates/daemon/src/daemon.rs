@@ -17,6 +17,7 @@ use crate::metrics::Metrics;
 use crate::opening::{self, Openings};
 use crate::placing;
 use crate::runtime::{self, Board, LiveWorker};
+use crate::settle::Settled;
 use crate::state::{self, FileStore};
 use crate::store::SharedStore;
 use crate::watch;
@@ -125,7 +126,8 @@ pub fn check(loaded: Loaded) -> Result<Vec<String>, Fault> {
         for id in ferrule_node::counters(&prepared.config, &prepared.macs) {
             state::look(Path::new(folder), &id.id, id.fingerprint).map_err(|e| {
                 let (what, remedy) = (e.to_string(), e.remedy());
-                prepared.source.counter_fault(&prepared.config, &id.id, &what, &remedy)
+                let blame = Blame::Environment;
+                prepared.source.counter_fault(&prepared.config, blame, &id.id, &what, &remedy)
             })?;
         }
     }
@@ -267,13 +269,11 @@ impl Daemon {
             }
         }
         let Some(store) = &self.store else { return };
-        let config = self.control.config();
         let mut store = store.lock();
-        for (id, number, out) in crate::settle::numbers(&self.control, config, &reports) {
-            let kept = if out {
-                store.settle(&id, number.saturating_sub(1))
-            } else {
-                store.raise_edge(&id, number)
+        for settled in crate::settle::numbers(&self.control, &reports) {
+            let kept = match settled {
+                Settled::Used(key, used) => store.settle(key, used),
+                Settled::Edge(key, edge) => store.raise_edge(key, edge),
             };
             if let Err(e) = kept {
                 eprintln!("ferrule: {e}; the next start skips numbers");
@@ -352,14 +352,21 @@ impl Source {
     }
 
     /// A fault about the counter `id`, which begins with what it is for.
-    fn counter_fault(&self, config: &Config, id: &str, what: &str, remedy: &str) -> Fault {
+    fn counter_fault(
+        &self,
+        config: &Config,
+        blame: Blame,
+        id: &str,
+        what: &str,
+        remedy: &str,
+    ) -> Fault {
         let tunnel = config.tunnels.iter().find(|t| id.contains(&format!("-{}-", t.name)));
         if let (true, Some(tunnel)) = (id.starts_with("esp-"), tunnel) {
-            return self.fault(Blame::Environment, ["tunnel", "name", &tunnel.name], what, remedy);
+            return self.fault(blame, ["tunnel", "name", &tunnel.name], what, remedy);
         }
         let ports = config.secys.iter().map(|s| config.ports[s.port].name.as_str());
         match ports.into_iter().find(|port| id.contains(&format!("-{port}-"))) {
-            Some(port) => self.fault(Blame::Environment, ["macsec", "port", port], what, remedy),
+            Some(port) => self.fault(blame, ["macsec", "port", port], what, remedy),
             None => self.state_fault(config, what, remedy),
         }
     }
@@ -370,13 +377,18 @@ impl Source {
             BuildError::Counter(e) => {
                 let (what, remedy) = e.0.split_once('\n').unwrap_or((&e.0, ""));
                 let id = what.split('`').nth(1).unwrap_or_default();
-                self.counter_fault(config, id, what, remedy)
+                self.counter_fault(config, Blame::Environment, id, what, remedy)
             }
             BuildError::NeedsRestart(_) => {
                 let place = ["node", "name", &config.name];
                 let remedy = "change it back, or stop the node and start it again";
                 self.fault(Blame::Configuration, place, error.to_string(), remedy)
             }
+            BuildError::Unfit(what, remedy) => {
+                let id = what.split('`').nth(1).unwrap_or_default();
+                self.counter_fault(config, Blame::Configuration, id, what, remedy)
+            }
+            BuildError::Changing => Fault::environment(error, "try again in a moment"),
             BuildError::Stuck => Fault::environment(error, "see `ferrule show ports`; restart it"),
         }
     }

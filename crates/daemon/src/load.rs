@@ -61,6 +61,33 @@ pub fn socket_of(path: &Path) -> Result<PathBuf, Fault> {
     Ok(crate::api::socket_path(control.as_deref(), name))
 }
 
+/// Keys as a client sends them to a node that runs: the text of each file, and the name
+/// of each key on a token, which is no text, in hexadecimal digits.
+pub fn to_send(keys: &BTreeMap<String, Secret>) -> BTreeMap<String, String> {
+    let text = |secret: &Secret| String::from_utf8_lossy(secret.expose()).into_owned();
+    let digits = |secret: &Secret| secret.expose().iter().map(|o| format!("{o:02x}")).collect();
+    let each = keys.iter().map(|(name, secret)| {
+        let sent = if name.starts_with(TOKEN_KEY) { digits(secret) } else { text(secret) };
+        (name.clone(), sent)
+    });
+    each.collect()
+}
+
+/// Keys as they were before a client [sent](to_send) them.
+pub fn received(keys: BTreeMap<String, String>) -> Result<BTreeMap<String, Secret>, Fault> {
+    let each = keys.into_iter().map(|(name, sent)| {
+        let secret = match name.strip_prefix(TOKEN_KEY) {
+            None => Secret::new(sent.into_bytes()),
+            Some(label) => Secret::from_hex(&sent).map_err(|_| {
+                let what = format!("the name of key `{label}` on the token was garbled on its way");
+                Fault::environment(what, "use `ferrule apply` of the version that runs")
+            })?,
+        };
+        Ok((name, secret))
+    });
+    each.collect()
+}
+
 /// Understands a configuration whose key files somebody else read.
 pub fn from_parts(
     file: &str,
@@ -175,6 +202,21 @@ pub fn private_file(kind: &str, path: &Path) -> Result<Secret, String> {
 mod tests {
     use super::*;
     use std::fs::{self, Permissions};
+
+    #[test]
+    fn names_of_keys_on_a_token_arrive_at_a_running_node_as_they_were() {
+        let name = format!("{TOKEN_KEY}gateway");
+        // Every octet there is: hardly ever text.
+        let identity = Secret::new((0..=255).collect());
+        let file = Secret::new(b"cipher 00\n".to_vec());
+        let keys = BTreeMap::from([(name.clone(), identity), ("a.key".into(), file)]);
+        let sent = serde_json::to_string(&to_send(&keys)).unwrap();
+        let back = received(serde_json::from_str(&sent).unwrap()).unwrap();
+        assert_eq!(back.len(), 2);
+        assert!(keys.iter().all(|(name, secret)| back[name].same_as(secret)));
+        let garbled = received(BTreeMap::from([(name, "\u{fffd}1".into())])).unwrap_err();
+        assert!(garbled.to_string().contains("`gateway` on the token was garbled"), "{garbled}");
+    }
 
     #[test]
     fn key_files_that_others_may_read_are_refused_with_the_remedy() {

@@ -8,7 +8,7 @@ use crate::opening;
 use crate::recording::{self, LOOK_EVERY, Tap};
 use crate::report::{Outside, Report};
 use crate::watch;
-use ferrule_base::{Duration, Secret};
+use ferrule_base::{Duration, Instant};
 use ferrule_dashboard::{Command, Refusal, Source, State};
 use ferrule_node::config::PortConfig;
 use ferrule_node::message::WorkerReport;
@@ -40,6 +40,10 @@ const TICK: Duration = Duration::from_millis(1);
 const IDLE: Duration = Duration::from_millis(250);
 /// How long workers may take to say what they counted.
 const REPORT_WAIT: Duration = Duration::from_millis(300);
+/// How long a change of configuration may take until people are told.
+const CHANGE_WAIT: Duration = Duration::from_secs(5);
+/// How often it is looked at meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_micros(100);
 /// Sentences about failures that are kept at most.
 const FAILURES_MAX: usize = 32;
 
@@ -241,6 +245,21 @@ impl Daemon {
         false
     }
 
+    /// Waits until a change is done everywhere: only then it is said to be in force.
+    fn see_through(&mut self, since: Instant) -> Result<(), Fault> {
+        while self.control.is_changing() {
+            let now = self.clock.now();
+            if now.since(since) > CHANGE_WAIT {
+                let what = "the change is under way, and a worker has not said that it is done";
+                return Err(Fault::environment(what, "see `ferrule show` for what holds it up"));
+            }
+            std::thread::sleep(LOOK_AGAIN);
+            self.control.turn(now);
+            self.board.rouse_workers();
+        }
+        Ok(())
+    }
+
     /// Puts another configuration in force. On a fault nothing has changed:
     /// what may fail, opening ports and counters, comes first.
     fn apply(
@@ -250,8 +269,7 @@ impl Daemon {
         keys: BTreeMap<String, String>,
         new_keys: bool,
     ) -> Result<Reply, Fault> {
-        let secret = |text: String| Secret::new(text.into_bytes());
-        let keys = keys.into_iter().map(|(name, text)| (name, secret(text))).collect();
+        let keys = load::received(keys)?;
         let Loaded { config, source, .. } = load::from_parts(file, text, &keys)?;
         let macs = opening::macs_of(&config).map_err(|(i, e)| source.port_fault(&config, i, &e))?;
         let old = self.control.config();
@@ -294,6 +312,7 @@ impl Daemon {
         }
         self.macs = macs;
         self.board.rouse_workers();
+        self.see_through(now)?;
         Ok(Reply::Applied { opened: names, closed: applied.closed })
     }
 }

@@ -25,16 +25,16 @@ fn told(error: &StateError) -> StoreError {
 }
 
 impl CounterStore for SharedStore {
-    fn open(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Counter, StoreError> {
-        let found = self.lock().find(id, fingerprint).map_err(|e| told(&e))?;
+    fn open(&mut self, name: &str, record: [u8; 16]) -> Result<Counter, StoreError> {
+        let found = self.lock().find(name, record).map_err(|e| told(&e))?;
         Ok(Counter { used: found.next - 1, edge: found.edge })
     }
 
-    fn reserve(&mut self, id: &str, limit: u64) -> Result<(), StoreError> {
-        self.lock().raise(id, limit).map_err(|e| told(&e))
+    fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
+        self.lock().raise(record, limit).map_err(|e| told(&e))
     }
 
-    fn keep_edge(&mut self, id: &str, edge: u64) -> Result<(), StoreError> {
-        self.lock().raise_edge(id, edge).map_err(|e| told(&e))
+    fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
+        self.lock().raise_edge(record, edge).map_err(|e| told(&e))
     }
 }

@@ -29,5 +29,5 @@ pub mod tables;
 pub mod tickets;
 
 pub use graph::{Ctx, Next, Outputs, Stage, Tally};
-pub use sequence::Sequence;
+pub use sequence::{Lease, Sequence};
 pub use tables::Tables;

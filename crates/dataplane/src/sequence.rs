@@ -19,6 +19,17 @@ pub const RESERVE: u64 = 1 << 20;
 /// runs low, so that a smaller one would be used up unseen.
 pub const RESERVE_MIN: u64 = 256;
 
+/// The right to take numbers out of a record on stable storage. Of one record only
+/// the newest lease is ever extended: two SAs that have one key, one of which is about
+/// to go, never take from the same range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Lease {
+    /// The fingerprint of what makes the nonces.
+    pub record: [u8; 16],
+    /// Which lease it is; 0: of numbers that nobody keeps.
+    pub number: u32,
+}
+
 /// A source of numbers, each given out once, in order.
 #[derive(Debug)]
 pub struct Sequence {
@@ -27,19 +38,31 @@ pub struct Sequence {
     max: u64,
     step: u32,
     asked: bool,
+    lease: Lease,
 }
 
 impl Sequence {
     /// Numbers from `first` to `limit` are reserved; none above `max` exists.
     pub const fn new(first: u64, limit: u64, max: u64) -> Self {
         let limit = if limit < max { limit } else { max };
-        Self { next: first, limit, max, step: RESERVE as u32, asked: false }
+        let lease = Lease { record: [0; 16], number: 0 };
+        Self { next: first, limit, max, step: RESERVE as u32, asked: false, lease }
     }
 
     /// The same, with so many reserved at a time: within [`RESERVE_MIN`] and
     /// [`RESERVE`].
     pub fn in_steps_of(self, step: u64) -> Self {
         Self { step: step.clamp(RESERVE_MIN, RESERVE) as u32, ..self }
+    }
+
+    /// The same, taken by this lease.
+    pub const fn by(self, lease: Lease) -> Self {
+        Self { lease, ..self }
+    }
+
+    /// By what right its numbers are taken.
+    pub const fn lease(&self) -> Lease {
+        self.lease
     }
 
     /// All numbers from `first` to `max`: for keys that die with the process.
@@ -86,6 +109,11 @@ impl Sequence {
         self.asked = true;
         let wanted = self.next.saturating_add(step - 1);
         Some(if wanted < self.max { wanted } else { self.max })
+    }
+
+    /// Nobody heard what was [wanted](Self::wants): it is said again.
+    pub const fn ask_again(&mut self) {
+        self.asked = false;
     }
 
     /// Raises the limit to what is now on stable storage. It never falls.

@@ -98,28 +98,31 @@ fn around<'a>(config: &'a Config, t: &TunnelConfig) -> Option<&'a TunnelConfig> 
     config.tunnels.get(t.then?)
 }
 
-/// As [`outbound_name`], for an SA of the other direction of a pair. The selectors, of
-/// every pair, are what may come out of it.
-pub(crate) fn inbound_name(
-    config: &Config,
-    selectors: &[Vec<ipsec::Selector>],
-    number: usize,
-    sa: &SaConfig,
-) -> String {
-    let t = &config.tunnels[number];
-    let outer = |around: usize| &config.tunnels[around].inbound;
-    let inside = t.then.map(|around| inbound_name(config, selectors, around, outer(around)));
-    let own = &selectors[number];
+/// What makes an SA of the other direction this one. As long as that stays its window
+/// does, whatever else becomes of it.
+pub(crate) fn inbound_name(config: &Config, t: &TunnelConfig, sa: &SaConfig) -> String {
+    let card = config.card_of(t).map(|port| config.ports[port].name.as_str());
+    let kind = format!("{:?} {:?} {} {}", t.protocol, t.mode, t.suite, t.encap.is_some());
+    format!("{} {card:?} {kind}", key_name(sa))
+}
+
+/// What may change of it. The selectors are what may come out of it.
+pub(crate) fn inbound_looks(t: &TunnelConfig, selectors: &[ipsec::Selector]) -> String {
     let clamp = t.clamp_mss.then_some(t.mtu);
-    let rest = format!("{} {} {own:?} {:?} {inside:?} {clamp:?}", t.window, t.vrf, t.encap);
-    format!("{} {} {} {rest}", sa_name(t, sa), t.remote, t.local)
+    let looks = format!("{} {} {} {}", t.name, t.remote, t.local, t.placement.name());
+    let looks = format!("{looks} {} {} {} {:?}", t.esn, t.window, t.vrf, t.encap);
+    format!("{looks} {selectors:?} {clamp:?}")
 }
 
 fn sa_name(t: &TunnelConfig, sa: &SaConfig) -> String {
-    let print = secure::fingerprint(sa);
-    let place = t.placement.name();
-    let kind = format!("{:?} {:?}", t.protocol, t.mode);
-    format!("{} {:#x} {print:02x?} {} {} {place} {kind}", t.name, sa.spi, t.esn, sa.worker)
+    let kind = format!("{:?} {:?} {}", t.protocol, t.mode, t.suite);
+    format!("{} {} {} {} {kind}", t.name, key_name(sa), t.esn, t.placement.name())
+}
+
+/// An SPI, its keys, and who has them.
+fn key_name(sa: &SaConfig) -> String {
+    let (print, mac) = (secure::fingerprint(sa), secure::mark(&sa.keys.mac_key));
+    format!("{:#x} {print:02x?} {mac} {}", sa.spi, sa.worker)
 }
 
 /// An address for a port whose device has none: locally administered, made
@@ -142,14 +145,21 @@ pub fn default_sci(mac: MacAddr) -> u64 {
 struct Builder<'a> {
     config: &'a Config,
     shared: &'a mut Shared,
+    before: &'a Tables,
     ports: Vec<PortId>,
     macs: &'a [MacAddr],
     tables: Tables,
     next_hops: Vec<Option<IpAddr>>,
 }
 
-/// Compiles `config`; `macs` are the addresses of its ports, in order.
-pub(crate) fn compile(config: &Config, macs: &[MacAddr], shared: &mut Shared) -> Compiled {
+/// Compiles `config`; `macs` are the addresses of its ports, in order. What was in the
+/// tables `before` and is gone keeps its place once more, for packets under way to it.
+pub(crate) fn compile(
+    config: &Config,
+    macs: &[MacAddr],
+    shared: &mut Shared,
+    before: &Tables,
+) -> Compiled {
     let ports = shared.ports.assign(config.ports.iter().map(|p| p.name.as_str()));
     let names: Vec<String> = config.tunnels.iter().map(|t| outbound_name(config, t)).collect();
     let outbound = shared.outbound.assign(names.iter().map(String::as_str));
@@ -157,7 +167,7 @@ pub(crate) fn compile(config: &Config, macs: &[MacAddr], shared: &mut Shared) ->
     let each = config.tunnels.iter().enumerate();
     let names: Vec<String> = each
         .flat_map(|(n, t)| t.inbound().map(move |sa| (n, sa)))
-        .map(|(n, sa)| inbound_name(config, &selectors, n, sa))
+        .map(|(n, sa)| inbound_name(config, &config.tunnels[n], sa))
         .collect();
     let inbound = shared.inbound.assign(names.iter().map(String::as_str));
     let to_u32 = |v: Vec<usize>| v.into_iter().map(|n| n as u32).collect::<Vec<_>>();
@@ -172,7 +182,7 @@ pub(crate) fn compile(config: &Config, macs: &[MacAddr], shared: &mut Shared) ->
         neighbours: shared.neighbours.clone(),
         ..Tables::default()
     };
-    let mut b = Builder { config, shared, ports, macs, tables, next_hops: Vec::new() };
+    let mut b = Builder { config, shared, before, ports, macs, tables, next_hops: Vec::new() };
     b.ports();
     b.number_ifaces();
     b.adjacencies();
@@ -407,7 +417,15 @@ impl Builder<'_> {
             labels: route::Labels::new(),
             ttl: route::TtlModel::Uniform,
         };
-        self.tables.adjacencies = std::iter::repeat_with(vacant).take(count).collect();
+        let same = |iface: u16| {
+            let old = self.before.ifaces.get(iface as usize).map(|i| &*i.name);
+            old.is_some() && self.shared.ifaces.name(iface as usize) == old
+        };
+        let before = |at: usize| {
+            let old = self.before.adjacencies.get(at).filter(|a| same(a.iface));
+            old.cloned().unwrap_or_else(vacant)
+        };
+        self.tables.adjacencies = (0..count).map(before).collect();
         for via in &ways {
             let index = self.way(via) as usize;
             let iface = self.routed(via.interface);
@@ -471,7 +489,9 @@ impl Builder<'_> {
     }
 
     fn sas(&mut self, outbound: &[u32], inbound: &[Vec<u32>]) {
-        let mut owners = vec![None; self.shared.outbound.len()];
+        let before = &self.before.sas;
+        let mut owners: Vec<Option<u8>> =
+            (0..self.shared.outbound.len()).map(|i| before.outbound(i as u32)).collect();
         let mut places = Vec::new();
         let tunnels = self.config.tunnels.iter();
         for ((tunnel, &out), indices) in tunnels.zip(outbound).zip(inbound) {
@@ -492,7 +512,9 @@ impl Builder<'_> {
             ipsec::Paths::new(sealed.map(|(t, &index)| (t.outbound.spi, t.remote, index)));
         let tunnels = self.config.tunnels.iter().zip(outbound);
         let of_ah = tunnels.filter(|(t, _)| t.protocol == ipsec::SaProtocol::Ah);
-        let of_ah = of_ah.map(|(_, &index)| index);
+        let mut of_ah: Vec<u32> = of_ah.map(|(_, &index)| index).collect();
+        let gone = (0..owners.len() as u32).filter(|i| !outbound.contains(i));
+        of_ah.extend(gone.filter(|&index| before.is_ah(index)));
         self.tables.sas = ipsec::SaDirectory::new(&owners, &places)
             .expect("SPIs were checked to be unique")
             .with_udp_ports(in_udp.map(|encap| encap.local))

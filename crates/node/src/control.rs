@@ -16,24 +16,31 @@ use crate::card::{CardCommand, CardEngine};
 use crate::compile::{self, Compiled, Shared};
 use crate::config::{Config, PortConfig};
 use crate::counter::{CounterStore, StoreError};
+use crate::leases::Leases;
 use crate::message::{Change, Command, Event, RING, Seat, WorkerReport};
 use crate::probe::{Filter, Recorder, Records};
 use crate::resolve::Resolver;
-use crate::secure::Installed;
+use crate::secure::{Installed, Plan};
 use crate::worker::{Parts, Peer, Worker};
 use ferrule_base::{Duration, Instant, Ledger, MacAddr, PortId};
 use ferrule_crypto::{Engine, Software};
-use ferrule_dataplane::Tables;
+use ferrule_dataplane::{Lease, Tables};
 use ferrule_pipeline::{Packet, Pool, PoolCache, Port};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, channel};
 
 mod cards;
+mod steps;
+mod wants;
 
 use cards::{CardEngines, CardLink};
+use steps::Steps;
+use wants::Wants;
 
 /// How often the edges of replay windows are written to stable storage.
 const EDGE_INTERVAL: Duration = Duration::from_secs(1);
@@ -63,6 +70,11 @@ pub enum BuildError {
     Counter(StoreError),
     /// What only a restart can change.
     NeedsRestart(&'static str),
+    /// An association cannot be as it is configured with what is known of its key; and
+    /// what helps.
+    Unfit(String, &'static str),
+    /// The change before is not done everywhere yet.
+    Changing,
     /// A worker's queue of commands is full: it does not run.
     Stuck,
 }
@@ -74,6 +86,8 @@ impl fmt::Display for BuildError {
             Self::NeedsRestart(what) => {
                 write!(f, "{what} cannot change while the node runs: restart it")
             }
+            Self::Unfit(what, _) => f.write_str(what),
+            Self::Changing => f.write_str("the change before this one is still under way"),
             Self::Stuck => f.write_str("a worker does not answer"),
         }
     }
@@ -92,6 +106,8 @@ pub struct Applied {
 
 pub(crate) struct Link {
     pub commands: Producer<Command>,
+    /// Steps of a change for which the ring had no room.
+    pub later: VecDeque<Command>,
     pub events: Consumer<Event>,
     pub packets: Consumer<Packet>,
 }
@@ -109,8 +125,12 @@ pub struct Control {
     cards: Vec<CardLink>,
     card_engines: CardEngines,
     cache: PoolCache,
-    store: Box<dyn CounterStore>,
+    leases: Leases,
+    wants: Wants,
     resolver: Resolver,
+    /// What the resolver goes by: the tables that workers have, or are about to have.
+    resolved: (Arc<Tables>, Vec<Option<IpAddr>>),
+    steps: Steps,
     edges_due: Instant,
     failures: Vec<String>,
 }
@@ -132,13 +152,14 @@ pub fn build_with_cards<E: Engine<Packet>>(
     mut engine: impl FnMut(usize) -> E,
     cards: impl FnMut(PortId) -> CardEngine + Send + 'static,
 ) -> Result<(Control, Vec<Worker<E>>), BuildError> {
-    let Environment { macs, pool, mut store, now } = environment;
+    let Environment { macs, pool, store, now } = environment;
+    let mut leases = Leases::new(store);
     let mut shared = Shared::default();
-    let mut compiled = compile::compile(&config, &macs, &mut shared);
+    let mut compiled = compile::compile(&config, &macs, &mut shared, &Tables::default());
     let tables = Arc::new(std::mem::take(&mut compiled.tables));
     let count = config.cores.len();
     let (mut links, mut workers) = (Vec::new(), Vec::new());
-    for (id, peers) in mesh(count).into_iter().enumerate() {
+    for (id, (has, peers)) in mesh(count).into_iter().enumerate() {
         let (commands, commands_out) = RingBuffer::new(RING);
         let (events_in, events) = RingBuffer::new(RING);
         let (to_control, packets) = RingBuffer::new(CONTROL_RING);
@@ -147,17 +168,19 @@ pub fn build_with_cards<E: Engine<Packet>>(
             tables: tables.clone(),
             cache: pool.cache(),
             engine: engine(id),
+            has,
             peers,
             to_control,
             commands: commands_out,
             events: events_in,
         }));
-        links.push(Link { commands, events, packets });
+        links.push(Link { commands, later: VecDeque::new(), events, packets });
     }
-    let plan = Installed::plan(&config, &macs, &compiled, &Installed::default(), &mut *store)?;
+    let plan = Installed::plan(&config, &macs, &compiled, &Installed::default(), &mut leases)?;
     let resolver = Resolver::new(pool.cache());
     let edges_due = now + EDGE_INTERVAL;
     let installed = Installed::default();
+    let resolved = (tables.clone(), std::mem::take(&mut compiled.next_hops));
     let failures = Vec::new();
     let mut control = Control {
         config,
@@ -170,19 +193,23 @@ pub fn build_with_cards<E: Engine<Packet>>(
         cards: Vec::new(),
         card_engines: Box::new(cards),
         cache: pool.cache(),
-        store,
+        leases,
+        wants: Wants::default(),
         resolver,
+        resolved,
+        steps: Steps::default(),
         edges_due,
         failures,
     };
     control.fit_cards();
-    control.carry_out(plan, None)?;
+    control.begin(plan)?;
     control.configure_resolver(now);
     Ok((control, workers))
 }
 
-/// A ring from each worker to each other one.
-fn mesh(count: usize) -> Vec<Vec<Option<Peer>>> {
+/// A ring from each worker to each other one, and which tables it has.
+fn mesh(count: usize) -> Vec<(Arc<AtomicU64>, Vec<Option<Peer>>)> {
+    let have: Vec<Arc<AtomicU64>> = (0..count).map(|_| Arc::default()).collect();
     let mut to: Vec<Vec<_>> = (0..count).map(|_| (0..count).map(|_| None).collect()).collect();
     let mut from: Vec<Vec<_>> = (0..count).map(|_| (0..count).map(|_| None).collect()).collect();
     for a in 0..count {
@@ -192,10 +219,12 @@ fn mesh(count: usize) -> Vec<Vec<Option<Peer>>> {
             from[b][a] = Some(consumer);
         }
     }
-    let join = |(to, from): (Vec<_>, Vec<_>)| {
-        to.into_iter().zip(from).map(|(t, f)| Some(Peer { to: t?, from: f? })).collect()
+    let join = |(to, from): (Vec<_>, Vec<_>)| -> Vec<Option<Peer>> {
+        let rings = to.into_iter().zip(from).zip(&have);
+        rings.map(|((t, f), have)| Some(Peer::new(t?, f?, have.clone()))).collect()
     };
-    to.into_iter().zip(from).map(join).collect()
+    let peers: Vec<_> = to.into_iter().zip(from).map(join).collect();
+    have.iter().cloned().zip(peers).collect()
 }
 
 impl Control {
@@ -233,7 +262,13 @@ impl Control {
         port: Box<dyn Port>,
     ) -> Result<(), BuildError> {
         let (id, worker) = (self.compiled.ports[index], self.config.ports[index].worker);
-        self.send((worker + queue) % self.links.len(), Command::AttachPort(id, port))
+        let worker = (worker + queue) % self.links.len();
+        if self.steps.is_under_way() {
+            // One of this number may have to go first.
+            self.steps.arrives(worker, id, port);
+            return Ok(());
+        }
+        self.send(worker, Command::AttachPort(id, port))
     }
 
     /// How many queues a port has, each to be attached.
@@ -246,19 +281,21 @@ impl Control {
         let mut done = 0;
         for worker in 0..self.links.len() {
             while let Ok(event) = self.links[worker].events.pop() {
-                self.handle(Seat::Worker(worker), event);
+                self.handle(now, Seat::Worker(worker), event);
                 done += 1;
             }
             while let Ok(packet) = self.links[worker].packets.pop() {
-                let next_hops = &self.compiled.next_hops;
-                self.resolver.handle(now, worker, packet, &self.tables, next_hops);
+                let (tables, next_hops) = &self.resolved;
+                self.resolver.handle(now, worker, packet, tables, next_hops);
                 done += 1;
             }
         }
-        done += self.hear_cards();
-        done += self.resolver.turn(now, &self.tables, &mut self.links);
+        done += self.hear_cards(now);
+        done += self.step(now);
+        done += self.try_again(now);
+        done += self.resolver.turn(now, &self.resolved.0, &mut self.links);
         for (iface, ip) in self.resolver.take_duplicates() {
-            let iface = self.tables.ifaces.get(iface as usize).map_or("?", |i| &*i.name);
+            let iface = self.resolved.0.ifaces.get(iface as usize).map_or("?", |i| &*i.name);
             self.failures.push(format!("somebody else uses {ip} on interface {iface}"));
         }
         if now >= self.edges_due {
@@ -277,7 +314,8 @@ impl Control {
 
     /// When [`turn`](Self::turn) is needed next.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.resolver.poll_timeout().into_iter().chain([self.edges_due]).min()
+        let own = [self.wants.poll_timeout(), self.steps.poll_timeout(), Some(self.edges_due)];
+        self.resolver.poll_timeout().into_iter().chain(own.into_iter().flatten()).min()
     }
 
     /// What went wrong since this was asked last, in sentences.
@@ -285,15 +323,22 @@ impl Control {
         std::mem::take(&mut self.failures)
     }
 
-    /// Puts another configuration in force, without losing a packet: new SAs
-    /// first, then the tables, then old SAs go. On an error nothing changed.
+    /// Puts another configuration in force, without losing a packet: what is new comes
+    /// to all workers first, then they change their tables, then what is old goes. This
+    /// begins it; it is done when nothing [is changing](Self::is_changing) any more. On
+    /// an error nothing changed.
     pub fn apply(
         &mut self,
         now: Instant,
-        config: Config,
+        mut config: Config,
         macs: &[MacAddr],
     ) -> Result<Applied, BuildError> {
+        if self.steps.is_under_way() {
+            return Err(BuildError::Changing);
+        }
         self.may_become(&config)?;
+        self.is_ready()?;
+        config.stay_with(&self.config);
         let applied = self.port_changes(&config);
         let ports = self.config.ports.iter().enumerate();
         let old_ports: Vec<(PortId, usize)> = ports
@@ -310,13 +355,13 @@ impl Control {
             old = old.without(Seat::Card(*id));
             shared.cards.remove(id);
         }
-        let mut compiled = compile::compile(&config, macs, &mut shared);
-        let plan = Installed::plan(&config, macs, &compiled, &old, &mut *self.store)?;
+        let mut compiled = compile::compile(&config, macs, &mut shared, &self.tables);
+        let plan = Installed::plan(&config, macs, &compiled, &old, &mut self.leases)?;
         let tables = Arc::new(std::mem::take(&mut compiled.tables));
-        self.tables = tables.clone();
+        self.tables = tables;
         for &(id, worker) in &old_ports {
             if self.cards.iter().any(|c| c.id == id) {
-                self.send(worker, Command::DetachPort(id))?;
+                self.send_step(worker, Command::DetachPort(id));
                 self.cards.retain(|c| c.id != id);
             }
         }
@@ -325,17 +370,13 @@ impl Control {
         self.shared = shared;
         self.macs = macs.to_vec();
         self.fit_cards();
-        self.carry_out(plan, Some(tables))?;
-        for (id, worker) in old_ports {
-            self.send(worker, Command::DetachPort(id))?;
-        }
-        self.configure_resolver(now);
+        self.change_by(now, plan, old_ports);
         Ok(applied)
     }
 
     fn configure_resolver(&mut self, now: Instant) {
-        let next_hops = &self.compiled.next_hops;
-        self.resolver.configure(now, &self.config, &self.tables, &self.shared, next_hops);
+        let (tables, next_hops) = &self.resolved;
+        self.resolver.configure(now, &self.config, tables, &self.shared, next_hops);
     }
 
     fn may_become(&self, config: &Config) -> Result<(), BuildError> {
@@ -351,6 +392,7 @@ impl Control {
             (old.metrics != config.metrics, "metrics"),
             (old.user != config.user, "user"),
             (old.look_aside != config.look_aside, "look-aside"),
+            (old.token != config.token, "[token]"),
             (self.moves_a_secy(config), "placement of a [[macsec]]"),
         ];
         match fixed.iter().find(|(changed, _)| *changed) {
@@ -380,22 +422,23 @@ impl Control {
         Applied { opened: opened.collect(), closed: closed.map(|p| p.name.clone()).collect() }
     }
 
-    /// Sends what changes to the workers, in the order that loses nothing.
-    fn carry_out(
-        &mut self,
-        plan: crate::secure::Plan,
-        tables: Option<Arc<Tables>>,
-    ) -> Result<(), BuildError> {
+    /// Gives workers that do not run yet what they begin with.
+    fn begin(&mut self, plan: Plan) -> Result<(), BuildError> {
+        self.grant(&plan);
         self.change_all(plan.before)?;
         self.card_tables()?;
-        if let Some(tables) = tables {
-            for worker in 0..self.links.len() {
-                self.send(worker, Command::Tables(tables.clone()))?;
-            }
-        }
-        self.change_all(plan.after)?;
         self.installed = plan.installed;
         Ok(())
+    }
+
+    /// What was planned is going to be: its leases are the newest from now on.
+    fn grant(&mut self, plan: &Plan) {
+        self.leases.grant(&plan.leases, &plan.installed.records());
+    }
+
+    /// Whether a lease is the newest of its record: it knows how far that was used.
+    pub fn is_newest(&self, lease: Lease) -> bool {
+        self.leases.is_newest(lease)
     }
 
     /// Sends changes in their order, all of a worker in one message: there may be more
@@ -428,39 +471,16 @@ impl Control {
         self.links[worker].commands.push(command).map_err(|_| BuildError::Stuck)
     }
 
-    fn handle(&mut self, seat: Seat, event: Event) {
+    fn handle(&mut self, now: Instant, seat: Seat, event: Event) {
         match event {
-            Event::EspWants { id, limit } => {
-                let reserved = self.installed.reserve_esp(id.index, limit, &mut *self.store);
-                let change = Change::EspOut(crate::message::EspOut::Extend(id, limit));
-                self.extend(seat, reserved, change);
+            Event::Wants(want) => self.want(now, seat, want),
+            Event::Edge { record, edge } => {
+                self.failures.extend(self.leases.keep_edge(record, edge));
             }
-            Event::MacsecWants { secy, an, limit } => {
-                let reserved = self.installed.reserve_secy(secy, an, limit, &mut *self.store);
-                let change = ferrule_dataplane::macsec::TxChange::Extend(secy, an, limit);
-                self.extend(seat, reserved, Change::SecyOut(change));
-            }
-            Event::EspEdge { index, edge } => {
-                self.installed.keep_esp_edge(index, edge, &mut *self.store);
-            }
-            Event::MacsecEdge { secy, sci, an, lowest } => {
-                self.installed.keep_secy_edge(secy, sci, an, lowest, &mut *self.store);
-            }
+            Event::Reached(step) => self.steps.reached(seat, step),
             Event::Failed(what) => self.failures.push(what),
             // Cards alone say so; `hear_cards` sees to it.
             Event::CardEmpty | Event::CardAlive => {}
-        }
-    }
-
-    fn extend(&mut self, seat: Seat, reserved: Result<(), StoreError>, change: Change) {
-        match reserved {
-            Ok(()) => {
-                if self.change(seat, change).is_err() {
-                    self.failures.push("a worker does not answer".into());
-                }
-            }
-            // The SA stops at its limit rather than go on without a record.
-            Err(e) => self.failures.push(format!("counter not written: {e}")),
         }
     }
 

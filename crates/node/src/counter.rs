@@ -4,7 +4,13 @@
 //! must, too. Before a range of numbers is used its end is *reserved*: written
 //! and synced by a [`CounterStore`]. After a restart the node goes on behind the
 //! last reserved number, whether it was used or not.
+//!
+//! What is kept is kept of a *record*: the fingerprint of what makes a nonce (key and
+//! salt, key and SCI). Names of tunnels and ports, SPIs and association numbers come
+//! and go, also with a configuration that is refused in the end; they say to people
+//! what a record is for, and nothing is ever found by them.
 
+use std::collections::HashMap;
 use std::fmt;
 
 /// What a store knows of one key.
@@ -28,46 +34,39 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// Where counters are kept. An `id` is a stable, printable name; the
-/// fingerprint binds the counter to key and SPI or SCI.
+/// Where counters are kept, each by the fingerprint of what makes its nonces.
 pub trait CounterStore: Send {
-    /// The counter of a key. An error if there is none, or it is of another
-    /// key, or older than one that was there before.
-    fn open(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Counter, StoreError>;
+    /// The counter of a key, and the name by which people know it now. An error if
+    /// there is none, or it is older than one that was there before.
+    fn open(&mut self, name: &str, record: [u8; 16]) -> Result<Counter, StoreError>;
 
     /// Numbers up to `limit` may be used once this returns: they are on stable
     /// storage. A limit below an earlier one changes nothing.
-    fn reserve(&mut self, id: &str, limit: u64) -> Result<(), StoreError>;
+    fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError>;
 
     /// Keeps the edge of a replay window.
-    fn keep_edge(&mut self, id: &str, edge: u64) -> Result<(), StoreError>;
+    fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError>;
 }
 
 /// Keeps counters for as long as the process lives: for the laboratory, whose
 /// keys live no longer.
 #[derive(Default)]
-pub struct Volatile(std::collections::HashMap<String, ([u8; 16], Counter)>);
+pub struct Volatile(HashMap<[u8; 16], Counter>);
 
 impl CounterStore for Volatile {
-    fn open(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Counter, StoreError> {
-        let entry = self.0.entry(id.into()).or_insert((fingerprint, Counter::default()));
-        if entry.0 != fingerprint {
-            *entry = (fingerprint, Counter::default());
-        }
-        Ok(entry.1)
+    fn open(&mut self, _: &str, record: [u8; 16]) -> Result<Counter, StoreError> {
+        Ok(*self.0.entry(record).or_default())
     }
 
-    fn reserve(&mut self, id: &str, limit: u64) -> Result<(), StoreError> {
-        if let Some((_, counter)) = self.0.get_mut(id) {
-            counter.used = counter.used.max(limit);
-        }
+    fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
+        let counter = self.0.entry(record).or_default();
+        counter.used = counter.used.max(limit);
         Ok(())
     }
 
-    fn keep_edge(&mut self, id: &str, edge: u64) -> Result<(), StoreError> {
-        if let Some((_, counter)) = self.0.get_mut(id) {
-            counter.edge = counter.edge.max(edge);
-        }
+    fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
+        let counter = self.0.entry(record).or_default();
+        counter.edge = counter.edge.max(edge);
         Ok(())
     }
 }

@@ -16,6 +16,7 @@ mod compile;
 pub mod config;
 mod control;
 pub mod counter;
+mod leases;
 pub mod message;
 pub mod overhead;
 pub mod probe;

@@ -5,7 +5,7 @@ use crate::probe::{Recorder, Times};
 use ferrule_base::{Drops, Instant, Ledger, PortId, Work};
 use ferrule_crypto::EngineReport;
 use ferrule_dataplane::graph::Next;
-use ferrule_dataplane::{Sequence, Tables, ipsec, macsec};
+use ferrule_dataplane::{Lease, Sequence, Tables, ipsec, macsec};
 use ferrule_pipeline::{Packet, Port, PortStats};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,8 +20,10 @@ pub(crate) const CHANGES_MAX: usize = 1024;
 
 /// From the control part to a worker, carried out between two batches.
 pub(crate) enum Command {
-    /// Use these tables from now on.
-    Tables(Arc<Tables>),
+    /// Hold these tables ready.
+    Ready(Arc<Tables>),
+    /// Use the tables that are held ready from now on.
+    Switch,
     /// Put a packet into the graph: a protocol message made by the control
     /// part, or one that waited for a neighbour.
     Inject(Next, Packet),
@@ -35,6 +37,11 @@ pub(crate) enum Command {
     Change(Change),
     /// Change many, before anything that comes behind this.
     Changes(VecDeque<Change>),
+    /// Let go of these, once nothing is under way to them in this worker.
+    Leave(VecDeque<Change>),
+    /// Say that all before this is done, and that nothing is under way any more from
+    /// before it was.
+    Say(u64),
     /// Record what happens to packets, or stop it.
     Record(Option<Box<Recorder>>),
     /// Say where the replay windows stand.
@@ -72,20 +79,55 @@ pub(crate) enum EspOut {
 /// A change of an inbound ESP SA; the number is the edge of its window.
 pub(crate) enum EspIn {
     Install(u32, Box<ipsec::InboundConfig>, u64),
+    /// It is another one with the same key: its window stays.
+    Change(u32, Box<ipsec::InboundConfig>),
     Retire(u32),
+}
+
+/// Numbers up to a limit that somebody wants reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Want {
+    pub by: Asker,
+    pub lease: Lease,
+    pub limit: u64,
+}
+
+/// Who wants numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    Esp(ipsec::SaId),
+    /// A SecY and an association number.
+    Macsec(u16, u8),
+}
+
+impl Want {
+    /// What to tell who asked, once the numbers are reserved.
+    pub fn granted(&self) -> Change {
+        match self.by {
+            Asker::Esp(id) => Change::EspOut(EspOut::Extend(id, self.limit)),
+            Asker::Macsec(secy, an) => {
+                Change::SecyOut(macsec::TxChange::Extend(secy, an, self.lease, self.limit))
+            }
+        }
+    }
+}
+
+impl From<ipsec::Want> for Event {
+    fn from(want: ipsec::Want) -> Self {
+        let ipsec::Want { id, lease, limit } = want;
+        Self::Wants(Want { by: Asker::Esp(id), lease, limit })
+    }
 }
 
 /// From a worker or a card to the control part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// An outbound ESP SA runs low on reserved numbers.
-    EspWants { id: ipsec::SaId, limit: u64 },
-    /// A transmit association runs low on reserved numbers.
-    MacsecWants { secy: u16, an: u8, limit: u64 },
-    /// Where the window of an inbound ESP SA stands.
-    EspEdge { index: u32, edge: u64 },
-    /// Where the window of a receive association stands.
-    MacsecEdge { secy: u16, sci: u64, an: u8, lowest: u64 },
+    /// An outbound SA runs low on reserved numbers.
+    Wants(Want),
+    /// Where the window that this record keeps stands.
+    Edge { record: [u8; 16], edge: u64 },
+    /// A step of a change is done.
+    Reached(u64),
     /// What was asked for did not work.
     Failed(String),
     /// A card has no tables: it was reset.
@@ -147,6 +189,8 @@ pub struct SaReport {
     pub suite: ferrule_crypto::Suite,
     /// Outbound: the next number. Inbound: the highest seen.
     pub number: u64,
+    /// The record that keeps the number, and by what right.
+    pub lease: Lease,
     /// Outbound: the largest clear packet that its path carries now.
     pub mtu: Option<u16>,
     /// What it counted.
@@ -170,6 +214,7 @@ impl SaReport {
             spi: view.spi,
             suite: view.suite,
             number: view.number,
+            lease: view.lease,
             mtu: view.mtu,
             stats: view.stats,
         }

@@ -11,7 +11,7 @@
 //! from its event queue, a benchmark from its loop.
 
 use crate::card::{Card, Fitted};
-use crate::message::{CHANGES_MAX, Change, Command, EspIn, EspOut, Event, SaReport, WorkerReport};
+use crate::message::{Change, Command, Event, SaReport, WorkerReport};
 use crate::probe::{Lap, Probe, Recorder, Silent, Stopwatch};
 use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, EngineReport, Jobs, Software};
@@ -23,6 +23,13 @@ use ferrule_wire::flow::flow_hash;
 use rtrb::{Consumer, Producer};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+mod handover;
+mod obey;
+
+use handover::Handover;
+pub(crate) use handover::Peer;
 
 /// Frames that wait for one port at most.
 pub const TX_QUEUE_MAX: usize = 1024;
@@ -58,12 +65,6 @@ pub(crate) struct Stages {
     pub emit: link::Emit,
 }
 
-/// Rings to and from one other worker.
-pub(crate) struct Peer {
-    pub to: Producer<(Next, Packet)>,
-    pub from: Consumer<(Next, Packet)>,
-}
-
 struct AttachedPort {
     id: PortId,
     port: Fitted,
@@ -93,7 +94,10 @@ pub struct Worker<E: Engine<Packet> = Software> {
     commands: Consumer<Command>,
     /// Changes under way: what commands say comes after them.
     changes: VecDeque<Change>,
+    handover: Handover,
     events: Producer<Event>,
+    /// Events for which the ring had no room.
+    unsaid: VecDeque<Event>,
     recorder: Option<Box<Recorder>>,
     stopwatch: Option<Box<Stopwatch>>,
 }
@@ -104,6 +108,8 @@ pub(crate) struct Parts<E> {
     pub tables: Arc<Tables>,
     pub cache: PoolCache,
     pub engine: E,
+    /// Which tables it has, for the others.
+    pub has: Arc<AtomicU64>,
     pub peers: Vec<Option<Peer>>,
     pub to_control: Producer<Packet>,
     pub commands: Consumer<Command>,
@@ -132,7 +138,9 @@ impl<E: Engine<Packet>> Worker<E> {
             to_control: parts.to_control,
             commands: parts.commands,
             changes: VecDeque::new(),
+            handover: Handover::new(parts.has),
             events: parts.events,
+            unsaid: VecDeque::new(),
             recorder: None,
             stopwatch: None,
         }
@@ -257,7 +265,8 @@ impl<E: Engine<Packet>> Worker<E> {
             self.stages.esp_out.poll_timeout(),
             self.stages.ah_out.poll_timeout(),
         ];
-        ports.chain(self.engine.poll_timeout()).chain(stages.into_iter().flatten()).min()
+        let own = stages.into_iter().chain([self.handover.poll_timeout()]).flatten();
+        ports.chain(self.engine.poll_timeout()).chain(own).min()
     }
 
     fn turn_with<P: Probe>(&mut self, now: Instant, probe: &mut P) -> usize {
@@ -285,6 +294,7 @@ impl<E: Engine<Packet>> Worker<E> {
             self.tally.work.merge(&self.engine.take_work());
         }
         self.report_wants();
+        moved += self.leave(now);
         let sent = self.transmit(now);
         probe.lap(Lap::Ports);
         moved + sent
@@ -335,20 +345,6 @@ impl<E: Engine<Packet>> Worker<E> {
         }
         // It goes round: another pass, and in the end the turns that are counted.
         self.out.queue(next).extend(batch.drain(..));
-    }
-
-    fn take_handoffs(&mut self) -> usize {
-        let mut taken = 0;
-        for peer in self.peers.iter_mut().flatten() {
-            let count = peer.from.slots();
-            let Ok(chunk) = peer.from.read_chunk(count) else { continue };
-            for (next, packet) in chunk {
-                self.out.send(next, packet);
-            }
-            taken += count;
-        }
-        self.handed_in += taken as u64;
-        taken
     }
 
     /// Jobs that an engine finished later.
@@ -485,22 +481,6 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
-    #[cold]
-    fn hand_off(&mut self) {
-        let mut handoffs = std::mem::take(self.out.handoffs());
-        for (worker, next, packet) in handoffs.drain(..) {
-            let peer = self.peers.get_mut(worker as usize).and_then(Option::as_mut);
-            match peer.map(|p| p.to.push((next, packet))) {
-                Some(Ok(())) => self.handed_out += 1,
-                Some(Err(rtrb::PushError::Full((_, packet)))) => {
-                    self.out.drop(packet, DropReason::HandoffFull);
-                }
-                None => {}
-            }
-        }
-        *self.out.handoffs() = handoffs;
-    }
-
     /// Frames to their ports. As a rule all are for one port that has room; the
     /// others wait in its backlog.
     fn transmit_batch(&mut self, now: Instant, batch: &mut Batch) {
@@ -560,133 +540,6 @@ impl<E: Engine<Packet>> Worker<E> {
         }
         self.ledger.sent += sent as u64;
         sent
-    }
-
-    /// Asks the control part to reserve more numbers where they run low.
-    fn report_wants(&mut self) {
-        let events = &mut self.events;
-        let stages = &mut self.stages;
-        for want in stages.esp_out.wants().chain(stages.ah_out.wants()) {
-            let _ = events.push(Event::EspWants { id: want.id, limit: want.limit });
-        }
-        self.stages.secy_out.wants(|secy, an, limit| {
-            let _ = events.push(Event::MacsecWants { secy, an, limit });
-        });
-    }
-
-    /// Tells the control part where the replay windows stand.
-    fn report_edges(&mut self) {
-        for sa in self.stages.esp_in.show().chain(self.stages.ah_in.show()) {
-            let event = Event::EspEdge { index: sa.id.index, edge: sa.number };
-            let _ = self.events.push(event);
-        }
-        for (secy, report) in self.stages.secy_in.report() {
-            for sa in report.sas {
-                let (sci, an, lowest) = (sa.sci, sa.an, sa.lowest_pn);
-                let _ = self.events.push(Event::MacsecEdge { secy, sci, an, lowest });
-            }
-        }
-    }
-
-    /// Carries out what the control part asked for, between two batches.
-    /// Of many changes of associations only some, unless no frame has come yet; true
-    /// if there are more.
-    fn obey(&mut self, now: Instant) -> bool {
-        let mut most = if self.ledger.received == 0 { usize::MAX } else { CHANGES_MAX };
-        loop {
-            while let Some(change) = self.changes.pop_front() {
-                self.change(change);
-                most -= 1;
-                if most == 0 {
-                    return true;
-                }
-            }
-            let Ok(command) = self.commands.pop() else { break };
-            match command {
-                Command::Changes(changes) => self.changes = changes,
-                Command::Tables(tables) => {
-                    self.tally.hits.fit(&tables.hits);
-                    self.tables = tables;
-                }
-                Command::Inject(next, packet) => {
-                    self.handed_in += 1;
-                    self.out.send(next, packet);
-                }
-                Command::AttachPort(id, port) => self.attach_port(id, port),
-                Command::DetachPort(id) => self.detach_port(id),
-                Command::FitCard(card) => self.fit_card(card),
-                Command::Change(change) => self.change(change),
-                Command::Edges => self.report_edges(),
-                Command::Record(recorder) => self.recorder = recorder,
-                Command::Report(reply) => {
-                    let report = self.report(now);
-                    let _ = reply.send(Box::new(report));
-                }
-            }
-        }
-        for card in &mut self.cards {
-            card.obey(&mut self.cache);
-        }
-        false
-    }
-
-    fn change(&mut self, change: Change) {
-        match change {
-            Change::EspOut(change) => self.change_esp_out(change),
-            Change::EspIn(change) => self.change_esp_in(change),
-            Change::SecyOut(change) => {
-                let done = self.stages.secy_out.apply(&mut self.engine, change);
-                self.check(done);
-            }
-            Change::SecyIn(change) => {
-                let done = self.stages.secy_in.apply(&mut self.engine, change);
-                self.check(done);
-            }
-        }
-    }
-
-    fn change_esp_out(&mut self, change: EspOut) {
-        let (stages, engine) = (&mut self.stages, &mut self.engine);
-        match change {
-            EspOut::Install(index, config, sequence) => {
-                let done = match config.protocol {
-                    SaProtocol::Esp => stages.esp_out.install_at(engine, index, &config, sequence),
-                    SaProtocol::Ah => stages.ah_out.install_at(engine, index, &config, sequence),
-                };
-                self.check(done);
-            }
-            EspOut::Extend(id, limit) => {
-                stages.esp_out.extend(id, limit);
-                stages.ah_out.extend(id, limit);
-            }
-            // An index is an SA's of either stage.
-            EspOut::Retire(index) => {
-                let _ = stages.esp_out.retire(engine, index) || stages.ah_out.retire(engine, index);
-            }
-        }
-    }
-
-    fn change_esp_in(&mut self, change: EspIn) {
-        let (stages, engine) = (&mut self.stages, &mut self.engine);
-        match change {
-            EspIn::Install(index, config, edge) => {
-                let done = match config.protocol {
-                    SaProtocol::Esp => stages.esp_in.install_at(engine, index, &config, edge),
-                    SaProtocol::Ah => stages.ah_in.install_at(engine, index, &config, edge),
-                };
-                self.check(done);
-            }
-            EspIn::Retire(index) => {
-                let _ = stages.esp_in.retire(engine, index) || stages.ah_in.retire(engine, index);
-            }
-        }
-    }
-
-    /// Reports what did not work; the configuration was checked, so this is rare.
-    fn check<T, F: std::fmt::Display>(&mut self, done: Result<T, F>) {
-        if let Err(e) = done {
-            let _ = self.events.push(Event::Failed(e.to_string()));
-        }
     }
 
     fn detach_port(&mut self, id: PortId) {

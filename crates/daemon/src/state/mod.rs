@@ -124,7 +124,6 @@ pub struct FileStore {
     creates: bool,
     made: usize,
     records: HashMap<[u8; 16], Record>,
-    names: HashMap<String, [u8; 16]>,
 }
 
 /// A counter as it was found.
@@ -159,7 +158,6 @@ impl FileStore {
             creates: false,
             made: 0,
             records: HashMap::new(),
-            names: HashMap::new(),
         })
     }
 
@@ -194,26 +192,26 @@ impl FileStore {
         Ok(())
     }
 
-    /// Opens the counter of a key.
+    /// Opens the counter of a key. All else goes by the fingerprint: `id` is what it is
+    /// called today, for people.
     pub fn find(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Found, StateError> {
         if !self.records.contains_key(&fingerprint) {
             let record = self.load(id, fingerprint)?;
             self.records.insert(fingerprint, record);
         }
-        self.names.insert(id.to_owned(), fingerprint);
         let record = &self.records[&fingerprint];
         Ok(Found { next: record.limit.saturating_add(1), edge: record.edge })
     }
 
     /// Numbers up to `limit` may be used once this returns.
-    pub fn raise(&mut self, id: &str, limit: u64) -> Result<(), StateError> {
-        self.change(id, |record| record.limit = record.limit.max(limit))
+    pub fn raise(&mut self, key: [u8; 16], limit: u64) -> Result<(), StateError> {
+        self.change(key, |record| record.limit = record.limit.max(limit))
     }
 
     /// Keeps the edge of a replay window. An edge is written often and may be
     /// late, so only one of the two files gets it.
-    pub fn raise_edge(&mut self, id: &str, edge: u64) -> Result<(), StateError> {
-        let mut record = self.record(id)?;
+    pub fn raise_edge(&mut self, key: [u8; 16], edge: u64) -> Result<(), StateError> {
+        let mut record = self.record(key)?;
         if edge <= record.edge {
             return Ok(());
         }
@@ -226,8 +224,8 @@ impl FileStore {
 
     /// What numbers were used is known, for nobody uses them any more: at a
     /// clean stop nothing needs to be skipped.
-    pub fn settle(&mut self, id: &str, used: u64) -> Result<(), StateError> {
-        self.change(id, |record| record.limit = record.limit.min(used))
+    pub fn settle(&mut self, key: [u8; 16], used: u64) -> Result<(), StateError> {
+        self.change(key, |record| record.limit = record.limit.min(used))
     }
 
     /// Whether the folder can still be used, after becoming another user.
@@ -237,13 +235,17 @@ impl FileStore {
         File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(os)
     }
 
-    fn record(&self, id: &str) -> Result<Record, StateError> {
-        let record = self.names.get(id).and_then(|f| self.records.get(f)).cloned();
-        record.ok_or_else(|| StateError::Missing(id.into(), self.folder.clone()))
+    fn record(&self, key: [u8; 16]) -> Result<Record, StateError> {
+        let record = self.records.get(&key).cloned();
+        record.ok_or_else(|| StateError::Missing(hex(&key), self.folder.clone()))
     }
 
-    fn change(&mut self, id: &str, change: impl FnOnce(&mut Record)) -> Result<(), StateError> {
-        let mut next = self.record(id)?;
+    fn change(
+        &mut self,
+        key: [u8; 16],
+        change: impl FnOnce(&mut Record),
+    ) -> Result<(), StateError> {
+        let mut next = self.record(key)?;
         let before = (next.limit, next.edge);
         change(&mut next);
         if before == (next.limit, next.edge) {

@@ -37,7 +37,7 @@ impl Drop for Folder {
 fn with_limit(folder: &Folder, limit: u64) {
     let mut store = FileStore::create(&folder.0).unwrap();
     store.find(ID, KEY).unwrap();
-    store.raise(ID, limit).unwrap();
+    store.raise(KEY, limit).unwrap();
 }
 
 #[test]
@@ -46,14 +46,53 @@ fn counter_state_goes_on_above_what_was_reserved() {
     with_limit(&folder, 1000);
     let mut store = FileStore::open(&folder.0).unwrap();
     assert_eq!(store.find(ID, KEY).unwrap(), Found { next: 1001, edge: 0 });
-    store.raise(ID, 5).unwrap();
+    store.raise(KEY, 5).unwrap();
     assert_eq!(store.find(ID, KEY).unwrap().next, 1001, "a limit never falls");
-    store.raise_edge(ID, 77).unwrap();
-    store.settle(ID, 900).unwrap();
+    store.raise_edge(KEY, 77).unwrap();
+    store.settle(KEY, 900).unwrap();
     drop(store);
     assert_eq!(folder.found().unwrap(), Found { next: 901, edge: 77 });
     let mut store = FileStore::open(&folder.0).unwrap();
     assert_eq!(store.find("esp-out renamed 0x1001", KEY).unwrap().next, 901);
+}
+
+#[test]
+fn counter_state_is_a_keys_and_no_name_moves_it() {
+    const OTHER: [u8; 16] = [8; 16];
+    let folder = Folder::new("names");
+    with_limit(&folder, 1000);
+    let mut store = FileStore::create(&folder.0).unwrap();
+    store.find("esp-out u 0x1002", OTHER).unwrap();
+    // An apply that is refused in the end has asked for both under each other's name.
+    store.find(ID, OTHER).unwrap();
+    store.find("esp-out u 0x1002", KEY).unwrap();
+    store.raise(KEY, 5000).unwrap();
+    store.raise(OTHER, 70).unwrap();
+    store.raise_edge(OTHER, 66).unwrap();
+    store.settle(OTHER, 65).unwrap();
+    drop(store);
+    let mut store = FileStore::open(&folder.0).unwrap();
+    assert_eq!(store.find(ID, KEY).unwrap(), Found { next: 5001, edge: 0 });
+    assert_eq!(store.find(ID, OTHER).unwrap(), Found { next: 66, edge: 66 });
+}
+
+#[test]
+fn counter_state_that_could_not_be_written_is_written_the_next_time() {
+    let folder = Folder::new("full");
+    with_limit(&folder, 10);
+    let mut store = FileStore::open(&folder.0).unwrap();
+    store.find(ID, KEY).unwrap();
+    // Something is in the way of either file in turn, as a full disk would be.
+    for (kind, limit) in [("anchor", 20), ("counter", 30)] {
+        let way = folder.0.join(format!("{}.{kind}.new", hex(&KEY)));
+        fs::create_dir(&way).unwrap();
+        assert!(matches!(store.raise(KEY, limit), Err(StateError::Os(..))), "{kind}");
+        assert_eq!(store.find(ID, KEY).unwrap().next, limit - 9, "it counts as not written");
+        fs::remove_dir(&way).unwrap();
+        store.raise(KEY, limit).unwrap();
+    }
+    drop(store);
+    assert_eq!(folder.found().unwrap().next, 31);
 }
 
 #[test]
@@ -166,7 +205,7 @@ fn counter_state_writer_that_is_killed() {
     let mut store = FileStore::open(Path::new(&folder)).unwrap();
     let first = store.find(ID, KEY).unwrap().next;
     for limit in first.. {
-        store.raise(ID, limit).unwrap();
+        store.raise(KEY, limit).unwrap();
         println!("promised {limit}");
         io::stdout().flush().unwrap();
     }

@@ -217,9 +217,11 @@ pub struct InboundConfig {
     /// TCP's segments are held to what fits so many octets: what the other end's
     /// hosts say is about the path to them.
     pub clamp: Option<u16>,
-    /// The inbound SA out of which its packets must have come: that of the other
-    /// end's [`then`](OutboundConfig::then).
-    pub inside: Option<u32>,
+    /// The inbound SAs out of one of which its packets must have come: those of the
+    /// other end's [`then`](OutboundConfig::then). None: it is in no other.
+    pub inside: Box<[u32]>,
+    /// The record on stable storage that keeps where its window stands.
+    pub record: [u8; 16],
 }
 
 impl InboundConfig {
@@ -241,7 +243,8 @@ impl InboundConfig {
             vrf: VrfId::GLOBAL,
             encap: None,
             clamp: None,
-            inside: None,
+            inside: Box::default(),
+            record: [0; 16],
         }
     }
 }

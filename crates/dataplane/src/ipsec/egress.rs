@@ -10,7 +10,7 @@ use super::wrapping::{Plan, Refusal};
 use crate::fragment::{self, ONWARDS};
 use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_MORE, FLAG_WHOLE, Next};
 use crate::mss;
-use crate::sequence::Sequence;
+use crate::sequence::{Lease, Sequence};
 use crate::tickets::{Submitter, Tickets};
 use ferrule_base::{DropReason, Duration, Instant, Rng};
 use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Span, Verdict};
@@ -33,6 +33,8 @@ const PACKET_TOO_BIG: u16 = 2 << 8;
 pub struct Want {
     /// Which SA.
     pub id: SaId,
+    /// By what right.
+    pub lease: Lease,
     /// The last number to reserve.
     pub limit: u64,
 }
@@ -216,11 +218,11 @@ impl EspOut {
             next: sa.sequence.peek(),
         };
         sa.key = engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)?;
-        let limit = sa.sequence.wants();
+        let (limit, lease) = (sa.sequence.wants(), sa.sequence.lease());
         let id = self.sas.insert(index, sa);
         self.clock.add(id, config);
         self.wants.reserve(self.sas.len());
-        self.wants.extend(limit.map(|limit| Want { id, limit }));
+        self.wants.extend(limit.map(|limit| Want { id, lease, limit }));
         Ok(id)
     }
 
@@ -229,9 +231,10 @@ impl EspOut {
         self.sas.retire(index, |sa| engine.retire(sa.key))
     }
 
-    /// What SAs want reserved since this was asked last; each asks once.
+    /// What SAs want reserved since this was asked last; each asks once. What is not
+    /// taken is there the next time.
     pub fn wants(&mut self) -> impl Iterator<Item = Want> + '_ {
-        self.wants.drain(..)
+        std::iter::from_fn(|| self.wants.pop())
     }
 
     /// Numbers up to `limit` are on stable storage. For an SA that is no longer
@@ -262,9 +265,15 @@ impl EspOut {
             spi: held.sa.spi,
             suite: held.sa.suite,
             number: held.sa.sequence.peek(),
+            lease: held.sa.sequence.lease(),
             mtu: Some(held.sa.path.mtu),
             stats: held.sa.stats,
         })
+    }
+
+    /// Whether an engine still has packets of an SA that was retired.
+    pub const fn is_lingering(&self) -> bool {
+        self.sas.is_lingering()
     }
 
     /// Packets in an engine, or waiting for one that is.
@@ -463,7 +472,7 @@ impl Desk<'_> {
         if number.is_none_or(|n| n % LOOK_EVERY == 0)
             && let Some(limit) = held.sa.sequence.wants()
         {
-            self.wants.push(Want { id: held.id, limit });
+            self.wants.push(Want { id: held.id, lease: held.sa.sequence.lease(), limit });
         }
         number
     }

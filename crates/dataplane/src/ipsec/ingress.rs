@@ -7,9 +7,10 @@ use super::state::{Ends, InboundSa, SaView, nonce, work};
 use super::table::{Held, SaError, SaId, SaTable};
 use super::unwrapping::KEEPALIVE;
 use crate::graph::{Ctx, FLAG_ENCAP, FLAG_GROUP, FLAG_OPENED, Next};
+use crate::sequence::Lease;
 use crate::tickets::{Submitter, Tickets};
 use ferrule_base::DropReason;
-use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Verdict};
+use ferrule_crypto::{Coming, Engine, Job, Jobs, KeyId, Op, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{Ecn, FromBytes, Protocol, esp, ipv4, ipv6};
 
@@ -134,15 +135,25 @@ impl EspIn {
     ) -> Result<SaId, SaError> {
         self.sas.check(index)?;
         let mut sa = InboundSa::new(config, edge)?;
-        let coming = Coming {
-            op: Op::Open,
-            base: nonce(sa.salt, [0; 8]),
-            // With an implicit IV; otherwise the peer chooses.
-            known: sa.shape.iv == 0,
-            next: edge.saturating_add(1),
-        };
-        sa.key = engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)?;
+        sa.key = sa.install(engine, config)?;
         Ok(self.sas.insert(index, sa))
+    }
+
+    /// Changes what an SA is but for its key: its window and its counts stay as they
+    /// are, for the packets of an engine that is late, too.
+    pub fn change_at<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u32,
+        config: &InboundConfig,
+    ) -> Result<(), SaError> {
+        let Some((_, held)) = self.sas.at(index) else { return Err(SaError::Vacant(index)) };
+        let mut sa = InboundSa::new(config, held.sa.edge())?;
+        sa.key = sa.install(engine, config)?;
+        sa.window = held.sa.window.resized(config.window);
+        sa.stats = held.sa.stats;
+        engine.retire(std::mem::replace(&mut held.sa, sa).key);
+        Ok(())
     }
 
     /// Takes the SA off its index. Packets of it that an engine has still arrive.
@@ -158,9 +169,15 @@ impl EspIn {
             spi: held.sa.spi,
             suite: held.sa.suite,
             number: held.sa.edge(),
+            lease: Lease { record: held.sa.record, number: 0 },
             mtu: None,
             stats: held.sa.stats,
         })
+    }
+
+    /// Whether an engine still has packets of an SA that was retired.
+    pub const fn is_lingering(&self) -> bool {
+        self.sas.is_lingering()
     }
 
     /// Packets in an engine, or waiting for one that is.
@@ -201,6 +218,22 @@ impl Ends {
 }
 
 impl InboundSa {
+    /// Gives the engine the key.
+    fn install<E: Engine<Packet>>(
+        &self,
+        engine: &mut E,
+        config: &InboundConfig,
+    ) -> Result<KeyId, SaError> {
+        let coming = Coming {
+            op: Op::Open,
+            base: nonce(self.salt, [0; 8]),
+            // With an implicit IV; otherwise the peer chooses.
+            known: self.shape.iv == 0,
+            next: self.edge().saturating_add(1),
+        };
+        engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)
+    }
+
     /// Octets between ESP header (at `at`) and ICV: the IV, whole blocks, at
     /// least the two octets of the trailer.
     #[inline(always)]

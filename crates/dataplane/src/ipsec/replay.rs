@@ -81,6 +81,24 @@ impl Window {
         Self { edge, size, seen }
     }
 
+    /// The same window at another size. What was seen stays seen; where it is wider
+    /// now, what had left it does not come back.
+    pub fn resized(&self, size: u32) -> Self {
+        let mut new = Self::new(size, self.edge);
+        let reach = self.size.min(new.size);
+        if reach == 0 {
+            return new;
+        }
+        let first = (self.edge + 1).saturating_sub(reach);
+        for of in first / 64..=self.edge / 64 {
+            let (from, to) = (self.word(of * 64), new.word(of * 64));
+            // Numbers before the first are too old, whatever their bits say.
+            let old = if of == first / 64 { (1 << (first % 64)) - 1 } else { 0 };
+            new.seen[to] = self.seen[from] | old;
+        }
+        new
+    }
+
     /// The highest number seen.
     pub const fn edge(&self) -> u64 {
         self.edge

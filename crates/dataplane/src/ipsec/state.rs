@@ -7,7 +7,7 @@ use super::spd::Rules;
 use super::table::{SaError, SaId};
 use super::unwrapping;
 use super::wrapping::Special;
-use crate::Sequence;
+use crate::{Lease, Sequence};
 use ferrule_base::{Flow, Secret, VrfId};
 use ferrule_crypto::{Ad, Job, KeyId, Span, Suite};
 use ferrule_pipeline::Packet;
@@ -48,6 +48,8 @@ pub struct SaView<'a> {
     /// Outbound: the number of the next packet. Inbound: the highest number
     /// seen, the edge of the window.
     pub number: u64,
+    /// The record that keeps it; outbound, by what right numbers are taken from it.
+    pub lease: Lease,
     /// Outbound: the largest clear packet that its path carries now.
     pub mtu: Option<u16>,
     /// What it counted.
@@ -346,6 +348,7 @@ pub struct InboundSa {
     pub(super) window: Window,
     pub(super) selectors: Rules<()>,
     pub(super) special: Option<Box<unwrapping::Special>>,
+    pub(super) record: [u8; 16],
     pub(super) stats: SaStats,
     pub(super) name: Box<str>,
 }
@@ -370,6 +373,7 @@ impl InboundSa {
             window: Window::new(config.window, edge),
             selectors: selectors.map_err(|(place, e)| SaError::Selector(place, e))?,
             special: unwrapping::Special::of(config),
+            record: config.record,
             stats: SaStats::default(),
             name: config.name.clone(),
         })

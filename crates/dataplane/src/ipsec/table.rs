@@ -35,6 +35,8 @@ pub enum SaError {
     Key(InstallError),
     /// The index is in use: retire that SA first.
     Occupied(u32),
+    /// There is no SA at the index.
+    Vacant(u32),
     /// The index is [`SAS_MAX`] or above.
     Index(u32),
     /// SPIs 0 to 255 are reserved (RFC 4303 section 2.1).
@@ -56,6 +58,7 @@ impl std::fmt::Display for SaError {
         match self {
             Self::Key(e) => e.fmt(f),
             Self::Occupied(index) => write!(f, "the place {index} is in use by another SA"),
+            Self::Vacant(index) => write!(f, "there is no SA at the place {index}"),
             Self::Index(index) => write!(f, "the place {index} is beyond {SAS_MAX}"),
             Self::Spi(spi) => write!(f, "the SPI {spi} is reserved; use 256 or above"),
             Self::Salt(need, have) => {
@@ -87,6 +90,8 @@ pub(super) struct SaTable<T> {
     slab: Vec<Option<Held<T>>>,
     free: Vec<u32>,
     generations: u32,
+    /// Retired, and still here.
+    lingering: usize,
 }
 
 impl<T> Default for SaTable<T> {
@@ -99,7 +104,7 @@ impl<T> SaTable<T> {
     /// An empty table whose first SA has this generation. (Stages that share one set of
     /// indices begin far apart, so that an [`SaId`] never means an SA of both.)
     pub const fn of_generation(generations: u32) -> Self {
-        Self { places: Vec::new(), slab: Vec::new(), free: Vec::new(), generations }
+        Self { places: Vec::new(), slab: Vec::new(), free: Vec::new(), generations, lingering: 0 }
     }
 
     /// Whether an SA may be installed at `index`.
@@ -141,6 +146,7 @@ impl<T> SaTable<T> {
         let Some(held) = self.slot(slot) else { return false };
         held.retired = true;
         last(&held.sa);
+        self.lingering += 1;
         self.reap(slot);
         true
     }
@@ -152,6 +158,7 @@ impl<T> SaTable<T> {
         if self.slot(slot).is_some_and(done) {
             self.slab[slot as usize] = None;
             self.free.push(slot);
+            self.lingering -= 1;
         }
     }
 
@@ -196,6 +203,11 @@ impl<T> SaTable<T> {
             }
             self.reap(slot);
         }
+    }
+
+    /// Whether a retired one waits for jobs.
+    pub const fn is_lingering(&self) -> bool {
+        self.lingering > 0
     }
 
     /// All that are not retired.

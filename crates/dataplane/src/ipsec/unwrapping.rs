@@ -21,16 +21,16 @@ pub(super) const KEEPALIVE: [u8; 1] = [0xff];
 pub(super) struct Special {
     pub mode: Mode,
     pub udp: Option<Encap>,
-    pub inside: Option<u32>,
+    pub inside: Box<[u32]>,
     pub clamp: Option<u16>,
 }
 
 impl Special {
     /// Nothing for a plain tunnel.
     pub fn of(config: &InboundConfig) -> Option<Box<Self>> {
-        let &InboundConfig { mode, encap: udp, inside, clamp, .. } = config;
-        let plain = mode == Mode::Tunnel && udp.is_none() && inside.is_none() && clamp.is_none();
-        (!plain).then(|| Box::new(Self { mode, udp, inside, clamp }))
+        let &InboundConfig { mode, encap: udp, ref inside, clamp, .. } = config;
+        let plain = mode == Mode::Tunnel && udp.is_none() && inside.is_empty() && clamp.is_none();
+        (!plain).then(|| Box::new(Self { mode, udp, inside: inside.clone(), clamp }))
     }
 }
 
@@ -59,12 +59,9 @@ impl InboundSa {
         if in_udp != (meta.flags & FLAG_ENCAP != 0) {
             return Err(DropReason::EspEncapsulation);
         }
-        match special.and_then(|special| special.inside) {
-            Some(sa) if meta.flags & FLAG_OPENED == 0 || meta.target != sa => {
-                Err(DropReason::EspNotNested)
-            }
-            _ => Ok(()),
-        }
+        let inside = special.map_or(&[][..], |special| &special.inside);
+        let fits = meta.flags & FLAG_OPENED != 0 && inside.contains(&meta.target);
+        if fits || inside.is_empty() { Ok(()) } else { Err(DropReason::EspNotNested) }
     }
 
     /// What an SA does with an authentic packet before, or instead of, what a plain

@@ -108,6 +108,17 @@ impl SecyConfig {
         if self.xpn { u64::MAX - 1 } else { u32::MAX as u64 }
     }
 
+    /// Whether receive associations of the one are at home in the other: only the
+    /// cipher and the form of its nonces matter to them.
+    pub fn receives_like(&self, other: &Self) -> bool {
+        (self.suite, self.xpn) == (other.suite, other.xpn)
+    }
+
+    /// Whether transmit associations of the one are at home in the other.
+    pub fn sends_like(&self, other: &Self) -> bool {
+        (self.sci, self.suite, self.xpn) == (other.sci, other.suite, other.xpn)
+    }
+
     /// Whether what is chosen can go together.
     pub const fn check(&self) -> Result<(), ConfigError> {
         if !matches!(self.suite, Suite::AesGcm(_)) {
@@ -238,6 +249,8 @@ pub struct RxSaConfig {
     pub xpn: Option<Xpn>,
     /// The lowest acceptable packet number: 1 for a fresh key.
     pub lowest_pn: u64,
+    /// The record on stable storage that keeps where its window stands.
+    pub record: [u8; 16],
     /// Where frames are validated.
     pub place: Place,
 }

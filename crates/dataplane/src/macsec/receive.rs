@@ -4,6 +4,7 @@ use super::config::{RxSaConfig, SecyConfig};
 use super::replay::Window;
 use super::state::{ANS, Nonces, SaError, SaReport, key_spec};
 use super::stats::Stats;
+use crate::sequence::Lease;
 use crate::tickets::{Lane, Tickets};
 use ferrule_crypto::{Engine, KeyId, Op};
 use ferrule_pipeline::Packet;
@@ -25,6 +26,8 @@ pub enum RxChange {
     Remove(u16),
     /// Install an association, and its channel if it is the first of it.
     Sa(u16, RxSaConfig),
+    /// Change where an association is validated: its window stays as it is.
+    Move(u16, RxSaConfig),
     /// Give up the association of this SCI and number.
     Retire(u16, u64, u8),
 }
@@ -60,6 +63,7 @@ pub(super) struct RxSa {
     pub(super) window: Window,
     pub(super) secy: u16,
     pub(super) flying: u32,
+    pub(super) record: [u8; 16],
     pub(super) retired: bool,
     pub(super) counts: Stats,
 }
@@ -84,12 +88,13 @@ impl SecyIn {
             RxChange::Install(index, config) => self.install(engine, index, &config),
             RxChange::Remove(index) => self.remove(engine, index),
             RxChange::Sa(index, config) => self.install_rx_sa(engine, index, &config),
+            RxChange::Move(index, config) => self.move_rx_sa(engine, index, &config),
             RxChange::Retire(index, sci, an) => self.retire_rx_sa(engine, index, sci, an),
         }
     }
 
-    /// Makes a SecY, or changes one. Its associations stay if they still fit:
-    /// same suite, same replay window.
+    /// Makes a SecY, or changes one. Its associations stay if they still fit, which is
+    /// to say of the same suite; their windows are as wide as this says from now on.
     pub fn install<E: Engine<Packet>>(
         &mut self,
         engine: &mut E,
@@ -99,12 +104,17 @@ impl SecyIn {
         while self.secys.len() <= index as usize {
             self.secys.push(RxSecy::default());
         }
-        let kind = |c: &SecyConfig| (c.suite, c.xpn, c.replay, c.window);
-        let old = &self.secys[index as usize].config;
-        if old.as_ref().is_some_and(|old| kind(old) != kind(config)) {
+        let secy = &mut self.secys[index as usize];
+        if secy.config.as_ref().is_some_and(|old| !old.receives_like(config)) {
             self.remove(engine, index)?;
         }
-        self.secys[index as usize].config = Some(config.clone());
+        let secy = &mut self.secys[index as usize];
+        for place in secy.channels.iter().flat_map(|c| c.sas) {
+            if let Some(Some(sa)) = self.sas.get_mut(place as usize) {
+                sa.window.change(config.replay, config.window);
+            }
+        }
+        secy.config = Some(config.clone());
         Ok(())
     }
 
@@ -147,6 +157,7 @@ impl SecyIn {
             window: Window::new(config.replay, config.window, sa.lowest_pn),
             secy: index,
             flying: 0,
+            record: sa.record,
             retired: false,
             counts: Stats::default(),
         };
@@ -160,6 +171,27 @@ impl SecyIn {
             secy.channels.len() - 1
         });
         secy.channels[channel].sas[sa.an as usize] = place;
+        Ok(())
+    }
+
+    /// Lets another engine have an association, with its window and what it counted.
+    pub fn move_rx_sa<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u16,
+        sa: &RxSaConfig,
+    ) -> Result<(), SaError> {
+        let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
+        let config = secy.config.as_ref().ok_or(SaError::NoSecy(index))?;
+        let spec = key_spec(config, sa.an, sa.xpn, &sa.key, &sa.place)?;
+        let channel = secy.channels.iter().find(|c| c.sci == sa.sci);
+        let place = channel.and_then(|c| c.sas.get(sa.an as usize)).copied().unwrap_or(NONE);
+        let Some(Some(old)) = self.sas.get_mut(place as usize) else {
+            return Err(SaError::NoSa(sa.an));
+        };
+        let coming = old.nonces.coming(Op::Open, old.window.lowest());
+        let key = engine.install(&spec.expecting(coming))?;
+        engine.retire(std::mem::replace(&mut old.key, key));
         Ok(())
     }
 
@@ -211,8 +243,11 @@ impl SecyIn {
                 for (an, &place) in channel.sas.iter().enumerate() {
                     let Some(Some(sa)) = self.sas.get(place as usize) else { continue };
                     let (next_pn, lowest_pn) = (sa.window.next(), sa.window.lowest());
-                    let (sci, stats) = (channel.sci, sa.counts);
-                    report.sas.push(SaReport { sci, an: an as u8, next_pn, lowest_pn, stats });
+                    let (sci, an, stats) = (channel.sci, an as u8, sa.counts);
+                    let edge = sa.window.edge();
+                    let lease = Lease { record: sa.record, number: 0 };
+                    let sa = SaReport { sci, an, next_pn, lowest_pn, edge, lease, stats };
+                    report.sas.push(sa);
                     report.stats.merge(&stats);
                 }
             }

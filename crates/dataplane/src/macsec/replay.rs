@@ -40,6 +40,33 @@ impl Window {
         Self { mode, width: width.into(), next: lowest, lowest, seen }
     }
 
+    /// Another rule, or another width, from now on. What is late stays late. Where
+    /// single numbers begin to be told apart, those in the window count as received:
+    /// which of them were is not known.
+    pub fn change(&mut self, mode: Replay, width: u32) {
+        if mode == self.mode && u64::from(width) == self.width {
+            return;
+        }
+        let mut new = Self::new(mode, width, self.next);
+        let floor = match (self.mode, mode) {
+            (Replay::Bitmap, _) | (_, Replay::Off | Replay::Standard) => self.lowest,
+            (_, Replay::Bitmap) => self.next,
+        };
+        new.lowest = floor.max(self.next.saturating_sub(new.width)).min(self.next);
+        if (self.mode, mode) == (Replay::Bitmap, Replay::Bitmap) {
+            for pn in (new.lowest..self.next).filter(|&pn| self.is_seen(pn)) {
+                new.mark_place(pn);
+            }
+        }
+        *self = new;
+    }
+
+    /// Where a window that is begun anew has to stand so that nothing is received
+    /// twice that this one would not have taken twice.
+    pub fn edge(&self) -> u64 {
+        if self.mode == Replay::Bitmap { self.next } else { self.lowest }
+    }
+
     /// The number after the highest that was received.
     #[inline]
     pub const fn next(&self) -> u64 {
@@ -110,6 +137,10 @@ impl Window {
                 self.seen[word] = 0;
             }
         }
+        self.mark_place(pn);
+    }
+
+    fn mark_place(&mut self, pn: u64) {
         let (word, bit) = self.place(pn);
         self.seen[word] |= bit;
     }

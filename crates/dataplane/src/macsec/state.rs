@@ -2,6 +2,7 @@
 
 use super::config::{SecyConfig, Xpn};
 use super::stats::Stats;
+use crate::sequence::Lease;
 use ferrule_base::Secret;
 use ferrule_crypto::key::InstallError;
 use ferrule_crypto::{Ad, Coming, Job, KeySpec, Op, Place, Suite};
@@ -100,6 +101,11 @@ pub struct SaReport {
     pub next_pn: u64,
     /// Receiving: the lowest acceptable number. Sending: as `next_pn`.
     pub lowest_pn: u64,
+    /// Receiving: from here on numbers are acceptable to somebody who knows nothing
+    /// else of what was received. Sending: as `next_pn`.
+    pub edge: u64,
+    /// The record that keeps it; sending, by what right numbers are taken from it.
+    pub lease: Lease,
     /// What it counted.
     pub stats: Stats,
 }

@@ -3,7 +3,7 @@
 use super::config::{SecyConfig, TxSaConfig};
 use super::state::{ANS, Nonces, SaError, SaReport, key_spec};
 use super::stats::Stats;
-use crate::sequence::Sequence;
+use crate::sequence::{Lease, Sequence};
 use crate::tickets::{Lane, Tickets};
 use ferrule_crypto::{Engine, KeyId, Op};
 use ferrule_pipeline::Packet;
@@ -25,8 +25,8 @@ pub enum TxChange {
     Rekey(u16, TxSaConfig, Sequence),
     /// Let the association with this number encode.
     Encode(u16, u8),
-    /// Numbers up to this limit are reserved.
-    Extend(u16, u8, u64),
+    /// Numbers up to this limit are reserved for this lease.
+    Extend(u16, u8, Lease, u64),
     /// Give the association up.
     Retire(u16, u8),
 }
@@ -116,7 +116,7 @@ impl SecyOut {
             TxChange::Sa(index, config, pn) => self.install_tx_sa(engine, index, &config, pn),
             TxChange::Rekey(index, config, pn) => self.rekey(engine, index, &config, pn),
             TxChange::Encode(index, an) => self.encode(index, an),
-            TxChange::Extend(index, an, limit) => self.extend(index, an, limit),
+            TxChange::Extend(index, an, by, limit) => self.extend(index, an, by, limit),
             TxChange::Retire(index, an) => self.retire_tx_sa(engine, index, an).map(drop),
         }
     }
@@ -133,10 +133,7 @@ impl SecyOut {
             self.secys.push(TxSecy::empty());
         }
         let secy = &mut self.secys[index as usize];
-        let fits = |old: &SecyConfig| {
-            (old.sci, old.suite, old.xpn) == (config.sci, config.suite, config.xpn)
-        };
-        if secy.config.as_ref().is_some_and(|old| !fits(old)) {
+        if secy.config.as_ref().is_some_and(|old| !old.sends_like(config)) {
             self.remove(engine, index)?;
         }
         let secy = &mut self.secys[index as usize];
@@ -206,11 +203,13 @@ impl SecyOut {
         self.encode(index, sa.an)
     }
 
-    /// Numbers up to `limit` are reserved.
-    pub fn extend(&mut self, index: u16, an: u8, limit: u64) -> Result<(), SaError> {
-        match self.secy(index)?.sas.get_mut(an as usize) {
-            Some(Some(sa)) => sa.pn.extend(limit),
-            _ => return Err(SaError::NoSa(an)),
+    /// Numbers up to `limit` are reserved. For an association of another lease, which
+    /// came after the one that asked, this does nothing.
+    pub fn extend(&mut self, index: u16, an: u8, by: Lease, limit: u64) -> Result<(), SaError> {
+        if let Some(Some(sa)) = self.secy(index)?.sas.get_mut(an as usize)
+            && sa.pn.lease() == by
+        {
+            sa.pn.extend(limit);
         }
         Ok(())
     }
@@ -228,12 +227,16 @@ impl SecyOut {
         Ok(sa.pn)
     }
 
-    /// Calls `ask` for each association that needs more numbers reserved, once.
-    pub fn wants(&mut self, mut ask: impl FnMut(u16, u8, u64)) {
+    /// Calls `ask` for each association that needs more numbers reserved, once; again
+    /// if it says that it could not pass that on.
+    pub fn wants(&mut self, mut ask: impl FnMut(u16, u8, Lease, u64) -> bool) {
         for (index, secy) in self.secys.iter_mut().enumerate() {
             for (an, sa) in secy.sas.iter_mut().enumerate() {
-                if let Some(limit) = sa.as_mut().and_then(|sa| sa.pn.wants()) {
-                    ask(index as u16, an as u8, limit);
+                let Some(sa) = sa else { continue };
+                if let Some(limit) = sa.pn.wants()
+                    && !ask(index as u16, an as u8, sa.pn.lease(), limit)
+                {
+                    sa.pn.ask_again();
                 }
             }
         }
@@ -244,9 +247,10 @@ impl SecyOut {
         let installed = self.secys.iter().enumerate().filter_map(|(index, secy)| {
             let config = secy.config.as_ref()?;
             let sas = secy.sas.iter().enumerate().filter_map(|(an, sa)| {
-                let next_pn = sa.as_ref()?.pn.peek();
-                let stats = secy.counts[an];
-                Some(SaReport { sci: config.sci, an: an as u8, next_pn, lowest_pn: next_pn, stats })
+                let (next_pn, lease) = (sa.as_ref()?.pn.peek(), sa.as_ref()?.pn.lease());
+                let (sci, an, stats) = (config.sci, an as u8, secy.counts[an]);
+                let (lowest_pn, edge) = (next_pn, next_pn);
+                Some(SaReport { sci, an, next_pn, lowest_pn, edge, lease, stats })
             });
             let mut stats = secy.stats;
             secy.counts.iter().for_each(|counts| stats.merge(counts));

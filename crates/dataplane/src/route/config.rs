@@ -81,6 +81,7 @@ pub enum Route {
 }
 
 /// A way out: an interface, and the neighbour on it.
+#[derive(Clone, Debug)]
 pub struct Adjacency {
     /// The logical interface.
     pub iface: u16,

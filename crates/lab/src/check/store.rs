@@ -4,7 +4,7 @@
 use super::finding::lock;
 use ferrule_base::MacAddr;
 use ferrule_node::{Config, Counter, CounterStore, StoreError, Volatile};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 /// A counter store that survives its node. Clones share it.
@@ -18,16 +18,16 @@ impl Surviving {
 }
 
 impl CounterStore for Surviving {
-    fn open(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Counter, StoreError> {
-        lock(&self.0).open(id, fingerprint)
+    fn open(&mut self, name: &str, record: [u8; 16]) -> Result<Counter, StoreError> {
+        lock(&self.0).open(name, record)
     }
 
-    fn reserve(&mut self, id: &str, limit: u64) -> Result<(), StoreError> {
-        lock(&self.0).reserve(id, limit)
+    fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
+        lock(&self.0).reserve(record, limit)
     }
 
-    fn keep_edge(&mut self, id: &str, edge: u64) -> Result<(), StoreError> {
-        lock(&self.0).keep_edge(id, edge)
+    fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
+        lock(&self.0).keep_edge(record, edge)
     }
 }
 
@@ -35,8 +35,8 @@ impl CounterStore for Surviving {
 pub(super) struct Numbered {
     inner: Volatile,
     start: u64,
-    /// Extended ones that were not opened yet.
-    fresh: HashSet<String>,
+    /// Extended ones that were not opened yet, and whether they are sent with.
+    fresh: HashMap<[u8; 16], bool>,
 }
 
 impl Numbered {
@@ -45,36 +45,39 @@ impl Numbered {
         // In the order in which `counters` gives them.
         let mut extended = Vec::new();
         for tunnel in &config.tunnels {
-            extended.extend([tunnel.esn; 2]);
+            extended.extend([(tunnel.esn, true), (tunnel.esn, false)]);
         }
         for secy in &config.secys {
-            extended.extend(vec![secy.xpn; secy.transmit.len() + secy.receive.len()]);
+            extended.extend(secy.transmit.iter().map(|_| (secy.xpn, true)));
+            extended.extend(secy.receive.iter().map(|_| (secy.xpn, false)));
         }
         let counters = ferrule_node::counters(config, macs).into_iter().zip(extended);
-        let extended = counters.filter(|&(_, extended)| extended && before_wrap > 0);
+        let extended = counters.filter(|&(_, (extended, _))| extended && before_wrap > 0);
         Self {
             inner: Volatile::default(),
             start: (1_u64 << 32).saturating_sub(before_wrap),
-            fresh: extended.map(|(counter, _)| counter.id).collect(),
+            fresh: extended.map(|(counter, (_, sends))| (counter.fingerprint, sends)).collect(),
         }
     }
 }
 
 impl CounterStore for Numbered {
-    fn open(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Counter, StoreError> {
-        self.inner.open(id, fingerprint)?;
-        if self.fresh.remove(id) {
-            self.inner.reserve(id, self.start)?;
-            self.inner.keep_edge(id, self.start)?;
+    fn open(&mut self, name: &str, record: [u8; 16]) -> Result<Counter, StoreError> {
+        if let Some(sends) = self.fresh.remove(&record) {
+            if sends {
+                self.inner.reserve(record, self.start)?;
+            } else {
+                self.inner.keep_edge(record, self.start)?;
+            }
         }
-        self.inner.open(id, fingerprint)
+        self.inner.open(name, record)
     }
 
-    fn reserve(&mut self, id: &str, limit: u64) -> Result<(), StoreError> {
-        self.inner.reserve(id, limit)
+    fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
+        self.inner.reserve(record, limit)
     }
 
-    fn keep_edge(&mut self, id: &str, edge: u64) -> Result<(), StoreError> {
-        self.inner.keep_edge(id, edge)
+    fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
+        self.inner.keep_edge(record, edge)
     }
 }

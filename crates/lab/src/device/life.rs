@@ -116,6 +116,9 @@ impl Device {
             self.config = config;
             return;
         };
+        if node.control.is_changing() {
+            return self.changes.push_back(config);
+        }
         match node.control.apply(clock, config.clone(), &macs(&config)) {
             Ok(applied) => {
                 self.config = config;
@@ -188,15 +191,15 @@ impl Kept {
 }
 
 impl CounterStore for Kept {
-    fn open(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Counter, StoreError> {
-        self.store().open(id, fingerprint)
+    fn open(&mut self, name: &str, record: [u8; 16]) -> Result<Counter, StoreError> {
+        self.store().open(name, record)
     }
 
-    fn reserve(&mut self, id: &str, limit: u64) -> Result<(), StoreError> {
-        self.store().reserve(id, limit)
+    fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
+        self.store().reserve(record, limit)
     }
 
-    fn keep_edge(&mut self, id: &str, edge: u64) -> Result<(), StoreError> {
-        self.store().keep_edge(id, edge)
+    fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
+        self.store().keep_edge(record, edge)
     }
 }

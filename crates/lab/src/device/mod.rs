@@ -22,6 +22,7 @@ use ferrule_node::{Config, Control, CounterStore, Worker};
 use ferrule_pipeline::pair::PairPort;
 use life::Kept;
 use server::{Bucket, CardServer, Costs, Server};
+use std::collections::VecDeque;
 
 /// Workers of one device at most.
 pub(crate) const WORKERS_MAX: usize = 64;
@@ -117,6 +118,8 @@ pub struct Device {
     bus_free_ps: u64,
     service: Rng,
     order: Rng,
+    /// Configurations that wait for the change before them.
+    changes: VecDeque<Config>,
     control_due: Instant,
     timer: Option<Instant>,
     /// How far its clock is ahead.
@@ -162,6 +165,7 @@ impl Device {
             bus_free_ps: 0,
             service: stream(seed, name, "service"),
             order: stream(seed, name, "order"),
+            changes: VecDeque::new(),
             control_due: Instant::ZERO,
             timer: None,
             ahead: Duration::ZERO,

@@ -129,6 +129,11 @@ impl Device {
                 None => break,
             }
         }
+        if self.node.as_ref().is_none_or(|node| !node.control.is_changing())
+            && let Some(config) = self.changes.pop_front()
+        {
+            return self.apply(config, world);
+        }
         self.plan(world);
     }
 

@@ -69,23 +69,23 @@ fn check_finds_a_replay_window_off_by_one() {
 /// A counter store that has forgotten, after a restart, what it was told last.
 struct Forgetful {
     inner: Box<dyn CounterStore>,
-    last: HashMap<String, u64>,
+    last: HashMap<[u8; 16], u64>,
 }
 
 impl CounterStore for Forgetful {
-    fn open(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Counter, StoreError> {
-        self.inner.open(id, fingerprint)
+    fn open(&mut self, name: &str, record: [u8; 16]) -> Result<Counter, StoreError> {
+        self.inner.open(name, record)
     }
 
-    fn reserve(&mut self, id: &str, limit: u64) -> Result<(), StoreError> {
-        match self.last.insert(id.into(), limit) {
-            Some(before) => self.inner.reserve(id, before),
+    fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
+        match self.last.insert(record, limit) {
+            Some(before) => self.inner.reserve(record, before),
             None => Ok(()),
         }
     }
 
-    fn keep_edge(&mut self, id: &str, edge: u64) -> Result<(), StoreError> {
-        self.inner.keep_edge(id, edge)
+    fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
+        self.inner.keep_edge(record, edge)
     }
 }
 

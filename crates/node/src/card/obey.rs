@@ -2,7 +2,7 @@
 
 use super::CardCommand;
 use super::graph::{Card, State};
-use crate::message::{Change, EspIn, EspOut, Event};
+use crate::message::{Asker, Change, EspIn, EspOut, Event, Want};
 use ferrule_base::DropReason;
 use ferrule_pipeline::PoolCache;
 use std::sync::Arc;
@@ -66,6 +66,9 @@ impl Card {
                 let done = stages.esp_in.install_at(engine, index, &config, edge);
                 done.map(drop).map_err(|e| e.to_string())
             }
+            Change::EspIn(EspIn::Change(index, config)) => {
+                stages.esp_in.change_at(engine, index, &config).map_err(|e| e.to_string())
+            }
             Change::EspIn(EspIn::Retire(index)) => {
                 stages.esp_in.retire(engine, index);
                 Ok(())
@@ -118,25 +121,26 @@ impl Card {
     }
 
     fn report_wants(&mut self) {
-        let events = &mut self.events;
-        for want in self.stages.esp_out.wants() {
-            let _ = events.push(Event::EspWants { id: want.id, limit: want.limit });
+        let (events, stages) = (&mut self.events, &mut self.stages);
+        while !events.is_full()
+            && let Some(want) = stages.esp_out.wants().next()
+        {
+            let _ = events.push(want.into());
         }
-        self.stages.secy_out.wants(|secy, an, limit| {
-            let _ = events.push(Event::MacsecWants { secy, an, limit });
+        stages.secy_out.wants(|secy, an, lease, limit| {
+            let by = Asker::Macsec(secy, an);
+            events.push(Event::Wants(Want { by, lease, limit })).is_ok()
         });
     }
 
     fn report_edges(&mut self) {
         for sa in self.stages.esp_in.show() {
-            let event = Event::EspEdge { index: sa.id.index, edge: sa.number };
-            let _ = self.events.push(event);
+            let (record, edge) = (sa.lease.record, sa.number);
+            let _ = self.events.push(Event::Edge { record, edge });
         }
-        for (secy, report) in self.stages.secy_in.report() {
-            for sa in report.sas {
-                let (sci, an, lowest) = (sa.sci, sa.an, sa.lowest_pn);
-                let _ = self.events.push(Event::MacsecEdge { secy, sci, an, lowest });
-            }
+        for sa in self.stages.secy_in.report().into_iter().flat_map(|(_, r)| r.sas) {
+            let (record, edge) = (sa.lease.record, sa.edge);
+            let _ = self.events.push(Event::Edge { record, edge });
         }
     }
 }

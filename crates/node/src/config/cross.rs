@@ -193,7 +193,12 @@ fn macsec_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     for (raw, secy) in file.macsec.iter().zip(&config.secys) {
         let raw = raw.get_ref();
         let span = raw.port.span();
-        for sa in &secy.transmit {
+        for (at, sa) in secy.transmit.iter().enumerate() {
+            if secy.transmit[..at].iter().any(|other| other.key.same_as(&sa.key)) {
+                let remedy = "give each association a SAK of its own: `ferrule init key`";
+                r.problems.add(span.clone(), "two associations with one SCI and one SAK", remedy);
+                continue;
+            }
             let twice = seen.iter().any(|(sci, key)| *sci == secy.sci && key.same_as(&sa.key));
             if twice && secy.sci.is_some() {
                 let remedy = "give each SecY an SCI of its own, or each association a SAK";

@@ -7,7 +7,7 @@
 //!   remote = "198.51.100.2"
 //!   suite = "aes-gcm-128"
 //!   esn = true
-//!   window = 1024             # 0, or up to 131072
+//!   window = 1024             # 0, or 32 up to 131072
 //!   mtu = 1400                # of clear packets; left out: what fits
 //!   learn-mtu = true          # from ICMP errors about sealed packets
 //!   fragment = "after"        # * or "before": what is too long, and may be cut
@@ -46,6 +46,9 @@ use ferrule_dataplane::route::TtlModel;
 use ferrule_wire::{Dscp, udp};
 use std::net::IpAddr;
 use toml::Spanned;
+
+/// Packets of the smallest window that the standards know.
+const WINDOW_MIN: u32 = 32;
 
 /// Seconds of silence after which a keepalive is sent (RFC 3948 section 4).
 const KEEPALIVE: i64 = 20;
@@ -143,7 +146,7 @@ impl Pair<'_> {
             remote,
             suite,
             esn: raw.esn.unwrap_or(true),
-            window: r.number(raw.window.as_ref(), 1024, 0..=WINDOW_MAX.into(), "window") as u32,
+            window: self.window(r, config),
             mtu,
             protocol,
             mode: self.mode,
@@ -224,6 +227,22 @@ impl Pair<'_> {
         let seconds = r.number(seconds, KEEPALIVE, 0..=3600, "keepalive-seconds") as u64;
         let keepalive = (seconds != 0).then(|| Duration::from_secs(seconds));
         Some(Encap { local, remote, keepalive })
+    }
+
+    /// The replay window: the standards know none of fewer than 32 packets (RFC 4303
+    /// section 3.4.3, RFC 4302 section 3.4.3). A laboratory may try one.
+    fn window(&self, r: &mut Reader<'_>, config: &Config) -> u32 {
+        let raw = self.raw.get_ref().window.as_ref();
+        let window = r.number(raw, 1024, 0..=WINDOW_MAX.into(), "window") as u32;
+        if (1..WINDOW_MIN).contains(&window)
+            && !config.lab
+            && let Some(raw) = raw
+        {
+            let what = format!("a window of {window} is smaller than any that is allowed");
+            let remedy = format!("use {WINDOW_MIN} or more, or 0 for no replay protection at all");
+            r.problems.add(raw.span(), what, remedy);
+        }
+        window
     }
 
     fn fragment(&self, r: &mut Reader<'_>) -> Fragment {
@@ -449,5 +468,6 @@ fn sa(
     let worker = r.number(sa.worker.as_ref(), worker as i64, 0..=last, "worker") as usize;
     let keys =
         KeySpec::new(suite, file.cipher, file.integrity).at(placement.place(file.label.as_deref()));
-    Some(SaConfig { spi, keys, salt: file.salt, worker })
+    let fixed = sa.worker.is_some();
+    Some(SaConfig { spi, keys, salt: file.salt, worker, fixed })
 }

@@ -473,9 +473,24 @@ pub struct SaConfig {
     pub salt: Secret,
     /// The worker that has it.
     pub worker: usize,
+    /// The configuration says which worker that is.
+    pub fixed: bool,
 }
 
 impl Config {
+    /// Leaves SAs with the workers that have them where the file does not say whose they
+    /// are: a tunnel that comes or goes moves no other one.
+    pub(crate) fn stay_with(&mut self, old: &Self) {
+        for tunnel in &mut self.tunnels {
+            let Some(before) = old.tunnels.iter().find(|t| t.name == tunnel.name) else { continue };
+            let mut sas = std::iter::once(&before.outbound).chain(before.inbound());
+            let Some(worker) = sas.find(|sa| !sa.fixed).map(|sa| sa.worker) else { continue };
+            let own = [&mut tunnel.outbound, &mut tunnel.inbound];
+            let own = own.into_iter().chain(&mut tunnel.also_inbound);
+            own.filter(|sa| !sa.fixed).for_each(|sa| sa.worker = worker);
+        }
+    }
+
     /// Reads a configuration. All problems are found in one go.
     pub fn parse(
         file: &str,

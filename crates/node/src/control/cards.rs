@@ -12,7 +12,7 @@ use super::{BuildError, Control};
 use crate::card::{self, Card, CardCommand, CardEngine};
 use crate::message::{Command, Event, Seat};
 use crate::secure::Installed;
-use ferrule_base::PortId;
+use ferrule_base::{Instant, PortId};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl Control {
         for at in 0..self.cards.len() {
             let worker = self.cards[at].worker;
             if let Some(card) = self.cards[at].fresh.take() {
-                self.send(worker, Command::FitCard(card))?;
+                self.send_step(worker, Command::FitCard(card));
             }
         }
         Ok(())
@@ -107,7 +107,8 @@ impl Control {
     fn tables_of(&mut self, index: usize, id: PortId) -> Result<(), BuildError> {
         let (compiled, shared) = (&self.compiled, &self.shared);
         let tables = card::compile(&self.config, compiled, &self.tables, shared, index);
-        self.command(id, CardCommand::Tables(Arc::new(tables)))
+        self.command_step(id, CardCommand::Tables(Arc::new(tables)));
+        Ok(())
     }
 
     /// Gives a card a command.
@@ -126,8 +127,25 @@ impl Control {
         }
     }
 
+    /// The same, behind all that waits for room if need be: a step of a change.
+    pub(super) fn command_step(&mut self, id: PortId, command: CardCommand) {
+        let Some(link) = self.cards.iter_mut().find(|c| c.id == id) else { return };
+        match &mut link.fresh {
+            Some(card) => card.carry_out(command, &mut self.cache),
+            None => {
+                link.waiting.push_back(command);
+                link.pump();
+            }
+        }
+    }
+
+    /// Whether every card takes commands.
+    pub(super) fn cards_are_ready(&self) -> bool {
+        self.cards.iter().all(|c| c.waiting.is_empty() && !c.commands.is_full())
+    }
+
     /// Takes what the cards say.
-    pub(super) fn hear_cards(&mut self) -> usize {
+    pub(super) fn hear_cards(&mut self, now: Instant) -> usize {
         let mut done = 0;
         for at in 0..self.cards.len() {
             self.cards[at].pump();
@@ -137,7 +155,7 @@ impl Control {
                 match event {
                     Event::CardAlive => self.cards[at].silent = 0,
                     Event::CardEmpty => self.fill(id),
-                    event => self.handle(Seat::Card(id), event),
+                    event => self.handle(now, Seat::Card(id), event),
                 }
             }
         }
@@ -191,7 +209,7 @@ impl Control {
         let seat = Seat::Card(id);
         let old = self.installed.without(seat);
         let macs = self.macs.clone();
-        let planned = Installed::plan(&self.config, &macs, &self.compiled, &old, &mut *self.store);
+        let planned = Installed::plan(&self.config, &macs, &self.compiled, &old, &mut self.leases);
         let index = self.compiled.ports.iter().position(|&p| p == id);
         let (compiled, shared) = (&self.compiled, &self.shared);
         let tables = index.map(|index| {
@@ -205,6 +223,7 @@ impl Control {
         let Some(link) = self.cards.iter_mut().find(|c| c.id == id) else { return };
         link.wanting = failed.is_some();
         let (Ok(plan), Some(tables)) = (planned, tables) else { return };
+        self.leases.grant(&plan.leases, &plan.installed.records());
         let of_card = plan.before.into_iter().filter(|(at, _)| *at == seat);
         link.waiting = of_card.map(|(_, change)| CardCommand::Change(change)).collect();
         link.waiting.push_back(CardCommand::Tables(tables));

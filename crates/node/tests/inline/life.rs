@@ -13,14 +13,16 @@ use std::sync::{Arc, Mutex};
 struct Disk(Arc<Mutex<Volatile>>);
 
 impl CounterStore for Disk {
-    fn open(&mut self, id: &str, print: [u8; 16]) -> Result<Counter, StoreError> {
-        self.0.lock().unwrap().open(id, print)
+    fn open(&mut self, name: &str, record: [u8; 16]) -> Result<Counter, StoreError> {
+        self.0.lock().unwrap().open(name, record)
     }
-    fn reserve(&mut self, id: &str, limit: u64) -> Result<(), StoreError> {
-        self.0.lock().unwrap().reserve(id, limit)
+
+    fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
+        self.0.lock().unwrap().reserve(record, limit)
     }
-    fn keep_edge(&mut self, id: &str, edge: u64) -> Result<(), StoreError> {
-        self.0.lock().unwrap().keep_edge(id, edge)
+
+    fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
+        self.0.lock().unwrap().keep_edge(record, edge)
     }
 }
 

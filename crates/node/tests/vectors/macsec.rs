@@ -138,7 +138,15 @@ impl Case {
         secy_out.rekey(engine, SECY, &tx, sequence).map_err(|e| e.to_string())?;
         let Rig { secy_in, engine, .. } = &mut self.receiver;
         let _ = secy_in.retire_rx_sa(engine, SECY, sci, an);
-        let rx = RxSaConfig { sci, an, key, xpn, lowest_pn: first, place: Place::Software };
+        let rx = RxSaConfig {
+            sci,
+            an,
+            key,
+            xpn,
+            lowest_pn: first,
+            record: [0; 16],
+            place: Place::Software,
+        };
         secy_in.install_rx_sa(engine, SECY, &rx).map_err(|e| e.to_string())
     }
 }

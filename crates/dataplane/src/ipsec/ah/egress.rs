@@ -162,10 +162,10 @@ impl AhOut {
             next: sa.sequence.peek(),
         };
         sa.key = engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)?;
-        let limit = sa.sequence.wants();
+        let (limit, lease) = (sa.sequence.wants(), sa.sequence.lease());
         let id = self.sas.insert(index, sa);
         self.wants.reserve(self.sas.len());
-        self.wants.extend(limit.map(|limit| Want { id, limit }));
+        self.wants.extend(limit.map(|limit| Want { id, lease, limit }));
         Ok(id)
     }
 
@@ -176,7 +176,7 @@ impl AhOut {
 
     /// What SAs want reserved since this was asked last; each asks once.
     pub fn wants(&mut self) -> impl Iterator<Item = Want> + '_ {
-        self.wants.drain(..)
+        std::iter::from_fn(|| self.wants.pop())
     }
 
     /// Numbers up to `limit` are on stable storage. For an SA that is no longer
@@ -226,9 +226,15 @@ impl AhOut {
             spi: held.sa.spi,
             suite: held.sa.suite,
             number: held.sa.sequence.peek(),
+            lease: held.sa.sequence.lease(),
             mtu: Some(held.sa.path.mtu),
             stats: held.sa.stats,
         })
+    }
+
+    /// Whether an engine still has packets of an SA that was retired.
+    pub const fn is_lingering(&self) -> bool {
+        self.sas.is_lingering()
     }
 
     /// Packets in an engine, or waiting for one that is.
@@ -338,7 +344,7 @@ fn number(sa: &mut AhOutSa, id: SaId, wants: &mut Vec<Want>) -> Option<u64> {
     if number.is_none_or(|n| n % LOOK_EVERY == 0)
         && let Some(limit) = sa.sequence.wants()
     {
-        wants.push(Want { id, limit });
+        wants.push(Want { id, lease: sa.sequence.lease(), limit });
     }
     number
 }

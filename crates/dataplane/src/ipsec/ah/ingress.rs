@@ -12,9 +12,10 @@ use crate::ipsec::replay::{Authentic, Candidate};
 use crate::ipsec::state::{SaView, nonce};
 use crate::ipsec::table::{Held, SaError, SaId, SaTable};
 use crate::mss;
+use crate::sequence::Lease;
 use crate::tickets::{Submitter, Tickets};
 use ferrule_base::DropReason;
-use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Span, Verdict};
+use ferrule_crypto::{Coming, Engine, Job, Jobs, KeyId, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{FromBytes, Malformed, Protocol, ah, ipv6ext};
 
@@ -95,8 +96,9 @@ impl AhIn {
             }
             Err(reason) => return ctx.out.drop(packet, reason),
         }
-        let opened = (packet.meta().flags & FLAG_OPENED != 0).then_some(packet.meta().target);
-        if sa.inside.is_some() && sa.inside != opened {
+        let opened = packet.meta().flags & FLAG_OPENED != 0;
+        let fits = opened && sa.inside.contains(&packet.meta().target);
+        if !fits && !sa.inside.is_empty() {
             sa.stats.refused += 1;
             return ctx.out.drop(packet, DropReason::AhNotNested);
         }
@@ -142,14 +144,25 @@ impl AhIn {
     ) -> Result<SaId, SaError> {
         self.sas.check(index)?;
         let mut sa = AhInSa::new(config, edge)?;
-        let coming = Coming {
-            op: Op::Open,
-            base: nonce(sa.salt, [0; 8]),
-            known: sa.shape.iv == 0,
-            next: edge.saturating_add(1),
-        };
-        sa.key = engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)?;
+        sa.key = sa.install(engine, config)?;
         Ok(self.sas.insert(index, sa))
+    }
+
+    /// Changes what an SA is but for its key: its window and its counts stay as they
+    /// are, for the packets of an engine that is late, too.
+    pub fn change_at<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u32,
+        config: &InboundConfig,
+    ) -> Result<(), SaError> {
+        let Some((_, held)) = self.sas.at(index) else { return Err(SaError::Vacant(index)) };
+        let mut sa = AhInSa::new(config, held.sa.window.edge())?;
+        sa.key = sa.install(engine, config)?;
+        sa.window = held.sa.window.resized(config.window);
+        sa.stats = held.sa.stats;
+        engine.retire(std::mem::replace(&mut held.sa, sa).key);
+        Ok(())
     }
 
     /// Takes the SA off its index. Packets of it that an engine has still arrive.
@@ -165,9 +178,15 @@ impl AhIn {
             spi: held.sa.spi,
             suite: held.sa.suite,
             number: held.sa.window.edge(),
+            lease: Lease { record: held.sa.record, number: 0 },
             mtu: None,
             stats: held.sa.stats,
         })
+    }
+
+    /// Whether an engine still has packets of an SA that was retired.
+    pub const fn is_lingering(&self) -> bool {
+        self.sas.is_lingering()
     }
 
     /// Packets in an engine, or waiting for one that is.
@@ -193,6 +212,21 @@ const fn refused(why: Malformed) -> DropReason {
 }
 
 impl AhInSa {
+    /// Gives the engine the key.
+    fn install<E: Engine<Packet>>(
+        &self,
+        engine: &mut E,
+        config: &InboundConfig,
+    ) -> Result<KeyId, SaError> {
+        let coming = Coming {
+            op: Op::Open,
+            base: nonce(self.salt, [0; 8]),
+            known: self.shape.iv == 0,
+            next: self.window.edge().saturating_add(1),
+        };
+        engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)
+    }
+
     /// Lays the packet out for the engine: what is covered, the empty text, the IV.
     fn prepare(
         &self,

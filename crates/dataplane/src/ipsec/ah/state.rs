@@ -243,8 +243,9 @@ pub struct AhInSa {
     pub(super) suite: Suite,
     pub(super) shape: Shape,
     pub(super) tunnel: bool,
-    /// The inbound SA out of which its packets must have come.
-    pub(super) inside: Option<u32>,
+    /// The inbound SAs out of one of which its packets must have come.
+    pub(super) inside: Box<[u32]>,
+    pub(super) record: [u8; 16],
     /// TCP's segments are held to what fits so many octets.
     pub(super) clamp: Option<u16>,
     pub(super) vrf: VrfId,
@@ -271,7 +272,8 @@ impl AhInSa {
             suite,
             shape: Shape::new(suite, config.esn, 4)?,
             tunnel: config.mode == Mode::Tunnel,
-            inside: config.inside,
+            inside: config.inside.clone(),
+            record: config.record,
             clamp: config.clamp,
             vrf: config.vrf,
             ends: Ends::new(config.source, config.destination)?,

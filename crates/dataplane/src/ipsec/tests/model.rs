@@ -102,6 +102,32 @@ proptest! {
     }
 
     #[test]
+    fn replay_window_of_another_size_forgets_nothing_that_it_saw_or_had_left(
+        edge in edges(),
+        parts in proptest::collection::vec((sizes(), proptest::collection::vec(-200i64..200, 1..60)), 2..6),
+    ) {
+        let mut window = Window::new(parts[0].0, edge);
+        let mut model = Model::new(parts[0].0, edge);
+        for (size, steps) in parts {
+            // What had left the window before does not come back when it grows.
+            let left = model.edge.saturating_sub(model.size);
+            model.start = model.start.max(left);
+            model.size = size.into();
+            window = window.resized(size);
+            prop_assert_eq!(window.edge(), model.edge);
+            for step in steps {
+                let number = model.edge.saturating_add_signed(step);
+                let candidate = window.check(number);
+                prop_assert_eq!(candidate.is_some(), model.accepts(number), "{} at {}", number, model.edge);
+                if let Some(candidate) = candidate {
+                    prop_assert!(window.commit(candidate, authentic()));
+                    model.take(number);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn extended_number_is_recovered_as_rfc_4303_appendix_a_says(
 size in sizes(), edge in edges(), low: u32, how in 0..3, step in -5000i64..5000,
     ) {

@@ -168,7 +168,7 @@ fn esp_nested_is_sealed_twice_and_opened_in_that_order_alone<E: Make>() {
     // A tunnel inside transport mode between the same gateways.
     let (mut outer, mut from_outer) = ends_of(4, GCM, true);
     let inner_out = OutboundConfig { then: Some(1), ..outbound(GCM, 4, false) };
-    let inner_in = InboundConfig { inside: Some(1), ..inbound(GCM, 4, false) };
+    let inner_in = InboundConfig { inside: [1].into(), ..inbound(GCM, 4, false) };
     (outer.spi, from_outer.spi) = (SPI + 1, SPI + 1);
     let mut g = gateway::<E>((inner_out, inner_in));
     let places = [0, 1].map(|index| InboundPlace { spi: SPI + index, worker: 0, index });

@@ -218,7 +218,7 @@ pub fn tx_sa(config: &SecyConfig, an: u8) -> TxSaConfig {
 
 pub fn rx_sa(config: &SecyConfig, an: u8, lowest_pn: u64) -> RxSaConfig {
     let (key, xpn, place) = (key(config, an), xpn(config), Place::Software);
-    RxSaConfig { sci: config.sci, an, key, xpn, lowest_pn, place }
+    RxSaConfig { sci: config.sci, an, key, xpn, lowest_pn, record: [0; 16], place }
 }
 
 /// A frame with so many octets of user data, the EtherType included.

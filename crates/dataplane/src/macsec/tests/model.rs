@@ -62,6 +62,32 @@ proptest! {
     }
 
     #[test]
+    fn macsec_replay_window_that_changes_passes_no_number_that_was_late_or_seen(
+        first in prop_oneof![Just(1u64), 1u64..1 << 40],
+        parts in proptest::collection::vec((any::<bool>(), window(), steps()), 2..5),
+    ) {
+        let rule = |strict| if strict { Replay::Bitmap } else { Replay::Standard };
+        let mut window = Window::new(rule(parts[0].0), parts[0].1, first);
+        let mut seen = BTreeSet::new();
+        for (strict, width, steps) in parts {
+            let (next, lowest) = (window.next(), window.lowest());
+            window.change(rule(strict), width);
+            prop_assert_eq!(window.next(), next);
+            prop_assert!(window.lowest() >= lowest && window.edge() >= lowest);
+            for step in steps {
+                let pn = window.next().saturating_add_signed(step).max(1);
+                let passes = window.commit(pn);
+                prop_assert!(!passes || pn >= lowest, "{} is late since {}", pn, lowest);
+                prop_assert!(!(passes && strict && seen.contains(&pn)), "{} came twice", pn);
+                prop_assert!(passes || pn < window.next(), "what is new passes");
+                if passes {
+                    seen.insert(pn);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn macsec_replay_bitmap_passes_each_number_once_and_none_that_is_late(
         first in prop_oneof![Just(1u64), 1u64..1 << 40], width in window(), steps in steps(),
     ) {

@@ -179,11 +179,23 @@ fn macsec_packet_numbers_end_and_are_reserved_first() {
     let reserved = Sequence::new(1, 2, config.pn_max());
     rig.secy_out.rekey(&mut rig.engine, 0, &tx_sa(&config, 2), reserved).unwrap();
     let mut wants = Vec::new();
-    rig.secy_out.wants(|secy, an, limit| wants.push((secy, an, limit)));
-    let [(0, 2, limit)] = wants[..] else { panic!("{wants:?}") };
+    rig.secy_out.wants(|secy, an, lease, limit| {
+        wants.push((secy, an, lease, limit));
+        wants.len() > 1
+    });
+    rig.secy_out.wants(|secy, an, lease, limit| {
+        wants.push((secy, an, lease, limit));
+        true
+    });
+    rig.secy_out.wants(|_, _, _, _| panic!("what was heard is not said again"));
+    let [_, (0, 2, lease, limit)] = wants[..] else { panic!("{wants:?}") };
+    assert_eq!(wants[0], wants[1], "what nobody heard is said again");
     let sent = rig.protect_all(&vec![frame(60); 3]);
     assert_eq!(sent.iter().filter(|f| f.is_ok()).count(), 2);
-    rig.secy_out.extend(0, 2, limit).unwrap();
+    let stranger = crate::Lease { number: lease.number + 1, ..lease };
+    rig.secy_out.extend(0, 2, stranger, limit).unwrap();
+    assert_eq!(rig.protect(&frame(60)), Err(DropReason::MacsecPnExhausted), "of another lease");
+    rig.secy_out.extend(0, 2, lease, limit).unwrap();
     assert!(rig.protect(&frame(60)).is_ok());
     let left = rig.secy_out.retire_tx_sa(&mut rig.engine, 0, 2).unwrap();
     assert_eq!(left.peek(), 4, "the numbers outlive the association");

@@ -43,7 +43,15 @@ fn read(case: &Value) -> Case {
     let xpn = salt.map(|salt| Xpn { salt, ssci: number(case, "ssci") as u32 });
     Case {
         tx: TxSaConfig { an, key: key.clone(), xpn, place: Place::Software },
-        rx: RxSaConfig { sci, an, key, xpn, lowest_pn: pn, place: Place::Software },
+        rx: RxSaConfig {
+            sci,
+            an,
+            key,
+            xpn,
+            lowest_pn: pn,
+            record: [0; 16],
+            place: Place::Software,
+        },
         plain: octets(text(case, "plain")),
         wire: octets(text(case, "wire")),
         config,

@@ -79,6 +79,7 @@ fn report(accepted: u64, replays: u64, bad_icv: u64) -> WorkerReport {
             protocol,
             suite,
             number: 0,
+            lease: ferrule_dataplane::Lease::default(),
             mtu: None,
             stats,
         }],

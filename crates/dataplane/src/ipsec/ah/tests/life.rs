@@ -215,7 +215,7 @@ fn ah_for_another_worker_goes_there() {
 #[test]
 fn ah_sent_on_to_the_sa_around_it_and_taken_only_out_of_that() {
     let config = OutboundConfig { then: Some(5), ..outbound(SHA1, Kind::Tunnel(4), false) };
-    let inn = InboundConfig { inside: Some(9), ..inbound(SHA1, Kind::Tunnel(4), false) };
+    let inn = InboundConfig { inside: [9].into(), ..inbound(SHA1, Kind::Tunnel(4), false) };
     let mut g = Gateway::<Software>::of(1, &config, &inn, 1);
     let place = InboundPlace { spi: SPI, worker: 0, index: 0 };
     let outbound = [Some(0), None, None, None, None, Some(0)];

@@ -1,0 +1,218 @@
+//! A change of configuration, step by step, so that nothing is lost on the way.
+//!
+//! ```text
+//!   end what moves ─▶ what is new; tables at hand ─▶ tables ─▶ ports ─▶ old SAs, in rounds
+//!        every step begins when all workers said that they have done the one before
+//! ```
+//!
+//! A worker hands packets to others. So nobody may send by an SA before the worker that
+//! has it knows it, and no packet that was made by new tables may be read by old ones:
+//! whoever gets one from a worker that has the new tables takes its own first (see
+//! `worker/handover.rs`). An SA goes when nothing that was sent to it can be under way.
+
+use super::{BuildError, Control};
+use crate::card::CardCommand;
+use crate::message::{Change, Command, EspIn, Seat};
+use crate::secure::{Changes, Plan};
+use ferrule_base::{Duration, Instant, PortId};
+use ferrule_dataplane::macsec::RxChange;
+use ferrule_pipeline::Port;
+use std::collections::VecDeque;
+
+/// A step takes longer than this only if a worker does not run: people are told.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Places in a worker's ring of commands that a change may need at once.
+const ROOM: usize = 16;
+
+/// What one step asks of the workers.
+enum Step {
+    /// Changes that are carried out at once.
+    Changes(Changes),
+    /// Changes, tables for the cards, and tables that workers hold ready.
+    Ready(Changes),
+    /// The tables that are held ready are in force.
+    Switch,
+    /// Ports that go, and then those that come.
+    Ports(Vec<(PortId, usize)>),
+    /// What goes, once nothing is under way to it.
+    Leave(Changes),
+}
+
+/// A change under way.
+#[derive(Default)]
+pub(super) struct Steps {
+    /// Steps begun so far, of all changes.
+    number: u64,
+    coming: VecDeque<Step>,
+    /// Workers that have not done the step yet.
+    behind: Vec<usize>,
+    /// When people are told that it takes too long.
+    due: Option<Instant>,
+    ports: Vec<(usize, PortId, Box<dyn Port>)>,
+}
+
+impl Steps {
+    /// Whether a change is under way.
+    pub fn is_under_way(&self) -> bool {
+        !self.behind.is_empty() || !self.coming.is_empty()
+    }
+
+    /// A port to attach once those that go are gone.
+    pub fn arrives(&mut self, worker: usize, id: PortId, port: Box<dyn Port>) {
+        self.ports.push((worker, id, port));
+    }
+
+    /// A worker has done a step.
+    pub fn reached(&mut self, seat: Seat, step: u64) {
+        if step == self.number {
+            self.behind.retain(|&worker| seat != Seat::Worker(worker));
+        }
+    }
+
+    /// When people have to be told that something takes too long.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+impl Control {
+    /// Whether a change of configuration is not done everywhere yet. Meanwhile another
+    /// one is refused.
+    pub fn is_changing(&self) -> bool {
+        self.steps.is_under_way()
+    }
+
+    /// Whether everybody takes commands.
+    pub(super) fn is_ready(&self) -> Result<(), BuildError> {
+        let room = |link: &super::Link| link.later.is_empty() && link.commands.slots() >= ROOM;
+        let ready = self.links.iter().all(room) && self.cards_are_ready();
+        if ready { Ok(()) } else { Err(BuildError::Stuck) }
+    }
+
+    /// Begins to carry out a plan.
+    pub(super) fn change_by(&mut self, now: Instant, plan: Plan, gone: Vec<(PortId, usize)>) {
+        self.grant(&plan);
+        self.installed = plan.installed;
+        let coming = &mut self.steps.coming;
+        if !plan.moved.is_empty() {
+            coming.push_back(Step::Changes(plan.moved));
+        }
+        coming.extend([Step::Ready(plan.before), Step::Switch, Step::Ports(gone)]);
+        coming.extend(plan.after.into_iter().map(Step::Leave));
+        if !plan.last.is_empty() {
+            coming.push_back(Step::Changes(plan.last));
+        }
+        self.step(now);
+    }
+
+    /// Goes on with a change as far as workers are. Returns how many steps it took.
+    pub(super) fn step(&mut self, now: Instant) -> usize {
+        let mut done = 0;
+        for link in &mut self.links {
+            while !link.commands.is_full()
+                && let Some(command) = link.later.pop_front()
+            {
+                let _ = link.commands.push(command);
+            }
+        }
+        while self.steps.behind.is_empty() {
+            let Some(step) = self.steps.coming.pop_front() else {
+                self.steps.due = None;
+                for (worker, id, port) in std::mem::take(&mut self.steps.ports) {
+                    self.send_step(worker, Command::AttachPort(id, port));
+                }
+                return done;
+            };
+            done += 1;
+            self.steps.number += 1;
+            self.steps.due = Some(now + PATIENCE);
+            self.take_step(now, step);
+            for worker in 0..self.links.len() {
+                self.steps.behind.push(worker);
+                self.send_step(worker, Command::Say(self.steps.number));
+            }
+        }
+        if self.steps.due.is_some_and(|due| due <= now) {
+            self.steps.due = None;
+            let waits = format!("{:?}", self.steps.behind);
+            self.failures.push(format!("a change of configuration waits for workers {waits}"));
+        }
+        done
+    }
+
+    fn take_step(&mut self, now: Instant, step: Step) {
+        match step {
+            Step::Changes(changes) => self.change_step(changes, Command::Changes),
+            Step::Ready(changes) => {
+                self.change_step(changes, Command::Changes);
+                // Nothing here can fail: there was room for it.
+                let _ = self.card_tables();
+                for worker in 0..self.links.len() {
+                    self.send_step(worker, Command::Ready(self.tables.clone()));
+                }
+            }
+            Step::Switch => {
+                for worker in 0..self.links.len() {
+                    self.send_step(worker, Command::Switch);
+                }
+            }
+            Step::Ports(gone) => {
+                for (id, worker) in gone {
+                    self.send_step(worker, Command::DetachPort(id));
+                }
+                for (worker, id, port) in std::mem::take(&mut self.steps.ports) {
+                    self.send_step(worker, Command::AttachPort(id, port));
+                }
+                // Neighbours are asked by new tables, through ports that are there.
+                let next_hops = std::mem::take(&mut self.compiled.next_hops);
+                self.resolved = (self.tables.clone(), next_hops);
+                self.configure_resolver(now);
+            }
+            Step::Leave(changes) => self.change_step(changes, Command::Leave),
+        }
+    }
+
+    /// Sends changes in their order, all of a worker in one message.
+    fn change_step(&mut self, changes: Changes, of_worker: impl Fn(VecDeque<Change>) -> Command) {
+        let mut of_workers: Vec<VecDeque<Change>> = Vec::new();
+        of_workers.resize_with(self.links.len(), VecDeque::new);
+        for (seat, mut change) in changes {
+            self.bring_up_to_date(&mut change);
+            match seat {
+                Seat::Worker(worker) => of_workers[worker].push_back(change),
+                Seat::Card(id) => self.command_step(id, CardCommand::Change(change)),
+            }
+        }
+        for (worker, changes) in of_workers.into_iter().enumerate() {
+            if !changes.is_empty() {
+                self.send_step(worker, of_worker(changes));
+            }
+        }
+    }
+
+    /// A window that moved stands where it was left, not where it stood when the change
+    /// was planned.
+    fn bring_up_to_date(&self, change: &mut Change) {
+        match change {
+            Change::EspIn(EspIn::Install(_, config, edge)) => {
+                *edge = (*edge).max(self.leases.edge(config.record));
+            }
+            Change::SecyIn(RxChange::Sa(_, config)) => {
+                config.lowest_pn = config.lowest_pn.max(self.leases.edge(config.record));
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends a command that must not be lost: if there is no room it waits.
+    pub(super) fn send_step(&mut self, worker: usize, command: Command) {
+        let link = &mut self.links[worker];
+        if !link.later.is_empty() {
+            return link.later.push_back(command);
+        }
+        if let Err(rtrb::PushError::Full(command)) = link.commands.push(command) {
+            link.later.push_back(command);
+        }
+    }
+}

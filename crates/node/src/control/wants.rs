@@ -1,0 +1,73 @@
+//! Numbers that outbound SAs want reserved: written, granted, and tried again for as
+//! long as they cannot be written.
+
+use super::Control;
+use crate::message::{Seat, Want};
+use ferrule_base::{Duration, Instant};
+
+/// How soon a counter that could not be written is tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(250);
+
+/// What is wanted and could not be granted yet: one for each SA at most.
+#[derive(Default)]
+pub(super) struct Wants {
+    waiting: Vec<(Seat, Want)>,
+    due: Option<Instant>,
+    /// People were told that counters cannot be written.
+    told: bool,
+}
+
+impl Wants {
+    /// When [`Control::try_again`] has something to do.
+    pub const fn poll_timeout(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// An SA asks once, so this is all that is ever heard of it.
+    fn wait(&mut self, now: Instant, seat: Seat, want: Want) {
+        self.waiting.retain(|(at, old)| (*at, old.by) != (seat, want.by));
+        self.waiting.push((seat, want));
+        self.due.get_or_insert(now + TRY_AGAIN);
+    }
+}
+
+impl Control {
+    /// Reserves what an SA wants. One whose record has a newer lease gets no more: it
+    /// is about to go, and what is behind its range is another's.
+    pub(super) fn want(&mut self, now: Instant, seat: Seat, want: Want) {
+        if !self.leases.is_newest(want.lease) {
+            return;
+        }
+        match self.leases.extend(want.lease, want.limit) {
+            Ok(()) => {
+                if self.change(seat, want.granted()).is_err() {
+                    self.wants.wait(now, seat, want);
+                } else if self.wants.waiting.is_empty() && std::mem::take(&mut self.wants.told) {
+                    self.failures.push("counters are written again".into());
+                }
+            }
+            // The SA stops at its limit rather than go on without a record.
+            Err(e) => {
+                self.wants.wait(now, seat, want);
+                if !std::mem::replace(&mut self.wants.told, true) {
+                    let what = "who runs out of numbers stops until it is";
+                    self.failures.push(format!("counter not written, {what}: {e}"));
+                }
+            }
+        }
+    }
+
+    /// Tries again what did not work. Returns how much was tried.
+    pub(super) fn try_again(&mut self, now: Instant) -> usize {
+        if self.wants.due.is_none_or(|due| due > now) {
+            return 0;
+        }
+        self.wants.due = None;
+        let waiting = std::mem::take(&mut self.wants.waiting);
+        let count = waiting.len();
+        for (seat, want) in waiting {
+            self.want(now, seat, want);
+        }
+        count
+    }
+}

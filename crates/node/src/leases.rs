@@ -1,0 +1,94 @@
+//! Who may take numbers out of which record.
+//!
+//! ```text
+//!   plan ─▶ draw: a range of the record, by a lease of its own
+//!   in force ─▶ the lease is the record's newest: it alone is extended, it alone
+//!               says at a clean stop how far the record was used
+//!   refused ─▶ nobody has the lease; numbers are skipped, none comes twice
+//! ```
+//!
+//! While a configuration changes two SAs of one key may be there, one to come and one
+//! to go. Their ranges never meet: the one that goes keeps what it has.
+
+use crate::control::BuildError;
+use crate::counter::{Counter, CounterStore, StoreError};
+use crate::secure::CounterId;
+use ferrule_dataplane::{Lease, Sequence};
+use std::collections::{HashMap, HashSet};
+
+/// The store, and who has what of it.
+pub(crate) struct Leases {
+    store: Box<dyn CounterStore>,
+    newest: HashMap<[u8; 16], u32>,
+    /// Leases drawn so far.
+    drawn: u32,
+    /// Where windows stood when somebody said so last.
+    edges: HashMap<[u8; 16], u64>,
+    /// Edges are not written: people were told.
+    edges_fail: bool,
+}
+
+impl Leases {
+    pub fn new(store: Box<dyn CounterStore>) -> Self {
+        let (newest, edges) = (HashMap::new(), HashMap::new());
+        Self { store, newest, drawn: 0, edges, edges_fail: false }
+    }
+
+    /// What is kept about a key.
+    pub fn look(&mut self, id: &CounterId) -> Result<Counter, BuildError> {
+        let mut kept = self.store.open(&id.id, id.fingerprint).map_err(BuildError::Counter)?;
+        kept.edge = kept.edge.max(self.edge(id.fingerprint));
+        Ok(kept)
+    }
+
+    /// Reserves a first range of a record for somebody new.
+    pub fn draw(&mut self, id: &CounterId, step: u64, max: u64) -> Result<Sequence, BuildError> {
+        let used = self.look(id)?.used;
+        let limit = used.saturating_add(step).min(max);
+        self.store.reserve(id.fingerprint, limit).map_err(BuildError::Counter)?;
+        self.drawn += 1;
+        let lease = Lease { record: id.fingerprint, number: self.drawn };
+        let numbers = Sequence::new(used.saturating_add(1), limit, max);
+        Ok(numbers.in_steps_of(step).by(lease))
+    }
+
+    /// From now on these are the newest of their records. Records that are not `used`
+    /// any more have none.
+    pub fn grant(&mut self, leases: &[Lease], used: &HashSet<[u8; 16]>) {
+        self.newest.extend(leases.iter().map(|lease| (lease.record, lease.number)));
+        self.newest.retain(|record, _| used.contains(record));
+        self.edges.retain(|record, _| used.contains(record));
+    }
+
+    /// Whether a lease is the newest of its record.
+    pub fn is_newest(&self, lease: Lease) -> bool {
+        self.newest.get(&lease.record) == Some(&lease.number)
+    }
+
+    /// Reserves more numbers for a lease that is its record's newest.
+    pub fn extend(&mut self, lease: Lease, limit: u64) -> Result<(), StoreError> {
+        self.store.reserve(lease.record, limit)
+    }
+
+    /// The edge of a window as it was told last.
+    pub fn edge(&self, record: [u8; 16]) -> u64 {
+        self.edges.get(&record).copied().unwrap_or_default()
+    }
+
+    /// Keeps the edge of a window. What people have to know of it comes back.
+    pub fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Option<String> {
+        let known = self.edges.entry(record).or_default();
+        *known = (*known).max(edge);
+        let kept = self.store.keep_edge(record, edge);
+        let failed = kept.is_err();
+        let news = failed != self.edges_fail;
+        self.edges_fail = failed;
+        match kept {
+            Err(e) if news => Some(format!(
+                "replay protection would not survive a crash, for windows are not written: {e}"
+            )),
+            Ok(()) if news => Some("where replay windows stand is written again".into()),
+            _ => None,
+        }
+    }
+}
