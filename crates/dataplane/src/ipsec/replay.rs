@@ -89,7 +89,7 @@ impl Window {
         if reach == 0 {
             return new;
         }
-        let first = (self.edge + 1).saturating_sub(reach);
+        let first = self.edge.saturating_sub(reach - 1);
         for of in first / 64..=self.edge / 64 {
             let (from, to) = (self.word(of * 64), new.word(of * 64));
             // Numbers before the first are too old, whatever their bits say.
