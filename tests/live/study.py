@@ -14,6 +14,7 @@ study_ipsec_live     FTP, SMTP and Telnet by Debian's programs over every protec
                      packets are sealed, in fragments where segments fill them
 study_ipsec_ends     killed or interrupted amid transfers: no server, node or namespace is left
 """
+import glob
 import json
 import os
 import shutil
@@ -235,13 +236,20 @@ def study_ipsec_ends():
         study.send_signal(ending)
         study.wait(timeout=30)
         study.stderr.close()
-        eventually("all processes have ended", lambda: not running(study.pid), 10)
+        if ending != signal.SIGKILL:
+            # Sessions of a killed study's servers are ended by the next one.
+            pids = (study.pid, dead)
+            eventually("all processes have ended", lambda: not any(map(running, pids)), 10)
         left = namespaces() - before
         if ending == signal.SIGKILL:
             # Nobody could take them away; the next study does.
             check(left and all(space.startswith(name) for space in left), left)
+            dead = study.pid
+            killed = glob.glob(f"{tempfile.gettempdir()}/{name}-*")
+            check(killed, "its folders are still there")
         else:
             check(not left, f"left behind: {left}")
+            check(not any(map(os.path.exists, killed)), f"left behind: {killed}")
             check(study.returncode != 0, "an interrupted study is no success")
 
 

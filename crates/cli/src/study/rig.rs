@@ -251,11 +251,19 @@ pub fn program() -> Result<PathBuf, Fault> {
     std::env::current_exe().map_err(|e| Fault::failed("our own path", e))
 }
 
-/// Removes namespaces of studies that were killed without a word, and what runs in them.
+/// Removes namespaces of studies that were killed without a word, what runs in them, and
+/// their folders, in which there are keys.
 pub fn remove_orphans() {
-    let Ok(entries) = fs::read_dir(netns::NAMES) else { return };
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.filter(|name| is_orphan(name)).for_each(|name| netns::clear_away(&name));
+    let orphans = |folder: &Path| -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten();
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names.filter(|name| is_orphan(name)).collect()
+    };
+    orphans(Path::new(netns::NAMES)).iter().for_each(|name| netns::clear_away(name));
+    let temporary = std::env::temp_dir();
+    for name in orphans(&temporary) {
+        let _ = fs::remove_dir_all(temporary.join(name));
+    }
 }
 
 /// `ferrule-study-PROCESS` or `ferrule-study-PROCESS-WORD`, and the process is no more.

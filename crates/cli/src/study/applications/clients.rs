@@ -6,6 +6,7 @@
 use super::node_times::{NodeTimes, Spent};
 use super::servers::{Files, text};
 use super::telnet::Telnet;
+use crate::process::is_installed;
 use clap::Args;
 use ferrule_studies::ipsec_ip_layer::cases::Application;
 use serde::{Deserialize, Serialize};
@@ -177,8 +178,12 @@ struct Client<'a> {
 
 impl Client<'_> {
     fn curl() -> Command {
-        let mut curl = Command::new("curl");
-        curl.args(["-q", "-sS", "--noproxy", "*", "--max-time", TRANSFER_SECONDS]);
+        // It ends with this companion, however that ends.
+        let mut curl = Command::new(if is_installed("setpriv") { "setpriv" } else { "env" });
+        if is_installed("setpriv") {
+            curl.args(["--pdeathsig", "TERM"]);
+        }
+        curl.args(["curl", "-q", "-sS", "--noproxy", "*", "--max-time", TRANSFER_SECONDS]);
         // By standard error, where nothing waits for more to be written.
         curl.args(["-w", "%{stderr}%{time_total}\n"]);
         curl.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
