@@ -6,7 +6,7 @@ use super::sealed::{AROUND, Peer};
 use crate::input::Input;
 use ferrule_base::{Drops, Duration, Instant, MacAddr, Rng};
 use ferrule_crypto::{Engine, Late, Software};
-use ferrule_node::{Config, Control, Worker, build, made_mac};
+use ferrule_node::{BuildError, Config, Control, Worker, build, made_mac};
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache, Port, pair};
 use std::sync::OnceLock;
 
@@ -205,16 +205,21 @@ impl Rig {
         frame
     }
 
-    /// Another configuration, or the same again.
+    /// Another configuration, or the same again; refused as long as the change before is
+    /// not done everywhere.
     fn reload(&mut self, how: u8) {
-        if how & 1 != 0 {
-            self.is_other = !self.is_other;
-        }
-        let config = if self.is_other { &self.scene.other } else { &self.scene.config };
+        let is_other = self.is_other ^ (how & 1 != 0);
+        let config = if is_other { &self.scene.other } else { &self.scene.config };
         // A worker that has had no turn may have no room for commands.
         self.turn();
-        let applied = self.control.apply(self.now, config.clone(), &self.scene.macs);
-        applied.expect("the node takes both configurations");
+        let changing = self.control.is_changing();
+        match self.control.apply(self.now, config.clone(), &self.scene.macs) {
+            Err(BuildError::Changing) if changing => {}
+            applied => {
+                applied.expect("the node takes both configurations");
+                self.is_other = is_other;
+            }
+        }
     }
 
     /// Lets everything happen until nothing moves.
@@ -223,7 +228,7 @@ impl Rig {
         for _ in 0..ROUNDS_MAX {
             self.now += STEP;
             quiet = if self.turn() == 0 { quiet + 1 } else { 0 };
-            if quiet > QUIET {
+            if quiet > QUIET && !self.control.is_changing() {
                 return;
             }
         }
@@ -243,7 +248,10 @@ impl Rig {
         assert!(ledger.held <= self.pool.chunks() as u64, "{ledger:?}");
         assert!(self.control.neighbours().len() <= NEIGHBOURS_MAX);
         let failures = self.control.take_failures();
-        assert!(failures.iter().all(|f| f.contains("somebody else uses")), "{failures:?}");
+        // Time leaps here, so a change may have taken long.
+        let said = ["somebody else uses", "a change of configuration waits"];
+        let known = |f: &String| said.iter().any(|said| f.contains(said));
+        assert!(failures.iter().all(known), "{failures:?}");
         let mut drops = self.control.drops().clone();
         reports.iter().for_each(|r| drops.merge(&r.drops));
         (ledger.held, drops)
