@@ -31,8 +31,13 @@ SOME4, SOME6 = "0-50,57-1400/19,1425-1440", "0-50,57-1380/19,1405-1420"
 SALT = "a0a1a2a3a4a5a6a7a8a9aaab"
 
 
+# Each time that Linux has a new interface it has new keys. A frame of the node before may
+# still be on its way, and with the same key its number would be ahead of all that follow.
+LIVES = [0]
+
+
 def key(seed, octets=16):
-    return bytes((seed * 31 + i * 7) & 0xff for i in range(octets)).hex()
+    return bytes((seed * 31 + i * 7 + LIVES[0] * 101) & 0xff for i in range(octets)).hex()
 
 
 class Secy:
@@ -56,6 +61,7 @@ class Secy:
     def linux(self, tx=1, rx=2, ip4="10.1.0.1/24", ip6="fd01::1/64"):
         def on(truth):
             return "on" if truth else "off"
+        LIVES[0] += 1
         return f"""set -e
 ip link del ms0 2>/dev/null || true
 sysctl -q -w net.ipv6.conf.vec0.disable_ipv6=1
