@@ -66,6 +66,24 @@ fn tidy_pure_crates_do_not_touch_the_system() {
     none(tree().iter().flat_map(layers::purity).collect());
 }
 
+/// `make test` runs what is executable: a script that is not would be left out, and nobody
+/// would be told.
+#[test]
+fn tidy_scripts_that_are_tests_are_run() {
+    use std::os::unix::fs::PermissionsExt;
+    for folder in ["tests/peers", "tests/live"] {
+        for entry in fs::read_dir(top().join(folder)).expect("scripts") {
+            let path = entry.expect("entry").path();
+            if path.extension().is_none_or(|e| e != "py") {
+                continue;
+            }
+            let begins = fs::read_to_string(&path).expect("a script").starts_with("#!");
+            let mode = fs::metadata(&path).expect("its mode").permissions().mode();
+            assert_eq!(begins, mode & 0o100 != 0, "{}: chmod +x, or no #! line", path.display());
+        }
+    }
+}
+
 // ---- each rule can fail ------------------------------------------------------
 
 #[test]
