@@ -38,13 +38,13 @@ pub(super) fn table<A: Address, T: Copy>(rules: Vec<Rule<A, T>>) -> Table<A, T> 
     if rules.is_empty() {
         return Table::default();
     }
-    let whole = Table::of(vec![Build::tree(&rules, (0..rules.len() as u32).collect())]);
+    let whole = Table::of(&rules, vec![Build::tree(&rules, (0..rules.len() as u32).collect())]);
     let cost = effort(&whole, &rules);
     if cost <= LONG {
         return whole;
     }
     let apart = groups(&rules).into_iter().map(|group| Build::tree(&rules, group)).collect();
-    let apart = Table::of(apart);
+    let apart = Table::of(&rules, apart);
     if effort(&apart, &rules) < cost { apart } else { whole }
 }
 
@@ -121,9 +121,9 @@ struct Build<'a, A, T> {
     all: &'a [Rule<A, T>],
     fields: Vec<Cuttable>,
     slots: Vec<Slot>,
-    rules: Vec<Rule<A, T>>,
+    leaves: Vec<u32>,
     /// Leaves with the same rules are one.
-    leaves: HashMap<Vec<u32>, Slot>,
+    known: HashMap<Vec<u32>, Slot>,
     depth: u32,
     /// Rules that begin and end at each value of a cut, and whether any do.
     counts: Vec<(i32, bool)>,
@@ -132,19 +132,18 @@ struct Build<'a, A, T> {
 impl<'a, A: Address, T: Copy> Build<'a, A, T> {
     /// A tree of these rules, and with how many of them a packet of one of them is
     /// compared on average.
-    fn tree(all: &'a [Rule<A, T>], list: Vec<u32>) -> Tree<A, T> {
+    fn tree(all: &'a [Rule<A, T>], list: Vec<u32>) -> Tree {
         let mut build = Self {
             all,
             fields: fields::<A>(),
             slots: Vec::new(),
-            rules: Vec::new(),
-            leaves: HashMap::new(),
+            leaves: Vec::new(),
+            known: HashMap::new(),
             depth: 0,
             counts: vec![(0, false); (1 << WIDTH_MAX) + 1],
         };
         let root = build.node(list, Region::default(), COPIES, 0);
-        let (slots, rules) = (build.slots.into(), build.rules.into());
-        Tree { root, slots, rules, depth: build.depth }
+        Tree { root, slots: build.slots.into(), leaves: build.leaves.into(), depth: build.depth }
     }
 
     /// A node for rules that may have so many places each.
@@ -184,12 +183,12 @@ impl<'a, A: Address, T: Copy> Build<'a, A, T> {
     }
 
     fn leaf(&mut self, list: Vec<u32>) -> Slot {
-        if let Some(slot) = self.leaves.get(&list) {
+        if let Some(slot) = self.known.get(&list) {
             return *slot;
         }
-        let slot = Slot::leaf(self.rules.len() as u32, list.len() as u32);
-        self.rules.extend(list.iter().map(|&at| self.all[at as usize]));
-        self.leaves.insert(list, slot);
+        let slot = Slot::leaf(self.leaves.len() as u32, list.len() as u32);
+        self.leaves.extend(&list);
+        self.known.insert(list, slot);
         slot
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   slot ─▶ "bits 8 to 15 of word 0" ─▶ │slot│slot│ … │slot│   one for each value
 //!                                         │         └─▶ bits of another field
-//!                                         └─▶ │rule│rule│     a few, in order
+//!                                         └─▶ │number│number│   of a few rules, in order
 //! ```
 //!
 //! A node looks at up to ten bits that lie side by side, wherever rules differ most;
@@ -29,7 +29,7 @@ pub(super) const TREES_MAX: usize = 4;
 /// Where to go on, or the rules that are left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    /// The first slot of the next node, or the first rule.
+    /// The first slot of the next node, or where the leaf's rules begin.
     base: u32,
     /// A leaf: [`LEAF`] and how many rules. Otherwise which bits choose the slot.
     how: u32,
@@ -72,70 +72,59 @@ impl Slot {
     }
 }
 
-/// One tree.
-pub(super) struct Tree<A, T> {
+/// One tree, over rules that stand by themselves: many leaves may have the same ones, and
+/// what all look-ups touch shall stay in the cache.
+pub(super) struct Tree {
     pub root: Slot,
     pub slots: Box<[Slot]>,
-    pub rules: Box<[Rule<A, T>]>,
+    /// The numbers of the leaves' rules.
+    pub leaves: Box<[u32]>,
     /// Nodes on the longest way down.
     pub depth: u32,
 }
 
-impl<A: Address, T: Copy> Tree<A, T> {
-    /// The order of its first rule.
+impl Tree {
+    /// The number of its first rule.
     fn first(&self) -> u32 {
-        self.rules.iter().map(|rule| rule.order).min().unwrap_or(u32::MAX)
+        self.leaves.iter().copied().min().unwrap_or(u32::MAX)
     }
 
     /// One step down; a leaf stays where it is. (Which of them it is, nobody can foresee.)
     #[inline(always)]
-    fn step(&self, slot: Slot, words: &A::Words) -> Slot {
+    fn step<A: Address>(&self, slot: Slot, words: &A::Words) -> Slot {
         let next = select_unpredictable(slot.is_leaf(), 0, slot.next::<A>(words));
         let next = self.slots.get(next).copied().unwrap_or(Slot::EMPTY);
         select_unpredictable(slot.is_leaf(), slot, next)
     }
 
+    /// The leaf of a packet.
     #[inline(always)]
-    fn at_leaf(&self, leaf: Slot, words: &A::Words) -> Option<&Rule<A, T>> {
-        let rules = self.rules.get(leaf.rules())?;
-        let last = rules.len().checked_sub(1)?;
-        let mut hits = 0_u32;
-        for at in 0..ABREAST {
-            hits |= u32::from(rules[at.min(last)].matches(words)) << at;
-        }
-        match hits {
-            0 if rules.len() > ABREAST => self.beyond(leaf, words),
-            0 => None,
-            _ => rules.get((hits.trailing_zeros() as usize).min(last)),
-        }
-    }
-
-    /// The rest of a long leaf.
-    #[inline(never)]
-    fn beyond(&self, leaf: Slot, words: &A::Words) -> Option<&Rule<A, T>> {
-        let rules = self.rules.get(leaf.rules()).unwrap_or_default();
-        rules.iter().skip(ABREAST).find(|rule| rule.matches(words))
-    }
-
-    #[inline]
-    fn find(&self, words: &A::Words) -> Option<&Rule<A, T>> {
+    fn leaf<A: Address>(&self, words: &A::Words) -> Slot {
         let mut slot = self.root;
         while !slot.is_leaf() {
-            slot = self.step(slot, words);
+            slot = self.step::<A>(slot, words);
         }
-        self.at_leaf(slot, words)
+        slot
+    }
+
+    /// The rules of a leaf, by number.
+    #[inline(always)]
+    fn numbers(&self, leaf: Slot) -> &[u32] {
+        self.leaves.get(leaf.rules()).unwrap_or_default()
     }
 }
 
 /// All rules of a family.
 pub(super) struct Table<A, T> {
-    /// With the order of each one's first rule, lowest first.
-    trees: Box<[(u32, Tree<A, T>)]>,
+    /// In order.
+    rules: Box<[Rule<A, T>]>,
+    /// With the number of each one's first rule, lowest first.
+    trees: Box<[(u32, Tree)]>,
 }
 
 impl<A, T> Default for Table<A, T> {
     fn default() -> Self {
-        Self { trees: Box::default() }
+        Self { rules: Box::default(), trees: Box::default() }
     }
 }
 
@@ -144,10 +133,33 @@ impl<A, T> Default for Table<A, T> {
 pub(super) type Answer<T> = Option<(u32, T)>;
 
 impl<A: Address, T: Copy> Table<A, T> {
-    pub fn of(trees: Vec<Tree<A, T>>) -> Self {
+    pub fn of(rules: &[Rule<A, T>], trees: Vec<Tree>) -> Self {
         let mut trees: Box<[_]> = trees.into_iter().map(|tree| (tree.first(), tree)).collect();
         trees.sort_by_key(|(first, _)| *first);
-        Self { trees }
+        Self { rules: rules.into(), trees }
+    }
+
+    /// The first of a leaf's rules that has a packet.
+    #[inline(always)]
+    fn at_leaf(&self, numbers: &[u32], words: &A::Words) -> Option<&Rule<A, T>> {
+        let last = numbers.len().checked_sub(1)?;
+        let mut hits = 0_u32;
+        for at in 0..ABREAST {
+            let rule = self.rules.get(numbers[at.min(last)] as usize)?;
+            hits |= u32::from(rule.matches(words)) << at;
+        }
+        match hits {
+            0 if numbers.len() > ABREAST => self.beyond(&numbers[ABREAST..], words),
+            0 => None,
+            _ => self.rules.get(numbers[(hits.trailing_zeros() as usize).min(last)] as usize),
+        }
+    }
+
+    /// The rest of a long leaf.
+    #[inline(never)]
+    fn beyond(&self, numbers: &[u32], words: &A::Words) -> Option<&Rule<A, T>> {
+        let mut rules = numbers.iter().filter_map(|&number| self.rules.get(number as usize));
+        rules.find(|rule| rule.matches(words))
     }
 
     /// The first rule for a packet.
@@ -155,12 +167,19 @@ impl<A: Address, T: Copy> Table<A, T> {
     pub fn find(&self, words: &A::Words) -> Answer<T> {
         let mut best: Answer<T> = None;
         for (first, tree) in &self.trees {
-            if best.is_some_and(|(order, _)| order < *first) {
+            if self.is_before(best, *first) {
                 break;
             }
-            best = earlier(best, tree.find(words));
+            best = earlier(best, self.at_leaf(tree.numbers(tree.leaf::<A>(words)), words));
         }
         best
+    }
+
+    /// Whether what was found comes before a rule.
+    #[inline(always)]
+    fn is_before(&self, best: Answer<T>, number: u32) -> bool {
+        let order = self.rules.get(number as usize).map_or(u32::MAX, |rule| rule.order);
+        best.is_some_and(|(found, _)| found < order)
     }
 
     /// The first rules for many packets: `answers` as `packets`, and as many.
@@ -172,23 +191,16 @@ impl<A: Address, T: Copy> Table<A, T> {
             for _ in 0..tree.depth {
                 let mut under_way = false;
                 for (slot, words) in slots.iter_mut().zip(packets) {
-                    *slot = tree.step(*slot, words);
+                    *slot = tree.step::<A>(*slot, words);
                     under_way |= !slot.is_leaf();
                 }
                 if !under_way {
                     break;
                 }
             }
-            // Nothing is asked of them yet: so their lines come side by side.
-            let touch = |at: usize| tree.rules.get(at).map_or(0, Rule::touch);
-            let all = slots.iter().fold(0, |all, leaf| {
-                let rules = leaf.rules();
-                let last = rules.len().clamp(1, ABREAST) - 1;
-                all ^ touch(rules.start) ^ touch(rules.start + last / 2) ^ touch(rules.start + last)
-            });
-            black_box(all);
+            self.touch(tree, slots);
             for ((slot, words), answer) in slots.iter().zip(packets).zip(&mut *answers) {
-                let found = tree.at_leaf(*slot, words);
+                let found = self.at_leaf(tree.numbers(*slot), words);
                 *answer = if nth == 0 {
                     found.map(|rule| (rule.order, rule.then))
                 } else {
@@ -198,38 +210,51 @@ impl<A: Address, T: Copy> Table<A, T> {
         }
     }
 
+    /// Asks for the rules of leaves while nothing is asked of them yet: so their lines
+    /// come side by side.
+    #[inline(always)]
+    fn touch(&self, tree: &Tree, leaves: &[Slot]) {
+        let touch = |&number: &u32| self.rules.get(number as usize).map_or(0, Rule::touch);
+        let all = leaves.iter().fold(0, |all, leaf| {
+            let numbers = tree.numbers(*leaf);
+            numbers.iter().take(ABREAST).fold(all, |all, number| all ^ touch(number))
+        });
+        black_box(all);
+    }
+
     /// Steps down, and rules compared, until the first rule for a packet is found.
     pub fn effort(&self, words: &A::Words) -> usize {
         let (mut best, mut effort): (Answer<T>, usize) = (None, 0);
         for (first, tree) in &self.trees {
-            if best.is_some_and(|(order, _)| order < *first) {
+            if self.is_before(best, *first) {
                 break;
             }
             let mut slot = tree.root;
             while !slot.is_leaf() {
-                slot = tree.step(slot, words);
+                slot = tree.step::<A>(slot, words);
                 effort += 1;
             }
-            let rules = tree.rules.get(slot.rules()).unwrap_or_default();
-            let found = rules.iter().position(|rule| rule.matches(words));
-            effort += found.map_or(rules.len(), |at| at + 1);
-            best = earlier(best, found.map(|at| &rules[at]));
+            let mut rules = tree.numbers(slot).iter().map(|&number| &self.rules[number as usize]);
+            let found = rules.position(|rule| rule.matches(words));
+            let numbers = tree.numbers(slot);
+            effort += found.map_or(numbers.len(), |at| at + 1);
+            best = earlier(best, found.map(|at| &self.rules[numbers[at] as usize]));
         }
         effort
     }
 
     /// Octets that it takes.
     pub fn octets(&self) -> usize {
-        let tree = |(_, tree): &(u32, Tree<A, T>)| {
-            size_of_val(&*tree.slots) + size_of_val(&*tree.rules) + size_of_val(tree)
+        let tree = |(_, tree): &(u32, Tree)| {
+            size_of_val(&*tree.slots) + size_of_val(&*tree.leaves) + size_of_val(tree)
         };
-        self.trees.iter().map(tree).sum()
+        size_of_val(&*self.rules) + self.trees.iter().map(tree).sum::<usize>()
     }
 
     /// The longest way down, and the rules of the fullest leaf.
     pub fn worst(&self) -> (u32, usize) {
         let leaf = |slot: &Slot| if slot.is_leaf() { slot.rules().len() } else { 0 };
-        let tree = |(_, tree): &(u32, Tree<A, T>)| {
+        let tree = |(_, tree): &(u32, Tree)| {
             let leaves = tree.slots.iter().chain([&tree.root]).map(leaf).max();
             (tree.depth, leaves.unwrap_or(0))
         };
