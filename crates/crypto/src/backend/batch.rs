@@ -10,137 +10,127 @@
 //!            └─ x ─────▶ its own library
 //! ```
 //!
-//! Packets of different SAs go together; only operation and length of the key are the
-//! same. Jobs of a batch do not depend on each other, so that it does
+//! What the first job is decides what is picked out and done; then the same for those
+//! that are left. Packets of different SAs go together; only operation and length of the
+//! key are the same. Jobs of a batch do not depend on each other, so that it does
 //! not matter which is done first.
 
 use super::lanes::Waiting;
 use super::{Key, Made, parts};
-use crate::accel::gcm::{self, LANES, Lane};
+use crate::accel::gcm::{self, Group, Lane, Sealed, Source};
 use crate::job::{Ad, Job, Op, Span, Verdict};
 use crate::key::KeyId;
 use crate::suite::Aes;
 use crate::table::KeyTable;
-use arrayvec::ArrayVec;
-use std::{iter, slice};
+use std::{iter, mem, slice};
 
 /// Works through the pending jobs of a slice.
 #[inline]
 pub(super) fn run<B: AsMut<[u8]>>(keys: &KeyTable, jobs: &mut [Job<B>]) {
-    let mut gcm = Groups::default();
-    let mut cbc = Waiting::default();
-    let mut jobs = jobs.iter_mut();
-    while let Some(job) = jobs.as_slice().first() {
-        if job.verdict != Verdict::Pending {
-            jobs.next();
-            continue;
-        }
-        match (job.key, job.op, keys.get(job.key).map(|key| &key.0)) {
-            (id, op, Some(Made::Gcm(key))) => gcm.take(keys, &mut jobs, Run { id, op, key }),
-            (.., made) => {
-                if let Some(job) = jobs.next() {
-                    other(made, job, &mut cbc);
-                }
+    while let Some(first) = jobs.iter().find(|job| job.verdict == Verdict::Pending) {
+        let others = match keys.get(first.key) {
+            Some(Key(Made::Gcm(key))) => {
+                let mut kind = Kind {
+                    op: first.op,
+                    aes: key.aes(),
+                    id: first.key,
+                    key,
+                    keys,
+                    others: false,
+                    jobs: jobs.iter_mut(),
+                };
+                gcm::run(kind.op, &mut kind);
+                kind.others
             }
+            _ => no_gcm(keys, jobs),
+        };
+        if !others {
+            return;
         }
     }
-    gcm.finish();
-    cbc.finish();
 }
 
-/// What AES-GCM's kernels are not for.
+/// Jobs that AES-GCM's kernels are not for; whether there are others.
 #[inline(never)]
-fn other<'a, B: AsMut<[u8]>>(made: Option<&'a Made>, job: &'a mut Job<B>, cbc: &mut Waiting<'a>) {
-    match made {
-        Some(Made::Cbc(key)) => cbc.push(key, job),
-        Some(made) => {
-            job.verdict = made.run(job.op, &job.nonce, job.ad, job.text, job.buf.as_mut());
+fn no_gcm<B: AsMut<[u8]>>(keys: &KeyTable, jobs: &mut [Job<B>]) -> bool {
+    let mut cbc = Waiting::default();
+    let mut others = false;
+    for job in jobs.iter_mut().filter(|job| job.verdict == Verdict::Pending) {
+        match keys.get(job.key).map(|key| &key.0) {
+            Some(Made::Gcm(_)) => others = true,
+            Some(Made::Cbc(key)) => cbc.push(key, job),
+            Some(made) => {
+                job.verdict = made.run(job.op, &job.nonce, job.ad, job.text, job.buf.as_mut());
+            }
+            None => job.verdict = Verdict::Failed,
         }
-        None => job.verdict = Verdict::Failed,
     }
+    cbc.finish();
+    others
 }
 
-/// What waits for a kernel: by length of the key and operation.
-#[derive(Default)]
-struct Groups<'a>([ArrayVec<Lane<'a>, LANES>; 4]);
-
-/// Jobs in a row that go to one kernel: their operation, and the key of the last.
-struct Run<'a> {
-    id: KeyId,
+/// The jobs of a batch that go to a kernel together, and the key of the one before.
+struct Kind<'a, B> {
     op: Op,
+    aes: Aes,
+    id: KeyId,
     key: &'a gcm::Key,
+    keys: &'a KeyTable,
+    /// There were jobs of another kind.
+    others: bool,
+    jobs: slice::IterMut<'a, Job<B>>,
 }
 
-impl<'a> Run<'a> {
-    /// Whether a job goes the same way: with the same key, which is looked up once, or
-    /// with another.
-    #[inline(always)]
-    fn has<B>(&mut self, keys: &'a KeyTable, job: &Job<B>) -> bool {
-        job.op == self.op && (job.key == self.id || self.turn_to(keys, job.key))
-    }
-
-    /// Takes another key if it is of the same kind.
-    #[inline(always)]
-    fn turn_to(&mut self, keys: &'a KeyTable, id: KeyId) -> bool {
-        match keys.get(id) {
-            Some(Key(Made::Gcm(key))) if key.aes() == self.key.aes() => {
-                (self.id, self.key) = (id, key);
+impl<'a, B> Kind<'a, B> {
+    /// Whether a job is one of them, if it is not of the same key as the one before.
+    #[inline(never)]
+    fn takes(&mut self, job: &Job<B>) -> bool {
+        if job.verdict != Verdict::Pending {
+            return false;
+        }
+        match self.keys.get(job.key) {
+            Some(Key(Made::Gcm(key))) if job.op == self.op && key.aes() == self.aes => {
+                (self.id, self.key) = (job.key, key);
                 true
             }
-            _ => false,
+            _ => {
+                self.others = true;
+                false
+            }
         }
-    }
-
-    /// Where they wait.
-    fn place(&self) -> usize {
-        let long = matches!(self.key.aes(), Aes::Aes256);
-        usize::from(self.op == Op::Open) | usize::from(long) << 1
     }
 }
 
-impl<'a> Groups<'a> {
-    /// Takes jobs as long as they go one way.
-    #[inline(always)]
-    fn take<B: AsMut<[u8]>>(
-        &mut self,
-        keys: &'a KeyTable,
-        jobs: &mut slice::IterMut<'a, Job<B>>,
-        mut run: Run<'a>,
-    ) {
-        let lanes = &mut self.0[run.place()];
-        if lanes.is_full() {
-            gcm::run(run.op, lanes);
-            lanes.clear();
-        }
-        // `extend`, and not `push`: it keeps in a register how many there are.
-        let room = lanes.remaining_capacity();
-        let next = || loop {
-            let job = jobs.as_slice().first()?;
-            let pending = job.verdict == Verdict::Pending;
-            if pending && !run.has(keys, job) {
-                return None;
-            }
-            let job = jobs.next()?;
-            if !pending {
-                continue;
-            }
-            let Job { buf, nonce, verdict, ad, text, .. } = job;
-            let Some(parts) = parts::Aead::cut(buf.as_mut(), ad, *text) else {
-                *verdict = Verdict::Failed;
-                continue;
-            };
-            let parts::Aead { ad, text, icv } = parts;
-            return Some(Lane { key: run.key, nonce, ad, text, icv, verdict });
-        };
-        lanes.extend(iter::from_fn(next).take(room));
-    }
+/// Both as one number, which is one comparison for each packet.
+#[inline(always)]
+const fn state(op: Op, verdict: Verdict) -> u16 {
+    u16::from_ne_bytes([op as u8, verdict as u8])
+}
 
-    /// Works on all that wait.
-    #[inline]
-    fn finish(&mut self) {
-        for (lanes, op) in self.0.iter_mut().zip([Op::Seal, Op::Open, Op::Seal, Op::Open]) {
-            gcm::run(op, lanes);
-        }
+impl<'a, B: AsMut<[u8]>> Source<'a> for Kind<'a, B> {
+    fn fill(&mut self, groups: &mut [Group<'a>]) {
+        // In a register meanwhile.
+        let mut jobs = mem::take(&mut self.jobs);
+        let mut next = || {
+            loop {
+                let job = jobs.next()?;
+                let same = state(job.op, job.verdict) == state(self.op, Verdict::Pending)
+                    && job.key == self.id;
+                if !same && !self.takes(job) {
+                    continue;
+                }
+                let Job { buf, nonce, verdict, ad, text, .. } = job;
+                let parts = parts::Aead::in_one(buf.as_mut(), ad, *text);
+                match parts.and_then(|(ad, sealed)| Some((ad, Sealed::new(sealed)?))) {
+                    Some((ad, sealed)) => {
+                        return Some(Lane { key: self.key, nonce, ad, sealed, verdict });
+                    }
+                    None => *verdict = Verdict::Failed,
+                }
+            }
+        };
+        groups.iter_mut().for_each(|group| group.fill(&mut next));
+        self.jobs = jobs;
     }
 }
 
@@ -154,9 +144,11 @@ pub(super) fn one(
     text: Span,
     buf: &mut [u8],
 ) -> Verdict {
-    let Some(parts) = parts::Aead::cut(buf, &ad, text) else { return Verdict::Failed };
-    let parts::Aead { ad, text, icv } = parts;
     let mut verdict = Verdict::Failed;
-    gcm::run(op, &mut [Lane { key, nonce, ad, text, icv, verdict: &mut verdict }]);
+    if let Some((ad, sealed)) = parts::Aead::in_one(buf, &ad, text)
+        && let Some(sealed) = Sealed::new(sealed)
+    {
+        gcm::run(op, &mut iter::once(Lane { key, nonce, ad, sealed, verdict: &mut verdict }));
+    }
     verdict
 }

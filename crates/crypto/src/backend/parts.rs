@@ -23,16 +23,31 @@ pub(crate) struct Aead<'a> {
 impl<'a> Aead<'a> {
     #[inline(always)]
     pub fn cut(buf: &'a mut [u8], ad: &'a Ad, text: Span) -> Option<Self> {
-        let (front, rest) = buf.split_at_mut_checked(text.start as usize)?;
-        let (text, rest) = rest.split_at_mut_checked(text.len as usize)?;
-        let icv = rest.first_chunk_mut()?;
-        let ad = match ad {
-            Ad::Span(span) => front.get(span.range())?,
-            Ad::Inline(octets) => octets,
-            // An AEAD takes its additional data in one piece.
-            Ad::SpanThen(..) | Ad::Widened(..) => return None,
-        };
+        let (ad, sealed) = Self::in_one(buf, ad, text)?;
+        let (text, icv) = sealed.split_last_chunk_mut()?;
         Some(Self { ad, text, icv })
+    }
+
+    /// The additional data, and text and ICV in one piece.
+    #[inline(always)]
+    pub fn in_one(buf: &'a mut [u8], ad: &'a Ad, text: Span) -> Option<(&'a [u8], &'a mut [u8])> {
+        // One bound for all: the others follow from it.
+        let whole = buf.get_mut(..text.end() + 16)?;
+        let (front, sealed) = whole.split_at_mut_checked(text.start as usize)?;
+        match ad {
+            Ad::Span(span) => Some((front.get(span.range())?, sealed)),
+            _ => Some((Self::elsewhere(ad)?, sealed)),
+        }
+    }
+
+    /// Additional data that are not in the packet.
+    #[inline(always)]
+    fn elsewhere(ad: &'a Ad) -> Option<&'a [u8]> {
+        match ad {
+            Ad::Inline(octets) => Some(octets),
+            // An AEAD takes its additional data in one piece.
+            _ => None,
+        }
     }
 }
 

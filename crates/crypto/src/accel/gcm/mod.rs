@@ -35,6 +35,7 @@
 //! what a text lacks of a vector; [`vaes256`](self) on two, for machines without
 //! AVX-512.
 
+mod hand;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -43,13 +44,15 @@ mod vaes512;
 
 use crate::job::{Op, Verdict};
 use crate::suite::Aes;
+use hand::Hand;
 use schedule::Schedule;
+use std::arch::x86_64::__cpuid;
+use std::marker::PhantomData;
+
+pub use hand::{Group, Source};
 
 /// Packets that are worked through together.
 const GROUP: usize = 4;
-
-/// Packets that are handed over together at most.
-pub const LANES: usize = 64;
 
 /// Octets of an ICV, and of a block.
 const BLOCK: usize = 16;
@@ -67,8 +70,25 @@ pub struct Kernel(Width);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Width {
-    Vaes512,
+    Vaes512(Multiplier),
     Vaes256,
+}
+
+/// What a carry-less multiplication costs beside a round of AES.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Multiplier {
+    /// As much: Intel's.
+    Fast,
+    /// Four times as much: AMD's, Zen 4 and 5.
+    Slow,
+}
+
+impl Multiplier {
+    fn of_this_machine() -> Self {
+        let vendor = __cpuid(0);
+        let amd = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
+        if amd.as_flattened() == b"AuthenticAMD" { Self::Slow } else { Self::Fast }
+    }
 }
 
 /// What `Kernel::vaes256` needs, by name.
@@ -84,7 +104,7 @@ impl Kernel {
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl");
-        has.then_some(Self(Width::Vaes512))
+        has.then(|| Self(Width::Vaes512(Multiplier::of_this_machine())))
     }
 
     /// Two blocks per instruction, if this machine can.
@@ -127,6 +147,47 @@ impl Key {
     }
 }
 
+/// A text, and behind it the ICV. (Two words: a group of packets is written and read
+/// again for each four.)
+pub struct Sealed<'a> {
+    at: *mut u8,
+    /// Octets of the text.
+    len: usize,
+    of: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Sealed<'a> {
+    /// All of these octets; nothing if there is no room for an ICV.
+    #[inline(always)]
+    pub fn new(octets: &'a mut [u8]) -> Option<Self> {
+        let len = octets.len().checked_sub(BLOCK)?;
+        Some(Self { at: octets.as_mut_ptr(), len, of: PhantomData })
+    }
+
+    /// Octets of the text.
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline(always)]
+    fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.at
+    }
+
+    #[inline(always)]
+    fn text(&mut self) -> &mut [u8] {
+        // SAFETY: so many octets were lent, and more.
+        unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
+    }
+
+    #[inline(always)]
+    fn icv(&mut self) -> &mut [u8; BLOCK] {
+        // SAFETY: a block behind the text was lent, too.
+        unsafe { &mut *self.at.add(self.len).cast() }
+    }
+}
+
 /// One packet of a group.
 pub struct Lane<'a> {
     /// Whose key.
@@ -135,46 +196,30 @@ pub struct Lane<'a> {
     pub nonce: &'a [u8; 12],
     /// Under the ICV, not encrypted.
     pub ad: &'a [u8],
-    /// Encrypted or decrypted in place.
-    pub text: &'a mut [u8],
-    /// Written, or compared.
-    pub icv: &'a mut [u8; BLOCK],
+    /// Encrypted or decrypted in place, and what is written or compared.
+    pub sealed: Sealed<'a>,
     /// What became of it.
     pub verdict: &'a mut Verdict,
 }
 
-/// Seals or opens at most [`LANES`] packets (more are left as they are), whose keys
-/// are for one kernel and one AES.
+/// Seals or opens packets.
 #[inline]
-pub fn run(op: Op, lanes: &mut [Lane<'_>]) {
-    let Some(first) = lanes.first() else { return };
+pub fn run<'a>(op: Op, source: &mut dyn Source<'a>) {
+    let mut hand = Hand::new(source);
+    let Some(first) = hand.group().lanes().first() else { return };
     let (kernel, aes) = (first.key.kernel, first.key.aes());
-    debug_assert!(lanes.iter().all(|l| l.key.kernel == kernel && l.key.aes() == aes));
     // A key is for AES-128 or AES-256.
     // SAFETY: a kernel exists only where its instructions do.
-    let good = unsafe {
+    unsafe {
         match (kernel.0, op, aes) {
-            (Width::Vaes512, Op::Seal, Aes::Aes128) => vaes512::run::<10, true>(lanes),
-            (Width::Vaes512, Op::Open, Aes::Aes128) => vaes512::run::<10, false>(lanes),
-            (Width::Vaes512, Op::Seal, _) => vaes512::run::<14, true>(lanes),
-            (Width::Vaes512, Op::Open, _) => vaes512::run::<14, false>(lanes),
-            (Width::Vaes256, Op::Seal, Aes::Aes128) => vaes256::run::<10, true>(lanes),
-            (Width::Vaes256, Op::Open, Aes::Aes128) => vaes256::run::<10, false>(lanes),
-            (Width::Vaes256, Op::Seal, _) => vaes256::run::<14, true>(lanes),
-            (Width::Vaes256, Op::Open, _) => vaes256::run::<14, false>(lanes),
-        }
-    };
-    let lanes = lanes.iter_mut().take(LANES);
-    let all = !0 >> (LANES - lanes.len());
-    if good & all == all {
-        return lanes.for_each(|lane| *lane.verdict = Verdict::Done);
-    }
-    for (i, lane) in lanes.enumerate() {
-        if good >> i & 1 == 1 {
-            *lane.verdict = Verdict::Done;
-        } else {
-            lane.text.fill(0);
-            *lane.verdict = Verdict::BadIcv;
+            (Width::Vaes512(m), Op::Seal, Aes::Aes128) => vaes512::run::<10, true>(&mut hand, m),
+            (Width::Vaes512(m), Op::Open, Aes::Aes128) => vaes512::run::<10, false>(&mut hand, m),
+            (Width::Vaes512(m), Op::Seal, _) => vaes512::run::<14, true>(&mut hand, m),
+            (Width::Vaes512(m), Op::Open, _) => vaes512::run::<14, false>(&mut hand, m),
+            (Width::Vaes256, Op::Seal, Aes::Aes128) => vaes256::run::<10, true>(&mut hand),
+            (Width::Vaes256, Op::Open, Aes::Aes128) => vaes256::run::<10, false>(&mut hand),
+            (Width::Vaes256, Op::Seal, _) => vaes256::run::<14, true>(&mut hand),
+            (Width::Vaes256, Op::Open, _) => vaes256::run::<14, false>(&mut hand),
         }
     }
 }

@@ -6,8 +6,9 @@
 //! vector goes through a buffer, and the ends of four packets are worked on as
 //! two pairs.
 
+use super::hand::{Hand, settle};
 use super::schedule::Schedule;
-use super::{BLOCK, GROUP, LANES, Lane, SECTION, SHORT};
+use super::{BLOCK, GROUP, Lane, SECTION, SHORT};
 use std::arch::x86_64::*;
 use std::ptr;
 
@@ -393,7 +394,7 @@ impl Part {
     #[target_feature(enable = "avx2,aes,pclmulqdq,vaes,vpclmulqdq,bmi2")]
     fn new<const R: usize, const SEAL: bool>(lane: &mut Lane<'_>, first: __m128i) -> Self {
         let key = &*lane.key.schedule;
-        let (ad_len, len) = (lane.ad.len(), lane.text.len());
+        let (ad_len, len) = (lane.ad.len(), lane.sealed.len());
         let mut ad_blocks = ad_len.div_ceil(BLOCK);
         let mut ad = if ad_blocks <= 2 {
             padded(lane.ad)
@@ -417,9 +418,9 @@ impl Part {
             len.div_ceil(BLOCK) + 1
         };
         let sum = if len <= SHORT {
-            text::<R, SEAL, false>(key, first, sum, lane.text)
+            text::<R, SEAL, false>(key, first, sum, lane.sealed.text())
         } else {
-            long_text::<R, SEAL>(key, first, sum, lane.text)
+            long_text::<R, SEAL>(key, first, sum, lane.sealed.text())
         };
         let power = behind + ad_blocks;
         Self {
@@ -470,20 +471,19 @@ fn hashes(parts: &[Part; PAIR]) -> __m256i {
 /// A block for lanes that have no packet.
 static NONE: [u8; BLOCK] = [0; BLOCK];
 
-/// Seals or opens packets: a bit for each of the first 64 that is good. The text of
-/// one that is not has been decrypted; the caller wipes it.
+/// Seals or opens packets.
 ///
 /// `R` is the number of rounds, which the keys must be for.
 #[target_feature(enable = "avx2,aes,pclmulqdq,vaes,vpclmulqdq,bmi2")]
-pub(super) fn run<const R: usize, const SEAL: bool>(lanes: &mut [Lane<'_>]) -> u64 {
-    let mut good = 0;
-    for (number, lanes) in lanes.chunks_mut(GROUP).take(LANES / GROUP).enumerate() {
-        good |= u64::from(group::<R, SEAL>(lanes)) << (GROUP * number);
+pub(super) fn run<const R: usize, const SEAL: bool>(hand: &mut Hand<'_, '_>) {
+    while let lanes @ [_, ..] = hand.group().lanes() {
+        let good = group::<R, SEAL>(lanes);
+        settle(lanes, good);
+        hand.turn();
     }
-    good
 }
 
-/// One to four packets.
+/// One to four packets: a bit for each that is good.
 #[inline]
 #[target_feature(enable = "avx2,aes,pclmulqdq,vaes,vpclmulqdq,bmi2")]
 fn group<const R: usize, const SEAL: bool>(lanes: &mut [Lane<'_>]) -> u32 {
@@ -516,9 +516,9 @@ fn group<const R: usize, const SEAL: bool>(lanes: &mut [Lane<'_>]) -> u32 {
         unsafe { _mm256_storeu_si256((&raw mut made).cast(), icvs) };
         for (i, (lane, made)) in lanes.iter_mut().zip(made).enumerate() {
             if SEAL {
-                *lane.icv = made;
+                *lane.sealed.icv() = made;
             }
-            let difference = u128::from_ne_bytes(made) ^ u128::from_ne_bytes(*lane.icv);
+            let difference = u128::from_ne_bytes(made) ^ u128::from_ne_bytes(*lane.sealed.icv());
             good |= u32::from(difference == 0) << (PAIR * number + i);
         }
     }

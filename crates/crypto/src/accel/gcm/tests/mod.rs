@@ -3,13 +3,15 @@
 //! compared with other implementations in `tests/backends/gcm.rs`.
 
 mod guard;
+mod products;
 mod timing;
 mod wipe;
 
-use super::{Kernel, Lane};
+use super::{Kernel, Lane, Multiplier, Width};
 use crate::job::Verdict;
 
-/// The kernels of this machine.
+/// The kernels of this machine, and of one that multiplies otherwise.
 fn kernels() -> impl Iterator<Item = Kernel> {
-    [Kernel::vaes512(), Kernel::vaes256()].into_iter().flatten()
+    let wide = |m| Kernel::vaes512().map(|_| Kernel(Width::Vaes512(m)));
+    [wide(Multiplier::Fast), wide(Multiplier::Slow), Kernel::vaes256()].into_iter().flatten()
 }

@@ -1,7 +1,7 @@
 //! AES-GCM takes as long for one secret as for another: the method is that of
 //! [`crate::accel::tests::timing`].
 
-use super::super::{GROUP, Key, run};
+use super::super::{BLOCK, GROUP, Key, Sealed, run};
 use super::*;
 use crate::accel::tests::timing::{clocks, leaks};
 use crate::job::Op;
@@ -9,28 +9,25 @@ use crate::suite::Aes;
 use ferrule_base::Rng;
 use std::hint::black_box;
 
-/// A group of four packets of 256 octets.
+/// Octets of a text.
+const TEXT: usize = 256;
+
+/// A group of four packets.
 #[derive(Clone)]
-struct Group {
-    text: [[u8; 256]; GROUP],
-    icv: [[u8; 16]; GROUP],
-}
+struct Group([[u8; TEXT + BLOCK]; GROUP]);
 
 impl Group {
     fn run(&mut self, op: Op, keys: [&Key; GROUP]) -> f64 {
         let mut verdicts = [Verdict::Pending; GROUP];
-        let packets = self.text.iter_mut().zip(&mut self.icv).zip(&mut verdicts).zip(keys);
-        let lanes = packets.map(|(((text, icv), verdict), key)| Lane {
-            key,
-            nonce: &[3; 12],
-            ad: &[4; 12],
-            text,
-            icv,
-            verdict,
-        });
-        let mut lanes: Vec<_> = lanes.collect();
+        let packets = self.0.iter_mut().zip(&mut verdicts).zip(keys);
+        let lanes: Vec<_> = packets
+            .map(|((sealed, verdict), key)| {
+                let sealed = Sealed::new(sealed).unwrap();
+                Lane { key, nonce: &[3; 12], ad: &[4; 12], sealed, verdict }
+            })
+            .collect();
+        let mut lanes = lanes.into_iter();
         let spent = clocks(|| run(op, black_box(&mut lanes)));
-        drop(lanes);
         black_box(verdicts);
         spent
     }
@@ -52,13 +49,13 @@ fn each(mut check: impl FnMut(Kernel, Aes)) {
 fn timing_of_refusal_does_not_tell_where_an_icv_is_wrong() {
     each(|kernel, aes| {
         let key = key(kernel, aes, 1);
-        let mut sealed = Group { text: [[5; 256]; GROUP], icv: [[0; 16]; GROUP] };
+        let mut sealed = Group([[5; TEXT + BLOCK]; GROUP]);
         sealed.run(Op::Seal, [&key; GROUP]);
         assert!(
             !leaks(|last| {
                 let mut group = sealed.clone();
-                for icv in &mut group.icv {
-                    icv[if last { 15 } else { 0 }] ^= 1;
+                for packet in &mut group.0 {
+                    packet[TEXT + if last { BLOCK - 1 } else { 0 }] ^= 1;
                 }
                 group.run(Op::Open, [&key; GROUP])
             }),
@@ -73,19 +70,18 @@ fn timing_of_sealing_does_not_tell_keys_or_texts() {
         let octets = [0, 0xb7];
         let constant = key(kernel, aes, octets[0]);
         let mut rng = Rng::new(5);
-        let mut noise = [0; 256];
+        let mut noise = [0; TEXT + BLOCK];
         rng.fill(&mut noise);
-        let texts = [[0; 256], noise];
+        let texts = [[0; TEXT + BLOCK], noise];
         // Made anew each time, so that both lie where the other did: an address is no
         // secret, and tells.
         let by_key = leaks(|class| {
             let key = key(kernel, aes, octets[usize::from(class)]);
-            let mut group = Group { text: [texts[0]; GROUP], icv: [[0; 16]; GROUP] };
+            let mut group = Group([texts[0]; GROUP]);
             group.run(Op::Seal, [&key; GROUP])
         });
         let by_text = leaks(|class| {
-            let mut group =
-                Group { text: [texts[usize::from(class)]; GROUP], icv: [[0; 16]; GROUP] };
+            let mut group = Group([texts[usize::from(class)]; GROUP]);
             group.run(Op::Seal, [&constant; GROUP])
         });
         assert!(!by_key && !by_text, "{kernel:?} {aes:?}: key {by_key}, text {by_text}");

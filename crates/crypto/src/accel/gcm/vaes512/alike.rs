@@ -1,4 +1,5 @@
-//! Packets of one length of text and one of additional data: what streams are.
+//! Groups of packets of one length of text and one of additional data: what streams
+//! are.
 //!
 //! Up to 128 octets they are [`small`], and four go at once; longer ones go in
 //! [`turns`].
@@ -6,52 +7,77 @@
 use super::{small, turns, *};
 use std::ptr;
 
-/// How many groups of packets stand at the front that are alike, and whether they
-/// have one key.
-#[inline]
-pub(super) fn alike(lanes: &[Lane<'_>]) -> Option<(usize, bool)> {
-    let (first, rest) = lanes.split_first()?;
-    let (len, ad) = (first.text.len(), first.ad.len());
-    if len == 0 || len > SHORT || ad > 2 * BLOCK {
-        return None;
-    }
-    let (mut count, mut one) = (1, true);
-    for lane in rest.iter().take(LANES - 1) {
-        if lane.text.len() != len || lane.ad.len() != ad {
-            break;
-        }
-        if one && !ptr::eq(lane.key, first.key) {
-            // Those of one key are better off by themselves.
-            if count >= GROUP {
-                break;
-            }
-            one = false;
-        }
-        count += 1;
-    }
-    (count >= GROUP).then_some((count / GROUP, one))
+/// What the packets of a stream have in common.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Alike {
+    /// Octets of text.
+    pub len: usize,
+    /// Octets of additional data.
+    pub ad_len: usize,
+    /// Whose key they all have, if they have one.
+    key: Option<*const Schedule>,
 }
 
-/// Seals or opens packets that are alike: a bit for each that is good.
+impl Alike {
+    /// What the packets of a group have in common, if it is enough for a stream.
+    #[inline(always)]
+    pub fn of(lanes: &[Lane<'_>; GROUP]) -> Option<Self> {
+        let [first, others @ ..] = lanes;
+        let (len, ad_len) = (first.sealed.len(), first.ad.len());
+        let (mut differ, mut one) = (false, true);
+        for lane in others {
+            differ |= (lane.sealed.len() != len) | (lane.ad.len() != ad_len);
+            one &= ptr::eq(lane.key, first.key);
+        }
+        if differ | (len == 0) | (len > SHORT) | (ad_len > 2 * BLOCK) {
+            return None;
+        }
+        Some(Self { len, ad_len, key: one.then_some(&raw const *first.key.schedule) })
+    }
+
+    /// Whether the next group is alike, too.
+    #[inline(always)]
+    pub fn has_next(&self, hand: &mut Hand<'_, '_>) -> bool {
+        hand.group().whole().and_then(|lanes| Self::of(lanes)).is_some_and(|next| next == *self)
+    }
+}
+
+/// Seals or opens groups as long as they are alike.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 pub(super) fn stream<const R: usize, const SEAL: bool>(
-    groups: &mut [[Lane<'_>; GROUP]],
-    one: bool,
-) -> u64 {
-    let Some([first, ..]) = groups.first() else { return 0 };
-    let len = first.text.len();
+    hand: &mut Hand<'_, '_>,
+    alike: Alike,
+    multiplier: Multiplier,
+) {
     // SAFETY: they are alike, and so long; the caller's R is the key's.
     unsafe {
-        match len {
-            ..=128 if one => small::<R, SEAL, true>(groups, len),
-            ..=128 => small::<R, SEAL, false>(groups, len),
-            _ => match (len - 1) % CHUNK / WIDTH {
-                0 => turns::stream::<1, R, SEAL>(groups),
-                1 => turns::stream::<2, R, SEAL>(groups),
-                2 => turns::stream::<3, R, SEAL>(groups),
-                _ => turns::stream::<4, R, SEAL>(groups),
-            },
+        match alike.len {
+            ..=128 if alike.key.is_some() => small::<R, SEAL, true>(hand, alike),
+            ..=128 => small::<R, SEAL, false>(hand, alike),
+            _ if multiplier == Multiplier::Slow => long::<R, SEAL, true>(hand, alike),
+            _ => long::<R, SEAL, false>(hand, alike),
+        }
+    }
+}
+
+/// Those of more than 128 octets, with few products (`FEW`) or with all.
+///
+/// # Safety
+/// They must be alike, and of that length; keys must have `R + 1` round keys.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+unsafe fn long<const R: usize, const SEAL: bool, const FEW: bool>(
+    hand: &mut Hand<'_, '_>,
+    alike: Alike,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (alike.len - 1) % CHUNK / WIDTH {
+            0 => turns::stream::<1, R, SEAL, FEW>(hand, alike),
+            1 => turns::stream::<2, R, SEAL, FEW>(hand, alike),
+            2 => turns::stream::<3, R, SEAL, FEW>(hand, alike),
+            _ => turns::stream::<4, R, SEAL, FEW>(hand, alike),
         }
     }
 }
@@ -63,15 +89,15 @@ pub(super) fn stream<const R: usize, const SEAL: bool>(
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 unsafe fn small<const R: usize, const SEAL: bool, const ONE: bool>(
-    groups: &mut [[Lane<'_>; GROUP]],
-    len: usize,
-) -> u64 {
+    hand: &mut Hand<'_, '_>,
+    alike: Alike,
+) {
     // SAFETY: the caller's promise.
     unsafe {
-        match len {
-            WIDTH => small::stream::<1, true, R, SEAL, ONE>(groups),
-            ..WIDTH => small::stream::<1, false, R, SEAL, ONE>(groups),
-            _ => small::stream::<2, false, R, SEAL, ONE>(groups),
+        match alike.len {
+            WIDTH => small::stream::<1, true, R, SEAL, ONE>(hand, alike),
+            ..WIDTH => small::stream::<1, false, R, SEAL, ONE>(hand, alike),
+            _ => small::stream::<2, false, R, SEAL, ONE>(hand, alike),
         }
     }
 }

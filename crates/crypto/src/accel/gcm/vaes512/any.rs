@@ -111,7 +111,7 @@ impl Part {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
     fn new<const R: usize, const SEAL: bool>(lane: &mut Lane<'_>, first: __m128i) -> Self {
         let key = &*lane.key.schedule;
-        let (ad_len, len) = (lane.ad.len(), lane.text.len());
+        let (ad_len, len) = (lane.ad.len(), lane.sealed.len());
         let mut ad_blocks = ad_len.div_ceil(BLOCK);
         let mut ad = if ad_blocks <= 2 {
             short_ad(lane.ad)
@@ -135,9 +135,9 @@ impl Part {
             len.div_ceil(BLOCK) + 1
         };
         let sum = if len <= SHORT {
-            text::<R, SEAL, false>(key, first, sum, lane.text)
+            text::<R, SEAL, false>(key, first, sum, lane.sealed.text())
         } else {
-            long_text::<R, SEAL>(key, first, sum, lane.text)
+            long_text::<R, SEAL>(key, first, sum, lane.sealed.text())
         };
         let power = behind + ad_blocks;
         Self {

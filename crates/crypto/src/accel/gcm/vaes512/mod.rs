@@ -1,9 +1,9 @@
 //! Four blocks per instruction: AVX-512 with VAES and VPCLMULQDQ.
 //!
 //! ```text
-//!   packets ─┬─ groups of one length ─▶ alike ─┬─ up to 128 octets ─▶ small
-//!            │                                 └─ longer ──────────▶ turns
-//!            └─ all others ───────────▶ any ──── each one's text ──▶ text
+//!   groups ─┬─ of one length ─▶ alike ─┬─ up to 128 octets ─▶ small
+//!           │                          └─ longer ──────────▶ turns
+//!           └─ all others ────▶ any ──── each one's text ──▶ text
 //! ```
 //!
 //! This file has what they share: products and their reduction, counters, moving
@@ -50,8 +50,10 @@ mod small;
 mod text;
 mod turns;
 
+use super::hand::{Hand, deliver, settle};
 use super::schedule::Schedule;
-use super::{BLOCK, GROUP, LANES, Lane, SECTION, SHORT};
+use super::{BLOCK, GROUP, Lane, Multiplier, SECTION, SHORT};
+use alike::Alike;
 use std::arch::x86_64::*;
 
 /// Octets of a vector.
@@ -182,10 +184,8 @@ unsafe fn gather(from: [*const __m128i; GROUP]) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 fn counter_block(nonce: &[u8; 12]) -> __m128i {
-    let from = nonce.as_ptr();
-    // SAFETY: eight octets and four of twelve.
-    let (front, back) = unsafe { (_mm_loadu_si64(from), _mm_loadu_si32(from.add(8))) };
-    _mm_unpacklo_epi64(front, back)
+    // SAFETY: three words are all of it.
+    unsafe { _mm_maskz_loadu_epi32(0b0111, nonce.as_ptr().cast()) }
 }
 
 /// Their first counter blocks.
@@ -307,69 +307,49 @@ fn short_ad(ad: &[u8]) -> __m256i {
     unsafe { _mm256_maskz_loadu_epi8(mask, ad.as_ptr().cast()) }
 }
 
-/// Seals or opens packets: a bit for each of the first 64 that is good. The text of
-/// one that is not has been decrypted; the caller wipes it.
+/// Seals or opens packets.
 ///
 /// `R` is the number of rounds, which the keys must be for.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-pub(super) fn run<const R: usize, const SEAL: bool>(lanes: &mut [Lane<'_>]) -> u64 {
-    let (mut good, mut done) = (0, 0);
-    while done < lanes.len().min(LANES) {
-        let rest = &mut lanes[done..];
-        let (count, bits) = match alike::alike(rest) {
-            Some((groups, one)) => {
-                let (groups, _) = rest[..GROUP * groups].as_chunks_mut::<GROUP>();
-                (GROUP * groups.len(), alike::stream::<R, SEAL>(groups, one))
-            }
-            None => {
-                let count = rest.len().min(GROUP);
-                let icvs = any::any::<R, SEAL>(&mut rest[..count]);
-                (count, u64::from(finish::<SEAL>(&mut rest[..count], icvs)))
-            }
-        };
-        good |= bits << done;
-        done += count;
+pub(super) fn run<const R: usize, const SEAL: bool>(
+    hand: &mut Hand<'_, '_>,
+    multiplier: Multiplier,
+) {
+    loop {
+        if let Some(alike) = hand.group().whole().and_then(|lanes| Alike::of(lanes)) {
+            alike::stream::<R, SEAL>(hand, alike, multiplier);
+            continue;
+        }
+        let lanes @ [_, ..] = hand.group().lanes() else { return };
+        let icvs = any::any::<R, SEAL>(lanes);
+        finish::<SEAL>(lanes, icvs);
+        hand.turn();
     }
-    good
 }
 
 /// A block for lanes that have no packet.
 static NONE: [u8; BLOCK] = [0; BLOCK];
 
-/// Writes the ICVs, or compares them: a bit for each that is good.
+/// Writes the ICVs, or compares them.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-fn finish<const SEAL: bool>(lanes: &mut [Lane<'_>], icvs: __m512i) -> u32 {
+fn finish<const SEAL: bool>(lanes: &mut [Lane<'_>], icvs: __m512i) {
     if SEAL {
-        write(lanes, icvs);
-        return 0b1111;
+        let mut made = [[0_u8; BLOCK]; GROUP];
+        // SAFETY: the array is as long as the vector.
+        unsafe { _mm512_storeu_si512((&raw mut made).cast(), icvs) };
+        return deliver(lanes, made);
     }
-    compare(lanes, icvs)
-}
-
-/// Writes the ICVs.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-fn write(lanes: &mut [Lane<'_>], icvs: __m512i) {
-    let mut made = [[0_u8; BLOCK]; GROUP];
-    // SAFETY: the array is as long as the vector.
-    unsafe { _mm512_storeu_si512((&raw mut made).cast(), icvs) };
-    for (lane, icv) in lanes.iter_mut().zip(made) {
-        *lane.icv = icv;
-    }
-}
-
-/// Compares the ICVs: a bit for each that is right.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-fn compare(lanes: &[Lane<'_>], icvs: __m512i) -> u32 {
     let mut given = [(&raw const NONE).cast::<__m128i>(); GROUP];
-    for (given, lane) in given.iter_mut().zip(lanes) {
-        *given = lane.icv.as_ptr().cast();
+    for (given, lane) in given.iter_mut().zip(&mut *lanes) {
+        *given = lane.sealed.icv().as_ptr().cast();
     }
     // SAFETY: an ICV is a block.
     let wrong = _mm512_cmpneq_epi64_mask(unsafe { gather(given) }, icvs);
+    if wrong == 0 {
+        return settle(lanes, !0);
+    }
     let wrong = u32::from(wrong | wrong >> 1);
     // Every other bit: 0, 2, 4, 6 become 0 to 3.
-    _pext_u32(!wrong, 0b0101_0101)
+    settle(lanes, _pext_u32(!wrong, 0b0101_0101));
 }

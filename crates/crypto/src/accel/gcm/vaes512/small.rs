@@ -19,8 +19,8 @@ use super::*;
 /// second blocks and so on, octets reversed.
 type Blocks<const N: usize> = [[__m512i; 4]; N];
 
-/// What a stream's packets have in common.
-struct Alike<const N: usize> {
+/// What a stream's packets have in common, as it is needed here.
+struct Shape<const N: usize> {
     /// Octets of text, and blocks that they begin.
     len: usize,
     blocks: usize,
@@ -33,11 +33,11 @@ struct Alike<const N: usize> {
     lengths: Sum,
 }
 
-impl<const N: usize> Alike<N> {
+impl<const N: usize> Shape<N> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    fn new<const ONE: bool>(first: &Lane<'_>) -> Self {
-        let (len, ad_len) = (first.text.len(), first.ad.len());
+    fn new<const ONE: bool>(alike: Alike, first: &Lane<'_>) -> Self {
+        let Alike { len, ad_len, .. } = alike;
         let mut this = Self {
             len,
             blocks: len.div_ceil(BLOCK),
@@ -88,7 +88,6 @@ unsafe fn powers<const ONE: bool>(keys: &Keys<'_>, power: usize) -> __m512i {
 /// A group whose text is to be hashed, or is being hashed.
 struct Hash<'a, const N: usize, const ONE: bool> {
     keys: Keys<'a>,
-    ads: [&'a [u8]; GROUP],
     blocks: Blocks<N>,
     masks: __m512i,
     sum: Sum,
@@ -98,35 +97,28 @@ impl<'a, const N: usize, const ONE: bool> Hash<'a, N, ONE> {
     /// A group whose text and masks are not known yet.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    fn new(lanes: &[Lane<'a>; GROUP], alike: &Alike<N>) -> Self {
-        let [a, b, c, d] = lanes;
+    fn new(lanes: &[Lane<'a>; GROUP], shape: &Shape<N>) -> Self {
         let zero = _mm512_setzero_si512();
-        Self {
-            keys: keys::<ONE>(lanes),
-            ads: [a.ad, b.ad, c.ad, d.ad],
-            blocks: [[zero; 4]; N],
-            masks: zero,
-            sum: alike.lengths,
-        }
+        Self { keys: keys::<ONE>(lanes), blocks: [[zero; 4]; N], masks: zero, sum: shape.lengths }
     }
 
     /// Two blocks of each packet: pair number 0 to `2 * N - 1`.
     ///
     /// # Safety
-    /// The texts must be as `alike` says.
+    /// The texts must be as `shape` says.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    unsafe fn pair<const FULL: bool>(&mut self, pair: usize, alike: &Alike<N>) {
+    unsafe fn pair<const FULL: bool>(&mut self, pair: usize, shape: &Shape<N>) {
         let (one, two) = (2 * pair, 2 * pair + 1);
-        let power = |number: usize| alike.blocks + 1 - number;
+        let power = |number: usize| shape.blocks + 1 - number;
         let of = |number: usize| self.blocks[number / 4][number % 4];
         // SAFETY: the caller's promise: so many blocks there are, and there are powers
         // for all that a text of 128 octets can have.
         unsafe {
-            if FULL || two < alike.blocks {
+            if FULL || two < shape.blocks {
                 let powers = [power(one), power(two)].map(|p| powers::<ONE>(&self.keys, p));
                 self.sum.add_two([of(one), of(two)], powers);
-            } else if one < alike.blocks {
+            } else if one < shape.blocks {
                 self.sum.add(of(one), powers::<ONE>(&self.keys, power(one)));
             }
             by_here!(self.sum.lo, self.sum.mi, self.sum.hi);
@@ -136,24 +128,24 @@ impl<'a, const N: usize, const ONE: bool> Hash<'a, N, ONE> {
     /// Additional data and lengths.
     ///
     /// # Safety
-    /// The packets must be as `alike` says.
+    /// The packets must be as `shape` says.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    unsafe fn rest(&mut self, alike: &Alike<N>) {
-        let Alike { ad_len, blocks, .. } = *alike;
+    unsafe fn rest(&mut self, lanes: &[Lane<'_>; GROUP], shape: &Shape<N>) {
+        let Shape { ad_len, blocks, .. } = *shape;
         let mask = _bzhi_u32(!0, ad_len as u32);
         // SAFETY: masks leave out what is behind the additional data, which are alike;
         // for two blocks of them there are two powers.
         unsafe {
             if !ONE {
-                self.sum.add(alike.bits(), powers::<ONE>(&self.keys, 1));
+                self.sum.add(shape.bits(), powers::<ONE>(&self.keys, 1));
             }
             if ad_len == 0 {
                 return;
             }
             let power = blocks + 1 + ad_len.div_ceil(BLOCK);
             let load = |ad: &[u8]| _mm_maskz_loadu_epi8(mask as u16, ad.as_ptr().cast());
-            let first = reverse(joined(self.ads.map(load)));
+            let first = reverse(joined(lanes.each_ref().map(|lane| load(lane.ad))));
             if ad_len <= BLOCK / 2 {
                 // ESP's and no more: half of the block is zero.
                 self.sum.add_upper(first, powers::<ONE>(&self.keys, power));
@@ -165,7 +157,7 @@ impl<'a, const N: usize, const ONE: bool> Hash<'a, N, ONE> {
                     let from = ad.as_ptr().wrapping_add(BLOCK);
                     _mm_maskz_loadu_epi8((mask >> BLOCK) as u16, from.cast())
                 };
-                let second = reverse(joined(self.ads.map(load)));
+                let second = reverse(joined(lanes.each_ref().map(|lane| load(lane.ad))));
                 self.sum.add(second, powers::<ONE>(&self.keys, power - 1));
             }
         }
@@ -174,25 +166,32 @@ impl<'a, const N: usize, const ONE: bool> Hash<'a, N, ONE> {
     /// All of it, with nothing to be ciphered meanwhile.
     ///
     /// # Safety
-    /// The packets must be as `alike` says.
+    /// The packets must be as `shape` says.
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    unsafe fn alone<const FULL: bool>(mut self, alike: &Alike<N>) -> __m512i {
+    unsafe fn alone<const FULL: bool>(
+        mut self,
+        lanes: &[Lane<'_>; GROUP],
+        shape: &Shape<N>,
+    ) -> __m512i {
         // SAFETY: the caller's promise.
         unsafe {
             for pair in 0..2 * N {
-                self.pair::<FULL>(pair, alike);
+                self.pair::<FULL>(pair, shape);
             }
-            self.rest(alike);
+            self.rest(lanes, shape);
         }
         self.icvs()
     }
 
-    /// The ICVs, after all pairs and the rest.
+    /// The ICVs, after all pairs and the rest: before the last rounds, not behind them.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
     fn icvs(&self) -> __m512i {
-        _mm512_xor_si512(reverse(self.sum.reduce()), self.masks)
+        let mut icvs = _mm512_xor_si512(reverse(self.sum.reduce()), self.masks);
+        // SAFETY: it is no instruction.
+        unsafe { by_here!(icvs) };
+        icvs
     }
 }
 
@@ -214,23 +213,23 @@ fn transpose([a, b, c, d]: [__m512i; GROUP]) -> [__m512i; GROUP] {
 /// The texts of a group as they stand.
 ///
 /// # Safety
-/// They must have `N` vectors, the last of them as `alike` says.
+/// They must have `N` vectors, the last of them as `shape` says.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 unsafe fn load<const N: usize, const FULL: bool>(
     lanes: &[Lane<'_>; GROUP],
-    alike: &Alike<N>,
+    shape: &Shape<N>,
 ) -> [[__m512i; GROUP]; N] {
     let mut given = [[_mm512_setzero_si512(); GROUP]; N];
     for (i, given) in given.iter_mut().enumerate() {
         for (given, lane) in given.iter_mut().zip(lanes) {
-            let at = lane.text.as_ptr().wrapping_add(WIDTH * i);
+            let at = lane.sealed.at.cast_const().wrapping_add(WIDTH * i);
             // SAFETY: the caller's promise; a mask leaves out what is behind the text.
             *given = unsafe {
                 if FULL || i < N - 1 {
                     _mm512_loadu_si512(at.cast())
                 } else {
-                    _mm512_maskz_loadu_epi8(alike.last, at.cast())
+                    _mm512_maskz_loadu_epi8(shape.last, at.cast())
                 }
             };
         }
@@ -269,22 +268,51 @@ unsafe fn encrypt<const N: usize, const ONE: bool>(
 /// The last round for one packet of a group: its text is written, and is in `$state`
 /// then.
 macro_rules! last_round {
-    ($at:ident of $group:ident, $key:expr, $given:ident, $state:ident, $alike:ident, $N:ident,
+    ($at:ident of $group:ident, $key:expr, $given:ident, $state:ident, $shape:ident, $N:ident,
      $FULL:ident) => {
         let round_key = $key;
         for (i, state) in $state.iter_mut().enumerate() {
             let stream = _mm512_aesenclast_epi128(state[$at], round_key);
             let made = _mm512_xor_si512($given[i][$at], stream);
-            let to = $group[$at].text.as_mut_ptr().wrapping_add(WIDTH * i);
+            let to = $group[$at].sealed.as_mut_ptr().wrapping_add(WIDTH * i);
             state[$at] = if $FULL || i < $N - 1 {
                 _mm512_storeu_si512(to.cast(), made);
                 made
             } else {
-                _mm512_mask_storeu_epi8(to.cast(), $alike.last, made);
-                _mm512_maskz_mov_epi8($alike.last, made)
+                _mm512_mask_storeu_epi8(to.cast(), $shape.last, made);
+                _mm512_maskz_mov_epi8($shape.last, made)
             };
         }
     };
+}
+
+/// The counter blocks of a group's texts, with the first round keys already added.
+///
+/// # Safety
+/// Texts must have at most 254 blocks.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+unsafe fn counters<const N: usize, const ONE: bool>(
+    keys: &Keys<'_>,
+    firsts: [__m128i; GROUP],
+) -> [[__m512i; GROUP]; N] {
+    // SAFETY: every key has a first round key.
+    let whitening =
+        unsafe { if ONE { round_key(keys[0], 0) } else { gather(keys.map(|key| key.rounds())) } };
+    let all = _mm512_xor_si512(joined(firsts), whitening);
+    let each = [
+        _mm512_shuffle_i64x2(all, all, 0x00),
+        _mm512_shuffle_i64x2(all, all, 0x55),
+        _mm512_shuffle_i64x2(all, all, 0xaa),
+        _mm512_shuffle_i64x2(all, all, 0xff),
+    ];
+    let mut state = [each; N];
+    for (state, step) in state.iter_mut().zip(&STEPS.0) {
+        // SAFETY: a line is a vector.
+        let step = unsafe { _mm512_load_si512(step.as_ptr().cast()) };
+        *state = state.map(|base| _mm512_xor_si512(base, step));
+    }
+    state
 }
 
 /// The first counter blocks before their first round, or, with a key for each packet,
@@ -309,13 +337,12 @@ unsafe fn begin_masks<const R: usize, const ONE: bool>(
     )
 }
 
-/// Seals or opens packets that are alike, whole groups of them: a bit for each that
-/// is good. (One function: what is called, the compiler passes vectors to in memory.)
+/// Seals or opens groups as long as they are alike. (One function: what is called, the
+/// compiler passes vectors to in memory.)
 ///
 /// # Safety
-/// All must have the first one's lengths, `N` vectors of text (`FULL`: all of them
-/// whole) and at most two blocks of additional data; `ONE`: its key, too. Keys must
-/// have `R + 1` round keys.
+/// The first must be as `alike` says: with `N` vectors of text (`FULL`: all of them
+/// whole), `ONE`: and one key. Keys must have `R + 1` round keys.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 pub(super) unsafe fn stream<
@@ -325,66 +352,66 @@ pub(super) unsafe fn stream<
     const SEAL: bool,
     const ONE: bool,
 >(
-    groups: &mut [[Lane<'_>; GROUP]],
-) -> u64 {
+    hand: &mut Hand<'_, '_>,
+    alike: Alike,
+) {
     const { assert!(4 * N < R, "two rounds for each two blocks") };
-    let Some(first) = groups.first() else { return 0 };
-    let alike = Alike::<N>::new::<ONE>(&first[0]);
+    let Some(group) = hand.group().whole() else { return };
+    let shape = Shape::<N>::new::<ONE>(alike, &group[0]);
     // Sealing, the group before is hashed; before the first that is one of zeros.
-    let (mut hash, mut good) = (Hash::<N, ONE>::new(first, &alike), 0);
-    for number in 0..groups.len() {
-        let group = &mut groups[number];
+    let (mut hash, mut begun) = (Hash::<N, ONE>::new(group, &shape), false);
+    loop {
+        let (group, before) = hand.both();
+        let (Some(group), mut before) = (group.whole(), before.whole()) else { return };
         let keys = keys::<ONE>(group);
         let firsts = counter_blocks(group);
         // SAFETY: the caller's promises.
         unsafe {
-            let given = load::<N, FULL>(group, &alike);
+            let given = load::<N, FULL>(group, &shape);
             if !SEAL {
-                hash = Hash::new(group, &alike);
+                hash = Hash::new(group, &shape);
                 hash.blocks = given.map(|given| transpose(given));
             }
             let mut masks = begin_masks::<R, ONE>(group, firsts);
-            let mut state = [[_mm512_setzero_si512(); GROUP]; N];
-            each!(at in [0 1 2 3] {
-                let mut counters = Counters::<false>::new(firsts[at], round_key(keys[at], 0));
-                for state in &mut state {
-                    state[at] = counters.take();
-                }
-            });
+            let mut state = counters::<N, ONE>(&keys, firsts);
             // Two rounds of all five vectors, then the products of two blocks.
             for pair in 0..2 * N {
                 for round in [2 * pair + 1, 2 * pair + 2] {
                     encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
                 }
-                hash.pair::<FULL>(pair, &alike);
+                hash.pair::<FULL>(pair, &shape);
             }
-            hash.rest(&alike);
+            hash.rest(if SEAL { before.as_deref().unwrap_or(group) } else { group }, &shape);
             for round in 4 * N + 1..R {
                 encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
             }
             masks =
                 if ONE { _mm512_aesenclast_epi128(masks, round_key(keys[0], R)) } else { masks };
             let icvs = hash.icvs();
+            let last_keys = keys.map(|key| round_key(key, R));
             each!(at in [0 1 2 3] {
-                last_round!(at of group, round_key(keys[at], R), given, state, alike, N, FULL);
+                last_round!(at of group, last_keys[at], given, state, shape, N, FULL);
             });
             if SEAL {
-                hash = Hash::new(group, &alike);
+                hash = Hash::new(group, &shape);
                 hash.blocks = state.map(|made| transpose(made));
                 hash.masks = masks;
-                if let Some(before) = number.checked_sub(1) {
-                    write(&mut groups[before], icvs);
+                if begun && let Some(before) = &mut before {
+                    finish::<SEAL>(*before, icvs);
                 }
+                begun = true;
             } else {
-                let icvs = _mm512_xor_si512(icvs, masks);
-                good |= u64::from(compare(group, icvs)) << (GROUP * number);
+                finish::<SEAL>(group, _mm512_xor_si512(icvs, masks));
             }
         }
+        hand.turn();
+        if !alike.has_next(hand) {
+            break;
+        }
     }
-    if SEAL && let Some(last) = groups.last_mut() {
+    if SEAL && let Some(last) = hand.before().whole() {
         // SAFETY: the caller's promises.
-        write(last, unsafe { hash.alone::<FULL>(&alike) });
-        good = !0 >> (LANES - GROUP * groups.len());
+        let icvs = unsafe { hash.alone::<FULL>(last, &shape) };
+        finish::<SEAL>(last, icvs);
     }
-    good
 }

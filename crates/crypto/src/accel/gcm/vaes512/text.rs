@@ -35,13 +35,6 @@ impl<'a> Hash<'a> {
         Self { key, sum, carry, power, left: blocks }
     }
 
-    /// Of no text: what is added to it must be zero.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    pub fn nothing(key: &'a Schedule) -> Self {
-        Self::new(key, Sum::zero(), CHUNK / BLOCK)
-    }
-
     /// Prepares for the next chunk: its first block, and where its powers are.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
@@ -68,7 +61,7 @@ impl<'a> Hash<'a> {
 /// The power that the first of so many blocks meets: if they are more than a
 /// section, its last meets H; otherwise the block of lengths behind them does.
 #[inline]
-fn first_power(blocks: usize) -> usize {
+pub(super) fn first_power(blocks: usize) -> usize {
     if blocks > SECTION / BLOCK { SECTION / BLOCK } else { blocks + 1 }
 }
 

@@ -1,23 +1,28 @@
-//! Streams of packets of one length of text from 129 octets on: one after the other,
-//! without a gap between them.
+//! Streams of packets of one length of text from 129 octets on: two abreast, and one
+//! pair after the other without a gap between them.
 //!
 //! ```text
 //!   sealing   … │ cipher A3 + hash A2 │ cipher B1 + hash A3 │ cipher B2 + hash B1 │ …
 //!   opening   … │ cipher A3 + hash A3 │ cipher B1 + hash B1 │ cipher B2 + hash B2 │ …
 //! ```
 //!
-//! A packet is some chunks of 256 octets and a last piece of `N` vectors. Sealing, its
-//! last piece is hashed while the next packet begins. (With a packet alone the
-//! processor waits at both of its ends: a quarter of the time at 512 octets.)
+//! A packet is some chunks of 256 octets and a last piece of `N` vectors. A round takes
+//! four cycles and two begin in each: the eight vectors of two packets fill them, those
+//! of one do not. Sealing, a pair's last piece is hashed while the next pair begins.
+//! (With a packet alone the processor waits at both of its ends: a quarter of the time
+//! at 512 octets.)
 
-use super::text::Hash;
+use super::text::first_power;
 use super::*;
 
-/// What a stream's packets have in common.
-struct Alike {
-    len: usize,
-    ad_len: usize,
-}
+/// Packets abreast.
+const PAIR: usize = 2;
+
+/// Vectors of a chunk.
+const VECTORS: usize = CHUNK / WIDTH;
+
+/// Vectors of two packets' pieces.
+type Pieces = [[__m512i; VECTORS]; PAIR];
 
 impl Alike {
     /// Whether additional data are hashed with the first section of the text; if there
@@ -27,92 +32,269 @@ impl Alike {
     }
 }
 
-/// One piece of a text: `$c` vectors ciphered in place, `$h` vectors of `$blocks`
-/// hashed meanwhile. Opening, these are the piece's own; sealing, those in `$blocks`
-/// are exchanged for the piece's. With a packet's first piece goes `$mask`, its first
-/// counter block, which becomes the mask of its ICV. (A macro, since what the compiler
+/// A sum of products, by four multiplications each or, if there are to be `FEW`, by three
+/// (Karatsuba): then the middle is of the sums of both factors' halves, and has the low
+/// and the high product in it, too.
+#[derive(Clone, Copy)]
+struct Products<const FEW: bool>(Sum);
+
+impl<const FEW: bool> Products<FEW> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn none() -> Self {
+        Self(Sum::zero())
+    }
+
+    /// Adds the products of four blocks and four powers.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn add(&mut self, blocks: __m512i, powers: __m512i) {
+        let Self(sum) = self;
+        if !FEW {
+            return sum.add(blocks, powers);
+        }
+        sum.lo = _mm512_xor_si512(sum.lo, _mm512_clmulepi64_epi128(blocks, powers, 0x00));
+        sum.hi = _mm512_xor_si512(sum.hi, _mm512_clmulepi64_epi128(blocks, powers, 0x11));
+        sum.mi = _mm512_xor_si512(sum.mi, Self::middle(blocks, powers));
+    }
+
+    /// The same, twice.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn add_two(&mut self, [a, b]: [__m512i; 2], [of_a, of_b]: [__m512i; 2]) {
+        let Self(sum) = self;
+        if !FEW {
+            return sum.add_two([a, b], [of_a, of_b]);
+        }
+        let lo = (_mm512_clmulepi64_epi128(a, of_a, 0x00), _mm512_clmulepi64_epi128(b, of_b, 0x00));
+        sum.lo = xor3(sum.lo, lo.0, lo.1);
+        let hi = (_mm512_clmulepi64_epi128(a, of_a, 0x11), _mm512_clmulepi64_epi128(b, of_b, 0x11));
+        sum.hi = xor3(sum.hi, hi.0, hi.1);
+        sum.mi = xor3(sum.mi, Self::middle(a, of_a), Self::middle(b, of_b));
+    }
+
+    /// The product of the sums of halves.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn middle(blocks: __m512i, powers: __m512i) -> __m512i {
+        let blocks = _mm512_xor_si512(blocks, _mm512_shuffle_epi32(blocks, 0x4e));
+        let powers = _mm512_xor_si512(powers, _mm512_shuffle_epi32(powers, 0x4e));
+        _mm512_clmulepi64_epi128(blocks, powers, 0x00)
+    }
+
+    /// As others take it: the middle without the low and the high products.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn sum(self) -> Sum {
+        let Self(Sum { lo, mi, hi }) = self;
+        Sum { lo, mi: if FEW { xor3(lo, mi, hi) } else { mi }, hi }
+    }
+}
+
+/// The hashes of two texts under way.
+struct Hashes<'a, const FEW: bool> {
+    keys: [&'a Schedule; PAIR],
+    sums: [Products<FEW>; PAIR],
+    /// What the sections before come to: added to the next blocks, once.
+    carries: [__m512i; PAIR],
+    /// The power that the next block of each meets.
+    power: usize,
+    /// Blocks of each that are not hashed yet.
+    left: usize,
+}
+
+impl<'a, const FEW: bool> Hashes<'a, FEW> {
+    /// Of two texts of so many blocks; `sums` is what comes before them.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn new(keys: [&'a Schedule; PAIR], sums: [Products<FEW>; PAIR], blocks: usize) -> Self {
+        let carries = [_mm512_setzero_si512(); PAIR];
+        Self { keys, sums, carries, power: first_power(blocks), left: blocks }
+    }
+
+    /// Of packets that begin: with their additional data, if their texts are long.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn begin(lanes: &[Lane<'a>; PAIR], alike: &Alike) -> Self {
+        let keys = lanes.each_ref().map(|lane| &*lane.key.schedule);
+        let mut sums = [Products::none(); PAIR];
+        if alike.is_long() {
+            let at = SECTION / BLOCK + alike.ad_len.div_ceil(BLOCK);
+            for (sum, lane) in sums.iter_mut().zip(lanes) {
+                let ad = reverse(_mm512_zextsi256_si512(short_ad(lane.ad)));
+                // SAFETY: there are two powers from this one on, and what they stand in
+                // goes on.
+                sum.add(ad, unsafe { _mm512_loadu_si512(lane.key.schedule.power(at).cast()) });
+            }
+        }
+        Self::new(keys, sums, alike.len.div_ceil(BLOCK))
+    }
+
+    /// Where the powers of the next pieces are.
+    #[inline]
+    fn powers(&self) -> [*const __m128i; PAIR] {
+        self.keys.map(|key| key.power(self.power))
+    }
+
+    /// What the sections before of one of them come to.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn take_carry(&mut self, number: usize) -> __m512i {
+        std::mem::replace(&mut self.carries[number], _mm512_setzero_si512())
+    }
+
+    /// Hashes last pieces with nothing to be ciphered meanwhile.
+    ///
+    /// # Safety
+    /// There must be powers for them.
+    #[inline(never)]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    unsafe fn alone<const N: usize>(mut self, mut pieces: Pieces) -> [Products<FEW>; PAIR] {
+        let powers = self.powers();
+        for p in 0..PAIR {
+            pieces[p][0] = _mm512_xor_si512(pieces[p][0], self.take_carry(p));
+            for (i, &blocks) in pieces[p][..N].iter().enumerate() {
+                // SAFETY: the caller's promise.
+                let powers = unsafe { _mm512_loadu_si512(powers[p].add(4 * i).cast()) };
+                self.sums[p].add(blocks, powers);
+            }
+        }
+        self.sums
+    }
+
+    /// After full chunks: at the end of sections that are not the last, reduces.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn end(&mut self) {
+        const BLOCKS: usize = CHUNK / BLOCK;
+        (self.left, self.power) = (self.left - BLOCKS, self.power - BLOCKS);
+        if self.power == 0 {
+            self.carries = self.sums.map(|products| products.sum().fold());
+            self.sums = [Products::none(); PAIR];
+            self.power = first_power(self.left);
+        }
+    }
+}
+
+/// Counters of two texts, and their first counter blocks with the first round key added.
+///
+/// # Safety
+/// Texts must have at most 254 blocks.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+unsafe fn counters(
+    keys: [&Schedule; PAIR],
+    [a, b]: [__m128i; PAIR],
+) -> ([Counters<false>; PAIR], [__m128i; PAIR]) {
+    // SAFETY: every key has a first round key.
+    let [of_a, of_b] = keys.map(|key| unsafe { round_key(key, 0) });
+    let mask = |first, whitening| {
+        _mm_xor_si128(_mm_xor_si128(first, one()), _mm512_castsi512_si128(whitening))
+    };
+    ([Counters::new(a, of_a), Counters::new(b, of_b)], [mask(a, of_a), mask(b, of_b)])
+}
+
+/// One piece of each text: `$c` vectors ciphered in place, `$h` vectors of `$blocks`
+/// hashed meanwhile. Opening, these are the pieces' own; sealing, those in `$blocks`
+/// are exchanged for the pieces'. With first pieces go `$masks`, the first counter
+/// blocks, which become the masks of the ICVs. (A macro, since what the compiler
 /// does not inline has its vectors in memory.)
 macro_rules! piece {
-    ($first:literal, $c:expr, $h:expr, $seal:expr, $R:ident, $key:expr, $counters:expr,
-     $mask:ident, $at:expr, $last:expr, $hash:expr, $blocks:expr) => {{
-        let (key, at, last): (&Schedule, *mut u8, u64) = ($key, $at, $last);
-        let mut state = [_mm512_setzero_si512(); $c];
-        for state in &mut state {
-            *state = $counters.take();
-        }
-        if !$seal {
-            for i in 0..$c {
-                let mask = if i == $c - 1 { last } else { !0 };
-                let given = _mm512_maskz_loadu_epi8(mask, at.add(WIDTH * i).cast());
-                $blocks[i] = reverse(given);
+    ($first:literal, $c:expr, $h:expr, $seal:expr, $R:ident, $keys:ident, $counters:ident,
+     $masks:ident, $at:ident, $last:expr, $hash:expr, $blocks:ident) => {{
+        let last: u64 = $last;
+        let mut state = [[_mm512_setzero_si512(); $c]; PAIR];
+        each!(p in [0 1] {
+            for state in &mut state[p] {
+                *state = $counters[p].take();
             }
-        }
-        let powers = $hash.begin(&mut $blocks[0]);
+        });
+        let powers = $hash.powers();
         rounds!(round of $R {
-            let round_key = round_key(key, round);
-            for block in &mut state {
-                *block = _mm512_aesenc_epi128(*block, round_key);
-            }
-            if $first {
-                $mask = _mm_aesenc_si128($mask, _mm512_castsi512_si128(round_key));
-            }
-            // Two vectors at a time, or the one that is left.
-            if round % 4 == 2 && round / 2 <= $h {
-                let pair = round / 4 * 2 % 4;
-                let powers = powers.add(4 * pair).cast::<__m512i>();
+            each!(p in [0 1] {
+                let round_key = round_key($keys[p], round);
+                for block in &mut state[p] {
+                    *block = _mm512_aesenc_epi128(*block, round_key);
+                    by_here!(*block);
+                }
+                if $first {
+                    $masks[p] = _mm_aesenc_si128($masks[p], _mm512_castsi512_si128(round_key));
+                }
+            });
+            // Two vectors of one of them at a time, or the one that is left.
+            let (p, pair) = ((round / 2 + 1) % PAIR, (round - 1) / 4 * 2 % VECTORS);
+            if round % 2 == 0 && round <= 2 * VECTORS && pair < $h {
+                let powers = powers[p].add(4 * pair).cast::<__m512i>();
                 let of = [_mm512_loadu_si512(powers), _mm512_loadu_si512(powers.add(1))];
+                let block = |number: usize| {
+                    if $seal {
+                        return $blocks[p][number];
+                    }
+                    let mask = if number == $c - 1 { last } else { !0 };
+                    reverse(_mm512_maskz_loadu_epi8(mask, $at[p].add(WIDTH * number).cast()))
+                };
+                let mut one = block(pair);
+                if pair == 0 {
+                    one = _mm512_xor_si512(one, $hash.take_carry(p));
+                }
                 if pair + 1 < $h {
-                    $hash.sum.add_two([$blocks[pair], $blocks[pair + 1]], of);
+                    $hash.sums[p].add_two([one, block(pair + 1)], of);
                 } else {
-                    $hash.sum.add($blocks[pair], of[0]);
+                    $hash.sums[p].add(one, of[0]);
+                }
+                let Products(sum) = &mut $hash.sums[p];
+                by_here!(sum.lo, sum.mi, sum.hi);
+            }
+        });
+        each!(p in [0 1] {
+            let round_key = round_key($keys[p], $R);
+            if $first {
+                $masks[p] = _mm_aesenclast_si128($masks[p], _mm512_castsi512_si128(round_key));
+            }
+            for (i, &state) in state[p].iter().enumerate() {
+                let to = $at[p].add(WIDTH * i);
+                let mask = if i == $c - 1 { last } else { !0 };
+                let given = _mm512_maskz_loadu_epi8(mask, to.cast());
+                let made = _mm512_xor_si512(given, _mm512_aesenclast_epi128(state, round_key));
+                _mm512_mask_storeu_epi8(to.cast(), mask, made);
+                if $seal {
+                    $blocks[p][i] = reverse(_mm512_maskz_mov_epi8(mask, made));
                 }
             }
         });
-        let round_key = round_key(key, $R);
-        if $first {
-            $mask = _mm_aesenclast_si128($mask, _mm512_castsi512_si128(round_key));
-        }
-        for i in 0..$c {
-            let to = at.add(WIDTH * i);
-            let mask = if i == $c - 1 { last } else { !0 };
-            let given = _mm512_maskz_loadu_epi8(mask, to.cast());
-            let made = _mm512_xor_si512(given, _mm512_aesenclast_epi128(state[i], round_key));
-            _mm512_mask_storeu_epi8(to.cast(), mask, made);
-            if $seal {
-                $blocks[i] = reverse(_mm512_maskz_mov_epi8(mask, made));
-            }
-        }
     }};
 }
 
-/// All pieces of a text: full chunks, and the last piece of `$N` vectors. Sealing,
+/// All pieces of two texts: full chunks, and the last pieces of `$N` vectors. Sealing,
 /// with the first of them `$before` is hashed.
 macro_rules! pieces {
-    ($N:ident, $SEAL:ident, $R:ident, $key:ident, $counters:ident, $mask:ident, $at:ident,
+    ($N:ident, $SEAL:ident, $R:ident, $keys:ident, $counters:ident, $masks:ident, $at:ident,
      $full:ident, $last:ident, $before:ident, $own:ident, $blocks:ident) => {
-        // The one that begins the packet, or goes on with it.
+        // The ones that begin the packets, or go on with them.
         macro_rules! some {
             ($first:literal, $c:expr, $h:expr, $end:expr, $hash:expr) => {
-                piece!($first, $c, $h, $SEAL, $R, $key, $counters, $mask, $at, $end, $hash, $blocks)
+                piece!(
+                    $first, $c, $h, $SEAL, $R, $keys, $counters, $masks, $at, $end, $hash, $blocks
+                )
             };
         }
         if $full == 0 {
             some!(true, $N, $N, $last, if $SEAL { &mut $before } else { &mut $own });
         } else {
             if $SEAL {
-                some!(true, 4, $N, !0, $before);
+                some!(true, VECTORS, $N, !0, $before);
             } else {
-                some!(true, 4, 4, !0, $own);
+                some!(true, VECTORS, VECTORS, !0, $own);
                 $own.end();
             }
             for _ in 1..$full {
-                $at = $at.add(CHUNK);
-                some!(false, 4, 4, !0, $own);
+                $at = $at.map(|at| at.add(CHUNK));
+                some!(false, VECTORS, VECTORS, !0, $own);
                 $own.end();
             }
-            $at = $at.add(CHUNK);
+            $at = $at.map(|at| at.add(CHUNK));
             if $SEAL {
-                some!(false, $N, 4, $last, $own);
+                some!(false, $N, VECTORS, $last, $own);
                 $own.end();
             } else {
                 some!(false, $N, $N, $last, $own);
@@ -121,110 +303,97 @@ macro_rules! pieces {
     };
 }
 
-/// Seals or opens packets that are alike, whole groups of them: a bit for each that
-/// is good.
+/// Seals or opens groups as long as they are alike.
 ///
 /// # Safety
-/// All must have the first one's lengths, `N` vectors of text behind full chunks, at
-/// most 254 blocks of it and two blocks of additional data. Keys must have `R + 1` round
-/// keys.
+/// The first must be as `alike` says: with `N` vectors of text behind full chunks. Keys
+/// must have `R + 1` round keys.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-pub(super) unsafe fn stream<const N: usize, const R: usize, const SEAL: bool>(
-    groups: &mut [[Lane<'_>; GROUP]],
-) -> u64 {
-    let Some([first, ..]) = groups.first() else { return 0 };
-    let (len, ad_len) = (first.text.len(), first.ad.len());
+pub(super) unsafe fn stream<const N: usize, const R: usize, const SEAL: bool, const FEW: bool>(
+    hand: &mut Hand<'_, '_>,
+    alike: Alike,
+) {
+    let [first, ..] = hand.group().lanes() else { return };
+    let len = alike.len;
     // Full chunks in front of the last piece, and the octets of its last vector.
     let full = len.saturating_sub(1) / CHUNK;
     let last = _bzhi_u64(!0, (len - CHUNK * full - WIDTH * (N - 1)) as u32);
-    let alike = Alike { len, ad_len };
     let zero = _mm512_setzero_si512();
-    // Sealing: the packet before, and its last piece.
-    let mut before = Hash::nothing(&first.key.schedule);
-    let mut blocks = [zero; 4];
-    let (mut sums, mut masks) = ([Sum::zero(); GROUP], zero);
-    let mut good = 0;
-    for number in 0..groups.len() {
-        let firsts = counter_blocks(&groups[number]);
+    // Sealing: the pair before, and its last pieces. At first that is one of zeros.
+    let nobody = [&*first.key.schedule; PAIR];
+    let mut before = Hashes::<FEW>::new(nobody, [Products::none(); PAIR], CHUNK / BLOCK);
+    let mut blocks: Pieces = [[zero; VECTORS]; PAIR];
+    let (mut sums, mut masks) = ([Products::none(); GROUP], zero);
+    let mut begun = false;
+    loop {
+        let (group, group_before) = hand.both();
+        let Some(group) = group.whole() else { return };
+        let firsts = counter_blocks(group);
         let mut own_masks = firsts;
-        for (i, first) in firsts.into_iter().enumerate() {
-            let lane = &mut groups[number][i];
-            let mut own = begin(lane, &alike);
-            let key: &Schedule = own.key;
-            let mut at = lane.text.as_mut_ptr();
+        for (number, pair) in group.as_chunks_mut::<PAIR>().0.iter_mut().enumerate() {
+            let mut own = Hashes::begin(pair, &alike);
+            let keys = own.keys;
+            let mut at = pair.each_mut().map(|lane| lane.sealed.as_mut_ptr());
+            let firsts = [firsts[PAIR * number], firsts[PAIR * number + 1]];
             // SAFETY: the caller's promises.
             unsafe {
-                let whitening = round_key(key, 0);
-                let mut counters = Counters::<false>::new(first, whitening);
-                let one = _mm_xor_si128(_mm512_castsi512_si128(whitening), one());
-                let mut mask = _mm_xor_si128(first, one);
-                pieces!(N, SEAL, R, key, counters, mask, at, full, last, before, own, blocks);
-                own_masks[i] = mask;
+                let (mut counters, mut masks) = counters(keys, firsts);
+                pieces!(N, SEAL, R, keys, counters, masks, at, full, last, before, own, blocks);
+                own_masks[PAIR * number..][..PAIR].copy_from_slice(&masks);
             }
-            if !SEAL {
-                sums[i] = own.sum;
-                continue;
+            let whole = if SEAL { std::mem::replace(&mut before, own).sums } else { own.sums };
+            // Sealing, the pair before is complete, and maybe its group.
+            if (number == 0) == SEAL {
+                (sums[2], sums[3]) = (whole[0], whole[1]);
+            } else {
+                (sums[0], sums[1]) = (whole[0], whole[1]);
             }
-            let whole = std::mem::replace(&mut before, own).sum;
-            match i.checked_sub(1) {
-                Some(i) => sums[i] = whole,
-                None => {
-                    // The group before is complete.
-                    sums[GROUP - 1] = whole;
-                    if let Some(group) = number.checked_sub(1).map(|number| &mut groups[number]) {
-                        let icvs = icvs(&sums, group, &alike, masks);
-                        write(group, icvs);
-                    }
-                }
+            if SEAL
+                && number == 0
+                && begun
+                && let Some(group) = group_before.whole()
+            {
+                let icvs = icvs(&sums, group, &alike, masks);
+                finish::<SEAL>(group, icvs);
             }
         }
+        begun = true;
         masks = joined(own_masks);
         if !SEAL {
-            let icvs = icvs(&sums, &groups[number], &alike, masks);
-            good |= u64::from(compare(&groups[number], icvs)) << (GROUP * number);
+            let icvs = icvs(&sums, group, &alike, masks);
+            finish::<SEAL>(group, icvs);
+        }
+        hand.turn();
+        if !alike.has_next(hand) {
+            break;
         }
     }
-    if SEAL && let Some(group) = groups.last_mut() {
-        let powers = before.begin(&mut blocks[0]);
-        for (i, &blocks) in blocks[..N].iter().enumerate() {
-            // SAFETY: so many powers there are.
-            before.sum.add(blocks, unsafe { _mm512_loadu_si512(powers.add(4 * i).cast()) });
-        }
-        sums[GROUP - 1] = before.sum;
+    if SEAL && let Some(group) = hand.before().whole() {
+        // SAFETY: the caller's promise.
+        [sums[2], sums[3]] = unsafe { before.alone::<N>(blocks) };
         let icvs = icvs(&sums, group, &alike, masks);
-        write(group, icvs);
-        good = !0 >> (LANES - GROUP * groups.len());
+        finish::<SEAL>(group, icvs);
     }
-    good
-}
-
-/// The hash of a packet that begins: with its additional data, if its text is long.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-fn begin<'a>(lane: &Lane<'a>, alike: &Alike) -> Hash<'a> {
-    let key: &'a Schedule = &lane.key.schedule;
-    let mut sum = Sum::zero();
-    if alike.is_long() {
-        let at = SECTION / BLOCK + alike.ad_len.div_ceil(BLOCK);
-        // SAFETY: there are two powers from this one on, and what they stand in goes on.
-        let powers = unsafe { _mm512_loadu_si512(key.power(at).cast()) };
-        sum.add(reverse(_mm512_zextsi256_si512(short_ad(lane.ad))), powers);
-    }
-    Hash::new(key, sum, alike.len.div_ceil(BLOCK))
 }
 
 /// The ICVs, from what the texts come to.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-fn icvs(sums: &[Sum; GROUP], lanes: &[Lane<'_>; GROUP], alike: &Alike, masks: __m512i) -> __m512i {
+fn icvs<const FEW: bool>(
+    sums: &[Products<FEW>; GROUP],
+    lanes: &[Lane<'_>; GROUP],
+    alike: &Alike,
+    masks: __m512i,
+) -> __m512i {
     let Alike { len, ad_len, .. } = *alike;
     let powers = |power: usize| lanes.each_ref().map(|lane| lane.key.schedule.power(power));
-    let mut sum = Sum {
-        lo: add_up(sums.each_ref().map(|sum| sum.lo)),
-        mi: add_up(sums.each_ref().map(|sum| sum.mi)),
-        hi: add_up(sums.each_ref().map(|sum| sum.hi)),
-    };
+    let all = Products::<FEW>(Sum {
+        lo: add_up(sums.each_ref().map(|Products(sum)| sum.lo)),
+        mi: add_up(sums.each_ref().map(|Products(sum)| sum.mi)),
+        hi: add_up(sums.each_ref().map(|Products(sum)| sum.hi)),
+    });
+    let mut sum = all.sum();
     let bits = _mm_set_epi64x((ad_len as i64) << 3, (len as i64) << 3);
     // SAFETY: keys have these powers.
     unsafe {
