@@ -240,8 +240,9 @@ impl Daemon {
     pub fn hello(&self) -> String {
         let config = self.control.config();
         let ports: Vec<_> = config.ports.iter().map(|p| p.name.as_str()).collect();
+        let lab = if config.lab { "; a laboratory node, for no traffic that matters" } else { "" };
         format!(
-            "{} runs: {}; management at {}; ctrl-C stops it",
+            "{} runs: {}; management at {}; ctrl-C stops it{lab}",
             config.name,
             ports.join(", "),
             self.server.path().display()
