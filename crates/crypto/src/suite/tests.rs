@@ -40,3 +40,27 @@ fn counter_mode_suites_have_a_salt_and_no_iv_of_the_engines_making() {
         assert!(suite.esp_align().is_power_of_two() && suite.esp_align() >= 4);
     }
 }
+
+/// The numbers of a row of the page that users read.
+fn row<const N: usize>(name: &str) -> Option<[usize; N]> {
+    const PAGE: &str = include_str!("../../../../docs/suites.md");
+    let line = PAGE.lines().find(|line| {
+        let first = line.strip_prefix("| `").and_then(|rest| rest.split_once('`'));
+        first.is_some_and(|(found, _)| found == name)
+    })?;
+    let mut numbers = line.split('|').filter_map(|cell| cell.trim().parse().ok());
+    Some(std::array::from_fn(|_| numbers.next().expect("a number for each column")))
+}
+
+#[test]
+fn page_of_suites_has_every_suite_with_its_sizes() {
+    for suite in Suite::software() {
+        let (key, salt, iv) = (suite.key_len(), suite.esp_salt_len(), suite.esp_iv_len());
+        let Some((cipher, hash)) = suite.name().split_once(' ') else {
+            assert_eq!(row(suite.name()), Some([key, salt, iv, suite.icv_len()]), "{suite}");
+            continue;
+        };
+        assert_eq!(row(cipher), Some([key, salt, iv]), "{suite}");
+        assert_eq!(row(hash), Some([suite.mac_key_len(), suite.icv_len()]), "{suite}");
+    }
+}
