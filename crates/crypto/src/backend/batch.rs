@@ -20,7 +20,6 @@ use super::{Key, Made, parts};
 use crate::accel::gcm::{self, Group, Lane, Sealed, Source};
 use crate::job::{Ad, Job, Op, Span, Verdict};
 use crate::key::KeyId;
-use crate::suite::Aes;
 use crate::table::KeyTable;
 use std::{iter, mem, slice};
 
@@ -32,7 +31,6 @@ pub(super) fn run<B: AsMut<[u8]>>(keys: &KeyTable, jobs: &mut [Job<B>]) {
             Some(Key(Made::Gcm(key))) => {
                 let mut kind = Kind {
                     op: first.op,
-                    aes: key.aes(),
                     id: first.key,
                     key,
                     keys,
@@ -72,7 +70,6 @@ fn no_gcm<B: AsMut<[u8]>>(keys: &KeyTable, jobs: &mut [Job<B>]) -> bool {
 /// The jobs of a batch that go to a kernel together, and the key of the one before.
 struct Kind<'a, B> {
     op: Op,
-    aes: Aes,
     id: KeyId,
     key: &'a gcm::Key,
     keys: &'a KeyTable,
@@ -89,7 +86,7 @@ impl<'a, B> Kind<'a, B> {
             return false;
         }
         match self.keys.get(job.key) {
-            Some(Key(Made::Gcm(key))) if job.op == self.op && key.aes() == self.aes => {
+            Some(Key(Made::Gcm(key))) if job.op == self.op && key.aes() == self.key.aes() => {
                 (self.id, self.key) = (job.key, key);
                 true
             }

@@ -234,11 +234,11 @@ impl<A: Address, T: Copy> Table<A, T> {
                 slot = tree.step::<A>(slot, words);
                 effort += 1;
             }
-            let mut rules = tree.numbers(slot).iter().map(|&number| &self.rules[number as usize]);
-            let found = rules.position(|rule| rule.matches(words));
             let numbers = tree.numbers(slot);
+            let rule = |at: usize| &self.rules[numbers[at] as usize];
+            let found = (0..numbers.len()).find(|&at| rule(at).matches(words));
             effort += found.map_or(numbers.len(), |at| at + 1);
-            best = earlier(best, found.map(|at| &self.rules[numbers[at] as usize]));
+            best = earlier(best, found.map(rule));
         }
         effort
     }

@@ -79,3 +79,28 @@ fn gcm_kernels_stay_between_guard_pages_at_every_length() {
         }
     }
 }
+
+/// A stream that begins behind another one hashes nothing of that one: its packets have
+/// other additional data, and may have less.
+#[test]
+fn gcm_streams_that_follow_one_another_stay_with_their_own_additional_data() {
+    let mut rooms: [Room; 3 * GROUP] = std::array::from_fn(|_| Room::new());
+    for kernel in kernels() {
+        let key = Key::new(kernel, Aes::Aes128, &[5; 16]).unwrap();
+        for (len, long) in [(40, 70), (64, 64), (64, 128), (100, 300), (300, 64), (700, 64)] {
+            let shape = |i: usize| if i / GROUP == 1 { (long, 32) } else { (len, 8) };
+            for (i, room) in rooms.iter_mut().enumerate() {
+                room.fill(7, shape(i).0, shape(i).1, true);
+            }
+            for op in [Op::Seal, Op::Open] {
+                let mut verdicts = vec![Verdict::Pending; rooms.len()];
+                let packets = rooms.iter_mut().zip(&mut verdicts).enumerate();
+                let mut lanes = packets.map(|(i, (room, verdict))| {
+                    room.lane((&key, verdict), shape(i).0, shape(i).1, true)
+                });
+                run(op, &mut lanes);
+                assert!(verdicts.iter().all(|&verdict| verdict == Verdict::Done), "{len} {long}");
+            }
+        }
+    }
+}

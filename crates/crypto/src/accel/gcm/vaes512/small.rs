@@ -362,7 +362,9 @@ pub(super) unsafe fn stream<
     let (mut hash, mut begun) = (Hash::<N, ONE>::new(group, &shape), false);
     loop {
         let (group, before) = hand.both();
-        let (Some(group), mut before) = (group.whole(), before.whole()) else { return };
+        // What stood there before the first is another stream's, or nobody's.
+        let mut before = before.whole().filter(|_| SEAL && begun);
+        let Some(group) = group.whole() else { return };
         let keys = keys::<ONE>(group);
         let firsts = counter_blocks(group);
         // SAFETY: the caller's promises.
@@ -381,7 +383,7 @@ pub(super) unsafe fn stream<
                 }
                 hash.pair::<FULL>(pair, &shape);
             }
-            hash.rest(if SEAL { before.as_deref().unwrap_or(group) } else { group }, &shape);
+            hash.rest(before.as_deref().unwrap_or(group), &shape);
             for round in 4 * N + 1..R {
                 encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
             }
@@ -396,7 +398,7 @@ pub(super) unsafe fn stream<
                 hash = Hash::new(group, &shape);
                 hash.blocks = state.map(|made| transpose(made));
                 hash.masks = masks;
-                if begun && let Some(before) = &mut before {
+                if let Some(before) = &mut before {
                     finish::<SEAL>(*before, icvs);
                 }
                 begun = true;
