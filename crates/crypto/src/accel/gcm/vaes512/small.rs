@@ -358,11 +358,10 @@ pub(super) unsafe fn stream<
     const { assert!(4 * N < R, "two rounds for each two blocks") };
     let Some(group) = hand.group().whole() else { return };
     let shape = Shape::<N>::new::<ONE>(alike, &group[0]);
-    // Sealing, the group before is hashed; before the first that is one of zeros.
+    // Sealing, the group before is hashed: first one of zeros, not what another stream left.
     let (mut hash, mut begun) = (Hash::<N, ONE>::new(group, &shape), false);
     loop {
         let (group, before) = hand.both();
-        // What stood there before the first is another stream's, or nobody's.
         let mut before = before.whole().filter(|_| SEAL && begun);
         let Some(group) = group.whole() else { return };
         let keys = keys::<ONE>(group);
@@ -387,10 +386,9 @@ pub(super) unsafe fn stream<
             for round in 4 * N + 1..R {
                 encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
             }
-            masks =
-                if ONE { _mm512_aesenclast_epi128(masks, round_key(keys[0], R)) } else { masks };
             let icvs = hash.icvs();
             let last_keys = keys.map(|key| round_key(key, R));
+            masks = if ONE { _mm512_aesenclast_epi128(masks, last_keys[0]) } else { masks };
             each!(at in [0 1 2 3] {
                 last_round!(at of group, last_keys[at], given, state, shape, N, FULL);
             });
