@@ -19,6 +19,7 @@
 
 use crate::ipsec::Hits;
 use crate::tables::Tables;
+use arrayvec::ArrayVec;
 use ferrule_base::{DropReason, Drops, Instant, Work};
 use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache};
 
@@ -177,9 +178,26 @@ pub struct Tally {
     pub hits: Hits,
 }
 
+/// Why a packet goes no further here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aside {
+    /// It is dropped.
+    Drop(DropReason),
+    /// It is another worker's, at this place.
+    HandOff(u8, Next),
+}
+
+impl From<DropReason> for Aside {
+    fn from(reason: DropReason) -> Self {
+        Self::Drop(reason)
+    }
+}
+
 /// Where a stage puts its packets. Most of a batch goes the same way: the first
 /// packet's next stage gets a *run*, handed over as the batch that it will be
-/// there; for what goes elsewhere there is one queue for each next stage.
+/// there; for what goes elsewhere there is one queue for each next stage. Best is a
+/// batch that stays as it is ([`send_all`](Self::send_all)): to send packets one by one
+/// makes each wait for the length that the one before it stored.
 pub struct Outputs {
     run: Box<Batch>,
     /// Where the run goes, if there are packets in it.
@@ -208,6 +226,17 @@ impl Outputs {
             self.send_apart(next, packet);
         } else if let Err(full) = self.run.try_push(packet) {
             self.send_apart(next, full.element());
+        }
+    }
+
+    /// Sends on a whole batch, as it stands, and leaves an empty one.
+    #[inline]
+    pub fn send_all(&mut self, next: Next, batch: &mut Box<Batch>) {
+        if self.run.is_empty() {
+            self.to = next;
+            std::mem::swap(&mut self.run, batch);
+        } else {
+            batch.drain(..).for_each(|packet| self.send(next, packet));
         }
     }
 
@@ -326,6 +355,60 @@ impl Ctx<'_> {
         Some(packet)
     }
 
+    /// Takes every packet out of `batch`: `way` says where each goes, or, with an `E`,
+    /// that there is more to do, which `apart` does. As a rule all go the same way.
+    /// Then they are not moved.
+    #[inline(always)]
+    pub fn pass<E>(
+        &mut self,
+        batch: &mut Box<Batch>,
+        mut way: impl FnMut(&mut Self, &mut Packet) -> Result<Next, E>,
+        mut apart: impl FnMut(&mut Self, Packet, E),
+    ) {
+        // All go where the first one goes, up to one that does not; from there on the
+        // verdicts are kept.
+        let (mut to, mut expected) = (Next::Control, None);
+        let mut others = ArrayVec::<_, BATCH>::new();
+        for packet in batch.iter_mut() {
+            match way(self, packet) {
+                Ok(next) if expected == Some(next) => {}
+                Ok(next) if expected.is_none() && others.is_empty() => {
+                    (to, expected) = (next, Some(next));
+                }
+                verdict => {
+                    expected = None;
+                    others.push(verdict);
+                }
+            }
+        }
+        if others.is_empty() {
+            return self.out.send_all(to, batch);
+        }
+        for packet in batch.drain(..batch.len() - others.len()) {
+            self.out.send(to, packet);
+        }
+        for (packet, verdict) in batch.drain(..).zip(others) {
+            match verdict {
+                Ok(next) => self.out.send(next, packet),
+                Err(more) => apart(self, packet, more),
+            }
+        }
+    }
+
+    /// Drops a packet.
+    #[inline]
+    pub fn drop(&mut self, packet: Packet, reason: DropReason) {
+        self.out.drop(packet, reason);
+    }
+
+    /// Drops a packet, or gives it to another worker.
+    pub fn set_aside(&mut self, packet: Packet, aside: Aside) {
+        match aside {
+            Aside::Drop(reason) => self.out.drop(packet, reason),
+            Aside::HandOff(worker, next) => self.out.hand_off(worker, next, packet),
+        }
+    }
+
     /// Ends a packet that did its job here.
     pub fn consume(&mut self, packet: Packet) {
         self.tally.consumed += 1;
@@ -336,5 +419,5 @@ impl Ctx<'_> {
 /// A vertex of the graph.
 pub trait Stage {
     /// Takes every packet out of `batch` and sends each to `ctx.out`.
-    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch);
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>);
 }

@@ -17,7 +17,7 @@
 
 use crate::graph::{Ctx, Next, Stage};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
-use ferrule_pipeline::Batch;
+use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{FromBytes, Protocol, checksum, ipv4, ipv6, ipv6ext, tcp};
 
 /// The option's kind and length.
@@ -32,8 +32,8 @@ pub struct Clamp;
 impl Stage for Clamp {
     /// Holds connections to the smaller of what the interfaces of arrival and
     /// departure want, and sends packets on as without this stage.
-    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
-        for mut packet in batch.drain(..) {
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
+        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| {
             let meta = packet.meta();
             let adjacency = ctx.tables.adjacencies.get(meta.target as usize);
             let to = adjacency.and_then(|a| routed(ctx.tables, a.iface));
@@ -44,8 +44,9 @@ impl Stage for Clamp {
             }
             // Of an interface that is not there the policy is asked, which refuses.
             let policy = to.is_none_or(|iface| iface.policy.is_some());
-            ctx.out.send(if policy { Next::Policy } else { Next::Output }, packet);
-        }
+            Ok(if policy { Next::Policy } else { Next::Output })
+        };
+        ctx.pass(batch, way, Ctx::drop);
     }
 }
 

@@ -70,7 +70,7 @@ impl Node {
     fn pass(&mut self, octets: &[u8], meta: Meta, inbound: bool) -> (Next, Vec<u8>) {
         let mut packet = self.cache.packet_from(octets).expect("the pool has room");
         *packet.meta_mut() = meta;
-        let mut batch = Batch::new();
+        let mut batch = Box::new(Batch::new());
         batch.push(packet);
         let mut ctx = Ctx {
             now: Instant::ZERO,

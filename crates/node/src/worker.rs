@@ -413,7 +413,7 @@ impl<E: Engine<Packet>> Worker<E> {
     }
 
     /// The wiring list: which stage stands at which place.
-    fn dispatch(&mut self, now: Instant, next: Next, batch: &mut Batch) {
+    fn dispatch(&mut self, now: Instant, next: Next, batch: &mut Box<Batch>) {
         if next == Next::Attach && self.tables.workers > 1 {
             self.share(batch);
         }

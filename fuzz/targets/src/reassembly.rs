@@ -148,7 +148,7 @@ pub fn reassembly(data: &[u8]) {
         meta.flags = if how & 0xc0 == 0x40 { FLAG_OPENED } else { 0 };
         meta.offset = if how & 0xc0 == 0x80 { ONWARDS } else { 0 };
         rig.pushed += 1;
-        let mut batch = Batch::new();
+        let mut batch = Box::new(Batch::new());
         batch.push(packet);
         rig.with(|stage, ctx| stage.push(ctx, &mut batch));
     }

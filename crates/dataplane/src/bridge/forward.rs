@@ -29,31 +29,42 @@ impl Stage for Forward {
     /// 3. Known: to that member, but not back. Else a copy to every other
     ///    member of the VLAN; the last one gets the frame itself.
     #[inline]
-    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += 2 * batch.len() as u64;
         let now = table::seconds(ctx.now);
         let mut last: Option<Last> = None;
-        for mut packet in batch.drain(..) {
-            if let Some(next) = last.as_ref().and_then(|last| last.takes(&mut packet)) {
-                ctx.out.send(next, packet);
-                continue;
-            }
-            last = None;
-            match way(ctx.tables, now, &packet) {
-                Ok((Way::Member(iface), frame)) => {
-                    last = Last::new(ctx, iface, &packet);
-                    match last.as_ref().and_then(|last| last.takes(&mut packet)) {
-                        Some(next) => ctx.out.send(next, packet),
-                        None => send(ctx, iface, frame.class, packet),
-                    }
-                }
+        ctx.pass(
+            batch,
+            |ctx, packet| match last.as_ref().and_then(|last| last.takes(packet)) {
+                Some(next) => Ok(next),
+                None => first(ctx, now, &mut last, packet),
+            },
+            |ctx, packet, way| match way {
+                Ok((Way::Member(iface), frame)) => send(ctx, iface, frame.class, packet),
                 Ok((Way::Others(bridge, number), frame)) => {
                     flood(ctx, bridge, number, frame, packet);
                 }
                 Err(reason) => ctx.out.drop(packet, reason),
-            }
-        }
+            },
+        );
     }
+}
+
+/// Steps 1 to 3 up to the way; the next stage of a frame that leaves as it is, as others
+/// like it will.
+#[inline(never)]
+fn first<'a>(
+    ctx: &Ctx<'a>,
+    now: u32,
+    last: &mut Option<Last>,
+    packet: &mut Packet,
+) -> Result<Next, Result<(Way<'a>, Frame), DropReason>> {
+    *last = None;
+    let found = way(ctx.tables, now, packet).map_err(Err)?;
+    if let (Way::Member(iface), _) = found {
+        *last = Last::new(ctx, iface, packet);
+    }
+    last.as_ref().and_then(|last| last.takes(packet)).ok_or(Ok(found))
 }
 
 /// Destination, source and EtherType.

@@ -51,7 +51,7 @@ impl Stage for Reassemble {
     /// 1. its headers hold together by themselves;
     /// 2. its datagram, a new one if need be;
     /// 3. to its place there; the last that was missing sends the whole on.
-    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
         for packet in batch.drain(..) {
             // 1

@@ -19,13 +19,9 @@ impl Down {
     /// 2. What the link itself needs passes: ARP, neighbour discovery.
     /// 3. IP goes to the policy without its link header, which waits.
     /// 4. Nothing else leaves an interface with a policy.
-    pub fn push(&mut self, ctx: &mut Ctx<'_>, links: &mut Links, batch: &mut Batch) {
-        for mut packet in batch.drain(..) {
-            match down(ctx.tables, links, &mut packet) {
-                Ok(next) => ctx.out.send(next, packet),
-                Err(reason) => ctx.out.drop(packet, reason),
-            }
-        }
+    pub fn push(&mut self, ctx: &mut Ctx<'_>, links: &mut Links, batch: &mut Box<Batch>) {
+        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| down(ctx.tables, links, packet);
+        ctx.pass(batch, way, Ctx::drop);
     }
 }
 

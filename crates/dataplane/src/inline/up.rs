@@ -33,14 +33,12 @@ impl Up {
     /// 4. ESP for this gateway, of an SA that the card has, is opened; its link
     ///    header waits.
     /// 5. Other IP packets pass if the policy lets them in clear.
-    pub fn push(&mut self, ctx: &mut Ctx<'_>, links: &mut Links, batch: &mut Batch) {
+    pub fn push(&mut self, ctx: &mut Ctx<'_>, links: &mut Links, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
-        for mut packet in batch.drain(..) {
-            match up(ctx.tables, &mut ctx.tally.hits, links, &mut packet) {
-                Ok(next) => ctx.out.send(next, packet),
-                Err(reason) => ctx.out.drop(packet, reason),
-            }
-        }
+        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| {
+            up(ctx.tables, &mut ctx.tally.hits, links, packet)
+        };
+        ctx.pass(batch, way, Ctx::drop);
     }
 }
 

@@ -1,7 +1,7 @@
 //! From an adjacency, or a finished frame, to a port.
 
 use crate::fragment::{self, Rest};
-use crate::graph::{CUT, Ctx, FLAG_LOCAL, FLAG_WHOLE, Next, Stage, UNRESOLVED};
+use crate::graph::{Aside, CUT, Ctx, FLAG_LOCAL, FLAG_WHOLE, Next, Stage, UNRESOLVED};
 use crate::route::{Adjacency, Labels, TtlModel};
 use crate::tables::{Iface, IfaceKind, RoutedIface, Tables, Tag};
 use ferrule_base::{DropReason, MacAddr, PortId};
@@ -46,41 +46,70 @@ impl Stage for Output {
     ///    sender.
     /// 3. Labels, Ethernet header and VLAN tag go in front.
     #[inline]
-    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         let mut last: Option<Front<'_>> = None;
-        for packet in batch.drain(..) {
-            match &last {
-                Some(front) if front.serves(&packet) => front.send(ctx, packet),
-                _ => last = self.first(ctx, packet),
-            }
+        ctx.pass(
+            batch,
+            |ctx, packet| match &last {
+                Some(front) if front.serves(packet) => Ok(front.write(packet)?),
+                _ => first(ctx, &mut last, packet),
+            },
+            |ctx, packet, apart| self.carry_out(ctx, packet, apart),
+        );
+    }
+}
+
+/// What is more than to put a header in front.
+enum Apart<'a> {
+    Drop(DropReason),
+    /// To be cut into pieces of this size.
+    Cut(usize, Front<'a>),
+    /// To be cut for a path that is narrower than the link.
+    CutForPath,
+}
+
+impl From<DropReason> for Apart<'_> {
+    fn from(reason: DropReason) -> Self {
+        Self::Drop(reason)
+    }
+}
+
+/// A packet that goes another way than the one before; what it needed, if
+/// others may need the same.
+#[inline(never)]
+fn first<'a>(
+    ctx: &Ctx<'a>,
+    last: &mut Option<Front<'a>>,
+    packet: &mut Packet,
+) -> Result<Next, Apart<'a>> {
+    *last = None;
+    let tables = ctx.tables;
+    if packet.meta().target & CUT != 0 {
+        return Err(Apart::CutForPath);
+    }
+    let (adjacency, iface, routed) = target(tables, packet).ok_or(DropReason::NotAttached)?;
+    let next = beyond(tables, iface, routed, ctx.worker);
+    let front = |mac, packet: &Packet| Front::new(adjacency, iface, routed, mac, next, packet);
+    match way(tables, adjacency, routed, packet)? {
+        Way::Send(mac) => {
+            let front = front(mac, packet);
+            let sent = front.write(packet);
+            *last = adjacency.neighbour.is_some().then_some(front);
+            Ok(sent?)
         }
+        Way::Cut(mtu, mac) => Err(Apart::Cut(mtu, front(mac, packet))),
+        Way::To(next) => Ok(next),
     }
 }
 
 impl Output {
-    /// A packet that goes another way than the one before; what it needed, if
-    /// others may need the same.
-    fn first<'a>(&mut self, ctx: &mut Ctx<'a>, mut packet: Packet) -> Option<Front<'a>> {
-        let tables = ctx.tables;
-        if packet.meta().target & CUT != 0 {
-            self.cut_for_path(ctx, packet);
-            return None;
-        }
-        let Some((adjacency, iface, routed)) = target(tables, &packet) else {
-            ctx.out.drop(packet, DropReason::NotAttached);
-            return None;
-        };
-        let next = beyond(tables, iface, routed, ctx.worker);
-        let front = |mac, packet: &Packet| Front::new(adjacency, iface, routed, mac, next, packet);
-        match way(tables, adjacency, routed, &mut packet) {
-            Ok(Way::Send(mac)) => {
-                let front = front(mac, &packet);
-                front.send(ctx, packet);
-                return adjacency.neighbour.is_some().then_some(front);
-            }
-            Ok(Way::Cut(mtu, mac)) => match self.cut(ctx, &mut packet, mtu) {
+    #[cold]
+    fn carry_out(&mut self, ctx: &mut Ctx<'_>, mut packet: Packet, apart: Apart<'_>) {
+        match apart {
+            Apart::Drop(reason) => ctx.out.drop(packet, reason),
+            Apart::CutForPath => self.cut_for_path(ctx, packet),
+            Apart::Cut(mtu, front) => match self.cut(ctx, &mut packet, mtu) {
                 Ok(()) => {
-                    let front = front(mac, &packet);
                     front.send(ctx, packet);
                     while let Some(packet) = self.rest.pop() {
                         front.send(ctx, packet);
@@ -88,10 +117,7 @@ impl Output {
                 }
                 Err(reason) => ctx.out.drop(packet, reason),
             },
-            Ok(Way::To(next)) => ctx.out.send(next, packet),
-            Err(reason) => ctx.out.drop(packet, reason),
         }
-        None
     }
 }
 
@@ -205,17 +231,17 @@ impl<'a> Front<'a> {
             && packet.len() <= self.longest
     }
 
-    /// Puts everything in front and sends the frame on.
-    #[inline(always)]
+    /// Puts everything in front of a piece and sends it on.
     fn send(&self, ctx: &mut Ctx<'_>, mut packet: Packet) {
         match self.write(&mut packet) {
-            Ok(()) => ctx.out.send(self.next, packet),
+            Ok(next) => ctx.out.send(next, packet),
             Err(reason) => ctx.out.drop(packet, reason),
         }
     }
 
+    /// Puts everything in front; where the frame goes.
     #[inline(always)]
-    fn write(&self, packet: &mut Packet) -> Result<(), DropReason> {
+    fn write(&self, packet: &mut Packet) -> Result<Next, DropReason> {
         if self.labels {
             push_labels(packet, &self.adjacency.labels, self.adjacency.ttl)?;
         }
@@ -225,7 +251,7 @@ impl<'a> Front<'a> {
             Link::Tagged(link) => packet.put_front(link),
         };
         packet.meta_mut().port = self.port;
-        if written { Ok(()) } else { Err(DropReason::NoRoom) }
+        if written { Ok(self.next) } else { Err(DropReason::NoRoom) }
     }
 }
 
@@ -392,21 +418,18 @@ impl Stage for Emit {
     /// 2. Not longer than the port carries.
     /// 3. To the SecY if the port has one, else as it is.
     #[inline]
-    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
-        for packet in batch.drain(..) {
-            let Some(port) = ctx.tables.ports.get(usize::from(packet.meta().port.0)) else {
-                ctx.out.drop(packet, DropReason::PortDown);
-                continue;
-            };
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
+        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| {
+            let port = ctx.tables.ports.get(usize::from(packet.meta().port.0));
+            let port = port.ok_or(DropReason::PortDown)?;
             if !port.is_at(ctx.worker) {
-                ctx.out.hand_off(port.owner, Next::Emit, packet);
-            } else if packet.len() > usize::from(port.frame_max) {
-                ctx.out.drop(packet, DropReason::TooBig);
-            } else if port.secy.is_some() {
-                ctx.out.send(Next::SecyOut, packet);
-            } else {
-                ctx.out.send(Next::Transmit, packet);
+                return Err(Aside::HandOff(port.owner, Next::Emit));
             }
-        }
+            if packet.len() > usize::from(port.frame_max) {
+                return Err(DropReason::TooBig.into());
+            }
+            Ok(if port.secy.is_some() { Next::SecyOut } else { Next::Transmit })
+        };
+        ctx.pass(batch, way, Ctx::set_aside);
     }
 }

@@ -23,18 +23,13 @@ impl Stage for Attach {
     ///    on without the link header.
     /// 3. A bridge and a pseudowire take everything, with the tag they want.
     #[inline]
-    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         let mut last = None;
-        for mut packet in batch.drain(..) {
-            if let Some(next) = again(&last, &mut packet) {
-                ctx.out.send(next, packet);
-                continue;
-            }
-            match attach(ctx.tables, &mut last, &mut packet) {
-                Ok(next) => ctx.out.send(next, packet),
-                Err(reason) => ctx.out.drop(packet, reason),
-            }
-        }
+        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| match again(&last, packet) {
+            Some(next) => Ok(next),
+            None => attach(ctx.tables, &mut last, packet),
+        };
+        ctx.pass(batch, way, Ctx::drop);
     }
 }
 
@@ -99,7 +94,7 @@ fn again(last: &Option<Last>, packet: &mut Packet) -> Option<Next> {
     }
 }
 
-#[inline]
+#[inline(never)]
 fn attach(
     tables: &Tables,
     last: &mut Option<Last>,

@@ -7,7 +7,7 @@
 
 use super::config::{Pseudowire, PwMode};
 use super::state::{self, Counts};
-use crate::graph::{Ctx, Next, Stage};
+use crate::graph::{Aside, Ctx, Next, Stage};
 use crate::link::tag;
 use ferrule_base::DropReason;
 use ferrule_pipeline::{Batch, Packet};
@@ -27,29 +27,25 @@ impl Stage for PwOut {
     /// 2. In tagged mode its outer tag gets the pseudowire's VLAN ID.
     /// 3. Control word and label go in front; out by the adjacency.
     #[inline]
-    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
-        for mut packet in batch.drain(..) {
+        let counts = &mut self.counts;
+        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| {
             let number = packet.meta().target;
-            let Some(config) = ctx.tables.pws.get(number as usize) else {
-                ctx.out.drop(packet, DropReason::NotAttached);
-                continue;
-            };
+            let config = ctx.tables.pws.get(number as usize).ok_or(DropReason::NotAttached)?;
             let count = if config.sequencing && config.control_word {
                 let owner = state::owner(ctx.tables, number);
                 if owner != ctx.worker {
-                    ctx.out.hand_off(owner, Next::PwOut, packet);
-                    continue;
+                    return Err(Aside::HandOff(owner, Next::PwOut));
                 }
-                Some(self.counts.next(number, config))
+                Some(counts.next(number, config))
             } else {
                 None
             };
-            match encapsulate(config, count, &mut packet) {
-                Ok(()) => ctx.out.send(Next::Output, packet),
-                Err(reason) => ctx.out.drop(packet, reason),
-            }
-        }
+            encapsulate(config, count, packet)?;
+            Ok(Next::Output)
+        };
+        ctx.pass(batch, way, Ctx::set_aside);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::config::{Pseudowire, PwMode};
 use super::state::{self, Counts};
-use crate::graph::{Ctx, Next, Stage};
+use crate::graph::{Aside, Ctx, Next, Stage};
 use crate::link::tag;
 use crate::tables::Tables;
 use ferrule_base::DropReason;
@@ -24,29 +24,25 @@ impl Stage for PwIn {
     /// 3. In tagged mode the service delimiting tag goes.
     /// 4. The interface's own tag goes on; out by its port.
     #[inline]
-    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
-        for mut packet in batch.drain(..) {
+        let counts = &mut self.counts;
+        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| {
             let number = packet.meta().target;
-            let Some(config) = ctx.tables.pws.get(number as usize) else {
-                ctx.out.drop(packet, DropReason::NotAttached);
-                continue;
-            };
+            let config = ctx.tables.pws.get(number as usize).ok_or(DropReason::NotAttached)?;
             let count = if config.sequencing && config.control_word {
                 let owner = state::owner(ctx.tables, number);
                 if owner != ctx.worker {
-                    ctx.out.hand_off(owner, Next::PwIn, packet);
-                    continue;
+                    return Err(Aside::HandOff(owner, Next::PwIn));
                 }
-                Some(self.counts.next(number, config))
+                Some(counts.next(number, config))
             } else {
                 None
             };
-            match decapsulate(ctx.tables, config, count, &mut packet) {
-                Ok(()) => ctx.out.send(Next::Emit, packet),
-                Err(reason) => ctx.out.drop(packet, reason),
-            }
-        }
+            decapsulate(ctx.tables, config, count, packet)?;
+            Ok(Next::Emit)
+        };
+        ctx.pass(batch, way, Ctx::set_aside);
     }
 }
 

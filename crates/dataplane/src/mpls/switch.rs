@@ -25,13 +25,11 @@ impl Stage for Switch {
     /// 3. Or the end of the label switched path: to its VRF or pseudowire.
     /// 4. Or the next label is for this node too: again.
     #[inline]
-    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
-        for mut packet in batch.drain(..) {
-            match switch(&ctx.tables.lfib, &mut packet, &mut ctx.tally.work.lookups) {
-                Ok(next) => ctx.out.send(next, packet),
-                Err(reason) => ctx.out.drop(packet, reason),
-            }
-        }
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
+        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| {
+            switch(&ctx.tables.lfib, packet, &mut ctx.tally.work.lookups)
+        };
+        ctx.pass(batch, way, Ctx::drop);
     }
 }
 

@@ -45,7 +45,7 @@ impl Stage for IcmpError {
     /// 2. An address of ours that the sender knows: the one where it came in.
     /// 3. The message, with as much of the packet as fits, goes its way as a
     ///    packet made here.
-    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         for mut packet in batch.drain(..) {
             let made = match EtherType(packet.meta().ethertype) {
                 EtherType::IPV4 => self.error_v4(ctx, &mut packet),

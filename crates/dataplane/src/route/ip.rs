@@ -44,24 +44,19 @@ impl Stage for Ip {
     /// 5. For this node: to `EspIn`, `Local` or `Reassemble`. Onwards: one hop
     ///    less, then to the way out, by the policy of that interface if it has one.
     #[inline]
-    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
         let (mut known, mut last_v6) = ([Known::NOTHING; LASTS], [None; LASTS]);
-        for mut packet in batch.drain(..) {
-            if let Some(next) = again(&known, &mut packet) {
-                ctx.out.send(next, packet);
-                continue;
-            }
-            let hits = &mut ctx.tally.hits;
-            match forward(ctx.tables, hits, &mut known, &mut last_v6, &mut packet) {
-                Ok(next) => ctx.out.send(next, packet),
-                Err(reason) => ctx.out.drop(packet, reason),
-            }
-        }
+        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| match again(&known, packet) {
+            Some(next) => Ok(next),
+            None => forward(ctx.tables, &mut ctx.tally.hits, &mut known, &mut last_v6, packet),
+        };
+        ctx.pass(batch, way, Ctx::drop);
     }
 }
 
 /// A packet that no other before it tells about.
+#[inline(never)]
 fn forward(
     tables: &Tables,
     hits: &mut Hits,

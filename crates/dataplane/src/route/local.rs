@@ -49,7 +49,7 @@ enum Deed {
 }
 
 impl Stage for Local {
-    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         for mut packet in batch.drain(..) {
             let deed = match EtherType(packet.meta().ethertype) {
                 EtherType::IPV4 => self.local_v4(ctx, &mut packet),

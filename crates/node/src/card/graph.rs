@@ -222,7 +222,13 @@ impl Card {
     }
 
     /// The wiring list.
-    fn dispatch(&mut self, now: Instant, cache: &mut PoolCache, next: Next, batch: &mut Batch) {
+    fn dispatch(
+        &mut self,
+        now: Instant,
+        cache: &mut PoolCache,
+        next: Next,
+        batch: &mut Box<Batch>,
+    ) {
         if batch.is_empty() {
             return;
         }

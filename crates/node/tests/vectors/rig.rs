@@ -187,7 +187,7 @@ impl Rig {
         let mut outcome = Outcome::default();
         for _ in 0..PASSES_MAX {
             for next in Next::ALL {
-                let mut batch: Batch = self.out.queue(next).drain(..).collect();
+                let mut batch: Box<Batch> = Box::new(self.out.queue(next).drain(..).collect());
                 if next == Next::Transmit || Some(next) == stop {
                     let frames = batch.drain(..).map(|p| (p.meta().port, p.data().to_vec()));
                     outcome.sent.extend(frames);
@@ -227,7 +227,7 @@ impl Rig {
         }
     }
 
-    fn dispatch(&mut self, next: Next, batch: &mut Batch) {
+    fn dispatch(&mut self, next: Next, batch: &mut Box<Batch>) {
         let mut ctx = Ctx {
             now: self.now,
             worker: 0,

@@ -90,7 +90,7 @@ impl Rig {
     fn push(&mut self, frame: &[u8], down: bool) -> Result<(Next, Packet), DropReason> {
         let mut packet = self.cache.packet_from(frame).expect("a buffer");
         packet.meta_mut().iface = NO_LINK;
-        let mut batch = Batch::new();
+        let mut batch = Box::new(Batch::new());
         batch.push(packet);
         let (tables, cache) = (&self.tables, &mut self.cache);
         let (tally, out) = (&mut self.tally, &mut self.out);

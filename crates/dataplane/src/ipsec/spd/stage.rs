@@ -13,7 +13,7 @@ pub struct Policy {}
 
 impl Stage for Policy {
     /// For each packet:
-    /// 0. of the same flow as the one before, sealed by an SA here: by that SA;
+    /// 0. of the same flow as the first one, sealed by an SA here: by that SA;
     /// 1. what is sealed already, or exempt, goes on to its adjacency;
     /// 2. the interface of the adjacency has the policy;
     /// 3. the first entry that matches decides;
@@ -21,47 +21,51 @@ impl Stage for Policy {
     ///
     /// A batch of many flows is looked up side by side.
     #[inline]
-    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch) {
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
-        let mut packets = batch.drain(..);
-        let Some(first) = packets.next() else { return };
-        let last = alone(ctx, first);
-        let (mut count, mut octets) = (0, 0);
-        let mut rest = Batch::new();
-        for mut packet in packets.by_ref() {
-            if !last.serves(&packet) {
-                rest.push(packet);
-                break;
+        let Some(first) = batch.first() else { return };
+        let mut count = 0;
+        if let Some(flow) = Sealed::learn(ctx, first) {
+            let mut octets = 0;
+            for packet in batch.iter_mut().take_while(|packet| flow.has(packet)) {
+                count += 1;
+                octets += packet.len() as u64;
+                packet.meta_mut().target = flow.sa;
             }
-            count += 1;
-            octets += packet.len() as u64;
-            packet.meta_mut().target = last.sa;
-            ctx.out.send(Next::EspOut, packet);
+            ctx.tally.hits.outbound(flow.counter, count as u64, octets);
+            if count == batch.len() {
+                return ctx.out.send_all(Next::EspOut, batch);
+            }
         }
-        ctx.tally.hits.outbound(last.counter, count, octets);
-        if !rest.is_empty() {
-            rest.extend(packets);
-            many(ctx, &mut rest);
-        }
+        batch.drain(..count).for_each(|packet| ctx.out.send(Next::EspOut, packet));
+        many(ctx, batch);
     }
 }
 
-/// The flow of the packet before, if an SA of this worker seals it.
-#[derive(Clone, Copy)]
-struct Last {
+/// A flow that an SA of this worker seals.
+struct Sealed {
     flow: Flow4,
     adjacency: u32,
     sa: u32,
     counter: u32,
 }
 
-impl Last {
-    /// Protocol zero with addresses of zeros: no packet comes from there.
-    const NOTHING: Self =
-        Self { flow: Flow4 { front: 0, rest: 0 }, adjacency: u32::MAX, sa: 0, counter: u32::MAX };
+impl Sealed {
+    /// The flow of a packet.
+    #[inline(never)]
+    fn learn(ctx: &Ctx<'_>, packet: &Packet) -> Option<Self> {
+        let Gate::Policy(spd) = Gate::of(ctx.tables, packet) else { return None };
+        let flow = Flow4::of(packet.data())?;
+        let Decision { action: Action::Protect(sa), counter } = spd.outbound(packet.data()).ok()?
+        else {
+            return None;
+        };
+        let here = ctx.tables.sas.outbound(sa) == Some(ctx.worker);
+        here.then_some(Self { flow, adjacency: packet.meta().target, sa, counter })
+    }
 
     #[inline(always)]
-    fn serves(&self, packet: &Packet) -> bool {
+    fn has(&self, packet: &Packet) -> bool {
         let meta = packet.meta();
         meta.target == self.adjacency
             && meta.flags & FLAG_EXEMPT == 0
@@ -69,45 +73,32 @@ impl Last {
     }
 }
 
-/// A packet by itself; what it says of others of the same flow.
-fn alone(ctx: &mut Ctx<'_>, packet: Packet) -> Last {
-    let adjacency = packet.meta().target;
+/// A packet by itself.
+fn alone(ctx: &mut Ctx<'_>, packet: Packet) {
     let decided = match Gate::of(ctx.tables, &packet) {
-        Gate::Open => {
-            ctx.out.send(Next::Output, packet);
-            return Last::NOTHING;
-        }
+        Gate::Open => return ctx.out.send(Next::Output, packet),
         Gate::Closed => Err(DropReason::PolicyDiscard),
         Gate::Policy(spd) => spd.outbound(packet.data()),
     };
-    let decision = match decided {
-        Ok(decision) => decision,
-        Err(reason) => {
-            ctx.out.drop(packet, reason);
-            return Last::NOTHING;
+    match decided {
+        Ok(decision) => {
+            ctx.tally.hits.outbound(decision.counter, 1, packet.len() as u64);
+            carry_out(ctx, packet, decision);
         }
-    };
-    let flow = Flow4::of(packet.data());
-    ctx.tally.hits.outbound(decision.counter, 1, packet.len() as u64);
-    match (carry_out(ctx, packet, decision), flow) {
-        (Some(sa), Some(flow)) => Last { flow, adjacency, sa, counter: decision.counter },
-        _ => Last::NOTHING,
+        Err(reason) => ctx.out.drop(packet, reason),
     }
 }
 
-/// Step 4, and the two others; the SA, if it is here.
+/// Step 4, and the two others.
 #[inline]
-fn carry_out(ctx: &mut Ctx<'_>, mut packet: Packet, decision: Decision) -> Option<u32> {
+fn carry_out(ctx: &mut Ctx<'_>, mut packet: Packet, decision: Decision) {
     match decision.action {
         Action::Protect(sa) => {
             let meta = packet.meta_mut();
             // Of a fragment the whole datagram may be wanted, for this policy again.
             (meta.number, meta.target) = (meta.target.into(), sa);
             match ctx.tables.sas.outbound(sa) {
-                Some(worker) if worker == ctx.worker => {
-                    ctx.out.send(Next::EspOut, packet);
-                    return Some(sa);
-                }
+                Some(worker) if worker == ctx.worker => ctx.out.send(Next::EspOut, packet),
                 Some(worker) => ctx.out.hand_off(worker, Next::EspOut, packet),
                 None => ctx.out.drop(packet, DropReason::EspNoSa),
             }
@@ -115,7 +106,6 @@ fn carry_out(ctx: &mut Ctx<'_>, mut packet: Packet, decision: Decision) -> Optio
         Action::Bypass => ctx.out.send(Next::Output, packet),
         Action::Discard => ctx.out.drop(packet, DropReason::PolicyDiscard),
     }
-    None
 }
 
 /// Packets of many flows.
@@ -141,13 +131,9 @@ fn many(ctx: &mut Ctx<'_>, packets: &mut Batch) {
     }
     for (packet, decision) in packets.drain(..).zip(decisions) {
         match decision {
-            Some(Ok(decision)) => {
-                carry_out(ctx, packet, decision);
-            }
+            Some(Ok(decision)) => carry_out(ctx, packet, decision),
             Some(Err(reason)) => ctx.out.drop(packet, reason),
-            None => {
-                alone(ctx, packet);
-            }
+            None => alone(ctx, packet),
         }
     }
 }

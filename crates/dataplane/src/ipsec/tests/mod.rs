@@ -201,8 +201,8 @@ impl<E: Make> Gateway<E> {
         packet
     }
 
-    fn batch<'a>(&mut self, octets: impl IntoIterator<Item = &'a [u8]>, meta: Meta) -> Batch {
-        octets.into_iter().map(|o| self.packet(o, meta)).collect()
+    fn batch<'a>(&mut self, octets: impl IntoIterator<Item = &'a [u8]>, meta: Meta) -> Box<Batch> {
+        Box::new(octets.into_iter().map(|o| self.packet(o, meta)).collect())
     }
 
     /// Lets time pass until the engine has nothing more.
@@ -242,7 +242,7 @@ impl<E: Make> Gateway<E> {
 
     /// Pushes into EspIn without waiting for the engine.
     pub fn push_in<'a>(&mut self, octets: impl IntoIterator<Item = &'a [u8]>) {
-        let mut batch = Batch::new();
+        let mut batch = Box::new(Batch::new());
         for octets in octets {
             let offset = if octets.first().is_some_and(|b| b >> 4 == 6) { 40 } else { 20 };
             batch.push(self.packet(octets, Meta { offset, ..Meta::default() }));

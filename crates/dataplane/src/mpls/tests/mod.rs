@@ -41,7 +41,7 @@ impl<S: Stage + Default> Rig<S> {
 
     /// What becomes of a packet. Not one may get lost.
     pub(crate) fn run(&mut self, packet: Packet) -> Vec<Fate> {
-        let mut batch = Batch::new();
+        let mut batch = Box::new(Batch::new());
         batch.push(packet);
         let made = self.tally.made;
         let mut ctx = Ctx {

@@ -81,7 +81,7 @@ fn same(
     given: &[Given],
     framed: bool,
     alone: fn(&mut Rig, Packet) -> Vec<Fate>,
-    together: fn(&mut Rig, Batch) -> Vec<Fate>,
+    together: fn(&mut Rig, Box<Batch>) -> Vec<Fate>,
 ) {
     let mut one = rig();
     let mut expected = Vec::new();
@@ -90,7 +90,7 @@ fn same(
         expected.extend(alone(&mut one, packet).into_iter().map(tell));
     }
     let mut all = rig();
-    let mut batch = Batch::new();
+    let mut batch = Box::new(Batch::new());
     batch.extend(given.iter().map(|given| packet(&mut all, given, framed)));
     let mut got: Vec<_> = together(&mut all, batch).into_iter().map(tell).collect();
     // Next stages have queues of their own.
@@ -125,10 +125,53 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn packets_that_pass_stay_in_order_whatever_the_verdicts(
+        verdicts in prop::collection::vec(
+            prop_oneof![8 => Just(Ok(Next::Ip)), 1 => Just(Ok(Next::Emit)), 1 => any::<u8>().prop_map(Err)],
+            0..=64,
+        ),
+        waiting in 0u8..3,
+    ) {
+        let mut rig = Rig::new();
+        let mut batch = Box::new(Batch::new());
+        batch.extend((0..verdicts.len()).map(|at| rig.packet(&[at as u8])));
+        // Some were sent before.
+        for _ in 0..waiting {
+            let packet = rig.packet(&[99]);
+            rig.out.send(Next::Ip, packet);
+        }
+        let (mut told, mut apart) = (verdicts.iter().copied(), Vec::new());
+        let (_, parts) = Rig::ip(&mut rig);
+        parts.ctx().pass(
+            &mut batch,
+            |_, _| told.next().expect("each is asked about once"),
+            |ctx, packet, more| {
+                apart.push((packet.data()[0], more));
+                ctx.consume(packet);
+            },
+        );
+        prop_assert!(batch.is_empty() && told.next().is_none());
+        let all = (0u8..).zip(&verdicts);
+        let errors: Vec<_> = all.clone().filter_map(|(at, v)| Some((at, v.err()?))).collect();
+        prop_assert_eq!(apart, errors);
+        for next in [Next::Ip, Next::Emit] {
+            let sent: Vec<_> = rig.out.queue(next).drain(..).map(|p| p.data()[0]).collect();
+            let before = if next == Next::Ip { waiting } else { 0 };
+            let mut expected = vec![99; before.into()];
+            expected.extend(all.clone().filter(|(_, v)| **v == Ok(next)).map(|(at, _)| at));
+            prop_assert_eq!(sent, expected);
+        }
+    }
+}
+
 #[test]
 fn packets_of_one_flow_stay_in_order_when_one_of_them_is_cut() {
     let mut rig = Rig::new();
-    let mut batch = Batch::new();
+    let mut batch = Box::new(Batch::new());
     for len in [10, 3000, 20] {
         let mut packet = rig.ip_packet(&v4("10.0.0.2", "10.9.0.7", Protocol::UDP, &vec![0; len]));
         packet.meta_mut().target = 1;

@@ -220,7 +220,7 @@ impl Rig {
         stage: fn(&mut Self) -> (&mut dyn Stage, Parts<'_>),
         packet: Packet,
     ) -> Vec<Fate> {
-        let mut batch = Batch::new();
+        let mut batch = Box::new(Batch::new());
         batch.push(packet);
         self.run_all(stage, batch)
     }
@@ -229,7 +229,7 @@ impl Rig {
     pub(crate) fn run_all(
         &mut self,
         stage: fn(&mut Self) -> (&mut dyn Stage, Parts<'_>),
-        mut batch: Batch,
+        mut batch: Box<Batch>,
     ) -> Vec<Fate> {
         let (stage, parts) = stage(self);
         let mut ctx = parts.ctx();
