@@ -3,8 +3,10 @@
 
 use super::clock::{Clock, DEEDS_MAX, Deed};
 use super::config::OutboundConfig;
+use super::mould::Mould;
+use super::outer::{Inner, Outer};
 use super::path::{PATH_AGE, Quote};
-use super::state::{Kind, OutboundSa, Outer, Outer4, SaView, Shape, nonce, work};
+use super::state::{Kind, OutboundSa, SaView, Shape, nonce, octets};
 use super::table::{Held, SaError, SaId, SaTable};
 use super::wrapping::{Plan, Refusal};
 use crate::fragment::{self, ONWARDS};
@@ -15,13 +17,10 @@ use crate::tickets::{Submitter, Tickets};
 use ferrule_base::{DropReason, Duration, Instant, Rng};
 use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::{IntoBytes, Protocol, esp, ipv4, ipv6};
+use ferrule_wire::Protocol;
 
 /// Numbers between two looks at whether the reserved range runs low.
 pub(super) const LOOK_EVERY: u64 = 64;
-
-/// No IPv6 path is narrower (RFC 8200 section 5); nothing smaller is announced.
-const MTU6_MIN: usize = 1280;
 
 /// ICMP "fragmentation needed" (type 3, code 4) and ICMPv6 "packet too big".
 const FRAGMENTATION_NEEDED: u16 = 3 << 8 | 4;
@@ -48,110 +47,48 @@ pub struct EspOut {
     pub(super) clock: Clock,
 }
 
-/// What the outer header takes over from an inner one. (Eight octets: they travel
-/// in a register.)
-#[derive(Clone, Copy)]
-pub(super) struct Inner {
-    len: u32,
-    pub class: u8,
-    /// The DF bit, where IPv4 has it.
-    pub whole: u16,
-    pub protocol: Protocol,
-}
-
-impl Inner {
-    /// Reads the first eight octets of either header, which the router has seen
-    /// to.
-    #[inline(always)]
-    pub fn read(data: &[u8]) -> Option<Self> {
-        let word = u64::from_be_bytes(*data.first_chunk()?);
-        let inner = match word >> 60 {
-            // Class, length; flags of the fragment.
-            4 => Self {
-                len: u32::from((word >> 32) as u16),
-                class: (word >> 48) as u8,
-                whole: word as u16 & ipv4::DONT_FRAGMENT,
-                protocol: Protocol::IPV4,
-            },
-            6 => Self::v6(word),
-            _ => return None,
-        };
-        (inner.len() <= data.len()).then_some(inner)
-    }
-
-    /// TTL or hop limit of the packet that was read.
-    pub fn hops(self, data: &[u8]) -> u8 {
-        let at = if self.protocol == Protocol::IPV4 { 8 } else { 7 };
-        data.get(at).copied().unwrap_or_default()
-    }
-
-    /// Octets of the packet.
-    #[inline(always)]
-    pub const fn len(self) -> usize {
-        self.len as usize
-    }
-
-    /// Class, flow label; payload length. It is never fragmented.
-    #[inline(never)]
-    const fn v6(word: u64) -> Self {
-        Self {
-            len: ipv6::Header::LEN as u32 + (word >> 16) as u16 as u32,
-            class: (word >> 52) as u8,
-            whole: ipv4::DONT_FRAGMENT,
-            protocol: Protocol::IPV6,
-        }
-    }
-
-    /// The MTU to tell the sender, if the packet must not be fragmented.
-    #[cold]
-    pub fn too_big_for(&self, mtu: usize) -> Option<usize> {
-        let mtu = if self.protocol == Protocol::IPV6 { mtu.max(MTU6_MIN) } else { mtu };
-        (self.len() > mtu && self.whole != 0).then_some(mtu)
-    }
-}
-
 impl EspOut {
     /// Seals a batch.
     pub fn push<E: Engine<Packet>>(
         &mut self,
         ctx: &mut Ctx<'_>,
         engine: &mut E,
-        batch: &mut Batch,
+        batch: &mut Box<Batch>,
     ) {
         let late = !engine.is_immediate();
         let mut jobs = Jobs::new();
         let Self { sas, tickets, wants, .. } = self;
         let mut desk = Desk { wants, tickets: late.then_some(tickets), jobs: &mut jobs };
-        let (mut target, mut found) = (0, None);
-        for packet in batch.drain(..) {
-            // As a rule the SA of the packet before.
-            if found.is_none() || packet.meta().target != target {
-                target = packet.meta().target;
-                found = sas.at(target);
-            }
-            match &mut found {
-                Some((slot, held)) => desk.seal(ctx, *slot, held, packet),
-                None => elsewhere(ctx, packet),
-            }
+        let mut packets = batch.drain(..);
+        let mut next = packets.next();
+        while let Some(first) = next {
+            next = match sas.at(first.meta().target) {
+                Some((slot, held)) => desk.seal_all(ctx, slot, held, first, &mut packets),
+                None => {
+                    elsewhere(ctx, first);
+                    packets.next()
+                }
+            };
         }
-        ctx.tally.work.sealed.merge(work(&jobs));
+        drop(packets);
         engine.submit(ctx.now, &mut jobs);
         if late {
             return self.finish(ctx, &mut jobs);
+        }
+        let simple = |job: &Job<Packet>| {
+            job.verdict == Verdict::Done && job.buf.meta().flags & FLAG_MORE == 0
+        };
+        if jobs.iter().all(simple) {
+            batch.extend(jobs.drain(..).map(|job| job.buf));
+            return ctx.out.send_all(Next::Output, batch);
         }
         self.complete_all(ctx, &mut jobs);
     }
 
     /// What an engine that completes in place has done.
-    #[inline(always)]
     fn complete_all(&mut self, ctx: &mut Ctx<'_>, jobs: &mut Jobs<Packet>) {
         for job in jobs.drain(..) {
-            match job.verdict {
-                Verdict::Done if job.buf.meta().flags & FLAG_MORE == 0 => {
-                    ctx.out.send(Next::Output, job.buf);
-                }
-                _ => complete(ctx, self.sas.slot(job.ticket as u32), job),
-            }
+            complete(ctx, self.sas.slot(job.ticket as u32), job);
         }
     }
 
@@ -190,7 +127,6 @@ impl EspOut {
             };
             clock.again(due, after, ctx.now);
         }
-        ctx.tally.work.sealed.merge(work(&jobs));
         engine.submit(ctx.now, &mut jobs);
         if late { self.finish(ctx, &mut jobs) } else { self.complete_all(ctx, &mut jobs) }
     }
@@ -291,9 +227,52 @@ struct Desk<'a> {
 }
 
 impl Desk<'_> {
+    /// Makes jobs of the packets of one SA that follow one another; the first that is
+    /// another's. Of two packets of one length a mould is made for those to come.
+    #[inline(always)]
+    fn seal_all(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        slot: u32,
+        held: &mut Held<OutboundSa>,
+        first: Packet,
+        rest: &mut impl Iterator<Item = Packet>,
+    ) -> Option<Packet> {
+        let target = first.meta().target;
+        let (mut mould, mut before): (Option<Mould>, _) = (None, 0);
+        let mut next = Some(first);
+        while let Some(mut packet) = next.take_if(|packet| packet.meta().target == target) {
+            match &mut mould {
+                Some(mould)
+                    if mould.fits(&packet)
+                        && let Some(number) = self.number(held)
+                        && mould.wrap(&mut packet, number).is_some() =>
+                {
+                    self.jobs.push(mould.job(packet, number));
+                }
+                _ => {
+                    let again = packet.len() == before && self.tickets.is_none();
+                    before = packet.len();
+                    if again
+                        && let Some(new) = Mould::of(&held.sa, slot, &packet)
+                        && let Some(old) = mould.replace(new)
+                    {
+                        old.settle(&mut held.sa.stats, &mut ctx.tally.work.sealed);
+                    }
+                    self.seal(ctx, slot, held, packet);
+                }
+            }
+            next = rest.next();
+        }
+        if let Some(mould) = mould {
+            mould.settle(&mut held.sa.stats, &mut ctx.tally.work.sealed);
+        }
+        next
+    }
+
     /// Makes a job of a packet. The usual tunnel's code is compiled with its sizes
     /// known.
-    #[inline(always)]
+    #[inline(never)]
     fn seal(&mut self, ctx: &mut Ctx<'_>, slot: u32, held: &mut Held<OutboundSa>, packet: Packet) {
         match held.sa.outer {
             Outer::V4(outer) if held.sa.kind == Kind::Usual => {
@@ -410,7 +389,7 @@ impl Desk<'_> {
         if inner.len() > usize::from(held.sa.path.mtu) {
             return self.seal_long(ctx, slot, held, packet, inner);
         }
-        let df = inner.whole & held.sa.df.0 | held.sa.df.1;
+        let df = held.sa.df_of(inner);
         // 3
         let Some(number) = self.number(held) else {
             held.sa.stats.failed += 1;
@@ -525,7 +504,9 @@ impl Desk<'_> {
         let ticket = Submitter::EspOut.mark(ticket.into());
         let (op, verdict) = (Op::Seal, Verdict::Pending);
         let ad = shape.ad(header, sa.spi, number);
-        self.jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
+        let job = Job { buf: packet, key, ticket, nonce, op, verdict, ad, text };
+        ctx.tally.work.sealed.add(octets(&job));
+        self.jobs.push(job);
     }
 }
 
@@ -623,122 +604,4 @@ pub(super) fn too_big(ctx: &mut Ctx<'_>, mut packet: Packet, protocol: Protocol,
     meta.scratch = if v6 { PACKET_TOO_BIG } else { FRAGMENTATION_NEEDED };
     meta.number = mtu as u64;
     ctx.out.send(Next::IcmpError, packet);
-}
-
-impl OutboundSa {
-    /// Puts trailer and headers around the inner packet. Nothing if there is no
-    /// room for them.
-    #[inline(always)]
-    fn wrap(
-        &self,
-        packet: &mut Packet,
-        inner: Inner,
-        df: u16,
-        number: u64,
-        shape: Shape,
-        outer: &Outer,
-    ) -> Option<(Span, Span)> {
-        let (iv, icv) = (usize::from(shape.iv), usize::from(shape.icv));
-        let trailer = esp::pad_len(inner.len(), shape.align.into()) + esp::TRAILER_LEN;
-        let class = inner.class & self.class.0 | self.class.1;
-        let body = iv + inner.len() + trailer;
-        let front = outer.len() + esp::Header::LEN + iv;
-        let data = packet.grow(front, trailer + icv)?;
-        put_trailer(data.get_mut(front + inner.len()..)?, trailer, inner.protocol)?;
-        // In words, the ESP header with them; an AEAD's IV is the number, or is not
-        // there at all; that of CBC is the engine's to write.
-        match outer {
-            Outer::V4(outer) => {
-                const ESP: usize = ipv4::Header::LEN + 4;
-                let total = ipv4::Header::LEN + esp::Header::LEN + body + icv;
-                if iv != 0 {
-                    let room: &mut [u8; ESP + 12] = data.first_chunk_mut()?;
-                    room[ESP + 4..].copy_from_slice(&number.to_be_bytes());
-                }
-                let room: &mut [u8; ESP + 4] = data.first_chunk_mut()?;
-                let [first, second] = outer.words(class, total as u16, ident(number, self.spi), df);
-                room[..8].copy_from_slice(&first.to_be_bytes());
-                room[8..16].copy_from_slice(&second.to_be_bytes());
-                room[16..ESP].copy_from_slice(&outer.third.to_be_bytes());
-                room[ESP..].copy_from_slice(&(number as u32).to_be_bytes());
-            }
-            Outer::V6(outer) => {
-                let payload = (esp::Header::LEN + body + icv) as u16;
-                front_v6(data, outer, class, payload, self.spi, number, iv != 0)?;
-            }
-        }
-        Some(shape.spans(outer.len(), body))
-    }
-}
-
-/// An IPv6 header, an ESP header and the number behind it. (Out of line: IPv4
-/// outside is what most tunnels have.)
-#[inline(never)]
-fn front_v6(
-    data: &mut [u8],
-    outer: &ipv6::Header,
-    class: u8,
-    payload: u16,
-    spi: u32,
-    number: u64,
-    explicit: bool,
-) -> Option<()> {
-    const ESP: usize = ipv6::Header::LEN;
-    if explicit {
-        let room: &mut [u8; ESP + 16] = data.first_chunk_mut()?;
-        room[ESP + 8..].copy_from_slice(&number.to_be_bytes());
-    }
-    let room: &mut [u8; ESP + 8] = data.first_chunk_mut()?;
-    let outer = ipv6::Header {
-        version_class_flow: (6 << 28 | u32::from(class) << 20).into(),
-        payload_len: payload.into(),
-        ..*outer
-    };
-    let header = esp::Header { spi: spi.into(), seq: (number as u32).into() };
-    room[..ESP].copy_from_slice(outer.as_bytes());
-    room[ESP..].copy_from_slice(header.as_bytes());
-    Some(())
-}
-
-/// The outer identification: different for packets that follow one another, and
-/// for SAs between the same gateways.
-#[inline(always)]
-pub(super) const fn ident(number: u64, spi: u32) -> u16 {
-    (number as u16).wrapping_add(spi as u16)
-}
-
-impl Outer4 {
-    /// The first sixteen octets of the header.
-    #[inline(always)]
-    const fn words(&self, class: u8, total: u16, ident: u16, df: u16) -> [u64; 2] {
-        let sum = self.sum + class as u32 + total as u32 + ident as u32 + df as u32;
-        let (low, fragment) = ((total as u64) << 32 | (ident as u64) << 16, df as u64);
-        let first = 0x45 << 56 | (class as u64) << 48 | low | fragment;
-        [first, self.second | (fold(sum) as u64) << 32]
-    }
-}
-
-/// Writes a trailer of `len` octets to the front of `tail`, where the ICV follows.
-#[inline(always)]
-fn put_trailer(tail: &mut [u8], len: usize, next: Protocol) -> Option<()> {
-    let pad = len - esp::TRAILER_LEN;
-    // All padding that a cipher asks for, in one store: what is too much lies
-    // where length, next header and ICV come to be.
-    let Some(front) = tail.first_chunk_mut().filter(|_| pad <= PAD.len()) else {
-        esp::emit_trailer(tail.get_mut(..len)?, next);
-        return Some(());
-    };
-    *front = PAD;
-    *tail.get_mut(pad..)?.first_chunk_mut()? = [pad as u8, next.0];
-    Some(())
-}
-
-/// The start of every padding (RFC 4303 section 2.4).
-const PAD: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
-
-/// The IPv4 checksum of a sum of header words.
-#[inline]
-const fn fold(sum: u32) -> u16 {
-    let sum = (sum >> 16) + (sum & 0xffff);
-    !((sum >> 16) + (sum & 0xffff)) as u16
 }

@@ -42,6 +42,8 @@ mod clock;
 pub mod config;
 pub mod egress;
 pub mod ingress;
+mod mould;
+mod outer;
 pub mod path;
 pub mod replay;
 pub mod spd;

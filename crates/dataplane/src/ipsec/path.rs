@@ -24,8 +24,9 @@
 
 use super::ah::AhOut;
 use super::config::{Fragment, Mode, OutboundConfig, SaProtocol};
-use super::egress::{EspOut, Inner};
-use super::state::{InboundSa, OutboundSa, Outer};
+use super::egress::EspOut;
+use super::outer::{Inner, Outer};
+use super::state::{InboundSa, OutboundSa};
 use super::wrapping::Refusal;
 use crate::graph::{CUT, Ctx, Next};
 use crate::tables::Tables;

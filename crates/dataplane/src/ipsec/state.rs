@@ -1,6 +1,7 @@
 //! One SA: what its packets need, ready to use.
 
 use super::config::{Df, EcnOut, Hops, InboundConfig, OutboundConfig, Outside};
+use super::outer::Outer;
 use super::path::Path;
 use super::replay::Window;
 use super::spd::Rules;
@@ -11,7 +12,7 @@ use crate::{Lease, Sequence};
 use ferrule_base::{Flow, Secret, VrfId};
 use ferrule_crypto::{Ad, Job, KeyId, Span, Suite};
 use ferrule_pipeline::Packet;
-use ferrule_wire::{EtherType, Protocol, esp, ipv4, ipv6};
+use ferrule_wire::{esp, ipv4};
 use std::net::IpAddr;
 
 /// What an SA counted.
@@ -153,77 +154,18 @@ fn words(first: [u8; 4], rest: [u8; 8]) -> [u8; 12] {
 /// The work of some jobs.
 #[inline]
 pub(super) fn work(jobs: &[Job<Packet>]) -> Flow {
-    let mut flow = Flow { packets: jobs.len() as u64, octets: 0 };
-    for job in jobs {
-        let beside = match job.ad {
-            Ad::Inline(_) => esp::Header::LEN,
-            Ad::Span(span) | Ad::SpanThen(span, _) | Ad::Widened(span, _) => span.len.into(),
-        };
-        flow.octets += (usize::from(job.text.len) + beside) as u64;
-    }
-    flow
+    let octets = jobs.iter().map(|job| octets(job) as u64).sum();
+    Flow { packets: jobs.len() as u64, octets }
 }
 
-/// The outer header but for what changes with each packet.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Outer {
-    V4(Outer4),
-    V6(ipv6::Header),
-}
-
-/// An IPv4 header as it is written: in words of eight octets, the ESP header's
-/// SPI behind it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Outer4 {
-    /// TTL, protocol, no checksum, source.
-    pub second: u64,
-    /// Destination, SPI.
-    pub third: u64,
-    /// The sum of the header's words that never change, not folded.
-    pub sum: u32,
-}
-
-impl Outer {
-    fn new(source: IpAddr, destination: IpAddr, spi: u32, hops: u8) -> Result<Self, SaError> {
-        match (source, destination) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                let (src, dst) = (u32::from(src), u32::from(dst));
-                let ttl = u32::from_be_bytes([hops, Protocol::ESP.0, 0, 0]);
-                let halves = |a: u32| (a >> 16) + (a & 0xffff);
-                Ok(Self::V4(Outer4 {
-                    second: u64::from(ttl) << 32 | u64::from(src),
-                    third: u64::from(dst) << 32 | u64::from(spi),
-                    sum: 0x4500 + halves(ttl) + halves(src) + halves(dst),
-                }))
-            }
-            (IpAddr::V6(src), IpAddr::V6(dst)) => Ok(Self::V6(ipv6::Header {
-                version_class_flow: (6 << 28).into(),
-                payload_len: 0.into(),
-                next: Protocol::ESP.0,
-                hop_limit: hops,
-                src: src.octets(),
-                dst: dst.octets(),
-            })),
-            _ => Err(SaError::Families),
-        }
-    }
-
-    /// Octets of the header.
-    #[inline]
-    pub const fn len(&self) -> usize {
-        match self {
-            Self::V4(_) => ipv4::Header::LEN,
-            Self::V6(_) => ipv6::Header::LEN,
-        }
-    }
-
-    /// What it is on a link.
-    pub const fn ethertype(&self) -> EtherType {
-        match self {
-            Self::V4(_) => EtherType::IPV4,
-            Self::V6(_) => EtherType::IPV6,
-        }
-    }
+/// Octets that a job is about.
+#[inline]
+pub(super) fn octets(job: &Job<Packet>) -> usize {
+    let beside = match job.ad {
+        Ad::Inline(_) => esp::Header::LEN,
+        Ad::Span(span) | Ad::SpanThen(span, _) | Ad::Widened(span, _) => span.len.into(),
+    };
+    usize::from(job.text.len) + beside
 }
 
 /// Which code seals the packets of an SA.

@@ -12,8 +12,8 @@
 //! and judges, [`Plan::build`] writes.
 
 use super::config::{Encap, Hops, Mode, OutboundConfig, Tfc};
-use super::egress::Inner;
-use super::state::{OutboundSa, Outer};
+use super::outer::{Inner, Outer};
+use super::state::OutboundSa;
 use super::table::SaError;
 use super::unwrapping::KEEPALIVE;
 use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_MORE, Next};
@@ -347,7 +347,7 @@ impl Plan {
             Ends::V4(src, dst) => {
                 let mut header = ipv4::Repr::new(carried, src, dst, payload);
                 (header.dscp, header.ecn, header.ttl) = (dscp, ecn, self.hops);
-                header.ident = super::egress::ident(number, sa.spi);
+                header.ident = super::outer::ident(number, sa.spi);
                 header.dont_fragment = self.df != 0;
                 payload.checked_add(ipv4::Header::LEN as u16)?;
                 header.emit(data);

@@ -1,15 +1,17 @@
 //! Protection: clear frame in, SecTAG and ICV out (clauses 10.5, 14).
 
+use super::config::SecyConfig;
 use super::state::{MACS, NO_TICKET, ad_start, front, macs_first, tags_first};
 use super::stats::Stats;
-use super::transmit::{SecyOut, TxSa};
+use super::transmit::{SecyOut, TxSa, TxSecy};
 use crate::graph::{Ctx, Next};
-use crate::tickets::Submitter;
-use ferrule_base::DropReason;
+use crate::tables::Tables;
+use crate::tickets::{Lane, Submitter, Tickets};
+use ferrule_base::{DropReason, PortId};
 use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::EtherType;
-use ferrule_wire::sectag::{ICV_LEN, Repr};
+use ferrule_wire::sectag::{Header, ICV_LEN, Repr};
 
 impl SecyOut {
     /// Protects a batch of clear frames.
@@ -17,17 +19,29 @@ impl SecyOut {
         &mut self,
         ctx: &mut Ctx<'_>,
         engine: &mut E,
-        batch: &mut Batch,
+        batch: &mut Box<Batch>,
     ) {
-        let mut jobs = Jobs::new();
-        let in_order = engine.is_immediate();
-        for packet in batch.drain(..) {
-            self.prepare(ctx, packet, in_order, &mut jobs);
+        let (mut jobs, mut simple) = (Jobs::new(), engine.is_immediate());
+        // As a rule all frames are for one port.
+        while let Some(port) = batch.first().map(|first| first.meta().port) {
+            let count = batch.iter().take_while(|packet| packet.meta().port == port).count();
+            let tickets = (!engine.is_immediate()).then_some(&mut self.tickets);
+            match Sender::of(ctx.tables, &mut self.secys, port, tickets) {
+                Some(sender) => {
+                    simple &= sender.shape.clear_tags == 0;
+                    sender.protect(ctx, batch.drain(..count), &mut jobs);
+                }
+                None => batch
+                    .drain(..count)
+                    .for_each(|packet| ctx.out.drop(packet, DropReason::MacsecNoTxSa)),
+            }
         }
-        let sealed = &mut ctx.tally.work.sealed;
-        sealed.packets += jobs.len() as u64;
-        sealed.octets += jobs.iter().map(|j| (j.text.end() - ad_start(j)) as u64).sum::<u64>();
         engine.submit(ctx.now, &mut jobs);
+        // Sealed, in order, with nothing to move back: as they are.
+        if simple && jobs.iter().all(|job| job.verdict == Verdict::Done) {
+            batch.extend(jobs.drain(..).map(|job| job.buf));
+            return ctx.out.send_all(Next::Transmit, batch);
+        }
         for job in jobs.drain(..) {
             self.back(ctx, job);
         }
@@ -44,85 +58,6 @@ impl SecyOut {
             }
         }
         *jobs = others;
-    }
-
-    /// From a clear frame to a job.
-    ///
-    /// 1. Find the SecY of the port, and the association that encodes.
-    /// 2. See where the SecTAG goes, and whether frame, SecTAG and ICV fit.
-    /// 3. Take a packet number: from here on it is used up.
-    /// 4. Insert the SecTAG behind the addresses, with a short length if the
-    ///    user data has fewer than 48 octets; make room for the ICV.
-    /// 5. Put clear VLAN tags in front, where the ICV does not cover them.
-    /// 6. Additional data is everything up to the SecTAG's end and the octets
-    ///    that stay readable; the text is the rest.
-    #[inline(always)]
-    fn prepare(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        mut packet: Packet,
-        in_order: bool,
-        jobs: &mut Jobs<Packet>,
-    ) {
-        // 1
-        let port = ctx.tables.ports.get(packet.meta().port.0 as usize);
-        let index = port.and_then(|port| port.secy);
-        let secy = index.and_then(|index| self.secys.get_mut(usize::from(index)));
-        let (Some(port), Some(index), Some(secy)) = (port, index, secy) else {
-            return ctx.out.drop(packet, DropReason::MacsecNoTxSa);
-        };
-        let an = secy.encoding;
-        let sa = secy.sas.get_mut(an as usize).and_then(Option::as_mut);
-        let counts = secy.counts.get_mut(an as usize);
-        let (Some(config), Some(sa), Some(counts)) = (&secy.config, sa, counts) else {
-            return ctx.out.drop(packet, DropReason::MacsecNoTxSa);
-        };
-        // 2
-        let at = front(packet.data(), config.clear_tags);
-        let (len, tag_len) = (packet.len(), config.tag_len());
-        let Some(user) = len.checked_sub(at).filter(|&n| n >= 2) else {
-            return ctx.out.drop(packet, DropReason::Malformed);
-        };
-        if len + tag_len + ICV_LEN > port.frame_max as usize {
-            secy.stats.out_too_long += 1;
-            return ctx.out.drop(packet, DropReason::TooBig);
-        }
-        if packet.head_room() < tag_len || packet.tail_room() < ICV_LEN {
-            return ctx.out.drop(packet, DropReason::NoRoom);
-        }
-        // 3
-        let Some(pn) = sa.pn.take().filter(|&pn| pn <= config.pn_max()) else {
-            return ctx.out.drop(packet, DropReason::MacsecPnExhausted);
-        };
-        // 4
-        let tag = SecTag::new(secy.tci | an, user, pn, config.send_sci.then_some(config.sci));
-        if tag.insert(&mut packet, at).is_none() {
-            return ctx.out.drop(packet, DropReason::NoRoom);
-        }
-        // 5
-        if at != MACS {
-            tags_first(packet.data_mut(), at);
-        }
-        let ticket = if in_order {
-            NO_TICKET
-        } else {
-            match self.tickets.issue(&mut secy.lane, index.into()) {
-                Some(ticket) => ticket.into(),
-                None => return ctx.out.drop(packet, DropReason::EngineFull),
-            }
-        };
-        // 6
-        let clear = if config.encrypt { user.min(config.offset.into()) } else { user };
-        let text = at + tag_len + clear;
-        let (packets, octets) = counters(counts, config.encrypt);
-        *packets += 1;
-        *octets += user as u64;
-        let ad = Ad::Span(Span::new(at - MACS, text - (at - MACS)));
-        let (key, nonce) = (sa.key, sa.nonces.nonce(pn));
-        let (op, verdict) = (Op::Seal, Verdict::Pending);
-        let text = Span::new(text, user - clear);
-        let ticket = Submitter::SecyOut.mark(ticket);
-        jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
     }
 
     /// A job is back: those that carry a ticket leave in the order of their SecY.
@@ -178,6 +113,161 @@ impl SecyOut {
     }
 }
 
+/// What decides how a frame grows. The usual way's code is compiled with it known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    tag_len: usize,
+    clear_tags: u8,
+    encrypt: bool,
+    offset: u8,
+}
+
+impl Shape {
+    /// Everything is encrypted, and the SCI travels.
+    const USUAL: Self =
+        Self { tag_len: 2 + Header::LEN_SCI, clear_tags: 0, encrypt: true, offset: 0 };
+
+    const fn of(config: &SecyConfig) -> Self {
+        let &SecyConfig { clear_tags, encrypt, offset, .. } = config;
+        Self { tag_len: config.tag_len(), clear_tags, encrypt, offset }
+    }
+}
+
+/// One port's SecY and its association that encodes, for frames that follow one
+/// another.
+struct Sender<'a> {
+    frame_max: usize,
+    shape: Shape,
+    /// First octet of the SecTAG.
+    tci_an: u8,
+    sci: u64,
+    pn_max: u64,
+    sa: &'a mut TxSa,
+    /// Frames and octets of user data that the association protected.
+    counts: (&'a mut u64, &'a mut u64),
+    too_long: &'a mut u64,
+    /// For an engine that is late: where tickets come from, the SecY's queue, its number.
+    order: Option<(&'a mut Tickets, &'a mut Lane, u32)>,
+}
+
+impl<'a> Sender<'a> {
+    /// Nothing for a port without a SecY, or if that has no association to send by.
+    fn of(
+        tables: &Tables,
+        secys: &'a mut [TxSecy],
+        port: PortId,
+        tickets: Option<&'a mut Tickets>,
+    ) -> Option<Self> {
+        let port = tables.ports.get(usize::from(port.0))?;
+        let index = port.secy?;
+        let secy = secys.get_mut(usize::from(index))?;
+        let an = secy.encoding;
+        let sa = secy.sas.get_mut(usize::from(an))?.as_mut()?;
+        let config = secy.config.as_ref()?;
+        let lane = &mut secy.lane;
+        Some(Self {
+            frame_max: port.frame_max.into(),
+            shape: Shape::of(config),
+            tci_an: secy.tci | an,
+            sci: config.sci,
+            pn_max: config.pn_max(),
+            sa,
+            counts: counters(secy.counts.get_mut(usize::from(an))?, config.encrypt),
+            too_long: &mut secy.stats.out_too_long,
+            order: tickets.map(|tickets| (tickets, lane, index.into())),
+        })
+    }
+
+    /// Makes jobs of frames.
+    fn protect(
+        mut self,
+        ctx: &mut Ctx<'_>,
+        frames: impl Iterator<Item = Packet>,
+        jobs: &mut Jobs<Packet>,
+    ) {
+        let (before, mut octets, mut user) = (jobs.len(), 0, 0);
+        let (shape, usual) = (self.shape, self.shape == Shape::USUAL);
+        // What is not user data, beside clear tags.
+        let fixed = MACS + shape.tag_len + ICV_LEN;
+        for mut packet in frames {
+            let made = match usual {
+                true => self.prepare(&mut packet, Shape::USUAL),
+                false => self.prepare(&mut packet, shape),
+            };
+            match made {
+                Ok(Made { nonce, ticket, ad, text }) => {
+                    octets += u64::from(ad.len) + u64::from(text.len);
+                    user += (packet.len() - usize::from(ad.start) - fixed) as u64;
+                    let (key, ad) = (self.sa.key, Ad::Span(ad));
+                    let (op, verdict) = (Op::Seal, Verdict::Pending);
+                    jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
+                }
+                Err(reason) => ctx.out.drop(packet, reason),
+            }
+        }
+        let made = (jobs.len() - before) as u64;
+        let sealed = &mut ctx.tally.work.sealed;
+        (sealed.packets, sealed.octets) = (sealed.packets + made, sealed.octets + octets);
+        *self.counts.0 += made;
+        *self.counts.1 += user;
+    }
+
+    /// From a clear frame to a job.
+    ///
+    /// 1. See where the SecTAG goes, whether frame, SecTAG and ICV fit, and make room
+    ///    for both.
+    /// 2. Take a packet number: from here on it is used up.
+    /// 3. Insert the SecTAG behind the addresses, with a short length if the
+    ///    user data has fewer than 48 octets.
+    /// 4. Put clear VLAN tags in front, where the ICV does not cover them.
+    /// 5. Additional data is everything up to the SecTAG's end and the octets
+    ///    that stay readable; the text is the rest.
+    #[inline(always)]
+    fn prepare(&mut self, packet: &mut Packet, shape: Shape) -> Result<Made, DropReason> {
+        // 1
+        let at = front(packet.data(), shape.clear_tags);
+        let (len, tag_len) = (packet.len(), shape.tag_len);
+        let user = len.checked_sub(at).filter(|&n| n >= 2).ok_or(DropReason::Malformed)?;
+        if len + tag_len + ICV_LEN > self.frame_max {
+            *self.too_long += 1;
+            return Err(DropReason::TooBig);
+        }
+        let place = make_gap(packet, at, tag_len).ok_or(DropReason::NoRoom)?;
+        // 2
+        let pn = self.sa.pn.take().filter(|&pn| pn <= self.pn_max);
+        let pn = pn.ok_or(DropReason::MacsecPnExhausted)?;
+        // 3
+        SecTag::new(self.tci_an, user, pn, self.sci).write(place).ok_or(DropReason::NoRoom)?;
+        // 4
+        if at != MACS {
+            tags_first(packet.data_mut(), at);
+        }
+        let ticket = match &mut self.order {
+            None => NO_TICKET,
+            Some((tickets, lane, index)) => {
+                tickets.issue(lane, *index).ok_or(DropReason::EngineFull)?.into()
+            }
+        };
+        // 5
+        let clear = if shape.encrypt { user.min(shape.offset.into()) } else { user };
+        let text = at + tag_len + clear;
+        Ok(Made {
+            nonce: self.sa.nonces.nonce(pn),
+            ticket: Submitter::SecyOut.mark(ticket),
+            ad: Span::new(at - MACS, text - (at - MACS)),
+            text: Span::new(text, user - clear),
+        })
+    }
+}
+
+/// What a frame's job says.
+struct Made {
+    nonce: [u8; 12],
+    ticket: u64,
+    ad: Span,
+    text: Span,
+}
+
 /// Frames and octets of user data that an association protected.
 #[inline(always)]
 const fn counters(counts: &mut Stats, encrypted: bool) -> (&mut u64, &mut u64) {
@@ -188,48 +278,40 @@ const fn counters(counts: &mut Stats, encrypted: bool) -> (&mut u64, &mut u64) {
 }
 
 /// A SecTAG as it is written: in two words, EtherType and the three fields of
-/// [`ferrule_wire::sectag::Header`], then the SCI.
+/// [`Header`], then the SCI, if that travels.
 struct SecTag {
     head: u64,
-    sci: Option<u64>,
+    sci: u64,
 }
 
 impl SecTag {
     #[inline(always)]
-    fn new(tci_an: u8, user: usize, pn: u64, sci: Option<u64>) -> Self {
+    fn new(tci_an: u8, user: usize, pn: u64, sci: u64) -> Self {
         let fields = u64::from(tci_an) << 40 | u64::from(Repr::short_len(user)) << 32;
         Self { head: u64::from(EtherType::MACSEC.0) << 48 | fields | pn & 0xffff_ffff, sci }
     }
 
-    /// Puts the SecTAG at `at`, and room for the ICV behind.
+    /// Writes it to a place of its length.
     #[inline(always)]
-    fn insert(&self, packet: &mut Packet, at: usize) -> Option<()> {
-        match self.sci {
-            Some(sci) => {
-                let data = make_gap::<16>(packet, at)?;
-                let tag = data.get_mut(at..at + 16)?;
-                *tag.first_chunk_mut()? = self.head.to_be_bytes();
-                *tag.last_chunk_mut()? = sci.to_be_bytes();
-            }
-            None => {
-                let tag = make_gap::<8>(packet, at)?.get_mut(at..)?;
-                *tag.first_chunk_mut()? = self.head.to_be_bytes();
-            }
+    fn write(&self, place: &mut [u8]) -> Option<()> {
+        *place.first_chunk_mut()? = self.head.to_be_bytes();
+        if let Some(sci) = place.get_mut(8..16) {
+            sci.copy_from_slice(&self.sci.to_be_bytes());
         }
         Some(())
     }
 }
 
-/// Moves what is in front of `at` forward by `N` octets, and makes room for the
-/// ICV behind.
+/// Moves what is in front of `at` forward by `gap` octets, and makes room for the
+/// ICV behind: the place of the gap.
 #[inline(always)]
-fn make_gap<const N: usize>(packet: &mut Packet, at: usize) -> Option<&mut [u8]> {
-    let data = packet.grow(N, ICV_LEN)?;
+fn make_gap(packet: &mut Packet, at: usize, gap: usize) -> Option<&mut [u8]> {
+    let data = packet.grow(gap, ICV_LEN)?;
     if at == MACS {
-        let macs: [u8; MACS] = *data.get(N..)?.first_chunk()?;
+        let macs: [u8; MACS] = *data.get(gap..)?.first_chunk()?;
         *data.first_chunk_mut()? = macs;
     } else {
-        data.get_mut(..N + at)?.copy_within(N.., 0);
+        data.get_mut(..gap + at)?.copy_within(gap.., 0);
     }
-    Some(data)
+    data.get_mut(at..at + gap)
 }

@@ -8,9 +8,8 @@ use crate::fragment::take_off_atomic;
 use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, Next};
 use crate::ipsec::clock::{Clock, DEEDS_MAX, Deed};
 use crate::ipsec::config::OutboundConfig;
-use crate::ipsec::egress::{
-    Inner, LOOK_EVERY, Want, cut_before, ident, may_cut, put_together, too_big,
-};
+use crate::ipsec::egress::{LOOK_EVERY, Want, cut_before, may_cut, put_together, too_big};
+use crate::ipsec::outer::{Inner, ident};
 use crate::ipsec::path::{PATH_AGE, Quote};
 use crate::ipsec::state::{SaView, nonce};
 use crate::ipsec::table::{Held, SaError, SaId, SaTable};

@@ -237,6 +237,56 @@ fn octets() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// A packet for one of two SAs, as long as others, and of few classes.
+fn like_others() -> impl Strategy<Value = (u32, Vec<u8>)> {
+    let len = prop_oneof![4 => Just(100usize), 1 => Just(101), 1 => Just(1500), 1 => 48usize..1400];
+    let class = prop_oneof![6 => Just(0u8), 1 => Just(0xb8), 1 => any::<u8>()];
+    let shape = (prop_oneof![4 => Just(4u8), 1 => Just(6)], len, class);
+    let rest = (any::<bool>(), 0u8..8, any::<u16>());
+    (prop_oneof![6 => Just(0u32), 1 => Just(1), 1 => Just(2)], shape, rest).prop_map(
+        |(sa, (version, len, class), (whole, padding, ident))| {
+            let mut packet = inner(version, len, class);
+            if version == 4 {
+                packet[4..6].copy_from_slice(&ident.to_be_bytes());
+                packet[6] = u8::from(whole) << 6;
+                ipv4::fill_checksum(&mut packet);
+            }
+            // Behind an Ethernet frame's last octet, now and then.
+            packet.resize(len + usize::from(padding == 0), 0);
+            (sa, packet)
+        },
+    )
+}
+
+/// The number of [`Kind::Usual`](state::Kind::Usual), IPv4 outside.
+const USUAL: usize = 2;
+
+/// SAs 0 and 1.
+fn two_sas(n: usize) -> Gateway<Software> {
+    let (mut g, (suite, tunnel, esn)) = (pair::<Software>(n, 1), kind(n));
+    let max = if esn { u64::MAX - 1 } else { u32::MAX.into() };
+    let sa = OutboundConfig { spi: SPI + 1, ..outbound(suite, tunnel, esn) };
+    g.out.install_at(&mut g.engine, 1, &sa, Sequence::unlimited(70, max)).unwrap();
+    g
+}
+
+/// What was sealed, in order, with what stages know of it.
+fn sealed_of(g: &mut Gateway<Software>) -> Vec<(Vec<u8>, String)> {
+    let ends = g.ends();
+    let sealed = ends.into_iter().zip(&g.metas).filter_map(|(end, meta)| match end {
+        End::Sent(Next::Output, octets) => Some((octets, format!("{meta:?}"))),
+        _ => None,
+    });
+    sealed.collect()
+}
+
+#[test]
+fn esp_usual_kind_is_what_the_law_of_batches_takes_it_for() {
+    let (suite, tunnel, esn) = kind(USUAL);
+    let sa = OutboundSa::new(&outbound(suite, tunnel, esn), Sequence::unlimited(1, 9)).unwrap();
+    assert!(sa.kind == state::Kind::Usual && sa.is_v4());
+}
+
 fn any_octets<E: Make>(n: usize, octets: &[Vec<u8>], offset: u16) {
     let mut g = pair::<E>(n, 17);
     g.tables.policies.push(Spd::default());
@@ -258,6 +308,31 @@ proptest! {
     ) {
         any_octets::<Software>(n, &octets, offset);
         any_octets::<Late<Packet>>(n, &octets, offset);
+    }
+
+    #[test]
+    fn esp_batch_is_sealed_as_each_packet_alone(
+        n in 0..KINDS, packets in proptest::collection::vec(like_others(), 1..40),
+    ) {
+        // Usual tunnels make up half of it.
+        let n = if n % 2 == 0 { USUAL } else { n };
+        let (mut together, mut alone) = (two_sas(n), two_sas(n));
+        let mut batch = Box::new(Batch::new());
+        let mut expected = Vec::new();
+        for (sa, octets) in &packets {
+            let meta = Meta { target: *sa, ..Meta::default() };
+            batch.push(together.packet(octets, meta));
+            let mut single = alone.batch([&octets[..]], meta);
+            alone.out.push(ctx!(alone), &mut alone.engine, &mut single);
+            expected.extend(sealed_of(&mut alone));
+        }
+        together.out.push(ctx!(together), &mut together.engine, &mut batch);
+        prop_assert_eq!(sealed_of(&mut together), expected);
+        let told = |g: &Gateway<Software>| {
+            let sas: Vec<_> = g.out.show().map(|sa| (sa.number, sa.stats)).collect();
+            (sas, g.tally.work, g.tally.drops.total())
+        };
+        prop_assert_eq!(told(&together), told(&alone));
     }
 
     #[test]

@@ -173,3 +173,35 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn macsec_batch_is_protected_as_each_frame_alone(
+        n in any::<prop::sample::Index>(),
+        lengths in proptest::collection::vec(
+            (prop_oneof![3 => Just(100usize), 1 => 0usize..1700], any::<bool>()),
+            1..40,
+        ),
+    ) {
+        let configs = every_config();
+        // What most ports have makes up half of it.
+        let config = match n.index(2) {
+            0 => SecyConfig::new(PortId(0), SCI, GCM128),
+            _ => n.get(&configs).1.clone(),
+        };
+        let frames: Vec<_> = lengths
+            .iter()
+            .map(|&(len, tagged)| if tagged { tagged_frame(len) } else { frame(len) })
+            .collect();
+        let (mut together, mut alone) =
+            (Rig::keyed(engines().0, &config), Rig::keyed(engines().0, &config));
+        let one_by_one: Vec<_> = frames.iter().map(|frame| alone.protect(frame)).collect();
+        let (sent, dropped): (Vec<_>, Vec<_>) = one_by_one.into_iter().partition(Result::is_ok);
+        let expected = [sent, dropped].concat();
+        prop_assert_eq!(together.protect_all(&frames), expected);
+        prop_assert_eq!(together.secy_out.report(), alone.secy_out.report());
+        prop_assert_eq!(together.tally.work, alone.tally.work);
+    }
+}

@@ -96,8 +96,8 @@ impl<E: Engine<Packet>> Rig<E> {
     pub fn push(&mut self, next: Next, frames: &[Vec<u8>]) {
         let (mut ctx, secy_out, secy_in, engine) = self.ctx();
         for frames in frames.chunks(64) {
-            let mut batch: Batch =
-                frames.iter().map(|f| ctx.cache.packet_from(f).unwrap()).collect();
+            let packets = frames.iter().map(|f| ctx.cache.packet_from(f).unwrap());
+            let mut batch = Box::new(packets.collect::<Batch>());
             match next {
                 Next::SecyOut => secy_out.push(&mut ctx, engine, &mut batch),
                 _ => secy_in.push(&mut ctx, engine, &mut batch),
