@@ -412,7 +412,8 @@ impl<E: Engine<Packet>> Worker<E> {
         (ctx, &mut self.stages, &mut self.engine)
     }
 
-    /// The wiring list: which stage stands at which place.
+    /// The wiring list: which stage stands at which place. (They are not compiled into
+    /// it: in one function there are too few registers for all.)
     fn dispatch(&mut self, now: Instant, next: Next, batch: &mut Box<Batch>) {
         if next == Next::Attach && self.tables.workers > 1 {
             self.share(batch);

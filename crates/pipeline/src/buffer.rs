@@ -33,22 +33,23 @@ const CACHE_MAX: usize = 512;
 pub struct Meta {
     /// The port it came from, later the port it leaves by.
     pub port: PortId,
+    /// Offset of the header that the next stage reads.
+    pub offset: u16,
+    /// Hash over the flow, for sharing among workers and paths.
+    pub hash: u32,
+    // The next five are one word, by which routing compares how packets came.
     /// The routing table it is in.
     pub vrf: VrfId,
     /// The logical interface it came in by.
     pub iface: u16,
-    /// Offset of the header that the next stage reads.
-    pub offset: u16,
-    /// What the next stage acts on: adjacency, pseudowire, SA, policy.
-    pub target: u32,
-    /// Hash over the flow, for sharing among workers and paths.
-    pub hash: u32,
     /// EtherType of what the data starts with, once Ethernet is off.
     pub ethertype: u16,
     /// How often it was sent back to an earlier stage.
     pub turns: u8,
     /// Bits, see `ferrule_dataplane::graph`.
     pub flags: u8,
+    /// What the next stage acts on: adjacency, pseudowire, SA, policy.
+    pub target: u32,
     /// Traffic class and TTL that travel beside the packet between label
     /// operations (RFC 3443).
     pub ttl: u8,

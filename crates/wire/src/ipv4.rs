@@ -106,11 +106,17 @@ impl Header {
         if self.ttl <= 1 {
             return false;
         }
-        self.ttl -= 1;
-        // RFC 1624 equation 3 for a word that loses 0x0100: the checksum gains it,
-        // in ones' complement, and is never 0xffff.
-        let sum = u32::from(self.checksum.get()) + 0x0100;
-        self.checksum = ((sum + u32::from(sum >= 0xffff)) as u16).into();
+        // RFC 1624 equation 3 for a word that loses 0x0100: the checksum gains it, in
+        // ones' complement, and is never 0xffff. In the other order of octets it gains 1
+        // (RFC 1071 section 2 B), or 2 where that would be 0xffff or more, while TTL and
+        // protocol in front of it lose 1: all in one sum.
+        let [low, high] = self.checksum.to_bytes();
+        let word = u32::from_le_bytes([self.ttl, self.protocol, low, high]);
+        let (sum, more) = word.overflowing_add(0x0001_ffff);
+        let word = if more { sum } else { sum.wrapping_sub(0x0001_0000) };
+        let [ttl, protocol, low, high] = word.to_le_bytes();
+        (self.ttl, self.protocol) = (ttl, protocol);
+        self.checksum = [low, high].into();
         true
     }
 

@@ -28,7 +28,7 @@ impl Stage for Forward {
     /// 2. Reserved destinations end here.
     /// 3. Known: to that member, but not back. Else a copy to every other
     ///    member of the VLAN; the last one gets the frame itself.
-    #[inline]
+    #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += 2 * batch.len() as u64;
         let now = table::seconds(ctx.now);

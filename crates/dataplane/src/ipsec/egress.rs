@@ -49,6 +49,7 @@ pub struct EspOut {
 
 impl EspOut {
     /// Seals a batch.
+    #[inline(never)]
     pub fn push<E: Engine<Packet>>(
         &mut self,
         ctx: &mut Ctx<'_>,

@@ -23,6 +23,7 @@ pub struct EspIn {
 
 impl EspIn {
     /// Opens a batch.
+    #[inline(never)]
     pub fn push<E: Engine<Packet>>(
         &mut self,
         ctx: &mut Ctx<'_>,

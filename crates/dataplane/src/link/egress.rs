@@ -45,7 +45,7 @@ impl Stage for Output {
     ///    finds it; too long for the link with its labels: cut, or tell the
     ///    sender.
     /// 3. Labels, Ethernet header and VLAN tag go in front.
-    #[inline]
+    #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         let mut last: Option<Front<'_>> = None;
         ctx.pass(
@@ -417,7 +417,7 @@ impl Stage for Emit {
     /// 1. A port of another worker alone: to that worker.
     /// 2. Not longer than the port carries.
     /// 3. To the SecY if the port has one, else as it is.
-    #[inline]
+    #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| {
             let port = ctx.tables.ports.get(usize::from(packet.meta().port.0));

@@ -22,7 +22,7 @@ impl Stage for Attach {
     ///    neighbour discovery go to the control part whole; IP and labels go
     ///    on without the link header.
     /// 3. A bridge and a pseudowire take everything, with the tag they want.
-    #[inline]
+    #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         let mut last = None;
         let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| match again(&last, packet) {

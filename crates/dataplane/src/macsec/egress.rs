@@ -15,6 +15,7 @@ use ferrule_wire::sectag::{Header, ICV_LEN, Repr};
 
 impl SecyOut {
     /// Protects a batch of clear frames.
+    #[inline(never)]
     pub fn push<E: Engine<Packet>>(
         &mut self,
         ctx: &mut Ctx<'_>,

@@ -28,6 +28,7 @@ struct Tagged {
 
 impl SecyIn {
     /// Validates a batch of frames as received.
+    #[inline(never)]
     pub fn push<E: Engine<Packet>>(
         &mut self,
         ctx: &mut Ctx<'_>,

@@ -26,7 +26,7 @@ impl Stage for PwOut {
     /// 1. With sequence numbers: to the worker that counts.
     /// 2. In tagged mode its outer tag gets the pseudowire's VLAN ID.
     /// 3. Control word and label go in front; out by the adjacency.
-    #[inline]
+    #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
         let counts = &mut self.counts;

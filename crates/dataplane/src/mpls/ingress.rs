@@ -23,7 +23,7 @@ impl Stage for PwIn {
     /// 2. The control word is one, its number is in order, and it goes.
     /// 3. In tagged mode the service delimiting tag goes.
     /// 4. The interface's own tag goes on; out by its port.
-    #[inline]
+    #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
         let counts = &mut self.counts;

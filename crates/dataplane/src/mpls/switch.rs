@@ -24,7 +24,7 @@ impl Stage for Switch {
     /// 2. Swap, push or pop, and out by the adjacency.
     /// 3. Or the end of the label switched path: to its VRF or pseudowire.
     /// 4. Or the next label is for this node too: again.
-    #[inline]
+    #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| {
             switch(&ctx.tables.lfib, packet, &mut ctx.tally.work.lookups)

@@ -43,7 +43,7 @@ impl Stage for Ip {
     ///    asked of the policy.
     /// 5. For this node: to `EspIn`, `Local` or `Reassemble`. Onwards: one hop
     ///    less, then to the way out, by the policy of that interface if it has one.
-    #[inline]
+    #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
         let (mut known, mut last_v6) = ([Known::NOTHING; LASTS], [None; LASTS]);

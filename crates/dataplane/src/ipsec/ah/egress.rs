@@ -39,6 +39,7 @@ impl Default for AhOut {
 
 impl AhOut {
     /// Authenticates a batch.
+    #[inline(never)]
     pub fn push<E: Engine<Packet>>(
         &mut self,
         ctx: &mut Ctx<'_>,

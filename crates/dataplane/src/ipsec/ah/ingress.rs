@@ -28,6 +28,7 @@ pub struct AhIn {
 
 impl AhIn {
     /// Checks a batch.
+    #[inline(never)]
     pub fn push<E: Engine<Packet>>(
         &mut self,
         ctx: &mut Ctx<'_>,

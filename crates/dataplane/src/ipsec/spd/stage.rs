@@ -20,7 +20,7 @@ impl Stage for Policy {
     /// 4. PROTECT goes to the worker that owns the SA.
     ///
     /// A batch of many flows is looked up side by side.
-    #[inline]
+    #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
         let Some(first) = batch.first() else { return };
