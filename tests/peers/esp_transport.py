@@ -325,11 +325,16 @@ def dummies_and_keepalives(check, bench):
              and f[34:38] == struct.pack("!HH", PORT, PORT) and f[42:43] == b"\xff"
              and struct.unpack("!H", f[38:40])[0] == 9]
     check.that(2 <= len(alive) <= 4, f"{len(alive)} keepalives in three seconds of silence")
-    before = node.drops()
+
+    def drops():
+        # The kernel asks for routers when it likes.
+        return {r: n for r, n in node.drops().items() if r != "router-message"}
+
+    before = drops()
     # To the node's own address, which is not that of the pair: any port of ESP will do.
     bench.guest.sh(f"/usr/bin/python3 -c '{KEEPALIVE}'")
     time.sleep(0.3)
-    check.equal(node.drops(), before, "and those that come are taken and not dropped")
+    check.equal(drops(), before, "and those that come are taken and not dropped")
     node.stop()
 
 
