@@ -14,13 +14,12 @@
 //! its name (seal or open, 128 or 256).
 
 use ferrule_base::Secret;
-use ferrule_benches::peer::Peer;
+use ferrule_benches::peer::{self, Peer};
 use ferrule_benches::{Case, ROUNDS, heading, interleave, ratio, row};
 use ferrule_crypto::table::KeyTable;
 use ferrule_crypto::{Ad, Aes, Backend, Job, KeyId, KeySpec, Op, Span, Suite, Verdict};
 use ferrule_ports::tsc::tsc;
 use std::cell::RefCell;
-use std::process::Command;
 
 const BUFFERS: usize = 128;
 const BATCH: usize = 64;
@@ -33,8 +32,6 @@ const LINE: usize = 64;
 /// Packets of a round.
 const PACKETS: usize = 1024;
 const LENGTHS: [usize; 5] = [64, 256, 512, 1024, 1420];
-/// Says that this process is on one core already.
-const PINNED: &str = "FERRULE_BENCH_PINNED";
 
 /// A backend with keys, and two batches of jobs that are done over and over.
 struct Rig {
@@ -147,29 +144,13 @@ fn table(peer: Option<&RefCell<Peer>>, aes: Aes, op: Op, len: usize) -> Vec<Stri
     cases.iter().map(line).collect()
 }
 
-/// Runs this program again on one core, so that the library's process, which works
-/// while this one waits, has the same.
-fn pin() {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let last = list.and_then(|list| list.trim().rsplit([',', '-']).next());
-    let (Some(core), Ok(own)) = (last, std::env::current_exe()) else { return };
-    if std::env::var_os(PINNED).is_none() {
-        let mut again = Command::new("taskset");
-        again.args(["-c", core]).arg(own).args(std::env::args().skip(1)).env(PINNED, core);
-        if let Ok(status) = again.status() {
-            std::process::exit(status.code().unwrap_or(1));
-        }
-    }
-}
-
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     // `cargo test --benches` passes this; measuring is for `cargo bench`.
     if arguments.iter().any(|a| a == "--test") {
         return;
     }
-    pin();
+    peer::pin();
     let peer = match Peer::start("ipsec_mb", "IPSec_MB") {
         Ok(peer) => Some(RefCell::new(peer)),
         Err(why) => {

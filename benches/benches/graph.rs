@@ -3,11 +3,14 @@
 //! A node receives a batch of frames, carries them through its graph and
 //! transmits them; nothing is copied and no wire is involved. Beside each path
 //! with encryption stands the bare AEAD: the same library sealing the same
-//! octets of the same number of packets, and nothing else.
+//! octets of the same number of packets, and nothing else; and beside the path with
+//! our own kernel Intel's multi-buffer library, by its direct interface, too (Debian:
+//! libipsec-mb-dev; its texts begin a cache line, those of packets do not).
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ferrule_base::Secret;
 use ferrule_benches::dpdk::Dpdk;
+use ferrule_benches::peer::{self, Peer};
 use ferrule_benches::{
     BRIDGED, Case, NODE, PEER, ROUNDS, Rig, UNDER_WAY, heading, interleave, row,
 };
@@ -15,6 +18,7 @@ use ferrule_crypto::engine::BATCH;
 use ferrule_crypto::{
     Ad, Aes, Backend, Engine, Job, Jobs, KeySpec, Op, Software, Span, Suite, Verdict,
 };
+use std::cell::RefCell;
 use std::hint::black_box;
 
 /// Octets of an Ethernet header, behind which an IP packet begins.
@@ -218,39 +222,58 @@ fn case<'a>(name: impl Into<String>, backend: Backend, config: &str, frame: &[u8
     Case::measured(name, move |packets| rig.run(packets))
 }
 
+/// Intel's library, the operation alone.
+fn bare_intel(peer: &RefCell<Peer>, Plain { len, ad, .. }: Plain) -> Case<'_> {
+    let name = format!("bare AES-128-GCM, multi-buffer {}", peer.borrow().version);
+    let order = move |packets: usize| format!("gcm128 seal {len} {ad} {packets}");
+    Case::measured(name, move |packets| peer.borrow_mut().ask(&order(packets)))
+}
+
 /// A path over aws-lc and over the kernels of this machine, each beside its bare
-/// cipher.
-fn against_bare(title: &str, plain: Plain, path: &dyn Fn(Backend) -> Case<'static>, reach: f64) {
-    let mut cases = vec![Case::new("bare AES-128-GCM, aws-lc-rs", bare_aws(plain))];
-    cases.push(path(Backend::Aws));
+/// cipher, the last beside Intel's library, too.
+fn against_bare(
+    intel: Option<&RefCell<Peer>>,
+    title: &str,
+    plain: Plain,
+    path: &dyn Fn(Backend) -> Case<'static>,
+    reach: f64,
+) {
+    let mut cases: Vec<Case<'_>> =
+        vec![Case::new("bare AES-128-GCM, aws-lc-rs", bare_aws(plain)), path(Backend::Aws)];
     let ours = [Backend::Vaes512, Backend::Vaes256].map(Backend::name);
     if let Some(ours) = ours.into_iter().find_map(|name| Backend::forced(name).ok()) {
         let name = format!("bare AES-128-GCM, {}", ours.name());
         cases.push(Case::new(name, bare_own(ours, plain)));
         cases.push(path(ours));
     }
+    cases.extend(intel.map(|peer| bare_intel(peer, plain)));
     interleave(&mut cases, PACKETS);
     heading(&format!("{title}: {} octets sealed, {} under the ICV beside", plain.len, plain.ad));
-    for pair in cases.chunks_exact(2) {
-        row(&pair[0], None, None);
-        row(&pair[1], Some(&pair[0]), Some(reach));
+    let (pairs, intel) = cases.as_chunks::<2>();
+    for [bare, path] in pairs {
+        row(bare, None, None);
+        row(path, Some(bare), Some(reach));
+    }
+    if let (Some([_, path]), [intel]) = (pairs.last(), intel) {
+        row(intel, None, None);
+        row(path, Some(intel), Some(reach));
     }
 }
 
-fn encrypted(len: usize, reach: f64) {
+fn encrypted(intel: Option<&RefCell<Peer>>, len: usize, reach: f64) {
     // The plaintext of ESP has padding and trailer, too; the additional data are
     // SPI and extended number.
     let (config, frame) = (esp(), ethernet(0x0800, &ipv4(len)));
     let title = format!("ESP: whole graph over bare AEAD, inner IP length {len}");
     let plain = Plain { len: (len + 2).next_multiple_of(4), at: ETHERNET, ad: 12 };
     let path = |backend| case("ESP tunnel out, AES-GCM-128", backend, &config, &frame);
-    against_bare(&title, plain, &path, reach);
+    against_bare(intel, &title, plain, &path, reach);
     // The addresses and the SecTAG, with an SCI, are not encrypted.
     let (config, frame) = (macsec(), bridged(len));
     let title = format!("MACsec: whole graph over bare AEAD, frame of {len} without FCS");
     let plain = Plain { len: len - ADDRESSES, at: ADDRESSES, ad: ADDRESSES + 16 };
     let path = |backend| case("bridge and MACsec out, GCM-AES-128", backend, &config, &frame);
-    against_bare(&title, plain, &path, reach);
+    against_bare(intel, &title, plain, &path, reach);
 }
 
 /// Rounds beside DPDK, whose program starts anew in each.
@@ -313,11 +336,19 @@ fn main() {
         let mut names = arguments.iter().filter(|a| !a.starts_with('-')).peekable();
         names.peek().is_none() || names.any(|n| part.contains(n.as_str()))
     };
+    peer::pin();
+    let intel = match Peer::start("ipsec_mb", "IPSec_MB") {
+        Ok(peer) => Some(RefCell::new(peer)),
+        Err(why) => {
+            println!("Intel's multi-buffer library is left out: {why}");
+            None
+        }
+    };
     println!("Whole graph, memory to memory, one core, batches of 64.");
     println!("Median of {ROUNDS} interleaved rounds of {PACKETS} packets; clocks are the TSC's.");
     for (len, reach) in [(64, 0.5), (512, 0.5), (1420, 0.85)] {
         if wanted(&format!("encrypted-{len}")) {
-            encrypted(len, reach);
+            encrypted(intel.as_ref(), len, reach);
         }
         let at_most = (len == 64).then_some(1.3);
         match Dpdk::find() {

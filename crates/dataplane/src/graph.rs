@@ -195,9 +195,8 @@ impl From<DropReason> for Aside {
 
 /// Where a stage puts its packets. Most of a batch goes the same way: the first
 /// packet's next stage gets a *run*, handed over as the batch that it will be
-/// there; for what goes elsewhere there is one queue for each next stage. Best is a
-/// batch that stays as it is ([`send_all`](Self::send_all)): to send packets one by one
-/// makes each wait for the length that the one before it stored.
+/// there; for what goes elsewhere there is one queue for each next stage. A batch that
+/// goes one way stays as it is ([`send_all`](Self::send_all)).
 pub struct Outputs {
     run: Box<Batch>,
     /// Where the run goes, if there are packets in it.
