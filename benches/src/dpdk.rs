@@ -3,6 +3,7 @@
 //!
 //! It wants a core that measures and one that waits; Debian has it in `dpdk-dev`.
 
+use crate::peer;
 use std::process::Command;
 
 const PROGRAM: &str = "dpdk-test-crypto-perf";
@@ -10,6 +11,8 @@ const PROGRAM: &str = "dpdk-test-crypto-perf";
 /// Two cores: the one to measure on, and one for whoever waits.
 pub struct Dpdk {
     cores: [usize; 2],
+    /// All that there are.
+    all: String,
 }
 
 impl Dpdk {
@@ -19,12 +22,11 @@ impl Dpdk {
         if !there.is_ok_and(|o| o.status.success()) {
             return Err(format!("no {PROGRAM} (Debian: dpdk-dev, librte-crypto-ipsec-mb23)"));
         }
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        let ends = list.unwrap_or_default().trim().split([',', '-']);
-        let cores: Vec<usize> = ends.filter_map(|core| core.parse().ok()).collect();
+        let all = peer::cores().unwrap_or_default();
+        let cores: Vec<usize> =
+            all.split([',', '-']).filter_map(|core| core.parse().ok()).collect();
         match cores[..] {
-            [first, .., last] if first != last => Ok(Self { cores: [last, first] }),
+            [first, .., last] if first != last => Ok(Self { cores: [last, first], all }),
             _ => Err("it needs two cores".to_owned()),
         }
     }
@@ -40,7 +42,10 @@ impl Dpdk {
              --aead-aad-sz 8 --digest-sz 16 --buffer-sz {len} --burst-sz 32 \
              --total-ops {packets} --pool-sz 4096"
         );
-        let output = Command::new(PROGRAM).args(words.split_whitespace()).output();
+        // This process may be on one of them alone.
+        let mut program = Command::new("taskset");
+        program.args(["-c", &self.all, PROGRAM]).args(words.split_whitespace());
+        let output = program.output();
         let output = output.map_err(|e| format!("{PROGRAM}: {e}"))?;
         let text = String::from_utf8_lossy(&output.stdout);
         // Of a row: the last number is clocks per operation, two before that is

@@ -74,19 +74,26 @@ impl Drop for Peer {
     }
 }
 
-/// Says that this process is on one core already.
+/// Says that this process is on one core already, and which ones it had.
 const PINNED: &str = "FERRULE_BENCH_PINNED";
+
+/// The cores that this program was started with, as `taskset -c` takes them.
+pub fn cores() -> Option<String> {
+    std::env::var(PINNED).ok().or_else(|| {
+        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        Some(list.trim().to_owned())
+    })
+}
 
 /// Runs this program again on one core, so that a peer's process, which works while
 /// this one waits, has the same.
 pub fn pin() {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let last = list.and_then(|list| list.trim().rsplit([',', '-']).next());
-    let (Some(core), Ok(own)) = (last, std::env::current_exe()) else { return };
+    let (Some(cores), Ok(own)) = (cores(), std::env::current_exe()) else { return };
+    let Some(core) = cores.rsplit([',', '-']).next() else { return };
     if std::env::var_os(PINNED).is_none() {
         let mut again = Command::new("taskset");
-        again.args(["-c", core]).arg(own).args(std::env::args().skip(1)).env(PINNED, core);
+        again.args(["-c", core]).arg(own).args(std::env::args().skip(1)).env(PINNED, &cores);
         if let Ok(status) = again.status() {
             std::process::exit(status.code().unwrap_or(1));
         }
