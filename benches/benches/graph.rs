@@ -254,9 +254,10 @@ fn against_bare(
         row(bare, None, None);
         row(path, Some(bare), Some(reach));
     }
+    // The goal is over the same backend; this is what others would take.
     if let (Some([_, path]), [intel]) = (pairs.last(), intel) {
         row(intel, None, None);
-        row(path, Some(intel), Some(reach));
+        row(path, Some(intel), None);
     }
 }
 

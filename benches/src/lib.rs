@@ -360,9 +360,6 @@ impl Rig {
             let lap = tsc();
             done += self.lap(UNDER_WAY);
             clocks += tsc() - lap;
-            // Reserved numbers, as the daemon's control part, which has a thread of its
-            // own.
-            self.control.turn(self.now);
         }
         let clock = time.elapsed().as_nanos() as f64 / (tsc() - begin) as f64;
         (done, clocks as f64 * clock, clocks as f64)
@@ -373,6 +370,8 @@ impl Rig {
         loop {
             self.now += std::time::Duration::from_micros(10);
             let moved = self.worker.turn(self.now);
+            // Reserved numbers, as the daemon's control part would.
+            self.control.turn(self.now);
             let sent = self.feed.sent();
             if sent >= packets || moved == 0 {
                 return sent;

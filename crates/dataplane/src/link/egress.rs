@@ -103,6 +103,7 @@ fn first<'a>(
 }
 
 impl Output {
+    /// What the first look at a packet left to do.
     #[cold]
     fn carry_out(&mut self, ctx: &mut Ctx<'_>, mut packet: Packet, apart: Apart<'_>) {
         match apart {
@@ -119,9 +120,7 @@ impl Output {
             },
         }
     }
-}
 
-impl Output {
     fn cut(
         &mut self,
         ctx: &mut Ctx<'_>,
