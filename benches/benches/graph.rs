@@ -32,7 +32,7 @@ const LINE: usize = 64;
 
 /// Packets of a round: so many that what other cases left in the caches counts for
 /// nothing.
-const PACKETS: usize = 16_384;
+const PACKETS: usize = 32_768;
 
 fn ethernet(ethertype: u16, payload: &[u8]) -> Vec<u8> {
     [&NODE.0[..], &PEER.0[..], &ethertype.to_be_bytes(), payload].concat()
@@ -345,7 +345,7 @@ fn main() {
             None
         }
     };
-    println!("Whole graph, memory to memory, one core, batches of 64.");
+    println!("Whole graph, memory to memory, one core, batches of {BATCH}.");
     println!("Median of {ROUNDS} interleaved rounds of {PACKETS} packets; clocks are the TSC's.");
     for (len, reach) in [(64, 0.5), (512, 0.5), (1420, 0.85)] {
         if wanted(&format!("encrypted-{len}")) {

@@ -198,7 +198,7 @@ fn main() {
     if arguments.iter().any(|a| a == "--test") {
         return;
     }
-    println!("ESP tunnel out, whole graph, memory to memory, one core, batches of 64.");
+    println!("ESP tunnel out, whole graph, memory to memory, one core.");
     println!("Median of {ROUNDS} interleaved rounds of {PACKETS} packets; clocks are the TSC's.");
     let ours = [Backend::Vaes512, Backend::Vaes256].map(Backend::name);
     let ours = ours.into_iter().find_map(|name| Backend::forced(name).ok());

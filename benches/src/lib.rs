@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 pub const ROUNDS: usize = 101;
 
 /// Packets that go round in a node: two batches.
-pub const UNDER_WAY: usize = 128;
+pub const UNDER_WAY: usize = 256;
 
 /// One thing that is measured: a name, and what does some packets.
 pub struct Case<'a> {
@@ -232,7 +232,7 @@ impl Feed {
 }
 
 impl Port for End {
-    // One lock for each batch of 64: under a nanosecond for a packet.
+    // One lock for each batch: under a nanosecond for a packet.
     fn receive(&mut self, _now: Instant, _cache: &mut PoolCache, batch: &mut Batch) {
         if !self.receives {
             return;

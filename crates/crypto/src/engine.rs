@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 use ferrule_base::{Duration, Instant, Work};
 
 /// Jobs in one call at most: a batch of packets.
-pub const BATCH: usize = 64;
+pub const BATCH: usize = 128;
 
 /// Up to a batch of jobs.
 pub type Jobs<B> = ArrayVec<Job<B>, BATCH>;

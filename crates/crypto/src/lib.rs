@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   prepare ──▶ [ Job, Job, Job, … ] ──▶ Engine ──▶ [ Job, … ] ──▶ finish
-//!   (stage)       owned, up to 64       submit/      with a        (stage)
+//!   (stage)       owned, up to 128      submit/      with a        (stage)
 //!                                       collect      Verdict
 //! ```
 //!

@@ -19,6 +19,10 @@ use ferrule_pipeline::{Batch, Packet, PoolCache};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// Frames that leave at once at most when a tester is late: more would fill queues that
+/// the load itself does not.
+const BURST: usize = 64;
+
 /// When what happens, in nanoseconds; fixed when a trial starts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Phases {
@@ -115,8 +119,8 @@ impl Leg {
         }
     }
 
-    /// Puts frames that are due into `batch`, the earliest first, as many as it
-    /// has room for.
+    /// Puts frames that are due into `batch`, the earliest first, as many as may leave
+    /// at once.
     #[inline]
     pub fn emit(&mut self, now: Instant, cache: &mut PoolCache, batch: &mut Batch) {
         self.responder.poll(cache, batch);
@@ -126,7 +130,7 @@ impl Leg {
         }
         while let Some(mut first) = self.due.peek_mut() {
             let Reverse((intended, index)) = *first;
-            if intended > now || batch.is_full() {
+            if intended > now || batch.len() >= BURST {
                 break;
             }
             let Some(sending) = self.sending.get_mut(index) else { break };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   host   │ commands ─▶ │ work ─▶ │ ◀─ done │      three rings of one producer
-//!   thread │ obey          run up to 64   push │
+//!   thread │ obey          run a batch    push │
 //!          └ nothing for a while: says "asleep", looks again, parks
 //! ```
 //!

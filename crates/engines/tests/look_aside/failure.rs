@@ -3,6 +3,7 @@
 
 use crate::rig::{Buffer, GCM, PATIENT, Rig, rig, rig_with, seal};
 use ferrule_base::Duration;
+use ferrule_crypto::engine::BATCH;
 use ferrule_crypto::{Engine, Job, Jobs, KeyId, Verdict};
 use ferrule_engines::look_aside::{HUNG_MAX, Options, Otherwise};
 use std::collections::HashSet;
@@ -83,7 +84,7 @@ fn a_service_killed_under_load_brings_every_job_back_and_is_started_again() {
             let lost = not_done(&rig, &back, here);
             match (copies, on_failure) {
                 // It died in one packet that was shared, and had a batch in hand.
-                (0, Otherwise::Software) => assert!((1..=64).contains(&lost), "{lost}"),
+                (0, Otherwise::Software) => assert!((1..=BATCH).contains(&lost), "{lost}"),
                 (_, Otherwise::Software) => assert_eq!(lost, 0, "every packet was here"),
                 (_, Otherwise::Drop) => assert!((1..=200).contains(&lost), "{lost}"),
             }
@@ -100,22 +101,23 @@ fn software_stands_in_for_whole_batches_not_for_one_job_at_a_time() {
     let (key, here) = rig.key(GCM, 1);
     // It dies with the first of two full batches.
     rig.hand.fails_after.store(1, Ordering::SeqCst);
-    let batch = |from: u64| (from..from + 64).map(|t| seal(GCM, key, t, 100)).collect();
+    const FULL: u64 = BATCH as u64;
+    let batch = |from: u64| (from..from + FULL).map(|t| seal(GCM, key, t, 100)).collect();
     let mut back = Vec::new();
-    for from in [0, 64] {
+    for from in [0, FULL] {
         let mut jobs: Jobs<_> = batch(from);
         rig.host.submit(rig.now, &mut jobs);
         back.extend(jobs);
     }
-    back.extend(rig.collect(128 - back.len(), Duration::ZERO));
+    back.extend(rig.collect(2 * BATCH - back.len(), Duration::ZERO));
     assert_eq!(not_done(&rig, &back, here), 0);
-    assert_eq!((rig.counter("fallbacks"), rig.counter("failures")), (128, 1));
+    assert_eq!((rig.counter("fallbacks"), rig.counter("failures")), (2 * FULL, 1));
     assert_eq!(rig.counter("fallback-batches"), 2);
     // And while it is down.
-    let mut jobs: Jobs<_> = batch(128);
+    let mut jobs: Jobs<_> = batch(2 * FULL);
     rig.host.submit(rig.now, &mut jobs);
     assert_eq!(not_done(&rig, &jobs, here), 0);
-    assert_eq!((rig.counter("fallbacks"), rig.counter("fallback-batches")), (192, 3));
+    assert_eq!((rig.counter("fallbacks"), rig.counter("fallback-batches")), (3 * FULL, 3));
 }
 
 #[test]

@@ -26,7 +26,7 @@ use std::ops::RangeInclusive;
 /// Jobs under way in one queue pair.
 const DEPTH: RangeInclusive<i64> = 64..=4096;
 
-/// Jobs that go to an engine together: a batch of the data path at most.
+/// Jobs that go to an engine together.
 const BATCH: RangeInclusive<i64> = 1..=64;
 
 /// Where the packets of a tunnel or SecY are sealed and opened.

@@ -5,6 +5,7 @@ use crate::net::{Host, Net, ethernet, mac, udp4};
 use crate::site::{HOST, MARK, PEER, Site, gateway, gateway_with, is_clear, secy};
 use ferrule_base::{DropReason, Duration, Instant};
 use ferrule_node::{Counter, CounterStore, StoreError, Volatile};
+use ferrule_pipeline::BATCH;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
@@ -271,7 +272,7 @@ fn inline_card_holds_what_a_full_wire_does_not_take_and_counts_it() {
         turn(&mut site);
     }
     let card = site.net.card(site.node);
-    assert!((1..=64).contains(&card.held), "a batch at most: {}", card.held);
+    assert!((1..=BATCH as u64).contains(&card.held), "a batch at most: {}", card.held);
     let ledger = site.net.ledger(site.node);
     assert!(ledger.balances(), "{ledger:?}");
     assert_eq!(ledger.held, 200 - 8, "{ledger:?}");
