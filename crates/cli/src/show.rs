@@ -49,7 +49,8 @@ enum What {
     Mpls,
     /// What was dropped, and why.
     Drops,
-    /// Where the workers' time went, by stage (`times = true` in `[node]`).
+    /// Where the workers' time went, by stage (`times = true` in `[node]`, with which
+    /// no stage is passed over).
     Times,
     /// Where packets to each prefix go.
     Path,

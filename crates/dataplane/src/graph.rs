@@ -204,6 +204,7 @@ pub struct Outputs {
     queues: [Vec<Packet>; Next::ALL.len()],
     dropped: Vec<(Packet, DropReason)>,
     handoffs: Vec<(u8, Next, Packet)>,
+    watched: bool,
 }
 
 impl Outputs {
@@ -215,7 +216,19 @@ impl Outputs {
             queues: std::array::from_fn(|_| Vec::with_capacity(4 * BATCH)),
             dropped: Vec::with_capacity(4 * BATCH),
             handoffs: Vec::with_capacity(4 * BATCH),
+            watched: false,
         }
+    }
+
+    /// Whether somebody looks at packets at every place: then none is passed over.
+    pub const fn watch(&mut self, watched: bool) {
+        self.watched = watched;
+    }
+
+    /// Whether packets may pass over a place whose work is done.
+    #[inline]
+    pub const fn may_pass_over(&self) -> bool {
+        !self.watched
     }
 
     /// Sends a packet on.

@@ -19,6 +19,7 @@ pub mod fragment;
 pub mod graph;
 pub mod inline;
 pub mod ipsec;
+mod lead;
 pub mod link;
 pub mod macsec;
 pub mod mpls;

@@ -229,6 +229,8 @@ impl<E: Engine<Packet>> Worker<E> {
     /// driver may sleep until [`poll_timeout`](Self::poll_timeout).
     pub fn turn(&mut self, now: Instant) -> usize {
         let more = usize::from(self.obey(now));
+        // Each place sees what it is to show, and takes its own time.
+        self.out.watch(self.recorder.is_some() || self.stopwatch.is_some());
         match self.recorder.take() {
             None if self.stopwatch.is_some() => more + self.timed_turn(now),
             None => more + self.turn_with(now, &mut Silent),

@@ -61,6 +61,58 @@ pub struct Meta {
     pub number: u64,
 }
 
+/// How a packet came here: routing table, interface, what it is, turns, flags. In one
+/// word, which is compared and written at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival(u64);
+
+impl Arrival {
+    /// That of a packet of which nothing is known.
+    pub const UNKNOWN: Self = Self(0);
+
+    /// How often it was sent back.
+    #[inline]
+    pub const fn turns(self) -> u8 {
+        (self.0 >> 48) as u8
+    }
+
+    /// The same, sent back once more.
+    #[inline]
+    pub const fn once_more(self) -> Self {
+        Self(self.0 + (1 << 48))
+    }
+}
+
+const _: () =
+    assert!(std::mem::offset_of!(Meta, vrf) == 8 && std::mem::offset_of!(Meta, target) == 16);
+
+impl Meta {
+    /// How it came.
+    #[inline(always)]
+    pub const fn arrival(&self) -> Arrival {
+        let from = self.vrf.0 as u32 | (self.iface as u32) << 16;
+        let as_what = self.ethertype as u32 | (self.turns as u32) << 16 | (self.flags as u32) << 24;
+        Arrival(from as u64 | (as_what as u64) << 32)
+    }
+
+    /// As if it had come as another did.
+    #[inline(always)]
+    #[cfg(target_endian = "little")]
+    pub const fn set_arrival(&mut self, arrival: Arrival) {
+        // SAFETY: the fields are the second word of the struct, the first of them in its
+        // lowest bits, and any bits are values of theirs.
+        unsafe { (&raw mut *self).cast::<u64>().add(1).write(arrival.0) };
+    }
+
+    /// As if it had come as another did.
+    #[cfg(target_endian = "big")]
+    pub const fn set_arrival(&mut self, Arrival(word): Arrival) {
+        (self.vrf, self.iface) = (VrfId(word as u16), (word >> 16) as u16);
+        self.ethertype = (word >> 32) as u16;
+        (self.turns, self.flags) = ((word >> 48) as u8, (word >> 56) as u8);
+    }
+}
+
 /// Where the frame is in its chunk: first octet, and how many. One word, so that
 /// it is always stored and loaded whole.
 #[derive(Clone, Copy)]
@@ -539,6 +591,37 @@ impl Packet {
         Some(self.data_mut())
     }
 
+    /// Puts octets in front and behind at once: in place of the first `over` octets
+    /// `front` from `from` on, and `count` behind, of which the first are `behind`. Returns
+    /// all of `front` where it is now, to change; what is before `from` is not the
+    /// packet's. Nothing (and nothing done) if there is no room for all of it.
+    #[inline(always)]
+    pub fn wrap<const F: usize, const B: usize>(
+        &mut self,
+        over: usize,
+        front: &[u8; F],
+        from: usize,
+        behind: &[u8; B],
+        count: usize,
+    ) -> Option<&mut [u8; F]> {
+        let h = self.header_mut();
+        let start = (h.extent.head() + over).checked_sub(F)?;
+        let rest = h.extent.len().checked_sub(over)?;
+        let end = start + F + rest;
+        if end + count.max(B) > h.size as usize || from > F {
+            return None;
+        }
+        h.extent = Extent::new(start + from, F - from + rest + count);
+        // SAFETY: from `start` to `end + B` is in the chunk, which we own, and the two do
+        // not overlap.
+        unsafe {
+            h.chunk.add(end).cast::<[u8; B]>().write_unaligned(*behind);
+            let place = h.chunk.add(start).cast::<[u8; F]>();
+            place.write_unaligned(*front);
+            Some(&mut *place)
+        }
+    }
+
     /// Cuts the packet down to `len` octets; longer stays as it is.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
@@ -606,6 +689,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn how_a_packet_came_is_one_word() {
+        let (vrf, hash, target, none) = (VrfId(0x1122), 7, 9, Meta::default());
+        let came = Meta { vrf, iface: 3, ethertype: 0x86dd, turns: 5, flags: 0x81, ..none };
+        let mut other = Meta { hash, target, number: 11, ..Meta::default() };
+        assert_ne!(other.arrival(), came.arrival());
+        other.set_arrival(came.arrival());
+        assert_eq!(other.arrival(), came.arrival());
+        assert_eq!((other.vrf, other.flags), (vrf, 0x81));
+        assert_eq!((other.hash, other.target, other.number, other.port), (7, 9, 11, PortId(0)));
+    }
+
+    #[test]
     fn a_buffer_grows_and_shrinks_at_both_ends_and_never_past_them() {
         let pool = Pool::heap(2, 2048);
         let mut cache = pool.cache();
@@ -630,6 +725,19 @@ mod tests {
         assert!(p.grow(0, usize::MAX - 4096).is_none() && p.len() == 7);
         assert_eq!(p.grow(2, 3).map(|all| all.len()), Some(12));
         assert_eq!((p.head_room(), p.tail_room()), (head - 2, tail - 3));
+        assert!(p.strip(2));
+        p.truncate(7);
+        assert!(p.wrap(0, b"abc", 4, b"xy", 1).is_none() && p.len() == 7);
+        assert!(p.wrap(0, b"abc", 0, b"xy", tail + 1).is_none() && p.len() == 7);
+        assert!(p.wrap(0, b"abcd", 0, b"xy", 1).is_none() && p.len() == 7);
+        assert!(p.wrap(0, b"abc", 2, b"xy", 1).is_some_and(|front| front == b"abc"));
+        assert_eq!((p.len(), p.data()[0], p.data()[8]), (9, b'c', b'x'));
+        assert!(p.wrap(10, b"abc", 0, &[], 0).is_none() && p.len() == 9);
+        assert!(p.wrap(2, b"abcd", 2, &[], 1).is_some());
+        assert_eq!((p.len(), &p.data()[..2], p.data()[8]), (10, &b"cd"[..], b'x'));
+        p.truncate(9);
+        assert!(p.strip(1));
+        p.truncate(7);
         p.renew(100);
         assert_eq!((p.len(), p.head_room()), (100, HEAD_ROOM));
         p.renew(usize::MAX);

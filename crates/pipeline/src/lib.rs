@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A [`Packet`] owns one chunk: there is no second handle to it, so its bytes
-//! are changed in place without asking anybody. A [`Batch`] is up to 64 of
-//! them. A [`Port`] takes batches from a wire and gives them to one.
+//! are changed in place without asking anybody. A [`Batch`] is up to 128
+//! of them. A [`Port`] takes batches from a wire and gives them to one.
 #![deny(unsafe_code)]
 
 pub mod batch;
@@ -19,6 +19,6 @@ pub mod pair;
 pub mod port;
 
 pub use batch::{BATCH, Batch};
-pub use buffer::{HEAD_ROOM, Meta, Packet, Pool, PoolCache, Region};
+pub use buffer::{Arrival, HEAD_ROOM, Meta, Packet, Pool, PoolCache, Region};
 pub use pair::pair;
 pub use port::{Port, PortStats, Supers};

@@ -103,9 +103,17 @@ impl Header {
     /// packet must not travel on.
     #[inline]
     pub fn decrement_ttl(&mut self) -> bool {
-        if self.ttl <= 1 {
-            return false;
+        let more = self.ttl > 1;
+        if more {
+            self.count_hop();
         }
+        more
+    }
+
+    /// The same where the packet may travel on.
+    #[inline(always)]
+    pub fn count_hop(&mut self) {
+        debug_assert!(self.ttl > 1);
         // RFC 1624 equation 3 for a word that loses 0x0100: the checksum gains it, in
         // ones' complement, and is never 0xffff. In the other order of octets it gains 1
         // (RFC 1071 section 2 B), or 2 where that would be 0xffff or more, while TTL and
@@ -117,7 +125,6 @@ impl Header {
         let [ttl, protocol, low, high] = word.to_le_bytes();
         (self.ttl, self.protocol) = (ttl, protocol);
         self.checksum = [low, high].into();
-        true
     }
 
     /// Sets the TTL, checksum included.

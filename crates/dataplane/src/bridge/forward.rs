@@ -71,7 +71,7 @@ fn first<'a>(
 const FRONT: usize = ethernet::Header::LEN;
 
 /// A frame without a tag that left by a member as it was.
-struct Last {
+pub(crate) struct Last {
     front: [u8; FRONT],
     from: u16,
     port: PortId,
@@ -80,6 +80,19 @@ struct Last {
 }
 
 impl Last {
+    /// How frames like one from a member leave, of which nothing is done yet.
+    pub(crate) fn of(ctx: &Ctx<'_>, packet: &Packet) -> Option<Self> {
+        match way(ctx.tables, table::seconds(ctx.now), packet) {
+            Ok((Way::Member(iface), _)) => Self::new(ctx, iface, packet),
+            _ => None,
+        }
+    }
+
+    /// Whether a frame has the same addresses and EtherType.
+    pub(crate) fn is_like(&self, packet: &Packet) -> bool {
+        packet.data().first_chunk::<FRONT>() == Some(&self.front)
+    }
+
     /// Nothing if frames like this one change on their way out, or if another
     /// worker has the port.
     fn new(ctx: &Ctx<'_>, iface: &Iface, packet: &Packet) -> Option<Self> {
@@ -97,8 +110,9 @@ impl Last {
         })
     }
 
+    /// Sends a frame on its way, if it is like that and fits.
     #[inline(always)]
-    fn takes(&self, packet: &mut Packet) -> Option<Next> {
+    pub(crate) fn takes(&self, packet: &mut Packet) -> Option<Next> {
         let (meta, data) = packet.split();
         let same = data.first_chunk::<FRONT>() == Some(&self.front) && meta.iface == self.from;
         if !same || data.len() > self.frame_max {

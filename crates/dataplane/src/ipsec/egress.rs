@@ -18,6 +18,7 @@ use ferrule_base::{DropReason, Duration, Instant, Rng};
 use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::Protocol;
+use std::iter;
 
 /// Numbers between two looks at whether the reserved range runs low.
 pub(super) const LOOK_EVERY: u64 = 64;
@@ -44,6 +45,8 @@ pub struct EspOut {
     sas: SaTable<OutboundSa>,
     tickets: Tickets,
     wants: Vec<Want>,
+    /// That of the SA that sealed last.
+    mould: Option<Mould>,
     pub(super) clock: Clock,
 }
 
@@ -57,9 +60,16 @@ impl EspOut {
         batch: &mut Box<Batch>,
     ) {
         let late = !engine.is_immediate();
+        if late {
+            self.mould = None;
+        }
+        self.seal_alike(ctx, engine, batch);
+        if batch.is_empty() {
+            return;
+        }
         let mut jobs = Jobs::new();
-        let Self { sas, tickets, wants, .. } = self;
-        let mut desk = Desk { wants, tickets: late.then_some(tickets), jobs: &mut jobs };
+        let Self { sas, tickets, wants, mould, .. } = self;
+        let mut desk = Desk { wants, tickets: late.then_some(tickets), mould, jobs: &mut jobs };
         let mut packets = batch.drain(..);
         let mut next = packets.next();
         while let Some(first) = next {
@@ -86,6 +96,53 @@ impl EspOut {
         self.complete_all(ctx, &mut jobs);
     }
 
+    /// Seals the first packets of a batch, if they look like the last ones of the batch
+    /// before. If those are all, and there is nothing to do on their way out but to put a
+    /// link header in front, they leave as frames.
+    fn seal_alike<E: Engine<Packet>>(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        engine: &mut E,
+        batch: &mut Box<Batch>,
+    ) -> Option<()> {
+        // Whatever keeps it from being used now ends it.
+        let (target, mut mould) = (batch.first()?.meta().target, self.mould.take()?);
+        let (_, held) = self.sas.at(target)?;
+        if !mould.again(ctx, held) {
+            return None;
+        }
+        let mut jobs = Jobs::new();
+        let (mut numbers, mut packets) = (held.sa.sequence.lend(), batch.drain(..));
+        let odd = mould.seal_all(target, &mut packets, &mut numbers, &mut jobs);
+        let left: Batch = odd.into_iter().chain(packets).collect();
+        engine.submit(ctx.now, &mut jobs);
+        held.sa.sequence.give_back(numbers);
+        look(&mut self.wants, held);
+        mould.settle(&mut held.sa.stats, &mut ctx.tally.work.sealed);
+        let mut failed = Jobs::new();
+        for job in jobs.drain(..) {
+            match job.verdict {
+                Verdict::Done => batch.push(job.buf),
+                _ => failed.push(job),
+            }
+        }
+        if left.is_empty() && failed.is_empty() {
+            ctx.out.send_all(mould.next(), batch);
+            self.mould = Some(mould);
+            return Some(());
+        }
+        for mut packet in batch.drain(..) {
+            mould.unframe(&mut packet);
+            ctx.out.send(Next::Output, packet);
+        }
+        // It serves the rest of the batch, too, whose packets leave as those did.
+        mould.forget_link();
+        self.mould = Some(mould);
+        batch.extend(left);
+        self.complete_all(ctx, &mut failed);
+        Some(())
+    }
+
     /// What an engine that completes in place has done.
     fn complete_all(&mut self, ctx: &mut Ctx<'_>, jobs: &mut Jobs<Packet>) {
         for job in jobs.drain(..) {
@@ -103,8 +160,8 @@ impl EspOut {
     pub fn tick<E: Engine<Packet>>(&mut self, ctx: &mut Ctx<'_>, engine: &mut E) {
         let late = !engine.is_immediate();
         let mut jobs = Jobs::new();
-        let Self { sas, tickets, wants, clock } = self;
-        let mut desk = Desk { wants, tickets: late.then_some(tickets), jobs: &mut jobs };
+        let Self { sas, tickets, wants, mould, clock } = self;
+        let mut desk = Desk { wants, tickets: late.then_some(tickets), mould, jobs: &mut jobs };
         for _ in 0..DEEDS_MAX {
             let Some(due) = clock.take(ctx.now) else { break };
             // An SA that was retired wants nothing any more.
@@ -165,6 +222,8 @@ impl EspOut {
 
     /// Takes the SA off its index. Packets of it that an engine has still leave.
     pub fn retire<E: Engine<Packet>>(&mut self, engine: &mut E, index: u32) -> bool {
+        // It has the SA's salt.
+        self.mould = None;
         self.sas.retire(index, |sa| engine.retire(sa.key))
     }
 
@@ -224,6 +283,7 @@ struct Desk<'a> {
     wants: &'a mut Vec<Want>,
     /// For an engine that is late.
     tickets: Option<&'a mut Tickets>,
+    mould: &'a mut Option<Mould>,
     jobs: &'a mut Jobs<Packet>,
 }
 
@@ -240,35 +300,36 @@ impl Desk<'_> {
         rest: &mut impl Iterator<Item = Packet>,
     ) -> Option<Packet> {
         let target = first.meta().target;
-        let (mut mould, mut before): (Option<Mould>, _) = (None, 0);
+        self.mould.take_if(|mould| !mould.is_of(held));
+        let mut before = 0;
         let mut next = Some(first);
         while let Some(mut packet) = next.take_if(|packet| packet.meta().target == target) {
-            match &mut mould {
-                Some(mould)
-                    if mould.fits(&packet)
-                        && let Some(number) = self.number(held)
-                        && mould.wrap(&mut packet, number).is_some() =>
-                {
-                    self.jobs.push(mould.job(packet, number));
-                }
-                _ => {
-                    let again = packet.len() == before && self.tickets.is_none();
-                    before = packet.len();
-                    if again
-                        && let Some(new) = Mould::of(&held.sa, slot, &packet)
-                        && let Some(old) = mould.replace(new)
-                    {
-                        old.settle(&mut held.sa.stats, &mut ctx.tally.work.sealed);
-                    }
-                    self.seal(ctx, slot, held, packet);
-                }
-            }
             next = rest.next();
+            if let Some(mould) = &mut *self.mould {
+                let mut numbers = held.sa.sequence.lend();
+                let odd = mould.seal_all(target, &mut iter::once(packet), &mut numbers, self.jobs);
+                held.sa.sequence.give_back(numbers);
+                let Some(odd) = odd else { continue };
+                packet = odd;
+            }
+            let again = packet.len() == before && self.tickets.is_none();
+            before = packet.len();
+            if again && let Some(new) = Mould::of(held, slot, &packet) {
+                self.settle(ctx, held);
+                *self.mould = Some(new);
+            }
+            self.seal(ctx, slot, held, packet);
         }
-        if let Some(mould) = mould {
-            mould.settle(&mut held.sa.stats, &mut ctx.tally.work.sealed);
-        }
+        self.settle(ctx, held);
         next
+    }
+
+    /// Counts what the mould made.
+    fn settle(&mut self, ctx: &mut Ctx<'_>, held: &mut Held<OutboundSa>) {
+        if let Some(mould) = &mut *self.mould {
+            mould.settle(&mut held.sa.stats, &mut ctx.tally.work.sealed);
+            look(self.wants, held);
+        }
     }
 
     /// Makes a job of a packet. The usual tunnel's code is compiled with its sizes
@@ -449,10 +510,8 @@ impl Desk<'_> {
     #[inline(always)]
     fn number(&mut self, held: &mut Held<OutboundSa>) -> Option<u64> {
         let number = held.sa.sequence.take();
-        if number.is_none_or(|n| n % LOOK_EVERY == 0)
-            && let Some(limit) = held.sa.sequence.wants()
-        {
-            self.wants.push(Want { id: held.id, lease: held.sa.sequence.lease(), limit });
+        if number.is_none_or(|n| n % LOOK_EVERY == 0) {
+            look(self.wants, held);
         }
         number
     }
@@ -508,6 +567,13 @@ impl Desk<'_> {
         let job = Job { buf: packet, key, ticket, nonce, op, verdict, ad, text };
         ctx.tally.work.sealed.add(octets(&job));
         self.jobs.push(job);
+    }
+}
+
+/// Whether the reserved range of an SA runs low: then it wants more.
+fn look(wants: &mut Vec<Want>, held: &mut Held<OutboundSa>) {
+    if let Some(limit) = held.sa.sequence.wants() {
+        wants.push(Want { id: held.id, lease: held.sa.sequence.lease(), limit });
     }
 }
 

@@ -87,9 +87,12 @@ fn first<'a>(
     if packet.meta().target & CUT != 0 {
         return Err(Apart::CutForPath);
     }
-    let (adjacency, iface, routed) = target(tables, packet).ok_or(DropReason::NotAttached)?;
+    let number = packet.meta().target;
+    let way_out @ (adjacency, iface, routed) =
+        target(tables, number).ok_or(DropReason::NotAttached)?;
     let next = beyond(tables, iface, routed, ctx.worker);
-    let front = |mac, packet: &Packet| Front::new(adjacency, iface, routed, mac, next, packet);
+    let front =
+        |mac, packet: &Packet| Front::new(number, way_out, mac, next, packet.meta().ethertype);
     match way(tables, adjacency, routed, packet)? {
         Way::Send(mac) => {
             let front = front(mac, packet);
@@ -141,7 +144,7 @@ impl Output {
         let meta = packet.meta_mut();
         meta.target &= !CUT;
         let path = std::mem::take(&mut meta.number) as usize;
-        let link = target(ctx.tables, &packet).map_or(usize::MAX, |(adjacency, _, routed)| {
+        let link = target(ctx.tables, meta.target).map_or(usize::MAX, |(adjacency, _, routed)| {
             usize::from(routed.mtu).saturating_sub(adjacency.labels.len() * mpls::Header::LEN)
         });
         let mtu = path.min(link);
@@ -163,7 +166,7 @@ const LINK: usize = ethernet::Header::LEN;
 const LINK_TAG: usize = LINK + vlan::Header::LEN;
 
 /// What goes in front of a packet.
-struct Front<'a> {
+pub(crate) struct Front<'a> {
     /// The adjacency, and its number.
     adjacency: &'a Adjacency,
     target: u32,
@@ -184,15 +187,22 @@ enum Link {
 }
 
 impl<'a> Front<'a> {
+    /// That of packets that are sealed for an adjacency; nothing while its neighbour is
+    /// not known, or if it has none.
+    pub(crate) fn of(ctx: &Ctx<'a>, number: u32, ethertype: u16) -> Option<Self> {
+        let way_out @ (adjacency, iface, routed) = target(ctx.tables, number)?;
+        let mac = ctx.tables.neighbours.mac(adjacency.neighbour?)?;
+        let next = beyond(ctx.tables, iface, routed, ctx.worker);
+        Some(Self::new(number, way_out, mac, next, ethertype))
+    }
+
     fn new(
-        adjacency: &'a Adjacency,
-        iface: &Iface,
-        routed: &RoutedIface,
+        target: u32,
+        (adjacency, iface, routed): WayOut<'a>,
         mac: MacAddr,
         next: Next,
-        packet: &Packet,
+        ethertype: u16,
     ) -> Self {
-        let ethertype = packet.meta().ethertype;
         let stack = matches!(EtherType(ethertype), EtherType::MPLS | EtherType::MPLS_UPSTREAM);
         let carried = if adjacency.labels.is_empty() || stack {
             EtherType(ethertype)
@@ -217,8 +227,18 @@ impl<'a> Front<'a> {
         };
         let labels = adjacency.labels.len() * mpls::Header::LEN;
         let longest = usize::from(routed.mtu).saturating_sub(labels);
-        let (target, port, labels) = (packet.meta().target, iface.port, labels > 0);
+        let (port, labels) = (iface.port, labels > 0);
         Self { adjacency, target, ethertype, longest, port, next, labels, link }
+    }
+
+    /// The header of packets of `len` octets, and the port and the place that their frames
+    /// go to; nothing if there are labels, too, or if they are too long.
+    pub(crate) fn link_of(&self, len: usize) -> Option<(&[u8], PortId, Next)> {
+        let link: &[u8] = match &self.link {
+            Link::Plain(link) => link,
+            Link::Tagged(link) => link,
+        };
+        (!self.labels && len <= self.longest).then_some((link, self.port, self.next))
     }
 
     /// Whether a packet goes the same way, as it is.
@@ -269,12 +289,12 @@ fn beyond(tables: &Tables, iface: &Iface, routed: &RoutedIface, worker: u8) -> N
     }
 }
 
+/// An adjacency and its interface.
+type WayOut<'a> = (&'a Adjacency, &'a Iface, &'a RoutedIface);
+
 #[inline]
-fn target<'a>(
-    tables: &'a Tables,
-    packet: &Packet,
-) -> Option<(&'a Adjacency, &'a Iface, &'a RoutedIface)> {
-    let adjacency = tables.adjacencies.get(packet.meta().target as usize)?;
+fn target(tables: &Tables, number: u32) -> Option<WayOut<'_>> {
+    let adjacency = tables.adjacencies.get(number as usize)?;
     let iface = tables.ifaces.get(usize::from(adjacency.iface))?;
     match &iface.kind {
         IfaceKind::Routed(routed) => Some((adjacency, iface, routed)),

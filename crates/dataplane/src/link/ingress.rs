@@ -2,15 +2,25 @@
 
 use super::tag::{self, VID};
 use crate::graph::{Ctx, FLAG_GROUP, Next, Stage};
+use crate::lead::{self, Lead};
 use crate::mpls::PwMode;
 use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
 use ferrule_base::{DropReason, MacAddr, PortId, VrfId};
-use ferrule_pipeline::{Batch, Packet};
+use ferrule_pipeline::{Batch, Meta, Packet};
 use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, ndp, vlan};
 
 /// The stage at [`Next::Attach`].
 #[derive(Default)]
-pub struct Attach;
+pub struct Attach {
+    lead: Option<Lead>,
+}
+
+impl Attach {
+    /// What is kept from batch to batch holds no longer: there are new tables.
+    pub fn forget(&mut self) {
+        self.lead = None;
+    }
+}
 
 impl Stage for Attach {
     /// For each frame:
@@ -24,8 +34,15 @@ impl Stage for Attach {
     /// 3. A bridge and a pseudowire take everything, with the tag they want.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
-        let mut last = None;
-        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| match again(&last, packet) {
+        lead::follow(&mut self.lead, ctx, batch);
+        if batch.is_empty() {
+            return;
+        }
+        let mut last: Option<Last> = None;
+        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| match last
+            .as_ref()
+            .and_then(|last| last.again(packet))
+        {
             Some(next) => Ok(next),
             None => attach(ctx.tables, &mut last, packet),
         };
@@ -47,50 +64,100 @@ enum Outer {
 /// The interface of a port's frames without a tag.
 struct Last {
     port: PortId,
-    number: u16,
     to: To,
 }
 
 /// What such frames come to.
 enum To {
-    /// Routing in this table, with this address of the interface as a number.
-    Routing(VrfId, u64),
-    /// A bridge that takes them as they are.
-    Bridge,
+    /// Routing, if they are for this interface.
+    Routing(Routed),
+    /// A bridge, by this interface, that takes them as they are.
+    Bridge(u16),
 }
 
-/// The common case. Nothing, and nothing done, for all others.
-#[inline(always)]
-fn again(last: &Option<Last>, packet: &mut Packet) -> Option<Next> {
-    let last = last.as_ref()?;
-    let (meta, data) = packet.split();
-    if meta.port != last.port {
-        return None;
-    }
-    match last.to {
-        To::Routing(vrf, mac) => {
-            let front = data.first_chunk::<21>()?;
-            let dst = u64::from_be_bytes(*front.first_chunk()?) >> 16;
-            let ethertype = EtherType(u16::from_be_bytes([front[12], front[13]]));
-            // Neighbour discovery is one of ICMPv6.
-            let ip = ethertype == EtherType::IPV4
-                || ethertype == EtherType::IPV6 && front[20] != Protocol::ICMPV6.0;
-            if !ip || dst != mac {
-                return None;
+/// Octets of an Ethernet header.
+pub(crate) const LINK: usize = ethernet::Header::LEN;
+
+impl Last {
+    /// The common case. Nothing, and nothing done, for all others.
+    #[inline(always)]
+    fn again(&self, packet: &mut Packet) -> Option<Next> {
+        let (meta, data) = packet.split();
+        if meta.port != self.port {
+            return None;
+        }
+        match &self.to {
+            To::Routing(routed) => {
+                let front = data.first_chunk::<{ LINK + 7 }>()?;
+                let ethertype = routed.takes(front.first_chunk()?)?;
+                // Neighbour discovery is one of ICMPv6.
+                let ip = ethertype == EtherType::IPV4
+                    || ethertype == EtherType::IPV6 && front[LINK + 6] != Protocol::ICMPV6.0;
+                if !ip {
+                    return None;
+                }
+                routed.mark(meta, ethertype);
+                packet.strip(LINK);
+                Some(Next::Ip)
             }
-            meta.iface = last.number;
-            meta.vrf = vrf;
-            meta.ethertype = ethertype.0;
-            meta.flags = 0;
-            packet.strip(ethernet::Header::LEN);
-            Some(Next::Ip)
+            To::Bridge(number) => {
+                let front = data.first_chunk::<LINK>()?;
+                let tagged = EtherType(u16::from_be_bytes([front[12], front[13]])).is_vlan();
+                meta.iface = *number;
+                (!tagged).then_some(Next::Bridge)
+            }
         }
-        To::Bridge => {
-            let front = data.first_chunk::<14>()?;
-            let tagged = EtherType(u16::from_be_bytes([front[12], front[13]])).is_vlan();
-            meta.iface = last.number;
-            (!tagged).then_some(Next::Bridge)
+    }
+}
+
+/// The interface of a port's frames without a tag, if a bridge takes them as they are.
+pub(crate) fn bridged(tables: &Tables, port: PortId) -> Option<u16> {
+    let attach = &tables.ports.get(usize::from(port.0))?.attach;
+    let number = attach.untagged.or(attach.rest)?;
+    match tables.ifaces.get(usize::from(number))?.kind {
+        IfaceKind::Bridged { access_vlan: None, .. } => Some(number),
+        _ => None,
+    }
+}
+
+/// What a routed interface takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Routed {
+    number: u16,
+    vrf: VrfId,
+    /// Its address as a number.
+    mac: u64,
+}
+
+impl Routed {
+    const fn new(number: u16, routed: &RoutedIface) -> Self {
+        Self { number, vrf: routed.vrf, mac: routed.mac.to_u64() }
+    }
+
+    /// That of a port's frames without a tag, if it is routed.
+    pub(crate) fn of(tables: &Tables, port: PortId) -> Option<Self> {
+        let attach = &tables.ports.get(usize::from(port.0))?.attach;
+        let number = attach.untagged.or(attach.rest)?;
+        match &tables.ifaces.get(usize::from(number))?.kind {
+            IfaceKind::Routed(routed) => Some(Self::new(number, routed)),
+            _ => None,
         }
+    }
+
+    /// What is in a frame for the interface.
+    #[inline(always)]
+    pub(crate) fn takes(&self, link: &[u8; LINK]) -> Option<EtherType> {
+        let dst = u64::from_be_bytes(*link.first_chunk()?) >> 16;
+        (dst == self.mac).then_some(EtherType(u16::from_be_bytes([link[12], link[13]])))
+    }
+
+    /// Notes where the packet in such a frame came by.
+    #[inline(always)]
+    pub(crate) fn mark(&self, meta: &mut Meta, ethertype: EtherType) {
+        meta.iface = self.number;
+        meta.vrf = self.vrf;
+        meta.ethertype = ethertype.0;
+        meta.flags = 0;
     }
 }
 
@@ -128,8 +195,8 @@ fn attach(
                 return Err(DropReason::UnknownVlan);
             }
             if outer == Outer::Untagged {
-                let to = To::Routing(routed.vrf, routed.mac.to_u64());
-                *last = Some(Last { port: packet.meta().port, number, to });
+                let to = To::Routing(Routed::new(number, routed));
+                *last = Some(Last { port: packet.meta().port, to });
             }
             let link = ethernet::Header::LEN
                 + if outer == Outer::Untagged { 0 } else { vlan::Header::LEN };
@@ -137,7 +204,7 @@ fn attach(
         }
         &IfaceKind::Bridged { access_vlan, .. } => {
             if outer == Outer::Untagged && access_vlan.is_none() {
-                *last = Some(Last { port: packet.meta().port, number, to: To::Bridge });
+                *last = Some(Last { port: packet.meta().port, to: To::Bridge(number) });
             }
             to_bridge(iface, access_vlan, outer, packet)
         }

@@ -1,6 +1,7 @@
 //! Protection: clear frame in, SecTAG and ICV out (clauses 10.5, 14).
 
 use super::config::SecyConfig;
+use super::mould::Mould;
 use super::state::{MACS, NO_TICKET, ad_start, front, macs_first, tags_first};
 use super::stats::Stats;
 use super::transmit::{SecyOut, TxSa, TxSecy};
@@ -38,14 +39,17 @@ impl SecyOut {
             }
         }
         engine.submit(ctx.now, &mut jobs);
+        if !simple {
+            return jobs.drain(..).for_each(|job| self.back(ctx, job));
+        }
         // Sealed, in order, with nothing to move back: as they are.
-        if simple && jobs.iter().all(|job| job.verdict == Verdict::Done) {
-            batch.extend(jobs.drain(..).map(|job| job.buf));
-            return ctx.out.send_all(Next::Transmit, batch);
-        }
         for job in jobs.drain(..) {
-            self.back(ctx, job);
+            match job.verdict {
+                Verdict::Done => batch.push(job.buf),
+                _ => self.back(ctx, job),
+            }
         }
+        ctx.out.send_all(Next::Transmit, batch);
     }
 
     /// Takes this stage's jobs, which an engine finished later, out of `jobs`.
@@ -134,6 +138,9 @@ impl Shape {
     }
 }
 
+/// By so many octets a frame of the usual shape grows.
+const GROWTH: usize = Shape::USUAL.tag_len + ICV_LEN;
+
 /// One port's SecY and its association that encodes, for frames that follow one
 /// another.
 struct Sender<'a> {
@@ -179,38 +186,76 @@ impl<'a> Sender<'a> {
         })
     }
 
-    /// Makes jobs of frames.
+    /// Makes jobs of frames. Of two frames of one length a mould is made for those to
+    /// come.
     fn protect(
         mut self,
         ctx: &mut Ctx<'_>,
-        frames: impl Iterator<Item = Packet>,
+        mut frames: impl Iterator<Item = Packet>,
         jobs: &mut Jobs<Packet>,
     ) {
-        let (before, mut octets, mut user) = (jobs.len(), 0, 0);
-        let (shape, usual) = (self.shape, self.shape == Shape::USUAL);
-        // What is not user data, beside clear tags.
-        let fixed = MACS + shape.tag_len + ICV_LEN;
-        for mut packet in frames {
-            let made = match usual {
-                true => self.prepare(&mut packet, Shape::USUAL),
-                false => self.prepare(&mut packet, shape),
-            };
-            match made {
-                Ok(Made { nonce, ticket, ad, text }) => {
-                    octets += u64::from(ad.len) + u64::from(text.len);
-                    user += (packet.len() - usize::from(ad.start) - fixed) as u64;
-                    let (key, ad) = (self.sa.key, Ad::Span(ad));
-                    let (op, verdict) = (Op::Seal, Verdict::Pending);
-                    jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
-                }
-                Err(reason) => ctx.out.drop(packet, reason),
+        let usual = self.shape == Shape::USUAL;
+        let mut next = frames.next();
+        while let Some(packet) = next {
+            let len = packet.len();
+            self.protect_one(ctx, packet, usual, jobs);
+            next = frames.next();
+            if usual && let Some(mould) = self.mould(next.as_ref().filter(|p| p.len() == len)) {
+                let before = jobs.len();
+                let mut numbers = self.sa.pn.lend();
+                let mut alike = next.into_iter().chain(&mut frames);
+                next = mould.protect_all(&mut alike, &mut numbers, jobs);
+                self.sa.pn.give_back(numbers);
+                let (text, beside) = mould.octets();
+                self.count(ctx, (jobs.len() - before) as u64, text + beside, text);
             }
         }
-        let made = (jobs.len() - before) as u64;
+    }
+
+    /// The mould of a frame, for an engine that completes in place.
+    fn mould(&self, packet: Option<&Packet>) -> Option<Mould> {
+        let fits = |&packet: &&Packet| packet.len() + GROWTH <= self.frame_max;
+        let packet = packet.filter(|_| self.order.is_none()).filter(fits)?;
+        let user = packet.len().checked_sub(MACS).filter(|&n| n >= 2)?;
+        let tag = SecTag::new(self.tci_an, user, 0, self.sci);
+        Mould::of(packet, user, &tag, (self.sa.key, self.sa.nonces), self.pn_max)
+    }
+
+    /// Makes a job of a frame.
+    #[inline(never)]
+    fn protect_one(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        mut packet: Packet,
+        usual: bool,
+        jobs: &mut Jobs<Packet>,
+    ) {
+        let shape = self.shape;
+        let made = match usual {
+            true => self.prepare(&mut packet, Shape::USUAL),
+            false => self.prepare(&mut packet, shape),
+        };
+        match made {
+            Ok(Made { nonce, ticket, ad, text }) => {
+                let octets = u64::from(ad.len) + u64::from(text.len);
+                // What is not user data, beside clear tags.
+                let fixed = usize::from(ad.start) + MACS + shape.tag_len + ICV_LEN;
+                self.count(ctx, 1, octets, (packet.len() - fixed) as u64);
+                let (key, ad) = (self.sa.key, Ad::Span(ad));
+                let (op, verdict) = (Op::Seal, Verdict::Pending);
+                jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
+            }
+            Err(reason) => ctx.out.drop(packet, reason),
+        }
+    }
+
+    /// Counts frames, each of so many octets under the ICV and octets of user data.
+    fn count(&mut self, ctx: &mut Ctx<'_>, frames: u64, octets: u64, user: u64) {
         let sealed = &mut ctx.tally.work.sealed;
-        (sealed.packets, sealed.octets) = (sealed.packets + made, sealed.octets + octets);
-        *self.counts.0 += made;
-        *self.counts.1 += user;
+        (sealed.packets, sealed.octets) =
+            (sealed.packets + frames, sealed.octets + frames * octets);
+        *self.counts.0 += frames;
+        *self.counts.1 += frames * user;
     }
 
     /// From a clear frame to a job.
@@ -280,7 +325,7 @@ const fn counters(counts: &mut Stats, encrypted: bool) -> (&mut u64, &mut u64) {
 
 /// A SecTAG as it is written: in two words, EtherType and the three fields of
 /// [`Header`], then the SCI, if that travels.
-struct SecTag {
+pub(super) struct SecTag {
     head: u64,
     sci: u64,
 }
@@ -294,7 +339,7 @@ impl SecTag {
 
     /// Writes it to a place of its length.
     #[inline(always)]
-    fn write(&self, place: &mut [u8]) -> Option<()> {
+    pub fn write(&self, place: &mut [u8]) -> Option<()> {
         *place.first_chunk_mut()? = self.head.to_be_bytes();
         if let Some(sci) = place.get_mut(8..16) {
             sci.copy_from_slice(&self.sci.to_be_bytes());

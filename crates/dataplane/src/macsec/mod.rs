@@ -38,6 +38,7 @@
 pub mod config;
 pub mod egress;
 pub mod ingress;
+mod mould;
 pub mod receive;
 pub mod replay;
 pub mod state;

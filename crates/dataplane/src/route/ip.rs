@@ -8,7 +8,7 @@ use crate::route::error::is_ours;
 use crate::route::{Adjacency, Route, Vrf};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
 use ferrule_base::{DropReason, VrfId};
-use ferrule_pipeline::{Batch, Meta, Packet};
+use ferrule_pipeline::{Arrival, Batch, Meta, Packet};
 use ferrule_wire::checksum::Sum;
 use ferrule_wire::{EtherType, FromBytes, Protocol, icmpv4, icmpv6, ipv4, ipv6, ipv6ext};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -49,29 +49,42 @@ impl Stage for Ip {
         let (mut known, mut last_v6) = ([Known::NOTHING; LASTS], [None; LASTS]);
         let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| match again(&known, packet) {
             Some(next) => Ok(next),
-            None => forward(ctx.tables, &mut ctx.tally.hits, &mut known, &mut last_v6, packet),
+            None => {
+                let (next, new) = forward(ctx, &mut last_v6, packet)?;
+                if let Some(new) = new {
+                    known[Known::place(new.ends)] = new;
+                }
+                Ok(next)
+            }
         };
         ctx.pass(batch, way, Ctx::drop);
     }
 }
 
-/// A packet that no other before it tells about.
+/// An IPv4 packet that others will follow: where it goes, and what it tells about them.
+pub(crate) fn lead(
+    ctx: &mut Ctx<'_>,
+    packet: &mut Packet,
+) -> Result<(Next, Option<Known>), DropReason> {
+    forward(ctx, &mut [None; LASTS], packet)
+}
+
+/// A packet that no other before it tells about, and what it tells about others.
 #[inline(never)]
 fn forward(
-    tables: &Tables,
-    hits: &mut Hits,
-    known: &mut [Known; LASTS],
+    ctx: &mut Ctx<'_>,
     last_v6: &mut Lasts<Ipv6Addr>,
     packet: &mut Packet,
-) -> Result<Next, DropReason> {
+) -> Result<(Next, Option<Known>), DropReason> {
+    let (tables, hits) = (ctx.tables, &mut ctx.tally.hits);
     let turns = &mut packet.meta_mut().turns;
     *turns = turns.saturating_add(1);
     if *turns > TURNS_MAX {
         return Err(DropReason::GraphLoop);
     }
     match EtherType(packet.meta().ethertype) {
-        EtherType::IPV4 => forward_v4(tables, hits, known, packet),
-        EtherType::IPV6 => forward_v6(tables, hits, last_v6, packet),
+        EtherType::IPV4 => forward_v4(tables, hits, packet),
+        EtherType::IPV6 => Ok((forward_v6(tables, hits, last_v6, packet)?, None)),
         _ => Err(DropReason::UnknownProtocol),
     }
 }
@@ -79,10 +92,12 @@ fn forward(
 /// What became of an IPv4 packet without options, as far as its addresses and
 /// where it came from decide it.
 #[derive(Clone, Copy)]
-struct Known {
+pub(crate) struct Known {
     /// Source and destination, as they stand in the header.
     ends: [u8; 8],
-    arrival: Arrival,
+    /// How it came, and how it goes on.
+    came: Arrival,
+    goes: Arrival,
     adjacency: u32,
     /// `EspIn`, or a way out.
     next: Next,
@@ -90,8 +105,13 @@ struct Known {
 
 impl Known {
     /// No packet comes from 0.0.0.0.
-    const NOTHING: Self =
-        Self { ends: [0; 8], arrival: Arrival(0), adjacency: 0, next: Next::Output };
+    const NOTHING: Self = Self {
+        ends: [0; 8],
+        came: Arrival::UNKNOWN,
+        goes: Arrival::UNKNOWN,
+        adjacency: 0,
+        next: Next::Output,
+    };
 
     /// Where in the memory of a batch it is kept.
     #[inline(always)]
@@ -101,55 +121,82 @@ impl Known {
     }
 }
 
-/// How a packet came here: routing table, interface, what it is, turns, flags.
-/// In one word, which is compared at once.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Arrival(u64);
-
-impl Arrival {
-    #[inline(always)]
-    const fn of(meta: &Meta) -> Self {
-        let from = meta.vrf.0 as u32 | (meta.iface as u32) << 16;
-        let as_what = meta.ethertype as u32 | (meta.turns as u32) << 16 | (meta.flags as u32) << 24;
-        Self(from as u64 | (as_what as u64) << 32)
-    }
-
-    const fn turns(self) -> u8 {
-        (self.0 >> 48) as u8
-    }
-}
-
 /// Octets of a header without options.
-const PLAIN: usize = ipv4::Header::LEN;
+pub(crate) const PLAIN: usize = ipv4::Header::LEN;
 
-/// Step 0. Nothing, and nothing done, if the packet is not like one before, or
-/// if anything about it is out of the ordinary.
+/// Step 0.
 #[inline(always)]
 fn again(known: &[Known; LASTS], packet: &mut Packet) -> Option<Next> {
-    let (meta, data) = packet.split();
-    let len = data.len();
-    let header: &mut [u8; PLAIN] = data.first_chunk_mut()?;
-    let ends = *header.last_chunk()?;
-    let known = &known[Known::place(ends)];
-    let same = known.ends == ends && known.arrival == Arrival::of(meta);
-    if !same || plain_len(header) != Some(len) {
-        return None;
+    let ends = *packet.data().first_chunk::<PLAIN>()?.last_chunk()?;
+    known[Known::place(ends)].again(packet)
+}
+
+impl Known {
+    /// Nothing, and nothing done, if the packet is not like the one before, or if
+    /// anything about it is out of the ordinary.
+    #[inline(always)]
+    fn again(&self, packet: &mut Packet) -> Option<Next> {
+        match self.next {
+            Next::EspIn => self.again_to::<true>(packet),
+            _ => self.again_to::<false>(packet),
+        }
     }
-    let header = ipv4::Header::mut_from_bytes(header).ok()?;
-    if known.next == Next::EspIn {
-        if header.protocol != Protocol::ESP.0 || header.is_fragment() {
+
+    #[inline(always)]
+    fn again_to<const ESP_IN: bool>(&self, packet: &mut Packet) -> Option<Next> {
+        let (meta, data) = packet.split();
+        let len = data.len();
+        let header = data.first_chunk_mut()?;
+        if self.came != meta.arrival() || !self.fits::<ESP_IN>(header, len) {
             return None;
         }
-        meta.offset = PLAIN as u16;
-    } else {
-        if !header.decrement_ttl() {
-            return None;
-        }
-        meta.target = known.adjacency;
+        self.take::<ESP_IN>(meta, header);
+        Some(self.next)
     }
-    // Not too many: the one before came as far.
-    meta.turns = known.arrival.turns() + 1;
-    Some(known.next)
+
+    /// Whether a packet of this length that came as the one before goes the same way:
+    /// onwards, or to `EspIn`.
+    #[inline(always)]
+    pub(crate) fn fits<const ESP_IN: bool>(&self, header: &[u8; PLAIN], len: usize) -> bool {
+        if header.last_chunk() != Some(&self.ends) || plain_len(header) != Some(len) {
+            return false;
+        }
+        let Ok(header) = ipv4::Header::ref_from_bytes(header) else { return false };
+        match ESP_IN {
+            true => header.protocol == Protocol::ESP.0 && !header.is_fragment(),
+            false => header.ttl > 1,
+        }
+    }
+
+    /// Sends a packet that fits on its way.
+    #[inline(always)]
+    pub(crate) fn take<const ESP_IN: bool>(&self, meta: &mut Meta, header: &mut [u8; PLAIN]) {
+        if ESP_IN {
+            meta.offset = PLAIN as u16;
+        } else {
+            meta.target = self.adjacency;
+            if let Ok(header) = ipv4::Header::mut_from_bytes(header) {
+                header.count_hop();
+            }
+        }
+        // Not too many turns: the one before came as far.
+        meta.set_arrival(self.goes);
+    }
+
+    /// Source and destination, as they stand in the header.
+    pub(crate) const fn ends(&self) -> [u8; 8] {
+        self.ends
+    }
+
+    /// How often the one before had been sent back.
+    pub(crate) const fn turns(&self) -> u8 {
+        self.came.turns()
+    }
+
+    /// Where they go.
+    pub(crate) const fn next(&self) -> Next {
+        self.next
+    }
 }
 
 /// The total length of a header without options whose checksum is right.
@@ -226,9 +273,8 @@ fn decide_v6(
 fn forward_v4(
     tables: &Tables,
     hits: &mut Hits,
-    known: &mut [Known; LASTS],
     packet: &mut Packet,
-) -> Result<Next, DropReason> {
+) -> Result<(Next, Option<Known>), DropReason> {
     let (header, header_len, total) = ipv4::validate(packet.data()).map_err(DropReason::from)?;
     let (protocol, fragment) = (header.protocol(), header.is_fragment());
     let (src, dst) = (Ipv4Addr::from(header.src), Ipv4Addr::from(header.dst));
@@ -260,7 +306,7 @@ fn forward_v4(
                 return Err(DropReason::NotRouted);
             }
             if flags & FLAG_LOCAL == 0 && !hop_v4(packet) {
-                return Ok(error(packet, TIME_EXCEEDED_V4));
+                return Ok((error(packet, TIME_EXCEEDED_V4), None));
             }
             onwards(packet, adjacency, decision.outbound)
         }
@@ -270,20 +316,21 @@ fn forward_v4(
         Some(Route::Local) => here(packet, header_len),
         Some(Route::Discard) => return Err(DropReason::RouteDiscard),
         None if dst.octets()[0] >= 224 => return Err(DropReason::NotRouted),
-        None => return Ok(error(packet, NO_ROUTE_V4)),
+        None => return Ok((error(packet, NO_ROUTE_V4), None)),
     };
     // Others like it, unless a policy must see each, or the node itself: of what goes
     // to a guarded host something may be sealed.
     let mixed = matches!(decision.route, Some(Route::Local | Route::Guarded(_)));
     let alike = flags & FLAG_LOCAL == 0 && (next == Next::EspIn || !mixed);
-    if alike && header_len == PLAIN && !(asked && decision.inbound.is_some()) {
-        let [s, d] = [src.octets(), dst.octets()];
-        let ends = [s[0], s[1], s[2], s[3], d[0], d[1], d[2], d[3]];
-        let came = Meta { turns: packet.meta().turns - 1, flags, ..*packet.meta() };
-        let (arrival, adjacency) = (Arrival::of(&came), packet.meta().target);
-        known[Known::place(ends)] = Known { ends, arrival, adjacency, next };
-    }
-    Ok(next)
+    let known =
+        (alike && header_len == PLAIN && !(asked && decision.inbound.is_some())).then(|| {
+            let [s, d] = [src.octets(), dst.octets()];
+            let ends = [s[0], s[1], s[2], s[3], d[0], d[1], d[2], d[3]];
+            let came = Meta { turns: packet.meta().turns - 1, flags, ..*packet.meta() };
+            let (came, adjacency) = (came.arrival(), packet.meta().target);
+            Known { ends, came, goes: came.once_more(), adjacency, next }
+        });
+    Ok((next, known))
 }
 
 #[inline]

@@ -75,7 +75,7 @@ impl Rig {
             ah_out: ipsec::AhOut::default(),
             secy_in: macsec::SecyIn::default(),
             secy_out: macsec::SecyOut::default(),
-            attach: link::Attach,
+            attach: link::Attach::default(),
             ip: route::Ip,
             reassemble: fragment::Reassemble::default(),
             local: route::Local::default(),

@@ -43,17 +43,17 @@ impl Stage for Policy {
 }
 
 /// A flow that an SA of this worker seals.
-struct Sealed {
+pub(crate) struct Sealed {
     flow: Flow4,
-    adjacency: u32,
-    sa: u32,
-    counter: u32,
+    pub adjacency: u32,
+    pub sa: u32,
+    pub counter: u32,
 }
 
 impl Sealed {
     /// The flow of a packet.
     #[inline(never)]
-    fn learn(ctx: &Ctx<'_>, packet: &Packet) -> Option<Self> {
+    pub fn learn(ctx: &Ctx<'_>, packet: &Packet) -> Option<Self> {
         let Gate::Policy(spd) = Gate::of(ctx.tables, packet) else { return None };
         let flow = Flow4::of(packet.data())?;
         let Decision { action: Action::Protect(sa), counter } = spd.outbound(packet.data()).ok()?
@@ -67,9 +67,13 @@ impl Sealed {
     #[inline(always)]
     fn has(&self, packet: &Packet) -> bool {
         let meta = packet.meta();
-        meta.target == self.adjacency
-            && meta.flags & FLAG_EXEMPT == 0
-            && Flow4::of(packet.data()).is_some_and(|flow| flow == self.flow)
+        meta.target == self.adjacency && meta.flags & FLAG_EXEMPT == 0 && self.fits(packet.data())
+    }
+
+    /// Whether a packet is of the flow, whatever its way.
+    #[inline(always)]
+    pub fn fits(&self, data: &[u8]) -> bool {
+        Flow4::of(data).is_some_and(|flow| flow == self.flow)
     }
 }
 

@@ -110,6 +110,20 @@ fn path_mtu_is_learned_from_a_quote_of_a_packet_sent_lately() {
 }
 
 #[test]
+fn what_is_kept_of_packets_holds_no_longer_than_their_path() {
+    let mut g = gateway(4, |_| ());
+    let long = whole(4, MTU.into());
+    // Of two packets of one length it is known how those to come are wrapped.
+    g.push_out(0, [&long[..]; 3]);
+    let ends = g.ends();
+    let End::Sent(Next::Output, sealed) = &ends[2] else { panic!("{ends:?}") };
+    assert_eq!(g.hear(&error(sealed, 1300)), None);
+    g.push_out(0, [&long[..]; 3]);
+    let ends = g.ends();
+    assert!(ends.iter().all(|end| matches!(end, End::Sent(Next::IcmpError, _))), "{ends:?}");
+}
+
+#[test]
 fn path_mtu_is_forgotten_with_age() {
     let mut g = gateway(4, |_| ());
     assert_eq!(g.out.poll_timeout(), None);

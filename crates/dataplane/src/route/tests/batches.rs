@@ -52,6 +52,8 @@ fn given(framed: bool) -> impl Strategy<Value = Given> {
 
 fn rig() -> Rig {
     let mut rig = Rig::new();
+    // One stage at a time. (What follows through several, whole nodes are asked about.)
+    rig.out.watch(true);
     rig.routed(0).policy = Some(0);
     let labels = [16, 17].into_iter().collect();
     let (ttl, slot) = (Default::default(), rig.tables.adjacencies[1].neighbour);

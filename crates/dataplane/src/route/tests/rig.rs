@@ -173,7 +173,7 @@ impl Rig {
             cache: Pool::heap(1024, 4096).cache(),
             tally: Tally::default(),
             out: Outputs::new(),
-            attach: Attach,
+            attach: Attach::default(),
             ip: Ip,
             reassemble: Reassemble::default(),
             local: Local::default(),
