@@ -49,13 +49,7 @@ impl Stage for Ip {
         let (mut known, mut last_v6) = ([Known::NOTHING; LASTS], [None; LASTS]);
         let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| match again(&known, packet) {
             Some(next) => Ok(next),
-            None => {
-                let (next, new) = forward(ctx, &mut last_v6, packet)?;
-                if let Some(new) = new {
-                    known[Known::place(new.ends)] = new;
-                }
-                Ok(next)
-            }
+            None => forward(ctx.tables, &mut ctx.tally.hits, &mut known, &mut last_v6, packet),
         };
         ctx.pass(batch, way, Ctx::drop);
     }
@@ -66,25 +60,28 @@ pub(crate) fn lead(
     ctx: &mut Ctx<'_>,
     packet: &mut Packet,
 ) -> Result<(Next, Option<Known>), DropReason> {
-    forward(ctx, &mut [None; LASTS], packet)
+    let (mut known, hits) = ([Known::NOTHING; LASTS], &mut ctx.tally.hits);
+    let next = forward(ctx.tables, hits, &mut known, &mut [None; LASTS], packet)?;
+    Ok((next, known.into_iter().find(|known| known.ends != Known::NOTHING.ends)))
 }
 
-/// A packet that no other before it tells about, and what it tells about others.
+/// A packet that no other before it tells about.
 #[inline(never)]
 fn forward(
-    ctx: &mut Ctx<'_>,
+    tables: &Tables,
+    hits: &mut Hits,
+    known: &mut [Known; LASTS],
     last_v6: &mut Lasts<Ipv6Addr>,
     packet: &mut Packet,
-) -> Result<(Next, Option<Known>), DropReason> {
-    let (tables, hits) = (ctx.tables, &mut ctx.tally.hits);
+) -> Result<Next, DropReason> {
     let turns = &mut packet.meta_mut().turns;
     *turns = turns.saturating_add(1);
     if *turns > TURNS_MAX {
         return Err(DropReason::GraphLoop);
     }
     match EtherType(packet.meta().ethertype) {
-        EtherType::IPV4 => forward_v4(tables, hits, packet),
-        EtherType::IPV6 => Ok((forward_v6(tables, hits, last_v6, packet)?, None)),
+        EtherType::IPV4 => forward_v4(tables, hits, known, packet),
+        EtherType::IPV6 => forward_v6(tables, hits, last_v6, packet),
         _ => Err(DropReason::UnknownProtocol),
     }
 }
@@ -95,9 +92,7 @@ fn forward(
 pub(crate) struct Known {
     /// Source and destination, as they stand in the header.
     ends: [u8; 8],
-    /// How it came, and how it goes on.
     came: Arrival,
-    goes: Arrival,
     adjacency: u32,
     /// `EspIn`, or a way out.
     next: Next,
@@ -105,13 +100,8 @@ pub(crate) struct Known {
 
 impl Known {
     /// No packet comes from 0.0.0.0.
-    const NOTHING: Self = Self {
-        ends: [0; 8],
-        came: Arrival::UNKNOWN,
-        goes: Arrival::UNKNOWN,
-        adjacency: 0,
-        next: Next::Output,
-    };
+    const NOTHING: Self =
+        Self { ends: [0; 8], came: Arrival::UNKNOWN, adjacency: 0, next: Next::Output };
 
     /// Where in the memory of a batch it is kept.
     #[inline(always)]
@@ -180,7 +170,7 @@ impl Known {
             }
         }
         // Not too many turns: the one before came as far.
-        meta.set_arrival(self.goes);
+        meta.set_arrival(self.came.once_more());
     }
 
     /// Source and destination, as they stand in the header.
@@ -273,8 +263,9 @@ fn decide_v6(
 fn forward_v4(
     tables: &Tables,
     hits: &mut Hits,
+    known: &mut [Known; LASTS],
     packet: &mut Packet,
-) -> Result<(Next, Option<Known>), DropReason> {
+) -> Result<Next, DropReason> {
     let (header, header_len, total) = ipv4::validate(packet.data()).map_err(DropReason::from)?;
     let (protocol, fragment) = (header.protocol(), header.is_fragment());
     let (src, dst) = (Ipv4Addr::from(header.src), Ipv4Addr::from(header.dst));
@@ -306,7 +297,7 @@ fn forward_v4(
                 return Err(DropReason::NotRouted);
             }
             if flags & FLAG_LOCAL == 0 && !hop_v4(packet) {
-                return Ok((error(packet, TIME_EXCEEDED_V4), None));
+                return Ok(error(packet, TIME_EXCEEDED_V4));
             }
             onwards(packet, adjacency, decision.outbound)
         }
@@ -316,21 +307,20 @@ fn forward_v4(
         Some(Route::Local) => here(packet, header_len),
         Some(Route::Discard) => return Err(DropReason::RouteDiscard),
         None if dst.octets()[0] >= 224 => return Err(DropReason::NotRouted),
-        None => return Ok((error(packet, NO_ROUTE_V4), None)),
+        None => return Ok(error(packet, NO_ROUTE_V4)),
     };
     // Others like it, unless a policy must see each, or the node itself: of what goes
     // to a guarded host something may be sealed.
     let mixed = matches!(decision.route, Some(Route::Local | Route::Guarded(_)));
     let alike = flags & FLAG_LOCAL == 0 && (next == Next::EspIn || !mixed);
-    let known =
-        (alike && header_len == PLAIN && !(asked && decision.inbound.is_some())).then(|| {
-            let [s, d] = [src.octets(), dst.octets()];
-            let ends = [s[0], s[1], s[2], s[3], d[0], d[1], d[2], d[3]];
-            let came = Meta { turns: packet.meta().turns - 1, flags, ..*packet.meta() };
-            let (came, adjacency) = (came.arrival(), packet.meta().target);
-            Known { ends, came, goes: came.once_more(), adjacency, next }
-        });
-    Ok((next, known))
+    if alike && header_len == PLAIN && !(asked && decision.inbound.is_some()) {
+        let [s, d] = [src.octets(), dst.octets()];
+        let ends = [s[0], s[1], s[2], s[3], d[0], d[1], d[2], d[3]];
+        let came = Meta { turns: packet.meta().turns - 1, flags, ..*packet.meta() };
+        let (came, adjacency) = (came.arrival(), packet.meta().target);
+        known[Known::place(ends)] = Known { ends, came, adjacency, next };
+    }
+    Ok(next)
 }
 
 #[inline]
