@@ -225,10 +225,12 @@ impl Outputs {
         self.watched = watched;
     }
 
-    /// Whether packets may pass over a place whose work is done.
+    /// Whether packets may pass over a place whose work is done: nobody looks, and none
+    /// waits there that came before them.
     #[inline]
-    pub const fn may_pass_over(&self) -> bool {
-        !self.watched
+    pub fn may_pass_over(&self, place: Next) -> bool {
+        let waits = self.to == place && !self.run.is_empty();
+        !self.watched && !waits && self.queues[place as usize].is_empty()
     }
 
     /// Sends a packet on.

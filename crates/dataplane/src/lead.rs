@@ -53,7 +53,7 @@ pub(crate) fn follow(kept: &mut Option<Lead>, ctx: &mut Ctx<'_>, batch: &mut Box
 fn cross(ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) -> Option<()> {
     let [first, .., last] = batch.as_mut_slice() else { return None };
     let port = first.meta().port;
-    let number = bridged(ctx.tables, port).filter(|_| ctx.out.may_pass_over())?;
+    let number = bridged(ctx.tables, port).filter(|_| ctx.out.may_pass_over(Next::Bridge))?;
     first.meta_mut().iface = number;
     let way = bridge::Last::of(ctx, first).filter(|way| way.is_like(last))?;
     let (mut count, mut next) = (0, Next::Bridge);
@@ -94,7 +94,8 @@ impl Link {
         };
         let (ends, some) = (link.ends(first)?, [&batch[1], &batch[batch.len() / 2], last]);
         let same = some.into_iter().all(|packet| link.ends(packet) == Some(ends));
-        (same && ctx.out.may_pass_over()).then_some((link, ends))
+        let free = ctx.out.may_pass_over(Next::Ip) && ctx.out.may_pass_over(Next::Policy);
+        (same && free).then_some((link, ends))
     }
 
     /// Between whom a packet is, if it is of IPv4 and for the interface.

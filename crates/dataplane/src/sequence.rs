@@ -30,14 +30,17 @@ pub struct Lease {
     pub number: u32,
 }
 
-/// Numbers that a [`Sequence`] lent.
-#[derive(Clone, Debug)]
+/// Numbers that a [`Sequence`] lent; like that they cannot be cloned.
+#[derive(Debug)]
 pub struct Numbers {
     next: u64,
     limit: u64,
 }
 
 impl Numbers {
+    /// Not one.
+    pub const NONE: Self = Self { next: 1, limit: 0 };
+
     /// The next one, if there is one; it is used once it is [taken](Self::take).
     #[inline(always)]
     pub const fn peek(&self) -> Option<u64> {

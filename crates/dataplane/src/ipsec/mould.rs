@@ -130,7 +130,7 @@ impl Mould {
         let sealed = FRONT + self.len + self.behind;
         let front = Front::of(ctx, self.adjacency, self.ethertype);
         let link = front.as_ref().and_then(|front| front.link_of(sealed));
-        let Some((link, port, next)) = link.filter(|_| ctx.out.may_pass_over()) else {
+        let Some((link, port, next)) = link.filter(|_| ctx.out.may_pass_over(Next::Output)) else {
             self.forget_link();
             return true;
         };
@@ -183,7 +183,8 @@ impl Mould {
         jobs: &mut Jobs<Packet>,
     ) -> Option<Packet> {
         // In registers meanwhile.
-        let (before, mut left, mut odd) = (jobs.len(), numbers.clone(), None);
+        let (before, mut odd) = (jobs.len(), None);
+        let mut left = std::mem::replace(numbers, Numbers::NONE);
         for packet in packets {
             match self.seal(target, packet, &mut left) {
                 Ok(job) => jobs.push(job),

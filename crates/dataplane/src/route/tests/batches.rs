@@ -171,6 +171,30 @@ proptest! {
 }
 
 #[test]
+fn no_place_is_passed_over_where_others_wait() {
+    for waits in [false, true] {
+        let mut rig = Rig::new();
+        if waits {
+            // The run goes elsewhere; this one stays behind.
+            for next in [Next::Local, Next::Ip] {
+                let packet = rig.packet(&[0x45; 20]);
+                rig.out.send(next, packet);
+            }
+            let mut run = Box::new(Batch::new());
+            assert_eq!(rig.out.take_run(&mut run), Some(Next::Local));
+        }
+        let octets = v4("10.3.0.9", "10.9.0.7", Protocol::UDP, &[0; 8]);
+        let octets = frame(own(0), HOST, EtherType::IPV4, &octets);
+        let mut batch = Box::new(Batch::new());
+        batch.extend((0..4).map(|_| rig.packet(&octets)));
+        let (attach, parts) = Rig::attach(&mut rig);
+        attach.push(&mut parts.ctx(), &mut batch);
+        let behind = rig.out.queue(Next::Ip).len();
+        assert_eq!(behind, if waits { 5 } else { 0 }, "they go behind the one that waits");
+    }
+}
+
+#[test]
 fn packets_of_one_flow_stay_in_order_when_one_of_them_is_cut() {
     let mut rig = Rig::new();
     let mut batch = Box::new(Batch::new());
