@@ -201,6 +201,8 @@ pub struct Outputs {
     run: Box<Batch>,
     /// Where the run goes, if there are packets in it.
     to: Next,
+    /// So many of them leave by one port, as the stage said that sent them.
+    by_one_port: usize,
     queues: [Vec<Packet>; Next::ALL.len()],
     dropped: Vec<(Packet, DropReason)>,
     handoffs: Vec<(u8, Next, Packet)>,
@@ -213,6 +215,7 @@ impl Outputs {
         Self {
             run: Box::default(),
             to: Next::Transmit,
+            by_one_port: 0,
             queues: std::array::from_fn(|_| Vec::with_capacity(4 * BATCH)),
             dropped: Vec::with_capacity(4 * BATCH),
             handoffs: Vec::with_capacity(4 * BATCH),
@@ -254,6 +257,21 @@ impl Outputs {
         }
     }
 
+    /// The same with frames that all leave by one port.
+    #[inline]
+    pub fn send_all_by_one_port(&mut self, next: Next, batch: &mut Box<Batch>) {
+        if self.run.is_empty() {
+            self.by_one_port = batch.len();
+        }
+        self.send_all(next, batch);
+    }
+
+    /// Whether it is known that all of the run leaves by one port.
+    #[inline]
+    pub fn run_leaves_by_one_port(&self) -> bool {
+        self.run.len() == self.by_one_port
+    }
+
     /// The first packet since the run was taken, one that goes another way, or
     /// one too many.
     #[inline(never)]
@@ -281,6 +299,7 @@ impl Outputs {
             self.end_run();
             return None;
         }
+        self.by_one_port = 0;
         std::mem::swap(&mut self.run, batch);
         Some(self.to)
     }
@@ -288,6 +307,7 @@ impl Outputs {
     /// Puts the run into its queue.
     #[cold]
     fn end_run(&mut self) {
+        self.by_one_port = 0;
         self.queues[self.to as usize].extend(self.run.drain(..));
     }
 

@@ -1,9 +1,10 @@
 //! Packets of one flow follow the first of them through link, routing and policy in one
-//! go.
+//! go, and on through the SA that seals them, if it knows what they look like.
 //!
 //! ```text
 //!   frames of one port:  a a a a b …        a, b: flows
 //!                        │ └┴┴──────────▶ link, routing, policy, by what they said of a
+//!                        │    └─────────▶ and ESP, in its mould of the batch before
 //!                        └─▶ asks each: interface, route, entry of the policy
 //! ```
 //!
@@ -14,12 +15,15 @@
 
 use crate::bridge::forward as bridge;
 use crate::graph::{Ctx, Next};
-use crate::ipsec::spd::stage::Sealed;
+use crate::ipsec::EspOut;
+use crate::ipsec::egress::Way;
+use crate::ipsec::spd::stage::{Flow4, Sealed};
 use crate::link::ingress::{LINK, Routed, bridged};
 use crate::route::ip::{self, Known, PLAIN};
 use ferrule_base::{DropReason, PortId};
-use ferrule_pipeline::{Batch, Meta, Packet};
-use ferrule_wire::EtherType;
+use ferrule_crypto::Engine;
+use ferrule_pipeline::{Arrival, Batch, Meta, Packet};
+use ferrule_wire::{EtherType, FromBytes, ipv4};
 
 /// Takes the first packets of a batch at [`Next::Attach`] as far as they go together,
 /// if there is a flow to follow; what is left in the batch is as it was.
@@ -101,9 +105,14 @@ impl Link {
     /// Between whom a packet is, if it is of IPv4 and for the interface.
     fn ends(&self, packet: &Packet) -> Option<[u8; 8]> {
         let (link, rest) = packet.data().split_first_chunk()?;
-        let ip =
-            packet.meta().port == self.port && self.routed.takes(link) == Some(EtherType::IPV4);
-        rest.first_chunk::<PLAIN>()?.last_chunk().copied().filter(|_| ip)
+        let ends = rest.first_chunk::<PLAIN>()?.last_chunk().copied();
+        ends.filter(|_| self.takes(packet.meta(), link))
+    }
+
+    /// Whether a frame is for the interface, with IPv4 in it.
+    #[inline(always)]
+    fn takes(&self, meta: &Meta, front: &[u8; LINK]) -> bool {
+        meta.port == self.port && self.routed.takes(front) == Some(EtherType::IPV4)
     }
 }
 
@@ -140,6 +149,29 @@ impl Lead {
         if self.sealed.is_some() { Next::EspOut } else { self.known.next() }
     }
 
+    /// Seals the first packets of a batch at [`Next::Attach`], if they follow into an SA
+    /// that knows what they look like; what is left in the batch is as it was.
+    pub(crate) fn seal<E: Engine<Packet>>(
+        &self,
+        ctx: &mut Ctx<'_>,
+        esp_out: &mut EspOut,
+        engine: &mut E,
+        batch: &mut Box<Batch>,
+    ) {
+        let Some(flow) = &self.sealed else { return };
+        let mut passed = [Next::Ip, Next::Policy, Next::EspOut].into_iter();
+        if !engine.is_immediate() || !passed.all(|place| ctx.out.may_pass_over(place)) {
+            return;
+        }
+        let way = batch.first().and_then(|first| IntoSa::of(self, flow, first));
+        let done = way.and_then(|way| esp_out.seal_alike(ctx, engine, flow.sa, way, batch));
+        if let Some(done) = done {
+            // At routing and policy.
+            ctx.tally.work.lookups += 2 * done.packets;
+            ctx.tally.hits.outbound(flow.counter, done.packets, done.octets);
+        }
+    }
+
     /// Takes the packets behind the first `led`, which have gone ahead, along; how many
     /// they are with those.
     fn follow(&self, ctx: &mut Ctx<'_>, batch: &mut [Packet], led: usize) -> usize {
@@ -169,7 +201,7 @@ impl Lead {
     }
 
     /// Takes packets through link and routing, up to the first that goes another way or
-    /// does not fit; how many. All is looked at before anything is changed.
+    /// does not fit; how many.
     #[inline(always)]
     fn along<const ESP_IN: bool>(
         &self,
@@ -177,27 +209,90 @@ impl Lead {
         fits: impl Fn(&[u8]) -> bool,
         mut then: impl FnMut(&mut Meta, usize),
     ) -> usize {
-        let Self { link, known, .. } = self;
         let mut count = 0;
         for packet in packets {
-            let (meta, data) = packet.split();
-            let Some((front, ip)) = data.split_first_chunk_mut() else { break };
-            let len = ip.len();
-            let came = meta.port == link.port
-                && meta.turns == known.turns()
-                && link.routed.takes(front) == Some(EtherType::IPV4);
-            if !came || !fits(ip) {
+            if !self.takes::<ESP_IN>(packet, &fits) {
                 break;
             }
-            let Some(header) = ip.first_chunk_mut() else { break };
-            if !known.fits::<ESP_IN>(header, len) {
-                break;
-            }
-            known.take::<ESP_IN>(meta, header);
-            then(meta, len);
             packet.strip(LINK);
+            let (meta, data) = packet.split();
+            let len = data.len();
+            if let Some(header) = data.first_chunk_mut() {
+                self.known.take::<ESP_IN>(meta, header);
+            }
+            then(meta, len);
             count += 1;
         }
         count
+    }
+
+    /// Whether a packet goes the same way.
+    #[inline(always)]
+    fn takes<const ESP_IN: bool>(&self, packet: &Packet, fits: impl Fn(&[u8]) -> bool) -> bool {
+        let Self { link, known, .. } = self;
+        let (meta, data) = (packet.meta(), packet.data());
+        let Some((front, ip)) = data.split_first_chunk() else { return false };
+        link.takes(meta, front)
+            && meta.turns == known.came().turns()
+            && fits(ip)
+            && ip.first_chunk().is_some_and(|header| known.fits::<ESP_IN>(header, ip.len()))
+    }
+}
+
+/// The way of packets that follow into an SA.
+#[derive(Clone, Copy)]
+struct IntoSa {
+    link: Link,
+    turns: u8,
+    /// As which they go on.
+    arrival: Arrival,
+    flow: Flow4,
+    headers: ipv4::Alike,
+}
+
+/// Octets of a frame by which it is known: up to the ports behind an IPv4 header.
+const SEEN: usize = LINK + 24;
+
+impl IntoSa {
+    /// That of packets that look like this one, if it follows.
+    fn of(lead: &Lead, sealed: &Sealed, packet: &Packet) -> Option<Self> {
+        if !lead.takes::<false>(packet, |data| sealed.fits(data)) {
+            return None;
+        }
+        let (header, _) = ipv4::Header::ref_from_prefix(packet.data().get(LINK..)?).ok()?;
+        let came = lead.known.came();
+        Some(Self {
+            link: lead.link,
+            turns: came.turns(),
+            arrival: came.once_more(),
+            flow: sealed.flow,
+            headers: ipv4::Alike::of(header),
+        })
+    }
+}
+
+impl Way<SEEN> for IntoSa {
+    const OVER: usize = LINK;
+
+    #[inline(always)]
+    fn takes(&self, meta: &Meta, octets: &[u8; SEEN]) -> bool {
+        let Some((front, ip)) = octets.split_first_chunk() else { return false };
+        let (Some(flow), Ok((header, _))) = (ip.first_chunk(), ipv4::Header::ref_from_prefix(ip))
+        else {
+            return false;
+        };
+        self.link.takes(meta, front)
+            && meta.turns == self.turns
+            && self.flow.has_rest(flow)
+            && header.ttl > 1
+            && self.headers.is_good(header)
+    }
+
+    #[inline(always)]
+    fn change(&self, meta: &mut Meta, octets: &mut [u8; SEEN]) {
+        if let Ok((header, _)) = ipv4::Header::mut_from_prefix(&mut octets[LINK..]) {
+            header.count_hop();
+        }
+        meta.set_arrival(self.arrival);
     }
 }

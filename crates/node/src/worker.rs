@@ -333,13 +333,14 @@ impl<E: Engine<Packet>> Worker<E> {
     /// Takes a batch through its stage, and on through the next ones as long as
     /// most of it goes the same way. What goes elsewhere waits in queues.
     fn carry<P: Probe>(&mut self, now: Instant, probe: &mut P, next: Next, batch: &mut Box<Batch>) {
-        let mut next = next;
+        let (mut next, mut by_one_port) = (next, false);
         for _ in 0..RUN_MAX {
             probe.visit(now, self.id, next, batch);
-            self.dispatch(now, next, batch);
+            self.dispatch(now, next, batch, by_one_port);
             debug_assert!(batch.is_empty(), "{} left packets behind", next.name());
             self.settle(now, probe);
             probe.lap(Lap::Stage(next));
+            by_one_port = self.out.run_leaves_by_one_port();
             match self.out.take_run(batch) {
                 Some(on) => next = on,
                 None => return,
@@ -416,14 +417,17 @@ impl<E: Engine<Packet>> Worker<E> {
 
     /// The wiring list: which stage stands at which place. (They are not compiled into
     /// it: in one function there are too few registers for all.)
-    fn dispatch(&mut self, now: Instant, next: Next, batch: &mut Box<Batch>) {
+    fn dispatch(&mut self, now: Instant, next: Next, batch: &mut Box<Batch>, by_one_port: bool) {
         if next == Next::Attach && self.tables.workers > 1 {
             self.share(batch);
         }
         let (mut ctx, stages, engine) = self.split(now);
         match next {
             Next::SecyIn => stages.secy_in.push(&mut ctx, engine, batch),
-            Next::Attach => stages.attach.push(&mut ctx, batch),
+            Next::Attach => {
+                stages.attach.seal_ahead(&mut ctx, &mut stages.esp_out, engine, batch);
+                stages.attach.push(&mut ctx, batch);
+            }
             Next::Bridge => stages.bridge.push(&mut ctx, batch),
             Next::PwOut => stages.pw_out.push(&mut ctx, batch),
             Next::Mpls => stages.mpls.push(&mut ctx, batch),
@@ -444,7 +448,7 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::Output => stages.output.push(&mut ctx, batch),
             Next::Emit => stages.emit.push(&mut ctx, batch),
             Next::SecyOut => stages.secy_out.push(&mut ctx, engine, batch),
-            Next::Transmit => self.transmit_batch(now, batch),
+            Next::Transmit => self.transmit_batch(now, batch, by_one_port),
             Next::Control => self.punt(batch),
         }
     }
@@ -484,11 +488,11 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
-    /// Frames to their ports. As a rule all are for one port that has room; the
-    /// others wait in its backlog.
-    fn transmit_batch(&mut self, now: Instant, batch: &mut Batch) {
+    /// Frames to their ports. As a rule all are for one port, if that is not known
+    /// already, which has room; the others wait in its backlog.
+    fn transmit_batch(&mut self, now: Instant, batch: &mut Batch, by_one_port: bool) {
         let Some(first) = batch.first().map(|p| p.meta().port) else { return };
-        if batch.iter().all(|p| p.meta().port == first)
+        if (by_one_port || batch.iter().all(|p| p.meta().port == first))
             && let Some(attached) = self.ports.iter_mut().find(|p| p.id == first)
             && attached.backlog.is_empty()
         {

@@ -142,14 +142,34 @@ impl Extent {
 struct Header {
     shared: *const Shared,
     chunk: *mut u8,
-    index: u32,
+    // The next two are compared as one word.
     extent: Extent,
-    meta: Meta,
     /// Octets of the chunk.
     size: u32,
+    meta: Meta,
+    index: u32,
 }
 
 const _: () = assert!(size_of::<Header>() == 64);
+
+impl Header {
+    /// Where the frame is in its chunk, and how large that is.
+    #[inline(always)]
+    const fn place(&self) -> u64 {
+        self.extent.0 as u64 | (self.size as u64) << 32
+    }
+}
+
+/// How packets get `F` octets in front and `B` behind that lie in their chunks as one of
+/// them does: it was asked once whether there is room. `V` octets are looked at before.
+#[derive(Clone, Copy)]
+pub struct Wrapping<const V: usize, const F: usize, const B: usize> {
+    place: u64,
+    view: u32,
+    front: u32,
+    behind: u32,
+    wrapped: Extent,
+}
 
 /// A piece of memory for a pool.
 pub struct Region {
@@ -248,10 +268,10 @@ impl Pool {
             shared: std::ptr::null(),
             // SAFETY: within the region, as there are this many chunks.
             chunk: unsafe { base.add(index * chunk) }.as_ptr(),
-            index: index as u32,
             extent: Extent::FRESH,
-            meta: Meta::default(),
             size: chunk as u32,
+            meta: Meta::default(),
+            index: index as u32,
         };
         let headers: Box<[Header]> = (0..chunks).map(header).collect();
         let shared = Box::leak(Box::new(Shared {
@@ -591,35 +611,54 @@ impl Packet {
         Some(self.data_mut())
     }
 
-    /// Puts octets in front and behind at once: in place of the first `over` octets
-    /// `front` from `from` on, and `count` behind, of which the first are `behind`. Returns
-    /// all of `front` where it is now, to change; what is before `from` is not the
-    /// packet's. Nothing (and nothing done) if there is no room for all of it.
-    #[inline(always)]
-    pub fn wrap<const F: usize, const B: usize>(
-        &mut self,
+    /// For packets that lie in their chunks as this one does: in place of the first `over`
+    /// octets they get `F` others, the first `from` of which are not theirs, and `count`
+    /// behind, of which `B` are given. Nothing if there is no room for that, or if they
+    /// have less than `V` octets.
+    pub fn wrapping<const V: usize, const F: usize, const B: usize>(
+        &self,
         over: usize,
-        front: &[u8; F],
         from: usize,
-        behind: &[u8; B],
         count: usize,
-    ) -> Option<&mut [u8; F]> {
-        let h = self.header_mut();
-        let start = (h.extent.head() + over).checked_sub(F)?;
-        let rest = h.extent.len().checked_sub(over)?;
-        let end = start + F + rest;
-        if end + count.max(B) > h.size as usize || from > F {
+    ) -> Option<Wrapping<V, F, B>> {
+        let h = self.header();
+        let (head, len) = (h.extent.head(), h.extent.len());
+        let (front, rest) = ((head + over).checked_sub(F)?, len.checked_sub(over)?);
+        let behind = front + F + rest;
+        if behind + count.max(B) > h.size as usize || from > F || len < V {
             return None;
         }
-        h.extent = Extent::new(start + from, F - from + rest + count);
-        // SAFETY: from `start` to `end + B` is in the chunk, which we own, and the two do
-        // not overlap.
-        unsafe {
-            h.chunk.add(end).cast::<[u8; B]>().write_unaligned(*behind);
-            let place = h.chunk.add(start).cast::<[u8; F]>();
-            place.write_unaligned(*front);
-            Some(&mut *place)
+        let wrapped = Extent::new(front + from, F - from + rest + count);
+        let [view, front, behind] = [head, front, behind].map(|at| at as u32);
+        Some(Wrapping { place: h.place(), view, front, behind, wrapped })
+    }
+
+    /// Puts octets in front, which `front` makes, and behind. It is shown what the stages
+    /// know of the packet and its first octets, and may change both. False (and nothing
+    /// done) if it makes nothing, or if the packet lies otherwise.
+    #[inline(always)]
+    pub fn wrap<const V: usize, const F: usize, const B: usize>(
+        &mut self,
+        wrapping: &Wrapping<V, F, B>,
+        front: impl FnOnce(&mut Meta, &mut [u8; V]) -> Option<[u8; F]>,
+        behind: &[u8; B],
+    ) -> bool {
+        let h = self.header_mut();
+        if h.place() != wrapping.place {
+            return false;
         }
+        let chunk = h.chunk;
+        // SAFETY: it lies as one that had so many octets (see `wrapping`).
+        let view = unsafe { &mut *chunk.add(wrapping.view as usize).cast::<[u8; V]>() };
+        let Some(front) = front(&mut h.meta, view) else { return false };
+        h.extent = wrapping.wrapped;
+        // SAFETY: both are in the chunk, which we own, as it lies as one for which that was
+        // so (see `wrapping`).
+        unsafe {
+            chunk.add(wrapping.behind as usize).cast::<[u8; B]>().write_unaligned(*behind);
+            chunk.add(wrapping.front as usize).cast::<[u8; F]>().write_unaligned(front);
+        }
+        true
     }
 
     /// Cuts the packet down to `len` octets; longer stays as it is.
@@ -685,116 +724,4 @@ impl Drop for Packet {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn how_a_packet_came_is_one_word() {
-        let (vrf, hash, target, none) = (VrfId(0x1122), 7, 9, Meta::default());
-        let came = Meta { vrf, iface: 3, ethertype: 0x86dd, turns: 5, flags: 0x81, ..none };
-        let mut other = Meta { hash, target, number: 11, ..Meta::default() };
-        assert_ne!(other.arrival(), came.arrival());
-        other.set_arrival(came.arrival());
-        assert_eq!(other.arrival(), came.arrival());
-        assert_eq!((other.vrf, other.flags), (vrf, 0x81));
-        assert_eq!((other.hash, other.target, other.number, other.port), (7, 9, 11, PortId(0)));
-    }
-
-    #[test]
-    fn a_buffer_grows_and_shrinks_at_both_ends_and_never_past_them() {
-        let pool = Pool::heap(2, 2048);
-        let mut cache = pool.cache();
-        let mut p = cache.packet_from(b"payload").unwrap();
-        p.prepend(4).unwrap().copy_from_slice(b"head");
-        p.append(4).unwrap().copy_from_slice(b"tail");
-        assert_eq!(p.data(), b"headpayloadtail");
-        assert!(p.put_front(b"2") && p.data() == b"2headpayloadtail" && p.strip(1));
-        assert!(!p.put_front(&[0; HEAD_ROOM]));
-        assert!(p.strip(4) && !p.strip(1000));
-        p.truncate(7);
-        p.truncate(100);
-        assert_eq!(p.data(), b"payload");
-        let (head, tail) = (p.head_room(), p.tail_room());
-        assert!(p.prepend(head + 1).is_none() && p.append(tail + 1).is_none());
-        assert!(p.prepend(head).is_some() && p.append(tail).is_some());
-        assert_eq!(p.len(), p.chunk_size());
-        assert!(p.strip(3));
-        p.truncate(7);
-        let (head, tail) = (p.head_room(), p.tail_room());
-        assert!(p.grow(head + 1, 0).is_none() && p.grow(1, tail + 1).is_none());
-        assert!(p.grow(0, usize::MAX - 4096).is_none() && p.len() == 7);
-        assert_eq!(p.grow(2, 3).map(|all| all.len()), Some(12));
-        assert_eq!((p.head_room(), p.tail_room()), (head - 2, tail - 3));
-        assert!(p.strip(2));
-        p.truncate(7);
-        assert!(p.wrap(0, b"abc", 4, b"xy", 1).is_none() && p.len() == 7);
-        assert!(p.wrap(0, b"abc", 0, b"xy", tail + 1).is_none() && p.len() == 7);
-        assert!(p.wrap(0, b"abcd", 0, b"xy", 1).is_none() && p.len() == 7);
-        assert!(p.wrap(0, b"abc", 2, b"xy", 1).is_some_and(|front| front == b"abc"));
-        assert_eq!((p.len(), p.data()[0], p.data()[8]), (9, b'c', b'x'));
-        assert!(p.wrap(10, b"abc", 0, &[], 0).is_none() && p.len() == 9);
-        assert!(p.wrap(2, b"abcd", 2, &[], 1).is_some());
-        assert_eq!((p.len(), &p.data()[..2], p.data()[8]), (10, &b"cd"[..], b'x'));
-        p.truncate(9);
-        assert!(p.strip(1));
-        p.truncate(7);
-        p.renew(100);
-        assert_eq!((p.len(), p.head_room()), (100, HEAD_ROOM));
-        p.renew(usize::MAX);
-        assert_eq!((p.tail_room(), p.head_room()), (0, HEAD_ROOM));
-    }
-
-    #[test]
-    fn every_chunk_comes_back_whichever_way_it_goes() {
-        let pool = Pool::heap(1000, 2048);
-        let mut cache = pool.cache();
-        let packets: Vec<_> = std::iter::from_fn(|| cache.packet()).collect();
-        assert_eq!(packets.len(), 1000, "a pool gives what it has and no more");
-        for (i, p) in packets.into_iter().enumerate() {
-            if i % 2 == 0 { drop(p) } else { cache.recycle(p) }
-        }
-        drop(cache);
-        assert_eq!(pool.free(), 1000);
-    }
-
-    #[test]
-    fn a_cache_keeps_no_more_than_the_pool_allows() {
-        let pool = Pool::heap(100, 2048);
-        pool.limit_caches(8);
-        let mut cache = pool.cache();
-        let packets: Vec<_> = std::iter::from_fn(|| cache.packet()).collect();
-        assert_eq!(packets.len(), 100);
-        packets.into_iter().for_each(|p| cache.recycle(p));
-        assert!(pool.free() > 100 - 8, "{} are free", pool.free());
-    }
-
-    #[test]
-    fn packets_outlive_the_last_handle_to_their_pool() {
-        let pool = Pool::heap(4, 2048);
-        let packet = pool.cache().packet_from(&[7; 100]).unwrap();
-        drop(pool);
-        assert_eq!(packet.data(), [7; 100]);
-    }
-
-    #[test]
-    fn chunks_given_to_the_kernel_come_back_with_what_it_wrote() {
-        let pool = Pool::heap(4, 2048);
-        let mut cache = pool.cache();
-        let packet = cache.packet_from(&[1; 60]).unwrap();
-        assert_eq!(packet.region_offset() % pool.chunk_size(), HEAD_ROOM);
-        let index = packet.into_chunk();
-        // SAFETY: given away one line above, taken back once.
-        let packet = unsafe { pool.from_chunk(index, HEAD_ROOM, 60) };
-        assert_eq!(packet.data(), [1; 60]);
-    }
-
-    #[test]
-    fn packets_move_between_threads_and_pools_stay_apart() {
-        let (a, b) = (Pool::heap(4, 2048), Pool::heap(4, 2048));
-        let packet = a.cache().packet_from(&[9; 10]).unwrap();
-        assert!(a.owns(&packet) && !b.owns(&packet));
-        let mut other = b.cache();
-        std::thread::spawn(move || other.recycle(packet)).join().unwrap();
-        assert_eq!((a.free(), b.free()), (4, 4));
-    }
-}
+mod tests;

@@ -120,8 +120,10 @@ impl Header {
         // protocol in front of it lose 1: all in one sum.
         let [low, high] = self.checksum.to_bytes();
         let word = u32::from_le_bytes([self.ttl, self.protocol, low, high]);
-        let (sum, more) = word.overflowing_add(0x0001_ffff);
-        let word = if more { sum } else { sum.wrapping_sub(0x0001_0000) };
+        let word = match word.checked_add(0x0001_ffff) {
+            Some(sum) => sum - 0x0001_0000,
+            None => carried(word),
+        };
         let [ttl, protocol, low, high] = word.to_le_bytes();
         (self.ttl, self.protocol) = (ttl, protocol);
         self.checksum = [low, high].into();
@@ -153,6 +155,42 @@ impl Header {
         let new = u16::from_be_bytes([self.version_ihl, tos]);
         self.tos = tos;
         self.checksum = checksum::update(self.checksum.get(), old, new).into();
+    }
+}
+
+/// The sum where it carries, of which there are two in 65,536.
+#[cold]
+#[inline(never)]
+const fn carried(word: u32) -> u32 {
+    word.wrapping_add(0x0001_ffff)
+}
+
+/// Headers that differ from a good one in nothing but identification, TTL and checksum.
+#[derive(Clone, Copy, Debug)]
+pub struct Alike(u32);
+
+impl Alike {
+    /// Those like this one, which is good.
+    pub fn of(header: &Header) -> Self {
+        Self(0xffff - Self::differing(header) % 0xffff)
+    }
+
+    /// Whether another one's checksum is right, too.
+    #[inline(always)]
+    pub fn is_good(self, header: &Header) -> bool {
+        // What is the same in both adds the same to both sums. Of some words above zero it
+        // is a multiple of 0xffff if that is what remains (RFC 1071).
+        let sum = Self::differing(header) + self.0;
+        (sum >> 16) + (sum & 0xffff) == 0xffff
+    }
+
+    /// The sum of the words that may differ, in the order of octets that is not the
+    /// network's: it makes no difference (RFC 1071 section 2 B).
+    #[inline(always)]
+    fn differing(header: &Header) -> u32 {
+        let [low, high] = header.checksum.to_bytes();
+        let word = |octets| u32::from(u16::from_le_bytes(octets));
+        word(header.ident.to_bytes()) + word([header.ttl, header.protocol]) + word([low, high])
     }
 }
 
@@ -331,6 +369,7 @@ impl fmt::Display for Repr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::Sum;
     use crate::laws::hex;
 
     /// A customer's packet as a router handed it on: TOS 0xb8, TTL 62, UDP.
@@ -349,6 +388,34 @@ mod tests {
         // Router alert (RFC 2113) and the same addresses.
         const EXAMPLE: &str = "46000018 00004000 400291cb 0a010009 0a020009 94040000";
         laws!(EXAMPLE, repair = repair, blank = |_| {});
+    }
+
+    #[test]
+    fn headers_alike_are_good_if_their_sums_are() {
+        let mut first = hex(EXAMPLE);
+        let mut seen = [0; 2];
+        for (base, ttl) in [(0, 62), (1, 1), (0xfffe, 255), (0xffff, 2)] {
+            first[8] = ttl;
+            first[4..6].copy_from_slice(&u16::to_be_bytes(base));
+            repair(&mut first);
+            let alike = Alike::of(Header::ref_from_prefix(&first).unwrap().0);
+            let mut other = first.clone();
+            for n in 0..=u16::MAX {
+                other[4..6].copy_from_slice(&n.to_be_bytes());
+                other[8] = (n >> 5) as u8;
+                repair(&mut other);
+                // Right, off by a little, and both zeros.
+                let right = u16::from_be_bytes([other[10], other[11]]);
+                for checksum in [right, right ^ 1, right.wrapping_add(n), !right, 0, 0xffff] {
+                    other[10..12].copy_from_slice(&checksum.to_be_bytes());
+                    let good = Sum::new().with(&other[..20]).is_good();
+                    let (header, _) = Header::ref_from_prefix(&other).unwrap();
+                    assert_eq!(alike.is_good(header), good, "{other:02x?}");
+                    seen[usize::from(good)] += 1;
+                }
+            }
+        }
+        assert!(seen.iter().all(|&count| count > 4 << 16), "{seen:?}");
     }
 
     #[test]

@@ -131,6 +131,7 @@ const UNSAFE_ROOMS: &[&str] = &[
     "crates/crypto/src/accel/",
     "crates/crypto/src/accel.rs",
     "crates/pipeline/src/buffer.rs",
+    "crates/pipeline/src/buffer/",
     "crates/engines/",
     "crates/ports/",
 ];

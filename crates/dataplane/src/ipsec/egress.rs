@@ -3,7 +3,8 @@
 
 use super::clock::{Clock, DEEDS_MAX, Deed};
 use super::config::OutboundConfig;
-use super::mould::Mould;
+pub(crate) use super::mould::Way;
+use super::mould::{Mould, Sent};
 use super::outer::{Inner, Outer};
 use super::path::{PATH_AGE, Quote};
 use super::state::{Kind, OutboundSa, SaView, Shape, nonce, octets};
@@ -14,7 +15,7 @@ use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_MORE, FLAG_WHOLE, Next};
 use crate::mss;
 use crate::sequence::{Lease, Sequence};
 use crate::tickets::{Submitter, Tickets};
-use ferrule_base::{DropReason, Duration, Instant, Rng};
+use ferrule_base::{DropReason, Duration, Flow, Instant, Rng};
 use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::Protocol;
@@ -63,7 +64,10 @@ impl EspOut {
         if late {
             self.mould = None;
         }
-        self.seal_alike(ctx, engine, batch);
+        if let Some(first) = batch.first() {
+            let target = first.meta().target;
+            self.seal_alike(ctx, engine, target, Sent(target), batch);
+        }
         if batch.is_empty() {
             return;
         }
@@ -96,29 +100,38 @@ impl EspOut {
         self.complete_all(ctx, &mut jobs);
     }
 
-    /// Seals the first packets of a batch, if they look like the last ones of the batch
-    /// before. If those are all, and there is nothing to do on their way out but to put a
-    /// link header in front, they leave as frames.
-    fn seal_alike<E: Engine<Packet>>(
+    /// Seals the first packets of a batch that come this way for an SA, if they look like
+    /// the last ones of the batch before; how many. What is left in the batch is as it
+    /// was. If nothing is, and there is nothing to do on their way out but to put a link
+    /// header in front, they leave as frames.
+    #[inline(never)]
+    pub(crate) fn seal_alike<const V: usize, E: Engine<Packet>, W: Way<V>>(
         &mut self,
         ctx: &mut Ctx<'_>,
         engine: &mut E,
+        target: u32,
+        way: W,
         batch: &mut Box<Batch>,
-    ) -> Option<()> {
+    ) -> Option<Flow> {
         // Whatever keeps it from being used now ends it.
-        let (target, mut mould) = (batch.first()?.meta().target, self.mould.take()?);
+        let mut mould = self.mould.take()?;
         let (_, held) = self.sas.at(target)?;
         if !mould.again(ctx, held) {
             return None;
         }
+        let Some(around) = mould.around::<V, W>(batch.first()?) else {
+            mould.forget_link();
+            self.mould = Some(mould);
+            return None;
+        };
         let mut jobs = Jobs::new();
         let (mut numbers, mut packets) = (held.sa.sequence.lend(), batch.drain(..));
-        let odd = mould.seal_all(target, &mut packets, &mut numbers, &mut jobs);
+        let odd = mould.seal_all(way, around, &mut packets, &mut numbers, &mut jobs);
         let left: Batch = odd.into_iter().chain(packets).collect();
         engine.submit(ctx.now, &mut jobs);
         held.sa.sequence.give_back(numbers);
         look(&mut self.wants, held);
-        mould.settle(&mut held.sa.stats, &mut ctx.tally.work.sealed);
+        let count = mould.settle(&mut held.sa.stats, &mut ctx.tally.work.sealed);
         let mut failed = Jobs::new();
         for job in jobs.drain(..) {
             match job.verdict {
@@ -127,9 +140,9 @@ impl EspOut {
             }
         }
         if left.is_empty() && failed.is_empty() {
-            ctx.out.send_all(mould.next(), batch);
+            mould.send_all(ctx, batch);
             self.mould = Some(mould);
-            return Some(());
+            return Some(count);
         }
         for mut packet in batch.drain(..) {
             mould.unframe(&mut packet);
@@ -140,7 +153,7 @@ impl EspOut {
         self.mould = Some(mould);
         batch.extend(left);
         self.complete_all(ctx, &mut failed);
-        Some(())
+        Some(count)
     }
 
     /// What an engine that completes in place has done.
@@ -305,9 +318,12 @@ impl Desk<'_> {
         let mut next = Some(first);
         while let Some(mut packet) = next.take_if(|packet| packet.meta().target == target) {
             next = rest.next();
-            if let Some(mould) = &mut *self.mould {
+            if let Some(mould) = &mut *self.mould
+                && let Some(around) = mould.around::<8, Sent>(&packet)
+            {
                 let mut numbers = held.sa.sequence.lend();
-                let odd = mould.seal_all(target, &mut iter::once(packet), &mut numbers, self.jobs);
+                let (way, one) = (Sent(target), &mut iter::once(packet));
+                let odd = mould.seal_all(way, around, one, &mut numbers, self.jobs);
                 held.sa.sequence.give_back(numbers);
                 let Some(odd) = odd else { continue };
                 packet = odd;

@@ -11,7 +11,7 @@ use crate::sequence::Numbers;
 use crate::tickets::Submitter;
 use ferrule_base::{Flow, PortId};
 use ferrule_crypto::{Ad, Job, Jobs, KeyId, Op, Span, Verdict};
-use ferrule_pipeline::Packet;
+use ferrule_pipeline::{Batch, Meta, Packet, Wrapping};
 use ferrule_wire::{Protocol, esp, ipv4};
 
 /// Octets of the new headers: IPv4, ESP, IV.
@@ -20,14 +20,46 @@ const FRONT: usize = ipv4::Header::LEN + esp::Header::LEN + 8;
 /// Where in a cache line they are that ends where the inner packet begins.
 const LINE: usize = 64;
 const OUTER: usize = LINE - FRONT;
-const IDENT_AT: usize = OUTER + 4;
-const CHECKSUM: usize = OUTER + 10;
-const NUMBER: usize = OUTER + ipv4::Header::LEN + 4;
-const IV: usize = LINE - 8;
+/// The words of it in which identification and checksum are, and the numbers.
+const FIELDS: usize = (OUTER + 4) / 8;
+const NUMBER: usize = IV - 1;
+const IV: usize = LINE / 8 - 1;
+
+/// How a packet of which `V` octets are looked at gets headers and trailer.
+pub(super) type Around<const V: usize> = Wrapping<V, LINE, 16>;
 
 /// The identification in an IPv4 header's first eight octets, which differs between
 /// packets and says nothing here.
 const IDENT: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0xff, 0xff, 0, 0]);
+
+/// How packets come to be sealed: what is looked at are their first `V` octets.
+pub(crate) trait Way<const V: usize>: Copy {
+    /// Octets in front of them that come off.
+    const OVER: usize;
+
+    /// Whether a packet comes this way, which looks like one that did: as long, and the
+    /// first eight octets of its header the same, but for an IPv4 identification.
+    fn takes(&self, meta: &Meta, octets: &[u8; V]) -> bool;
+
+    /// What becomes different of it on the way.
+    fn change(&self, meta: &mut Meta, octets: &mut [u8; V]);
+}
+
+/// The way of packets that were sent to [`Next::EspOut`], for this SA.
+#[derive(Clone, Copy)]
+pub(super) struct Sent(pub u32);
+
+impl Way<8> for Sent {
+    const OVER: usize = 0;
+
+    #[inline(always)]
+    fn takes(&self, meta: &Meta, _: &[u8; 8]) -> bool {
+        meta.target == self.0
+    }
+
+    #[inline(always)]
+    fn change(&self, _: &mut Meta, _: &mut [u8; 8]) {}
+}
 
 /// What packets of an SA of [`Kind::Usual`] have in common, IPv4 outside.
 pub(super) struct Mould {
@@ -42,7 +74,7 @@ pub(super) struct Mould {
     /// first octet of it that belongs to the packet.
     line: [u8; LINE],
     begin: usize,
-    /// The sum of what is in the outer header.
+    /// The sum of what is in the outer header, in one word.
     sum: u32,
     /// Octets behind the inner packet, and the first of them: trailer, room for the ICV.
     behind: usize,
@@ -84,7 +116,7 @@ impl Mould {
         let mut line = [0; LINE];
         line[OUTER..OUTER + 8].copy_from_slice(&first.to_be_bytes());
         line[OUTER + 8..OUTER + 16].copy_from_slice(&outer.second.to_be_bytes());
-        line[OUTER + 16..NUMBER].copy_from_slice(&outer.third.to_be_bytes());
+        line[OUTER + 16..OUTER + 24].copy_from_slice(&outer.third.to_be_bytes());
         let mut mould = Self {
             id: held.id,
             inner: front & mask,
@@ -92,7 +124,7 @@ impl Mould {
             len: inner.len(),
             line,
             begin: OUTER,
-            sum,
+            sum: u32::from(!fold(sum)),
             behind: behind + icv,
             trailer: tail,
             spi: sa.spi,
@@ -152,32 +184,50 @@ impl Mould {
         self.next = Next::Output;
     }
 
-    /// Where packets go that were sealed.
-    pub const fn next(&self) -> Next {
-        self.next
+    /// Sends on packets that were sealed.
+    pub fn send_all(&self, ctx: &mut Ctx<'_>, sealed: &mut Box<Batch>) {
+        match self.next {
+            Next::Output => ctx.out.send_all(Next::Output, sealed),
+            next => ctx.out.send_all_by_one_port(next, sealed),
+        }
     }
 
     /// Takes the link header off again.
     #[cold]
     pub fn unframe(&self, packet: &mut Packet) {
         packet.strip(OUTER - self.begin);
-        self.mark(packet);
+        self.mark_for_output(packet.meta_mut());
     }
 
     /// Notes what has to be known of a packet on its way out.
     #[inline(always)]
-    fn mark(&self, packet: &mut Packet) {
-        let meta = packet.meta_mut();
+    fn mark(&self, meta: &mut Meta) {
+        match self.next {
+            Next::Output => self.mark_for_output(meta),
+            _ => meta.port = self.port,
+        }
+    }
+
+    const fn mark_for_output(&self, meta: &mut Meta) {
         (meta.target, meta.ethertype) = (self.adjacency, self.ethertype);
         meta.flags |= FLAG_LOCAL | FLAG_EXEMPT;
     }
 
-    /// Makes jobs of packets for `target` as long as they look the same, and there are
-    /// numbers and room; the first for which that is not so.
+    /// How packets that lie in their chunks as this one get headers and trailer, if it looks
+    /// like the others, and there is room.
+    pub fn around<const V: usize, W: Way<V>>(&self, packet: &Packet) -> Option<Around<V>> {
+        let inner = packet.data().get(W::OVER..)?;
+        let alike = inner.len() == self.len && self.has_front(Some(inner));
+        packet.wrapping(W::OVER, self.begin, self.behind).filter(|_| alike)
+    }
+
+    /// Makes jobs of packets that come this way, as long as they look the same and lie
+    /// alike, and there are numbers; the first for which that is not so.
     #[inline(never)]
-    pub fn seal_all(
+    pub fn seal_all<const V: usize, W: Way<V>>(
         &mut self,
-        target: u32,
+        way: W,
+        around: Around<V>,
         packets: &mut impl Iterator<Item = Packet>,
         numbers: &mut Numbers,
         jobs: &mut Jobs<Packet>,
@@ -186,7 +236,7 @@ impl Mould {
         let (before, mut odd) = (jobs.len(), None);
         let mut left = std::mem::replace(numbers, Numbers::NONE);
         for packet in packets {
-            match self.seal(target, packet, &mut left) {
+            match self.seal(&way, &around, packet, &mut left) {
                 Ok(job) => jobs.push(job),
                 Err(packet) => {
                     odd = Some(packet);
@@ -199,48 +249,57 @@ impl Mould {
         odd
     }
 
-    /// Makes a job of a packet for `target`, if it looks the same, and there is a number
-    /// and room.
+    /// Makes a job of a packet that comes this way, if it looks the same, and there is a
+    /// number. Otherwise nothing is done to it.
     #[inline(always)]
-    fn seal(
+    fn seal<const V: usize, W: Way<V>>(
         &self,
-        target: u32,
+        way: &W,
+        around: &Around<V>,
         mut packet: Packet,
         numbers: &mut Numbers,
     ) -> Result<Job<Packet>, Packet> {
-        let fits = packet.meta().target == target && self.fits(&packet);
-        match numbers.peek().filter(|_| fits) {
-            Some(number) if self.wrap(&mut packet, number).is_some() => {
-                numbers.take();
-                Ok(self.job(packet, number))
-            }
-            _ => Err(packet),
+        let Some(number) = numbers.peek() else { return Err(packet) };
+        let front = |meta: &mut Meta, octets: &mut [u8; V]| {
+            let takes = self.has_front(octets.get(W::OVER..)) && way.takes(meta, octets);
+            takes.then(|| {
+                way.change(meta, octets);
+                self.mark(meta);
+                self.front(number)
+            })
+        };
+        if !packet.wrap(around, front, &self.trailer) {
+            return Err(packet);
         }
+        numbers.take();
+        Ok(self.job(packet, number))
     }
 
-    /// Whether a packet looks the same.
+    /// Whether a packet begins as the others do.
     #[inline(always)]
-    fn fits(&self, packet: &Packet) -> bool {
-        let data = packet.data();
-        let front = data.first_chunk().map_or(0, |front| u64::from_ne_bytes(*front));
-        front & self.mask == self.inner && data.len() == self.len
+    fn has_front(&self, inner: Option<&[u8]>) -> bool {
+        let front = inner.and_then(|inner| inner.first_chunk());
+        front.is_some_and(|front| u64::from_ne_bytes(*front) & self.mask == self.inner)
     }
 
-    /// Puts headers and trailer around a packet that fits. Nothing if there is no room.
+    /// The new headers of a packet.
     #[inline(always)]
-    fn wrap(&self, packet: &mut Packet, number: u64) -> Option<()> {
-        let line = packet.wrap(0, &self.line, self.begin, &self.trailer, self.behind)?;
+    fn front(&self, number: u64) -> [u8; LINE] {
         let ident = ident(number, self.spi);
-        line[IDENT_AT..IDENT_AT + 2].copy_from_slice(&ident.to_be_bytes());
-        let checksum = fold(self.sum + u32::from(ident));
-        line[CHECKSUM..CHECKSUM + 2].copy_from_slice(&checksum.to_be_bytes());
-        line[NUMBER..IV].copy_from_slice(&(number as u32).to_be_bytes());
-        line[IV..].copy_from_slice(&number.to_be_bytes());
-        match self.next {
-            Next::Output => self.mark(packet),
-            _ => packet.meta_mut().port = self.port,
+        // Of two words one carry is enough.
+        let sum = self.sum + u32::from(ident);
+        let checksum = !((sum >> 16) + (sum & 0xffff)) as u16;
+        // In words, each stored once.
+        let (chunks, _) = self.line.as_chunks();
+        let mut words: [u64; LINE / 8] = std::array::from_fn(|at| u64::from_ne_bytes(chunks[at]));
+        words[FIELDS] |= (u64::from(ident) << 48 | u64::from(checksum)).to_be();
+        words[NUMBER] |= (number & 0xffff_ffff).to_be();
+        words[IV] = number.to_be();
+        let mut line = [0; LINE];
+        for (to, word) in line.as_chunks_mut().0.iter_mut().zip(words) {
+            *to = word.to_ne_bytes();
         }
-        Some(())
+        line
     }
 
     /// The job of a packet that was wrapped.
@@ -258,12 +317,15 @@ impl Mould {
         Job { buf: packet, key, ticket, nonce, op, verdict, ad, text }
     }
 
-    /// Counts the jobs that were made since this was asked last.
-    pub fn settle(&mut self, stats: &mut SaStats, sealed: &mut Flow) {
+    /// Counts the jobs that were made since this was asked last; the packets in them, as
+    /// they came.
+    pub fn settle(&mut self, stats: &mut SaStats, sealed: &mut Flow) -> Flow {
         let made = std::mem::take(&mut self.made);
+        let octets = made * self.len as u64;
         stats.packets += made;
-        stats.octets += made * self.len as u64;
+        stats.octets += octets;
         sealed.packets += made;
         sealed.octets += made * (usize::from(self.text.len) + esp::Header::LEN) as u64;
+        Flow { packets: made, octets }
     }
 }

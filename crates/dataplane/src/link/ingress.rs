@@ -2,10 +2,12 @@
 
 use super::tag::{self, VID};
 use crate::graph::{Ctx, FLAG_GROUP, Next, Stage};
+use crate::ipsec::EspOut;
 use crate::lead::{self, Lead};
 use crate::mpls::PwMode;
 use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
 use ferrule_base::{DropReason, MacAddr, PortId, VrfId};
+use ferrule_crypto::Engine;
 use ferrule_pipeline::{Batch, Meta, Packet};
 use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, ndp, vlan};
 
@@ -19,6 +21,20 @@ impl Attach {
     /// What is kept from batch to batch holds no longer: there are new tables.
     pub fn forget(&mut self) {
         self.lead = None;
+    }
+
+    /// Seals the first packets of a batch, if they follow others into an SA: those need
+    /// not come by the places between. What is left in the batch is as it was.
+    pub fn seal_ahead<E: Engine<Packet>>(
+        &self,
+        ctx: &mut Ctx<'_>,
+        esp_out: &mut EspOut,
+        engine: &mut E,
+        batch: &mut Box<Batch>,
+    ) {
+        if let Some(lead) = &self.lead {
+            lead.seal(ctx, esp_out, engine, batch);
+        }
     }
 }
 

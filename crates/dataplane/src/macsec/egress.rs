@@ -1,7 +1,7 @@
 //! Protection: clear frame in, SecTAG and ICV out (clauses 10.5, 14).
 
 use super::config::SecyConfig;
-use super::mould::Mould;
+use super::mould::{Around, Mould};
 use super::state::{MACS, NO_TICKET, ad_start, front, macs_first, tags_first};
 use super::stats::Stats;
 use super::transmit::{SecyOut, TxSa, TxSecy};
@@ -25,9 +25,11 @@ impl SecyOut {
     ) {
         let (mut jobs, mut simple) = (Jobs::new(), engine.is_immediate());
         // As a rule all frames are for one port.
+        let mut ports = 0;
         while let Some(port) = batch.first().map(|first| first.meta().port) {
             let count = batch.iter().take_while(|packet| packet.meta().port == port).count();
             let tickets = (!engine.is_immediate()).then_some(&mut self.tickets);
+            ports += 1;
             match Sender::of(ctx.tables, &mut self.secys, port, tickets) {
                 Some(sender) => {
                     simple &= sender.shape.clear_tags == 0;
@@ -49,7 +51,10 @@ impl SecyOut {
                 _ => self.back(ctx, job),
             }
         }
-        ctx.out.send_all(Next::Transmit, batch);
+        match ports {
+            1 => ctx.out.send_all_by_one_port(Next::Transmit, batch),
+            _ => ctx.out.send_all(Next::Transmit, batch),
+        }
     }
 
     /// Takes this stage's jobs, which an engine finished later, out of `jobs`.
@@ -200,11 +205,14 @@ impl<'a> Sender<'a> {
             let len = packet.len();
             self.protect_one(ctx, packet, usual, jobs);
             next = frames.next();
-            if usual && let Some(mould) = self.mould(next.as_ref().filter(|p| p.len() == len)) {
+            if usual
+                && let Some(alike) = next.as_ref().filter(|packet| packet.len() == len)
+                && let Some((mould, around)) = self.mould(alike)
+            {
                 let before = jobs.len();
                 let mut numbers = self.sa.pn.lend();
                 let mut alike = next.into_iter().chain(&mut frames);
-                next = mould.protect_all(&mut alike, &mut numbers, jobs);
+                next = mould.protect_all(around, &mut alike, &mut numbers, jobs);
                 self.sa.pn.give_back(numbers);
                 let (text, beside) = mould.octets();
                 self.count(ctx, (jobs.len() - before) as u64, text + beside, text);
@@ -212,13 +220,17 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// The mould of a frame, for an engine that completes in place.
-    fn mould(&self, packet: Option<&Packet>) -> Option<Mould> {
-        let fits = |&packet: &&Packet| packet.len() + GROWTH <= self.frame_max;
-        let packet = packet.filter(|_| self.order.is_none()).filter(fits)?;
+    /// The mould of a frame, for an engine that completes in place, and how frames that lie
+    /// as it does get into it.
+    fn mould(&self, packet: &Packet) -> Option<(Mould, Around)> {
+        if self.order.is_some() || packet.len() + GROWTH > self.frame_max {
+            return None;
+        }
         let user = packet.len().checked_sub(MACS).filter(|&n| n >= 2)?;
         let tag = SecTag::new(self.tci_an, user, 0, self.sci);
-        Mould::of(packet, user, &tag, (self.sa.key, self.sa.nonces), self.pn_max)
+        let mould = Mould::of(packet, user, &tag, (self.sa.key, self.sa.nonces), self.pn_max)?;
+        let around = mould.around(packet)?;
+        Some((mould, around))
     }
 
     /// Makes a job of a frame.

@@ -178,9 +178,9 @@ impl Known {
         self.ends
     }
 
-    /// How often the one before had been sent back.
-    pub(crate) const fn turns(&self) -> u8 {
-        self.came.turns()
+    /// How the one before came.
+    pub(crate) const fn came(&self) -> Arrival {
+        self.came
     }
 
     /// Where they go.

@@ -44,7 +44,7 @@ impl Stage for Policy {
 
 /// A flow that an SA of this worker seals.
 pub(crate) struct Sealed {
-    flow: Flow4,
+    pub flow: Flow4,
     pub adjacency: u32,
     pub sa: u32,
     pub counter: u32,
@@ -145,7 +145,7 @@ fn many(ctx: &mut Ctx<'_>, packets: &mut Batch) {
 /// All that a policy can ask of an IPv4 packet without options that is no
 /// fragment: protocol, addresses, and the first four octets behind the header.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Flow4 {
+pub(crate) struct Flow4 {
     /// Protocol, source; no TTL, no checksum.
     front: u64,
     /// Destination and ports.
@@ -153,18 +153,30 @@ struct Flow4 {
 }
 
 impl Flow4 {
+    /// What counts of the second eight octets.
+    const SECOND: u64 = u64::from_be_bytes([0, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]).to_be();
+
     #[inline(always)]
     fn of(data: &[u8]) -> Option<Self> {
         // Version, header length; more fragments, fragment offset.
         const FIRST: u64 = u64::from_be_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]).to_be();
         const PLAIN: u64 = u64::from_be_bytes([0x45, 0, 0, 0, 0, 0, 0, 0]).to_be();
-        const SECOND: u64 = u64::from_be_bytes([0, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]).to_be();
-        let (words, _) = data.first_chunk::<24>()?.as_chunks::<8>();
-        let &[first, second, rest] = words else { return None };
-        if u64::from_ne_bytes(first) & FIRST != PLAIN {
-            return None;
-        }
-        Some(Self { front: u64::from_ne_bytes(second) & SECOND, rest: u64::from_ne_bytes(rest) })
+        let [first, second, rest] = Self::words(data.first_chunk()?);
+        (first & FIRST == PLAIN).then_some(Self { front: second & Self::SECOND, rest })
+    }
+
+    /// Whether a packet is of the flow whose version, length of the header, and place among
+    /// fragments are those of one that is.
+    #[inline(always)]
+    pub fn has_rest(self, data: &[u8; 24]) -> bool {
+        let [_, second, rest] = Self::words(data);
+        self == Self { front: second & Self::SECOND, rest }
+    }
+
+    #[inline(always)]
+    fn words(data: &[u8; 24]) -> [u64; 3] {
+        let (words, _) = data.as_chunks::<8>();
+        std::array::from_fn(|at| u64::from_ne_bytes(words[at]))
     }
 }
 

@@ -195,6 +195,39 @@ fn no_place_is_passed_over_where_others_wait() {
 }
 
 #[test]
+fn a_run_is_known_to_leave_by_one_port_for_as_long_as_it_is_what_was_sent_so() {
+    let mut rig = Rig::new();
+    let mut two = || Box::new(Batch::from_iter([rig.packet(&[0; 60]), rig.packet(&[0; 60])]));
+    let (mut first, mut second, mut third) = (two(), two(), two());
+    let (out, mut run) = (&mut rig.out, Box::new(Batch::new()));
+    out.send_all(Next::Transmit, &mut first);
+    assert!(!out.run_leaves_by_one_port(), "nobody said so");
+    out.send_all_by_one_port(Next::Transmit, &mut second);
+    assert!(!out.run_leaves_by_one_port(), "of the first two nobody said so");
+    assert_eq!(out.take_run(&mut run), Some(Next::Transmit));
+
+    let (mut four, mut one) = (std::mem::take(&mut run), Box::new(Batch::new()));
+    one.extend(four.pop());
+    out.send_all_by_one_port(Next::Transmit, &mut four);
+    assert!(out.run_leaves_by_one_port());
+    out.send_all(Next::Transmit, &mut one);
+    assert!(!out.run_leaves_by_one_port(), "another joined them");
+    assert_eq!(out.take_run(&mut run), Some(Next::Transmit));
+
+    // A run of as many that comes after one which was taken, or which had to wait.
+    run.truncate(2);
+    out.send_all_by_one_port(Next::Transmit, &mut run);
+    assert_eq!(out.take_run(&mut run), Some(Next::Transmit));
+    out.send_all(Next::Transmit, &mut run);
+    assert!(!out.run_leaves_by_one_port());
+    assert_eq!(out.take_run(&mut run), Some(Next::Transmit));
+    out.send_all_by_one_port(Next::Transmit, &mut run);
+    assert_eq!(out.queue(Next::Transmit).len(), 2);
+    out.send_all(Next::Transmit, &mut third);
+    assert!(!out.run_leaves_by_one_port());
+}
+
+#[test]
 fn packets_of_one_flow_stay_in_order_when_one_of_them_is_cut() {
     let mut rig = Rig::new();
     let mut batch = Box::new(Batch::new());

@@ -1,0 +1,145 @@
+use super::*;
+
+#[test]
+fn how_a_packet_came_is_one_word() {
+    let (vrf, hash, target, none) = (VrfId(0x1122), 7, 9, Meta::default());
+    let came = Meta { vrf, iface: 3, ethertype: 0x86dd, turns: 5, flags: 0x81, ..none };
+    let mut other = Meta { hash, target, number: 11, ..Meta::default() };
+    assert_ne!(other.arrival(), came.arrival());
+    other.set_arrival(came.arrival());
+    assert_eq!(other.arrival(), came.arrival());
+    assert_eq!((other.vrf, other.flags), (vrf, 0x81));
+    assert_eq!((other.hash, other.target, other.number, other.port), (7, 9, 11, PortId(0)));
+}
+
+#[test]
+fn a_buffer_grows_and_shrinks_at_both_ends_and_never_past_them() {
+    let pool = Pool::heap(2, 2048);
+    let mut cache = pool.cache();
+    let mut p = cache.packet_from(b"payload").unwrap();
+    p.prepend(4).unwrap().copy_from_slice(b"head");
+    p.append(4).unwrap().copy_from_slice(b"tail");
+    assert_eq!(p.data(), b"headpayloadtail");
+    assert!(p.put_front(b"2") && p.data() == b"2headpayloadtail" && p.strip(1));
+    assert!(!p.put_front(&[0; HEAD_ROOM]));
+    assert!(p.strip(4) && !p.strip(1000));
+    p.truncate(7);
+    p.truncate(100);
+    assert_eq!(p.data(), b"payload");
+    let (head, tail) = (p.head_room(), p.tail_room());
+    assert!(p.prepend(head + 1).is_none() && p.append(tail + 1).is_none());
+    assert!(p.prepend(head).is_some() && p.append(tail).is_some());
+    assert_eq!(p.len(), p.chunk_size());
+    assert!(p.strip(3));
+    p.truncate(7);
+    let (head, tail) = (p.head_room(), p.tail_room());
+    assert!(p.grow(head + 1, 0).is_none() && p.grow(1, tail + 1).is_none());
+    assert!(p.grow(0, usize::MAX - 4096).is_none() && p.len() == 7);
+    assert_eq!(p.grow(2, 3).map(|all| all.len()), Some(12));
+    assert_eq!((p.head_room(), p.tail_room()), (head - 2, tail - 3));
+    assert!(p.strip(2));
+    p.truncate(7);
+    p.renew(100);
+    assert_eq!((p.len(), p.head_room()), (100, HEAD_ROOM));
+    p.renew(usize::MAX);
+    assert_eq!((p.tail_room(), p.head_room()), (0, HEAD_ROOM));
+}
+
+#[test]
+fn every_chunk_comes_back_whichever_way_it_goes() {
+    let pool = Pool::heap(1000, 2048);
+    let mut cache = pool.cache();
+    let packets: Vec<_> = std::iter::from_fn(|| cache.packet()).collect();
+    assert_eq!(packets.len(), 1000, "a pool gives what it has and no more");
+    for (i, p) in packets.into_iter().enumerate() {
+        if i % 2 == 0 { drop(p) } else { cache.recycle(p) }
+    }
+    drop(cache);
+    assert_eq!(pool.free(), 1000);
+}
+
+#[test]
+fn a_cache_keeps_no_more_than_the_pool_allows() {
+    let pool = Pool::heap(100, 2048);
+    pool.limit_caches(8);
+    let mut cache = pool.cache();
+    let packets: Vec<_> = std::iter::from_fn(|| cache.packet()).collect();
+    assert_eq!(packets.len(), 100);
+    packets.into_iter().for_each(|p| cache.recycle(p));
+    assert!(pool.free() > 100 - 8, "{} are free", pool.free());
+}
+
+#[test]
+fn packets_outlive_the_last_handle_to_their_pool() {
+    let pool = Pool::heap(4, 2048);
+    let packet = pool.cache().packet_from(&[7; 100]).unwrap();
+    drop(pool);
+    assert_eq!(packet.data(), [7; 100]);
+}
+
+#[test]
+fn chunks_given_to_the_kernel_come_back_with_what_it_wrote() {
+    let pool = Pool::heap(4, 2048);
+    let mut cache = pool.cache();
+    let packet = cache.packet_from(&[1; 60]).unwrap();
+    assert_eq!(packet.region_offset() % pool.chunk_size(), HEAD_ROOM);
+    let index = packet.into_chunk();
+    // SAFETY: given away one line above, taken back once.
+    let packet = unsafe { pool.from_chunk(index, HEAD_ROOM, 60) };
+    assert_eq!(packet.data(), [1; 60]);
+}
+
+#[test]
+fn packets_move_between_threads_and_pools_stay_apart() {
+    let (a, b) = (Pool::heap(4, 2048), Pool::heap(4, 2048));
+    let packet = a.cache().packet_from(&[9; 10]).unwrap();
+    assert!(a.owns(&packet) && !b.owns(&packet));
+    let mut other = b.cache();
+    std::thread::spawn(move || other.recycle(packet)).join().unwrap();
+    assert_eq!((a.free(), b.free()), (4, 4));
+}
+
+#[test]
+fn packets_that_lie_alike_are_wrapped_alike_and_never_beyond_their_chunks() {
+    let pool = Pool::heap(2, 2048);
+    let mut cache = pool.cache();
+    let mut p = cache.packet_from(b"payload").unwrap();
+    let (head, tail) = (p.head_room(), p.tail_room());
+    assert!(p.wrapping::<0, 3, 2>(0, 4, 1).is_none(), "of three octets four are left out");
+    assert!(p.wrapping::<0, 3, 2>(0, 0, tail + 1).is_none());
+    assert!(p.wrapping::<0, 3, 2048>(0, 0, 1).is_none());
+    assert!(p.wrapping::<0, { HEAD_ROOM + 1 }, 2>(0, 0, 1).is_none());
+    assert!(p.wrapping::<0, 3, 0>(8, 0, 0).is_none(), "it has seven octets");
+    assert!(p.wrapping::<8, 3, 0>(0, 0, 0).is_none());
+
+    let alike = p.wrapping::<4, 3, 2>(1, 1, 1).unwrap();
+    let mut shown = Vec::new();
+    let refuse = |_: &mut Meta, octets: &mut [u8; 4]| {
+        shown.extend_from_slice(octets);
+        None
+    };
+    assert!(!p.wrap(&alike, refuse, b"xy") && p.data() == b"payload");
+    assert_eq!(shown, b"payl");
+    let front = |meta: &mut Meta, octets: &mut [u8; 4]| {
+        (meta.target, octets[3]) = (7, b'L');
+        Some(*b"abc")
+    };
+    assert!(p.wrap(&alike, front, b"xy"));
+    assert_eq!((p.data(), p.meta().target), (&b"bcayLoadx"[..], 7));
+    assert_eq!((p.head_room(), p.tail_room()), (head - 1, tail - 1));
+    assert!(!p.wrap(&alike, front, b"xy"), "it does not lie so any more");
+    assert_eq!(p.data(), b"bcayLoadx");
+
+    let mut other = cache.packet_from(b"another").unwrap();
+    assert!(other.wrap(&alike, front, b"xy") && other.data() == b"bcnoLherx");
+    other.renew(8);
+    assert!(!other.wrap(&alike, front, b"xy"), "it is longer");
+
+    // All the room there is, in front and behind; a smaller chunk has less.
+    p.renew(7);
+    let all = p.wrapping::<7, HEAD_ROOM, 0>(0, 0, tail).unwrap();
+    let front = |_: &mut Meta, _: &mut [u8; 7]| Some([7; HEAD_ROOM]);
+    let mut small = Pool::heap(1, 1024).cache().packet_from(b"payload").unwrap();
+    assert!(!small.wrap(&all, front, &[]) && small.data() == b"payload");
+    assert!(p.wrap(&all, front, &[]) && p.len() == p.chunk_size());
+}
