@@ -160,7 +160,7 @@ impl Lead {
     ) {
         let Some(flow) = &self.sealed else { return };
         let mut passed = [Next::Ip, Next::Policy, Next::EspOut].into_iter();
-        if !engine.is_immediate() || !passed.all(|place| ctx.out.may_pass_over(place)) {
+        if !passed.all(|place| ctx.out.may_pass_over(place)) {
             return;
         }
         let way = batch.first().and_then(|first| IntoSa::of(self, flow, first));

@@ -60,17 +60,12 @@ impl EspOut {
         engine: &mut E,
         batch: &mut Box<Batch>,
     ) {
-        let late = !engine.is_immediate();
-        if late {
-            self.mould = None;
-        }
-        if let Some(first) = batch.first() {
-            let target = first.meta().target;
-            self.seal_alike(ctx, engine, target, Sent(target), batch);
-        }
+        let Some(target) = batch.first().map(|first| first.meta().target) else { return };
+        self.seal_alike(ctx, engine, target, Sent(target), batch);
         if batch.is_empty() {
             return;
         }
+        let late = !engine.is_immediate();
         let mut jobs = Jobs::new();
         let Self { sas, tickets, wants, mould, .. } = self;
         let mut desk = Desk { wants, tickets: late.then_some(tickets), mould, jobs: &mut jobs };
@@ -114,7 +109,7 @@ impl EspOut {
         batch: &mut Box<Batch>,
     ) -> Option<Flow> {
         // Whatever keeps it from being used now ends it.
-        let mut mould = self.mould.take()?;
+        let mut mould = self.mould.take().filter(|_| engine.is_immediate())?;
         let (_, held) = self.sas.at(target)?;
         if !mould.again(ctx, held) {
             return None;

@@ -16,7 +16,7 @@ struct Node<E> {
     engine: E,
 }
 
-impl<E: Make> Node<E> {
+impl Node<Software> {
     fn new() -> Self {
         let mut rig = Rig::new();
         let udp9 = Selector { remote_ports: Field::is(9), ..between("10.0.0.0/8", "10.9.0.0/16") };
@@ -24,7 +24,7 @@ impl<E: Make> Node<E> {
         rig.tables.policies = vec![Spd::new(&[protect]).unwrap()];
         rig.tables.sas = SaDirectory::new(&[Some(0)], &[]).unwrap();
         rig.routed(1).policy = Some(0);
-        let (mut out, mut engine) = (EspOut::default(), E::make(1));
+        let (mut out, mut engine) = (EspOut::default(), Software::default());
         let sa = super::outbound(SUITE, 4, true);
         let sa = OutboundConfig { adjacency: 1, ..sa };
         out.install_at(&mut engine, 0, &sa, Sequence::unlimited(1, 1000)).unwrap();
@@ -39,7 +39,9 @@ impl<E: Make> Node<E> {
         node.sent();
         node
     }
+}
 
+impl<E: Engine<Packet>> Node<E> {
     fn batch(&mut self, given: &[Given]) -> Box<Batch> {
         let packet = |given: &Given| {
             let mut packet = self.rig.packet(&given.octets);
@@ -142,7 +144,7 @@ fn what_follows_into_an_sa_is_sealed_where_it_comes_in_and_nothing_else() {
         ("turns", false, marked(|meta| meta.turns = 1)),
     ];
     for (what, follows, odd) in cases {
-        let mut node = Node::<Software>::new();
+        let mut node = Node::new();
         let before = node.rig.tally.work.lookups;
         let given = [usual(), usual(), odd.clone(), usual()];
         let left = node.seal_ahead(&given);
@@ -162,7 +164,7 @@ fn what_follows_into_an_sa_is_sealed_where_it_comes_in_and_nothing_else() {
 
 #[test]
 fn what_is_sealed_ahead_opens_as_what_came_with_one_hop_less() {
-    let mut node = Node::<Software>::new();
+    let mut node = Node::new();
     assert!(node.seal_ahead(&[Given::usual()]).is_empty());
     let sent = node.sent();
     let Ok([(Next::Transmit, packet)]) = <[_; 1]>::try_from(sent) else { panic!("one frame") };
@@ -183,19 +185,38 @@ fn what_is_sealed_ahead_opens_as_what_came_with_one_hop_less() {
 }
 
 #[test]
+fn what_looks_otherwise_takes_the_link_header_off_the_others() {
+    let mut node = Node::new();
+    assert!(node.seal_ahead(&[Given::usual()]).is_empty());
+    assert_eq!(node.sent()[0].0, Next::Transmit);
+    // The mould has a link header in it now. One that is longer comes first.
+    let longer = v4("10.3.0.9", "10.9.0.7", Protocol::UDP, &[9; 40]);
+    let (usual, target) = (Given::usual().octets[IP..].to_vec(), Meta::default());
+    let given = [longer, usual.clone(), usual].map(|octets| Given { octets, meta: target });
+    let mut batch = node.batch(&given);
+    let (_, parts) = Rig::attach(&mut node.rig);
+    node.out.push(&mut parts.ctx(), &mut node.engine, &mut batch);
+    for (next, packet) in node.sent() {
+        assert_eq!((next, packet.data()[0]), (Next::Output, 0x45));
+    }
+}
+
+#[test]
 fn nothing_is_sealed_ahead_of_what_waits_nor_where_an_engine_is_late() {
     for place in [Next::Ip, Next::Policy, Next::EspOut] {
-        let mut node = Node::<Software>::new();
+        let mut node = Node::new();
         let packet = node.rig.packet(&[0x45; 20]);
         node.rig.out.queue(place).push(packet);
         assert_eq!(node.seal_ahead(&[Given::usual()]).len(), 1, "{}", place.name());
     }
-    let mut node = Node::<Software>::new();
+    let mut node = Node::new();
     node.rig.out.watch(true);
     assert_eq!(node.seal_ahead(&[Given::usual()]).len(), 1, "somebody looks");
     node.rig.out.watch(false);
     node.rig.attach.forget();
     assert_eq!(node.seal_ahead(&[Given::usual()]).len(), 1, "there are new tables");
-    let mut node = Node::<Late<Packet>>::new();
+    // One that was not when the mould was made.
+    let Node { rig, out, .. } = Node::new();
+    let mut node = Node { rig, out, engine: Late::<Packet>::make(1) };
     assert_eq!(node.seal_ahead(&[Given::usual()]).len(), 1, "it comes back later");
 }
