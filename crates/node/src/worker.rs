@@ -488,8 +488,8 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
-    /// Frames to their ports. As a rule all are for one port, if that is not known
-    /// already, which has room; the others wait in its backlog.
+    /// Frames to their ports. As a rule all are for one port, which has room; the others
+    /// wait in its backlog. (They are not asked where that is known.)
     fn transmit_batch(&mut self, now: Instant, batch: &mut Batch, by_one_port: bool) {
         let Some(first) = batch.first().map(|p| p.meta().port) else { return };
         if (by_one_port || batch.iter().all(|p| p.meta().port == first))

@@ -120,10 +120,8 @@ impl Header {
         // protocol in front of it lose 1: all in one sum.
         let [low, high] = self.checksum.to_bytes();
         let word = u32::from_le_bytes([self.ttl, self.protocol, low, high]);
-        let word = match word.checked_add(0x0001_ffff) {
-            Some(sum) => sum - 0x0001_0000,
-            None => carried(word),
-        };
+        let (sum, more) = word.overflowing_add(0x0001_ffff);
+        let word = if more { sum } else { sum.wrapping_sub(0x0001_0000) };
         let [ttl, protocol, low, high] = word.to_le_bytes();
         (self.ttl, self.protocol) = (ttl, protocol);
         self.checksum = [low, high].into();
@@ -156,13 +154,6 @@ impl Header {
         self.tos = tos;
         self.checksum = checksum::update(self.checksum.get(), old, new).into();
     }
-}
-
-/// The sum where it carries, of which there are two in 65,536.
-#[cold]
-#[inline(never)]
-const fn carried(word: u32) -> u32 {
-    word.wrapping_add(0x0001_ffff)
 }
 
 /// Headers that differ from a good one in nothing but identification, TTL and checksum.
