@@ -229,6 +229,16 @@ fn bare_intel(peer: &RefCell<Peer>, Plain { len, ad, .. }: Plain) -> Case<'_> {
     Case::measured(name, move |packets| peer.borrow_mut().ask(&order(packets)))
 }
 
+/// The ratio to reach over a bare cipher.
+#[derive(Clone, Copy)]
+struct Goal {
+    /// That of aws-lc.
+    library: f64,
+    /// That of our own, which takes a tenth of the library's time for small packets:
+    /// there the ratio is shown, and the goal is one beside DPDK.
+    ours: Option<f64>,
+}
+
 /// A path over aws-lc and over the kernels of this machine, each beside its bare
 /// cipher, the last beside Intel's library, too.
 fn against_bare(
@@ -236,7 +246,7 @@ fn against_bare(
     title: &str,
     plain: Plain,
     path: &dyn Fn(Backend) -> Case<'static>,
-    reach: f64,
+    goal: Goal,
 ) {
     let mut cases: Vec<Case<'_>> =
         vec![Case::new("bare AES-128-GCM, aws-lc-rs", bare_aws(plain)), path(Backend::Aws)];
@@ -250,9 +260,9 @@ fn against_bare(
     interleave(&mut cases, PACKETS);
     heading(&format!("{title}: {} octets sealed, {} under the ICV beside", plain.len, plain.ad));
     let (pairs, intel) = cases.as_chunks::<2>();
-    for [bare, path] in pairs {
+    for ([bare, path], reach) in pairs.iter().zip([Some(goal.library), goal.ours]) {
         row(bare, None, None);
-        row(path, Some(bare), Some(reach));
+        row(path, Some(bare), reach);
     }
     // The goal is over the same backend; this is what others would take.
     if let (Some([_, path]), [intel]) = (pairs.last(), intel) {
@@ -261,20 +271,20 @@ fn against_bare(
     }
 }
 
-fn encrypted(intel: Option<&RefCell<Peer>>, len: usize, reach: f64) {
+fn encrypted(intel: Option<&RefCell<Peer>>, len: usize, goal: Goal) {
     // The plaintext of ESP has padding and trailer, too; the additional data are
     // SPI and extended number.
     let (config, frame) = (esp(), ethernet(0x0800, &ipv4(len)));
     let title = format!("ESP: whole graph over bare AEAD, inner IP length {len}");
     let plain = Plain { len: (len + 2).next_multiple_of(4), at: ETHERNET, ad: 12 };
     let path = |backend| case("ESP tunnel out, AES-GCM-128", backend, &config, &frame);
-    against_bare(intel, &title, plain, &path, reach);
+    against_bare(intel, &title, plain, &path, goal);
     // The addresses and the SecTAG, with an SCI, are not encrypted.
     let (config, frame) = (macsec(), bridged(len));
     let title = format!("MACsec: whole graph over bare AEAD, frame of {len} without FCS");
     let plain = Plain { len: len - ADDRESSES, at: ADDRESSES, ad: ADDRESSES + 16 };
     let path = |backend| case("bridge and MACsec out, GCM-AES-128", backend, &config, &frame);
-    against_bare(intel, &title, plain, &path, reach);
+    against_bare(intel, &title, plain, &path, goal);
 }
 
 /// Rounds beside DPDK, whose program starts anew in each.
@@ -347,9 +357,9 @@ fn main() {
     };
     println!("Whole graph, memory to memory, one core, batches of {BATCH}.");
     println!("Median of {ROUNDS} interleaved rounds of {PACKETS} packets; clocks are the TSC's.");
-    for (len, reach) in [(64, 0.5), (512, 0.5), (1420, 0.85)] {
+    for (len, library, ours) in [(64, 0.5, None), (512, 0.5, None), (1420, 0.85, Some(0.85))] {
         if wanted(&format!("encrypted-{len}")) {
-            encrypted(intel.as_ref(), len, reach);
+            encrypted(intel.as_ref(), len, Goal { library, ours });
         }
         let at_most = (len == 64).then_some(1.3);
         match Dpdk::find() {
