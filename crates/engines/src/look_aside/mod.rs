@@ -468,7 +468,9 @@ impl<B: AsMut<[u8]>, D: Device<B>> Engine<B> for LookAside<B, D> {
         }
         let oldest = [self.flying.oldest(), self.owed.since()].into_iter().flatten().min();
         let due = oldest.map(|since| since + self.options.deadline);
-        let batch = (!self.waiting.is_empty()).then(|| self.waiting_since + self.options.wait);
+        // While the device takes no command, no batch goes either, however long it waited.
+        let goes = !self.waiting.is_empty() && self.owed.since().is_none();
+        let batch = goes.then(|| self.waiting_since + self.options.wait);
         let busy = oldest.is_some() || !self.owed.is_empty();
         let device = if busy { self.device.poll_timeout() } else { None };
         batch.into_iter().chain(device).chain(due).min()

@@ -1,11 +1,13 @@
 //! Threads that die and hang under load: every job comes back once, what was
 //! sealed is what software seals, what was not is never called done.
 
-use crate::rig::{Buffer, GCM, PATIENT, Rig, rig, rig_with, seal};
-use ferrule_base::Duration;
+use crate::rig::{Buffer, GCM, PATIENT, Rig, rig, rig_with, seal, spec};
+use ferrule_base::{Duration, Instant};
 use ferrule_crypto::engine::BATCH;
-use ferrule_crypto::{Engine, Job, Jobs, KeyId, Verdict};
-use ferrule_engines::look_aside::{HUNG_MAX, Options, Otherwise};
+use ferrule_crypto::{Engine, Job, Jobs, KeyId, Software, Verdict};
+use ferrule_engines::look_aside::{
+    Failing, Frail, HUNG_MAX, LookAside, Model, Options, Otherwise, Speed, Spell,
+};
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
@@ -223,4 +225,32 @@ fn a_service_that_always_hangs_leaves_a_bounded_number_of_threads_behind() {
     rig.until("they go on", || hand.hung.load(Ordering::SeqCst) == 0);
     std::thread::sleep(Duration::from_millis(20));
     works_again(&mut rig, key, here);
+}
+
+#[test]
+fn a_batch_behind_a_command_that_a_hung_device_does_not_take_waits_for_the_deadline() {
+    let (wait, deadline) = (Duration::from_micros(10), Duration::from_millis(20));
+    let options = Options { batch: 4, wait, deadline, ..Options::default() };
+    let mut now = Instant::from_millis(1);
+    let spell = Spell { from: now, until: Instant::from_millis(5), how: Failing::Hangs };
+    let model = Model::new(Speed::default(), options.depth, Software::default());
+    let device = Frail::new(model, vec![spell]);
+    let mut host =
+        LookAside::new(device, options, Software::default(), Box::new(|| Some(Buffer::new())));
+    let key = host.install(&spec(GCM, 1)).expect("a key");
+    // It hangs from this batch on; it is owed another key, behind which a batch waits.
+    let mut jobs: Jobs<_> = (0..4).map(|t| seal(GCM, key, t, 64)).collect();
+    host.submit(now, &mut jobs);
+    let other = host.install(&spec(GCM, 2)).expect("another");
+    let mut jobs: Jobs<_> = [seal(GCM, other, 4, 64)].into_iter().collect();
+    host.submit(now, &mut jobs);
+    let (begin, mut back, mut looks) = (now, Jobs::new(), 0);
+    while host.in_flight() > 0 {
+        let due = host.poll_timeout().expect("jobs are under way");
+        now = now.max(due);
+        host.collect(now, &mut back);
+        looks += 1;
+        assert!(looks < 10, "time stands still at {now}");
+    }
+    assert_eq!((back.len(), now), (5, begin + deadline));
 }
