@@ -15,9 +15,8 @@
 
 use crate::bridge::forward as bridge;
 use crate::graph::{Ctx, Next};
-use crate::ipsec::EspOut;
-use crate::ipsec::egress::Way;
 use crate::ipsec::spd::stage::{Flow4, Sealed};
+use crate::ipsec::{EspOut, Way};
 use crate::link::ingress::{LINK, Routed, bridged};
 use crate::route::ip::{self, Known, PLAIN};
 use ferrule_base::{DropReason, PortId};

@@ -118,13 +118,8 @@ impl Side {
                 None => tables.neighbours.remove(iface, address),
             }
         }
-        // Stations that the bridge knows.
-        for (host, station) in [(2, 0), (3, 1)] {
-            let frame = ethernet(STATIONS[1 - station], STATIONS[station], 0x88b5, &[0; 46]);
-            if host == 2 {
-                self.hosts[host].send(&frame);
-            }
-        }
+        // A station that the bridge knows.
+        self.hosts[2].send(&ethernet(STATIONS[1], STATIONS[0], 0x88b5, &[0; 46]));
     }
 
     /// What came out of the ports, ESP by itself, and what the node counted.

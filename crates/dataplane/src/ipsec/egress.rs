@@ -3,8 +3,7 @@
 
 use super::clock::{Clock, DEEDS_MAX, Deed};
 use super::config::OutboundConfig;
-pub(crate) use super::mould::Way;
-use super::mould::{Mould, Sent};
+use super::mould::{Mould, Sent, Way};
 use super::outer::{Inner, Outer};
 use super::path::{PATH_AGE, Quote};
 use super::state::{Kind, OutboundSa, SaView, Shape, nonce, octets};

@@ -28,6 +28,7 @@
 //! * [`state`] one SA. [`replay`] its window.
 //! * [`spd::stage`], [`egress`], [`ingress`] the three stages. `wrapping`, `unwrapping`:
 //!   what is more than a plain tunnel. `clock`: keepalives and dummies.
+//! * `mould`: what packets that look alike have in common, and by which way they come.
 //! * [`path`] what SAs learn of their path's MTU.
 //!
 //! Drops: `policy-discard`, `esp-required`, `esp-no-sa`,
@@ -62,6 +63,7 @@ pub use config::{
 };
 pub use egress::{EspOut, Want};
 pub use ingress::EspIn;
+pub(crate) use mould::Way;
 pub use path::{PathErrors, Paths, is_path_error};
 pub use replay::{Authentic, Candidate, Window};
 pub use spd::directory::{InboundPlace, SaDirectory};

@@ -82,7 +82,6 @@ pub(super) struct Mould {
     spi: u32,
     salt: [u8; 4],
     text: Span,
-    beside: Span,
     key: KeyId,
     ticket: u64,
     adjacency: u32,
@@ -130,7 +129,6 @@ impl Mould {
             spi: sa.spi,
             salt: sa.salt,
             text: Span::default(),
-            beside: Span::default(),
             key: sa.key,
             ticket: Submitter::EspOut.mark(slot.into()),
             adjacency: sa.adjacency,
@@ -147,7 +145,7 @@ impl Mould {
     fn begin_at(&mut self, begin: usize) {
         let (esp, body) = (LINE - begin - 16, 8 + self.len + self.behind);
         let body = body - usize::from(Shape::USUAL.icv);
-        (self.beside, self.text) = Shape::USUAL.spans(esp, body);
+        (_, self.text) = Shape::USUAL.spans(esp, body);
         self.begin = begin;
     }
 

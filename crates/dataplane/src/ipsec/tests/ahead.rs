@@ -97,7 +97,7 @@ impl Given {
         self
     }
 
-    /// Other octets behind those.
+    /// An octet that is off by a bit, and no checksum that knows of it.
     fn wrong(mut self, at: usize) -> Self {
         self.octets[at] ^= 1;
         self
@@ -191,12 +191,15 @@ fn what_looks_otherwise_takes_the_link_header_off_the_others() {
     assert_eq!(node.sent()[0].0, Next::Transmit);
     // The mould has a link header in it now. One that is longer comes first.
     let longer = v4("10.3.0.9", "10.9.0.7", Protocol::UDP, &[9; 40]);
-    let (usual, target) = (Given::usual().octets[IP..].to_vec(), Meta::default());
-    let given = [longer, usual.clone(), usual].map(|octets| Given { octets, meta: target });
+    let usual = Given::usual().octets[IP..].to_vec();
+    let for_sa = |octets| Given { octets, meta: Meta { target: 0, ..Meta::default() } };
+    let given = [longer, usual.clone(), usual].map(for_sa);
     let mut batch = node.batch(&given);
     let (_, parts) = Rig::attach(&mut node.rig);
     node.out.push(&mut parts.ctx(), &mut node.engine, &mut batch);
-    for (next, packet) in node.sent() {
+    let sent = node.sent();
+    assert_eq!(sent.len(), 3);
+    for (next, packet) in sent {
         assert_eq!((next, packet.data()[0]), (Next::Output, 0x45));
     }
 }
