@@ -57,7 +57,7 @@ impl Rig {
             let start = FRONT + buf[FRONT..].as_ptr().align_offset(LINE);
             let (text, ad) = (Span::new(start, len), Ad::Span(Span::new(start - AD, AD)));
             let (op, verdict, nonce) = (Op::Seal, Verdict::Done, [0; 12]);
-            Job { buf, key: ids[i % ids.len()], ticket: 0, nonce, op, verdict, ad, text }
+            Job { buf, key: ids[i % ids.len()], ticket: 0, number: 0, nonce, op, verdict, ad, text }
         };
         Self { backend, keys: table, jobs: (0..BUFFERS).map(job).collect(), number: 0 }
     }

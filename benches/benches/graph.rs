@@ -195,7 +195,7 @@ fn bare_own(backend: Backend, Plain { len, at, ad }: Plain) -> impl FnMut(usize)
         };
         let (nonce, op, verdict, text) =
             ([0; 12], Op::Seal, Verdict::Pending, Span::new(start, len));
-        Job { buf, key, ticket: 0, nonce, op, verdict, ad, text }
+        Job { buf, key, ticket: 0, number: 0, nonce, op, verdict, ad, text }
     };
     let mut batches: Vec<Jobs<Box<[u8]>>> =
         (0..UNDER_WAY / BATCH).map(|_| std::iter::repeat_with(job).take(BATCH).collect()).collect();

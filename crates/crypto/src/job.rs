@@ -105,6 +105,8 @@ pub struct Job<B> {
     pub key: KeyId,
     /// The submitter's own mark; engines leave it alone.
     pub ticket: u64,
+    /// Sequence or packet number, the submitter's own too.
+    pub number: u64,
     /// The nonce.
     pub nonce: [u8; 12],
     /// Seal or open.
@@ -121,7 +123,7 @@ impl<B> Job<B> {
     /// The same job with another buffer.
     #[inline]
     pub fn map<C>(self, buf: impl FnOnce(B) -> C) -> Job<C> {
-        let Self { buf: old, key, ticket, nonce, op, verdict, ad, text } = self;
-        Job { buf: buf(old), key, ticket, nonce, op, verdict, ad, text }
+        let Self { buf: old, key, ticket, number, nonce, op, verdict, ad, text } = self;
+        Job { buf: buf(old), key, ticket, number, nonce, op, verdict, ad, text }
     }
 }

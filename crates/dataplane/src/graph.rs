@@ -2,21 +2,27 @@
 //! is given.
 //!
 //! What a stage finds in a packet is settled by where the packet was sent
-//! ([`Next`] says it for each). [`Meta`](ferrule_pipeline::Meta) carries the rest:
+//! ([`Next`] says it for each). [`Meta`](ferrule_pipeline::Meta) carries the rest, each
+//! field with one meaning:
 //!
-//! | field | set by | means |
-//! |---|---|---|
-//! | `port` | receive; `output`, bridge, PW in | port of arrival; from `Emit` on, of departure |
-//! | `iface` | attach | logical interface of arrival |
-//! | `vrf` | attach, MPLS, ESP in, AH in | routing table |
-//! | `ethertype` | attach, MPLS, ESP | what the data starts with when Ethernet is off |
-//! | `offset` | IP | where the transport header starts, for `Local`, `EspIn`, `AhIn`; 0 or `ONWARDS` for `Reassemble` |
-//! | `target` | the stage before | index that the next stage acts on |
-//! | `hash` | receive, when workers share | hash over the flow |
-//! | `number` | ESP in, AH in, SecY in | reconstructed sequence number of the candidate |
-//! | | policy, for `EspOut`, `AhOut` | the adjacency whose policy sent it there |
-//! | `turns` | the worker | how often it went round |
+//! | field | set by |
+//! |---|---|
+//! | `port` | receive: of arrival; `output`, bridge, PW in: of departure |
+//! | `iface` | attach |
+//! | `vrf` | attach, MPLS, ESP in, AH in |
+//! | `ethertype` | attach, MPLS, PW out, ESP, AH |
+//! | `offset` | IP, for `Local`, `EspIn`, `AhIn`, `PathError`; with `icmp`, the field at fault |
+//! | `adjacency` | IP, MPLS, PW out, ESP out, AH out |
+//! | `sa` | policy, and an SA within another |
+//! | `opened` | ESP in, AH in, with [`FLAG_OPENED`] |
+//! | `pw` | attach, MPLS |
+//! | `icmp`, `limit` | whoever sends to `IcmpError` |
+//! | `limit` | with [`FLAG_CUT`], ESP out and AH out |
+//! | `hash` | the worker that received the frame, when workers share |
+//! | `link` | a card, while ESP works on the packet |
+//! | `turns` | IP |
 
+use crate::fragment;
 use crate::ipsec::Hits;
 use crate::tables::Tables;
 use arrayvec::ArrayVec;
@@ -25,8 +31,7 @@ use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache};
 
 /// The packet was made here: TTL is not decremented, its source is ours.
 pub const FLAG_LOCAL: u8 = 1;
-/// It came out of an inbound SA, whose index is in `scratch`; the inbound
-/// policy was checked against that SA's selectors.
+/// It came out of the inbound SA `opened`, whose selectors it was checked against.
 pub const FLAG_OPENED: u8 = 2;
 /// It is already protected or exempt: outbound policy does not look again.
 pub const FLAG_EXEMPT: u8 = 4;
@@ -34,15 +39,12 @@ pub const FLAG_EXEMPT: u8 = 4;
 pub const FLAG_GROUP: u8 = 8;
 /// ESP stands behind a UDP header (RFC 3948).
 pub const FLAG_ENCAP: u8 = 16;
-/// It is sealed, but its SA has something more to do with it.
-pub const FLAG_MORE: u8 = 32;
-
+/// A fragment whose datagram is wanted whole by a policy: it goes back to `Policy`.
+pub const FLAG_ONWARDS: u8 = 32;
 /// It was put together here: whoever sent it in fragments takes it so again.
 pub const FLAG_WHOLE: u8 = 64;
-
-/// In `target` at [`Next::Output`], beside the adjacency: the packet was made here
-/// and is to be cut into pieces of at most `number` octets.
-pub const CUT: u32 = 1 << 31;
+/// It was made here for a path of `limit` octets, and is cut for it on its way out.
+pub const FLAG_CUT: u8 = 128;
 
 /// Where a packet goes next, and in what shape it arrives there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,16 +57,16 @@ pub enum Next {
     /// Whole frame of the bridged interface `iface`, with the interface's own
     /// tag taken off.
     Bridge,
-    /// Whole frame for the pseudowire `target`, tag as the PW mode wants it.
+    /// Whole frame for the pseudowire `pw`, tag as the PW mode wants it.
     PwOut,
     /// Label stack first, in `vrf` 0.
     Mpls,
-    /// Control word (if the PW has one), then the frame, for pseudowire `target`.
+    /// Control word (if the PW has one), then the frame, for pseudowire `pw`.
     PwIn,
     /// IP header first, in `vrf`, arrived by `iface` (unless made here).
     Ip,
     /// A fragment of a datagram that is wanted whole: then it goes to `Ip`, or, with
-    /// [`ONWARDS`](crate::fragment::ONWARDS) in `offset`, to `Policy`.
+    /// [`FLAG_ONWARDS`], to `Policy`.
     Reassemble,
     /// IP packet for the node itself; transport header at `offset`.
     Local,
@@ -76,19 +78,19 @@ pub enum Next {
     /// ICMP error for this node, or a host that it guards, about a packet that was too
     /// big and may have been sealed here; ICMP header at `offset`.
     PathError,
-    /// IP packet leaving by adjacency `target`; its interface, or the one by which it
-    /// came, limits TCP's segments.
+    /// IP packet leaving by `adjacency`, whose interface, or the one by which it came,
+    /// limits TCP's segments.
     Clamp,
-    /// IP packet leaving by adjacency `target`, whose interface has a policy.
+    /// IP packet leaving by `adjacency`, whose interface has a policy.
     Policy,
-    /// IP packet to be sealed by outbound SA `target`.
+    /// IP packet to be sealed by outbound SA `sa`.
     EspOut,
-    /// IP packet to be authenticated by outbound AH SA `target`.
+    /// IP packet to be authenticated by outbound AH SA `sa`.
     AhOut,
-    /// An offending IP packet: ICMP type and code in `scratch` (type << 8 |
-    /// code), MTU or pointer in `number`. It becomes the error.
+    /// An offending IP packet, which becomes the ICMP error `icmp`, with `limit` as its
+    /// MTU and `offset` as its pointer.
     IcmpError,
-    /// IP packet or label stack (`ethertype` says which) for adjacency `target`.
+    /// IP packet or label stack (`ethertype` says which) for `adjacency`.
     Output,
     /// Whole clear frame for `port`; may be handed to the port's worker.
     Emit,
@@ -178,13 +180,19 @@ pub struct Tally {
     pub hits: Hits,
 }
 
-/// Why a packet goes no further here.
+/// What becomes of a packet that does not go on as the others of its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aside {
     /// It is dropped.
     Drop(DropReason),
-    /// It is another worker's, at this place.
+    /// It belongs to another worker, at this stage.
     HandOff(u8, Next),
+    /// It goes to this stage instead.
+    To(Next),
+    /// It is cut into pieces of at most so many octets, which go to this stage.
+    Cut(u16, Next),
+    /// It did its job here.
+    Consume,
 }
 
 impl From<DropReason> for Aside {
@@ -201,12 +209,9 @@ pub struct Outputs {
     run: Box<Batch>,
     /// Where the run goes, if there are packets in it.
     to: Next,
-    /// So many of them leave by one port, as the stage said that sent them.
-    by_one_port: usize,
     queues: [Vec<Packet>; Next::ALL.len()],
     dropped: Vec<(Packet, DropReason)>,
     handoffs: Vec<(u8, Next, Packet)>,
-    watched: bool,
 }
 
 impl Outputs {
@@ -215,25 +220,10 @@ impl Outputs {
         Self {
             run: Box::default(),
             to: Next::Transmit,
-            by_one_port: 0,
             queues: std::array::from_fn(|_| Vec::with_capacity(4 * BATCH)),
             dropped: Vec::with_capacity(4 * BATCH),
             handoffs: Vec::with_capacity(4 * BATCH),
-            watched: false,
         }
-    }
-
-    /// Whether somebody looks at packets at every place: then none is passed over.
-    pub const fn watch(&mut self, watched: bool) {
-        self.watched = watched;
-    }
-
-    /// Whether packets may pass over a place whose work is done: nobody looks, and none
-    /// waits there that came before them.
-    #[inline]
-    pub fn may_pass_over(&self, place: Next) -> bool {
-        let waits = self.to == place && !self.run.is_empty();
-        !self.watched && !waits && self.queues[place as usize].is_empty()
     }
 
     /// Sends a packet on.
@@ -255,21 +245,6 @@ impl Outputs {
         } else {
             batch.drain(..).for_each(|packet| self.send(next, packet));
         }
-    }
-
-    /// The same with frames that all leave by one port.
-    #[inline]
-    pub fn send_all_by_one_port(&mut self, next: Next, batch: &mut Box<Batch>) {
-        if self.run.is_empty() {
-            self.by_one_port = batch.len();
-        }
-        self.send_all(next, batch);
-    }
-
-    /// Whether it is known that all of the run leaves by one port.
-    #[inline]
-    pub fn run_leaves_by_one_port(&self) -> bool {
-        self.run.len() == self.by_one_port
     }
 
     /// The first packet since the run was taken, one that goes another way, or
@@ -299,7 +274,6 @@ impl Outputs {
             self.end_run();
             return None;
         }
-        self.by_one_port = 0;
         std::mem::swap(&mut self.run, batch);
         Some(self.to)
     }
@@ -307,7 +281,6 @@ impl Outputs {
     /// Puts the run into its queue.
     #[cold]
     fn end_run(&mut self) {
-        self.by_one_port = 0;
         self.queues[self.to as usize].extend(self.run.drain(..));
     }
 
@@ -389,22 +362,20 @@ impl Ctx<'_> {
         Some(packet)
     }
 
-    /// Takes every packet out of `batch`: `way` says where each goes, or, with an `E`,
-    /// that there is more to do, which `apart` does. As a rule all go the same way.
-    /// Then they are not moved.
+    /// Sends on all packets of a batch, each to where `verdict` says. As a rule they all
+    /// go the same way; then the batch is handed over as it is.
     #[inline(always)]
-    pub fn pass<E>(
+    pub fn forward(
         &mut self,
         batch: &mut Box<Batch>,
-        mut way: impl FnMut(&mut Self, &mut Packet) -> Result<Next, E>,
-        mut apart: impl FnMut(&mut Self, Packet, E),
+        mut verdict: impl FnMut(&mut Self, &mut Packet) -> Result<Next, Aside>,
     ) {
         // All go where the first one goes, up to one that does not; from there on the
         // verdicts are kept.
         let (mut to, mut expected) = (Next::Control, None);
         let mut others = ArrayVec::<_, BATCH>::new();
         for packet in batch.iter_mut() {
-            match way(self, packet) {
+            match verdict(self, packet) {
                 Ok(next) if expected == Some(next) => {}
                 Ok(next) if expected.is_none() && others.is_empty() => {
                     (to, expected) = (next, Some(next));
@@ -418,13 +389,19 @@ impl Ctx<'_> {
         if others.is_empty() {
             return self.out.send_all(to, batch);
         }
+        self.split(batch, to, &others);
+    }
+
+    /// Sends on a batch whose last packets have verdicts of their own.
+    #[inline(never)]
+    fn split(&mut self, batch: &mut Batch, to: Next, others: &[Result<Next, Aside>]) {
         for packet in batch.drain(..batch.len() - others.len()) {
             self.out.send(to, packet);
         }
-        for (packet, verdict) in batch.drain(..).zip(others) {
+        for (packet, &verdict) in batch.drain(..).zip(others) {
             match verdict {
                 Ok(next) => self.out.send(next, packet),
-                Err(more) => apart(self, packet, more),
+                Err(aside) => self.set_aside(packet, aside),
             }
         }
     }
@@ -435,11 +412,24 @@ impl Ctx<'_> {
         self.out.drop(packet, reason);
     }
 
-    /// Drops a packet, or gives it to another worker.
-    pub fn set_aside(&mut self, packet: Packet, aside: Aside) {
+    /// Does with a packet what a stage decided apart from the others.
+    #[cold]
+    pub fn set_aside(&mut self, mut packet: Packet, aside: Aside) {
         match aside {
             Aside::Drop(reason) => self.out.drop(packet, reason),
             Aside::HandOff(worker, next) => self.out.hand_off(worker, next, packet),
+            Aside::To(next) => self.out.send(next, packet),
+            Aside::Consume => self.consume(packet),
+            Aside::Cut(limit, next) => {
+                let mut rest = fragment::Rest::new();
+                match fragment::cut(self, &mut packet, limit.into(), &mut rest) {
+                    Ok(()) => {
+                        self.out.send(next, packet);
+                        rest.drain(..).rev().for_each(|piece| self.out.send(next, piece));
+                    }
+                    Err(reason) => self.out.drop(packet, reason),
+                }
+            }
         }
     }
 

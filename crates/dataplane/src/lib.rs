@@ -19,16 +19,14 @@ pub mod fragment;
 pub mod graph;
 pub mod inline;
 pub mod ipsec;
-mod lead;
 pub mod link;
 pub mod macsec;
 pub mod mpls;
 pub mod mss;
+pub mod protection;
 pub mod route;
-pub mod sequence;
 pub mod tables;
-pub mod tickets;
 
 pub use graph::{Ctx, Next, Outputs, Stage, Tally};
-pub use sequence::{Lease, Sequence};
+pub use protection::sequence::{self, Lease, Sequence};
 pub use tables::Tables;

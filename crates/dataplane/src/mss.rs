@@ -33,9 +33,9 @@ impl Stage for Clamp {
     /// Holds connections to the smaller of what the interfaces of arrival and
     /// departure want, and sends packets on as without this stage.
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
-        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| {
+        ctx.forward(batch, |ctx, packet| {
             let meta = packet.meta();
-            let adjacency = ctx.tables.adjacencies.get(meta.target as usize);
+            let adjacency = ctx.tables.adjacencies.get(meta.adjacency as usize);
             let to = adjacency.and_then(|a| routed(ctx.tables, a.iface));
             let ends = [routed(ctx.tables, meta.iface), to];
             let mtu = ends.into_iter().flatten().filter_map(|iface| iface.clamp).min();
@@ -45,8 +45,7 @@ impl Stage for Clamp {
             // Of an interface that is not there the policy is asked, which refuses.
             let policy = to.is_none_or(|iface| iface.policy.is_some());
             Ok(if policy { Next::Policy } else { Next::Output })
-        };
-        ctx.pass(batch, way, Ctx::drop);
+        });
     }
 }
 

@@ -4,6 +4,7 @@
 //! What lives longer than a configuration (learned addresses, neighbours) is in
 //! tables of atomics that successive snapshots share.
 
+use crate::link::{Arrival, Entry, Exit};
 use crate::{bridge, ipsec, macsec, mpls, route};
 use ferrule_base::{MacAddr, PortId, VrfId};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -40,6 +41,31 @@ pub struct Tables {
     pub secys: Vec<macsec::SecyConfig>,
     /// Workers that share the traffic.
     pub workers: u8,
+    /// What stages read of ports, interfaces and adjacencies for every packet.
+    pub(crate) hot: Hot,
+}
+
+impl Tables {
+    /// Makes what stages read for every packet of the tables that are there: to be called
+    /// once they are, and again when one of them changes.
+    pub fn compile(&mut self) {
+        self.hot = Hot {
+            entries: self.ports.iter().map(|port| Entry::of(port, &self.ifaces)).collect(),
+            arrivals: self.ifaces.iter().map(Arrival::of).collect(),
+            exits: self.adjacencies.iter().map(|a| Exit::of(a, self)).collect(),
+        };
+    }
+}
+
+/// Tables made of others, each entry at most a cache line.
+#[derive(Default)]
+pub(crate) struct Hot {
+    /// By port: what frames without a tag come to.
+    pub entries: Vec<Entry>,
+    /// By interface.
+    pub arrivals: Vec<Arrival>,
+    /// By adjacency.
+    pub exits: Vec<Exit>,
 }
 
 /// One port.

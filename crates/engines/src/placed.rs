@@ -278,7 +278,7 @@ mod tests {
         let nonce = [ticket as u8; 12];
         let (op, verdict) = (Op::Seal, Verdict::Pending);
         let (ad, text) = (Ad::Span(Span::new(0, 8)), Span::new(8, 24));
-        Job { buf, key, ticket, nonce, op, verdict, ad, text }
+        Job { buf, key, ticket, number: 0, nonce, op, verdict, ad, text }
     }
 
     fn late() -> Away<Vec<u8>> {

@@ -211,7 +211,7 @@ fn job(key: KeyId, op: Op, number: u64, text: usize) -> Job<Vec<u8>> {
     let mut nonce = BASE;
     nonce[4..].copy_from_slice(&number.to_be_bytes());
     let (ad, text) = (Ad::Span(Span::new(0, 8)), Span::new(8, text));
-    Job { buf, key, ticket: number, nonce, op, verdict: Verdict::Pending, ad, text }
+    Job { buf, key, ticket: number, number: 0, nonce, op, verdict: Verdict::Pending, ad, text }
 }
 
 fn now(start: std::time::Instant) -> Instant {

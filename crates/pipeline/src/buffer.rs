@@ -22,95 +22,48 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// a node puts in front, and what AF_XDP leaves free there.
 pub const HEAD_ROOM: usize = 256;
 
+/// Octets of a cache line.
+const LINE: usize = 64;
+
 /// Chunks that a cache keeps at most before it gives half of them back, unless
 /// the pool says otherwise.
 const CACHE_MAX: usize = 512;
 
-/// What the stages know about a packet. Which stage sets a field and which
-/// reads it stands in `ferrule_dataplane::graph`.
-#[derive(Clone, Copy, Debug, Default)]
+/// What the stages know about a packet. Each field means one thing, wherever it is read;
+/// which stage sets it stands in `ferrule_dataplane::graph`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Meta {
-    /// The port it came from, later the port it leaves by.
-    pub port: PortId,
-    /// Offset of the header that the next stage reads.
-    pub offset: u16,
-    /// Hash over the flow, for sharing among workers and paths.
+    /// Adjacency by which an IP packet or label stack leaves.
+    pub adjacency: u32,
+    /// Outbound SA that is to protect the packet.
+    pub sa: u32,
+    /// Inbound SA that the packet came out of.
+    pub opened: u32,
+    /// Hash over the flow, for sharing among workers and paths; 0: not computed.
     pub hash: u32,
-    // The next five are one word, by which routing compares how packets came.
-    /// The routing table it is in.
+    /// Port of arrival; of a finished frame, the port by which it leaves.
+    pub port: PortId,
+    /// Routing table.
     pub vrf: VrfId,
-    /// The logical interface it came in by.
+    /// Logical interface of arrival.
     pub iface: u16,
     /// EtherType of what the data starts with, once Ethernet is off.
     pub ethertype: u16,
+    /// Offset of the transport header, or of the field that an ICMP error points at.
+    pub offset: u16,
+    /// Pseudowire, by number.
+    pub pw: u16,
+    /// Type (upper octet) and code of the ICMP error to be sent about the packet.
+    pub icmp: u16,
+    /// Octets that a packet on its path may have: told by an ICMP error, or cut to.
+    pub limit: u16,
+    /// Slot of the link header that a card keeps for the packet.
+    pub link: u16,
     /// How often it was sent back to an earlier stage.
     pub turns: u8,
     /// Bits, see `ferrule_dataplane::graph`.
     pub flags: u8,
-    /// What the next stage acts on: adjacency, pseudowire, SA, policy.
-    pub target: u32,
-    /// Traffic class and TTL that travel beside the packet between label
-    /// operations (RFC 3443).
-    pub ttl: u8,
-    /// Traffic class.
-    pub class: u8,
-    /// Free for the stage that holds the packet.
-    pub scratch: u16,
-    /// A number that the packet carries: sequence number, packet number.
-    pub number: u64,
-}
-
-/// How a packet came here: routing table, interface, what it is, turns, flags. In one
-/// word, which is compared and written at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival(u64);
-
-impl Arrival {
-    /// That of a packet of which nothing is known.
-    pub const UNKNOWN: Self = Self(0);
-
-    /// How often it was sent back.
-    #[inline]
-    pub const fn turns(self) -> u8 {
-        (self.0 >> 48) as u8
-    }
-
-    /// The same, sent back once more.
-    #[inline]
-    pub const fn once_more(self) -> Self {
-        Self(self.0 + (1 << 48))
-    }
-}
-
-const _: () =
-    assert!(std::mem::offset_of!(Meta, vrf) == 8 && std::mem::offset_of!(Meta, target) == 16);
-
-impl Meta {
-    /// How it came.
-    #[inline(always)]
-    pub const fn arrival(&self) -> Arrival {
-        let from = self.vrf.0 as u32 | (self.iface as u32) << 16;
-        let as_what = self.ethertype as u32 | (self.turns as u32) << 16 | (self.flags as u32) << 24;
-        Arrival(from as u64 | (as_what as u64) << 32)
-    }
-
-    /// As if it had come as another did.
-    #[inline(always)]
-    #[cfg(target_endian = "little")]
-    pub const fn set_arrival(&mut self, arrival: Arrival) {
-        // SAFETY: the fields are the second word of the struct, the first of them in its
-        // lowest bits, and any bits are values of theirs.
-        unsafe { (&raw mut *self).cast::<u64>().add(1).write(arrival.0) };
-    }
-
-    /// As if it had come as another did.
-    #[cfg(target_endian = "big")]
-    pub const fn set_arrival(&mut self, Arrival(word): Arrival) {
-        (self.vrf, self.iface) = (VrfId(word as u16), (word >> 16) as u16);
-        self.ethertype = (word >> 32) as u16;
-        (self.turns, self.flags) = ((word >> 48) as u8, (word >> 56) as u8);
-    }
 }
 
 /// Where the frame is in its chunk: first octet, and how many. One word, so that
@@ -142,34 +95,14 @@ impl Extent {
 struct Header {
     shared: *const Shared,
     chunk: *mut u8,
-    // The next two are compared as one word.
     extent: Extent,
     /// Octets of the chunk.
     size: u32,
-    meta: Meta,
     index: u32,
+    meta: Meta,
 }
 
 const _: () = assert!(size_of::<Header>() == 64);
-
-impl Header {
-    /// Where the frame is in its chunk, and how large that is.
-    #[inline(always)]
-    const fn place(&self) -> u64 {
-        self.extent.0 as u64 | (self.size as u64) << 32
-    }
-}
-
-/// How packets get `F` octets in front and `B` behind that lie in their chunks as one of
-/// them does: it was asked once whether there is room. `V` octets are looked at before.
-#[derive(Clone, Copy)]
-pub struct Wrapping<const V: usize, const F: usize, const B: usize> {
-    place: u64,
-    view: u32,
-    front: u32,
-    behind: u32,
-    wrapped: Extent,
-}
 
 /// A piece of memory for a pool.
 pub struct Region {
@@ -550,6 +483,35 @@ impl Packet {
         self.chunk_size() - self.header().extent.head() - self.len()
     }
 
+    /// Asks for the cache lines in which the octets begin and in which headers are put in
+    /// front of them. A hint: it changes nothing, and waits for nothing but the packet's
+    /// own line, from which it learns where they are.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        let h = self.header();
+        let front = h.chunk.wrapping_add(h.extent.head());
+        prefetch_line::<0>(front);
+        prefetch_line::<0>(front.wrapping_sub(LINE));
+    }
+
+    /// Asks for the cache line of what the stages know of it, without reading it. A hint.
+    #[inline(always)]
+    pub fn prefetch_meta(&self) {
+        prefetch_line::<0>(self.0.as_ptr());
+    }
+
+    /// Asks for all cache lines of the octets from the one at `from`, into the second
+    /// level: for a text that a cipher reads soon. A hint.
+    #[inline(always)]
+    pub fn prefetch_text(&self, from: usize) {
+        let h = self.header();
+        // Chunks begin with a line; from the start of one on none is left out.
+        let (head, end) = (h.extent.head(), h.extent.head() + h.extent.len());
+        for at in (head.saturating_add(from) / LINE * LINE..end).step_by(LINE) {
+            prefetch_line::<1>(h.chunk.wrapping_add(at));
+        }
+    }
+
     /// Takes `count` octets off the front; false (and nothing done) if there
     /// are not as many.
     #[inline]
@@ -573,15 +535,11 @@ impl Packet {
         Some(&mut self.data_mut()[..count])
     }
 
-    /// Puts octets in front; false (and nothing done) if there is no room.
+    /// Puts `N` octets in front and returns them; what is in them is left over from
+    /// before. Nothing if there is no room.
     #[inline(always)]
-    pub fn put_front<const N: usize>(&mut self, octets: &[u8; N]) -> bool {
-        let h = self.header_mut();
-        let Some(head) = h.extent.head().checked_sub(N) else { return false };
-        h.extent = Extent::new(head, h.extent.len() + N);
-        // SAFETY: the octets before the old head are in the chunk, which we own.
-        unsafe { h.chunk.add(head).cast::<[u8; N]>().write_unaligned(*octets) };
-        true
+    pub fn front<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        self.prepend(N)?.first_chunk_mut()
     }
 
     /// Puts `count` octets behind and returns them; what is in them is left
@@ -609,56 +567,6 @@ impl Packet {
         }
         h.extent = Extent::new(head, len);
         Some(self.data_mut())
-    }
-
-    /// For packets that lie in their chunks as this one does: in place of the first `over`
-    /// octets they get `F` others, the first `from` of which are not theirs, and `count`
-    /// behind, of which `B` are given. Nothing if there is no room for that, or if they
-    /// have less than `V` octets.
-    pub fn wrapping<const V: usize, const F: usize, const B: usize>(
-        &self,
-        over: usize,
-        from: usize,
-        count: usize,
-    ) -> Option<Wrapping<V, F, B>> {
-        let h = self.header();
-        let (head, len) = (h.extent.head(), h.extent.len());
-        let (front, rest) = ((head + over).checked_sub(F)?, len.checked_sub(over)?);
-        let behind = front + F + rest;
-        if behind + count.max(B) > h.size as usize || from > F || len < V {
-            return None;
-        }
-        let wrapped = Extent::new(front + from, F - from + rest + count);
-        let [view, front, behind] = [head, front, behind].map(|at| at as u32);
-        Some(Wrapping { place: h.place(), view, front, behind, wrapped })
-    }
-
-    /// Puts octets in front, which `front` makes, and behind. It is shown what the stages
-    /// know of the packet and its first octets, and may change both. False (and nothing
-    /// done) if it makes nothing, or if the packet lies otherwise.
-    #[inline(always)]
-    pub fn wrap<const V: usize, const F: usize, const B: usize>(
-        &mut self,
-        wrapping: &Wrapping<V, F, B>,
-        front: impl FnOnce(&mut Meta, &mut [u8; V]) -> Option<[u8; F]>,
-        behind: &[u8; B],
-    ) -> bool {
-        let h = self.header_mut();
-        if h.place() != wrapping.place {
-            return false;
-        }
-        let chunk = h.chunk;
-        // SAFETY: it lies as one that had so many octets (see `wrapping`).
-        let view = unsafe { &mut *chunk.add(wrapping.view as usize).cast::<[u8; V]>() };
-        let Some(front) = front(&mut h.meta, view) else { return false };
-        h.extent = wrapping.wrapped;
-        // SAFETY: both are in the chunk, which we own, as it lies as one for which that was
-        // so (see `wrapping`).
-        unsafe {
-            chunk.add(wrapping.behind as usize).cast::<[u8; B]>().write_unaligned(*behind);
-            chunk.add(wrapping.front as usize).cast::<[u8; F]>().write_unaligned(front);
-        }
-        true
     }
 
     /// Cuts the packet down to `len` octets; longer stays as it is.
@@ -694,6 +602,39 @@ impl Packet {
         h.index as usize * self.chunk_size() + h.extent.head()
     }
 }
+
+/// Asks for the cache line in which this begins: for an entry of a table that is read
+/// soon. A hint; nothing is read.
+#[inline(always)]
+pub fn prefetch<T>(at: &T) {
+    prefetch_line::<0>(at);
+}
+
+/// Asks for the cache line in which entry `index` of the slice begins. A hint: nothing is
+/// read, and an index out of bounds does no harm.
+#[inline(always)]
+pub fn prefetch_slice<T>(slice: &[T], index: usize) {
+    prefetch_line::<0>(slice.as_ptr().wrapping_add(index));
+}
+
+/// The hint itself: into the first level (`LEVEL` 0) or the second.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn prefetch_line<const LEVEL: u8>(at: *const impl Sized) {
+    use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+    // SAFETY: every x86-64 has the instruction, which reads nothing and faults at no address.
+    unsafe {
+        match LEVEL {
+            0 => _mm_prefetch::<_MM_HINT_T0>(at.cast()),
+            _ => _mm_prefetch::<_MM_HINT_T1>(at.cast()),
+        }
+    }
+}
+
+/// The hint is not given here.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn prefetch_line<const LEVEL: u8>(_: *const impl Sized) {}
 
 impl AsRef<[u8]> for Packet {
     fn as_ref(&self) -> &[u8] {

@@ -72,7 +72,7 @@ fn job(input: &mut Input<'_>, rig: &Rig) -> Job<Buf> {
         _ => Ad::Span(span),
     };
     let (nonce, verdict) = ([input.u8(); 12], Verdict::Pending);
-    let mut job = Job { buf, key, ticket: 0, nonce, op: Op::Seal, verdict, ad, text };
+    let mut job = Job { buf, key, ticket: 0, number: 0, nonce, op: Op::Seal, verdict, ad, text };
     if how & 8 != 0 {
         rig.one_by_one.run(std::slice::from_mut(&mut job));
         job = Job { op: Op::Open, verdict: Verdict::Pending, ..job };

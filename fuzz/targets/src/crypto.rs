@@ -75,7 +75,7 @@ impl Shape {
     fn job(&self, keys: &[KeyId]) -> Job<Vec<u8>> {
         let Self { key, op, nonce, ad, text, ref buf } = *self;
         let (key, verdict) = (keys[key], Verdict::Pending);
-        Job { buf: buf.clone(), key, ticket: 0, nonce, op, verdict, ad, text }
+        Job { buf: buf.clone(), key, ticket: 0, number: 0, nonce, op, verdict, ad, text }
     }
 }
 

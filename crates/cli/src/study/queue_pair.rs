@@ -101,6 +101,7 @@ fn jobs(suite: Suite, key: KeyId, octets: usize, count: usize) -> Vec<Job<Packet
         buf: vec![number as u8; AD + iv + octets + ICV],
         key,
         ticket: number as u64,
+        number: 0,
         nonce: [0; 12],
         op: Op::Seal,
         verdict: Verdict::Pending,

@@ -76,6 +76,7 @@ impl Stand {
             buf: vec![1; AD + text + ICV],
             key,
             ticket: 0,
+            number: 0,
             nonce: [0; 12],
             op: Op::Seal,
             verdict: Verdict::Pending,

@@ -194,6 +194,7 @@ fn job_of(rng: &mut Rng, (id, library): (KeyId, &Key), (len, ad): (usize, usize)
         buf: buf.to_vec(),
         key: id,
         ticket: 0,
+        number: 0,
         nonce,
         op,
         verdict: Verdict::Pending,
@@ -367,7 +368,7 @@ fn one_alike(
     let mut sealed = buf.clone();
     assert_eq!(library.run(Op::Seal, &nonce, ad, text, &mut sealed), Verdict::Done);
     let (op, verdict, ticket) = (Op::Seal, Verdict::Pending, 0);
-    (Job { buf, key: *key, ticket, nonce, op, verdict, ad, text }, sealed)
+    (Job { buf, key: *key, ticket, number: 0, nonce, op, verdict, ad, text }, sealed)
 }
 
 fn four_alike(kernel: Backend, keys: &Keys, pairs: [(Job<Vec<u8>>, Vec<u8>); 4], len: usize) {

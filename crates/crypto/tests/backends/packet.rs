@@ -62,7 +62,7 @@ impl Packet {
     pub fn job(&self, op: Op, key: KeyId, ticket: u64) -> Job<Vec<u8>> {
         let Self { nonce, ad, text, .. } = *self;
         let (buf, verdict) = (self.buf.clone(), Verdict::Pending);
-        Job { buf, key, ticket, nonce, op, verdict, ad, text }
+        Job { buf, key, ticket, number: 0, nonce, op, verdict, ad, text }
     }
 
     /// What is encrypted: behind the IV, for CBC.

@@ -25,18 +25,16 @@ pub const FRAGMENTS_MAX: usize = 128;
 pub type Rest = ArrayVec<Packet, FRAGMENTS_MAX>;
 
 /// Cuts a packet longer than `mtu`, which may be fragmented, into pieces that
-/// are not; the caller has seen that it may be. `ident` is for IPv6, which has no
-/// identification of its own. On an error `packet` is whole.
+/// are not; the caller has seen that it may be. On an error `packet` is whole.
 pub fn cut(
     ctx: &mut Ctx<'_>,
     packet: &mut Packet,
     mtu: usize,
-    ident: u32,
     rest: &mut Rest,
 ) -> Result<(), DropReason> {
     match packet.data().first().map(|b| b >> 4) {
         Some(4) => cut_v4(ctx, packet, mtu, rest),
-        Some(6) => cut_v6(ctx, packet, mtu, ident, rest),
+        Some(6) => cut_v6(ctx, packet, mtu, rest),
         _ => Err(DropReason::TooBig),
     }
 }
@@ -94,11 +92,13 @@ fn cut_v6(
     ctx: &mut Ctx<'_>,
     packet: &mut Packet,
     mtu: usize,
-    ident: u32,
     rest: &mut Rest,
 ) -> Result<(), DropReason> {
     let (_, total) = ipv6::validate(packet.data()).map_err(DropReason::from)?;
     let Front { named, end } = Front::of(packet.data()).ok_or(DropReason::TooBig)?;
+    // RFC 8200 section 4.5: different for packets that follow one another, and for those
+    // of other workers.
+    let ident = u32::from(ctx.worker) << 24 ^ (ctx.tally.made as u32).wrapping_mul(0x9e37_79b9);
     let payload_len = total - end;
     let piece = mtu.saturating_sub(end + ipv6ext::Header::LEN) & !7;
     if piece == 0 || payload_len.div_ceil(piece) > FRAGMENTS_MAX {

@@ -74,7 +74,3 @@ pub const HEADERS_MAX: usize = 128;
 
 /// Octets left free behind a whole datagram: trailer and ICV of what protects it.
 pub const TAIL_ROOM: usize = 64;
-
-/// In `offset` at [`Next::Reassemble`](crate::Next): the datagram is on its way,
-/// and goes back to the policy of adjacency `target`.
-pub const ONWARDS: u16 = u16::MAX;

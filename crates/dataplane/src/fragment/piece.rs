@@ -1,6 +1,6 @@
 //! What one fragment says of itself.
 
-use super::{HEADERS_MAX, ONWARDS};
+use super::HEADERS_MAX;
 use crate::graph::FLAG_OPENED;
 use ferrule_base::DropReason;
 use ferrule_pipeline::{Meta, Packet};
@@ -155,7 +155,7 @@ impl Piece {
             return Err(Fault::Tell(WRONG_FIELD, PAYLOAD_LEN_AT));
         }
         if place.fragment - ipv6::Header::LEN + piece.end() > REACH_MAX {
-            return Err(Fault::Tell(WRONG_FIELD, place.fragment as u64 + 2));
+            return Err(Fault::Tell(WRONG_FIELD, place.fragment as u16 + 2));
         }
         if header > HEADERS_MAX {
             return Err(DropReason::IpOption.into());
@@ -170,10 +170,10 @@ impl Piece {
 /// How a fragment came, or where it goes.
 const fn way(meta: &Meta) -> u64 {
     let vrf = (meta.vrf.0 as u64) << 40;
-    if meta.offset == ONWARDS {
-        vrf | 2 << 32 | meta.target as u64
+    if meta.flags & FLAG_ONWARDS != 0 {
+        vrf | 2 << 32 | meta.adjacency as u64
     } else if meta.flags & FLAG_OPENED != 0 {
-        vrf | 1 << 32 | meta.target as u64
+        vrf | 1 << 32 | meta.opened as u64
     } else {
         vrf
     }

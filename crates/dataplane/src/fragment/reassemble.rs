@@ -2,13 +2,13 @@
 
 use super::assembly::{Assembly, Outcome, Present};
 use super::piece::{Fault, Key, Piece};
-use super::{DATAGRAMS_MAX, DATAGRAMS_MIN, ONWARDS, PER_SOURCE_MAX, POOL_SHARE, REASSEMBLY_TIME};
-use crate::graph::{Ctx, FLAG_WHOLE, Next, Stage};
+use super::{DATAGRAMS_MAX, DATAGRAMS_MIN, PER_SOURCE_MAX, POOL_SHARE, REASSEMBLY_TIME};
+use crate::graph::{Ctx, FLAG_ONWARDS, FLAG_WHOLE, Next, Stage};
 use ferrule_base::{DropReason, Instant};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::EtherType;
 
-/// ICMPv4 fragment reassembly time exceeded, as `scratch` has it.
+/// ICMPv4 fragment reassembly time exceeded, type and code.
 const TIME_EXCEEDED_V4: u16 = 11 << 8 | 1;
 /// ICMPv6 fragment reassembly time exceeded.
 const TIME_EXCEEDED_V6: u16 = 3 << 8 | 1;
@@ -141,11 +141,9 @@ impl Reassemble {
         match assembly.finish() {
             Ok(mut packet) => {
                 packet.meta_mut().flags |= FLAG_WHOLE;
-                let next = match packet.meta().offset {
-                    ONWARDS => Next::Policy,
-                    _ => Next::Ip,
-                };
-                ctx.out.send(next, packet);
+                let onwards = packet.meta().flags & FLAG_ONWARDS != 0;
+                packet.meta_mut().flags &= !FLAG_ONWARDS;
+                ctx.out.send(if onwards { Next::Policy } else { Next::Ip }, packet);
             }
             Err((packet, reason)) => ctx.out.drop(packet, reason),
         }
@@ -223,7 +221,7 @@ fn limit(ctx: &Ctx<'_>) -> usize {
 fn too_late(ctx: &mut Ctx<'_>, assembly: Assembly) {
     let fragments = assembly.fragments;
     let (packet, first) = assembly.give_up();
-    if !first || packet.meta().offset == ONWARDS {
+    if !first || packet.meta().flags & FLAG_ONWARDS != 0 {
         (1..fragments).for_each(|_| ctx.tally.drops.count(DropReason::ReassemblyTimeout));
         return ctx.out.drop(packet, DropReason::ReassemblyTimeout);
     }
@@ -234,8 +232,8 @@ fn too_late(ctx: &mut Ctx<'_>, assembly: Assembly) {
 }
 
 /// The packet becomes what its sender is told.
-fn tell(ctx: &mut Ctx<'_>, mut packet: Packet, kind: u16, pointer: u64) {
+fn tell(ctx: &mut Ctx<'_>, mut packet: Packet, kind: u16, pointer: u16) {
     let meta = packet.meta_mut();
-    (meta.scratch, meta.number) = (kind, pointer);
+    (meta.icmp, meta.offset) = (kind, pointer);
     ctx.out.send(Next::IcmpError, packet);
 }

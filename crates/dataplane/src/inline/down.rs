@@ -20,8 +20,7 @@ impl Down {
     /// 3. IP goes to the policy without its link header, which waits.
     /// 4. Nothing else leaves an interface with a policy.
     pub fn push(&mut self, ctx: &mut Ctx<'_>, links: &mut Links, batch: &mut Box<Batch>) {
-        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| down(ctx.tables, links, packet);
-        ctx.pass(batch, way, Ctx::drop);
+        ctx.forward(batch, |ctx, packet| Ok(down(ctx.tables, links, packet)?));
     }
 }
 
@@ -38,7 +37,7 @@ fn down(tables: &Tables, links: &mut Links, packet: &mut Packet) -> Result<Next,
             links.save(packet, seen.link)?;
             let meta = packet.meta_mut();
             // The adjacency of an interface has its number, in a card.
-            meta.target = seen.number.into();
+            meta.adjacency = seen.number.into();
             meta.ethertype = seen.ethertype.0;
             Ok(Next::Policy)
         }

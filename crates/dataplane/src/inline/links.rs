@@ -1,8 +1,7 @@
 //! Link headers of packets that a card has taken apart.
 //!
 //! ESP works on IP packets. While one is inside, its Ethernet header (with the tag
-//! of its interface) waits here; the packet carries the place in its meta data's
-//! `iface`, which means nothing else inside a card.
+//! of its interface) waits here; the packet carries the place in its meta data.
 
 use ferrule_base::DropReason;
 use ferrule_pipeline::Packet;
@@ -54,7 +53,7 @@ impl Links {
         if let Some(slot) = self.places.get_mut(usize::from(place)) {
             *slot = link;
         }
-        packet.meta_mut().iface = place;
+        packet.meta_mut().link = place;
         packet.strip(len);
         Ok(())
     }
@@ -63,7 +62,7 @@ impl Links {
     /// the packet is now.
     #[inline]
     pub fn restore(&mut self, packet: &mut Packet) -> Result<(), DropReason> {
-        let place = packet.meta().iface;
+        let place = packet.meta().link;
         let Some(mut link) = self.places.get(usize::from(place)).copied() else {
             return Err(DropReason::Malformed);
         };
@@ -81,7 +80,7 @@ impl Links {
     /// The packet does not need its link header any more.
     #[inline]
     pub fn release(&mut self, packet: &mut Packet) {
-        let place = std::mem::replace(&mut packet.meta_mut().iface, NO_LINK);
+        let place = std::mem::replace(&mut packet.meta_mut().link, NO_LINK);
         if usize::from(place) < self.places.len() {
             self.free.push(place);
         }

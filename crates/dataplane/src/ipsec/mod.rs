@@ -28,7 +28,6 @@
 //! * [`state`] one SA. [`replay`] its window.
 //! * [`spd::stage`], [`egress`], [`ingress`] the three stages. `wrapping`, `unwrapping`:
 //!   what is more than a plain tunnel. `clock`: keepalives and dummies.
-//! * `mould`: what packets that look alike have in common, and by which way they come.
 //! * [`path`] what SAs learn of their path's MTU.
 //!
 //! Drops: `policy-discard`, `esp-required`, `esp-no-sa`,
@@ -43,13 +42,13 @@ mod clock;
 pub mod config;
 pub mod egress;
 pub mod ingress;
-mod mould;
+mod opener;
 mod outer;
 pub mod path;
 pub mod replay;
+mod sealer;
 pub mod spd;
 pub mod state;
-pub mod table;
 mod unwrapping;
 mod wrapping;
 
@@ -61,16 +60,18 @@ pub use config::{
     Df, EcnOut, Encap, Fragment, Hops, InboundConfig, Mode, OutboundConfig, Outside, SaProtocol,
     Tfc,
 };
-pub use egress::{EspOut, Want};
+pub use egress::EspOut;
 pub use ingress::EspIn;
-pub(crate) use mould::Way;
 pub use path::{PathErrors, Paths, is_path_error};
-pub use replay::{Authentic, Candidate, Window};
+pub use opener::Opener;
+pub use replay::Window;
+pub use sealer::{Sealer, Want};
+pub use crate::protection::authentic::{Authentic, Candidate};
 pub use spd::directory::{InboundPlace, SaDirectory};
 pub use spd::hits::{Hit, HitMap, Hits, UNCOUNTED};
 pub use spd::selector::{Addresses, Field, Selector, SelectorError};
 pub use spd::stage::Policy;
 pub use spd::{Action, Decision, PolicyEntry, Spd};
 pub use state::{InboundSa, OutboundSa, SaStats, SaView};
-pub use table::{SaError, SaId};
+pub use crate::protection::table::{SaError, SaId};
 pub use unwrapping::esp_in_udp;

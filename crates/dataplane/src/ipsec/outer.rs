@@ -1,18 +1,21 @@
-//! What is put around the packets of a plain tunnel: an outer header, the ESP header
-//! and IV, the trailer (RFC 4303 section 2, RFC 4301 section 5.1.2).
+//! What is put around packets: the encapsulation template of an SA, made once, and the
+//! trailer (RFC 4303 section 2, RFC 4301 section 5.1.2).
+//!
+//! ```text
+//!   template   │ outer IPv4 or IPv6 │ UDP │ SPI, 0 │      tunnel mode
+//!                                   │ UDP │ SPI, 0 │      transport mode
+//!   a packet patches length, class, identification, DF, hops, checksum, number
+//! ```
 
-use super::state::{OutboundSa, Shape};
-use super::table::SaError;
-use ferrule_crypto::Span;
-use ferrule_pipeline::Packet;
-use ferrule_wire::{EtherType, IntoBytes, Protocol, esp, ipv4, ipv6};
+use super::config::{Encap, Mode, OutboundConfig};
+use crate::protection::table::SaError;
+use ferrule_wire::{EtherType, IntoBytes, Protocol, esp, ipv4, ipv6, udp};
 use std::net::IpAddr;
 
 /// No IPv6 path is narrower (RFC 8200 section 5); nothing smaller is announced.
 const MTU6_MIN: usize = 1280;
 
-/// What the outer header takes over from an inner one. (Eight octets: they travel
-/// in a register.)
+/// What the outer header takes over from an inner one.
 #[derive(Clone, Copy)]
 pub(super) struct Inner {
     len: u32,
@@ -36,7 +39,13 @@ impl Inner {
                 whole: word as u16 & ipv4::DONT_FRAGMENT,
                 protocol: Protocol::IPV4,
             },
-            6 => Self::v6(word),
+            // Class, flow label; payload length. It is never fragmented.
+            6 => Self {
+                len: ipv6::Header::LEN as u32 + u32::from((word >> 16) as u16),
+                class: (word >> 52) as u8,
+                whole: ipv4::DONT_FRAGMENT,
+                protocol: Protocol::IPV6,
+            },
             _ => return None,
         };
         (inner.len() <= data.len()).then_some(inner)
@@ -54,17 +63,6 @@ impl Inner {
         self.len as usize
     }
 
-    /// Class, flow label; payload length. It is never fragmented.
-    #[inline(never)]
-    const fn v6(word: u64) -> Self {
-        Self {
-            len: ipv6::Header::LEN as u32 + (word >> 16) as u16 as u32,
-            class: (word >> 52) as u8,
-            whole: ipv4::DONT_FRAGMENT,
-            protocol: Protocol::IPV6,
-        }
-    }
-
     /// The MTU to tell the sender, if the packet must not be fragmented.
     #[cold]
     pub fn too_big_for(&self, mtu: usize) -> Option<usize> {
@@ -73,152 +71,171 @@ impl Inner {
     }
 }
 
-/// The outer header but for what changes with each packet.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Outer {
-    V4(Outer4),
-    V6(ipv6::Header),
+/// What changes in an outer IP header with each packet.
+#[derive(Clone, Copy)]
+pub(super) struct Varying {
+    pub class: u8,
+    pub ident: u16,
+    pub df: u16,
+    pub hops: u8,
 }
 
-/// An IPv4 header as it is written: in words of eight octets, the ESP header's
-/// SPI behind it.
+/// Octets of the longest template: IPv6, UDP and the ESP header.
+const LONGEST: usize = ipv6::Header::LEN + udp::Header::LEN + esp::Header::LEN;
+/// Octets of the most usual one: IPv4 and the ESP header.
+const USUAL: usize = ipv4::Header::LEN + esp::Header::LEN;
+
+/// Headers in front of what an SA sends, ready but for what changes with each packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outer4 {
-    /// TTL, protocol, no checksum, source.
-    pub second: u64,
-    /// Destination, SPI.
-    pub third: u64,
-    /// The sum of the header's words that never change, not folded.
-    pub sum: u32,
+#[repr(C, align(64))]
+pub(super) struct Template {
+    octets: [u8; LONGEST],
+    /// The sum of what never changes of an outer IPv4 header, not folded.
+    sum: u32,
+    /// Octets of the outer IP header; none in transport mode.
+    outer: u8,
+    /// Octets in all.
+    len: u8,
+    udp: bool,
 }
 
-impl Outer {
-    pub fn new(source: IpAddr, destination: IpAddr, spi: u32, hops: u8) -> Result<Self, SaError> {
-        match (source, destination) {
+const _: () = assert!(size_of::<Template>() == 64);
+
+impl Template {
+    /// That of an SA of ESP.
+    pub fn esp(config: &OutboundConfig) -> Result<Self, SaError> {
+        let carried = if config.encap.is_some() { Protocol::UDP } else { Protocol::ESP };
+        let mut this = Self::ip(config, carried)?;
+        if let Some(Encap { local, remote, .. }) = config.encap {
+            this.udp = true;
+            this.push(&[local.to_be_bytes(), remote.to_be_bytes()].concat());
+            // No checksum (RFC 3948 section 2.1); over IPv6 it comes once all is sealed.
+            this.push(&[0; 4]);
+        }
+        this.push(&config.spi.to_be_bytes());
+        this.push(&[0; 4]);
+        Ok(this)
+    }
+
+    /// The outer IP header alone, in tunnel mode.
+    pub fn ip(config: &OutboundConfig, carried: Protocol) -> Result<Self, SaError> {
+        let mut this = Self { octets: [0; LONGEST], sum: 0, outer: 0, len: 0, udp: false };
+        match (config.source, config.destination) {
+            (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_))
+                if config.mode == Mode::Transport => {}
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                let (src, dst) = (u32::from(src), u32::from(dst));
-                let ttl = u32::from_be_bytes([hops, Protocol::ESP.0, 0, 0]);
-                let halves = |a: u32| (a >> 16) + (a & 0xffff);
-                Ok(Self::V4(Outer4 {
-                    second: u64::from(ttl) << 32 | u64::from(src),
-                    third: u64::from(dst) << 32 | u64::from(spi),
-                    sum: 0x4500 + halves(ttl) + halves(src) + halves(dst),
-                }))
+                let header = ipv4::Header {
+                    version_ihl: 0x45,
+                    tos: 0,
+                    total_len: 0.into(),
+                    ident: 0.into(),
+                    fragment: 0.into(),
+                    ttl: 0,
+                    protocol: carried.0,
+                    checksum: 0.into(),
+                    src: src.octets(),
+                    dst: dst.octets(),
+                };
+                this.push(header.as_bytes());
+                let (words, _) = this.octets[..ipv4::Header::LEN].as_chunks::<2>();
+                this.sum = words.iter().map(|&word| u32::from(u16::from_be_bytes(word))).sum();
             }
-            (IpAddr::V6(src), IpAddr::V6(dst)) => Ok(Self::V6(ipv6::Header {
-                version_class_flow: (6 << 28).into(),
-                payload_len: 0.into(),
-                next: Protocol::ESP.0,
-                hop_limit: hops,
-                src: src.octets(),
-                dst: dst.octets(),
-            })),
-            _ => Err(SaError::Families),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                let header = ipv6::Header {
+                    version_class_flow: (6 << 28).into(),
+                    payload_len: 0.into(),
+                    next: carried.0,
+                    hop_limit: 0,
+                    src: src.octets(),
+                    dst: dst.octets(),
+                };
+                this.push(header.as_bytes());
+            }
+            _ => return Err(SaError::Families),
         }
+        this.outer = this.len;
+        Ok(this)
     }
 
-    /// Octets of the header.
-    #[inline]
+    fn push(&mut self, octets: &[u8]) {
+        let at = usize::from(self.len);
+        self.octets[at..at + octets.len()].copy_from_slice(octets);
+        self.len += octets.len() as u8;
+    }
+
+    /// Octets of the outer IP header.
+    #[inline(always)]
+    pub const fn outer_len(&self) -> usize {
+        self.outer as usize
+    }
+
+    /// Octets in all.
+    #[inline(always)]
     pub const fn len(&self) -> usize {
-        match self {
-            Self::V4(_) => ipv4::Header::LEN,
-            Self::V6(_) => ipv6::Header::LEN,
-        }
+        self.len as usize
     }
 
-    /// What it is on a link.
-    pub const fn ethertype(&self) -> EtherType {
-        match self {
-            Self::V4(_) => EtherType::IPV4,
-            Self::V6(_) => EtherType::IPV6,
+    /// Puts everything in front of a packet, which is `to`: `total` octets from here to
+    /// its end. An SA of ESP has its number in the last four octets.
+    #[inline(always)]
+    pub fn put(&self, to: &mut [u8], total: usize, varying: Varying, number: u64) -> Option<()> {
+        if self.len() == USUAL {
+            *to.first_chunk_mut::<USUAL>()? = *self.octets.first_chunk()?;
+        } else {
+            to.get_mut(..self.len())?.copy_from_slice(self.octets.get(..self.len())?);
         }
+        self.patch_ip(to, total, varying)?;
+        if self.udp {
+            let len = u16::try_from(total.checked_sub(self.outer_len())?).ok()?;
+            let at = self.outer_len() + 4;
+            to.get_mut(at..at + 2)?.copy_from_slice(&len.to_be_bytes());
+        }
+        let number = (number as u32).to_be_bytes();
+        *to.get_mut(self.len() - number.len()..)?.first_chunk_mut()? = number;
+        Some(())
+    }
+
+    /// Puts the outer IP header in front of a packet.
+    pub fn put_ip(&self, to: &mut [u8], total: usize, varying: Varying) -> Option<()> {
+        to.get_mut(..self.len())?.copy_from_slice(self.octets.get(..self.len())?);
+        self.patch_ip(to, total, varying)
+    }
+
+    /// What each packet has of its own in the outer IP header.
+    #[inline(always)]
+    fn patch_ip(&self, to: &mut [u8], total: usize, varying: Varying) -> Option<()> {
+        let Varying { class, ident, df, hops } = varying;
+        match self.outer_len() {
+            ipv4::Header::LEN => {
+                let total = u16::try_from(total).ok()?;
+                let words = [u16::from(class), total, ident, df, u16::from(hops) << 8];
+                let sum = words.iter().fold(self.sum, |sum, &word| sum + u32::from(word));
+                let first = 0x45 << 56 | u64::from(class) << 48 | u64::from(total) << 32;
+                let first = first | u64::from(ident) << 16 | u64::from(df);
+                let to = to.first_chunk_mut::<{ ipv4::Header::LEN }>()?;
+                to[..8].copy_from_slice(&first.to_be_bytes());
+                to[8] = hops;
+                to[10..12].copy_from_slice(&fold(sum).to_be_bytes());
+            }
+            ipv6::Header::LEN => {
+                let payload = u16::try_from(total.checked_sub(ipv6::Header::LEN)?).ok()?;
+                let to = to.first_chunk_mut::<8>()?;
+                to[..4].copy_from_slice(&(6 << 28 | u32::from(class) << 20).to_be_bytes());
+                to[4..6].copy_from_slice(&payload.to_be_bytes());
+                to[7] = hops;
+            }
+            _ => {}
+        }
+        Some(())
     }
 }
 
-impl OutboundSa {
-    /// The outer class.
-    #[inline(always)]
-    pub(super) const fn class_of(&self, inner: Inner) -> u8 {
-        inner.class & self.class.0 | self.class.1
+/// What a packet between such addresses is on a link.
+pub(super) const fn ethertype(end: IpAddr) -> EtherType {
+    match end {
+        IpAddr::V4(_) => EtherType::IPV4,
+        IpAddr::V6(_) => EtherType::IPV6,
     }
-
-    /// The outer DF bit.
-    #[inline(always)]
-    pub(super) const fn df_of(&self, inner: Inner) -> u16 {
-        inner.whole & self.df.0 | self.df.1
-    }
-
-    /// Puts trailer and headers around the inner packet. Nothing if there is no
-    /// room for them.
-    #[inline(always)]
-    pub(super) fn wrap(
-        &self,
-        packet: &mut Packet,
-        inner: Inner,
-        df: u16,
-        number: u64,
-        shape: Shape,
-        outer: &Outer,
-    ) -> Option<(Span, Span)> {
-        let (iv, icv) = (usize::from(shape.iv), usize::from(shape.icv));
-        let (trailer, class) = (trailer(inner.len(), shape), self.class_of(inner));
-        let body = iv + inner.len() + trailer;
-        let front = outer.len() + esp::Header::LEN + iv;
-        let data = packet.grow(front, trailer + icv)?;
-        put_trailer(data.get_mut(front + inner.len()..)?, trailer, inner.protocol)?;
-        // In words, the ESP header with them; an AEAD's IV is the number, or is not
-        // there at all; that of CBC is the engine's to write.
-        match outer {
-            Outer::V4(outer) => {
-                const ESP: usize = ipv4::Header::LEN + 4;
-                let total = ipv4::Header::LEN + esp::Header::LEN + body + icv;
-                if iv != 0 {
-                    let room: &mut [u8; ESP + 12] = data.first_chunk_mut()?;
-                    room[ESP + 4..].copy_from_slice(&number.to_be_bytes());
-                }
-                let room: &mut [u8; ESP + 4] = data.first_chunk_mut()?;
-                let [first, second] = outer.words(class, total as u16, ident(number, self.spi), df);
-                room[..8].copy_from_slice(&first.to_be_bytes());
-                room[8..16].copy_from_slice(&second.to_be_bytes());
-                room[16..ESP].copy_from_slice(&outer.third.to_be_bytes());
-                room[ESP..].copy_from_slice(&(number as u32).to_be_bytes());
-            }
-            Outer::V6(outer) => {
-                let payload = (esp::Header::LEN + body + icv) as u16;
-                front_v6(data, outer, class, payload, self.spi, number, iv != 0)?;
-            }
-        }
-        Some(shape.spans(outer.len(), body))
-    }
-}
-
-/// An IPv6 header, an ESP header and the number behind it. (Out of line: IPv4
-/// outside is what most tunnels have.)
-#[inline(never)]
-fn front_v6(
-    data: &mut [u8],
-    outer: &ipv6::Header,
-    class: u8,
-    payload: u16,
-    spi: u32,
-    number: u64,
-    explicit: bool,
-) -> Option<()> {
-    const ESP: usize = ipv6::Header::LEN;
-    if explicit {
-        let room: &mut [u8; ESP + 16] = data.first_chunk_mut()?;
-        room[ESP + 8..].copy_from_slice(&number.to_be_bytes());
-    }
-    let room: &mut [u8; ESP + 8] = data.first_chunk_mut()?;
-    let outer = ipv6::Header {
-        version_class_flow: (6 << 28 | u32::from(class) << 20).into(),
-        payload_len: payload.into(),
-        ..*outer
-    };
-    let header = esp::Header { spi: spi.into(), seq: (number as u32).into() };
-    room[..ESP].copy_from_slice(outer.as_bytes());
-    room[ESP..].copy_from_slice(header.as_bytes());
-    Some(())
 }
 
 /// The outer identification: different for packets that follow one another, and
@@ -228,38 +245,14 @@ pub(super) const fn ident(number: u64, spi: u32) -> u16 {
     (number as u16).wrapping_add(spi as u16)
 }
 
-impl Outer4 {
-    /// The first eight octets of the header, and the sum of all of it but the checksum,
-    /// not folded.
-    #[inline(always)]
-    pub(super) const fn first(&self, class: u8, total: u16, ident: u16, df: u16) -> (u64, u32) {
-        let sum = self.sum + class as u32 + total as u32 + ident as u32 + df as u32;
-        let (low, fragment) = ((total as u64) << 32 | (ident as u64) << 16, df as u64);
-        (0x45 << 56 | (class as u64) << 48 | low | fragment, sum)
-    }
-
-    /// The first sixteen octets of the header.
-    #[inline(always)]
-    const fn words(&self, class: u8, total: u16, ident: u16, df: u16) -> [u64; 2] {
-        let (first, sum) = self.first(class, total, ident, df);
-        [first, self.second | (fold(sum) as u64) << 32]
-    }
-}
-
-/// Octets of the trailer of a packet of `len`.
+/// Writes a trailer with `pad` octets of padding to the front of `tail`, where the ICV
+/// follows.
 #[inline(always)]
-pub(super) fn trailer(len: usize, shape: Shape) -> usize {
-    esp::pad_len(len, shape.align.into()) + esp::TRAILER_LEN
-}
-
-/// Writes a trailer of `len` octets to the front of `tail`, where the ICV follows.
-#[inline(always)]
-fn put_trailer(tail: &mut [u8], len: usize, next: Protocol) -> Option<()> {
-    let pad = len - esp::TRAILER_LEN;
+pub(super) fn put_trailer(tail: &mut [u8], pad: usize, next: Protocol) -> Option<()> {
     // All padding that a cipher asks for, in one store: what is too much lies
     // where length, next header and ICV come to be.
     let Some(front) = tail.first_chunk_mut().filter(|_| pad <= PAD.len()) else {
-        esp::emit_trailer(tail.get_mut(..len)?, next);
+        esp::emit_trailer(tail.get_mut(..pad + esp::TRAILER_LEN)?, next);
         return Some(());
     };
     *front = PAD;
@@ -272,7 +265,7 @@ const PAD: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
 /// The IPv4 checksum of a sum of header words.
 #[inline]
-pub(super) const fn fold(sum: u32) -> u16 {
+const fn fold(sum: u32) -> u16 {
     let sum = (sum >> 16) + (sum & 0xffff);
     !((sum >> 16) + (sum & 0xffff)) as u16
 }

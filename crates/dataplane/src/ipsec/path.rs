@@ -25,10 +25,10 @@
 use super::ah::AhOut;
 use super::config::{Fragment, Mode, OutboundConfig, SaProtocol};
 use super::egress::EspOut;
-use super::outer::{Inner, Outer};
-use super::state::{InboundSa, OutboundSa};
+use super::outer::Inner;
+use super::state::Inbound;
 use super::wrapping::Refusal;
-use crate::graph::{CUT, Ctx, Next};
+use crate::graph::{Ctx, FLAG_CUT, Next};
 use crate::tables::Tables;
 use ferrule_base::{DropReason, Duration, Instant};
 use ferrule_pipeline::{Batch, Meta, Packet};
@@ -125,8 +125,8 @@ impl Path {
     /// for it is cut on its way out.
     pub fn mark(&self, meta: &mut Meta) {
         if let Some(path) = self.learned() {
-            meta.target |= CUT;
-            meta.number = path as u64;
+            meta.flags |= FLAG_CUT;
+            meta.limit = path as u16;
         }
     }
 
@@ -314,50 +314,6 @@ pub(super) fn is_recent(number: u32, next: u64) -> bool {
     back != 0 && u64::from(back) < next && back <= RECENT
 }
 
-impl OutboundSa {
-    /// Octets that are there beside what is sealed and its padding, and those that
-    /// are in front of what is sealed already.
-    fn around(&self) -> (usize, usize) {
-        let (mut fixed, mut kept) = (self.outer.len(), 0);
-        if let Some(special) = self.special.as_deref() {
-            fixed += special.udp_len();
-            if special.is_transport() {
-                kept = self.outer.len();
-            }
-        }
-        let shape = self.shape;
-        (fixed + esp::Header::LEN + usize::from(shape.iv) + usize::from(shape.icv), kept)
-    }
-
-    /// The largest clear packet, of plain headers, that is at most `path` octets
-    /// once it is sealed.
-    pub(super) fn fits(&self, path: usize) -> u16 {
-        let (fixed, kept) = self.around();
-        let align = usize::from(self.shape.align).max(1);
-        let text = path.saturating_sub(fixed) / align * align;
-        (text.saturating_sub(esp::TRAILER_LEN) + kept) as u16
-    }
-
-    /// Takes in what a quote of one of its packets says, and whether there is something
-    /// to forget from now on; nothing if it is no such quote.
-    pub(super) fn hear(&mut self, quote: &Quote, now: Instant) -> Option<bool> {
-        if !self.sent_from(quote.source) || !is_recent(quote.number, self.sequence.peek()) {
-            return None;
-        }
-        let path = quote.path()?;
-        let fits = self.fits(path);
-        Some(self.path.hear(path, fits, now))
-    }
-
-    fn sent_from(&self, source: IpAddr) -> bool {
-        match (&self.outer, source) {
-            (Outer::V4(outer), IpAddr::V4(source)) => outer.second as u32 == source.to_bits(),
-            (Outer::V6(outer), IpAddr::V6(source)) => outer.src == source.octets(),
-            _ => false,
-        }
-    }
-}
-
 /// What an ICMP error in a clear packet quotes; nothing if the packet is no error.
 pub(super) fn quoted(clear: &[u8]) -> Option<&[u8]> {
     let (at, error) = if clear.first()? >> 4 == 4 {
@@ -376,7 +332,7 @@ pub(super) fn quoted(clear: &[u8]) -> Option<&[u8]> {
     error.then(|| clear.get(at + icmpv4::Header::LEN..).unwrap_or_default())
 }
 
-impl InboundSa {
+impl Inbound {
     /// Whether a clear packet that came out of this SA is no ICMP error, or one about
     /// a packet that could have gone into the SA the other way: an error may not
     /// speak of what another SA carries (RFC 4301 section 6.2).

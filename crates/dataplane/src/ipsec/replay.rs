@@ -13,52 +13,13 @@
 //! move the window. Several candidates of one number may be under way at once;
 //! `commit` takes the first of them.
 
-use ferrule_crypto::{Job, Op, Verdict};
-use ferrule_pipeline::Meta;
+use crate::protection::authentic::{Authentic, Candidate};
 
 /// Numbers of the largest window.
 pub const WINDOW_MAX: u32 = 131_072;
 
 /// How far back an extended number may lie where replay is not checked.
 const REACH: u64 = 64;
-
-/// A number that was not seen when it was looked at.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Candidate(u64);
-
-impl Candidate {
-    /// The number, all 64 bits.
-    pub const fn number(&self) -> u64 {
-        self.0
-    }
-
-    /// Lets the packet carry it while an engine has the packet.
-    #[inline]
-    pub(super) const fn ride(self, meta: &mut Meta) {
-        meta.number = self.0;
-    }
-
-    /// The candidate that a packet carried.
-    #[inline]
-    pub(super) const fn of(meta: &Meta) -> Self {
-        Self(meta.number)
-    }
-}
-
-/// Proof that an engine found a packet's ICV right.
-#[derive(Debug)]
-pub struct Authentic(());
-
-impl Authentic {
-    /// The proof, if the job has it.
-    #[inline]
-    pub fn proof<B>(job: &Job<B>) -> Option<Self> {
-        match (job.op, job.verdict) {
-            (Op::Open, Verdict::Done) => Some(Self(())),
-            _ => None,
-        }
-    }
-}
 
 /// The window of one SA.
 #[derive(Debug)]
@@ -121,7 +82,7 @@ impl Window {
     /// Whether a number may still come. Zero never does.
     #[inline]
     pub fn check(&self, number: u64) -> Option<Candidate> {
-        (number != 0 && self.is_new(number)).then_some(Candidate(number))
+        (number != 0 && self.is_new(number)).then_some(Candidate::new(number))
     }
 
     /// Marks a candidate as seen and moves the edge up to it. False if another
@@ -129,7 +90,7 @@ impl Window {
     #[inline]
     #[must_use]
     pub fn commit(&mut self, candidate: Candidate, _: Authentic) -> bool {
-        let number = candidate.0;
+        let number = candidate.number();
         if !self.is_new(number) {
             return false;
         }

@@ -1,17 +1,20 @@
 //! One SA: what its packets need, ready to use.
 
-use super::config::{Df, EcnOut, Hops, InboundConfig, OutboundConfig, Outside};
-use super::outer::Outer;
+use super::config::{
+    Df, EcnOut, Encap, Hops, InboundConfig, Mode, OutboundConfig, Outside,
+};
+use super::outer::{Inner, Template, ethertype};
 use super::path::Path;
 use super::replay::Window;
 use super::spd::Rules;
-use super::table::{SaError, SaId};
-use super::unwrapping;
 use super::wrapping::Special;
+use crate::graph::FLAG_OPENED;
+use crate::protection::authentic::Candidate;
+use crate::protection::table::{SaError, SaId};
 use crate::{Lease, Sequence};
-use ferrule_base::{Flow, Secret, VrfId};
-use ferrule_crypto::{Ad, Job, KeyId, Span, Suite};
-use ferrule_pipeline::Packet;
+use ferrule_base::{Secret, VrfId};
+use ferrule_crypto::{Ad, KeyId, Span, Suite};
+use ferrule_pipeline::Meta;
 use ferrule_wire::{esp, ipv4};
 use std::net::IpAddr;
 
@@ -84,11 +87,6 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// What most tunnels have, for code that is compiled for it: AES-GCM or
-    /// ChaCha20-Poly1305 with extended numbers.
-    pub const USUAL: Self =
-        Self { iv: 8, icv: 16, align: 4, text: 16, cover: Cover::Header, whole: false, esn: true };
-
     fn new(suite: Suite, esn: bool) -> Self {
         let iv = if suite.text_has_iv() { 0 } else { suite.esp_iv_len() };
         Self {
@@ -151,101 +149,112 @@ fn words(first: [u8; 4], rest: [u8; 8]) -> [u8; 12] {
     octets
 }
 
-/// The work of some jobs.
-#[inline]
-pub(super) fn work(jobs: &[Job<Packet>]) -> Flow {
-    let octets = jobs.iter().map(|job| octets(job) as u64).sum();
-    Flow { packets: jobs.len() as u64, octets }
-}
-
-/// Octets that a job is about.
-#[inline]
-pub(super) fn octets(job: &Job<Packet>) -> usize {
-    let beside = match job.ad {
-        Ad::Inline(_) => esp::Header::LEN,
-        Ad::Span(span) | Ad::SpanThen(span, _) | Ad::Widened(span, _) => span.len.into(),
-    };
-    usize::from(job.text.len) + beside
-}
-
-/// Which code seals the packets of an SA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// A plain tunnel of [`Shape::USUAL`], without anything that looks into packets.
-    Usual,
-    /// A plain tunnel.
-    Plain,
-    /// What has a [`Special`].
-    Special,
-}
-
-/// An outbound SA. It owns the only source of its numbers, and so cannot be
+/// What every outbound SA has. It owns the only source of its numbers, and so cannot be
 /// cloned.
 #[derive(Debug)]
-pub struct OutboundSa {
+#[repr(C)]
+pub struct Outbound {
     pub(super) sequence: Sequence,
     pub(super) key: KeyId,
     pub(super) spi: u32,
     pub(super) salt: [u8; 4],
-    pub(super) suite: Suite,
-    pub(super) shape: Shape,
-    pub(super) kind: Kind,
-    pub(super) special: Option<Box<Special>>,
     pub(super) adjacency: u32,
-    pub(super) path: Path,
-    /// TCP's segments are held to the MTU.
-    pub(super) clamps: bool,
-    pub(super) ethertype: u16,
+    /// The SA around this one.
+    pub(super) then: Option<u32>,
     /// The outer DF bit: the inner one under the first mask, or the second.
     pub(super) df: (u16, u16),
     /// The outer class: the inner one under the first mask, or the second.
     pub(super) class: (u8, u8),
-    pub(super) outer: Outer,
+    /// The outer TTL or hop limit; nothing: as inside.
+    pub(super) hops: Option<u8>,
+    pub(super) ethertype: u16,
+    /// This end.
+    pub(super) source: IpAddr,
+    /// TCP's segments are held to the MTU.
+    pub(super) clamps: bool,
+    pub(super) path: Path,
     pub(super) stats: SaStats,
+    pub(super) suite: Suite,
     pub(super) name: Box<str>,
 }
 
-impl OutboundSa {
+impl Outbound {
     /// Checks a configuration and prepares what it says; `key` is not yet set.
     pub fn new(config: &OutboundConfig, sequence: Sequence) -> Result<Self, SaError> {
-        let suite = config.keys.suite;
         if !config.esn && sequence.max() > u32::MAX.into() {
             return Err(SaError::Numbers);
         }
-        let hops = match config.outside.hops {
-            Hops::Fixed(hops) => hops,
-            // Each packet has its own.
-            Hops::Copy => 0,
-        };
-        let outer = Outer::new(config.source, config.destination, spi(config.spi)?, hops)?;
-        let shape = Shape::new(suite, config.esn);
-        let special = Special::of(config)?;
         Ok(Self {
             sequence,
             key: KeyId::default(),
-            spi: config.spi,
-            salt: salt(suite, &config.salt)?,
-            suite,
-            shape,
-            kind: match &special {
-                Some(_) => Kind::Special,
-                None if shape == Shape::USUAL && !config.clamp => Kind::Usual,
-                None => Kind::Plain,
-            },
-            special,
+            spi: spi(config.spi)?,
+            salt: salt(config.keys.suite, &config.salt)?,
             adjacency: config.adjacency,
-            path: Path::new(config),
-            clamps: config.clamp,
-            ethertype: outer.ethertype().0,
+            then: config.then,
             df: match config.outside.df {
                 Df::Copy => (ipv4::DONT_FRAGMENT, 0),
                 Df::Set => (0, ipv4::DONT_FRAGMENT),
                 Df::Clear => (0, 0),
             },
             class: class(&config.outside),
-            outer,
+            hops: match config.outside.hops {
+                Hops::Fixed(hops) => Some(hops),
+                Hops::Copy => None,
+            },
+            ethertype: ethertype(config.source).0,
+            source: config.source,
+            clamps: config.clamp,
+            path: Path::new(config),
             stats: SaStats::default(),
+            suite: config.keys.suite,
             name: config.name.clone(),
+        })
+    }
+
+    /// The outer class.
+    #[inline(always)]
+    pub(super) const fn class_of(&self, inner: Inner) -> u8 {
+        inner.class & self.class.0 | self.class.1
+    }
+
+    /// The outer DF bit.
+    #[inline(always)]
+    pub(super) const fn df_of(&self, inner: Inner) -> u16 {
+        inner.whole & self.df.0 | self.df.1
+    }
+
+    pub(super) fn view(&self, id: SaId) -> SaView<'_> {
+        SaView {
+            id,
+            name: &self.name,
+            spi: self.spi,
+            suite: self.suite,
+            number: self.sequence.peek(),
+            lease: self.sequence.lease(),
+            mtu: Some(self.path.mtu),
+            stats: self.stats,
+        }
+    }
+}
+
+/// An outbound SA of ESP.
+#[derive(Debug)]
+#[repr(C)]
+pub struct OutboundSa {
+    pub(super) base: Outbound,
+    pub(super) shape: Shape,
+    pub(super) special: Option<Box<Special>>,
+    pub(super) template: Template,
+}
+
+impl OutboundSa {
+    /// Checks a configuration and prepares what it says; the key is not yet set.
+    pub fn new(config: &OutboundConfig, sequence: Sequence) -> Result<Self, SaError> {
+        Ok(Self {
+            base: Outbound::new(config, sequence)?,
+            shape: Shape::new(config.keys.suite, config.esn),
+            special: Special::of(config)?,
+            template: Template::esp(config)?,
         })
     }
 }
@@ -278,28 +287,29 @@ impl Ends {
     }
 }
 
-/// An inbound SA.
-pub struct InboundSa {
+/// What every inbound SA has.
+pub struct Inbound {
     pub(super) key: KeyId,
     pub(super) spi: u32,
     pub(super) salt: [u8; 4],
-    pub(super) suite: Suite,
-    pub(super) shape: Shape,
-    pub(super) vrf: VrfId,
     pub(super) ends: Ends,
     pub(super) window: Window,
+    pub(super) vrf: VrfId,
     pub(super) selectors: Rules<()>,
-    pub(super) special: Option<Box<unwrapping::Special>>,
-    pub(super) record: [u8; 16],
+    /// The inbound SAs out of one of which its packets must have come.
+    pub(super) inside: Box<[u32]>,
+    /// TCP's segments are held to what fits so many octets.
+    pub(super) clamp: Option<u16>,
     pub(super) stats: SaStats,
+    pub(super) suite: Suite,
+    pub(super) record: [u8; 16],
     pub(super) name: Box<str>,
 }
 
-impl InboundSa {
+impl Inbound {
     /// Checks a configuration and prepares what it says; `key` is not yet set.
     /// Everything up to `edge` counts as received.
     pub fn new(config: &InboundConfig, edge: u64) -> Result<Self, SaError> {
-        let suite = config.keys.suite;
         if !config.esn && edge > u32::MAX.into() {
             return Err(SaError::Numbers);
         }
@@ -307,23 +317,66 @@ impl InboundSa {
         Ok(Self {
             key: KeyId::default(),
             spi: spi(config.spi)?,
-            salt: salt(suite, &config.salt)?,
-            suite,
-            shape: Shape::new(suite, config.esn),
-            vrf: config.vrf,
+            salt: salt(config.keys.suite, &config.salt)?,
             ends: Ends::new(config.source, config.destination)?,
             window: Window::new(config.window, edge),
+            vrf: config.vrf,
             selectors: selectors.map_err(|(place, e)| SaError::Selector(place, e))?,
-            special: unwrapping::Special::of(config),
-            record: config.record,
+            inside: config.inside.clone(),
+            clamp: config.clamp,
             stats: SaStats::default(),
+            suite: config.keys.suite,
+            record: config.record,
             name: config.name.clone(),
         })
     }
 
-    /// The highest number received: where the window ends, and what to persist.
-    pub const fn edge(&self) -> u64 {
-        self.window.edge()
+    /// The candidate of a packet that shows the low half of its number.
+    #[inline(always)]
+    pub(super) fn candidate(&self, low: u32, esn: bool) -> Option<Candidate> {
+        let number = if esn { self.window.extend(low)? } else { low.into() };
+        self.window.check(number)
+    }
+
+    /// Whether a packet came out of one of the SAs that it must have come out of.
+    #[inline(always)]
+    pub(super) fn is_nested_right(&self, meta: &Meta) -> bool {
+        self.inside.is_empty()
+            || meta.flags & FLAG_OPENED != 0 && self.inside.contains(&meta.opened)
+    }
+
+    pub(super) fn view(&self, id: SaId) -> SaView<'_> {
+        SaView {
+            id,
+            name: &self.name,
+            spi: self.spi,
+            suite: self.suite,
+            number: self.window.edge(),
+            lease: Lease { record: self.record, number: 0 },
+            mtu: None,
+            stats: self.stats,
+        }
+    }
+}
+
+/// An inbound SA of ESP.
+pub struct InboundSa {
+    pub(super) base: Inbound,
+    pub(super) shape: Shape,
+    pub(super) mode: Mode,
+    pub(super) udp: Option<Encap>,
+}
+
+impl InboundSa {
+    /// Checks a configuration and prepares what it says; the key is not yet set.
+    /// Everything up to `edge` counts as received.
+    pub fn new(config: &InboundConfig, edge: u64) -> Result<Self, SaError> {
+        Ok(Self {
+            base: Inbound::new(config, edge)?,
+            shape: Shape::new(config.keys.suite, config.esn),
+            mode: config.mode,
+            udp: config.encap,
+        })
     }
 }
 

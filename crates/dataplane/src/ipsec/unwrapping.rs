@@ -1,38 +1,19 @@
 //! Opening where an SA is more than a plain tunnel: transport mode (RFC 4303
 //! section 3.1.1), ESP in UDP (RFC 3948), an SA around another.
 
-use super::config::{Encap, InboundConfig, Mode};
+use super::config::Mode;
 use super::state::InboundSa;
 use super::wrapping::{V4_PROTOCOL, patch};
-use crate::graph::{FLAG_ENCAP, FLAG_OPENED};
 use crate::mss;
 use crate::tables::Tables;
 use ferrule_base::DropReason;
 use ferrule_crypto::Job;
 use ferrule_pipeline::Packet;
 use ferrule_wire::checksum::Ends;
-use ferrule_wire::{FromBytes, Protocol, esp, ipv4, ipv6, ipv6ext, udp};
+use ferrule_wire::{EtherType, FromBytes, Protocol, esp, ipv4, ipv6, ipv6ext, udp};
 
 /// A keepalive's one octet (RFC 3948 section 2.3).
 pub(super) const KEEPALIVE: [u8; 1] = [0xff];
-
-/// What an inbound SA has beyond a plain tunnel.
-#[derive(Debug)]
-pub(super) struct Special {
-    pub mode: Mode,
-    pub udp: Option<Encap>,
-    pub inside: Box<[u32]>,
-    pub clamp: Option<u16>,
-}
-
-impl Special {
-    /// Nothing for a plain tunnel.
-    pub fn of(config: &InboundConfig) -> Option<Box<Self>> {
-        let &InboundConfig { mode, encap: udp, ref inside, clamp, .. } = config;
-        let plain = mode == Mode::Tunnel && udp.is_none() && inside.is_empty() && clamp.is_none();
-        (!plain).then(|| Box::new(Self { mode, udp, inside: inside.clone(), clamp }))
-    }
-}
 
 /// Where ESP begins in a UDP datagram for this node, whose header is at `at`
 /// (RFC 3948 section 2): on a port of ESP, and not behind the four zeros that mark
@@ -50,56 +31,26 @@ pub fn esp_in_udp(tables: &Tables, data: &[u8], at: usize) -> Option<usize> {
 }
 
 impl InboundSa {
-    /// Whether a packet came as this SA's packets come.
-    #[inline(never)]
-    pub(super) fn admits(&self, packet: &Packet) -> Result<(), DropReason> {
-        let meta = packet.meta();
-        let special = self.special.as_deref();
-        let in_udp = special.is_some_and(|special| special.udp.is_some());
-        if in_udp != (meta.flags & FLAG_ENCAP != 0) {
-            return Err(DropReason::EspEncapsulation);
-        }
-        let inside = special.map_or(&[][..], |special| &special.inside);
-        let fits = meta.flags & FLAG_OPENED != 0 && inside.contains(&meta.target);
-        if fits || inside.is_empty() { Ok(()) } else { Err(DropReason::EspNotNested) }
-    }
-
-    /// What an SA does with an authentic packet before, or instead of, what a plain
-    /// tunnel does: in transport mode the packet is done, and its version comes back.
+    /// What an SA in UDP, or in transport mode, does with an authentic packet.
     #[inline(never)]
     pub(super) fn unwrap_special(
         &mut self,
-        job: &mut Job<Packet>,
-    ) -> Result<Option<Protocol>, DropReason> {
-        let Some(special) = self.special.as_deref() else { return Ok(None) };
-        let start = usize::from(job.buf.meta().offset);
+        packet: &mut Packet,
+        job: &Job<()>,
+    ) -> Result<EtherType, DropReason> {
+        let start = usize::from(packet.meta().offset);
         let esp = start.checked_sub(esp::Header::LEN + usize::from(self.shape.iv));
-        let esp = esp.ok_or(DropReason::Malformed)?;
-        let head = match special.udp {
-            None => esp,
-            Some(ports) => {
-                let head = esp.checked_sub(udp::Header::LEN).ok_or(DropReason::Malformed)?;
-                let header = job.buf.data().get(head..).unwrap_or_default();
-                let from = udp::Header::ref_from_prefix(header).map(|(h, _)| h.src.get());
-                self.stats.moved += u64::from(from != Ok(ports.remote));
-                head
-            }
-        };
-        let clamp = special.clamp;
-        let version = match special.mode {
-            Mode::Tunnel => None,
-            Mode::Transport => {
-                let repair = special.udp.is_some();
-                Some(self.unwrap_transport(job, head, start, repair)?)
-            }
-        };
-        if let Some(mtu) = clamp {
-            let at = if version.is_none() { start } else { 0 };
-            if let Some(clear) = job.buf.data_mut().get_mut(at..) {
-                mss::clamp(clear, mtu.into());
-            }
+        let mut head = esp.ok_or(DropReason::Malformed)?;
+        if let Some(ports) = self.udp {
+            head = head.checked_sub(udp::Header::LEN).ok_or(DropReason::Malformed)?;
+            let header = packet.data().get(head..).unwrap_or_default();
+            let from = udp::Header::ref_from_prefix(header).map(|(h, _)| h.src.get());
+            self.base.stats.moved += u64::from(from != Ok(ports.remote));
         }
-        Ok(version)
+        match self.mode {
+            Mode::Tunnel => self.unwrap_tunnel(packet, job),
+            Mode::Transport => self.unwrap_transport(packet, job, head, start),
+        }
     }
 
     /// The packet as it was before it was sealed:
@@ -108,16 +59,14 @@ impl InboundSa {
     /// 3. where addresses were translated, the checksum is made good;
     /// 4. it is what this SA may carry.
     fn unwrap_transport(
-        &mut self,
-        job: &mut Job<Packet>,
+        &self,
+        packet: &mut Packet,
+        job: &Job<()>,
         head: usize,
         start: usize,
-        repair: bool,
-    ) -> Result<Protocol, DropReason> {
+    ) -> Result<EtherType, DropReason> {
         // 1
-        let end = job.text.end();
-        let packet = &mut job.buf;
-        let text = packet.data().get(start..end).unwrap_or_default();
+        let text = packet.data().get(start..job.text.end()).unwrap_or_default();
         let (len, next) = esp::parse_trailer(text).map_err(|_| DropReason::EspBadTrailer)?;
         if next == Protocol::NONE {
             return Err(DropReason::EspDummy);
@@ -131,29 +80,30 @@ impl InboundSa {
         let total = u16::try_from(head + len).map_err(|_| DropReason::EspBadTrailer)?;
         patch(packet.data_mut(), field, next, total).ok_or(DropReason::EspBadTrailer)?;
         // 3
-        if repair {
+        if self.udp.is_some() {
             make_good(packet.data_mut(), head, next);
         }
+        if let Some(mtu) = self.base.clamp {
+            mss::clamp(packet.data_mut(), mtu.into());
+        }
         // 4
-        if !self.selectors.admit(packet.data())? {
+        if !self.base.selectors.admit(packet.data())? {
             return Err(DropReason::EspSelectorMismatch);
         }
-        self.admits_error(packet.data())?;
-        self.stats.packets += 1;
-        self.stats.octets += (head + len) as u64;
+        self.base.admits_error(packet.data())?;
         Ok(version)
     }
 }
 
 /// The version of an IP packet, and where it names what begins at `head`.
-fn field_of(data: &[u8], head: usize) -> Result<(Protocol, usize), DropReason> {
+fn field_of(data: &[u8], head: usize) -> Result<(EtherType, usize), DropReason> {
     if data.first().is_some_and(|first| first >> 4 == 4) {
-        return Ok((Protocol::IPV4, V4_PROTOCOL));
+        return Ok((EtherType::IPV4, V4_PROTOCOL));
     }
     let (h, payload) = ipv6::Header::ref_from_prefix(data).map_err(|_| DropReason::Malformed)?;
     let len = head.checked_sub(ipv6::Header::LEN).ok_or(DropReason::Malformed)?;
     let front = ipv6ext::front_of(h.next(), payload, len).map_err(DropReason::from)?;
-    Ok((Protocol::IPV6, front.field))
+    Ok((EtherType::IPV6, front.field))
 }
 
 /// The checksum of TCP or UDP, wrong because it covers addresses that were

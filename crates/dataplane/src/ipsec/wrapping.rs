@@ -8,20 +8,18 @@
 //!              │◀─ head, moved forward ─▶│             │◀ text ─▶│
 //! ```
 //!
-//! Two steps, so that a packet which is refused costs no number: [`Plan::of`] reads
-//! and judges, [`Plan::build`] writes.
+//! A packet is read and judged before it is changed, so that one which is refused costs
+//! no number.
 
 use super::config::{Encap, Hops, Mode, OutboundConfig, Tfc};
-use super::outer::{Inner, Outer};
+use super::outer::Inner;
 use super::state::OutboundSa;
-use super::table::SaError;
 use super::unwrapping::KEEPALIVE;
-use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_MORE, Next};
+use crate::protection::table::SaError;
 use ferrule_base::{DropReason, Instant, Rng};
-use ferrule_crypto::Span;
 use ferrule_pipeline::Packet;
 use ferrule_wire::checksum::{self, Ends};
-use ferrule_wire::{Dscp, Ecn, FromBytes, Protocol, esp, ipv4, ipv6, ipv6ext, udp};
+use ferrule_wire::{FromBytes, Protocol, ipv4, ipv6, ipv6ext, udp};
 
 /// What an outbound SA has beyond a plain tunnel.
 #[derive(Debug)]
@@ -29,9 +27,6 @@ pub(super) struct Special {
     pub mode: Mode,
     pub udp: Option<Encap>,
     pub tfc: Tfc,
-    /// TTL or hop limit of the outer header; nothing: the inner packet's.
-    pub hops: Option<u8>,
-    pub then: Option<u32>,
     pub ends: Ends,
     /// When it sealed a packet last.
     pub last: Instant,
@@ -40,12 +35,8 @@ pub(super) struct Special {
 impl Special {
     /// Nothing for a plain tunnel.
     pub fn of(config: &OutboundConfig) -> Result<Option<Box<Self>>, SaError> {
-        let hops = match config.outside.hops {
-            Hops::Fixed(hops) => Some(hops),
-            Hops::Copy => None,
-        };
-        let tunnel = config.mode == Mode::Tunnel && hops.is_some();
-        let bare = config.encap.is_none() && config.tfc == Tfc::Off && config.then.is_none();
+        let tunnel = config.mode == Mode::Tunnel && config.outside.hops != Hops::Copy;
+        let bare = config.encap.is_none() && config.tfc == Tfc::Off;
         if tunnel && bare && config.dummies == 0 {
             return Ok(None);
         }
@@ -54,38 +45,8 @@ impl Special {
             (std::net::IpAddr::V6(a), std::net::IpAddr::V6(b)) => Ends::V6(a, b),
             _ => return Err(SaError::Families),
         };
-        let (mode, udp, tfc, then) = (config.mode, config.encap, config.tfc, config.then);
-        let last = Instant::ZERO;
-        Ok(Some(Box::new(Self { mode, udp, tfc, hops, then, ends, last })))
-    }
-
-    /// Whether sealed packets are not yet as they leave.
-    fn is_unfinished(&self) -> bool {
-        self.then.is_some() || (self.udp.is_some() && matches!(self.ends, Ends::V6(..)))
-    }
-
-    /// A flag for sealed packets that are not yet as they leave.
-    pub fn flag(&self) -> u8 {
-        if self.is_unfinished() { FLAG_MORE } else { 0 }
-    }
-
-    /// Finishes a sealed packet: over IPv6 the checksum of UDP, which must be there
-    /// (RFC 8200 section 8.1); then on to the SA around this one, or out.
-    #[cold]
-    pub fn finish(&self, ctx: &mut Ctx<'_>, mut packet: Packet) {
-        packet.meta_mut().flags &= !FLAG_MORE;
-        if let (Some(_), Ends::V6(..)) = (self.udp, self.ends)
-            && let Err(reason) = fill_udp(&mut packet, &self.ends)
-        {
-            return ctx.out.drop(packet, reason);
-        }
-        let Some(sa) = self.then else { return ctx.out.send(Next::Output, packet) };
-        packet.meta_mut().target = sa;
-        match ctx.tables.sas.outbound(sa) {
-            Some(worker) if worker == ctx.worker => ctx.out.send(Next::EspOut, packet),
-            Some(worker) => ctx.out.hand_off(worker, Next::EspOut, packet),
-            None => ctx.out.drop(packet, DropReason::EspNoSa),
-        }
+        let (mode, udp, tfc) = (config.mode, config.encap, config.tfc);
+        Ok(Some(Box::new(Self { mode, udp, tfc, ends, last: Instant::ZERO })))
     }
 
     /// An IP header between the ends.
@@ -97,9 +58,9 @@ impl Special {
     }
 
     /// Makes a keepalive (RFC 3948 section 2.3) in an empty packet.
-    pub fn keepalive(&self, sa: &OutboundSa, packet: &mut Packet) -> Option<()> {
+    pub fn keepalive(&self, packet: &mut Packet) -> Option<()> {
         let ports = self.udp?;
-        let head = if sa.is_v4() { ipv4::Header::LEN } else { ipv6::Header::LEN };
+        let head = self.header_len();
         let datagram = udp::Header::LEN + KEEPALIVE.len();
         let room = packet.append(head + datagram)?;
         self.put_header(room, Protocol::UDP, datagram as u16);
@@ -107,25 +68,30 @@ impl Special {
         let header = udp::Repr { src: ports.local, dst: ports.remote, payload_len };
         header.emit(room.get_mut(head..)?);
         room.get_mut(head + udp::Header::LEN..)?.copy_from_slice(&KEEPALIVE);
-        let meta = packet.meta_mut();
-        (meta.target, meta.ethertype) = (sa.adjacency, sa.ethertype);
-        meta.flags = FLAG_LOCAL | FLAG_EXEMPT;
         Some(())
     }
 
-    /// Whether packets keep their own headers.
-    pub const fn is_transport(&self) -> bool {
-        matches!(self.mode, Mode::Transport)
+    /// Octets of an IP header between the ends, without options.
+    const fn header_len(&self) -> usize {
+        match self.ends {
+            Ends::V4(..) => ipv4::Header::LEN,
+            Ends::V6(..) => ipv6::Header::LEN,
+        }
     }
 
-    /// Octets of a UDP header, if there is one.
-    pub const fn udp_len(&self) -> usize {
-        if self.udp.is_some() { udp::Header::LEN } else { 0 }
+    /// Octets of a packet's own header that stay in front of what is sealed.
+    pub const fn kept(&self) -> usize {
+        match self.mode {
+            Mode::Tunnel => 0,
+            Mode::Transport => self.header_len(),
+        }
     }
+
 }
 
-/// The checksum of the UDP datagram in an IPv6 packet.
-fn fill_udp(packet: &mut Packet, ends: &Ends) -> Result<(), DropReason> {
+/// The checksum of the UDP datagram in an IPv6 packet, which must be there (RFC 8200
+/// section 8.1).
+pub(super) fn fill_udp(packet: &mut Packet, ends: &Ends) -> Result<(), DropReason> {
     let data = packet.data_mut();
     let (header, payload) =
         ipv6::Header::ref_from_prefix(data).map_err(|_| DropReason::Malformed)?;
@@ -201,20 +167,20 @@ impl Plan {
         may_cut: bool,
     ) -> Result<Self, Refusal> {
         let inner = Inner::read(data).ok_or(DropReason::Malformed)?;
-        let (len, mtu) = (inner.len(), usize::from(sa.path.mtu));
+        let (len, mtu) = (inner.len(), usize::from(sa.base.path.mtu));
         let long = len > mtu;
         if long {
-            sa.path.judge(inner, may_cut)?;
+            sa.base.path.judge(inner, may_cut)?;
         }
-        let df = if long { 0 } else { inner.whole & sa.df.0 | sa.df.1 };
-        let hops = special.hops.unwrap_or_else(|| inner.hops(data));
+        let df = if long { 0 } else { sa.base.df_of(inner) };
+        let hops = sa.base.hops.unwrap_or_else(|| inner.hops(data));
         Ok(Self {
             head: 0,
             field: 0,
             text: len,
             next: inner.protocol,
             zeros: special.zeros(len, mtu.saturating_sub(len)),
-            class: inner.class & sa.class.0 | sa.class.1,
+            class: sa.base.class_of(inner),
             df,
             hops,
             long,
@@ -237,7 +203,7 @@ impl Plan {
         };
         let text = inner.len().checked_sub(head).ok_or(DropReason::Malformed)?;
         let (extra, align) = (head - plain, usize::from(sa.shape.align));
-        let mtu = usize::from(sa.path.mtu).saturating_sub(extra.next_multiple_of(align) - extra);
+        let mtu = usize::from(sa.base.path.mtu).saturating_sub(extra.next_multiple_of(align) - extra);
         let long = inner.len() > mtu;
         if long
             && !may_cut
@@ -266,10 +232,10 @@ impl Plan {
             (Mode::Transport, Ends::V6(..)) => (ipv6::Header::LEN, V6_NEXT),
         };
         let text = text.saturating_sub(head);
-        let room = usize::from(sa.path.mtu).saturating_sub(head + text);
+        let room = usize::from(sa.base.path.mtu).saturating_sub(head + text);
         let (zeros, next) = (special.zeros(text, room), Protocol::NONE);
-        let (class, df) = (sa.class.1, sa.df.1);
-        let (hops, long) = (special.hops.unwrap_or(HOPS), false);
+        let (class, df) = (sa.base.class.1, sa.base.df.1);
+        let (hops, long) = (sa.base.hops.unwrap_or(HOPS), false);
         Self { head, field, text, next, zeros, class, df, hops, long }
     }
 
@@ -284,87 +250,6 @@ impl Plan {
         Some(())
     }
 
-    /// Puts everything around the packet. Nothing if there is no room for it.
-    pub fn build(
-        &self,
-        sa: &OutboundSa,
-        special: &Special,
-        packet: &mut Packet,
-        number: u64,
-    ) -> Option<(Span, Span)> {
-        let (iv, icv) = (usize::from(sa.shape.iv), usize::from(sa.shape.icv));
-        let outer = if special.mode == Mode::Tunnel { sa.outer.len() } else { 0 };
-        let trailer =
-            esp::pad_len(self.text + self.zeros, sa.shape.align.into()) + esp::TRAILER_LEN;
-        let front = outer + special.udp_len() + esp::Header::LEN + iv;
-        let data = packet.grow(front, self.zeros + trailer + icv)?;
-        let len = data.len();
-        data.get(..front + self.head)?;
-        data.copy_within(front..front + self.head, 0);
-        let behind = front + self.head + self.text;
-        data.get_mut(behind..behind + self.zeros)?.fill(0);
-        let end = behind + self.zeros + trailer;
-        esp::emit_trailer(data.get_mut(behind + self.zeros..end)?, self.next);
-        let carried = if special.udp.is_some() { Protocol::UDP } else { Protocol::ESP };
-        match special.mode {
-            Mode::Tunnel => self.put_outer(sa, special, data, carried, number)?,
-            Mode::Transport => {
-                self.patch(data, carried, len)?;
-                if self.long {
-                    clear_df(data);
-                }
-            }
-        }
-        let mut at = outer + self.head;
-        if let Some(ports) = special.udp {
-            // No checksum (RFC 3948 section 2.1); over IPv6 it comes once all is sealed.
-            let payload_len = u16::try_from(len - at - udp::Header::LEN).ok()?;
-            let header = udp::Repr { src: ports.local, dst: ports.remote, payload_len };
-            header.emit(data.get_mut(at..at + udp::Header::LEN)?);
-            at += udp::Header::LEN;
-        }
-        let header = esp::Repr { spi: sa.spi, seq: number as u32 };
-        header.emit(data.get_mut(at..at + esp::Header::LEN)?);
-        if iv != 0 {
-            let room = data.get_mut(at + esp::Header::LEN..)?;
-            *room.first_chunk_mut()? = number.to_be_bytes();
-        }
-        Some(sa.shape.spans(at, end - at - esp::Header::LEN))
-    }
-
-    /// The new IP header of a tunnel.
-    fn put_outer(
-        &self,
-        sa: &OutboundSa,
-        special: &Special,
-        data: &mut [u8],
-        carried: Protocol,
-        number: u64,
-    ) -> Option<()> {
-        let payload = u16::try_from(data.len() - sa.outer.len()).ok()?;
-        let (dscp, ecn) = (Dscp::masked(self.class >> 2), Ecn::from_bits(self.class));
-        match special.ends {
-            Ends::V4(src, dst) => {
-                let mut header = ipv4::Repr::new(carried, src, dst, payload);
-                (header.dscp, header.ecn, header.ttl) = (dscp, ecn, self.hops);
-                header.ident = super::outer::ident(number, sa.spi);
-                header.dont_fragment = self.df != 0;
-                payload.checked_add(ipv4::Header::LEN as u16)?;
-                header.emit(data);
-            }
-            Ends::V6(src, dst) => {
-                let mut header = ipv6::Repr::new(carried, src, dst, payload);
-                (header.dscp, header.ecn, header.hop_limit) = (dscp, ecn, self.hops);
-                header.emit(data);
-            }
-        }
-        Some(())
-    }
-
-    /// The packet's own header says what follows it now, and how much.
-    fn patch(&self, data: &mut [u8], carried: Protocol, len: usize) -> Option<()> {
-        patch(data, self.field, carried, u16::try_from(len).ok()?)
-    }
 }
 
 /// Where an IPv4 header has its protocol.
@@ -450,12 +335,5 @@ impl Special {
             Tfc::Multiple(of) => (len.next_multiple_of(usize::from(of).max(1)) - len).min(room),
             Tfc::Whole => room,
         }
-    }
-}
-
-impl OutboundSa {
-    /// Whether its packets are IPv4 outside.
-    pub(super) const fn is_v4(&self) -> bool {
-        matches!(self.outer, Outer::V4(_))
     }
 }

@@ -1,68 +1,70 @@
 //! From a port to what its frames belong to.
 
+use super::exit::Entry;
 use super::tag::{self, VID};
 use crate::graph::{Ctx, FLAG_GROUP, Next, Stage};
-use crate::ipsec::EspOut;
-use crate::lead::{self, Lead};
 use crate::mpls::PwMode;
 use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
-use ferrule_base::{DropReason, MacAddr, PortId, VrfId};
-use ferrule_crypto::Engine;
-use ferrule_pipeline::{Batch, Meta, Packet};
+use ferrule_base::{DropReason, MacAddr};
+use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, ndp, vlan};
 
 /// The stage at [`Next::Attach`].
 #[derive(Default)]
-pub struct Attach {
-    lead: Option<Lead>,
-}
-
-impl Attach {
-    /// What is kept from batch to batch holds no longer: there are new tables.
-    pub fn forget(&mut self) {
-        self.lead = None;
-    }
-
-    /// Seals the first packets of a batch, if they follow others into an SA: those need
-    /// not come by the places between. What is left in the batch is as it was.
-    pub fn seal_ahead<E: Engine<Packet>>(
-        &self,
-        ctx: &mut Ctx<'_>,
-        esp_out: &mut EspOut,
-        engine: &mut E,
-        batch: &mut Box<Batch>,
-    ) {
-        if let Some(lead) = &self.lead {
-            lead.seal(ctx, esp_out, engine, batch);
-        }
-    }
-}
+pub struct Attach;
 
 impl Stage for Attach {
     /// For each frame:
     ///
-    /// 0. Without a tag, from the port of the one before: straight to the bridge
-    ///    or, if it is for the same routed interface, to IP.
-    /// 1. Its outer tag, if any, names the interface.
-    /// 2. A routed interface takes what is for its address or a group. ARP and
+    /// 1. Without a tag: to the bridge or, if it is IP for the routed interface's
+    ///    address, to IP.
+    /// 2. Otherwise its outer tag, if any, names the interface.
+    /// 3. A routed interface takes what is for its address or a group. ARP and
     ///    neighbour discovery go to the control part whole; IP and labels go
     ///    on without the link header.
-    /// 3. A bridge and a pseudowire take everything, with the tag they want.
+    /// 4. A bridge and a pseudowire take everything, with the tag they want.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
-        lead::follow(&mut self.lead, ctx, batch);
-        if batch.is_empty() {
-            return;
+        let tables = ctx.tables;
+        ctx.forward(batch, |_, packet| {
+            let port = usize::from(packet.meta().port.0);
+            match untagged(tables.hot.entries.get(port), packet) {
+                Some(next) => Ok(next),
+                None => Ok(attach(tables, packet)?),
+            }
+        });
+    }
+}
+
+/// Octets of an Ethernet header.
+const LINK: usize = ethernet::Header::LEN;
+
+/// Step 1. Nothing, and nothing done, for all others.
+#[inline(always)]
+fn untagged(entry: Option<&Entry>, packet: &mut Packet) -> Option<Next> {
+    let (meta, data) = packet.split();
+    match *entry? {
+        Entry::Routed { iface, vrf, mac } => {
+            let front = data.first_chunk::<{ LINK + 7 }>()?;
+            let dst = u64::from_be_bytes(*front.first_chunk()?) >> 16;
+            let ethertype = u16::from_be_bytes([front[12], front[13]]);
+            // Neighbour discovery is one of ICMPv6.
+            let ip = ethertype == EtherType::IPV4.0
+                || ethertype == EtherType::IPV6.0 && front[LINK + 6] != Protocol::ICMPV6.0;
+            if dst != mac || !ip {
+                return None;
+            }
+            (meta.iface, meta.vrf, meta.ethertype, meta.flags) = (iface, vrf, ethertype, 0);
+            packet.strip(LINK);
+            Some(Next::Ip)
         }
-        let mut last: Option<Last> = None;
-        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| match last
-            .as_ref()
-            .and_then(|last| last.again(packet))
-        {
-            Some(next) => Ok(next),
-            None => attach(ctx.tables, &mut last, packet),
-        };
-        ctx.pass(batch, way, Ctx::drop);
+        Entry::Bridged { iface } => {
+            let front = data.first_chunk::<LINK>()?;
+            let tagged = EtherType(u16::from_be_bytes([front[12], front[13]])).is_vlan();
+            meta.iface = iface;
+            (!tagged).then_some(Next::Bridge)
+        }
+        Entry::Other => None,
     }
 }
 
@@ -77,112 +79,8 @@ enum Outer {
     Tagged,
 }
 
-/// The interface of a port's frames without a tag.
-struct Last {
-    port: PortId,
-    to: To,
-}
-
-/// What such frames come to.
-enum To {
-    /// Routing, if they are for this interface.
-    Routing(Routed),
-    /// A bridge, by this interface, that takes them as they are.
-    Bridge(u16),
-}
-
-/// Octets of an Ethernet header.
-pub(crate) const LINK: usize = ethernet::Header::LEN;
-
-impl Last {
-    /// The common case. Nothing, and nothing done, for all others.
-    #[inline(always)]
-    fn again(&self, packet: &mut Packet) -> Option<Next> {
-        let (meta, data) = packet.split();
-        if meta.port != self.port {
-            return None;
-        }
-        match &self.to {
-            To::Routing(routed) => {
-                let front = data.first_chunk::<{ LINK + 7 }>()?;
-                let ethertype = routed.takes(front.first_chunk()?)?;
-                // Neighbour discovery is one of ICMPv6.
-                let ip = ethertype == EtherType::IPV4
-                    || ethertype == EtherType::IPV6 && front[LINK + 6] != Protocol::ICMPV6.0;
-                if !ip {
-                    return None;
-                }
-                routed.mark(meta, ethertype);
-                packet.strip(LINK);
-                Some(Next::Ip)
-            }
-            To::Bridge(number) => {
-                let front = data.first_chunk::<LINK>()?;
-                let tagged = EtherType(u16::from_be_bytes([front[12], front[13]])).is_vlan();
-                meta.iface = *number;
-                (!tagged).then_some(Next::Bridge)
-            }
-        }
-    }
-}
-
-/// The interface of a port's frames without a tag, if a bridge takes them as they are.
-pub(crate) fn bridged(tables: &Tables, port: PortId) -> Option<u16> {
-    let attach = &tables.ports.get(usize::from(port.0))?.attach;
-    let number = attach.untagged.or(attach.rest)?;
-    match tables.ifaces.get(usize::from(number))?.kind {
-        IfaceKind::Bridged { access_vlan: None, .. } => Some(number),
-        _ => None,
-    }
-}
-
-/// What a routed interface takes.
-#[derive(Clone, Copy)]
-pub(crate) struct Routed {
-    number: u16,
-    vrf: VrfId,
-    /// Its address as a number.
-    mac: u64,
-}
-
-impl Routed {
-    const fn new(number: u16, routed: &RoutedIface) -> Self {
-        Self { number, vrf: routed.vrf, mac: routed.mac.to_u64() }
-    }
-
-    /// That of a port's frames without a tag, if it is routed.
-    pub(crate) fn of(tables: &Tables, port: PortId) -> Option<Self> {
-        let attach = &tables.ports.get(usize::from(port.0))?.attach;
-        let number = attach.untagged.or(attach.rest)?;
-        match &tables.ifaces.get(usize::from(number))?.kind {
-            IfaceKind::Routed(routed) => Some(Self::new(number, routed)),
-            _ => None,
-        }
-    }
-
-    /// What is in a frame for the interface.
-    #[inline(always)]
-    pub(crate) fn takes(&self, link: &[u8; LINK]) -> Option<EtherType> {
-        let dst = u64::from_be_bytes(*link.first_chunk()?) >> 16;
-        (dst == self.mac).then_some(EtherType(u16::from_be_bytes([link[12], link[13]])))
-    }
-
-    /// Notes where the packet in such a frame came by.
-    #[inline(always)]
-    pub(crate) fn mark(&self, meta: &mut Meta, ethertype: EtherType) {
-        meta.iface = self.number;
-        meta.vrf = self.vrf;
-        meta.ethertype = ethertype.0;
-        meta.flags = 0;
-    }
-}
-
 #[inline(never)]
-fn attach(
-    tables: &Tables,
-    last: &mut Option<Last>,
-    packet: &mut Packet,
-) -> Result<Next, DropReason> {
+fn attach(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
     let Some(port) = tables.ports.get(usize::from(packet.meta().port.0)) else {
         return Err(DropReason::PortDown);
     };
@@ -210,22 +108,15 @@ fn attach(
             if outer == Outer::Tagged && iface.tag == Tag::None && by_rest {
                 return Err(DropReason::UnknownVlan);
             }
-            if outer == Outer::Untagged {
-                let to = To::Routing(Routed::new(number, routed));
-                *last = Some(Last { port: packet.meta().port, to });
-            }
             let link = ethernet::Header::LEN
                 + if outer == Outer::Untagged { 0 } else { vlan::Header::LEN };
             to_routing(routed, ethertype, link, packet)
         }
         &IfaceKind::Bridged { access_vlan, .. } => {
-            if outer == Outer::Untagged && access_vlan.is_none() {
-                *last = Some(Last { port: packet.meta().port, to: To::Bridge(number) });
-            }
             to_bridge(iface, access_vlan, outer, packet)
         }
         &IfaceKind::Crossed(pw) => {
-            packet.meta_mut().target = u32::from(pw);
+            packet.meta_mut().pw = pw;
             let config = tables.pws.get(usize::from(pw)).ok_or(DropReason::NotAttached)?;
             to_pseudowire(iface, config.mode, packet)
         }

@@ -16,11 +16,13 @@
 //! `unknown-protocol`, `too-big`, `no-neighbour`, `no-room`, `port-down`.
 
 pub mod egress;
+mod exit;
 pub mod ingress;
 pub mod tag;
 #[cfg(test)]
 mod tests;
 
 pub use egress::{Emit, Output};
+pub(crate) use exit::{Arrival, Entry, Exit};
 pub use ingress::Attach;
 pub use tag::tag_out;

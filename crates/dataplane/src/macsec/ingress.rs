@@ -1,20 +1,19 @@
 //! Validation: SecTAG and ICV in, clear frame out (clauses 10.6, 14).
 
+use super::channels::NONE;
 use super::config::{SecyConfig, Validate};
-use super::receive::{NONE, RxSa, RxSecy, SecyIn};
-use super::state::{MACS, NO_TICKET, ad_start, ethertype, front, macs_first, recover, tags_first};
+use super::receive::{Receive, RxSa, RxSecy, SecyIn};
+use super::state::{MACS, ad_start, ethertype, front, macs_first, recover, tags_first};
 use super::stats::Stats;
-use crate::graph::{Ctx, Next};
-use crate::tables::Tables;
-use crate::tickets::Submitter;
-use ferrule_base::{DropReason, MacAddr, count::Flow};
+use crate::graph::{Aside, Ctx, Next};
+use crate::protection::Protection;
+use crate::protection::authentic::{Authentic, Candidate};
+use crate::protection::tickets::{Lane, Submitter};
+use ferrule_base::{DropReason, MacAddr};
 use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::EtherType;
-use ferrule_wire::sectag::{ICV_LEN, Protection, Repr};
-
-/// A frame that needs no engine: it passes as it is, or is dropped.
-type Ended = (Packet, Option<DropReason>);
+use ferrule_wire::sectag::{ICV_LEN, Protection as Protected, Repr};
 
 /// A SecTAG and where it stands.
 struct Tagged {
@@ -33,111 +32,78 @@ impl SecyIn {
         &mut self,
         ctx: &mut Ctx<'_>,
         engine: &mut E,
-        batch: &mut Batch,
+        batch: &mut Box<Batch>,
     ) {
-        let mut jobs = Jobs::new();
-        let mut opened = Flow::default();
-        let in_order = engine.is_immediate();
-        for packet in batch.drain(..) {
-            match self.prepare(ctx.tables, packet, in_order) {
-                Ok(job) => {
-                    opened.add(job.text.end() - ad_start(&job));
-                    jobs.push(job);
-                }
-                Err((packet, None)) => ctx.out.send(Next::Attach, packet),
-                Err((packet, Some(reason))) => ctx.out.drop(packet, reason),
-            }
-        }
-        ctx.tally.work.opened.merge(opened);
-        engine.submit(ctx.now, &mut jobs);
-        for job in jobs.drain(..) {
-            self.back(ctx, job);
-        }
+        self.in_flight.run(&mut self.rx, ctx, engine, batch);
     }
 
     /// Takes this stage's jobs, which an engine finished later, out of `jobs`.
     pub fn finish(&mut self, ctx: &mut Ctx<'_>, jobs: &mut Jobs<Packet>) {
-        let mut others = Jobs::new();
-        for job in jobs.drain(..) {
-            if Submitter::SecyIn.owns(job.ticket) {
-                self.back(ctx, job);
-            } else {
-                others.push(job);
-            }
-        }
-        *jobs = others;
+        self.in_flight.finish(&mut self.rx, ctx, jobs);
     }
+}
 
-    /// From a frame as received to a job.
+/// SecYs keep the order of all their associations. The slot of a job is its association's.
+impl Protection for Receive {
+    const SUBMITTER: Submitter = Submitter::SecyIn;
+
+    /// From a frame as received to a job:
     ///
-    /// 1. Find the SecY of the port. What has no SecTAG ends here.
-    /// 2. Read the SecTAG; cut off what the MAC padded behind the ICV.
-    /// 3. Find the receive channel and the association.
-    /// 4. Recover the packet number; drop what is late or was seen.
+    /// 1. The SecY of the port. What has no SecTAG ends here, or passes as it is.
+    /// 2. The SecTAG; what the MAC padded behind the ICV goes.
+    /// 3. The receive channel and the association.
+    /// 4. The packet number; what is late or was seen is dropped.
     /// 5. Additional data is everything up to the SecTAG's end and the octets
     ///    that stay readable; the text is the rest.
     #[inline(always)]
-    fn prepare(
-        &mut self,
-        tables: &Tables,
-        mut packet: Packet,
-        in_order: bool,
-    ) -> Result<Job<Packet>, Ended> {
-        let Some(port) = tables.ports.get(packet.meta().port.0 as usize) else {
-            return Err((packet, Some(DropReason::NotAttached)));
-        };
-        let index = port.secy.map_or(usize::MAX, usize::from);
-        let Some(secy) = self.secys.get_mut(index) else {
-            return Err((packet, Some(DropReason::MacsecUntagged)));
-        };
-        let Some(config) = &secy.config else {
-            return Err((packet, Some(DropReason::MacsecUntagged)));
-        };
+    fn prepare(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<Job<()>, Aside> {
+        // 1
+        let port = ctx.tables.ports.get(usize::from(packet.meta().port.0));
+        let index = port.ok_or(DropReason::NotAttached)?.secy.map_or(usize::MAX, usize::from);
+        let secy = self.secys.get_mut(index).ok_or(DropReason::MacsecUntagged)?;
+        let config = secy.config.as_ref().ok_or(DropReason::MacsecUntagged)?;
         let at = front(packet.data(), config.clear_tags);
         if ethertype(packet.data(), at) != Some(EtherType::MACSEC) {
-            return Err(untagged(config, &mut secy.stats, packet));
+            return Err(untagged(config, &mut secy.stats));
         }
+        // 2
         let Some(tagged) = read(packet.data(), at) else {
             secy.stats.in_bad_tag += 1;
-            return Err((packet, Some(DropReason::MacsecBadTag)));
+            return Err(DropReason::MacsecBadTag.into());
         };
         packet.truncate(at + tagged.tag_len + tagged.user + ICV_LEN);
+        // 3
         let (place, sa) = match secy.find(&mut self.sas, packet.data(), &tagged.repr) {
             Ok(found) => found,
             Err(reason) => return Err(secy.without_sa(packet, &tagged, reason)),
         };
+        // 4
         let Some(pn) = sa.number(config.xpn, tagged.repr.pn) else {
             secy.stats.in_bad_tag += 1;
-            return Err((packet, Some(DropReason::MacsecBadTag)));
+            return Err(DropReason::MacsecBadTag.into());
         };
-        if !sa.window.check(pn) {
+        let Some(candidate) = sa.window.check(pn) else {
             sa.counts.in_late += 1;
-            return Err((packet, Some(DropReason::MacsecReplay)));
-        }
-        let encrypted = tagged.repr.protection == Protection::Confidentiality;
+            return Err(DropReason::MacsecReplay.into());
+        };
+        let encrypted = tagged.repr.protection == Protected::Confidentiality;
         if !encrypted && config.validate == Validate::Disabled && config.pass_unsecured {
             sa.counts.in_unchecked += 1;
-            return Err((bare(packet, &tagged), None));
+            bare(packet, &tagged);
+            return Err(Aside::To(Next::Attach));
         }
-        let ticket = match in_order {
-            true => NO_TICKET,
-            false => match self.tickets.issue(&mut secy.lane, index as u32) {
-                Some(ticket) => ticket.into(),
-                None => return Err((packet, Some(DropReason::EngineFull))),
-            },
-        };
-        sa.flying += 1;
-        let meta = packet.meta_mut();
-        (meta.number, meta.scratch) = (pn, Tail::new(&tagged, encrypted).0);
+        // 5
+        sa.under_way += 1;
         if at != MACS {
             tags_first(packet.data_mut(), at);
         }
         let clear = if encrypted { tagged.user.min(config.offset.into()) } else { tagged.user };
         let text = at + tagged.tag_len + clear;
         Ok(Job {
-            buf: packet,
+            buf: (),
             key: sa.key,
-            ticket: Submitter::SecyIn.mark(u64::from(place) << 24 | ticket),
+            ticket: place.into(),
+            number: candidate.number(),
             nonce: sa.nonces.nonce(pn),
             op: Op::Open,
             verdict: Verdict::Pending,
@@ -146,74 +112,87 @@ impl SecyIn {
         })
     }
 
-    /// A job is back: those that carry a ticket leave in the order of their SecY.
-    #[inline(always)]
-    fn back(&mut self, ctx: &mut Ctx<'_>, job: Job<Packet>) {
-        let ticket = job.ticket & NO_TICKET;
-        if ticket == NO_TICKET {
-            return self.conclude(ctx, job);
-        }
-        let Some(owner) = self.tickets.owner(ticket as u32) else {
-            return ctx.out.drop(job.buf, DropReason::EngineFailed);
-        };
-        self.tickets.park(ticket as u32, job);
-        loop {
-            let Some(secy) = self.secys.get_mut(owner as usize) else { return };
-            let Some(job) = self.tickets.release(&mut secy.lane) else { return };
-            self.conclude(ctx, job);
-        }
-    }
-
-    /// From a job to a clear frame, or a drop.
+    /// From a job to a clear frame, or a drop:
     ///
     /// 1. The frame gets its order back, if VLAN tags stood in clear.
     /// 2. A wrong ICV ends here, with the window where it was.
     /// 3. The number is looked at again, for others may have come back since;
     ///    then the window moves.
-    /// 4. Take ICV and SecTAG off.
+    /// 4. ICV and SecTAG go.
     #[inline(always)]
-    fn conclude(&mut self, ctx: &mut Ctx<'_>, mut job: Job<Packet>) {
-        let place = (job.ticket >> 24) as u32;
-        let Some(Some(sa)) = self.sas.get_mut(place as usize) else {
-            return ctx.out.drop(job.buf, DropReason::EngineFailed);
+    fn finish(
+        &mut self,
+        _: &mut Ctx<'_>,
+        packet: &mut Packet,
+        job: &Job<()>,
+    ) -> Result<Next, Aside> {
+        let Some(Some(sa)) = self.sas.get_mut(job.ticket as usize & SLOT) else {
+            return Err(DropReason::EngineFailed.into());
         };
-        sa.flying = sa.flying.saturating_sub(1);
-        let buried = sa.retired && sa.flying == 0;
-        let at = MACS + ad_start(&job);
+        sa.under_way = sa.under_way.saturating_sub(1);
+        // 1
+        let at = MACS + ad_start(job);
         if at != MACS {
-            macs_first(job.buf.data_mut(), at);
+            macs_first(packet.data_mut(), at);
         }
-        let tail = Tail(job.buf.meta().scratch);
-        let lenient = || {
-            let config = self.secys.get(sa.secy as usize)?.config.as_ref()?;
-            Some(config.pass_unsecured && config.validate != Validate::Strict)
-        };
-        let fate = match job.verdict {
-            Verdict::Done => sa.admit(job.buf.meta().number, &job, tail),
-            Verdict::BadIcv if !tail.encrypted() && lenient() == Some(true) => {
-                sa.counts.in_invalid += 1;
-                Ok(())
-            }
+        // The engine leaves the SecTAG alone: it is under the ICV.
+        let tag = packet.data().get(at..).map_or(Tag::NONE, Tag::read);
+        match job.verdict {
+            // 2, 3
+            Verdict::Done => sa.admit(job, at, tag)?,
             Verdict::BadIcv => {
-                sa.counts.in_not_valid += 1;
-                Err(DropReason::MacsecBadIcv)
+                let config = self.secys.get(usize::from(sa.secy)).and_then(|s| s.config.as_ref());
+                if tag.encrypted || !config.is_some_and(is_lenient) {
+                    sa.counts.in_not_valid += 1;
+                    return Err(DropReason::MacsecBadIcv.into());
+                }
+                sa.counts.in_invalid += 1;
             }
-            Verdict::Pending => Err(DropReason::EngineFull),
-            Verdict::Gone => Err(DropReason::KeystreamGone),
-            Verdict::Failed => Err(DropReason::EngineFailed),
-        };
-        match fate {
-            Ok(()) => {
-                let end = job.text.end();
-                job.buf.truncate(end);
-                remove_tag(&mut job.buf, at, tail.tag_len());
-                ctx.out.send(Next::Attach, job.buf);
-            }
-            Err(reason) => ctx.out.drop(job.buf, reason),
+            Verdict::Pending => return Err(DropReason::EngineFull.into()),
+            Verdict::Gone => return Err(DropReason::KeystreamGone.into()),
+            Verdict::Failed => return Err(DropReason::EngineFailed.into()),
         }
-        if buried {
-            self.bury(place);
+        // 4
+        packet.truncate(job.text.end());
+        remove_tag(packet, at, tag.len);
+        Ok(Next::Attach)
+    }
+
+    fn queue(&mut self, slot: u32) -> Option<&mut Lane> {
+        let secy = self.sas.get(slot as usize)?.as_ref()?.secy;
+        self.secys.get_mut(usize::from(secy)).map(|secy| &mut secy.lane)
+    }
+
+    fn returned(&mut self, slot: u32) {
+        let done = |sa: &RxSa| sa.retired && sa.under_way == 0;
+        if self.sas.get(slot as usize).and_then(Option::as_ref).is_some_and(done) {
+            self.bury(slot);
         }
+    }
+}
+
+/// The bits of a ticket that are a slot.
+const SLOT: usize = u32::MAX as usize;
+
+/// What a frame's SecTAG says once the frame is back: octets from the EtherType to its end,
+/// and whether the user data were encrypted.
+#[derive(Clone, Copy)]
+struct Tag {
+    len: usize,
+    encrypted: bool,
+}
+
+impl Tag {
+    const NONE: Self = Self { len: 0, encrypted: true };
+
+    /// The SecTAG at the front, which was read before.
+    #[inline(always)]
+    fn read(data: &[u8]) -> Self {
+        const SCI_PRESENT: u8 = 0x20;
+        const ENCRYPTED: u8 = 0x08;
+        let Some(&[_, _, tci, ..]) = data.first_chunk::<8>() else { return Self::NONE };
+        let sci = if tci & SCI_PRESENT != 0 { 8 } else { 0 };
+        Self { len: 8 + sci, encrypted: tci & ENCRYPTED != 0 }
     }
 }
 
@@ -230,15 +209,15 @@ impl RxSa {
 
     /// An authentic frame: the window decides, and moves.
     #[inline(always)]
-    fn admit(&mut self, pn: u64, job: &Job<Packet>, tail: Tail) -> Result<(), DropReason> {
-        let late = self.window.is_late(pn);
-        if !self.window.commit(pn) {
+    fn admit(&mut self, job: &Job<()>, at: usize, tag: Tag) -> Result<(), DropReason> {
+        let authentic = Authentic::proof(job).ok_or(DropReason::EngineFailed)?;
+        let late = self.window.is_late(job.number);
+        if !self.window.commit(Candidate::of(job), authentic) {
             self.counts.in_late += 1;
             return Err(DropReason::MacsecReplay);
         }
-        let front = MACS + ad_start(job) + tail.tag_len();
-        let user = job.text.end().saturating_sub(front) as u64;
-        match tail.encrypted() {
+        let user = job.text.end().saturating_sub(at + tag.len) as u64;
+        match tag.encrypted {
             true => self.counts.in_octets_decrypted += user,
             false => self.counts.in_octets_validated += user,
         }
@@ -261,10 +240,9 @@ impl RxSecy {
         repr: &Repr,
     ) -> Result<(u32, &'a mut RxSa), DropReason> {
         let source = data.get(6..).and_then(|d| d.first_chunk()).copied().unwrap_or_default();
-        let channel = match (repr.channel.sci(MacAddr(source)), self.channels.as_slice()) {
-            (Some(sci), channels) => channels.iter().find(|c| c.sci == sci.0),
-            (None, [only]) => Some(only),
-            (None, _) => None,
+        let channel = match repr.channel.sci(MacAddr(source)) {
+            Some(sci) => self.channels.find(sci.0),
+            None => self.channels.only(),
         };
         let channel = channel.ok_or(DropReason::MacsecUnknownSci)?;
         let place = channel.sas.get(repr.an as usize).copied().unwrap_or(NONE);
@@ -276,14 +254,15 @@ impl RxSecy {
 
     /// No association: what can be read may pass, if that is allowed.
     #[cold]
-    fn without_sa(&mut self, packet: Packet, tagged: &Tagged, reason: DropReason) -> Ended {
-        let readable = tagged.repr.protection == Protection::Integrity;
+    fn without_sa(&mut self, packet: &mut Packet, tagged: &Tagged, reason: DropReason) -> Aside {
+        let readable = tagged.repr.protection == Protected::Integrity;
         if readable && self.config.as_ref().is_some_and(is_lenient) {
             self.stats.in_no_sa += 1;
-            return (bare(packet, tagged), None);
+            bare(packet, tagged);
+            return Aside::To(Next::Attach);
         }
         self.stats.in_no_sa_error += 1;
-        (packet, Some(reason))
+        reason.into()
     }
 }
 
@@ -294,13 +273,13 @@ fn is_lenient(config: &SecyConfig) -> bool {
 
 /// A frame without SecTAG at a port with a SecY.
 #[cold]
-fn untagged(config: &SecyConfig, stats: &mut Stats, packet: Packet) -> Ended {
+fn untagged(config: &SecyConfig, stats: &mut Stats) -> Aside {
     if is_lenient(config) {
         stats.in_untagged += 1;
-        return (packet, None);
+        return Aside::To(Next::Attach);
     }
     stats.in_no_tag += 1;
-    (packet, Some(DropReason::MacsecUntagged))
+    DropReason::MacsecUntagged.into()
 }
 
 /// Reads the SecTAG at `at`. Nothing if it breaks a rule, if it announces a
@@ -310,7 +289,7 @@ fn untagged(config: &SecyConfig, stats: &mut Stats, packet: Packet) -> Ended {
 fn read(data: &[u8], at: usize) -> Option<Tagged> {
     let (repr, secured) = Repr::parse(data.get(at + 2..)?).ok()?;
     let user = secured.len().checked_sub(ICV_LEN).filter(|&n| n >= 2)?;
-    if repr.protection == Protection::Changed {
+    if repr.protection == Protected::Changed {
         return None;
     }
     Some(Tagged { repr, at, tag_len: 2 + repr.len(), user })
@@ -318,10 +297,9 @@ fn read(data: &[u8], at: usize) -> Option<Tagged> {
 
 /// The frame without SecTAG and ICV, unchecked.
 #[cold]
-fn bare(mut packet: Packet, tagged: &Tagged) -> Packet {
+fn bare(packet: &mut Packet, tagged: &Tagged) {
     packet.truncate(tagged.at + tagged.tag_len + tagged.user);
-    remove_tag(&mut packet, tagged.at, tagged.tag_len);
-    packet
+    remove_tag(packet, tagged.at, tagged.tag_len);
 }
 
 /// Takes the SecTAG off, by moving what is in front of it.
@@ -337,25 +315,4 @@ fn remove_tag(packet: &mut Packet, at: usize, tag_len: usize) {
         front.copy_within(..at, tag_len);
     }
     packet.strip(tag_len);
-}
-
-/// What a frame keeps in `scratch` while its job is away.
-#[derive(Clone, Copy)]
-struct Tail(u16);
-
-impl Tail {
-    #[inline]
-    const fn new(tagged: &Tagged, encrypted: bool) -> Self {
-        Self((tagged.tag_len as u16) << 1 | encrypted as u16)
-    }
-
-    #[inline]
-    const fn tag_len(self) -> usize {
-        self.0 as usize >> 1
-    }
-
-    #[inline]
-    const fn encrypted(self) -> bool {
-        self.0 & 1 != 0
-    }
 }

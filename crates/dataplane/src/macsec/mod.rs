@@ -35,10 +35,10 @@
 //! `MacsecBadTag`, `MacsecUnknownSci`, `MacsecUnusedSa`, `MacsecReplay`,
 //! `MacsecBadIcv`; both `EngineFull`, `EngineFailed`.
 
+mod channels;
 pub mod config;
 pub mod egress;
 pub mod ingress;
-mod mould;
 pub mod receive;
 pub mod replay;
 pub mod state;

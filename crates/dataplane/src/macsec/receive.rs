@@ -2,20 +2,17 @@
 
 use super::config::{RxSaConfig, SecyConfig};
 use super::replay::Window;
-use super::state::{ANS, Nonces, SaError, SaReport, key_spec};
+use super::state::{Nonces, SaError, SaReport, key_spec};
 use super::stats::Stats;
-use crate::sequence::Lease;
-use crate::tickets::{Lane, Tickets};
+use super::channels::{CHANNELS_MAX, Channels, NONE};
+use crate::protection::InFlight;
+use crate::protection::sequence::Lease;
+use crate::protection::tickets::Lane;
 use ferrule_crypto::{Engine, KeyId, Op};
 use ferrule_pipeline::Packet;
 
-/// Receive channels of one SecY at most.
-pub const CHANNELS_MAX: usize = 256;
-
 /// Receive associations of this stage at most.
 pub const SAS_MAX: usize = 1 << 16;
-
-pub(super) const NONE: u32 = u32::MAX;
 
 /// A change to the receive side of a SecY.
 #[derive(Debug)]
@@ -41,17 +38,11 @@ pub struct RxReport {
     pub sas: Vec<SaReport>,
 }
 
-pub(super) struct Channel {
-    pub(super) sci: u64,
-    /// Places in the slab, by association number.
-    pub(super) sas: [u32; ANS],
-}
-
 /// A place for a SecY. It outlives the SecY: jobs come back to it.
 #[derive(Default)]
 pub(super) struct RxSecy {
     pub(super) config: Option<SecyConfig>,
-    pub(super) channels: Vec<Channel>,
+    pub(super) channels: Channels,
     pub(super) lane: Lane,
     pub(super) stats: Stats,
 }
@@ -62,7 +53,7 @@ pub(super) struct RxSa {
     pub(super) nonces: Nonces,
     pub(super) window: Window,
     pub(super) secy: u16,
-    pub(super) flying: u32,
+    pub(super) under_way: u32,
     pub(super) record: [u8; 16],
     pub(super) retired: bool,
     pub(super) counts: Stats,
@@ -71,10 +62,16 @@ pub(super) struct RxSa {
 /// The stage: validates frames that come from a port with a SecY.
 #[derive(Default)]
 pub struct SecyIn {
-    pub(super) secys: Vec<RxSecy>,
-    pub(super) sas: Vec<Option<RxSa>>,
-    pub(super) free: Vec<u32>,
-    pub(super) tickets: Tickets,
+    pub(super) rx: Receive,
+    pub(super) in_flight: InFlight,
+}
+
+/// Every SecY's receive side.
+#[derive(Default)]
+pub(super) struct Receive {
+    pub secys: Vec<RxSecy>,
+    pub sas: Vec<Option<RxSa>>,
+    pub free: Vec<u32>,
 }
 
 impl SecyIn {
@@ -101,16 +98,16 @@ impl SecyIn {
         index: u16,
         config: &SecyConfig,
     ) -> Result<(), SaError> {
-        while self.secys.len() <= index as usize {
-            self.secys.push(RxSecy::default());
+        while self.rx.secys.len() <= index as usize {
+            self.rx.secys.push(RxSecy::default());
         }
-        let secy = &mut self.secys[index as usize];
+        let secy = &mut self.rx.secys[index as usize];
         if secy.config.as_ref().is_some_and(|old| !old.receives_like(config)) {
             self.remove(engine, index)?;
         }
-        let secy = &mut self.secys[index as usize];
+        let secy = &mut self.rx.secys[index as usize];
         for place in secy.channels.iter().flat_map(|c| c.sas) {
-            if let Some(Some(sa)) = self.sas.get_mut(place as usize) {
+            if let Some(Some(sa)) = self.rx.sas.get_mut(place as usize) {
                 sa.window.change(config.replay, config.window);
             }
         }
@@ -120,7 +117,7 @@ impl SecyIn {
 
     /// Removes a SecY. Until another is installed, its port receives nothing.
     pub fn remove<E: Engine<Packet>>(&mut self, engine: &mut E, index: u16) -> Result<(), SaError> {
-        let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
+        let secy = self.rx.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
         secy.config = None;
         for place in std::mem::take(&mut secy.channels).iter().flat_map(|c| c.sas) {
             self.let_go(engine, place);
@@ -135,19 +132,18 @@ impl SecyIn {
         index: u16,
         sa: &RxSaConfig,
     ) -> Result<(), SaError> {
-        let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
+        let secy = self.rx.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
         let config = secy.config.as_ref().ok_or(SaError::NoSecy(index))?;
         let spec = key_spec(config, sa.an, sa.xpn, &sa.key, &sa.place)?;
         if sa.lowest_pn == 0 || sa.lowest_pn > config.pn_max() {
             return Err(SaError::Numbers);
         }
-        let found = secy.channels.iter().position(|c| c.sci == sa.sci);
-        let occupied = found.is_some_and(|i| secy.channels[i].sas[sa.an as usize] != NONE);
-        if occupied {
+        if secy.channels.place(sa.sci, sa.an).is_some() {
             return Err(SaError::Occupied(sa.an));
         }
-        let full = found.is_none() && secy.channels.len() >= CHANNELS_MAX;
-        if full || (self.free.is_empty() && self.sas.len() >= SAS_MAX) {
+        let new = secy.channels.find(sa.sci).is_none();
+        let full = new && secy.channels.len() >= CHANNELS_MAX;
+        if full || (self.rx.free.is_empty() && self.rx.sas.len() >= SAS_MAX) {
             return Err(SaError::Full);
         }
         let nonces = Nonces::new(sa.sci, sa.xpn);
@@ -156,21 +152,17 @@ impl SecyIn {
             nonces,
             window: Window::new(config.replay, config.window, sa.lowest_pn),
             secy: index,
-            flying: 0,
+            under_way: 0,
             record: sa.record,
             retired: false,
             counts: Stats::default(),
         };
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.sas.push(None);
-            self.sas.len() as u32 - 1
+        let place = self.rx.free.pop().unwrap_or_else(|| {
+            self.rx.sas.push(None);
+            self.rx.sas.len() as u32 - 1
         });
-        self.sas[place as usize] = Some(fresh);
-        let channel = found.unwrap_or_else(|| {
-            secy.channels.push(Channel { sci: sa.sci, sas: [NONE; ANS] });
-            secy.channels.len() - 1
-        });
-        secy.channels[channel].sas[sa.an as usize] = place;
+        self.rx.sas[place as usize] = Some(fresh);
+        secy.channels.set(sa.sci, sa.an, place);
         Ok(())
     }
 
@@ -181,12 +173,11 @@ impl SecyIn {
         index: u16,
         sa: &RxSaConfig,
     ) -> Result<(), SaError> {
-        let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
+        let secy = self.rx.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
         let config = secy.config.as_ref().ok_or(SaError::NoSecy(index))?;
         let spec = key_spec(config, sa.an, sa.xpn, &sa.key, &sa.place)?;
-        let channel = secy.channels.iter().find(|c| c.sci == sa.sci);
-        let place = channel.and_then(|c| c.sas.get(sa.an as usize)).copied().unwrap_or(NONE);
-        let Some(Some(old)) = self.sas.get_mut(place as usize) else {
+        let place = secy.channels.place(sa.sci, sa.an).unwrap_or(NONE);
+        let Some(Some(old)) = self.rx.sas.get_mut(place as usize) else {
             return Err(SaError::NoSa(sa.an));
         };
         let coming = old.nonces.coming(Op::Open, old.window.lowest());
@@ -204,44 +195,31 @@ impl SecyIn {
         sci: u64,
         an: u8,
     ) -> Result<(), SaError> {
-        let secy = self.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
-        let channel = secy.channels.iter_mut().find(|c| c.sci == sci);
-        let entry = channel.and_then(|c| c.sas.get_mut(an as usize)).ok_or(SaError::NoSa(an))?;
-        let place = std::mem::replace(entry, NONE);
-        if place == NONE {
-            return Err(SaError::NoSa(an));
-        }
-        secy.channels.retain(|c| c.sas != [NONE; ANS]);
+        let secy = self.rx.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
+        let place = secy.channels.place(sci, an).ok_or(SaError::NoSa(an))?;
+        secy.channels.set(sci, an, NONE);
         self.let_go(engine, place);
         Ok(())
     }
 
     fn let_go<E: Engine<Packet>>(&mut self, engine: &mut E, place: u32) {
-        if let Some(Some(sa)) = self.sas.get_mut(place as usize) {
+        if let Some(Some(sa)) = self.rx.sas.get_mut(place as usize) {
             engine.retire(sa.key);
             sa.retired = true;
-            if sa.flying == 0 {
-                self.bury(place);
+            if sa.under_way == 0 {
+                self.rx.bury(place);
             }
-        }
-    }
-
-    /// The last job of a retired association is back.
-    pub(super) fn bury(&mut self, place: u32) {
-        if let Some(sa) = self.sas.get_mut(place as usize).and_then(Option::take) {
-            self.secys[sa.secy as usize].stats.merge(&sa.counts);
-            self.free.push(place);
         }
     }
 
     /// Every SecY and what it counted.
     pub fn report(&self) -> Vec<(u16, RxReport)> {
         let mut reports = Vec::new();
-        for (index, secy) in self.secys.iter().enumerate().filter(|(_, s)| s.config.is_some()) {
+        for (index, secy) in self.rx.secys.iter().enumerate().filter(|(_, s)| s.config.is_some()) {
             let mut report = RxReport { stats: secy.stats, sas: Vec::new() };
             for channel in &secy.channels {
                 for (an, &place) in channel.sas.iter().enumerate() {
-                    let Some(Some(sa)) = self.sas.get(place as usize) else { continue };
+                    let Some(Some(sa)) = self.rx.sas.get(place as usize) else { continue };
                     let (next_pn, lowest_pn) = (sa.window.next(), sa.window.lowest());
                     let (sci, an, stats) = (channel.sci, an as u8, sa.counts);
                     let edge = sa.window.edge();
@@ -258,6 +236,16 @@ impl SecyIn {
 
     /// Frames under way or waiting for their turn.
     pub fn held(&self) -> usize {
-        self.tickets.held()
+        self.in_flight.held()
+    }
+}
+
+impl Receive {
+    /// The last job of a retired association is back.
+    pub(super) fn bury(&mut self, place: u32) {
+        if let Some(sa) = self.sas.get_mut(place as usize).and_then(Option::take) {
+            self.secys[sa.secy as usize].stats.merge(&sa.counts);
+            self.free.push(place);
+        }
     }
 }

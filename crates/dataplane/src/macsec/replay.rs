@@ -9,6 +9,7 @@
 //! window pass; with [`Replay::Bitmap`] each number inside it has a bit.
 
 use super::config::Replay;
+use crate::protection::authentic::{Authentic, Candidate};
 
 /// The largest window with a bitmap.
 pub const BITMAP_MAX: u32 = 4096;
@@ -88,7 +89,12 @@ impl Window {
     /// Whether a frame with this number may pass. Asked before its ICV is
     /// checked, to save the work, and again by [`commit`](Self::commit).
     #[inline]
-    pub fn check(&self, pn: u64) -> bool {
+    pub fn check(&self, pn: u64) -> Option<Candidate> {
+        self.is_new(pn).then(|| Candidate::new(pn))
+    }
+
+    #[inline]
+    fn is_new(&self, pn: u64) -> bool {
         match self.mode {
             Replay::Off => true,
             Replay::Standard => pn >= self.lowest,
@@ -99,8 +105,9 @@ impl Window {
     /// A frame with this number is authentic. If the number may (still) pass,
     /// the window moves.
     #[inline]
-    pub fn commit(&mut self, pn: u64) -> bool {
-        if !self.check(pn) {
+    pub fn commit(&mut self, candidate: Candidate, _: Authentic) -> bool {
+        let pn = candidate.number();
+        if !self.is_new(pn) {
             return false;
         }
         if self.mode == Replay::Bitmap {

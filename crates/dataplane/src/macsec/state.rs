@@ -2,11 +2,10 @@
 
 use super::config::{SecyConfig, Xpn};
 use super::stats::Stats;
-use crate::sequence::Lease;
+use crate::protection::sequence::Lease;
 use ferrule_base::Secret;
 use ferrule_crypto::key::InstallError;
 use ferrule_crypto::{Ad, Coming, Job, KeySpec, Op, Place, Suite};
-use ferrule_pipeline::Packet;
 use ferrule_wire::EtherType;
 
 /// Association numbers of a channel.
@@ -14,9 +13,6 @@ pub const ANS: usize = 4;
 
 /// Octets of the two addresses, behind which the SecTAG goes.
 pub const MACS: usize = 12;
-
-/// A job's ticket when none was issued. Tickets have 24 bits.
-pub(super) const NO_TICKET: u64 = 0xff_ffff;
 
 /// Octets of a VLAN tag.
 pub const VLAN: usize = 4;
@@ -224,7 +220,7 @@ pub(super) fn macs_first(data: &mut [u8], at: usize) {
 
 /// Octets in front of the additional data: the clear VLAN tags.
 #[inline]
-pub(super) const fn ad_start(job: &Job<Packet>) -> usize {
+pub(super) const fn ad_start(job: &Job<()>) -> usize {
     match job.ad {
         Ad::Span(span) => span.start as usize,
         _ => 0,

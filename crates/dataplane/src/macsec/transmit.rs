@@ -3,8 +3,9 @@
 use super::config::{SecyConfig, TxSaConfig};
 use super::state::{ANS, Nonces, SaError, SaReport, key_spec};
 use super::stats::Stats;
-use crate::sequence::{Lease, Sequence};
-use crate::tickets::{Lane, Tickets};
+use crate::protection::InFlight;
+use crate::protection::sequence::{Lease, Sequence};
+use crate::protection::tickets::Lane;
 use ferrule_crypto::{Engine, KeyId, Op};
 use ferrule_pipeline::Packet;
 use ferrule_wire::sectag::{Channel, Protection, Repr, Sci};
@@ -100,7 +101,7 @@ fn tci(config: &SecyConfig) -> u8 {
 #[derive(Default)]
 pub struct SecyOut {
     pub(super) secys: Vec<TxSecy>,
-    pub(super) tickets: Tickets,
+    pub(super) in_flight: InFlight,
 }
 
 impl SecyOut {
@@ -262,7 +263,7 @@ impl SecyOut {
 
     /// Frames under way or waiting for their turn.
     pub fn held(&self) -> usize {
-        self.tickets.held()
+        self.in_flight.held()
     }
 
     fn secy(&mut self, index: u16) -> Result<&mut TxSecy, SaError> {

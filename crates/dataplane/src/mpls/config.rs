@@ -24,7 +24,7 @@ pub enum IlmAction {
     /// also: take it off; the next label is for this node too.
     Ip(VrfId),
     /// Take it off; a frame of this pseudowire follows.
-    Pw(u32),
+    Pw(u16),
 }
 
 /// No label: wider than 20 bits.

@@ -30,9 +30,9 @@ impl Stage for PwOut {
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
         let counts = &mut self.counts;
-        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| {
-            let number = packet.meta().target;
-            let config = ctx.tables.pws.get(number as usize).ok_or(DropReason::NotAttached)?;
+        ctx.forward(batch, |ctx, packet| {
+            let number = packet.meta().pw;
+            let config = ctx.tables.pws.get(usize::from(number)).ok_or(DropReason::NotAttached)?;
             let count = if config.sequencing && config.control_word {
                 let owner = state::owner(ctx.tables, number);
                 if owner != ctx.worker {
@@ -44,8 +44,7 @@ impl Stage for PwOut {
             };
             encapsulate(config, count, packet)?;
             Ok(Next::Output)
-        };
-        ctx.pass(batch, way, Ctx::set_aside);
+        });
     }
 }
 
@@ -76,6 +75,6 @@ fn encapsulate(
         *front.and_then(|f| f.first_chunk_mut()).ok_or(DropReason::NoRoom)? = label;
     }
     let meta = packet.meta_mut();
-    (meta.target, meta.ethertype) = (config.adjacency, EtherType::MPLS.0);
+    (meta.adjacency, meta.ethertype) = (config.adjacency, EtherType::MPLS.0);
     Ok(())
 }

@@ -27,9 +27,9 @@ impl Stage for PwIn {
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
         let counts = &mut self.counts;
-        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| {
-            let number = packet.meta().target;
-            let config = ctx.tables.pws.get(number as usize).ok_or(DropReason::NotAttached)?;
+        ctx.forward(batch, |ctx, packet| {
+            let number = packet.meta().pw;
+            let config = ctx.tables.pws.get(usize::from(number)).ok_or(DropReason::NotAttached)?;
             let count = if config.sequencing && config.control_word {
                 let owner = state::owner(ctx.tables, number);
                 if owner != ctx.worker {
@@ -41,8 +41,7 @@ impl Stage for PwIn {
             };
             decapsulate(ctx.tables, config, count, packet)?;
             Ok(Next::Emit)
-        };
-        ctx.pass(batch, way, Ctx::set_aside);
+        });
     }
 }
 

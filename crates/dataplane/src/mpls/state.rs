@@ -9,9 +9,9 @@ use ferrule_wire::pw;
 
 /// The worker that counts for a pseudowire.
 #[inline]
-pub fn owner(tables: &Tables, number: u32) -> u8 {
+pub fn owner(tables: &Tables, number: u16) -> u8 {
     // Less than the number of workers, which is an octet.
-    (number % u32::from(tables.workers.max(1))) as u8
+    (number % u16::from(tables.workers.max(1))) as u8
 }
 
 /// One pseudowire's count, and by what it is known when a configuration gives
@@ -33,8 +33,8 @@ pub struct Counts {
 impl Counts {
     /// The next number of a pseudowire that is in the tables.
     #[inline]
-    pub fn next(&mut self, number: u32, pw: &Pseudowire) -> &mut u16 {
-        let number = number as usize;
+    pub fn next(&mut self, number: u16, pw: &Pseudowire) -> &mut u16 {
+        let number = usize::from(number);
         if number >= self.counts.len() {
             self.counts.resize(number + 1, None);
         }

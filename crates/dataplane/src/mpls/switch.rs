@@ -26,10 +26,9 @@ impl Stage for Switch {
     /// 4. Or the next label is for this node too: again.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
-        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| {
-            switch(&ctx.tables.lfib, packet, &mut ctx.tally.work.lookups)
-        };
-        ctx.pass(batch, way, Ctx::drop);
+        ctx.forward(batch, |ctx, packet| {
+            Ok(switch(&ctx.tables.lfib, packet, &mut ctx.tally.work.lookups)?)
+        });
     }
 }
 
@@ -56,14 +55,14 @@ fn switch(lfib: &Lfib, packet: &mut Packet, lookups: &mut u64) -> Result<Next, D
         match *action {
             IlmAction::Forward(ref labels, adjacency) => {
                 forward(labels, *model, top, packet)?;
-                packet.meta_mut().target = adjacency;
+                packet.meta_mut().adjacency = adjacency;
                 return Ok(Next::Output);
             }
             IlmAction::Ip(vrf) if bottom => return to_ip(vrf, *model, top, packet),
             IlmAction::Pw(pw) if bottom => {
                 hop(top.ttl)?;
                 packet.strip(Header::LEN);
-                packet.meta_mut().target = pw;
+                packet.meta_mut().pw = pw;
                 return Ok(Next::PwIn);
             }
             IlmAction::Ip(VrfId::GLOBAL) => {

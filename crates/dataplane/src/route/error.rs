@@ -66,7 +66,7 @@ impl Stage for IcmpError {
 impl IcmpError {
     fn error_v4(&mut self, ctx: &Ctx<'_>, packet: &mut Packet) -> Result<(), DropReason> {
         let meta = *packet.meta();
-        let [kind, code] = meta.scratch.to_be_bytes();
+        let [kind, code] = meta.icmp.to_be_bytes();
         let reason = reason_v4(kind, code);
         let sender = answerable_v4(ctx.tables, packet).ok_or(reason)?;
         let own = address_v4(ctx.tables, packet).ok_or(reason)?;
@@ -74,7 +74,7 @@ impl IcmpError {
             return Err(DropReason::IcmpRateLimited);
         }
         let message = match kind {
-            3 => icmpv4::Repr::Unreachable { code, mtu: meta.number as u16 },
+            3 => icmpv4::Repr::Unreachable { code, mtu: meta.limit },
             11 => icmpv4::Repr::TimeExceeded { code },
             _ => icmpv4::Repr::Other { kind, code, rest: [0; 4] },
         };
@@ -90,7 +90,7 @@ impl IcmpError {
 
     fn error_v6(&mut self, ctx: &Ctx<'_>, packet: &mut Packet) -> Result<(), DropReason> {
         let meta = *packet.meta();
-        let [kind, code] = meta.scratch.to_be_bytes();
+        let [kind, code] = meta.icmp.to_be_bytes();
         let reason = reason_v6(kind, code);
         let sender = answerable_v6(ctx.tables, packet).ok_or(reason)?;
         let own = address_v6(ctx.tables, packet, sender).ok_or(reason)?;
@@ -99,9 +99,9 @@ impl IcmpError {
         }
         let message = match kind {
             1 => icmpv6::Repr::Unreachable { code },
-            2 => icmpv6::Repr::TooBig { mtu: meta.number as u32 },
+            2 => icmpv6::Repr::TooBig { mtu: meta.limit.into() },
             3 => icmpv6::Repr::TimeExceeded { code },
-            4 => icmpv6::Repr::ParameterProblem { code, pointer: meta.number as u32 },
+            4 => icmpv6::Repr::ParameterProblem { code, pointer: meta.offset.into() },
             _ => icmpv6::Repr::Other { kind, code, rest: [0; 4] },
         };
         packet.truncate(ERROR_V6_MAX - ipv6::Header::LEN - message.len());

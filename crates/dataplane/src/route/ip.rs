@@ -4,16 +4,17 @@ use crate::graph::{
     Ctx, FLAG_ENCAP, FLAG_EXEMPT, FLAG_GROUP, FLAG_LOCAL, FLAG_OPENED, Next, Stage, TURNS_MAX,
 };
 use crate::ipsec::{self, Hits};
+use crate::link::Arrival;
 use crate::route::error::is_ours;
 use crate::route::{Adjacency, Route, Vrf};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
-use ferrule_base::{DropReason, VrfId};
-use ferrule_pipeline::{Arrival, Batch, Meta, Packet};
+use ferrule_base::DropReason;
+use ferrule_pipeline::{BATCH, Batch, Meta, Packet};
 use ferrule_wire::checksum::Sum;
 use ferrule_wire::{EtherType, FromBytes, Protocol, icmpv4, icmpv6, ipv4, ipv6, ipv6ext};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// ICMPv4 time exceeded in transit, as `scratch` has it.
+/// ICMPv4 time exceeded in transit, type and code.
 pub const TIME_EXCEEDED_V4: u16 = 11 << 8;
 /// ICMPv6 hop limit exceeded in transit.
 pub const TIME_EXCEEDED_V6: u16 = 3 << 8;
@@ -30,240 +31,186 @@ const WRONG_FIELD_V6: u16 = 4 << 8;
 pub struct Ip;
 
 impl Stage for Ip {
-    /// For each packet:
+    /// For all packets of the batch:
     ///
-    /// 0. IPv4 between the same ends as a packet before: the same way.
-    /// 1. It has not been here too often: a tunnel into itself goes round.
-    /// 2. Its header holds together, and its source is one that a sender may
-    ///    have (RFC 1812 sections 5.2.2 and 5.3.7). Padding behind it goes.
-    /// 3. The longest prefix says where it goes; a batch has few flows, so the
-    ///    last answers are tried first.
-    /// 4. In clear from an interface with a policy: ESP for this node, or for a host
-    ///    that it guards, passes, and its fragments, which come back whole; all else is
-    ///    asked of the policy.
-    /// 5. For this node: to `EspIn`, `Local` or `Reassemble`. Onwards: one hop
-    ///    less, then to the way out, by the policy of that interface if it has one.
+    /// 1. IPv4 headers hold together, and sources are such as a sender may have (RFC 1812
+    ///    sections 5.2.2 and 5.3.7); padding behind them goes.
+    /// 2. The longest prefix of each destination.
+    /// 3. Onwards: one hop less, then to the way out, by the policy of that interface if
+    ///    it has one. ESP for this node: to `EspIn`.
+    /// 4. All else by itself: IPv6, options, what is for this node, what comes in clear from
+    ///    an interface with a policy, and what is refused.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
-        let (mut known, mut last_v6) = ([Known::NOTHING; LASTS], [None; LASTS]);
-        let way = |ctx: &mut Ctx<'_>, packet: &mut Packet| match again(&known, packet) {
-            Some(next) => Ok(next),
-            None => forward(ctx.tables, &mut ctx.tally.hits, &mut known, &mut last_v6, packet),
-        };
-        ctx.pass(batch, way, Ctx::drop);
+        let tables = ctx.tables;
+        let mut columns = Columns { plain: [false; BATCH], dst: [0; BATCH], route: [None; BATCH] };
+        columns.read(batch);
+        columns.look_up(tables, batch);
+        let mut at = 0..BATCH;
+        ctx.forward(batch, |ctx, packet| {
+            let at = at.next().unwrap_or_default() % BATCH;
+            let plain = columns.plain[at].then(|| plain(tables, columns.route[at], packet));
+            match plain.flatten() {
+                Some(next) => Ok(next),
+                None => Ok(forward(tables, &mut ctx.tally.hits, packet)?),
+            }
+        });
     }
 }
 
-/// An IPv4 packet that others will follow: where it goes, and what it tells about them.
-pub(crate) fn lead(
-    ctx: &mut Ctx<'_>,
-    packet: &mut Packet,
-) -> Result<(Next, Option<Known>), DropReason> {
-    let (mut known, hits) = ([Known::NOTHING; LASTS], &mut ctx.tally.hits);
-    let next = forward(ctx.tables, hits, &mut known, &mut [None; LASTS], packet)?;
-    Ok((next, known.into_iter().find(|known| known.ends != Known::NOTHING.ends)))
+/// What is known of the packets of a batch.
+struct Columns {
+    /// IPv4 without options that may be forwarded, as far as its header says.
+    plain: [bool; BATCH],
+    /// Its destination.
+    dst: [u32; BATCH],
+    /// The longest prefix's route.
+    route: [Option<Route>; BATCH],
 }
 
-/// A packet that no other before it tells about.
+impl Columns {
+    /// Step 1.
+    #[inline(always)]
+    fn read(&mut self, batch: &mut Batch) {
+        for ((packet, plain), dst) in batch.iter_mut().zip(&mut self.plain).zip(&mut self.dst) {
+            let meta = packet.meta();
+            let (ethertype, flags) = (meta.ethertype, meta.flags);
+            let Some(header) = packet.data().first_chunk::<PLAIN>() else { continue };
+            let (words, _) = header.as_chunks::<4>();
+            // A sum in ones' complement is the same in either order of octets (RFC 1071
+            // section 2), and of known length it is unrolled.
+            let sum = words.iter().fold(Sum::new(), |s, &w| s.with_u32(u32::from_le_bytes(w)));
+            let [first, .., src, to] = [0, 3, 4].map(|at| u32::from_be_bytes(words[at]));
+            let total = usize::from(first as u16);
+            let good = ethertype == EtherType::IPV4.0
+                && first >> 24 == 0x45
+                && sum.is_good()
+                && (PLAIN..=packet.len()).contains(&total)
+                && (may_send_v4(src.into()) || flags & FLAG_LOCAL != 0)
+                && flags & FLAG_GROUP == 0
+                && is_routable(src, to);
+            if good && total < packet.len() {
+                packet.truncate(total);
+            }
+            (*plain, *dst) = (good, to);
+        }
+    }
+
+    /// Step 2, table by table.
+    #[inline(always)]
+    fn look_up(&mut self, tables: &Tables, batch: &Batch) {
+        for ((packet, dst), route) in batch.iter().zip(&self.dst).zip(&mut self.route) {
+            let vrf = tables.vrfs.get(usize::from(packet.meta().vrf.0));
+            *route = vrf.and_then(|vrf| vrf.v4((*dst).into()));
+        }
+    }
+}
+
+/// Whether a packet between these addresses may leave its link: neither is link-local, and
+/// the destination is no group (RFC 3927 section 2.7, RFC 1812 section 5.2.1).
+#[inline(always)]
+const fn is_routable(src: u32, dst: u32) -> bool {
+    const LINK_LOCAL: u32 = 0xa9fe;
+    src >> 16 != LINK_LOCAL && dst >> 16 != LINK_LOCAL && dst >> 29 != 7
+}
+
+/// Step 3. Nothing, and nothing done, for all others.
+#[inline(always)]
+fn plain(tables: &Tables, route: Option<Route>, packet: &mut Packet) -> Option<Next> {
+    let (meta, data) = packet.split();
+    let header = data.first_chunk_mut::<PLAIN>()?;
+    let (header, _) = ipv4::Header::mut_from_prefix(header).ok()?;
+    if meta.turns >= TURNS_MAX {
+        return None;
+    }
+    match route? {
+        Route::Via(adjacency) => {
+            let arrival = tables.hot.arrivals.get(usize::from(meta.iface)).copied();
+            let arrival = arrival.unwrap_or(Arrival::NONE);
+            let clear = meta.flags & (FLAG_OPENED | FLAG_LOCAL) == 0;
+            let exit = tables.hot.exits.get(adjacency as usize)?;
+            if clear && arrival.policy().is_some() {
+                return None;
+            }
+            if meta.flags & FLAG_LOCAL == 0 {
+                if header.ttl <= 1 {
+                    return None;
+                }
+                header.count_hop();
+            }
+            meta.turns += 1;
+            meta.adjacency = adjacency;
+            Some(match meta.flags & FLAG_EXEMPT {
+                0 => exit.after_routing(arrival),
+                _ => Next::Output,
+            })
+        }
+        Route::Local if header.protocol == Protocol::ESP.0 && !header.is_fragment() => {
+            meta.turns += 1;
+            meta.offset = PLAIN as u16;
+            Some(Next::EspIn)
+        }
+        _ => None,
+    }
+}
+
+/// A packet by itself.
 #[inline(never)]
-fn forward(
-    tables: &Tables,
-    hits: &mut Hits,
-    known: &mut [Known; LASTS],
-    last_v6: &mut Lasts<Ipv6Addr>,
-    packet: &mut Packet,
-) -> Result<Next, DropReason> {
+fn forward(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<Next, DropReason> {
     let turns = &mut packet.meta_mut().turns;
     *turns = turns.saturating_add(1);
     if *turns > TURNS_MAX {
         return Err(DropReason::GraphLoop);
     }
     match EtherType(packet.meta().ethertype) {
-        EtherType::IPV4 => forward_v4(tables, hits, known, packet),
-        EtherType::IPV6 => forward_v6(tables, hits, last_v6, packet),
+        EtherType::IPV4 => forward_v4(tables, hits, packet),
+        EtherType::IPV6 => forward_v6(tables, hits, packet),
         _ => Err(DropReason::UnknownProtocol),
     }
 }
 
-/// What became of an IPv4 packet without options, as far as its addresses and
-/// where it came from decide it.
-#[derive(Clone, Copy)]
-pub(crate) struct Known {
-    /// Source and destination, as they stand in the header.
-    ends: [u8; 8],
-    came: Arrival,
-    adjacency: u32,
-    /// `EspIn`, or a way out.
-    next: Next,
-}
-
-impl Known {
-    /// No packet comes from 0.0.0.0.
-    const NOTHING: Self =
-        Self { ends: [0; 8], came: Arrival::UNKNOWN, adjacency: 0, next: Next::Output };
-
-    /// Where in the memory of a batch it is kept.
-    #[inline(always)]
-    const fn place(ends: [u8; 8]) -> usize {
-        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-        (u64::from_ne_bytes(ends).wrapping_mul(SPREAD) >> 32) as usize % LASTS
-    }
-}
-
 /// Octets of a header without options.
-pub(crate) const PLAIN: usize = ipv4::Header::LEN;
+const PLAIN: usize = ipv4::Header::LEN;
 
-/// Step 0.
-#[inline(always)]
-fn again(known: &[Known; LASTS], packet: &mut Packet) -> Option<Next> {
-    let ends = *packet.data().first_chunk::<PLAIN>()?.last_chunk()?;
-    known[Known::place(ends)].again(packet)
-}
-
-impl Known {
-    /// Nothing, and nothing done, if the packet is not like the one before, or if
-    /// anything about it is out of the ordinary.
-    #[inline(always)]
-    fn again(&self, packet: &mut Packet) -> Option<Next> {
-        match self.next {
-            Next::EspIn => self.again_to::<true>(packet),
-            _ => self.again_to::<false>(packet),
-        }
-    }
-
-    #[inline(always)]
-    fn again_to<const ESP_IN: bool>(&self, packet: &mut Packet) -> Option<Next> {
-        let (meta, data) = packet.split();
-        let len = data.len();
-        let header = data.first_chunk_mut()?;
-        if self.came != meta.arrival() || !self.fits::<ESP_IN>(header, len) {
-            return None;
-        }
-        self.take::<ESP_IN>(meta, header);
-        Some(self.next)
-    }
-
-    /// Whether a packet of this length that came as the one before goes the same way:
-    /// onwards, or to `EspIn`.
-    #[inline(always)]
-    pub(crate) fn fits<const ESP_IN: bool>(&self, header: &[u8; PLAIN], len: usize) -> bool {
-        if header.last_chunk() != Some(&self.ends) || plain_len(header) != Some(len) {
-            return false;
-        }
-        let Ok(header) = ipv4::Header::ref_from_bytes(header) else { return false };
-        match ESP_IN {
-            true => header.protocol == Protocol::ESP.0 && !header.is_fragment(),
-            false => header.ttl > 1,
-        }
-    }
-
-    /// Sends a packet that fits on its way.
-    #[inline(always)]
-    pub(crate) fn take<const ESP_IN: bool>(&self, meta: &mut Meta, header: &mut [u8; PLAIN]) {
-        if ESP_IN {
-            meta.offset = PLAIN as u16;
-        } else {
-            meta.target = self.adjacency;
-            if let Ok(header) = ipv4::Header::mut_from_bytes(header) {
-                header.count_hop();
-            }
-        }
-        // Not too many turns: the one before came as far.
-        meta.set_arrival(self.came.once_more());
-    }
-
-    /// Source and destination, as they stand in the header.
-    pub(crate) const fn ends(&self) -> [u8; 8] {
-        self.ends
-    }
-
-    /// How the one before came.
-    pub(crate) const fn came(&self) -> Arrival {
-        self.came
-    }
-
-    /// Where they go.
-    pub(crate) const fn next(&self) -> Next {
-        self.next
-    }
-}
-
-/// The total length of a header without options whose checksum is right.
-#[inline(always)]
-fn plain_len(header: &[u8; PLAIN]) -> Option<usize> {
-    // A sum in ones' complement is the same in either order of octets (RFC 1071
-    // section 2), and of known length it is unrolled.
-    let (words, _) = header.as_chunks::<4>();
-    let sum = words.iter().fold(Sum::new(), |sum, &w| sum.with_u32(u32::from_le_bytes(w)));
-    let good = header[0] == 0x45 && sum.is_good();
-    good.then_some(usize::from(u16::from_be_bytes([header[2], header[3]])))
-}
-
-/// What the tables say about one destination, for packets of one interface.
-#[derive(Clone, Copy)]
-struct Decision<A> {
-    dst: A,
-    vrf: VrfId,
-    iface: u16,
+/// What the tables say about one destination.
+struct Decision {
     /// The longest prefix's route.
     route: Option<Route>,
     /// The policy of the interface by which clear packets come.
-    inbound: Option<u16>,
+    inbound: Option<usize>,
     /// The way out: by what its interface, and that of arrival, want.
     outbound: Next,
 }
 
-/// Decisions of a batch that are remembered, by a few bits of the addresses.
-const LASTS: usize = 16;
-type Lasts<A> = [Option<Decision<A>>; LASTS];
-
 /// The decision for a packet.
-fn decide<A>(
+fn decide(
     tables: &Tables,
     meta: &Meta,
-    dst: A,
-    lookup: impl FnOnce(&Vrf, &A) -> Option<Route>,
-) -> Result<Decision<A>, DropReason> {
+    look_up: impl FnOnce(&Vrf) -> Option<Route>,
+) -> Result<Decision, DropReason> {
     let vrf = tables.vrfs.get(usize::from(meta.vrf.0)).ok_or(DropReason::NoRoute)?;
-    let route = lookup(vrf, &dst);
-    let way_out = match route {
+    let route = look_up(vrf);
+    let arrival = tables.hot.arrivals.get(usize::from(meta.iface)).copied();
+    let arrival = arrival.unwrap_or(Arrival::NONE);
+    let outbound = match route {
         Some(Route::Via(adjacency) | Route::Guarded(adjacency)) => {
-            tables.adjacencies.get(adjacency as usize)
+            after_routing(tables, adjacency, arrival)
         }
-        _ => None,
+        _ => Next::Output,
     };
-    let policy = |iface| routed(tables, iface).and_then(|routed| routed.policy);
-    let to = way_out.and_then(|adjacency| routed(tables, adjacency.iface));
-    let outbound = by_way_of(routed(tables, meta.iface), to);
-    let (inbound, iface) = (policy(meta.iface), meta.iface);
-    Ok(Decision { dst, vrf: meta.vrf, iface, route, inbound, outbound })
+    Ok(Decision { route, inbound: arrival.policy(), outbound })
 }
 
-/// The decision for a packet: that of one before if it went the same way.
-#[inline]
-fn decide_v6(
-    tables: &Tables,
-    last: &mut Lasts<Ipv6Addr>,
-    meta: &Meta,
-    dst: Ipv6Addr,
-) -> Result<Decision<Ipv6Addr>, DropReason> {
-    let bits = u128::from(dst);
-    let place = (bits ^ bits >> 64) as u32;
-    let place = ((place ^ place >> 8 ^ place >> 16) as usize) % LASTS;
-    let same = |d: &Decision<_>| d.dst == dst && d.iface == meta.iface && d.vrf == meta.vrf;
-    if let Some(decision) = last[place].filter(same) {
-        return Ok(decision);
-    }
-    let decision = decide(tables, meta, dst, |vrf, &dst| vrf.v6(dst))?;
-    last[place] = Some(decision);
-    Ok(decision)
+/// Where packets go that leave by an adjacency; of one that is not there, output says so.
+fn after_routing(tables: &Tables, adjacency: u32, arrival: Arrival) -> Next {
+    let exit = tables.hot.exits.get(adjacency as usize);
+    exit.map_or(Next::Output, |exit| exit.after_routing(arrival))
 }
 
 fn forward_v4(
     tables: &Tables,
     hits: &mut Hits,
-    known: &mut [Known; LASTS],
     packet: &mut Packet,
 ) -> Result<Next, DropReason> {
     let (header, header_len, total) = ipv4::validate(packet.data()).map_err(DropReason::from)?;
@@ -274,60 +221,45 @@ fn forward_v4(
     if flags & FLAG_LOCAL == 0 && !may_send_v4(src) {
         return Err(DropReason::BadSource);
     }
-    let decision = decide(tables, packet.meta(), dst, |vrf, &dst| vrf.v4(dst))?;
+    let decision = decide(tables, packet.meta(), |vrf| vrf.v4(dst))?;
     let sealed = match decision.route {
         Some(route @ (Route::Local | Route::Guarded(_))) => {
             Sealed::find(tables, packet, route, header_len, protocol, fragment)
         }
         _ => None,
     };
-    let asked = sealed.is_none() && flags & (FLAG_OPENED | FLAG_LOCAL) == 0;
-    if asked {
+    if sealed.is_none() && flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
         boundary(tables, hits, decision.inbound, packet)?;
     }
-    let next = match decision.route {
+    match decision.route {
         Some(Route::Local) if header_len > PLAIN && wants_on(packet.data(), header_len) => {
-            return Err(DropReason::IpOption);
+            Err(DropReason::IpOption)
         }
-        _ if let Some(sealed) = sealed => sealed.take(packet),
+        _ if let Some(sealed) = sealed => Ok(sealed.take(packet)),
         Some(Route::Via(adjacency) | Route::Guarded(adjacency)) => {
-            let beyond = dst.octets()[0] < 224 && !dst.is_link_local() && !src.is_link_local();
             // A broadcast of one link is not for another (RFC 1812 section 5.3.4).
-            if !beyond || flags & FLAG_GROUP != 0 {
+            if !is_routable(src.into(), dst.into()) || flags & FLAG_GROUP != 0 {
                 return Err(DropReason::NotRouted);
             }
             if flags & FLAG_LOCAL == 0 && !hop_v4(packet) {
                 return Ok(error(packet, TIME_EXCEEDED_V4));
             }
-            onwards(packet, adjacency, decision.outbound)
+            Ok(onwards(packet, adjacency, decision.outbound))
         }
         Some(Route::Local) if from_ourselves(tables, packet, src.into()) => {
-            return Err(DropReason::BadSource);
+            Err(DropReason::BadSource)
         }
-        Some(Route::Local) => here(packet, header_len),
-        Some(Route::Discard) => return Err(DropReason::RouteDiscard),
-        None if dst.octets()[0] >= 224 => return Err(DropReason::NotRouted),
-        None => return Ok(error(packet, NO_ROUTE_V4)),
-    };
-    // Others like it, unless a policy must see each, or the node itself: of what goes
-    // to a guarded host something may be sealed.
-    let mixed = matches!(decision.route, Some(Route::Local | Route::Guarded(_)));
-    let alike = flags & FLAG_LOCAL == 0 && (next == Next::EspIn || !mixed);
-    if alike && header_len == PLAIN && !(asked && decision.inbound.is_some()) {
-        let [s, d] = [src.octets(), dst.octets()];
-        let ends = [s[0], s[1], s[2], s[3], d[0], d[1], d[2], d[3]];
-        let came = Meta { turns: packet.meta().turns - 1, flags, ..*packet.meta() };
-        let (came, adjacency) = (came.arrival(), packet.meta().target);
-        known[Known::place(ends)] = Known { ends, came, adjacency, next };
+        Some(Route::Local) => Ok(here(packet, header_len)),
+        Some(Route::Discard) => Err(DropReason::RouteDiscard),
+        None if dst.octets()[0] >= 224 => Err(DropReason::NotRouted),
+        None => Ok(error(packet, NO_ROUTE_V4)),
     }
-    Ok(next)
 }
 
 #[inline]
 fn forward_v6(
     tables: &Tables,
     hits: &mut Hits,
-    last: &mut Lasts<Ipv6Addr>,
     packet: &mut Packet,
 ) -> Result<Next, DropReason> {
     let (header, total) = ipv6::validate(packet.data()).map_err(DropReason::from)?;
@@ -338,7 +270,7 @@ fn forward_v6(
     if flags & FLAG_LOCAL == 0 && !may_send_v6(src) {
         return Err(DropReason::BadSource);
     }
-    let decision = decide_v6(tables, last, packet.meta(), dst)?;
+    let decision = decide(tables, packet.meta(), |vrf| vrf.v6(dst))?;
     let sealed = match decision.route {
         Some(route @ (Route::Local | Route::Guarded(_))) => {
             Sealed::find_v6(tables, packet, route, next_header)
@@ -506,11 +438,11 @@ fn hop_v6(packet: &mut Packet) -> bool {
 fn boundary(
     tables: &Tables,
     hits: &mut Hits,
-    policy: Option<u16>,
+    policy: Option<usize>,
     packet: &Packet,
 ) -> Result<(), DropReason> {
     let Some(policy) = policy else { return Ok(()) };
-    match tables.policies.get(usize::from(policy)) {
+    match tables.policies.get(policy) {
         Some(policy) => policy.inbound(packet.data())?.enter(hits, packet.len()),
         // A policy that is not there lets nothing through.
         None => Err(DropReason::PolicyDiscard),
@@ -526,21 +458,11 @@ pub(super) fn routed(tables: &Tables, iface: u16) -> Option<&RoutedIface> {
     }
 }
 
-/// The next place of packets from one interface to another.
-fn by_way_of(from: Option<&RoutedIface>, to: Option<&RoutedIface>) -> Next {
-    let clamp = [from, to].into_iter().flatten().any(|iface| iface.clamp.is_some());
-    match to {
-        _ if clamp => Next::Clamp,
-        Some(iface) if iface.policy.is_some() => Next::Policy,
-        _ => Next::Output,
-    }
-}
-
 /// Out by an adjacency; what is sealed already, without a stop.
 #[inline]
 fn onwards(packet: &mut Packet, adjacency: u32, next: Next) -> Next {
     let meta = packet.meta_mut();
-    meta.target = adjacency;
+    meta.adjacency = adjacency;
     if meta.flags & FLAG_EXEMPT == 0 { next } else { Next::Output }
 }
 
@@ -555,7 +477,7 @@ fn beside(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
     let connected =
         |a: &Adjacency| a.iface == meta.iface && a.neighbour.is_none() && a.labels.is_empty();
     let adjacency = tables.adjacencies.iter().position(connected).ok_or(DropReason::NotRouted)?;
-    let next = by_way_of(None, routed(tables, meta.iface));
+    let next = after_routing(tables, adjacency as u32, Arrival::NONE);
     Ok(onwards(packet, adjacency as u32, next))
 }
 
@@ -563,7 +485,7 @@ fn beside(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
 #[cold]
 fn error(packet: &mut Packet, kind: u16) -> Next {
     let meta = packet.meta_mut();
-    (meta.scratch, meta.number) = (kind, 0);
+    (meta.icmp, meta.limit, meta.offset) = (kind, 0, 0);
     Next::IcmpError
 }
 
@@ -582,7 +504,7 @@ fn here_v6(packet: &mut Packet, next: Protocol) -> Result<Next, DropReason> {
     let upper = ipv6ext::walk(next, payload).map_err(DropReason::from)?;
     if let Some(at) = upper.routing {
         let next = error(packet, WRONG_FIELD_V6);
-        packet.meta_mut().number = (ipv6::Header::LEN + at + ipv6ext::ROUTING_TYPE_AT) as u64;
+        packet.meta_mut().offset = (ipv6::Header::LEN + at + ipv6ext::ROUTING_TYPE_AT) as u16;
         return Ok(next);
     }
     Ok(here(packet, ipv6::Header::LEN + upper.offset))

@@ -14,7 +14,7 @@ pub const ECHO_BURST: u64 = 1_000;
 /// TTL and hop limit of what is made here.
 pub(super) const TTL: u8 = 64;
 
-/// ICMPv4 protocol unreachable, as `scratch` has it.
+/// ICMPv4 protocol unreachable, type and code.
 const PROTOCOL_UNREACHABLE: u16 = 3 << 8 | icmpv4::unreachable::PROTOCOL as u16;
 /// ICMPv4 port unreachable.
 const PORT_UNREACHABLE_V4: u16 = 3 << 8 | icmpv4::unreachable::PORT as u16;
@@ -23,7 +23,7 @@ const PORT_UNREACHABLE_V6: u16 = 1 << 8 | icmpv6::unreachable::PORT as u16;
 /// ICMPv6 unrecognized next header.
 const UNKNOWN_NEXT_HEADER: u16 = 4 << 8 | 1;
 /// Where the next header field of a packet without extension headers stands.
-const NEXT_HEADER_AT: u64 = 6;
+const NEXT_HEADER_AT: u16 = 6;
 
 /// The stage at [`Next::Local`].
 pub struct Local {
@@ -39,11 +39,11 @@ impl Default for Local {
 }
 
 /// What is to be done with a packet.
-enum Deed {
+enum Answer {
     /// It has become the answer.
     Reply,
     /// Its sender is told this.
-    Error(u16, u64),
+    Error(u16, u16),
     /// It needs no answer.
     Consume,
 }
@@ -51,22 +51,22 @@ enum Deed {
 impl Stage for Local {
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         for mut packet in batch.drain(..) {
-            let deed = match EtherType(packet.meta().ethertype) {
+            let answer = match EtherType(packet.meta().ethertype) {
                 EtherType::IPV4 => self.local_v4(ctx, &mut packet),
                 EtherType::IPV6 => self.local_v6(ctx, &mut packet),
                 _ => Err(DropReason::UnknownProtocol),
             };
-            match deed {
-                Ok(Deed::Reply) => {
+            match answer {
+                Ok(Answer::Reply) => {
                     packet.meta_mut().flags = FLAG_LOCAL;
                     ctx.out.send(Next::Ip, packet);
                 }
-                Ok(Deed::Error(kind, number)) => {
+                Ok(Answer::Error(kind, pointer)) => {
                     let meta = packet.meta_mut();
-                    (meta.scratch, meta.number) = (kind, number);
+                    (meta.icmp, meta.offset) = (kind, pointer);
                     ctx.out.send(Next::IcmpError, packet);
                 }
-                Ok(Deed::Consume) => ctx.consume(packet),
+                Ok(Answer::Consume) => ctx.consume(packet),
                 Err(reason) => ctx.out.drop(packet, reason),
             }
         }
@@ -74,19 +74,19 @@ impl Stage for Local {
 }
 
 impl Local {
-    fn local_v4(&mut self, ctx: &Ctx<'_>, packet: &mut Packet) -> Result<Deed, DropReason> {
+    fn local_v4(&mut self, ctx: &Ctx<'_>, packet: &mut Packet) -> Result<Answer, DropReason> {
         let offset = usize::from(packet.meta().offset);
         let (header, _) =
             ipv4::Header::ref_from_prefix(packet.data()).map_err(|_| DropReason::Malformed)?;
         let (src, dst, tos) = (header.src, header.dst, header.tos);
         match header.protocol() {
             Protocol::ICMP => {}
-            protocol if protocol.has_ports() => return Ok(Deed::Error(PORT_UNREACHABLE_V4, 0)),
-            _ => return Ok(Deed::Error(PROTOCOL_UNREACHABLE, 0)),
+            protocol if protocol.has_ports() => return Ok(Answer::Error(PORT_UNREACHABLE_V4, 0)),
+            _ => return Ok(Answer::Error(PROTOCOL_UNREACHABLE, 0)),
         }
         let message = packet.data().get(offset..).unwrap_or_default();
         let (icmp, _) = icmpv4::Repr::parse(message).map_err(DropReason::from)?;
-        let icmpv4::Repr::EchoRequest { .. } = icmp else { return Ok(Deed::Consume) };
+        let icmpv4::Repr::EchoRequest { .. } = icmp else { return Ok(Answer::Consume) };
         if !self.echo.take(ctx.now) {
             return Err(DropReason::IcmpRateLimited);
         }
@@ -99,10 +99,10 @@ impl Local {
         (header.ident, header.ttl) = (self.ident, TTL);
         header.dscp = ferrule_wire::Dscp::masked(tos >> 2);
         header.emit(packet.prepend(header.len()).ok_or(DropReason::NoRoom)?);
-        Ok(Deed::Reply)
+        Ok(Answer::Reply)
     }
 
-    fn local_v6(&mut self, ctx: &Ctx<'_>, packet: &mut Packet) -> Result<Deed, DropReason> {
+    fn local_v6(&mut self, ctx: &Ctx<'_>, packet: &mut Packet) -> Result<Answer, DropReason> {
         let offset = usize::from(packet.meta().offset);
         let (header, _) =
             ipv6::Header::ref_from_prefix(packet.data()).map_err(|_| DropReason::Malformed)?;
@@ -112,9 +112,9 @@ impl Local {
         let message = packet.data().get(offset..).unwrap_or_default();
         match upper(packet) {
             Protocol::ICMPV6 => {}
-            Protocol::NONE => return Ok(Deed::Consume),
-            protocol if protocol.has_ports() => return Ok(Deed::Error(PORT_UNREACHABLE_V6, 0)),
-            _ if plain => return Ok(Deed::Error(UNKNOWN_NEXT_HEADER, NEXT_HEADER_AT)),
+            Protocol::NONE => return Ok(Answer::Consume),
+            protocol if protocol.has_ports() => return Ok(Answer::Error(PORT_UNREACHABLE_V6, 0)),
+            _ if plain => return Ok(Answer::Error(UNKNOWN_NEXT_HEADER, NEXT_HEADER_AT)),
             _ => return Err(DropReason::UnknownProtocol),
         }
         if !icmpv6::checksum_ok(&ends, message) {
@@ -126,7 +126,7 @@ impl Local {
             Some(&kind) if (ndp::FIRST..=ndp::LAST).contains(&kind) => {
                 return Err(DropReason::NeighbourFromAfar);
             }
-            _ => return Ok(Deed::Consume),
+            _ => return Ok(Answer::Consume),
         }
         if !self.echo.take(ctx.now) {
             return Err(DropReason::IcmpRateLimited);
@@ -138,7 +138,7 @@ impl Local {
         let mut header = ipv6::Repr::new(Protocol::ICMPV6, dst.into(), src.into(), payload);
         (header.hop_limit, header.dscp) = (TTL, dscp);
         header.emit(packet.prepend(header.len()).ok_or(DropReason::NoRoom)?);
-        Ok(Deed::Reply)
+        Ok(Answer::Reply)
     }
 }
 

@@ -110,6 +110,7 @@ mod tests {
             buf: None,
             key: KeyId::default(),
             ticket,
+            number: 0,
             nonce: [0; 12],
             op: Op::Seal,
             verdict: Verdict::Pending,

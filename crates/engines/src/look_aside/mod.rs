@@ -271,17 +271,17 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
             Op::Open => self.work.opened_away.add(octets),
         }
         // What stays here, and what goes: the packet is in one of them.
-        let Job { mut buf, key, ticket, nonce, op, verdict, ad, text } = job;
+        let Job { mut buf, key, ticket, number, nonce, op, verdict, ad, text } = job;
         let (memory, packet) = match self.options.copies {
             0 => (Memory::Shared(buf), None),
             _ => (Memory::Copied(self.copy_there(buf.as_mut())), Some(buf)),
         };
-        let kept = Job { buf: packet, key, ticket, nonce, op, verdict, ad, text };
+        let kept = Job { buf: packet, key, ticket, number, nonce, op, verdict, ad, text };
         let Some(ticket) = self.flying.insert(now, kept) else { return };
         if self.waiting.is_empty() {
             self.waiting_since = now;
         }
-        self.waiting.push_back(Job { buf: memory, key, ticket, nonce, op, verdict, ad, text });
+        self.waiting.push_back(Job { buf: memory, key, ticket, number, nonce, op, verdict, ad, text });
     }
 
     fn copied(&mut self, octets: usize) {

@@ -272,7 +272,7 @@ mod tests {
         let text = Span::new(8, len - 24);
         let (op, verdict) = (Op::Seal, Verdict::Pending);
         let (buf, ad) = (vec![ticket as u8; len], Ad::Span(Span::new(0, 8)));
-        Job { buf, key, ticket, nonce: [ticket as u8; 12], op, verdict, ad, text }
+        Job { buf, key, ticket, number: 0, nonce: [ticket as u8; 12], op, verdict, ad, text }
     }
 
     const AT_ONCE: Options = Options {

@@ -119,7 +119,7 @@ pub fn seal(suite: Suite, key: KeyId, ticket: u64, len: usize) -> Job<Buffer> {
     let mut nonce = [0; 12];
     nonce[4..].copy_from_slice(&ticket.to_be_bytes());
     let ad = Ad::Span(Span::new(0, 24));
-    Job { buf, key, ticket, nonce, op: Op::Seal, verdict: Verdict::Pending, ad, text }
+    Job { buf, key, ticket, number: 0, nonce, op: Op::Seal, verdict: Verdict::Pending, ad, text }
 }
 
 impl Rig {

@@ -180,7 +180,7 @@ impl Card {
         let flow = if from_wire { &mut crossed.from_wire } else { &mut crossed.from_node };
         for packet in batch.iter_mut() {
             flow.add(packet.len());
-            *packet.meta_mut() = Meta { port: self.port, iface: NO_LINK, ..Meta::default() };
+            *packet.meta_mut() = Meta { port: self.port, link: NO_LINK, ..Meta::default() };
         }
     }
 

@@ -1,18 +1,6 @@
 use super::*;
 
 #[test]
-fn how_a_packet_came_is_one_word() {
-    let (vrf, hash, target, none) = (VrfId(0x1122), 7, 9, Meta::default());
-    let came = Meta { vrf, iface: 3, ethertype: 0x86dd, turns: 5, flags: 0x81, ..none };
-    let mut other = Meta { hash, target, number: 11, ..Meta::default() };
-    assert_ne!(other.arrival(), came.arrival());
-    other.set_arrival(came.arrival());
-    assert_eq!(other.arrival(), came.arrival());
-    assert_eq!((other.vrf, other.flags), (vrf, 0x81));
-    assert_eq!((other.hash, other.target, other.number, other.port), (7, 9, 11, PortId(0)));
-}
-
-#[test]
 fn a_buffer_grows_and_shrinks_at_both_ends_and_never_past_them() {
     let pool = Pool::heap(2, 2048);
     let mut cache = pool.cache();
@@ -20,8 +8,9 @@ fn a_buffer_grows_and_shrinks_at_both_ends_and_never_past_them() {
     p.prepend(4).unwrap().copy_from_slice(b"head");
     p.append(4).unwrap().copy_from_slice(b"tail");
     assert_eq!(p.data(), b"headpayloadtail");
-    assert!(p.put_front(b"2") && p.data() == b"2headpayloadtail" && p.strip(1));
-    assert!(!p.put_front(&[0; HEAD_ROOM]));
+    *p.front().unwrap() = *b"2";
+    assert!(p.data() == b"2headpayloadtail" && p.strip(1));
+    assert!(p.front::<HEAD_ROOM>().is_none());
     assert!(p.strip(4) && !p.strip(1000));
     p.truncate(7);
     p.truncate(100);
@@ -100,46 +89,20 @@ fn packets_move_between_threads_and_pools_stay_apart() {
 }
 
 #[test]
-fn packets_that_lie_alike_are_wrapped_alike_and_never_beyond_their_chunks() {
+fn a_prefetch_changes_nothing_and_may_be_out_of_bounds() {
     let pool = Pool::heap(2, 2048);
-    let mut cache = pool.cache();
-    let mut p = cache.packet_from(b"payload").unwrap();
-    let (head, tail) = (p.head_room(), p.tail_room());
-    assert!(p.wrapping::<0, 3, 2>(0, 4, 1).is_none(), "of three octets four are left out");
-    assert!(p.wrapping::<0, 3, 2>(0, 0, tail + 1).is_none());
-    assert!(p.wrapping::<0, 3, 2048>(0, 0, 1).is_none());
-    assert!(p.wrapping::<0, { HEAD_ROOM + 1 }, 2>(0, 0, 1).is_none());
-    assert!(p.wrapping::<0, 3, 0>(8, 0, 0).is_none(), "it has seven octets");
-    assert!(p.wrapping::<8, 3, 0>(0, 0, 0).is_none());
-
-    let alike = p.wrapping::<4, 3, 2>(1, 1, 1).unwrap();
-    let mut shown = Vec::new();
-    let refuse = |_: &mut Meta, octets: &mut [u8; 4]| {
-        shown.extend_from_slice(octets);
-        None
-    };
-    assert!(!p.wrap(&alike, refuse, b"xy") && p.data() == b"payload");
-    assert_eq!(shown, b"payl");
-    let front = |meta: &mut Meta, octets: &mut [u8; 4]| {
-        (meta.target, octets[3]) = (7, b'L');
-        Some(*b"abc")
-    };
-    assert!(p.wrap(&alike, front, b"xy"));
-    assert_eq!((p.data(), p.meta().target), (&b"bcayLoadx"[..], 7));
-    assert_eq!((p.head_room(), p.tail_room()), (head - 1, tail - 1));
-    assert!(!p.wrap(&alike, front, b"xy"), "it does not lie so any more");
-    assert_eq!(p.data(), b"bcayLoadx");
-
-    let mut other = cache.packet_from(b"another").unwrap();
-    assert!(other.wrap(&alike, front, b"xy") && other.data() == b"bcnoLherx");
-    other.renew(8);
-    assert!(!other.wrap(&alike, front, b"xy"), "it is longer");
-
-    // All the room there is, in front and behind; a smaller chunk has less.
-    p.renew(7);
-    let all = p.wrapping::<7, HEAD_ROOM, 0>(0, 0, tail).unwrap();
-    let front = |_: &mut Meta, _: &mut [u8; 7]| Some([7; HEAD_ROOM]);
-    let mut small = Pool::heap(1, 1024).cache().packet_from(b"payload").unwrap();
-    assert!(!small.wrap(&all, front, &[]) && small.data() == b"payload");
-    assert!(p.wrap(&all, front, &[]) && p.len() == p.chunk_size());
+    let mut p = pool.cache().packet_from(&[7; 100]).unwrap();
+    for _ in 0..2 {
+        p.prefetch_meta();
+        p.prefetch();
+        [0, 1, 64, 99, 100, usize::MAX].into_iter().for_each(|from| p.prefetch_text(from));
+        assert!(p.data().iter().all(|&octet| octet == 7));
+        // With no octet in front that is the chunk's own.
+        p.prepend(p.head_room()).unwrap().fill(7);
+    }
+    let table = [1u64, 2, 3];
+    prefetch(&table[1]);
+    [0, 2, 3, usize::MAX].into_iter().for_each(|index| prefetch_slice(&table, index));
+    prefetch_slice::<u64>(&[], 0);
+    assert_eq!(table, [1, 2, 3]);
 }

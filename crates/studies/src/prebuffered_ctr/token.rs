@@ -78,6 +78,7 @@ pub fn packet(key: KeyId, number: u64, ip_octets: usize) -> Job<Packet> {
         buf,
         key,
         ticket: number,
+        number: 0,
         nonce: BASE,
         op: Op::Seal,
         verdict: Verdict::Pending,

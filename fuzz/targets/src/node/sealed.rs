@@ -69,7 +69,7 @@ impl Peer {
     fn seal(&mut self, buf: Vec<u8>, ad: Ad, text: Span, nonce: [u8; 12]) -> Vec<u8> {
         let (key, op, verdict) = (self.key, Op::Seal, Verdict::Pending);
         let mut jobs = Jobs::new();
-        jobs.push(Job { buf, key, ticket: 0, nonce, op, verdict, ad, text });
+        jobs.push(Job { buf, key, ticket: 0, number: 0, nonce, op, verdict, ad, text });
         self.engine.submit(Instant::ZERO, &mut jobs);
         let job = jobs.pop().expect("the software engine gives it back");
         assert_eq!(job.verdict, Verdict::Done);

@@ -71,7 +71,7 @@ impl Answer {
         let mut buf = plain.clone();
         buf.resize(text.end() + self.suite.icv_len(), 0);
         let (nonce, op, verdict) = (NONCE, Op::Seal, Verdict::Pending);
-        let job = Job { buf, key, ticket: 0, nonce, op, verdict, ad, text };
+        let job = Job { buf, key, ticket: 0, number: 0, nonce, op, verdict, ad, text };
         Question { suite: self.suite, job, plain, icv }
     }
 }
@@ -88,9 +88,9 @@ impl Question {
 
     /// To be opened, with a bit of its text changed if it is to be refused.
     fn turn(&self, forged: bool) -> Job<Vec<u8>> {
-        let Job { mut buf, key, ticket, nonce, ad, text, .. } = copy(&self.job);
+        let Job { mut buf, key, ticket, number, nonce, ad, text, .. } = copy(&self.job);
         buf[(AD.len() + text.end()) / 2] ^= u8::from(forged);
-        Job { buf, key, ticket, nonce, op: Op::Open, verdict: Verdict::Pending, ad, text }
+        Job { buf, key, ticket, number, nonce, op: Op::Open, verdict: Verdict::Pending, ad, text }
     }
 
     fn is_opened(&self, job: &Job<Vec<u8>>, forged: bool) -> bool {
@@ -106,8 +106,8 @@ impl Question {
 }
 
 fn copy(job: &Job<Vec<u8>>) -> Job<Vec<u8>> {
-    let Job { ref buf, key, ticket, nonce, op, verdict, ad, text } = *job;
-    Job { buf: buf.clone(), key, ticket, nonce, op, verdict, ad, text }
+    let Job { ref buf, key, ticket, number, nonce, op, verdict, ad, text } = *job;
+    Job { buf: buf.clone(), key, ticket, number, nonce, op, verdict, ad, text }
 }
 
 /// What works through jobs: a backend, or in a test something that is wrong.

@@ -139,10 +139,15 @@ pub(super) const fn spans(head: usize, len: usize) -> (Span, Span) {
 
 /// Puts headers, IV and ICV where they belong and takes copy and tail away; nothing is
 /// left of [`cover`] then. `head` is the copy's length.
-pub(super) fn uncover(job: &mut Job<Packet>, head: usize, shape: Shape) -> Option<()> {
+pub(super) fn uncover(
+    packet: &mut Packet,
+    job: &Job<()>,
+    head: usize,
+    shape: Shape,
+) -> Option<()> {
     let (icv, end) = (usize::from(shape.icv), job.text.end());
     let icv_at = 2 * head + shape.icv_at();
-    let data = job.buf.data_mut();
+    let data = packet.data_mut();
     data.get(..head)?;
     data.copy_within(..head, head);
     data.get(end..end + icv)?;
@@ -151,8 +156,8 @@ pub(super) fn uncover(job: &mut Job<Packet>, head: usize, shape: Shape) -> Optio
         *field.first_chunk_mut()? = *job.nonce.last_chunk::<8>()?;
     }
     data.copy_within(end..end + icv, icv_at);
-    job.buf.truncate(end);
-    job.buf.strip(head).then_some(())
+    packet.truncate(end);
+    packet.strip(head).then_some(())
 }
 
 /// Writes AH with nothing but zeros behind its fixed part to `room`, which is as long as

@@ -2,69 +2,48 @@
 //! are.
 
 use super::cover::{self, At, Place};
-use super::state::{AhOutSa, Outer, Varying, ethertype};
-use super::work;
+use super::state::AhOutSa;
 use crate::fragment::take_off_atomic;
-use crate::graph::{Ctx, FLAG_EXEMPT, FLAG_LOCAL, Next};
-use crate::ipsec::clock::{Clock, DEEDS_MAX, Deed};
+use crate::graph::{Aside, Ctx, Next};
 use crate::ipsec::config::OutboundConfig;
-use crate::ipsec::egress::{LOOK_EVERY, Want, cut_before, may_cut, put_together, too_big};
-use crate::ipsec::outer::{Inner, ident};
-use crate::ipsec::path::{PATH_AGE, Quote};
-use crate::ipsec::state::{SaView, nonce};
-use crate::ipsec::table::{Held, SaError, SaId, SaTable};
+use crate::ipsec::outer::{Inner, Varying, ident};
+use crate::ipsec::sealer::{Sealer, Sealing, may_cut};
+use crate::ipsec::state::{Outbound, nonce};
 use crate::ipsec::wrapping::{Refusal, clear_df};
 use crate::mss;
-use crate::sequence::Sequence;
-use crate::tickets::{Submitter, Tickets};
+use crate::protection::sequence::Sequence;
+use crate::protection::table::SaError;
+use crate::protection::tickets::Submitter;
 use ferrule_base::{DropReason, Instant};
-use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Span, Verdict};
-use ferrule_pipeline::{Batch, Packet};
+use ferrule_crypto::{Job, Op, Span, Verdict};
+use ferrule_pipeline::Packet;
+use ferrule_wire::checksum::Ends;
 use ferrule_wire::{Malformed, Protocol};
 
 /// The stage, with the outbound AH SAs of one worker.
-pub struct AhOut {
-    sas: SaTable<AhOutSa>,
-    tickets: Tickets,
-    wants: Vec<Want>,
-    clock: Clock,
-}
+pub type AhOut = Sealer<AhOutSa>;
 
-impl Default for AhOut {
-    fn default() -> Self {
-        let sas = SaTable::of_generation(1 << 31);
-        Self { sas, tickets: Tickets::default(), wants: Vec::new(), clock: Clock::default() }
-    }
-}
+impl Sealing for AhOutSa {
+    const SUBMITTER: Submitter = Submitter::AhOut;
+    const STAGE: Next = Next::AhOut;
+    const FIRST_GENERATION: u32 = 1 << 31;
+    const EXHAUSTED: DropReason = DropReason::AhSequenceExhausted;
 
-impl AhOut {
-    /// Authenticates a batch.
-    #[inline(never)]
-    pub fn push<E: Engine<Packet>>(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        engine: &mut E,
-        batch: &mut Batch,
-    ) {
-        let late = !engine.is_immediate();
-        let mut jobs = Jobs::new();
-        for packet in batch.drain(..) {
-            self.prepare(ctx, packet, late, &mut jobs);
-        }
-        ctx.tally.work.sealed.merge(work(&jobs));
-        engine.submit(ctx.now, &mut jobs);
-        if late {
-            return self.finish(ctx, &mut jobs);
-        }
-        for job in jobs.drain(..) {
-            complete(ctx, self.sas.slot(job.ticket as u32), job);
-        }
+    fn new(config: &OutboundConfig, sequence: Sequence) -> Result<Self, SaError> {
+        Self::new(config, sequence)
     }
 
-    /// Takes this stage's jobs that come back later, and leaves the others.
-    pub fn finish(&mut self, ctx: &mut Ctx<'_>, jobs: &mut Jobs<Packet>) {
-        let tickets = &mut self.tickets;
-        self.sas.in_order(Submitter::AhOut, tickets, jobs, |held, job| complete(ctx, held, job));
+    fn base(&self) -> &Outbound {
+        &self.base
+    }
+
+    fn base_mut(&mut self) -> &mut Outbound {
+        &mut self.base
+    }
+
+    #[cold]
+    fn elsewhere(_: &Ctx<'_>, _: u32) -> Aside {
+        DropReason::AhNoSa.into()
     }
 
     /// From a packet to a job:
@@ -73,173 +52,52 @@ impl AhOut {
     /// 2. too long for the path: its sender is told, or it is cut before AH is in it or
     ///    afterwards;
     /// 3. a number, which nobody else ever gets;
-    /// 4. AH, in tunnel mode an outer header before it, and the headers muted;
-    /// 5. where it goes afterwards;
-    /// 6. with an engine that is late, its place in the SA's order.
-    fn prepare(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        mut packet: Packet,
-        late: bool,
-        jobs: &mut Jobs<Packet>,
-    ) {
-        let Some((slot, held)) = self.sas.at(packet.meta().target) else {
-            return ctx.out.drop(packet, DropReason::AhNoSa);
-        };
+    /// 4. AH, in tunnel mode an outer header before it, and the headers muted.
+    fn lay_out(&mut self, _: Instant, packet: &mut Packet) -> Result<Job<()>, Refusal> {
         // 1
-        let sa = &mut held.sa;
-        let Some(inner) = sa.read(&mut packet) else {
-            return ctx.out.drop(packet, DropReason::Malformed);
-        };
-        let place = match sa.outer {
-            Some(outer) => Ok(Place::outer(outer.is_v6(), inner.protocol)),
-            None => Place::transport(packet.data()),
-        };
-        let place = match place {
-            Ok(place) => place,
-            Err(DropReason::FragmentNotSupported) => return put_together(ctx, packet),
-            Err(reason) => {
-                sa.stats.failed += 1;
-                return ctx.out.drop(packet, reason);
-            }
+        let inner = self.read(packet).ok_or(DropReason::Malformed)?;
+        let place = match self.tunnel {
+            true => Place::outer(matches!(self.ends, Ends::V6(..)), inner.protocol),
+            false => Place::transport(packet.data()).map_err(|reason| match reason {
+                DropReason::FragmentNotSupported => Refusal::Fragment,
+                reason => Refusal::Drop(reason),
+            })?,
         };
         // 2
-        let long = inner.len() > usize::from(sa.path.mtu);
-        let df = match sa.df_of(inner, &mut packet) {
-            Ok(df) => df,
-            Err(refusal) => return refuse(ctx, sa, packet, refusal),
-        };
+        let long = inner.len() > usize::from(self.base.path.mtu);
+        let df = self.df_of(inner, packet)?;
         // 3
-        let Some(number) = number(sa, held.id, &mut self.wants) else {
-            sa.stats.failed += 1;
-            return ctx.out.drop(packet, DropReason::AhSequenceExhausted);
-        };
+        let number = self.base.sequence.take().ok_or(DropReason::AhSequenceExhausted)?;
         // 4
-        let (covered, text) = match sa.wrap(&mut packet, &inner, place, df, number) {
-            Ok(spans) => spans,
-            Err(reason) => {
-                sa.stats.failed += 1;
-                return ctx.out.drop(packet, reason);
-            }
-        };
-        sa.stats.packets += 1;
-        sa.stats.octets += inner.len() as u64;
-        // 5
-        let meta = packet.meta_mut();
-        (meta.target, meta.ethertype) = (sa.adjacency, ethertype(place.v6));
-        meta.flags |= FLAG_LOCAL | FLAG_EXEMPT;
-        meta.offset = place.head as u16;
+        let (covered, text) = self.wrap(packet, &inner, place, df, number)?;
+        packet.meta_mut().offset = place.head as u16;
         if long {
-            sa.path.mark(meta);
+            self.base.path.mark(packet.meta_mut());
         }
-        // 6
-        let (key, nonce) = (sa.key, nonce(sa.salt, number.to_be_bytes()));
-        let ad = sa.shape.ad(covered, number);
-        let ticket = if late { self.tickets.issue(&mut held.lane, slot) } else { Some(slot) };
-        let Some(ticket) = ticket else {
-            held.sa.stats.failed += 1;
-            return ctx.out.drop(packet, DropReason::EngineFull);
-        };
-        let ticket = Submitter::AhOut.mark(ticket.into());
-        let (op, verdict) = (Op::Seal, Verdict::Pending);
-        jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
-    }
-
-    /// Installs an SA at an index that the tables name, or will name.
-    pub fn install_at<E: Engine<Packet>>(
-        &mut self,
-        engine: &mut E,
-        index: u32,
-        config: &OutboundConfig,
-        sequence: Sequence,
-    ) -> Result<SaId, SaError> {
-        self.sas.check(index)?;
-        let mut sa = AhOutSa::new(config, sequence)?;
-        let coming = Coming {
+        self.base.stats.packets += 1;
+        self.base.stats.octets += inner.len() as u64;
+        Ok(Job {
+            buf: (),
+            key: self.base.key,
+            ticket: 0,
+            number,
+            nonce: nonce(self.base.salt, number.to_be_bytes()),
             op: Op::Seal,
-            base: nonce(sa.salt, [0; 8]),
-            known: true,
-            next: sa.sequence.peek(),
-        };
-        sa.key = engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)?;
-        let (limit, lease) = (sa.sequence.wants(), sa.sequence.lease());
-        let id = self.sas.insert(index, sa);
-        self.wants.reserve(self.sas.len());
-        self.wants.extend(limit.map(|limit| Want { id, lease, limit }));
-        Ok(id)
-    }
-
-    /// Takes the SA off its index. Packets of it that an engine has still leave.
-    pub fn retire<E: Engine<Packet>>(&mut self, engine: &mut E, index: u32) -> bool {
-        self.sas.retire(index, |sa| engine.retire(sa.key))
-    }
-
-    /// What SAs want reserved since this was asked last; each asks once.
-    pub fn wants(&mut self) -> impl Iterator<Item = Want> + '_ {
-        std::iter::from_fn(|| self.wants.pop())
-    }
-
-    /// Numbers up to `limit` are on stable storage. For an SA that is no longer
-    /// there this does nothing.
-    pub fn extend(&mut self, id: SaId, limit: u64) {
-        if let Some((_, held)) = self.sas.at(id.index)
-            && held.id == id
-        {
-            held.sa.sequence.extend(limit);
-        }
-    }
-
-    /// An ICMP error about a packet of an SA; false if the SA did not send that.
-    pub(in crate::ipsec) fn hear(&mut self, index: u32, quote: &Quote, now: Instant) -> bool {
-        let Some((_, held)) = self.sas.at(index) else { return false };
-        let heard = held.sa.hear(quote, now);
-        if heard == Some(true) {
-            self.clock.once(held.id, now + PATH_AGE, Deed::Age);
-        }
-        heard.is_some()
-    }
-
-    /// When [`tick`](Self::tick) has something to do.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        self.clock.next()
-    }
-
-    /// Forgets what is too old of what was learned of paths.
-    #[cold]
-    pub fn tick(&mut self, now: Instant) {
-        for _ in 0..DEEDS_MAX {
-            let Some(due) = self.clock.take(now) else { break };
-            let held = self.sas.at(due.id().index).filter(|(_, held)| held.id == due.id());
-            if let Some((_, held)) = held
-                && let Some(at) = held.sa.path.age(now)
-            {
-                self.clock.once(due.id(), at, Deed::Age);
-            }
-        }
-    }
-
-    /// The SAs, for `show sa` and for a clean stop.
-    pub fn show(&self) -> impl Iterator<Item = SaView<'_>> {
-        self.sas.iter().map(|held| SaView {
-            id: held.id,
-            name: &held.sa.name,
-            spi: held.sa.spi,
-            suite: held.sa.suite,
-            number: held.sa.sequence.peek(),
-            lease: held.sa.sequence.lease(),
-            mtu: Some(held.sa.path.mtu),
-            stats: held.sa.stats,
+            verdict: Verdict::Pending,
+            ad: self.shape.ad(covered, number),
+            text,
         })
     }
 
-    /// Whether an engine still has packets of an SA that was retired.
-    pub const fn is_lingering(&self) -> bool {
-        self.sas.is_lingering()
+    /// Headers and ICV go where they belong.
+    fn conclude(&self, packet: &mut Packet, job: &Job<()>) -> Result<(), DropReason> {
+        let head = packet.meta().offset.into();
+        cover::uncover(packet, job, head, self.shape).ok_or(DropReason::EngineFailed)
     }
 
-    /// Packets in an engine, or waiting for one that is.
-    pub fn held(&self) -> usize {
-        self.tickets.held()
+    fn fits(&self, path: usize) -> u16 {
+        let v6 = matches!(self.ends, Ends::V6(..));
+        path.saturating_sub(self.template.outer_len() + self.shape.header_len(v6)) as u16
     }
 }
 
@@ -250,12 +108,12 @@ impl AhOutSa {
     fn read(&self, packet: &mut Packet) -> Option<Inner> {
         let inner = Inner::read(packet.data())?;
         packet.truncate(inner.len());
-        let inner = match self.outer.is_none() && take_off_atomic(packet) {
+        let inner = match !self.tunnel && take_off_atomic(packet) {
             true => Inner::read(packet.data())?,
             false => inner,
         };
-        if self.clamps {
-            mss::clamp(packet.data_mut(), self.path.mtu.into());
+        if self.base.clamps {
+            mss::clamp(packet.data_mut(), self.base.path.mtu.into());
         }
         Some(inner)
     }
@@ -263,11 +121,11 @@ impl AhOutSa {
     /// The outer DF bit. What is let through although it is too long is going to be
     /// cut, and says so.
     fn df_of(&self, inner: Inner, packet: &mut Packet) -> Result<u16, Refusal> {
-        if inner.len() <= usize::from(self.path.mtu) {
-            return Ok(inner.whole & self.df.0 | self.df.1);
+        if inner.len() <= usize::from(self.base.path.mtu) {
+            return Ok(self.base.df_of(inner));
         }
-        self.path.judge(inner, may_cut(packet))?;
-        if self.outer.is_none() {
+        self.base.path.judge(inner, may_cut(packet))?;
+        if !self.tunnel {
             clear_df(packet.data_mut());
         }
         Ok(0)
@@ -283,9 +141,9 @@ impl AhOutSa {
         df: u16,
         number: u64,
     ) -> Result<(Span, Span), DropReason> {
-        let made = match &self.outer {
-            Some(outer) => self.tunnel(packet, inner, outer, place, df, number),
-            None => self.transport(packet, place, number),
+        let made = match self.tunnel {
+            true => self.wrap_tunnel(packet, inner, place, df, number),
+            false => self.wrap_transport(packet, place, number),
         };
         let len = made.ok_or(DropReason::NoRoom)?;
         let covered = cover::cover(packet.data_mut(), place, At::Sender);
@@ -301,96 +159,38 @@ impl AhOutSa {
     }
 
     /// Octets of the packet that it becomes; the copy's room is in front of it.
-    fn tunnel(
+    fn wrap_tunnel(
         &self,
         packet: &mut Packet,
         inner: &Inner,
-        outer: &Outer,
         place: Place,
         df: u16,
         number: u64,
     ) -> Option<usize> {
         let (head, header) = (place.head, self.shape.header_len(place.v6));
         let varying = Varying {
-            class: inner.class & self.class.0 | self.class.1,
-            ident: ident(number, self.spi),
+            class: self.base.class_of(*inner),
+            ident: ident(number, self.base.spi),
             df,
-            hops: self.hops.unwrap_or_else(|| inner.hops(packet.data())),
+            hops: self.base.hops.unwrap_or_else(|| inner.hops(packet.data())),
         };
         let len = head + header + inner.len();
         let data = packet.grow(2 * head + header, self.shape.icv.into())?;
-        outer.emit(data.get_mut(head..)?, len, varying)?;
+        self.template.put_ip(data.get_mut(head..)?, len, varying)?;
         let room = data.get_mut(2 * head..2 * head + header)?;
-        cover::emit(room, place.next, self.spi, number)?;
+        cover::emit(room, place.next, self.base.spi, number)?;
         Some(len)
     }
 
     /// The same without an outer header: the packet's own moves to the front.
-    fn transport(&self, packet: &mut Packet, place: Place, number: u64) -> Option<usize> {
+    fn wrap_transport(&self, packet: &mut Packet, place: Place, number: u64) -> Option<usize> {
         let (head, header) = (place.head, self.shape.header_len(place.v6));
         let len = packet.len() + header;
         let data = packet.grow(head + header, self.shape.icv.into())?;
         data.copy_within(head + header..2 * head + header, head);
         place.rename(data.get_mut(head..)?, len, Protocol::AH)?;
         let room = data.get_mut(2 * head..2 * head + header)?;
-        cover::emit(room, place.next, self.spi, number)?;
+        cover::emit(room, place.next, self.base.spi, number)?;
         Some(len)
-    }
-}
-
-/// Step 3, and a look at whether the reserved range runs low.
-fn number(sa: &mut AhOutSa, id: SaId, wants: &mut Vec<Want>) -> Option<u64> {
-    let number = sa.sequence.take();
-    if number.is_none_or(|n| n % LOOK_EVERY == 0)
-        && let Some(limit) = sa.sequence.wants()
-    {
-        wants.push(Want { id, lease: sa.sequence.lease(), limit });
-    }
-    number
-}
-
-/// A packet that is too long for the path.
-#[cold]
-fn refuse(ctx: &mut Ctx<'_>, sa: &mut AhOutSa, packet: Packet, refusal: Refusal) {
-    match refusal {
-        Refusal::TooBig(protocol, mtu) => too_big(ctx, packet, protocol, mtu),
-        Refusal::Cut => cut_before(ctx, packet, sa.path.mtu.into(), Next::AhOut),
-        Refusal::Fragment => put_together(ctx, packet),
-        Refusal::Drop(reason) => {
-            sa.stats.failed += 1;
-            ctx.out.drop(packet, reason);
-        }
-    }
-}
-
-/// A job is back, and it is its turn: headers and ICV go where they belong.
-fn complete(ctx: &mut Ctx<'_>, held: Option<&mut Held<AhOutSa>>, mut job: Job<Packet>) {
-    let Some(held) = held else { return ctx.out.drop(job.buf, DropReason::EngineFailed) };
-    let reason = match job.verdict {
-        Verdict::Done => {
-            let head = job.buf.meta().offset.into();
-            match cover::uncover(&mut job, head, held.sa.shape) {
-                Some(()) => return held.sa.onwards(ctx, job.buf),
-                None => DropReason::EngineFailed,
-            }
-        }
-        Verdict::Pending => DropReason::EngineFull,
-        Verdict::Gone => DropReason::KeystreamGone,
-        Verdict::BadIcv | Verdict::Failed => DropReason::EngineFailed,
-    };
-    held.sa.stats.failed += 1;
-    ctx.out.drop(job.buf, reason);
-}
-
-impl AhOutSa {
-    /// To its adjacency, or to the SA around this one.
-    fn onwards(&self, ctx: &mut Ctx<'_>, mut packet: Packet) {
-        let Some(then) = self.then else { return ctx.out.send(Next::Output, packet) };
-        packet.meta_mut().target = then;
-        match ctx.tables.sas.outbound(then) {
-            Some(worker) if worker == ctx.worker => ctx.out.send(Next::EspOut, packet),
-            Some(worker) => ctx.out.hand_off(worker, Next::EspOut, packet),
-            None => ctx.out.drop(packet, DropReason::EspNoSa),
-        }
     }
 }

@@ -3,233 +3,133 @@
 
 use super::cover::{self, At, Place};
 use super::state::{AhInSa, ethertype};
-use super::work;
 use crate::fragment::take_off_atomic;
-use crate::graph::{Ctx, FLAG_GROUP, FLAG_OPENED, Next};
+use crate::graph::{Aside, Next};
 use crate::ipsec::config::InboundConfig;
 use crate::ipsec::ingress::{class, inner_len, mark};
-use crate::ipsec::replay::{Authentic, Candidate};
-use crate::ipsec::state::{SaView, nonce};
-use crate::ipsec::table::{Held, SaError, SaId, SaTable};
+use crate::ipsec::opener::{Opener, Opening};
+use crate::ipsec::state::{Inbound, nonce};
 use crate::mss;
-use crate::sequence::Lease;
-use crate::tickets::{Submitter, Tickets};
+use crate::protection::table::SaError;
+use crate::protection::tickets::Submitter;
 use ferrule_base::DropReason;
-use ferrule_crypto::{Coming, Engine, Job, Jobs, KeyId, Op, Span, Verdict};
-use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::{FromBytes, Malformed, Protocol, ah, ipv6ext};
+use ferrule_crypto::{Job, Op, Span, Verdict};
+use ferrule_pipeline::Packet;
+use ferrule_wire::{EtherType, FromBytes, Malformed, Protocol, ah, ipv6ext};
 
 /// The stage, with the inbound AH SAs of one worker.
-#[derive(Default)]
-pub struct AhIn {
-    sas: SaTable<AhInSa>,
-    tickets: Tickets,
-}
+pub type AhIn = Opener<AhInSa>;
 
-impl AhIn {
-    /// Checks a batch.
-    #[inline(never)]
-    pub fn push<E: Engine<Packet>>(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        engine: &mut E,
-        batch: &mut Batch,
-    ) {
-        let mut jobs = Jobs::new();
-        let late = !engine.is_immediate();
-        ctx.tally.work.lookups += batch.len() as u64;
-        for packet in batch.drain(..) {
-            self.prepare(ctx, packet, late, &mut jobs);
-        }
-        ctx.tally.work.opened.merge(work(&jobs));
-        engine.submit(ctx.now, &mut jobs);
-        if late {
-            return self.finish(ctx, &mut jobs);
-        }
-        for job in jobs.drain(..) {
-            complete(ctx, self.sas.slot(job.ticket as u32), job);
-        }
+impl Opening for AhInSa {
+    const SUBMITTER: Submitter = Submitter::AhIn;
+    const STAGE: Next = Next::AhIn;
+    const UNKNOWN_SPI: DropReason = DropReason::AhUnknownSpi;
+    const REPLAY: DropReason = DropReason::AhReplay;
+    const BAD_ICV: DropReason = DropReason::AhBadIcv;
+
+    fn new(config: &InboundConfig, edge: u64) -> Result<Self, SaError> {
+        Self::new(config, edge)
     }
 
-    /// Takes this stage's jobs that come back later, and leaves the others.
-    pub fn finish(&mut self, ctx: &mut Ctx<'_>, jobs: &mut Jobs<Packet>) {
-        let tickets = &mut self.tickets;
-        self.sas.in_order(Submitter::AhIn, tickets, jobs, |held, job| complete(ctx, held, job));
+    fn base(&self) -> &Inbound {
+        &self.base
+    }
+
+    fn base_mut(&mut self) -> &mut Inbound {
+        &mut self.base
+    }
+
+    fn has_implicit_iv(&self) -> bool {
+        self.shape.iv == 0
+    }
+
+    /// A fragment header that says that the datagram is whole goes, as AH never saw it
+    /// (RFC 4302 section 3.4.1).
+    fn spi_of(packet: &mut Packet) -> Result<u32, Aside> {
+        let at = place(packet);
+        let header = packet.data().get(at..).unwrap_or_default();
+        let (header, _) =
+            ah::Header::read_from_prefix(header).map_err(|_| DropReason::Malformed)?;
+        Ok(header.spi.get())
     }
 
     /// From a packet to a job:
-    /// 1. SPI to SA; the SA of another worker is asked there; a fragment header that says
-    ///    that the datagram is whole goes, as AH never saw it (RFC 4302 section 3.4.1);
-    /// 2. the addresses are the SA's, and it came out of the SA around; Ethernet's
+    /// 1. the addresses are the SA's, and it came out of the SA around; Ethernet's
     ///    padding goes;
-    /// 3. the number may still come;
-    /// 4. AH is as long as the SA's is; headers muted, the ICV behind the packet;
-    /// 5. with an engine that is late, its place in the SA's order.
-    fn prepare(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        mut packet: Packet,
-        late: bool,
-        jobs: &mut Jobs<Packet>,
-    ) {
+    /// 2. the number may still come;
+    /// 3. AH is as long as the SA's is; headers muted, the ICV behind the packet.
+    fn lay_out(&mut self, packet: &mut Packet) -> Result<Job<()>, DropReason> {
+        let at = usize::from(packet.meta().offset);
         // 1
-        let at = place(&mut packet);
-        let payload = packet.data().get(at..).unwrap_or_default();
-        let Ok((header, _)) = ah::Header::read_from_prefix(payload) else {
-            return ctx.out.drop(packet, DropReason::Malformed);
-        };
-        let spi = header.spi.get();
-        let Some(found) = ctx.tables.sas.inbound(spi) else {
-            return ctx.out.drop(packet, DropReason::AhUnknownSpi);
-        };
-        if found.worker != ctx.worker {
-            return ctx.out.hand_off(found.worker, Next::AhIn, packet);
+        let total = self.base.ends.total_len(packet.data()).map_err(|reason| match reason {
+            DropReason::EspUnknownSpi => DropReason::AhUnknownSpi,
+            reason => reason,
+        })?;
+        packet.truncate(total);
+        if !self.base.is_nested_right(packet.meta()) {
+            return Err(DropReason::AhNotNested);
         }
-        let Some((slot, held)) = self.sas.at(found.index).filter(|(_, h)| h.sa.spi == spi) else {
-            return ctx.out.drop(packet, DropReason::AhUnknownSpi);
-        };
         // 2
-        let sa = &mut held.sa;
-        match sa.ends.total_len(packet.data()) {
-            Ok(total) => packet.truncate(total),
-            Err(DropReason::EspUnknownSpi) => {
-                return ctx.out.drop(packet, DropReason::AhUnknownSpi);
-            }
-            Err(reason) => return ctx.out.drop(packet, reason),
-        }
-        let opened = packet.meta().flags & FLAG_OPENED != 0;
-        let fits = opened && sa.inside.contains(&packet.meta().target);
-        if !fits && !sa.inside.is_empty() {
-            sa.stats.refused += 1;
-            return ctx.out.drop(packet, DropReason::AhNotNested);
-        }
+        let header = packet.data().get(at..).unwrap_or_default();
+        let (header, _) =
+            ah::Header::read_from_prefix(header).map_err(|_| DropReason::Malformed)?;
+        let candidate = self.base.candidate(header.seq.get(), self.shape.esn);
+        let number = candidate.ok_or(DropReason::AhReplay)?.number();
         // 3
-        let low = header.seq.get();
-        let number = if sa.shape.esn { sa.window.extend(low) } else { Some(low.into()) };
-        let Some(candidate) = number.and_then(|number| sa.window.check(number)) else {
-            sa.stats.replays += 1;
-            return ctx.out.drop(packet, DropReason::AhReplay);
-        };
-        // 4
-        let prepared = sa.prepare(&mut packet, at, &header);
-        let (covered, text, iv) = match prepared {
-            Ok(prepared) => prepared,
-            Err(reason) => {
-                sa.stats.refused += 1;
-                return ctx.out.drop(packet, reason);
-            }
-        };
-        let number = candidate.number();
-        let iv = if sa.shape.iv == 0 { number.to_be_bytes() } else { iv };
-        let (key, nonce, ad) = (sa.key, nonce(sa.salt, iv), sa.shape.ad(covered, number));
-        candidate.ride(packet.meta_mut());
-        // 5
-        let ticket = if late { self.tickets.issue(&mut held.lane, slot) } else { Some(slot) };
-        let Some(ticket) = ticket else {
-            held.sa.stats.failed += 1;
-            return ctx.out.drop(packet, DropReason::EngineFull);
-        };
-        let ticket = Submitter::AhIn.mark(ticket.into());
-        let (op, verdict) = (Op::Open, Verdict::Pending);
-        jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
-    }
-
-    /// Installs an SA at an index that the tables name, or will name.
-    /// Everything up to `edge` counts as received.
-    pub fn install_at<E: Engine<Packet>>(
-        &mut self,
-        engine: &mut E,
-        index: u32,
-        config: &InboundConfig,
-        edge: u64,
-    ) -> Result<SaId, SaError> {
-        self.sas.check(index)?;
-        let mut sa = AhInSa::new(config, edge)?;
-        sa.key = sa.install(engine, config)?;
-        Ok(self.sas.insert(index, sa))
-    }
-
-    /// Changes what an SA is but for its key: its window and its counts stay as they
-    /// are, for the packets of an engine that is late, too.
-    pub fn change_at<E: Engine<Packet>>(
-        &mut self,
-        engine: &mut E,
-        index: u32,
-        config: &InboundConfig,
-    ) -> Result<(), SaError> {
-        let Some((_, held)) = self.sas.at(index) else { return Err(SaError::Vacant(index)) };
-        let mut sa = AhInSa::new(config, held.sa.window.edge())?;
-        sa.key = sa.install(engine, config)?;
-        sa.window = held.sa.window.resized(config.window);
-        sa.stats = held.sa.stats;
-        engine.retire(std::mem::replace(&mut held.sa, sa).key);
-        Ok(())
-    }
-
-    /// Takes the SA off its index. Packets of it that an engine has still arrive.
-    pub fn retire<E: Engine<Packet>>(&mut self, engine: &mut E, index: u32) -> bool {
-        self.sas.retire(index, |sa| engine.retire(sa.key))
-    }
-
-    /// The SAs, for `show sa` and to persist the edges of their windows.
-    pub fn show(&self) -> impl Iterator<Item = SaView<'_>> {
-        self.sas.iter().map(|held| SaView {
-            id: held.id,
-            name: &held.sa.name,
-            spi: held.sa.spi,
-            suite: held.sa.suite,
-            number: held.sa.window.edge(),
-            lease: Lease { record: held.sa.record, number: 0 },
-            mtu: None,
-            stats: held.sa.stats,
+        let (covered, text, iv) = self.cover(packet, at, &header)?;
+        let iv = if self.shape.iv == 0 { number.to_be_bytes() } else { iv };
+        Ok(Job {
+            buf: (),
+            key: self.base.key,
+            ticket: 0,
+            number,
+            nonce: nonce(self.base.salt, iv),
+            op: Op::Open,
+            verdict: Verdict::Pending,
+            ad: self.shape.ad(covered, number),
+            text,
         })
     }
 
-    /// Whether an engine still has packets of an SA that was retired.
-    pub const fn is_lingering(&self) -> bool {
-        self.sas.is_lingering()
+    /// Headers and ICV are where they were.
+    fn restore(&self, packet: &mut Packet, job: &Job<()>) -> Result<(), DropReason> {
+        let at = packet.meta().offset.into();
+        cover::uncover(packet, job, at, self.shape).ok_or(DropReason::EngineFailed)
     }
 
-    /// Packets in an engine, or waiting for one that is.
-    pub fn held(&self) -> usize {
-        self.tickets.held()
-    }
-}
-
-/// Where AH is, once a fragment header is gone that a whole datagram came with.
-fn place(packet: &mut Packet) -> usize {
-    let gone = if take_off_atomic(packet) { ipv6ext::Header::LEN as u16 } else { 0 };
-    let meta = packet.meta_mut();
-    meta.offset = meta.offset.saturating_sub(gone);
-    meta.offset.into()
-}
-
-/// Refused headers: a chain that is not carried, or one that contradicts itself.
-const fn refused(why: Malformed) -> DropReason {
-    match why {
-        Malformed::HeaderChain => DropReason::IpOption,
-        _ => DropReason::AhBadHeader,
+    /// From an authentic packet to the one that goes on:
+    /// 1. AH goes: all up to the inner packet, or the header alone;
+    /// 2. what is left is what this SA may carry;
+    /// 3. congestion that was marked outside is marked inside.
+    fn unwrap(&mut self, packet: &mut Packet, _: &Job<()>) -> Result<EtherType, DropReason> {
+        // 1
+        let at = usize::from(packet.meta().offset);
+        let outer = packet.data().first_chunk().map_or(0, class);
+        let header = packet.data().get(at..).unwrap_or_default();
+        let (header, _) =
+            ah::Header::read_from_prefix(header).map_err(|_| DropReason::AhBadHeader)?;
+        let protocol = match self.tunnel {
+            true => inner(packet, at, &header)?,
+            false => restored(packet, at, &header)?,
+        };
+        // 2
+        if let Some(mtu) = self.base.clamp {
+            mss::clamp(packet.data_mut(), mtu.into());
+        }
+        if !self.base.selectors.admit(packet.data())? {
+            return Err(DropReason::AhSelectorMismatch);
+        }
+        // 3
+        if self.tunnel {
+            mark(packet.data_mut(), protocol, outer).map_err(|_| DropReason::AhEcn)?;
+        }
+        Ok(ethertype(protocol == Protocol::IPV6))
     }
 }
 
 impl AhInSa {
-    /// Gives the engine the key.
-    fn install<E: Engine<Packet>>(
-        &self,
-        engine: &mut E,
-        config: &InboundConfig,
-    ) -> Result<KeyId, SaError> {
-        let coming = Coming {
-            op: Op::Open,
-            base: nonce(self.salt, [0; 8]),
-            known: self.shape.iv == 0,
-            next: self.window.edge().saturating_add(1),
-        };
-        engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)
-    }
-
     /// Lays the packet out for the engine: what is covered, the empty text, the IV.
-    fn prepare(
+    fn cover(
         &self,
         packet: &mut Packet,
         at: usize,
@@ -253,57 +153,21 @@ impl AhInSa {
         let (covered, text) = cover::spans(at, len);
         Ok((covered, text, iv))
     }
+}
 
-    /// From a checked packet to the one that goes on:
-    /// 1. headers and ICV are where they were;
-    /// 2. the ICV was right;
-    /// 3. the number is still new, and the window moves;
-    /// 4. AH goes: all up to the inner packet, or the header alone;
-    /// 5. what is left is what this SA may carry;
-    /// 6. congestion that was marked outside is marked inside.
-    ///
-    /// Says whether what is left is IPv6.
-    fn unwrap(&mut self, job: &mut Job<Packet>) -> Result<bool, DropReason> {
-        // 1
-        let at = usize::from(job.buf.meta().offset);
-        cover::uncover(job, at, self.shape).ok_or(DropReason::EngineFailed)?;
-        // 2
-        let Some(authentic) = Authentic::proof(job) else {
-            return Err(match job.verdict {
-                Verdict::BadIcv => DropReason::AhBadIcv,
-                Verdict::Pending => DropReason::EngineFull,
-                Verdict::Gone => DropReason::KeystreamGone,
-                _ => DropReason::EngineFailed,
-            });
-        };
-        // 3
-        if !self.window.commit(Candidate::of(job.buf.meta()), authentic) {
-            return Err(DropReason::AhReplay);
-        }
-        // 4
-        let packet = &mut job.buf;
-        let outer = packet.data().first_chunk().map_or(0, class);
-        let header = packet.data().get(at..).unwrap_or_default();
-        let (header, _) =
-            ah::Header::read_from_prefix(header).map_err(|_| DropReason::AhBadHeader)?;
-        let protocol = match self.tunnel {
-            true => inner(packet, at, &header)?,
-            false => restored(packet, at, &header)?,
-        };
-        // 5
-        if let Some(mtu) = self.clamp {
-            mss::clamp(packet.data_mut(), mtu.into());
-        }
-        if !self.selectors.admit(packet.data())? {
-            return Err(DropReason::AhSelectorMismatch);
-        }
-        // 6
-        if self.tunnel {
-            mark(packet.data_mut(), protocol, outer).map_err(|_| DropReason::AhEcn)?;
-        }
-        self.stats.packets += 1;
-        self.stats.octets += packet.len() as u64;
-        Ok(protocol == Protocol::IPV6)
+/// Where AH is, once a fragment header is gone that a whole datagram came with.
+fn place(packet: &mut Packet) -> usize {
+    let gone = if take_off_atomic(packet) { ipv6ext::Header::LEN as u16 } else { 0 };
+    let meta = packet.meta_mut();
+    meta.offset = meta.offset.saturating_sub(gone);
+    meta.offset.into()
+}
+
+/// Refused headers: a chain that is not carried, or one that contradicts itself.
+const fn refused(why: Malformed) -> DropReason {
+    match why {
+        Malformed::HeaderChain => DropReason::IpOption,
+        _ => DropReason::AhBadHeader,
     }
 }
 
@@ -331,31 +195,4 @@ fn restored(packet: &mut Packet, at: usize, header: &ah::Header) -> Result<Proto
     let renamed = place.rename(packet.data_mut(), len - gone, Protocol(header.next));
     renamed.ok_or(DropReason::AhBadHeader)?;
     Ok(if place.v6 { Protocol::IPV6 } else { Protocol::IPV4 })
-}
-
-/// A job is back, and it is its turn.
-fn complete(ctx: &mut Ctx<'_>, held: Option<&mut Held<AhInSa>>, mut job: Job<Packet>) {
-    let Some(held) = held else { return ctx.out.drop(job.buf, DropReason::EngineFailed) };
-    match held.sa.unwrap(&mut job) {
-        Ok(v6) => {
-            let meta = job.buf.meta_mut();
-            meta.vrf = held.sa.vrf;
-            meta.ethertype = ethertype(v6);
-            meta.flags = meta.flags & FLAG_GROUP | FLAG_OPENED;
-            (meta.scratch, meta.target) = (held.id.index as u16, held.id.index);
-            ctx.out.send(Next::Ip, job.buf);
-        }
-        Err(reason) => {
-            let stats = &mut held.sa.stats;
-            match reason {
-                DropReason::AhBadIcv => stats.bad_icv += 1,
-                DropReason::AhReplay => stats.replays += 1,
-                DropReason::EngineFull | DropReason::EngineFailed | DropReason::KeystreamGone => {
-                    stats.failed += 1
-                }
-                _ => stats.refused += 1,
-            }
-            ctx.out.drop(job.buf, reason);
-        }
-    }
 }

@@ -31,19 +31,3 @@ mod tests;
 pub use egress::AhOut;
 pub use ingress::AhIn;
 pub use state::{AhInSa, AhOutSa};
-
-use ferrule_base::Flow;
-use ferrule_crypto::{Ad, Job};
-use ferrule_pipeline::Packet;
-
-/// The work of some jobs.
-fn work(jobs: &[Job<Packet>]) -> Flow {
-    let mut flow = Flow { packets: jobs.len() as u64, octets: 0 };
-    for job in jobs {
-        flow.octets += match job.ad {
-            Ad::Span(span) | Ad::SpanThen(span, _) => u64::from(span.len),
-            _ => 0,
-        };
-    }
-    flow
-}

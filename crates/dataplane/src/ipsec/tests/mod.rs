@@ -1,7 +1,6 @@
 //! What all tests of the folder need: a gateway made of the three stages, on
 //! either engine, and packets to put through it.
 
-mod ahead;
 mod laws;
 mod life;
 mod model;

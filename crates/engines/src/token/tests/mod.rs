@@ -70,6 +70,7 @@ pub fn job(key: KeyId, op: Op, base: [u8; 12], number: u64, text: usize) -> Job<
         buf,
         key,
         ticket: number,
+        number: 0,
         nonce: nonce(base, number),
         op,
         verdict: Verdict::Pending,

@@ -17,7 +17,7 @@ fn job(key: KeyId, number: u64, op: Op) -> Job<Vec<u8>> {
     nonce[4..].copy_from_slice(&number.to_be_bytes());
     let (text, ad) = (Span::new(8, 32), Ad::Span(Span::new(0, 8)));
     let (ticket, verdict) = (0, Verdict::Pending);
-    Job { buf: vec![0; 8 + 32 + 16], key, ticket, nonce, op, verdict, ad, text }
+    Job { buf: vec![0; 8 + 32 + 16], key, ticket, number: 0, nonce, op, verdict, ad, text }
 }
 
 fn submit<E: Engine<Vec<u8>>>(engine: &mut E, key: KeyId, numbers: &[u64], op: Op) {
@@ -95,8 +95,8 @@ fn nonce_audit_stands_in_front_of_a_boxed_engine() {
         let mut packet = cache.packet_from(&[0; 56]).unwrap();
         packet.renew(56);
         let mut jobs = Jobs::new();
-        let Job { key, ticket, nonce, op, verdict, ad, text, .. } = job(key, 9, Op::Seal);
-        jobs.push(Job { buf: packet, key, ticket, nonce, op, verdict, ad, text });
+        let Job { key, ticket, number, nonce, op, verdict, ad, text, .. } = job(key, 9, Op::Seal);
+        jobs.push(Job { buf: packet, key, ticket, number, nonce, op, verdict, ad, text });
         engine.submit(Instant::ZERO, &mut jobs);
         assert_eq!(jobs[0].verdict, Verdict::Done);
     }

@@ -127,6 +127,7 @@ fn authentic() -> ipsec::Authentic {
         buf: (),
         key: KeyId::default(),
         ticket: 0,
+        number: 0,
         nonce: [0; 12],
         op: Op::Open,
         verdict: Verdict::Done,

@@ -122,8 +122,8 @@ impl Tickets {
         self.slots[ticket as usize].job = Some(job);
     }
 
-    /// The job at the head of `lane`, if it is back.
-    pub fn release(&mut self, lane: &mut Lane) -> Option<Job<Packet>> {
+    /// The job at the head of `lane` with its owner, if it is back.
+    pub fn release(&mut self, lane: &mut Lane) -> Option<(u32, Job<Packet>)> {
         let ticket = lane.head;
         let slot = self.slots.get_mut(ticket as usize)?;
         let job = slot.job.take()?;
@@ -131,8 +131,9 @@ impl Tickets {
         if lane.head == NIL {
             lane.tail = NIL;
         }
+        let owner = slot.owner;
         self.free.push(ticket);
-        Some(job)
+        Some((owner, job))
     }
 
     /// Packets under way or waiting for their turn.
@@ -156,6 +157,7 @@ mod tests {
             buf: cache.packet().unwrap(),
             key: KeyId::default(),
             ticket: ticket.into(),
+            number: 0,
             nonce: [0; 12],
             op: Op::Seal,
             verdict: Verdict::Done,
@@ -179,7 +181,8 @@ mod tests {
                 let ticket = flying.swap_remove(rng.below(flying.len() as u64) as usize);
                 let lane = tickets.owner(ticket).unwrap() as usize;
                 tickets.park(ticket, job(ticket));
-                while let Some(job) = tickets.release(&mut lanes[lane]) {
+                while let Some((owner, job)) = tickets.release(&mut lanes[lane]) {
+                    assert_eq!(owner, lane as u32);
                     got[lane].push(job.ticket);
                 }
             }

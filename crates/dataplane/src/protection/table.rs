@@ -9,10 +9,9 @@
 //! index can be given to a new SA while jobs of the old one are still under
 //! way: they find the old one, which lives until the last of them is back.
 
-use crate::tickets::{Lane, Submitter, Tickets};
+use super::tickets::Lane;
+use crate::ipsec::SelectorError;
 use ferrule_crypto::key::InstallError;
-use ferrule_crypto::{Job, Jobs};
-use ferrule_pipeline::Packet;
 
 /// Indices of one stage: 0 to this, exclusively.
 pub const SAS_MAX: u32 = 1 << 20;
@@ -50,7 +49,7 @@ pub enum SaError {
     /// Numbers above 2^32 need extended sequence numbers.
     Numbers,
     /// The selector at this place is wrong.
-    Selector(usize, super::SelectorError),
+    Selector(usize, SelectorError),
 }
 
 impl std::fmt::Display for SaError {
@@ -77,7 +76,7 @@ impl std::fmt::Display for SaError {
 impl std::error::Error for SaError {}
 
 /// An SA in its place.
-pub(super) struct Held<T> {
+pub(crate) struct Held<T> {
     pub id: SaId,
     pub lane: Lane,
     pub sa: T,
@@ -85,7 +84,7 @@ pub(super) struct Held<T> {
 }
 
 /// The SAs of one stage.
-pub(super) struct SaTable<T> {
+pub(crate) struct SaTable<T> {
     places: Vec<u32>,
     slab: Vec<Option<Held<T>>>,
     free: Vec<u32>,
@@ -173,36 +172,6 @@ impl<T> SaTable<T> {
     #[inline]
     pub fn slot(&mut self, slot: u32) -> Option<&mut Held<T>> {
         self.slab.get_mut(slot as usize)?.as_mut()
-    }
-
-    /// Takes a stage's jobs that came back late, and gives each to `finish` with
-    /// its SA when all of that SA before it are back. Other stages' jobs stay.
-    /// (A job without an SA would be an engine's invention; its packet must not
-    /// vanish all the same.)
-    pub fn in_order(
-        &mut self,
-        stage: Submitter,
-        tickets: &mut Tickets,
-        jobs: &mut Jobs<Packet>,
-        mut finish: impl FnMut(Option<&mut Held<T>>, Job<Packet>),
-    ) {
-        for job in std::mem::take(jobs) {
-            if !stage.owns(job.ticket) {
-                jobs.push(job);
-                continue;
-            }
-            let ticket = job.ticket as u32;
-            let slot = tickets.owner(ticket).unwrap_or(NONE);
-            let Some(held) = self.slot(slot) else {
-                finish(None, job);
-                continue;
-            };
-            tickets.park(ticket, job);
-            while let Some(job) = tickets.release(&mut held.lane) {
-                finish(Some(held), job);
-            }
-            self.reap(slot);
-        }
     }
 
     /// Whether a retired one waits for jobs.

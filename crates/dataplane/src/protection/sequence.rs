@@ -30,30 +30,6 @@ pub struct Lease {
     pub number: u32,
 }
 
-/// Numbers that a [`Sequence`] lent; like that they cannot be cloned.
-#[derive(Debug)]
-pub struct Numbers {
-    next: u64,
-    limit: u64,
-}
-
-impl Numbers {
-    /// Not one.
-    pub const NONE: Self = Self { next: 1, limit: 0 };
-
-    /// The next one, if there is one; it is used once it is [taken](Self::take).
-    #[inline(always)]
-    pub const fn peek(&self) -> Option<u64> {
-        if self.next > self.limit { None } else { Some(self.next) }
-    }
-
-    /// The one that was seen is used.
-    #[inline(always)]
-    pub const fn take(&mut self) {
-        self.next += 1;
-    }
-}
-
 /// A source of numbers, each given out once, in order.
 #[derive(Debug)]
 pub struct Sequence {
@@ -103,22 +79,6 @@ impl Sequence {
         let number = self.next;
         self.next += 1;
         Some(number)
-    }
-
-    /// All that may be used now, for packets that follow one another. What is left of
-    /// them comes [back](Self::give_back); what does not is lost.
-    #[inline]
-    pub const fn lend(&mut self) -> Numbers {
-        let numbers = Numbers { next: self.next, limit: self.limit };
-        self.next = self.limit.saturating_add(1);
-        numbers
-    }
-
-    /// Takes back what is left of what was lent last.
-    #[inline]
-    pub const fn give_back(&mut self, rest: Numbers) {
-        debug_assert!(rest.limit == self.limit && rest.next <= self.next);
-        self.next = rest.next;
     }
 
     /// The number that [`take`](Self::take) would give.
@@ -181,27 +141,6 @@ mod tests {
         s.extend(wanted);
         assert_eq!(s.take(), Some(4));
         assert_eq!(s.wants(), None, "not before half of it is used");
-    }
-
-    #[test]
-    fn what_is_lent_is_used_once_and_what_is_left_comes_back() {
-        let mut s = Sequence::new(1, 4, 10);
-        let mut lent = s.lend();
-        assert_eq!(s.take(), None, "all of it is away");
-        assert_eq!(lent.peek(), Some(1));
-        lent.take();
-        assert_eq!(lent.peek(), Some(2));
-        s.give_back(lent);
-        assert_eq!((s.take(), s.peek()), (Some(2), 3));
-        let mut lent = s.lend();
-        while lent.peek().is_some() {
-            lent.take();
-        }
-        s.give_back(lent);
-        assert_eq!((s.take(), s.peek()), (None, 5));
-        s.extend(10);
-        let _lost = s.lend();
-        assert_eq!((s.take(), s.is_exhausted()), (None, true));
     }
 
     #[test]

@@ -1,0 +1,267 @@
+//! The inbound SAs of one worker, of ESP or AH: from an SPI to a job, and from an
+//! authentic packet to what was in it.
+
+use super::config::InboundConfig;
+use super::state::{Inbound, SaView, nonce};
+use crate::graph::{Aside, Ctx, FLAG_GROUP, FLAG_OPENED, Next};
+use crate::protection::authentic::{Authentic, Candidate};
+use crate::protection::table::{SaError, SaId, SaTable};
+use crate::protection::tickets::{Lane, Submitter};
+use crate::protection::{InFlight, Protection};
+use ferrule_base::DropReason;
+use ferrule_crypto::{Coming, Engine, Job, Jobs, KeyId, Op, Verdict};
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::EtherType;
+
+/// What a protocol does to packets that come for an SA.
+pub(crate) trait Opening: Sized {
+    /// Whose jobs they are.
+    const SUBMITTER: Submitter;
+    /// The stage that opens.
+    const STAGE: Next;
+    /// Why a packet is dropped whose SPI is nobody's, whose number was seen, whose ICV is
+    /// wrong.
+    const UNKNOWN_SPI: DropReason;
+    /// See [`UNKNOWN_SPI`](Self::UNKNOWN_SPI).
+    const REPLAY: DropReason;
+    /// See [`UNKNOWN_SPI`](Self::UNKNOWN_SPI).
+    const BAD_ICV: DropReason;
+
+    /// Checks a configuration and prepares what it says; the key is not yet set.
+    /// Everything up to `edge` counts as received.
+    fn new(config: &InboundConfig, edge: u64) -> Result<Self, SaError>;
+
+    /// What SAs of every protocol have.
+    fn base(&self) -> &Inbound;
+
+    /// The same, to change.
+    fn base_mut(&mut self) -> &mut Inbound;
+
+    /// Whether IVs are the packets' numbers, so that they are known before.
+    fn has_implicit_iv(&self) -> bool;
+
+    /// The SPI in a packet whose header is at `offset`.
+    fn spi_of(packet: &mut Packet) -> Result<u32, Aside>;
+
+    /// Judges a packet as far as it can be without the key, and makes its job.
+    fn lay_out(&mut self, packet: &mut Packet) -> Result<Job<()>, DropReason>;
+
+    /// Undoes what the engine needed of a packet that is authentic.
+    fn restore(&self, packet: &mut Packet, job: &Job<()>) -> Result<(), DropReason>;
+
+    /// From an authentic packet that is new to the one that goes on, and what that is.
+    fn unwrap(&mut self, packet: &mut Packet, job: &Job<()>) -> Result<EtherType, DropReason>;
+}
+
+/// A stage that opens, with the inbound SAs of one worker.
+pub struct Opener<S> {
+    sas: Associations<S>,
+    in_flight: InFlight,
+}
+
+struct Associations<S> {
+    table: SaTable<S>,
+}
+
+impl<S: Opening> Default for Opener<S> {
+    fn default() -> Self {
+        Self { sas: Associations { table: SaTable::default() }, in_flight: InFlight::default() }
+    }
+}
+
+#[expect(private_bounds, reason = "protocols are this crate's")]
+impl<S: Opening> Opener<S> {
+    /// Opens a batch.
+    #[inline(never)]
+    pub fn push<E: Engine<Packet>>(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        engine: &mut E,
+        batch: &mut Box<Batch>,
+    ) {
+        ctx.tally.work.lookups += batch.len() as u64;
+        self.in_flight.run(&mut self.sas, ctx, engine, batch);
+    }
+
+    /// Takes this stage's jobs that come back later, and leaves the others.
+    pub fn finish(&mut self, ctx: &mut Ctx<'_>, jobs: &mut Jobs<Packet>) {
+        self.in_flight.finish(&mut self.sas, ctx, jobs);
+    }
+
+    /// Installs an SA at an index that the tables name, or will name.
+    /// Everything up to `edge` counts as received.
+    pub fn install_at<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u32,
+        config: &InboundConfig,
+        edge: u64,
+    ) -> Result<SaId, SaError> {
+        self.sas.table.check(index)?;
+        let mut sa = S::new(config, edge)?;
+        sa.base_mut().key = install(&sa, engine, config)?;
+        Ok(self.sas.table.insert(index, sa))
+    }
+
+    /// Changes what an SA is but for its key: its window and its counts stay as they
+    /// are, for the packets of an engine that is late, too.
+    pub fn change_at<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u32,
+        config: &InboundConfig,
+    ) -> Result<(), SaError> {
+        let Some((_, held)) = self.sas.table.at(index) else {
+            return Err(SaError::Vacant(index));
+        };
+        let mut sa = S::new(config, held.sa.base().window.edge())?;
+        let key = install(&sa, engine, config)?;
+        let (new, old) = (sa.base_mut(), held.sa.base());
+        (new.key, new.stats) = (key, old.stats);
+        new.window = old.window.resized(config.window);
+        engine.retire(std::mem::replace(&mut held.sa, sa).base().key);
+        Ok(())
+    }
+
+    /// Takes the SA off its index. Packets of it that an engine has still arrive.
+    pub fn retire<E: Engine<Packet>>(&mut self, engine: &mut E, index: u32) -> bool {
+        self.sas.table.retire(index, |sa| engine.retire(sa.base().key))
+    }
+
+    /// The SAs, for `show sa` and to persist the edges of their windows.
+    pub fn show(&self) -> impl Iterator<Item = SaView<'_>> {
+        self.sas.table.iter().map(|held| held.sa.base().view(held.id))
+    }
+
+    /// Whether an engine still has packets of an SA that was retired.
+    pub const fn is_lingering(&self) -> bool {
+        self.sas.table.is_lingering()
+    }
+
+    /// Packets in an engine, or waiting for one that is.
+    pub fn held(&self) -> usize {
+        self.in_flight.held()
+    }
+}
+
+/// Gives the engine the key of an SA.
+fn install<S: Opening, E: Engine<Packet>>(
+    sa: &S,
+    engine: &mut E,
+    config: &InboundConfig,
+) -> Result<KeyId, SaError> {
+    let base = sa.base();
+    let coming = Coming {
+        op: Op::Open,
+        base: nonce(base.salt, [0; 8]),
+        // Otherwise the peer chooses.
+        known: sa.has_implicit_iv(),
+        next: base.window.edge().saturating_add(1),
+    };
+    engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)
+}
+
+impl<S: Opening> Protection for Associations<S> {
+    const SUBMITTER: Submitter = S::SUBMITTER;
+
+    /// 1. SPI to SA; the SA of another worker opens there.
+    /// 2. What can be judged without the key, the replay window among it.
+    #[inline(always)]
+    fn prepare(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<Job<()>, Aside> {
+        // 1
+        let spi = S::spi_of(packet)?;
+        let place = ctx.tables.sas.inbound(spi).ok_or(S::UNKNOWN_SPI)?;
+        if place.worker != ctx.worker {
+            return Err(Aside::HandOff(place.worker, S::STAGE));
+        }
+        let held = self.table.at(place.index).filter(|(_, held)| held.sa.base().spi == spi);
+        let (slot, held) = held.ok_or(S::UNKNOWN_SPI)?;
+        // 2
+        match held.sa.lay_out(packet) {
+            Ok(mut job) => {
+                job.ticket = slot.into();
+                Ok(job)
+            }
+            Err(reason) => Err(refuse(&mut held.sa, reason)),
+        }
+    }
+
+    /// 1. The ICV was right.
+    /// 2. The number is still new, and the window moves.
+    /// 3. What was inside goes on.
+    #[inline(always)]
+    fn finish(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        packet: &mut Packet,
+        job: &Job<()>,
+    ) -> Result<Next, Aside> {
+        let _ = ctx;
+        let Some(held) = self.table.slot(job.ticket as u32) else {
+            return Err(DropReason::EngineFailed.into());
+        };
+        match open(&mut held.sa, packet, job) {
+            Ok(ethertype) => {
+                let meta = packet.meta_mut();
+                (meta.vrf, meta.ethertype) = (held.sa.base().vrf, ethertype.0);
+                meta.flags = meta.flags & FLAG_GROUP | FLAG_OPENED;
+                meta.opened = held.id.index;
+                Ok(Next::Ip)
+            }
+            Err(reason) => Err(refuse(&mut held.sa, reason)),
+        }
+    }
+
+    fn queue(&mut self, slot: u32) -> Option<&mut Lane> {
+        self.table.slot(slot).map(|held| &mut held.lane)
+    }
+
+    fn returned(&mut self, slot: u32) {
+        self.table.reap(slot);
+    }
+}
+
+/// The steps of finishing.
+#[inline(always)]
+fn open<S: Opening>(
+    sa: &mut S,
+    packet: &mut Packet,
+    job: &Job<()>,
+) -> Result<EtherType, DropReason> {
+    // 1
+    let Some(authentic) = Authentic::proof(job) else {
+        return Err(match job.verdict {
+            Verdict::BadIcv => S::BAD_ICV,
+            Verdict::Pending => DropReason::EngineFull,
+            Verdict::Gone => DropReason::KeystreamGone,
+            _ => DropReason::EngineFailed,
+        });
+    };
+    sa.restore(packet, job)?;
+    // 2
+    if !sa.base_mut().window.commit(Candidate::of(job), authentic) {
+        return Err(S::REPLAY);
+    }
+    // 3
+    let ethertype = sa.unwrap(packet, job)?;
+    let stats = &mut sa.base_mut().stats;
+    stats.packets += 1;
+    stats.octets += packet.len() as u64;
+    Ok(ethertype)
+}
+
+/// Counts a packet that goes no further.
+#[cold]
+fn refuse<S: Opening>(sa: &mut S, reason: DropReason) -> Aside {
+    let stats = &mut sa.base_mut().stats;
+    match reason {
+        DropReason::EngineFull | DropReason::EngineFailed | DropReason::KeystreamGone => {
+            stats.failed += 1;
+        }
+        _ if reason == S::BAD_ICV => stats.bad_icv += 1,
+        _ if reason == S::REPLAY => stats.replays += 1,
+        _ if reason == S::UNKNOWN_SPI => {}
+        _ => stats.refused += 1,
+    }
+    reason.into()
+}

@@ -1,0 +1,400 @@
+//! The outbound SAs of one worker, of ESP or AH: their numbers, their jobs, and what they
+//! do by the clock.
+
+use super::clock::{Clock, DEEDS_MAX, Deed};
+use super::config::OutboundConfig;
+use super::path::{PATH_AGE, Quote, is_recent};
+use super::state::{Outbound, SaView, nonce};
+use super::wrapping::Refusal;
+use crate::graph::{
+    Aside, Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_ONWARDS, FLAG_WHOLE, Next,
+};
+use crate::protection::sequence::{Lease, Sequence};
+use crate::protection::table::{Held, SaError, SaId, SaTable};
+use crate::protection::tickets::{Lane, Submitter};
+use crate::protection::{Beside, InFlight, Protection};
+use ferrule_base::{DropReason, Duration, Instant, Rng};
+use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Verdict};
+use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::Protocol;
+
+/// Numbers between two looks at whether the reserved range runs low.
+const LOOK_EVERY: u64 = 64;
+
+/// ICMP "fragmentation needed" (type 3, code 4) and ICMPv6 "packet too big".
+const FRAGMENTATION_NEEDED: u16 = 3 << 8 | 4;
+const PACKET_TOO_BIG: u16 = 2 << 8;
+
+/// An outbound SA wants numbers up to `limit`: to be written to stable storage,
+/// and then given to [`Sealer::extend`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// Which SA.
+    pub id: SaId,
+    /// By what right.
+    pub lease: Lease,
+    /// The last number to reserve.
+    pub limit: u64,
+}
+
+/// What a protocol does to packets that an SA sends.
+pub(crate) trait Sealing: Sized {
+    /// Whose jobs they are.
+    const SUBMITTER: Submitter;
+    /// The stage that seals.
+    const STAGE: Next;
+    /// The generation of the first SA: stages that share indices begin far apart.
+    const FIRST_GENERATION: u32;
+    /// Why a packet for which there is no number is dropped.
+    const EXHAUSTED: DropReason;
+
+    /// Checks a configuration and prepares what it says; the key is not yet set.
+    fn new(config: &OutboundConfig, sequence: Sequence) -> Result<Self, SaError>;
+
+    /// What SAs of every protocol have.
+    fn base(&self) -> &Outbound;
+
+    /// The same, to change.
+    fn base_mut(&mut self) -> &mut Outbound;
+
+    /// What becomes of a packet for an SA that is not this stage's.
+    fn elsewhere(ctx: &Ctx<'_>, index: u32) -> Aside;
+
+    /// Makes a packet what the SA sends, but for what the engine does; its number is used
+    /// up then.
+    fn lay_out(&mut self, now: Instant, packet: &mut Packet) -> Result<Job<()>, Refusal>;
+
+    /// Finishes a packet that the engine sealed.
+    fn conclude(&self, packet: &mut Packet, job: &Job<()>) -> Result<(), DropReason>;
+
+    /// The largest clear packet that is at most `path` octets once it is sealed.
+    fn fits(&self, path: usize) -> u16;
+
+    /// A keepalive if nothing was sent for so long, and when something was sent last.
+    fn keepalive(&mut self, ctx: &mut Ctx<'_>, _: Duration) -> (Option<Packet>, Instant) {
+        (None, ctx.now)
+    }
+
+    /// Makes an empty packet a dummy; nothing if the SA sends none.
+    fn dummy(&mut self, _: Instant, _: &mut Packet, _: &mut Rng) -> Option<Result<Job<()>, Refusal>> {
+        None
+    }
+}
+
+/// A stage that seals, with the outbound SAs of one worker.
+pub struct Sealer<S> {
+    sas: Associations<S>,
+    in_flight: InFlight,
+    clock: Clock,
+}
+
+struct Associations<S> {
+    table: SaTable<S>,
+    wants: Vec<Want>,
+}
+
+impl<S: Sealing> Default for Sealer<S> {
+    fn default() -> Self {
+        let table = SaTable::of_generation(S::FIRST_GENERATION);
+        let sas = Associations { table, wants: Vec::new() };
+        Self { sas, in_flight: InFlight::default(), clock: Clock::default() }
+    }
+}
+
+#[expect(private_bounds, reason = "protocols are this crate's")]
+impl<S: Sealing> Sealer<S> {
+    /// Seals a batch.
+    #[inline(never)]
+    pub fn push<E: Engine<Packet>>(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        engine: &mut E,
+        batch: &mut Box<Batch>,
+    ) {
+        self.in_flight.run(&mut self.sas, ctx, engine, batch);
+    }
+
+    /// Takes this stage's jobs that come back later, and leaves the others.
+    pub fn finish(&mut self, ctx: &mut Ctx<'_>, jobs: &mut Jobs<Packet>) {
+        self.in_flight.finish(&mut self.sas, ctx, jobs);
+    }
+
+    /// When [`tick`](Self::tick) has something to do.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.clock.next()
+    }
+
+    /// Keepalives and dummy packets that are due; what was learned of paths and is too old.
+    #[cold]
+    pub fn tick<E: Engine<Packet>>(&mut self, ctx: &mut Ctx<'_>, engine: &mut E) {
+        let (mut batch, mut jobs) = (Box::<Batch>::default(), Beside::new());
+        for _ in 0..DEEDS_MAX {
+            let Some(due) = self.clock.take(ctx.now) else { break };
+            // An SA that was retired wants nothing any more.
+            let held = self.sas.table.at(due.id().index).filter(|(_, h)| h.id == due.id());
+            let Some((slot, held)) = held else { continue };
+            let after = match due.deed {
+                Deed::Age => {
+                    if let Some(at) = held.sa.base_mut().path.age(ctx.now) {
+                        self.clock.once(due.id(), at, Deed::Age);
+                    }
+                    continue;
+                }
+                _ if due.at == Instant::ZERO => ctx.now,
+                Deed::Keepalive => {
+                    let (packet, last) = held.sa.keepalive(ctx, due.every);
+                    if let Some(packet) = packet {
+                        onwards(ctx, held.sa.base(), packet);
+                    }
+                    last
+                }
+                Deed::Dummy => {
+                    if let Some(mut packet) = ctx.make(&[]) {
+                        let made = held.sa.dummy(ctx.now, &mut packet, self.clock.rng());
+                        match made.map(|made| self.sas.admit(slot, &mut packet, made)) {
+                            Some(Ok(job)) => {
+                                batch.push(packet);
+                                jobs.push(job);
+                            }
+                            Some(Err(aside)) => ctx.set_aside(packet, aside),
+                            None => ctx.consume(packet),
+                        }
+                    }
+                    due.at
+                }
+            };
+            self.clock.again(due, after, ctx.now);
+        }
+        self.in_flight.work(&mut self.sas, ctx, engine, &mut batch, &mut jobs);
+    }
+
+    /// Installs an SA at an index that the tables name, or will name.
+    pub fn install_at<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        index: u32,
+        config: &OutboundConfig,
+        sequence: Sequence,
+    ) -> Result<SaId, SaError> {
+        self.sas.table.check(index)?;
+        let mut sa = S::new(config, sequence)?;
+        let base = sa.base_mut();
+        let coming = Coming {
+            op: Op::Seal,
+            base: nonce(base.salt, [0; 8]),
+            known: true,
+            next: base.sequence.peek(),
+        };
+        base.key = engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)?;
+        let (limit, lease) = (base.sequence.wants(), base.sequence.lease());
+        let id = self.sas.table.insert(index, sa);
+        self.clock.add(id, config);
+        self.sas.wants.reserve(self.sas.table.len());
+        self.sas.wants.extend(limit.map(|limit| Want { id, lease, limit }));
+        Ok(id)
+    }
+
+    /// Takes the SA off its index. Packets of it that an engine has still leave.
+    pub fn retire<E: Engine<Packet>>(&mut self, engine: &mut E, index: u32) -> bool {
+        self.sas.table.retire(index, |sa| engine.retire(sa.base().key))
+    }
+
+    /// What SAs want reserved since this was asked last; each asks once. What is not
+    /// taken is there the next time.
+    pub fn wants(&mut self) -> impl Iterator<Item = Want> + '_ {
+        std::iter::from_fn(|| self.sas.wants.pop())
+    }
+
+    /// Numbers up to `limit` are on stable storage. For an SA that is no longer
+    /// there this does nothing.
+    pub fn extend(&mut self, id: SaId, limit: u64) {
+        if let Some((_, held)) = self.sas.table.at(id.index)
+            && held.id == id
+        {
+            held.sa.base_mut().sequence.extend(limit);
+        }
+    }
+
+    /// An ICMP error about a packet of an SA; false if the SA did not send that.
+    pub(super) fn hear(&mut self, index: u32, quote: &Quote, now: Instant) -> bool {
+        let Some((_, held)) = self.sas.table.at(index) else { return false };
+        let base = held.sa.base();
+        if base.source != quote.source || !is_recent(quote.number, base.sequence.peek()) {
+            return false;
+        }
+        let Some(path) = quote.path() else { return false };
+        let fits = held.sa.fits(path);
+        if held.sa.base_mut().path.hear(path, fits, now) {
+            self.clock.once(held.id, now + PATH_AGE, Deed::Age);
+        }
+        true
+    }
+
+    /// The SAs, for `show sa` and for a clean stop.
+    pub fn show(&self) -> impl Iterator<Item = SaView<'_>> {
+        self.sas.table.iter().map(|held| held.sa.base().view(held.id))
+    }
+
+    /// Whether an engine still has packets of an SA that was retired.
+    pub const fn is_lingering(&self) -> bool {
+        self.sas.table.is_lingering()
+    }
+
+    /// Packets in an engine, or waiting for one that is.
+    pub fn held(&self) -> usize {
+        self.in_flight.held()
+    }
+}
+
+impl<S: Sealing> Associations<S> {
+    /// What comes of a packet that an SA laid out, or refused.
+    #[inline(always)]
+    fn admit(
+        &mut self,
+        slot: u32,
+        packet: &mut Packet,
+        made: Result<Job<()>, Refusal>,
+    ) -> Result<Job<()>, Aside> {
+        let Some(held) = self.table.slot(slot) else { return Err(S::EXHAUSTED.into()) };
+        match made {
+            Ok(mut job) => {
+                if job.number % LOOK_EVERY == 0 {
+                    look(&mut self.wants, held);
+                }
+                let base = held.sa.base();
+                let meta = packet.meta_mut();
+                (meta.adjacency, meta.ethertype) = (base.adjacency, base.ethertype);
+                meta.flags |= FLAG_LOCAL | FLAG_EXEMPT;
+                job.ticket = slot.into();
+                Ok(job)
+            }
+            Err(refusal) => {
+                if matches!(refusal, Refusal::Drop(reason) if reason == S::EXHAUSTED) {
+                    look(&mut self.wants, held);
+                }
+                Err(refuse::<S>(held.sa.base_mut(), packet, refusal))
+            }
+        }
+    }
+}
+
+impl<S: Sealing> Protection for Associations<S> {
+    const SUBMITTER: Submitter = S::SUBMITTER;
+
+    #[inline(always)]
+    fn prepare(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<Job<()>, Aside> {
+        let index = packet.meta().sa;
+        let Some((slot, held)) = self.table.at(index) else {
+            return Err(S::elsewhere(ctx, index));
+        };
+        let made = held.sa.lay_out(ctx.now, packet);
+        self.admit(slot, packet, made)
+    }
+
+    #[inline(always)]
+    fn finish(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        packet: &mut Packet,
+        job: &Job<()>,
+    ) -> Result<Next, Aside> {
+        let Some(held) = self.table.slot(job.ticket as u32) else {
+            return Err(DropReason::EngineFailed.into());
+        };
+        let done = match job.verdict {
+            Verdict::Done => held.sa.conclude(packet, job),
+            Verdict::Pending => Err(DropReason::EngineFull),
+            Verdict::Gone => Err(DropReason::KeystreamGone),
+            Verdict::BadIcv | Verdict::Failed => Err(DropReason::EngineFailed),
+        };
+        match done {
+            Ok(()) => match held.sa.base().then {
+                None => Ok(Next::Output),
+                Some(then) => nested(ctx, then, packet),
+            },
+            Err(reason) => {
+                held.sa.base_mut().stats.failed += 1;
+                Err(reason.into())
+            }
+        }
+    }
+
+    fn queue(&mut self, slot: u32) -> Option<&mut Lane> {
+        self.table.slot(slot).map(|held| &mut held.lane)
+    }
+
+    fn returned(&mut self, slot: u32) {
+        self.table.reap(slot);
+    }
+}
+
+/// To the SA around the one that sealed a packet.
+#[cold]
+fn nested(ctx: &Ctx<'_>, then: u32, packet: &mut Packet) -> Result<Next, Aside> {
+    packet.meta_mut().sa = then;
+    match ctx.tables.sas.outbound(then) {
+        Some(worker) if worker == ctx.worker => Ok(Next::EspOut),
+        Some(worker) => Err(Aside::HandOff(worker, Next::EspOut)),
+        None => Err(DropReason::EspNoSa.into()),
+    }
+}
+
+/// Sends a packet that an SA made by itself on its way.
+fn onwards(ctx: &mut Ctx<'_>, base: &Outbound, mut packet: Packet) {
+    let meta = packet.meta_mut();
+    (meta.adjacency, meta.ethertype) = (base.adjacency, base.ethertype);
+    meta.flags = FLAG_LOCAL | FLAG_EXEMPT;
+    let next = match base.then {
+        None => Ok(Next::Output),
+        Some(then) => nested(ctx, then, &mut packet),
+    };
+    match next {
+        Ok(next) => ctx.out.send(next, packet),
+        Err(aside) => ctx.set_aside(packet, aside),
+    }
+}
+
+/// Whether the reserved range of an SA runs low: then it wants more.
+#[inline(never)]
+fn look<S: Sealing>(wants: &mut Vec<Want>, held: &mut Held<S>) {
+    let sequence = &mut held.sa.base_mut().sequence;
+    if let Some(limit) = sequence.wants() {
+        wants.push(Want { id: held.id, lease: sequence.lease(), limit });
+    }
+}
+
+/// What becomes of a packet that is not sealed. Of a fragment an SA in transport mode wants
+/// the whole datagram: that comes back to the policy that sent the fragment here, whatever
+/// way the SA's own packets leave by. What a policy did not send here has nowhere to come
+/// back to.
+#[cold]
+fn refuse<S: Sealing>(base: &mut Outbound, packet: &mut Packet, refusal: Refusal) -> Aside {
+    let meta = packet.meta_mut();
+    match refusal {
+        Refusal::TooBig(protocol, mtu) => {
+            let v6 = protocol == Protocol::IPV6;
+            meta.icmp = if v6 { PACKET_TOO_BIG } else { FRAGMENTATION_NEEDED };
+            meta.limit = mtu as u16;
+            Aside::To(Next::IcmpError)
+        }
+        Refusal::Cut => Aside::Cut(base.path.mtu, S::STAGE),
+        Refusal::Fragment if meta.flags & FLAG_EXEMPT != 0 => {
+            Aside::Drop(DropReason::FragmentNotSupported)
+        }
+        Refusal::Fragment => {
+            meta.flags |= FLAG_ONWARDS;
+            Aside::To(Next::Reassemble)
+        }
+        Refusal::Drop(reason) => {
+            base.stats.failed += 1;
+            Aside::Drop(reason)
+        }
+    }
+}
+
+/// Whether a packet is ours to cut, whatever it says: it was made here (as a packet
+/// of an SA within another is), or came in fragments.
+#[cold]
+pub(super) fn may_cut(packet: &Packet) -> bool {
+    packet.meta().flags & (FLAG_LOCAL | FLAG_WHOLE) != 0
+}

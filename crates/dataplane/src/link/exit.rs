@@ -1,0 +1,190 @@
+//! What stages read of interfaces and adjacencies for every packet, compiled from the
+//! tables: each entry at most a cache line.
+//!
+//! ```text
+//!   port ─▶ Entry: interface of untagged frames   iface ─▶ Arrival: policy, clamp
+//!   adjacency ─▶ Exit: link header, labels, MTU, port, policy
+//! ```
+
+use crate::graph::Next;
+use crate::route::{Adjacency, TtlModel};
+use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
+use ferrule_base::{PortId, VrfId};
+use ferrule_wire::{ethernet, mpls, vlan};
+
+/// No policy, or no neighbour.
+const NONE: u32 = u32::MAX;
+/// Octets of a link header with a VLAN tag.
+pub(crate) const LINK_TAG: usize = ethernet::Header::LEN + vlan::Header::LEN;
+
+/// What frames without a tag come to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Entry {
+    /// Routing, if they are for this interface's address.
+    Routed { iface: u16, vrf: VrfId, mac: u64 },
+    /// A bridge, as they are.
+    Bridged { iface: u16 },
+    /// More than one look decides.
+    Other,
+}
+
+impl Entry {
+    pub fn of(port: &PortEntry, ifaces: &[Iface]) -> Self {
+        let number = port.attach.untagged.or(port.attach.rest);
+        let found = number.and_then(|n| Some((n, &ifaces.get(usize::from(n))?.kind)));
+        match found {
+            Some((iface, IfaceKind::Routed(routed))) => {
+                Self::Routed { iface, vrf: routed.vrf, mac: routed.mac.to_u64() }
+            }
+            Some((iface, IfaceKind::Bridged { access_vlan: None, .. })) => Self::Bridged { iface },
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What an interface does with packets that come in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    policy: u32,
+    /// TCP's segments are limited.
+    pub clamps: bool,
+}
+
+impl Arrival {
+    /// Of an interface that does not exist: nothing.
+    pub const NONE: Self = Self { policy: NONE, clamps: false };
+
+    pub fn of(iface: &Iface) -> Self {
+        match &iface.kind {
+            IfaceKind::Routed(routed) => {
+                Self { policy: policy(routed), clamps: routed.clamp.is_some() }
+            }
+            _ => Self::NONE,
+        }
+    }
+
+    /// The policy that clear packets have to pass.
+    #[inline]
+    pub const fn policy(self) -> Option<usize> {
+        if self.policy == NONE { None } else { Some(self.policy as usize) }
+    }
+}
+
+fn policy(routed: &RoutedIface) -> u32 {
+    routed.policy.map_or(NONE, u32::from)
+}
+
+/// An adjacency with its interface and port: everything that is put in front of a packet
+/// but for the neighbour's address, and where it goes.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Exit {
+    /// Place in [`Neighbours`](crate::route::Neighbours).
+    neighbour: u32,
+    policy: u32,
+    /// Own address, in the lower 48 bits.
+    pub mac: u64,
+    /// The longest packet that fits the link, labels not counted.
+    pub longest: u16,
+    pub port: PortId,
+    pub iface: u16,
+    /// TPID and VLAN ID; a TPID of zero: no tag.
+    pub tpid: u16,
+    pub tci: u16,
+    /// The worker that has the port, unless all have it.
+    owner: u8,
+    everywhere: bool,
+    secy: bool,
+    /// The port carries whatever the interface sends.
+    fits: bool,
+    clamps: bool,
+    /// How TTL crosses the labels.
+    pub ttl: TtlModel,
+    pub label_count: u8,
+    /// It leads to a routed interface.
+    pub is_routed: bool,
+    /// Label stack entries but for bottom of stack and TTL, the innermost first.
+    pub labels: [u32; crate::route::config::LABELS_MAX],
+}
+
+impl Exit {
+    pub fn of(adjacency: &Adjacency, tables: &Tables) -> Self {
+        let mut exit = Self {
+            neighbour: adjacency.neighbour.unwrap_or(NONE),
+            policy: NONE,
+            mac: 0,
+            longest: 0,
+            port: PortId(u16::MAX),
+            iface: adjacency.iface,
+            tpid: 0,
+            tci: 0,
+            owner: 0,
+            everywhere: false,
+            secy: false,
+            fits: false,
+            clamps: false,
+            ttl: adjacency.ttl,
+            label_count: adjacency.labels.len() as u8,
+            is_routed: false,
+            labels: Default::default(),
+        };
+        for (entry, label) in exit.labels.iter_mut().zip(&adjacency.labels) {
+            *entry = label << 12;
+        }
+        let Some(iface) = tables.ifaces.get(usize::from(adjacency.iface)) else { return exit };
+        let IfaceKind::Routed(routed) = &iface.kind else { return exit };
+        let labels = adjacency.labels.len() * mpls::Header::LEN;
+        (exit.is_routed, exit.policy) = (true, policy(routed));
+        (exit.mac, exit.clamps) = (routed.mac.to_u64(), routed.clamp.is_some());
+        exit.longest = routed.mtu.saturating_sub(labels as u16);
+        exit.port = iface.port;
+        if let Tag::Tag(tpid, vid) = iface.tag {
+            (exit.tpid, exit.tci) = (tpid, vid & super::tag::VID);
+        }
+        if let Some(port) = tables.ports.get(usize::from(iface.port.0)) {
+            (exit.owner, exit.everywhere) = (port.owner, port.everywhere);
+            exit.secy = port.secy.is_some();
+            exit.fits = usize::from(routed.mtu) + LINK_TAG <= usize::from(port.frame_max);
+        }
+        exit
+    }
+
+    /// The place of the neighbour; nothing: the destination is the neighbour.
+    #[inline(always)]
+    pub const fn neighbour(&self) -> Option<u32> {
+        if self.neighbour == NONE { None } else { Some(self.neighbour) }
+    }
+
+    /// The security policy at this boundary.
+    #[inline(always)]
+    pub const fn policy(&self) -> Option<usize> {
+        if self.policy == NONE { None } else { Some(self.policy as usize) }
+    }
+
+    /// Where a routed packet goes next on its way to this adjacency.
+    #[inline(always)]
+    pub const fn after_routing(&self, arrival: Arrival) -> Next {
+        if self.clamps | arrival.clamps {
+            Next::Clamp
+        } else if self.policy != NONE {
+            Next::Policy
+        } else {
+            Next::Output
+        }
+    }
+
+    /// Where a finished frame goes: straight to the port if it is this worker's and
+    /// carries whatever the interface sends.
+    #[inline(always)]
+    pub const fn after_output(&self, worker: u8) -> Next {
+        if !self.fits || !(self.everywhere || self.owner == worker) {
+            Next::Emit
+        } else if self.secy {
+            Next::SecyOut
+        } else {
+            Next::Transmit
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Exit>() == 64);

@@ -1,0 +1,213 @@
+//! What ESP, AH and MACsec have in common: jobs for an engine beside the packets of a
+//! batch, the order in which packets leave, SAs in places, and numbers used once.
+//!
+//! ```text
+//!            ┌ prepare ┐           ┌─ immediate: beside the batch ─┐   ┌ finish ┐
+//!   batch ─▶ │ a job   │ ─▶ engine ┤                               ├─▶ │ verdict│ ─▶ next
+//!            │ each    │           └─ later: tickets keep order ───┘   │ each   │
+//!            └─────────┘                                               └────────┘
+//! ```
+//!
+//! A protocol brings [`Protection::prepare`] and [`Protection::finish`], and these are
+//! the same for every engine.
+//!
+//! * [`authentic`] what a replay window asks for before it moves.
+//! * [`sequence`] the numbers that an outbound SA may use.
+//! * [`table`] SAs by index, and how they come and go without losing a packet.
+//! * [`tickets`] order for jobs that come back later.
+
+pub mod authentic;
+pub mod sequence;
+pub(crate) mod table;
+pub mod tickets;
+
+use crate::graph::{Aside, Ctx, Next};
+use arrayvec::ArrayVec;
+use ferrule_base::{DropReason, Flow};
+use ferrule_crypto::{Ad, Engine, Job, Jobs, Op};
+use ferrule_pipeline::{BATCH, Batch, Packet};
+use ferrule_wire::esp;
+use tickets::{Lane, Submitter, Tickets};
+
+/// Jobs beside the packets of a batch.
+pub(crate) type Beside = ArrayVec<Job<()>, BATCH>;
+
+/// A protocol's part of sealing or opening.
+pub(crate) trait Protection {
+    /// Whose jobs they are.
+    const SUBMITTER: Submitter;
+
+    /// Lays a packet out for the engine and makes its job, in whose `ticket` is the slot of
+    /// the SA.
+    fn prepare(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<Job<()>, Aside>;
+
+    /// From a finished job to where its packet goes.
+    fn finish(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        packet: &mut Packet,
+        job: &Job<()>,
+    ) -> Result<Next, Aside>;
+
+    /// The queue in which packets of an SA keep their order.
+    fn queue(&mut self, slot: u32) -> Option<&mut Lane>;
+
+    /// A job of the SA is back, or was never accepted: one that was retired may go.
+    fn returned(&mut self, slot: u32);
+}
+
+/// Jobs of one stage.
+#[derive(Default)]
+pub(crate) struct InFlight {
+    tickets: Tickets,
+}
+
+impl InFlight {
+    /// Packets in an engine, or waiting for one that is.
+    pub fn held(&self) -> usize {
+        self.tickets.held()
+    }
+
+    /// Takes a batch through prepare, engine and finish.
+    #[inline(always)]
+    pub fn run<P: Protection, E: Engine<Packet>>(
+        &mut self,
+        protection: &mut P,
+        ctx: &mut Ctx<'_>,
+        engine: &mut E,
+        batch: &mut Box<Batch>,
+    ) {
+        let mut jobs = Beside::new();
+        while let Some(packet) = batch.get_mut(jobs.len()) {
+            match protection.prepare(ctx, packet) {
+                Ok(job) => jobs.push(job),
+                Err(aside) => take_out(ctx, batch, jobs.len(), aside),
+            }
+        }
+        self.work(protection, ctx, engine, batch, &mut jobs);
+    }
+
+    /// The same from the jobs on.
+    #[inline(always)]
+    pub fn work<P: Protection, E: Engine<Packet>>(
+        &mut self,
+        protection: &mut P,
+        ctx: &mut Ctx<'_>,
+        engine: &mut E,
+        batch: &mut Box<Batch>,
+        jobs: &mut Beside,
+    ) {
+        count(ctx, jobs);
+        if !engine.is_immediate() {
+            return self.submit(protection, ctx, engine, batch, jobs);
+        }
+        engine.run_beside(batch, jobs);
+        let mut jobs = jobs.iter();
+        ctx.forward(batch, |ctx, packet| match jobs.next() {
+            Some(job) => protection.finish(ctx, packet, job),
+            None => Err(DropReason::EngineFailed.into()),
+        });
+    }
+
+    /// To an engine that finishes later: each job owns its packet, and has a place in the
+    /// order of its SA.
+    #[inline(never)]
+    fn submit<P: Protection, E: Engine<Packet>>(
+        &mut self,
+        protection: &mut P,
+        ctx: &mut Ctx<'_>,
+        engine: &mut E,
+        batch: &mut Batch,
+        jobs: &mut Beside,
+    ) {
+        let mut owned = Jobs::new();
+        for (packet, mut job) in batch.drain(..).zip(jobs.drain(..)) {
+            let slot = job.ticket as u32;
+            let queue = protection.queue(slot);
+            match queue.and_then(|queue| self.tickets.issue(queue, slot)) {
+                Some(ticket) => {
+                    job.ticket = P::SUBMITTER.mark(ticket.into());
+                    owned.push(job.map(|()| packet));
+                }
+                None => conclude(protection, ctx, packet, &job),
+            }
+        }
+        engine.submit(ctx.now, &mut owned);
+        self.finish(protection, ctx, &mut owned);
+    }
+
+    /// Takes this stage's jobs, which an engine finished later, out of `jobs`: each SA's in
+    /// the order in which they came. (A job without an SA would be an engine's invention;
+    /// its packet must not vanish all the same.)
+    pub fn finish<P: Protection>(
+        &mut self,
+        protection: &mut P,
+        ctx: &mut Ctx<'_>,
+        jobs: &mut Jobs<Packet>,
+    ) {
+        for job in std::mem::take(jobs) {
+            if !P::SUBMITTER.owns(job.ticket) {
+                jobs.push(job);
+                continue;
+            }
+            let ticket = job.ticket as u32;
+            let Some(slot) = self.tickets.owner(ticket) else {
+                ctx.out.drop(job.buf, DropReason::EngineFailed);
+                continue;
+            };
+            self.tickets.park(ticket, job);
+            while let Some((slot, job)) =
+                protection.queue(slot).and_then(|queue| self.tickets.release(queue))
+            {
+                let mut packet = None;
+                let job = job.map(|buf| packet = Some(buf));
+                if let Some(packet) = packet {
+                    conclude(protection, ctx, packet, &Job { ticket: slot.into(), ..job });
+                }
+                protection.returned(slot);
+            }
+        }
+    }
+}
+
+/// Sends a packet to where its finished job says.
+fn conclude<P: Protection>(
+    protection: &mut P,
+    ctx: &mut Ctx<'_>,
+    mut packet: Packet,
+    job: &Job<()>,
+) {
+    match protection.finish(ctx, &mut packet, job) {
+        Ok(next) => ctx.out.send(next, packet),
+        Err(aside) => ctx.set_aside(packet, aside),
+    }
+}
+
+/// Takes a packet out of its batch.
+#[cold]
+fn take_out(ctx: &mut Ctx<'_>, batch: &mut Batch, at: usize, aside: Aside) {
+    let packet = batch.remove(at);
+    ctx.set_aside(packet, aside);
+}
+
+/// Counts the work of some jobs.
+#[inline(always)]
+fn count(ctx: &mut Ctx<'_>, jobs: &[Job<()>]) {
+    let octets = jobs.iter().map(|job| octets(job) as u64).sum();
+    let flow = Flow { packets: jobs.len() as u64, octets };
+    match jobs.first().map(|job| job.op) {
+        Some(Op::Seal) => ctx.tally.work.sealed.merge(flow),
+        Some(Op::Open) => ctx.tally.work.opened.merge(flow),
+        None => {}
+    }
+}
+
+/// Octets that a job is about.
+#[inline(always)]
+fn octets(job: &Job<()>) -> usize {
+    let beside = match job.ad {
+        Ad::Inline(_) => esp::Header::LEN,
+        Ad::Span(span) | Ad::SpanThen(span, _) | Ad::Widened(span, _) => span.len.into(),
+    };
+    usize::from(job.text.len) + beside
+}
