@@ -33,16 +33,6 @@ pub trait Engine<B: AsMut<[u8]>> {
     /// When to call [`collect`](Self::collect) next; nothing when nothing is under way.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Works through jobs whose packets lie beside them.
-    fn run_beside(&mut self, buffers: &mut [B], jobs: &mut [Job<()>]) {
-        let _ = (buffers, jobs);
-    }
-
-    /// Asks the processor for a key.
-    fn prefetch(&self, key: KeyId, text: usize) {
-        let _ = (key, text);
-    }
-
     /// Jobs under way.
     fn in_flight(&self) -> usize;
 

@@ -22,7 +22,7 @@
 //! | `link` | a card, while ESP works on the packet |
 //! | `turns` | IP |
 
-use crate::fragment;
+use crate::{bridge, fragment};
 use crate::ipsec::Hits;
 use crate::tables::Tables;
 use arrayvec::ArrayVec;
@@ -191,6 +191,8 @@ pub enum Aside {
     To(Next),
     /// It is cut into pieces of at most so many octets, which go to this stage.
     Cut(u16, Next),
+    /// It goes to every other member of its bridge.
+    Flood,
     /// It did its job here.
     Consume,
 }
@@ -420,6 +422,7 @@ impl Ctx<'_> {
             Aside::HandOff(worker, next) => self.out.hand_off(worker, next, packet),
             Aside::To(next) => self.out.send(next, packet),
             Aside::Consume => self.consume(packet),
+            Aside::Flood => bridge::flood(self, packet),
             Aside::Cut(limit, next) => {
                 let mut rest = fragment::Rest::new();
                 match fragment::cut(self, &mut packet, limit.into(), &mut rest) {

@@ -17,7 +17,7 @@
 
 use crate::graph::{Ctx, Next, Stage};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
-use ferrule_pipeline::{Batch, Packet};
+use ferrule_pipeline::Batch;
 use ferrule_wire::{FromBytes, Protocol, checksum, ipv4, ipv6, ipv6ext, tcp};
 
 /// The option's kind and length.

@@ -41,8 +41,9 @@ pub struct Tables {
     pub secys: Vec<macsec::SecyConfig>,
     /// Workers that share the traffic.
     pub workers: u8,
-    /// What stages read of ports, interfaces and adjacencies for every packet.
-    pub(crate) hot: Hot,
+    /// What stages read of ports, interfaces and adjacencies for every packet, made by
+    /// [`compile`](Self::compile).
+    pub hot: Hot,
 }
 
 impl Tables {
@@ -59,13 +60,13 @@ impl Tables {
 
 /// Tables made of others, each entry at most a cache line.
 #[derive(Default)]
-pub(crate) struct Hot {
+pub struct Hot {
     /// By port: what frames without a tag come to.
-    pub entries: Vec<Entry>,
+    pub(crate) entries: Vec<Entry>,
     /// By interface.
-    pub arrivals: Vec<Arrival>,
+    pub(crate) arrivals: Vec<Arrival>,
     /// By adjacency.
-    pub exits: Vec<Exit>,
+    pub(crate) exits: Vec<Exit>,
 }
 
 /// One port.

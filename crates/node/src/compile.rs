@@ -195,6 +195,7 @@ pub(crate) fn compile(
     b.policies(&outbound);
     b.counters();
     b.routes();
+    b.tables.compile();
     let Builder { tables, ports, next_hops, .. } = b;
     Compiled { tables, ports, outbound, inbound, selectors, ways, next_hops }
 }
@@ -386,7 +387,7 @@ impl Builder<'_> {
             entries.push((entry.label, mpls::Ilm { action, ttl: entry.ttl }));
         }
         for (number, pw) in self.config.pseudowires.iter().enumerate() {
-            let action = mpls::IlmAction::Pw(number as u32);
+            let action = mpls::IlmAction::Pw(number as u16);
             entries.push((pw.label_in, mpls::Ilm { action, ttl: route::TtlModel::Pipe }));
         }
         self.tables.lfib = mpls::Lfib::new(entries);

@@ -131,7 +131,7 @@ impl Resolver {
                 Err(fault) => self.drop(packet, fault.drop_reason()),
             };
         }
-        let target = packet.meta().target as usize;
+        let target = packet.meta().adjacency as usize;
         let way = tables.adjacencies.get(target).zip(next_hops.get(target));
         let wanted = way.and_then(|(adjacency, next_hop)| {
             Some((adjacency.iface, next_hop.or_else(|| destination(&packet))?))

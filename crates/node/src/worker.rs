@@ -229,8 +229,6 @@ impl<E: Engine<Packet>> Worker<E> {
     /// driver may sleep until [`poll_timeout`](Self::poll_timeout).
     pub fn turn(&mut self, now: Instant) -> usize {
         let more = usize::from(self.obey(now));
-        // Each place sees what it is to show, and takes its own time.
-        self.out.watch(self.recorder.is_some() || self.stopwatch.is_some());
         match self.recorder.take() {
             None if self.stopwatch.is_some() => more + self.timed_turn(now),
             None => more + self.turn_with(now, &mut Silent),
@@ -277,11 +275,7 @@ impl<E: Engine<Packet>> Worker<E> {
         moved += self.take_handoffs();
         moved += self.collect(now);
         self.expire(now);
-        if self.stages.esp_out.poll_timeout().is_some_and(|due| due <= now) {
-            let (mut ctx, stages, engine) = self.split(now);
-            stages.esp_out.tick(&mut ctx, engine);
-            moved += 1;
-        }
+        moved += self.tick(now);
         // What jobs that came back, or commands, dropped: no stage need have
         // anything to do afterwards.
         self.settle(now, probe);
@@ -333,14 +327,13 @@ impl<E: Engine<Packet>> Worker<E> {
     /// Takes a batch through its stage, and on through the next ones as long as
     /// most of it goes the same way. What goes elsewhere waits in queues.
     fn carry<P: Probe>(&mut self, now: Instant, probe: &mut P, next: Next, batch: &mut Box<Batch>) {
-        let (mut next, mut by_one_port) = (next, false);
+        let mut next = next;
         for _ in 0..RUN_MAX {
             probe.visit(now, self.id, next, batch);
-            self.dispatch(now, next, batch, by_one_port);
+            self.dispatch(now, next, batch);
             debug_assert!(batch.is_empty(), "{} left packets behind", next.name());
             self.settle(now, probe);
             probe.lap(Lap::Stage(next));
-            by_one_port = self.out.run_leaves_by_one_port();
             match self.out.take_run(batch) {
                 Some(on) => next = on,
                 None => return,
@@ -381,9 +374,24 @@ impl<E: Engine<Packet>> Worker<E> {
             let (mut ctx, stages, _) = self.split(now);
             stages.reassemble.expire(&mut ctx);
         }
-        if self.stages.ah_out.poll_timeout().is_some_and(|due| due <= now) {
-            self.stages.ah_out.tick(now);
+    }
+
+    /// What outbound SAs do by the clock: keepalives, dummies, forgetting.
+    fn tick(&mut self, now: Instant) -> usize {
+        let due = |at: Option<Instant>| at.is_some_and(|due| due <= now);
+        let esp = due(self.stages.esp_out.poll_timeout());
+        let ah = due(self.stages.ah_out.poll_timeout());
+        if !esp && !ah {
+            return 0;
         }
+        let (mut ctx, stages, engine) = self.split(now);
+        if esp {
+            stages.esp_out.tick(&mut ctx, engine);
+        }
+        if ah {
+            stages.ah_out.tick(&mut ctx, engine);
+        }
+        1
     }
 
     /// One visit to every stage that has something waiting.
@@ -417,17 +425,14 @@ impl<E: Engine<Packet>> Worker<E> {
 
     /// The wiring list: which stage stands at which place. (They are not compiled into
     /// it: in one function there are too few registers for all.)
-    fn dispatch(&mut self, now: Instant, next: Next, batch: &mut Box<Batch>, by_one_port: bool) {
+    fn dispatch(&mut self, now: Instant, next: Next, batch: &mut Box<Batch>) {
         if next == Next::Attach && self.tables.workers > 1 {
             self.share(batch);
         }
         let (mut ctx, stages, engine) = self.split(now);
         match next {
             Next::SecyIn => stages.secy_in.push(&mut ctx, engine, batch),
-            Next::Attach => {
-                stages.attach.seal_ahead(&mut ctx, &mut stages.esp_out, engine, batch);
-                stages.attach.push(&mut ctx, batch);
-            }
+            Next::Attach => stages.attach.push(&mut ctx, batch),
             Next::Bridge => stages.bridge.push(&mut ctx, batch),
             Next::PwOut => stages.pw_out.push(&mut ctx, batch),
             Next::Mpls => stages.mpls.push(&mut ctx, batch),
@@ -448,7 +453,7 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::Output => stages.output.push(&mut ctx, batch),
             Next::Emit => stages.emit.push(&mut ctx, batch),
             Next::SecyOut => stages.secy_out.push(&mut ctx, engine, batch),
-            Next::Transmit => self.transmit_batch(now, batch, by_one_port),
+            Next::Transmit => self.transmit_batch(now, batch),
             Next::Control => self.punt(batch),
         }
     }
@@ -489,10 +494,10 @@ impl<E: Engine<Packet>> Worker<E> {
     }
 
     /// Frames to their ports. As a rule all are for one port, which has room; the others
-    /// wait in its backlog. (They are not asked where that is known.)
-    fn transmit_batch(&mut self, now: Instant, batch: &mut Batch, by_one_port: bool) {
+    /// wait in its backlog.
+    fn transmit_batch(&mut self, now: Instant, batch: &mut Batch) {
         let Some(first) = batch.first().map(|p| p.meta().port) else { return };
-        if (by_one_port || batch.iter().all(|p| p.meta().port == first))
+        if batch.iter().all(|p| p.meta().port == first)
             && let Some(attached) = self.ports.iter_mut().find(|p| p.id == first)
             && attached.backlog.is_empty()
         {

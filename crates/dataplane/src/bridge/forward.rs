@@ -1,13 +1,12 @@
 //! From one member of a bridge to the others.
 
-use super::config::Bridge;
 use super::table::{self, Key};
-use crate::graph::{Ctx, Next, Stage};
+use crate::graph::{Aside, Ctx, Next, Stage};
 use crate::link::tag;
-use crate::tables::{Iface, IfaceKind, Tables, Tag};
-use ferrule_base::{DropReason, PortId};
+use crate::tables::{Iface, IfaceKind, Tables};
+use ferrule_base::DropReason;
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::{EtherType, ethernet};
+use ferrule_wire::EtherType;
 
 /// Destinations that no bridge forwards: 01-80-C2-00-00-00 to 0F (802.1Q
 /// clause 8.6.3), without their last four bits.
@@ -22,8 +21,6 @@ pub struct Forward;
 impl Stage for Forward {
     /// For each frame:
     ///
-    /// 0. Without a tag, of the same addresses from the same member as the one
-    ///    before: the same way.
     /// 1. VLAN and addresses; the source is learned, unless it is a group's.
     /// 2. Reserved destinations end here.
     /// 3. Known: to that member, but not back. Else a copy to every other
@@ -32,103 +29,22 @@ impl Stage for Forward {
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += 2 * batch.len() as u64;
         let now = table::seconds(ctx.now);
-        let mut last: Option<Last> = None;
-        ctx.pass(
-            batch,
-            |ctx, packet| match last.as_ref().and_then(|last| last.takes(packet)) {
-                Some(next) => Ok(next),
-                None => first(ctx, now, &mut last, packet),
-            },
-            |ctx, packet, way| match way {
-                Ok((Way::Member(iface), frame)) => send(ctx, iface, frame.class, packet),
-                Ok((Way::Others(bridge, number), frame)) => {
-                    flood(ctx, bridge, number, frame, packet);
-                }
-                Err(reason) => ctx.out.drop(packet, reason),
-            },
-        );
-    }
-}
-
-/// Steps 1 to 3 up to the way; the next stage of a frame that leaves as it is, as others
-/// like it will.
-#[inline(never)]
-fn first<'a>(
-    ctx: &Ctx<'a>,
-    now: u32,
-    last: &mut Option<Last>,
-    packet: &mut Packet,
-) -> Result<Next, Result<(Way<'a>, Frame), DropReason>> {
-    *last = None;
-    let found = way(ctx.tables, now, packet).map_err(Err)?;
-    if let (Way::Member(iface), _) = found {
-        *last = Last::new(ctx, iface, packet);
-    }
-    last.as_ref().and_then(|last| last.takes(packet)).ok_or(Ok(found))
-}
-
-/// Destination, source and EtherType.
-const FRONT: usize = ethernet::Header::LEN;
-
-/// A frame without a tag that left by a member as it was.
-pub(crate) struct Last {
-    front: [u8; FRONT],
-    from: u16,
-    port: PortId,
-    frame_max: usize,
-    next: Next,
-}
-
-impl Last {
-    /// How frames like one from a member leave, of which nothing is done yet.
-    pub(crate) fn of(ctx: &Ctx<'_>, packet: &Packet) -> Option<Self> {
-        match way(ctx.tables, table::seconds(ctx.now), packet) {
-            Ok((Way::Member(iface), _)) => Self::new(ctx, iface, packet),
-            _ => None,
-        }
-    }
-
-    /// Whether a frame has the same addresses and EtherType.
-    pub(crate) fn is_like(&self, packet: &Packet) -> bool {
-        packet.data().first_chunk::<FRONT>() == Some(&self.front)
-    }
-
-    /// Nothing if frames like this one change on their way out, or if another
-    /// worker has the port.
-    fn new(ctx: &Ctx<'_>, iface: &Iface, packet: &Packet) -> Option<Self> {
-        let front = *packet.data().first_chunk::<FRONT>()?;
-        let port = ctx.tables.ports.get(usize::from(iface.port.0))?;
-        let plain = !EtherType(u16::from_be_bytes([front[12], front[13]])).is_vlan()
-            && iface.tag == Tag::None
-            && matches!(iface.kind, IfaceKind::Bridged { access_vlan: None, .. });
-        (plain && port.owner == ctx.worker).then(|| Self {
-            front,
-            from: packet.meta().iface,
-            port: iface.port,
-            frame_max: port.frame_max.into(),
-            next: if port.secy.is_some() { Next::SecyOut } else { Next::Transmit },
-        })
-    }
-
-    /// Sends a frame on its way, if it is like that and fits.
-    #[inline(always)]
-    pub(crate) fn takes(&self, packet: &mut Packet) -> Option<Next> {
-        let (meta, data) = packet.split();
-        let same = data.first_chunk::<FRONT>() == Some(&self.front) && meta.iface == self.from;
-        if !same || data.len() > self.frame_max {
-            return None;
-        }
-        meta.port = self.port;
-        Some(self.next)
+        ctx.forward(batch, |ctx, packet| {
+            let (found, frame) = look_up(ctx.tables, now, packet)?;
+            match found {
+                Found::Member(iface) => leave(ctx.tables, ctx.worker, iface, frame, packet),
+                Found::Others => Err(Aside::Flood),
+            }
+        });
     }
 }
 
 /// Where a frame goes.
-enum Way<'a> {
+enum Found<'a> {
     /// By this member.
     Member(&'a Iface),
-    /// By all others of this bridge.
-    Others(&'a Bridge, u16),
+    /// By all others of the bridge.
+    Others,
 }
 
 /// What a frame says about itself beside its addresses.
@@ -140,11 +56,16 @@ struct Frame {
     class: u16,
 }
 
-#[inline]
-fn way<'a>(tables: &'a Tables, now: u32, packet: &Packet) -> Result<(Way<'a>, Frame), DropReason> {
+/// Steps 1 to 3 up to the member.
+#[inline(always)]
+fn look_up<'a>(
+    tables: &'a Tables,
+    now: u32,
+    packet: &Packet,
+) -> Result<(Found<'a>, Frame), DropReason> {
     let number = packet.meta().iface;
-    let (bridge_number, _) = member(tables, number).ok_or(DropReason::NotAttached)?;
-    let bridge = tables.bridges.get(usize::from(bridge_number)).ok_or(DropReason::NotAttached)?;
+    let (of, _) = member(tables, number).ok_or(DropReason::NotAttached)?;
+    let bridge = tables.bridges.get(usize::from(of)).ok_or(DropReason::NotAttached)?;
     let (dst, src, frame) = read(packet.data())?;
     if is_group(src) {
         return Err(DropReason::BadSource);
@@ -154,18 +75,18 @@ fn way<'a>(tables: &'a Tables, now: u32, packet: &Packet) -> Result<(Way<'a>, Fr
         if dst & !0xf == RESERVED {
             return Err(DropReason::BridgeReserved);
         }
-        return Ok((Way::Others(bridge, bridge_number), frame));
+        return Ok((Found::Others, frame));
     }
-    let way = match bridge.table.find(Key::new(frame.vlan, dst), now) {
+    let found = match bridge.table.find(Key::new(frame.vlan, dst), now) {
         Some(to) if to == number => return Err(DropReason::BridgeSamePort),
         Some(to) => match member(tables, to) {
-            Some((of, iface)) if of == bridge_number => Way::Member(iface),
+            Some((other, iface)) if other == of => Found::Member(iface),
             // It left the bridge since.
-            _ => Way::Others(bridge, bridge_number),
+            _ => Found::Others,
         },
-        None => Way::Others(bridge, bridge_number),
+        None => Found::Others,
     };
-    Ok((way, frame))
+    Ok((found, frame))
 }
 
 /// Destination and source as numbers of 48 bits, VLAN and priority. A service
@@ -217,29 +138,43 @@ fn carries(iface: &Iface, vlan: u16) -> bool {
     }
 }
 
-/// Out by a member, with the tags that its wire wants.
-#[inline]
-fn send(ctx: &mut Ctx<'_>, iface: &Iface, class: u16, mut packet: Packet) {
-    match tag::tag_out(iface, class, &mut packet) {
-        Ok(()) => {
-            packet.meta_mut().port = iface.port;
-            ctx.out.send(Next::Emit, packet);
+/// Out by a member, with the tags that its wire wants: straight to the port if it is this
+/// worker's.
+#[inline(always)]
+fn leave(
+    tables: &Tables,
+    worker: u8,
+    iface: &Iface,
+    frame: Frame,
+    packet: &mut Packet,
+) -> Result<Next, Aside> {
+    tag::tag_out(iface, frame.class, packet)?;
+    packet.meta_mut().port = iface.port;
+    match tables.ports.get(usize::from(iface.port.0)) {
+        Some(port) if port.is_at(worker) && packet.len() <= usize::from(port.frame_max) => {
+            Ok(if port.secy.is_some() { Next::SecyOut } else { Next::Transmit })
         }
-        Err(reason) => ctx.out.drop(packet, reason),
+        _ => Ok(Next::Emit),
     }
 }
 
 /// To every other member of the VLAN. When no buffer is left for a copy, those
 /// not served yet get nothing.
-fn flood(ctx: &mut Ctx<'_>, bridge: &Bridge, number: u16, frame: Frame, packet: Packet) {
-    let tables = ctx.tables;
-    let from = packet.meta().iface;
+pub(crate) fn flood(ctx: &mut Ctx<'_>, packet: Packet) {
+    let (tables, from) = (ctx.tables, packet.meta().iface);
+    let found = member(tables, from).and_then(|(of, _)| {
+        let bridge = tables.bridges.get(usize::from(of))?;
+        Some((of, bridge, read(packet.data()).ok()?.2))
+    });
+    let Some((of, bridge, frame)) = found else {
+        return ctx.out.drop(packet, DropReason::NotAttached);
+    };
     let mut others = bridge
         .members
         .iter()
         .filter(|&&to| to != from)
         .filter_map(|&to| member(tables, to))
-        .filter(|&(of, iface)| of == number && carries(iface, frame.vlan))
+        .filter(|&(other, iface)| other == of && carries(iface, frame.vlan))
         .map(|(_, iface)| iface);
     let Some(mut to) = others.next() else {
         return ctx.out.drop(packet, DropReason::BridgeSamePort);
@@ -248,8 +183,15 @@ fn flood(ctx: &mut Ctx<'_>, bridge: &Bridge, number: u16, frame: Frame, packet: 
         let Some(copy) = ctx.copy_of(&packet) else {
             return ctx.out.drop(packet, DropReason::NoBuffer);
         };
-        send(ctx, to, frame.class, copy);
+        send(ctx, to, frame, copy);
         to = next;
     }
-    send(ctx, to, frame.class, packet);
+    send(ctx, to, frame, packet);
+}
+
+fn send(ctx: &mut Ctx<'_>, iface: &Iface, frame: Frame, mut packet: Packet) {
+    match leave(ctx.tables, ctx.worker, iface, frame, &mut packet) {
+        Ok(next) => ctx.out.send(next, packet),
+        Err(aside) => ctx.set_aside(packet, aside),
+    }
 }

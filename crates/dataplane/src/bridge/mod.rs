@@ -22,4 +22,5 @@ mod tests;
 
 pub use config::Bridge;
 pub use forward::Forward;
+pub(crate) use forward::flood;
 pub use table::{Learned, MacTable};

@@ -1,7 +1,7 @@
 //! What one fragment says of itself.
 
 use super::HEADERS_MAX;
-use crate::graph::FLAG_OPENED;
+use crate::graph::{FLAG_ONWARDS, FLAG_OPENED};
 use ferrule_base::DropReason;
 use ferrule_pipeline::{Meta, Packet};
 use ferrule_wire::{EtherType, FromBytes, Protocol, ipv4, ipv6, ipv6ext};
@@ -16,7 +16,7 @@ const TCP_MIN: usize = 16;
 /// ICMPv6 parameter problem, erroneous header field.
 const WRONG_FIELD: u16 = 4 << 8;
 /// Where an IPv6 header has its payload length.
-const PAYLOAD_LEN_AT: u64 = 4;
+const PAYLOAD_LEN_AT: u16 = 4;
 
 /// Of which datagram a fragment is, and by which way it came: fragments that came
 /// by different ways never meet.
@@ -74,7 +74,7 @@ pub(super) enum Fault {
     /// It is dropped.
     Drop(DropReason),
     /// Its sender is told: type and code, pointer.
-    Tell(u16, u64),
+    Tell(u16, u16),
 }
 
 impl From<DropReason> for Fault {

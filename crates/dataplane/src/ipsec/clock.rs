@@ -10,7 +10,7 @@
 //! that is looked at when its keepalive is due.
 
 use super::config::OutboundConfig;
-use super::table::SaId;
+use crate::protection::table::SaId;
 use ferrule_base::{Duration, Instant, Rng};
 use ferrule_crypto::KeySpec;
 use std::cmp::Reverse;

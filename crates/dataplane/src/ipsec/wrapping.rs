@@ -103,7 +103,7 @@ pub(super) fn fill_udp(packet: &mut Packet, ends: &Ends) -> Result<(), DropReaso
 }
 
 /// Why a packet is not sealed.
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     /// It is dropped.
     Drop(DropReason),
     /// Its sender is told this MTU.

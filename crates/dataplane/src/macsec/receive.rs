@@ -217,7 +217,7 @@ impl SecyIn {
         let mut reports = Vec::new();
         for (index, secy) in self.rx.secys.iter().enumerate().filter(|(_, s)| s.config.is_some()) {
             let mut report = RxReport { stats: secy.stats, sas: Vec::new() };
-            for channel in &secy.channels {
+            for channel in secy.channels.iter() {
                 for (an, &place) in channel.sas.iter().enumerate() {
                     let Some(Some(sa)) = self.rx.sas.get(place as usize) else { continue };
                     let (next_pn, lowest_pn) = (sa.window.next(), sa.window.lowest());

@@ -44,6 +44,7 @@ pub(crate) fn compile(
         }
     }
     sas(config, compiled, at, &mut tables);
+    tables.compile();
     tables
 }
 

@@ -90,7 +90,6 @@ impl<E: Engine<Packet>> Worker<E> {
         let Some(tables) = self.handover.ready.take() else { return };
         self.tally.hits.fit(&tables.hits);
         self.tables = tables;
-        self.stages.attach.forget();
         self.handover.number += 1;
         self.handover.has.store(self.handover.number, Ordering::Release);
     }

@@ -51,7 +51,8 @@ fn decide(tables: &Tables, batch: &Batch, decisions: &mut Decisions) {
         let same = |packet: &&Packet| Gate::of(tables, packet).is(&gate);
         let to = from + batch[from..].iter().take_while(same).count().max(1);
         if let Gate::Policy(spd) = gate {
-            spd.outbound_all(batch[from..to].iter().map(|p| p.data()), &mut decisions[from..to]);
+            let asked = |(at, p)| (from..to).contains(&at).then_some(p);
+            spd.outbound_all(batch.iter().map(Packet::data).enumerate().map(asked), decisions);
         }
         from = to;
     }
