@@ -7,7 +7,7 @@
 //! one flow and with 8,192 beside it.
 //!
 //! ```text
-//! cargo bench --bench path -- [PART ...] [--quick]
+//! cargo bench --bench path -- [PART ...] [--quick] [--stages]
 //! ```
 
 use ferrule_base::Rng;
@@ -321,7 +321,8 @@ fn main() {
     }
     let (options, names): (Vec<_>, Vec<_>) = arguments.iter().partition(|a| a.starts_with('-'));
     let quick = options.iter().any(|o| *o == "--quick");
-    let effort = Effort { rounds: if quick { 9 } else { 31 }, packets: 8192 };
+    let stages = options.iter().any(|o| *o == "--stages");
+    let effort = Effort { rounds: if quick { 9 } else { 31 }, packets: 8192, stages };
     for name in &names {
         let known = PARTS.map(|(part, _)| part);
         assert!(known.contains(&name.as_str()), "no part {name}: {}", known.join(", "));

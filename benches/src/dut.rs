@@ -15,6 +15,7 @@ use crate::{NODE, PEER};
 use ferrule_base::{Duration, Instant, MacAddr, Rng, Secret};
 use ferrule_crypto::Software;
 use ferrule_crypto::backend::Backend;
+use ferrule_node::probe::Times;
 use ferrule_node::config::named_key;
 use ferrule_node::{Config, Control, Environment, Volatile, Worker, build};
 use ferrule_pipeline::{BATCH, Batch, Packet, Pool, PoolCache, Port, PortStats};
@@ -227,6 +228,16 @@ impl Dut {
             }
         }
         (sent, clocks)
+    }
+
+    /// From now on clocks are added up by stage.
+    pub fn watch_stages(&mut self) {
+        self.worker.keep_time(tsc);
+    }
+
+    /// Clocks by stage so far, if they are added up.
+    pub fn stages(&self) -> Option<Times> {
+        self.worker.report(self.now).times
     }
 
     /// What was dropped so far.

@@ -7,6 +7,8 @@
 use crate::dut::Dut;
 use crate::median;
 use crate::traffic::Frames;
+use ferrule_dataplane::Next;
+use ferrule_node::probe::Times;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -71,12 +73,14 @@ pub struct Case {
     /// Of a hundred packets, how many have to come out.
     through: usize,
     clocks: Vec<f64>,
+    /// Clocks of stages and packets of them all.
+    stages: Option<([u64; Next::ALL.len() + 1], usize)>,
 }
 
 impl Case {
     /// Frames that the node carries, every one of them.
     pub fn new(node: &Shared, source: Source) -> Self {
-        Self { node: node.clone(), source, next: 0, through: 100, clocks: Vec::new() }
+        Self { node: node.clone(), source, next: 0, through: 100, clocks: Vec::new(), stages: None }
     }
 
     /// A few of a hundred do not come out.
@@ -99,7 +103,16 @@ impl Case {
         };
         let mut node = self.node.borrow_mut();
         node.carry(frames, first, warm, |_| ());
+        let before = node.stages();
         let (sent, clocks) = node.carry(frames, first + warm, packets, |_| ());
+        if let Some((before, after)) = before.zip(node.stages()).filter(|_| counts) {
+            let (sums, all) = self.stages.get_or_insert_default();
+            let each = |times: Times| [times.ports].into_iter().chain(times.stages);
+            for (sum, (after, before)) in sums.iter_mut().zip(each(after).zip(each(before))) {
+                *sum += after - before;
+            }
+            *all += packets;
+        }
         assert!(sent * 100 >= packets * self.through, "{sent} came out: {}", node.drops());
         if counts {
             self.clocks.push(clocks as f64 / packets as f64);
@@ -180,6 +193,11 @@ impl Row {
             if missed { "missed" } else { "" },
             figure.spread(),
         );
+        let Some((sums, packets)) = figure.stages else { return };
+        let names = ["ports"].into_iter().chain(Next::ALL.map(Next::name));
+        let each = names.zip(sums).filter(|(_, sum)| *sum > 0);
+        let each = each.map(|(name, sum)| format!("{name} {:.1}", sum as f64 / packets as f64));
+        println!("      {}", each.collect::<Vec<_>>().join("  "));
     }
 }
 
@@ -190,10 +208,16 @@ pub struct Effort {
     pub rounds: usize,
     /// Packets of a round.
     pub packets: usize,
+    /// Clocks by stage are shown, too.
+    pub stages: bool,
 }
 
 /// Measures the rows of a group in turn, and prints them.
 pub fn measure(title: &str, effort: Effort, rows: &mut [Row]) {
+    if effort.stages {
+        let cases = rows.iter_mut().flat_map(Row::cases);
+        cases.for_each(|case| case.node.borrow_mut().watch_stages());
+    }
     for round in 0..=effort.rounds {
         for case in rows.iter_mut().flat_map(Row::cases) {
             case.round(effort.packets, round > 0);
