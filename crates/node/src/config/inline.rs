@@ -55,20 +55,15 @@ impl Config {
             || self.tunnels.iter().any(|t| self.card_of(t) == Some(port))
     }
 
-    /// Whether a card seals some of what leaves by an interface.
-    pub fn has_inline_policy(&self, interface: usize) -> bool {
-        self.protects(interface).any(TunnelConfig::is_inline)
-    }
-
     /// Whether a card seals all that is sealed at an interface: then its policy is
     /// the card's alone.
     pub fn is_left_to_card(&self, interface: usize) -> bool {
-        self.has_inline_policy(interface) && self.protects(interface).all(TunnelConfig::is_inline)
+        self.left_to_cards()[interface].1
     }
 
     /// For each interface, whether a card seals some of what leaves by it, and whether
     /// it seals all that is sealed there.
-    pub(crate) fn left_to_cards(&self) -> Vec<(bool, bool)> {
+    pub fn left_to_cards(&self) -> Vec<(bool, bool)> {
         let mut sealed = vec![(false, true); self.interfaces.len()];
         for policy in &self.policies {
             let PolicyAction::Protect(tunnel) = policy.action else { continue };
@@ -79,20 +74,10 @@ impl Config {
         }
         sealed.into_iter().map(|(some, all)| (some, some && all)).collect()
     }
-
-    /// The tunnels that the policy of an interface names.
-    fn protects(&self, interface: usize) -> impl Iterator<Item = &TunnelConfig> {
-        self.policies.iter().filter(move |p| p.interface == interface).filter_map(|p| {
-            match p.action {
-                PolicyAction::Protect(tunnel) => self.tunnels.get(tunnel),
-                _ => None,
-            }
-        })
-    }
 }
 
-/// Tells the interfaces above cards what is left of their mtu. Every tunnel, from
-/// here on every interface is told once.
+/// Tells the interfaces above cards what is left of their mtu: once, when every tunnel
+/// and policy entry is known.
 pub(super) fn tell_mtu(config: &mut Config) {
     for policy in &config.policies {
         let PolicyAction::Protect(tunnel) = policy.action else { continue };
