@@ -84,9 +84,10 @@ fn sci(sci: u64) -> String {
 
 /// The entries for the interfaces of a port where a card has a part in them.
 fn policy(config: &Config, port: &str) -> Vec<String> {
+    let sealed = config.left_to_cards();
     let of_port = |p: &&PolicyConfig| {
         let interface = &config.interfaces[p.interface];
-        config.ports[interface.port].name == port && config.has_inline_policy(p.interface)
+        config.ports[interface.port].name == port && sealed[p.interface].0
     };
     let entry = |p: &PolicyConfig| {
         let nets = |list: &[Addresses]| match list {

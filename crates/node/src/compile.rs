@@ -6,14 +6,14 @@
 
 use crate::config::{
     BridgeConfig, Config, InterfaceConfig, LabelAction, MemberConfig, PolicyAction, PolicyConfig,
-    PseudowireConfig, SaConfig, TunnelConfig, Via, VlanTag, best_way,
+    PseudowireConfig, SaConfig, TunnelConfig, Via, VlanTag, Ways,
 };
 use crate::secure;
 use crate::stable::Numbers;
-use ferrule_base::{MacAddr, PortId, VrfId};
+use ferrule_base::{MacAddr, PortId, Secret, VrfId};
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
 use ferrule_dataplane::{Tables, bridge, ipsec, mpls, route};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -21,12 +21,20 @@ const ETHERNET: usize = 14;
 /// Tags that a frame may carry beyond the port's mtu, as devices allow.
 const TAGS: usize = 8;
 
+/// What stands for a long name: of many entries, who has them need not keep their text.
+pub(crate) type Mark = [u8; 16];
+
+/// The mark of a text; others have another.
+pub(crate) fn mark_of(text: String) -> Mark {
+    ferrule_crypto::fingerprint(&Secret::new(text.into_bytes()), b"text")
+}
+
 /// What outlives a configuration.
 #[derive(Clone, Default)]
 pub(crate) struct Shared {
     pub ports: Numbers,
-    pub outbound: Numbers,
-    pub inbound: Numbers,
+    pub outbound: Numbers<Mark>,
+    pub inbound: Numbers<Mark>,
     pub ifaces: Numbers,
     pub ways: Numbers,
     pub neighbours: Arc<route::Neighbours>,
@@ -35,7 +43,7 @@ pub(crate) struct Shared {
     /// port is there it keeps both: a frame under way may count on them.
     pub cards: BTreeMap<PortId, BTreeSet<String>>,
     /// What each counter of policy entries counts.
-    pub counters: Vec<String>,
+    pub counters: Vec<Mark>,
     /// Configurations compiled so far.
     pub generation: u64,
 }
@@ -54,8 +62,9 @@ impl Shared {
         for port in config.tunnels.iter().filter_map(|t| config.card_of(t)) {
             self.cards.entry(ports[port]).or_default();
         }
-        for interface in (0..config.interfaces.len()).filter(|&i| config.has_inline_policy(i)) {
-            let InterfaceConfig { name, port, .. } = &config.interfaces[interface];
+        let sealed = config.left_to_cards();
+        for (interface, _) in config.interfaces.iter().zip(sealed).filter(|(_, (some, _))| *some) {
+            let InterfaceConfig { name, port, .. } = interface;
             self.cards.entry(ports[*port]).or_default().insert(name.clone());
         }
     }
@@ -68,8 +77,12 @@ pub(crate) struct Compiled {
     pub ports: Vec<PortId>,
     /// Index of each tunnel's outbound SA.
     pub outbound: Vec<u32>,
+    /// What makes each of these the SA that it is.
+    pub outbound_marks: Vec<Mark>,
     /// Indices of each tunnel's inbound SAs.
     pub inbound: Vec<Vec<u32>>,
+    /// What makes each of these the SA that it is.
+    pub inbound_marks: Vec<Vec<Mark>>,
     /// What may come out of each tunnel.
     pub selectors: Vec<Vec<ipsec::Selector>>,
     /// The adjacency of each tunnel.
@@ -84,7 +97,7 @@ pub(crate) const fn frame_max(mtu: usize) -> u16 {
 }
 
 /// What an SA is called: one that changes in any way is another SA.
-pub(crate) fn outbound_name(config: &Config, t: &TunnelConfig) -> String {
+fn outbound_name(config: &Config, t: &TunnelConfig) -> String {
     let looks = format!("{:?} {:?} {:?} {}", t.outside, t.encap, t.tfc, t.dummies);
     let looks = format!("{looks} {:?} {} {} {}", t.fragment, t.learns, t.clamp_mss, t.ah_align);
     let then = around(config, t).map(|around| outbound_name(config, around));
@@ -100,18 +113,18 @@ fn around<'a>(config: &'a Config, t: &TunnelConfig) -> Option<&'a TunnelConfig> 
 
 /// What makes an SA of the other direction this one. As long as that stays its window
 /// does, whatever else becomes of it.
-pub(crate) fn inbound_name(config: &Config, t: &TunnelConfig, sa: &SaConfig) -> String {
+fn inbound_name(config: &Config, t: &TunnelConfig, sa: &SaConfig) -> String {
     let card = config.card_of(t).map(|port| config.ports[port].name.as_str());
     let kind = format!("{:?} {:?} {} {}", t.protocol, t.mode, t.suite, t.encap.is_some());
     format!("{} {card:?} {kind}", key_name(sa))
 }
 
 /// What may change of it. The selectors are what may come out of it.
-pub(crate) fn inbound_looks(t: &TunnelConfig, selectors: &[ipsec::Selector]) -> String {
+pub(crate) fn inbound_looks(t: &TunnelConfig, selectors: &[ipsec::Selector]) -> Mark {
     let clamp = t.clamp_mss.then_some(t.mtu);
     let looks = format!("{} {} {} {}", t.name, t.remote, t.local, t.placement.name());
     let looks = format!("{looks} {} {} {} {:?}", t.esn, t.window, t.vrf, t.encap);
-    format!("{looks} {selectors:?} {clamp:?}")
+    mark_of(format!("{looks} {selectors:?} {clamp:?}"))
 }
 
 fn sa_name(t: &TunnelConfig, sa: &SaConfig) -> String {
@@ -149,7 +162,13 @@ struct Builder<'a> {
     ports: Vec<PortId>,
     macs: &'a [MacAddr],
     tables: Tables,
+    /// The adjacency of each way.
+    ways: HashMap<Via, u32>,
     next_hops: Vec<Option<IpAddr>>,
+    /// Interfaces with a policy, in order: it has the number of their place.
+    bounds: Vec<usize>,
+    /// Hosts behind the node for which it does IPsec, and the ways to them.
+    guarded: Vec<(IpAddr, Via)>,
 }
 
 /// Compiles `config`; `macs` are the addresses of its ports, in order. What was in the
@@ -160,16 +179,15 @@ pub(crate) fn compile(
     shared: &mut Shared,
     before: &Tables,
 ) -> Compiled {
-    let ports = shared.ports.assign(config.ports.iter().map(|p| p.name.as_str()));
-    let names: Vec<String> = config.tunnels.iter().map(|t| outbound_name(config, t)).collect();
-    let outbound = shared.outbound.assign(names.iter().map(String::as_str));
+    let ports = shared.ports.assign(config.ports.iter().map(|p| p.name.as_str().into()));
+    let outbound_marks: Vec<Mark> =
+        config.tunnels.iter().map(|t| mark_of(outbound_name(config, t))).collect();
+    let outbound = shared.outbound.assign(outbound_marks.iter().copied());
     let selectors = PolicyConfig::by_tunnel(config);
-    let each = config.tunnels.iter().enumerate();
-    let names: Vec<String> = each
-        .flat_map(|(n, t)| t.inbound().map(move |sa| (n, sa)))
-        .map(|(n, sa)| inbound_name(config, &config.tunnels[n], sa))
-        .collect();
-    let inbound = shared.inbound.assign(names.iter().map(String::as_str));
+    let marks =
+        |t: &TunnelConfig| t.inbound().map(|sa| mark_of(inbound_name(config, t, sa))).collect();
+    let inbound_marks: Vec<Vec<Mark>> = config.tunnels.iter().map(marks).collect();
+    let inbound = shared.inbound.assign(inbound_marks.iter().flatten().copied());
     let to_u32 = |v: Vec<usize>| v.into_iter().map(|n| n as u32).collect::<Vec<_>>();
     let outbound = to_u32(outbound);
     let mut indices = inbound.into_iter().map(|n| n as u32);
@@ -182,13 +200,17 @@ pub(crate) fn compile(
         neighbours: shared.neighbours.clone(),
         ..Tables::default()
     };
-    let mut b = Builder { config, shared, before, ports, macs, tables, next_hops: Vec::new() };
+    let (next_hops, ways) = (Vec::new(), HashMap::new());
+    let (bounds, guarded) = (bounds(config), guarded(config));
+    let mut b =
+        Builder { config, shared, before, ports, macs, tables, ways, next_hops, bounds, guarded };
     b.ports();
     b.number_ifaces();
     b.adjacencies();
     b.interfaces();
     b.bridges();
     b.pseudowires();
+    b.sort_tags();
     b.labels();
     let ways = config.tunnels.iter().map(|t| b.way(&t.via)).collect();
     b.sas(&outbound, &inbound);
@@ -197,7 +219,38 @@ pub(crate) fn compile(
     b.routes();
     b.tables.compile();
     let Builder { tables, ports, next_hops, .. } = b;
-    Compiled { tables, ports, outbound, inbound, selectors, ways, next_hops }
+    Compiled {
+        tables,
+        ports,
+        outbound,
+        outbound_marks,
+        inbound,
+        inbound_marks,
+        selectors,
+        ways,
+        next_hops,
+    }
+}
+
+/// The interfaces that have a policy, in order.
+fn bounds(config: &Config) -> Vec<usize> {
+    let mut bounds: Vec<_> = config.policies.iter().map(|p| p.interface).collect();
+    bounds.sort_unstable();
+    bounds.dedup();
+    // Where a card does all of it, there is no IPsec here.
+    let sealed = config.left_to_cards();
+    bounds.retain(|&interface| !sealed[interface].1);
+    bounds
+}
+
+/// The hosts behind the node that have the local end of a pair, and the ways to them.
+fn guarded(config: &Config) -> Vec<(IpAddr, Via)> {
+    let mut pairs = config.tunnels.iter().filter(|pair| config.guards(pair)).peekable();
+    if pairs.peek().is_none() {
+        return Vec::new();
+    }
+    let ways = Ways::of(config);
+    pairs.filter_map(|pair| Some((pair.local, ways.best(pair.local)?))).collect()
 }
 
 impl Builder<'_> {
@@ -235,12 +288,13 @@ impl Builder<'_> {
     /// Gives every logical interface its number; vacant numbers lead nowhere.
     fn number_ifaces(&mut self) {
         let config = self.config;
-        let mut names: Vec<String> = config.interfaces.iter().map(|i| i.name.clone()).collect();
+        let of_interfaces = config.interfaces.iter().map(|i| i.name.clone());
+        let mut names: Vec<String> = of_interfaces.collect();
         for bridge in &config.bridges {
             names.extend(bridge.members.iter().map(|m| member_name(config, bridge, m)));
         }
         names.extend(config.pseudowires.iter().map(circuit_name));
-        self.shared.ifaces.assign(names.iter().map(String::as_str));
+        self.shared.ifaces.assign(names.into_iter().map(Into::into));
         let vacant = || Iface {
             name: "".into(),
             port: PortId(u16::MAX),
@@ -268,10 +322,7 @@ impl Builder<'_> {
         };
         let attach = &mut self.tables.ports[self.ports[port].0 as usize].attach;
         match tag {
-            Some((tpid, vid)) => {
-                attach.tagged.push((Attach::key(tpid, vid), index));
-                attach.tagged.sort_unstable();
-            }
+            Some((tpid, vid)) => attach.tagged.push((Attach::key(tpid, vid), index)),
             None => attach.untagged = Some(index),
         }
         index
@@ -282,9 +333,12 @@ impl Builder<'_> {
     }
 
     fn interfaces(&mut self) {
-        for interface in &self.config.interfaces {
+        // An interface is its name.
+        let mut first: HashMap<&str, usize> = HashMap::new();
+        for (number, interface) in self.config.interfaces.iter().enumerate() {
             let mac = self.macs[interface.port];
-            let policy = self.policy_of(interface);
+            let number = *first.entry(&interface.name).or_insert(number);
+            let policy = self.bounds.binary_search(&number).ok().map(|policy| policy as u16);
             let kind = IfaceKind::Routed(RoutedIface {
                 vrf: VrfId(interface.vrf as u16),
                 mac,
@@ -304,26 +358,15 @@ impl Builder<'_> {
             if let (Some((tpid, vid)), true) = (interface.tag, interface.untagged) {
                 let attach = self.attach(interface.port);
                 attach.tagged.push((Attach::key(tpid, vid), index));
-                attach.tagged.sort_unstable();
             }
         }
     }
 
-    /// The number of the policy of an interface: interfaces that have entries
-    /// are numbered in order.
-    fn policy_of(&self, interface: &InterfaceConfig) -> Option<u16> {
-        let bounds = self.bounds();
-        let own = self.config.interfaces.iter().position(|i| i.name == interface.name)?;
-        bounds.iter().position(|&i| i == own).map(|p| p as u16)
-    }
-
-    fn bounds(&self) -> Vec<usize> {
-        let mut bounds: Vec<_> = self.config.policies.iter().map(|p| p.interface).collect();
-        bounds.sort_unstable();
-        bounds.dedup();
-        // Where a card does all of it, there is no IPsec here.
-        bounds.retain(|&interface| !self.config.is_left_to_card(interface));
-        bounds
+    /// Puts the tags of every port in the order in which they are looked for.
+    fn sort_tags(&mut self) {
+        for port in &mut self.tables.ports {
+            port.attach.tagged.sort_unstable();
+        }
     }
 
     fn bridges(&mut self) {
@@ -396,20 +439,13 @@ impl Builder<'_> {
     /// Numbers every way that the configuration names, each once.
     fn adjacencies(&mut self) {
         let config = self.config;
-        let mut ways: Vec<Via> = (0..config.interfaces.len()).map(on_link).collect();
-        ways.extend(config.routes.iter().filter_map(|r| r.via.clone()));
-        ways.extend(config.labels.iter().filter_map(|l| match &l.action {
-            LabelAction::Forward(via) => Some(bare(via)),
-            LabelAction::Ip(_) => None,
-        }));
-        ways.extend(config.pseudowires.iter().map(|p| p.via.clone()));
-        ways.extend(config.tunnels.iter().map(|t| t.via.clone()));
-        ways.extend(config.tunnels.iter().filter_map(|t| self.way_to_guarded(t)));
-        let names: Vec<String> = ways.iter().map(|w| way_name(config, w)).collect();
-        let mut unique: Vec<&str> = names.iter().map(String::as_str).collect();
-        unique.sort_unstable();
-        unique.dedup();
-        self.shared.ways.assign(unique.into_iter());
+        let ways = self.all_ways();
+        let names = ways.iter().map(|via| way_name(config, via));
+        let mut names: Vec<_> = names.zip(&ways).collect();
+        names.sort_by(|a, b| a.0.cmp(&b.0));
+        let numbers = self.shared.ways.assign(names.iter().map(|(name, _)| name.as_str().into()));
+        let named = names.into_iter().map(|(_, via)| via.clone());
+        self.ways = named.zip(numbers.into_iter().map(|number| number as u32)).collect();
         let count = self.shared.ways.len();
         self.next_hops = vec![None; count];
         let vacant = || route::Adjacency {
@@ -441,23 +477,46 @@ impl Builder<'_> {
         }
     }
 
-    /// The way to the host behind the node that has the local end of a pair.
-    fn way_to_guarded(&self, pair: &TunnelConfig) -> Option<Via> {
-        if !self.config.guards(pair) {
-            return None;
+    /// Every way that the configuration names, each once.
+    fn all_ways(&self) -> Vec<Via> {
+        let config = self.config;
+        let mut seen: HashSet<Via> = HashSet::new();
+        let mut ways = Vec::new();
+        let mut add = |via: &Via| {
+            if !seen.contains(via) {
+                seen.insert(via.clone());
+                ways.push(via.clone());
+            }
+        };
+        (0..config.interfaces.len()).map(on_link).for_each(|via| add(&via));
+        config.routes.iter().filter_map(|r| r.via.as_ref()).for_each(&mut add);
+        for label in &config.labels {
+            if let LabelAction::Forward(via) = &label.action {
+                add(&bare(via));
+            }
         }
-        best_way(self.config, pair.local)
+        config.pseudowires.iter().map(|p| &p.via).for_each(&mut add);
+        config.tunnels.iter().map(|t| &t.via).for_each(&mut add);
+        self.guarded.iter().map(|(_, via)| via).for_each(&mut add);
+        ways
     }
 
     /// The adjacency of a way.
     fn way(&self, via: &Via) -> u32 {
-        let name = way_name(self.config, via);
-        self.shared.ways.get(&name).expect("every way was numbered") as u32
+        *self.ways.get(via).expect("every way was numbered")
     }
 
     fn routes(&mut self) {
         let mut per_vrf: Vec<Vec<((IpAddr, u8), route::Route)>> =
             vec![Vec::new(); self.config.vrfs.len()];
+        for entry in self.config.routes.iter().rev() {
+            let target = match &entry.via {
+                Some(via) => route::Route::Via(self.way(via)),
+                None => route::Route::Discard,
+            };
+            per_vrf[entry.vrf].push((entry.prefix, target));
+        }
+        // Own addresses stay ours, whatever a route says: the later one holds.
         for (number, interface) in self.config.interfaces.iter().enumerate() {
             let via = self.way(&on_link(number));
             let table = &mut per_vrf[interface.vrf];
@@ -471,18 +530,9 @@ impl Builder<'_> {
                 table.push(((address, bits), route::Route::Local));
             }
         }
-        for entry in &self.config.routes {
-            let target = match &entry.via {
-                Some(via) => route::Route::Via(self.way(via)),
-                None => route::Route::Discard,
-            };
-            // Own addresses stay ours, whatever a route says.
-            per_vrf[entry.vrf].insert(0, (entry.prefix, target));
-        }
-        for pair in &self.config.tunnels {
-            let Some(via) = self.way_to_guarded(pair) else { continue };
-            let host = (pair.local, if pair.local.is_ipv4() { 32 } else { 128 });
-            per_vrf[0].push((host, route::Route::Guarded(self.way(&via))));
+        for (host, via) in &self.guarded {
+            let host = (*host, if host.is_ipv4() { 32 } else { 128 });
+            per_vrf[0].push((host, route::Route::Guarded(self.way(via))));
         }
         let names = self.config.vrfs.iter();
         self.tables.vrfs =
@@ -514,7 +564,9 @@ impl Builder<'_> {
         let tunnels = self.config.tunnels.iter().zip(outbound);
         let of_ah = tunnels.filter(|(t, _)| t.protocol == ipsec::SaProtocol::Ah);
         let mut of_ah: Vec<u32> = of_ah.map(|(_, &index)| index).collect();
-        let gone = (0..owners.len() as u32).filter(|i| !outbound.contains(i));
+        let mut gone = vec![true; owners.len()];
+        outbound.iter().for_each(|&index| gone[index as usize] = false);
+        let gone = (0..owners.len() as u32).filter(|&index| gone[index as usize]);
         of_ah.extend(gone.filter(|&index| before.is_ah(index)));
         self.tables.sas = ipsec::SaDirectory::new(&owners, &places)
             .expect("SPIs were checked to be unique")
@@ -523,7 +575,7 @@ impl Builder<'_> {
     }
 
     fn policies(&mut self, outbound: &[u32]) {
-        for bound in self.bounds() {
+        for &bound in &self.bounds {
             let action = |action| match action {
                 // In clear as far as the card of its port, which sees to it.
                 PolicyAction::Protect(t) if self.config.tunnels[t].is_inline() => {
@@ -548,19 +600,20 @@ impl Builder<'_> {
             };
             let p = PolicyConfig { action: PolicyAction::Discard, ..p.clone() };
             let interface = &self.config.interfaces[p.interface].name;
-            format!("{interface} {tunnel} {:?}", PolicyConfig { interface: 0, ..p })
+            mark_of(format!("{interface} {tunnel} {:?}", PolicyConfig { interface: 0, ..p }))
         };
-        let mut names: Vec<String> = self.config.policies.iter().map(names).collect();
-        names.extend(self.config.interfaces.iter().map(|i| format!("{} rest", i.name)));
+        let mut names: Vec<Mark> = self.config.policies.iter().map(names).collect();
+        let rest = self.config.interfaces.iter().map(|i| mark_of(format!("{} rest", i.name)));
+        names.extend(rest);
         let old = std::mem::take(&mut self.shared.counters);
         // Of entries that are alike each keeps its own.
-        let mut before: HashMap<&str, Vec<u32>> = HashMap::new();
+        let mut before: HashMap<Mark, Vec<u32>> = HashMap::new();
         for (number, name) in old.iter().enumerate().rev() {
-            before.entry(name).or_default().push(number as u32);
+            before.entry(*name).or_default().push(number as u32);
         }
         let carried = names
             .iter()
-            .map(|name| before.get_mut(&**name).and_then(Vec::pop).unwrap_or(ipsec::UNCOUNTED));
+            .map(|name| before.get_mut(name).and_then(Vec::pop).unwrap_or(ipsec::UNCOUNTED));
         let carried = carried.collect();
         self.shared.generation += 1;
         self.tables.hits = ipsec::HitMap { generation: self.shared.generation, carried };

@@ -18,7 +18,7 @@ use ferrule_dataplane::tables::IfaceKind;
 use ferrule_dataplane::{Tables, link};
 use ferrule_pipeline::{Packet, PoolCache};
 use ferrule_wire::EtherType;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
 /// Packets that wait for neighbours at most.
@@ -100,13 +100,16 @@ impl Resolver {
         }
         let named = tables.adjacencies.iter().zip(next_hops);
         let kept: Vec<_> = named.filter_map(|(a, hop)| Some((a.iface, (*hop)?))).collect();
-        for &(iface, ip) in self.kept.iter().filter(|k| !kept.contains(k)) {
+        let new: HashSet<_> = kept.iter().collect();
+        for &(iface, ip) in self.kept.iter().filter(|k| !new.contains(k)) {
             self.core.handle_command(now, neighbour::Command::Release { iface, ip });
         }
-        for &(iface, ip) in kept.iter().filter(|k| !self.kept.contains(k)) {
+        let old: HashSet<_> = self.kept.iter().collect();
+        for &(iface, ip) in kept.iter().filter(|k| !old.contains(k)) {
             self.core.handle_command(now, neighbour::Command::Keep { iface, ip });
         }
-        for &gone in self.interfaces.iter().filter(|i| !interfaces.contains(i)) {
+        let new: HashSet<_> = interfaces.iter().collect();
+        for &gone in self.interfaces.iter().filter(|i| !new.contains(i)) {
             self.core.handle_command(now, neighbour::Command::Gone(gone));
         }
         (self.interfaces, self.kept) = (interfaces, kept);

@@ -13,7 +13,7 @@
 mod esp;
 mod macsec;
 
-use crate::compile::{Compiled, default_sci};
+use crate::compile::{Compiled, Mark, default_sci};
 use crate::config::{Config, MacsecConfig, MacsecSaConfig, SaConfig, TunnelConfig};
 use crate::control::BuildError;
 use crate::leases::Leases;
@@ -26,9 +26,9 @@ use std::collections::{HashMap, HashSet};
 #[derive(Clone)]
 struct Place {
     /// What makes it this one and no other.
-    name: String,
+    name: Mark,
     /// What may change while it stays the same.
-    looks: String,
+    looks: Mark,
     /// What keeps its numbers.
     record: [u8; 16],
     seat: Seat,
@@ -163,7 +163,8 @@ impl Installed {
         leases: &mut Leases,
     ) -> Result<Plan, BuildError> {
         let mut plan = Plan::default();
-        let mut planner = esp::Planner { config, compiled, old, leases, plan: &mut plan };
+        let received = old.received();
+        let mut planner = esp::Planner { config, compiled, old, received, leases, plan: &mut plan };
         for number in 0..config.tunnels.len() {
             planner.tunnel(number)?;
         }
@@ -173,6 +174,18 @@ impl Installed {
         }
         plan.retire(old);
         Ok(plan)
+    }
+
+    /// The inbound SA of each record, and who has it; of several the first one.
+    fn received(&self) -> HashMap<[u8; 16], (u32, Seat)> {
+        let mut all: HashMap<[u8; 16], (u32, Seat)> = HashMap::new();
+        for (&index, place) in &self.esp_in {
+            let first = all.entry(place.record).or_insert((index, place.seat));
+            if index < first.0 {
+                *first = (index, place.seat);
+            }
+        }
+        all
     }
 
     /// The same without what this one has: it has forgotten everything.
@@ -208,16 +221,20 @@ impl Plan {
     /// number that is in both has the same SA, or was given up before.)
     fn retire(&mut self, old: &Installed) {
         let out = without(&old.esp_out, &self.installed.esp_out);
+        // What one goes around goes before it.
+        let mut within: HashMap<u32, Vec<u32>> = HashMap::new();
         for (&index, place) in &out {
-            // What it goes around goes before it.
-            let round = depth(&out, index);
-            self.gone(round, place.seat, Change::EspOut(EspOut::Retire(index)));
+            place.around.iter().for_each(|&around| within.entry(around).or_default().push(index));
+        }
+        let rounds = ranks(&out, |index| within.get(&index).map_or(&[], Vec::as_slice));
+        for (index, place) in &out {
+            self.gone(rounds[index], place.seat, Change::EspOut(EspOut::Retire(*index)));
         }
         let inn = without(&old.esp_in, &self.installed.esp_in);
-        for (&index, place) in &inn {
-            // Its packets come out of those around it, which go first.
-            let round = nested(&inn, index);
-            self.gone(round, place.seat, Change::EspIn(EspIn::Retire(index)));
+        // Packets come out of those around one, which go first.
+        let rounds = ranks(&inn, |index| &inn[&index].around);
+        for (index, place) in &inn {
+            self.gone(rounds[index], place.seat, Change::EspIn(EspIn::Retire(*index)));
         }
         for (&(secy, an), place) in &old.transmit {
             if !self.installed.transmit.contains_key(&(secy, an)) {
@@ -253,31 +270,26 @@ fn without(old: &HashMap<u32, Place>, new: &HashMap<u32, Place>) -> HashMap<u32,
     gone.map(|(&index, place)| (index, place.clone())).collect()
 }
 
-/// How many SAs that go stand before an outbound one, in a row: none more than there
-/// are.
-fn depth(all: &HashMap<u32, Place>, index: u32) -> usize {
-    let (mut rank, mut level) = (0, vec![index]);
-    while rank < all.len() {
-        let within = |place: &Place| level.iter().any(|index| place.around.contains(index));
-        level = all.iter().filter(|(_, place)| within(place)).map(|(&index, _)| index).collect();
-        if level.is_empty() {
-            break;
+/// How many SAs of those that go stand before each, in a row: `before` has those that
+/// do at once. None stands before itself.
+fn ranks<'a>(
+    all: &'a HashMap<u32, Place>,
+    before: impl Fn(u32) -> &'a [u32],
+) -> HashMap<u32, usize> {
+    let mut ranks: HashMap<u32, usize> = HashMap::with_capacity(all.len());
+    let mut met = HashSet::with_capacity(all.len());
+    let mut path: Vec<u32> = all.keys().copied().collect();
+    while let Some(&index) = path.last() {
+        let there = before(index).iter().filter(|index| all.contains_key(index));
+        if met.insert(index) {
+            // Those before it first, and then it once more.
+            path.extend(there.filter(|index| !met.contains(index)));
+            continue;
         }
-        rank += 1;
+        path.pop();
+        let most = there.filter_map(|index| ranks.get(index)).max();
+        let rank = most.map_or(0, |most| most + 1);
+        ranks.entry(index).or_insert(rank);
     }
-    rank
-}
-
-/// How many SAs that go an inbound one is in, in a row.
-fn nested(all: &HashMap<u32, Place>, index: u32) -> usize {
-    let (mut rank, mut level) = (0, vec![index]);
-    while rank < all.len() {
-        let around = level.iter().filter_map(|index| all.get(index)).flat_map(|p| &p.around);
-        level = around.copied().filter(|index| all.contains_key(index)).collect();
-        if level.is_empty() {
-            break;
-        }
-        rank += 1;
-    }
-    rank
+    ranks
 }

@@ -19,6 +19,8 @@ struct Client {
     id: u64,
     stream: UnixStream,
     input: Vec<u8>,
+    /// Octets of it in which no line ends: a request of many comes in many parts.
+    searched: usize,
     output: Vec<u8>,
     place: usize,
     gone: bool,
@@ -105,7 +107,8 @@ impl Server {
             self.next += 1;
             let (input, output) = (Vec::new(), Vec::new());
             let (id, place) = (self.next, usize::MAX);
-            self.clients.push(Client { id, stream, input, output, place, gone: false });
+            let (searched, gone) = (0, false);
+            self.clients.push(Client { id, stream, input, searched, output, place, gone });
         }
         actions
     }
@@ -166,9 +169,10 @@ impl Client {
                 return;
             }
         }
-        while let Some(end) = self.input.iter().position(|&b| b == b'\n') {
+        while let Some(end) = self.input[self.searched..].iter().position(|&b| b == b'\n') {
             // There may be keys in it: it is wiped when done with.
-            let line = Secret::new(self.input.drain(..=end).collect());
+            let line = Secret::new(self.input.drain(..=self.searched + end).collect());
+            self.searched = 0;
             match serde_json::from_slice(line.expose()) {
                 Ok(request) => actions.push(Action::Asked(self.id, request)),
                 Err(e) => {
@@ -179,6 +183,7 @@ impl Client {
                 }
             }
         }
+        self.searched = self.input.len();
     }
 
     fn write(&mut self) {
@@ -252,6 +257,27 @@ mod tests {
         assert!(line.contains("refused") && line.contains("not a request"), "{line}");
         drop(client);
         assert!(turn(&mut server).iter().any(|a| matches!(a, Action::Gone(1))));
+    }
+
+    #[test]
+    fn api_requests_that_come_in_parts_are_taken_when_they_are_whole() {
+        let socket = Socket::new("parts");
+        let mut server = Server::bind(&socket.0).unwrap();
+        let mut client = UnixStream::connect(&socket.0).unwrap();
+        turn(&mut server);
+        let mut asked = 0;
+        for part in ["{\"sho", "w\":", "{}}", "\n{\"show\":{}}\n{", "\"show\":{}}\n"] {
+            client.write_all(part.as_bytes()).unwrap();
+            let actions = turn(&mut server);
+            assert!(actions.iter().all(|a| matches!(a, Action::Asked(1, Request::Show {}))));
+            asked += actions.len();
+            let whole = match part {
+                "\n{\"show\":{}}\n{" => 2,
+                "\"show\":{}}\n" => 3,
+                _ => 0,
+            };
+            assert_eq!(asked, whole, "{part:?}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub const LABELS_MAX: usize = 4;
 pub type Labels = ArrayVec<u32, LABELS_MAX>;
 
 /// How TTL crosses a label (RFC 3443).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TtlModel {
     /// The label carries the packet's TTL on, and back on the way out.
     #[default]

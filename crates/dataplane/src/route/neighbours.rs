@@ -17,8 +17,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Places in the table.
-pub const NEIGHBOURS_MAX: usize = 4096;
+/// Places in the table: more than a large configuration names, and what is learned.
+pub const NEIGHBOURS_MAX: usize = 1 << 16;
 /// Places in a bucket: a neighbour that finds its bucket full is refused.
 const BUCKET: usize = 64;
 const BUCKETS: usize = NEIGHBOURS_MAX / BUCKET;
@@ -69,7 +69,7 @@ impl Key {
             .wrapping_add(self.iface as u64)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ((mixed >> 58) as usize % BUCKETS, (mixed >> 50) as usize % BUCKET)
+        ((mixed >> 54) as usize % BUCKETS, (mixed >> 48) as usize % BUCKET)
     }
 }
 

@@ -2,13 +2,15 @@
 //! port takes and another cannot send, a nonce that two would make.
 
 use super::ipsec::pairs;
-use super::links::usable_mtu;
+use super::links::usable_mtus;
 use super::raw;
 use super::read::Reader;
-use super::secure::same_key;
-use super::{Config, TunnelConfig};
+use super::{Config, MemberConfig, TunnelConfig};
 use crate::overhead;
-use std::collections::HashMap;
+use ferrule_crypto::fingerprint;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
 
 pub(super) fn check(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     attachments(r, file, config);
@@ -23,7 +25,7 @@ pub(super) fn check(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
 
 /// Every tag of a port belongs to one interface.
 fn attachments(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
-    let mut taken: HashMap<(usize, Option<(u16, u16)>), ()> = HashMap::new();
+    let mut taken: HashSet<(usize, Option<(u16, u16)>)> = HashSet::new();
     let mut claims = Vec::new();
     for (raw, i) in file.interface.iter().zip(&config.interfaces) {
         claims.push((raw.span(), i.port, i.tag));
@@ -40,7 +42,7 @@ fn attachments(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
         claims.push((raw.span(), pw.port, pw.tag));
     }
     for (span, port, tag) in claims {
-        if taken.insert((port, tag), ()).is_none() {
+        if taken.insert((port, tag)) {
             continue;
         }
         let port = &config.ports[port].name;
@@ -71,13 +73,14 @@ fn shared_ports(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
 /// bridge of links with unequal MTUs is otherwise nobody's mistake: what is too
 /// big for one is dropped there, with a reason.)
 fn bridged_frames(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    let usable = usable_mtus(file, config);
+    let usable = |m: &MemberConfig| usable[m.port];
+    let secured: HashSet<usize> = config.secys.iter().map(|secy| secy.port).collect();
     for (raw, bridge) in file.bridge.iter().zip(&config.bridges) {
-        let usable = |m: &super::MemberConfig| usable_mtu(file, config, m.port);
         for member in &bridge.members {
             for (raw, other) in raw.get_ref().member.iter().zip(&bridge.members) {
                 let (from, to) = (usable(member), usable(other));
-                let secured = config.secys.iter().any(|s| s.port == other.port);
-                if member.port == other.port || !secured || from <= to {
+                if member.port == other.port || !secured.contains(&other.port) || from <= to {
                     continue;
                 }
                 let (a, b) = (&config.ports[member.port], &config.ports[other.port]);
@@ -99,8 +102,9 @@ fn bridged_frames(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
 fn pseudowire_frames(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     const ETHERNET: usize = 14;
     const TAG: usize = 4;
+    let usable = usable_mtus(file, config);
     for (raw, pw) in file.pseudowire.iter().zip(&config.pseudowires) {
-        let frame = usable_mtu(file, config, pw.port) + ETHERNET;
+        let frame = usable[pw.port] + ETHERNET;
         let labels = pw.via.labels.len() + 1;
         let tag = if pw.tagged_mode.is_some() { TAG } else { 0 };
         let whole = overhead::mpls_len(labels, pw.control_word, frame + tag) - ETHERNET;
@@ -121,13 +125,16 @@ fn pseudowire_frames(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
 }
 
 fn spis(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
-    for (i, ((raw, _), tunnel)) in pairs(file).zip(&config.tunnels).enumerate() {
-        let others = &config.tunnels[..i];
+    // The first pair that has each.
+    let mut inbound: HashMap<u32, &TunnelConfig> = HashMap::new();
+    let mut outbound: HashMap<(u32, IpAddr), &TunnelConfig> = HashMap::new();
+    for ((raw, _), tunnel) in pairs(file).zip(&config.tunnels) {
         let raws = std::iter::once(&raw.get_ref().inbound).chain(&raw.get_ref().also_in);
-        for (at, (raw, sa)) in raws.zip(tunnel.inbound()).enumerate() {
-            let own = tunnel.inbound().take(at).find(|o| o.spi == sa.spi).map(|_| tunnel);
-            let has = |o: &&TunnelConfig| o.inbound().any(|o| o.spi == sa.spi);
-            if let Some(other) = own.or(others.iter().find(has)) {
+        let mut own = HashSet::new();
+        for (raw, sa) in raws.zip(tunnel.inbound()) {
+            let twice = !own.insert(sa.spi);
+            let other = if twice { Some(&tunnel) } else { inbound.get(&sa.spi) };
+            if let Some(other) = other {
                 let what = format!(
                     "SPI {:#x} of tunnel `{}` is tunnel `{}`'s already",
                     sa.spi, tunnel.name, other.name
@@ -136,60 +143,67 @@ fn spis(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
                 r.problems.add(span, what, "give every inbound SA an SPI of its own");
             }
         }
-        let same_way = others
-            .iter()
-            .find(|o| o.outbound.spi == tunnel.outbound.spi && o.remote == tunnel.remote);
-        if let Some(other) = same_way {
-            let what = format!(
-                "SPI {:#x} to {} is tunnel `{}`'s already",
-                tunnel.outbound.spi, tunnel.remote, other.name
-            );
-            let span = raw.get_ref().outbound.get_ref().spi.span();
-            r.problems.add(span, what, "use the SPI that the other gateway has for this tunnel");
+        for spi in own {
+            inbound.entry(spi).or_insert(tunnel);
+        }
+        match outbound.entry((tunnel.outbound.spi, tunnel.remote)) {
+            Entry::Vacant(free) => {
+                free.insert(tunnel);
+            }
+            Entry::Occupied(other) => {
+                let what = format!(
+                    "SPI {:#x} to {} is tunnel `{}`'s already",
+                    tunnel.outbound.spi,
+                    tunnel.remote,
+                    other.get().name
+                );
+                let span = raw.get_ref().outbound.get_ref().spi.span();
+                let remedy = "use the SPI that the other gateway has for this tunnel";
+                r.problems.add(span, what, remedy);
+            }
         }
     }
 }
 
 /// One key with one salt makes the same nonces twice, whichever the direction.
 fn tunnel_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
-    fn keys(
-        t: &TunnelConfig,
-    ) -> impl Iterator<Item = (&ferrule_base::Secret, &ferrule_base::Secret)> {
-        std::iter::once(&t.outbound).chain(t.inbound()).map(|sa| (&sa.keys.key, &sa.salt))
-    }
-    for (i, ((raw, _), tunnel)) in pairs(file).zip(&config.tunnels).enumerate() {
-        if !tunnel.suite.is_counter_mode() {
-            continue;
-        }
-        let raws = std::iter::once(&raw.get_ref().inbound).chain(&raw.get_ref().also_in);
-        for (at, (raw, own)) in raws.zip(keys(tunnel).skip(1)).enumerate() {
-            if let Some(first) = keys(tunnel).take(1 + at).position(|other| same_key(other, own)) {
-                let which = if first == 0 { "both directions" } else { "two SAs" };
-                let what = format!(
-                    "tunnel `{}` has one key for {which}: every nonce would be used twice",
-                    tunnel.name
-                );
-                let remedy = "make a second key: `ferrule init key`";
-                r.problems.add(raw.get_ref().key.span(), what, remedy);
+    // The pairs that have each, by their numbers.
+    let mut having: HashMap<[u8; 16], Vec<usize>> = HashMap::new();
+    for (number, ((raw, _), tunnel)) in pairs(file).zip(&config.tunnels).enumerate() {
+        let sas = std::iter::once(&tunnel.outbound).chain(tunnel.inbound());
+        let keys: Vec<_> = sas.map(|sa| fingerprint(&sa.keys.key, sa.salt.expose())).collect();
+        if tunnel.suite.is_counter_mode() {
+            let raws = std::iter::once(&raw.get_ref().inbound).chain(&raw.get_ref().also_in);
+            for (at, (raw, own)) in raws.zip(&keys[1..]).enumerate() {
+                if let Some(first) = keys[..=at].iter().position(|other| other == own) {
+                    let which = if first == 0 { "both directions" } else { "two SAs" };
+                    let what = format!(
+                        "tunnel `{}` has one key for {which}: every nonce would be used twice",
+                        tunnel.name
+                    );
+                    let remedy = "make a second key: `ferrule init key`";
+                    r.problems.add(raw.get_ref().key.span(), what, remedy);
+                }
             }
-        }
-        for other in &config.tunnels[..i] {
-            let clash = keys(other).any(|other| keys(tunnel).any(|own| same_key(own, other)));
-            if clash {
+            let others = keys.iter().filter_map(|key| having.get(key)).flatten();
+            for other in others.copied().collect::<BTreeSet<usize>>() {
                 let what = format!(
                     "tunnels `{}` and `{}` share a key: nonces would be used twice",
-                    other.name, tunnel.name
+                    config.tunnels[other].name, tunnel.name
                 );
                 let span = raw.get_ref().outbound.get_ref().key.span();
                 r.problems.add(span, what, "make a key for each: `ferrule init key`");
             }
+        }
+        for key in keys {
+            having.entry(key).or_default().push(number);
         }
     }
 }
 
 /// One SAK with one SCI makes the same nonces twice.
 fn macsec_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
-    let mut seen: Vec<(Option<u64>, &ferrule_base::Secret)> = Vec::new();
+    let mut seen: HashSet<(Option<u64>, [u8; 16])> = HashSet::new();
     for (raw, secy) in file.macsec.iter().zip(&config.secys) {
         let raw = raw.get_ref();
         let span = raw.port.span();
@@ -199,12 +213,11 @@ fn macsec_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
                 r.problems.add(span.clone(), "two associations with one SCI and one SAK", remedy);
                 continue;
             }
-            let twice = seen.iter().any(|(sci, key)| *sci == secy.sci && key.same_as(&sa.key));
+            let twice = !seen.insert((secy.sci, fingerprint(&sa.key, &[])));
             if twice && secy.sci.is_some() {
                 let remedy = "give each SecY an SCI of its own, or each association a SAK";
                 r.problems.add(span.clone(), "two associations with one SCI and one SAK", remedy);
             }
-            seen.push((secy.sci, &sa.key));
             let own = |o: &&super::MacsecSaConfig| {
                 o.key.same_as(&sa.key)
                     && (o.sci == secy.sci
@@ -216,10 +229,11 @@ fn macsec_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
             }
         }
         for (list, rawlist) in [(&secy.transmit, &raw.transmit), (&secy.receive, &raw.receive)] {
-            for (i, sa) in list.iter().enumerate() {
-                if list[..i].iter().any(|o| o.an == sa.an && o.sci == sa.sci) {
+            let mut taken = HashSet::new();
+            for (sa, raw) in list.iter().zip(rawlist) {
+                if !taken.insert((sa.sci, sa.an)) {
                     let what = format!("AN {} is defined twice", sa.an);
-                    r.problems.add(rawlist[i].span(), what, "use another an, 0 to 3");
+                    r.problems.add(raw.span(), what, "use another an, 0 to 3");
                 }
             }
         }

@@ -17,11 +17,14 @@
 //!   placement = "inline"
 //! ```
 
+use super::names::Networks;
 use super::read::Reader;
 use super::{
     Config, MacsecConfig, Placement, PolicyAction, PolicyConfig, TunnelConfig, Via, ipsec, raw,
 };
 use ferrule_dataplane::ipsec::{Addresses, Mode, SaProtocol, Tfc};
+use std::collections::HashMap;
+use std::net::IpAddr;
 
 /// No IPv6 link is narrower (RFC 8200 section 5).
 const MTU6_MIN: usize = 1280;
@@ -52,36 +55,35 @@ impl Config {
             || self.tunnels.iter().any(|t| self.card_of(t) == Some(port))
     }
 
-    /// Whether a card seals some of what leaves by an interface.
-    pub fn has_inline_policy(&self, interface: usize) -> bool {
-        self.protects(interface).any(TunnelConfig::is_inline)
-    }
-
     /// Whether a card seals all that is sealed at an interface: then its policy is
     /// the card's alone.
     pub fn is_left_to_card(&self, interface: usize) -> bool {
-        self.has_inline_policy(interface) && self.protects(interface).all(TunnelConfig::is_inline)
+        self.left_to_cards()[interface].1
     }
 
-    /// The tunnels that the policy of an interface names.
-    fn protects(&self, interface: usize) -> impl Iterator<Item = &TunnelConfig> {
-        self.policies.iter().filter(move |p| p.interface == interface).filter_map(|p| {
-            match p.action {
-                PolicyAction::Protect(tunnel) => self.tunnels.get(tunnel),
-                _ => None,
-            }
-        })
+    /// For each interface, whether a card seals some of what leaves by it, and whether
+    /// it seals all that is sealed there.
+    pub fn left_to_cards(&self) -> Vec<(bool, bool)> {
+        let mut sealed = vec![(false, true); self.interfaces.len()];
+        for policy in &self.policies {
+            let PolicyAction::Protect(tunnel) = policy.action else { continue };
+            let Some(tunnel) = self.tunnels.get(tunnel) else { continue };
+            let (some, all) = &mut sealed[policy.interface];
+            *some |= tunnel.is_inline();
+            *all &= tunnel.is_inline();
+        }
+        sealed.into_iter().map(|(some, all)| (some, some && all)).collect()
     }
 }
 
-/// Tells the interfaces above cards what is left of their mtu. Every tunnel, from
-/// here on every interface is told once.
+/// Tells the interfaces above cards what is left of their mtu: once, when every tunnel
+/// and policy entry is known.
 pub(super) fn tell_mtu(config: &mut Config) {
-    for index in 0..config.interfaces.len() {
-        let inline = config.protects(index).filter(|t| t.is_inline());
-        if let Some(most) = inline.map(|t| t.mtu).min() {
-            let mtu = &mut config.interfaces[index].mtu;
-            *mtu = (*mtu).min(most);
+    for policy in &config.policies {
+        let PolicyAction::Protect(tunnel) = policy.action else { continue };
+        if let Some(tunnel) = config.tunnels.get(tunnel).filter(|t| t.is_inline()) {
+            let mtu = &mut config.interfaces[policy.interface].mtu;
+            *mtu = (*mtu).min(tunnel.mtu);
         }
     }
 }
@@ -94,8 +96,8 @@ pub(super) fn is_plain(pair: &TunnelConfig) -> bool {
 }
 
 /// Whether a tunnel that is not inline could be, as the rest is configured: what
-/// [`check`] complains about, without the complaints.
-pub(super) fn could_be(config: &Config, number: usize) -> bool {
+/// [`check`] complains about, without the complaints. The routes are by network.
+pub(super) fn could_be(config: &Config, routes: &Networks<usize>, number: usize) -> bool {
     let tunnel = &config.tunnels[number];
     let way_out = &config.interfaces[tunnel.via.interface];
     let v6 = way_out.addresses.iter().any(|(address, _)| address.is_ipv6());
@@ -109,7 +111,7 @@ pub(super) fn could_be(config: &Config, number: usize) -> bool {
         && !way_out.mpls
         && fits
         && config.policies.iter().filter(protects).all(|p| {
-            let elsewhere = p.remote.iter().any(|r| other_way(config, r, tunnel).is_some());
+            let elsewhere = p.remote.iter().any(|r| other_way(config, routes, r, tunnel).is_some());
             p.interface == tunnel.via.interface && !elsewhere
         })
 }
@@ -122,9 +124,10 @@ pub(super) fn check(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
 }
 
 fn tunnels(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
-    for tunnel in config.tunnels.iter().filter(|t| t.is_inline()) {
-        let named = |t: &&toml::Spanned<raw::Tunnel>| *t.get_ref().name.get_ref() == tunnel.name;
-        let Some(raw) = ipsec::pairs(file).map(|(raw, _)| raw).find(named) else { continue };
+    for ((raw, _), tunnel) in ipsec::pairs(file).zip(&config.tunnels) {
+        if !tunnel.is_inline() {
+            continue;
+        }
         let (span, raw) = (raw.span(), raw.get_ref());
         let interface = &config.interfaces[tunnel.via.interface];
         if tunnel.vrf != interface.vrf {
@@ -150,6 +153,10 @@ fn tunnels(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
 }
 
 fn policies(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    if !config.tunnels.iter().any(TunnelConfig::is_inline) {
+        return;
+    }
+    let routes = Networks::of_routes(config);
     for (raw, policy) in file.policy.iter().zip(&config.policies) {
         let PolicyAction::Protect(number) = policy.action else { continue };
         let Some(tunnel) = config.tunnels.get(number).filter(|t| t.is_inline()) else { continue };
@@ -181,7 +188,7 @@ fn policies(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
             let remedy = format!("IPv6 needs {MTU6_MIN}: use a larger mtu at the port");
             r.problems.add(raw.get_ref().interface.span(), what, remedy);
         }
-        let other = policy.remote.iter().find_map(|r| other_way(config, r, tunnel));
+        let other = policy.remote.iter().find_map(|r| other_way(config, &routes, r, tunnel));
         if let Some((route, whither)) = other
             && let Some(raw) = file.route.get(route)
         {
@@ -196,14 +203,12 @@ fn policies(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
 /// packets, and whither.
 fn other_way(
     config: &Config,
+    routes: &Networks<usize>,
     remote: &Addresses,
     tunnel: &TunnelConfig,
 ) -> Option<(usize, String)> {
-    let best = config.routes.iter().enumerate().filter(|(_, route)| {
-        route.vrf == tunnel.vrf && Addresses::from(route.prefix).include(remote)
-    });
-    let (index, route) = best.max_by_key(|(_, route)| route.prefix.1)?;
-    let Some(Via { interface, next_hop, .. }) = &route.via else { return None };
+    let index = *routes.around(tunnel.vrf, remote.first, agreeing(remote)).next()?;
+    let Some(Via { interface, next_hop, .. }) = &config.routes[index].via else { return None };
     if *interface != tunnel.via.interface {
         return None;
     }
@@ -218,9 +223,26 @@ fn other_way(
     }
 }
 
+/// Bits at the front that all of some addresses have in common.
+fn agreeing(addresses: &Addresses) -> u8 {
+    let bits = match (addresses.first, addresses.last) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        _ => 0,
+    };
+    bits as u8
+}
+
 fn secys(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
+    // The first tunnel of each card.
+    let mut cards: HashMap<usize, &TunnelConfig> = HashMap::new();
+    for tunnel in &config.tunnels {
+        if let Some(port) = config.card_of(tunnel) {
+            cards.entry(port).or_insert(tunnel);
+        }
+    }
     for (raw, secy) in file.macsec.iter().zip(&config.secys) {
-        let above = config.tunnels.iter().find(|t| config.card_of(t) == Some(secy.port));
+        let above = cards.get(&secy.port);
         if let (false, Some(tunnel)) = (secy.is_inline(), above) {
             let what = format!(
                 "the SecY of port `{}` stands above the card that has tunnel `{}`",

@@ -32,18 +32,20 @@
 //!   key = "in.key"
 //! ```
 
+use super::names::{Names, Ways};
 use super::raw::{self, Text, WordOrNumber};
 use super::read::Reader;
 use super::token::Named;
-use super::{Config, InterfaceConfig, Placement, SaConfig, TunnelConfig, Via, inline};
+use super::{Config, Placement, SaConfig, TunnelConfig, Via, inline};
 use crate::overhead;
 use ferrule_base::Duration;
 use ferrule_crypto::{KeySpec, Suite};
 use ferrule_dataplane::ipsec::{
     Df, EcnOut, Encap, Fragment, Hops, Mode, Outside, SaProtocol, Tfc, replay::WINDOW_MAX,
 };
-use ferrule_dataplane::route::TtlModel;
 use ferrule_wire::{Dscp, udp};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::net::IpAddr;
 use toml::Spanned;
 
@@ -62,30 +64,41 @@ pub(super) fn pairs(file: &raw::File) -> impl Iterator<Item = (&Spanned<raw::Tun
 /// Reads them; one that is inside another comes after that, whose mtu it needs.
 pub(super) fn read_pairs(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
     let all: Vec<_> = pairs(file).collect();
-    let names: Vec<&str> = all.iter().map(|(p, _)| p.get_ref().name.get_ref().as_str()).collect();
-    for (at, (pair, _)) in all.iter().enumerate() {
-        r.unique(&pair.get_ref().name, "tunnel or transport", names[..at].iter().copied());
+    let mut names = Names::new("tunnel or transport");
+    for (pair, _) in &all {
+        let name = &pair.get_ref().name;
+        names.unique(&mut r.problems, name);
+        names.push(name.get_ref());
     }
-    let then = |r: &mut Reader<'_>, pair: &raw::Tunnel| {
-        let name = pair.then.as_ref()?;
-        r.named(name, "tunnel or transport", names.iter().copied())
+    let mut then = |(pair, _): &(&Spanned<raw::Tunnel>, Mode)| {
+        let name = pair.get_ref().then.as_ref()?;
+        names.find(&mut r.problems, name)
     };
-    let outer: Vec<_> = all.iter().map(|(pair, _)| then(r, pair.get_ref())).collect();
+    let outer: Vec<_> = all.iter().map(&mut then).collect();
+    let ways = Ways::of(config);
     let mut tried = vec![false; all.len()];
     let mut found: Vec<Option<TunnelConfig>> = vec![None; all.len()];
-    loop {
-        let ready = |i: &usize| !tried[*i] && outer[*i].is_none_or(|outer| tried[outer]);
-        let Some(at) = (0..all.len()).find(ready) else { break };
+    // Of those whose outer pair was tried, the first of the file comes next.
+    let mut inner: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut ready = BinaryHeap::new();
+    for (at, outer) in outer.iter().enumerate() {
+        match outer {
+            Some(outer) => inner.entry(*outer).or_default().push(at),
+            None => ready.push(Reverse(at)),
+        }
+    }
+    while let Some(Reverse(at)) = ready.pop() {
         tried[at] = true;
+        ready.extend(inner.remove(&at).into_iter().flatten().map(Reverse));
         let around = outer[at].and_then(|outer| found[outer].clone().map(|pair| (outer, pair)));
         if outer[at].is_some() && around.is_none() {
             continue;
         }
         let (raw, mode) = all[at];
-        found[at] = Pair { raw, mode, at, around }.read(r, config);
+        found[at] = Pair { raw, mode, at, around }.read(r, config, &ways);
     }
-    for (at, (pair, _)) in all.iter().enumerate().filter(|(at, _)| !tried[*at]) {
-        let what = format!("`{}` is inside itself by way of `then`", names[at]);
+    for (pair, _) in all.iter().zip(&tried).filter(|(_, tried)| !**tried).map(|(pair, _)| pair) {
+        let what = format!("`{}` is inside itself by way of `then`", pair.get_ref().name.get_ref());
         let span = pair.get_ref().then.as_ref().map_or(pair.span(), Spanned::span);
         r.problems.add(span, what, "let the outermost pair have no `then`");
     }
@@ -101,7 +114,7 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    fn read(&self, r: &mut Reader<'_>, config: &Config) -> Option<TunnelConfig> {
+    fn read(&self, r: &mut Reader<'_>, config: &Config, ways: &Ways<'_>) -> Option<TunnelConfig> {
         let raw = self.raw.get_ref();
         let (local, remote) = (r.address(&raw.local)?, r.address(&raw.remote)?);
         if local.is_ipv4() != remote.is_ipv4() {
@@ -119,7 +132,7 @@ impl Pair<'_> {
         let ah_align = self.ah_align(r, protocol)?;
         let via = match &self.around {
             Some((_, around)) => around.via.clone(),
-            None => way_to(r, config, &raw.local, (local, remote), self.mode)?,
+            None => way_to(r, ways, &raw.local, (local, remote), self.mode)?,
         };
         let path = match &self.around {
             Some((_, around)) => around.mtu,
@@ -139,7 +152,7 @@ impl Pair<'_> {
         let mut sa = |s: &Spanned<raw::Sa>| sa(r, config, s.get_ref(), suite, placement, worker);
         let (outbound, inbound) = (sa(&raw.outbound), sa(&raw.inbound));
         let also_inbound: Option<Vec<_>> = raw.also_in.iter().map(&mut sa).collect();
-        let (outside, vrf) = (self.outside(r), self.vrf(r, config));
+        let (outside, vrf) = (self.outside(r), self.vrf(r));
         let pair = TunnelConfig {
             name: raw.name.get_ref().clone(),
             local,
@@ -318,14 +331,14 @@ impl Pair<'_> {
         }
     }
 
-    fn vrf(&self, r: &mut Reader<'_>, config: &Config) -> usize {
+    fn vrf(&self, r: &mut Reader<'_>) -> usize {
         let Some(name) = &self.raw.get_ref().vrf else { return 0 };
         if self.mode == Mode::Transport {
             let remedy = "take it out: in transport mode both ends are in the global table";
             r.problems.add(name.span(), "`vrf` in transport mode", remedy);
             return 0;
         }
-        let vrf = config.vrfs.iter().position(|v| v == name.get_ref());
+        let vrf = r.vrfs.get(name.get_ref());
         if vrf.is_none() {
             let what = format!("there is no vrf `{}`", name.get_ref());
             r.problems.add(name.span(), what, "give an interface or route that vrf");
@@ -350,14 +363,13 @@ impl Pair<'_> {
 /// the route that matches best.
 fn way_to(
     r: &mut Reader<'_>,
-    config: &Config,
+    ways: &Ways<'_>,
     text: &Text,
     (local, remote): (IpAddr, IpAddr),
     mode: Mode,
 ) -> Option<Via> {
-    let own = |i: &InterfaceConfig| i.addresses.iter().any(|a| a.0 == local);
-    let own = config.interfaces.iter().any(own);
-    if mode == Mode::Transport && !own && best_way(config, local).is_none() {
+    let own = ways.is_own(local);
+    if mode == Mode::Transport && !own && ways.best(local).is_none() {
         let what = format!("neither this node nor a host behind it has {local}");
         let remedy = "use an address of an interface, or add a [[route]] to the host";
         r.problems.add(text.span(), what, remedy);
@@ -368,31 +380,12 @@ fn way_to(
         r.problems.add(text.span(), what, "use an address of the interface to the other gateway");
         return None;
     }
-    let best = best_way(config, remote);
+    let best = ways.best(remote);
     if best.is_none() {
         let remedy = "add a [[route]] to it, before the tunnel is of use";
         r.problems.add(text.span(), format!("no way to the other gateway {remote}"), remedy);
     }
     best
-}
-
-/// The way to an address in the global table.
-pub(crate) fn best_way(config: &Config, to: IpAddr) -> Option<Via> {
-    let connected = config.interfaces.iter().enumerate().flat_map(|(index, i)| {
-        let (next_hop, ttl) = (Some(to), TtlModel::Uniform);
-        let via = Via { interface: index, next_hop, labels: Vec::new(), ttl };
-        i.addresses.iter().map(move |&a| (i.vrf, a, via.clone()))
-    });
-    let routed = config.routes.iter().filter_map(|route| {
-        let mut via = route.via.clone()?;
-        via.next_hop = via.next_hop.or(Some(to));
-        Some((route.vrf, route.prefix, via))
-    });
-    let best = connected
-        .chain(routed)
-        .filter(|&(vrf, net, _)| vrf == 0 && super::links::contains(net, to))
-        .max_by_key(|&(_, (_, len), _)| len);
-    best.map(|(_, _, via)| via)
 }
 
 /// What a suite is called, by protocol.

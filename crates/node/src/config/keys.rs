@@ -52,15 +52,23 @@ impl<F: FnMut(&str) -> Result<Secret, String>> KeySource for F {
 }
 
 /// Key files whose names say what is in them, for tests and benchmarks: `KIND:N`
-/// has a key of octets `N`, and what else its kind has of octets `N + 1`. Kinds
+/// has a key of octets `N`, and what else its kind has of octets `N + 1`. A larger `N`
+/// than an octet has is there with four octets, in turn. Kinds
 /// are `gcm`, `gcm256`, `chacha`, `cbc-sha1`, `cbc-sha256` and the name of every
 /// suite for ESP; `md5`, `sha1`, `sha256`, `sha384`, `sha512` for AH; `sak`,
 /// `sak256`, `xpn` for MACsec.
 pub fn named_key(path: &str) -> Result<Secret, String> {
     let unknown = || format!("no key file is called `{path}`");
     let (kind, n) = path.split_once(':').ok_or_else(unknown)?;
-    let n: u8 = n.parse().map_err(|_| unknown())?;
-    let hex = |len: usize, add: u8| format!("{:02x}", n.wrapping_add(add)).repeat(len);
+    let n: u32 = n.parse().map_err(|_| unknown())?;
+    let octets = match u8::try_from(n) {
+        Ok(n) => [n; 4],
+        Err(_) => n.to_be_bytes(),
+    };
+    let hex = |len: usize, add: u8| {
+        let octets = octets.into_iter().cycle().take(len).map(|octet| octet.wrapping_add(add));
+        octets.flat_map(|octet| [octet >> 4, octet & 15]).map(digit).collect::<String>()
+    };
     let text = match kind {
         "gcm" => format!("cipher {}\nsalt {}", hex(16, 0), hex(4, 1)),
         "gcm256" | "chacha" => format!("cipher {}\nsalt {}", hex(32, 0), hex(4, 1)),
@@ -87,6 +95,11 @@ pub fn named_key(path: &str) -> Result<Secret, String> {
         }
     };
     Ok(Secret::new(text.into_bytes()))
+}
+
+/// A hexadecimal digit.
+fn digit(value: u8) -> char {
+    char::from(b"0123456789abcdef"[usize::from(value & 15)])
 }
 
 /// What a key file holds.

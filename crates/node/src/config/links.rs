@@ -1,13 +1,14 @@
 //! Ports, interfaces, bridges, routes, labels and pseudowires.
 
+use super::names::{Connected, Names};
 use super::raw::{self, Number, Text};
-use super::read::{Reader, mask};
+use super::read::Reader;
 use super::{
     BridgeConfig, Config, Driver, InterfaceConfig, LabelAction, LabelConfig, MemberConfig,
     PortConfig, PseudowireConfig, RouteConfig, TapConfig, Via, VlanTag, XdpMode,
 };
 use ferrule_dataplane::route::TtlModel;
-use std::net::IpAddr;
+use std::collections::{HashMap, HashSet};
 use toml::Spanned;
 
 const CTAG: u16 = 0x8100;
@@ -15,7 +16,8 @@ const STAG: u16 = 0x88a8;
 
 pub(super) fn ports(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
     for port in file.port.iter().map(Spanned::get_ref) {
-        r.unique(&port.name, "port", config.ports.iter().map(|p| p.name.as_str()));
+        r.ports.unique(&mut r.problems, &port.name);
+        r.ports.push(port.name.get_ref());
         let workers = config.cores.len().max(1);
         let driver = driver(r, port, workers);
         let room = config.buffer_size.saturating_sub(ferrule_pipeline::HEAD_ROOM + 64) as i64;
@@ -148,8 +150,8 @@ fn driver(r: &mut Reader<'_>, port: &raw::Port, workers: usize) -> Driver {
     }
 }
 
-pub(super) fn port_index(r: &mut Reader<'_>, t: &Text, config: &Config) -> Option<usize> {
-    r.named(t, "port", config.ports.iter().map(|p| p.name.as_str()))
+pub(super) fn port_index(r: &mut Reader<'_>, t: &Text) -> Option<usize> {
+    r.ports.find(&mut r.problems, t)
 }
 
 fn vlan(r: &mut Reader<'_>, n: Option<&Number>, tpid: u16) -> Option<VlanTag> {
@@ -158,8 +160,9 @@ fn vlan(r: &mut Reader<'_>, n: Option<&Number>, tpid: u16) -> Option<VlanTag> {
 }
 
 pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    let usable = usable_mtus(file, config);
     for interface in file.interface.iter().map(Spanned::get_ref) {
-        let Some(port) = port_index(r, &interface.port, config) else { continue };
+        let Some(port) = port_index(r, &interface.port) else { continue };
         let tag = vlan(r, interface.vlan.as_ref(), CTAG).or(vlan(
             r,
             interface.service_vlan.as_ref(),
@@ -168,13 +171,13 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
         let port_name = &config.ports[port].name;
         let name = match (&interface.name, tag) {
             (Some(name), _) => {
-                r.unique(name, "interface", config.interfaces.iter().map(|i| i.name.as_str()));
+                r.interfaces.unique(&mut r.problems, name);
                 name.get_ref().clone()
             }
             (None, Some((_, vid))) => format!("{port_name}.{vid}"),
             (None, None) => port_name.clone(),
         };
-        let usable = usable_mtu(file, config, port);
+        let usable = usable[port];
         let mtu = r.number(interface.mtu.as_ref(), usable as i64, 68..=9216, "mtu") as usize;
         if mtu > usable {
             let span = interface.mtu.as_ref().map_or(interface.port.span(), Spanned::span);
@@ -185,9 +188,10 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
                 format!("use at most {usable}, or a larger mtu at the port"),
             );
         }
-        let vrf = vrf_index(interface.vrf.as_ref(), config);
+        let vrf = vrf_index(r, interface.vrf.as_ref(), config);
         let addresses = interface.address.iter().flatten();
         let addresses = addresses.filter_map(|a| r.with_length(a)).collect();
+        r.interfaces.push(&name);
         config.interfaces.push(InterfaceConfig {
             name,
             port,
@@ -202,34 +206,39 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
     }
 }
 
-/// The mtu of a port, less what its SecY adds to every frame.
-pub(super) fn usable_mtu(file: &raw::File, config: &Config, port: usize) -> usize {
-    let port = &config.ports[port];
-    let secy = file.macsec.iter().map(Spanned::get_ref).find(|m| *m.port.get_ref() == port.name);
-    let added = secy.map_or(0, |m| {
-        crate::overhead::macsec_len(m.send_sci.unwrap_or(!m.end_station.unwrap_or(false)), 0)
-    });
-    port.mtu.saturating_sub(added)
+/// The mtu of each port, less what its SecY adds to every frame.
+pub(super) fn usable_mtus(file: &raw::File, config: &Config) -> Vec<usize> {
+    let mut secys: HashMap<&str, &raw::Macsec> = HashMap::new();
+    for secy in file.macsec.iter().map(Spanned::get_ref) {
+        secys.entry(secy.port.get_ref()).or_insert(secy);
+    }
+    let usable = |port: &PortConfig| {
+        let added = secys.get(port.name.as_str()).map_or(0, |m| {
+            crate::overhead::macsec_len(m.send_sci.unwrap_or(!m.end_station.unwrap_or(false)), 0)
+        });
+        port.mtu.saturating_sub(added)
+    };
+    config.ports.iter().map(usable).collect()
 }
 
 /// The index of a table; a table exists as soon as it is named.
-fn vrf_index(t: Option<&Text>, config: &mut Config) -> usize {
+fn vrf_index(r: &mut Reader<'_>, t: Option<&Text>, config: &mut Config) -> usize {
     let Some(t) = t else { return 0 };
-    match config.vrfs.iter().position(|v| v == t.get_ref()) {
-        Some(index) => index,
-        None => {
-            config.vrfs.push(t.get_ref().clone());
-            config.vrfs.len() - 1
-        }
-    }
+    r.vrfs.get(t.get_ref()).unwrap_or_else(|| {
+        config.vrfs.push(t.get_ref().clone());
+        r.vrfs.push(t.get_ref());
+        r.vrfs.len() - 1
+    })
 }
 
 pub(super) fn bridges(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    let mut names = Names::new("bridge");
     for bridge in file.bridge.iter().map(Spanned::get_ref) {
-        r.unique(&bridge.name, "bridge", config.bridges.iter().map(|b| b.name.as_str()));
+        names.unique(&mut r.problems, &bridge.name);
+        names.push(bridge.name.get_ref());
         let mut members = Vec::new();
         for member in bridge.member.iter().map(Spanned::get_ref) {
-            let Some(port) = port_index(r, &member.port, config) else { continue };
+            let Some(port) = port_index(r, &member.port) else { continue };
             let access = vlan(r, member.access.as_ref(), CTAG).map(|(_, vid)| vid);
             let tag = vlan(r, member.vlan.as_ref(), CTAG);
             members.push(MemberConfig { port, tag, access });
@@ -253,7 +262,7 @@ pub(super) fn bridges(r: &mut Reader<'_>, file: &raw::File, config: &mut Config)
 /// the address.
 pub(super) fn via(
     r: &mut Reader<'_>,
-    config: &Config,
+    connected: &Connected,
     next_hop: Option<&Text>,
     interface: Option<&Text>,
     vrf: Option<usize>,
@@ -262,14 +271,10 @@ pub(super) fn via(
         Some(t) => Some(r.address(t)?),
         None => None,
     };
-    let names = config.interfaces.iter().map(|i| i.name.as_str());
     let index = match (interface, address) {
-        (Some(t), _) => r.named(t, "interface", names)?,
+        (Some(t), _) => r.interfaces.find(&mut r.problems, t)?,
         (None, Some(address)) => {
-            let found = config.interfaces.iter().position(|i| {
-                vrf.is_none_or(|v| v == i.vrf) && i.addresses.iter().any(|&n| contains(n, address))
-            });
-            let Some(index) = found else {
+            let Some(index) = connected.to(vrf, address) else {
                 let span = next_hop.map_or(0..0, Spanned::span);
                 let what = format!("no interface has a network with {address} in it");
                 r.problems.add(span, what, "correct it, or add interface = \"NAME\"");
@@ -282,27 +287,24 @@ pub(super) fn via(
     Some(Via { interface: index, next_hop: address, labels: Vec::new(), ttl: TtlModel::Uniform })
 }
 
-/// Whether `address` is in the network of `(address, prefix length)`.
-pub(super) fn contains((network, len): (IpAddr, u8), address: IpAddr) -> bool {
-    network.is_ipv4() == address.is_ipv4() && mask(network, len) == mask(address, len)
-}
-
 fn ttl(r: &mut Reader<'_>, t: Option<&Text>) -> TtlModel {
     let models = [("uniform", TtlModel::Uniform), ("pipe", TtlModel::Pipe)];
     t.and_then(|t| r.choice(t, "TTL model", &models)).unwrap_or_default()
 }
 
 pub(super) fn routes(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    let connected = Connected::of(config);
+    let mut taken = HashSet::new();
     for spanned in &file.route {
         let route = spanned.get_ref();
         let Some(prefix) = r.prefix(&route.prefix) else { continue };
-        let vrf = vrf_index(route.vrf.as_ref(), config);
+        let vrf = vrf_index(r, route.vrf.as_ref(), config);
         let labels = r.labels(route.labels.as_ref());
         // A labelled route leaves by the provider's network, whichever table it is in.
         let within = labels.is_empty().then_some(vrf);
         let ttl = ttl(r, route.ttl.as_ref());
         let discard = route.discard.unwrap_or(false);
-        let way = via(r, config, route.via.as_ref(), route.interface.as_ref(), within);
+        let way = via(r, &connected, route.via.as_ref(), route.interface.as_ref(), within);
         if way.is_none() && !discard && route.via.is_none() && route.interface.is_none() {
             r.problems.add(
                 spanned.span(),
@@ -311,7 +313,7 @@ pub(super) fn routes(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
             );
         }
         let way = way.filter(|_| !discard).map(|w| Via { labels, ttl, ..w });
-        if config.routes.iter().any(|o| o.vrf == vrf && o.prefix == prefix) {
+        if !taken.insert((vrf, prefix)) {
             let what = format!("a second route to {}", route.prefix.get_ref());
             r.problems.add(route.prefix.span(), what, "keep one of them");
         }
@@ -320,15 +322,17 @@ pub(super) fn routes(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
 }
 
 pub(super) fn labels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    let connected = Connected::of(config);
+    let mut taken = HashSet::new();
     for spanned in &file.label {
         let entry = spanned.get_ref();
         let Some(label) = r.label(*entry.label.get_ref(), entry.label.span()) else { continue };
         let ttl = ttl(r, entry.ttl.as_ref());
         let swap = r.labels(entry.swap.as_ref());
         let pops = entry.pop.unwrap_or(false);
-        let way = via(r, config, entry.via.as_ref(), entry.interface.as_ref(), None);
+        let way = via(r, &connected, entry.via.as_ref(), entry.interface.as_ref(), None);
         let action = match (&entry.vrf, way) {
-            (Some(_), None) => LabelAction::Ip(vrf_index(entry.vrf.as_ref(), config)),
+            (Some(_), None) => LabelAction::Ip(vrf_index(r, entry.vrf.as_ref(), config)),
             (None, Some(way)) if pops == swap.is_empty() => {
                 LabelAction::Forward(Via { labels: swap, ttl, ..way })
             }
@@ -341,7 +345,7 @@ pub(super) fn labels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
                 continue;
             }
         };
-        if config.labels.iter().any(|l| l.label == label) {
+        if !taken.insert(label) {
             let what = format!("incoming label {label} is defined twice");
             r.problems.add(entry.label.span(), what, "each label has one meaning");
         }
@@ -350,14 +354,18 @@ pub(super) fn labels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
 }
 
 pub(super) fn pseudowires(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
+    let connected = Connected::of(config);
+    let mut names = Names::new("pseudowire");
+    let lsps = file.lsp.iter().map(|l| l.get_ref().name.get_ref().as_str());
+    let lsps = Names::of("lsp", lsps);
+    let mut taken: HashSet<u32> = config.labels.iter().map(|l| l.label).collect();
     for pw in file.pseudowire.iter().map(Spanned::get_ref) {
-        r.unique(&pw.name, "pseudowire", config.pseudowires.iter().map(|p| p.name.as_str()));
-        let Some(port) = port_index(r, &pw.port, config) else { continue };
-        let lsps = file.lsp.iter().map(|l| l.get_ref().name.get_ref().as_str());
-        let Some(lsp) = r.named(&pw.lsp, "lsp", lsps) else { continue };
+        names.unique(&mut r.problems, &pw.name);
+        let Some(port) = port_index(r, &pw.port) else { continue };
+        let Some(lsp) = lsps.find(&mut r.problems, &pw.lsp) else { continue };
         let lsp = file.lsp[lsp].get_ref();
         let labels = r.labels(lsp.labels.as_ref());
-        let Some(way) = via(r, config, Some(&lsp.via), lsp.interface.as_ref(), None) else {
+        let Some(way) = via(r, &connected, Some(&lsp.via), lsp.interface.as_ref(), None) else {
             continue;
         };
         let modes = [("raw", false), ("tagged", true)];
@@ -365,12 +373,11 @@ pub(super) fn pseudowires(r: &mut Reader<'_>, file: &raw::File, config: &mut Con
         let tag = vlan(r, pw.vlan.as_ref(), CTAG);
         let service = vlan(r, pw.tag.as_ref(), CTAG).or(tag).map_or(1, |(_, vid)| vid);
         let label_in = r.label(*pw.label_in.get_ref(), pw.label_in.span()).unwrap_or(16);
-        let taken = config.labels.iter().any(|l| l.label == label_in)
-            || config.pseudowires.iter().any(|p| p.label_in == label_in);
-        if taken {
+        if !taken.insert(label_in) {
             let what = format!("incoming label {label_in} is defined twice");
             r.problems.add(pw.label_in.span(), what, "each label has one meaning");
         }
+        names.push(pw.name.get_ref());
         config.pseudowires.push(PseudowireConfig {
             name: pw.name.get_ref().clone(),
             port,

@@ -14,7 +14,9 @@ mod error;
 mod inline;
 mod ipsec;
 mod keys;
+mod large;
 mod links;
+mod names;
 mod place;
 mod placed;
 mod policy;
@@ -25,8 +27,9 @@ mod secure;
 mod token;
 
 pub use error::{ConfigError, Problem};
-pub(crate) use ipsec::best_way;
 pub use keys::{KeySource, LAB_KEY, NoKeys, named_key};
+pub use large::Large;
+pub(crate) use names::Ways;
 pub use place::{LookAsideConfig, Otherwise, Placement};
 pub use policy::{PolicyAction, PolicyConfig};
 pub(crate) use read::mask;
@@ -38,6 +41,7 @@ pub use ferrule_dataplane::ipsec::{Encap, Fragment, Mode, Outside, SaProtocol, T
 use ferrule_dataplane::route::TtlModel;
 use ferrule_dataplane::sequence;
 use ferrule_wire::Protocol;
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
@@ -254,7 +258,7 @@ pub struct MemberConfig {
 }
 
 /// A way to a neighbour.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Via {
     /// The interface, by index.
     pub interface: usize,
@@ -481,8 +485,10 @@ impl Config {
     /// Leaves SAs with the workers that have them where the file does not say whose they
     /// are: a tunnel that comes or goes moves no other one.
     pub(crate) fn stay_with(&mut self, old: &Self) {
+        let before: HashMap<&str, &TunnelConfig> =
+            old.tunnels.iter().map(|tunnel| (tunnel.name.as_str(), tunnel)).collect();
         for tunnel in &mut self.tunnels {
-            let Some(before) = old.tunnels.iter().find(|t| t.name == tunnel.name) else { continue };
+            let Some(before) = before.get(tunnel.name.as_str()) else { continue };
             let mut sas = std::iter::once(&before.outbound).chain(before.inbound());
             let Some(worker) = sas.find(|sa| !sa.fixed).map(|sa| sa.worker) else { continue };
             let own = [&mut tunnel.outbound, &mut tunnel.inbound];

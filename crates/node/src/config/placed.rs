@@ -1,6 +1,7 @@
 //! A whole node with its packets sealed and opened at another place, as if each of
 //! its tunnels and SecYs had said so: for whoever holds all places to one promise.
 
+use super::names::Networks;
 use super::{Config, Placement, inline, token};
 use ferrule_base::Secret;
 
@@ -17,9 +18,10 @@ impl Config {
                 sa.label = is_token.then(|| label(&sa.key));
             }
         }
+        let routes = Networks::of_routes(self);
         for number in 0..self.tunnels.len() {
             let has_suite = !is_token || token::has_suite(self.tunnels[number].suite);
-            let fits = placement != Placement::Inline || inline::could_be(self, number);
+            let fits = placement != Placement::Inline || inline::could_be(self, &routes, number);
             let tunnel = &mut self.tunnels[number];
             if tunnel.placement != Placement::Software || !has_suite || !fits {
                 continue;

@@ -12,6 +12,7 @@
 //!   remote-ports = [443, "8000-8999"]   # "opaque": later fragments, for example
 //! ```
 
+use super::names::unknown;
 use super::raw::{self, Words};
 use super::read::Reader;
 use super::{Config, TunnelConfig};
@@ -207,8 +208,7 @@ pub(super) fn policies(r: &mut Reader<'_>, file: &raw::File, config: &mut Config
     let mut selectors = 0;
     for policy in file.policy.iter() {
         let (span, policy) = (policy.span(), policy.get_ref());
-        let names = config.interfaces.iter().map(|i| i.name.as_str());
-        let interface = r.named(&policy.interface, "interface", names);
+        let interface = r.interfaces.find(&mut r.problems, &policy.interface);
         let pair = pairs.named(r, policy);
         let action = action(r, policy, pair);
         let mut entry = PolicyConfig {
@@ -270,10 +270,12 @@ impl<'a> Pairs<'a> {
         if let Some(number) = self.by_name.get(&(transport, text.get_ref().as_str())) {
             return Some(*number);
         }
-        match transport {
-            true => r.named(text, "transport", self.transports.iter().copied()),
-            false => r.named(text, "tunnel", self.tunnels.iter().copied()),
-        }
+        let (what, names) = match transport {
+            true => ("transport", &self.transports),
+            false => ("tunnel", &self.tunnels),
+        };
+        unknown(&mut r.problems, text, what, names.iter().copied());
+        None
     }
 }
 

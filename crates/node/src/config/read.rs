@@ -3,6 +3,7 @@
 
 use super::error::{Problem, Problems};
 use super::keys::KeySource;
+use super::names::{Names, unknown};
 use super::raw::{self, Number, Text};
 use super::{Config, RESERVE, cross, inline, ipsec, links, place, policy, secure, token};
 use std::fmt::Display;
@@ -25,6 +26,9 @@ pub(super) struct Reader<'a> {
     /// The name of a node of the laboratory: what it does not say about itself
     /// and its ports follows from that.
     pub lab: Option<&'a str>,
+    pub ports: Names,
+    pub interfaces: Names,
+    pub vrfs: Names,
 }
 
 pub(super) fn written(text: &str) -> Result<raw::File, Vec<Problem>> {
@@ -36,7 +40,14 @@ pub(super) fn config(
     keys: &mut dyn KeySource,
     lab: Option<&str>,
 ) -> Result<Config, Vec<Problem>> {
-    let mut r = Reader { problems: Problems::default(), keys, lab };
+    let mut r = Reader {
+        problems: Problems::default(),
+        keys,
+        lab,
+        ports: Names::new("port"),
+        interfaces: Names::new("interface"),
+        vrfs: Names::of("vrf", [""].into_iter()),
+    };
     let mut config = match &file.node {
         Some(n) => node(&mut r, n.span(), n.get_ref()),
         None => node(&mut r, 0..0, &raw::Node::default()),
@@ -201,42 +212,9 @@ impl Reader<'_> {
     pub fn choice<T: Copy>(&mut self, t: &Text, what: &str, choices: &[(&str, T)]) -> Option<T> {
         let found = choices.iter().find(|(name, _)| name == t.get_ref());
         if found.is_none() {
-            let names: Vec<_> = choices.iter().map(|(n, _)| *n).collect();
-            self.unknown(t, what, &names);
+            unknown(&mut self.problems, t, what, choices.iter().map(|(name, _)| *name));
         }
         found.map(|&(_, v)| v)
-    }
-
-    /// The index of a name that was defined elsewhere.
-    pub fn named<'n>(
-        &mut self,
-        t: &Text,
-        what: &str,
-        names: impl Iterator<Item = &'n str>,
-    ) -> Option<usize> {
-        let names: Vec<&str> = names.collect();
-        let found = names.iter().position(|n| n == t.get_ref());
-        if found.is_none() {
-            self.unknown(t, what, &names);
-        }
-        found
-    }
-
-    fn unknown(&mut self, t: &Text, what: &str, names: &[&str]) {
-        let remedy = if names.is_empty() {
-            format!("define a {what} first")
-        } else {
-            format!("there are {}", names.join(", "))
-        };
-        self.problems.add(t.span(), format!("there is no {what} `{}`", t.get_ref()), remedy);
-    }
-
-    /// Complains about a name that is used twice.
-    pub fn unique<'n>(&mut self, t: &Text, what: &str, mut taken: impl Iterator<Item = &'n str>) {
-        if taken.any(|n| n == t.get_ref()) {
-            let what = format!("{what} `{}` is defined twice", t.get_ref());
-            self.problems.add(t.span(), what, "give each a name of its own");
-        }
     }
 
     /// Labels, outermost first, each 16 to 2^20 - 1.

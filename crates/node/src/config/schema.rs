@@ -22,9 +22,16 @@ const PROBLEMS_MAX: usize = 100;
 
 /// A whole file.
 pub(super) fn parse(text: &str) -> Result<raw::File, Vec<Problem>> {
+    // Nearly always all of it fits: then nothing need be copied.
+    match raw::File::deserialize(ValueDeserializer::from(table(text)?)) {
+        Ok(file) => Ok(file),
+        Err(_) => fit(table(text)?),
+    }
+}
+
+fn table(text: &str) -> Result<Spanned<DeValue<'_>>, Vec<Problem>> {
     let table = DeTable::parse(text).map_err(|e| vec![read::syntax(&e)])?;
-    let span = table.span();
-    fit(Spanned::new(span, DeValue::Table(table.into_inner())))
+    Ok(Spanned::new(table.span(), DeValue::Table(table.into_inner())))
 }
 
 /// A table of a larger file.

@@ -6,8 +6,9 @@ use super::raw::{self, Text};
 use super::read::Reader;
 use super::token::Named;
 use super::{Config, MacsecConfig, MacsecSaConfig, Placement, Replay};
-use ferrule_base::{MacAddr, Secret};
+use ferrule_base::MacAddr;
 use ferrule_crypto::{Aes, Suite};
+use std::collections::HashSet;
 use toml::Spanned;
 
 /// Octets of an XPN suite's salt.
@@ -77,9 +78,10 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
         ("gcm-aes-xpn-256", (Suite::AesGcm(Aes::Aes256), true)),
     ];
     let modes = [("off", Replay::Off), ("standard", Replay::Standard), ("strict", Replay::Strict)];
+    let mut taken = HashSet::new();
     for secy in file.macsec.iter().map(Spanned::get_ref) {
-        let Some(port) = port_index(r, &secy.port, config) else { continue };
-        if config.secys.iter().any(|s| s.port == port) {
+        let Some(port) = port_index(r, &secy.port) else { continue };
+        if !taken.insert(port) {
             let what = format!("port `{}` has two SecYs", secy.port.get_ref());
             r.problems.add(secy.port.span(), what, "keep one [[macsec]] for it");
         }
@@ -166,9 +168,4 @@ fn macsec_sa(
         salt: keys.salt,
         ssci: r.number(sa.ssci.as_ref(), 0, 0..=i64::from(u32::MAX), "ssci") as u32,
     })
-}
-
-/// Whether two keys are one.
-pub(super) fn same_key(a: (&Secret, &Secret), b: (&Secret, &Secret)) -> bool {
-    a.0.same_as(b.0) && a.1.same_as(b.1)
 }

@@ -1,13 +1,14 @@
 //! The plan for the SAs of IPsec.
 
 use super::{Installed, Place, Plan, esp_in_id, esp_out_id};
-use crate::compile::{self, Compiled};
+use crate::compile::{self, Compiled, Mark};
 use crate::config::{Config, SaConfig, TunnelConfig};
 use crate::control::BuildError;
 use crate::leases::Leases;
 use crate::message::{Change, EspIn, EspOut, Seat};
 use ferrule_base::VrfId;
 use ferrule_dataplane::ipsec;
+use std::collections::HashMap;
 
 /// Numbers of ESP without extended sequence numbers.
 const ESP_MAX: u64 = u32::MAX as u64;
@@ -21,6 +22,8 @@ pub(super) struct Planner<'a> {
     pub config: &'a Config,
     pub compiled: &'a Compiled,
     pub old: &'a Installed,
+    /// The inbound SA of each record in `old`, and who has it.
+    pub received: HashMap<[u8; 16], (u32, Seat)>,
     pub leases: &'a mut Leases,
     pub plan: &'a mut Plan,
 }
@@ -37,8 +40,10 @@ impl Planner<'_> {
     pub fn tunnel(&mut self, number: usize) -> Result<(), BuildError> {
         self.outbound(number)?;
         let tunnel = &self.config.tunnels[number];
-        for (sa, &index) in tunnel.inbound().zip(&self.compiled.inbound[number]) {
-            self.inbound(number, sa, index)?;
+        let (indices, marks) =
+            (&self.compiled.inbound[number], &self.compiled.inbound_marks[number]);
+        for ((sa, &index), &mark) in tunnel.inbound().zip(indices).zip(marks) {
+            self.inbound(number, sa, index, mark)?;
         }
         Ok(())
     }
@@ -46,7 +51,7 @@ impl Planner<'_> {
     fn outbound(&mut self, number: usize) -> Result<(), BuildError> {
         let tunnel = &self.config.tunnels[number];
         let (index, id) = (self.compiled.outbound[number], esp_out_id(tunnel));
-        let name = compile::outbound_name(self.config, tunnel);
+        let name = self.compiled.outbound_marks[number];
         let seat = self.seat_of(tunnel, tunnel.outbound.worker);
         let then = tunnel.then.map(|around| self.compiled.outbound[around]);
         self.plan.send(&id)?;
@@ -60,7 +65,7 @@ impl Planner<'_> {
             self.plan.before.push((seat, Change::EspOut(EspOut::Install(index, sa, numbers))));
         }
         let (record, around) = (id.fingerprint, then.into_iter().collect());
-        let place = Place { name, looks: String::new(), record, seat, around, wide: tunnel.esn };
+        let place = Place { name, looks: Mark::default(), record, seat, around, wide: tunnel.esn };
         self.plan.installed.esp_out.insert(index, place);
         Ok(())
     }
@@ -74,7 +79,7 @@ impl Planner<'_> {
         max: u64,
     ) -> Result<(), BuildError> {
         let kept = self.leases.look(id)?;
-        let received = self.old.esp_in.values().any(|p| p.record == id.fingerprint);
+        let received = self.received.contains_key(&id.fingerprint);
         if tunnel.suite.is_counter_mode() && (received || kept.edge > 0) {
             let what = format!(
                 "`{}` has a key that the other end sent with: its nonces would come twice",
@@ -88,11 +93,16 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn inbound(&mut self, number: usize, sa: &SaConfig, index: u32) -> Result<(), BuildError> {
+    fn inbound(
+        &mut self,
+        number: usize,
+        sa: &SaConfig,
+        index: u32,
+        name: Mark,
+    ) -> Result<(), BuildError> {
         let tunnel = &self.config.tunnels[number];
         let (id, seat) = (esp_in_id(tunnel, sa), self.seat_of(tunnel, sa.worker));
         let selectors = &self.compiled.selectors[number];
-        let name = compile::inbound_name(self.config, tunnel, sa);
         let looks = compile::inbound_looks(tunnel, selectors);
         let around = match tunnel.then {
             Some(around) => self.compiled.inbound[around].clone(),
@@ -117,10 +127,9 @@ impl Planner<'_> {
             Some(_) => {}
             None => {
                 self.check_receiver(tunnel, &id, 0)?;
-                let old = self.old.esp_in.iter().find(|(_, p)| p.record == record);
-                if let Some((&old, place)) = old {
+                if let Some(&(old, seat)) = self.received.get(&record) {
                     let change = Change::EspIn(EspIn::Retire(old));
-                    self.plan.moved.push((place.seat, change));
+                    self.plan.moved.push((seat, change));
                 }
                 let edge = self.leases.look(&id)?.edge;
                 self.plan.before.push(before(EspIn::Install(index, make(&around), edge)));

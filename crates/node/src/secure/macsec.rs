@@ -1,7 +1,7 @@
 //! The plan for SecYs and their associations.
 
 use super::{Installed, Place, Plan, macsec_id};
-use crate::compile::Compiled;
+use crate::compile::{Compiled, mark_of};
 use crate::config::{Config, MacsecConfig, MacsecSaConfig, Replay};
 use crate::control::BuildError;
 use crate::leases::Leases;
@@ -58,9 +58,8 @@ impl Planner<'_> {
     }
 
     fn place(&self, record: [u8; 16], sa: &MacsecSaConfig, seat: Seat) -> Place {
-        let name = format!("{record:02x?}");
-        let looks = format!("{} {:?}", self.secy.placement.name(), sa.label);
-        Place { name, looks, record, seat, around: Vec::new(), wide: self.secy.xpn }
+        let looks = mark_of(format!("{} {:?}", self.secy.placement.name(), sa.label));
+        Place { name: record, looks, record, seat, around: Vec::new(), wide: self.secy.xpn }
     }
 
     fn transmit(

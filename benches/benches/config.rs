@@ -1,0 +1,171 @@
+//! What a large configuration costs: 100,000 routes and 10,000 tunnels in one file, from
+//! its text to a node that forwards, a change of one entry in it, and memory.
+//!
+//! Keys come from their names, and counters are kept in memory: what the files of keys
+//! and counters cost is the disk's to say.
+
+use ferrule_base::{Duration, Instant, MacAddr};
+use ferrule_benches::median;
+use ferrule_crypto::Software;
+use ferrule_node::config::{Large, Written, named_key};
+use ferrule_node::{Config, Control, Environment, Volatile, Worker, build, made_mac};
+use ferrule_pipeline::Pool;
+
+/// Times each is done; the median is shown.
+const ROUNDS: usize = 7;
+
+/// Seconds in which such a configuration is to be loaded.
+const REACH: f64 = 1.0;
+
+/// Seconds of each phase, in the order in which they come.
+const PHASES: [&str; 6] = [
+    "text to entries (TOML)",
+    "keys, references, contradictions",
+    "tables, counters, plan (build)",
+    "SAs installed by the worker",
+    "one tunnel and route changed: apply",
+    "one tunnel and route changed: in force",
+];
+
+/// Phases in which a node is loaded; the others change it.
+const LOADING: usize = 4;
+
+struct Node {
+    control: Control,
+    workers: Vec<Worker<Software>>,
+    now: Instant,
+}
+
+impl Node {
+    fn build(config: Config) -> Self {
+        let pool = Pool::heap(1024, 2048);
+        let (macs, store) = (macs(&config), Box::new(Volatile::default()));
+        let now = Instant::ZERO;
+        let environment = Environment { macs, pool, store, now };
+        let built = build(config, environment, |_| Software::default());
+        let (control, workers) = built.expect("it builds");
+        Self { control, workers, now }
+    }
+
+    /// Until nothing is left to do.
+    fn settle(&mut self) {
+        loop {
+            self.now += Duration::from_micros(1);
+            let of_workers: usize = self.workers.iter_mut().map(|w| w.turn(self.now)).sum();
+            let moved = of_workers + self.control.turn(self.now);
+            if moved == 0 && !self.control.is_changing() {
+                return;
+            }
+        }
+    }
+}
+
+fn macs(config: &Config) -> Vec<MacAddr> {
+    config.ports.iter().map(|port| made_mac(&config.name, &port.name)).collect()
+}
+
+/// Seconds that something takes.
+fn timed<T>(run: impl FnOnce() -> T) -> (f64, T) {
+    let begin = std::time::Instant::now();
+    let done = run();
+    (begin.elapsed().as_secs_f64(), done)
+}
+
+fn understood(text: &str) -> Config {
+    Config::parse("large.toml", text, &mut named_key).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The same with the last tunnel and the last route gone.
+fn changed(large: Large) -> Config {
+    let less = |n: usize| n.saturating_sub(1);
+    understood(&Large { routes: less(large.routes), tunnels: less(large.tunnels), ..large }.text())
+}
+
+fn round(large: Large, text: &str) -> [f64; PHASES.len()] {
+    let (entries, written) = timed(|| Written::parse(text));
+    assert!(written.is_ok());
+    drop(written);
+    let (whole, config) = timed(|| understood(text));
+    let (building, mut node) = timed(|| Node::build(config));
+    let (installing, ()) = timed(|| node.settle());
+    let next = changed(large);
+    let macs = macs(&next);
+    let (applying, applied) = timed(|| node.control.apply(node.now, next, &macs));
+    applied.expect("it applies");
+    let (changing, ()) = timed(|| node.settle());
+    assert_eq!(node.control.take_failures(), [""; 0]);
+    [entries, whole - entries, building, installing, applying, changing]
+}
+
+fn measure(title: &str, large: Large) {
+    let text = large.text();
+    let rounds: Vec<_> = (0..ROUNDS).map(|_| round(large, &text)).collect();
+    println!("\n{title}, {:.1} MiB of text", text.len() as f64 / f64::from(1 << 20));
+    let line = |name: &str, each: &[f64], reach: &str| {
+        let (least, most) = each.iter().fold((f64::MAX, 0_f64), |(l, m), &s| (l.min(s), m.max(s)));
+        let [middle, least, most] = [median(each), least, most].map(|s| s * 1e3);
+        println!("  {name:<40} {middle:>9.1} ms   {least:>8.1} to {most:>8.1}{reach}");
+    };
+    for (at, name) in PHASES.into_iter().enumerate() {
+        line(name, &rounds.iter().map(|round| round[at]).collect::<Vec<_>>(), "");
+    }
+    let whole: Vec<f64> = rounds.iter().map(|round| round[..LOADING].iter().sum()).collect();
+    line("loaded in all", &whole, &format!("  (reach {:.0})", REACH * 1e3));
+}
+
+/// Octets that the process has in memory.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+    let kib = line.trim().split(' ').next().and_then(|kib| kib.parse::<u64>().ok());
+    kib.unwrap_or_default() << 10
+}
+
+/// What one more entry takes, from nodes beside others: what reading has left free is
+/// used up by the first ones.
+fn memory(what: &str, count: usize, large: Large) {
+    const EACH: usize = 2;
+    let config = understood(&large.text());
+    let node = |_| {
+        let mut node = Node::build(config.clone());
+        node.settle();
+        node
+    };
+    let first: Vec<Node> = (0..EACH).map(node).collect();
+    let before = resident();
+    let others: Vec<Node> = (0..EACH).map(node).collect();
+    let octets = resident().saturating_sub(before) as f64 / (count * EACH) as f64;
+    println!("  {what:<24} {octets:>6.0} octets each");
+    drop((first, others));
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|a| a == "--test") {
+        return;
+    }
+    let memory_of = |name: &str| arguments.iter().any(|a| a == name);
+    let none = Large { routes: 0, tunnels: 0, ..Large::default() };
+    // Each in a process of its own, whose memory nothing else has used.
+    if memory_of("--memory-of-routes") {
+        return memory("route", 100_000, Large { routes: 100_000, ..none });
+    }
+    if memory_of("--memory-of-sas") {
+        return memory("SA, two to a tunnel", 20_000, Large { tunnels: 10_000, ..none });
+    }
+    println!("One configuration, from its text to a node that forwards; one core.");
+    println!("Median of {ROUNDS} rounds, the least and the most.");
+    let large = Large::default();
+    measure("100,000 routes by 4 next hops, 10,000 tunnels", large);
+    measure(
+        "100,000 routes by 1,000 next hops, 10,000 tunnels",
+        Large { next_hops: 1000, ..large },
+    );
+    measure("10,000 tunnels to neighbours", Large { routes: 0, near: true, ..large });
+    println!("\nResident memory of a node, beside its packet memory");
+    for which in ["--memory-of-routes", "--memory-of-sas"] {
+        let own = std::env::current_exe().expect("a program has a path");
+        let status = std::process::Command::new(own).arg(which).status();
+        assert!(status.is_ok_and(|status| status.success()), "{which} failed");
+    }
+}

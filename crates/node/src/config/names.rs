@@ -1,0 +1,317 @@
+//! Names and networks of a configuration, as maps: with many entries, whoever looks
+//! through all of them for each would not come to an end.
+
+use super::error::Problems;
+use super::raw::Text;
+use super::read::mask;
+use super::{Config, Via};
+use ferrule_dataplane::route::TtlModel;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
+
+/// The names of one kind of entry, in the order of the file.
+pub(super) struct Names {
+    what: &'static str,
+    all: Vec<String>,
+    /// The first entry that has each.
+    numbers: HashMap<String, usize>,
+}
+
+impl Names {
+    /// No names yet of what is called so.
+    pub fn new(what: &'static str) -> Self {
+        Self { what, all: Vec::new(), numbers: HashMap::new() }
+    }
+
+    /// All names of a list.
+    pub fn of<'a>(what: &'static str, names: impl Iterator<Item = &'a str>) -> Self {
+        let mut all = Self::new(what);
+        names.for_each(|name| all.push(name));
+        all
+    }
+
+    /// The name of the next entry.
+    pub fn push(&mut self, name: &str) {
+        let number = self.all.len();
+        self.all.push(name.to_owned());
+        self.numbers.entry(name.to_owned()).or_insert(number);
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The number of the first entry with a name.
+    pub fn get(&self, name: &str) -> Option<usize> {
+        self.numbers.get(name).copied()
+    }
+
+    /// The same; complains if there is none.
+    pub fn find(&self, problems: &mut Problems, t: &Text) -> Option<usize> {
+        let found = self.get(t.get_ref());
+        if found.is_none() {
+            unknown(problems, t, self.what, self.all.iter().map(String::as_str));
+        }
+        found
+    }
+
+    /// Complains about a name that an entry before has.
+    pub fn unique(&self, problems: &mut Problems, t: &Text) {
+        if self.get(t.get_ref()).is_some() {
+            let what = format!("{} `{}` is defined twice", self.what, t.get_ref());
+            problems.add(t.span(), what, "give each a name of its own");
+        }
+    }
+}
+
+/// Complains about a word that is none of those that there are.
+pub(super) fn unknown<'a>(
+    problems: &mut Problems,
+    t: &Text,
+    what: &str,
+    names: impl Iterator<Item = &'a str>,
+) {
+    let names: Vec<&str> = names.collect();
+    let remedy = if names.is_empty() {
+        format!("define a {what} first")
+    } else {
+        format!("there are {}", names.join(", "))
+    };
+    problems.add(t.span(), format!("there is no {what} `{}`", t.get_ref()), remedy);
+}
+
+/// Something for each network of each routing table.
+pub(crate) struct Networks<T> {
+    of: HashMap<(usize, IpAddr, u8), T>,
+    /// Lengths of prefixes that there are, by table and family.
+    lengths: HashMap<(usize, bool), BTreeSet<u8>>,
+}
+
+impl<T> Default for Networks<T> {
+    fn default() -> Self {
+        Self { of: HashMap::new(), lengths: HashMap::new() }
+    }
+}
+
+impl<T> Networks<T> {
+    /// What there is for the network of an address in a table.
+    pub fn entry(
+        &mut self,
+        vrf: usize,
+        (address, len): (IpAddr, u8),
+    ) -> Entry<'_, (usize, IpAddr, u8), T> {
+        self.lengths.entry((vrf, address.is_ipv4())).or_default().insert(len);
+        self.of.entry((vrf, mask(address, len), len))
+    }
+
+    /// The networks of at most `most` bits that an address is in, the longest first.
+    pub fn around(&self, vrf: usize, address: IpAddr, most: u8) -> impl Iterator<Item = &T> {
+        let lengths = self.lengths.get(&(vrf, address.is_ipv4())).into_iter();
+        let lengths = lengths.flat_map(move |lengths| lengths.range(..=most).rev());
+        lengths.filter_map(move |&len| self.of.get(&(vrf, mask(address, len), len)))
+    }
+}
+
+impl Networks<usize> {
+    /// The routes of a configuration, by number.
+    pub fn of_routes(config: &Config) -> Self {
+        let mut all = Self::default();
+        for (number, route) in config.routes.iter().enumerate() {
+            all.entry(route.vrf, route.prefix).insert_entry(number);
+        }
+        all
+    }
+}
+
+/// The networks that the interfaces are on.
+pub(super) struct Connected {
+    /// The first interface on each network of a table.
+    of_tables: Networks<usize>,
+    /// The same, whatever its table.
+    of_all: Networks<usize>,
+}
+
+impl Connected {
+    pub fn of(config: &Config) -> Self {
+        let (mut of_tables, mut of_all) = (Networks::default(), Networks::default());
+        for (number, interface) in config.interfaces.iter().enumerate() {
+            for &network in &interface.addresses {
+                of_tables.entry(interface.vrf, network).or_insert(number);
+                of_all.entry(0, network).or_insert(number);
+            }
+        }
+        Self { of_tables, of_all }
+    }
+
+    /// The first interface that has an address on its network, of a table or of all.
+    pub fn to(&self, vrf: Option<usize>, address: IpAddr) -> Option<usize> {
+        match vrf {
+            Some(vrf) => self.of_tables.around(vrf, address, u8::MAX).min().copied(),
+            None => self.of_all.around(0, address, u8::MAX).min().copied(),
+        }
+    }
+}
+
+/// The ways of the global table, and the addresses of the node.
+pub(crate) struct Ways<'a> {
+    config: &'a Config,
+    networks: Networks<Way>,
+    own: HashSet<IpAddr>,
+}
+
+/// An interface or a route, by number.
+#[derive(Clone, Copy)]
+enum Way {
+    Connected(usize),
+    Routed(usize),
+}
+
+impl<'a> Ways<'a> {
+    pub fn of(config: &'a Config) -> Self {
+        let mut networks = Networks::default();
+        for (number, interface) in config.interfaces.iter().enumerate() {
+            for &network in interface.addresses.iter().filter(|_| interface.vrf == 0) {
+                networks.entry(0, network).insert_entry(Way::Connected(number));
+            }
+        }
+        // Of a route and a connected network of one length the route counts.
+        for (number, route) in config.routes.iter().enumerate() {
+            if route.vrf == 0 && route.via.is_some() {
+                networks.entry(0, route.prefix).insert_entry(Way::Routed(number));
+            }
+        }
+        let own = config.interfaces.iter().flat_map(|i| i.addresses.iter().map(|a| a.0));
+        Self { config, networks, own: own.collect() }
+    }
+
+    /// Whether an interface has an address.
+    pub fn is_own(&self, address: IpAddr) -> bool {
+        self.own.contains(&address)
+    }
+
+    /// The way to an address: on a connected network, or by the route that matches best.
+    pub fn best(&self, to: IpAddr) -> Option<Via> {
+        match *self.networks.around(0, to, u8::MAX).next()? {
+            Way::Connected(interface) => {
+                let (next_hop, ttl) = (Some(to), TtlModel::Uniform);
+                Some(Via { interface, next_hop, labels: Vec::new(), ttl })
+            }
+            Way::Routed(route) => {
+                let via = self.config.routes[route].via.clone()?;
+                Some(Via { next_hop: via.next_hop.or(Some(to)), ..via })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{RouteConfig, named_key};
+    use ferrule_base::Rng;
+
+    fn contains((network, len): (IpAddr, u8), address: IpAddr) -> bool {
+        network.is_ipv4() == address.is_ipv4() && mask(network, len) == mask(address, len)
+    }
+
+    /// An address of few bits, so that networks are in one another.
+    fn address(rng: &mut Rng) -> IpAddr {
+        let bits = rng.below(256) as u8;
+        match rng.one_in(2) {
+            true => [10, 0, 0, bits].into(),
+            false => [0x20, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, bits].into(),
+        }
+    }
+
+    fn network(rng: &mut Rng) -> (IpAddr, u8) {
+        let address = address(rng);
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        (address, bits - rng.below(10) as u8)
+    }
+
+    /// Interfaces and routes in two tables, some of them of the same network.
+    fn config(rng: &mut Rng) -> Config {
+        let mut text =
+            "[node]\nname = \"n\"\n[[port]]\nname = \"p\"\ndriver = \"wire\"\n".to_owned();
+        for vlan in 1..=8 {
+            let (address, len) = network(rng);
+            let vrf = if rng.one_in(3) { "vrf = \"red\"\n" } else { "" };
+            text += &format!(
+                "[[interface]]\nport = \"p\"\nvlan = {vlan}\naddress = [\"{address}/{len}\"]\n{vrf}"
+            );
+        }
+        let mut config = Config::parse("n.toml", &text, &mut named_key).unwrap();
+        for _ in 0..20 {
+            let (address, len) = network(rng);
+            let prefix = (mask(address, len), len);
+            let (interface, next_hop) = (rng.below(8) as usize, Some(self::address(rng)));
+            let via = Via { interface, next_hop, labels: Vec::new(), ttl: TtlModel::Uniform };
+            let (vrf, via) = (usize::from(rng.one_in(3)), (!rng.one_in(4)).then_some(via));
+            if !config.routes.iter().any(|r| (r.vrf, r.prefix) == (vrf, prefix)) {
+                config.routes.push(RouteConfig { vrf, prefix, via });
+            }
+        }
+        config
+    }
+
+    #[test]
+    fn ways_are_those_that_a_search_of_every_entry_finds() {
+        let mut rng = Rng::new(17);
+        let (mut found, mut missed) = (0, 0);
+        for _ in 0..300 {
+            let config = config(&mut rng);
+            let (ways, connected) = (Ways::of(&config), Connected::of(&config));
+            for _ in 0..20 {
+                let to = address(&mut rng);
+                let interfaces = config.interfaces.iter().enumerate();
+                let direct = interfaces.clone().filter(|(_, i)| i.vrf == 0).flat_map(|(n, i)| {
+                    let (next_hop, ttl) = (Some(to), TtlModel::Uniform);
+                    let via = Via { interface: n, next_hop, labels: Vec::new(), ttl };
+                    i.addresses.iter().map(move |&net| (net, via.clone()))
+                });
+                let routed = config.routes.iter().filter(|r| r.vrf == 0);
+                let routed = routed.filter_map(|r| Some((r.prefix, r.via.clone()?)));
+                let all = direct.chain(routed).filter(|&(net, _)| contains(net, to));
+                let best = all.max_by_key(|&((_, len), _)| len).map(|(_, via)| via);
+                *(if best.is_some() { &mut found } else { &mut missed }) += 1;
+                assert_eq!(ways.best(to), best, "to {to}: {config:#?}");
+                assert_eq!(
+                    ways.is_own(to),
+                    config.interfaces.iter().any(|i| i.addresses.iter().any(|a| a.0 == to))
+                );
+                for vrf in [None, Some(0), Some(1)] {
+                    let on = |i: &super::super::InterfaceConfig| {
+                        let of_table = vrf.is_none_or(|vrf| vrf == i.vrf);
+                        of_table && i.addresses.iter().any(|&net| contains(net, to))
+                    };
+                    assert_eq!(connected.to(vrf, to), config.interfaces.iter().position(on));
+                }
+            }
+        }
+        assert!(found > 1000 && missed > 100, "{found} found, {missed} missed");
+    }
+
+    #[test]
+    fn the_longest_network_of_at_most_some_bits_is_the_first() {
+        let mut all = Networks::default();
+        for len in [0, 8, 16, 24] {
+            all.entry(0, ([10, 1, 2, 3].into(), len)).insert_entry(len);
+        }
+        let around = |vrf, address: [u8; 4], most| {
+            all.around(vrf, address.into(), most).copied().collect::<Vec<u8>>()
+        };
+        assert_eq!(around(0, [10, 1, 2, 99], 32), [24, 16, 8, 0]);
+        assert_eq!(around(0, [10, 1, 9, 99], 32), [16, 8, 0]);
+        assert_eq!(around(0, [10, 1, 2, 99], 15), [8, 0]);
+        assert_eq!(around(1, [10, 1, 2, 99], 32), []);
+    }
+
+    #[test]
+    fn a_name_is_the_first_entry_that_has_it() {
+        let names = Names::of("thing", ["a", "b", "a"].into_iter());
+        assert_eq!((names.get("a"), names.get("b"), names.get("c")), (Some(0), Some(1), None));
+        assert_eq!(names.len(), 3);
+    }
+}
