@@ -20,5 +20,6 @@ pub mod port;
 
 pub use batch::{BATCH, Batch};
 pub use buffer::{Arrival, HEAD_ROOM, Meta, Packet, Pool, PoolCache, Region, Wrapping};
+pub use buffer::{prefetch, prefetch_slice};
 pub use pair::pair;
 pub use port::{Port, PortStats, Supers};
