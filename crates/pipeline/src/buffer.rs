@@ -4,9 +4,15 @@
 //! The rule that makes this sound: a chunk's number is in exactly one place at
 //! a time: the pool's free list, a [`PoolCache`], a `Packet`, or (for ports that
 //! share the region with the kernel) a ring to which the port gave it with
-//! [`Packet::into_chunk`]. `Packet` is not `Clone`. The region outlives every
-//! packet: if the last handle to a pool goes while packets are out, the region
-//! is left mapped on purpose.
+//! [`Packet::into_chunk`]. `Packet` is not `Clone`.
+//!
+//! The region outlives every packet. One count has an owner for each handle to the
+//! pool and for each chunk that is not on the free list: who takes chunks off the
+//! list has a handle, adds them, and takes them from the count only after they are
+//! on the list again. Whoever brings it to nothing gives the memory back: the last
+//! handle, or the last packet if that is later. A chunk that stays with the kernel
+//! keeps the region mapped, on purpose. What goes between a cache and its packets
+//! does not touch the count.
 //!
 //! What the stages know of a packet stands beside the chunks, in an array of
 //! cache lines: in the chunks, which lie a power of two apart, all of it would
@@ -21,9 +27,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Octets from the start of a chunk to a fresh frame: room for every header that
 /// a node puts in front, and what AF_XDP leaves free there.
 pub const HEAD_ROOM: usize = 256;
-
-/// Octets of a cache line.
-const LINE: usize = 64;
 
 /// Chunks that a cache keeps at most before it gives half of them back, unless
 /// the pool says otherwise.
@@ -143,7 +146,7 @@ impl Extent {
 
 #[repr(C, align(64))]
 struct Header {
-    shared: *const Shared,
+    shared: NonNull<Shared>,
     chunk: *mut u8,
     // The next two are compared as one word.
     extent: Extent,
@@ -224,15 +227,22 @@ impl Drop for Region {
     }
 }
 
+/// How many keep a pool's memory (see the module). In cache lines of its own: threads
+/// that drop packets change it, and those that take them read what stands beside it.
+#[repr(align(128))]
+struct Owners(AtomicUsize);
+
+/// What the handles and packets of a pool have in common. It is reached through one
+/// pointer and copies of that, and never through a reference that could change it.
 struct Shared {
     region: Region,
     /// One for each chunk; reached through pointers alone.
     headers: NonNull<[Header]>,
     chunk: usize,
     chunks: usize,
-    free: ArrayQueue<u32>,
-    handles: AtomicUsize,
     cache_max: AtomicUsize,
+    free: ArrayQueue<u32>,
+    owners: Owners,
 }
 
 impl Shared {
@@ -241,6 +251,23 @@ impl Shared {
         assert!((index as usize) < self.chunks);
         // SAFETY: in bounds by the line above.
         unsafe { self.headers.cast::<Header>().add(index as usize) }
+    }
+
+    /// Takes `count` owners away; the last ones take the pool with them. By pointer: as
+    /// soon as they are taken away another thread may free what it points to, and a
+    /// reference given to a function has to be good until the function is over.
+    ///
+    /// # Safety
+    /// They were the caller's, and nothing is reached any more on their behalf.
+    unsafe fn leave(shared: NonNull<Self>, count: usize) {
+        // SAFETY: the owners that are to be taken away keep it until they are.
+        let owners = unsafe { &(*shared.as_ptr()).owners.0 };
+        // What each did with the memory comes before, and freeing it after all of that.
+        if owners.fetch_sub(count, Ordering::AcqRel) == count {
+            // SAFETY: it is the pointer of the box in `Pool::new`, and nobody else has one
+            // of which use is made.
+            drop(unsafe { Box::from_raw(shared.as_ptr()) });
+        }
     }
 }
 
@@ -254,7 +281,8 @@ impl Drop for Shared {
 /// A node's packet memory. Clones are handles to the same pool.
 pub struct Pool(NonNull<Shared>);
 
-// SAFETY: `Shared` is only read, but for its queue and counter, which are atomic.
+// SAFETY: `Shared` is only read, but for its queue and counters, which are atomic; the
+// thread that ends it may be any, as all that it holds may be dropped by any.
 unsafe impl Send for Pool {}
 // SAFETY: as above.
 unsafe impl Sync for Pool {}
@@ -267,8 +295,10 @@ impl Pool {
         let chunks = region.len / chunk;
         assert!(chunks > 0 && chunks < u32::MAX as usize);
         let base = region.base;
+        // The headers point to it, so that it has its place before it has its contents.
+        let shared = NonNull::from(Box::leak(Box::<Shared>::new_uninit())).cast::<Shared>();
         let header = |index: usize| Header {
-            shared: std::ptr::null(),
+            shared,
             // SAFETY: within the region, as there are this many chunks.
             chunk: unsafe { base.add(index * chunk) }.as_ptr(),
             extent: Extent::FRESH,
@@ -277,21 +307,22 @@ impl Pool {
             index: index as u32,
         };
         let headers: Box<[Header]> = (0..chunks).map(header).collect();
-        let shared = Box::leak(Box::new(Shared {
+        let free = ArrayQueue::new(chunks);
+        for index in 0..chunks as u32 {
+            free.push(index).expect("one place for each chunk");
+        }
+        let contents = Shared {
             region,
             headers: NonNull::from(Box::leak(headers)),
             chunk,
             chunks,
-            free: ArrayQueue::new(chunks),
-            handles: AtomicUsize::new(1),
             cache_max: AtomicUsize::new(CACHE_MAX),
-        }));
-        for index in 0..chunks as u32 {
-            // SAFETY: nobody else knows the chunk yet.
-            unsafe { shared.header(index).as_mut().shared = shared };
-            shared.free.push(index).expect("one place for each chunk");
-        }
-        Self(NonNull::from(shared))
+            free,
+            owners: Owners(AtomicUsize::new(1)),
+        };
+        // SAFETY: its place was made above, and nobody else knows it yet.
+        unsafe { shared.write(contents) };
+        Self(shared)
     }
 
     /// A pool of `chunks` chunks on the heap, of at least `chunk` octets: one
@@ -321,7 +352,7 @@ impl Pool {
 
     /// Whether the packet is of this pool.
     pub fn owns(&self, packet: &Packet) -> bool {
-        std::ptr::eq(packet.header().shared, self.0.as_ptr())
+        packet.header().shared == self.0
     }
 
     /// Chunks in all.
@@ -362,22 +393,16 @@ impl Pool {
 
 impl Clone for Pool {
     fn clone(&self) -> Self {
-        self.shared().handles.fetch_add(1, Ordering::Relaxed);
+        // Nothing follows from it: the handle that it is made of stays.
+        self.shared().owners.0.fetch_add(1, Ordering::Relaxed);
         Self(self.0)
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if self.shared().handles.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
-        }
-        // With packets still out the memory must stay: leak it.
-        if self.shared().free.len() == self.shared().chunks {
-            // SAFETY: the last handle, and every chunk is on the free list, so
-            // no packet points here. It came from `Box::leak`.
-            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
-        }
+        // SAFETY: this handle was an owner, and is gone.
+        unsafe { Shared::leave(self.0, 1) };
     }
 }
 
@@ -439,20 +464,20 @@ impl PoolCache {
 
     #[cold]
     fn refill(&mut self) {
-        let queue = &self.pool.shared().free;
-        for _ in 0..self.max / 4 {
-            match queue.pop() {
-                Some(index) => self.free.push(index),
-                None => break,
-            }
-        }
+        let shared = self.pool.shared();
+        self.free.extend(std::iter::from_fn(|| shared.free.pop()).take(self.max / 4));
+        // Before anybody gets one of them; until then our handle keeps the pool.
+        shared.owners.0.fetch_add(self.free.len(), Ordering::Relaxed);
     }
 
     #[cold]
     fn spill(&mut self, keep: usize) {
+        let (shared, count) = (self.pool.shared(), self.free.len() - keep);
         for index in self.free.drain(keep..) {
-            self.pool.shared().free.push(index).expect("one place for each chunk");
+            shared.free.push(index).expect("one place for each chunk");
         }
+        // SAFETY: these chunks were owners, and are on the free list.
+        unsafe { Shared::leave(self.pool.0, count) };
     }
 }
 
@@ -551,35 +576,6 @@ impl Packet {
     #[inline]
     pub fn tail_room(&self) -> usize {
         self.chunk_size() - self.header().extent.head() - self.len()
-    }
-
-    /// Asks for the cache lines in which the octets begin and in which headers are put in
-    /// front of them. A hint: it changes nothing, and waits for nothing but the packet's
-    /// own line, from which it learns where they are.
-    #[inline(always)]
-    pub fn prefetch(&self) {
-        let h = self.header();
-        let front = h.chunk.wrapping_add(h.extent.head());
-        prefetch_line::<0>(front);
-        prefetch_line::<0>(front.wrapping_sub(LINE));
-    }
-
-    /// Asks for the cache line of what the stages know of it, without reading it. A hint.
-    #[inline(always)]
-    pub fn prefetch_meta(&self) {
-        prefetch_line::<0>(self.0.as_ptr());
-    }
-
-    /// Asks for all cache lines of the octets from the one at `from`, into the second
-    /// level: for a text that a cipher reads soon. A hint.
-    #[inline(always)]
-    pub fn prefetch_text(&self, from: usize) {
-        let h = self.header();
-        // Chunks begin with a line; from the start of one on none is left out.
-        let (head, end) = (h.extent.head(), h.extent.head() + h.extent.len());
-        for at in (head.saturating_add(from) / LINE * LINE..end).step_by(LINE) {
-            prefetch_line::<1>(h.chunk.wrapping_add(at));
-        }
     }
 
     /// Takes `count` octets off the front; false (and nothing done) if there
@@ -727,39 +723,6 @@ impl Packet {
     }
 }
 
-/// Asks for the cache line in which this begins: for an entry of a table that is read
-/// soon. A hint; nothing is read.
-#[inline(always)]
-pub fn prefetch<T>(at: &T) {
-    prefetch_line::<0>(at);
-}
-
-/// Asks for the cache line in which entry `index` of the slice begins. A hint: nothing is
-/// read, and an index out of bounds does no harm.
-#[inline(always)]
-pub fn prefetch_slice<T>(slice: &[T], index: usize) {
-    prefetch_line::<0>(slice.as_ptr().wrapping_add(index));
-}
-
-/// The hint itself: into the first level (`LEVEL` 0) or the second.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn prefetch_line<const LEVEL: u8>(at: *const impl Sized) {
-    use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
-    // SAFETY: every x86-64 has the instruction, which reads nothing and faults at no address.
-    unsafe {
-        match LEVEL {
-            0 => _mm_prefetch::<_MM_HINT_T0>(at.cast()),
-            _ => _mm_prefetch::<_MM_HINT_T1>(at.cast()),
-        }
-    }
-}
-
-/// The hint is not given here.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-fn prefetch_line<const LEVEL: u8>(_: *const impl Sized) {}
-
 impl AsRef<[u8]> for Packet {
     fn as_ref(&self) -> &[u8] {
         self.data()
@@ -781,12 +744,18 @@ impl std::fmt::Debug for Packet {
 
 impl Drop for Packet {
     fn drop(&mut self) {
-        let h = self.header();
-        // SAFETY: the pool stays while packets are out.
-        let shared = unsafe { &*h.shared };
-        shared.free.push(h.index).expect("one place for each chunk");
+        let Header { shared, index, .. } = *self.header();
+        // SAFETY: the chunk is an owner, so the pool stays until the count is down.
+        let free = unsafe { &(*shared.as_ptr()).free };
+        free.push(index).expect("one place for each chunk");
+        // SAFETY: the chunk was an owner, and is on the free list; from there on its header
+        // is another's, and is not read.
+        unsafe { Shared::leave(shared, 1) };
     }
 }
 
+mod prefetch;
 #[cfg(test)]
 mod tests;
+
+pub use prefetch::{prefetch, prefetch_slice};
