@@ -1,5 +1,7 @@
 use super::*;
 
+mod life;
+
 #[test]
 fn how_a_packet_came_is_one_word() {
     let (vrf, hash, target, none) = (VrfId(0x1122), 7, 9, Meta::default());
@@ -47,15 +49,16 @@ fn a_buffer_grows_and_shrinks_at_both_ends_and_never_past_them() {
 
 #[test]
 fn every_chunk_comes_back_whichever_way_it_goes() {
-    let pool = Pool::heap(1000, 2048);
+    let pool = Pool::heap(200, 2048);
+    pool.limit_caches(64);
     let mut cache = pool.cache();
     let packets: Vec<_> = std::iter::from_fn(|| cache.packet()).collect();
-    assert_eq!(packets.len(), 1000, "a pool gives what it has and no more");
+    assert_eq!(packets.len(), 200, "a pool gives what it has and no more");
     for (i, p) in packets.into_iter().enumerate() {
         if i % 2 == 0 { drop(p) } else { cache.recycle(p) }
     }
     drop(cache);
-    assert_eq!(pool.free(), 1000);
+    assert_eq!(pool.free(), 200);
 }
 
 #[test]
@@ -67,14 +70,6 @@ fn a_cache_keeps_no_more_than_the_pool_allows() {
     assert_eq!(packets.len(), 100);
     packets.into_iter().for_each(|p| cache.recycle(p));
     assert!(pool.free() > 100 - 8, "{} are free", pool.free());
-}
-
-#[test]
-fn packets_outlive_the_last_handle_to_their_pool() {
-    let pool = Pool::heap(4, 2048);
-    let packet = pool.cache().packet_from(&[7; 100]).unwrap();
-    drop(pool);
-    assert_eq!(packet.data(), [7; 100]);
 }
 
 #[test]
