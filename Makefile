@@ -14,7 +14,7 @@ help:
 	@echo 'make test    everything that CI runs'
 	@echo 'make soak    1,000 seeds of two ten-node networks under all impairments: every promise holds'
 	@echo 'make bench   ratios: AES-GCM over Intel'\''s library, whole graph over bare AEAD, forwarding, AF_XDP'
-	@echo 'make fuzz    the fuzz targets under sanitizers (a nightly toolchain; FERRULE_FUZZ_SECONDS=60 each)'
+	@echo 'make fuzz    packet pool under Miri, fuzz targets under sanitizers (nightly; FERRULE_FUZZ_SECONDS=60 each)'
 	@echo
 	@echo 'Afterwards target/dist/ferrule --help has the rest.'
 

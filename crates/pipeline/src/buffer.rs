@@ -4,9 +4,15 @@
 //! The rule that makes this sound: a chunk's number is in exactly one place at
 //! a time: the pool's free list, a [`PoolCache`], a `Packet`, or (for ports that
 //! share the region with the kernel) a ring to which the port gave it with
-//! [`Packet::into_chunk`]. `Packet` is not `Clone`. The region outlives every
-//! packet: if the last handle to a pool goes while packets are out, the region
-//! is left mapped on purpose.
+//! [`Packet::into_chunk`]. `Packet` is not `Clone`.
+//!
+//! The region outlives every packet. One count has an owner for each handle to the
+//! pool and for each chunk that is not on the free list: who takes chunks off the
+//! list has a handle, adds them, and takes them from the count only after they are
+//! on the list again. Whoever brings it to nothing gives the memory back: the last
+//! handle, or the last packet if that is later. A chunk that stays with the kernel
+//! keeps the region mapped, on purpose. What goes between a cache and its packets
+//! does not touch the count.
 //!
 //! What the stages know of a packet stands beside the chunks, in an array of
 //! cache lines: in the chunks, which lie a power of two apart, all of it would
@@ -93,7 +99,7 @@ impl Extent {
 
 #[repr(C, align(64))]
 struct Header {
-    shared: *const Shared,
+    shared: NonNull<Shared>,
     chunk: *mut u8,
     extent: Extent,
     /// Octets of the chunk.
@@ -154,15 +160,22 @@ impl Drop for Region {
     }
 }
 
+/// How many keep a pool's memory (see the module). In cache lines of its own: threads
+/// that drop packets change it, and those that take them read what stands beside it.
+#[repr(align(128))]
+struct Owners(AtomicUsize);
+
+/// What the handles and packets of a pool have in common. It is reached through one
+/// pointer and copies of that, and never through a reference that could change it.
 struct Shared {
     region: Region,
     /// One for each chunk; reached through pointers alone.
     headers: NonNull<[Header]>,
     chunk: usize,
     chunks: usize,
-    free: ArrayQueue<u32>,
-    handles: AtomicUsize,
     cache_max: AtomicUsize,
+    free: ArrayQueue<u32>,
+    owners: Owners,
 }
 
 impl Shared {
@@ -171,6 +184,23 @@ impl Shared {
         assert!((index as usize) < self.chunks);
         // SAFETY: in bounds by the line above.
         unsafe { self.headers.cast::<Header>().add(index as usize) }
+    }
+
+    /// Takes `count` owners away; the last ones take the pool with them. By pointer: as
+    /// soon as they are taken away another thread may free what it points to, and a
+    /// reference given to a function has to be good until the function is over.
+    ///
+    /// # Safety
+    /// They were the caller's, and nothing is reached any more on their behalf.
+    unsafe fn leave(shared: NonNull<Self>, count: usize) {
+        // SAFETY: the owners that are to be taken away keep it until they are.
+        let owners = unsafe { &(*shared.as_ptr()).owners.0 };
+        // What each did with the memory comes before, and freeing it after all of that.
+        if owners.fetch_sub(count, Ordering::AcqRel) == count {
+            // SAFETY: it is the pointer of the box in `Pool::new`, and nobody else has one
+            // of which use is made.
+            drop(unsafe { Box::from_raw(shared.as_ptr()) });
+        }
     }
 }
 
@@ -184,7 +214,8 @@ impl Drop for Shared {
 /// A node's packet memory. Clones are handles to the same pool.
 pub struct Pool(NonNull<Shared>);
 
-// SAFETY: `Shared` is only read, but for its queue and counter, which are atomic.
+// SAFETY: `Shared` is only read, but for its queue and counters, which are atomic; the
+// thread that ends it may be any, as all that it holds may be dropped by any.
 unsafe impl Send for Pool {}
 // SAFETY: as above.
 unsafe impl Sync for Pool {}
@@ -197,8 +228,10 @@ impl Pool {
         let chunks = region.len / chunk;
         assert!(chunks > 0 && chunks < u32::MAX as usize);
         let base = region.base;
+        // The headers point to it, so that it has its place before it has its contents.
+        let shared = NonNull::from(Box::leak(Box::<Shared>::new_uninit())).cast::<Shared>();
         let header = |index: usize| Header {
-            shared: std::ptr::null(),
+            shared,
             // SAFETY: within the region, as there are this many chunks.
             chunk: unsafe { base.add(index * chunk) }.as_ptr(),
             extent: Extent::FRESH,
@@ -207,21 +240,22 @@ impl Pool {
             index: index as u32,
         };
         let headers: Box<[Header]> = (0..chunks).map(header).collect();
-        let shared = Box::leak(Box::new(Shared {
+        let free = ArrayQueue::new(chunks);
+        for index in 0..chunks as u32 {
+            free.push(index).expect("one place for each chunk");
+        }
+        let contents = Shared {
             region,
             headers: NonNull::from(Box::leak(headers)),
             chunk,
             chunks,
-            free: ArrayQueue::new(chunks),
-            handles: AtomicUsize::new(1),
             cache_max: AtomicUsize::new(CACHE_MAX),
-        }));
-        for index in 0..chunks as u32 {
-            // SAFETY: nobody else knows the chunk yet.
-            unsafe { shared.header(index).as_mut().shared = shared };
-            shared.free.push(index).expect("one place for each chunk");
-        }
-        Self(NonNull::from(shared))
+            free,
+            owners: Owners(AtomicUsize::new(1)),
+        };
+        // SAFETY: its place was made above, and nobody else knows it yet.
+        unsafe { shared.write(contents) };
+        Self(shared)
     }
 
     /// A pool of `chunks` chunks on the heap, of at least `chunk` octets: one
@@ -251,7 +285,7 @@ impl Pool {
 
     /// Whether the packet is of this pool.
     pub fn owns(&self, packet: &Packet) -> bool {
-        std::ptr::eq(packet.header().shared, self.0.as_ptr())
+        packet.header().shared == self.0
     }
 
     /// Chunks in all.
@@ -292,22 +326,16 @@ impl Pool {
 
 impl Clone for Pool {
     fn clone(&self) -> Self {
-        self.shared().handles.fetch_add(1, Ordering::Relaxed);
+        // Nothing follows from it: the handle that it is made of stays.
+        self.shared().owners.0.fetch_add(1, Ordering::Relaxed);
         Self(self.0)
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if self.shared().handles.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
-        }
-        // With packets still out the memory must stay: leak it.
-        if self.shared().free.len() == self.shared().chunks {
-            // SAFETY: the last handle, and every chunk is on the free list, so
-            // no packet points here. It came from `Box::leak`.
-            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
-        }
+        // SAFETY: this handle was an owner, and is gone.
+        unsafe { Shared::leave(self.0, 1) };
     }
 }
 
@@ -369,20 +397,20 @@ impl PoolCache {
 
     #[cold]
     fn refill(&mut self) {
-        let queue = &self.pool.shared().free;
-        for _ in 0..self.max / 4 {
-            match queue.pop() {
-                Some(index) => self.free.push(index),
-                None => break,
-            }
-        }
+        let shared = self.pool.shared();
+        self.free.extend(std::iter::from_fn(|| shared.free.pop()).take(self.max / 4));
+        // Before anybody gets one of them; until then our handle keeps the pool.
+        shared.owners.0.fetch_add(self.free.len(), Ordering::Relaxed);
     }
 
     #[cold]
     fn spill(&mut self, keep: usize) {
+        let (shared, count) = (self.pool.shared(), self.free.len() - keep);
         for index in self.free.drain(keep..) {
-            self.pool.shared().free.push(index).expect("one place for each chunk");
+            shared.free.push(index).expect("one place for each chunk");
         }
+        // SAFETY: these chunks were owners, and are on the free list.
+        unsafe { Shared::leave(self.pool.0, count) };
     }
 }
 
@@ -657,12 +685,18 @@ impl std::fmt::Debug for Packet {
 
 impl Drop for Packet {
     fn drop(&mut self) {
-        let h = self.header();
-        // SAFETY: the pool stays while packets are out.
-        let shared = unsafe { &*h.shared };
-        shared.free.push(h.index).expect("one place for each chunk");
+        let Header { shared, index, .. } = *self.header();
+        // SAFETY: the chunk is an owner, so the pool stays until the count is down.
+        let free = unsafe { &(*shared.as_ptr()).free };
+        free.push(index).expect("one place for each chunk");
+        // SAFETY: the chunk was an owner, and is on the free list; from there on its header
+        // is another's, and is not read.
+        unsafe { Shared::leave(shared, 1) };
     }
 }
 
+mod prefetch;
 #[cfg(test)]
 mod tests;
+
+pub use prefetch::{prefetch, prefetch_slice};
