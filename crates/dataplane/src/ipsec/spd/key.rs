@@ -163,11 +163,11 @@ impl<A: Address> Key<A> {
     pub fn new(
         direction: Direction,
         (src, dst): (A, A),
-        protocol: Option<Protocol>,
+        protocol: Option<u8>,
         first: Option<[u8; 4]>,
     ) -> Self {
         let (local, remote) = sides(src, dst, direction);
-        let rest = rest(protocol, first.as_ref().map(<[u8; 4]>::as_slice), direction);
+        let rest = rest(protocol.map(Protocol), first.as_ref().map(<[u8; 4]>::as_slice), direction);
         Self { words: A::words(local, remote, rest) }
     }
 

@@ -73,7 +73,7 @@ proptest! {
                 continue;
             }
             let seen = t.fragment == 0 || t.local.is_ipv4();
-            let protocol = seen.then_some(ferrule_wire::Protocol(t.protocol));
+            let protocol = seen.then_some(t.protocol);
             let out = Direction::Outbound;
             match (t.local, t.remote) {
                 (IpAddr::V4(a), IpAddr::V4(b)) => {
