@@ -1,6 +1,6 @@
 //! Routes and adjacencies.
 
-use super::fib::Fib;
+use super::fib::{Cell, Fib};
 use arrayvec::ArrayVec;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -54,6 +54,16 @@ impl Vrf {
     #[inline]
     pub fn v6(&self, address: Ipv6Addr) -> Option<Route> {
         self.v6.lookup(u128::from(address))
+    }
+
+    /// The routes of IPv4 addresses, for a batch: `found` as `addresses`, and as many.
+    pub fn v4_all(&self, addresses: &[u32], found: &mut [Cell]) {
+        self.v4.look_up_all(addresses, found);
+    }
+
+    /// The routes of IPv6 addresses, for a batch: `found` as `addresses`, and as many.
+    pub fn v6_all(&self, addresses: &[u128], found: &mut [Cell]) {
+        self.v6.look_up_all(addresses, found);
     }
 
     /// The route of an address.

@@ -121,7 +121,7 @@ struct Build<'a, A, T> {
     all: &'a [Rule<A, T>],
     fields: Vec<Cuttable>,
     slots: Vec<Slot>,
-    leaves: Vec<u32>,
+    others: Vec<u32>,
     /// Leaves with the same rules are one.
     known: HashMap<Vec<u32>, Slot>,
     depth: u32,
@@ -137,13 +137,13 @@ impl<'a, A: Address, T: Copy> Build<'a, A, T> {
             all,
             fields: fields::<A>(),
             slots: Vec::new(),
-            leaves: Vec::new(),
+            others: Vec::new(),
             known: HashMap::new(),
             depth: 0,
             counts: vec![(0, false); (1 << WIDTH_MAX) + 1],
         };
         let root = build.node(list, Region::default(), COPIES, 0);
-        Tree { root, slots: build.slots.into(), leaves: build.leaves.into(), depth: build.depth }
+        Tree { root, slots: build.slots.into(), others: build.others.into(), depth: build.depth }
     }
 
     /// A node for rules that may have so many places each.
@@ -186,8 +186,7 @@ impl<'a, A: Address, T: Copy> Build<'a, A, T> {
         if let Some(slot) = self.known.get(&list) {
             return *slot;
         }
-        let slot = Slot::leaf(self.leaves.len() as u32, list.len() as u32);
-        self.leaves.extend(&list);
+        let slot = Slot::leaf(&list, &mut self.others);
         self.known.insert(list, slot);
         slot
     }

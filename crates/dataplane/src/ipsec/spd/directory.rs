@@ -4,9 +4,11 @@
 //! their SPIs (RFC 4301 section 4.1). The SA then checks the addresses.
 //!
 //! ```text
-//!   SPI ──multiply, shift──▶ │ … │ SPI, worker, index │ SPI, … │ free │ …
-//!                              first try ──────────────▶ next ──▶ none
+//!   SPI ──multiply, shift──▶ │ four SPIs │ their workers and indices │  compared at once
+//!                              full, and it is none of them ─▶ the next four
 //! ```
+
+use crate::ipsec::SaProtocol;
 
 /// Where an inbound SA lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +19,83 @@ pub struct InboundPlace {
     pub worker: u8,
     /// Its index there.
     pub index: u32,
+}
+
+/// Where an inbound SA lives, in four octets, for columns of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InboundCell(u32);
+
+impl Default for InboundCell {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl InboundCell {
+    /// There is none.
+    pub const NONE: Self = Self(u32::MAX);
+
+    fn new(place: &InboundPlace) -> Self {
+        assert!(place.index < 0xff_ffff, "numbers of SAs are small");
+        Self(u32::from(place.worker) << 24 | place.index)
+    }
+
+    /// Whether there is one.
+    #[inline(always)]
+    pub const fn is_some(self) -> bool {
+        self.0 != Self::NONE.0
+    }
+
+    /// The worker that owns it.
+    #[inline(always)]
+    pub const fn worker(self) -> u8 {
+        (self.0 >> 24) as u8
+    }
+
+    /// Its index there; a number that no SA has if there is none.
+    #[inline(always)]
+    pub const fn index(self) -> u32 {
+        self.0 & 0xff_ffff
+    }
+}
+
+/// Where an outbound SA lives, and of which protocol it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutboundPlace {
+    /// The worker that owns it.
+    pub worker: u8,
+    /// ESP or AH.
+    pub protocol: SaProtocol,
+}
+
+/// Inbound SAs that are compared at once.
+const ABREAST: usize = 4;
+
+/// Some inbound SAs: the first places are used first.
+#[derive(Clone, Copy)]
+#[repr(align(32))]
+struct Bucket {
+    /// Zero: a free place.
+    spis: [u32; ABREAST],
+    cells: [InboundCell; ABREAST],
+}
+
+impl Bucket {
+    const EMPTY: Self = Self { spis: [0; ABREAST], cells: [InboundCell::NONE; ABREAST] };
+
+    /// What it says of an SPI, without a branch.
+    #[inline(always)]
+    fn get(&self, spi: u32) -> InboundCell {
+        // At most one of them is equal, or none is in use.
+        let others = self.spis.iter().zip(&self.cells);
+        let cell = |(&one, cell): (&u32, &InboundCell)| if one == spi { !cell.0 } else { 0 };
+        InboundCell(!others.map(cell).fold(0, |all, one| all | one))
+    }
+
+    #[inline(always)]
+    const fn is_full(&self) -> bool {
+        self.spis[ABREAST - 1] != 0
+    }
 }
 
 /// Two inbound SAs have this SPI, or it is zero.
@@ -34,37 +113,36 @@ impl std::error::Error for BadSpi {}
 /// Which worker has which SA.
 #[derive(Default)]
 pub struct SaDirectory {
-    outbound: Box<[Option<u8>]>,
-    /// Open addressing; a power of two, at most half of it used.
-    inbound: Box<[InboundPlace]>,
+    outbound: Box<[(Option<u8>, SaProtocol)]>,
+    /// Open addressing; a power of two, at most half of the places used.
+    inbound: Box<[Bucket]>,
     shift: u32,
     /// UDP ports of this node in which ESP comes.
     udp_ports: Box<[u16]>,
-    /// Outbound SAs of AH, by index.
-    ah: Box<[u32]>,
 }
 
 impl SaDirectory {
     /// `outbound`: the worker of each outbound SA, by index. `inbound`: all
     /// inbound SAs, in any order.
     pub fn new(outbound: &[Option<u8>], inbound: &[InboundPlace]) -> Result<Self, BadSpi> {
-        let size = (inbound.len() * 2).next_power_of_two().max(2);
+        let size = (inbound.len() * 2).div_ceil(ABREAST).next_power_of_two().max(2);
         let mut this = Self {
-            outbound: outbound.into(),
-            inbound: vec![InboundPlace::default(); size].into(),
+            outbound: outbound.iter().map(|&worker| (worker, SaProtocol::Esp)).collect(),
+            inbound: vec![Bucket::EMPTY; size].into(),
             shift: 32 - size.ilog2(),
             udp_ports: Box::default(),
-            ah: Box::default(),
         };
         for place in inbound {
             if place.spi == 0 || this.inbound(place.spi).is_some() {
                 return Err(BadSpi(place.spi));
             }
             let mut at = this.slot(place.spi);
-            while this.inbound[at].spi != 0 {
+            while this.inbound[at].is_full() {
                 at = (at + 1) & (size - 1);
             }
-            this.inbound[at] = *place;
+            let bucket = &mut this.inbound[at];
+            let free = bucket.spis.iter().position(|&spi| spi == 0).unwrap_or(0);
+            (bucket.spis[free], bucket.cells[free]) = (place.spi, InboundCell::new(place));
         }
         Ok(this)
     }
@@ -85,15 +163,19 @@ impl SaDirectory {
 
     /// The same with these outbound SAs of AH; the others are of ESP.
     pub fn with_ah(mut self, outbound: impl IntoIterator<Item = u32>) -> Self {
-        let mut outbound: Vec<u32> = outbound.into_iter().collect();
-        outbound.sort_unstable();
-        self.ah = outbound.into();
+        let mut all = self.outbound.into_vec();
+        for index in outbound {
+            let index = index as usize;
+            all.resize(all.len().max(index + 1), (None, SaProtocol::Esp));
+            all[index].1 = SaProtocol::Ah;
+        }
+        self.outbound = all.into();
         self
     }
 
     /// Whether an outbound SA is of AH.
     pub fn is_ah(&self, index: u32) -> bool {
-        self.ah.binary_search(&index).is_ok()
+        self.outbound.get(index as usize).is_some_and(|sa| sa.1 == SaProtocol::Ah)
     }
 
     /// Whether ESP comes in UDP on a port.
@@ -104,26 +186,49 @@ impl SaDirectory {
     /// The worker that owns an outbound SA.
     #[inline]
     pub fn outbound(&self, index: u32) -> Option<u8> {
-        *self.outbound.get(index as usize)?
+        self.outbound.get(index as usize)?.0
+    }
+
+    /// Where an outbound SA lives, with its protocol.
+    #[inline]
+    pub fn outbound_place(&self, index: u32) -> Option<OutboundPlace> {
+        let &(worker, protocol) = self.outbound.get(index as usize)?;
+        Some(OutboundPlace { worker: worker?, protocol })
     }
 
     /// Where the inbound SA of this SPI lives.
     #[inline]
     pub fn inbound(&self, spi: u32) -> Option<InboundPlace> {
-        if self.inbound.is_empty() {
-            return None;
+        let cell = self.find(self.slot(spi), spi);
+        let place = InboundPlace { spi, worker: cell.worker(), index: cell.index() };
+        cell.is_some().then_some(place)
+    }
+
+    /// Where the inbound SAs of many SPIs live: `cells` as `spis`, and as many.
+    pub fn inbound_all(&self, spis: &[u32], cells: &mut [InboundCell]) {
+        let mut beyond = 0;
+        for (&spi, cell) in spis.iter().zip(&mut *cells) {
+            let bucket = self.inbound.get(self.slot(spi)).unwrap_or(&Bucket::EMPTY);
+            *cell = bucket.get(spi);
+            beyond |= u32::from(bucket.is_full() & !cell.is_some());
         }
-        let mut at = self.slot(spi);
-        loop {
-            let place = self.inbound[at];
-            if place.spi == spi && spi != 0 {
-                return Some(place);
+        if beyond != 0 {
+            for (&spi, cell) in spis.iter().zip(cells).filter(|(_, cell)| !cell.is_some()) {
+                *cell = self.find(self.slot(spi), spi);
             }
-            if place.spi == 0 {
-                return None;
+        }
+    }
+
+    /// What the buckets from one on say of an SPI. (One is not full: at most half is used.)
+    fn find(&self, mut at: usize, spi: u32) -> InboundCell {
+        while let Some(bucket) = self.inbound.get(at) {
+            let cell = bucket.get(spi);
+            if cell.is_some() || !bucket.is_full() {
+                return cell;
             }
             at = (at + 1) & (self.inbound.len() - 1);
         }
+        InboundCell::NONE
     }
 
     #[inline]
@@ -136,20 +241,53 @@ impl SaDirectory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ferrule_base::Rng;
+    use std::collections::HashMap;
 
     #[test]
     fn every_inbound_sa_is_found_by_its_spi_and_no_other() {
-        let places: Vec<_> = (0..5000u32)
-            .map(|i| InboundPlace { spi: 256 + i * 7, worker: (i % 3) as u8, index: i })
-            .collect();
-        let directory = SaDirectory::new(&[Some(1), None], &places).unwrap();
-        for place in &places {
-            assert_eq!(directory.inbound(place.spi), Some(*place));
-            assert_eq!(directory.inbound(place.spi + 1), None);
+        let mut rng = Rng::new(4301);
+        for count in [0, 1, 2, 5, 700, 5000] {
+            // Dense ones, and any.
+            let spi =
+                |rng: &mut Rng, n| if n % 2 == 0 { 256 + n * 7 } else { rng.next_u64() as u32 };
+            let places: HashMap<u32, InboundPlace> = (0..count)
+                .map(|index| (spi(&mut rng, index), (index % 256) as u8, index))
+                .map(|(spi, worker, index)| (spi, InboundPlace { spi, worker, index }))
+                .filter(|(spi, _)| *spi != 0)
+                .collect();
+            let all: Vec<InboundPlace> = places.values().copied().collect();
+            let directory = SaDirectory::new(&[], &all).unwrap();
+            let asked: Vec<u32> =
+                all.iter().flat_map(|p| [p.spi, p.spi.wrapping_add(1)]).chain([0, 9]).collect();
+            let mut cells = vec![InboundCell::default(); asked.len()];
+            directory.inbound_all(&asked, &mut cells);
+            for (spi, cell) in asked.iter().zip(cells) {
+                let place = places.get(spi).copied();
+                assert_eq!(directory.inbound(*spi), place);
+                assert_eq!(cell.is_some(), place.is_some());
+                if let Some(place) = place {
+                    assert_eq!((cell.worker(), cell.index()), (place.worker, place.index));
+                }
+            }
         }
-        assert_eq!(directory.inbound(0), None);
-        assert_eq!([0, 1, 2].map(|i| directory.outbound(i)), [Some(1), None, None]);
-        assert_eq!(SaDirectory::default().inbound(256), None);
+        let mut cell = [InboundCell(7)];
+        SaDirectory::default().inbound_all(&[256], &mut cell);
+        assert_eq!((SaDirectory::default().inbound(256), cell[0]), (None, InboundCell::NONE));
+    }
+
+    #[test]
+    fn outbound_sas_are_known_by_worker_and_protocol() {
+        let directory = SaDirectory::new(&[Some(1), None, Some(0)], &[]).unwrap().with_ah([2, 5]);
+        assert_eq!(
+            [0, 1, 2, 3, 5].map(|i| directory.outbound(i)),
+            [Some(1), None, Some(0), None, None]
+        );
+        assert_eq!([0, 1, 2, 3, 5].map(|i| directory.is_ah(i)), [false, false, true, false, true]);
+        let place = |worker, protocol| Some(OutboundPlace { worker, protocol });
+        assert_eq!(directory.outbound_place(0), place(1, SaProtocol::Esp));
+        assert_eq!(directory.outbound_place(2), place(0, SaProtocol::Ah));
+        assert_eq!([1, 5, 9].map(|i| directory.outbound_place(i)), [None; 3]);
     }
 
     #[test]

@@ -8,6 +8,10 @@
 //!   after:   c 9 │ d 0 │ a 7
 //! ```
 
+use super::Outcome;
+use ferrule_pipeline::BATCH;
+use std::hint::select_unpredictable;
+
 /// The number of what is not counted.
 pub const UNCOUNTED: u32 = u32::MAX;
 
@@ -74,6 +78,25 @@ impl Hits {
         }
     }
 
+    /// Counts a batch of packets on their way out. (Neighbours of one entry are summed
+    /// first: otherwise each would wait for the count of the one before.)
+    pub fn outbound_all(&mut self, outcomes: &[Outcome], octets: &[u32]) {
+        let mut sums = [(UNCOUNTED, 0, 0); BATCH];
+        let (mut last, mut packets, mut sum) = (0, 0, 0);
+        let mut before = outcomes.first().map_or(UNCOUNTED, |first| first.counter());
+        for (outcome, &octets) in outcomes.iter().zip(octets).take(BATCH) {
+            let same = outcome.counter() == before;
+            last += usize::from(!same);
+            packets = select_unpredictable(same, packets, 0) + 1;
+            sum = select_unpredictable(same, sum, 0) + u64::from(octets);
+            before = outcome.counter();
+            sums[last % BATCH] = (before, packets, sum);
+        }
+        for &(counter, packets, octets) in &sums[..(last + 1).min(BATCH)] {
+            self.outbound(counter, packets, octets);
+        }
+    }
+
     /// Counts a packet that came in clear.
     #[inline]
     pub fn inbound(&mut self, counter: u32, octets: usize) {
@@ -91,6 +114,7 @@ impl Hits {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Action;
     use super::*;
 
     #[test]
@@ -109,5 +133,30 @@ mod tests {
         assert_eq!((a.packets_out, a.octets_out), (7, 700));
         hits.fit(&map(4, &[0, 1, 2]));
         assert_eq!(hits.all(), [Hit::default(); 3], "a snapshot was missed: nobody knows");
+    }
+
+    #[test]
+    fn spd_hits_of_a_batch_are_those_of_its_packets() {
+        let mut rng = ferrule_base::Rng::new(5);
+        for entries in [1, 2, 3, 200] {
+            for packets in [0, 1, 2, 127, BATCH] {
+                let map = HitMap { generation: 1, carried: vec![UNCOUNTED; entries].into() };
+                let (mut all, mut each) = (Hits::default(), Hits::default());
+                all.fit(&map);
+                each.fit(&map);
+                let some = |rng: &mut ferrule_base::Rng| match rng.one_in(9) {
+                    true => UNCOUNTED,
+                    false => rng.below(entries as u64) as u32,
+                };
+                let counters: Vec<u32> = (0..packets).map(|_| some(&mut rng)).collect();
+                let octets: Vec<u32> = (0..packets).map(|_| rng.below(1500) as u32).collect();
+                let outcomes = counters.iter().map(|&c| Outcome::new(Action::Bypass, c));
+                all.outbound_all(&outcomes.collect::<Vec<_>>(), &octets);
+                for (&counter, &octets) in counters.iter().zip(&octets) {
+                    each.outbound(counter, 1, octets.into());
+                }
+                assert_eq!(all.all(), each.all());
+            }
+        }
     }
 }

@@ -19,7 +19,7 @@ use std::fmt::Debug;
 
 /// Which end of a packet is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::ipsec) enum Direction {
+pub enum Direction {
     /// The source is local.
     Outbound,
     /// The destination is local.
@@ -42,7 +42,7 @@ pub(super) const NO_PROTOCOL: u64 = 1 << 8;
 pub(super) const NONE: u64 = 1 << 16;
 
 /// An address as a number, and keys of two such addresses.
-pub(super) trait Address: Copy + Ord + Debug + Send + Sync + 'static {
+pub trait Address: Copy + Ord + Debug + Send + Sync + 'static {
     /// Bits of an address.
     const BITS: u32;
     /// What trees cut: both addresses, then `rest`, in words.
@@ -50,12 +50,17 @@ pub(super) trait Address: Copy + Ord + Debug + Send + Sync + 'static {
     /// Words with addresses in them.
     const ADDRESS_WORDS: usize;
 
+    /// The words of both addresses and the rest.
     fn words(local: Self, remote: Self, rest: u64) -> Self::Words;
+    /// What [`words`](Self::words) was made of.
     fn split(words: &Self::Words) -> (Self, Self, u64);
+    /// As many of these words as there are.
     fn from_words(words: &[u64; 8]) -> Self::Words;
     /// One of the words.
     fn word(words: &Self::Words, at: u32) -> u64;
+    /// How far it lies behind another one.
     fn less(self, first: Self) -> Self;
+    /// The number in 128 bits.
     fn wide(self) -> u128;
     /// Half of `span` further.
     fn half_way(self, span: Self) -> Self;
@@ -142,12 +147,42 @@ impl Address for u128 {
     }
 }
 
-/// A packet as selectors see it.
+/// A packet as selectors see it: what a policy is asked about.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Key<A: Address> {
-    pub words: A::Words,
+#[repr(transparent)]
+pub struct Key<A: Address> {
+    pub(super) words: A::Words,
+}
+
+impl<A: Address> Key<A> {
+    /// Of a packet's addresses, its protocol (behind IPv4 options and IPv6 extension
+    /// headers) and the first four octets of that. Of a later fragment nothing of these is
+    /// seen, and of IPv6 not the protocol either. A packet that ends before those four
+    /// octets has to be read by [`Spd::outbound`](super::Spd::outbound).
+    #[inline(always)]
+    pub fn new(
+        direction: Direction,
+        (src, dst): (A, A),
+        protocol: Option<u8>,
+        first: Option<[u8; 4]>,
+    ) -> Self {
+        let (local, remote) = sides(src, dst, direction);
+        let rest = rest(protocol.map(Protocol), first.as_ref().map(<[u8; 4]>::as_slice), direction);
+        Self { words: A::words(local, remote, rest) }
+    }
+
     /// A field is in another fragment, where it may be anything.
-    pub veiled: bool,
+    #[inline(always)]
+    pub(super) fn is_veiled(&self) -> bool {
+        const UNSEEN: u64 = NONE << LOCAL_PORT.0 | NONE << MESSAGE.0;
+        let (_, _, rest) = A::split(&self.words);
+        if rest & UNSEEN != UNSEEN {
+            return false;
+        }
+        // Such protocols have one of the two, if it could be seen.
+        let protocol = Protocol(rest as u8);
+        rest & NO_PROTOCOL != 0 || protocol.has_ports() || has_message(protocol)
+    }
 }
 
 /// A packet of either family.
@@ -171,10 +206,10 @@ pub(super) fn read4(bytes: &[u8], direction: Direction) -> Result<Key<u32>, Drop
     let (h, _) = ipv4::Header::ref_from_prefix(bytes).map_err(|_| DropReason::Malformed)?;
     let later = h.fragment.get() & 0x1fff != 0;
     let upper = if later { None } else { bytes.get(h.header_len()..) };
-    let (rest, veiled) = rest(Some(h.protocol()), upper, direction);
+    let rest = rest(Some(h.protocol()), upper, direction);
     let (src, dst) = (u32::from_be_bytes(h.src), u32::from_be_bytes(h.dst));
     let (local, remote) = sides(src, dst, direction);
-    Ok(Key { words: u32::words(local, remote, rest), veiled })
+    Ok(Key { words: u32::words(local, remote, rest) })
 }
 
 #[inline]
@@ -186,47 +221,48 @@ fn read6(bytes: &[u8], direction: Direction) -> Result<Key<u128>, DropReason> {
     let later = upper.fragment.is_some_and(|f| f.offset != 0);
     let protocol = (!later).then_some(upper.protocol);
     let behind = if later { None } else { payload.get(upper.offset..) };
-    let (rest, veiled) = rest(protocol, behind, direction);
+    let rest = rest(protocol, behind, direction);
     let (local, remote) = sides(u128::from_be_bytes(h.src), u128::from_be_bytes(h.dst), direction);
-    Ok(Key { words: u128::words(local, remote, rest), veiled })
+    Ok(Key { words: u128::words(local, remote, rest) })
 }
 
-/// Protocol, ports and message of what is behind the IP headers, and whether some of
-/// it is there but cannot be seen.
+/// Protocol, ports and message of what is behind the IP headers.
 #[inline(always)]
-fn rest(protocol: Option<Protocol>, upper: Option<&[u8]>, direction: Direction) -> (u64, bool) {
+fn rest(protocol: Option<Protocol>, upper: Option<&[u8]>, direction: Direction) -> u64 {
     const PORTS: u64 = NONE << LOCAL_PORT.0 | NONE << REMOTE_PORT.0;
     const MESSAGES: u64 = NONE << MESSAGE.0;
     let Some(protocol) = protocol else {
-        return (NO_PROTOCOL | PORTS | MESSAGES, true);
+        return NO_PROTOCOL | PORTS | MESSAGES;
     };
     let number = u64::from(protocol.0);
     if protocol.has_ports() {
         let Some(&[a, b, c, d]) = upper.and_then(<[u8]>::first_chunk) else {
-            return (number | PORTS | MESSAGES, true);
+            return number | PORTS | MESSAGES;
         };
         let (src, dst) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         let (local, remote) = sides(src, dst, direction);
         let ports = u64::from(local) << LOCAL_PORT.0 | u64::from(remote) << REMOTE_PORT.0;
-        return (number | ports | MESSAGES, false);
+        return number | ports | MESSAGES;
     }
-    message(protocol, upper).map_or((number | PORTS | MESSAGES, false), |found| match found {
-        Some(message) => (number | PORTS | u64::from(message) << MESSAGE.0, false),
-        None => (number | PORTS | MESSAGES, true),
-    })
+    let message = message(protocol, upper).map_or(NONE, u64::from);
+    number | PORTS | message << MESSAGE.0
 }
 
-/// The message of a protocol that has such; within, nothing if it cannot be seen.
+/// The message of a protocol that has such, if it can be seen.
 #[inline]
-fn message(protocol: Protocol, upper: Option<&[u8]>) -> Option<Option<u16>> {
-    match protocol {
-        Protocol::ICMP | Protocol::ICMPV6 => {
-            Some(upper.and_then(<[u8]>::first_chunk).map(|&octets| u16::from_be_bytes(octets)))
-        }
-        // Next header, length, type (RFC 6275 section 6.1.1).
-        MOBILITY => Some(upper.and_then(|u| u.get(2)).map(|&kind| u16::from(kind) << 8)),
-        _ => None,
+fn message(protocol: Protocol, upper: Option<&[u8]>) -> Option<u16> {
+    if !has_message(protocol) {
+        return None;
     }
+    if protocol == MOBILITY {
+        // Next header, length, type (RFC 6275 section 6.1.1).
+        return upper?.get(2).map(|&kind| u16::from(kind) << 8);
+    }
+    upper?.first_chunk().map(|&octets| u16::from_be_bytes(octets))
+}
+
+const fn has_message(protocol: Protocol) -> bool {
+    matches!(protocol, Protocol::ICMP | Protocol::ICMPV6 | MOBILITY)
 }
 
 #[inline(always)]

@@ -36,11 +36,12 @@ use arrayvec::ArrayVec;
 use ferrule_base::DropReason;
 use ferrule_pipeline::BATCH;
 use hits::Hits;
-pub(super) use key::Direction;
-use key::{Address, Key, Seen};
+use key::Seen;
+pub use key::{Address, Direction, Key};
 use rule::Rule;
 use selector::{Selector, SelectorError};
-use tree::{Answer, Table};
+use std::hint::select_unpredictable;
+use tree::{NONE, Table};
 
 /// Selectors of one policy or SA at most.
 pub const SELECTORS_MAX: usize = 1 << 20;
@@ -81,6 +82,72 @@ pub struct Decision {
     pub action: Action,
     /// The counter of the entry that decided.
     pub counter: u32,
+}
+
+/// A decision in eight octets, for columns of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The number of an outbound SA, or one of two constants.
+    code: u32,
+    counter: u32,
+}
+
+impl Outcome {
+    const BYPASS: u32 = u32::MAX - 1;
+    const DISCARD: u32 = u32::MAX;
+
+    fn new(action: Action, counter: u32) -> Self {
+        let code = match action {
+            Action::Protect(sa) => {
+                assert!(sa < Self::BYPASS, "numbers of SAs are small");
+                sa
+            }
+            Action::Bypass => Self::BYPASS,
+            Action::Discard => Self::DISCARD,
+        };
+        Self { code, counter }
+    }
+
+    /// What to do with the packet.
+    #[inline(always)]
+    pub const fn action(self) -> Action {
+        match self.code {
+            Self::BYPASS => Action::Bypass,
+            Self::DISCARD => Action::Discard,
+            sa => Action::Protect(sa),
+        }
+    }
+
+    /// The outbound SA that [`Action::Protect`] names; of others a number that no SA has.
+    #[inline(always)]
+    pub const fn sa(self) -> u32 {
+        self.code
+    }
+
+    /// Whether it passes in clear.
+    #[inline(always)]
+    pub const fn is_bypass(self) -> bool {
+        self.code == Self::BYPASS
+    }
+
+    /// Whether an SA seals it: what nearly all of a batch has.
+    #[inline(always)]
+    pub const fn is_protect(self) -> bool {
+        self.code < Self::BYPASS
+    }
+
+    /// The counter of the entry that decided.
+    #[inline(always)]
+    pub const fn counter(self) -> u32 {
+        self.counter
+    }
+}
+
+impl From<Outcome> for Decision {
+    #[inline]
+    fn from(outcome: Outcome) -> Self {
+        Self { action: outcome.action(), counter: outcome.counter }
+    }
 }
 
 impl Decision {
@@ -127,10 +194,10 @@ impl<T: Copy> Rules<T> {
     }
 
     #[inline]
-    fn find(&self, seen: &Seen) -> Answer<T> {
+    fn has(&self, seen: &Seen) -> bool {
         match seen {
-            Seen::V4(key) => self.v4.find(&key.words),
-            Seen::V6(key) => self.v6.find(&key.words),
+            Seen::V4(key) => self.v4.find(&key.words).is_some(),
+            Seen::V6(key) => self.v6.find(&key.words).is_some(),
         }
     }
 
@@ -143,39 +210,20 @@ impl Rules<()> {
     /// Whether any of the selectors has a packet that came in.
     #[inline]
     pub fn admit(&self, packet: &[u8]) -> Result<bool, DropReason> {
-        Ok(self.find(&key::read(packet, Direction::Inbound)?).is_some())
+        Ok(self.has(&key::read(packet, Direction::Inbound)?))
     }
 
     /// Whether any of the selectors has a packet that goes the other way, as far as
     /// there is enough of it.
     pub fn have_outbound(&self, packet: &[u8]) -> bool {
-        key::read(packet, Direction::Outbound).is_ok_and(|key| self.find(&key).is_some())
-    }
-}
-
-/// What is asked about packets of one family: the keys' words, their places in the
-/// batch and whether they are veiled.
-struct Side<A: Address> {
-    words: ArrayVec<A::Words, BATCH>,
-    places: ArrayVec<(u8, bool), BATCH>,
-}
-
-impl<A: Address> Side<A> {
-    const fn new() -> Self {
-        Self { words: ArrayVec::new_const(), places: ArrayVec::new_const() }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, place: usize, key: Key<A>) {
-        self.words.push(key.words);
-        self.places.push((place as u8, key.veiled));
+        key::read(packet, Direction::Outbound).is_ok_and(|key| self.has(&key))
     }
 }
 
 /// An ordered security policy database.
 #[derive(Default)]
 pub struct Spd {
-    rules: Rules<Decision>,
+    rules: Rules<Outcome>,
     /// What entries but BYPASS may mean where they cannot be seen; the numbers are
     /// those of the entries.
     veiled: Rules<u32>,
@@ -186,8 +234,8 @@ pub struct Spd {
 impl Spd {
     /// Compiles a policy; an error names the place of the wrong entry.
     pub fn new(entries: &[PolicyEntry]) -> Result<Self, (usize, SelectorError)> {
-        let decision = |e: &PolicyEntry| Decision { action: e.action, counter: e.counter };
-        let rules = Rules::new(entries.iter().map(|e| (&e.selector, decision(e))))?;
+        let outcome = |e: &PolicyEntry| Outcome::new(e.action, e.counter);
+        let rules = Rules::new(entries.iter().map(|e| (&e.selector, outcome(e))))?;
         let closed = entries.iter().enumerate().filter(|(_, e)| e.action != Action::Bypass);
         let veiled: Vec<(Selector, u32)> = closed
             .flat_map(|(place, e)| e.selector.veiled().into_iter().map(move |s| (s, place as u32)))
@@ -204,7 +252,7 @@ impl Spd {
     /// What to do with an IP packet that leaves by the boundary.
     #[inline]
     pub fn outbound(&self, packet: &[u8]) -> Result<Decision, DropReason> {
-        self.decide(&key::read(packet, Direction::Outbound)?)
+        key::read(packet, Direction::Outbound).map(|seen| self.decide(&seen).into())
     }
 
     /// What is said of an IP packet that enters in clear by the boundary: only
@@ -212,94 +260,123 @@ impl Spd {
     /// go to their SA.)
     #[inline]
     pub fn inbound(&self, packet: &[u8]) -> Result<Decision, DropReason> {
-        self.decide(&key::read(packet, Direction::Inbound)?)
+        key::read(packet, Direction::Inbound).map(|seen| self.decide(&seen).into())
     }
 
-    /// The same for as many packets as fit a batch, side by side; nothing where
-    /// nothing is asked.
+    /// What to do with IPv4 packets, a batch at most: `outcomes` as `keys`, and as many.
+    pub fn decide_v4(&self, keys: &[Key<u32>], outcomes: &mut [Outcome]) {
+        self.decide_all(&self.rules.v4, &self.veiled.v4, keys, outcomes);
+    }
+
+    /// What to do with IPv6 packets, a batch at most: `outcomes` as `keys`, and as many.
+    pub fn decide_v6(&self, keys: &[Key<u128>], outcomes: &mut [Outcome]) {
+        self.decide_all(&self.rules.v6, &self.veiled.v6, keys, outcomes);
+    }
+
+    /// What to do with packets that leave, of either family; nothing where nothing is asked.
     pub(super) fn outbound_all<'a>(
         &self,
         packets: impl Iterator<Item = Option<&'a [u8]>>,
         decisions: &mut [Option<Result<Decision, DropReason>>; BATCH],
     ) {
-        let (mut v4, mut v6) = (Side::new(), Side::new());
+        let mut v4 = ArrayVec::<_, BATCH>::new();
+        let mut v6 = ArrayVec::<_, BATCH>::new();
+        let mut places = [ArrayVec::<u8, BATCH>::new(), ArrayVec::new()];
         for (place, (packet, decision)) in packets.zip(&mut *decisions).enumerate() {
             let Some(packet) = packet else { continue };
             match key::read(packet, Direction::Outbound) {
-                Ok(Seen::V4(key)) => v4.push(place, key),
-                Ok(Seen::V6(key)) => v6.push(place, key),
+                Ok(Seen::V4(key)) => {
+                    v4.push(key);
+                    places[0].push(place as u8);
+                }
+                Ok(Seen::V6(key)) => {
+                    v6.push(key);
+                    places[1].push(place as u8);
+                }
                 Err(reason) => *decision = Some(Err(reason)),
             }
         }
-        self.answer(&v4, &self.rules.v4, &self.veiled.v4, decisions);
-        self.answer(&v6, &self.rules.v6, &self.veiled.v6, decisions);
+        let mut outcomes: [_; 2] = [[Outcome::default(); BATCH]; 2];
+        self.decide_v4(&v4, &mut outcomes[0]);
+        self.decide_v6(&v6, &mut outcomes[1]);
+        for (places, outcomes) in places.iter().zip(outcomes) {
+            for (&place, outcome) in places.iter().zip(outcomes) {
+                decisions[usize::from(place)] = Some(Ok(outcome.into()));
+            }
+        }
     }
 
     #[inline(always)]
-    fn answer<A: Address>(
+    fn decide_all<A: Address>(
         &self,
-        side: &Side<A>,
-        rules: &Table<A, Decision>,
+        rules: &Table<A, Outcome>,
         veiled: &Table<A, u32>,
-        decisions: &mut [Option<Result<Decision, DropReason>>; BATCH],
+        keys: &[Key<A>],
+        outcomes: &mut [Outcome],
     ) {
-        if side.words.is_empty() {
+        let rest = self.discard();
+        if let Some(rule) = rules.only() {
+            for (key, outcome) in keys.iter().zip(outcomes) {
+                *outcome = select_unpredictable(rule.matches(&key.words), rule.then, rest);
+            }
+            // What it may mean if it lets pass, no entry before has meant.
             return;
         }
-        let mut answers = [None; BATCH];
-        rules.find_all(&side.words, &mut answers);
-        let asked = side.words.iter().zip(&side.places).zip(answers);
-        for ((&words, &(place, veil)), answer) in asked {
-            if let Some(decision) = decisions.get_mut(usize::from(place)) {
-                let key = Key { words, veiled: veil };
-                *decision = Some(Ok(self.settle(&key, answer, veiled)));
+        for (keys, outcomes) in keys.chunks(BATCH).zip(outcomes.chunks_mut(BATCH)) {
+            let mut found = [NONE; BATCH];
+            rules.find_all(keys, &mut found);
+            let mut clear = false;
+            for (&number, outcome) in found.iter().zip(&mut *outcomes) {
+                *outcome = rules.rule(number).map_or(rest, |rule| rule.then);
+                clear |= outcome.is_bypass();
+            }
+            if clear {
+                self.unveil_all(veiled, keys, outcomes, |at| rules.rule(found[at]));
+            }
+        }
+    }
+
+    /// Step 7.4 for those of a batch that would pass in clear.
+    #[inline(never)]
+    fn unveil_all<'a, A: Address>(
+        &self,
+        veiled: &Table<A, u32>,
+        keys: &[Key<A>],
+        outcomes: &mut [Outcome],
+        rule: impl Fn(usize) -> Option<&'a Rule<A, Outcome>>,
+    ) {
+        for (at, (key, outcome)) in keys.iter().zip(outcomes).enumerate() {
+            if outcome.is_bypass() && key.is_veiled() {
+                *outcome = rule(at).map_or(*outcome, |rule| unveil(key, rule, veiled));
             }
         }
     }
 
     #[inline]
-    fn decide(&self, seen: &Seen) -> Result<Decision, DropReason> {
-        let answer = self.rules.find(seen);
-        Ok(match seen {
-            Seen::V4(key) => self.settle(key, answer, &self.veiled.v4),
-            Seen::V6(key) => self.settle(key, answer, &self.veiled.v6),
-        })
+    fn decide(&self, seen: &Seen) -> Outcome {
+        match seen {
+            Seen::V4(key) => self.settle(key, &self.rules.v4, &self.veiled.v4),
+            Seen::V6(key) => self.settle(key, &self.rules.v6, &self.veiled.v6),
+        }
     }
 
-    /// From what the trees say to what is done.
     #[inline(always)]
     fn settle<A: Address>(
         &self,
         key: &Key<A>,
-        answer: Answer<Decision>,
+        rules: &Table<A, Outcome>,
         veiled: &Table<A, u32>,
-    ) -> Decision {
-        let Some((order, decision)) = answer else { return self.discard() };
-        if key.veiled && decision.action == Action::Bypass {
-            return self.unveil(key, order, decision, veiled);
-        }
-        decision
-    }
-
-    /// A packet that shows not all may pass in clear if no entry before may have
-    /// meant it, but for those that let it pass, too.
-    #[inline(never)]
-    fn unveil<A: Address>(
-        &self,
-        key: &Key<A>,
-        order: u32,
-        decision: Decision,
-        veiled: &Table<A, u32>,
-    ) -> Decision {
-        match veiled.find(&key.words) {
-            Some((_, place)) if place < order => Decision { action: Action::Discard, ..decision },
-            _ => decision,
+    ) -> Outcome {
+        match rules.find(&key.words) {
+            None => self.discard(),
+            Some(rule) if rule.then.is_bypass() && key.is_veiled() => unveil(key, rule, veiled),
+            Some(rule) => rule.then,
         }
     }
 
     #[inline]
-    fn discard(&self) -> Decision {
-        Decision { action: Action::Discard, counter: self.rest.unwrap_or(hits::UNCOUNTED) }
+    fn discard(&self) -> Outcome {
+        Outcome::new(Action::Discard, self.rest.unwrap_or(hits::UNCOUNTED))
     }
 
     /// Octets that it takes, compiled.
@@ -312,5 +389,17 @@ impl Spd {
     pub fn worst(&self) -> (u32, usize) {
         let (v4, v6) = (self.rules.v4.worst(), self.rules.v6.worst());
         (v4.0.max(v6.0), v4.1.max(v6.1))
+    }
+}
+
+/// A packet that shows not all may pass in clear if no entry before may have meant it, but
+/// for those that let it pass, too.
+#[inline(never)]
+fn unveil<A: Address>(key: &Key<A>, rule: &Rule<A, Outcome>, veiled: &Table<A, u32>) -> Outcome {
+    match veiled.find(&key.words) {
+        Some(closed) if closed.then < rule.order => {
+            Outcome::new(Action::Discard, rule.then.counter)
+        }
+        _ => rule.then,
     }
 }

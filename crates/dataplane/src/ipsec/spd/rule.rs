@@ -70,12 +70,6 @@ impl<A: Address, T: Copy> Rule<A, T> {
             & (low & high & GUARDS == GUARDS)
     }
 
-    /// Something of its front and of its end, which may lie on two lines of the cache.
-    #[inline(always)]
-    pub fn touch(&self) -> u64 {
-        self.rest.0 ^ self.rest.1 ^ u64::from(self.order)
-    }
-
     /// The words of a packet that is meant, neither the first nor the last.
     pub fn middle(&self) -> A::Words {
         let half = |(first, span): (A, A)| first.half_way(span);

@@ -3,7 +3,7 @@
 //! ```text
 //!   slot ─▶ "bits 8 to 15 of word 0" ─▶ │slot│slot│ … │slot│   one for each value
 //!                                         │         └─▶ bits of another field
-//!                                         └─▶ │number│number│   of a few rules, in order
+//!                                         └─▶ a rule's number, and others, in order
 //! ```
 //!
 //! A node looks at up to ten bits that lie side by side, wherever rules differ most;
@@ -19,34 +19,46 @@
 //! (Known from the literature as HiCuts with the separation of EffiCuts; nodes cut
 //! ranges of bits here, not equal parts of a range.)
 
-use super::key::Address;
+use super::key::{Address, Key};
 use super::rule::Rule;
-use std::hint::{black_box, select_unpredictable};
+use ferrule_pipeline::BATCH;
+use std::hint::select_unpredictable;
 
 /// Trees of a table at most.
 pub(super) const TREES_MAX: usize = 4;
 
+/// No rule.
+pub(super) const NONE: u32 = u32::MAX;
+
 /// Where to go on, or the rules that are left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    /// The first slot of the next node, or where the leaf's rules begin.
+    /// The first slot of the next node, or the number of a leaf's first rule: it is all
+    /// that most leaves have.
     base: u32,
-    /// A leaf: [`LEAF`] and how many rules. Otherwise which bits choose the slot.
+    /// A leaf: [`LEAF`] and the place of its other rules, if there are any. Otherwise which
+    /// bits choose the slot.
     how: u32,
 }
 
 const LEAF: u32 = 1 << 31;
-
-/// Rules of a leaf that are compared before anybody asks which of them matches: how many
-/// it takes nobody can foresee, and a branch that is guessed wrong costs more.
-const ABREAST: usize = 4;
+/// The place of other rules if there are none.
+const ALONE: u32 = LEAF - 1;
+/// With the number of a leaf's last rule.
+const LAST: u32 = 1 << 31;
 
 impl Slot {
     /// No rule.
-    pub const EMPTY: Self = Self::leaf(0, 0);
+    pub const EMPTY: Self = Self { base: NONE, how: LEAF | ALONE };
 
-    pub const fn leaf(first: u32, count: u32) -> Self {
-        Self { base: first, how: LEAF | count }
+    /// A leaf of these rules; of all but the first the numbers are put behind the others'.
+    pub fn leaf(rules: &[u32], others: &mut Vec<u32>) -> Self {
+        let Some((&base, rest)) = rules.split_first() else { return Self::EMPTY };
+        let Some((last, rest)) = rest.split_last() else { return Self { base, how: LEAF | ALONE } };
+        let how = LEAF | others.len() as u32;
+        others.extend(rest);
+        others.push(LAST | last);
+        Self { base, how }
     }
 
     /// Cuts `width` bits from bit `shift` of a word.
@@ -64,12 +76,6 @@ impl Slot {
         let bits = A::word(words, self.how >> 8 & 7) >> (self.how & 63);
         self.base as usize + (bits as u32 & self.how >> 16) as usize
     }
-
-    #[inline(always)]
-    fn rules(self) -> std::ops::Range<usize> {
-        let first = self.base as usize;
-        first..first + (self.how & !LEAF) as usize
-    }
 }
 
 /// One tree, over rules that stand by themselves: many leaves may have the same ones, and
@@ -77,8 +83,8 @@ impl Slot {
 pub(super) struct Tree {
     pub root: Slot,
     pub slots: Box<[Slot]>,
-    /// The numbers of the leaves' rules.
-    pub leaves: Box<[u32]>,
+    /// The numbers of leaves' rules but the first.
+    pub others: Box<[u32]>,
     /// Nodes on the longest way down.
     pub depth: u32,
 }
@@ -86,7 +92,8 @@ pub(super) struct Tree {
 impl Tree {
     /// The number of its first rule.
     fn first(&self) -> u32 {
-        self.leaves.iter().copied().min().unwrap_or(u32::MAX)
+        let leaves = self.slots.iter().chain([&self.root]).filter(|slot| slot.is_leaf());
+        leaves.map(|leaf| leaf.base).min().unwrap_or(NONE)
     }
 
     /// One step down; a leaf stays where it is. (Which of them it is, nobody can foresee.)
@@ -107,10 +114,37 @@ impl Tree {
         slot
     }
 
-    /// The rules of a leaf, by number.
+    /// The leaves of many packets, level by level.
     #[inline(always)]
-    fn numbers(&self, leaf: Slot) -> &[u32] {
-        self.leaves.get(leaf.rules()).unwrap_or_default()
+    fn leaves<A: Address>(&self, keys: &[Key<A>], slots: &mut [Slot]) {
+        if self.root.is_leaf() {
+            return slots.fill(self.root);
+        }
+        let mut closed = LEAF;
+        for (slot, key) in slots.iter_mut().zip(keys) {
+            let next = self.root.next::<A>(&key.words);
+            *slot = self.slots.get(next).copied().unwrap_or(Slot::EMPTY);
+            closed &= slot.how;
+        }
+        while closed & LEAF == 0 {
+            closed = LEAF;
+            for (slot, key) in slots.iter_mut().zip(keys) {
+                *slot = self.step::<A>(*slot, &key.words);
+                closed &= slot.how;
+            }
+        }
+    }
+
+    /// A leaf's rules behind the first, by number.
+    fn others(&self, leaf: Slot) -> impl Iterator<Item = u32> {
+        let from = self.others.get((leaf.how & !LEAF) as usize..).unwrap_or_default();
+        let count = from.iter().position(|number| number & LAST != 0).map_or(0, |at| at + 1);
+        from.iter().take(count).map(|number| number & !LAST)
+    }
+
+    /// All rules of a leaf, by number.
+    fn numbers(&self, leaf: Slot) -> impl Iterator<Item = u32> {
+        Some(leaf.base).filter(|&base| base != NONE).into_iter().chain(self.others(leaf))
     }
 }
 
@@ -128,10 +162,6 @@ impl<A, T> Default for Table<A, T> {
     }
 }
 
-/// The answer of a table: the order of the first rule that matches, and what it
-/// stands for.
-pub(super) type Answer<T> = Option<(u32, T)>;
-
 impl<A: Address, T: Copy> Table<A, T> {
     pub fn of(rules: &[Rule<A, T>], trees: Vec<Tree>) -> Self {
         let mut trees: Box<[_]> = trees.into_iter().map(|tree| (tree.first(), tree)).collect();
@@ -139,94 +169,77 @@ impl<A: Address, T: Copy> Table<A, T> {
         Self { rules: rules.into(), trees }
     }
 
-    /// The first of a leaf's rules that has a packet.
-    #[inline(always)]
-    fn at_leaf(&self, numbers: &[u32], words: &A::Words) -> Option<&Rule<A, T>> {
-        let last = numbers.len().checked_sub(1)?;
-        let mut hits = 0_u32;
-        for at in 0..ABREAST {
-            let rule = self.rules.get(numbers[at.min(last)] as usize)?;
-            hits |= u32::from(rule.matches(words)) << at;
-        }
-        match hits {
-            0 if numbers.len() > ABREAST => self.beyond(&numbers[ABREAST..], words),
-            0 => None,
-            _ => self.rules.get(numbers[(hits.trailing_zeros() as usize).min(last)] as usize),
-        }
+    /// The only rule, if it is.
+    pub fn only(&self) -> Option<&Rule<A, T>> {
+        self.rules.first().filter(|_| self.rules.len() == 1)
     }
 
-    /// The rest of a long leaf.
-    #[inline(never)]
-    fn beyond(&self, numbers: &[u32], words: &A::Words) -> Option<&Rule<A, T>> {
-        let mut rules = numbers.iter().filter_map(|&number| self.rules.get(number as usize));
-        rules.find(|rule| rule.matches(words))
+    /// A rule by its number.
+    #[inline(always)]
+    pub fn rule(&self, number: u32) -> Option<&Rule<A, T>> {
+        self.rules.get(number as usize)
+    }
+
+    #[inline(always)]
+    fn has(&self, number: u32, words: &A::Words) -> bool {
+        self.rule(number).is_some_and(|rule| rule.matches(words))
     }
 
     /// The first rule for a packet.
-    #[inline]
-    pub fn find(&self, words: &A::Words) -> Answer<T> {
-        let mut best: Answer<T> = None;
+    pub fn find(&self, words: &A::Words) -> Option<&Rule<A, T>> {
+        let mut best = NONE;
         for (first, tree) in &self.trees {
-            if self.is_before(best, *first) {
+            if best < *first {
                 break;
             }
-            best = earlier(best, self.at_leaf(tree.numbers(tree.leaf::<A>(words)), words));
+            let mut numbers = tree.numbers(tree.leaf::<A>(words));
+            best = best.min(numbers.find(|&number| self.has(number, words)).unwrap_or(NONE));
         }
-        best
+        self.rule(best)
     }
 
-    /// Whether what was found comes before a rule.
-    #[inline(always)]
-    fn is_before(&self, best: Answer<T>, number: u32) -> bool {
-        let order = self.rules.get(number as usize).map_or(u32::MAX, |rule| rule.order);
-        best.is_some_and(|(found, _)| found < order)
-    }
-
-    /// The first rules for many packets: `answers` as `packets`, and as many.
-    pub fn find_all(&self, packets: &[A::Words], answers: &mut [Answer<T>]) {
-        let mut slots = [Slot::EMPTY; ferrule_pipeline::BATCH];
-        for (nth, (_, tree)) in self.trees.iter().enumerate() {
-            let slots = &mut slots[..packets.len().min(ferrule_pipeline::BATCH)];
-            slots.fill(tree.root);
-            for _ in 0..tree.depth {
-                let mut under_way = false;
-                for (slot, words) in slots.iter_mut().zip(packets) {
-                    *slot = tree.step::<A>(*slot, words);
-                    under_way |= !slot.is_leaf();
-                }
-                if !under_way {
-                    break;
+    /// The numbers of the first rules for a batch of packets, [`NONE`] where there is none:
+    /// 1. level by level to the leaves;
+    /// 2. their first rules;
+    /// 3. the others, for those that did not match.
+    pub fn find_all(&self, keys: &[Key<A>], found: &mut [u32]) {
+        found.fill(NONE);
+        for (_, tree) in &self.trees {
+            let mut slots = [Slot::EMPTY; BATCH];
+            let slots = &mut slots[..keys.len().min(BATCH)];
+            tree.leaves(keys, slots);
+            let mut open = [0; BATCH];
+            let mut count = 0;
+            for (at, ((slot, key), found)) in slots.iter().zip(keys).zip(&mut *found).enumerate() {
+                let has = self.has(slot.base, &key.words);
+                *found = select_unpredictable(has, slot.base.min(*found), *found);
+                open[count % BATCH] = at as u8;
+                count += usize::from(!has & (slot.how != LEAF | ALONE));
+            }
+            while count > 0 {
+                let left = std::mem::take(&mut count);
+                for turn in 0..left.min(BATCH) {
+                    let at = usize::from(open[turn]);
+                    let slot = &mut slots[at];
+                    let other = (slot.how & !LEAF) as usize;
+                    let number = tree.others.get(other).copied().unwrap_or(NONE);
+                    let has = self.has(number & !LAST, &keys[at].words);
+                    let best = found[at].min(number & !LAST);
+                    found[at] = select_unpredictable(has, best, found[at]);
+                    slot.how += 1;
+                    // It is written at or before where it was read.
+                    open[count % BATCH] = at as u8;
+                    count += usize::from(!has & (number & LAST == 0));
                 }
             }
-            self.touch(tree, slots);
-            for ((slot, words), answer) in slots.iter().zip(packets).zip(&mut *answers) {
-                let found = self.at_leaf(tree.numbers(*slot), words);
-                *answer = if nth == 0 {
-                    found.map(|rule| (rule.order, rule.then))
-                } else {
-                    earlier(*answer, found)
-                };
-            }
         }
-    }
-
-    /// Asks for the rules of leaves while nothing is asked of them yet: so their lines
-    /// come side by side.
-    #[inline(always)]
-    fn touch(&self, tree: &Tree, leaves: &[Slot]) {
-        let touch = |&number: &u32| self.rules.get(number as usize).map_or(0, Rule::touch);
-        let all = leaves.iter().fold(0, |all, leaf| {
-            let numbers = tree.numbers(*leaf);
-            numbers.iter().take(ABREAST).fold(all, |all, number| all ^ touch(number))
-        });
-        black_box(all);
     }
 
     /// Steps down, and rules compared, until the first rule for a packet is found.
     pub fn effort(&self, words: &A::Words) -> usize {
-        let (mut best, mut effort): (Answer<T>, usize) = (None, 0);
+        let (mut best, mut effort) = (NONE, 0);
         for (first, tree) in &self.trees {
-            if self.is_before(best, *first) {
+            if best < *first {
                 break;
             }
             let mut slot = tree.root;
@@ -234,11 +247,13 @@ impl<A: Address, T: Copy> Table<A, T> {
                 slot = tree.step::<A>(slot, words);
                 effort += 1;
             }
-            let numbers = tree.numbers(slot);
-            let rule = |at: usize| &self.rules[numbers[at] as usize];
-            let found = (0..numbers.len()).find(|&at| rule(at).matches(words));
-            effort += found.map_or(numbers.len(), |at| at + 1);
-            best = earlier(best, found.map(rule));
+            for number in tree.numbers(slot) {
+                effort += 1;
+                if self.has(number, words) {
+                    best = best.min(number);
+                    break;
+                }
+            }
         }
         effort
     }
@@ -246,28 +261,18 @@ impl<A: Address, T: Copy> Table<A, T> {
     /// Octets that it takes.
     pub fn octets(&self) -> usize {
         let tree = |(_, tree): &(u32, Tree)| {
-            size_of_val(&*tree.slots) + size_of_val(&*tree.leaves) + size_of_val(tree)
+            size_of_val(&*tree.slots) + size_of_val(&*tree.others) + size_of_val(tree)
         };
         size_of_val(&*self.rules) + self.trees.iter().map(tree).sum::<usize>()
     }
 
     /// The longest way down, and the rules of the fullest leaf.
     pub fn worst(&self) -> (u32, usize) {
-        let leaf = |slot: &Slot| if slot.is_leaf() { slot.rules().len() } else { 0 };
         let tree = |(_, tree): &(u32, Tree)| {
-            let leaves = tree.slots.iter().chain([&tree.root]).map(leaf).max();
-            (tree.depth, leaves.unwrap_or(0))
+            let leaves = tree.slots.iter().chain([&tree.root]).filter(|slot| slot.is_leaf());
+            (tree.depth, leaves.map(|&leaf| tree.numbers(leaf).count()).max().unwrap_or(0))
         };
         let each = self.trees.iter().map(tree);
         each.fold((0, 0), |(depth, rules), (d, r)| (depth + d, rules + r))
-    }
-}
-
-#[inline(always)]
-fn earlier<A, T: Copy>(best: Answer<T>, found: Option<&Rule<A, T>>) -> Answer<T> {
-    match (best, found) {
-        (Some(best), Some(rule)) if best.0 < rule.order => Some(best),
-        (_, Some(rule)) => Some((rule.order, rule.then)),
-        (best, None) => best,
     }
 }

@@ -4,12 +4,13 @@
 mod model;
 mod scale;
 
-use crate::ipsec::spd::Rules;
-use crate::ipsec::{Action, PolicyEntry, SelectorError, Spd};
+use crate::ipsec::spd::{Direction, Key, Outcome, Rules};
+use crate::ipsec::{Action, Decision, PolicyEntry, SelectorError, Spd};
 use ferrule_base::DropReason;
 use model::{Traffic, admits, decide, entries, selector, traffic};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::net::IpAddr;
 
 fn agrees(spd: &Spd, entries: &[PolicyEntry], t: &Traffic) -> Result<(), TestCaseError> {
     let (place, action) = decide(entries, t);
@@ -48,7 +49,7 @@ proptest! {
     fn spd_batch_says_what_each_packet_by_itself_is_told(
         entries in entries(0..60), packets in vec(traffic(), 0..64),
     ) {
-        let spd = Spd::new(&entries).unwrap();
+        let spd = Spd::new(&entries).unwrap().counting_rest(77);
         let octets: Vec<Vec<u8>> = packets.iter().map(Traffic::outbound).collect();
         let asked = |n: usize| n % 7 != 3;
         let mut decisions = [None; ferrule_pipeline::BATCH];
@@ -57,6 +58,39 @@ proptest! {
         for (n, octets) in octets.iter().enumerate() {
             prop_assert_eq!(decisions[n], asked(n).then(|| spd.outbound(octets)));
         }
+    }
+
+    #[test]
+    fn spd_column_of_keys_is_told_what_each_packet_by_itself_is_told(
+        entries in entries(0..60), packets in vec(traffic(), 0..300),
+    ) {
+        let spd = Spd::new(&entries).unwrap();
+        let (mut v4, mut v6, mut told) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
+        for t in &packets {
+            // Less than four octets are read from the packet.
+            let first = (t.fragment == 0 && t.len >= 4).then_some(t.first);
+            if t.fragment == 0 && t.len < 4 {
+                continue;
+            }
+            let seen = t.fragment == 0 || t.local.is_ipv4();
+            let protocol = seen.then_some(t.protocol);
+            let out = Direction::Outbound;
+            match (t.local, t.remote) {
+                (IpAddr::V4(a), IpAddr::V4(b)) => {
+                    v4.push(Key::new(out, (a.to_bits(), b.to_bits()), protocol, first));
+                }
+                (IpAddr::V6(a), IpAddr::V6(b)) => {
+                    v6.push(Key::new(out, (a.to_bits(), b.to_bits()), protocol, first));
+                }
+                _ => {}
+            }
+            told[usize::from(t.local.is_ipv6())].push(spd.outbound(&t.outbound()).unwrap());
+        }
+        let mut outcomes = [vec![Outcome::default(); v4.len()], vec![Outcome::default(); v6.len()]];
+        spd.decide_v4(&v4, &mut outcomes[0]);
+        spd.decide_v6(&v6, &mut outcomes[1]);
+        let decisions = outcomes.map(|all| all.into_iter().map(Decision::from).collect::<Vec<_>>());
+        prop_assert_eq!(decisions, told);
     }
 
     #[test]
