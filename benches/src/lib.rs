@@ -4,7 +4,11 @@
 #![forbid(unsafe_code)]
 
 pub mod dpdk;
+pub mod dut;
+pub mod networks;
 pub mod peer;
+pub mod rows;
+pub mod traffic;
 
 use ferrule_base::{Instant, MacAddr};
 use ferrule_crypto::Software;

@@ -1,0 +1,340 @@
+//! What every path of a node costs with the traffic that people have.
+//!
+//! A whole node, memory to memory, one worker on one core, TSC clocks a packet. Lengths
+//! are those of the clear Ethernet frame without its FCS, as the node receives it or
+//! (inbound) sends it; payload is random; every frame is written anew in whole for each
+//! lap of 256, which is not counted. 512 flows in turn, unless a row says otherwise; with
+//! one flow and with 8,192 beside it.
+//!
+//! ```text
+//! cargo bench --bench path -- [PART ...] [--quick]
+//! ```
+
+use ferrule_base::Rng;
+use ferrule_benches::dut::{Dut, Setting};
+use ferrule_benches::networks::{self, End, HOPS, gateway, to_the_hub};
+use ferrule_benches::peer;
+use ferrule_benches::rows::{Case, Effort, Row, Sealers, Shared, Source, measure, shared};
+use ferrule_benches::traffic::{
+    Flow, Frames, Size, backwards, bridged, flows, in_pseudowire, ipv4 as ipv4_frame, labelled,
+    odd, station,
+};
+use std::net::Ipv4Addr;
+
+/// Frames of a case, if it has no more flows.
+const FRAMES: usize = 8192;
+
+/// What a part is called, and what measures it.
+const PARTS: [(&str, fn(Effort)); 10] = [
+    ("ipv4", ipv4),
+    ("routes", routes),
+    ("esp-out", esp_out),
+    ("esp-in", esp_in),
+    ("imix", imix),
+    ("sas", sas),
+    ("cbc", cbc),
+    ("mpls", mpls),
+    ("macsec", macsec),
+    ("inflight", inflight),
+];
+
+fn node(config: &str) -> Shared {
+    shared(Dut::new(config, &Setting { hops: &HOPS, ..Setting::default() }))
+}
+
+/// So many flows from 10.0.0.0/8 to 20.0.0.0/8.
+fn clear(size: Size) -> impl Fn(usize) -> Frames {
+    move |count| Frames::ipv4(FRAMES, size, flows(count))
+}
+
+fn ipv4(effort: Effort) {
+    let router = node(&networks::router());
+    let mut rows: Vec<Row> = [(64, 39.0, Some(20.0)), (512, 40.0, None), (1420, 41.0, None)]
+        .map(|(len, vpp, reach)| {
+            let frames = clear(Size::Of(len));
+            Row::of(format!("IPv4 forwarding, {len} B"), Some(vpp), reach)
+                .with_flows(|count| Case::new(&router, Source::Clear(frames(count))))
+        })
+        .into();
+    rows.push(
+        Row::of("IPv4 forwarding, IMIX", None, None)
+            .with_flows(|count| Case::new(&router, Source::Clear(clear(Size::Imix)(count)))),
+    );
+    let some_odd = Frames::new(FRAMES, |i, rng| {
+        let frame = small(i, 512, rng);
+        if rng.one_in(100) { odd(rng, frame) } else { frame }
+    });
+    rows.push(
+        Row::of("IPv4 forwarding, 64 B, one in a hundred odd", None, None)
+            .with_own(Case::new(&router, Source::Clear(some_odd)).through(98)),
+    );
+    measure("IPv4", effort, &mut rows);
+}
+
+/// Flows and routes of the large table.
+const ROUTES: usize = 100_000;
+
+fn routes(effort: Effort) {
+    let prefixes = networks::prefixes(ROUTES);
+    let start = std::time::Instant::now();
+    let router = node(&networks::large_router(&prefixes));
+    println!("\n{ROUTES} routes were loaded in {:.1} s.", start.elapsed().as_secs_f64());
+    let mut rng = Rng::new(5);
+    let flows: Vec<Flow> = (0..ROUTES as u32).map(|n| to_one_of(&prefixes, n, &mut rng)).collect();
+    let frames = |count: usize, of: usize| Frames::ipv4(count, Size::Of(64), |i, _| flows[i % of]);
+    let all = Case::new(&router, Source::Clear(frames(ROUTES, ROUTES)));
+    let mut rows = [Row::of("IPv4, 64 B, 100,000 flows in turn", None, Some(40.0))
+        .with_flows(|count| Case::new(&router, Source::Clear(frames(FRAMES, count))))
+        .with_own(all)];
+    measure("IPv4, 100,000 routes, of lengths as in the Internet", effort, &mut rows);
+}
+
+/// A flow to a host of one of these networks.
+fn to_one_of(prefixes: &[(Ipv4Addr, u8)], n: u32, rng: &mut Rng) -> Flow {
+    let (network, len) = prefixes[rng.below(prefixes.len() as u64) as usize];
+    let host = rng.next_u64() as u32 & u32::MAX >> len;
+    Flow {
+        src: (10 << 24 | n).into(),
+        dst: (u32::from(network) | host).into(),
+        port: rng.next_u64() as u16,
+    }
+}
+
+/// Names, lengths, and what VPP needs and what is to be reached for each.
+type Sized = (&'static str, Size, Option<f64>, Option<f64>);
+
+fn sizes(vpp: [f64; 3], reach: [f64; 3]) -> [Sized; 3] {
+    std::array::from_fn(|n| {
+        let (name, len) = [("64 B", 64), ("512 B", 512), ("1420 B", 1420)][n];
+        (name, Size::Of(len), Some(vpp[n]), Some(reach[n]))
+    })
+}
+
+fn sealing(hub: &Shared, what: &str, sizes: &[Sized]) -> Vec<Row> {
+    let row = |&(name, size, vpp, reach): &Sized| {
+        let frames = clear(size);
+        Row::of(format!("{what}, {name}"), vpp, reach)
+            .with_flows(|count| Case::new(hub, Source::Clear(frames(count))))
+    };
+    sizes.iter().map(row).collect()
+}
+
+/// What the far ends' node seals of these frames.
+fn sealed(far: &Shared, frames: Frames) -> Source {
+    Source::Sealed(Sealers { nodes: vec![(far.clone(), frames)], way: to_the_hub })
+}
+
+fn opening([hub, far]: [&Shared; 2], what: &str, sizes: &[Sized]) -> Vec<Row> {
+    let row = |&(name, size, vpp, reach): &Sized| {
+        Row::of(format!("{what}, {name}"), vpp, reach).with_flows(|count| {
+            let frames = Frames::ipv4(FRAMES, size, backwards(flows(count)));
+            Case::new(hub, sealed(far, frames))
+        })
+    };
+    sizes.iter().map(row).collect()
+}
+
+/// A hub that opens what comes in at port b.
+fn receiver(config: &str) -> Shared {
+    let setting = Setting { hops: &HOPS, ports: ["b", "a"], ..Setting::default() };
+    shared(Dut::new(config, &setting))
+}
+
+const GCM: &str = "aes-gcm-128";
+
+fn esp_out(effort: Effort) {
+    let hub = node(&gateway(End::Hub, 1, GCM));
+    let sizes = sizes([150.0, 201.0, 303.0], [65.0, 125.0, 225.0]);
+    let mut rows = sealing(&hub, "ESP GCM-128 tunnel out, one SA", &sizes);
+    measure("ESP out", effort, &mut rows);
+}
+
+fn esp_in(effort: Effort) {
+    let hub = receiver(&gateway(End::Hub, 1, GCM));
+    let far = node(&gateway(End::Far, 1, GCM));
+    let sizes = sizes([164.0, 214.0, 316.0], [80.0, 140.0, 235.0]);
+    let mut rows = opening([&hub, &far], "ESP GCM-128 tunnel in, window 1024", &sizes);
+    measure("ESP in (VPP's without a replay window)", effort, &mut rows);
+}
+
+fn imix(effort: Effort) {
+    let hub = node(&gateway(End::Hub, 1, GCM));
+    let imix = |reach| [("IMIX", Size::Imix, None, Some(reach))];
+    let mut rows = sealing(&hub, "ESP GCM-128 tunnel out", &imix(110.0));
+    let hub = receiver(&gateway(End::Hub, 1, GCM));
+    let far = node(&gateway(End::Far, 1, GCM));
+    rows.extend(opening([&hub, &far], "ESP GCM-128 tunnel in", &imix(125.0)));
+    measure("ESP, 64, 570 and 1420 B as 7:4:1 in one batch", effort, &mut rows);
+}
+
+/// Flows to the networks of so many tunnels, at random.
+fn to_tunnels(tunnels: u32) -> impl Fn(usize, &mut Rng) -> Flow {
+    move |i, rng| {
+        let network = rng.below(tunnels.into()) as u32;
+        Flow {
+            src: (10 << 24 | i as u32).into(),
+            dst: (20 << 24 | network << 8 | rng.below(256) as u32).into(),
+            port: rng.next_u64() as u16,
+        }
+    }
+}
+
+/// Frames to tunnels at random: more than there are tunnels.
+const TO_TUNNELS: usize = 16_384;
+
+fn sas(effort: Effort) {
+    let counts = [(1000, "1,000", 110.0, 130.0), (10_000, "10,000", 180.0, 210.0)];
+    let mut rows = Vec::new();
+    for (tunnels, name, out, inn) in counts {
+        let start = std::time::Instant::now();
+        let hub = node(&gateway(End::Hub, tunnels, GCM));
+        println!("\n{name} tunnels were loaded in {:.1} s.", start.elapsed().as_secs_f64());
+        let size = Size::Of(64);
+        let some = Frames::ipv4(TO_TUNNELS, size, to_tunnels(tunnels));
+        let mut row = Row::of(format!("ESP GCM-128 out, 64 B, {name} SAs"), None, Some(out));
+        row.flows[0] = Some(Case::new(&hub, Source::Clear(clear(size)(1))));
+        rows.push(row.with_own(Case::new(&hub, Source::Clear(some))));
+        let hub = receiver(&gateway(End::Hub, tunnels, GCM));
+        let far = node(&gateway(End::Far, tunnels, GCM));
+        let from = |count, flow: &dyn Fn(usize, &mut Rng) -> Flow| {
+            let frames = Frames::ipv4(count, size, backwards(flow));
+            Case::new(&hub, sealed(&far, frames))
+        };
+        let mut row = Row::of(format!("ESP GCM-128 in, 64 B, {name} SAs"), None, Some(inn));
+        row.flows[0] = Some(from(FRAMES, &flows(1)));
+        rows.push(row.with_own(from(TO_TUNNELS, &to_tunnels(tunnels))));
+    }
+    measure("ESP, many SAs, each packet of one at random", effort, &mut rows);
+}
+
+fn inflight(effort: Effort) {
+    let setting = Setting { hops: &HOPS, under_way: 8192, ..Setting::default() };
+    let hub = shared(Dut::new(&gateway(End::Hub, 1, GCM), &setting));
+    let sizes = [("1420 B", Size::Of(1420), None, Some(350.0))];
+    let mut rows = sealing(&hub, "ESP GCM-128 tunnel out", &sizes);
+    measure("ESP out, 8,192 buffers under way", effort, &mut rows);
+}
+
+/// One row over frames that are made of clear ones.
+fn made(
+    node: &Shared,
+    name: &str,
+    [vpp, reach]: [f64; 2],
+    frame: impl Fn(usize, usize, &mut Rng) -> Vec<u8>,
+) -> Row {
+    Row::of(name, Some(vpp), Some(reach)).with_flows(|count| {
+        let frames = Frames::new(FRAMES, |i, rng| frame(i, count, rng));
+        Case::new(node, Source::Clear(frames))
+    })
+}
+
+/// The frame of a flow, 64 octets long.
+fn small(i: usize, count: usize, rng: &mut Rng) -> Vec<u8> {
+    let flow = flows(count)(i, rng);
+    ipv4_frame(rng, flow, 64)
+}
+
+/// Labels, and stations on either side.
+const LABELS: u32 = 512;
+
+/// From one station to another: of `count` pairs.
+fn between(behind: [u8; 2], i: usize, count: usize, rng: &mut Rng) -> Vec<u8> {
+    let n = (i % count) as u32;
+    let from = station(behind[0], n % LABELS);
+    let to = station(behind[1], (n + n / LABELS) % LABELS);
+    bridged(small(i, count, rng), from, to)
+}
+
+fn mpls(effort: Effort) {
+    let from_core = |config: &str| receiver(config);
+    let l3vpn = networks::l3vpn();
+    let mut rows = [
+        made(&node(&l3vpn), "L3VPN ingress, two labels, 64 B", [52.0, 26.0], small),
+        made(&from_core(&l3vpn), "L3VPN egress, 64 B", [62.0, 31.0], |i, count, rng| {
+            let flow = backwards(flows(count))(i, rng);
+            labelled(&ipv4_frame(rng, flow, 64), &[1000])
+        }),
+        made(&node(&networks::switch(LABELS)), "MPLS swap, 512 labels, 64 B", [50.0, 25.0], {
+            |i, count, rng| {
+                let label = networks::LABEL + (i % count) as u32 % LABELS;
+                labelled(&small(i, count, rng), &[label])
+            }
+        }),
+        made(&node(&networks::vpws()), "VPWS ingress, control word, 64 B", [78.0, 30.0], {
+            |i, count, rng| between([0, 1], i, count, rng)
+        }),
+        made(&from_core(&networks::vpws()), "VPWS egress, control word, 64 B", [46.0, 30.0], {
+            |i, count, rng| in_pseudowire(&between([1, 0], i, count, rng), networks::PSEUDOWIRE)
+        }),
+    ];
+    measure("MPLS (VPP's VPWS without a control word)", effort, &mut rows);
+}
+
+/// Peers on a secured link.
+const PEERS: u32 = 64;
+
+fn macsec(effort: Effort) {
+    let stations = |behind: u8, member| -> Vec<_> {
+        (0..LABELS).map(|n| (station(behind, n), member)).collect()
+    };
+    let bridge = |own, peers, ports, stations: &[_]| {
+        let setting = Setting { ports, stations, ..Setting::default() };
+        shared(Dut::new(&networks::secured_bridge(own, peers), &setting))
+    };
+    let behind_b = stations(1, 1);
+    let out = bridge(PEERS, 0..PEERS, ["a", "b"], &behind_b);
+    let inn = bridge(PEERS, 0..PEERS, ["b", "a"], &stations(1, 0));
+    let peers: Vec<Shared> =
+        (0..PEERS).map(|n| bridge(n, PEERS..PEERS + 1, ["a", "b"], &behind_b)).collect();
+    let mut rows = [
+        Row::of("bridge, MACsec out to 512 stations, 64 B", None, Some(50.0)).with_flows(|count| {
+            let frames = Frames::new(FRAMES, |i, rng| between([0, 1], i, count, rng));
+            Case::new(&out, Source::Clear(frames))
+        }),
+        Row::of("MACsec in from 64 peers, bridge, 64 B", None, Some(60.0)).with_flows(|count| {
+            // Each peer has the flows of its number; one flow is of one peer.
+            let peers = &peers[..count.min(peers.len())];
+            let nodes = peers.iter().enumerate().map(|(n, peer)| {
+                let frames = Frames::new(FRAMES / peers.len(), |i, rng| {
+                    between([0, 1], i * peers.len() + n, count, rng)
+                });
+                (peer.clone(), frames)
+            });
+            Case::new(&inn, Source::Sealed(Sealers { nodes: nodes.collect(), way: |_| () }))
+        }),
+    ];
+    measure("MACsec, GCM-AES-128, whole frame", effort, &mut rows);
+}
+
+fn cbc(effort: Effort) {
+    let hub = node(&gateway(End::Hub, 1, "aes-cbc-128 hmac-sha1-96"));
+    let sizes = sizes([284.0, 448.0, 774.0], [215.0, 400.0, 770.0]);
+    let mut rows = sealing(&hub, "ESP CBC-SHA1 tunnel out", &sizes);
+    measure("ESP with AES-128-CBC and HMAC-SHA1-96", effort, &mut rows);
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo test --benches` passes this; measuring is for `cargo bench`.
+    if arguments.iter().any(|a| a == "--test") {
+        return;
+    }
+    let (options, names): (Vec<_>, Vec<_>) = arguments.iter().partition(|a| a.starts_with('-'));
+    let quick = options.iter().any(|o| *o == "--quick");
+    let effort = Effort { rounds: if quick { 9 } else { 31 }, packets: 8192 };
+    for name in &names {
+        let known = PARTS.map(|(part, _)| part);
+        assert!(known.contains(&name.as_str()), "no part {name}: {}", known.join(", "));
+    }
+    peer::pin();
+    println!("Whole node, memory to memory, one worker, one core; TSC clocks a packet.");
+    println!("Lengths are those of the clear Ethernet frame without its FCS; payload is random.");
+    println!("The figure is that of 512 flows in turn, unless the row says otherwise;");
+    println!("8192/1: clocks of 8,192 flows over those of one, at most 1.3 (`!`: more).");
+    println!("Median of {} interleaved rounds of {}.", effort.rounds, effort.packets);
+    for (name, part) in PARTS {
+        if names.is_empty() || names.iter().any(|n| *n == name) {
+            part(effort);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The device under test: a whole node between two ports in memory.
+//!
+//! ```text
+//!   frames ──write──▶ buffers ─▶ port ─▶ worker ─▶ port ─▶ buffers, to be used again
+//!          not counted        └──────── counted ───────┘
+//! ```
+//!
+//! Before each lap every frame is written anew, in whole, into the buffers that have
+//! waited longest, as a card's ring would have it; which lie in random order. Only the
+//! worker is counted: the control part has a thread of its own in the daemon, and is
+//! turned between laps here.
+
+use crate::traffic::Frames;
+use crate::{NODE, PEER};
+use ferrule_base::{Duration, Instant, MacAddr, Rng, Secret};
+use ferrule_crypto::Software;
+use ferrule_crypto::backend::Backend;
+use ferrule_node::config::named_key;
+use ferrule_node::{Config, Control, Environment, Volatile, Worker, build};
+use ferrule_pipeline::{BATCH, Batch, Packet, Pool, PoolCache, Port, PortStats};
+use ferrule_ports::tsc::tsc;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+/// Packets under way, unless a row says otherwise: two batches.
+pub const UNDER_WAY: usize = 2 * BATCH;
+
+/// Buffers beside those that go round: what the node makes itself, and what waits in
+/// caches.
+const SPARE: usize = 2048;
+
+/// What the ports of a node have.
+#[derive(Default)]
+struct Wire {
+    /// To be received, the next one last.
+    ready: Vec<Batch>,
+    /// Transmitted by the port in question.
+    sent: Vec<Packet>,
+}
+
+/// A port in memory: it receives what is ready, or keeps what it transmits.
+struct End {
+    wire: Arc<Mutex<Wire>>,
+    receives: bool,
+}
+
+impl Port for End {
+    // One lock for each batch: half a clock for a packet.
+    fn receive(&mut self, _now: Instant, _cache: &mut PoolCache, batch: &mut Batch) {
+        if self.receives
+            && let Some(ready) = self.wire.lock().expect("nobody panicked").ready.pop()
+        {
+            debug_assert!(batch.is_empty(), "the node receives into an empty batch");
+            *batch = ready;
+        }
+    }
+
+    fn transmit(&mut self, _now: Instant, cache: &mut PoolCache, batch: &mut Batch) {
+        if self.receives {
+            return batch.drain(..).for_each(|packet| cache.recycle(packet));
+        }
+        self.wire.lock().expect("nobody panicked").sent.extend(batch.drain(..));
+    }
+
+    fn stats(&self) -> PortStats {
+        PortStats::default()
+    }
+}
+
+/// What a node is told beside its configuration.
+pub struct Setting<'a> {
+    /// Who seals.
+    pub backend: Backend,
+    /// The port that receives and the one whose frames count.
+    pub ports: [&'a str; 2],
+    /// Next hops: all of them have one MAC address.
+    pub hops: &'a [&'a str],
+    /// Who is known behind which member of the first bridge.
+    pub stations: &'a [(MacAddr, usize)],
+    /// Packets under way.
+    pub under_way: usize,
+}
+
+impl Default for Setting<'_> {
+    fn default() -> Self {
+        let (backend, ports, under_way) = (Backend::best(), ["a", "b"], UNDER_WAY);
+        Self { backend, ports, hops: &[], stations: &[], under_way }
+    }
+}
+
+/// A node of one worker between two ports.
+pub struct Dut {
+    control: Control,
+    worker: Worker<Software>,
+    wire: Arc<Mutex<Wire>>,
+    cache: PoolCache,
+    /// Buffers that wait for frames.
+    idle: VecDeque<Packet>,
+    under_way: usize,
+    now: Instant,
+}
+
+/// A key of `[PREFIX:N]` with any N, each N another.
+fn key(path: &str) -> Result<Secret, String> {
+    let Some(n) = path.strip_prefix("gcm:").and_then(|n| n.parse().ok()) else {
+        return named_key(path);
+    };
+    let mut rng = Rng::new(n);
+    let mut hex = |octets| (0..octets).map(|_| format!("{:02x}", rng.below(256))).collect();
+    let (cipher, salt): (String, String) = (hex(16), hex(4));
+    Ok(Secret::new(format!("cipher {cipher}\nsalt {salt}").into_bytes()))
+}
+
+/// Whether the node sent the frame for itself: ARP, ICMPv6.
+fn is_own(frame: &[u8]) -> bool {
+    match frame.get(12..21) {
+        Some([0x08, 0x06, ..]) => true,
+        Some([0x86, 0xdd, .., next]) => *next == 58,
+        _ => false,
+    }
+}
+
+impl Dut {
+    /// Builds it.
+    pub fn new(config: &str, setting: &Setting<'_>) -> Self {
+        let config = match Config::parse("bench.toml", config, &mut key) {
+            Ok(config) => config,
+            Err(e) => panic!("{e}"),
+        };
+        let pool = Pool::heap(setting.under_way + SPARE, 2048);
+        let index = |name: &str| config.ports.iter().position(|p| p.name == name);
+        let [from, to] = setting.ports.map(|name| index(name).expect("a port"));
+        let environment = Environment {
+            macs: vec![NODE; config.ports.len()],
+            pool: pool.clone(),
+            store: Box::new(Volatile::default()),
+            now: Instant::ZERO,
+        };
+        let engine = |_| Software::new(setting.backend);
+        let (mut control, mut workers) = build(config, environment, engine).expect("builds");
+        let wire = Arc::new(Mutex::new(Wire::default()));
+        for (port, receives) in [(from, true), (to, false)] {
+            let end = End { wire: wire.clone(), receives };
+            control.attach_port(port, Box::new(end)).expect("attaches");
+        }
+        let tables = control.tables().clone();
+        for iface in 0..tables.ifaces.len() as u16 {
+            for hop in setting.hops {
+                let hop: IpAddr = hop.parse().expect("an address");
+                tables.neighbours.set(iface, hop, PEER);
+            }
+        }
+        for &(station, member) in setting.stations {
+            let bridge = tables.bridges.first().expect("a bridge");
+            bridge.table.learn(0, station, bridge.members[member], Instant::ZERO);
+        }
+        let mut cache = pool.cache();
+        let mut idle: Vec<Packet> =
+            (0..setting.under_way).map(|_| cache.packet().expect("room in the pool")).collect();
+        let mut rng = Rng::new(1);
+        for n in (1..idle.len()).rev() {
+            idle.swap(n, rng.below(n as u64 + 1) as usize);
+        }
+        let (worker, idle) = (workers.remove(0), idle.into());
+        let (under_way, now) = (setting.under_way, Instant::ZERO);
+        Self { control, worker, wire, cache, idle, under_way, now }
+    }
+
+    /// Writes the next frames into buffers, from `first` on; `most` of them at most.
+    fn load(&mut self, frames: &Frames, first: usize, most: usize) -> usize {
+        let count = self.under_way.min(most);
+        let mut wire = self.wire.lock().expect("nobody panicked");
+        self.idle.extend(wire.sent.drain(..));
+        self.idle.truncate(self.under_way);
+        while self.idle.len() < self.under_way {
+            self.idle.push_back(self.cache.packet().expect("the pool has enough"));
+        }
+        let numbers: Vec<usize> = (first..first + count).collect();
+        wire.ready.extend(numbers.chunks(BATCH).map(|numbers| -> Batch {
+            let buffers = self.idle.drain(..numbers.len());
+            let filled = buffers.zip(numbers).map(|(mut packet, &number)| {
+                let frame = frames.at(number);
+                packet.renew(frame.len());
+                packet.data_mut().copy_from_slice(frame);
+                packet
+            });
+            filled.collect()
+        }));
+        wire.ready.reverse();
+        count
+    }
+
+    /// Turns the worker until all that was ready has gone through; clocks.
+    fn lap(&mut self) -> u64 {
+        let mut clocks = 0;
+        loop {
+            self.now += Duration::from_micros(10);
+            let begin = tsc();
+            let moved = self.worker.turn(self.now);
+            clocks += tsc() - begin;
+            // Reserved numbers, neighbours, as the daemon's control part would.
+            if moved == 0 || self.wire.lock().expect("nobody panicked").ready.is_empty() {
+                self.control.turn(self.now);
+                return clocks;
+            }
+        }
+    }
+
+    /// Carries `count` frames, from `first` on; shows what came out of the port that
+    /// counts. How many did, and clocks of the worker.
+    pub fn carry(
+        &mut self,
+        frames: &Frames,
+        first: usize,
+        count: usize,
+        mut see: impl FnMut(&[u8]),
+    ) -> (usize, u64) {
+        let (mut done, mut sent, mut clocks) = (0, 0, 0);
+        while done < count {
+            done += self.load(frames, first + done, count - done);
+            clocks += self.lap();
+            let wire = self.wire.lock().expect("nobody panicked");
+            for packet in wire.sent.iter().filter(|packet| !is_own(packet.data())) {
+                sent += 1;
+                see(packet.data());
+            }
+        }
+        (sent, clocks)
+    }
+
+    /// What was dropped so far.
+    pub fn drops(&self) -> String {
+        format!("{:?}", self.worker.report(self.now).drops)
+    }
+}
