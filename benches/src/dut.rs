@@ -229,6 +229,20 @@ impl Dut {
         (sent, clocks)
     }
 
+    /// Carries so many of these frames, from where it stopped: how many came out, and the
+    /// worker's nanoseconds and clocks.
+    pub fn carrying(mut self, frames: Frames) -> impl FnMut(usize) -> (usize, f64, f64) {
+        let mut next = 0;
+        move |packets| {
+            let (time, begin) = (std::time::Instant::now(), tsc());
+            let (sent, clocks) = self.carry(&frames, next, packets, |_| ());
+            let clock = time.elapsed().as_nanos() as f64 / (tsc() - begin) as f64;
+            assert_eq!(sent, packets, "all come out: {}", self.drops());
+            next += packets;
+            (sent, clocks as f64 * clock, clocks as f64)
+        }
+    }
+
     /// What was dropped so far.
     pub fn drops(&self) -> String {
         format!("{:?}", self.worker.report(self.now).drops)

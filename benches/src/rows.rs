@@ -21,9 +21,6 @@ pub fn shared(dut: Dut) -> Shared {
 /// What 8,192 flows may cost at most, as a multiple of one.
 pub const FLOWS_MOST: f64 = 1.3;
 
-/// Of a round that counts, the part that goes before it and does not.
-const WARM: usize = 4;
-
 /// Nodes that seal what another opens: packets have fresh numbers in every round.
 pub struct Sealers {
     /// The nodes, each with its clear frames.
@@ -85,8 +82,7 @@ impl Case {
         self
     }
 
-    fn round(&mut self, packets: usize, counts: bool) {
-        let warm = packets / WARM;
+    fn round(&mut self, Effort { packets, warm, .. }: Effort, counts: bool) {
         let first = self.next;
         self.next += warm + packets;
         let sealed;
@@ -190,13 +186,15 @@ pub struct Effort {
     pub rounds: usize,
     /// Packets of a round.
     pub packets: usize,
+    /// Those that go before them.
+    pub warm: usize,
 }
 
 /// Measures the rows of a group in turn, and prints them.
 pub fn measure(title: &str, effort: Effort, rows: &mut [Row]) {
     for round in 0..=effort.rounds {
         for case in rows.iter_mut().flat_map(Row::cases) {
-            case.round(effort.packets, round > 0);
+            case.round(effort, round > 0);
         }
     }
     println!("\n{title}");
