@@ -19,7 +19,7 @@ use ferrule_benches::traffic::{
     ETHERNET, Flow, Frames, Size, TO, backwards, bridged, flows, in_pseudowire, ipv4 as ipv4_frame,
     labelled, odd, station,
 };
-use ferrule_benches::{Case as Measured, interleave, peer};
+use ferrule_benches::{Case as Measured, interleave, peer, workers as several};
 use ferrule_crypto::Backend;
 use std::net::Ipv4Addr;
 
@@ -30,7 +30,7 @@ const FRAMES: usize = 8192;
 type Part = fn(Effort);
 
 /// What a part is called, and what measures it.
-const PARTS: [(&str, Part); 10] = [
+const PARTS: [(&str, Part); 11] = [
     ("ipv4", ipv4),
     ("routes", routes),
     ("esp-out", esp_out),
@@ -41,6 +41,7 @@ const PARTS: [(&str, Part); 10] = [
     ("mpls", mpls),
     ("macsec", macsec),
     ("inflight", inflight),
+    ("workers", workers),
 ];
 
 fn node(config: &str) -> Shared {
@@ -324,12 +325,21 @@ fn cbc(effort: Effort) {
     measure("ESP with AES-128-CBC and HMAC-SHA1-96", effort, &mut rows);
 }
 
+fn workers(effort: Effort) {
+    let kinds = [
+        ("IPv4, 512 flows", networks::router()),
+        ("ESP GCM-128 out, 512 flows, 64 SAs", gateway(End::Hub, 64, GCM)),
+        ("ESP GCM-128 out, 512 flows, one tunnel", gateway(End::Hub, 1, GCM)),
+    ];
+    several::compare("Workers, 64 B", effort.rounds, &kinds);
+}
+
 /// What the bare kernel costs here, by which figures of other machines are scaled.
 fn scale() {
     let backend = Backend::best();
     let plain = Plain { len: 64, at: ETHERNET, ad: 12 };
     let mut bare = [Measured::new(backend.name(), bare::own(backend, plain))];
-    interleave(&mut bare, FRAMES);
+    interleave(&mut bare, 8 * FRAMES);
     println!(
         "Scaled by: bare AES-128-GCM ({}), 64 octets sealed, {:.1} clocks a packet here.",
         bare[0].name,

@@ -10,6 +10,7 @@ pub mod networks;
 pub mod peer;
 pub mod rows;
 pub mod traffic;
+pub mod workers;
 
 use ferrule_base::MacAddr;
 use ferrule_ports::tsc::tsc;
