@@ -11,21 +11,26 @@
 //! ```
 
 use ferrule_base::Rng;
+use ferrule_benches::bare::{self, Plain};
 use ferrule_benches::dut::{Dut, Setting};
 use ferrule_benches::networks::{self, End, HOPS, gateway, to_the_hub};
-use ferrule_benches::peer;
 use ferrule_benches::rows::{Case, Effort, Row, Sealers, Shared, Source, measure, shared};
 use ferrule_benches::traffic::{
-    Flow, Frames, Size, backwards, bridged, flows, in_pseudowire, ipv4 as ipv4_frame, labelled,
-    odd, station,
+    ETHERNET, Flow, Frames, Size, TO, backwards, bridged, flows, in_pseudowire, ipv4 as ipv4_frame,
+    labelled, odd, station,
 };
+use ferrule_benches::{Case as Measured, interleave, peer, workers as several};
+use ferrule_crypto::Backend;
 use std::net::Ipv4Addr;
 
 /// Frames of a case, if it has no more flows.
 const FRAMES: usize = 8192;
 
+/// A group of rows.
+type Part = fn(Effort);
+
 /// What a part is called, and what measures it.
-const PARTS: [(&str, fn(Effort)); 10] = [
+const PARTS: [(&str, Part); 11] = [
     ("ipv4", ipv4),
     ("routes", routes),
     ("esp-out", esp_out),
@@ -36,6 +41,7 @@ const PARTS: [(&str, fn(Effort)); 10] = [
     ("mpls", mpls),
     ("macsec", macsec),
     ("inflight", inflight),
+    ("workers", workers),
 ];
 
 fn node(config: &str) -> Shared {
@@ -82,6 +88,8 @@ fn routes(effort: Effort) {
     let mut rng = Rng::new(5);
     let flows: Vec<Flow> = (0..ROUTES as u32).map(|n| to_one_of(&prefixes, n, &mut rng)).collect();
     let frames = |count: usize, of: usize| Frames::ipv4(count, Size::Of(64), |i, _| flows[i % of]);
+    // So many that what the cases before have left of the table counts for little.
+    let effort = Effort { packets: 32_768, warm: 16_384, ..effort };
     let all = Case::new(&router, Source::Clear(frames(ROUTES, ROUTES)));
     let mut rows = [Row::of("IPv4, 64 B, 100,000 flows in turn", None, Some(40.0))
         .with_flows(|count| Case::new(&router, Source::Clear(frames(FRAMES, count))))
@@ -97,6 +105,7 @@ fn to_one_of(prefixes: &[(Ipv4Addr, u8)], n: u32, rng: &mut Rng) -> Flow {
         src: (10 << 24 | n).into(),
         dst: (u32::from(network) | host).into(),
         port: rng.next_u64() as u16,
+        to: TO,
     }
 }
 
@@ -175,6 +184,7 @@ fn to_tunnels(tunnels: u32) -> impl Fn(usize, &mut Rng) -> Flow {
             src: (10 << 24 | i as u32).into(),
             dst: (20 << 24 | network << 8 | rng.below(256) as u32).into(),
             port: rng.next_u64() as u16,
+            to: TO,
         }
     }
 }
@@ -204,6 +214,8 @@ fn sas(effort: Effort) {
         row.flows[0] = Some(from(FRAMES, &flows(1)));
         rows.push(row.with_own(from(TO_TUNNELS, &to_tunnels(tunnels))));
     }
+    // Each SA has had a packet or two before it counts.
+    let effort = Effort { packets: 16_384, warm: 24_576, ..effort };
     measure("ESP, many SAs, each packet of one at random", effort, &mut rows);
 }
 
@@ -313,6 +325,28 @@ fn cbc(effort: Effort) {
     measure("ESP with AES-128-CBC and HMAC-SHA1-96", effort, &mut rows);
 }
 
+fn workers(effort: Effort) {
+    let kinds = [
+        ("IPv4, 512 flows", networks::router()),
+        ("ESP GCM-128 out, 512 flows, 64 SAs", gateway(End::Hub, 64, GCM)),
+        ("ESP GCM-128 out, 512 flows, one tunnel", gateway(End::Hub, 1, GCM)),
+    ];
+    several::compare("Workers, 64 B", effort.rounds, &kinds);
+}
+
+/// What the bare kernel costs here, by which figures of other machines are scaled.
+fn scale() {
+    let backend = Backend::best();
+    let plain = Plain { len: 64, at: ETHERNET, ad: 12 };
+    let mut bare = [Measured::new(backend.name(), bare::own(backend, plain))];
+    interleave(&mut bare, 8 * FRAMES);
+    println!(
+        "Scaled by: bare AES-128-GCM ({}), 64 octets sealed, {:.1} clocks a packet here.",
+        bare[0].name,
+        bare[0].clocks(),
+    );
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     // `cargo test --benches` passes this; measuring is for `cargo bench`.
@@ -322,7 +356,8 @@ fn main() {
     let (options, names): (Vec<_>, Vec<_>) = arguments.iter().partition(|a| a.starts_with('-'));
     let quick = options.iter().any(|o| *o == "--quick");
     let stages = options.iter().any(|o| *o == "--stages");
-    let effort = Effort { rounds: if quick { 9 } else { 31 }, packets: 8192, stages };
+    let rounds = if quick { 9 } else { 31 };
+    let effort = Effort { rounds, packets: 8192, warm: 2048, stages };
     for name in &names {
         let known = PARTS.map(|(part, _)| part);
         assert!(known.contains(&name.as_str()), "no part {name}: {}", known.join(", "));
@@ -332,7 +367,8 @@ fn main() {
     println!("Lengths are those of the clear Ethernet frame without its FCS; payload is random.");
     println!("The figure is that of 512 flows in turn, unless the row says otherwise;");
     println!("8192/1: clocks of 8,192 flows over those of one, at most 1.3 (`!`: more).");
-    println!("Median of {} interleaved rounds of {}.", effort.rounds, effort.packets);
+    println!("Median of {} interleaved rounds of {} or more.", effort.rounds, effort.packets);
+    scale();
     for (name, part) in PARTS {
         if names.is_empty() || names.iter().any(|n| *n == name) {
             part(effort);

@@ -6,7 +6,9 @@
 //! one of all at random, or the only one; the tunnel is one.
 
 use ferrule_base::Rng;
-use ferrule_benches::{Case, NODE, PEER, ROUNDS, Rig, heading, interleave, ratio, row};
+use ferrule_benches::dut::{Dut, Setting};
+use ferrule_benches::traffic::{ETHERNET, Flow, Frames, ipv4};
+use ferrule_benches::{Case, ROUNDS, bare, heading, interleave, ratio, row};
 use ferrule_crypto::Backend;
 use std::fmt::Write;
 
@@ -130,55 +132,41 @@ fn frame(rng: &mut Rng, e: &Entry) -> Vec<u8> {
     };
     let (src, dst) = (within(e.local), within(e.remote));
     let (low, high) = e.ports.unwrap_or((0, u16::MAX));
-    let port = low + rng.below(u64::from(high - low) + 1) as u16;
-    let mut ip = vec![0x45, 0, 0, LEN as u8, 0, 1, 0, 0, 64, 17, 0, 0];
-    ip.extend(src.to_be_bytes().into_iter().chain(dst.to_be_bytes()));
-    let sum: u32 = ip.chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum();
-    let sum = (sum & 0xffff) + (sum >> 16);
-    ip[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
-    ip.extend((rng.next_u64() as u16).to_be_bytes().into_iter().chain(port.to_be_bytes()));
-    ip.extend([0, LEN as u8 - 20, 0, 0]);
-    ip.resize(LEN, 0);
-    [&NODE.0[..], &PEER.0, &[8, 0], &ip].concat()
+    let to = low + rng.below(u64::from(high - low) + 1) as u16;
+    let flow = Flow { src: src.into(), dst: dst.into(), port: rng.next_u64() as u16, to };
+    ipv4(rng, flow, ETHERNET + LEN)
 }
 
-fn frames(rng: &mut Rng, entries: &[Entry]) -> (Vec<u8>, Vec<[u8; 64]>) {
-    let of = |rng: &mut Rng| {
-        let entry = &entries[rng.below(entries.len() as u64) as usize];
+fn frames(seed: u64, entries: &[Entry]) -> Frames {
+    let mut picks = Rng::new(seed);
+    Frames::new(FLOWS, |_, rng| {
+        let entry = &entries[picks.below(entries.len() as u64) as usize];
         frame(rng, entry)
-    };
-    let all: Vec<Vec<u8>> = (0..FLOWS).map(|_| of(rng)).collect();
-    let headers = all.iter().map(|f| *f.first_chunk().expect("64 octets and more")).collect();
-    (all[0].clone(), headers)
+    })
 }
 
-fn case(
-    backend: Backend,
-    entries: &[Entry],
-    (frame, headers): &(Vec<u8>, Vec<[u8; 64]>),
-) -> (Case<'static>, f64) {
+fn case(backend: Backend, entries: &[Entry], frames: &Frames) -> (Case<'static>, f64) {
     let start = std::time::Instant::now();
-    let text = config(entries);
-    let mut rig = Rig::of_flows(backend, &text, ["a", "b"], frame, headers.clone());
+    let setting = Setting { backend, hops: &["192.0.2.2"], ..Setting::default() };
+    let dut = Dut::new(&config(entries), &setting);
     let built = start.elapsed().as_secs_f64();
     let name = match entries.len() {
         1 => "1 entry".into(),
         n => format!("{n} entries"),
     };
-    (Case::measured(name, move |packets| rig.run(packets)), built)
+    (Case::measured(name, dut.carrying(frames.clone())), built)
 }
 
 fn cost(backend: Backend, kind: Kind, title: &str) {
     let mut rng = Rng::new(4301);
     let many: Vec<Entry> = (0..10_000).map(|n| kind.entry(&mut rng, n)).collect();
     let all = [Entry { local: (10 << 24, 8), remote: (20 << 24, 8), ports: None }];
-    let flows = frames(&mut rng, &many);
-    let few = frames(&mut rng, &many[..120]);
+    let (flows, few) = (frames(1, &many), frames(2, &many[..120]));
     let (one, _) = case(backend, &all, &flows);
     let (some, _) = case(backend, &many[..120], &few);
     let (full, built) = case(backend, &many, &flows);
-    let single = vec![flows.1[0]];
-    let (mut alone, _) = case(backend, &many, &(flows.0.clone(), single));
+    let single = Frames::new(1, |_, _| flows.at(0));
+    let (mut alone, _) = case(backend, &many, &single);
     alone.name += ", one flow";
     let mut cases = [one, some, full, alone];
     interleave(&mut cases, PACKETS);
@@ -200,9 +188,7 @@ fn main() {
     }
     println!("ESP tunnel out, whole graph, memory to memory, one core.");
     println!("Median of {ROUNDS} interleaved rounds of {PACKETS} packets; clocks are the TSC's.");
-    let ours = [Backend::Vaes512, Backend::Vaes256].map(Backend::name);
-    let ours = ours.into_iter().find_map(|name| Backend::forced(name).ok());
-    for backend in [Some(Backend::Aws), ours].into_iter().flatten() {
+    for backend in [Some(Backend::Aws), bare::kernel()].into_iter().flatten() {
         for (kind, title) in Kind::ALL {
             cost(backend, kind, title);
         }

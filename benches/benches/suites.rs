@@ -3,18 +3,23 @@
 //!
 //! ```text
 //!   out   packet ─▶ IP ─▶ policy ─▶ ESP out ─▶ frame
-//!   in    frame  ─▶ IP ─▶ ESP in ─▶ IP ─▶ packet      (the same frame, over and
+//!   in    frame  ─▶ IP ─▶ ESP in ─▶ IP ─▶ packet      (the same frames, over and
 //!                                                       over: no replay window)
 //! ```
 //!
-//! Sizes are those of the clear IP packet; in transport mode the hosts at both ends are
+//! 512 flows; sizes are those of the clear IP packet; in transport mode the hosts at both ends are
 //! behind their nodes. The old suites, which a node refuses
 //! outside a laboratory, are here for what they cost.
 
-use ferrule_benches::{Case, NODE, PEER, Rig};
+use ferrule_benches::dut::{Dut, Setting};
+use ferrule_benches::traffic::{ETHERNET, Flow, Frames, Size, TO};
+use ferrule_benches::{Case, NODE, PEER};
 use ferrule_crypto::{Backend, Suite};
 
 const SIZES: [usize; 6] = [64, 128, 256, 512, 1024, 1420];
+
+/// Flows that go round.
+const FLOWS: usize = 512;
 
 /// Packets of a round, and rounds of which the median is taken: fewer than elsewhere,
 /// for there are many suites.
@@ -35,22 +40,6 @@ driver = "wire"
 mtu = 1600
 "#;
 
-fn ethernet(payload: &[u8]) -> Vec<u8> {
-    [&NODE.0[..], &PEER.0, &[8, 0], payload].concat()
-}
-
-/// An IPv4 UDP packet of `len` octets from 10.1.0.9 to 10.2.0.9.
-fn ipv4(len: usize) -> Vec<u8> {
-    let mut p = vec![0x45, 0, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0, 10, 1, 0, 9, 10, 2, 0, 9];
-    p[2..4].copy_from_slice(&(len as u16).to_be_bytes());
-    let sum: u32 = p.chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum();
-    p[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
-    p.extend([0, 7, 0, 9]);
-    p.extend((len as u16 - 20).to_be_bytes());
-    p.resize(len, 0);
-    p
-}
-
 #[derive(Clone, Copy)]
 enum Mode {
     Tunnel,
@@ -69,7 +58,7 @@ impl Mode {
     /// Whose packets are sealed: a site's, or one host's.
     fn clear(self, site: usize) -> String {
         match self {
-            Self::Tunnel => format!("10.{site}.0.0/24"),
+            Self::Tunnel => format!("10.{site}.0.0/16"),
             Self::Transport => self.end(site),
         }
     }
@@ -92,12 +81,15 @@ fn gateway(mode: Mode, suite: Suite, here: usize, there: usize) -> String {
         r#"{NETWORK}
 [[interface]]
 port = "red"
-address = ["10.{here}.0.1/24"]
+address = ["198.18.{here}.1/24"]
 [[interface]]
 port = "black"
 address = ["192.0.2.{here}/24"]
 [[route]]
-prefix = "10.{there}.0.0/24"
+prefix = "10.{here}.0.0/16"
+via = "198.18.{here}.2"
+[[route]]
+prefix = "10.{there}.0.0/16"
 via = "192.0.2.{there}"
 [[{table}]]
 name = "t"
@@ -121,18 +113,34 @@ remote = "{}"
     )
 }
 
+/// Flows between hosts of the sites; in transport mode between one on each side.
+fn flow(mode: Mode, i: usize) -> Flow {
+    let n = (i % FLOWS) as u16;
+    let [high, low] = match mode {
+        Mode::Tunnel => n.to_be_bytes(),
+        Mode::Transport => [0, 9],
+    };
+    let (src, dst) = ([10, 1, high, low].into(), [10, 2, high, low].into());
+    Flow { src, dst, port: 1024 + n, to: TO }
+}
+
 /// Sealing, and opening what was sealed.
 fn both_ways(backend: Backend, mode: Mode, suite: Suite, len: usize) -> [Case<'static>; 2] {
-    let mut out =
-        Rig::new(backend, &gateway(mode, suite, 1, 2), "red", "black", &ethernet(&ipv4(len)));
-    let sealed = out.first().expect("it sent something");
-    let sealed = ethernet(&sealed[14..]);
-    let config = gateway(mode, suite, 2, 1);
-    let mut inn = Rig::renewing(backend, &config, ["black", "red"], &sealed);
-    [
-        Case::measured("out", move |packets| out.run(packets)),
-        Case::measured("in", move |packets| inn.run(packets)),
-    ]
+    let hops = ["192.0.2.1", "192.0.2.2", "198.18.1.2", "198.18.2.2"];
+    let dut = |here, there, ports| {
+        let setting = Setting { backend, hops: &hops, ports, ..Setting::default() };
+        Dut::new(&gateway(mode, suite, here, there), &setting)
+    };
+    let size = Size::Of(ETHERNET + len);
+    let clear = Frames::ipv4(FLOWS, size, |i, _| flow(mode, i));
+    let mut out = dut(1, 2, ["red", "black"]);
+    let mut sealed = Frames::default();
+    out.carry(&clear, 0, clear.len(), |frame| {
+        sealed.push(&[&NODE.0[..], &PEER.0, &frame[12..]].concat());
+    });
+    assert_eq!(sealed.len(), clear.len(), "all are sealed: {}", out.drops());
+    let inn = dut(2, 1, ["black", "red"]);
+    [Case::measured("out", out.carrying(clear)), Case::measured("in", inn.carrying(sealed))]
 }
 
 /// Million packets a second, out and in.

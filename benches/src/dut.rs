@@ -93,6 +93,11 @@ impl Default for Setting<'_> {
 /// A node of one worker between two ports.
 pub struct Dut {
     control: Control,
+    runner: Runner,
+}
+
+/// A worker with its queue of each port, and the buffers for them.
+pub(crate) struct Runner {
     worker: Worker<Software>,
     wire: Arc<Mutex<Wire>>,
     cache: PoolCache,
@@ -122,54 +127,62 @@ fn is_own(frame: &[u8]) -> bool {
     }
 }
 
-impl Dut {
-    /// Builds it.
-    pub fn new(config: &str, setting: &Setting<'_>) -> Self {
-        let config = match Config::parse("bench.toml", config, &mut key) {
-            Ok(config) => config,
-            Err(e) => panic!("{e}"),
-        };
-        let pool = Pool::heap(setting.under_way + SPARE, 2048);
-        let index = |name: &str| config.ports.iter().position(|p| p.name == name);
-        let [from, to] = setting.ports.map(|name| index(name).expect("a port"));
-        let environment = Environment {
-            macs: vec![NODE; config.ports.len()],
-            pool: pool.clone(),
-            store: Box::new(Volatile::default()),
-            now: Instant::ZERO,
-        };
-        let engine = |_| Software::new(setting.backend);
-        let (mut control, mut workers) = build(config, environment, engine).expect("builds");
-        let wire = Arc::new(Mutex::new(Wire::default()));
-        for (port, receives) in [(from, true), (to, false)] {
-            let end = End { wire: wire.clone(), receives };
-            control.attach_port(port, Box::new(end)).expect("attaches");
+/// Builds a node, and gives each worker its queue of each port.
+pub(crate) fn assemble(config: &str, setting: &Setting<'_>) -> (Control, Vec<Runner>) {
+    let config = match Config::parse("bench.toml", config, &mut key) {
+        Ok(config) => config,
+        Err(e) => panic!("{e}"),
+    };
+    let count = config.cores.len();
+    let pool = Pool::heap((setting.under_way + SPARE) * count, 2048);
+    let environment = Environment {
+        macs: vec![NODE; config.ports.len()],
+        pool: pool.clone(),
+        store: Box::new(Volatile::default()),
+        now: Instant::ZERO,
+    };
+    let engine = |_| Software::new(setting.backend);
+    let (mut control, workers) = build(config.clone(), environment, engine).expect("builds");
+    let runners: Vec<Runner> = workers
+        .into_iter()
+        .map(|worker| Runner::new(worker, pool.cache(), setting.under_way))
+        .collect();
+    for (name, receives) in setting.ports.into_iter().zip([true, false]) {
+        let index = config.ports.iter().position(|p| p.name == name).expect("a port");
+        let port = &config.ports[index];
+        for queue in 0..control.queues(port) {
+            let wire = runners[(port.worker + queue) % count].wire.clone();
+            control.attach_queue(index, queue, Box::new(End { wire, receives })).expect("attaches");
         }
-        let tables = control.tables().clone();
-        for iface in 0..tables.ifaces.len() as u16 {
-            for hop in setting.hops {
-                let hop: IpAddr = hop.parse().expect("an address");
-                tables.neighbours.set(iface, hop, PEER);
-            }
+    }
+    let tables = control.tables().clone();
+    for iface in 0..tables.ifaces.len() as u16 {
+        for hop in setting.hops {
+            let hop: IpAddr = hop.parse().expect("an address");
+            tables.neighbours.set(iface, hop, PEER);
         }
-        for &(station, member) in setting.stations {
-            let bridge = tables.bridges.first().expect("a bridge");
-            bridge.table.learn(0, station, bridge.members[member], Instant::ZERO);
-        }
-        let mut cache = pool.cache();
+    }
+    for &(station, member) in setting.stations {
+        let bridge = tables.bridges.first().expect("a bridge");
+        bridge.table.learn(0, station, bridge.members[member], Instant::ZERO);
+    }
+    (control, runners)
+}
+
+impl Runner {
+    fn new(worker: Worker<Software>, mut cache: PoolCache, under_way: usize) -> Self {
         let mut idle: Vec<Packet> =
-            (0..setting.under_way).map(|_| cache.packet().expect("room in the pool")).collect();
+            (0..under_way).map(|_| cache.packet().expect("room in the pool")).collect();
         let mut rng = Rng::new(1);
         for n in (1..idle.len()).rev() {
             idle.swap(n, rng.below(n as u64 + 1) as usize);
         }
-        let (worker, idle) = (workers.remove(0), idle.into());
-        let (under_way, now) = (setting.under_way, Instant::ZERO);
-        Self { control, worker, wire, cache, idle, under_way, now }
+        let (wire, idle, now) = (Arc::default(), idle.into(), Instant::ZERO);
+        Self { worker, wire, cache, idle, under_way, now }
     }
 
     /// Writes the next frames into buffers, from `first` on; `most` of them at most.
-    fn load(&mut self, frames: &Frames, first: usize, most: usize) -> usize {
+    pub fn load(&mut self, frames: &Frames, first: usize, most: usize) -> usize {
         let count = self.under_way.min(most);
         let mut wire = self.wire.lock().expect("nobody panicked");
         self.idle.extend(wire.sent.drain(..));
@@ -192,42 +205,24 @@ impl Dut {
         count
     }
 
-    /// Turns the worker until all that was ready has gone through; clocks.
-    fn lap(&mut self) -> u64 {
-        let mut clocks = 0;
-        loop {
-            self.now += Duration::from_micros(10);
-            let begin = tsc();
-            let moved = self.worker.turn(self.now);
-            clocks += tsc() - begin;
-            // Reserved numbers, neighbours, as the daemon's control part would.
-            if moved == 0 || self.wire.lock().expect("nobody panicked").ready.is_empty() {
-                self.control.turn(self.now);
-                return clocks;
-            }
-        }
+    /// Turns the worker once: packets that moved, and clocks.
+    pub fn turn(&mut self) -> (usize, u64) {
+        self.now += Duration::from_micros(10);
+        let begin = tsc();
+        let moved = self.worker.turn(self.now);
+        (moved, tsc() - begin)
     }
 
-    /// Carries `count` frames, from `first` on; shows what came out of the port that
-    /// counts. How many did, and clocks of the worker.
-    pub fn carry(
-        &mut self,
-        frames: &Frames,
-        first: usize,
-        count: usize,
-        mut see: impl FnMut(&[u8]),
-    ) -> (usize, u64) {
-        let (mut done, mut sent, mut clocks) = (0, 0, 0);
-        while done < count {
-            done += self.load(frames, first + done, count - done);
-            clocks += self.lap();
-            let wire = self.wire.lock().expect("nobody panicked");
-            for packet in wire.sent.iter().filter(|packet| !is_own(packet.data())) {
-                sent += 1;
-                see(packet.data());
-            }
-        }
-        (sent, clocks)
+    /// Frames that wait to be received, in batches.
+    fn waiting(&self) -> usize {
+        self.wire.lock().expect("nobody panicked").ready.len()
+    }
+
+    /// Frames that came out by its queue since it was loaded; `see` is shown each.
+    pub fn sent(&self, mut see: impl FnMut(&[u8])) -> usize {
+        let wire = self.wire.lock().expect("nobody panicked");
+        let frames = wire.sent.iter().map(Packet::data);
+        frames.filter(|frame| !is_own(frame)).map(&mut see).count()
     }
 
     /// From now on clocks are added up by stage.
@@ -243,5 +238,74 @@ impl Dut {
     /// What was dropped so far.
     pub fn drops(&self) -> String {
         format!("{:?}", self.worker.report(self.now).drops)
+    }
+}
+
+impl Dut {
+    /// Builds it.
+    pub fn new(config: &str, setting: &Setting<'_>) -> Self {
+        let (control, mut runners) = assemble(config, setting);
+        Self { control, runner: runners.remove(0) }
+    }
+
+    /// Carries `count` frames, from `first` on; shows what came out of the port that
+    /// counts. How many did, and clocks of the worker.
+    pub fn carry(
+        &mut self,
+        frames: &Frames,
+        first: usize,
+        count: usize,
+        mut see: impl FnMut(&[u8]),
+    ) -> (usize, u64) {
+        let (mut done, mut sent, mut clocks) = (0, 0, 0);
+        while done < count {
+            done += self.runner.load(frames, first + done, count - done);
+            clocks += self.lap();
+            sent += self.runner.sent(&mut see);
+        }
+        (sent, clocks)
+    }
+
+    /// Turns the worker until all that was ready has gone through; clocks.
+    fn lap(&mut self) -> u64 {
+        let mut sum = 0;
+        loop {
+            let (moved, clocks) = self.runner.turn();
+            sum += clocks;
+            if moved == 0 || self.runner.waiting() == 0 {
+                // Reserved numbers, neighbours.
+                self.control.turn(self.runner.now);
+                return sum;
+            }
+        }
+    }
+
+    /// Carries so many of these frames, from where it stopped: how many came out, and the
+    /// worker's nanoseconds and clocks.
+    pub fn carrying(mut self, frames: Frames) -> impl FnMut(usize) -> (usize, f64, f64) {
+        let mut next = 0;
+        move |packets| {
+            let (time, begin) = (std::time::Instant::now(), tsc());
+            let (sent, clocks) = self.carry(&frames, next, packets, |_| ());
+            let clock = time.elapsed().as_nanos() as f64 / (tsc() - begin) as f64;
+            assert_eq!(sent, packets, "all come out: {}", self.drops());
+            next += packets;
+            (sent, clocks as f64 * clock, clocks as f64)
+        }
+    }
+
+    /// From now on clocks are added up by stage.
+    pub fn watch_stages(&mut self) {
+        self.runner.watch_stages();
+    }
+
+    /// Clocks by stage so far, if they are added up.
+    pub fn stages(&self) -> Option<Times> {
+        self.runner.stages()
+    }
+
+    /// What was dropped so far.
+    pub fn drops(&self) -> String {
+        self.runner.drops()
     }
 }

@@ -86,6 +86,16 @@ pub fn cores() -> Option<String> {
     })
 }
 
+/// The numbers of these cores.
+pub fn core_numbers() -> Vec<usize> {
+    let cores = cores().unwrap_or_default();
+    let ranges = cores.split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    });
+    ranges.flatten().collect()
+}
+
 /// Runs this program again on one core, so that a peer's process, which works while
 /// this one waits, has the same.
 pub fn pin() {

@@ -23,9 +23,6 @@ pub fn shared(dut: Dut) -> Shared {
 /// What 8,192 flows may cost at most, as a multiple of one.
 pub const FLOWS_MOST: f64 = 1.3;
 
-/// Of a round that counts, the part that goes before it and does not.
-const WARM: usize = 4;
-
 /// Nodes that seal what another opens: packets have fresh numbers in every round.
 pub struct Sealers {
     /// The nodes, each with its clear frames.
@@ -73,7 +70,7 @@ pub struct Case {
     /// Of a hundred packets, how many have to come out.
     through: usize,
     clocks: Vec<f64>,
-    /// Clocks of stages and packets of them all.
+    /// Clocks of ports and stages, and packets of them all.
     stages: Option<([u64; Next::ALL.len() + 1], usize)>,
 }
 
@@ -89,8 +86,7 @@ impl Case {
         self
     }
 
-    fn round(&mut self, packets: usize, counts: bool) {
-        let warm = packets / WARM;
+    fn round(&mut self, Effort { packets, warm, .. }: Effort, counts: bool) {
         let first = self.next;
         self.next += warm + packets;
         let sealed;
@@ -106,7 +102,7 @@ impl Case {
         let before = node.stages();
         let (sent, clocks) = node.carry(frames, first + warm, packets, |_| ());
         if let Some((before, after)) = before.zip(node.stages()).filter(|_| counts) {
-            let (sums, all) = self.stages.get_or_insert_default();
+            let (sums, all) = self.stages.get_or_insert(([0; _], 0));
             let each = |times: Times| [times.ports].into_iter().chain(times.stages);
             for (sum, (after, before)) in sums.iter_mut().zip(each(after).zip(each(before))) {
                 *sum += after - before;
@@ -208,7 +204,9 @@ pub struct Effort {
     pub rounds: usize,
     /// Packets of a round.
     pub packets: usize,
-    /// Clocks by stage are shown, too.
+    /// Those that go before them.
+    pub warm: usize,
+    /// Clocks of each stage are shown, too.
     pub stages: bool,
 }
 
@@ -220,7 +218,7 @@ pub fn measure(title: &str, effort: Effort, rows: &mut [Row]) {
     }
     for round in 0..=effort.rounds {
         for case in rows.iter_mut().flat_map(Row::cases) {
-            case.round(effort.packets, round > 0);
+            case.round(effort, round > 0);
         }
     }
     println!("\n{title}");

@@ -43,16 +43,22 @@ pub struct Flow {
     pub dst: Ipv4Addr,
     /// From which port.
     pub port: u16,
+    /// To which port.
+    pub to: u16,
 }
 
+/// The port that flows go to, unless it is said.
+pub const TO: u16 = 4789;
+
 /// `count` flows from 10.0.0.0/8 to 20.0.0.0/8, each from and to hosts of its own.
-pub fn flows(count: usize) -> impl Fn(usize, &mut Rng) -> Flow {
+pub fn flows<P>(count: usize) -> impl Fn(usize, &mut P) -> Flow {
     move |i, _| {
         let n = (i % count) as u32;
         Flow {
             src: (10 << 24 | n).into(),
             dst: (20 << 24 | n).into(),
             port: 1024_u16.wrapping_add(n as u16),
+            to: TO,
         }
     }
 }
@@ -60,8 +66,8 @@ pub fn flows(count: usize) -> impl Fn(usize, &mut Rng) -> Flow {
 /// The same flows in the other direction.
 pub fn backwards<P>(flows: impl Fn(usize, &mut P) -> Flow) -> impl Fn(usize, &mut P) -> Flow {
     move |i, state| {
-        let Flow { src, dst, port } = flows(i, state);
-        Flow { src: dst, dst: src, port }
+        let flow = flows(i, state);
+        Flow { src: flow.dst, dst: flow.src, ..flow }
     }
 }
 
@@ -136,7 +142,7 @@ pub fn ipv4(rng: &mut Rng, flow: Flow, len: usize) -> Vec<u8> {
     f.extend(flow.src.octets().into_iter().chain(flow.dst.octets()));
     let sum = checksum(&f[ETHERNET..]);
     f[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&sum.to_be_bytes());
-    f.extend(flow.port.to_be_bytes().into_iter().chain([0x12, 0xb5]));
+    f.extend(flow.port.to_be_bytes().into_iter().chain(flow.to.to_be_bytes()));
     f.extend((ip - 20).to_be_bytes());
     f.extend([0, 0]);
     let front = f.len();

@@ -28,8 +28,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// a node puts in front, and what AF_XDP leaves free there.
 pub const HEAD_ROOM: usize = 256;
 
-/// Octets of a cache line.
-const LINE: usize = 64;
 
 /// Chunks that a cache keeps at most before it gives half of them back, unless
 /// the pool says otherwise.
@@ -511,35 +509,6 @@ impl Packet {
         self.chunk_size() - self.header().extent.head() - self.len()
     }
 
-    /// Asks for the cache lines in which the octets begin and in which headers are put in
-    /// front of them. A hint: it changes nothing, and waits for nothing but the packet's
-    /// own line, from which it learns where they are.
-    #[inline(always)]
-    pub fn prefetch(&self) {
-        let h = self.header();
-        let front = h.chunk.wrapping_add(h.extent.head());
-        prefetch_line::<0>(front);
-        prefetch_line::<0>(front.wrapping_sub(LINE));
-    }
-
-    /// Asks for the cache line of what the stages know of it, without reading it. A hint.
-    #[inline(always)]
-    pub fn prefetch_meta(&self) {
-        prefetch_line::<0>(self.0.as_ptr());
-    }
-
-    /// Asks for all cache lines of the octets from the one at `from`, into the second
-    /// level: for a text that a cipher reads soon. A hint.
-    #[inline(always)]
-    pub fn prefetch_text(&self, from: usize) {
-        let h = self.header();
-        // Chunks begin with a line; from the start of one on none is left out.
-        let (head, end) = (h.extent.head(), h.extent.head() + h.extent.len());
-        for at in (head.saturating_add(from) / LINE * LINE..end).step_by(LINE) {
-            prefetch_line::<1>(h.chunk.wrapping_add(at));
-        }
-    }
-
     /// Takes `count` octets off the front; false (and nothing done) if there
     /// are not as many.
     #[inline]
@@ -630,39 +599,6 @@ impl Packet {
         h.index as usize * self.chunk_size() + h.extent.head()
     }
 }
-
-/// Asks for the cache line in which this begins: for an entry of a table that is read
-/// soon. A hint; nothing is read.
-#[inline(always)]
-pub fn prefetch<T>(at: &T) {
-    prefetch_line::<0>(at);
-}
-
-/// Asks for the cache line in which entry `index` of the slice begins. A hint: nothing is
-/// read, and an index out of bounds does no harm.
-#[inline(always)]
-pub fn prefetch_slice<T>(slice: &[T], index: usize) {
-    prefetch_line::<0>(slice.as_ptr().wrapping_add(index));
-}
-
-/// The hint itself: into the first level (`LEVEL` 0) or the second.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn prefetch_line<const LEVEL: u8>(at: *const impl Sized) {
-    use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
-    // SAFETY: every x86-64 has the instruction, which reads nothing and faults at no address.
-    unsafe {
-        match LEVEL {
-            0 => _mm_prefetch::<_MM_HINT_T0>(at.cast()),
-            _ => _mm_prefetch::<_MM_HINT_T1>(at.cast()),
-        }
-    }
-}
-
-/// The hint is not given here.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-fn prefetch_line<const LEVEL: u8>(_: *const impl Sized) {}
 
 impl AsRef<[u8]> for Packet {
     fn as_ref(&self) -> &[u8] {

@@ -20,6 +20,5 @@ pub mod port;
 
 pub use batch::{BATCH, Batch};
 pub use buffer::{HEAD_ROOM, Meta, Packet, Pool, PoolCache, Region, prefetch, prefetch_slice};
-pub use buffer::{prefetch, prefetch_slice};
 pub use pair::pair;
 pub use port::{Port, PortStats, Supers};

@@ -6,6 +6,7 @@ use crate::graph::{
 use crate::ipsec::{self, Hits};
 use crate::link::Arrival;
 use crate::route::error::is_ours;
+use crate::route::fib::Cell;
 use crate::route::{Adjacency, Route, Vrf};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
 use ferrule_base::DropReason;
@@ -44,7 +45,7 @@ impl Stage for Ip {
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
         let tables = ctx.tables;
-        let mut columns = Columns { plain: [false; BATCH], dst: [0; BATCH], route: [None; BATCH] };
+        let mut columns = Columns { plain: [false; BATCH], dst: [0; BATCH], route: [Cell::NONE; BATCH] };
         columns.read(batch);
         columns.look_up(tables, batch);
         let mut at = 0..BATCH;
@@ -66,7 +67,7 @@ struct Columns {
     /// Its destination.
     dst: [u32; BATCH],
     /// The longest prefix's route.
-    route: [Option<Route>; BATCH],
+    route: [Cell; BATCH],
 }
 
 impl Columns {
@@ -100,9 +101,15 @@ impl Columns {
     /// Step 2, table by table.
     #[inline(always)]
     fn look_up(&mut self, tables: &Tables, batch: &Batch) {
-        for ((packet, dst), route) in batch.iter().zip(&self.dst).zip(&mut self.route) {
-            let vrf = tables.vrfs.get(usize::from(packet.meta().vrf.0));
-            *route = vrf.and_then(|vrf| vrf.v4((*dst).into()));
+        let mut from = 0;
+        while let Some(first) = batch.get(from) {
+            let table = first.meta().vrf;
+            let same = batch[from..].iter().take_while(|packet| packet.meta().vrf == table);
+            let to = from + same.count().max(1);
+            if let Some(vrf) = tables.vrfs.get(usize::from(table.0)) {
+                vrf.v4_all(&self.dst[from..to], &mut self.route[from..to]);
+            }
+            from = to;
         }
     }
 }
@@ -117,42 +124,41 @@ const fn is_routable(src: u32, dst: u32) -> bool {
 
 /// Step 3. Nothing, and nothing done, for all others.
 #[inline(always)]
-fn plain(tables: &Tables, route: Option<Route>, packet: &mut Packet) -> Option<Next> {
+fn plain(tables: &Tables, route: Cell, packet: &mut Packet) -> Option<Next> {
     let (meta, data) = packet.split();
     let header = data.first_chunk_mut::<PLAIN>()?;
     let (header, _) = ipv4::Header::mut_from_prefix(header).ok()?;
     if meta.turns >= TURNS_MAX {
         return None;
     }
-    match route? {
-        Route::Via(adjacency) => {
-            let arrival = tables.hot.arrivals.get(usize::from(meta.iface)).copied();
-            let arrival = arrival.unwrap_or(Arrival::NONE);
-            let clear = meta.flags & (FLAG_OPENED | FLAG_LOCAL) == 0;
-            let exit = tables.hot.exits.get(adjacency as usize)?;
-            if clear && arrival.policy().is_some() {
+    if route.is_via() {
+        let arrival = tables.hot.arrivals.get(usize::from(meta.iface)).copied();
+        let arrival = arrival.unwrap_or(Arrival::NONE);
+        let exit = tables.hot.exits.get(route.adjacency() as usize)?;
+        let clear = meta.flags & (FLAG_OPENED | FLAG_LOCAL) == 0;
+        if clear && arrival.policy().is_some() {
+            return None;
+        }
+        if meta.flags & FLAG_LOCAL == 0 {
+            if header.ttl <= 1 {
                 return None;
             }
-            if meta.flags & FLAG_LOCAL == 0 {
-                if header.ttl <= 1 {
-                    return None;
-                }
-                header.count_hop();
-            }
-            meta.turns += 1;
-            meta.adjacency = adjacency;
-            Some(match meta.flags & FLAG_EXEMPT {
-                0 => exit.after_routing(arrival),
-                _ => Next::Output,
-            })
+            header.count_hop();
         }
-        Route::Local if header.protocol == Protocol::ESP.0 && !header.is_fragment() => {
-            meta.turns += 1;
-            meta.offset = PLAIN as u16;
-            Some(Next::EspIn)
-        }
-        _ => None,
+        meta.turns += 1;
+        meta.adjacency = route.adjacency();
+        return Some(match meta.flags & FLAG_EXEMPT {
+            0 => exit.after_routing(arrival),
+            _ => Next::Output,
+        });
     }
+    let esp = route == Cell::LOCAL && header.protocol == Protocol::ESP.0;
+    if esp && !header.is_fragment() {
+        meta.turns += 1;
+        meta.offset = PLAIN as u16;
+        return Some(Next::EspIn);
+    }
+    None
 }
 
 /// A packet by itself.

@@ -34,7 +34,7 @@ mod tree;
 
 use arrayvec::ArrayVec;
 use ferrule_base::DropReason;
-use ferrule_pipeline::BATCH;
+use ferrule_pipeline::{BATCH, Packet};
 use hits::Hits;
 use key::Seen;
 pub use key::{Address, Direction, Key};
@@ -95,6 +95,11 @@ pub struct Outcome {
 impl Outcome {
     const BYPASS: u32 = u32::MAX - 1;
     const DISCARD: u32 = u32::MAX;
+
+    /// Of a packet that no policy is asked about.
+    pub(super) const OPEN: Self = Self { code: Self::BYPASS, counter: hits::UNCOUNTED };
+    /// Of a packet whose policy is not there: nothing passes.
+    pub(super) const CLOSED: Self = Self { code: Self::DISCARD, counter: hits::UNCOUNTED };
 
     fn new(action: Action, counter: u32) -> Self {
         let code = match action {
@@ -160,6 +165,27 @@ impl Decision {
             Action::Protect(_) => Err(DropReason::EspRequired),
             Action::Discard => Err(DropReason::PolicyDiscard),
         }
+    }
+}
+
+/// Packets of a batch that cannot be read: their places, and why.
+pub(super) type Refused = ArrayVec<(usize, DropReason), BATCH>;
+
+/// Keys of one family, and the places of their packets.
+struct Asked<A: Address> {
+    keys: ArrayVec<Key<A>, BATCH>,
+    places: ArrayVec<u8, BATCH>,
+}
+
+impl<A: Address> Asked<A> {
+    const fn new() -> Self {
+        Self { keys: ArrayVec::new_const(), places: ArrayVec::new_const() }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, at: usize, key: Key<A>) {
+        self.keys.push(key);
+        self.places.push(at as u8);
     }
 }
 
@@ -273,37 +299,36 @@ impl Spd {
         self.decide_all(&self.rules.v6, &self.veiled.v6, keys, outcomes);
     }
 
-    /// What to do with packets that leave, of either family; nothing where nothing is asked.
-    pub(super) fn outbound_all<'a>(
+    /// What to do with packets that leave, of either family: `outcomes` as `packets`, and as
+    /// many, a batch at most. Those that cannot be read are discarded, and noted with their
+    /// place and the reason.
+    #[inline(always)]
+    pub(super) fn decide_outbound(
         &self,
-        packets: impl Iterator<Item = Option<&'a [u8]>>,
-        decisions: &mut [Option<Result<Decision, DropReason>>; BATCH],
+        packets: &[Packet],
+        outcomes: &mut [Outcome],
+        refused: &mut Refused,
+        first: usize,
     ) {
-        let mut v4 = ArrayVec::<_, BATCH>::new();
-        let mut v6 = ArrayVec::<_, BATCH>::new();
-        let mut places = [ArrayVec::<u8, BATCH>::new(), ArrayVec::new()];
-        for (place, (packet, decision)) in packets.zip(&mut *decisions).enumerate() {
-            let Some(packet) = packet else { continue };
-            match key::read(packet, Direction::Outbound) {
-                Ok(Seen::V4(key)) => {
-                    v4.push(key);
-                    places[0].push(place as u8);
+        let (mut v4, mut v6) = (Asked::new(), Asked::new());
+        for (at, packet) in packets.iter().enumerate().take(BATCH) {
+            match key::read(packet.data(), Direction::Outbound) {
+                Ok(Seen::V4(key)) => v4.push(at, key),
+                Ok(Seen::V6(key)) => v6.push(at, key),
+                Err(reason) => {
+                    outcomes[at] = Outcome::CLOSED;
+                    refused.push((first + at, reason));
                 }
-                Ok(Seen::V6(key)) => {
-                    v6.push(key);
-                    places[1].push(place as u8);
-                }
-                Err(reason) => *decision = Some(Err(reason)),
             }
         }
-        let mut outcomes: [_; 2] = [[Outcome::default(); BATCH]; 2];
-        self.decide_v4(&v4, &mut outcomes[0]);
-        self.decide_v6(&v6, &mut outcomes[1]);
-        for (places, outcomes) in places.iter().zip(outcomes) {
-            for (&place, outcome) in places.iter().zip(outcomes) {
-                decisions[usize::from(place)] = Some(Ok(outcome.into()));
-            }
+        if v4.keys.len() == packets.len() {
+            return self.decide_v4(&v4.keys, outcomes);
         }
+        let mut found = [Outcome::CLOSED; BATCH];
+        self.decide_v4(&v4.keys, &mut found);
+        v4.places.iter().zip(found).for_each(|(&at, found)| outcomes[usize::from(at)] = found);
+        self.decide_v6(&v6.keys, &mut found);
+        v6.places.iter().zip(found).for_each(|(&at, found)| outcomes[usize::from(at)] = found);
     }
 
     #[inline(always)]

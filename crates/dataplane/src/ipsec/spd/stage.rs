@@ -1,7 +1,7 @@
 //! The stage at the boundary: what leaves sealed, in clear, or not at all
 //! (RFC 4301 section 5.1).
 
-use super::{Action, Decision, Spd};
+use super::{Action, Outcome, Refused, Spd};
 use crate::graph::{Aside, Ctx, FLAG_EXEMPT, Next, Stage};
 use crate::tables::Tables;
 use ferrule_base::DropReason;
@@ -10,9 +10,6 @@ use ferrule_pipeline::{BATCH, Batch, Packet};
 /// Asks the policy of the interface by which each packet is to leave.
 #[derive(Default)]
 pub struct Policy;
-
-/// What is known of each packet of a batch: what the policy says, if it was asked.
-type Decisions = [Option<Result<Decision, DropReason>>; BATCH];
 
 impl Stage for Policy {
     /// For all packets of the batch:
@@ -24,54 +21,61 @@ impl Stage for Policy {
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
-        let mut decisions: Decisions = [None; BATCH];
-        decide(ctx.tables, batch, &mut decisions);
-        for (packet, decision) in batch.iter().zip(&decisions) {
-            if let Some(Ok(decision)) = decision {
-                ctx.tally.hits.outbound(decision.counter, 1, packet.len() as u64);
-            }
+        let (mut outcomes, mut octets) = ([Outcome::OPEN; BATCH], [0; BATCH]);
+        let mut refused = Refused::new();
+        decide(ctx.tables, batch, &mut outcomes, &mut refused);
+        for (packet, octets) in batch.iter().zip(&mut octets) {
+            *octets = packet.len() as u32;
         }
-        let mut decisions = decisions.into_iter();
-        ctx.forward(batch, |ctx, packet| match decisions.next().flatten() {
-            Some(decision) => carry_out(ctx, packet, decision?),
-            None => match Gate::of(ctx.tables, packet) {
-                Gate::Open => Ok(Next::Output),
-                Gate::Closed | Gate::Policy(_) => Err(DropReason::PolicyDiscard.into()),
-            },
+        ctx.tally.hits.outbound_all(&outcomes[..batch.len()], &octets);
+        let mut at = 0;
+        ctx.forward(batch, |ctx, packet| {
+            let outcome = outcomes[at % BATCH];
+            at += 1;
+            match outcome.action() {
+                Action::Protect(sa) => {
+                    packet.meta_mut().sa = sa;
+                    match ctx.tables.sas.outbound(sa) {
+                        Some(worker) if worker == ctx.worker => Ok(Next::EspOut),
+                        Some(worker) => Err(Aside::HandOff(worker, Next::EspOut)),
+                        None => Err(DropReason::EspNoSa.into()),
+                    }
+                }
+                Action::Bypass => Ok(Next::Output),
+                Action::Discard => Err(why(&refused, at - 1).into()),
+            }
         });
     }
 }
 
+/// Why a packet is discarded.
+#[cold]
+fn why(refused: &Refused, at: usize) -> DropReason {
+    let found = refused.iter().find(|refused| refused.0 == at);
+    found.map_or(DropReason::PolicyDiscard, |refused| refused.1)
+}
+
 /// Steps 1 and 2, policy by policy.
 #[inline(always)]
-fn decide(tables: &Tables, batch: &Batch, decisions: &mut Decisions) {
+fn decide(
+    tables: &Tables,
+    batch: &Batch,
+    outcomes: &mut [Outcome; BATCH],
+    refused: &mut Refused,
+) {
     let mut from = 0;
     while let Some(first) = batch.get(from) {
         let gate = Gate::of(tables, first);
         let same = |packet: &&Packet| Gate::of(tables, packet).is(&gate);
         let to = from + batch[from..].iter().take_while(same).count().max(1);
-        if let Gate::Policy(spd) = gate {
-            let asked = |(at, p)| (from..to).contains(&at).then_some(p);
-            spd.outbound_all(batch.iter().map(Packet::data).enumerate().map(asked), decisions);
-        }
-        from = to;
-    }
-}
-
-/// Step 3, and the two other actions.
-#[inline(always)]
-fn carry_out(ctx: &Ctx<'_>, packet: &mut Packet, decision: Decision) -> Result<Next, Aside> {
-    match decision.action {
-        Action::Protect(sa) => {
-            packet.meta_mut().sa = sa;
-            match ctx.tables.sas.outbound(sa) {
-                Some(worker) if worker == ctx.worker => Ok(Next::EspOut),
-                Some(worker) => Err(Aside::HandOff(worker, Next::EspOut)),
-                None => Err(DropReason::EspNoSa.into()),
+        match gate {
+            Gate::Open => {}
+            Gate::Closed => outcomes[from..to].fill(Outcome::CLOSED),
+            Gate::Policy(spd) => {
+                spd.decide_outbound(&batch[from..to], &mut outcomes[from..to], refused, from);
             }
         }
-        Action::Bypass => Ok(Next::Output),
-        Action::Discard => Err(DropReason::PolicyDiscard.into()),
+        from = to;
     }
 }
 
