@@ -64,16 +64,6 @@ fn bare_intel(peer: &RefCell<Peer>, Plain { len, ad, .. }: Plain) -> Case<'_> {
     Case::measured(name, move |packets| peer.borrow_mut().ask(&order(packets)))
 }
 
-/// The ratio to reach over a bare cipher.
-#[derive(Clone, Copy)]
-struct Goal {
-    /// That of aws-lc.
-    library: f64,
-    /// That of our own, which takes a tenth of the library's time for small packets:
-    /// there the ratio is shown, and the goal is one beside DPDK.
-    ours: Option<f64>,
-}
-
 /// A path over aws-lc and over the kernels of this machine, each beside its bare
 /// cipher, the last beside Intel's library, too.
 fn against_bare(
@@ -81,7 +71,6 @@ fn against_bare(
     title: &str,
     plain: Plain,
     path: &dyn Fn(Backend) -> Case<'static>,
-    goal: Goal,
 ) {
     let mut cases: Vec<Case<'_>> =
         vec![Case::new("bare AES-128-GCM, aws-lc-rs", bare::aws(plain)), path(Backend::Aws)];
@@ -94,27 +83,27 @@ fn against_bare(
     interleave(&mut cases, PACKETS);
     heading(&format!("{title}: {} octets sealed, {} under the ICV beside", plain.len, plain.ad));
     let (pairs, intel) = cases.as_chunks::<2>();
-    for ([bare, path], reach) in pairs.iter().zip([Some(goal.library), goal.ours]) {
+    for [bare, path] in pairs {
         row(bare, None, None);
-        row(path, Some(bare), reach);
+        row(path, Some(bare), None);
     }
-    // The goal is over the same backend; this is what others would take.
+    // What others would take.
     if let (Some([_, path]), [intel]) = (pairs.last(), intel) {
         row(intel, None, None);
         row(path, Some(intel), None);
     }
 }
 
-fn encrypted(intel: Option<&RefCell<Peer>>, len: usize, goal: Goal) {
+fn encrypted(intel: Option<&RefCell<Peer>>, len: usize) {
     // The plaintext of ESP has padding and trailer, too; the additional data are
     // SPI and extended number.
     let title = format!("ESP: whole graph over bare AEAD, inner IP length {len}");
     let plain = Plain { len: (len + 2).next_multiple_of(4), at: ETHERNET, ad: 12 };
-    against_bare(intel, &title, plain, &|backend| esp(backend, len), goal);
+    against_bare(intel, &title, plain, &|backend| esp(backend, len));
     // The addresses and the SecTAG, with an SCI, are not encrypted.
     let title = format!("MACsec: whole graph over bare AEAD, frame of {len} without FCS");
     let plain = Plain { len: len - ADDRESSES, at: ADDRESSES, ad: ADDRESSES + 16 };
-    against_bare(intel, &title, plain, &|backend| macsec(backend, len), goal);
+    against_bare(intel, &title, plain, &|backend| macsec(backend, len));
 }
 
 /// Rounds beside DPDK, whose program starts anew in each.
@@ -124,7 +113,7 @@ const DPDK_PACKETS: usize = 400_000;
 
 /// The whole node beside what DPDK's program says the bare operation costs on the
 /// same octets.
-fn beside_dpdk(dpdk: &Dpdk, len: usize, reach: Option<f64>) {
+fn beside_dpdk(dpdk: &Dpdk, len: usize) {
     let sealed = (len + 2).next_multiple_of(4);
     let failed = |e| panic!("{e}");
     let bare = move |packets| dpdk.seal(sealed, packets).unwrap_or_else(failed);
@@ -137,7 +126,7 @@ fn beside_dpdk(dpdk: &Dpdk, len: usize, reach: Option<f64>) {
     }
     heading(&format!("ESP beside DPDK, inner IP length {len}: {sealed} octets sealed"));
     row(&cases[0], None, None);
-    row(&cases[1], Some(&cases[0]), reach.map(|most| (100.0_f64 / most).ceil() / 100.0));
+    row(&cases[1], Some(&cases[0]), None);
 }
 
 fn main() {
@@ -160,14 +149,13 @@ fn main() {
     };
     println!("Whole graph, memory to memory, one core, batches of {BATCH}.");
     println!("Median of {ROUNDS} interleaved rounds of {PACKETS} packets; clocks are the TSC's.");
-    for (len, library, ours) in [(64, 0.5, None), (512, 0.5, None), (1420, 0.85, Some(0.85))] {
+    for len in [64, 512, 1420] {
         if wanted(&format!("encrypted-{len}")) {
-            encrypted(intel.as_ref(), len, Goal { library, ours });
+            encrypted(intel.as_ref(), len);
         }
-        let at_most = (len == 64).then_some(1.3);
         match Dpdk::find() {
             _ if !wanted(&format!("dpdk-{len}")) => {}
-            Ok(dpdk) => beside_dpdk(&dpdk, len, at_most),
+            Ok(dpdk) => beside_dpdk(&dpdk, len),
             Err(why) => println!("\nDPDK is left out: {why}"),
         }
     }

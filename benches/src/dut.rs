@@ -280,17 +280,22 @@ impl Dut {
         }
     }
 
-    /// Carries so many of these frames, from where it stopped: how many came out, and the
+    /// Carries so many of these frames, from `first` on: how many came out, and the
     /// worker's nanoseconds and clocks.
+    pub fn timed(&mut self, frames: &Frames, first: usize, packets: usize) -> (usize, f64, f64) {
+        let (time, begin) = (std::time::Instant::now(), tsc());
+        let (sent, clocks) = self.carry(frames, first, packets, |_| ());
+        let clock = time.elapsed().as_nanos() as f64 / (tsc() - begin) as f64;
+        assert_eq!(sent, packets, "all come out: {}", self.drops());
+        (sent, clocks as f64 * clock, clocks as f64)
+    }
+
+    /// The same, each time from where it stopped.
     pub fn carrying(mut self, frames: Frames) -> impl FnMut(usize) -> (usize, f64, f64) {
         let mut next = 0;
         move |packets| {
-            let (time, begin) = (std::time::Instant::now(), tsc());
-            let (sent, clocks) = self.carry(&frames, next, packets, |_| ());
-            let clock = time.elapsed().as_nanos() as f64 / (tsc() - begin) as f64;
-            assert_eq!(sent, packets, "all come out: {}", self.drops());
             next += packets;
-            (sent, clocks as f64 * clock, clocks as f64)
+            self.timed(&frames, next - packets, packets)
         }
     }
 

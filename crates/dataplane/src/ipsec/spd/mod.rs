@@ -13,9 +13,9 @@
 //! instead.
 //!
 //! Fragments (section 7): ports of a later fragment cannot be seen, and of IPv6 not
-//! its protocol either. ANY takes it, OPAQUE takes nothing else, values never do. One that a BYPASS would let through is
-//! discarded if an earlier entry may have meant its datagram: nothing that is to be
-//! protected leaves or enters in clear as a fragment (section 7.4).
+//! its protocol either. ANY takes it, OPAQUE takes nothing else, values never do. One that
+//! a BYPASS would let through is discarded if an earlier entry may have meant its datagram:
+//! nothing that is to be protected leaves or enters in clear as a fragment (section 7.4).
 //!
 //! * [`selector`] what a person says. `key` what a packet shows. `rule` one selector,
 //!   compiled; `tree` all of them; `build` how.
@@ -361,7 +361,7 @@ impl Spd {
         }
     }
 
-    /// Step 7.4 for those of a batch that would pass in clear.
+    /// Section 7.4 for those of a batch that would pass in clear.
     #[inline(never)]
     fn unveil_all<'a, A: Address>(
         &self,

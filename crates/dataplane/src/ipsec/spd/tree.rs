@@ -10,8 +10,7 @@
 //! a leaf has the few rules that are left, and compares them exactly. So what a look-up
 //! costs does not follow the number of rules: with 10,000 of them it is two or three
 //! slots and a rule or two. What cannot be cut without copying rules too often stands
-//! in further trees, at most [`TREES_MAX`] in all; those whose first rule comes after
-//! what was found already are left out.
+//! in further trees, at most [`TREES_MAX`] in all.
 //!
 //! [`Table::find_all`] takes many packets down side by side, so that one waits for
 //! memory while others go on.
@@ -198,12 +197,12 @@ impl<A: Address, T: Copy> Table<A, T> {
         self.rule(best)
     }
 
-    /// The numbers of the first rules for a batch of packets, [`NONE`] where there is none:
+    /// The numbers of the first rules for a batch of packets; `found` is [`NONE`] before.
+    ///
     /// 1. level by level to the leaves;
     /// 2. their first rules;
     /// 3. the others, for those that did not match.
     pub fn find_all(&self, keys: &[Key<A>], found: &mut [u32]) {
-        found.fill(NONE);
         for (_, tree) in &self.trees {
             let mut slots = [Slot::EMPTY; BATCH];
             let slots = &mut slots[..keys.len().min(BATCH)];
