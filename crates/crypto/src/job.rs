@@ -164,6 +164,21 @@ impl<'a> Task<'a> {
     }
 }
 
+impl Job<()> {
+    /// A job that says nothing yet, for a place in a column of jobs.
+    pub const BLANK: Self = Self {
+        buf: (),
+        key: KeyId { slot: 0, generation: 0 },
+        ticket: 0,
+        number: 0,
+        nonce: [0; 12],
+        op: Op::Seal,
+        verdict: Verdict::Failed,
+        ad: Ad::Inline([0; 12]),
+        text: Span { start: 0, len: 0 },
+    };
+}
+
 impl<B> Job<B> {
     /// Not done yet.
     #[inline(always)]

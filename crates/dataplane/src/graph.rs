@@ -136,6 +136,12 @@ impl Next {
         Self::Control,
     ];
 
+    /// The place of this number.
+    #[inline(always)]
+    fn from_place(place: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(place)).copied()
+    }
+
     /// The name in traces.
     pub const fn name(self) -> &'static str {
         match self {
@@ -332,6 +338,32 @@ impl Default for Outputs {
     }
 }
 
+/// Where the packets of a batch go: by place, and what becomes of those that go nowhere.
+struct Verdicts {
+    places: [u8; BATCH],
+    asides: Asides,
+}
+
+impl Verdicts {
+    /// Of a packet that is set aside.
+    const ASIDE: u8 = u8::MAX;
+
+    const fn new() -> Self {
+        Self { places: [0; BATCH], asides: Asides(ArrayVec::new_const()) }
+    }
+}
+
+/// In the order of their packets.
+struct Asides(ArrayVec<Aside, BATCH>);
+
+impl Asides {
+    #[cold]
+    fn set_aside(&mut self, aside: Aside) -> u8 {
+        self.0.push(aside);
+        Verdicts::ASIDE
+    }
+}
+
 /// What a stage is given beside its batch.
 pub struct Ctx<'a> {
     /// The time of this batch.
@@ -372,38 +404,33 @@ impl Ctx<'_> {
         batch: &mut Box<Batch>,
         mut verdict: impl FnMut(&mut Self, &mut Packet) -> Result<Next, Aside>,
     ) {
-        // All go where the first one goes, up to one that does not; from there on the
-        // verdicts are kept.
-        let (mut to, mut expected) = (Next::Control, None);
-        let mut others = ArrayVec::<_, BATCH>::new();
-        for packet in batch.iter_mut() {
-            match verdict(self, packet) {
-                Ok(next) if expected == Some(next) => {}
-                Ok(next) if expected.is_none() && others.is_empty() => {
-                    (to, expected) = (next, Some(next));
-                }
-                verdict => {
-                    expected = None;
-                    others.push(verdict);
-                }
+        let mut verdicts = Verdicts::new();
+        for (packet, place) in batch.iter_mut().zip(&mut verdicts.places) {
+            *place = match verdict(self, packet) {
+                Ok(next) => next as u8,
+                Err(aside) => verdicts.asides.set_aside(aside),
+            };
+        }
+        let (places, _) = verdicts.places.split_at(batch.len().min(BATCH));
+        match places.first().and_then(|&first| Next::from_place(first)) {
+            Some(next) if places.iter().all(|&place| place == next as u8) => {
+                self.out.send_all(next, batch);
             }
+            _ => self.split(batch, &verdicts),
         }
-        if others.is_empty() {
-            return self.out.send_all(to, batch);
-        }
-        self.split(batch, to, &others);
     }
 
-    /// Sends on a batch whose last packets have verdicts of their own.
+    /// Sends on a batch whose packets go different ways.
     #[inline(never)]
-    fn split(&mut self, batch: &mut Batch, to: Next, others: &[Result<Next, Aside>]) {
-        for packet in batch.drain(..batch.len() - others.len()) {
-            self.out.send(to, packet);
-        }
-        for (packet, &verdict) in batch.drain(..).zip(others) {
-            match verdict {
-                Ok(next) => self.out.send(next, packet),
-                Err(aside) => self.set_aside(packet, aside),
+    fn split(&mut self, batch: &mut Batch, verdicts: &Verdicts) {
+        let mut asides = verdicts.asides.0.iter();
+        for (packet, &place) in batch.drain(..).zip(&verdicts.places) {
+            match Next::from_place(place) {
+                Some(next) => self.out.send(next, packet),
+                None => {
+                    let aside = asides.next().copied().unwrap_or(Aside::Consume);
+                    self.set_aside(packet, aside);
+                }
             }
         }
     }

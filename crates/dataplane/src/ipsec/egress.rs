@@ -56,13 +56,18 @@ impl Sealing for OutboundSa {
     /// 4. trailer behind, outer header, ESP header and IV in front;
     /// 5. what is encrypted, and what lies beside it.
     #[inline(always)]
-    fn lay_out(&mut self, now: Instant, packet: &mut Packet) -> Result<Job<()>, Refusal> {
+    fn lay_out(
+        &mut self,
+        now: Instant,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Refusal> {
         // 1, 2
         let plan = match self.special.is_some() || self.base.clamps {
             false => self.plan(packet)?,
             true => self.special_plan(packet)?,
         };
-        self.seal(now, packet, &plan)
+        self.seal(now, packet, job, &plan)
     }
 
     #[inline(always)]
@@ -106,13 +111,14 @@ impl Sealing for OutboundSa {
         &mut self,
         now: Instant,
         packet: &mut Packet,
+        job: &mut Job<()>,
         rng: &mut Rng,
-    ) -> Option<Result<Job<()>, Refusal>> {
+    ) -> Option<Result<(), Refusal>> {
         let special = self.special.as_deref()?;
         let len = rng.below(self.base.path.mtu.into()) as usize;
         let plan = Plan::dummy(self, special, len);
         let filled = plan.fill(special, packet, rng).ok_or(Refusal::Drop(DropReason::NoRoom));
-        Some(filled.and_then(|()| self.seal(now, packet, &plan)))
+        Some(filled.and_then(|()| self.seal(now, packet, job, &plan)))
     }
 }
 
@@ -159,8 +165,9 @@ impl OutboundSa {
         &mut self,
         now: Instant,
         packet: &mut Packet,
+        job: &mut Job<()>,
         plan: &Plan,
-    ) -> Result<Job<()>, Refusal> {
+    ) -> Result<(), Refusal> {
         // 3
         let number = self.base.sequence.take().ok_or(DropReason::EspSequenceExhausted)?;
         // 4
@@ -175,7 +182,7 @@ impl OutboundSa {
         self.base.stats.packets += 1;
         self.base.stats.octets += plan.clear() as u64;
         // 5
-        Ok(Job {
+        *job = Job {
             buf: (),
             key: self.base.key,
             ticket: 0,
@@ -185,7 +192,8 @@ impl OutboundSa {
             verdict: Verdict::Pending,
             ad: self.shape.ad(header, self.base.spi, number),
             text,
-        })
+        };
+        Ok(())
     }
 
     /// Puts everything around a packet: what is beside the text, and the text. Nothing if

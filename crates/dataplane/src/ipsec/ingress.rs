@@ -56,7 +56,7 @@ impl Opening for InboundSa {
     /// 2. the number may still come;
     /// 3. what is encrypted, and what lies beside it.
     #[inline(always)]
-    fn lay_out(&mut self, packet: &mut Packet) -> Result<Job<()>, DropReason> {
+    fn lay_out(&mut self, packet: &mut Packet, job: &mut Job<()>) -> Result<(), DropReason> {
         let at = usize::from(packet.meta().offset);
         // 1
         let total = self.base.ends.total_len(packet.data())?;
@@ -83,7 +83,7 @@ impl Opening for InboundSa {
         };
         let (header, text) = self.shape.spans(at, body);
         packet.meta_mut().offset = (at + esp::Header::LEN) as u16 + u16::from(self.shape.iv);
-        Ok(Job {
+        *job = Job {
             buf: (),
             key: self.base.key,
             ticket: 0,
@@ -93,7 +93,8 @@ impl Opening for InboundSa {
             verdict: Verdict::Pending,
             ad: self.shape.ad(header, self.base.spi, number),
             text,
-        })
+        };
+        Ok(())
     }
 
     #[inline(always)]

@@ -43,8 +43,8 @@ pub(crate) trait Opening: Sized {
     /// The SPI in a packet whose header is at `offset`.
     fn spi_of(packet: &mut Packet) -> Result<u32, Aside>;
 
-    /// Judges a packet as far as it can be without the key, and makes its job.
-    fn lay_out(&mut self, packet: &mut Packet) -> Result<Job<()>, DropReason>;
+    /// Judges a packet as far as it can be without the key, and writes its job.
+    fn lay_out(&mut self, packet: &mut Packet, job: &mut Job<()>) -> Result<(), DropReason>;
 
     /// Undoes what the engine needed of a packet that is authentic.
     fn restore(&self, packet: &mut Packet, job: &Job<()>) -> Result<(), DropReason>;
@@ -167,7 +167,12 @@ impl<S: Opening> Protection for Associations<S> {
     /// 1. SPI to SA; the SA of another worker opens there.
     /// 2. What can be judged without the key, the replay window among it.
     #[inline(always)]
-    fn prepare(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<Job<()>, Aside> {
+    fn prepare(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Aside> {
         // 1
         let spi = S::spi_of(packet)?;
         let place = ctx.tables.sas.inbound(spi).ok_or(S::UNKNOWN_SPI)?;
@@ -177,10 +182,10 @@ impl<S: Opening> Protection for Associations<S> {
         let held = self.table.at(place.index).filter(|(_, held)| held.sa.base().spi == spi);
         let (slot, held) = held.ok_or(S::UNKNOWN_SPI)?;
         // 2
-        match held.sa.lay_out(packet) {
-            Ok(mut job) => {
+        match held.sa.lay_out(packet, job) {
+            Ok(()) => {
                 job.ticket = slot.into();
-                Ok(job)
+                Ok(())
             }
             Err(reason) => Err(refuse(&mut held.sa, reason)),
         }

@@ -98,7 +98,7 @@ impl Path {
     /// is sealed whole, and the sealed packet cut.
     pub fn judge(&self, inner: Inner, may_cut: bool) -> Result<(), Refusal> {
         if let Some(mtu) = inner.too_big_for(self.mtu.into()).filter(|_| !may_cut) {
-            return Err(Refusal::TooBig(inner.protocol, mtu));
+            return Err(Refusal::TooBig(inner.protocol, mtu as u16));
         }
         let first = self.cuts && inner.protocol == Protocol::IPV4 && inner.whole == 0;
         if first { Err(Refusal::Cut) } else { Ok(()) }

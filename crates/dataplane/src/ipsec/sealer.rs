@@ -12,7 +12,7 @@ use crate::graph::{
 use crate::protection::sequence::{Lease, Sequence};
 use crate::protection::table::{Held, SaError, SaId, SaTable};
 use crate::protection::tickets::{Lane, Submitter};
-use crate::protection::{Beside, InFlight, Protection};
+use crate::protection::{InFlight, Protection};
 use ferrule_base::{DropReason, Duration, Instant, Rng};
 use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Verdict};
 use ferrule_pipeline::{Batch, Packet};
@@ -62,7 +62,12 @@ pub(crate) trait Sealing: Sized {
 
     /// Makes a packet what the SA sends, but for what the engine does; its number is used
     /// up then.
-    fn lay_out(&mut self, now: Instant, packet: &mut Packet) -> Result<Job<()>, Refusal>;
+    fn lay_out(
+        &mut self,
+        now: Instant,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Refusal>;
 
     /// Finishes a packet that the engine sealed.
     fn conclude(&self, packet: &mut Packet, job: &Job<()>) -> Result<(), DropReason>;
@@ -76,7 +81,13 @@ pub(crate) trait Sealing: Sized {
     }
 
     /// Makes an empty packet a dummy; nothing if the SA sends none.
-    fn dummy(&mut self, _: Instant, _: &mut Packet, _: &mut Rng) -> Option<Result<Job<()>, Refusal>> {
+    fn dummy(
+        &mut self,
+        _: Instant,
+        _: &mut Packet,
+        _: &mut Job<()>,
+        _: &mut Rng,
+    ) -> Option<Result<(), Refusal>> {
         None
     }
 }
@@ -127,7 +138,7 @@ impl<S: Sealing> Sealer<S> {
     /// Keepalives and dummy packets that are due; what was learned of paths and is too old.
     #[cold]
     pub fn tick<E: Engine<Packet>>(&mut self, ctx: &mut Ctx<'_>, engine: &mut E) {
-        let (mut batch, mut jobs) = (Box::<Batch>::default(), Beside::new());
+        let mut batch = Box::<Batch>::default();
         for _ in 0..DEEDS_MAX {
             let Some(due) = self.clock.take(ctx.now) else { break };
             // An SA that was retired wants nothing any more.
@@ -150,12 +161,10 @@ impl<S: Sealing> Sealer<S> {
                 }
                 Deed::Dummy => {
                     if let Some(mut packet) = ctx.make(&[]) {
-                        let made = held.sa.dummy(ctx.now, &mut packet, self.clock.rng());
-                        match made.map(|made| self.sas.admit(slot, &mut packet, made)) {
-                            Some(Ok(job)) => {
-                                batch.push(packet);
-                                jobs.push(job);
-                            }
+                        let job = self.in_flight.job(batch.len());
+                        let made = held.sa.dummy(ctx.now, &mut packet, job, self.clock.rng());
+                        match made.map(|made| self.sas.admit(slot, &mut packet, job, made)) {
+                            Some(Ok(())) => batch.push(packet),
                             Some(Err(aside)) => ctx.set_aside(packet, aside),
                             None => ctx.consume(packet),
                         }
@@ -165,7 +174,7 @@ impl<S: Sealing> Sealer<S> {
             };
             self.clock.again(due, after, ctx.now);
         }
-        self.in_flight.work(&mut self.sas, ctx, engine, &mut batch, &mut jobs);
+        self.in_flight.work(&mut self.sas, ctx, engine, &mut batch);
     }
 
     /// Installs an SA at an index that the tables name, or will name.
@@ -253,11 +262,12 @@ impl<S: Sealing> Associations<S> {
         &mut self,
         slot: u32,
         packet: &mut Packet,
-        made: Result<Job<()>, Refusal>,
-    ) -> Result<Job<()>, Aside> {
+        job: &mut Job<()>,
+        made: Result<(), Refusal>,
+    ) -> Result<(), Aside> {
         let Some(held) = self.table.slot(slot) else { return Err(S::EXHAUSTED.into()) };
         match made {
-            Ok(mut job) => {
+            Ok(()) => {
                 if job.number % LOOK_EVERY == 0 {
                     look(&mut self.wants, held);
                 }
@@ -266,7 +276,7 @@ impl<S: Sealing> Associations<S> {
                 (meta.adjacency, meta.ethertype) = (base.adjacency, base.ethertype);
                 meta.flags |= FLAG_LOCAL | FLAG_EXEMPT;
                 job.ticket = slot.into();
-                Ok(job)
+                Ok(())
             }
             Err(refusal) => {
                 if matches!(refusal, Refusal::Drop(reason) if reason == S::EXHAUSTED) {
@@ -282,13 +292,18 @@ impl<S: Sealing> Protection for Associations<S> {
     const SUBMITTER: Submitter = S::SUBMITTER;
 
     #[inline(always)]
-    fn prepare(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<Job<()>, Aside> {
+    fn prepare(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Aside> {
         let index = packet.meta().sa;
         let Some((slot, held)) = self.table.at(index) else {
             return Err(S::elsewhere(ctx, index));
         };
-        let made = held.sa.lay_out(ctx.now, packet);
-        self.admit(slot, packet, made)
+        let made = held.sa.lay_out(ctx.now, packet, job);
+        self.admit(slot, packet, job, made)
     }
 
     #[inline(always)]
@@ -374,7 +389,7 @@ fn refuse<S: Sealing>(base: &mut Outbound, packet: &mut Packet, refusal: Refusal
         Refusal::TooBig(protocol, mtu) => {
             let v6 = protocol == Protocol::IPV6;
             meta.icmp = if v6 { PACKET_TOO_BIG } else { FRAGMENTATION_NEEDED };
-            meta.limit = mtu as u16;
+            meta.limit = mtu;
             Aside::To(Next::IcmpError)
         }
         Refusal::Cut => Aside::Cut(base.path.mtu, S::STAGE),

@@ -107,7 +107,7 @@ pub(crate) enum Refusal {
     /// It is dropped.
     Drop(DropReason),
     /// Its sender is told this MTU.
-    TooBig(Protocol, usize),
+    TooBig(Protocol, u16),
     /// It is cut first.
     Cut,
     /// It is a fragment: the whole datagram is wanted.
@@ -209,7 +209,7 @@ impl Plan {
             && !may_cut
             && let Some(mtu) = inner.too_big_for(mtu)
         {
-            return Err(Refusal::TooBig(inner.protocol, mtu));
+            return Err(Refusal::TooBig(inner.protocol, mtu as u16));
         }
         // Only what says how long it is may have something behind it.
         let says = match next {

@@ -35,13 +35,13 @@ impl Stage for Output {
             let exit = exit.filter(|exit| exit.is_routed).ok_or(DropReason::NotAttached)?;
             // 1
             let mac = match exit.neighbour() {
-                Some(slot) => tables.neighbours.mac(slot),
-                None => connected(tables, exit.iface, packet)?,
+                Some(slot) => tables.neighbours.link(slot),
+                None => connected(tables, exit.iface, packet)?.map_or(0, MacAddr::to_u64),
             };
-            let Some(mac) = mac else {
+            if mac == 0 {
                 packet.meta_mut().turns = UNRESOLVED;
                 return Ok(Next::Control);
-            };
+            }
             // 2
             if packet.len() > usize::from(exit.longest) || packet.meta().flags & FLAG_CUT != 0 {
                 return too_long(exit, packet).and_then(|()| write(exit, mac, worker, packet));
@@ -57,12 +57,12 @@ const LINK: usize = ethernet::Header::LEN;
 
 /// Puts everything in front of a packet; where the frame goes.
 #[inline(always)]
-fn write(exit: &Exit, mac: MacAddr, worker: u8, packet: &mut Packet) -> Result<Next, Aside> {
+fn write(exit: &Exit, dst: u64, worker: u8, packet: &mut Packet) -> Result<Next, Aside> {
     if exit.label_count != 0 {
         push_labels(packet, exit)?;
     }
     let ethertype = packet.meta().ethertype;
-    let (dst, src) = (mac.to_u64(), exit.mac);
+    let src = exit.mac;
     let first = dst << 16 | src >> 32;
     // In words that overlap, so that nothing goes by way of memory.
     let written = if exit.tpid == 0 {

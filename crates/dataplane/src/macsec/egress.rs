@@ -46,7 +46,12 @@ impl Protection for Vec<TxSecy> {
     /// 6. Additional data is everything up to the SecTAG's end and the octets
     ///    that stay readable; the text is the rest.
     #[inline(always)]
-    fn prepare(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<Job<()>, Aside> {
+    fn prepare(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Aside> {
         // 1
         let port = ctx.tables.ports.get(usize::from(packet.meta().port.0));
         let (port, index) = port
@@ -85,7 +90,7 @@ impl Protection for Vec<TxSecy> {
             *packets += 1;
             *octets += user as u64;
         }
-        Ok(Job {
+        *job = Job {
             buf: (),
             key: sa.key,
             ticket: u64::from(index) << 8 | u64::from(an),
@@ -95,7 +100,8 @@ impl Protection for Vec<TxSecy> {
             verdict: Verdict::Pending,
             ad: Ad::Span(Span::new(at - MACS, text - (at - MACS))),
             text: Span::new(text, user - clear),
-        })
+        };
+        Ok(())
     }
 
     /// Clear tags go back behind the addresses, and the frame to its port.

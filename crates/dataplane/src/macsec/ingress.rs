@@ -56,7 +56,12 @@ impl Protection for Receive {
     /// 5. Additional data is everything up to the SecTAG's end and the octets
     ///    that stay readable; the text is the rest.
     #[inline(always)]
-    fn prepare(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<Job<()>, Aside> {
+    fn prepare(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Aside> {
         // 1
         let port = ctx.tables.ports.get(usize::from(packet.meta().port.0));
         let index = port.ok_or(DropReason::NotAttached)?.secy.map_or(usize::MAX, usize::from);
@@ -99,7 +104,7 @@ impl Protection for Receive {
         }
         let clear = if encrypted { tagged.user.min(config.offset.into()) } else { tagged.user };
         let text = at + tagged.tag_len + clear;
-        Ok(Job {
+        *job = Job {
             buf: (),
             key: sa.key,
             ticket: place.into(),
@@ -109,7 +114,8 @@ impl Protection for Receive {
             verdict: Verdict::Pending,
             ad: Ad::Span(Span::new(at - MACS, text - (at - MACS))),
             text: Span::new(text, tagged.user - clear),
-        })
+        };
+        Ok(())
     }
 
     /// From a job to a clear frame, or a drop:

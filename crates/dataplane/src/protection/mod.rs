@@ -22,24 +22,25 @@ pub(crate) mod table;
 pub mod tickets;
 
 use crate::graph::{Aside, Ctx, Next};
-use arrayvec::ArrayVec;
 use ferrule_base::{DropReason, Flow};
 use ferrule_crypto::{Ad, Engine, Job, Jobs, Op};
 use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::esp;
 use tickets::{Lane, Submitter, Tickets};
 
-/// Jobs beside the packets of a batch.
-pub(crate) type Beside = ArrayVec<Job<()>, BATCH>;
-
 /// A protocol's part of sealing or opening.
 pub(crate) trait Protection {
     /// Whose jobs they are.
     const SUBMITTER: Submitter;
 
-    /// Lays a packet out for the engine and makes its job, in whose `ticket` is the slot of
+    /// Lays a packet out for the engine and writes its job, in whose `ticket` is the slot of
     /// the SA.
-    fn prepare(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<Job<()>, Aside>;
+    fn prepare(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Aside>;
 
     /// From a finished job to where its packet goes.
     fn finish(
@@ -57,9 +58,17 @@ pub(crate) trait Protection {
 }
 
 /// Jobs of one stage.
-#[derive(Default)]
 pub(crate) struct InFlight {
     tickets: Tickets,
+    /// Beside the packets of a batch. (Written in place: to hand them over by value cost
+    /// more than to make them.)
+    jobs: Box<[Job<()>; BATCH]>,
+}
+
+impl Default for InFlight {
+    fn default() -> Self {
+        Self { tickets: Tickets::default(), jobs: Box::new([Job::BLANK; BATCH]) }
+    }
 }
 
 impl InFlight {
@@ -77,14 +86,19 @@ impl InFlight {
         engine: &mut E,
         batch: &mut Box<Batch>,
     ) {
-        let mut jobs = Beside::new();
-        while let Some(packet) = batch.get_mut(jobs.len()) {
-            match protection.prepare(ctx, packet) {
-                Ok(job) => jobs.push(job),
-                Err(aside) => take_out(ctx, batch, jobs.len(), aside),
+        let mut count = 0;
+        while let Some((packet, job)) = batch.get_mut(count).zip(self.jobs.get_mut(count)) {
+            match protection.prepare(ctx, packet, job) {
+                Ok(()) => count += 1,
+                Err(aside) => take_out(ctx, batch, count, aside),
             }
         }
-        self.work(protection, ctx, engine, batch, &mut jobs);
+        self.work(protection, ctx, engine, batch);
+    }
+
+    /// The place of the job beside packet `at` of a batch for [`work`](Self::work).
+    pub fn job(&mut self, at: usize) -> &mut Job<()> {
+        &mut self.jobs[at % BATCH]
     }
 
     /// The same from the jobs on.
@@ -95,11 +109,11 @@ impl InFlight {
         ctx: &mut Ctx<'_>,
         engine: &mut E,
         batch: &mut Box<Batch>,
-        jobs: &mut Beside,
     ) {
+        let (jobs, _) = self.jobs.split_at_mut(batch.len());
         count(ctx, jobs);
         if !engine.is_immediate() {
-            return self.submit(protection, ctx, engine, batch, jobs);
+            return self.submit(protection, ctx, engine, batch);
         }
         engine.run_beside(batch, jobs);
         let mut jobs = jobs.iter();
@@ -118,10 +132,10 @@ impl InFlight {
         ctx: &mut Ctx<'_>,
         engine: &mut E,
         batch: &mut Batch,
-        jobs: &mut Beside,
     ) {
         let mut owned = Jobs::new();
-        for (packet, mut job) in batch.drain(..).zip(jobs.drain(..)) {
+        for (packet, job) in batch.drain(..).zip(self.jobs.iter_mut()) {
+            let mut job = std::mem::replace(job, Job::BLANK);
             let slot = job.ticket as u32;
             let queue = protection.queue(slot);
             match queue.and_then(|queue| self.tickets.issue(queue, slot)) {

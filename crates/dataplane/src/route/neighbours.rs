@@ -137,6 +137,15 @@ impl Neighbours {
         mac_of(place.link.load(Ordering::Acquire))
     }
 
+    /// The link address at a place as a number, in its lower 48 bits; zero: not known.
+    #[inline(always)]
+    pub fn link(&self, slot: u32) -> u64 {
+        let (bucket, place) = (slot as usize / BUCKET, slot as usize % BUCKET);
+        let bucket = self.buckets.get(bucket).and_then(OnceLock::get);
+        let link = bucket.map_or(0, |places| places[place].link.load(Ordering::Acquire));
+        link & ((1 << 48) - 1)
+    }
+
     /// The link address of a neighbour.
     #[inline]
     pub fn find(&self, iface: u16, ip: IpAddr) -> Option<MacAddr> {

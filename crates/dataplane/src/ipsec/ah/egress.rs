@@ -53,7 +53,12 @@ impl Sealing for AhOutSa {
     ///    afterwards;
     /// 3. a number, which nobody else ever gets;
     /// 4. AH, in tunnel mode an outer header before it, and the headers muted.
-    fn lay_out(&mut self, _: Instant, packet: &mut Packet) -> Result<Job<()>, Refusal> {
+    fn lay_out(
+        &mut self,
+        _: Instant,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Refusal> {
         // 1
         let inner = self.read(packet).ok_or(DropReason::Malformed)?;
         let place = match self.tunnel {
@@ -76,7 +81,7 @@ impl Sealing for AhOutSa {
         }
         self.base.stats.packets += 1;
         self.base.stats.octets += inner.len() as u64;
-        Ok(Job {
+        *job = Job {
             buf: (),
             key: self.base.key,
             ticket: 0,
@@ -86,7 +91,8 @@ impl Sealing for AhOutSa {
             verdict: Verdict::Pending,
             ad: self.shape.ad(covered, number),
             text,
-        })
+        };
+        Ok(())
     }
 
     /// Headers and ICV go where they belong.

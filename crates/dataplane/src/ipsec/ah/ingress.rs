@@ -58,7 +58,7 @@ impl Opening for AhInSa {
     ///    padding goes;
     /// 2. the number may still come;
     /// 3. AH is as long as the SA's is; headers muted, the ICV behind the packet.
-    fn lay_out(&mut self, packet: &mut Packet) -> Result<Job<()>, DropReason> {
+    fn lay_out(&mut self, packet: &mut Packet, job: &mut Job<()>) -> Result<(), DropReason> {
         let at = usize::from(packet.meta().offset);
         // 1
         let total = self.base.ends.total_len(packet.data()).map_err(|reason| match reason {
@@ -78,7 +78,7 @@ impl Opening for AhInSa {
         // 3
         let (covered, text, iv) = self.cover(packet, at, &header)?;
         let iv = if self.shape.iv == 0 { number.to_be_bytes() } else { iv };
-        Ok(Job {
+        *job = Job {
             buf: (),
             key: self.base.key,
             ticket: 0,
@@ -88,7 +88,8 @@ impl Opening for AhInSa {
             verdict: Verdict::Pending,
             ad: self.shape.ad(covered, number),
             text,
-        })
+        };
+        Ok(())
     }
 
     /// Headers and ICV are where they were.
