@@ -51,7 +51,7 @@ impl Tables {
     /// once they are, and again when one of them changes.
     pub fn compile(&mut self) {
         self.hot = Hot {
-            entries: self.ports.iter().map(|port| Entry::of(port, &self.ifaces)).collect(),
+            entries: self.ports.iter().map(|port| Entry::of(port, self)).collect(),
             arrivals: self.ifaces.iter().map(Arrival::of).collect(),
             exits: self.adjacencies.iter().map(|a| Exit::of(a, self)).collect(),
         };

@@ -81,6 +81,8 @@ pub struct Worker<E: Engine<Packet> = Software> {
     out: Outputs,
     /// The batch under way, and nothing while it is.
     batch: Option<Box<Batch>>,
+    /// An empty one, for frames that stay when others are handed over.
+    spare: Option<Box<Batch>>,
     tally: Tally,
     ledger: Ledger,
     ports: Vec<AttachedPort>,
@@ -128,6 +130,7 @@ impl<E: Engine<Packet>> Worker<E> {
             stages: Stages::default(),
             out: Outputs::new(),
             batch: Some(Box::default()),
+            spare: Some(Box::default()),
             tally,
             ledger: Ledger::default(),
             ports: Vec::new(),
@@ -310,11 +313,14 @@ impl<E: Engine<Packet>> Worker<E> {
             }
             received += batch.len();
             let id = attached.id;
+            let entry = self.tables.ports.get(id.0 as usize);
+            // Each worker's queue has flows of its own: the driver spread them.
+            let hash = u32::from(entry.is_some_and(|port| port.everywhere));
             for packet in batch.iter_mut() {
-                packet.meta_mut().port = id;
+                let meta = packet.meta_mut();
+                (meta.port, meta.hash) = (id, hash);
                 probe.received(now, self.id, packet);
             }
-            let entry = self.tables.ports.get(id.0 as usize);
             let secured = entry.is_some_and(|p| p.secy.is_some());
             let next = if secured { Next::SecyIn } else { Next::Attach };
             self.carry(now, probe, next, &mut batch);
@@ -460,14 +466,17 @@ impl<E: Engine<Packet>> Worker<E> {
 
     /// Sends each frame to the worker of its flow, so that order within a flow
     /// is kept. What belongs here stays in the batch.
-    fn share(&mut self, batch: &mut Batch) {
-        let workers = u32::from(self.tables.workers);
-        let mut here = Batch::new();
+    fn share(&mut self, batch: &mut Box<Batch>) {
+        if batch.iter().all(|packet| packet.meta().hash != 0) {
+            return;
+        }
+        let workers = u64::from(self.tables.workers);
+        let mut here = self.spare.take().unwrap_or_default();
         for mut packet in batch.drain(..) {
             if packet.meta().hash == 0 {
                 let hash = flow_hash(packet.data()) | 1;
                 packet.meta_mut().hash = hash;
-                let owner = ((u64::from(hash) * u64::from(workers)) >> 32) as u8;
+                let owner = ((u64::from(hash) * workers) >> 32) as u8;
                 if owner != self.id {
                     self.out.hand_off(owner, Next::Attach, packet);
                     continue;
@@ -475,7 +484,8 @@ impl<E: Engine<Packet>> Worker<E> {
             }
             here.push(packet);
         }
-        *batch = here;
+        std::mem::swap(batch, &mut here);
+        self.spare = Some(here);
     }
 
     /// Counts what a stage dropped, and hands over what belongs to others.

@@ -7,6 +7,7 @@
 //! ```
 
 use crate::graph::Next;
+use crate::mpls::PwMode;
 use crate::route::{Adjacency, TtlModel};
 use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
 use ferrule_base::{PortId, VrfId};
@@ -20,24 +21,34 @@ pub(crate) const LINK_TAG: usize = ethernet::Header::LEN + vlan::Header::LEN;
 /// What frames without a tag come to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entry {
-    /// Routing, if they are for this interface's address.
-    Routed { iface: u16, vrf: VrfId, mac: u64 },
+    /// Routing, if they are for this interface's address; labels, if it takes them.
+    Routed { iface: u16, vrf: VrfId, mac: u64, mpls: bool },
     /// A bridge, as they are.
     Bridged { iface: u16 },
+    /// A pseudowire, as they are.
+    Crossed { iface: u16, pw: u16 },
     /// More than one look decides.
     Other,
 }
 
 impl Entry {
-    pub fn of(port: &PortEntry, ifaces: &[Iface]) -> Self {
+    pub fn of(port: &PortEntry, tables: &Tables) -> Self {
         let number = port.attach.untagged.or(port.attach.rest);
-        let found = number.and_then(|n| Some((n, &ifaces.get(usize::from(n))?.kind)));
-        match found {
-            Some((iface, IfaceKind::Routed(routed))) => {
-                Self::Routed { iface, vrf: routed.vrf, mac: routed.mac.to_u64() }
+        let found = number.and_then(|n| Some((n, tables.ifaces.get(usize::from(n))?)));
+        let Some((iface, found)) = found else { return Self::Other };
+        match found.kind {
+            IfaceKind::Routed(ref routed) => {
+                let (vrf, mac, mpls) = (routed.vrf, routed.mac.to_u64(), routed.mpls);
+                Self::Routed { iface, vrf, mac, mpls }
             }
-            Some((iface, IfaceKind::Bridged { access_vlan: None, .. })) => Self::Bridged { iface },
-            _ => Self::Other,
+            IfaceKind::Bridged { access_vlan: None, .. } => Self::Bridged { iface },
+            IfaceKind::Crossed(pw) => match tables.pws.get(usize::from(pw)) {
+                Some(config) if config.mode == PwMode::Raw && found.tag == Tag::None => {
+                    Self::Crossed { iface, pw }
+                }
+                _ => Self::Other,
+            },
+            IfaceKind::Bridged { .. } => Self::Other,
         }
     }
 }

@@ -44,25 +44,35 @@ const LINK: usize = ethernet::Header::LEN;
 fn untagged(entry: Option<&Entry>, packet: &mut Packet) -> Option<Next> {
     let (meta, data) = packet.split();
     match *entry? {
-        Entry::Routed { iface, vrf, mac } => {
+        Entry::Routed { iface, vrf, mac, mpls } => {
             let front = data.first_chunk::<{ LINK + 7 }>()?;
             let dst = u64::from_be_bytes(*front.first_chunk()?) >> 16;
             let ethertype = u16::from_be_bytes([front[12], front[13]]);
-            // Neighbour discovery is one of ICMPv6.
-            let ip = ethertype == EtherType::IPV4.0
-                || ethertype == EtherType::IPV6.0 && front[LINK + 6] != Protocol::ICMPV6.0;
-            if dst != mac || !ip {
+            let next = match EtherType(ethertype) {
+                EtherType::IPV4 => Next::Ip,
+                // Neighbour discovery is one of ICMPv6.
+                EtherType::IPV6 if front[LINK + 6] != Protocol::ICMPV6.0 => Next::Ip,
+                EtherType::MPLS if mpls => Next::Mpls,
+                _ => return None,
+            };
+            if dst != mac {
                 return None;
             }
             (meta.iface, meta.vrf, meta.ethertype, meta.flags) = (iface, vrf, ethertype, 0);
             packet.strip(LINK);
-            Some(Next::Ip)
+            Some(next)
         }
         Entry::Bridged { iface } => {
             let front = data.first_chunk::<LINK>()?;
             let tagged = EtherType(u16::from_be_bytes([front[12], front[13]])).is_vlan();
             meta.iface = iface;
             (!tagged).then_some(Next::Bridge)
+        }
+        Entry::Crossed { iface, pw } => {
+            let front = data.first_chunk::<LINK>()?;
+            let tagged = EtherType(u16::from_be_bytes([front[12], front[13]])).is_vlan();
+            (meta.iface, meta.pw) = (iface, pw);
+            (!tagged).then_some(Next::PwOut)
         }
         Entry::Other => None,
     }

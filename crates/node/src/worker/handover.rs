@@ -117,18 +117,22 @@ impl<E: Engine<Packet>> Worker<E> {
         taken
     }
 
-    #[cold]
+    /// Packets to other workers, each worker's in one go; for what its ring has no room is
+    /// dropped.
     pub(super) fn hand_off(&mut self) {
         let mut handoffs = std::mem::take(self.out.handoffs());
-        for (worker, next, packet) in handoffs.drain(..) {
-            let peer = self.peers.get_mut(worker as usize).and_then(Option::as_mut);
-            match peer.map(|p| p.to.push((next, packet))) {
-                Some(Ok(())) => self.handed_out += 1,
-                Some(Err(rtrb::PushError::Full((_, packet)))) => {
-                    self.out.drop(packet, DropReason::HandoffFull);
+        while let Some(&(worker, ..)) = handoffs.first() {
+            let peer = self.peers.get_mut(usize::from(worker)).and_then(Option::as_mut);
+            let all = handoffs.iter().filter(|handoff| handoff.0 == worker).count();
+            let mut own = handoffs.extract_if(.., |handoff| handoff.0 == worker);
+            if let Some(peer) = peer {
+                let count = all.min(peer.to.slots());
+                if let Ok(chunk) = peer.to.write_chunk_uninit(count) {
+                    let own = own.by_ref().take(count).map(|(_, next, packet)| (next, packet));
+                    self.handed_out += chunk.fill_from_iter(own) as u64;
                 }
-                None => {}
             }
+            own.for_each(|(_, _, packet)| self.out.drop(packet, DropReason::HandoffFull));
         }
         *self.out.handoffs() = handoffs;
     }
