@@ -114,6 +114,8 @@ pub(crate) struct Exit {
     pub label_count: u8,
     /// It leads to a routed interface.
     pub is_routed: bool,
+    /// Where packets go next from an interface that does not limit TCP's segments.
+    pub next: Next,
     /// Label stack entries but for bottom of stack and TTL, the innermost first.
     pub labels: [u32; crate::route::config::LABELS_MAX],
 }
@@ -137,6 +139,7 @@ impl Exit {
             ttl: adjacency.ttl,
             label_count: adjacency.labels.len() as u8,
             is_routed: false,
+            next: Next::Output,
             labels: Default::default(),
         };
         for (entry, label) in exit.labels.iter_mut().zip(&adjacency.labels) {
@@ -149,6 +152,7 @@ impl Exit {
         (exit.mac, exit.clamps) = (routed.mac.to_u64(), routed.clamp.is_some());
         exit.longest = routed.mtu.saturating_sub(labels as u16);
         exit.port = iface.port;
+        exit.next = exit.after_routing(Arrival::NONE);
         if let Tag::Tag(tpid, vid) = iface.tag {
             (exit.tpid, exit.tci) = (tpid, vid & super::tag::VID);
         }

@@ -165,7 +165,8 @@ impl InFlight {
                 continue;
             }
             let ticket = job.ticket as u32;
-            let Some(slot) = self.tickets.owner(ticket) else {
+            let owner = self.tickets.owner(ticket);
+            let Some(slot) = owner.filter(|&slot| protection.queue(slot).is_some()) else {
                 ctx.out.drop(job.buf, DropReason::EngineFailed);
                 continue;
             };

@@ -62,7 +62,7 @@ impl Stage for Ip {
 
 /// What is known of the packets of a batch.
 struct Columns {
-    /// IPv4 without options that may be forwarded, as far as its header says.
+    /// IPv4 without options from elsewhere that may be forwarded, as far as its header says.
     plain: [bool; BATCH],
     /// Its destination.
     dst: [u32; BATCH],
@@ -85,11 +85,11 @@ impl Columns {
             let [first, .., src, to] = [0, 3, 4].map(|at| u32::from_be_bytes(words[at]));
             let total = usize::from(first as u16);
             let good = ethertype == EtherType::IPV4.0
+                && flags & !FLAG_OPENED == 0
                 && first >> 24 == 0x45
                 && sum.is_good()
                 && (PLAIN..=packet.len()).contains(&total)
-                && (may_send_v4(src.into()) || flags & FLAG_LOCAL != 0)
-                && flags & FLAG_GROUP == 0
+                && may_send_v4(src.into())
                 && is_routable(src, to);
             if good && total < packet.len() {
                 packet.truncate(total);
@@ -132,25 +132,16 @@ fn plain(tables: &Tables, route: Cell, packet: &mut Packet) -> Option<Next> {
         return None;
     }
     if route.is_via() {
-        let arrival = tables.hot.arrivals.get(usize::from(meta.iface)).copied();
-        let arrival = arrival.unwrap_or(Arrival::NONE);
+        let arrival = tables.hot.arrivals.get(usize::from(meta.iface))?;
         let exit = tables.hot.exits.get(route.adjacency() as usize)?;
-        let clear = meta.flags & (FLAG_OPENED | FLAG_LOCAL) == 0;
-        if clear && arrival.policy().is_some() {
+        let judged = arrival.policy().is_some() && meta.flags & FLAG_OPENED == 0;
+        if judged || arrival.clamps || header.ttl <= 1 {
             return None;
         }
-        if meta.flags & FLAG_LOCAL == 0 {
-            if header.ttl <= 1 {
-                return None;
-            }
-            header.count_hop();
-        }
+        header.count_hop();
         meta.turns += 1;
         meta.adjacency = route.adjacency();
-        return Some(match meta.flags & FLAG_EXEMPT {
-            0 => exit.after_routing(arrival),
-            _ => Next::Output,
-        });
+        return Some(exit.next);
     }
     let esp = route == Cell::LOCAL && header.protocol == Protocol::ESP.0;
     if esp && !header.is_fragment() {
@@ -380,7 +371,7 @@ impl Sealed {
 #[inline]
 pub(super) const fn may_send_v4(src: Ipv4Addr) -> bool {
     let first = src.octets()[0];
-    first != 0 && first != 127 && first < 224
+    first.wrapping_sub(1) < 223 && first != 127
 }
 
 /// Whether a sender may have the address: not a group, not loopback, not
