@@ -3,7 +3,7 @@
 use super::config::OutboundConfig;
 use super::outer::{Inner, Varying, ident, put_trailer};
 use super::sealer::{Sealer, Sealing, may_cut};
-use super::state::{Outbound, OutboundSa, nonce};
+use super::state::{Outbound, OutboundSa, Shape, nonce};
 use super::wrapping::{Plan, Refusal, clear_df, fill_udp, patch};
 use crate::graph::{Aside, Ctx, Next};
 use crate::mss;
@@ -63,11 +63,12 @@ impl Sealing for OutboundSa {
         job: &mut Job<()>,
     ) -> Result<(), Refusal> {
         // 1, 2
-        let plan = match self.special.is_some() || self.base.clamps {
-            false => self.plan(packet)?,
-            true => self.special_plan(packet)?,
-        };
-        self.seal(now, packet, job, &plan)
+        if self.usual {
+            let plan = self.plan(packet)?;
+            return self.seal::<true>(now, packet, job, &plan);
+        }
+        let plan = self.special_plan(packet)?;
+        self.seal::<false>(now, packet, job, &plan)
     }
 
     #[inline(always)]
@@ -118,7 +119,7 @@ impl Sealing for OutboundSa {
         let len = rng.below(self.base.path.mtu.into()) as usize;
         let plan = Plan::dummy(self, special, len);
         let filled = plan.fill(special, packet, rng).ok_or(Refusal::Drop(DropReason::NoRoom));
-        Some(filled.and_then(|()| self.seal(now, packet, job, &plan)))
+        Some(filled.and_then(|()| self.seal::<false>(now, packet, job, &plan)))
     }
 }
 
@@ -147,7 +148,7 @@ impl OutboundSa {
         })
     }
 
-    /// The same for an SA that looks into packets.
+    /// The same for any SA.
     #[inline(never)]
     fn special_plan(&self, packet: &mut Packet) -> Result<Plan, Refusal> {
         if self.base.clamps {
@@ -161,7 +162,7 @@ impl OutboundSa {
 
     /// Steps 3 to 5.
     #[inline(always)]
-    fn seal(
+    fn seal<const USUAL: bool>(
         &mut self,
         now: Instant,
         packet: &mut Packet,
@@ -171,11 +172,11 @@ impl OutboundSa {
         // 3
         let number = self.base.sequence.take().ok_or(DropReason::EspSequenceExhausted)?;
         // 4
-        let (header, text) = self.wrap(packet, plan, number).ok_or(DropReason::NoRoom)?;
+        let (header, text) = self.wrap::<USUAL>(packet, plan, number).ok_or(DropReason::NoRoom)?;
         if plan.long {
             self.base.path.mark(packet.meta_mut());
         }
-        if let Some(special) = self.special.as_deref_mut() {
+        if !USUAL && let Some(special) = self.special.as_deref_mut() {
             // What is refused keeps no address translation's binding alive.
             special.last = now;
         }
@@ -190,7 +191,7 @@ impl OutboundSa {
             nonce: nonce(self.base.salt, number.to_be_bytes()),
             op: Op::Seal,
             verdict: Verdict::Pending,
-            ad: self.shape.ad(header, self.base.spi, number),
+            ad: self.shape_of::<USUAL>().ad(header, self.base.spi, number),
             text,
         };
         Ok(())
@@ -199,10 +200,16 @@ impl OutboundSa {
     /// Puts everything around a packet: what is beside the text, and the text. Nothing if
     /// there is no room for it.
     #[inline(always)]
-    fn wrap(&self, packet: &mut Packet, plan: &Plan, number: u64) -> Option<(Span, Span)> {
-        let (iv, icv) = (usize::from(self.shape.iv), usize::from(self.shape.icv));
-        let front = self.template.len() + iv;
-        let pad = esp::pad_len(plan.text + plan.zeros, self.shape.align.into());
+    fn wrap<const USUAL: bool>(
+        &self,
+        packet: &mut Packet,
+        plan: &Plan,
+        number: u64,
+    ) -> Option<(Span, Span)> {
+        let (shape, headers) = (self.shape_of::<USUAL>(), self.template.len_of::<USUAL>());
+        let (iv, icv) = (usize::from(shape.iv), usize::from(shape.icv));
+        let front = headers + iv;
+        let pad = esp::pad_len(plan.text + plan.zeros, shape.align.into());
         let trailer = pad + esp::TRAILER_LEN;
         let data = packet.grow(front, plan.zeros + trailer + icv)?;
         let len = data.len();
@@ -219,17 +226,22 @@ impl OutboundSa {
         let (class, df, hops) = (plan.class, plan.df, plan.hops);
         let varying = Varying { class, ident: ident(number, self.base.spi), df, hops };
         let room = data.get_mut(plan.head..)?;
-        self.template.put(room, len - plan.head, varying, number)?;
+        self.template.put::<USUAL>(room, len - plan.head, varying, number)?;
         if iv != 0 {
             // An AEAD's IV is the number; that of CBC is the engine's to write.
-            let room = room.get_mut(self.template.len()..)?;
+            let room = room.get_mut(headers..)?;
             *room.first_chunk_mut()? = number.to_be_bytes();
         }
         if plan.head != 0 {
             self.patch_own(data, plan, len)?;
         }
-        let esp = plan.head + self.template.len() - esp::Header::LEN;
-        Some(self.shape.spans(esp, len - icv - esp - esp::Header::LEN))
+        let esp = plan.head + headers - esp::Header::LEN;
+        Some(shape.spans(esp, len - icv - esp - esp::Header::LEN))
+    }
+
+    #[inline(always)]
+    const fn shape_of<const USUAL: bool>(&self) -> Shape {
+        if USUAL { Shape::USUAL } else { self.shape }
     }
 
     /// In transport mode the packet's own header says what follows it now, and how much.

@@ -2,7 +2,7 @@
 
 use super::config::{InboundConfig, Mode};
 use super::opener::{Opener, Opening};
-use super::state::{Ends, Inbound, InboundSa, nonce};
+use super::state::{Ends, Inbound, InboundSa, Shape, nonce};
 use super::unwrapping::KEEPALIVE;
 use crate::graph::{Aside, FLAG_ENCAP, Next};
 use crate::mss;
@@ -57,44 +57,10 @@ impl Opening for InboundSa {
     /// 3. what is encrypted, and what lies beside it.
     #[inline(always)]
     fn lay_out(&mut self, packet: &mut Packet, job: &mut Job<()>) -> Result<(), DropReason> {
-        let at = usize::from(packet.meta().offset);
-        // 1
-        let total = self.base.ends.total_len(packet.data())?;
-        if total < packet.len() {
-            packet.truncate(total);
+        match self.usual {
+            true => self.lay_out_as(packet, job, Shape::USUAL),
+            false => self.lay_out_as(packet, job, self.shape),
         }
-        if (packet.meta().flags & FLAG_ENCAP != 0) != self.udp.is_some() {
-            return Err(DropReason::EspEncapsulation);
-        }
-        if !self.base.is_nested_right(packet.meta()) {
-            return Err(DropReason::EspNotNested);
-        }
-        // 2
-        let payload = packet.data().get(at..).unwrap_or_default();
-        let (header, payload) =
-            esp::Header::ref_from_prefix(payload).map_err(|_| DropReason::Malformed)?;
-        let candidate = self.base.candidate(header.seq.get(), self.shape.esn);
-        let number = candidate.ok_or(DropReason::EspReplay)?.number();
-        // 3
-        let body = self.body_len(packet.len(), at).ok_or(DropReason::Malformed)?;
-        let iv = match self.shape.iv {
-            0 => number.to_be_bytes(),
-            _ => *payload.first_chunk().ok_or(DropReason::Malformed)?,
-        };
-        let (header, text) = self.shape.spans(at, body);
-        packet.meta_mut().offset = (at + esp::Header::LEN) as u16 + u16::from(self.shape.iv);
-        *job = Job {
-            buf: (),
-            key: self.base.key,
-            ticket: 0,
-            number,
-            nonce: nonce(self.base.salt, iv),
-            op: Op::Open,
-            verdict: Verdict::Pending,
-            ad: self.shape.ad(header, self.base.spi, number),
-            text,
-        };
-        Ok(())
     }
 
     #[inline(always)]
@@ -117,6 +83,54 @@ impl Opening for InboundSa {
 }
 
 impl InboundSa {
+    /// The steps of laying out, for the sizes of a suite.
+    #[inline(always)]
+    fn lay_out_as(
+        &self,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+        shape: Shape,
+    ) -> Result<(), DropReason> {
+        let at = usize::from(packet.meta().offset);
+        // 1
+        let total = self.base.ends.total_len(packet.data())?;
+        if total < packet.len() {
+            packet.truncate(total);
+        }
+        if (packet.meta().flags & FLAG_ENCAP != 0) != self.udp.is_some() {
+            return Err(DropReason::EspEncapsulation);
+        }
+        if !self.base.is_nested_right(packet.meta()) {
+            return Err(DropReason::EspNotNested);
+        }
+        // 2
+        let payload = packet.data().get(at..).unwrap_or_default();
+        let (header, payload) =
+            esp::Header::ref_from_prefix(payload).map_err(|_| DropReason::Malformed)?;
+        let candidate = self.base.candidate(header.seq.get(), shape.esn);
+        let number = candidate.ok_or(DropReason::EspReplay)?.number();
+        // 3
+        let body = body_len(shape, packet.len(), at).ok_or(DropReason::Malformed)?;
+        let iv = match shape.iv {
+            0 => number.to_be_bytes(),
+            _ => *payload.first_chunk().ok_or(DropReason::Malformed)?,
+        };
+        let (header, text) = shape.spans(at, body);
+        packet.meta_mut().offset = (at + esp::Header::LEN) as u16 + u16::from(shape.iv);
+        *job = Job {
+            buf: (),
+            key: self.base.key,
+            ticket: 0,
+            number,
+            nonce: nonce(self.base.salt, iv),
+            op: Op::Open,
+            verdict: Verdict::Pending,
+            ad: shape.ad(header, self.base.spi, number),
+            text,
+        };
+        Ok(())
+    }
+
     /// The inner packet of a tunnel.
     #[inline(always)]
     pub(super) fn unwrap_tunnel(
@@ -152,16 +166,16 @@ impl InboundSa {
         packet.truncate(len);
         Ok(if protocol == Protocol::IPV4 { EtherType::IPV4 } else { EtherType::IPV6 })
     }
+}
 
-    /// Octets between ESP header (at `at`) and ICV: the IV, whole blocks, at
-    /// least the two octets of the trailer.
-    #[inline(always)]
-    fn body_len(&self, len: usize, at: usize) -> Option<usize> {
-        let body = len.checked_sub(at + esp::Header::LEN + usize::from(self.shape.icv))?;
-        let text = body.checked_sub(self.shape.iv.into())?;
-        let whole = text & (usize::from(self.shape.align) - 1) == 0;
-        (whole && text >= esp::TRAILER_LEN).then_some(body)
-    }
+/// Octets between ESP header (at `at`) and ICV: the IV, whole blocks, at least the two
+/// octets of the trailer.
+#[inline(always)]
+fn body_len(shape: Shape, len: usize, at: usize) -> Option<usize> {
+    let body = len.checked_sub(at + esp::Header::LEN + usize::from(shape.icv))?;
+    let text = body.checked_sub(shape.iv.into())?;
+    let whole = text & (usize::from(shape.align) - 1) == 0;
+    (whole && text >= esp::TRAILER_LEN).then_some(body)
 }
 
 impl Ends {

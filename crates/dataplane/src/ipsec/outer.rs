@@ -82,6 +82,8 @@ pub(super) struct Varying {
 
 /// Octets of the longest template: IPv6, UDP and the ESP header.
 const LONGEST: usize = ipv6::Header::LEN + udp::Header::LEN + esp::Header::LEN;
+/// Octets of an outer IPv4 header.
+const IPV4: usize = ipv4::Header::LEN;
 /// Octets of the most usual one: IPv4 and the ESP header.
 const USUAL: usize = ipv4::Header::LEN + esp::Header::LEN;
 
@@ -175,11 +177,28 @@ impl Template {
         self.len as usize
     }
 
+    /// Whether it is an IPv4 header with an ESP header.
+    pub const fn is_usual(&self) -> bool {
+        self.len() == USUAL
+    }
+
+    /// The same as [`len`](Self::len), known if the template is [usual](Self::is_usual).
+    #[inline(always)]
+    pub const fn len_of<const IS_USUAL: bool>(&self) -> usize {
+        if IS_USUAL { USUAL } else { self.len() }
+    }
+
     /// Puts everything in front of a packet, which is `to`: `total` octets from here to
     /// its end. An SA of ESP has its number in the last four octets.
     #[inline(always)]
-    pub fn put(&self, to: &mut [u8], total: usize, varying: Varying, number: u64) -> Option<()> {
-        if self.len() == USUAL {
+    pub fn put<const IS_USUAL: bool>(
+        &self,
+        to: &mut [u8],
+        total: usize,
+        varying: Varying,
+        number: u64,
+    ) -> Option<()> {
+        if IS_USUAL {
             // Of known length, in words: a call to copy it costs as much as all else.
             let (to, from) = (to.first_chunk_mut::<USUAL>()?, &self.octets);
             for at in [0, 8, 16, USUAL - 8] {
@@ -189,29 +208,35 @@ impl Template {
         } else {
             to.get_mut(..self.len())?.copy_from_slice(self.octets.get(..self.len())?);
         }
-        self.patch_ip(to, total, varying)?;
-        if self.udp {
+        self.patch_ip(to, total, varying, if IS_USUAL { IPV4 } else { self.outer_len() })?;
+        if !IS_USUAL && self.udp {
             let len = u16::try_from(total.checked_sub(self.outer_len())?).ok()?;
             let at = self.outer_len() + 4;
             to.get_mut(at..at + 2)?.copy_from_slice(&len.to_be_bytes());
         }
         let number = (number as u32).to_be_bytes();
-        *to.get_mut(self.len() - number.len()..)?.first_chunk_mut()? = number;
+        *to.get_mut(self.len_of::<IS_USUAL>() - number.len()..)?.first_chunk_mut()? = number;
         Some(())
     }
 
     /// Puts the outer IP header in front of a packet.
     pub fn put_ip(&self, to: &mut [u8], total: usize, varying: Varying) -> Option<()> {
         to.get_mut(..self.len())?.copy_from_slice(self.octets.get(..self.len())?);
-        self.patch_ip(to, total, varying)
+        self.patch_ip(to, total, varying, self.outer_len())
     }
 
     /// What each packet has of its own in the outer IP header.
     #[inline(always)]
-    fn patch_ip(&self, to: &mut [u8], total: usize, varying: Varying) -> Option<()> {
+    fn patch_ip(
+        &self,
+        to: &mut [u8],
+        total: usize,
+        varying: Varying,
+        outer_len: usize,
+    ) -> Option<()> {
         let Varying { class, ident, df, hops } = varying;
-        match self.outer_len() {
-            ipv4::Header::LEN => {
+        match outer_len {
+            IPV4 => {
                 let total = u16::try_from(total).ok()?;
                 let words = [u16::from(class), total, ident, df, u16::from(hops) << 8];
                 let sum = words.iter().fold(self.sum, |sum, &word| sum + u32::from(word));

@@ -87,6 +87,11 @@ pub(super) struct Shape {
 }
 
 impl Shape {
+    /// What most tunnels have, for code that is compiled for it: AES-GCM or
+    /// ChaCha20-Poly1305 with extended numbers.
+    pub const USUAL: Self =
+        Self { iv: 8, icv: 16, align: 4, text: 16, cover: Cover::Header, whole: false, esn: true };
+
     fn new(suite: Suite, esn: bool) -> Self {
         let iv = if suite.text_has_iv() { 0 } else { suite.esp_iv_len() };
         Self {
@@ -243,6 +248,9 @@ impl Outbound {
 pub struct OutboundSa {
     pub(super) base: Outbound,
     pub(super) shape: Shape,
+    /// A plain tunnel of [`Shape::USUAL`] with IPv4 outside, for which code is compiled with
+    /// all sizes known.
+    pub(super) usual: bool,
     pub(super) special: Option<Box<Special>>,
     pub(super) template: Template,
 }
@@ -250,12 +258,12 @@ pub struct OutboundSa {
 impl OutboundSa {
     /// Checks a configuration and prepares what it says; the key is not yet set.
     pub fn new(config: &OutboundConfig, sequence: Sequence) -> Result<Self, SaError> {
-        Ok(Self {
-            base: Outbound::new(config, sequence)?,
-            shape: Shape::new(config.keys.suite, config.esn),
-            special: Special::of(config)?,
-            template: Template::esp(config)?,
-        })
+        let shape = Shape::new(config.keys.suite, config.esn);
+        let (special, template) = (Special::of(config)?, Template::esp(config)?);
+        let plain = special.is_none() && !config.clamp;
+        let usual = plain && shape == Shape::USUAL && template.is_usual();
+        let base = Outbound::new(config, sequence)?;
+        Ok(Self { base, shape, usual, special, template })
     }
 }
 
@@ -363,6 +371,8 @@ impl Inbound {
 pub struct InboundSa {
     pub(super) base: Inbound,
     pub(super) shape: Shape,
+    /// Of [`Shape::USUAL`], for which code is compiled with all sizes known.
+    pub(super) usual: bool,
     pub(super) mode: Mode,
     pub(super) udp: Option<Encap>,
 }
@@ -371,9 +381,11 @@ impl InboundSa {
     /// Checks a configuration and prepares what it says; the key is not yet set.
     /// Everything up to `edge` counts as received.
     pub fn new(config: &InboundConfig, edge: u64) -> Result<Self, SaError> {
+        let shape = Shape::new(config.keys.suite, config.esn);
         Ok(Self {
             base: Inbound::new(config, edge)?,
-            shape: Shape::new(config.keys.suite, config.esn),
+            shape,
+            usual: shape == Shape::USUAL,
             mode: config.mode,
             udp: config.encap,
         })
