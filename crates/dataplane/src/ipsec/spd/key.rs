@@ -191,6 +191,12 @@ pub(super) enum Seen {
     V6(Key<u128>),
 }
 
+/// Whether the packet at the front of `bytes` says that it is IPv4.
+#[inline(always)]
+pub(super) fn is_v4(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|first| first >> 4 == 4)
+}
+
 /// Reads the IP packet at the front of `bytes`.
 #[inline]
 pub(super) fn read(bytes: &[u8], direction: Direction) -> Result<Seen, DropReason> {
@@ -213,8 +219,11 @@ pub(super) fn read4(bytes: &[u8], direction: Direction) -> Result<Key<u32>, Drop
 }
 
 #[inline]
-fn read6(bytes: &[u8], direction: Direction) -> Result<Key<u128>, DropReason> {
+pub(super) fn read6(bytes: &[u8], direction: Direction) -> Result<Key<u128>, DropReason> {
     let (h, payload) = ipv6::Header::ref_from_prefix(bytes).map_err(|_| DropReason::Malformed)?;
+    if h.version_class_flow.get() >> 28 != 6 {
+        return Err(DropReason::Malformed);
+    }
     let upper = ipv6ext::walk(h.next(), payload).map_err(DropReason::from)?;
     // What a later fragment says of its protocol is nobody's to believe: the receiver
     // goes by the first one (RFC 8200 section 4.5).

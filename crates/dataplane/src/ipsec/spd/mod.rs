@@ -236,7 +236,10 @@ impl Rules<()> {
     /// Whether any of the selectors has a packet that came in.
     #[inline]
     pub fn admit(&self, packet: &[u8]) -> Result<bool, DropReason> {
-        Ok(self.has(&key::read(packet, Direction::Inbound)?))
+        match key::is_v4(packet) {
+            true => Ok(self.v4.admits(&key::read4(packet, Direction::Inbound)?.words)),
+            false => Ok(self.v6.admits(&key::read6(packet, Direction::Inbound)?.words)),
+        }
     }
 
     /// Whether any of the selectors has a packet that goes the other way, as far as
@@ -312,13 +315,13 @@ impl Spd {
     ) {
         let (mut v4, mut v6) = (Asked::new(), Asked::new());
         for (at, packet) in packets.iter().enumerate().take(BATCH) {
-            match key::read(packet.data(), Direction::Outbound) {
-                Ok(Seen::V4(key)) => v4.push(at, key),
-                Ok(Seen::V6(key)) => v6.push(at, key),
-                Err(reason) => {
-                    outcomes[at] = Outcome::CLOSED;
-                    refused.push((first + at, reason));
-                }
+            let read = match key::is_v4(packet.data()) {
+                true => key::read4(packet.data(), Direction::Outbound).map(|key| v4.push(at, key)),
+                false => key::read6(packet.data(), Direction::Outbound).map(|key| v6.push(at, key)),
+            };
+            if let Err(reason) = read {
+                outcomes[at] = Outcome::CLOSED;
+                refused.push((first + at, reason));
             }
         }
         if v4.keys.len() == packets.len() {

@@ -1,7 +1,7 @@
 //! The stage at the boundary: what leaves sealed, in clear, or not at all
 //! (RFC 4301 section 5.1).
 
-use super::{Action, Outcome, Refused, Spd};
+use super::{Action, Outcome, Refused};
 use crate::graph::{Aside, Ctx, FLAG_EXEMPT, Next, Stage};
 use crate::tables::Tables;
 use ferrule_base::DropReason;
@@ -63,54 +63,42 @@ fn decide(
     outcomes: &mut [Outcome; BATCH],
     refused: &mut Refused,
 ) {
+    let mut gates = [Gate::OPEN; BATCH];
+    for (packet, gate) in batch.iter().zip(&mut gates) {
+        *gate = Gate::of(tables, packet);
+    }
     let mut from = 0;
-    while let Some(first) = batch.get(from) {
-        let gate = Gate::of(tables, first);
-        let same = |packet: &&Packet| Gate::of(tables, packet).is(&gate);
-        let to = from + batch[from..].iter().take_while(same).count().max(1);
-        match gate {
-            Gate::Open => {}
-            Gate::Closed => outcomes[from..to].fill(Outcome::CLOSED),
-            Gate::Policy(spd) => {
+    while let Some(&gate) = gates[..batch.len()].get(from) {
+        let same = gates[from..batch.len()].iter().take_while(|&&other| other == gate);
+        let to = from + same.count();
+        match tables.policies.get(gate.0 as usize) {
+            Some(spd) => {
                 spd.decide_outbound(&batch[from..to], &mut outcomes[from..to], refused, from);
             }
+            None if gate == Gate::OPEN => {}
+            None => outcomes[from..to].fill(Outcome::CLOSED),
         }
         from = to;
     }
 }
 
-/// What stands between a packet and its adjacency.
-enum Gate<'a> {
-    /// Nothing.
-    Open,
-    /// A policy that is not there: nothing passes.
-    Closed,
-    Policy(&'a Spd),
-}
+/// What stands between a packet and its adjacency: a policy by number, or nothing. A policy
+/// that is not there lets nothing pass.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Gate(u32);
 
-impl<'a> Gate<'a> {
+impl Gate {
+    const OPEN: Self = Self(u32::MAX);
+    const CLOSED: Self = Self(u32::MAX - 1);
+
     /// Step 1. An adjacency that is not there has the policy that is not there.
     #[inline(always)]
-    fn of(tables: &'a Tables, packet: &Packet) -> Self {
+    fn of(tables: &Tables, packet: &Packet) -> Self {
         let meta = packet.meta();
-        if meta.flags & FLAG_EXEMPT != 0 {
-            return Self::Open;
-        }
         match tables.hot.exits.get(meta.adjacency as usize) {
-            Some(exit) if exit.is_routed => match exit.policy() {
-                Some(policy) => tables.policies.get(policy).map_or(Self::Closed, Self::Policy),
-                None => Self::Open,
-            },
-            _ => Self::Closed,
-        }
-    }
-
-    #[inline(always)]
-    fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Policy(one), Self::Policy(other)) => std::ptr::eq(*one, *other),
-            (Self::Open, Self::Open) | (Self::Closed, Self::Closed) => true,
-            _ => false,
+            _ if meta.flags & FLAG_EXEMPT != 0 => Self::OPEN,
+            Some(exit) if exit.is_routed => exit.policy().map_or(Self::OPEN, |n| Self(n as u32)),
+            _ => Self::CLOSED,
         }
     }
 }

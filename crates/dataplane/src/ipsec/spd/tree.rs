@@ -184,6 +184,15 @@ impl<A: Address, T: Copy> Table<A, T> {
         self.rule(number).is_some_and(|rule| rule.matches(words))
     }
 
+    /// Whether there is a rule for a packet.
+    #[inline]
+    pub fn admits(&self, words: &A::Words) -> bool {
+        match self.only() {
+            Some(rule) => rule.matches(words),
+            None => self.find(words).is_some(),
+        }
+    }
+
     /// The first rule for a packet.
     pub fn find(&self, words: &A::Words) -> Option<&Rule<A, T>> {
         let mut best = NONE;
