@@ -33,6 +33,24 @@ pub trait Engine<B: AsMut<[u8]>> {
     /// When to call [`collect`](Self::collect) next; nothing when nothing is under way.
     fn poll_timeout(&self) -> Option<Instant>;
 
+    /// Works through jobs whose packets lie beside them: job `i` on buffer `i`, as many as
+    /// there are of both. A job that carries a verdict already is left alone; every other
+    /// one has one afterwards. Only for an engine that is
+    /// [immediate](Self::is_immediate), which no other can be asked for.
+    fn run_beside(&mut self, buffers: &mut [B], jobs: &mut [Job<()>]) {
+        debug_assert!(
+            !jobs.iter().zip(buffers).any(|(job, _)| job.is_pending()),
+            "an engine that takes its time owns its jobs",
+        );
+    }
+
+    /// Asks the processor for what a text of so many octets will need of a key, so that it
+    /// is at hand when the job is run. A hint, which does nothing for a key that is not.
+    #[inline]
+    fn prefetch(&self, key: KeyId, text: usize) {
+        let _ = (key, text);
+    }
+
     /// Jobs under way.
     fn in_flight(&self) -> usize;
 
@@ -151,6 +169,20 @@ impl Software {
     pub fn run<B: AsMut<[u8]>>(&self, jobs: &mut [Job<B>]) {
         self.backend.run(&self.keys, jobs);
     }
+
+    /// The same for jobs whose buffers lie beside them: job `i` works on buffer `i`.
+    #[inline]
+    pub fn run_beside<B: AsMut<[u8]>>(&self, buffers: &mut [B], jobs: &mut [Job<()>]) {
+        self.backend.run_beside(&self.keys, buffers, jobs);
+    }
+
+    /// Asks the processor for what a text of so many octets will need of a key.
+    #[inline]
+    pub fn prefetch(&self, key: KeyId, text: usize) {
+        if let Some(key) = self.keys.get(key) {
+            key.prefetch(text);
+        }
+    }
 }
 
 impl Default for Software {
@@ -173,6 +205,16 @@ impl<B: AsMut<[u8]>> Engine<B> for Software {
     #[inline]
     fn submit(&mut self, _now: Instant, jobs: &mut Jobs<B>) {
         self.run(jobs);
+    }
+
+    #[inline]
+    fn run_beside(&mut self, buffers: &mut [B], jobs: &mut [Job<()>]) {
+        Software::run_beside(self, buffers, jobs);
+    }
+
+    #[inline]
+    fn prefetch(&self, key: KeyId, text: usize) {
+        Software::prefetch(self, key, text);
     }
 
     fn collect(&mut self, _now: Instant, _done: &mut Jobs<B>) {}
@@ -213,6 +255,14 @@ impl<B: AsMut<[u8]>> Engine<B> for Box<dyn Engine<B>> {
         (**self).poll_timeout()
     }
 
+    fn run_beside(&mut self, buffers: &mut [B], jobs: &mut [Job<()>]) {
+        (**self).run_beside(buffers, jobs);
+    }
+
+    fn prefetch(&self, key: KeyId, text: usize) {
+        (**self).prefetch(key, text);
+    }
+
     fn in_flight(&self) -> usize {
         (**self).in_flight()
     }
@@ -250,6 +300,14 @@ impl<B: AsMut<[u8]>> Engine<B> for Box<dyn Engine<B> + Send> {
 
     fn poll_timeout(&self) -> Option<Instant> {
         (**self).poll_timeout()
+    }
+
+    fn run_beside(&mut self, buffers: &mut [B], jobs: &mut [Job<()>]) {
+        (**self).run_beside(buffers, jobs);
+    }
+
+    fn prefetch(&self, key: KeyId, text: usize) {
+        (**self).prefetch(key, text);
     }
 
     fn in_flight(&self) -> usize {

@@ -63,6 +63,20 @@ pub enum Ad {
     Widened(Span, [u8; 4]),
 }
 
+impl Ad {
+    /// How many octets.
+    #[inline(always)]
+    pub(crate) const fn len(&self) -> usize {
+        match self {
+            Self::Span(span) => span.len as usize,
+            Self::Inline(octets) => octets.len(),
+            Self::SpanThen(span, high) | Self::Widened(span, high) => {
+                span.len as usize + high.len()
+            }
+        }
+    }
+}
+
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -82,6 +96,10 @@ pub enum Verdict {
 }
 
 /// One packet to seal or open.
+///
+/// A job that owns its packet can go to any engine. `Job<()>` is a job whose packet lies
+/// in a buffer beside it, for an engine that is done when the call returns
+/// ([`crate::Engine::run_beside`]); [`map`](Self::map) makes one of the other.
 ///
 /// The ICV stands right behind the text, `icv_len` octets of the key's suite;
 /// the buffer must have them already when sealing.
@@ -117,7 +135,40 @@ pub struct Job<B> {
     pub text: Span,
 }
 
+/// A job taken apart, and its octets: those that it owns, or those beside it.
+pub(crate) struct Task<'a> {
+    pub buf: &'a mut [u8],
+    pub key: KeyId,
+    pub nonce: &'a [u8; 12],
+    pub op: Op,
+    pub verdict: &'a mut Verdict,
+    pub ad: &'a Ad,
+    pub text: Span,
+}
+
+impl<'a> Task<'a> {
+    /// Of a job that owns its buffer.
+    #[inline(always)]
+    pub fn of<B: AsMut<[u8]>>(job: &'a mut Job<B>) -> Self {
+        let Job { buf, key, nonce, op, verdict, ad, text, .. } = job;
+        Self { buf: buf.as_mut(), key: *key, nonce, op: *op, verdict, ad, text: *text }
+    }
+
+    /// Of a job whose buffer lies beside it.
+    #[inline(always)]
+    pub fn beside<B: AsMut<[u8]>>(job: &'a mut Job<()>, buf: &'a mut B) -> Self {
+        let Job { key, nonce, op, verdict, ad, text, .. } = job;
+        Self { buf: buf.as_mut(), key: *key, nonce, op: *op, verdict, ad, text: *text }
+    }
+}
+
 impl<B> Job<B> {
+    /// Not done yet.
+    #[inline(always)]
+    pub(crate) fn is_pending(&self) -> bool {
+        self.verdict == Verdict::Pending
+    }
+
     /// The same job with another buffer.
     #[inline]
     pub fn map<C>(self, buf: impl FnOnce(B) -> C) -> Job<C> {

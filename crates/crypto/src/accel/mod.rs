@@ -7,5 +7,10 @@ pub mod aws;
 pub mod cbc;
 #[cfg(target_arch = "x86_64")]
 pub mod gcm;
+#[cfg(target_arch = "x86_64")]
+pub mod order;
+mod prefetch;
 #[cfg(all(test, unix, target_arch = "x86_64"))]
 mod tests;
+
+pub use prefetch::prefetch;

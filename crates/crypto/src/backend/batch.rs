@@ -4,131 +4,157 @@
 //! ```text
 //!   jobs   g G g x g c G g …          g, G: AES-GCM, seal and open; c: AES-CBC;
 //!            │                         x: another
-//!            ├─ g … g ─▶ all of the batch: in groups of four ─▶ kernel
+//!            ├─ g … g ─▶ by length, in groups of four ─▶ kernel
 //!            ├─ G … G ─▶ the same
-//!            ├─ c … c ─▶ all of the batch: sixteen lanes ─────▶ kernels
+//!            ├─ c … c ─▶ sixteen lanes ────────────────▶ kernels
 //!            └─ x ─────▶ its own library
 //! ```
 //!
-//! What the first job is decides what is picked out and done; then the same for those
-//! that are left. Packets of different SAs go together; only operation and length of the
-//! key are the same. Jobs of a batch do not depend on each other, so that it does
-//! not matter which is done first.
+//! First each job's key is found, and what is needed to put jobs in order. All else of a
+//! job is read when its turn comes: what finds its bounds then goes on beside the kernel,
+//! which has use for other parts of the processor. Packets of different SAs go together;
+//! only operation and length of the key are the same. Jobs of a batch do not depend on
+//! each other, so that it does not matter which is done first.
 
 use super::lanes::Waiting;
 use super::{Key, Made, parts};
 use crate::accel::gcm::{self, Group, Lane, Sealed, Source};
-use crate::job::{Ad, Job, Op, Span, Verdict};
-use crate::key::KeyId;
+use crate::accel::order::{Order, Set, Walk};
+use crate::engine::BATCH;
+use crate::job::{Ad, Job, Op, Span, Task, Verdict};
 use crate::table::KeyTable;
-use std::{iter, mem, slice};
+use std::{iter, mem};
 
-/// Works through the pending jobs of a slice.
+/// Works through the pending jobs of a slice, of which each goes with an element of another
+/// one; `task` makes one thing of both.
 #[inline]
-pub(super) fn run<B: AsMut<[u8]>>(keys: &KeyTable, jobs: &mut [Job<B>]) {
-    while let Some(first) = jobs.iter().find(|job| job.verdict == Verdict::Pending) {
-        let others = match keys.get(first.key) {
-            Some(Key(Made::Gcm(key))) => {
-                let mut kind = Kind {
-                    op: first.op,
-                    id: first.key,
-                    key,
-                    keys,
-                    others: false,
-                    jobs: jobs.iter_mut(),
-                };
-                gcm::run(kind.op, &mut kind);
-                kind.others
-            }
-            _ => no_gcm(keys, jobs),
-        };
-        if !others {
-            return;
+pub(super) fn run<A, B>(
+    keys: &KeyTable,
+    jobs: &mut [Job<A>],
+    beside: &mut [B],
+    task: impl for<'a> Fn(&'a mut Job<A>, &'a mut B) -> Task<'a> + Copy,
+) {
+    for (jobs, beside) in jobs.chunks_mut(BATCH).zip(beside.chunks_mut(BATCH)) {
+        let count = jobs.len().min(beside.len());
+        let mut found = Found::default();
+        let others = found.note(keys, &jobs[..count]);
+        if !found.gcm.is_empty() {
+            found.run(jobs, beside, task);
+        }
+        if !others.is_empty() {
+            run_others(keys, others, jobs.iter_mut().zip(beside).map(|(j, b)| task(j, b)));
         }
     }
 }
 
-/// Jobs that AES-GCM's kernels are not for; whether there are others.
-#[inline(never)]
-fn no_gcm<B: AsMut<[u8]>>(keys: &KeyTable, jobs: &mut [Job<B>]) -> bool {
-    let mut cbc = Waiting::default();
-    let mut others = false;
-    for job in jobs.iter_mut().filter(|job| job.verdict == Verdict::Pending) {
-        match keys.get(job.key).map(|key| &key.0) {
-            Some(Made::Gcm(_)) => others = true,
-            Some(Made::Cbc(key)) => cbc.push(key, job),
-            Some(made) => {
-                job.verdict = made.run(job.op, &job.nonce, job.ad, job.text, job.buf.as_mut());
-            }
-            None => job.verdict = Verdict::Failed,
-        }
-    }
-    cbc.finish();
-    others
+/// What is known of a batch's jobs of AES-GCM.
+struct Found<'a> {
+    gcm: Set,
+    keys: [Option<&'a gcm::Key>; BATCH],
+    /// What they are put in order by.
+    sorts: [u8; BATCH],
 }
 
-/// The jobs of a batch that go to a kernel together, and the key of the one before.
-struct Kind<'a, B> {
-    op: Op,
-    id: KeyId,
-    key: &'a gcm::Key,
-    keys: &'a KeyTable,
-    /// There were jobs of another kind.
-    others: bool,
-    jobs: slice::IterMut<'a, Job<B>>,
-}
-
-impl<'a, B> Kind<'a, B> {
-    /// Whether a job is one of them, if it is not of the same key as the one before.
-    #[inline(never)]
-    fn takes(&mut self, job: &Job<B>) -> bool {
-        if job.verdict != Verdict::Pending {
-            return false;
-        }
-        match self.keys.get(job.key) {
-            Some(Key(Made::Gcm(key))) if job.op == self.op && key.aes() == self.key.aes() => {
-                (self.id, self.key) = (job.key, key);
-                true
-            }
-            _ => {
-                self.others = true;
-                false
-            }
-        }
+impl Default for Found<'_> {
+    #[inline(always)]
+    fn default() -> Self {
+        Self { gcm: Set::default(), keys: [None; BATCH], sorts: [0; BATCH] }
     }
 }
 
-/// Both as one number, which is one comparison for each packet.
-#[inline(always)]
-const fn state(op: Op, verdict: Verdict) -> u16 {
-    u16::from_ne_bytes([op as u8, verdict as u8])
+impl<'a> Found<'a> {
+    /// Looks at the pending jobs of a batch; which of them are others.
+    #[inline(always)]
+    fn note<A>(&mut self, keys: &'a KeyTable, jobs: &[Job<A>]) -> Set {
+        const WORD: usize = u64::BITS as usize;
+        let mut other = [0; BATCH / WORD];
+        let places = self.keys.chunks_mut(WORD).zip(self.sorts.chunks_mut(WORD));
+        let words = self.gcm.0.iter_mut().zip(&mut other);
+        for (((places, sorts), jobs), (gcm, other)) in places.zip(jobs.chunks(WORD)).zip(words) {
+            let mut bit = 1;
+            for ((place, sort), job) in places.iter_mut().zip(sorts).zip(jobs) {
+                if job.is_pending() {
+                    if let Some(Key(Made::Gcm(key))) = keys.get(job.key) {
+                        let (text, ad) = (job.text.len.into(), job.ad.len());
+                        (*place, *sort) = (Some(key), key.sort(job.op, text, ad));
+                        *gcm |= bit;
+                    } else {
+                        *other |= bit;
+                    }
+                }
+                bit <<= 1;
+            }
+        }
+        Set(other)
+    }
+
+    /// Works through those that were noted.
+    #[inline(always)]
+    fn run<A, B>(
+        &self,
+        jobs: &mut [Job<A>],
+        beside: &mut [B],
+        task: impl for<'b> Fn(&'b mut Job<A>, &'b mut B) -> Task<'b> + Copy,
+    ) {
+        let order = Order::new(&self.sorts, self.gcm);
+        let kind = |number: u8| self.sorts[number as usize] >> gcm::KIND;
+        let mut walk = order.walk(jobs, beside);
+        while let Some(first) = walk.numbers().first().map(|&number| kind(number)) {
+            let same = walk.numbers().partition_point(|&number| kind(number) == first);
+            let op = if first & 2 == 0 { Op::Seal } else { Op::Open };
+            gcm::run(op, &mut Feed { walk: walk.front(same), keys: &self.keys, task });
+        }
+    }
 }
 
-impl<'a, B: AsMut<[u8]>> Source<'a> for Kind<'a, B> {
+/// Jobs for one call of a kernel, with their keys.
+struct Feed<'a, A, B, F> {
+    walk: Walk<'a, Job<A>, B>,
+    keys: &'a [Option<&'a gcm::Key>; BATCH],
+    task: F,
+}
+
+impl<'a, A, B, F> Source<'a> for Feed<'a, A, B, F>
+where
+    F: Fn(&'a mut Job<A>, &'a mut B) -> Task<'a>,
+{
     fn fill(&mut self, groups: &mut [Group<'a>]) {
-        // In a register meanwhile.
-        let mut jobs = mem::take(&mut self.jobs);
+        // In registers meanwhile.
+        let mut walk = mem::take(&mut self.walk);
         let mut next = || {
             loop {
-                let job = jobs.next()?;
-                let same = state(job.op, job.verdict) == state(self.op, Verdict::Pending)
-                    && job.key == self.id;
-                if !same && !self.takes(job) {
-                    continue;
-                }
-                let Job { buf, nonce, verdict, ad, text, .. } = job;
-                let parts = parts::Aead::in_one(buf.as_mut(), ad, *text);
-                match parts.and_then(|(ad, sealed)| Some((ad, Sealed::new(sealed)?))) {
-                    Some((ad, sealed)) => {
-                        return Some(Lane { key: self.key, nonce, ad, sealed, verdict });
+                let (number, job, beside) = walk.next()?;
+                let Task { buf, nonce, verdict, ad, text, .. } = (self.task)(job, beside);
+                let parts = parts::Aead::in_one(buf, ad, text);
+                let parts = parts.and_then(|(ad, sealed)| Some((ad, Sealed::new(sealed)?)));
+                match (self.keys.get(number), parts) {
+                    (Some(&Some(key)), Some((ad, sealed))) => {
+                        return Some(Lane { key, nonce, ad, sealed, verdict });
                     }
-                    None => *verdict = Verdict::Failed,
+                    _ => *verdict = Verdict::Failed,
                 }
             }
         };
         groups.iter_mut().for_each(|group| group.fill(&mut next));
-        self.jobs = jobs;
+        self.walk = walk;
     }
+}
+
+/// Jobs of a batch that AES-GCM's kernels are not for.
+#[inline(never)]
+fn run_others<'a>(keys: &'a KeyTable, others: Set, tasks: impl Iterator<Item = Task<'a>>) {
+    let mut cbc = Waiting::default();
+    for (_, task) in tasks.enumerate().filter(|(number, _)| others.has(*number)) {
+        match keys.get(task.key).map(|key| &key.0) {
+            Some(Made::Cbc(key)) => cbc.push(key, task),
+            Some(made) => {
+                let Task { buf, nonce, op, verdict, ad, text, .. } = task;
+                *verdict = made.run(op, nonce, *ad, text, buf);
+            }
+            None => *task.verdict = Verdict::Failed,
+        }
+    }
+    cbc.finish();
 }
 
 /// One packet.

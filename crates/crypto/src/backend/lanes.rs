@@ -2,7 +2,7 @@
 
 use super::parts::Hashed;
 use crate::accel::cbc::{self, Key, Packet, Packets};
-use crate::job::{Ad, Job, Op, Span, Verdict};
+use crate::job::{Ad, Op, Span, Task, Verdict};
 
 /// Packets that wait until the batch is known, so that the longest come first.
 #[derive(Default)]
@@ -10,9 +10,9 @@ pub(super) struct Waiting<'a>(Packets<'a>);
 
 impl<'a> Waiting<'a> {
     #[inline]
-    pub fn push<B: AsMut<[u8]>>(&mut self, key: &'a Key, job: &'a mut Job<B>) {
-        let Job { buf, nonce, op, verdict, ad, text, .. } = job;
-        let Some(parts) = Hashed::cut(buf.as_mut(), ad, *text, key.block(), key.icv_len()) else {
+    pub fn push(&mut self, key: &'a Key, task: Task<'a>) {
+        let Task { buf, nonce, op, verdict, ad, text, .. } = task;
+        let Some(parts) = Hashed::cut(buf, ad, text, key.block(), key.icv_len()) else {
             *verdict = Verdict::Failed;
             return;
         };
@@ -20,7 +20,7 @@ impl<'a> Waiting<'a> {
             cbc::run(&mut self.0);
             self.0.clear();
         }
-        self.0.push(Packet { key, op: *op, nonce, parts, verdict });
+        self.0.push(Packet { key, op, nonce, parts, verdict });
     }
 
     /// Works on all that wait.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Software::run(&mut [Job]) ──▶ Backend::run(&KeyTable, &mut [Job])
+//!   Software::run_beside(&mut [B], &mut [Job<()>])  the same, on buffers beside the jobs
 //!                                    │            │
 //!                                    │            └─ KeyId ──▶ Key, compiled
 //!                                    ├─ vaes512    AES-GCM four, AES-CBC and HMAC sixteen packets
@@ -36,9 +37,9 @@ pub(crate) mod vectors;
 pub use select::{ENV, SelectError, Unfit};
 
 #[cfg(target_arch = "x86_64")]
-use crate::accel::{cbc as multi_cbc, gcm};
-use crate::job::{Ad, Job, Op, Span, Verdict};
-use crate::key::{InstallError, KeyId, KeySpec};
+use crate::accel::{cbc as multi_cbc, gcm, prefetch};
+use crate::job::{Ad, Job, Op, Span, Task, Verdict};
+use crate::key::{InstallError, KeySpec};
 #[cfg(target_arch = "x86_64")]
 use crate::suite::{Aes, Suite};
 use crate::table::KeyTable;
@@ -105,24 +106,40 @@ impl Backend {
     /// Works through the pending jobs of a slice.
     #[inline]
     pub fn run<B: AsMut<[u8]>>(self, keys: &KeyTable, jobs: &mut [Job<B>]) {
+        // Nothing lies beside them, and nothing takes no memory.
+        let none = &mut vec![(); jobs.len()][..];
+        self.run_tasks(keys, jobs, none, |job, ()| Task::of(job));
+    }
+
+    /// The same for jobs whose buffers lie beside them: job `i` works on buffer `i`.
+    #[inline]
+    pub fn run_beside<B: AsMut<[u8]>>(
+        self,
+        keys: &KeyTable,
+        buffers: &mut [B],
+        jobs: &mut [Job<()>],
+    ) {
+        self.run_tasks(keys, jobs, buffers, |job, buffer| Task::beside(job, buffer));
+    }
+
+    #[inline]
+    fn run_tasks<A, B>(
+        self,
+        keys: &KeyTable,
+        jobs: &mut [Job<A>],
+        beside: &mut [B],
+        task: impl for<'a> Fn(&'a mut Job<A>, &'a mut B) -> Task<'a> + Copy,
+    ) {
         #[cfg(target_arch = "x86_64")]
         if matches!(self, Self::Vaes512 | Self::Vaes256) {
-            return batch::run(keys, jobs);
+            return batch::run(keys, jobs, beside, task);
         }
-        let mut last: Option<(KeyId, &Key)> = None;
-        for job in jobs.iter_mut().filter(|job| job.verdict == Verdict::Pending) {
-            // As a rule the key of the job before.
-            let key = match last {
-                Some((id, key)) if id == job.key => Some(key),
-                _ => keys.get(job.key),
-            };
-            last = key.map(|key| (job.key, key));
-            job.verdict = match key.map(|key| &key.0) {
+        for (job, beside) in jobs.iter_mut().zip(beside).filter(|(job, _)| job.is_pending()) {
+            let Task { buf, key, nonce, op, verdict, ad, text } = task(job, beside);
+            *verdict = match keys.get(key).map(|key| &key.0) {
                 #[cfg(not(target_arch = "wasm32"))]
-                Some(Made::Aws(key)) => {
-                    key.run(job.op, &job.nonce, job.ad, job.text, job.buf.as_mut())
-                }
-                Some(made) => made.run(job.op, &job.nonce, job.ad, job.text, job.buf.as_mut()),
+                Some(Made::Aws(key)) => key.run(op, nonce, *ad, text, buf),
+                Some(made) => made.run(op, nonce, *ad, text, buf),
                 None => Verdict::Failed,
             };
         }
@@ -191,6 +208,19 @@ impl Key {
     #[inline]
     pub fn run(&self, op: Op, nonce: &[u8; 12], ad: Ad, text: Span, buf: &mut [u8]) -> Verdict {
         self.0.run(op, nonce, ad, text, buf)
+    }
+
+    /// Asks the processor for what a text of so many octets will need of the key, where
+    /// that is known.
+    #[inline]
+    pub fn prefetch(&self, text: usize) {
+        match &self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Made::Gcm(key) => key.prefetch(text),
+            #[cfg(target_arch = "x86_64")]
+            Made::Cbc(key) => prefetch(&**key, 0..size_of_val(&**key)),
+            _ => {}
+        }
     }
 
     /// Octets that the key takes on the heap, as far as the library tells.

@@ -2,6 +2,7 @@
 //! every other; and the engines that use them.
 
 mod batches;
+mod beside;
 mod differential;
 mod engines;
 mod gcm;

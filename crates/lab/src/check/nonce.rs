@@ -15,9 +15,11 @@
 //! run that needs more is told so, rather than checked in part.
 
 use super::finding::{Findings, Invariant, lock};
+use arrayvec::ArrayVec;
 use ferrule_base::{Instant, Secret, Work};
+use ferrule_crypto::engine::BATCH;
 use ferrule_crypto::key::InstallError;
-use ferrule_crypto::{Engine, EngineReport, Jobs, KeyId, KeySpec, Op, Verdict, fingerprint};
+use ferrule_crypto::{Engine, EngineReport, Job, Jobs, KeyId, KeySpec, Op, Verdict, fingerprint};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -96,13 +98,16 @@ pub struct Audited<E> {
     ledger: NonceLedger,
     findings: Findings,
     keys: HashMap<KeyId, Print>,
+    /// When it was told last what time it is: jobs beside packets come without.
+    now: Instant,
 }
 
 impl<E> Audited<E> {
     /// Audits the engine of a worker of `node`.
     pub fn new(inner: E, node: &str, ledger: &NonceLedger, findings: &Findings) -> Self {
         let (ledger, findings) = (ledger.clone(), findings.clone());
-        Self { inner, node: node.into(), ledger, findings, keys: HashMap::new() }
+        let (node, keys, now) = (node.into(), HashMap::new(), Instant::ZERO);
+        Self { inner, node, ledger, findings, keys, now }
     }
 
     fn note(&self, now: Instant, key: KeyId, nonce: [u8; 12]) {
@@ -135,11 +140,12 @@ impl<B: AsMut<[u8]>, E: Engine<B>> Engine<B> for Audited<E> {
     }
 
     fn submit(&mut self, now: Instant, jobs: &mut Jobs<B>) {
-        let mut sealing: arrayvec::ArrayVec<(KeyId, [u8; 12]), { ferrule_crypto::engine::BATCH }> =
-            jobs.iter()
-                .filter(|job| job.op == Op::Seal && job.verdict == Verdict::Pending)
-                .map(|job| (job.key, job.nonce))
-                .collect();
+        let mut sealing: ArrayVec<(KeyId, [u8; 12]), BATCH> = jobs
+            .iter()
+            .filter(|job| job.op == Op::Seal && job.verdict == Verdict::Pending)
+            .map(|job| (job.key, job.nonce))
+            .collect();
+        self.now = now;
         self.inner.submit(now, jobs);
         // Neither done nor under way: not accepted, or refused. Its nonce is unused.
         for job in jobs.iter().filter(|job| job.op == Op::Seal && job.verdict != Verdict::Done) {
@@ -153,7 +159,27 @@ impl<B: AsMut<[u8]>, E: Engine<B>> Engine<B> for Audited<E> {
     }
 
     fn collect(&mut self, now: Instant, done: &mut Jobs<B>) {
+        self.now = now;
         self.inner.collect(now, done);
+    }
+
+    fn run_beside(&mut self, buffers: &mut [B], jobs: &mut [Job<()>]) {
+        for (buffers, jobs) in buffers.chunks_mut(BATCH).zip(jobs.chunks_mut(BATCH)) {
+            let sealing: ArrayVec<bool, BATCH> = jobs
+                .iter()
+                .map(|job| job.op == Op::Seal && job.verdict == Verdict::Pending)
+                .collect();
+            self.inner.run_beside(buffers, jobs);
+            for (job, _) in jobs.iter().zip(sealing).filter(|(_, sealing)| *sealing) {
+                if job.verdict == Verdict::Done {
+                    self.note(self.now, job.key, job.nonce);
+                }
+            }
+        }
+    }
+
+    fn prefetch(&self, key: KeyId, text: usize) {
+        self.inner.prefetch(key, text);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -5,7 +5,7 @@ use crate::sample::LENGTH;
 use crate::ten::{START, Ten};
 use ferrule_base::Instant;
 use ferrule_crypto::key::InstallError;
-use ferrule_crypto::{Engine, Jobs, KeyId, KeySpec, Op, Verdict};
+use ferrule_crypto::{Engine, Job, Jobs, KeyId, KeySpec, Op, Verdict};
 use ferrule_lab::LabEngine;
 use ferrule_lab::check::case::{At, Away, Disturbance, Upset};
 use ferrule_lab::check::{Case, Failure, Invariant, Outcome, Rig, campaign, run};
@@ -109,6 +109,11 @@ impl Engine<Packet> for Boasting {
         boast(jobs);
     }
 
+    fn run_beside(&mut self, buffers: &mut [Packet], jobs: &mut [Job<()>]) {
+        self.0.run_beside(buffers, jobs);
+        boast(jobs);
+    }
+
     fn collect(&mut self, now: Instant, done: &mut Jobs<Packet>) {
         self.0.collect(now, done);
         boast(done);
@@ -127,7 +132,7 @@ impl Engine<Packet> for Boasting {
     }
 }
 
-fn boast(jobs: &mut Jobs<Packet>) {
+fn boast<B>(jobs: &mut [Job<B>]) {
     for job in jobs.iter_mut().filter(|job| job.op == Op::Seal) {
         if job.verdict == Verdict::Failed {
             job.verdict = Verdict::Done;

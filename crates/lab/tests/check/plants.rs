@@ -6,7 +6,7 @@ use crate::sample::LENGTH;
 use crate::ten::Ten;
 use ferrule_base::Instant;
 use ferrule_crypto::key::InstallError;
-use ferrule_crypto::{Engine, Jobs, KeyId, KeySpec, Op, Verdict};
+use ferrule_crypto::{Engine, Job, Jobs, KeyId, KeySpec, Op, Verdict};
 use ferrule_lab::LabEngine;
 use ferrule_lab::check::shrink::Shrunk;
 use ferrule_lab::check::{Failure, Invariant, Rig, campaign, run};
@@ -124,6 +124,16 @@ impl Engine<Packet> for Leaking {
             }
         }
         self.inner.submit(now, jobs);
+    }
+
+    fn run_beside(&mut self, buffers: &mut [Packet], jobs: &mut [Job<()>]) {
+        for job in jobs.iter_mut().filter(|job| job.op == Op::Seal) {
+            self.sealed += 1;
+            if self.sealed.is_multiple_of(60) {
+                job.verdict = Verdict::Done;
+            }
+        }
+        self.inner.run_beside(buffers, jobs);
     }
 
     fn collect(&mut self, now: Instant, done: &mut Jobs<Packet>) {

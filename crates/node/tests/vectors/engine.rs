@@ -3,7 +3,7 @@
 use ferrule_base::{Duration, Instant};
 use ferrule_crypto::backend::Backend;
 use ferrule_crypto::key::InstallError;
-use ferrule_crypto::{Engine, Jobs, KeyId, KeySpec, Late, Software};
+use ferrule_crypto::{Engine, Job, Jobs, KeyId, KeySpec, Late, Software};
 use ferrule_pipeline::Packet;
 
 /// Jobs of the late engine under way at most, and how long each may take.
@@ -55,6 +55,13 @@ impl Engine<Packet> for AnyEngine {
         match self {
             Self::AtOnce(e) => e.submit(now, jobs),
             Self::Late(e) => e.submit(now, jobs),
+        }
+    }
+
+    fn run_beside(&mut self, buffers: &mut [Packet], jobs: &mut [Job<()>]) {
+        match self {
+            Self::AtOnce(e) => Engine::run_beside(e, buffers, jobs),
+            Self::Late(e) => e.run_beside(buffers, jobs),
         }
     }
 

@@ -15,6 +15,7 @@
 
 use crate::suite::Aes;
 use std::arch::x86_64::*;
+use std::ops::Range;
 use zeroize::{Zeroize, Zeroizing};
 
 /// Powers of H that are kept: a section of 32 blocks, the block of lengths, two
@@ -62,6 +63,14 @@ impl Schedule {
     /// The last round key's number.
     fn round_count(&self) -> usize {
         self.aes.key_len() / 4 + 6
+    }
+
+    /// The octets that a text of so many takes: powers, two more for lengths and
+    /// additional data, and round keys.
+    #[inline]
+    pub fn used_by(&self, text: usize) -> Range<usize> {
+        let powers = (text.div_ceil(16) + 2).min(POWERS);
+        16 * (POWERS - powers)..16 * (POWERS + self.round_count() + 1)
     }
 
     /// Round keys, the first at the pointer; at least eleven, or fifteen for AES-256.

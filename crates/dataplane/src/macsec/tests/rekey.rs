@@ -2,7 +2,7 @@
 
 use super::super::{RxChange, SaError, TxChange};
 use super::*;
-use ferrule_crypto::{KeyId, KeySpec, Verdict, key::InstallError};
+use ferrule_crypto::{Job, KeyId, KeySpec, Verdict, key::InstallError};
 
 /// Frames that can be told apart.
 fn numbered(range: std::ops::Range<u32>) -> Vec<Vec<u8>> {
@@ -110,6 +110,20 @@ impl Engine<Packet> for Frail {
             }
             if self.1.is_multiple_of(6) {
                 job.buf.truncate(0);
+            }
+        }
+    }
+
+    fn run_beside(&mut self, buffers: &mut [Packet], jobs: &mut [Job<()>]) {
+        self.0.run_beside(buffers, jobs);
+        for (job, buffer) in jobs.iter_mut().zip(buffers) {
+            self.1 += 1;
+            if self.1.is_multiple_of(3) {
+                job.verdict = Verdict::Failed;
+                buffer.data_mut().iter_mut().for_each(|octet| *octet ^= 0xff);
+            }
+            if self.1.is_multiple_of(6) {
+                buffer.truncate(0);
             }
         }
     }
