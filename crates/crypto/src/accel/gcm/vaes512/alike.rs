@@ -13,8 +13,8 @@ pub(super) struct Alike {
     pub chunks: usize,
     /// Vectors of the longest behind them, the last one maybe not whole.
     pub vectors: usize,
-    /// All texts are these vectors and no less.
-    pub full: bool,
+    /// Octets of every text, if they are of one length.
+    pub len: Option<usize>,
     /// Octets of additional data.
     pub ad_len: usize,
     /// Whose key they all have, if they have one.
@@ -44,9 +44,9 @@ impl Alike {
             return None;
         }
         let vectors = (longest - CHUNK * chunks).div_ceil(WIDTH);
-        let full = shortest == CHUNK * chunks + WIDTH * vectors;
+        let len = (shortest == longest).then_some(longest);
         let key = one.then_some(&raw const *first.key.schedule);
-        Some(Self { chunks, vectors, full, ad_len, key })
+        Some(Self { chunks, vectors, len, ad_len, key })
     }
 
     /// Whether the next group can go on where this one did: it needs no more masks or keys.
@@ -55,8 +55,13 @@ impl Alike {
         hand.group().whole().and_then(|lanes| Self::of(lanes)).is_some_and(|next| {
             (next.chunks, next.vectors, next.ad_len) == (self.chunks, self.vectors, self.ad_len)
                 && (self.key.is_none() || next.key == self.key)
-                && (next.full || !self.full)
+                && (self.len.is_none() || !self.is_small() || next.len == self.len)
         })
+    }
+
+    /// Whether four packets go at once.
+    pub const fn is_small(&self) -> bool {
+        self.chunks == 0 && self.vectors <= 2
     }
 
     /// Whether additional data are hashed with the first section of the text; if there
@@ -83,10 +88,9 @@ pub(super) fn stream<const R: usize, const SEAL: bool>(
     alike: Alike,
     multiplier: Multiplier,
 ) {
-    let is_small = alike.chunks == 0 && alike.vectors <= 2;
     // SAFETY: they are alike, and so long; the caller's R is the key's.
     unsafe {
-        match (is_small, alike.key) {
+        match (alike.is_small(), alike.key) {
             (true, Some(_)) => small::<R, SEAL, true>(hand, alike),
             (true, None) => small::<R, SEAL, false>(hand, alike),
             _ if multiplier == Multiplier::Slow => long::<R, SEAL, true>(hand, alike),
@@ -128,10 +132,11 @@ unsafe fn small<const R: usize, const SEAL: bool, const ONE: bool>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        match (alike.vectors, alike.full) {
+        match (alike.vectors, alike.len.is_some()) {
             (1, true) => small::stream::<1, true, R, SEAL, ONE>(hand, alike),
             (1, false) => small::stream::<1, false, R, SEAL, ONE>(hand, alike),
-            _ => small::stream::<2, false, R, SEAL, ONE>(hand, alike),
+            (_, true) => small::stream::<2, true, R, SEAL, ONE>(hand, alike),
+            (_, false) => small::stream::<2, false, R, SEAL, ONE>(hand, alike),
         }
     }
 }

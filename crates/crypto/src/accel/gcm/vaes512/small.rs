@@ -47,7 +47,8 @@ impl Stream {
 /// Where the texts of a group stand in its vectors: all end with the same block, so that
 /// blocks side by side meet the same power of H. In front of a text that is shorter than
 /// others blocks are masked; they count as zeros, which change no hash.
-struct Places<const N: usize> {
+#[derive(Clone, Copy)]
+struct Places<const N: usize, const EVEN: bool> {
     /// Blocks of the longest.
     blocks: usize,
     /// Octets in front of each text, and those of the text in each vector.
@@ -69,24 +70,37 @@ static OCTETS: Octets = {
     Octets(octets)
 };
 
-impl<const N: usize> Places<N> {
+impl<const N: usize, const EVEN: bool> Places<N, EVEN> {
+    /// Octets in front of a packet's text.
+    #[inline]
+    fn front(&self, at: usize) -> usize {
+        if EVEN { 0 } else { self.front[at] }
+    }
+
     /// Where a packet's vector begins.
     #[inline]
     fn vector(&self, lane: &Lane<'_>, at: usize, number: usize) -> *mut u8 {
-        lane.sealed.at.wrapping_sub(self.front[at]).wrapping_add(WIDTH * number)
+        lane.sealed.at.wrapping_sub(self.front(at)).wrapping_add(WIDTH * number)
+    }
+
+    /// The octets of the text in a packet's vector.
+    #[inline]
+    fn mask(&self, at: usize, number: usize) -> __mmask64 {
+        self.masks[number][if EVEN { 0 } else { at }]
     }
 }
 
 /// The places of a group. (A macro, as others here: to what the compiler does not inline,
 /// vectors are passed in memory.)
 macro_rules! places {
-    ($lanes:expr, $N:ident, $FULL:ident) => {{
-        let mut this = Places::<$N> { blocks: 4 * $N, front: [0; GROUP], masks: [[!0; GROUP]; $N] };
-        if !$FULL {
-            let lens = $lanes.each_ref().map(|lane| lane.sealed.len());
-            let [a, b, c, d] = lens.map(|len| len.div_ceil(BLOCK));
-            this.blocks = a.max(b).max(c.max(d));
-            each!(at in [0 1 2 3] {
+    ($lanes:expr, $N:ident, $EVEN:ident) => {{
+        let mut this =
+            Places::<$N, $EVEN> { blocks: 0, front: [0; GROUP], masks: [[0; GROUP]; $N] };
+        let lens = $lanes.each_ref().map(|lane| lane.sealed.len());
+        let [a, b, c, d] = lens.map(|len| len.div_ceil(BLOCK));
+        this.blocks = if $EVEN { a } else { a.max(b).max(c.max(d)) };
+        each!(at in [0 1 2 3] {
+            if at == 0 || !$EVEN {
                 this.front[at] = BLOCK * (this.blocks - [a, b, c, d][at]);
                 let front = _mm512_set1_epi8(this.front[at] as i8);
                 let len = _mm512_set1_epi8(lens[at] as i8);
@@ -95,8 +109,8 @@ macro_rules! places {
                     let octets = _mm512_load_si512((&raw const OCTETS.0).cast::<__m512i>().add(i));
                     masks[at] = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(octets, front), len);
                 }
-            });
-        }
+            }
+        });
         this
     }};
 }
@@ -126,7 +140,7 @@ unsafe fn powers<const ONE: bool>(keys: &Keys<'_>, power: usize) -> __m512i {
 
 /// Adds additional data and lengths to a hash, of whose group the packets must be.
 macro_rules! rest {
-    ($hash:ident, $lanes:expr, $stream:ident, $FULL:ident, $ONE:ident) => {{
+    ($hash:ident, $lanes:expr, $stream:ident, $EVEN:ident, $ONE:ident) => {{
         let (lanes, ad_len) = ($lanes, $stream.ad_len);
         let mask = _bzhi_u32(!0, ad_len as u32);
         let h = powers::<$ONE>(&$hash.keys, 1);
@@ -136,7 +150,7 @@ macro_rules! rest {
         } else {
             $hash.sum.add(lengths(lanes, ad_len), h);
         }
-        let first = $hash.powers_behind::<$FULL>(lanes, ad_len.div_ceil(BLOCK));
+        let first = $hash.powers_behind::<$EVEN>(lanes, ad_len.div_ceil(BLOCK));
         let load = |ad: &[u8]| _mm_maskz_loadu_epi8(mask as u16, ad.as_ptr().cast());
         let ad = reverse(joined(lanes.each_ref().map(|lane| load(lane.ad))));
         if ad_len <= BLOCK / 2 {
@@ -147,7 +161,7 @@ macro_rules! rest {
         }
         if ad_len > BLOCK {
             let mut sum = $hash.sum;
-            sum.add_second(lanes, mask, $hash.powers_behind::<$FULL>(lanes, 1));
+            sum.add_second(lanes, mask, $hash.powers_behind::<$EVEN>(lanes, 1));
             $hash.sum = sum;
         }
     }};
@@ -198,14 +212,14 @@ impl<'a, const N: usize, const ONE: bool> Hash<'a, N, ONE> {
     /// There must be powers for so many blocks and one more.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    unsafe fn pair<const FULL: bool>(&mut self, pair: usize) {
+    unsafe fn pair(&mut self, pair: usize) {
         let (one, two) = (2 * pair, 2 * pair + 1);
         let power = |number: usize| self.count + 1 - number;
         let of = |number: usize| self.blocks[number / 4][number % 4];
         // SAFETY: the caller's promise: so many blocks there are, and there are powers
         // for all that a text of 128 octets can have.
         unsafe {
-            if FULL || two < self.count {
+            if two < self.count {
                 let powers = [power(one), power(two)].map(|p| powers::<ONE>(&self.keys, p));
                 self.sum.add_two([of(one), of(two)], powers);
             } else if one < self.count {
@@ -222,15 +236,15 @@ impl<'a, const N: usize, const ONE: bool> Hash<'a, N, ONE> {
     /// The packets must be those of this hash.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    unsafe fn powers_behind<const FULL: bool>(
+    unsafe fn powers_behind<const EVEN: bool>(
         &self,
         lanes: &[Lane<'_>; GROUP],
         blocks: usize,
     ) -> __m512i {
         // SAFETY: texts of 128 octets leave powers for more than two blocks.
         unsafe {
-            if FULL {
-                return powers::<ONE>(&self.keys, 4 * N + 1 + blocks);
+            if EVEN {
+                return powers::<ONE>(&self.keys, self.count + 1 + blocks);
             }
             let [a, b, c, d] = lanes.each_ref().map(|lane| {
                 lane.key.schedule.power(lane.sealed.len().div_ceil(BLOCK) + 1 + blocks)
@@ -245,7 +259,7 @@ impl<'a, const N: usize, const ONE: bool> Hash<'a, N, ONE> {
     /// The packets must be those of the stream and of this hash.
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    unsafe fn alone<const FULL: bool>(
+    unsafe fn alone<const EVEN: bool>(
         mut self,
         lanes: &[Lane<'_>; GROUP],
         stream: &Stream,
@@ -253,9 +267,9 @@ impl<'a, const N: usize, const ONE: bool> Hash<'a, N, ONE> {
         // SAFETY: the caller's promise.
         unsafe {
             for pair in 0..2 * N {
-                self.pair::<FULL>(pair);
+                self.pair(pair);
             }
-            rest!(self, lanes, stream, FULL, ONE);
+            rest!(self, lanes, stream, EVEN, ONE);
         }
         self.icvs()
     }
@@ -292,22 +306,16 @@ fn transpose([a, b, c, d]: [__m512i; GROUP]) -> [__m512i; GROUP] {
 /// The places must be theirs.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-unsafe fn load<const N: usize, const FULL: bool>(
+unsafe fn load<const N: usize, const EVEN: bool>(
     lanes: &[Lane<'_>; GROUP],
-    places: &Places<N>,
+    places: &Places<N, EVEN>,
 ) -> [[__m512i; GROUP]; N] {
     let mut given = [[_mm512_setzero_si512(); GROUP]; N];
     for (i, given) in given.iter_mut().enumerate() {
         for (at, (given, lane)) in given.iter_mut().zip(lanes).enumerate() {
             let from = places.vector(lane, at, i).cast_const().cast();
             // SAFETY: the caller's promise; a mask leaves out what is not the text.
-            *given = unsafe {
-                if FULL {
-                    _mm512_loadu_si512(from)
-                } else {
-                    _mm512_maskz_loadu_epi8(places.masks[i][at], from.cast())
-                }
-            };
+            *given = unsafe { _mm512_maskz_loadu_epi8(places.mask(at, i), from) };
         }
     }
     given
@@ -344,20 +352,15 @@ unsafe fn encrypt<const N: usize, const ONE: bool>(
 /// The last round for one packet of a group: its text is written, and is in `$state`
 /// then.
 macro_rules! last_round {
-    ($at:ident of $group:ident, $key:expr, $given:ident, $state:ident, $places:ident,
-     $FULL:ident) => {
+    ($at:ident of $group:ident, $key:expr, $given:ident, $state:ident, $places:ident) => {
         let round_key = $key;
         for (i, state) in $state.iter_mut().enumerate() {
             let stream = _mm512_aesenclast_epi128(state[$at], round_key);
             let made = _mm512_xor_si512($given[i][$at], stream);
             let to = $places.vector(&$group[$at], $at, i);
-            state[$at] = if $FULL {
-                _mm512_storeu_si512(to.cast(), made);
-                made
-            } else {
-                _mm512_mask_storeu_epi8(to.cast(), $places.masks[i][$at], made);
-                _mm512_maskz_mov_epi8($places.masks[i][$at], made)
-            };
+            let mask = $places.mask($at, i);
+            _mm512_mask_storeu_epi8(to.cast(), mask, made);
+            state[$at] = _mm512_maskz_mov_epi8(mask, made);
         }
     };
 }
@@ -383,10 +386,10 @@ static FROM_TWO: FromTwo = {
 /// Texts must have at most 128 octets.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-unsafe fn counters<const N: usize, const ONE: bool>(
+unsafe fn counters<const N: usize, const EVEN: bool, const ONE: bool>(
     keys: &Keys<'_>,
     firsts: [__m128i; GROUP],
-    places: &Places<N>,
+    places: &Places<N, EVEN>,
 ) -> [[__m512i; GROUP]; N] {
     // SAFETY: every key has a first round key.
     let whitening =
@@ -400,11 +403,13 @@ unsafe fn counters<const N: usize, const ONE: bool>(
     ];
     let mut state = [each; N];
     for (i, state) in state.iter_mut().enumerate() {
-        for (state, front) in state.iter_mut().zip(places.front) {
+        for (at, state) in state.iter_mut().enumerate() {
             let steps = (&raw const FROM_TWO.0).cast::<u8>();
             // SAFETY: in front of the counter 2 are as many as there are in two vectors,
             // and two vectors of them from there.
-            let step = unsafe { _mm512_loadu_si512(steps.add(128 - front + WIDTH * i).cast()) };
+            let step = unsafe {
+                _mm512_loadu_si512(steps.add(2 * WIDTH - places.front(at) + WIDTH * i).cast())
+            };
             *state = _mm512_xor_si512(*state, step);
         }
     }
@@ -437,13 +442,13 @@ unsafe fn begin_masks<const R: usize, const ONE: bool>(
 /// compiler passes vectors to in memory.)
 ///
 /// # Safety
-/// The first must be as `alike` says: with `N` vectors of text (`FULL`: all of them
-/// whole), `ONE`: and one key. Keys must have `R + 1` round keys.
+/// The first must be as `alike` says: with `N` vectors of text, `EVEN`: as long as each
+/// other, `ONE`: and of one key. Keys must have `R + 1` round keys.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 pub(super) unsafe fn stream<
     const N: usize,
-    const FULL: bool,
+    const EVEN: bool,
     const R: usize,
     const SEAL: bool,
     const ONE: bool,
@@ -454,9 +459,10 @@ pub(super) unsafe fn stream<
     const { assert!(4 * N < R, "two rounds for each two blocks") };
     let Some(group) = hand.group().whole() else { return };
     let common = Stream::new::<ONE>(alike, &group[0]);
+    // SAFETY: there are as many octets to compare with.
+    let even = unsafe { places!(group, N, EVEN) };
     // Sealing, the group before is hashed: first one of zeros, not what another stream left.
-    let (mut hash, mut begun) =
-        (Hash::<N, ONE>::new(group, &common, if FULL { 4 * N } else { 0 }), false);
+    let (mut hash, mut begun) = (Hash::<N, ONE>::new(group, &common, 0), false);
     loop {
         let (group, before) = hand.both();
         let mut before = before.whole().filter(|_| SEAL && begun);
@@ -465,38 +471,33 @@ pub(super) unsafe fn stream<
         let firsts = counter_blocks(group);
         // SAFETY: the caller's promises.
         unsafe {
-            let places = places!(group, N, FULL);
-            let given = load::<N, FULL>(group, &places);
+            let places = if EVEN { even } else { places!(group, N, EVEN) };
+            let given = load::<N, EVEN>(group, &places);
             if !SEAL {
-                hash = Hash::new(group, &common, places.blocks);
-                hash.blocks = given.map(|given| transpose(given));
+                let blocks = given.map(|given| transpose(given));
+                hash = Hash { blocks, ..Hash::new(group, &common, places.blocks) };
             }
             let mut masks = begin_masks::<R, ONE>(group, firsts);
-            let mut state = counters::<N, ONE>(&keys, firsts, &places);
-            // Two rounds of all five vectors, then the products of two blocks.
-            each!(pair in [0 1 2 3] {
-                if pair < 2 * N {
-                    encrypt::<N, ONE>(&keys, 2 * pair + 1, &mut state, &mut masks);
-                    encrypt::<N, ONE>(&keys, 2 * pair + 2, &mut state, &mut masks);
-                    hash.pair::<FULL>(pair);
-                }
-            });
-            rest!(hash, before.as_deref().unwrap_or(group), common, FULL, ONE);
+            let mut state = counters::<N, EVEN, ONE>(&keys, firsts, &places);
+            // Behind every two rounds the products of two blocks, then of the rest.
             rounds!(round of R {
-                if round > 4 * N {
-                    encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
+                encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
+                if round <= 4 * N && round % 2 == 0 {
+                    hash.pair(round / 2 - 1);
+                }
+                if round == 4 * N {
+                    rest!(hash, before.as_deref().unwrap_or(group), common, EVEN, ONE);
                 }
             });
             let icvs = hash.icvs();
             let last_keys = keys.map(|key| round_key(key, R));
             masks = if ONE { _mm512_aesenclast_epi128(masks, last_keys[0]) } else { masks };
             each!(at in [0 1 2 3] {
-                last_round!(at of group, last_keys[at], given, state, places, FULL);
+                last_round!(at of group, last_keys[at], given, state, places);
             });
             if SEAL {
-                hash = Hash::new(group, &common, places.blocks);
-                hash.blocks = state.map(|made| transpose(made));
-                hash.masks = masks;
+                let blocks = state.map(|made| transpose(made));
+                hash = Hash { blocks, masks, ..Hash::new(group, &common, places.blocks) };
                 if let Some(before) = &mut before {
                     finish::<SEAL>(*before, icvs);
                 }
@@ -512,7 +513,7 @@ pub(super) unsafe fn stream<
     }
     if SEAL && let Some(last) = hand.before().whole() {
         // SAFETY: the caller's promises.
-        let icvs = unsafe { hash.alone::<FULL>(last, &common) };
+        let icvs = unsafe { hash.alone::<EVEN>(last, &common) };
         finish::<SEAL>(last, icvs);
     }
 }
