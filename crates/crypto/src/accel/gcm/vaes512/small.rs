@@ -467,8 +467,7 @@ pub(super) unsafe fn stream<
         let (group, before) = hand.both();
         let mut before = before.whole().filter(|_| SEAL && begun);
         let Some(group) = group.whole() else { return };
-        let keys = keys::<ONE>(group);
-        let firsts = counter_blocks(group);
+        let (keys, firsts) = (keys::<ONE>(group), counter_blocks(group));
         // SAFETY: the caller's promises.
         unsafe {
             let places = if EVEN { even } else { places!(group, N, EVEN) };
