@@ -92,6 +92,7 @@ impl Rig {
         packet.meta_mut().iface = NO_LINK;
         let mut batch = Box::new(Batch::new());
         batch.push(packet);
+        self.tables.compile();
         let (tables, cache) = (&self.tables, &mut self.cache);
         let (tally, out) = (&mut self.tally, &mut self.out);
         let mut ctx = Ctx { now: Instant::ZERO, worker: 0, tables, cache, tally, out };

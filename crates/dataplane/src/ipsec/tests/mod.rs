@@ -150,13 +150,16 @@ pub struct Gateway<E> {
     pub metas: Vec<Meta>,
 }
 
-/// Borrows a gateway's parts as a [`Ctx`].
+/// Borrows a gateway's parts as a [`Ctx`], with its tables as they are now.
 macro_rules! ctx {
     ($g:expr) => {
         &mut Ctx {
             now: $g.now,
             worker: 0,
-            tables: &$g.tables,
+            tables: {
+                $g.tables.compile();
+                &$g.tables
+            },
             cache: &mut $g.cache,
             tally: &mut $g.tally,
             out: &mut $g.outputs,
@@ -172,7 +175,7 @@ impl<E: Make> Gateway<E> {
         let place = InboundPlace { spi: SPI, worker: 0, index: 0 };
         tables.sas = SaDirectory::new(&[Some(0)], &[place]).unwrap();
         Self {
-            policy: Policy::default(),
+            policy: Policy,
             out: EspOut::default(),
             inn: EspIn::default(),
             engine: E::make(seed),
@@ -235,7 +238,7 @@ impl<E: Make> Gateway<E> {
 
     /// Pushes into EspOut for SA `index` without waiting for the engine.
     pub fn push_out<'a>(&mut self, index: u32, octets: impl IntoIterator<Item = &'a [u8]>) {
-        let mut batch = self.batch(octets, Meta { target: index, ..Meta::default() });
+        let mut batch = self.batch(octets, Meta { sa: index, ..Meta::default() });
         self.out.push(ctx!(self), &mut self.engine, &mut batch);
         assert!(batch.is_empty());
     }

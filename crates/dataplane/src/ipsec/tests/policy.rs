@@ -253,7 +253,7 @@ fn policy_stage_protects_bypasses_discards_and_hands_off() {
     assert_eq!(to(5), End::Dropped(DropReason::PolicyDiscard));
     assert!(matches!(g.push_policy([&tcp(22, 0)[..]])[0], End::Sent(Next::Output, _)));
     g.push_policy([&inner(4, 60, 0)[..]]);
-    assert_eq!(g.metas[0].target, 0, "the SA's index");
+    assert_eq!(g.metas[0].sa, 0, "the SA's index");
     assert_eq!(g.tally.work.lookups, 6);
 }
 

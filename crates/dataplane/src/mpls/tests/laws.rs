@@ -16,7 +16,7 @@ fn action() -> impl Strategy<Value = IlmAction> {
     prop_oneof![
         vec(0u32..30, 0..=4).prop_map(|l| IlmAction::Forward(l.into_iter().collect(), 1)),
         (0u16..3).prop_map(|vrf| IlmAction::Ip(VrfId(vrf))),
-        any::<u32>().prop_map(IlmAction::Pw),
+        any::<u16>().prop_map(IlmAction::Pw),
     ]
 }
 
@@ -66,13 +66,13 @@ proptest! {
     fn vpws_stages_take_any_octets(
         pw in pseudowire(),
         tag in tag(),
-        target in 0u32..2,
+        number in 0u16..2,
         octets in vec(any::<u8>(), 0..80),
     ) {
         let mut send: Rig<PwOut> = Rig::new(tables(tag, vec![pw.clone()]));
         let mut receive: Rig<PwIn> = Rig::new(tables(tag, vec![pw]));
         let (mut a, mut b) = (send.packet(&octets), receive.packet(&octets));
-        (a.meta_mut().target, b.meta_mut().target) = (target, target);
+        (a.meta_mut().pw, b.meta_mut().pw) = (number, number);
         prop_assert_eq!(send.run(a).len(), 1);
         prop_assert_eq!(receive.run(b).len(), 1);
     }

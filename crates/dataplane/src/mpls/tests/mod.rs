@@ -44,6 +44,7 @@ impl<S: Stage + Default> Rig<S> {
         let mut batch = Box::new(Batch::new());
         batch.push(packet);
         let made = self.tally.made;
+        self.tables.compile();
         let mut ctx = Ctx {
             now: self.now,
             worker: self.worker,

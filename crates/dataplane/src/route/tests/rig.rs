@@ -231,6 +231,7 @@ impl Rig {
         stage: fn(&mut Self) -> (&mut dyn Stage, Parts<'_>),
         mut batch: Box<Batch>,
     ) -> Vec<Fate> {
+        self.tables.compile();
         let (stage, parts) = stage(self);
         let mut ctx = parts.ctx();
         stage.push(&mut ctx, &mut batch);

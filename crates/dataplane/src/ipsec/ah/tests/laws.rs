@@ -22,7 +22,7 @@ fn ah_made_then_checked_gives_the_packet_back<E: Make>() {
                         let opened = g.open(&sealed);
                         assert_eq!(opened, End::Sent(Next::Ip, plain), "{suite} {kind:?} {esn}");
                         let meta = g.metas[0];
-                        assert_eq!((meta.vrf, meta.scratch), (VrfId(3), 0));
+                        assert_eq!((meta.vrf, meta.icmp), (VrfId(3), 0));
                         assert_eq!(meta.ethertype, if version == 4 { 0x0800 } else { 0x86dd });
                         assert_eq!(g.open(&sealed), End::Dropped(DropReason::AhReplay));
                     }
