@@ -12,7 +12,7 @@ fn output(rig: &mut Rig, octets: &[u8], mtu: u16) -> Vec<Vec<u8>> {
     rig.routed(0).mtu = mtu;
     let mut packet = rig.ip_packet(octets);
     (packet.meta_mut().adjacency, packet.meta_mut().flags) = (0, FLAG_LOCAL);
-    let fates = rig.run_output(packet);
+    let fates = rig.put_out(packet);
     let octets = fates.into_iter().map(|fate| match fate {
         Fate::Sent(Next::Emit | Next::Transmit, packet) => packet.data()[14..].to_vec(),
         fate => panic!("{fate:?}"),

@@ -291,7 +291,7 @@ fn tell(g: &mut Gateway<Software>, told: &mut Told) {
 fn counted(g: &Gateway<Software>) -> String {
     let out: Vec<_> = g.out.show().map(|sa| (sa.number, sa.stats)).collect();
     let inn: Vec<_> = g.inn.show().map(|sa| (sa.number, sa.stats)).collect();
-    format!("{out:?} {inn:?} {:?} {:?}", g.tally.work, g.tally.consumed)
+    format!("{out:?} {inn:?} {:?} {:?}", g.tally.work.sealed, g.tally.consumed)
 }
 
 fn any_octets<E: Make>(n: usize, octets: &[Vec<u8>], offset: u16) {

@@ -72,7 +72,7 @@ proptest! {
         rig.routed(1).mtu = mtu as u16;
         let mut packet = rig.ip_packet(&bytes);
         packet.meta_mut().adjacency = 1;
-        let fates = rig.run_output(packet);
+        let fates = rig.put_out(packet);
         let fits = bytes.len() <= mtu;
         if let [Fate::Dropped(reason)] = fates[..] {
             prop_assert!(!fits && reason == DropReason::TooBig);

@@ -270,6 +270,18 @@ impl Rig {
         self.run(Self::output, packet)
     }
 
+    /// Through `Output`; the pieces of what is cut there, once more.
+    pub(crate) fn put_out(&mut self, packet: Packet) -> Vec<Fate> {
+        let mut fates = Vec::new();
+        for fate in self.run_output(packet) {
+            match fate {
+                Fate::Sent(Next::Output, piece) => fates.extend(self.run_output(piece)),
+                fate => fates.push(fate),
+            }
+        }
+        fates
+    }
+
     pub(crate) fn run_emit(&mut self, packet: Packet) -> Vec<Fate> {
         self.run(|r| split!(r, emit), packet)
     }
