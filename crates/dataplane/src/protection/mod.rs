@@ -173,7 +173,7 @@ impl InFlight {
             if let Some(packet) = packet {
                 conclude(protection, ctx, packet, &Job { ticket: slot.into(), ..job });
             }
-            if let Some(before) = served.replace(slot) {
+            if let Some(before) = served.replace(slot).filter(|&before| before != slot) {
                 protection.returned(before);
             }
         }

@@ -88,7 +88,7 @@ impl Rig {
 
     /// Pushes a frame down or up; where it went, with the packet.
     fn push(&mut self, frame: &[u8], down: bool) -> Result<(Next, Packet), DropReason> {
-        let mut packet = self.cache.packet_from(frame).expect("a buffer");
+        let packet = self.cache.packet_from(frame).expect("a buffer");
         let mut batch = Box::new(Batch::new());
         batch.push(packet);
         self.tables.compile();
