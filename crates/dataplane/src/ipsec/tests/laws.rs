@@ -271,22 +271,6 @@ fn two_sas(n: usize) -> Gateway<Software> {
     g
 }
 
-/// What became of packets, with what stages know of them, by where they are then.
-type Told = std::collections::BTreeMap<String, Vec<String>>;
-
-/// Adds what is there.
-fn tell(g: &mut Gateway<Software>, told: &mut Told) {
-    let ends = g.ends();
-    let metas = g.metas.iter().map(Some).chain(std::iter::repeat(None));
-    for (end, meta) in ends.into_iter().zip(metas) {
-        let place = match &end {
-            End::Sent(next, _) => next.name().to_owned(),
-            end => format!("{end:?}"),
-        };
-        told.entry(place).or_default().push(format!("{end:?} {meta:?}"));
-    }
-}
-
 /// What the SAs and the worker counted.
 fn counted(g: &Gateway<Software>) -> String {
     let out: Vec<_> = g.out.show().map(|sa| (sa.number, sa.stats)).collect();
@@ -329,10 +313,10 @@ proptest! {
             batch.push(together.packet(octets, meta));
             let mut single = alone.batch([&octets[..]], meta);
             alone.out.push(ctx!(alone), &mut alone.engine, &mut single);
-            tell(&mut alone, &mut expected);
+            tell(alone.ends(), &alone.metas, &mut expected);
         }
         together.out.push(ctx!(together), &mut together.engine, &mut batch);
-        tell(&mut together, &mut got);
+        tell(together.ends(), &together.metas, &mut got);
         prop_assert_eq!(got, expected);
         prop_assert_eq!(counted(&together), counted(&alone));
         prop_assert_eq!(together.tally.work.sealed, alone.tally.work.sealed);
@@ -367,10 +351,10 @@ proptest! {
         let (mut got, mut expected) = (Told::new(), Told::new());
         for octets in &sealed {
             alone.push_in([&octets[..]]);
-            tell(&mut alone, &mut expected);
+            tell(alone.ends(), &alone.metas, &mut expected);
         }
         together.push_in(sealed.iter().map(Vec::as_slice));
-        tell(&mut together, &mut got);
+        tell(together.ends(), &together.metas, &mut got);
         prop_assert_eq!(got, expected);
         prop_assert_eq!(counted(&together), counted(&alone));
     }

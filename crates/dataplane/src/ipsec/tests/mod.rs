@@ -136,6 +136,21 @@ pub enum End {
     Dropped(DropReason),
 }
 
+/// What became of packets, with what stages know of them, by where they are then.
+pub type Told = std::collections::BTreeMap<String, Vec<String>>;
+
+/// Adds where packets ended; what is known is known of those that travel on.
+pub fn tell(ends: Vec<End>, metas: &[Meta], told: &mut Told) {
+    let metas = metas.iter().map(Some).chain(std::iter::repeat(None));
+    for (end, meta) in ends.into_iter().zip(metas) {
+        let place = match &end {
+            End::Sent(next, _) => next.name().to_owned(),
+            end => format!("{end:?}"),
+        };
+        told.entry(place).or_default().push(format!("{end:?} {meta:?}"));
+    }
+}
+
 /// The three stages, and what they are given.
 pub struct Gateway<E> {
     pub policy: Policy,

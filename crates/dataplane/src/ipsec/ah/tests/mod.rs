@@ -8,7 +8,7 @@ mod path;
 
 use super::{AhIn, AhOut};
 use crate::graph::{Ctx, Next, Outputs, Tally};
-use crate::ipsec::tests::{End, MTU, Make, SPI, between, hex, inner, ip, keys};
+use crate::ipsec::tests::{End, MTU, Make, SPI, Told, between, hex, inner, ip, keys, tell};
 use crate::ipsec::*;
 use crate::sequence::Sequence;
 use crate::tables::Tables;
