@@ -144,7 +144,7 @@ fn sad_of_100_000_sas_is_found_by_spi_and_takes_2_kib_each() {
     let mut rng = Rng::new(4301);
     for _ in 0..USED {
         let n = rng.below(SAS.into()) as u32;
-        let meta = Meta { target: n, ..Meta::default() };
+        let meta = Meta { sa: n, ..Meta::default() };
         let (next, sealed) = node.pass(&inner(n), meta, false);
         assert_eq!(next, Next::Output);
         assert_eq!(sealed[20..24], spi(n).to_be_bytes());

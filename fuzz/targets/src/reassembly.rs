@@ -4,8 +4,8 @@
 
 use crate::input::Input;
 use ferrule_base::{Duration, Instant, VrfId};
-use ferrule_dataplane::fragment::{ONWARDS, REASSEMBLY_TIME};
-use ferrule_dataplane::graph::{Ctx, FLAG_OPENED, Next, Outputs, Stage, Tally};
+use ferrule_dataplane::fragment::REASSEMBLY_TIME;
+use ferrule_dataplane::graph::{Ctx, FLAG_ONWARDS, FLAG_OPENED, Next, Outputs, Stage, Tally};
 use ferrule_dataplane::{Tables, fragment::Reassemble};
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache};
 use ferrule_wire::{Protocol, ipv4, ipv6, ipv6ext};
@@ -145,8 +145,11 @@ pub fn reassembly(data: &[u8]) {
         let meta = packet.meta_mut();
         meta.ethertype = if octets.first().is_some_and(|b| b >> 4 == 6) { 0x86dd } else { 0x0800 };
         meta.vrf = VrfId(u16::from(how & 0x30 == 0x30));
-        meta.flags = if how & 0xc0 == 0x40 { FLAG_OPENED } else { 0 };
-        meta.offset = if how & 0xc0 == 0x80 { ONWARDS } else { 0 };
+        meta.flags = match how & 0xc0 {
+            0x40 => FLAG_OPENED,
+            0x80 => FLAG_ONWARDS,
+            _ => 0,
+        };
         rig.pushed += 1;
         let mut batch = Box::new(Batch::new());
         batch.push(packet);

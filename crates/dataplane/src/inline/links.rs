@@ -10,8 +10,9 @@ use ferrule_wire::{ethernet, vlan};
 /// Headers kept at once at most: more packets than an engine can have under way.
 pub const LINKS_MAX: usize = 1 << 14;
 
-/// What a packet carries whose link header is where it belongs.
-pub const NO_LINK: u16 = u16::MAX;
+/// What a packet carries whose link header is where it belongs, and one that was made here.
+/// Others carry the place, counted from one.
+pub const NO_LINK: u16 = 0;
 
 /// Octets of the longest header kept.
 const LONGEST: usize = ethernet::Header::LEN + vlan::Header::LEN;
@@ -53,7 +54,7 @@ impl Links {
         if let Some(slot) = self.places.get_mut(usize::from(place)) {
             *slot = link;
         }
-        packet.meta_mut().link = place;
+        packet.meta_mut().link = place + 1;
         packet.strip(len);
         Ok(())
     }
@@ -62,8 +63,8 @@ impl Links {
     /// the packet is now.
     #[inline]
     pub fn restore(&mut self, packet: &mut Packet) -> Result<(), DropReason> {
-        let place = packet.meta().link;
-        let Some(mut link) = self.places.get(usize::from(place)).copied() else {
+        let place = usize::from(packet.meta().link).checked_sub(1);
+        let Some(mut link) = place.and_then(|place| self.places.get(place)).copied() else {
             return Err(DropReason::Malformed);
         };
         self.release(packet);
@@ -81,7 +82,7 @@ impl Links {
     #[inline]
     pub fn release(&mut self, packet: &mut Packet) {
         let place = std::mem::replace(&mut packet.meta_mut().link, NO_LINK);
-        if usize::from(place) < self.places.len() {
+        if let Some(place) = place.checked_sub(1).filter(|&p| usize::from(p) < self.places.len()) {
             self.free.push(place);
         }
     }

@@ -46,7 +46,7 @@ pub(crate) trait Opening: Sized {
     /// Judges a packet as far as it can be without the key, and writes its job.
     fn lay_out(&mut self, packet: &mut Packet, job: &mut Job<()>) -> Result<(), DropReason>;
 
-    /// Undoes what the engine needed of a packet that is authentic.
+    /// Undoes what the engine needed of a packet, authentic or not.
     fn restore(&self, packet: &mut Packet, job: &Job<()>) -> Result<(), DropReason>;
 
     /// From an authentic packet that is new to the one that goes on, and what that is.
@@ -234,6 +234,7 @@ fn open<S: Opening>(
     job: &Job<()>,
 ) -> Result<EtherType, DropReason> {
     // 1
+    sa.restore(packet, job)?;
     let Some(authentic) = Authentic::proof(job) else {
         return Err(match job.verdict {
             Verdict::BadIcv => S::BAD_ICV,
@@ -242,7 +243,6 @@ fn open<S: Opening>(
             _ => DropReason::EngineFailed,
         });
     };
-    sa.restore(packet, job)?;
     // 2
     if !sa.base_mut().window.commit(Candidate::of(job), authentic) {
         return Err(S::REPLAY);

@@ -41,3 +41,28 @@ impl Authentic {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use ferrule_crypto::{Ad, KeyId, Span};
+
+    fn job(op: Op, verdict: Verdict) -> Job<()> {
+        let (nonce, key, text) = ([0; 12], KeyId::default(), Span::default());
+        Job { buf: (), key, ticket: 0, number: 7, nonce, op, verdict, ad: Ad::Span(text), text }
+    }
+
+    /// For tests of windows: a proof of nothing.
+    pub(crate) fn authentic() -> Authentic {
+        Authentic::proof(&job(Op::Open, Verdict::Done)).expect("an ICV that was right")
+    }
+
+    #[test]
+    fn only_an_opened_packet_whose_icv_was_right_is_authentic() {
+        for verdict in [Verdict::Pending, Verdict::BadIcv, Verdict::Gone, Verdict::Failed] {
+            assert!(Authentic::proof(&job(Op::Open, verdict)).is_none());
+        }
+        assert!(Authentic::proof(&job(Op::Seal, Verdict::Done)).is_none());
+        assert_eq!(Candidate::of(&job(Op::Open, Verdict::Done)).number(), 7);
+    }
+}

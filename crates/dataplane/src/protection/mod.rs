@@ -171,16 +171,29 @@ impl InFlight {
                 continue;
             };
             self.tickets.park(ticket, job);
-            while let Some((slot, job)) =
-                protection.queue(slot).and_then(|queue| self.tickets.release(queue))
-            {
-                let mut packet = None;
-                let job = job.map(|buf| packet = Some(buf));
-                if let Some(packet) = packet {
-                    conclude(protection, ctx, packet, &Job { ticket: slot.into(), ..job });
-                }
-                protection.returned(slot);
+            self.release(protection, ctx, slot);
+        }
+    }
+
+    /// Concludes all at the head of an SA's queue that are back. SAs may share a queue: the
+    /// last one that was served stays until the next is, so that the queue can be found.
+    fn release<P: Protection>(&mut self, protection: &mut P, ctx: &mut Ctx<'_>, slot: u32) {
+        let mut served = None;
+        while let Some((slot, job)) = protection
+            .queue(served.unwrap_or(slot))
+            .and_then(|queue| self.tickets.release(queue))
+        {
+            let mut packet = None;
+            let job = job.map(|buf| packet = Some(buf));
+            if let Some(packet) = packet {
+                conclude(protection, ctx, packet, &Job { ticket: slot.into(), ..job });
             }
+            if let Some(before) = served.replace(slot).filter(|&before| before != slot) {
+                protection.returned(before);
+            }
+        }
+        if let Some(last) = served {
+            protection.returned(last);
         }
     }
 }

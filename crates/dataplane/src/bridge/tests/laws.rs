@@ -1,8 +1,11 @@
 //! What holds for any octets.
 
-use super::{host, rig};
+use super::{frame, host, rig};
 use crate::Next;
+use crate::mpls::tests::ends_as_each_alone;
 use crate::route::tests::rig::Fate;
+use ferrule_base::MacAddr;
+use ferrule_pipeline::Meta;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -41,5 +44,16 @@ proptest! {
         let pool = rig.cache.pool().clone();
         drop(rig);
         prop_assert_eq!(pool.free(), free);
+    }
+
+    #[test]
+    fn bridge_batch_ends_as_each_frame_alone(
+        frames in vec((0u16..7, 0u8..5, 0u8..5, prop_oneof![Just(0u16), Just(10), Just(0x600a), any::<u16>()]), 0..12),
+    ) {
+        let given = frames.into_iter().map(|(iface, dst, src, tci)| {
+            let dst = if dst == 4 { MacAddr::BROADCAST } else { host(dst) };
+            (frame(dst, host(src), tci), Meta { iface, ..Meta::default() })
+        });
+        ends_as_each_alone(rig, &given.collect::<Vec<_>>());
     }
 }

@@ -1,7 +1,7 @@
 //! Cut and put together again.
 
 use super::text;
-use crate::graph::{CUT, FLAG_LOCAL, Next};
+use crate::graph::{FLAG_CUT, FLAG_LOCAL, Next};
 use crate::route::tests::rig::{Fate, Rig, dropped, sent, v4, v6};
 use ferrule_base::DropReason;
 use ferrule_wire::Protocol;
@@ -11,8 +11,8 @@ use proptest::prelude::*;
 fn output(rig: &mut Rig, octets: &[u8], mtu: u16) -> Vec<Vec<u8>> {
     rig.routed(0).mtu = mtu;
     let mut packet = rig.ip_packet(octets);
-    (packet.meta_mut().target, packet.meta_mut().flags) = (0, FLAG_LOCAL);
-    let fates = rig.run_output(packet);
+    (packet.meta_mut().adjacency, packet.meta_mut().flags) = (0, FLAG_LOCAL);
+    let fates = rig.put_out(packet);
     let octets = fates.into_iter().map(|fate| match fate {
         Fate::Sent(Next::Emit | Next::Transmit, packet) => packet.data()[14..].to_vec(),
         fate => panic!("{fate:?}"),
@@ -96,12 +96,14 @@ fn packet_made_here_is_cut_for_a_path_narrower_than_the_link() {
         };
         let mut packet = rig.ip_packet(&octets);
         let meta = packet.meta_mut();
-        (meta.target, meta.flags, meta.number) = (CUT, FLAG_LOCAL, path);
-        let most = usize::from(links).min(path as usize);
+        (meta.adjacency, meta.flags, meta.limit) = (0, FLAG_LOCAL | FLAG_CUT, path);
+        let most = usize::from(links.min(path));
         let mut pieces = Vec::new();
         for fate in rig.run_output(packet) {
             let Fate::Sent(Next::Output, packet) = fate else { panic!("{fate:?}") };
-            assert!(packet.meta().target == 0 && packet.len() <= most);
+            let meta = packet.meta();
+            assert_eq!((meta.adjacency, meta.flags, meta.limit), (0, FLAG_LOCAL, 0));
+            assert!(packet.len() <= most);
             pieces.push(packet.data().to_vec());
         }
         assert!(pieces.len() > 1);

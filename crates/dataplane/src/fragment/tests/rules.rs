@@ -1,8 +1,8 @@
 //! One rule of reassembly after the other.
 
 use super::{Made, dropped_for, text, whole};
-use crate::fragment::{DATAGRAMS_MAX, ONWARDS, PER_SOURCE_MAX, REASSEMBLY_TIME};
-use crate::graph::{FLAG_LOCAL, FLAG_OPENED, Next};
+use crate::fragment::{DATAGRAMS_MAX, PER_SOURCE_MAX, REASSEMBLY_TIME};
+use crate::graph::{FLAG_LOCAL, FLAG_ONWARDS, FLAG_OPENED, FLAG_WHOLE, Next};
 use crate::route::tests::rig::{Fate, Rig, dropped, sent};
 use ferrule_base::{DropReason, Duration};
 use ferrule_pipeline::Pool;
@@ -155,8 +155,8 @@ fn fragments_whose_length_cannot_be_are_refused() {
         [(Made::new(6, 5, 8, true, &[0; 7]), 4), (Made::new(6, 5, 65_528, false, &[0; 100]), 42)]
     {
         let (next, packet) = sent(made.push(&mut rig));
-        assert_eq!((next, packet.meta().scratch), (Next::IcmpError, 4 << 8));
-        assert_eq!(packet.meta().number, pointer);
+        assert_eq!((next, packet.meta().icmp), (Next::IcmpError, 4 << 8));
+        assert_eq!(packet.meta().offset, pointer);
     }
     assert_eq!(rig.reassemble.held(), 0);
 }
@@ -269,7 +269,7 @@ fn reassembly_timeout_tells_the_sender_if_the_first_fragment_came() {
         rig.now = due;
         let (next, packet) = sent(rig.expire());
         let kind = if version == 4 { 11 << 8 | 1 } else { 3 << 8 | 1 };
-        assert_eq!((next, packet.meta().scratch), (Next::IcmpError, kind));
+        assert_eq!((next, packet.meta().icmp), (Next::IcmpError, kind));
         assert_eq!(packet.data(), made[0].octets(), "the first fragment as it came");
         assert_eq!(rig.tally.drops.get(DropReason::ReassemblyTimeout), 2);
         assert_eq!((rig.tally.made, rig.reassemble.held()), (1, 1));
@@ -290,10 +290,11 @@ fn reassembly_timeout_tells_the_sender_if_the_first_fragment_came() {
 fn fragments_that_came_by_different_ways_never_meet() {
     let made = three(4, 5);
     let mut rig = Rig::new();
-    let run = |rig: &mut Rig, piece: &Made, flags, target, vrf| {
+    let run = |rig: &mut Rig, piece: &Made, flags, number, vrf| {
         let mut packet = rig.ip_packet(&piece.octets());
         let meta = packet.meta_mut();
-        (meta.flags, meta.target, meta.vrf) = (flags, target, ferrule_base::VrfId(vrf));
+        (meta.flags, meta.vrf) = (flags, ferrule_base::VrfId(vrf));
+        (meta.opened, meta.adjacency) = (number, number);
         rig.run_reassemble(packet)
     };
     // In clear, by two SAs, in another table: four datagrams, none whole.
@@ -313,14 +314,15 @@ fn fragments_on_their_way_go_back_to_the_policy() {
     let mut rig = Rig::new();
     for (at, piece) in made.iter().enumerate() {
         let mut packet = rig.ip_packet(&piece.octets());
-        (packet.meta_mut().offset, packet.meta_mut().target) = (ONWARDS, 6);
+        (packet.meta_mut().flags, packet.meta_mut().adjacency) = (FLAG_ONWARDS, 6);
         let fates = rig.run_reassemble(packet);
         if at < 2 {
             assert!(fates.is_empty());
             continue;
         }
         let (next, packet) = sent(fates);
-        assert_eq!((next, packet.meta().target), (Next::Policy, 6));
+        assert_eq!((next, packet.meta().adjacency), (Next::Policy, 6));
+        assert_eq!(packet.meta().flags, FLAG_WHOLE, "it does not go round again");
     }
 }
 

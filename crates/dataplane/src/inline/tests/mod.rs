@@ -1,7 +1,7 @@
 //! Laws of a card's own stages: whatever comes, nothing panics, nothing is lost, and
 //! nothing leaves an interface with a policy that the policy does not know of.
 
-use super::{Down, LINKS_MAX, Links, NO_LINK, Up};
+use super::{Down, LINKS_MAX, Links, Up};
 use crate::graph::{Ctx, Next, Outputs, Tally};
 use crate::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
 use crate::{Tables, ipsec, route};
@@ -88,10 +88,10 @@ impl Rig {
 
     /// Pushes a frame down or up; where it went, with the packet.
     fn push(&mut self, frame: &[u8], down: bool) -> Result<(Next, Packet), DropReason> {
-        let mut packet = self.cache.packet_from(frame).expect("a buffer");
-        packet.meta_mut().iface = NO_LINK;
+        let packet = self.cache.packet_from(frame).expect("a buffer");
         let mut batch = Box::new(Batch::new());
         batch.push(packet);
+        self.tables.compile();
         let (tables, cache) = (&self.tables, &mut self.cache);
         let (tally, out) = (&mut self.tally, &mut self.out);
         let mut ctx = Ctx { now: Instant::ZERO, worker: 0, tables, cache, tally, out };

@@ -113,11 +113,11 @@ fn esp_too_big_is_answered_with_the_mtu_of_the_tunnel<E: Make>() {
     let mut g = Gateway::<E>::pair(1, GCM, 4, false);
     let v6 = inner(6, 1401, 0);
     assert_eq!(g.seal(&v6), End::Sent(Next::IcmpError, v6.clone()));
-    assert_eq!((g.metas[0].scratch, g.metas[0].number), (0x0200, 1400));
+    assert_eq!((g.metas[0].icmp, g.metas[0].limit), (0x0200, 1400));
     let mut v4 = inner(4, 1401, 0);
     v4[6] = 0x40;
     assert_eq!(g.seal(&v4), End::Sent(Next::IcmpError, v4.clone()));
-    assert_eq!((g.metas[0].scratch, g.metas[0].number), (0x0304, 1400));
+    assert_eq!((g.metas[0].icmp, g.metas[0].limit), (0x0304, 1400));
     v4[6] = 0;
     let sealed = g.sealed(&v4);
     assert_eq!(sealed[6] & 0x40, 0, "fragmented outside");
@@ -164,7 +164,7 @@ fn esp_ipv6_never_hears_of_less_than_1280() {
     let sealed = g.sealed(&inner(6, 1280, 0));
     assert_eq!(sealed[6] & 0x40, 0, "longer than the path: fragmented outside");
     g.seal(&inner(6, 1281, 0));
-    assert_eq!(g.metas[0].number, 1280);
+    assert_eq!(g.metas[0].limit, 1280);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn esp_outer_header_takes_class_and_df_from_inside_or_from_the_sa() {
             let meta = g.metas[0];
             assert_eq!(meta.ethertype, if tunnel == 4 { 0x0800 } else { 0x86dd });
             assert_eq!(
-                (meta.target, meta.flags),
+                (meta.adjacency, meta.flags),
                 (7, crate::graph::FLAG_LOCAL | crate::graph::FLAG_EXEMPT)
             );
         }

@@ -136,6 +136,21 @@ pub enum End {
     Dropped(DropReason),
 }
 
+/// What became of packets, with what stages know of them, by where they are then.
+pub type Told = std::collections::BTreeMap<String, Vec<String>>;
+
+/// Adds where packets ended; what is known is known of those that travel on.
+pub fn tell(ends: Vec<End>, metas: &[Meta], told: &mut Told) {
+    let metas = metas.iter().map(Some).chain(std::iter::repeat(None));
+    for (end, meta) in ends.into_iter().zip(metas) {
+        let place = match &end {
+            End::Sent(next, _) => next.name().to_owned(),
+            end => format!("{end:?}"),
+        };
+        told.entry(place).or_default().push(format!("{end:?} {meta:?}"));
+    }
+}
+
 /// The three stages, and what they are given.
 pub struct Gateway<E> {
     pub policy: Policy,
@@ -150,13 +165,16 @@ pub struct Gateway<E> {
     pub metas: Vec<Meta>,
 }
 
-/// Borrows a gateway's parts as a [`Ctx`].
+/// Borrows a gateway's parts as a [`Ctx`], with its tables as they are now.
 macro_rules! ctx {
     ($g:expr) => {
         &mut Ctx {
             now: $g.now,
             worker: 0,
-            tables: &$g.tables,
+            tables: {
+                $g.tables.compile();
+                &$g.tables
+            },
             cache: &mut $g.cache,
             tally: &mut $g.tally,
             out: &mut $g.outputs,
@@ -172,7 +190,7 @@ impl<E: Make> Gateway<E> {
         let place = InboundPlace { spi: SPI, worker: 0, index: 0 };
         tables.sas = SaDirectory::new(&[Some(0)], &[place]).unwrap();
         Self {
-            policy: Policy::default(),
+            policy: Policy,
             out: EspOut::default(),
             inn: EspIn::default(),
             engine: E::make(seed),
@@ -235,7 +253,7 @@ impl<E: Make> Gateway<E> {
 
     /// Pushes into EspOut for SA `index` without waiting for the engine.
     pub fn push_out<'a>(&mut self, index: u32, octets: impl IntoIterator<Item = &'a [u8]>) {
-        let mut batch = self.batch(octets, Meta { target: index, ..Meta::default() });
+        let mut batch = self.batch(octets, Meta { sa: index, ..Meta::default() });
         self.out.push(ctx!(self), &mut self.engine, &mut batch);
         assert!(batch.is_empty());
     }

@@ -2,8 +2,7 @@
 //! packets that are too long.
 
 use super::*;
-use crate::fragment::ONWARDS;
-use crate::graph::{CUT, FLAG_EXEMPT, FLAG_LOCAL, FLAG_WHOLE};
+use crate::graph::{FLAG_CUT, FLAG_EXEMPT, FLAG_LOCAL, FLAG_ONWARDS, FLAG_WHOLE};
 use crate::ipsec::path::{PATH_AGE, PATH4_MIN, PATH6_MIN, RECENT, is_recent, quoted};
 use ferrule_crypto::Aes;
 use ferrule_wire::checksum::Ends;
@@ -77,6 +76,12 @@ impl Plain {
         }
     }
 
+    /// The adjacency of what was sent first, and the path that it is to be cut for.
+    fn cut_for(&self) -> (u32, Option<u16>) {
+        let meta = self.metas[0];
+        (meta.adjacency, (meta.flags & FLAG_CUT != 0).then_some(meta.limit))
+    }
+
     /// The largest clear packet, as `show sa` has it.
     fn mtu(&self) -> u16 {
         self.out.show().next().unwrap().mtu.unwrap()
@@ -103,24 +108,10 @@ fn path_mtu_is_learned_from_a_quote_of_a_packet_sent_lately() {
         }
         let one_more = whole(version, least + 1);
         let End::Sent(Next::IcmpError, refused) = g.seal(&one_more) else { panic!() };
-        assert_eq!((&refused, g.metas[0].number), (&one_more, least as u64));
+        assert_eq!((&refused, g.metas[0].limit), (&one_more, least as u16));
         let mut wide = gateway(version, |_| ());
         assert!(wide.sealed(&whole(version, fits + 1)).len() > path as usize, "{version} {path}");
     }
-}
-
-#[test]
-fn what_is_kept_of_packets_holds_no_longer_than_their_path() {
-    let mut g = gateway(4, |_| ());
-    let long = whole(4, MTU.into());
-    // Of two packets of one length it is known how those to come are wrapped.
-    g.push_out(0, [&long[..]; 3]);
-    let ends = g.ends();
-    let End::Sent(Next::Output, sealed) = &ends[2] else { panic!("{ends:?}") };
-    assert_eq!(g.hear(&error(sealed, 1300)), None);
-    g.push_out(0, [&long[..]; 3]);
-    let ends = g.ends();
-    assert!(ends.iter().all(|end| matches!(end, End::Sent(Next::IcmpError, _))), "{ends:?}");
 }
 
 #[test]
@@ -263,18 +254,18 @@ fn fragmentation_after_sealing_cuts_the_outer_packet_for_its_path() {
     for version in [4, 6] {
         let mut g = gateway(version, |_| ());
         let End::Sent(Next::Output, sealed) = g.seal(&inner(4, 3000, 0)) else { panic!() };
-        assert!(sealed.len() > 3000 && g.metas[0].target == 7, "the link's MTU is all there is");
+        assert!(sealed.len() > 3000 && g.cut_for() == (7, None), "the link's MTU is all there is");
         let sealed = g.sealed(&whole(4, MTU.into()));
         assert_eq!(g.hear(&error(&sealed, 1300)), None);
         let End::Sent(Next::Output, sealed) = g.seal(&inner(4, 1350, 0)) else { panic!() };
-        assert_eq!((g.metas[0].target, g.metas[0].number), (7 | CUT, 1300));
+        assert_eq!(g.cut_for(), (7, Some(1300)));
         assert!(sealed.len() > 1300 && (version == 6 || sealed[6] & 0x40 == 0), "without DF");
         // What fits is not cut.
         g.seal(&inner(4, 1200, 0));
-        assert_eq!(g.metas[0].target, 7);
+        assert_eq!(g.cut_for(), (7, None));
         // IPv6 of up to 1280 octets passes every path (RFC 8200 section 5).
         let End::Sent(Next::Output, _) = g.seal(&inner(6, 1280, 0)) else { panic!() };
-        assert_eq!(g.metas[0].target, 7 | CUT);
+        assert_eq!(g.cut_for(), (7, Some(1300)));
     }
 }
 
@@ -303,11 +294,11 @@ fn transport_mode_seals_whole_datagrams_and_cuts_afterwards() {
             fragment[40..48].copy_from_slice(&[17, 0, 0, 1, 0, 0, 0, 9]);
         }
         // Back to the policy that sent it here, not to the way of the SA's own packets.
-        let meta = Meta { number: 5, ..Meta::default() };
+        let meta = Meta { adjacency: 5, ..Meta::default() };
         let mut batch = g.batch([&fragment[..]], meta);
         g.out.push(ctx!(g), &mut g.engine, &mut batch);
         assert_eq!(g.ends(), [End::Sent(Next::Reassemble, fragment.clone())]);
-        assert_eq!((g.metas[0].offset, g.metas[0].target), (ONWARDS, 5));
+        assert_eq!((g.metas[0].flags, g.metas[0].adjacency), (FLAG_ONWARDS, 5));
         // What no policy sent here has no way back.
         let flags = FLAG_LOCAL | FLAG_EXEMPT;
         let mut batch = g.batch([&fragment[..]], Meta { flags, ..Meta::default() });

@@ -1,9 +1,11 @@
 //! The policy: order, first match, fragments, and both directions.
 
 use super::*;
+use crate::graph::FLAG_EXEMPT;
 use crate::route::{Adjacency, Labels, TtlModel};
 use crate::tables::{Iface, IfaceKind, RoutedIface, Tag};
 use ferrule_base::{MacAddr, PortId};
+use proptest::prelude::*;
 
 fn entry(selector: Selector, action: Action) -> PolicyEntry {
     PolicyEntry::new(selector, action)
@@ -253,8 +255,54 @@ fn policy_stage_protects_bypasses_discards_and_hands_off() {
     assert_eq!(to(5), End::Dropped(DropReason::PolicyDiscard));
     assert!(matches!(g.push_policy([&tcp(22, 0)[..]])[0], End::Sent(Next::Output, _)));
     g.push_policy([&inner(4, 60, 0)[..]]);
-    assert_eq!(g.metas[0].target, 0, "the SA's index");
+    assert_eq!(g.metas[0].sa, 0, "the SA's index");
     assert_eq!(g.tally.work.lookups, 6);
+}
+
+/// Interfaces with the policy, with another, without one, with one that is not there; the
+/// last adjacency has no interface.
+fn boundaries() -> Gateway<Software> {
+    let mut g = boundary(Some(0));
+    let pass = entry(between("::/0", "::/0"), Action::Bypass);
+    let pass = Spd::new(&[PolicyEntry { counter: 1, ..pass }]).unwrap();
+    g.tables.policies = vec![self::policy().counting_rest(0), pass.counting_rest(2)];
+    g.tally.hits.fit(&HitMap { generation: 1, carried: [UNCOUNTED; 3].into() });
+    for (number, policy) in [(1, Some(1)), (2, None), (3, Some(9))] {
+        g.tables.ifaces.append(&mut boundary(policy).tables.ifaces);
+        g.tables.adjacencies.push(Adjacency { iface: number, ..g.tables.adjacencies[0].clone() });
+    }
+    g.tables.adjacencies.push(Adjacency { iface: 77, ..g.tables.adjacencies[0].clone() });
+    g
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn policy_batch_ends_as_each_packet_alone(
+        packets in proptest::collection::vec((0u32..7, 0u8..8, 0u8..6, 0u8..5), 0..=64),
+    ) {
+        let (mut alone, mut together) = (boundaries(), boundaries());
+        let (mut expected, mut got) = (Told::new(), Told::new());
+        let mut batch = Box::new(Batch::new());
+        for (adjacency, network, kind, exempt) in packets {
+            let mut octets = if kind < 4 { inner(4, 60, 0) } else { inner(6, 60, 0) };
+            octets[17] = network;
+            octets.truncate(if kind == 3 { 12 } else { 60 });
+            let flags = if exempt == 0 { FLAG_EXEMPT } else { 0 };
+            let meta = Meta { adjacency, flags, ..Meta::default() };
+            let mut single = alone.batch([&octets[..]], meta);
+            alone.policy.push(ctx!(alone), &mut single);
+            tell(alone.ends(), &alone.metas, &mut expected);
+            batch.push(together.packet(&octets, meta));
+        }
+        together.policy.push(ctx!(together), &mut batch);
+        prop_assert!(batch.is_empty());
+        tell(together.ends(), &together.metas, &mut got);
+        prop_assert_eq!(got, expected);
+        prop_assert_eq!(together.tally.hits.all(), alone.tally.hits.all());
+        prop_assert_eq!(together.tally.work, alone.tally.work);
+    }
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn esp_transport_seal_then_open_gives_the_packet_back<E: Make>() {
                     let plain = packet(version, extra, Protocol::UDP, &datagram(version, len));
                     let sealed = g.sealed(&plain);
                     let meta = g.metas[0];
-                    assert_eq!((meta.target, meta.flags), (7, FLAG_LOCAL | FLAG_EXEMPT));
+                    assert_eq!((meta.adjacency, meta.flags), (7, FLAG_LOCAL | FLAG_EXEMPT));
                     let carried = if encap { Protocol::UDP } else { Protocol::ESP };
                     if version == 4 {
                         let (repr, _) = ipv4::Repr::parse(&sealed).unwrap();
@@ -177,7 +177,7 @@ fn esp_nested_is_sealed_twice_and_opened_in_that_order_alone<E: Make>() {
     g.inn.install_at(&mut g.engine, 1, &from_outer, 0).unwrap();
     let plain = inner(4, 100, 0);
     let End::Sent(Next::EspOut, once) = g.seal(&plain) else { panic!("on to the next SA") };
-    assert_eq!(g.metas[0].target, 1);
+    assert_eq!(g.metas[0].sa, 1);
     g.push_out(1, [&once[..]]);
     g.settle();
     let End::Sent(Next::Output, twice) = g.only() else { panic!("sealed twice") };
@@ -188,7 +188,7 @@ fn esp_nested_is_sealed_twice_and_opened_in_that_order_alone<E: Make>() {
     assert_eq!(g.edge(), 0);
     assert_eq!(g.arrive(&twice, routed(&twice)), End::Sent(Next::Ip, once.clone()));
     let meta = Meta { offset: 20, ..g.metas[0] };
-    let wrong = Meta { target: 2, ..meta };
+    let wrong = Meta { opened: 2, ..meta };
     assert_eq!(g.arrive(&once, wrong), End::Dropped(DropReason::EspNotNested));
     assert_eq!(g.arrive(&once, meta), End::Sent(Next::Ip, plain));
 }
@@ -330,7 +330,7 @@ fn esp_transport_packet_too_big_is_told_what_fits_with_its_options() {
                 };
                 let (len, end, meta) = of(payload);
                 assert!(matches!(end, End::Sent(Next::IcmpError, _)), "{suite} {version} {extra}");
-                let mtu = meta.number as usize;
+                let mtu = usize::from(meta.limit);
                 assert!(mtu < len && mtu + suite.esp_align() >= usize::from(MTU), "{mtu} of {len}");
                 // What is told is what fits.
                 payload -= len - mtu;
@@ -490,7 +490,7 @@ fn nat_keepalives_are_sent_after_silence_and_end_where_they_arrive() {
         assert!(matches!(g.seal(&long), End::Sent(Next::IcmpError, _)));
         let ends = g.tick(at(130));
         let [End::Sent(Next::Output, sent)] = &ends[..] else { panic!("{ends:?}") };
-        assert_eq!((g.metas[0].target, g.metas[0].flags), (7, FLAG_LOCAL | FLAG_EXEMPT));
+        assert_eq!((g.metas[0].adjacency, g.metas[0].flags), (7, FLAG_LOCAL | FLAG_EXEMPT));
         let head = if version == 4 { 20 } else { 40 };
         let (header, payload) = udp::Repr::parse(&sent[head..]).unwrap();
         assert_eq!((header.src, header.dst, payload), (4500, 4501, &[0xff][..]));

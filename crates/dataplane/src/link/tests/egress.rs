@@ -26,12 +26,12 @@ fn unknown_neighbour_sends_the_packet_to_the_control_part_unchanged() {
     rig.tables.adjacencies[1].labels.push(16);
     rig.tables.neighbours.remove(1, ip("10.1.0.2"));
     let bytes = v4("10.9.0.7", "10.0.0.3", Protocol::UDP, b"x");
-    for target in [0, 1] {
+    for adjacency in [0, 1] {
         let mut packet = rig.ip_packet(&bytes);
-        packet.meta_mut().target = target;
+        packet.meta_mut().adjacency = adjacency;
         let (next, packet) = sent(rig.run_output(packet));
         assert_eq!((next, packet.meta().turns), (Next::Control, UNRESOLVED));
-        assert_eq!((packet.data(), packet.meta().target), (&bytes[..], target));
+        assert_eq!((packet.data(), packet.meta().adjacency), (&bytes[..], adjacency));
     }
     let mut stack = rig.packet(&[0, 1, 1, 64]);
     stack.meta_mut().ethertype = EtherType::MPLS.0;
@@ -62,7 +62,7 @@ fn labels_are_pushed_innermost_first_with_the_ttl_of_their_model() {
             v6("2001:db8::2", "2001:db8:9::7", Protocol::UDP, b"x"),
         ] {
             let mut out = rig.ip_packet(&packet);
-            out.meta_mut().target = 1;
+            out.meta_mut().adjacency = 1;
             let (_, out) = sent(rig.run_output(out));
             let (link, rest) = ethernet::Repr::parse(out.data()).unwrap();
             assert_eq!(link.ethertype, EtherType::MPLS);
@@ -74,7 +74,7 @@ fn labels_are_pushed_innermost_first_with_the_ttl_of_their_model() {
     // Onto a stack that is there: its bottom stays the bottom.
     let mut out = rig.packet(&mpls::encode(50, 0, true, 9));
     out.meta_mut().ethertype = EtherType::MPLS.0;
-    out.meta_mut().target = 1;
+    out.meta_mut().adjacency = 1;
     rig.tables.adjacencies[1].ttl = TtlModel::Uniform;
     let (_, out) = sent(rig.run_output(out));
     let rest = &out.data()[14..];
@@ -90,7 +90,7 @@ fn vlan_subinterface_writes_its_tag() {
     rig.tables.neighbours.set(2, ip("172.16.0.2"), ROUTER);
     let packet = v4("10.0.0.2", "172.16.0.2", Protocol::UDP, b"x");
     let mut out = rig.ip_packet(&packet);
-    out.meta_mut().target = 2;
+    out.meta_mut().adjacency = 2;
     let (_, out) = sent(rig.run_output(out));
     let (link, rest) = ethernet::Repr::parse(out.data()).unwrap();
     let (tag, rest) = vlan::Repr::parse(rest).unwrap();
@@ -103,31 +103,31 @@ fn too_long_packets_are_cut_or_their_sender_is_told() {
     let mut rig = Rig::new();
     let mut packet = v4("10.0.0.2", "10.9.0.7", Protocol::UDP, &[7; 1481]);
     let mut out = rig.ip_packet(&packet);
-    out.meta_mut().target = 1;
+    out.meta_mut().adjacency = 1;
     assert_eq!(rig.run_output(out).len(), 2, "cut in two");
     assert_eq!(rig.tally.made, 1);
     packet[6] = 0x40;
     ipv4::fill_checksum(&mut packet);
-    let labels = [(0, 1500u64), (2, 1492)];
+    let labels = [(0, 1500u16), (2, 1492)];
     for (count, mtu) in labels {
         rig.tables.adjacencies[1].labels = (16..16 + count).collect();
         let mut out = rig.ip_packet(&packet);
-        out.meta_mut().target = 1;
+        out.meta_mut().adjacency = 1;
         let (next, out) = sent(rig.run_output(out));
-        assert_eq!((next, out.meta().scratch, out.meta().number), (Next::IcmpError, 0x304, mtu));
+        assert_eq!((next, out.meta().icmp, out.meta().limit), (Next::IcmpError, 0x304, mtu));
         assert_eq!(out.data(), packet);
         let mut out = rig.ip_packet(&v6("2001:db8::2", "2001:db8:9::7", Protocol::UDP, &[7; 1461]));
-        out.meta_mut().target = 1;
+        out.meta_mut().adjacency = 1;
         let (next, out) = sent(rig.run_output(out));
-        assert_eq!((next, out.meta().scratch, out.meta().number), (Next::IcmpError, 0x200, mtu));
+        assert_eq!((next, out.meta().icmp, out.meta().limit), (Next::IcmpError, 0x200, mtu));
     }
     let mut out = rig.ip_packet(&packet);
-    out.meta_mut().target = 1;
+    out.meta_mut().adjacency = 1;
     out.meta_mut().flags = FLAG_LOCAL;
     assert_eq!(dropped(rig.run_output(out)), DropReason::TooBig);
     let mut stack = rig.packet(&[0; 1501]);
     stack.meta_mut().ethertype = EtherType::MPLS.0;
-    stack.meta_mut().target = 1;
+    stack.meta_mut().adjacency = 1;
     assert_eq!(dropped(rig.run_output(stack)), DropReason::TooBig);
 }
 

@@ -246,7 +246,7 @@ fn pseudowire_gets_the_tag_that_its_mode_wants() {
             ttl: 255,
         });
         let (next, out) = sent(attach(&mut rig, &with_tags(came, EtherType::IPV4, b"payload")));
-        assert_eq!((next, out.meta().target), (Next::PwOut, 0), "case {n}");
+        assert_eq!((next, out.meta().pw), (Next::PwOut, 0), "case {n}");
         assert_eq!(tags_of(&out), carried, "case {n}");
     }
 }

@@ -32,7 +32,7 @@ proptest! {
 
     #[test]
     fn any_octets_go_through_every_stage_of_routing_without_panic(
-        bytes in octets(), port in 0u16..3, target in 0u32..4, scratch: u16, offset in 0u16..300,
+        bytes in octets(), port in 0u16..3, adjacency in 0u32..4, icmp: u16, limit: u16, offset in 0u16..300,
         ethertype in prop::sample::select(vec![0x0800u16, 0x86dd, 0x8847, 7]), flags: u8,
     ) {
         let mut rig = Rig::new();
@@ -44,7 +44,8 @@ proptest! {
             let made = rig.tally.made;
             let mut packet = rig.packet(&bytes);
             let meta = packet.meta_mut();
-            (meta.port.0, meta.target, meta.scratch) = (port, target, scratch);
+            (meta.port.0, meta.adjacency) = (port, adjacency);
+            (meta.icmp, meta.limit) = (icmp, limit);
             (meta.offset, meta.ethertype, meta.flags) = (offset, ethertype, flags);
             (meta.iface, meta.vrf.0) = (port, port);
             let consumed = rig.tally.consumed;

@@ -204,4 +204,39 @@ proptest! {
         prop_assert_eq!(together.secy_out.report(), alone.secy_out.report());
         prop_assert_eq!(together.tally.work, alone.tally.work);
     }
+
+    /// But that what comes twice in one batch is validated twice.
+    #[test]
+    fn macsec_batch_is_validated_as_each_frame_alone(
+        n in any::<prop::sample::Index>(),
+        frames in proptest::collection::vec((2usize..1500, any::<bool>(), 0u8..12, 0usize..64), 1..=64),
+    ) {
+        let config = n.get(&every_config()).1.clone();
+        let rig = || Rig::keyed(engines().0, &config);
+        let (mut sender, mut wires) = (rig(), Vec::<Vec<u8>>::new());
+        for (len, tagged, what, at) in frames {
+            let clear = if tagged { tagged_frame(len) } else { frame(len) };
+            let again = wires.get(at % wires.len().max(1)).cloned();
+            match (sender.protect(&clear), what) {
+                (_, 0) => wires.push(clear),
+                (Ok(mut wire), 1) => {
+                    wire.last_mut().into_iter().for_each(|octet| *octet ^= 1);
+                    wires.push(wire);
+                }
+                (Ok(wire), 2) => wires.push(wire[..at.min(wire.len())].to_vec()),
+                (Ok(wire), 3..) => wires.push(wire),
+                _ => wires.extend(again),
+            }
+        }
+        let (mut together, mut alone) = (rig(), rig());
+        let one_by_one: Vec<_> = wires.iter().map(|wire| alone.validate(wire)).collect();
+        let split = |fates: Vec<Fate>| -> (Vec<_>, Vec<_>) {
+            let (passed, dropped): (Vec<_>, Vec<_>) = fates.into_iter().partition(Result::is_ok);
+            let mut reasons: Vec<_> = dropped.into_iter().filter_map(Result::err).collect();
+            reasons.sort_by_key(|reason| reason.name());
+            (passed, reasons)
+        };
+        prop_assert_eq!(split(together.validate_all(&wires)), split(one_by_one));
+        prop_assert_eq!(together.secy_in.report(), alone.secy_in.report());
+    }
 }

@@ -81,6 +81,7 @@ impl<E: Engine<Packet>> Rig<E> {
     }
 
     fn ctx(&mut self) -> (Ctx<'_>, &mut SecyOut, &mut SecyIn, &mut E) {
+        self.tables.compile();
         let ctx = Ctx {
             now: self.now,
             worker: 0,

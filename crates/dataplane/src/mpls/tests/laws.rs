@@ -1,13 +1,14 @@
 //! What holds for any octets.
 
-use super::Rig;
 use super::pseudowire::{DOT1Q, ethernet, tables};
+use super::{Rig, ends_as_each_alone};
 use crate::graph::Next;
 use crate::mpls::{Ilm, IlmAction, Lfib, Pseudowire, PwIn, PwMode, PwOut, Switch};
 use crate::route::TtlModel;
 use crate::route::tests::rig::sent;
 use crate::tables::{Tables, Tag};
 use ferrule_base::VrfId;
+use ferrule_pipeline::Meta;
 use ferrule_wire::mpls;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -16,7 +17,7 @@ fn action() -> impl Strategy<Value = IlmAction> {
     prop_oneof![
         vec(0u32..30, 0..=4).prop_map(|l| IlmAction::Forward(l.into_iter().collect(), 1)),
         (0u16..3).prop_map(|vrf| IlmAction::Ip(VrfId(vrf))),
-        any::<u32>().prop_map(IlmAction::Pw),
+        any::<u16>().prop_map(IlmAction::Pw),
     ]
 }
 
@@ -63,16 +64,52 @@ proptest! {
     }
 
     #[test]
+    fn mpls_batch_ends_as_each_packet_alone(
+        entries in entries(),
+        packets in vec((vec((0u32..24, 0u8..8, any::<bool>(), any::<u8>()), 0..4), any::<bool>()), 0..40),
+    ) {
+        let given: Vec<_> = packets
+            .into_iter()
+            .map(|(stack, v6)| {
+                let labels = stack.iter().flat_map(|&(l, c, b, t)| mpls::encode(l, c, b, t));
+                let ip = if v6 { &[0x60; 48] } else { &[0x45; 48] };
+                (labels.chain(*ip).collect(), Meta::default())
+            })
+            .collect();
+        let rig = || -> Rig<Switch> {
+            Rig::new(Tables { lfib: Lfib::new(entries.clone()), ..Tables::default() })
+        };
+        ends_as_each_alone(rig, &given);
+    }
+
+    #[test]
+    fn vpws_batch_ends_as_each_frame_alone(
+        first in pseudowire(), second in pseudowire(), tag in tag(), workers in 1u8..3,
+        frames in vec((0u16..3, 0u16..4, vec(any::<u8>(), 0..60)), 0..40),
+    ) {
+        let tables = || Tables { workers, ..tables(tag, vec![first.clone(), second.clone()]) };
+        let meta = |pw| Meta { pw, ..Meta::default() };
+        let frame = |payload: &[u8]| ethernet(&[], payload);
+        let out: Vec<_> = frames.iter().map(|(pw, _, p)| (frame(p), meta(*pw))).collect();
+        ends_as_each_alone(|| -> Rig<PwOut> { Rig::new(tables()) }, &out);
+        let word = |number: u16| [[0; 2], number.to_be_bytes()].concat();
+        let inn = frames.iter().map(|(pw, number, p)| {
+            ([word(*number), frame(p)].concat(), meta(*pw))
+        });
+        ends_as_each_alone(|| -> Rig<PwIn> { Rig::new(tables()) }, &inn.collect::<Vec<_>>());
+    }
+
+    #[test]
     fn vpws_stages_take_any_octets(
         pw in pseudowire(),
         tag in tag(),
-        target in 0u32..2,
+        number in 0u16..2,
         octets in vec(any::<u8>(), 0..80),
     ) {
         let mut send: Rig<PwOut> = Rig::new(tables(tag, vec![pw.clone()]));
         let mut receive: Rig<PwIn> = Rig::new(tables(tag, vec![pw]));
         let (mut a, mut b) = (send.packet(&octets), receive.packet(&octets));
-        (a.meta_mut().target, b.meta_mut().target) = (target, target);
+        (a.meta_mut().pw, b.meta_mut().pw) = (number, number);
         prop_assert_eq!(send.run(a).len(), 1);
         prop_assert_eq!(receive.run(b).len(), 1);
     }

@@ -6,10 +6,10 @@ mod switch;
 mod vectors;
 
 use crate::graph::{Ctx, Next, Outputs, Stage, Tally};
-use crate::route::tests::rig::Fate;
+use crate::route::tests::rig::{Fate, Told, tell};
 use crate::tables::Tables;
 use ferrule_base::Instant;
-use ferrule_pipeline::{Batch, Packet, Pool, PoolCache};
+use ferrule_pipeline::{Batch, Meta, Packet, Pool, PoolCache};
 
 /// A stage and all that it is given.
 pub(crate) struct Rig<S> {
@@ -41,9 +41,15 @@ impl<S: Stage + Default> Rig<S> {
 
     /// What becomes of a packet. Not one may get lost.
     pub(crate) fn run(&mut self, packet: Packet) -> Vec<Fate> {
-        let mut batch = Box::new(Batch::new());
-        batch.push(packet);
+        self.run_all([packet])
+    }
+
+    /// What becomes of a batch.
+    pub(crate) fn run_all(&mut self, packets: impl IntoIterator<Item = Packet>) -> Vec<Fate> {
+        let mut batch = Box::new(Batch::from_iter(packets));
+        let pushed = batch.len() as u64;
         let made = self.tally.made;
+        self.tables.compile();
         let mut ctx = Ctx {
             now: self.now,
             worker: self.worker,
@@ -60,7 +66,29 @@ impl<S: Stage + Default> Rig<S> {
         }
         fates.extend(self.out.dropped().drain(..).map(|(_, reason)| Fate::Dropped(reason)));
         fates.extend(self.out.handoffs().drain(..).map(|(w, next, _)| Fate::Handed(w, next)));
-        assert_eq!(fates.len() as u64, 1 + self.tally.made - made);
+        assert_eq!(fates.len() as u64, pushed + self.tally.made - made);
         fates
     }
+}
+
+/// A batch ends as each of its packets alone.
+pub(crate) fn ends_as_each_alone<S: Stage + Default>(
+    rig: impl Fn() -> Rig<S>,
+    given: &[(Vec<u8>, Meta)],
+) {
+    let packet = |rig: &mut Rig<S>, (octets, meta): &(Vec<u8>, Meta)| {
+        let mut packet = rig.packet(octets);
+        *packet.meta_mut() = *meta;
+        packet
+    };
+    let (mut alone, mut together) = (rig(), rig());
+    let (mut expected, mut got) = (Told::new(), Told::new());
+    for given in given {
+        let packet = packet(&mut alone, given);
+        tell(alone.run(packet), &mut expected);
+    }
+    let packets: Vec<_> = given.iter().map(|given| packet(&mut together, given)).collect();
+    tell(together.run_all(packets), &mut got);
+    assert_eq!(got, expected);
+    assert_eq!((together.tally.made, together.tally.work), (alone.tally.made, alone.tally.work));
 }

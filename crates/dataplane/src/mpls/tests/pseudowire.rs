@@ -50,7 +50,7 @@ pub(super) fn ethernet(tags: &[(u16, u16)], payload: &[u8]) -> Vec<u8> {
 fn out(rig: &mut Rig<PwOut>, octets: &[u8]) -> Packet {
     let packet = rig.packet(octets);
     let (next, packet) = sent(rig.run(packet));
-    assert_eq!((next, packet.meta().target), (Next::Output, 9));
+    assert_eq!((next, packet.meta().adjacency), (Next::Output, 9));
     assert_eq!(packet.meta().ethertype, EtherType::MPLS.0);
     packet
 }
@@ -217,7 +217,7 @@ fn vpws_sequence_belongs_to_one_worker() {
         for (number, stays) in [(0, true), (1, worker == 1)] {
             let (mut a, mut b) =
                 (send.packet(&octets), receive.packet(&[&[0; 4], &octets[..]].concat()));
-            (a.meta_mut().target, b.meta_mut().target) = (number, number);
+            (a.meta_mut().pw, b.meta_mut().pw) = (number, number);
             let (a, b) = (send.run(a), receive.run(b));
             if stays {
                 assert!(matches!(a[..], [Fate::Sent(Next::Output, _)]));

@@ -75,7 +75,7 @@ fn mpls_swap_keeps_class_bottom_and_what_lies_below_and_takes_one_hop() {
         let (next, packet) = rig.goes(&[(100, 6, false, 40)], &below);
         assert_eq!(next, Next::Output);
         assert_eq!(packet.data(), octets(&[(200, 6, false, 39)], &below));
-        assert_eq!((packet.meta().target, packet.meta().ethertype), (5, EtherType::MPLS.0));
+        assert_eq!((packet.meta().adjacency, packet.meta().ethertype), (5, EtherType::MPLS.0));
         let (_, packet) = rig.goes(&[(100, 0, true, 2)], &[0xaa]);
         assert_eq!(packet.data(), octets(&[(200, 0, true, 1)], &[0xaa]));
     }
@@ -124,7 +124,7 @@ fn mpls_php_at_the_bottom_uncovers_ip_of_either_version() {
         assert_eq!(packet.data(), ip_v4(want), "checksum included");
         let (_, packet) = rig.goes(&[(100, 0, true, label)], &ip_v6(inner));
         assert_eq!((packet.data(), packet.meta().ethertype), (&ip_v6(want)[..], EtherType::IPV6.0));
-        assert_eq!(packet.meta().target, 5);
+        assert_eq!(packet.meta().adjacency, 5);
         assert_eq!(rig.ends(&[(100, 0, true, 9)], &[0x50; 40]), DropReason::UnknownProtocol);
         assert_eq!(rig.ends(&[(100, 0, true, 9)], &[0x45; 19]), DropReason::Malformed);
         assert_eq!(rig.ends(&[(100, 0, true, 9)], &[]), DropReason::Malformed);
@@ -244,16 +244,17 @@ fn mpls_stack_that_contradicts_the_label_is_dropped() {
 fn mpls_pseudowire_label_may_stand_below_one_of_our_own() {
     let mut rig = rig(forward(&[200], 5), Uniform);
     let (next, packet) = rig.goes(&[(900, 0, false, 9), (902, 0, true, 2)], &[7; 60]);
-    assert_eq!((next, packet.meta().target, packet.data()), (Next::PwIn, 7, &[7; 60][..]));
+    assert_eq!((next, packet.meta().pw, packet.data()), (Next::PwIn, 7, &[7; 60][..]));
 }
 
 #[test]
 fn mpls_lfib_is_as_large_as_its_content_and_finds_exactly_that() {
-    let lfib =
-        Lfib::new((0..5000).map(|i| (16 + i * 7, Ilm { action: IlmAction::Pw(i), ttl: Uniform })));
+    let lfib = Lfib::new(
+        (0..5000).map(|i| (16 + u32::from(i) * 7, Ilm { action: IlmAction::Pw(i), ttl: Uniform })),
+    );
     for label in 16..60_000u32 {
         let found = lfib.get(label).map(|ilm| match ilm.action {
-            IlmAction::Pw(i) => i,
+            IlmAction::Pw(i) => i.into(),
             _ => panic!("of another label"),
         });
         let want = (label - 16) / 7;

@@ -1,19 +1,20 @@
-//! Stages remember what they found for the packet before: a batch is served as
-//! its packets would be one by one.
+//! A batch is served as its packets would be one by one, and what goes to one stage keeps
+//! its order.
 
 use super::rig::*;
-use crate::graph::{FLAG_EXEMPT, FLAG_LOCAL, Next};
-use ferrule_base::MacAddr;
-use ferrule_pipeline::{Batch, Packet};
+use crate::graph::{Aside, FLAG_EXEMPT, FLAG_LOCAL, Next};
+use ferrule_base::{DropReason, MacAddr};
+use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::{EtherType, Protocol};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 /// A packet, and what stages know of it.
 #[derive(Clone, Debug)]
 struct Given {
     octets: Vec<u8>,
     place: u16,
-    target: u32,
+    adjacency: u32,
     flags: u8,
 }
 
@@ -37,7 +38,7 @@ fn given(framed: bool) -> impl Strategy<Value = Given> {
     let len = prop_oneof![3 => 0usize..100, 1 => 1400usize..1600];
     let shape = (destination, protocol, len, 0u8..5);
     (shape, 0u16..2, 0u32..4, flags).prop_map(
-        move |((dst, protocol, len, group), place, target, flags)| {
+        move |((dst, protocol, len, group), place, adjacency, flags)| {
             let (kind, octets) = if dst.contains(':') {
                 (EtherType::IPV6, v6("2001:db8:5::9", dst, protocol, &vec![135; len]))
             } else {
@@ -45,15 +46,13 @@ fn given(framed: bool) -> impl Strategy<Value = Given> {
             };
             let mac = if group == 0 { MacAddr::BROADCAST } else { own(place as u8) };
             let octets = if framed { frame(mac, HOST, kind, &octets) } else { octets };
-            Given { octets, place, target, flags }
+            Given { octets, place, adjacency, flags }
         },
     )
 }
 
 fn rig() -> Rig {
     let mut rig = Rig::new();
-    // One stage at a time. (What follows through several, whole nodes are asked about.)
-    rig.out.watch(true);
     rig.routed(0).policy = Some(0);
     let labels = [16, 17].into_iter().collect();
     let (ttl, slot) = (Default::default(), rig.tables.adjacencies[1].neighbour);
@@ -64,18 +63,11 @@ fn rig() -> Rig {
 fn packet(rig: &mut Rig, given: &Given, framed: bool) -> Packet {
     let mut packet = if framed { rig.packet(&given.octets) } else { rig.ip_packet(&given.octets) };
     let meta = packet.meta_mut();
-    (meta.port.0, meta.target) = (given.place, given.target);
+    (meta.port.0, meta.adjacency) = (given.place, given.adjacency);
     if !framed {
         (meta.iface, meta.flags) = (given.place, given.flags);
     }
     packet
-}
-
-fn tell(fate: Fate) -> String {
-    match &fate {
-        Fate::Sent(_, packet) => format!("{:?} {fate:?}", packet.meta()),
-        _ => format!("{fate:?}"),
-    }
 }
 
 /// The same packets through the same stage, in one batch and one by one.
@@ -85,21 +77,17 @@ fn same(
     alone: fn(&mut Rig, Packet) -> Vec<Fate>,
     together: fn(&mut Rig, Box<Batch>) -> Vec<Fate>,
 ) {
-    let mut one = rig();
-    let mut expected = Vec::new();
+    let (mut one, mut expected) = (rig(), Told::new());
     for given in given {
         let packet = packet(&mut one, given, framed);
-        expected.extend(alone(&mut one, packet).into_iter().map(tell));
+        tell(alone(&mut one, packet), &mut expected);
     }
-    let mut all = rig();
+    let (mut all, mut got) = (rig(), Told::new());
     let mut batch = Box::new(Batch::new());
     batch.extend(given.iter().map(|given| packet(&mut all, given, framed)));
-    let mut got: Vec<_> = together(&mut all, batch).into_iter().map(tell).collect();
-    // Next stages have queues of their own.
-    expected.sort();
-    got.sort();
+    tell(together(&mut all, batch), &mut got);
     assert_eq!(got, expected);
-    assert_eq!(all.tally.made, one.tally.made);
+    assert_eq!((all.tally.made, all.tally.work), (one.tally.made, one.tally.work));
 }
 
 proptest! {
@@ -127,16 +115,43 @@ proptest! {
     }
 }
 
+fn verdict() -> impl Strategy<Value = Result<Next, Aside>> {
+    let reason = prop::sample::select(vec![DropReason::NoRoute, DropReason::Malformed]);
+    prop_oneof![
+        16 => Just(Ok(Next::Ip)),
+        2 => Just(Ok(Next::Emit)),
+        1 => reason.prop_map(|reason| Err(Aside::Drop(reason))),
+        1 => Just(Err(Aside::To(Next::Ip))),
+        1 => (0u8..3).prop_map(|worker| Err(Aside::HandOff(worker, Next::EspOut))),
+        1 => Just(Err(Aside::Consume)),
+    ]
+}
+
+/// Something that is done to [`Outputs`](crate::Outputs).
+#[derive(Clone, Debug)]
+enum Step {
+    Send(Next),
+    SendAll(Next, usize),
+    TakeRun,
+    Drain(Next),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let next = || prop::sample::select(vec![Next::Ip, Next::Emit, Next::Transmit]);
+    prop_oneof![
+        8 => next().prop_map(Step::Send),
+        3 => (next(), 1usize..=BATCH).prop_map(|(next, count)| Step::SendAll(next, count)),
+        2 => Just(Step::TakeRun),
+        1 => next().prop_map(Step::Drain),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn packets_that_pass_stay_in_order_whatever_the_verdicts(
-        verdicts in prop::collection::vec(
-            prop_oneof![8 => Just(Ok(Next::Ip)), 1 => Just(Ok(Next::Emit)), 1 => any::<u8>().prop_map(Err)],
-            0..=64,
-        ),
-        waiting in 0u8..3,
+    fn each_packet_goes_where_its_verdict_says_and_in_order(
+        verdicts in prop::collection::vec(verdict(), 0..=BATCH), waiting in 0u8..3,
     ) {
         let mut rig = Rig::new();
         let mut batch = Box::new(Batch::new());
@@ -146,103 +161,108 @@ proptest! {
             let packet = rig.packet(&[99]);
             rig.out.send(Next::Ip, packet);
         }
-        let (mut told, mut apart) = (verdicts.iter().copied(), Vec::new());
+        let mut told = verdicts.iter().copied();
         let (_, parts) = Rig::ip(&mut rig);
-        parts.ctx().pass(
-            &mut batch,
-            |_, _| told.next().expect("each is asked about once"),
-            |ctx, packet, more| {
-                apart.push((packet.data()[0], more));
-                ctx.consume(packet);
-            },
-        );
+        parts.ctx().forward(&mut batch, |_, _| told.next().expect("each is asked about once"));
         prop_assert!(batch.is_empty() && told.next().is_none());
-        let all = (0u8..).zip(&verdicts);
-        let errors: Vec<_> = all.clone().filter_map(|(at, v)| Some((at, v.err()?))).collect();
-        prop_assert_eq!(apart, errors);
+        let with = |which: &dyn Fn(Result<Next, Aside>) -> bool| -> Vec<u8> {
+            (0u8..).zip(&verdicts).filter(|(_, v)| which(**v)).map(|(at, _)| at).collect()
+        };
         for next in [Next::Ip, Next::Emit] {
             let sent: Vec<_> = rig.out.queue(next).drain(..).map(|p| p.data()[0]).collect();
             let before = if next == Next::Ip { waiting } else { 0 };
             let mut expected = vec![99; before.into()];
-            expected.extend(all.clone().filter(|(_, v)| **v == Ok(next)).map(|(at, _)| at));
+            expected.extend(with(&|v| v == Ok(next) || v == Err(Aside::To(next))));
             prop_assert_eq!(sent, expected);
         }
+        let at = |packet: &Packet| verdicts[usize::from(packet.data()[0])];
+        let dropped = rig.out.dropped();
+        prop_assert!(dropped.iter().all(|(p, reason)| at(p) == Err(Aside::Drop(*reason))));
+        let handed = rig.out.handoffs();
+        prop_assert!(handed.iter().all(|(w, next, p)| at(p) == Err(Aside::HandOff(*w, *next))));
+        let consumed = with(&|v| v == Err(Aside::Consume)).len();
+        prop_assert_eq!(rig.tally.consumed as usize, consumed);
+        let gone = with(&|v| matches!(v, Err(Aside::Drop(_) | Aside::HandOff(..)))).len();
+        prop_assert_eq!(rig.out.held(), gone);
     }
-}
 
-#[test]
-fn no_place_is_passed_over_where_others_wait() {
-    for waits in [false, true] {
+    /// A queue for each stage is the model.
+    #[test]
+    fn what_is_sent_to_one_stage_comes_out_in_the_order_in_which_it_was_sent(
+        steps in prop::collection::vec(step(), 0..60),
+    ) {
         let mut rig = Rig::new();
-        if waits {
-            // The run goes elsewhere; this one stays behind.
-            for next in [Next::Local, Next::Ip] {
-                let packet = rig.packet(&[0x45; 20]);
-                rig.out.send(next, packet);
+        let (mut model, mut number) = (BTreeMap::<Next, Vec<u16>>::new(), 0u16);
+        let mut fresh = |rig: &mut Rig, next| {
+            number += 1;
+            model.entry(next).or_default().push(number);
+            rig.packet(&number.to_be_bytes())
+        };
+        let read = |packet: Packet| u16::from_be_bytes(*packet.data().first_chunk().unwrap());
+        let mut came = BTreeMap::<Next, Vec<u16>>::new();
+        let mut run = Box::new(Batch::new());
+        for step in steps {
+            match step {
+                // Not more than the pool has.
+                Step::Send(_) | Step::SendAll(..) if rig.out.held() > 800 => {}
+                Step::Send(next) => {
+                    let packet = fresh(&mut rig, next);
+                    rig.out.send(next, packet);
+                }
+                Step::SendAll(next, count) => {
+                    let mut batch = Box::new(Batch::new());
+                    batch.extend((0..count).map(|_| fresh(&mut rig, next)));
+                    rig.out.send_all(next, &mut batch);
+                    prop_assert!(batch.is_empty());
+                }
+                Step::TakeRun => {
+                    if let Some(next) = rig.out.take_run(&mut run) {
+                        prop_assert!(!run.is_empty());
+                        came.entry(next).or_default().extend(run.drain(..).map(read));
+                    }
+                    prop_assert!(run.is_empty());
+                }
+                Step::Drain(next) => {
+                    came.entry(next).or_default().extend(rig.out.queue(next).drain(..).map(read));
+                }
             }
-            let mut run = Box::new(Batch::new());
-            assert_eq!(rig.out.take_run(&mut run), Some(Next::Local));
         }
-        let octets = v4("10.3.0.9", "10.9.0.7", Protocol::UDP, &[0; 8]);
-        let octets = frame(own(0), HOST, EtherType::IPV4, &octets);
-        let mut batch = Box::new(Batch::new());
-        batch.extend((0..4).map(|_| rig.packet(&octets)));
-        let (attach, parts) = Rig::attach(&mut rig);
-        attach.push(&mut parts.ctx(), &mut batch);
-        let behind = rig.out.queue(Next::Ip).len();
-        assert_eq!(behind, if waits { 5 } else { 0 }, "they go behind the one that waits");
+        for next in Next::ALL {
+            let all = rig.out.queue(next).drain(..).map(read);
+            came.entry(next).or_default().extend(all);
+        }
+        came.retain(|_, packets| !packets.is_empty());
+        prop_assert_eq!(came, model);
+        prop_assert_eq!(rig.out.held(), 0);
     }
 }
 
 #[test]
-fn a_run_is_known_to_leave_by_one_port_for_as_long_as_it_is_what_was_sent_so() {
-    let mut rig = Rig::new();
-    let mut two = || Box::new(Batch::from_iter([rig.packet(&[0; 60]), rig.packet(&[0; 60])]));
-    let (mut first, mut second, mut third) = (two(), two(), two());
-    let (out, mut run) = (&mut rig.out, Box::new(Batch::new()));
-    out.send_all(Next::Transmit, &mut first);
-    assert!(!out.run_leaves_by_one_port(), "nobody said so");
-    out.send_all_by_one_port(Next::Transmit, &mut second);
-    assert!(!out.run_leaves_by_one_port(), "of the first two nobody said so");
-    assert_eq!(out.take_run(&mut run), Some(Next::Transmit));
-
-    let (mut four, mut one) = (std::mem::take(&mut run), Box::new(Batch::new()));
-    one.extend(four.pop());
-    out.send_all_by_one_port(Next::Transmit, &mut four);
-    assert!(out.run_leaves_by_one_port());
-    out.send_all(Next::Transmit, &mut one);
-    assert!(!out.run_leaves_by_one_port(), "another joined them");
-    assert_eq!(out.take_run(&mut run), Some(Next::Transmit));
-
-    // A run of as many that comes after one which was taken, or which had to wait.
-    run.truncate(2);
-    out.send_all_by_one_port(Next::Transmit, &mut run);
-    assert_eq!(out.take_run(&mut run), Some(Next::Transmit));
-    out.send_all(Next::Transmit, &mut run);
-    assert!(!out.run_leaves_by_one_port());
-    assert_eq!(out.take_run(&mut run), Some(Next::Transmit));
-    out.send_all_by_one_port(Next::Transmit, &mut run);
-    assert_eq!(out.queue(Next::Transmit).len(), 2);
-    out.send_all(Next::Transmit, &mut third);
-    assert!(!out.run_leaves_by_one_port());
-}
-
-#[test]
-fn packets_of_one_flow_stay_in_order_when_one_of_them_is_cut() {
+fn packets_that_are_cut_come_back_in_pieces_and_in_order() {
     let mut rig = Rig::new();
     let mut batch = Box::new(Batch::new());
     for len in [10, 3000, 20] {
         let mut packet = rig.ip_packet(&v4("10.0.0.2", "10.9.0.7", Protocol::UDP, &vec![0; len]));
-        packet.meta_mut().target = 1;
+        packet.meta_mut().adjacency = 1;
         batch.push(packet);
     }
-    let fates = rig.run_all(Rig::output, batch);
-    let lens: Vec<_> = fates
-        .iter()
-        .map(|fate| match fate {
-            Fate::Sent(Next::Emit | Next::Transmit, packet) => packet.len(),
-            _ => panic!("{fate:?}"),
-        })
-        .collect();
-    assert_eq!(lens, [44, 1514, 1514, 14 + 20 + 40, 54]);
+    let mut lens = (Vec::new(), Vec::new());
+    let mut pieces = Box::new(Batch::new());
+    for fate in rig.run_all(Rig::output, batch) {
+        match fate {
+            Fate::Sent(Next::Output, packet) => {
+                lens.0.push(packet.len());
+                pieces.push(packet);
+            }
+            Fate::Sent(Next::Transmit, packet) => lens.1.push(packet.len()),
+            fate => panic!("{fate:?}"),
+        }
+    }
+    assert_eq!(lens, (vec![1500, 1500, 60], vec![44, 54]));
+    let fates = rig.run_all(Rig::output, pieces);
+    let offsets = fates.iter().map(|fate| match fate {
+        Fate::Sent(Next::Transmit, packet) => packet.data()[14 + 6..14 + 8].to_vec(),
+        _ => panic!("{fate:?}"),
+    });
+    assert_eq!(offsets.collect::<Vec<_>>(), [[0x20, 0], [0x20, 185], [0x01, 0x72]].map(Vec::from));
 }

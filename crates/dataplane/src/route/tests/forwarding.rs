@@ -140,7 +140,7 @@ fn boundary_policy_passes_esp_for_us_and_asks_for_all_else() {
     let mut red = rig.ip_packet(&v4("10.1.0.9", "10.0.0.2", Protocol::UDP, b""));
     red.meta_mut().iface = 1;
     let (next, red) = sent(rig.run_ip(red));
-    assert_eq!((next, red.meta().target), (Next::Policy, 0));
+    assert_eq!((next, red.meta().adjacency), (Next::Policy, 0));
     let mut sealed = rig.ip_packet(&v4("10.1.0.1", "10.0.0.2", Protocol::ESP, &[0; 32]));
     sealed.meta_mut().iface = 1;
     sealed.meta_mut().flags = crate::graph::FLAG_EXEMPT;

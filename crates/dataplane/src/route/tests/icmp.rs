@@ -199,7 +199,7 @@ fn traffic_that_nobody_here_listens_to_is_told_so() {
 
 fn offending(rig: &mut Rig, bytes: &[u8], kind: u16) -> Packet {
     let mut packet = rig.ip_packet(bytes);
-    packet.meta_mut().scratch = kind;
+    packet.meta_mut().icmp = kind;
     packet
 }
 

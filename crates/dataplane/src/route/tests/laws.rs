@@ -71,8 +71,8 @@ proptest! {
         bytes.extend(payload);
         rig.routed(1).mtu = mtu as u16;
         let mut packet = rig.ip_packet(&bytes);
-        packet.meta_mut().target = 1;
-        let fates = rig.run_output(packet);
+        packet.meta_mut().adjacency = 1;
+        let fates = rig.put_out(packet);
         let fits = bytes.len() <= mtu;
         if let [Fate::Dropped(reason)] = fates[..] {
             prop_assert!(!fits && reason == DropReason::TooBig);
@@ -103,7 +103,7 @@ proptest! {
 fn packet_sealed_here_without_df_is_fragmented() {
     let mut rig = Rig::new();
     let mut packet = rig.ip_packet(&v4("10.0.0.1", "10.9.0.7", Protocol::ESP, &[7; 3000]));
-    packet.meta_mut().target = 1;
+    packet.meta_mut().adjacency = 1;
     packet.meta_mut().flags = FLAG_LOCAL;
     assert_eq!(rig.run_output(packet).len(), 3);
 }
@@ -121,7 +121,7 @@ fn fragmentation_without_free_buffers_leaves_the_packet_whole() {
     let (tables, now) = (&rig.tables, rig.now);
     let (cache, tally, out) = (&mut rig.cache, &mut rig.tally, &mut rig.out);
     let mut ctx = Parts { tables, now, cache, tally, out }.ctx();
-    let cut = fragment::cut(&mut ctx, &mut packet, 576, 0, &mut rest);
+    let cut = fragment::cut(&mut ctx, &mut packet, 576, &mut rest);
     assert_eq!(cut, Err(DropReason::NoBuffer));
     assert_eq!((packet.data(), rest.len()), (&bytes[..], 0));
     assert!(rig.cache.packet().is_some(), "what was taken is given back");
@@ -135,6 +135,6 @@ fn fragment_beyond_any_datagram_is_malformed() {
     bytes[6..8].copy_from_slice(&8180u16.to_be_bytes());
     ipv4::fill_checksum(&mut bytes);
     let mut packet = rig.ip_packet(&bytes);
-    packet.meta_mut().target = 1;
+    packet.meta_mut().adjacency = 1;
     assert_eq!(dropped(rig.run_output(packet)), DropReason::Malformed);
 }

@@ -15,6 +15,7 @@ use crate::tables::{self, Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag}
 use ferrule_base::{DropReason, Instant, MacAddr, PortId, VrfId};
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache};
 use ferrule_wire::{EtherType, Protocol, ethernet, ipv4, ipv6};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -44,6 +45,19 @@ impl std::fmt::Debug for Fate {
             Self::Dropped(reason) => f.write_str(reason.name()),
             Self::Handed(worker, next) => write!(f, "worker {worker} {}", next.name()),
         }
+    }
+}
+
+/// What became of packets and what is known of them, in order, by where they are.
+pub(crate) type Told = BTreeMap<String, Vec<String>>;
+
+pub(crate) fn tell(fates: Vec<Fate>, told: &mut Told) {
+    for fate in fates {
+        let (place, meta) = match &fate {
+            Fate::Sent(next, packet) => (next.name().to_owned(), Some(*packet.meta())),
+            other => (format!("{other:?}"), None),
+        };
+        told.entry(place).or_default().push(format!("{fate:?} {meta:?}"));
     }
 }
 
@@ -173,12 +187,12 @@ impl Rig {
             cache: Pool::heap(1024, 4096).cache(),
             tally: Tally::default(),
             out: Outputs::new(),
-            attach: Attach::default(),
+            attach: Attach,
             ip: Ip,
             reassemble: Reassemble::default(),
             local: Local::default(),
             error: IcmpError::default(),
-            output: Output::default(),
+            output: Output,
             emit: Emit,
         }
     }
@@ -231,6 +245,7 @@ impl Rig {
         stage: fn(&mut Self) -> (&mut dyn Stage, Parts<'_>),
         mut batch: Box<Batch>,
     ) -> Vec<Fate> {
+        self.tables.compile();
         let (stage, parts) = stage(self);
         let mut ctx = parts.ctx();
         stage.push(&mut ctx, &mut batch);
@@ -267,6 +282,18 @@ impl Rig {
 
     pub(crate) fn run_output(&mut self, packet: Packet) -> Vec<Fate> {
         self.run(Self::output, packet)
+    }
+
+    /// Through `Output`; the pieces of what is cut there, once more.
+    pub(crate) fn put_out(&mut self, packet: Packet) -> Vec<Fate> {
+        let mut fates = Vec::new();
+        for fate in self.run_output(packet) {
+            match fate {
+                Fate::Sent(Next::Output, piece) => fates.extend(self.run_output(piece)),
+                fate => fates.push(fate),
+            }
+        }
+        fates
     }
 
     pub(crate) fn run_emit(&mut self, packet: Packet) -> Vec<Fate> {

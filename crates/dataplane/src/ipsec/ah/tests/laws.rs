@@ -22,7 +22,7 @@ fn ah_made_then_checked_gives_the_packet_back<E: Make>() {
                         let opened = g.open(&sealed);
                         assert_eq!(opened, End::Sent(Next::Ip, plain), "{suite} {kind:?} {esn}");
                         let meta = g.metas[0];
-                        assert_eq!((meta.vrf, meta.scratch), (VrfId(3), 0));
+                        assert_eq!((meta.vrf, meta.icmp), (VrfId(3), 0));
                         assert_eq!(meta.ethertype, if version == 4 { 0x0800 } else { 0x86dd });
                         assert_eq!(g.open(&sealed), End::Dropped(DropReason::AhReplay));
                     }
@@ -134,6 +134,59 @@ proptest! {
     ) {
         hostile::<Software>(&octets, offset, KINDS[kind]);
         hostile::<Late<Packet>>(&octets, offset, KINDS[kind]);
+    }
+
+    /// Made and checked, but that what comes twice in one batch is checked twice.
+    #[test]
+    fn ah_batch_ends_as_each_packet_alone(
+        n in 0..SUITES.len(), kind in 0usize..4, esn: bool,
+        packets in proptest::collection::vec((48usize..1450, any::<u8>(), 0u8..4, 0u8..12, 0usize..64), 1..=64),
+    ) {
+        let gateway = || Gateway::<Software>::pair(1, SUITES[n], KINDS[kind], esn);
+        let (mut alone, mut together) = (gateway(), gateway());
+        let (mut expected, mut got) = (Told::new(), Told::new());
+        let home = if matches!(KINDS[kind], Kind::Transport(6)) { 6 } else { 4 };
+        let mut plain = Vec::new();
+        for &(len, class, other, ..) in &packets {
+            let mut octets = inner(if other == 0 { 10 - home } else { home }, len, class);
+            if class == 7 && octets[0] >> 4 == 4 {
+                octets[6] = 0x40;
+                ipv4::fill_checksum(&mut octets);
+            }
+            plain.push(octets);
+        }
+        for octets in &plain {
+            alone.push_out([&octets[..]]);
+            tell(alone.ends(), &alone.metas, &mut expected);
+        }
+        together.push_out(plain.iter().map(Vec::as_slice));
+        let ends = together.ends();
+        let mut sealed: Vec<Vec<u8>> = Vec::new();
+        for (end, &(_, _, _, what, at)) in ends.iter().zip(&packets) {
+            let again = sealed.get(at % sealed.len().max(1)).cloned();
+            match (end, what) {
+                (End::Sent(Next::Output, octets), 1) => {
+                    let mut octets = octets.clone();
+                    octets.last_mut().into_iter().for_each(|octet| *octet ^= 1);
+                    sealed.push(octets);
+                }
+                (End::Sent(Next::Output, octets), 2..) => sealed.push(octets.clone()),
+                _ => sealed.extend(again),
+            }
+        }
+        tell(ends, &together.metas, &mut got);
+        for octets in &sealed {
+            alone.push_in([&octets[..]]);
+            tell(alone.ends(), &alone.metas, &mut expected);
+        }
+        together.push_in(sealed.iter().map(Vec::as_slice));
+        tell(together.ends(), &together.metas, &mut got);
+        prop_assert_eq!(got, expected);
+        let counted = |g: &Gateway<Software>| {
+            let sas: Vec<_> = g.out.show().chain(g.inn.show()).map(|s| (s.number, s.stats)).collect();
+            (sas, g.tally.work.sealed, g.tally.work.lookups, g.tally.made)
+        };
+        prop_assert_eq!(counted(&together), counted(&alone));
     }
 
     #[test]

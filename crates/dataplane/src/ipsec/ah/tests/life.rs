@@ -1,6 +1,7 @@
 //! What becomes of a packet that is not as it should be, and of SAs that come and go.
 
 use super::*;
+use crate::graph::FLAG_ONWARDS;
 use crate::ipsec::tests::on_both_engines;
 
 fn stats(g: &Gateway<Software>) -> SaStats {
@@ -112,7 +113,7 @@ fn ah_in_transport_mode_is_for_the_ends_of_its_sa_and_whole_datagrams() {
     ipv4::fill_checksum(&mut fragment);
     // The policy sees the whole datagram before AH is in it.
     assert_eq!(g.seal(&fragment), End::Sent(Next::Reassemble, fragment));
-    assert_eq!(g.metas[0].offset, crate::fragment::ONWARDS);
+    assert_eq!(g.metas[0].flags & FLAG_ONWARDS, FLAG_ONWARDS);
     let mut sealed = g.sealed(&inner(4, 70, 0));
     sealed[6] = 0x20;
     ipv4::fill_checksum(&mut sealed);
@@ -195,7 +196,7 @@ fn ah_tells_the_sender_of_what_is_too_big() {
     let mut g = Gateway::<Software>::pair(1, SHA1, Kind::Transport(6), false);
     let end = g.seal(&inner(6, usize::from(MTU) + 1, 0));
     assert!(matches!(end, End::Sent(Next::IcmpError, _)), "{end:?}");
-    assert_eq!(g.metas[0].number, u64::from(MTU));
+    assert_eq!(g.metas[0].limit, MTU);
     // What may be fragmented is authenticated whole.
     let mut g = Gateway::<Software>::pair(1, SHA1, Kind::Tunnel(4), false);
     let plain = inner(4, usize::from(MTU) + 1, 0);
@@ -222,11 +223,11 @@ fn ah_sent_on_to_the_sa_around_it_and_taken_only_out_of_that() {
     g.tables.sas = SaDirectory::new(&outbound, &[place]).unwrap().with_ah([0]);
     let plain = inner(4, 70, 0);
     let End::Sent(Next::EspOut, sealed) = g.seal(&plain) else { panic!("to SA 5") };
-    assert_eq!(g.metas[0].target, 5);
+    assert_eq!(g.metas[0].sa, 5);
     assert_eq!(g.open(&sealed), End::Dropped(DropReason::AhNotNested));
-    let mut opened = |target| {
+    let mut opened = |opened| {
         let flags = crate::graph::FLAG_OPENED;
-        let meta = Meta { offset: 20, target, flags, ..Meta::default() };
+        let meta = Meta { offset: 20, opened, flags, ..Meta::default() };
         let mut batch = g.batch([(&sealed[..], meta)]);
         g.inn.push(ctx!(g), &mut g.engine, &mut batch);
         g.only()
@@ -240,7 +241,7 @@ fn ah_needs_room_and_an_sa() {
     let mut g = Gateway::<Software>::pair(1, SHA1, Kind::Tunnel(4), false);
     let mut packet = g.cache.packet_from(&inner(4, 1500, 0)).unwrap();
     packet.append(packet.tail_room()).unwrap();
-    let mut batch: Batch = [packet].into_iter().collect();
+    let mut batch = Box::new(Batch::from_iter([packet]));
     g.out.push(ctx!(g), &mut g.engine, &mut batch);
     // Ethernet's padding, if it was that, goes first.
     assert!(matches!(g.only(), End::Sent(Next::Output, _)));
@@ -250,7 +251,7 @@ fn ah_needs_room_and_an_sa() {
     packet.prepend(front).unwrap();
     let len = octets.len();
     packet.data_mut()[..len].copy_from_slice(&octets);
-    let mut batch: Batch = [packet].into_iter().collect();
+    let mut batch = Box::new(Batch::from_iter([packet]));
     g.out.push(ctx!(g), &mut g.engine, &mut batch);
     assert_eq!(g.only(), End::Dropped(DropReason::NoRoom));
     g.out.retire(&mut g.engine, 0);

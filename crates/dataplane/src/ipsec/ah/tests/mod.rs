@@ -8,7 +8,7 @@ mod path;
 
 use super::{AhIn, AhOut};
 use crate::graph::{Ctx, Next, Outputs, Tally};
-use crate::ipsec::tests::{End, MTU, Make, SPI, between, hex, inner, ip, keys};
+use crate::ipsec::tests::{End, MTU, Make, SPI, Told, between, hex, inner, ip, keys, tell};
 use crate::ipsec::*;
 use crate::sequence::Sequence;
 use crate::tables::Tables;
@@ -102,13 +102,16 @@ struct Gateway<E> {
     metas: Vec<Meta>,
 }
 
-/// Borrows a gateway's parts as a [`Ctx`].
+/// Borrows a gateway's parts as a [`Ctx`], with its tables as they are now.
 macro_rules! ctx {
     ($g:expr) => {
         &mut Ctx {
             now: $g.now,
             worker: 0,
-            tables: &$g.tables,
+            tables: {
+                $g.tables.compile();
+                &$g.tables
+            },
             cache: &mut $g.cache,
             tally: &mut $g.tally,
             out: &mut $g.outputs,
@@ -150,13 +153,13 @@ impl<E: Make> Gateway<E> {
         this
     }
 
-    fn batch<'a>(&mut self, octets: impl IntoIterator<Item = (&'a [u8], Meta)>) -> Batch {
+    fn batch<'a>(&mut self, octets: impl IntoIterator<Item = (&'a [u8], Meta)>) -> Box<Batch> {
         let packets = octets.into_iter().map(|(octets, meta)| {
             let mut packet = self.cache.packet_from(octets).unwrap();
             *packet.meta_mut() = meta;
             packet
         });
-        packets.collect()
+        Box::new(packets.collect())
     }
 
     /// Lets time pass until the engine has nothing more.

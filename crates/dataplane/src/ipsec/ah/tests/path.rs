@@ -2,7 +2,7 @@
 //! forgets, cuts, and holds TCP to what fits.
 
 use super::*;
-use crate::graph::{CUT, FLAG_WHOLE};
+use crate::graph::{FLAG_CUT, FLAG_WHOLE};
 use crate::ipsec::path::PATH_AGE;
 use ferrule_wire::checksum::Ends;
 use ferrule_wire::{icmpv4, icmpv6, ipv6};
@@ -71,6 +71,18 @@ impl Plain {
         }
     }
 
+    fn age(&mut self, now: Instant) {
+        self.now = now;
+        self.out.tick(ctx!(self), &mut self.engine);
+        assert_eq!(self.ends(), []);
+    }
+
+    /// The adjacency of what was sent first, and the path that it is to be cut for.
+    fn cut_for(&self) -> (u32, Option<u16>) {
+        let meta = self.metas[0];
+        (meta.adjacency, (meta.flags & FLAG_CUT != 0).then_some(meta.limit))
+    }
+
     fn mtu(&self) -> u16 {
         self.out.show().next().unwrap().mtu.unwrap()
     }
@@ -97,7 +109,7 @@ fn ah_learns_the_path_mtu_from_a_quote_of_a_packet_sent_lately() {
         let most = if version(kind) == 6 { fits.max(1280) } else { fits };
         let end = g.seal(&whole(version(kind), most + 1));
         assert!(matches!(end, End::Sent(Next::IcmpError, _)), "{kind:?}");
-        assert_eq!(g.metas[0].number, most as u64);
+        assert_eq!(g.metas[0].limit, most as u16);
         // What is made of what AH cannot know.
         let mut forged = sealed.clone();
         let number = if matches!(kind, Kind::Tunnel(6) | Kind::Transport(6)) { 48 } else { 28 };
@@ -125,9 +137,9 @@ fn ah_forgets_the_path_mtu_with_age() {
     let sealed = g.sealed(&whole(4, narrow.into()));
     assert_eq!(g.hear(&error(&sealed, 800)), None);
     let again = g.now;
-    g.out.tick(told + PATH_AGE);
+    g.age(told + PATH_AGE);
     assert!(g.mtu() < narrow && g.out.poll_timeout() == Some(again + PATH_AGE));
-    g.out.tick(again + PATH_AGE);
+    g.age(again + PATH_AGE);
     assert_eq!((g.mtu(), g.out.poll_timeout()), (MTU, None));
 }
 
@@ -153,14 +165,14 @@ fn ah_cuts_before_or_afterwards_what_is_too_long_and_may_be_cut() {
     for kind in KINDS {
         let mut g = gateway(kind, |_| ());
         let sealed = g.sealed(&whole(version(kind), MTU.into()));
-        assert_eq!(g.metas[0].target, 7, "what fits is not cut");
+        assert_eq!(g.cut_for(), (7, None), "what fits is not cut");
         assert_eq!(g.hear(&error(&sealed, 1300)), None);
         // Made here, or come in fragments: cut whatever it says.
         let packet = whole(version(kind), 1390);
         let mut batch = g.batch([(&packet[..], Meta { flags: FLAG_WHOLE, ..Meta::default() })]);
         g.out.push(ctx!(g), &mut g.engine, &mut batch);
         let End::Sent(Next::Output, sealed) = g.only() else { panic!("{kind:?}") };
-        assert_eq!((g.metas[0].target, g.metas[0].number), (7 | CUT, 1300), "{kind:?}");
+        assert_eq!(g.cut_for(), (7, Some(1300)), "{kind:?}");
         if sealed[0] >> 4 == 4 {
             assert_eq!(sealed[6] & 0x40, 0, "{kind:?}: without DF");
         }

@@ -4,9 +4,10 @@
 mod model;
 mod scale;
 
-use crate::ipsec::spd::{Direction, Key, Outcome, Rules};
+use crate::ipsec::spd::{Direction, Key, Outcome, Refused, Rules};
 use crate::ipsec::{Action, Decision, PolicyEntry, SelectorError, Spd};
 use ferrule_base::DropReason;
+use ferrule_pipeline::Packet;
 use model::{Traffic, admits, decide, entries, selector, traffic};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -50,13 +51,24 @@ proptest! {
         entries in entries(0..60), packets in vec(traffic(), 0..64),
     ) {
         let spd = Spd::new(&entries).unwrap().counting_rest(77);
-        let octets: Vec<Vec<u8>> = packets.iter().map(Traffic::outbound).collect();
-        let asked = |n: usize| n % 7 != 3;
-        let mut decisions = [None; ferrule_pipeline::BATCH];
-        let batch = octets.iter().enumerate().map(|(n, o)| asked(n).then_some(&o[..]));
-        spd.outbound_all(batch, &mut decisions);
-        for (n, octets) in octets.iter().enumerate() {
-            prop_assert_eq!(decisions[n], asked(n).then(|| spd.outbound(octets)));
+        let mut cache = ferrule_pipeline::Pool::heap(64, 512).cache();
+        let packet = |(n, octets): (usize, Vec<u8>)| {
+            // Of some there is not enough to be read.
+            let len = if n % 9 == 4 { 3 } else { octets.len() };
+            cache.packet_from(&octets[..len]).unwrap()
+        };
+        let octets = packets.iter().map(Traffic::outbound).enumerate();
+        let packets: Vec<Packet> = octets.map(packet).collect();
+        let (mut outcomes, mut refused) = (vec![Outcome::default(); packets.len()], Refused::new());
+        let first = 64 - packets.len();
+        spd.decide_outbound(&packets, &mut outcomes, &mut refused, first);
+        let told = |n: usize| match refused.iter().find(|refused| refused.0 == first + n) {
+            Some(&(_, reason)) => Err((reason, outcomes[n])),
+            None => Ok(Decision::from(outcomes[n])),
+        };
+        for (n, packet) in packets.iter().enumerate() {
+            let alone = spd.outbound(packet.data());
+            prop_assert_eq!(told(n), alone.map_err(|reason| (reason, Outcome::CLOSED)));
         }
     }
 
