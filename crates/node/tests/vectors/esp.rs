@@ -164,8 +164,8 @@ impl Case<'_> {
             Mode::Transport => {
                 let plain = &frame.plain.0;
                 let ethertype = if self.sa.src.is_ipv4() { 0x0800 } else { 0x86dd };
-                let target = self.black(sender);
-                let meta = Meta { target, ethertype, flags: FLAG_LOCAL, ..Meta::default() };
+                let adjacency = self.black(sender);
+                let meta = Meta { adjacency, ethertype, flags: FLAG_LOCAL, ..Meta::default() };
                 sender.inject_with(Next::Policy, meta, plain, None)
             }
         };

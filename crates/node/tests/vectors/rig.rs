@@ -181,6 +181,8 @@ impl Rig {
         frame: &[u8],
         stop: Option<Next>,
     ) -> Outcome {
+        // Tests change the tables as they like in between.
+        self.tables.compile();
         let mut packet = self.cache.packet_from(frame).expect("the pool has room");
         *packet.meta_mut() = meta;
         self.out.send(next, packet);

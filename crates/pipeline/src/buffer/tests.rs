@@ -101,22 +101,3 @@ fn a_prefetch_changes_nothing_and_may_be_out_of_bounds() {
     prefetch_slice::<u64>(&[], 0);
     assert_eq!(table, [1, 2, 3]);
 }
-
-#[test]
-fn a_prefetch_changes_nothing_and_may_be_out_of_bounds() {
-    let pool = Pool::heap(2, 2048);
-    let mut p = pool.cache().packet_from(&[7; 100]).unwrap();
-    for _ in 0..2 {
-        p.prefetch_meta();
-        p.prefetch();
-        [0, 1, 64, 99, 100, usize::MAX].into_iter().for_each(|from| p.prefetch_text(from));
-        assert!(p.data().iter().all(|&octet| octet == 7));
-        // With no octet in front that is the chunk's own.
-        p.prepend(p.head_room()).unwrap().fill(7);
-    }
-    let table = [1u64, 2, 3];
-    prefetch(&table[1]);
-    [0, 2, 3, usize::MAX].into_iter().for_each(|index| prefetch_slice(&table, index));
-    prefetch_slice::<u64>(&[], 0);
-    assert_eq!(table, [1, 2, 3]);
-}

@@ -103,7 +103,11 @@ proptest! {
         let mut model = SecyReceiver::new(rule, window.into(), lowest);
         let mut theirs = macsec::replay::Window::new(mode, window, lowest);
         for number in numbers.into_iter().filter(|&n| n != 0) {
-            prop_assert_eq!(theirs.commit(number), model.receive(number) == Fate::Accepted);
+            let candidate = theirs.check(number);
+            prop_assert_eq!(candidate.is_some(), model.receive(number) == Fate::Accepted);
+            if let Some(candidate) = candidate {
+                prop_assert!(theirs.commit(candidate, authentic()));
+            }
         }
     }
 

@@ -70,13 +70,15 @@ fn one<T>(of: &mut Vec<T>, rng: &mut Rng) -> Option<T> {
 /// A packet with a number in it, if the pool has one left.
 fn written(cache: &mut PoolCache, number: u64) -> Option<(Packet, u64)> {
     let mut packet = cache.packet_from(&number.to_be_bytes())?;
-    packet.meta_mut().number = number;
+    let meta = packet.meta_mut();
+    (meta.hash, meta.sa) = (number as u32, (number >> 32) as u32);
     Some((packet, number))
 }
 
 /// The packet, in which nobody else wrote.
 fn intact((packet, number): (Packet, u64)) -> Packet {
-    assert_eq!((packet.data(), packet.meta().number), (&number.to_be_bytes()[..], number));
+    let meta = u64::from(packet.meta().sa) << 32 | u64::from(packet.meta().hash);
+    assert_eq!((packet.data(), meta), (&number.to_be_bytes()[..], number));
     packet
 }
 
