@@ -316,7 +316,9 @@ impl<E: Engine<Packet>> Worker<E> {
             let entry = self.tables.ports.get(id.0 as usize);
             // Each worker's queue has flows of its own: the driver spread them.
             let hash = u32::from(entry.is_some_and(|port| port.everywhere));
+            batch.iter().for_each(Packet::prefetch_meta);
             for packet in batch.iter_mut() {
+                packet.prefetch();
                 let meta = packet.meta_mut();
                 (meta.port, meta.hash) = (id, hash);
                 probe.received(now, self.id, packet);

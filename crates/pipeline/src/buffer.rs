@@ -635,4 +635,4 @@ mod prefetch;
 #[cfg(test)]
 mod tests;
 
-pub use prefetch::{prefetch, prefetch_slice};
+pub use prefetch::{prefetch, prefetch_at, prefetch_slice};

@@ -19,6 +19,7 @@ pub type EspIn = Opener<InboundSa>;
 impl Opening for InboundSa {
     const SUBMITTER: Submitter = Submitter::EspIn;
     const STAGE: Next = Next::EspIn;
+    const SPI_AT: usize = 0;
     const UNKNOWN_SPI: DropReason = DropReason::EspUnknownSpi;
     const REPLAY: DropReason = DropReason::EspReplay;
     const BAD_ICV: DropReason = DropReason::EspBadIcv;

@@ -2,6 +2,7 @@
 //! authentic packet to what was in it.
 
 use super::config::InboundConfig;
+use super::spd::directory::InboundCell;
 use super::state::{Inbound, SaView, nonce};
 use crate::graph::{Aside, Ctx, FLAG_GROUP, FLAG_OPENED, Next};
 use crate::protection::authentic::{Authentic, Candidate};
@@ -10,7 +11,7 @@ use crate::protection::tickets::{Lane, Submitter};
 use crate::protection::{InFlight, Protection};
 use ferrule_base::DropReason;
 use ferrule_crypto::{Coming, Engine, Job, Jobs, KeyId, Op, Verdict};
-use ferrule_pipeline::{Batch, Packet};
+use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::EtherType;
 
 /// What a protocol does to packets that come for an SA.
@@ -19,6 +20,8 @@ pub(crate) trait Opening: Sized {
     const SUBMITTER: Submitter;
     /// The stage that opens.
     const STAGE: Next;
+    /// Where in the protocol's header the SPI is.
+    const SPI_AT: usize;
     /// Why a packet is dropped whose SPI is nobody's, whose number was seen, whose ICV is
     /// wrong.
     const UNKNOWN_SPI: DropReason;
@@ -163,6 +166,31 @@ fn install<S: Opening, E: Engine<Packet>>(
 
 impl<S: Opening> Protection for Associations<S> {
     const SUBMITTER: Submitter = S::SUBMITTER;
+
+    /// The SAs of all packets first, then their keys and windows.
+    #[inline(always)]
+    fn prefetch<E: Engine<Packet>>(&self, ctx: &Ctx<'_>, engine: &E, batch: &Batch) {
+        if !self.table.is_large() {
+            return;
+        }
+        let (mut spis, mut cells) = ([0; BATCH], [InboundCell::NONE; BATCH]);
+        for (packet, spi) in batch.iter().zip(&mut spis) {
+            let at = usize::from(packet.meta().offset);
+            let header = packet.data().get(at + S::SPI_AT..).and_then(<[u8]>::first_chunk);
+            *spi = header.map_or(0, |&octets| u32::from_be_bytes(octets));
+        }
+        let count = batch.len().min(BATCH);
+        ctx.tables.sas.inbound_all(&spis[..count], &mut cells[..count]);
+        for cell in &cells[..count] {
+            self.table.prefetch(cell.index());
+        }
+        for (packet, cell) in batch.iter().zip(&cells) {
+            if let Some(sa) = self.table.peek(cell.index()) {
+                engine.prefetch(sa.base().key, packet.len());
+                sa.base().window.prefetch();
+            }
+        }
+    }
 
     /// 1. SPI to SA; the SA of another worker opens there.
     /// 2. What can be judged without the key, the replay window among it.

@@ -14,6 +14,7 @@
 //! `commit` takes the first of them.
 
 use crate::protection::authentic::{Authentic, Candidate};
+use ferrule_pipeline::prefetch_slice;
 
 /// Numbers of the largest window.
 pub const WINDOW_MAX: u32 = 131_072;
@@ -63,6 +64,12 @@ impl Window {
     /// The highest number seen.
     pub const fn edge(&self) -> u64 {
         self.edge
+    }
+
+    /// Asks for the word in which the edge is.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        prefetch_slice(&self.seen, self.word(self.edge));
     }
 
     /// Octets of its bits, which lie apart.

@@ -291,6 +291,22 @@ impl<S: Sealing> Associations<S> {
 impl<S: Sealing> Protection for Associations<S> {
     const SUBMITTER: Submitter = S::SUBMITTER;
 
+    /// The SAs of all packets first, then their keys.
+    #[inline(always)]
+    fn prefetch<E: Engine<Packet>>(&self, _: &Ctx<'_>, engine: &E, batch: &Batch) {
+        if !self.table.is_large() {
+            return;
+        }
+        for packet in batch {
+            self.table.prefetch(packet.meta().sa);
+        }
+        for packet in batch {
+            if let Some(sa) = self.table.peek(packet.meta().sa) {
+                engine.prefetch(sa.base().key, packet.len());
+            }
+        }
+    }
+
     #[inline(always)]
     fn prepare(
         &mut self,

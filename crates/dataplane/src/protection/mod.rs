@@ -33,6 +33,12 @@ pub(crate) trait Protection {
     /// Whose jobs they are.
     const SUBMITTER: Submitter;
 
+    /// Asks the processor for what [`prepare`](Self::prepare) and the engine are going to
+    /// read, where that is more than the nearest cache holds.
+    fn prefetch<E: Engine<Packet>>(&self, ctx: &Ctx<'_>, engine: &E, batch: &Batch) {
+        let _ = (ctx, engine, batch);
+    }
+
     /// Lays a packet out for the engine and writes its job, in whose `ticket` is the slot of
     /// the SA.
     fn prepare(
@@ -86,6 +92,7 @@ impl InFlight {
         engine: &mut E,
         batch: &mut Box<Batch>,
     ) {
+        protection.prefetch(ctx, engine, batch);
         let mut count = 0;
         while let Some((packet, job)) = batch.get_mut(count).zip(self.jobs.get_mut(count)) {
             match protection.prepare(ctx, packet, job) {

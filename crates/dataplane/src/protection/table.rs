@@ -12,11 +12,18 @@
 use super::tickets::Lane;
 use crate::ipsec::SelectorError;
 use ferrule_crypto::key::InstallError;
+use ferrule_pipeline::prefetch_at;
 
 /// Indices of one stage: 0 to this, exclusively.
 pub const SAS_MAX: u32 = 1 << 20;
 
 const NONE: u32 = u32::MAX;
+
+/// SAs that stay in the nearest cache with all else.
+const NEAR_MAX: usize = 64;
+
+/// Octets of a cache line.
+const LINE: usize = 64;
 
 /// Names one SA for good: the index may be used again, the generation not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -166,6 +173,28 @@ impl<T> SaTable<T> {
     pub fn at(&mut self, index: u32) -> Option<(u32, &mut Held<T>)> {
         let slot = *self.places.get(index as usize)?;
         Some((slot, self.slab.get_mut(slot as usize)?.as_mut()?))
+    }
+
+    /// Whether there are so many that they are asked for ahead.
+    #[inline]
+    pub const fn is_large(&self) -> bool {
+        self.slab.len() > NEAR_MAX
+    }
+
+    /// Asks for the SA at an index.
+    #[inline(always)]
+    pub fn prefetch(&self, index: u32) {
+        let slot = self.places.get(index as usize).map_or(usize::MAX, |&slot| slot as usize);
+        if let Some(held) = self.slab.get(slot) {
+            (0..size_of::<Option<Held<T>>>()).step_by(LINE).for_each(|at| prefetch_at(held, at));
+        }
+    }
+
+    /// The SA at an index, to look at.
+    #[inline(always)]
+    pub fn peek(&self, index: u32) -> Option<&T> {
+        let slot = *self.places.get(index as usize)?;
+        self.slab.get(slot as usize)?.as_ref().map(|held| &held.sa)
     }
 
     /// The SA in a slot, retired or not.

@@ -44,6 +44,12 @@ pub fn prefetch<T>(at: &T) {
     prefetch_line::<0>(at);
 }
 
+/// Asks for the cache line `octets` behind the beginning of this. A hint.
+#[inline(always)]
+pub fn prefetch_at<T>(at: &T, octets: usize) {
+    prefetch_line::<0>(std::ptr::from_ref(at).cast::<u8>().wrapping_add(octets));
+}
+
 /// Asks for the cache line in which entry `index` of the slice begins. A hint: nothing is
 /// read, and an index out of bounds does no harm.
 #[inline(always)]

@@ -23,6 +23,7 @@ pub type AhIn = Opener<AhInSa>;
 impl Opening for AhInSa {
     const SUBMITTER: Submitter = Submitter::AhIn;
     const STAGE: Next = Next::AhIn;
+    const SPI_AT: usize = 4;
     const UNKNOWN_SPI: DropReason = DropReason::AhUnknownSpi;
     const REPLAY: DropReason = DropReason::AhReplay;
     const BAD_ICV: DropReason = DropReason::AhBadIcv;
