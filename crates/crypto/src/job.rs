@@ -63,20 +63,6 @@ pub enum Ad {
     Widened(Span, [u8; 4]),
 }
 
-impl Ad {
-    /// How many octets.
-    #[inline(always)]
-    pub(crate) const fn len(&self) -> usize {
-        match self {
-            Self::Span(span) => span.len as usize,
-            Self::Inline(octets) => octets.len(),
-            Self::SpanThen(span, high) | Self::Widened(span, high) => {
-                span.len as usize + high.len()
-            }
-        }
-    }
-}
-
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {

@@ -71,19 +71,20 @@ impl<'a> Found<'a> {
         let places = self.keys.chunks_mut(WORD).zip(self.sorts.chunks_mut(WORD));
         let words = self.gcm.0.iter_mut().zip(&mut other);
         for (((places, sorts), jobs), (gcm, other)) in places.zip(jobs.chunks(WORD)).zip(words) {
-            let mut bit = 1;
+            // In registers meanwhile.
+            let (mut own, mut bit) = (0, 1_u64);
             for ((place, sort), job) in places.iter_mut().zip(sorts).zip(jobs) {
                 if job.is_pending() {
                     if let Some(Key(Made::Gcm(key))) = keys.get(job.key) {
-                        let (text, ad) = (job.text.len.into(), job.ad.len());
-                        (*place, *sort) = (Some(key), key.sort(job.op, text, ad));
-                        *gcm |= bit;
+                        (*place, *sort) = (Some(key), key.sort(job.op, job.text.len));
+                        own |= bit;
                     } else {
                         *other |= bit;
                     }
                 }
                 bit <<= 1;
             }
+            *gcm = own;
         }
         Set(other)
     }

@@ -152,9 +152,9 @@ impl Key {
     /// key, or opened, go to a kernel together, and so do in it those of one class of
     /// lengths.
     #[inline(always)]
-    pub fn sort(&self, op: Op, text: usize, ad: usize) -> u8 {
+    pub fn sort(&self, op: Op, text: u16) -> u8 {
         let kind = 2 * u8::from(op == Op::Open) + u8::from(self.aes != Aes::Aes128);
-        kind << KIND | class(text, ad)
+        kind << KIND | CLASSES[usize::from(text).div_ceil(BLOCK)]
     }
 
     /// Octets on the heap.
@@ -166,15 +166,21 @@ impl Key {
 /// Where in an octet to sort by the kind is, which one call of [`run`] is for.
 pub const KIND: u32 = 6;
 
-/// The class of lengths: packets of one class take about as long. Up to 128 octets it is
-/// the number of blocks, for longer texts that of vectors of four blocks.
-#[inline(always)]
-const fn class(text: usize, ad: usize) -> u8 {
+/// The class of lengths of a text of so many blocks, up to the longest that a job can have:
+/// packets of one class take about as long. Up to eight blocks it is their number, then that
+/// of vectors of four; all that are longer than these are one class.
+static CLASSES: [u8; BLOCKS_MAX + 1] = {
     const LAST: usize = (1 << KIND) - 1;
-    let (blocks, vectors) = (text.div_ceil(BLOCK), text.div_ceil(4 * BLOCK));
-    let class = if blocks <= 8 { blocks } else { vectors + 6 };
-    (if class > LAST || ad > 2 * BLOCK { LAST } else { class }) as u8
-}
+    let (mut classes, mut blocks) = ([LAST as u8; BLOCKS_MAX + 1], 0);
+    while blocks < 4 * (LAST - 6) {
+        classes[blocks] = (if blocks <= 8 { blocks } else { blocks.div_ceil(4) + 6 }) as u8;
+        blocks += 1;
+    }
+    classes
+};
+
+/// Blocks of the longest text.
+const BLOCKS_MAX: usize = (u16::MAX as usize).div_ceil(BLOCK);
 
 /// A text, and behind it the ICV. (Two words: a group of packets is written and read
 /// again for each four.)

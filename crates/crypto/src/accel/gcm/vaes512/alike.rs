@@ -1,17 +1,20 @@
-//! Groups of packets of one length of text and one of additional data: what streams
-//! are.
+//! Groups of packets of about one length of text and one of additional data: of one class.
 //!
 //! Up to 128 octets they are [`small`], and four go at once; longer ones go in
-//! [`turns`].
+//! [`turns`]. Octets that a packet has less than its group are masked.
 
 use super::{small, turns, *};
 use std::ptr;
 
-/// What the packets of a stream have in common.
-#[derive(Clone, Copy, PartialEq)]
+/// What the packets of a group have in common.
+#[derive(Clone, Copy)]
 pub(super) struct Alike {
-    /// Octets of text.
-    pub len: usize,
+    /// Full chunks in front of each text's last 1 to 256 octets; none of those up to 128.
+    pub chunks: usize,
+    /// Vectors of the longest behind them, the last one maybe not whole.
+    pub vectors: usize,
+    /// Octets of every text, if they are of one length.
+    pub len: Option<usize>,
     /// Octets of additional data.
     pub ad_len: usize,
     /// Whose key they all have, if they have one.
@@ -19,27 +22,62 @@ pub(super) struct Alike {
 }
 
 impl Alike {
-    /// What the packets of a group have in common, if it is enough for a stream.
+    /// What the packets of a group have in common, if it is enough.
     #[inline(always)]
     pub fn of(lanes: &[Lane<'_>; GROUP]) -> Option<Self> {
         let [first, others @ ..] = lanes;
-        let (len, ad_len) = (first.sealed.len(), first.ad.len());
+        let ad_len = first.ad.len();
+        let (mut longest, mut shortest) = (first.sealed.len(), first.sealed.len());
         let (mut differ, mut one) = (false, true);
         for lane in others {
-            differ |= (lane.sealed.len() != len) | (lane.ad.len() != ad_len);
+            longest = longest.max(lane.sealed.len());
+            shortest = shortest.min(lane.sealed.len());
+            differ |= lane.ad.len() != ad_len;
             one &= ptr::eq(lane.key, first.key);
         }
-        if differ | (len == 0) | (len > SHORT) | (ad_len > 2 * BLOCK) {
+        let chunks = longest.saturating_sub(1) / CHUNK;
+        // Longer than what goes four at a time, they may lack one vector, not a chunk.
+        let vectors = |len: usize| len.saturating_sub(1) / WIDTH;
+        let lack = vectors(longest) - vectors(shortest);
+        differ |= (longest > 2 * WIDTH) & ((lack > 1) | (shortest <= CHUNK * chunks));
+        if differ | (longest == 0) | (longest > SHORT) | (ad_len > 2 * BLOCK) {
             return None;
         }
-        Some(Self { len, ad_len, key: one.then_some(&raw const *first.key.schedule) })
+        let vectors = (longest - CHUNK * chunks).div_ceil(WIDTH);
+        let len = (shortest == longest).then_some(longest);
+        let key = one.then_some(&raw const *first.key.schedule);
+        Some(Self { chunks, vectors, len, ad_len, key })
     }
 
-    /// Whether the next group is alike, too.
+    /// Whether the next group can go on where this one did: it needs no more masks or keys.
     #[inline(always)]
     pub fn has_next(&self, hand: &mut Hand<'_, '_>) -> bool {
-        hand.group().whole().and_then(|lanes| Self::of(lanes)).is_some_and(|next| next == *self)
+        hand.group().whole().and_then(|lanes| Self::of(lanes)).is_some_and(|next| {
+            (next.chunks, next.vectors, next.ad_len) == (self.chunks, self.vectors, self.ad_len)
+                && (self.key.is_none() || next.key == self.key)
+                && (self.len.is_none() || !self.is_small() || next.len == self.len)
+        })
     }
+
+    /// Whether four packets go at once.
+    pub const fn is_small(&self) -> bool {
+        self.chunks == 0 && self.vectors <= 2
+    }
+
+    /// Whether additional data are hashed with the first section of the text; if there
+    /// is no other, they are multiplied for four packets at once.
+    pub const fn is_long(&self) -> bool {
+        self.chunks >= SECTION / CHUNK
+    }
+}
+
+/// Their blocks of lengths: bits of text, and of additional data.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+pub(super) fn lengths(lanes: &[Lane<'_>; GROUP], ad_len: usize) -> __m512i {
+    let bits = |lane: &Lane<'_>| ((ad_len as i64) << 35) | (lane.sealed.len() as i64) << 3;
+    let [a, b, c, d] = lanes.each_ref().map(bits);
+    _mm512_cvtepu32_epi64(_mm256_set_epi64x(d, c, b, a))
 }
 
 /// Seals or opens groups as long as they are alike.
@@ -52,9 +90,9 @@ pub(super) fn stream<const R: usize, const SEAL: bool>(
 ) {
     // SAFETY: they are alike, and so long; the caller's R is the key's.
     unsafe {
-        match alike.len {
-            ..=128 if alike.key.is_some() => small::<R, SEAL, true>(hand, alike),
-            ..=128 => small::<R, SEAL, false>(hand, alike),
+        match (alike.is_small(), alike.key) {
+            (true, Some(_)) => small::<R, SEAL, true>(hand, alike),
+            (true, None) => small::<R, SEAL, false>(hand, alike),
             _ if multiplier == Multiplier::Slow => long::<R, SEAL, true>(hand, alike),
             _ => long::<R, SEAL, false>(hand, alike),
         }
@@ -73,10 +111,10 @@ unsafe fn long<const R: usize, const SEAL: bool, const FEW: bool>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        match (alike.len - 1) % CHUNK / WIDTH {
-            0 => turns::stream::<1, R, SEAL, FEW>(hand, alike),
-            1 => turns::stream::<2, R, SEAL, FEW>(hand, alike),
-            2 => turns::stream::<3, R, SEAL, FEW>(hand, alike),
+        match alike.vectors {
+            1 => turns::stream::<1, R, SEAL, FEW>(hand, alike),
+            2 => turns::stream::<2, R, SEAL, FEW>(hand, alike),
+            3 => turns::stream::<3, R, SEAL, FEW>(hand, alike),
             _ => turns::stream::<4, R, SEAL, FEW>(hand, alike),
         }
     }
@@ -94,10 +132,11 @@ unsafe fn small<const R: usize, const SEAL: bool, const ONE: bool>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        match alike.len {
-            WIDTH => small::stream::<1, true, R, SEAL, ONE>(hand, alike),
-            ..WIDTH => small::stream::<1, false, R, SEAL, ONE>(hand, alike),
-            _ => small::stream::<2, false, R, SEAL, ONE>(hand, alike),
+        match (alike.vectors, alike.len.is_some()) {
+            (1, true) => small::stream::<1, true, R, SEAL, ONE>(hand, alike),
+            (1, false) => small::stream::<1, false, R, SEAL, ONE>(hand, alike),
+            (_, true) => small::stream::<2, true, R, SEAL, ONE>(hand, alike),
+            (_, false) => small::stream::<2, false, R, SEAL, ONE>(hand, alike),
         }
     }
 }

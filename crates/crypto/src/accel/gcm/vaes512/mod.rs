@@ -1,7 +1,7 @@
 //! Four blocks per instruction: AVX-512 with VAES and VPCLMULQDQ.
 //!
 //! ```text
-//!   groups ─┬─ of one length ─▶ alike ─┬─ up to 128 octets ─▶ small
+//!   groups ─┬─ of one class ──▶ alike ─┬─ up to 128 octets ─▶ small
 //!           │                          └─ longer ──────────▶ turns
 //!           └─ all others ────▶ any ──── each one's text ──▶ text
 //! ```
@@ -113,6 +113,14 @@ impl Sum {
     fn add_upper(&mut self, blocks: __m512i, powers: __m512i) {
         self.mi = _mm512_xor_si512(self.mi, _mm512_clmulepi64_epi128(blocks, powers, 0x01));
         self.hi = _mm512_xor_si512(self.hi, _mm512_clmulepi64_epi128(blocks, powers, 0x11));
+    }
+
+    /// The same for blocks of which the lower half counts.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    fn add_lower(&mut self, blocks: __m512i, powers: __m512i) {
+        self.lo = _mm512_xor_si512(self.lo, _mm512_clmulepi64_epi128(blocks, powers, 0x00));
+        self.mi = _mm512_xor_si512(self.mi, _mm512_clmulepi64_epi128(blocks, powers, 0x10));
     }
 
     /// Field elements, one in each lane. The polynomial's low part is x^-128 times

@@ -1,5 +1,5 @@
-//! Streams of small packets: any number of groups of four, all of one length of text
-//! up to 128 octets and one of additional data.
+//! Streams of small packets: any number of groups of four, of texts up to 128 octets and
+//! one length of additional data.
 //!
 //! ```text
 //!   sealing   cipher 1 │ cipher 2 + hash 1 │ cipher 3 + hash 2 │ … │ hash n
@@ -12,6 +12,7 @@
 //! what is ciphered: the two keep different units busy, and a packet of one vector
 //! is too short for the processor to find enough of both by itself.
 
+use super::alike::lengths;
 use super::any::masks_of_each;
 use super::*;
 
@@ -20,46 +21,98 @@ use super::*;
 type Blocks<const N: usize> = [[__m512i; 4]; N];
 
 /// What a stream's packets have in common, as it is needed here.
-struct Shape<const N: usize> {
-    /// Octets of text, and blocks that they begin.
-    len: usize,
-    blocks: usize,
-    /// The octets of the last vector.
-    last: u64,
+struct Stream {
     /// Octets of additional data.
     ad_len: usize,
-    /// What every sum starts with: the product of the lengths and H, if the packets
-    /// have one key.
-    lengths: Sum,
+    /// What every sum starts with: the product of the additional data's length and H, if
+    /// the packets have one key.
+    start: Sum,
 }
 
-impl<const N: usize> Shape<N> {
+impl Stream {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
     fn new<const ONE: bool>(alike: Alike, first: &Lane<'_>) -> Self {
-        let Alike { len, ad_len, .. } = alike;
-        let mut this = Self {
-            len,
-            blocks: len.div_ceil(BLOCK),
-            last: _bzhi_u64(!0, (len - WIDTH * (N - 1)) as u32),
-            ad_len,
-            lengths: Sum::zero(),
-        };
+        let mut this = Self { ad_len: alike.ad_len, start: Sum::zero() };
         if ONE {
+            let bits = _mm_set_epi64x((alike.ad_len as i64) << 3, 0);
             // SAFETY: every key has H.
             let h = unsafe { everywhere(first.key.schedule.power(1)) };
-            this.lengths.add(this.bits(), h);
+            this.start.add_upper(_mm512_broadcast_i32x4(bits), h);
         }
         this
     }
+}
 
-    /// The block of lengths, in each lane.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    fn bits(&self) -> __m512i {
-        let (ad, text) = ((self.ad_len as i64) << 3, (self.len as i64) << 3);
-        _mm512_broadcast_i32x4(_mm_set_epi64x(ad, text))
+/// Where the texts of a group stand in its vectors: all end with the same block, so that
+/// blocks side by side meet the same power of H. In front of a text that is shorter than
+/// others blocks are masked; they count as zeros, which change no hash.
+#[derive(Clone, Copy)]
+struct Places<const N: usize, const EVEN: bool> {
+    /// Blocks of the longest.
+    blocks: usize,
+    /// Octets in front of each text, and those of the text in each vector.
+    front: [usize; GROUP],
+    masks: [[__mmask64; GROUP]; N],
+}
+
+/// The numbers of octets in two vectors.
+#[repr(align(64))]
+struct Octets([u8; 2 * WIDTH]);
+
+static OCTETS: Octets = {
+    let mut octets = [0; 2 * WIDTH];
+    let mut i = 0;
+    while i < octets.len() {
+        octets[i] = i as u8;
+        i += 1;
     }
+    Octets(octets)
+};
+
+impl<const N: usize, const EVEN: bool> Places<N, EVEN> {
+    /// Octets in front of a packet's text.
+    #[inline]
+    fn front(&self, at: usize) -> usize {
+        if EVEN { 0 } else { self.front[at] }
+    }
+
+    /// Where a packet's vector begins.
+    #[inline]
+    fn vector(&self, lane: &Lane<'_>, at: usize, number: usize) -> *mut u8 {
+        lane.sealed.at.wrapping_sub(self.front(at)).wrapping_add(WIDTH * number)
+    }
+
+    /// The octets of the text in a packet's vector.
+    #[inline]
+    fn mask(&self, at: usize, number: usize) -> __mmask64 {
+        self.masks[number][if EVEN { 0 } else { at }]
+    }
+}
+
+/// The places of a group. (A macro, as others here: to what the compiler does not inline,
+/// vectors are passed in memory.)
+macro_rules! places {
+    ($lanes:expr, $N:ident, $EVEN:ident) => {{
+        let mut this =
+            Places::<$N, $EVEN> { blocks: 0, front: [0; GROUP], masks: [[0; GROUP]; $N] };
+        let lens = $lanes.each_ref().map(|lane| lane.sealed.len());
+        let [a, b, c, d] = lens.map(|len| len.div_ceil(BLOCK));
+        this.blocks = if $EVEN { a } else { a.max(b).max(c.max(d)) };
+        each!(at in [0 1 2 3] {
+            if at == 0 || !$EVEN {
+                this.front[at] = BLOCK * (this.blocks - [a, b, c, d][at]);
+                let front = _mm512_set1_epi8(this.front[at] as i8);
+                let len = _mm512_set1_epi8(lens[at] as i8);
+                for (i, masks) in this.masks.iter_mut().enumerate() {
+                    // Those in front of the text become greater than any length.
+                    let octets = _mm512_load_si512((&raw const OCTETS.0).cast::<__m512i>().add(i));
+                    masks[at] = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(octets, front), len);
+                }
+            }
+        });
+        this
+    }};
 }
 
 /// The schedules of a group's keys.
@@ -85,10 +138,60 @@ unsafe fn powers<const ONE: bool>(keys: &Keys<'_>, power: usize) -> __m512i {
     }
 }
 
+/// Adds additional data and lengths to a hash, of whose group the packets must be.
+macro_rules! rest {
+    ($hash:ident, $lanes:expr, $stream:ident, $EVEN:ident, $ONE:ident) => {{
+        let (lanes, ad_len) = ($lanes, $stream.ad_len);
+        let mask = _bzhi_u32(!0, ad_len as u32);
+        let h = powers::<$ONE>(&$hash.keys, 1);
+        if $ONE {
+            // The upper half is where the sum started.
+            $hash.sum.add_lower(lengths(lanes, ad_len), h);
+        } else {
+            $hash.sum.add(lengths(lanes, ad_len), h);
+        }
+        let first = $hash.powers_behind::<$EVEN>(lanes, ad_len.div_ceil(BLOCK));
+        let load = |ad: &[u8]| _mm_maskz_loadu_epi8(mask as u16, ad.as_ptr().cast());
+        let ad = reverse(joined(lanes.each_ref().map(|lane| load(lane.ad))));
+        if ad_len <= BLOCK / 2 {
+            // ESP's and no more: half of the block is zero.
+            $hash.sum.add_upper(ad, first);
+        } else {
+            $hash.sum.add(ad, first);
+        }
+        if ad_len > BLOCK {
+            let mut sum = $hash.sum;
+            sum.add_second(lanes, mask, $hash.powers_behind::<$EVEN>(lanes, 1));
+            $hash.sum = sum;
+        }
+    }};
+}
+
+impl Sum {
+    /// Adds the second blocks of additional data, of which the mask leaves out what is
+    /// behind them.
+    ///
+    /// # Safety
+    /// So many octets there must be.
+    #[cold]
+    #[inline(never)]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+    unsafe fn add_second(&mut self, lanes: &[Lane<'_>; GROUP], mask: u32, powers: __m512i) {
+        let load = |ad: &[u8]| {
+            let from = ad.as_ptr().wrapping_add(BLOCK);
+            // SAFETY: the caller's promise.
+            unsafe { _mm_maskz_loadu_epi8((mask >> BLOCK) as u16, from.cast()) }
+        };
+        self.add(reverse(joined(lanes.each_ref().map(|lane| load(lane.ad)))), powers);
+    }
+}
+
 /// A group whose text is to be hashed, or is being hashed.
 struct Hash<'a, const N: usize, const ONE: bool> {
     keys: Keys<'a>,
     blocks: Blocks<N>,
+    /// Blocks of the longest text.
+    count: usize,
     masks: __m512i,
     sum: Sum,
 }
@@ -97,89 +200,76 @@ impl<'a, const N: usize, const ONE: bool> Hash<'a, N, ONE> {
     /// A group whose text and masks are not known yet.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    fn new(lanes: &[Lane<'a>; GROUP], shape: &Shape<N>) -> Self {
+    fn new(lanes: &[Lane<'a>; GROUP], stream: &Stream, count: usize) -> Self {
         let zero = _mm512_setzero_si512();
-        Self { keys: keys::<ONE>(lanes), blocks: [[zero; 4]; N], masks: zero, sum: shape.lengths }
+        let (keys, sum) = (keys::<ONE>(lanes), stream.start);
+        Self { keys, blocks: [[zero; 4]; N], count, masks: zero, sum }
     }
 
     /// Two blocks of each packet: pair number 0 to `2 * N - 1`.
     ///
     /// # Safety
-    /// The texts must be as `shape` says.
+    /// There must be powers for so many blocks and one more.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    unsafe fn pair<const FULL: bool>(&mut self, pair: usize, shape: &Shape<N>) {
+    unsafe fn pair(&mut self, pair: usize) {
         let (one, two) = (2 * pair, 2 * pair + 1);
-        let power = |number: usize| shape.blocks + 1 - number;
+        let power = |number: usize| self.count + 1 - number;
         let of = |number: usize| self.blocks[number / 4][number % 4];
         // SAFETY: the caller's promise: so many blocks there are, and there are powers
         // for all that a text of 128 octets can have.
         unsafe {
-            if FULL || two < shape.blocks {
+            if two < self.count {
                 let powers = [power(one), power(two)].map(|p| powers::<ONE>(&self.keys, p));
                 self.sum.add_two([of(one), of(two)], powers);
-            } else if one < shape.blocks {
+            } else if one < self.count {
                 self.sum.add(of(one), powers::<ONE>(&self.keys, power(one)));
             }
             by_here!(self.sum.lo, self.sum.mi, self.sum.hi);
         }
     }
 
-    /// Additional data and lengths.
+    /// The powers that the first of so many blocks of additional data meet. (Behind them
+    /// comes each text, not what is in front of it here.)
     ///
     /// # Safety
-    /// The packets must be as `shape` says.
+    /// The packets must be those of this hash.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    unsafe fn rest(&mut self, lanes: &[Lane<'_>; GROUP], shape: &Shape<N>) {
-        let Shape { ad_len, blocks, .. } = *shape;
-        let mask = _bzhi_u32(!0, ad_len as u32);
-        // SAFETY: masks leave out what is behind the additional data, which are alike;
-        // for two blocks of them there are two powers.
+    unsafe fn powers_behind<const EVEN: bool>(
+        &self,
+        lanes: &[Lane<'_>; GROUP],
+        blocks: usize,
+    ) -> __m512i {
+        // SAFETY: texts of 128 octets leave powers for more than two blocks.
         unsafe {
-            if !ONE {
-                self.sum.add(shape.bits(), powers::<ONE>(&self.keys, 1));
+            if EVEN {
+                return powers::<ONE>(&self.keys, self.count + 1 + blocks);
             }
-            if ad_len == 0 {
-                return;
-            }
-            let power = blocks + 1 + ad_len.div_ceil(BLOCK);
-            let load = |ad: &[u8]| _mm_maskz_loadu_epi8(mask as u16, ad.as_ptr().cast());
-            let first = reverse(joined(lanes.each_ref().map(|lane| load(lane.ad))));
-            if ad_len <= BLOCK / 2 {
-                // ESP's and no more: half of the block is zero.
-                self.sum.add_upper(first, powers::<ONE>(&self.keys, power));
-            } else {
-                self.sum.add(first, powers::<ONE>(&self.keys, power));
-            }
-            if ad_len > BLOCK {
-                let load = |ad: &[u8]| {
-                    let from = ad.as_ptr().wrapping_add(BLOCK);
-                    _mm_maskz_loadu_epi8((mask >> BLOCK) as u16, from.cast())
-                };
-                let second = reverse(joined(lanes.each_ref().map(|lane| load(lane.ad))));
-                self.sum.add(second, powers::<ONE>(&self.keys, power - 1));
-            }
+            let [a, b, c, d] = lanes.each_ref().map(|lane| {
+                lane.key.schedule.power(lane.sealed.len().div_ceil(BLOCK) + 1 + blocks)
+            });
+            gather([a, b, c, d])
         }
     }
 
     /// All of it, with nothing to be ciphered meanwhile.
     ///
     /// # Safety
-    /// The packets must be as `shape` says.
+    /// The packets must be those of the stream and of this hash.
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    unsafe fn alone<const FULL: bool>(
+    unsafe fn alone<const EVEN: bool>(
         mut self,
         lanes: &[Lane<'_>; GROUP],
-        shape: &Shape<N>,
+        stream: &Stream,
     ) -> __m512i {
         // SAFETY: the caller's promise.
         unsafe {
             for pair in 0..2 * N {
-                self.pair::<FULL>(pair, shape);
+                self.pair(pair);
             }
-            self.rest(lanes, shape);
+            rest!(self, lanes, stream, EVEN, ONE);
         }
         self.icvs()
     }
@@ -213,25 +303,19 @@ fn transpose([a, b, c, d]: [__m512i; GROUP]) -> [__m512i; GROUP] {
 /// The texts of a group as they stand.
 ///
 /// # Safety
-/// They must have `N` vectors, the last of them as `shape` says.
+/// The places must be theirs.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-unsafe fn load<const N: usize, const FULL: bool>(
+unsafe fn load<const N: usize, const EVEN: bool>(
     lanes: &[Lane<'_>; GROUP],
-    shape: &Shape<N>,
+    places: &Places<N, EVEN>,
 ) -> [[__m512i; GROUP]; N] {
     let mut given = [[_mm512_setzero_si512(); GROUP]; N];
     for (i, given) in given.iter_mut().enumerate() {
-        for (given, lane) in given.iter_mut().zip(lanes) {
-            let at = lane.sealed.at.cast_const().wrapping_add(WIDTH * i);
-            // SAFETY: the caller's promise; a mask leaves out what is behind the text.
-            *given = unsafe {
-                if FULL || i < N - 1 {
-                    _mm512_loadu_si512(at.cast())
-                } else {
-                    _mm512_maskz_loadu_epi8(shape.last, at.cast())
-                }
-            };
+        for (at, (given, lane)) in given.iter_mut().zip(lanes).enumerate() {
+            let from = places.vector(lane, at, i).cast_const().cast();
+            // SAFETY: the caller's promise; a mask leaves out what is not the text.
+            *given = unsafe { _mm512_maskz_loadu_epi8(places.mask(at, i), from) };
         }
     }
     given
@@ -268,33 +352,44 @@ unsafe fn encrypt<const N: usize, const ONE: bool>(
 /// The last round for one packet of a group: its text is written, and is in `$state`
 /// then.
 macro_rules! last_round {
-    ($at:ident of $group:ident, $key:expr, $given:ident, $state:ident, $shape:ident, $N:ident,
-     $FULL:ident) => {
+    ($at:ident of $group:ident, $key:expr, $given:ident, $state:ident, $places:ident) => {
         let round_key = $key;
         for (i, state) in $state.iter_mut().enumerate() {
             let stream = _mm512_aesenclast_epi128(state[$at], round_key);
             let made = _mm512_xor_si512($given[i][$at], stream);
-            let to = $group[$at].sealed.as_mut_ptr().wrapping_add(WIDTH * i);
-            state[$at] = if $FULL || i < $N - 1 {
-                _mm512_storeu_si512(to.cast(), made);
-                made
-            } else {
-                _mm512_mask_storeu_epi8(to.cast(), $shape.last, made);
-                _mm512_maskz_mov_epi8($shape.last, made)
-            };
+            let to = $places.vector(&$group[$at], $at, i);
+            let mask = $places.mask($at, i);
+            _mm512_mask_storeu_epi8(to.cast(), mask, made);
+            state[$at] = _mm512_maskz_mov_epi8(mask, made);
         }
     };
 }
 
+/// Counters from 2 on in the last octets of blocks, for two vectors, and in front of them
+/// as many that no text meets.
+#[repr(align(64))]
+struct FromTwo([[u32; 4]; 16]);
+
+static FROM_TWO: FromTwo = {
+    let mut steps = [[0; 4]; 16];
+    let mut block = 8;
+    while block < 16 {
+        steps[block][3] = ((block - 6) as u32) << 24;
+        block += 1;
+    }
+    FromTwo(steps)
+};
+
 /// The counter blocks of a group's texts, with the first round keys already added.
 ///
 /// # Safety
-/// Texts must have at most 254 blocks.
+/// Texts must have at most 128 octets.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-unsafe fn counters<const N: usize, const ONE: bool>(
+unsafe fn counters<const N: usize, const EVEN: bool, const ONE: bool>(
     keys: &Keys<'_>,
     firsts: [__m128i; GROUP],
+    places: &Places<N, EVEN>,
 ) -> [[__m512i; GROUP]; N] {
     // SAFETY: every key has a first round key.
     let whitening =
@@ -307,10 +402,16 @@ unsafe fn counters<const N: usize, const ONE: bool>(
         _mm512_shuffle_i64x2(all, all, 0xff),
     ];
     let mut state = [each; N];
-    for (state, step) in state.iter_mut().zip(&STEPS.0) {
-        // SAFETY: a line is a vector.
-        let step = unsafe { _mm512_load_si512(step.as_ptr().cast()) };
-        *state = state.map(|base| _mm512_xor_si512(base, step));
+    for (i, state) in state.iter_mut().enumerate() {
+        for (at, state) in state.iter_mut().enumerate() {
+            let steps = (&raw const FROM_TWO.0).cast::<u8>();
+            // SAFETY: in front of the counter 2 are as many as there are in two vectors,
+            // and two vectors of them from there.
+            let step = unsafe {
+                _mm512_loadu_si512(steps.add(2 * WIDTH - places.front(at) + WIDTH * i).cast())
+            };
+            *state = _mm512_xor_si512(*state, step);
+        }
     }
     state
 }
@@ -341,13 +442,13 @@ unsafe fn begin_masks<const R: usize, const ONE: bool>(
 /// compiler passes vectors to in memory.)
 ///
 /// # Safety
-/// The first must be as `alike` says: with `N` vectors of text (`FULL`: all of them
-/// whole), `ONE`: and one key. Keys must have `R + 1` round keys.
+/// The first must be as `alike` says: with `N` vectors of text, `EVEN`: as long as each
+/// other, `ONE`: and of one key. Keys must have `R + 1` round keys.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 pub(super) unsafe fn stream<
     const N: usize,
-    const FULL: bool,
+    const EVEN: bool,
     const R: usize,
     const SEAL: bool,
     const ONE: bool,
@@ -357,45 +458,45 @@ pub(super) unsafe fn stream<
 ) {
     const { assert!(4 * N < R, "two rounds for each two blocks") };
     let Some(group) = hand.group().whole() else { return };
-    let shape = Shape::<N>::new::<ONE>(alike, &group[0]);
+    let common = Stream::new::<ONE>(alike, &group[0]);
+    // SAFETY: there are as many octets to compare with.
+    let even = unsafe { places!(group, N, EVEN) };
     // Sealing, the group before is hashed: first one of zeros, not what another stream left.
-    let (mut hash, mut begun) = (Hash::<N, ONE>::new(group, &shape), false);
+    let (mut hash, mut begun) = (Hash::<N, ONE>::new(group, &common, 0), false);
     loop {
         let (group, before) = hand.both();
         let mut before = before.whole().filter(|_| SEAL && begun);
         let Some(group) = group.whole() else { return };
-        let keys = keys::<ONE>(group);
-        let firsts = counter_blocks(group);
+        let (keys, firsts) = (keys::<ONE>(group), counter_blocks(group));
         // SAFETY: the caller's promises.
         unsafe {
-            let given = load::<N, FULL>(group, &shape);
+            let places = if EVEN { even } else { places!(group, N, EVEN) };
+            let given = load::<N, EVEN>(group, &places);
             if !SEAL {
-                hash = Hash::new(group, &shape);
-                hash.blocks = given.map(|given| transpose(given));
+                let blocks = given.map(|given| transpose(given));
+                hash = Hash { blocks, ..Hash::new(group, &common, places.blocks) };
             }
             let mut masks = begin_masks::<R, ONE>(group, firsts);
-            let mut state = counters::<N, ONE>(&keys, firsts);
-            // Two rounds of all five vectors, then the products of two blocks.
-            for pair in 0..2 * N {
-                for round in [2 * pair + 1, 2 * pair + 2] {
-                    encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
-                }
-                hash.pair::<FULL>(pair, &shape);
-            }
-            hash.rest(before.as_deref().unwrap_or(group), &shape);
-            for round in 4 * N + 1..R {
+            let mut state = counters::<N, EVEN, ONE>(&keys, firsts, &places);
+            // Behind every two rounds the products of two blocks, then of the rest.
+            rounds!(round of R {
                 encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
-            }
+                if round <= 4 * N && round % 2 == 0 {
+                    hash.pair(round / 2 - 1);
+                }
+                if round == 4 * N {
+                    rest!(hash, before.as_deref().unwrap_or(group), common, EVEN, ONE);
+                }
+            });
             let icvs = hash.icvs();
             let last_keys = keys.map(|key| round_key(key, R));
             masks = if ONE { _mm512_aesenclast_epi128(masks, last_keys[0]) } else { masks };
             each!(at in [0 1 2 3] {
-                last_round!(at of group, last_keys[at], given, state, shape, N, FULL);
+                last_round!(at of group, last_keys[at], given, state, places);
             });
             if SEAL {
-                hash = Hash::new(group, &shape);
-                hash.blocks = state.map(|made| transpose(made));
-                hash.masks = masks;
+                let blocks = state.map(|made| transpose(made));
+                hash = Hash { blocks, masks, ..Hash::new(group, &common, places.blocks) };
                 if let Some(before) = &mut before {
                     finish::<SEAL>(*before, icvs);
                 }
@@ -411,7 +512,7 @@ pub(super) unsafe fn stream<
     }
     if SEAL && let Some(last) = hand.before().whole() {
         // SAFETY: the caller's promises.
-        let icvs = unsafe { hash.alone::<FULL>(last, &shape) };
+        let icvs = unsafe { hash.alone::<EVEN>(last, &common) };
         finish::<SEAL>(last, icvs);
     }
 }

@@ -1,17 +1,20 @@
-//! Streams of packets of one length of text from 129 octets on: two abreast, and one
-//! pair after the other without a gap between them.
+//! Streams of packets of one class from 129 octets on, with as many chunks and about as
+//! many octets behind them: two abreast, and one pair after the other without a gap
+//! between them.
 //!
 //! ```text
 //!   sealing   … │ cipher A3 + hash A2 │ cipher B1 + hash A3 │ cipher B2 + hash B1 │ …
 //!   opening   … │ cipher A3 + hash A3 │ cipher B1 + hash B1 │ cipher B2 + hash B2 │ …
 //! ```
 //!
-//! A packet is some chunks of 256 octets and a last piece of `N` vectors. A round takes
+//! A packet is some chunks of 256 octets and a last piece of `N` vectors; masks leave out
+//! what a text lacks of them. A round takes
 //! four cycles and two begin in each: the eight vectors of two packets fill them, those
 //! of one do not. Sealing, a pair's last piece is hashed while the next pair begins.
 //! (With a packet alone the processor waits at both of its ends: a quarter of the time
 //! at 512 octets.)
 
+use super::alike::lengths;
 use super::text::first_power;
 use super::*;
 
@@ -21,16 +24,21 @@ const PAIR: usize = 2;
 /// Vectors of a chunk.
 const VECTORS: usize = CHUNK / WIDTH;
 
+/// The octets of the last two vectors of two packets' pieces; those in front are whole.
+type Masks = [[u64; 2]; PAIR];
+
+/// Those of pieces that are not the last.
+const WHOLE: Masks = [[!0; 2]; PAIR];
+
+/// The octets of a piece's vector.
+macro_rules! mask {
+    ($masks:ident, $p:expr, $i:expr, $c:expr) => {
+        if $i + 2 < $c { !0 } else { $masks[$p][$i + 2 - $c] }
+    };
+}
+
 /// Vectors of two packets' pieces.
 type Pieces = [[__m512i; VECTORS]; PAIR];
-
-impl Alike {
-    /// Whether additional data are hashed with the first section of the text; if there
-    /// is no other, they are multiplied for four packets at once.
-    const fn is_long(&self) -> bool {
-        self.len > SECTION
-    }
-}
 
 /// A sum of products, by four multiplications each or, if there are to be `FEW`, by three
 /// (Karatsuba): then the middle is of the sums of both factors' halves, and has the low
@@ -98,18 +106,18 @@ struct Hashes<'a, const FEW: bool> {
     /// What the sections before come to: added to the next blocks, once.
     carries: [__m512i; PAIR],
     /// The power that the next block of each meets.
-    power: usize,
+    power: [usize; PAIR],
     /// Blocks of each that are not hashed yet.
-    left: usize,
+    left: [usize; PAIR],
 }
 
 impl<'a, const FEW: bool> Hashes<'a, FEW> {
     /// Of two texts of so many blocks; `sums` is what comes before them.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
-    fn new(keys: [&'a Schedule; PAIR], sums: [Products<FEW>; PAIR], blocks: usize) -> Self {
+    fn new(keys: [&'a Schedule; PAIR], sums: [Products<FEW>; PAIR], left: [usize; PAIR]) -> Self {
         let carries = [_mm512_setzero_si512(); PAIR];
-        Self { keys, sums, carries, power: first_power(blocks), left: blocks }
+        Self { keys, sums, carries, power: left.map(first_power), left }
     }
 
     /// Of packets that begin: with their additional data, if their texts are long.
@@ -127,13 +135,13 @@ impl<'a, const FEW: bool> Hashes<'a, FEW> {
                 sum.add(ad, unsafe { _mm512_loadu_si512(lane.key.schedule.power(at).cast()) });
             }
         }
-        Self::new(keys, sums, alike.len.div_ceil(BLOCK))
+        Self::new(keys, sums, lanes.each_ref().map(|lane| lane.sealed.len().div_ceil(BLOCK)))
     }
 
     /// Where the powers of the next pieces are.
     #[inline]
     fn powers(&self) -> [*const __m128i; PAIR] {
-        self.keys.map(|key| key.power(self.power))
+        [self.keys[0].power(self.power[0]), self.keys[1].power(self.power[1])]
     }
 
     /// What the sections before of one of them come to.
@@ -167,13 +175,25 @@ impl<'a, const FEW: bool> Hashes<'a, FEW> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
     fn end(&mut self) {
         const BLOCKS: usize = CHUNK / BLOCK;
-        (self.left, self.power) = (self.left - BLOCKS, self.power - BLOCKS);
-        if self.power == 0 {
+        self.left = self.left.map(|left| left - BLOCKS);
+        self.power = self.power.map(|power| power - BLOCKS);
+        // Both texts have as many chunks: they are at the end of a section together.
+        if self.power[0] == 0 {
             self.carries = self.sums.map(|products| products.sum().fold());
             self.sums = [Products::none(); PAIR];
-            self.power = first_power(self.left);
+            self.power = self.left.map(first_power);
         }
     }
+}
+
+/// The octets of a text in the last two vectors in front of this end, if there are two.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
+fn last_masks(lane: &Lane<'_>, end: usize) -> [u64; 2] {
+    [2, 1].map(|back| {
+        let left = (lane.sealed.len() + WIDTH * back).saturating_sub(end);
+        _bzhi_u64(!0, left.min(WIDTH) as u32)
+    })
 }
 
 /// Counters of two texts, and their first counter blocks with the first round key added.
@@ -202,7 +222,7 @@ unsafe fn counters(
 macro_rules! piece {
     ($first:literal, $c:expr, $h:expr, $seal:expr, $R:ident, $keys:ident, $counters:ident,
      $masks:ident, $at:ident, $last:expr, $hash:expr, $blocks:ident) => {{
-        let last: u64 = $last;
+        let present = $last;
         let mut state = [[_mm512_setzero_si512(); $c]; PAIR];
         each!(p in [0 1] {
             for state in &mut state[p] {
@@ -230,7 +250,7 @@ macro_rules! piece {
                     if $seal {
                         return $blocks[p][number];
                     }
-                    let mask = if number == $c - 1 { last } else { !0 };
+                    let mask = mask!(present, p, number, $c);
                     reverse(_mm512_maskz_loadu_epi8(mask, $at[p].add(WIDTH * number).cast()))
                 };
                 let mut one = block(pair);
@@ -253,7 +273,7 @@ macro_rules! piece {
             }
             for (i, &state) in state[p].iter().enumerate() {
                 let to = $at[p].add(WIDTH * i);
-                let mask = if i == $c - 1 { last } else { !0 };
+                let mask = mask!(present, p, i, $c);
                 let given = _mm512_maskz_loadu_epi8(mask, to.cast());
                 let made = _mm512_xor_si512(given, _mm512_aesenclast_epi128(state, round_key));
                 _mm512_mask_storeu_epi8(to.cast(), mask, made);
@@ -282,14 +302,14 @@ macro_rules! pieces {
             some!(true, $N, $N, $last, if $SEAL { &mut $before } else { &mut $own });
         } else {
             if $SEAL {
-                some!(true, VECTORS, $N, !0, $before);
+                some!(true, VECTORS, $N, WHOLE, $before);
             } else {
-                some!(true, VECTORS, VECTORS, !0, $own);
+                some!(true, VECTORS, VECTORS, WHOLE, $own);
                 $own.end();
             }
             for _ in 1..$full {
                 $at = $at.map(|at| at.add(CHUNK));
-                some!(false, VECTORS, VECTORS, !0, $own);
+                some!(false, VECTORS, VECTORS, WHOLE, $own);
                 $own.end();
             }
             $at = $at.map(|at| at.add(CHUNK));
@@ -315,14 +335,11 @@ pub(super) unsafe fn stream<const N: usize, const R: usize, const SEAL: bool, co
     alike: Alike,
 ) {
     let [first, ..] = hand.group().lanes() else { return };
-    let len = alike.len;
-    // Full chunks in front of the last piece, and the octets of its last vector.
-    let full = len.saturating_sub(1) / CHUNK;
-    let last = _bzhi_u64(!0, (len - CHUNK * full - WIDTH * (N - 1)) as u32);
+    let full = alike.chunks;
     let zero = _mm512_setzero_si512();
     // Sealing: the pair before, and its last pieces. At first that is one of zeros.
     let nobody = [&*first.key.schedule; PAIR];
-    let mut before = Hashes::<FEW>::new(nobody, [Products::none(); PAIR], CHUNK / BLOCK);
+    let mut before = Hashes::<FEW>::new(nobody, [Products::none(); PAIR], [CHUNK / BLOCK; PAIR]);
     let mut blocks: Pieces = [[zero; VECTORS]; PAIR];
     let (mut sums, mut masks) = ([Products::none(); GROUP], zero);
     let mut begun = false;
@@ -335,6 +352,8 @@ pub(super) unsafe fn stream<const N: usize, const R: usize, const SEAL: bool, co
             let mut own = Hashes::begin(pair, &alike);
             let keys = own.keys;
             let mut at = pair.each_mut().map(|lane| lane.sealed.as_mut_ptr());
+            let last: Masks =
+                pair.each_ref().map(|lane| last_masks(lane, CHUNK * full + WIDTH * N));
             let firsts = [firsts[PAIR * number], firsts[PAIR * number + 1]];
             // SAFETY: the caller's promises.
             unsafe {
@@ -386,26 +405,31 @@ fn icvs<const FEW: bool>(
     alike: &Alike,
     masks: __m512i,
 ) -> __m512i {
-    let Alike { len, ad_len, .. } = *alike;
-    let powers = |power: usize| lanes.each_ref().map(|lane| lane.key.schedule.power(power));
+    let ad_len = alike.ad_len;
     let all = Products::<FEW>(Sum {
         lo: add_up(sums.each_ref().map(|Products(sum)| sum.lo)),
         mi: add_up(sums.each_ref().map(|Products(sum)| sum.mi)),
         hi: add_up(sums.each_ref().map(|Products(sum)| sum.hi)),
     });
     let mut sum = all.sum();
-    let bits = _mm_set_epi64x((ad_len as i64) << 3, (len as i64) << 3);
     // SAFETY: keys have these powers.
     unsafe {
-        sum.add(_mm512_broadcast_i32x4(bits), gather(powers(1)));
+        sum.add(lengths(lanes, ad_len), gather(lanes.each_ref().map(|l| l.key.schedule.power(1))));
         if ad_len > 0 && !alike.is_long() {
-            let power = len.div_ceil(BLOCK) + 1 + ad_len.div_ceil(BLOCK);
+            // Behind the first of so many blocks of additional data come the others, the
+            // text and the block of lengths.
+            let powers = |ad_blocks: usize| {
+                lanes.each_ref().map(|lane| {
+                    let blocks = lane.sealed.len().div_ceil(BLOCK);
+                    lane.key.schedule.power(blocks + 1 + ad_blocks)
+                })
+            };
             let ads = lanes.each_ref().map(|lane| short_ad(lane.ad));
             let first = joined(ads.map(|ad| _mm256_castsi256_si128(ad)));
-            sum.add(reverse(first), gather(powers(power)));
+            sum.add(reverse(first), gather(powers(ad_len.div_ceil(BLOCK))));
             if ad_len > BLOCK {
                 let second = joined(ads.map(|ad| _mm256_extracti128_si256(ad, 1)));
-                sum.add(reverse(second), gather(powers(power - 1)));
+                sum.add(reverse(second), gather(powers(1)));
             }
         }
     }
