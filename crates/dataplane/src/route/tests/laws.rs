@@ -129,6 +129,16 @@ fn fragmentation_without_free_buffers_leaves_the_packet_whole() {
 }
 
 #[test]
+fn packet_that_is_too_long_by_what_stands_behind_it_is_not_cut() {
+    let mut rig = Rig::new();
+    let octets = v4("10.0.0.2", "10.9.0.7", Protocol::UDP, &[7; 80]);
+    let mut packet = rig.ip_packet(&[&octets[..], &[9; 1600]].concat());
+    packet.meta_mut().adjacency = 1;
+    let (next, packet) = sent(rig.put_out(packet));
+    assert_eq!((next, &packet.data()[14..]), (Next::Transmit, &octets[..]));
+}
+
+#[test]
 fn fragment_beyond_any_datagram_is_malformed() {
     let mut rig = Rig::new();
     let mut bytes = v4("10.0.0.2", "10.9.0.7", Protocol::UDP, &[7; 1600]);
