@@ -151,9 +151,8 @@ fn fragment_beyond_any_datagram_is_malformed() {
     assert_eq!(dropped(rig.run_output(packet)), DropReason::Malformed);
 }
 
-/// What becomes of a packet in front of `Ip`, but for where its transport header is, and
-/// with which checksum.
-fn routed(octets: &[u8], meta: &Meta) -> (Option<(Next, Meta, u8, Vec<u8>)>, String) {
+/// What becomes of a packet in front of `Ip`, but for its header and where that ends.
+fn routed(octets: &[u8], meta: &Meta) -> String {
     let mut rig = Rig::new();
     let prefix = |text: &str| (ip(text), 8);
     let pass = Selector::between(prefix("10.0.0.0"), prefix("10.0.0.0"));
@@ -163,19 +162,19 @@ fn routed(octets: &[u8], meta: &Meta) -> (Option<(Next, Meta, u8, Vec<u8>)>, Str
     rig.routed(1).clamp = Some(1400);
     let mut packet = rig.packet(octets);
     *packet.meta_mut() = *meta;
-    let fates = rig.run_ip(packet);
-    let end = match &fates[..] {
+    match &rig.run_ip(packet)[..] {
         [Fate::Sent(next, packet)] => {
-            let len = usize::from(packet.data()[0] & 15) * 4;
-            let meta = Meta { offset: 0, ..*packet.meta() };
-            let good = ipv4::validate(packet.data()).is_ok();
-            assert!(good, "the checksum goes with the hops");
-            Some((*next, meta, packet.data()[8], packet.data()[len..].to_vec()))
+            let (meta, data) = (Meta { offset: 0, ..*packet.meta() }, packet.data());
+            assert!(ipv4::validate(data).is_ok(), "the checksum goes with the hops");
+            format!(
+                "{} {meta:?} {} {:?}",
+                next.name(),
+                data[8],
+                &data[usize::from(data[0] & 15) * 4..]
+            )
         }
-        _ => None,
-    };
-    let dropped = if end.is_none() { format!("{fates:?}") } else { String::new() };
-    (end, dropped)
+        fates => format!("{fates:?}"),
+    }
 }
 
 proptest! {
