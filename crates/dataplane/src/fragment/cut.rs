@@ -52,6 +52,11 @@ fn cut_v4(
     if piece == 0 || payload_len.div_ceil(piece) > FRAGMENTS_MAX {
         return Err(DropReason::TooBig);
     }
+    if payload_len <= piece {
+        // All that is too long stands behind the packet.
+        packet.truncate(header_len + payload_len);
+        return Ok(());
+    }
     if usize::from(whole.fragment_offset) * 8 + payload_len > usize::from(u16::MAX) {
         // A fragment that reaches beyond any datagram.
         return Err(DropReason::Malformed);
@@ -80,7 +85,7 @@ fn cut_v4(
     if let Err(reason) = made() {
         return give_back(ctx, rest, reason);
     }
-    count(ctx, rest, payload_len - piece.min(payload_len));
+    count(ctx, rest, payload_len - piece);
     let first = ipv4::Repr { payload_len: piece as u16, more_fragments: true, ..whole };
     first.emit(packet.data_mut());
     packet.truncate(header_len + piece);

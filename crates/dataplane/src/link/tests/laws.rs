@@ -99,4 +99,36 @@ proptest! {
         prop_assert_eq!(tag::pop(&mut packet), Some(tci & 0xf000 | vid));
         prop_assert_eq!(packet.data(), &bytes[..]);
     }
+
+    /// Frames without a tag have a way of their own through the stage.
+    #[test]
+    fn frame_without_a_tag_ends_as_one_whose_tag_has_a_priority_alone(
+        to in 0u8..4, kind in prop::sample::select(vec![0x0800u16, 0x86dd, 0x0806, 0x8847, 0x88b5]),
+        first in prop::sample::select(vec![0x45u8, 0x60, 0]), next in prop::sample::select(vec![17u8, 58]),
+        message in 128u8..140, len in 48usize..80, port in 0u16..3,
+    ) {
+        let mut payload = vec![0; len];
+        (payload[0], payload[6], payload[40]) = (first, next, message);
+        payload[24] = 0xff;
+        let dst = match to {
+            0 => ferrule_base::MacAddr::BROADCAST,
+            1 => HOST,
+            _ => own(to - 2),
+        };
+        let plain = frame(dst, HOST, EtherType(kind), &payload);
+        let mut tagged = plain.clone();
+        tagged.splice(12..12, [0x81, 0, 0xa0, 0]);
+        let ends = [plain, tagged].map(|octets| {
+            let mut rig = Rig::new();
+            let mut packet = rig.packet(&octets);
+            packet.meta_mut().port.0 = port;
+            match &rig.run_attach(packet)[..] {
+                // The control part gets frames as they came.
+                [Fate::Sent(Next::Control, packet)] => format!("control {:?}", packet.meta()),
+                [Fate::Sent(next, packet)] => format!("{next:?} {packet:?} {:?}", packet.data()),
+                fates => format!("{fates:?}"),
+            }
+        });
+        prop_assert_eq!(&ends[0], &ends[1]);
+    }
 }

@@ -2,10 +2,14 @@
 //! its order.
 
 use super::rig::*;
-use crate::graph::{Aside, FLAG_EXEMPT, FLAG_LOCAL, Next};
-use ferrule_base::{DropReason, MacAddr};
-use ferrule_pipeline::{BATCH, Batch, Packet};
-use ferrule_wire::{EtherType, Protocol};
+use crate::graph::{
+    Aside, FLAG_CUT, FLAG_EXEMPT, FLAG_GROUP, FLAG_LOCAL, FLAG_OPENED, FLAG_WHOLE, Next,
+};
+use crate::ipsec::{Action, PolicyEntry, Selector, Spd};
+use crate::route::{Adjacency, Route, Vrf};
+use ferrule_base::{DropReason, MacAddr, PortId, VrfId};
+use ferrule_pipeline::{BATCH, Batch, Meta, Packet};
+use ferrule_wire::{EtherType, Protocol, ipv4};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -13,78 +17,130 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 struct Given {
     octets: Vec<u8>,
-    place: u16,
-    adjacency: u32,
-    flags: u8,
+    meta: Meta,
 }
 
-fn given(framed: bool) -> impl Strategy<Value = Given> {
+/// An IP packet that one thing or another may be wrong with.
+fn ip_octets() -> impl Strategy<Value = (EtherType, Vec<u8>)> {
     let destinations = vec![
         "10.0.0.2",
         "10.0.0.1",
         "10.9.0.7",
         "10.9.9.7",
         "10.9.7.7",
+        "10.8.0.7",
         "10.77.0.1",
         "224.0.0.1",
+        "169.254.0.7",
         "2001:db8::2",
         "2001:db8:9::7",
         "2001:db8::1",
         "2001:db8:77::1",
     ];
     let destination = prop::sample::select(destinations);
-    let protocol = prop::sample::select(vec![Protocol::UDP, Protocol::ESP, Protocol::ICMPV6]);
-    let flags = prop::sample::select(vec![0, 0, 0, FLAG_LOCAL, FLAG_EXEMPT]);
+    let protocols = vec![Protocol::UDP, Protocol::TCP, Protocol::ESP, Protocol::ICMPV6];
+    let protocol = prop::sample::select(protocols);
     let len = prop_oneof![3 => 0usize..100, 1 => 1400usize..1600];
-    let shape = (destination, protocol, len, 0u8..5);
-    (shape, 0u16..2, 0u32..4, flags).prop_map(
-        move |((dst, protocol, len, group), place, adjacency, flags)| {
-            let (kind, octets) = if dst.contains(':') {
-                (EtherType::IPV6, v6("2001:db8:5::9", dst, protocol, &vec![135; len]))
-            } else {
-                (EtherType::IPV4, v4("10.3.0.9", dst, protocol, &vec![135; len]))
+    let hops = prop_oneof![6 => Just(64u8), 1 => 0u8..3];
+    let wrong = prop_oneof![5 => Just(None), 1 => (0usize..60, any::<u8>()).prop_map(Some)];
+    (destination, protocol, len, hops, wrong).prop_map(|(dst, protocol, len, hops, wrong)| {
+        let (kind, mut octets) = if dst.contains(':') {
+            let mut octets = v6("2001:db8:5::9", dst, protocol, &vec![135; len]);
+            octets[7] = hops;
+            (EtherType::IPV6, octets)
+        } else {
+            let mut octets = v4("10.3.0.9", dst, protocol, &vec![135; len]);
+            octets[8] = hops;
+            ipv4::fill_checksum(&mut octets);
+            (EtherType::IPV4, octets)
+        };
+        if let Some((at, value)) = wrong
+            && let Some(octet) = octets.get_mut(at)
+        {
+            *octet = value;
+        }
+        (kind, octets)
+    })
+}
+
+fn given(framed: bool) -> impl Strategy<Value = Given> {
+    let flags = vec![
+        0,
+        0,
+        0,
+        FLAG_LOCAL,
+        FLAG_EXEMPT,
+        FLAG_OPENED,
+        FLAG_GROUP,
+        FLAG_WHOLE,
+        FLAG_LOCAL | FLAG_CUT,
+    ];
+    let turns = prop_oneof![8 => Just(0u8), 1 => 6u8..10];
+    let meta = (0u16..3, 0u32..5, prop::sample::select(flags), 500u16..1600, turns, 0u16..3);
+    let link = (0u8..6, prop_oneof![4 => Just(None), 1 => Just(Some(100u16)), 1 => Just(Some(7))]);
+    (ip_octets(), meta, link).prop_map(
+        move |((kind, octets), (iface, adjacency, flags, limit, turns, vrf), (to, tag))| {
+            let meta = Meta { port: PortId(iface), ..Meta::default() };
+            if !framed {
+                let (ethertype, vrf) = (kind.0, VrfId(vrf));
+                let meta = Meta { iface, adjacency, flags, limit, turns, vrf, ethertype, ..meta };
+                return Given { octets, meta };
+            }
+            let mac = match to {
+                0 => MacAddr::BROADCAST,
+                1 => HOST,
+                _ => own(iface as u8),
             };
-            let mac = if group == 0 { MacAddr::BROADCAST } else { own(place as u8) };
-            let octets = if framed { frame(mac, HOST, kind, &octets) } else { octets };
-            Given { octets, place, adjacency, flags }
+            let mut octets = frame(mac, HOST, kind, &octets);
+            if let Some(vid) = tag {
+                let [high, low] = vid.to_be_bytes();
+                octets.splice(12..12, [0x81, 0, high, low]);
+            }
+            Given { octets, meta }
         },
     )
 }
 
+/// Interface 0 has a policy, 1 limits TCP's segments; some packets go where a host is
+/// guarded, and some by an adjacency with labels.
 fn rig() -> Rig {
     let mut rig = Rig::new();
+    let prefix = |text: &str| (ip(text), 8);
+    let pass = Selector::between(prefix("10.0.0.0"), prefix("10.0.0.0"));
+    let pass = PolicyEntry::new(pass.of(Protocol::UDP), Action::Bypass);
+    rig.tables.policies.push(Spd::new(&[pass]).unwrap());
     rig.routed(0).policy = Some(0);
+    rig.routed(1).clamp = Some(1400);
+    let guarded = ((ip("10.8.0.0"), 16), Route::Guarded(1));
+    let more = ((ip("10.9.0.0"), 16), Route::Via(2));
+    rig.tables.vrfs[1] = Vrf::new("red", [guarded, more]);
     let labels = [16, 17].into_iter().collect();
     let (ttl, slot) = (Default::default(), rig.tables.adjacencies[1].neighbour);
-    rig.tables.adjacencies.push(crate::route::Adjacency { iface: 2, neighbour: slot, labels, ttl });
+    rig.tables.adjacencies.push(Adjacency { iface: 2, neighbour: slot, labels, ttl });
+    rig.tables.adjacencies.push(adjacency(2, None));
     rig
 }
 
-fn packet(rig: &mut Rig, given: &Given, framed: bool) -> Packet {
-    let mut packet = if framed { rig.packet(&given.octets) } else { rig.ip_packet(&given.octets) };
-    let meta = packet.meta_mut();
-    (meta.port.0, meta.adjacency) = (given.place, given.adjacency);
-    if !framed {
-        (meta.iface, meta.flags) = (given.place, given.flags);
-    }
+fn packet(rig: &mut Rig, given: &Given) -> Packet {
+    let mut packet = rig.packet(&given.octets);
+    *packet.meta_mut() = given.meta;
     packet
 }
 
 /// The same packets through the same stage, in one batch and one by one.
 fn same(
     given: &[Given],
-    framed: bool,
     alone: fn(&mut Rig, Packet) -> Vec<Fate>,
     together: fn(&mut Rig, Box<Batch>) -> Vec<Fate>,
 ) {
     let (mut one, mut expected) = (rig(), Told::new());
     for given in given {
-        let packet = packet(&mut one, given, framed);
+        let packet = packet(&mut one, given);
         tell(alone(&mut one, packet), &mut expected);
     }
     let (mut all, mut got) = (rig(), Told::new());
     let mut batch = Box::new(Batch::new());
-    batch.extend(given.iter().map(|given| packet(&mut all, given, framed)));
+    batch.extend(given.iter().map(|given| packet(&mut all, given)));
     tell(together(&mut all, batch), &mut got);
     assert_eq!(got, expected);
     assert_eq!((all.tally.made, all.tally.work), (one.tally.made, one.tally.work));
@@ -97,21 +153,21 @@ proptest! {
     fn batch_of_frames_is_attached_as_each_alone(
         given in prop::collection::vec(given(true), 0..40),
     ) {
-        same(&given, true, Rig::run_attach, |rig, batch| rig.run_all(Rig::attach, batch));
+        same(&given, Rig::run_attach, |rig, batch| rig.run_all(Rig::attach, batch));
     }
 
     #[test]
     fn batch_of_packets_is_forwarded_as_each_alone(
         given in prop::collection::vec(given(false), 0..40),
     ) {
-        same(&given, false, Rig::run_ip, |rig, batch| rig.run_all(Rig::ip, batch));
+        same(&given, Rig::run_ip, |rig, batch| rig.run_all(Rig::ip, batch));
     }
 
     #[test]
     fn batch_of_packets_is_put_out_as_each_alone(
         given in prop::collection::vec(given(false), 0..40),
     ) {
-        same(&given, false, Rig::run_output, |rig, batch| rig.run_all(Rig::output, batch));
+        same(&given, Rig::run_output, |rig, batch| rig.run_all(Rig::output, batch));
     }
 }
 

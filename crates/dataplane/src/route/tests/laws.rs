@@ -2,10 +2,12 @@
 
 use super::rig::*;
 use crate::fragment::{self, Rest};
-use crate::graph::{FLAG_LOCAL, Next};
-use ferrule_base::DropReason;
+use crate::graph::{FLAG_EXEMPT, FLAG_GROUP, FLAG_LOCAL, FLAG_OPENED, Next};
+use crate::ipsec::{Action, PolicyEntry, Selector, Spd};
+use ferrule_base::{DropReason, VrfId};
+use ferrule_pipeline::Meta;
 use ferrule_wire::ip::Options;
-use ferrule_wire::{Protocol, ipv4};
+use ferrule_wire::{EtherType, Protocol, ipv4};
 use proptest::prelude::*;
 
 /// Options: some copied into every fragment (the high bit), some not.
@@ -129,6 +131,16 @@ fn fragmentation_without_free_buffers_leaves_the_packet_whole() {
 }
 
 #[test]
+fn packet_that_is_too_long_by_what_stands_behind_it_is_not_cut() {
+    let mut rig = Rig::new();
+    let octets = v4("10.0.0.2", "10.9.0.7", Protocol::UDP, &[7; 80]);
+    let mut packet = rig.ip_packet(&[&octets[..], &[9; 1600]].concat());
+    packet.meta_mut().adjacency = 1;
+    let (next, packet) = sent(rig.put_out(packet));
+    assert_eq!((next, &packet.data()[14..]), (Next::Transmit, &octets[..]));
+}
+
+#[test]
 fn fragment_beyond_any_datagram_is_malformed() {
     let mut rig = Rig::new();
     let mut bytes = v4("10.0.0.2", "10.9.0.7", Protocol::UDP, &[7; 1600]);
@@ -137,4 +149,70 @@ fn fragment_beyond_any_datagram_is_malformed() {
     let mut packet = rig.ip_packet(&bytes);
     packet.meta_mut().adjacency = 1;
     assert_eq!(dropped(rig.run_output(packet)), DropReason::Malformed);
+}
+
+/// What becomes of a packet in front of `Ip`, but for its header and where that ends.
+fn routed(octets: &[u8], meta: &Meta) -> String {
+    let mut rig = Rig::new();
+    let prefix = |text: &str| (ip(text), 8);
+    let pass = Selector::between(prefix("10.0.0.0"), prefix("10.0.0.0"));
+    let pass = PolicyEntry::new(pass.of(Protocol::UDP), Action::Bypass);
+    rig.tables.policies.push(Spd::new(&[pass]).unwrap());
+    rig.routed(0).policy = Some(0);
+    rig.routed(1).clamp = Some(1400);
+    let mut packet = rig.packet(octets);
+    *packet.meta_mut() = *meta;
+    match &rig.run_ip(packet)[..] {
+        [Fate::Sent(next, packet)] => {
+            let (meta, data) = (Meta { offset: 0, ..*packet.meta() }, packet.data());
+            assert!(ipv4::validate(data).is_ok(), "the checksum goes with the hops");
+            format!(
+                "{} {meta:?} {} {:?}",
+                next.name(),
+                data[8],
+                &data[usize::from(data[0] & 15) * 4..]
+            )
+        }
+        fates => format!("{fates:?}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..Default::default() })]
+
+    /// Packets without options have a way of their own through the stage.
+    #[test]
+    fn packet_without_options_ends_as_one_with_options_that_say_nothing(
+        src in prop::sample::select(vec![
+            "10.3.0.9", "10.3.0.9", "10.3.0.9", "10.0.0.1", "127.0.0.1", "0.0.0.1", "169.254.1.1",
+            "224.0.0.5", "255.255.255.255",
+        ]),
+        dst in prop::sample::select(vec![
+            "10.0.0.2", "10.0.0.1", "10.9.0.7", "10.9.9.7", "10.77.0.1", "224.0.0.1", "169.254.0.7",
+            "240.0.0.1", "255.255.255.255",
+        ]),
+        protocol in prop::sample::select(vec![Protocol::UDP, Protocol::ESP, Protocol::AH, Protocol::ICMP]),
+        (ttl, turns) in (prop_oneof![4 => Just(64u8), 1 => 0u8..3], prop_oneof![6 => Just(0u8), 1 => 6u8..10]),
+        (iface, vrf) in (0u16..4, prop_oneof![4 => Just(0u16), 1 => 0u16..3]),
+        flags in prop::sample::select(vec![
+            0, 0, 0, FLAG_LOCAL, FLAG_EXEMPT, FLAG_OPENED, FLAG_GROUP, FLAG_LOCAL | FLAG_EXEMPT,
+        ]),
+        fragment in prop_oneof![6 => Just(0u16), 1 => Just(0x2000), 1 => Just(9), 1 => Just(0x4000)],
+        (padding, wrong) in (0usize..3, prop_oneof![6 => Just(0u8), 1 => 1u8..]),
+    ) {
+        let mut plain = v4(src, dst, protocol, &[1; 40]);
+        plain[8] = ttl;
+        plain[6..8].copy_from_slice(&fragment.to_be_bytes());
+        let mut more = [&plain[..20], &[1; 4], &plain[20..]].concat();
+        more[0] += 1;
+        more[3] += 4;
+        for octets in [&mut plain, &mut more] {
+            ipv4::fill_checksum(octets);
+            octets[11] ^= wrong;
+            octets.resize(octets.len() + padding, 0);
+        }
+        let ethertype = EtherType::IPV4.0;
+        let meta = Meta { iface, vrf: VrfId(vrf), flags, turns, ethertype, ..Meta::default() };
+        prop_assert_eq!(routed(&plain, &meta), routed(&more, &meta));
+    }
 }
