@@ -37,6 +37,7 @@ struct Seen {
     dropped: BTreeMap<DropReason, u64>,
     /// Packets that were sealed, by where they were and what came next.
     sealed: u64,
+    tr: BTreeMap<String,u64>,
     /// Where each buffer's packet was last.
     last: BTreeMap<u64, Next>,
     /// Frames by port, as they were received and sent.
@@ -51,6 +52,7 @@ impl Seen {
             visits.0 += 1;
             visits.1 += record.len as u64;
             let before = self.last.remove(&record.id);
+            if let Some(b)=before { *self.tr.entry(format!("{b:?} {:?}",record.point)).or_default()+=1; }
             let seals = [Next::EspOut, Next::AhOut, Next::SecyOut];
             let refused =
                 matches!(record.point, Point::Dropped(_) | Point::At(Next::IcmpError));
@@ -264,7 +266,8 @@ fn a_node_does_the_same_whoever_looks_on() {
         let dropped = seen.dropped.get(&reason).copied().unwrap_or(0);
         assert_eq!(dropped, plain.drops.get(reason), "{reason:?}");
     }
-    assert_eq!(seen.sealed, plain.work.sealed.packets);
+    for (k,v) in &seen.tr { if k.contains("Out "){ eprintln!("{k} {v}"); } }
+ eprintln!("{:?} {:?}", plain.work, plain.esp_out);    assert_eq!(seen.sealed, plain.work.sealed.packets);
 
     // Time was spent where packets were, and nowhere else.
     let times = reports[1].times.expect("it keeps time");

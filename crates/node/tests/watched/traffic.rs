@@ -26,7 +26,7 @@ impl Site {
     /// that go on, ESP and AH. What is for 10.x.1.0/24 is done as `action` says.
     pub fn config(self, action: &str) -> String {
         let Self { name, own, other } = self;
-        let ports: String = PORTS.iter().zip([1600, 1600, 1500, 1532, 1500]).map(port).collect();
+        let ports: String = PORTS.iter().zip([1600, 1600, 1500, 1532, 1470]).map(port).collect();
         let tunnel = |name, spi, kind, key: [&str; 2]| {
             // What one side sends the other one takes.
             let at = |site: u8| (spi + u32::from(site), key[usize::from(site) - 1]);
