@@ -35,7 +35,7 @@ type Visits = BTreeMap<String, (u64, u64)>;
 struct Seen {
     visits: Visits,
     dropped: BTreeMap<DropReason, u64>,
-    /// Packets that were sealed, by where they were and what came next.
+    /// Packets that went on from where they are sealed.
     sealed: u64,
     /// Where each buffer's packet was last.
     last: BTreeMap<u64, Next>,
@@ -52,9 +52,8 @@ impl Seen {
             visits.1 += record.len as u64;
             let before = self.last.remove(&record.id);
             let seals = [Next::EspOut, Next::AhOut, Next::SecyOut];
-            let refused =
-                matches!(record.point, Point::Dropped(_) | Point::At(Next::IcmpError));
-            if before.is_some_and(|at| seals.contains(&at)) && !refused {
+            let on = matches!(record.point, Point::At(Next::Output | Next::Transmit));
+            if on && before.is_some_and(|at| seals.contains(&at)) {
                 self.sealed += 1;
             }
             let frames = match record.point {
@@ -118,6 +117,7 @@ impl Node {
         let Site { own, other, .. } = site;
         let near = [
             format!("10.{own}.0.9"),
+            format!("10.{own}.1.9"),
             format!("10.{own}.2.9"),
             format!("10.{own}.3.9"),
             format!("172.16.{own}.9"),

@@ -7,8 +7,7 @@ use ferrule_base::{MacAddr, Rng};
 pub const PORTS: [&str; 5] = ["lan", "wan", "left", "right", "ac"];
 
 /// Stations on any segment.
-pub const STATIONS: [MacAddr; 2] =
-    [MacAddr([2, 0, 0xcc, 0, 0, 1]), MacAddr([2, 0, 0xcc, 0, 0, 2])];
+pub const STATIONS: [MacAddr; 2] = [MacAddr([2, 0, 0xcc, 0, 0, 1]), MacAddr([2, 0, 0xcc, 0, 0, 2])];
 
 /// One of two sites that mirror each other.
 #[derive(Clone, Copy)]
@@ -26,38 +25,8 @@ impl Site {
     /// that go on, ESP and AH. What is for 10.x.1.0/24 is done as `action` says.
     pub fn config(self, action: &str) -> String {
         let Self { name, own, other } = self;
-        let ports: String = PORTS.iter().zip([1600, 1600, 1500, 1532, 1500]).map(port).collect();
-        let tunnel = |name, spi, kind, key: [&str; 2]| {
-            // What one side sends the other one takes.
-            let at = |site: u8| (spi + u32::from(site), key[usize::from(site) - 1]);
-            let ((out, out_key), (inn, in_key)) = (at(own), at(other));
-            format!(
-                "[[tunnel]]\nname = \"{name}\"\nlocal = \"192.0.2.{own}\"\n\
-                 remote = \"192.0.2.{other}\"\n{kind}\n\
-                 out = {{ spi = {out}, key = \"{out_key}\" }}\n\
-                 in = {{ spi = {inn}, key = \"{in_key}\" }}\n"
-            )
-        };
-        let gcm = tunnel("one", 0x1000, "suite = \"aes-gcm-128\"", ["gcm:1", "gcm:2"]);
-        let cbc = "suite = \"aes-cbc-128 hmac-sha1-96\"";
-        let cbc = tunnel("two", 0x2000, cbc, ["cbc-sha1:3", "cbc-sha1:4"]);
-        let ah = "protocol = \"ah\"\nsuite = \"hmac-sha256-128\"";
-        let ah = tunnel("three", 0x3000, ah, ["sha256:5", "sha256:6"]);
-        let policies: String = [
-            format!("remote = \"10.{other}.3.0/24\"\naction = \"protect\"\ntunnel = \"three\""),
-            format!(
-                "remote = \"10.{other}.0.0/24\"\nprotocol = \"udp\"\nremote-ports = [9]\n\
-                 action = \"protect\"\ntunnel = \"one\""
-            ),
-            format!("remote = \"10.{other}.1.0/24\"\n{action}"),
-            format!("remote = \"10.{other}.2.0/24\"\naction = \"bypass\""),
-            format!(
-                "remote = \"2001:db8:{other}:1::/64\"\naction = \"protect\"\ntunnel = \"one\""
-            ),
-            format!("remote = \"2001:db8:{other}:2::/64\"\naction = \"bypass\""),
-        ]
-        .map(|policy| format!("[[policy]]\ninterface = \"wan\"\n{policy}\n"))
-        .concat();
+        let ports: String = PORTS.iter().zip([1600, 1600, 1500, 1532, 1470]).map(port).collect();
+        let (tunnels, policies) = (self.tunnels(), self.policies(action));
         let peer = if own == NEAR.own { FAR } else { NEAR };
         let sci = |site: Self| format!("{}/1", mac(site.name, "right"));
         let (sci, peer_sci) = (sci(self), sci(peer));
@@ -117,9 +86,47 @@ impl Site {
             sci = "{sci}"
             transmit = [{{ key = "sak:{own}" }}]
             receive = [{{ sci = "{peer_sci}", key = "sak:{other}" }}]
-            {gcm}{cbc}{ah}{policies}
+            {tunnels}{policies}
             "#
         )
+    }
+
+    fn tunnels(self) -> String {
+        let Self { own, other, .. } = self;
+        let tunnel = |name, spi, kind, key: [&str; 2]| {
+            // What one side sends the other one takes.
+            let at = |site: u8| (spi + u32::from(site), key[usize::from(site) - 1]);
+            let ((out, out_key), (inn, in_key)) = (at(own), at(other));
+            format!(
+                "[[tunnel]]\nname = \"{name}\"\nlocal = \"192.0.2.{own}\"\n\
+                 remote = \"192.0.2.{other}\"\n{kind}\n\
+                 out = {{ spi = {out}, key = \"{out_key}\" }}\n\
+                 in = {{ spi = {inn}, key = \"{in_key}\" }}\n"
+            )
+        };
+        let gcm = tunnel("one", 0x1000, "suite = \"aes-gcm-128\"", ["gcm:1", "gcm:2"]);
+        let cbc = "suite = \"aes-cbc-128 hmac-sha1-96\"";
+        let cbc = tunnel("two", 0x2000, cbc, ["cbc-sha1:3", "cbc-sha1:4"]);
+        let ah = "protocol = \"ah\"\nsuite = \"hmac-sha256-128\"";
+        let ah = tunnel("three", 0x3000, ah, ["sha256:5", "sha256:6"]);
+        gcm + &cbc + &ah
+    }
+
+    fn policies(self, action: &str) -> String {
+        let other = self.other;
+        [
+            format!("remote = \"10.{other}.3.0/24\"\naction = \"protect\"\ntunnel = \"three\""),
+            format!(
+                "remote = \"10.{other}.0.0/24\"\nprotocol = \"udp\"\nremote-ports = [9]\n\
+                 action = \"protect\"\ntunnel = \"one\""
+            ),
+            format!("remote = \"10.{other}.1.0/24\"\n{action}"),
+            format!("remote = \"10.{other}.2.0/24\"\naction = \"bypass\""),
+            format!("remote = \"2001:db8:{other}:1::/64\"\naction = \"protect\"\ntunnel = \"one\""),
+            format!("remote = \"2001:db8:{other}:2::/64\"\naction = \"bypass\""),
+        ]
+        .map(|policy| format!("[[policy]]\ninterface = \"wan\"\n{policy}\n"))
+        .concat()
     }
 
     /// A frame from one of its hosts, and the port on which it comes: of one of many flows
@@ -163,8 +170,8 @@ impl Site {
         let Self { own, other, name } = self;
         let net = rng.below(4);
         let to = format!("2001:db8:{other}:{net}::9");
-        let flow = (rng.below(512) as u16, 9);
-        let mut ip = udp6(&format!("2001:db8:{own}::9"), &to, flow, len, 4);
+        let from = format!("2001:db8:{own}:{net}::{:x}", rng.below(512) + 16);
+        let mut ip = udp6(&from, &to, (7, 9), len, 4);
         match rng.below(30) {
             0 => ip[7] = 1,
             1 => ip.truncate(40),
@@ -199,7 +206,9 @@ impl Site {
             _ => [10, other, 0, 9],
         };
         let port = if rng.one_in(20) { 11 } else { 9 };
-        let mut ip = udp4([10, own, 0, 9], to, (rng.below(512) as u16, port), len, 3);
+        // (The other end takes it from the same net and port alone.)
+        let from = [10, own, to[2], 2 + rng.below(250) as u8];
+        let mut ip = udp4(from, to, (9, port), len, 3);
         let odd = rng.below(60);
         match odd {
             // Its sum is wrong, or it ends here, or it has padding behind it.
