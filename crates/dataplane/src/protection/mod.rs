@@ -101,7 +101,7 @@ impl InFlight {
         if !engine.is_immediate() {
             return self.submit(protection, ctx, engine, batch, jobs);
         }
-        engine.run_beside(batch, jobs);
+        engine.run_beside(ctx.now, batch, jobs);
         let mut jobs = jobs.iter();
         ctx.forward(batch, |ctx, packet| match jobs.next() {
             Some(job) => protection.finish(ctx, packet, job),
