@@ -62,7 +62,17 @@ impl Rig {
                 nonce[4..].copy_from_slice(&(number * BATCH as u64 + i as u64).to_be_bytes());
                 let ad = Ad::Span(Span::new(FRONT - IV - HEADER, HEADER));
                 let text = Span::new(FRONT - IV, IV + len);
-                Job { buf, key, ticket: 0, number: 0, nonce, op, verdict: Verdict::Pending, ad, text }
+                Job {
+                    buf,
+                    key,
+                    ticket: 0,
+                    number: 0,
+                    nonce,
+                    op,
+                    verdict: Verdict::Pending,
+                    ad,
+                    text,
+                }
             })
             .collect();
         self.engine.run(&mut jobs);

@@ -32,7 +32,17 @@ fn job(key: KeyId, len: usize) -> Job<Buffer> {
     let text = Span::new(16, len);
     let (op, verdict) = (Op::Seal, Verdict::Pending);
     let ad = Ad::Span(Span::new(0, 8));
-    Job { buf: vec![0; text.end() + 16], key, ticket: 0, number: 0, nonce: [0; 12], op, verdict, ad, text }
+    Job {
+        buf: vec![0; text.end() + 16],
+        key,
+        ticket: 0,
+        number: 0,
+        nonce: [0; 12],
+        op,
+        verdict,
+        ad,
+        text,
+    }
 }
 
 /// An engine, a key in it, and the clock that it is told.

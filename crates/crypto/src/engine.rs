@@ -37,7 +37,8 @@ pub trait Engine<B: AsMut<[u8]>> {
     /// there are of both. A job that carries a verdict already is left alone; every other
     /// one has one afterwards. Only for an engine that is
     /// [immediate](Self::is_immediate), which no other can be asked for.
-    fn run_beside(&mut self, buffers: &mut [B], jobs: &mut [Job<()>]) {
+    fn run_beside(&mut self, now: Instant, buffers: &mut [B], jobs: &mut [Job<()>]) {
+        let _ = now;
         debug_assert!(
             !jobs.iter().zip(buffers).any(|(job, _)| job.is_pending()),
             "an engine that takes its time owns its jobs",
@@ -208,7 +209,7 @@ impl<B: AsMut<[u8]>> Engine<B> for Software {
     }
 
     #[inline]
-    fn run_beside(&mut self, buffers: &mut [B], jobs: &mut [Job<()>]) {
+    fn run_beside(&mut self, _now: Instant, buffers: &mut [B], jobs: &mut [Job<()>]) {
         Software::run_beside(self, buffers, jobs);
     }
 
@@ -255,8 +256,8 @@ impl<B: AsMut<[u8]>> Engine<B> for Box<dyn Engine<B>> {
         (**self).poll_timeout()
     }
 
-    fn run_beside(&mut self, buffers: &mut [B], jobs: &mut [Job<()>]) {
-        (**self).run_beside(buffers, jobs);
+    fn run_beside(&mut self, now: Instant, buffers: &mut [B], jobs: &mut [Job<()>]) {
+        (**self).run_beside(now, buffers, jobs);
     }
 
     fn prefetch(&self, key: KeyId, text: usize) {
@@ -302,8 +303,8 @@ impl<B: AsMut<[u8]>> Engine<B> for Box<dyn Engine<B> + Send> {
         (**self).poll_timeout()
     }
 
-    fn run_beside(&mut self, buffers: &mut [B], jobs: &mut [Job<()>]) {
-        (**self).run_beside(buffers, jobs);
+    fn run_beside(&mut self, now: Instant, buffers: &mut [B], jobs: &mut [Job<()>]) {
+        (**self).run_beside(now, buffers, jobs);
     }
 
     fn prefetch(&self, key: KeyId, text: usize) {

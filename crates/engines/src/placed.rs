@@ -222,7 +222,7 @@ impl<B: AsMut<[u8]>> Engine<B> for Placed<B> {
     }
 
     #[inline]
-    fn run_beside(&mut self, buffers: &mut [B], jobs: &mut [Job<()>]) {
+    fn run_beside(&mut self, _now: Instant, buffers: &mut [B], jobs: &mut [Job<()>]) {
         debug_assert!(self.immediate, "keys that are used elsewhere take owned jobs");
         if self.immediate {
             self.work_beside(buffers, jobs);
@@ -343,7 +343,7 @@ mod tests {
             owned.push(job(key, ticket));
             jobs.push(job(key, ticket).map(|buf| buffers.push(buf)));
         }
-        engine.run_beside(&mut buffers, &mut jobs);
+        engine.run_beside(Instant::ZERO, &mut buffers, &mut jobs);
         engine.submit(Instant::ZERO, &mut owned);
         for ((job, buffer), owned) in jobs.iter().zip(buffers).zip(owned) {
             assert_eq!((job.verdict, buffer), (Verdict::Done, owned.buf));

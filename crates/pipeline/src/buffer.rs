@@ -28,7 +28,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// a node puts in front, and what AF_XDP leaves free there.
 pub const HEAD_ROOM: usize = 256;
 
-
 /// Chunks that a cache keeps at most before it gives half of them back, unless
 /// the pool says otherwise.
 const CACHE_MAX: usize = 512;

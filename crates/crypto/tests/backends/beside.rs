@@ -2,7 +2,7 @@
 //! RustCrypto's does with one after the other.
 
 use crate::packet::{Packet, counting_spec, spec, text_len};
-use ferrule_base::Rng;
+use ferrule_base::{Instant, Rng};
 use ferrule_crypto::{
     Ad, Aes, Backend, Engine, Job, KeyId, KeySpec, Op, Software, Span, Suite, Verdict,
 };
@@ -146,7 +146,7 @@ proptest! {
             let mut engine = engine(backend).0;
             let mut got: (Vec<_>, Vec<_>) = (jobs.iter().map(copy).collect(), bufs.clone());
             got.0.iter().for_each(|job| engine.prefetch(job.key, job.text.len.into()));
-            Engine::run_beside(&mut engine, &mut got.1, &mut got.0);
+            Engine::run_beside(&mut engine, Instant::ZERO, &mut got.1, &mut got.0);
             for i in 0..mix.count {
                 let (job, what) = (&got.0[i], format!("{backend:?}, job {i}"));
                 prop_assert_eq!(job.verdict, expected.0[i].verdict, "{}, {:?}", what, job);
@@ -174,7 +174,7 @@ fn jobs_without_a_buffer_are_left_alone() {
         let (mut jobs, mut bufs): (Vec<_>, Vec<_>) =
             (0..5).map(|ticket| job(&mut rng, &mix, &keys, ticket)).unzip();
         bufs.truncate(3);
-        Engine::run_beside(&mut engine, &mut bufs, &mut jobs);
+        Engine::run_beside(&mut engine, Instant::ZERO, &mut bufs, &mut jobs);
         let verdicts: Vec<_> = jobs.iter().map(|job| job.verdict).collect();
         assert_eq!(verdicts[..3], [Verdict::Done; 3], "{backend:?}");
         assert_eq!(verdicts[3..], [Verdict::Pending; 2], "{backend:?}");

@@ -122,7 +122,7 @@ impl InFlight {
         if !engine.is_immediate() {
             return self.submit(protection, ctx, engine, batch);
         }
-        engine.run_beside(batch, jobs);
+        engine.run_beside(ctx.now, batch, jobs);
         let mut jobs = jobs.iter();
         ctx.forward(batch, |ctx, packet| match jobs.next() {
             Some(job) => protection.finish(ctx, packet, job),

@@ -281,7 +281,17 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
         if self.waiting.is_empty() {
             self.waiting_since = now;
         }
-        self.waiting.push_back(Job { buf: memory, key, ticket, number, nonce, op, verdict, ad, text });
+        self.waiting.push_back(Job {
+            buf: memory,
+            key,
+            ticket,
+            number,
+            nonce,
+            op,
+            verdict,
+            ad,
+            text,
+        });
     }
 
     fn copied(&mut self, octets: usize) {

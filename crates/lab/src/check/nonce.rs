@@ -98,16 +98,13 @@ pub struct Audited<E> {
     ledger: NonceLedger,
     findings: Findings,
     keys: HashMap<KeyId, Print>,
-    /// When it was told last what time it is: jobs beside packets come without.
-    now: Instant,
 }
 
 impl<E> Audited<E> {
     /// Audits the engine of a worker of `node`.
     pub fn new(inner: E, node: &str, ledger: &NonceLedger, findings: &Findings) -> Self {
         let (ledger, findings) = (ledger.clone(), findings.clone());
-        let (node, keys, now) = (node.into(), HashMap::new(), Instant::ZERO);
-        Self { inner, node, ledger, findings, keys, now }
+        Self { inner, node: node.into(), ledger, findings, keys: HashMap::new() }
     }
 
     fn note(&self, now: Instant, key: KeyId, nonce: [u8; 12]) {
@@ -145,7 +142,6 @@ impl<B: AsMut<[u8]>, E: Engine<B>> Engine<B> for Audited<E> {
             .filter(|job| job.op == Op::Seal && job.verdict == Verdict::Pending)
             .map(|job| (job.key, job.nonce))
             .collect();
-        self.now = now;
         self.inner.submit(now, jobs);
         // Neither done nor under way: not accepted, or refused. Its nonce is unused.
         for job in jobs.iter().filter(|job| job.op == Op::Seal && job.verdict != Verdict::Done) {
@@ -159,20 +155,19 @@ impl<B: AsMut<[u8]>, E: Engine<B>> Engine<B> for Audited<E> {
     }
 
     fn collect(&mut self, now: Instant, done: &mut Jobs<B>) {
-        self.now = now;
         self.inner.collect(now, done);
     }
 
-    fn run_beside(&mut self, buffers: &mut [B], jobs: &mut [Job<()>]) {
+    fn run_beside(&mut self, now: Instant, buffers: &mut [B], jobs: &mut [Job<()>]) {
         for (buffers, jobs) in buffers.chunks_mut(BATCH).zip(jobs.chunks_mut(BATCH)) {
             let sealing: ArrayVec<bool, BATCH> = jobs
                 .iter()
                 .map(|job| job.op == Op::Seal && job.verdict == Verdict::Pending)
                 .collect();
-            self.inner.run_beside(buffers, jobs);
+            self.inner.run_beside(now, buffers, jobs);
             for (job, _) in jobs.iter().zip(sealing).filter(|(_, sealing)| *sealing) {
                 if job.verdict == Verdict::Done {
-                    self.note(self.now, job.key, job.nonce);
+                    self.note(now, job.key, job.nonce);
                 }
             }
         }

@@ -109,8 +109,8 @@ impl Engine<Packet> for Boasting {
         boast(jobs);
     }
 
-    fn run_beside(&mut self, buffers: &mut [Packet], jobs: &mut [Job<()>]) {
-        self.0.run_beside(buffers, jobs);
+    fn run_beside(&mut self, now: Instant, buffers: &mut [Packet], jobs: &mut [Job<()>]) {
+        self.0.run_beside(now, buffers, jobs);
         boast(jobs);
     }
 

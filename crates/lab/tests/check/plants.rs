@@ -99,6 +99,7 @@ fn check_finds_a_reused_nonce() {
     assert_eq!(small.case.disturbance.len(), 1, "one crash: {:?}", small.case);
     assert_eq!((small.case.impairment.len(), small.case.late.len()), (0, 0));
     assert!(small.finding.what.contains("of gw1"), "{}", small.finding);
+    assert!(small.finding.at > Instant::ZERO, "{}", small.finding);
 }
 
 /// An engine that says of each so-manieth packet that it is sealed.
@@ -126,14 +127,14 @@ impl Engine<Packet> for Leaking {
         self.inner.submit(now, jobs);
     }
 
-    fn run_beside(&mut self, buffers: &mut [Packet], jobs: &mut [Job<()>]) {
+    fn run_beside(&mut self, now: Instant, buffers: &mut [Packet], jobs: &mut [Job<()>]) {
         for job in jobs.iter_mut().filter(|job| job.op == Op::Seal) {
             self.sealed += 1;
             if self.sealed.is_multiple_of(60) {
                 job.verdict = Verdict::Done;
             }
         }
-        self.inner.run_beside(buffers, jobs);
+        self.inner.run_beside(now, buffers, jobs);
     }
 
     fn collect(&mut self, now: Instant, done: &mut Jobs<Packet>) {

@@ -58,10 +58,10 @@ impl Engine<Packet> for AnyEngine {
         }
     }
 
-    fn run_beside(&mut self, buffers: &mut [Packet], jobs: &mut [Job<()>]) {
+    fn run_beside(&mut self, now: Instant, buffers: &mut [Packet], jobs: &mut [Job<()>]) {
         match self {
-            Self::AtOnce(e) => Engine::run_beside(e, buffers, jobs),
-            Self::Late(e) => e.run_beside(buffers, jobs),
+            Self::AtOnce(e) => Engine::run_beside(e, now, buffers, jobs),
+            Self::Late(e) => e.run_beside(now, buffers, jobs),
         }
     }
 

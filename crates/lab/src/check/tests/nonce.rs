@@ -52,6 +52,29 @@ fn nonce_audit_finds_a_nonce_that_comes_again_after_a_restart_and_names_the_sa()
 }
 
 #[test]
+fn nonce_audit_sees_jobs_beside_their_packets_and_says_when() {
+    let (ledger, findings) = (NonceLedger::default(), Findings::default());
+    let mut engine = Audited::new(Software::default(), "gw1", &ledger, &findings);
+    let key = Engine::<Vec<u8>>::install(&mut engine, &spec(1)).unwrap();
+    let mut run = |millis, numbers: &[u64], op| {
+        let mut buffers = Vec::new();
+        let beside = |&number: &u64| job(key, number, op).map(|buffer| buffers.push(buffer));
+        let mut jobs: Vec<Job<()>> = numbers.iter().map(beside).collect();
+        // The last one is refused before an engine sees it: its nonce is unused.
+        jobs.last_mut().unwrap().verdict = Verdict::Failed;
+        engine.run_beside(Instant::from_millis(millis), &mut buffers, &mut jobs);
+    };
+    run(1, &[1, 2, 3, 4], Op::Seal);
+    run(2, &[1, 2, 3, 4], Op::Open);
+    run(3, &[4, 5, 1], Op::Seal);
+    assert_eq!((findings.count(), ledger.noted()), (0, 5));
+    run(4, &[6, 2, 7], Op::Seal);
+    let found = findings.all();
+    assert_eq!((found.len(), ledger.noted()), (1, 6));
+    assert_eq!((found[0].invariant, found[0].at), (Invariant::NonceOnce, Instant::from_millis(4)));
+}
+
+#[test]
 fn nonce_audit_lets_a_job_that_no_engine_took_try_again() {
     let (ledger, findings) = (NonceLedger::default(), Findings::default());
     let late = Late::new(Software::default(), 1, Duration::from_micros(10), 2);
