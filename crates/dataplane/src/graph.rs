@@ -22,9 +22,9 @@
 //! | `link` | a card, while ESP works on the packet |
 //! | `turns` | IP |
 
-use crate::{bridge, fragment};
 use crate::ipsec::Hits;
 use crate::tables::Tables;
+use crate::{bridge, fragment};
 use arrayvec::ArrayVec;
 use ferrule_base::{DropReason, Drops, Instant, Work};
 use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache};

@@ -19,6 +19,8 @@ pub mod pair;
 pub mod port;
 
 pub use batch::{BATCH, Batch};
-pub use buffer::{HEAD_ROOM, Meta, Packet, Pool, PoolCache, Region, prefetch, prefetch_at, prefetch_slice};
+pub use buffer::{
+    HEAD_ROOM, Meta, Packet, Pool, PoolCache, Region, prefetch, prefetch_at, prefetch_slice,
+};
 pub use pair::pair;
 pub use port::{Port, PortStats, Supers};

@@ -35,9 +35,7 @@ impl Up {
     /// 5. Other IP packets pass if the policy lets them in clear.
     pub fn push(&mut self, ctx: &mut Ctx<'_>, links: &mut Links, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
-        ctx.forward(batch, |ctx, packet| {
-            Ok(up(ctx.tables, &mut ctx.tally.hits, links, packet)?)
-        });
+        ctx.forward(batch, |ctx, packet| Ok(up(ctx.tables, &mut ctx.tally.hits, links, packet)?));
     }
 }
 

@@ -55,6 +55,8 @@ mod wrapping;
 #[cfg(test)]
 mod tests;
 
+pub use crate::protection::authentic::{Authentic, Candidate};
+pub use crate::protection::table::{SaError, SaId};
 pub use ah::{AhIn, AhOut};
 pub use config::{
     Df, EcnOut, Encap, Fragment, Hops, InboundConfig, Mode, OutboundConfig, Outside, SaProtocol,
@@ -62,16 +64,14 @@ pub use config::{
 };
 pub use egress::EspOut;
 pub use ingress::EspIn;
-pub use path::{PathErrors, Paths, is_path_error};
 pub use opener::Opener;
+pub use path::{PathErrors, Paths, is_path_error};
 pub use replay::Window;
 pub use sealer::{Sealer, Want};
-pub use crate::protection::authentic::{Authentic, Candidate};
 pub use spd::directory::{InboundPlace, SaDirectory};
 pub use spd::hits::{Hit, HitMap, Hits, UNCOUNTED};
 pub use spd::selector::{Addresses, Field, Selector, SelectorError};
 pub use spd::stage::Policy;
 pub use spd::{Action, Decision, PolicyEntry, Spd};
 pub use state::{InboundSa, OutboundSa, SaStats, SaView};
-pub use crate::protection::table::{SaError, SaId};
 pub use unwrapping::esp_in_udp;

@@ -6,9 +6,7 @@ use super::config::OutboundConfig;
 use super::path::{PATH_AGE, Quote, is_recent};
 use super::state::{Outbound, SaView, nonce};
 use super::wrapping::Refusal;
-use crate::graph::{
-    Aside, Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_ONWARDS, FLAG_WHOLE, Next,
-};
+use crate::graph::{Aside, Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_ONWARDS, FLAG_WHOLE, Next};
 use crate::protection::sequence::{Lease, Sequence};
 use crate::protection::table::{Held, SaError, SaId, SaTable};
 use crate::protection::tickets::{Lane, Submitter};

@@ -1,8 +1,6 @@
 //! One SA: what its packets need, ready to use.
 
-use super::config::{
-    Df, EcnOut, Encap, Hops, InboundConfig, Mode, OutboundConfig, Outside,
-};
+use super::config::{Df, EcnOut, Encap, Hops, InboundConfig, Mode, OutboundConfig, Outside};
 use super::outer::{Inner, Template, ethertype};
 use super::path::Path;
 use super::replay::Window;

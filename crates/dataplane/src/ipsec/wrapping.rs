@@ -86,7 +86,6 @@ impl Special {
             Mode::Transport => self.header_len(),
         }
     }
-
 }
 
 /// The checksum of the UDP datagram in an IPv6 packet, which must be there (RFC 8200
@@ -203,7 +202,8 @@ impl Plan {
         };
         let text = inner.len().checked_sub(head).ok_or(DropReason::Malformed)?;
         let (extra, align) = (head - plain, usize::from(sa.shape.align));
-        let mtu = usize::from(sa.base.path.mtu).saturating_sub(extra.next_multiple_of(align) - extra);
+        let mtu =
+            usize::from(sa.base.path.mtu).saturating_sub(extra.next_multiple_of(align) - extra);
         let long = inner.len() > mtu;
         if long
             && !may_cut
@@ -249,7 +249,6 @@ impl Plan {
         }
         Some(())
     }
-
 }
 
 /// Where an IPv4 header has its protocol.

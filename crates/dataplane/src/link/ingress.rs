@@ -122,9 +122,7 @@ fn attach(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
                 + if outer == Outer::Untagged { 0 } else { vlan::Header::LEN };
             to_routing(routed, ethertype, link, packet)
         }
-        &IfaceKind::Bridged { access_vlan, .. } => {
-            to_bridge(iface, access_vlan, outer, packet)
-        }
+        &IfaceKind::Bridged { access_vlan, .. } => to_bridge(iface, access_vlan, outer, packet),
         &IfaceKind::Crossed(pw) => {
             packet.meta_mut().pw = pw;
             let config = tables.pws.get(usize::from(pw)).ok_or(DropReason::NotAttached)?;

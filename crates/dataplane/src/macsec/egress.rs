@@ -54,9 +54,8 @@ impl Protection for Vec<TxSecy> {
     ) -> Result<(), Aside> {
         // 1
         let port = ctx.tables.ports.get(usize::from(packet.meta().port.0));
-        let (port, index) = port
-            .and_then(|port| Some((port, port.secy?)))
-            .ok_or(DropReason::MacsecNoTxSa)?;
+        let (port, index) =
+            port.and_then(|port| Some((port, port.secy?))).ok_or(DropReason::MacsecNoTxSa)?;
         let secy = self.get_mut(usize::from(index)).ok_or(DropReason::MacsecNoTxSa)?;
         let an = secy.encoding;
         let (Some(Some(sa)), Some(config)) = (secy.sas.get_mut(usize::from(an)), &secy.config)

@@ -1,10 +1,10 @@
 //! The receive side of every SecY: channels, associations, how they come and go.
 
+use super::channels::{CHANNELS_MAX, Channels, NONE};
 use super::config::{RxSaConfig, SecyConfig};
 use super::replay::Window;
 use super::state::{Nonces, SaError, SaReport, key_spec};
 use super::stats::Stats;
-use super::channels::{CHANNELS_MAX, Channels, NONE};
 use crate::protection::InFlight;
 use crate::protection::sequence::Lease;
 use crate::protection::tickets::Lane;

@@ -186,9 +186,8 @@ impl InFlight {
     /// last one that was served stays until the next is, so that the queue can be found.
     fn release<P: Protection>(&mut self, protection: &mut P, ctx: &mut Ctx<'_>, slot: u32) {
         let mut served = None;
-        while let Some((slot, job)) = protection
-            .queue(served.unwrap_or(slot))
-            .and_then(|queue| self.tickets.release(queue))
+        while let Some((slot, job)) =
+            protection.queue(served.unwrap_or(slot)).and_then(|queue| self.tickets.release(queue))
         {
             let mut packet = None;
             let job = job.map(|buf| packet = Some(buf));

@@ -45,7 +45,8 @@ impl Stage for Ip {
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
         let tables = ctx.tables;
-        let mut columns = Columns { plain: [false; BATCH], dst: [0; BATCH], route: [Cell::NONE; BATCH] };
+        let mut columns =
+            Columns { plain: [false; BATCH], dst: [0; BATCH], route: [Cell::NONE; BATCH] };
         columns.read(batch);
         columns.look_up(tables, batch);
         let mut at = 0..BATCH;
@@ -205,11 +206,7 @@ fn after_routing(tables: &Tables, adjacency: u32, arrival: Arrival) -> Next {
     exit.map_or(Next::Output, |exit| exit.after_routing(arrival))
 }
 
-fn forward_v4(
-    tables: &Tables,
-    hits: &mut Hits,
-    packet: &mut Packet,
-) -> Result<Next, DropReason> {
+fn forward_v4(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<Next, DropReason> {
     let (header, header_len, total) = ipv4::validate(packet.data()).map_err(DropReason::from)?;
     let (protocol, fragment) = (header.protocol(), header.is_fragment());
     let (src, dst) = (Ipv4Addr::from(header.src), Ipv4Addr::from(header.dst));
@@ -254,11 +251,7 @@ fn forward_v4(
 }
 
 #[inline]
-fn forward_v6(
-    tables: &Tables,
-    hits: &mut Hits,
-    packet: &mut Packet,
-) -> Result<Next, DropReason> {
+fn forward_v6(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<Next, DropReason> {
     let (header, total) = ipv6::validate(packet.data()).map_err(DropReason::from)?;
     let next_header = header.next();
     let (src, dst) = (Ipv6Addr::from(header.src), Ipv6Addr::from(header.dst));

@@ -139,12 +139,7 @@ pub(super) const fn spans(head: usize, len: usize) -> (Span, Span) {
 
 /// Puts headers, IV and ICV where they belong and takes copy and tail away; nothing is
 /// left of [`cover`] then. `head` is the copy's length.
-pub(super) fn uncover(
-    packet: &mut Packet,
-    job: &Job<()>,
-    head: usize,
-    shape: Shape,
-) -> Option<()> {
+pub(super) fn uncover(packet: &mut Packet, job: &Job<()>, head: usize, shape: Shape) -> Option<()> {
     let (icv, end) = (usize::from(shape.icv), job.text.end());
     let icv_at = 2 * head + shape.icv_at();
     let data = packet.data_mut();

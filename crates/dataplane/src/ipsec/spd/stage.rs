@@ -57,12 +57,7 @@ fn why(refused: &Refused, at: usize) -> DropReason {
 
 /// Steps 1 and 2, policy by policy.
 #[inline(always)]
-fn decide(
-    tables: &Tables,
-    batch: &Batch,
-    outcomes: &mut [Outcome; BATCH],
-    refused: &mut Refused,
-) {
+fn decide(tables: &Tables, batch: &Batch, outcomes: &mut [Outcome; BATCH], refused: &mut Refused) {
     let mut gates = [Gate::OPEN; BATCH];
     for (packet, gate) in batch.iter().zip(&mut gates) {
         *gate = Gate::of(tables, packet);

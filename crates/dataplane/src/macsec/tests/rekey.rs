@@ -114,8 +114,8 @@ impl Engine<Packet> for Frail {
         }
     }
 
-    fn run_beside(&mut self, now: Instant, buffers: &mut [Packet], jobs: &mut [Job<()>]) {
-        self.0.run_beside(now, buffers, jobs);
+    fn run_beside(&mut self, _: Instant, buffers: &mut [Packet], jobs: &mut [Job<()>]) {
+        self.0.run_beside(buffers, jobs);
         for (job, buffer) in jobs.iter_mut().zip(buffers) {
             self.1 += 1;
             if self.1.is_multiple_of(3) {
