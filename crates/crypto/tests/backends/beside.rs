@@ -25,7 +25,7 @@ fn specs() -> Vec<KeySpec> {
     };
     let gcm = (0..KEYS).map(|i| GCM[i as usize % 2]);
     let gcm: Vec<_> = gcm.map(|suite| spec(suite, &octets(suite.key_len()), &[])).collect();
-    let others = Suite::software().into_iter().chain(Suite::software()).zip(0..);
+    let others = Suite::software().chain(Suite::software()).zip(0..);
     gcm.into_iter().chain(others.map(|(suite, first)| counting_spec(suite, first))).collect()
 }
 
@@ -119,7 +119,8 @@ proptest! {
         let (mut jobs, mut bufs) = (Vec::new(), Vec::new());
         for ticket in 0..mix.count as u64 {
             let (job, buf) = job(&mut rng, &mix, &keys[..keys.len() - 1], ticket);
-            (jobs.push(job), bufs.push(buf));
+            jobs.push(job);
+            bufs.push(buf);
         }
         let one_by_one = |jobs: &mut [Job<()>], bufs: &mut [Buf]| {
             for (job, buf) in jobs.iter_mut().zip(bufs) {
