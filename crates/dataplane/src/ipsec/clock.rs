@@ -16,15 +16,15 @@ use ferrule_crypto::KeySpec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Deeds at one time at most: no more than jobs fit a batch.
-pub(super) const DEEDS_MAX: usize = 32;
+/// Timers served at one time at most: no more than jobs fit a batch.
+pub(super) const TIMERS_MAX: usize = 32;
 
 /// A dummy that is later than this is not made up for.
 const LATE_MAX: Duration = Duration::from_millis(100);
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Deed {
+pub(super) enum Timer {
     Keepalive,
     Dummy,
     /// Forget a path's MTU.
@@ -37,7 +37,7 @@ pub(super) struct Due {
     pub at: Instant,
     index: u32,
     generation: u32,
-    pub deed: Deed,
+    pub timer: Timer,
     pub every: Duration,
 }
 
@@ -58,14 +58,14 @@ impl Clock {
     /// Notes what a new SA wants. It begins with the first look at the clock.
     pub fn add(&mut self, id: SaId, config: &OutboundConfig) {
         let SaId { index, generation } = id;
-        let mut add = |deed, every| {
-            self.due.push(Reverse(Due { at: Instant::ZERO, index, generation, deed, every }));
+        let mut add = |timer, every| {
+            self.due.push(Reverse(Due { at: Instant::ZERO, index, generation, timer, every }));
         };
         if let Some(every) = config.encap.and_then(|encap| encap.keepalive) {
-            add(Deed::Keepalive, every);
+            add(Timer::Keepalive, every);
         }
         if config.dummies != 0 {
-            add(Deed::Dummy, Duration::from_secs(1) / config.dummies);
+            add(Timer::Dummy, Duration::from_secs(1) / config.dummies);
             // Whoever does not know the key does not know which packets are dummies.
             let KeySpec { key, mac_key, .. } = &config.keys;
             let key = if key.is_empty() { mac_key } else { key };
@@ -76,10 +76,10 @@ impl Clock {
         }
     }
 
-    /// Notes a deed that is done once.
-    pub fn once(&mut self, id: SaId, at: Instant, deed: Deed) {
+    /// Notes a timer that goes off once.
+    pub fn once(&mut self, id: SaId, at: Instant, timer: Timer) {
         let SaId { index, generation } = id;
-        self.due.push(Reverse(Due { at, index, generation, deed, every: Duration::ZERO }));
+        self.due.push(Reverse(Due { at, index, generation, timer, every: Duration::ZERO }));
     }
 
     /// When something is due next.

@@ -22,12 +22,13 @@
 //! ```
 //!
 //! * [`config`] what a person configures of an SA.
-//! * [`spd`] policies, selectors, which worker has which SA.
-//! * [`ah`] AH (RFC 4302), which has stages of its own.
-//! * [`table`] SAs by index, and how they come and go without losing a packet.
-//! * [`state`] one SA. [`replay`] its window.
-//! * [`spd::stage`], [`egress`], [`ingress`] the three stages. `wrapping`, `unwrapping`:
-//!   what is more than a plain tunnel. `clock`: keepalives and dummies.
+//! * [`spd`] policies, selectors, which worker has which SA; [`spd::stage`] the stage at
+//!   the boundary.
+//! * `sealer`, `opener`: the outbound and the inbound SAs of a worker, of ESP or AH: how
+//!   they come and go, their numbers and windows, jobs for an engine, and timers (`clock`).
+//! * [`egress`], [`ingress`] ESP's part of both, in numbered steps. [`ah`] AH's (RFC 4302).
+//! * [`state`] one SA. [`replay`] its window. `outer`: the template of what is put around
+//!   packets. `wrapping`, `unwrapping`: what is more than a plain tunnel.
 //! * [`path`] what SAs learn of their path's MTU.
 //!
 //! Drops: `policy-discard`, `esp-required`, `esp-no-sa`,

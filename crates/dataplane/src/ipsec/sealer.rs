@@ -1,7 +1,7 @@
 //! The outbound SAs of one worker, of ESP or AH: their numbers, their jobs, and what they
 //! do by the clock.
 
-use super::clock::{Clock, DEEDS_MAX, Deed};
+use super::clock::{Clock, TIMERS_MAX, Timer};
 use super::config::OutboundConfig;
 use super::path::{PATH_AGE, Quote, is_recent};
 use super::state::{Outbound, SaView, nonce};
@@ -137,27 +137,27 @@ impl<S: Sealing> Sealer<S> {
     #[cold]
     pub fn tick<E: Engine<Packet>>(&mut self, ctx: &mut Ctx<'_>, engine: &mut E) {
         let mut batch = Box::<Batch>::default();
-        for _ in 0..DEEDS_MAX {
+        for _ in 0..TIMERS_MAX {
             let Some(due) = self.clock.take(ctx.now) else { break };
             // An SA that was retired wants nothing any more.
             let held = self.sas.table.at(due.id().index).filter(|(_, h)| h.id == due.id());
             let Some((slot, held)) = held else { continue };
-            let after = match due.deed {
-                Deed::Age => {
+            let after = match due.timer {
+                Timer::Age => {
                     if let Some(at) = held.sa.base_mut().path.age(ctx.now) {
-                        self.clock.once(due.id(), at, Deed::Age);
+                        self.clock.once(due.id(), at, Timer::Age);
                     }
                     continue;
                 }
                 _ if due.at == Instant::ZERO => ctx.now,
-                Deed::Keepalive => {
+                Timer::Keepalive => {
                     let (packet, last) = held.sa.keepalive(ctx, due.every);
                     if let Some(packet) = packet {
                         onwards(ctx, held.sa.base(), packet);
                     }
                     last
                 }
-                Deed::Dummy => {
+                Timer::Dummy => {
                     if let Some(mut packet) = ctx.make(&[]) {
                         let job = self.in_flight.job(batch.len());
                         let made = held.sa.dummy(ctx.now, &mut packet, job, self.clock.rng());
@@ -232,7 +232,7 @@ impl<S: Sealing> Sealer<S> {
         let Some(path) = quote.path() else { return false };
         let fits = held.sa.fits(path);
         if held.sa.base_mut().path.hear(path, fits, now) {
-            self.clock.once(held.id, now + PATH_AGE, Deed::Age);
+            self.clock.once(held.id, now + PATH_AGE, Timer::Age);
         }
         true
     }
