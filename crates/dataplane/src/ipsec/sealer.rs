@@ -266,7 +266,7 @@ impl<S: Sealing> Associations<S> {
         let Some(held) = self.table.slot(slot) else { return Err(S::EXHAUSTED.into()) };
         match made {
             Ok(()) => {
-                if job.number % LOOK_EVERY == 0 {
+                if job.number.is_multiple_of(LOOK_EVERY) {
                     look(&mut self.wants, held);
                 }
                 let base = held.sa.base();

@@ -481,7 +481,7 @@ pub(super) unsafe fn stream<
             // Behind every two rounds the products of two blocks, then of the rest.
             rounds!(round of R {
                 encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
-                if round <= 4 * N && round % 2 == 0 {
+                if round <= 4 * N && round.is_multiple_of(2) {
                     hash.pair(round / 2 - 1);
                 }
                 if round == 4 * N {
