@@ -64,8 +64,12 @@ fn decide(tables: &Tables, batch: &Batch, outcomes: &mut [Outcome; BATCH], refus
     }
     let mut from = 0;
     while let Some(&gate) = gates[..batch.len()].get(from) {
-        let same = gates[from..batch.len()].iter().take_while(|&&other| other == gate);
-        let to = from + same.count();
+        let rest = &gates[from..batch.len()];
+        // As a rule all are alike, which takes a few vectors to see.
+        let to = match rest.iter().fold(0, |all, other| all | other.0 ^ gate.0) {
+            0 => batch.len(),
+            _ => from + rest.iter().take_while(|&&other| other == gate).count(),
+        };
         match tables.policies.get(gate.0 as usize) {
             Some(spd) => {
                 spd.decide_outbound(&batch[from..to], &mut outcomes[from..to], refused, from);

@@ -481,8 +481,8 @@ pub(super) unsafe fn stream<
             // Behind every two rounds the products of two blocks, then of the rest.
             rounds!(round of R {
                 encrypt::<N, ONE>(&keys, round, &mut state, &mut masks);
-                if round <= 4 * N && round.is_multiple_of(2) {
-                    hash.pair(round / 2 - 1);
+                if let (pair @ 1.., 0) = (round / 2, round % 2) && round <= 4 * N {
+                    hash.pair(pair - 1);
                 }
                 if round == 4 * N {
                     rest!(hash, before.as_deref().unwrap_or(group), common, EVEN, ONE);
