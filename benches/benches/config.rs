@@ -1,4 +1,4 @@
-//! What a large configuration costs: 100,000 routes and 10,000 tunnels in one file, from
+//! Cost of a large configuration: 100,000 routes and 10,000 tunnels in one file, from
 //! its text to a node that forwards, a change of one entry in it, and memory.
 //!
 //! Keys come from their names, and counters are kept in memory: what the files of keys
@@ -121,7 +121,7 @@ fn resident() -> u64 {
     kib.unwrap_or_default() << 10
 }
 
-/// What one more entry takes, from nodes beside others: what reading has left free is
+/// Memory of one more entry, by a node beside others: what reading has left free is
 /// used up by the first ones.
 fn memory(what: &str, count: usize, large: Large) {
     const EACH: usize = 2;

@@ -87,7 +87,7 @@ fn against_bare(
         row(bare, None, None);
         row(path, Some(bare), None);
     }
-    // What others would take.
+    // Figures of the named peers.
     if let (Some([_, path]), [intel]) = (pairs.last(), intel) {
         row(intel, None, None);
         row(path, Some(intel), None);

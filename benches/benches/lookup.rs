@@ -1,4 +1,4 @@
-//! What the look-ups of the path cost by themselves, for batches of 128: routes, the
+//! Cost of the path's look-ups by themselves, for batches of 128: routes, the
 //! security policy, and the SAs of SPIs. Every packet is of another flow than the one
 //! before, chosen at random, so nothing that remembers a flow would help.
 

@@ -1,4 +1,4 @@
-//! What every path of a node costs with the traffic that people have.
+//! Cost of every path of a node, with mixed flows, lengths and SAs.
 //!
 //! A whole node, memory to memory, one worker on one core, TSC clocks a packet. Lengths
 //! are those of the clear Ethernet frame without its FCS, as the node receives it or
@@ -29,7 +29,7 @@ const FRAMES: usize = 8192;
 /// A group of rows.
 type Part = fn(Effort);
 
-/// What a part is called, and what measures it.
+/// Names of the parts, and the functions that measure them.
 const PARTS: [(&str, Part); 11] = [
     ("ipv4", ipv4),
     ("routes", routes),
@@ -128,7 +128,7 @@ fn sealing(hub: &Shared, what: &str, sizes: &[Sized]) -> Vec<Row> {
     sizes.iter().map(row).collect()
 }
 
-/// What the far ends' node seals of these frames.
+/// Frames as the far ends' node sealed them.
 fn sealed(far: &Shared, frames: Frames) -> Source {
     Source::Sealed(Sealers { nodes: vec![(far.clone(), frames)], way: to_the_hub })
 }
@@ -334,7 +334,7 @@ fn workers(effort: Effort) {
     several::compare("Workers, 64 B", effort.rounds, &kinds);
 }
 
-/// What the bare kernel costs here, by which figures of other machines are scaled.
+/// Cost of the bare kernel on this machine, for scaling figures of other machines.
 fn scale() {
     let backend = Backend::best();
     let plain = Plain { len: 64, at: ETHERNET, ad: 12 };

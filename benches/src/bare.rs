@@ -15,12 +15,12 @@ const STRIDE: usize = 2048 + 64;
 /// Octets of a cache line.
 const LINE: usize = 64;
 
-/// What the bare cipher is given of a packet.
+/// Spans of a packet that the bare cipher is given.
 #[derive(Clone, Copy)]
 pub struct Plain {
     /// Octets that are sealed in place.
     pub len: usize,
-    /// Where in a cache line they begin in the node's packets.
+    /// Offset within a cache line at which they begin in the node's packets.
     pub at: usize,
     /// Octets of additional data.
     pub ad: usize,

@@ -31,7 +31,7 @@ pub const UNDER_WAY: usize = 2 * BATCH;
 /// caches.
 const SPARE: usize = 2048;
 
-/// What the ports of a node have.
+/// Features of a node's ports.
 #[derive(Default)]
 struct Wire {
     /// To be received, the next one last.
@@ -69,15 +69,15 @@ impl Port for End {
     }
 }
 
-/// What a node is told beside its configuration.
+/// Settings of a node beside its configuration.
 pub struct Setting<'a> {
-    /// Who seals.
+    /// Crypto back end.
     pub backend: Backend,
     /// The port that receives and the one whose frames count.
     pub ports: [&'a str; 2],
     /// Next hops: all of them have one MAC address.
     pub hops: &'a [&'a str],
-    /// Who is known behind which member of the first bridge.
+    /// Stations known behind each member of the first bridge.
     pub stations: &'a [(MacAddr, usize)],
     /// Packets under way.
     pub under_way: usize,
@@ -118,7 +118,7 @@ fn key(path: &str) -> Result<Secret, String> {
     Ok(Secret::new(format!("cipher {cipher}\nsalt {salt}").into_bytes()))
 }
 
-/// Whether the node sent the frame for itself: ARP, ICMPv6.
+/// True for frames that the node sent for itself: ARP, ICMPv6.
 fn is_own(frame: &[u8]) -> bool {
     match frame.get(12..21) {
         Some([0x08, 0x06, ..]) => true,
@@ -235,7 +235,7 @@ impl Runner {
         self.worker.report(self.now).times
     }
 
-    /// What was dropped so far.
+    /// Drops so far, by reason.
     pub fn drops(&self) -> String {
         format!("{:?}", self.worker.report(self.now).drops)
     }
@@ -309,7 +309,7 @@ impl Dut {
         self.runner.stages()
     }
 
-    /// What was dropped so far.
+    /// Drops so far, by reason.
     pub fn drops(&self) -> String {
         self.runner.drops()
     }

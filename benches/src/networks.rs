@@ -177,7 +177,7 @@ receive = [{}]
         )
 }
 
-/// Which of both ends a gateway is. The hub has 10.0.0.0/8 behind it; the far ends are
+/// End of the tunnels that a gateway is. The hub has 10.0.0.0/8 behind it; the far ends are
 /// one node with the same addresses, behind which the networks of 20.0.0.0/8 are: it
 /// seals what the hub opens (see [`to_the_hub`]).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -242,7 +242,7 @@ remote = "{remote}"
     text
 }
 
-/// What a frame that the far ends' node sealed is at the hub: for its station, and from
+/// Readdresses a frame sealed by the far ends' node to the hub: for its station, and from
 /// the tunnel's far end to it (the sum of the header stays as it was).
 pub fn to_the_hub(frame: &mut [u8]) {
     frame[..6].copy_from_slice(&crate::NODE.0);

@@ -20,14 +20,14 @@ pub fn shared(dut: Dut) -> Shared {
     Rc::new(RefCell::new(dut))
 }
 
-/// What 8,192 flows may cost at most, as a multiple of one.
+/// Highest cost of 8,192 flows, as a multiple of one.
 pub const FLOWS_MOST: f64 = 1.3;
 
 /// Nodes that seal what another opens: packets have fresh numbers in every round.
 pub struct Sealers {
     /// The nodes, each with its clear frames.
     pub nodes: Vec<(Shared, Frames)>,
-    /// What becomes of a sealed frame on its way to the node that opens it.
+    /// Change to a sealed frame on its way to the node that opens it.
     pub way: fn(&mut [u8]),
 }
 
@@ -54,7 +54,7 @@ impl Sealers {
     }
 }
 
-/// Where frames come from.
+/// Source of frames.
 pub enum Source {
     /// The same ones round and round.
     Clear(Frames),
@@ -131,7 +131,7 @@ impl Case {
 /// A row. Its figure is that of `own`, or else of 512 flows.
 #[derive(Default)]
 pub struct Row {
-    /// What it is.
+    /// Name of the row.
     pub name: String,
     /// With one flow, 512 and 8,192.
     pub flows: [Option<Case>; 3],
@@ -197,14 +197,14 @@ impl Row {
     }
 }
 
-/// How much is measured.
+/// Number of rounds and packets.
 #[derive(Clone, Copy)]
 pub struct Effort {
     /// Rounds of which the median is taken, beside one that does not count.
     pub rounds: usize,
     /// Packets of a round.
     pub packets: usize,
-    /// Those that go before them.
+    /// Warm-up rounds.
     pub warm: usize,
     /// Clocks of each stage are shown, too.
     pub stages: bool,

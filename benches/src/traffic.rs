@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 /// Octets of an Ethernet header.
 pub const ETHERNET: usize = 14;
 
-/// How long frames are.
+/// Frame lengths.
 #[derive(Clone, Copy)]
 pub enum Size {
     /// All alike.
@@ -75,7 +75,7 @@ pub fn backwards<P>(flows: impl Fn(usize, &mut P) -> Flow) -> impl Fn(usize, &mu
 #[derive(Clone, Default)]
 pub struct Frames {
     octets: Vec<u8>,
-    /// Where each begins.
+    /// Offset of each frame.
     starts: Vec<usize>,
 }
 
@@ -103,7 +103,7 @@ impl Frames {
         self.octets.extend(frame);
     }
 
-    /// How many.
+    /// Number of frames.
     pub fn len(&self) -> usize {
         self.starts.len()
     }

@@ -10,7 +10,7 @@
 //!              all loaded     all out
 //! ```
 //!
-//! What a node carries is limited by its busiest worker: packets over that one's clocks.
+//! The busiest worker limits a node's throughput: packets over that worker's clocks.
 
 use crate::dut::{Runner, Setting, UNDER_WAY, assemble};
 use crate::median;
@@ -33,9 +33,9 @@ const FLOWS: usize = 512;
 /// Laps of a round: on cores side by side, by one thread.
 const LAPS: [usize; 2] = [32, 4];
 
-/// What two workers carry, as a part of two nodes, at least.
+/// Least throughput of two workers, as a part of two nodes.
 const TWO_LEAST: f64 = 0.9;
-/// What sixteen workers that one thread turns cost, as a multiple of one, at most.
+/// Highest cost of sixteen workers on one thread, as a multiple of one worker.
 const MANY_MOST: f64 = 1.2;
 
 /// Flows to 64 networks.
@@ -129,7 +129,7 @@ fn with_workers(config: &str, workers: usize) -> String {
     config.replace("driver = \"wire\"", everywhere).replace("[node]", &several)
 }
 
-/// Which queue a card would put a flow into.
+/// Receive queue of a flow, as a card's hash would choose it.
 fn queue(flow: usize, queues: usize) -> usize {
     let hash = (flow as u32).wrapping_mul(0x9e37_79b1) >> 16;
     (hash as usize * queues) >> 16
@@ -244,7 +244,7 @@ impl Member {
     }
 }
 
-/// Where threads wait for one another, without sleep: they go on at the same time.
+/// Spinning barrier: threads go on at the same time.
 #[derive(Default)]
 struct Meeting {
     came: AtomicUsize,

@@ -31,7 +31,7 @@ use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache};
 
 /// The packet was made here: TTL is not decremented, its source is ours.
 pub const FLAG_LOCAL: u8 = 1;
-/// It came out of the inbound SA `opened`, whose selectors it was checked against.
+/// The packet came out of the inbound SA `opened`, whose selectors it was checked against.
 pub const FLAG_OPENED: u8 = 2;
 /// It is already protected or exempt: outbound policy does not look again.
 pub const FLAG_EXEMPT: u8 = 4;
@@ -43,7 +43,7 @@ pub const FLAG_ENCAP: u8 = 16;
 pub const FLAG_ONWARDS: u8 = 32;
 /// It was put together here: whoever sent it in fragments takes it so again.
 pub const FLAG_WHOLE: u8 = 64;
-/// It was made here for a path of `limit` octets, and is cut for it on its way out.
+/// The packet was made here for a path of `limit` octets, and is cut for it on its way out.
 pub const FLAG_CUT: u8 = 128;
 
 /// Where a packet goes next, and in what shape it arrives there.
@@ -186,20 +186,20 @@ pub struct Tally {
     pub hits: Hits,
 }
 
-/// What becomes of a packet that does not go on as the others of its batch.
+/// Fate of a packet that does not go on as the others of its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aside {
     /// It is dropped.
     Drop(DropReason),
-    /// It belongs to another worker, at this stage.
+    /// Hand-off to another worker, at this stage.
     HandOff(u8, Next),
-    /// It goes to this stage instead.
+    /// Another stage instead.
     To(Next),
-    /// It is cut into pieces of at most so many octets, which go to this stage.
+    /// Fragments of at most so many octets, which go to this stage.
     Cut(u16, Next),
-    /// It goes to every other member of its bridge.
+    /// A copy for every other member of its bridge.
     Flood,
-    /// It did its job here.
+    /// End of the packet without a drop.
     Consume,
 }
 
@@ -338,7 +338,7 @@ impl Default for Outputs {
     }
 }
 
-/// Where the packets of a batch go: by place, and what becomes of those that go nowhere.
+/// Next stages of a batch's packets by place, and the fate of those that go nowhere.
 struct Verdicts {
     places: [u8; BATCH],
     asides: Asides,

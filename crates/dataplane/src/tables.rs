@@ -41,7 +41,7 @@ pub struct Tables {
     pub secys: Vec<macsec::SecyConfig>,
     /// Workers that share the traffic.
     pub workers: u8,
-    /// What stages read of ports, interfaces and adjacencies for every packet, made by
+    /// Compiled ports, interfaces and adjacencies, as stages read them for every packet, made by
     /// [`compile`](Self::compile).
     pub hot: Hot,
 }

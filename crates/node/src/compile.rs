@@ -21,7 +21,7 @@ const ETHERNET: usize = 14;
 /// Tags that a frame may carry beyond the port's mtu, as devices allow.
 const TAGS: usize = 8;
 
-/// What stands for a long name: of many entries, who has them need not keep their text.
+/// Digest in place of a long name, so that users of many entries need not keep their text.
 pub(crate) type Mark = [u8; 16];
 
 /// The mark of a text; others have another.
@@ -77,11 +77,11 @@ pub(crate) struct Compiled {
     pub ports: Vec<PortId>,
     /// Index of each tunnel's outbound SA.
     pub outbound: Vec<u32>,
-    /// What makes each of these the SA that it is.
+    /// Identity of each outbound SA.
     pub outbound_marks: Vec<Mark>,
     /// Indices of each tunnel's inbound SAs.
     pub inbound: Vec<Vec<u32>>,
-    /// What makes each of these the SA that it is.
+    /// Identities of each inbound SA's alternatives.
     pub inbound_marks: Vec<Vec<Mark>>,
     /// What may come out of each tunnel.
     pub selectors: Vec<Vec<ipsec::Selector>>,
@@ -237,7 +237,7 @@ fn bounds(config: &Config) -> Vec<usize> {
     let mut bounds: Vec<_> = config.policies.iter().map(|p| p.interface).collect();
     bounds.sort_unstable();
     bounds.dedup();
-    // Where a card does all of it, there is no IPsec here.
+    // No IPsec here where a card does all of it.
     let sealed = config.left_to_cards();
     bounds.retain(|&interface| !sealed[interface].1);
     bounds

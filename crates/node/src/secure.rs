@@ -221,7 +221,7 @@ impl Plan {
     /// number that is in both has the same SA, or was given up before.)
     fn retire(&mut self, old: &Installed) {
         let out = without(&old.esp_out, &self.installed.esp_out);
-        // What one goes around goes before it.
+        // SAs inside of another one go before it.
         let mut within: HashMap<u32, Vec<u32>> = HashMap::new();
         for (&index, place) in &out {
             place.around.iter().for_each(|&around| within.entry(around).or_default().push(index));
@@ -270,7 +270,7 @@ fn without(old: &HashMap<u32, Place>, new: &HashMap<u32, Place>) -> HashMap<u32,
     gone.map(|(&index, place)| (index, place.clone())).collect()
 }
 
-/// How many SAs of those that go stand before each, in a row: `before` has those that
+/// Number of retiring SAs that stand before each, in a row: `before` has those that
 /// do at once. None stands before itself.
 fn ranks<'a>(
     all: &'a HashMap<u32, Place>,
@@ -282,7 +282,7 @@ fn ranks<'a>(
     while let Some(&index) = path.last() {
         let there = before(index).iter().filter(|index| all.contains_key(index));
         if met.insert(index) {
-            // Those before it first, and then it once more.
+            // Its predecessors first, and then the SA once more.
             path.extend(there.filter(|index| !met.contains(index)));
             continue;
         }

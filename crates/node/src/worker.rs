@@ -384,7 +384,7 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
-    /// What outbound SAs do by the clock: keepalives, dummies, forgetting.
+    /// Timed work of outbound SAs: keepalives, dummies, forgetting.
     fn tick(&mut self, now: Instant) -> usize {
         let due = |at: Option<Instant>| at.is_some_and(|due| due <= now);
         let esp = due(self.stages.esp_out.poll_timeout());

@@ -32,7 +32,7 @@ pub const HEAD_ROOM: usize = 256;
 /// the pool says otherwise.
 const CACHE_MAX: usize = 512;
 
-/// What the stages know about a packet. Each field means one thing, wherever it is read;
+/// Metadata of a packet. Each field means one thing, wherever it is read;
 /// which stage sets it stands in `ferrule_dataplane::graph`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -157,12 +157,12 @@ impl Drop for Region {
     }
 }
 
-/// How many keep a pool's memory (see the module). In cache lines of its own: threads
+/// Number of owners of a pool's memory (see the module). In cache lines of its own: threads
 /// that drop packets change it, and those that take them read what stands beside it.
 #[repr(align(128))]
 struct Owners(AtomicUsize);
 
-/// What the handles and packets of a pool have in common. It is reached through one
+/// Memory shared by the handles and packets of a pool. It is reached through one
 /// pointer and copies of that, and never through a reference that could change it.
 struct Shared {
     region: Region,
@@ -192,7 +192,7 @@ impl Shared {
     unsafe fn leave(shared: NonNull<Self>, count: usize) {
         // SAFETY: the owners that are to be taken away keep it until they are.
         let owners = unsafe { &(*shared.as_ptr()).owners.0 };
-        // What each did with the memory comes before, and freeing it after all of that.
+        // Accesses of each owner happen before this, and freeing happens after all of them.
         if owners.fetch_sub(count, Ordering::AcqRel) == count {
             // SAFETY: it is the pointer of the box in `Pool::new`, and nobody else has one
             // of which use is made.

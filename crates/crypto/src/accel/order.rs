@@ -30,13 +30,13 @@ impl Set {
         self.0 == [0; 2]
     }
 
-    /// How many there are.
+    /// Number of members.
     #[inline]
     pub fn len(self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether one is in it.
+    /// True if `number` is a member.
     #[inline(always)]
     pub fn has(self, number: usize) -> bool {
         self.0[number / 64 % 2] >> (number % 64) & 1 == 1
@@ -50,8 +50,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// Those of a set by their sorts: the lowest first, and those that are alike as they
-    /// came.
+    /// Members of a set by their sort octets: the lowest first, and equal ones in order of
+    /// arrival.
     pub fn new(sorts: &[u8; BATCH], set: Set) -> Self {
         if is_x86_feature_detected!("avx512vbmi2")
             && is_x86_feature_detected!("avx512bw")
@@ -82,7 +82,7 @@ impl Order {
         let mut numbers = Octets::of(&NUMBERS);
         let count = set.len();
         let Set(present) = Set::first(count);
-        // Those that are in the set, first.
+        // Members of the set first.
         if set.0 != present {
             own.part([set.0, [0; 2]]);
             numbers.part([set.0, [0; 2]]);
@@ -116,7 +116,7 @@ impl Order {
 
 /// Elements of two slices in some order.
 pub struct Walk<'a, A, B> {
-    /// Those that are to come, none of them twice.
+    /// Numbers yet to come, without repetition.
     numbers: &'a [u8],
     /// Elements of the shorter slice.
     len: usize,
@@ -219,7 +219,7 @@ impl Octets {
         }
     }
 
-    /// Which of those that are present have a bit.
+    /// Positions, among those present, that have a bit.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
     fn with(&self, bit: u8, present: [u64; 2]) -> [u64; 2] {

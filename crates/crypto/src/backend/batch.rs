@@ -47,11 +47,11 @@ pub(super) fn run<A, B>(
     }
 }
 
-/// What is known of a batch's jobs of AES-GCM.
+/// AES-GCM jobs of a batch.
 struct Found<'a> {
     gcm: Set,
     keys: [Option<&'a gcm::Key>; BATCH],
-    /// What they are put in order by.
+    /// Sort octets of the jobs.
     sorts: [u8; BATCH],
 }
 

@@ -40,7 +40,7 @@ fn engine(backend: Backend) -> (Software, Vec<(KeyId, Suite)>) {
     (engine, keys)
 }
 
-/// What a batch is made of.
+/// Contents of a batch.
 #[derive(Clone, Debug)]
 struct Mix {
     seed: u64,
@@ -152,7 +152,7 @@ proptest! {
                 let (job, what) = (&got.0[i], format!("{backend:?}, job {i}"));
                 prop_assert_eq!(job.verdict, expected.0[i].verdict, "{}, {:?}", what, job);
                 prop_assert_eq!(job.ticket, i as u64);
-                // What is not authentic: an AEAD may leave ciphertext or zeros.
+                // Texts of failed jobs are not compared: an AEAD may leave ciphertext or zeros.
                 if job.verdict != Verdict::BadIcv {
                     prop_assert!(got.1[i] == expected.1[i], "{}, {:?}", what, job);
                 }

@@ -10,7 +10,7 @@ use ferrule_wire::{ethernet, vlan};
 /// Headers kept at once at most: more packets than an engine can have under way.
 pub const LINKS_MAX: usize = 1 << 14;
 
-/// What a packet carries whose link header is where it belongs, and one that was made here.
+/// Mark of a packet whose link header is in place, and of one that was made here.
 /// Others carry the place, counted from one.
 pub const NO_LINK: u16 = 0;
 

@@ -177,7 +177,7 @@ impl OutboundSa {
             self.base.path.mark(packet.meta_mut());
         }
         if !USUAL && let Some(special) = self.special.as_deref_mut() {
-            // What is refused keeps no address translation's binding alive.
+            // A refused packet keeps no NAT binding alive.
             special.last = now;
         }
         self.base.stats.packets += 1;

@@ -14,16 +14,15 @@ use ferrule_crypto::{Coming, Engine, Job, Jobs, KeyId, Op, Verdict};
 use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::EtherType;
 
-/// What a protocol does to packets that come for an SA.
+/// Inbound processing of one protocol, ESP or AH.
 pub(crate) trait Opening: Sized {
     /// Whose jobs they are.
     const SUBMITTER: Submitter;
     /// The stage that opens.
     const STAGE: Next;
-    /// Where in the protocol's header the SPI is.
+    /// Offset of the SPI in the protocol's header.
     const SPI_AT: usize;
-    /// Why a packet is dropped whose SPI is nobody's, whose number was seen, whose ICV is
-    /// wrong.
+    /// Drop reasons of an unknown SPI, of a number seen before, and of a wrong ICV.
     const UNKNOWN_SPI: DropReason;
     /// See [`UNKNOWN_SPI`](Self::UNKNOWN_SPI).
     const REPLAY: DropReason;
@@ -34,13 +33,13 @@ pub(crate) trait Opening: Sized {
     /// Everything up to `edge` counts as received.
     fn new(config: &InboundConfig, edge: u64) -> Result<Self, SaError>;
 
-    /// What SAs of every protocol have.
+    /// State common to inbound SAs of every protocol.
     fn base(&self) -> &Inbound;
 
     /// The same, to change.
     fn base_mut(&mut self) -> &mut Inbound;
 
-    /// Whether IVs are the packets' numbers, so that they are known before.
+    /// True if IVs are the packets' numbers (RFC 8750), and so known before decryption.
     fn has_implicit_iv(&self) -> bool;
 
     /// The SPI in a packet whose header is at `offset`.
@@ -136,7 +135,7 @@ impl<S: Opening> Opener<S> {
         self.sas.table.iter().map(|held| held.sa.base().view(held.id))
     }
 
-    /// Whether an engine still has packets of an SA that was retired.
+    /// True while an engine still has packets of a retired SA.
     pub const fn is_lingering(&self) -> bool {
         self.sas.table.is_lingering()
     }

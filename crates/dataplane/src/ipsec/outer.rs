@@ -1,4 +1,4 @@
-//! What is put around packets: the encapsulation template of an SA, made once, and the
+//! Octets put around packets: the encapsulation template of an SA, made once, and the
 //! trailer (RFC 4303 section 2, RFC 4301 section 5.1.2).
 //!
 //! ```text
@@ -15,7 +15,7 @@ use std::net::IpAddr;
 /// No IPv6 path is narrower (RFC 8200 section 5); nothing smaller is announced.
 const MTU6_MIN: usize = 1280;
 
-/// What the outer header takes over from an inner one.
+/// Fields that the outer header takes over from an inner one.
 #[derive(Clone, Copy)]
 pub(super) struct Inner {
     len: u32,
@@ -71,7 +71,7 @@ impl Inner {
     }
 }
 
-/// What changes in an outer IP header with each packet.
+/// Fields of an outer IP header that change with each packet.
 #[derive(Clone, Copy)]
 pub(super) struct Varying {
     pub class: u8,
@@ -104,7 +104,7 @@ pub(super) struct Template {
 const _: () = assert!(size_of::<Template>() == 64);
 
 impl Template {
-    /// That of an SA of ESP.
+    /// Template of an ESP SA.
     pub fn esp(config: &OutboundConfig) -> Result<Self, SaError> {
         let carried = if config.encap.is_some() { Protocol::UDP } else { Protocol::ESP };
         let mut this = Self::ip(config, carried)?;
@@ -177,7 +177,7 @@ impl Template {
         self.len as usize
     }
 
-    /// Whether it is an IPv4 header with an ESP header.
+    /// True for an IPv4 header followed by an ESP header.
     pub const fn is_usual(&self) -> bool {
         self.len() == USUAL
     }
@@ -225,7 +225,7 @@ impl Template {
         self.patch_ip(to, total, varying, self.outer_len())
     }
 
-    /// What each packet has of its own in the outer IP header.
+    /// Fields that each packet has of its own in the outer IP header.
     #[inline(always)]
     fn patch_ip(
         &self,
@@ -260,7 +260,7 @@ impl Template {
     }
 }
 
-/// What a packet between such addresses is on a link.
+/// EtherType of packets between such addresses.
 pub(super) const fn ethertype(end: IpAddr) -> EtherType {
     match end {
         IpAddr::V4(_) => EtherType::IPV4,

@@ -27,7 +27,7 @@ const PACKET_TOO_BIG: u16 = 2 << 8;
 /// and then given to [`Sealer::extend`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// Which SA.
+    /// SA identity.
     pub id: SaId,
     /// By what right.
     pub lease: Lease,
@@ -35,7 +35,7 @@ pub struct Want {
     pub limit: u64,
 }
 
-/// What a protocol does to packets that an SA sends.
+/// Outbound processing of one protocol, ESP or AH.
 pub(crate) trait Sealing: Sized {
     /// Whose jobs they are.
     const SUBMITTER: Submitter;
@@ -43,19 +43,19 @@ pub(crate) trait Sealing: Sized {
     const STAGE: Next;
     /// The generation of the first SA: stages that share indices begin far apart.
     const FIRST_GENERATION: u32;
-    /// Why a packet for which there is no number is dropped.
+    /// Drop reason of a packet for which there is no number left.
     const EXHAUSTED: DropReason;
 
     /// Checks a configuration and prepares what it says; the key is not yet set.
     fn new(config: &OutboundConfig, sequence: Sequence) -> Result<Self, SaError>;
 
-    /// What SAs of every protocol have.
+    /// State common to outbound SAs of every protocol.
     fn base(&self) -> &Outbound;
 
     /// The same, to change.
     fn base_mut(&mut self) -> &mut Outbound;
 
-    /// What becomes of a packet for an SA that is not this stage's.
+    /// Next stage of a packet whose SA belongs to another stage.
     fn elsewhere(ctx: &Ctx<'_>, index: u32) -> Aside;
 
     /// Makes a packet what the SA sends, but for what the engine does; its number is used
@@ -128,7 +128,7 @@ impl<S: Sealing> Sealer<S> {
         self.in_flight.finish(&mut self.sas, ctx, jobs);
     }
 
-    /// When [`tick`](Self::tick) has something to do.
+    /// Time of the next [`tick`](Self::tick).
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.clock.next()
     }
@@ -206,7 +206,7 @@ impl<S: Sealing> Sealer<S> {
         self.sas.table.retire(index, |sa| engine.retire(sa.base().key))
     }
 
-    /// What SAs want reserved since this was asked last; each asks once. What is not
+    /// Reservations that SAs asked for since the last call; each asks once. What is not
     /// taken is there the next time.
     pub fn wants(&mut self) -> impl Iterator<Item = Want> + '_ {
         std::iter::from_fn(|| self.sas.wants.pop())
@@ -242,7 +242,7 @@ impl<S: Sealing> Sealer<S> {
         self.sas.table.iter().map(|held| held.sa.base().view(held.id))
     }
 
-    /// Whether an engine still has packets of an SA that was retired.
+    /// True while an engine still has packets of a retired SA.
     pub const fn is_lingering(&self) -> bool {
         self.sas.table.is_lingering()
     }
@@ -254,7 +254,7 @@ impl<S: Sealing> Sealer<S> {
 }
 
 impl<S: Sealing> Associations<S> {
-    /// What comes of a packet that an SA laid out, or refused.
+    /// Result of laying out a packet.
     #[inline(always)]
     fn admit(
         &mut self,
@@ -383,7 +383,7 @@ fn onwards(ctx: &mut Ctx<'_>, base: &Outbound, mut packet: Packet) {
     }
 }
 
-/// Whether the reserved range of an SA runs low: then it wants more.
+/// True if the reserved range of an SA runs low, so that more is asked for.
 #[inline(never)]
 fn look<S: Sealing>(wants: &mut Vec<Want>, held: &mut Held<S>) {
     let sequence = &mut held.sa.base_mut().sequence;
@@ -392,7 +392,7 @@ fn look<S: Sealing>(wants: &mut Vec<Want>, held: &mut Held<S>) {
     }
 }
 
-/// What becomes of a packet that is not sealed. Of a fragment an SA in transport mode wants
+/// Fate of a packet that is not sealed. Of a fragment an SA in transport mode wants
 /// the whole datagram: that comes back to the policy that sent the fragment here, whatever
 /// way the SA's own packets leave by. What a policy did not send here has nowhere to come
 /// back to.
@@ -421,7 +421,7 @@ fn refuse<S: Sealing>(base: &mut Outbound, packet: &mut Packet, refusal: Refusal
     }
 }
 
-/// Whether a packet is ours to cut, whatever it says: it was made here (as a packet
+/// True for a packet that this node may cut, whatever its DF says: it was made here (as a packet
 /// of an SA within another is), or came in fragments.
 #[cold]
 pub(super) fn may_cut(packet: &Packet) -> bool {

@@ -152,7 +152,7 @@ fn words(first: [u8; 4], rest: [u8; 8]) -> [u8; 12] {
     octets
 }
 
-/// What every outbound SA has. It owns the only source of its numbers, and so cannot be
+/// State common to outbound SAs. The only source of its numbers is in it, and so it cannot be
 /// cloned.
 #[derive(Debug)]
 #[repr(C)]
@@ -171,7 +171,7 @@ pub struct Outbound {
     /// The outer TTL or hop limit; nothing: as inside.
     pub(super) hops: Option<u8>,
     pub(super) ethertype: u16,
-    /// This end.
+    /// Local tunnel address.
     pub(super) source: IpAddr,
     /// TCP's segments are held to the MTU.
     pub(super) clamps: bool,
@@ -293,7 +293,7 @@ impl Ends {
     }
 }
 
-/// What every inbound SA has.
+/// State common to inbound SAs.
 pub struct Inbound {
     pub(super) key: KeyId,
     pub(super) spi: u32,
@@ -344,7 +344,7 @@ impl Inbound {
         self.window.check(number)
     }
 
-    /// Whether a packet came out of one of the SAs that it must have come out of.
+    /// True if a packet came out of one of the SAs that the policy requires.
     #[inline(always)]
     pub(super) fn is_nested_right(&self, meta: &Meta) -> bool {
         self.inside.is_empty()

@@ -31,7 +31,7 @@ pub fn esp_in_udp(tables: &Tables, data: &[u8], at: usize) -> Option<usize> {
 }
 
 impl InboundSa {
-    /// What an SA in UDP, or in transport mode, does with an authentic packet.
+    /// Decapsulation of an authentic packet of an SA in UDP or in transport mode.
     #[inline(never)]
     pub(super) fn unwrap_special(
         &mut self,

@@ -1,4 +1,4 @@
-//! What stages read of interfaces and adjacencies for every packet, compiled from the
+//! Compiled interfaces and adjacencies, as stages read them for every packet, from the
 //! tables: each entry at most a cache line.
 //!
 //! ```text
@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 /// Octets of a link header with a VLAN tag.
 pub(crate) const LINK_TAG: usize = ethernet::Header::LEN + vlan::Header::LEN;
 
-/// What frames without a tag come to.
+/// Interface of frames without a tag.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entry {
     /// Routing, if they are for this interface's address; labels, if it takes them.
@@ -53,7 +53,7 @@ impl Entry {
     }
 }
 
-/// What an interface does with packets that come in.
+/// Treatment of packets that come in by an interface.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     policy: u32,
@@ -109,12 +109,12 @@ pub(crate) struct Exit {
     /// The port carries whatever the interface sends.
     fits: bool,
     clamps: bool,
-    /// How TTL crosses the labels.
+    /// TTL model of the label stack (RFC 3443).
     pub ttl: TtlModel,
     pub label_count: u8,
-    /// It leads to a routed interface.
+    /// True if the adjacency leads to a routed interface.
     pub is_routed: bool,
-    /// Where packets go next from an interface that does not limit TCP's segments.
+    /// Next stage of packets from an interface that does not clamp TCP's MSS.
     pub next: Next,
     /// Label stack entries but for bottom of stack and TTL, the innermost first.
     pub labels: [u32; crate::route::config::LABELS_MAX],
@@ -176,7 +176,7 @@ impl Exit {
         if self.policy == NONE { None } else { Some(self.policy as usize) }
     }
 
-    /// Where a routed packet goes next on its way to this adjacency.
+    /// Next stage of a routed packet on its way to this adjacency.
     #[inline(always)]
     pub const fn after_routing(&self, arrival: Arrival) -> Next {
         if self.clamps | arrival.clamps {
@@ -188,7 +188,7 @@ impl Exit {
         }
     }
 
-    /// Where a finished frame goes: straight to the port if it is this worker's and
+    /// Next stage of a finished frame: straight to the port if it is this worker's and
     /// carries whatever the interface sends.
     #[inline(always)]
     pub const fn after_output(&self, worker: u8) -> Next {

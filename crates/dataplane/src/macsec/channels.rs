@@ -33,7 +33,7 @@ pub(super) struct Channels {
 }
 
 impl Channels {
-    /// How many there are.
+    /// Number of channels.
     pub const fn len(&self) -> usize {
         self.count
     }

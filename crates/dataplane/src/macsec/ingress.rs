@@ -180,7 +180,7 @@ impl Protection for Receive {
 /// The bits of a ticket that are a slot.
 const SLOT: usize = u32::MAX as usize;
 
-/// What a frame's SecTAG says once the frame is back: octets from the EtherType to its end,
+/// A frame's SecTAG, noted before the frame is restored: octets from the EtherType to its end,
 /// and whether the user data were encrypted.
 #[derive(Clone, Copy)]
 struct Tag {

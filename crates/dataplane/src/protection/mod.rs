@@ -1,4 +1,4 @@
-//! What ESP, AH and MACsec have in common: jobs for an engine beside the packets of a
+//! Protection common to ESP, AH and MACsec: jobs for an engine beside the packets of a
 //! batch, the order in which packets leave, SAs in places, and numbers used once.
 //!
 //! ```text

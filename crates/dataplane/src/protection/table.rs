@@ -176,7 +176,7 @@ impl<T> SaTable<T> {
         Some((slot, self.slab.get_mut(slot as usize)?.as_mut()?))
     }
 
-    /// Whether there are so many that they are asked for ahead.
+    /// True if there are so many SAs that they are prefetched.
     #[inline]
     pub const fn is_large(&self) -> bool {
         self.slab.len() > NEAR_MAX

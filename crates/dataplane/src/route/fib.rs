@@ -67,7 +67,7 @@ macro_rules! key {
 key!(u32);
 key!(u128);
 
-/// What a table says of an address, in 32 bits: a route or none.
+/// Entry of a table for an address, in 32 bits: a route or none.
 ///
 /// Inside of the table it may also say where to look next:
 ///
@@ -124,7 +124,7 @@ impl Cell {
         }
     }
 
-    /// Whether it is [`Route::Via`]: what nearly all of a batch has.
+    /// True for [`Route::Via`]: the case of nearly all of a batch.
     #[inline(always)]
     pub const fn is_via(self) -> bool {
         self.0 < Self::GUARDED
@@ -181,7 +181,7 @@ const ABREAST: usize = 8;
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Ranges<K> {
-    /// Their first addresses. No packet lies before the first one; unused places have the
+    /// First addresses of the ranges. No packet lies before the first one; unused places have the
     /// highest address, and the cell of the last range.
     first: [K; ABREAST],
     cells: [Cell; ABREAST],

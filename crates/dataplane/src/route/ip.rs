@@ -61,11 +61,11 @@ impl Stage for Ip {
     }
 }
 
-/// What is known of the packets of a batch.
+/// Header fields of a batch's packets, in columns.
 struct Columns {
     /// IPv4 without options from elsewhere that may be forwarded, as far as its header says.
     plain: [bool; BATCH],
-    /// Its destination.
+    /// Destination addresses.
     dst: [u32; BATCH],
     /// The longest prefix's route.
     route: [Cell; BATCH],
@@ -115,7 +115,7 @@ impl Columns {
     }
 }
 
-/// Whether a packet between these addresses may leave its link: neither is link-local, and
+/// True if a packet between these addresses may leave its link: neither is link-local, and
 /// the destination is no group (RFC 3927 section 2.7, RFC 1812 section 5.2.1).
 #[inline(always)]
 const fn is_routable(src: u32, dst: u32) -> bool {
@@ -171,7 +171,7 @@ fn forward(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<Next
 /// Octets of a header without options.
 const PLAIN: usize = ipv4::Header::LEN;
 
-/// What the tables say about one destination.
+/// Result of the look-up for one destination.
 struct Decision {
     /// The longest prefix's route.
     route: Option<Route>,
@@ -200,7 +200,7 @@ fn decide(
     Ok(Decision { route, inbound: arrival.policy(), outbound })
 }
 
-/// Where packets go that leave by an adjacency; of one that is not there, output says so.
+/// Next stage of packets that leave by an adjacency; output drops those of a missing one.
 fn after_routing(tables: &Tables, adjacency: u32, arrival: Arrival) -> Next {
     let exit = tables.hot.exits.get(adjacency as usize);
     exit.map_or(Next::Output, |exit| exit.after_routing(arrival))

@@ -11,7 +11,7 @@
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-/// How large.
+/// Size of a generated configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Large {
     /// Routes, beside the two to the other gateways and what is behind them.

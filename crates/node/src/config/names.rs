@@ -38,7 +38,7 @@ impl Names {
         self.numbers.entry(name.to_owned()).or_insert(number);
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.all.len()
     }
@@ -96,7 +96,7 @@ impl<T> Default for Networks<T> {
 }
 
 impl<T> Networks<T> {
-    /// What there is for the network of an address in a table.
+    /// Entry for the network of an address in a table.
     pub fn entry(
         &mut self,
         vrf: usize,
@@ -186,7 +186,7 @@ impl<'a> Ways<'a> {
         Self { config, networks, own: own.collect() }
     }
 
-    /// Whether an interface has an address.
+    /// True if an interface has the address.
     pub fn is_own(&self, address: IpAddr) -> bool {
         self.own.contains(&address)
     }

@@ -18,7 +18,7 @@ use traffic::{FAR, NEAR, PORTS, STATIONS, Site, on_the_way};
 
 const PROTECT: &str = "action = \"protect\"\ntunnel = \"two\"";
 
-/// Who looks on.
+/// Observer of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Watch {
     Nobody,
@@ -30,14 +30,14 @@ enum Watch {
 /// Packets at each point of a trace, and how many octets they had there.
 type Visits = BTreeMap<String, (u64, u64)>;
 
-/// What a recorder showed.
+/// Output of a recorder.
 #[derive(Default, PartialEq, Debug)]
 struct Seen {
     visits: Visits,
     dropped: BTreeMap<DropReason, u64>,
     /// Packets that went on from where they are sealed.
     sealed: u64,
-    /// Where each buffer's packet was last.
+    /// Last stage of each buffer's packet.
     last: BTreeMap<u64, Next>,
     /// Frames by port, as they were received and sent.
     received: Vec<Vec<Vec<u8>>>,
@@ -139,7 +139,7 @@ impl Node {
         }
     }
 
-    /// What came out of the ports since it was last asked.
+    /// Frames out of the ports since the last call.
     fn frames(&mut self) -> Vec<Vec<Vec<u8>>> {
         self.net.settle();
         self.records.iter_mut().for_each(|records| self.seen.note(records));
@@ -162,7 +162,7 @@ fn counted(report: &WorkerReport) -> String {
 /// Nodes that have the same done to them.
 struct Bench {
     nodes: Vec<Node>,
-    /// What the nodes hear of the other site is what this one says.
+    /// The other site; each hears what the other one sends.
     far: Node,
     rng: Rng,
     /// Frames given to each node, and that came out of each, by port.

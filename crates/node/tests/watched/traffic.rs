@@ -21,7 +21,7 @@ pub const NEAR: Site = Site { name: "near", own: 1, other: 2 };
 pub const FAR: Site = Site { name: "far", own: 2, other: 1 };
 
 impl Site {
-    /// Its configuration: routed, bridged behind a SecY, a pseudowire, an L3VPN, labels
+    /// The site's configuration: routed, bridged behind a SecY, a pseudowire, an L3VPN, labels
     /// that go on, ESP and AH. What is for 10.x.1.0/24 is done as `action` says.
     pub fn config(self, action: &str) -> String {
         let Self { name, own, other } = self;
@@ -94,7 +94,7 @@ impl Site {
     fn tunnels(self) -> String {
         let Self { own, other, .. } = self;
         let tunnel = |name, spi, kind, key: [&str; 2]| {
-            // What one side sends the other one takes.
+            // Outbound keys of one side are inbound keys of the other.
             let at = |site: u8| (spi + u32::from(site), key[usize::from(site) - 1]);
             let ((out, out_key), (inn, in_key)) = (at(own), at(other));
             format!(
@@ -211,12 +211,12 @@ impl Site {
         let mut ip = udp4(from, to, (9, port), len, 3);
         let odd = rng.below(60);
         match odd {
-            // Its sum is wrong, or it ends here, or it has padding behind it.
+            // Wrong checksum, a local destination, or padding behind the packet.
             0 => ip[10] ^= 1,
             1 => ip[8] = 1,
             2 => ip.extend([0; 5]),
             3 => ip.truncate(19),
-            // It must not be cut, or was cut: a first piece, one later.
+            // DF, or fragments: a first one, a later one.
             4 | 5 => ip[6] = 0x40,
             6 => ip[6] = 0x20,
             7 => ip[7] = 40,
@@ -246,7 +246,7 @@ fn sum(ip: &mut [u8]) {
     ip[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// What becomes of a frame between the sites: nothing, as a rule.
+/// A frame on its way between the sites: unchanged, as a rule.
 pub fn on_the_way(rng: &mut Rng, mut frame: Vec<u8>) -> Vec<Vec<u8>> {
     match rng.below(40) {
         0 => vec![],

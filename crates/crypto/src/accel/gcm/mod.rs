@@ -163,7 +163,7 @@ impl Key {
     }
 }
 
-/// Where in an octet to sort by the kind is, which one call of [`run`] is for.
+/// Bit position of the job's kind (the one that a call of [`run`] is for) in a sort octet.
 pub const KIND: u32 = 6;
 
 /// The class of lengths of a text of so many blocks, up to the longest that a job can have:

@@ -157,7 +157,7 @@ impl AhInSa {
     }
 }
 
-/// Where AH is, once a fragment header is gone that a whole datagram came with.
+/// Offset of AH, once a fragment header is gone that a whole datagram came with.
 fn place(packet: &mut Packet) -> usize {
     let gone = if take_off_atomic(packet) { ipv6ext::Header::LEN as u16 } else { 0 };
     let meta = packet.meta_mut();

@@ -21,7 +21,7 @@ pub struct InboundPlace {
     pub index: u32,
 }
 
-/// Where an inbound SA lives, in four octets, for columns of them.
+/// Reference to an inbound SA in four octets, for columns of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InboundCell(u32);
 
@@ -40,7 +40,7 @@ impl InboundCell {
         Self(u32::from(place.worker) << 24 | place.index)
     }
 
-    /// Whether there is one.
+    /// True if there is an SA.
     #[inline(always)]
     pub const fn is_some(self) -> bool {
         self.0 != Self::NONE.0
@@ -52,14 +52,14 @@ impl InboundCell {
         (self.0 >> 24) as u8
     }
 
-    /// Its index there; a number that no SA has if there is none.
+    /// Index of the SA; without one, an index that no SA has.
     #[inline(always)]
     pub const fn index(self) -> u32 {
         self.0 & 0xff_ffff
     }
 }
 
-/// Where an outbound SA lives, and of which protocol it is.
+/// Reference to an outbound SA and its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutboundPlace {
     /// The worker that owns it.
@@ -83,7 +83,7 @@ struct Bucket {
 impl Bucket {
     const EMPTY: Self = Self { spis: [0; ABREAST], cells: [InboundCell::NONE; ABREAST] };
 
-    /// What it says of an SPI, without a branch.
+    /// Reference in this bucket for an SPI, without a branch.
     #[inline(always)]
     fn get(&self, spi: u32) -> InboundCell {
         // At most one of them is equal, or none is in use.
@@ -189,7 +189,7 @@ impl SaDirectory {
         self.outbound.get(index as usize)?.0
     }
 
-    /// Where an outbound SA lives, with its protocol.
+    /// Reference to an outbound SA, with its protocol.
     #[inline]
     pub fn outbound_place(&self, index: u32) -> Option<OutboundPlace> {
         let &(worker, protocol) = self.outbound.get(index as usize)?;
@@ -204,7 +204,7 @@ impl SaDirectory {
         cell.is_some().then_some(place)
     }
 
-    /// Where the inbound SAs of many SPIs live: `cells` as `spis`, and as many.
+    /// References to the inbound SAs of many SPIs; `cells` is as long as `spis`.
     pub fn inbound_all(&self, spis: &[u32], cells: &mut [InboundCell]) {
         let mut beyond = 0;
         for (&spi, cell) in spis.iter().zip(&mut *cells) {
@@ -219,7 +219,7 @@ impl SaDirectory {
         }
     }
 
-    /// What the buckets from one on say of an SPI. (One is not full: at most half is used.)
+    /// Reference for an SPI from bucket `at` on. (At most half is used, so that the search ends.)
     fn find(&self, mut at: usize, spi: u32) -> InboundCell {
         while let Some(bucket) = self.inbound.get(at) {
             let cell = bucket.get(spi);

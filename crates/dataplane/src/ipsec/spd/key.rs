@@ -52,13 +52,13 @@ pub trait Address: Copy + Ord + Debug + Send + Sync + 'static {
 
     /// The words of both addresses and the rest.
     fn words(local: Self, remote: Self, rest: u64) -> Self::Words;
-    /// What [`words`](Self::words) was made of.
+    /// Inverse of [`words`](Self::words).
     fn split(words: &Self::Words) -> (Self, Self, u64);
     /// As many of these words as there are.
     fn from_words(words: &[u64; 8]) -> Self::Words;
     /// One of the words.
     fn word(words: &Self::Words, at: u32) -> u64;
-    /// How far it lies behind another one.
+    /// Distance from `first`.
     fn less(self, first: Self) -> Self;
     /// The number in 128 bits.
     fn wide(self) -> u128;
@@ -191,7 +191,7 @@ pub(super) enum Seen {
     V6(Key<u128>),
 }
 
-/// Whether the packet at the front of `bytes` says that it is IPv4.
+/// True if the version in the first octet is 4.
 #[inline(always)]
 pub(super) fn is_v4(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| first >> 4 == 4)

@@ -113,7 +113,7 @@ impl Outcome {
         Self { code, counter }
     }
 
-    /// What to do with the packet.
+    /// Action for the packet.
     #[inline(always)]
     pub const fn action(self) -> Action {
         match self.code {
@@ -129,13 +129,13 @@ impl Outcome {
         self.code
     }
 
-    /// Whether it passes in clear.
+    /// True if the packet passes in clear (BYPASS).
     #[inline(always)]
     pub const fn is_bypass(self) -> bool {
         self.code == Self::BYPASS
     }
 
-    /// Whether an SA seals it: what nearly all of a batch has.
+    /// True if an SA protects the packet (PROTECT): the case of nearly all of a batch.
     #[inline(always)]
     pub const fn is_protect(self) -> bool {
         self.code < Self::BYPASS
@@ -292,18 +292,18 @@ impl Spd {
         key::read(packet, Direction::Inbound).map(|seen| self.decide(&seen).into())
     }
 
-    /// What to do with IPv4 packets, a batch at most: `outcomes` as `keys`, and as many.
+    /// Outcomes of IPv4 packets, a batch at most; `outcomes` is as long as `keys`.
     pub fn decide_v4(&self, keys: &[Key<u32>], outcomes: &mut [Outcome]) {
         self.decide_all(&self.rules.v4, &self.veiled.v4, keys, outcomes);
     }
 
-    /// What to do with IPv6 packets, a batch at most: `outcomes` as `keys`, and as many.
+    /// Outcomes of IPv6 packets, a batch at most; `outcomes` is as long as `keys`.
     pub fn decide_v6(&self, keys: &[Key<u128>], outcomes: &mut [Outcome]) {
         self.decide_all(&self.rules.v6, &self.veiled.v6, keys, outcomes);
     }
 
-    /// What to do with packets that leave, of either family: `outcomes` as `packets`, and as
-    /// many, a batch at most. Those that cannot be read are discarded, and noted with their
+    /// Outcomes of outbound packets of either family, a batch at most; `outcomes` is as long as
+    /// `packets`. Those that cannot be read are discarded, and noted with their
     /// place and the reason.
     #[inline(always)]
     pub(super) fn decide_outbound(
@@ -347,7 +347,7 @@ impl Spd {
             for (key, outcome) in keys.iter().zip(outcomes) {
                 *outcome = select_unpredictable(rule.matches(&key.words), rule.then, rest);
             }
-            // What it may mean if it lets pass, no entry before has meant.
+            // No earlier entry has the meaning that this one has if it lets pass.
             return;
         }
         for (keys, outcomes) in keys.chunks(BATCH).zip(outcomes.chunks_mut(BATCH)) {

@@ -48,7 +48,7 @@ impl Stage for Policy {
     }
 }
 
-/// Why a packet is discarded.
+/// Drop reason of a discarded packet.
 #[cold]
 fn why(refused: &Refused, at: usize) -> DropReason {
     let found = refused.iter().find(|refused| refused.0 == at);
@@ -81,7 +81,7 @@ fn decide(tables: &Tables, batch: &Batch, outcomes: &mut [Outcome; BATCH], refus
     }
 }
 
-/// What stands between a packet and its adjacency: a policy by number, or nothing. A policy
+/// Policy between a packet and its adjacency: its number, or nothing. A policy
 /// that is not there lets nothing pass.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Gate(u32);

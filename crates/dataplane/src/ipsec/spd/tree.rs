@@ -184,7 +184,7 @@ impl<A: Address, T: Copy> Table<A, T> {
         self.rule(number).is_some_and(|rule| rule.matches(words))
     }
 
-    /// Whether there is a rule for a packet.
+    /// True if there is a rule for a packet.
     #[inline]
     pub fn admits(&self, words: &A::Words) -> bool {
         match self.only() {
@@ -235,7 +235,7 @@ impl<A: Address, T: Copy> Table<A, T> {
                     let best = found[at].min(number & !LAST);
                     found[at] = select_unpredictable(has, best, found[at]);
                     slot.how += 1;
-                    // It is written at or before where it was read.
+                    // Written at or before the place that was read.
                     open[count % BATCH] = at as u8;
                     count += usize::from(!has & (number & LAST == 0));
                 }

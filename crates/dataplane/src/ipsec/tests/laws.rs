@@ -271,7 +271,7 @@ fn two_sas(n: usize) -> Gateway<Software> {
     g
 }
 
-/// What the SAs and the worker counted.
+/// Counters of the SAs and the worker.
 fn counted(g: &Gateway<Software>) -> String {
     let out: Vec<_> = g.out.show().map(|sa| (sa.number, sa.stats)).collect();
     let inn: Vec<_> = g.inn.show().map(|sa| (sa.number, sa.stats)).collect();

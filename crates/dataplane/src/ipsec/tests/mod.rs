@@ -136,7 +136,7 @@ pub enum End {
     Dropped(DropReason),
 }
 
-/// What became of packets, with what stages know of them, by where they are then.
+/// Packets with their metadata, by the place where they ended.
 pub type Told = std::collections::BTreeMap<String, Vec<String>>;
 
 /// Adds where packets ended; what is known is known of those that travel on.

@@ -28,7 +28,7 @@ impl Lowest {
     }
 }
 
-/// What becomes of an authentic frame, whether the window was asked before or not.
+/// Verdict of the window on an authentic frame, whether it was asked before or not.
 fn commit(window: &mut Window, pn: u64) -> bool {
     window.commit(Candidate::new(pn), authentic())
 }

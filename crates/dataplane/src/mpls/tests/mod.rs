@@ -44,7 +44,7 @@ impl<S: Stage + Default> Rig<S> {
         self.run_all([packet])
     }
 
-    /// What becomes of a batch.
+    /// Fates of a batch's packets.
     pub(crate) fn run_all(&mut self, packets: impl IntoIterator<Item = Packet>) -> Vec<Fate> {
         let mut batch = Box::new(Batch::from_iter(packets));
         let pushed = batch.len() as u64;

@@ -151,7 +151,7 @@ fn fragment_beyond_any_datagram_is_malformed() {
     assert_eq!(dropped(rig.run_output(packet)), DropReason::Malformed);
 }
 
-/// What becomes of a packet in front of `Ip`, but for its header and where that ends.
+/// Fate of a packet in front of `Ip`, but for its header and where that ends.
 fn routed(octets: &[u8], meta: &Meta) -> String {
     let mut rig = Rig::new();
     let prefix = |text: &str| (ip(text), 8);

@@ -48,7 +48,7 @@ impl std::fmt::Debug for Fate {
     }
 }
 
-/// What became of packets and what is known of them, in order, by where they are.
+/// Packets with their metadata, in order, by the place where they ended.
 pub(crate) type Told = BTreeMap<String, Vec<String>>;
 
 pub(crate) fn tell(fates: Vec<Fate>, told: &mut Told) {

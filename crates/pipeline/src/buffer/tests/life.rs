@@ -53,7 +53,7 @@ fn memory_stays_where_the_kernel_was_given_a_chunk() {
     assert_eq!(released.load(Ordering::Relaxed), 0);
 }
 
-/// What somebody has of one pool, and what was written in the packets.
+/// Packets and handles of one owner, and the octets written in the packets.
 #[derive(Default)]
 struct Holding {
     handles: Vec<Pool>,

@@ -6,7 +6,7 @@
 use super::{small, turns, *};
 use std::ptr;
 
-/// What the packets of a group have in common.
+/// Properties shared by the packets of a group.
 #[derive(Clone, Copy)]
 pub(super) struct Alike {
     /// Full chunks in front of each text's last 1 to 256 octets; none of those up to 128.
@@ -22,7 +22,7 @@ pub(super) struct Alike {
 }
 
 impl Alike {
-    /// What the packets of a group have in common, if it is enough.
+    /// Shared properties of a group's packets, if they have enough in common.
     #[inline(always)]
     pub fn of(lanes: &[Lane<'_>; GROUP]) -> Option<Self> {
         let [first, others @ ..] = lanes;
@@ -49,7 +49,7 @@ impl Alike {
         Some(Self { chunks, vectors, len, ad_len, key })
     }
 
-    /// Whether the next group can go on where this one did: it needs no more masks or keys.
+    /// True if the next group can reuse this one's masks and keys.
     #[inline(always)]
     pub fn has_next(&self, hand: &mut Hand<'_, '_>) -> bool {
         hand.group().whole().and_then(|lanes| Self::of(lanes)).is_some_and(|next| {
@@ -59,19 +59,19 @@ impl Alike {
         })
     }
 
-    /// Whether four packets go at once.
+    /// True if four packets go at once.
     pub const fn is_small(&self) -> bool {
         self.chunks == 0 && self.vectors <= 2
     }
 
-    /// Whether additional data are hashed with the first section of the text; if there
+    /// True if additional data are hashed with the first section of the text; if there
     /// is no other, they are multiplied for four packets at once.
     pub const fn is_long(&self) -> bool {
         self.chunks >= SECTION / CHUNK
     }
 }
 
-/// Their blocks of lengths: bits of text, and of additional data.
+/// The packets' length blocks: bits of text, and of additional data.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 pub(super) fn lengths(lanes: &[Lane<'_>; GROUP], ad_len: usize) -> __m512i {

@@ -24,7 +24,7 @@ type Blocks<const N: usize> = [[__m512i; 4]; N];
 struct Stream {
     /// Octets of additional data.
     ad_len: usize,
-    /// What every sum starts with: the product of the additional data's length and H, if
+    /// Initial value of every sum: the product of the additional data's length and H, if
     /// the packets have one key.
     start: Sum,
 }
@@ -44,7 +44,7 @@ impl Stream {
     }
 }
 
-/// Where the texts of a group stand in its vectors: all end with the same block, so that
+/// Layout of a group's texts in its vectors: all end with the same block, so that
 /// blocks side by side meet the same power of H. In front of a text that is shorter than
 /// others blocks are masked; they count as zeros, which change no hash.
 #[derive(Clone, Copy)]
@@ -77,7 +77,7 @@ impl<const N: usize, const EVEN: bool> Places<N, EVEN> {
         if EVEN { 0 } else { self.front[at] }
     }
 
-    /// Where a packet's vector begins.
+    /// Offset of a packet's vector.
     #[inline]
     fn vector(&self, lane: &Lane<'_>, at: usize, number: usize) -> *mut u8 {
         lane.sealed.at.wrapping_sub(self.front(at)).wrapping_add(WIDTH * number)
@@ -105,7 +105,7 @@ macro_rules! places {
                 let front = _mm512_set1_epi8(this.front[at] as i8);
                 let len = _mm512_set1_epi8(lens[at] as i8);
                 for (i, masks) in this.masks.iter_mut().enumerate() {
-                    // Those in front of the text become greater than any length.
+                    // Octets in front of the text become greater than any length.
                     let octets = _mm512_load_si512((&raw const OCTETS.0).cast::<__m512i>().add(i));
                     masks[at] = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(octets, front), len);
                 }

@@ -27,7 +27,7 @@ const VECTORS: usize = CHUNK / WIDTH;
 /// The octets of the last two vectors of two packets' pieces; those in front are whole.
 type Masks = [[u64; 2]; PAIR];
 
-/// Those of pieces that are not the last.
+/// Masks of pieces that are not the last.
 const WHOLE: Masks = [[!0; 2]; PAIR];
 
 /// The octets of a piece's vector.
