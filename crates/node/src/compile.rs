@@ -77,11 +77,11 @@ pub(crate) struct Compiled {
     pub ports: Vec<PortId>,
     /// Index of each tunnel's outbound SA.
     pub outbound: Vec<u32>,
-    /// Identity of each outbound SA.
+    /// Identity of each tunnel's outbound SA.
     pub outbound_marks: Vec<Mark>,
     /// Indices of each tunnel's inbound SAs.
     pub inbound: Vec<Vec<u32>>,
-    /// Identities of each inbound SA's alternatives.
+    /// Identities of each tunnel's inbound SAs.
     pub inbound_marks: Vec<Vec<Mark>>,
     /// What may come out of each tunnel.
     pub selectors: Vec<Vec<ipsec::Selector>>,
