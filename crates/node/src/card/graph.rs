@@ -1,12 +1,14 @@
 //! A card's graph: the stages of the node, in a line.
 
 use super::CardCommand;
+use super::down::Down;
+use super::links::{Links, NO_LINK};
 use super::report::CardReport;
+use super::up::Up;
 use crate::message::{Event, SaReport};
 use ferrule_base::{DropReason, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, Jobs};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
-use ferrule_dataplane::inline::{Down, Links, NO_LINK, Up};
 use ferrule_dataplane::ipsec::SaProtocol;
 use ferrule_dataplane::{Tables, ipsec, link, macsec};
 use ferrule_pipeline::{BATCH, Batch, Meta, Packet, PoolCache, Port};

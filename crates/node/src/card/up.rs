@@ -2,18 +2,18 @@
 
 use super::frame::Seen;
 use super::links::Links;
-use crate::graph::{Ctx, FLAG_GROUP, Next};
-use crate::ipsec::Hits;
-use crate::route::Route;
-use crate::tables::Tables;
 use ferrule_base::DropReason;
+use ferrule_dataplane::Tables;
+use ferrule_dataplane::graph::{Ctx, FLAG_GROUP, Next};
+use ferrule_dataplane::ipsec::Hits;
+use ferrule_dataplane::route::{Route, Vrf};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{EtherType, FromBytes, Protocol, esp, ipv4, ipv6, ipv6ext};
 
 /// The first stage for clear frames from the wire, and for those that a SecY
 /// opened.
 #[derive(Default)]
-pub struct Up;
+pub(super) struct Up;
 
 /// An ESP packet for this gateway.
 struct Esp {
@@ -90,7 +90,7 @@ fn up(
 #[inline]
 fn esp_v4(tables: &Tables, ip: &[u8]) -> Result<Option<Esp>, DropReason> {
     let (header, offset, total) = ipv4::validate(ip).map_err(DropReason::from)?;
-    let here = |vrf: &crate::route::Vrf| vrf.v4(header.dst.into()) == Some(Route::Local);
+    let here = |vrf: &Vrf| vrf.v4(header.dst.into()) == Some(Route::Local);
     if header.protocol() != Protocol::ESP || !tables.vrfs.first().is_some_and(here) {
         return Ok(None);
     }
@@ -104,7 +104,7 @@ fn esp_v4(tables: &Tables, ip: &[u8]) -> Result<Option<Esp>, DropReason> {
 #[inline]
 fn esp_v6(tables: &Tables, ip: &[u8]) -> Result<Option<Esp>, DropReason> {
     let (header, total) = ipv6::validate(ip).map_err(DropReason::from)?;
-    let here = |vrf: &crate::route::Vrf| vrf.v6(header.dst.into()) == Some(Route::Local);
+    let here = |vrf: &Vrf| vrf.v6(header.dst.into()) == Some(Route::Local);
     if !tables.vrfs.first().is_some_and(here) {
         return Ok(None);
     }

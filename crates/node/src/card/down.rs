@@ -2,15 +2,15 @@
 
 use super::frame::Seen;
 use super::links::Links;
-use crate::graph::{Ctx, Next};
-use crate::tables::Tables;
 use ferrule_base::DropReason;
+use ferrule_dataplane::Tables;
+use ferrule_dataplane::graph::{Ctx, Next};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::EtherType;
 
 /// The first stage for frames that the node sends.
 #[derive(Default)]
-pub struct Down;
+pub(super) struct Down;
 
 impl Down {
     /// For each frame:

@@ -8,11 +8,11 @@ use ferrule_pipeline::Packet;
 use ferrule_wire::{ethernet, vlan};
 
 /// Headers kept at once at most: more packets than an engine can have under way.
-pub const LINKS_MAX: usize = 1 << 14;
+pub(super) const LINKS_MAX: usize = 1 << 14;
 
 /// Mark of a packet whose link header is in place, and of one that was made here.
 /// Others carry the place, counted from one.
-pub const NO_LINK: u16 = 0;
+pub(super) const NO_LINK: u16 = 0;
 
 /// Octets of the longest header kept.
 const LONGEST: usize = ethernet::Header::LEN + vlan::Header::LEN;
@@ -28,7 +28,7 @@ struct Link {
 
 /// The table of a card.
 #[derive(Default)]
-pub struct Links {
+pub(super) struct Links {
     places: Vec<Link>,
     free: Vec<u16>,
 }
@@ -88,6 +88,7 @@ impl Links {
     }
 
     /// Headers kept now.
+    #[cfg(test)]
     pub fn held(&self) -> usize {
         self.places.len() - self.free.len()
     }

@@ -1,11 +1,13 @@
 //! Laws of a card's own stages: whatever comes, nothing panics, nothing is lost, and
 //! nothing leaves an interface with a policy that the policy does not know of.
 
-use super::{Down, LINKS_MAX, Links, Up};
-use crate::graph::{Ctx, Next, Outputs, Tally};
-use crate::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
-use crate::{Tables, ipsec, route};
+use super::down::Down;
+use super::links::{LINKS_MAX, Links};
+use super::up::Up;
 use ferrule_base::{DropReason, Instant, MacAddr, PortId, Rng, VrfId};
+use ferrule_dataplane::graph::{Ctx, Next, Outputs, Tally};
+use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
+use ferrule_dataplane::{Tables, ipsec, route};
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache};
 use std::net::IpAddr;
 
