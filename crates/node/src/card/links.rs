@@ -21,7 +21,7 @@ const LONGEST: usize = ethernet::Header::LEN + vlan::Header::LEN;
 const ETHERTYPE: usize = 2;
 
 #[derive(Clone, Copy)]
-struct Link {
+pub(super) struct Link {
     octets: [u8; LONGEST],
     len: u8,
 }
@@ -29,8 +29,8 @@ struct Link {
 /// The table of a card.
 #[derive(Default)]
 pub(super) struct Links {
-    places: Vec<Link>,
-    free: Vec<u16>,
+    pub(super) places: Vec<Link>,
+    pub(super) free: Vec<u16>,
 }
 
 impl Links {
@@ -85,11 +85,5 @@ impl Links {
         if let Some(place) = place.checked_sub(1).filter(|&p| usize::from(p) < self.places.len()) {
             self.free.push(place);
         }
-    }
-
-    /// Headers kept now.
-    #[cfg(test)]
-    pub fn held(&self) -> usize {
-        self.places.len() - self.free.len()
     }
 }

@@ -51,6 +51,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod up;
+mod wiring;
 
 pub use fitted::Fitted;
 pub use graph::{Card, CardEngine};
