@@ -11,12 +11,12 @@
 //! from its event queue, a benchmark from its loop.
 
 use crate::card::{Card, Fitted};
-use crate::message::{Change, Command, Event, SaReport, WorkerReport};
+use crate::message::{Change, Command, Event, Punt, SaReport, WorkerReport};
 use crate::probe::{Lap, Probe, Recorder, Silent, Stopwatch};
 use crate::runner::{Graph, settle};
 use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, EngineReport, Jobs, Software};
-use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally, UNRESOLVED};
+use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
 use ferrule_dataplane::ipsec::SaProtocol;
 use ferrule_dataplane::{Tables, bridge, fragment, ipsec, link, macsec, mpls, mss, route};
 use ferrule_pipeline::{Batch, Packet, PoolCache, Port, PortStats};
@@ -87,7 +87,7 @@ pub struct Worker<E: Engine<Packet> = Software> {
     peers: Vec<Option<Peer>>,
     handed_out: u64,
     handed_in: u64,
-    to_control: Producer<Packet>,
+    to_control: Producer<Punt>,
     commands: Consumer<Command>,
     /// Changes under way: what commands say comes after them.
     changes: VecDeque<Change>,
@@ -108,7 +108,7 @@ pub(crate) struct Parts<E> {
     /// Which tables it has, for the others.
     pub has: Arc<AtomicU64>,
     pub peers: Vec<Option<Peer>>,
-    pub to_control: Producer<Packet>,
+    pub to_control: Producer<Punt>,
     pub commands: Consumer<Command>,
     pub events: Producer<Event>,
 }
@@ -440,7 +440,8 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::Emit => stages.emit.push(&mut ctx, batch),
             Next::SecyOut => stages.secy_out.push(&mut ctx, engine, batch),
             Next::Transmit => self.transmit_batch(now, batch),
-            Next::Control => self.punt(batch),
+            Next::Control => self.punt(batch, Punt::Message, DropReason::ControlQueueFull),
+            Next::Resolve => self.punt(batch, Punt::Waiting, DropReason::NeighbourQueueFull),
         }
     }
 
@@ -490,18 +491,15 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
-    fn punt(&mut self, batch: &mut Batch) {
+    /// Packets to the control part, as what they are there; for what its ring has no room
+    /// is dropped.
+    fn punt(&mut self, batch: &mut Batch, punt: fn(Packet) -> Punt, full: DropReason) {
         for packet in batch.drain(..) {
-            let waits = packet.meta().turns == UNRESOLVED;
-            if let Err(rtrb::PushError::Full(packet)) = self.to_control.push(packet) {
-                let reason = if waits {
-                    DropReason::NeighbourQueueFull
-                } else {
-                    DropReason::ControlQueueFull
-                };
-                self.out.drop(packet, reason);
-            } else {
-                self.handed_out += 1;
+            match self.to_control.push(punt(packet)) {
+                Ok(()) => self.handed_out += 1,
+                Err(rtrb::PushError::Full(Punt::Message(packet) | Punt::Waiting(packet))) => {
+                    self.out.drop(packet, full);
+                }
             }
         }
     }
