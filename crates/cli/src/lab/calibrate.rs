@@ -20,7 +20,7 @@ const DECIMALS: u8 = 3;
 /// profile for `ferrule lab run`.
 ///
 /// Seven paths (bridge, flood, IPv4, MACsec and ESP sealed and opened) with four
-/// lengths run memory to memory on one core, in turn. Prices per packet and per
+/// lengths run memory to memory on one core, in turn, with 512 flows. Prices per packet and per
 /// octet of each kind of work are fitted to what they take, and printed with the
 /// largest error. Run it on a machine that does nothing
 /// else. The file says which machine and when; a topology names it as `profile`.
@@ -152,7 +152,9 @@ fn paths(observations: &[Observation], profile: &Profile) -> Table {
         .column(measured)
         .column(priced)
         .column(error)
-        .note("frames without FCS; batches of 64 on one core, the median of 151 rounds")
+        .note(
+            "frames without FCS, of 512 flows; batches of 64 on one core, the median of 51 rounds",
+        )
 }
 
 #[cfg(test)]

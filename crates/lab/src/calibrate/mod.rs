@@ -1,7 +1,7 @@
 //! Calibration: what the data path costs on the machine at hand, as a profile.
 //!
-//! A node is fed batches from memory and its turns are timed, path by path and
-//! length by length. What it reports as work, and the time that it took, make
+//! A node is fed batches of many flows from memory and its turns are timed, path by path
+//! and length by length. What it reports as work, and the time that it took, make
 //! one equation each:
 //!
 //! ```text
@@ -20,7 +20,7 @@ use paths::{Path, all};
 use solve::least_squares;
 
 /// Rounds of which the median is taken, after one that does not count.
-const ROUNDS: usize = 151;
+const ROUNDS: usize = 51;
 
 /// The prices that are looked for: places in a profile, and how much of it a
 /// turn used.
