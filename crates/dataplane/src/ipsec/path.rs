@@ -72,6 +72,7 @@ impl Paths {
 
 /// What an outbound SA, of ESP or AH, knows of its path.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub(super) struct Path {
     /// The largest clear packet: as configured, or as was learned.
     pub mtu: u16,

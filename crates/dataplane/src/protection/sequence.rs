@@ -32,6 +32,7 @@ pub struct Lease {
 
 /// A source of numbers, each given out once, in order.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Sequence {
     next: u64,
     limit: u64,

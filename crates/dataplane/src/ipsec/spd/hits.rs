@@ -9,8 +9,11 @@
 //! ```
 
 use super::Outcome;
-use ferrule_pipeline::BATCH;
+use ferrule_pipeline::{BATCH, prefetch_slice};
 use std::hint::select_unpredictable;
+
+/// Counters that stay in the second-level cache: of fewer none is asked for ahead.
+const NEAR_MAX: usize = 2048;
 
 /// The number of what is not counted.
 pub const UNCOUNTED: u32 = u32::MAX;
@@ -81,6 +84,10 @@ impl Hits {
     /// Counts a batch of packets on their way out. (Neighbours of one entry are summed
     /// first: otherwise each would wait for the count of the one before.)
     pub fn outbound_all(&mut self, outcomes: &[Outcome], octets: &[u32]) {
+        if self.counts.len() > NEAR_MAX {
+            let counters = outcomes.iter().map(|outcome| outcome.counter() as usize);
+            counters.for_each(|counter| prefetch_slice(&self.counts, counter));
+        }
         let mut sums = [(UNCOUNTED, 0, 0); BATCH];
         let (mut last, mut packets, mut sum) = (0, 0, 0);
         let mut before = outcomes.first().map_or(UNCOUNTED, |first| first.counter());
