@@ -156,9 +156,7 @@ pub fn create_state(loaded: Loaded) -> Result<usize, Fault> {
     };
     let fault = |e: crate::state::StateError| Fault::environment(&e, e.remedy());
     let mut store = FileStore::create(Path::new(folder)).map_err(fault)?;
-    for id in ferrule_node::counters(&prepared.config, &prepared.macs) {
-        store.find(&id.id, id.fingerprint).map_err(fault)?;
-    }
+    store.find_all(&ferrule_node::counters(&prepared.config, &prepared.macs)).map_err(fault)?;
     Ok(store.made())
 }
 

@@ -34,6 +34,10 @@ impl CounterStore for SharedStore {
         self.lock().raise(record, limit).map_err(|e| told(&e))
     }
 
+    fn reserve_all(&mut self, limits: &[([u8; 16], u64)]) -> Result<(), StoreError> {
+        self.lock().raise_all(limits).map_err(|e| told(&e))
+    }
+
     fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
         self.lock().raise_edge(record, edge).map_err(|e| told(&e))
     }

@@ -98,20 +98,18 @@ pub enum Next {
     SecyOut,
     /// Whole frame as it goes on the wire of `port`.
     Transmit,
-    /// For the control part: whole frame from `port` (ARP, ND), or, with
-    /// `turns` at [`UNRESOLVED`], an `Output` packet that waits for a neighbour.
+    /// Whole frame from `port` for the control part: ARP, ND.
     Control,
+    /// `Output` packet that waits at the control part for its neighbour's link address.
+    Resolve,
 }
-
-/// Marks a packet at [`Next::Control`] that waits for its adjacency.
-pub const UNRESOLVED: u8 = u8::MAX;
 
 /// Times a packet may go back to an earlier stage.
 pub const TURNS_MAX: u8 = 8;
 
 impl Next {
     /// Every place, in the order in which a worker visits them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::SecyIn,
         Self::Attach,
         Self::Bridge,
@@ -134,6 +132,7 @@ impl Next {
         Self::SecyOut,
         Self::Transmit,
         Self::Control,
+        Self::Resolve,
     ];
 
     /// The place of this number.
@@ -167,6 +166,7 @@ impl Next {
             Self::SecyOut => "secy-out",
             Self::Transmit => "transmit",
             Self::Control => "control",
+            Self::Resolve => "resolve",
         }
     }
 }

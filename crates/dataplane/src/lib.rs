@@ -17,7 +17,6 @@
 pub mod bridge;
 pub mod fragment;
 pub mod graph;
-pub mod inline;
 pub mod ipsec;
 pub mod link;
 pub mod macsec;

@@ -17,7 +17,7 @@ use crate::compile::{self, Compiled, Shared};
 use crate::config::{Config, PortConfig};
 use crate::counter::{CounterStore, StoreError};
 use crate::leases::Leases;
-use crate::message::{Change, Command, Event, RING, Seat, WorkerReport};
+use crate::message::{Change, Command, Event, Punt, RING, Seat, WorkerReport};
 use crate::probe::{Filter, Recorder, Records};
 use crate::resolve::Resolver;
 use crate::secure::{Installed, Plan};
@@ -109,7 +109,7 @@ pub(crate) struct Link {
     /// Steps of a change for which the ring had no room.
     pub later: VecDeque<Command>,
     pub events: Consumer<Event>,
-    pub packets: Consumer<Packet>,
+    pub packets: Consumer<Punt>,
 }
 
 /// The control part of a node.
@@ -284,9 +284,9 @@ impl Control {
                 self.handle(now, Seat::Worker(worker), event);
                 done += 1;
             }
-            while let Ok(packet) = self.links[worker].packets.pop() {
+            while let Ok(punt) = self.links[worker].packets.pop() {
                 let (tables, next_hops) = &self.resolved;
-                self.resolver.handle(now, worker, packet, tables, next_hops);
+                self.resolver.handle(now, worker, punt, tables, next_hops);
                 done += 1;
             }
         }

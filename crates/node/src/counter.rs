@@ -44,6 +44,12 @@ pub trait CounterStore: Send {
     /// storage. A limit below an earlier one changes nothing.
     fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError>;
 
+    /// The same of many records in one go. After an error none of them may be used
+    /// further than before.
+    fn reserve_all(&mut self, limits: &[([u8; 16], u64)]) -> Result<(), StoreError> {
+        limits.iter().try_for_each(|&(record, limit)| self.reserve(record, limit))
+    }
+
     /// Keeps the edge of a replay window.
     fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError>;
 }

@@ -1,7 +1,7 @@
 //! Who may take numbers out of which record.
 //!
 //! ```text
-//!   plan ─▶ draw: a range of the record, by a lease of its own
+//!   plan ─▶ draw: a range of the record, by a lease of its own; all are reserved together
 //!   in force ─▶ the lease is the record's newest: it alone is extended, it alone
 //!               says at a clean stop how far the record was used
 //!   refused ─▶ nobody has the lease; numbers are skipped, none comes twice
@@ -41,15 +41,27 @@ impl Leases {
         Ok(kept)
     }
 
-    /// Reserves a first range of a record for somebody new.
-    pub fn draw(&mut self, id: &CounterId, step: u64, max: u64) -> Result<Sequence, BuildError> {
+    /// A first range of a record for somebody new, who may use it once what is in `limits`
+    /// is [reserved](Self::reserve).
+    pub fn draw(
+        &mut self,
+        id: &CounterId,
+        step: u64,
+        max: u64,
+        limits: &mut Vec<([u8; 16], u64)>,
+    ) -> Result<Sequence, BuildError> {
         let used = self.look(id)?.used;
         let limit = used.saturating_add(step).min(max);
-        self.store.reserve(id.fingerprint, limit).map_err(BuildError::Counter)?;
+        limits.push((id.fingerprint, limit));
         self.drawn += 1;
         let lease = Lease { record: id.fingerprint, number: self.drawn };
         let numbers = Sequence::new(used.saturating_add(1), limit, max);
         Ok(numbers.in_steps_of(step).by(lease))
+    }
+
+    /// Reserves what was drawn.
+    pub fn reserve(&mut self, limits: &[([u8; 16], u64)]) -> Result<(), BuildError> {
+        self.store.reserve_all(limits).map_err(BuildError::Counter)
     }
 
     /// From now on these are the newest of their records. Records that are not `used`

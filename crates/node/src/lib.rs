@@ -21,6 +21,7 @@ pub mod message;
 pub mod overhead;
 pub mod probe;
 mod resolve;
+mod runner;
 mod secure;
 mod stable;
 mod worker;

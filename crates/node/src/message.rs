@@ -119,6 +119,14 @@ impl From<ipsec::Want> for Event {
     }
 }
 
+/// A packet from a worker to the control part.
+pub(crate) enum Punt {
+    /// ARP or ND, from the interface of its meta data.
+    Message(Packet),
+    /// It waits for the link address of its next hop.
+    Waiting(Packet),
+}
+
 /// From a worker or a card to the control part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {

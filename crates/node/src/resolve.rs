@@ -10,10 +10,10 @@
 use crate::compile::Shared;
 use crate::config::Config;
 use crate::control::Link;
-use crate::message::Command;
+use crate::message::{Command, Punt};
 use ferrule_base::{DropReason, Drops, Instant, Ledger, MacAddr};
 use ferrule_control::neighbour::{self, Discovery, Event};
-use ferrule_dataplane::graph::{Next, UNRESOLVED};
+use ferrule_dataplane::graph::Next;
 use ferrule_dataplane::tables::IfaceKind;
 use ferrule_dataplane::{Tables, link};
 use ferrule_pipeline::{Packet, PoolCache};
@@ -115,25 +115,28 @@ impl Resolver {
         (self.interfaces, self.kept) = (interfaces, kept);
     }
 
-    /// Takes a packet that a worker sent to [`Next::Control`].
+    /// Takes what a worker sent.
     pub fn handle(
         &mut self,
         now: Instant,
         worker: usize,
-        packet: Packet,
+        punt: Punt,
         tables: &Tables,
         next_hops: &[Option<IpAddr>],
     ) {
         self.handed_in += 1;
-        if packet.meta().turns != UNRESOLVED {
-            return match self.core.handle_message(now, packet.meta().iface, packet.data()) {
-                Ok(()) => {
-                    self.consumed += 1;
-                    self.cache.recycle(packet);
-                }
-                Err(fault) => self.drop(packet, fault.drop_reason()),
-            };
-        }
+        let packet = match punt {
+            Punt::Waiting(packet) => packet,
+            Punt::Message(packet) => {
+                return match self.core.handle_message(now, packet.meta().iface, packet.data()) {
+                    Ok(()) => {
+                        self.consumed += 1;
+                        self.cache.recycle(packet);
+                    }
+                    Err(fault) => self.drop(packet, fault.drop_reason()),
+                };
+            }
+        };
         let target = packet.meta().adjacency as usize;
         let way = tables.adjacencies.get(target).zip(next_hops.get(target));
         let wanted = way.and_then(|(adjacency, next_hop)| {
@@ -202,12 +205,11 @@ impl Resolver {
 
     fn release(&mut self, iface: u16, ip: IpAddr, links: &mut [Link]) {
         for _ in 0..self.waiting.len() {
-            let Some(mut w) = self.waiting.pop_front() else { return };
+            let Some(w) = self.waiting.pop_front() else { return };
             if (w.iface, w.ip) != (iface, ip) {
                 self.waiting.push_back(w);
                 continue;
             }
-            w.packet.meta_mut().turns = 1;
             self.inject(w.worker, Next::Output, w.packet, links);
         }
     }

@@ -62,6 +62,8 @@ pub(crate) struct Plan {
     pub last: Changes,
     /// Leases of what is new.
     pub leases: Vec<Lease>,
+    /// Where their numbers end.
+    limits: Vec<([u8; 16], u64)>,
     /// Records out of which somebody takes numbers.
     senders: HashSet<[u8; 16]>,
 }
@@ -172,6 +174,7 @@ impl Installed {
             let mac = macs[secy.port];
             macsec::Planner { config, secy, mac, old, leases, plan: &mut plan }.secy(compiled)?;
         }
+        leases.reserve(&plan.limits)?;
         plan.retire(old);
         Ok(plan)
     }

@@ -11,11 +11,12 @@
 //! from its event queue, a benchmark from its loop.
 
 use crate::card::{Card, Fitted};
-use crate::message::{Change, Command, Event, SaReport, WorkerReport};
+use crate::message::{Change, Command, Event, Punt, SaReport, WorkerReport};
 use crate::probe::{Lap, Probe, Recorder, Silent, Stopwatch};
+use crate::runner::{Graph, settle};
 use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, EngineReport, Jobs, Software};
-use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally, UNRESOLVED};
+use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
 use ferrule_dataplane::ipsec::SaProtocol;
 use ferrule_dataplane::{Tables, bridge, fragment, ipsec, link, macsec, mpls, mss, route};
 use ferrule_pipeline::{Batch, Packet, PoolCache, Port, PortStats};
@@ -33,12 +34,6 @@ pub(crate) use handover::Peer;
 
 /// Frames that wait for one port at most.
 pub const TX_QUEUE_MAX: usize = 1024;
-
-/// Stages that a batch goes through without a stop.
-const RUN_MAX: usize = 32;
-
-/// Passes over the queues in one turn at most; what is left waits for the next.
-const PASSES_MAX: usize = 64;
 
 /// The stages of one graph.
 #[derive(Default)]
@@ -92,7 +87,7 @@ pub struct Worker<E: Engine<Packet> = Software> {
     peers: Vec<Option<Peer>>,
     handed_out: u64,
     handed_in: u64,
-    to_control: Producer<Packet>,
+    to_control: Producer<Punt>,
     commands: Consumer<Command>,
     /// Changes under way: what commands say comes after them.
     changes: VecDeque<Change>,
@@ -113,7 +108,7 @@ pub(crate) struct Parts<E> {
     /// Which tables it has, for the others.
     pub has: Arc<AtomicU64>,
     pub peers: Vec<Option<Peer>>,
-    pub to_control: Producer<Packet>,
+    pub to_control: Producer<Punt>,
     pub commands: Consumer<Command>,
     pub events: Producer<Event>,
 }
@@ -274,21 +269,18 @@ impl<E: Engine<Packet>> Worker<E> {
 
     fn turn_with<P: Probe>(&mut self, now: Instant, probe: &mut P) -> usize {
         let late = !self.engine.is_immediate();
-        let mut moved = self.receive(now, probe);
-        moved += self.take_handoffs();
-        moved += self.collect(now);
-        self.expire(now);
-        moved += self.tick(now);
+        let mut batch = self.batch.take().unwrap_or_default();
+        let mut turn = Turn { worker: self, now, probe };
+        let mut moved = turn.receive(&mut batch);
+        moved += turn.worker.take_handoffs();
+        moved += turn.collect(now);
+        turn.worker.expire(now);
+        moved += turn.worker.tick(now);
         // What jobs that came back, or commands, dropped: no stage need have
         // anything to do afterwards.
-        self.settle(now, probe);
-        for _ in 0..PASSES_MAX {
-            let pass = self.pass(now, probe);
-            if pass == 0 {
-                break;
-            }
-            moved += pass;
-        }
+        turn.settle();
+        moved += turn.run(&mut batch);
+        self.batch = Some(batch);
         if late || !self.engine.is_immediate() {
             self.tally.work.merge(&self.engine.take_work());
         }
@@ -298,22 +290,31 @@ impl<E: Engine<Packet>> Worker<E> {
         probe.lap(Lap::Ports);
         moved + sent
     }
+}
 
+/// A turn of a worker's graph, and who watches it.
+struct Turn<'a, E: Engine<Packet>, P> {
+    worker: &'a mut Worker<E>,
+    now: Instant,
+    probe: &'a mut P,
+}
+
+impl<E: Engine<Packet>, P: Probe> Turn<'_, E, P> {
     /// Frames from the ports into the graph. A batch goes straight to its first
     /// stage; a port with a SecY is opened first.
-    fn receive<P: Probe>(&mut self, now: Instant, probe: &mut P) -> usize {
+    fn receive(&mut self, batch: &mut Box<Batch>) -> usize {
         let mut received = 0;
-        let mut batch = self.batch.take().unwrap_or_default();
-        for at in 0..self.ports.len() {
-            let attached = &mut self.ports[at];
-            attached.port.receive(now, &mut self.cache, &mut batch);
-            probe.lap(Lap::Ports);
+        for at in 0..self.worker.ports.len() {
+            let worker = &mut *self.worker;
+            let attached = &mut worker.ports[at];
+            attached.port.receive(self.now, &mut worker.cache, batch);
+            self.probe.lap(Lap::Ports);
             if batch.is_empty() {
                 continue;
             }
             received += batch.len();
             let id = attached.id;
-            let entry = self.tables.ports.get(id.0 as usize);
+            let entry = worker.tables.ports.get(id.0 as usize);
             // Each worker's queue has flows of its own: the driver spread them.
             let hash = u32::from(entry.is_some_and(|port| port.everywhere));
             batch.iter().for_each(Packet::prefetch_meta);
@@ -321,60 +322,54 @@ impl<E: Engine<Packet>> Worker<E> {
                 packet.prefetch();
                 let meta = packet.meta_mut();
                 (meta.port, meta.hash) = (id, hash);
-                probe.received(now, self.id, packet);
+                self.probe.received(self.now, worker.id, packet);
             }
             let secured = entry.is_some_and(|p| p.secy.is_some());
             let next = if secured { Next::SecyIn } else { Next::Attach };
-            self.carry(now, probe, next, &mut batch);
+            self.carry(next, batch);
         }
-        self.batch = Some(batch);
-        self.ledger.received += received as u64;
+        self.worker.ledger.received += received as u64;
         received
     }
 
-    /// Takes a batch through its stage, and on through the next ones as long as
-    /// most of it goes the same way. What goes elsewhere waits in queues.
-    fn carry<P: Probe>(&mut self, now: Instant, probe: &mut P, next: Next, batch: &mut Box<Batch>) {
-        let mut next = next;
-        for _ in 0..RUN_MAX {
-            probe.visit(now, self.id, next, batch);
-            self.dispatch(now, next, batch);
-            debug_assert!(batch.is_empty(), "{} left packets behind", next.name());
-            self.settle(now, probe);
-            probe.lap(Lap::Stage(next));
-            match self.out.take_run(batch) {
-                Some(on) => next = on,
-                None => return,
-            }
+    /// Counts what was dropped, and hands over what belongs to others.
+    fn settle(&mut self) {
+        if !self.worker.out.handoffs().is_empty() {
+            self.worker.hand_off();
         }
-        // It goes round: another pass, and in the end the turns that are counted.
-        self.out.queue(next).extend(batch.drain(..));
+        let (now, id) = (self.now, self.worker.id);
+        let (mut ctx, ..) = self.worker.split(now);
+        settle(&mut ctx, |packet, reason| self.probe.dropped(now, id, reason, packet));
+    }
+}
+
+impl<E: Engine<Packet>, P: Probe> Graph for Turn<'_, E, P> {
+    type Place = Next;
+    type Engine = E;
+
+    fn parts(&mut self) -> (&mut Outputs, &mut E) {
+        (&mut self.worker.out, &mut self.worker.engine)
     }
 
-    /// Jobs that an engine finished later.
-    fn collect(&mut self, now: Instant) -> usize {
-        if self.engine.is_immediate() {
-            return 0;
-        }
-        let mut count = 0;
-        loop {
-            let mut done = Jobs::new();
-            self.engine.collect(now, &mut done);
-            if done.is_empty() {
-                return count;
-            }
-            count += done.len();
-            let (mut ctx, stages, _) = self.split(now);
-            stages.secy_in.finish(&mut ctx, &mut done);
-            stages.esp_in.finish(&mut ctx, &mut done);
-            stages.esp_out.finish(&mut ctx, &mut done);
-            stages.ah_in.finish(&mut ctx, &mut done);
-            stages.ah_out.finish(&mut ctx, &mut done);
-            stages.secy_out.finish(&mut ctx, &mut done);
-            debug_assert!(done.is_empty(), "every job belongs to a stage");
-        }
+    fn visit(&mut self, place: Next, batch: &mut Box<Batch>) {
+        self.probe.visit(self.now, self.worker.id, place, batch);
+        self.worker.dispatch(self.now, place, batch);
+        self.settle();
+        self.probe.lap(Lap::Stage(place));
     }
 
+    fn finish(&mut self, done: &mut Jobs<Packet>) {
+        let (mut ctx, stages, _) = self.worker.split(self.now);
+        stages.secy_in.finish(&mut ctx, done);
+        stages.esp_in.finish(&mut ctx, done);
+        stages.esp_out.finish(&mut ctx, done);
+        stages.ah_in.finish(&mut ctx, done);
+        stages.ah_out.finish(&mut ctx, done);
+        stages.secy_out.finish(&mut ctx, done);
+    }
+}
+
+impl<E: Engine<Packet>> Worker<E> {
     /// Gives up what waited too long.
     #[inline]
     fn expire(&mut self, now: Instant) {
@@ -400,23 +395,6 @@ impl<E: Engine<Packet>> Worker<E> {
             stages.ah_out.tick(&mut ctx, engine);
         }
         1
-    }
-
-    /// One visit to every stage that has something waiting.
-    fn pass<P: Probe>(&mut self, now: Instant, probe: &mut P) -> usize {
-        let mut moved = 0;
-        let mut batch = self.batch.take().unwrap_or_default();
-        for next in Next::ALL {
-            while !self.out.queue(next).is_empty() {
-                let queue = self.out.queue(next);
-                let count = queue.len().min(batch.capacity());
-                batch.extend(queue.drain(..count));
-                moved += count;
-                self.carry(now, probe, next, &mut batch);
-            }
-        }
-        self.batch = Some(batch);
-        moved
     }
 
     fn split(&mut self, now: Instant) -> (Ctx<'_>, &mut Stages, &mut E) {
@@ -462,7 +440,8 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::Emit => stages.emit.push(&mut ctx, batch),
             Next::SecyOut => stages.secy_out.push(&mut ctx, engine, batch),
             Next::Transmit => self.transmit_batch(now, batch),
-            Next::Control => self.punt(batch),
+            Next::Control => self.punt(batch, Punt::Message, DropReason::ControlQueueFull),
+            Next::Resolve => self.punt(batch, Punt::Waiting, DropReason::NeighbourQueueFull),
         }
     }
 
@@ -490,21 +469,6 @@ impl<E: Engine<Packet>> Worker<E> {
         self.spare = Some(here);
     }
 
-    /// Counts what a stage dropped, and hands over what belongs to others.
-    fn settle<P: Probe>(&mut self, now: Instant, probe: &mut P) {
-        if !self.out.handoffs().is_empty() {
-            self.hand_off();
-        }
-        if self.out.dropped().is_empty() {
-            return;
-        }
-        for (packet, reason) in self.out.dropped().drain(..) {
-            probe.dropped(now, self.id, reason, &packet);
-            self.tally.drops.count(reason);
-            self.cache.recycle(packet);
-        }
-    }
-
     /// Frames to their ports. As a rule all are for one port, which has room; the others
     /// wait in its backlog.
     fn transmit_batch(&mut self, now: Instant, batch: &mut Batch) {
@@ -527,18 +491,15 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
-    fn punt(&mut self, batch: &mut Batch) {
+    /// Packets to the control part, as what they are there; for what its ring has no room
+    /// is dropped.
+    fn punt(&mut self, batch: &mut Batch, punt: fn(Packet) -> Punt, full: DropReason) {
         for packet in batch.drain(..) {
-            let waits = packet.meta().turns == UNRESOLVED;
-            if let Err(rtrb::PushError::Full(packet)) = self.to_control.push(packet) {
-                let reason = if waits {
-                    DropReason::NeighbourQueueFull
-                } else {
-                    DropReason::ControlQueueFull
-                };
-                self.out.drop(packet, reason);
-            } else {
-                self.handed_out += 1;
+            match self.to_control.push(punt(packet)) {
+                Ok(()) => self.handed_out += 1,
+                Err(rtrb::PushError::Full(Punt::Message(packet) | Punt::Waiting(packet))) => {
+                    self.out.drop(packet, full);
+                }
             }
         }
     }

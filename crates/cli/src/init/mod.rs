@@ -289,10 +289,7 @@ impl Set {
         let mut store = FileStore::create(Path::new(folder)).map_err(failed)?;
         // SPIs and SCIs stand in the file, so addresses of devices do not matter.
         let macs = vec![MacAddr::ZERO; config.ports.len()];
-        for counter in ferrule_node::counters(&config, &macs) {
-            store.find(&counter.id, counter.fingerprint).map_err(failed)?;
-        }
-        Ok(())
+        store.find_all(&ferrule_node::counters(&config, &macs)).map_err(failed)
     }
 
     fn render(&self, paint: Paint) -> String {

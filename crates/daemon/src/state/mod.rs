@@ -10,8 +10,11 @@
 //!     FINGERPRINT.anchor             written first ┐ both name the limit; the
 //!     FINGERPRINT.counter            written then  ┘ higher one counts
 //!
-//!   one write: FILE.new ─ fsync ─ rename over FILE ─ fsync of the folder
+//!   one write: FILE.new ─ sync ─ rename over the anchor ─ fsync of the folder
+//!                              ─ rename over the counter ─ fsync of the folder
 //! ```
+//!
+//! Many records are written together: each step is done for all of them before the next.
 //!
 //! A file is named by a fingerprint of what makes its nonces, so a tunnel that
 //! is given another name goes on with its counter, and a key that comes back
@@ -33,6 +36,7 @@ mod record;
 
 pub use record::{Place, Record};
 
+use ferrule_node::CounterId;
 use record::{RECORD_MAX, hex};
 use std::collections::HashMap;
 use std::fmt;
@@ -46,6 +50,12 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 /// How long a lock is waited for: a node that ends, or a process that another
 /// thread is just starting, holds it a moment longer than it needs.
 const PATIENCE: Duration = Duration::from_millis(400);
+
+/// Files that are synced one by one; of more the whole file system is.
+const SYNC_EACH_MAX: usize = 16;
+
+/// The files of a record, in the order in which they are written.
+const KINDS: [&str; 2] = ["anchor", "counter"];
 
 /// Keys whose counters one folder holds at most.
 pub const KEYS_MAX: usize = 1 << 20;
@@ -195,17 +205,40 @@ impl FileStore {
     /// Opens the counter of a key. All else goes by the fingerprint: `id` is what it is
     /// called today, for people.
     pub fn find(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Found, StateError> {
-        if !self.records.contains_key(&fingerprint) {
-            let record = self.load(id, fingerprint)?;
-            self.records.insert(fingerprint, record);
-        }
+        self.find_all(&[CounterId { id: id.into(), fingerprint }])?;
         let record = &self.records[&fingerprint];
         Ok(Found { next: record.limit.saturating_add(1), edge: record.edge })
     }
 
+    /// Opens the counters of many keys.
+    pub fn find_all(&mut self, wanted: &[CounterId]) -> Result<(), StateError> {
+        let mut fresh = HashMap::new();
+        for CounterId { id, fingerprint } in wanted {
+            if self.records.contains_key(fingerprint) || fresh.contains_key(fingerprint) {
+                continue;
+            }
+            if let Some(record) = self.load(id, *fingerprint)? {
+                self.records.insert(*fingerprint, record);
+            } else if self.creates && self.records.len() + fresh.len() < KEYS_MAX {
+                fresh.insert(*fingerprint, Record::new(id, *fingerprint));
+            } else {
+                return Err(StateError::Missing(id.clone(), self.folder.clone()));
+            }
+        }
+        self.store(fresh.values_mut(), &KINDS)?;
+        self.made += fresh.len();
+        self.records.extend(fresh);
+        Ok(())
+    }
+
     /// Numbers up to `limit` may be used once this returns.
     pub fn raise(&mut self, key: [u8; 16], limit: u64) -> Result<(), StateError> {
-        self.change(key, |record| record.limit = record.limit.max(limit))
+        self.raise_all(&[(key, limit)])
+    }
+
+    /// The same of many keys. On an error none of their limits counts as raised.
+    pub fn raise_all(&mut self, limits: &[([u8; 16], u64)]) -> Result<(), StateError> {
+        self.change(limits, |record, limit| record.limit = record.limit.max(limit))
     }
 
     /// Keeps the edge of a replay window. An edge is written often and may be
@@ -216,16 +249,15 @@ impl FileStore {
             return Ok(());
         }
         record.edge = edge;
-        let [_, counter] = paths(&self.folder, record.fingerprint);
-        self.store_one(&counter, &mut record)?;
-        self.records.insert(record.fingerprint, record);
+        self.store([&mut record], &KINDS[1..])?;
+        self.records.insert(key, record);
         Ok(())
     }
 
     /// What numbers were used is known, for nobody uses them any more: at a
     /// clean stop nothing needs to be skipped.
     pub fn settle(&mut self, key: [u8; 16], used: u64) -> Result<(), StateError> {
-        self.change(key, |record| record.limit = record.limit.min(used))
+        self.change(&[(key, used)], |record, used| record.limit = record.limit.min(used))
     }
 
     /// Whether the folder can still be used, after becoming another user.
@@ -242,35 +274,32 @@ impl FileStore {
 
     fn change(
         &mut self,
-        key: [u8; 16],
-        change: impl FnOnce(&mut Record),
+        numbers: &[([u8; 16], u64)],
+        change: impl Fn(&mut Record, u64),
     ) -> Result<(), StateError> {
-        let mut next = self.record(key)?;
-        let before = (next.limit, next.edge);
-        change(&mut next);
-        if before == (next.limit, next.edge) {
-            return Ok(());
+        let mut changed = HashMap::new();
+        for &(key, number) in numbers {
+            let mut next = changed.remove(&key).map_or_else(|| self.record(key), Ok)?;
+            change(&mut next, number);
+            changed.insert(key, next);
         }
-        next.generation += 1;
-        self.store(&mut next)?;
-        self.records.insert(next.fingerprint, next);
+        changed.retain(|key, next| self.records[key].limit != next.limit);
+        changed.values_mut().for_each(|next| next.generation += 1);
+        self.store(changed.values_mut(), &KINDS)?;
+        self.records.extend(changed);
         Ok(())
     }
 
-    /// Reads both files and believes the higher one, if they fit each other.
-    fn load(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Record, StateError> {
+    /// Reads both files and believes the higher one, if they fit each other. Nothing if
+    /// there are none.
+    fn load(&self, id: &str, fingerprint: [u8; 16]) -> Result<Option<Record>, StateError> {
         let [anchor, counter] = paths(&self.folder, fingerprint);
         let damaged = |path: &Path, why| StateError::Damaged(id.into(), path.into(), why);
         let (first, second) = match (read(&anchor, id)?, read(&counter, id)?) {
             (Some(first), Some(second)) => (first, second),
-            (None, None) if self.creates && self.records.len() < KEYS_MAX => {
-                return self.make(id, fingerprint);
-            }
-            (None, None) => return Err(StateError::Missing(id.into(), self.folder.clone())),
+            (None, None) => return Ok(None),
             // The very first write was cut between the two: nothing was sent.
-            (Some(first), None) if first.generation == 1 && self.creates => {
-                return self.make(id, fingerprint);
-            }
+            (Some(first), None) if first.generation == 1 && self.creates => return Ok(None),
             (Some(_), None) => return Err(damaged(&counter, "is gone")),
             (None, Some(_)) => return Err(damaged(&anchor, "is gone")),
         };
@@ -282,44 +311,50 @@ impl FileStore {
         }
         if second.generation == first.generation {
             let (limit, edge) = (first.limit.max(second.limit), first.edge.max(second.edge));
-            return Ok(Record { limit, edge, ..first });
+            return Ok(Some(Record { limit, edge, ..first }));
         }
         // A write was cut between the two. The higher limit counts (a clean
         // stop lowers it), and both files agree again before anything is used.
         let limit = first.limit.max(second.limit);
         let mut whole = Record { limit, edge: first.edge.max(second.edge), ..first.clone() };
-        self.store_one(&counter, &mut whole)?;
+        self.store([&mut whole], &KINDS[1..])?;
         if limit != first.limit {
             whole.generation += 1;
-            self.store(&mut whole)?;
+            self.store([&mut whole], &KINDS)?;
         }
-        Ok(whole)
+        Ok(Some(whole))
     }
 
-    fn make(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Record, StateError> {
-        let mut record = Record {
-            id: id.into(),
-            fingerprint,
-            generation: 1,
-            limit: 0,
-            edge: 0,
-            place: Place::default(),
-        };
-        self.store(&mut record)?;
-        self.made += 1;
-        Ok(record)
-    }
-
-    /// Writes both files, the anchor first.
-    fn store(&self, record: &mut Record) -> Result<(), StateError> {
-        paths(&self.folder, record.fingerprint)
-            .iter()
-            .try_for_each(|path| self.store_one(path, record))
-    }
-
-    fn store_one(&self, path: &Path, record: &mut Record) -> Result<(), StateError> {
-        write(&self.folder, path, record)
-            .map_err(|e| StateError::Os(format!("writing `{}`", path.display()), e))
+    /// Writes these files of some records: what is in them is on the disk before they have
+    /// their names, and all anchors have theirs before any counter.
+    fn store<'a>(
+        &self,
+        records: impl IntoIterator<Item = &'a mut Record>,
+        kinds: &[&str],
+    ) -> Result<(), StateError> {
+        let records: Vec<_> = records.into_iter().collect();
+        let few = records.len() * kinds.len() <= SYNC_EACH_MAX;
+        let failed = |path: &Path, e| StateError::Os(format!("writing `{}`", path.display()), e);
+        let folder = File::open(&self.folder).map_err(|e| failed(&self.folder, e))?;
+        let mut names = vec![Vec::new(); kinds.len()];
+        for record in records {
+            for (kind, names) in kinds.iter().zip(&mut names) {
+                let path = path(&self.folder, record.fingerprint, kind);
+                let fresh = path.with_extension(format!("{kind}.new"));
+                write(&fresh, record, few).map_err(|e| failed(&path, e))?;
+                names.push((fresh, path));
+            }
+        }
+        if !few {
+            rustix::fs::syncfs(&folder).map_err(|e| failed(&self.folder, e.into()))?;
+        }
+        for names in names.iter().filter(|names| !names.is_empty()) {
+            for (fresh, path) in names {
+                fs::rename(fresh, path).map_err(|e| failed(path, e))?;
+            }
+            folder.sync_all().map_err(|e| failed(&self.folder, e))?;
+        }
+        Ok(())
     }
 }
 
@@ -335,7 +370,11 @@ pub fn look(folder: &Path, id: &str, fingerprint: [u8; 16]) -> Result<(), StateE
 }
 
 fn paths(folder: &Path, fingerprint: [u8; 16]) -> [PathBuf; 2] {
-    ["anchor", "counter"].map(|kind| folder.join(format!("{}.{kind}", hex(&fingerprint))))
+    KINDS.map(|kind| path(folder, fingerprint, kind))
+}
+
+fn path(folder: &Path, fingerprint: [u8; 16], kind: &str) -> PathBuf {
+    folder.join(format!("{}.{kind}", hex(&fingerprint)))
 }
 
 /// The folder is there, and its owner's alone.
@@ -362,21 +401,16 @@ fn place(file: &File) -> io::Result<Place> {
     Ok(Place { inode: about.ino(), born })
 }
 
-fn write(folder: &Path, path: &Path, record: &mut Record) -> io::Result<()> {
-    // Beside it, under a name of its own: anchor and counter differ there, too.
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(".new");
-    let fresh = PathBuf::from(fresh);
-    match fs::remove_file(&fresh) {
+/// Writes a record to a file beside its own, which has its name later.
+fn write(fresh: &Path, record: &mut Record, sync: bool) -> io::Result<()> {
+    match fs::remove_file(fresh) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh)?;
     record.place = place(&file)?;
     file.write_all(record.to_text().as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&fresh, path)?;
-    File::open(folder)?.sync_all()
+    if sync { file.sync_all() } else { Ok(()) }
 }
 
 fn read(path: &Path, id: &str) -> Result<Option<Record>, StateError> {

@@ -40,6 +40,85 @@ fn with_limit(folder: &Folder, limit: u64) {
     store.raise(KEY, limit).unwrap();
 }
 
+/// Keys that are written together: more than are synced one by one.
+fn keys() -> Vec<CounterId> {
+    let key = |n| CounterId { id: format!("esp-out {n}"), fingerprint: [n; 16] };
+    (0..20).map(key).collect()
+}
+
+/// The same limit for all of them.
+fn up_to(limit: u64) -> Vec<([u8; 16], u64)> {
+    keys().iter().map(|key| (key.fingerprint, limit)).collect()
+}
+
+#[test]
+fn counter_states_of_many_keys_are_raised_together() {
+    let folder = Folder::new("many");
+    let mut store = FileStore::create(&folder.0).unwrap();
+    store.find_all(&keys()).unwrap();
+    store.find_all(&keys()).unwrap();
+    assert_eq!(store.made(), keys().len());
+    store.raise_all(&up_to(100)).unwrap();
+    // A key twice, and one that was further before.
+    let [a, b] = [[0; 16], [1; 16]];
+    store.raise_all(&[(a, 300), (b, 50), (a, 200)]).unwrap();
+    assert!(matches!(store.raise_all(&[(a, 900), ([99; 16], 1)]), Err(StateError::Missing(..))));
+    drop(store);
+    let mut store = FileStore::open(&folder.0).unwrap();
+    for CounterId { id, fingerprint } in keys() {
+        let next = if fingerprint == a { 301 } else { 101 };
+        assert_eq!(store.find(&id, fingerprint).unwrap().next, next, "{id}");
+    }
+}
+
+/// Every file in turn cannot be written, or cannot have its name: there writing ends, as
+/// it does when the power fails.
+#[test]
+fn counter_states_written_together_and_cut_anywhere_lower_no_limit() {
+    let folder = Folder::new("cut-many");
+    let mut store = FileStore::create(&folder.0).unwrap();
+    store.find_all(&keys()).unwrap();
+    store.raise_all(&up_to(10)).unwrap();
+    drop(store);
+    let aside = folder.0.join("aside");
+    let (mut limit, mut cut) = (10, [0; 3]);
+    for key in keys() {
+        let way = KINDS.map(|kind| path(&folder.0, key.fingerprint, kind));
+        for (path, is_name) in way.iter().flat_map(|path| [(path, false), (path, true)]) {
+            let mut store = FileStore::open(&folder.0).unwrap();
+            store.find_all(&keys()).unwrap();
+            let kind = path.extension().unwrap().display();
+            let fresh = path.with_extension(format!("{kind}.new"));
+            let block = if is_name { path } else { &fresh };
+            if is_name {
+                fs::rename(path, &aside).unwrap();
+            }
+            fs::create_dir(block).unwrap();
+            assert!(store.raise_all(&up_to(limit + 10)).is_err());
+            for CounterId { id, fingerprint } in keys() {
+                let next = store.find(&id, fingerprint).unwrap().next;
+                assert_eq!(next, limit + 1, "{id}: it counts as not written");
+            }
+            drop(store);
+            fs::remove_dir(block).unwrap();
+            if is_name {
+                fs::rename(&aside, path).unwrap();
+            }
+            // All anchors come before any counter, so both files explain each other.
+            let mut store = FileStore::open(&folder.0).unwrap();
+            for CounterId { id, fingerprint } in keys() {
+                let next = store.find(&id, fingerprint).unwrap().next;
+                assert!([limit + 1, limit + 11].contains(&next), "{id}: {next} after {limit}");
+                cut[usize::from(next > limit + 1)] += 1;
+            }
+            store.raise_all(&up_to(limit + 20)).unwrap();
+            limit += 20;
+            cut[2] += 1;
+        }
+    }
+    assert!(cut.iter().all(|&times| times >= 4 * keys().len()), "{cut:?}");
+}
+
 #[test]
 fn counter_state_goes_on_above_what_was_reserved() {
     let folder = Folder::new("reserve");
@@ -203,9 +282,10 @@ const CHILD: &str = "FERRULE_TEST_STATE_FOLDER";
 fn counter_state_writer_that_is_killed() {
     let Some(folder) = std::env::var_os(CHILD) else { return };
     let mut store = FileStore::open(Path::new(&folder)).unwrap();
-    let first = store.find(ID, KEY).unwrap().next;
-    for limit in first.. {
-        store.raise(KEY, limit).unwrap();
+    store.find_all(&keys()).unwrap();
+    let found = keys().into_iter().map(|key| store.find(&key.id, key.fingerprint).unwrap().next);
+    for limit in found.min().unwrap().. {
+        store.raise_all(&up_to(limit)).unwrap();
         println!("promised {limit}");
         io::stdout().flush().unwrap();
     }
@@ -241,7 +321,10 @@ fn killed(folder: &Folder, rng: &mut Rng, early: bool) -> String {
 #[test]
 fn counter_state_survives_kill_9_during_writes() {
     let folder = Folder::new("kill");
-    with_limit(&folder, 1);
+    let mut store = FileStore::create(&folder.0).unwrap();
+    store.find_all(&keys()).unwrap();
+    store.raise_all(&up_to(1)).unwrap();
+    drop(store);
     let (mut rng, mut reached, mut wrote) = (Rng::new(1), 1, 0);
     for round in 0..ROUNDS {
         let text = killed(&folder, &mut rng, round % EARLY_ONE_IN == 0);
@@ -249,10 +332,13 @@ fn counter_state_survives_kill_9_during_writes() {
         let before = reached;
         reached = promised.fold(reached, u64::max);
         wrote += u64::from(reached > before);
-        let next = folder.found().unwrap().next;
-        assert!(next > reached, "round {round}: {next} after {reached} was promised");
-        assert!(next <= reached + 2, "round {round}: no more than one write is skipped");
-        reached = next - 1;
+        let mut store = FileStore::open(&folder.0).unwrap();
+        let next = keys().into_iter().map(|key| store.find(&key.id, key.fingerprint).unwrap().next);
+        let next: Vec<u64> = next.collect();
+        let [least, most] = [next.iter().min(), next.iter().max()].map(|n| *n.unwrap());
+        assert!(least > reached, "round {round}: {least} after {reached} was promised");
+        assert!(most <= reached + 2, "round {round}: no more than one write is skipped");
+        reached = least - 1;
     }
     let least = ROUNDS - ROUNDS / EARLY_ONE_IN;
     assert!(wrote >= least, "{wrote} rounds wrote, at least {least} were to");

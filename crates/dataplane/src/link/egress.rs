@@ -1,7 +1,7 @@
 //! From an adjacency, or a finished frame, to a port.
 
 use super::exit::{Exit, LINK_TAG};
-use crate::graph::{Aside, Ctx, FLAG_CUT, FLAG_LOCAL, FLAG_WHOLE, Next, Stage, UNRESOLVED};
+use crate::graph::{Aside, Ctx, FLAG_CUT, FLAG_LOCAL, FLAG_WHOLE, Next, Stage};
 use crate::route::TtlModel;
 use crate::route::config::LABELS_MAX;
 use crate::tables::Tables;
@@ -39,8 +39,7 @@ impl Stage for Output {
                 None => connected(tables, exit.iface, packet)?,
             };
             if mac == 0 {
-                packet.meta_mut().turns = UNRESOLVED;
-                return Ok(Next::Control);
+                return Ok(Next::Resolve);
             }
             // 2
             if packet.len() > usize::from(exit.longest) || packet.meta().flags & FLAG_CUT != 0 {

@@ -1,14 +1,16 @@
-//! A card's graph: the stages of the node, in a line.
+//! A card: its graph between the wire and the node.
 
 use super::CardCommand;
+use super::links::{Links, NO_LINK};
 use super::report::CardReport;
+use super::wiring::{Place, Stages, Turn};
 use crate::message::{Event, SaReport};
-use ferrule_base::{DropReason, Flow, Instant, Ledger, PortId, Work};
-use ferrule_crypto::{Engine, Jobs};
-use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
-use ferrule_dataplane::inline::{Down, Links, NO_LINK, Up};
+use crate::runner::Graph;
+use ferrule_base::{Flow, Instant, Ledger, PortId, Work};
+use ferrule_crypto::Engine;
+use ferrule_dataplane::graph::{Outputs, Tally};
 use ferrule_dataplane::ipsec::SaProtocol;
-use ferrule_dataplane::{Tables, ipsec, link, macsec};
+use ferrule_dataplane::{Tables, ipsec};
 use ferrule_pipeline::{BATCH, Batch, Meta, Packet, PoolCache, Port};
 use rtrb::{Consumer, Producer};
 use std::collections::VecDeque;
@@ -18,23 +20,8 @@ use std::sync::Arc;
 /// whole batch.)
 pub type CardEngine = Box<dyn Engine<Packet> + Send>;
 
-/// Stages that a packet passes in a card at most.
-const STAGES_MAX: usize = 32;
-
 /// How soon a card that has frames for a full wire looks again.
 const RETRY: ferrule_base::Duration = ferrule_base::Duration::from_micros(100);
-
-#[derive(Default)]
-pub(super) struct Stages {
-    pub(super) secy_in: macsec::SecyIn,
-    pub(super) secy_out: macsec::SecyOut,
-    pub(super) up: Up,
-    pub(super) down: Down,
-    pub(super) policy: ipsec::Policy,
-    pub(super) esp_in: ipsec::EspIn,
-    pub(super) esp_out: ipsec::EspOut,
-    pub(super) emit: link::Emit,
-}
 
 /// Whether a card works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,17 +119,19 @@ impl Card {
         batch: &mut Batch,
     ) {
         self.obey(cache);
-        self.collect(now, cache);
+        let mut fresh = self.batch.take().unwrap_or_default();
+        let mut turn = Turn { card: self, now, cache };
+        turn.collect(now);
+        turn.run(&mut fresh);
         self.flush(port, now, cache);
         if self.to_node.is_empty() {
-            let mut fresh = self.batch.take().unwrap_or_default();
             port.receive(now, cache, &mut fresh);
-            self.enter(&mut fresh, true);
-            let secured = self.entry_has_secy();
-            let next = if secured { Next::SecyIn } else { Next::Attach };
-            self.run(now, cache, next, &mut fresh);
-            self.batch = Some(fresh);
+            let entry = self.tables.ports.get(usize::from(self.port.0));
+            let secured = entry.is_some_and(|entry| entry.secy.is_some());
+            let place = if secured { Place::SecyIn } else { Place::Up };
+            self.enter(now, cache, place, &mut fresh);
         }
+        self.batch = Some(fresh);
         while !batch.is_full()
             && let Some(packet) = self.to_node.pop_front()
         {
@@ -167,162 +156,23 @@ impl Card {
         }
         let mut fresh = self.batch.take().unwrap_or_default();
         fresh.extend(batch.drain(..));
-        self.enter(&mut fresh, false);
-        // `Control` is the place of nothing in a card: here, what the node sends.
-        self.run(now, cache, Next::Control, &mut fresh);
+        self.enter(now, cache, Place::Down, &mut fresh);
         self.batch = Some(fresh);
         self.flush(port, now, cache);
     }
 
-    /// Counts what comes in. Nothing that others noted about it is believed.
-    fn enter(&mut self, batch: &mut Batch, from_wire: bool) {
-        let crossed = &mut self.crossed;
-        let flow = if from_wire { &mut crossed.from_wire } else { &mut crossed.from_node };
+    /// Counts what comes in, and takes it through the graph. Nothing that others noted
+    /// about it is believed.
+    fn enter(&mut self, now: Instant, cache: &mut PoolCache, at: Place, batch: &mut Box<Batch>) {
+        let Crossed { from_wire, from_node, .. } = &mut self.crossed;
+        let flow = if matches!(at, Place::Down) { from_node } else { from_wire };
         for packet in batch.iter_mut() {
             flow.add(packet.len());
             *packet.meta_mut() = Meta { port: self.port, link: NO_LINK, ..Meta::default() };
         }
-    }
-
-    fn entry_has_secy(&self) -> bool {
-        let entry = self.tables.ports.get(usize::from(self.port.0));
-        entry.is_some_and(|entry| entry.secy.is_some())
-    }
-
-    /// Takes a batch from its first stage to the end.
-    fn run(&mut self, now: Instant, cache: &mut PoolCache, next: Next, batch: &mut Box<Batch>) {
-        if self.state != State::Up {
-            return self.refuse(cache, batch);
-        }
-        let mut next = next;
-        loop {
-            self.carry(now, cache, next, batch);
-            let waiting = |&next: &Next| !self.out.queue(next).is_empty();
-            let Some(on) = Next::ALL.into_iter().find(waiting) else { return };
-            next = on;
-            let queue = self.out.queue(next);
-            let count = queue.len().min(batch.capacity());
-            batch.extend(queue.drain(..count));
-        }
-    }
-
-    /// On through the stages as long as most of the batch goes the same way. (The
-    /// places of a card form no circle, so this ends.)
-    fn carry(&mut self, now: Instant, cache: &mut PoolCache, next: Next, batch: &mut Box<Batch>) {
-        let mut next = next;
-        for _ in 0..STAGES_MAX {
-            self.dispatch(now, cache, next, batch);
-            self.settle(cache);
-            match self.out.take_run(batch) {
-                Some(on) => next = on,
-                None => return,
-            }
-        }
-        self.out.queue(next).extend(batch.drain(..));
-    }
-
-    /// The wiring list.
-    fn dispatch(
-        &mut self,
-        now: Instant,
-        cache: &mut PoolCache,
-        next: Next,
-        batch: &mut Box<Batch>,
-    ) {
-        if batch.is_empty() {
-            return;
-        }
-        let tables = &*self.tables;
-        let (tally, out) = (&mut self.tally, &mut self.out);
-        let mut ctx = Ctx { now, worker: 0, tables, cache, tally, out };
-        let (stages, engine, links) = (&mut self.stages, &mut self.engine, &mut self.links);
-        match next {
-            Next::SecyIn => stages.secy_in.push(&mut ctx, engine, batch),
-            Next::Attach => stages.up.push(&mut ctx, links, batch),
-            Next::EspIn => stages.esp_in.push(&mut ctx, engine, batch),
-            Next::Ip => front(&mut ctx, links, batch, Next::Local),
-            Next::Local => self.to_node.extend(batch.drain(..)),
-            Next::Control => stages.down.push(&mut ctx, links, batch),
-            Next::Policy => stages.policy.push(&mut ctx, batch),
-            Next::EspOut => stages.esp_out.push(&mut ctx, engine, batch),
-            Next::Output => front(&mut ctx, links, batch, Next::Emit),
-            Next::Emit => stages.emit.push(&mut ctx, batch),
-            Next::SecyOut => stages.secy_out.push(&mut ctx, engine, batch),
-            Next::Transmit => self.to_wire.extend(batch.drain(..)),
-            // A card answers nobody: the node was told the MTU.
-            Next::IcmpError => drop_all(&mut ctx, batch, DropReason::TooBig),
-            // AH is not made in cards, which the configuration sees to.
-            Next::AhIn | Next::AhOut => {
-                drop_all(&mut ctx, batch, DropReason::UnknownProtocol);
-            }
-            Next::Bridge | Next::PwOut | Next::Mpls | Next::PwIn => {
-                drop_all(&mut ctx, batch, DropReason::UnknownProtocol);
-            }
-            // The node's business, in clear.
-            Next::Reassemble | Next::PathError | Next::Clamp => {
-                drop_all(&mut ctx, batch, DropReason::FragmentNotSupported);
-            }
-        }
-    }
-
-    /// Counts what was dropped, and gives up its link headers.
-    fn settle(&mut self, cache: &mut PoolCache) {
-        for (worker, _, packet) in self.out.handoffs().drain(..) {
-            debug_assert_eq!(worker, 0, "a card has one worker");
-            cache.recycle(packet);
-        }
-        for (mut packet, reason) in self.out.dropped().drain(..) {
-            self.tally.drops.count(reason);
-            self.links.release(&mut packet);
-            cache.recycle(packet);
-        }
-    }
-
-    /// Without tables nothing passes.
-    #[cold]
-    fn refuse(&mut self, cache: &mut PoolCache, batch: &mut Batch) {
-        for mut packet in batch.drain(..) {
-            self.tally.drops.count(DropReason::CardDown);
-            self.links.release(&mut packet);
-            cache.recycle(packet);
-        }
-    }
-
-    /// Jobs that the engine finished later.
-    fn collect(&mut self, now: Instant, cache: &mut PoolCache) {
-        if self.engine.is_immediate() {
-            return;
-        }
-        loop {
-            let mut done = Jobs::new();
-            self.engine.collect(now, &mut done);
-            if done.is_empty() {
-                return;
-            }
-            let (tables, tally, out) = (&*self.tables, &mut self.tally, &mut self.out);
-            let mut ctx = Ctx { now, worker: 0, tables, cache, tally, out };
-            self.stages.secy_in.finish(&mut ctx, &mut done);
-            self.stages.esp_in.finish(&mut ctx, &mut done);
-            self.stages.esp_out.finish(&mut ctx, &mut done);
-            self.stages.secy_out.finish(&mut ctx, &mut done);
-            debug_assert!(done.is_empty(), "every job belongs to a stage");
-            self.settle(cache);
-            let mut batch = self.batch.take().unwrap_or_default();
-            // What came back while the card is down is dropped like all else.
-            while let Some(next) = self.out.take_run(&mut batch).or_else(|| self.first_queue()) {
-                if batch.is_empty() {
-                    let queue = self.out.queue(next);
-                    let count = queue.len().min(batch.capacity());
-                    batch.extend(queue.drain(..count));
-                }
-                self.run(now, cache, next, &mut batch);
-            }
-            self.batch = Some(batch);
-        }
-    }
-
-    fn first_queue(&mut self) -> Option<Next> {
-        Next::ALL.into_iter().find(|&next| !self.out.queue(next).is_empty())
+        let mut turn = Turn { card: self, now, cache };
+        turn.carry(at, batch);
+        turn.run(batch);
     }
 
     /// Gives the port what is sealed, as far as it has room.
@@ -402,18 +252,4 @@ impl Card {
     pub const fn drops(&self) -> &ferrule_base::Drops {
         &self.tally.drops
     }
-}
-
-/// Puts link headers back.
-fn front(ctx: &mut Ctx<'_>, links: &mut Links, batch: &mut Batch, next: Next) {
-    for mut packet in batch.drain(..) {
-        match links.restore(&mut packet) {
-            Ok(()) => ctx.out.send(next, packet),
-            Err(reason) => ctx.out.drop(packet, reason),
-        }
-    }
-}
-
-fn drop_all(ctx: &mut Ctx<'_>, batch: &mut Batch, reason: DropReason) {
-    batch.drain(..).for_each(|packet| ctx.out.drop(packet, reason));
 }

@@ -15,6 +15,17 @@
 //!                     the port
 //! ```
 //!
+//! **The link header stays.** The node above never sees IPsec or MACsec: the card makes
+//! and strips the whole ESP packet (RFC 4303, tunnel mode) or SecTAG (IEEE 802.1AE). The
+//! outer packet goes to the link address that the node resolved for the inner one;
+//! `Links` keeps the header meanwhile. So the node's route to what lies behind a tunnel
+//! must name the next hop by which the other gateway is reached; a card has no routes.
+//!
+//! **It fails closed.** At an interface with a policy, only IP (as the policy says), ARP
+//! and neighbour discovery pass; a frame that the node marked as exempt is asked about
+//! like any other, for a card trusts nobody above it. Too long for the wire is `TooBig`: a
+//! card has nobody to tell, so the node is told the smaller MTU at once.
+//!
 //! **Reset.** A card that is reset, or that fails, forgets tables and keys. Until it
 //! has tables again it drops every frame (`card-down`): it cannot know which of them
 //! need protection. It then says that it is empty, and the control part installs all
@@ -29,11 +40,18 @@
 //! A worker's thread does a card's work on a live node, for there is no hardware; its
 //! work is counted apart. The laboratory prices it apart, too.
 
+mod down;
 mod fitted;
+mod frame;
 mod graph;
+mod links;
 mod obey;
 mod report;
 mod tables;
+#[cfg(test)]
+mod tests;
+mod up;
+mod wiring;
 
 pub use fitted::Fitted;
 pub use graph::{Card, CardEngine};

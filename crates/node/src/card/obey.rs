@@ -51,8 +51,7 @@ impl Card {
         let (stages, engine) = (&mut self.stages, &mut self.engine);
         let done = match change {
             Change::EspOut(EspOut::Install(index, config, sequence)) => {
-                let done = stages.esp_out.install_at(engine, index, &config, sequence);
-                done.map(drop).map_err(|e| e.to_string())
+                told(stages.esp_out.install_at(engine, index, &config, sequence))
             }
             Change::EspOut(EspOut::Extend(id, limit)) => {
                 stages.esp_out.extend(id, limit);
@@ -63,22 +62,17 @@ impl Card {
                 Ok(())
             }
             Change::EspIn(EspIn::Install(index, config, edge)) => {
-                let done = stages.esp_in.install_at(engine, index, &config, edge);
-                done.map(drop).map_err(|e| e.to_string())
+                told(stages.esp_in.install_at(engine, index, &config, edge))
             }
             Change::EspIn(EspIn::Change(index, config)) => {
-                stages.esp_in.change_at(engine, index, &config).map_err(|e| e.to_string())
+                told(stages.esp_in.change_at(engine, index, &config))
             }
             Change::EspIn(EspIn::Retire(index)) => {
                 stages.esp_in.retire(engine, index);
                 Ok(())
             }
-            Change::SecyOut(change) => {
-                stages.secy_out.apply(engine, change).map_err(|e| e.to_string())
-            }
-            Change::SecyIn(change) => {
-                stages.secy_in.apply(engine, change).map_err(|e| e.to_string())
-            }
+            Change::SecyOut(change) => told(stages.secy_out.apply(engine, change)),
+            Change::SecyIn(change) => told(stages.secy_in.apply(engine, change)),
         };
         if let Err(e) = done {
             let _ = self.events.push(Event::Failed(e));
@@ -104,18 +98,19 @@ impl Card {
             let _ = stages.secy_in.remove(engine, index);
         }
         self.tables = Arc::default();
-        for packet in self.to_wire.drain(..).chain(self.to_node.drain(..)) {
-            self.tally.drops.count(DropReason::CardDown);
-            cache.recycle(packet);
-        }
+        self.empty(cache, DropReason::CardDown);
         self.retry = None;
     }
 
     /// The card is taken out. What it holds is dropped, but for what its engine
     /// keeps for ever; its last counts are returned.
     pub(super) fn remove(&mut self, cache: &mut PoolCache) {
+        self.empty(cache, DropReason::PortDown);
+    }
+
+    fn empty(&mut self, cache: &mut PoolCache, reason: DropReason) {
         for packet in self.to_wire.drain(..).chain(self.to_node.drain(..)) {
-            self.tally.drops.count(DropReason::PortDown);
+            self.tally.drops.count(reason);
             cache.recycle(packet);
         }
     }
@@ -143,4 +138,8 @@ impl Card {
             let _ = self.events.push(Event::Edge { record, edge });
         }
     }
+}
+
+fn told<T>(done: Result<T, impl std::fmt::Display>) -> Result<(), String> {
+    done.map(drop).map_err(|e| e.to_string())
 }

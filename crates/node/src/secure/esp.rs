@@ -59,7 +59,8 @@ impl Planner<'_> {
         if old.is_none_or(|p| p.name != name || p.seat != seat) {
             let max = if tunnel.esn { ESN_MAX } else { ESP_MAX };
             self.check_sender(tunnel, &id, max)?;
-            let numbers = self.leases.draw(&id, self.config.reserve, max)?;
+            let step = self.config.reserve;
+            let numbers = self.leases.draw(&id, step, max, &mut self.plan.limits)?;
             self.plan.leases.push(numbers.lease());
             let sa = Box::new(outbound(tunnel, self.compiled.ways[number], then));
             self.plan.before.push((seat, Change::EspOut(EspOut::Install(index, sa, numbers))));

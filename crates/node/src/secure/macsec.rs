@@ -77,7 +77,8 @@ impl Planner<'_> {
         let old = self.old.transmit.get(&(index, an)).filter(|p| stays || p.seat != seat);
         let same = |p: &Place| (&p.name, &p.looks, p.seat) == (&new.name, &new.looks, seat);
         if !old.is_some_and(same) {
-            let numbers = self.leases.draw(&id, self.config.reserve, entity.pn_max())?;
+            let (step, max) = (self.config.reserve, entity.pn_max());
+            let numbers = self.leases.draw(&id, step, max, &mut self.plan.limits)?;
             self.plan.leases.push(numbers.lease());
             if let Some(place) = old {
                 self.before(place.seat, Change::SecyOut(TxChange::Retire(index, an)));

@@ -142,6 +142,7 @@ impl Site {
             2 => (0, self.vlan(rng, len)),
             3 => (0, self.v6(rng, len)),
             4 if rng.one_in(2) => (1, self.labelled(rng, len)),
+            5 if rng.one_in(20) => (0, self.asking()),
             _ => (0, self.v4(rng, len)),
         }
     }
@@ -155,6 +156,14 @@ impl Site {
         };
         let ethertype = if rng.one_in(20) { 0x8100 } else { 0x88b5 };
         ethernet(to, STATIONS[0], ethertype, &vec![7; len])
+    }
+
+    /// ARP request for the node's address.
+    fn asking(self) -> Vec<u8> {
+        let (host, node) = ([10, self.own, 0, 9], [10, self.own, 0, 1]);
+        let head = [0, 1, 8, 0, 6, 4, 0, 1];
+        let arp = [&head[..], &STATIONS[0].0, &host, &[0; 6], &node].concat();
+        ethernet(MacAddr::BROADCAST, STATIONS[0], 0x0806, &arp)
     }
 
     /// For the L3VPN, as a rule.

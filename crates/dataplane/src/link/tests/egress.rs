@@ -1,6 +1,6 @@
 //! From packets to frames.
 
-use crate::graph::{FLAG_LOCAL, Next, UNRESOLVED};
+use crate::graph::{FLAG_LOCAL, Next};
 use crate::route::TtlModel;
 use crate::route::tests::rig::*;
 use ferrule_base::DropReason;
@@ -30,8 +30,10 @@ fn unknown_neighbour_sends_the_packet_to_the_control_part_unchanged() {
         let mut packet = rig.ip_packet(&bytes);
         packet.meta_mut().adjacency = adjacency;
         let (next, packet) = sent(rig.run_output(packet));
-        assert_eq!((next, packet.meta().turns), (Next::Control, UNRESOLVED));
-        assert_eq!((packet.data(), packet.meta().adjacency), (&bytes[..], adjacency));
+        assert_eq!(
+            (next, packet.data(), packet.meta().adjacency),
+            (Next::Resolve, &bytes[..], adjacency)
+        );
     }
     let mut stack = rig.packet(&[0, 1, 1, 64]);
     stack.meta_mut().ethertype = EtherType::MPLS.0;

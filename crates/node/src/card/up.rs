@@ -2,18 +2,13 @@
 
 use super::frame::Seen;
 use super::links::Links;
-use crate::graph::{Ctx, FLAG_GROUP, Next};
-use crate::ipsec::Hits;
-use crate::route::Route;
-use crate::tables::Tables;
 use ferrule_base::DropReason;
-use ferrule_pipeline::{Batch, Packet};
+use ferrule_dataplane::Tables;
+use ferrule_dataplane::graph::{FLAG_GROUP, Next};
+use ferrule_dataplane::ipsec::Hits;
+use ferrule_dataplane::route::{Route, Vrf};
+use ferrule_pipeline::Packet;
 use ferrule_wire::{EtherType, FromBytes, Protocol, esp, ipv4, ipv6, ipv6ext};
-
-/// The first stage for clear frames from the wire, and for those that a SecY
-/// opened.
-#[derive(Default)]
-pub struct Up;
 
 /// An ESP packet for this gateway.
 struct Esp {
@@ -24,30 +19,23 @@ struct Esp {
     spi: u32,
 }
 
-impl Up {
-    /// For each frame:
-    ///
-    /// 1. Its tag names the interface; without a policy there it passes.
-    /// 2. It is for this port or a group.
-    /// 3. What the link itself needs passes: ARP, neighbour discovery.
-    /// 4. ESP for this gateway, of an SA that the card has, is opened; its link
-    ///    header waits.
-    /// 5. Other IP packets pass if the policy lets them in clear.
-    pub fn push(&mut self, ctx: &mut Ctx<'_>, links: &mut Links, batch: &mut Box<Batch>) {
-        ctx.tally.work.lookups += batch.len() as u64;
-        ctx.forward(batch, |ctx, packet| Ok(up(ctx.tables, &mut ctx.tally.hits, links, packet)?));
-    }
-}
-
+/// Next stage of a clear frame from the wire, or of one that a SecY opened; nothing: it
+/// goes to the node as it is.
+///
+/// 1. Its tag names the interface; without a policy there it passes.
+/// 2. It is for this port or a group.
+/// 3. What the link itself needs passes: ARP, neighbour discovery.
+/// 4. ESP for this gateway, of an SA that the card has, is opened; its link header waits.
+/// 5. Other IP packets pass if the policy lets them in clear.
 #[inline]
-fn up(
+pub(super) fn up(
     tables: &Tables,
     hits: &mut Hits,
     links: &mut Links,
     packet: &mut Packet,
-) -> Result<Next, DropReason> {
+) -> Result<Option<Next>, DropReason> {
     // 1
-    let Some(seen) = Seen::at(tables, packet)? else { return Ok(Next::Local) };
+    let Some(seen) = Seen::at(tables, packet)? else { return Ok(None) };
     // 2
     let group = seen.dst.is_group();
     if seen.dst != seen.iface.mac && !group {
@@ -55,8 +43,8 @@ fn up(
     }
     let esp = match seen.ethertype {
         // 3
-        EtherType::ARP => return Ok(Next::Local),
-        EtherType::IPV6 if seen.is_discovery(packet, true) => return Ok(Next::Local),
+        EtherType::ARP => return Ok(None),
+        EtherType::IPV6 if seen.is_discovery(packet, true) => return Ok(None),
         EtherType::IPV4 => esp_v4(tables, seen.payload(packet))?,
         EtherType::IPV6 => esp_v6(tables, seen.payload(packet))?,
         _ => return Err(DropReason::UnknownProtocol),
@@ -72,7 +60,7 @@ fn up(
         meta.offset = esp.offset as u16;
         meta.ethertype = ethertype;
         meta.flags = if group { FLAG_GROUP } else { 0 };
-        return Ok(Next::EspIn);
+        return Ok(Some(Next::EspIn));
     }
     // 5
     let policy = tables.policies.get(usize::from(seen.policy));
@@ -80,7 +68,7 @@ fn up(
     let verdict = policy
         .map_or(Err(DropReason::PolicyDiscard), |policy| policy.inbound(ip)?.enter(hits, ip.len()));
     match verdict {
-        Ok(()) => Ok(Next::Local),
+        Ok(()) => Ok(None),
         Err(_) if esp.is_some() => Err(DropReason::EspUnknownSpi),
         Err(reason) => Err(reason),
     }
@@ -90,7 +78,7 @@ fn up(
 #[inline]
 fn esp_v4(tables: &Tables, ip: &[u8]) -> Result<Option<Esp>, DropReason> {
     let (header, offset, total) = ipv4::validate(ip).map_err(DropReason::from)?;
-    let here = |vrf: &crate::route::Vrf| vrf.v4(header.dst.into()) == Some(Route::Local);
+    let here = |vrf: &Vrf| vrf.v4(header.dst.into()) == Some(Route::Local);
     if header.protocol() != Protocol::ESP || !tables.vrfs.first().is_some_and(here) {
         return Ok(None);
     }
@@ -104,7 +92,7 @@ fn esp_v4(tables: &Tables, ip: &[u8]) -> Result<Option<Esp>, DropReason> {
 #[inline]
 fn esp_v6(tables: &Tables, ip: &[u8]) -> Result<Option<Esp>, DropReason> {
     let (header, total) = ipv6::validate(ip).map_err(DropReason::from)?;
-    let here = |vrf: &crate::route::Vrf| vrf.v6(header.dst.into()) == Some(Route::Local);
+    let here = |vrf: &Vrf| vrf.v6(header.dst.into()) == Some(Route::Local);
     if !tables.vrfs.first().is_some_and(here) {
         return Ok(None);
     }

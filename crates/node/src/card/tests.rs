@@ -1,12 +1,14 @@
 //! Laws of a card's own stages: whatever comes, nothing panics, nothing is lost, and
 //! nothing leaves an interface with a policy that the policy does not know of.
 
-use super::{Down, LINKS_MAX, Links, Up};
-use crate::graph::{Ctx, Next, Outputs, Tally};
-use crate::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
-use crate::{Tables, ipsec, route};
-use ferrule_base::{DropReason, Instant, MacAddr, PortId, Rng, VrfId};
-use ferrule_pipeline::{Batch, Packet, Pool, PoolCache};
+use super::down::down;
+use super::links::{LINKS_MAX, Links};
+use super::up::up;
+use ferrule_base::{DropReason, MacAddr, PortId, Rng, VrfId};
+use ferrule_dataplane::graph::Next;
+use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
+use ferrule_dataplane::{Tables, ipsec, route};
+use ferrule_pipeline::{Packet, Pool, PoolCache};
 use std::net::IpAddr;
 
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -74,49 +76,46 @@ fn tables() -> Tables {
 struct Rig {
     tables: Tables,
     cache: PoolCache,
-    tally: Tally,
-    out: Outputs,
+    hits: ipsec::Hits,
     links: Links,
 }
 
 impl Rig {
     fn new() -> Self {
         let cache = Pool::heap(256, 2048).cache();
-        let (tally, out) = (Tally::default(), Outputs::new());
-        Self { tables: tables(), cache, tally, out, links: Links::default() }
+        Self { tables: tables(), cache, hits: ipsec::Hits::default(), links: Links::default() }
     }
 
-    /// Pushes a frame down or up; where it went, with the packet.
-    fn push(&mut self, frame: &[u8], down: bool) -> Result<(Next, Packet), DropReason> {
-        let packet = self.cache.packet_from(frame).expect("a buffer");
-        let mut batch = Box::new(Batch::new());
-        batch.push(packet);
+    /// A frame on its way down or up: where it went (nothing: to the node), with the
+    /// packet.
+    fn push(&mut self, frame: &[u8], is_down: bool) -> Result<(Option<Next>, Packet), DropReason> {
+        let mut packet = self.cache.packet_from(frame).expect("a buffer");
         self.tables.compile();
-        let (tables, cache) = (&self.tables, &mut self.cache);
-        let (tally, out) = (&mut self.tally, &mut self.out);
-        let mut ctx = Ctx { now: Instant::ZERO, worker: 0, tables, cache, tally, out };
-        match down {
-            true => Down.push(&mut ctx, &mut self.links, &mut batch),
-            false => Up.push(&mut ctx, &mut self.links, &mut batch),
-        }
-        assert!(batch.is_empty());
-        for next in Next::ALL {
-            if let Some(packet) = self.out.queue(next).pop() {
-                return Ok((next, packet));
+        let way = match is_down {
+            true => down(&self.tables, &mut self.links, &mut packet).map(Some),
+            false => up(&self.tables, &mut self.hits, &mut self.links, &mut packet),
+        };
+        match way {
+            Ok(next) => Ok((next, packet)),
+            Err(reason) => {
+                self.links.release(&mut packet);
+                self.cache.recycle(packet);
+                Err(reason)
             }
         }
-        let (mut packet, reason) = self.out.dropped().pop().expect("nothing is lost");
-        self.links.release(&mut packet);
-        self.cache.recycle(packet);
-        Err(reason)
+    }
+
+    /// Link headers that wait.
+    fn held(&self) -> usize {
+        self.links.places.len() - self.links.free.len()
     }
 
     /// Where a frame goes.
-    fn whither(&mut self, frame: &[u8], down: bool) -> Result<Next, DropReason> {
+    fn whither(&mut self, frame: &[u8], down: bool) -> Result<Option<Next>, DropReason> {
         let (next, mut packet) = self.push(frame, down)?;
         self.links.release(&mut packet);
         self.cache.recycle(packet);
-        assert_eq!(self.links.held(), 0);
+        assert_eq!(self.held(), 0);
         Ok(next)
     }
 }
@@ -153,22 +152,22 @@ fn inline_stages_send_each_frame_where_the_module_says() {
     let tag = [0x81, 0, 0x20, 7];
     let priority = [0x81, 0, 0x20, 0];
     for (to, tag, kind, payload, down, want) in [
-        (MAC, &[][..], 0x0806, &[0; 28][..], false, Ok(Next::Local)),
-        (PEER, &[], 0x0806, &[0; 28], true, Ok(Next::Emit)),
-        (MAC, &[], 0x0800, &to_us, false, Ok(Next::EspIn)),
-        (MAC, &priority, 0x0800, &to_us, false, Ok(Next::EspIn)),
-        (MAC, &tag, 0x0800, &to_us, false, Ok(Next::Local)),
-        (PEER, &tag, 0x0800, &protect, true, Ok(Next::Emit)),
+        (MAC, &[][..], 0x0806, &[0; 28][..], false, Ok(None)),
+        (PEER, &[], 0x0806, &[0; 28], true, Ok(Some(Next::Emit))),
+        (MAC, &[], 0x0800, &to_us, false, Ok(Some(Next::EspIn))),
+        (MAC, &priority, 0x0800, &to_us, false, Ok(Some(Next::EspIn))),
+        (MAC, &tag, 0x0800, &to_us, false, Ok(None)),
+        (PEER, &tag, 0x0800, &protect, true, Ok(Some(Next::Emit))),
         (PEER, &[], 0x0800, &to_us, false, Err(DropReason::NotForUs)),
         (MAC, &[], 0x0800, &others, false, Err(DropReason::PolicyDiscard)),
         (MAC, &[], 0x0800, &stranger, false, Err(DropReason::EspUnknownSpi)),
         (MAC, &[], 0x0800, &fragment, false, Err(DropReason::FragmentNotSupported)),
-        (MAC, &[], 0x0800, &bypass, false, Ok(Next::Local)),
+        (MAC, &[], 0x0800, &bypass, false, Ok(None)),
         (MAC, &[], 0x0800, &protect, false, Err(DropReason::EspRequired)),
         (MAC, &[], 0x8847, &protect, false, Err(DropReason::UnknownProtocol)),
         (PEER, &[], 0x8847, &protect, true, Err(DropReason::PolicyDiscard)),
         (PEER, &[], 0x88b5, &protect, true, Err(DropReason::PolicyDiscard)),
-        (PEER, &[], 0x0800, &protect, true, Ok(Next::Policy)),
+        (PEER, &[], 0x0800, &protect, true, Ok(Some(Next::Policy))),
     ] {
         let frame = frame(to, tag, kind, payload);
         assert_eq!(rig.whither(&frame, down), want, "{kind:04x} {tag:?} down {down}");
@@ -187,12 +186,12 @@ fn inline_lets_neighbour_discovery_pass_and_nothing_that_only_looks_like_it() {
     };
     for (dst, passes) in [("ff02::1", true), ("fe80::1", true), ("2001:db8::9", false)] {
         let got = rig.whither(&nd(255, 135, dst), false);
-        assert_eq!(got == Ok(Next::Local), passes, "{dst}: {got:?}");
+        assert_eq!(got == Ok(None), passes, "{dst}: {got:?}");
     }
     assert!(rig.whither(&nd(254, 135, "ff02::1"), false).is_err(), "it was forwarded");
     assert!(rig.whither(&nd(255, 128, "ff02::1"), false).is_err(), "an echo is none");
-    assert_eq!(rig.whither(&nd(255, 136, "2001:db8::9"), true), Ok(Next::Emit));
-    assert_eq!(rig.whither(&nd(64, 136, "2001:db8::9"), true), Ok(Next::Policy));
+    assert_eq!(rig.whither(&nd(255, 136, "2001:db8::9"), true), Ok(Some(Next::Emit)));
+    assert_eq!(rig.whither(&nd(64, 136, "2001:db8::9"), true), Ok(Some(Next::Policy)));
 }
 
 #[test]
@@ -219,7 +218,7 @@ fn inline_stages_take_any_octets_and_lose_no_packet_and_no_link_header() {
         let down = rng.below(2) == 0;
         if let Ok((next, mut packet)) = rig.push(&octets, down) {
             let before = packet.len();
-            if matches!(next, Next::EspIn | Next::Policy) {
+            if matches!(next, Some(Next::EspIn | Next::Policy)) {
                 packet.meta_mut().ethertype = 0x86dd;
                 rig.links.restore(&mut packet).unwrap();
                 let link = packet.len() - before;
@@ -228,7 +227,7 @@ fn inline_stages_take_any_octets_and_lose_no_packet_and_no_link_header() {
             }
             rig.cache.recycle(packet);
         }
-        assert_eq!(rig.links.held(), 0);
+        assert_eq!(rig.held(), 0);
     }
 }
 
@@ -242,5 +241,5 @@ fn inline_link_headers_are_bounded() {
         packet.prepend(14).unwrap();
     }
     assert_eq!(rig.links.save(&mut packet, 14), Err(DropReason::EngineFull));
-    assert_eq!(rig.links.held(), LINKS_MAX);
+    assert_eq!(rig.held(), LINKS_MAX);
 }

@@ -2,30 +2,24 @@
 
 use super::frame::Seen;
 use super::links::Links;
-use crate::graph::{Ctx, Next};
-use crate::tables::Tables;
 use ferrule_base::DropReason;
-use ferrule_pipeline::{Batch, Packet};
+use ferrule_dataplane::Tables;
+use ferrule_dataplane::graph::Next;
+use ferrule_pipeline::Packet;
 use ferrule_wire::EtherType;
 
-/// The first stage for frames that the node sends.
-#[derive(Default)]
-pub struct Down;
-
-impl Down {
-    /// For each frame:
-    ///
-    /// 1. Its tag names the interface; without a policy there it passes.
-    /// 2. What the link itself needs passes: ARP, neighbour discovery.
-    /// 3. IP goes to the policy without its link header, which waits.
-    /// 4. Nothing else leaves an interface with a policy.
-    pub fn push(&mut self, ctx: &mut Ctx<'_>, links: &mut Links, batch: &mut Box<Batch>) {
-        ctx.forward(batch, |ctx, packet| Ok(down(ctx.tables, links, packet)?));
-    }
-}
-
+/// Next stage of a frame that the node sends:
+///
+/// 1. Its tag names the interface; without a policy there it passes.
+/// 2. What the link itself needs passes: ARP, neighbour discovery.
+/// 3. IP goes to the policy without its link header, which waits.
+/// 4. Nothing else leaves an interface with a policy.
 #[inline]
-fn down(tables: &Tables, links: &mut Links, packet: &mut Packet) -> Result<Next, DropReason> {
+pub(super) fn down(
+    tables: &Tables,
+    links: &mut Links,
+    packet: &mut Packet,
+) -> Result<Next, DropReason> {
     // 1
     let Some(seen) = Seen::at(tables, packet)? else { return Ok(Next::Emit) };
     match seen.ethertype {

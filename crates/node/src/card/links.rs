@@ -8,11 +8,11 @@ use ferrule_pipeline::Packet;
 use ferrule_wire::{ethernet, vlan};
 
 /// Headers kept at once at most: more packets than an engine can have under way.
-pub const LINKS_MAX: usize = 1 << 14;
+pub(super) const LINKS_MAX: usize = 1 << 14;
 
 /// Mark of a packet whose link header is in place, and of one that was made here.
 /// Others carry the place, counted from one.
-pub const NO_LINK: u16 = 0;
+pub(super) const NO_LINK: u16 = 0;
 
 /// Octets of the longest header kept.
 const LONGEST: usize = ethernet::Header::LEN + vlan::Header::LEN;
@@ -21,16 +21,16 @@ const LONGEST: usize = ethernet::Header::LEN + vlan::Header::LEN;
 const ETHERTYPE: usize = 2;
 
 #[derive(Clone, Copy)]
-struct Link {
+pub(super) struct Link {
     octets: [u8; LONGEST],
     len: u8,
 }
 
 /// The table of a card.
 #[derive(Default)]
-pub struct Links {
-    places: Vec<Link>,
-    free: Vec<u16>,
+pub(super) struct Links {
+    pub(super) places: Vec<Link>,
+    pub(super) free: Vec<u16>,
 }
 
 impl Links {
@@ -85,10 +85,5 @@ impl Links {
         if let Some(place) = place.checked_sub(1).filter(|&p| usize::from(p) < self.places.len()) {
             self.free.push(place);
         }
-    }
-
-    /// Headers kept now.
-    pub fn held(&self) -> usize {
-        self.places.len() - self.free.len()
     }
 }

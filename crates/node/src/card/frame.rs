@@ -1,7 +1,7 @@
 //! What a card sees of a frame: whose it is, and what it carries.
 
-use crate::tables::{Attach, IfaceKind, RoutedIface, Tables};
 use ferrule_base::{DropReason, MacAddr};
+use ferrule_dataplane::tables::{Attach, IfaceKind, RoutedIface, Tables};
 use ferrule_pipeline::Packet;
 use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, ndp, vlan};
 

@@ -1,0 +1,152 @@
+//! A card's graph: its places, and the stage at each of them.
+//!
+//! ```text
+//!   node ─▶ down ─▶ policy ─▶ ESP out ─▶ front ─▶ emit ─▶ SecY out ─▶ wire
+//!             └── ARP, ND, no policy here ─────────▲
+//!   wire ─▶ SecY in ─▶ up ─▶ ESP in ─▶ rejoin ─▶ node
+//!                       └── clear, as far as the policy lets it in ─▶ node
+//! ```
+
+use super::down::down;
+use super::graph::{Card, CardEngine, State};
+use super::up::up;
+use crate::runner::{Graph, settle};
+use ferrule_base::{DropReason, Instant};
+use ferrule_crypto::Jobs;
+use ferrule_dataplane::graph::{Aside, Ctx, Next, Outputs, Stage};
+use ferrule_dataplane::{ipsec, link, macsec};
+use ferrule_pipeline::{Batch, Packet, PoolCache};
+
+/// The stages that a card shares with the node.
+#[derive(Default)]
+pub(super) struct Stages {
+    pub secy_in: macsec::SecyIn,
+    pub secy_out: macsec::SecyOut,
+    pub policy: ipsec::Policy,
+    pub esp_in: ipsec::EspIn,
+    pub esp_out: ipsec::EspOut,
+    pub emit: link::Emit,
+}
+
+/// A place in a card.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    /// Whole frame from the wire, whose port has a SecY.
+    SecyIn,
+    /// Whole clear frame from the wire.
+    Up,
+    /// ESP packet whose link header waits.
+    EspIn,
+    /// Opened packet, which goes to the node behind its link header.
+    Rejoin,
+    /// Whole clear frame from the node.
+    Down,
+    /// IP packet from the node, whose link header waits.
+    Policy,
+    /// The same, to be sealed.
+    EspOut,
+    /// Packet that leaves behind its link header, sealed or not.
+    Front,
+    /// Whole clear frame for the wire.
+    Emit,
+    /// The same, for a port with a SecY.
+    SecyOut,
+    /// Whole frame as it goes on the wire.
+    Wire,
+    /// What no card does, and how that is counted.
+    Refused(DropReason),
+}
+
+impl From<Next> for Place {
+    fn from(next: Next) -> Self {
+        match next {
+            Next::SecyIn => Self::SecyIn,
+            Next::Attach => Self::Up,
+            Next::EspIn => Self::EspIn,
+            Next::Ip => Self::Rejoin,
+            Next::Policy => Self::Policy,
+            Next::EspOut => Self::EspOut,
+            Next::Output => Self::Front,
+            Next::Emit => Self::Emit,
+            Next::SecyOut => Self::SecyOut,
+            Next::Transmit => Self::Wire,
+            // A card answers nobody: the node was told the MTU.
+            Next::IcmpError => Self::Refused(DropReason::TooBig),
+            // It is the node that puts together.
+            Next::Reassemble => Self::Refused(DropReason::FragmentNotSupported),
+            // The configuration sees to it that AH and transport mode are not a card's.
+            _ => Self::Refused(DropReason::UnknownProtocol),
+        }
+    }
+}
+
+/// A turn of a card's graph.
+pub(super) struct Turn<'a> {
+    pub card: &'a mut Card,
+    pub now: Instant,
+    pub cache: &'a mut PoolCache,
+}
+
+impl Graph for Turn<'_> {
+    type Place = Place;
+    type Engine = CardEngine;
+
+    fn parts(&mut self) -> (&mut Outputs, &mut CardEngine) {
+        (&mut self.card.out, &mut self.card.engine)
+    }
+
+    /// The wiring list. Without tables nothing passes.
+    fn visit(&mut self, place: Place, batch: &mut Box<Batch>) {
+        let is_up = self.card.state == State::Up;
+        let place = if is_up { place } else { Place::Refused(DropReason::CardDown) };
+        let Card { stages, engine, links, to_node, to_wire, tables, tally, out, .. } = self.card;
+        let mut ctx = Ctx { now: self.now, worker: 0, tables, cache: self.cache, tally, out };
+        match place {
+            Place::SecyIn => stages.secy_in.push(&mut ctx, engine, batch),
+            Place::Up => {
+                ctx.tally.work.lookups += batch.len() as u64;
+                for mut packet in batch.drain(..) {
+                    match up(ctx.tables, &mut ctx.tally.hits, links, &mut packet) {
+                        Ok(Some(next)) => ctx.out.send(next, packet),
+                        Ok(None) => to_node.push_back(packet),
+                        Err(reason) => ctx.out.drop(packet, reason),
+                    }
+                }
+            }
+            Place::EspIn => stages.esp_in.push(&mut ctx, engine, batch),
+            Place::Rejoin => {
+                for mut packet in batch.drain(..) {
+                    match links.restore(&mut packet) {
+                        Ok(()) => to_node.push_back(packet),
+                        Err(reason) => ctx.out.drop(packet, reason),
+                    }
+                }
+            }
+            Place::Down => {
+                ctx.forward(batch, |ctx, packet| Ok(down(ctx.tables, links, packet)?));
+            }
+            Place::Policy => stages.policy.push(&mut ctx, batch),
+            Place::EspOut => stages.esp_out.push(&mut ctx, engine, batch),
+            Place::Front => ctx.forward(batch, |_, packet| {
+                links.restore(packet)?;
+                Ok(Next::Emit)
+            }),
+            Place::Emit => stages.emit.push(&mut ctx, batch),
+            Place::SecyOut => stages.secy_out.push(&mut ctx, engine, batch),
+            Place::Wire => to_wire.extend(batch.drain(..)),
+            Place::Refused(reason) => ctx.forward(batch, |_, _| Err(Aside::Drop(reason))),
+        }
+        debug_assert!(ctx.out.handoffs().is_empty(), "a card has one worker");
+        settle(&mut ctx, |packet, _| links.release(packet));
+    }
+
+    fn finish(&mut self, done: &mut Jobs<Packet>) {
+        let Card { stages, links, tables, tally, out, .. } = self.card;
+        let mut ctx = Ctx { now: self.now, worker: 0, tables, cache: self.cache, tally, out };
+        stages.secy_in.finish(&mut ctx, done);
+        stages.esp_in.finish(&mut ctx, done);
+        stages.esp_out.finish(&mut ctx, done);
+        stages.secy_out.finish(&mut ctx, done);
+        settle(&mut ctx, |packet, _| links.release(packet));
+    }
+}
