@@ -253,16 +253,16 @@ impl Control {
         self.attach_queue(index, 0, port)
     }
 
-    /// Gives a queue of a port to a worker: the first to the port's own, the others to
-    /// those behind it.
+    /// Gives a queue of a port to a worker: the only one to the port's own, of several each
+    /// to the worker of its number, so that a worker has the same queue of all of them.
     pub fn attach_queue(
         &mut self,
         index: usize,
         queue: usize,
         port: Box<dyn Port>,
     ) -> Result<(), BuildError> {
-        let (id, worker) = (self.compiled.ports[index], self.config.ports[index].worker);
-        let worker = (worker + queue) % self.links.len();
+        let (id, of) = (self.compiled.ports[index], &self.config.ports[index]);
+        let worker = if of.driver.is_everywhere() { queue } else { of.worker };
         if self.steps.is_under_way() {
             // One of this number may have to go first.
             self.steps.arrives(worker, id, port);
@@ -345,8 +345,9 @@ impl Control {
             .filter(|(_, p)| applied.closed.contains(&p.name))
             .flat_map(|(i, p)| {
                 let id = self.compiled.ports[i];
-                let workers = self.links.len();
-                (0..self.queues(p)).map(move |queue| (id, (p.worker + queue) % workers))
+                let everywhere = p.driver.is_everywhere();
+                let worker = move |queue| if everywhere { queue } else { p.worker };
+                (0..self.queues(p)).map(move |queue| (id, worker(queue)))
             })
             .collect();
         // A card goes with its port; the port that comes gets a new one.

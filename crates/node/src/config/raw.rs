@@ -215,12 +215,28 @@ pub(super) struct Tunnel {
     pub dummy: Option<Number>,
     pub then: Option<Text>,
     pub ah_align: Option<Number>,
+    pub every_worker: Option<Spanned<bool>>,
+    pub peer_window: Option<Number>,
     #[serde(rename = "in")]
     pub inbound: Spanned<Sa>,
     #[serde(default)]
     pub also_in: Vec<Spanned<Sa>>,
     #[serde(rename = "out")]
     pub outbound: Spanned<Sa>,
+    #[serde(default)]
+    pub also_out: Vec<Spanned<Sa>>,
+}
+
+impl Tunnel {
+    /// Every SA to the other end.
+    pub fn all_out(&self) -> impl Iterator<Item = &Spanned<Sa>> {
+        std::iter::once(&self.outbound).chain(&self.also_out)
+    }
+
+    /// Every SA from the other end.
+    pub fn all_in(&self) -> impl Iterator<Item = &Spanned<Sa>> {
+        std::iter::once(&self.inbound).chain(&self.also_in)
+    }
 }
 
 /// Where a word says what no number can.
