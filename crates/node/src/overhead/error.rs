@@ -29,6 +29,19 @@ impl StackError {
         Self::new(message).with_help(help)
     }
 
+    /// A name that is none of some `candidates`.
+    pub(super) fn unknown<'a>(
+        what: &str,
+        name: &str,
+        candidates: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let error = Self::new(format!("`{name}` is no {what}"));
+        match nearest(name, candidates) {
+            Some(near) => error.with_help(format!("did you mean `{near}`?")),
+            None => error,
+        }
+    }
+
     pub(super) fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self

@@ -32,59 +32,37 @@ pub enum Layer {
     Icmp,
 }
 
+/// Every layer, outermost first: the word of the grammar, its segment, octets of the header.
+const LAYERS: [(Layer, &str, SegmentKind, usize); 9] = [
+    (Layer::Ethernet, "eth", SegmentKind::Ethernet, 14),
+    (Layer::Svlan, "svlan", SegmentKind::Svlan, 4),
+    (Layer::Vlan, "vlan", SegmentKind::Vlan, 4),
+    (Layer::Arp, "arp", SegmentKind::Arp, 28),
+    (Layer::Ipv4, "ipv4", SegmentKind::Ipv4, 20),
+    (Layer::Ipv6, "ipv6", SegmentKind::Ipv6, 40),
+    (Layer::Udp, "udp", SegmentKind::Udp, 8),
+    (Layer::Tcp, "tcp", SegmentKind::Tcp, 20),
+    (Layer::Icmp, "icmp", SegmentKind::Icmp, 8),
+];
+
 impl Layer {
     /// All of them, outermost first.
-    pub const ALL: [Self; 9] = [
-        Self::Ethernet,
-        Self::Svlan,
-        Self::Vlan,
-        Self::Arp,
-        Self::Ipv4,
-        Self::Ipv6,
-        Self::Udp,
-        Self::Tcp,
-        Self::Icmp,
-    ];
+    pub fn all() -> impl Iterator<Item = Self> {
+        LAYERS.into_iter().map(|(layer, ..)| layer)
+    }
 
     /// The word of the grammar.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Ethernet => "eth",
-            Self::Svlan => "svlan",
-            Self::Vlan => "vlan",
-            Self::Arp => "arp",
-            Self::Ipv4 => "ipv4",
-            Self::Ipv6 => "ipv6",
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-            Self::Icmp => "icmp",
-        }
+        LAYERS[self as usize].1
     }
 
     pub(super) fn segment(self) -> SegmentKind {
-        match self {
-            Self::Ethernet => SegmentKind::Ethernet,
-            Self::Svlan => SegmentKind::Svlan,
-            Self::Vlan => SegmentKind::Vlan,
-            Self::Arp => SegmentKind::Arp,
-            Self::Ipv4 => SegmentKind::Ipv4,
-            Self::Ipv6 => SegmentKind::Ipv6,
-            Self::Udp => SegmentKind::Udp,
-            Self::Tcp => SegmentKind::Tcp,
-            Self::Icmp => SegmentKind::Icmp,
-        }
+        LAYERS[self as usize].2
     }
 
     /// Octets of the header.
     pub fn header_len(self) -> usize {
-        match self {
-            Self::Ethernet => 14,
-            Self::Svlan | Self::Vlan => 4,
-            Self::Arp => 28,
-            Self::Ipv4 | Self::Tcp => 20,
-            Self::Ipv6 => 40,
-            Self::Udp | Self::Icmp => 8,
-        }
+        LAYERS[self as usize].3
     }
 
     fn is_tag(self) -> bool {
@@ -136,7 +114,13 @@ impl UserFrame {
             return Err(StackError::new("ARP has no payload").with_help("leave the number out"));
         }
         let frame = Self { layers, payload };
-        frame.check_len(frame.len())?;
+        if frame.len() > FRAME_LEN_MAX {
+            return Err(StackError::new(format!(
+                "a frame of {} octets is over the largest, {FRAME_LEN_MAX}",
+                frame.len()
+            ))
+            .with_help("jumbo frames have about 9,000"));
+        }
         Ok(frame)
     }
 
@@ -182,16 +166,6 @@ impl UserFrame {
     #[allow(clippy::len_without_is_empty)] // a frame has at least its Ethernet header
     pub fn len(&self) -> usize {
         self.headers_len().saturating_add(self.payload)
-    }
-
-    fn check_len(&self, len: usize) -> Result<(), StackError> {
-        if len > FRAME_LEN_MAX {
-            return Err(StackError::new(format!(
-                "a frame of {len} octets is over the largest, {FRAME_LEN_MAX}"
-            ))
-            .with_help("jumbo frames have about 9,000"));
-        }
-        Ok(())
     }
 }
 

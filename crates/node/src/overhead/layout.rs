@@ -11,13 +11,14 @@
 //! Offsets are those of the wire: an Ethernet header of 14 octets ends with a type, so the four
 //! octets of a VLAN tag behind it are tag control information and the type that follows.
 
+use super::Mode;
 use super::ah::{AH_HEADER, Ah};
 use super::error::StackError;
 use super::frame::{FRAME_LEN_MAX, UserFrame};
 use super::segment::{Protection, Segment, SegmentKind};
 use super::suite::EspSuite;
 use super::transform::{
-    ETHERNET, Esp, EspMode, IpVersion, L2tpv3, Macsec, Pseudowire, ServiceTag, TagKind, Transform,
+    ETHERNET, Esp, IpVersion, L2tpv3, Macsec, Pseudowire, ServiceTag, TagKind, Transform,
 };
 
 /// What one transformation does to the frame's size.
@@ -113,7 +114,7 @@ impl Builder {
         (self.stage, self.removed, self.removed_tags) = (stage, 0, 0);
         let before = total(&self.segments);
         match transform {
-            Transform::Esp(esp) if esp.mode == EspMode::Tunnel => self.esp_tunnel(esp)?,
+            Transform::Esp(esp) if esp.mode == Mode::Tunnel => self.esp_tunnel(esp)?,
             Transform::Esp(esp) => self.esp_transport(esp)?,
             Transform::Ah(ah) => self.ah(ah)?,
             Transform::Macsec(macsec) => self.macsec(macsec)?,
@@ -163,7 +164,7 @@ impl Builder {
             Some(segment) if segment.kind == SegmentKind::Ipv6 => IpVersion::V6,
             _ => IpVersion::V4,
         };
-        if ah.mode == EspMode::Tunnel {
+        if ah.mode == Mode::Tunnel {
             self.strip_to_ip("AH")?;
             self.prepend(&[ethernet(), ip(ah.outer)]);
             (at, own) = (1, ah.outer);

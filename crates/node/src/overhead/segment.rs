@@ -42,67 +42,47 @@ pub enum SegmentKind {
 impl SegmentKind {
     /// What a person calls it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Ethernet => "Ethernet",
-            Self::MacAddresses => "MAC addresses",
-            Self::EtherType => "EtherType",
-            Self::Svlan => "802.1ad tag",
-            Self::Vlan => "802.1Q tag",
-            Self::Arp => "ARP",
-            Self::Ipv4 => "IPv4",
-            Self::Ipv6 => "IPv6",
-            Self::Udp => "UDP",
-            Self::Tcp => "TCP",
-            Self::Icmp => "ICMP",
-            Self::Payload => "payload",
-            Self::EspHeader => "ESP header",
-            Self::EspIv(_) => "ESP IV",
-            Self::EspPadding => "ESP padding",
-            Self::EspTrailer => "ESP trailer",
-            Self::EspIcv(_) => "ESP ICV",
-            Self::AhHeader => "AH",
-            Self::AhIv(_) => "AH IV",
-            Self::AhIcv(_) => "AH ICV",
-            Self::AhPadding => "AH padding",
-            Self::SecTag { .. } => "SecTAG",
-            Self::Sci => "SCI",
-            Self::MacsecIcv => "MACsec ICV",
-            Self::Label => "MPLS label",
-            Self::ControlWord => "PW control word",
-            Self::L2tpSession => "L2TPv3 session",
-            Self::L2tpCookie => "L2TPv3 cookie",
-            Self::L2tpSublayer => "L2TPv3 sublayer",
-            Self::VxlanHeader => "VXLAN",
-        }
+        self.words().0
     }
 
     /// The section or clause that sets its size.
     pub fn rule(self) -> &'static str {
+        self.words().1
+    }
+
+    /// Name and rule.
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Ethernet | Self::MacAddresses | Self::EtherType => "802.3 cl. 3.2",
-            Self::Svlan | Self::Vlan => "802.1Q cl. 9.3",
-            Self::Arp => "RFC 826",
-            Self::Ipv4 => "RFC 791 §3.1",
-            Self::Ipv6 => "RFC 8200 §3",
-            Self::Udp => "RFC 768",
-            Self::Tcp => "RFC 9293 §3.1",
-            Self::Icmp => "RFC 792, RFC 4443 §4",
-            Self::Payload => "the user's",
-            Self::EspHeader => "RFC 4303 §2.1-2.2",
-            Self::EspIv(rule) | Self::EspIcv(rule) | Self::AhIv(rule) | Self::AhIcv(rule) => rule,
-            Self::AhHeader => "RFC 4302 §2.1-2.5",
-            Self::AhPadding => "RFC 4302 §2.6",
-            Self::EspPadding => "RFC 4303 §2.4",
-            Self::EspTrailer => "RFC 4303 §2.5-2.6",
-            Self::SecTag { .. } => "802.1AE cl. 9.3",
-            Self::Sci => "802.1AE cl. 9.9",
-            Self::MacsecIcv => "802.1AE cl. 9.11",
-            Self::Label => "RFC 3032 §2.1",
-            Self::ControlWord => "RFC 4385 §3",
-            Self::L2tpSession => "RFC 3931 §4.1",
-            Self::L2tpCookie => "RFC 3931 §4.1",
-            Self::L2tpSublayer => "RFC 3931 §4.6",
-            Self::VxlanHeader => "RFC 7348 §5",
+            Self::Ethernet => ("Ethernet", "802.3 cl. 3.2"),
+            Self::MacAddresses => ("MAC addresses", "802.3 cl. 3.2"),
+            Self::EtherType => ("EtherType", "802.3 cl. 3.2"),
+            Self::Svlan => ("802.1ad tag", "802.1Q cl. 9.3"),
+            Self::Vlan => ("802.1Q tag", "802.1Q cl. 9.3"),
+            Self::Arp => ("ARP", "RFC 826"),
+            Self::Ipv4 => ("IPv4", "RFC 791 §3.1"),
+            Self::Ipv6 => ("IPv6", "RFC 8200 §3"),
+            Self::Udp => ("UDP", "RFC 768"),
+            Self::Tcp => ("TCP", "RFC 9293 §3.1"),
+            Self::Icmp => ("ICMP", "RFC 792, RFC 4443 §4"),
+            Self::Payload => ("payload", "the user's"),
+            Self::EspHeader => ("ESP header", "RFC 4303 §2.1-2.2"),
+            Self::EspIv(rule) => ("ESP IV", rule),
+            Self::EspPadding => ("ESP padding", "RFC 4303 §2.4"),
+            Self::EspTrailer => ("ESP trailer", "RFC 4303 §2.5-2.6"),
+            Self::EspIcv(rule) => ("ESP ICV", rule),
+            Self::AhHeader => ("AH", "RFC 4302 §2.1-2.5"),
+            Self::AhIv(rule) => ("AH IV", rule),
+            Self::AhIcv(rule) => ("AH ICV", rule),
+            Self::AhPadding => ("AH padding", "RFC 4302 §2.6"),
+            Self::SecTag { .. } => ("SecTAG", "802.1AE cl. 9.3"),
+            Self::Sci => ("SCI", "802.1AE cl. 9.9"),
+            Self::MacsecIcv => ("MACsec ICV", "802.1AE cl. 9.11"),
+            Self::Label => ("MPLS label", "RFC 3032 §2.1"),
+            Self::ControlWord => ("PW control word", "RFC 4385 §3"),
+            Self::L2tpSession => ("L2TPv3 session", "RFC 3931 §4.1"),
+            Self::L2tpCookie => ("L2TPv3 cookie", "RFC 3931 §4.1"),
+            Self::L2tpSublayer => ("L2TPv3 sublayer", "RFC 3931 §4.6"),
+            Self::VxlanHeader => ("VXLAN", "RFC 7348 §5"),
         }
     }
 
