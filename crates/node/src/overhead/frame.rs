@@ -1,7 +1,6 @@
 //! The user's frame: layers from the outside inwards, then octets of payload.
 
 use super::error::StackError;
-use super::segment::SegmentKind;
 use std::fmt;
 
 /// The most octets that a frame may have on any line: an IP packet's own limit.
@@ -32,17 +31,18 @@ pub enum Layer {
     Icmp,
 }
 
-/// Every layer, outermost first: the word of the grammar, its segment, octets of the header.
-const LAYERS: [(Layer, &str, SegmentKind, usize); 9] = [
-    (Layer::Ethernet, "eth", SegmentKind::Ethernet, 14),
-    (Layer::Svlan, "svlan", SegmentKind::Svlan, 4),
-    (Layer::Vlan, "vlan", SegmentKind::Vlan, 4),
-    (Layer::Arp, "arp", SegmentKind::Arp, 28),
-    (Layer::Ipv4, "ipv4", SegmentKind::Ipv4, 20),
-    (Layer::Ipv6, "ipv6", SegmentKind::Ipv6, 40),
-    (Layer::Udp, "udp", SegmentKind::Udp, 8),
-    (Layer::Tcp, "tcp", SegmentKind::Tcp, 20),
-    (Layer::Icmp, "icmp", SegmentKind::Icmp, 8),
+/// Every layer, outermost first: the word of the grammar, what a person calls it, the section
+/// or clause that sets its size, its octets.
+const LAYERS: [(Layer, &str, &str, &str, usize); 9] = [
+    (Layer::Ethernet, "eth", "Ethernet", "802.3 cl. 3.2", 14),
+    (Layer::Svlan, "svlan", "802.1ad tag", "802.1Q cl. 9.3", 4),
+    (Layer::Vlan, "vlan", "802.1Q tag", "802.1Q cl. 9.3", 4),
+    (Layer::Arp, "arp", "ARP", "RFC 826", 28),
+    (Layer::Ipv4, "ipv4", "IPv4", "RFC 791 §3.1", 20),
+    (Layer::Ipv6, "ipv6", "IPv6", "RFC 8200 §3", 40),
+    (Layer::Udp, "udp", "UDP", "RFC 768", 8),
+    (Layer::Tcp, "tcp", "TCP", "RFC 9293 §3.1", 20),
+    (Layer::Icmp, "icmp", "ICMP", "RFC 792, RFC 4443 §4", 8),
 ];
 
 impl Layer {
@@ -56,16 +56,18 @@ impl Layer {
         LAYERS[self as usize].1
     }
 
-    pub(super) fn segment(self) -> SegmentKind {
-        LAYERS[self as usize].2
+    /// What a person calls it, and the section or clause that sets its size.
+    pub(super) fn words(self) -> (&'static str, &'static str) {
+        let (_, _, name, rule, _) = LAYERS[self as usize];
+        (name, rule)
     }
 
     /// Octets of the header.
     pub fn header_len(self) -> usize {
-        LAYERS[self as usize].3
+        LAYERS[self as usize].4
     }
 
-    fn is_tag(self) -> bool {
+    pub(super) fn is_tag(self) -> bool {
         matches!(self, Self::Svlan | Self::Vlan)
     }
 

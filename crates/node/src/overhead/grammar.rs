@@ -83,7 +83,7 @@ pub(super) fn parse(text: &str, default: &UserFrame) -> Result<Stack, StackError
         spans.push(span_of(group));
     }
     Stack::new(frame, transforms).map_err(|error| {
-        match error.stage().and_then(|stage| spans.get(stage)) {
+        match error.stage.and_then(|stage| spans.get(stage)) {
             Some(span) => error.at(span.clone()),
             None => error,
         }

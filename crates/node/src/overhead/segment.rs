@@ -1,20 +1,15 @@
 //! A run of octets of one kind: its name, the rule that sets its size, and who may read it.
 
+use super::frame::Layer;
+
 /// What a run of octets is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it, `name` and `rule` say the rest
 pub enum SegmentKind {
-    Ethernet,
+    /// A header that a user's frame can have, too.
+    Layer(Layer),
     MacAddresses,
     EtherType,
-    Svlan,
-    Vlan,
-    Arp,
-    Ipv4,
-    Ipv6,
-    Udp,
-    Tcp,
-    Icmp,
     Payload,
     EspHeader,
     EspIv(&'static str),
@@ -53,17 +48,9 @@ impl SegmentKind {
     /// Name and rule.
     fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Ethernet => ("Ethernet", "802.3 cl. 3.2"),
+            Self::Layer(layer) => layer.words(),
             Self::MacAddresses => ("MAC addresses", "802.3 cl. 3.2"),
             Self::EtherType => ("EtherType", "802.3 cl. 3.2"),
-            Self::Svlan => ("802.1ad tag", "802.1Q cl. 9.3"),
-            Self::Vlan => ("802.1Q tag", "802.1Q cl. 9.3"),
-            Self::Arp => ("ARP", "RFC 826"),
-            Self::Ipv4 => ("IPv4", "RFC 791 §3.1"),
-            Self::Ipv6 => ("IPv6", "RFC 8200 §3"),
-            Self::Udp => ("UDP", "RFC 768"),
-            Self::Tcp => ("TCP", "RFC 9293 §3.1"),
-            Self::Icmp => ("ICMP", "RFC 792, RFC 4443 §4"),
             Self::Payload => ("payload", "the user's"),
             Self::EspHeader => ("ESP header", "RFC 4303 §2.1-2.2"),
             Self::EspIv(rule) => ("ESP IV", rule),
@@ -87,11 +74,11 @@ impl SegmentKind {
     }
 
     pub(super) fn is_tag(self) -> bool {
-        matches!(self, Self::Svlan | Self::Vlan)
+        matches!(self, Self::Layer(layer) if layer.is_tag())
     }
 
     pub(super) fn is_ip(self) -> bool {
-        matches!(self, Self::Ipv4 | Self::Ipv6)
+        matches!(self, Self::Layer(Layer::Ipv4 | Layer::Ipv6))
     }
 }
 

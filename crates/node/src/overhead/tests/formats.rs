@@ -2,7 +2,7 @@
 
 use super::{stack, wire};
 use crate::overhead::{
-    ESP_CIPHERS, ESP_INTEGRITIES, EspSuite, IpVersion, Mode, Protection, SegmentKind, Stack,
+    ESP_CIPHERS, ESP_INTEGRITIES, EspSuite, IpVersion, Layer, Mode, Protection, SegmentKind, Stack,
     Transform, esp_len, macsec_len, mpls_len,
 };
 use ferrule_base::Rng;
@@ -119,7 +119,8 @@ fn esp_tunnel_replaces_ethernet_and_every_tag() {
     let layout = layout.expect("layout");
     assert_eq!(layout.stages[0].removed, 22);
     assert_eq!(layout.stages[0].removed_tags, 8);
-    let ethernets = layout.segments.iter().filter(|s| s.kind == SegmentKind::Ethernet).count();
+    let ethernets =
+        layout.segments.iter().filter(|s| s.kind == SegmentKind::Layer(Layer::Ethernet)).count();
     assert_eq!(ethernets, 1);
 }
 
@@ -157,16 +158,16 @@ fn macsec_protection_follows_the_options() {
         layout.segments.iter().map(|segment| (segment.kind, segment.protection)).collect()
     };
     let frame = "eth vlan ipv4 udp 954 | macsec sci";
-    assert!(marks(frame).contains(&(SegmentKind::Vlan, Protection::Encrypted)));
+    assert!(marks(frame).contains(&(SegmentKind::Layer(Layer::Vlan), Protection::Encrypted)));
     assert!(marks(frame).contains(&(SegmentKind::MacAddresses, Protection::Authenticated)));
     let clear = marks(&format!("{frame} clear-vlan"));
-    assert!(clear.contains(&(SegmentKind::Vlan, Protection::Clear)));
+    assert!(clear.contains(&(SegmentKind::Layer(Layer::Vlan), Protection::Clear)));
     let integrity = marks(&format!("{frame} integrity"));
     assert!(integrity.contains(&(SegmentKind::Payload, Protection::Authenticated)));
     // 30 octets of user data: type 2, tag 4, IPv4 20, and 4 of UDP's 8.
     let offset = marks(&format!("{frame} offset 30"));
-    assert!(offset.contains(&(SegmentKind::Ipv4, Protection::Authenticated)));
-    assert!(offset.contains(&(SegmentKind::Udp, Protection::EncryptedFrom(4))));
+    assert!(offset.contains(&(SegmentKind::Layer(Layer::Ipv4), Protection::Authenticated)));
+    assert!(offset.contains(&(SegmentKind::Layer(Layer::Udp), Protection::EncryptedFrom(4))));
     assert!(offset.contains(&(SegmentKind::Payload, Protection::Encrypted)));
 }
 
