@@ -342,15 +342,21 @@ impl Builder<'_> {
             let mac = self.macs[interface.port];
             let number = *first.entry(&interface.name).or_insert(number);
             let policy = self.bounds.binary_search(&number).ok().map(|policy| policy as u16);
+            let addresses = interface.addresses.iter();
+            let v4 = addresses.clone().filter_map(|&(address, len)| match address {
+                IpAddr::V4(address) => Some((address, len)),
+                IpAddr::V6(_) => None,
+            });
+            let v6 = addresses.filter_map(|&(address, len)| match address {
+                IpAddr::V6(address) => Some((address, len)),
+                IpAddr::V4(_) => None,
+            });
             let kind = IfaceKind::Routed(RoutedIface {
                 vrf: VrfId(interface.vrf as u16),
                 mac,
                 mtu: interface.mtu as u16,
-                v4: own(&interface.addresses, |a| match a {
-                    IpAddr::V4(a) => Some(a),
-                    IpAddr::V6(_) => None,
-                }),
-                v6: own_v6(mac, interface),
+                v4: v4.collect(),
+                v6: [(link_local(mac), 64)].into_iter().chain(v6).collect(),
                 mpls: interface.mpls,
                 policy,
                 clamp: interface.clamp_mss.then_some(interface.mtu as u16),
@@ -698,20 +704,6 @@ fn bare(via: &Via) -> Via {
 fn way_name(config: &Config, via: &Via) -> String {
     let interface = &config.interfaces[via.interface].name;
     format!("{interface} {:?} {:?} {:?}", via.next_hop, via.labels, via.ttl)
-}
-
-fn own<T>(addresses: &[(IpAddr, u8)], pick: impl Fn(IpAddr) -> Option<T>) -> Vec<(T, u8)> {
-    addresses.iter().filter_map(|&(a, len)| Some((pick(a)?, len))).collect()
-}
-
-fn own_v6(mac: MacAddr, interface: &InterfaceConfig) -> Vec<(Ipv6Addr, u8)> {
-    let configured = own(&interface.addresses, |a| match a {
-        IpAddr::V6(a) => Some(a),
-        IpAddr::V4(_) => None,
-    });
-    let mut all = vec![(link_local(mac), 64)];
-    all.extend(configured);
-    all
 }
 
 /// The link-local address of a link address (RFC 4291 appendix A).

@@ -489,12 +489,9 @@ impl Sealed {
 
     /// Octets of the protected packet, of the ends' family, of a clear one.
     fn len(&self, clear: usize) -> usize {
-        use overhead::{EspMode, IpVersion};
+        use overhead::IpVersion;
         let outer = if self.end.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
-        let mode = match self.mode {
-            Mode::Tunnel => EspMode::Tunnel,
-            Mode::Transport => EspMode::Transport,
-        };
+        let mode = self.mode;
         if self.protocol == SaProtocol::Ah {
             let name = self.suite.ah_name().unwrap_or_default();
             let suite = overhead::AhSuite::by_name(name).expect("the calculator knows it");

@@ -14,7 +14,6 @@ mod error;
 mod inline;
 mod ipsec;
 mod keys;
-mod large;
 mod links;
 mod names;
 mod place;
@@ -28,7 +27,6 @@ mod token;
 
 pub use error::{ConfigError, Problem};
 pub use keys::{KeySource, LAB_KEY, NoKeys, named_key};
-pub use large::Large;
 pub(crate) use names::Ways;
 pub use place::{LookAsideConfig, Otherwise, Placement};
 pub use policy::{PolicyAction, PolicyConfig};
@@ -38,6 +36,7 @@ pub use token::{TOKEN_KEY, TOKEN_PROFILES, TokenConfig};
 use ferrule_base::{MacAddr, Secret};
 use ferrule_crypto::{KeySpec, Suite};
 pub use ferrule_dataplane::ipsec::{Encap, Fragment, Mode, Outside, SaProtocol, Tfc};
+pub use ferrule_dataplane::macsec::Replay;
 use ferrule_dataplane::route::TtlModel;
 use ferrule_dataplane::sequence;
 use ferrule_wire::Protocol;
@@ -329,17 +328,6 @@ pub struct PseudowireConfig {
     pub ttl: u8,
 }
 
-/// What a SecY does about replayed frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replay {
-    /// Nothing.
-    Off,
-    /// The standard's rule: lowest acceptable PN, duplicates inside the window pass.
-    Standard,
-    /// No duplicate passes.
-    Strict,
-}
-
 /// A SecY.
 #[derive(Clone, Debug)]
 pub struct MacsecConfig {
@@ -543,7 +531,7 @@ impl Config {
         text: &str,
         keys: &mut dyn KeySource,
     ) -> Result<Self, Box<ConfigError>> {
-        let read = read::written(text).and_then(|written| read::config(&written, keys, None));
+        let read = schema::parse(text).and_then(|written| read::config(&written, keys, None));
         read.map_err(|mut problems| {
             problems.sort_by_key(|p| p.span.start);
             Box::new(ConfigError { file: file.into(), text: text.into(), problems })
@@ -567,18 +555,11 @@ pub struct Written(raw::File);
 impl Written {
     /// From a file of its own.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
-        read::written(text).map(Self)
+        schema::parse(text).map(Self)
     }
 
     /// From a table of a larger file.
     pub fn of(table: toml::Spanned<toml::de::DeValue<'_>>) -> Result<Self, Vec<Problem>> {
         schema::fit(table).map(Self)
-    }
-}
-
-impl Problem {
-    /// What the reader of TOML complains about.
-    pub fn syntax(error: &toml::de::Error) -> Self {
-        read::syntax(error)
     }
 }

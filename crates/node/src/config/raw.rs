@@ -9,31 +9,20 @@ pub(super) type Number = Spanned<i64>;
 /// A word, a number, or a list of them.
 pub(super) type Words = Spanned<toml::Value>;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct File {
     pub node: Option<Spanned<Node>>,
-    #[serde(default)]
     pub port: Vec<Spanned<Port>>,
-    #[serde(default)]
     pub interface: Vec<Spanned<Interface>>,
-    #[serde(default)]
     pub bridge: Vec<Spanned<Bridge>>,
-    #[serde(default)]
     pub route: Vec<Spanned<Route>>,
-    #[serde(default)]
     pub lsp: Vec<Spanned<Lsp>>,
-    #[serde(default)]
     pub label: Vec<Spanned<Label>>,
-    #[serde(default)]
     pub pseudowire: Vec<Spanned<Pseudowire>>,
-    #[serde(default)]
     pub macsec: Vec<Spanned<Macsec>>,
-    #[serde(default)]
     pub tunnel: Vec<Spanned<Tunnel>>,
-    #[serde(default)]
     pub transport: Vec<Spanned<Tunnel>>,
-    #[serde(default)]
     pub policy: Vec<Spanned<Policy>>,
     pub look_aside: Option<Spanned<LookAside>>,
     pub token: Option<Spanned<Token>>,
