@@ -1,8 +1,10 @@
 //! Validation: SecTAG and ICV in, clear frame out (clauses 10.6, 14).
 
 use super::channels::NONE;
+use super::config::{SecyConfig, Validate};
 use super::receive::{Receive, RxSa, RxSecy, SecyIn};
 use super::state::{MACS, ad_start, ethertype, front, macs_first, recover, tags_first};
+use super::stats::Stats;
 use crate::graph::{Aside, Ctx, Next};
 use crate::protection::Protection;
 use crate::protection::authentic::{Authentic, Candidate};
@@ -13,9 +15,10 @@ use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::EtherType;
 use ferrule_wire::sectag::{ICV_LEN, Protection as Protected, Repr};
 
-/// A SecTAG, and how much it protects.
+/// A SecTAG and where it stands.
 struct Tagged {
     repr: Repr,
+    at: usize,
     /// Octets from the EtherType to the end of the SecTAG.
     tag_len: usize,
     /// Octets of secure data, without the ICV.
@@ -46,7 +49,7 @@ impl Protection for Receive {
 
     /// From a frame as received to a job:
     ///
-    /// 1. The SecY of the port. What has no SecTAG ends here.
+    /// 1. The SecY of the port. What has no SecTAG ends here, or passes as it is.
     /// 2. The SecTAG; what the MAC padded behind the ICV goes.
     /// 3. The receive channel and the association.
     /// 4. The packet number; what is late or was seen is dropped.
@@ -66,8 +69,7 @@ impl Protection for Receive {
         let config = secy.config.as_ref().ok_or(DropReason::MacsecUntagged)?;
         let at = front(packet.data(), config.clear_tags);
         if ethertype(packet.data(), at) != Some(EtherType::MACSEC) {
-            secy.stats.in_no_tag += 1;
-            return Err(DropReason::MacsecUntagged.into());
+            return Err(untagged(config, &mut secy.stats));
         }
         // 2
         let Some(tagged) = read(packet.data(), at) else {
@@ -78,10 +80,7 @@ impl Protection for Receive {
         // 3
         let (place, sa) = match secy.find(&mut self.sas, packet.data(), &tagged.repr) {
             Ok(found) => found,
-            Err(reason) => {
-                secy.stats.in_no_sa_error += 1;
-                return Err(reason.into());
-            }
+            Err(reason) => return Err(secy.without_sa(packet, &tagged, reason)),
         };
         // 4
         let Some(pn) = sa.number(config.xpn, tagged.repr.pn) else {
@@ -93,6 +92,11 @@ impl Protection for Receive {
             return Err(DropReason::MacsecReplay.into());
         };
         let encrypted = tagged.repr.protection == Protected::Confidentiality;
+        if !encrypted && config.validate == Validate::Disabled && config.pass_unsecured {
+            sa.counts.in_unchecked += 1;
+            bare(packet, &tagged);
+            return Err(Aside::To(Next::Attach));
+        }
         // 5
         sa.under_way += 1;
         if at != MACS {
@@ -143,8 +147,12 @@ impl Protection for Receive {
             // 2, 3
             Verdict::Done => sa.admit(job, at, tag)?,
             Verdict::BadIcv => {
-                sa.counts.in_not_valid += 1;
-                return Err(DropReason::MacsecBadIcv.into());
+                let config = self.secys.get(usize::from(sa.secy)).and_then(|s| s.config.as_ref());
+                if tag.encrypted || !config.is_some_and(is_lenient) {
+                    sa.counts.in_not_valid += 1;
+                    return Err(DropReason::MacsecBadIcv.into());
+                }
+                sa.counts.in_invalid += 1;
             }
             Verdict::Pending => return Err(DropReason::EngineFull.into()),
             Verdict::Gone => return Err(DropReason::KeystreamGone.into()),
@@ -249,6 +257,35 @@ impl RxSecy {
             _ => Err(DropReason::MacsecUnusedSa),
         }
     }
+
+    /// No association: what can be read may pass, if that is allowed.
+    #[cold]
+    fn without_sa(&mut self, packet: &mut Packet, tagged: &Tagged, reason: DropReason) -> Aside {
+        let readable = tagged.repr.protection == Protected::Integrity;
+        if readable && self.config.as_ref().is_some_and(is_lenient) {
+            self.stats.in_no_sa += 1;
+            bare(packet, tagged);
+            return Aside::To(Next::Attach);
+        }
+        self.stats.in_no_sa_error += 1;
+        reason.into()
+    }
+}
+
+/// Whether frames that are not authentic may pass at all.
+fn is_lenient(config: &SecyConfig) -> bool {
+    config.pass_unsecured && config.validate != Validate::Strict
+}
+
+/// A frame without SecTAG at a port with a SecY.
+#[cold]
+fn untagged(config: &SecyConfig, stats: &mut Stats) -> Aside {
+    if is_lenient(config) {
+        stats.in_untagged += 1;
+        return Aside::To(Next::Attach);
+    }
+    stats.in_no_tag += 1;
+    DropReason::MacsecUntagged.into()
 }
 
 /// Reads the SecTAG at `at`. Nothing if it breaks a rule, if it announces a
@@ -261,7 +298,14 @@ fn read(data: &[u8], at: usize) -> Option<Tagged> {
     if repr.protection == Protected::Changed {
         return None;
     }
-    Some(Tagged { repr, tag_len: 2 + repr.len(), user })
+    Some(Tagged { repr, at, tag_len: 2 + repr.len(), user })
+}
+
+/// The frame without SecTAG and ICV, unchecked.
+#[cold]
+fn bare(packet: &mut Packet, tagged: &Tagged) {
+    packet.truncate(tagged.at + tagged.tag_len + tagged.user);
+    remove_tag(packet, tagged.at, tagged.tag_len);
 }
 
 /// Takes the SecTAG off, by moving what is in front of it.

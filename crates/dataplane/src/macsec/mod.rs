@@ -47,7 +47,7 @@ pub mod stats;
 mod tests;
 pub mod transmit;
 
-pub use config::{Replay, RxSaConfig, SecyConfig, TxSaConfig, Xpn};
+pub use config::{ConfigError, Replay, RxSaConfig, SecyConfig, TxSaConfig, Validate, Xpn};
 pub use receive::{RxChange, RxReport, SecyIn};
 pub use state::{SaError, SaReport};
 pub use stats::Stats;

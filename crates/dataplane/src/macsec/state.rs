@@ -5,7 +5,7 @@ use super::stats::Stats;
 use crate::protection::sequence::Lease;
 use ferrule_base::Secret;
 use ferrule_crypto::key::InstallError;
-use ferrule_crypto::{Ad, Coming, Job, KeySpec, Op, Place};
+use ferrule_crypto::{Ad, Coming, Job, KeySpec, Op, Place, Suite};
 use ferrule_wire::EtherType;
 
 /// Association numbers of a channel.
@@ -18,10 +18,18 @@ pub const MACS: usize = 12;
 pub const VLAN: usize = 4;
 
 /// Why an association is not installed or changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SaError {
-    /// The engine does not take the SAK.
-    Key(InstallError),
+    /// The engine does not take the key: (needed, given).
+    KeyLength(usize, usize),
+    /// The engine does not have the suite.
+    Unsupported(Suite),
+    /// The engine's table is full.
+    EngineFull,
+    /// There is no memory for key stream, or it cannot be locked.
+    Memory,
+    /// There is no engine at the place that was asked for.
+    NoEngine(&'static str),
     /// There is no such SecY.
     NoSecy(u16),
     /// The association number is not 0 to 3.
@@ -42,14 +50,28 @@ pub enum SaError {
 
 impl From<InstallError> for SaError {
     fn from(e: InstallError) -> Self {
-        Self::Key(e)
+        match e {
+            InstallError::KeyLength(need, have) | InstallError::MacKeyLength(need, have) => {
+                Self::KeyLength(need, have)
+            }
+            InstallError::Unsupported(suite) => Self::Unsupported(suite),
+            InstallError::Full => Self::EngineFull,
+            InstallError::Memory => Self::Memory,
+            InstallError::NoEngine(place) => Self::NoEngine(place),
+        }
     }
 }
 
 impl std::fmt::Display for SaError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Key(e) => e.fmt(f),
+            Self::KeyLength(need, have) => {
+                write!(f, "the SAK has {have} octets, the suite needs {need}")
+            }
+            Self::Unsupported(suite) => write!(f, "the engine does not have {suite}"),
+            Self::EngineFull => f.write_str("the engine's key table is full"),
+            Self::Memory => InstallError::Memory.fmt(f),
+            Self::NoEngine(place) => InstallError::NoEngine(place).fmt(f),
             Self::NoSecy(index) => write!(f, "there is no SecY {index}"),
             Self::An(an) => write!(f, "the association number is 0 to 3, not {an}"),
             Self::Occupied(an) => write!(f, "association number {an} is in use; retire it first"),

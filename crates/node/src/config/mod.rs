@@ -36,7 +36,6 @@ pub use token::{TOKEN_KEY, TOKEN_PROFILES, TokenConfig};
 use ferrule_base::{MacAddr, Secret};
 use ferrule_crypto::{KeySpec, Suite};
 pub use ferrule_dataplane::ipsec::{Encap, Fragment, Mode, Outside, SaProtocol, Tfc};
-pub use ferrule_dataplane::macsec::Replay;
 use ferrule_dataplane::route::TtlModel;
 use ferrule_dataplane::sequence;
 use ferrule_wire::Protocol;
@@ -326,6 +325,17 @@ pub struct PseudowireConfig {
     pub tagged_mode: Option<u16>,
     /// TTL of its label.
     pub ttl: u8,
+}
+
+/// What a SecY does about replayed frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// Nothing.
+    Off,
+    /// The standard's rule: lowest acceptable PN, duplicates inside the window pass.
+    Standard,
+    /// No duplicate passes.
+    Strict,
 }
 
 /// A SecY.

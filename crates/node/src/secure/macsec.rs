@@ -2,7 +2,7 @@
 
 use super::{Installed, Place, Plan, macsec_id};
 use crate::compile::{Compiled, mark_of};
-use crate::config::{Config, MacsecConfig, MacsecSaConfig};
+use crate::config::{Config, MacsecConfig, MacsecSaConfig, Replay};
 use crate::control::BuildError;
 use crate::leases::Leases;
 use crate::message::{Change, Seat};
@@ -121,15 +121,16 @@ impl Planner<'_> {
                     self.before(seat, Change::SecyIn(RxChange::Move(index, config)));
                 }
             }
-            _ => {
-                if let Some(old) = old {
-                    let change = Change::SecyIn(RxChange::Retire(index, sci, an));
-                    let moves = old.seat != seat;
-                    let list = if moves { &mut self.plan.moved } else { &mut self.plan.before };
-                    list.push((old.seat, change));
-                }
+            Some(old) if old.seat != seat => {
+                let change = Change::SecyIn(RxChange::Retire(index, sci, an));
+                self.plan.moved.push((old.seat, change));
                 self.before(seat, Change::SecyIn(RxChange::Sa(index, config)));
             }
+            Some(_) => {
+                self.before(seat, Change::SecyIn(RxChange::Retire(index, sci, an)));
+                self.before(seat, Change::SecyIn(RxChange::Sa(index, config)));
+            }
+            None => self.before(seat, Change::SecyIn(RxChange::Sa(index, config))),
         }
         self.plan.installed.receive.insert((index, sci, an), new);
         Ok(())
@@ -149,7 +150,11 @@ fn entity(secy: &MacsecConfig, port: PortId, mac: MacAddr) -> macsec::SecyConfig
         offset: secy.offset,
         send_sci: secy.send_sci,
         end_station: secy.end_station,
-        replay: secy.replay,
+        replay: match secy.replay {
+            Replay::Off => macsec::Replay::Off,
+            Replay::Standard => macsec::Replay::Standard,
+            Replay::Strict => macsec::Replay::Bitmap,
+        },
         window: secy.window,
         clear_tags: secy.clear_tags,
         ..macsec::SecyConfig::new(port, sci, secy.suite)

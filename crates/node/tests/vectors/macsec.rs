@@ -90,6 +90,7 @@ struct Case {
 
 impl Case {
     fn begin(&mut self) -> Result<(), String> {
+        self.config.check().map_err(|e| e.to_string())?;
         for rig in [&mut self.sender, &mut self.receiver] {
             rig.secured_port("line", MacAddr::ZERO, self.config.clone());
         }
@@ -134,8 +135,7 @@ impl Case {
         let _ = secy_out.retire_tx_sa(engine, SECY, an);
         let sequence = Sequence::unlimited(first, self.config.pn_max());
         let tx = TxSaConfig { an, key: key.clone(), xpn, place: Place::Software };
-        let installed = secy_out.install_tx_sa(engine, SECY, &tx, sequence);
-        installed.and_then(|()| secy_out.encode(SECY, an)).map_err(|e| e.to_string())?;
+        secy_out.rekey(engine, SECY, &tx, sequence).map_err(|e| e.to_string())?;
         let Rig { secy_in, engine, .. } = &mut self.receiver;
         let _ = secy_in.retire_rx_sa(engine, SECY, sci, an);
         let rx = RxSaConfig {

@@ -100,7 +100,7 @@ fn macsec_xpn_numbers_are_recovered_across_the_carry() {
     let config = SecyConfig {
         xpn: true,
         window: 64,
-        replay: super::super::Replay::Strict,
+        replay: super::super::Replay::Bitmap,
         ..config(GCM128)
     };
     for carry in [1u64 << 32, 5 << 32, 1 << 63] {

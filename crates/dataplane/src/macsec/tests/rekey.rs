@@ -26,14 +26,13 @@ fn rekeys(engine: impl Engine<Packet>) {
         let rx = RxChange::Sa(0, rx_sa(&config, an, 1));
         rig.secy_in.apply(&mut rig.engine, rx).unwrap();
         let pn = Sequence::unlimited(1, config.pn_max());
+        let tx = TxChange::Rekey(0, tx_sa(&config, an), pn);
         let frames = numbered(round * 20..round * 20 + 20);
         let (before, after) = frames.split_at(10);
         if round > 0 {
             rig.push(Next::SecyOut, before);
         }
-        for tx in [TxChange::Sa(0, tx_sa(&config, an), pn), TxChange::Encode(0, an)] {
-            rig.secy_out.apply(&mut rig.engine, tx).unwrap();
-        }
+        rig.secy_out.apply(&mut rig.engine, tx).unwrap();
         if round == 0 {
             rig.push(Next::SecyOut, before);
         }
@@ -199,7 +198,7 @@ fn macsec_association_that_cannot_be_installed_is_refused() {
     let salted = Some(Xpn { salt: [0; 12], ssci: 1 });
     assert_eq!(tx(&TxSaConfig { xpn: salted, ..sa.clone() }), SaError::XpnUnexpected);
     let key = Secret::new(vec![0; 32]);
-    assert_eq!(tx(&TxSaConfig { key, ..sa }), SaError::Key(InstallError::KeyLength(16, 32)));
+    assert_eq!(tx(&TxSaConfig { key, ..sa }), SaError::KeyLength(16, 32));
     let mut rx =
         |index, sa: &RxSaConfig| rig.secy_in.install_rx_sa(&mut rig.engine, index, sa).unwrap_err();
     assert_eq!(rx(0, &rx_sa(&config, 0, 1)), SaError::Occupied(0));
