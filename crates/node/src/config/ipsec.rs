@@ -157,7 +157,6 @@ impl Pair<'_> {
         let (outbound, inbound) = (sa(&raw.outbound), sa(&raw.inbound));
         let also_outbound: Option<Vec<_>> = raw.also_out.iter().map(&mut sa).collect();
         let also_inbound: Option<Vec<_>> = raw.also_in.iter().map(&mut sa).collect();
-        let (outside, vrf) = (self.outside(r), self.vrf(r));
         let mut pair = TunnelConfig {
             name: raw.name.get_ref().clone(),
             local,
@@ -171,13 +170,13 @@ impl Pair<'_> {
             learns: raw.learn_mtu.as_ref().is_none_or(|learns| *learns.get_ref()),
             fragment: self.fragment(r),
             clamp_mss: raw.clamp_mss.as_ref().is_some_and(|clamp| *clamp.get_ref()),
-            outside,
+            outside: self.outside(r),
             encap,
             tfc: self.tfc(r),
             dummies: r.number(raw.dummy.as_ref(), 0, 0..=1000, "dummy") as u32,
             ah_align,
             then: self.around.as_ref().map(|(outer, _)| *outer),
-            vrf,
+            vrf: self.vrf(r),
             placement,
             via,
             shared: self.shared(r, placement, config.cores.len()),
@@ -187,9 +186,7 @@ impl Pair<'_> {
             inbound: inbound?,
             also_inbound: also_inbound?,
         };
-        pair.spread(config.cores.len());
-        self.one_for_each(r, &pair, config.cores.len());
-        self.fits_card(r, &pair);
+        self.settle(r, &mut pair, config.cores.len());
         Some(pair)
     }
 
@@ -231,8 +228,10 @@ impl Pair<'_> {
         (workers > 1).then_some(window)
     }
 
-    /// Outbound SAs are for workers, one for each at most.
-    fn one_for_each(&self, r: &mut Reader<'_>, pair: &TunnelConfig, workers: usize) {
+    /// Gives its SAs to workers; outbound ones are one for each at most.
+    fn settle(&self, r: &mut Reader<'_>, pair: &mut TunnelConfig, workers: usize) {
+        pair.spread(workers);
+        self.fits_card(r, pair);
         let mut seen = HashSet::new();
         for (raw, sa) in self.raw.get_ref().all_out().zip(pair.outbound()) {
             if seen.insert(sa.worker) {
