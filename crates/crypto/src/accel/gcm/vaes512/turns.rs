@@ -336,6 +336,17 @@ macro_rules! pieces {
     };
 }
 
+/// Texts of the pair behind each pair of a group, the last of which stands for itself where
+/// nothing comes next.
+#[inline(always)]
+fn texts_behind(
+    group: &[Lane<'_>; GROUP],
+    next: Option<[*const u8; PAIR]>,
+) -> [[*const u8; PAIR]; PAIR] {
+    let [.., c, d] = group.each_ref().map(|lane| lane.sealed.at.cast_const());
+    [[c, d], next.unwrap_or([c, d])]
+}
+
 /// Seals or opens groups as long as they are alike.
 ///
 /// # Safety
@@ -360,9 +371,7 @@ pub(super) unsafe fn stream<const N: usize, const R: usize, const SEAL: bool, co
         let next = hand.next_texts::<PAIR>();
         let (group, group_before) = hand.both();
         let Some(group) = group.whole() else { return };
-        // The pair behind each pair; behind the last maybe nothing, and it stands for that.
-        let [.., c, d] = group.each_ref().map(|lane| lane.sealed.at.cast_const());
-        let behind = [[c, d], next.unwrap_or([c, d])];
+        let behind = texts_behind(group, next);
         let firsts = counter_blocks(group);
         let mut own_masks = firsts;
         for (number, pair) in group.as_chunks_mut::<PAIR>().0.iter_mut().enumerate() {
