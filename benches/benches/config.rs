@@ -7,9 +7,10 @@
 use ferrule_base::{Duration, Instant, MacAddr};
 use ferrule_benches::median;
 use ferrule_crypto::Software;
-use ferrule_node::config::{Large, Written, named_key};
+use ferrule_node::config::{Written, named_key};
 use ferrule_node::{Config, Control, Environment, Volatile, Worker, build, made_mac};
 use ferrule_pipeline::Pool;
+use ferrule_tester::Large;
 
 /// Times each is done; the median is shown.
 const ROUNDS: usize = 7;

@@ -325,11 +325,29 @@ fn cbc(effort: Effort) {
     measure("ESP with AES-128-CBC and HMAC-SHA1-96", effort, &mut rows);
 }
 
+/// Tunnels with an outbound SA for each worker.
+fn with_more(config: String) -> String {
+    let mut tunnels = 0..;
+    let more = |line: &str| match line.starts_with("window = ") {
+        true => format!("{line}\n{}{}\n", several::MORE, tunnels.next().unwrap_or(0)),
+        false => format!("{line}\n"),
+    };
+    config.lines().map(more).collect()
+}
+
+/// Tunnels with one SA that all workers have.
+fn shared_sa(config: String) -> String {
+    config.replace("window = 1024", "window = 1024\nevery-worker = true\npeer-window = 0")
+}
+
 fn workers(effort: Effort) {
     let kinds = [
         ("IPv4, 512 flows", networks::router()),
-        ("ESP GCM-128 out, 512 flows, 64 SAs", gateway(End::Hub, 64, GCM)),
-        ("ESP GCM-128 out, 512 flows, one tunnel", gateway(End::Hub, 1, GCM)),
+        ("ESP GCM-128 out, 64 tunnels, handed over", gateway(End::Hub, 64, GCM)),
+        ("ESP GCM-128 out, 64 tunnels, SAs for each", with_more(gateway(End::Hub, 64, GCM))),
+        ("ESP GCM-128 out, one tunnel, handed over", gateway(End::Hub, 1, GCM)),
+        ("ESP GCM-128 out, one tunnel, SAs for each", with_more(gateway(End::Hub, 1, GCM))),
+        ("ESP GCM-128 out, one tunnel, numbers shared", shared_sa(gateway(End::Hub, 1, GCM))),
     ];
     several::compare("Workers, 64 B", effort.rounds, &kinds);
 }

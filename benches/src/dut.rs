@@ -150,8 +150,10 @@ pub(crate) fn assemble(config: &str, setting: &Setting<'_>) -> (Control, Vec<Run
     for (name, receives) in setting.ports.into_iter().zip([true, false]) {
         let index = config.ports.iter().position(|p| p.name == name).expect("a port");
         let port = &config.ports[index];
-        for queue in 0..control.queues(port) {
-            let wire = runners[(port.worker + queue) % count].wire.clone();
+        let queues = control.queues(port);
+        for queue in 0..queues {
+            let worker = if queues > 1 { queue } else { port.worker };
+            let wire = runners[worker].wire.clone();
             control.attach_queue(index, queue, Box::new(End { wire, receives })).expect("attaches");
         }
     }

@@ -119,14 +119,33 @@ struct Member {
     next: usize,
 }
 
-/// The same configuration with so many workers, and a queue for each at every port.
+/// What stands in a configuration for more outbound SAs of a tunnel, by their number.
+pub const MORE: &str = "# more SAs: ";
+
+/// The same configuration with so many workers, a queue for each at every port, and an
+/// outbound SA for each in tunnels that have one for all.
 fn with_workers(config: &str, workers: usize) -> String {
     if workers == 1 {
         return config.to_owned();
     }
+    let line = |line: &str| match line.strip_prefix(MORE).and_then(|n| n.parse::<usize>().ok()) {
+        Some(tunnel) => also_out(tunnel, workers),
+        None => line.to_owned(),
+    };
+    let config = config.lines().map(line).collect::<Vec<_>>().join("\n");
     let everywhere = "driver = \"tap\"\ndevice = \"bench\"\nevery-worker = true";
     let several = format!("[node]\nworkers = {workers}");
     config.replace("driver = \"wire\"", everywhere).replace("[node]", &several)
+}
+
+/// Outbound SAs of a tunnel for all workers but the first, of SPIs and keys of their own.
+fn also_out(tunnel: usize, workers: usize) -> String {
+    let sa = |worker| {
+        let n = 1_000_000 + tunnel * 100 + worker;
+        format!("{{ spi = {n}, key = \"gcm:{n}\" }}")
+    };
+    let all: Vec<String> = (1..workers).map(sa).collect();
+    format!("also-out = [{}]", all.join(", "))
 }
 
 /// Receive queue of a flow, as a card's hash would choose it.

@@ -5,7 +5,8 @@ it starts, at any moment, and while it writes down the next numbers that it will
 use, which with `reserve = 256` it does many times a second. Judged from a
 capture of the wire, both directions: no number is used twice under one key, and
 a restart skips no more than `reserve`. Then the same, fewer times, where one node
-has an engine beside its worker and the other one a card in its port."""
+has an engine beside its worker and the other one a card in its port; and where two
+workers take numbers of one SA."""
 import glob
 import os
 import random
@@ -19,6 +20,8 @@ from rig import Rig, eventually, need, run
 
 KILLS = 50
 KILLS_AWAY = 20
+# The last of a host's addresses, where there are flows for two workers.
+LAST = 6
 RESERVE = 256
 need("ip", "ping", "tshark", "tcpdump")
 random.seed(9)
@@ -51,11 +54,12 @@ class Numbers:
         return self.is_being_written() or self.generation() != self.generation("counter")
 
 
-def traffic(rig, a_pings, b_pings):
-    """Echoes from each side, whatever happens in between."""
-    return [subprocess.Popen(rig.inside(where, "ping", "-q", "-f", "-l", 3, to),
+def traffic(rig, a_pings, b_pings, last=2):
+    """Echoes from each side, from its addresses up to this, whatever happens in between."""
+    return [subprocess.Popen(rig.inside(where, "ping", "-q", "-f", "-l", 3, *own, to),
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            for where, to in (("ha", a_pings), ("hb", b_pings))]
+            for where, to, network in (("ha", a_pings, "10.0.1"), ("hb", b_pings, "10.0.2"))
+            for own in ([], *(["-I", f"{network}.{n}"] for n in range(3, last + 1)))]
 
 
 def wait_for_refills(node, numbers, before):
@@ -142,9 +146,26 @@ def is_placed(rig, places):
             assert engine["counters"]["completed"] > 0, engine
 
 
-def session(rig, kind, display, a_pings, b_pings, *fields, places=None):
+def shared(rig):
+    """Two workers that seal with one SA, and hosts of several addresses."""
+    for host, network in (("ha", "10.0.1"), ("hb", "10.0.2")):
+        for n in range(3, LAST + 1):
+            rig.do(host, "ip", "addr", "add", f"{network}.{n}/24", "dev", "eth0")
+    for name in ("ga", "gb"):
+        rig.change(name, r"^\[\[tunnel\]\]$",
+                   "[[tunnel]]\nwindow = 1024\nevery-worker = true\npeer-window = 1024")
+
+
+def is_shared(rig):
+    """Both workers of both nodes have sealed."""
+    for name in ("ga", "gb"):
+        sealed = [share["sealed"] for share in rig.show(name)["shares"]]
+        assert len(sealed) == 2 and min(sealed) > 0, f"{name}: {sealed}"
+
+
+def session(rig, kind, display, a_pings, b_pings, *fields, places=None, by_all=False):
     """`fields`: what names the key, then the number."""
-    kills = KILLS_AWAY if places else KILLS
+    kills = KILLS_AWAY if places or by_all else KILLS
     placed(rig, places or {})
     for name in ("ga", "gb"):
         rig.change(name, "^reserve = .*$", f"reserve = {RESERVE}")
@@ -161,7 +182,7 @@ def session(rig, kind, display, a_pings, b_pings, *fields, places=None):
     time.sleep(1)
     nodes = {name: rig.start(name) for name in ("ga", "gb")}
     rig.ping(to=a_pings)
-    pings = traffic(rig, a_pings, b_pings)
+    pings = traffic(rig, a_pings, b_pings, LAST if by_all else 2)
     rig.processes += pings
     begin = time.monotonic()
     cut, written = kill_and_restart(rig, nodes, kills)
@@ -170,6 +191,8 @@ def session(rig, kind, display, a_pings, b_pings, *fields, places=None):
     for ping in pings:
         ping.terminate()
         ping.wait()
+    if by_all:
+        is_shared(rig)
     # Still a tunnel after all that.
     rig.ping(count=3, check=False, to=a_pings)
     rig.ping(count=3, to=a_pings)
@@ -198,4 +221,8 @@ for places in (None, {"ga": "inline", "gb": "look-aside"}):
     with Rig() as rig:
         rig.edges()
         session(rig, f"MACsec{where}", *MACSEC, places=places)
+with Rig() as rig:
+    rig.gateways(node="workers = 2\n")
+    shared(rig)
+    session(rig, "ESP of two workers", *ESP, by_all=True)
 sys.exit(0)

@@ -60,10 +60,10 @@ def eventually(what, test, seconds=10.0):
 class Rig:
     """Namespaces, a folder, processes: all gone when the block is left."""
 
-    def __init__(self, nodes=("ga", "gb")):
+    def __init__(self, nodes=("ga", "gb"), queues=1):
         self.ferrule = binary()
         self.prefix = f"fr{os.getpid()}"
-        self.nodes = nodes
+        self.nodes, self.queues = nodes, queues
         self.processes = []
 
     def __enter__(self):
@@ -108,8 +108,9 @@ class Rig:
             ("ga", "wan", "gb", "wan"),
             ("gb", "lan", "hb", "eth0"),
         ):
-            run("ip", "link", "add", dev_a, "netns", self.ns(a), "type", "veth",
-                "peer", "name", dev_b, "netns", self.ns(b))
+            queues = ["numtxqueues", self.queues, "numrxqueues", self.queues]
+            run("ip", "link", "add", dev_a, "netns", self.ns(a), *queues, "type", "veth",
+                "peer", "name", dev_b, "netns", self.ns(b), *queues)
             for name, dev in ((a, dev_a), (b, dev_b)):
                 self.do(name, "ip", "link", "set", dev, "up")
         for name, net, other in (("ha", "10.0.1", "10.0.2"), ("hb", "10.0.2", "10.0.1")):

@@ -120,6 +120,9 @@ fn ports(out: &mut String, config: &Config) {
     for (index, port) in config.ports.iter().enumerate() {
         let device = port.driver.device().unwrap_or("-");
         let queue = match &port.driver {
+            Driver::Xdp { queue, every_worker: true, .. } => {
+                format!(" queues {queue} to {}", *queue as usize + config.cores.len() - 1)
+            }
             Driver::Xdp { queue, .. } => format!(" queue {queue}"),
             _ => String::new(),
         };

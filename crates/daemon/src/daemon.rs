@@ -190,7 +190,7 @@ impl Daemon {
         for (index, port) in config.ports.iter().enumerate() {
             let gate = board.gate(&port.name);
             for queue in 0..control.queues(port) {
-                let opened = openings.open(port, prepared.macs[index]);
+                let opened = openings.open(port, queue, prepared.macs[index]);
                 let started = opened.and_then(|opened| opened.start(&umem));
                 let started = started.map_err(|e| prepared.source.port_fault(config, index, &e))?;
                 control

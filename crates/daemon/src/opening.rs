@@ -65,16 +65,17 @@ pub fn check_mtu(port: &PortConfig) -> Result<(), OpenError> {
     })
 }
 
-/// What to open for a port; nothing for a wire of the laboratory.
-fn spec_of(port: &PortConfig, mac: MacAddr, budget: usize) -> Option<PortSpec> {
+/// What to open for a queue of a port; nothing for a wire of the laboratory.
+fn spec_of(port: &PortConfig, queue: usize, mac: MacAddr, budget: usize) -> Option<PortSpec> {
     Some(match &port.driver {
-        Driver::Xdp { device, queue, mode } => {
+        Driver::Xdp { device, queue: first, mode, .. } => {
             let mode = match mode {
                 XdpMode::Auto => xdp::XdpMode::Auto,
                 XdpMode::Native => xdp::XdpMode::Native,
                 XdpMode::Generic => xdp::XdpMode::Generic,
             };
-            PortSpec::Xdp { interface: device.clone(), queue: *queue, mode, budget }
+            let queue = first + queue as u32;
+            PortSpec::Xdp { interface: device.clone(), queue, mode, budget }
         }
         Driver::Packet { device } => {
             PortSpec::Packet { interface: device.clone(), promiscuous: true }
@@ -195,7 +196,11 @@ pub struct Openings {
 impl Openings {
     /// For a node with so many buffers, of which no port may hold too many.
     pub fn new(config: &Config) -> Self {
-        let share = config.buffers / (2 * config.ports.len().max(1));
+        let queues = config.ports.iter().map(|p| match p.driver {
+            Driver::Xdp { every_worker: true, .. } => config.cores.len(),
+            _ => 1,
+        });
+        let share = config.buffers / (2 * queues.sum::<usize>().max(1));
         let budget = share.next_power_of_two().clamp(64, xdp::BUDGET);
         Self { opener: Opener::new(), budget, companion: None }
     }
@@ -212,9 +217,14 @@ impl Openings {
         Ok(())
     }
 
-    /// Does what needs privilege for a port.
-    pub fn open(&mut self, port: &PortConfig, mac: MacAddr) -> Result<Opened, OpenError> {
-        let Some(spec) = spec_of(port, mac, self.budget) else {
+    /// Does what needs privilege for a queue of a port.
+    pub fn open(
+        &mut self,
+        port: &PortConfig,
+        queue: usize,
+        mac: MacAddr,
+    ) -> Result<Opened, OpenError> {
+        let Some(spec) = spec_of(port, queue, mac, self.budget) else {
             return Err(OpenError::unsupported(
                 "a wire exists in one process with what is at its other end",
                 "Give the port a driver: af-xdp, af-packet, tap or tun.",

@@ -163,7 +163,7 @@ fn seen(control: &Control, record: &Record, clock: Clock) -> Seen {
 pub fn key_log(config: &Config) -> Vec<String> {
     let each = config.tunnels.iter().flat_map(|t| {
         let inbound = t.inbound().map(move |sa| line(sa, t, t.remote, t.local));
-        std::iter::once(line(&t.outbound, t, t.local, t.remote)).chain(inbound)
+        t.outbound().map(move |sa| line(sa, t, t.local, t.remote)).chain(inbound)
     });
     each.flatten().collect()
 }

@@ -285,8 +285,8 @@ impl Daemon {
             let fault = |e| source.port_fault(&config, index, &e);
             opening::check_mtu(port).map_err(fault)?;
             let mut queues = Vec::new();
-            for _ in 0..self.control.queues(port) {
-                let ready = self.openings.open(port, macs[index]).map_err(fault)?;
+            for queue in 0..self.control.queues(port) {
+                let ready = self.openings.open(port, queue, macs[index]).map_err(fault)?;
                 queues.push(ready.start(&self.umem).map_err(fault)?);
             }
             opened.push((index, queues));

@@ -75,9 +75,9 @@ pub(crate) struct Compiled {
     pub tables: Tables,
     /// Number of each port of the configuration.
     pub ports: Vec<PortId>,
-    /// Index of each tunnel's outbound SA.
+    /// Index of each tunnel's outbound SA, in every worker that has one.
     pub outbound: Vec<u32>,
-    /// Identity of each tunnel's outbound SA.
+    /// Identity of each tunnel's outbound SAs.
     pub outbound_marks: Vec<Mark>,
     /// Indices of each tunnel's inbound SAs.
     pub inbound: Vec<Vec<u32>>,
@@ -96,14 +96,17 @@ pub(crate) const fn frame_max(mtu: usize) -> u16 {
     (mtu + ETHERNET + TAGS) as u16
 }
 
-/// What an SA is called: one that changes in any way is another SA.
+/// What the outbound SAs of a tunnel are called: if one changes in any way, they are others.
 fn outbound_name(config: &Config, t: &TunnelConfig) -> String {
     let looks = format!("{:?} {:?} {:?} {}", t.outside, t.encap, t.tfc, t.dummies);
-    let looks = format!("{looks} {:?} {} {} {}", t.fragment, t.learns, t.clamp_mss, t.ah_align);
+    let looks = format!(
+        "{looks} {:?} {:?} {} {} {}",
+        t.shared, t.fragment, t.learns, t.clamp_mss, t.ah_align
+    );
     let then = around(config, t).map(|around| outbound_name(config, around));
     let rest = format!("{:?} {:?} {looks} {then:?}", t.via, t.mtu);
-    format!("{} {} {} {rest}", sa_name(t, &t.outbound), t.local, t.remote)
-        + way_name(config, &t.via).as_str()
+    let sas: Vec<String> = t.outbound().map(|sa| sa_name(t, sa)).collect();
+    format!("{} {} {} {rest}", sas.join(" "), t.local, t.remote) + way_name(config, &t.via).as_str()
 }
 
 /// The pair around a pair.
@@ -339,15 +342,21 @@ impl Builder<'_> {
             let mac = self.macs[interface.port];
             let number = *first.entry(&interface.name).or_insert(number);
             let policy = self.bounds.binary_search(&number).ok().map(|policy| policy as u16);
+            let addresses = interface.addresses.iter();
+            let v4 = addresses.clone().filter_map(|&(address, len)| match address {
+                IpAddr::V4(address) => Some((address, len)),
+                IpAddr::V6(_) => None,
+            });
+            let v6 = addresses.filter_map(|&(address, len)| match address {
+                IpAddr::V6(address) => Some((address, len)),
+                IpAddr::V4(_) => None,
+            });
             let kind = IfaceKind::Routed(RoutedIface {
                 vrf: VrfId(interface.vrf as u16),
                 mac,
                 mtu: interface.mtu as u16,
-                v4: own(&interface.addresses, |a| match a {
-                    IpAddr::V4(a) => Some(a),
-                    IpAddr::V6(_) => None,
-                }),
-                v6: own_v6(mac, interface),
+                v4: v4.collect(),
+                v6: [(link_local(mac), 64)].into_iter().chain(v6).collect(),
                 mpls: interface.mpls,
                 policy,
                 clamp: interface.clamp_mss.then_some(interface.mtu as u16),
@@ -543,6 +552,11 @@ impl Builder<'_> {
         let before = &self.before.sas;
         let mut owners: Vec<Option<u8>> =
             (0..self.shared.outbound.len()).map(|i| before.outbound(i as u32)).collect();
+        let mut gone = vec![true; owners.len()];
+        outbound.iter().for_each(|&index| gone[index as usize] = false);
+        let gone: Vec<u32> = (0..owners.len() as u32).filter(|&i| gone[i as usize]).collect();
+        let more = |&index: &u32| before.workers(index).skip(1).map(move |worker| (index, worker));
+        let mut own: Vec<(u32, u8)> = gone.iter().flat_map(more).collect();
         let mut places = Vec::new();
         let tunnels = self.config.tunnels.iter();
         for ((tunnel, &out), indices) in tunnels.zip(outbound).zip(inbound) {
@@ -550,6 +564,11 @@ impl Builder<'_> {
                 continue;
             }
             owners[out as usize] = Some(tunnel.outbound.worker as u8);
+            own.extend(tunnel.also_outbound.iter().map(|sa| (out, sa.worker as u8)));
+            if tunnel.shared.is_some() {
+                let others = (0..self.tables.workers).filter(|&w| Some(w) != owners[out as usize]);
+                own.extend(others.map(|worker| (out, worker)));
+            }
             places.extend(tunnel.inbound().zip(indices).map(|(sa, &index)| ipsec::InboundPlace {
                 spi: sa.spi,
                 worker: sa.worker as u8,
@@ -559,19 +578,23 @@ impl Builder<'_> {
         let in_udp = self.config.tunnels.iter().filter_map(|t| t.encap);
         // What a card seals, errors in clear do not tell the node about.
         let sealed = self.config.tunnels.iter().zip(outbound).filter(|(t, _)| !t.is_inline());
-        self.tables.paths =
-            ipsec::Paths::new(sealed.map(|(t, &index)| (t.outbound.spi, t.remote, index)));
+        let paths = sealed.flat_map(|(t, &index)| {
+            t.outbound().map(move |sa| {
+                let (worker, everywhere) = (sa.worker as u8, t.shared.is_some());
+                let place = ipsec::PathPlace { index, worker, everywhere };
+                (sa.spi, t.remote, place)
+            })
+        });
+        self.tables.paths = ipsec::Paths::new(paths);
         let tunnels = self.config.tunnels.iter().zip(outbound);
         let of_ah = tunnels.filter(|(t, _)| t.protocol == ipsec::SaProtocol::Ah);
         let mut of_ah: Vec<u32> = of_ah.map(|(_, &index)| index).collect();
-        let mut gone = vec![true; owners.len()];
-        outbound.iter().for_each(|&index| gone[index as usize] = false);
-        let gone = (0..owners.len() as u32).filter(|&index| gone[index as usize]);
-        of_ah.extend(gone.filter(|&index| before.is_ah(index)));
+        of_ah.extend(gone.into_iter().filter(|&index| before.is_ah(index)));
         self.tables.sas = ipsec::SaDirectory::new(&owners, &places)
             .expect("SPIs were checked to be unique")
             .with_udp_ports(in_udp.map(|encap| encap.local))
-            .with_ah(of_ah);
+            .with_ah(of_ah)
+            .with_own(own);
     }
 
     fn policies(&mut self, outbound: &[u32]) {
@@ -681,20 +704,6 @@ fn bare(via: &Via) -> Via {
 fn way_name(config: &Config, via: &Via) -> String {
     let interface = &config.interfaces[via.interface].name;
     format!("{interface} {:?} {:?} {:?}", via.next_hop, via.labels, via.ttl)
-}
-
-fn own<T>(addresses: &[(IpAddr, u8)], pick: impl Fn(IpAddr) -> Option<T>) -> Vec<(T, u8)> {
-    addresses.iter().filter_map(|&(a, len)| Some((pick(a)?, len))).collect()
-}
-
-fn own_v6(mac: MacAddr, interface: &InterfaceConfig) -> Vec<(Ipv6Addr, u8)> {
-    let configured = own(&interface.addresses, |a| match a {
-        IpAddr::V6(a) => Some(a),
-        IpAddr::V4(_) => None,
-    });
-    let mut all = vec![(link_local(mac), 64)];
-    all.extend(configured);
-    all
 }
 
 /// The link-local address of a link address (RFC 4291 appendix A).

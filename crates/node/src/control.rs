@@ -202,7 +202,10 @@ pub fn build_with_cards<E: Engine<Packet>>(
         failures,
     };
     control.fit_cards();
-    control.begin(plan)?;
+    control.grant(&plan);
+    control.installed = plan.installed;
+    control.change_step(plan.before, Command::Changes);
+    control.card_tables();
     control.configure_resolver(now);
     Ok((control, workers))
 }
@@ -253,16 +256,16 @@ impl Control {
         self.attach_queue(index, 0, port)
     }
 
-    /// Gives a queue of a port to a worker: the first to the port's own, the others to
-    /// those behind it.
+    /// Gives a queue of a port to a worker: the only one to the port's own, of several each
+    /// to the worker of its number, so that a worker has the same queue of all of them.
     pub fn attach_queue(
         &mut self,
         index: usize,
         queue: usize,
         port: Box<dyn Port>,
     ) -> Result<(), BuildError> {
-        let (id, worker) = (self.compiled.ports[index], self.config.ports[index].worker);
-        let worker = (worker + queue) % self.links.len();
+        let (id, of) = (self.compiled.ports[index], &self.config.ports[index]);
+        let worker = if of.driver.is_everywhere() { queue } else { of.worker };
         if self.steps.is_under_way() {
             // One of this number may have to go first.
             self.steps.arrives(worker, id, port);
@@ -345,8 +348,9 @@ impl Control {
             .filter(|(_, p)| applied.closed.contains(&p.name))
             .flat_map(|(i, p)| {
                 let id = self.compiled.ports[i];
-                let workers = self.links.len();
-                (0..self.queues(p)).map(move |queue| (id, (p.worker + queue) % workers))
+                let everywhere = p.driver.is_everywhere();
+                let worker = move |queue| if everywhere { queue } else { p.worker };
+                (0..self.queues(p)).map(move |queue| (id, worker(queue)))
             })
             .collect();
         // A card goes with its port; the port that comes gets a new one.
@@ -422,15 +426,6 @@ impl Control {
         Applied { opened: opened.collect(), closed: closed.map(|p| p.name.clone()).collect() }
     }
 
-    /// Gives workers that do not run yet what they begin with.
-    fn begin(&mut self, plan: Plan) -> Result<(), BuildError> {
-        self.grant(&plan);
-        self.change_all(plan.before)?;
-        self.card_tables()?;
-        self.installed = plan.installed;
-        Ok(())
-    }
-
     /// What was planned is going to be: its leases are the newest from now on.
     fn grant(&mut self, plan: &Plan) {
         self.leases.grant(&plan.leases, &plan.installed.records());
@@ -439,25 +434,6 @@ impl Control {
     /// Whether a lease is the newest of its record: it knows how far that was used.
     pub fn is_newest(&self, lease: Lease) -> bool {
         self.leases.is_newest(lease)
-    }
-
-    /// Sends changes in their order, all of a worker in one message: there may be more
-    /// of them than its ring has places.
-    fn change_all(&mut self, changes: Vec<(Seat, Change)>) -> Result<(), BuildError> {
-        let mut of_workers: Vec<VecDeque<Change>> = Vec::new();
-        of_workers.resize_with(self.links.len(), VecDeque::new);
-        for (seat, change) in changes {
-            match seat {
-                Seat::Worker(worker) => of_workers[worker].push_back(change),
-                Seat::Card(id) => self.command(id, CardCommand::Change(change))?,
-            }
-        }
-        for (worker, changes) in of_workers.into_iter().enumerate() {
-            if !changes.is_empty() {
-                self.send(worker, Command::Changes(changes))?;
-            }
-        }
-        Ok(())
     }
 
     fn change(&mut self, seat: Seat, change: Change) -> Result<(), BuildError> {

@@ -15,9 +15,9 @@ pub const RECORDS_MAX: usize = 8192;
 
 /// Sees packets where they come in, at each stage, and where they are dropped.
 pub(crate) trait Probe {
-    fn received(&mut self, now: Instant, worker: u8, packet: &Packet);
-    fn visit(&mut self, now: Instant, worker: u8, next: Next, batch: &Batch);
-    fn dropped(&mut self, now: Instant, worker: u8, reason: DropReason, packet: &Packet);
+    fn received(&mut self, _: Instant, _worker: u8, _: &Packet) {}
+    fn visit(&mut self, _: Instant, _worker: u8, _: Next, _: &Batch) {}
+    fn dropped(&mut self, _: Instant, _worker: u8, _: DropReason, _: &Packet) {}
     /// What was done since the last lap, or since the turn began, was done here.
     fn lap(&mut self, _: Lap) {}
 }
@@ -34,11 +34,7 @@ pub enum Lap {
 /// Sees nothing and costs nothing.
 pub(crate) struct Silent;
 
-impl Probe for Silent {
-    fn received(&mut self, _: Instant, _: u8, _: &Packet) {}
-    fn visit(&mut self, _: Instant, _: u8, _: Next, _: &Batch) {}
-    fn dropped(&mut self, _: Instant, _: u8, _: DropReason, _: &Packet) {}
-}
+impl Probe for Silent {}
 
 /// Where a record was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,10 +223,6 @@ impl Stopwatch {
 }
 
 impl Probe for Stopwatch {
-    fn received(&mut self, _: Instant, _: u8, _: &Packet) {}
-    fn visit(&mut self, _: Instant, _: u8, _: Next, _: &Batch) {}
-    fn dropped(&mut self, _: Instant, _: u8, _: DropReason, _: &Packet) {}
-
     fn lap(&mut self, lap: Lap) {
         let now = (self.clock)();
         let time = now.saturating_sub(self.last);

@@ -32,6 +32,8 @@ struct Place {
     /// What keeps its numbers.
     record: [u8; 16],
     seat: Seat,
+    /// More of this index in other workers, and what keeps the numbers of each.
+    also: Vec<(Seat, [u8; 16])>,
     /// The SAs that its packets go to, or come out of.
     around: Vec<u32>,
     /// Its numbers go beyond 2^32.
@@ -110,9 +112,9 @@ fn macsec_fingerprint(xpn: bool, sci: u64, sa: &MacsecSaConfig) -> [u8; 16] {
     print
 }
 
-fn esp_out_id(t: &TunnelConfig) -> CounterId {
-    let id = format!("esp-out-{}-{:08x}", t.name, t.outbound.spi);
-    CounterId { id, fingerprint: fingerprint(&t.outbound) }
+fn esp_out_id(t: &TunnelConfig, sa: &SaConfig) -> CounterId {
+    let id = format!("esp-out-{}-{:08x}", t.name, sa.spi);
+    CounterId { id, fingerprint: fingerprint(sa) }
 }
 
 fn esp_in_id(t: &TunnelConfig, sa: &SaConfig) -> CounterId {
@@ -136,7 +138,7 @@ fn macsec_id(
 pub fn counters(config: &Config, macs: &[MacAddr]) -> Vec<CounterId> {
     let mut all = Vec::new();
     for tunnel in &config.tunnels {
-        all.push(esp_out_id(tunnel));
+        all.extend(tunnel.outbound().map(|sa| esp_out_id(tunnel, sa)));
         all.extend(tunnel.inbound().map(|sa| esp_in_id(tunnel, sa)));
     }
     for secy in &config.secys {
@@ -206,7 +208,11 @@ impl Installed {
     pub fn records(&self) -> HashSet<[u8; 16]> {
         let esp = self.esp_out.values().chain(self.esp_in.values());
         let macsec = self.transmit.values().chain(self.receive.values());
-        esp.chain(macsec).map(|place| place.record).collect()
+        let records = |place: &Place| {
+            let also: Vec<_> = place.also.iter().map(|&(_, record)| record).collect();
+            std::iter::once(place.record).chain(also)
+        };
+        esp.chain(macsec).flat_map(records).collect()
     }
 }
 
@@ -231,7 +237,10 @@ impl Plan {
         }
         let rounds = ranks(&out, |index| within.get(&index).map_or(&[], Vec::as_slice));
         for (index, place) in &out {
-            self.gone(rounds[index], place.seat, Change::EspOut(EspOut::Retire(*index)));
+            let seats = place.also.iter().map(|&(seat, _)| seat);
+            for seat in std::iter::once(place.seat).chain(seats) {
+                self.gone(rounds[index], seat, Change::EspOut(EspOut::Retire(*index)));
+            }
         }
         let inn = without(&old.esp_in, &self.installed.esp_in);
         // Packets come out of those around one, which go first.

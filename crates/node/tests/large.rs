@@ -5,7 +5,7 @@ mod net;
 
 use ferrule_base::MacAddr;
 use ferrule_dataplane::route::Route;
-use ferrule_node::config::Large;
+use ferrule_tester::Large;
 use net::{Host, Net, ethernet, mac, udp4};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};

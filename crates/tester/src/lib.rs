@@ -13,12 +13,14 @@
 //! | order, loss, latency, jitter | [`order`], [`sink`], [`delay`] | RFC 4737, 3393, 3550, 5481 |
 //! | one trial | [`trial`] | RFC 2544 section 23 |
 //! | searches | [`search`] | RFC 2544, 2889, 5695, 9004, 9971 |
+//! | configurations of any size | [`Large`] | |
 //!
 //! Nothing here has a clock, a thread or a port of its own.
 #![forbid(unsafe_code)]
 
 pub mod bench;
 pub mod delay;
+mod large;
 pub mod layers;
 pub mod leg;
 pub mod live;
@@ -37,6 +39,7 @@ pub mod trial;
 pub mod vary;
 
 pub use bench::{About, Bench, BenchError};
+pub use large::Large;
 pub use layers::{Datagram, Field, LabelEntry, Layers, VlanTag};
 pub use leg::Leg;
 pub use live::{Side, Tally};

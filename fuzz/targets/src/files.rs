@@ -85,11 +85,11 @@ pub fn overhead(data: &[u8]) {
     let stack = match Stack::parse(&text) {
         Ok(stack) => stack,
         Err(error) => {
-            assert!(!error.message().is_empty());
-            if let Some(span) = error.span() {
+            assert!(!error.message.is_empty());
+            if let Some(span) = error.span.clone() {
                 assert!(text.get(span).is_some(), "a span in the text: {error:?}");
             }
-            let _ = (error.underline(&text), error.help(), error.to_string());
+            let _ = (error.underline(&text), error.to_string());
             return;
         }
     };

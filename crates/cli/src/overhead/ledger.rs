@@ -228,8 +228,8 @@ fn mtus(paint: Paint, stack: &Stack, lines: Lines) -> Result<String, StackError>
     match stack.mtu(lines.mtu) {
         Ok(report) => text += &mtu_row(paint, report, ""),
         Err(error) => {
-            text +=
-                &format!("  {}: {}\n", paint.fault(error.message()), error.help().unwrap_or(""));
+            let help = error.help.as_deref().unwrap_or_default();
+            text += &format!("  {}: {help}\n", paint.fault(&error.message));
         }
     }
     if let Ok(needed) = stack.line_mtu_for(1500)

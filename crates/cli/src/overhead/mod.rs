@@ -181,13 +181,13 @@ impl OverheadArgs {
 
 impl Refusal {
     fn render(&self, paint: Paint) -> String {
-        let mut text = format!("{} {}\n", paint.fault("error:"), paint.bold(self.error.message()));
+        let mut text = format!("{} {}\n", paint.fault("error:"), paint.bold(&self.error.message));
         if let Some((line, carets)) = self.error.underline(&self.text) {
             text += &format!("  {line}\n  {}\n", paint.fault(carets.trim_end()));
         } else if !self.text.is_empty() {
             text += &format!("  {}\n", self.text);
         }
-        if let Some(help) = self.error.help() {
+        if let Some(help) = &self.error.help {
             text += &format!("  {} {help}\n", paint.bold("help:"));
         }
         text

@@ -17,9 +17,10 @@ pub fn prefetch<T>(value: &T, octets: Range<usize>) {
     }
 }
 
+/// Asks for the line in which an octet stands, wherever that is.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn line(at: *const i8) {
+pub fn line(at: *const i8) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: every x86-64 has it, and no address makes it fault.
     unsafe { _mm_prefetch(at, _MM_HINT_T0) };
@@ -27,4 +28,4 @@ fn line(at: *const i8) {
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn line(_at: *const i8) {}
+pub fn line(_at: *const i8) {}

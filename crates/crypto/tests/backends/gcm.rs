@@ -9,7 +9,7 @@ use crate::packet::{Packet, counting_spec};
 use ferrule_base::Rng;
 use ferrule_crypto::backend::Key;
 use ferrule_crypto::table::KeyTable;
-use ferrule_crypto::{Ad, Aes, Backend, Job, KeyId, Op, Span, Suite, Verdict};
+use ferrule_crypto::{Ad, Aes, Backend, Job, KeyId, Op, Span, Suite, Verdict, engine};
 
 /// The longest text of which every length is tried.
 const LENGTH_MAX: usize = 2048;
@@ -265,6 +265,28 @@ fn gcm_streams_of_every_length_are_what_the_library_makes() {
                 });
                 let expected = expected.collect();
                 check(kernel, &keys, expected, &format!("{len} octets, keys in turn: {in_turn}"));
+            }
+        }
+    }
+}
+
+/// Batches of every size, so that a kernel's last group is anywhere in what it has in
+/// hand: of all lengths around its borders, and of one class alone.
+#[test]
+fn gcm_batches_of_every_size_are_what_the_library_makes() {
+    for kernel in kernels() {
+        let keys = Keys::new(kernel, 5);
+        let mut rng = Rng::new(6);
+        for size in 1..=engine::BATCH + 2 {
+            for (shortest, lengths) in [(0, 301), (500, 13), (1409, 12)] {
+                let count = [1, keys.each.len()][rng.below(2) as usize];
+                let expected = (0..size).map(|_| {
+                    let (id, library) = &keys.each[rng.below(count as u64) as usize];
+                    let len = shortest + rng.below(lengths) as usize;
+                    job_of(&mut rng, (*id, library), (len, 8))
+                });
+                let expected = expected.collect();
+                check(kernel, &keys, expected, &format!("{size} packets, {count} keys"));
             }
         }
     }

@@ -14,13 +14,24 @@
 //! Dropped here: `malformed`, `not-attached`, `bad-source`, `unknown-vlan`,
 //! `bridge-reserved`, `bridge-same-port`, `no-buffer`, `no-room`.
 
-pub mod config;
 pub mod forward;
 pub mod table;
 #[cfg(test)]
 mod tests;
 
-pub use config::Bridge;
 pub use forward::Forward;
 pub(crate) use forward::flood;
 pub use table::{Learned, MacTable};
+
+use std::sync::Arc;
+
+/// A bridge: its interfaces, and a table of addresses that outlives
+/// configurations and is shared by all workers.
+pub struct Bridge {
+    /// The name in the configuration.
+    pub name: Box<str>,
+    /// Its interfaces.
+    pub members: Vec<u16>,
+    /// What it learned.
+    pub table: Arc<MacTable>,
+}

@@ -12,47 +12,8 @@ const UNIT: usize = 8;
 const CE: u8 = 3;
 const NOT_ECT: u8 = 0;
 
-/// Which units of a datagram are there.
-#[derive(Debug, Default)]
-pub(super) struct Present(Vec<u64>);
-
-impl Present {
-    /// None, of at most `units`. Memory is kept from one datagram to the next.
-    fn clear(&mut self, units: usize) {
-        self.0.clear();
-        self.0.resize(units.div_ceil(64), 0);
-    }
-
-    /// How many of some units are there.
-    fn count(&self, mut from: usize, to: usize) -> usize {
-        let mut count = 0;
-        while from < to {
-            let (word, mask, next) = Self::part(from, to);
-            count += self.0.get(word).map_or(0, |w| (w & mask).count_ones() as usize);
-            from = next;
-        }
-        count
-    }
-
-    fn set(&mut self, mut from: usize, to: usize) {
-        while from < to {
-            let (word, mask, next) = Self::part(from, to);
-            if let Some(w) = self.0.get_mut(word) {
-                *w |= mask;
-            }
-            from = next;
-        }
-    }
-
-    /// The word with the first units of a range, those units in it, and the first
-    /// behind it.
-    fn part(from: usize, to: usize) -> (usize, u64, usize) {
-        let (word, first) = (from / 64, from % 64);
-        let count = (to - from).min(64 - first);
-        let mask = if count == 64 { u64::MAX } else { ((1 << count) - 1) << first };
-        (word, mask, from + count)
-    }
-}
+/// Which units of a datagram are there. Memory is kept from one datagram to the next.
+pub(super) type Present = Vec<bool>;
 
 /// What became of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +52,8 @@ pub(super) struct Assembly {
 impl Assembly {
     /// Nothing yet, to be put together in `buffer`, which is fresh.
     pub fn new(buffer: Packet, present: &mut Present) -> Self {
-        present.clear(buffer.tail_room().div_ceil(UNIT));
+        present.clear();
+        present.resize(buffer.tail_room().div_ceil(UNIT), false);
         Self { buffer, header: 0, first: 0, total: None, reach: 0, units: 0, ecn: 0, fragments: 0 }
     }
 
@@ -115,10 +77,11 @@ impl Assembly {
             return OVERLAP;
         }
         // 2
-        match present.count(from, to) {
-            0 => {}
-            n if n == to - from && self.has(piece.offset, data) => return Outcome::Duplicate,
-            _ => return OVERLAP,
+        let places = present.len();
+        let units = &mut present[from.min(places)..to.min(places)];
+        if units.contains(&true) {
+            let again = !units.contains(&false) && self.has(piece.offset, data);
+            return if again { Outcome::Duplicate } else { OVERLAP };
         }
         // 3
         let missing = (self.header + piece.end()).saturating_sub(self.buffer.len());
@@ -142,7 +105,7 @@ impl Assembly {
         if piece.offset == 0 || self.fragments == 0 {
             *self.buffer.meta_mut() = *packet.meta();
         }
-        present.set(from, to);
+        units.fill(true);
         self.units += to - from;
         self.reach = self.reach.max(piece.end());
         self.ecn |= 1 << piece.ecn;

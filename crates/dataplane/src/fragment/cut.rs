@@ -17,6 +17,7 @@ use ferrule_base::DropReason;
 use ferrule_pipeline::Packet;
 use ferrule_wire::ip::Options;
 use ferrule_wire::{Protocol, ipv4, ipv6, ipv6ext};
+use std::slice::Chunks;
 
 /// Fragments that one packet becomes at most.
 pub const FRAGMENTS_MAX: usize = 128;
@@ -61,31 +62,14 @@ fn cut_v4(
         // A fragment that reaches beyond any datagram.
         return Err(DropReason::Malformed);
     }
-    let mut header = whole;
-    header.options = copied(&whole.options);
-    let mut end = payload_len;
-    let mut made = || {
-        // From the back, so that nothing of the packet is lost before all is done.
-        while end > piece {
-            let start = (end - 1) / piece * piece;
-            let octets = payload.get(start..end).ok_or(DropReason::Malformed)?;
-            header.payload_len = octets.len() as u16;
-            header.fragment_offset = whole.fragment_offset + (start / 8) as u16;
-            header.more_fragments = whole.more_fragments || end < payload_len;
-            let mut fragment = ctx.cache.packet().ok_or(DropReason::NoBuffer)?;
-            let room = fragment.append(header.len() + octets.len()).ok_or(DropReason::NoRoom)?;
-            header.emit(room);
-            room[header.len()..].copy_from_slice(octets);
-            *fragment.meta_mut() = *packet.meta();
-            rest.try_push(fragment).map_err(|_| DropReason::TooBig)?;
-            end = start;
-        }
-        Ok(())
-    };
-    if let Err(reason) = made() {
-        return give_back(ctx, rest, reason);
-    }
-    count(ctx, rest, payload_len - piece);
+    let options = copied(&whole.options);
+    let later = ipv4::Repr { options, ..whole };
+    behind_first(ctx, packet, payload.chunks(piece), later.len(), rest, |room, nth, len| {
+        let start = nth * piece;
+        let more_fragments = whole.more_fragments || start + len < payload_len;
+        let fragment_offset = whole.fragment_offset + (start / 8) as u16;
+        ipv4::Repr { payload_len: len as u16, fragment_offset, more_fragments, ..later }.emit(room);
+    })?;
     let first = ipv4::Repr { payload_len: piece as u16, more_fragments: true, ..whole };
     first.emit(packet.data_mut());
     packet.truncate(header_len + piece);
@@ -112,33 +96,22 @@ fn cut_v6(
     let next = Protocol(packet.data().get(named).copied().ok_or(DropReason::Malformed)?);
     let header =
         |offset: usize, more| ipv6ext::Repr { next, offset: (offset / 8) as u16, more, ident };
-    let mut stop = payload_len;
-    let mut made = || {
-        while stop > piece {
-            let start = (stop - 1) / piece * piece;
-            let (front, octets) =
-                (packet.data().get(..end), packet.data().get(end + start..end + stop));
-            let (front, octets) = front.zip(octets).ok_or(DropReason::Malformed)?;
-            let mut fragment = ctx.cache.packet().ok_or(DropReason::NoBuffer)?;
-            let len = end + ipv6ext::Header::LEN + octets.len();
-            let room = fragment.append(len).ok_or(DropReason::NoRoom)?;
-            room[..end].copy_from_slice(front);
-            header(start, stop < payload_len).emit(&mut room[end..]);
-            room[end + ipv6ext::Header::LEN..].copy_from_slice(octets);
-            name(room, named, len);
-            *fragment.meta_mut() = *packet.meta();
-            rest.try_push(fragment).map_err(|_| DropReason::TooBig)?;
-            stop = start;
-        }
-        Ok(())
-    };
-    if let Err(reason) = made() {
-        return give_back(ctx, rest, reason);
+    if packet.head_room() < ipv6ext::Header::LEN {
+        return Err(DropReason::NoRoom);
     }
-    if packet.prepend(ipv6ext::Header::LEN).is_none() {
-        return give_back(ctx, rest, DropReason::NoRoom);
-    }
-    count(ctx, rest, payload_len - piece.min(payload_len));
+    let (front, all) = packet
+        .data()
+        .get(..total)
+        .and_then(|data| data.split_at_checked(end))
+        .ok_or(DropReason::Malformed)?;
+    let header_len = end + ipv6ext::Header::LEN;
+    behind_first(ctx, packet, all.chunks(piece), header_len, rest, |room, nth, len| {
+        let start = nth * piece;
+        room[..end].copy_from_slice(front);
+        header(start, start + len < payload_len).emit(&mut room[end..]);
+        name(room, named, header_len + len);
+    })?;
+    packet.prepend(ipv6ext::Header::LEN).ok_or(DropReason::NoRoom)?;
     let len = end + ipv6ext::Header::LEN + piece.min(payload_len);
     packet.truncate(len);
     let data = packet.data_mut();
@@ -186,19 +159,34 @@ impl Front {
     }
 }
 
-/// Without some fragment the others are of no use.
-fn give_back(ctx: &mut Ctx<'_>, rest: &mut Rest, reason: DropReason) -> Result<(), DropReason> {
-    for fragment in rest.drain(..) {
-        ctx.cache.recycle(fragment);
+/// Makes a fragment of each piece but the first, from the back; `write` puts the header in
+/// front of the octets of a piece, by its number and length. Without some of them the others
+/// are of no use.
+fn behind_first(
+    ctx: &mut Ctx<'_>,
+    packet: &Packet,
+    pieces: Chunks<'_, u8>,
+    header_len: usize,
+    rest: &mut Rest,
+    write: impl Fn(&mut [u8], usize, usize),
+) -> Result<(), DropReason> {
+    let mut made = |(nth, octets): (usize, &[u8])| {
+        let mut fragment = ctx.cache.packet().ok_or(DropReason::NoBuffer)?;
+        let room = fragment.append(header_len + octets.len()).ok_or(DropReason::NoRoom)?;
+        write(room, nth, octets.len());
+        room[header_len..].copy_from_slice(octets);
+        *fragment.meta_mut() = *packet.meta();
+        rest.try_push(fragment).map_err(|_| DropReason::TooBig)
+    };
+    let octets: usize = pieces.clone().skip(1).map(<[u8]>::len).sum();
+    if let Err(reason) = pieces.enumerate().skip(1).rev().try_for_each(&mut made) {
+        rest.drain(..).for_each(|fragment| ctx.cache.recycle(fragment));
+        return Err(reason);
     }
-    Err(reason)
-}
-
-/// Counts the fragments that were made, with so many octets.
-fn count(ctx: &mut Ctx<'_>, rest: &Rest, octets: usize) {
     ctx.tally.made += rest.len() as u64;
     ctx.tally.work.copied.packets += rest.len() as u64;
     ctx.tally.work.copied.octets += octets as u64;
+    Ok(())
 }
 
 /// The options that every fragment has: those with the copied bit (RFC 791

@@ -66,7 +66,7 @@ pub use config::{
 pub use egress::EspOut;
 pub use ingress::EspIn;
 pub use opener::Opener;
-pub use path::{PathErrors, Paths, is_path_error};
+pub use path::{PathErrors, PathPlace, Paths, is_path_error};
 pub use replay::Window;
 pub use sealer::{Sealer, Want};
 pub use spd::directory::{InboundPlace, SaDirectory};

@@ -187,6 +187,7 @@ impl<S: Opening> Protection for Associations<S> {
             if let Some(sa) = self.table.peek(cell.index()) {
                 engine.prefetch(sa.base().key, packet.len());
                 sa.base().window.prefetch();
+                sa.base().selectors.prefetch();
             }
         }
     }

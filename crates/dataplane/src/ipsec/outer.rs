@@ -89,7 +89,7 @@ const USUAL: usize = ipv4::Header::LEN + esp::Header::LEN;
 
 /// Headers in front of what an SA sends, ready but for what changes with each packet.
 #[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub(super) struct Template {
     octets: [u8; LONGEST],
     /// The sum of what never changes of an outer IPv4 header, not folded.

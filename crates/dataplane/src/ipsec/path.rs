@@ -51,27 +51,39 @@ const PLATEAUS: [usize; 8] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006,
 
 /// Which outbound SA has an SPI: part of the snapshot that all workers read.
 #[derive(Default)]
-pub struct Paths(Box<[(u32, IpAddr, u32)]>);
+pub struct Paths(Box<[(u32, IpAddr, PathPlace)]>);
+
+/// Where an outbound SA lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PathPlace {
+    /// Its index.
+    pub index: u32,
+    /// The worker that has it.
+    pub worker: u8,
+    /// All the others have it, too.
+    pub everywhere: bool,
+}
 
 impl Paths {
-    /// SPI, the other end, and index of each SA.
-    pub fn new(sas: impl IntoIterator<Item = (u32, IpAddr, u32)>) -> Self {
+    /// SPI, the other end, and place of each SA.
+    pub fn new(sas: impl IntoIterator<Item = (u32, IpAddr, PathPlace)>) -> Self {
         let mut all: Vec<_> = sas.into_iter().collect();
         all.sort_unstable();
         Self(all.into())
     }
 
-    /// The index of the SA to `destination` with this SPI. (SPIs are the other end's
+    /// Where the SA to `destination` with this SPI lives. (SPIs are the other end's
     /// to choose: several may have the same.)
-    pub fn find(&self, spi: u32, destination: IpAddr) -> Option<u32> {
+    pub fn find(&self, spi: u32, destination: IpAddr) -> Option<PathPlace> {
         let key = (spi, destination);
         let at = self.0.partition_point(|&(spi, to, _)| (spi, to) < key);
-        self.0.get(at).filter(|&&(spi, to, _)| (spi, to) == key).map(|&(_, _, index)| index)
+        self.0.get(at).filter(|&&(spi, to, _)| (spi, to) == key).map(|&(_, _, place)| place)
     }
 }
 
 /// What an outbound SA, of ESP or AH, knows of its path.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub(super) struct Path {
     /// The largest clear packet: as configured, or as was learned.
     pub mtu: u16,
@@ -212,10 +224,10 @@ impl Quote {
         Some(Self { source, destination, by, spi, number, len, mtu })
     }
 
-    /// The outbound SA of this SPI to this end, by index, if it is of this protocol.
-    fn sa(&self, tables: &Tables) -> Option<u32> {
+    /// The outbound SA of this SPI to this end, if it is of this protocol.
+    fn sa(&self, tables: &Tables) -> Option<PathPlace> {
         let found = tables.paths.find(self.spi, self.destination);
-        found.filter(|&index| tables.sas.is_ah(index) == (self.by == SaProtocol::Ah))
+        found.filter(|place| tables.sas.is_ah(place.index) == (self.by == SaProtocol::Ah))
     }
 
     /// What the path carries, as far as it is believed; nothing where the message
@@ -269,10 +281,11 @@ impl PathErrors {
     ///
     /// 1. its checksum is right, and it quotes a sealed packet;
     /// 2. there is such an SA: at its worker;
-    /// 3. the SA sent that packet, lately: what it knows of its path changes.
+    /// 3. the SA sent that packet, lately: what it knows of its path changes. One that every
+    ///    worker has hears of it in each, one after the other.
     pub fn push(&mut self, ctx: &mut Ctx<'_>, esp: &mut EspOut, ah: &mut AhOut, batch: &mut Batch) {
-        for packet in batch.drain(..) {
-            match hear(ctx, esp, ah, &packet) {
+        for mut packet in batch.drain(..) {
+            match hear(ctx, esp, ah, &mut packet) {
                 Ok(None) => ctx.consume(packet),
                 Ok(Some(worker)) => ctx.out.hand_off(worker, Next::PathError, packet),
                 Err(reason) => ctx.out.drop(packet, reason),
@@ -286,7 +299,7 @@ fn hear(
     ctx: &Ctx<'_>,
     esp: &mut EspOut,
     ah: &mut AhOut,
-    packet: &Packet,
+    packet: &mut Packet,
 ) -> Result<Option<u8>, DropReason> {
     // 1
     let quote = match Quote::read(packet, packet.meta().offset.into())? {
@@ -294,10 +307,10 @@ fn hear(
         Heard::Other => return Ok(None),
     };
     // 2
-    let found = quote.sa(ctx.tables);
-    let worker = found.and_then(|index| ctx.tables.sas.outbound(index));
-    let (index, worker) = found.zip(worker).ok_or(DropReason::IcmpForged)?;
-    if worker != ctx.worker {
+    let PathPlace { index, worker, everywhere } =
+        quote.sa(ctx.tables).ok_or(DropReason::IcmpForged)?;
+    let goes_round = packet.meta().limit != 0;
+    if worker != ctx.worker && !(everywhere && goes_round) {
         return Ok(Some(worker));
     }
     // 3
@@ -305,7 +318,12 @@ fn hear(
         SaProtocol::Esp => esp.hear(index, &quote, ctx.now),
         SaProtocol::Ah => ah.hear(index, &quote, ctx.now),
     };
-    if heard { Ok(None) } else { Err(DropReason::IcmpForged) }
+    if !heard {
+        return Err(DropReason::IcmpForged);
+    }
+    packet.meta_mut().limit = quote.mtu.clamp(1, usize::from(u16::MAX)) as u16;
+    let next = (ctx.worker + 1) % ctx.tables.workers.max(1);
+    Ok((everywhere && next != worker).then_some(next))
 }
 
 /// Whether a number was among the last that were sent, if `next` is the one to come.

@@ -361,7 +361,7 @@ impl<S: Sealing> Protection for Associations<S> {
 #[cold]
 fn nested(ctx: &Ctx<'_>, then: u32, packet: &mut Packet) -> Result<Next, Aside> {
     packet.meta_mut().sa = then;
-    match ctx.tables.sas.outbound(then) {
+    match ctx.tables.sas.sealer(then, ctx.worker) {
         Some(worker) if worker == ctx.worker => Ok(Next::EspOut),
         Some(worker) => Err(Aside::HandOff(worker, Next::EspOut)),
         None => Err(DropReason::EspNoSa.into()),

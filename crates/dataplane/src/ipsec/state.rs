@@ -8,16 +8,18 @@ use super::spd::Rules;
 use super::wrapping::Special;
 use crate::graph::FLAG_OPENED;
 use crate::protection::authentic::Candidate;
-use crate::protection::table::{SaError, SaId};
+use crate::protection::table::{self, SaError, SaId};
 use crate::{Lease, Sequence};
 use ferrule_base::{Secret, VrfId};
 use ferrule_crypto::{Ad, KeyId, Span, Suite};
 use ferrule_pipeline::Meta;
 use ferrule_wire::{esp, ipv4};
+use std::mem::offset_of;
 use std::net::IpAddr;
 
 /// What an SA counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct SaStats {
     /// Packets sealed, or opened and passed on.
     pub packets: u64,
@@ -153,11 +155,10 @@ fn words(first: [u8; 4], rest: [u8; 8]) -> [u8; 12] {
 }
 
 /// State common to outbound SAs. The only source of its numbers is in it, and so it cannot be
-/// cloned.
+/// cloned. Up to the first counters it is what packets need.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Outbound {
-    pub(super) sequence: Sequence,
     pub(super) key: KeyId,
     pub(super) spi: u32,
     pub(super) salt: [u8; 4],
@@ -168,15 +169,16 @@ pub struct Outbound {
     pub(super) df: (u16, u16),
     /// The outer class: the inner one under the first mask, or the second.
     pub(super) class: (u8, u8),
+    pub(super) ethertype: u16,
     /// The outer TTL or hop limit; nothing: as inside.
     pub(super) hops: Option<u8>,
-    pub(super) ethertype: u16,
-    /// Local tunnel address.
-    pub(super) source: IpAddr,
     /// TCP's segments are held to the MTU.
     pub(super) clamps: bool,
     pub(super) path: Path,
+    pub(super) sequence: Sequence,
     pub(super) stats: SaStats,
+    /// Local tunnel address.
+    pub(super) source: IpAddr,
     pub(super) suite: Suite,
     pub(super) name: Box<str>,
 }
@@ -244,14 +246,21 @@ impl Outbound {
 #[derive(Debug)]
 #[repr(C)]
 pub struct OutboundSa {
-    pub(super) base: Outbound,
+    pub(super) template: Template,
     pub(super) shape: Shape,
     /// A plain tunnel of [`Shape::USUAL`] with IPv4 outside, for which code is compiled with
     /// all sizes known.
     pub(super) usual: bool,
     pub(super) special: Option<Box<Special>>,
-    pub(super) template: Template,
+    pub(super) base: Outbound,
 }
+
+/// Room for what a place in the table has in front of an SA, and for two counters.
+const AROUND: usize = 32;
+const _: () =
+    assert!(offset_of!(OutboundSa, base) + offset_of!(Outbound, stats) + AROUND <= table::HOT);
+const _: () =
+    assert!(offset_of!(InboundSa, base) + offset_of!(Inbound, stats) + AROUND <= table::HOT);
 
 impl OutboundSa {
     /// Checks a configuration and prepares what it says; the key is not yet set.
@@ -293,17 +302,18 @@ impl Ends {
     }
 }
 
-/// State common to inbound SAs.
+/// State common to inbound SAs. Up to the first counters it is what packets need.
+#[repr(C)]
 pub struct Inbound {
     pub(super) key: KeyId,
     pub(super) spi: u32,
     pub(super) salt: [u8; 4],
     pub(super) ends: Ends,
     pub(super) window: Window,
-    pub(super) vrf: VrfId,
     pub(super) selectors: Rules<()>,
     /// The inbound SAs out of one of which its packets must have come.
     pub(super) inside: Box<[u32]>,
+    pub(super) vrf: VrfId,
     /// TCP's segments are held to what fits so many octets.
     pub(super) clamp: Option<u16>,
     pub(super) stats: SaStats,
@@ -366,13 +376,14 @@ impl Inbound {
 }
 
 /// An inbound SA of ESP.
+#[repr(C)]
 pub struct InboundSa {
-    pub(super) base: Inbound,
     pub(super) shape: Shape,
     /// Of [`Shape::USUAL`], for which code is compiled with all sizes known.
     pub(super) usual: bool,
     pub(super) mode: Mode,
     pub(super) udp: Option<Encap>,
+    pub(super) base: Inbound,
 }
 
 impl InboundSa {

@@ -36,14 +36,14 @@ impl Stage for Output {
             // 1
             let mac = match exit.neighbour() {
                 Some(slot) => tables.neighbours.link(slot),
-                None => connected(tables, exit.iface, packet)?.map_or(0, MacAddr::to_u64),
+                None => connected(tables, exit.iface, packet)?,
             };
             if mac == 0 {
                 return Ok(Next::Resolve);
             }
             // 2
             if packet.len() > usize::from(exit.longest) || packet.meta().flags & FLAG_CUT != 0 {
-                return too_long(exit, packet).and_then(|()| write(exit, mac, worker, packet));
+                too_long(exit, packet)?;
             }
             // 3
             write(exit, mac, worker, packet)
@@ -81,15 +81,15 @@ fn write(exit: &Exit, dst: u64, worker: u8, packet: &mut Packet) -> Result<Next,
     if written.is_some() { Ok(exit.after_output(worker)) } else { Err(DropReason::NoRoom.into()) }
 }
 
-/// The link address of the destination itself.
-#[inline]
-fn connected(tables: &Tables, iface: u16, packet: &Packet) -> Result<Option<MacAddr>, DropReason> {
+/// The link address of the destination itself as a number; zero: not known.
+#[inline(never)]
+fn connected(tables: &Tables, iface: u16, packet: &Packet) -> Result<u64, DropReason> {
     let ip = match EtherType(packet.meta().ethertype) {
         EtherType::IPV4 => {
             let dst = ipv4::Header::ref_from_prefix(packet.data())
                 .map_or(Ipv4Addr::UNSPECIFIED, |(h, _)| h.dst.into());
             if dst.is_multicast() {
-                return Ok(Some(group_v4(dst)));
+                return Ok(group_v4(dst).to_u64());
             }
             IpAddr::V4(dst)
         }
@@ -97,7 +97,7 @@ fn connected(tables: &Tables, iface: u16, packet: &Packet) -> Result<Option<MacA
             let dst = ipv6::Header::ref_from_prefix(packet.data())
                 .map_or(Ipv6Addr::UNSPECIFIED, |(h, _)| h.dst.into());
             if dst.is_multicast() {
-                return Ok(Some(ndp::group_mac(dst)));
+                return Ok(ndp::group_mac(dst).to_u64());
             }
             IpAddr::V6(dst)
         }
@@ -107,7 +107,7 @@ fn connected(tables: &Tables, iface: u16, packet: &Packet) -> Result<Option<MacA
     if ip.is_unspecified() {
         return Err(DropReason::NoNeighbour);
     }
-    Ok(tables.neighbours.find(iface, ip))
+    Ok(tables.neighbours.find(iface, ip).map_or(0, MacAddr::to_u64))
 }
 
 /// The Ethernet address of an IPv4 group (RFC 1112 section 6.4).

@@ -6,7 +6,7 @@
 //!   adjacency ─▶ Exit: link header, labels, MTU, port, policy
 //! ```
 
-use crate::graph::Next;
+use crate::graph::{FLAG_OPENED, Next};
 use crate::mpls::PwMode;
 use crate::route::{Adjacency, TtlModel};
 use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
@@ -19,16 +19,26 @@ const NONE: u32 = u32::MAX;
 pub(crate) const LINK_TAG: usize = ethernet::Header::LEN + vlan::Header::LEN;
 
 /// Interface of frames without a tag.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Entry {
-    /// Routing, if they are for this interface's address; labels, if it takes them.
-    Routed { iface: u16, vrf: VrfId, mac: u64, mpls: bool },
+    /// Routing.
+    Routed(Routed),
     /// A bridge, as they are.
     Bridged { iface: u16 },
     /// A pseudowire, as they are.
     Crossed { iface: u16, pw: u16 },
     /// More than one look decides.
+    #[default]
     Other,
+}
+
+/// A routed interface: it takes what is for its address; labels, if there is MPLS on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Routed {
+    pub iface: u16,
+    pub vrf: VrfId,
+    pub mac: u64,
+    pub mpls: bool,
 }
 
 impl Entry {
@@ -39,7 +49,7 @@ impl Entry {
         match found.kind {
             IfaceKind::Routed(ref routed) => {
                 let (vrf, mac, mpls) = (routed.vrf, routed.mac.to_u64(), routed.mpls);
-                Self::Routed { iface, vrf, mac, mpls }
+                Self::Routed(Routed { iface, vrf, mac, mpls })
             }
             IfaceKind::Bridged { access_vlan: None, .. } => Self::Bridged { iface },
             IfaceKind::Crossed(pw) => match tables.pws.get(usize::from(pw)) {
@@ -59,19 +69,25 @@ pub(crate) struct Arrival {
     policy: u32,
     /// TCP's segments are limited.
     pub clamps: bool,
+    /// Neither.
+    is_open: bool,
 }
 
 impl Arrival {
     /// Of an interface that does not exist: nothing.
-    pub const NONE: Self = Self { policy: NONE, clamps: false };
+    pub const NONE: Self = Self { policy: NONE, clamps: false, is_open: true };
 
     pub fn of(iface: &Iface) -> Self {
-        match &iface.kind {
-            IfaceKind::Routed(routed) => {
-                Self { policy: policy(routed), clamps: routed.clamp.is_some() }
-            }
-            _ => Self::NONE,
-        }
+        let IfaceKind::Routed(routed) = &iface.kind else { return Self::NONE };
+        let (policy, clamps) = (policy(routed), routed.clamp.is_some());
+        Self { policy, clamps, is_open: policy == NONE && !clamps }
+    }
+
+    /// True if packets of these flags just go on: they came in clear where nobody judges
+    /// that, or out of an SA; and nothing limits TCP's segments.
+    #[inline(always)]
+    pub const fn lets_pass(self, flags: u8) -> bool {
+        self.is_open || flags & FLAG_OPENED != 0 && !self.clamps
     }
 
     /// The policy that clear packets have to pass.
@@ -105,9 +121,9 @@ pub(crate) struct Exit {
     /// The worker that has the port, unless all have it.
     owner: u8,
     everywhere: bool,
-    secy: bool,
-    /// The port carries whatever the interface sends.
-    fits: bool,
+    /// Next stage of a finished frame at a worker that has the port: straight to it if it
+    /// carries whatever the interface sends.
+    finished: Next,
     clamps: bool,
     /// TTL model of the label stack (RFC 3443).
     pub ttl: TtlModel,
@@ -133,8 +149,7 @@ impl Exit {
             tci: 0,
             owner: 0,
             everywhere: false,
-            secy: false,
-            fits: false,
+            finished: Next::Emit,
             clamps: false,
             ttl: adjacency.ttl,
             label_count: adjacency.labels.len() as u8,
@@ -158,8 +173,11 @@ impl Exit {
         }
         if let Some(port) = tables.ports.get(usize::from(iface.port.0)) {
             (exit.owner, exit.everywhere) = (port.owner, port.everywhere);
-            exit.secy = port.secy.is_some();
-            exit.fits = usize::from(routed.mtu) + LINK_TAG <= usize::from(port.frame_max);
+            exit.finished = match port.secy {
+                _ if usize::from(routed.mtu) + LINK_TAG > usize::from(port.frame_max) => Next::Emit,
+                Some(_) => Next::SecyOut,
+                None => Next::Transmit,
+            };
         }
         exit
     }
@@ -188,17 +206,10 @@ impl Exit {
         }
     }
 
-    /// Next stage of a finished frame: straight to the port if it is this worker's and
-    /// carries whatever the interface sends.
+    /// Next stage of a finished frame.
     #[inline(always)]
     pub const fn after_output(&self, worker: u8) -> Next {
-        if !self.fits || !(self.everywhere || self.owner == worker) {
-            Next::Emit
-        } else if self.secy {
-            Next::SecyOut
-        } else {
-            Next::Transmit
-        }
+        if self.everywhere || self.owner == worker { self.finished } else { Next::Emit }
     }
 }
 

@@ -1,11 +1,11 @@
 //! From a port to what its frames belong to.
 
-use super::exit::Entry;
+use super::exit::{Entry, Routed};
 use super::tag::{self, VID};
 use crate::graph::{Ctx, FLAG_GROUP, Next, Stage};
 use crate::mpls::PwMode;
 use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
-use ferrule_base::{DropReason, MacAddr};
+use ferrule_base::{DropReason, MacAddr, PortId};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, ndp, vlan};
 
@@ -25,57 +25,76 @@ impl Stage for Attach {
     /// 4. A bridge and a pseudowire take everything, with the tag they want.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
-        let tables = ctx.tables;
-        ctx.forward(batch, |_, packet| {
-            let port = usize::from(packet.meta().port.0);
-            match untagged(tables.hot.entries.get(port), packet) {
-                Some(next) => Ok(next),
-                None => Ok(attach(tables, packet)?),
-            }
-        });
+        let Some(port) = batch.first().map(|packet| packet.meta().port) else { return };
+        match ctx.tables.hot.entries.get(usize::from(port.0)).copied().unwrap_or_default() {
+            Entry::Routed(routed) => each(ctx, batch, port, |packet| routed.take(packet)),
+            Entry::Bridged { iface } => each(ctx, batch, port, |packet| {
+                packet.meta_mut().iface = iface;
+                is_untagged(packet).then_some(Next::Bridge)
+            }),
+            Entry::Crossed { iface, pw } => each(ctx, batch, port, |packet| {
+                let meta = packet.meta_mut();
+                (meta.iface, meta.pw) = (iface, pw);
+                is_untagged(packet).then_some(Next::PwOut)
+            }),
+            Entry::Other => each(ctx, batch, port, |_| None),
+        }
     }
+}
+
+/// Step 1 by `untagged` for the frames of the port by which the first one came: as a rule
+/// they all did. It does nothing with what has a tag, or is none of its business.
+#[inline(always)]
+fn each(
+    ctx: &mut Ctx<'_>,
+    batch: &mut Box<Batch>,
+    port: PortId,
+    untagged: impl Fn(&mut Packet) -> Option<Next>,
+) {
+    let tables = ctx.tables;
+    ctx.forward(batch, |_, packet| {
+        if packet.meta().port == port
+            && let Some(next) = untagged(packet)
+        {
+            return Ok(next);
+        }
+        Ok(attach(tables, packet)?)
+    });
 }
 
 /// Octets of an Ethernet header.
 const LINK: usize = ethernet::Header::LEN;
 
-/// Step 1. Nothing, and nothing done, for all others.
-#[inline(always)]
-fn untagged(entry: Option<&Entry>, packet: &mut Packet) -> Option<Next> {
-    let (meta, data) = packet.split();
-    match *entry? {
-        Entry::Routed { iface, vrf, mac, mpls } => {
-            let front = data.first_chunk::<{ LINK + 7 }>()?;
-            let dst = u64::from_be_bytes(*front.first_chunk()?) >> 16;
-            let ethertype = u16::from_be_bytes([front[12], front[13]]);
-            let next = match EtherType(ethertype) {
-                EtherType::IPV4 => Next::Ip,
-                // Neighbour discovery is one of ICMPv6.
-                EtherType::IPV6 if front[LINK + 6] != Protocol::ICMPV6.0 => Next::Ip,
-                EtherType::MPLS if mpls => Next::Mpls,
-                _ => return None,
-            };
-            if dst != mac {
-                return None;
-            }
-            (meta.iface, meta.vrf, meta.ethertype, meta.flags) = (iface, vrf, ethertype, 0);
-            packet.strip(LINK);
-            Some(next)
+impl Routed {
+    /// IP and labels for the interface's address go on without the link header.
+    #[inline(always)]
+    fn take(self, packet: &mut Packet) -> Option<Next> {
+        let (meta, data) = packet.split();
+        let front = data.first_chunk::<{ LINK + 7 }>()?;
+        let dst = u64::from_be_bytes(*front.first_chunk()?) >> 16;
+        let ethertype = u16::from_be_bytes([front[12], front[13]]);
+        let next = match EtherType(ethertype) {
+            EtherType::IPV4 => Next::Ip,
+            // Neighbour discovery is one of ICMPv6.
+            EtherType::IPV6 if front[LINK + 6] != Protocol::ICMPV6.0 => Next::Ip,
+            EtherType::MPLS if self.mpls => Next::Mpls,
+            _ => return None,
+        };
+        if dst != self.mac {
+            return None;
         }
-        Entry::Bridged { iface } => {
-            let front = data.first_chunk::<LINK>()?;
-            let tagged = EtherType(u16::from_be_bytes([front[12], front[13]])).is_vlan();
-            meta.iface = iface;
-            (!tagged).then_some(Next::Bridge)
-        }
-        Entry::Crossed { iface, pw } => {
-            let front = data.first_chunk::<LINK>()?;
-            let tagged = EtherType(u16::from_be_bytes([front[12], front[13]])).is_vlan();
-            (meta.iface, meta.pw) = (iface, pw);
-            (!tagged).then_some(Next::PwOut)
-        }
-        Entry::Other => None,
+        (meta.vrf, meta.iface) = (self.vrf, self.iface);
+        (meta.ethertype, meta.flags) = (ethertype, 0);
+        packet.strip(LINK);
+        Some(next)
     }
+}
+
+/// True for a frame that shows no VLAN tag.
+#[inline(always)]
+fn is_untagged(packet: &Packet) -> bool {
+    let front = packet.data().first_chunk::<LINK>();
+    front.is_some_and(|front| !EtherType(u16::from_be_bytes([front[12], front[13]])).is_vlan())
 }
 
 /// How a frame was matched to its interface.

@@ -7,7 +7,7 @@
 
 use super::config::{Pseudowire, PwMode};
 use super::state::{self, Counts};
-use crate::graph::{Aside, Ctx, Next, Stage};
+use crate::graph::{Ctx, Next, Stage};
 use crate::link::tag;
 use ferrule_base::DropReason;
 use ferrule_pipeline::{Batch, Packet};
@@ -31,17 +31,7 @@ impl Stage for PwOut {
         ctx.tally.work.lookups += batch.len() as u64;
         let counts = &mut self.counts;
         ctx.forward(batch, |ctx, packet| {
-            let number = packet.meta().pw;
-            let config = ctx.tables.pws.get(usize::from(number)).ok_or(DropReason::NotAttached)?;
-            let count = if config.sequencing && config.control_word {
-                let owner = state::owner(ctx.tables, number);
-                if owner != ctx.worker {
-                    return Err(Aside::HandOff(owner, Next::PwOut));
-                }
-                Some(counts.next(number, config))
-            } else {
-                None
-            };
+            let (config, count) = counts.of(ctx, packet.meta().pw, Next::PwOut)?;
             encapsulate(config, count, packet)?;
             Ok(Next::Output)
         });

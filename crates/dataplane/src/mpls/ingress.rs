@@ -2,7 +2,7 @@
 
 use super::config::{Pseudowire, PwMode};
 use super::state::{self, Counts};
-use crate::graph::{Aside, Ctx, Next, Stage};
+use crate::graph::{Ctx, Next, Stage};
 use crate::link::tag;
 use crate::tables::Tables;
 use ferrule_base::DropReason;
@@ -28,17 +28,7 @@ impl Stage for PwIn {
         ctx.tally.work.lookups += batch.len() as u64;
         let counts = &mut self.counts;
         ctx.forward(batch, |ctx, packet| {
-            let number = packet.meta().pw;
-            let config = ctx.tables.pws.get(usize::from(number)).ok_or(DropReason::NotAttached)?;
-            let count = if config.sequencing && config.control_word {
-                let owner = state::owner(ctx.tables, number);
-                if owner != ctx.worker {
-                    return Err(Aside::HandOff(owner, Next::PwIn));
-                }
-                Some(counts.next(number, config))
-            } else {
-                None
-            };
+            let (config, count) = counts.of(ctx, packet.meta().pw, Next::PwIn)?;
             decapsulate(ctx.tables, config, count, packet)?;
             Ok(Next::Emit)
         });

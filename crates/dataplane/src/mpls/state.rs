@@ -4,15 +4,9 @@
 //! others receive are handed to it.
 
 use super::config::Pseudowire;
-use crate::tables::Tables;
+use crate::graph::{Aside, Ctx, Next};
+use ferrule_base::DropReason;
 use ferrule_wire::pw;
-
-/// The worker that counts for a pseudowire.
-#[inline]
-pub fn owner(tables: &Tables, number: u16) -> u8 {
-    // Less than the number of workers, which is an octet.
-    (number % u16::from(tables.workers.max(1))) as u8
-}
 
 /// One pseudowire's count, and by what it is known when a configuration gives
 /// its number to another.
@@ -31,9 +25,30 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// A pseudowire, and its next number if it has such: a packet of that goes to the
+    /// worker that counts, at the same stage.
+    #[inline]
+    pub fn of<'a>(
+        &mut self,
+        ctx: &Ctx<'a>,
+        number: u16,
+        here: Next,
+    ) -> Result<(&'a Pseudowire, Option<&mut u16>), Aside> {
+        let pw = ctx.tables.pws.get(usize::from(number)).ok_or(DropReason::NotAttached)?;
+        if !pw.sequencing || !pw.control_word {
+            return Ok((pw, None));
+        }
+        // Less than the number of workers, which is an octet.
+        let owner = (number % u16::from(ctx.tables.workers.max(1))) as u8;
+        if owner != ctx.worker {
+            return Err(Aside::HandOff(owner, here));
+        }
+        Ok((pw, Some(self.next(number, pw))))
+    }
+
     /// The next number of a pseudowire that is in the tables.
     #[inline]
-    pub fn next(&mut self, number: u16, pw: &Pseudowire) -> &mut u16 {
+    fn next(&mut self, number: u16, pw: &Pseudowire) -> &mut u16 {
         let number = usize::from(number);
         if number >= self.counts.len() {
             self.counts.resize(number + 1, None);

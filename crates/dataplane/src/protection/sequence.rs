@@ -10,6 +10,12 @@
 //!   used ───────▶ next        limit (on disk)          max (of the protocol)
 //!   1 2 3 … 4711 │4712 … … … │ not to be used yet     │ rekey before here
 //! ```
+//!
+//! Several SAs of one key, one in each worker, [share](Sequence::share) one range: each
+//! takes a few numbers at a time, and gives up those that others have left too far behind.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Numbers reserved at a time unless something else is asked for: at most this
 /// many are skipped by a restart.
@@ -18,6 +24,14 @@ pub const RESERVE: u64 = 1 << 20;
 /// The fewest at a time: stages look every 64 numbers, or once a batch, whether the
 /// range runs low, so that a smaller one would be used up unseen.
 pub const RESERVE_MIN: u64 = 256;
+
+/// Numbers that one of several workers takes at a time: as many as window and range allow.
+const CHUNK_MIN: u64 = 16;
+const CHUNK_MAX: u64 = 1024;
+
+/// Packets of the other end's replay window for each worker that shares numbers, at least:
+/// so many may be under way in each, in half of the window.
+pub const WINDOW_EACH: u32 = 512;
 
 /// The right to take numbers out of a record on stable storage. Of one record only
 /// the newest lease is ever extended: two SAs that have one key, one of which is about
@@ -30,15 +44,63 @@ pub struct Lease {
     pub number: u32,
 }
 
+/// The range that several sequences take from.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Common {
+    next: AtomicU64,
+    limit: AtomicU64,
+    asked: AtomicBool,
+}
+
+/// The part that one of them has.
+#[derive(Debug)]
+struct Share {
+    common: Arc<Common>,
+    next: u64,
+    end: u64,
+    /// Numbers taken at a time.
+    chunk: u64,
+    /// So far the others may be ahead, if the other end minds.
+    behind: Option<u64>,
+}
+
+impl Share {
+    fn take(&mut self) -> Option<u64> {
+        if self.next == self.end || self.behind.is_some_and(|most| self.lags(most)) {
+            let (mut end, chunk) = (0, self.chunk);
+            let more = |first: u64| {
+                let limit = self.common.limit.load(Ordering::Acquire);
+                end = first.saturating_add(chunk).min(limit.saturating_add(1));
+                (first <= limit).then_some(end)
+            };
+            let (order, next) = (Ordering::Relaxed, &self.common.next);
+            self.next = next.fetch_update(order, order, more).ok()?;
+            self.end = end;
+        }
+        let number = self.next;
+        self.next += 1;
+        Some(number)
+    }
+
+    /// Whether others are further ahead than this.
+    fn lags(&self, most: u64) -> bool {
+        self.common.next.load(Ordering::Relaxed) - self.next > most
+    }
+}
+
 /// A source of numbers, each given out once, in order.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Sequence {
+    /// With a share beyond the limit, so that it is asked.
     next: u64,
     limit: u64,
     max: u64,
     step: u32,
     asked: bool,
     lease: Lease,
+    share: Option<Box<Share>>,
 }
 
 impl Sequence {
@@ -46,7 +108,7 @@ impl Sequence {
     pub const fn new(first: u64, limit: u64, max: u64) -> Self {
         let limit = if limit < max { limit } else { max };
         let lease = Lease { record: [0; 16], number: 0 };
-        Self { next: first, limit, max, step: RESERVE as u32, asked: false, lease }
+        Self { next: first, limit, max, step: RESERVE as u32, asked: false, lease, share: None }
     }
 
     /// The same, with so many reserved at a time: within [`RESERVE_MIN`] and
@@ -56,8 +118,27 @@ impl Sequence {
     }
 
     /// The same, taken by this lease.
-    pub const fn by(self, lease: Lease) -> Self {
+    pub fn by(self, lease: Lease) -> Self {
         Self { lease, ..self }
+    }
+
+    /// The same for so many SAs of the same key, one in each worker. None sends a number
+    /// that is more than half of the other end's replay `window` behind; 0: that has none.
+    pub fn share(self, workers: usize, window: u32) -> Vec<Self> {
+        let Self { next, limit, max, step, lease, .. } = self;
+        let (from, to, asked) =
+            (AtomicU64::new(next), AtomicU64::new(limit), AtomicBool::new(false));
+        let common = Arc::new(Common { next: from, limit: to, asked });
+        let each = |all: u64| all / 4 / workers.max(1) as u64;
+        let behind = (window > 0).then_some(u64::from(window / 2));
+        let most = if window > 0 { each(window.into()) } else { CHUNK_MAX };
+        let chunk = most.min(each(step.into())).clamp(CHUNK_MIN, CHUNK_MAX);
+        let one = |_| {
+            let share = Share { common: common.clone(), next: 0, end: 0, chunk, behind };
+            let (next, limit, share) = (1, 0, Some(Box::new(share)));
+            Self { next, limit, max, step, asked: false, lease, share }
+        };
+        (0..workers).map(one).collect()
     }
 
     /// By what right its numbers are taken.
@@ -72,18 +153,35 @@ impl Sequence {
 
     /// The next number; nothing when the reserved range is used up.
     #[inline]
-    pub const fn take(&mut self) -> Option<u64> {
+    pub fn take(&mut self) -> Option<u64> {
         if self.next > self.limit {
-            return None;
+            return self.take_shared();
         }
         let number = self.next;
         self.next += 1;
         Some(number)
     }
 
-    /// The number that [`take`](Self::take) would give.
-    pub const fn peek(&self) -> u64 {
-        self.next
+    #[inline(never)]
+    fn take_shared(&mut self) -> Option<u64> {
+        self.share.as_mut()?.take()
+    }
+
+    /// The number that [`take`](Self::take) would give; of a shared range the first that
+    /// nobody has.
+    pub fn peek(&self) -> u64 {
+        self.range().0
+    }
+
+    /// First number that nobody has, and the last that is reserved.
+    fn range(&self) -> (u64, u64) {
+        match &self.share {
+            Some(share) => {
+                let Common { next, limit, .. } = &*share.common;
+                (next.load(Ordering::Relaxed), limit.load(Ordering::Relaxed))
+            }
+            None => (self.next, self.limit),
+        }
     }
 
     /// The last number that the protocol has.
@@ -92,37 +190,41 @@ impl Sequence {
     }
 
     /// Whether the protocol has no numbers left: only a new key helps.
-    pub const fn is_exhausted(&self) -> bool {
-        self.next > self.max
+    pub fn is_exhausted(&self) -> bool {
+        self.peek() > self.max
     }
 
     /// The limit to reserve now, once half of the range is used: asked for once.
     #[inline]
-    pub const fn wants(&mut self) -> Option<u64> {
-        let step = self.step as u64;
-        if self.asked || self.limit == self.max {
+    pub fn wants(&mut self) -> Option<u64> {
+        let (step, (next, limit)) = (u64::from(self.step), self.range());
+        if self.asked || limit == self.max || limit.saturating_sub(next) > step / 2 {
             return None;
         }
-        if self.limit.saturating_sub(self.next) > step / 2 {
-            return None;
-        }
-        self.asked = true;
-        let wanted = self.next.saturating_add(step - 1);
-        Some(if wanted < self.max { wanted } else { self.max })
+        let asked = match &self.share {
+            Some(share) => share.common.asked.swap(true, Ordering::Relaxed),
+            None => std::mem::replace(&mut self.asked, true),
+        };
+        let wanted = next.saturating_add(step - 1).min(self.max);
+        (!asked).then_some(wanted)
     }
 
     /// Nobody heard what was [wanted](Self::wants): it is said again.
-    pub const fn ask_again(&mut self) {
+    pub fn ask_again(&mut self) {
         self.asked = false;
+        if let Some(share) = &self.share {
+            share.common.asked.store(false, Ordering::Relaxed);
+        }
     }
 
     /// Raises the limit to what is now on stable storage. It never falls.
-    pub const fn extend(&mut self, limit: u64) {
-        let limit = if limit < self.max { limit } else { self.max };
-        if limit > self.limit {
-            self.limit = limit;
+    pub fn extend(&mut self, limit: u64) {
+        let limit = limit.min(self.max);
+        match &self.share {
+            Some(share) => _ = share.common.limit.fetch_max(limit, Ordering::Release),
+            None => self.limit = self.limit.max(limit),
         }
-        self.asked = false;
+        self.ask_again();
     }
 }
 
@@ -158,6 +260,58 @@ mod tests {
         assert_eq!(s.wants(), Some(RESERVE_MIN), "no fewer at a time");
         let mut s = Sequence::new(1, 2, u64::MAX - 1).in_steps_of(u64::MAX);
         assert_eq!(s.wants(), Some(RESERVE), "and no more");
+    }
+
+    #[test]
+    fn workers_that_share_a_range_use_each_number_once_and_none_that_is_not_reserved() {
+        let lease = Lease { record: [7; 16], number: 3 };
+        let all = Sequence::new(1, 1000, 1 << 40).in_steps_of(1000).by(lease).share(4, 0);
+        let take = |mut s: Sequence| {
+            let mut own: Vec<u64> = Vec::new();
+            for _ in 0..20_000 {
+                // As the control part does it, with a store that is never late.
+                if let Some(limit) = s.wants() {
+                    s.extend(limit);
+                }
+                own.extend(s.take());
+            }
+            let (limit, lease) = (s.range().1, s.lease());
+            (own, limit, lease)
+        };
+        let found: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = all.into_iter().map(|s| scope.spawn(move || take(s))).collect();
+            threads.into_iter().map(|t| t.join().expect("nobody panics")).collect()
+        });
+        let limit = found.iter().map(|one| one.1).max().unwrap();
+        assert!(found.iter().all(|one| one.2 == lease && one.0.is_sorted()));
+        let mut numbers: Vec<u64> = found.into_iter().flat_map(|one| one.0).collect();
+        let count = numbers.len();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), count, "none twice");
+        assert!(count > 1000 && numbers[count - 1] <= limit);
+    }
+
+    #[test]
+    fn a_worker_that_was_idle_gives_up_numbers_that_the_window_has_left() {
+        let mut all = Sequence::new(1, 500, 500).share(2, 512);
+        let (mut a, mut b) = (all.remove(0), all.remove(0));
+        assert_eq!((a.take(), b.take(), a.take()), (Some(1), Some(65), Some(2)));
+        for number in 66..=128 {
+            assert_eq!(b.take(), Some(number));
+        }
+        assert_eq!((a.take(), b.take()), (Some(3), Some(129)));
+        for _ in 0..64 {
+            b.take();
+        }
+        assert_eq!((a.take(), a.peek()), (Some(4), 257), "253 behind");
+        for _ in 0..64 {
+            b.take();
+        }
+        assert_eq!((a.take(), a.peek()), (Some(321), 385), "5 is too old");
+        let rest = std::iter::from_fn(|| b.take().or_else(|| a.take()));
+        assert_eq!(rest.last(), Some(384), "b's end first, then what a has");
+        assert_eq!((a.take(), a.is_exhausted(), b.wants()), (None, true, None));
     }
 
     #[test]

@@ -83,12 +83,26 @@ impl std::fmt::Display for SaError {
 
 impl std::error::Error for SaError {}
 
+/// Octets at the beginning of an SA in its place that its packets read and write; the
+/// rest is for reports and for what is rare.
+pub(crate) const HOT: usize = 4 * LINE;
+
 /// An SA in its place.
+#[repr(C, align(64))]
 pub(crate) struct Held<T> {
+    state: State,
     pub id: SaId,
-    pub lane: Lane,
     pub sa: T,
-    retired: bool,
+    pub lane: Lane,
+}
+
+/// Whether an SA has its index still. (A word, so that an empty place in the slab is told by
+/// this, and not by some field that packets do not read.)
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+enum State {
+    Installed,
+    Retired,
 }
 
 /// The SAs of one stage.
@@ -127,7 +141,7 @@ impl<T> SaTable<T> {
     pub fn insert(&mut self, index: u32, sa: T) -> SaId {
         let id = SaId { index, generation: self.generations };
         self.generations = self.generations.wrapping_add(1);
-        let held = Some(Held { id, lane: Lane::default(), sa, retired: false });
+        let held = Some(Held { state: State::Installed, id, sa, lane: Lane::default() });
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slab[slot as usize] = held;
@@ -151,7 +165,7 @@ impl<T> SaTable<T> {
         let Some(place) = self.places.get_mut(index as usize) else { return false };
         let slot = std::mem::replace(place, NONE);
         let Some(held) = self.slot(slot) else { return false };
-        held.retired = true;
+        held.state = State::Retired;
         last(&held.sa);
         self.lingering += 1;
         self.reap(slot);
@@ -161,7 +175,7 @@ impl<T> SaTable<T> {
     /// Lets a retired SA go once its lane is empty.
     #[inline]
     pub fn reap(&mut self, slot: u32) {
-        let done = |held: &mut Held<T>| held.retired && held.lane.is_empty();
+        let done = |held: &mut Held<T>| held.state == State::Retired && held.lane.is_empty();
         if self.slot(slot).is_some_and(done) {
             self.slab[slot as usize] = None;
             self.free.push(slot);
@@ -182,12 +196,12 @@ impl<T> SaTable<T> {
         self.slab.len() > NEAR_MAX
     }
 
-    /// Asks for the SA at an index.
+    /// Asks for what packets read of the SA at an index.
     #[inline(always)]
     pub fn prefetch(&self, index: u32) {
         let slot = self.places.get(index as usize).map_or(usize::MAX, |&slot| slot as usize);
         if let Some(held) = self.slab.get(slot) {
-            (0..size_of::<Option<Held<T>>>()).step_by(LINE).for_each(|at| prefetch_at(held, at));
+            (0..HOT.min(size_of::<Held<T>>())).step_by(LINE).for_each(|at| prefetch_at(held, at));
         }
     }
 
@@ -211,7 +225,7 @@ impl<T> SaTable<T> {
 
     /// All that are not retired.
     pub fn iter(&self) -> impl Iterator<Item = &Held<T>> {
-        self.slab.iter().flatten().filter(|held| !held.retired)
+        self.slab.iter().flatten().filter(|held| held.state == State::Installed)
     }
 
     /// SAs held, the retired ones that wait for jobs included.

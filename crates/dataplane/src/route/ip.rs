@@ -49,11 +49,10 @@ impl Stage for Ip {
             Columns { plain: [false; BATCH], dst: [0; BATCH], route: [Cell::NONE; BATCH] };
         columns.read(batch);
         columns.look_up(tables, batch);
-        let mut at = 0..BATCH;
+        let mut rows = columns.plain.iter().zip(&columns.route);
         ctx.forward(batch, |ctx, packet| {
-            let at = at.next().unwrap_or_default() % BATCH;
-            let plain = columns.plain[at].then(|| plain(tables, columns.route[at], packet));
-            match plain.flatten() {
+            let row = rows.next().filter(|(plain, _)| **plain);
+            match row.and_then(|(_, &route)| plain(tables, route, packet)) {
                 Some(next) => Ok(next),
                 None => Ok(forward(tables, &mut ctx.tally.hits, packet)?),
             }
@@ -135,8 +134,7 @@ fn plain(tables: &Tables, route: Cell, packet: &mut Packet) -> Option<Next> {
     if route.is_via() {
         let arrival = tables.hot.arrivals.get(usize::from(meta.iface))?;
         let exit = tables.hot.exits.get(route.adjacency() as usize)?;
-        let judged = arrival.policy().is_some() && meta.flags & FLAG_OPENED == 0;
-        if judged || arrival.clamps || header.ttl <= 1 {
+        if !arrival.lets_pass(meta.flags) || header.ttl <= 1 {
             return None;
         }
         header.count_hop();

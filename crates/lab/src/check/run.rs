@@ -106,7 +106,9 @@ fn given(
 /// Names the keys that a node seals with.
 fn name_keys(nonces: &NonceLedger, name: &str, config: &Config) {
     for t in &config.tunnels {
-        nonces.name(t.outbound.keys.identity(), &format!("tunnel {} of {name}", t.name));
+        for sa in t.outbound() {
+            nonces.name(sa.keys.identity(), &format!("tunnel {} of {name}", t.name));
+        }
     }
     for secy in &config.secys {
         let port = config.ports.get(secy.port).map_or("?", |p| p.name.as_str());

@@ -129,9 +129,9 @@ fn spis(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     let mut inbound: HashMap<u32, &TunnelConfig> = HashMap::new();
     let mut outbound: HashMap<(u32, IpAddr), &TunnelConfig> = HashMap::new();
     for ((raw, _), tunnel) in pairs(file).zip(&config.tunnels) {
-        let raws = std::iter::once(&raw.get_ref().inbound).chain(&raw.get_ref().also_in);
+        let raw = raw.get_ref();
         let mut own = HashSet::new();
-        for (raw, sa) in raws.zip(tunnel.inbound()) {
+        for (raw, sa) in raw.all_in().zip(tunnel.inbound()) {
             let twice = !own.insert(sa.spi);
             let other = if twice { Some(&tunnel) } else { inbound.get(&sa.spi) };
             if let Some(other) = other {
@@ -146,20 +146,22 @@ fn spis(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
         for spi in own {
             inbound.entry(spi).or_insert(tunnel);
         }
-        match outbound.entry((tunnel.outbound.spi, tunnel.remote)) {
-            Entry::Vacant(free) => {
-                free.insert(tunnel);
-            }
-            Entry::Occupied(other) => {
-                let what = format!(
-                    "SPI {:#x} to {} is tunnel `{}`'s already",
-                    tunnel.outbound.spi,
-                    tunnel.remote,
-                    other.get().name
-                );
-                let span = raw.get_ref().outbound.get_ref().spi.span();
-                let remedy = "use the SPI that the other gateway has for this tunnel";
-                r.problems.add(span, what, remedy);
+        for (raw, sa) in raw.all_out().zip(tunnel.outbound()) {
+            match outbound.entry((sa.spi, tunnel.remote)) {
+                Entry::Vacant(free) => {
+                    free.insert(tunnel);
+                }
+                Entry::Occupied(other) => {
+                    let what = format!(
+                        "SPI {:#x} to {} is tunnel `{}`'s already",
+                        sa.spi,
+                        tunnel.remote,
+                        other.get().name
+                    );
+                    let span = raw.get_ref().spi.span();
+                    let remedy = "use the SPI that the other gateway has for this tunnel";
+                    r.problems.add(span, what, remedy);
+                }
             }
         }
     }
@@ -170,13 +172,15 @@ fn tunnel_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     // The pairs that have each, by their numbers.
     let mut having: HashMap<[u8; 16], Vec<usize>> = HashMap::new();
     for (number, ((raw, _), tunnel)) in pairs(file).zip(&config.tunnels).enumerate() {
-        let sas = std::iter::once(&tunnel.outbound).chain(tunnel.inbound());
+        let sas = tunnel.outbound().chain(tunnel.inbound());
         let keys: Vec<_> = sas.map(|sa| fingerprint(&sa.keys.key, sa.salt.expose())).collect();
         if tunnel.suite.is_counter_mode() {
-            let raws = std::iter::once(&raw.get_ref().inbound).chain(&raw.get_ref().also_in);
-            for (at, (raw, own)) in raws.zip(&keys[1..]).enumerate() {
-                if let Some(first) = keys[..=at].iter().position(|other| other == own) {
-                    let which = if first == 0 { "both directions" } else { "two SAs" };
+            let raws = raw.get_ref().all_out().chain(raw.get_ref().all_in());
+            let out = |at| at <= tunnel.also_outbound.len();
+            for (at, (raw, own)) in raws.zip(&keys).enumerate() {
+                if let Some(first) = keys[..at].iter().position(|other| other == own) {
+                    let both = out(first) && !out(at);
+                    let which = if both { "both directions" } else { "two SAs" };
                     let what = format!(
                         "tunnel `{}` has one key for {which}: every nonce would be used twice",
                         tunnel.name

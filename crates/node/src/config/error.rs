@@ -14,6 +14,20 @@ pub struct Problem {
     pub remedy: String,
 }
 
+impl Problem {
+    /// What the reader of TOML complains about, in our words.
+    pub fn syntax(error: &toml::de::Error) -> Self {
+        let (what, remedy) = match error.message().split_once(", expected ") {
+            Some((what, expected)) => (what, format!("expected {expected}")),
+            None => {
+                let remedy = "see `ferrule init --help` for configurations to start from";
+                (error.message(), remedy.into())
+            }
+        };
+        Self { span: error.span().unwrap_or(0..0), what: what.to_owned(), remedy }
+    }
+}
+
 /// A configuration that cannot be used: everything that is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {

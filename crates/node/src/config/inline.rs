@@ -90,7 +90,8 @@ pub(super) fn tell_mtu(config: &mut Config) {
 
 /// Whether it is what a card makes: a tunnel, and nothing around it or beside it.
 pub(super) fn is_plain(pair: &TunnelConfig) -> bool {
-    let alone = pair.encap.is_none() && pair.then.is_none();
+    let single = pair.also_outbound.is_empty() && pair.shared.is_none();
+    let alone = single && pair.encap.is_none() && pair.then.is_none();
     let tunnel = pair.protocol == SaProtocol::Esp && pair.mode == Mode::Tunnel;
     tunnel && alone && pair.tfc == Tfc::Off && pair.dummies == 0
 }
@@ -143,7 +144,7 @@ fn tunnels(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
             let what = format!("tunnel `{}` is inline, and its way has labels", tunnel.name);
             r.problems.add(span, what, "a card pushes no labels: place it in software");
         }
-        for sa in [&raw.outbound, &raw.inbound].into_iter().chain(&raw.also_in) {
+        for sa in raw.all_out().chain(raw.all_in()) {
             if let Some(worker) = &sa.get_ref().worker {
                 let what = format!("tunnel `{}` is inline: no worker has it", tunnel.name);
                 r.problems.add(worker.span(), what, "take worker out: the port's card has it");

@@ -24,6 +24,10 @@
 //!   then = "u"                # the pair around this one
 //!   protocol = "esp"          # or "ah", whose suite is a keyed hash or GMAC
 //!   ah-align = 4              # AH over IPv4 is padded to this, or to 8
+//!   every-worker = true       # seals with this SA, and then it has to be known:
+//!   peer-window = 1024        # the replay window of the other end; 0: none
+//!   also-out = [{ spi = 0x1002, key = "out.2.key" }]  # for more workers
+//!   also-in = [{ spi = 0x1003, key = "in.2.key" }]
 //!   [tunnel.out]
 //!   spi = 0x1000
 //!   key = "out.key"
@@ -43,9 +47,10 @@ use ferrule_crypto::{KeySpec, Suite};
 use ferrule_dataplane::ipsec::{
     Df, EcnOut, Encap, Fragment, Hops, Mode, Outside, SaProtocol, Tfc, replay::WINDOW_MAX,
 };
+use ferrule_dataplane::sequence::WINDOW_EACH;
 use ferrule_wire::{Dscp, udp};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::net::IpAddr;
 use toml::Spanned;
 
@@ -146,14 +151,13 @@ impl Pair<'_> {
             let what = format!("inner packets of {mtu} octets do not fit the path with {suite}");
             r.problems.add(span, what, format!("use at most {fits}, or leave mtu out"));
         }
-        let worker = self.at % config.cores.len().max(1);
         let placement = r.placement(raw.placement.as_ref(), config);
         r.suite_at(&raw.suite, suite, placement, config).then_some(())?;
-        let mut sa = |s: &Spanned<raw::Sa>| sa(r, config, s.get_ref(), suite, placement, worker);
+        let mut sa = |s: &Spanned<raw::Sa>| sa(r, config, s.get_ref(), suite, placement);
         let (outbound, inbound) = (sa(&raw.outbound), sa(&raw.inbound));
+        let also_outbound: Option<Vec<_>> = raw.also_out.iter().map(&mut sa).collect();
         let also_inbound: Option<Vec<_>> = raw.also_in.iter().map(&mut sa).collect();
-        let (outside, vrf) = (self.outside(r), self.vrf(r));
-        let pair = TunnelConfig {
+        let mut pair = TunnelConfig {
             name: raw.name.get_ref().clone(),
             local,
             remote,
@@ -166,21 +170,87 @@ impl Pair<'_> {
             learns: raw.learn_mtu.as_ref().is_none_or(|learns| *learns.get_ref()),
             fragment: self.fragment(r),
             clamp_mss: raw.clamp_mss.as_ref().is_some_and(|clamp| *clamp.get_ref()),
-            outside,
+            outside: self.outside(r),
             encap,
             tfc: self.tfc(r),
             dummies: r.number(raw.dummy.as_ref(), 0, 0..=1000, "dummy") as u32,
             ah_align,
             then: self.around.as_ref().map(|(outer, _)| *outer),
-            vrf,
+            vrf: self.vrf(r),
             placement,
             via,
+            shared: self.shared(r, placement, config.cores.len()),
+            home: self.at % config.cores.len().max(1),
             outbound: outbound?,
+            also_outbound: also_outbound?,
             inbound: inbound?,
             also_inbound: also_inbound?,
         };
-        self.fits_card(r, &pair);
+        self.settle(r, &mut pair, config.cores.len());
         Some(pair)
+    }
+
+    /// The replay window for which every worker seals with one SA.
+    fn shared(&self, r: &mut Reader<'_>, placement: Placement, workers: usize) -> Option<u32> {
+        let raw = self.raw.get_ref();
+        let window = raw.peer_window.as_ref();
+        let Some(every) = raw.every_worker.as_ref().filter(|every| *every.get_ref()) else {
+            if let Some(n) = window {
+                let remedy = "add every-worker = true, or take it out";
+                r.problems.add(n.span(), "`peer-window` without `every-worker`", remedy);
+            }
+            return None;
+        };
+        let mut wrong = |span, what: &str, remedy: String| r.problems.add(span, what, remedy);
+        if let Some(also) = raw.also_out.first() {
+            let what = "`also-out` and `every-worker`";
+            wrong(also.span(), what, "keep one of both: also-out needs no wide window".into());
+        }
+        if placement == Placement::Token {
+            let what = "`every-worker` with a key on a token, which works ahead number by number";
+            wrong(every.span(), what, "use also-out, or place it in software".into());
+        }
+        let Some(window) = window else {
+            let what = "`every-worker` without `peer-window`";
+            let remedy = "add peer-window = PACKETS, the replay window of the other end (0: it \
+                          has none): numbers of several workers are not in order";
+            wrong(every.span(), what, remedy.into());
+            return None;
+        };
+        let span = window.span();
+        let window = r.number(Some(window), 0, 0..=i64::from(u32::MAX), "peer-window") as u32;
+        let least = WINDOW_EACH * workers as u32;
+        if workers > 1 && (1..least).contains(&window) {
+            let what = format!("a window of {window} would lose packets of {workers} workers");
+            let remedy = format!("give the other end {least} or more, or use also-out here");
+            r.problems.add(span, what, remedy);
+        }
+        (workers > 1).then_some(window)
+    }
+
+    /// Gives its SAs to workers; outbound ones are one for each at most.
+    fn settle(&self, r: &mut Reader<'_>, pair: &mut TunnelConfig, workers: usize) {
+        pair.spread(workers);
+        self.fits_card(r, pair);
+        let mut seen = HashSet::new();
+        for (raw, sa) in self.raw.get_ref().all_out().zip(pair.outbound()) {
+            if seen.insert(sa.worker) {
+                continue;
+            }
+            let (span, what, remedy) = match &raw.get_ref().worker {
+                Some(worker) => (
+                    worker.span(),
+                    format!("worker {} has an outbound SA of `{}` already", sa.worker, pair.name),
+                    "give each outbound SA of a tunnel a worker of its own",
+                ),
+                None => (
+                    raw.span(),
+                    format!("`{}` has more outbound SAs than {workers} workers", pair.name),
+                    "take it out, or raise `workers` in [node]",
+                ),
+            };
+            r.problems.add(span, what, remedy);
+        }
     }
 
     /// What AH is padded to; nothing where it was asked for what AH has not.
@@ -351,8 +421,8 @@ impl Pair<'_> {
         let around = self.around.as_ref().is_some_and(|(_, around)| around.is_inline());
         if around || (pair.is_inline() && !inline::is_plain(pair)) {
             let what = format!("`{}` is inline, and no plain tunnel", pair.name);
-            let remedy = "a card makes tunnels of ESP without UDP, padding, dummies and nesting: \
-                          place it in software";
+            let remedy = "a card makes tunnels of ESP without UDP, padding, dummies, nesting and \
+                          more than one outbound SA: place it in software";
             let span = self.raw.get_ref().placement.as_ref().map_or(self.raw.span(), Spanned::span);
             r.problems.add(span, what, remedy);
         }
@@ -418,12 +488,9 @@ impl Sealed {
 
     /// Octets of the protected packet, of the ends' family, of a clear one.
     fn len(&self, clear: usize) -> usize {
-        use overhead::{EspMode, IpVersion};
+        use overhead::IpVersion;
         let outer = if self.end.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
-        let mode = match self.mode {
-            Mode::Tunnel => EspMode::Tunnel,
-            Mode::Transport => EspMode::Transport,
-        };
+        let mode = self.mode;
         if self.protocol == SaProtocol::Ah {
             let name = self.suite.ah_name().unwrap_or_default();
             let suite = overhead::AhSuite::by_name(name).expect("the calculator knows it");
@@ -447,7 +514,6 @@ fn sa(
     sa: &raw::Sa,
     suite: Suite,
     placement: Placement,
-    worker: usize,
 ) -> Option<SaConfig> {
     let spi = r.number(Some(&sa.spi), 256, 256..=i64::from(u32::MAX), "an SPI") as u32;
     let lengths = [
@@ -458,7 +524,7 @@ fn sa(
     let named = Named { key: &sa.key, rest: sa.rest.as_ref() };
     let file = r.keys_of(named, placement, config, lengths)?;
     let last = config.cores.len() as i64 - 1;
-    let worker = r.number(sa.worker.as_ref(), worker as i64, 0..=last, "worker") as usize;
+    let worker = r.number(sa.worker.as_ref(), 0, 0..=last, "worker") as usize;
     let keys =
         KeySpec::new(suite, file.cipher, file.integrity).at(placement.place(file.label.as_deref()));
     let fixed = sa.worker.is_some();

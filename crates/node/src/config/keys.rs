@@ -65,35 +65,33 @@ pub fn named_key(path: &str) -> Result<Secret, String> {
         Ok(n) => [n; 4],
         Err(_) => n.to_be_bytes(),
     };
-    let hex = |len: usize, add: u8| {
-        let octets = octets.into_iter().cycle().take(len).map(|octet| octet.wrapping_add(add));
-        octets.flat_map(|octet| [octet >> 4, octet & 15]).map(digit).collect::<String>()
-    };
-    let text = match kind {
-        "gcm" => format!("cipher {}\nsalt {}", hex(16, 0), hex(4, 1)),
-        "gcm256" | "chacha" => format!("cipher {}\nsalt {}", hex(32, 0), hex(4, 1)),
-        "cbc-sha1" => format!("cipher {}\nintegrity {}", hex(16, 0), hex(20, 1)),
-        "cbc-sha256" => format!("cipher {}\nintegrity {}", hex(16, 0), hex(32, 1)),
-        "md5" => format!("integrity {}", hex(16, 1)),
-        "sha1" => format!("integrity {}", hex(20, 1)),
-        "sha256" => format!("integrity {}", hex(32, 1)),
-        "sha384" => format!("integrity {}", hex(48, 1)),
-        "sha512" => format!("integrity {}", hex(64, 1)),
-        "sak" => format!("cipher {}", hex(16, 0)),
-        "sak256" => format!("cipher {}", hex(32, 0)),
-        "xpn" => format!("cipher {}\nsalt {}", hex(16, 0), hex(12, 1)),
-        "salt" => format!("salt {}", hex(4, 1)),
+    // Octets of cipher key, integrity key and salt.
+    let lengths = match kind {
+        "gcm" => [16, 0, 4],
+        "gcm256" | "chacha" => [32, 0, 4],
+        "cbc-sha1" => [16, 20, 0],
+        "cbc-sha256" => [16, 32, 0],
+        "md5" => [0, 16, 0],
+        "sha1" => [0, 20, 0],
+        "sha256" => [0, 32, 0],
+        "sha384" => [0, 48, 0],
+        "sha512" => [0, 64, 0],
+        "sak" => [16, 0, 0],
+        "sak256" => [32, 0, 0],
+        "xpn" => [16, 0, 12],
+        "salt" => [0, 0, 4],
         suite => {
             let suite = Suite::from_name(suite).ok_or_else(unknown)?;
-            let words = [
-                ("cipher", suite.key_len(), 0),
-                ("integrity", suite.mac_key_len(), 1),
-                ("salt", suite.esp_salt_len(), 1),
-            ];
-            let there = words.into_iter().filter(|(_, len, _)| *len > 0);
-            there.map(|(word, len, add)| format!("{word} {}\n", hex(len, add))).collect()
+            [suite.key_len(), suite.mac_key_len(), suite.esp_salt_len()]
         }
     };
+    let mut text = String::new();
+    let words = [("cipher", 0), ("integrity", 1), ("salt", 1)].into_iter().zip(lengths);
+    for ((word, add), len) in words.filter(|(_, len)| *len > 0) {
+        let value = octets.into_iter().cycle().take(len).map(|octet| octet.wrapping_add(add));
+        let hex: String = value.flat_map(|octet| [octet >> 4, octet & 15]).map(digit).collect();
+        text += &format!("{word} {hex}\n");
+    }
     Ok(Secret::new(text.into_bytes()))
 }
 

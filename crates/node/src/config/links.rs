@@ -79,7 +79,6 @@ fn only_for_hosts(r: &mut Reader<'_>, port: &raw::Port) {
     let mut wrong: Vec<_> =
         lists.iter().filter(|(_, list)| list.is_some()).map(|(name, _)| *name).collect();
     wrong.extend(port.offload.map(|_| "offload"));
-    wrong.extend(port.every_worker.map(|_| "every-worker"));
     for name in wrong {
         let what =
             format!("port `{}` has {name}, which is for the host's own stack", port.name.get_ref());
@@ -88,10 +87,22 @@ fn only_for_hosts(r: &mut Reader<'_>, port: &raw::Port) {
     }
 }
 
+/// A port of one queue has one worker.
+fn one_queue(r: &mut Reader<'_>, port: &raw::Port) {
+    if port.every_worker.is_some() {
+        let what = format!("port `{}` has every-worker, and one queue", port.name.get_ref());
+        let remedy = "take every-worker out, or set driver = \"af-xdp\" (or \"tun\", \"tap\")";
+        r.problems.add(port.name.span(), what, remedy);
+    }
+}
+
 fn driver(r: &mut Reader<'_>, port: &raw::Port, workers: usize) -> Driver {
     let name = port.driver.as_ref().map_or("", |t| t.get_ref().as_str());
     if r.lab.is_some() || !matches!(name, "tap" | "tun") {
         only_for_hosts(r, port);
+    }
+    if r.lab.is_some() || !matches!(name, "" | "af-xdp" | "tap" | "tun") {
+        one_queue(r, port);
     }
     if r.lab.is_some() {
         for t in [&port.driver, &port.device].into_iter().flatten() {
@@ -125,6 +136,7 @@ fn driver(r: &mut Reader<'_>, port: &raw::Port, workers: usize) -> Driver {
             Driver::Xdp {
                 device: device(r),
                 queue: r.number(port.queue.as_ref(), 0, 0..=1023, "queue") as u32,
+                every_worker: port.every_worker.unwrap_or(false) && workers > 1,
                 mode: mode.unwrap_or(XdpMode::Auto),
             }
         }

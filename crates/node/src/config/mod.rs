@@ -14,7 +14,6 @@ mod error;
 mod inline;
 mod ipsec;
 mod keys;
-mod large;
 mod links;
 mod names;
 mod place;
@@ -28,7 +27,6 @@ mod token;
 
 pub use error::{ConfigError, Problem};
 pub use keys::{KeySource, LAB_KEY, NoKeys, named_key};
-pub use large::Large;
 pub(crate) use names::Ways;
 pub use place::{LookAsideConfig, Otherwise, Placement};
 pub use policy::{PolicyAction, PolicyConfig};
@@ -111,6 +109,8 @@ pub enum Driver {
         device: String,
         /// Hardware queue.
         queue: u32,
+        /// It and those behind it, one for each worker.
+        every_worker: bool,
         /// In the driver, in the stack, or what the device is best at.
         mode: XdpMode,
     },
@@ -148,7 +148,8 @@ impl Driver {
     pub const fn is_everywhere(&self) -> bool {
         matches!(
             self,
-            Self::Tap(TapConfig { every_worker: true, .. })
+            Self::Xdp { every_worker: true, .. }
+                | Self::Tap(TapConfig { every_worker: true, .. })
                 | Self::Tun(TapConfig { every_worker: true, .. })
         )
     }
@@ -432,8 +433,15 @@ pub struct TunnelConfig {
     pub placement: Placement,
     /// The interface it leaves by, by index, as routes say.
     pub via: Via,
+    /// The first worker to be asked where the file does not say whose an SA is.
+    pub home: usize,
+    /// Every worker seals, by numbers of one range, for a replay window of so many packets at
+    /// the other end; 0: it has none.
+    pub shared: Option<u32>,
     /// To the other end.
     pub outbound: SaConfig,
+    /// More of them, each at a worker of its own for what it has (RFC 9611).
+    pub also_outbound: Vec<SaConfig>,
     /// From the other end.
     pub inbound: SaConfig,
     /// More of them, alike but for SPI and keys: while keys change, those before and
@@ -442,9 +450,35 @@ pub struct TunnelConfig {
 }
 
 impl TunnelConfig {
+    /// Every SA to the other end, each at a worker of its own.
+    pub fn outbound(&self) -> impl Iterator<Item = &SaConfig> {
+        std::iter::once(&self.outbound).chain(&self.also_outbound)
+    }
+
     /// Every SA from the other end.
     pub fn inbound(&self) -> impl Iterator<Item = &SaConfig> {
         std::iter::once(&self.inbound).chain(&self.also_inbound)
+    }
+
+    /// Every SA of both directions.
+    pub(crate) fn sas_mut(&mut self) -> impl Iterator<Item = &mut SaConfig> {
+        let out = std::iter::once(&mut self.outbound).chain(&mut self.also_outbound);
+        out.chain(std::iter::once(&mut self.inbound)).chain(&mut self.also_inbound)
+    }
+
+    /// Gives SAs of which the file does not say whose they are to workers: all to one, or,
+    /// where there are several outbound ones, each to the next.
+    pub(crate) fn spread(&mut self, workers: usize) {
+        let workers = workers.max(1);
+        let taken: Vec<usize> = self.outbound().filter(|s| s.fixed).map(|s| s.worker).collect();
+        let (home, several) = (self.home, !self.also_outbound.is_empty());
+        let mut free = (0..workers).map(|n| (home + n) % workers).filter(|n| !taken.contains(n));
+        let out = std::iter::once(&mut self.outbound).chain(&mut self.also_outbound);
+        out.filter(|sa| !sa.fixed).for_each(|sa| sa.worker = free.next().unwrap_or(home));
+        let inn = std::iter::once(&mut self.inbound).chain(&mut self.also_inbound);
+        for (n, sa) in inn.enumerate().filter(|(_, sa)| !sa.fixed) {
+            sa.worker = if several { (home + n) % workers } else { home };
+        }
     }
 
     /// What its packets are in the IP header in front of them.
@@ -489,11 +523,15 @@ impl Config {
             old.tunnels.iter().map(|tunnel| (tunnel.name.as_str(), tunnel)).collect();
         for tunnel in &mut self.tunnels {
             let Some(before) = before.get(tunnel.name.as_str()) else { continue };
-            let mut sas = std::iter::once(&before.outbound).chain(before.inbound());
-            let Some(worker) = sas.find(|sa| !sa.fixed).map(|sa| sa.worker) else { continue };
-            let own = [&mut tunnel.outbound, &mut tunnel.inbound];
-            let own = own.into_iter().chain(&mut tunnel.also_inbound);
-            own.filter(|sa| !sa.fixed).for_each(|sa| sa.worker = worker);
+            tunnel.home = before.home;
+            tunnel.spread(self.cores.len());
+            // An inbound SA stays with its window, whatever place it has among the others.
+            for sa in std::iter::once(&mut tunnel.inbound).chain(&mut tunnel.also_inbound) {
+                let same = before.inbound().find(|old| old.spi == sa.spi);
+                if let (Some(old), false) = (same, sa.fixed) {
+                    sa.worker = old.worker;
+                }
+            }
         }
     }
 
@@ -503,7 +541,7 @@ impl Config {
         text: &str,
         keys: &mut dyn KeySource,
     ) -> Result<Self, Box<ConfigError>> {
-        let read = read::written(text).and_then(|written| read::config(&written, keys, None));
+        let read = schema::parse(text).and_then(|written| read::config(&written, keys, None));
         read.map_err(|mut problems| {
             problems.sort_by_key(|p| p.span.start);
             Box::new(ConfigError { file: file.into(), text: text.into(), problems })
@@ -527,18 +565,11 @@ pub struct Written(raw::File);
 impl Written {
     /// From a file of its own.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
-        read::written(text).map(Self)
+        schema::parse(text).map(Self)
     }
 
     /// From a table of a larger file.
     pub fn of(table: toml::Spanned<toml::de::DeValue<'_>>) -> Result<Self, Vec<Problem>> {
         schema::fit(table).map(Self)
-    }
-}
-
-impl Problem {
-    /// What the reader of TOML complains about.
-    pub fn syntax(error: &toml::de::Error) -> Self {
-        read::syntax(error)
     }
 }

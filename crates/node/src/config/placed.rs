@@ -20,15 +20,16 @@ impl Config {
         }
         let routes = Networks::of_routes(self);
         for number in 0..self.tunnels.len() {
-            let has_suite = !is_token || token::has_suite(self.tunnels[number].suite);
+            let has_suite = !is_token
+                || token::has_suite(self.tunnels[number].suite)
+                    && self.tunnels[number].shared.is_none();
             let fits = placement != Placement::Inline || inline::could_be(self, &routes, number);
             let tunnel = &mut self.tunnels[number];
             if tunnel.placement != Placement::Software || !has_suite || !fits {
                 continue;
             }
             tunnel.placement = placement;
-            let inbound = std::iter::once(&mut tunnel.inbound).chain(&mut tunnel.also_inbound);
-            for sa in std::iter::once(&mut tunnel.outbound).chain(inbound) {
+            for sa in tunnel.sas_mut() {
                 let name = is_token.then(|| label(&sa.keys.key));
                 sa.keys.place = placement.place(name.as_deref());
             }

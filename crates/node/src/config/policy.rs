@@ -12,13 +12,12 @@
 //!   remote-ports = [443, "8000-8999"]   # "opaque": later fragments, for example
 //! ```
 
-use super::names::unknown;
+use super::names::Names;
 use super::raw::{self, Words};
 use super::read::Reader;
 use super::{Config, TunnelConfig};
 use ferrule_dataplane::ipsec::spd::SELECTORS_MAX;
 use ferrule_dataplane::ipsec::{Addresses, Field, Mode, Selector, SelectorError};
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use toml::{Spanned, Value};
@@ -237,45 +236,35 @@ pub(super) fn policies(r: &mut Reader<'_>, file: &raw::File, config: &mut Config
 }
 
 /// The pairs of SAs by name: tunnels, and behind them those in transport mode.
-struct Pairs<'a> {
-    tunnels: Vec<&'a str>,
-    transports: Vec<&'a str>,
-    by_name: HashMap<(bool, &'a str), usize>,
+struct Pairs {
+    tunnels: Names,
+    transports: Names,
 }
 
-impl<'a> Pairs<'a> {
-    fn of(file: &'a raw::File) -> Self {
-        fn names(list: &[Spanned<raw::Tunnel>]) -> Vec<&str> {
-            list.iter().map(|pair| pair.get_ref().name.get_ref().as_str()).collect()
-        }
-        let (tunnels, transports) = (names(&file.tunnel), names(&file.transport));
-        let all = tunnels.iter().map(|name| (false, *name));
-        let all = all.chain(transports.iter().map(|name| (true, *name)));
-        let by_name = all.enumerate().map(|(number, key)| (key, number)).collect();
-        Self { tunnels, transports, by_name }
+impl Pairs {
+    fn of(file: &raw::File) -> Self {
+        let names = |what, list: &[Spanned<raw::Tunnel>]| {
+            Names::of(what, list.iter().map(|pair| pair.get_ref().name.get_ref().as_str()))
+        };
+        let tunnels = names("tunnel", &file.tunnel);
+        Self { tunnels, transports: names("transport", &file.transport) }
     }
 
     /// The number of the one that an entry names.
     fn named(&self, r: &mut Reader<'_>, policy: &raw::Policy) -> Option<usize> {
-        let (transport, text) = match (&policy.tunnel, &policy.transport) {
+        match (&policy.tunnel, &policy.transport) {
             (Some(_), Some(both)) => {
                 let remedy = "keep the one that protects";
                 r.problems.add(both.span(), "a tunnel and a transport for one entry", remedy);
-                return None;
+                None
             }
-            (Some(tunnel), None) => (false, tunnel),
-            (None, Some(transport)) => (true, transport),
-            (None, None) => return None,
-        };
-        if let Some(number) = self.by_name.get(&(transport, text.get_ref().as_str())) {
-            return Some(*number);
+            (Some(tunnel), None) => self.tunnels.find(&mut r.problems, tunnel),
+            (None, Some(transport)) => {
+                let number = self.transports.find(&mut r.problems, transport)?;
+                Some(self.tunnels.len() + number)
+            }
+            (None, None) => None,
         }
-        let (what, names) = match transport {
-            true => ("transport", &self.transports),
-            false => ("tunnel", &self.tunnels),
-        };
-        unknown(&mut r.problems, text, what, names.iter().copied());
-        None
     }
 }
 

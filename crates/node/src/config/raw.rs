@@ -9,31 +9,20 @@ pub(super) type Number = Spanned<i64>;
 /// A word, a number, or a list of them.
 pub(super) type Words = Spanned<toml::Value>;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct File {
     pub node: Option<Spanned<Node>>,
-    #[serde(default)]
     pub port: Vec<Spanned<Port>>,
-    #[serde(default)]
     pub interface: Vec<Spanned<Interface>>,
-    #[serde(default)]
     pub bridge: Vec<Spanned<Bridge>>,
-    #[serde(default)]
     pub route: Vec<Spanned<Route>>,
-    #[serde(default)]
     pub lsp: Vec<Spanned<Lsp>>,
-    #[serde(default)]
     pub label: Vec<Spanned<Label>>,
-    #[serde(default)]
     pub pseudowire: Vec<Spanned<Pseudowire>>,
-    #[serde(default)]
     pub macsec: Vec<Spanned<Macsec>>,
-    #[serde(default)]
     pub tunnel: Vec<Spanned<Tunnel>>,
-    #[serde(default)]
     pub transport: Vec<Spanned<Tunnel>>,
-    #[serde(default)]
     pub policy: Vec<Spanned<Policy>>,
     pub look_aside: Option<Spanned<LookAside>>,
     pub token: Option<Spanned<Token>>,
@@ -215,12 +204,28 @@ pub(super) struct Tunnel {
     pub dummy: Option<Number>,
     pub then: Option<Text>,
     pub ah_align: Option<Number>,
+    pub every_worker: Option<Spanned<bool>>,
+    pub peer_window: Option<Number>,
     #[serde(rename = "in")]
     pub inbound: Spanned<Sa>,
     #[serde(default)]
     pub also_in: Vec<Spanned<Sa>>,
     #[serde(rename = "out")]
     pub outbound: Spanned<Sa>,
+    #[serde(default)]
+    pub also_out: Vec<Spanned<Sa>>,
+}
+
+impl Tunnel {
+    /// Every SA to the other end.
+    pub fn all_out(&self) -> impl Iterator<Item = &Spanned<Sa>> {
+        std::iter::once(&self.outbound).chain(&self.also_out)
+    }
+
+    /// Every SA from the other end.
+    pub fn all_in(&self) -> impl Iterator<Item = &Spanned<Sa>> {
+        std::iter::once(&self.inbound).chain(&self.also_in)
+    }
 }
 
 /// Where a word says what no number can.

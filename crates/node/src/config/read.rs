@@ -31,10 +31,6 @@ pub(super) struct Reader<'a> {
     pub vrfs: Names,
 }
 
-pub(super) fn written(text: &str) -> Result<raw::File, Vec<Problem>> {
-    super::schema::parse(text)
-}
-
 pub(super) fn config(
     file: &raw::File,
     keys: &mut dyn KeySource,
@@ -69,17 +65,6 @@ pub(super) fn config(
         inline::check(&mut r, file, &config);
     }
     if r.problems.0.is_empty() { Ok(config) } else { Err(r.problems.0) }
-}
-
-/// What the reader of TOML says, in our words.
-pub(super) fn syntax(error: &toml::de::Error) -> Problem {
-    let message = error.message().to_owned();
-    let remedy = match message.split_once(", expected ") {
-        Some((_, expected)) => format!("expected {expected}"),
-        None => "see `ferrule init --help` for configurations to start from".into(),
-    };
-    let what = message.split(", expected ").next().unwrap_or_default().to_owned();
-    Problem { span: error.span().unwrap_or(0..0), what, remedy }
 }
 
 fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {

@@ -11,7 +11,7 @@
 //! ```
 
 use super::error::Problem;
-use super::{raw, read};
+use super::raw;
 use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;
@@ -30,7 +30,7 @@ pub(super) fn parse(text: &str) -> Result<raw::File, Vec<Problem>> {
 }
 
 fn table(text: &str) -> Result<Spanned<DeValue<'_>>, Vec<Problem>> {
-    let table = DeTable::parse(text).map_err(|e| vec![read::syntax(&e)])?;
+    let table = DeTable::parse(text).map_err(|e| vec![Problem::syntax(&e)])?;
     Ok(Spanned::new(table.span(), DeValue::Table(table.into_inner())))
 }
 
@@ -49,7 +49,7 @@ pub(super) fn fit(mut value: Spanned<DeValue<'_>>) -> Result<raw::File, Vec<Prob
         // What was taken out is missing now: that is said already.
         let follows = cut.contains(&span) && error.message().starts_with("missing field");
         if !follows {
-            let mut problem = read::syntax(&error);
+            let mut problem = Problem::syntax(&error);
             problem.span = span.clone();
             problems.push(problem);
         }

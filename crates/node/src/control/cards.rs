@@ -72,27 +72,25 @@ impl Control {
             let (commands, commands_out) = RingBuffer::new(CARD_RING);
             let (events_in, events) = RingBuffer::new(CARD_RING);
             let card = Card::new(id, (self.card_engines)(id), commands_out, events_in);
-            let fresh = Some(Box::new(card));
-            let (worker, waiting) = (port.worker, VecDeque::new());
-            let (silent, wanting) = (0, false);
             self.cards.push(CardLink {
                 id,
-                worker,
+                worker: port.worker,
                 commands,
                 events,
-                fresh,
-                silent,
-                wanting,
-                waiting,
+                fresh: Some(Box::new(card)),
+                silent: 0,
+                wanting: false,
+                waiting: VecDeque::new(),
             });
         }
     }
 
     /// Gives every card its tables, and new cards to their workers.
-    pub(super) fn card_tables(&mut self) -> Result<(), BuildError> {
-        for (index, id) in self.compiled.ports.clone().into_iter().enumerate() {
-            if self.cards.iter().any(|c| c.id == id) {
-                self.tables_of(index, id)?;
+    pub(super) fn card_tables(&mut self) {
+        for at in 0..self.cards.len() {
+            let id = self.cards[at].id;
+            if let Some(tables) = self.tables_of(id) {
+                self.command_step(id, tables);
             }
         }
         for at in 0..self.cards.len() {
@@ -101,14 +99,14 @@ impl Control {
                 self.send_step(worker, Command::FitCard(card));
             }
         }
-        Ok(())
     }
 
-    fn tables_of(&mut self, index: usize, id: PortId) -> Result<(), BuildError> {
+    /// The tables of a port's card, for as long as the configuration has the port.
+    fn tables_of(&self, id: PortId) -> Option<CardCommand> {
         let (compiled, shared) = (&self.compiled, &self.shared);
+        let index = compiled.ports.iter().position(|&port| port == id)?;
         let tables = card::compile(&self.config, compiled, &self.tables, shared, index);
-        self.command_step(id, CardCommand::Tables(Arc::new(tables)));
-        Ok(())
+        Some(CardCommand::Tables(Arc::new(tables)))
     }
 
     /// Gives a card a command.
@@ -210,23 +208,18 @@ impl Control {
         let old = self.installed.without(seat);
         let macs = self.macs.clone();
         let planned = Installed::plan(&self.config, &macs, &self.compiled, &old, &mut self.leases);
-        let index = self.compiled.ports.iter().position(|&p| p == id);
-        let (compiled, shared) = (&self.compiled, &self.shared);
-        let tables = index.map(|index| {
-            Arc::new(card::compile(&self.config, compiled, &self.tables, shared, index))
-        });
-        let failed = planned.as_ref().err().map(ToString::to_string);
-        if let Some(e) = &failed {
+        let tables = self.tables_of(id);
+        if let Err(e) = &planned {
             let port = self.port_name(id).to_owned();
             self.failures.push(format!("the card of port {port} stays empty: {e}"));
         }
         let Some(link) = self.cards.iter_mut().find(|c| c.id == id) else { return };
-        link.wanting = failed.is_some();
+        link.wanting = planned.is_err();
         let (Ok(plan), Some(tables)) = (planned, tables) else { return };
         self.leases.grant(&plan.leases, &plan.installed.records());
         let of_card = plan.before.into_iter().filter(|(at, _)| *at == seat);
         link.waiting = of_card.map(|(_, change)| CardCommand::Change(change)).collect();
-        link.waiting.push_back(CardCommand::Tables(tables));
+        link.waiting.push_back(tables);
         link.pump();
     }
 }

@@ -146,8 +146,7 @@ impl Control {
             Step::Changes(changes) => self.change_step(changes, Command::Changes),
             Step::Ready(changes) => {
                 self.change_step(changes, Command::Changes);
-                // Nothing here can fail: there was room for it.
-                let _ = self.card_tables();
+                self.card_tables();
                 for worker in 0..self.links.len() {
                     self.send_step(worker, Command::Ready(self.tables.clone()));
                 }
@@ -173,8 +172,13 @@ impl Control {
         }
     }
 
-    /// Sends changes in their order, all of a worker in one message.
-    fn change_step(&mut self, changes: Changes, of_worker: impl Fn(VecDeque<Change>) -> Command) {
+    /// Sends changes in their order, all of a worker in one message: there may be more of
+    /// them than its ring has places.
+    pub(super) fn change_step(
+        &mut self,
+        changes: Changes,
+        of_worker: impl Fn(VecDeque<Change>) -> Command,
+    ) {
         let mut of_workers: Vec<VecDeque<Change>> = Vec::new();
         of_workers.resize_with(self.links.len(), VecDeque::new);
         for (seat, mut change) in changes {

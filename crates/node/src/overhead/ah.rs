@@ -1,9 +1,10 @@
 //! What AH adds to a packet (RFC 4302 section 2): its fixed part, the ICV, and padding to
 //! four octets over IPv4 and eight over IPv6.
 
-use super::error::{StackError, nearest};
+use super::Mode;
+use super::error::StackError;
 use super::suite::{ESP_CIPHERS, ESP_INTEGRITIES};
-use super::transform::{EspMode, IpVersion};
+use super::transform::IpVersion;
 use std::fmt;
 
 /// Next header, length, reserved, SPI, sequence number (RFC 4302 section 2).
@@ -44,11 +45,8 @@ impl AhSuite {
     /// The algorithm of that name.
     pub fn by_name(name: &str) -> Result<Self, StackError> {
         Self::all().find(|row| row.name == name).ok_or_else(|| {
-            let error = StackError::new(format!("`{name}` is no integrity algorithm of AH"));
-            match nearest(name, Self::all().map(|row| row.name)) {
-                Some(near) => error.with_help(format!("did you mean `{near}`?")),
-                None => error,
-            }
+            let names = Self::all().map(|row| row.name);
+            StackError::unknown("integrity algorithm of AH", name, names)
         })
     }
 }
@@ -59,7 +57,7 @@ pub struct Ah {
     /// Its integrity algorithm.
     pub suite: AhSuite,
     /// Tunnel or transport, as ESP has them.
-    pub mode: EspMode,
+    pub mode: Mode,
     /// The outer header of tunnel mode; transport mode keeps the packet's own.
     pub outer: IpVersion,
     /// Padded to eight octets over IPv4 too, as some senders do.
@@ -71,8 +69,12 @@ pub struct Ah {
 impl Ah {
     /// Octets of the IP packet that comes of one of `ip_len` octets and version `own`.
     pub fn ip_len(&self, own: IpVersion, ip_len: usize) -> usize {
-        let outer = if self.mode == EspMode::Tunnel { self.outer.header_len() } else { 0 };
-        outer + self.header_len(own) + ip_len
+        self.outer_len() + self.header_len(own) + ip_len
+    }
+
+    /// Octets of the outer header, if there is one.
+    fn outer_len(&self) -> usize {
+        if self.mode == Mode::Tunnel { self.outer.header_len() } else { 0 }
     }
 
     /// Octets of AH in a packet whose own version is `own`.
@@ -82,7 +84,7 @@ impl Ah {
 
     /// Octets of padding behind the check value.
     pub(super) fn padding(&self, own: IpVersion) -> usize {
-        let version = if self.mode == EspMode::Tunnel { self.outer } else { own };
+        let version = if self.mode == Mode::Tunnel { self.outer } else { own };
         let align = if version == IpVersion::V6 || self.pad8 { 8 } else { 4 };
         let len = AH_HEADER + self.suite.iv + self.suite.icv;
         len.next_multiple_of(align) - len
@@ -90,15 +92,14 @@ impl Ah {
 
     /// Octets by which a frame grows at its front at most.
     pub(super) fn front_growth(&self) -> usize {
-        let outer = if self.mode == EspMode::Tunnel { self.outer.header_len() } else { 0 };
-        outer + self.header_len(IpVersion::V6)
+        self.outer_len() + self.header_len(IpVersion::V6)
     }
 }
 
 impl fmt::Display for Ah {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = |on: bool, word: &'static str| if on { word } else { "" };
-        let tunnel = self.mode == EspMode::Tunnel;
+        let tunnel = self.mode == Mode::Tunnel;
         write!(f, "ah {}", self.suite.name)?;
         f.write_str(if tunnel { " tunnel" } else { " transport" })?;
         f.write_str(word(tunnel && self.outer == IpVersion::V6, " ipv6"))?;

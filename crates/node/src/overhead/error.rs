@@ -13,10 +13,14 @@ use std::ops::Range;
 /// A stack that cannot be: a word that the grammar lacks, or layers that do not fit together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackError {
-    message: String,
-    help: Option<String>,
-    span: Option<Range<usize>>,
-    stage: Option<usize>,
+    /// What is wrong, in one sentence without position.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// The octets of the parsed text that are at fault.
+    pub span: Option<Range<usize>>,
+    /// The part of the stack at fault: 0 is the user's frame, 1 the first transformation.
+    pub stage: Option<usize>,
 }
 
 impl StackError {
@@ -27,6 +31,19 @@ impl StackError {
     /// An error of whoever puts stacks together, without a place in a text.
     pub fn usage(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self::new(message).with_help(help)
+    }
+
+    /// A name that is none of some `candidates`.
+    pub(super) fn unknown<'a>(
+        what: &str,
+        name: &str,
+        candidates: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let error = Self::new(format!("`{name}` is no {what}"));
+        match nearest(name, candidates) {
+            Some(near) => error.with_help(format!("did you mean `{near}`?")),
+            None => error,
+        }
     }
 
     pub(super) fn with_help(mut self, help: impl Into<String>) -> Self {
@@ -44,26 +61,6 @@ impl StackError {
     pub(super) fn in_stage(mut self, stage: usize) -> Self {
         self.stage.get_or_insert(stage);
         self
-    }
-
-    /// What is wrong, in one sentence without position.
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
-    /// What to do about it.
-    pub fn help(&self) -> Option<&str> {
-        self.help.as_deref()
-    }
-
-    /// The octets of the parsed text that are at fault.
-    pub fn span(&self) -> Option<Range<usize>> {
-        self.span.clone()
-    }
-
-    /// The part of the stack at fault: 0 is the user's frame, 1 the first transformation.
-    pub fn stage(&self) -> Option<usize> {
-        self.stage
     }
 
     /// The text with a caret line under the fault, for a person; `None` if no place is known.

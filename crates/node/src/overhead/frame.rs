@@ -1,7 +1,6 @@
 //! The user's frame: layers from the outside inwards, then octets of payload.
 
 use super::error::StackError;
-use super::segment::SegmentKind;
 use std::fmt;
 
 /// The most octets that a frame may have on any line: an IP packet's own limit.
@@ -32,62 +31,43 @@ pub enum Layer {
     Icmp,
 }
 
+/// Every layer, outermost first: the word of the grammar, what a person calls it, the section
+/// or clause that sets its size, its octets.
+const LAYERS: [(Layer, &str, &str, &str, usize); 9] = [
+    (Layer::Ethernet, "eth", "Ethernet", "802.3 cl. 3.2", 14),
+    (Layer::Svlan, "svlan", "802.1ad tag", "802.1Q cl. 9.3", 4),
+    (Layer::Vlan, "vlan", "802.1Q tag", "802.1Q cl. 9.3", 4),
+    (Layer::Arp, "arp", "ARP", "RFC 826", 28),
+    (Layer::Ipv4, "ipv4", "IPv4", "RFC 791 §3.1", 20),
+    (Layer::Ipv6, "ipv6", "IPv6", "RFC 8200 §3", 40),
+    (Layer::Udp, "udp", "UDP", "RFC 768", 8),
+    (Layer::Tcp, "tcp", "TCP", "RFC 9293 §3.1", 20),
+    (Layer::Icmp, "icmp", "ICMP", "RFC 792, RFC 4443 §4", 8),
+];
+
 impl Layer {
     /// All of them, outermost first.
-    pub const ALL: [Self; 9] = [
-        Self::Ethernet,
-        Self::Svlan,
-        Self::Vlan,
-        Self::Arp,
-        Self::Ipv4,
-        Self::Ipv6,
-        Self::Udp,
-        Self::Tcp,
-        Self::Icmp,
-    ];
+    pub fn all() -> impl Iterator<Item = Self> {
+        LAYERS.into_iter().map(|(layer, ..)| layer)
+    }
 
     /// The word of the grammar.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Ethernet => "eth",
-            Self::Svlan => "svlan",
-            Self::Vlan => "vlan",
-            Self::Arp => "arp",
-            Self::Ipv4 => "ipv4",
-            Self::Ipv6 => "ipv6",
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-            Self::Icmp => "icmp",
-        }
+        LAYERS[self as usize].1
     }
 
-    pub(super) fn segment(self) -> SegmentKind {
-        match self {
-            Self::Ethernet => SegmentKind::Ethernet,
-            Self::Svlan => SegmentKind::Svlan,
-            Self::Vlan => SegmentKind::Vlan,
-            Self::Arp => SegmentKind::Arp,
-            Self::Ipv4 => SegmentKind::Ipv4,
-            Self::Ipv6 => SegmentKind::Ipv6,
-            Self::Udp => SegmentKind::Udp,
-            Self::Tcp => SegmentKind::Tcp,
-            Self::Icmp => SegmentKind::Icmp,
-        }
+    /// What a person calls it, and the section or clause that sets its size.
+    pub(super) fn words(self) -> (&'static str, &'static str) {
+        let (_, _, name, rule, _) = LAYERS[self as usize];
+        (name, rule)
     }
 
     /// Octets of the header.
     pub fn header_len(self) -> usize {
-        match self {
-            Self::Ethernet => 14,
-            Self::Svlan | Self::Vlan => 4,
-            Self::Arp => 28,
-            Self::Ipv4 | Self::Tcp => 20,
-            Self::Ipv6 => 40,
-            Self::Udp | Self::Icmp => 8,
-        }
+        LAYERS[self as usize].4
     }
 
-    fn is_tag(self) -> bool {
+    pub(super) fn is_tag(self) -> bool {
         matches!(self, Self::Svlan | Self::Vlan)
     }
 
@@ -136,7 +116,13 @@ impl UserFrame {
             return Err(StackError::new("ARP has no payload").with_help("leave the number out"));
         }
         let frame = Self { layers, payload };
-        frame.check_len(frame.len())?;
+        if frame.len() > FRAME_LEN_MAX {
+            return Err(StackError::new(format!(
+                "a frame of {} octets is over the largest, {FRAME_LEN_MAX}",
+                frame.len()
+            ))
+            .with_help("jumbo frames have about 9,000"));
+        }
         Ok(frame)
     }
 
@@ -182,16 +168,6 @@ impl UserFrame {
     #[allow(clippy::len_without_is_empty)] // a frame has at least its Ethernet header
     pub fn len(&self) -> usize {
         self.headers_len().saturating_add(self.payload)
-    }
-
-    fn check_len(&self, len: usize) -> Result<(), StackError> {
-        if len > FRAME_LEN_MAX {
-            return Err(StackError::new(format!(
-                "a frame of {len} octets is over the largest, {FRAME_LEN_MAX}"
-            ))
-            .with_help("jumbo frames have about 9,000"));
-        }
-        Ok(())
     }
 }
 

@@ -9,13 +9,14 @@
 //!
 //! An unknown word is answered with the word nearest to it among those that may stand there.
 
+use super::Mode;
 use super::Stack;
 use super::ah::{Ah, AhSuite};
 use super::error::{StackError, nearest};
 use super::frame::{Layer, UserFrame};
 use super::suite::{ESP_CIPHERS, ESP_INTEGRITIES, EspSuite, MacsecCipher};
 use super::transform::{
-    Esp, EspMode, IpVersion, L2tpv3, LABELS_MAX, Macsec, Pseudowire, ServiceTag, TagKind, Transform,
+    Esp, IpVersion, L2tpv3, LABELS_MAX, Macsec, Pseudowire, ServiceTag, TagKind, Transform,
 };
 use super::words::{Word, once, one_of, span_of, split};
 
@@ -82,9 +83,8 @@ pub(super) fn parse(text: &str, default: &UserFrame) -> Result<Stack, StackError
         spans.push(span_of(group));
     }
     Stack::new(frame, transforms).map_err(|error| {
-        let span = error.stage().and_then(|stage| spans.get(stage));
-        match span {
-            Some(span) => error.clone().at(span.clone()),
+        match error.stage.and_then(|stage| spans.get(stage)) {
+            Some(span) => error.at(span.clone()),
             None => error,
         }
     })
@@ -92,7 +92,7 @@ pub(super) fn parse(text: &str, default: &UserFrame) -> Result<Stack, StackError
 
 /// Whether a group whose first word opens no transformation is meant as a frame.
 fn is_frame(group: &[Word]) -> bool {
-    let is_layer = |word: &Word| Layer::ALL.iter().any(|layer| word.is(layer.name()));
+    let is_layer = |word: &Word| Layer::all().any(|layer| word.is(layer.name()));
     let head = group.first().is_some_and(is_layer);
     let layers = group.iter().filter(|word| is_layer(word)).count();
     let near_eth = group.first().is_some_and(|word| nearest(&word.text, HEADS).is_none());
@@ -127,14 +127,14 @@ fn read_layer(word: &Word) -> Result<Layer, StackError> {
         "icmpv6" => return Ok(Layer::Icmp),
         _ => {}
     }
-    let found = Layer::ALL.into_iter().find(|layer| word.is(layer.name()));
+    let found = Layer::all().find(|layer| word.is(layer.name()));
     found.ok_or_else(|| {
         if HEADS.contains(&word.text.as_str()) {
             return word
                 .fault(format!("`{}` is no layer of a user's frame", word.text))
                 .with_help(format!("put a bar before it: `… | {} …`", word.text));
         }
-        word.unknown("the user's frame", Layer::ALL.iter().map(|layer| layer.name()))
+        word.unknown("the user's frame", Layer::all().map(Layer::name))
     })
 }
 
@@ -167,32 +167,54 @@ fn alone(rest: &[Word], head: &str, transform: Transform) -> Result<Transform, S
     }
 }
 
+/// What ESP and AH have in common.
+#[derive(Default)]
+struct IpsecWords<'a> {
+    mode: Mode,
+    outer: Option<(IpVersion, &'a Word)>,
+    esn: bool,
+}
+
+impl<'a> IpsecWords<'a> {
+    /// Takes a word, if it is one of them.
+    fn take(&mut self, word: &'a Word) -> Result<bool, StackError> {
+        match word.text.as_str() {
+            "tunnel" => self.mode = Mode::Tunnel,
+            "transport" => self.mode = Mode::Transport,
+            "ipv4" => once(&mut self.outer, (IpVersion::V4, word), word, "an outer header")?,
+            "ipv6" => once(&mut self.outer, (IpVersion::V6, word), word, "an outer header")?,
+            "esn" => self.esn = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The version of the outer header.
+    fn outer(&self) -> Result<IpVersion, StackError> {
+        match (self.mode, self.outer) {
+            (Mode::Transport, Some((_, word))) => Err(word
+                .fault("transport mode keeps the packet's own IP header")
+                .with_help(format!("leave `{}` out", word.text))),
+            (_, outer) => Ok(outer.map(|(version, _)| version).unwrap_or_default()),
+        }
+    }
+}
+
 fn read_esp(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
     let (mut cipher, mut integrity) = (None, None);
-    let (mut mode, mut outer) = (EspMode::default(), None);
-    let (mut udp_encap, mut esn) = (false, false);
+    let (mut words, mut udp_encap) = (IpsecWords::default(), false);
     for word in rest {
         if let Some(row) = ESP_CIPHERS.iter().find(|row| word.is(row.name)) {
             once(&mut cipher, row, word, "a cipher")?;
         } else if let Some(row) = ESP_INTEGRITIES.iter().find(|row| word.is(row.name)) {
             once(&mut integrity, row, word, "an integrity algorithm")?;
-        } else {
-            match word.text.as_str() {
-                "tunnel" => mode = EspMode::Tunnel,
-                "transport" => mode = EspMode::Transport,
-                "ipv4" => once(&mut outer, (IpVersion::V4, word), word, "an outer header")?,
-                "ipv6" => once(&mut outer, (IpVersion::V6, word), word, "an outer header")?,
-                "udp-encap" | "udp" => udp_encap = true,
-                "esn" => esn = true,
-                _ => return Err(word.unknown("`esp`", esp_words())),
-            }
+        } else if word.is("udp-encap") || word.is("udp") {
+            udp_encap = true;
+        } else if !words.take(word)? {
+            return Err(word.unknown("`esp`", esp_words()));
         }
     }
-    if let (EspMode::Transport, Some((_, word))) = (mode, outer) {
-        return Err(word
-            .fault("transport mode keeps the packet's own IP header")
-            .with_help(format!("leave `{}` out", word.text)));
-    }
+    let outer = words.outer()?;
     let Some(cipher) = cipher else {
         return Err(head.fault("`esp` needs a suite").with_help(
             "for example `esp aes-gcm-128 tunnel` or `esp aes-cbc-128 hmac-sha1-96 tunnel`",
@@ -200,42 +222,30 @@ fn read_esp(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
     };
     let span = head.span.start..rest.last().map_or(head.span.end, |word| word.span.end);
     let suite = EspSuite::new(cipher, integrity).map_err(|error| error.at(span))?;
-    let outer = outer.map(|(version, _)| version).unwrap_or_default();
+    let IpsecWords { mode, esn, .. } = words;
     Ok(Transform::Esp(Esp { suite, mode, outer, udp_encap, esn }))
 }
 
 fn read_ah(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
-    let (mut suite, mut outer) = (None, None);
-    let (mut mode, mut pad8, mut esn) = (EspMode::default(), false, false);
+    let (mut suite, mut pad8) = (None, false);
+    let mut words = IpsecWords::default();
     for word in rest {
         if let Some(row) = AhSuite::all().find(|row| word.is(row.name)) {
             once(&mut suite, row, word, "an integrity algorithm")?;
-            continue;
-        }
-        match word.text.as_str() {
-            "tunnel" => mode = EspMode::Tunnel,
-            "transport" => mode = EspMode::Transport,
-            "ipv4" => once(&mut outer, (IpVersion::V4, word), word, "an outer header")?,
-            "ipv6" => once(&mut outer, (IpVersion::V6, word), word, "an outer header")?,
-            "pad8" => pad8 = true,
-            "esn" => esn = true,
-            _ => {
-                let names = AhSuite::all().map(|row| row.name);
-                return Err(word.unknown("`ah`", names.chain(AH_WORDS)));
-            }
+        } else if word.is("pad8") {
+            pad8 = true;
+        } else if !words.take(word)? {
+            let names = AhSuite::all().map(|row| row.name);
+            return Err(word.unknown("`ah`", names.chain(AH_WORDS)));
         }
     }
-    if let (EspMode::Transport, Some((_, word))) = (mode, outer) {
-        return Err(word
-            .fault("transport mode keeps the packet's own IP header")
-            .with_help(format!("leave `{}` out", word.text)));
-    }
+    let outer = words.outer()?;
     let Some(suite) = suite else {
         return Err(head
             .fault("`ah` needs an integrity algorithm")
             .with_help("for example `ah hmac-sha256-128 tunnel`"));
     };
-    let outer = outer.map(|(version, _)| version).unwrap_or_default();
+    let IpsecWords { mode, esn, .. } = words;
     Ok(Transform::Ah(Ah { suite, mode, outer, pad8, esn }))
 }
 

@@ -11,14 +11,17 @@
 //! Offsets are those of the wire: an Ethernet header of 14 octets ends with a type, so the four
 //! octets of a VLAN tag behind it are tag control information and the type that follows.
 
+use super::Mode;
 use super::ah::{AH_HEADER, Ah};
 use super::error::StackError;
-use super::frame::{FRAME_LEN_MAX, UserFrame};
+use super::frame::{FRAME_LEN_MAX, Layer, UserFrame};
 use super::segment::{Protection, Segment, SegmentKind};
 use super::suite::EspSuite;
 use super::transform::{
-    ETHERNET, Esp, EspMode, IpVersion, L2tpv3, Macsec, Pseudowire, ServiceTag, TagKind, Transform,
+    ETHERNET, Esp, IpVersion, L2tpv3, Macsec, Pseudowire, ServiceTag, TagKind, Transform,
 };
+
+const ETHERNET_KIND: SegmentKind = SegmentKind::Layer(Layer::Ethernet);
 
 /// What one transformation does to the frame's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,10 +104,8 @@ struct Builder {
 impl Builder {
     fn new(frame: &UserFrame) -> Self {
         let mut builder = Self { segments: Vec::new(), stage: 0, removed: 0, removed_tags: 0 };
-        for layer in frame.layers() {
-            let segment = builder.segment(layer.segment(), layer.header_len());
-            builder.segments.push(segment);
-        }
+        let headers: Vec<_> = frame.layers().iter().map(|&layer| header(layer)).collect();
+        builder.append(&headers);
         builder.append(&[(SegmentKind::Payload, frame.payload())]);
         builder
     }
@@ -113,7 +114,7 @@ impl Builder {
         (self.stage, self.removed, self.removed_tags) = (stage, 0, 0);
         let before = total(&self.segments);
         match transform {
-            Transform::Esp(esp) if esp.mode == EspMode::Tunnel => self.esp_tunnel(esp)?,
+            Transform::Esp(esp) if esp.mode == Mode::Tunnel => self.esp_tunnel(esp)?,
             Transform::Esp(esp) => self.esp_transport(esp)?,
             Transform::Ah(ah) => self.ah(ah)?,
             Transform::Macsec(macsec) => self.macsec(macsec)?,
@@ -127,7 +128,7 @@ impl Builder {
             Transform::L2tpv3(l2tp) => self.l2tpv3(l2tp),
             Transform::Vxlan { outer } => {
                 let vxlan = (SegmentKind::VxlanHeader, 8);
-                self.prepend(&[ethernet(), ip(*outer), (SegmentKind::Udp, 8), vxlan]);
+                self.prepend(&[header(Layer::Ethernet), ip(*outer), header(Layer::Udp), vxlan]);
             }
         }
         self.check_len()?;
@@ -139,7 +140,7 @@ impl Builder {
     fn esp_tunnel(&mut self, esp: &Esp) -> Result<(), StackError> {
         self.strip_to_ip("ESP")?;
         self.protect_by_esp(0, &esp.suite);
-        let mut front = vec![ethernet(), ip(esp.outer)];
+        let mut front = vec![header(Layer::Ethernet), ip(esp.outer)];
         front.extend(esp_front(esp));
         self.prepend(&front);
         self.authenticate_esp_header(2 + usize::from(esp.udp_encap));
@@ -160,12 +161,12 @@ impl Builder {
     fn ah(&mut self, ah: &Ah) -> Result<(), StackError> {
         let mut at = self.ip_position("AH")?;
         let mut own = match self.segments.get(at) {
-            Some(segment) if segment.kind == SegmentKind::Ipv6 => IpVersion::V6,
+            Some(segment) if segment.kind == SegmentKind::Layer(Layer::Ipv6) => IpVersion::V6,
             _ => IpVersion::V4,
         };
-        if ah.mode == EspMode::Tunnel {
+        if ah.mode == Mode::Tunnel {
             self.strip_to_ip("AH")?;
-            self.prepend(&[ethernet(), ip(ah.outer)]);
+            self.prepend(&[header(Layer::Ethernet), ip(ah.outer)]);
             (at, own) = (1, ah.outer);
         }
         let suite = &ah.suite;
@@ -265,7 +266,7 @@ impl Builder {
     }
 
     fn push_labels(&mut self, labels: usize, control_word: bool) {
-        let mut front = vec![ethernet()];
+        let mut front = vec![header(Layer::Ethernet)];
         front.extend(std::iter::repeat_n((SegmentKind::Label, 4), labels));
         front.push((SegmentKind::ControlWord, if control_word { 4 } else { 0 }));
         self.prepend(&front);
@@ -273,9 +274,9 @@ impl Builder {
 
     fn l2tpv3(&mut self, l2tp: &L2tpv3) {
         self.prepend(&[
-            ethernet(),
+            header(Layer::Ethernet),
             ip(l2tp.outer),
-            (SegmentKind::Udp, if l2tp.udp { 8 } else { 0 }),
+            udp(l2tp.udp),
             (SegmentKind::L2tpSession, l2tp.session_len()),
             (SegmentKind::L2tpCookie, l2tp.cookie),
             (SegmentKind::L2tpSublayer, if l2tp.sublayer { 4 } else { 0 }),
@@ -284,10 +285,10 @@ impl Builder {
 
     fn push_tag(&mut self, kind: TagKind) {
         let kind = match kind {
-            TagKind::Customer => SegmentKind::Vlan,
-            TagKind::Service => SegmentKind::Svlan,
+            TagKind::Customer => Layer::Vlan,
+            TagKind::Service => Layer::Svlan,
         };
-        self.insert(1, &[(kind, 4)]);
+        self.insert(1, &[header(kind)]);
     }
 
     fn pop_tag(&mut self) -> Result<(), StackError> {
@@ -303,8 +304,7 @@ impl Builder {
 
     /// Where the IP header stands: behind Ethernet and its tags, or the frame carries none.
     fn ip_position(&self, who: &str) -> Result<usize, StackError> {
-        let link =
-            |segment: &Segment| segment.kind == SegmentKind::Ethernet || segment.kind.is_tag();
+        let link = |segment: &Segment| segment.kind == ETHERNET_KIND || segment.kind.is_tag();
         let at = self.segments.iter().take_while(|segment| link(segment)).count();
         match self.segments.get(at) {
             Some(segment) if segment.kind.is_ip() => Ok(at),
@@ -335,7 +335,7 @@ impl Builder {
 
     fn require_unsealed(&self) -> Result<(), StackError> {
         match self.segments.first() {
-            Some(segment) if segment.kind == SegmentKind::Ethernet => Ok(()),
+            Some(segment) if segment.kind == ETHERNET_KIND => Ok(()),
             _ => Err(StackError::new("MACsec cannot go onto a MACsec frame")
                 .with_help("put another encapsulation between the two, for example `mpls cw`")),
         }
@@ -379,20 +379,23 @@ fn raise(segment: &mut Segment, mark: Protection) {
     }
 }
 
-fn ethernet() -> (SegmentKind, usize) {
-    (SegmentKind::Ethernet, ETHERNET)
+fn header(layer: Layer) -> (SegmentKind, usize) {
+    (SegmentKind::Layer(layer), layer.header_len())
+}
+
+/// UDP, if it is there.
+fn udp(there: bool) -> (SegmentKind, usize) {
+    (SegmentKind::Layer(Layer::Udp), if there { Layer::Udp.header_len() } else { 0 })
 }
 
 fn ip(version: IpVersion) -> (SegmentKind, usize) {
-    let kind = match version {
-        IpVersion::V4 => SegmentKind::Ipv4,
-        IpVersion::V6 => SegmentKind::Ipv6,
-    };
-    (kind, version.header_len())
+    header(match version {
+        IpVersion::V4 => Layer::Ipv4,
+        IpVersion::V6 => Layer::Ipv6,
+    })
 }
 
 fn esp_front(esp: &Esp) -> Vec<(SegmentKind, usize)> {
     let iv = SegmentKind::EspIv(esp.suite.cipher().iv_rule);
-    let udp = (SegmentKind::Udp, if esp.udp_encap { 8 } else { 0 });
-    vec![udp, (SegmentKind::EspHeader, 8), (iv, esp.suite.iv_len())]
+    vec![udp(esp.udp_encap), (SegmentKind::EspHeader, 8), (iv, esp.suite.iv_len())]
 }

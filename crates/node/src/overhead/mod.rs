@@ -43,10 +43,11 @@ pub use line::{
 pub use segment::{Protection, Segment, SegmentKind};
 pub use suite::{ESP_CIPHERS, ESP_INTEGRITIES, EspCipher, EspIntegrity, EspSuite, MacsecCipher};
 pub use transform::{
-    Esp, EspMode, IpVersion, L2tpv3, LABELS_MAX, Macsec, Pseudowire, ServiceTag, TagKind,
-    Transform, esp_len, macsec_len, mpls_len,
+    Esp, IpVersion, L2tpv3, LABELS_MAX, Macsec, Pseudowire, ServiceTag, TagKind, Transform,
+    esp_len, macsec_len, mpls_len,
 };
 
+pub use ferrule_dataplane::ipsec::Mode;
 use std::fmt;
 
 /// A user's frame and what is done to it, in order. Every value of this type can be laid out.

@@ -1,20 +1,15 @@
 //! A run of octets of one kind: its name, the rule that sets its size, and who may read it.
 
+use super::frame::Layer;
+
 /// What a run of octets is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it, `name` and `rule` say the rest
 pub enum SegmentKind {
-    Ethernet,
+    /// A header that a user's frame can have, too.
+    Layer(Layer),
     MacAddresses,
     EtherType,
-    Svlan,
-    Vlan,
-    Arp,
-    Ipv4,
-    Ipv6,
-    Udp,
-    Tcp,
-    Icmp,
     Payload,
     EspHeader,
     EspIv(&'static str),
@@ -42,76 +37,48 @@ pub enum SegmentKind {
 impl SegmentKind {
     /// What a person calls it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Ethernet => "Ethernet",
-            Self::MacAddresses => "MAC addresses",
-            Self::EtherType => "EtherType",
-            Self::Svlan => "802.1ad tag",
-            Self::Vlan => "802.1Q tag",
-            Self::Arp => "ARP",
-            Self::Ipv4 => "IPv4",
-            Self::Ipv6 => "IPv6",
-            Self::Udp => "UDP",
-            Self::Tcp => "TCP",
-            Self::Icmp => "ICMP",
-            Self::Payload => "payload",
-            Self::EspHeader => "ESP header",
-            Self::EspIv(_) => "ESP IV",
-            Self::EspPadding => "ESP padding",
-            Self::EspTrailer => "ESP trailer",
-            Self::EspIcv(_) => "ESP ICV",
-            Self::AhHeader => "AH",
-            Self::AhIv(_) => "AH IV",
-            Self::AhIcv(_) => "AH ICV",
-            Self::AhPadding => "AH padding",
-            Self::SecTag { .. } => "SecTAG",
-            Self::Sci => "SCI",
-            Self::MacsecIcv => "MACsec ICV",
-            Self::Label => "MPLS label",
-            Self::ControlWord => "PW control word",
-            Self::L2tpSession => "L2TPv3 session",
-            Self::L2tpCookie => "L2TPv3 cookie",
-            Self::L2tpSublayer => "L2TPv3 sublayer",
-            Self::VxlanHeader => "VXLAN",
-        }
+        self.words().0
     }
 
     /// The section or clause that sets its size.
     pub fn rule(self) -> &'static str {
+        self.words().1
+    }
+
+    /// Name and rule.
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Ethernet | Self::MacAddresses | Self::EtherType => "802.3 cl. 3.2",
-            Self::Svlan | Self::Vlan => "802.1Q cl. 9.3",
-            Self::Arp => "RFC 826",
-            Self::Ipv4 => "RFC 791 §3.1",
-            Self::Ipv6 => "RFC 8200 §3",
-            Self::Udp => "RFC 768",
-            Self::Tcp => "RFC 9293 §3.1",
-            Self::Icmp => "RFC 792, RFC 4443 §4",
-            Self::Payload => "the user's",
-            Self::EspHeader => "RFC 4303 §2.1-2.2",
-            Self::EspIv(rule) | Self::EspIcv(rule) | Self::AhIv(rule) | Self::AhIcv(rule) => rule,
-            Self::AhHeader => "RFC 4302 §2.1-2.5",
-            Self::AhPadding => "RFC 4302 §2.6",
-            Self::EspPadding => "RFC 4303 §2.4",
-            Self::EspTrailer => "RFC 4303 §2.5-2.6",
-            Self::SecTag { .. } => "802.1AE cl. 9.3",
-            Self::Sci => "802.1AE cl. 9.9",
-            Self::MacsecIcv => "802.1AE cl. 9.11",
-            Self::Label => "RFC 3032 §2.1",
-            Self::ControlWord => "RFC 4385 §3",
-            Self::L2tpSession => "RFC 3931 §4.1",
-            Self::L2tpCookie => "RFC 3931 §4.1",
-            Self::L2tpSublayer => "RFC 3931 §4.6",
-            Self::VxlanHeader => "RFC 7348 §5",
+            Self::Layer(layer) => layer.words(),
+            Self::MacAddresses => ("MAC addresses", "802.3 cl. 3.2"),
+            Self::EtherType => ("EtherType", "802.3 cl. 3.2"),
+            Self::Payload => ("payload", "the user's"),
+            Self::EspHeader => ("ESP header", "RFC 4303 §2.1-2.2"),
+            Self::EspIv(rule) => ("ESP IV", rule),
+            Self::EspPadding => ("ESP padding", "RFC 4303 §2.4"),
+            Self::EspTrailer => ("ESP trailer", "RFC 4303 §2.5-2.6"),
+            Self::EspIcv(rule) => ("ESP ICV", rule),
+            Self::AhHeader => ("AH", "RFC 4302 §2.1-2.5"),
+            Self::AhIv(rule) => ("AH IV", rule),
+            Self::AhIcv(rule) => ("AH ICV", rule),
+            Self::AhPadding => ("AH padding", "RFC 4302 §2.6"),
+            Self::SecTag { .. } => ("SecTAG", "802.1AE cl. 9.3"),
+            Self::Sci => ("SCI", "802.1AE cl. 9.9"),
+            Self::MacsecIcv => ("MACsec ICV", "802.1AE cl. 9.11"),
+            Self::Label => ("MPLS label", "RFC 3032 §2.1"),
+            Self::ControlWord => ("PW control word", "RFC 4385 §3"),
+            Self::L2tpSession => ("L2TPv3 session", "RFC 3931 §4.1"),
+            Self::L2tpCookie => ("L2TPv3 cookie", "RFC 3931 §4.1"),
+            Self::L2tpSublayer => ("L2TPv3 sublayer", "RFC 3931 §4.6"),
+            Self::VxlanHeader => ("VXLAN", "RFC 7348 §5"),
         }
     }
 
     pub(super) fn is_tag(self) -> bool {
-        matches!(self, Self::Svlan | Self::Vlan)
+        matches!(self, Self::Layer(layer) if layer.is_tag())
     }
 
     pub(super) fn is_ip(self) -> bool {
-        matches!(self, Self::Ipv4 | Self::Ipv6)
+        matches!(self, Self::Layer(Layer::Ipv4 | Layer::Ipv6))
     }
 }
 

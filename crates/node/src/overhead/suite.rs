@@ -4,7 +4,7 @@
 //! (RFC 4303 section 3.2.3); only sizes matter here, so an algorithm is a row of sizes and the
 //! section that sets them.
 
-use super::error::{StackError, nearest};
+use super::error::StackError;
 use std::fmt;
 
 /// A cipher as ESP uses it.
@@ -121,29 +121,21 @@ impl EspSuite {
     /// Looks a suite up by the grammar's words: `("aes-cbc-128", Some("hmac-sha1-96"))`.
     pub fn by_name(cipher: &str, integrity: Option<&str>) -> Result<Self, StackError> {
         let found = ESP_CIPHERS.iter().find(|row| row.name == cipher).ok_or_else(|| {
-            unknown("ESP cipher", cipher, nearest(cipher, ESP_CIPHERS.iter().map(|row| row.name)))
+            let names = ESP_CIPHERS.iter().map(|row| row.name);
+            StackError::unknown("ESP cipher", cipher, names)
         })?;
-        let beside = match integrity {
-            None => None,
-            Some(name) => {
-                let row = ESP_INTEGRITIES.iter().find(|row| row.name == name).ok_or_else(|| {
-                    let names = ESP_INTEGRITIES.iter().map(|row| row.name);
-                    unknown("ESP integrity algorithm", name, nearest(name, names))
-                })?;
-                Some(row)
-            }
-        };
-        Self::new(found, beside)
+        let beside = integrity.map(|name| {
+            ESP_INTEGRITIES.iter().find(|row| row.name == name).ok_or_else(|| {
+                let names = ESP_INTEGRITIES.iter().map(|row| row.name);
+                StackError::unknown("ESP integrity algorithm", name, names)
+            })
+        });
+        Self::new(found, beside.transpose()?)
     }
 
     /// The cipher.
     pub fn cipher(&self) -> &'static EspCipher {
         self.cipher
-    }
-
-    /// The integrity algorithm, of a cipher that needs one.
-    pub fn integrity(&self) -> Option<&'static EspIntegrity> {
-        self.integrity
     }
 
     /// Octets of initialization vector in each packet.
@@ -172,14 +164,6 @@ impl fmt::Display for EspSuite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.cipher.name)?;
         self.integrity.map_or(Ok(()), |row| write!(f, " {}", row.name))
-    }
-}
-
-fn unknown(what: &str, name: &str, near: Option<&str>) -> StackError {
-    let error = StackError::new(format!("`{name}` is no {what}"));
-    match near {
-        Some(near) => error.with_help(format!("did you mean `{near}`?")),
-        None => error,
     }
 }
 

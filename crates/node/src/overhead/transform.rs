@@ -3,6 +3,7 @@
 //! The closed forms ([`esp_len`], [`macsec_len`], [`mpls_len`]) are written apart from the ledger
 //! of `layout`, so that each is a check on the other.
 
+use super::Mode;
 use super::ah::Ah;
 use super::suite::{EspSuite, MacsecCipher};
 use std::fmt;
@@ -46,23 +47,6 @@ impl IpVersion {
             Self::V6 => 40,
         }
     }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::V4 => "ipv4",
-            Self::V6 => "ipv6",
-        }
-    }
-}
-
-/// Which part of a packet ESP protects (RFC 4303 section 3.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum EspMode {
-    /// The whole IP packet, behind a new IP header.
-    #[default]
-    Tunnel,
-    /// What the IP header carries.
-    Transport,
 }
 
 /// An ESP transformation.
@@ -71,7 +55,7 @@ pub struct Esp {
     /// Cipher and integrity.
     pub suite: EspSuite,
     /// Tunnel or transport.
-    pub mode: EspMode,
+    pub mode: Mode,
     /// The outer header of tunnel mode; transport mode keeps the packet's own.
     pub outer: IpVersion,
     /// ESP inside UDP (RFC 3948), for address translation on the way.
@@ -83,7 +67,7 @@ pub struct Esp {
 impl Esp {
     /// Tunnel mode over IPv4, without UDP.
     pub fn tunnel(suite: EspSuite) -> Self {
-        let (mode, outer) = (EspMode::Tunnel, IpVersion::V4);
+        let (mode, outer) = (Mode::Tunnel, IpVersion::V4);
         Self { suite, mode, outer, udp_encap: false, esn: false }
     }
 
@@ -104,10 +88,10 @@ impl Esp {
 /// Ethernet and without UDP encapsulation (RFC 4303 section 2).
 ///
 /// In transport mode the packet keeps its own header, which is of version `outer`.
-pub fn esp_len(suite: &EspSuite, mode: EspMode, outer: IpVersion, inner_ip_len: usize) -> usize {
+pub fn esp_len(suite: &EspSuite, mode: Mode, outer: IpVersion, inner_ip_len: usize) -> usize {
     let content = match mode {
-        EspMode::Tunnel => inner_ip_len,
-        EspMode::Transport => inner_ip_len.saturating_sub(outer.header_len()),
+        Mode::Tunnel => inner_ip_len,
+        Mode::Transport => inner_ip_len.saturating_sub(outer.header_len()),
     };
     let sealed = content + suite.padding(content) + ESP_TRAILER;
     outer.header_len() + ESP_HEADER + suite.iv_len() + sealed + suite.icv_len()
@@ -250,7 +234,7 @@ impl Transform {
     /// an untagged frame may come as well.
     pub(super) fn front_growth(&self) -> isize {
         let grown = match self {
-            Self::Esp(esp) if esp.mode == EspMode::Transport => esp.front(),
+            Self::Esp(esp) if esp.mode == Mode::Transport => esp.front(),
             Self::Esp(esp) => esp.outer.header_len() + esp.front(),
             Self::Ah(ah) => ah.front_growth(),
             Self::Macsec(macsec) => SECTAG + if macsec.sci { SCI } else { 0 },
@@ -282,7 +266,7 @@ impl fmt::Display for Transform {
         let word = |on: bool, word: &'static str| if on { word } else { "" };
         match self {
             Self::Esp(esp) => {
-                let tunnel = esp.mode == EspMode::Tunnel;
+                let tunnel = esp.mode == Mode::Tunnel;
                 write!(f, "esp {}", esp.suite)?;
                 f.write_str(if tunnel { " tunnel" } else { " transport" })?;
                 f.write_str(word(tunnel && esp.outer == IpVersion::V6, " ipv6"))?;
@@ -320,13 +304,15 @@ impl fmt::Display for Transform {
             Self::Vxlan { outer } => {
                 write!(f, "vxlan{}", if *outer == IpVersion::V6 { " ipv6" } else { "" })
             }
-        }?;
-        Ok(())
+        }
     }
 }
 
 impl fmt::Display for IpVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(match self {
+            Self::V4 => "ipv4",
+            Self::V6 => "ipv6",
+        })
     }
 }

@@ -37,6 +37,16 @@ impl Planner<'_> {
         }
     }
 
+    /// Who has an outbound SA: one of them, or every worker, its own first.
+    fn seats_of(&self, tunnel: &TunnelConfig, sa: &SaConfig) -> Vec<Seat> {
+        let mut seats = vec![self.seat_of(tunnel, sa.worker)];
+        if tunnel.shared.is_some() {
+            let others = (0..self.config.cores.len()).filter(|&worker| worker != sa.worker);
+            seats.extend(others.map(Seat::Worker));
+        }
+        seats
+    }
+
     pub fn tunnel(&mut self, number: usize) -> Result<(), BuildError> {
         self.outbound(number)?;
         let tunnel = &self.config.tunnels[number];
@@ -48,25 +58,45 @@ impl Planner<'_> {
         Ok(())
     }
 
+    /// The outbound SAs of a tunnel: all at one index, each in another worker.
     fn outbound(&mut self, number: usize) -> Result<(), BuildError> {
         let tunnel = &self.config.tunnels[number];
-        let (index, id) = (self.compiled.outbound[number], esp_out_id(tunnel));
-        let name = self.compiled.outbound_marks[number];
-        let seat = self.seat_of(tunnel, tunnel.outbound.worker);
+        let (index, name) = (self.compiled.outbound[number], self.compiled.outbound_marks[number]);
         let then = tunnel.then.map(|around| self.compiled.outbound[around]);
-        self.plan.send(&id)?;
+        let first = self.seat_of(tunnel, tunnel.outbound.worker);
         let old = self.old.esp_out.get(&index);
-        if old.is_none_or(|p| p.name != name || p.seat != seat) {
+        let stays = old.is_some_and(|p| p.name == name && p.seat == first);
+        let mut records = Vec::new();
+        for (at, sa) in tunnel.outbound().enumerate() {
+            let (id, seats) = (esp_out_id(tunnel, sa), self.seats_of(tunnel, sa));
+            self.plan.send(&id)?;
+            records.extend(seats.iter().map(|&seat| (seat, id.fingerprint)));
+            if stays {
+                continue;
+            }
             let max = if tunnel.esn { ESN_MAX } else { ESP_MAX };
             self.check_sender(tunnel, &id, max)?;
             let step = self.config.reserve;
             let numbers = self.leases.draw(&id, step, max, &mut self.plan.limits)?;
             self.plan.leases.push(numbers.lease());
-            let sa = Box::new(outbound(tunnel, self.compiled.ways[number], then));
-            self.plan.before.push((seat, Change::EspOut(EspOut::Install(index, sa, numbers))));
+            let numbers = match tunnel.shared {
+                Some(window) => numbers.share(seats.len(), window),
+                None => vec![numbers],
+            };
+            for (n, (seat, numbers)) in seats.into_iter().zip(numbers).enumerate() {
+                let mut sa = outbound(tunnel, sa, self.compiled.ways[number], then);
+                if at + n > 0 {
+                    // What a tunnel sends by itself, one SA of it sends.
+                    sa.dummies = 0;
+                    sa.encap = sa.encap.map(|encap| ipsec::Encap { keepalive: None, ..encap });
+                }
+                let install = EspOut::Install(index, Box::new(sa), numbers);
+                self.plan.before.push((seat, Change::EspOut(install)));
+            }
         }
-        let (record, around) = (id.fingerprint, then.into_iter().collect());
-        let place = Place { name, looks: Mark::default(), record, seat, around, wide: tunnel.esn };
+        let (seat, record) = records.remove(0);
+        let (around, looks, wide) = (then.into_iter().collect(), Mark::default(), tunnel.esn);
+        let place = Place { name, looks, record, seat, also: records, around, wide };
         self.plan.installed.esp_out.insert(index, place);
         Ok(())
     }
@@ -136,7 +166,8 @@ impl Planner<'_> {
                 self.plan.before.push(before(EspIn::Install(index, make(&around), edge)));
             }
         }
-        let place = Place { name, looks, record, seat, around, wide: tunnel.esn };
+        let (also, wide) = (Vec::new(), tunnel.esn);
+        let place = Place { name, looks, record, seat, also, around, wide };
         self.plan.installed.esp_in.insert(index, place);
         Ok(())
     }
@@ -161,8 +192,13 @@ fn beyond(id: &str, did: &str) -> BuildError {
     BuildError::Unfit(what, "leave `esn = true`, or make new keys: `ferrule init key`")
 }
 
-fn outbound(t: &TunnelConfig, adjacency: u32, then: Option<u32>) -> ipsec::OutboundConfig {
-    let SaConfig { spi, keys, salt, .. } = t.outbound.clone();
+fn outbound(
+    t: &TunnelConfig,
+    sa: &SaConfig,
+    adjacency: u32,
+    then: Option<u32>,
+) -> ipsec::OutboundConfig {
+    let SaConfig { spi, keys, salt, .. } = sa.clone();
     ipsec::OutboundConfig {
         name: t.name.as_str().into(),
         esn: t.esn,

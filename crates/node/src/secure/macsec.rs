@@ -59,7 +59,15 @@ impl Planner<'_> {
 
     fn place(&self, record: [u8; 16], sa: &MacsecSaConfig, seat: Seat) -> Place {
         let looks = mark_of(format!("{} {:?}", self.secy.placement.name(), sa.label));
-        Place { name: record, looks, record, seat, around: Vec::new(), wide: self.secy.xpn }
+        Place {
+            name: record,
+            looks,
+            record,
+            seat,
+            also: Vec::new(),
+            around: Vec::new(),
+            wide: self.secy.xpn,
+        }
     }
 
     fn transmit(

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 /// Stable storage: it outlives the nodes that use it, knows some names alone if it is
 /// told so, and may be full.
 #[derive(Clone, Default)]
-struct Disk(Arc<Mutex<Inner>>);
+pub struct Disk(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
-struct Inner {
+pub struct Inner {
     kept: Volatile,
     /// What begins so is not there.
     missing: Option<&'static str>,

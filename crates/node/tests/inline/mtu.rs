@@ -3,7 +3,7 @@
 use crate::net::{Net, config, ethernet, mac, udp4, udp6};
 use crate::site::{HOST, MARK, Site, gateway, gateway_with, secy};
 use ferrule_base::DropReason;
-use ferrule_node::overhead::{EspMode, EspSuite, IpVersion, esp_len};
+use ferrule_node::overhead::{EspSuite, IpVersion, Mode, esp_len};
 
 const SUITES: [(&str, &str); 4] = [
     ("aes-gcm-128", "gcm"),
@@ -18,7 +18,7 @@ fn calculated(suite: &str, inner: usize) -> usize {
         None => (suite, None),
     };
     let suite = EspSuite::by_name(cipher, integrity).unwrap();
-    esp_len(&suite, EspMode::Tunnel, IpVersion::V4, inner)
+    esp_len(&suite, Mode::Tunnel, IpVersion::V4, inner)
 }
 
 #[test]

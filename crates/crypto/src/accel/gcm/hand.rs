@@ -3,11 +3,12 @@
 //!
 //! ```text
 //!   source ──fill──▶ │group│group│group│group│ group│group│group│group│
-//!                      ▲ before  ▲ now
+//!                            ▲ before  ▲ now   ▲ next
 //! ```
 //!
-//! A ring of two halves: when the last group of one was worked on, the other is filled.
-//! Sealing, what was ciphered is hashed with the next group, so the one before stays.
+//! A ring of two halves: before the last group of one is worked on, the other is filled,
+//! so that the next group is known and its texts can be asked for. Sealing, what was
+//! ciphered is hashed with the next group, so the one before stays.
 
 use super::{BLOCK, GROUP, Lane};
 use crate::job::Verdict;
@@ -90,7 +91,7 @@ impl<'a, 's> Hand<'a, 's> {
     #[inline(always)]
     pub fn turn(&mut self) {
         self.now = (self.now + 1) % RING;
-        if self.now.is_multiple_of(RING / 2) {
+        if self.now % (RING / 2) == RING / 2 - 1 {
             self.refill();
         }
     }
@@ -98,7 +99,8 @@ impl<'a, 's> Hand<'a, 's> {
     #[cold]
     #[inline(never)]
     fn refill(&mut self) {
-        self.source.fill(&mut self.ring[self.now..][..RING / 2]);
+        let other = (self.now + 1) % RING;
+        self.source.fill(&mut self.ring[other..][..RING / 2]);
     }
 
     /// The group that is worked on.
@@ -111,6 +113,13 @@ impl<'a, 's> Hand<'a, 's> {
     #[inline(always)]
     pub fn before(&mut self) -> &mut Group<'a> {
         &mut self.ring[(self.now + RING - 1) % RING]
+    }
+
+    /// Where the next group's first texts begin, if it has so many packets.
+    #[inline(always)]
+    pub fn next_texts<const N: usize>(&mut self) -> Option<[*const u8; N]> {
+        let next = self.ring[(self.now + 1) % RING].lanes().first_chunk::<N>()?;
+        Some(next.each_ref().map(|lane| lane.sealed.at.cast_const()))
     }
 
     /// Both of them, the one that is worked on first.

@@ -49,6 +49,7 @@ use hand::Hand;
 use schedule::Schedule;
 use std::arch::x86_64::__cpuid;
 use std::marker::PhantomData;
+use std::sync::LazyLock;
 
 pub use hand::{Group, Source};
 
@@ -85,10 +86,14 @@ enum Multiplier {
 }
 
 impl Multiplier {
+    /// Asked once: in a virtual machine CPUID costs as much as the rest of a key.
     fn of_this_machine() -> Self {
-        let vendor = __cpuid(0);
-        let amd = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
-        if amd.as_flattened() == b"AuthenticAMD" { Self::Slow } else { Self::Fast }
+        static OF_THIS_MACHINE: LazyLock<Multiplier> = LazyLock::new(|| {
+            let vendor = __cpuid(0);
+            let amd = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
+            if amd.as_flattened() == b"AuthenticAMD" { Multiplier::Slow } else { Multiplier::Fast }
+        });
+        *OF_THIS_MACHINE
     }
 }
 

@@ -119,6 +119,8 @@ pub struct SaDirectory {
     shift: u32,
     /// UDP ports of this node in which ESP comes.
     udp_ports: Box<[u16]>,
+    /// Outbound SAs of each worker beside those that it owns: a bit for each index.
+    own: Box<[Box<[u64]>]>,
 }
 
 impl SaDirectory {
@@ -131,6 +133,7 @@ impl SaDirectory {
             inbound: vec![Bucket::EMPTY; size].into(),
             shift: 32 - size.ilog2(),
             udp_ports: Box::default(),
+            own: Box::default(),
         };
         for place in inbound {
             if place.spi == 0 || this.inbound(place.spi).is_some() {
@@ -171,6 +174,43 @@ impl SaDirectory {
         }
         self.outbound = all.into();
         self
+    }
+
+    /// The same with more workers that have an SA of their own at an outbound index, for the
+    /// packets that are there already: (index, worker).
+    pub fn with_own(mut self, all: impl IntoIterator<Item = (u32, u8)>) -> Self {
+        let mut own: Vec<Vec<u64>> = Vec::new();
+        for (index, worker) in all {
+            let (worker, word) = (usize::from(worker), index as usize / 64);
+            own.resize(own.len().max(worker + 1), Vec::new());
+            let words = &mut own[worker];
+            words.resize(words.len().max(word + 1), 0);
+            words[word] |= 1 << (index % 64);
+        }
+        self.own = own.into_iter().map(Vec::into_boxed_slice).collect();
+        self
+    }
+
+    /// Whether a worker has an SA of its own at an outbound index, beside the owner's.
+    #[inline]
+    pub fn has_own(&self, index: u32, worker: u8) -> bool {
+        let words = self.own.get(usize::from(worker));
+        let word = words.and_then(|words| words.get(index as usize / 64));
+        word.is_some_and(|word| word >> (index % 64) & 1 != 0)
+    }
+
+    /// The workers that have an SA at an outbound index, the owner first.
+    pub fn workers(&self, index: u32) -> impl Iterator<Item = u8> {
+        let more = (0..self.own.len()).map(|worker| worker as u8);
+        self.outbound(index).into_iter().chain(more.filter(move |&w| self.has_own(index, w)))
+    }
+
+    /// The worker that seals what `here` has for an outbound SA: itself if it can, or the
+    /// owner.
+    #[inline]
+    pub fn sealer(&self, index: u32, here: u8) -> Option<u8> {
+        let owner = self.outbound(index)?;
+        Some(if owner != here && self.has_own(index, here) { here } else { owner })
     }
 
     /// Whether an outbound SA is of AH.
@@ -288,6 +328,18 @@ mod tests {
         assert_eq!(directory.outbound_place(0), place(1, SaProtocol::Esp));
         assert_eq!(directory.outbound_place(2), place(0, SaProtocol::Ah));
         assert_eq!([1, 5, 9].map(|i| directory.outbound_place(i)), [None; 3]);
+    }
+
+    #[test]
+    fn a_worker_seals_by_itself_where_it_has_an_sa() {
+        let directory = SaDirectory::new(&[Some(0), Some(1)], &[]).unwrap();
+        let directory = directory.with_own([(1, 3), (70, 0), (1, 0)]);
+        let sealers = |index| [0, 1, 2, 3, 200].map(|here| directory.sealer(index, here));
+        assert_eq!(sealers(0), [Some(0); 5]);
+        assert_eq!(sealers(1), [0, 1, 1, 3, 1].map(Some));
+        assert_eq!(sealers(70), [None; 5], "without an owner there is none");
+        assert_eq!(directory.workers(1).collect::<Vec<_>>(), [1, 0, 3]);
+        assert_eq!(directory.workers(0).collect::<Vec<_>>(), [0]);
     }
 
     #[test]

@@ -9,8 +9,10 @@
 //! ```
 
 use super::Outcome;
-use ferrule_pipeline::BATCH;
-use std::hint::select_unpredictable;
+use ferrule_pipeline::prefetch_slice;
+
+/// Counters that stay in the second-level cache: of fewer none is asked for ahead.
+const NEAR_MAX: usize = 2048;
 
 /// The number of what is not counted.
 pub const UNCOUNTED: u32 = u32::MAX;
@@ -78,22 +80,20 @@ impl Hits {
         }
     }
 
-    /// Counts a batch of packets on their way out. (Neighbours of one entry are summed
-    /// first: otherwise each would wait for the count of the one before.)
+    /// Counts a batch of packets on their way out. (Those of one entry are summed first:
+    /// otherwise each would wait for the count of the one before.)
     pub fn outbound_all(&mut self, outcomes: &[Outcome], octets: &[u32]) {
-        let mut sums = [(UNCOUNTED, 0, 0); BATCH];
-        let (mut last, mut packets, mut sum) = (0, 0, 0);
-        let mut before = outcomes.first().map_or(UNCOUNTED, |first| first.counter());
-        for (outcome, &octets) in outcomes.iter().zip(octets).take(BATCH) {
-            let same = outcome.counter() == before;
-            last += usize::from(!same);
-            packets = select_unpredictable(same, packets, 0) + 1;
-            sum = select_unpredictable(same, sum, 0) + u64::from(octets);
-            before = outcome.counter();
-            sums[last % BATCH] = (before, packets, sum);
+        let Some(first) = outcomes.first().map(|first| first.counter()) else { return };
+        if outcomes.iter().fold(0, |all, other| all | other.counter() ^ first) == 0 {
+            let sum = octets.iter().take(outcomes.len()).map(|&octets| u64::from(octets)).sum();
+            return self.outbound(first, outcomes.len() as u64, sum);
         }
-        for &(counter, packets, octets) in &sums[..(last + 1).min(BATCH)] {
-            self.outbound(counter, packets, octets);
+        if self.counts.len() > NEAR_MAX {
+            let counters = outcomes.iter().map(|outcome| outcome.counter() as usize);
+            counters.for_each(|counter| prefetch_slice(&self.counts, counter));
+        }
+        for (outcome, &octets) in outcomes.iter().zip(octets) {
+            self.outbound(outcome.counter(), 1, octets.into());
         }
     }
 
@@ -116,6 +116,7 @@ impl Hits {
 mod tests {
     use super::super::Action;
     use super::*;
+    use ferrule_pipeline::BATCH;
 
     #[test]
     fn spd_hits_go_with_their_entry_when_the_policy_changes() {

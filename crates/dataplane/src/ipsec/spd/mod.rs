@@ -233,6 +233,15 @@ impl<T: Copy> Rules<T> {
 }
 
 impl Rules<()> {
+    /// Asks the processor for the only selector that most SAs have.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        match self.v4.only() {
+            Some(_) => self.v4.prefetch(),
+            None => self.v6.prefetch(),
+        }
+    }
+
     /// Whether any of the selectors has a packet that came in.
     #[inline]
     pub fn admit(&self, packet: &[u8]) -> Result<bool, DropReason> {

@@ -4,8 +4,9 @@ use super::key::{Address, Bits, GUARDS, LOCAL_PORT, MESSAGE, PROTOCOL, REMOTE_PO
 use super::selector::{Field, Selector};
 use std::net::IpAddr;
 
-/// A selector, its place in the order, and what it stands for.
+/// A selector, its place in the order, and what it stands for. Of IPv4, one cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Rule<A, T> {
     /// The first address, and how many follow it.
     local: (A, A),

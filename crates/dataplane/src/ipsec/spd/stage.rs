@@ -17,7 +17,7 @@ impl Stage for Policy {
     /// 1. The interface of the adjacency has the policy; what is sealed already, or exempt,
     ///    goes on to its adjacency.
     /// 2. The first entry that matches decides, and is counted.
-    /// 3. PROTECT goes to the worker that owns the SA.
+    /// 3. PROTECT goes to the SA: this worker's own, or that of the worker that owns it.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
@@ -35,7 +35,7 @@ impl Stage for Policy {
             match outcome.action() {
                 Action::Protect(sa) => {
                     packet.meta_mut().sa = sa;
-                    match ctx.tables.sas.outbound(sa) {
+                    match ctx.tables.sas.sealer(sa, ctx.worker) {
                         Some(worker) if worker == ctx.worker => Ok(Next::EspOut),
                         Some(worker) => Err(Aside::HandOff(worker, Next::EspOut)),
                         None => Err(DropReason::EspNoSa.into()),

@@ -20,11 +20,14 @@
 
 use super::key::{Address, Key};
 use super::rule::Rule;
-use ferrule_pipeline::BATCH;
+use ferrule_pipeline::{BATCH, prefetch_slice};
 use std::hint::select_unpredictable;
 
 /// Trees of a table at most.
 pub(super) const TREES_MAX: usize = 4;
+
+/// Rules that stay in the second-level cache: of fewer none is asked for ahead.
+const NEAR_MAX: usize = 2048;
 
 /// No rule.
 pub(super) const NONE: u32 = u32::MAX;
@@ -173,6 +176,12 @@ impl<A: Address, T: Copy> Table<A, T> {
         self.rules.first().filter(|_| self.rules.len() == 1)
     }
 
+    /// Asks the processor for the first rule.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        prefetch_slice(&self.rules, 0);
+    }
+
     /// A rule by its number.
     #[inline(always)]
     pub fn rule(&self, number: u32) -> Option<&Rule<A, T>> {
@@ -216,6 +225,9 @@ impl<A: Address, T: Copy> Table<A, T> {
             let mut slots = [Slot::EMPTY; BATCH];
             let slots = &mut slots[..keys.len().min(BATCH)];
             tree.leaves(keys, slots);
+            if self.rules.len() > NEAR_MAX {
+                slots.iter().for_each(|slot| prefetch_slice(&self.rules, slot.base as usize));
+            }
             let mut open = [0; BATCH];
             let mut count = 0;
             for (at, ((slot, key), found)) in slots.iter().zip(keys).zip(&mut *found).enumerate() {

@@ -157,14 +157,16 @@ impl Known {
         sealed: &mut Sealed,
     ) {
         let port = config.interfaces.get(t.via.interface).map_or(usize::MAX, |i| i.port);
-        let Some(sent) = counters.next() else { return };
+        let sent: Vec<_> = t.outbound().zip(&mut *counters).collect();
         let received: Vec<_> = t.inbound().zip(counters).collect();
         if config.secys.iter().any(|s| s.port == port) {
             return;
         }
-        let outbound = SaKey::Esp(t.remote, t.outbound.spi);
-        sealed.entry(outbound);
-        self.outbound.push((outbound, sent));
+        for (sa, counter) in sent {
+            let outbound = SaKey::Esp(t.remote, sa.spi);
+            sealed.entry(outbound);
+            self.outbound.push((outbound, counter));
+        }
         for (sa, counter) in received {
             let key = SaKey::Esp(t.local, sa.spi);
             let start = Start::Esp { window: t.window.into() };

@@ -2,7 +2,7 @@
 
 use super::{stack, wire};
 use crate::overhead::{
-    ESP_CIPHERS, ESP_INTEGRITIES, EspMode, EspSuite, IpVersion, Protection, SegmentKind, Stack,
+    ESP_CIPHERS, ESP_INTEGRITIES, EspSuite, IpVersion, Layer, Mode, Protection, SegmentKind, Stack,
     Transform, esp_len, macsec_len, mpls_len,
 };
 use ferrule_base::Rng;
@@ -32,7 +32,7 @@ fn user_frame_layers_and_tags() {
 fn esp_tunnel_sizes_of_each_suite_family() {
     let len = |cipher, integrity, inner| {
         let suite = EspSuite::by_name(cipher, integrity).expect("a suite");
-        esp_len(&suite, EspMode::Tunnel, IpVersion::V4, inner)
+        esp_len(&suite, Mode::Tunnel, IpVersion::V4, inner)
     };
     // outer 20, SPI and number 8, IV, content with trailer padded, check value
     assert_eq!(len("aes-gcm-128", None, 982), 20 + 8 + 8 + 984 + 16);
@@ -83,14 +83,14 @@ fn esp_padding_fills_the_block_and_never_a_whole_one() {
 #[test]
 fn esp_ledger_agrees_with_closed_form_for_every_suite_mode_and_size() {
     let options = [
-        ("tunnel", EspMode::Tunnel, IpVersion::V4),
-        ("tunnel ipv6", EspMode::Tunnel, IpVersion::V6),
-        ("transport", EspMode::Transport, IpVersion::V4),
+        ("tunnel", Mode::Tunnel, IpVersion::V4),
+        ("tunnel ipv6", Mode::Tunnel, IpVersion::V6),
+        ("transport", Mode::Transport, IpVersion::V4),
     ];
     for suite in suites() {
         for (words, mode, outer) in options {
             let stack = stack(&format!("eth vlan ipv4 udp 0 | esp {suite} {words}"));
-            let link = if mode == EspMode::Tunnel { 14 } else { 18 };
+            let link = if mode == Mode::Tunnel { 14 } else { 18 };
             for inner in (28..120).chain([576, 982, 1279, 1280, 1500]) {
                 let expected = link + esp_len(&suite, mode, outer, inner);
                 assert_eq!(stack.wire_len(18 + inner), Ok(expected), "{stack} {inner}");
@@ -119,7 +119,8 @@ fn esp_tunnel_replaces_ethernet_and_every_tag() {
     let layout = layout.expect("layout");
     assert_eq!(layout.stages[0].removed, 22);
     assert_eq!(layout.stages[0].removed_tags, 8);
-    let ethernets = layout.segments.iter().filter(|s| s.kind == SegmentKind::Ethernet).count();
+    let ethernets =
+        layout.segments.iter().filter(|s| s.kind == SegmentKind::Layer(Layer::Ethernet)).count();
     assert_eq!(ethernets, 1);
 }
 
@@ -157,16 +158,16 @@ fn macsec_protection_follows_the_options() {
         layout.segments.iter().map(|segment| (segment.kind, segment.protection)).collect()
     };
     let frame = "eth vlan ipv4 udp 954 | macsec sci";
-    assert!(marks(frame).contains(&(SegmentKind::Vlan, Protection::Encrypted)));
+    assert!(marks(frame).contains(&(SegmentKind::Layer(Layer::Vlan), Protection::Encrypted)));
     assert!(marks(frame).contains(&(SegmentKind::MacAddresses, Protection::Authenticated)));
     let clear = marks(&format!("{frame} clear-vlan"));
-    assert!(clear.contains(&(SegmentKind::Vlan, Protection::Clear)));
+    assert!(clear.contains(&(SegmentKind::Layer(Layer::Vlan), Protection::Clear)));
     let integrity = marks(&format!("{frame} integrity"));
     assert!(integrity.contains(&(SegmentKind::Payload, Protection::Authenticated)));
     // 30 octets of user data: type 2, tag 4, IPv4 20, and 4 of UDP's 8.
     let offset = marks(&format!("{frame} offset 30"));
-    assert!(offset.contains(&(SegmentKind::Ipv4, Protection::Authenticated)));
-    assert!(offset.contains(&(SegmentKind::Udp, Protection::EncryptedFrom(4))));
+    assert!(offset.contains(&(SegmentKind::Layer(Layer::Ipv4), Protection::Authenticated)));
+    assert!(offset.contains(&(SegmentKind::Layer(Layer::Udp), Protection::EncryptedFrom(4))));
     assert!(offset.contains(&(SegmentKind::Payload, Protection::Encrypted)));
 }
 

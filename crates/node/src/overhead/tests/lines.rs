@@ -91,7 +91,7 @@ fn mtu_below_1280_carries_no_ipv6() {
 #[test]
 fn mtu_too_small_for_the_stack_says_what_it_takes() {
     let error = stack("esp aes-gcm-128 tunnel | mpls cw").mtu(60).expect_err("it cannot fit");
-    let help = error.help().expect("what to do");
+    let help = error.help.expect("what to do");
     let needed: usize = help
         .split_whitespace()
         .find_map(|word| word.parse().ok())

@@ -12,7 +12,7 @@ fn wrong(text: &str) -> StackError {
 
 /// The words under the caret.
 fn pointed(text: &str) -> &str {
-    let span = wrong(text).span().unwrap_or_else(|| panic!("no place for {text:?}"));
+    let span = wrong(text).span.unwrap_or_else(|| panic!("no place for {text:?}"));
     text.get(span).expect("the place is in the text")
 }
 
@@ -57,7 +57,7 @@ fn did_you_mean_names_the_nearest_word_and_points_at_the_wrong_one() {
         ("l2tpv3 cokie 4", "cokie", "cookie"),
         ("vxlna", "vxlna", "vxlan"),
     ] {
-        let help = wrong(text).help().map(str::to_owned);
+        let help = wrong(text).help;
         assert_eq!(help.as_deref(), Some(format!("did you mean `{meant}`?").as_str()), "{text}");
         assert_eq!(pointed(text), wrong_word, "{text}");
     }
@@ -66,7 +66,7 @@ fn did_you_mean_names_the_nearest_word_and_points_at_the_wrong_one() {
 #[test]
 fn did_you_mean_is_silent_when_nothing_is_near() {
     let error = wrong("mpls xyzzy");
-    assert_eq!(error.help(), Some("it takes cw, ip, strip-tag, add-tag"));
+    assert_eq!(error.help.as_deref(), Some("it takes cw, ip, strip-tag, add-tag"));
 }
 
 #[test]
@@ -114,21 +114,21 @@ fn impossible_stacks_say_why_and_point_at_the_stage() {
         ("untag now", "stands alone", "now"),
     ] {
         let error = wrong(text);
-        assert!(error.message().contains(part), "{text}: {error}");
+        assert!(error.message.contains(part), "{text}: {error}");
         assert_eq!(pointed(text), fault, "{text}: {error}");
         // In all of these the last such word is the one at fault.
-        assert_eq!(error.span().map(|span| span.start), text.rfind(fault), "{text}");
+        assert_eq!(error.span.map(|span| span.start), text.rfind(fault), "{text}");
     }
 }
 
 #[test]
 fn text_and_stages_are_bounded() {
-    assert!(wrong("").help().is_some());
-    assert!(wrong("   ").help().is_some());
-    assert!(wrong(&"x".repeat(5000)).message().contains("octets of text"));
+    assert!(wrong("").help.is_some());
+    assert!(wrong("   ").help.is_some());
+    assert!(wrong(&"x".repeat(5000)).message.contains("octets of text"));
     let most = vec!["vlan"; STAGES_MAX].join(" | ");
     assert_eq!(wire(&most), 1000 + 4 * STAGES_MAX);
-    assert!(wrong(&format!("{most} | vlan")).message().contains("transformations"));
+    assert!(wrong(&format!("{most} | vlan")).message.contains("transformations"));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn any_text_is_answered_without_panic() {
                 let _ = stack.mtu(1500);
             }
             Err(error) => {
-                if error.span().is_some() {
+                if error.span.is_some() {
                     assert!(error.underline(&text).is_some(), "{text}: {error}");
                 }
             }

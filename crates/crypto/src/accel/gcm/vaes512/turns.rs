@@ -17,6 +17,7 @@
 use super::alike::lengths;
 use super::text::first_power;
 use super::*;
+use crate::accel::prefetch::line;
 
 /// Packets abreast.
 const PAIR: usize = 2;
@@ -217,11 +218,12 @@ unsafe fn counters(
 /// One piece of each text: `$c` vectors ciphered in place, `$h` vectors of `$blocks`
 /// hashed meanwhile. Opening, these are the pieces' own; sealing, those in `$blocks`
 /// are exchanged for the pieces'. With first pieces go `$masks`, the first counter
-/// blocks, which become the masks of the ICVs. (A macro, since what the compiler
+/// blocks, which become the masks of the ICVs. The same piece of the next pair's texts,
+/// at `$ahead`, is asked for meanwhile. (A macro, since what the compiler
 /// does not inline has its vectors in memory.)
 macro_rules! piece {
     ($first:literal, $c:expr, $h:expr, $seal:expr, $R:ident, $keys:ident, $counters:ident,
-     $masks:ident, $at:ident, $last:expr, $hash:expr, $blocks:ident) => {{
+     $masks:ident, $at:ident, $ahead:ident, $last:expr, $hash:expr, $blocks:ident) => {{
         let present = $last;
         let mut state = [[_mm512_setzero_si512(); $c]; PAIR];
         each!(p in [0 1] {
@@ -241,6 +243,9 @@ macro_rules! piece {
                     $masks[p] = _mm_aesenc_si128($masks[p], _mm512_castsi512_si128(round_key));
                 }
             });
+            if round <= $c {
+                $ahead.iter().for_each(|at| line(at.wrapping_add(WIDTH * (round - 1)).cast()));
+            }
             // Two vectors of one of them at a time, or the one that is left.
             let (p, pair) = ((round / 2 + 1) % PAIR, (round - 1) / 4 * 2 % VECTORS);
             if round % 2 == 0 && round <= 2 * VECTORS && pair < $h {
@@ -289,13 +294,21 @@ macro_rules! piece {
 /// with the first of them `$before` is hashed.
 macro_rules! pieces {
     ($N:ident, $SEAL:ident, $R:ident, $keys:ident, $counters:ident, $masks:ident, $at:ident,
-     $full:ident, $last:ident, $before:ident, $own:ident, $blocks:ident) => {
+     $ahead:ident, $full:ident, $last:ident, $before:ident, $own:ident, $blocks:ident) => {
         // The ones that begin the packets, or go on with them.
         macro_rules! some {
             ($first:literal, $c:expr, $h:expr, $end:expr, $hash:expr) => {
                 piece!(
-                    $first, $c, $h, $SEAL, $R, $keys, $counters, $masks, $at, $end, $hash, $blocks
+                    $first, $c, $h, $SEAL, $R, $keys, $counters, $masks, $at, $ahead, $end, $hash,
+                    $blocks
                 )
+            };
+        }
+        // Goes on to the chunks behind.
+        macro_rules! on {
+            () => {
+                $at = $at.map(|at| at.add(CHUNK));
+                $ahead = $ahead.map(|at| at.wrapping_add(CHUNK));
             };
         }
         if $full == 0 {
@@ -308,11 +321,11 @@ macro_rules! pieces {
                 $own.end();
             }
             for _ in 1..$full {
-                $at = $at.map(|at| at.add(CHUNK));
+                on!();
                 some!(false, VECTORS, VECTORS, WHOLE, $own);
                 $own.end();
             }
-            $at = $at.map(|at| at.add(CHUNK));
+            on!();
             if $SEAL {
                 some!(false, $N, VECTORS, $last, $own);
                 $own.end();
@@ -321,6 +334,17 @@ macro_rules! pieces {
             }
         }
     };
+}
+
+/// Texts of the pair behind each pair of a group, the last of which stands for itself where
+/// nothing comes next.
+#[inline(always)]
+fn texts_behind(
+    group: &[Lane<'_>; GROUP],
+    next: Option<[*const u8; PAIR]>,
+) -> [[*const u8; PAIR]; PAIR] {
+    let [.., c, d] = group.each_ref().map(|lane| lane.sealed.at.cast_const());
+    [[c, d], next.unwrap_or([c, d])]
 }
 
 /// Seals or opens groups as long as they are alike.
@@ -344,21 +368,26 @@ pub(super) unsafe fn stream<const N: usize, const R: usize, const SEAL: bool, co
     let (mut sums, mut masks) = ([Products::none(); GROUP], zero);
     let mut begun = false;
     loop {
+        let next = hand.next_texts::<PAIR>();
         let (group, group_before) = hand.both();
         let Some(group) = group.whole() else { return };
+        let behind = texts_behind(group, next);
         let firsts = counter_blocks(group);
         let mut own_masks = firsts;
         for (number, pair) in group.as_chunks_mut::<PAIR>().0.iter_mut().enumerate() {
             let mut own = Hashes::begin(pair, &alike);
             let keys = own.keys;
             let mut at = pair.each_mut().map(|lane| lane.sealed.as_mut_ptr());
+            let mut ahead = behind[number];
             let last: Masks =
                 pair.each_ref().map(|lane| last_masks(lane, CHUNK * full + WIDTH * N));
             let firsts = [firsts[PAIR * number], firsts[PAIR * number + 1]];
             // SAFETY: the caller's promises.
             unsafe {
                 let (mut counters, mut masks) = counters(keys, firsts);
-                pieces!(N, SEAL, R, keys, counters, masks, at, full, last, before, own, blocks);
+                pieces!(
+                    N, SEAL, R, keys, counters, masks, at, ahead, full, last, before, own, blocks
+                );
                 own_masks[PAIR * number..][..PAIR].copy_from_slice(&masks);
             }
             let whole = if SEAL { std::mem::replace(&mut before, own).sums } else { own.sums };

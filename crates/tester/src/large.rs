@@ -63,7 +63,7 @@ impl Large {
         [(0x10_0000 + tunnel, key(256 + 2 * tunnel)), (0x20_0000 + tunnel, key(257 + 2 * tunnel))]
     }
 
-    /// The text of the configuration; its keys are those of [`named_key`](super::named_key).
+    /// The text of the configuration; its keys are those of the node's `named_key`.
     pub fn text(self) -> String {
         let mut text = format!(
             "[node]\nname = \"large\"\nlab = true\n\
