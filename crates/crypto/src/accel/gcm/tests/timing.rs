@@ -33,8 +33,10 @@ impl Group {
     }
 }
 
+/// A key of equal octets. (Not from the heap: a vector of zeros is allocated in another way
+/// than others are, and what comes from the heap next lies elsewhere.)
 fn key(kernel: Kernel, aes: Aes, octet: u8) -> Key {
-    Key::new(kernel, aes, &vec![octet; aes.key_len()]).unwrap()
+    Key::new(kernel, aes, &[octet; 32][..aes.key_len()]).unwrap()
 }
 
 fn each(mut check: impl FnMut(Kernel, Aes)) {
