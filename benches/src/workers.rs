@@ -119,7 +119,8 @@ struct Member {
     next: usize,
 }
 
-/// What stands in a configuration for more outbound SAs of a tunnel, by their number.
+/// Comment in a configuration in whose place a tunnel, whose number follows, gets more
+/// outbound SAs.
 pub const MORE: &str = "# more SAs: ";
 
 /// The same configuration with so many workers, a queue for each at every port, and an

@@ -474,6 +474,15 @@ ip -6 route add fd02::/64 via fd51::2 src fd09::1""")
     return bench
 
 
+def ends_well(check, bench, node):
+    """Stops a gateway after a case in which neither side may have dropped ESP."""
+    drops = {r: n for r, n in node.drops().items() if r.startswith("esp")}
+    check.equal(drops, {}, "no ESP drop at Ferrule")
+    errors = bench.guest.sh("grep -v '\\s0$' /proc/net/xfrm_stat || true").split()
+    check.equal(errors, [], "no error counted by Linux")
+    check.equal(node.stop(), 0, "Ferrule ends cleanly")
+
+
 def main():
     signals_exit()
     need()

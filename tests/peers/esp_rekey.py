@@ -12,7 +12,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from esp import ENDS, SITES, SUITES, bench_of, esp_of, ferrule, is_esp  # noqa: E402
+from esp import ENDS, SITES, SUITES, bench_of, ends_well, esp_of, ferrule, is_esp  # noqa: E402
 from peernode import CPU, Check, Lab, Node, need, signals_exit  # noqa: E402
 
 REKEYS = 20
@@ -98,11 +98,7 @@ def rekeys(check, bench):
         check.equal(turns, list(range(REKEYS + 1)), f"{who}: SPIs in turn")
         check.equal([f for f in frames if not is_esp(f) and f[12:14] == b"\x08\x00"][:1], [],
                     f"{who}: nothing in clear")
-    drops = {r: n for r, n in node.drops().items() if r.startswith("esp")}
-    check.equal(drops, {}, "no ESP drop at Ferrule")
-    errors = bench.guest.sh("grep -v '\\s0$' /proc/net/xfrm_stat || true").split()
-    check.equal(errors, [], "no error counted by Linux")
-    check.equal(node.stop(), 0, "Ferrule ends cleanly")
+    ends_well(check, bench, node)
 
 
 def main():

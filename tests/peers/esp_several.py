@@ -12,7 +12,8 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from esp import ENDS, SITES, SPI_IN, SPI_OUT, SUITES, bench_of, esp_of, ferrule, is_esp  # noqa: E402
+from esp import (  # noqa: E402
+    ENDS, SITES, SPI_IN, SPI_OUT, SUITES, bench_of, ends_well, esp_of, ferrule, is_esp)
 from peernode import CPU, Check, Lab, Node, need, signals_exit  # noqa: E402
 
 SUITE = SUITES[0]
@@ -99,11 +100,7 @@ def several(check, bench, count, window):
     to_ferrule = [f for f in bench.wire.take()[0] if is_esp(f)]
     spis = {struct.unpack("!I", f[esp_of(f):esp_of(f) + 4])[0] for f in to_ferrule}
     check.equal(sorted(spis), [SPI_IN + n for n in range(count)], "SPIs of Linux")
-    drops = {r: n for r, n in node.drops().items() if r.startswith("esp")}
-    check.equal(drops, {}, "no ESP drop at Ferrule")
-    errors = bench.guest.sh("grep -v '\\s0$' /proc/net/xfrm_stat || true").split()
-    check.equal(errors, [], "no error counted by Linux")
-    check.equal(node.stop(), 0, "Ferrule ends cleanly")
+    ends_well(check, bench, node)
 
 
 def main():

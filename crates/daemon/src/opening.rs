@@ -65,7 +65,7 @@ pub fn check_mtu(port: &PortConfig) -> Result<(), OpenError> {
     })
 }
 
-/// What to open for a queue of a port; nothing for a wire of the laboratory.
+/// Specification of a queue of a port; nothing for a wire of the laboratory.
 fn spec_of(port: &PortConfig, queue: usize, mac: MacAddr, budget: usize) -> Option<PortSpec> {
     Some(match &port.driver {
         Driver::Xdp { device, queue: first, mode, .. } => {

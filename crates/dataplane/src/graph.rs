@@ -17,7 +17,8 @@
 //! | `opened` | ESP in, AH in, with [`FLAG_OPENED`] |
 //! | `pw` | attach, MPLS |
 //! | `icmp`, `limit` | whoever sends to `IcmpError` |
-//! | `limit` | with [`FLAG_CUT`], ESP out and AH out; of an ICMP error, the worker that believed it |
+//! | `limit` | with [`FLAG_CUT`], ESP out and AH out |
+//! | `limit` | of an ICMP error about a path, `PathError` once a worker believed it |
 //! | `hash` | the worker that received the frame, when workers share |
 //! | `link` | a card, while ESP works on the packet |
 //! | `turns` | IP |

@@ -96,7 +96,7 @@ pub(crate) const fn frame_max(mtu: usize) -> u16 {
     (mtu + ETHERNET + TAGS) as u16
 }
 
-/// What the outbound SAs of a tunnel are called: if one changes in any way, they are others.
+/// Name of a tunnel's outbound SAs: if one of them changes in any way, all are new.
 fn outbound_name(config: &Config, t: &TunnelConfig) -> String {
     let looks = format!("{:?} {:?} {:?} {}", t.outside, t.encap, t.tfc, t.dummies);
     let looks = format!(

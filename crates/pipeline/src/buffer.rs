@@ -634,4 +634,4 @@ mod prefetch;
 #[cfg(test)]
 mod tests;
 
-pub use prefetch::{prefetch, prefetch_at, prefetch_slice};
+pub use prefetch::{NEAR_MAX, prefetch, prefetch_at, prefetch_slice};

@@ -20,7 +20,8 @@ pub mod port;
 
 pub use batch::{BATCH, Batch};
 pub use buffer::{
-    HEAD_ROOM, Meta, Packet, Pool, PoolCache, Region, prefetch, prefetch_at, prefetch_slice,
+    HEAD_ROOM, Meta, NEAR_MAX, Packet, Pool, PoolCache, Region, prefetch, prefetch_at,
+    prefetch_slice,
 };
 pub use pair::pair;
 pub use port::{Port, PortStats, Supers};

@@ -22,7 +22,8 @@ const DECIMALS: u8 = 3;
 /// Seven paths (bridge, flood, IPv4, MACsec and ESP sealed and opened) with four
 /// lengths run memory to memory on one core, in turn, with 512 flows. Prices per packet
 /// and per octet of each kind of work are fitted to what they take, and printed with the
-/// largest error. Run it on a machine that does nothing else. The file says which machine and when; a topology names it as `profile`.
+/// largest error. Run it on a machine that does nothing else. The file says which
+/// machine and when; a topology names it as `profile`.
 #[derive(Args)]
 #[command(after_help = "Examples:
   ferrule lab calibrate                      writes calibrated.toml

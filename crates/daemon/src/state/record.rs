@@ -64,7 +64,7 @@ fn check(text: &str) -> String {
 }
 
 impl Record {
-    /// That of a key that was never used.
+    /// Record of a key that was never used.
     pub fn new(id: &str, fingerprint: [u8; 16]) -> Self {
         let (id, place) = (id.into(), Place::default());
         Self { id, fingerprint, generation: 1, limit: 0, edge: 0, place }

@@ -32,6 +32,6 @@ pub struct Bridge {
     pub name: Box<str>,
     /// Its interfaces.
     pub members: Vec<u16>,
-    /// What it learned.
+    /// Learned addresses.
     pub table: Arc<MacTable>,
 }

@@ -309,8 +309,8 @@ fn hear(
     // 2
     let PathPlace { index, worker, everywhere } =
         quote.sa(ctx.tables).ok_or(DropReason::IcmpForged)?;
-    let goes_round = packet.meta().limit != 0;
-    if worker != ctx.worker && !(everywhere && goes_round) {
+    let believed = packet.meta().limit != 0;
+    if worker != ctx.worker && !(everywhere && believed) {
         return Ok(Some(worker));
     }
     // 3

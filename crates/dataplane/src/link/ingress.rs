@@ -28,22 +28,17 @@ impl Stage for Attach {
         let Some(port) = batch.first().map(|packet| packet.meta().port) else { return };
         match ctx.tables.hot.entries.get(usize::from(port.0)).copied().unwrap_or_default() {
             Entry::Routed(routed) => each(ctx, batch, port, |packet| routed.take(packet)),
-            Entry::Bridged { iface } => each(ctx, batch, port, |packet| {
-                packet.meta_mut().iface = iface;
-                is_untagged(packet).then_some(Next::Bridge)
-            }),
-            Entry::Crossed { iface, pw } => each(ctx, batch, port, |packet| {
-                let meta = packet.meta_mut();
-                (meta.iface, meta.pw) = (iface, pw);
-                is_untagged(packet).then_some(Next::PwOut)
-            }),
+            Entry::Bridged { iface } => each(ctx, batch, port, |packet| bridged(iface, packet)),
+            Entry::Crossed { iface, pw } => {
+                each(ctx, batch, port, |packet| crossed(iface, pw, packet));
+            }
             Entry::Other => each(ctx, batch, port, |_| None),
         }
     }
 }
 
-/// Step 1 by `untagged` for the frames of the port by which the first one came: as a rule
-/// they all did. It does nothing with what has a tag, or is none of its business.
+/// Attaches a batch; step 1 by `untagged` for the frames of the port by which the first one
+/// came: as a rule they all did, unless other workers handed them over.
 #[inline(always)]
 fn each(
     ctx: &mut Ctx<'_>,
@@ -53,13 +48,26 @@ fn each(
 ) {
     let tables = ctx.tables;
     ctx.forward(batch, |_, packet| {
-        if packet.meta().port == port
-            && let Some(next) = untagged(packet)
-        {
-            return Ok(next);
+        let next = match packet.meta().port == port {
+            true => untagged(packet),
+            false => of_another_port(tables, packet),
+        };
+        match next {
+            Some(next) => Ok(next),
+            None => Ok(attach(tables, packet)?),
         }
-        Ok(attach(tables, packet)?)
     });
+}
+
+/// Step 1 for a frame of another port than the first of its batch.
+#[inline(never)]
+fn of_another_port(tables: &Tables, packet: &mut Packet) -> Option<Next> {
+    match *tables.hot.entries.get(usize::from(packet.meta().port.0))? {
+        Entry::Routed(routed) => routed.take(packet),
+        Entry::Bridged { iface } => bridged(iface, packet),
+        Entry::Crossed { iface, pw } => crossed(iface, pw, packet),
+        Entry::Other => None,
+    }
 }
 
 /// Octets of an Ethernet header.
@@ -88,6 +96,21 @@ impl Routed {
         packet.strip(LINK);
         Some(next)
     }
+}
+
+/// Step 1 for a bridged interface.
+#[inline(always)]
+fn bridged(iface: u16, packet: &mut Packet) -> Option<Next> {
+    packet.meta_mut().iface = iface;
+    is_untagged(packet).then_some(Next::Bridge)
+}
+
+/// Step 1 for the interface of a pseudowire.
+#[inline(always)]
+fn crossed(iface: u16, pw: u16, packet: &mut Packet) -> Option<Next> {
+    let meta = packet.meta_mut();
+    (meta.iface, meta.pw) = (iface, pw);
+    is_untagged(packet).then_some(Next::PwOut)
 }
 
 /// True for a frame that shows no VLAN tag.

@@ -83,7 +83,7 @@ impl Share {
         Some(number)
     }
 
-    /// Whether others are further ahead than this.
+    /// True if others are further ahead than this.
     fn lags(&self, most: u64) -> bool {
         self.common.next.load(Ordering::Relaxed) - self.next > most
     }

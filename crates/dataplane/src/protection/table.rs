@@ -12,16 +12,12 @@
 use super::tickets::Lane;
 use crate::ipsec::SelectorError;
 use ferrule_crypto::key::InstallError;
-use ferrule_pipeline::prefetch_at;
+use ferrule_pipeline::{NEAR_MAX, prefetch_at};
 
 /// Indices of one stage: 0 to this, exclusively.
 pub const SAS_MAX: u32 = 1 << 20;
 
 const NONE: u32 = u32::MAX;
-
-/// SAs that stay in the second-level cache with their keys: for fewer, asking ahead costs
-/// more than it gains.
-const NEAR_MAX: usize = 2048;
 
 /// Octets of a cache line.
 const LINE: usize = 64;
@@ -96,7 +92,7 @@ pub(crate) struct Held<T> {
     pub lane: Lane,
 }
 
-/// Whether an SA has its index still. (A word, so that an empty place in the slab is told by
+/// State of an SA in the table. (A word, so that an empty place in the slab is told by
 /// this, and not by some field that packets do not read.)
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]

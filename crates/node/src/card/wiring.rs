@@ -53,7 +53,7 @@ pub(super) enum Place {
     SecyOut,
     /// Whole frame as it goes on the wire.
     Wire,
-    /// What no card does, and how that is counted.
+    /// Packet that no card handles, with its drop reason.
     Refused(DropReason),
 }
 
@@ -74,8 +74,18 @@ impl From<Next> for Place {
             Next::IcmpError => Self::Refused(DropReason::TooBig),
             // It is the node that puts together.
             Next::Reassemble => Self::Refused(DropReason::FragmentNotSupported),
-            // The configuration sees to it that AH and transport mode are not a card's.
-            _ => Self::Refused(DropReason::UnknownProtocol),
+            // The configuration gives a card none of these.
+            Next::Local
+            | Next::AhIn
+            | Next::AhOut
+            | Next::Bridge
+            | Next::PwOut
+            | Next::PwIn
+            | Next::Mpls
+            | Next::PathError
+            | Next::Clamp
+            | Next::Control
+            | Next::Resolve => Self::Refused(DropReason::UnknownProtocol),
         }
     }
 }

@@ -15,7 +15,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// What the reader of TOML complains about, in our words.
+    /// Syntax error of TOML, as the parser reports it.
     pub fn syntax(error: &toml::de::Error) -> Self {
         let (what, remedy) = match error.message().split_once(", expected ") {
             Some((what, expected)) => (what, format!("expected {expected}")),

@@ -3,6 +3,10 @@
 
 use super::Packet;
 
+/// Entries of a table that stay in the second-level cache with what they lead to: of a
+/// smaller table none is asked for ahead, which would cost more than it gains.
+pub const NEAR_MAX: usize = 2048;
+
 /// Octets of a cache line.
 const LINE: usize = 64;
 

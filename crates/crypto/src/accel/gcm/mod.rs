@@ -86,7 +86,8 @@ enum Multiplier {
 }
 
 impl Multiplier {
-    /// Asked once: in a virtual machine CPUID costs as much as the rest of a key.
+    /// Multiplier of this machine. CPUID runs once: in a virtual machine it costs as much as
+    /// the rest of a key.
     fn of_this_machine() -> Self {
         static OF_THIS_MACHINE: LazyLock<Multiplier> = LazyLock::new(|| {
             let vendor = __cpuid(0);

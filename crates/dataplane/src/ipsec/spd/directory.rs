@@ -191,7 +191,7 @@ impl SaDirectory {
         self
     }
 
-    /// Whether a worker has an SA of its own at an outbound index, beside the owner's.
+    /// True if a worker has an SA of its own at an outbound index, beside the owner's.
     #[inline]
     pub fn has_own(&self, index: u32, worker: u8) -> bool {
         let words = self.own.get(usize::from(worker));

@@ -9,10 +9,7 @@
 //! ```
 
 use super::Outcome;
-use ferrule_pipeline::prefetch_slice;
-
-/// Counters that stay in the second-level cache: of fewer none is asked for ahead.
-const NEAR_MAX: usize = 2048;
+use ferrule_pipeline::{NEAR_MAX, prefetch_slice};
 
 /// The number of what is not counted.
 pub const UNCOUNTED: u32 = u32::MAX;

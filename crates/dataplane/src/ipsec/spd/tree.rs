@@ -20,14 +20,11 @@
 
 use super::key::{Address, Key};
 use super::rule::Rule;
-use ferrule_pipeline::{BATCH, prefetch_slice};
+use ferrule_pipeline::{BATCH, NEAR_MAX, prefetch_slice};
 use std::hint::select_unpredictable;
 
 /// Trees of a table at most.
 pub(super) const TREES_MAX: usize = 4;
-
-/// Rules that stay in the second-level cache: of fewer none is asked for ahead.
-const NEAR_MAX: usize = 2048;
 
 /// No rule.
 pub(super) const NONE: u32 = u32::MAX;
