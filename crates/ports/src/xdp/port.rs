@@ -105,8 +105,18 @@ impl XdpPort {
             stats: PortStats::default(),
         };
         port.fill(&mut umem.pool.cache());
-        port.join(&link, registers)
-            .doing(|| format!("binding AF_XDP to {} queue {queue}", link.name))?;
+        port.join(&link, registers).map_err(|e| {
+            let no_queue = e.raw_os_error() == Some(libc::EINVAL);
+            let error = OpenError::os(format!("binding AF_XDP to {} queue {queue}", link.name), e);
+            match no_queue {
+                true => error.remedy(format!(
+                    "Each queue needs one to receive and one to send: `ethtool -l {}` has how \
+                     many there are. Add some, or take a queue, or workers, that it has.",
+                    link.name
+                )),
+                false => error,
+            }
+        })?;
         port.program
             .insert(queue, port.socket)
             .doing(|| format!("the map entry for {} queue {queue}", link.name))?;
