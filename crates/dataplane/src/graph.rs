@@ -220,7 +220,8 @@ pub struct Outputs {
     to: Next,
     queues: [Vec<Packet>; Next::ALL.len()],
     dropped: Vec<(Packet, DropReason)>,
-    handoffs: Vec<(u8, Next, Packet)>,
+    /// For other workers, by worker.
+    handoffs: Vec<Vec<(Next, Packet)>>,
 }
 
 impl Outputs {
@@ -231,7 +232,7 @@ impl Outputs {
             to: Next::Transmit,
             queues: std::array::from_fn(|_| Vec::with_capacity(4 * BATCH)),
             dropped: Vec::with_capacity(4 * BATCH),
-            handoffs: Vec::with_capacity(4 * BATCH),
+            handoffs: Vec::new(),
         }
     }
 
@@ -296,7 +297,17 @@ impl Outputs {
     /// Sends a packet to `next` at another worker.
     #[inline]
     pub fn hand_off(&mut self, worker: u8, next: Next, packet: Packet) {
-        self.handoffs.push((worker, next, packet));
+        let worker = usize::from(worker);
+        if worker >= self.handoffs.len() {
+            self.make_room_for(worker);
+        }
+        self.handoffs[worker].push((next, packet));
+    }
+
+    /// Queues for the workers up to this one.
+    #[cold]
+    fn make_room_for(&mut self, worker: usize) {
+        self.handoffs.resize_with(worker + 1, || Vec::with_capacity(4 * BATCH));
     }
 
     /// Drops a packet.
@@ -320,16 +331,28 @@ impl Outputs {
         &mut self.dropped
     }
 
-    /// What goes to other workers.
+    /// What goes to other workers, by worker.
     #[inline]
-    pub fn handoffs(&mut self) -> &mut Vec<(u8, Next, Packet)> {
+    pub fn handoffs(&mut self) -> &mut [Vec<(Next, Packet)>] {
         &mut self.handoffs
+    }
+
+    /// Packets for other workers.
+    pub fn handed_off(&self) -> usize {
+        self.handoffs.iter().map(Vec::len).sum()
+    }
+
+    /// Takes what goes to other workers.
+    #[cfg(test)]
+    pub(crate) fn take_handoffs(&mut self) -> Vec<(u8, Next, Packet)> {
+        let queues = (0..).zip(&mut self.handoffs);
+        queues.flat_map(|(worker, q)| q.drain(..).map(move |(n, p)| (worker, n, p))).collect()
     }
 
     /// Packets in all queues.
     pub fn held(&self) -> usize {
         let queued: usize = self.queues.iter().map(Vec::len).sum();
-        self.run.len() + queued + self.dropped.len() + self.handoffs.len()
+        self.run.len() + queued + self.dropped.len() + self.handed_off()
     }
 }
 
@@ -429,10 +452,11 @@ impl Ctx<'_> {
         for (packet, &place) in batch.drain(..).zip(&verdicts.places) {
             match Next::from_place(place) {
                 Some(next) => self.out.send(next, packet),
-                None => {
-                    let aside = asides.next().copied().unwrap_or(Aside::Consume);
-                    self.set_aside(packet, aside);
-                }
+                None => match asides.next().copied().unwrap_or(Aside::Consume) {
+                    // With several workers, half of a batch or more.
+                    Aside::HandOff(worker, next) => self.out.hand_off(worker, next, packet),
+                    aside => self.set_aside(packet, aside),
+                },
             }
         }
     }

@@ -334,7 +334,7 @@ impl<E: Engine<Packet>, P: Probe> Turn<'_, E, P> {
 
     /// Counts what was dropped, and hands over what belongs to others.
     fn settle(&mut self) {
-        if !self.worker.out.handoffs().is_empty() {
+        if self.worker.out.handed_off() > 0 {
             self.worker.hand_off();
         }
         let (now, id) = (self.now, self.worker.id);

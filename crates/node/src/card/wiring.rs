@@ -146,7 +146,7 @@ impl Graph for Turn<'_> {
             Place::Wire => to_wire.extend(batch.drain(..)),
             Place::Refused(reason) => ctx.forward(batch, |_, _| Err(Aside::Drop(reason))),
         }
-        debug_assert!(ctx.out.handoffs().is_empty(), "a card has one worker");
+        debug_assert!(ctx.out.handed_off() == 0, "a card has one worker");
         settle(&mut ctx, |packet, _| links.release(packet));
     }
 

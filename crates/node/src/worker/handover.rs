@@ -94,6 +94,8 @@ impl<E: Engine<Packet>> Worker<E> {
         self.handover.has.store(self.handover.number, Ordering::Release);
     }
 
+    /// Packets from other workers into the graph. What the stages know of them and where
+    /// they begin is in the cache of another core: asked for all at once.
     pub(super) fn take_handoffs(&mut self) -> usize {
         let mut taken = 0;
         let mut newest = 0;
@@ -101,7 +103,10 @@ impl<E: Engine<Packet>> Worker<E> {
             let before = peer.has.load(Ordering::Acquire);
             let count = peer.from.slots();
             if let Ok(chunk) = peer.from.read_chunk(count) {
+                let (first, rest) = chunk.as_slices();
+                first.iter().chain(rest).for_each(|(_, packet)| packet.prefetch_meta());
                 for (next, packet) in chunk {
+                    packet.prefetch();
                     self.out.send(next, packet);
                 }
                 taken += count;
@@ -120,21 +125,22 @@ impl<E: Engine<Packet>> Worker<E> {
     /// Packets to other workers, each worker's in one go; for what its ring has no room is
     /// dropped.
     pub(super) fn hand_off(&mut self) {
-        let mut handoffs = std::mem::take(self.out.handoffs());
-        while let Some(&(worker, ..)) = handoffs.first() {
-            let peer = self.peers.get_mut(usize::from(worker)).and_then(Option::as_mut);
-            let all = handoffs.iter().filter(|handoff| handoff.0 == worker).count();
-            let mut own = handoffs.extract_if(.., |handoff| handoff.0 == worker);
-            if let Some(peer) = peer {
-                let count = all.min(peer.to.slots());
+        for worker in 0..self.peers.len().max(self.out.handoffs().len()) {
+            let Some(queue) = self.out.handoffs().get_mut(worker).filter(|q| !q.is_empty()) else {
+                continue;
+            };
+            let mut queue = std::mem::take(queue);
+            if let Some(peer) = self.peers.get_mut(worker).and_then(Option::as_mut) {
+                let count = queue.len().min(peer.to.slots());
                 if let Ok(chunk) = peer.to.write_chunk_uninit(count) {
-                    let own = own.by_ref().take(count).map(|(_, next, packet)| (next, packet));
-                    self.handed_out += chunk.fill_from_iter(own) as u64;
+                    self.handed_out += chunk.fill_from_iter(queue.drain(..count)) as u64;
                 }
             }
-            own.for_each(|(_, _, packet)| self.out.drop(packet, DropReason::HandoffFull));
+            for (_, packet) in queue.drain(..) {
+                self.out.drop(packet, DropReason::HandoffFull);
+            }
+            self.out.handoffs()[worker] = queue;
         }
-        *self.out.handoffs() = handoffs;
     }
 
     /// At the end of a turn: what is to go goes, and what is done is said. Returns
