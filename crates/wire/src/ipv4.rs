@@ -53,6 +53,19 @@ pub struct Header {
     pub dst: [u8; 4],
 }
 
+/// One hop less in the word of TTL, protocol and checksum, the TTL its lowest octet and
+/// above 1.
+#[inline(always)]
+pub const fn count_hop(word: u32) -> u32 {
+    debug_assert!(word & 0xff > 1);
+    // RFC 1624 equation 3 for a word that loses 0x0100: the checksum gains it, in ones'
+    // complement, and is never 0xffff. In the other order of octets it gains 1 (RFC 1071
+    // section 2 B), or 2 where that would be 0xffff or more, while TTL and protocol in
+    // front of it lose 1: all in one sum.
+    let (sum, more) = word.overflowing_add(0x0001_ffff);
+    if more { sum } else { sum.wrapping_sub(0x0001_0000) }
+}
+
 impl Header {
     /// Octets of the fixed part.
     pub const LEN: usize = 20;
@@ -105,26 +118,13 @@ impl Header {
     pub fn decrement_ttl(&mut self) -> bool {
         let more = self.ttl > 1;
         if more {
-            self.count_hop();
+            let [low, high] = self.checksum.to_bytes();
+            let word = u32::from_le_bytes([self.ttl, self.protocol, low, high]);
+            let [ttl, protocol, low, high] = count_hop(word).to_le_bytes();
+            (self.ttl, self.protocol) = (ttl, protocol);
+            self.checksum = [low, high].into();
         }
         more
-    }
-
-    /// The same where the packet may travel on.
-    #[inline(always)]
-    pub fn count_hop(&mut self) {
-        debug_assert!(self.ttl > 1);
-        // RFC 1624 equation 3 for a word that loses 0x0100: the checksum gains it, in
-        // ones' complement, and is never 0xffff. In the other order of octets it gains 1
-        // (RFC 1071 section 2 B), or 2 where that would be 0xffff or more, while TTL and
-        // protocol in front of it lose 1: all in one sum.
-        let [low, high] = self.checksum.to_bytes();
-        let word = u32::from_le_bytes([self.ttl, self.protocol, low, high]);
-        let (sum, more) = word.overflowing_add(0x0001_ffff);
-        let word = if more { sum } else { sum.wrapping_sub(0x0001_0000) };
-        let [ttl, protocol, low, high] = word.to_le_bytes();
-        (self.ttl, self.protocol) = (ttl, protocol);
-        self.checksum = [low, high].into();
     }
 
     /// Sets the TTL, checksum included.

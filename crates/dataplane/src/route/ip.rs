@@ -11,7 +11,6 @@ use crate::route::{Adjacency, Route, Vrf};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
 use ferrule_base::DropReason;
 use ferrule_pipeline::{BATCH, Batch, Meta, Packet};
-use ferrule_wire::checksum::Sum;
 use ferrule_wire::{EtherType, FromBytes, Protocol, icmpv4, icmpv6, ipv4, ipv6, ipv6ext};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -29,7 +28,9 @@ const WRONG_FIELD_V6: u16 = 4 << 8;
 
 /// The stage at [`Next::Ip`].
 #[derive(Default)]
-pub struct Ip;
+pub struct Ip {
+    columns: Box<Columns>,
+}
 
 impl Stage for Ip {
     /// For all packets of the batch:
@@ -44,57 +45,120 @@ impl Stage for Ip {
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
-        let tables = ctx.tables;
-        let mut columns =
-            Columns { plain: [false; BATCH], dst: [0; BATCH], route: [Cell::NONE; BATCH] };
+        let (tables, columns) = (ctx.tables, &mut *self.columns);
         columns.read(batch);
+        if columns.judge(batch.len()) {
+            columns.strip_padding(batch);
+        }
         columns.look_up(tables, batch);
-        let mut rows = columns.plain.iter().zip(&columns.route);
+        let mut at = 0;
         ctx.forward(batch, |ctx, packet| {
-            let row = rows.next().filter(|(plain, _)| **plain);
-            match row.and_then(|(_, &route)| plain(tables, route, packet)) {
-                Some(next) => Ok(next),
-                None => Ok(forward(tables, &mut ctx.tally.hits, packet)?),
+            let row = at % BATCH;
+            at += 1;
+            if columns.odd[row] == 0
+                && let Some(next) = plain(tables, columns.route[row], columns.hops[row], packet)
+            {
+                return Ok(next);
             }
+            Ok(forward(tables, &mut ctx.tally.hits, packet)?)
         });
     }
 }
 
-/// Header fields of a batch's packets, in columns.
+/// Header fields of a batch's packets, in columns: read once, then judged by vectors.
+/// Words are as they lie in memory, the first octet the lowest.
 struct Columns {
-    /// IPv4 without options from elsewhere that may be forwarded, as far as its header says.
-    plain: [bool; BATCH],
-    /// Destination addresses.
+    /// Zero: IPv4 without options from elsewhere that may be forwarded, as far as its header
+    /// says.
+    odd: [u32; BATCH],
+    /// Octets of the packet.
+    len: [u32; BATCH],
+    /// Version, class, total length.
+    first: [u32; BATCH],
+    /// TTL, protocol, checksum.
+    hops: [u32; BATCH],
+    /// Source address, as a number.
+    src: [u32; BATCH],
+    /// Destination address, as a number.
     dst: [u32; BATCH],
+    /// Sum of the header's words in ones' complement.
+    sum: [u32; BATCH],
     /// The longest prefix's route.
     route: [Cell; BATCH],
 }
 
+impl Default for Columns {
+    fn default() -> Self {
+        let none = [0; BATCH];
+        Self {
+            odd: none,
+            len: none,
+            first: none,
+            hops: none,
+            src: none,
+            dst: none,
+            sum: none,
+            route: [Cell::NONE; BATCH],
+        }
+    }
+}
+
 impl Columns {
-    /// Step 1.
+    /// Fields of step 1.
     #[inline(always)]
-    fn read(&mut self, batch: &mut Batch) {
-        for ((packet, plain), dst) in batch.iter_mut().zip(&mut self.plain).zip(&mut self.dst) {
-            let meta = packet.meta();
-            let (ethertype, flags) = (meta.ethertype, meta.flags);
-            let Some(header) = packet.data().first_chunk::<PLAIN>() else { continue };
+    fn read(&mut self, batch: &Batch) {
+        for at in 0..batch.len().min(BATCH) {
+            let packet = &batch[at];
+            let (meta, data) = (packet.meta(), packet.data());
+            let Some(header) = data.first_chunk::<PLAIN>() else {
+                (self.odd[at], self.dst[at]) = (1, 0);
+                continue;
+            };
             let (words, _) = header.as_chunks::<4>();
+            let [first, second, hops, src, dst] =
+                [0, 1, 2, 3, 4].map(|at| u32::from_le_bytes(words[at]));
             // A sum in ones' complement is the same in either order of octets (RFC 1071
-            // section 2), and of known length it is unrolled.
-            let sum = words.iter().fold(Sum::new(), |s, &w| s.with_u32(u32::from_le_bytes(w)));
-            let [first, .., src, to] = [0, 3, 4].map(|at| u32::from_be_bytes(words[at]));
-            let total = usize::from(first as u16);
-            let good = ethertype == EtherType::IPV4.0
-                && flags & !FLAG_OPENED == 0
-                && first >> 24 == 0x45
-                && sum.is_good()
-                && (PLAIN..=packet.len()).contains(&total)
-                && may_send_v4(src.into())
-                && is_routable(src, to);
-            if good && total < packet.len() {
-                packet.truncate(total);
+            // section 2).
+            let sum: u64 = [first, second, hops, src, dst].iter().map(|&w| u64::from(w)).sum();
+            let (sum, more) = (sum as u32).overflowing_add((sum >> 32) as u32);
+            self.odd[at] = u32::from(meta.ethertype ^ EtherType::IPV4.0)
+                | u32::from(meta.flags & !FLAG_OPENED);
+            self.len[at] = data.len() as u32;
+            (self.first[at], self.hops[at]) = (first, hops);
+            (self.src[at], self.dst[at]) = (src.swap_bytes(), dst.swap_bytes());
+            self.sum[at] = sum + u32::from(more);
+        }
+    }
+
+    /// Judgement of step 1; true if padding follows some packet.
+    #[inline(always)]
+    fn judge(&mut self, count: usize) -> bool {
+        let mut padded = 0;
+        for at in 0..count.min(BATCH) {
+            let (first, len, src, dst) = (self.first[at], self.len[at], self.src[at], self.dst[at]);
+            let total = total_len(first);
+            let half = (self.sum[at] & 0xffff) + (self.sum[at] >> 16);
+            let good = (first & 0xff == 0x45)
+                // Folded once it is 0xffff, or that with another carry.
+                & ((half == 0xffff) | (half == 0x1_fffe))
+                & (total >= PLAIN as u32)
+                & (total <= len)
+                & may_send_v4(src.into())
+                & is_routable(src, dst);
+            self.odd[at] |= u32::from(!good);
+            padded |= u32::from(total < len);
+        }
+        padded != 0
+    }
+
+    /// Takes off what follows a good packet.
+    #[cold]
+    fn strip_padding(&self, batch: &mut Batch) {
+        let rows = self.odd.iter().zip(&self.first);
+        for (packet, (odd, first)) in batch.iter_mut().zip(rows) {
+            if *odd == 0 {
+                packet.truncate(total_len(*first) as usize);
             }
-            (*plain, *dst) = (good, to);
         }
     }
 
@@ -106,12 +170,19 @@ impl Columns {
             let table = first.meta().vrf;
             let same = batch[from..].iter().take_while(|packet| packet.meta().vrf == table);
             let to = from + same.count().max(1);
-            if let Some(vrf) = tables.vrfs.get(usize::from(table.0)) {
-                vrf.v4_all(&self.dst[from..to], &mut self.route[from..to]);
+            match tables.vrfs.get(usize::from(table.0)) {
+                Some(vrf) => vrf.v4_all(&self.dst[from..to], &mut self.route[from..to]),
+                None => self.route[from..to].fill(Cell::NONE),
             }
             from = to;
         }
     }
+}
+
+/// Total length in the first word of a header.
+#[inline(always)]
+const fn total_len(first: u32) -> u32 {
+    first >> 24 | first >> 8 & 0xff00
 }
 
 /// True if a packet between these addresses may leave its link: neither is link-local, and
@@ -119,29 +190,28 @@ impl Columns {
 #[inline(always)]
 const fn is_routable(src: u32, dst: u32) -> bool {
     const LINK_LOCAL: u32 = 0xa9fe;
-    src >> 16 != LINK_LOCAL && dst >> 16 != LINK_LOCAL && dst >> 29 != 7
+    (src >> 16 != LINK_LOCAL) & (dst >> 16 != LINK_LOCAL) & (dst >> 29 != 7)
 }
 
 /// Step 3. Nothing, and nothing done, for all others.
 #[inline(always)]
-fn plain(tables: &Tables, route: Cell, packet: &mut Packet) -> Option<Next> {
+fn plain(tables: &Tables, route: Cell, hops: u32, packet: &mut Packet) -> Option<Next> {
     let (meta, data) = packet.split();
-    let header = data.first_chunk_mut::<PLAIN>()?;
-    let (header, _) = ipv4::Header::mut_from_prefix(header).ok()?;
     if meta.turns >= TURNS_MAX {
         return None;
     }
     if route.is_via() {
         let arrival = tables.hot.arrivals.get(usize::from(meta.iface))?;
         let exit = tables.hot.exits.get(route.adjacency() as usize)?;
-        if !arrival.lets_pass(meta.flags) || header.ttl <= 1 {
+        if !arrival.lets_pass(meta.flags) || hops & 0xff <= 1 {
             return None;
         }
-        header.count_hop();
+        *data.get_mut(HOPS_AT..)?.first_chunk_mut()? = ipv4::count_hop(hops).to_le_bytes();
         meta.turns += 1;
         meta.adjacency = route.adjacency();
         return Some(exit.next);
     }
+    let (header, _) = ipv4::Header::ref_from_prefix(data).ok()?;
     let esp = route == Cell::LOCAL && header.protocol == Protocol::ESP.0;
     if esp && !header.is_fragment() {
         meta.turns += 1;
@@ -168,6 +238,8 @@ fn forward(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<Next
 
 /// Octets of a header without options.
 const PLAIN: usize = ipv4::Header::LEN;
+/// Offset of TTL, protocol and checksum.
+const HOPS_AT: usize = 8;
 
 /// Result of the look-up for one destination.
 struct Decision {
@@ -361,8 +433,8 @@ impl Sealed {
 /// network, not loopback, not a group, not reserved or broadcast.
 #[inline]
 pub(super) const fn may_send_v4(src: Ipv4Addr) -> bool {
-    let first = src.octets()[0];
-    first.wrapping_sub(1) < 223 && first != 127
+    let first = src.to_bits() >> 24;
+    (first.wrapping_sub(1) < 223) & (first != 127)
 }
 
 /// Whether a sender may have the address: not a group, not loopback, not

@@ -76,7 +76,7 @@ impl Rig {
             secy_in: macsec::SecyIn::default(),
             secy_out: macsec::SecyOut::default(),
             attach: link::Attach,
-            ip: route::Ip,
+            ip: route::Ip::default(),
             reassemble: fragment::Reassemble::default(),
             local: route::Local::default(),
             icmp_error: route::IcmpError::default(),

@@ -188,7 +188,7 @@ impl Rig {
             tally: Tally::default(),
             out: Outputs::new(),
             attach: Attach,
-            ip: Ip,
+            ip: Ip::default(),
             reassemble: Reassemble::default(),
             local: Local::default(),
             error: IcmpError::default(),
@@ -307,7 +307,8 @@ impl Rig {
             fates.extend(self.out.queue(next).drain(..).map(|p| Fate::Sent(next, p)));
         }
         fates.extend(self.out.dropped().drain(..).map(|(_, reason)| Fate::Dropped(reason)));
-        fates.extend(self.out.take_handoffs().into_iter().map(|(w, next, _)| Fate::Handed(w, next)));
+        fates
+            .extend(self.out.take_handoffs().into_iter().map(|(w, next, _)| Fate::Handed(w, next)));
         fates
     }
 
