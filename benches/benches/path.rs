@@ -7,7 +7,7 @@
 //! one flow and with 8,192 beside it.
 //!
 //! ```text
-//! cargo bench --bench path -- [PART ...] [--quick] [--stages]
+//! cargo bench --bench path -- [PART ...] [--quick] [--stages] [--calibrate]
 //! ```
 
 use ferrule_base::Rng;
@@ -19,8 +19,10 @@ use ferrule_benches::traffic::{
     ETHERNET, Flow, Frames, Size, TO, backwards, bridged, flows, in_pseudowire, ipv4 as ipv4_frame,
     labelled, odd, station,
 };
-use ferrule_benches::{Case as Measured, interleave, peer, workers as several};
+use ferrule_benches::{Case as Measured, interleave, peer, tsc, workers as several};
 use ferrule_crypto::Backend;
+use ferrule_lab::calibrate::calibrate;
+use ferrule_lab::profile::Profile;
 use std::net::Ipv4Addr;
 
 /// Frames of a case, if it has no more flows.
@@ -365,6 +367,27 @@ fn scale() {
     );
 }
 
+/// A profile of this machine, as `ferrule lab calibrate` makes it, but in clocks.
+fn calibrated() -> &'static Profile {
+    let done = calibrate("clocks", "here", &mut tsc, &mut |_, _| ());
+    let fit = done.profile.fit;
+    println!(
+        "Calibrated by {} points, each within {} %, within {} % of the others alone.",
+        fit.points, fit.error_percent, fit.leave_one_out_percent
+    );
+    for one in &done.observations {
+        println!(
+            "  {:<36} {:>5} octets {:>7.1} clocks, priced {:>7.1}, {:+5.1} %",
+            one.path,
+            one.octets,
+            one.measured_ns(),
+            one.priced_ns(&done.profile),
+            one.error_percent(&done.profile)
+        );
+    }
+    Box::leak(Box::new(done.profile))
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     // `cargo test --benches` passes this; measuring is for `cargo bench`.
@@ -375,7 +398,6 @@ fn main() {
     let quick = options.iter().any(|o| *o == "--quick");
     let stages = options.iter().any(|o| *o == "--stages");
     let rounds = if quick { 9 } else { 31 };
-    let effort = Effort { rounds, packets: 8192, warm: 2048, stages };
     for name in &names {
         let known = PARTS.map(|(part, _)| part);
         assert!(known.contains(&name.as_str()), "no part {name}: {}", known.join(", "));
@@ -385,8 +407,10 @@ fn main() {
     println!("Lengths are those of the clear Ethernet frame without its FCS; payload is random.");
     println!("The figure is that of 512 flows in turn, unless the row says otherwise;");
     println!("8192/1: clocks of 8,192 flows over those of one, at most 1.3 (`!`: more).");
-    println!("Median of {} interleaved rounds of {} or more.", effort.rounds, effort.packets);
+    println!("Median of {rounds} interleaved rounds of 8,192 or more.");
     scale();
+    let profile = options.iter().any(|o| *o == "--calibrate").then(calibrated);
+    let effort = Effort { rounds, packets: 8192, warm: 2048, stages, profile };
     for (name, part) in PARTS {
         if names.is_empty() || names.iter().any(|n| *n == name) {
             part(effort);

@@ -12,7 +12,7 @@
 
 use crate::traffic::Frames;
 use crate::{NODE, PEER};
-use ferrule_base::{Duration, Instant, MacAddr, Rng, Secret};
+use ferrule_base::{Duration, Instant, MacAddr, Rng, Secret, Work};
 use ferrule_crypto::Software;
 use ferrule_crypto::backend::Backend;
 use ferrule_node::config::named_key;
@@ -237,6 +237,11 @@ impl Runner {
         self.worker.report(self.now).times
     }
 
+    /// Work of the worker so far.
+    pub fn work(&self) -> Work {
+        *self.worker.work()
+    }
+
     /// Drops so far, by reason.
     pub fn drops(&self) -> String {
         format!("{:?}", self.worker.report(self.now).drops)
@@ -309,6 +314,11 @@ impl Dut {
     /// Clocks by stage so far, if they are added up.
     pub fn stages(&self) -> Option<Times> {
         self.runner.stages()
+    }
+
+    /// Work of the worker so far.
+    pub fn work(&self) -> Work {
+        self.runner.work()
     }
 
     /// Drops so far, by reason.

@@ -13,7 +13,7 @@ pub mod traffic;
 pub mod workers;
 
 use ferrule_base::MacAddr;
-use ferrule_ports::tsc::tsc;
+pub use ferrule_ports::tsc::tsc;
 
 /// Rounds of which the median is taken.
 pub const ROUNDS: usize = 101;

@@ -8,6 +8,7 @@ use crate::dut::Dut;
 use crate::median;
 use crate::traffic::Frames;
 use ferrule_dataplane::Next;
+use ferrule_lab::profile::{Profile, Spent};
 use ferrule_node::probe::Times;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,6 +20,9 @@ pub type Shared = Rc<RefCell<Dut>>;
 pub fn shared(dut: Dut) -> Shared {
     Rc::new(RefCell::new(dut))
 }
+
+/// How far a calibrated profile may be off, in percent.
+const OFF_MOST: f64 = 10.0;
 
 /// Highest cost of 8,192 flows, as a multiple of one.
 pub const FLOWS_MOST: f64 = 1.3;
@@ -72,12 +76,22 @@ pub struct Case {
     clocks: Vec<f64>,
     /// Clocks of ports and stages, and packets of them all.
     stages: Option<([u64; Next::ALL.len() + 1], usize)>,
+    /// Packets and work of a round.
+    spent: Spent,
 }
 
 impl Case {
     /// Frames that the node carries, every one of them.
     pub fn new(node: &Shared, source: Source) -> Self {
-        Self { node: node.clone(), source, next: 0, through: 100, clocks: Vec::new(), stages: None }
+        Self {
+            node: node.clone(),
+            source,
+            next: 0,
+            through: 100,
+            clocks: Vec::new(),
+            stages: None,
+            spent: Spent::default(),
+        }
     }
 
     /// A few of a hundred do not come out.
@@ -99,7 +113,7 @@ impl Case {
         };
         let mut node = self.node.borrow_mut();
         node.carry(frames, first, warm, |_| ());
-        let before = node.stages();
+        let (before, work) = (node.stages(), node.work());
         let (sent, clocks) = node.carry(frames, first + warm, packets, |_| ());
         if let Some((before, after)) = before.zip(node.stages()).filter(|_| counts) {
             let (sums, all) = self.stages.get_or_insert(([0; _], 0));
@@ -109,6 +123,9 @@ impl Case {
             }
             *all += packets;
         }
+        let mut taken = ferrule_base::Flow::default();
+        (0..packets).for_each(|i| taken.add(frames.at(first + warm + i).len()));
+        self.spent = Spent::since(taken, &node.work(), &work);
         assert!(sent * 100 >= packets * self.through, "{sent} came out: {}", node.drops());
         if counts {
             self.clocks.push(clocks as f64 / packets as f64);
@@ -117,6 +134,11 @@ impl Case {
 
     fn clocks(&self) -> f64 {
         median(&self.clocks)
+    }
+
+    /// Clocks a packet under a calibrated profile.
+    fn priced(&self, profile: &Profile) -> f64 {
+        self.spent.mean_ns(profile) / self.spent.taken.packets as f64
     }
 
     /// Half the distance between the quartiles, in percent of the median.
@@ -165,7 +187,7 @@ impl Row {
         self.flows.iter_mut().chain([&mut self.own]).flatten()
     }
 
-    fn print(&self) {
+    fn print(&self, profile: Option<&Profile>) {
         let number = |n: Option<f64>| n.map_or(String::new(), |n| format!("{n:.0}"));
         let clocks = |case: &Option<Case>| number(case.as_ref().map(Case::clocks));
         let [one, some, many] = &self.flows;
@@ -189,6 +211,12 @@ impl Row {
             if missed { "missed" } else { "" },
             figure.spread(),
         );
+        if let Some(profile) = profile {
+            let (priced, measured) = (figure.priced(profile), figure.clocks());
+            let off = (priced / measured - 1.0) * 100.0;
+            let mark = if off.abs() > OFF_MOST { "!" } else { "" };
+            println!("      the calibrated profile says {priced:.1}, {off:+.1} %{mark}");
+        }
         let Some((sums, packets)) = figure.stages else { return };
         let names = ["ports"].into_iter().chain(Next::ALL.map(Next::name));
         let each = names.zip(sums).filter(|(_, sum)| *sum > 0);
@@ -208,6 +236,8 @@ pub struct Effort {
     pub warm: usize,
     /// Clocks of each stage are shown, too.
     pub stages: bool,
+    /// A profile of this machine, in clocks, beside which the figures are put.
+    pub profile: Option<&'static Profile>,
 }
 
 /// Measures the rows of a group in turn, and prints them.
@@ -235,5 +265,5 @@ pub fn measure(title: &str, effort: Effort, rows: &mut [Row]) {
         "",
         "spread"
     );
-    rows.iter().for_each(Row::print);
+    rows.iter().for_each(|row| row.print(effort.profile));
 }

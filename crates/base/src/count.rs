@@ -25,6 +25,9 @@ impl Flow {
     }
 }
 
+/// Stages of a data path at most, for counts by stage.
+pub const STAGES_MAX: usize = 24;
+
 /// Work that the data path did. It reports work, never time: the laboratory
 /// prices it under a device profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,10 +40,14 @@ pub struct Work {
     pub lookups: u64,
     /// Packets copied and their octets.
     pub copied: Flow,
+    /// Labels put on packets (MPLS).
+    pub labels: u64,
     /// What of `sealed` an engine elsewhere did.
     pub sealed_away: Flow,
     /// What of `opened` an engine elsewhere did.
     pub opened_away: Flow,
+    /// Packets that each stage was given, in the order of a node's stages.
+    pub staged: [u64; STAGES_MAX],
 }
 
 impl Work {
@@ -50,8 +57,14 @@ impl Work {
         self.opened.merge(other.opened);
         self.lookups += other.lookups;
         self.copied.merge(other.copied);
+        self.labels += other.labels;
         self.sealed_away.merge(other.sealed_away);
         self.opened_away.merge(other.opened_away);
+        let mut stage = 0;
+        while stage < STAGES_MAX {
+            self.staged[stage] += other.staged[stage];
+            stage += 1;
+        }
     }
 }
 

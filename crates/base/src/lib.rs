@@ -10,7 +10,7 @@ pub mod secret;
 pub mod time;
 
 pub use addr::{MacAddr, PortId, VrfId};
-pub use count::{Flow, Ledger, Work};
+pub use count::{Flow, Ledger, STAGES_MAX, Work};
 pub use drops::{DropReason, Drops};
 pub use rng::Rng;
 pub use secret::Secret;

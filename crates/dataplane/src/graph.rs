@@ -27,7 +27,7 @@ use crate::ipsec::Hits;
 use crate::tables::Tables;
 use crate::{bridge, fragment};
 use arrayvec::ArrayVec;
-use ferrule_base::{DropReason, Drops, Instant, Work};
+use ferrule_base::{DropReason, Drops, Instant, STAGES_MAX, Work};
 use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache};
 
 /// The packet was made here: TTL is not decremented, its source is ours.
@@ -136,6 +136,12 @@ impl Next {
         Self::Resolve,
     ];
 
+    /// The number of a place, in counts by stage.
+    #[inline(always)]
+    pub const fn number(self) -> usize {
+        self as usize
+    }
+
     /// The place of this number.
     #[inline(always)]
     fn from_place(place: u8) -> Option<Self> {
@@ -171,6 +177,8 @@ impl Next {
         }
     }
 }
+
+const _: () = assert!(Next::ALL.len() <= STAGES_MAX, "stages are counted by number");
 
 /// What a worker counted.
 #[derive(Clone, Debug, Default)]

@@ -353,6 +353,7 @@ impl<E: Engine<Packet>, P: Probe> Graph for Turn<'_, E, P> {
 
     fn visit(&mut self, place: Next, batch: &mut Box<Batch>) {
         self.probe.visit(self.now, self.worker.id, place, batch);
+        self.worker.tally.work.staged[place.number()] += batch.len() as u64;
         self.worker.dispatch(self.now, place, batch);
         self.settle();
         self.probe.lap(Lap::Stage(place));

@@ -19,10 +19,11 @@ const DECIMALS: u8 = 3;
 /// Measure what the data path costs on this machine, and write it as a device
 /// profile for `ferrule lab run`.
 ///
-/// Seven paths (bridge, flood, IPv4, MACsec and ESP sealed and opened) with four
-/// lengths run memory to memory on one core, in turn, with 512 flows. Prices per packet
-/// and per octet of each kind of work are fitted to what they take, and printed with the
-/// largest error. Run it on a machine that does nothing else. The file says which
+/// Thirteen paths (bridge, flood, IPv4 and its policy, MACsec and ESP sealed and opened,
+/// VPN, label switch, pseudowire) with four lengths run memory to memory on one core, in
+/// turn, with 512 flows. Prices of each packet in each stage and of octets are fitted to
+/// what they take, and printed with the largest error; a stage that no path visits has
+/// none. Run it on a machine that does nothing else. The file says which
 /// machine and when; a topology names it as `profile`.
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -153,7 +154,7 @@ fn paths(observations: &[Observation], profile: &Profile) -> Table {
         .column(priced)
         .column(error)
         .note(
-            "frames without FCS, of 512 flows; batches of 64 on one core, the median of 51 rounds",
+            "frames without FCS, of 512 flows; batches of 128 on one core, the median of 51 rounds",
         )
 }
 

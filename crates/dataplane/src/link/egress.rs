@@ -30,7 +30,7 @@ impl Stage for Output {
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         let (tables, worker) = (ctx.tables, ctx.worker);
-        ctx.forward(batch, |_, packet| {
+        ctx.forward(batch, |ctx, packet| {
             let exit = tables.hot.exits.get(packet.meta().adjacency as usize);
             let exit = exit.filter(|exit| exit.is_routed).ok_or(DropReason::NotAttached)?;
             // 1
@@ -46,6 +46,10 @@ impl Stage for Output {
                 too_long(exit, packet)?;
             }
             // 3
+            if exit.label_count != 0 {
+                push_labels(packet, exit)?;
+                ctx.tally.work.labels += u64::from(exit.label_count);
+            }
             write(exit, mac, worker, packet)
         });
     }
@@ -54,12 +58,9 @@ impl Stage for Output {
 /// Octets of an Ethernet header.
 const LINK: usize = ethernet::Header::LEN;
 
-/// Puts everything in front of a packet; where the frame goes.
+/// Puts the link header in front of a packet or its labels; where the frame goes.
 #[inline(always)]
 fn write(exit: &Exit, dst: u64, worker: u8, packet: &mut Packet) -> Result<Next, Aside> {
-    if exit.label_count != 0 {
-        push_labels(packet, exit)?;
-    }
     let ethertype = packet.meta().ethertype;
     let src = exit.mac;
     let first = dst << 16 | src >> 32;

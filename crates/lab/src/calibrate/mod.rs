@@ -15,28 +15,41 @@
 mod paths;
 mod solve;
 
-use crate::profile::{BATCH_MAX, Fit, KEYS, Profile, Source, Spent};
+use crate::profile::{BATCH_MAX, Fit, Key, Profile, Source, Spent};
+use ferrule_dataplane::Next;
 use paths::{Path, all};
 use solve::least_squares;
 
 /// Rounds of which the median is taken, after one that does not count.
 const ROUNDS: usize = 51;
 
-/// The prices that are looked for: places in a profile, and how much of it a
-/// turn used.
-type Price = (&'static str, fn(&Spent) -> f64);
-
-const PRICES: [Price; 9] = [
-    ("occupancy.packet-ns", |s| s.taken.packets as f64),
+/// Prices beside those of stages: places in a profile, and how much of it a turn used.
+const BESIDE: [(&str, fn(&Spent) -> f64); 6] = [
     ("occupancy.octet-ns", |s| s.taken.octets as f64),
-    ("occupancy.sealed.packet-ns", |s| s.work.sealed.packets as f64),
     ("occupancy.sealed.octet-ns", |s| s.work.sealed.octets as f64),
-    ("occupancy.opened.packet-ns", |s| s.work.opened.packets as f64),
     ("occupancy.opened.octet-ns", |s| s.work.opened.octets as f64),
+    ("occupancy.label-ns", |s| s.work.labels as f64),
     ("occupancy.copied.packet-ns", |s| s.work.copied.packets as f64),
     ("occupancy.copied.octet-ns", |s| s.work.copied.octets as f64),
-    ("occupancy.lookup-ns", |s| s.work.lookups as f64),
 ];
+
+/// Prices that are looked for: these, and one for each stage.
+const PRICES: usize = BESIDE.len() + Next::ALL.len();
+
+/// How much of each price's kind was used.
+fn used(spent: &Spent) -> [f64; PRICES] {
+    std::array::from_fn(|price| match BESIDE.get(price) {
+        Some((_, used)) => used(spent),
+        None => spent.work.staged[Next::ALL[price - BESIDE.len()].number()] as f64,
+    })
+}
+
+/// The keys of the prices.
+fn keys() -> impl Iterator<Item = &'static Key> {
+    let stages = Next::ALL.iter().map(|stage| format!("occupancy.stage.{}", stage.name()));
+    let all = BESIDE.iter().map(|(path, _)| (*path).to_owned()).chain(stages);
+    all.map(|path| Key::find(&path).expect("a price has a key"))
+}
 
 /// One path with frames of one length.
 #[derive(Clone, Debug)]
@@ -45,9 +58,9 @@ pub struct Observation {
     pub path: &'static str,
     /// Octets of a frame as it came in, without FCS.
     pub octets: u64,
-    /// What one batch used.
+    /// Work of what was carried at once.
     pub spent: Spent,
-    /// What one batch took, in nanoseconds: the median.
+    /// Time that it took, in nanoseconds: the median.
     pub batch_ns: f64,
 }
 
@@ -126,7 +139,7 @@ pub fn fit(name: &str, machine: &str, observations: &[Observation]) -> Profile {
         about: format!("the data path on one core, memory to memory, batches of {BATCH_MAX}"),
         source: Source::Calibrated,
         origin: machine.into(),
-        free: PRICES.iter().map(|(path, _)| (*path).into()).collect(),
+        free: keys().filter(|key| (key.get)(&profile) > 0.0).map(|key| key.path.into()).collect(),
         batch: BATCH_MAX,
         ..profile
     }
@@ -138,16 +151,13 @@ fn prices<'a>(observations: impl Iterator<Item = &'a Observation>) -> Profile {
     for one in observations {
         // Each equation is divided by its time: errors count relative to it.
         let weight = 1.0 / one.batch_ns.max(1.0);
-        let row = PRICES.map(|(_, used)| used(&one.spent) * weight);
-        rows.push((row, one.batch_ns * weight));
+        rows.push((used(&one.spent).map(|used| used * weight), one.batch_ns * weight));
     }
     let solution = least_squares(&rows);
     let mut profile = Profile::ideal();
-    for ((path, _), value) in PRICES.iter().zip(solution) {
-        if let Some(key) = KEYS.iter().find(|k| k.path == *path) {
-            // A thousandth of a nanosecond is less than anybody measures.
-            (key.set)(&mut profile, (value * 1000.0).round() / 1000.0);
-        }
+    for (key, value) in keys().zip(solution) {
+        // A thousandth of a nanosecond is less than anybody measures.
+        (key.set)(&mut profile, (value * 1000.0).round() / 1000.0);
     }
     profile
 }
@@ -159,15 +169,17 @@ fn tenths(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Price;
 
     /// A clock that charges a turn what a known profile says: the fit finds it.
     #[test]
     fn calibration_finds_the_prices_of_a_machine_that_is_known() {
         let truth = Profile {
-            plain: crate::profile::Price { packet_ns: 40.0, octet_ns: 0.02 },
-            sealed: crate::profile::Price { packet_ns: 70.0, octet_ns: 0.25 },
-            opened: crate::profile::Price { packet_ns: 90.0, octet_ns: 0.3 },
-            copied: crate::profile::Price { packet_ns: 25.0, octet_ns: 0.05 },
+            plain: Price { packet_ns: 0.0, octet_ns: 0.02 },
+            sealed: Price { packet_ns: 0.0, octet_ns: 0.25 },
+            opened: Price { packet_ns: 0.0, octet_ns: 0.3 },
+            copied: Price { packet_ns: 25.0, octet_ns: 0.05 },
+            stages_ns: std::array::from_fn(|stage| 10.0 + stage as f64),
             ..Profile::ideal()
         };
         let mut observations: Vec<Observation> = all()
@@ -178,7 +190,8 @@ mod tests {
             })
             .collect();
         for one in &mut observations {
-            assert!(one.spent.taken.packets > 0, "{} carries nothing", one.path);
+            let (taken, sent) = (one.spent.taken, one.spent.work.staged[Next::Transmit.number()]);
+            assert!(taken.packets > 0 && sent >= taken.packets, "{} loses frames", one.path);
             one.batch_ns = one.spent.mean_ns(&truth);
         }
         let profile = fit("known", "a table", &observations);
@@ -207,5 +220,11 @@ mod tests {
         let seals = done.observations.iter().filter(|o| o.spent.work.sealed.packets > 0);
         let opens = done.observations.iter().filter(|o| o.spent.work.opened.packets > 0);
         assert_eq!((seals.count(), opens.count()), (8, 8), "two paths each, four lengths");
+        let visited = |stage: &Next| {
+            done.observations.iter().any(|o| o.spent.work.staged[stage.number()] > 0)
+        };
+        for stage in [Next::Mpls, Next::PwIn, Next::PwOut, Next::Policy, Next::Bridge] {
+            assert!(visited(&stage), "{}", stage.name());
+        }
     }
 }

@@ -1,21 +1,18 @@
 //! Least squares with no negative part.
 
-/// Unknowns.
-const N: usize = 9;
-
 /// Keeps what the rows cannot tell apart from running away.
 const RIDGE: f64 = 1e-12;
 
 /// The `x` with the least `Σ (row · x - value)²` of which no part is negative: as
 /// long as one is, the most negative is set to zero and the others are solved
 /// again.
-pub fn least_squares(rows: &[([f64; N], f64)]) -> [f64; N] {
+pub fn least_squares<const N: usize>(rows: &[([f64; N], f64)]) -> [f64; N] {
     // Parts of equal size: the ridge means the same for each.
     let size = |i: usize| rows.iter().map(|(row, _)| row[i].abs()).fold(0.0, f64::max);
     let scale: [f64; N] = std::array::from_fn(|i| if size(i) > 0.0 { 1.0 / size(i) } else { 0.0 });
     let mut used: [bool; N] = std::array::from_fn(|i| scale[i] > 0.0);
     loop {
-        let mut matrix = [[0.0; N + 1]; N];
+        let (mut matrix, mut sums) = ([[0.0; N]; N], [0.0; N]);
         for (i, line) in matrix.iter_mut().enumerate() {
             if !used[i] {
                 line[i] = 1.0;
@@ -25,11 +22,11 @@ pub fn least_squares(rows: &[([f64; N], f64)]) -> [f64; N] {
                 for j in (0..N).filter(|&j| used[j]) {
                     line[j] += row[i] * scale[i] * row[j] * scale[j];
                 }
-                line[N] += row[i] * scale[i] * value;
+                sums[i] += row[i] * scale[i] * value;
             }
             line[i] += RIDGE * rows.len() as f64;
         }
-        let x = eliminate(matrix);
+        let x = eliminate(matrix, sums);
         let least = (0..N).min_by(|&a, &b| x[a].total_cmp(&x[b])).filter(|&i| x[i] < 0.0);
         match least {
             Some(i) => used[i] = false,
@@ -39,28 +36,32 @@ pub fn least_squares(rows: &[([f64; N], f64)]) -> [f64; N] {
 }
 
 /// Gaussian elimination with the largest pivot of each column.
-fn eliminate(mut m: [[f64; N + 1]; N]) -> [f64; N] {
+fn eliminate<const N: usize>(mut m: [[f64; N]; N], mut sums: [f64; N]) -> [f64; N] {
     for column in 0..N {
         let pivot = (column..N)
             .max_by(|&a, &b| m[a][column].abs().total_cmp(&m[b][column].abs()))
             .unwrap_or(column);
         m.swap(column, pivot);
-        let lead = m[column];
+        sums.swap(column, pivot);
+        let (lead, sum) = (m[column], sums[column]);
         if lead[column] == 0.0 {
             continue;
         }
-        for (_, line) in m.iter_mut().enumerate().filter(|(i, _)| *i != column) {
+        for (i, line) in m.iter_mut().enumerate().filter(|(i, _)| *i != column) {
             let factor = line[column] / lead[column];
             line.iter_mut().zip(lead).for_each(|(x, l)| *x -= factor * l);
+            sums[i] -= factor * sum;
         }
     }
-    std::array::from_fn(|i| if m[i][i] == 0.0 { 0.0 } else { m[i][N] / m[i][i] })
+    std::array::from_fn(|i| if m[i][i] == 0.0 { 0.0 } else { sums[i] / m[i][i] })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use ferrule_base::Rng;
+
+    const N: usize = 9;
 
     #[test]
     fn least_squares_solves_what_has_a_solution() {

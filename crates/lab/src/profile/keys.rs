@@ -3,6 +3,7 @@
 
 use super::Profile;
 use ferrule_base::Duration;
+use ferrule_dataplane::Next;
 
 /// A number of a profile.
 pub struct Key {
@@ -69,6 +70,20 @@ macro_rules! time {
     };
 }
 
+macro_rules! stage {
+    ($path:literal, $stage:ident) => {
+        Key {
+            path: $path,
+            unit: "ns",
+            about: "each packet in this stage",
+            range: NS,
+            whole: false,
+            get: |p| p.stages_ns[Next::$stage.number()],
+            set: |p, value| p.stages_ns[Next::$stage.number()] = value,
+        }
+    };
+}
+
 /// Every number of a profile, in the order of the file.
 pub const KEYS: &[Key] = &[
     number!("occupancy.packet-ns", "ns", "each frame taken from the queue", NS, plain.packet_ns),
@@ -80,6 +95,30 @@ pub const KEYS: &[Key] = &[
     number!("occupancy.copied.packet-ns", "ns", "each packet copied", NS, copied.packet_ns),
     number!("occupancy.copied.octet-ns", "ns", "each octet copied", NS, copied.octet_ns),
     number!("occupancy.lookup-ns", "ns", "each table look-up", NS, lookup_ns),
+    number!("occupancy.label-ns", "ns", "each label put on a packet", NS, label_ns),
+    stage!("occupancy.stage.secy-in", SecyIn),
+    stage!("occupancy.stage.attach", Attach),
+    stage!("occupancy.stage.bridge", Bridge),
+    stage!("occupancy.stage.pw-out", PwOut),
+    stage!("occupancy.stage.mpls", Mpls),
+    stage!("occupancy.stage.pw-in", PwIn),
+    stage!("occupancy.stage.ip", Ip),
+    stage!("occupancy.stage.reassemble", Reassemble),
+    stage!("occupancy.stage.local", Local),
+    stage!("occupancy.stage.esp-in", EspIn),
+    stage!("occupancy.stage.ah-in", AhIn),
+    stage!("occupancy.stage.path-error", PathError),
+    stage!("occupancy.stage.clamp", Clamp),
+    stage!("occupancy.stage.policy", Policy),
+    stage!("occupancy.stage.esp-out", EspOut),
+    stage!("occupancy.stage.ah-out", AhOut),
+    stage!("occupancy.stage.icmp-error", IcmpError),
+    stage!("occupancy.stage.output", Output),
+    stage!("occupancy.stage.emit", Emit),
+    stage!("occupancy.stage.secy-out", SecyOut),
+    stage!("occupancy.stage.transmit", Transmit),
+    stage!("occupancy.stage.control", Control),
+    stage!("occupancy.stage.resolve", Resolve),
     count!("batch.size", "frames", "taken at once at most", (1.0, super::BATCH_MAX as f64), batch),
     time!("batch.timer-ns", "an idle device notices a frame only this much later", timer),
     time!("batch.poll-ns", "from one look at the ports to the next; 0: always looks", poll),
@@ -188,5 +227,20 @@ impl Key {
     /// The part behind it.
     pub fn name(&self) -> &'static str {
         self.path.rsplit_once('.').map_or(self.path, |(_, name)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profile_prices_every_stage_under_its_own_name() {
+        for stage in Next::ALL {
+            let key = Key::find(&format!("occupancy.stage.{}", stage.name())).expect("a price");
+            let mut profile = Profile::ideal();
+            (key.set)(&mut profile, 7.0);
+            assert_eq!((profile.stages_ns[stage.number()], (key.get)(&profile)), (7.0, 7.0));
+        }
     }
 }

@@ -33,7 +33,7 @@ mod price;
 pub use keys::{KEYS, Key};
 pub use price::{Spent, price};
 
-use ferrule_base::Duration;
+use ferrule_base::{Duration, STAGES_MAX};
 use ferrule_engines::look_aside::Speed;
 use ferrule_node::ConfigError;
 
@@ -49,7 +49,7 @@ const SHIPPED: [(&str, &str); 7] = [
 ];
 
 /// Frames that a server takes at once at most: a batch of the data path.
-pub const BATCH_MAX: usize = 64;
+pub const BATCH_MAX: usize = ferrule_pipeline::BATCH;
 
 /// Where the numbers of a profile come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -205,6 +205,10 @@ pub struct Profile {
     pub copied: Price,
     /// Each table look-up, in nanoseconds.
     pub lookup_ns: f64,
+    /// Each label put on a packet, in nanoseconds.
+    pub label_ns: f64,
+    /// Each packet in a stage, in nanoseconds, by the stage's number.
+    pub stages_ns: [f64; STAGES_MAX],
     /// How the time of a frame spreads.
     pub distribution: Distribution,
     /// Frames that are taken at once at most.
@@ -261,8 +265,10 @@ impl Profile {
 
     /// Whether no work occupies a server.
     pub fn is_free(&self) -> bool {
-        let prices = [self.plain, self.sealed, self.opened, self.copied];
-        self.lookup_ns <= 0.0 && prices.iter().all(|p| p.packet_ns <= 0.0 && p.octet_ns <= 0.0)
+        let stages = self.stages_ns.iter().chain([&self.lookup_ns, &self.label_ns]);
+        let packets = [self.plain, self.sealed, self.opened, self.copied];
+        packets.iter().all(|p| p.packet_ns <= 0.0 && p.octet_ns <= 0.0)
+            && stages.copied().all(|ns| ns <= 0.0)
     }
 
     /// A device whose work takes no time.
@@ -278,6 +284,8 @@ impl Profile {
             opened: Price::default(),
             copied: Price::default(),
             lookup_ns: 0.0,
+            label_ns: 0.0,
+            stages_ns: [0.0; STAGES_MAX],
             distribution: Distribution::Fixed,
             batch: 1,
             timer: Duration::ZERO,
