@@ -1,6 +1,6 @@
 //! `ferrule overhead`: what a stack of encapsulations costs, drawn for a person.
 //!
-//! The numbers come from `ferrule_node::overhead`; here is only the command line and the drawing.
+//! The numbers come from `ferrule_overhead`; here is only the command line and the drawing.
 //!
 //! ```text
 //! no argument        the gallery: useful stacks around the study's frame of 1000 octets
@@ -16,7 +16,7 @@ mod tests;
 
 use crate::paint::{Paint, emit};
 use clap::Args;
-use ferrule_node::overhead::{
+use ferrule_overhead::{
     ESP_CIPHERS, ESP_INTEGRITIES, GALLERY, GRAMMAR, GalleryEntry, Stack, StackError, UserFrame,
 };
 use std::process::ExitCode;

@@ -143,8 +143,7 @@ impl Pair<'_> {
             None => config.interfaces[via.interface].mtu,
         };
         let (mode, v6, udp) = (self.mode, local.is_ipv6(), encap.is_some());
-        let overhead = Overhead { protocol, suite, mode, v6, udp, ah_align };
-        let fits = overhead.fits(path).max(68);
+        let fits = Overhead { protocol, suite, mode, v6, udp, ah_align }.fits(path).max(68);
         let mtu = r.number(raw.mtu.as_ref(), fits as i64, 68..=65_535, "mtu") as usize;
         if mtu > fits {
             let span = raw.mtu.as_ref().map_or(self.raw.span(), Spanned::span);

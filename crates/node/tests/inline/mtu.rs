@@ -3,7 +3,7 @@
 use crate::net::{Net, config, ethernet, mac, udp4, udp6};
 use crate::site::{HOST, MARK, Site, gateway, gateway_with, secy};
 use ferrule_base::DropReason;
-use ferrule_node::overhead::{EspSuite, IpVersion, Mode, esp_len};
+use ferrule_overhead::{EspSuite, IpVersion, Mode, esp_len};
 
 const SUITES: [(&str, &str); 4] = [
     ("aes-gcm-128", "gcm"),

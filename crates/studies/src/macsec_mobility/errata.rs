@@ -8,7 +8,7 @@ use super::overhead::{CORE_LINKS, calculated, calculated_ceiling, modelled, publ
 use super::published::Study;
 use crate::words::{self, Proof};
 use ferrule_crypto::Suite;
-use ferrule_node::overhead::{ESP_CIPHERS, ESP_INTEGRITIES};
+use ferrule_overhead::{ESP_CIPHERS, ESP_INTEGRITIES};
 use ferrule_report::Erratum;
 
 /// Steps of arithmetic, and whether they come out as the erratum says.

@@ -1,7 +1,7 @@
 //! Every encapsulation's size, from the standards, and the ledger against the closed forms.
 
 use super::{stack, wire};
-use crate::overhead::{
+use crate::{
     ESP_CIPHERS, ESP_INTEGRITIES, EspSuite, IpVersion, Layer, Mode, Protection, SegmentKind, Stack,
     Transform, esp_len, macsec_len, mpls_len,
 };

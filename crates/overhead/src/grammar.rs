@@ -9,16 +9,17 @@
 //!
 //! An unknown word is answered with the word nearest to it among those that may stand there.
 
-use super::Mode;
-use super::Stack;
-use super::ah::{Ah, AhSuite};
-use super::error::{StackError, nearest};
-use super::frame::{Layer, UserFrame};
-use super::suite::{ESP_CIPHERS, ESP_INTEGRITIES, EspSuite, MacsecCipher};
-use super::transform::{
+use crate::Mode;
+use crate::Stack;
+use crate::ah::{Ah, AhSuite};
+use crate::error::StackError;
+use crate::frame::{Layer, UserFrame};
+use crate::suite::{ESP_CIPHERS, ESP_INTEGRITIES, EspSuite, MacsecCipher};
+use crate::transform::{
     Esp, IpVersion, L2tpv3, LABELS_MAX, Macsec, Pseudowire, ServiceTag, TagKind, Transform,
 };
-use super::words::{Word, once, one_of, span_of, split};
+use crate::words::{Word, once, one_of, span_of, split};
+use ferrule_base::nearest;
 
 /// The most transformations of a stack.
 pub const STAGES_MAX: usize = 16;
@@ -53,7 +54,7 @@ const MPLS_WORDS: [&str; 4] = ["cw", "ip", "strip-tag", "add-tag"];
 const L2TP_WORDS: [&str; 5] = ["udp", "cookie", "sublayer", "ipv4", "ipv6"];
 
 /// Reads `text`; `default` is the frame of a text that begins with a transformation.
-pub(super) fn parse(text: &str, default: &UserFrame) -> Result<Stack, StackError> {
+pub(crate) fn parse(text: &str, default: &UserFrame) -> Result<Stack, StackError> {
     if text.len() > TEXT_LEN_MAX {
         return Err(StackError::new(format!("more than {TEXT_LEN_MAX} octets of text")));
     }

@@ -4,7 +4,7 @@
 //! (RFC 4303 section 3.2.3); only sizes matter here, so an algorithm is a row of sizes and the
 //! section that sets them.
 
-use super::error::StackError;
+use crate::error::StackError;
 use std::fmt;
 
 /// A cipher as ESP uses it.

@@ -11,13 +11,13 @@
 //! Offsets are those of the wire: an Ethernet header of 14 octets ends with a type, so the four
 //! octets of a VLAN tag behind it are tag control information and the type that follows.
 
-use super::Mode;
-use super::ah::{AH_HEADER, Ah};
-use super::error::StackError;
-use super::frame::{FRAME_LEN_MAX, Layer, UserFrame};
-use super::segment::{Protection, Segment, SegmentKind};
-use super::suite::EspSuite;
-use super::transform::{
+use crate::Mode;
+use crate::ah::{AH_HEADER, Ah};
+use crate::error::StackError;
+use crate::frame::{FRAME_LEN_MAX, Layer, UserFrame};
+use crate::segment::{Protection, Segment, SegmentKind};
+use crate::suite::EspSuite;
+use crate::transform::{
     ETHERNET, Esp, IpVersion, L2tpv3, Macsec, Pseudowire, ServiceTag, TagKind, Transform,
 };
 
@@ -78,7 +78,7 @@ impl Layout {
     }
 
     /// Applies `transforms` to `frame`; the error names the stage at fault.
-    pub(super) fn build(frame: &UserFrame, transforms: &[Transform]) -> Result<Self, StackError> {
+    pub(crate) fn build(frame: &UserFrame, transforms: &[Transform]) -> Result<Self, StackError> {
         let mut builder = Builder::new(frame);
         let mut stages = Vec::with_capacity(transforms.len());
         for (at, transform) in transforms.iter().enumerate() {

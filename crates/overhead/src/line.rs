@@ -4,10 +4,10 @@
 //! preamble 8 │ frame, at least 60 │ FCS 4 │ gap 12        802.3 clauses 3.2 and 4.4.2
 //! ```
 
-use super::Stack;
-use super::error::StackError;
-use super::frame::FRAME_LEN_MAX;
-use super::transform::ETHERNET;
+use crate::Stack;
+use crate::error::StackError;
+use crate::frame::FRAME_LEN_MAX;
+use crate::transform::ETHERNET;
 
 /// Octets of frame check sequence behind each frame (802.3 clause 3.2.9).
 pub const FCS: usize = 4;

@@ -1,7 +1,7 @@
 //! MTU, MSS and loads: what a line leaves of a stack.
 
 use super::stack;
-use crate::overhead::{Line, Stack, line_len};
+use crate::{Line, Stack, line_len};
 
 const GBIT: u64 = 1_000_000_000;
 

@@ -3,16 +3,15 @@
 //! The closed forms ([`esp_len`], [`macsec_len`], [`mpls_len`]) are written apart from the ledger
 //! of `layout`, so that each is a check on the other.
 
-use super::Mode;
-use super::ah::Ah;
-use super::suite::{EspSuite, MacsecCipher};
+use crate::ah::Ah;
+use crate::suite::{EspSuite, MacsecCipher};
 use std::fmt;
 
 /// The most labels that one transformation pushes.
 pub const LABELS_MAX: usize = 16;
 
 /// Octets of an Ethernet header without tags.
-pub(super) const ETHERNET: usize = 14;
+pub(crate) const ETHERNET: usize = 14;
 /// Octets of an MPLS label stack entry (RFC 3032 section 2.1).
 const LABEL: usize = 4;
 /// Octets of the pseudowire control word (RFC 4385 section 3).
@@ -47,6 +46,16 @@ impl IpVersion {
             Self::V6 => 40,
         }
     }
+}
+
+/// What ESP or AH protects of a packet (RFC 4301 section 3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// All of it, behind a new IP header.
+    #[default]
+    Tunnel,
+    /// What stands behind its IP header.
+    Transport,
 }
 
 /// An ESP transformation.
@@ -171,7 +180,7 @@ pub struct L2tpv3 {
 
 impl L2tpv3 {
     /// Octets of session header: over UDP it begins with flags and version.
-    pub(super) fn session_len(&self) -> usize {
+    pub(crate) fn session_len(&self) -> usize {
         if self.udp { 8 } else { 4 }
     }
 
@@ -232,7 +241,7 @@ impl Transform {
     /// Octets by which the frame grows at its front, in the worst case: what is put on, less
     /// the Ethernet header that is replaced. Tags that would be dropped are not counted, since
     /// an untagged frame may come as well.
-    pub(super) fn front_growth(&self) -> isize {
+    pub(crate) fn front_growth(&self) -> isize {
         let grown = match self {
             Self::Esp(esp) if esp.mode == Mode::Transport => esp.front(),
             Self::Esp(esp) => esp.outer.header_len() + esp.front(),
@@ -252,7 +261,7 @@ impl Transform {
     }
 
     /// Octets by which the frame grows at its end, in the worst case.
-    pub(super) fn tail_growth(&self) -> usize {
+    pub(crate) fn tail_growth(&self) -> usize {
         match self {
             Self::Esp(esp) => esp.suite.cipher().block - 1 + ESP_TRAILER + esp.suite.icv_len(),
             Self::Macsec(_) => MACSEC_ICV,

@@ -7,6 +7,7 @@
 //!   help: did you mean `macsec`?
 //! ```
 
+use ferrule_base::nearest;
 use std::fmt;
 use std::ops::Range;
 
@@ -24,7 +25,7 @@ pub struct StackError {
 }
 
 impl StackError {
-    pub(super) fn new(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), help: None, span: None, stage: None }
     }
 
@@ -34,7 +35,7 @@ impl StackError {
     }
 
     /// A name that is none of some `candidates`.
-    pub(super) fn unknown<'a>(
+    pub(crate) fn unknown<'a>(
         what: &str,
         name: &str,
         candidates: impl IntoIterator<Item = &'a str>,
@@ -46,19 +47,19 @@ impl StackError {
         }
     }
 
-    pub(super) fn with_help(mut self, help: impl Into<String>) -> Self {
+    pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
     /// Says where in the text; a place already known is more precise and stays.
-    pub(super) fn at(mut self, span: Range<usize>) -> Self {
+    pub(crate) fn at(mut self, span: Range<usize>) -> Self {
         self.span.get_or_insert(span);
         self
     }
 
     /// Says which transformation of the stack; 0 is the user's frame.
-    pub(super) fn in_stage(mut self, stage: usize) -> Self {
+    pub(crate) fn in_stage(mut self, stage: usize) -> Self {
         self.stage.get_or_insert(stage);
         self
     }
@@ -82,45 +83,3 @@ impl fmt::Display for StackError {
 }
 
 impl std::error::Error for StackError {}
-
-/// The longest word worth comparing: beyond it no suggestion is made.
-const WORD_MAX: usize = 32;
-
-/// The candidate that a person most likely meant by `word`, if one is close enough.
-pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    if word.chars().count() > WORD_MAX {
-        return None;
-    }
-    // A third of the letters may be wrong: `macsce` is `macsec`, `mpsl` is `mpls`, `xyz` nothing.
-    let limit = word.chars().count().div_ceil(3);
-    candidates
-        .into_iter()
-        .map(|candidate| {
-            let begins = word.len() >= 3 && candidate.starts_with(word);
-            let cost = if begins { 1 } else { edit_distance(word, candidate) };
-            (cost, candidate)
-        })
-        .filter(|(cost, _)| *cost <= limit)
-        .min_by_key(|(cost, _)| *cost)
-        .map(|(_, candidate)| candidate)
-}
-
-/// Letters inserted, removed, replaced, or swapped with their neighbour (optimal string alignment).
-fn edit_distance(from: &str, to: &str) -> usize {
-    let from: Vec<char> = from.chars().collect();
-    let to: Vec<char> = to.chars().collect();
-    let mut rows = vec![vec![0; to.len() + 1]; from.len() + 1];
-    for i in 0..=from.len() {
-        for j in 0..=to.len() {
-            rows[i][j] = if i == 0 || j == 0 {
-                i + j
-            } else {
-                let replaced = rows[i - 1][j - 1] + usize::from(from[i - 1] != to[j - 1]);
-                let best = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-                let swap = i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1];
-                if swap { best.min(rows[i - 2][j - 2] + 1) } else { best }
-            };
-        }
-    }
-    rows[from.len()][to.len()]
-}

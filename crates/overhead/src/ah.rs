@@ -1,14 +1,14 @@
 //! What AH adds to a packet (RFC 4302 section 2): its fixed part, the ICV, and padding to
 //! four octets over IPv4 and eight over IPv6.
 
-use super::Mode;
-use super::error::StackError;
-use super::suite::{ESP_CIPHERS, ESP_INTEGRITIES};
-use super::transform::IpVersion;
+use crate::Mode;
+use crate::error::StackError;
+use crate::suite::{ESP_CIPHERS, ESP_INTEGRITIES};
+use crate::transform::IpVersion;
 use std::fmt;
 
 /// Next header, length, reserved, SPI, sequence number (RFC 4302 section 2).
-pub(super) const AH_HEADER: usize = 12;
+pub(crate) const AH_HEADER: usize = 12;
 
 /// An integrity algorithm as AH uses it: a keyed hash, or a combined-mode cipher that hides
 /// nothing.
@@ -83,7 +83,7 @@ impl Ah {
     }
 
     /// Octets of padding behind the check value.
-    pub(super) fn padding(&self, own: IpVersion) -> usize {
+    pub(crate) fn padding(&self, own: IpVersion) -> usize {
         let version = if self.mode == Mode::Tunnel { self.outer } else { own };
         let align = if version == IpVersion::V6 || self.pad8 { 8 } else { 4 };
         let len = AH_HEADER + self.suite.iv + self.suite.icv;
@@ -91,7 +91,7 @@ impl Ah {
     }
 
     /// Octets by which a frame grows at its front at most.
-    pub(super) fn front_growth(&self) -> usize {
+    pub(crate) fn front_growth(&self) -> usize {
         self.outer_len() + self.header_len(IpVersion::V6)
     }
 }

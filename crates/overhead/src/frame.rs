@@ -1,6 +1,6 @@
 //! The user's frame: layers from the outside inwards, then octets of payload.
 
-use super::error::StackError;
+use crate::error::StackError;
 use std::fmt;
 
 /// The most octets that a frame may have on any line: an IP packet's own limit.
@@ -57,7 +57,7 @@ impl Layer {
     }
 
     /// What a person calls it, and the section or clause that sets its size.
-    pub(super) fn words(self) -> (&'static str, &'static str) {
+    pub(crate) fn words(self) -> (&'static str, &'static str) {
         let (_, _, name, rule, _) = LAYERS[self as usize];
         (name, rule)
     }
@@ -67,7 +67,7 @@ impl Layer {
         LAYERS[self as usize].4
     }
 
-    pub(super) fn is_tag(self) -> bool {
+    pub(crate) fn is_tag(self) -> bool {
         matches!(self, Self::Svlan | Self::Vlan)
     }
 

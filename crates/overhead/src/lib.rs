@@ -7,15 +7,15 @@
 //! ```
 //!
 //! Sizes of frames are without FCS throughout; only the cost on a line counts FCS, preamble and
-//! gap. The calculator is pure: `ferrule overhead` prints it, the node checks MTU and head room
-//! with it when it is configured, and the tests take it as their oracle for frames that the data
-//! plane makes.
+//! gap. The calculator knows the standards and no data plane: `ferrule overhead` prints it, and
+//! tests take it as their oracle for frames that nodes make.
 //!
 //! - [`Stack::parse`] reads the grammar, [`Stack::new`] takes values;
 //! - [`Stack::wire_len`] and [`Stack::layout`] give octets, [`Stack::mtu`] and
 //!   [`Stack::ceiling`] what a line leaves of them;
 //! - [`Stack::max_head_room`] and [`Stack::max_tail_room`] say what a buffer must have to spare;
 //! - [`esp_len`], [`macsec_len`] and [`mpls_len`] are the closed forms of one transformation.
+#![forbid(unsafe_code)]
 
 mod ah;
 mod error;
@@ -32,7 +32,7 @@ mod transform;
 mod words;
 
 pub use ah::{Ah, AhSuite};
-pub use error::{StackError, nearest};
+pub use error::StackError;
 pub use frame::{FRAME_LEN_MAX, Layer, TAGS_MAX, UserFrame};
 pub use gallery::{GALLERY, GalleryEntry};
 pub use grammar::{GRAMMAR, STAGES_MAX, TEXT_LEN_MAX};
@@ -43,11 +43,10 @@ pub use line::{
 pub use segment::{Protection, Segment, SegmentKind};
 pub use suite::{ESP_CIPHERS, ESP_INTEGRITIES, EspCipher, EspIntegrity, EspSuite, MacsecCipher};
 pub use transform::{
-    Esp, IpVersion, L2tpv3, LABELS_MAX, Macsec, Pseudowire, ServiceTag, TagKind, Transform,
+    Esp, IpVersion, L2tpv3, LABELS_MAX, Macsec, Mode, Pseudowire, ServiceTag, TagKind, Transform,
     esp_len, macsec_len, mpls_len,
 };
 
-pub use ferrule_dataplane::ipsec::Mode;
 use std::fmt;
 
 /// A user's frame and what is done to it, in order. Every value of this type can be laid out.
@@ -72,10 +71,10 @@ impl Stack {
     /// transformations separated by a bar. Without a frame it is the study's of 1000 octets.
     ///
     /// ```
-    /// use ferrule_node::overhead::Stack;
+    /// use ferrule_overhead::Stack;
     /// let stack = Stack::parse("eth vlan ipv4 udp 954 | macsec sci gcm-aes-128 | mpls cw")?;
     /// assert_eq!(stack.layout()?.wire_len(), 1054);
-    /// # Ok::<(), ferrule_node::overhead::StackError>(())
+    /// # Ok::<(), ferrule_overhead::StackError>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, StackError> {
         grammar::parse(text, &UserFrame::study())
