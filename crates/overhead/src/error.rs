@@ -7,7 +7,6 @@
 //!   help: did you mean `macsec`?
 //! ```
 
-use ferrule_base::nearest;
 use std::fmt;
 use std::ops::Range;
 
@@ -32,19 +31,6 @@ impl StackError {
     /// An error of whoever puts stacks together, without a place in a text.
     pub fn usage(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self::new(message).with_help(help)
-    }
-
-    /// A name that is none of some `candidates`.
-    pub(crate) fn unknown<'a>(
-        what: &str,
-        name: &str,
-        candidates: impl IntoIterator<Item = &'a str>,
-    ) -> Self {
-        let error = Self::new(format!("`{name}` is no {what}"));
-        match nearest(name, candidates) {
-            Some(near) => error.with_help(format!("did you mean `{near}`?")),
-            None => error,
-        }
     }
 
     pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {

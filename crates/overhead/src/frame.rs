@@ -5,6 +5,8 @@ use std::fmt;
 
 /// The most octets that a frame may have on any line: an IP packet's own limit.
 pub const FRAME_LEN_MAX: usize = 65_535;
+/// Octets of an Ethernet header without tags.
+pub(crate) const ETHERNET: usize = 14;
 /// The most VLAN tags that a user's frame may bring.
 pub const TAGS_MAX: usize = 4;
 
@@ -34,7 +36,7 @@ pub enum Layer {
 /// Every layer, outermost first: the word of the grammar, what a person calls it, the section
 /// or clause that sets its size, its octets.
 const LAYERS: [(Layer, &str, &str, &str, usize); 9] = [
-    (Layer::Ethernet, "eth", "Ethernet", "802.3 cl. 3.2", 14),
+    (Layer::Ethernet, "eth", "Ethernet", "802.3 cl. 3.2", ETHERNET),
     (Layer::Svlan, "svlan", "802.1ad tag", "802.1Q cl. 9.3", 4),
     (Layer::Vlan, "vlan", "802.1Q tag", "802.1Q cl. 9.3", 4),
     (Layer::Arp, "arp", "ARP", "RFC 826", 28),

@@ -13,13 +13,12 @@
 //! - [`Stack::parse`] reads the grammar, [`Stack::new`] takes values;
 //! - [`Stack::wire_len`] and [`Stack::layout`] give octets, [`Stack::mtu`] and
 //!   [`Stack::ceiling`] what a line leaves of them;
-//! - [`Stack::max_head_room`] and [`Stack::max_tail_room`] say what a buffer must have to spare;
-//! - [`esp_len`], [`macsec_len`] and [`mpls_len`] are the closed forms of one transformation.
+//! - [`Stack::max_head_room`] and [`Stack::max_tail_room`] say what a buffer must have to spare.
 #![forbid(unsafe_code)]
 
-mod ah;
 mod error;
 mod frame;
+mod front;
 mod gallery;
 mod grammar;
 mod layout;
@@ -31,7 +30,6 @@ mod tests;
 mod transform;
 mod words;
 
-pub use ah::{Ah, AhSuite};
 pub use error::StackError;
 pub use frame::{FRAME_LEN_MAX, Layer, TAGS_MAX, UserFrame};
 pub use gallery::{GALLERY, GalleryEntry};
@@ -41,10 +39,10 @@ pub use line::{
     Ceiling, FCS, FRAME_LEN_MIN, GAP, IPV6_MTU_MIN, Line, LineLoad, MtuReport, PREAMBLE, line_len,
 };
 pub use segment::{Protection, Segment, SegmentKind};
-pub use suite::{ESP_CIPHERS, ESP_INTEGRITIES, EspCipher, EspIntegrity, EspSuite, MacsecCipher};
+pub use suite::{MacsecCipher, ah_suites, cipher_name, esp_ciphers, esp_suites};
 pub use transform::{
-    Esp, IpVersion, L2tpv3, LABELS_MAX, Macsec, Mode, Pseudowire, ServiceTag, TagKind, Transform,
-    esp_len, macsec_len, mpls_len,
+    Ah, Esp, IpVersion, L2tpv3, LABELS_MAX, Macsec, Mode, Pseudowire, ServiceTag, TagKind,
+    Transform,
 };
 
 use std::fmt;
@@ -117,13 +115,7 @@ impl Stack {
 
     /// Octets that a buffer must have free before the user's frame, whatever its size and tags.
     pub fn max_head_room(&self) -> usize {
-        let mut grown = 0_isize;
-        let mut most = 0;
-        for transform in &self.transforms {
-            grown += transform.front_growth();
-            most = most.max(grown);
-        }
-        most.cast_unsigned()
+        self.transforms.iter().map(Transform::front_growth).sum()
     }
 
     /// Octets that a buffer must have free behind the user's frame, whatever its size.
@@ -132,8 +124,8 @@ impl Stack {
     }
 
     /// Parts that the data plane does not carry: such a stack is there for calculation only.
-    pub fn calculation_only(&self) -> Vec<String> {
-        let mut parts: Vec<String> = Vec::new();
+    pub fn calculation_only(&self) -> Vec<&'static str> {
+        let mut parts = Vec::new();
         for part in self.transforms.iter().filter_map(Transform::calculation_only) {
             if !parts.contains(&part) {
                 parts.push(part);

@@ -7,7 +7,6 @@
 use crate::Stack;
 use crate::error::StackError;
 use crate::frame::FRAME_LEN_MAX;
-use crate::transform::ETHERNET;
 
 /// Octets of frame check sequence behind each frame (802.3 clause 3.2.9).
 pub const FCS: usize = 4;
@@ -146,7 +145,7 @@ impl Stack {
 
     /// The MTU that the core line needs so that the user's IP packets of `user_mtu` pass whole.
     pub fn line_mtu_for(&self, user_mtu: usize) -> Result<usize, StackError> {
-        let frame_len = user_mtu.saturating_add(self.frame().link_header_len().max(ETHERNET));
+        let frame_len = user_mtu.saturating_add(self.frame().link_header_len());
         Ok(self.layout_of(frame_len)?.mtu_len())
     }
 }

@@ -1,169 +1,69 @@
-//! What each algorithm adds to an ESP packet or a MACsec frame: two tables.
+//! The suites that the grammar offers, and where the standards set what each adds to a packet.
 //!
-//! ESP separates the cipher from the integrity algorithm unless the cipher is combined-mode
-//! (RFC 4303 section 3.2.3); only sizes matter here, so an algorithm is a row of sizes and the
-//! section that sets them.
+//! Names and sizes are [`Suite`]'s: the calculator adds the order and the sections.
 
-use crate::error::StackError;
-use std::fmt;
+use ferrule_crypto::{Aes, Mac, Suite};
 
-/// A cipher as ESP uses it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct EspCipher {
-    /// The word of the grammar.
-    pub name: &'static str,
-    /// Octets of initialization vector that each packet carries.
-    pub iv: usize,
-    /// The ciphertext is a multiple of this many octets (at least 4, RFC 4303 section 2.4).
-    pub block: usize,
-    /// Octets of check value that a combined-mode cipher makes; 0: it needs an integrity algorithm.
-    pub icv: usize,
-    /// Whether the packet's content is hidden, or only authenticated.
-    pub hides: bool,
-    /// Where the IV is specified.
-    pub iv_rule: &'static str,
-    /// Where a combined-mode cipher's check value is specified.
-    pub icv_rule: &'static str,
+/// Each cipher of ESP, with `mac` beside those that do not authenticate (RFC 4303 section
+/// 3.2.3).
+pub fn esp_ciphers(mac: Mac) -> Vec<Suite> {
+    let study = Suite::AesCtrStudy(Aes::Aes128, mac);
+    [
+        &Aes::ALL.map(Suite::AesGcm)[..],
+        &Aes::ALL.map(Suite::AesGcmIiv),
+        &[Suite::ChaCha20Poly1305, Suite::ChaCha20Poly1305Iiv],
+        &Aes::ALL.map(|aes| Suite::AesCbc(aes, mac)),
+        &Aes::ALL.map(|aes| Suite::AesCtr(aes, mac)),
+        &[study, Suite::DesCbc(mac), Suite::TripleDesCbc(mac), Suite::Null(mac)],
+        &Aes::ALL.map(Suite::AesGmac),
+    ]
+    .concat()
 }
 
-/// An integrity algorithm beside a cipher.
-#[derive(Debug, PartialEq, Eq)]
-pub struct EspIntegrity {
-    /// The word of the grammar.
-    pub name: &'static str,
-    /// Octets of check value.
-    pub icv: usize,
-    /// Where it is specified.
-    pub rule: &'static str,
+/// The word for the cipher of a suite of ESP.
+pub fn cipher_name(suite: Suite) -> &'static str {
+    let name = suite.name();
+    name.split_once(' ').map_or(name, |(cipher, _)| cipher)
 }
 
-/// A combined-mode row: content hidden, 16 octets of check value, 4-octet alignment.
-const fn aead(name: &'static str, iv: usize, rules: [&'static str; 2]) -> EspCipher {
-    let [iv_rule, icv_rule] = rules;
-    EspCipher { name, iv, block: 4, icv: 16, hides: true, iv_rule, icv_rule }
+/// Every suite of ESP, by cipher.
+pub fn esp_suites() -> impl Iterator<Item = Suite> {
+    let beside = Mac::ALL.map(esp_ciphers);
+    (0..beside[0].len()).flat_map(move |at| {
+        let mut suites = beside.each_ref().map(|ciphers| ciphers[at]).to_vec();
+        suites.dedup();
+        suites
+    })
 }
 
-/// A row that needs an integrity algorithm beside it.
-const fn plain(name: &'static str, iv: usize, block: usize, iv_rule: &'static str) -> EspCipher {
-    EspCipher { name, iv, block, icv: 0, hides: true, iv_rule, icv_rule: "" }
+/// Every suite of AH, with its word: a keyed hash, or AES-GMAC.
+pub fn ah_suites() -> impl Iterator<Item = (&'static str, Suite)> {
+    let suites = Mac::ALL.map(Suite::Null).into_iter().chain(Aes::ALL.map(Suite::AesGmac));
+    suites.filter_map(|suite| Some((suite.ah_name()?, suite)))
 }
 
-const GCM: [&str; 2] = ["RFC 4106 §3.1", "RFC 4106 §6"];
-const GCM_IIV: [&str; 2] = ["RFC 8750 §4", "RFC 4106 §6"];
-const GMAC: [&str; 2] = ["RFC 4543 §3", "RFC 4543 §3"];
-const CHACHA: [&str; 2] = ["RFC 7634 §2", "RFC 7634 §2"];
-const CHACHA_IIV: [&str; 2] = ["RFC 8750 §4", "RFC 7634 §2"];
-
-/// Every ESP cipher that the grammar knows.
-pub static ESP_CIPHERS: &[EspCipher] = &[
-    aead("aes-gcm-128", 8, GCM),
-    aead("aes-gcm-192", 8, GCM),
-    aead("aes-gcm-256", 8, GCM),
-    aead("aes-gcm-128-iiv", 0, GCM_IIV),
-    aead("aes-gcm-192-iiv", 0, GCM_IIV),
-    aead("aes-gcm-256-iiv", 0, GCM_IIV),
-    aead("chacha20-poly1305", 8, CHACHA),
-    aead("chacha20-poly1305-iiv", 0, CHACHA_IIV),
-    plain("aes-cbc-128", 16, 16, "RFC 3602 §3"),
-    plain("aes-cbc-192", 16, 16, "RFC 3602 §3"),
-    plain("aes-cbc-256", 16, 16, "RFC 3602 §3"),
-    plain("aes-ctr-128", 8, 4, "RFC 3686 §3.1"),
-    plain("aes-ctr-192", 8, 4, "RFC 3686 §3.1"),
-    plain("aes-ctr-256", 8, 4, "RFC 3686 §3.1"),
-    plain("aes-ctr-128-study", 8, 4, "as the study has it"),
-    plain("des-cbc", 8, 8, "RFC 2405 §3"),
-    plain("3des-cbc", 8, 8, "RFC 2451 §2.1"),
-    EspCipher { hides: false, ..plain("null", 0, 4, "RFC 2410 §2") },
-    EspCipher { hides: false, ..aead("aes-gmac-128", 8, GMAC) },
-    EspCipher { hides: false, ..aead("aes-gmac-192", 8, GMAC) },
-    EspCipher { hides: false, ..aead("aes-gmac-256", 8, GMAC) },
-];
-
-/// Every ESP integrity algorithm that the grammar knows.
-pub static ESP_INTEGRITIES: &[EspIntegrity] = &[
-    EspIntegrity { name: "hmac-md5-96", icv: 12, rule: "RFC 2403 §2" },
-    EspIntegrity { name: "hmac-sha1-96", icv: 12, rule: "RFC 2404 §2" },
-    EspIntegrity { name: "hmac-sha256-128", icv: 16, rule: "RFC 4868 §2.3" },
-    EspIntegrity { name: "hmac-sha384-192", icv: 24, rule: "RFC 4868 §2.3" },
-    EspIntegrity { name: "hmac-sha512-256", icv: 32, rule: "RFC 4868 §2.3" },
-];
-
-/// A cipher with the integrity algorithm it needs: what an ESP SA uses.
-///
-/// Only valid pairs exist: a combined-mode cipher alone, any other with an integrity algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EspSuite {
-    cipher: &'static EspCipher,
-    integrity: Option<&'static EspIntegrity>,
-}
-
-impl EspSuite {
-    /// Pairs a cipher with an integrity algorithm, if the pair is one that ESP allows.
-    pub fn new(
-        cipher: &'static EspCipher,
-        integrity: Option<&'static EspIntegrity>,
-    ) -> Result<Self, StackError> {
-        match (cipher.icv, integrity) {
-            (0, None) => Err(StackError::new(format!(
-                "`{}` does not authenticate: ESP needs an integrity algorithm beside it",
-                cipher.name
-            ))
-            .with_help("add `hmac-sha256-128`, or `hmac-sha1-96` as the study has it")),
-            (1.., Some(integrity)) => Err(StackError::new(format!(
-                "`{}` authenticates by itself and takes no `{}`",
-                cipher.name, integrity.name
-            ))
-            .with_help(format!("leave `{}` out", integrity.name))),
-            _ => Ok(Self { cipher, integrity }),
-        }
-    }
-
-    /// Looks a suite up by the grammar's words: `("aes-cbc-128", Some("hmac-sha1-96"))`.
-    pub fn by_name(cipher: &str, integrity: Option<&str>) -> Result<Self, StackError> {
-        let found = ESP_CIPHERS.iter().find(|row| row.name == cipher).ok_or_else(|| {
-            let names = ESP_CIPHERS.iter().map(|row| row.name);
-            StackError::unknown("ESP cipher", cipher, names)
-        })?;
-        let beside = integrity.map(|name| {
-            ESP_INTEGRITIES.iter().find(|row| row.name == name).ok_or_else(|| {
-                let names = ESP_INTEGRITIES.iter().map(|row| row.name);
-                StackError::unknown("ESP integrity algorithm", name, names)
-            })
-        });
-        Self::new(found, beside.transpose()?)
-    }
-
-    /// The cipher.
-    pub fn cipher(&self) -> &'static EspCipher {
-        self.cipher
-    }
-
-    /// Octets of initialization vector in each packet.
-    pub fn iv_len(&self) -> usize {
-        self.cipher.iv
-    }
-
-    /// Octets of check value in each packet.
-    pub fn icv_len(&self) -> usize {
-        self.integrity.map_or(self.cipher.icv, |row| row.icv)
-    }
-
-    /// Where the check value is specified.
-    pub fn icv_rule(&self) -> &'static str {
-        self.integrity.map_or(self.cipher.icv_rule, |row| row.rule)
-    }
-
-    /// Octets of padding behind `content` octets, so that with the two octets of pad length and
-    /// next header the whole is a multiple of the block and of 4 (RFC 4303 section 2.4).
-    pub fn padding(&self, content: usize) -> usize {
-        (content + 2).next_multiple_of(self.cipher.block) - (content + 2)
+/// Where the IV of a suite is specified, and where its check value.
+pub(crate) fn rules(suite: Suite) -> (&'static str, &'static str) {
+    match suite {
+        Suite::AesGcm(_) => ("RFC 4106 §3.1", "RFC 4106 §6"),
+        Suite::AesGcmIiv(_) => ("RFC 8750 §4", "RFC 4106 §6"),
+        Suite::ChaCha20Poly1305 => ("RFC 7634 §2", "RFC 7634 §2"),
+        Suite::ChaCha20Poly1305Iiv => ("RFC 8750 §4", "RFC 7634 §2"),
+        Suite::AesGmac(_) => ("RFC 4543 §3", "RFC 4543 §3"),
+        Suite::AesCbc(_, mac) => ("RFC 3602 §3", mac_rule(mac)),
+        Suite::AesCtr(_, mac) => ("RFC 3686 §3.1", mac_rule(mac)),
+        Suite::AesCtrStudy(_, mac) => ("as the study has it", mac_rule(mac)),
+        Suite::DesCbc(mac) => ("RFC 2405 §3", mac_rule(mac)),
+        Suite::TripleDesCbc(mac) => ("RFC 2451 §2.1", mac_rule(mac)),
+        Suite::Null(mac) => ("RFC 2410 §2", mac_rule(mac)),
     }
 }
 
-impl fmt::Display for EspSuite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.cipher.name)?;
-        self.integrity.map_or(Ok(()), |row| write!(f, " {}", row.name))
+fn mac_rule(mac: Mac) -> &'static str {
+    match mac {
+        Mac::HmacMd5_96 => "RFC 2403 §2",
+        Mac::HmacSha1_96 => "RFC 2404 §2",
+        Mac::HmacSha256_128 | Mac::HmacSha384_192 | Mac::HmacSha512_256 => "RFC 4868 §2.3",
     }
 }
 
