@@ -4,11 +4,11 @@ use crate::error::StackError;
 use std::fmt;
 
 /// The most octets that a frame may have on any line: an IP packet's own limit.
-pub const FRAME_LEN_MAX: usize = 65_535;
+pub(crate) const FRAME_LEN_MAX: usize = 65_535;
 /// Octets of an Ethernet header without tags.
 pub(crate) const ETHERNET: usize = 14;
 /// The most VLAN tags that a user's frame may bring.
-pub const TAGS_MAX: usize = 4;
+const TAGS_MAX: usize = 4;
 
 /// A header of the user's frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

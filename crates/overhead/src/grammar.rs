@@ -22,9 +22,9 @@ use ferrule_base::nearest;
 use ferrule_crypto::{Mac, Suite};
 
 /// The most transformations of a stack.
-pub const STAGES_MAX: usize = 16;
+pub(crate) const STAGES_MAX: usize = 16;
 /// The longest text that is read.
-pub const TEXT_LEN_MAX: usize = 4096;
+const TEXT_LEN_MAX: usize = 4096;
 
 /// The grammar for a person, one line for each kind of group: words, then what they mean.
 pub static GRAMMAR: &[(&str, &str)] = &[

@@ -148,10 +148,9 @@ impl Builder {
         self.append(&[(SegmentKind::EspIcv(icv_rule), esp.suite.icv_len())]);
         self.insert(at, &esp.front());
         // SPI, sequence number and IV are covered by the check value (RFC 4303 section 2.8).
-        let own = self.segments.iter_mut().filter(|segment| segment.stage == self.stage);
-        let header = |kind| matches!(kind, SegmentKind::EspHeader | SegmentKind::EspIv(_));
-        own.filter(|segment| header(segment.kind))
-            .for_each(|segment| raise(segment, Protection::Authenticated));
+        self.authenticate(at, |segment| {
+            matches!(segment.kind, SegmentKind::EspHeader | SegmentKind::EspIv(_))
+        });
         Ok(())
     }
 
@@ -172,13 +171,9 @@ impl Builder {
             Mode::Transport => (ip + 1, if v6 { IpVersion::V6 } else { IpVersion::V4 }),
         };
         self.insert(at, &ah.front(behind));
-        let ip = self.ip_position("AH")?;
+        let (from, stage) = (self.ip_position("AH")?, self.stage);
         let icv = |kind| matches!(kind, SegmentKind::AhIcv(_));
-        for segment in &mut self.segments[ip..] {
-            if segment.stage != self.stage || !icv(segment.kind) {
-                raise(segment, Protection::Authenticated);
-            }
-        }
+        self.authenticate(from, |segment| segment.stage != stage || !icv(segment.kind));
         Ok(())
     }
 
@@ -200,16 +195,18 @@ impl Builder {
         let short_length = u8::try_from(secure).ok().filter(|&octets| octets < 48).unwrap_or(0);
         self.insert(kept_front, &macsec.front(short_length));
         // Addresses and SecTAG are additional authenticated data; a tag in the clear is not.
-        for segment in self.segments.iter_mut().take(kept_front + 2) {
-            if matches!(
-                segment.kind,
-                SegmentKind::MacAddresses | SegmentKind::SecTag { .. } | SegmentKind::Sci
-            ) {
-                raise(segment, Protection::Authenticated);
-            }
-        }
+        self.authenticate(0, |segment| {
+            use SegmentKind::{MacAddresses, Sci, SecTag};
+            matches!(segment.kind, MacAddresses | SecTag { .. } | Sci)
+        });
         self.append(&[(SegmentKind::MacsecIcv, MACSEC_ICV)]);
         Ok(())
+    }
+
+    /// Marks what is under a check value, from a place on.
+    fn authenticate(&mut self, from: usize, covered: impl Fn(&Segment) -> bool) {
+        let covered = self.segments[from..].iter_mut().filter(|segment| covered(segment));
+        covered.for_each(|segment| raise(segment, Protection::Authenticated));
     }
 
     fn mark_secure_data(&mut self, from: usize, macsec: &Macsec) {

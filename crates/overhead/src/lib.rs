@@ -31,20 +31,18 @@ mod transform;
 mod words;
 
 pub use error::StackError;
-pub use frame::{FRAME_LEN_MAX, Layer, TAGS_MAX, UserFrame};
+pub use frame::{Layer, UserFrame};
 pub use gallery::{GALLERY, GalleryEntry};
-pub use grammar::{GRAMMAR, STAGES_MAX, TEXT_LEN_MAX};
+pub use grammar::GRAMMAR;
 pub use layout::{Layout, StageCost};
-pub use line::{
-    Ceiling, FCS, FRAME_LEN_MIN, GAP, IPV6_MTU_MIN, Line, LineLoad, MtuReport, PREAMBLE, line_len,
-};
+pub use line::{Ceiling, FCS, GAP, Line, LineLoad, MtuReport, PREAMBLE};
 pub use segment::{Protection, Segment, SegmentKind};
 pub use suite::{MacsecCipher, ah_suites, cipher_name, esp_ciphers, esp_suites};
 pub use transform::{
-    Ah, Esp, IpVersion, L2tpv3, LABELS_MAX, Macsec, Mode, Pseudowire, ServiceTag, TagKind,
-    Transform,
+    Ah, Esp, IpVersion, L2tpv3, Macsec, Mode, Pseudowire, ServiceTag, TagKind, Transform,
 };
 
+use grammar::STAGES_MAX;
 use std::fmt;
 
 /// A user's frame and what is done to it, in order. Every value of this type can be laid out.

@@ -15,10 +15,10 @@ pub const PREAMBLE: usize = 8;
 /// Octet times of silence behind each frame (802.3 clause 4.4.2).
 pub const GAP: usize = 12;
 /// Shortest frame without FCS; a shorter one is padded (802.3 clauses 3.2.8 and 4.4.2).
-pub const FRAME_LEN_MIN: usize = 60;
+const FRAME_LEN_MIN: usize = 60;
 
 /// Octet times that a frame of `frame_len` octets (without FCS) takes on a line.
-pub fn line_len(frame_len: usize) -> usize {
+pub(crate) fn line_len(frame_len: usize) -> usize {
     PREAMBLE + frame_len.max(FRAME_LEN_MIN) + FCS + GAP
 }
 
@@ -86,7 +86,7 @@ pub struct MtuReport {
 }
 
 /// The smallest MTU over which IPv6 runs (RFC 8200 section 5).
-pub const IPV6_MTU_MIN: usize = 1280;
+const IPV6_MTU_MIN: usize = 1280;
 
 impl Stack {
     /// The highest loss-free load when access line and attachment circuit have one rate and the

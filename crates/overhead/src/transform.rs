@@ -5,7 +5,7 @@ use ferrule_crypto::Suite;
 use std::fmt;
 
 /// The most labels that one transformation pushes.
-pub const LABELS_MAX: usize = 16;
+pub(crate) const LABELS_MAX: usize = 16;
 
 /// The version of an IP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
