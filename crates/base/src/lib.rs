@@ -1,5 +1,5 @@
 //! The words that every other crate speaks: time, identifiers, secrets,
-//! seeded randomness, drop reasons and counters. Words, not work.
+//! seeded randomness, drop reasons, counters, the word that was meant. Words, not work.
 #![forbid(unsafe_code)]
 
 pub mod addr;
@@ -7,6 +7,7 @@ pub mod count;
 pub mod drops;
 pub mod rng;
 pub mod secret;
+pub mod spelling;
 pub mod time;
 
 pub use addr::{MacAddr, PortId, VrfId};
@@ -14,4 +15,5 @@ pub use count::{Flow, Ledger, STAGES_MAX, Work};
 pub use drops::{DropReason, Drops};
 pub use rng::Rng;
 pub use secret::Secret;
+pub use spelling::nearest;
 pub use time::{Duration, Instant};

@@ -11,6 +11,7 @@ use crate::config::{
 use crate::secure;
 use crate::stable::Numbers;
 use ferrule_base::{MacAddr, PortId, Secret, VrfId};
+use ferrule_dataplane::macsec::SecyConfig;
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
 use ferrule_dataplane::{Tables, bridge, ipsec, mpls, route};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -273,9 +274,8 @@ impl Builder<'_> {
             let secy = self.config.secys.iter().find(|s| s.port == i);
             let secured = secy.is_some_and(|s| !s.is_inline());
             // What its card adds is told at once: here frames are shorter.
-            let added = secy.map_or(0, |s| {
-                if s.is_inline() { crate::overhead::macsec_len(s.send_sci, 0) } else { 0 }
-            });
+            let added =
+                secy.filter(|s| s.is_inline()).map_or(0, |s| SecyConfig::overhead(s.send_sci));
             self.tables.ports[self.ports[i].0 as usize] = PortEntry {
                 name: port.name.as_str().into(),
                 mac: self.macs[i],

@@ -18,7 +18,6 @@ mod control;
 pub mod counter;
 mod leases;
 pub mod message;
-pub mod overhead;
 pub mod probe;
 mod resolve;
 mod runner;

@@ -6,7 +6,7 @@ mod net;
 use ferrule_base::{DropReason, Duration, MacAddr, Rng};
 use ferrule_node::Config;
 use ferrule_node::config::named_key;
-use ferrule_node::overhead::Stack;
+use ferrule_overhead::Stack;
 use ferrule_wire::ipv4;
 use net::{Host, Net, ethernet, mac, udp4, udp6};
 

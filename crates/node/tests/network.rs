@@ -4,7 +4,7 @@
 mod net;
 
 use ferrule_base::{DropReason, MacAddr, Rng};
-use ferrule_node::overhead::Stack;
+use ferrule_overhead::Stack;
 use net::{Host, Net, ethernet, mac, udp4, udp6};
 use std::collections::HashMap;
 

@@ -8,7 +8,7 @@ use ferrule_base::{DropReason, Duration, MacAddr};
 use ferrule_dataplane::graph::Next;
 use ferrule_node::Config;
 use ferrule_node::config::named_key;
-use ferrule_node::overhead::Stack;
+use ferrule_overhead::Stack;
 use ferrule_wire::{FromBytes, ipv6};
 use net::{Host, Net, ethernet, mac, udp4, udp6};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -20,6 +20,7 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "pipeline", uses: &["base"], pure: true },
     Layer { name: "dataplane", uses: &["base", "wire", "crypto", "pipeline"], pure: true },
     Layer { name: "control", uses: &["base", "wire", "crypto"], pure: true },
+    Layer { name: "overhead", uses: &["base", "crypto"], pure: true },
     Layer {
         name: "node",
         uses: &["base", "wire", "crypto", "pipeline", "dataplane", "control"],
@@ -70,6 +71,7 @@ pub const LAYERS: &[Layer] = &[
             "pipeline",
             "dataplane",
             "node",
+            "overhead",
             "lab",
             "ports",
             "engines",
@@ -83,7 +85,7 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "report", uses: &["base"], pure: true },
     Layer {
         name: "studies",
-        uses: &["base", "wire", "crypto", "engines", "node", "lab", "tester", "report"],
+        uses: &["base", "wire", "crypto", "engines", "node", "overhead", "lab", "tester", "report"],
         pure: true,
     },
     Layer { name: "xtask", uses: &[], pure: false },

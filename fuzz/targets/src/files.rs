@@ -4,7 +4,7 @@
 use ferrule_base::Secret;
 use ferrule_node::Config;
 use ferrule_node::config::{Problem, named_key};
-use ferrule_node::overhead::Stack;
+use ferrule_overhead::Stack;
 use ferrule_wire::capture::{Interface, MAX_INTERFACES, MAX_PACKET, Packet, Reader, Writer};
 
 /// Capture files of both formats: bounded, and the same after they were

@@ -1,6 +1,6 @@
 //! What mutation starts from: the recordings in `vectors/`, cut at every layer.
 
-use ferrule_node::overhead::GALLERY;
+use ferrule_overhead::GALLERY;
 use ferrule_wire::capture::Reader;
 use ferrule_wire::{Protocol, ethernet, ipv4, ipv6};
 use std::fs;

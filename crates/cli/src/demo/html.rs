@@ -5,7 +5,7 @@ use super::measures;
 use super::plan::STUDY_LEN;
 use super::report::Outcome;
 use crate::machine;
-use ferrule_node::overhead::Layout;
+use ferrule_overhead::Layout;
 use ferrule_report::{
     Axis, Bars, Block, Claim, Derived, Figure, Kind, Live, Model, Report, Section, Verdict,
 };

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::init::key::KeyFor;
-use ferrule_node::overhead::{Stack, StackError};
+use ferrule_overhead::{Stack, StackError};
 
 /// The study's frame: Ethernet, VLAN, IPv4, UDP.
 pub const STUDY_FRAME: &str = "eth vlan ipv4 udp 954";

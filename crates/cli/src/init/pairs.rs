@@ -10,7 +10,7 @@ use super::key::{KeyFor, fresh_mac};
 use super::pe::PePlan;
 use super::{CeArgs, GatewayArgs, HostArgs, Net, NodeArgs, PeArgs, Set};
 use ferrule_crypto::random::{self, Unavailable};
-use ferrule_node::overhead::Stack;
+use ferrule_overhead::Stack;
 use std::path::Path;
 
 /// MTU of a site.

@@ -2,9 +2,9 @@
 
 use crate::paint::{Paint, emit};
 use clap::Args;
+use ferrule_base::nearest;
 use ferrule_lab::check::{self, Recording};
 use ferrule_lab::topology::{Files, NoFiles, SHIPPED, Shipped, Topology};
-use ferrule_node::overhead::nearest;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::Lines;
 use super::tables::Row;
-use ferrule_node::overhead::{Line, Protection, Segment, Stack, StackError};
+use ferrule_overhead::{Line, Protection, Segment, Stack, StackError};
 use serde_json::{Value, json};
 
 /// One stack, with its ledger.

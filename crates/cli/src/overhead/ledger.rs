@@ -11,7 +11,7 @@
 use super::{Lines, grouped, rate_text};
 use crate::paint::Paint;
 use anstyle::AnsiColor;
-use ferrule_node::overhead::{
+use ferrule_overhead::{
     FCS, GAP, Layout, Line, MtuReport, PREAMBLE, Protection, Segment, SegmentKind, Stack,
     StackError,
 };

@@ -1,6 +1,6 @@
 //! `ferrule overhead`: what a stack of encapsulations costs, drawn for a person.
 //!
-//! The numbers come from `ferrule_node::overhead`; here is only the command line and the drawing.
+//! The numbers come from `ferrule_overhead`; here is only the command line and the drawing.
 //!
 //! ```text
 //! no argument        the gallery: useful stacks around the study's frame of 1000 octets
@@ -16,8 +16,9 @@ mod tests;
 
 use crate::paint::{Paint, emit};
 use clap::Args;
-use ferrule_node::overhead::{
-    ESP_CIPHERS, ESP_INTEGRITIES, GALLERY, GRAMMAR, GalleryEntry, Stack, StackError, UserFrame,
+use ferrule_crypto::Mac;
+use ferrule_overhead::{
+    GALLERY, GRAMMAR, GalleryEntry, Stack, StackError, UserFrame, cipher_name, esp_ciphers,
 };
 use std::process::ExitCode;
 use tables::Row;
@@ -201,11 +202,12 @@ fn help_footer() -> String {
     for (words, meaning) in GRAMMAR {
         text += &format!("  {words:widest$}  {meaning}\n");
     }
-    let alone = ESP_CIPHERS.iter().filter(|row| row.icv > 0).map(|row| row.name);
-    let paired = ESP_CIPHERS.iter().filter(|row| row.icv == 0).map(|row| row.name);
-    text += &word_list("\nESP suites that stand alone:", alone);
-    text += &word_list("ESP ciphers that need an integrity algorithm:", paired);
-    text += &word_list("integrity algorithms:", ESP_INTEGRITIES.iter().map(|row| row.name));
+    let (paired, alone): (Vec<_>, Vec<_>) =
+        esp_ciphers(Mac::HmacSha256_128).into_iter().partition(|suite| suite.mac().is_some());
+    text += &word_list("\nESP suites that stand alone:", alone.into_iter().map(cipher_name));
+    let heading = "ESP ciphers that need an integrity algorithm:";
+    text += &word_list(heading, paired.into_iter().map(cipher_name));
+    text += &word_list("integrity algorithms:", Mac::ALL.into_iter().map(Mac::name));
     text + "\n" + EXAMPLES
 }
 

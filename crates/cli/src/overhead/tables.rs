@@ -4,7 +4,7 @@ use super::ledger::percent;
 use super::{Lines, rate_text};
 use crate::paint::Paint;
 use anstyle::AnsiColor;
-use ferrule_node::overhead::{Layout, Line, Stack, StackError, Transform};
+use ferrule_overhead::{Layout, Line, Stack, StackError, Transform};
 
 /// A stack of a table.
 pub struct Row {

@@ -81,16 +81,6 @@ impl Sealing for OutboundSa {
         }
     }
 
-    /// The largest clear packet, of plain headers.
-    fn fits(&self, path: usize) -> u16 {
-        let kept = self.special.as_deref().map_or(0, |special| special.kept());
-        let shape = self.shape;
-        let fixed = self.template.len() + kept + usize::from(shape.iv) + usize::from(shape.icv);
-        let align = usize::from(shape.align).max(1);
-        let text = path.saturating_sub(fixed) / align * align;
-        (text.saturating_sub(esp::TRAILER_LEN) + kept) as u16
-    }
-
     fn keepalive(&mut self, ctx: &mut Ctx<'_>, every: Duration) -> (Option<Packet>, Instant) {
         let Some(special) = self.special.as_deref_mut() else { return (None, ctx.now) };
         if special.last + every > ctx.now {

@@ -45,6 +45,7 @@ pub mod egress;
 pub mod ingress;
 mod opener;
 mod outer;
+mod overhead;
 pub mod path;
 pub mod replay;
 mod sealer;
@@ -66,6 +67,7 @@ pub use config::{
 pub use egress::EspOut;
 pub use ingress::EspIn;
 pub use opener::Opener;
+pub use overhead::Overhead;
 pub use path::{PathErrors, PathPlace, Paths, is_path_error};
 pub use replay::Window;
 pub use sealer::{Sealer, Want};

@@ -70,9 +70,6 @@ pub(crate) trait Sealing: Sized {
     /// Finishes a packet that the engine sealed.
     fn conclude(&self, packet: &mut Packet, job: &Job<()>) -> Result<(), DropReason>;
 
-    /// The largest clear packet that is at most `path` octets once it is sealed.
-    fn fits(&self, path: usize) -> u16;
-
     /// A keepalive if nothing was sent for so long, and when something was sent last.
     fn keepalive(&mut self, ctx: &mut Ctx<'_>, _: Duration) -> (Option<Packet>, Instant) {
         (None, ctx.now)
@@ -230,7 +227,7 @@ impl<S: Sealing> Sealer<S> {
             return false;
         }
         let Some(path) = quote.path() else { return false };
-        let fits = held.sa.fits(path);
+        let fits = base.overhead.fits(path) as u16;
         if held.sa.base_mut().path.hear(path, fits, now) {
             self.clock.once(held.id, now + PATH_AGE, Timer::Age);
         }

@@ -2,6 +2,7 @@
 
 use super::config::{Df, EcnOut, Encap, Hops, InboundConfig, Mode, OutboundConfig, Outside};
 use super::outer::{Inner, Template, ethertype};
+use super::overhead::Overhead;
 use super::path::Path;
 use super::replay::Window;
 use super::spd::Rules;
@@ -92,7 +93,7 @@ impl Shape {
     pub const USUAL: Self =
         Self { iv: 8, icv: 16, align: 4, text: 16, cover: Cover::Header, whole: false, esn: true };
 
-    fn new(suite: Suite, esn: bool) -> Self {
+    pub fn new(suite: Suite, esn: bool) -> Self {
         let iv = if suite.text_has_iv() { 0 } else { suite.esp_iv_len() };
         Self {
             text: (esp::Header::LEN + iv) as u8,
@@ -179,7 +180,7 @@ pub struct Outbound {
     pub(super) stats: SaStats,
     /// Local tunnel address.
     pub(super) source: IpAddr,
-    pub(super) suite: Suite,
+    pub(super) overhead: Overhead,
     pub(super) name: Box<str>,
 }
 
@@ -211,7 +212,14 @@ impl Outbound {
             clamps: config.clamp,
             path: Path::new(config),
             stats: SaStats::default(),
-            suite: config.keys.suite,
+            overhead: Overhead {
+                protocol: config.protocol,
+                suite: config.keys.suite,
+                mode: config.mode,
+                v6: config.source.is_ipv6(),
+                udp: config.encap.is_some(),
+                ah_align: config.ah_align,
+            },
             name: config.name.clone(),
         })
     }
@@ -233,7 +241,7 @@ impl Outbound {
             id,
             name: &self.name,
             spi: self.spi,
-            suite: self.suite,
+            suite: self.overhead.suite,
             number: self.sequence.peek(),
             lease: self.sequence.lease(),
             mtu: Some(self.path.mtu),

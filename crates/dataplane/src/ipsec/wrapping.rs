@@ -78,14 +78,6 @@ impl Special {
             Ends::V6(..) => ipv6::Header::LEN,
         }
     }
-
-    /// Octets of a packet's own header that stay in front of what is sealed.
-    pub const fn kept(&self) -> usize {
-        match self.mode {
-            Mode::Tunnel => 0,
-            Mode::Transport => self.header_len(),
-        }
-    }
 }
 
 /// The checksum of the UDP datagram in an IPv6 packet, which must be there (RFC 8200

@@ -94,13 +94,13 @@ impl SecyConfig {
     }
 
     /// Octets that a frame grows by.
-    pub const fn overhead(&self) -> usize {
-        self.tag_len() + ICV_LEN
+    pub const fn overhead(send_sci: bool) -> usize {
+        tag_len(send_sci) + ICV_LEN
     }
 
     /// Octets of the SecTAG with its EtherType.
     pub const fn tag_len(&self) -> usize {
-        2 + if self.send_sci { Header::LEN_SCI } else { Header::LEN }
+        tag_len(self.send_sci)
     }
 
     /// The last packet number (clause 10.5.2).
@@ -154,6 +154,10 @@ impl SecyConfig {
         }
         Ok(())
     }
+}
+
+const fn tag_len(send_sci: bool) -> usize {
+    2 + if send_sci { Header::LEN_SCI } else { Header::LEN }
 }
 
 /// Why a SecY cannot be as configured.

@@ -3,6 +3,7 @@
 use crate::route::{Labels, TtlModel};
 use ferrule_base::VrfId;
 use ferrule_wire::mpls::special;
+use ferrule_wire::{mpls, pw};
 
 /// What happens to packets of one incoming label.
 #[derive(Clone, Debug)]
@@ -131,4 +132,11 @@ pub struct Pseudowire {
     pub mode: PwMode,
     /// TTL of the pseudowire label.
     pub ttl: u8,
+}
+
+impl Pseudowire {
+    /// Octets in front of a frame: the pseudowire's label, and a control word.
+    pub const fn overhead(control_word: bool) -> usize {
+        mpls::Header::LEN + if control_word { pw::Header::LEN } else { 0 }
+    }
 }

@@ -11,7 +11,7 @@ use crate::graph::{Ctx, Next, Stage};
 use crate::link::tag;
 use ferrule_base::DropReason;
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::{EtherType, ethernet, mpls, pw};
+use ferrule_wire::{EtherType, ethernet, mpls};
 
 /// The stage at [`Next::PwOut`].
 #[derive(Default)]
@@ -54,14 +54,14 @@ fn encapsulate(
     }
     let label = mpls::encode(config.label_out, 0, true, config.ttl);
     if config.control_word {
-        let front = packet.prepend(mpls::Header::LEN + pw::Header::LEN);
+        let front = packet.prepend(Pseudowire::overhead(true));
         let front = front.and_then(|f| f.first_chunk_mut::<8>()).ok_or(DropReason::NoRoom)?;
         // A number is used up only by a frame that leaves.
         let sequence = count.map_or(0, state::take).to_be_bytes();
         front[..4].copy_from_slice(&label);
         front[4..].copy_from_slice(&[0, 0, sequence[0], sequence[1]]);
     } else {
-        let front = packet.prepend(mpls::Header::LEN);
+        let front = packet.prepend(Pseudowire::overhead(false));
         *front.and_then(|f| f.first_chunk_mut()).ok_or(DropReason::NoRoom)? = label;
     }
     let meta = packet.meta_mut();

@@ -2,6 +2,7 @@
 //! it at once; an unknown key is wrong.
 
 use super::{Distribution, KEYS, Key, Profile, Source};
+use ferrule_base::nearest;
 use ferrule_node::config::Problem;
 use std::fmt::Write;
 use std::ops::Range;
@@ -11,9 +12,6 @@ use toml::de::{DeTable, DeValue};
 /// Keys of the file that are not numbers.
 const WORDS: [&str; 7] =
     ["name", "about", "source", "origin", "free", "occupancy.distribution", "occupancy.scv"];
-
-/// A key longer than this is like none of ours.
-const NAME_MAX: usize = 64;
 
 struct Reading {
     profile: Profile,
@@ -84,7 +82,7 @@ impl Reading {
                 }
             }
             _ => {
-                let remedy = match nearest(path) {
+                let remedy = match nearest(path, names()) {
                     Some(name) => format!("did you mean `{name}`?"),
                     None => format!("the keys are: {}", names().collect::<Vec<_>>().join(", ")),
                 };
@@ -124,7 +122,7 @@ impl Reading {
         for key in keys {
             let path = self.text("free", key);
             if Key::find(&path).is_none() && path != "occupancy.scv" {
-                let remedy = match nearest(&path) {
+                let remedy = match nearest(&path, names()) {
                     Some(name) => format!("did you mean `{name}`?"),
                     None => "name a number of the profile, with its section".into(),
                 };
@@ -225,30 +223,6 @@ fn float(value: &DeValue<'_>) -> Option<f64> {
 
 fn names() -> impl Iterator<Item = &'static str> {
     WORDS.into_iter().chain(KEYS.iter().map(|k| k.path))
-}
-
-/// The known key that is nearest to what was written, if one is near.
-fn nearest(written: &str) -> Option<&'static str> {
-    if written.len() > NAME_MAX {
-        return None;
-    }
-    let near = |name: &&str| distance(name, written) <= 1 + written.len() / 4;
-    names().filter(near).min_by_key(|name| distance(name, written))
-}
-
-/// Changes of one octet that make `b` from `a`.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut corner = i;
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let change = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// The file of a profile: everything that is not as in the ideal one.

@@ -1,8 +1,8 @@
 //! Tables of a file, read key by key: each value knows where it stands, and what
 //! nobody asked for is reported with the key that was probably meant.
 
+use ferrule_base::nearest;
 use ferrule_node::config::Problem;
-use ferrule_node::overhead::nearest;
 use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;

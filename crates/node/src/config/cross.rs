@@ -6,8 +6,9 @@ use super::links::usable_mtus;
 use super::raw;
 use super::read::Reader;
 use super::{Config, MemberConfig, TunnelConfig};
-use crate::overhead;
 use ferrule_crypto::fingerprint;
+use ferrule_dataplane::mpls::Pseudowire;
+use ferrule_wire::{ethernet, mpls, vlan};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -100,14 +101,12 @@ fn bridged_frames(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
 
 /// A pseudowire's frame with its labels fits the provider's link.
 fn pseudowire_frames(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
-    const ETHERNET: usize = 14;
-    const TAG: usize = 4;
     let usable = usable_mtus(file, config);
     for (raw, pw) in file.pseudowire.iter().zip(&config.pseudowires) {
-        let frame = usable[pw.port] + ETHERNET;
-        let labels = pw.via.labels.len() + 1;
-        let tag = if pw.tagged_mode.is_some() { TAG } else { 0 };
-        let whole = overhead::mpls_len(labels, pw.control_word, frame + tag) - ETHERNET;
+        let tag = if pw.tagged_mode.is_some() { vlan::Header::LEN } else { 0 };
+        let frame = ethernet::Header::LEN + tag + usable[pw.port];
+        let transport = pw.via.labels.len() * mpls::Header::LEN;
+        let whole = transport + Pseudowire::overhead(pw.control_word) + frame;
         let core = &config.interfaces[pw.via.interface];
         if whole > core.mtu {
             let what = format!(

@@ -41,11 +41,10 @@ use super::raw::{self, Text, WordOrNumber};
 use super::read::Reader;
 use super::token::Named;
 use super::{Config, Placement, SaConfig, TunnelConfig, Via, inline};
-use crate::overhead;
 use ferrule_base::Duration;
 use ferrule_crypto::{KeySpec, Suite};
 use ferrule_dataplane::ipsec::{
-    Df, EcnOut, Encap, Fragment, Hops, Mode, Outside, SaProtocol, Tfc, replay::WINDOW_MAX,
+    Df, EcnOut, Encap, Fragment, Hops, Mode, Outside, Overhead, SaProtocol, Tfc, replay::WINDOW_MAX,
 };
 use ferrule_dataplane::sequence::WINDOW_EACH;
 use ferrule_wire::{Dscp, udp};
@@ -143,8 +142,8 @@ impl Pair<'_> {
             Some((_, around)) => around.mtu,
             None => config.interfaces[via.interface].mtu,
         };
-        let sealed = Sealed { protocol, suite, mode: self.mode, end: local, encap, ah_align };
-        let fits = sealed.clear_mtu(path);
+        let (mode, v6, udp) = (self.mode, local.is_ipv6(), encap.is_some());
+        let fits = Overhead { protocol, suite, mode, v6, udp, ah_align }.fits(path).max(68);
         let mtu = r.number(raw.mtu.as_ref(), fits as i64, 68..=65_535, "mtu") as usize;
         if mtu > fits {
             let span = raw.mtu.as_ref().map_or(self.raw.span(), Spanned::span);
@@ -467,44 +466,6 @@ fn suites(protocol: SaProtocol) -> Vec<(&'static str, Suite)> {
         SaProtocol::Ah => {
             Suite::software().filter_map(|suite| Some((suite.ah_name()?, suite))).collect()
         }
-    }
-}
-
-/// What decides how long a protected packet is.
-struct Sealed {
-    protocol: SaProtocol,
-    suite: Suite,
-    mode: Mode,
-    end: IpAddr,
-    encap: Option<Encap>,
-    ah_align: u8,
-}
-
-impl Sealed {
-    /// The largest clear packet that fits `path` when it is protected.
-    fn clear_mtu(&self, path: usize) -> usize {
-        (68..=path).rev().find(|&len| self.len(len) <= path).unwrap_or(68)
-    }
-
-    /// Octets of the protected packet, of the ends' family, of a clear one.
-    fn len(&self, clear: usize) -> usize {
-        use overhead::IpVersion;
-        let outer = if self.end.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
-        let mode = self.mode;
-        if self.protocol == SaProtocol::Ah {
-            let name = self.suite.ah_name().unwrap_or_default();
-            let suite = overhead::AhSuite::by_name(name).expect("the calculator knows it");
-            return overhead::Ah { suite, mode, outer, pad8: self.ah_align == 8, esn: false }
-                .ip_len(outer, clear);
-        }
-        let (cipher, integrity) = match self.suite.name().split_once(' ') {
-            Some((cipher, integrity)) => (cipher, Some(integrity)),
-            None => (self.suite.name(), None),
-        };
-        let suite =
-            overhead::EspSuite::by_name(cipher, integrity).expect("the calculator knows it");
-        let udp_encap = self.encap.is_some();
-        overhead::Esp { mode, outer, udp_encap, ..overhead::Esp::tunnel(suite) }.ip_len(clear)
     }
 }
 

@@ -7,6 +7,7 @@ use super::{
     BridgeConfig, Config, Driver, InterfaceConfig, LabelAction, LabelConfig, MemberConfig,
     PortConfig, PseudowireConfig, RouteConfig, TapConfig, Via, VlanTag, XdpMode,
 };
+use ferrule_dataplane::macsec::SecyConfig;
 use ferrule_dataplane::route::TtlModel;
 use std::collections::{HashMap, HashSet};
 use toml::Spanned;
@@ -225,9 +226,8 @@ pub(super) fn usable_mtus(file: &raw::File, config: &Config) -> Vec<usize> {
         secys.entry(secy.port.get_ref()).or_insert(secy);
     }
     let usable = |port: &PortConfig| {
-        let added = secys.get(port.name.as_str()).map_or(0, |m| {
-            crate::overhead::macsec_len(m.send_sci.unwrap_or(!m.end_station.unwrap_or(false)), 0)
-        });
+        let added =
+            secys.get(port.name.as_str()).map_or(0, |m| SecyConfig::overhead(m.sends_sci()));
         port.mtu.saturating_sub(added)
     };
     config.ports.iter().map(usable).collect()

@@ -166,6 +166,13 @@ pub(super) struct Macsec {
     pub receive: Vec<Spanned<MacsecSa>>,
 }
 
+impl Macsec {
+    /// Whether the SecTAG has the SCI, which the end-station bit can stand for.
+    pub fn sends_sci(&self) -> bool {
+        self.send_sci.unwrap_or(!self.end_station.unwrap_or(false))
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct MacsecSa {

@@ -93,8 +93,7 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
             let remedy = "use 0, 30 or 50; with an XPN cipher 0";
             r.problems.add(span, format!("offset cannot be {offset} here"), remedy);
         }
-        let end_station = secy.end_station.unwrap_or(false);
-        let send_sci = secy.send_sci.unwrap_or(!end_station);
+        let (end_station, send_sci) = (secy.end_station.unwrap_or(false), secy.sends_sci());
         if end_station && send_sci {
             let remedy = "set send-sci = false: the end-station bit stands in its place";
             r.problems.add(secy.port.span(), "end-station together with send-sci", remedy);

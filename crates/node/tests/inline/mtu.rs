@@ -3,7 +3,7 @@
 use crate::net::{Net, config, ethernet, mac, udp4, udp6};
 use crate::site::{HOST, MARK, Site, gateway, gateway_with, secy};
 use ferrule_base::DropReason;
-use ferrule_node::overhead::{EspSuite, IpVersion, Mode, esp_len};
+use ferrule_overhead::Stack;
 
 const SUITES: [(&str, &str); 4] = [
     ("aes-gcm-128", "gcm"),
@@ -13,12 +13,8 @@ const SUITES: [(&str, &str); 4] = [
 ];
 
 fn calculated(suite: &str, inner: usize) -> usize {
-    let (cipher, integrity) = match suite.split_once(' ') {
-        Some((cipher, integrity)) => (cipher, Some(integrity)),
-        None => (suite, None),
-    };
-    let suite = EspSuite::by_name(cipher, integrity).unwrap();
-    esp_len(&suite, Mode::Tunnel, IpVersion::V4, inner)
+    let stack = Stack::parse(&format!("eth ipv4 0 | esp {suite} tunnel")).unwrap();
+    stack.wire_len(14 + inner).unwrap() - 14
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::overhead::{CORE_LINKS, calculated, calculated_ceiling, modelled, publ
 use super::published::Study;
 use crate::words::{self, Proof};
 use ferrule_crypto::Suite;
-use ferrule_node::overhead::{ESP_CIPHERS, ESP_INTEGRITIES};
+use ferrule_overhead::esp_suites;
 use ferrule_report::Erratum;
 
 /// Steps of arithmetic, and whether they come out as the erratum says.
@@ -92,22 +92,13 @@ fn not_alike(&(study, _): &With<'_>) -> Steps {
     let added = study.overhead.ipsec_on_wire - provider - without_tag;
     let gcm = calculated("esp aes-gcm-128 tunnel", 1);
     let implicit = calculated("esp aes-gcm-128-iiv tunnel", 1);
-    let mut fitting = Vec::new();
-    for cipher in ESP_CIPHERS {
-        let alone = [String::new()].into_iter();
-        let with = ESP_INTEGRITIES.iter().map(|i| format!(" {}", i.name));
-        let names: Vec<String> = if cipher.icv > 0 { alone.collect() } else { with.collect() };
-        for integrity in names {
-            let suite = format!("{}{integrity}", cipher.name);
-            // One that a network could have been asked to use.
-            let forbidden = Suite::from_name(&suite).is_some_and(|s| s.forbidden().is_some());
-            if !forbidden
-                && calculated(&format!("esp {suite} tunnel"), 1) == study.overhead.ipsec_on_wire
-            {
-                fitting.push(suite);
-            }
-        }
-    }
+    // Those that a network could have been asked to use.
+    let allowed = esp_suites().filter(|suite| suite.forbidden().is_none());
+    let on_wire = study.overhead.ipsec_on_wire;
+    let fitting: Vec<&str> = allowed
+        .map(Suite::name)
+        .filter(|suite| calculated(&format!("esp {suite} tunnel"), 1) == on_wire)
+        .collect();
     let steps = vec![
         format!(
             "{} - {provider} = {}",

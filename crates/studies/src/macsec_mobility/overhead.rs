@@ -6,7 +6,7 @@ use super::live::Live;
 use super::model::Model;
 use super::network::System;
 use super::published::Study;
-use ferrule_node::overhead::{Layout, Stack};
+use ferrule_overhead::{Layout, Stack};
 use ferrule_report::{
     Axis, Bars, Column, Derived, Figure, Live as LiveNumber, Model as ModelNumber, Published,
     Section, Table,

@@ -100,11 +100,6 @@ impl Sealing for AhOutSa {
         let head = packet.meta().offset.into();
         cover::uncover(packet, job, head, self.shape).ok_or(DropReason::EngineFailed)
     }
-
-    fn fits(&self, path: usize) -> u16 {
-        let v6 = matches!(self.ends, Ends::V6(..));
-        path.saturating_sub(self.template.outer_len() + self.shape.header_len(v6)) as u16
-    }
 }
 
 impl AhOutSa {

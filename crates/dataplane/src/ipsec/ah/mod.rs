@@ -23,7 +23,7 @@
 mod cover;
 mod egress;
 mod ingress;
-mod state;
+pub(super) mod state;
 
 #[cfg(test)]
 mod tests;

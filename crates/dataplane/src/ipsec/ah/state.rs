@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 /// The sizes of a suite in AH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(in crate::ipsec) struct Shape {
     /// Octets of IV in front of the ICV: GMAC's (RFC 4543 section 5).
     pub iv: u8,
     pub icv: u8,
@@ -21,7 +21,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    fn new(suite: Suite, esn: bool, align4: u8) -> Result<Self, SaError> {
+    pub fn new(suite: Suite, esn: bool, align4: u8) -> Result<Self, SaError> {
         if !suite.is_integrity() {
             return Err(SaError::NoIntegrityAlone(suite));
         }

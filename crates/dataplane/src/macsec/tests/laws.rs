@@ -9,7 +9,7 @@ fn identity(engine: impl Engine<Packet>, name: &str, config: &SecyConfig, length
     for frames in frames.chunks(200) {
         let wires: Vec<_> = rig.protect_all(frames).into_iter().map(|f| f.expect(name)).collect();
         for (wire, frame) in wires.iter().zip(frames) {
-            assert_eq!(wire.len(), frame.len() + config.overhead(), "{name}");
+            assert_eq!(wire.len(), frame.len() + SecyConfig::overhead(config.send_sci), "{name}");
         }
         let back: Vec<_> = rig.validate_all(&wires).into_iter().map(|f| f.expect(name)).collect();
         assert!(back == frames, "{name}");

@@ -1,20 +1,29 @@
 //! Every encapsulation's size, from the standards, and the ledger against the closed forms.
 
 use super::{stack, wire};
-use crate::overhead::{
-    ESP_CIPHERS, ESP_INTEGRITIES, EspSuite, IpVersion, Layer, Mode, Protection, SegmentKind, Stack,
-    Transform, esp_len, macsec_len, mpls_len,
+use crate::{
+    Ah, IpVersion, Layer, Mode, Protection, SegmentKind, Stack, Transform, UserFrame, esp_ciphers,
+    esp_suites,
 };
 use ferrule_base::Rng;
-use ferrule_crypto::Suite;
+use ferrule_crypto::{Aes, Mac, Suite};
 
-/// Every pair of cipher and integrity algorithm that ESP allows.
-fn suites() -> Vec<EspSuite> {
-    let alone = ESP_CIPHERS.iter().filter_map(|cipher| EspSuite::new(cipher, None).ok());
-    let pairs = ESP_CIPHERS.iter().flat_map(|cipher| {
-        ESP_INTEGRITIES.iter().filter_map(move |row| EspSuite::new(cipher, Some(row)).ok())
-    });
-    alone.chain(pairs).collect()
+/// Octets of the IP packet that ESP makes of an IPv4 packet (RFC 4303 section 2).
+fn esp_len(suite: Suite, mode: Mode, outer: IpVersion, inner: usize) -> usize {
+    let header = if outer == IpVersion::V4 { 20 } else { 40 };
+    let content = if mode == Mode::Tunnel { inner } else { inner - header };
+    let sealed = (content + 2).next_multiple_of(suite.esp_align());
+    header + 8 + suite.esp_iv_len() + sealed + suite.icv_len()
+}
+
+/// Octets of the MACsec frame made of another (802.1AE clause 9).
+fn macsec_len(sci: bool, frame_len: usize) -> usize {
+    frame_len + 8 + if sci { 8 } else { 0 } + 16
+}
+
+/// Octets of the frame that carries another in a pseudowire (RFC 4448 section 4).
+fn mpls_len(labels: usize, control_word: bool, frame_len: usize) -> usize {
+    14 + labels * 4 + if control_word { 4 } else { 0 } + frame_len
 }
 
 #[test]
@@ -30,51 +39,64 @@ fn user_frame_layers_and_tags() {
 /// Sizes worked out by hand from the packet formats, one for each family of suites.
 #[test]
 fn esp_tunnel_sizes_of_each_suite_family() {
-    let len = |cipher, integrity, inner| {
-        let suite = EspSuite::by_name(cipher, integrity).expect("a suite");
-        esp_len(&suite, Mode::Tunnel, IpVersion::V4, inner)
+    let len = |suite: &str, inner: usize| {
+        let stack = stack(&format!("eth ipv4 0 | esp {suite} tunnel"));
+        stack.wire_len(14 + inner).expect("a length") - 14
     };
     // outer 20, SPI and number 8, IV, content with trailer padded, check value
-    assert_eq!(len("aes-gcm-128", None, 982), 20 + 8 + 8 + 984 + 16);
-    assert_eq!(len("aes-gcm-256", None, 983), 20 + 8 + 8 + 988 + 16);
-    assert_eq!(len("aes-gcm-128-iiv", None, 982), 20 + 8 + 984 + 16);
-    assert_eq!(len("chacha20-poly1305", None, 40), 20 + 8 + 8 + 44 + 16);
-    assert_eq!(len("aes-cbc-128", Some("hmac-sha1-96"), 982), 20 + 8 + 16 + 992 + 12);
-    assert_eq!(len("aes-cbc-256", Some("hmac-sha256-128"), 14), 20 + 8 + 16 + 16 + 16);
-    assert_eq!(len("aes-cbc-256", Some("hmac-sha384-192"), 15), 20 + 8 + 16 + 32 + 24);
-    assert_eq!(len("aes-ctr-128", Some("hmac-sha512-256"), 30), 20 + 8 + 8 + 32 + 32);
-    assert_eq!(len("null", Some("hmac-sha1-96"), 31), 20 + 8 + 36 + 12);
-    assert_eq!(len("aes-gmac-128", None, 30), 20 + 8 + 8 + 32 + 16);
-    assert_eq!(len("des-cbc", Some("hmac-md5-96"), 30), 20 + 8 + 8 + 32 + 12);
-    assert_eq!(len("3des-cbc", Some("hmac-sha1-96"), 31), 20 + 8 + 8 + 40 + 12);
+    assert_eq!(len("aes-gcm-128", 982), 20 + 8 + 8 + 984 + 16);
+    assert_eq!(len("aes-gcm-256", 983), 20 + 8 + 8 + 988 + 16);
+    assert_eq!(len("aes-gcm-128-iiv", 982), 20 + 8 + 984 + 16);
+    assert_eq!(len("chacha20-poly1305", 40), 20 + 8 + 8 + 44 + 16);
+    assert_eq!(len("aes-cbc-128 hmac-sha1-96", 982), 20 + 8 + 16 + 992 + 12);
+    assert_eq!(len("aes-cbc-256 hmac-sha256-128", 30), 20 + 8 + 16 + 32 + 16);
+    assert_eq!(len("aes-cbc-256 hmac-sha384-192", 31), 20 + 8 + 16 + 48 + 24);
+    assert_eq!(len("aes-ctr-128 hmac-sha512-256", 30), 20 + 8 + 8 + 32 + 32);
+    assert_eq!(len("null hmac-sha1-96", 31), 20 + 8 + 36 + 12);
+    assert_eq!(len("aes-gmac-128", 30), 20 + 8 + 8 + 32 + 16);
+    assert_eq!(len("des-cbc hmac-md5-96", 30), 20 + 8 + 8 + 32 + 12);
+    assert_eq!(len("3des-cbc hmac-sha1-96", 31), 20 + 8 + 8 + 40 + 12);
 }
 
-/// Sizes and words that the calculator has are those that the data plane has.
+/// What the data plane seals with can be calculated; beside that there is the study's counter
+/// mode, with any hash.
 #[test]
-fn esp_every_suite_of_the_data_plane_has_its_sizes_here() {
-    let mut count = 0;
-    for suite in Suite::software() {
-        let (cipher, integrity) = match suite.name().split_once(' ') {
-            Some((cipher, integrity)) => (cipher, Some(integrity)),
-            None => (suite.name(), None),
+fn esp_every_suite_of_the_data_plane_is_offered() {
+    let suites: Vec<Suite> = esp_suites().collect();
+    for suite in Suite::software().chain(Suite::STUDY) {
+        assert_eq!(suites.iter().filter(|other| **other == suite).count(), 1, "{suite}");
+        let Some(Transform::Esp(esp)) =
+            stack(&format!("esp {suite}")).transforms().first().copied()
+        else {
+            panic!("an ESP transformation")
         };
-        let row = EspSuite::by_name(cipher, integrity).expect("the calculator knows it");
-        assert_eq!((row.iv_len(), row.icv_len()), (suite.esp_iv_len(), suite.icv_len()), "{suite}");
-        assert_eq!(row.cipher().block, suite.esp_align(), "{suite}");
-        assert_eq!(row.cipher().hides, !suite.is_integrity(), "{suite}");
-        count += 1;
+        assert_eq!(esp.suite, suite);
     }
-    // Beside these the calculator has the study's counter mode.
-    assert_eq!(suites().len(), count + ESP_INTEGRITIES.len());
+    assert_eq!(suites.len(), Suite::software().count() + Mac::ALL.len());
+    assert_eq!(esp_ciphers(Mac::HmacSha1_96).len(), 21);
+}
+
+#[test]
+fn ah_takes_no_suite_that_hides() {
+    let ah = |suite| {
+        let (mode, outer) = (Mode::Tunnel, IpVersion::V4);
+        let ah = Ah { suite, mode, outer, pad8: false, esn: false };
+        Stack::new(UserFrame::study(), vec![Transform::Ah(ah)])
+    };
+    assert!(ah(Suite::AesGmac(Aes::Aes128)).is_ok() && ah(Suite::Null(Mac::HmacMd5_96)).is_ok());
+    assert!(ah(Suite::AesGcm(Aes::Aes128)).is_err());
 }
 
 #[test]
 fn esp_padding_fills_the_block_and_never_a_whole_one() {
-    for suite in suites() {
-        for content in 0..200 {
-            let padding = suite.padding(content);
-            assert!(padding < suite.cipher().block, "{suite}: {padding}");
-            assert_eq!((content + padding + 2) % suite.cipher().block, 0, "{suite}");
+    for suite in esp_suites() {
+        let stack = stack(&format!("eth ipv4 0 | esp {suite} tunnel"));
+        for content in 20..200 {
+            let layout = stack.layout_of(14 + content).expect("layout");
+            let padding = layout.segments.iter().find(|s| s.kind == SegmentKind::EspPadding);
+            let padding = padding.map_or(0, |segment| segment.bytes);
+            assert!(padding < suite.esp_align(), "{suite}: {padding}");
+            assert_eq!((content + padding + 2) % suite.esp_align(), 0, "{suite}");
             assert_eq!((content + padding + 2) % 4, 0, "{suite}");
         }
     }
@@ -87,12 +109,12 @@ fn esp_ledger_agrees_with_closed_form_for_every_suite_mode_and_size() {
         ("tunnel ipv6", Mode::Tunnel, IpVersion::V6),
         ("transport", Mode::Transport, IpVersion::V4),
     ];
-    for suite in suites() {
+    for suite in esp_suites() {
         for (words, mode, outer) in options {
             let stack = stack(&format!("eth vlan ipv4 udp 0 | esp {suite} {words}"));
             let link = if mode == Mode::Tunnel { 14 } else { 18 };
             for inner in (28..120).chain([576, 982, 1279, 1280, 1500]) {
-                let expected = link + esp_len(&suite, mode, outer, inner);
+                let expected = link + esp_len(suite, mode, outer, inner);
                 assert_eq!(stack.wire_len(18 + inner), Ok(expected), "{stack} {inner}");
             }
         }
@@ -105,12 +127,6 @@ fn esp_options_udp_encapsulation_costs_eight_and_esn_nothing() {
     assert_eq!(wire("esp aes-gcm-128 tunnel udp-encap"), plain + 8);
     assert_eq!(wire("esp aes-gcm-128 tunnel esn"), plain);
     assert_eq!(wire("esp aes-gcm-128 tunnel ipv6"), plain + 20);
-    let Some(Transform::Esp(esp)) =
-        stack("esp aes-gcm-128 udp-encap").transforms().first().copied()
-    else {
-        panic!("an ESP transformation")
-    };
-    assert_eq!(esp.ip_len(982) + 14, plain + 8);
 }
 
 #[test]

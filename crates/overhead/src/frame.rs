@@ -1,12 +1,14 @@
 //! The user's frame: layers from the outside inwards, then octets of payload.
 
-use super::error::StackError;
+use crate::error::StackError;
 use std::fmt;
 
 /// The most octets that a frame may have on any line: an IP packet's own limit.
-pub const FRAME_LEN_MAX: usize = 65_535;
+pub(crate) const FRAME_LEN_MAX: usize = 65_535;
+/// Octets of an Ethernet header without tags.
+pub(crate) const ETHERNET: usize = 14;
 /// The most VLAN tags that a user's frame may bring.
-pub const TAGS_MAX: usize = 4;
+const TAGS_MAX: usize = 4;
 
 /// A header of the user's frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +36,7 @@ pub enum Layer {
 /// Every layer, outermost first: the word of the grammar, what a person calls it, the section
 /// or clause that sets its size, its octets.
 const LAYERS: [(Layer, &str, &str, &str, usize); 9] = [
-    (Layer::Ethernet, "eth", "Ethernet", "802.3 cl. 3.2", 14),
+    (Layer::Ethernet, "eth", "Ethernet", "802.3 cl. 3.2", ETHERNET),
     (Layer::Svlan, "svlan", "802.1ad tag", "802.1Q cl. 9.3", 4),
     (Layer::Vlan, "vlan", "802.1Q tag", "802.1Q cl. 9.3", 4),
     (Layer::Arp, "arp", "ARP", "RFC 826", 28),
@@ -57,7 +59,7 @@ impl Layer {
     }
 
     /// What a person calls it, and the section or clause that sets its size.
-    pub(super) fn words(self) -> (&'static str, &'static str) {
+    pub(crate) fn words(self) -> (&'static str, &'static str) {
         let (_, _, name, rule, _) = LAYERS[self as usize];
         (name, rule)
     }
@@ -67,7 +69,7 @@ impl Layer {
         LAYERS[self as usize].4
     }
 
-    pub(super) fn is_tag(self) -> bool {
+    pub(crate) fn is_tag(self) -> bool {
         matches!(self, Self::Svlan | Self::Vlan)
     }
 

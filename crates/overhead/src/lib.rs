@@ -7,19 +7,18 @@
 //! ```
 //!
 //! Sizes of frames are without FCS throughout; only the cost on a line counts FCS, preamble and
-//! gap. The calculator is pure: `ferrule overhead` prints it, the node checks MTU and head room
-//! with it when it is configured, and the tests take it as their oracle for frames that the data
-//! plane makes.
+//! gap. The calculator knows the standards and no data plane: `ferrule overhead` prints it, and
+//! tests take it as their oracle for frames that nodes make.
 //!
 //! - [`Stack::parse`] reads the grammar, [`Stack::new`] takes values;
 //! - [`Stack::wire_len`] and [`Stack::layout`] give octets, [`Stack::mtu`] and
 //!   [`Stack::ceiling`] what a line leaves of them;
-//! - [`Stack::max_head_room`] and [`Stack::max_tail_room`] say what a buffer must have to spare;
-//! - [`esp_len`], [`macsec_len`] and [`mpls_len`] are the closed forms of one transformation.
+//! - [`Stack::max_head_room`] and [`Stack::max_tail_room`] say what a buffer must have to spare.
+#![forbid(unsafe_code)]
 
-mod ah;
 mod error;
 mod frame;
+mod front;
 mod gallery;
 mod grammar;
 mod layout;
@@ -31,23 +30,19 @@ mod tests;
 mod transform;
 mod words;
 
-pub use ah::{Ah, AhSuite};
-pub use error::{StackError, nearest};
-pub use frame::{FRAME_LEN_MAX, Layer, TAGS_MAX, UserFrame};
+pub use error::StackError;
+pub use frame::{Layer, UserFrame};
 pub use gallery::{GALLERY, GalleryEntry};
-pub use grammar::{GRAMMAR, STAGES_MAX, TEXT_LEN_MAX};
+pub use grammar::GRAMMAR;
 pub use layout::{Layout, StageCost};
-pub use line::{
-    Ceiling, FCS, FRAME_LEN_MIN, GAP, IPV6_MTU_MIN, Line, LineLoad, MtuReport, PREAMBLE, line_len,
-};
+pub use line::{Ceiling, FCS, GAP, Line, LineLoad, MtuReport, PREAMBLE};
 pub use segment::{Protection, Segment, SegmentKind};
-pub use suite::{ESP_CIPHERS, ESP_INTEGRITIES, EspCipher, EspIntegrity, EspSuite, MacsecCipher};
+pub use suite::{MacsecCipher, ah_suites, cipher_name, esp_ciphers, esp_suites};
 pub use transform::{
-    Esp, IpVersion, L2tpv3, LABELS_MAX, Macsec, Pseudowire, ServiceTag, TagKind, Transform,
-    esp_len, macsec_len, mpls_len,
+    Ah, Esp, IpVersion, L2tpv3, Macsec, Mode, Pseudowire, ServiceTag, TagKind, Transform,
 };
 
-pub use ferrule_dataplane::ipsec::Mode;
+use grammar::STAGES_MAX;
 use std::fmt;
 
 /// A user's frame and what is done to it, in order. Every value of this type can be laid out.
@@ -72,10 +67,10 @@ impl Stack {
     /// transformations separated by a bar. Without a frame it is the study's of 1000 octets.
     ///
     /// ```
-    /// use ferrule_node::overhead::Stack;
+    /// use ferrule_overhead::Stack;
     /// let stack = Stack::parse("eth vlan ipv4 udp 954 | macsec sci gcm-aes-128 | mpls cw")?;
     /// assert_eq!(stack.layout()?.wire_len(), 1054);
-    /// # Ok::<(), ferrule_node::overhead::StackError>(())
+    /// # Ok::<(), ferrule_overhead::StackError>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, StackError> {
         grammar::parse(text, &UserFrame::study())
@@ -118,13 +113,7 @@ impl Stack {
 
     /// Octets that a buffer must have free before the user's frame, whatever its size and tags.
     pub fn max_head_room(&self) -> usize {
-        let mut grown = 0_isize;
-        let mut most = 0;
-        for transform in &self.transforms {
-            grown += transform.front_growth();
-            most = most.max(grown);
-        }
-        most.cast_unsigned()
+        self.transforms.iter().map(Transform::front_growth).sum()
     }
 
     /// Octets that a buffer must have free behind the user's frame, whatever its size.
@@ -133,8 +122,8 @@ impl Stack {
     }
 
     /// Parts that the data plane does not carry: such a stack is there for calculation only.
-    pub fn calculation_only(&self) -> Vec<String> {
-        let mut parts: Vec<String> = Vec::new();
+    pub fn calculation_only(&self) -> Vec<&'static str> {
+        let mut parts = Vec::new();
         for part in self.transforms.iter().filter_map(Transform::calculation_only) {
             if !parts.contains(&part) {
                 parts.push(part);

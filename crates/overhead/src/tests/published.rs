@@ -1,10 +1,10 @@
 //! The study's figures, read from its data file, and those that its errata correct.
 
 use super::{stack, wire};
-use crate::overhead::{Line, SegmentKind, Stack, UserFrame};
+use crate::{Line, SegmentKind, Stack, UserFrame};
 use toml::Table;
 
-const STUDY: &str = include_str!("../../../../../studies/macsec-mobility.toml");
+const STUDY: &str = include_str!("../../../../studies/macsec-mobility.toml");
 const GBIT: u64 = 1_000_000_000;
 const ESP: &str = "esp aes-cbc-128 hmac-sha1-96 tunnel";
 
@@ -145,7 +145,7 @@ fn published_comparison_macsec_over_vxlan_costs_more_than_mpls() {
 
 #[test]
 fn gallery_entries_all_parse_and_carry_the_studys_frame() {
-    for entry in crate::overhead::GALLERY {
+    for entry in crate::GALLERY {
         let stack =
             Stack::parse(entry.stack).unwrap_or_else(|error| panic!("{}: {error}", entry.name));
         assert_eq!(stack.layout().expect("layout").user_len, 1000, "{}", entry.name);

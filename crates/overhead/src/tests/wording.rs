@@ -1,7 +1,7 @@
 //! The grammar: what it takes, and how it answers what it does not.
 
 use super::{stack, wire};
-use crate::overhead::{STAGES_MAX, Stack, StackError, UserFrame};
+use crate::{STAGES_MAX, Stack, StackError, UserFrame};
 
 fn wrong(text: &str) -> StackError {
     match Stack::parse(text) {

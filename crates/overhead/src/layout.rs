@@ -11,15 +11,15 @@
 //! Offsets are those of the wire: an Ethernet header of 14 octets ends with a type, so the four
 //! octets of a VLAN tag behind it are tag control information and the type that follows.
 
-use super::Mode;
-use super::ah::{AH_HEADER, Ah};
-use super::error::StackError;
-use super::frame::{FRAME_LEN_MAX, Layer, UserFrame};
-use super::segment::{Protection, Segment, SegmentKind};
-use super::suite::EspSuite;
-use super::transform::{
-    ETHERNET, Esp, IpVersion, L2tpv3, Macsec, Pseudowire, ServiceTag, TagKind, Transform,
+use crate::error::StackError;
+use crate::frame::{ETHERNET, FRAME_LEN_MAX, Layer, UserFrame};
+use crate::front::{ESP_TRAILER, MACSEC_ICV, Part, header, labels, tag, vxlan};
+use crate::segment::{Protection, Segment, SegmentKind};
+use crate::suite::rules;
+use crate::transform::{
+    Ah, Esp, IpVersion, Macsec, Mode, Pseudowire, ServiceTag, TagKind, Transform,
 };
+use std::ops::Range;
 
 const ETHERNET_KIND: SegmentKind = SegmentKind::Layer(Layer::Ethernet);
 
@@ -78,7 +78,7 @@ impl Layout {
     }
 
     /// Applies `transforms` to `frame`; the error names the stage at fault.
-    pub(super) fn build(frame: &UserFrame, transforms: &[Transform]) -> Result<Self, StackError> {
+    pub(crate) fn build(frame: &UserFrame, transforms: &[Transform]) -> Result<Self, StackError> {
         let mut builder = Builder::new(frame);
         let mut stages = Vec::with_capacity(transforms.len());
         for (at, transform) in transforms.iter().enumerate() {
@@ -114,22 +114,18 @@ impl Builder {
         (self.stage, self.removed, self.removed_tags) = (stage, 0, 0);
         let before = total(&self.segments);
         match transform {
-            Transform::Esp(esp) if esp.mode == Mode::Tunnel => self.esp_tunnel(esp)?,
-            Transform::Esp(esp) => self.esp_transport(esp)?,
+            Transform::Esp(esp) => self.esp(esp)?,
             Transform::Ah(ah) => self.ah(ah)?,
             Transform::Macsec(macsec) => self.macsec(macsec)?,
             Transform::Pseudowire(wire) => self.pseudowire(wire)?,
-            Transform::L3vpn { labels } => {
+            Transform::L3vpn { labels: count } => {
                 self.strip_to_ip("an L3VPN")?;
-                self.push_labels(*labels, false);
+                self.insert(0, &labels(*count));
             }
-            Transform::PushTag(kind) => self.push_tag(*kind),
+            Transform::PushTag(kind) => self.insert(1, &[tag(*kind)]),
             Transform::PopTag => self.pop_tag()?,
-            Transform::L2tpv3(l2tp) => self.l2tpv3(l2tp),
-            Transform::Vxlan { outer } => {
-                let vxlan = (SegmentKind::VxlanHeader, 8);
-                self.prepend(&[header(Layer::Ethernet), ip(*outer), header(Layer::Udp), vxlan]);
-            }
+            Transform::L2tpv3(l2tp) => self.insert(0, &l2tp.front()),
+            Transform::Vxlan { outer } => self.insert(0, &vxlan(*outer)),
         }
         self.check_len()?;
         let len = total(&self.segments);
@@ -137,21 +133,24 @@ impl Builder {
         Ok(StageCost { added, removed: self.removed, removed_tags: self.removed_tags, len })
     }
 
-    fn esp_tunnel(&mut self, esp: &Esp) -> Result<(), StackError> {
-        self.strip_to_ip("ESP")?;
-        self.protect_by_esp(0, &esp.suite);
-        let mut front = vec![header(Layer::Ethernet), ip(esp.outer)];
-        front.extend(esp_front(esp));
-        self.prepend(&front);
-        self.authenticate_esp_header(2 + usize::from(esp.udp_encap));
-        Ok(())
-    }
-
-    fn esp_transport(&mut self, esp: &Esp) -> Result<(), StackError> {
-        let behind_ip = self.ip_position("ESP")? + 1;
-        self.protect_by_esp(behind_ip, &esp.suite);
-        self.insert(behind_ip, &esp_front(esp));
-        self.authenticate_esp_header(behind_ip + usize::from(esp.udp_encap));
+    fn esp(&mut self, esp: &Esp) -> Result<(), StackError> {
+        let at = match esp.mode {
+            Mode::Tunnel => self.strip_to_ip("ESP").map(|()| 0)?,
+            Mode::Transport => self.ip_position("ESP")? + 1,
+        };
+        let text = total(&self.segments[at..]) + ESP_TRAILER;
+        let padding = text.next_multiple_of(esp.suite.esp_align()) - text;
+        self.append(&[(SegmentKind::EspPadding, padding), (SegmentKind::EspTrailer, ESP_TRAILER)]);
+        let hides = !esp.suite.is_integrity();
+        let mark = if hides { Protection::Encrypted } else { Protection::Authenticated };
+        self.segments[at..].iter_mut().for_each(|segment| raise(segment, mark));
+        let (_, icv_rule) = rules(esp.suite);
+        self.append(&[(SegmentKind::EspIcv(icv_rule), esp.suite.icv_len())]);
+        self.insert(at, &esp.front());
+        // SPI, sequence number and IV are covered by the check value (RFC 4303 section 2.8).
+        self.authenticate(at, |segment| {
+            matches!(segment.kind, SegmentKind::EspHeader | SegmentKind::EspIv(_))
+        });
         Ok(())
     }
 
@@ -159,52 +158,23 @@ impl Builder {
     /// in front (RFC 4302 section 3.3.3); in a header that is covered in part a change is
     /// noticed or does not matter.
     fn ah(&mut self, ah: &Ah) -> Result<(), StackError> {
-        let mut at = self.ip_position("AH")?;
-        let mut own = match self.segments.get(at) {
-            Some(segment) if segment.kind == SegmentKind::Layer(Layer::Ipv6) => IpVersion::V6,
-            _ => IpVersion::V4,
-        };
-        if ah.mode == Mode::Tunnel {
-            self.strip_to_ip("AH")?;
-            self.prepend(&[header(Layer::Ethernet), ip(ah.outer)]);
-            (at, own) = (1, ah.outer);
+        if !ah.suite.is_integrity() {
+            return Err(StackError::new(format!("AH hides nothing, so it has no `{}`", ah.suite)));
         }
-        let suite = &ah.suite;
-        self.insert(
-            at + 1,
-            &[
-                (SegmentKind::AhHeader, AH_HEADER),
-                (SegmentKind::AhIv(suite.rule), suite.iv),
-                (SegmentKind::AhIcv(suite.rule), suite.icv),
-                (SegmentKind::AhPadding, ah.padding(own)),
-            ],
-        );
-        let stage = self.stage;
-        let icv = |segment: &Segment| {
-            segment.stage == stage && matches!(segment.kind, SegmentKind::AhIcv(_))
+        let ip = self.ip_position("AH")?;
+        let v6 = self.segments[ip].kind == SegmentKind::Layer(Layer::Ipv6);
+        let (at, behind) = match ah.mode {
+            Mode::Tunnel => {
+                self.strip_to_ip("AH")?;
+                (0, ah.outer)
+            }
+            Mode::Transport => (ip + 1, if v6 { IpVersion::V6 } else { IpVersion::V4 }),
         };
-        let covered = self.segments.iter_mut().skip(at).filter(|segment| !icv(segment));
-        covered.for_each(|segment| raise(segment, Protection::Authenticated));
+        self.insert(at, &ah.front(behind));
+        let (from, stage) = (self.ip_position("AH")?, self.stage);
+        let icv = |kind| matches!(kind, SegmentKind::AhIcv(_));
+        self.authenticate(from, |segment| segment.stage != stage || !icv(segment.kind));
         Ok(())
-    }
-
-    /// Appends padding, trailer and check value, and marks what lies between `from` and the last.
-    fn protect_by_esp(&mut self, from: usize, suite: &EspSuite) {
-        let content: usize = self.segments.iter().skip(from).map(|segment| segment.bytes).sum();
-        let padding = suite.padding(content);
-        self.append(&[(SegmentKind::EspPadding, padding), (SegmentKind::EspTrailer, 2)]);
-        let hides = suite.cipher().hides;
-        let mark = if hides { Protection::Encrypted } else { Protection::Authenticated };
-        self.segments.iter_mut().skip(from).for_each(|segment| raise(segment, mark));
-        self.append(&[(SegmentKind::EspIcv(suite.icv_rule()), suite.icv_len())]);
-    }
-
-    /// SPI, sequence number and IV are covered by the check value (RFC 4303 section 2.8).
-    fn authenticate_esp_header(&mut self, at: usize) {
-        let header = self.segments.iter_mut().skip(at).take_while(|segment| {
-            matches!(segment.kind, SegmentKind::EspHeader | SegmentKind::EspIv(_))
-        });
-        header.for_each(|segment| raise(segment, Protection::Authenticated));
     }
 
     fn macsec(&mut self, macsec: &Macsec) -> Result<(), StackError> {
@@ -216,30 +186,27 @@ impl Builder {
         }
         // The type that ended the Ethernet header is user data now: behind the tag.
         let kept_front = 1 + usize::from(macsec.clear_vlan);
-        let mut ether_type = self.segment(SegmentKind::EtherType, 2);
-        if let Some(first) = self.segments.first_mut() {
-            (first.kind, first.bytes) = (SegmentKind::MacAddresses, 12);
-            ether_type.stage = first.stage;
-        }
+        let addresses = &mut self.segments[0];
+        (addresses.kind, addresses.bytes) = (SegmentKind::MacAddresses, 12);
+        let ether_type = Segment { kind: SegmentKind::EtherType, bytes: 2, ..*addresses };
         self.segments.insert(kept_front, ether_type);
-        let secure: usize =
-            self.segments.iter().skip(kept_front).map(|segment| segment.bytes).sum();
+        let secure = total(&self.segments[kept_front..]);
         self.mark_secure_data(kept_front, macsec);
-        let short_length = if secure < 48 { u8::try_from(secure).unwrap_or(0) } else { 0 };
-        let sci = if macsec.sci { 8 } else { 0 };
-        let tag = [(SegmentKind::SecTag { short_length }, 8), (SegmentKind::Sci, sci)];
-        self.insert(kept_front, &tag);
+        let short_length = u8::try_from(secure).ok().filter(|&octets| octets < 48).unwrap_or(0);
+        self.insert(kept_front, &macsec.front(short_length));
         // Addresses and SecTAG are additional authenticated data; a tag in the clear is not.
-        for segment in self.segments.iter_mut().take(kept_front + 2) {
-            if matches!(
-                segment.kind,
-                SegmentKind::MacAddresses | SegmentKind::SecTag { .. } | SegmentKind::Sci
-            ) {
-                raise(segment, Protection::Authenticated);
-            }
-        }
-        self.append(&[(SegmentKind::MacsecIcv, 16)]);
+        self.authenticate(0, |segment| {
+            use SegmentKind::{MacAddresses, Sci, SecTag};
+            matches!(segment.kind, MacAddresses | SecTag { .. } | Sci)
+        });
+        self.append(&[(SegmentKind::MacsecIcv, MACSEC_ICV)]);
         Ok(())
+    }
+
+    /// Marks what is under a check value, from a place on.
+    fn authenticate(&mut self, from: usize, covered: impl Fn(&Segment) -> bool) {
+        let covered = self.segments[from..].iter_mut().filter(|segment| covered(segment));
+        covered.for_each(|segment| raise(segment, Protection::Authenticated));
     }
 
     fn mark_secure_data(&mut self, from: usize, macsec: &Macsec) {
@@ -259,36 +226,10 @@ impl Builder {
         match wire.tag {
             ServiceTag::Keep => {}
             ServiceTag::Strip => self.pop_tag()?,
-            ServiceTag::Add => self.push_tag(TagKind::Service),
+            ServiceTag::Add => self.insert(1, &[tag(TagKind::Service)]),
         }
-        self.push_labels(wire.labels, wire.control_word);
+        self.insert(0, &wire.front());
         Ok(())
-    }
-
-    fn push_labels(&mut self, labels: usize, control_word: bool) {
-        let mut front = vec![header(Layer::Ethernet)];
-        front.extend(std::iter::repeat_n((SegmentKind::Label, 4), labels));
-        front.push((SegmentKind::ControlWord, if control_word { 4 } else { 0 }));
-        self.prepend(&front);
-    }
-
-    fn l2tpv3(&mut self, l2tp: &L2tpv3) {
-        self.prepend(&[
-            header(Layer::Ethernet),
-            ip(l2tp.outer),
-            udp(l2tp.udp),
-            (SegmentKind::L2tpSession, l2tp.session_len()),
-            (SegmentKind::L2tpCookie, l2tp.cookie),
-            (SegmentKind::L2tpSublayer, if l2tp.sublayer { 4 } else { 0 }),
-        ]);
-    }
-
-    fn push_tag(&mut self, kind: TagKind) {
-        let kind = match kind {
-            TagKind::Customer => Layer::Vlan,
-            TagKind::Service => Layer::Svlan,
-        };
-        self.insert(1, &[header(kind)]);
     }
 
     fn pop_tag(&mut self) -> Result<(), StackError> {
@@ -296,9 +237,7 @@ impl Builder {
             return Err(StackError::new("there is no VLAN tag to take off")
                 .with_help("add `vlan` to the frame"));
         }
-        let tag = self.segments.remove(1);
-        self.removed += tag.bytes;
-        self.removed_tags += tag.bytes;
+        self.remove(1..2);
         Ok(())
     }
 
@@ -324,13 +263,17 @@ impl Builder {
 
     fn strip_to_ip(&mut self, who: &str) -> Result<(), StackError> {
         let at = self.ip_position(who)?;
-        for segment in self.segments.drain(..at) {
+        self.remove(0..at);
+        Ok(())
+    }
+
+    fn remove(&mut self, range: Range<usize>) {
+        for segment in self.segments.drain(range) {
             self.removed += segment.bytes;
             if segment.kind.is_tag() {
                 self.removed_tags += segment.bytes;
             }
         }
-        Ok(())
     }
 
     fn require_unsealed(&self) -> Result<(), StackError> {
@@ -353,22 +296,15 @@ impl Builder {
         Ok(())
     }
 
-    fn segment(&self, kind: SegmentKind, bytes: usize) -> Segment {
-        Segment { kind, bytes, protection: Protection::Clear, stage: self.stage }
-    }
-
-    fn prepend(&mut self, parts: &[(SegmentKind, usize)]) {
-        self.insert(0, parts);
-    }
-
-    fn append(&mut self, parts: &[(SegmentKind, usize)]) {
+    fn append(&mut self, parts: &[Part]) {
         self.insert(self.segments.len(), parts);
     }
 
     /// Parts of no octets are left out.
-    fn insert(&mut self, at: usize, parts: &[(SegmentKind, usize)]) {
-        let parts = parts.iter().filter(|(_, bytes)| *bytes > 0);
-        let made: Vec<Segment> = parts.map(|(kind, bytes)| self.segment(*kind, *bytes)).collect();
+    fn insert(&mut self, at: usize, parts: &[Part]) {
+        let parts = parts.iter().filter(|&&(_, bytes)| bytes > 0);
+        let (protection, stage) = (Protection::Clear, self.stage);
+        let made = parts.map(|&(kind, bytes)| Segment { kind, bytes, protection, stage });
         self.segments.splice(at..at, made);
     }
 }
@@ -377,25 +313,4 @@ fn raise(segment: &mut Segment, mark: Protection) {
     if mark.rank() > segment.protection.rank() {
         segment.protection = mark;
     }
-}
-
-fn header(layer: Layer) -> (SegmentKind, usize) {
-    (SegmentKind::Layer(layer), layer.header_len())
-}
-
-/// UDP, if it is there.
-fn udp(there: bool) -> (SegmentKind, usize) {
-    (SegmentKind::Layer(Layer::Udp), if there { Layer::Udp.header_len() } else { 0 })
-}
-
-fn ip(version: IpVersion) -> (SegmentKind, usize) {
-    header(match version {
-        IpVersion::V4 => Layer::Ipv4,
-        IpVersion::V6 => Layer::Ipv6,
-    })
-}
-
-fn esp_front(esp: &Esp) -> Vec<(SegmentKind, usize)> {
-    let iv = SegmentKind::EspIv(esp.suite.cipher().iv_rule);
-    vec![udp(esp.udp_encap), (SegmentKind::EspHeader, 8), (iv, esp.suite.iv_len())]
 }

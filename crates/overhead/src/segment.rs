@@ -1,6 +1,6 @@
 //! A run of octets of one kind: its name, the rule that sets its size, and who may read it.
 
-use super::frame::Layer;
+use crate::frame::Layer;
 
 /// What a run of octets is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,11 +73,11 @@ impl SegmentKind {
         }
     }
 
-    pub(super) fn is_tag(self) -> bool {
+    pub(crate) fn is_tag(self) -> bool {
         matches!(self, Self::Layer(layer) if layer.is_tag())
     }
 
-    pub(super) fn is_ip(self) -> bool {
+    pub(crate) fn is_ip(self) -> bool {
         matches!(self, Self::Layer(Layer::Ipv4 | Layer::Ipv6))
     }
 }
@@ -96,7 +96,7 @@ pub enum Protection {
 }
 
 impl Protection {
-    pub(super) fn rank(self) -> u8 {
+    pub(crate) fn rank(self) -> u8 {
         match self {
             Self::Clear => 0,
             Self::Authenticated => 1,

@@ -1,23 +1,24 @@
 //! Words of the grammar and where they stand, so that an error can point at one.
 
-use super::error::{StackError, nearest};
-use super::frame::FRAME_LEN_MAX;
+use crate::error::StackError;
+use crate::frame::FRAME_LEN_MAX;
+use ferrule_base::nearest;
 use std::ops::Range;
 
 /// A word in lower case and where it stands.
 #[derive(Debug, Clone)]
-pub(super) struct Word {
-    pub(super) text: String,
-    pub(super) span: Range<usize>,
+pub(crate) struct Word {
+    pub(crate) text: String,
+    pub(crate) span: Range<usize>,
 }
 
 impl Word {
-    pub(super) fn is(&self, text: &str) -> bool {
+    pub(crate) fn is(&self, text: &str) -> bool {
         self.text == text
     }
 
     /// A number in digits, if this is one; one that is too large for any frame is refused.
-    pub(super) fn number(&self) -> Result<Option<usize>, StackError> {
+    pub(crate) fn number(&self) -> Result<Option<usize>, StackError> {
         if !self.text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(None);
         }
@@ -32,7 +33,7 @@ impl Word {
     }
 
     /// This word cannot stand here; say which of `candidates` was meant.
-    pub(super) fn unknown<'a>(
+    pub(crate) fn unknown<'a>(
         &self,
         place: &str,
         candidates: impl IntoIterator<Item = &'a str>,
@@ -46,13 +47,13 @@ impl Word {
         }
     }
 
-    pub(super) fn fault(&self, message: impl Into<String>) -> StackError {
+    pub(crate) fn fault(&self, message: impl Into<String>) -> StackError {
         StackError::new(message).at(self.span.clone())
     }
 }
 
 /// Splits into words, and those into groups between bars; a group has at least one word.
-pub(super) fn split(text: &str) -> Result<Vec<Vec<Word>>, StackError> {
+pub(crate) fn split(text: &str) -> Result<Vec<Vec<Word>>, StackError> {
     let mut groups: Vec<Vec<Word>> = vec![Vec::new()];
     let mut start = None;
     for (at, letter) in text.char_indices().chain([(text.len(), ' ')]) {
@@ -89,13 +90,13 @@ fn empty_group(span: Range<usize>) -> StackError {
         .at(span)
 }
 
-pub(super) fn span_of(group: &[Word]) -> Range<usize> {
+pub(crate) fn span_of(group: &[Word]) -> Range<usize> {
     let start = group.first().map_or(0, |word| word.span.start);
     start..group.last().map_or(start, |word| word.span.end)
 }
 
 /// The number behind `word`, which must be one of `allowed`.
-pub(super) fn one_of(
+pub(crate) fn one_of(
     word: &Word,
     next: Option<&Word>,
     allowed: &[usize],
@@ -111,7 +112,7 @@ pub(super) fn one_of(
 }
 
 /// Stores a choice that may be made once.
-pub(super) fn once<T>(
+pub(crate) fn once<T>(
     slot: &mut Option<T>,
     value: T,
     word: &Word,

@@ -4,10 +4,9 @@
 //! preamble 8 │ frame, at least 60 │ FCS 4 │ gap 12        802.3 clauses 3.2 and 4.4.2
 //! ```
 
-use super::Stack;
-use super::error::StackError;
-use super::frame::FRAME_LEN_MAX;
-use super::transform::ETHERNET;
+use crate::Stack;
+use crate::error::StackError;
+use crate::frame::FRAME_LEN_MAX;
 
 /// Octets of frame check sequence behind each frame (802.3 clause 3.2.9).
 pub const FCS: usize = 4;
@@ -16,10 +15,10 @@ pub const PREAMBLE: usize = 8;
 /// Octet times of silence behind each frame (802.3 clause 4.4.2).
 pub const GAP: usize = 12;
 /// Shortest frame without FCS; a shorter one is padded (802.3 clauses 3.2.8 and 4.4.2).
-pub const FRAME_LEN_MIN: usize = 60;
+const FRAME_LEN_MIN: usize = 60;
 
 /// Octet times that a frame of `frame_len` octets (without FCS) takes on a line.
-pub fn line_len(frame_len: usize) -> usize {
+pub(crate) fn line_len(frame_len: usize) -> usize {
     PREAMBLE + frame_len.max(FRAME_LEN_MIN) + FCS + GAP
 }
 
@@ -87,7 +86,7 @@ pub struct MtuReport {
 }
 
 /// The smallest MTU over which IPv6 runs (RFC 8200 section 5).
-pub const IPV6_MTU_MIN: usize = 1280;
+const IPV6_MTU_MIN: usize = 1280;
 
 impl Stack {
     /// The highest loss-free load when access line and attachment circuit have one rate and the
@@ -146,7 +145,7 @@ impl Stack {
 
     /// The MTU that the core line needs so that the user's IP packets of `user_mtu` pass whole.
     pub fn line_mtu_for(&self, user_mtu: usize) -> Result<usize, StackError> {
-        let frame_len = user_mtu.saturating_add(self.frame().link_header_len().max(ETHERNET));
+        let frame_len = user_mtu.saturating_add(self.frame().link_header_len());
         Ok(self.layout_of(frame_len)?.mtu_len())
     }
 }

@@ -1,7 +1,8 @@
 //! MTU, MSS and loads: what a line leaves of a stack.
 
 use super::stack;
-use crate::overhead::{Line, Stack, line_len};
+use crate::line::line_len;
+use crate::{Line, Stack};
 
 const GBIT: u64 = 1_000_000_000;
 

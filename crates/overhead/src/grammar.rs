@@ -9,21 +9,22 @@
 //!
 //! An unknown word is answered with the word nearest to it among those that may stand there.
 
-use super::Mode;
-use super::Stack;
-use super::ah::{Ah, AhSuite};
-use super::error::{StackError, nearest};
-use super::frame::{Layer, UserFrame};
-use super::suite::{ESP_CIPHERS, ESP_INTEGRITIES, EspSuite, MacsecCipher};
-use super::transform::{
-    Esp, IpVersion, L2tpv3, LABELS_MAX, Macsec, Pseudowire, ServiceTag, TagKind, Transform,
+use crate::Stack;
+use crate::error::StackError;
+use crate::frame::{Layer, UserFrame};
+use crate::suite::{MacsecCipher, ah_suites, cipher_name, esp_ciphers};
+use crate::transform::{
+    Ah, Esp, IpVersion, L2tpv3, LABELS_MAX, Macsec, Mode, Pseudowire, ServiceTag, TagKind,
+    Transform,
 };
-use super::words::{Word, once, one_of, span_of, split};
+use crate::words::{Word, once, one_of, span_of, split};
+use ferrule_base::nearest;
+use ferrule_crypto::{Mac, Suite};
 
 /// The most transformations of a stack.
-pub const STAGES_MAX: usize = 16;
+pub(crate) const STAGES_MAX: usize = 16;
 /// The longest text that is read.
-pub const TEXT_LEN_MAX: usize = 4096;
+const TEXT_LEN_MAX: usize = 4096;
 
 /// The grammar for a person, one line for each kind of group: words, then what they mean.
 pub static GRAMMAR: &[(&str, &str)] = &[
@@ -53,7 +54,7 @@ const MPLS_WORDS: [&str; 4] = ["cw", "ip", "strip-tag", "add-tag"];
 const L2TP_WORDS: [&str; 5] = ["udp", "cookie", "sublayer", "ipv4", "ipv6"];
 
 /// Reads `text`; `default` is the frame of a text that begins with a transformation.
-pub(super) fn parse(text: &str, default: &UserFrame) -> Result<Stack, StackError> {
+pub(crate) fn parse(text: &str, default: &UserFrame) -> Result<Stack, StackError> {
     if text.len() > TEXT_LEN_MAX {
         return Err(StackError::new(format!("more than {TEXT_LEN_MAX} octets of text")));
     }
@@ -201,41 +202,70 @@ impl<'a> IpsecWords<'a> {
 }
 
 fn read_esp(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
-    let (mut cipher, mut integrity) = (None, None);
+    let ciphers = cipher_names();
+    let (mut cipher, mut mac) = (None, None);
     let (mut words, mut udp_encap) = (IpsecWords::default(), false);
     for word in rest {
-        if let Some(row) = ESP_CIPHERS.iter().find(|row| word.is(row.name)) {
-            once(&mut cipher, row, word, "a cipher")?;
-        } else if let Some(row) = ESP_INTEGRITIES.iter().find(|row| word.is(row.name)) {
-            once(&mut integrity, row, word, "an integrity algorithm")?;
+        if ciphers.iter().any(|name| word.is(name)) {
+            once(&mut cipher, word, word, "a cipher")?;
+        } else if let Some(found) = Mac::ALL.into_iter().find(|mac| word.is(mac.name())) {
+            once(&mut mac, found, word, "an integrity algorithm")?;
         } else if word.is("udp-encap") || word.is("udp") {
             udp_encap = true;
         } else if !words.take(word)? {
-            return Err(word.unknown("`esp`", esp_words()));
+            let macs = Mac::ALL.into_iter().map(Mac::name);
+            return Err(word.unknown("`esp`", ciphers.into_iter().chain(macs).chain(ESP_WORDS)));
         }
     }
     let outer = words.outer()?;
-    let Some(cipher) = cipher else {
+    let mut suites = esp_ciphers(mac.unwrap_or(ANY)).into_iter();
+    let suite = cipher.and_then(|word| suites.find(|suite| word.is(cipher_name(*suite))));
+    let Some(suite) = suite else {
         return Err(head.fault("`esp` needs a suite").with_help(
             "for example `esp aes-gcm-128 tunnel` or `esp aes-cbc-128 hmac-sha1-96 tunnel`",
         ));
     };
     let span = head.span.start..rest.last().map_or(head.span.end, |word| word.span.end);
-    let suite = EspSuite::new(cipher, integrity).map_err(|error| error.at(span))?;
+    paired(suite, mac).map_err(|error| error.at(span))?;
     let IpsecWords { mode, esn, .. } = words;
     Ok(Transform::Esp(Esp { suite, mode, outer, udp_encap, esn }))
+}
+
+/// The hash beside a cipher as long as none is named.
+const ANY: Mac = Mac::HmacSha256_128;
+
+fn cipher_names() -> Vec<&'static str> {
+    esp_ciphers(ANY).into_iter().map(cipher_name).collect()
+}
+
+/// Whether an integrity algorithm stands beside the cipher where that needs one, and nowhere
+/// else.
+fn paired(suite: Suite, mac: Option<Mac>) -> Result<(), StackError> {
+    let cipher = cipher_name(suite);
+    match (suite.mac(), mac) {
+        (Some(_), None) => Err(StackError::new(format!(
+            "`{cipher}` does not authenticate: ESP needs an integrity algorithm beside it"
+        ))
+        .with_help("add `hmac-sha256-128`, or `hmac-sha1-96` as the study has it")),
+        (None, Some(mac)) => Err(StackError::new(format!(
+            "`{cipher}` authenticates by itself and takes no `{}`",
+            mac.name()
+        ))
+        .with_help(format!("leave `{}` out", mac.name()))),
+        _ => Ok(()),
+    }
 }
 
 fn read_ah(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
     let (mut suite, mut pad8) = (None, false);
     let mut words = IpsecWords::default();
     for word in rest {
-        if let Some(row) = AhSuite::all().find(|row| word.is(row.name)) {
-            once(&mut suite, row, word, "an integrity algorithm")?;
+        if let Some((_, found)) = ah_suites().find(|(name, _)| word.is(name)) {
+            once(&mut suite, found, word, "an integrity algorithm")?;
         } else if word.is("pad8") {
             pad8 = true;
         } else if !words.take(word)? {
-            let names = AhSuite::all().map(|row| row.name);
+            let names = ah_suites().map(|(name, _)| name);
             return Err(word.unknown("`ah`", names.chain(AH_WORDS)));
         }
     }
@@ -247,12 +277,6 @@ fn read_ah(head: &Word, rest: &[Word]) -> Result<Transform, StackError> {
     };
     let IpsecWords { mode, esn, .. } = words;
     Ok(Transform::Ah(Ah { suite, mode, outer, pad8, esn }))
-}
-
-fn esp_words() -> impl Iterator<Item = &'static str> {
-    let ciphers = ESP_CIPHERS.iter().map(|row| row.name);
-    let integrities = ESP_INTEGRITIES.iter().map(|row| row.name);
-    ciphers.chain(integrities).chain(ESP_WORDS)
 }
 
 fn read_macsec(rest: &[Word]) -> Result<Transform, StackError> {
