@@ -41,3 +41,18 @@ fn edit_distance(from: &str, to: &str) -> usize {
     }
     rows[from.len()][to.len()]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_word_has_a_third_of_its_letters_wrong_at_most() {
+        let near = |word| nearest(word, ["macsec", "mpls", "tunnel"]);
+        assert_eq!(near("macsce"), Some("macsec"), "letters swapped");
+        assert_eq!(near("mls"), Some("mpls"), "one left out");
+        assert_eq!(near("tun"), Some("tunnel"), "the rest left out");
+        assert_eq!(near("xyz"), None);
+        assert_eq!(near(&"macsec".repeat(6)), None, "too long to compare");
+    }
+}
