@@ -23,8 +23,11 @@ use solve::least_squares;
 /// Rounds of which the median is taken, after one that does not count.
 const ROUNDS: usize = 51;
 
-/// Prices beside those of stages: places in a profile, and how much of it a turn used.
-const BESIDE: [(&str, fn(&Spent) -> f64); 6] = [
+/// A price that is looked for: its place in a profile, and how much of it a turn used.
+type Price = (&'static str, fn(&Spent) -> f64);
+
+/// Prices beside those of stages.
+const BESIDE: [Price; 6] = [
     ("occupancy.octet-ns", |s| s.taken.octets as f64),
     ("occupancy.sealed.octet-ns", |s| s.work.sealed.octets as f64),
     ("occupancy.opened.octet-ns", |s| s.work.opened.octets as f64),
