@@ -298,7 +298,10 @@ mod tests {
             Profile::ideal(),
             Profile { distribution: Distribution::Exponential, ..Profile::ideal() },
         ];
-        for profile in others.into_iter().chain([full]) {
+        // Every number is there: no section of the file stands twice.
+        let mut all = Profile { name: "all".into(), ..Profile::ideal() };
+        KEYS.iter().for_each(|key| (key.set)(&mut all, key.range.1.min(key.range.0 + 3.0)));
+        for profile in others.into_iter().chain([full, all]) {
             let text = profile.to_toml();
             assert_eq!(Profile::parse("p.toml", &text), Ok(profile), "{text}");
         }
@@ -319,13 +322,13 @@ mod tests {
 
     #[test]
     fn a_wrong_device_profile_is_refused_with_place_and_remedy() {
-        let text = "name = \"x\"\n[occupancy]\npacket-nss = 3\nlookup-ns = \"fast\"\n[batch]\nsize = 65\n[queue]\nframes = 1.5\n[tea]\n";
+        let text = "name = \"x\"\n[occupancy]\npacket-nss = 3\nlookup-ns = \"fast\"\n[batch]\nsize = 129\n[queue]\nframes = 1.5\n[tea]\n";
         assert_eq!(
             problems(text),
             "p.toml:5:1: unknown key `occupancy.packet-nss`\n  did you mean `occupancy.packet-ns`?"
                 .replace(":5:", ":3:")
                 + "\np.toml:4:13: `occupancy.lookup-ns` is a number\n  without a unit: it is in ns"
-                + "\np.toml:6:8: `batch.size` is out of range\n  1 to 64 frames"
+                + "\np.toml:6:8: `batch.size` is out of range\n  1 to 128 frames"
                 + "\np.toml:8:10: `queue.frames` counts frames\n  give a whole number"
                 + "\np.toml:9:2: unknown key `tea`\n  the keys are: "
                 + &names().collect::<Vec<_>>().join(", ")
