@@ -1,9 +1,9 @@
 //! ESP out: seals IP packets (RFC 4303 section 3.3, RFC 4301 section 5.1).
 
 use super::config::OutboundConfig;
-use super::outer::{Inner, Varying, ident, put_trailer};
+use super::outer::{Inner, USUAL_FRONT, Varying, ident, put_trailer};
 use super::sealer::{Sealer, Sealing, may_cut};
-use super::state::{Outbound, OutboundSa, Shape, nonce};
+use super::state::{Outbound, OutboundSa, Shape};
 use super::wrapping::{Plan, Refusal, clear_df, fill_udp, patch};
 use crate::graph::{Aside, Ctx, Next};
 use crate::mss;
@@ -11,7 +11,7 @@ use crate::protection::sequence::Sequence;
 use crate::protection::table::SaError;
 use crate::protection::tickets::Submitter;
 use ferrule_base::{DropReason, Duration, Instant, Rng};
-use ferrule_crypto::{Job, Op, Span, Verdict};
+use ferrule_crypto::{Job, Span};
 use ferrule_pipeline::Packet;
 use ferrule_wire::checksum::Ends;
 use ferrule_wire::{Protocol, esp};
@@ -62,13 +62,15 @@ impl Sealing for OutboundSa {
         packet: &mut Packet,
         job: &mut Job<()>,
     ) -> Result<(), Refusal> {
-        // 1, 2
-        if self.usual {
-            let plan = self.plan(packet)?;
-            return self.seal::<true>(now, packet, job, &plan);
+        if self.usual && self.lay_out_usual(packet, job).is_some() {
+            return Ok(());
         }
-        let plan = self.special_plan(packet)?;
-        self.seal::<false>(now, packet, job, &plan)
+        self.lay_out_any(now, packet, job)
+    }
+
+    #[inline(always)]
+    fn settled(&self) -> Option<Next> {
+        if self.usual && self.base.then.is_none() { Some(Next::Output) } else { None }
     }
 
     #[inline(always)]
@@ -109,50 +111,64 @@ impl Sealing for OutboundSa {
         let len = rng.below(self.base.path.mtu.into()) as usize;
         let plan = Plan::dummy(self, special, len);
         let filled = plan.fill(special, packet, rng).ok_or(Refusal::Drop(DropReason::NoRoom));
-        Some(filled.and_then(|()| self.seal::<false>(now, packet, job, &plan)))
+        Some(filled.and_then(|()| self.seal(now, packet, job, &plan)))
     }
 }
 
 impl OutboundSa {
-    /// Steps 1 and 2 for a plain tunnel.
+    /// All steps for a packet that fits a [usual](Self::usual) SA, with all sizes known.
+    /// Nothing, but perhaps a number that is lost, for any other.
     #[inline(always)]
-    fn plan(&self, packet: &mut Packet) -> Result<Plan, Refusal> {
-        let inner = Inner::read(packet.data()).ok_or(DropReason::Malformed)?;
-        let long = inner.len() > usize::from(self.base.path.mtu);
+    fn lay_out_usual(&mut self, packet: &mut Packet, job: &mut Job<()>) -> Option<()> {
+        const ICV: usize = Shape::USUAL.icv as usize;
+        const ALIGN: usize = Shape::USUAL.align as usize;
+        let base = &mut self.base;
+        // 1
+        let inner = Inner::read(packet.data())?;
+        // 2
+        if inner.len() > usize::from(base.path.mtu) {
+            return None;
+        }
         if inner.len() < packet.len() {
             packet.truncate(inner.len());
         }
-        if long {
-            self.base.path.judge(inner, may_cut(packet))?;
-        }
-        Ok(Plan {
-            head: 0,
-            field: 0,
-            text: inner.len(),
-            next: inner.protocol,
-            zeros: 0,
-            class: self.base.class_of(inner),
-            df: if long { 0 } else { self.base.df_of(inner) },
-            hops: self.base.hops.unwrap_or_default(),
-            long,
-        })
+        // 3
+        let number = base.sequence.take()?;
+        // 4
+        let pad = esp::pad_len(inner.len(), ALIGN);
+        let data = packet.grow(USUAL_FRONT, pad + esp::TRAILER_LEN + ICV)?;
+        let total = data.len();
+        let (front, rest) = data.split_first_chunk_mut()?;
+        put_trailer(rest.get_mut(inner.len()..)?, pad, inner.protocol)?;
+        // A packet is shorter than 64 KiB.
+        self.template.put_usual(front, total as u16, base.varying(inner, number), number);
+        base.stats.packets += 1;
+        base.stats.octets += inner.len() as u64;
+        // 5
+        let at = USUAL_FRONT - usize::from(Shape::USUAL.text);
+        let (header, text) = Shape::USUAL.spans(at, total - ICV - at - esp::Header::LEN);
+        *job = base.job(number, Shape::USUAL.ad(header, base.spi, number), text);
+        Some(())
     }
 
-    /// The same for any SA.
+    /// All steps, for any packet and SA.
     #[inline(never)]
-    fn special_plan(&self, packet: &mut Packet) -> Result<Plan, Refusal> {
+    fn lay_out_any(
+        &mut self,
+        now: Instant,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Refusal> {
         if self.base.clamps {
             mss::clamp(packet.data_mut(), self.base.path.mtu.into());
         }
-        let Some(special) = self.special.as_deref() else { return self.plan(packet) };
-        let plan = Plan::of(self, special, packet.data(), may_cut(packet))?;
+        let plan = Plan::of(self, packet.data(), may_cut(packet))?;
         packet.truncate(plan.clear());
-        Ok(plan)
+        self.seal(now, packet, job, &plan)
     }
 
     /// Steps 3 to 5.
-    #[inline(always)]
-    fn seal<const USUAL: bool>(
+    fn seal(
         &mut self,
         now: Instant,
         packet: &mut Packet,
@@ -162,41 +178,25 @@ impl OutboundSa {
         // 3
         let number = self.base.sequence.take().ok_or(DropReason::EspSequenceExhausted)?;
         // 4
-        let (header, text) = self.wrap::<USUAL>(packet, plan, number).ok_or(DropReason::NoRoom)?;
+        let (header, text) = self.wrap(packet, plan, number).ok_or(DropReason::NoRoom)?;
         if plan.long {
             self.base.path.mark(packet.meta_mut());
         }
-        if !USUAL && let Some(special) = self.special.as_deref_mut() {
+        if let Some(special) = self.special.as_deref_mut() {
             // A refused packet keeps no NAT binding alive.
             special.last = now;
         }
         self.base.stats.packets += 1;
         self.base.stats.octets += plan.clear() as u64;
         // 5
-        *job = Job {
-            buf: (),
-            key: self.base.key,
-            ticket: 0,
-            number,
-            nonce: nonce(self.base.salt, number.to_be_bytes()),
-            op: Op::Seal,
-            verdict: Verdict::Pending,
-            ad: self.shape_of::<USUAL>().ad(header, self.base.spi, number),
-            text,
-        };
+        *job = self.base.job(number, self.shape.ad(header, self.base.spi, number), text);
         Ok(())
     }
 
     /// Puts everything around a packet: what is beside the text, and the text. Nothing if
     /// there is no room for it.
-    #[inline(always)]
-    fn wrap<const USUAL: bool>(
-        &self,
-        packet: &mut Packet,
-        plan: &Plan,
-        number: u64,
-    ) -> Option<(Span, Span)> {
-        let (shape, headers) = (self.shape_of::<USUAL>(), self.template.len_of::<USUAL>());
+    fn wrap(&self, packet: &mut Packet, plan: &Plan, number: u64) -> Option<(Span, Span)> {
+        let (shape, headers) = (self.shape, self.template.len());
         let (iv, icv) = (usize::from(shape.iv), usize::from(shape.icv));
         let front = headers + iv;
         let pad = esp::pad_len(plan.text + plan.zeros, shape.align.into());
@@ -213,10 +213,10 @@ impl OutboundSa {
             behind += plan.zeros;
         }
         put_trailer(data.get_mut(behind..)?, pad, plan.next)?;
-        let (class, df, hops) = (plan.class, plan.df, plan.hops);
-        let varying = Varying { class, ident: ident(number, self.base.spi), df, hops };
+        let ident = ident(number, self.base.spi);
+        let varying = Varying { class: plan.class, ident, df: plan.df, hops: plan.hops };
         let room = data.get_mut(plan.head..)?;
-        self.template.put::<USUAL>(room, len - plan.head, varying, number)?;
+        self.template.put(room, len - plan.head, varying, number)?;
         if iv != 0 {
             // An AEAD's IV is the number; that of CBC is the engine's to write.
             let room = room.get_mut(headers..)?;
@@ -227,11 +227,6 @@ impl OutboundSa {
         }
         let esp = plan.head + headers - esp::Header::LEN;
         Some(shape.spans(esp, len - icv - esp - esp::Header::LEN))
-    }
-
-    #[inline(always)]
-    const fn shape_of<const USUAL: bool>(&self) -> Shape {
-        if USUAL { Shape::USUAL } else { self.shape }
     }
 
     /// In transport mode the packet's own header says what follows it now, and how much.

@@ -82,10 +82,10 @@ pub(super) struct Varying {
 
 /// Octets of the longest template: IPv6, UDP and the ESP header.
 const LONGEST: usize = ipv6::Header::LEN + udp::Header::LEN + esp::Header::LEN;
-/// Octets of an outer IPv4 header.
-const IPV4: usize = ipv4::Header::LEN;
 /// Octets of the most usual one: IPv4 and the ESP header.
 const USUAL: usize = ipv4::Header::LEN + esp::Header::LEN;
+/// The same with the IV behind it, which is the number.
+pub(super) const USUAL_FRONT: usize = USUAL + size_of::<u64>();
 
 /// Headers in front of what an SA sends, ready but for what changes with each packet.
 #[derive(Clone, Copy, Debug)]
@@ -182,81 +182,74 @@ impl Template {
         self.len() == USUAL
     }
 
-    /// The same as [`len`](Self::len), known if the template is [usual](Self::is_usual).
+    /// Puts a [usual](Self::is_usual) template and the IV in front of a packet: `total`
+    /// octets from here to its end.
     #[inline(always)]
-    pub const fn len_of<const IS_USUAL: bool>(&self) -> usize {
-        if IS_USUAL { USUAL } else { self.len() }
+    pub fn put_usual(
+        &self,
+        to: &mut [u8; USUAL_FRONT],
+        total: u16,
+        varying: Varying,
+        number: u64,
+    ) {
+        let word = |at: usize| u64::from_be_bytes(*self.octets[at..].first_chunk().expect("inside"));
+        let (first, second) = self.ipv4(total, varying);
+        // In words from registers: a call to copy the template costs as much as all else.
+        to[..8].copy_from_slice(&first.to_be_bytes());
+        to[8..16].copy_from_slice(&(word(8) | second).to_be_bytes());
+        to[16..24].copy_from_slice(&word(16).to_be_bytes());
+        to[20..28].copy_from_slice(&(word(20) | number & u64::from(u32::MAX)).to_be_bytes());
+        to[28..].copy_from_slice(&number.to_be_bytes());
     }
 
     /// Puts everything in front of a packet, which is `to`: `total` octets from here to
     /// its end. An SA of ESP has its number in the last four octets.
-    #[inline(always)]
-    pub fn put<const IS_USUAL: bool>(
-        &self,
-        to: &mut [u8],
-        total: usize,
-        varying: Varying,
-        number: u64,
-    ) -> Option<()> {
-        if IS_USUAL {
-            // Of known length, in words: a call to copy it costs as much as all else.
-            let (to, from) = (to.first_chunk_mut::<USUAL>()?, &self.octets);
-            for at in [0, 8, 16, USUAL - 8] {
-                let word: [u8; 8] = *from.get(at..)?.first_chunk()?;
-                *to.get_mut(at..)?.first_chunk_mut()? = word;
-            }
-        } else {
-            to.get_mut(..self.len())?.copy_from_slice(self.octets.get(..self.len())?);
-        }
-        self.patch_ip(to, total, varying, if IS_USUAL { IPV4 } else { self.outer_len() })?;
-        if !IS_USUAL && self.udp {
+    pub fn put(&self, to: &mut [u8], total: usize, varying: Varying, number: u64) -> Option<()> {
+        self.put_ip(to, total, varying)?;
+        if self.udp {
             let len = u16::try_from(total.checked_sub(self.outer_len())?).ok()?;
             let at = self.outer_len() + 4;
             to.get_mut(at..at + 2)?.copy_from_slice(&len.to_be_bytes());
         }
         let number = (number as u32).to_be_bytes();
-        *to.get_mut(self.len_of::<IS_USUAL>() - number.len()..)?.first_chunk_mut()? = number;
+        *to.get_mut(self.len() - number.len()..)?.first_chunk_mut()? = number;
         Some(())
     }
 
-    /// Puts the outer IP header in front of a packet.
+    /// Puts the template in front of a packet, and in its outer IP header what is the
+    /// packet's own.
     pub fn put_ip(&self, to: &mut [u8], total: usize, varying: Varying) -> Option<()> {
         to.get_mut(..self.len())?.copy_from_slice(self.octets.get(..self.len())?);
-        self.patch_ip(to, total, varying, self.outer_len())
-    }
-
-    /// Fields that each packet has of its own in the outer IP header.
-    #[inline(always)]
-    fn patch_ip(
-        &self,
-        to: &mut [u8],
-        total: usize,
-        varying: Varying,
-        outer_len: usize,
-    ) -> Option<()> {
-        let Varying { class, ident, df, hops } = varying;
-        match outer_len {
-            IPV4 => {
-                let total = u16::try_from(total).ok()?;
-                let words = [u16::from(class), total, ident, df, u16::from(hops) << 8];
-                let sum = words.iter().fold(self.sum, |sum, &word| sum + u32::from(word));
-                let first = 0x45 << 56 | u64::from(class) << 48 | u64::from(total) << 32;
-                let first = first | u64::from(ident) << 16 | u64::from(df);
-                let to = to.first_chunk_mut::<{ ipv4::Header::LEN }>()?;
+        match self.outer_len() {
+            ipv4::Header::LEN => {
+                let (first, second) = self.ipv4(u16::try_from(total).ok()?, varying);
+                let to = to.first_chunk_mut::<12>()?;
                 to[..8].copy_from_slice(&first.to_be_bytes());
-                to[8] = hops;
-                to[10..12].copy_from_slice(&fold(sum).to_be_bytes());
+                to[8] = varying.hops;
+                to[10..].copy_from_slice(&((second >> 32) as u16).to_be_bytes());
             }
             ipv6::Header::LEN => {
                 let payload = u16::try_from(total.checked_sub(ipv6::Header::LEN)?).ok()?;
                 let to = to.first_chunk_mut::<8>()?;
-                to[..4].copy_from_slice(&(6 << 28 | u32::from(class) << 20).to_be_bytes());
+                to[..4].copy_from_slice(&(6 << 28 | u32::from(varying.class) << 20).to_be_bytes());
                 to[4..6].copy_from_slice(&payload.to_be_bytes());
-                to[7] = hops;
+                to[7] = varying.hops;
             }
             _ => {}
         }
         Some(())
+    }
+
+    /// The first eight octets of an outer IPv4 header, and of the next eight what is not
+    /// the template's: hops and checksum.
+    #[inline(always)]
+    fn ipv4(&self, total: u16, varying: Varying) -> (u64, u64) {
+        let Varying { class, ident, df, hops } = varying;
+        let words = [u16::from(class), total, ident, df, u16::from(hops) << 8];
+        let sum = words.iter().fold(self.sum, |sum, &word| sum + u32::from(word));
+        let first = 0x45 << 56 | u64::from(class) << 48 | u64::from(total) << 32;
+        let first = first | u64::from(ident) << 16 | u64::from(df);
+        (first, u64::from(hops) << 56 | u64::from(fold(sum)) << 32)
     }
 }
 
@@ -279,19 +272,21 @@ pub(super) const fn ident(number: u64, spi: u32) -> u16 {
 /// follows.
 #[inline(always)]
 pub(super) fn put_trailer(tail: &mut [u8], pad: usize, next: Protocol) -> Option<()> {
-    // All padding that a cipher asks for, in one store: what is too much lies
-    // where length, next header and ICV come to be.
-    let Some(front) = tail.first_chunk_mut().filter(|_| pad <= PAD.len()) else {
+    // A short one in one store: what is too much lies where the ICV comes to be.
+    let Some(front) = tail.first_chunk_mut().filter(|_| pad <= SHORT_PAD) else {
         esp::emit_trailer(tail.get_mut(..pad + esp::TRAILER_LEN)?, next);
         return Some(());
     };
-    *front = PAD;
-    *tail.get_mut(pad..)?.first_chunk_mut()? = [pad as u8, next.0];
+    let at = 8 * pad as u32;
+    let end = u64::from(next.0) << 8 | pad as u64;
+    *front = (PAD & !(u64::MAX << at) | end << at).to_le_bytes();
     Some(())
 }
 
 /// The start of every padding (RFC 4303 section 2.4).
-const PAD: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+const PAD: u64 = u64::from_le_bytes([1, 2, 3, 4, 5, 6, 7, 8]);
+/// Octets of padding that fit a word with length and next header.
+const SHORT_PAD: usize = size_of::<u64>() - esp::TRAILER_LEN;
 
 /// The IPv4 checksum of a sum of header words.
 #[inline]

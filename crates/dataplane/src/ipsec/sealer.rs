@@ -10,7 +10,7 @@ use crate::graph::{Aside, Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_ONWARDS, FLAG_WHOLE
 use crate::protection::sequence::{Lease, Sequence};
 use crate::protection::table::{Held, SaError, SaId, SaTable};
 use crate::protection::tickets::{Lane, Submitter};
-use crate::protection::{InFlight, Protection};
+use crate::protection::{InFlight, Protection, Settled};
 use ferrule_base::{DropReason, Duration, Instant, Rng};
 use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Verdict};
 use ferrule_pipeline::{Batch, Packet};
@@ -66,6 +66,12 @@ pub(crate) trait Sealing: Sized {
         packet: &mut Packet,
         job: &mut Job<()>,
     ) -> Result<(), Refusal>;
+
+    /// Next stage of a sealed packet for which nothing is left to be done.
+    #[inline(always)]
+    fn settled(&self) -> Option<Next> {
+        None
+    }
 
     /// Finishes a packet that the engine sealed.
     fn conclude(&self, packet: &mut Packet, job: &Job<()>) -> Result<(), DropReason>;
@@ -158,8 +164,9 @@ impl<S: Sealing> Sealer<S> {
                     if let Some(mut packet) = ctx.make(&[]) {
                         let job = self.in_flight.job(batch.len());
                         let made = held.sa.dummy(ctx.now, &mut packet, job, self.clock.rng());
-                        match made.map(|made| self.sas.admit(slot, &mut packet, job, made)) {
-                            Some(Ok(())) => batch.push(packet),
+                        let wants = &mut self.sas.wants;
+                        match made.map(|made| admit(wants, slot, held, &mut packet, job, made)) {
+                            Some(Ok(_)) => batch.push(packet),
                             Some(Err(aside)) => ctx.set_aside(packet, aside),
                             None => ctx.consume(packet),
                         }
@@ -169,7 +176,7 @@ impl<S: Sealing> Sealer<S> {
             };
             self.clock.again(due, after, ctx.now);
         }
-        self.in_flight.work(&mut self.sas, ctx, engine, &mut batch);
+        self.in_flight.work(&mut self.sas, ctx, engine, &mut batch, Settled::default());
     }
 
     /// Installs an SA at an index that the tables name, or will name.
@@ -250,35 +257,33 @@ impl<S: Sealing> Sealer<S> {
     }
 }
 
-impl<S: Sealing> Associations<S> {
-    /// Result of laying out a packet.
-    #[inline(always)]
-    fn admit(
-        &mut self,
-        slot: u32,
-        packet: &mut Packet,
-        job: &mut Job<()>,
-        made: Result<(), Refusal>,
-    ) -> Result<(), Aside> {
-        let Some(held) = self.table.slot(slot) else { return Err(S::EXHAUSTED.into()) };
-        match made {
-            Ok(()) => {
-                if job.number.is_multiple_of(LOOK_EVERY) {
-                    look(&mut self.wants, held);
-                }
-                let base = held.sa.base();
-                let meta = packet.meta_mut();
-                (meta.adjacency, meta.ethertype) = (base.adjacency, base.ethertype);
-                meta.flags |= FLAG_LOCAL | FLAG_EXEMPT;
-                job.ticket = slot.into();
-                Ok(())
+/// Result of laying out a packet.
+#[inline(always)]
+fn admit<S: Sealing>(
+    wants: &mut Vec<Want>,
+    slot: u32,
+    held: &mut Held<S>,
+    packet: &mut Packet,
+    job: &mut Job<()>,
+    made: Result<(), Refusal>,
+) -> Result<Option<Next>, Aside> {
+    match made {
+        Ok(()) => {
+            if job.number.is_multiple_of(LOOK_EVERY) {
+                look(wants, held);
             }
-            Err(refusal) => {
-                if matches!(refusal, Refusal::Drop(reason) if reason == S::EXHAUSTED) {
-                    look(&mut self.wants, held);
-                }
-                Err(refuse::<S>(held.sa.base_mut(), packet, refusal))
+            let base = held.sa.base();
+            let meta = packet.meta_mut();
+            (meta.adjacency, meta.ethertype) = (base.adjacency, base.ethertype);
+            meta.flags |= FLAG_LOCAL | FLAG_EXEMPT;
+            job.ticket = slot.into();
+            Ok(held.sa.settled())
+        }
+        Err(refusal) => {
+            if matches!(refusal, Refusal::Drop(reason) if reason == S::EXHAUSTED) {
+                look(wants, held);
             }
+            Err(refuse::<S>(held.sa.base_mut(), packet, refusal))
         }
     }
 }
@@ -308,13 +313,13 @@ impl<S: Sealing> Protection for Associations<S> {
         ctx: &mut Ctx<'_>,
         packet: &mut Packet,
         job: &mut Job<()>,
-    ) -> Result<(), Aside> {
+    ) -> Result<Option<Next>, Aside> {
         let index = packet.meta().sa;
         let Some((slot, held)) = self.table.at(index) else {
             return Err(S::elsewhere(ctx, index));
         };
         let made = held.sa.lay_out(ctx.now, packet, job);
-        self.admit(slot, packet, job, made)
+        admit(&mut self.wants, slot, held, packet, job, made)
     }
 
     #[inline(always)]

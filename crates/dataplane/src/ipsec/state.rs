@@ -1,7 +1,7 @@
 //! One SA: what its packets need, ready to use.
 
 use super::config::{Df, EcnOut, Encap, Hops, InboundConfig, Mode, OutboundConfig, Outside};
-use super::outer::{Inner, Template, ethertype};
+use super::outer::{Inner, Template, Varying, ethertype, ident};
 use super::overhead::Overhead;
 use super::path::Path;
 use super::replay::Window;
@@ -12,7 +12,7 @@ use crate::protection::authentic::Candidate;
 use crate::protection::table::{self, SaError, SaId};
 use crate::{Lease, Sequence};
 use ferrule_base::{Secret, VrfId};
-use ferrule_crypto::{Ad, KeyId, Span, Suite};
+use ferrule_crypto::{Ad, Job, KeyId, Op, Span, Suite, Verdict};
 use ferrule_pipeline::Meta;
 use ferrule_wire::{esp, ipv4};
 use std::mem::offset_of;
@@ -234,6 +234,33 @@ impl Outbound {
     #[inline(always)]
     pub(super) const fn df_of(&self, inner: Inner) -> u16 {
         inner.whole & self.df.0 | self.df.1
+    }
+
+    /// Fields of the outer header of a packet, where the SA says of hops how many.
+    #[inline(always)]
+    pub(super) const fn varying(&self, inner: Inner, number: u64) -> Varying {
+        let hops = match self.hops {
+            Some(hops) => hops,
+            None => 0,
+        };
+        let ident = ident(number, self.spi);
+        Varying { class: self.class_of(inner), ident, df: self.df_of(inner), hops }
+    }
+
+    /// A packet's job, which has its slot yet to come.
+    #[inline(always)]
+    pub(super) fn job(&self, number: u64, ad: Ad, text: Span) -> Job<()> {
+        Job {
+            buf: (),
+            key: self.key,
+            ticket: 0,
+            number,
+            nonce: nonce(self.salt, number.to_be_bytes()),
+            op: Op::Seal,
+            verdict: Verdict::Pending,
+            ad,
+            text,
+        }
     }
 
     pub(super) fn view(&self, id: SaId) -> SaView<'_> {

@@ -139,21 +139,18 @@ impl Plan {
     }
 
     /// Reads and judges a packet; one that may be cut is never too long.
-    pub fn of(
-        sa: &OutboundSa,
-        special: &Special,
-        data: &[u8],
-        may_cut: bool,
-    ) -> Result<Self, Refusal> {
-        match special.mode {
-            Mode::Tunnel => Self::tunnel(sa, special, data, may_cut),
-            Mode::Transport => Self::transport(sa, special, data, may_cut),
+    pub fn of(sa: &OutboundSa, data: &[u8], may_cut: bool) -> Result<Self, Refusal> {
+        match sa.special.as_deref() {
+            Some(special) if special.mode == Mode::Transport => {
+                Self::transport(sa, special, data, may_cut)
+            }
+            special => Self::tunnel(sa, special, data, may_cut),
         }
     }
 
     fn tunnel(
         sa: &OutboundSa,
-        special: &Special,
+        special: Option<&Special>,
         data: &[u8],
         may_cut: bool,
     ) -> Result<Self, Refusal> {
@@ -163,17 +160,16 @@ impl Plan {
         if long {
             sa.base.path.judge(inner, may_cut)?;
         }
-        let df = if long { 0 } else { sa.base.df_of(inner) };
-        let hops = sa.base.hops.unwrap_or_else(|| inner.hops(data));
+        let zeros = special.map_or(0, |special| special.zeros(len, mtu.saturating_sub(len)));
         Ok(Self {
             head: 0,
             field: 0,
             text: len,
             next: inner.protocol,
-            zeros: special.zeros(len, mtu.saturating_sub(len)),
+            zeros,
             class: sa.base.class_of(inner),
-            df,
-            hops,
+            df: if long { 0 } else { sa.base.df_of(inner) },
+            hops: sa.base.hops.unwrap_or_else(|| inner.hops(data)),
             long,
         })
     }

@@ -101,6 +101,17 @@ fn policy(routed: &RoutedIface) -> u32 {
     routed.policy.map_or(NONE, u32::from)
 }
 
+/// Policy between a packet and its adjacency: its number, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gate(pub u32);
+
+impl Gate {
+    /// No policy: everything passes.
+    pub const OPEN: Self = Self(NONE);
+    /// A policy that is not there: nothing passes.
+    pub const CLOSED: Self = Self(NONE - 1);
+}
+
 /// An adjacency with its interface and port: everything that is put in front of a packet
 /// but for the neighbour's address, and where it goes.
 #[derive(Clone, Debug)]
@@ -108,7 +119,8 @@ fn policy(routed: &RoutedIface) -> u32 {
 pub(crate) struct Exit {
     /// Place in [`Neighbours`](crate::route::Neighbours).
     neighbour: u32,
-    policy: u32,
+    /// The security policy at this boundary.
+    pub gate: Gate,
     /// Own address, in the lower 48 bits.
     pub mac: u64,
     /// The longest packet that fits the link, labels not counted.
@@ -140,7 +152,7 @@ impl Exit {
     pub fn of(adjacency: &Adjacency, tables: &Tables) -> Self {
         let mut exit = Self {
             neighbour: adjacency.neighbour.unwrap_or(NONE),
-            policy: NONE,
+            gate: Gate::CLOSED,
             mac: 0,
             longest: 0,
             port: PortId(u16::MAX),
@@ -163,7 +175,7 @@ impl Exit {
         let Some(iface) = tables.ifaces.get(usize::from(adjacency.iface)) else { return exit };
         let IfaceKind::Routed(routed) = &iface.kind else { return exit };
         let labels = adjacency.labels.len() * mpls::Header::LEN;
-        (exit.is_routed, exit.policy) = (true, policy(routed));
+        (exit.is_routed, exit.gate) = (true, Gate(policy(routed)));
         (exit.mac, exit.clamps) = (routed.mac.to_u64(), routed.clamp.is_some());
         exit.longest = routed.mtu.saturating_sub(labels as u16);
         exit.port = iface.port;
@@ -188,18 +200,12 @@ impl Exit {
         if self.neighbour == NONE { None } else { Some(self.neighbour) }
     }
 
-    /// The security policy at this boundary.
-    #[inline(always)]
-    pub const fn policy(&self) -> Option<usize> {
-        if self.policy == NONE { None } else { Some(self.policy as usize) }
-    }
-
     /// Next stage of a routed packet on its way to this adjacency.
     #[inline(always)]
     pub const fn after_routing(&self, arrival: Arrival) -> Next {
         if self.clamps | arrival.clamps {
             Next::Clamp
-        } else if self.policy != NONE {
+        } else if self.gate.0 < Gate::CLOSED.0 {
             Next::Policy
         } else {
             Next::Output

@@ -23,6 +23,6 @@ pub mod tag;
 mod tests;
 
 pub use egress::{Emit, Output};
-pub(crate) use exit::{Arrival, Entry, Exit};
+pub(crate) use exit::{Arrival, Entry, Exit, Gate};
 pub use ingress::Attach;
 pub use tag::tag_out;

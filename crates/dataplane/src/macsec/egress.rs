@@ -51,7 +51,7 @@ impl Protection for Vec<TxSecy> {
         ctx: &mut Ctx<'_>,
         packet: &mut Packet,
         job: &mut Job<()>,
-    ) -> Result<(), Aside> {
+    ) -> Result<Option<Next>, Aside> {
         // 1
         let port = ctx.tables.ports.get(usize::from(packet.meta().port.0));
         let (port, index) =
@@ -100,7 +100,7 @@ impl Protection for Vec<TxSecy> {
             ad: Ad::Span(Span::new(at - MACS, text - (at - MACS))),
             text: Span::new(text, user - clear),
         };
-        Ok(())
+        Ok(if at == MACS { Some(Next::Transmit) } else { None })
     }
 
     /// Clear tags go back behind the addresses, and the frame to its port.

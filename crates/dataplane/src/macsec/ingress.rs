@@ -61,7 +61,7 @@ impl Protection for Receive {
         ctx: &mut Ctx<'_>,
         packet: &mut Packet,
         job: &mut Job<()>,
-    ) -> Result<(), Aside> {
+    ) -> Result<Option<Next>, Aside> {
         // 1
         let port = ctx.tables.ports.get(usize::from(packet.meta().port.0));
         let index = port.ok_or(DropReason::NotAttached)?.secy.map_or(usize::MAX, usize::from);
@@ -115,7 +115,7 @@ impl Protection for Receive {
             ad: Ad::Span(Span::new(at - MACS, text - (at - MACS))),
             text: Span::new(text, tagged.user - clear),
         };
-        Ok(())
+        Ok(None)
     }
 
     /// From a job to a clear frame, or a drop:

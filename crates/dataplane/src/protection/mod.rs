@@ -23,7 +23,7 @@ pub mod tickets;
 
 use crate::graph::{Aside, Ctx, Next};
 use ferrule_base::{DropReason, Flow};
-use ferrule_crypto::{Ad, Engine, Job, Jobs, Op};
+use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Verdict};
 use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::esp;
 use tickets::{Lane, Submitter, Tickets};
@@ -40,13 +40,14 @@ pub(crate) trait Protection {
     }
 
     /// Lays a packet out for the engine and writes its job, in whose `ticket` is the slot of
-    /// the SA.
+    /// the SA. Where the packet goes if all that is left is the engine's; nothing if
+    /// [`finish`](Self::finish) has more to do.
     fn prepare(
         &mut self,
         ctx: &mut Ctx<'_>,
         packet: &mut Packet,
         job: &mut Job<()>,
-    ) -> Result<(), Aside>;
+    ) -> Result<Option<Next>, Aside>;
 
     /// From a finished job to where its packet goes.
     fn finish(
@@ -93,14 +94,17 @@ impl InFlight {
         batch: &mut Box<Batch>,
     ) {
         protection.prefetch(ctx, engine, batch);
-        let mut count = 0;
+        let (mut count, mut settled) = (0, Settled::default());
         while let Some((packet, job)) = batch.get_mut(count).zip(self.jobs.get_mut(count)) {
             match protection.prepare(ctx, packet, job) {
-                Ok(()) => count += 1,
+                Ok(next) => {
+                    settled.note(next);
+                    count += 1;
+                }
                 Err(aside) => take_out(ctx, batch, count, aside),
             }
         }
-        self.work(protection, ctx, engine, batch);
+        self.work(protection, ctx, engine, batch, settled);
     }
 
     /// The place of the job beside packet `at` of a batch for [`work`](Self::work).
@@ -116,6 +120,7 @@ impl InFlight {
         ctx: &mut Ctx<'_>,
         engine: &mut E,
         batch: &mut Box<Batch>,
+        settled: Settled,
     ) {
         let (jobs, _) = self.jobs.split_at_mut(batch.len());
         count(ctx, jobs);
@@ -123,6 +128,11 @@ impl InFlight {
             return self.submit(protection, ctx, engine, batch);
         }
         engine.run_beside(ctx.now, batch, jobs);
+        if let Some(next) = settled.next()
+            && jobs.iter().fold(true, |all, job| all & (job.verdict == Verdict::Done))
+        {
+            return ctx.out.send_all(next, batch);
+        }
         let mut jobs = jobs.iter();
         ctx.forward(batch, |ctx, packet| match jobs.next() {
             Some(job) => protection.finish(ctx, packet, job),
@@ -201,6 +211,31 @@ impl InFlight {
         if let Some(last) = served {
             protection.returned(last);
         }
+    }
+}
+
+/// The way of a batch's packets that the engine alone has still to work on: known if it is
+/// one for all of them.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Settled {
+    #[default]
+    Unsaid,
+    To(Next),
+    Various,
+}
+
+impl Settled {
+    #[inline(always)]
+    fn note(&mut self, next: Option<Next>) {
+        *self = match (*self, next) {
+            (Self::Unsaid, Some(next)) => Self::To(next),
+            (Self::To(all), Some(next)) if all == next => return,
+            _ => Self::Various,
+        };
+    }
+
+    const fn next(self) -> Option<Next> {
+        if let Self::To(next) = self { Some(next) } else { None }
     }
 }
 

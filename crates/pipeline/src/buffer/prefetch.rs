@@ -11,15 +11,14 @@ pub const NEAR_MAX: usize = 2048;
 const LINE: usize = 64;
 
 impl Packet {
-    /// Asks for the cache lines in which the octets begin and in which headers are put in
-    /// front of them. A hint: it changes nothing, and waits for nothing but the packet's
-    /// own line, from which it learns where they are.
+    /// Asks for the cache line in which the octets begin. A hint: it changes nothing, and
+    /// waits for nothing but the packet's own line, from which it learns where they are.
+    /// (The line in front of it, for new headers, is only written: stores do not wait.)
     #[inline(always)]
     pub fn prefetch(&self) {
         let h = self.header();
         let front = h.chunk.wrapping_add(h.extent.head());
         prefetch_line::<0>(front);
-        prefetch_line::<0>(front.wrapping_sub(LINE));
     }
 
     /// Asks for the cache line of what the stages know of it, without reading it. A hint.

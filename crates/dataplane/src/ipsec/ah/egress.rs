@@ -8,14 +8,14 @@ use crate::graph::{Aside, Ctx, Next};
 use crate::ipsec::config::OutboundConfig;
 use crate::ipsec::outer::{Inner, Varying, ident};
 use crate::ipsec::sealer::{Sealer, Sealing, may_cut};
-use crate::ipsec::state::{Outbound, nonce};
+use crate::ipsec::state::Outbound;
 use crate::ipsec::wrapping::{Refusal, clear_df};
 use crate::mss;
 use crate::protection::sequence::Sequence;
 use crate::protection::table::SaError;
 use crate::protection::tickets::Submitter;
 use ferrule_base::{DropReason, Instant};
-use ferrule_crypto::{Job, Op, Span, Verdict};
+use ferrule_crypto::{Job, Span};
 use ferrule_pipeline::Packet;
 use ferrule_wire::checksum::Ends;
 use ferrule_wire::{Malformed, Protocol};
@@ -81,17 +81,7 @@ impl Sealing for AhOutSa {
         }
         self.base.stats.packets += 1;
         self.base.stats.octets += inner.len() as u64;
-        *job = Job {
-            buf: (),
-            key: self.base.key,
-            ticket: 0,
-            number,
-            nonce: nonce(self.base.salt, number.to_be_bytes()),
-            op: Op::Seal,
-            verdict: Verdict::Pending,
-            ad: self.shape.ad(covered, number),
-            text,
-        };
+        *job = self.base.job(number, self.shape.ad(covered, number), text);
         Ok(())
     }
 

@@ -154,6 +154,11 @@ pub struct Key<A: Address> {
     pub(super) words: A::Words,
 }
 
+impl Key<u32> {
+    /// In the place of a key.
+    pub(super) const NONE: Self = Self { words: [0; 2] };
+}
+
 impl<A: Address> Key<A> {
     /// Of a packet's addresses, its protocol (behind IPv4 options and IPv6 extension
     /// headers) and the first four octets of that. Of a later fragment nothing of these is
@@ -205,6 +210,32 @@ pub(super) fn read(bytes: &[u8], direction: Direction) -> Result<Seen, DropReaso
         Some(6) => read6(bytes, direction).map(Seen::V6),
         _ => Err(DropReason::Malformed),
     }
+}
+
+/// The key of an IPv4 packet without options that is no fragment but perhaps a first one
+/// and has ports; nothing for any other.
+#[inline(always)]
+pub(super) fn plain4(bytes: &[u8], direction: Direction) -> Option<Key<u32>> {
+    let front = bytes.first_chunk::<{ ipv4::Header::LEN + 4 }>()?;
+    // Version and header length; more fragments may follow a first one.
+    const SHAPE: u64 = u64::from_be_bytes([0xff, 0, 0, 0, 0, 0, 0x1f, 0xff]);
+    const WITHOUT_OPTIONS: u64 = 0x45 << 56;
+    let protocol = Protocol(front[9]);
+    let start = u64::from_be_bytes(*front.first_chunk()?);
+    if start & SHAPE != WITHOUT_OPTIONS || !protocol.has_ports() {
+        return None;
+    }
+    let ends = u64::from_be_bytes(*front[12..].first_chunk()?);
+    let ports = u32::from_be_bytes(*front[20..].first_chunk()?);
+    let (ends, ports) = match direction {
+        Direction::Outbound => (ends, ports),
+        Direction::Inbound => (ends.rotate_left(32), ports.rotate_left(16)),
+    };
+    let rest = u64::from(protocol.0)
+        | u64::from(ports >> 16) << LOCAL_PORT.0
+        | u64::from(ports & 0xffff) << REMOTE_PORT.0
+        | NONE << MESSAGE.0;
+    Some(Key { words: [ends, rest] })
 }
 
 #[inline]

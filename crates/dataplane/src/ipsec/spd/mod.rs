@@ -171,24 +171,6 @@ impl Decision {
 /// Packets of a batch that cannot be read: their places, and why.
 pub(super) type Refused = ArrayVec<(usize, DropReason), BATCH>;
 
-/// Keys of one family, and the places of their packets.
-struct Asked<A: Address> {
-    keys: ArrayVec<Key<A>, BATCH>,
-    places: ArrayVec<u8, BATCH>,
-}
-
-impl<A: Address> Asked<A> {
-    const fn new() -> Self {
-        Self { keys: ArrayVec::new_const(), places: ArrayVec::new_const() }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, at: usize, key: Key<A>) {
-        self.keys.push(key);
-        self.places.push(at as u8);
-    }
-}
-
 /// Selectors in order, each with what it stands for.
 pub(super) struct Rules<T> {
     v4: Table<u32, T>,
@@ -322,25 +304,46 @@ impl Spd {
         refused: &mut Refused,
         first: usize,
     ) {
-        let (mut v4, mut v6) = (Asked::new(), Asked::new());
-        for (at, packet) in packets.iter().enumerate().take(BATCH) {
-            let read = match key::is_v4(packet.data()) {
-                true => key::read4(packet.data(), Direction::Outbound).map(|key| v4.push(at, key)),
-                false => key::read6(packet.data(), Direction::Outbound).map(|key| v6.push(at, key)),
-            };
-            if let Err(reason) = read {
-                outcomes[at] = Outcome::CLOSED;
-                refused.push((first + at, reason));
+        let (mut keys, mut others) = ([Key::NONE; BATCH], false);
+        for (packet, key) in packets.iter().zip(&mut keys) {
+            match key::plain4(packet.data(), Direction::Outbound) {
+                Some(plain) => *key = plain,
+                None => others = true,
             }
         }
-        if v4.keys.len() == packets.len() {
-            return self.decide_v4(&v4.keys, outcomes);
+        self.decide_v4(&keys[..packets.len().min(BATCH)], outcomes);
+        if others {
+            self.decide_others(packets, outcomes, refused, first);
+        }
+    }
+
+    /// The same for those that are more than a plain IPv4 header with ports behind it.
+    #[inline(never)]
+    fn decide_others(
+        &self,
+        packets: &[Packet],
+        outcomes: &mut [Outcome],
+        refused: &mut Refused,
+        first: usize,
+    ) {
+        let (mut v6, mut places) = (ArrayVec::<_, BATCH>::new(), ArrayVec::<_, BATCH>::new());
+        let others = packets.iter().map(Packet::data).enumerate();
+        for (at, packet) in others.filter(|(_, p)| key::plain4(p, Direction::Outbound).is_none()) {
+            match key::read(packet, Direction::Outbound) {
+                Ok(Seen::V6(key)) => {
+                    v6.push(key);
+                    places.push(at);
+                }
+                Ok(seen) => outcomes[at] = self.decide(&seen),
+                Err(reason) => {
+                    outcomes[at] = Outcome::CLOSED;
+                    refused.push((first + at, reason));
+                }
+            }
         }
         let mut found = [Outcome::CLOSED; BATCH];
-        self.decide_v4(&v4.keys, &mut found);
-        v4.places.iter().zip(found).for_each(|(&at, found)| outcomes[usize::from(at)] = found);
-        self.decide_v6(&v6.keys, &mut found);
-        v6.places.iter().zip(found).for_each(|(&at, found)| outcomes[usize::from(at)] = found);
+        self.decide_v6(&v6, &mut found);
+        places.iter().zip(found).for_each(|(&at, found)| outcomes[at] = found);
     }
 
     #[inline(always)]

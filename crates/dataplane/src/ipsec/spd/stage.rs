@@ -3,9 +3,10 @@
 
 use super::{Action, Outcome, Refused};
 use crate::graph::{Aside, Ctx, FLAG_EXEMPT, Next, Stage};
+use crate::link::Gate;
 use crate::tables::Tables;
 use ferrule_base::DropReason;
-use ferrule_pipeline::{BATCH, Batch, Packet};
+use ferrule_pipeline::{BATCH, Batch};
 
 /// Asks the policy of the interface by which each packet is to leave.
 #[derive(Default)]
@@ -23,10 +24,7 @@ impl Stage for Policy {
         ctx.tally.work.lookups += batch.len() as u64;
         let (mut outcomes, mut octets) = ([Outcome::OPEN; BATCH], [0; BATCH]);
         let mut refused = Refused::new();
-        decide(ctx.tables, batch, &mut outcomes, &mut refused);
-        for (packet, octets) in batch.iter().zip(&mut octets) {
-            *octets = packet.len() as u32;
-        }
+        decide(ctx.tables, batch, &mut outcomes, &mut octets, &mut refused);
         ctx.tally.hits.outbound_all(&outcomes[..batch.len()], &octets);
         let mut at = 0;
         ctx.forward(batch, |ctx, packet| {
@@ -55,12 +53,23 @@ fn why(refused: &Refused, at: usize) -> DropReason {
     found.map_or(DropReason::PolicyDiscard, |refused| refused.1)
 }
 
-/// Steps 1 and 2, policy by policy.
+/// Steps 1 and 2, policy by policy; and the packets' octets.
 #[inline(always)]
-fn decide(tables: &Tables, batch: &Batch, outcomes: &mut [Outcome; BATCH], refused: &mut Refused) {
+fn decide(
+    tables: &Tables,
+    batch: &Batch,
+    outcomes: &mut [Outcome; BATCH],
+    octets: &mut [u32; BATCH],
+    refused: &mut Refused,
+) {
     let mut gates = [Gate::OPEN; BATCH];
-    for (packet, gate) in batch.iter().zip(&mut gates) {
-        *gate = Gate::of(tables, packet);
+    for ((packet, gate), octets) in batch.iter().zip(&mut gates).zip(octets) {
+        *octets = packet.len() as u32;
+        let meta = packet.meta();
+        if meta.flags & FLAG_EXEMPT == 0 {
+            let exit = tables.hot.exits.get(meta.adjacency as usize);
+            *gate = exit.map_or(Gate::CLOSED, |exit| exit.gate);
+        }
     }
     let mut from = 0;
     while let Some(&gate) = gates[..batch.len()].get(from) {
@@ -78,26 +87,5 @@ fn decide(tables: &Tables, batch: &Batch, outcomes: &mut [Outcome; BATCH], refus
             None => outcomes[from..to].fill(Outcome::CLOSED),
         }
         from = to;
-    }
-}
-
-/// Policy between a packet and its adjacency: its number, or nothing. A policy
-/// that is not there lets nothing pass.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Gate(u32);
-
-impl Gate {
-    const OPEN: Self = Self(u32::MAX);
-    const CLOSED: Self = Self(u32::MAX - 1);
-
-    /// Step 1. An adjacency that is not there has the policy that is not there.
-    #[inline(always)]
-    fn of(tables: &Tables, packet: &Packet) -> Self {
-        let meta = packet.meta();
-        match tables.hot.exits.get(meta.adjacency as usize) {
-            _ if meta.flags & FLAG_EXEMPT != 0 => Self::OPEN,
-            Some(exit) if exit.is_routed => exit.policy().map_or(Self::OPEN, |n| Self(n as u32)),
-            _ => Self::CLOSED,
-        }
     }
 }
