@@ -133,6 +133,8 @@ impl InFlight {
         {
             return ctx.out.send_all(next, batch);
         }
+        // What a cipher worked on lies behind it.
+        batch.iter().for_each(Packet::prefetch);
         let mut jobs = jobs.iter();
         ctx.forward(batch, |ctx, packet| match jobs.next() {
             Some(job) => protection.finish(ctx, packet, job),

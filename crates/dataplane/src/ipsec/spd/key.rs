@@ -196,12 +196,6 @@ pub(super) enum Seen {
     V6(Key<u128>),
 }
 
-/// True if the version in the first octet is 4.
-#[inline(always)]
-pub(super) fn is_v4(bytes: &[u8]) -> bool {
-    bytes.first().is_some_and(|first| first >> 4 == 4)
-}
-
 /// Reads the IP packet at the front of `bytes`.
 #[inline]
 pub(super) fn read(bytes: &[u8], direction: Direction) -> Result<Seen, DropReason> {

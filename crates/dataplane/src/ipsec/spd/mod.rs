@@ -227,9 +227,17 @@ impl Rules<()> {
     /// Whether any of the selectors has a packet that came in.
     #[inline]
     pub fn admit(&self, packet: &[u8]) -> Result<bool, DropReason> {
-        match key::is_v4(packet) {
-            true => Ok(self.v4.admits(&key::read4(packet, Direction::Inbound)?.words)),
-            false => Ok(self.v6.admits(&key::read6(packet, Direction::Inbound)?.words)),
+        match key::plain4(packet, Direction::Inbound) {
+            Some(key) => Ok(self.v4.admits(&key.words)),
+            None => self.admit_other(packet),
+        }
+    }
+
+    #[inline(never)]
+    fn admit_other(&self, packet: &[u8]) -> Result<bool, DropReason> {
+        match key::read(packet, Direction::Inbound)? {
+            Seen::V4(key) => Ok(self.v4.admits(&key.words)),
+            Seen::V6(key) => Ok(self.v6.admits(&key.words)),
         }
     }
 
