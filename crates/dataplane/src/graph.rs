@@ -179,6 +179,7 @@ impl Next {
 }
 
 const _: () = assert!(Next::ALL.len() <= STAGES_MAX, "stages are counted by number");
+const _: () = assert!(Next::ALL.len() <= Verdicts::ELSEWHERE as usize, "a bit beside a place");
 
 /// What a worker counted.
 #[derive(Clone, Debug, Default)]
@@ -315,7 +316,7 @@ impl Outputs {
     /// Queues for the workers up to this one.
     #[cold]
     fn make_room_for(&mut self, worker: usize) {
-        self.handoffs.resize_with(worker + 1, || Vec::with_capacity(4 * BATCH));
+        self.handoffs.resize_with(worker + 1, Vec::new);
     }
 
     /// Drops a packet.
@@ -373,15 +374,19 @@ impl Default for Outputs {
 /// Next stages of a batch's packets by place, and the fate of those that go nowhere.
 struct Verdicts {
     places: [u8; BATCH],
+    /// Where a place is another worker's.
+    workers: [u8; BATCH],
     asides: Asides,
 }
 
 impl Verdicts {
     /// Of a packet that is set aside.
     const ASIDE: u8 = u8::MAX;
+    /// Beside a place: it is another worker's.
+    const ELSEWHERE: u8 = 0x40;
 
     const fn new() -> Self {
-        Self { places: [0; BATCH], asides: Asides(ArrayVec::new_const()) }
+        Self { places: [0; BATCH], workers: [0; BATCH], asides: Asides(ArrayVec::new_const()) }
     }
 }
 
@@ -437,9 +442,15 @@ impl Ctx<'_> {
         mut verdict: impl FnMut(&mut Self, &mut Packet) -> Result<Next, Aside>,
     ) {
         let mut verdicts = Verdicts::new();
-        for (packet, place) in batch.iter_mut().zip(&mut verdicts.places) {
+        let rows = verdicts.places.iter_mut().zip(&mut verdicts.workers);
+        for (packet, (place, worker)) in batch.iter_mut().zip(rows) {
             *place = match verdict(self, packet) {
                 Ok(next) => next as u8,
+                // With several workers, half of a batch or more.
+                Err(Aside::HandOff(other, next)) => {
+                    *worker = other;
+                    Verdicts::ELSEWHERE | next as u8
+                }
                 Err(aside) => verdicts.asides.set_aside(aside),
             };
         }
@@ -457,14 +468,15 @@ impl Ctx<'_> {
     #[inline(never)]
     fn split(&mut self, batch: &mut Batch, verdicts: &Verdicts) {
         let mut asides = verdicts.asides.0.iter();
-        for (packet, &place) in batch.drain(..).zip(&verdicts.places) {
-            match Next::from_place(place) {
-                Some(next) => self.out.send(next, packet),
-                None => match asides.next().copied().unwrap_or(Aside::Consume) {
-                    // With several workers, half of a batch or more.
-                    Aside::HandOff(worker, next) => self.out.hand_off(worker, next, packet),
-                    aside => self.set_aside(packet, aside),
-                },
+        let rows = verdicts.places.iter().zip(&verdicts.workers);
+        for (packet, (&place, &worker)) in batch.drain(..).zip(rows) {
+            match Next::from_place(place & !Verdicts::ELSEWHERE) {
+                Some(next) if place & Verdicts::ELSEWHERE == 0 => self.out.send(next, packet),
+                Some(next) => self.out.hand_off(worker, next, packet),
+                None => {
+                    let aside = asides.next().copied().unwrap_or(Aside::Consume);
+                    self.set_aside(packet, aside);
+                }
             }
         }
     }

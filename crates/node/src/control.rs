@@ -21,7 +21,7 @@ use crate::message::{Change, Command, Event, Punt, RING, Seat, WorkerReport};
 use crate::probe::{Filter, Recorder, Records};
 use crate::resolve::Resolver;
 use crate::secure::{Installed, Plan};
-use crate::worker::{Parts, Peer, Worker};
+use crate::worker::{Parts, Peer, Worker, lane};
 use ferrule_base::{Duration, Instant, Ledger, MacAddr, PortId};
 use ferrule_crypto::{Engine, Software};
 use ferrule_dataplane::{Lease, Tables};
@@ -47,9 +47,6 @@ const EDGE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Packets of one worker that wait for the control part at most.
 const CONTROL_RING: usize = 1024;
-
-/// Packets under way between two workers at most.
-const HANDOFF_RING: usize = 1024;
 
 /// What a node is built with, beside its configuration.
 pub struct Environment {
@@ -210,16 +207,16 @@ pub fn build_with_cards<E: Engine<Packet>>(
     Ok((control, workers))
 }
 
-/// A ring from each worker to each other one, and which tables it has.
+/// A lane from each worker to each other one, and which tables it has.
 fn mesh(count: usize) -> Vec<(Arc<AtomicU64>, Vec<Option<Peer>>)> {
     let have: Vec<Arc<AtomicU64>> = (0..count).map(|_| Arc::default()).collect();
     let mut to: Vec<Vec<_>> = (0..count).map(|_| (0..count).map(|_| None).collect()).collect();
     let mut from: Vec<Vec<_>> = (0..count).map(|_| (0..count).map(|_| None).collect()).collect();
     for a in 0..count {
         for b in (0..count).filter(|&b| b != a) {
-            let (producer, consumer) = RingBuffer::new(HANDOFF_RING);
-            to[a][b] = Some(producer);
-            from[b][a] = Some(consumer);
+            let (outgoing, incoming) = lane();
+            to[a][b] = Some(outgoing);
+            from[b][a] = Some(incoming);
         }
     }
     let join = |(to, from): (Vec<_>, Vec<_>)| -> Vec<Option<Peer>> {

@@ -30,7 +30,7 @@ mod handover;
 mod obey;
 
 use handover::Handover;
-pub(crate) use handover::Peer;
+pub(crate) use handover::{Peer, lane};
 
 /// Frames that wait for one port at most.
 pub const TX_QUEUE_MAX: usize = 1024;

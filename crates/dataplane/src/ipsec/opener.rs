@@ -9,6 +9,7 @@ use crate::protection::authentic::{Authentic, Candidate};
 use crate::protection::table::{SaError, SaId, SaTable};
 use crate::protection::tickets::{Lane, Submitter};
 use crate::protection::{InFlight, Protection};
+use arrayvec::ArrayVec;
 use ferrule_base::DropReason;
 use ferrule_crypto::{Coming, Engine, Job, Jobs, KeyId, Op, Verdict};
 use ferrule_pipeline::{BATCH, Batch, Packet};
@@ -82,6 +83,9 @@ impl<S: Opening> Opener<S> {
         batch: &mut Box<Batch>,
     ) {
         ctx.tally.work.lookups += batch.len() as u64;
+        if ctx.tables.workers > 1 {
+            share::<S>(ctx, batch);
+        }
         self.in_flight.run(&mut self.sas, ctx, engine, batch);
     }
 
@@ -144,6 +148,20 @@ impl<S: Opening> Opener<S> {
     pub fn held(&self) -> usize {
         self.in_flight.held()
     }
+}
+
+/// Sends each packet to the worker of its SA. What belongs here stays in the batch.
+#[inline(never)]
+fn share<S: Opening>(ctx: &mut Ctx<'_>, batch: &mut Batch) {
+    let mut here = ArrayVec::<Packet, BATCH>::new();
+    for mut packet in batch.drain(..) {
+        let place = S::spi_of(&mut packet).ok().and_then(|spi| ctx.tables.sas.inbound(spi));
+        match place.filter(|place| place.worker != ctx.worker) {
+            Some(place) => ctx.out.hand_off(place.worker, S::STAGE, packet),
+            None => here.push(packet),
+        }
+    }
+    batch.extend(here);
 }
 
 /// Gives the engine the key of an SA.

@@ -185,14 +185,9 @@ impl Template {
     /// Puts a [usual](Self::is_usual) template and the IV in front of a packet: `total`
     /// octets from here to its end.
     #[inline(always)]
-    pub fn put_usual(
-        &self,
-        to: &mut [u8; USUAL_FRONT],
-        total: u16,
-        varying: Varying,
-        number: u64,
-    ) {
-        let word = |at: usize| u64::from_be_bytes(*self.octets[at..].first_chunk().expect("inside"));
+    pub fn put_usual(&self, to: &mut [u8; USUAL_FRONT], total: u16, varying: Varying, number: u64) {
+        let word =
+            |at: usize| u64::from_be_bytes(*self.octets[at..].first_chunk().expect("inside"));
         let (first, second) = self.ipv4(total, varying);
         // In words from registers: a call to copy the template costs as much as all else.
         to[..8].copy_from_slice(&first.to_be_bytes());

@@ -6,6 +6,10 @@
 //!                 ─▶ only now do the packets go on
 //! ```
 //!
+//! Packets go in chunks, as many as a stage had for the other worker, and the room comes
+//! back to be used again: of a ring of packets all room would be used in turn, and with many
+//! workers that is more than caches hold.
+//!
 //! So no packet that new tables made is read by old ones. The other way round is seen
 //! to by the tables: what is gone keeps its place in them for as long as something may
 //! be under way to it.
@@ -17,7 +21,7 @@ use ferrule_crypto::Engine;
 use ferrule_dataplane::Tables;
 use ferrule_dataplane::graph::Next;
 use ferrule_pipeline::Packet;
-use rtrb::{Consumer, Producer};
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,10 +33,73 @@ const LEAVE_MAX: Duration = Duration::from_secs(1);
 /// How soon a worker that waits for others looks again.
 const LOOK_AGAIN: Duration = Duration::from_micros(20);
 
-/// Rings to and from one other worker.
+/// Packets for another worker, each with the stage at which it goes on.
+type Chunk = Vec<(Next, Packet)>;
+
+/// Packets under way in a lane at most: a worker that is behind must not hold all there are.
+const PACKETS_MAX: usize = 1024;
+/// Chunks of them.
+const CHUNKS_MAX: usize = 256;
+
+/// The sending end of a lane between two workers.
+pub(crate) struct Outgoing {
+    full: Producer<Chunk>,
+    empty: Consumer<Chunk>,
+    /// Lengths of the chunks under way, in order, and their sum.
+    lens: VecDeque<usize>,
+    packets: usize,
+    /// Chunks to be filled, the one that came back last on top.
+    spare: Vec<Chunk>,
+}
+
+/// The receiving end.
+pub(crate) struct Incoming {
+    full: Consumer<Chunk>,
+    empty: Producer<Chunk>,
+}
+
+/// A lane between two workers.
+pub(crate) fn lane() -> (Outgoing, Incoming) {
+    let ((to, from), (back, again)) = (RingBuffer::new(CHUNKS_MAX), RingBuffer::new(CHUNKS_MAX));
+    let (lens, packets, spare) = (VecDeque::new(), 0, Vec::new());
+    (
+        Outgoing { full: to, empty: again, lens, packets, spare },
+        Incoming { full: from, empty: back },
+    )
+}
+
+impl Outgoing {
+    /// Number of packets for which there is room.
+    fn room(&mut self) -> usize {
+        while let Ok(chunk) = self.empty.pop() {
+            self.packets -= self.lens.pop_front().unwrap_or_default();
+            self.spare.push(chunk);
+        }
+        if self.lens.len() < CHUNKS_MAX { PACKETS_MAX - self.packets } else { 0 }
+    }
+
+    /// Sends a chunk for which there is [room](Self::room), and leaves an empty one.
+    fn send(&mut self, chunk: &mut Chunk) -> usize {
+        let len = chunk.len();
+        let full = std::mem::replace(chunk, self.spare.pop().unwrap_or_default());
+        match self.full.push(full) {
+            Ok(()) => {
+                self.lens.push_back(len);
+                self.packets += len;
+                len
+            }
+            Err(PushError::Full(full)) => {
+                *chunk = full;
+                0
+            }
+        }
+    }
+}
+
+/// Lanes to and from one other worker.
 pub(crate) struct Peer {
-    to: Producer<(Next, Packet)>,
-    from: Consumer<(Next, Packet)>,
+    to: Outgoing,
+    from: Incoming,
     /// Which tables it has.
     has: Arc<AtomicU64>,
     /// Nothing of what it sent by tables before these is under way any more.
@@ -40,11 +107,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub fn new(
-        to: Producer<(Next, Packet)>,
-        from: Consumer<(Next, Packet)>,
-        has: Arc<AtomicU64>,
-    ) -> Self {
+    pub fn new(to: Outgoing, from: Incoming, has: Arc<AtomicU64>) -> Self {
         Self { to, from, has, heard: 0 }
     }
 }
@@ -101,15 +164,16 @@ impl<E: Engine<Packet>> Worker<E> {
         let mut newest = 0;
         for peer in self.peers.iter_mut().flatten() {
             let before = peer.has.load(Ordering::Acquire);
-            let count = peer.from.slots();
-            if let Ok(chunk) = peer.from.read_chunk(count) {
-                let (first, rest) = chunk.as_slices();
-                first.iter().chain(rest).for_each(|(_, packet)| packet.prefetch_meta());
-                for (next, packet) in chunk {
+            for _ in 0..peer.from.full.slots() {
+                let Ok(mut chunk) = peer.from.full.pop() else { break };
+                taken += chunk.len();
+                chunk.iter().for_each(|(_, packet)| packet.prefetch_meta());
+                for (next, packet) in chunk.drain(..) {
                     packet.prefetch();
                     self.out.send(next, packet);
                 }
-                taken += count;
+                // There is room for as many as are under way.
+                _ = peer.from.empty.push(chunk);
             }
             // All that it sent before it had these is taken.
             peer.heard = before;
@@ -122,24 +186,25 @@ impl<E: Engine<Packet>> Worker<E> {
         taken
     }
 
-    /// Packets to other workers, each worker's in one go; for what its ring has no room is
-    /// dropped.
+    /// Packets to other workers, each worker's in one go; for what its lane has no room is
+    /// dropped. (A chunk is made where more are under way than ever before.)
     pub(super) fn hand_off(&mut self) {
         for worker in 0..self.peers.len().max(self.out.handoffs().len()) {
             let Some(queue) = self.out.handoffs().get_mut(worker).filter(|q| !q.is_empty()) else {
                 continue;
             };
-            let mut queue = std::mem::take(queue);
-            if let Some(peer) = self.peers.get_mut(worker).and_then(Option::as_mut) {
-                let count = queue.len().min(peer.to.slots());
-                if let Ok(chunk) = peer.to.write_chunk_uninit(count) {
-                    self.handed_out += chunk.fill_from_iter(queue.drain(..count)) as u64;
-                }
-            }
-            for (_, packet) in queue.drain(..) {
+            let mut chunk = std::mem::take(queue);
+            let mut peer = self.peers.get_mut(worker).and_then(Option::as_mut);
+            let room = peer.as_mut().map_or(0, |peer| peer.to.room());
+            for (_, packet) in chunk.drain(room.min(chunk.len())..) {
                 self.out.drop(packet, DropReason::HandoffFull);
             }
-            self.out.handoffs()[worker] = queue;
+            if let Some(peer) = peer
+                && !chunk.is_empty()
+            {
+                self.handed_out += peer.to.send(&mut chunk) as u64;
+            }
+            self.out.handoffs()[worker] = chunk;
         }
     }
 
