@@ -136,10 +136,11 @@ class Rig:
         return self.path(name)
 
     def gateways(self, suite="aes-gcm-128", driver="af-packet", node="", extra=""):
-        """Both gateways' configurations with fresh keys, as `ferrule init` writes them."""
+        """Both gateways' configurations with fresh keys, as `ferrule init` writes them; without
+        a driver, with the one that it chooses."""
         run(self.ferrule, "init", "gateway", "--dir", self.dir, "--pair", "--force",
             "--name", "ga", "--peer-name", "gb", "--lan", "lan", "--wan", "wan",
-            "--driver", driver, "--suite", suite)
+            *(["--driver", driver] if driver else []), "--suite", suite)
         for name in ("ga", "gb"):
             with open(self.path(f"{name}.toml")) as file:
                 text = file.read()

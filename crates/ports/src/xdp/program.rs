@@ -27,13 +27,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 /// Where in the receive path the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
-    /// Generic on veth (faster there), else native with generic to fall back on.
+    /// Native, with generic to fall back on.
     #[default]
     Auto,
     /// In the driver. On a veth it makes the kernel switch segmentation off at
-    /// the far end: right where a local stack is the neighbour.
+    /// the far end, whose super-frames would not arrive otherwise.
     Native,
-    /// Behind the driver, on socket buffers: works on every interface.
+    /// Behind the driver, on socket buffers: works on every interface. Between two nodes
+    /// on a veth it is the faster one; a host's TCP loses its super-frames there.
     Generic,
 }
 
@@ -153,7 +154,6 @@ impl Program {
         let attached = match mode {
             XdpMode::Native => native(),
             XdpMode::Generic => generic(),
-            XdpMode::Auto if link.is_veth() => generic(),
             XdpMode::Auto => native().or_else(|_| generic()),
         };
         let what = || format!("attaching the XDP program to {}", link.name);
