@@ -147,7 +147,51 @@ impl Header {
     pub const fn is_changed(&self) -> bool {
         self.tci_an & C != 0
     }
+
+    /// Whether version and flags go together, and the user data are either as they were or
+    /// encrypted.
+    #[inline]
+    pub const fn is_legal(&self) -> bool {
+        LEGAL >> (self.tci_an >> 2) & 1 != 0
+    }
+
+    /// Octets of secure data in front of the ICV, if so many follow the SecTAG: what a short
+    /// length says, or else all.
+    #[inline]
+    pub fn secured_len(&self, behind: usize) -> Option<usize> {
+        let short = usize::from(self.short_len);
+        let all = behind.checked_sub(ICV_LEN)?;
+        match short {
+            0 => (all >= SHORT).then_some(all),
+            _ => (short < SHORT && short <= all).then_some(short),
+        }
+    }
+
+    /// The SCI that flags and the source address tell, if there is none in the SecTAG.
+    #[inline]
+    pub const fn implied_sci(&self, source: MacAddr) -> Option<Sci> {
+        let port = match self.tci_an & SCB {
+            0 => Sci::PORT_END_STATION,
+            _ => Sci::PORT_BROADCAST,
+        };
+        if self.tci_an & ES != 0 { Some(Sci::new(source, port)) } else { None }
+    }
 }
+
+/// Values of the upper six bits of a SecTAG that are [legal](Header::is_legal), a bit each.
+const LEGAL: u64 = {
+    let (mut legal, mut bits) = (0, 0);
+    while bits < 64 {
+        let tci = bits << 2;
+        let one_channel = tci & SC == 0 || tci & (ES | SCB) == 0;
+        let one_change = (tci & E == 0) == (tci & C == 0);
+        if tci & V == 0 && one_channel && one_change {
+            legal |= 1 << bits;
+        }
+        bits += 1;
+    }
+    legal
+};
 
 /// What the cipher suite did to the user data (E and C).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

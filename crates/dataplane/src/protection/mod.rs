@@ -22,7 +22,7 @@ pub(crate) mod table;
 pub mod tickets;
 
 use crate::graph::{Aside, Ctx, Next};
-use ferrule_base::{DropReason, Flow};
+use ferrule_base::{DropReason, Flow, PortId};
 use ferrule_crypto::{Ad, Engine, Job, Jobs, Op};
 use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::esp;
@@ -47,6 +47,26 @@ pub(crate) trait Protection {
         packet: &mut Packet,
         job: &mut Job<()>,
     ) -> Result<(), Aside>;
+
+    /// Writes the jobs of a batch beside its packets, and takes out those that have none.
+    #[inline(always)]
+    fn prepare_all(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch, jobs: &mut [Job<()>; BATCH]) {
+        let mut count = 0;
+        while let Some((packet, job)) = batch.get_mut(count).zip(jobs.get_mut(count)) {
+            match self.prepare(ctx, packet, job) {
+                Ok(()) => count += 1,
+                Err(aside) => take_out(ctx, batch, count, aside),
+            }
+        }
+    }
+
+    /// Where a whole batch goes, if its finished jobs leave nothing to do. Otherwise each
+    /// packet is asked about.
+    #[inline(always)]
+    fn all_finished(&self, jobs: &[Job<()>]) -> Option<Next> {
+        let _ = jobs;
+        None
+    }
 
     /// From a finished job to where its packet goes.
     fn finish(
@@ -93,13 +113,7 @@ impl InFlight {
         batch: &mut Box<Batch>,
     ) {
         protection.prefetch(ctx, engine, batch);
-        let mut count = 0;
-        while let Some((packet, job)) = batch.get_mut(count).zip(self.jobs.get_mut(count)) {
-            match protection.prepare(ctx, packet, job) {
-                Ok(()) => count += 1,
-                Err(aside) => take_out(ctx, batch, count, aside),
-            }
-        }
+        protection.prepare_all(ctx, batch, &mut self.jobs);
         self.work(protection, ctx, engine, batch);
     }
 
@@ -123,6 +137,9 @@ impl InFlight {
             return self.submit(protection, ctx, engine, batch);
         }
         engine.run_beside(ctx.now, batch, jobs);
+        if let Some(next) = protection.all_finished(jobs) {
+            return ctx.out.send_all(next, batch);
+        }
         let mut jobs = jobs.iter();
         ctx.forward(batch, |ctx, packet| match jobs.next() {
             Some(job) => protection.finish(ctx, packet, job),
@@ -217,9 +234,31 @@ fn conclude<P: Protection>(
     }
 }
 
+/// Writes the jobs of packets that have one port, from packet `done` on, which counts on: up
+/// to a packet of another port, or to one that has no job, and where that goes.
+#[inline(always)]
+pub(crate) fn prepare_of_port(
+    batch: &mut Batch,
+    jobs: &mut [Job<()>; BATCH],
+    done: &mut usize,
+    port: PortId,
+    mut prepare: impl FnMut(&mut Packet, &mut Job<()>) -> Result<(), Aside>,
+) -> Option<Aside> {
+    for (packet, job) in batch.iter_mut().zip(jobs).skip(*done) {
+        if packet.meta().port != port {
+            break;
+        }
+        if let Err(aside) = prepare(packet, job) {
+            return Some(aside);
+        }
+        *done += 1;
+    }
+    None
+}
+
 /// Takes a packet out of its batch.
 #[cold]
-fn take_out(ctx: &mut Ctx<'_>, batch: &mut Batch, at: usize, aside: Aside) {
+pub(crate) fn take_out(ctx: &mut Ctx<'_>, batch: &mut Batch, at: usize, aside: Aside) {
     let packet = batch.remove(at);
     ctx.set_aside(packet, aside);
 }
