@@ -1,6 +1,6 @@
 //! Protection: clear frame in, SecTAG and ICV out (clauses 10.5, 14).
 
-use super::state::{MACS, ad_start, front, macs_first, tags_first};
+use super::state::{MACS, ad_start, copy_macs, front, macs_first, tags_first};
 use super::stats::Stats;
 use super::transmit::{SecyOut, TxSa, TxSecy};
 use crate::graph::{Aside, Ctx, Next};
@@ -252,8 +252,7 @@ fn put_tag(place: &mut [u8], tci_an: u8, user: usize, pn: u64, sci: u64) -> Opti
 fn make_gap(packet: &mut Packet, at: usize, gap: usize) -> Option<&mut [u8]> {
     let data = packet.grow(gap, ICV_LEN)?;
     if at == MACS {
-        let macs: [u8; MACS] = *data.get(gap..)?.first_chunk()?;
-        *data.first_chunk_mut()? = macs;
+        copy_macs(data, gap, 0)?;
     } else {
         data.get_mut(..gap + at)?.copy_within(gap.., 0);
     }

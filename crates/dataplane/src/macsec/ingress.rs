@@ -3,7 +3,7 @@
 use super::channels::{Channels, NOWHERE};
 use super::config::{SecyConfig, Validate};
 use super::receive::{Receive, RxSa, SecyIn};
-use super::state::{MACS, ad_start, ethertype, front, macs_first, recover, tags_first};
+use super::state::{MACS, ad_start, copy_macs, ethertype, front, macs_first, recover, tags_first};
 use super::stats::Stats;
 use crate::graph::{Aside, Ctx, Next};
 use crate::protection::authentic::{Authentic, Candidate};
@@ -102,20 +102,10 @@ impl Protection for Receive {
         }
         // The engine leaves the SecTAG alone: it is under the ICV.
         let tag = packet.data().get(at..).map_or(Tag::NONE, Tag::read);
+        // 2, 3
         match job.verdict {
-            // 2, 3
             Verdict::Done => sa.admit(job, at, tag)?,
-            Verdict::BadIcv => {
-                let config = self.secys.get(usize::from(sa.secy)).and_then(|s| s.config.as_ref());
-                if tag.encrypted || !config.is_some_and(is_lenient) {
-                    sa.counts.in_not_valid += 1;
-                    return Err(DropReason::MacsecBadIcv.into());
-                }
-                sa.counts.in_invalid += 1;
-            }
-            Verdict::Pending => return Err(DropReason::EngineFull.into()),
-            Verdict::Gone => return Err(DropReason::KeystreamGone.into()),
-            Verdict::Failed => return Err(DropReason::EngineFailed.into()),
+            _ => self.not_authentic(job, tag)?,
         }
         // 4
         packet.truncate(job.text.end());
@@ -132,6 +122,30 @@ impl Protection for Receive {
         let done = |sa: &RxSa| sa.retired && sa.under_way == 0;
         if self.sas.get(slot as usize).and_then(Option::as_ref).is_some_and(done) {
             self.bury(slot);
+        }
+    }
+}
+
+impl Receive {
+    /// What an engine did not find right: with a wrong ICV it may pass, if that is allowed.
+    #[cold]
+    fn not_authentic(&mut self, job: &Job<()>, tag: Tag) -> Result<(), DropReason> {
+        let Some(Some(sa)) = self.sas.get_mut(job.ticket as usize & SLOT) else {
+            return Err(DropReason::EngineFailed);
+        };
+        match job.verdict {
+            Verdict::BadIcv => {
+                let config = self.secys.get(usize::from(sa.secy)).and_then(|s| s.config.as_ref());
+                if tag.encrypted || !config.is_some_and(is_lenient) {
+                    sa.counts.in_not_valid += 1;
+                    return Err(DropReason::MacsecBadIcv);
+                }
+                sa.counts.in_invalid += 1;
+                Ok(())
+            }
+            Verdict::Pending => Err(DropReason::EngineFull),
+            Verdict::Gone => Err(DropReason::KeystreamGone),
+            Verdict::Done | Verdict::Failed => Err(DropReason::EngineFailed),
         }
     }
 }
@@ -371,16 +385,20 @@ fn bare(packet: &mut Packet, at: usize) {
 }
 
 /// Takes the SecTAG off, by moving what is in front of it.
-#[inline]
+#[inline(always)]
 fn remove_tag(packet: &mut Packet, at: usize, tag_len: usize) {
-    let data = packet.data_mut();
-    if at == MACS
-        && let Some(&macs) = data.first_chunk::<MACS>()
-        && let Some(place) = data.get_mut(tag_len..).and_then(|d| d.first_chunk_mut())
-    {
-        *place = macs;
-    } else if let Some(front) = data.get_mut(..at + tag_len) {
-        front.copy_within(..at, tag_len);
+    if at == MACS {
+        copy_macs(packet.data_mut(), 0, tag_len);
+    } else {
+        move_front(packet.data_mut(), at, tag_len);
     }
     packet.strip(tag_len);
+}
+
+/// Moves addresses and clear VLAN tags.
+#[inline(never)]
+fn move_front(data: &mut [u8], at: usize, tag_len: usize) {
+    if let Some(front) = data.get_mut(..at + tag_len) {
+        front.copy_within(..at, tag_len);
+    }
 }
