@@ -91,26 +91,10 @@ impl Protection for Receive {
         packet: &mut Packet,
         job: &Job<()>,
     ) -> Result<Next, Aside> {
-        let Some(Some(sa)) = self.sas.get_mut(job.ticket as usize & SLOT) else {
-            return Err(DropReason::EngineFailed.into());
-        };
-        sa.under_way = sa.under_way.saturating_sub(1);
-        // 1
-        let at = MACS + ad_start(job);
-        if at != MACS {
-            macs_first(packet.data_mut(), at);
+        match ad_start(job) {
+            0 => self.finish_at(MACS, packet, job),
+            tags => self.finish_behind_tags(MACS + tags, packet, job),
         }
-        // The engine leaves the SecTAG alone: it is under the ICV.
-        let tag = packet.data().get(at..).map_or(Tag::NONE, Tag::read);
-        // 2, 3
-        match job.verdict {
-            Verdict::Done => sa.admit(job, at, tag)?,
-            _ => self.not_authentic(job, tag)?,
-        }
-        // 4
-        packet.truncate(job.text.end());
-        remove_tag(packet, at, tag.len);
-        Ok(Next::Attach)
     }
 
     fn queue(&mut self, slot: u32) -> Option<&mut Lane> {
@@ -127,6 +111,36 @@ impl Protection for Receive {
 }
 
 impl Receive {
+    /// With VLAN tags in clear.
+    #[inline(never)]
+    fn finish_behind_tags(
+        &mut self,
+        at: usize,
+        packet: &mut Packet,
+        job: &Job<()>,
+    ) -> Result<Next, Aside> {
+        macs_first(packet.data_mut(), at);
+        self.finish_at(at, packet, job)
+    }
+
+    #[inline(always)]
+    fn finish_at(&mut self, at: usize, packet: &mut Packet, job: &Job<()>) -> Result<Next, Aside> {
+        let Some(Some(sa)) = self.sas.get_mut(job.ticket as usize & SLOT) else {
+            return Err(DropReason::EngineFailed.into());
+        };
+        sa.under_way = sa.under_way.saturating_sub(1);
+        // The engine leaves the SecTAG alone: it is under the ICV.
+        let tag = packet.data().get(at..).map_or(Tag::NONE, Tag::read);
+        // 2, 3
+        match job.verdict {
+            Verdict::Done => sa.admit(job, at, tag)?,
+            _ => self.not_authentic(job, tag)?,
+        }
+        // 4
+        remove_tag(packet, at, tag.len, job.text.end());
+        Ok(Next::Attach)
+    }
+
     /// What an engine did not find right: with a wrong ICV it may pass, if that is allowed.
     #[cold]
     fn not_authentic(&mut self, job: &Job<()>, tag: Tag) -> Result<(), DropReason> {
@@ -252,8 +266,31 @@ impl<'a> Decoder<'a> {
     ///    that stay readable; the text is the rest.
     #[inline(always)]
     fn prepare(&mut self, packet: &mut Packet, job: &mut Job<()>) -> Result<(), Aside> {
+        match front(packet.data(), self.clear_tags) {
+            MACS => self.prepare_at(MACS, packet, job),
+            at => self.prepare_behind_tags(at, packet, job),
+        }
+    }
+
+    /// With VLAN tags in clear.
+    #[inline(never)]
+    fn prepare_behind_tags(
+        &mut self,
+        at: usize,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Aside> {
+        self.prepare_at(at, packet, job)
+    }
+
+    #[inline(always)]
+    fn prepare_at(
+        &mut self,
+        at: usize,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Aside> {
         // 1
-        let at = front(packet.data(), self.clear_tags);
         if ethertype(packet.data(), at) != Some(EtherType::MACSEC) {
             return Err(untagged(self.config, self.stats));
         }
@@ -262,7 +299,10 @@ impl<'a> Decoder<'a> {
             self.stats.in_bad_tag += 1;
             return Err(DropReason::MacsecBadTag.into());
         };
-        packet.truncate(at + tag_len + user + ICV_LEN);
+        let end = at + tag_len + user + ICV_LEN;
+        if end < packet.len() {
+            packet.truncate(end);
+        }
         // 3
         let place = self.find(packet.data(), at, header);
         let Some(Some(sa)) = self.sas.get_mut(place as usize) else {
@@ -380,19 +420,18 @@ fn read(data: &[u8], at: usize) -> Option<Tagged> {
 #[cold]
 fn bare(packet: &mut Packet, at: usize) {
     let Some(Tagged { tag_len, user, .. }) = read(packet.data(), at) else { return };
-    packet.truncate(at + tag_len + user);
-    remove_tag(packet, at, tag_len);
+    remove_tag(packet, at, tag_len, at + tag_len + user);
 }
 
-/// Takes the SecTAG off, by moving what is in front of it.
+/// Takes the SecTAG off, by moving what is in front of it, and what is from `end` on.
 #[inline(always)]
-fn remove_tag(packet: &mut Packet, at: usize, tag_len: usize) {
+fn remove_tag(packet: &mut Packet, at: usize, tag_len: usize, end: usize) {
     if at == MACS {
         copy_macs(packet.data_mut(), 0, tag_len);
     } else {
         move_front(packet.data_mut(), at, tag_len);
     }
-    packet.strip(tag_len);
+    packet.keep(tag_len, end);
 }
 
 /// Moves addresses and clear VLAN tags.
