@@ -33,9 +33,13 @@ impl Stage for Forward {
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += 2 * batch.len() as u64;
         let now = table::seconds(ctx.now);
+        // The interface of all frames of a batch, unless other workers handed them over.
+        let first = batch.first().map_or(0, |packet| packet.meta().iface);
+        let from_first = arrival(ctx.tables, first);
         ctx.forward(batch, |ctx, packet| {
             let number = packet.meta().iface;
-            let (from, bridge) = arrival(ctx.tables, number).ok_or(DropReason::NotAttached)?;
+            let from = if number == first { from_first } else { arrival(ctx.tables, number) };
+            let (from, bridge) = from.ok_or(DropReason::NotAttached)?;
             let (dst, src, FrameTag { vlan, .. }) = read(packet.data())?;
             if is_group(src) {
                 return Err(DropReason::BadSource.into());
