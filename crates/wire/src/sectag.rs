@@ -408,6 +408,27 @@ mod tests {
     }
 
     #[test]
+    fn the_view_judges_every_tci_and_short_length_as_the_representation() {
+        let source: MacAddr = "02:00:00:00:00:01".parse().unwrap();
+        for (tci, short_len) in (0..=255).flat_map(|tci| (0..=255).map(move |sl| (tci, sl))) {
+            for len in [13, 14, 15, 30, 47, 63, 69, 70, 78, 90] {
+                let mut bytes = vec![7; len];
+                (bytes[0], bytes[1]) = (tci, short_len);
+                let (header, _) = Header::ref_from_prefix(&bytes).unwrap();
+                let behind = len.checked_sub(header.tag_len());
+                let secured = behind.and_then(|behind| header.secured_len(behind));
+                let secured = secured.filter(|_| header.is_legal());
+                let parsed = Repr::parse(&bytes).ok();
+                let parsed = parsed.filter(|(repr, _)| repr.protection != Protection::Changed);
+                assert_eq!(secured, parsed.map(|(_, octets)| octets.len() - ICV_LEN));
+                if let Some((repr, _)) = parsed.filter(|_| !header.has_sci()) {
+                    assert_eq!(header.implied_sci(source), repr.channel.sci(source));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn sectag_rules_are_told_apart() {
         let refused = |at: usize, value: u8| {
             let mut bytes = hex(EXAMPLE);
