@@ -52,6 +52,7 @@ impl Tables {
     pub fn compile(&mut self) {
         self.hot = Hot {
             entries: self.ports.iter().map(|port| Entry::of(port, self)).collect(),
+            members: self.ifaces.iter().map(|iface| bridge::Member::of(iface, self)).collect(),
             arrivals: self.ifaces.iter().map(Arrival::of).collect(),
             exits: self.adjacencies.iter().map(|a| Exit::of(a, self)).collect(),
         };
@@ -63,6 +64,8 @@ impl Tables {
 pub struct Hot {
     /// By port: what frames without a tag come to.
     pub(crate) entries: Vec<Entry>,
+    /// By interface: members of bridges.
+    pub(crate) members: Vec<bridge::Member>,
     /// By interface.
     pub(crate) arrivals: Vec<Arrival>,
     /// By adjacency.

@@ -572,6 +572,19 @@ impl Packet {
         h.extent = Extent::new(h.extent.head(), h.extent.len().min(len));
     }
 
+    /// Cuts the packet down to the octets from `from` to `end`, which is not one of them; false
+    /// (and nothing done) if it has not all of them.
+    #[inline]
+    pub fn keep(&mut self, from: usize, end: usize) -> bool {
+        let h = self.header_mut();
+        let (head, len) = (h.extent.head(), h.extent.len());
+        let fits = from <= end && end <= len;
+        if fits {
+            h.extent = Extent::new(head + from, end - from);
+        }
+        fits
+    }
+
     /// Makes it a fresh packet of `len` octets, as if just received; what is in
     /// them is left over from before. Longer than the chunk is cut.
     #[inline]

@@ -147,7 +147,51 @@ impl Header {
     pub const fn is_changed(&self) -> bool {
         self.tci_an & C != 0
     }
+
+    /// Whether version and flags go together, and the user data are either as they were or
+    /// encrypted.
+    #[inline]
+    pub const fn is_legal(&self) -> bool {
+        LEGAL >> (self.tci_an >> 2) & 1 != 0
+    }
+
+    /// Octets of secure data in front of the ICV, if so many follow the SecTAG: what a short
+    /// length says, or else all.
+    #[inline]
+    pub fn secured_len(&self, behind: usize) -> Option<usize> {
+        let short = usize::from(self.short_len);
+        let all = behind.checked_sub(ICV_LEN)?;
+        match short {
+            0 => (all >= SHORT).then_some(all),
+            _ => (short < SHORT && short <= all).then_some(short),
+        }
+    }
+
+    /// The SCI that flags and the source address tell, if there is none in the SecTAG.
+    #[inline]
+    pub const fn implied_sci(&self, source: MacAddr) -> Option<Sci> {
+        let port = match self.tci_an & SCB {
+            0 => Sci::PORT_END_STATION,
+            _ => Sci::PORT_BROADCAST,
+        };
+        if self.tci_an & ES != 0 { Some(Sci::new(source, port)) } else { None }
+    }
 }
+
+/// Values of the upper six bits of a SecTAG that are [legal](Header::is_legal), a bit each.
+const LEGAL: u64 = {
+    let (mut legal, mut bits) = (0, 0);
+    while bits < 64 {
+        let tci = bits << 2;
+        let one_channel = tci & SC == 0 || tci & (ES | SCB) == 0;
+        let one_change = (tci & E == 0) == (tci & C == 0);
+        if tci & V == 0 && one_channel && one_change {
+            legal |= 1 << bits;
+        }
+        bits += 1;
+    }
+    legal
+};
 
 /// What the cipher suite did to the user data (E and C).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -360,6 +404,27 @@ mod tests {
             assert_eq!(repr.to_string(), line);
             assert_eq!(repr.channel.sci(source), expected);
             assert_eq!(payload.len(), 2 + ICV_LEN, "the padding is cut off");
+        }
+    }
+
+    #[test]
+    fn the_view_judges_every_tci_and_short_length_as_the_representation() {
+        let source: MacAddr = "02:00:00:00:00:01".parse().unwrap();
+        for (tci, short_len) in (0..=255).flat_map(|tci| (0..=255).map(move |sl| (tci, sl))) {
+            for len in [13, 14, 15, 30, 47, 63, 69, 70, 78, 90] {
+                let mut bytes = vec![7; len];
+                (bytes[0], bytes[1]) = (tci, short_len);
+                let (header, _) = Header::ref_from_prefix(&bytes).unwrap();
+                let behind = len.checked_sub(header.tag_len());
+                let secured = behind.and_then(|behind| header.secured_len(behind));
+                let secured = secured.filter(|_| header.is_legal());
+                let parsed = Repr::parse(&bytes).ok();
+                let parsed = parsed.filter(|(repr, _)| repr.protection != Protection::Changed);
+                assert_eq!(secured, parsed.map(|(_, octets)| octets.len() - ICV_LEN));
+                if let Some((repr, _)) = parsed.filter(|_| !header.has_sci()) {
+                    assert_eq!(header.implied_sci(source), repr.channel.sci(source));
+                }
+            }
         }
     }
 

@@ -1,18 +1,22 @@
 //! From one member of a bridge to the others.
 
+use super::Bridge;
+use super::member::Member;
 use super::table::{self, Key};
 use crate::graph::{Aside, Ctx, Next, Stage};
 use crate::link::tag;
 use crate::tables::{Iface, IfaceKind, Tables};
 use ferrule_base::DropReason;
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::EtherType;
+use ferrule_wire::{EtherType, ethernet};
 
 /// Destinations that no bridge forwards: 01-80-C2-00-00-00 to 0F (802.1Q
 /// clause 8.6.3), without their last four bits.
 const RESERVED: u64 = 0x0180_c200_0000;
 /// Not a VLAN (802.1Q clause 9.6).
 const VID_RESERVED: u16 = 0xfff;
+/// Octets of an Ethernet header.
+const LINK: usize = ethernet::Header::LEN;
 
 /// The stage at [`Next::Bridge`].
 #[derive(Default)]
@@ -29,104 +33,78 @@ impl Stage for Forward {
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += 2 * batch.len() as u64;
         let now = table::seconds(ctx.now);
+        // The interface of all frames of a batch, unless other workers handed them over.
+        let first = batch.first().map_or(0, |packet| packet.meta().iface);
+        let from_first = arrival(ctx.tables, first);
         ctx.forward(batch, |ctx, packet| {
-            let (found, frame) = look_up(ctx.tables, now, packet)?;
-            match found {
-                Found::Member(iface) => leave(ctx.tables, ctx.worker, iface, frame, packet),
-                Found::Others => Err(Aside::Flood),
+            let number = packet.meta().iface;
+            let from = if number == first { from_first } else { arrival(ctx.tables, number) };
+            let (from, bridge) = from.ok_or(DropReason::NotAttached)?;
+            let (dst, src, FrameTag { vlan, .. }) = read(packet.data())?;
+            if is_group(src) {
+                return Err(DropReason::BadSource.into());
+            }
+            bridge.table.note(Key::new(vlan, src), number, now);
+            // A group's address is never learned.
+            match bridge.table.find(Key::new(vlan, dst), now) {
+                Some(to) if to == number => Err(DropReason::BridgeSamePort.into()),
+                Some(to) => match member(ctx.tables, to) {
+                    Some(member) if member.bridge == from.bridge => leave(ctx, to, member, packet),
+                    // It left the bridge since.
+                    _ => Err(Aside::Flood),
+                },
+                None if dst & !0xf == RESERVED => Err(DropReason::BridgeReserved.into()),
+                None => Err(Aside::Flood),
             }
         });
     }
 }
 
-/// Where a frame goes.
-enum Found<'a> {
-    /// By this member.
-    Member(&'a Iface),
-    /// By all others of the bridge.
-    Others,
-}
-
-/// What a frame says about itself beside its addresses.
-#[derive(Clone, Copy)]
-struct Frame {
+/// What a frame's tag says.
+#[derive(Clone, Copy, Default)]
+struct FrameTag {
     /// The VLAN in the bridge.
     vlan: u16,
-    /// The control information of its tag: its priority.
+    /// The control information: its priority.
     class: u16,
 }
 
-/// Steps 1 to 3 up to the member.
+/// The member by which a frame came, and its bridge.
 #[inline(always)]
-fn look_up<'a>(
-    tables: &'a Tables,
-    now: u32,
-    packet: &Packet,
-) -> Result<(Found<'a>, Frame), DropReason> {
-    let number = packet.meta().iface;
-    let (of, _) = member(tables, number).ok_or(DropReason::NotAttached)?;
-    let bridge = tables.bridges.get(usize::from(of)).ok_or(DropReason::NotAttached)?;
-    let (dst, src, frame) = read(packet.data())?;
-    if is_group(src) {
-        return Err(DropReason::BadSource);
-    }
-    bridge.table.note(Key::new(frame.vlan, src), number, now);
-    if is_group(dst) {
-        if dst & !0xf == RESERVED {
-            return Err(DropReason::BridgeReserved);
-        }
-        return Ok((Found::Others, frame));
-    }
-    let found = match bridge.table.find(Key::new(frame.vlan, dst), now) {
-        Some(to) if to == number => return Err(DropReason::BridgeSamePort),
-        Some(to) => match member(tables, to) {
-            Some((other, iface)) if other == of => Found::Member(iface),
-            // It left the bridge since.
-            _ => Found::Others,
-        },
-        None => Found::Others,
-    };
-    Ok((found, frame))
+fn arrival(tables: &Tables, iface: u16) -> Option<(&Member, &Bridge)> {
+    let member = member(tables, iface)?;
+    Some((member, tables.bridges.get(usize::from(member.bridge))?))
+}
+
+/// An interface, as a member of its bridge.
+#[inline(always)]
+fn member(tables: &Tables, iface: u16) -> Option<&Member> {
+    tables.hot.members.get(usize::from(iface))
 }
 
 /// Destination and source as numbers of 48 bits, VLAN and priority. A service
 /// tag (802.1ad) is payload.
-#[inline]
-fn read(frame: &[u8]) -> Result<(u64, u64, Frame), DropReason> {
-    let (Some(front), Some(&back), Some(&ethertype)) = (
-        frame.first_chunk::<8>(),
-        frame.get(4..).and_then(|rest| rest.first_chunk::<8>()),
-        frame.get(12..).and_then(|rest| rest.first_chunk::<2>()),
-    ) else {
-        return Err(DropReason::Malformed);
-    };
-    let dst = u64::from_be_bytes(*front) >> 16;
-    let src = u64::from_be_bytes(back) & ((1 << 48) - 1);
-    if u16::from_be_bytes(ethertype) != EtherType::VLAN.0 {
-        return Ok((dst, src, Frame { vlan: 0, class: 0 }));
+#[inline(always)]
+fn read(frame: &[u8]) -> Result<(u64, u64, FrameTag), DropReason> {
+    let front = frame.first_chunk::<LINK>().ok_or(DropReason::Malformed)?;
+    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *front;
+    let dst = u64::from_be_bytes([0, 0, d0, d1, d2, d3, d4, d5]);
+    let src = u64::from_be_bytes([0, 0, s0, s1, s2, s3, s4, s5]);
+    if u16::from_be_bytes([t0, t1]) != EtherType::VLAN.0 {
+        return Ok((dst, src, FrameTag::default()));
     }
     let (_, class) = tag::outer(frame).ok_or(DropReason::Malformed)?;
     let vlan = class & tag::VID;
     if vlan == VID_RESERVED {
         return Err(DropReason::UnknownVlan);
     }
-    Ok((dst, src, Frame { vlan, class }))
+    Ok((dst, src, FrameTag { vlan, class }))
 }
 
 /// Whether an address is a group's.
 #[inline]
 const fn is_group(address: u64) -> bool {
     address >> 40 & 1 != 0
-}
-
-/// The bridge of an interface.
-#[inline]
-fn member(tables: &Tables, number: u16) -> Option<(u16, &Iface)> {
-    let iface = tables.ifaces.get(usize::from(number))?;
-    match iface.kind {
-        IfaceKind::Bridged { bridge, .. } => Some((bridge, iface)),
-        _ => None,
-    }
 }
 
 /// Whether frames of a VLAN leave by an interface.
@@ -141,41 +119,33 @@ fn carries(iface: &Iface, vlan: u16) -> bool {
 /// Out by a member, with the tags that its wire wants: straight to the port if it is this
 /// worker's.
 #[inline(always)]
-fn leave(
-    tables: &Tables,
-    worker: u8,
-    iface: &Iface,
-    frame: Frame,
-    packet: &mut Packet,
-) -> Result<Next, Aside> {
-    tag::tag_out(iface, frame.class, packet)?;
-    packet.meta_mut().port = iface.port;
-    match tables.ports.get(usize::from(iface.port.0)) {
-        Some(port) if port.is_at(worker) && packet.len() <= usize::from(port.frame_max) => {
-            Ok(if port.secy.is_some() { Next::SecyOut } else { Next::Transmit })
-        }
-        _ => Ok(Next::Emit),
+fn leave(ctx: &Ctx<'_>, number: u16, member: &Member, packet: &mut Packet) -> Result<Next, Aside> {
+    if !member.is_plain {
+        change_tags(ctx.tables, number, packet)?;
     }
+    packet.meta_mut().port = member.port;
+    Ok(member.after_bridge(ctx.worker, packet.len()))
+}
+
+#[inline(never)]
+fn change_tags(tables: &Tables, number: u16, packet: &mut Packet) -> Result<(), DropReason> {
+    let iface = tables.ifaces.get(usize::from(number)).ok_or(DropReason::NotAttached)?;
+    let (_, _, FrameTag { class, .. }) = read(packet.data())?;
+    tag::tag_out(iface, class, packet)
 }
 
 /// To every other member of the VLAN. When no buffer is left for a copy, those
 /// not served yet get nothing.
 pub(crate) fn flood(ctx: &mut Ctx<'_>, packet: Packet) {
     let (tables, from) = (ctx.tables, packet.meta().iface);
-    let found = member(tables, from).and_then(|(of, _)| {
-        let bridge = tables.bridges.get(usize::from(of))?;
-        Some((of, bridge, read(packet.data()).ok()?.2))
-    });
-    let Some((of, bridge, frame)) = found else {
+    let found = arrival(tables, from).zip(read(packet.data()).ok());
+    let Some(((Member { bridge: of, .. }, bridge), (_, _, FrameTag { vlan, .. }))) = found else {
         return ctx.out.drop(packet, DropReason::NotAttached);
     };
-    let mut others = bridge
-        .members
-        .iter()
-        .filter(|&&to| to != from)
-        .filter_map(|&to| member(tables, to))
-        .filter(|&(other, iface)| other == of && carries(iface, frame.vlan))
-        .map(|(_, iface)| iface);
+    let carries = |to: u16| tables.ifaces.get(usize::from(to)).is_some_and(|i| carries(i, vlan));
+    let others = bridge.members.iter().filter(|&&to| to != from && carries(to));
+    let mut others =
+        others.filter_map(|&to| Some((to, member(tables, to).filter(|m| m.bridge == *of)?)));
     let Some(mut to) = others.next() else {
         return ctx.out.drop(packet, DropReason::BridgeSamePort);
     };
@@ -183,14 +153,14 @@ pub(crate) fn flood(ctx: &mut Ctx<'_>, packet: Packet) {
         let Some(copy) = ctx.copy_of(&packet) else {
             return ctx.out.drop(packet, DropReason::NoBuffer);
         };
-        send(ctx, to, frame, copy);
+        send(ctx, to, copy);
         to = next;
     }
-    send(ctx, to, frame, packet);
+    send(ctx, to, packet);
 }
 
-fn send(ctx: &mut Ctx<'_>, iface: &Iface, frame: Frame, mut packet: Packet) {
-    match leave(ctx.tables, ctx.worker, iface, frame, &mut packet) {
+fn send(ctx: &mut Ctx<'_>, (number, member): (u16, &Member), mut packet: Packet) {
+    match leave(ctx, number, member, &mut packet) {
         Ok(next) => ctx.out.send(next, packet),
         Err(aside) => ctx.set_aside(packet, aside),
     }

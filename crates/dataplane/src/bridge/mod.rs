@@ -15,12 +15,14 @@
 //! `bridge-reserved`, `bridge-same-port`, `no-buffer`, `no-room`.
 
 pub mod forward;
+mod member;
 pub mod table;
 #[cfg(test)]
 mod tests;
 
 pub use forward::Forward;
 pub(crate) use forward::flood;
+pub(crate) use member::Member;
 pub use table::{Learned, MacTable};
 
 use std::sync::Arc;

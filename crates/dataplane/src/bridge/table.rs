@@ -114,7 +114,7 @@ impl MacTable {
     }
 
     /// [`lookup`](Self::lookup) for the stage.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, Key(key): Key, now: u32) -> Option<u16> {
         let (bucket, home) = self.bucket(key);
         let version = bucket.version.load(Ordering::Acquire);
@@ -126,7 +126,7 @@ impl MacTable {
     }
 
     /// [`learn`](Self::learn) for the stage.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note(&self, Key(key): Key, from: u16, now: u32) -> Learned {
         let (bucket, home) = self.bucket(key);
         let fresh = value(from, now);

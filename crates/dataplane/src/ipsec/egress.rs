@@ -69,8 +69,8 @@ impl Sealing for OutboundSa {
     }
 
     #[inline(always)]
-    fn settled(&self) -> Option<Next> {
-        if self.usual && self.base.then.is_none() { Some(Next::Output) } else { None }
+    fn is_settled(&self) -> bool {
+        self.usual && self.base.then.is_none()
     }
 
     #[inline(always)]

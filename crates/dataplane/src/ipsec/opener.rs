@@ -218,7 +218,7 @@ impl<S: Opening> Protection for Associations<S> {
         ctx: &mut Ctx<'_>,
         packet: &mut Packet,
         job: &mut Job<()>,
-    ) -> Result<Option<Next>, Aside> {
+    ) -> Result<(), Aside> {
         // 1
         let spi = S::spi_of(packet)?;
         let place = ctx.tables.sas.inbound(spi).ok_or(S::UNKNOWN_SPI)?;
@@ -231,7 +231,7 @@ impl<S: Opening> Protection for Associations<S> {
         match held.sa.lay_out(packet, job) {
             Ok(()) => {
                 job.ticket = slot.into();
-                Ok(None)
+                Ok(())
             }
             Err(reason) => Err(refuse(&mut held.sa, reason)),
         }

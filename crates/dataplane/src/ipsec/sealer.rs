@@ -10,7 +10,7 @@ use crate::graph::{Aside, Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_ONWARDS, FLAG_WHOLE
 use crate::protection::sequence::{Lease, Sequence};
 use crate::protection::table::{Held, SaError, SaId, SaTable};
 use crate::protection::tickets::{Lane, Submitter};
-use crate::protection::{InFlight, Protection, Settled};
+use crate::protection::{InFlight, Protection};
 use ferrule_base::{DropReason, Duration, Instant, Rng};
 use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Verdict};
 use ferrule_pipeline::{Batch, Packet};
@@ -67,10 +67,10 @@ pub(crate) trait Sealing: Sized {
         job: &mut Job<()>,
     ) -> Result<(), Refusal>;
 
-    /// Next stage of a sealed packet for which nothing is left to be done.
+    /// True if a sealed packet has nothing to do but go on to its adjacency.
     #[inline(always)]
-    fn settled(&self) -> Option<Next> {
-        None
+    fn is_settled(&self) -> bool {
+        false
     }
 
     /// Finishes a packet that the engine sealed.
@@ -103,12 +103,14 @@ pub struct Sealer<S> {
 struct Associations<S> {
     table: SaTable<S>,
     wants: Vec<Want>,
+    /// All SAs of the batch that is prepared are [settled](Sealing::is_settled).
+    settled: bool,
 }
 
 impl<S: Sealing> Default for Sealer<S> {
     fn default() -> Self {
         let table = SaTable::of_generation(S::FIRST_GENERATION);
-        let sas = Associations { table, wants: Vec::new() };
+        let sas = Associations { table, wants: Vec::new(), settled: true };
         Self { sas, in_flight: InFlight::default(), clock: Clock::default() }
     }
 }
@@ -166,7 +168,7 @@ impl<S: Sealing> Sealer<S> {
                         let made = held.sa.dummy(ctx.now, &mut packet, job, self.clock.rng());
                         let wants = &mut self.sas.wants;
                         match made.map(|made| admit(wants, slot, held, &mut packet, job, made)) {
-                            Some(Ok(_)) => batch.push(packet),
+                            Some(Ok(())) => batch.push(packet),
                             Some(Err(aside)) => ctx.set_aside(packet, aside),
                             None => ctx.consume(packet),
                         }
@@ -176,7 +178,9 @@ impl<S: Sealing> Sealer<S> {
             };
             self.clock.again(due, after, ctx.now);
         }
-        self.in_flight.work(&mut self.sas, ctx, engine, &mut batch, Settled::default());
+        // These were not prepared with a batch.
+        self.sas.settled = false;
+        self.in_flight.work(&mut self.sas, ctx, engine, &mut batch);
     }
 
     /// Installs an SA at an index that the tables name, or will name.
@@ -266,7 +270,7 @@ fn admit<S: Sealing>(
     packet: &mut Packet,
     job: &mut Job<()>,
     made: Result<(), Refusal>,
-) -> Result<Option<Next>, Aside> {
+) -> Result<(), Aside> {
     match made {
         Ok(()) => {
             if job.number.is_multiple_of(LOOK_EVERY) {
@@ -277,7 +281,7 @@ fn admit<S: Sealing>(
             (meta.adjacency, meta.ethertype) = (base.adjacency, base.ethertype);
             meta.flags |= FLAG_LOCAL | FLAG_EXEMPT;
             job.ticket = slot.into();
-            Ok(held.sa.settled())
+            Ok(())
         }
         Err(refusal) => {
             if matches!(refusal, Refusal::Drop(reason) if reason == S::EXHAUSTED) {
@@ -313,13 +317,21 @@ impl<S: Sealing> Protection for Associations<S> {
         ctx: &mut Ctx<'_>,
         packet: &mut Packet,
         job: &mut Job<()>,
-    ) -> Result<Option<Next>, Aside> {
+    ) -> Result<(), Aside> {
         let index = packet.meta().sa;
         let Some((slot, held)) = self.table.at(index) else {
             return Err(S::elsewhere(ctx, index));
         };
+        self.settled &= held.sa.is_settled();
         let made = held.sa.lay_out(ctx.now, packet, job);
         admit(&mut self.wants, slot, held, packet, job, made)
+    }
+
+    #[inline(always)]
+    fn all_finished(&mut self, jobs: &[Job<()>]) -> Option<Next> {
+        let settled = std::mem::replace(&mut self.settled, true);
+        let done = || jobs.iter().fold(true, |all, job| all & (job.verdict == Verdict::Done));
+        (settled && done()).then_some(Next::Output)
     }
 
     #[inline(always)]

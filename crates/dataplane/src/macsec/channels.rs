@@ -8,6 +8,9 @@ pub const CHANNELS_MAX: usize = 256;
 /// No association.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// Places of a channel that has no association.
+pub(super) const NOWHERE: &[u32; ANS] = &[NONE; ANS];
+
 /// A receive channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Channel {
@@ -52,6 +55,19 @@ impl Channels {
             }
             at = (at + 1) & (self.slots.len() - 1);
         }
+    }
+
+    /// The places of a channel's associations; without one, [`NOWHERE`].
+    #[inline(always)]
+    pub fn places(&self, sci: u64) -> &[u32; ANS] {
+        let mut at = self.home(sci);
+        while let Some(slot) = self.slots.get(at) {
+            if slot.sci == sci || slot.is_free() {
+                return &slot.sas;
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        NOWHERE
     }
 
     /// The only channel.
@@ -129,6 +145,8 @@ mod tests {
                     for an in 0..4 {
                         let expected = model.get(&(sci, an)).copied();
                         prop_assert_eq!(channels.place(sci, an), expected);
+                        let place = channels.places(sci)[usize::from(an)];
+                        prop_assert_eq!(place, expected.unwrap_or(NONE));
                     }
                 }
                 let scis: std::collections::HashSet<_> = model.keys().map(|k| k.0).collect();

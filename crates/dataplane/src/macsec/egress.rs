@@ -1,14 +1,15 @@
 //! Protection: clear frame in, SecTAG and ICV out (clauses 10.5, 14).
 
-use super::state::{MACS, ad_start, front, macs_first, tags_first};
+use super::state::{MACS, ad_start, copy_macs, front, macs_first, tags_first};
 use super::stats::Stats;
-use super::transmit::{SecyOut, TxSecy};
+use super::transmit::{SecyOut, TxSa, TxSecy};
 use crate::graph::{Aside, Ctx, Next};
-use crate::protection::Protection;
 use crate::protection::tickets::{Lane, Submitter};
-use ferrule_base::DropReason;
+use crate::protection::{Protection, prepare_of_port, take_out};
+use crate::tables::Tables;
+use ferrule_base::{DropReason, PortId};
 use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
-use ferrule_pipeline::{Batch, Packet};
+use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::EtherType;
 use ferrule_wire::sectag::{ICV_LEN, Repr};
 
@@ -35,72 +36,47 @@ impl SecyOut {
 impl Protection for Vec<TxSecy> {
     const SUBMITTER: Submitter = Submitter::SecyOut;
 
-    /// From a clear frame to a job:
-    ///
-    /// 1. The port's SecY, and its association that encodes.
-    /// 2. Where the SecTAG goes, whether frame, SecTAG and ICV fit; room for both.
-    /// 3. A packet number: from here on it is used up.
-    /// 4. The SecTAG behind the addresses, with a short length if the user data has fewer
-    ///    than 48 octets.
-    /// 5. Clear VLAN tags go in front, where the ICV does not cover them.
-    /// 6. Additional data is everything up to the SecTAG's end and the octets
-    ///    that stay readable; the text is the rest.
-    #[inline(always)]
+    /// One frame, as [`prepare_all`](Protection::prepare_all) does with several.
     fn prepare(
         &mut self,
         ctx: &mut Ctx<'_>,
         packet: &mut Packet,
         job: &mut Job<()>,
-    ) -> Result<Option<Next>, Aside> {
-        // 1
-        let port = ctx.tables.ports.get(usize::from(packet.meta().port.0));
-        let (port, index) =
-            port.and_then(|port| Some((port, port.secy?))).ok_or(DropReason::MacsecNoTxSa)?;
-        let secy = self.get_mut(usize::from(index)).ok_or(DropReason::MacsecNoTxSa)?;
-        let an = secy.encoding;
-        let (Some(Some(sa)), Some(config)) = (secy.sas.get_mut(usize::from(an)), &secy.config)
-        else {
-            return Err(DropReason::MacsecNoTxSa.into());
-        };
-        // 2
-        let tag_len = config.tag_len();
-        let at = front(packet.data(), config.clear_tags);
-        let len = packet.len();
-        let user = len.checked_sub(at).filter(|&n| n >= 2).ok_or(DropReason::Malformed)?;
-        if len + tag_len + ICV_LEN > usize::from(port.frame_max) {
-            secy.stats.out_too_long += 1;
-            return Err(DropReason::TooBig.into());
+    ) -> Result<(), Aside> {
+        let encoder = Encoder::of(self, ctx.tables, packet.meta().port);
+        let mut encoder = encoder.ok_or(DropReason::MacsecNoTxSa)?;
+        let user = encoder.prepare(packet, job)?;
+        encoder.count(1, user);
+        Ok(())
+    }
+
+    /// The port's SecY, and its association that encodes, are found once for all frames of a
+    /// port that follow one another: then [`Encoder::prepare`] for each.
+    #[inline(always)]
+    fn prepare_all(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch, jobs: &mut [Job<()>; BATCH]) {
+        let mut done = 0;
+        while let Some(port) = batch.get(done).map(|packet| packet.meta().port) {
+            let Some(mut encoder) = Encoder::of(self, ctx.tables, port) else {
+                take_out(ctx, batch, done, DropReason::MacsecNoTxSa.into());
+                continue;
+            };
+            let (first, mut octets) = (done, 0);
+            let refused = prepare_of_port(batch, jobs, &mut done, port, |packet, job| {
+                octets += encoder.prepare(packet, job)?;
+                Ok(())
+            });
+            encoder.count(done - first, octets);
+            if let Some(aside) = refused {
+                take_out(ctx, batch, done, aside);
+            }
         }
-        let place = make_gap(packet, at, tag_len).ok_or(DropReason::NoRoom)?;
-        // 3
-        let pn = sa.pn.take().filter(|&pn| pn <= config.pn_max());
-        let pn = pn.ok_or(DropReason::MacsecPnExhausted)?;
-        // 4
-        put_tag(place, secy.tci | an, user, pn, config.sci).ok_or(DropReason::NoRoom)?;
-        // 5
-        if at != MACS {
-            tags_first(packet.data_mut(), at);
-        }
-        // 6
-        let clear = if config.encrypt { user.min(config.offset.into()) } else { user };
-        let text = at + tag_len + clear;
-        if let Some(counts) = secy.counts.get_mut(usize::from(an)) {
-            let (packets, octets) = counters(counts, config.encrypt);
-            *packets += 1;
-            *octets += user as u64;
-        }
-        *job = Job {
-            buf: (),
-            key: sa.key,
-            ticket: u64::from(index) << 8 | u64::from(an),
-            number: pn,
-            nonce: sa.nonces.nonce(pn),
-            op: Op::Seal,
-            verdict: Verdict::Pending,
-            ad: Ad::Span(Span::new(at - MACS, text - (at - MACS))),
-            text: Span::new(text, user - clear),
-        };
-        Ok(if at == MACS { Some(Next::Transmit) } else { None })
+    }
+
+    /// Sealed frames without clear tags are ready for their port.
+    #[inline(always)]
+    fn all_finished(&mut self, jobs: &[Job<()>]) -> Option<Next> {
+        let is_ready = |job: &Job<()>| job.verdict == Verdict::Done && ad_start(job) == 0;
+        jobs.iter().all(is_ready).then_some(Next::Transmit)
     }
 
     /// Clear tags go back behind the addresses, and the frame to its port.
@@ -131,6 +107,105 @@ impl Protection for Vec<TxSecy> {
     }
 
     fn returned(&mut self, _: u32) {}
+}
+
+/// What frames of one SecY have in common.
+struct Encoder<'a> {
+    sa: &'a mut TxSa,
+    counts: &'a mut Stats,
+    out_too_long: &'a mut u64,
+    ticket: u64,
+    /// The longest frame that the port carries.
+    frame_max: usize,
+    clear_tags: u8,
+    tci_an: u8,
+    tag_len: usize,
+    sci: u64,
+    pn_max: u64,
+    encrypt: bool,
+    /// Octets of user data that stay readable at most.
+    clear: usize,
+}
+
+impl<'a> Encoder<'a> {
+    /// The SecY of a port and its association that encodes.
+    #[inline(always)]
+    fn of(secys: &'a mut [TxSecy], tables: &Tables, port: PortId) -> Option<Self> {
+        let port = tables.ports.get(usize::from(port.0))?;
+        let index = port.secy?;
+        let secy = secys.get_mut(usize::from(index))?;
+        let an = secy.encoding;
+        let config = secy.config.as_ref()?;
+        Some(Self {
+            sa: secy.sas.get_mut(usize::from(an))?.as_mut()?,
+            counts: secy.counts.get_mut(usize::from(an))?,
+            out_too_long: &mut secy.stats.out_too_long,
+            ticket: u64::from(index) << 8 | u64::from(an),
+            frame_max: port.frame_max.into(),
+            clear_tags: config.clear_tags,
+            tci_an: secy.tci | an,
+            tag_len: config.tag_len(),
+            sci: config.sci,
+            pn_max: config.pn_max(),
+            encrypt: config.encrypt,
+            clear: if config.encrypt { config.offset.into() } else { usize::MAX },
+        })
+    }
+
+    /// From a clear frame to a job; how much user data it has:
+    ///
+    /// 1. Where the SecTAG goes, whether frame, SecTAG and ICV fit; room for both.
+    /// 2. A packet number: from here on it is used up.
+    /// 3. The SecTAG behind the addresses, with a short length if the user data has fewer
+    ///    than 48 octets.
+    /// 4. Clear VLAN tags go in front, where the ICV does not cover them.
+    /// 5. Additional data is everything up to the SecTAG's end and the octets
+    ///    that stay readable; the text is the rest.
+    #[inline(always)]
+    fn prepare(&mut self, packet: &mut Packet, job: &mut Job<()>) -> Result<usize, DropReason> {
+        // 1
+        let tag_len = self.tag_len;
+        let at = front(packet.data(), self.clear_tags);
+        let len = packet.len();
+        let user = len.checked_sub(at).filter(|&n| n >= 2).ok_or(DropReason::Malformed)?;
+        if len + tag_len + ICV_LEN > self.frame_max {
+            *self.out_too_long += 1;
+            return Err(DropReason::TooBig);
+        }
+        let place = make_gap(packet, at, tag_len).ok_or(DropReason::NoRoom)?;
+        // 2
+        let pn = self.sa.pn.take().filter(|&pn| pn <= self.pn_max);
+        let pn = pn.ok_or(DropReason::MacsecPnExhausted)?;
+        // 3
+        put_tag(place, self.tci_an, user, pn, self.sci).ok_or(DropReason::NoRoom)?;
+        // 4
+        if at != MACS {
+            tags_first(packet.data_mut(), at);
+        }
+        // 5
+        let clear = user.min(self.clear);
+        let text = at + tag_len + clear;
+        *job = Job {
+            buf: (),
+            key: self.sa.key,
+            ticket: self.ticket,
+            number: pn,
+            nonce: self.sa.nonces.nonce(pn),
+            op: Op::Seal,
+            verdict: Verdict::Pending,
+            ad: Ad::Span(Span::new(at - MACS, text - (at - MACS))),
+            text: Span::new(text, user - clear),
+        };
+        Ok(user)
+    }
+
+    /// Counts frames, and octets of their user data.
+    #[inline(always)]
+    fn count(self, frames: usize, octets: usize) {
+        let (packets, sum) = counters(self.counts, self.encrypt);
+        *packets += frames as u64;
+        *sum += octets as u64;
+    }
 }
 
 /// A frame that an engine did not seal counts for nothing. What is in its buffer
@@ -177,8 +252,7 @@ fn put_tag(place: &mut [u8], tci_an: u8, user: usize, pn: u64, sci: u64) -> Opti
 fn make_gap(packet: &mut Packet, at: usize, gap: usize) -> Option<&mut [u8]> {
     let data = packet.grow(gap, ICV_LEN)?;
     if at == MACS {
-        let macs: [u8; MACS] = *data.get(gap..)?.first_chunk()?;
-        *data.first_chunk_mut()? = macs;
+        copy_macs(data, gap, 0)?;
     } else {
         data.get_mut(..gap + at)?.copy_within(gap.., 0);
     }

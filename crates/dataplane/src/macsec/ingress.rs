@@ -1,24 +1,25 @@
 //! Validation: SecTAG and ICV in, clear frame out (clauses 10.6, 14).
 
-use super::channels::NONE;
+use super::channels::{Channels, NOWHERE};
 use super::config::{SecyConfig, Validate};
-use super::receive::{Receive, RxSa, RxSecy, SecyIn};
-use super::state::{MACS, ad_start, ethertype, front, macs_first, recover, tags_first};
+use super::receive::{Receive, RxSa, SecyIn};
+use super::state::{MACS, ad_start, copy_macs, ethertype, front, macs_first, recover, tags_first};
 use super::stats::Stats;
 use crate::graph::{Aside, Ctx, Next};
-use crate::protection::Protection;
 use crate::protection::authentic::{Authentic, Candidate};
 use crate::protection::tickets::{Lane, Submitter};
-use ferrule_base::{DropReason, MacAddr};
+use crate::protection::{Protection, prepare_of_port, take_out};
+use crate::tables::Tables;
+use ferrule_base::{DropReason, MacAddr, PortId};
 use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
-use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::EtherType;
-use ferrule_wire::sectag::{ICV_LEN, Protection as Protected, Repr};
+use ferrule_pipeline::{BATCH, Batch, Packet};
+use ferrule_wire::sectag::{Header, ICV_LEN};
+use ferrule_wire::{EtherType, FromBytes};
 
-/// A SecTAG and where it stands.
+/// A SecTAG and what it covers.
+#[derive(Clone, Copy)]
 struct Tagged {
-    repr: Repr,
-    at: usize,
+    header: Header,
     /// Octets from the EtherType to the end of the SecTAG.
     tag_len: usize,
     /// Octets of secure data, without the ICV.
@@ -47,75 +48,33 @@ impl SecyIn {
 impl Protection for Receive {
     const SUBMITTER: Submitter = Submitter::SecyIn;
 
-    /// From a frame as received to a job:
-    ///
-    /// 1. The SecY of the port. What has no SecTAG ends here, or passes as it is.
-    /// 2. The SecTAG; what the MAC padded behind the ICV goes.
-    /// 3. The receive channel and the association.
-    /// 4. The packet number; what is late or was seen is dropped.
-    /// 5. Additional data is everything up to the SecTAG's end and the octets
-    ///    that stay readable; the text is the rest.
-    #[inline(always)]
+    /// One frame, as [`prepare_all`](Protection::prepare_all) does with several.
     fn prepare(
         &mut self,
         ctx: &mut Ctx<'_>,
         packet: &mut Packet,
         job: &mut Job<()>,
-    ) -> Result<Option<Next>, Aside> {
-        // 1
-        let port = ctx.tables.ports.get(usize::from(packet.meta().port.0));
-        let index = port.ok_or(DropReason::NotAttached)?.secy.map_or(usize::MAX, usize::from);
-        let secy = self.secys.get_mut(index).ok_or(DropReason::MacsecUntagged)?;
-        let config = secy.config.as_ref().ok_or(DropReason::MacsecUntagged)?;
-        let at = front(packet.data(), config.clear_tags);
-        if ethertype(packet.data(), at) != Some(EtherType::MACSEC) {
-            return Err(untagged(config, &mut secy.stats));
+    ) -> Result<(), Aside> {
+        let decoder = Decoder::of(self, ctx.tables, packet.meta().port);
+        decoder?.prepare(packet, job)
+    }
+
+    /// The port's SecY is found once for all frames of a port that follow one another: then
+    /// [`Decoder::prepare`] for each.
+    #[inline(always)]
+    fn prepare_all(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch, jobs: &mut [Job<()>; BATCH]) {
+        let mut done = 0;
+        while let Some(port) = batch.get(done).map(|packet| packet.meta().port) {
+            let aside = match Decoder::of(self, ctx.tables, port) {
+                Ok(mut decoder) => prepare_of_port(batch, jobs, &mut done, port, |packet, job| {
+                    decoder.prepare(packet, job)
+                }),
+                Err(reason) => Some(reason.into()),
+            };
+            if let Some(aside) = aside {
+                take_out(ctx, batch, done, aside);
+            }
         }
-        // 2
-        let Some(tagged) = read(packet.data(), at) else {
-            secy.stats.in_bad_tag += 1;
-            return Err(DropReason::MacsecBadTag.into());
-        };
-        packet.truncate(at + tagged.tag_len + tagged.user + ICV_LEN);
-        // 3
-        let (place, sa) = match secy.find(&mut self.sas, packet.data(), &tagged.repr) {
-            Ok(found) => found,
-            Err(reason) => return Err(secy.without_sa(packet, &tagged, reason)),
-        };
-        // 4
-        let Some(pn) = sa.number(config.xpn, tagged.repr.pn) else {
-            secy.stats.in_bad_tag += 1;
-            return Err(DropReason::MacsecBadTag.into());
-        };
-        let Some(candidate) = sa.window.check(pn) else {
-            sa.counts.in_late += 1;
-            return Err(DropReason::MacsecReplay.into());
-        };
-        let encrypted = tagged.repr.protection == Protected::Confidentiality;
-        if !encrypted && config.validate == Validate::Disabled && config.pass_unsecured {
-            sa.counts.in_unchecked += 1;
-            bare(packet, &tagged);
-            return Err(Aside::To(Next::Attach));
-        }
-        // 5
-        sa.under_way += 1;
-        if at != MACS {
-            tags_first(packet.data_mut(), at);
-        }
-        let clear = if encrypted { tagged.user.min(config.offset.into()) } else { tagged.user };
-        let text = at + tagged.tag_len + clear;
-        *job = Job {
-            buf: (),
-            key: sa.key,
-            ticket: place.into(),
-            number: candidate.number(),
-            nonce: sa.nonces.nonce(pn),
-            op: Op::Open,
-            verdict: Verdict::Pending,
-            ad: Ad::Span(Span::new(at - MACS, text - (at - MACS))),
-            text: Span::new(text, tagged.user - clear),
-        };
-        Ok(None)
     }
 
     /// From a job to a clear frame, or a drop:
@@ -132,36 +91,10 @@ impl Protection for Receive {
         packet: &mut Packet,
         job: &Job<()>,
     ) -> Result<Next, Aside> {
-        let Some(Some(sa)) = self.sas.get_mut(job.ticket as usize & SLOT) else {
-            return Err(DropReason::EngineFailed.into());
-        };
-        sa.under_way = sa.under_way.saturating_sub(1);
-        // 1
-        let at = MACS + ad_start(job);
-        if at != MACS {
-            macs_first(packet.data_mut(), at);
+        match ad_start(job) {
+            0 => self.finish_at(MACS, packet, job),
+            tags => self.finish_behind_tags(MACS + tags, packet, job),
         }
-        // The engine leaves the SecTAG alone: it is under the ICV.
-        let tag = packet.data().get(at..).map_or(Tag::NONE, Tag::read);
-        match job.verdict {
-            // 2, 3
-            Verdict::Done => sa.admit(job, at, tag)?,
-            Verdict::BadIcv => {
-                let config = self.secys.get(usize::from(sa.secy)).and_then(|s| s.config.as_ref());
-                if tag.encrypted || !config.is_some_and(is_lenient) {
-                    sa.counts.in_not_valid += 1;
-                    return Err(DropReason::MacsecBadIcv.into());
-                }
-                sa.counts.in_invalid += 1;
-            }
-            Verdict::Pending => return Err(DropReason::EngineFull.into()),
-            Verdict::Gone => return Err(DropReason::KeystreamGone.into()),
-            Verdict::Failed => return Err(DropReason::EngineFailed.into()),
-        }
-        // 4
-        packet.truncate(job.text.end());
-        remove_tag(packet, at, tag.len);
-        Ok(Next::Attach)
     }
 
     fn queue(&mut self, slot: u32) -> Option<&mut Lane> {
@@ -173,6 +106,60 @@ impl Protection for Receive {
         let done = |sa: &RxSa| sa.retired && sa.under_way == 0;
         if self.sas.get(slot as usize).and_then(Option::as_ref).is_some_and(done) {
             self.bury(slot);
+        }
+    }
+}
+
+impl Receive {
+    /// With VLAN tags in clear.
+    #[inline(never)]
+    fn finish_behind_tags(
+        &mut self,
+        at: usize,
+        packet: &mut Packet,
+        job: &Job<()>,
+    ) -> Result<Next, Aside> {
+        macs_first(packet.data_mut(), at);
+        self.finish_at(at, packet, job)
+    }
+
+    #[inline(always)]
+    fn finish_at(&mut self, at: usize, packet: &mut Packet, job: &Job<()>) -> Result<Next, Aside> {
+        let Some(Some(sa)) = self.sas.get_mut(job.ticket as usize & SLOT) else {
+            return Err(DropReason::EngineFailed.into());
+        };
+        sa.under_way = sa.under_way.saturating_sub(1);
+        // The engine leaves the SecTAG alone: it is under the ICV.
+        let tag = packet.data().get(at..).map_or(Tag::NONE, Tag::read);
+        // 2, 3
+        match job.verdict {
+            Verdict::Done => sa.admit(job, at, tag)?,
+            _ => self.not_authentic(job, tag)?,
+        }
+        // 4
+        remove_tag(packet, at, tag.len, job.text.end());
+        Ok(Next::Attach)
+    }
+
+    /// What an engine did not find right: with a wrong ICV it may pass, if that is allowed.
+    #[cold]
+    fn not_authentic(&mut self, job: &Job<()>, tag: Tag) -> Result<(), DropReason> {
+        let Some(Some(sa)) = self.sas.get_mut(job.ticket as usize & SLOT) else {
+            return Err(DropReason::EngineFailed);
+        };
+        match job.verdict {
+            Verdict::BadIcv => {
+                let config = self.secys.get(usize::from(sa.secy)).and_then(|s| s.config.as_ref());
+                if tag.encrypted || !config.is_some_and(is_lenient) {
+                    sa.counts.in_not_valid += 1;
+                    return Err(DropReason::MacsecBadIcv);
+                }
+                sa.counts.in_invalid += 1;
+                Ok(())
+            }
+            Verdict::Pending => Err(DropReason::EngineFull),
+            Verdict::Gone => Err(DropReason::KeystreamGone),
+            Verdict::Done | Verdict::Failed => Err(DropReason::EngineFailed),
         }
     }
 }
@@ -235,41 +222,171 @@ impl RxSa {
     }
 }
 
-impl RxSecy {
-    /// The association of a frame: by the SCI that tag or source address tell,
+/// A SecY, as frames that its port received need it.
+struct Decoder<'a> {
+    config: &'a SecyConfig,
+    channels: &'a Channels,
+    sas: &'a mut [Option<RxSa>],
+    stats: &'a mut Stats,
+    clear_tags: u8,
+    xpn: bool,
+    /// Octets of encrypted user data that stay readable at most.
+    offset: usize,
+    /// Frames that can be read pass unchecked.
+    is_disabled: bool,
+}
+
+impl<'a> Decoder<'a> {
+    /// The SecY of a port.
+    #[inline(always)]
+    fn of(receive: &'a mut Receive, tables: &Tables, port: PortId) -> Result<Self, DropReason> {
+        let port = tables.ports.get(usize::from(port.0)).ok_or(DropReason::NotAttached)?;
+        let index = port.secy.map_or(usize::MAX, usize::from);
+        let secy = receive.secys.get_mut(index).ok_or(DropReason::MacsecUntagged)?;
+        let config = secy.config.as_ref().ok_or(DropReason::MacsecUntagged)?;
+        Ok(Self {
+            config,
+            channels: &secy.channels,
+            sas: &mut receive.sas,
+            stats: &mut secy.stats,
+            clear_tags: config.clear_tags,
+            xpn: config.xpn,
+            offset: config.offset.into(),
+            is_disabled: config.validate == Validate::Disabled && config.pass_unsecured,
+        })
+    }
+
+    /// From a frame as received to a job:
+    ///
+    /// 1. What has no SecTAG ends here, or passes as it is.
+    /// 2. The SecTAG; what the MAC padded behind the ICV goes.
+    /// 3. The receive channel and the association.
+    /// 4. The packet number; what is late or was seen is dropped.
+    /// 5. Additional data is everything up to the SecTAG's end and the octets
+    ///    that stay readable; the text is the rest.
+    #[inline(always)]
+    fn prepare(&mut self, packet: &mut Packet, job: &mut Job<()>) -> Result<(), Aside> {
+        match front(packet.data(), self.clear_tags) {
+            MACS => self.prepare_at(MACS, packet, job),
+            at => self.prepare_behind_tags(at, packet, job),
+        }
+    }
+
+    /// With VLAN tags in clear.
+    #[inline(never)]
+    fn prepare_behind_tags(
+        &mut self,
+        at: usize,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Aside> {
+        self.prepare_at(at, packet, job)
+    }
+
+    #[inline(always)]
+    fn prepare_at(
+        &mut self,
+        at: usize,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Aside> {
+        // 1
+        if ethertype(packet.data(), at) != Some(EtherType::MACSEC) {
+            return Err(untagged(self.config, self.stats));
+        }
+        // 2
+        let Some(Tagged { header, tag_len, user }) = read(packet.data(), at) else {
+            self.stats.in_bad_tag += 1;
+            return Err(DropReason::MacsecBadTag.into());
+        };
+        let end = at + tag_len + user + ICV_LEN;
+        if end < packet.len() {
+            packet.truncate(end);
+        }
+        // 3
+        let place = self.find(packet.data(), at, header);
+        let Some(Some(sa)) = self.sas.get_mut(place as usize) else {
+            return Err(self.without_sa(packet, at));
+        };
+        // 4
+        let Some(pn) = sa.number(self.xpn, header.pn.get()) else {
+            self.stats.in_bad_tag += 1;
+            return Err(DropReason::MacsecBadTag.into());
+        };
+        let Some(candidate) = sa.window.check(pn) else {
+            sa.counts.in_late += 1;
+            return Err(DropReason::MacsecReplay.into());
+        };
+        let encrypted = header.is_encrypted();
+        if !encrypted && self.is_disabled {
+            sa.counts.in_unchecked += 1;
+            bare(packet, at);
+            return Err(Aside::To(Next::Attach));
+        }
+        // 5
+        sa.under_way += 1;
+        if at != MACS {
+            tags_first(packet.data_mut(), at);
+        }
+        let clear = if encrypted { user.min(self.offset) } else { user };
+        let text = at + tag_len + clear;
+        *job = Job {
+            buf: (),
+            key: sa.key,
+            ticket: place.into(),
+            number: candidate.number(),
+            nonce: sa.nonces.nonce(pn),
+            op: Op::Open,
+            verdict: Verdict::Pending,
+            ad: Ad::Span(Span::new(at - MACS, text - (at - MACS))),
+            text: Span::new(text, user - clear),
+        };
+        Ok(())
+    }
+
+    /// The place of a frame's association: by the SCI that tag or source address tell,
     /// or else of the only channel there is.
     #[inline(always)]
-    fn find<'a>(
-        &self,
-        sas: &'a mut [Option<RxSa>],
-        data: &[u8],
-        repr: &Repr,
-    ) -> Result<(u32, &'a mut RxSa), DropReason> {
-        let source = data.get(6..).and_then(|d| d.first_chunk()).copied().unwrap_or_default();
-        let channel = match repr.channel.sci(MacAddr(source)) {
-            Some(sci) => self.channels.find(sci.0),
-            None => self.channels.only(),
+    fn find(&self, data: &[u8], at: usize, header: Header) -> u32 {
+        let places = match sci(data, at, header) {
+            Some(sci) => self.channels.places(sci),
+            None => self.channels.only().map_or(NOWHERE, |channel| &channel.sas),
         };
-        let channel = channel.ok_or(DropReason::MacsecUnknownSci)?;
-        let place = channel.sas.get(repr.an as usize).copied().unwrap_or(NONE);
-        match sas.get_mut(place as usize) {
-            Some(Some(sa)) => Ok((place, sa)),
-            _ => Err(DropReason::MacsecUnusedSa),
-        }
+        places[usize::from(header.an())]
     }
 
     /// No association: what can be read may pass, if that is allowed.
     #[cold]
-    fn without_sa(&mut self, packet: &mut Packet, tagged: &Tagged, reason: DropReason) -> Aside {
-        let readable = tagged.repr.protection == Protected::Integrity;
-        if readable && self.config.as_ref().is_some_and(is_lenient) {
+    fn without_sa(&mut self, packet: &mut Packet, at: usize) -> Aside {
+        let Some(Tagged { header, .. }) = read(packet.data(), at) else {
+            return DropReason::MacsecBadTag.into();
+        };
+        if !header.is_encrypted() && is_lenient(self.config) {
             self.stats.in_no_sa += 1;
-            bare(packet, tagged);
+            bare(packet, at);
             return Aside::To(Next::Attach);
         }
         self.stats.in_no_sa_error += 1;
-        reason.into()
+        let channel = match sci(packet.data(), at, header) {
+            Some(sci) => self.channels.find(sci),
+            None => self.channels.only(),
+        };
+        match channel {
+            Some(_) => DropReason::MacsecUnusedSa.into(),
+            None => DropReason::MacsecUnknownSci.into(),
+        }
     }
+}
+
+/// The SCI that a frame tells: in its SecTAG, or by flags and source address.
+#[inline(always)]
+fn sci(data: &[u8], at: usize, header: Header) -> Option<u64> {
+    if header.has_sci() {
+        let octets = data.get(at + 2 + Header::LEN..)?.first_chunk()?;
+        return Some(u64::from_be_bytes(*octets));
+    }
+    let source = data.get(6..)?.first_chunk()?;
+    header.implied_sci(MacAddr(*source)).map(|sci| sci.0)
 }
 
 /// Whether frames that are not authentic may pass at all.
@@ -293,32 +410,34 @@ fn untagged(config: &SecyConfig, stats: &mut Stats) -> Aside {
 /// user data than an EtherType.
 #[inline(always)]
 fn read(data: &[u8], at: usize) -> Option<Tagged> {
-    let (repr, secured) = Repr::parse(data.get(at + 2..)?).ok()?;
-    let user = secured.len().checked_sub(ICV_LEN).filter(|&n| n >= 2)?;
-    if repr.protection == Protected::Changed {
-        return None;
-    }
-    Some(Tagged { repr, at, tag_len: 2 + repr.len(), user })
+    let (&header, _) = Header::ref_from_prefix(data.get(at + 2..)?).ok()?;
+    let tag_len = 2 + header.tag_len();
+    let user = header.secured_len(data.len().checked_sub(at + tag_len)?)?;
+    (header.is_legal() && user >= 2).then_some(Tagged { header, tag_len, user })
 }
 
 /// The frame without SecTAG and ICV, unchecked.
 #[cold]
-fn bare(packet: &mut Packet, tagged: &Tagged) {
-    packet.truncate(tagged.at + tagged.tag_len + tagged.user);
-    remove_tag(packet, tagged.at, tagged.tag_len);
+fn bare(packet: &mut Packet, at: usize) {
+    let Some(Tagged { tag_len, user, .. }) = read(packet.data(), at) else { return };
+    remove_tag(packet, at, tag_len, at + tag_len + user);
 }
 
-/// Takes the SecTAG off, by moving what is in front of it.
-#[inline]
-fn remove_tag(packet: &mut Packet, at: usize, tag_len: usize) {
-    let data = packet.data_mut();
-    if at == MACS
-        && let Some(&macs) = data.first_chunk::<MACS>()
-        && let Some(place) = data.get_mut(tag_len..).and_then(|d| d.first_chunk_mut())
-    {
-        *place = macs;
-    } else if let Some(front) = data.get_mut(..at + tag_len) {
+/// Takes the SecTAG off, by moving what is in front of it, and what is from `end` on.
+#[inline(always)]
+fn remove_tag(packet: &mut Packet, at: usize, tag_len: usize, end: usize) {
+    if at == MACS {
+        copy_macs(packet.data_mut(), 0, tag_len);
+    } else {
+        move_front(packet.data_mut(), at, tag_len);
+    }
+    packet.keep(tag_len, end);
+}
+
+/// Moves addresses and clear VLAN tags.
+#[inline(never)]
+fn move_front(data: &mut [u8], at: usize, tag_len: usize) {
+    if let Some(front) = data.get_mut(..at + tag_len) {
         front.copy_within(..at, tag_len);
     }
-    packet.strip(tag_len);
 }

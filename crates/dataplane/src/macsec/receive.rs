@@ -47,16 +47,18 @@ pub(super) struct RxSecy {
     pub(super) stats: Stats,
 }
 
-/// An association. It lives until its last job is back.
+/// An association. It lives until its last job is back. What packets read and write of it is
+/// in its first two cache lines, as far as they are in order.
+#[repr(C, align(64))]
 pub(super) struct RxSa {
     pub(super) key: KeyId,
     pub(super) nonces: Nonces,
     pub(super) window: Window,
-    pub(super) secy: u16,
     pub(super) under_way: u32,
-    pub(super) record: [u8; 16],
+    pub(super) secy: u16,
     pub(super) retired: bool,
     pub(super) counts: Stats,
+    pub(super) record: [u8; 16],
 }
 
 /// The stage: validates frames that come from a port with a SecY.

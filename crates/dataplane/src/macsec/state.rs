@@ -201,6 +201,19 @@ pub(super) fn front(data: &[u8], clear_tags: u8) -> usize {
     at
 }
 
+/// Copies the addresses from one offset to another; nothing if they are not there. (In words:
+/// copied as octets, they were left to `memmove`.)
+#[inline(always)]
+pub(super) fn copy_macs(data: &mut [u8], from: usize, to: usize) -> Option<()> {
+    let [a, b, c, d, e, f, g, h, rest @ ..]: [u8; MACS] = *data.get(from..)?.first_chunk()?;
+    let (front, rest) = (u64::from_ne_bytes([a, b, c, d, e, f, g, h]), u32::from_ne_bytes(rest));
+    let place = data.get_mut(to..)?.first_chunk_mut::<MACS>()?;
+    let (start, end) = place.split_at_mut(8);
+    start.copy_from_slice(&front.to_ne_bytes());
+    end.copy_from_slice(&rest.to_ne_bytes());
+    Some(())
+}
+
 /// Swaps the addresses and the clear VLAN tags behind them, so that the
 /// addresses stand before the SecTAG and what the ICV covers is one piece.
 #[inline]

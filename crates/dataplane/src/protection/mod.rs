@@ -22,8 +22,8 @@ pub(crate) mod table;
 pub mod tickets;
 
 use crate::graph::{Aside, Ctx, Next};
-use ferrule_base::{DropReason, Flow};
-use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Verdict};
+use ferrule_base::{DropReason, Flow, PortId};
+use ferrule_crypto::{Ad, Engine, Job, Jobs, Op};
 use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::esp;
 use tickets::{Lane, Submitter, Tickets};
@@ -40,14 +40,33 @@ pub(crate) trait Protection {
     }
 
     /// Lays a packet out for the engine and writes its job, in whose `ticket` is the slot of
-    /// the SA. Where the packet goes if all that is left is the engine's; nothing if
-    /// [`finish`](Self::finish) has more to do.
+    /// the SA.
     fn prepare(
         &mut self,
         ctx: &mut Ctx<'_>,
         packet: &mut Packet,
         job: &mut Job<()>,
-    ) -> Result<Option<Next>, Aside>;
+    ) -> Result<(), Aside>;
+
+    /// Writes the jobs of a batch beside its packets, and takes out those that have none.
+    #[inline(always)]
+    fn prepare_all(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch, jobs: &mut [Job<()>; BATCH]) {
+        let mut count = 0;
+        while let Some((packet, job)) = batch.get_mut(count).zip(jobs.get_mut(count)) {
+            match self.prepare(ctx, packet, job) {
+                Ok(()) => count += 1,
+                Err(aside) => take_out(ctx, batch, count, aside),
+            }
+        }
+    }
+
+    /// Where a whole batch goes, if its finished jobs leave nothing to do. Otherwise each
+    /// packet is asked about.
+    #[inline(always)]
+    fn all_finished(&mut self, jobs: &[Job<()>]) -> Option<Next> {
+        let _ = jobs;
+        None
+    }
 
     /// From a finished job to where its packet goes.
     fn finish(
@@ -94,17 +113,8 @@ impl InFlight {
         batch: &mut Box<Batch>,
     ) {
         protection.prefetch(ctx, engine, batch);
-        let (mut count, mut settled) = (0, Settled::default());
-        while let Some((packet, job)) = batch.get_mut(count).zip(self.jobs.get_mut(count)) {
-            match protection.prepare(ctx, packet, job) {
-                Ok(next) => {
-                    settled.note(next);
-                    count += 1;
-                }
-                Err(aside) => take_out(ctx, batch, count, aside),
-            }
-        }
-        self.work(protection, ctx, engine, batch, settled);
+        protection.prepare_all(ctx, batch, &mut self.jobs);
+        self.work(protection, ctx, engine, batch);
     }
 
     /// The place of the job beside packet `at` of a batch for [`work`](Self::work).
@@ -120,7 +130,6 @@ impl InFlight {
         ctx: &mut Ctx<'_>,
         engine: &mut E,
         batch: &mut Box<Batch>,
-        settled: Settled,
     ) {
         let (jobs, _) = self.jobs.split_at_mut(batch.len());
         count(ctx, jobs);
@@ -128,9 +137,7 @@ impl InFlight {
             return self.submit(protection, ctx, engine, batch);
         }
         engine.run_beside(ctx.now, batch, jobs);
-        if let Some(next) = settled.next()
-            && jobs.iter().fold(true, |all, job| all & (job.verdict == Verdict::Done))
-        {
+        if let Some(next) = protection.all_finished(jobs) {
             return ctx.out.send_all(next, batch);
         }
         // What a cipher worked on lies behind it.
@@ -216,31 +223,6 @@ impl InFlight {
     }
 }
 
-/// The way of a batch's packets that the engine alone has still to work on: known if it is
-/// one for all of them.
-#[derive(Clone, Copy, Default)]
-pub(crate) enum Settled {
-    #[default]
-    Unsaid,
-    To(Next),
-    Various,
-}
-
-impl Settled {
-    #[inline(always)]
-    fn note(&mut self, next: Option<Next>) {
-        *self = match (*self, next) {
-            (Self::Unsaid, Some(next)) => Self::To(next),
-            (Self::To(all), Some(next)) if all == next => return,
-            _ => Self::Various,
-        };
-    }
-
-    const fn next(self) -> Option<Next> {
-        if let Self::To(next) = self { Some(next) } else { None }
-    }
-}
-
 /// Sends a packet to where its finished job says.
 fn conclude<P: Protection>(
     protection: &mut P,
@@ -254,9 +236,31 @@ fn conclude<P: Protection>(
     }
 }
 
+/// Writes the jobs of packets that have one port, from packet `done` on, which counts on: up
+/// to a packet of another port, or to one that has no job, and where that goes.
+#[inline(always)]
+pub(crate) fn prepare_of_port(
+    batch: &mut Batch,
+    jobs: &mut [Job<()>; BATCH],
+    done: &mut usize,
+    port: PortId,
+    mut prepare: impl FnMut(&mut Packet, &mut Job<()>) -> Result<(), Aside>,
+) -> Option<Aside> {
+    for (packet, job) in batch.iter_mut().zip(jobs).skip(*done) {
+        if packet.meta().port != port {
+            break;
+        }
+        if let Err(aside) = prepare(packet, job) {
+            return Some(aside);
+        }
+        *done += 1;
+    }
+    None
+}
+
 /// Takes a packet out of its batch.
 #[cold]
-fn take_out(ctx: &mut Ctx<'_>, batch: &mut Batch, at: usize, aside: Aside) {
+pub(crate) fn take_out(ctx: &mut Ctx<'_>, batch: &mut Batch, at: usize, aside: Aside) {
     let packet = batch.remove(at);
     ctx.set_aside(packet, aside);
 }
