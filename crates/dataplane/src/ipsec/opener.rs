@@ -8,7 +8,7 @@ use crate::graph::{Aside, Ctx, FLAG_GROUP, FLAG_OPENED, Next};
 use crate::protection::authentic::{Authentic, Candidate};
 use crate::protection::table::{SaError, SaId, SaTable};
 use crate::protection::tickets::{Lane, Submitter};
-use crate::protection::{InFlight, Protection};
+use crate::protection::{InFlight, Protection, prepare_each};
 use arrayvec::ArrayVec;
 use ferrule_base::DropReason;
 use ferrule_crypto::{Coming, Engine, Job, Jobs, KeyId, Op, Verdict};
@@ -181,6 +181,35 @@ fn install<S: Opening, E: Engine<Packet>>(
     engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)
 }
 
+impl<S: Opening> Associations<S> {
+    /// 1. SPI to SA; the SA of another worker opens there.
+    /// 2. What can be judged without the key, the replay window among it.
+    #[inline(always)]
+    fn prepare(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Aside> {
+        // 1
+        let spi = S::spi_of(packet)?;
+        let place = ctx.tables.sas.inbound(spi).ok_or(S::UNKNOWN_SPI)?;
+        if place.worker != ctx.worker {
+            return Err(Aside::HandOff(place.worker, S::STAGE));
+        }
+        let held = self.table.at(place.index).filter(|(_, held)| held.sa.base().spi == spi);
+        let (slot, held) = held.ok_or(S::UNKNOWN_SPI)?;
+        // 2
+        match held.sa.lay_out(packet, job) {
+            Ok(()) => {
+                job.ticket = slot.into();
+                Ok(())
+            }
+            Err(reason) => Err(refuse(&mut held.sa, reason)),
+        }
+    }
+}
+
 impl<S: Opening> Protection for Associations<S> {
     const SUBMITTER: Submitter = S::SUBMITTER;
 
@@ -210,31 +239,9 @@ impl<S: Opening> Protection for Associations<S> {
         }
     }
 
-    /// 1. SPI to SA; the SA of another worker opens there.
-    /// 2. What can be judged without the key, the replay window among it.
     #[inline(always)]
-    fn prepare(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        packet: &mut Packet,
-        job: &mut Job<()>,
-    ) -> Result<(), Aside> {
-        // 1
-        let spi = S::spi_of(packet)?;
-        let place = ctx.tables.sas.inbound(spi).ok_or(S::UNKNOWN_SPI)?;
-        if place.worker != ctx.worker {
-            return Err(Aside::HandOff(place.worker, S::STAGE));
-        }
-        let held = self.table.at(place.index).filter(|(_, held)| held.sa.base().spi == spi);
-        let (slot, held) = held.ok_or(S::UNKNOWN_SPI)?;
-        // 2
-        match held.sa.lay_out(packet, job) {
-            Ok(()) => {
-                job.ticket = slot.into();
-                Ok(())
-            }
-            Err(reason) => Err(refuse(&mut held.sa, reason)),
-        }
+    fn prepare_all(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch, jobs: &mut [Job<()>; BATCH]) {
+        prepare_each(ctx, batch, jobs, |ctx, packet, job| self.prepare(ctx, packet, job));
     }
 
     /// 1. The ICV was right.

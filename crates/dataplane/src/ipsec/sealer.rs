@@ -10,10 +10,10 @@ use crate::graph::{Aside, Ctx, FLAG_EXEMPT, FLAG_LOCAL, FLAG_ONWARDS, FLAG_WHOLE
 use crate::protection::sequence::{Lease, Sequence};
 use crate::protection::table::{Held, SaError, SaId, SaTable};
 use crate::protection::tickets::{Lane, Submitter};
-use crate::protection::{InFlight, Protection};
+use crate::protection::{InFlight, Protection, prepare_each};
 use ferrule_base::{DropReason, Duration, Instant, Rng};
 use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Verdict};
-use ferrule_pipeline::{Batch, Packet};
+use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::Protocol;
 
 /// Numbers between two looks at whether the reserved range runs low.
@@ -292,6 +292,24 @@ fn admit<S: Sealing>(
     }
 }
 
+impl<S: Sealing> Associations<S> {
+    #[inline(always)]
+    fn prepare(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        packet: &mut Packet,
+        job: &mut Job<()>,
+    ) -> Result<(), Aside> {
+        let index = packet.meta().sa;
+        let Some((slot, held)) = self.table.at(index) else {
+            return Err(S::elsewhere(ctx, index));
+        };
+        self.settled &= held.sa.is_settled();
+        let made = held.sa.lay_out(ctx.now, packet, job);
+        admit(&mut self.wants, slot, held, packet, job, made)
+    }
+}
+
 impl<S: Sealing> Protection for Associations<S> {
     const SUBMITTER: Submitter = S::SUBMITTER;
 
@@ -312,19 +330,8 @@ impl<S: Sealing> Protection for Associations<S> {
     }
 
     #[inline(always)]
-    fn prepare(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        packet: &mut Packet,
-        job: &mut Job<()>,
-    ) -> Result<(), Aside> {
-        let index = packet.meta().sa;
-        let Some((slot, held)) = self.table.at(index) else {
-            return Err(S::elsewhere(ctx, index));
-        };
-        self.settled &= held.sa.is_settled();
-        let made = held.sa.lay_out(ctx.now, packet, job);
-        admit(&mut self.wants, slot, held, packet, job, made)
+    fn prepare_all(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch, jobs: &mut [Job<()>; BATCH]) {
+        prepare_each(ctx, batch, jobs, |ctx, packet, job| self.prepare(ctx, packet, job));
     }
 
     #[inline(always)]

@@ -36,20 +36,6 @@ impl SecyOut {
 impl Protection for Vec<TxSecy> {
     const SUBMITTER: Submitter = Submitter::SecyOut;
 
-    /// One frame, as [`prepare_all`](Protection::prepare_all) does with several.
-    fn prepare(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        packet: &mut Packet,
-        job: &mut Job<()>,
-    ) -> Result<(), Aside> {
-        let encoder = Encoder::of(self, ctx.tables, packet.meta().port);
-        let mut encoder = encoder.ok_or(DropReason::MacsecNoTxSa)?;
-        let user = encoder.prepare(packet, job)?;
-        encoder.count(1, user);
-        Ok(())
-    }
-
     /// The port's SecY, and its association that encodes, are found once for all frames of a
     /// port that follow one another: then [`Encoder::prepare`] for each.
     #[inline(always)]

@@ -48,17 +48,6 @@ impl SecyIn {
 impl Protection for Receive {
     const SUBMITTER: Submitter = Submitter::SecyIn;
 
-    /// One frame, as [`prepare_all`](Protection::prepare_all) does with several.
-    fn prepare(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        packet: &mut Packet,
-        job: &mut Job<()>,
-    ) -> Result<(), Aside> {
-        let decoder = Decoder::of(self, ctx.tables, packet.meta().port);
-        decoder?.prepare(packet, job)
-    }
-
     /// The port's SecY is found once for all frames of a port that follow one another: then
     /// [`Decoder::prepare`] for each.
     #[inline(always)]

@@ -8,7 +8,7 @@
 //!            └─────────┘                                               └────────┘
 //! ```
 //!
-//! A protocol brings [`Protection::prepare`] and [`Protection::finish`], and these are
+//! A protocol brings [`Protection::prepare_all`] and [`Protection::finish`], and these are
 //! the same for every engine.
 //!
 //! * [`authentic`] what a replay window asks for before it moves.
@@ -33,32 +33,15 @@ pub(crate) trait Protection {
     /// Whose jobs they are.
     const SUBMITTER: Submitter;
 
-    /// Asks the processor for what [`prepare`](Self::prepare) and the engine are going to
+    /// Asks the processor for what [`prepare_all`](Self::prepare_all) and the engine are going to
     /// read, where that is more than the nearest cache holds.
     fn prefetch<E: Engine<Packet>>(&self, ctx: &Ctx<'_>, engine: &E, batch: &Batch) {
         let _ = (ctx, engine, batch);
     }
 
-    /// Lays a packet out for the engine and writes its job, in whose `ticket` is the slot of
-    /// the SA.
-    fn prepare(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        packet: &mut Packet,
-        job: &mut Job<()>,
-    ) -> Result<(), Aside>;
-
-    /// Writes the jobs of a batch beside its packets, and takes out those that have none.
-    #[inline(always)]
-    fn prepare_all(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch, jobs: &mut [Job<()>; BATCH]) {
-        let mut count = 0;
-        while let Some((packet, job)) = batch.get_mut(count).zip(jobs.get_mut(count)) {
-            match self.prepare(ctx, packet, job) {
-                Ok(()) => count += 1,
-                Err(aside) => take_out(ctx, batch, count, aside),
-            }
-        }
-    }
+    /// Lays each packet of a batch out for the engine and writes its job beside it, in whose
+    /// `ticket` is the slot of the SA; those that have none are [taken out](take_out).
+    fn prepare_all(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch, jobs: &mut [Job<()>; BATCH]);
 
     /// Where a whole batch goes, if its finished jobs leave nothing to do. Otherwise each
     /// packet is asked about.
@@ -256,6 +239,23 @@ pub(crate) fn prepare_of_port(
         *done += 1;
     }
     None
+}
+
+/// Prepares the packets of a batch one by one.
+#[inline(always)]
+pub(crate) fn prepare_each(
+    ctx: &mut Ctx<'_>,
+    batch: &mut Batch,
+    jobs: &mut [Job<()>; BATCH],
+    mut prepare: impl FnMut(&mut Ctx<'_>, &mut Packet, &mut Job<()>) -> Result<(), Aside>,
+) {
+    let mut count = 0;
+    while let Some((packet, job)) = batch.get_mut(count).zip(jobs.get_mut(count)) {
+        match prepare(ctx, packet, job) {
+            Ok(()) => count += 1,
+            Err(aside) => take_out(ctx, batch, count, aside),
+        }
+    }
 }
 
 /// Takes a packet out of its batch.

@@ -173,8 +173,7 @@ impl Sum {
     ///
     /// # Safety
     /// So many octets there must be.
-    #[cold]
-    #[inline(never)]
+    #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
     unsafe fn add_second(&mut self, lanes: &[Lane<'_>; GROUP], mask: u32, powers: __m512i) {
         let load = |ad: &[u8]| {
