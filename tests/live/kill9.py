@@ -31,27 +31,29 @@ class Numbers:
     """What a node's state folder says of the key that it sends with."""
 
     def __init__(self, rig, name):
-        anchors = glob.glob(rig.path(f"{name}.state/*.anchor"))
-        own = [a for a in anchors if re.search("^for (esp-out|macsec-tx)", self.text(a), re.M)]
-        assert len(own) == 1, anchors
-        self.stem = own[0][:-len(".anchor")]
+        counters = glob.glob(rig.path(f"{name}.state/*.counter"))
+        own = [c for c in counters if re.search("^for (esp-out|macsec-tx)", self.text(c), re.M)]
+        assert len(own) == 1, counters
+        self.path = own[0]
 
     @staticmethod
     def text(path):
         with open(path) as file:
             return file.read()
 
-    def generation(self, kind="anchor"):
-        """How often the file was written."""
-        return int(re.search(r"^generation (\d+)", self.text(f"{self.stem}.{kind}"), re.M)[1])
+    def generation(self):
+        """How often it was written. For a moment of each write the file is void, and what
+        comes after it is whole."""
+        while True:
+            for path in (self.path, f"{self.path}.new"):
+                try:
+                    return int(re.search(r"^generation (\d+)", self.text(path), re.M)[1])
+                except (FileNotFoundError, TypeError):
+                    pass
 
     def is_being_written(self):
-        """A new file is there and not yet in its place."""
-        return any(os.path.exists(f"{self.stem}.{kind}.new") for kind in ("anchor", "counter"))
-
-    def was_cut(self):
-        """What a kill left is the middle of a write."""
-        return self.is_being_written() or self.generation() != self.generation("counter")
+        """A new file is there and not yet in its place: so a kill cuts a write."""
+        return os.path.exists(f"{self.path}.new")
 
 
 def traffic(rig, a_pings, b_pings, last=2):
@@ -98,7 +100,7 @@ def kill_and_restart(rig, nodes, kills):
             while not numbers[name].is_being_written():
                 assert time.monotonic() < end, "nothing is written"
         kill(nodes[name])
-        cut += numbers[name].was_cut()
+        cut += numbers[name].is_being_written()
         nodes[name] = rig.start(name, wait=False)
     return cut, sum(n.generation() for n in numbers.values()) - first
 

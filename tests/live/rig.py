@@ -69,6 +69,8 @@ class Rig:
     def __enter__(self):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         self.dir = tempfile.mkdtemp(prefix="ferrule-live-")
+        # The keys go with the folder, and need not be remembered on this machine.
+        os.environ["FERRULE_USED_KEYS"] = self.path("used-keys")
         self.spaces = []
         try:
             self.build()

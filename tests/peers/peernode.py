@@ -164,10 +164,11 @@ class Node:
         Node.count += 1
         self.lab = lab
         self.dir = lab.dir / f"{name}{Node.count}"
-        (self.dir / "state").mkdir(parents=True)
-        (self.dir / "state").chmod(0o700)
+        self.dir.mkdir(parents=True)
         self.file = self.dir / "node.toml"
         self.socket = self.dir / "control.sock"
+        # Keys of tests are the same every time, and of more than one node.
+        os.environ["FERRULE_USED_KEYS"] = str(self.dir / "used-keys")
         self.keys(keys or {})
         self.write(text)
         self.counters()

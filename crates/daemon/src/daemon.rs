@@ -98,7 +98,8 @@ pub fn prepare(loaded: Loaded) -> Result<Prepared, Fault> {
 /// Takes the folder of counters, if the configuration has one.
 fn open_store(prepared: &Prepared) -> Result<Option<SharedStore>, Fault> {
     let Some(folder) = &prepared.config.state else { return Ok(None) };
-    let store = FileStore::open(Path::new(folder))
+    let store = state::used_keys()
+        .and_then(|used| FileStore::open(Path::new(folder), &used))
         .map_err(|e| prepared.source.state_fault(&prepared.config, &e.to_string(), &e.remedy()))?;
     Ok(Some(SharedStore::new(store)))
 }
@@ -155,7 +156,8 @@ pub fn create_state(loaded: Loaded) -> Result<usize, Fault> {
         ));
     };
     let fault = |e: crate::state::StateError| Fault::environment(&e, e.remedy());
-    let mut store = FileStore::create(Path::new(folder)).map_err(fault)?;
+    let used = state::used_keys().map_err(fault)?;
+    let mut store = FileStore::create(Path::new(folder), &used).map_err(fault)?;
     store.find_all(&ferrule_node::counters(&prepared.config, &prepared.macs)).map_err(fault)?;
     Ok(store.made())
 }

@@ -30,10 +30,9 @@ pub struct Loaded {
 /// in its own folder.
 pub fn load(path: &Path) -> Result<Loaded, Fault> {
     let source = source(path)?;
-    let Source { file, text } = &source;
     let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
     let mut keys = Disk { folder: &folder, token: None, read: BTreeMap::new() };
-    let mut config = parse(file, text, &mut keys)?;
+    let mut config = parse(&source, &mut keys)?;
     let keys = keys.read;
     anchor(&mut config, &folder);
     Ok(Loaded { config, source, keys })
@@ -94,10 +93,10 @@ pub fn from_parts(
     text: &str,
     keys: &BTreeMap<String, Secret>,
 ) -> Result<Loaded, Fault> {
-    let mut config = parse(file, text, &mut Sent(keys))?;
+    let source = Source { file: file.into(), text: text.into() };
+    let mut config = parse(&source, &mut Sent(keys))?;
     let folder = Path::new(file).parent().unwrap_or(Path::new("."));
     anchor(&mut config, folder);
-    let source = Source { file: file.into(), text: text.into() };
     Ok(Loaded { config, source, keys: keys.clone() })
 }
 
@@ -115,8 +114,22 @@ fn absolute(folder: &Path, path: &str) -> String {
     std::path::absolute(&path).unwrap_or(path).display().to_string()
 }
 
-fn parse(file: &str, text: &str, keys: &mut dyn KeySource) -> Result<Config, Fault> {
-    Config::parse(file, text, keys).map_err(|e| Fault::in_file(Blame::Configuration, &e))
+fn parse(source: &Source, keys: &mut dyn KeySource) -> Result<Config, Fault> {
+    let config = Config::parse(&source.file, &source.text, keys);
+    let config = config.map_err(|e| Fault::in_file(Blame::Configuration, &e))?;
+    let sends = !config.tunnels.is_empty() || config.secys.iter().any(|s| !s.transmit.is_empty());
+    if sends && config.state.is_none() {
+        // Whoever reads files has the system's ports. A laboratory in virtual time ends
+        // with its keys; a process that starts again has the same ones.
+        return Err(source.fault(
+            Blame::Configuration,
+            ["node", "name", &config.name],
+            "static keys on real ports, and no place to keep their counters",
+            "add state = \"FOLDER\" to [node], then `ferrule state create`: lab = true does \
+             without in virtual time alone",
+        ));
+    }
+    Ok(config)
 }
 
 fn text_of(path: &Path) -> io::Result<String> {
@@ -201,7 +214,31 @@ pub fn private_file(kind: &str, path: &Path) -> Result<Secret, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ferrule_node::config::named_key;
     use std::fs::{self, Permissions};
+
+    #[test]
+    fn a_laboratory_node_on_real_ports_keeps_counters_as_any_other() {
+        let node = |line: &str| {
+            format!(
+                "[node]\nname = \"gw\"\nlab = true\n{line}[[port]]\nname = \"wan\"\n\
+                 driver = \"af-packet\"\n[[interface]]\nport = \"wan\"\n\
+                 address = [\"192.0.2.1/24\"]\n[[tunnel]]\nname = \"t\"\n\
+                 local = \"192.0.2.1\"\nremote = \"192.0.2.2\"\nsuite = \"aes-gcm-128\"\n\
+                 out = {{ spi = 4097, key = \"gcm:1\" }}\nin = {{ spi = 4098, key = \"gcm:2\" }}\n"
+            )
+        };
+        let keys = ["gcm:1", "gcm:2"].map(|name| (name.to_owned(), named_key(name).unwrap()));
+        let keys = BTreeMap::from(keys);
+        let error = from_parts("/gw/gw.toml", &node(""), &keys).err().expect("refused");
+        assert_eq!(error.blame, Blame::Configuration);
+        let text = error.to_string();
+        for part in ["/gw/gw.toml:2", "static keys on real ports", "state = \"FOLDER\""] {
+            assert!(text.contains(part), "{text}");
+        }
+        let loaded = from_parts("/gw/gw.toml", &node("state = \"s\"\n"), &keys);
+        assert_eq!(loaded.expect("it is fine").config.state.as_deref(), Some("/gw/s"));
+    }
 
     #[test]
     fn names_of_keys_on_a_token_arrive_at_a_running_node_as_they_were() {

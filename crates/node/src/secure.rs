@@ -76,6 +76,8 @@ pub struct CounterId {
     pub id: String,
     /// What makes the nonces: key and salt, or key and SCI.
     pub fingerprint: [u8; 16],
+    /// Nonces are made here; else only a replay window is kept.
+    pub sends: bool,
 }
 
 /// The fingerprint of a static ESP SA. In a counter mode the nonce is salt and
@@ -114,12 +116,12 @@ fn macsec_fingerprint(xpn: bool, sci: u64, sa: &MacsecSaConfig) -> [u8; 16] {
 
 fn esp_out_id(t: &TunnelConfig, sa: &SaConfig) -> CounterId {
     let id = format!("esp-out-{}-{:08x}", t.name, sa.spi);
-    CounterId { id, fingerprint: fingerprint(sa) }
+    CounterId { id, fingerprint: fingerprint(sa), sends: true }
 }
 
 fn esp_in_id(t: &TunnelConfig, sa: &SaConfig) -> CounterId {
     let id = format!("esp-in-{}-{:08x}", t.name, sa.spi);
-    CounterId { id, fingerprint: fingerprint(sa) }
+    CounterId { id, fingerprint: fingerprint(sa), sends: false }
 }
 
 fn macsec_id(
@@ -131,7 +133,7 @@ fn macsec_id(
 ) -> CounterId {
     let port = &config.ports[secy.port].name;
     let id = format!("macsec-{way}-{port}-{sci:016x}-{}", sa.an);
-    CounterId { id, fingerprint: macsec_fingerprint(secy.xpn, sci, sa) }
+    CounterId { id, fingerprint: macsec_fingerprint(secy.xpn, sci, sa), sends: way == "tx" }
 }
 
 /// Every counter that a configuration needs before it can run.

@@ -286,7 +286,8 @@ impl Set {
         let config = load(path).map_err(|e| e.to_string())?.config;
         let Some(folder) = &config.state else { return Ok(()) };
         let failed = |e: StateError| format!("{e}\n{}", e.remedy());
-        let mut store = FileStore::create(Path::new(folder)).map_err(failed)?;
+        let used = ferrule_daemon::state::used_keys().map_err(failed)?;
+        let mut store = FileStore::create(Path::new(folder), &used).map_err(failed)?;
         // SPIs and SCIs stand in the file, so addresses of devices do not matter.
         let macs = vec![MacAddr::ZERO; config.ports.len()];
         store.find_all(&ferrule_node::counters(&config, &macs)).map_err(failed)

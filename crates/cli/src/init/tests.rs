@@ -199,7 +199,9 @@ fn init_begins_the_counters_that_a_run_looks_for() {
         let folder = Folder::new();
         init(&folder, &[kind]);
         let config = parse(&folder.0, &format!("{name}.toml"));
-        let mut store = FileStore::open(&folder.0.join(format!("{name}.state"))).expect("made");
+        let used = folder.0.join("used-keys");
+        let store = FileStore::open(&folder.0.join(format!("{name}.state")), &used);
+        let mut store = store.expect("made");
         let counters = ferrule_node::counters(&config, &vec![MacAddr::ZERO; config.ports.len()]);
         assert_eq!(counters.len(), 2);
         for counter in counters {

@@ -125,6 +125,7 @@ impl<'a> Rig<'a> {
     /// A command that runs there; the program and its arguments follow.
     fn inside(&self) -> Command {
         let mut command = netns::inside(&self.space);
+        command.env("FERRULE_USED_KEYS", self.folder.join("used-keys"));
         for (name, value) in &self.environment {
             command.env(name, value);
         }
@@ -140,6 +141,12 @@ impl<'a> Rig<'a> {
         let file = folder.join(format!("{name}.toml"));
         let _ = fs::remove_file(&file);
         write(&file, self.toml(side).as_bytes())?;
+        if side.protect.is_some() {
+            // The keys are the study's own, and its nodes go on with their counters.
+            let mut create = self.inside();
+            create.arg(program()?).args(["state", "create"]).arg(&file);
+            self.runner.done(&mut create, LIMIT)?;
+        }
         let mut command = self.inside();
         command.arg(program()?).arg("run").arg(&file);
         let mut node = Background::start(name, &mut command, &folder.join(format!("{name}.log")))?;
@@ -168,6 +175,8 @@ impl<'a> Rig<'a> {
         );
         if let Some(protect) = &side.protect {
             let [out, inward] = [side.number, 1 - side.number];
+            let state = self.folder.join(format!("side-{}.state", side.number));
+            text = text.replacen("[node]\n", &format!("[node]\nstate = {state:?}\n"), 1);
             text += &format!(
                 "[[tunnel]]\nname = \"site\"\nlocal = \"198.51.100.{own}\"\n\
                  remote = \"198.51.100.{far}\"\nsuite = \"{}\"\nplacement = \"{}\"\n\

@@ -1,20 +1,27 @@
-//! Numbers that were reserved, kept where a crash cannot lower them.
+//! Numbers that were reserved, kept where neither a crash nor a backup can lower them.
 //!
 //! A sequence number used twice under one counter-mode key gives the key stream
 //! away. So a number is sent only when a limit above it is on the disk, and
 //! after a crash counting goes on above the limit.
 //!
 //! ```text
-//!   FOLDER/                          0700, held by one process (flock)
-//!     lock
-//!     FINGERPRINT.anchor             written first ┐ both name the limit; the
-//!     FINGERPRINT.counter            written then  ┘ higher one counts
+//!   FOLDER/                     0700, locked by one process
+//!     state                     which state this is; written once, locked as well
+//!     FINGERPRINT.counter       the limit of a key
+//!     FINGERPRINT.counter.new   the next one, while it is written
+//!   used-keys                   of the host: which state a key belongs to
 //!
-//!   one write: FILE.new ─ sync ─ rename over the anchor ─ fsync of the folder
-//!                              ─ rename over the counter ─ fsync of the folder
+//!   one write:  .new ─ sync ─ sync of the folder
+//!               what .counter names is made void, and says what comes after it ─ sync
+//!               .new is renamed to .counter ─ sync of the folder
 //! ```
 //!
 //! Many records are written together: each step is done for all of them before the next.
+//!
+//! A file is made void while it still has its name. So one that says a limit is always the
+//! one that the folder names: any other file that ever was is void, whatever hard link
+//! leads to it, and a copy is not where it says that it is. Both files of a write that was
+//! cut name each other.
 //!
 //! A file is named by a fingerprint of what makes its nonces, so a tunnel that
 //! is given another name goes on with its counter, and a key that comes back
@@ -22,30 +29,38 @@
 //!
 //! | what happened | what is done |
 //! | --- | --- |
-//! | killed during a write | the file before or the file after is there; both are at or above what was used |
+//! | killed, or power lost, during a write | it is undone if `.counter` stands, else finished |
 //! | no files | refused: `ferrule state create` says that the key is fresh |
-//! | one of the two files is gone, cut or altered | refused |
-//! | a file came from a backup | its inode and time of birth are not those in it: refused |
-//! | one file is older than the other can explain | refused |
-//! | a second process | refused: the folder is locked |
+//! | that is said of a key which the list has | refused: its state is lost or elsewhere |
+//! | a file is cut or altered | refused, unless that was a write of our own, as both files say |
+//! | a file was copied, or comes from a backup | its inode and time of birth are not those in it: refused |
+//! | a hard link from before comes back | it is void: refused |
+//! | a second process, also by hard links | refused: folder and `state` are locked |
+//! | the folder or `state` is taken from a process | nothing is reserved any more |
 //!
-//! What this cannot see is a whole disk or machine set back to a snapshot: keys
-//! that were in use then must be replaced.
+//! What this cannot see is in docs/state.md.
 
+mod disk;
+mod error;
+mod identity;
 mod record;
+mod used;
 
+pub use disk::{Disk, System};
+pub use error::StateError;
 pub use record::{Place, Record};
+pub use used::of_host as used_keys;
 
 use ferrule_node::CounterId;
-use record::{RECORD_MAX, hex};
-use std::collections::HashMap;
-use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use identity::Identity;
+use record::{RECORD_MAX, Void, hex};
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
+use used::UsedKeys;
 
 /// How long a lock is waited for: a node that ends, or a process that another
 /// thread is just starting, holds it a moment longer than it needs.
@@ -54,86 +69,30 @@ const PATIENCE: Duration = Duration::from_millis(400);
 /// Files that are synced one by one; of more the whole file system is.
 const SYNC_EACH_MAX: usize = 16;
 
-/// The files of a record, in the order in which they are written.
-const KINDS: [&str; 2] = ["anchor", "counter"];
+/// The file that says which state a folder is.
+const STATE: &str = "state";
+/// The same while it is written.
+const STATE_NEW: &str = "state.new";
 
 /// Keys whose counters one folder holds at most.
 pub const KEYS_MAX: usize = 1 << 20;
 
-/// Why a counter cannot be used.
-#[derive(Debug)]
-pub enum StateError {
-    /// There is no folder.
-    NoFolder(PathBuf),
-    /// Others could write the folder.
-    OpenFolder(PathBuf, u32),
-    /// Another process has the folder.
-    Locked(PathBuf),
-    /// There is no counter for the key.
-    Missing(String, PathBuf),
-    /// The files contradict themselves or each other.
-    Damaged(String, PathBuf, &'static str),
-    /// The system did not do it.
-    Os(String, io::Error),
-}
-
-impl fmt::Display for StateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoFolder(path) => {
-                write!(f, "there is no folder `{}` for the counters", path.display())
-            }
-            Self::OpenFolder(path, mode) => {
-                write!(f, "others may look into `{}` (mode {mode:04o})", path.display())
-            }
-            Self::Locked(path) => {
-                write!(f, "another process has the counters in `{}`", path.display())
-            }
-            Self::Missing(id, path) => {
-                write!(f, "no counter state for `{id}` in `{}`", path.display())
-            }
-            Self::Damaged(id, path, why) => {
-                write!(f, "the counter state for `{id}`, `{}`, {why}", path.display())
-            }
-            Self::Os(what, error) => write!(f, "{what}: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for StateError {}
-
-impl StateError {
-    /// What a person can do.
-    pub fn remedy(&self) -> String {
-        match self {
-            Self::NoFolder(_) | Self::Missing(..) => {
-                "if the key has never been used: `ferrule state create NODE.toml` (for a node \
-                 that runs: `ferrule apply --new-keys`); else make a new key with \
-                 `ferrule init key`"
-                    .into()
-            }
-            Self::OpenFolder(path, _) => format!("chmod 700 {}", path.display()),
-            Self::Locked(_) => "stop the other one first, or give each node a folder".into(),
-            Self::Damaged(..) => "make a new key with `ferrule init key` at both ends, then \
-                                  `ferrule state create NODE.toml`"
-                .into(),
-            Self::Os(..) => {
-                "see whether the user may write there, and whether there is room".into()
-            }
-        }
-    }
-}
-
 /// The counters of one node.
 #[derive(Debug)]
-pub struct FileStore {
-    folder: PathBuf,
-    /// Held open: the lock lasts as long as this.
-    _lock: File,
+pub struct FileStore<D: Disk = System> {
+    disk: D,
+    path: PathBuf,
+    /// Locked for as long as they are open.
+    folder: D::Handle,
+    identity: D::Handle,
+    id: [u8; 16],
+    used: UsedKeys<D>,
     /// Makes what is missing instead of refusing.
     creates: bool,
     made: usize,
     records: HashMap<[u8; 16], Record>,
+    /// Records of which a write failed: what the disk has is looked at again.
+    unsure: HashSet<[u8; 16]>,
 }
 
 /// A counter as it was found.
@@ -146,40 +105,72 @@ pub struct Found {
 }
 
 impl FileStore {
-    /// Takes the folder, which must exist.
-    pub fn open(folder: &Path) -> Result<Self, StateError> {
-        check_folder(folder)?;
-        let path = folder.join("lock");
-        let os = |e| StateError::Os(format!("`{}`", path.display()), e);
-        let lock =
-            OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(os)?;
-        let patient = Instant::now() + PATIENCE;
-        loop {
-            match lock.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::WouldBlock) if Instant::now() < patient => sleep(PATIENCE / 20),
-                Err(TryLockError::WouldBlock) => return Err(StateError::Locked(folder.into())),
-                Err(TryLockError::Error(e)) => return Err(os(e)),
-            }
+    /// Takes the state of a folder. `used` is the host's list of used keys.
+    pub fn open(folder: &Path, used: &Path) -> Result<Self, StateError> {
+        Self::open_on(System, folder, used)
+    }
+
+    /// Takes the state of a folder and makes it, and every counter that is asked for, if
+    /// they are not there. Only for keys that were never used.
+    pub fn create(folder: &Path, used: &Path) -> Result<Self, StateError> {
+        Self::create_on(System, folder, used)
+    }
+
+    /// Gives folder and files to another user, who goes on with them.
+    pub fn give_to(&self, uid: u32, gid: u32) -> io::Result<()> {
+        std::os::unix::fs::chown(&self.path, Some(uid), Some(gid))?;
+        for entry in fs::read_dir(&self.path)? {
+            std::os::unix::fs::lchown(entry?.path(), Some(uid), Some(gid))?;
         }
-        Ok(Self {
-            folder: folder.into(),
-            _lock: lock,
+        Ok(())
+    }
+
+    /// Whether the folder can still be used, after becoming another user.
+    pub fn is_reachable(&self) -> Result<(), StateError> {
+        let os = |e| StateError::Os(format!("folder `{}`", self.path.display()), e);
+        let probe = self.path.join("probe");
+        File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(os)
+    }
+}
+
+impl<D: Disk + Clone> FileStore<D> {
+    /// [`open`](FileStore::open) on any file system.
+    pub fn open_on(disk: D, path: &Path, used: &Path) -> Result<Self, StateError> {
+        let (folder, os) = (open_folder(&disk, path)?, os_of(path));
+        if !patiently(|| disk.lock(&folder)).map_err(&os)? {
+            return Err(StateError::Locked(path.into()));
+        }
+        let Some(identity) = disk.open(&folder, STATE).map_err(&os)? else {
+            return Err(StateError::NoState(path.into()));
+        };
+        if !patiently(|| disk.lock(&identity)).map_err(&os)? {
+            return Err(StateError::Locked(path.into()));
+        }
+        let id = read_identity(&disk, &identity, path)?;
+        let used = UsedKeys::open(disk.clone(), used)?;
+        let store = Self {
+            disk,
+            path: path.into(),
+            folder,
+            identity,
+            id,
+            used,
             creates: false,
             made: 0,
             records: HashMap::new(),
-        })
+            unsure: HashSet::new(),
+        };
+        store.is_ours()?;
+        // Names that another process gave, and was killed before they were synced.
+        store.disk.sync(&store.folder).map_err(os)?;
+        Ok(store)
     }
 
-    /// Takes the folder and makes it, and every counter that is asked for, if
-    /// they are not there. Only for keys that were never used.
-    pub fn create(folder: &Path) -> Result<Self, StateError> {
-        let os = |e| StateError::Os(format!("making `{}`", folder.display()), e);
-        if !folder.is_dir() {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(os)?;
-            fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(os)?;
-        }
-        Ok(Self { creates: true, ..Self::open(folder)? })
+    /// [`create`](FileStore::create) on any file system.
+    pub fn create_on(disk: D, path: &Path, used: &Path) -> Result<Self, StateError> {
+        make_path(&disk, path).map_err(os_of(path))?;
+        begin(&disk, path)?;
+        Ok(Self { creates: true, ..Self::open_on(disk, path, used)? })
     }
 
     /// Whether counters that are not there are made from now on, which is right
@@ -193,19 +184,10 @@ impl FileStore {
         self.made
     }
 
-    /// Gives folder and files to another user, who goes on with them.
-    pub fn give_to(&self, uid: u32, gid: u32) -> io::Result<()> {
-        std::os::unix::fs::chown(&self.folder, Some(uid), Some(gid))?;
-        for entry in fs::read_dir(&self.folder)? {
-            std::os::unix::fs::lchown(entry?.path(), Some(uid), Some(gid))?;
-        }
-        Ok(())
-    }
-
     /// Opens the counter of a key. All else goes by the fingerprint: `id` is what it is
     /// called today, for people.
     pub fn find(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Found, StateError> {
-        self.find_all(&[CounterId { id: id.into(), fingerprint }])?;
+        self.find_all(&[CounterId { id: id.into(), fingerprint, sends: false }])?;
         let record = &self.records[&fingerprint];
         Ok(Found { next: record.limit.saturating_add(1), edge: record.edge })
     }
@@ -213,22 +195,26 @@ impl FileStore {
     /// Opens the counters of many keys.
     pub fn find_all(&mut self, wanted: &[CounterId]) -> Result<(), StateError> {
         let mut fresh = HashMap::new();
-        for CounterId { id, fingerprint } in wanted {
-            if self.records.contains_key(fingerprint) || fresh.contains_key(fingerprint) {
+        for CounterId { id, fingerprint, .. } in wanted {
+            if fresh.contains_key(fingerprint) {
                 continue;
             }
-            if let Some(record) = self.load(id, *fingerprint)? {
+            let kept = match self.records.contains_key(fingerprint) {
+                true => Some(self.record(*fingerprint)?),
+                false => self.load(id, *fingerprint)?,
+            };
+            if let Some(record) = kept {
                 self.records.insert(*fingerprint, record);
             } else if self.creates && self.records.len() + fresh.len() < KEYS_MAX {
-                fresh.insert(*fingerprint, Record::new(id, *fingerprint));
+                fresh.insert(*fingerprint, Record::new(id, self.id, *fingerprint));
             } else {
-                return Err(StateError::Missing(id.clone(), self.folder.clone()));
+                return Err(StateError::Missing(id.clone(), self.path.clone()));
             }
         }
-        self.store(fresh.values_mut(), &KINDS)?;
+        let sending = wanted.iter().filter(|key| key.sends && fresh.contains_key(&key.fingerprint));
+        self.used.are_new(sending.map(|key| (key.id.as_str(), key.fingerprint)))?;
         self.made += fresh.len();
-        self.records.extend(fresh);
-        Ok(())
+        self.write(fresh)
     }
 
     /// Numbers up to `limit` may be used once this returns.
@@ -238,20 +224,14 @@ impl FileStore {
 
     /// The same of many keys. On an error none of their limits counts as raised.
     pub fn raise_all(&mut self, limits: &[([u8; 16], u64)]) -> Result<(), StateError> {
+        let known = |key: &[u8; 16]| self.records.get(key).map_or("", |record| &record.id);
+        self.used.claim(self.id, limits.iter().map(|(key, _)| (known(key), *key)))?;
         self.change(limits, |record, limit| record.limit = record.limit.max(limit))
     }
 
-    /// Keeps the edge of a replay window. An edge is written often and may be
-    /// late, so only one of the two files gets it.
+    /// Keeps the edge of a replay window.
     pub fn raise_edge(&mut self, key: [u8; 16], edge: u64) -> Result<(), StateError> {
-        let mut record = self.record(key)?;
-        if edge <= record.edge {
-            return Ok(());
-        }
-        record.edge = edge;
-        self.store([&mut record], &KINDS[1..])?;
-        self.records.insert(key, record);
-        Ok(())
+        self.change(&[(key, edge)], |record, edge| record.edge = record.edge.max(edge))
     }
 
     /// What numbers were used is known, for nobody uses them any more: at a
@@ -260,16 +240,19 @@ impl FileStore {
         self.change(&[(key, used)], |record, used| record.limit = record.limit.min(used))
     }
 
-    /// Whether the folder can still be used, after becoming another user.
-    pub fn is_reachable(&self) -> Result<(), StateError> {
-        let os = |e| StateError::Os(format!("folder `{}`", self.folder.display()), e);
-        let probe = self.folder.join("probe");
-        File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(os)
-    }
-
-    fn record(&self, key: [u8; 16]) -> Result<Record, StateError> {
-        let record = self.records.get(&key).cloned();
-        record.ok_or_else(|| StateError::Missing(hex(&key), self.folder.clone()))
+    fn record(&mut self, key: [u8; 16]) -> Result<Record, StateError> {
+        let missing = || StateError::Missing(hex(&key), self.path.clone());
+        let known = self.records.get(&key).ok_or_else(missing)?;
+        if !self.unsure.contains(&key) {
+            return Ok(known.clone());
+        }
+        let id = known.id.clone();
+        self.disk.sync(&self.folder).map_err(os_of(&self.path))?;
+        let kept = self.load(&id, key)?;
+        let record = kept.ok_or_else(|| StateError::Missing(id, self.path.clone()))?;
+        self.unsure.remove(&key);
+        self.records.insert(key, record.clone());
+        Ok(record)
     }
 
     fn change(
@@ -283,151 +266,342 @@ impl FileStore {
             change(&mut next, number);
             changed.insert(key, next);
         }
-        changed.retain(|key, next| self.records[key].limit != next.limit);
-        changed.values_mut().for_each(|next| next.generation += 1);
-        self.store(changed.values_mut(), &KINDS)?;
+        changed.retain(|key, next| self.records[key] != *next);
+        self.write(changed)
+    }
+
+    /// Writes records; from then on they are what is known.
+    fn write(&mut self, mut changed: HashMap<[u8; 16], Record>) -> Result<(), StateError> {
+        self.is_ours()?;
+        for known in changed.keys().filter_map(|key| self.records.get(key)) {
+            self.stands(known)?;
+            self.unsure.insert(known.fingerprint);
+        }
+        self.store(changed.values_mut())?;
+        changed.keys().for_each(|key| {
+            self.unsure.remove(key);
+        });
         self.records.extend(changed);
         Ok(())
     }
 
-    /// Reads both files and believes the higher one, if they fit each other. Nothing if
-    /// there are none.
-    fn load(&self, id: &str, fingerprint: [u8; 16]) -> Result<Option<Record>, StateError> {
-        let [anchor, counter] = paths(&self.folder, fingerprint);
-        let damaged = |path: &Path, why| StateError::Damaged(id.into(), path.into(), why);
-        let (first, second) = match (read(&anchor, id)?, read(&counter, id)?) {
-            (Some(first), Some(second)) => (first, second),
-            (None, None) => return Ok(None),
-            // The very first write was cut between the two: nothing was sent.
-            (Some(first), None) if first.generation == 1 && self.creates => return Ok(None),
-            (Some(_), None) => return Err(damaged(&counter, "is gone")),
-            (None, Some(_)) => return Err(damaged(&anchor, "is gone")),
-        };
-        if first.fingerprint != fingerprint || second.fingerprint != fingerprint {
-            return Err(damaged(&counter, "is another key's"));
+    /// Whether a file is the one that was written last. If another one has its name, that
+    /// one would be made void, and the last would not.
+    fn stands(&self, known: &Record) -> Result<(), StateError> {
+        let name = name_of(known.fingerprint);
+        match self.reader().file(&name, &known.id)? {
+            Says::This(record) if record == *known => Ok(()),
+            _ => Err(StateError::Damaged(
+                known.id.clone(),
+                self.path.join(name),
+                "is not the file that this process wrote",
+            )),
         }
-        if second.generation > first.generation || second.generation + 1 < first.generation {
-            return Err(damaged(&counter, "is older than its anchor, or the anchor older than it"));
-        }
-        if second.generation == first.generation {
-            let (limit, edge) = (first.limit.max(second.limit), first.edge.max(second.edge));
-            return Ok(Some(Record { limit, edge, ..first }));
-        }
-        // A write was cut between the two. The higher limit counts (a clean
-        // stop lowers it), and both files agree again before anything is used.
-        let limit = first.limit.max(second.limit);
-        let mut whole = Record { limit, edge: first.edge.max(second.edge), ..first.clone() };
-        self.store([&mut whole], &KINDS[1..])?;
-        if limit != first.limit {
-            whole.generation += 1;
-            self.store([&mut whole], &KINDS)?;
-        }
-        Ok(Some(whole))
     }
 
-    /// Writes these files of some records: what is in them is on the disk before they have
-    /// their names, and all anchors have theirs before any counter.
+    /// The steps of a write, each for all records before the next.
     fn store<'a>(
         &self,
         records: impl IntoIterator<Item = &'a mut Record>,
-        kinds: &[&str],
     ) -> Result<(), StateError> {
         let records: Vec<_> = records.into_iter().collect();
-        let few = records.len() * kinds.len() <= SYNC_EACH_MAX;
-        let failed = |path: &Path, e| StateError::Os(format!("writing `{}`", path.display()), e);
-        let folder = File::open(&self.folder).map_err(|e| failed(&self.folder, e))?;
-        let mut names = vec![Vec::new(); kinds.len()];
+        if records.is_empty() {
+            return Ok(());
+        }
+        let few = records.len() <= SYNC_EACH_MAX;
+        let synced = |file: &D::Handle| if few { self.disk.sync(file) } else { Ok(()) };
+        let all_synced = || if few { Ok(()) } else { self.disk.sync_all(&self.folder) };
+        let mut written = Vec::with_capacity(records.len());
         for record in records {
-            for (kind, names) in kinds.iter().zip(&mut names) {
-                let path = path(&self.folder, record.fingerprint, kind);
-                let fresh = path.with_extension(format!("{kind}.new"));
-                write(&fresh, record, few).map_err(|e| failed(&path, e))?;
-                names.push((fresh, path));
-            }
+            let name = name_of(record.fingerprint);
+            let failed = self.failed(&name);
+            let fresh = self.fresh(&name).map_err(&failed)?;
+            record.after = record.place;
+            record.place = self.disk.place(&fresh).map_err(&failed)?;
+            record.generation += 1;
+            let text = record.to_text();
+            self.disk.append(&fresh, text.as_bytes()).map_err(&failed)?;
+            synced(&fresh).map_err(&failed)?;
+            written.push((name, Void { next: record.place }));
         }
-        if !few {
-            rustix::fs::syncfs(&folder).map_err(|e| failed(&self.folder, e.into()))?;
+        all_synced().and_then(|()| self.disk.sync(&self.folder)).map_err(os_of(&self.path))?;
+        for (name, void) in &written {
+            self.make_void(name, &void.to_text(), synced).map_err(self.failed(name))?;
         }
-        for names in names.iter().filter(|names| !names.is_empty()) {
-            for (fresh, path) in names {
-                fs::rename(fresh, path).map_err(|e| failed(path, e))?;
-            }
-            folder.sync_all().map_err(|e| failed(&self.folder, e))?;
+        all_synced().map_err(os_of(&self.path))?;
+        for (name, _) in &written {
+            let named = self.disk.rename(&self.folder, &new(name), name);
+            named.map_err(self.failed(name))?;
+        }
+        self.disk.sync(&self.folder).map_err(os_of(&self.path))
+    }
+
+    /// A new file for what comes after this one.
+    fn fresh(&self, name: &str) -> io::Result<D::Handle> {
+        self.undo(name)?;
+        self.disk.create(&self.folder, &new(name))
+    }
+
+    /// Takes back a write that was cut. It may have been linked to, as any other file.
+    fn undo(&self, name: &str) -> io::Result<()> {
+        let new = new(name);
+        if self.make_void(&new, "", |file| self.disk.sync(file))? {
+            self.disk.remove(&self.folder, &new)?;
         }
         Ok(())
+    }
+
+    /// Makes a file void while it has its name; whether there was one.
+    fn make_void(
+        &self,
+        name: &str,
+        mark: &str,
+        sync: impl Fn(&D::Handle) -> io::Result<()>,
+    ) -> io::Result<bool> {
+        let Some(old) = self.disk.open(&self.folder, name)? else { return Ok(false) };
+        self.disk.void(&old)?;
+        self.disk.append(&old, mark.as_bytes())?;
+        sync(&old)?;
+        Ok(true)
+    }
+
+    /// Reads what is kept about a key. Nothing if nothing is.
+    fn load(&self, id: &str, fingerprint: [u8; 16]) -> Result<Option<Record>, StateError> {
+        let name = name_of(fingerprint);
+        let kept = self.reader().read(&name, id, fingerprint)?;
+        let failed = self.failed(&name);
+        match kept {
+            Kept::Nothing => self.undo(&name).map_err(failed).map(|()| None),
+            Kept::Whole(record) => self.undo(&name).map_err(failed).map(|()| Some(record)),
+            Kept::Cut(record) => {
+                // Who made it void was perhaps killed before it was synced.
+                let void = Void { next: record.place }.to_text();
+                self.make_void(&name, &void, |file| self.disk.sync(file)).map_err(&failed)?;
+                self.disk.rename(&self.folder, &new(&name), &name).map_err(&failed)?;
+                self.disk.sync(&self.folder).map_err(failed)?;
+                Ok(Some(record))
+            }
+        }
+    }
+
+    fn reader(&self) -> Reader<'_, D> {
+        let Self { disk, path, folder, id, .. } = self;
+        Reader { disk, path, folder, state: *id }
+    }
+
+    /// Whether folder and identity still have the names by which others look for them:
+    /// else somebody may have begun another state there.
+    fn is_ours(&self) -> Result<(), StateError> {
+        let os = os_of(&self.path);
+        let gone = || StateError::Unsound(self.path.join(STATE), "is not there any more");
+        let same = |a: &D::Handle, b: &D::Handle| -> Result<bool, StateError> {
+            Ok(self.disk.place(a).map_err(&os)? == self.disk.place(b).map_err(&os)?)
+        };
+        let folder = match self.disk.open_folder(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(gone()),
+            folder => folder.map_err(&os)?,
+        };
+        let identity = self.disk.open(&folder, STATE).map_err(&os)?.ok_or_else(gone)?;
+        match same(&folder, &self.folder)? && same(&identity, &self.identity)? {
+            true => Ok(()),
+            false => Err(StateError::Unsound(
+                self.path.join(STATE),
+                "is another one than when this process took it",
+            )),
+        }
+    }
+
+    fn failed(&self, name: &str) -> impl Fn(io::Error) -> StateError + use<D> {
+        let path = self.path.join(name);
+        move |e| StateError::Os(format!("writing `{}`", path.display()), e)
+    }
+}
+
+/// What is kept about a key.
+enum Kept {
+    /// Nothing, or a first write that was cut.
+    Nothing,
+    /// This.
+    Whole(Record),
+    /// This, in a file that has not got its name yet.
+    Cut(Record),
+}
+
+/// What a file says.
+enum Says {
+    /// There is none.
+    Nothing,
+    /// Nothing that can be understood: perhaps it was about to be made void.
+    Garbage(Place),
+    /// It is superseded.
+    Void(Place, Void),
+    This(Record),
+}
+
+/// Reads records, and changes nothing.
+struct Reader<'a, D: Disk> {
+    disk: &'a D,
+    path: &'a Path,
+    folder: &'a D::Handle,
+    state: [u8; 16],
+}
+
+impl<D: Disk> Reader<'_, D> {
+    fn read(&self, name: &str, id: &str, fingerprint: [u8; 16]) -> Result<Kept, StateError> {
+        let damaged = |why| StateError::Damaged(id.into(), self.path.join(name), why);
+        let (place, next, why) = match self.file(name, id)? {
+            Says::Nothing => return Ok(Kept::Nothing),
+            Says::This(record) if record.fingerprint == fingerprint => {
+                return Ok(Kept::Whole(record));
+            }
+            Says::This(_) => return Err(damaged("is another key's")),
+            Says::Garbage(place) => (place, None, "is cut short or was altered"),
+            Says::Void(place, void) => {
+                (place, Some(void.next), "is void: newer numbers were reserved since")
+            }
+        };
+        match self.file(&new(name), id) {
+            Ok(Says::This(record))
+                if record.fingerprint == fingerprint
+                    && record.after == place
+                    && next.is_none_or(|next| next == record.place) =>
+            {
+                Ok(Kept::Cut(record))
+            }
+            _ => Err(damaged(why)),
+        }
+    }
+
+    fn file(&self, name: &str, id: &str) -> Result<Says, StateError> {
+        let path = self.path.join(name);
+        let os = |e| StateError::Os(format!("reading `{}`", path.display()), e);
+        let damaged = |why| StateError::Damaged(id.into(), path.clone(), why);
+        let Some(file) = self.disk.open(self.folder, name).map_err(os)? else {
+            return Ok(Says::Nothing);
+        };
+        let octets = self.disk.read(&file, RECORD_MAX + 1).map_err(os)?;
+        let place = self.disk.place(&file).map_err(os)?;
+        let text = std::str::from_utf8(&octets).unwrap_or_default();
+        if let Some(void) = Void::from_text(text) {
+            return Ok(Says::Void(place, void));
+        }
+        let Some(record) = Record::from_text(text) else { return Ok(Says::Garbage(place)) };
+        if record.place != place {
+            return Err(damaged("was copied or came from a backup: newer numbers may be in use"));
+        }
+        if record.state != self.state {
+            return Err(damaged("belongs to another state"));
+        }
+        Ok(Says::This(record))
     }
 }
 
 /// Whether what is kept about a key can be used, without taking the folder: a
 /// node may be running on it.
-pub fn look(folder: &Path, id: &str, fingerprint: [u8; 16]) -> Result<(), StateError> {
-    check_folder(folder)?;
-    let [anchor, counter] = paths(folder, fingerprint);
-    if read(&anchor, id)?.is_none() || read(&counter, id)?.is_none() {
-        return Err(StateError::Missing(id.into(), folder.into()));
+pub fn look(path: &Path, id: &str, fingerprint: [u8; 16]) -> Result<(), StateError> {
+    let (folder, os) = (open_folder(&System, path)?, os_of(path));
+    let Some(identity) = System.open(&folder, STATE).map_err(os)? else {
+        return Err(StateError::NoState(path.into()));
+    };
+    let state = read_identity(&System, &identity, path)?;
+    let reader = Reader { disk: &System, path, folder: &folder, state };
+    match reader.read(&name_of(fingerprint), id, fingerprint)? {
+        Kept::Nothing => Err(StateError::Missing(id.into(), path.into())),
+        Kept::Whole(_) | Kept::Cut(_) => Ok(()),
     }
-    Ok(())
 }
 
-fn paths(folder: &Path, fingerprint: [u8; 16]) -> [PathBuf; 2] {
-    KINDS.map(|kind| path(folder, fingerprint, kind))
+/// Makes the identity of a state in a folder that has nothing in it. One that is there
+/// stays.
+fn begin<D: Disk>(disk: &D, path: &Path) -> Result<(), StateError> {
+    let (folder, os) = (open_folder(disk, path)?, os_of(path));
+    if !patiently(|| disk.lock(&folder)).map_err(&os)? {
+        return Err(StateError::Locked(path.into()));
+    }
+    if disk.open(&folder, STATE).map_err(&os)?.is_some() {
+        return Ok(());
+    }
+    if disk.names(path).map_err(&os)?.iter().any(|name| name != STATE_NEW) {
+        return Err(StateError::NotEmpty(path.into()));
+    }
+    if disk.open(&folder, STATE_NEW).map_err(&os)?.is_some() {
+        disk.remove(&folder, STATE_NEW).map_err(&os)?;
+    }
+    let mut id = [0; 16];
+    let random = ferrule_crypto::random::fill(&mut id).map_err(io::Error::other);
+    random.map_err(&os)?;
+    let file = disk.create(&folder, STATE_NEW).map_err(&os)?;
+    let identity = Identity { id, place: disk.place(&file).map_err(&os)? };
+    disk.append(&file, identity.to_text().as_bytes()).map_err(&os)?;
+    disk.sync(&file).map_err(&os)?;
+    disk.rename(&folder, STATE_NEW, STATE).map_err(&os)?;
+    disk.sync(&folder).map_err(os)
 }
 
-fn path(folder: &Path, fingerprint: [u8; 16], kind: &str) -> PathBuf {
-    folder.join(format!("{}.{kind}", hex(&fingerprint)))
-}
-
-/// The folder is there, and its owner's alone.
-fn check_folder(folder: &Path) -> Result<(), StateError> {
-    let about = match fs::metadata(folder) {
-        Ok(about) if about.is_dir() => about,
-        Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            return Err(StateError::Os(format!("folder `{}`", folder.display()), e));
+/// The folder, which must be its owner's alone.
+fn open_folder<D: Disk>(disk: &D, path: &Path) -> Result<D::Handle, StateError> {
+    let folder = match disk.open_folder(path) {
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Err(StateError::NoState(path.into()));
         }
-        _ => return Err(StateError::NoFolder(folder.into())),
+        folder => folder.map_err(os_of(path))?,
     };
-    let mode = about.mode() & 0o777;
+    let mode = disk.mode(&folder).map_err(os_of(path))?;
     if mode & 0o077 != 0 {
-        return Err(StateError::OpenFolder(folder.into(), mode));
+        return Err(StateError::OpenFolder(path.into(), mode));
     }
-    Ok(())
+    Ok(folder)
 }
 
-/// Where an open file lies.
-fn place(file: &File) -> io::Result<Place> {
-    let about = file.metadata()?;
-    let born = about.created().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
-    let born = born.map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(0));
-    Ok(Place { inode: about.ino(), born })
+fn read_identity<D: Disk>(disk: &D, file: &D::Handle, path: &Path) -> Result<[u8; 16], StateError> {
+    let unsound = |why| StateError::Unsound(path.join(STATE), why);
+    let octets = disk.read(file, RECORD_MAX + 1).map_err(os_of(path))?;
+    let identity = std::str::from_utf8(&octets).ok().and_then(Identity::from_text);
+    let identity = identity.ok_or_else(|| unsound("is cut short or was altered"))?;
+    if identity.place != disk.place(file).map_err(os_of(path))? {
+        return Err(unsound("was copied or came from a backup: newer numbers may be in use"));
+    }
+    Ok(identity.id)
 }
 
-/// Writes a record to a file beside its own, which has its name later.
-fn write(fresh: &Path, record: &mut Record, sync: bool) -> io::Result<()> {
-    match fs::remove_file(fresh) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        _ => {}
+/// Makes a folder and those above it; the names of all are on stable storage.
+fn make_path<D: Disk>(disk: &D, path: &Path) -> io::Result<()> {
+    match disk.open_folder(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        there => return there.map(drop),
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh)?;
-    record.place = place(&file)?;
-    file.write_all(record.to_text().as_bytes())?;
-    if sync { file.sync_all() } else { Ok(()) }
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+    let above = above.unwrap_or(Path::new("."));
+    make_path(disk, above)?;
+    match disk.make_folder(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made?,
+    }
+    disk.sync(&disk.open_folder(above)?)
 }
 
-fn read(path: &Path, id: &str) -> Result<Option<Record>, StateError> {
-    let os = |e| StateError::Os(format!("reading `{}`", path.display()), e);
-    let file = match File::open(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(os)?,
-    };
-    let mut octets = Vec::new();
-    (&file).take(RECORD_MAX + 1).read_to_end(&mut octets).map_err(os)?;
-    let damaged = |why| StateError::Damaged(id.into(), path.into(), why);
-    let record = std::str::from_utf8(&octets).ok().and_then(Record::from_text);
-    let record = record.ok_or_else(|| damaged("is cut short or was altered"))?;
-    if record.place != place(&file).map_err(os)? {
-        return Err(damaged("was copied or came from a backup: newer numbers may be in use"));
+/// Takes a lock, waiting a little; whether it was free in the end.
+fn patiently(lock: impl Fn() -> io::Result<bool>) -> io::Result<bool> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match lock()? {
+            false if Instant::now() < end => sleep(PATIENCE / 20),
+            free => return Ok(free),
+        }
     }
-    Ok(Some(record))
+}
+
+fn os_of(path: &Path) -> impl Fn(io::Error) -> StateError {
+    move |e| StateError::Os(format!("folder `{}`", path.display()), e)
+}
+
+fn name_of(fingerprint: [u8; 16]) -> String {
+    format!("{}.counter", hex(&fingerprint))
+}
+
+/// The name of a file while it is written.
+fn new(name: &str) -> String {
+    format!("{name}.new")
 }
 
 #[cfg(test)]

@@ -2,13 +2,15 @@
 //! and when it is not the file that was written.
 //!
 //! ```text
-//!   ferrule counter 1
+//!   ferrule counter 2
 //!   for esp-out berlin 0x1001
+//!   state 0f3c…
 //!   fingerprint 84ae6b204b359b33bf0482ea5e3bab3e
 //!   generation 17
 //!   limit 17825792
 //!   edge 0
 //!   place 1835132/1763707551123456789
+//!   after 1835131/1763707551012345678
 //!   check 6f0d…
 //! ```
 //!
@@ -17,9 +19,10 @@
 //! it is one.
 
 use ferrule_base::Secret;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
-const MAGIC: &str = "ferrule counter 1";
+const MAGIC: &str = "ferrule counter 2";
+const VOID: &str = "ferrule counter 2, void";
 const CHECK_CONTEXT: &[u8] = b"counter record";
 
 /// Octets of a record at most; more is not one of ours.
@@ -34,11 +37,27 @@ pub struct Place {
     pub born: u64,
 }
 
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.inode, self.born)
+    }
+}
+
+impl Place {
+    /// Reads what `Display` wrote.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let (inode, born) = text.split_once('/')?;
+        Some(Self { inode: inode.parse().ok()?, born: born.parse().ok()? })
+    }
+}
+
 /// What is kept about one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// What it counts, for people.
     pub id: String,
+    /// The state that it belongs to.
+    pub state: [u8; 16],
     /// The key and where it is used.
     pub fingerprint: [u8; 16],
     /// How often it was written.
@@ -49,6 +68,28 @@ pub struct Record {
     pub edge: u64,
     /// The file that it was written to.
     pub place: Place,
+    /// The file that it takes the name of.
+    pub after: Place,
+}
+
+/// What is left in a file that is superseded: the file that came after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Void {
+    /// Where that one is.
+    pub next: Place,
+}
+
+impl Void {
+    /// As it is written.
+    pub fn to_text(self) -> String {
+        sealed(&format!("{VOID}\nnext {}\n", self.next))
+    }
+
+    /// Reads what [`to_text`](Self::to_text) wrote.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let place = unsealed(text)?.strip_prefix(VOID)?.strip_prefix("\nnext ")?;
+        Some(Self { next: Place::from_text(place.strip_suffix('\n')?)? })
+    }
 }
 
 /// Hexadecimal digits.
@@ -59,52 +100,63 @@ pub fn hex(octets: &[u8]) -> String {
     })
 }
 
+/// The number behind 32 hexadecimal digits.
+pub fn digits(text: &str) -> Option<[u8; 16]> {
+    let all = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    all.then(|| u128::from_str_radix(text, 16).ok()).flatten().map(u128::to_be_bytes)
+}
+
 fn check(text: &str) -> String {
     hex(&ferrule_crypto::fingerprint(&Secret::new(text.as_bytes().to_vec()), CHECK_CONTEXT))
 }
 
+/// A text with its check.
+pub fn sealed(body: &str) -> String {
+    format!("{body}check {}\n", check(body))
+}
+
+/// The text before its check; nothing if a single octet is missing or different.
+pub fn unsealed(text: &str) -> Option<&str> {
+    let (body, sum) = text.strip_suffix('\n')?.rsplit_once("check ")?;
+    (check(body) == sum).then_some(body)
+}
+
 impl Record {
     /// Record of a key that was never used.
-    pub fn new(id: &str, fingerprint: [u8; 16]) -> Self {
-        let (id, place) = (id.into(), Place::default());
-        Self { id, fingerprint, generation: 1, limit: 0, edge: 0, place }
+    pub fn new(id: &str, state: [u8; 16], fingerprint: [u8; 16]) -> Self {
+        let id = id.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let (place, after) = (Place::default(), Place::default());
+        Self { id, state, fingerprint, generation: 0, limit: 0, edge: 0, place, after }
     }
 
     /// As it is written.
     pub fn to_text(&self) -> String {
-        let Self { id, generation, limit, edge, place, .. } = self;
-        let id: String = id.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let body = format!(
-            "{MAGIC}\nfor {id}\nfingerprint {}\ngeneration {generation}\nlimit {limit}\n\
-             edge {edge}\nplace {}/{}\n",
+        let Self { id, generation, limit, edge, place, after, .. } = self;
+        sealed(&format!(
+            "{MAGIC}\nfor {id}\nstate {}\nfingerprint {}\ngeneration {generation}\n\
+             limit {limit}\nedge {edge}\nplace {place}\nafter {after}\n",
+            hex(&self.state),
             hex(&self.fingerprint),
-            place.inode,
-            place.born,
-        );
-        let sum = check(&body);
-        format!("{body}check {sum}\n")
+        ))
     }
 
-    /// Reads what [`to_text`](Self::to_text) wrote; nothing if a single octet
-    /// is missing or different.
+    /// Reads what [`to_text`](Self::to_text) wrote.
     pub fn from_text(text: &str) -> Option<Self> {
-        let (body, sum) = text.strip_suffix('\n')?.rsplit_once("\ncheck ")?;
-        if check(&format!("{body}\n")) != sum {
-            return None;
-        }
-        let mut lines = body.lines();
+        let mut lines = unsealed(text)?.lines();
         if lines.next()? != MAGIC {
             return None;
         }
         let mut field = |word: &str| lines.next()?.strip_prefix(word)?.strip_prefix(' ');
-        let id = field("for")?.to_owned();
-        let print = u128::from_str_radix(field("fingerprint")?, 16).ok()?;
-        let generation = field("generation")?.parse().ok()?;
-        let limit = field("limit")?.parse().ok()?;
-        let edge = field("edge")?.parse().ok()?;
-        let (inode, born) = field("place")?.split_once('/')?;
-        let place = Place { inode: inode.parse().ok()?, born: born.parse().ok()? };
-        Some(Self { id, fingerprint: print.to_be_bytes(), generation, limit, edge, place })
+        Some(Self {
+            id: field("for")?.to_owned(),
+            state: digits(field("state")?)?,
+            fingerprint: digits(field("fingerprint")?)?,
+            generation: field("generation")?.parse().ok()?,
+            limit: field("limit")?.parse().ok()?,
+            edge: field("edge")?.parse().ok()?,
+            place: Place::from_text(field("place")?)?,
+            after: Place::from_text(field("after")?)?,
+        })
     }
 }
 
@@ -115,19 +167,22 @@ mod tests {
     fn record() -> Record {
         Record {
             id: "esp-out berlin 0x1001".into(),
+            state: [9; 16],
             fingerprint: [7; 16],
             generation: 17,
             limit: u64::MAX,
             edge: 12,
             place: Place { inode: 3, born: u64::MAX },
+            after: Place { inode: u64::MAX, born: 0 },
         }
     }
 
     #[test]
     fn counter_record_reads_as_it_was_written() {
-        let odd = Record { id: "two\nlines".into(), ..record() };
-        assert_eq!(Record::from_text(&record().to_text()), Some(record()));
-        assert_eq!(Record::from_text(&odd.to_text()).unwrap().id, "two lines");
+        let odd = Record::new("two\nlines", [9; 16], [7; 16]);
+        for record in [record(), odd] {
+            assert_eq!(Record::from_text(&record.to_text()), Some(record));
+        }
     }
 
     #[test]

@@ -89,6 +89,7 @@ impl<'a> Hosts<'a> {
 
     fn inside(&self, at: usize) -> Command {
         let mut command = netns::inside(&space(at));
+        command.env("FERRULE_USED_KEYS", self.folder.join("used-keys"));
         if self.leash {
             command.args(["setpriv", "--pdeathsig", "TERM"]);
         }
@@ -139,7 +140,14 @@ impl<'a> Hosts<'a> {
         let name = format!("{}{number}", ["a", "b"][side]);
         let path = |end: &str| self.folder.join(format!("{name}.{end}"));
         let (file, socket) = (path("toml"), path("socket"));
-        write(&file, toml(&name, &socket, number, lane, side).as_bytes())?;
+        let text = toml(&name, &socket, number, lane, side);
+        write(&file, text.as_bytes())?;
+        if text.contains("\nstate = ") {
+            // The keys are fresh: their counters begin.
+            let mut create = self.inside(side + 1);
+            create.arg(program()?).args(["state", "create"]).arg(&file);
+            self.runner.done(&mut create, READY)?;
+        }
         let mut command = self.inside(side + 1);
         command.arg(program()?).arg("run").arg(&file);
         let mut node = Background::start(&name, &mut command, &path("log"))?;
@@ -198,6 +206,8 @@ fn toml(name: &str, socket: &Path, number: usize, lane: &Lane, side: usize) -> S
     }
     let sealed = lane.protection.and_then(|protection| Some((protection, protection.suite()?)));
     let Some((protection, suite)) = sealed else { return text };
+    let state = socket.with_extension("state");
+    text = text.replacen("[node]\n", &format!("[node]\nstate = {state:?}\n"), 1);
     let (protocol, suite) = match protection.is_ah() {
         true => ("protocol = \"ah\"\n", suite.ah_name().unwrap_or_default()),
         false => ("", suite.name()),

@@ -1,0 +1,161 @@
+//! The keys of which this host has given numbers out, each with its state.
+//!
+//! A key is used with one state, the first. If that is lost, what is made instead of it
+//! does not know how far it was; if a configuration is cloned, the clone would begin the
+//! same numbers again. Both are another state for a key that is in this list.
+//!
+//! ```text
+//!   84ae6b204b359b33bf0482ea5e3bab3e 0f3c…    fingerprint of a key, state
+//! ```
+//!
+//! Lines are only added, and synced before the first number of the key is sent. A line
+//! that was cut short was never relied upon.
+
+use super::disk::Disk;
+use super::error::StateError;
+use super::record::{digits, hex};
+use super::{make_path, patiently};
+use ferrule_ports::os::User;
+use std::collections::{HashMap, HashSet};
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Names another file: for containers of one host, whose `/var/lib` is not the host's.
+const ELSEWHERE: &str = "FERRULE_USED_KEYS";
+
+/// Octets of the list at most.
+const LIST_MAX: u64 = 1 << 28;
+
+/// Where the list of this host is: of all nodes that root starts, or of this user's.
+pub fn of_host() -> Result<PathBuf, StateError> {
+    if let Some(path) = env::var_os(ELSEWHERE) {
+        return Ok(path.into());
+    }
+    if User::current().is_root() {
+        return Ok("/var/lib/ferrule/used-keys".into());
+    }
+    let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".local/state"));
+    match env::var_os("XDG_STATE_HOME").map(PathBuf::from).or_else(home) {
+        Some(folder) => Ok(folder.join("ferrule/used-keys")),
+        None => {
+            let what = format!("no place for the list of used keys: set HOME or {ELSEWHERE}");
+            Err(StateError::Os(what, io::ErrorKind::NotFound.into()))
+        }
+    }
+}
+
+/// The list, open for as long as a state is: a node that became another user could not
+/// open it.
+#[derive(Debug)]
+pub struct UsedKeys<D: Disk> {
+    disk: D,
+    path: PathBuf,
+    file: D::Handle,
+    /// Keys that are in the list with our state.
+    ours: HashSet<[u8; 16]>,
+}
+
+impl<D: Disk> UsedKeys<D> {
+    /// Opens the list; an empty one if there is none.
+    pub fn open(disk: D, path: &Path) -> Result<Self, StateError> {
+        let os = |e| StateError::Os(format!("list of used keys `{}`", path.display()), e);
+        let odd = || os(io::ErrorKind::InvalidFilename.into());
+        let above = path.parent().ok_or_else(odd)?;
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(odd)?;
+        make_path(&disk, above).map_err(os)?;
+        let folder = disk.open_folder(above).map_err(os)?;
+        let file = match disk.open(&folder, name).map_err(os)? {
+            Some(file) => file,
+            None => match disk.create(&folder, name) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                    disk.open(&folder, name).map_err(os)?.ok_or_else(odd)?
+                }
+                made => made.map_err(os)?,
+            },
+        };
+        // Also of one who made it and did not come to sync it.
+        disk.sync(&folder).map_err(os)?;
+        Ok(Self { disk, path: path.into(), file, ours: HashSet::new() })
+    }
+
+    /// Whether none of these keys was used before: neither with this state nor another.
+    pub fn are_new<'a>(
+        &self,
+        keys: impl Iterator<Item = (&'a str, [u8; 16])>,
+    ) -> Result<(), StateError> {
+        let used = self.read().map_err(|e| self.os(e))?;
+        for (id, key) in keys {
+            if used.states.contains_key(&key) {
+                return Err(StateError::Used(id.into(), self.path.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Enters keys with their state, if no other state has them.
+    pub fn claim<'a>(
+        &mut self,
+        state: [u8; 16],
+        keys: impl Iterator<Item = (&'a str, [u8; 16])>,
+    ) -> Result<(), StateError> {
+        let keys: Vec<_> = keys.filter(|(_, key)| !self.ours.contains(key)).collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let free = patiently(|| self.disk.lock(&self.file)).map_err(|e| self.os(e))?;
+        if !free {
+            return Err(StateError::Locked(self.path.clone()));
+        }
+        let claimed = self.claim_locked(state, &keys);
+        self.disk.unlock(&self.file).map_err(|e| self.os(e))?;
+        claimed?;
+        self.ours.extend(keys.iter().map(|(_, key)| *key));
+        Ok(())
+    }
+
+    fn claim_locked(&self, state: [u8; 16], keys: &[(&str, [u8; 16])]) -> Result<(), StateError> {
+        let used = self.read().map_err(|e| self.os(e))?;
+        let mut text = if used.is_cut { "\n".to_owned() } else { String::new() };
+        for &(id, key) in keys {
+            match used.states.get(&key) {
+                Some(&other) if other != state => {
+                    return Err(StateError::Used(id.into(), self.path.clone()));
+                }
+                Some(_) => {}
+                None => text += &format!("{} {}\n", hex(&key), hex(&state)),
+            }
+        }
+        if !text.is_empty() {
+            self.disk.append(&self.file, text.as_bytes()).map_err(|e| self.os(e))?;
+        }
+        // Also what another process entered for this state and did not come to sync.
+        self.disk.sync(&self.file).map_err(|e| self.os(e))
+    }
+
+    fn read(&self) -> io::Result<List> {
+        let octets = self.disk.read(&self.file, LIST_MAX)?;
+        let text = String::from_utf8_lossy(&octets);
+        let line = |line: &str| {
+            let (key, state) = line.split_once(' ')?;
+            Some((digits(key)?, digits(state)?))
+        };
+        let mut states = HashMap::new();
+        for (key, state) in text.lines().filter_map(line) {
+            states.entry(key).or_insert(state);
+        }
+        Ok(List { states, is_cut: !text.is_empty() && !text.ends_with('\n') })
+    }
+
+    fn os(&self, error: io::Error) -> StateError {
+        StateError::Os(format!("list of used keys `{}`", self.path.display()), error)
+    }
+}
+
+/// What the list says.
+struct List {
+    /// The state of each key, the first that is entered.
+    states: HashMap<[u8; 16], [u8; 16]>,
+    /// The last line has no end.
+    is_cut: bool,
+}
