@@ -222,7 +222,7 @@ mod tests {
         let node = |line: &str| {
             format!(
                 "[node]\nname = \"gw\"\nlab = true\n{line}[[port]]\nname = \"wan\"\n\
-                 driver = \"af-packet\"\n[[interface]]\nport = \"wan\"\n\
+                 driver = \"af-packet\"\ndevice = \"eth0\"\n[[interface]]\nport = \"wan\"\n\
                  address = [\"192.0.2.1/24\"]\n[[tunnel]]\nname = \"t\"\n\
                  local = \"192.0.2.1\"\nremote = \"192.0.2.2\"\nsuite = \"aes-gcm-128\"\n\
                  out = {{ spi = 4097, key = \"gcm:1\" }}\nin = {{ spi = 4098, key = \"gcm:2\" }}\n"
