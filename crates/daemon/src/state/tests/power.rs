@@ -1,7 +1,7 @@
 //! Power that fails at every operation, and every way in which what was not synced may be
 //! there afterwards: as far as a number may have been sent, none is given out again.
 
-use super::simulated::{Fate, Simulated, Sync};
+use super::simulated::{Fate, Names, Simulated, Sync};
 use super::*;
 
 const STATE_AT: &str = "/var/gw.state";
@@ -185,118 +185,99 @@ const WHAT: [&str; 9] = [
     "refused",
 ];
 
+/// A state that processes use one after the other, and what was kept of it in between.
+struct Scenario<'a> {
+    seed: u64,
+    rng: Rng,
+    disk: Simulated,
+    /// The highest number that was sent.
+    sent: u64,
+    links: Vec<Names>,
+    copies: Vec<BTreeMap<String, Vec<u8>>>,
+    tally: &'a mut BTreeMap<&'static str, usize>,
+}
+
 fn scenario(seed: u64, tally: &mut BTreeMap<&'static str, usize>) {
-    let mut rng = Rng::new(seed);
-    let mut disk = blank();
+    let disk = blank();
     created(&disk).and_then(|mut store| store.find_all(&key())).unwrap();
-    let mut sent = 0;
-    let mut links = vec![disk.links(STATE_AT).unwrap()];
-    let mut copies = vec![disk.copies(STATE_AT)];
-    let mut tell = |what| {
-        if seed == 134 {
-            eprintln!("{what}");
-        }
-        *tally.entry(what).or_insert(0) += 1;
-    };
+    let (links, copies) = (vec![disk.links(STATE_AT).unwrap()], vec![disk.copies(STATE_AT)]);
+    let mut this = Scenario { seed, rng: Rng::new(seed), disk, sent: 0, links, copies, tally };
     for _ in 0..20 {
-        // A process runs for a while, and something happens to it.
-        let fault = rng.below(4);
+        this.process();
+        this.accident();
+    }
+}
+
+impl Scenario<'_> {
+    fn tell(&mut self, what: &'static str) {
+        *self.tally.entry(what).or_insert(0) += 1;
+    }
+
+    /// A process runs for a while, and perhaps the disk fails it.
+    fn process(&mut self) {
+        let fault = self.rng.below(4);
         if fault > 0 {
             let failing = if fault == 1 { 1 } else { usize::MAX };
-            disk.fail_after(rng.below(24) as usize, failing);
+            self.disk.fail_after(self.rng.below(24) as usize, failing);
         }
-        let mut life = || -> Result<(), StateError> {
-            let mut store = opened(&disk)?;
-            let mut at = store.find(ID, KEY)?.next;
-            for _ in 0..rng.below(4) + 1 {
-                let limit = at + rng.below(5);
-                // A full disk does not end a process: it asks again.
-                if store.raise(KEY, limit).or_else(|_| store.raise(KEY, limit)).is_err() {
-                    return Ok(());
-                }
-                assert!(at > sent, "seed {seed}: {at} after {sent}");
-                if seed == 134 {
-                    eprintln!("{at}..{limit}");
-                }
-                (sent, at) = (limit, limit + 1);
-                tell("sent");
-                links.extend(disk.links(STATE_AT));
-                copies.push(disk.copies(STATE_AT));
+        match self.life() {
+            Err(_) => self.tell("refused"),
+            Ok(()) if self.disk.has_failed() => {
+                self.tell(if fault == 1 { "full disk" } else { "killed" });
             }
-            if rng.below(3) == 0 {
-                store.settle(KEY, sent)?;
-                tell("clean stop");
-            }
-            Ok(())
-        };
-        match life().inspect_err(|e| {
-            if seed == 134 {
-                eprintln!("{e}")
-            }
-        }) {
-            Err(_) => tell("refused"),
-            Ok(()) if disk.has_failed() => tell(if fault == 1 { "full disk" } else { "killed" }),
             Ok(()) => {}
         }
-        disk.fail_after(usize::MAX, 0);
-        links.extend(disk.links(STATE_AT));
-        if seed == 134 {
-            eprintln!(
-                "{:?} {:?}",
-                disk.links(STATE_AT),
-                disk.copies(STATE_AT)
-                    .iter()
-                    .map(|(n, v)| (
-                        n.clone(),
-                        v.len(),
-                        String::from_utf8_lossy(v)
-                            .lines()
-                            .filter(|l| l.starts_with("limit") || l.starts_with("place"))
-                            .map(String::from)
-                            .collect::<Vec<_>>()
-                    ))
-                    .collect::<Vec<_>>()
-            );
+        self.disk.fail_after(usize::MAX, 0);
+        self.links.extend(self.disk.links(STATE_AT));
+    }
+
+    fn life(&mut self) -> Result<(), StateError> {
+        let mut store = opened(&self.disk)?;
+        let mut at = store.find(ID, KEY)?.next;
+        for _ in 0..self.rng.below(4) + 1 {
+            let limit = at + self.rng.below(5);
+            // A full disk does not end a process: it asks again.
+            if store.raise(KEY, limit).or_else(|_| store.raise(KEY, limit)).is_err() {
+                return Ok(());
+            }
+            assert!(at > self.sent, "seed {}: {at} after {}", self.seed, self.sent);
+            (self.sent, at) = (limit, limit + 1);
+            self.tell("sent");
+            self.links.extend(self.disk.links(STATE_AT));
+            self.copies.push(self.disk.copies(STATE_AT));
         }
-        match rng.below(9) {
+        if self.rng.below(3) == 0 {
+            store.settle(KEY, self.sent)?;
+            self.tell("clean stop");
+        }
+        Ok(())
+    }
+
+    /// What happens to the state between two processes.
+    fn accident(&mut self) {
+        match self.rng.below(9) {
             0..=3 => {
-                let unsynced = disk.unsynced();
-                let way = ways(&unsynced, &mut rng);
-                disk = disk.after(&way[rng.below(way.len() as u64) as usize]);
-                tell("power lost");
+                let ways = ways(&self.disk.unsynced(), &mut self.rng);
+                self.disk = self.disk.after(&ways[self.rng.below(ways.len() as u64) as usize]);
+                self.tell("power lost");
             }
             4 => {
-                disk.put_links(STATE_AT, &links[rng.below(links.len() as u64) as usize]);
-                if seed == 134 {
-                    eprintln!(
-                        "back: {:?} {:?}",
-                        disk.links(STATE_AT),
-                        disk.copies(STATE_AT)
-                            .iter()
-                            .map(|(n, v)| (
-                                n.clone(),
-                                v.len(),
-                                String::from_utf8_lossy(v)
-                                    .lines()
-                                    .filter(|l| l.starts_with("limit") || l.starts_with("place"))
-                                    .map(String::from)
-                                    .collect::<Vec<_>>()
-                            ))
-                            .collect::<Vec<_>>()
-                    );
-                }
-                tell("links put back");
+                let old = self.rng.below(self.links.len() as u64) as usize;
+                self.disk.put_links(STATE_AT, &self.links[old]);
+                self.tell("links put back");
             }
             5 => {
-                let old = &copies[rng.below(copies.len() as u64) as usize];
-                disk.put_copies(STATE_AT, old, rng.below(2) == 0);
-                tell("copies put back");
+                let old = self.rng.below(self.copies.len() as u64) as usize;
+                let into = self.rng.below(2) == 0;
+                self.disk.put_copies(STATE_AT, &self.copies[old], into);
+                self.tell("copies put back");
             }
-            6 if rng.below(3) == 0 => {
-                disk.lose(STATE_AT);
-                let made = created(&disk).and_then(|mut store| store.find_all(&key()));
+            6 if self.rng.below(3) == 0 => {
+                self.disk.lose(STATE_AT);
+                let made = created(&self.disk).and_then(|mut store| store.find_all(&key()));
+                let (seed, sent) = (self.seed, self.sent);
                 assert!(made.is_err() || sent == 0, "seed {seed}: made anew after {sent}");
-                tell("made anew");
+                self.tell("made anew");
             }
             _ => {}
         }
