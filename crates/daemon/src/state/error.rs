@@ -36,7 +36,7 @@ impl fmt::Display for StateError {
             }
             Self::NotEmpty(path) => {
                 let path = path.display();
-                write!(f, "the folder `{path}` has files, but not the `state` they belong to")
+                write!(f, "the folder `{path}` has files, but no counter state (`state`) for them")
             }
             Self::Locked(path) => {
                 write!(f, "another process has the counters in `{}`", path.display())
