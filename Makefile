@@ -6,11 +6,12 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # Debian's own interpreter: it is the one that has Debian's python3-cryptography.
 export PYTHON ?= /usr/bin/python3
 
-.PHONY: help build demo test bench fuzz soak
+.PHONY: help build demo package test bench fuzz soak
 
 help:
 	@echo 'make build   ferrule as it is handed out: target/dist/ferrule'
 	@echo 'make demo    two sites joined across an MPLS provider: plain, MACsec, ESP, real traffic'
+	@echo 'make package Debian package and tarball of it in target/package/'
 	@echo 'make test    everything that CI runs'
 	@echo 'make soak    1,000 seeds of two ten-node networks under all impairments: every promise holds'
 	@echo 'make bench   ratios: AES-GCM over Intel'\''s library, whole graph over bare AEAD, forwarding, AF_XDP'
@@ -26,6 +27,10 @@ demo:
 	@scripts/deps.sh demo
 	cargo build --profile dist --bin ferrule
 	target/dist/ferrule demo
+
+package:
+	@scripts/deps.sh build
+	@scripts/package.sh
 
 test:
 	@scripts/deps.sh test

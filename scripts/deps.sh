@@ -3,8 +3,9 @@
 #
 #   scripts/deps.sh bench|build|demo|fuzz|peers|test
 #
-# As root on Debian: installs what is missing. Otherwise: says what is missing,
-# and fails only when nothing could be built. Asks for commands, not packages, so
+# As root on Debian: installs what is missing, Rust by apt where Debian's is new enough,
+# else by rustup of a pinned version. Otherwise: says what is missing, and fails only
+# when nothing could be built. Asks for commands, not packages, so
 # that it is quiet and quick where all is there, on any distribution.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -54,6 +55,9 @@ case $for_what in peers | test)
     ;;
 esac
 if [ "$for_what" = test ]; then
+    # Reads a live node, with the rules that are shipped.
+    need prometheus prometheus
+    need promtool prometheus
     # Servers of ferrule study ipsec-ip-layer, in namespaces alone.
     need vsftpd vsftpd
     need smtpd opensmtpd
@@ -82,8 +86,42 @@ rust_packages() {
         fi
     done
 }
+# rustup's own installer: version and hashes are pinned.
+rustup_version=1.28.2
+rustup_hash() {
+    case $(uname -m) in
+    x86_64) echo 20a06e644b0d9bd2fbdbfd52d42540bdde820ea7df86e92e533c073da0cdd43c ;;
+    aarch64) echo e3853c5a252fca15252d07cb23a1bdd9377a8c6f3efa01531109281ae47f841c ;;
+    esac
+}
+wasm=wasm32-unknown-unknown # the pure crates are built for it in `make test`
+install_rustup() {
+    local hash installer
+    hash=$(rustup_hash)
+    [ -n "$hash" ] || return 1
+    installer=$(mktemp -d)/rustup-init
+    echo "no Rust $wanted in Debian here: installing it by rustup $rustup_version into" \
+        "${CARGO_HOME:-$HOME/.cargo}; \`rustup self uninstall\` takes it away again"
+    curl --proto =https --tlsv1.2 -sSfo "$installer" \
+        "https://static.rust-lang.org/rustup/archive/$rustup_version/$(uname -m)-unknown-linux-gnu/rustup-init" &&
+        echo "$hash  $installer" | sha256sum --check --status &&
+        chmod 700 "$installer" &&
+        "$installer" -y -q --no-modify-path --profile minimal --default-toolchain "$wanted" \
+            --component rustfmt,clippy --target "$wasm"
+    local status=$?
+    rm -rf "${installer%/*}"
+    return $status
+}
+add_wasm() {
+    if [ "$for_what" = test ] && command -v rustup >/dev/null &&
+        [ ! -d "$(rustc --print sysroot)/lib/rustlib/$wasm" ]; then
+        echo "adding Rust's target $wasm"
+        rustup -q target add "$wasm" || true
+    fi
+}
 rust_advice="Rust $wanted or newer: install it with rustup (https://rustup.rs)"
 
+! rust_found || add_wasm
 if [ ${#missing[@]} -eq 0 ] && rust_found; then
     exit 0
 fi
@@ -103,7 +141,8 @@ echo "installing: ${missing[*]:-Rust}"
 "${apt[@]}" update
 if ! rust_found; then
     read -r -a rust <<<"$(rust_packages)"
-    [ ${#rust[@]} -gt 0 ] || { echo "missing: $rust_advice" >&2; exit 3; }
+    # rustup comes after the packages.
+    [ ${#rust[@]} -gt 0 ] || rust=(curl)
     missing+=("${rust[@]}")
 fi
 # No daemon that a package brings may start, now or at the next boot: it would take ports
@@ -120,4 +159,7 @@ before=$(services)
 for service in $(comm -13 <(echo "$before") <(services)); do
     update-rc.d "$service" disable >/dev/null 2>&1 || true
 done
+# A rustup that is there is its owner's: which toolchain is the default is not ours to say.
+rust_found || command -v rustup >/dev/null || install_rustup || true
+hash -r
 rust_found || { echo "missing: $rust_advice" >&2; exit 3; }

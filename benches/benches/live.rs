@@ -127,6 +127,7 @@ bridge = [{ name = "br", member = [{ port = "a" }, { port = "b" }] }]
 "#;
     let config = Config::parse("bench.toml", TEXT, &mut NoKeys).unwrap_or_else(|e| panic!("{e}"));
     let environment = Environment {
+        secret: [0; 2],
         macs: vec![NODE; 2],
         pool: umem.pool().clone(),
         store: Box::new(Volatile::default()),

@@ -136,6 +136,7 @@ pub(crate) fn assemble(config: &str, setting: &Setting<'_>) -> (Control, Vec<Run
     let count = config.cores.len();
     let pool = Pool::heap((setting.under_way + SPARE) * count, 2048);
     let environment = Environment {
+        secret: [0; 2],
         macs: vec![NODE; config.ports.len()],
         pool: pool.clone(),
         store: Box::new(Volatile::default()),

@@ -78,8 +78,14 @@ def pings(name, place, target, count=20):
     assert received == count, said
 
 
+def held(path):
+    """Octets of a file, if it is there."""
+    return os.path.getsize(path) if os.path.exists(path) else None
+
+
 def carries_ping_and_traffic_through_the_tunnel(folder):
     name, path = topology(folder, "two-gateways")
+    before = held(os.environ.get("FERRULE_USED_KEYS", "/var/lib/ferrule/used-keys"))
     up = lab("up", path, "--wires", "none").stdout
     assert "2 nodes, 2 hosts, 3 links" in up and "no rate, delay" in up, up
     entry = status(name)
@@ -90,6 +96,8 @@ def carries_ping_and_traffic_through_the_tunnel(folder):
     pings(name, "h1", "10.2.0.2")
     pings(name, "h2", "2001:db8:1::2")
     # Keys are fresh, and nobody but their owner reads them.
+    used = os.environ.get("FERRULE_USED_KEYS", "/var/lib/ferrule/used-keys")
+    assert held(used) == before, "a laboratory's keys are nothing to the host's list"
     keys = [f for f in os.listdir(f"{RUN}/{name}") if f.endswith(".key")]
     assert len(keys) == 2, keys
     assert all(os.stat(f"{RUN}/{name}/{key}").st_mode & 0o077 == 0 for key in keys)

@@ -62,11 +62,21 @@ def interrupted(rig):
     assert lost > 0 and captured + lost == passed >= 8000, (captured, lost, passed)
 
 
+def no_keys_unless_configured(rig):
+    keys = rig.path("keys-refused")
+    refused = rig.ask("ga", "capture", "-c", "1", "-w", rig.path("x"), "--keylog", keys, check=False)
+    assert refused.returncode == 2 and "key-log = true" in refused.stderr, refused.stderr
+    assert not os.path.exists(keys)
+    rig.change("ga", r"^\[node\]$", "[node]\nkey-log = true")
+    rig.ask("ga", "apply", rig.path("ga.toml"))
+
+
 with Rig() as rig:
     for suite in ("aes-gcm-128", "aes-cbc-128 hmac-sha1-96"):
         rig.gateways(suite=suite, node='metrics = "127.0.0.1:9105"\n')
         nodes = [rig.start("ga"), rig.start("gb")]
         rig.ping(count=5)
+        no_keys_unless_configured(rig)
 
         # A capture with the key log: of the sealed frames, and of nothing else.
         nobody_asks(rig)

@@ -5,11 +5,16 @@ capability, no group, no way back. `apply` opens more ports all the same, by
 the companion that kept the right to: a TAP, AF_XDP on a device (the node's
 first, or one more), and AF_XDP on another queue of a device that it has."""
 import os
+import subprocess
 import sys
 
 from rig import Rig, eventually, need, run
 
 need("ip", "ping")
+
+
+# NET_ADMIN, NET_RAW, BPF.
+COMPANION_CAPS = 1 << 12 | 1 << 13 | 1 << 39
 
 
 def status(pid):
@@ -20,6 +25,17 @@ def status(pid):
 def daemon_pid(process):
     """`ip netns exec` becomes the program: same process."""
     return process.pid
+
+
+def plant(rig):
+    """Files of root's in the folder of counters, where somebody else put them."""
+    folder = next(rig.path(name) for name in rig.files("") if os.path.isdir(rig.path(name))
+                  and "ga" in name)
+    victims = [rig.write(name, "root's") for name in ("linked", "pointed-at")]
+    planted = [os.path.join(folder, name) for name in ("esp-planted", "esp-pointer")]
+    os.link(victims[0], planted[0])
+    os.symlink(victims[1], planted[1])
+    return folder, victims, planted
 
 
 def extra(device, queue, address):
@@ -78,16 +94,51 @@ def queues(rig, good):
     run("ip", "-n", rig.ns("ga"), "link", "del", "many")
 
 
+def by_default(rig):
+    """A node that names no user: `ferrule`, where that user is there; else root,
+    with a remark. `root` by name, without one."""
+    with open("/etc/passwd") as file:
+        users = [line for line in file if not line.startswith("ferrule:")]
+    with_it = "".join(users) + "ferrule:x:64123:64123::/nonexistent:/usr/sbin/nologin\n"
+    rig.gateways()
+    os.chmod(rig.dir, 0o755)
+    for passwd, node, uid, remark in (("".join(users), "", 0, True), (with_it, "", 64123, False),
+                                      (with_it, 'user = "root"', 0, False)):
+        path = rig.write("passwd", passwd, mode=0o644)
+        if node:
+            rig.change("ga", r"^\[node\]$", f"[node]\n{node}")
+        with open(rig.path("ga.log"), "w") as log:
+            command = f"mount --bind {path} /etc/passwd && exec {rig.ferrule} run {rig.path('ga.toml')}"
+            process = subprocess.Popen(rig.inside("ga", "sh", "-c", command),
+                                       stdout=log, stderr=log)
+        rig.processes.append(process)
+        eventually("ga answers", lambda: rig.show("ga", check=False) is not None)
+        found = status(process.pid)
+        assert set(found["Uid"].split()) == {str(uid)}, found["Uid"]
+        with open(rig.path("ga.log")) as log:
+            assert ("runs as root" in log.read()) == remark
+        process.terminate()
+        assert process.wait(timeout=5) == 0
+        run("chown", "-R", "0:0", rig.path("ga.state"))
+
+
 with Rig() as rig:
+    by_default(rig)
     for driver in ("af-packet", "af-xdp"):
         # Without ports of AF_XDP at the start the memory for them is registered
         # later, by nobody: a pool within the usual limit of 8 MiB, in case that
         # not even root may raise it here.
         small = "buffers = 2048\n" if driver == "af-packet" else ""
-        rig.gateways(driver=driver, node=f'user = "nobody"\n{small}')
+        rig.gateways(driver=driver, node=f'user = "nobody"\ndevices = ["extra0", "many"]\n{small}')
         os.chmod(rig.dir, 0o755)
+        folder, victims, planted = plant(rig)
         nodes = {name: rig.start(name) for name in ("ga", "gb")}
         rig.ping()
+        assert os.stat(folder).st_uid == 65534, "the folder is the node's"
+        for victim in victims:
+            assert os.stat(victim).st_uid == 0, f"{victim} was given away"
+        for path in victims + planted:
+            os.unlink(path)
         found = status(daemon_pid(nodes["ga"]))
         assert set(found["Uid"].split()) == {"65534"}, found["Uid"]
         assert found["Groups"].strip() == "", found["Groups"]
@@ -108,6 +159,12 @@ with Rig() as rig:
         rig.do("ga", "ip", "link", "set", "extra0", "up")
         assert rig.ping(where="ga", to="10.7.0.1") == 3
         queues(rig, more)
+        for key in ("CapPrm", "CapEff"):
+            assert int(status(children[0])[key], 16) & ~COMPANION_CAPS == 0, status(children[0])
+        foreign = more.replace("extra0", "none0")
+        rig.write("bad.toml", foreign)
+        refused = rig.ask("ga", "apply", rig.path("bad.toml"), check=False)
+        assert refused.returncode == 3 and "not among the devices" in refused.stderr, refused.stderr
         missing = more.replace('driver = "tap"', 'driver = "af-packet"').replace("extra0", "none0")
         rig.write("bad.toml", missing)
         refused = rig.ask("ga", "apply", rig.path("bad.toml"), check=False)

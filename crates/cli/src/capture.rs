@@ -14,8 +14,8 @@ use std::process::ExitCode;
 
 /// Capture what the ports of a running node receive and send, as pcapng.
 ///
-/// Frames are as on the wire: sealed. With --keylog the node also hands out the
-/// keys of its ESP tunnels, in the form of Wireshark's table `esp_sa`; whoever
+/// Frames are as on the wire: sealed. With --keylog a node with key-log = true in
+/// [node] also hands out the keys of its ESP tunnels, in the form of Wireshark's table `esp_sa`; whoever
 /// has that file can read the traffic of these tunnels, past and future.
 #[derive(Args)]
 #[command(after_help = "Examples:

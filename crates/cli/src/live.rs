@@ -103,7 +103,7 @@ pub fn unexpected(reply: Reply) -> Fault {
 /// Started by `ferrule run`, never by a person.
 #[derive(Args)]
 pub struct CompanionArgs {
-    socket: Option<String>,
+    socket: Option<PathBuf>,
 }
 
 impl CompanionArgs {

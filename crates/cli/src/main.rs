@@ -11,6 +11,7 @@ mod init;
 mod lab;
 mod live;
 mod machine;
+mod manual;
 mod netns;
 mod overhead;
 mod paint;
@@ -43,6 +44,7 @@ enum Command {
     Capture(capture::CaptureArgs),
     Card(card::CardArgs),
     Check(check::CheckArgs),
+    Completions(manual::CompletionsArgs),
     Demo(demo::DemoArgs),
     #[command(hide = true)]
     DemoBench(demo::companion::BenchArgs),
@@ -50,6 +52,7 @@ enum Command {
     DemoHost(demo::host::HostArgs),
     Init(init::InitArgs),
     Lab(lab::LabArgs),
+    Man(manual::ManArgs),
     Overhead(overhead::OverheadArgs),
     Run(run::RunArgs),
     Show(show::ShowArgs),
@@ -65,7 +68,7 @@ enum Command {
     Test(Box<test::TestArgs>),
     Token(token::TokenArgs),
     Trace(trace::TraceArgs),
-    #[command(name = opening::COMPANION, hide = true)]
+    #[command(name = opening::COMMAND, hide = true)]
     Companion(live::CompanionArgs),
 }
 
@@ -75,11 +78,13 @@ fn main() -> ExitCode {
         Command::Capture(args) => args.run(),
         Command::Card(args) => args.run(),
         Command::Check(args) => args.run(),
+        Command::Completions(args) => args.run(),
         Command::Demo(args) => args.run(),
         Command::DemoBench(args) => args.run(),
         Command::DemoHost(args) => args.run(),
         Command::Init(args) => args.run(),
         Command::Lab(args) => args.run(),
+        Command::Man(args) => args.run(),
         Command::Overhead(args) => args.run(),
         Command::Run(args) => args.run(),
         Command::Show(args) => args.run(),

@@ -19,6 +19,8 @@ const LOOK: Duration = Duration::from_millis(5);
 const GRACE: Duration = Duration::from_secs(4);
 /// Octets of a log that a message shows at most.
 const TAIL: usize = 1200;
+/// Names the list of used keys: the fresh keys of a laboratory are nothing to the host's.
+pub const USED_KEYS: &str = "FERRULE_USED_KEYS";
 /// Octets of output that are kept of a program.
 const OUTPUT_MAX: u64 = 64 << 20;
 

@@ -11,29 +11,32 @@
 
 use crate::api::{self, Server};
 use crate::clock::{Clock, nanoseconds};
+use crate::events::{self, Events};
 use crate::fault::{Blame, Fault, Source};
 use crate::load::Loaded;
 use crate::metrics::Metrics;
 use crate::opening::{self, Openings};
 use crate::placing;
+use crate::rights::{Rights, protect_memory};
 use crate::runtime::{self, Board, LiveWorker};
 use crate::settle::Settled;
 use crate::state::{self, FileStore};
 use crate::store::SharedStore;
+use crate::supervisor::Supervisor;
 use crate::watch;
 use ferrule_base::{Duration, MacAddr};
-use ferrule_crypto::{Engine, Software};
+use ferrule_crypto::{Engine, Software, random};
 use ferrule_dashboard::Dashboard;
 use ferrule_engines::Placed;
 use ferrule_node::config::Config;
 use ferrule_node::{BuildError, Control, CounterStore, Environment, Volatile, Worker, build};
 use ferrule_pipeline::{Packet, Pool};
-use ferrule_ports::os::{User, allow_locked_memory, no_core_files};
+use ferrule_ports::os::User;
 use ferrule_ports::{Umem, region};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 /// How long a node that stops waits for packets inside it to leave.
@@ -51,8 +54,13 @@ pub struct Daemon {
     pub(crate) metrics: Option<Metrics>,
     pub(crate) dashboard: Option<Dashboard>,
     pub(crate) failures: Vec<String>,
+    pub(crate) events: Events,
     pub(crate) signals: UnixStream,
+    pub(crate) reloads: UnixStream,
+    /// The configuration that it was started with.
+    pub(crate) file: PathBuf,
     pub(crate) store: Option<SharedStore>,
+    pub(crate) supervisor: Supervisor,
     pub(crate) threads: Vec<JoinHandle<LiveWorker>>,
 }
 
@@ -64,7 +72,7 @@ pub struct Prepared {
     /// Addresses of its ports.
     pub macs: Vec<MacAddr>,
     source: Source,
-    user: Option<User>,
+    rights: Rights,
 }
 
 /// Looks for what the configuration needs of the machine.
@@ -74,17 +82,7 @@ pub fn prepare(loaded: Loaded) -> Result<Prepared, Fault> {
     for (index, port) in config.ports.iter().enumerate() {
         opening::check_mtu(port).map_err(|e| source.port_fault(&config, index, &e))?;
     }
-    let user = match &config.user {
-        None => None,
-        Some(name) => {
-            let found = User::by_name(name).ok().flatten();
-            let place = ["node", "user", name];
-            Some(found.ok_or_else(|| {
-                let remedy = format!("`useradd --system {name}`, or leave user out");
-                source.fault(Blame::Environment, place, format!("no user is `{name}`"), remedy)
-            })?)
-        }
-    };
+    let rights = Rights::of(&config, &source)?;
     let placed = config.look_aside.as_ref().and_then(|table| table.core);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if let Some(core) = config.cores.iter().flatten().chain(&placed).find(|&&core| core >= cores) {
@@ -92,7 +90,7 @@ pub fn prepare(loaded: Loaded) -> Result<Prepared, Fault> {
         let remedy = format!("this machine gives us cores 0 to {}", cores - 1);
         return Err(source.fault(Blame::Environment, ["node", "", ""], what, remedy));
     }
-    Ok(Prepared { config, macs, source, user })
+    Ok(Prepared { config, macs, source, rights })
 }
 
 /// Takes the folder of counters, if the configuration has one.
@@ -113,7 +111,13 @@ fn assemble<E: Engine<Packet>>(
     clock: Clock,
     engine: impl FnMut(usize) -> E,
 ) -> Result<(Control, Vec<Worker<E>>), Fault> {
-    let environment = Environment { macs: prepared.macs.clone(), pool, store, now: clock.now() };
+    let mut octets = [0; 16];
+    random::fill(&mut octets)
+        .map_err(|e| Fault::environment(e, "see whether /dev/urandom works"))?;
+    let [high, low] = [0, 8].map(|at| octets[at..].first_chunk().copied().unwrap_or_default());
+    let secret = [high, low].map(u64::from_ne_bytes);
+    let (macs, now) = (prepared.macs.clone(), clock.now());
+    let environment = Environment { macs, pool, store, now, secret };
     build(prepared.config.clone(), environment, engine)
         .map_err(|e| prepared.source.build_fault(&prepared.config, &e))
 }
@@ -167,8 +171,11 @@ impl Daemon {
     /// is left behind if it cannot.
     pub fn start(loaded: Loaded, web: Option<TcpListener>) -> Result<Self, Fault> {
         let clock = Clock::start();
-        let _ = no_core_files();
-        let signals = signals().map_err(|e| Fault::environment(e, "see what the system said"))?;
+        protect_memory();
+        let on = |signals: &[i32]| {
+            signalled(signals).map_err(|e| Fault::environment(e, "see what the system said"))
+        };
+        let (signals, reloads) = (on(&[SIGINT, SIGTERM])?, on(&[SIGHUP])?);
         let prepared = prepare(loaded)?;
         let store = open_store(&prepared)?;
         let boxed: Box<dyn CounterStore> = match &store {
@@ -189,18 +196,9 @@ impl Daemon {
         let board = Board::new(workers.len(), web.is_some())
             .map_err(|e| Fault::environment(e, "raise the limit of open files: `ulimit -n`"))?;
         let mut openings = Openings::new(config);
-        for (index, port) in config.ports.iter().enumerate() {
-            let gate = board.gate(&port.name);
-            for queue in 0..control.queues(port) {
-                let opened = openings.open(port, queue, prepared.macs[index]);
-                let started = opened.and_then(|opened| opened.start(&umem));
-                let started = started.map_err(|e| prepared.source.port_fault(config, index, &e))?;
-                control
-                    .attach_queue(index, queue, gate.before(started))
-                    .map_err(|e| prepared.source.build_fault(config, &e))?;
-            }
-        }
-        let server = Server::bind(&api::socket_path(config.control.as_deref(), &config.name))?;
+        open_ports(&prepared, &mut openings, &umem, &mut control, &board)?;
+        let socket = api::socket_path(config.control.as_deref(), &config.name);
+        let server = Server::bind(&socket, prepared.rights.monitors.is_some())?;
         let listener = config.metrics.map(TcpListener::bind).transpose().map_err(|e| {
             let address = config.metrics.map(|a| a.to_string()).unwrap_or_default();
             let place = ["node", "metrics", &address];
@@ -211,14 +209,14 @@ impl Daemon {
                 "choose an address of this machine and a free port",
             )
         })?;
-        if let Some(user) = prepared.user {
-            drop_privileges(user, &prepared, &mut openings, &server, store.as_ref())?;
-        }
+        let named = (config, &prepared.source);
+        prepared.rights.give_up(named, &mut openings, &server, store.as_ref())?;
+        // It has a thread, which is never anybody but the node's user.
+        let events = Events::begin(config)?;
         let metrics = listener.map(|l| Metrics::serve(l, &board)).transpose()?;
         let dashboard = web.map(|l| watch::serve(l, &board)).transpose()?;
         let threads = spawn_all(&prepared.config, workers, clock, &board)?;
-        let Prepared { macs, .. } = prepared;
-        let failures = Vec::new();
+        let Prepared { macs, source, .. } = prepared;
         Ok(Self {
             control,
             server,
@@ -229,9 +227,13 @@ impl Daemon {
             macs,
             metrics,
             dashboard,
-            failures,
+            failures: Vec::new(),
+            events,
             signals,
+            reloads,
+            file: source.file.into(),
             store,
+            supervisor: Supervisor::of_environment(),
             threads,
         })
     }
@@ -255,7 +257,9 @@ impl Daemon {
     }
 
     /// Ends the node: what is inside goes out, counters are kept exactly.
-    pub(crate) fn stop(mut self) {
+    pub(crate) fn stop(mut self, why: &str) {
+        events::stopped(why);
+        self.supervisor.stopping();
         self.board.close_ports();
         let start = self.clock.now();
         while !self.board.is_drained() && self.clock.now().since(start) < DRAIN_MAX {
@@ -283,6 +287,29 @@ impl Daemon {
     }
 }
 
+/// Opens every queue of every port, behind its gate.
+fn open_ports(
+    prepared: &Prepared,
+    openings: &mut Openings,
+    umem: &Umem,
+    control: &mut Control,
+    board: &Board,
+) -> Result<(), Fault> {
+    let config = &prepared.config;
+    for (index, port) in config.ports.iter().enumerate() {
+        let gate = board.gate(&port.name);
+        for queue in 0..control.queues(port) {
+            let opened = openings.open(port, queue, prepared.macs[index]);
+            let started = opened.and_then(|opened| opened.start(umem));
+            let started = started.map_err(|e| prepared.source.port_fault(config, index, &e))?;
+            control
+                .attach_queue(index, queue, gate.before(started))
+                .map_err(|e| prepared.source.build_fault(config, &e))?;
+        }
+    }
+    Ok(())
+}
+
 fn spawn_all(
     config: &Config,
     workers: Vec<LiveWorker>,
@@ -301,52 +328,18 @@ fn spawn_all(
         .map_err(|e| Fault::environment(format!("starting a thread: {e}"), "see `ulimit -u`"))
 }
 
-/// A socket that becomes readable when the node is to stop.
-fn signals() -> std::io::Result<UnixStream> {
+/// A socket that becomes readable by these signals.
+fn signalled(signals: &[i32]) -> std::io::Result<UnixStream> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
-    for signal in [SIGINT, SIGTERM] {
+    for &signal in signals {
         signal_hook::low_level::pipe::register(signal, theirs.try_clone()?)?;
     }
     Ok(ours)
 }
 
-/// From here on nobody in this process can open a port, or read a key file that
-/// is not its own. What still has to be opened, the companion opens.
-fn drop_privileges(
-    user: User,
-    prepared: &Prepared,
-    openings: &mut Openings,
-    server: &Server,
-    store: Option<&SharedStore>,
-) -> Result<(), Fault> {
-    let User { uid, gid } = user;
-    let mut drop = || -> std::io::Result<()> {
-        openings.start_companion(&server.path().to_string_lossy())?;
-        server.give_to(uid, gid)?;
-        if let Some(store) = store {
-            store.lock().give_to(uid, gid)?;
-        }
-        // Without it `apply` could not open the first port of AF_XDP.
-        let _ = allow_locked_memory();
-        user.become_for_good()
-    };
-    let name = prepared.config.user.as_deref().unwrap_or_default();
-    drop().map_err(|e| {
-        let what = format!("becoming user `{name}`: {e}");
-        let remedy = "start as root, or leave user out";
-        prepared.source.fault(Blame::Environment, ["node", "user", name], what, remedy)
-    })?;
-    let Some(store) = store else { return Ok(()) };
-    store.lock().is_reachable().map_err(|e| {
-        let what = format!("user `{name}` cannot reach the counters: {e}");
-        let remedy = "let it through the folders above: `chmod o+x`, or move the state";
-        prepared.source.state_fault(&prepared.config, &what, remedy)
-    })
-}
-
 impl Source {
-    fn state_fault(&self, config: &Config, what: &str, remedy: &str) -> Fault {
+    pub(crate) fn state_fault(&self, config: &Config, what: &str, remedy: &str) -> Fault {
         let folder = config.state.as_deref().unwrap_or_default();
         let written = self.value("node", "state").unwrap_or(folder).to_owned();
         self.fault(Blame::Environment, ["node", "state", &written], what, remedy)

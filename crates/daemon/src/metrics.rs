@@ -1,16 +1,19 @@
-//! The Prometheus endpoint: `GET /metrics`, and nothing else.
+//! The Prometheus endpoint, `GET /metrics`, and whether the node's main thread
+//! answers, `GET /healthz`. (A worker that hangs is the watchdog's to see.)
 //!
 //! ```text
-//!   scraper ─▶ HTTP thread ── "asked" ──▶ main thread ── report ─┐
-//!           ◀─ text ◀────────────────────────────────────────────┘
+//!   scraper ─▶ its thread ── "asked" ──▶ main thread ── report ─┐
+//!           ◀─ text ◀───────────────────────────────────────────┘
 //! ```
 //!
-//! One thread, one request at a time; a scraper that comes while another is
-//! served waits. Names and labels are as many as the configuration has.
+//! One question at a time; who comes a moment later gets the same answer. Names and
+//! labels are as many as the configuration has.
 
 use crate::fault::Fault;
 use crate::report::Report;
 use crate::runtime::Board;
+use ferrule_dashboard::Server;
+use ferrule_dashboard::http::{Body, Request, Response};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -19,38 +22,47 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
-use tiny_http::{Header, Method, Request, Response, Server};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// How long the node may take to say what it counted.
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
+/// Counters that are not older than this are given again: many scrapers cost the
+/// node no more than one.
+const FRESH: Duration = Duration::from_millis(250);
+
+const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The endpoint's side at the main thread.
 pub struct Metrics {
     asked: Arc<AtomicBool>,
     answers: SyncSender<String>,
+    _server: Server,
+}
+
+/// The endpoint's side at the connections, one of which asks at a time.
+struct Desk {
+    asked: Arc<AtomicBool>,
+    answers: Receiver<String>,
+    last: Option<(Instant, Arc<[u8]>)>,
 }
 
 impl Metrics {
-    /// Serves on a listener, from a thread of its own.
+    /// Serves on a listener, from threads of its own.
     pub fn serve(listener: TcpListener, board: &Arc<Board>) -> Result<Self, Fault> {
-        let fault = |e: &dyn std::fmt::Display| {
-            Fault::environment(format!("metrics: {e}"), "leave metrics out of [node]")
-        };
-        let server = Server::from_listener(listener, None).map_err(|e| fault(&e))?;
         let (answers, texts) = sync_channel(1);
         let asked = Arc::new(AtomicBool::new(false));
-        let (flag, board) = (asked.clone(), board.clone());
-        let serve = move || {
-            for request in server.incoming_requests() {
-                respond(request, &flag, &board, &texts);
-            }
-        };
-        std::thread::Builder::new().name("metrics".into()).spawn(serve).map_err(|e| fault(&e))?;
-        Ok(Self { asked, answers })
+        let desk = Mutex::new(Desk { asked: asked.clone(), answers: texts, last: None });
+        let board = board.clone();
+        let server = Server::start("metrics", listener, move |request| {
+            respond(request, &mut desk.lock().unwrap_or_else(PoisonError::into_inner), &board)
+        });
+        let server = server.map_err(|e| {
+            Fault::environment(format!("metrics: {e}"), "leave metrics out of [node]")
+        })?;
+        Ok(Self { asked, answers, _server: server })
     }
 
     /// Whether a scraper waits for an answer.
@@ -65,22 +77,30 @@ impl Metrics {
     }
 }
 
-fn respond(request: Request, asked: &AtomicBool, board: &Board, texts: &Receiver<String>) {
-    let path = request.url().split('?').next().unwrap_or_default();
-    if path != "/metrics" || !matches!(request.method(), Method::Get | Method::Head) {
-        let _ = request.respond(Response::from_string("see /metrics\n").with_status_code(404));
-        return;
+fn respond(request: &Request, desk: &mut Desk, board: &Board) -> Response {
+    let read = matches!(request.method.as_str(), "GET" | "HEAD");
+    if !read || !["/metrics", "/healthz"].contains(&request.path.as_str()) {
+        return Response::text(404, "see /metrics and /healthz\n");
     }
-    while texts.try_recv().is_ok() {}
-    asked.store(true, Ordering::SeqCst);
-    board.control.wake().wake();
-    let response = match texts.recv_timeout(ANSWER_WAIT) {
-        Ok(text) => Response::from_string(text),
-        Err(_) => Response::from_string("the node does not answer\n").with_status_code(503),
-    };
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let header = Header::from_bytes("Content-Type", kind).expect("a header of plain text");
-    let _ = request.respond(response.with_header(header));
+    match desk.counters(board) {
+        Some(_) if request.path == "/healthz" => Response::text(200, "ok\n"),
+        Some(text) => Response { status: 200, kind: KIND, body: Body::Made(text) },
+        None => Response::text(503, "the node does not answer\n"),
+    }
+}
+
+impl Desk {
+    fn counters(&mut self, board: &Board) -> Option<Arc<[u8]>> {
+        if let Some((_, text)) = self.last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+            return Some(text.clone());
+        }
+        while self.answers.try_recv().is_ok() {}
+        self.asked.store(true, Ordering::SeqCst);
+        board.control.wake().wake();
+        let text: Arc<[u8]> = self.answers.recv_timeout(ANSWER_WAIT).ok()?.into_bytes().into();
+        self.last = Some((Instant::now(), text.clone()));
+        Some(text)
+    }
 }
 
 /// A report as Prometheus reads it.
@@ -121,6 +141,7 @@ impl Collector for Counters {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let report = &self.0;
         let e = &mut encoder;
+        node(e, report)?;
         ports(e, report)?;
         let drops = report.drops.iter();
         let drops = drops.map(|d| (vec![("reason", d.reason.clone())], d.packets));
@@ -162,6 +183,15 @@ impl Collector for Counters {
     }
 }
 
+fn node(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::Error> {
+    let labels =
+        vec![("node", report.node.clone()), ("version", env!("CARGO_PKG_VERSION").to_owned())];
+    gauge_family(e, "build_info", "What runs; its value is 1", vec![(labels, 1)])?;
+    let gauge = MetricType::Gauge;
+    let uptime = e.encode_descriptor("uptime_seconds", "Seconds since the start", None, gauge)?;
+    ConstGauge::new((report.uptime_ms / 1000) as i64).encode(uptime)
+}
+
 fn ports(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::Error> {
     type Value = fn(&crate::report::PortView) -> u64;
     let families: [(&str, &str, Value); 9] = [
@@ -179,7 +209,8 @@ fn ports(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt:
         let values = report.ports.iter().map(|p| (vec![("port", p.name.clone())], value(p)));
         family(e, name, help, values)?;
     }
-    Ok(())
+    let up = report.ports.iter().map(|p| (vec![("port", p.name.clone())], u64::from(p.up)));
+    gauge_family(e, "port_up", "Whether the port has its device and a carrier", up.collect())
 }
 
 fn engines(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::Error> {
@@ -283,13 +314,22 @@ fn sas(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::E
         ("esp_refused", "Packets opened and not passed on", |s| s.refused),
         ("esp_failed", "Packets not sealed or opened", |s| s.failed),
     ];
+    let labels = |s: &crate::report::SaView| {
+        vec![("tunnel", s.tunnel.clone()), ("way", s.way.clone()), ("spi", s.spi.clone())]
+    };
     for (name, help, value) in families {
-        let values = report.sas.iter().map(|s| {
-            let labels =
-                vec![("tunnel", s.tunnel.clone()), ("way", s.way.clone()), ("spi", s.spi.clone())];
-            (labels, value(s))
-        });
-        family(e, name, help, values)?;
+        family(e, name, help, report.sas.iter().map(|s| (labels(s), value(s))))?;
+    }
+    let gauges: [(&str, &str, Value); 2] = [
+        ("esp_number", "Out: the next sequence number; in: the highest seen", |s| s.number),
+        ("esp_number_max", "The last sequence number that the SA may use", |s| {
+            // A gauge has a sign.
+            if s.esn { i64::MAX as u64 } else { u64::from(u32::MAX) }
+        }),
+    ];
+    for (name, help, value) in gauges {
+        let values = report.sas.iter().map(|s| (labels(s), value(s)));
+        gauge_family(e, name, help, values.collect())?;
     }
     Ok(())
 }
@@ -377,6 +417,7 @@ mod tests {
             ..EngineView::default()
         };
         Report {
+            uptime_ms: 7_900,
             engines: vec![engine, token],
             ports: vec![port()],
             sas: vec![sa],
@@ -409,9 +450,32 @@ mod tests {
              mode=\"standard\"} 2048",
             "ferrule_ring_ahead{worker=\"0\",key=\"to-hq\",op=\"seal\",mode=\"standard\"} 90",
             "ferrule_held_packets 0",
+            "ferrule_port_up{port=\"wan\"} 1",
+            "ferrule_uptime_seconds 7",
+            "ferrule_esp_number{tunnel=\"a\\\"b\",way=\"out\",spi=\"0x00001001\"} 10",
+            "ferrule_esp_number_max{tunnel=\"a\\\"b\",way=\"out\",spi=\"0x00001001\"} 4294967295",
             "# EOF",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn metrics_that_alerts_and_dashboard_name_exist() {
+        let text = text(&report());
+        let names: Vec<&str> = text
+            .lines()
+            .filter_map(|l| l.strip_prefix("ferrule_")?.split(['{', ' ']).next())
+            .collect();
+        let dashboard = include_str!("../../../packaging/monitoring/grafana.json");
+        serde_json::from_str::<serde_json::Value>(dashboard).expect("a dashboard is JSON");
+        for shipped in [dashboard, include_str!("../../../packaging/monitoring/alerts.yml")] {
+            let mut used = shipped.split("ferrule_").skip(1).peekable();
+            assert!(used.peek().is_some(), "no metric in {shipped}");
+            for rest in used {
+                let name = rest.split(|c: char| !c.is_ascii_lowercase() && c != '_').next();
+                assert!(names.contains(&name.unwrap_or_default()), "no metric: {name:?}");
+            }
         }
     }
 }

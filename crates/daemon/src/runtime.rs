@@ -76,6 +76,9 @@ pub struct Board {
     workers: Vec<Sleeper>,
     /// Turns in which nothing moved, by worker, since the ports were closed.
     quiet: Vec<AtomicU64>,
+    /// What a worker that turns notes in its place of `noted`.
+    pulse: AtomicU64,
+    noted: Vec<AtomicU64>,
     /// Ports receive nothing any more.
     closed: Arc<AtomicBool>,
     stop: AtomicBool,
@@ -90,6 +93,8 @@ impl Board {
             control: Sleeper::new()?,
             workers: (0..workers).map(|_| Sleeper::new()).collect::<io::Result<_>>()?,
             quiet: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            pulse: AtomicU64::new(0),
+            noted: (0..workers).map(|_| AtomicU64::new(0)).collect(),
             closed: Arc::default(),
             stop: AtomicBool::new(false),
             measures: measured.then(Measures::default),
@@ -117,6 +122,24 @@ impl Board {
     pub fn is_drained(&self) -> bool {
         self.rouse_workers();
         self.quiet.iter().all(|turns| turns.load(Ordering::SeqCst) > 1)
+    }
+
+    /// A worker turns. It writes when it was asked to, so usually nothing.
+    pub fn note_turn(&self, worker: usize) {
+        let pulse = self.pulse.load(Ordering::Relaxed);
+        if self.noted[worker].load(Ordering::Relaxed) != pulse {
+            self.noted[worker].store(pulse, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether every worker turned since this was last true.
+    pub fn is_turning(&self) -> bool {
+        let pulse = self.pulse.load(Ordering::Relaxed);
+        let all = self.noted.iter().all(|noted| noted.load(Ordering::Relaxed) == pulse);
+        if all {
+            self.pulse.store(pulse.wrapping_add(1), Ordering::Relaxed);
+        }
+        all
     }
 
     /// Ends all worker threads.
@@ -215,6 +238,7 @@ fn drive(worker: &mut LiveWorker, clock: Clock, board: &Board) {
     let mut last_moved = clock.now();
     let mut handed_out = worker.handed_out();
     while !board.stop.load(Ordering::Relaxed) {
+        board.note_turn(me);
         let now = clock.now();
         if turn(worker, now, board, &mut handed_out) > 0 {
             last_moved = now;

@@ -2,14 +2,15 @@
 
 use crate::api::{Action, Recording, Reply, Request};
 use crate::daemon::Daemon;
-use crate::fault::Fault;
+use crate::events;
+use crate::fault::{Fault, Source};
 use crate::load::{self, Loaded};
 use crate::opening;
 use crate::recording::{self, LOOK_EVERY, Tap};
 use crate::report::{Outside, Report};
 use crate::watch;
-use ferrule_base::{Duration, Instant};
-use ferrule_dashboard::{Command, Refusal, Source, State};
+use ferrule_base::{Duration, Instant, Secret};
+use ferrule_dashboard::{Command, Refusal, Source as Shown, State};
 use ferrule_node::config::PortConfig;
 use ferrule_node::message::WorkerReport;
 use ferrule_pipeline::Port;
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::fd::AsRawFd;
 
-impl Source for Daemon {
+impl Shown for Daemon {
     fn state(&mut self) -> State {
         let report = self.report();
         let config = self.control.config();
@@ -53,15 +54,22 @@ impl Daemon {
         let mut set = PollSet::new();
         let mut tap: Option<Tap> = None;
         let (mut busy, mut recording) = (true, false);
+        events::started(self.control.config());
+        self.ready();
         loop {
             busy = self.sleep(&mut set, busy, recording)?;
             if self.signals.read(&mut [0; 16]).is_ok_and(|n| n > 0) {
                 break;
             }
+            if self.reloads.read(&mut [0; 16]).is_ok_and(|n| n > 0) {
+                self.reload();
+            }
             let now = self.clock.now();
             if self.control.turn(now) > 0 {
                 self.board.rouse_workers();
             }
+            self.supervisor.turn(now, &self.board);
+            self.events.turn(now, &mut self.control);
             self.note_failures();
             self.serve_metrics();
             self.serve_dashboard();
@@ -78,14 +86,38 @@ impl Daemon {
             // does not go on as half of itself.
             let broken = self.threads.iter().any(|t| t.is_finished());
             if stop || broken {
-                self.stop();
+                self.stop(if broken {
+                    "a worker ended by itself"
+                } else {
+                    "a client asked for it"
+                });
                 let what = "a worker ended by itself: the node stopped";
                 let remedy = "this is a defect: what it said above helps to find it";
                 return if broken { Err(Fault::environment(what, remedy)) } else { Ok(()) };
             }
         }
-        self.stop();
+        self.stop("a signal");
         Ok(())
+    }
+
+    /// SIGHUP: the file that the node was started with, as it is now.
+    fn reload(&mut self) {
+        let applied = load::load(&self.file).and_then(|loaded| {
+            let Source { file, text } = loaded.source;
+            self.apply(&file, &text, &loaded.keys, false)
+        });
+        match applied {
+            Ok(_) => events::asked(None, "SIGHUP", Ok("applied")),
+            Err(fault) => {
+                events::asked(None, "SIGHUP", Err(&fault.to_string()));
+                eprint!("{fault}");
+            }
+        }
+    }
+
+    fn ready(&self) {
+        let config = self.control.config();
+        self.supervisor.ready(&format!("{} runs, {} ports", config.name, config.ports.len()));
     }
 
     /// Sleeps until there is something to do. Returns whether workers are at
@@ -94,8 +126,10 @@ impl Daemon {
         let failed = |e| Fault::environment(format!("waiting: {e}"), "see `ulimit -n`");
         set.clear();
         set.add(self.signals.as_raw_fd(), false);
+        set.add(self.reloads.as_raw_fd(), false);
         let woken = set.add(self.board.control.wake().as_raw_fd(), false);
         self.server.add_to(set);
+        let busy = busy || self.server.has_more();
         if busy {
             // Look again soon, without being asked.
             set.wait(Some(if recording { LOOK_EVERY } else { TICK })).map_err(failed)?;
@@ -121,7 +155,7 @@ impl Daemon {
             if self.failures.last() == Some(&failure) {
                 continue;
             }
-            eprintln!("ferrule: {failure}");
+            events::failed(&failure);
             self.failures.push(failure);
         }
         let surplus = self.failures.len().saturating_sub(FAILURES_MAX);
@@ -171,15 +205,16 @@ impl Daemon {
                 return false;
             }
         };
+        let (peer, name) = (self.server.peer(client), request.name());
         let reply = match request {
             Request::Show {} => Reply::Report(Box::new(self.report())),
             Request::Apply { file, text, keys, new_keys } => {
-                match self.apply(&file, &text, keys, new_keys) {
-                    Ok(reply) => reply,
-                    Err(fault) => {
-                        Reply::Refused { text: fault.to_string(), exit: fault.exit_code() }
-                    }
-                }
+                let keys = load::received(keys);
+                let applied = keys.and_then(|keys| self.apply(&file, &text, &keys, new_keys));
+                applied.unwrap_or_else(|fault| Reply::Refused {
+                    text: fault.to_string(),
+                    exit: fault.exit_code(),
+                })
             }
             Request::Trace(wanted) => return self.record(client, &wanted, true, false, tap),
             Request::Capture { recording, key_log } => {
@@ -193,10 +228,20 @@ impl Daemon {
             }
             Request::ResetCard { port } => self.reset_card(&port),
             Request::Stop {} => {
+                events::asked(peer, name, Ok("the node goes down"));
                 self.server.say(client, &Reply::Stopping {});
                 return true;
             }
         };
+        match &reply {
+            Reply::Report(_) => {}
+            Reply::Refused { text, .. } => events::asked(peer, name, Err(text)),
+            Reply::Applied { opened, closed } => {
+                let did = format!("{} ports opened, {} closed", opened.len(), closed.len());
+                events::asked(peer, name, Ok(&did));
+            }
+            _ => events::asked(peer, name, Ok("done")),
+        }
         self.server.say(client, &reply);
         false
     }
@@ -227,6 +272,8 @@ impl Daemon {
     ) -> bool {
         let begun = if tap.is_some() {
             Err("a trace or capture is running already".to_owned())
+        } else if key_log && !self.control.config().key_log {
+            Err("this node gives its keys to nobody\n  key-log = true in [node] allows it".into())
         } else {
             Tap::begin(&mut self.control, client, wanted, trace)
         };
@@ -241,6 +288,18 @@ impl Daemon {
             }
         };
         self.board.rouse_workers();
+        let peer = self.server.peer(client);
+        let name = if key_log {
+            "capture with keys"
+        } else if trace {
+            "trace"
+        } else {
+            "capture"
+        };
+        match &reply {
+            Reply::Refused { text, .. } => events::asked(peer, name, Err(text)),
+            _ => events::asked(peer, name, Ok("begins")),
+        }
         self.server.say(client, &reply);
         false
     }
@@ -260,17 +319,25 @@ impl Daemon {
         Ok(())
     }
 
-    /// Puts another configuration in force. On a fault nothing has changed:
-    /// what may fail, opening ports and counters, comes first.
+    /// Puts another configuration in force, as the service manager is told.
     fn apply(
         &mut self,
         file: &str,
         text: &str,
-        keys: BTreeMap<String, String>,
+        keys: &BTreeMap<String, Secret>,
         new_keys: bool,
     ) -> Result<Reply, Fault> {
-        let keys = load::received(keys)?;
-        let Loaded { config, source, .. } = load::from_parts(file, text, &keys)?;
+        self.supervisor.reloading();
+        let loaded = load::from_parts(file, text, keys);
+        let applied = loaded.and_then(|loaded| self.change_to(loaded, new_keys));
+        self.ready();
+        applied
+    }
+
+    /// On a fault nothing has changed: what may fail, opening ports and counters, comes
+    /// first.
+    fn change_to(&mut self, loaded: Loaded, new_keys: bool) -> Result<Reply, Fault> {
+        let Loaded { config, source, .. } = loaded;
         let macs = opening::macs_of(&config).map_err(|(i, e)| source.port_fault(&config, i, &e))?;
         let old = self.control.config();
         let same = |a: &PortConfig, b: &PortConfig| {
@@ -292,6 +359,7 @@ impl Daemon {
             opened.push((index, queues));
         }
         let now = self.clock.now();
+        let before = old.clone();
         let make_missing = |yes| {
             if let Some(store) = &self.store {
                 store.lock().make_missing(yes);
@@ -311,6 +379,7 @@ impl Daemon {
             }
         }
         self.macs = macs;
+        events::changed(&before, self.control.config());
         self.board.rouse_workers();
         self.see_through(now)?;
         Ok(Reply::Applied { opened: names, closed: applied.closed })

@@ -96,7 +96,7 @@ mod tests {
         let (macs, now) = ([MacAddr([2, 0, 0, 0, 0, 1])], Instant::from_millis(1));
         let store = Box::new(Volatile::default());
         let pool = Pool::heap(256, 2048);
-        let environment = Environment { macs: macs.to_vec(), pool, store, now };
+        let environment = Environment { macs: macs.to_vec(), pool, store, now, secret: [0; 2] };
         let node = build(config(1400), environment, |_| Software::default());
         let (mut control, mut workers) = node.expect("it builds");
         let worker = &mut workers[0];

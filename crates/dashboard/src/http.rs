@@ -3,6 +3,8 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Octets of a request line and its fields at most.
@@ -123,7 +125,6 @@ pub struct Connection {
 impl Connection {
     /// Over a stream that was accepted.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
-        stream.set_write_timeout(Some(RESPONSE_WAIT))?;
         let _ = stream.set_nodelay(true);
         Ok(Self { stream: BufReader::new(stream) })
     }
@@ -171,36 +172,81 @@ impl Connection {
     }
 
     /// Answers. False: the connection is to be closed.
-    pub fn respond(&mut self, request: Option<&Request>, response: &Response<'_>) -> bool {
+    pub fn respond(&mut self, request: Option<&Request>, response: &Response) -> bool {
         let keep = request.is_some_and(|r| r.persistent) && response.status < 500;
         let connection = if keep { "keep-alive" } else { "close" };
-        let mut octets = format!(
+        let until = Instant::now() + RESPONSE_WAIT;
+        let head = format!(
             "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: {connection}\r\n{}{POLICY}\r\n",
             response.status,
             reason(response.status),
             response.kind,
             response.body.len(),
             response.fields(),
-        )
-        .into_bytes();
-        if request.is_none_or(|r| r.method != "HEAD") {
-            octets.extend_from_slice(response.body);
+        );
+        let with_body = request.is_none_or(|r| r.method != "HEAD");
+        let body: &[u8] = if with_body { &response.body } else { &[] };
+        let parts = [head.as_bytes(), body];
+        parts.iter().try_for_each(|part| self.send(part, until)).is_ok() && keep
+    }
+
+    /// All of it before the time is over, however slowly it is taken.
+    fn send(&mut self, mut octets: &[u8], until: Instant) -> io::Result<()> {
+        while !octets.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let stream = self.stream.get_mut();
+            stream.set_write_timeout(Some(left))?;
+            match stream.write(octets) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => octets = &octets[count..],
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
         }
-        self.stream.get_mut().write_all(&octets).is_ok() && keep
+        Ok(())
     }
 }
 
 /// A response.
-pub struct Response<'a> {
+pub struct Response {
     /// Its status.
     pub status: u16,
     /// Its media type.
     pub kind: &'static str,
     /// Its body.
-    pub body: &'a [u8],
+    pub body: Body,
 }
 
-impl Response<'_> {
+/// Octets that many connections may be sent, without a copy for each.
+#[derive(Clone)]
+pub enum Body {
+    /// A part of the program.
+    Fixed(&'static [u8]),
+    /// Made while it runs.
+    Made(Arc<[u8]>),
+}
+
+impl Deref for Body {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Fixed(octets) => octets,
+            Self::Made(octets) => octets,
+        }
+    }
+}
+
+impl Response {
+    /// A sentence.
+    pub fn text(status: u16, text: &'static str) -> Self {
+        let body = Body::Fixed(text.as_bytes());
+        Self { status, kind: "text/plain; charset=utf-8", body }
+    }
+
     /// Fields that belong to a status.
     fn fields(&self) -> &'static str {
         match self.status {

@@ -13,23 +13,25 @@
 //! reaches into a node from another thread. What there is to see is one value,
 //! [`State`], the same for both; what may be asked for is a [`Command`].
 //!
-//! The server is small on purpose and speaks the part of HTTP/1.1 that the page
-//! needs. Everything about it has a bound: connections, octets of a request,
+//! The server, which a node's metrics use too, is small on purpose and speaks the
+//! part of HTTP/1.1 that they need. Everything about it has a bound: connections, octets of a request,
 //! seconds that one may take, questions that wait. State and commands need the
 //! key that the driver's terminal shows; the page itself is no secret.
 #![forbid(unsafe_code)]
 
 mod assets;
 mod command;
+mod dashboard;
 mod guard;
 pub mod histogram;
-mod http;
+pub mod http;
 mod server;
 pub mod state;
 
 pub use command::{Command, Pace, Refusal, Step};
+pub use dashboard::Dashboard;
 pub use guard::Key;
-pub use server::Dashboard;
+pub use server::Server;
 pub use state::State;
 
 /// What the dashboard shows: a live node, or a laboratory.

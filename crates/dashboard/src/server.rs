@@ -1,154 +1,102 @@
-//! Threads that talk to browsers, and the queue to whoever drives packets.
+//! Connections of HTTP within bounds, each with a thread.
+//!
+//! ```text
+//!   accept ─ a place is free? ──────────────▶ thread: request ─ handler ─ response ─┐
+//!              └ no: who is silent, or reads, longest goes ▲               └─────────┘
+//! ```
+//!
+//! So clients that say nothing or read nothing, however many, keep nobody out, and
+//! cost what [`CONNECTIONS_MAX`] of them cost.
 
-use crate::assets;
-use crate::command::{Command, Refusal};
-use crate::guard::{self, Key};
 use crate::http::{Connection, NoRequest, Request, Response};
-use crate::{Source, State};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Connections at a time: a browser opens six for a page, and lets them wait.
 pub const CONNECTIONS_MAX: usize = 64;
-/// Requests on one connection; then the browser opens another.
+/// Requests on one connection; then the client opens another.
 const REQUESTS_MAX: usize = 10_000;
-/// Questions that wait for the driver at most.
-const WAITING_MAX: usize = 32;
-/// How long the driver may take to answer.
-const ANSWER_WAIT: Duration = Duration::from_secs(3);
-/// A state that is not older than this is given again: many pages cost the
-/// driver no more than one.
-const FRESH: Duration = Duration::from_millis(50);
+/// How long one that was told to go may take to.
+const LEAVE_WAIT: Duration = Duration::from_millis(100);
 
-const JSON: &str = "application/json";
+type Handler = dyn Fn(&Request) -> Response + Send + Sync;
 
-enum Question {
-    State,
-    Command(Command),
+/// A server on a listener.
+pub struct Server {
+    address: SocketAddr,
+    shared: Arc<Shared>,
 }
 
-type Answer = Result<Arc<[u8]>, Refusal>;
-
-struct Ask {
-    question: Question,
-    answer: SyncSender<Answer>,
-}
-
-/// What all threads of the server have.
-struct Desk {
-    key: Key,
-    asks: SyncSender<Ask>,
-    wake: Box<dyn Fn() + Send + Sync>,
-    connections: AtomicUsize,
+struct Shared {
+    handler: Box<Handler>,
+    places: Mutex<Vec<Place>>,
+    /// Somebody left.
+    left: Condvar,
     closed: AtomicBool,
 }
 
-/// A dashboard that is served.
-pub struct Dashboard {
-    address: SocketAddr,
-    desk: Arc<Desk>,
-    asked: Receiver<Ask>,
-    last: Option<(Instant, Arc<[u8]>)>,
+/// A connection from the outside.
+struct Place {
+    id: u64,
+    stream: TcpStream,
+    state: State,
+    since: Instant,
+    /// It was told to go.
+    leaves: bool,
 }
 
-impl Dashboard {
-    /// Serves on a listener from threads of its own. `wake` is called when there
-    /// is something to answer in [`turn`](Self::turn).
-    pub fn serve(
+/// What happens at a connection; who is to go first stands first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    /// No request is there.
+    Silent,
+    /// The response leaves, as fast as it is read.
+    Sending,
+    /// The answer is being found.
+    Asked,
+}
+
+impl Server {
+    /// Serves from threads of its own, which have this name.
+    pub fn start(
+        name: &'static str,
         listener: TcpListener,
-        wake: impl Fn() + Send + Sync + 'static,
+        handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let key = Key::fresh().map_err(io::Error::other)?;
-        let (asks, asked) = sync_channel(WAITING_MAX);
-        let desk = Arc::new(Desk {
-            key,
-            asks,
-            wake: Box::new(wake),
-            connections: AtomicUsize::new(0),
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            handler: Box::new(handler),
+            places: Mutex::default(),
+            left: Condvar::new(),
             closed: AtomicBool::new(false),
         });
-        let address = listener.local_addr()?;
-        let here = desk.clone();
-        std::thread::Builder::new().name("web".into()).spawn(move || accept(&listener, &here))?;
-        Ok(Self { address, desk, asked, last: None })
+        let here = shared.clone();
+        let accept = move || accept(name, &listener, &here);
+        std::thread::Builder::new().name(name.into()).spawn(accept)?;
+        Ok(Self { address, shared })
     }
 
-    /// What a person opens, with the key behind the `#`, where no server and no
-    /// referrer gets it.
-    pub fn address(&self) -> String {
-        let (ip, port) = (self.address.ip(), self.address.port());
-        let ip = match ip {
-            ip if !ip.is_unspecified() => ip,
-            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        };
-        format!("http://{}/#key={}", SocketAddr::new(ip, port), self.desk.key.text())
-    }
-
-    /// Answers what was asked since the last turn, all of it. Returns how much
-    /// that was.
-    pub fn turn(&mut self, source: &mut dyn Source) -> usize {
-        let mut answered = 0;
-        while let Ok(ask) = self.asked.try_recv() {
-            self.answer(source, ask);
-            answered += 1;
-        }
-        answered
-    }
-
-    /// As [`turn`](Self::turn), but waits for a question first, for so long at most.
-    pub fn turn_within(&mut self, source: &mut dyn Source, wait: Duration) -> usize {
-        match self.asked.recv_timeout(wait) {
-            Ok(ask) => {
-                self.answer(source, ask);
-                1 + self.turn(source)
-            }
-            Err(_) => 0,
-        }
-    }
-
-    fn answer(&mut self, source: &mut dyn Source, ask: Ask) {
-        let answer = match ask.question {
-            Question::State => Ok(self.state(source)),
-            Question::Command(command) => {
-                self.last = None;
-                source.command(command).map(|()| self.state(source))
-            }
-        };
-        // Nobody waits any more: then it is not needed.
-        let _ = ask.answer.try_send(answer);
-    }
-
-    fn state(&mut self, source: &mut dyn Source) -> Arc<[u8]> {
-        match &self.last {
-            Some((at, state)) if at.elapsed() < FRESH => state.clone(),
-            _ => {
-                let state: State = source.state();
-                let text = serde_json::to_vec(&state).unwrap_or_default();
-                let text: Arc<[u8]> = text.into();
-                self.last = Some((Instant::now(), text.clone()));
-                text
-            }
-        }
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 }
 
-impl Drop for Dashboard {
+impl Drop for Server {
     fn drop(&mut self) {
-        self.desk.closed.store(true, Ordering::SeqCst);
+        self.shared.closed.store(true, Ordering::SeqCst);
         // Ends the thread that waits for connections.
         let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
     }
 }
 
-/// Takes connections, as many as there may be.
-fn accept(listener: &TcpListener, desk: &Arc<Desk>) {
+fn accept(name: &str, listener: &TcpListener, shared: &Arc<Shared>) {
+    let mut id = 0;
     for stream in listener.incoming() {
-        if desk.closed.load(Ordering::SeqCst) {
+        if shared.closed.load(Ordering::SeqCst) {
             return;
         }
         let Ok(stream) = stream else {
@@ -156,104 +104,89 @@ fn accept(listener: &TcpListener, desk: &Arc<Desk>) {
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
+        let Ok(outside) = stream.try_clone() else { continue };
         let Ok(mut connection) = Connection::new(stream) else { continue };
-        if desk.connections.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS_MAX {
-            desk.connections.fetch_sub(1, Ordering::SeqCst);
-            connection.respond(None, &plain(503, "too many connections\n"));
+        id += 1;
+        if !shared.admit(id, outside) {
+            connection.respond(None, &Response::text(503, "too many connections\n"));
             continue;
         }
-        let here = desk.clone();
-        let talk = move || {
-            // Counted down also if the thread should panic.
-            let _counted = Counted(&here.connections);
-            converse(&mut connection, &here);
-        };
-        if std::thread::Builder::new().name("web".into()).spawn(talk).is_err() {
-            desk.connections.fetch_sub(1, Ordering::SeqCst);
+        // The place is free again also if the thread panics, or does not start.
+        let place = Taken { id, shared: shared.clone() };
+        let talk = move || converse(&mut connection, &place);
+        let _ = std::thread::Builder::new().name(name.into()).spawn(talk);
+    }
+}
+
+impl Shared {
+    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place; where all are taken, that of the connection which is silent
+    /// longest, or reads longest. False if nobody leaves: all wait for an answer.
+    fn admit(&self, id: u64, stream: TcpStream) -> bool {
+        let mut places = self.places();
+        if places.len() >= CONNECTIONS_MAX {
+            let there = places.iter_mut().filter(|p| p.state < State::Asked && !p.leaves);
+            if let Some(longest) = there.min_by_key(|p| (p.state, p.since)) {
+                longest.leaves = true;
+                let _ = longest.stream.shutdown(Shutdown::Both);
+            }
+            let full = |places: &mut Vec<Place>| places.len() >= CONNECTIONS_MAX;
+            let waited = self.left.wait_timeout_while(places, LEAVE_WAIT, full);
+            places = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if places.len() >= CONNECTIONS_MAX {
+                return false;
+            }
+        }
+        let (state, since) = (State::Silent, Instant::now());
+        places.push(Place { id, stream, state, since, leaves: false });
+        true
+    }
+
+    fn enter(&self, id: u64, state: State) {
+        if let Some(place) = self.places().iter_mut().find(|p| p.id == id) {
+            (place.state, place.since) = (state, Instant::now());
         }
     }
 }
 
-struct Counted<'a>(&'a AtomicUsize);
+/// A place that a thread has.
+struct Taken {
+    id: u64,
+    shared: Arc<Shared>,
+}
 
-impl Drop for Counted<'_> {
+impl Drop for Taken {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.shared.places().retain(|p| p.id != self.id);
+        self.shared.left.notify_all();
     }
 }
 
 /// One connection, to its end.
-fn converse(connection: &mut Connection, desk: &Desk) {
+fn converse(connection: &mut Connection, place: &Taken) {
+    let shared = &place.shared;
     for _ in 0..REQUESTS_MAX {
-        if desk.closed.load(Ordering::SeqCst) {
+        if shared.closed.load(Ordering::SeqCst) {
             return;
         }
+        shared.enter(place.id, State::Silent);
         let stays = match connection.request() {
             Ok(request) => {
-                let (status, kind, body) = reply(&request, desk);
-                let response = Response { status, kind, body: &body };
+                shared.enter(place.id, State::Asked);
+                let response = (shared.handler)(&request);
+                shared.enter(place.id, State::Sending);
                 connection.respond(Some(&request), &response)
             }
             Err(NoRequest::Gone) => return,
-            Err(NoRequest::Bad(status, what)) => connection.respond(None, &plain(status, what)),
+            Err(NoRequest::Bad(status, what)) => {
+                connection.respond(None, &Response::text(status, what))
+            }
         };
         if !stays {
             return;
         }
-    }
-}
-
-fn plain(status: u16, text: &str) -> Response<'_> {
-    Response { status, kind: "text/plain; charset=utf-8", body: text.as_bytes() }
-}
-
-type Reply = (u16, &'static str, Arc<[u8]>);
-
-/// A refusal as the page reads it.
-fn refusal(status: u16, what: &str) -> Reply {
-    let body = serde_json::json!({ "refused": what }).to_string();
-    (status, JSON, body.into_bytes().into())
-}
-
-fn reply(request: &Request, desk: &Desk) -> Reply {
-    if let Err((status, what)) = guard::admit(request) {
-        return refusal(status, what);
-    }
-    let read = matches!(request.method.as_str(), "GET" | "HEAD");
-    match (request.path.as_str(), read) {
-        ("/api/state" | "/api/command", _) => {
-            api(request, desk).unwrap_or_else(|(status, what)| refusal(status, what))
-        }
-        (path, true) => match assets::find(path) {
-            Some((kind, body)) => (200, kind, body.as_bytes().into()),
-            None => refusal(404, "there is no such page"),
-        },
-        (_, false) => refusal(405, "pages are read"),
-    }
-}
-
-fn api(request: &Request, desk: &Desk) -> Result<Reply, guard::Refused> {
-    guard::authorize(request, &desk.key)?;
-    let question = match (request.path.as_str(), request.method.as_str()) {
-        ("/api/state", "GET") => Question::State,
-        ("/api/command", "POST") => {
-            guard::is_json(request)?;
-            match Command::parse(&request.body) {
-                Ok(command) => Question::Command(command),
-                Err(e) => return Ok(refusal(400, &e.0)),
-            }
-        }
-        _ => return Err((405, "GET the state, POST a command")),
-    };
-    let (answer, answers) = sync_channel(1);
-    match desk.asks.try_send(Ask { question, answer }) {
-        Ok(()) => (desk.wake)(),
-        Err(TrySendError::Full(_)) => return Err((503, "too many questions at once")),
-        Err(TrySendError::Disconnected(_)) => return Err((503, "it has ended")),
-    }
-    match answers.recv_timeout(ANSWER_WAIT) {
-        Ok(Ok(state)) => Ok((200, JSON, state)),
-        Ok(Err(e)) => Ok(refusal(409, &e.0)),
-        Err(_) => Err((503, "it does not answer")),
     }
 }

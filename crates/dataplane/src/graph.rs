@@ -23,6 +23,7 @@
 //! | `link` | a card, while ESP works on the packet |
 //! | `turns` | IP |
 
+use crate::audit::Audit;
 use crate::ipsec::Hits;
 use crate::tables::Tables;
 use crate::{bridge, fragment};
@@ -186,6 +187,8 @@ const _: () = assert!(Next::ALL.len() <= Verdicts::ELSEWHERE as usize, "a bit be
 pub struct Tally {
     /// Dropped, by reason.
     pub drops: Drops,
+    /// The first packets that were refused.
+    pub audit: Audit,
     /// Work done.
     pub work: Work,
     /// Packets made here: copies, fragments, replies, errors.

@@ -14,6 +14,7 @@
 //! has a folder with the same files in the same roles.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod bridge;
 pub mod fragment;
 pub mod graph;

@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub ways: Numbers,
     pub neighbours: Arc<route::Neighbours>,
     pub bridges: HashMap<String, Arc<bridge::MacTable>>,
+    /// Where addresses are kept in them.
+    pub secret: [u64; 2],
     /// Ports that have a card, and the interfaces whose packets it judges. While a
     /// port is there it keeps both: a frame under way may count on them.
     pub cards: BTreeMap<PortId, BTreeSet<String>>,
@@ -381,7 +383,8 @@ impl Builder<'_> {
     fn bridges(&mut self) {
         for (number, bridge) in self.config.bridges.iter().enumerate() {
             let table = self.shared.bridges.entry(bridge.name.clone()).or_insert_with(|| {
-                Arc::new(bridge::MacTable::new(bridge.addresses, bridge.ageing_seconds))
+                let (places, ageing) = (bridge.addresses, bridge.ageing_seconds);
+                Arc::new(bridge::MacTable::new(places, ageing, self.shared.secret))
             });
             let table = table.clone();
             let mut members = Vec::new();

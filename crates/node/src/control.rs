@@ -17,7 +17,7 @@ use crate::compile::{self, Compiled, Shared};
 use crate::config::{Config, PortConfig};
 use crate::counter::{CounterStore, StoreError};
 use crate::leases::Leases;
-use crate::message::{Change, Command, Event, Punt, RING, Seat, WorkerReport};
+use crate::message::{Change, Command, Event, Punt, RING, Refusals, Seat, WorkerReport};
 use crate::probe::{Filter, Recorder, Records};
 use crate::resolve::Resolver;
 use crate::secure::{Installed, Plan};
@@ -58,6 +58,8 @@ pub struct Environment {
     pub store: Box<dyn CounterStore>,
     /// The time.
     pub now: Instant,
+    /// What nobody else knows: senders cannot choose where tables keep them.
+    pub secret: [u64; 2],
 }
 
 /// Why a node cannot be built or changed. Nothing was changed.
@@ -149,9 +151,9 @@ pub fn build_with_cards<E: Engine<Packet>>(
     mut engine: impl FnMut(usize) -> E,
     cards: impl FnMut(PortId) -> CardEngine + Send + 'static,
 ) -> Result<(Control, Vec<Worker<E>>), BuildError> {
-    let Environment { macs, pool, store, now } = environment;
+    let Environment { macs, pool, store, now, secret } = environment;
     let mut leases = Leases::new(store);
-    let mut shared = Shared::default();
+    let mut shared = Shared { secret, ..Shared::default() };
     let mut compiled = compile::compile(&config, &macs, &mut shared, &Tables::default());
     let tables = Arc::new(std::mem::take(&mut compiled.tables));
     let count = config.cores.len();
@@ -392,6 +394,9 @@ impl Control {
             (old.control != config.control, "control"),
             (old.metrics != config.metrics, "metrics"),
             (old.user != config.user, "user"),
+            (old.devices != config.devices, "devices"),
+            (old.monitors != config.monitors, "monitors"),
+            (old.log != config.log, "log"),
             (old.look_aside != config.look_aside, "look-aside"),
             (old.token != config.token, "[token]"),
             (self.moves_a_secy(config), "placement of a [[macsec]]"),
@@ -469,6 +474,15 @@ impl Control {
         let (sender, receiver) = channel();
         for link in &mut self.links {
             let _ = link.commands.push(Command::Report(sender.clone()));
+        }
+        receiver
+    }
+
+    /// Asks every worker what it refused since it was last asked.
+    pub fn request_refusals(&mut self) -> Receiver<Box<Refusals>> {
+        let (sender, receiver) = channel();
+        for link in &mut self.links {
+            let _ = link.commands.push(Command::Refusals(sender.clone()));
         }
         receiver
     }

@@ -4,6 +4,7 @@ use crate::card::{Card, CardReport};
 use crate::probe::{Recorder, Times};
 use ferrule_base::{Drops, Instant, Ledger, PortId, Work};
 use ferrule_crypto::EngineReport;
+use ferrule_dataplane::audit::Sample;
 use ferrule_dataplane::graph::Next;
 use ferrule_dataplane::{Lease, Sequence, Tables, ipsec, macsec};
 use ferrule_pipeline::{Packet, Port, PortStats};
@@ -48,6 +49,19 @@ pub(crate) enum Command {
     Edges,
     /// Say what was counted.
     Report(Sender<Box<WorkerReport>>),
+    /// Say what was refused since this was last asked.
+    Refusals(Sender<Box<Refusals>>),
+}
+
+/// What a worker and its cards refused, and which of its ports have their device.
+#[derive(Default)]
+pub struct Refusals {
+    /// All that was ever dropped.
+    pub drops: Drops,
+    /// The first packet of each reason since this was last asked.
+    pub samples: Vec<Sample>,
+    /// Queues of ports, and whether they are up.
+    pub ports: Vec<(PortId, bool)>,
 }
 
 /// Who has an association: a worker, or the card of a port.

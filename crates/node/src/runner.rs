@@ -96,6 +96,7 @@ pub(crate) fn settle(ctx: &mut Ctx<'_>, mut look: impl FnMut(&mut Packet, DropRe
     for (mut packet, reason) in ctx.out.dropped().drain(..) {
         look(&mut packet, reason);
         ctx.tally.drops.count(reason);
+        ctx.tally.audit.note(ctx.now, reason, &packet);
         ctx.cache.recycle(packet);
     }
 }

@@ -170,11 +170,53 @@ impl User {
     }
 }
 
-/// Memory of this process never goes into a core file, where keys would be read.
-pub fn no_core_files() -> io::Result<()> {
+/// The number of the group of this name, if there is one.
+pub fn group_by_name(name: &str) -> io::Result<Option<u32>> {
+    let name = CString::new(name)?;
+    let mut room = vec![0_u8; 64 << 10];
+    // SAFETY: as in `User::by_name`.
+    unsafe {
+        let mut entry: libc::group = std::mem::zeroed();
+        let mut found = std::ptr::null_mut();
+        let (text, len) = (room.as_mut_ptr().cast(), room.len());
+        match libc::getgrnam_r(name.as_ptr(), &mut entry, text, len, &mut found) {
+            0 if found.is_null() => Ok(None),
+            0 => Ok(Some(entry.gr_gid)),
+            libc::ENOENT | libc::ESRCH => Ok(None),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+/// Memory of this process, where keys are, never goes into a core file, and no
+/// process but root's reads it. Becoming another user makes it readable again.
+pub fn hide_memory() -> io::Result<()> {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel reads a live value.
-    check(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &none) }).map(drop)
+    // SAFETY: the kernel reads a live value; plain numbers.
+    unsafe {
+        check(libc::setrlimit(libc::RLIMIT_CORE, &none))?;
+        check(libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0)).map(drop)
+    }
+}
+
+/// Large allocations are the kernel's again as soon as they are freed, and grow
+/// without a copy. Of itself the allocator stops doing so after the first one.
+pub fn return_large_allocations() {
+    const FROM: libc::c_int = 1 << 20;
+    // SAFETY: plain numbers. What is refused stays as it was.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, FROM);
+    }
+}
+
+/// Memory of this process, what it has and what it gets, never goes to swap. It
+/// needs a limit as [`allow_locked_memory`] sets it: under a smaller one memory
+/// would end there.
+pub fn lock_memory() -> io::Result<()> {
+    let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
+    // SAFETY: plain numbers.
+    check(unsafe { libc::mlockall(flags) }).map(drop)
 }
 
 /// From now on this process may have memory locked without CAP_IPC_LOCK: the

@@ -102,17 +102,41 @@ impl PacketOpened {
     /// Two sockets that receive nothing yet.
     pub fn new(link: Link) -> Result<Self, OpenError> {
         link.require_up()?;
-        let make = || {
-            let made = socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
-            made.doing(|| format!("an AF_PACKET socket for {}", link.name)).inspect(enlarge)
+        let make = |from: Option<u32>| {
+            let made = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).and_then(|made| {
+                enlarge(&made);
+                receive_from(&made, from).map(|()| made)
+            });
+            made.doing(|| format!("an AF_PACKET socket for {}", link.name))
         };
-        Ok(Self { rx: make()?, tx: make()?, link })
+        Ok(Self { rx: make(Some(link.index))?, tx: make(None)?, link })
     }
 
     /// From descriptors that another process made: for receiving, for sending.
     pub fn from_fds(link: Link, rx: OwnedFd, tx: OwnedFd) -> Self {
         Self { rx, tx, link }
     }
+}
+
+/// Lets a socket receive from one interface, or from none, whatever it is bound to
+/// later and by whom.
+fn receive_from(fd: &OwnedFd, interface: Option<u32>) -> io::Result<()> {
+    let step = |code: u32, jf, k| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let ret = |len| step(libc::BPF_RET | libc::BPF_K, 0, len);
+    let ifindex = (libc::SKF_AD_OFF + libc::SKF_AD_IFINDEX) as u32;
+    let (whole, nothing) = (u32::MAX, 0);
+    let mut program = match interface {
+        Some(index) => vec![
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, ifindex),
+            step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, index),
+            ret(whole),
+            ret(nothing),
+        ],
+        None => vec![ret(nothing)],
+    };
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)?;
+    set(fd, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, &1i32)
 }
 
 /// The receive ring: slots of one size, taken in turn.

@@ -15,7 +15,7 @@ use super::report::{Outcome, Row};
 use super::traffic::{Delivery, Hosts};
 use super::tshark;
 use super::wiretap::{Wiretap, measure};
-use crate::process::{Background, Fault, Folder, Runner, is_installed, stop_all, write};
+use crate::process::{Background, Fault, Folder, Runner, USED_KEYS, is_installed, stop_all, write};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -116,6 +116,7 @@ impl Site<'_> {
         setting: &Setting,
     ) -> Result<Background, Fault> {
         let text = configs::toml(place, variant, setting).expect("a node, not a host");
+        let text = text.replacen("[node]\n", "[node]\nkey-log = true\n", 1);
         self.start((place, place.name()), &text, Path::new(&setting.dir))
     }
 
@@ -129,14 +130,15 @@ impl Site<'_> {
         let file = dir.join(format!("{name}.toml"));
         write(&file, text.as_bytes())?;
         let program = std::env::current_exe().map_err(|e| Fault::failed("our own path", e))?;
+        let used = self.folder.join("used-keys");
         if text.contains("\nstate = ") {
             // The keys are fresh: their counters begin.
             let mut create = self.network.inside(place);
-            create.arg(&program).args(["state", "create"]).arg(&file);
+            create.env(USED_KEYS, &used).arg(&program).args(["state", "create"]).arg(&file);
             self.runner.done(&mut create, OWN)?;
         }
         let mut command = self.network.inside(place);
-        command.arg(&program).arg("run").arg(&file);
+        command.env(USED_KEYS, &used).arg(&program).arg("run").arg(&file);
         Background::start(name, &mut command, &dir.join(format!("{name}.log")))
     }
 

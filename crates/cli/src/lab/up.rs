@@ -15,7 +15,7 @@ use super::wire::{self, Carried};
 use crate::desk;
 use crate::netns::{self, Veth, VethEnd};
 use crate::paint::{Paint, emit};
-use crate::process::{Fault, Runner, is_installed, write};
+use crate::process::{Fault, Runner, USED_KEYS, is_installed, write};
 use clap::Args;
 use ferrule_lab::topology::live::LiveSetting;
 use ferrule_lab::topology::{HostPlan, LinkEnd, Node, Topology};
@@ -329,10 +329,11 @@ impl Site<'_> {
         }
         let program = std::env::current_exe().map_err(|e| Fault::failed("our own path", e))?;
         let space = standing.space(&node.name);
+        let used = setting.folder.join("used-keys");
         if node.has_counters() {
             // The keys are fresh: their counters begin.
             let mut create = netns::inside(&space);
-            create.arg(&program).args(["state", "create"]).arg(&file);
+            create.env(USED_KEYS, &used).arg(&program).args(["state", "create"]).arg(&file);
             token.iter().for_each(|token| token.known_to(&mut create));
             self.runner.done(&mut create, OWN)?;
         }
@@ -342,7 +343,8 @@ impl Site<'_> {
         let copy = out.try_clone().map_err(|e| Fault::failed(log.display().to_string(), e))?;
         // A session of its own: the node stays when this terminal goes.
         let mut command = Command::new("setsid");
-        command.args(["ip", "netns", "exec", &space]).arg(&program).arg("run").arg(&file);
+        command.env(USED_KEYS, &used).args(["ip", "netns", "exec", &space]);
+        command.arg(&program).arg("run").arg(&file);
         token.iter().for_each(|token| token.known_to(&mut command));
         command.stdin(Stdio::null()).stdout(out).stderr(copy);
         let child = command.spawn().map_err(|e| Fault::failed(node.name.clone(), e))?;

@@ -12,7 +12,7 @@
 
 use super::trials::{Became, ENDS, LANS, Trial};
 use crate::netns::{self, Veth, VethEnd};
-use crate::process::{Background, Fault, Runner, is_installed, write};
+use crate::process::{Background, Fault, Runner, USED_KEYS, is_installed, write};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -125,7 +125,7 @@ impl<'a> Rig<'a> {
     /// A command that runs there; the program and its arguments follow.
     fn inside(&self) -> Command {
         let mut command = netns::inside(&self.space);
-        command.env("FERRULE_USED_KEYS", self.folder.join("used-keys"));
+        command.env(USED_KEYS, self.folder.join("used-keys"));
         for (name, value) in &self.environment {
             command.env(name, value);
         }

@@ -1,6 +1,6 @@
 //! The client's end of the management socket.
 
-use super::{LINE_MAX, Reply, Request};
+use super::{REPLY_MAX, REQUEST_MAX, Reply, Request};
 use crate::fault::Fault;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -28,7 +28,9 @@ impl Client {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                     "no node answers there: start it with `ferrule run NODE.toml`"
                 }
-                io::ErrorKind::PermissionDenied => "the socket is its owner's: use `sudo`",
+                io::ErrorKind::PermissionDenied => {
+                    "the socket is its owner's: use `sudo`, or join the group of `monitors`"
+                }
                 _ => "see whether the path is right",
             };
             Fault::environment(format!("{}: {e}", path.display()), remedy)
@@ -65,6 +67,11 @@ impl Client {
     pub fn send(&mut self, request: &Request) -> Result<(), Fault> {
         let mut line = serde_json::to_vec(request).map_err(|e| self.broken(&e.into()))?;
         line.push(b'\n');
+        if line.len() > REQUEST_MAX {
+            let what = format!("{} octets are too much for one request", line.len());
+            let remedy = "fewer routes and tunnels in one file, or stop the node and start it";
+            return Err(Fault::environment(what, remedy));
+        }
         self.stream.get_mut().write_all(&line).map_err(|e| self.broken(&e))
     }
 
@@ -81,7 +88,7 @@ impl Client {
     /// The next reply; nothing when the daemon is gone.
     pub fn receive(&mut self) -> Result<Option<Reply>, Fault> {
         let mut line = Vec::new();
-        let read = self.stream.by_ref().take(LINE_MAX as u64).read_until(b'\n', &mut line);
+        let read = self.stream.by_ref().take(REPLY_MAX as u64).read_until(b'\n', &mut line);
         read.map_err(|e| self.broken(&e))?;
         if line.is_empty() {
             return Ok(None);

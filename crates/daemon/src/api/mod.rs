@@ -9,24 +9,31 @@
 //!                          ◀─────  {"record":{…}}  …  {"end":{"lost":0}}
 //! ```
 //!
-//! Every size has a bound: a request, what a slow client may leave unread, the
-//! number of clients. The node never waits for a client: records that a client
-//! does not take in time are counted as lost.
+//! Every size has a bound, for all clients together: requests that are not yet
+//! whole, replies that are not yet read, connections. Who is over it goes: the
+//! client that holds most, or is silent longest. The node never waits for a
+//! client: records that it does not take in time are counted as lost.
+//!
+//! Root and the node's own user may do everything; who else the socket lets in
+//! (`monitors` in `[node]`) may look.
 
 mod client;
 mod server;
 
 pub use client::{Client, socket_path};
-pub use server::{Action, Server};
+pub use server::{Action, Peer, Server};
 
 use crate::report::Report;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Octets of one line at most.
-pub const LINE_MAX: usize = 32 << 20;
-/// Octets that a client may leave unread before its records are dropped.
-pub const UNREAD_MAX: usize = 4 << 20;
+/// Octets of one request at most, and of all that are not yet whole.
+pub const REQUEST_MAX: usize = 12 << 20;
+/// Octets of one reply at most: what a client reads.
+pub const REPLY_MAX: usize = 64 << 20;
+/// Octets that clients may leave unread, all together, before records are
+/// dropped, and the client that has most unread.
+pub const UNREAD_MAX: usize = 2 << 20;
 /// Clients at a time at most.
 pub const CLIENTS_MAX: usize = 32;
 
@@ -66,6 +73,22 @@ pub enum Request {
     },
     /// End in peace.
     Stop {},
+}
+
+impl Request {
+    /// Its name, as in its JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Show {} => "show",
+            Self::Apply { .. } => "apply",
+            Self::Trace(_) => "trace",
+            Self::Capture { key_log: true, .. } => "capture with keys",
+            Self::Capture { .. } => "capture",
+            Self::Enough {} => "enough",
+            Self::ResetCard { .. } => "reset-card",
+            Self::Stop {} => "stop",
+        }
+    }
 }
 
 /// What to record.

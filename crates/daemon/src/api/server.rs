@@ -1,29 +1,55 @@
 //! The daemon's end of the management socket: never blocks, never grows
 //! without bound.
 
-use super::{CLIENTS_MAX, LINE_MAX, Reply, Request, UNREAD_MAX};
+use super::{CLIENTS_MAX, REQUEST_MAX, Reply, Request, UNREAD_MAX};
+use crate::events;
 use crate::fault::Fault;
 use ferrule_base::Secret;
 use ferrule_ports::os::PollSet;
-use std::fs::{self, DirBuilder, Permissions};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, chownat, fchmod};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// Octets read from a client in one go.
 const READ: usize = 64 << 10;
+/// Clients that wait to be taken.
+const WAITING_MAX: i32 = 128;
+/// Times that a client is read from in one turn.
+const READS_MAX: usize = 16;
 
 struct Client {
     id: u64,
     stream: UnixStream,
+    peer: Peer,
     input: Vec<u8>,
     /// Octets of it in which no line ends: a request of many comes in many parts.
     searched: usize,
     output: Vec<u8>,
+    /// Octets of it that left.
+    sent: usize,
+    /// When it came or last asked for something, and whether it ever did.
+    since: Instant,
+    asked: bool,
     place: usize,
     gone: bool,
+}
+
+/// Who a client is.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// Its user.
+    pub uid: u32,
+    /// Its process.
+    pub pid: i32,
+    /// Root, or the node's own user.
+    pub may_change: bool,
 }
 
 /// A request, and the client that it came from.
@@ -44,9 +70,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes the socket, for its owner alone. One that nobody serves any more
-    /// is replaced.
-    pub fn bind(path: &Path) -> Result<Self, Fault> {
+    /// Makes the socket, for its owner alone or also for its group, whose members
+    /// may look. One that nobody serves any more is replaced.
+    pub fn bind(path: &Path, for_group: bool) -> Result<Self, Fault> {
         let fault = |e: io::Error| {
             let remedy = "choose another path: control = \"PATH\" in [node]";
             Fault::environment(format!("socket {}: {e}", path.display()), remedy)
@@ -63,14 +89,11 @@ impl Server {
             }
             fs::remove_file(path).map_err(fault)?;
         }
-        // Nobody may connect before the permissions are right: it is made under
-        // another name.
+        // Whoever connects finds it served: it is made under another name.
         let fresh = path.with_extension(format!("{}.new", std::process::id()));
         let _ = fs::remove_file(&fresh);
-        let listener = UnixListener::bind(&fresh).map_err(fault)?;
-        fs::set_permissions(&fresh, Permissions::from_mode(0o600)).map_err(fault)?;
+        let listener = listen(&fresh, for_group).map_err(fault)?;
         fs::rename(&fresh, path).map_err(fault)?;
-        listener.set_nonblocking(true).map_err(fault)?;
         Ok(Self { listener, path: path.into(), clients: Vec::new(), next: 0, place: 0 })
     }
 
@@ -87,39 +110,60 @@ impl Server {
         }
     }
 
-    /// Takes what arrived and sends what waits.
+    /// Whether requests wait that came together with others.
+    pub fn has_more(&self) -> bool {
+        self.clients.iter().any(|c| c.searched < c.input.len())
+    }
+
+    /// Takes what arrived, a request of each client, and sends what waits.
     pub fn turn(&mut self, set: &PollSet) -> Vec<Action> {
         let mut actions = Vec::new();
         for client in &mut self.clients {
             if set.is_ready(client.place) {
-                client.read(&mut actions);
+                client.read();
             }
         }
+        // Who sends most without an end goes, so that others can send.
+        while self.clients.iter().map(|c| c.input.len()).sum::<usize>() > REQUEST_MAX {
+            let most = self.clients.iter_mut().max_by_key(|c| c.input.len());
+            most.into_iter().for_each(Client::close);
+        }
+        actions.extend(self.clients.iter_mut().filter_map(Client::request));
         self.flush();
         for client in self.clients.extract_if(.., |c| c.gone) {
             actions.push(Action::Gone(client.id));
         }
         while set.is_ready(self.place) {
             let Ok((stream, _)) = self.listener.accept() else { break };
-            if self.clients.len() >= CLIENTS_MAX || stream.set_nonblocking(true).is_err() {
-                continue;
+            if self.clients.len() >= CLIENTS_MAX {
+                // Whoever never asked for anything goes first.
+                let silent = self.clients.iter().enumerate();
+                let silent = silent.min_by_key(|(_, c)| (c.asked, c.since)).map(|(i, _)| i);
+                actions.extend(silent.map(|i| Action::Gone(self.clients.remove(i).id)));
             }
             self.next += 1;
-            let (input, output) = (Vec::new(), Vec::new());
-            let (id, place) = (self.next, usize::MAX);
-            let (searched, gone) = (0, false);
-            self.clients.push(Client { id, stream, input, searched, output, place, gone });
+            self.clients.extend(Client::new(self.next, stream));
         }
         actions
+    }
+
+    /// Who a client is, while it is there.
+    pub fn peer(&self, client: u64) -> Option<Peer> {
+        self.clients.iter().find(|c| c.id == client).map(|c| c.peer)
     }
 
     /// Says something to a client. False if it left too much unread already, or
     /// is gone.
     pub fn say(&mut self, client: u64, reply: &Reply) -> bool {
+        let is_record = matches!(reply, Reply::Record(_));
+        if !is_record && self.clients.iter().map(Client::unread).sum::<usize>() > 2 * UNREAD_MAX {
+            let most = self.clients.iter_mut().max_by_key(|c| c.unread());
+            most.into_iter().for_each(Client::close);
+        }
         let Some(client) = self.clients.iter_mut().find(|c| c.id == client && !c.gone) else {
             return false;
         };
-        if client.output.len() > UNREAD_MAX {
+        if is_record && client.unread() > UNREAD_MAX {
             return false;
         }
         if serde_json::to_writer(&mut client.output, reply).is_err() {
@@ -134,10 +178,34 @@ impl Server {
         self.clients.iter_mut().filter(|c| !c.output.is_empty()).for_each(Client::write);
     }
 
-    /// Gives the socket to another user.
+    /// Gives the socket to another user and group.
     pub fn give_to(&self, uid: u32, gid: u32) -> io::Result<()> {
-        std::os::unix::fs::chown(&self.path, Some(uid), Some(gid))
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(&self.path, flags, Mode::empty())?);
+        let (found, ours) = (file.metadata()?, rustix::process::geteuid().as_raw());
+        if !found.file_type().is_socket() || found.nlink() != 1 || found.uid() != ours {
+            let what = format!("{} is not the socket that was made", self.path.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+        }
+        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        Ok(chownat(&file, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?)
     }
+}
+
+/// A socket that its owner, or also its group, may open, from the first moment.
+fn listen(path: &Path, for_group: bool) -> io::Result<UnixListener> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let owner = Mode::RUSR | Mode::WUSR;
+    let group = if for_group { Mode::RGRP | Mode::WGRP } else { Mode::empty() };
+    // The file gets the socket's own mode, as far as the mask lets it.
+    fchmod(&socket, owner | group)?;
+    let mask = for_group.then(|| rustix::process::umask(Mode::RWXO | Mode::XGRP));
+    let bound = bind(&socket, &SocketAddrUnix::new(path)?);
+    mask.map(rustix::process::umask);
+    bound?;
+    rustix::net::listen(&socket, WAITING_MAX)?;
+    Ok(socket.into())
 }
 
 impl Drop for Server {
@@ -148,58 +216,111 @@ impl Drop for Server {
 }
 
 impl Client {
-    fn read(&mut self, actions: &mut Vec<Action>) {
+    fn new(id: u64, stream: UnixStream) -> Option<Self> {
+        stream.set_nonblocking(true).ok()?;
+        let found = socket_peercred(&stream).ok()?;
+        let may_change = found.uid.is_root() || found.uid == rustix::process::geteuid();
+        let (uid, pid) = (found.uid.as_raw(), found.pid.as_raw_nonzero().get());
+        let peer = Peer { uid, pid, may_change };
+        Some(Self {
+            id,
+            stream,
+            peer,
+            input: Vec::new(),
+            searched: 0,
+            output: Vec::new(),
+            sent: 0,
+            since: Instant::now(),
+            asked: false,
+            place: usize::MAX,
+            gone: false,
+        })
+    }
+
+    fn unread(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// Forgets what it sent and what it did not read.
+    fn close(&mut self) {
+        self.gone = true;
+        self.wipe();
+        (self.output, self.sent) = (Vec::new(), 0);
+    }
+
+    /// There may be keys in what it sent.
+    fn wipe(&mut self) {
+        drop(Secret::new(std::mem::take(&mut self.input)));
+        self.searched = 0;
+    }
+
+    fn read(&mut self) {
         let mut room = vec![0; READ];
-        loop {
+        for _ in 0..READS_MAX {
             match self.stream.read(&mut room) {
-                Ok(0) => {
-                    self.gone = true;
-                    return;
+                Ok(0) => return self.close(),
+                Ok(count) => {
+                    self.input.reserve_exact(count);
+                    self.input.extend_from_slice(&room[..count]);
                 }
-                Ok(count) => self.input.extend_from_slice(&room[..count]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => {
-                    self.gone = true;
-                    return;
-                }
-            }
-            if self.input.len() > LINE_MAX {
-                self.gone = true;
-                return;
+                Err(_) => return self.close(),
             }
         }
-        while let Some(end) = self.input[self.searched..].iter().position(|&b| b == b'\n') {
-            // There may be keys in it: it is wiped when done with.
-            let line = Secret::new(self.input.drain(..=self.searched + end).collect());
-            self.searched = 0;
-            match serde_json::from_slice(line.expose()) {
-                Ok(request) => actions.push(Action::Asked(self.id, request)),
-                Err(e) => {
-                    let text = format!("error: not a request: {e}\n");
-                    let refused = Reply::Refused { text, exit: 2 };
-                    let _ = serde_json::to_writer(&mut self.output, &refused);
-                    self.output.push(b'\n');
-                }
-            }
+    }
+
+    /// The first request of what it sent, if that is whole. What is none is
+    /// answered here.
+    fn request(&mut self) -> Option<Action> {
+        let fresh = &self.input[self.searched..];
+        let Some(end) = fresh.iter().position(|&b| b == b'\n') else {
+            self.searched = self.input.len();
+            return None;
+        };
+        // There may be keys in it: it is wiped when done with.
+        let line = Secret::new(self.input.drain(..=self.searched + end).collect());
+        (self.searched, self.since, self.asked) = (0, Instant::now(), true);
+        if self.input.is_empty() {
+            self.wipe();
         }
-        self.searched = self.input.len();
+        let text = match serde_json::from_slice(line.expose()) {
+            Ok(request) if self.peer.may_change || matches!(request, Request::Show {}) => {
+                return Some(Action::Asked(self.id, request));
+            }
+            Ok(request) => {
+                events::asked(Some(self.peer), request.name(), Err("a monitor may look"));
+                "error: you may look at this node, not change or record\n  ask root, or \
+                      the node's own user\n"
+                    .to_owned()
+            }
+            Err(e) => format!("error: not a request: {e}\n"),
+        };
+        let refused = Reply::Refused { text, exit: 2 };
+        // Writing to memory does not fail.
+        let _ = serde_json::to_writer(&mut self.output, &refused);
+        self.output.push(b'\n');
+        None
     }
 
     fn write(&mut self) {
-        while !self.output.is_empty() {
-            match self.stream.write(&self.output) {
-                Ok(0) => self.gone = true,
-                Ok(count) => {
-                    self.output.drain(..count);
-                    continue;
+        while self.sent < self.output.len() {
+            match self.stream.write(&self.output[self.sent..]) {
+                Ok(0) => return self.close(),
+                Ok(count) => self.sent += count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    // What left takes room no longer than half of it did not.
+                    if self.sent > self.output.len() / 2 {
+                        self.output.drain(..std::mem::take(&mut self.sent));
+                        self.output.shrink_to(2 * self.output.len());
+                    }
+                    return;
                 }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => self.gone = true,
+                Err(_) => return self.close(),
             }
-            break;
         }
+        (self.output, self.sent) = (Vec::new(), 0);
     }
 }
 
@@ -208,7 +329,6 @@ mod tests {
     use super::*;
     use crate::api::Seen;
     use std::io::{BufRead, BufReader};
-    use std::os::unix::fs::MetadataExt;
     use std::time::Duration;
 
     struct Socket(PathBuf);
@@ -235,9 +355,9 @@ mod tests {
     #[test]
     fn api_socket_is_its_owners_and_served_once() {
         let socket = Socket::new("owner");
-        let server = Server::bind(&socket.0).unwrap();
+        let server = Server::bind(&socket.0, false).unwrap();
         assert_eq!(fs::metadata(&socket.0).unwrap().mode() & 0o777, 0o600);
-        let second = Server::bind(&socket.0).err().unwrap();
+        let second = Server::bind(&socket.0, false).err().unwrap();
         assert!(second.to_string().contains("answers"), "{second}");
         std::mem::forget(server);
     }
@@ -245,11 +365,11 @@ mod tests {
     #[test]
     fn api_answers_nonsense_and_goes_on() {
         let socket = Socket::new("nonsense");
-        let mut server = Server::bind(&socket.0).unwrap();
+        let mut server = Server::bind(&socket.0, false).unwrap();
         let mut client = UnixStream::connect(&socket.0).unwrap();
         client.write_all(b"what?\n{\"show\":{}}\n{\"show\":").unwrap();
         turn(&mut server);
-        let asked = turn(&mut server);
+        let asked: Vec<_> = (0..2).flat_map(|_| turn(&mut server)).collect();
         assert!(matches!(asked.as_slice(), [Action::Asked(1, Request::Show {})]));
         turn(&mut server);
         let mut line = String::new();
@@ -262,13 +382,16 @@ mod tests {
     #[test]
     fn api_requests_that_come_in_parts_are_taken_when_they_are_whole() {
         let socket = Socket::new("parts");
-        let mut server = Server::bind(&socket.0).unwrap();
+        let mut server = Server::bind(&socket.0, false).unwrap();
         let mut client = UnixStream::connect(&socket.0).unwrap();
         turn(&mut server);
         let mut asked = 0;
         for part in ["{\"sho", "w\":", "{}}", "\n{\"show\":{}}\n{", "\"show\":{}}\n"] {
             client.write_all(part.as_bytes()).unwrap();
-            let actions = turn(&mut server);
+            let mut actions = turn(&mut server);
+            while server.has_more() {
+                actions.extend(turn(&mut server));
+            }
             assert!(actions.iter().all(|a| matches!(a, Action::Asked(1, Request::Show {}))));
             asked += actions.len();
             let whole = match part {
@@ -283,7 +406,7 @@ mod tests {
     #[test]
     fn api_client_that_does_not_read_loses_records_and_nothing_else() {
         let socket = Socket::new("slow");
-        let mut server = Server::bind(&socket.0).unwrap();
+        let mut server = Server::bind(&socket.0, false).unwrap();
         let _slow = UnixStream::connect(&socket.0).unwrap();
         turn(&mut server);
         let seen = Seen {
@@ -303,21 +426,79 @@ mod tests {
         });
         let taken = taken.count();
         assert!(taken > 100 && taken < 5_000, "{taken} records were kept");
-        assert!(server.clients[0].output.len() < UNREAD_MAX + 4096);
+        assert!(server.clients[0].unread() < UNREAD_MAX + 4096);
     }
 
     #[test]
-    fn api_takes_so_many_clients_and_no_more() {
+    fn api_clients_that_say_nothing_make_room() {
         let socket = Socket::new("many");
-        let mut server = Server::bind(&socket.0).unwrap();
-        let clients: Vec<_> = (0..CLIENTS_MAX + 10)
+        let mut server = Server::bind(&socket.0, false).unwrap();
+        let connect = |server: &mut Server| {
+            let client = UnixStream::connect(&socket.0).unwrap();
+            turn(server);
+            client
+        };
+        // The first asks for something: it stays.
+        let mut asks = connect(&mut server);
+        asks.write_all(b"{\"show\":{}}\n").unwrap();
+        turn(&mut server);
+        let silent: Vec<_> = (0..3 * CLIENTS_MAX).map(|_| connect(&mut server)).collect();
+        assert_eq!(server.clients.len(), CLIENTS_MAX);
+        let kept: Vec<_> = server.clients.iter().map(|c| c.id).collect();
+        let last = 1 + silent.len() as u64;
+        let newest = last + 2 - CLIENTS_MAX as u64..=last;
+        assert_eq!(kept, std::iter::once(1).chain(newest).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn api_requests_without_an_end_take_room_of_one_and_hinder_nobody() {
+        let socket = Socket::new("endless");
+        let mut server = Server::bind(&socket.0, false).unwrap();
+        let connect = || {
+            let stream = UnixStream::connect(&socket.0).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            stream
+        };
+        let mut endless: Vec<_> = (0..4).map(|_| Some(connect())).collect();
+        let junk = vec![b'x'; 256 << 10];
+        let (mut written, mut asked) = (0, 0);
+        while written < 64 << 20 {
+            for place in &mut endless {
+                match place.as_mut().map(|client| client.write(&junk)) {
+                    Some(Ok(count)) => written += count,
+                    Some(Err(e)) if e.kind() == io::ErrorKind::WouldBlock => {}
+                    _ => *place = Some(connect()),
+                }
+            }
+            let mut good = connect();
+            good.write_all(b"{\"show\":{}}\n").unwrap();
+            let actions = (0..2).flat_map(|_| turn(&mut server));
+            asked += actions.filter(|a| matches!(a, Action::Asked(..))).count();
+            let held: usize = server.clients.iter().map(|c| c.input.capacity()).sum();
+            assert!(held <= REQUEST_MAX + 8 * READ, "{held} octets");
+        }
+        assert!(asked > 50, "{asked} requests of others were taken");
+    }
+
+    #[test]
+    fn api_replies_that_nobody_reads_are_bounded_for_all_together() {
+        let socket = Socket::new("unread");
+        let mut server = Server::bind(&socket.0, false).unwrap();
+        let slow: Vec<_> = (0..10)
             .map(|_| {
                 let client = UnixStream::connect(&socket.0).unwrap();
                 turn(&mut server);
                 client
             })
             .collect();
-        assert_eq!(server.clients.len(), CLIENTS_MAX);
-        drop(clients);
+        let text = "y".repeat(1 << 20);
+        for round in 0..20 {
+            for client in 1..=slow.len() as u64 {
+                server.say(client, &Reply::Refused { text: text.clone(), exit: round });
+            }
+            server.flush();
+            let held: usize = server.clients.iter().map(Client::unread).sum();
+            assert!(held <= 2 * UNREAD_MAX + (2 << 20), "{held} octets");
+        }
     }
 }

@@ -54,9 +54,12 @@ pub use used::of_host as used_keys;
 use ferrule_node::CounterId;
 use identity::Identity;
 use record::{RECORD_MAX, Void, hex};
+use rustix::fs::{Dir, Mode, OFlags, openat};
+use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -116,13 +119,30 @@ impl FileStore {
         Self::create_on(System, folder, used)
     }
 
-    /// Gives folder and files to another user, who goes on with them.
+    /// Gives folder and files to another user, who goes on with them. A link, a file that
+    /// has another name elsewhere, and what is neither's stay whose they are: in a folder
+    /// that was that user's before, anything may lie.
     pub fn give_to(&self, uid: u32, gid: u32) -> io::Result<()> {
-        std::os::unix::fs::chown(&self.path, Some(uid), Some(gid))?;
-        for entry in fs::read_dir(&self.path)? {
-            std::os::unix::fs::lchown(entry?.path(), Some(uid), Some(gid))?;
+        let ours = rustix::process::geteuid().as_raw();
+        let give = |file: &File| std::os::unix::fs::fchown(file, Some(uid), Some(gid));
+        if ![ours, uid].contains(&self.folder.metadata()?.uid()) {
+            let what = format!("folder `{}` is another user's", self.path.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
         }
-        Ok(())
+        for entry in Dir::read_from(&self.folder)? {
+            let entry = entry?;
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let file = match openat(&self.folder, entry.file_name(), flags, Mode::empty()) {
+                Ok(file) => File::from(file),
+                Err(Errno::LOOP | Errno::NXIO | Errno::NOENT) => continue,
+                Err(e) => return Err(e.into()),
+            };
+            let found = file.metadata()?;
+            if found.is_file() && found.nlink() == 1 && found.uid() == ours {
+                give(&file)?;
+            }
+        }
+        give(&self.folder)
     }
 
     /// Whether the folder can still be used, after becoming another user.

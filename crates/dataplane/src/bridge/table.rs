@@ -2,9 +2,11 @@
 //! 8.7 and 8.8).
 //!
 //! The table has a fixed size, and all workers read and write it without
-//! waiting. An address belongs to one bucket of two cache lines; a full bucket
-//! gives up its oldest entry, so that a flood of invented addresses pushes out
-//! others, but neither grows the table nor slows it down.
+//! waiting. An address belongs to one bucket of two cache lines, which a secret
+//! chooses: nobody can send addresses that meet a certain other one there. In a full
+//! bucket the interface that has most addresses gives up its oldest, so that a flood
+//! of invented ones pushes out others of its own, and neither grows the table nor
+//! slows it down.
 //!
 //! ```text
 //!  bucket:  version │ 7 keys: VLAN, address      ◀─ one cache line
@@ -23,6 +25,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 const WAYS: usize = 7;
 /// Buckets at most: the table never takes more than 128 MiB.
 const BUCKETS_MAX: usize = 1 << 20;
+/// Spreads keys also under a secret of zeros.
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// No address: a bit that no key has.
 const EMPTY: u64 = 1 << 63;
 
@@ -85,16 +89,17 @@ pub struct Entry {
 /// Learned addresses of one bridge.
 pub struct MacTable {
     buckets: Box<[Bucket]>,
+    secret: [u64; 2],
     ageing_seconds: u32,
 }
 
 impl MacTable {
     /// A table with places for `capacity` addresses or some more, which forgets
-    /// what it did not see for `ageing_seconds`.
-    pub fn new(capacity: usize, ageing_seconds: u32) -> Self {
+    /// what it did not see for `ageing_seconds`. Only the node knows the secret.
+    pub fn new(capacity: usize, ageing_seconds: u32, secret: [u64; 2]) -> Self {
         let buckets = capacity.div_ceil(WAYS).clamp(1, BUCKETS_MAX).next_power_of_two();
         let buckets = std::iter::repeat_with(Bucket::default).take(buckets).collect();
-        Self { buckets, ageing_seconds }
+        Self { buckets, secret: [secret[0], secret[1] ^ ODD | 1], ageing_seconds }
     }
 
     /// Addresses that the table has places for.
@@ -159,7 +164,7 @@ impl MacTable {
                 before => Learned::Moved(before),
             }
         } else {
-            let place = bucket.oldest(home);
+            let place = bucket.to_give_up(home, iface(fresh), |v| self.is_fresh(v, stamp(fresh)));
             bucket.values[place].store(fresh, Ordering::Relaxed);
             bucket.keys[place].store(key, Ordering::Relaxed);
             Learned::New
@@ -214,10 +219,18 @@ impl MacTable {
     /// The bucket of a key, and its home there.
     #[inline]
     fn bucket(&self, key: u64) -> (&Bucket, usize) {
-        let mixed = (key ^ key >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let product = u128::from(key ^ self.secret[0]) * u128::from(self.secret[1]);
+        let mixed = product as u64 ^ (product >> 64) as u64;
         let home = ((mixed >> 32 & 0xff) as usize * WAYS) >> 8;
         // There is a power of two of them, and one at least.
         (&self.buckets[(mixed >> 40) as usize & (self.buckets.len() - 1)], home)
+    }
+
+    /// Whether two addresses have the same bucket.
+    #[cfg(test)]
+    pub(super) fn same_bucket(&self, vlan: u16, one: MacAddr, other: MacAddr) -> bool {
+        let of = |mac: MacAddr| self.bucket(Key::new(vlan, mac.to_u64()).0).0;
+        std::ptr::eq(of(one), of(other))
     }
 
     #[inline]
@@ -258,15 +271,26 @@ impl Bucket {
         Some(version)
     }
 
-    /// The place to give up: an empty one, or the one not seen for longest; of
-    /// several, the home or the next behind it.
-    fn oldest(&self, home: usize) -> usize {
+    /// The place to give up for an address at an interface: an empty one, or one that
+    /// nobody saw for too long; else, of the interface that has most places, the newcomer's
+    /// own if it is one of them, the place not seen for longest. Of several, the home
+    /// or the next behind it.
+    fn to_give_up(&self, home: usize, newcomer: u16, is_fresh: impl Fn(u64) -> bool) -> usize {
+        let taken: [Option<u64>; WAYS] = std::array::from_fn(|place| {
+            let value = self.values[place].load(Ordering::Relaxed);
+            let is_there = self.keys[place].load(Ordering::Relaxed) != EMPTY;
+            (is_there && is_fresh(value)).then_some(value)
+        });
+        let count = |port: u16| taken.iter().flatten().filter(|&&v| iface(v) == port).count();
         let places = (0..WAYS).map(|i| (home + i) % WAYS);
-        let age = |&place: &usize| match self.keys[place].load(Ordering::Relaxed) {
-            EMPTY => None,
-            _ => Some(stamp(self.values[place].load(Ordering::Relaxed))),
+        let last = |&place: &usize| {
+            taken[place].map(|value| {
+                let port = iface(value);
+                let most = std::cmp::Reverse((count(port), port == newcomer));
+                (most, stamp(value))
+            })
         };
-        places.min_by_key(age).unwrap_or(home)
+        places.min_by_key(last).unwrap_or(home)
     }
 }
 
@@ -298,7 +322,7 @@ mod tests {
     /// What a worker does that comes by in the middle of another's change.
     #[test]
     fn bridge_table_shows_nothing_of_a_change_that_is_not_done() {
-        let table = MacTable::new(1, 300);
+        let table = MacTable::new(1, 300, [1, 2]);
         let (now, [old, new]) = (Instant::from_secs(9), [1, 2].map(MacAddr::from_u64));
         table.learn(0, old, 4, now);
         let bucket = &table.buckets[0];

@@ -236,6 +236,7 @@ impl Stand {
         let macs = config.ports.iter().map(|p| made_mac(&config.name, &p.name)).collect();
         let count = config.ports.len();
         let environment = Environment {
+            secret: [0; 2],
             macs,
             pool: pool.clone(),
             store: Box::new(Volatile::default()),

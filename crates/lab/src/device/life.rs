@@ -41,6 +41,7 @@ impl Device {
     /// Builds the node and attaches what is linked.
     pub(crate) fn boot(&mut self, world: &World, engines: &mut Engines) -> Result<(), BuildError> {
         let environment = Environment {
+            secret: [0; 2],
             macs: macs(&self.config),
             pool: world.pool.clone(),
             store: Box::new(self.store.clone()),

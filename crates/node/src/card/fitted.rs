@@ -2,6 +2,7 @@
 
 use super::graph::Card;
 use ferrule_base::Instant;
+use ferrule_dataplane::Tally;
 use ferrule_pipeline::{Batch, PoolCache, Port, PortStats};
 
 /// A port of any kind with what is fitted to it. Frames cross the card, if there is
@@ -20,6 +21,11 @@ impl Fitted {
     /// The card.
     pub fn card(&self) -> Option<&Card> {
         self.card.as_deref()
+    }
+
+    /// What the card counted.
+    pub(crate) fn tally_mut(&mut self) -> Option<&mut Tally> {
+        self.card.as_mut().map(|card| &mut card.tally)
     }
 
     /// Fits a card.

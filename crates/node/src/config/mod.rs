@@ -70,6 +70,14 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// The user that the node becomes once its ports are open.
     pub user: Option<String>,
+    /// Devices that it may open ports on as that user, beside those of its ports.
+    pub devices: Vec<String>,
+    /// The group whose members may look at the node.
+    pub monitors: Option<String>,
+    /// A capture may have the keys of tunnels.
+    pub key_log: bool,
+    /// How events are written.
+    pub log: LogFormat,
     /// A laboratory node: may use what a standard forbids on a live network.
     pub lab: bool,
     /// Workers add up where their time goes, which costs some of it.
@@ -98,6 +106,20 @@ pub struct Config {
     pub look_aside: Option<LookAsideConfig>,
     /// The token for what is placed there.
     pub token: Option<TokenConfig>,
+}
+
+/// How a node that runs writes what happens to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people, to standard error.
+    #[default]
+    Text,
+    /// Lines of JSON, to standard error.
+    Json,
+    /// Fields, to the journal of systemd.
+    Journal,
+    /// Not at all.
+    None,
 }
 
 /// How a port reaches its wire.

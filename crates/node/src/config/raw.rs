@@ -41,6 +41,10 @@ pub(super) struct Node {
     pub control: Option<Text>,
     pub metrics: Option<Text>,
     pub user: Option<Text>,
+    pub devices: Option<Vec<Text>>,
+    pub monitors: Option<Text>,
+    pub key_log: Option<bool>,
+    pub log: Option<Text>,
     pub lab: Option<bool>,
     pub times: Option<bool>,
 }

@@ -5,7 +5,9 @@ use super::error::{Problem, Problems};
 use super::keys::KeySource;
 use super::names::{Names, unknown};
 use super::raw::{self, Number, Text};
-use super::{Config, RESERVE, cross, inline, ipsec, links, place, policy, secure, token};
+use super::{
+    Config, LogFormat, RESERVE, cross, inline, ipsec, links, place, policy, secure, token,
+};
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -104,6 +106,10 @@ fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {
             r.parse(t, "an address and port", "write it as 127.0.0.1:9100 or [::1]:9100")
         }),
         user: text(&n.user),
+        devices: n.devices.iter().flatten().map(|t| t.get_ref().clone()).collect(),
+        monitors: text(&n.monitors),
+        key_log: n.key_log.unwrap_or(false),
+        log: log_format(r, n.log.as_ref()),
         lab: n.lab.unwrap_or(r.lab.is_some()),
         times: n.times.unwrap_or(false),
         ports: Vec::new(),
@@ -118,6 +124,21 @@ fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {
         policies: Vec::new(),
         look_aside: None,
         token: None,
+    }
+}
+
+fn log_format(r: &mut Reader<'_>, log: Option<&Text>) -> LogFormat {
+    let Some(log) = log else { return LogFormat::default() };
+    match log.get_ref().as_str() {
+        "text" => LogFormat::Text,
+        "json" => LogFormat::Json,
+        "journal" => LogFormat::Journal,
+        "none" => LogFormat::None,
+        other => {
+            let what = format!("no log is `{other}`");
+            r.problems.add(log.span(), what, "use text, json, journal or none");
+            LogFormat::default()
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! What a worker is told, and what it says.
 
 use super::Worker;
-use crate::message::{Asker, CHANGES_MAX, Change, Command, EspIn, EspOut, Event, Want};
+use crate::message::{Asker, CHANGES_MAX, Change, Command, EspIn, EspOut, Event, Refusals, Want};
 use ferrule_base::Instant;
 use ferrule_crypto::Engine;
 use ferrule_dataplane::ipsec::{SaId, SaProtocol};
 use ferrule_dataplane::macsec::RxChange;
-use ferrule_pipeline::Packet;
+use ferrule_pipeline::{Packet, Port};
 
 impl<E: Engine<Packet>> Worker<E> {
     /// Asks the control part to reserve more numbers where they run low.
@@ -83,6 +83,9 @@ impl<E: Engine<Packet>> Worker<E> {
                 Command::Change(change) => self.change(change),
                 Command::Edges => self.report_edges(),
                 Command::Record(recorder) => self.recorder = recorder,
+                Command::Refusals(reply) => {
+                    let _ = reply.send(Box::new(self.refusals()));
+                }
                 Command::Report(reply) => {
                     let report = self.report(now);
                     let _ = reply.send(Box::new(report));
@@ -93,6 +96,18 @@ impl<E: Engine<Packet>> Worker<E> {
             card.obey(&mut self.cache);
         }
         false
+    }
+
+    fn refusals(&mut self) -> Refusals {
+        let drops = self.tally.drops.clone();
+        let ports = self.ports.iter().map(|p| (p.id, p.port.is_up())).collect();
+        let mut refusals = Refusals { drops, samples: Vec::new(), ports };
+        self.tally.audit.take(&mut refusals.samples);
+        for tally in self.ports.iter_mut().filter_map(|p| p.port.tally_mut()) {
+            refusals.drops.merge(&tally.drops);
+            tally.audit.take(&mut refusals.samples);
+        }
+        refusals
     }
 
     pub(super) fn change(&mut self, change: Change) {

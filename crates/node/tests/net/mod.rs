@@ -129,8 +129,13 @@ impl Net {
         let config = config(text);
         let pool = Pool::heap(config.buffers, config.buffer_size);
         let macs = config.ports.iter().map(|p| p.mac.unwrap_or(made_mac(&config.name, &p.name)));
-        let environment =
-            Environment { macs: macs.collect(), pool: pool.clone(), store, now: self.now };
+        let environment = Environment {
+            macs: macs.collect(),
+            pool: pool.clone(),
+            store,
+            now: self.now,
+            secret: [0; 2],
+        };
         let late = self.late;
         let (of, memory) = (config.clone(), pool.clone());
         let engine = |id: usize| (self.make)(&of, &memory, id);

@@ -26,8 +26,8 @@ pub use port::XdpPort;
 pub use program::{Program, XdpMode};
 
 use crate::error::{Doing, OpenError};
-use crate::link::Link;
-use crate::sys::{enlarge, socket};
+use crate::link::{Link, request};
+use crate::sys::{enlarge, set, socket};
 use ferrule_pipeline::Pool;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,6 +65,10 @@ pub(crate) fn open_socket(link: &Link) -> Result<OwnedFd, OpenError> {
     let socket = socket(libc::AF_XDP, libc::SOCK_RAW, 0)
         .doing(|| format!("an AF_XDP socket for {}", link.name))?;
     enlarge(&socket);
+    // Whoever gets it cannot bind it elsewhere (since Linux 6.6).
+    let name = request(&link.name)?.ifr_name;
+    set(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name)
+        .doing(|| format!("tying a socket to {}", link.name))?;
     Ok(socket)
 }
 

@@ -251,7 +251,7 @@ pub fn parsed(text: &str) -> Config {
 pub fn environment(config: &Config, pool: &Pool, now: Instant) -> Environment {
     let macs = config.ports.iter().map(|p| p.mac.unwrap_or(made_mac(&config.name, &p.name)));
     let store = Box::new(Volatile::default());
-    Environment { macs: macs.collect(), pool: pool.clone(), store, now }
+    Environment { macs: macs.collect(), pool: pool.clone(), store, now, secret: [0; 2] }
 }
 
 /// Whatever is a configuration builds a node, or says why not.

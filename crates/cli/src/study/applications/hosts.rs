@@ -15,7 +15,7 @@
 use super::lanes::Lane;
 use crate::init::key::KeyFor;
 use crate::netns::{self, Veth, VethEnd};
-use crate::process::{Background, Fault, Runner, is_installed, write};
+use crate::process::{Background, Fault, Runner, USED_KEYS, is_installed, write};
 use crate::study::rig::{PREFIX, READY, program, remove_orphans};
 use ferrule_crypto::Suite;
 use ferrule_studies::ipsec_ip_layer::cases::{Mode, Protection};
@@ -89,7 +89,7 @@ impl<'a> Hosts<'a> {
 
     fn inside(&self, at: usize) -> Command {
         let mut command = netns::inside(&space(at));
-        command.env("FERRULE_USED_KEYS", self.folder.join("used-keys"));
+        command.env(USED_KEYS, self.folder.join("used-keys"));
         if self.leash {
             command.args(["setpriv", "--pdeathsig", "TERM"]);
         }

@@ -28,7 +28,7 @@ pub(super) fn rig() -> Rig<Forward> {
     let bridge = |members: &[u16]| Bridge {
         name: "bridge".into(),
         members: members.to_vec(),
-        table: Arc::new(MacTable::new(1024, AGEING)),
+        table: Arc::new(MacTable::new(1024, AGEING, [1, 2])),
     };
     Rig::new(Tables {
         ifaces: vec![

@@ -33,7 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn bridge_table_is_a_map_with_ages(steps in vec(step(), 0..200)) {
-        let table = MacTable::new(4096, AGEING);
+        let table = MacTable::new(4096, AGEING, [1, 2]);
         let mut model: HashMap<(u16, u64), (u16, u64)> = HashMap::new();
         let mut now = 5;
         for step in steps {
@@ -77,7 +77,7 @@ proptest! {
     fn bridge_table_that_is_full_forgets_but_never_errs(
         steps in vec((0u64..100, 0u16..4), 0..300),
     ) {
-        let table = MacTable::new(7, AGEING);
+        let table = MacTable::new(7, AGEING, [1, 2]);
         let mut model = HashMap::new();
         let now = Instant::from_secs(5);
         for (number, iface) in steps {
@@ -96,7 +96,7 @@ proptest! {
 
 #[test]
 fn bridge_table_does_not_grow_under_a_flood_of_addresses() {
-    let table = MacTable::new(1000, AGEING);
+    let table = MacTable::new(1000, AGEING, [1, 2]);
     let capacity = table.capacity();
     assert!((1000..2048).contains(&capacity));
     let mut rng = Rng::new(1);
@@ -118,7 +118,7 @@ fn bridge_table_does_not_grow_under_a_flood_of_addresses() {
 
 #[test]
 fn bridge_table_gives_up_what_was_not_seen_for_longest() {
-    let table = MacTable::new(1, AGEING);
+    let table = MacTable::new(1, AGEING, [1, 2]);
     for number in 0..7 {
         table.learn(0, mac(number), number as u16, Instant::from_secs(number));
     }
@@ -134,7 +134,7 @@ fn bridge_table_gives_up_what_was_not_seen_for_longest() {
 /// fight for: whoever finds it finds that interface.
 #[test]
 fn bridge_table_among_threads_never_mixes_two_addresses() {
-    let table = MacTable::new(7, AGEING);
+    let table = MacTable::new(7, AGEING, [1, 2]);
     let now = |turn: u64| Instant::from_secs(turn / 1000);
     std::thread::scope(|scope| {
         for seed in 0..4 {
@@ -161,4 +161,47 @@ fn bridge_table_among_threads_never_mixes_two_addresses() {
     for entry in table.entries(now(100_000)) {
         assert_eq!(entry.mac, mac(u64::from(entry.iface)));
     }
+}
+
+/// Addresses that all share one bucket with a victim's, found with the secret at hand.
+fn colliding(secret: [u64; 2], victim: MacAddr) -> Vec<MacAddr> {
+    let table = MacTable::new(1024, AGEING, secret);
+    let meets = |&address: &u64| table.same_bucket(0, victim, MacAddr::from_u64(address));
+    (1_u64..)
+        .map(|n| 0x0200_0000_0000 | n << 4)
+        .filter(meets)
+        .take(8)
+        .map(MacAddr::from_u64)
+        .collect()
+}
+
+#[test]
+fn bridge_addresses_that_collide_under_one_secret_do_not_under_another() {
+    let victim = MacAddr::from_u64(0x0a00_0000_0001);
+    let known = colliding([3, 4], victim);
+    let table = MacTable::new(1024, AGEING, [5, 6]);
+    let met = known.iter().filter(|&&mac| table.same_bucket(0, victim, mac)).count();
+    assert!(met <= 2, "{met} of {} meet the victim again", known.len());
+}
+
+#[test]
+fn bridge_port_that_floods_pushes_out_its_own_addresses() {
+    let table = MacTable::new(7, AGEING, [1, 2]);
+    let now = Instant::from_secs(1);
+    let victims: Vec<_> = (1..=3).map(|n| MacAddr::from_u64(0x0a00_0000_0000 | n)).collect();
+    for &mac in &victims {
+        assert_eq!(table.learn(0, mac, 1, now), Learned::New);
+    }
+    let late = Instant::from_secs(2);
+    for n in 0..1000 {
+        table.learn(0, MacAddr::from_u64(0x0200_0000_0000 | n), 9, late);
+        for &victim in &victims {
+            assert_eq!(table.lookup(0, victim, late), Some(1), "after {n} invented addresses");
+        }
+    }
+    // A third port finds a place, at the cost of the one that has most.
+    let third = MacAddr::from_u64(0x0c00_0000_0001);
+    table.learn(0, third, 5, late);
+    assert_eq!(table.lookup(0, third, late), Some(5));
+    assert!(victims.iter().all(|&mac| table.lookup(0, mac, late) == Some(1)));
 }

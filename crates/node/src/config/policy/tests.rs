@@ -170,6 +170,7 @@ fn policy_counters_stay_with_their_entries_when_a_configuration_is_applied() {
 
 fn environment() -> Environment {
     Environment {
+        secret: [0; 2],
         macs: vec![MacAddr([2, 0, 0, 0, 0, 1])],
         pool: Pool::heap(64, 2048),
         store: Box::new(Volatile::default()),

@@ -1,0 +1,321 @@
+//! What happens to a node, for those who run it: docs/events.md.
+//!
+//! ```text
+//!   workers ── first packet refused for each reason ─┐ once a second
+//!   clients ── who asked for what ───────────────────┼─▶ event ─▶ text, JSON, journal
+//!   control part ── start, stop, ports, SAs ─────────┘
+//! ```
+//!
+//! An event's name is its message; what belongs to it are fields. Refused packets take
+//! a line for each reason and second, with their number, whatever arrives.
+
+use crate::api::Peer;
+use crate::fault::Fault;
+use ferrule_base::{DropReason, Drops, Duration, Instant, PortId};
+use ferrule_dataplane::audit::{Audit, Sample};
+use ferrule_node::Control;
+use ferrule_node::config::{Config, LogFormat};
+use ferrule_node::message::Refusals;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use tracing::field::display;
+use tracing::{info, warn};
+use tracing_appender::non_blocking::{NonBlocking, WorkerGuard};
+use tracing_subscriber::prelude::*;
+
+/// How often workers are asked what they refused.
+const EVERY: Duration = Duration::from_secs(1);
+/// Lines about SAs of one change at most.
+const SAS_MAX: usize = 100;
+
+/// What was last seen, to see what is new.
+pub struct Events {
+    due: Instant,
+    asked: Option<(Receiver<Box<Refusals>>, Vec<Refusals>)>,
+    drops: Drops,
+    ports: BTreeMap<PortId, bool>,
+    /// Writes what is still to be written when the node ends.
+    _writer: Option<WorkerGuard>,
+}
+
+impl Events {
+    /// Begins to write, in the form that the configuration wants.
+    pub fn begin(config: &Config) -> Result<Self, Fault> {
+        let (stderr, guard) = tracing_appender::non_blocking(std::io::stderr());
+        let _writer = start_writing(config.log, stderr)?.then_some(guard);
+        let (due, asked, drops) = (Instant::ZERO, None, Drops::default());
+        let ports = BTreeMap::new();
+        Ok(Self { due, asked, drops, ports, _writer })
+    }
+
+    /// Asks and hears what was refused, and which ports have their device.
+    pub fn turn(&mut self, now: Instant, control: &mut Control) {
+        if self.asked.is_none() && now >= self.due {
+            self.due = now + EVERY;
+            self.asked = Some((control.request_refusals(), Vec::new()));
+        }
+        let Some((answers, heard)) = &mut self.asked else { return };
+        loop {
+            match answers.try_recv() {
+                Ok(answer) => heard.push(*answer),
+                Err(TryRecvError::Empty) => return,
+                // Everybody answered, or let go of the question.
+                Err(TryRecvError::Disconnected) => break,
+            }
+        }
+        let heard = std::mem::take(heard);
+        self.asked = None;
+        if heard.len() == control.workers() {
+            self.ports(&heard, control);
+            self.refused(&heard, control);
+        }
+    }
+
+    fn ports(&mut self, heard: &[Refusals], control: &Control) {
+        let mut found: BTreeMap<PortId, bool> = BTreeMap::new();
+        for &(port, up) in heard.iter().flat_map(|h| &h.ports) {
+            *found.entry(port).or_default() |= up;
+        }
+        for (&port, &up) in &found {
+            let name = control.port_name(port);
+            match (self.ports.get(&port), up) {
+                (Some(&before), _) if before == up => {}
+                (_, true) => info!(target: "ferrule", port = name, "port-up"),
+                (_, false) => warn!(target: "ferrule", port = name, "port-down"),
+            }
+        }
+        self.ports = found;
+    }
+
+    fn refused(&mut self, heard: &[Refusals], control: &Control) {
+        let mut drops = Drops::default();
+        heard.iter().for_each(|h| drops.merge(&h.drops));
+        for (reason, total) in drops.iter().filter(|&(reason, _)| Audit::wants(reason)) {
+            let count = total.saturating_sub(self.drops.get(reason));
+            let samples = heard.iter().flat_map(|h| &h.samples);
+            let first = samples.filter(|s| s.reason == reason).min_by_key(|s| s.time);
+            if let (true, Some(first)) = (count > 0, first) {
+                Refused::of(first).write(first.reason, count, control.port_name(first.port));
+            }
+        }
+        self.drops = drops;
+    }
+}
+
+/// Whether standard error is written to.
+fn start_writing(format: LogFormat, stderr: NonBlocking) -> Result<bool, Fault> {
+    let text = tracing_subscriber::fmt::layer().with_writer(stderr).with_ansi(false);
+    let registry = tracing_subscriber::registry();
+    // A process has one subscriber: where several nodes start, the first one's.
+    match format {
+        LogFormat::None => return Ok(false),
+        LogFormat::Text => drop(registry.with(text).try_init()),
+        LogFormat::Json => drop(registry.with(text.json().flatten_event(true)).try_init()),
+        LogFormat::Journal => {
+            let journal = tracing_journald::layer().map_err(|e| {
+                let remedy = "log = \"text\" or \"json\" in [node]: standard error";
+                Fault::environment(format!("the journal: {e}"), remedy)
+            })?;
+            drop(registry.with(journal).try_init());
+        }
+    }
+    Ok(format != LogFormat::Journal)
+}
+
+/// The node runs.
+pub fn started(config: &Config) {
+    info!(target: "ferrule",
+        version = env!("CARGO_PKG_VERSION"),
+        node = config.name,
+        ports = config.ports.len(),
+        tunnels = config.tunnels.len(),
+        "start"
+    );
+}
+
+/// The node goes down.
+pub fn stopped(why: &str) {
+    info!(target: "ferrule", why, "stop");
+}
+
+/// Something that has a sentence, and no name of its own.
+pub fn failed(what: &str) {
+    warn!(target: "ferrule", what, "failure");
+}
+
+/// Somebody asked for something that changes the node, or shows what passes.
+pub fn asked(peer: Option<Peer>, request: &str, outcome: Result<&str, &str>) {
+    let (uid, pid) = (peer.map(|p| p.uid), peer.map(|p| p.pid));
+    match outcome {
+        Ok(did) => info!(target: "ferrule::audit", uid, pid, request, did, "request"),
+        Err(why) => {
+            let why = why.lines().next();
+            warn!(target: "ferrule::audit", uid, pid, request, why, "request-refused");
+        }
+    }
+}
+
+/// An SA of a configuration: tunnel, direction, place among those of its direction.
+type Which<'a> = (&'a str, &'static str, usize);
+
+fn spis(config: &Config) -> BTreeMap<Which<'_>, u32> {
+    let each = config.tunnels.iter().flat_map(|t| {
+        let of = |way, (i, spi)| ((t.name.as_str(), way, i), spi);
+        let out = t.outbound().map(|sa| sa.spi).enumerate().map(move |sa| of("out", sa));
+        out.chain(t.inbound().map(|sa| sa.spi).enumerate().map(move |sa| of("in", sa)))
+    });
+    each.collect()
+}
+
+/// SAs that came, went or have another SPI.
+pub fn changed(old: &Config, new: &Config) {
+    let (old, new) = (spis(old), spis(new));
+    let spi = |spi: u32| display(format!("0x{spi:08x}"));
+    let mut lines = 0;
+    let mut may = || {
+        lines += 1;
+        lines <= SAS_MAX
+    };
+    let mut silent = 0;
+    for (&(tunnel, way, i), &now) in &new {
+        match old.get(&(tunnel, way, i)) {
+            Some(&before) if before == now => {}
+            _ if !may() => silent += 1,
+            Some(&was) => {
+                info!(target: "ferrule", tunnel, way, spi = spi(now), was = spi(was), "sa-rekeyed")
+            }
+            None => info!(target: "ferrule", tunnel, way, spi = spi(now), "sa-installed"),
+        }
+    }
+    for (&(tunnel, way, _), &was) in old.iter().filter(|(which, _)| !new.contains_key(which)) {
+        match may() {
+            true => info!(target: "ferrule", tunnel, way, spi = spi(was), "sa-removed"),
+            false => silent += 1,
+        }
+    }
+    if silent > 0 {
+        info!(target: "ferrule", count = silent, "sa-more");
+    }
+}
+
+/// What a packet says of itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Refused {
+    src: Option<IpAddr>,
+    dst: Option<IpAddr>,
+    protocol: Option<u8>,
+    flow_label: Option<u32>,
+    spi: Option<u32>,
+    number: Option<u32>,
+    sci: Option<u64>,
+}
+
+fn word(octets: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(*octets.get(at..)?.first_chunk()?))
+}
+
+impl Refused {
+    fn of(sample: &Sample) -> Self {
+        let head = &sample.head[..sample.len];
+        match sample.reason.name().starts_with("macsec") {
+            true => Self::frame(head),
+            false => Self::packet(head),
+        }
+    }
+
+    /// 802.1AE clause 9.3: the SecTAG behind two addresses.
+    fn frame(head: &[u8]) -> Self {
+        const SC: u8 = 0x20;
+        if head.get(12..14) != Some(&[0x88, 0xe5]) {
+            return Self::default();
+        }
+        let explicit = head.get(14).is_some_and(|tci| tci & SC != 0);
+        let sci = || Some(u64::from(word(head, 20)?) << 32 | u64::from(word(head, 24)?));
+        let sci = if explicit { sci() } else { None };
+        Self { number: word(head, 16), sci, ..Self::default() }
+    }
+
+    fn packet(head: &[u8]) -> Self {
+        const UDP: u8 = 17;
+        const ESP: u8 = 50;
+        const AH: u8 = 51;
+        let v4 = |at: usize| Some(Ipv4Addr::from(*head.get(at..)?.first_chunk::<4>()?).into());
+        let v6 = |at: usize| Some(Ipv6Addr::from(*head.get(at..)?.first_chunk::<16>()?).into());
+        let (mut refused, at) = match head.first().map(|octet| octet >> 4) {
+            Some(4) => {
+                let protocol = head.get(9).copied();
+                let at = usize::from(head[0] & 15) * 4;
+                (Self { src: v4(12), dst: v4(16), protocol, ..Self::default() }, at)
+            }
+            Some(6) => {
+                let flow_label = word(head, 0).map(|w| w & 0xf_ffff);
+                let protocol = head.get(6).copied();
+                (Self { src: v6(8), dst: v6(24), protocol, flow_label, ..Self::default() }, 40)
+            }
+            _ => return Self::default(),
+        };
+        let esp = match refused.protocol {
+            Some(ESP) => Some(at),
+            Some(AH) => Some(at + 4),
+            // RFC 3948: behind the header of UDP.
+            Some(UDP) => Some(at + 8),
+            _ => None,
+        };
+        if let Some(at) = esp {
+            (refused.spi, refused.number) = (word(head, at), word(head, at + 4));
+        }
+        refused
+    }
+
+    fn write(&self, reason: DropReason, count: u64, port: &str) {
+        warn!(target: "ferrule",
+            reason = reason.name(),
+            count,
+            port,
+            src = self.src.map(display),
+            dst = self.dst.map(display),
+            protocol = self.protocol,
+            flow_label = self.flow_label,
+            spi = self.spi.map(|spi| display(format!("0x{spi:08x}"))),
+            number = self.number,
+            sci = self.sci.map(|sci| display(format!("{sci:016x}"))),
+            "refused"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_packets_say_who_they_are() {
+        let mut v4 = vec![0x45, 0, 0, 60, 0, 0, 0, 0, 64, 50, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2];
+        v4.extend([0, 0, 0x10, 1, 0, 0, 0, 7, 9, 9]);
+        let found = Refused::packet(&v4);
+        assert_eq!((found.spi, found.number, found.protocol), (Some(0x1001), Some(7), Some(50)));
+        assert_eq!(found.src, Some("192.0.2.1".parse().unwrap()));
+        let mut v6 = vec![0x60, 0x0a, 0xbc, 0xde, 0, 12, 51, 64];
+        v6.extend(Ipv6Addr::LOCALHOST.octets());
+        v6.extend(Ipv6Addr::UNSPECIFIED.octets());
+        v6.extend([59, 4, 0, 0, 0, 0, 0x20, 2, 0, 0, 0, 8]);
+        let found = Refused::packet(&v6);
+        assert_eq!((found.spi, found.number), (Some(0x2002), Some(8)));
+        assert_eq!(found.flow_label, Some(0xa_bcde));
+        let mut frame = vec![2; 12];
+        frame.extend([0x88, 0xe5, 0x20, 0, 0, 0, 0, 9, 1, 2, 3, 4, 5, 6, 0, 1]);
+        let found = Refused::frame(&frame);
+        assert_eq!((found.number, found.sci), (Some(9), Some(0x0102_0304_0506_0001)));
+        // Cut anywhere, nothing is made up.
+        for whole in [&v4, &v6] {
+            for len in 0..whole.len() {
+                let cut = Refused::packet(&whole[..len]);
+                assert!(cut.spi.is_none() || cut.spi == Refused::packet(whole).spi);
+            }
+        }
+        for len in 0..frame.len() {
+            assert!(Refused::frame(&frame[..len]).sci.is_none());
+        }
+    }
+}

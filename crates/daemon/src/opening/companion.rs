@@ -1,0 +1,110 @@
+//! The companion: opens ports for a daemon that has no privilege any more.
+//!
+//! Another process image, which has never seen a key, and which nobody but the
+//! daemon reaches. It opens what it was told of before the daemon became its
+//! user ([`Grant`]) and is [confined](super::confine) to that.
+
+use super::confine::confine;
+use super::message::{Answer, Grant, MESSAGE_MAX, Message};
+use ferrule_ports::pass::{recv_fds, send_fds};
+use ferrule_ports::{OpenError, Opener};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+/// The hidden command that a companion is started with.
+pub const COMMAND: &str = "open-ports";
+
+/// Its whole life: standard input is the daemon. Ends when the daemon does, and
+/// then removes the management socket.
+pub fn serve(socket_file: Option<&Path>) -> io::Result<()> {
+    // A signal to the whole group is for the daemon, which then stops in peace.
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, std::sync::Arc::default())?;
+    }
+    let daemon = ferrule_ports::os::inherited()?;
+    let leftover = socket_file.and_then(|path| Leftover::of(path).ok());
+    let mut grants = Vec::new();
+    loop {
+        match receive(&daemon)? {
+            Some(Message::Grant(grant)) => grants.push(grant),
+            Some(Message::Begin) => break,
+            Some(Message::Open(_)) | None => return Ok(()),
+        }
+    }
+    let confined = confine(&grants, leftover.as_ref().map(|l| &l.folder));
+    let answer = match &confined {
+        Ok(()) => Answer::Done,
+        Err(e) => {
+            Answer::refusal(&OpenError::os("confining the companion", io::Error::other(e.clone())))
+        }
+    };
+    send_fds(&daemon, &serde_json::to_vec(&answer)?, &[])?;
+    confined.map_err(io::Error::other)?;
+    let ended = open_for(&daemon, &grants);
+    if let Some(leftover) = leftover {
+        leftover.remove();
+    }
+    ended
+}
+
+/// Opens what is asked for until the daemon is gone, or says what nobody says.
+fn open_for(daemon: &OwnedFd, grants: &[Grant]) -> io::Result<()> {
+    let mut opener = Opener::new();
+    while let Some(Message::Open(wanted)) = receive(daemon)? {
+        let (answer, fds) = match wanted.open(grants, &mut opener) {
+            Ok(fds) => (Answer::Done, fds),
+            Err(e) => (Answer::refusal(&e), Vec::new()),
+        };
+        let raw: Vec<_> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+        send_fds(daemon, &serde_json::to_vec(&answer)?, &raw)?;
+    }
+    Ok(())
+}
+
+/// The next message; nothing: the daemon is gone, or is not itself.
+fn receive(daemon: &OwnedFd) -> io::Result<Option<Message>> {
+    let mut octets = [0; MESSAGE_MAX];
+    loop {
+        match recv_fds(daemon, &mut octets) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+            Ok((len, _)) => return Ok(serde_json::from_slice(&octets[..len]).ok()),
+        }
+    }
+}
+
+/// The management socket's file: removed only while it is the one that the
+/// daemon made.
+struct Leftover {
+    folder: OwnedFd,
+    name: OsString,
+    identity: (u64, u64),
+}
+
+impl Leftover {
+    fn of(path: &Path) -> io::Result<Self> {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let name = path.file_name().ok_or_else(missing)?.to_owned();
+        let above = path.parent().filter(|p| !p.as_os_str().is_empty());
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(above.unwrap_or(Path::new(".")), flags, Mode::empty())?;
+        let identity = identity(&folder, &name).ok_or_else(missing)?;
+        Ok(Self { folder, name, identity })
+    }
+
+    fn remove(self) {
+        if identity(&self.folder, &self.name) == Some(self.identity) {
+            let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// Device and inode of a socket's file.
+fn identity(folder: &OwnedFd, name: &OsString) -> Option<(u64, u64)> {
+    let found = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
+    is_socket.then_some((found.st_dev, found.st_ino))
+}

@@ -1,0 +1,105 @@
+//! The first packet that was refused for each reason that standards want auditable:
+//! RFC 4301 section 5.2, RFC 4302 section 3.4, RFC 4303 sections 3.3.3 and 3.4, and
+//! 802.1AE clause 10.7.
+//!
+//! One for each reason until somebody takes them: a flood costs a comparison a packet.
+
+use ferrule_base::{DropReason, Instant, PortId};
+use ferrule_pipeline::Packet;
+
+/// Octets that are kept of a packet: its headers.
+const HEAD: usize = 96;
+
+const FIRST: u8 = DropReason::MacsecUntagged as u8;
+const LAST: u8 = DropReason::AhSequenceExhausted as u8;
+const COUNT: usize = (LAST - FIRST) as usize + 1;
+const _: () = assert!(COUNT <= 64, "a bit for each reason");
+
+/// A packet that was refused.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// When.
+    pub time: Instant,
+    /// Why.
+    pub reason: DropReason,
+    /// Where it came in.
+    pub port: PortId,
+    /// How it begins: an IP header, or Ethernet's where MACsec refused it.
+    pub head: [u8; HEAD],
+    /// Octets of it that are there.
+    pub len: usize,
+}
+
+/// Samples that nobody took yet.
+#[derive(Clone, Debug)]
+pub struct Audit {
+    seen: u64,
+    samples: Vec<Sample>,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self { seen: 0, samples: Vec::with_capacity(COUNT) }
+    }
+}
+
+impl Audit {
+    /// Whether packets that are dropped for this reason are to be audited.
+    pub fn wants(reason: DropReason) -> bool {
+        (FIRST..=LAST).contains(&(reason as u8)) && reason != DropReason::EspDummy
+    }
+
+    /// Looks at a packet that is dropped.
+    #[inline]
+    pub fn note(&mut self, time: Instant, reason: DropReason, packet: &Packet) {
+        let bit = 1_u64.checked_shl(u32::from((reason as u8).wrapping_sub(FIRST))).unwrap_or(0);
+        if bit & !self.seen != 0 && Self::wants(reason) {
+            self.seen |= bit;
+            self.keep(time, reason, packet);
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, time: Instant, reason: DropReason, packet: &Packet) {
+        let data = packet.data();
+        let len = data.len().min(HEAD);
+        let mut head = [0; HEAD];
+        head[..len].copy_from_slice(&data[..len]);
+        self.samples.push(Sample { time, reason, port: packet.meta().port, head, len });
+    }
+
+    /// Takes them: the next of each reason is kept again.
+    pub fn take(&mut self, samples: &mut Vec<Sample>) {
+        self.seen = 0;
+        samples.append(&mut self.samples);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrule_pipeline::Pool;
+
+    #[test]
+    fn audit_keeps_the_first_of_each_reason_until_it_is_taken() {
+        let mut cache = Pool::heap(4, 2048).cache();
+        let mut packet = cache.packet().expect("a chunk");
+        packet.append(300).expect("room").fill(7);
+        let mut audit = Audit::default();
+        let reasons = [DropReason::EspBadIcv, DropReason::EspReplay, DropReason::EspDummy];
+        for second in 0..100 {
+            for reason in reasons.into_iter().chain([DropReason::NoRoute, DropReason::CardDown]) {
+                audit.note(Instant::from_secs(second), reason, &packet);
+            }
+        }
+        for _ in 0..2 {
+            let mut taken = Vec::new();
+            audit.take(&mut taken);
+            let found: Vec<_> = taken.iter().map(|s| s.reason).collect();
+            assert_eq!(found, reasons[..2]);
+            assert!(taken.iter().all(|s| s.len == HEAD && s.head == [7; HEAD]));
+            audit.note(Instant::ZERO, DropReason::EspBadIcv, &packet);
+            audit.note(Instant::ZERO, DropReason::EspReplay, &packet);
+        }
+    }
+}
