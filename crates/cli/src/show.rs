@@ -8,6 +8,7 @@ use crate::live::{Which, finish, unexpected};
 use clap::{Args, ValueEnum};
 use ferrule_daemon::Fault;
 use ferrule_daemon::api::{Reply, Request};
+use ferrule_daemon::missed::{Cause, causes};
 use ferrule_daemon::report::Report;
 use std::process::ExitCode;
 
@@ -195,6 +196,15 @@ fn supers(p: &ferrule_daemon::report::PortView) -> String {
     text
 }
 
+/// Why a port missed frames, and what helps.
+fn missed(p: &ferrule_daemon::report::PortView) -> String {
+    let known = causes(&p.missed()).filter(|(_, count)| *count > 0);
+    let line = |(cause, count): (Cause, u64)| {
+        format!("{}: missed {count} frames, {}\n", p.name, cause.about())
+    };
+    known.map(line).collect()
+}
+
 fn ports(report: &Report) -> String {
     let head = [
         "PORT",
@@ -210,7 +220,11 @@ fn ports(report: &Report) -> String {
         "FAILED#",
     ];
     let row = |p: &ferrule_daemon::report::PortView| {
-        let state = if p.up { "up" } else { "down" };
+        let state = match (p.gone, p.up) {
+            (true, _) => "gone",
+            (_, true) => "up",
+            _ => "down",
+        };
         let mut row = vec![p.name.clone(), p.driver.clone(), p.device.clone(), state.into()];
         let numbers = [
             p.mtu as u64,
@@ -229,6 +243,7 @@ fn ports(report: &Report) -> String {
     let mut text = draw(&head, &rows);
     for p in &report.ports {
         text += &supers(p);
+        text += &missed(p);
     }
     text += &format!(
         "\n{} received + {} made = {} sent + {} consumed + {} dropped + {} held\n",

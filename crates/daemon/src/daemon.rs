@@ -11,6 +11,7 @@
 
 use crate::api::{self, Server};
 use crate::clock::{Clock, nanoseconds};
+use crate::devices::Devices;
 use crate::events::{self, Events};
 use crate::fault::{Blame, Fault, Source};
 use crate::load::Loaded;
@@ -32,7 +33,7 @@ use ferrule_node::config::Config;
 use ferrule_node::{BuildError, Control, CounterStore, Environment, Volatile, Worker, build};
 use ferrule_pipeline::{Packet, Pool};
 use ferrule_ports::os::User;
-use ferrule_ports::{Umem, region};
+use ferrule_ports::{Opened, Umem, region};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
@@ -49,6 +50,7 @@ pub struct Daemon {
     pub(crate) board: std::sync::Arc<Board>,
     pub(crate) clock: Clock,
     pub(crate) openings: Openings,
+    pub(crate) devices: Devices,
     pub(crate) umem: Umem,
     pub(crate) macs: Vec<MacAddr>,
     pub(crate) metrics: Option<Metrics>,
@@ -195,8 +197,8 @@ impl Daemon {
         let (mut control, workers) = assemble(&prepared, pool, boxed, clock, engine)?;
         let board = Board::new(workers.len(), web.is_some())
             .map_err(|e| Fault::environment(e, "raise the limit of open files: `ulimit -n`"))?;
-        let mut openings = Openings::new(config);
-        open_ports(&prepared, &mut openings, &umem, &mut control, &board)?;
+        let (mut openings, mut devices) = (Openings::new(config), Devices::new());
+        open_ports(&prepared, (&mut openings, &mut devices), &umem, &mut control, &board)?;
         let socket = api::socket_path(config.control.as_deref(), &config.name);
         let server = Server::bind(&socket, prepared.rights.monitors.is_some())?;
         let listener = config.metrics.map(TcpListener::bind).transpose().map_err(|e| {
@@ -223,6 +225,7 @@ impl Daemon {
             board,
             clock,
             openings,
+            devices,
             umem,
             macs,
             metrics,
@@ -290,7 +293,7 @@ impl Daemon {
 /// Opens every queue of every port, behind its gate.
 fn open_ports(
     prepared: &Prepared,
-    openings: &mut Openings,
+    (openings, devices): (&mut Openings, &mut Devices),
     umem: &Umem,
     control: &mut Control,
     board: &Board,
@@ -300,6 +303,10 @@ fn open_ports(
         let gate = board.gate(&port.name);
         for queue in 0..control.queues(port) {
             let opened = openings.open(port, queue, prepared.macs[index]);
+            let on = opened.as_ref().ok().and_then(Opened::index);
+            if let (Some(on), Some(device)) = (on, port.driver.device()) {
+                devices.opened(&port.name, device, on);
+            }
             let started = opened.and_then(|opened| opened.start(umem));
             let started = started.map_err(|e| prepared.source.port_fault(config, index, &e))?;
             control

@@ -3,7 +3,8 @@
 //! ```text
 //!   workers ── first packet refused for each reason ─┐ once a second
 //!   clients ── who asked for what ───────────────────┼─▶ event ─▶ text, JSON, journal
-//!   control part ── start, stop, ports, SAs ─────────┘
+//!   control part ── start, stop, SAs, counters ──────┤
+//!   kernel ── devices that go and come ──────────────┘
 //! ```
 //!
 //! An event's name is its message; what belongs to it are fields. Refused packets take
@@ -11,12 +12,15 @@
 
 use crate::api::Peer;
 use crate::fault::Fault;
+use crate::missed::causes;
 use ferrule_base::{DropReason, Drops, Duration, Instant, PortId};
 use ferrule_dataplane::audit::{Audit, Sample};
-use ferrule_node::Control;
-use ferrule_node::config::{Config, LogFormat};
+use crate::devices::Devices;
+use ferrule_node::config::{Change, Config, Difference, LogFormat, differences};
 use ferrule_node::message::Refusals;
-use std::collections::BTreeMap;
+use ferrule_node::{Control, Incident, Sender, Standing};
+use ferrule_pipeline::PortStats;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use tracing::field::display;
@@ -26,6 +30,10 @@ use tracing_subscriber::prelude::*;
 
 /// How often workers are asked what they refused.
 const EVERY: Duration = Duration::from_secs(1);
+/// How often frames that a port missed are told of.
+const MISSED_EVERY: Duration = Duration::from_secs(10);
+/// Differences of one kind that a change names at most.
+const NAMED_MAX: usize = 20;
 /// Lines about SAs of one change at most.
 const SAS_MAX: usize = 100;
 
@@ -34,9 +42,22 @@ pub struct Events {
     due: Instant,
     asked: Option<(Receiver<Box<Refusals>>, Vec<Refusals>)>,
     drops: Drops,
-    ports: BTreeMap<PortId, bool>,
+    ports: BTreeMap<PortId, Seen>,
+    /// Cards and engines that are not as they should be.
+    failing: BTreeMap<(Option<PortId>, u8, &'static str), &'static str>,
+    /// SAs that have no numbers left, by number.
+    expired: BTreeSet<u32>,
     /// Writes what is still to be written when the node ends.
     _writer: Option<WorkerGuard>,
+}
+
+/// A port when it was last looked at.
+#[derive(Default)]
+struct Seen {
+    up: Option<bool>,
+    missed: PortStats,
+    /// Until when nothing is said of frames that it missed.
+    silent: Instant,
 }
 
 impl Events {
@@ -45,12 +66,12 @@ impl Events {
         let (stderr, guard) = tracing_appender::non_blocking(std::io::stderr());
         let _writer = start_writing(config.log, stderr)?.then_some(guard);
         let (due, asked, drops) = (Instant::ZERO, None, Drops::default());
-        let ports = BTreeMap::new();
-        Ok(Self { due, asked, drops, ports, _writer })
+        let (ports, failing, expired) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Ok(Self { due, asked, drops, ports, failing, expired, _writer })
     }
 
     /// Asks and hears what was refused, and which ports have their device.
-    pub fn turn(&mut self, now: Instant, control: &mut Control) {
+    pub fn turn(&mut self, now: Instant, control: &mut Control, devices: &Devices) {
         if self.asked.is_none() && now >= self.due {
             self.due = now + EVERY;
             self.asked = Some((control.request_refusals(), Vec::new()));
@@ -67,25 +88,47 @@ impl Events {
         let heard = std::mem::take(heard);
         self.asked = None;
         if heard.len() == control.workers() {
-            self.ports(&heard, control);
+            self.ports(now, &heard, control, devices);
             self.refused(&heard, control);
+            self.standing(&heard, control);
         }
     }
 
-    fn ports(&mut self, heard: &[Refusals], control: &Control) {
-        let mut found: BTreeMap<PortId, bool> = BTreeMap::new();
-        for &(port, up) in heard.iter().flat_map(|h| &h.ports) {
-            *found.entry(port).or_default() |= up;
+    /// The device of a port went, whatever its worker still takes it for.
+    pub fn device_gone(&mut self, name: &str, control: &Control) {
+        let ports = &control.config().ports;
+        let Some(index) = ports.iter().position(|p| p.name == name) else { return };
+        self.state_of(control.port_id(index), name, false, "its device is gone");
+    }
+
+    fn state_of(&mut self, port: PortId, name: &str, up: bool, why: &str) {
+        match self.ports.entry(port).or_default().up.replace(up) {
+            Some(before) if before == up => {}
+            _ if up => info!(target: "ferrule", port = name, "port-up"),
+            _ => warn!(target: "ferrule", port = name, why, "port-down"),
         }
-        for (&port, &up) in &found {
+    }
+
+    fn ports(
+        &mut self,
+        now: Instant,
+        heard: &[Refusals],
+        control: &Control,
+        devices: &Devices,
+    ) {
+        let mut found: BTreeMap<PortId, (PortStats, bool)> = BTreeMap::new();
+        for (port, stats, up) in heard.iter().flat_map(|h| &h.ports) {
+            let of = found.entry(*port).or_default();
+            of.0.merge(stats);
+            of.1 |= up;
+        }
+        self.ports.retain(|port, _| found.contains_key(port));
+        for (port, (stats, up)) in found {
             let name = control.port_name(port);
-            match (self.ports.get(&port), up) {
-                (Some(&before), _) if before == up => {}
-                (_, true) => info!(target: "ferrule", port = name, "port-up"),
-                (_, false) => warn!(target: "ferrule", port = name, "port-down"),
-            }
+            let is_gone = devices.is_gone(name);
+            self.state_of(port, name, up && !is_gone, "no carrier, or it is set down");
+            self.ports.entry(port).or_default().missed(now, name, stats);
         }
-        self.ports = found;
     }
 
     fn refused(&mut self, heard: &[Refusals], control: &Control) {
@@ -97,9 +140,129 @@ impl Events {
             let first = samples.filter(|s| s.reason == reason).min_by_key(|s| s.time);
             if let (true, Some(first)) = (count > 0, first) {
                 Refused::of(first).write(first.reason, count, control.port_name(first.port));
+                self.expired(first, control);
             }
         }
         self.drops = drops;
+    }
+
+    /// An SA that sends nothing any more: all numbers of its key are used.
+    fn expired(&mut self, refused: &Sample, control: &Control) {
+        let port = control.port_name(refused.port);
+        match refused.reason {
+            DropReason::EspSequenceExhausted | DropReason::AhSequenceExhausted => {
+                let Some(sa) = control.has_last_numbers(refused.sa) else { return };
+                if self.expired.insert(refused.sa) {
+                    sa_event(&sa, None);
+                }
+            }
+            DropReason::MacsecPnExhausted if self.expired.insert(u32::MAX) => {
+                warn!(target: "ferrule", port, "sa-expired");
+            }
+            _ => {}
+        }
+    }
+
+    /// Another configuration is in force.
+    pub fn changed(&mut self, old: &Config, new: &Config) {
+        self.expired.clear();
+        applied(&differences(old, new));
+        changed(old, new);
+    }
+
+    /// Cards and engines that failed, and those that work again.
+    fn standing(&mut self, heard: &[Refusals], control: &Control) {
+        let mut failing = BTreeMap::new();
+        for standing in heard.iter().flat_map(|h| &h.standing) {
+            let &Standing { card, worker, place, state } = standing;
+            if !matches!(state, "up" | "works") {
+                failing.insert((card, worker, place), state);
+            }
+        }
+        for (key, state) in &failing {
+            if self.failing.get(key) != Some(state) {
+                standing_event(*key, state, control);
+            }
+        }
+        for key in self.failing.keys().filter(|key| !failing.contains_key(key)) {
+            let state = if key.0.is_some() { "up" } else { "works" };
+            standing_event(*key, state, control);
+        }
+        self.failing = failing;
+    }
+}
+
+/// What another configuration adds, removes and changes.
+fn applied(all: &[Difference]) {
+    let of = |change| {
+        let of_kind = || all.iter().filter(move |d| d.change == change);
+        let mut named: Vec<_> = of_kind().take(NAMED_MAX).map(named).collect();
+        let rest = of_kind().count() - named.len();
+        named.extend((rest > 0).then(|| format!("{rest} more")));
+        (!named.is_empty()).then(|| named.join(", "))
+    };
+    let (added, removed) = (of(Change::Added), of(Change::Removed));
+    info!(target: "ferrule", added, removed, changed = of(Change::Changed), "apply");
+}
+
+/// `port wan`, `tunnel a (suite, mtu)`.
+fn named(difference: &Difference) -> String {
+    let Difference { section, name, values, .. } = difference;
+    let what = format!("{section} {name}");
+    let keys: Vec<_> = values.iter().map(|value| value.key.as_str()).collect();
+    match keys.is_empty() {
+        true => what.trim_end().to_owned(),
+        false => format!("{} ({})", what.trim_end(), keys.join(", ")),
+    }
+}
+
+/// A card or an engine is in another state.
+fn standing_event(
+    (card, worker, place): (Option<PortId>, u8, &'static str),
+    state: &str,
+    control: &Control,
+) {
+    let port = card.map(|port| control.port_name(port));
+    match (port, state) {
+        (Some(port), "up") => info!(target: "ferrule", port, state, "card"),
+        (Some(port), _) => warn!(target: "ferrule", port, state, "card"),
+        (None, "works") => info!(target: "ferrule", worker, place, state, "engine"),
+        (None, _) => warn!(target: "ferrule", worker, place, state, "engine"),
+    }
+}
+
+/// An outbound SA has few numbers left, or none.
+fn sa_event(sa: &Sender, left: Option<u64>) {
+    let (tunnel, spi, port, an) = match sa {
+        Sender::Tunnel { name, spi } => {
+            (Some(name.as_str()), Some(display(format!("0x{spi:08x}"))), None, None)
+        }
+        Sender::Macsec { port, an } => (None, None, Some(port.as_str()), Some(*an)),
+    };
+    match left {
+        Some(left) => warn!(target: "ferrule", tunnel, spi, port, an, left, "sa-expires"),
+        None => warn!(target: "ferrule", tunnel, spi, port, an, "sa-expired"),
+    }
+}
+
+impl Seen {
+    /// Says what frames the port missed since it was last said.
+    fn missed(&mut self, now: Instant, port: &str, stats: PortStats) {
+        let was = std::mem::replace(&mut self.missed, stats);
+        if now < self.silent {
+            // It is said later, with what comes until then.
+            self.missed = was;
+            return;
+        }
+        for (cause, count) in causes(&stats.missed) {
+            let before = causes(&was.missed).find(|(of, _)| *of == cause).map_or(0, |(_, n)| n);
+            let count = count.saturating_sub(before);
+            if count > 0 {
+                self.silent = now + MISSED_EVERY;
+                let (cause, means) = (cause.name(), cause.about());
+                warn!(target: "ferrule", port, cause, count, means, "port-missed");
+            }
+        }
     }
 }
 
@@ -144,6 +307,33 @@ pub fn failed(what: &str) {
     warn!(target: "ferrule", what, "failure");
 }
 
+/// A port was opened again on a device that came back.
+pub fn reopened(port: &str, device: &str) {
+    info!(target: "ferrule", port, device, "port-reopened");
+}
+
+/// What the control part has to say.
+pub fn happened(incident: &Incident) {
+    match incident {
+        Incident::CounterNotWritten(why) => {
+            warn!(target: "ferrule", what = "numbers", why, "state-not-written");
+        }
+        Incident::WindowsNotWritten(why) => {
+            warn!(target: "ferrule", what = "windows", why, "state-not-written");
+        }
+        Incident::CountersWritten => info!(target: "ferrule", what = "numbers", "state-written"),
+        Incident::WindowsWritten => info!(target: "ferrule", what = "windows", "state-written"),
+        Incident::CardSilent { port } => {
+            warn!(target: "ferrule", port, state = "silent", "card");
+        }
+        Incident::CardUnfilled { port, why } => {
+            warn!(target: "ferrule", port, state = "unfilled", why, "card");
+        }
+        Incident::SaExpires(sa, left) => sa_event(sa, Some(*left)),
+        Incident::Other(what) => failed(what),
+    }
+}
+
 /// Somebody asked for something that changes the node, or shows what passes.
 pub fn asked(peer: Option<Peer>, request: &str, outcome: Result<&str, &str>) {
     let (uid, pid) = (peer.map(|p| p.uid), peer.map(|p| p.pid));
@@ -169,7 +359,7 @@ fn spis(config: &Config) -> BTreeMap<Which<'_>, u32> {
 }
 
 /// SAs that came, went or have another SPI.
-pub fn changed(old: &Config, new: &Config) {
+fn changed(old: &Config, new: &Config) {
     let (old, new) = (spis(old), spis(new));
     let spi = |spi: u32| display(format!("0x{spi:08x}"));
     let mut lines = 0;

@@ -10,6 +10,7 @@
 //! labels are as many as the configuration has.
 
 use crate::fault::Fault;
+use crate::missed::causes;
 use crate::report::Report;
 use crate::runtime::Board;
 use ferrule_dashboard::Server;
@@ -209,6 +210,12 @@ fn ports(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt:
         let values = report.ports.iter().map(|p| (vec![("port", p.name.clone())], value(p)));
         family(e, name, help, values)?;
     }
+    let causes = report.ports.iter().flat_map(|p| {
+        causes(&p.missed()).map(|(cause, count)| {
+            (vec![("port", p.name.clone()), ("cause", cause.name().into())], count)
+        })
+    });
+    family(e, "port_missed_causes", "Frames that the port could not take, by cause", causes)?;
     let up = report.ports.iter().map(|p| (vec![("port", p.name.clone())], u64::from(p.up)));
     gauge_family(e, "port_up", "Whether the port has its device and a carrier", up.collect())
 }
@@ -356,6 +363,11 @@ mod tests {
             tx_octets: 800,
             rx_missed: 1,
             tx_failed: 2,
+            gone: false,
+            rx_too_long: 1,
+            rx_no_buffer: 0,
+            rx_ring_full: 0,
+            rx_invalid: 0,
             rx_refused: 0,
             rx_supers: 3,
             rx_segments: 60,
@@ -451,6 +463,7 @@ mod tests {
             "ferrule_ring_ahead{worker=\"0\",key=\"to-hq\",op=\"seal\",mode=\"standard\"} 90",
             "ferrule_held_packets 0",
             "ferrule_port_up{port=\"wan\"} 1",
+            "ferrule_port_missed_causes_total{port=\"wan\",cause=\"too-long\"} 1",
             "ferrule_uptime_seconds 7",
             "ferrule_esp_number{tunnel=\"a\\\"b\",way=\"out\",spi=\"0x00001001\"} 10",
             "ferrule_esp_number_max{tunnel=\"a\\\"b\",way=\"out\",spi=\"0x00001001\"} 4294967295",

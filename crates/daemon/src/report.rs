@@ -12,7 +12,7 @@ use ferrule_engines::placed::ENGINE_TIME;
 use ferrule_node::Control;
 use ferrule_node::config::{Config, LabelAction, Via};
 use ferrule_node::message::WorkerReport;
-use ferrule_pipeline::PortStats;
+use ferrule_pipeline::{Missed, PortStats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -125,6 +125,21 @@ pub struct PortView {
     pub tx_octets: u64,
     pub rx_missed: u64,
     pub tx_failed: u64,
+    /// Its device was deleted, and it is not open on another one yet.
+    #[serde(default)]
+    pub gone: bool,
+    /// Missed since they are longer than a buffer.
+    #[serde(default)]
+    pub rx_too_long: u64,
+    /// Missed for want of a buffer.
+    #[serde(default)]
+    pub rx_no_buffer: u64,
+    /// Missed since the ring to the node was full.
+    #[serde(default)]
+    pub rx_ring_full: u64,
+    /// Missed since their description named no buffer of ours.
+    #[serde(default)]
+    pub rx_invalid: u64,
     /// Frames that contradicted their description.
     #[serde(default)]
     pub rx_refused: u64,
@@ -140,6 +155,18 @@ pub struct PortView {
     /// Frames that are in them.
     #[serde(default)]
     pub tx_segments: u64,
+}
+
+impl PortView {
+    /// Why frames were missed, as far as that is known.
+    pub fn missed(&self) -> Missed {
+        Missed {
+            too_long: self.rx_too_long,
+            no_buffer: self.rx_no_buffer,
+            ring_full: self.rx_ring_full,
+            invalid: self.rx_invalid,
+        }
+    }
 }
 
 /// A MACsec secure association.
@@ -297,6 +324,8 @@ pub struct Outside<'a> {
     pub macs: &'a [ferrule_base::MacAddr],
     /// What went wrong lately.
     pub failures: &'a [String],
+    /// Whether the device of a port is gone.
+    pub is_gone: &'a dyn Fn(&str) -> bool,
 }
 
 impl Report {
@@ -312,7 +341,7 @@ impl Report {
             shares: shares(workers),
             times: times(workers),
             ledger: control.ledger(workers).into(),
-            ports: ports(control, workers, outside.macs),
+            ports: ports(control, workers, outside),
             sas: sas(config, workers),
             spd: policies(config, workers),
             macsec: macsec(control, workers),
@@ -399,10 +428,10 @@ fn times(workers: &[Box<WorkerReport>]) -> Option<TimesView> {
 fn ports(
     control: &Control,
     workers: &[Box<WorkerReport>],
-    macs: &[ferrule_base::MacAddr],
+    outside: &Outside<'_>,
 ) -> Vec<PortView> {
     let config = control.config();
-    let all = config.ports.iter().enumerate().zip(macs);
+    let all = config.ports.iter().enumerate().zip(outside.macs);
     all.map(|((index, port), mac)| {
         let id = control.port_id(index);
         // Each queue is counted by its own worker.
@@ -411,6 +440,7 @@ fn ports(
             stats.merge(queue);
             up |= is_up;
         }
+        let gone = (outside.is_gone)(&port.name);
         PortView {
             name: port.name.clone(),
             driver: port.driver.name().into(),
@@ -418,12 +448,17 @@ fn ports(
             mac: mac.to_string(),
             mtu: port.mtu,
             worker: port.worker,
-            up,
+            up: up && !gone,
             rx_packets: stats.rx.packets,
             rx_octets: stats.rx.octets,
             tx_packets: stats.tx.packets,
             tx_octets: stats.tx.octets,
             rx_missed: stats.rx_missed,
+            gone,
+            rx_too_long: stats.missed.too_long,
+            rx_no_buffer: stats.missed.no_buffer,
+            rx_ring_full: stats.missed.ring_full,
+            rx_invalid: stats.missed.invalid,
             tx_failed: stats.tx_failed,
             rx_refused: stats.rx_refused,
             rx_supers: stats.cut.frames,

@@ -69,7 +69,8 @@ impl Daemon {
                 self.board.rouse_workers();
             }
             self.supervisor.turn(now, &self.board);
-            self.events.turn(now, &mut self.control);
+            self.mind_devices(now);
+            self.events.turn(now, &mut self.control, &self.devices);
             self.note_failures();
             self.serve_metrics();
             self.serve_dashboard();
@@ -129,6 +130,7 @@ impl Daemon {
         set.add(self.reloads.as_raw_fd(), false);
         let woken = set.add(self.board.control.wake().as_raw_fd(), false);
         self.server.add_to(set);
+        self.devices.wait_fd().into_iter().for_each(|fd| drop(set.add(fd, false)));
         let busy = busy || self.server.has_more();
         if busy {
             // Look again soon, without being asked.
@@ -151,13 +153,23 @@ impl Daemon {
     }
 
     fn note_failures(&mut self) {
-        for failure in self.control.take_failures() {
-            if self.failures.last() == Some(&failure) {
-                continue;
+        for incident in self.control.take_incidents() {
+            let sentence = incident.to_string();
+            if self.failures.last() != Some(&sentence) {
+                events::happened(&incident);
+                self.keep_failure(sentence);
             }
-            events::failed(&failure);
-            self.failures.push(failure);
         }
+    }
+
+    /// Something that has a sentence, and no name of its own.
+    pub(crate) fn note(&mut self, what: String) {
+        events::failed(&what);
+        self.keep_failure(what);
+    }
+
+    fn keep_failure(&mut self, sentence: String) {
+        self.failures.push(sentence);
         let surplus = self.failures.len().saturating_sub(FAILURES_MAX);
         self.failures.drain(..surplus);
     }
@@ -176,7 +188,9 @@ impl Daemon {
             }
         }
         let now = self.clock.now();
-        let outside = Outside { now, macs: &self.macs, failures: &self.failures };
+        let (macs, failures, devices) = (&self.macs, &self.failures, &self.devices);
+        let is_gone = |port: &str| devices.is_gone(port);
+        let outside = Outside { now, macs, failures, is_gone: &is_gone };
         Report::of(&self.control, &reports, &outside)
     }
 
@@ -338,25 +352,35 @@ impl Daemon {
     /// first.
     fn change_to(&mut self, loaded: Loaded, new_keys: bool) -> Result<Reply, Fault> {
         let Loaded { config, source, .. } = loaded;
-        let macs = opening::macs_of(&config).map_err(|(i, e)| source.port_fault(&config, i, &e))?;
         let old = self.control.config();
         let same = |a: &PortConfig, b: &PortConfig| {
             (&a.name, &a.driver, a.worker) == (&b.name, &b.driver, b.worker)
         };
+        // A port that stays keeps its address while its device is gone.
+        let known = |port: &PortConfig| {
+            let at = old.ports.iter().position(|o| same(o, port))?;
+            self.devices.is_gone(&port.name).then(|| self.macs[at])
+        };
+        let macs = config.ports.iter().enumerate().map(|(index, port)| {
+            let asked = opening::mac_of(&config, port);
+            asked.or_else(|e| known(port).ok_or_else(|| source.port_fault(&config, index, &e)))
+        });
+        let macs = macs.collect::<Result<Vec<_>, Fault>>()?;
         let is_new = |p: &PortConfig| !old.ports.iter().any(|o| same(o, p));
         let fresh: Vec<usize> =
             (0..config.ports.len()).filter(|&i| is_new(&config.ports[i])).collect();
-        let mut opened: Vec<(usize, Vec<Box<dyn Port>>)> = Vec::new();
+        let mut opened: Vec<(usize, Option<u32>, Vec<Box<dyn Port>>)> = Vec::new();
         for index in fresh {
             let port = &config.ports[index];
             let fault = |e| source.port_fault(&config, index, &e);
             opening::check_mtu(port).map_err(fault)?;
-            let mut queues = Vec::new();
+            let (mut on, mut queues) = (None, Vec::new());
             for queue in 0..self.control.queues(port) {
                 let ready = self.openings.open(port, queue, macs[index]).map_err(fault)?;
+                on = on.or(ready.index());
                 queues.push(ready.start(&self.umem).map_err(fault)?);
             }
-            opened.push((index, queues));
+            opened.push((index, on, queues));
         }
         let now = self.clock.now();
         let before = old.clone();
@@ -370,8 +394,12 @@ impl Daemon {
         make_missing(false);
         let applied = applied.map_err(|e| source.build_fault(&config, &e))?;
         let names: Vec<String> =
-            opened.iter().map(|(i, _)| config.ports[*i].name.clone()).collect();
-        for ((index, queues), name) in opened.into_iter().zip(&names) {
+            opened.iter().map(|(i, ..)| config.ports[*i].name.clone()).collect();
+        self.devices.keep(&config);
+        for ((index, on, queues), name) in opened.into_iter().zip(&names) {
+            if let (Some(on), Some(device)) = (on, config.ports[index].driver.device()) {
+                self.devices.opened(name, device, on);
+            }
             let gate = self.board.gate(name);
             for (queue, port) in queues.into_iter().enumerate() {
                 let attached = self.control.attach_queue(index, queue, gate.before(port));
@@ -379,7 +407,7 @@ impl Daemon {
             }
         }
         self.macs = macs;
-        events::changed(&before, self.control.config());
+        self.events.changed(&before, self.control.config());
         self.board.rouse_workers();
         self.see_through(now)?;
         Ok(Reply::Applied { opened: names, closed: applied.closed })

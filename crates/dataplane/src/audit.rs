@@ -24,6 +24,8 @@ pub struct Sample {
     pub reason: DropReason,
     /// Where it came in.
     pub port: PortId,
+    /// The number of the outbound SA that it was for, where it was for one.
+    pub sa: u32,
     /// How it begins: an IP header, or Ethernet's where MACsec refused it.
     pub head: [u8; HEAD],
     /// Octets of it that are there.
@@ -65,7 +67,8 @@ impl Audit {
         let len = data.len().min(HEAD);
         let mut head = [0; HEAD];
         head[..len].copy_from_slice(&data[..len]);
-        self.samples.push(Sample { time, reason, port: packet.meta().port, head, len });
+        let (port, sa) = (packet.meta().port, packet.meta().sa);
+        self.samples.push(Sample { time, reason, port, sa, head, len });
     }
 
     /// Takes them: the next of each reason is kept again.

@@ -20,7 +20,8 @@ use crate::leases::Leases;
 use crate::message::{Change, Command, Event, Punt, RING, Refusals, Seat, WorkerReport};
 use crate::probe::{Filter, Recorder, Records};
 use crate::resolve::Resolver;
-use crate::secure::{Installed, Plan};
+use crate::incident::{Incident, Sender};
+use crate::secure::{self, Installed, Plan};
 use crate::worker::{Parts, Peer, Worker, lane};
 use ferrule_base::{Duration, Instant, Ledger, MacAddr, PortId};
 use ferrule_crypto::{Engine, Software};
@@ -131,7 +132,7 @@ pub struct Control {
     resolved: (Arc<Tables>, Vec<Option<IpAddr>>),
     steps: Steps,
     edges_due: Instant,
-    failures: Vec<String>,
+    incidents: Vec<Incident>,
 }
 
 /// Builds a node: its control part, and a worker for each core of the
@@ -180,7 +181,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
     let edges_due = now + EDGE_INTERVAL;
     let installed = Installed::default();
     let resolved = (tables.clone(), std::mem::take(&mut compiled.next_hops));
-    let failures = Vec::new();
+    let incidents = Vec::new();
     let mut control = Control {
         config,
         tables,
@@ -198,7 +199,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
         resolved,
         steps: Steps::default(),
         edges_due,
-        failures,
+        incidents,
     };
     control.fit_cards();
     control.grant(&plan);
@@ -298,7 +299,12 @@ impl Control {
         done += self.resolver.turn(now, &self.resolved.0, &mut self.links);
         for (iface, ip) in self.resolver.take_duplicates() {
             let iface = self.resolved.0.ifaces.get(iface as usize).map_or("?", |i| &*i.name);
-            self.failures.push(format!("somebody else uses {ip} on interface {iface}"));
+            let what = format!("somebody else uses {ip} on interface {iface}");
+            self.incidents.push(Incident::Other(what));
+        }
+        for (record, left) in self.leases.take_low() {
+            let sender = self.sender(record);
+            self.incidents.extend(sender.map(|sa| Incident::SaExpires(sa, left)));
         }
         if now >= self.edges_due {
             self.edges_due = now + EDGE_INTERVAL;
@@ -320,9 +326,27 @@ impl Control {
         self.resolver.poll_timeout().into_iter().chain(own.into_iter().flatten()).min()
     }
 
+    /// What happened since this was asked last.
+    pub fn take_incidents(&mut self) -> Vec<Incident> {
+        std::mem::take(&mut self.incidents)
+    }
+
     /// What went wrong since this was asked last, in sentences.
     pub fn take_failures(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.failures)
+        let incidents = self.take_incidents().into_iter();
+        incidents.filter(Incident::is_failure).map(|i| i.to_string()).collect()
+    }
+
+    /// The outbound SA of this number, if the protocol has no numbers left for it beyond
+    /// those that are reserved.
+    pub fn has_last_numbers(&self, sa: u32) -> Option<Sender> {
+        let record = self.installed.record_of_sender(sa)?;
+        self.leases.is_last(record).then(|| self.sender(record))?
+    }
+
+    /// The outbound SA that takes numbers out of a record.
+    fn sender(&self, record: [u8; 16]) -> Option<Sender> {
+        secure::sender(&self.config, &self.macs, record)
     }
 
     /// Puts another configuration in force, without losing a packet: what is new comes
@@ -453,10 +477,10 @@ impl Control {
         match event {
             Event::Wants(want) => self.want(now, seat, want),
             Event::Edge { record, edge } => {
-                self.failures.extend(self.leases.keep_edge(record, edge));
+                self.incidents.extend(self.leases.keep_edge(record, edge));
             }
             Event::Reached(step) => self.steps.reached(seat, step),
-            Event::Failed(what) => self.failures.push(what),
+            Event::Failed(what) => self.incidents.push(Incident::Other(what)),
             // Cards alone say so; `hear_cards` sees to it.
             Event::CardEmpty | Event::CardAlive => {}
         }

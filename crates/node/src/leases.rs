@@ -10,6 +10,7 @@
 //! While a configuration changes two SAs of one key may be there, one to come and one
 //! to go. Their ranges never meet: the one that goes keeps what it has.
 
+use crate::incident::Incident;
 use crate::control::BuildError;
 use crate::counter::{Counter, CounterStore, StoreError};
 use crate::secure::CounterId;
@@ -26,12 +27,23 @@ pub(crate) struct Leases {
     edges: HashMap<[u8; 16], u64>,
     /// Edges are not written: people were told.
     edges_fail: bool,
+    /// How far the numbers of each record go.
+    most: HashMap<[u8; 16], u64>,
+    /// Records that have few numbers left, and whether people were told.
+    low: HashMap<[u8; 16], Low>,
+}
+
+/// A record with few numbers left.
+struct Low {
+    left: u64,
+    told: bool,
 }
 
 impl Leases {
     pub fn new(store: Box<dyn CounterStore>) -> Self {
         let (newest, edges) = (HashMap::new(), HashMap::new());
-        Self { store, newest, drawn: 0, edges, edges_fail: false }
+        let (most, low) = (HashMap::new(), HashMap::new());
+        Self { store, newest, drawn: 0, edges, edges_fail: false, most, low }
     }
 
     /// What is kept about a key.
@@ -53,6 +65,8 @@ impl Leases {
         let used = self.look(id)?.used;
         let limit = used.saturating_add(step).min(max);
         limits.push((id.fingerprint, limit));
+        self.most.insert(id.fingerprint, max);
+        self.note_limit(id.fingerprint, limit);
         self.drawn += 1;
         let lease = Lease { record: id.fingerprint, number: self.drawn };
         let numbers = Sequence::new(used.saturating_add(1), limit, max);
@@ -70,6 +84,8 @@ impl Leases {
         self.newest.extend(leases.iter().map(|lease| (lease.record, lease.number)));
         self.newest.retain(|record, _| used.contains(record));
         self.edges.retain(|record, _| used.contains(record));
+        self.most.retain(|record, _| used.contains(record));
+        self.low.retain(|record, _| used.contains(record));
     }
 
     /// Whether a lease is the newest of its record.
@@ -79,7 +95,33 @@ impl Leases {
 
     /// Reserves more numbers for a lease that is its record's newest.
     pub fn extend(&mut self, lease: Lease, limit: u64) -> Result<(), StoreError> {
-        self.store.reserve(lease.record, limit)
+        self.store.reserve(lease.record, limit)?;
+        self.note_limit(lease.record, limit);
+        Ok(())
+    }
+
+    /// A quarter of the numbers left is few: time enough for a new key.
+    fn note_limit(&mut self, record: [u8; 16], limit: u64) {
+        let Some(&max) = self.most.get(&record) else { return };
+        let left = max.saturating_sub(limit);
+        if left <= max / 4 {
+            self.low.entry(record).or_insert(Low { left, told: false }).left = left;
+        }
+    }
+
+    /// Records that have few numbers left, each once, with how many.
+    pub fn take_low(&mut self) -> Vec<([u8; 16], u64)> {
+        let news = self.low.iter_mut().filter(|(_, low)| !low.told);
+        news.map(|(&record, low)| {
+            low.told = true;
+            (record, low.left)
+        })
+        .collect()
+    }
+
+    /// Whether all numbers of a record are reserved.
+    pub fn is_last(&self, record: [u8; 16]) -> bool {
+        self.low.get(&record).is_some_and(|low| low.left == 0)
     }
 
     /// The edge of a window as it was told last.
@@ -88,7 +130,7 @@ impl Leases {
     }
 
     /// Keeps the edge of a window. What people have to know of it comes back.
-    pub fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Option<String> {
+    pub fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Option<Incident> {
         let known = self.edges.entry(record).or_default();
         *known = (*known).max(edge);
         let kept = self.store.keep_edge(record, edge);
@@ -96,10 +138,8 @@ impl Leases {
         let news = failed != self.edges_fail;
         self.edges_fail = failed;
         match kept {
-            Err(e) if news => Some(format!(
-                "replay protection would not survive a crash, for windows are not written: {e}"
-            )),
-            Ok(()) if news => Some("where replay windows stand is written again".into()),
+            Err(e) if news => Some(Incident::WindowsNotWritten(e.to_string())),
+            Ok(()) if news => Some(Incident::WindowsWritten),
             _ => None,
         }
     }

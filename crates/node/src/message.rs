@@ -1,6 +1,7 @@
 //! What the control part and the workers say to each other.
 
 use crate::card::{Card, CardReport};
+use crate::incident::Standing;
 use crate::probe::{Recorder, Times};
 use ferrule_base::{Drops, Instant, Ledger, PortId, Work};
 use ferrule_crypto::EngineReport;
@@ -60,8 +61,10 @@ pub struct Refusals {
     pub drops: Drops,
     /// The first packet of each reason since this was last asked.
     pub samples: Vec<Sample>,
-    /// Queues of ports, and whether they are up.
-    pub ports: Vec<(PortId, bool)>,
+    /// Queues of ports: counters, and whether they are up.
+    pub ports: Vec<(PortId, PortStats, bool)>,
+    /// Cards, and engines beside the worker.
+    pub standing: Vec<Standing>,
 }
 
 /// Who has an association: a worker, or the card of a port.

@@ -17,6 +17,7 @@ use crate::compile::{Compiled, Mark, default_sci};
 use crate::config::{Config, MacsecConfig, MacsecSaConfig, SaConfig, TunnelConfig};
 use crate::control::BuildError;
 use crate::leases::Leases;
+use crate::incident::Sender;
 use crate::message::{Change, EspIn, EspOut, Seat};
 use ferrule_base::{MacAddr, Secret};
 use ferrule_dataplane::{Lease, macsec as secy};
@@ -152,6 +153,23 @@ pub fn counters(config: &Config, macs: &[MacAddr]) -> Vec<CounterId> {
     all
 }
 
+/// The outbound SA that takes numbers out of a record.
+pub(crate) fn sender(config: &Config, macs: &[MacAddr], record: [u8; 16]) -> Option<Sender> {
+    let of_tunnel = config.tunnels.iter().find_map(|tunnel| {
+        let sa = tunnel.outbound().find(|sa| fingerprint(sa) == record)?;
+        Some(Sender::Tunnel { name: tunnel.name.clone(), spi: sa.spi })
+    });
+    let of_secy = || {
+        config.secys.iter().find_map(|secy| {
+            let own = secy.sci.unwrap_or(default_sci(macs[secy.port]));
+            let print = |sa: &&MacsecSaConfig| macsec_fingerprint(secy.xpn, own, sa) == record;
+            let sa = secy.transmit.iter().find(print)?;
+            Some(Sender::Macsec { port: config.ports[secy.port].name.clone(), an: sa.an })
+        })
+    };
+    of_tunnel.or_else(of_secy)
+}
+
 /// A mark of a key for names: of what is in no record, as an HMAC's key beside a
 /// cipher's.
 pub(crate) fn mark(key: &Secret) -> String {
@@ -204,6 +222,11 @@ impl Installed {
         rest.receive.retain(|_, place| place.seat != seat);
         rest.secys.retain(|_, (_, at)| *at != seat);
         rest
+    }
+
+    /// The record that an outbound ESP SA takes its numbers out of.
+    pub fn record_of_sender(&self, index: u32) -> Option<[u8; 16]> {
+        self.esp_out.get(&index).map(|place| place.record)
     }
 
     /// The records of all that is installed.

@@ -149,18 +149,20 @@ impl<E: Engine<Packet>> Worker<E> {
         self.id
     }
 
-    /// Gives the worker a port to receive and transmit on. A card that was in one
-    /// of this number, or waits for it, is fitted.
+    /// Gives the worker a port to receive and transmit on. Of one of this number that was
+    /// there it gets the card, the frames that wait and what was counted; a card that
+    /// waits for the number is fitted.
     pub fn attach_port(&mut self, id: PortId, port: Box<dyn Port>) {
-        let old = self.ports.iter_mut().find(|p| p.id == id);
-        let card = old.and_then(|p| p.port.take_card());
+        let old = self.ports.extract_if(.., |p| p.id == id).next();
+        let (card, before, backlog) = match old {
+            Some(mut old) => (old.port.take_card(), old.port.stats(), old.backlog),
+            None => (None, PortStats::default(), VecDeque::with_capacity(TX_QUEUE_MAX)),
+        };
         let card = card.or_else(|| {
             let at = self.cards.iter().position(|card| card.port() == id)?;
             Some(self.cards.swap_remove(at))
         });
-        self.ports.retain(|p| p.id != id);
-        let backlog = VecDeque::with_capacity(TX_QUEUE_MAX);
-        self.ports.push(AttachedPort { id, port: Fitted::new(port, card), backlog });
+        self.ports.push(AttachedPort { id, port: Fitted::new(port, card, before), backlog });
     }
 
     /// Frames that came to this worker through cards, as it saw them.

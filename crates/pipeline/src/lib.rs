@@ -24,4 +24,4 @@ pub use buffer::{
     prefetch_slice,
 };
 pub use pair::pair;
-pub use port::{Port, PortStats, Supers};
+pub use port::{Missed, Port, PortStats, Supers};

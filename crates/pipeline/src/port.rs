@@ -14,6 +14,8 @@ pub struct PortStats {
     /// Frames the wire had and the port could not take: no buffer, ring full,
     /// larger than a chunk.
     pub rx_missed: u64,
+    /// Those of them whose cause the port knows.
+    pub missed: Missed,
     /// Frames that were taken from the node and the wire refused.
     pub tx_failed: u64,
     /// Frames that came with a description which contradicts them, dropped.
@@ -22,6 +24,29 @@ pub struct PortStats {
     pub cut: Supers,
     /// Super-frames that frames were joined into on the way out.
     pub joined: Supers,
+}
+
+/// Why frames were missed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missed {
+    /// Longer than a buffer: super-frames, or an MTU above the port's.
+    pub too_long: u64,
+    /// All buffers that the wire may fill were full.
+    pub no_buffer: u64,
+    /// The ring to the node was full: its worker did not take them in time.
+    pub ring_full: u64,
+    /// The wire's description of them was not one of a buffer of ours.
+    pub invalid: u64,
+}
+
+impl Missed {
+    /// Adds what another queue missed.
+    pub fn merge(&mut self, other: &Self) {
+        self.too_long += other.too_long;
+        self.no_buffer += other.no_buffer;
+        self.ring_full += other.ring_full;
+        self.invalid += other.invalid;
+    }
 }
 
 /// Super-frames, which hold the segments of one flow behind one header.
@@ -34,11 +59,24 @@ pub struct Supers {
 }
 
 impl PortStats {
+    /// A frame was missed that is longer than a buffer.
+    pub fn miss_too_long(&mut self) {
+        self.rx_missed += 1;
+        self.missed.too_long += 1;
+    }
+
+    /// A frame was missed for want of a buffer.
+    pub fn miss_no_buffer(&mut self) {
+        self.rx_missed += 1;
+        self.missed.no_buffer += 1;
+    }
+
     /// Adds what another queue of the same port counted.
     pub fn merge(&mut self, other: &Self) {
         self.rx.merge(other.rx);
         self.tx.merge(other.tx);
         self.rx_missed += other.rx_missed;
+        self.missed.merge(&other.missed);
         self.tx_failed += other.tx_failed;
         self.rx_refused += other.rx_refused;
         for (sum, more) in [(&mut self.cut, other.cut), (&mut self.joined, other.joined)] {

@@ -26,6 +26,7 @@ mod checksum;
 mod coalesce;
 pub mod error;
 pub mod link;
+pub mod news;
 mod offload;
 pub mod open;
 pub mod os;
@@ -40,5 +41,6 @@ pub mod xdp;
 
 pub use error::{OpenError, OpenFault};
 pub use link::Link;
+pub use news::{LinkNews, News};
 pub use open::{Opened, Opener, PortSpec};
 pub use xdp::Umem;

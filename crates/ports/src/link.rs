@@ -171,12 +171,15 @@ fn has(flags: libc::c_short, all: i32) -> bool {
 /// How often a port looks whether its interface is still up.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Keeps an eye on an interface's state, rarely enough to cost nothing.
+/// Keeps an eye on an interface's state, rarely enough to cost nothing. Another interface
+/// of the same name is not the port's: that one is gone.
 pub(crate) struct Watch {
     control: OwnedFd,
     request: libc::ifreq,
+    index: u32,
     socket: RawFd,
     next: Instant,
+    there: bool,
     up: bool,
     running: bool,
 }
@@ -187,12 +190,14 @@ unsafe impl Send for Watch {}
 impl Watch {
     /// `socket` is the port's own, whose pending error is cleared on each look:
     /// an interface that went down would else keep `poll` awake.
-    pub(crate) fn new(name: &str, socket: RawFd) -> Result<Self, OpenError> {
+    pub(crate) fn new(name: &str, index: u32, socket: RawFd) -> Result<Self, OpenError> {
         let mut watch = Self {
             control: control()?,
             request: request(name)?,
+            index,
             socket,
             next: Instant::ZERO,
+            there: false,
             up: false,
             running: false,
         };
@@ -201,9 +206,17 @@ impl Watch {
     }
 
     fn look(&mut self) {
-        let asked = ask(self.control.as_raw_fd(), libc::SIOCGIFFLAGS, &mut self.request);
-        // SAFETY: the command just filled in the flags, else they are not read.
-        let flags = if asked.is_ok() { unsafe { self.request.ifr_ifru.ifru_flags } } else { 0 };
+        let fd = self.control.as_raw_fd();
+        let asked = ask(fd, libc::SIOCGIFINDEX, &mut self.request);
+        // SAFETY: the command just filled in the index, else it is not read.
+        let index = asked.ok().map(|()| unsafe { self.request.ifr_ifru.ifru_ifindex } as u32);
+        self.there = index == Some(self.index);
+        let asked = ask(fd, libc::SIOCGIFFLAGS, &mut self.request);
+        // SAFETY: as above, of the flags.
+        let flags = match self.there && asked.is_ok() {
+            true => unsafe { self.request.ifr_ifru.ifru_flags },
+            false => 0,
+        };
         self.up = has(flags, libc::IFF_UP);
         self.running = has(flags, libc::IFF_UP | libc::IFF_RUNNING);
         take_error(self.socket);
@@ -215,6 +228,12 @@ impl Watch {
             self.next = now + LOOK_EVERY;
             self.look();
         }
+    }
+
+    /// The interface is the one that the port was opened on.
+    #[inline]
+    pub(crate) fn is_there(&self) -> bool {
+        self.there
     }
 
     /// Administratively up: worth trying to send.

@@ -120,6 +120,12 @@ impl Opener {
         Ok(self.remembered(&Link::by_name(interface)?).is_some())
     }
 
+    /// The interface of this index is gone: another one of the same index gets a program
+    /// of its own.
+    pub fn forget(&mut self, index: u32) {
+        self.programs.retain(|(of, _)| *of != index);
+    }
+
     /// From another process's [`Opened::into_fds`] of a port of this
     /// specification, or of a queue from its [`open_queue`](Self::open_queue), in
     /// the same network namespace.
@@ -179,6 +185,16 @@ pub enum Opened {
 }
 
 impl Opened {
+    /// The index of its interface; nothing for files.
+    pub fn index(&self) -> Option<u32> {
+        match self {
+            Self::Xdp(opened) => Some(opened.link.index),
+            Self::Packet(opened, _) => Some(opened.link.index),
+            Self::Tap(opened) => Link::by_name(opened.name()).ok().map(|link| link.index),
+            Self::Pcap(..) => None,
+        }
+    }
+
     /// Makes it a port on the node's memory. Needs no privilege, but AF_XDP's
     /// first port registers the memory, which counts against the memlock limit.
     pub fn start(self, umem: &Umem) -> Result<Box<dyn Port>, OpenError> {

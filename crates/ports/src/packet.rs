@@ -198,7 +198,7 @@ impl PacketPort {
         set(&tx, SOL_PACKET, PACKET_QDISC_BYPASS, &1i32).doing(what)?;
         bind(&tx, link.index, 0).doing(what)?;
         Ok(Self {
-            watch: Watch::new(&link.name, rx.as_raw_fd())?,
+            watch: Watch::new(&link.name, link.index, rx.as_raw_fd())?,
             rx,
             tx,
             ring,
@@ -224,7 +224,7 @@ impl PacketPort {
             Some((vnet_header(vnet.try_into().ok()?), octets.get(mac..)?.get(..slot.len as usize)?))
         });
         let Some((vnet, frame)) = parts else {
-            self.stats.rx_missed += 1;
+            self.stats.miss_too_long();
             return true;
         };
         if vnet.is_super_frame() {
@@ -239,7 +239,7 @@ impl PacketPort {
                 batch.push(packet);
             }
             Err(packet) => {
-                self.stats.rx_missed += 1;
+                self.stats.miss_too_long();
                 cache.recycle(packet);
             }
         }
@@ -264,7 +264,7 @@ impl PacketPort {
         let got = check_len(unsafe { libc::recvmsg(self.rx.as_raw_fd(), &mut message, flags) });
         let len = got.ok().and_then(|n| n.checked_sub(VNET_LEN));
         let Some(len) = len.filter(|&len| len <= SUPER_FRAME_MAX) else {
-            self.stats.rx_missed += 1;
+            self.stats.miss_too_long();
             return;
         };
         let vnet = vnet_header(vnet);
@@ -278,7 +278,8 @@ impl PacketPort {
                 self.stats.rx.add(packet.len());
                 batch.push(packet);
             }
-            _ => self.stats.rx_missed += 1,
+            Some(Err(_)) => self.stats.miss_too_long(),
+            None => self.stats.miss_no_buffer(),
         }
     }
 
@@ -289,7 +290,7 @@ impl PacketPort {
                 self.stats.rx.add(packet.len());
                 batch.push(packet);
             }
-            Some(Err(_)) => self.stats.rx_missed += 1,
+            Some(Err(_)) => self.stats.miss_too_long(),
             None => return false,
         }
         true
@@ -437,8 +438,10 @@ impl Port for PacketPort {
         let kernel: io::Result<Statistics> =
             unsafe { get(self.rx.as_raw_fd(), SOL_PACKET, PACKET_STATISTICS) };
         self.drops.set(self.drops.get() + kernel.map_or(0, |k| u64::from(k.drops)));
-        let rx_missed = self.stats.rx_missed + self.drops.get();
-        PortStats { rx_missed, cut: self.segmenter.cut_so_far(), ..self.stats }
+        let mut stats = PortStats { cut: self.segmenter.cut_so_far(), ..self.stats };
+        stats.rx_missed += self.drops.get();
+        stats.missed.ring_full += self.drops.get();
+        stats
     }
 
     /// Segments that wait do not make the socket readable.

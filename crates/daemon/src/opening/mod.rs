@@ -145,6 +145,11 @@ impl Openings {
         ask(ours, &Message::Begin).map(drop)
     }
 
+    /// The device of this index is gone.
+    pub fn forget(&mut self, index: u32) {
+        self.opener.forget(index);
+    }
+
     /// Does what needs privilege for a queue of a port.
     pub fn open(
         &mut self,
@@ -166,7 +171,15 @@ impl Openings {
         {
             wanted = Wanted::Queue { device: device.clone() };
         }
-        self.opener.adopt(&spec, ask(socket, &Message::Open(wanted))?)
+        let before = spec.interface().and_then(|name| Link::by_name(name).ok());
+        let opened = self.opener.adopt(&spec, ask(socket, &Message::Open(wanted))?)?;
+        match (before, opened.index()) {
+            // What the companion opened may be either.
+            (Some(before), index) if index != Some(before.index) => {
+                Err(OpenError::missing(&before.name))
+            }
+            _ => Ok(opened),
+        }
     }
 }
 

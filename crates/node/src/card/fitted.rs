@@ -10,12 +10,14 @@ use ferrule_pipeline::{Batch, PoolCache, Port, PortStats};
 pub struct Fitted {
     port: Box<dyn Port>,
     card: Option<Box<Card>>,
+    /// Counted by ports of the same number that were here before.
+    before: PortStats,
 }
 
 impl Fitted {
-    /// A port, and the card that is fitted to it.
-    pub fn new(port: Box<dyn Port>, card: Option<Box<Card>>) -> Self {
-        Self { port, card }
+    /// A port, the card that is fitted to it, and what is to be added to its counters.
+    pub fn new(port: Box<dyn Port>, card: Option<Box<Card>>, before: PortStats) -> Self {
+        Self { port, card, before }
     }
 
     /// The card.
@@ -64,7 +66,9 @@ impl Port for Fitted {
     }
 
     fn stats(&self) -> PortStats {
-        self.port.stats()
+        let mut stats = self.port.stats();
+        stats.merge(&self.before);
+        stats
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -203,16 +203,21 @@ impl Card {
         self.engine.poll_timeout().into_iter().chain(self.retry).min()
     }
 
+    /// How it is, in a word: `up`, `empty` or `halted`.
+    pub fn state_name(&self) -> &'static str {
+        match self.state {
+            State::Up => "up",
+            State::Empty => "empty",
+            State::Halted => "halted",
+        }
+    }
+
     /// What it counted.
     pub fn report(&self) -> CardReport {
         let report = |v: ipsec::SaView<'_>| SaReport::of(SaProtocol::Esp, &v);
         CardReport {
             port: self.port,
-            state: match self.state {
-                State::Up => "up",
-                State::Empty => "empty",
-                State::Halted => "halted",
-            },
+            state: self.state_name(),
             resets: self.resets,
             drops: self.tally.drops.clone(),
             work: self.tally.work,

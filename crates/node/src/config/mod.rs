@@ -10,6 +10,7 @@
 //! [`KeySource`], for this crate has no file system.
 
 mod cross;
+mod difference;
 mod error;
 mod inline;
 mod ipsec;
@@ -25,6 +26,7 @@ mod schema;
 mod secure;
 mod token;
 
+pub use difference::{Change, Difference, ValueChange, differences};
 pub use error::{ConfigError, Problem};
 pub use keys::{KeySource, LAB_KEY, NoKeys, named_key};
 pub(crate) use names::Ways;

@@ -9,6 +9,7 @@
 //! node leave something to the card that the card does not know of.
 
 use super::{BuildError, Control};
+use crate::incident::Incident;
 use crate::card::{self, Card, CardCommand, CardEngine};
 use crate::message::{Command, Event, Seat};
 use crate::secure::Installed;
@@ -175,7 +176,7 @@ impl Control {
             }
             self.cards[at].silent = 0;
             let port = self.port_name(id).to_owned();
-            self.failures.push(format!("the card of port {port} does not answer: it is reset"));
+            self.incidents.push(Incident::CardSilent { port });
             self.cards[at].waiting.clear();
             let _ = self.command(id, CardCommand::Reset);
         }
@@ -211,7 +212,7 @@ impl Control {
         let tables = self.tables_of(id);
         if let Err(e) = &planned {
             let port = self.port_name(id).to_owned();
-            self.failures.push(format!("the card of port {port} stays empty: {e}"));
+            self.incidents.push(Incident::CardUnfilled { port, why: e.to_string() });
         }
         let Some(link) = self.cards.iter_mut().find(|c| c.id == id) else { return };
         link.wanting = planned.is_err();

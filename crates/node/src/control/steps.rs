@@ -12,6 +12,7 @@
 
 use super::{BuildError, Control};
 use crate::card::CardCommand;
+use crate::incident::Incident;
 use crate::message::{Change, Command, EspIn, Seat};
 use crate::secure::{Changes, Plan};
 use ferrule_base::{Duration, Instant, PortId};
@@ -136,7 +137,8 @@ impl Control {
         if self.steps.due.is_some_and(|due| due <= now) {
             self.steps.due = None;
             let waits = format!("{:?}", self.steps.behind);
-            self.failures.push(format!("a change of configuration waits for workers {waits}"));
+            let what = format!("a change of configuration waits for workers {waits}");
+            self.incidents.push(Incident::Other(what));
         }
         done
     }

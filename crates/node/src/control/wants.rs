@@ -2,6 +2,7 @@
 //! long as they cannot be written.
 
 use super::Control;
+use crate::incident::Incident;
 use crate::message::{Seat, Want};
 use ferrule_base::{Duration, Instant};
 
@@ -43,15 +44,14 @@ impl Control {
                 if self.change(seat, want.granted()).is_err() {
                     self.wants.wait(now, seat, want);
                 } else if self.wants.waiting.is_empty() && std::mem::take(&mut self.wants.told) {
-                    self.failures.push("counters are written again".into());
+                    self.incidents.push(Incident::CountersWritten);
                 }
             }
             // The SA stops at its limit rather than go on without a record.
             Err(e) => {
                 self.wants.wait(now, seat, want);
                 if !std::mem::replace(&mut self.wants.told, true) {
-                    let what = "who runs out of numbers stops until it is";
-                    self.failures.push(format!("counter not written, {what}: {e}"));
+                    self.incidents.push(Incident::CounterNotWritten(e.to_string()));
                 }
             }
         }

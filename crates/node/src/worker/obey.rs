@@ -1,6 +1,7 @@
 //! What a worker is told, and what it says.
 
 use super::Worker;
+use crate::incident::Standing;
 use crate::message::{Asker, CHANGES_MAX, Change, Command, EspIn, EspOut, Event, Refusals, Want};
 use ferrule_base::Instant;
 use ferrule_crypto::Engine;
@@ -100,14 +101,24 @@ impl<E: Engine<Packet>> Worker<E> {
 
     fn refusals(&mut self) -> Refusals {
         let drops = self.tally.drops.clone();
-        let ports = self.ports.iter().map(|p| (p.id, p.port.is_up())).collect();
-        let mut refusals = Refusals { drops, samples: Vec::new(), ports };
+        let ports = self.ports.iter().map(|p| (p.id, p.port.stats(), p.port.is_up())).collect();
+        let (samples, standing) = (Vec::new(), self.standing());
+        let mut refusals = Refusals { drops, samples, ports, standing };
         self.tally.audit.take(&mut refusals.samples);
         for tally in self.ports.iter_mut().filter_map(|p| p.port.tally_mut()) {
             refusals.drops.merge(&tally.drops);
             tally.audit.take(&mut refusals.samples);
         }
         refusals
+    }
+
+    /// Where its cards and engines stand.
+    fn standing(&self) -> Vec<Standing> {
+        let worker = self.id;
+        let card = |(card, state)| Standing { card: Some(card), worker, place: "inline", state };
+        let engine = |(place, state)| Standing { card: None, worker, place, state };
+        let cards = self.all_cards().map(|card| (card.port(), card.state_name())).map(card);
+        cards.chain(self.engine.report().into_iter().map(|e| (e.place, e.state)).map(engine)).collect()
     }
 
     pub(super) fn change(&mut self, change: Change) {

@@ -86,6 +86,11 @@ impl TapOpened {
         Self { fd, spec: spec.clone() }
     }
 
+    /// The interface's name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
     /// The descriptor, for another process.
     pub fn into_fd(self) -> OwnedFd {
         self.fd

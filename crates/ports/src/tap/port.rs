@@ -48,9 +48,9 @@ impl TapPort {
     /// Ready to be polled; frames pass once the interface is up.
     pub fn new(opened: TapOpened) -> Result<Self, OpenError> {
         let TapOpened { fd, spec: TapSpec { name, tun, offload, .. } } = opened;
-        Link::by_name(&name)?;
+        let index = Link::by_name(&name)?.index;
         Ok(Self {
-            watch: Watch::new(&name, fd.as_raw_fd())?,
+            watch: Watch::new(&name, index, fd.as_raw_fd())?,
             fd,
             tun,
             joins: offload,
@@ -203,7 +203,7 @@ impl Port for TapPort {
                         self.stats.rx.add(packet.len());
                         batch.push(packet);
                     }
-                    Some(Err(_)) => self.stats.rx_missed += 1,
+                    Some(Err(_)) => self.stats.miss_too_long(),
                     None => return,
                 }
                 continue;
@@ -216,7 +216,7 @@ impl Port for TapPort {
                     continue;
                 }
                 Ok(Read::Super) => {}
-                Ok(Read::TooLarge) => self.stats.rx_missed += 1,
+                Ok(Read::TooLarge) => self.stats.miss_too_long(),
                 Ok(Read::Refused) => self.stats.rx_refused += 1,
                 // Nothing there, or nobody up to send it.
                 Err(_) => return cache.recycle(packet),
@@ -259,7 +259,8 @@ impl Port for TapPort {
     }
 
     fn wait_fd(&self) -> Option<i32> {
-        Some(self.fd.as_raw_fd())
+        // Without its interface the descriptor is always "ready", with an error.
+        self.watch.is_there().then_some(self.fd.as_raw_fd())
     }
 
     fn is_up(&self) -> bool {

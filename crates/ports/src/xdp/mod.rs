@@ -99,6 +99,12 @@ impl Umem {
         &self.pool
     }
 
+    /// The interface of this index is gone: the kernel has let go of its sockets, and
+    /// none borrows from them any more.
+    pub fn forget(&self, index: u32) {
+        self.bound().retain(|bound| bound.link != index);
+    }
+
     fn bound(&self) -> MutexGuard<'_, Vec<Bound>> {
         self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }

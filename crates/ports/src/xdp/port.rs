@@ -90,7 +90,7 @@ impl XdpPort {
         let rings = set_up(&socket, ring).doing(memory)?;
         let mut port = Self {
             rings: Some(rings),
-            watch: Watch::new(&link.name, socket.as_raw_fd())?,
+            watch: Watch::new(&link.name, link.index, socket.as_raw_fd())?,
             socket: socket.into_raw_fd(),
             umem: umem.clone(),
             program,
@@ -377,6 +377,7 @@ impl Port for XdpPort {
             let desc = self.rings().rx.read();
             let Some(mut packet) = self.frame(desc) else {
                 self.stats.rx_missed += 1;
+                self.stats.missed.invalid += 1;
                 continue;
             };
             if self.finish {
@@ -411,8 +412,16 @@ impl Port for XdpPort {
         // SAFETY: plain numbers.
         let kernel: io::Result<libc::xdp_statistics> =
             unsafe { get(self.socket, SOL_XDP, libc::XDP_STATISTICS) };
-        let missed = kernel.map_or(0, |k| k.rx_dropped + k.rx_ring_full);
-        PortStats { rx_missed: self.stats.rx_missed + missed, ..self.stats }
+        let Ok(kernel) = kernel else { return self.stats };
+        // In copy mode a frame is dropped for one of two reasons: no buffer on the fill
+        // ring, which is counted there too, or one that is shorter than the frame.
+        let mut stats = self.stats;
+        stats.rx_missed += kernel.rx_dropped + kernel.rx_ring_full;
+        stats.missed.ring_full += kernel.rx_ring_full;
+        stats.missed.no_buffer += kernel.rx_fill_ring_empty_descs.min(kernel.rx_dropped);
+        stats.missed.too_long += kernel.rx_dropped.saturating_sub(kernel.rx_fill_ring_empty_descs);
+        stats.tx_failed += kernel.tx_invalid_descs;
+        stats
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
