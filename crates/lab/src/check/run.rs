@@ -21,11 +21,15 @@ use ferrule_crypto::{Late, Software};
 use ferrule_node::{Config, Volatile, made_mac};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// After the last packet was sent, a network is looked at so often for a moment
-/// in which nothing is under way, at this distance. (Hosts and nodes ask for
-/// their neighbours now and then, so nothing stays at rest for ever.)
-const REST_LOOKS: u32 = 120;
+/// After hosts stopped to send, a network is looked at at this distance for a moment in
+/// which nothing is under way. (Hosts and nodes ask for their neighbours now and then, so
+/// nothing stays at rest for ever.)
 const REST_STEP: Duration = Duration::from_millis(250);
+/// Looks without such a moment, and without anything new at a host, after which a network
+/// does not come to rest. A transfer that goes on over a bad link takes as long as it takes.
+const REST_LOOKS: u32 = 120;
+/// Looks at most, however slowly a transfer goes on: an hour.
+const REST_LOOKS_MAX: u32 = 4 * 3600;
 
 /// How a node says that a card of its did not answer.
 const CARD_SILENT: &str = "does not answer: it is reset";
@@ -172,7 +176,7 @@ impl Trial {
 
         self.rekey(subject, case, rig, &nodes);
         self.network.advance(case.end().max(self.network.now()));
-        let at_rest = self.rest();
+        let at_rest = self.rest(subject, case);
         self.judge(case, &nodes, at_rest);
         self.outcome.flows = subject.flows(case, &mut self.network);
         self.judge_flows(case);
@@ -288,14 +292,21 @@ impl Trial {
         self.network.observe(Box::new(watch));
     }
 
-    /// Waits until nothing is under way.
-    fn rest(&mut self) -> bool {
-        for _ in 0..REST_LOOKS {
+    /// Waits until nothing is under way, as long as hosts get what they did not have.
+    fn rest(&mut self, subject: &dyn Subject, case: &Case) -> bool {
+        let (mut delivered, mut idle) = (0, 0);
+        for _ in 0..REST_LOOKS_MAX {
             self.network.advance(self.network.now() + REST_STEP);
             match self.network.audit() {
                 Ok(ledger) if ledger.in_flight > 0 => {}
                 _ => return true,
             }
+            let now = subject.delivered(case, &mut self.network);
+            idle = if now > delivered { 0 } else { idle + 1 };
+            if idle >= REST_LOOKS {
+                return false;
+            }
+            delivered = now;
         }
         false
     }
@@ -308,7 +319,7 @@ impl Trial {
         }
         if !at_rest {
             let waited = REST_STEP * REST_LOOKS;
-            let what = format!("packets are under way {waited:?} after the last was sent");
+            let what = format!("packets are under way, and nothing new came to a host for {waited:?}");
             self.findings.add(Invariant::ComesToRest, now, "the network", what);
         }
         for &id in nodes {

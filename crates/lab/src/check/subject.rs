@@ -36,6 +36,12 @@ pub trait Subject: Sync {
 
     /// What became of the flows.
     fn flows(&self, case: &Case, network: &mut Network) -> Vec<FlowSeen>;
+
+    /// How much hosts have that they did not have before: it grows while a flow goes on,
+    /// and neither copies nor retransmissions count. Packets, or octets of a stream.
+    fn delivered(&self, case: &Case, network: &mut Network) -> u64 {
+        self.flows(case, network).iter().map(|flow| flow.received).sum()
+    }
 }
 
 /// What was built.

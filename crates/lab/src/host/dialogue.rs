@@ -153,6 +153,11 @@ impl Speaker {
         self.result
     }
 
+    /// Octets read so far, of all connections.
+    pub(super) fn received(&self) -> u64 {
+        self.connections.iter().map(|connection| connection.read).sum()
+    }
+
     pub(super) fn turn(&mut self, turn: &mut Turn<'_>) -> bool {
         if turn.now < self.start || self.result.broken {
             return false;

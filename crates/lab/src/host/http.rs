@@ -62,6 +62,8 @@ pub struct Client {
     /// When the connection under way was begun, and what came.
     begun: Option<(Instant, Response)>,
     asked: bool,
+    /// Octets of all responses, heads and those of broken ones too.
+    received: u64,
     result: Http,
 }
 
@@ -87,6 +89,7 @@ impl Client {
             socket: handle,
             begun: None,
             asked: false,
+            received: 0,
             result,
         }
     }
@@ -99,6 +102,11 @@ impl Client {
 
     pub fn result(&self) -> Http {
         self.result
+    }
+
+    /// Octets that came so far.
+    pub fn received(&self) -> u64 {
+        self.received
     }
 
     pub fn turn(&mut self, turn: &mut Turn<'_>) -> bool {
@@ -117,7 +125,12 @@ impl Client {
         }
         while socket.can_recv() {
             let Some((_, response)) = &mut self.begun else { break };
-            let taken = socket.recv(|octets| (octets.len(), take(response, octets)));
+            let mut came = 0;
+            let taken = socket.recv(|octets| {
+                came = octets.len();
+                (came, take(response, octets))
+            });
+            self.received += came as u64;
             moved = true;
             if taken != Ok(true) {
                 return self.end(turn, false);

@@ -274,6 +274,11 @@ impl Host {
         own.filter_map(|(_, task)| task.outcome()).reduce(Outcome::join)
     }
 
+    /// What came to this host that it did not have: packets, and octets of streams.
+    pub fn delivered(&self) -> u64 {
+        self.tasks.iter().map(|(_, task)| task.delivered()).sum()
+    }
+
     /// Lets stack and tasks do all that can be done now.
     fn drive(&mut self, io: &mut Io<'_>, arrived: Option<Packet>) {
         let now = io.now;

@@ -58,6 +58,18 @@ impl Task {
         }
     }
 
+    /// What came to it, without copies: packets, or octets of a stream.
+    pub fn delivered(&self) -> u64 {
+        match self {
+            Self::Ping(task) => task.result().received,
+            Self::UdpSink(task) => task.result().received,
+            Self::TcpSink(task) => task.result().received,
+            Self::HttpClient(task) => task.received(),
+            Self::Speaker(task) => task.received(),
+            Self::UdpSource(_) | Self::TcpSource(_) | Self::HttpServer(_) => 0,
+        }
+    }
+
     /// What it counted; nothing if the other side counts.
     pub fn outcome(&self) -> Option<Outcome> {
         Some(match self {

@@ -5,7 +5,7 @@
 use super::build::outcomes;
 use super::{Setting, Topology};
 use crate::check::{Built, Case, FlowSeen, NodePlan, Shape, Subject};
-use crate::host::{Outcome, payload};
+use crate::host::{Host, Outcome, payload};
 use crate::impair::Impairments;
 use crate::network::{DeviceId, LabError, Network, StationId};
 use ferrule_base::{Duration, Instant};
@@ -104,6 +104,11 @@ impl Subject for TopologySubject {
             seen
         });
         seen.collect()
+    }
+
+    fn delivered(&self, _: &Case, network: &mut Network) -> u64 {
+        let of = |host: usize| network.station_mut::<Host>(StationId(host)).map(|h| h.delivered());
+        (0..self.topology.hosts.len()).filter_map(of).sum()
     }
 }
 

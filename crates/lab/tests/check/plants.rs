@@ -4,12 +4,13 @@
 
 use crate::sample::LENGTH;
 use crate::ten::Ten;
-use ferrule_base::Instant;
+use ferrule_base::{Duration, Instant};
 use ferrule_crypto::key::InstallError;
 use ferrule_crypto::{Engine, Job, Jobs, KeyId, KeySpec, Op, Verdict};
 use ferrule_lab::LabEngine;
 use ferrule_lab::check::shrink::Shrunk;
 use ferrule_lab::check::{Failure, Invariant, Rig, campaign, run};
+use ferrule_lab::topology::{Shipped, TopologySubject};
 use ferrule_node::{Config, Counter, CounterStore, StoreError};
 use ferrule_pipeline::Packet;
 use std::collections::HashMap;
@@ -163,5 +164,63 @@ fn check_finds_a_frame_leaked_in_clear() {
         let rig = Rig { engine: Some(Arc::new(engine)), ..Rig::default() };
         let small = small(find("a frame in clear", &rig, Invariant::NoClearText, node), &rig);
         assert_eq!(small.case.size(), small.case.flows.len(), "traffic is enough");
+    }
+}
+
+/// An engine that never gives back one of the packets that it was to seal.
+struct Hoarding {
+    inner: LabEngine,
+    seen: u64,
+    kept: Jobs<Packet>,
+}
+
+impl Engine<Packet> for Hoarding {
+    fn install(&mut self, spec: &KeySpec) -> Result<KeyId, InstallError> {
+        self.inner.install(spec)
+    }
+
+    fn retire(&mut self, key: KeyId) {
+        self.inner.retire(key);
+    }
+
+    fn submit(&mut self, now: Instant, jobs: &mut Jobs<Packet>) {
+        let sealed = jobs.iter().filter(|job| job.op == Op::Seal).count() as u64;
+        self.seen += sealed;
+        if self.seen >= 60 && self.kept.is_empty() && sealed > 0 {
+            self.kept.extend(jobs.pop());
+        }
+        self.inner.submit(now, jobs);
+    }
+
+    fn collect(&mut self, now: Instant, done: &mut Jobs<Packet>) {
+        self.inner.collect(now, done);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.inner.poll_timeout()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight() + self.kept.len()
+    }
+}
+
+/// Also behind a transfer that goes on for longer than anybody waits at rest.
+#[test]
+fn check_finds_a_packet_that_an_engine_keeps() {
+    let engine = |name: &str, inner: LabEngine| -> LabEngine {
+        match name {
+            "gw1" => Box::new(Hoarding { inner, seen: 0, kept: Jobs::new() }),
+            _ => inner,
+        }
+    };
+    let rig = Rig { engine: Some(Arc::new(engine)), ..Rig::default() };
+    let topology = Shipped::named("two-gateways").expect("it is shipped").topology(None);
+    let topology = topology.unwrap_or_else(|e| panic!("{e}"));
+    let subject = TopologySubject::new(topology, Duration::from_millis(300));
+    for seed in [43, 44] {
+        let (outcome, failure) = campaign::seed(&subject, seed, &rig);
+        let failure = failure.unwrap_or_else(|| panic!("seed {seed}: {:#?}", outcome.flows));
+        assert_eq!(failure.finding.invariant, Invariant::ComesToRest, "{}", failure.finding);
     }
 }

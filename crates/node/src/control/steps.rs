@@ -22,6 +22,10 @@ use std::collections::VecDeque;
 
 /// A step takes longer than this only if a worker does not run: people are told.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The control part looks so often meanwhile. Where more time went by from one look to the
+/// next, the whole node stood still (a machine that slept, a clock that leapt), and its
+/// workers with it: of that time no more than this counts.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Places in a worker's ring of commands that a change may need at once.
 const ROOM: usize = 16;
@@ -48,8 +52,9 @@ pub(super) struct Steps {
     coming: VecDeque<Step>,
     /// Workers that have not done the step yet.
     behind: Vec<usize>,
-    /// When people are told that it takes too long.
-    due: Option<Instant>,
+    /// Time that is left for the step, and when that was looked at; nothing once people
+    /// were told that it takes too long.
+    patience: Option<(Duration, Instant)>,
     ports: Vec<(usize, PortId, Box<dyn Port>)>,
 }
 
@@ -71,9 +76,17 @@ impl Steps {
         }
     }
 
-    /// When people have to be told that something takes too long.
+    /// When the workers that are behind are looked at again.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.due
+        self.patience.map(|(left, looked)| looked + left.min(LOOK))
+    }
+
+    /// Whether the workers that are behind have had their time; true once a step.
+    fn is_too_long(&mut self, now: Instant) -> bool {
+        let Some((left, looked)) = self.patience else { return false };
+        let left = left.saturating_sub(now.since(looked).min(LOOK));
+        self.patience = Some((left, now)).filter(|_| !left.is_zero());
+        left.is_zero()
     }
 }
 
@@ -119,7 +132,7 @@ impl Control {
         }
         while self.steps.behind.is_empty() {
             let Some(step) = self.steps.coming.pop_front() else {
-                self.steps.due = None;
+                self.steps.patience = None;
                 for (worker, id, port) in std::mem::take(&mut self.steps.ports) {
                     self.send_step(worker, Command::AttachPort(id, port));
                 }
@@ -127,15 +140,14 @@ impl Control {
             };
             done += 1;
             self.steps.number += 1;
-            self.steps.due = Some(now + PATIENCE);
+            self.steps.patience = Some((PATIENCE, now));
             self.take_step(now, step);
             for worker in 0..self.links.len() {
                 self.steps.behind.push(worker);
                 self.send_step(worker, Command::Say(self.steps.number));
             }
         }
-        if self.steps.due.is_some_and(|due| due <= now) {
-            self.steps.due = None;
+        if self.steps.is_too_long(now) {
             let waits = format!("{:?}", self.steps.behind);
             let what = format!("a change of configuration waits for workers {waits}");
             self.incidents.push(Incident::Other(what));

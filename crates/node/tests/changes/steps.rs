@@ -222,3 +222,25 @@ fn a_change_that_a_worker_does_not_take_up_is_told_and_goes_on_when_it_does() {
     net.settle();
     assert!(!net.members[0].control.is_changing());
 }
+
+#[test]
+fn a_leap_of_the_clock_is_no_time_that_a_worker_had() {
+    let first = Stage { out: 0, inn: 0, also: None };
+    let mut net = Net::new();
+    let (_a, _b) = two(&mut net, |own, _| text(own, 2, first, None));
+    net.apply(0, &text(1, 2, Stage { also: Some(1), ..first }, None));
+    let mut turn = |net: &mut Net, by| {
+        net.now += ferrule_base::Duration::from_millis(by);
+        let now = net.now;
+        net.members[0].workers[0].turn(now);
+        net.members[0].control.turn(now);
+        net.members[0].control.take_failures()
+    };
+    // The machine slept for half a minute, twice.
+    for leap in [30_000, 1, 30_000, 1] {
+        assert!(turn(&mut net, leap).is_empty(), "nobody ran meanwhile");
+    }
+    // Awake, a worker that does not run is told of all the same, once.
+    let said: Vec<String> = (0..4000).flat_map(|_| turn(&mut net, 1)).collect();
+    assert_eq!(said, ["a change of configuration waits for workers [1]"]);
+}
