@@ -36,7 +36,7 @@ impl Leases {
 
     /// What is kept about a key.
     pub fn look(&mut self, id: &CounterId) -> Result<Counter, BuildError> {
-        let mut kept = self.store.open(&id.id, id.fingerprint).map_err(BuildError::Counter)?;
+        let mut kept = self.store.open(&id.id, id.fingerprint)?;
         kept.edge = kept.edge.max(self.edge(id.fingerprint));
         Ok(kept)
     }
@@ -61,7 +61,7 @@ impl Leases {
 
     /// Reserves what was drawn.
     pub fn reserve(&mut self, limits: &[([u8; 16], u64)]) -> Result<(), BuildError> {
-        self.store.reserve_all(limits).map_err(BuildError::Counter)
+        Ok(self.store.reserve_all(limits)?)
     }
 
     /// From now on these are the newest of their records. Records that are not `used`

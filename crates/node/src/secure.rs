@@ -133,7 +133,7 @@ fn macsec_id(
 ) -> CounterId {
     let port = &config.ports[secy.port].name;
     let id = format!("macsec-{way}-{port}-{sci:016x}-{}", sa.an);
-    CounterId { id, fingerprint: macsec_fingerprint(secy.xpn, sci, sa), sends: way == "tx" }
+    CounterId { id, fingerprint: macsec_fingerprint(secy.entity.xpn, sci, sa), sends: way == "tx" }
 }
 
 /// Every counter that a configuration needs before it can run.
