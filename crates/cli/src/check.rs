@@ -135,9 +135,9 @@ fn ports(out: &mut String, config: &Config) {
             port.worker
         );
         if let Some(secy) = config.secys.iter().find(|s| s.port == index) {
-            let xpn = if secy.xpn { ", XPN" } else { "" };
-            let what = if secy.encrypt { "encrypts" } else { "integrity only" };
-            let _ = write!(out, "; MACsec {} ({what}{xpn})", secy.suite);
+            let xpn = if secy.entity.xpn { ", XPN" } else { "" };
+            let what = if secy.entity.encrypt { "encrypts" } else { "integrity only" };
+            let _ = write!(out, "; MACsec {} ({what}{xpn})", secy.entity.suite);
             let _ = write!(out, ", {} tx, {} rx", secy.transmit.len(), secy.receive.len());
         }
         out.push('\n');

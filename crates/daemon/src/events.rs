@@ -11,11 +11,11 @@
 //! a line for each reason and second, with their number, whatever arrives.
 
 use crate::api::Peer;
+use crate::devices::Devices;
 use crate::fault::Fault;
 use crate::missed::causes;
 use ferrule_base::{DropReason, Drops, Duration, Instant, PortId};
 use ferrule_dataplane::audit::{Audit, Sample};
-use crate::devices::Devices;
 use ferrule_node::config::{Change, Config, Difference, LogFormat, differences};
 use ferrule_node::message::Refusals;
 use ferrule_node::{Control, Incident, Sender, Standing};
@@ -109,13 +109,7 @@ impl Events {
         }
     }
 
-    fn ports(
-        &mut self,
-        now: Instant,
-        heard: &[Refusals],
-        control: &Control,
-        devices: &Devices,
-    ) {
+    fn ports(&mut self, now: Instant, heard: &[Refusals], control: &Control, devices: &Devices) {
         let mut found: BTreeMap<PortId, (PortStats, bool)> = BTreeMap::new();
         for (port, stats, up) in heard.iter().flat_map(|h| &h.ports) {
             let of = found.entry(*port).or_default();

@@ -133,11 +133,11 @@ fn esp(node: &str, sa: &SaView, config: &Config) -> Sa {
 
 fn macsec(node: &str, sa: &MacsecView, config: &Config) -> Sa {
     let secy = config.secys.iter().find(|s| config.ports[s.port].name == sa.port);
-    let xpn = secy.is_some_and(|s| s.xpn);
-    let checked = secy.filter(|s| s.replay != Replay::Off);
+    let xpn = secy.is_some_and(|s| s.entity.xpn);
+    let checked = secy.filter(|s| s.entity.replay != Replay::Off);
     let (limit, mut window) = limits(xpn, 1, sa.way == "rx");
     // A window of 0 is a strict one here: nothing may come late.
-    window = window.and(checked.map(|s| u64::from(s.window)));
+    window = window.and(checked.map(|s| u64::from(s.entity.window)));
     // One fate is counted for each frame; those that did what is wanted are named.
     let good = ["InPktsOK", "OutPktsEncrypted", "OutPktsProtected"];
     let octets = ["InOctetsValidated", "InOctetsDecrypted"];
@@ -153,9 +153,9 @@ fn macsec(node: &str, sa: &MacsecView, config: &Config) -> Sa {
         .map(|(k, v)| (k.clone(), *v))
         .collect();
     let suite = secy.map_or_else(String::new, |s| {
-        let xpn = if s.xpn { " xpn" } else { "" };
-        let open = if s.encrypt { "" } else { ", integrity only" };
-        format!("{}{xpn}{open}", s.suite)
+        let xpn = if s.entity.xpn { " xpn" } else { "" };
+        let open = if s.entity.encrypt { "" } else { ", integrity only" };
+        format!("{}{xpn}{open}", s.entity.suite)
     });
     let out = sa.way == "tx";
     Sa {

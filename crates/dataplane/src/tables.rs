@@ -5,7 +5,7 @@
 //! tables of atomics that successive snapshots share.
 
 use crate::link::{Arrival, Entry, Exit};
-use crate::{bridge, ipsec, macsec, mpls, route};
+use crate::{bridge, ipsec, mpls, route};
 use ferrule_base::{MacAddr, PortId, VrfId};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -37,8 +37,6 @@ pub struct Tables {
     pub sas: ipsec::SaDirectory,
     /// Which outbound association an ICMP error is about.
     pub paths: ipsec::Paths,
-    /// By SecY number.
-    pub secys: Vec<macsec::SecyConfig>,
     /// Workers that share the traffic.
     pub workers: u8,
     /// Compiled ports, interfaces and adjacencies, as stages read them for every packet, made by
@@ -72,7 +70,8 @@ pub struct Hot {
     pub(crate) exits: Vec<Exit>,
 }
 
-/// One port.
+/// One port. The default is of a number that no port has.
+#[derive(Default)]
 pub struct PortEntry {
     /// The name in the configuration.
     pub name: Box<str>,
@@ -146,6 +145,14 @@ pub struct Iface {
     pub tag: Tag,
     /// What it is attached to.
     pub kind: IfaceKind,
+}
+
+impl Iface {
+    /// An interface that leads nowhere, of a number that none has.
+    pub fn vacant() -> Self {
+        let kind = IfaceKind::Crossed(u16::MAX);
+        Self { name: Box::default(), port: PortId(u16::MAX), tag: Tag::None, kind }
+    }
 }
 
 /// What a logical interface is attached to.

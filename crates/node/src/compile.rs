@@ -261,23 +261,15 @@ fn guarded(config: &Config) -> Vec<(IpAddr, Via)> {
 
 impl Builder<'_> {
     fn ports(&mut self) {
-        let vacant = || PortEntry {
-            name: "".into(),
-            mac: MacAddr::ZERO,
-            frame_max: 0,
-            owner: 0,
-            everywhere: false,
-            secy: None,
-            attach: Attach::default(),
-        };
-        self.tables.ports = std::iter::repeat_with(vacant).take(self.shared.ports.len()).collect();
+        self.tables.ports.resize_with(self.shared.ports.len(), PortEntry::default);
         for (i, port) in self.config.ports.iter().enumerate() {
             // A SecY has the number of its port.
             let secy = self.config.secys.iter().find(|s| s.port == i);
             let secured = secy.is_some_and(|s| !s.is_inline());
             // What its card adds is told at once: here frames are shorter.
-            let added =
-                secy.filter(|s| s.is_inline()).map_or(0, |s| SecyConfig::overhead(s.send_sci));
+            let added = secy
+                .filter(|s| s.is_inline())
+                .map_or(0, |s| SecyConfig::overhead(s.entity.send_sci));
             self.tables.ports[self.ports[i].0 as usize] = PortEntry {
                 name: port.name.as_str().into(),
                 mac: self.macs[i],
@@ -300,14 +292,7 @@ impl Builder<'_> {
         }
         names.extend(config.pseudowires.iter().map(circuit_name));
         self.shared.ifaces.assign(names.into_iter().map(Into::into));
-        let vacant = || Iface {
-            name: "".into(),
-            port: PortId(u16::MAX),
-            tag: Tag::None,
-            kind: IfaceKind::Crossed(u16::MAX),
-        };
-        let count = self.shared.ifaces.len();
-        self.tables.ifaces = std::iter::repeat_with(vacant).take(count).collect();
+        self.tables.ifaces.resize_with(self.shared.ifaces.len(), Iface::vacant);
     }
 
     /// The number of a routed interface of the configuration.
@@ -460,19 +445,13 @@ impl Builder<'_> {
         self.ways = named.zip(numbers.into_iter().map(|number| number as u32)).collect();
         let count = self.shared.ways.len();
         self.next_hops = vec![None; count];
-        let vacant = || route::Adjacency {
-            iface: u16::MAX,
-            neighbour: None,
-            labels: route::Labels::new(),
-            ttl: route::TtlModel::Uniform,
-        };
         let same = |iface: u16| {
             let old = self.before.ifaces.get(iface as usize).map(|i| &*i.name);
             old.is_some() && self.shared.ifaces.name(iface as usize) == old
         };
         let before = |at: usize| {
             let old = self.before.adjacencies.get(at).filter(|a| same(a.iface));
-            old.cloned().unwrap_or_else(vacant)
+            old.cloned().unwrap_or(route::Adjacency::on_link(u16::MAX))
         };
         self.tables.adjacencies = (0..count).map(before).collect();
         for via in &ways {

@@ -16,11 +16,11 @@ use crate::card::{CardCommand, CardEngine};
 use crate::compile::{self, Compiled, Shared};
 use crate::config::{Config, PortConfig};
 use crate::counter::{CounterStore, StoreError};
+use crate::incident::{Incident, Sender};
 use crate::leases::Leases;
 use crate::message::{Change, Command, Event, Punt, RING, Refusals, Seat, WorkerReport};
 use crate::probe::{Filter, Recorder, Records};
 use crate::resolve::Resolver;
-use crate::incident::{Incident, Sender};
 use crate::secure::{self, Installed, Plan};
 use crate::worker::{Parts, Peer, Worker, lane};
 use ferrule_base::{Duration, Instant, Ledger, MacAddr, PortId};
@@ -29,7 +29,6 @@ use ferrule_dataplane::{Lease, Tables};
 use ferrule_pipeline::{Packet, Pool, PoolCache, Port};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -64,36 +63,25 @@ pub struct Environment {
 }
 
 /// Why a node cannot be built or changed. Nothing was changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// A counter is missing, older than it was, or of another key.
-    Counter(StoreError),
+    #[error(transparent)]
+    Counter(#[from] StoreError),
     /// What only a restart can change.
+    #[error("{0} cannot change while the node runs: restart it")]
     NeedsRestart(&'static str),
     /// An association cannot be as it is configured with what is known of its key; and
     /// what helps.
+    #[error("{0}")]
     Unfit(String, &'static str),
     /// The change before is not done everywhere yet.
+    #[error("the change before this one is still under way")]
     Changing,
     /// A worker's queue of commands is full: it does not run.
+    #[error("a worker does not answer")]
     Stuck,
 }
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Counter(e) => e.fmt(f),
-            Self::NeedsRestart(what) => {
-                write!(f, "{what} cannot change while the node runs: restart it")
-            }
-            Self::Unfit(what, _) => f.write_str(what),
-            Self::Changing => f.write_str("the change before this one is still under way"),
-            Self::Stuck => f.write_str("a worker does not answer"),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {}
 
 /// What a change of configuration did to the ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,6 @@
 //! what a record is for, and nothing is ever found by them.
 
 use std::collections::HashMap;
-use std::fmt;
 
 /// What a store knows of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,16 +22,9 @@ pub struct Counter {
 }
 
 /// Why a counter cannot be used. Its text says what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct StoreError(pub String);
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for StoreError {}
 
 /// Where counters are kept, each by the fingerprint of what makes its nonces.
 pub trait CounterStore: Send {

@@ -10,9 +10,9 @@
 //! While a configuration changes two SAs of one key may be there, one to come and one
 //! to go. Their ranges never meet: the one that goes keeps what it has.
 
-use crate::incident::Incident;
 use crate::control::BuildError;
 use crate::counter::{Counter, CounterStore, StoreError};
+use crate::incident::Incident;
 use crate::secure::CounterId;
 use ferrule_dataplane::{Lease, Sequence};
 use std::collections::{HashMap, HashSet};
@@ -48,7 +48,7 @@ impl Leases {
 
     /// What is kept about a key.
     pub fn look(&mut self, id: &CounterId) -> Result<Counter, BuildError> {
-        let mut kept = self.store.open(&id.id, id.fingerprint).map_err(BuildError::Counter)?;
+        let mut kept = self.store.open(&id.id, id.fingerprint)?;
         kept.edge = kept.edge.max(self.edge(id.fingerprint));
         Ok(kept)
     }
@@ -75,7 +75,7 @@ impl Leases {
 
     /// Reserves what was drawn.
     pub fn reserve(&mut self, limits: &[([u8; 16], u64)]) -> Result<(), BuildError> {
-        self.store.reserve_all(limits).map_err(BuildError::Counter)
+        Ok(self.store.reserve_all(limits)?)
     }
 
     /// From now on these are the newest of their records. Records that are not `used`

@@ -11,6 +11,7 @@
 //! as fast as it goes.
 #![forbid(unsafe_code)]
 
+mod associations;
 pub mod card;
 mod compile;
 pub mod config;

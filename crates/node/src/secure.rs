@@ -16,8 +16,8 @@ mod macsec;
 use crate::compile::{Compiled, Mark, default_sci};
 use crate::config::{Config, MacsecConfig, MacsecSaConfig, SaConfig, TunnelConfig};
 use crate::control::BuildError;
-use crate::leases::Leases;
 use crate::incident::Sender;
+use crate::leases::Leases;
 use crate::message::{Change, EspIn, EspOut, Seat};
 use ferrule_base::{MacAddr, Secret};
 use ferrule_dataplane::{Lease, macsec as secy};
@@ -134,7 +134,7 @@ fn macsec_id(
 ) -> CounterId {
     let port = &config.ports[secy.port].name;
     let id = format!("macsec-{way}-{port}-{sci:016x}-{}", sa.an);
-    CounterId { id, fingerprint: macsec_fingerprint(secy.xpn, sci, sa), sends: way == "tx" }
+    CounterId { id, fingerprint: macsec_fingerprint(secy.entity.xpn, sci, sa), sends: way == "tx" }
 }
 
 /// Every counter that a configuration needs before it can run.
@@ -162,7 +162,8 @@ pub(crate) fn sender(config: &Config, macs: &[MacAddr], record: [u8; 16]) -> Opt
     let of_secy = || {
         config.secys.iter().find_map(|secy| {
             let own = secy.sci.unwrap_or(default_sci(macs[secy.port]));
-            let print = |sa: &&MacsecSaConfig| macsec_fingerprint(secy.xpn, own, sa) == record;
+            let print =
+                |sa: &&MacsecSaConfig| macsec_fingerprint(secy.entity.xpn, own, sa) == record;
             let sa = secy.transmit.iter().find(print)?;
             Some(Sender::Macsec { port: config.ports[secy.port].name.clone(), an: sa.an })
         })

@@ -10,15 +10,15 @@
 //! time, over and over. The daemon does so from a pinned thread, the laboratory
 //! from its event queue, a benchmark from its loop.
 
+use crate::associations::Associations;
 use crate::card::{Card, Fitted};
-use crate::message::{Change, Command, Event, Punt, SaReport, WorkerReport};
+use crate::message::{Change, Command, Event, Punt, WorkerReport};
 use crate::probe::{Lap, Probe, Recorder, Silent, Stopwatch};
 use crate::runner::{Graph, settle};
 use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, EngineReport, Jobs, Software};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
-use ferrule_dataplane::ipsec::SaProtocol;
-use ferrule_dataplane::{Tables, bridge, fragment, ipsec, link, macsec, mpls, mss, route};
+use ferrule_dataplane::{Tables, bridge, fragment, ipsec, link, mpls, mss, route};
 use ferrule_pipeline::{Batch, Packet, PoolCache, Port, PortStats};
 use ferrule_wire::flow::flow_hash;
 use rtrb::{Consumer, Producer};
@@ -38,8 +38,7 @@ pub const TX_QUEUE_MAX: usize = 1024;
 /// The stages of one graph.
 #[derive(Default)]
 pub(crate) struct Stages {
-    pub secy_in: macsec::SecyIn,
-    pub secy_out: macsec::SecyOut,
+    pub sas: Associations,
     pub attach: link::Attach,
     pub bridge: bridge::Forward,
     pub pw_out: mpls::PwOut,
@@ -52,10 +51,6 @@ pub(crate) struct Stages {
     pub clamp: mss::Clamp,
     pub icmp_error: route::IcmpError,
     pub policy: ipsec::Policy,
-    pub esp_in: ipsec::EspIn,
-    pub esp_out: ipsec::EspOut,
-    pub ah_in: ipsec::AhIn,
-    pub ah_out: ipsec::AhOut,
     pub output: link::Output,
     pub emit: link::Emit,
 }
@@ -262,8 +257,8 @@ impl<E: Engine<Packet>> Worker<E> {
         let ports = self.ports.iter().filter_map(|p| p.port.poll_timeout());
         let stages = [
             self.stages.reassemble.poll_timeout(),
-            self.stages.esp_out.poll_timeout(),
-            self.stages.ah_out.poll_timeout(),
+            self.stages.sas.esp_out.poll_timeout(),
+            self.stages.sas.ah_out.poll_timeout(),
         ];
         let own = stages.into_iter().chain([self.handover.poll_timeout()]).flatten();
         ports.chain(self.engine.poll_timeout()).chain(own).min()
@@ -286,7 +281,7 @@ impl<E: Engine<Packet>> Worker<E> {
         if late || !self.engine.is_immediate() {
             self.tally.work.merge(&self.engine.take_work());
         }
-        self.report_wants();
+        self.stages.sas.report_wants(&mut self.events);
         moved += self.leave(now);
         let sent = self.transmit(now);
         probe.lap(Lap::Ports);
@@ -363,12 +358,7 @@ impl<E: Engine<Packet>, P: Probe> Graph for Turn<'_, E, P> {
 
     fn finish(&mut self, done: &mut Jobs<Packet>) {
         let (mut ctx, stages, _) = self.worker.split(self.now);
-        stages.secy_in.finish(&mut ctx, done);
-        stages.esp_in.finish(&mut ctx, done);
-        stages.esp_out.finish(&mut ctx, done);
-        stages.ah_in.finish(&mut ctx, done);
-        stages.ah_out.finish(&mut ctx, done);
-        stages.secy_out.finish(&mut ctx, done);
+        stages.sas.finish(&mut ctx, done);
     }
 }
 
@@ -385,17 +375,17 @@ impl<E: Engine<Packet>> Worker<E> {
     /// Timed work of outbound SAs: keepalives, dummies, forgetting.
     fn tick(&mut self, now: Instant) -> usize {
         let due = |at: Option<Instant>| at.is_some_and(|due| due <= now);
-        let esp = due(self.stages.esp_out.poll_timeout());
-        let ah = due(self.stages.ah_out.poll_timeout());
+        let esp = due(self.stages.sas.esp_out.poll_timeout());
+        let ah = due(self.stages.sas.ah_out.poll_timeout());
         if !esp && !ah {
             return 0;
         }
         let (mut ctx, stages, engine) = self.split(now);
         if esp {
-            stages.esp_out.tick(&mut ctx, engine);
+            stages.sas.esp_out.tick(&mut ctx, engine);
         }
         if ah {
-            stages.ah_out.tick(&mut ctx, engine);
+            stages.sas.ah_out.tick(&mut ctx, engine);
         }
         1
     }
@@ -420,7 +410,7 @@ impl<E: Engine<Packet>> Worker<E> {
         }
         let (mut ctx, stages, engine) = self.split(now);
         match next {
-            Next::SecyIn => stages.secy_in.push(&mut ctx, engine, batch),
+            Next::SecyIn => stages.sas.secy_in.push(&mut ctx, engine, batch),
             Next::Attach => stages.attach.push(&mut ctx, batch),
             Next::Bridge => stages.bridge.push(&mut ctx, batch),
             Next::PwOut => stages.pw_out.push(&mut ctx, batch),
@@ -429,19 +419,19 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::Ip => stages.ip.push(&mut ctx, batch),
             Next::Reassemble => stages.reassemble.push(&mut ctx, batch),
             Next::Local => stages.local.push(&mut ctx, batch),
-            Next::EspIn => stages.esp_in.push(&mut ctx, engine, batch),
+            Next::EspIn => stages.sas.esp_in.push(&mut ctx, engine, batch),
             Next::PathError => {
-                stages.path.push(&mut ctx, &mut stages.esp_out, &mut stages.ah_out, batch);
+                stages.path.push(&mut ctx, &mut stages.sas.esp_out, &mut stages.sas.ah_out, batch);
             }
             Next::Clamp => stages.clamp.push(&mut ctx, batch),
             Next::Policy => stages.policy.push(&mut ctx, batch),
-            Next::EspOut => stages.esp_out.push(&mut ctx, engine, batch),
-            Next::AhIn => stages.ah_in.push(&mut ctx, engine, batch),
-            Next::AhOut => stages.ah_out.push(&mut ctx, engine, batch),
+            Next::EspOut => stages.sas.esp_out.push(&mut ctx, engine, batch),
+            Next::AhIn => stages.sas.ah_in.push(&mut ctx, engine, batch),
+            Next::AhOut => stages.sas.ah_out.push(&mut ctx, engine, batch),
             Next::IcmpError => stages.icmp_error.push(&mut ctx, batch),
             Next::Output => stages.output.push(&mut ctx, batch),
             Next::Emit => stages.emit.push(&mut ctx, batch),
-            Next::SecyOut => stages.secy_out.push(&mut ctx, engine, batch),
+            Next::SecyOut => stages.sas.secy_out.push(&mut ctx, engine, batch),
             Next::Transmit => self.transmit_batch(now, batch),
             Next::Control => self.punt(batch, Punt::Message, DropReason::ControlQueueFull),
             Next::Resolve => self.punt(batch, Punt::Waiting, DropReason::NeighbourQueueFull),
@@ -564,42 +554,23 @@ impl<E: Engine<Packet>> Worker<E> {
             handed_out: self.handed_out,
             handed_in: self.handed_in,
             ports: self.ports.iter().map(|p| (p.id, p.port.stats(), p.port.is_up())).collect(),
-            esp_out: self.outbound().collect(),
-            esp_in: self.inbound().collect(),
+            esp_out: self.stages.sas.outbound().collect(),
+            esp_in: self.stages.sas.inbound().collect(),
             hits: self.tally.hits.all().to_vec(),
-            secy_out: self.stages.secy_out.report(),
-            secy_in: self.stages.secy_in.report(),
+            secy_out: self.stages.sas.secy_out.report(),
+            secy_in: self.stages.sas.secy_in.report(),
             engines: self.engine.report(),
             times: self.stopwatch.as_ref().map(|watch| *watch.times()),
             cards: self.all_cards().map(Card::report).collect(),
         }
     }
 
-    /// Its outbound SAs, of ESP and of AH.
-    fn outbound(&self) -> impl Iterator<Item = SaReport> {
-        let esp = self.stages.esp_out.show().map(|v| SaReport::of(SaProtocol::Esp, &v));
-        esp.chain(self.stages.ah_out.show().map(|v| SaReport::of(SaProtocol::Ah, &v)))
-    }
-
-    /// Its inbound SAs.
-    fn inbound(&self) -> impl Iterator<Item = SaReport> {
-        let esp = self.stages.esp_in.show().map(|v| SaReport::of(SaProtocol::Esp, &v));
-        esp.chain(self.stages.ah_in.show().map(|v| SaReport::of(SaProtocol::Ah, &v)))
-    }
-
     /// This worker's part of the ledger. Packets on the way between workers, or
     /// at the control part, are in nobody's part: the node adds them.
     pub fn ledger(&self) -> Ledger {
         let backlog: usize = self.ports.iter().map(|p| p.backlog.len()).sum();
-        let held = self.out.held()
-            + backlog
-            + self.stages.reassemble.held()
-            + self.stages.esp_in.held()
-            + self.stages.esp_out.held()
-            + self.stages.ah_in.held()
-            + self.stages.ah_out.held()
-            + self.stages.secy_in.held()
-            + self.stages.secy_out.held();
+        let held =
+            self.out.held() + backlog + self.stages.reassemble.held() + self.stages.sas.held();
         let mut ledger = Ledger {
             made: self.tally.made,
             consumed: self.tally.consumed,
@@ -616,10 +587,5 @@ impl<E: Engine<Packet>> Worker<E> {
             ledger.sent -= within;
         }
         ledger
-    }
-
-    /// Counters of one port.
-    pub fn port_stats(&self, id: PortId) -> Option<PortStats> {
-        self.ports.iter().find(|p| p.id == id).map(|p| p.port.stats())
     }
 }

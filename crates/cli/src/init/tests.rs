@@ -128,7 +128,7 @@ fn init_ce_writes_a_pair_that_fits_for_every_cipher() {
         let [a, b] = ["ce-a.toml", "ce-b.toml"].map(|file| parse(&folder.0, file));
         assert_eq!(a.bridges[0].members[0].access, Some(10));
         for (ours, theirs) in [(&a.secys[0], &b.secys[0]), (&b.secys[0], &a.secys[0])] {
-            assert!(ours.send_sci);
+            assert!(ours.entity.send_sci);
             let (transmit, receive) = (&ours.transmit[0], &theirs.receive[0]);
             assert_eq!(ours.sci, receive.sci);
             assert!(transmit.key.same_as(&receive.key) && transmit.salt.same_as(&receive.salt));

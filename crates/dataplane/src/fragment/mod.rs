@@ -11,9 +11,9 @@
 //!   │ head room │ headers of the first │ data, each piece at its place │ tail room │
 //! ```
 //!
-//! * [`cut`] a packet of IPv4 or, made here, of IPv6 into pieces.
-//! * [`piece`] what one fragment says of itself.
-//! * [`assembly`] one datagram: a buffer, and which parts of it are there.
+//! * [`cut`](mod@cut) a packet of IPv4 or, made here, of IPv6 into pieces.
+//! * `piece`: what one fragment says of itself.
+//! * `assembly`: one datagram: a buffer, and which parts of it are there.
 //! * [`reassemble`] the stage, with all datagrams of one worker.
 //!
 //! **Memory.** A fragment's octets are copied to their place and its buffer goes

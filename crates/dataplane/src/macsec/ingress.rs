@@ -1,7 +1,6 @@
 //! Validation: SecTAG and ICV in, clear frame out (clauses 10.6, 14).
 
 use super::channels::{Channels, NOWHERE};
-use super::config::{SecyConfig, Validate};
 use super::receive::{Receive, RxSa, SecyIn};
 use super::state::{MACS, ad_start, copy_macs, ethertype, front, macs_first, recover, tags_first};
 use super::stats::Stats;
@@ -123,33 +122,11 @@ impl Receive {
         // 2, 3
         match job.verdict {
             Verdict::Done => sa.admit(job, at, tag)?,
-            _ => self.not_authentic(job, tag)?,
+            _ => return Err(sa.refuse(job.verdict)),
         }
         // 4
         remove_tag(packet, at, tag.len, job.text.end());
         Ok(Next::Attach)
-    }
-
-    /// What an engine did not find right: with a wrong ICV it may pass, if that is allowed.
-    #[cold]
-    fn not_authentic(&mut self, job: &Job<()>, tag: Tag) -> Result<(), DropReason> {
-        let Some(Some(sa)) = self.sas.get_mut(job.ticket as usize & SLOT) else {
-            return Err(DropReason::EngineFailed);
-        };
-        match job.verdict {
-            Verdict::BadIcv => {
-                let config = self.secys.get(usize::from(sa.secy)).and_then(|s| s.config.as_ref());
-                if tag.encrypted || !config.is_some_and(is_lenient) {
-                    sa.counts.in_not_valid += 1;
-                    return Err(DropReason::MacsecBadIcv);
-                }
-                sa.counts.in_invalid += 1;
-                Ok(())
-            }
-            Verdict::Pending => Err(DropReason::EngineFull),
-            Verdict::Gone => Err(DropReason::KeystreamGone),
-            Verdict::Done | Verdict::Failed => Err(DropReason::EngineFailed),
-        }
     }
 }
 
@@ -189,6 +166,21 @@ impl RxSa {
         }
     }
 
+    /// Drop reason of a frame that an engine did not find authentic.
+    #[cold]
+    fn refuse(&mut self, verdict: Verdict) -> Aside {
+        let reason = match verdict {
+            Verdict::BadIcv => {
+                self.counts.in_not_valid += 1;
+                DropReason::MacsecBadIcv
+            }
+            Verdict::Pending => DropReason::EngineFull,
+            Verdict::Gone => DropReason::KeystreamGone,
+            Verdict::Done | Verdict::Failed => DropReason::EngineFailed,
+        };
+        reason.into()
+    }
+
     /// An authentic frame: the window decides, and moves.
     #[inline(always)]
     fn admit(&mut self, job: &Job<()>, at: usize, tag: Tag) -> Result<(), DropReason> {
@@ -213,7 +205,6 @@ impl RxSa {
 
 /// A SecY, as frames that its port received need it.
 struct Decoder<'a> {
-    config: &'a SecyConfig,
     channels: &'a Channels,
     sas: &'a mut [Option<RxSa>],
     stats: &'a mut Stats,
@@ -221,8 +212,6 @@ struct Decoder<'a> {
     xpn: bool,
     /// Octets of encrypted user data that stay readable at most.
     offset: usize,
-    /// Frames that can be read pass unchecked.
-    is_disabled: bool,
 }
 
 impl<'a> Decoder<'a> {
@@ -234,20 +223,18 @@ impl<'a> Decoder<'a> {
         let secy = receive.secys.get_mut(index).ok_or(DropReason::MacsecUntagged)?;
         let config = secy.config.as_ref().ok_or(DropReason::MacsecUntagged)?;
         Ok(Self {
-            config,
             channels: &secy.channels,
             sas: &mut receive.sas,
             stats: &mut secy.stats,
             clear_tags: config.clear_tags,
             xpn: config.xpn,
             offset: config.offset.into(),
-            is_disabled: config.validate == Validate::Disabled && config.pass_unsecured,
         })
     }
 
     /// From a frame as received to a job:
     ///
-    /// 1. What has no SecTAG ends here, or passes as it is.
+    /// 1. What has no SecTAG ends here.
     /// 2. The SecTAG; what the MAC padded behind the ICV goes.
     /// 3. The receive channel and the association.
     /// 4. The packet number; what is late or was seen is dropped.
@@ -281,7 +268,8 @@ impl<'a> Decoder<'a> {
     ) -> Result<(), Aside> {
         // 1
         if ethertype(packet.data(), at) != Some(EtherType::MACSEC) {
-            return Err(untagged(self.config, self.stats));
+            self.stats.in_no_tag += 1;
+            return Err(DropReason::MacsecUntagged.into());
         }
         // 2
         let Some(Tagged { header, tag_len, user }) = read(packet.data(), at) else {
@@ -295,7 +283,7 @@ impl<'a> Decoder<'a> {
         // 3
         let place = self.find(packet.data(), at, header);
         let Some(Some(sa)) = self.sas.get_mut(place as usize) else {
-            return Err(self.without_sa(packet, at));
+            return Err(self.without_sa(packet, at, header));
         };
         // 4
         let Some(pn) = sa.number(self.xpn, header.pn.get()) else {
@@ -307,11 +295,6 @@ impl<'a> Decoder<'a> {
             return Err(DropReason::MacsecReplay.into());
         };
         let encrypted = header.is_encrypted();
-        if !encrypted && self.is_disabled {
-            sa.counts.in_unchecked += 1;
-            bare(packet, at);
-            return Err(Aside::To(Next::Attach));
-        }
         // 5
         sa.under_way += 1;
         if at != MACS {
@@ -344,17 +327,9 @@ impl<'a> Decoder<'a> {
         places[usize::from(header.an())]
     }
 
-    /// No association: what can be read may pass, if that is allowed.
+    /// Drop reason of a frame without an association.
     #[cold]
-    fn without_sa(&mut self, packet: &mut Packet, at: usize) -> Aside {
-        let Some(Tagged { header, .. }) = read(packet.data(), at) else {
-            return DropReason::MacsecBadTag.into();
-        };
-        if !header.is_encrypted() && is_lenient(self.config) {
-            self.stats.in_no_sa += 1;
-            bare(packet, at);
-            return Aside::To(Next::Attach);
-        }
+    fn without_sa(&mut self, packet: &Packet, at: usize, header: Header) -> Aside {
         self.stats.in_no_sa_error += 1;
         let channel = match sci(packet.data(), at, header) {
             Some(sci) => self.channels.find(sci),
@@ -378,22 +353,6 @@ fn sci(data: &[u8], at: usize, header: Header) -> Option<u64> {
     header.implied_sci(MacAddr(*source)).map(|sci| sci.0)
 }
 
-/// Whether frames that are not authentic may pass at all.
-fn is_lenient(config: &SecyConfig) -> bool {
-    config.pass_unsecured && config.validate != Validate::Strict
-}
-
-/// A frame without SecTAG at a port with a SecY.
-#[cold]
-fn untagged(config: &SecyConfig, stats: &mut Stats) -> Aside {
-    if is_lenient(config) {
-        stats.in_untagged += 1;
-        return Aside::To(Next::Attach);
-    }
-    stats.in_no_tag += 1;
-    DropReason::MacsecUntagged.into()
-}
-
 /// Reads the SecTAG at `at`. Nothing if it breaks a rule, if it announces a
 /// change of the data that no cipher of clause 14 makes, or if there is less
 /// user data than an EtherType.
@@ -403,13 +362,6 @@ fn read(data: &[u8], at: usize) -> Option<Tagged> {
     let tag_len = 2 + header.tag_len();
     let user = header.secured_len(data.len().checked_sub(at + tag_len)?)?;
     (header.is_legal() && user >= 2).then_some(Tagged { header, tag_len, user })
-}
-
-/// The frame without SecTAG and ICV, unchecked.
-#[cold]
-fn bare(packet: &mut Packet, at: usize) {
-    let Some(Tagged { tag_len, user, .. }) = read(packet.data(), at) else { return };
-    remove_tag(packet, at, tag_len, at + tag_len + user);
 }
 
 /// Takes the SecTAG off, by moving what is in front of it, and what is from `end` on.

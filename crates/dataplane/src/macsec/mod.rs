@@ -47,8 +47,9 @@ pub mod stats;
 mod tests;
 pub mod transmit;
 
-pub use config::{ConfigError, Replay, RxSaConfig, SecyConfig, TxSaConfig, Validate, Xpn};
+pub use config::{CLEAR_TAGS_MAX, Replay, RxSaConfig, SecyConfig, TxSaConfig, Xpn};
 pub use receive::{RxChange, RxReport, SecyIn};
+pub use replay::BITMAP_MAX;
 pub use state::{SaError, SaReport};
 pub use stats::Stats;
 pub use transmit::{SecyOut, TxChange, TxReport};

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The standard only keeps these two numbers. It lets a duplicate inside the
-//! window pass; with [`Replay::Bitmap`] each number inside it has a bit.
+//! window pass; with [`Replay::Strict`] each number inside it has a bit.
 
 use super::config::Replay;
 use crate::protection::authentic::{Authentic, Candidate};
@@ -31,7 +31,7 @@ impl Window {
     /// never wider than [`BITMAP_MAX`].
     pub fn new(mode: Replay, width: u32, lowest: u64) -> Self {
         let (width, words) = match mode {
-            Replay::Bitmap => {
+            Replay::Strict => {
                 let width = width.min(BITMAP_MAX);
                 (width, (width as usize / 64 + 2).next_power_of_two())
             }
@@ -50,11 +50,11 @@ impl Window {
         }
         let mut new = Self::new(mode, width, self.next);
         let floor = match (self.mode, mode) {
-            (Replay::Bitmap, _) | (_, Replay::Off | Replay::Standard) => self.lowest,
-            (_, Replay::Bitmap) => self.next,
+            (Replay::Strict, _) | (_, Replay::Off | Replay::Standard) => self.lowest,
+            (_, Replay::Strict) => self.next,
         };
         new.lowest = floor.max(self.next.saturating_sub(new.width)).min(self.next);
-        if (self.mode, mode) == (Replay::Bitmap, Replay::Bitmap) {
+        if (self.mode, mode) == (Replay::Strict, Replay::Strict) {
             for pn in (new.lowest..self.next).filter(|&pn| self.is_seen(pn)) {
                 new.mark_place(pn);
             }
@@ -65,7 +65,7 @@ impl Window {
     /// Where a window that is begun anew has to stand so that nothing is received
     /// twice that this one would not have taken twice.
     pub fn edge(&self) -> u64 {
-        if self.mode == Replay::Bitmap { self.next } else { self.lowest }
+        if self.mode == Replay::Strict { self.next } else { self.lowest }
     }
 
     /// The number after the highest that was received.
@@ -98,7 +98,7 @@ impl Window {
         match self.mode {
             Replay::Off => true,
             Replay::Standard => pn >= self.lowest,
-            Replay::Bitmap => pn >= self.lowest && (pn >= self.next || !self.is_seen(pn)),
+            Replay::Strict => pn >= self.lowest && (pn >= self.next || !self.is_seen(pn)),
         }
     }
 
@@ -110,7 +110,7 @@ impl Window {
         if !self.is_new(pn) {
             return false;
         }
-        if self.mode == Replay::Bitmap {
+        if self.mode == Replay::Strict {
             self.mark(pn);
         }
         if pn >= self.next {

@@ -5,7 +5,7 @@ use super::stats::Stats;
 use crate::protection::sequence::Lease;
 use ferrule_base::Secret;
 use ferrule_crypto::key::InstallError;
-use ferrule_crypto::{Ad, Coming, Job, KeySpec, Op, Place, Suite};
+use ferrule_crypto::{Ad, Coming, Job, KeySpec, Op, Place};
 use ferrule_wire::EtherType;
 
 /// Association numbers of a channel.
@@ -18,73 +18,36 @@ pub const MACS: usize = 12;
 pub const VLAN: usize = 4;
 
 /// Why an association is not installed or changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SaError {
-    /// The engine does not take the key: (needed, given).
-    KeyLength(usize, usize),
-    /// The engine does not have the suite.
-    Unsupported(Suite),
-    /// The engine's table is full.
-    EngineFull,
-    /// There is no memory for key stream, or it cannot be locked.
-    Memory,
-    /// There is no engine at the place that was asked for.
-    NoEngine(&'static str),
+    /// The engine does not take the key.
+    #[error(transparent)]
+    Key(#[from] InstallError),
     /// There is no such SecY.
+    #[error("there is no SecY {0}")]
     NoSecy(u16),
     /// The association number is not 0 to 3.
+    #[error("the association number is 0 to 3, not {0}")]
     An(u8),
     /// The association number is in use: retire that association first.
+    #[error("association number {0} is in use; retire it first")]
     Occupied(u8),
     /// No association with this number.
+    #[error("there is no association {0}")]
     NoSa(u8),
     /// An XPN suite needs salt and SSCI.
+    #[error("an XPN suite needs a salt and an SSCI")]
     XpnMissing,
     /// The suite is not an XPN suite.
+    #[error("salt and SSCI belong to XPN suites alone")]
     XpnUnexpected,
     /// Packet numbers begin with 1 and end with the suite's last.
+    #[error("packet numbers begin with 1 and must fit the suite")]
     Numbers,
     /// Too many receive channels or associations.
+    #[error("too many receive channels or associations")]
     Full,
 }
-
-impl From<InstallError> for SaError {
-    fn from(e: InstallError) -> Self {
-        match e {
-            InstallError::KeyLength(need, have) | InstallError::MacKeyLength(need, have) => {
-                Self::KeyLength(need, have)
-            }
-            InstallError::Unsupported(suite) => Self::Unsupported(suite),
-            InstallError::Full => Self::EngineFull,
-            InstallError::Memory => Self::Memory,
-            InstallError::NoEngine(place) => Self::NoEngine(place),
-        }
-    }
-}
-
-impl std::fmt::Display for SaError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::KeyLength(need, have) => {
-                write!(f, "the SAK has {have} octets, the suite needs {need}")
-            }
-            Self::Unsupported(suite) => write!(f, "the engine does not have {suite}"),
-            Self::EngineFull => f.write_str("the engine's key table is full"),
-            Self::Memory => InstallError::Memory.fmt(f),
-            Self::NoEngine(place) => InstallError::NoEngine(place).fmt(f),
-            Self::NoSecy(index) => write!(f, "there is no SecY {index}"),
-            Self::An(an) => write!(f, "the association number is 0 to 3, not {an}"),
-            Self::Occupied(an) => write!(f, "association number {an} is in use; retire it first"),
-            Self::NoSa(an) => write!(f, "there is no association {an}"),
-            Self::XpnMissing => f.write_str("an XPN suite needs a salt and an SSCI"),
-            Self::XpnUnexpected => f.write_str("salt and SSCI belong to XPN suites alone"),
-            Self::Numbers => f.write_str("packet numbers begin with 1 and must fit the suite"),
-            Self::Full => f.write_str("too many receive channels or associations"),
-        }
-    }
-}
-
-impl std::error::Error for SaError {}
 
 /// One association, for `show macsec`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,18 +36,10 @@ counters! {
     in_late = "InPktsLate",
     /// Dropped with a wrong ICV.
     in_not_valid = "InPktsNotValid",
-    /// Passed with a wrong ICV.
-    in_invalid = "InPktsInvalid",
-    /// Passed unchecked.
-    in_unchecked = "InPktsUnchecked",
-    /// Passed without a SecTAG.
-    in_untagged = "InPktsUntagged",
     /// Dropped without a SecTAG.
     in_no_tag = "InPktsNoTag",
     /// Dropped with a SecTAG that breaks a rule.
     in_bad_tag = "InPktsBadTag",
-    /// Passed without an association.
-    in_no_sa = "InPktsNoSA",
     /// Dropped without an association.
     in_no_sa_error = "InPktsNoSAError",
     /// Sent with integrity only.

@@ -8,12 +8,12 @@
 //!            └─────────┘                                               └────────┘
 //! ```
 //!
-//! A protocol brings [`Protection::prepare_all`] and [`Protection::finish`], and these are
+//! A protocol brings `Protection::prepare_all` and `Protection::finish`, and these are
 //! the same for every engine.
 //!
 //! * [`authentic`] what a replay window asks for before it moves.
 //! * [`sequence`] the numbers that an outbound SA may use.
-//! * [`table`] SAs by index, and how they come and go without losing a packet.
+//! * `table`: SAs by index, and how they come and go without losing a packet.
 //! * [`tickets`] order for jobs that come back later.
 
 pub mod authentic;

@@ -32,52 +32,39 @@ pub struct SaId {
 }
 
 /// Why an SA is not installed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SaError {
     /// The engine does not take the key.
-    Key(InstallError),
+    #[error(transparent)]
+    Key(#[from] InstallError),
     /// The index is in use: retire that SA first.
+    #[error("the place {0} is in use by another SA")]
     Occupied(u32),
     /// There is no SA at the index.
+    #[error("there is no SA at the place {0}")]
     Vacant(u32),
-    /// The index is [`SAS_MAX`] or above.
+    /// The index is 2^20 or above.
+    #[error("the place {0} is beyond {most}", most = SAS_MAX)]
     Index(u32),
     /// SPIs 0 to 255 are reserved (RFC 4303 section 2.1).
+    #[error("the SPI {0} is reserved; use 256 or above")]
     Spi(u32),
     /// The salt has the wrong length: (needed, given).
+    #[error("the salt has {1} octets, the suite needs {0}")]
     Salt(usize, usize),
     /// AH hides nothing, and this suite does.
+    #[error("AH takes a suite of integrity alone, not {0}")]
     NoIntegrityAlone(ferrule_crypto::Suite),
     /// The outer addresses are of two families.
+    #[error("the outer addresses must both be IPv4 or both IPv6")]
     Families,
     /// Numbers above 2^32 need extended sequence numbers.
+    #[error("numbers above 2^32 need extended sequence numbers")]
     Numbers,
     /// The selector at this place is wrong.
+    #[error("selector {0}: {1}")]
     Selector(usize, SelectorError),
 }
-
-impl std::fmt::Display for SaError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Key(e) => e.fmt(f),
-            Self::Occupied(index) => write!(f, "the place {index} is in use by another SA"),
-            Self::Vacant(index) => write!(f, "there is no SA at the place {index}"),
-            Self::Index(index) => write!(f, "the place {index} is beyond {SAS_MAX}"),
-            Self::Spi(spi) => write!(f, "the SPI {spi} is reserved; use 256 or above"),
-            Self::Salt(need, have) => {
-                write!(f, "the salt has {have} octets, the suite needs {need}")
-            }
-            Self::NoIntegrityAlone(suite) => {
-                write!(f, "AH takes a suite of integrity alone, not {suite}")
-            }
-            Self::Families => f.write_str("the outer addresses must both be IPv4 or both IPv6"),
-            Self::Numbers => f.write_str("numbers above 2^32 need extended sequence numbers"),
-            Self::Selector(place, e) => write!(f, "selector {place}: {e}"),
-        }
-    }
-}
-
-impl std::error::Error for SaError {}
 
 /// Octets at the beginning of an SA in its place that its packets read and write; the
 /// rest is for reports and for what is rare.

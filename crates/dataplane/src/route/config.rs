@@ -61,11 +61,6 @@ impl Vrf {
         self.v4.look_up_all(addresses, found);
     }
 
-    /// The routes of IPv6 addresses, for a batch: `found` as `addresses`, and as many.
-    pub fn v6_all(&self, addresses: &[u128], found: &mut [Cell]) {
-        self.v6.look_up_all(addresses, found);
-    }
-
     /// The route of an address.
     #[inline]
     pub fn route(&self, address: IpAddr) -> Option<Route> {
@@ -102,4 +97,11 @@ pub struct Adjacency {
     pub labels: Labels,
     /// How TTL crosses them.
     pub ttl: TtlModel,
+}
+
+impl Adjacency {
+    /// The network of an interface, without labels.
+    pub const fn on_link(iface: u16) -> Self {
+        Self { iface, neighbour: None, labels: Labels::new_const(), ttl: TtlModel::Uniform }
+    }
 }

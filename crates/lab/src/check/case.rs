@@ -113,8 +113,8 @@ impl Settings {
             (tunnel.window, tunnel.esn) = (self.window, self.esn);
         }
         for secy in &mut config.secys {
-            secy.window = self.window;
-            secy.replay = if self.strict { Replay::Strict } else { Replay::Standard };
+            secy.entity.window = self.window;
+            secy.entity.replay = if self.strict { Replay::Strict } else { Replay::Standard };
         }
     }
 }

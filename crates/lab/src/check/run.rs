@@ -319,7 +319,8 @@ impl Trial {
         }
         if !at_rest {
             let waited = REST_STEP * REST_LOOKS;
-            let what = format!("packets are under way, and nothing new came to a host for {waited:?}");
+            let what =
+                format!("packets are under way, and nothing new came to a host for {waited:?}");
             self.findings.add(Invariant::ComesToRest, now, "the network", what);
         }
         for &id in nodes {

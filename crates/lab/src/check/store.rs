@@ -48,8 +48,8 @@ impl Numbered {
             extended.extend([(tunnel.esn, true), (tunnel.esn, false)]);
         }
         for secy in &config.secys {
-            extended.extend(secy.transmit.iter().map(|_| (secy.xpn, true)));
-            extended.extend(secy.receive.iter().map(|_| (secy.xpn, false)));
+            extended.extend(secy.transmit.iter().map(|_| (secy.entity.xpn, true)));
+            extended.extend(secy.receive.iter().map(|_| (secy.entity.xpn, false)));
         }
         let counters = ferrule_node::counters(config, macs).into_iter().zip(extended);
         let extended = counters.filter(|&(_, (extended, _))| extended && before_wrap > 0);

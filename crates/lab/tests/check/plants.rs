@@ -49,7 +49,7 @@ fn windows(node: &'static str, change: fn(u32) -> u32) -> Rig {
     let config = move |name: &str, config: &mut Config| {
         if name == node {
             config.tunnels.iter_mut().for_each(|t| t.window = change(t.window));
-            config.secys.iter_mut().for_each(|s| s.window = change(s.window));
+            config.secys.iter_mut().for_each(|s| s.entity.window = change(s.entity.window));
         }
     };
     Rig { config: Some(Arc::new(config)), ..Rig::default() }

@@ -4,13 +4,12 @@ use super::CardCommand;
 use super::links::{Links, NO_LINK};
 use super::report::CardReport;
 use super::wiring::{Place, Stages, Turn};
-use crate::message::{Event, SaReport};
+use crate::message::Event;
 use crate::runner::Graph;
 use ferrule_base::{Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::Engine;
+use ferrule_dataplane::Tables;
 use ferrule_dataplane::graph::{Outputs, Tally};
-use ferrule_dataplane::ipsec::SaProtocol;
-use ferrule_dataplane::{Tables, ipsec};
 use ferrule_pipeline::{BATCH, Batch, Meta, Packet, PoolCache, Port};
 use rtrb::{Consumer, Producer};
 use std::collections::VecDeque;
@@ -214,7 +213,6 @@ impl Card {
 
     /// What it counted.
     pub fn report(&self) -> CardReport {
-        let report = |v: ipsec::SaView<'_>| SaReport::of(SaProtocol::Esp, &v);
         CardReport {
             port: self.port,
             state: self.state_name(),
@@ -223,22 +221,16 @@ impl Card {
             work: self.tally.work,
             crossed: self.crossed,
             held: self.held() as u64,
-            esp_out: self.stages.esp_out.show().map(report).collect(),
-            esp_in: self.stages.esp_in.show().map(report).collect(),
+            esp_out: self.stages.sas.outbound().collect(),
+            esp_in: self.stages.sas.inbound().collect(),
             hits: self.tally.hits.all().to_vec(),
-            secy_out: self.stages.secy_out.report(),
-            secy_in: self.stages.secy_in.report(),
+            secy_out: self.stages.sas.secy_out.report(),
+            secy_in: self.stages.sas.secy_in.report(),
         }
     }
 
     fn held(&self) -> usize {
-        self.out.held()
-            + self.to_wire.len()
-            + self.to_node.len()
-            + self.stages.esp_in.held()
-            + self.stages.esp_out.held()
-            + self.stages.secy_in.held()
-            + self.stages.secy_out.held()
+        self.out.held() + self.to_wire.len() + self.to_node.len() + self.stages.sas.held()
     }
 
     /// Its own ledger: both sides together.

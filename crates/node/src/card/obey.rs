@@ -2,7 +2,7 @@
 
 use super::CardCommand;
 use super::graph::{Card, State};
-use crate::message::{Asker, Change, EspIn, EspOut, Event, Want};
+use crate::message::{Change, Event};
 use ferrule_base::DropReason;
 use ferrule_pipeline::PoolCache;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ impl Card {
         while let Ok(command) = self.commands.pop() {
             self.carry_out(command, cache);
         }
-        self.report_wants();
+        self.stages.sas.report_wants(&mut self.events);
     }
 
     /// Carries out one command.
@@ -48,33 +48,7 @@ impl Card {
     }
 
     fn change(&mut self, change: Change) {
-        let (stages, engine) = (&mut self.stages, &mut self.engine);
-        let done = match change {
-            Change::EspOut(EspOut::Install(index, config, sequence)) => {
-                told(stages.esp_out.install_at(engine, index, &config, sequence))
-            }
-            Change::EspOut(EspOut::Extend(id, limit)) => {
-                stages.esp_out.extend(id, limit);
-                Ok(())
-            }
-            Change::EspOut(EspOut::Retire(index)) => {
-                stages.esp_out.retire(engine, index);
-                Ok(())
-            }
-            Change::EspIn(EspIn::Install(index, config, edge)) => {
-                told(stages.esp_in.install_at(engine, index, &config, edge))
-            }
-            Change::EspIn(EspIn::Change(index, config)) => {
-                told(stages.esp_in.change_at(engine, index, &config))
-            }
-            Change::EspIn(EspIn::Retire(index)) => {
-                stages.esp_in.retire(engine, index);
-                Ok(())
-            }
-            Change::SecyOut(change) => told(stages.secy_out.apply(engine, change)),
-            Change::SecyIn(change) => told(stages.secy_in.apply(engine, change)),
-        };
-        if let Err(e) = done {
+        if let Err(e) = self.stages.sas.change(&mut self.engine, change) {
             let _ = self.events.push(Event::Failed(e));
         }
     }
@@ -82,21 +56,7 @@ impl Card {
     /// Forgets tables and keys, and what was to leave. What the engine has is
     /// dropped when it comes back.
     fn forget(&mut self, cache: &mut PoolCache) {
-        let (stages, engine) = (&mut self.stages, &mut self.engine);
-        let out: Vec<u32> = stages.esp_out.show().map(|sa| sa.id.index).collect();
-        let inn: Vec<u32> = stages.esp_in.show().map(|sa| sa.id.index).collect();
-        out.into_iter().for_each(|index| {
-            stages.esp_out.retire(engine, index);
-        });
-        inn.into_iter().for_each(|index| {
-            stages.esp_in.retire(engine, index);
-        });
-        for (index, _) in stages.secy_out.report() {
-            let _ = stages.secy_out.remove(engine, index);
-        }
-        for (index, _) in stages.secy_in.report() {
-            let _ = stages.secy_in.remove(engine, index);
-        }
+        self.stages.sas.forget(&mut self.engine);
         self.tables = Arc::default();
         self.empty(cache, DropReason::CardDown);
         self.retry = None;
@@ -115,31 +75,9 @@ impl Card {
         }
     }
 
-    fn report_wants(&mut self) {
-        let (events, stages) = (&mut self.events, &mut self.stages);
-        while !events.is_full()
-            && let Some(want) = stages.esp_out.wants().next()
-        {
-            let _ = events.push(want.into());
-        }
-        stages.secy_out.wants(|secy, an, lease, limit| {
-            let by = Asker::Macsec(secy, an);
-            events.push(Event::Wants(Want { by, lease, limit })).is_ok()
-        });
-    }
-
     fn report_edges(&mut self) {
-        for sa in self.stages.esp_in.show() {
-            let (record, edge) = (sa.lease.record, sa.number);
-            let _ = self.events.push(Event::Edge { record, edge });
-        }
-        for sa in self.stages.secy_in.report().into_iter().flat_map(|(_, r)| r.sas) {
-            let (record, edge) = (sa.lease.record, sa.edge);
-            let _ = self.events.push(Event::Edge { record, edge });
+        for edge in self.stages.sas.edges() {
+            let _ = self.events.push(edge);
         }
     }
-}
-
-fn told<T>(done: Result<T, impl std::fmt::Display>) -> Result<(), String> {
-    done.map(drop).map_err(|e| e.to_string())
 }

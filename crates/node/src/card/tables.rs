@@ -5,8 +5,9 @@
 
 use crate::compile::{Compiled, Shared, entries_of, frame_max, is_inline, rest_counter};
 use crate::config::{Config, PolicyAction, TunnelConfig};
-use ferrule_base::{MacAddr, PortId, VrfId};
-use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
+use ferrule_base::VrfId;
+use ferrule_dataplane::route::Adjacency;
+use ferrule_dataplane::tables::{Iface, IfaceKind, PortEntry, RoutedIface};
 use ferrule_dataplane::{Tables, ipsec, route};
 use std::net::IpAddr;
 
@@ -22,9 +23,10 @@ pub(crate) fn compile(
     let mut tables = Tables {
         workers: 1,
         hits: node.hits.clone(),
-        ports: node.ports.iter().map(|_| vacant_port()).collect(),
-        ifaces: node.ifaces.iter().map(|_| vacant_iface()).collect(),
-        adjacencies: (0..node.ifaces.len()).map(of_iface).collect(),
+        ports: node.ports.iter().map(|_| PortEntry::default()).collect(),
+        ifaces: node.ifaces.iter().map(|_| Iface::vacant()).collect(),
+        // The adjacency of an interface has its number.
+        adjacencies: (0..node.ifaces.len() as u16).map(Adjacency::on_link).collect(),
         ..Tables::default()
     };
     let own = &node.ports[usize::from(id.0)];
@@ -33,10 +35,9 @@ pub(crate) fn compile(
         name: own.name.clone(),
         mac: own.mac,
         frame_max: frame_max(config.ports[at].mtu),
-        owner: 0,
-        everywhere: false,
         secy: secured.then_some(id.0),
         attach: own.attach.clone(),
+        ..PortEntry::default()
     };
     for (index, interface) in config.interfaces.iter().enumerate() {
         if interface.port == at && shared.is_policed(id, &interface.name) {
@@ -139,31 +140,4 @@ fn sas(config: &Config, compiled: &Compiled, port: usize, tables: &mut Tables) {
     }
     tables.sas = ipsec::SaDirectory::new(&owners, &places).expect("SPIs were checked");
     tables.vrfs = vec![route::Vrf::new("", here)];
-}
-
-fn vacant_port() -> PortEntry {
-    PortEntry {
-        name: "".into(),
-        mac: MacAddr::ZERO,
-        frame_max: 0,
-        owner: 0,
-        everywhere: false,
-        secy: None,
-        attach: Attach::default(),
-    }
-}
-
-fn vacant_iface() -> Iface {
-    let kind = IfaceKind::Crossed(u16::MAX);
-    Iface { name: "".into(), port: PortId(u16::MAX), tag: Tag::None, kind }
-}
-
-/// In a card, the adjacency of an interface has its number.
-fn of_iface(number: usize) -> route::Adjacency {
-    route::Adjacency {
-        iface: number as u16,
-        neighbour: None,
-        labels: route::Labels::new(),
-        ttl: route::TtlModel::Uniform,
-    }
 }

@@ -10,21 +10,19 @@
 use super::down::down;
 use super::graph::{Card, CardEngine, State};
 use super::up::up;
+use crate::associations::Associations;
 use crate::runner::{Graph, settle};
 use ferrule_base::{DropReason, Instant};
 use ferrule_crypto::Jobs;
 use ferrule_dataplane::graph::{Aside, Ctx, Next, Outputs, Stage};
-use ferrule_dataplane::{ipsec, link, macsec};
+use ferrule_dataplane::{ipsec, link};
 use ferrule_pipeline::{Batch, Packet, PoolCache};
 
 /// The stages that a card shares with the node.
 #[derive(Default)]
 pub(super) struct Stages {
-    pub secy_in: macsec::SecyIn,
-    pub secy_out: macsec::SecyOut,
+    pub sas: Associations,
     pub policy: ipsec::Policy,
-    pub esp_in: ipsec::EspIn,
-    pub esp_out: ipsec::EspOut,
     pub emit: link::Emit,
 }
 
@@ -112,7 +110,7 @@ impl Graph for Turn<'_> {
         let Card { stages, engine, links, to_node, to_wire, tables, tally, out, .. } = self.card;
         let mut ctx = Ctx { now: self.now, worker: 0, tables, cache: self.cache, tally, out };
         match place {
-            Place::SecyIn => stages.secy_in.push(&mut ctx, engine, batch),
+            Place::SecyIn => stages.sas.secy_in.push(&mut ctx, engine, batch),
             Place::Up => {
                 ctx.tally.work.lookups += batch.len() as u64;
                 for mut packet in batch.drain(..) {
@@ -123,7 +121,7 @@ impl Graph for Turn<'_> {
                     }
                 }
             }
-            Place::EspIn => stages.esp_in.push(&mut ctx, engine, batch),
+            Place::EspIn => stages.sas.esp_in.push(&mut ctx, engine, batch),
             Place::Rejoin => {
                 for mut packet in batch.drain(..) {
                     match links.restore(&mut packet) {
@@ -136,13 +134,13 @@ impl Graph for Turn<'_> {
                 ctx.forward(batch, |ctx, packet| Ok(down(ctx.tables, links, packet)?));
             }
             Place::Policy => stages.policy.push(&mut ctx, batch),
-            Place::EspOut => stages.esp_out.push(&mut ctx, engine, batch),
+            Place::EspOut => stages.sas.esp_out.push(&mut ctx, engine, batch),
             Place::Front => ctx.forward(batch, |_, packet| {
                 links.restore(packet)?;
                 Ok(Next::Emit)
             }),
             Place::Emit => stages.emit.push(&mut ctx, batch),
-            Place::SecyOut => stages.secy_out.push(&mut ctx, engine, batch),
+            Place::SecyOut => stages.sas.secy_out.push(&mut ctx, engine, batch),
             Place::Wire => to_wire.extend(batch.drain(..)),
             Place::Refused(reason) => ctx.forward(batch, |_, _| Err(Aside::Drop(reason))),
         }
@@ -153,10 +151,7 @@ impl Graph for Turn<'_> {
     fn finish(&mut self, done: &mut Jobs<Packet>) {
         let Card { stages, links, tables, tally, out, .. } = self.card;
         let mut ctx = Ctx { now: self.now, worker: 0, tables, cache: self.cache, tally, out };
-        stages.secy_in.finish(&mut ctx, done);
-        stages.esp_in.finish(&mut ctx, done);
-        stages.esp_out.finish(&mut ctx, done);
-        stages.secy_out.finish(&mut ctx, done);
+        stages.sas.finish(&mut ctx, done);
         settle(&mut ctx, |packet, _| links.release(packet));
     }
 }

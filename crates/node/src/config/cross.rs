@@ -224,7 +224,7 @@ fn macsec_nonces(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
             let own = |o: &&super::MacsecSaConfig| {
                 o.key.same_as(&sa.key)
                     && (o.sci == secy.sci
-                        || o.salt.same_as(&sa.salt) && secy.xpn && o.ssci == sa.ssci)
+                        || o.salt.same_as(&sa.salt) && secy.entity.xpn && o.ssci == sa.ssci)
             };
             if secy.receive.iter().find(own).is_some() {
                 let what = "a receive association has our own SCI and SAK: nonces twice";

@@ -38,6 +38,7 @@ pub use token::{TOKEN_KEY, TOKEN_PROFILES, TokenConfig};
 use ferrule_base::{MacAddr, Secret};
 use ferrule_crypto::{KeySpec, Suite};
 pub use ferrule_dataplane::ipsec::{Encap, Fragment, Mode, Outside, SaProtocol, Tfc};
+pub use ferrule_dataplane::macsec::{Replay, SecyConfig};
 use ferrule_dataplane::route::TtlModel;
 use ferrule_dataplane::sequence;
 use ferrule_wire::Protocol;
@@ -351,42 +352,15 @@ pub struct PseudowireConfig {
     pub ttl: u8,
 }
 
-/// What a SecY does about replayed frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replay {
-    /// Nothing.
-    Off,
-    /// The standard's rule: lowest acceptable PN, duplicates inside the window pass.
-    Standard,
-    /// No duplicate passes.
-    Strict,
-}
-
 /// A SecY.
 #[derive(Clone, Debug)]
 pub struct MacsecConfig {
     /// Its port, by index.
     pub port: usize,
-    /// GCM-AES-128 or -256.
-    pub suite: Suite,
-    /// 64-bit packet numbers.
-    pub xpn: bool,
     /// Our SCI; nothing: the port's address and port number 1.
     pub sci: Option<u64>,
-    /// The SecTAG has the SCI.
-    pub send_sci: bool,
-    /// The end-station bit instead.
-    pub end_station: bool,
-    /// Encrypt, or integrity only.
-    pub encrypt: bool,
-    /// Octets that stay readable: 0, 30 or 50.
-    pub offset: u8,
-    /// VLAN tags in the clear in front of the SecTAG.
-    pub clear_tags: u8,
-    /// What is done about replay.
-    pub replay: Replay,
-    /// The replay window in frames.
-    pub window: u32,
+    /// All else that is configured of it; its SCI is to be made of `sci`.
+    pub entity: SecyConfig,
     /// Where frames are protected and validated.
     pub placement: Placement,
     /// Our transmit associations; the first is used.

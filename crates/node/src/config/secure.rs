@@ -5,14 +5,21 @@ use super::links::port_index;
 use super::raw::{self, Text};
 use super::read::Reader;
 use super::token::Named;
-use super::{Config, MacsecConfig, MacsecSaConfig, Placement, Replay};
+use super::{Config, MacsecConfig, MacsecSaConfig, Placement, Replay, SecyConfig};
 use ferrule_base::MacAddr;
 use ferrule_crypto::{Aes, Suite};
+use ferrule_dataplane::macsec::{BITMAP_MAX, CLEAR_TAGS_MAX};
+use ferrule_wire::Sci;
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use toml::Spanned;
 
 /// Octets of an XPN suite's salt.
 const XPN_SALT: usize = 12;
+/// VLAN tags in front of the SecTAG.
+const CLEAR_TAGS: RangeInclusive<i64> = 0..=CLEAR_TAGS_MAX as i64;
+/// Frames of the replay window.
+const WINDOW: RangeInclusive<i64> = 0..=BITMAP_MAX as i64;
 
 impl Reader<'_> {
     /// The keys of a file, with the lengths that are needed.
@@ -98,6 +105,18 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
             let remedy = "set send-sci = false: the end-station bit stands in its place";
             r.problems.add(secy.port.span(), "end-station together with send-sci", remedy);
         }
+        let encrypt = secy.encrypt.unwrap_or(true);
+        if let (Some(n), true) = (&secy.offset, offset != 0 && !encrypt) {
+            let remedy = "take offset out: without encryption all is readable";
+            r.problems.add(n.span(), "an offset without encryption", remedy);
+        }
+        let sci = secy.sci.as_ref().and_then(|t| r.sci(t));
+        if let (Some(t), Some(own), true) = (&secy.sci, sci, end_station)
+            && Sci(own).port() != Sci::PORT_END_STATION
+        {
+            let what = format!("end-station with the SCI `{}`", t.get_ref());
+            r.problems.add(t.span(), what, "end its SCI in /1, which that bit stands for");
+        }
         if let Some(t) = &secy.validate {
             r.choice(t, "way to validate", &[("strict", ())]);
         }
@@ -113,16 +132,18 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
         let (transmit, receive) = (sa(&secy.transmit, false), sa(&secy.receive, true));
         config.secys.push(MacsecConfig {
             port,
-            suite,
-            xpn,
-            sci: secy.sci.as_ref().and_then(|t| r.sci(t)),
-            send_sci,
-            end_station,
-            encrypt: secy.encrypt.unwrap_or(true),
-            offset: offset as u8,
-            clear_tags: r.number(secy.clear_tags.as_ref(), 0, 0..=2, "clear-tags") as u8,
-            replay: replay.unwrap_or(Replay::Strict),
-            window: r.number(secy.window.as_ref(), 64, 0..=4096, "window") as u32,
+            sci,
+            entity: SecyConfig {
+                xpn,
+                send_sci,
+                end_station,
+                encrypt,
+                offset: offset as u8,
+                clear_tags: r.number(secy.clear_tags.as_ref(), 0, CLEAR_TAGS, "clear-tags") as u8,
+                replay: replay.unwrap_or(Replay::Strict),
+                window: r.number(secy.window.as_ref(), 64, WINDOW, "window") as u32,
+                ..SecyConfig::new(0, suite)
+            },
             placement,
             transmit,
             receive,
@@ -168,3 +189,6 @@ fn macsec_sa(
         ssci: r.number(sa.ssci.as_ref(), 0, 0..=i64::from(u32::MAX), "ssci") as u32,
     })
 }
+
+#[cfg(test)]
+mod tests;

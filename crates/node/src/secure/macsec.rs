@@ -1,12 +1,12 @@
 //! The plan for SecYs and their associations.
 
 use super::{Installed, Place, Plan, macsec_id};
-use crate::compile::{Compiled, mark_of};
-use crate::config::{Config, MacsecConfig, MacsecSaConfig, Replay};
+use crate::compile::{Compiled, default_sci, mark_of};
+use crate::config::{Config, MacsecConfig, MacsecSaConfig};
 use crate::control::BuildError;
 use crate::leases::Leases;
 use crate::message::{Change, Seat};
-use ferrule_base::{MacAddr, PortId};
+use ferrule_base::MacAddr;
 use ferrule_dataplane::macsec::{self, RxChange, TxChange};
 
 /// Plans one SecY.
@@ -28,7 +28,8 @@ impl Planner<'_> {
             true => Seat::Card(port),
             false => Seat::Worker(self.config.ports[secy.port].worker),
         };
-        let entity = entity(secy, port, self.mac);
+        let sci = secy.sci.unwrap_or(default_sci(self.mac));
+        let entity = macsec::SecyConfig { sci, ..secy.entity.clone() };
         let before = self.old.secys.get(&index).filter(|(_, at)| *at == seat).map(|(e, _)| e);
         if before != Some(&entity) {
             let (tx, rx) = (entity.clone(), entity.clone());
@@ -66,7 +67,7 @@ impl Planner<'_> {
             seat,
             also: Vec::new(),
             around: Vec::new(),
-            wide: self.secy.xpn,
+            wide: self.secy.entity.xpn,
         }
     }
 
@@ -139,24 +140,5 @@ impl Planner<'_> {
 
 fn xpn(secy: &MacsecConfig, sa: &MacsecSaConfig) -> Option<macsec::Xpn> {
     let salt = sa.salt.expose().try_into().ok()?;
-    secy.xpn.then_some(macsec::Xpn { salt, ssci: sa.ssci })
-}
-
-fn entity(secy: &MacsecConfig, port: PortId, mac: MacAddr) -> macsec::SecyConfig {
-    let sci = secy.sci.unwrap_or(crate::compile::default_sci(mac));
-    macsec::SecyConfig {
-        xpn: secy.xpn,
-        encrypt: secy.encrypt,
-        offset: secy.offset,
-        send_sci: secy.send_sci,
-        end_station: secy.end_station,
-        replay: match secy.replay {
-            Replay::Off => macsec::Replay::Off,
-            Replay::Standard => macsec::Replay::Standard,
-            Replay::Strict => macsec::Replay::Bitmap,
-        },
-        window: secy.window,
-        clear_tags: secy.clear_tags,
-        ..macsec::SecyConfig::new(port, sci, secy.suite)
-    }
+    secy.entity.xpn.then_some(macsec::Xpn { salt, ssci: sa.ssci })
 }

@@ -218,7 +218,7 @@ impl<E: Engine<Packet>> Worker<E> {
         while let Some(change) = self.handover.leaving.pop_front() {
             self.change(change);
         }
-        if self.is_lingering() && self.handover.wait(now) {
+        if self.stages.sas.is_lingering() && self.handover.wait(now) {
             return 0;
         }
         self.handover.waits = None;
@@ -232,12 +232,5 @@ impl<E: Engine<Packet>> Worker<E> {
         let ours = self.handover.number;
         let heard = self.peers.iter().flatten().all(|peer| peer.heard >= ours);
         heard && self.changes.is_empty() && self.out.held() == 0
-    }
-
-    /// Whether an engine has packets of SAs that are to go.
-    fn is_lingering(&self) -> bool {
-        let s = &self.stages;
-        let inn = s.esp_in.is_lingering() || s.ah_in.is_lingering();
-        inn || s.esp_out.is_lingering() || s.ah_out.is_lingering()
     }
 }

@@ -2,40 +2,19 @@
 
 use super::Worker;
 use crate::incident::Standing;
-use crate::message::{Asker, CHANGES_MAX, Change, Command, EspIn, EspOut, Event, Refusals, Want};
+use crate::message::{CHANGES_MAX, Change, Command, Event, Refusals};
 use ferrule_base::Instant;
 use ferrule_crypto::Engine;
-use ferrule_dataplane::ipsec::{SaId, SaProtocol};
-use ferrule_dataplane::macsec::RxChange;
 use ferrule_pipeline::{Packet, Port};
 
 impl<E: Engine<Packet>> Worker<E> {
-    /// Asks the control part to reserve more numbers where they run low.
-    pub(super) fn report_wants(&mut self) {
-        let (events, stages) = (&mut self.events, &mut self.stages);
-        // What finds no room is said the next time: an SA that is not heard stops.
-        while !events.is_full()
-            && let Some(want) = stages.esp_out.wants().chain(stages.ah_out.wants()).next()
-        {
-            let _ = events.push(want.into());
-        }
-        stages.secy_out.wants(|secy, an, lease, limit| {
-            let by = Asker::Macsec(secy, an);
-            events.push(Event::Wants(Want { by, lease, limit })).is_ok()
-        });
-    }
-
     /// Tells the control part where the replay windows stand.
     fn report_edges(&mut self) {
         // What was not said the last time is said first.
         if !self.unsaid.is_empty() {
             return;
         }
-        let esp = self.stages.esp_in.show().chain(self.stages.ah_in.show());
-        let esp = esp.map(|sa| (sa.lease.record, sa.number));
-        let secys = self.stages.secy_in.report().into_iter().flat_map(|(_, r)| r.sas);
-        let secys = secys.map(|sa| (sa.lease.record, sa.edge));
-        self.unsaid.extend(esp.chain(secys).map(|(record, edge)| Event::Edge { record, edge }));
+        self.unsaid.extend(self.stages.sas.edges());
         self.say_on();
     }
 
@@ -118,93 +97,19 @@ impl<E: Engine<Packet>> Worker<E> {
         let card = |(card, state)| Standing { card: Some(card), worker, place: "inline", state };
         let engine = |(place, state)| Standing { card: None, worker, place, state };
         let cards = self.all_cards().map(|card| (card.port(), card.state_name())).map(card);
-        cards.chain(self.engine.report().into_iter().map(|e| (e.place, e.state)).map(engine)).collect()
+        cards
+            .chain(self.engine.report().into_iter().map(|e| (e.place, e.state)).map(engine))
+            .collect()
     }
 
+    /// Carries out a change. What did not work is reported; the configuration was checked,
+    /// so this is rare.
     pub(super) fn change(&mut self, change: Change) {
-        match change {
-            Change::EspOut(change) => self.change_esp_out(change),
-            Change::EspIn(change) => self.change_esp_in(change),
-            Change::SecyOut(change) => {
-                let done = self.stages.secy_out.apply(&mut self.engine, change);
-                self.check(done);
-            }
-            Change::SecyIn(change) => {
-                if let RxChange::Retire(..) | RxChange::Remove(_) = change {
-                    self.report_secy_edges();
-                }
-                let done = self.stages.secy_in.apply(&mut self.engine, change);
-                self.check(done);
-            }
+        for edge in self.stages.sas.ending(&change) {
+            self.say(edge);
         }
-    }
-
-    fn change_esp_out(&mut self, change: EspOut) {
-        let (stages, engine) = (&mut self.stages, &mut self.engine);
-        match change {
-            EspOut::Install(index, config, sequence) => {
-                let done = match config.protocol {
-                    SaProtocol::Esp => stages.esp_out.install_at(engine, index, &config, sequence),
-                    SaProtocol::Ah => stages.ah_out.install_at(engine, index, &config, sequence),
-                };
-                self.check(done);
-            }
-            EspOut::Extend(id, limit) => {
-                stages.esp_out.extend(id, limit);
-                stages.ah_out.extend(id, limit);
-            }
-            // An index is an SA's of either stage.
-            EspOut::Retire(index) => {
-                let _ = stages.esp_out.retire(engine, index) || stages.ah_out.retire(engine, index);
-            }
-        }
-    }
-
-    fn change_esp_in(&mut self, change: EspIn) {
-        let (stages, engine) = (&mut self.stages, &mut self.engine);
-        match change {
-            EspIn::Install(index, config, edge) => {
-                let done = match config.protocol {
-                    SaProtocol::Esp => stages.esp_in.install_at(engine, index, &config, edge),
-                    SaProtocol::Ah => stages.ah_in.install_at(engine, index, &config, edge),
-                };
-                self.check(done);
-            }
-            EspIn::Change(index, config) => {
-                let done = match config.protocol {
-                    SaProtocol::Esp => stages.esp_in.change_at(engine, index, &config),
-                    SaProtocol::Ah => stages.ah_in.change_at(engine, index, &config),
-                };
-                self.check(done);
-            }
-            EspIn::Retire(index) => {
-                self.keep_edges(|sa| sa.index == index);
-                let (stages, engine) = (&mut self.stages, &mut self.engine);
-                let _ = stages.esp_in.retire(engine, index) || stages.ah_in.retire(engine, index);
-            }
-        }
-    }
-
-    /// Says where the windows of some SAs stand that are about to end: their keys may
-    /// come back.
-    fn keep_edges(&mut self, which: impl Fn(SaId) -> bool) {
-        let sas = self.stages.esp_in.show().chain(self.stages.ah_in.show());
-        let ending = sas.filter(|sa| which(sa.id)).map(|sa| (sa.lease.record, sa.number));
-        for (record, edge) in ending.collect::<Vec<_>>() {
-            self.say(Event::Edge { record, edge });
-        }
-    }
-
-    fn report_secy_edges(&mut self) {
-        for sa in self.stages.secy_in.report().into_iter().flat_map(|(_, r)| r.sas) {
-            self.say(Event::Edge { record: sa.lease.record, edge: sa.edge });
-        }
-    }
-
-    /// Reports what did not work; the configuration was checked, so this is rare.
-    fn check<T, F: std::fmt::Display>(&mut self, done: Result<T, F>) {
-        if let Err(e) = done {
-            let _ = self.events.push(Event::Failed(e.to_string()));
+        if let Err(e) = self.stages.sas.change(&mut self.engine, change) {
+            let _ = self.events.push(Event::Failed(e));
         }
     }
 }

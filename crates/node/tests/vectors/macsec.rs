@@ -64,7 +64,7 @@ fn suite(cipher: &str) -> Option<(Suite, bool)> {
 
 /// The maker's SecY in our words. `sci` is the transmitter's.
 fn config(secy: &Secy, suite: Suite, xpn: bool, sci: [u8; 8]) -> SecyConfig {
-    let mut config = SecyConfig::new(PORT, u64::from_be_bytes(sci), suite);
+    let mut config = SecyConfig::new(u64::from_be_bytes(sci), suite);
     config.xpn = xpn;
     config.encrypt = secy.encrypt;
     config.send_sci = secy.send_sci;
@@ -90,9 +90,8 @@ struct Case {
 
 impl Case {
     fn begin(&mut self) -> Result<(), String> {
-        self.config.check().map_err(|e| e.to_string())?;
         for rig in [&mut self.sender, &mut self.receiver] {
-            rig.secured_port("line", MacAddr::ZERO, self.config.clone());
+            rig.secured_port("line", MacAddr::ZERO);
         }
         let Rig { secy_out, engine, .. } = &mut self.sender;
         secy_out.install(engine, SECY, &self.config).map_err(|e| e.to_string())?;

@@ -149,10 +149,10 @@ impl Rig {
     }
 
     /// A port with a SecY in front.
-    pub fn secured_port(&mut self, name: &str, mac: MacAddr, secy: macsec::SecyConfig) -> PortId {
+    pub fn secured_port(&mut self, name: &str, mac: MacAddr) -> PortId {
         let port = self.routed_port(name, mac, VrfId::GLOBAL, CHUNK as u16);
-        self.tables.ports[usize::from(port.0)].secy = Some(self.tables.secys.len() as u16);
-        self.tables.secys.push(secy);
+        let secured = self.tables.ports.iter().filter(|port| port.secy.is_some()).count();
+        self.tables.ports[usize::from(port.0)].secy = Some(secured as u16);
         port
     }
 

@@ -7,9 +7,6 @@ use super::Packet;
 /// smaller table none is asked for ahead, which would cost more than it gains.
 pub const NEAR_MAX: usize = 2048;
 
-/// Octets of a cache line.
-const LINE: usize = 64;
-
 impl Packet {
     /// Asks for the cache line in which the octets begin. A hint: it changes nothing, and
     /// waits for nothing but the packet's own line, from which it learns where they are.
@@ -18,25 +15,13 @@ impl Packet {
     pub fn prefetch(&self) {
         let h = self.header();
         let front = h.chunk.wrapping_add(h.extent.head());
-        prefetch_line::<0>(front);
+        prefetch_line(front);
     }
 
     /// Asks for the cache line of what the stages know of it, without reading it. A hint.
     #[inline(always)]
     pub fn prefetch_meta(&self) {
-        prefetch_line::<0>(self.0.as_ptr());
-    }
-
-    /// Asks for all cache lines of the octets from the one at `from`, into the second
-    /// level: for a text that a cipher reads soon. A hint.
-    #[inline(always)]
-    pub fn prefetch_text(&self, from: usize) {
-        let h = self.header();
-        // Chunks begin with a line; from the start of one on none is left out.
-        let (head, end) = (h.extent.head(), h.extent.head() + h.extent.len());
-        for at in (head.saturating_add(from) / LINE * LINE..end).step_by(LINE) {
-            prefetch_line::<1>(h.chunk.wrapping_add(at));
-        }
+        prefetch_line(self.0.as_ptr());
     }
 }
 
@@ -44,37 +29,32 @@ impl Packet {
 /// soon. A hint; nothing is read.
 #[inline(always)]
 pub fn prefetch<T>(at: &T) {
-    prefetch_line::<0>(at);
+    prefetch_line(at);
 }
 
 /// Asks for the cache line `octets` behind the beginning of this. A hint.
 #[inline(always)]
 pub fn prefetch_at<T>(at: &T, octets: usize) {
-    prefetch_line::<0>(std::ptr::from_ref(at).cast::<u8>().wrapping_add(octets));
+    prefetch_line(std::ptr::from_ref(at).cast::<u8>().wrapping_add(octets));
 }
 
 /// Asks for the cache line in which entry `index` of the slice begins. A hint: nothing is
 /// read, and an index out of bounds does no harm.
 #[inline(always)]
 pub fn prefetch_slice<T>(slice: &[T], index: usize) {
-    prefetch_line::<0>(slice.as_ptr().wrapping_add(index));
+    prefetch_line(slice.as_ptr().wrapping_add(index));
 }
 
-/// The hint itself: into the first level (`LEVEL` 0) or the second.
+/// The hint itself.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn prefetch_line<const LEVEL: u8>(at: *const impl Sized) {
-    use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+fn prefetch_line(at: *const impl Sized) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: every x86-64 has the instruction, which reads nothing and faults at no address.
-    unsafe {
-        match LEVEL {
-            0 => _mm_prefetch::<_MM_HINT_T0>(at.cast()),
-            _ => _mm_prefetch::<_MM_HINT_T1>(at.cast()),
-        }
-    }
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
 }
 
 /// The hint is not given here.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn prefetch_line<const LEVEL: u8>(_: *const impl Sized) {}
+fn prefetch_line(_: *const impl Sized) {}

@@ -90,7 +90,6 @@ fn a_prefetch_changes_nothing_and_may_be_out_of_bounds() {
     for _ in 0..2 {
         p.prefetch_meta();
         p.prefetch();
-        [0, 1, 64, 99, 100, usize::MAX].into_iter().for_each(|from| p.prefetch_text(from));
         assert!(p.data().iter().all(|&octet| octet == 7));
         // With no octet in front that is the chunk's own.
         p.prepend(p.head_room()).unwrap().fill(7);

@@ -11,8 +11,8 @@
 //!   └────────────────────┴──────────────────────────┴────────────────┴─────────┘
 //!   │◀─ what does not change on the way ─▶│◀── all under the ICV ──▶│ not sent │
 //! ```
-//! * [`state`] one SA. [`cover`] how a packet is laid out for the engine.
-//! * [`egress`], [`ingress`] the two stages.
+//! * `state`: one SA. `cover`: how a packet is laid out for the engine.
+//! * `egress`, `ingress`: the two stages.
 //!
 //! SAs, windows, selectors and tickets are those of ESP.
 //!

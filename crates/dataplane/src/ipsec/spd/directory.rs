@@ -59,15 +59,6 @@ impl InboundCell {
     }
 }
 
-/// Reference to an outbound SA and its protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutboundPlace {
-    /// The worker that owns it.
-    pub worker: u8,
-    /// ESP or AH.
-    pub protocol: SaProtocol,
-}
-
 /// Inbound SAs that are compared at once.
 const ABREAST: usize = 4;
 
@@ -99,16 +90,9 @@ impl Bucket {
 }
 
 /// Two inbound SAs have this SPI, or it is zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the SPI {0:#010x} is zero or used twice")]
 pub struct BadSpi(pub u32);
-
-impl std::fmt::Display for BadSpi {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the SPI {:#010x} is zero or used twice", self.0)
-    }
-}
-
-impl std::error::Error for BadSpi {}
 
 /// Which worker has which SA.
 #[derive(Default)]
@@ -229,13 +213,6 @@ impl SaDirectory {
         self.outbound.get(index as usize)?.0
     }
 
-    /// Reference to an outbound SA, with its protocol.
-    #[inline]
-    pub fn outbound_place(&self, index: u32) -> Option<OutboundPlace> {
-        let &(worker, protocol) = self.outbound.get(index as usize)?;
-        Some(OutboundPlace { worker: worker?, protocol })
-    }
-
     /// Where the inbound SA of this SPI lives.
     #[inline]
     pub fn inbound(&self, spi: u32) -> Option<InboundPlace> {
@@ -324,10 +301,6 @@ mod tests {
             [Some(1), None, Some(0), None, None]
         );
         assert_eq!([0, 1, 2, 3, 5].map(|i| directory.is_ah(i)), [false, false, true, false, true]);
-        let place = |worker, protocol| Some(OutboundPlace { worker, protocol });
-        assert_eq!(directory.outbound_place(0), place(1, SaProtocol::Esp));
-        assert_eq!(directory.outbound_place(2), place(0, SaProtocol::Ah));
-        assert_eq!([1, 5, 9].map(|i| directory.outbound_place(i)), [None; 3]);
     }
 
     #[test]

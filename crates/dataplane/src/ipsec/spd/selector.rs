@@ -35,11 +35,6 @@ impl Addresses {
         address.is_ipv4() == self.is_ipv4() && self.first <= address && address <= self.last
     }
 
-    /// Whether all of `other` are among them.
-    pub fn include(&self, other: &Self) -> bool {
-        self.contains(other.first) && self.contains(other.last)
-    }
-
     /// The prefix length, if they are just one network.
     pub fn prefix_len(&self) -> Option<u8> {
         let (first, last, bits) = match (self.first, self.last) {
@@ -138,39 +133,30 @@ pub struct Selector {
 pub const MOBILITY: Protocol = Protocol(135);
 
 /// What is wrong with a selector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// Local and remote are IPv4 and IPv6.
+    #[error("local and remote must both be IPv4 or both IPv6")]
     Families,
     /// The last address lies before the first.
+    #[error("the last address lies before the first")]
     Addresses,
     /// The last value lies before the first.
+    #[error("the last value lies before the first")]
     Order,
     /// Ports of a protocol that has none, or of any protocol.
+    #[error("ports need a protocol that has them: TCP, UDP, SCTP, DCCP, UDP-Lite")]
     Ports,
     /// A message type of a protocol that has none, or of any protocol.
+    #[error("a message type needs protocol ICMP, ICMPv6 or mobility")]
     Message,
     /// The protocol of an IPv4 packet can always be seen.
+    #[error("the protocol of IPv4 packets is never opaque")]
     OpaqueProtocol,
     /// More combinations than one policy may have.
+    #[error("too many combinations of addresses, ports and types")]
     TooMany,
 }
-
-impl fmt::Display for SelectorError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Families => "local and remote must both be IPv4 or both IPv6",
-            Self::Addresses => "the last address lies before the first",
-            Self::Order => "the last value lies before the first",
-            Self::Ports => "ports need a protocol that has them: TCP, UDP, SCTP, DCCP, UDP-Lite",
-            Self::Message => "a message type needs protocol ICMP, ICMPv6 or mobility",
-            Self::OpaqueProtocol => "the protocol of IPv4 packets is never opaque",
-            Self::TooMany => "too many combinations of addresses, ports and types",
-        })
-    }
-}
-
-impl std::error::Error for SelectorError {}
 
 impl Selector {
     /// Any protocol and port between two networks.

@@ -73,7 +73,7 @@ proptest! {
         first in prop_oneof![Just(1u64), 1u64..1 << 40],
         parts in proptest::collection::vec((any::<bool>(), window(), steps()), 2..5),
     ) {
-        let rule = |strict| if strict { Replay::Bitmap } else { Replay::Standard };
+        let rule = |strict| if strict { Replay::Strict } else { Replay::Standard };
         let mut window = Window::new(rule(parts[0].0), parts[0].1, first);
         let mut seen = BTreeSet::new();
         for (strict, width, steps) in parts {
@@ -98,7 +98,7 @@ proptest! {
     fn macsec_replay_bitmap_passes_each_number_once_and_none_that_is_late(
         first in prop_oneof![Just(1u64), 1u64..1 << 40], width in window(), steps in steps(),
     ) {
-        let mut window = Window::new(Replay::Bitmap, width, first);
+        let mut window = Window::new(Replay::Strict, width, first);
         let mut model = Lowest { next: first, lowest: first, window: width.into() };
         let mut seen = BTreeSet::new();
         for step in steps {

@@ -198,7 +198,7 @@ fn macsec_association_that_cannot_be_installed_is_refused() {
     let salted = Some(Xpn { salt: [0; 12], ssci: 1 });
     assert_eq!(tx(&TxSaConfig { xpn: salted, ..sa.clone() }), SaError::XpnUnexpected);
     let key = Secret::new(vec![0; 32]);
-    assert_eq!(tx(&TxSaConfig { key, ..sa }), SaError::KeyLength(16, 32));
+    assert_eq!(tx(&TxSaConfig { key, ..sa }), SaError::Key(InstallError::KeyLength(16, 32)));
     let mut rx =
         |index, sa: &RxSaConfig| rig.secy_in.install_rx_sa(&mut rig.engine, index, sa).unwrap_err();
     assert_eq!(rx(0, &rx_sa(&config, 0, 1)), SaError::Occupied(0));

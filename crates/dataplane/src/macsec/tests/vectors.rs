@@ -30,7 +30,7 @@ fn read(case: &Value) -> Case {
     let sci = u64::from_str_radix(text(case, "sci"), 16).unwrap();
     let identity = text(case, "identity");
     let salt: Option<[u8; 12]> = octets(text(case, "salt")).try_into().ok();
-    let mut config = SecyConfig::new(PortId(0), sci, suite);
+    let mut config = SecyConfig::new(sci, suite);
     config.xpn = salt.is_some();
     config.encrypt = case["encrypt"].as_bool().unwrap();
     config.offset = number(case, "offset") as u8;
@@ -38,7 +38,6 @@ fn read(case: &Value) -> Case {
     config.end_station = identity.starts_with("es");
     config.broadcast = identity.ends_with("scb");
     config.clear_tags = number(case, "clear_tags") as u8;
-    config.check().unwrap();
     let (an, pn) = (number(case, "an") as u8, number(case, "pn"));
     let xpn = salt.map(|salt| Xpn { salt, ssci: number(case, "ssci") as u32 });
     Case {

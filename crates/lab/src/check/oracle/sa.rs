@@ -185,19 +185,19 @@ impl Known {
         let mac = self.macs.get(s.port).copied().unwrap_or_default();
         let own = s.sci.unwrap_or(ferrule_node::default_sci(mac));
         if let Some(secy) = self.secys.get_mut(s.port) {
-            *secy = Some((own, s.clear_tags));
+            *secy = Some((own, s.entity.clear_tags));
         }
         for sa in &s.transmit {
             let Some(sent) = counters.next() else { return };
             sealed.entry(SaKey::Secy(own, sa.an));
             self.outbound.push((SaKey::Secy(own, sa.an), sent));
         }
-        let rule = match s.replay {
+        let rule = match s.entity.replay {
             Replay::Off => SecyRule::Off,
             Replay::Standard => SecyRule::Standard,
             Replay::Strict => SecyRule::Strict,
         };
-        let start = Start::Secy { rule, window: s.window.into() };
+        let start = Start::Secy { rule, window: s.entity.window.into() };
         let port = config.ports.get(s.port).map_or("?", |p| p.name.as_str());
         for sa in &s.receive {
             let Some(counter) = counters.next() else { return };

@@ -98,7 +98,7 @@ proptest! {
         let (rule, mode) = [
             (SecyRule::Off, Replay::Off),
             (SecyRule::Standard, Replay::Standard),
-            (SecyRule::Strict, Replay::Bitmap),
+            (SecyRule::Strict, Replay::Strict),
         ][which];
         let mut model = SecyReceiver::new(rule, window.into(), lowest);
         let mut theirs = macsec::replay::Window::new(mode, window, lowest);

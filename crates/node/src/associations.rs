@@ -1,0 +1,183 @@
+//! Security associations of one graph, a worker's or a card's, in the stages that seal and
+//! open.
+
+use crate::message::{Asker, Change, EspIn, EspOut, Event, SaReport, Want};
+use ferrule_crypto::{Engine, Jobs};
+use ferrule_dataplane::graph::Ctx;
+use ferrule_dataplane::ipsec::{AhIn, AhOut, SaProtocol, SaView};
+use ferrule_dataplane::macsec::{RxChange, SecyIn, SecyOut};
+use ferrule_pipeline::Packet;
+use rtrb::Producer;
+use std::fmt::Display;
+
+/// The stages that have associations. A card has none of AH.
+#[derive(Default)]
+pub(crate) struct Associations {
+    pub secy_in: SecyIn,
+    pub secy_out: SecyOut,
+    pub esp_in: ferrule_dataplane::ipsec::EspIn,
+    pub esp_out: ferrule_dataplane::ipsec::EspOut,
+    pub ah_in: AhIn,
+    pub ah_out: AhOut,
+}
+
+impl Associations {
+    /// Carries out a change. The error, in words, is of what the configuration did not show.
+    pub fn change<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        change: Change,
+    ) -> Result<(), String> {
+        match change {
+            Change::EspOut(change) => self.change_out(engine, change),
+            Change::EspIn(change) => self.change_in(engine, change),
+            Change::SecyOut(change) => told(self.secy_out.apply(engine, change)),
+            Change::SecyIn(change) => told(self.secy_in.apply(engine, change)),
+        }
+    }
+
+    fn change_out<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        change: EspOut,
+    ) -> Result<(), String> {
+        let (esp, ah) = (&mut self.esp_out, &mut self.ah_out);
+        match change {
+            EspOut::Install(index, config, sequence) => {
+                return told(match config.protocol {
+                    SaProtocol::Esp => esp.install_at(engine, index, &config, sequence),
+                    SaProtocol::Ah => ah.install_at(engine, index, &config, sequence),
+                });
+            }
+            EspOut::Extend(id, limit) => {
+                esp.extend(id, limit);
+                ah.extend(id, limit);
+            }
+            // An index is an SA's of either stage.
+            EspOut::Retire(index) => {
+                let _ = esp.retire(engine, index) || ah.retire(engine, index);
+            }
+        }
+        Ok(())
+    }
+
+    fn change_in<E: Engine<Packet>>(
+        &mut self,
+        engine: &mut E,
+        change: EspIn,
+    ) -> Result<(), String> {
+        let (esp, ah) = (&mut self.esp_in, &mut self.ah_in);
+        match change {
+            EspIn::Install(index, config, edge) => told(match config.protocol {
+                SaProtocol::Esp => esp.install_at(engine, index, &config, edge),
+                SaProtocol::Ah => ah.install_at(engine, index, &config, edge),
+            }),
+            EspIn::Change(index, config) => told(match config.protocol {
+                SaProtocol::Esp => esp.change_at(engine, index, &config),
+                SaProtocol::Ah => ah.change_at(engine, index, &config),
+            }),
+            EspIn::Retire(index) => {
+                let _ = esp.retire(engine, index) || ah.retire(engine, index);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives all of them up. What the engine has is dropped when it comes back.
+    pub fn forget<E: Engine<Packet>>(&mut self, engine: &mut E) {
+        let out: Vec<u32> = self.outbound().map(|sa| sa.index).collect();
+        let inn: Vec<u32> = self.inbound().map(|sa| sa.index).collect();
+        let out = out.into_iter().map(|index| Change::EspOut(EspOut::Retire(index)));
+        let inn = inn.into_iter().map(|index| Change::EspIn(EspIn::Retire(index)));
+        for change in out.chain(inn) {
+            let _ = self.change(engine, change);
+        }
+        for (index, _) in self.secy_out.report() {
+            let _ = self.secy_out.remove(engine, index);
+        }
+        for (index, _) in self.secy_in.report() {
+            let _ = self.secy_in.remove(engine, index);
+        }
+    }
+
+    /// Gives each job that an engine finished later to the stage that it is of.
+    pub fn finish(&mut self, ctx: &mut Ctx<'_>, done: &mut Jobs<Packet>) {
+        self.secy_in.finish(ctx, done);
+        self.esp_in.finish(ctx, done);
+        self.esp_out.finish(ctx, done);
+        self.ah_in.finish(ctx, done);
+        self.ah_out.finish(ctx, done);
+        self.secy_out.finish(ctx, done);
+    }
+
+    /// Packets in an engine, or waiting for one that is.
+    pub fn held(&self) -> usize {
+        let esp = self.esp_in.held() + self.esp_out.held();
+        let ah = self.ah_in.held() + self.ah_out.held();
+        esp + ah + self.secy_in.held() + self.secy_out.held()
+    }
+
+    /// Whether an engine has packets of SAs that are to go.
+    pub fn is_lingering(&self) -> bool {
+        let inn = self.esp_in.is_lingering() || self.ah_in.is_lingering();
+        inn || self.esp_out.is_lingering() || self.ah_out.is_lingering()
+    }
+
+    /// Asks for more numbers where they run low. What finds no room is said the next time:
+    /// an SA that is not heard stops.
+    pub fn report_wants(&mut self, events: &mut Producer<Event>) {
+        while !events.is_full()
+            && let Some(want) = self.esp_out.wants().chain(self.ah_out.wants()).next()
+        {
+            let _ = events.push(want.into());
+        }
+        self.secy_out.wants(|secy, an, lease, limit| {
+            let by = Asker::Macsec(secy, an);
+            events.push(Event::Wants(Want { by, lease, limit })).is_ok()
+        });
+    }
+
+    /// Where all replay windows stand.
+    pub fn edges(&self) -> impl Iterator<Item = Event> {
+        self.esp_edges(|_| true).chain(self.secy_edges())
+    }
+
+    /// Where the windows stand that a change ends: their keys may come back.
+    pub fn ending(&self, change: &Change) -> Vec<Event> {
+        match *change {
+            Change::EspIn(EspIn::Retire(index)) => {
+                self.esp_edges(|sa| sa.id.index == index).collect()
+            }
+            Change::SecyIn(RxChange::Retire(..) | RxChange::Remove(_)) => {
+                self.secy_edges().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn esp_edges(&self, which: impl Fn(&SaView<'_>) -> bool) -> impl Iterator<Item = Event> {
+        let sas = self.esp_in.show().chain(self.ah_in.show()).filter(move |sa| which(sa));
+        sas.map(|sa| Event::Edge { record: sa.lease.record, edge: sa.number })
+    }
+
+    fn secy_edges(&self) -> impl Iterator<Item = Event> + use<> {
+        let sas = self.secy_in.report().into_iter().flat_map(|(_, report)| report.sas);
+        sas.map(|sa| Event::Edge { record: sa.lease.record, edge: sa.edge })
+    }
+
+    /// Outbound SAs, of ESP and of AH.
+    pub fn outbound(&self) -> impl Iterator<Item = SaReport> {
+        let esp = self.esp_out.show().map(|v| SaReport::of(SaProtocol::Esp, &v));
+        esp.chain(self.ah_out.show().map(|v| SaReport::of(SaProtocol::Ah, &v)))
+    }
+
+    /// Inbound SAs.
+    pub fn inbound(&self) -> impl Iterator<Item = SaReport> {
+        let esp = self.esp_in.show().map(|v| SaReport::of(SaProtocol::Esp, &v));
+        esp.chain(self.ah_in.show().map(|v| SaReport::of(SaProtocol::Ah, &v)))
+    }
+}
+
+fn told<T>(done: Result<T, impl Display>) -> Result<(), String> {
+    done.map(drop).map_err(|e| e.to_string())
+}
