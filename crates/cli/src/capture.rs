@@ -6,6 +6,7 @@ use clap::Args;
 use ferrule_daemon::Fault;
 use ferrule_daemon::api::{Recording, Reply, Request, Seen};
 use ferrule_wire::capture::{Direction, Interface, Writer};
+use serde_json::json;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -41,6 +42,9 @@ pub struct CaptureArgs {
     /// Write the keys of ESP tunnels to this file (mode 0600), which must not exist.
     #[arg(long, value_name = "FILE")]
     keylog: Option<PathBuf>,
+    /// Say at the end as one JSON object what was captured; needs -w.
+    #[arg(long, requires = "write")]
+    json: bool,
     #[command(flatten)]
     which: Which,
 }
@@ -84,7 +88,10 @@ impl CaptureArgs {
                     Err(e) => return Err(cannot(&shown, &e)),
                 },
                 Reply::End { lost } => {
-                    eprintln!("{frames} frames captured, {lost} lost");
+                    match self.json {
+                        true => println!("{:#}", json!({ "frames": frames, "lost": lost })),
+                        false => eprintln!("{frames} frames captured, {lost} lost"),
+                    }
                     return Ok(());
                 }
                 reply => return Err(unexpected(reply)),

@@ -1,9 +1,11 @@
 //! `ferrule card`: the control channel of the card in a port.
 
+use crate::answer::Form;
 use crate::live::{Which, finish, unexpected};
 use clap::{Args, Subcommand};
 use ferrule_daemon::Fault;
 use ferrule_daemon::api::{Reply, Request};
+use serde_json::json;
 use std::process::ExitCode;
 
 /// Reset the card of a port (crypto placed inline).
@@ -27,6 +29,8 @@ enum What {
         /// The port's name.
         port: String,
         #[command(flatten)]
+        form: Form,
+        #[command(flatten)]
         which: Which,
     },
 }
@@ -38,9 +42,11 @@ impl CardArgs {
     }
 
     fn go(self) -> Result<(), Fault> {
-        let What::Reset { port, which } = self.what;
+        let What::Reset { port, form, which } = self.what;
         match which.connect()?.ask(&Request::ResetCard { port: port.clone() })? {
-            Reply::Done {} => println!("the card of port {port} starts again"),
+            Reply::Done {} => form.give(json!({ "port": port, "reset": true }), || {
+                format!("the card of port {port} starts again\n")
+            }),
             reply => return Err(unexpected(reply)),
         }
         Ok(())

@@ -1,9 +1,11 @@
 //! `ferrule check`: what a configuration means, without running it.
 
+use crate::answer::Form;
 use crate::live::{finish, load};
 use clap::Args;
 use ferrule_daemon::Fault;
 use ferrule_node::config::{Config, Driver, Mode};
+use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,6 +24,8 @@ pub struct CheckArgs {
     /// Look at the file and its key files alone, not at this machine.
     #[arg(long)]
     only_file: bool,
+    #[command(flatten)]
+    form: Form,
 }
 
 impl CheckArgs {
@@ -32,15 +36,62 @@ impl CheckArgs {
 
     fn go(self) -> Result<(), Fault> {
         let loaded = load(&self.node)?;
-        let mut text = understood(&loaded.config);
-        if !self.only_file {
-            for remark in ferrule_daemon::check(loaded)? {
-                let _ = writeln!(text, "  note: {remark}");
-            }
+        let (mut text, mut object) = (understood(&loaded.config), object(&loaded.config));
+        let notes = if self.only_file { Vec::new() } else { ferrule_daemon::check(loaded)? };
+        for note in &notes {
+            let _ = writeln!(text, "  note: {note}");
         }
-        print!("{text}");
+        object["notes"] = json!(notes);
+        self.form.give(object, || text);
         Ok(())
     }
+}
+
+/// The same as [`understood`], for machines.
+fn object(config: &Config) -> Value {
+    let port = |index: usize| config.ports[index].name.as_str();
+    let ports = config.ports.iter().map(|p| {
+        json!({ "name": p.name, "driver": p.driver.name(), "device": p.driver.device(),
+                "mtu": p.mtu, "worker": p.worker })
+    });
+    let interfaces = config.interfaces.iter().map(|i| {
+        let addresses = i.addresses.iter().map(|(a, len)| format!("{a}/{len}"));
+        json!({ "name": i.name, "port": port(i.port), "mtu": i.mtu, "mpls": i.mpls,
+                "addresses": addresses.collect::<Vec<_>>(), "vrf": config.vrfs[i.vrf] })
+    });
+    let bridges = config.bridges.iter().map(|b| {
+        let members: Vec<_> = b.members.iter().map(|m| port(m.port)).collect();
+        json!({ "name": b.name, "members": members })
+    });
+    let pseudowires = config.pseudowires.iter().map(|p| {
+        json!({ "name": p.name, "port": port(p.port), "label-in": p.label_in,
+                "label-out": p.label_out, "control-word": p.control_word })
+    });
+    let secys = config.secys.iter().map(|s| {
+        json!({ "port": port(s.port), "cipher": s.suite.to_string(), "xpn": s.xpn,
+                "encrypt": s.encrypt, "transmit": s.transmit.len(), "receive": s.receive.len() })
+    });
+    let tunnels = config.tunnels.iter().map(|t| {
+        json!({ "name": t.name, "transport": t.mode == Mode::Transport, "local": t.local,
+                "remote": t.remote, "suite": t.suite.to_string(), "udp": t.encap.is_some(),
+                "spi-out": t.outbound.spi, "spi-in": t.inbound.spi, "mtu": t.mtu })
+    });
+    json!({
+        "accepted": true,
+        "node": config.name,
+        "cores": config.cores,
+        "buffers": config.buffers,
+        "buffer-size": config.buffer_size,
+        "ports": ports.collect::<Vec<_>>(),
+        "interfaces": interfaces.collect::<Vec<_>>(),
+        "bridges": bridges.collect::<Vec<_>>(),
+        "pseudowires": pseudowires.collect::<Vec<_>>(),
+        "macsec": secys.collect::<Vec<_>>(),
+        "tunnels": tunnels.collect::<Vec<_>>(),
+        "routes": config.routes.len(),
+        "labels": config.labels.len(),
+        "policies": config.policies.len(),
+    })
 }
 
 /// What a configuration says, in a few lines.

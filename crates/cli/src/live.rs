@@ -1,6 +1,7 @@
 //! What the commands around a running node share: reading a configuration,
 //! finding the node, ending with the right exit code.
 
+use crate::answer;
 use clap::Args;
 use ferrule_daemon::api::{Client, Reply, socket_path};
 use ferrule_daemon::load::{self, Loaded};
@@ -74,23 +75,20 @@ pub fn end_on_interrupt(client: &Client) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The exit code, with what went wrong on standard error.
+/// The exit code; what went wrong is said.
 pub fn finish(result: Result<(), Fault>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(fault) => {
-            eprint!("{fault}");
-            ExitCode::from(fault.exit_code())
-        }
+        Err(fault) => answer::fault(&fault),
     }
 }
 
 /// A reply that does not answer the request.
 pub fn unexpected(reply: Reply) -> Fault {
     match reply {
-        Reply::Refused { text, exit } => {
+        Reply::Refused { text, exit, findings } => {
             let blame = if exit == 2 { Blame::Configuration } else { Blame::Environment };
-            Fault::told(blame, text)
+            Fault::told(blame, text, findings)
         }
         _ => Fault::environment(
             "the node answered something else",

@@ -1,10 +1,12 @@
 //! `ferrule`: the command. One arm per subcommand; each lives in a module of its own.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod apply;
 mod capture;
 mod card;
 mod check;
+mod configuration;
 mod demo;
 mod desk;
 mod init;
@@ -16,6 +18,7 @@ mod netns;
 mod overhead;
 mod paint;
 mod process;
+mod rekey;
 mod run;
 mod search;
 mod show;
@@ -26,7 +29,7 @@ mod test;
 mod token;
 mod trace;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use ferrule_daemon::opening;
 use std::process::ExitCode;
 
@@ -45,6 +48,7 @@ enum Command {
     Card(card::CardArgs),
     Check(check::CheckArgs),
     Completions(manual::CompletionsArgs),
+    Config(configuration::ConfigArgs),
     Demo(demo::DemoArgs),
     #[command(hide = true)]
     DemoBench(demo::companion::BenchArgs),
@@ -54,6 +58,7 @@ enum Command {
     Lab(lab::LabArgs),
     Man(manual::ManArgs),
     Overhead(overhead::OverheadArgs),
+    Rekey(rekey::RekeyArgs),
     Run(run::RunArgs),
     Show(show::ShowArgs),
     State(state::StateArgs),
@@ -73,12 +78,21 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let parsed = Cli::command().try_get_matches().and_then(|matches| {
+        answer::as_told(&matches);
+        Cli::from_arg_matches(&matches)
+    });
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(e) => return answer::misused(&e),
+    };
+    match cli.command {
         Command::Apply(args) => args.run(),
         Command::Capture(args) => args.run(),
         Command::Card(args) => args.run(),
         Command::Check(args) => args.run(),
         Command::Completions(args) => args.run(),
+        Command::Config(args) => args.run(),
         Command::Demo(args) => args.run(),
         Command::DemoBench(args) => args.run(),
         Command::DemoHost(args) => args.run(),
@@ -86,6 +100,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => args.run(),
         Command::Man(args) => args.run(),
         Command::Overhead(args) => args.run(),
+        Command::Rekey(args) => args.run(),
         Command::Run(args) => args.run(),
         Command::Show(args) => args.run(),
         Command::State(args) => args.run(),

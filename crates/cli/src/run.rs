@@ -1,8 +1,10 @@
 //! `ferrule run`: a live node, until it is told to stop.
 
+use crate::answer::Form;
 use crate::live::{finish, listen, load};
 use clap::Args;
 use ferrule_daemon::{Daemon, Fault};
+use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,6 +31,10 @@ pub struct RunArgs {
     /// Say nothing but errors, and the dashboard's address.
     #[arg(short, long)]
     quiet: bool,
+    /// Say that it runs, or why it does not, as one JSON object. Events are as `log` in
+    /// [node] says.
+    #[arg(long)]
+    json: bool,
     /// Serve a dashboard there: what the node has and does, in a browser. Its
     /// address with the key that it needs is printed.
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1,
@@ -44,7 +50,14 @@ impl RunArgs {
 
     fn go(self) -> Result<(), Fault> {
         let loaded = load(&self.node)?;
+        let (node, form) = (loaded.config.name.clone(), Form { json: self.json });
         let daemon = Daemon::start(loaded, self.web.map(listen).transpose()?)?;
+        if self.json {
+            let object = json!({ "node": node, "says": daemon.hello(),
+                                 "dashboard": daemon.dashboard() });
+            form.give(object, String::new);
+            return daemon.run();
+        }
         if !self.quiet {
             println!("{}", daemon.hello());
         }

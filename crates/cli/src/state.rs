@@ -1,8 +1,10 @@
 //! `ferrule state`: the counters that survive a restart.
 
+use crate::answer::Form;
 use crate::live::{finish, load};
 use clap::{Args, Subcommand};
 use ferrule_daemon::Fault;
+use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -32,6 +34,8 @@ Counters that are there are left as they are.")]
 struct CreateArgs {
     /// The node's configuration.
     node: PathBuf,
+    #[command(flatten)]
+    form: Form,
 }
 
 impl StateArgs {
@@ -47,7 +51,8 @@ impl CreateArgs {
         let loaded = load(&self.node)?;
         let folder = loaded.config.state.clone().unwrap_or_default();
         let made = ferrule_daemon::create_state(loaded)?;
-        println!("{made} counters made in {folder}");
+        let object = json!({ "made": made, "folder": folder });
+        self.form.give(object, || format!("{made} counters made in {folder}\n"));
         Ok(())
     }
 }

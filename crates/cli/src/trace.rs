@@ -5,6 +5,7 @@ use clap::Args;
 use ferrule_daemon::Fault;
 use ferrule_daemon::api::{Recording, Reply, Request, Seen};
 use ferrule_wire::print::describe;
+use serde_json::json;
 use std::process::ExitCode;
 
 /// Follow packets through the stages of a running node.
@@ -22,6 +23,9 @@ pub struct TraceArgs {
     /// Only packets that this port receives.
     #[arg(long, value_name = "PORT")]
     port: Option<String>,
+    /// Print each record as a line of JSON.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     which: Which,
 }
@@ -48,10 +52,16 @@ impl TraceArgs {
                         start.insert(seen.id, (seen.time, number));
                     }
                     let (time, number) = start.get(&seen.id).copied().unwrap_or((seen.time, 0));
-                    crate::paint::emit(&mut std::io::stdout(), &line(&seen, time, number));
+                    let text = match self.json {
+                        true => json!({ "packet": number, "record": seen }).to_string() + "\n",
+                        false => line(&seen, time, number),
+                    };
+                    crate::paint::emit(&mut std::io::stdout(), &text);
                 }
                 Reply::End { lost } => {
-                    if lost > 0 {
+                    if self.json {
+                        println!("{}", json!({ "lost": lost }));
+                    } else if lost > 0 {
                         eprintln!("{lost} records were lost");
                     }
                     return Ok(());

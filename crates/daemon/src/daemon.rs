@@ -21,7 +21,7 @@ use crate::placing;
 use crate::rights::{Rights, protect_memory};
 use crate::runtime::{self, Board, LiveWorker};
 use crate::settle::Settled;
-use crate::state::{self, FileStore};
+use crate::state::{self, FileStore, StateError};
 use crate::store::SharedStore;
 use crate::supervisor::Supervisor;
 use crate::watch;
@@ -147,6 +147,33 @@ pub fn check(loaded: Loaded) -> Result<Vec<String>, Fault> {
         remarks.push("not checked as root: whether ports can be opened is not known".into());
     }
     Ok(remarks)
+}
+
+/// Looks for the counters that a change of configuration needs, without taking or making
+/// any; with `new_keys` those that are missing would be made.
+pub(crate) fn look_for_counters(
+    source: &Source,
+    (old, old_macs): (&Config, &[MacAddr]),
+    (config, macs): (&Config, &[MacAddr]),
+    new_keys: bool,
+) -> Result<(), Fault> {
+    let Some(folder) = &config.state else { return Ok(()) };
+    let had: Vec<[u8; 16]> =
+        ferrule_node::counters(old, old_macs).iter().map(|c| c.fingerprint).collect();
+    let new = ferrule_node::counters(config, macs).into_iter();
+    for counter in new.filter(|counter| !had.contains(&counter.fingerprint)) {
+        match state::look(Path::new(folder), &counter.id, counter.fingerprint) {
+            Err(StateError::Missing(..)) if new_keys => {}
+            Err(e) => {
+                let (what, remedy) = (e.to_string(), e.remedy());
+                let id = &counter.id;
+                let blame = Blame::Environment;
+                return Err(source.counter_fault(config, blame, id, &what, &remedy));
+            }
+            Ok(()) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Makes the counters that the configuration needs and that are not there.

@@ -2,6 +2,7 @@
 
 use ferrule_node::config::{Config, ConfigError, Problem};
 use ferrule_ports::{OpenError, OpenFault};
+use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 use std::ops::Range;
 
@@ -14,23 +15,69 @@ pub enum Blame {
     Environment,
 }
 
+/// One thing that is wrong, for machines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The file that it stands in, if it stands in one.
+    pub file: Option<String>,
+    /// Line and column there, counted from 1.
+    pub line: Option<usize>,
+    /// See `line`.
+    pub column: Option<usize>,
+    /// What is wrong, one sentence.
+    pub what: String,
+    /// What would be right.
+    pub remedy: String,
+}
+
+impl Finding {
+    /// From lines for people: what is wrong, and below it what helps.
+    pub fn told(text: &str) -> Self {
+        let mut lines = text.lines().map(|line| line.trim_start_matches([' ', '=']).trim());
+        let what = lines.next().unwrap_or_default();
+        let what = what.strip_prefix("error: ").unwrap_or(what).to_owned();
+        let remedy = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+        Self { what, remedy, ..Self::default() }
+    }
+
+    /// Everything that is wrong with a configuration or topology.
+    pub fn all_of(error: &ConfigError) -> Vec<Self> {
+        error.problems.iter().map(|problem| Self::in_file(error, problem)).collect()
+    }
+
+    fn in_file(error: &ConfigError, problem: &Problem) -> Self {
+        let (line, column) = error.position(problem.span.start);
+        Self {
+            file: Some(error.file.clone()),
+            line: Some(line),
+            column: Some(column),
+            what: problem.what.clone(),
+            remedy: problem.remedy.clone(),
+        }
+    }
+}
+
 /// Why something was not done.
 #[derive(Debug)]
 pub struct Fault {
     /// Whose move it is.
     pub blame: Blame,
     text: String,
+    findings: Vec<Finding>,
 }
 
 impl Fault {
     /// One problem that stands in no file.
     pub fn new(blame: Blame, what: impl fmt::Display, remedy: impl fmt::Display) -> Self {
-        Self { blame, text: format!("error: {what}\n  = {remedy}\n") }
+        let (what, remedy) = (what.to_string(), remedy.to_string());
+        let text = format!("error: {what}\n  = {remedy}\n");
+        Self { blame, text, findings: vec![Finding { what, remedy, ..Finding::default() }] }
     }
 
     /// What somebody else found, in their words.
-    pub fn told(blame: Blame, text: String) -> Self {
-        Self { blame, text }
+    pub fn told(blame: Blame, text: String, findings: Vec<Finding>) -> Self {
+        let findings = if findings.is_empty() { vec![Finding::told(&text)] } else { findings };
+        Self { blame, text, findings }
     }
 
     /// Something that the machine did not do.
@@ -41,7 +88,12 @@ impl Fault {
     /// Everything that is wrong with a configuration, each with its line.
     pub fn in_file(blame: Blame, error: &ConfigError) -> Self {
         let text = error.problems.iter().fold(String::new(), |text, p| text + &draw(error, p));
-        Self { blame, text }
+        Self { blame, text, findings: Finding::all_of(error) }
+    }
+
+    /// Everything that is wrong, each by itself.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
     }
 
     /// 2 for a configuration, 3 for the machine.

@@ -39,4 +39,4 @@ pub mod token;
 pub mod watch;
 
 pub use daemon::{Daemon, check, create_state};
-pub use fault::{Blame, Fault, Source};
+pub use fault::{Blame, Fault, Finding, Source};

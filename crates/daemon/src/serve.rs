@@ -1,9 +1,9 @@
 //! The main thread: the control part's turns, clients, metrics, signals.
 
 use crate::api::{Action, Recording, Reply, Request};
-use crate::daemon::Daemon;
+use crate::daemon::{self, Daemon};
 use crate::events;
-use crate::fault::{Fault, Source};
+use crate::fault::{Blame, Fault, Source};
 use crate::load::{self, Loaded};
 use crate::opening;
 use crate::recording::{self, LOOK_EVERY, Tap};
@@ -11,7 +11,7 @@ use crate::report::{Outside, Report};
 use crate::watch;
 use ferrule_base::{Duration, Instant, Secret};
 use ferrule_dashboard::{Command, Refusal, Source as Shown, State};
-use ferrule_node::config::PortConfig;
+use ferrule_node::config::{PortConfig, differences};
 use ferrule_node::message::WorkerReport;
 use ferrule_pipeline::Port;
 use ferrule_ports::os::PollSet;
@@ -227,10 +227,13 @@ impl Daemon {
             Request::Apply { file, text, keys, new_keys } => {
                 let keys = load::received(keys);
                 let applied = keys.and_then(|keys| self.apply(&file, &text, &keys, new_keys));
-                applied.unwrap_or_else(|fault| Reply::Refused {
-                    text: fault.to_string(),
-                    exit: fault.exit_code(),
-                })
+                applied.unwrap_or_else(|fault| Reply::refused(&fault))
+            }
+            Request::Compare { file, text, keys, new_keys } => {
+                let keys = load::received(keys);
+                let loaded = keys.and_then(|keys| load::from_parts(&file, &text, &keys));
+                let compared = loaded.and_then(|loaded| self.compare(loaded, new_keys));
+                compared.unwrap_or_else(|fault| Reply::refused(&fault))
             }
             Request::Trace(wanted) => return self.record(client, &wanted, true, false, tap),
             Request::Capture { recording, key_log } => {
@@ -267,11 +270,13 @@ impl Daemon {
         let index = ports.iter().position(|p| p.name == name);
         let reply = match index.map(|index| self.control.reset_card(index)) {
             Some(Ok(true)) => Reply::Done {},
-            Some(Err(e)) => Reply::Refused { text: format!("error: {e}\n"), exit: 3 },
+            Some(Err(e)) => {
+                Reply::refused(&Fault::environment(e, "see `ferrule show cards` for its state"))
+            }
             _ => {
-                let text =
-                    format!("error: port `{name}` has no card\n  see `ferrule show cards`\n");
-                Reply::Refused { text, exit: 2 }
+                let what = format!("port `{name}` has no card");
+                let remedy = "see `ferrule show cards`";
+                Reply::refused(&Fault::new(Blame::Configuration, what, remedy))
             }
         };
         self.board.rouse_workers();
@@ -287,14 +292,18 @@ impl Daemon {
         tap: &mut Option<Tap>,
     ) -> bool {
         let begun = if tap.is_some() {
-            Err("a trace or capture is running already".to_owned())
+            Err(("a trace or capture is running already".to_owned(), "wait for its end"))
         } else if key_log && !self.control.config().key_log {
-            Err("this node gives its keys to nobody\n  key-log = true in [node] allows it".into())
+            let what = "this node gives its keys to nobody".to_owned();
+            Err((what, "key-log = true in [node] allows it"))
         } else {
-            Tap::begin(&mut self.control, client, wanted, trace)
+            let begun = Tap::begin(&mut self.control, client, wanted, trace);
+            begun.map_err(|what| (what, "see `ferrule show ports`"))
         };
         let reply = match begun {
-            Err(what) => Reply::Refused { text: format!("error: {what}\n"), exit: 2 },
+            Err((what, remedy)) => {
+                Reply::refused(&Fault::new(Blame::Configuration, what, remedy))
+            }
             Ok(begun) => {
                 *tap = Some(begun);
                 let config = self.control.config();
@@ -348,6 +357,21 @@ impl Daemon {
         let applied = loaded.and_then(|loaded| self.change_to(loaded, new_keys));
         self.ready();
         applied
+    }
+
+    /// What a configuration would change, if it would be accepted. Its ports are looked
+    /// for, and not opened.
+    fn compare(&self, loaded: Loaded, new_keys: bool) -> Result<Reply, Fault> {
+        let Loaded { mut config, source, .. } = loaded;
+        let macs = opening::macs_of(&config).map_err(|(i, e)| source.port_fault(&config, i, &e))?;
+        for (index, port) in config.ports.iter().enumerate() {
+            opening::check_mtu(port).map_err(|e| source.port_fault(&config, index, &e))?;
+        }
+        let accepted = self.control.would_apply(&mut config);
+        accepted.map_err(|e| source.build_fault(&config, &e))?;
+        let old = self.control.config();
+        daemon::look_for_counters(&source, (old, &self.macs), (&config, &macs), new_keys)?;
+        Ok(Reply::Differences { differences: differences(old, &config) })
     }
 
     /// On a fault nothing has changed: what may fail, opening ports and counters, comes

@@ -389,6 +389,18 @@ impl Control {
         Ok(applied)
     }
 
+    /// Whether [`apply`](Self::apply) would take a configuration now, as far as that is
+    /// known without its counters. SAs of which it does not say whose they are go to the
+    /// workers that would have them.
+    pub fn would_apply(&self, config: &mut Config) -> Result<(), BuildError> {
+        if self.steps.is_under_way() {
+            return Err(BuildError::Changing);
+        }
+        self.may_become(config)?;
+        config.stay_with(&self.config);
+        Ok(())
+    }
+
     fn configure_resolver(&mut self, now: Instant) {
         let (tables, next_hops) = &self.resolved;
         self.resolver.configure(now, &self.config, tables, &self.shared, next_hops);

@@ -27,9 +27,11 @@ mod traffic;
 mod tshark;
 mod wiretap;
 
+use crate::answer;
 use crate::paint::{Paint, emit};
 use crate::process::{Fault, Runner};
 use clap::Args;
+use ferrule_daemon::Finding;
 use report::Outcome;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -82,12 +84,8 @@ impl DemoArgs {
                     true => "namespaces and processes of the demo are removed, its files kept",
                 };
                 let text = format!("{} {fault}\n{cleaned}\n", paint.fault("demo failed:"));
-                emit(&mut std::io::stderr().lock(), &text);
-                if matches!(fault, Fault::Missing(..)) {
-                    ExitCode::from(3)
-                } else {
-                    ExitCode::FAILURE
-                }
+                let exit = if matches!(fault, Fault::Missing(..)) { 3 } else { 1 };
+                answer::refuse(&[Finding::told(&fault.to_string())], &text, exit)
             }
         }
     }

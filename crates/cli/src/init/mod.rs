@@ -14,21 +14,23 @@
 
 pub mod ce;
 pub mod config;
-mod files;
+pub mod files;
 pub mod gateway;
 pub mod host;
 pub mod key;
-mod pairs;
+pub mod pairs;
 pub mod pe;
 #[cfg(test)]
 mod tests;
 
-use crate::paint::{Paint, emit};
+use crate::answer::{self, Form};
+use crate::paint::Paint;
 use clap::{Args, Subcommand};
 use ferrule_base::MacAddr;
 use ferrule_daemon::load::load;
 use ferrule_daemon::state::{FileStore, StateError};
 use files::Files;
+use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -74,6 +76,8 @@ pub struct NodeArgs {
     /// What drives the ports
     #[arg(long, default_value = "af-xdp", value_parser = ["af-xdp", "af-packet", "tap"])]
     pub driver: String,
+    #[command(flatten)]
+    pub form: Form,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -226,6 +230,8 @@ struct KeyArgs {
     /// Replace the file if it exists
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    form: Form,
 }
 
 impl InitArgs {
@@ -239,15 +245,20 @@ impl InitArgs {
         });
         match written {
             Ok(set) => {
-                emit(&mut std::io::stdout().lock(), &set.render(paint));
+                self.form().give(set.object(), || set.render(paint));
                 ExitCode::SUCCESS
             }
-            Err((code, what)) => {
-                let paint = Paint::for_stream(&std::io::stderr());
-                let text = format!("{} {what}\n", paint.fault("error:"));
-                emit(&mut std::io::stderr().lock(), &text);
-                ExitCode::from(code)
-            }
+            Err((code, what)) => answer::wrong(&what, code),
+        }
+    }
+
+    fn form(&self) -> &Form {
+        match &self.what {
+            What::Gateway(args) => &args.node.form,
+            What::Host(args) => &args.node.form,
+            What::Pe(args) => &args.node.form,
+            What::Ce(args) => &args.node.form,
+            What::Key(args) => &args.form,
         }
     }
 
@@ -291,6 +302,15 @@ impl Set {
         // SPIs and SCIs stand in the file, so addresses of devices do not matter.
         let macs = vec![MacAddr::ZERO; config.ports.len()];
         store.find_all(&ferrule_node::counters(&config, &macs)).map_err(failed)
+    }
+
+    fn object(&self) -> Value {
+        let steps = self.next.iter().map(|(why, command)| json!({ "why": why, "command": command }));
+        json!({
+            "wrote": self.files.paths().collect::<Vec<_>>(),
+            "counters": self.counters.is_some(),
+            "next": steps.collect::<Vec<_>>(),
+        })
     }
 
     fn render(&self, paint: Paint) -> String {

@@ -1,6 +1,7 @@
 //! `ferrule lab down` and `ferrule lab status`.
 
 use super::standing::Standing;
+use crate::answer::{self, Form};
 use crate::paint::{Paint, emit};
 use crate::process::Fault;
 use clap::Args;
@@ -16,6 +17,8 @@ pub struct DownArgs {
     /// All that are up
     #[arg(long, conflicts_with = "name")]
     all: bool,
+    #[command(flatten)]
+    form: Form,
 }
 
 /// What of a lab stands: nodes, processes, links
@@ -56,8 +59,7 @@ impl DownArgs {
                 "several labs are up",
                 format!("name one of {}, or --all", names.join(", ")),
             );
-            let _ = super::up::failed(&fault);
-            return ExitCode::from(2);
+            return answer::wrong(&fault.to_string(), 2);
         }
         let mut text = String::new();
         for lab in &labs {
@@ -67,7 +69,8 @@ impl DownArgs {
         if labs.is_empty() {
             text += "no lab is up\n";
         }
-        emit(&mut std::io::stdout().lock(), &text);
+        let names: Vec<&str> = labs.iter().map(|lab| lab.name.as_str()).collect();
+        self.form.give(json!({ "down": names }), || text);
         ExitCode::SUCCESS
     }
 }

@@ -3,6 +3,7 @@
 use super::packets::Packets;
 use super::source::{Source, Wrong};
 use super::{summary, trace};
+use crate::answer;
 use crate::desk;
 use crate::paint::{Paint, emit};
 use crate::search::{self, SearchArgs};
@@ -109,12 +110,7 @@ impl RunArgs {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
             Err(Fault::Wrong(wrong)) => wrong.exit(),
-            Err(Fault::Machine(what)) => {
-                let paint = Paint::for_stream(&std::io::stderr());
-                let text = format!("{} {what}\n", paint.fault("error:"));
-                emit(&mut std::io::stderr().lock(), &text);
-                ExitCode::from(3)
-            }
+            Err(Fault::Machine(what)) => answer::wrong(&what.to_string(), 3),
         }
     }
 
@@ -122,7 +118,7 @@ impl RunArgs {
         let topology = self.source.read()?;
         let long = if self.web.is_some() { desk::LENGTH } else { topology.runs_for };
         let setting = Setting { seed: self.seed, length: self.length.unwrap_or(long) };
-        let mut lab = topology.build(setting).map_err(|e| Wrong(e.to_string()))?;
+        let mut lab = topology.build(setting).map_err(|e| Wrong::new(e.to_string()))?;
         let captures = self.taps(&topology, &mut lab)?;
         if self.packets {
             let ends: Vec<[String; 2]> =
@@ -186,14 +182,14 @@ impl RunArgs {
         let mut wanted = Vec::new();
         for text in &self.capture {
             let Some((link, file)) = text.split_once('=') else {
-                return Err(Wrong(format!("`{text}` is no capture\n  write it as LINK=FILE")));
+                return Err(Wrong::new(format!("`{text}` is no capture\n  write it as LINK=FILE")));
             };
             let names: Vec<&str> = topology.links.iter().map(|link| link.name.as_str()).collect();
             let Some(at) = names.iter().position(|name| *name == link) else {
                 let names = names.join(", ");
-                return Err(Wrong(format!("there is no link `{link}`\n  there are {names}")));
+                return Err(Wrong::new(format!("there is no link `{link}`\n  there are {names}")));
             };
-            let tap = lab.network.tap(lab.links[at], None).map_err(|e| Wrong(e.to_string()))?;
+            let tap = lab.network.tap(lab.links[at], None).map_err(|e| Wrong::new(e.to_string()))?;
             wanted.push(Wanted { tap, link: link.to_owned(), file: file.to_owned() });
         }
         Ok(wanted)

@@ -1,8 +1,10 @@
 //! A topology by name or by path.
 
-use crate::paint::{Paint, emit};
+use crate::answer;
+use crate::paint::Paint;
 use clap::Args;
 use ferrule_base::nearest;
+use ferrule_daemon::Finding;
 use ferrule_lab::check::{self, Recording};
 use ferrule_lab::topology::{Files, NoFiles, SHIPPED, Shipped, Topology};
 use std::collections::BTreeMap;
@@ -21,15 +23,23 @@ pub struct Source {
 }
 
 /// Why there is no topology.
-pub struct Wrong(pub String);
+pub struct Wrong {
+    text: String,
+    findings: Vec<Finding>,
+}
 
 impl Wrong {
+    /// One sentence, and what helps on the lines below it.
+    pub fn new(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { findings: vec![Finding::told(&text)], text }
+    }
+
     /// Says it; exit code 2.
     pub fn exit(self) -> ExitCode {
         let paint = Paint::for_stream(&std::io::stderr());
-        let text = format!("{} {}\n", paint.fault("error:"), self.0);
-        emit(&mut std::io::stderr().lock(), &text);
-        ExitCode::from(2)
+        let text = format!("{} {}\n", paint.fault("error:"), self.text);
+        answer::refuse(&self.findings, &text, 2)
     }
 }
 
@@ -75,7 +85,10 @@ impl Source {
             Ok(text)
         };
         let topology = Topology::parse(&file, &text, &mut beside, variant.as_deref())
-            .map_err(|e| Wrong(format!("this topology cannot be used\n{e}")))?;
+            .map_err(|e| Wrong {
+                text: format!("this topology cannot be used\n{e}"),
+                findings: e.files.iter().flat_map(Finding::all_of).collect(),
+            })?;
         Ok((topology, check::Source { file, variant, text, files }))
     }
 
@@ -97,10 +110,10 @@ pub fn text(name: &str) -> Result<(String, String), Wrong> {
             Some(near) => format!("did you mean `{near}`?"),
             None => "`ferrule lab list` shows the shipped ones; a file is named by its path".into(),
         };
-        return Err(Wrong(format!("there is no topology `{name}`\n  {remedy}")));
+        return Err(Wrong::new(format!("there is no topology `{name}`\n  {remedy}")));
     }
     match fs::read_to_string(name) {
         Ok(text) => Ok((name.to_owned(), text)),
-        Err(e) => Err(Wrong(format!("{name}: {e}\n  `ferrule lab show two-gateways` prints one"))),
+        Err(e) => Err(Wrong::new(format!("{name}: {e}\n  `ferrule lab show two-gateways` prints one"))),
     }
 }

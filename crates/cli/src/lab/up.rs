@@ -12,6 +12,7 @@ use super::keys::{Fresh, NodeToken};
 use super::source::{Source, Wrong};
 use super::standing::{Standing, StandingLink, StandingNode, StandingPlace};
 use super::wire::{self, Carried};
+use crate::answer;
 use crate::desk;
 use crate::netns::{self, Veth, VethEnd};
 use crate::paint::{Paint, emit};
@@ -140,10 +141,7 @@ impl UpArgs {
 
 /// Says what went wrong; 3 if the machine lacks something.
 pub fn failed(fault: &Fault) -> ExitCode {
-    let paint = Paint::for_stream(&std::io::stderr());
-    let text = format!("{} {fault}\n", paint.fault("error:"));
-    emit(&mut std::io::stderr().lock(), &text);
-    ExitCode::from(if matches!(fault, Fault::Missing(..)) { 3 } else { 1 })
+    answer::wrong(&fault.to_string(), if matches!(fault, Fault::Missing(..)) { 3 } else { 1 })
 }
 
 /// Devices are named after ports, namespaces after the topology.
@@ -151,13 +149,13 @@ fn usable(topology: Topology) -> Result<Topology, Wrong> {
     let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if topology.name.is_empty() || topology.name.len() > 40 || !topology.name.chars().all(fine) {
         let remedy = "use 1 to 40 letters, digits, - and _: namespaces are named after it";
-        return Err(Wrong(format!("`{}` is no name to bring up\n  {remedy}", topology.name)));
+        return Err(Wrong::new(format!("`{}` is no name to bring up\n  {remedy}", topology.name)));
     }
     for node in &topology.nodes {
         for port in &node.config.ports {
             if port.name.is_empty() || port.name.len() > DEVICE_MAX || !port.name.chars().all(fine)
             {
-                return Err(Wrong(format!(
+                return Err(Wrong::new(format!(
                     "port `{}` of {} cannot be a device\n  use 1 to {DEVICE_MAX} letters and digits",
                     port.name, node.name
                 )));

@@ -14,9 +14,11 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use crate::answer;
 use crate::paint::{Paint, emit};
 use clap::Args;
 use ferrule_crypto::Mac;
+use ferrule_daemon::Finding;
 use ferrule_overhead::{
     GALLERY, GRAMMAR, GalleryEntry, Stack, StackError, UserFrame, cipher_name, esp_ciphers,
 };
@@ -83,6 +85,13 @@ struct Refusal {
     error: StackError,
 }
 
+impl Refusal {
+    fn finding(&self) -> Finding {
+        let remedy = self.error.help.clone().unwrap_or_default();
+        Finding { what: self.error.message.clone(), remedy, ..Finding::default() }
+    }
+}
+
 impl OverheadArgs {
     /// Prints the page that was asked for; a stack that cannot be is a usage error, 2.
     pub fn run(self) -> ExitCode {
@@ -94,8 +103,7 @@ impl OverheadArgs {
             }
             Err(refusal) => {
                 let paint = Paint::for_stream(&std::io::stderr());
-                emit(&mut std::io::stderr().lock(), &refusal.render(paint));
-                ExitCode::from(2)
+                answer::refuse(&[refusal.finding()], &refusal.render(paint), 2)
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Recordings on disk: written when something broke, and repeated.
 
 use super::{FOUND, names, quietly, text};
+use crate::answer;
 use crate::paint::{Paint, emit};
 use ferrule_base::Duration;
 use ferrule_lab::check::shrink::Shrunk;
@@ -57,8 +58,7 @@ pub fn repeat(path: &Path, text: &str) -> ExitCode {
     let (recording, subject) = match read(text) {
         Ok(read) => read,
         Err(e) => {
-            emit(&mut std::io::stderr(), &format!("{}: {e}\n", path.display()));
-            return ExitCode::from(USAGE);
+            return answer::wrong(&format!("{}: {e}", path.display()), USAGE);
         }
     };
     let (outcome, _) = quietly(|| campaign::repeat(&subject, &recording.case));

@@ -10,6 +10,7 @@ mod systems;
 pub mod token;
 pub mod trials;
 
+use crate::answer;
 use crate::demo::{bench, is_root};
 use crate::machine;
 use crate::paint::{Paint, emit};
@@ -74,14 +75,11 @@ impl StudyArgs {
             name if STUDIES.iter().any(|(known, _)| *known == name) => vec![name],
             name => {
                 let known: Vec<_> = STUDIES.iter().map(|(name, _)| *name).collect();
-                let paint = Paint::for_stream(&std::io::stderr());
-                let text = format!(
-                    "{} there is no study `{name}`: there are {}, and `list` and `all`\n",
-                    paint.fault("error:"),
-                    known.join(", ")
+                let known = known.join(", ");
+                let what = format!(
+                    "there is no study `{name}`\n  there are {known}, and `list` and `all`"
                 );
-                emit(&mut std::io::stderr().lock(), &text);
-                return ExitCode::from(USAGE);
+                return answer::wrong(&what, USAGE);
             }
         };
         let mut failed = false;
@@ -89,10 +87,7 @@ impl StudyArgs {
             let report = study(name, self.quick);
             failed |= ferrule_studies::has_failed(&report);
             if let Err((path, error)) = self.write(&report, name, chosen.len() > 1) {
-                let paint = Paint::for_stream(&std::io::stderr());
-                let text = format!("{} {}: {error}\n", paint.fault("error:"), path.display());
-                emit(&mut std::io::stderr().lock(), &text);
-                return ExitCode::from(ENVIRONMENT);
+                return answer::wrong(&format!("{}: {error}", path.display()), ENVIRONMENT);
             }
         }
         if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }

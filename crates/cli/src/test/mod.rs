@@ -19,6 +19,7 @@ mod tables;
 mod upset;
 mod virtual_time;
 
+use crate::answer;
 use crate::paint::{Paint, emit};
 use args::{Frames, Loads, Operations, Ports, Results, Times, duration, load, pattern, ratio};
 use clap::{Args, Subcommand};
@@ -317,10 +318,7 @@ impl TestArgs {
         match self.what.answer().and_then(|answer| results.give(answer)) {
             Ok(false) => ExitCode::SUCCESS,
             Ok(true) => ExitCode::FAILURE,
-            Err(fault) => {
-                eprint!("{fault}");
-                ExitCode::from(fault.exit_code())
-            }
+            Err(fault) => answer::fault(&fault),
         }
     }
 }

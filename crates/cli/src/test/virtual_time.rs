@@ -2,9 +2,9 @@
 
 use super::bench::{Instrument, ResetBy, silent};
 use ferrule_base::MacAddr;
-use ferrule_daemon::{Blame, Fault};
+use ferrule_daemon::{Blame, Fault, Finding};
 use ferrule_lab::tester::{LabBench, next_hop};
-use ferrule_lab::topology::{HostPlan, Shipped, Topology};
+use ferrule_lab::topology::{HostPlan, Shipped, Topology, TopologyError};
 use ferrule_tester::responder::Home;
 use ferrule_tester::{About, Bench, BenchError, TrialResult, TrialSpec};
 use std::net::IpAddr;
@@ -22,7 +22,9 @@ fn wrong(what: impl std::fmt::Display, remedy: &str) -> Fault {
 
 /// A topology by its name or its file.
 fn topology(name: &str, variant: Option<&str>) -> Result<Topology, Fault> {
-    let told = |e| Fault::told(Blame::Configuration, format!("{e}\n"));
+    let told = |e: Box<TopologyError>| {
+        Fault::told(Blame::Configuration, format!("{e}\n"), e.files.iter().flat_map(Finding::all_of).collect())
+    };
     if let Some(shipped) = Shipped::named(name) {
         return shipped.topology(variant).map_err(told);
     }

@@ -3,12 +3,15 @@
 pub mod pem;
 mod wrap;
 
+use crate::answer::Form;
 use clap::{Args, Subcommand, ValueEnum};
+use ferrule_base::Secret;
 use ferrule_crypto::Aes;
 use ferrule_daemon::token::{self, Problem};
 use ferrule_daemon::{Blame, Fault};
 use ferrule_engines::token::Pkcs11Token;
 use ferrule_engines::token::provision::{Purpose, Wrapping};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -42,6 +45,33 @@ use std::process::ExitCode;
 pub struct TokenArgs {
     #[command(subcommand)]
     action: Action,
+    /// Answer with one JSON object, errors included.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// An answer, for people and for machines.
+struct Told {
+    text: String,
+    object: Value,
+}
+
+impl Told {
+    /// A key, with half of its name, for two people to compare.
+    fn key(label: Option<&str>, bits: &str, name: &Secret) -> Self {
+        let half = hex(name.expose().get(..8).unwrap_or_default());
+        let place = label.map_or(String::new(), |label| format!("token:{label}  "));
+        Self {
+            text: format!("{place}AES-{bits}  {half}\n"),
+            object: json!({ "label": label, "bits": bits, "name": half }),
+        }
+    }
+
+    /// The public half of a pair.
+    fn public(label: &str, text: String) -> Self {
+        let object = json!({ "label": label, "public": text.trim_end() });
+        Self { text, object }
+    }
 }
 
 #[derive(Subcommand)]
@@ -123,20 +153,23 @@ const FILE_MAX: u64 = 4096;
 impl TokenArgs {
     /// Does it; what is wrong is said.
     pub fn run(self) -> ExitCode {
-        crate::live::finish(self.action.run().map(|text| print!("{text}")))
+        let Self { action, json } = self;
+        let form = Form { json };
+        crate::live::finish(action.run().map(|told| form.give(told.object, || told.text)))
     }
 }
 
 impl Action {
-    fn run(self) -> Result<String, Fault> {
+    fn run(self) -> Result<Told, Fault> {
         match self {
             Self::Pair { config, label, agree } => {
                 let mut token = open(&config)?;
                 if agree {
                     let point = token.make_agreement_pair(&label).problem()?;
-                    return Ok(hex(&point) + "\n");
+                    return Ok(Told::public(&label, hex(&point) + "\n"));
                 }
-                Ok(pem::pem(&token.make_import_pair(&label).problem()?))
+                let public = pem::pem(&token.make_import_pair(&label).problem()?);
+                Ok(Told::public(&label, public))
             }
             Self::Wrap(args) => args.run(),
             Self::Import { config, label, with, wrapped, by, keep_pair, unwraps, bits } => {
@@ -152,13 +185,16 @@ impl Action {
                     token.destroy_pair(&with).problem()?;
                 }
                 if unwraps {
-                    return Ok(format!("token:{label}  AES-{bits}  unwraps keys\n"));
+                    return Ok(Told {
+                        text: format!("token:{label}  AES-{bits}  unwraps keys\n"),
+                        object: json!({ "label": label, "bits": bits, "unwraps": true }),
+                    });
                 }
                 there(&mut token, &label, &bits)
             }
             Self::Agree { config, label, with, peer, bits } => {
                 let text = String::from_utf8_lossy(&read(&peer)?).into_owned();
-                let point = ferrule_base::Secret::from_hex(&text).map_err(|e| {
+                let point = Secret::from_hex(&text).map_err(|e| {
                     let remedy = "give the file that `ferrule token pair --agree` made";
                     Fault::new(Blame::Configuration, format!("{}: {e}", peer.display()), remedy)
                 })?;
@@ -171,11 +207,10 @@ impl Action {
     }
 }
 
-/// The key is there; half of its name, for two people to compare.
-fn there(token: &mut Pkcs11Token, label: &str, bits: &str) -> Result<String, Fault> {
+/// The key is there.
+fn there(token: &mut Pkcs11Token, label: &str, bits: &str) -> Result<Told, Fault> {
     let name = token.identity(label, aes(bits)).problem()?;
-    let half = name.expose().get(..8).unwrap_or_default();
-    Ok(format!("token:{label}  AES-{bits}  {}\n", hex(half)))
+    Ok(Told::key(Some(label), bits, &name))
 }
 
 fn open(config: &Path) -> Result<Pkcs11Token, Fault> {

@@ -1,7 +1,7 @@
 //! `ferrule token wrap`: what is done where the key is, so that it can be brought to
 //! a token. Needs neither the token nor its configuration.
 
-use super::{By, FILE_MAX, hex, pem, read};
+use super::{By, FILE_MAX, Told, pem, read};
 use clap::Args;
 use ferrule_base::Secret;
 use ferrule_daemon::load::private_file;
@@ -33,7 +33,7 @@ pub struct WrapArgs {
 }
 
 impl WrapArgs {
-    pub fn run(self) -> Result<String, Fault> {
+    pub(super) fn run(self) -> Result<Told, Fault> {
         let key = key_at(&self.key)?;
         let wrapped = match self.by {
             By::RsaOaep => {
@@ -48,8 +48,7 @@ impl WrapArgs {
         };
         write(&self.wrapped, &wrapped.problem()?)?;
         let name = wrap::name(&key).problem()?;
-        let half = name.expose().get(..8).unwrap_or_default();
-        Ok(format!("AES-{}  {}\n", 8 * key.len(), hex(half)))
+        Ok(Told::key(None, &(8 * key.len()).to_string(), &name))
     }
 }
 

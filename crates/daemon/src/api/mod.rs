@@ -23,7 +23,9 @@ mod server;
 pub use client::{Client, socket_path};
 pub use server::{Action, Peer, Server};
 
+use crate::fault::{Fault, Finding};
 use crate::report::Report;
+use ferrule_node::config::Difference;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -55,6 +57,18 @@ pub enum Request {
         #[serde(default)]
         new_keys: bool,
     },
+    /// What this configuration would change; nothing does.
+    Compare {
+        /// The file's name.
+        file: String,
+        /// Its text.
+        text: String,
+        /// The texts of the key files that it names.
+        keys: BTreeMap<String, String>,
+        /// Counters that are not there would be made.
+        #[serde(default)]
+        new_keys: bool,
+    },
     /// What happens to the next packets.
     Trace(Recording),
     /// The frames on the wire.
@@ -81,6 +95,7 @@ impl Request {
         match self {
             Self::Show {} => "show",
             Self::Apply { .. } => "apply",
+            Self::Compare { .. } => "compare",
             Self::Trace(_) => "trace",
             Self::Capture { key_log: true, .. } => "capture with keys",
             Self::Capture { .. } => "capture",
@@ -115,12 +130,20 @@ pub enum Reply {
         /// Ports that are gone.
         closed: Vec<String>,
     },
+    /// To `compare`: the configuration would be accepted.
+    Differences {
+        /// What it changes, by section.
+        differences: Vec<Difference>,
+    },
     /// The request was not carried out, and why; the node is as it was.
     Refused {
         /// Lines for people.
         text: String,
         /// The exit code that fits.
         exit: u8,
+        /// The same for machines.
+        #[serde(default)]
+        findings: Vec<Finding>,
     },
     /// To a capture: the ports, whose place in the list records name, and the
     /// key log if it was asked for.
@@ -141,6 +164,14 @@ pub enum Reply {
     Done {},
     /// To `stop`: the node is going down.
     Stopping {},
+}
+
+impl Reply {
+    /// A request that was not carried out.
+    pub fn refused(fault: &Fault) -> Self {
+        let findings = fault.findings().to_vec();
+        Self::Refused { text: fault.to_string(), exit: fault.exit_code(), findings }
+    }
 }
 
 /// A packet at one point of its way.

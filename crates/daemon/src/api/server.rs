@@ -3,7 +3,7 @@
 
 use super::{CLIENTS_MAX, REQUEST_MAX, Reply, Request, UNREAD_MAX};
 use crate::events;
-use crate::fault::Fault;
+use crate::fault::{Fault, Finding};
 use ferrule_base::Secret;
 use ferrule_ports::os::PollSet;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, chownat, fchmod};
@@ -296,7 +296,7 @@ impl Client {
             }
             Err(e) => format!("error: not a request: {e}\n"),
         };
-        let refused = Reply::Refused { text, exit: 2 };
+        let refused = Reply::Refused { findings: vec![Finding::told(&text)], text, exit: 2 };
         // Writing to memory does not fail.
         let _ = serde_json::to_writer(&mut self.output, &refused);
         self.output.push(b'\n');
@@ -494,7 +494,7 @@ mod tests {
         let text = "y".repeat(1 << 20);
         for round in 0..20 {
             for client in 1..=slow.len() as u64 {
-                server.say(client, &Reply::Refused { text: text.clone(), exit: round });
+                server.say(client, &Reply::Refused { text: text.clone(), exit: round, findings: Vec::new() });
             }
             server.flush();
             let held: usize = server.clients.iter().map(Client::unread).sum();

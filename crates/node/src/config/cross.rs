@@ -3,7 +3,7 @@
 
 use super::ipsec::pairs;
 use super::links::usable_mtus;
-use super::raw;
+use super::raw::{self, Spanned};
 use super::read::Reader;
 use super::{Config, MemberConfig, TunnelConfig};
 use ferrule_crypto::fingerprint;
@@ -251,7 +251,7 @@ fn counters(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     }
     let name = file.node.as_ref().and_then(|node| node.get_ref().name.as_ref());
     r.problems.add(
-        name.map_or(0..0, toml::Spanned::span),
+        name.map_or(0..0, Spanned::span),
         "static keys, and no place to keep their counters",
         "add state = \"FOLDER\" to [node]: without it a restart would use nonces twice",
     );

@@ -18,6 +18,7 @@
 //! ```
 
 use super::names::Networks;
+use super::raw::Spanned;
 use super::read::Reader;
 use super::{
     Config, MacsecConfig, Placement, PolicyAction, PolicyConfig, TunnelConfig, Via, ipsec, raw,
@@ -132,7 +133,7 @@ fn tunnels(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
         let (span, raw) = (raw.span(), raw.get_ref());
         let interface = &config.interfaces[tunnel.via.interface];
         if tunnel.vrf != interface.vrf {
-            let span = raw.vrf.as_ref().map_or(span.clone(), toml::Spanned::span);
+            let span = raw.vrf.as_ref().map_or(span.clone(), Spanned::span);
             let what = format!(
                 "tunnel `{}` is inline, and its packets are of another vrf than interface `{}`",
                 tunnel.name, interface.name

@@ -37,7 +37,7 @@
 //! ```
 
 use super::names::{Names, Ways};
-use super::raw::{self, Text, WordOrNumber};
+use super::raw::{self, Spanned, Text, WordOrNumber};
 use super::read::Reader;
 use super::token::Named;
 use super::{Config, Placement, SaConfig, TunnelConfig, Via, inline};
@@ -51,7 +51,6 @@ use ferrule_wire::{Dscp, udp};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::net::IpAddr;
-use toml::Spanned;
 
 /// Packets of the smallest window that the standards know.
 const WINDOW_MIN: u32 = 32;
@@ -455,6 +454,15 @@ fn way_to(
         r.problems.add(text.span(), format!("no way to the other gateway {remote}"), remedy);
     }
     best
+}
+
+/// Every name of a suite, of whichever protocol.
+pub(super) fn suite_names() -> Vec<&'static str> {
+    let all = [SaProtocol::Esp, SaProtocol::Ah].into_iter().flat_map(suites);
+    let mut names: Vec<_> = all.map(|(name, _)| name).collect();
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(*name));
+    names
 }
 
 /// What a suite is called, by protocol.

@@ -1,7 +1,7 @@
 //! Ports, interfaces, bridges, routes, labels and pseudowires.
 
 use super::names::{Connected, Names};
-use super::raw::{self, Number, Text};
+use super::raw::{self, Number, Spanned, Text};
 use super::read::Reader;
 use super::{
     BridgeConfig, Config, Driver, InterfaceConfig, LabelAction, LabelConfig, MemberConfig,
@@ -10,7 +10,6 @@ use super::{
 use ferrule_dataplane::macsec::SecyConfig;
 use ferrule_dataplane::route::TtlModel;
 use std::collections::{HashMap, HashSet};
-use toml::Spanned;
 
 const CTAG: u16 = 0x8100;
 const STAG: u16 = 0x88a8;

@@ -10,6 +10,7 @@
 //! [`KeySource`], for this crate has no file system.
 
 mod cross;
+mod describe;
 mod difference;
 mod error;
 mod inline;
@@ -26,6 +27,7 @@ mod schema;
 mod secure;
 mod token;
 
+pub use describe::{reference, schema};
 pub use difference::{Change, Difference, ValueChange, differences};
 pub use error::{ConfigError, Problem};
 pub use keys::{KeySource, LAB_KEY, NoKeys, named_key};

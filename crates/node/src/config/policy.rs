@@ -13,14 +13,14 @@
 //! ```
 
 use super::names::Names;
-use super::raw::{self, Words};
+use super::raw::{self, Spanned, Words};
 use super::read::Reader;
 use super::{Config, TunnelConfig};
 use ferrule_dataplane::ipsec::spd::SELECTORS_MAX;
 use ferrule_dataplane::ipsec::{Addresses, Field, Mode, Selector, SelectorError};
 use std::fmt;
 use std::ops::Range;
-use toml::{Spanned, Value};
+use toml::Value;
 
 /// Combinations of addresses, ports and so on that one entry may stand for.
 const COMBINATIONS_MAX: usize = 4096;
@@ -365,8 +365,8 @@ fn list<T>(
     let Some(words) = words else { return Vec::new() };
     let mut all = Vec::new();
     let mut any = false;
-    let one = std::slice::from_ref(words.get_ref());
-    let items = words.get_ref().as_array().map_or(one, |items| &**items);
+    let one = std::slice::from_ref(&words.get_ref().0);
+    let items = words.get_ref().0.as_array().map_or(one, |items| &**items);
     if items.is_empty() {
         r.problems.add(words.span(), "an empty list", "leave the key out: that is any");
     }

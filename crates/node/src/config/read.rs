@@ -4,7 +4,7 @@
 use super::error::{Problem, Problems};
 use super::keys::KeySource;
 use super::names::{Names, unknown};
-use super::raw::{self, Number, Text};
+use super::raw::{self, Number, Spanned, Text};
 use super::{
     Config, LogFormat, RESERVE, cross, inline, ipsec, links, place, policy, secure, token,
 };
@@ -12,7 +12,6 @@ use std::fmt::Display;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::str::FromStr;
-use toml::Spanned;
 
 /// Packet buffers if nothing is said.
 const BUFFERS: i64 = 8192;
@@ -128,18 +127,13 @@ fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {
 }
 
 fn log_format(r: &mut Reader<'_>, log: Option<&Text>) -> LogFormat {
-    let Some(log) = log else { return LogFormat::default() };
-    match log.get_ref().as_str() {
-        "text" => LogFormat::Text,
-        "json" => LogFormat::Json,
-        "journal" => LogFormat::Journal,
-        "none" => LogFormat::None,
-        other => {
-            let what = format!("no log is `{other}`");
-            r.problems.add(log.span(), what, "use text, json, journal or none");
-            LogFormat::default()
-        }
-    }
+    let formats = [
+        ("text", LogFormat::Text),
+        ("json", LogFormat::Json),
+        ("journal", LogFormat::Journal),
+        ("none", LogFormat::None),
+    ];
+    log.and_then(|log| r.choice(log, "log", &formats)).unwrap_or_default()
 }
 
 fn buffer_size(r: &mut Reader<'_>, n: Option<&Number>) -> usize {

@@ -2,7 +2,7 @@
 
 use super::keys::{KeyFile, LAB_KEY};
 use super::links::port_index;
-use super::raw::{self, Text};
+use super::raw::{self, Spanned, Text};
 use super::read::Reader;
 use super::token::Named;
 use super::{Config, MacsecConfig, MacsecSaConfig, Placement, Replay, SecyConfig};
@@ -12,7 +12,6 @@ use ferrule_dataplane::macsec::{BITMAP_MAX, CLEAR_TAGS_MAX};
 use ferrule_wire::Sci;
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
-use toml::Spanned;
 
 /// Octets of an XPN suite's salt.
 const XPN_SALT: usize = 12;
