@@ -6,12 +6,13 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # Debian's own interpreter: it is the one that has Debian's python3-cryptography.
 export PYTHON ?= /usr/bin/python3
 
-.PHONY: help build demo package test bench fuzz soak
+.PHONY: help book build demo package test bench fuzz soak
 
 help:
 	@echo 'make build   ferrule as it is handed out: target/dist/ferrule'
 	@echo 'make demo    two sites joined across an MPLS provider: plain, MACsec, ESP, real traffic'
 	@echo 'make package Debian package and tarball of it in target/package/'
+	@echo 'make book    docs/ as pages in target/book/ (mdBook, which it installs for this tree)'
 	@echo 'make test    everything that CI runs'
 	@echo 'make soak    1,000 seeds of two ten-node networks under all impairments: every promise holds'
 	@echo 'make bench   ratios: AES-GCM over Intel'\''s library, whole graph over bare AEAD, forwarding, AF_XDP'
@@ -31,6 +32,14 @@ demo:
 package:
 	@scripts/deps.sh build
 	@scripts/package.sh
+
+# The version is pinned; an mdbook in the PATH is taken as it is.
+book:
+	@scripts/deps.sh build
+	@command -v mdbook >/dev/null || [ -x target/tools/bin/mdbook ] || \
+	    cargo install mdbook --version 0.5.4 --locked --root target/tools
+	PATH="$$PATH:$$PWD/target/tools/bin" mdbook build
+	@echo 'file://'"$$PWD"'/target/book/index.html'
 
 test:
 	@scripts/deps.sh test

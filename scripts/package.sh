@@ -40,6 +40,8 @@ install_tree() {
     install -Dm644 packaging/sysusers.conf "$2/usr/lib/sysusers.d/ferrule.conf"
     mkdir -p "$doc/examples" "$doc/monitoring"
     install -m644 packaging/debian/copyright LICENSE-* README.md CHANGELOG.md docs/*.md "$doc"
+    install -Dm644 -t "$doc/howto" docs/howto/*.md
+    install -m644 docs/ferrule.schema.json "$doc"
     install -m644 examples/*.toml "$doc/examples"
     install -Dm644 -t "$doc/examples/topologies" topologies/*.toml
     install -m644 packaging/monitoring/* "$doc/monitoring"

@@ -52,14 +52,21 @@ pub fn reference(table: Option<&str>) -> Option<String> {
     let schema = schema();
     let pages = Pages { root: &schema };
     let sections = properties(&schema);
-    match table {
-        Some(name) => Some(pages.section(name, sections.get(name)?)),
-        None => {
-            let all = sections.iter().map(|(name, section)| pages.section(name, section));
-            Some(INTRODUCTION.to_owned() + &all.collect::<Vec<_>>().join("\n"))
-        }
+    if let Some(name) = table {
+        return Some(pages.section(name, sections.get(name)?, &[]));
     }
+    let all = ORDER.iter().enumerate().filter_map(|(at, name)| {
+        let before = ORDER[..at].iter().filter_map(|name| Some((*name, sections.get(*name)?)));
+        Some(pages.section(name, sections.get(*name)?, &before.collect::<Vec<_>>()))
+    });
+    Some(INTRODUCTION.to_owned() + &all.collect::<Vec<_>>().join("\n"))
 }
+
+/// Tables in the order of the reference.
+const ORDER: [&str; 14] = [
+    "node", "port", "interface", "bridge", "route", "lsp", "label", "pseudowire", "macsec",
+    "tunnel", "transport", "policy", "look-aside", "token",
+];
 
 /// In front of the whole reference.
 const INTRODUCTION: &str = "\
@@ -104,40 +111,42 @@ impl<'a> Pages<'a> {
         inner.get("properties").is_some().then_some(inner)
     }
 
-    fn section(&self, name: &str, schema: &Value) -> String {
+    /// A section; where one of those `before` has the same keys, they are not said again.
+    fn section(&self, name: &str, schema: &Value, before: &[(&str, &Value)]) -> String {
         let listed = self.followed(schema).get("items").is_some();
         let title = if listed { format!("[[{name}]]") } else { format!("[{name}]") };
-        let mut page = format!("## `{title}`\n\n{}\n\n", text(schema, "description"));
-        let Some(table) = self.table(schema) else { return page };
-        page += &self.keys(table);
-        for (key, value) in properties(table) {
-            // A table is described once, where it stands first.
-            let first = |(other, o): (&String, &Value)| {
-                *other != key && self.table(o).is_some() && self.table(o) == self.table(&value)
-            };
-            let Some(inner) = self.table(&value) else { continue };
-            let all = properties(table);
-            let before = all.iter().take_while(|(other, _)| **other != key);
-            if before.clone().any(first) {
+        let mut page = format!("## `{title}`\n\n{}\n", text(schema, "description"));
+        let table = self.table(schema);
+        let (Some(table), false) = (table, before.iter().any(|(_, s)| self.table(s) == table))
+        else {
+            return page;
+        };
+        let _ = write!(page, "\n{}", self.keys(table));
+        let all = properties(table);
+        let mut told: Vec<&Value> = Vec::new();
+        for inner in all.values().filter_map(|value| self.table(value)) {
+            if told.contains(&inner) {
                 continue;
             }
-            let alike: Vec<String> = all
-                .iter()
-                .filter(|(_, o)| self.table(o) == Some(inner))
-                .map(|(k, _)| format!("`{k}`"))
-                .collect();
+            told.push(inner);
+            let alike = all.iter().filter(|(_, other)| self.table(other) == Some(inner));
+            let alike: Vec<String> = alike.map(|(key, _)| format!("`{key}`")).collect();
             let _ = write!(page, "\nKeys of {} in `{title}`:\n\n", alike.join(", "));
             page += &self.keys(inner);
         }
         page
     }
 
-    /// A line for each key.
+    /// A line for each key, those that are needed first.
     fn keys(&self, table: &Value) -> String {
-        let needed = table.get("required").and_then(Value::as_array);
-        let mut page = String::from("| key | value | default | meaning |\n| --- | --- | --- | --- |\n");
-        for (key, schema) in properties(table) {
-            let needed = needed.is_some_and(|all| all.iter().any(|one| *one == *key));
+        let required = table.get("required").and_then(Value::as_array);
+        let is_needed = |key: &str| required.is_some_and(|all| all.iter().any(|one| one == key));
+        let mut page =
+            String::from("| key | value | default | meaning |\n| --- | --- | --- | --- |\n");
+        let (first, rest): (Vec<_>, Vec<_>) =
+            properties(table).into_iter().partition(|(key, _)| is_needed(key));
+        for (key, schema) in first.into_iter().chain(rest) {
+            let needed = is_needed(&key);
             let default = match schema.get("default") {
                 _ if needed => "**needed**".to_owned(),
                 Some(Value::Array(list)) if list.is_empty() => String::new(),

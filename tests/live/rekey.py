@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# time-limit: 150
+"""`ferrule rekey --apply` gives both ends of a tunnel new keys and SPIs, under traffic that
+loses nothing; the files that it writes without --apply do the same by hand; `apply --dry-run`
+says beforehand what changes, and changes nothing."""
+import json
+import os
+import subprocess
+
+from rig import Rig, need, run
+
+need("ip", "ping")
+
+
+def counted(rig, change):
+    """Pings in a hurry while `change` happens: all must be answered."""
+    pings = subprocess.Popen(rig.inside("ha", "ping", "-q", "-c", 2500, "-i", "0.002", "10.0.2.2"),
+                             stdout=subprocess.PIPE, text=True)
+    change()
+    assert pings.poll() is None, "the traffic was over before the change"
+    out, _ = pings.communicate(timeout=60)
+    assert " 2500 received" in out, out
+
+
+def spis(rig, name):
+    return sorted((s["way"], s["spi"]) for s in rig.show(name)["sas"])
+
+
+def dry(rig, name, file, *more, check=True):
+    said = rig.ask(name, "apply", rig.path(file), "--dry-run", "--json", *more, check=check)
+    return said.returncode, json.loads(said.stdout)
+
+
+with Rig() as rig:
+    rig.gateways()
+    rig.start("ga")
+    rig.start("gb")
+    rig.ping()
+    ends = [rig.path("ga.toml"), rig.path("gb.toml")]
+
+    # By hand, from the files of the three steps.
+    said = json.loads(run(rig.ferrule, "rekey", *ends, "--json").stdout)
+    assert [step["step"] for step in said["steps"]] == ["make", "switch", "break"], said
+    assert len(said["keys"]) == 2 and not said["applied"], said
+    assert all(oct(os.stat(key).st_mode)[-3:] == "600" for key in said["keys"]), said["keys"]
+    before = spis(rig, "ga")
+
+    make = os.path.basename(said["steps"][0]["commands"][0]["file"])
+    code, told = dry(rig, "ga", make, "--new-keys")
+    found = [(d["section"], d["change"]) for d in told["differences"]]
+    assert (code, found) == (0, [("sa", "added")]), told
+    code, told = dry(rig, "ga", make, check=False)
+    assert code == 3 and "ferrule state create" in told["errors"][0]["remedy"], told
+    assert spis(rig, "ga") == before, "a dry run changed something"
+
+    def by_hand():
+        for step in said["steps"]:
+            for name, command in zip(("ga", "gb"), step["commands"]):
+                rig.ask(name, "apply", "--new-keys", command["file"])
+
+    counted(rig, by_hand)
+    after = spis(rig, "ga")
+    assert not set(before) & set(after) and len(after) == 2, (before, after)
+    print("three steps by hand: 2500 of 2500 pings answered, other SPIs at both ends")
+
+    # The files of the last step are the configurations now.
+    for name in ("ga", "gb"):
+        os.replace(rig.path(f"{name}.3-break.toml"), rig.path(f"{name}.toml"))
+        os.unlink(rig.path(f"{name}.1-make.toml"))
+        os.unlink(rig.path(f"{name}.2-switch.toml"))
+
+    # In one go, twice.
+    for _ in range(2):
+        before = spis(rig, "gb")
+        counted(rig, lambda: run(rig.ferrule, "rekey", *ends, "--apply", "--silent", "1"))
+        after = spis(rig, "gb")
+        assert not set(before) & set(after) and len(after) == 2, (before, after)
+        code, told = dry(rig, "gb", "gb.toml")
+        assert (code, told["differences"]) == (0, []), told
+    print("ferrule rekey --apply, twice: 5000 of 5000 pings answered")
+
+    # What would change, by section; and what would not be accepted.
+    rig.change("ga", r"^(\[\[policy\]\])", '[[route]]\nprefix = "10.9.0.0/16"\nvia = "198.51.100.2"\n\n\\1')
+    code, told = dry(rig, "ga", "ga.toml")
+    assert [(d["section"], d["name"]) for d in told["differences"]] == [("route", "10.9.0.0/16")], told
+    text = rig.ask("ga", "apply", rig.path("ga.toml"), "--dry-run").stdout
+    assert "  route\n    + 10.9.0.0/16\n" in text, text
+    assert not any(p["prefix"] == "10.9.0.0/16" for p in rig.show("ga")["path"])
+    rig.change("ga", r'^name = "ga"', 'name = "gx"')
+    code, told = dry(rig, "ga", "ga.toml", check=False)
+    assert code == 2 and told["errors"][0]["line"] > 0, told
+    assert "cannot change" in told["errors"][0]["what"], told
+
+    # Ends that do not belong together.
+    result = run(rig.ferrule, "rekey", rig.path("gb.toml"), rig.path("gb.toml"), "--json", check=False)
+    told = json.loads(result.stdout)
+    assert result.returncode == 2 and told["errors"][0]["file"].endswith("gb.toml"), told
+    print("dry runs say what would change, and why not")
