@@ -6,7 +6,7 @@ Every block of ```sh is run, line by line, in the order of its page. A page has 
 its own, two gateways and two hosts, in namespaces:
 
     ha --veth-- a ==veth== b --veth-- hb
-    eth0     eth0 eth1  eth1 eth0     eth0
+    eth0     eth0 eth1  eth1 eth0     eth0      (and a second cable, eth2)
 
 A block runs at `a`; "```sh gw-b", "```sh host-a" and "```sh host-b" say otherwise. What runs
 until it is told to stop (a node, a capture) goes on while the rest of the page is read, and
@@ -41,7 +41,7 @@ NOT_RUN = (
 )
 
 # What runs until it is told to stop.
-ENDLESS = re.compile(r"ferrule run |--web|^tcpdump|^ping (?!.*-c)|ferrule capture (?!.*-c )")
+ENDLESS = re.compile(r"ferrule run |--web|^tcpdump|^ping (?!.*-c)|ferrule capture |ferrule trace ")
 # A line ends within this time, and what does not end is looked at after this.
 LINE_SECONDS, LOOK_SECONDS = 120, 0.3
 PLACES = {"": "a", "gw-b": "b", "host-a": "ha", "host-b": "hb"}
@@ -83,7 +83,7 @@ class Page:
             run("ip", "netns", "add", name)
             run("ip", "-n", name, "link", "set", "lo", "up")
         for one, device, other, there in (("ha", "eth0", "a", "eth0"), ("a", "eth1", "b", "eth1"),
-                                          ("b", "eth0", "hb", "eth0")):
+                                          ("b", "eth0", "hb", "eth0"), ("a", "eth2", "b", "eth2")):
             run("ip", "link", "add", device, "netns", one, "type", "veth",
                 "peer", "name", there, "netns", other)
             run("ip", "-n", one, "link", "set", device, "up")

@@ -450,8 +450,7 @@ pub(super) struct Tunnel {
     pub local: Text,
     /// Address of the other end.
     pub remote: Text,
-    /// Algorithms, by name: `aes-gcm-128`, `chacha20-poly1305`, `aes-cbc-128-hmac-sha256-128`, …
-    /// (the list: docs/suites.md).
+    /// Algorithms of the pair (docs/suites.md): for AH a keyed hash or GMAC alone.
     #[schemars(extend("enum" = super::ipsec::suite_names()))]
     pub suite: Text,
     /// Extended (64-bit) sequence numbers (RFC 4303 section 2.2.1).

@@ -129,7 +129,7 @@ fn companions(table: &str, key: &str) -> Vec<(&'static str, toml::Value)> {
     match (table, key) {
         ("tunnel" | "transport", "keepalive-seconds") => vec![("encapsulation", "udp".into())],
         ("tunnel" | "transport", "ah-align") => {
-            vec![("protocol", "ah".into()), ("suite", "hmac-sha2-256-128".into())]
+            vec![("protocol", "ah".into()), ("suite", "hmac-sha256-128".into())]
         }
         _ => Vec::new(),
     }
