@@ -54,7 +54,9 @@ impl Form {
     /// Prints an answer.
     pub fn give(&self, object: impl Serialize, text: impl FnOnce() -> String) {
         let text = match self.json {
-            true => serde_json::to_string_pretty(&object).map_or_else(|e| e.to_string(), |t| t + "\n"),
+            true => {
+                serde_json::to_string_pretty(&object).map_or_else(|e| e.to_string(), |t| t + "\n")
+            }
             false => text(),
         };
         emit(&mut stdout().lock(), &text);

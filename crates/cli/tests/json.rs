@@ -113,7 +113,8 @@ fn answers_are_objects() {
     let place = folder.to_str().expect("text");
     let mut command = Command::new(env!("CARGO_BIN_EXE_ferrule"));
     command.args(["init", "gateway", "--pair", "--json", "--dir", place]);
-    let done = command.env("FERRULE_USED_KEYS", folder.join("used-keys")).output().expect("it runs");
+    let done =
+        command.env("FERRULE_USED_KEYS", folder.join("used-keys")).output().expect("it runs");
     let told: Value = serde_json::from_slice(&done.stdout).expect("JSON");
     assert_eq!(told["wrote"].as_array().map(Vec::len), Some(4), "{told}");
     let (a, b) = (format!("{place}/gw-a.toml"), format!("{place}/gw-b.toml"));

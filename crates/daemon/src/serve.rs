@@ -301,9 +301,7 @@ impl Daemon {
             begun.map_err(|what| (what, "see `ferrule show ports`"))
         };
         let reply = match begun {
-            Err((what, remedy)) => {
-                Reply::refused(&Fault::new(Blame::Configuration, what, remedy))
-            }
+            Err((what, remedy)) => Reply::refused(&Fault::new(Blame::Configuration, what, remedy)),
             Ok(begun) => {
                 *tap = Some(begun);
                 let config = self.control.config();

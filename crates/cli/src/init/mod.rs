@@ -305,7 +305,8 @@ impl Set {
     }
 
     fn object(&self) -> Value {
-        let steps = self.next.iter().map(|(why, command)| json!({ "why": why, "command": command }));
+        let steps =
+            self.next.iter().map(|(why, command)| json!({ "why": why, "command": command }));
         json!({
             "wrote": self.files.paths().collect::<Vec<_>>(),
             "counters": self.counters.is_some(),

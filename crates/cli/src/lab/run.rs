@@ -189,7 +189,8 @@ impl RunArgs {
                 let names = names.join(", ");
                 return Err(Wrong::new(format!("there is no link `{link}`\n  there are {names}")));
             };
-            let tap = lab.network.tap(lab.links[at], None).map_err(|e| Wrong::new(e.to_string()))?;
+            let tap =
+                lab.network.tap(lab.links[at], None).map_err(|e| Wrong::new(e.to_string()))?;
             wanted.push(Wanted { tap, link: link.to_owned(), file: file.to_owned() });
         }
         Ok(wanted)

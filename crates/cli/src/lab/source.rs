@@ -84,8 +84,8 @@ impl Source {
             files.insert(name.to_owned(), text.clone());
             Ok(text)
         };
-        let topology = Topology::parse(&file, &text, &mut beside, variant.as_deref())
-            .map_err(|e| Wrong {
+        let topology =
+            Topology::parse(&file, &text, &mut beside, variant.as_deref()).map_err(|e| Wrong {
                 text: format!("this topology cannot be used\n{e}"),
                 findings: e.files.iter().flat_map(Finding::all_of).collect(),
             })?;
@@ -114,6 +114,8 @@ pub fn text(name: &str) -> Result<(String, String), Wrong> {
     }
     match fs::read_to_string(name) {
         Ok(text) => Ok((name.to_owned(), text)),
-        Err(e) => Err(Wrong::new(format!("{name}: {e}\n  `ferrule lab show two-gateways` prints one"))),
+        Err(e) => {
+            Err(Wrong::new(format!("{name}: {e}\n  `ferrule lab show two-gateways` prints one")))
+        }
     }
 }

@@ -69,9 +69,8 @@ impl Document {
     pub fn step(&self, end: &End, step: usize) -> String {
         let mut document = self.0.clone();
         let pairs = document.get_mut(end.section).and_then(Item::as_array_of_tables_mut);
-        let named = |pair: &&mut Table| {
-            pair.get("name").and_then(Item::as_str) == Some(end.name.as_str())
-        };
+        let named =
+            |pair: &&mut Table| pair.get("name").and_then(Item::as_str) == Some(end.name.as_str());
         if let Some(pair) = pairs.and_then(|pairs| pairs.iter_mut().find(named)) {
             let (first, also) = match step {
                 2 => (&end.new_in[0], end.new_in[1..].to_vec()),

@@ -71,7 +71,10 @@ impl RekeyArgs {
     }
 
     fn go(self) -> Result<(), Fault> {
-        let sides = [Side::read(load(&self.one)?, &self.one)?, Side::read(load(&self.other)?, &self.other)?];
+        let sides = [
+            Side::read(load(&self.one)?, &self.one)?,
+            Side::read(load(&self.other)?, &self.other)?,
+        ];
         let plan = Plan::of(&sides, self.tunnel.as_deref())?;
         let texts = plan.texts(&sides);
         let files = plan.key_files(&sides);
@@ -107,7 +110,11 @@ impl RekeyArgs {
             format!(
                 "{}: {} and {} have new keys and SPIs; {} and {} say so.\n\
                  The old key files are of no use any more: remove them.\n",
-                plan.name, names[0], names[1], self.one.display(), self.other.display()
+                plan.name,
+                names[0],
+                names[1],
+                self.one.display(),
+                self.other.display()
             )
         });
     }

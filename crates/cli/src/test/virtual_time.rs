@@ -23,7 +23,11 @@ fn wrong(what: impl std::fmt::Display, remedy: &str) -> Fault {
 /// A topology by its name or its file.
 fn topology(name: &str, variant: Option<&str>) -> Result<Topology, Fault> {
     let told = |e: Box<TopologyError>| {
-        Fault::told(Blame::Configuration, format!("{e}\n"), e.files.iter().flat_map(Finding::all_of).collect())
+        Fault::told(
+            Blame::Configuration,
+            format!("{e}\n"),
+            e.files.iter().flat_map(Finding::all_of).collect(),
+        )
     };
     if let Some(shipped) = Shipped::named(name) {
         return shipped.topology(variant).map_err(told);

@@ -494,7 +494,10 @@ mod tests {
         let text = "y".repeat(1 << 20);
         for round in 0..20 {
             for client in 1..=slow.len() as u64 {
-                server.say(client, &Reply::Refused { text: text.clone(), exit: round, findings: Vec::new() });
+                server.say(
+                    client,
+                    &Reply::Refused { text: text.clone(), exit: round, findings: Vec::new() },
+                );
             }
             server.flush();
             let held: usize = server.clients.iter().map(Client::unread).sum();

@@ -6,9 +6,9 @@
 //! ```
 
 use super::raw;
+use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
-use schemars::Schema;
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
@@ -64,8 +64,20 @@ pub fn reference(table: Option<&str>) -> Option<String> {
 
 /// Tables in the order of the reference.
 const ORDER: [&str; 14] = [
-    "node", "port", "interface", "bridge", "route", "lsp", "label", "pseudowire", "macsec",
-    "tunnel", "transport", "policy", "look-aside", "token",
+    "node",
+    "port",
+    "interface",
+    "bridge",
+    "route",
+    "lsp",
+    "label",
+    "pseudowire",
+    "macsec",
+    "tunnel",
+    "transport",
+    "policy",
+    "look-aside",
+    "token",
 ];
 
 /// In front of the whole reference.

@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(around(0, [10, 1, 2, 99], 32), [24, 16, 8, 0]);
         assert_eq!(around(0, [10, 1, 9, 99], 32), [16, 8, 0]);
         assert_eq!(around(0, [10, 1, 2, 99], 15), [8, 0]);
-        assert_eq!(around(1, [10, 1, 2, 99], 32), []);
+        assert!(around(1, [10, 1, 2, 99], 32).is_empty());
     }
 
     #[test]
