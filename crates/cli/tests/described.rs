@@ -28,7 +28,7 @@ fn docs_have_the_schema_and_the_reference_of_the_program() {
     }
 }
 
-/// What does not fit the schema.
+/// Places of a file that do not fit the schema.
 fn misfits(name: &str, table: &toml::Table) -> Vec<String> {
     let schema: Value = serde_json::from_str(&said(&["config", "schema"])).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a JSON Schema");

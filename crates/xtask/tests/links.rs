@@ -52,7 +52,7 @@ fn headings(text: &str) -> Vec<String> {
     lines.map(|line| anchor(line.trim_start_matches('#'))).collect()
 }
 
-/// What is wrong with a page's links.
+/// Links of a page that lead nowhere.
 fn broken(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).expect("a page");
     let folder = page.parent().expect("a folder");

@@ -29,7 +29,7 @@ fn hexadecimal(spi: u32) -> Value {
     format!("{spi:#x}").parse().unwrap_or_else(|_| i64::from(spi).into())
 }
 
-/// What cannot be changed, and what would help.
+/// A complaint: the fault, and the remedy.
 type Unfit = (String, &'static str);
 
 /// A configuration as it is written.

@@ -23,7 +23,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What each step is called, in order.
+/// Names of the steps, in order, with their reasons.
 const STEPS: [(&str, &str); 3] = [
     ("make", "both ends open with the new SAs, too"),
     ("switch", "both ends seal with the new SAs"),
