@@ -68,8 +68,8 @@ fn object(config: &Config) -> Value {
                 "label-out": p.label_out, "control-word": p.control_word })
     });
     let secys = config.secys.iter().map(|s| {
-        json!({ "port": port(s.port), "cipher": s.suite.to_string(), "xpn": s.xpn,
-                "encrypt": s.encrypt, "transmit": s.transmit.len(), "receive": s.receive.len() })
+        json!({ "port": port(s.port), "cipher": s.entity.suite.to_string(), "xpn": s.entity.xpn,
+                "encrypt": s.entity.encrypt, "transmit": s.transmit.len(), "receive": s.receive.len() })
     });
     let tunnels = config.tunnels.iter().map(|t| {
         json!({ "name": t.name, "transport": t.mode == Mode::Transport, "local": t.local,
