@@ -24,9 +24,9 @@ pub struct Finding {
     pub line: Option<usize>,
     /// See `line`.
     pub column: Option<usize>,
-    /// What is wrong, one sentence.
+    /// The fault, in one sentence.
     pub what: String,
-    /// What would be right.
+    /// The remedy.
     pub remedy: String,
 }
 

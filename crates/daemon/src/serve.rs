@@ -357,7 +357,7 @@ impl Daemon {
         applied
     }
 
-    /// What a configuration would change, if it would be accepted. Its ports are looked
+    /// The changes that a configuration would make, if it would be accepted. Its ports are looked
     /// for, and not opened.
     fn compare(&self, loaded: Loaded, new_keys: bool) -> Result<Reply, Fault> {
         let Loaded { mut config, source, .. } = loaded;

@@ -389,7 +389,7 @@ impl Control {
         Ok(applied)
     }
 
-    /// Whether [`apply`](Self::apply) would take a configuration now, as far as that is
+    /// Says if [`apply`](Self::apply) would take a configuration now, as far as that is
     /// known without its counters. SAs of which it does not say whose they are go to the
     /// workers that would have them.
     pub fn would_apply(&self, config: &mut Config) -> Result<(), BuildError> {

@@ -57,7 +57,7 @@ pub enum Request {
         #[serde(default)]
         new_keys: bool,
     },
-    /// What this configuration would change; nothing does.
+    /// The changes that this configuration would make; it makes none.
     Compare {
         /// The file's name.
         file: String,
@@ -132,7 +132,7 @@ pub enum Reply {
     },
     /// To `compare`: the configuration would be accepted.
     Differences {
-        /// What it changes, by section.
+        /// Its changes, by section.
         differences: Vec<Difference>,
     },
     /// The request was not carried out, and why; the node is as it was.

@@ -110,7 +110,7 @@ struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    /// What a `$ref` stands for.
+    /// The schema that a `$ref` stands for.
     fn followed<'b>(&'b self, schema: &'b Value) -> &'b Value {
         let path = text(schema, "$ref").strip_prefix('#');
         path.and_then(|path| self.root.pointer(path)).unwrap_or(schema)

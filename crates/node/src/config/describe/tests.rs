@@ -125,7 +125,7 @@ const BESIDE: [(&str, &str, &str); 10] = [
 /// Keys that transport mode refuses.
 const ONLY_TUNNELS: [&str; 6] = ["copy-df", "df", "dscp", "ecn", "fragment", "ttl"];
 
-/// What else a key needs to be looked at.
+/// Other keys without which a key is not looked at.
 fn companions(table: &str, key: &str) -> Vec<(&'static str, toml::Value)> {
     match (table, key) {
         ("tunnel" | "transport", "keepalive-seconds") => vec![("encapsulation", "udp".into())],
@@ -145,7 +145,7 @@ fn place<'a>(file: &'a mut Table, table: &str) -> &'a mut Table {
     }
 }
 
-/// What a configuration becomes with some values in a table, or all that is wrong.
+/// The configuration with some values in a table, or all that is wrong with it.
 fn with(table: &str, values: &[(&str, toml::Value)]) -> Result<String, String> {
     let mut file = full();
     for (key, value) in values {
