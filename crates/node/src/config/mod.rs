@@ -45,14 +45,15 @@ use ferrule_wire::Protocol;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use strum::{IntoStaticStr, VariantArray};
 
 /// How many numbers of a static key may be reserved at a time; the most is what
 /// is taken if nothing is said. Fewer mean fewer skipped by a crash, and more
 /// writing: at a million packets a second the least are 8,000 writes.
 pub const RESERVE: RangeInclusive<u64> = sequence::RESERVE_MIN..=sequence::RESERVE;
 
-/// A whole node.
-#[derive(Clone, Debug)]
+/// A whole node. The default has no worker and no port.
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Its name.
     pub name: String,
@@ -126,9 +127,11 @@ pub enum LogFormat {
 }
 
 /// How a port reaches its wire.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Driver {
     /// AF_XDP on a device and queue.
+    #[strum(serialize = "af-xdp")]
     Xdp {
         /// Device name.
         device: String,
@@ -140,6 +143,7 @@ pub enum Driver {
         mode: XdpMode,
     },
     /// AF_PACKET on a device.
+    #[strum(serialize = "af-packet")]
     Packet {
         /// Device name.
         device: String,
@@ -180,15 +184,8 @@ impl Driver {
     }
 
     /// The name in configurations.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Xdp { .. } => "af-xdp",
-            Self::Packet { .. } => "af-packet",
-            Self::Tap { .. } => "tap",
-            Self::Tun { .. } => "tun",
-            Self::Pcap { .. } => "pcap",
-            Self::Wire => "wire",
-        }
+    pub fn name(&self) -> &'static str {
+        self.into()
     }
 }
 
@@ -208,7 +205,8 @@ pub struct TapConfig {
 }
 
 /// Where an AF_XDP program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum XdpMode {
     /// Generic on veth, else native where the driver can.
     Auto,

@@ -12,6 +12,7 @@ use std::fmt::Display;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::str::FromStr;
+use strum::VariantArray;
 use toml::Spanned;
 
 /// Packet buffers if nothing is said.
@@ -112,18 +113,8 @@ fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {
         log: log_format(r, n.log.as_ref()),
         lab: n.lab.unwrap_or(r.lab.is_some()),
         times: n.times.unwrap_or(false),
-        ports: Vec::new(),
-        interfaces: Vec::new(),
-        bridges: Vec::new(),
         vrfs: vec![String::new()],
-        routes: Vec::new(),
-        labels: Vec::new(),
-        pseudowires: Vec::new(),
-        secys: Vec::new(),
-        tunnels: Vec::new(),
-        policies: Vec::new(),
-        look_aside: None,
-        token: None,
+        ..Config::default()
     }
 }
 
@@ -221,6 +212,15 @@ impl Reader<'_> {
             unknown(&mut self.problems, t, what, choices.iter().map(|(name, _)| *name));
         }
         found.map(|&(_, v)| v)
+    }
+
+    /// The value that a word names.
+    pub fn word<T>(&mut self, t: &Text, what: &str) -> Option<T>
+    where
+        T: Copy + VariantArray + Into<&'static str>,
+    {
+        let words: Vec<_> = T::VARIANTS.iter().map(|&value| (value.into(), value)).collect();
+        self.choice(t, what, &words)
     }
 
     /// Labels, outermost first, each 16 to 2^20 - 1.
