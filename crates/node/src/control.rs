@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{self, Receiver, channel};
 
 mod cards;
 mod steps;
@@ -491,7 +491,7 @@ impl Control {
         self.request(Command::Refusals)
     }
 
-    fn request<T>(&mut self, request: fn(Sender<T>) -> Command) -> Receiver<T> {
+    fn request<T>(&mut self, request: fn(mpsc::Sender<T>) -> Command) -> Receiver<T> {
         let (sender, receiver) = channel();
         for link in &mut self.links {
             let _ = link.commands.push(request(sender.clone()));

@@ -28,7 +28,7 @@ mod token;
 
 pub use difference::{Change, Difference, ValueChange, differences};
 pub use error::{ConfigError, Problem};
-pub use keys::{KeySource, LAB_KEY, NoKeys, named_key};
+pub use keys::{KeySource, LAB_KEY, named_key};
 pub(crate) use names::Ways;
 pub use place::{LookAsideConfig, Otherwise, Placement};
 pub use policy::{PolicyAction, PolicyConfig};
