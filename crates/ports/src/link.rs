@@ -212,8 +212,8 @@ impl Watch {
         let index = asked.ok().map(|()| unsafe { self.request.ifr_ifru.ifru_ifindex } as u32);
         self.there = index == Some(self.index);
         let asked = ask(fd, libc::SIOCGIFFLAGS, &mut self.request);
-        // SAFETY: as above, of the flags.
         let flags = match self.there && asked.is_ok() {
+            // SAFETY: as above, of the flags.
             true => unsafe { self.request.ifr_ifru.ifru_flags },
             false => 0,
         };
