@@ -200,7 +200,8 @@ impl Daemon {
         let (mut openings, mut devices) = (Openings::new(config), Devices::new());
         open_ports(&prepared, (&mut openings, &mut devices), &umem, &mut control, &board)?;
         let socket = api::socket_path(config.control.as_deref(), &config.name);
-        let server = Server::bind(&socket, prepared.rights.monitors.is_some())?;
+        let mut server = Server::bind(&socket, prepared.rights.monitors.is_some())?;
+        server.register(&config.name);
         let listener = config.metrics.map(TcpListener::bind).transpose().map_err(|e| {
             let address = config.metrics.map(|a| a.to_string()).unwrap_or_default();
             let place = ["node", "metrics", &address];

@@ -130,7 +130,9 @@ impl Daemon {
         set.add(self.reloads.as_raw_fd(), false);
         let woken = set.add(self.board.control.wake().as_raw_fd(), false);
         self.server.add_to(set);
-        self.devices.wait_fd().into_iter().for_each(|fd| drop(set.add(fd, false)));
+        if let Some(fd) = self.devices.wait_fd() {
+            set.add(fd, false);
+        }
         let busy = busy || self.server.has_more();
         if busy {
             // Look again soon, without being asked.

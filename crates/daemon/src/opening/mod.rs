@@ -125,13 +125,13 @@ impl Openings {
     }
 
     /// Starts the companion, which may open what the configuration names as it is
-    /// now. It also removes `socket` when the daemon is gone.
-    pub fn start_companion(&mut self, config: &Config, socket: &Path) -> Result<(), OpenError> {
+    /// now. It also removes `left` when the daemon is gone.
+    pub fn start_companion(&mut self, config: &Config, left: &[&Path]) -> Result<(), OpenError> {
         let failed = |e| OpenError::os("starting the companion that opens ports", e);
         let [ours, theirs] = socket_pair().map_err(failed)?;
         let child = Command::new("/proc/self/exe")
             .arg(COMMAND)
-            .arg(socket)
+            .args(left)
             .current_dir("/")
             .env_clear()
             .stdin(Stdio::from(theirs))
