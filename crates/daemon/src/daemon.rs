@@ -141,6 +141,7 @@ pub fn check(loaded: Loaded) -> Result<Vec<String>, Fault> {
     let pool = Pool::heap(prepared.config.buffers.min(1024), prepared.config.buffer_size);
     let backend = placing::backend()?;
     remarks.extend(placing::remarks());
+    remarks.extend(prepared.config.ports.iter().filter_map(opening::remark));
     let store = Box::new(Volatile::default());
     assemble(&prepared, pool, store, Clock::start(), |_| Software::new(backend))?;
     if !User::current().is_root() {
