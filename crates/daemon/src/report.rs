@@ -425,11 +425,7 @@ fn times(workers: &[Box<WorkerReport>]) -> Option<TimesView> {
     workers.iter().any(|w| w.times.is_some()).then_some(view)
 }
 
-fn ports(
-    control: &Control,
-    workers: &[Box<WorkerReport>],
-    outside: &Outside<'_>,
-) -> Vec<PortView> {
+fn ports(control: &Control, workers: &[Box<WorkerReport>], outside: &Outside<'_>) -> Vec<PortView> {
     let config = control.config();
     let all = config.ports.iter().enumerate().zip(outside.macs);
     all.map(|((index, port), mac)| {

@@ -5,10 +5,10 @@ use crate::fault::{Blame, Fault, Source};
 use crate::opening::Openings;
 use crate::store::SharedStore;
 use ferrule_node::config::Config;
-use std::path::Path;
 use ferrule_ports::os::{
     User, allow_locked_memory, group_by_name, hide_memory, lock_memory, return_large_allocations,
 };
+use std::path::Path;
 
 /// What root's nodes become, if this user is there and they name none.
 const USER: &str = "ferrule";

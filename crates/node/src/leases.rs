@@ -10,9 +10,9 @@
 //! While a configuration changes two SAs of one key may be there, one to come and one
 //! to go. Their ranges never meet: the one that goes keeps what it has.
 
-use crate::incident::Incident;
 use crate::control::BuildError;
 use crate::counter::{Counter, CounterStore, StoreError};
+use crate::incident::Incident;
 use crate::secure::CounterId;
 use ferrule_dataplane::{Lease, Sequence};
 use std::collections::{HashMap, HashSet};

@@ -117,16 +117,16 @@ impl Link {
         let far = self.far_end().filter(|far| far.is_veth() && self.is_veth())?;
         // An index of another namespace may be somebody else's here.
         far.far_index().filter(|&back| back == self.index)?;
-        [ETHTOOL_GTSO, ETHTOOL_GGSO].iter().map(|&command| far.has(command)).reduce(|tso, gso| {
-            Some(tso? || gso?)
-        })?
+        [ETHTOOL_GTSO, ETHTOOL_GGSO]
+            .iter()
+            .map(|&command| far.has(command))
+            .reduce(|tso, gso| Some(tso? || gso?))?
     }
 
     fn far_end(&self) -> Option<Self> {
         let mut name = [0_u8; libc::IFNAMSIZ];
         // SAFETY: the kernel writes a name with its zero into a place of that size.
-        let found =
-            unsafe { libc::if_indextoname(self.far_index()?, name.as_mut_ptr().cast()) };
+        let found = unsafe { libc::if_indextoname(self.far_index()?, name.as_mut_ptr().cast()) };
         let len = (!found.is_null()).then(|| name.iter().position(|&c| c == 0))??;
         Self::by_name(std::str::from_utf8(&name[..len]).ok()?).ok()
     }

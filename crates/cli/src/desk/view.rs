@@ -108,7 +108,11 @@ fn reports(desk: &Desk<'_>) -> Vec<Option<Report>> {
             p.mac.unwrap_or_else(|| made_mac(&config.name, &p.name))
         };
         let macs: Vec<MacAddr> = config.ports.iter().map(mac).collect();
-        Some(Report::of(control, &workers, &Outside { now, macs: &macs, failures: &[], is_gone: &|_| false }))
+        Some(Report::of(
+            control,
+            &workers,
+            &Outside { now, macs: &macs, failures: &[], is_gone: &|_| false },
+        ))
     };
     desk.lab.network.devices().iter().take(SHOWN_MAX).map(of).collect()
 }

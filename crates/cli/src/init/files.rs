@@ -52,7 +52,8 @@ impl Files {
     /// Whether every configuration is one that a node takes, with the keys that are here.
     /// The error is for people.
     pub fn check(&self) -> Result<(), String> {
-        let configurations = self.entries.iter().filter(|e| e.path.extension() == Some("toml".as_ref()));
+        let configurations =
+            self.entries.iter().filter(|e| e.path.extension() == Some("toml".as_ref()));
         for entry in configurations {
             let folder = entry.path.parent().unwrap_or(Path::new("")).to_owned();
             let mut keys = |name: &str| {
@@ -82,7 +83,8 @@ impl Files {
         let mut written = Written::default();
         for entry in &self.entries {
             entry.write(force, &mut written).map_err(|e| {
-                let what = format!("cannot write {}: {e}; nothing was written", entry.path.display());
+                let what =
+                    format!("cannot write {}: {e}; nothing was written", entry.path.display());
                 io::Error::new(e.kind(), what)
             })?;
         }

@@ -346,11 +346,7 @@ impl InitArgs {
 }
 
 /// With --pair a router on one's way has one at the other end, too.
-fn both_ways(
-    pair: bool,
-    ours: Option<IpAddr>,
-    theirs: Option<IpAddr>,
-) -> Result<(), (u8, String)> {
+fn both_ways(pair: bool, ours: Option<IpAddr>, theirs: Option<IpAddr>) -> Result<(), (u8, String)> {
     match (pair, ours, theirs) {
         (true, Some(_), None) => {
             let what = "with --pair both next hops are needed: say --peer-next-hop, the router \
@@ -375,8 +371,7 @@ impl Set {
     /// Writes all of it, or nothing.
     fn write(&self) -> Result<(), (u8, String)> {
         self.files.check().map_err(|e| (USAGE, e))?;
-        let written =
-            self.files.write(self.force).map_err(|e| (ENVIRONMENT, e.to_string()))?;
+        let written = self.files.write(self.force).map_err(|e| (ENVIRONMENT, e.to_string()))?;
         self.begin_counters().map_err(|e| (ENVIRONMENT, e))?;
         written.keep();
         Ok(())

@@ -291,8 +291,10 @@ fn all_of(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 fn init_writes_nothing_before_all_is_valid_and_all_can_be_written() {
     // A next hop that no interface reaches.
     let folder = Folder::new();
-    let bad = set(&folder, &["gateway", "--pair", "--next-hop", "203.0.113.1", "--peer-next-hop",
-        "198.51.100.254"]);
+    let bad = set(
+        &folder,
+        &["gateway", "--pair", "--next-hop", "203.0.113.1", "--peer-next-hop", "198.51.100.254"],
+    );
     let (code, error) = bad.unwrap_or_else(|(_, e)| panic!("{e}")).write().expect_err("wrong");
     assert!(code == USAGE && error.contains("nothing was written"), "{error}");
     assert_eq!(all_of(&folder.0), []);

@@ -131,7 +131,8 @@ fn nobody(name: Option<&str>, all: &[Running], folders: &[PathBuf]) -> Fault {
             let folders: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();
             let what =
                 format!("no node{of_name} runs here: nobody answers in {}", folders.join(" or "));
-            let remedy = "start one with `ferrule run NODE.toml`, or name its socket: --socket PATH";
+            let remedy =
+                "start one with `ferrule run NODE.toml`, or name its socket: --socket PATH";
             Fault::environment(what, remedy)
         }
     }

@@ -11,9 +11,7 @@
 
 use ferrule_ports::os::User;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::env;
 use std::fs::{self, DirBuilder};
 use std::io;

@@ -97,7 +97,14 @@ impl Server {
         let _ = fs::remove_file(&fresh);
         let listener = listen(&fresh, for_group).map_err(fault)?;
         fs::rename(&fresh, path).map_err(fault)?;
-        Ok(Self { listener, path: path.into(), entry: None, clients: Vec::new(), next: 0, place: 0 })
+        Ok(Self {
+            listener,
+            path: path.into(),
+            entry: None,
+            clients: Vec::new(),
+            next: 0,
+            place: 0,
+        })
     }
 
     /// Where it is.

@@ -117,7 +117,8 @@ type Places = HashMap<(&'static str, String), usize>;
 fn reordered(old: &[Entry], new: &[Entry], before: &Places, after: &Places) -> Option<Difference> {
     let common = |entries: &[Entry], other: &Places| -> Vec<String> {
         let policy = entries.iter().filter(|entry| entry.section == "policy");
-        let common = policy.filter(|entry| other.contains_key(&(entry.section, entry.name.clone())));
+        let common =
+            policy.filter(|entry| other.contains_key(&(entry.section, entry.name.clone())));
         common.map(|entry| entry.name.clone()).collect()
     };
     let (old, new) = (common(old, after), common(new, before));
@@ -133,8 +134,21 @@ fn reordered(old: &[Entry], new: &[Entry], before: &Places, after: &Places) -> O
 
 /// Sections in the order in which differences are listed.
 const SECTIONS: [&str; 15] = [
-    "node", "port", "interface", "bridge", "route", "label", "pseudowire", "macsec", "macsec-sa",
-    "tunnel", "transport", "sa", "policy", "look-aside", "token",
+    "node",
+    "port",
+    "interface",
+    "bridge",
+    "route",
+    "label",
+    "pseudowire",
+    "macsec",
+    "macsec-sa",
+    "tunnel",
+    "transport",
+    "sa",
+    "policy",
+    "look-aside",
+    "token",
 ];
 
 /// The values of an entry that both have.
@@ -142,7 +156,9 @@ fn changed(old: &Entry, new: &Entry) -> Vec<ValueChange> {
     let pairs = old.values.iter().zip(&new.values);
     let change = |((key, old), (_, new)): (&(&'static str, Shown), &(_, Shown))| {
         let (old, new) = match (old, new) {
-            (Shown::Plain(old), Shown::Plain(new)) => (old != new).then(|| (old.clone(), new.clone())),
+            (Shown::Plain(old), Shown::Plain(new)) => {
+                (old != new).then(|| (old.clone(), new.clone()))
+            }
             (Shown::Hidden(old), Shown::Hidden(new)) => {
                 let same = old.len() == new.len() && old.iter().zip(new).all(|(o, n)| o.same_as(n));
                 (!same).then(|| ("one".to_owned(), "another".to_owned()))
@@ -200,9 +216,32 @@ fn entries(config: &Config) -> Vec<Entry> {
 
 fn node(config: &Config) -> Entry {
     let Config {
-        name, cores, buffers, buffer_size, state, reserve, control, metrics, user, devices,
-        monitors, key_log, log, lab, times, ports: _, interfaces: _, bridges: _, vrfs: _,
-        routes: _, labels: _, pseudowires: _, secys: _, tunnels: _, policies: _, look_aside: _,
+        name,
+        cores,
+        buffers,
+        buffer_size,
+        state,
+        reserve,
+        control,
+        metrics,
+        user,
+        devices,
+        monitors,
+        key_log,
+        log,
+        lab,
+        times,
+        ports: _,
+        interfaces: _,
+        bridges: _,
+        vrfs: _,
+        routes: _,
+        labels: _,
+        pseudowires: _,
+        secys: _,
+        tunnels: _,
+        policies: _,
+        look_aside: _,
         token: _,
     } = config;
     let cores = cores.iter().map(|core| core.map_or("any".into(), |core| core.to_string()));
@@ -313,7 +352,16 @@ fn label(config: &Config, label: &LabelConfig) -> Entry {
 
 fn pseudowire(config: &Config, pseudowire: &PseudowireConfig) -> Entry {
     let PseudowireConfig {
-        name, port, tag, label_in, label_out, via, control_word, sequencing, tagged_mode, ttl,
+        name,
+        port,
+        tag,
+        label_in,
+        label_out,
+        via,
+        control_word,
+        sequencing,
+        tagged_mode,
+        ttl,
     } = pseudowire;
     let values = vec![
         ("port", plain(&config.ports[*port].name)),
@@ -337,8 +385,20 @@ fn sci(sci: u64) -> String {
 
 fn secy(config: &Config, secy: &MacsecConfig, all: &mut Vec<Entry>) {
     let MacsecConfig {
-        port, suite, xpn, sci: own, send_sci, end_station, encrypt, offset, clear_tags, replay,
-        window, placement, transmit, receive,
+        port,
+        suite,
+        xpn,
+        sci: own,
+        send_sci,
+        end_station,
+        encrypt,
+        offset,
+        clear_tags,
+        replay,
+        window,
+        placement,
+        transmit,
+        receive,
     } = secy;
     let port = &config.ports[*port].name;
     let values = vec![
@@ -373,9 +433,33 @@ fn secy(config: &Config, secy: &MacsecConfig, all: &mut Vec<Entry>) {
 fn tunnel(config: &Config, tunnel: &TunnelConfig, all: &mut Vec<Entry>) {
     // What is left out follows from the rest.
     let TunnelConfig {
-        name, local, remote, suite, esn, window, mtu, protocol, mode, learns, fragment, clamp_mss,
-        outside, encap, tfc, dummies, ah_align, then, vrf, placement, via: _, home: _, shared,
-        outbound, also_outbound, inbound, also_inbound,
+        name,
+        local,
+        remote,
+        suite,
+        esn,
+        window,
+        mtu,
+        protocol,
+        mode,
+        learns,
+        fragment,
+        clamp_mss,
+        outside,
+        encap,
+        tfc,
+        dummies,
+        ah_align,
+        then,
+        vrf,
+        placement,
+        via: _,
+        home: _,
+        shared,
+        outbound,
+        also_outbound,
+        inbound,
+        also_inbound,
     } = tunnel;
     let section = if *mode == Mode::Tunnel { "tunnel" } else { "transport" };
     let values = vec![
@@ -537,10 +621,14 @@ mod tests {
                     action = \"discard\"\nprotocol = \"gre\"";
         assert_eq!(lines(&[(first, more)]), ["Added policy wan: any to any, gre:"]);
         let swapped = lines(&[
-            ("action = \"protect\"\n            tunnel = \"t\"\n            remote = \"10.9.0.0/24\"",
-             "action = \"bypass\"\nprotocol = \"icmp\""),
-            ("action = \"bypass\"\n            protocol = \"icmp\"",
-             "action = \"protect\"\ntunnel = \"t\"\nremote = \"10.9.0.0/24\""),
+            (
+                "action = \"protect\"\n            tunnel = \"t\"\n            remote = \"10.9.0.0/24\"",
+                "action = \"bypass\"\nprotocol = \"icmp\"",
+            ),
+            (
+                "action = \"bypass\"\n            protocol = \"icmp\"",
+                "action = \"protect\"\ntunnel = \"t\"\nremote = \"10.9.0.0/24\"",
+            ),
         ]);
         assert_eq!(swapped.len(), 1, "{swapped:?}");
         assert!(swapped[0].starts_with("Changed policy order:"), "{swapped:?}");

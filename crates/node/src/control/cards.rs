@@ -9,8 +9,8 @@
 //! node leave something to the card that the card does not know of.
 
 use super::{BuildError, Control};
-use crate::incident::Incident;
 use crate::card::{self, Card, CardCommand, CardEngine};
+use crate::incident::Incident;
 use crate::message::{Command, Event, Seat};
 use crate::secure::Installed;
 use ferrule_base::{Instant, PortId};

@@ -118,7 +118,9 @@ impl<E: Engine<Packet>> Worker<E> {
         let card = |(card, state)| Standing { card: Some(card), worker, place: "inline", state };
         let engine = |(place, state)| Standing { card: None, worker, place, state };
         let cards = self.all_cards().map(|card| (card.port(), card.state_name())).map(card);
-        cards.chain(self.engine.report().into_iter().map(|e| (e.place, e.state)).map(engine)).collect()
+        cards
+            .chain(self.engine.report().into_iter().map(|e| (e.place, e.state)).map(engine))
+            .collect()
     }
 
     pub(super) fn change(&mut self, change: Change) {
