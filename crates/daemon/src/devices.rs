@@ -90,7 +90,7 @@ impl Devices {
     /// Ports whose device went since this was last asked, with its index; then all that
     /// are to be looked for now.
     fn turn(&mut self, now: Instant) -> (Vec<(String, u32)>, Vec<String>) {
-        let (went, mut look) = self.hear();
+        let (went, mut look) = self.hear(now);
         let mut lost = Vec::new();
         for (port, device) in &mut self.of {
             let is_there = || Link::by_name(&device.name).is_ok_and(|l| l.index == device.index);
@@ -110,8 +110,8 @@ impl Devices {
     }
 
     /// Indices of devices that went, and whether devices of ours have to be looked at.
-    fn hear(&mut self) -> (Vec<u32>, bool) {
-        let Some(news) = &mut self.news else { return (Vec::new(), true) };
+    fn hear(&mut self, now: Instant) -> (Vec<u32>, bool) {
+        let Some(news) = &mut self.news else { return (Vec::new(), now >= self.due) };
         let (mut went, mut look) = (Vec::new(), false);
         for heard in news.take() {
             let News::Of { index, name, went: is_gone } = heard else {

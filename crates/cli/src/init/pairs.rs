@@ -7,8 +7,9 @@ use super::files::Files;
 use super::gateway::{GatewayPlan, SaPlan};
 use super::host::HostPlan;
 use super::key::{KeyFor, fresh_mac};
+use super::p::{LinkPlan, PPlan};
 use super::pe::PePlan;
-use super::{CeArgs, GatewayArgs, HostArgs, Net, NodeArgs, PeArgs, Set};
+use super::{CeArgs, GatewayArgs, HostArgs, Net, NodeArgs, PArgs, PeArgs, Set};
 use ferrule_crypto::random::{self, Unavailable};
 use ferrule_overhead::Stack;
 use std::path::Path;
@@ -50,6 +51,7 @@ pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
         local_net: ours.remote_net.clone(),
         remote_net: ours.local_net.clone(),
         peer: args.wan_address.address.to_string(),
+        next_hop: args.peer_next_hop.map(|a| a.to_string()),
         out_sa: ours.in_sa.clone(),
         in_sa: ours.out_sa.clone(),
         ..ours.clone()
@@ -69,7 +71,7 @@ pub(super) fn host(args: &HostArgs) -> Result<Set, Unavailable> {
     let mtu = inner_mtu(&args.suite, &args.mode, args.peer.is_ipv4());
     let ours = HostPlan {
         node: node(a, true),
-        near: PortPlan { name: "host", driver, device, mac: None, mtu },
+        near: PortPlan { name: "host".into(), driver, device, mac: None, mtu },
         tun: Some(args.host_address.to_string()),
         near_address: Net { address: args.node_address, ..args.host_address }.to_string(),
         uplink: port(&args.node, "uplink", &args.uplink, SITE_MTU),
@@ -93,6 +95,7 @@ pub(super) fn host(args: &HostArgs) -> Result<Set, Unavailable> {
         near_address: args.peer_lan_address.to_string(),
         uplink_address: Net { address: args.peer, ..args.uplink_address }.to_string(),
         peer: args.uplink_address.address.to_string(),
+        next_hop: args.peer_next_hop.map(|a| a.to_string()),
         local: ours.remote.clone(),
         remote: ours.local.clone(),
         out_sa: ours.in_sa.clone(),
@@ -162,14 +165,39 @@ pub(super) fn pe(args: &PeArgs) -> Set {
     };
     let theirs = PePlan {
         node: node(&args.peer_name, false),
-        core_address: Net { address: args.via, ..args.core_address }.to_string(),
-        via: args.core_address.address.to_string(),
+        core_address: args
+            .peer_core_address
+            .unwrap_or(Net { address: args.via, ..args.core_address })
+            .to_string(),
+        via: args.peer_via.unwrap_or(args.core_address.address).to_string(),
+        transport: args.peer_transport_label,
         label_in: args.label_out,
         label_out: args.label_in,
         ..ours.clone()
     };
     let (a, b) = (&args.name, &args.peer_name);
     set(&args.node, (a, ours.toml()), (b, theirs.toml()), Files::default())
+}
+
+/// A provider router.
+pub(super) fn p(args: &PArgs) -> Set {
+    let port = |number: usize, link: &LinkPlan| PortPlan {
+        name: format!("link{number}").into(),
+        driver: args.driver.clone(),
+        device: link.device.clone(),
+        mac: None,
+        mtu: CORE_MTU,
+    };
+    let links = args.links.iter().zip(1..).map(|(link, number)| (port(number, link), link.clone()));
+    let plan = PPlan {
+        node: node(&args.name, false),
+        links: links.collect(),
+        first_label: args.first_label,
+    };
+    let mut files = Files::default();
+    let own = args.dir.join(format!("{}.toml", args.name));
+    files.text(&own, plan.toml());
+    Set { files, force: args.force, counters: None, next: first_steps(&own) }
 }
 
 fn node(name: &str, keyed: bool) -> NodePlan {
@@ -182,7 +210,7 @@ fn node(name: &str, keyed: bool) -> NodePlan {
 
 fn port(args: &NodeArgs, name: &'static str, device: &str, mtu: usize) -> PortPlan {
     let (driver, device) = (args.driver.clone(), device.to_owned());
-    PortPlan { name, driver, device, mac: None, mtu }
+    PortPlan { name: name.into(), driver, device, mac: None, mtu }
 }
 
 /// An SPI outside the reserved ones (RFC 4303 section 2.1), and not a small one
@@ -206,6 +234,16 @@ fn keys(
     Ok(files)
 }
 
+/// Remark and command.
+fn command(why: &str, verb: &str, path: &Path) -> (String, String) {
+    (why.to_owned(), format!("ferrule {verb} {}", path.display()))
+}
+
+fn first_steps(own: &Path) -> Vec<(String, String)> {
+    let look = "look it over and correct devices and addresses; this checks it";
+    vec![command(look, "check", own), command("as root", "run", own)]
+}
+
 fn set(args: &NodeArgs, ours: (&str, String), theirs: (&str, String), keys: Files) -> Set {
     let keyed = keys.paths().next().is_some();
     let mut files = keys;
@@ -216,12 +254,8 @@ fn set(args: &NodeArgs, ours: (&str, String), theirs: (&str, String), keys: File
         files.text(format!("{}.toml", theirs.0), theirs.1);
     }
     files.under(&args.dir);
-    let mut next = Vec::new();
-    let mut step = |why: &str, verb: &str, path: &Path| {
-        next.push((why.to_owned(), format!("ferrule {verb} {}", path.display())));
-    };
-    step("look it over and correct devices and addresses; this checks it", "check", &own);
-    step("as root", "run", &own);
+    let mut next = first_steps(&own);
+    let mut step = |why: &str, verb: &str, path: &Path| next.push(command(why, verb, path));
     if args.pair {
         let why = match keyed {
             true => "at the other side, with the key files: move them safely",

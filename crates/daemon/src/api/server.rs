@@ -1,6 +1,7 @@
 //! The daemon's end of the management socket: never blocks, never grows
 //! without bound.
 
+use super::registry::register;
 use super::{CLIENTS_MAX, REQUEST_MAX, Reply, Request, UNREAD_MAX};
 use crate::events;
 use crate::fault::Fault;
@@ -64,6 +65,8 @@ pub enum Action {
 pub struct Server {
     listener: UnixListener,
     path: PathBuf,
+    /// The link by which it is found.
+    entry: Option<PathBuf>,
     clients: Vec<Client>,
     next: u64,
     place: usize,
@@ -94,12 +97,29 @@ impl Server {
         let _ = fs::remove_file(&fresh);
         let listener = listen(&fresh, for_group).map_err(fault)?;
         fs::rename(&fresh, path).map_err(fault)?;
-        Ok(Self { listener, path: path.into(), clients: Vec::new(), next: 0, place: 0 })
+        Ok(Self {
+            listener,
+            path: path.into(),
+            entry: None,
+            clients: Vec::new(),
+            next: 0,
+            place: 0,
+        })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Lets clients find it by the node's name, or without one.
+    pub fn register(&mut self, name: &str) {
+        self.entry = register(name, &self.path);
+    }
+
+    /// The link by which it is found, where there is one.
+    pub fn entry(&self) -> Option<&Path> {
+        self.entry.as_deref()
     }
 
     /// What to sleep on.
@@ -212,6 +232,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.flush();
         let _ = fs::remove_file(&self.path);
+        self.entry.iter().for_each(|entry| drop(fs::remove_file(entry)));
     }
 }
 
