@@ -26,7 +26,7 @@ mod checksum;
 mod coalesce;
 pub mod error;
 pub mod link;
-mod offload;
+pub mod offload;
 pub mod open;
 pub mod os;
 pub mod packet;

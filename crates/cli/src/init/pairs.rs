@@ -22,6 +22,9 @@ const ATTACHMENT_MTU: usize = SECURED_MTU + 4;
 /// A secured frame with labels, control word and Ethernet around it.
 const CORE_MTU: usize = 1600;
 
+/// The folder of `ferrule@.service`.
+const SERVICES: &str = "/etc/ferrule";
+
 /// A gateway and, with `--pair`, the other one.
 pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
     let (a, b) = (&args.name, &args.peer_name);
@@ -29,7 +32,7 @@ pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
     let (spi_ab, spi_ba) = (fresh_spi()?, fresh_spi()?);
     let port = |name, device: &str| port(&args.node, name, device, SITE_MTU);
     let ours = GatewayPlan {
-        node: node(a, true),
+        node: node(&args.node, a, true),
         lan: port("lan", &args.lan),
         vlan: None,
         wan: port("wan", &args.wan),
@@ -44,7 +47,7 @@ pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
         in_sa: SaPlan { spi: spi_ba, key: b_to_a.clone() },
     };
     let theirs = GatewayPlan {
-        node: node(b, true),
+        node: node(&args.node, b, true),
         lan_address: args.peer_lan_address.to_string(),
         wan_address: Net { address: args.peer, ..args.wan_address }.to_string(),
         local_net: ours.remote_net.clone(),
@@ -68,7 +71,7 @@ pub(super) fn host(args: &HostArgs) -> Result<Set, Unavailable> {
     let (driver, device) = ("tun".to_owned(), args.device.clone());
     let mtu = inner_mtu(&args.suite, &args.mode, args.peer.is_ipv4());
     let ours = HostPlan {
-        node: node(a, true),
+        node: node(&args.node, a, true),
         near: PortPlan { name: "host", driver, device, mac: None, mtu },
         tun: Some(args.host_address.to_string()),
         near_address: Net { address: args.node_address, ..args.host_address }.to_string(),
@@ -87,7 +90,7 @@ pub(super) fn host(args: &HostArgs) -> Result<Set, Unavailable> {
         in_sa: SaPlan { spi: spi_ba, key: b_to_a.clone() },
     };
     let theirs = HostPlan {
-        node: node(b, true),
+        node: node(&args.node, b, true),
         near: port(&args.node, "lan", &args.peer_lan, SITE_MTU),
         tun: None,
         near_address: args.peer_lan_address.to_string(),
@@ -137,13 +140,13 @@ pub(super) fn ce(args: &CeArgs) -> Result<Set, Unavailable> {
         ssci: secy.ssci.map(|(own, other)| (other, own)),
     };
     let ours = CePlan {
-        node: node(a, true),
+        node: node(&args.node, a, true),
         lan: port(&args.node, "lan", &args.lan, SITE_MTU),
         access: args.access,
         uplink: port(&args.node, "uplink", &args.uplink, SECURED_MTU),
         secy: Some(secy),
     };
-    let theirs = CePlan { node: node(b, true), secy: Some(other), ..ours.clone() };
+    let theirs = CePlan { node: node(&args.node, b, true), secy: Some(other), ..ours.clone() };
     let keys = keys(kind, &args.cipher, [(a, b, &a_to_b), (b, a, &b_to_a)])?;
     Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), keys))
 }
@@ -151,7 +154,7 @@ pub(super) fn ce(args: &CeArgs) -> Result<Set, Unavailable> {
 /// A provider edge and, with `--pair`, the other one. There are no keys.
 pub(super) fn pe(args: &PeArgs) -> Set {
     let ours = PePlan {
-        node: node(&args.name, false),
+        node: node(&args.node, &args.name, false),
         attachment: port(&args.node, "attachment", &args.attachment, ATTACHMENT_MTU),
         core: port(&args.node, "core", &args.core, CORE_MTU),
         core_address: args.core_address.to_string(),
@@ -161,7 +164,7 @@ pub(super) fn pe(args: &PeArgs) -> Set {
         label_out: args.label_out,
     };
     let theirs = PePlan {
-        node: node(&args.peer_name, false),
+        node: node(&args.node, &args.peer_name, false),
         core_address: Net { address: args.via, ..args.core_address }.to_string(),
         via: args.core_address.address.to_string(),
         label_in: args.label_out,
@@ -172,12 +175,18 @@ pub(super) fn pe(args: &PeArgs) -> Set {
     set(&args.node, (a, ours.toml()), (b, theirs.toml()), Files::default())
 }
 
-fn node(name: &str, keyed: bool) -> NodePlan {
+fn node(args: &NodeArgs, name: &str, keyed: bool) -> NodePlan {
     NodePlan {
         name: name.to_owned(),
         state: keyed.then(|| format!("{name}.state")),
-        control: Some(format!("{name}.socket")),
+        control: (!is_for_services(&args.dir)).then(|| format!("{name}.socket")),
     }
+}
+
+/// Whether the package's unit runs what is in a folder. It cannot make sockets there: they
+/// are in `/run/ferrule`, where nodes have them by default.
+fn is_for_services(folder: &Path) -> bool {
+    std::path::absolute(folder).is_ok_and(|folder| folder == Path::new(SERVICES))
 }
 
 fn port(args: &NodeArgs, name: &'static str, device: &str, mtu: usize) -> PortPlan {
@@ -216,23 +225,21 @@ fn set(args: &NodeArgs, ours: (&str, String), theirs: (&str, String), keys: File
         files.text(format!("{}.toml", theirs.0), theirs.1);
     }
     files.under(&args.dir);
-    let mut next = Vec::new();
-    let mut step = |why: &str, verb: &str, path: &Path| {
-        next.push((why.to_owned(), format!("ferrule {verb} {}", path.display())));
+    let mut next = vec![(
+        "look it over and correct devices and addresses; this checks it".to_owned(),
+        format!("ferrule check {}", own.display()),
+    )];
+    let run = |name: &str, path: &Path| match is_for_services(&args.dir) {
+        true => format!("systemctl enable --now ferrule@{name}"),
+        false => format!("ferrule run {}", path.display()),
     };
-    step("look it over and correct devices and addresses; this checks it", "check", &own);
-    step("as root", "run", &own);
-    if args.pair {
-        let why = match keyed {
-            true => "at the other side, with the key files: move them safely",
-            false => "at the other side",
-        };
-        if keyed {
-            step(why, "state create", &other);
-            step("and then", "run", &other);
-        } else {
-            step(why, "run", &other);
-        }
+    next.push(("as root".to_owned(), run(ours.0, &own)));
+    if args.pair && keyed {
+        let why = "at the other side, with the key files: move them safely".to_owned();
+        next.push((why, format!("ferrule state create {}", other.display())));
+        next.push(("and then".to_owned(), run(theirs.0, &other)));
+    } else if args.pair {
+        next.push(("at the other side".to_owned(), run(theirs.0, &other)));
     }
     Set { files, force: args.force, counters: keyed.then_some(own), next }
 }
