@@ -21,8 +21,10 @@ pub mod formats;
 pub mod input;
 pub mod mutate;
 pub mod node;
+pub mod ports;
 pub mod reassembly;
 pub mod seeds;
+pub mod services;
 
 /// One target.
 #[derive(Clone, Copy)]
@@ -68,6 +70,12 @@ pub const TARGETS: &[Target] = &[
     target("crypto", crypto::crypto, crypto::seeds),
     target("node", node::node, node::seeds),
     target("reassembly", reassembly::reassembly, reassembly::seeds),
+    target("management", services::management, services::requests),
+    target("http", services::http, services::http_requests),
+    target("counter_record", services::counter_record, services::counter_records),
+    target("token_wrap", services::token_wrap, services::keys_to_wrap),
+    target("super_frames", ports::super_frames, ports::described_frames),
+    target("xdp_descriptors", ports::xdp_descriptors, ports::sequences),
 ];
 
 /// The target of this name.

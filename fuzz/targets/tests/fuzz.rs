@@ -53,4 +53,10 @@ fuzz! {
     fuzz_tcp "tcp"
     fuzz_udp "udp"
     fuzz_vlan "vlan"
+    fuzz_management "management"
+    fuzz_http "http"
+    fuzz_counter_record "counter_record"
+    fuzz_token_wrap "token_wrap"
+    fuzz_super_frames "super_frames"
+    fuzz_xdp_descriptors "xdp_descriptors"
 }

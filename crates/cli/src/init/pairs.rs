@@ -23,6 +23,9 @@ const ATTACHMENT_MTU: usize = SECURED_MTU + 4;
 /// A secured frame with labels, control word and Ethernet around it.
 const CORE_MTU: usize = 1600;
 
+/// The folder of `ferrule@.service`.
+const SERVICES: &str = "/etc/ferrule";
+
 /// A gateway and, with `--pair`, the other one.
 pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
     let (a, b) = (&args.name, &args.peer_name);
@@ -30,7 +33,7 @@ pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
     let (spi_ab, spi_ba) = (fresh_spi()?, fresh_spi()?);
     let port = |name, device: &str| port(&args.node, name, device, SITE_MTU);
     let ours = GatewayPlan {
-        node: node(a, true),
+        node: node(&args.node.dir, a, true),
         lan: port("lan", &args.lan),
         vlan: None,
         wan: port("wan", &args.wan),
@@ -45,7 +48,7 @@ pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
         in_sa: SaPlan { spi: spi_ba, key: b_to_a.clone() },
     };
     let theirs = GatewayPlan {
-        node: node(b, true),
+        node: node(&args.node.dir, b, true),
         lan_address: args.peer_lan_address.to_string(),
         wan_address: Net { address: args.peer, ..args.wan_address }.to_string(),
         local_net: ours.remote_net.clone(),
@@ -70,7 +73,7 @@ pub(super) fn host(args: &HostArgs) -> Result<Set, Unavailable> {
     let (driver, device) = ("tun".to_owned(), args.device.clone());
     let mtu = inner_mtu(&args.suite, &args.mode, args.peer.is_ipv4());
     let ours = HostPlan {
-        node: node(a, true),
+        node: node(&args.node.dir, a, true),
         near: PortPlan { name: "host".into(), driver, device, mac: None, mtu },
         tun: Some(args.host_address.to_string()),
         near_address: Net { address: args.node_address, ..args.host_address }.to_string(),
@@ -89,7 +92,7 @@ pub(super) fn host(args: &HostArgs) -> Result<Set, Unavailable> {
         in_sa: SaPlan { spi: spi_ba, key: b_to_a.clone() },
     };
     let theirs = HostPlan {
-        node: node(b, true),
+        node: node(&args.node.dir, b, true),
         near: port(&args.node, "lan", &args.peer_lan, SITE_MTU),
         tun: None,
         near_address: args.peer_lan_address.to_string(),
@@ -140,13 +143,13 @@ pub(super) fn ce(args: &CeArgs) -> Result<Set, Unavailable> {
         ssci: secy.ssci.map(|(own, other)| (other, own)),
     };
     let ours = CePlan {
-        node: node(a, true),
+        node: node(&args.node.dir, a, true),
         lan: port(&args.node, "lan", &args.lan, SITE_MTU),
         access: args.access,
         uplink: port(&args.node, "uplink", &args.uplink, SECURED_MTU),
         secy: Some(secy),
     };
-    let theirs = CePlan { node: node(b, true), secy: Some(other), ..ours.clone() };
+    let theirs = CePlan { node: node(&args.node.dir, b, true), secy: Some(other), ..ours.clone() };
     let keys = keys(kind, &args.cipher, [(a, b, &a_to_b), (b, a, &b_to_a)])?;
     Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), keys))
 }
@@ -154,7 +157,7 @@ pub(super) fn ce(args: &CeArgs) -> Result<Set, Unavailable> {
 /// A provider edge and, with `--pair`, the other one. There are no keys.
 pub(super) fn pe(args: &PeArgs) -> Set {
     let ours = PePlan {
-        node: node(&args.name, false),
+        node: node(&args.node.dir, &args.name, false),
         attachment: port(&args.node, "attachment", &args.attachment, ATTACHMENT_MTU),
         core: port(&args.node, "core", &args.core, CORE_MTU),
         core_address: args.core_address.to_string(),
@@ -164,7 +167,7 @@ pub(super) fn pe(args: &PeArgs) -> Set {
         label_out: args.label_out,
     };
     let theirs = PePlan {
-        node: node(&args.peer_name, false),
+        node: node(&args.node.dir, &args.peer_name, false),
         core_address: args
             .peer_core_address
             .unwrap_or(Net { address: args.via, ..args.core_address })
@@ -190,22 +193,28 @@ pub(super) fn p(args: &PArgs) -> Set {
     };
     let links = args.links.iter().zip(1..).map(|(link, number)| (port(number, link), link.clone()));
     let plan = PPlan {
-        node: node(&args.name, false),
+        node: node(&args.dir, &args.name, false),
         links: links.collect(),
         first_label: args.first_label,
     };
     let mut files = Files::default();
     let own = args.dir.join(format!("{}.toml", args.name));
     files.text(&own, plan.toml());
-    Set { files, force: args.force, counters: None, next: first_steps(&own) }
+    Set { files, force: args.force, counters: None, next: first_steps(&args.dir, &args.name, &own) }
 }
 
-fn node(name: &str, keyed: bool) -> NodePlan {
+fn node(dir: &Path, name: &str, keyed: bool) -> NodePlan {
     NodePlan {
         name: name.to_owned(),
         state: keyed.then(|| format!("{name}.state")),
-        control: Some(format!("{name}.socket")),
+        control: (!is_for_services(dir)).then(|| format!("{name}.socket")),
     }
+}
+
+/// Whether the package's unit runs what is in a folder. It cannot make sockets there: they
+/// are in `/run/ferrule`, where nodes have them by default.
+fn is_for_services(folder: &Path) -> bool {
+    std::path::absolute(folder).is_ok_and(|folder| folder == Path::new(SERVICES))
 }
 
 fn port(args: &NodeArgs, name: &'static str, device: &str, mtu: usize) -> PortPlan {
@@ -239,9 +248,17 @@ fn command(why: &str, verb: &str, path: &Path) -> (String, String) {
     (why.to_owned(), format!("ferrule {verb} {}", path.display()))
 }
 
-fn first_steps(own: &Path) -> Vec<(String, String)> {
+/// Starts a node: by its unit, where the package's is for this folder.
+fn run(folder: &Path, name: &str, file: &Path) -> String {
+    match is_for_services(folder) {
+        true => format!("systemctl enable --now ferrule@{name}"),
+        false => format!("ferrule run {}", file.display()),
+    }
+}
+
+fn first_steps(folder: &Path, name: &str, own: &Path) -> Vec<(String, String)> {
     let look = "look it over and correct devices and addresses; this checks it";
-    vec![command(look, "check", own), command("as root", "run", own)]
+    vec![command(look, "check", own), ("as root".to_owned(), run(folder, name, own))]
 }
 
 fn set(args: &NodeArgs, ours: (&str, String), theirs: (&str, String), keys: Files) -> Set {
@@ -254,18 +271,17 @@ fn set(args: &NodeArgs, ours: (&str, String), theirs: (&str, String), keys: File
         files.text(format!("{}.toml", theirs.0), theirs.1);
     }
     files.under(&args.dir);
-    let mut next = first_steps(&own);
-    let mut step = |why: &str, verb: &str, path: &Path| next.push(command(why, verb, path));
+    let mut next = first_steps(&args.dir, ours.0, &own);
     if args.pair {
         let why = match keyed {
             true => "at the other side, with the key files: move them safely",
             false => "at the other side",
         };
         if keyed {
-            step(why, "state create", &other);
-            step("and then", "run", &other);
+            next.push(command(why, "state create", &other));
+            next.push(("and then".to_owned(), run(&args.dir, theirs.0, &other)));
         } else {
-            step(why, "run", &other);
+            next.push((why.to_owned(), run(&args.dir, theirs.0, &other)));
         }
     }
     Set { files, force: args.force, counters: keyed.then_some(own), next }

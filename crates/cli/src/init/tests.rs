@@ -325,3 +325,16 @@ fn init_writes_nothing_before_all_is_valid_and_all_can_be_written() {
     files.write(false).map(Written::keep).expect_err("a file is no folder");
     assert_eq!(all_of(&folder.0), []);
 }
+
+#[test]
+fn init_in_the_folder_of_services_says_how_to_start_them() {
+    for folder in ["/etc/ferrule", "/etc/ferrule/."] {
+        let line = ["init", "gateway", "--pair", "--dir", folder];
+        let set = Line::try_parse_from(line).expect("a good command line").init.set();
+        let set = set.unwrap_or_else(|(_, e)| panic!("{e}"));
+        let said = set.next.iter().map(|(_, command)| command.as_str());
+        let starts: Vec<_> = said.filter(|command| command.contains("systemctl")).collect();
+        let starts_of = |name| format!("systemctl enable --now ferrule@{name}");
+        assert_eq!(starts, [starts_of("gw-a"), starts_of("gw-b")]);
+    }
+}
