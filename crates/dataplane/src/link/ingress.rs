@@ -211,7 +211,10 @@ fn to_routing(
         EtherType::IPV6 if is_discovery(routed, packet.data(), link) => return Ok(Next::Control),
         EtherType::IPV6 => Next::Ip,
         EtherType::ARP => return Ok(Next::Control),
-        EtherType::MPLS | EtherType::MPLS_UPSTREAM if routed.mpls => Next::Mpls,
+        // Labels to a group are not of the platform's table (RFC 5332 section 3), nor are
+        // those that their sender assigned, which have an EtherType of their own.
+        EtherType::MPLS if routed.mpls && group => return Err(DropReason::NotRouted),
+        EtherType::MPLS if routed.mpls => Next::Mpls,
         _ => return Err(DropReason::UnknownProtocol),
     };
     packet.strip(link);
