@@ -7,7 +7,7 @@ use crate::mpls::PwMode;
 use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
 use ferrule_base::{DropReason, MacAddr, PortId};
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, ndp, vlan};
+use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, mld, ndp, vlan};
 
 /// The stage at [`Next::Attach`].
 #[derive(Default)]
@@ -225,14 +225,19 @@ fn to_routing(
     Ok(next)
 }
 
-/// Whether a frame is neighbour discovery for this node or a group. It never
-/// has extension headers (RFC 6980 section 5 wants no fragments of it).
+/// Whether a frame is neighbour discovery for this node or a group, or a query for
+/// listeners. The first never has extension headers (RFC 6980 section 5 wants no fragments
+/// of it), the other one with a router alert (RFC 3810 section 5).
 #[inline]
 fn is_discovery(routed: &RoutedIface, frame: &[u8], link: usize) -> bool {
     let Some((ip, rest)) = frame.get(link..).and_then(|ip| ipv6::Header::ref_from_prefix(ip).ok())
     else {
         return false;
     };
+    if ip.next == Protocol::HOP_BY_HOP.0 {
+        let query = rest.strip_prefix(&mld::ROUTER_ALERT).and_then(<[u8]>::first);
+        return ip.dst[0] == 0xff && query == Some(&mld::QUERY);
+    }
     if ip.next != Protocol::ICMPV6.0 {
         return false;
     }

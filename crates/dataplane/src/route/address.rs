@@ -175,6 +175,8 @@ mod tests {
         for good in ["::2", "2001:db8::1", "fe80::1", "64:ff9b::a00:1"] {
             assert!(is_host_v6(good.parse().unwrap()), "{good}");
         }
-        assert!(is_host_v4("1.2.3.4".parse().unwrap()) && !is_host_v4("240.0.0.1".parse().unwrap()));
+        assert!(
+            is_host_v4("1.2.3.4".parse().unwrap()) && !is_host_v4("240.0.0.1".parse().unwrap())
+        );
     }
 }

@@ -123,6 +123,21 @@ impl IcmpError {
     }
 }
 
+/// The next stage of a packet whose next hop did not answer: its sender is told (RFC 1812
+/// section 5.2.7.1, RFC 4861 section 7.2.2). Nothing for a label stack, of which nobody is.
+pub fn unanswered(packet: &mut Packet) -> Option<Next> {
+    const HOST_UNREACHABLE: u16 = 3 << 8 | icmpv4::unreachable::HOST as u16;
+    const ADDRESS_UNREACHABLE: u16 = 1 << 8 | icmpv6::unreachable::ADDRESS as u16;
+    let meta = packet.meta_mut();
+    let kind = match EtherType(meta.ethertype) {
+        EtherType::IPV4 => HOST_UNREACHABLE,
+        EtherType::IPV6 => ADDRESS_UNREACHABLE,
+        _ => return None,
+    };
+    (meta.icmp, meta.limit, meta.offset) = (kind, 0, 0);
+    Some(Next::IcmpError)
+}
+
 /// Why the packet did not go on.
 const fn reason_v4(kind: u8, code: u8) -> DropReason {
     match (kind, code) {

@@ -5,8 +5,8 @@ use crate::graph::{
 };
 use crate::ipsec::{self, Hits};
 use crate::link::Arrival;
-use crate::route::address::{Reserved, is_forged, is_host_v4, is_host_v6, is_internal_v4};
 use crate::route::address::is_internal_v6;
+use crate::route::address::{Reserved, is_forged, is_host_v4, is_host_v6, is_internal_v4};
 use crate::route::fib::Cell;
 use crate::route::options::{self, Hop};
 use crate::route::{Adjacency, Route, Vrf};

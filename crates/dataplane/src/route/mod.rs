@@ -33,7 +33,7 @@ pub(crate) mod tests;
 
 pub use address::broadcasts;
 pub use config::{Adjacency, Labels, Route, TtlModel, Vrf};
-pub use error::IcmpError;
+pub use error::{IcmpError, unanswered};
 pub use ip::Ip;
 pub use local::Local;
 pub use neighbours::Neighbours;

@@ -429,13 +429,17 @@ fn nat_checksums_of_transport_mode_are_made_good_and_right_ones_stay() {
         plain.extend(&payload);
         assert!(good(&plain));
         let sealed = g.sealed(&plain);
-        // The way there changes the source, and the header's checksum with it.
+        // The way there changes the source, and the checksums around with it.
         let mut translated = sealed.clone();
         let src = if version == 4 { 15 } else { 23 };
         translated[src] ^= 0x55;
         if version == 4 {
             let len = usize::from(translated[0] & 15) * 4;
             ipv4::fill_checksum(&mut translated[..len]);
+        } else {
+            let at = usize::from(routed(&sealed).offset) - udp::Header::LEN;
+            let ends = ends(&translated);
+            udp::fill_checksum(&ends, &mut translated[at..]);
         }
         let End::Sent(Next::Ip, opened) = g.arrive(&translated, routed(&translated)) else {
             panic!("{version} {protocol}")
