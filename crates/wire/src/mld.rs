@@ -26,6 +26,11 @@ const REPORT_V1: u8 = 131;
 const DONE: u8 = 132;
 const REPORT_V2: u8 = 143;
 
+/// True for the ICMPv6 types of listener discovery.
+pub const fn is_kind(kind: u8) -> bool {
+    matches!(kind, QUERY..=DONE | REPORT_V2)
+}
+
 /// All routers that listen for reports of version 2.
 pub const REPORTS_GROUP: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 

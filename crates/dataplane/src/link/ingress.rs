@@ -225,8 +225,8 @@ fn to_routing(
     Ok(next)
 }
 
-/// Whether a frame is neighbour discovery for this node or a group, or a query for
-/// listeners. The first never has extension headers (RFC 6980 section 5 wants no fragments
+/// Whether a frame is neighbour discovery for this node or a group, or listener
+/// discovery. The first never has extension headers (RFC 6980 section 5 wants no fragments
 /// of it), the other one with a router alert (RFC 3810 section 5).
 #[inline]
 fn is_discovery(routed: &RoutedIface, frame: &[u8], link: usize) -> bool {
@@ -235,8 +235,8 @@ fn is_discovery(routed: &RoutedIface, frame: &[u8], link: usize) -> bool {
         return false;
     };
     if ip.next == Protocol::HOP_BY_HOP.0 {
-        let query = rest.strip_prefix(&mld::ROUTER_ALERT).and_then(<[u8]>::first);
-        return ip.dst[0] == 0xff && query == Some(&mld::QUERY);
+        let message = rest.strip_prefix(&mld::ROUTER_ALERT).and_then(<[u8]>::first);
+        return ip.dst[0] == 0xff && message.is_some_and(|&kind| mld::is_kind(kind));
     }
     if ip.next != Protocol::ICMPV6.0 {
         return false;

@@ -10,7 +10,7 @@ use super::nd::Frame;
 use crate::neighbour::config::{QUERY_DELAY_MAX, QUERY_DELAY_MIN, REPORT_AGAIN};
 use crate::neighbour::{Discovery, Fault, Key, Own, Timer};
 use ferrule_base::{Duration, Instant};
-use ferrule_wire::mld::{HOP_LIMIT, REPORTS_GROUP, ROUTER_ALERT, Record, Repr};
+use ferrule_wire::mld::{HOP_LIMIT, QUERY, REPORTS_GROUP, ROUTER_ALERT, Record, Repr};
 use ferrule_wire::ndp::solicited_node;
 use ferrule_wire::{Protocol, icmpv6, ipv6};
 use std::collections::BTreeSet;
@@ -53,9 +53,10 @@ impl Discovery {
         }
     }
 
-    /// A query (RFC 3810 section 6.2): it is answered once its delay has passed, of which
-    /// every host takes another part.
-    pub(super) fn query(
+    /// A message of listener discovery. Of others' reports nothing is kept. A query (RFC
+    /// 3810 section 6.2) is answered once its delay has passed, of which every host takes
+    /// another part.
+    pub(super) fn listeners(
         &mut self,
         now: Instant,
         iface: u16,
@@ -63,6 +64,9 @@ impl Discovery {
         payload: &[u8],
     ) -> Result<(), Fault> {
         let message = payload.strip_prefix(&ROUTER_ALERT).ok_or(Fault::Malformed)?;
+        if message.first() != Some(&QUERY) {
+            return Ok(());
+        }
         let ends = ferrule_wire::Ends::V6(header.src, header.dst);
         if !icmpv6::checksum_ok(&ends, message) {
             return Err(Fault::Malformed);
@@ -76,7 +80,7 @@ impl Discovery {
         let (Repr::Query { group, delay, v2 }, _) =
             Repr::parse(message).map_err(|_| Fault::Malformed)?
         else {
-            return Err(Fault::Malformed);
+            return Ok(());
         };
         let asked = group.is_unspecified() || self.groups(iface).contains(&group);
         if !asked || self.queried.contains_key(&iface) {

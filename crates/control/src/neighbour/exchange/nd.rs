@@ -21,7 +21,7 @@ struct Heard {
 }
 
 impl Discovery {
-    /// An IPv6 packet that should be neighbour discovery, or a query for listeners.
+    /// An IPv6 packet that should be neighbour discovery, or listener discovery.
     pub(in crate::neighbour) fn discovery(
         &mut self,
         now: Instant,
@@ -31,7 +31,7 @@ impl Discovery {
     ) -> Result<(), Fault> {
         let (header, message) = ipv6::Repr::parse(bytes).map_err(|_| Fault::Malformed)?;
         if header.next == Protocol::HOP_BY_HOP {
-            return self.query(now, iface, &header, message);
+            return self.listeners(now, iface, &header, message);
         }
         if header.next != Protocol::ICMPV6 || !icmpv6::checksum_ok(&header.ends(), message) {
             return Err(Fault::Malformed);
