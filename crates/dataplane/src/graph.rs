@@ -28,7 +28,7 @@ use crate::ipsec::Hits;
 use crate::tables::Tables;
 use crate::{bridge, fragment};
 use arrayvec::ArrayVec;
-use ferrule_base::{DropReason, Drops, Instant, STAGES_MAX, Work};
+use ferrule_base::{Answers, DropReason, Drops, Instant, STAGES_MAX, Work};
 use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -141,6 +141,8 @@ const _: () = assert!(Next::ALL.len() <= Verdicts::ELSEWHERE as usize, "a bit be
 pub struct Tally {
     /// Dropped, by reason.
     pub drops: Drops,
+    /// ICMP messages made, and those that the rate limit held back.
+    pub answers: Answers,
     /// The first packets that were refused.
     pub audit: Audit,
     /// Work done.

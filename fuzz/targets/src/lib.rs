@@ -52,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     target("icmpv4", formats::icmpv4, seeds::messages),
     target("icmpv6", formats::icmpv6, seeds::messages),
     target("ndp", formats::ndp, seeds::messages),
+    target("mld", formats::mld, seeds::listeners),
     target("udp", formats::udp, seeds::messages),
     target("tcp", formats::tcp, seeds::messages),
     target("mpls", formats::mpls, seeds::ethernet_payloads),

@@ -44,6 +44,7 @@ fuzz! {
     fuzz_ipv6 "ipv6"
     fuzz_ipv6ext "ipv6ext"
     fuzz_key_file "key_file"
+    fuzz_mld "mld"
     fuzz_mpls "mpls"
     fuzz_ndp "ndp"
     fuzz_overhead "overhead"
