@@ -3,7 +3,6 @@
 use ferrule_base::DropReason;
 use ferrule_dataplane::audit::Sample;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use tracing::field::display;
 use tracing::warn;
 
 /// SPI, addresses and numbers of a packet that was refused, as far as they are there.

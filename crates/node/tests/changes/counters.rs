@@ -245,9 +245,12 @@ fn an_sa_with_few_numbers_left_is_told_of_once_and_one_with_none_is_known() {
         let sender = site.net.members[0].control.has_last_numbers(sa);
         assert!(matches!(sender, Some(Sender::Tunnel { .. })), "{sender:?}");
     }
-    assert!(site.net.drops(0).iter().any(|(reason, n)| {
-        reason.name() == "esp-sequence-exhausted" && n == 80
-    }));
+    assert!(
+        site.net
+            .drops(0)
+            .iter()
+            .any(|(reason, n)| { reason.name() == "esp-sequence-exhausted" && n == 80 })
+    );
 }
 
 #[test]

@@ -88,8 +88,7 @@ impl Lent {
     pub fn sent(&mut self, address: u64) -> Option<Packet> {
         let (index, _) = self.place(address);
         // SAFETY: we gave it away for sending, and the kernel is done.
-        self.take(index, Held::Send)
-            .then(|| unsafe { self.pool.from_chunk(index, HEAD_ROOM, 0) })
+        self.take(index, Held::Send).then(|| unsafe { self.pool.from_chunk(index, HEAD_ROOM, 0) })
     }
 
     /// Takes all back from a socket that is closed: in no map any more, with no receiver

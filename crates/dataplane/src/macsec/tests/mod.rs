@@ -10,7 +10,7 @@ use super::{RxSaConfig, SecyConfig, SecyIn, SecyOut, Stats, TxSaConfig, Xpn};
 use crate::graph::{Ctx, Next, Outputs, Tally};
 use crate::sequence::Sequence;
 use crate::tables::{Attach, PortEntry, Tables};
-use ferrule_base::{DropReason, Duration, Instant, MacAddr, PortId, Secret};
+use ferrule_base::{DropReason, Duration, Instant, MacAddr, Secret};
 use ferrule_crypto::{Aes, Engine, Jobs, Late, Place, Software, Suite};
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache};
 
