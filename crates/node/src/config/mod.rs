@@ -52,8 +52,8 @@ use strum::{IntoStaticStr, VariantArray};
 /// writing: at a million packets a second the least are 8,000 writes.
 pub const RESERVE: RangeInclusive<u64> = sequence::RESERVE_MIN..=sequence::RESERVE;
 
-/// A whole node. The default has no worker and no port.
-#[derive(Clone, Debug, Default)]
+/// A whole node.
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Its name.
     pub name: String,

@@ -113,8 +113,18 @@ fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {
         log: log_format(r, n.log.as_ref()),
         lab: n.lab.unwrap_or(r.lab.is_some()),
         times: n.times.unwrap_or(false),
+        ports: Vec::new(),
+        interfaces: Vec::new(),
+        bridges: Vec::new(),
         vrfs: vec![String::new()],
-        ..Config::default()
+        routes: Vec::new(),
+        labels: Vec::new(),
+        pseudowires: Vec::new(),
+        secys: Vec::new(),
+        tunnels: Vec::new(),
+        policies: Vec::new(),
+        look_aside: None,
+        token: None,
     }
 }
 
