@@ -217,7 +217,6 @@ pub(crate) struct Watch {
     index: u32,
     socket: RawFd,
     next: Instant,
-    there: bool,
     up: bool,
     running: bool,
 }
@@ -235,7 +234,6 @@ impl Watch {
             index,
             socket,
             next: Instant::ZERO,
-            there: false,
             up: false,
             running: false,
         };
@@ -248,9 +246,9 @@ impl Watch {
         let asked = ask(fd, libc::SIOCGIFINDEX, &mut self.request);
         // SAFETY: the command just filled in the index, else it is not read.
         let index = asked.ok().map(|()| unsafe { self.request.ifr_ifru.ifru_ifindex } as u32);
-        self.there = index == Some(self.index);
+        let is_ours = index == Some(self.index);
         let asked = ask(fd, libc::SIOCGIFFLAGS, &mut self.request);
-        let flags = match self.there && asked.is_ok() {
+        let flags = match is_ours && asked.is_ok() {
             // SAFETY: as above, of the flags.
             true => unsafe { self.request.ifr_ifru.ifru_flags },
             false => 0,
@@ -266,12 +264,6 @@ impl Watch {
             self.next = now + LOOK_EVERY;
             self.look();
         }
-    }
-
-    /// The interface is the one that the port was opened on.
-    #[inline]
-    pub(crate) fn is_there(&self) -> bool {
-        self.there
     }
 
     /// Administratively up: worth trying to send.

@@ -36,6 +36,8 @@ use tracing_subscriber::prelude::*;
 const EVERY: Duration = Duration::from_secs(1);
 /// How often frames that a port missed are told of.
 const MISSED_EVERY: Duration = Duration::from_secs(10);
+/// Why a port is down whose device was deleted.
+const GONE: &str = "its device is gone";
 /// Differences of one kind that a change names at most.
 const NAMED_MAX: usize = 20;
 /// Lines about SAs of one change at most.
@@ -58,7 +60,8 @@ pub struct Events {
 /// A port when it was last looked at.
 #[derive(Default)]
 struct Seen {
-    up: Option<bool>,
+    /// Why it is down; nothing: it is up.
+    down: Option<Option<&'static str>>,
     missed: PortStats,
     /// Until when nothing is said of frames that it missed.
     silent: Instant,
@@ -102,14 +105,14 @@ impl Events {
     pub fn device_gone(&mut self, name: &str, control: &Control) {
         let ports = &control.config().ports;
         let Some(index) = ports.iter().position(|p| p.name == name) else { return };
-        self.state_of(control.port_id(index), name, false, "its device is gone");
+        self.state_of(control.port_id(index), name, Some(GONE));
     }
 
-    fn state_of(&mut self, port: PortId, name: &str, up: bool, why: &str) {
-        match self.ports.entry(port).or_default().up.replace(up) {
-            Some(before) if before == up => {}
-            _ if up => info!(target: "ferrule", port = name, "port-up"),
-            _ => warn!(target: "ferrule", port = name, why, "port-down"),
+    fn state_of(&mut self, port: PortId, name: &str, down: Option<&'static str>) {
+        match (self.ports.entry(port).or_default().down.replace(down), down) {
+            (Some(before), _) if before == down => {}
+            (_, None) => info!(target: "ferrule", port = name, "port-up"),
+            (_, Some(why)) => warn!(target: "ferrule", port = name, why, "port-down"),
         }
     }
 
@@ -123,8 +126,12 @@ impl Events {
         self.ports.retain(|port, _| found.contains_key(port));
         for (port, (stats, up)) in found {
             let name = control.port_name(port);
-            let is_gone = devices.is_gone(name);
-            self.state_of(port, name, up && !is_gone, "no carrier, or it is set down");
+            let down = match (devices.is_gone(name), up) {
+                (true, _) => Some(GONE),
+                (_, true) => None,
+                _ => Some("no carrier, or it is set down"),
+            };
+            self.state_of(port, name, down);
             self.ports.entry(port).or_default().missed(now, name, stats);
         }
     }

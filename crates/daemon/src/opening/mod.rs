@@ -161,9 +161,9 @@ impl Openings {
         ask(ours, &Message::Begin).map(drop)
     }
 
-    /// The device of this index is gone.
-    pub fn forget(&mut self, index: u32) {
-        self.opener.forget(index);
+    /// Whether no port is open by AF_XDP on the device of this index any more.
+    pub fn has_let_go(&self, index: u32) -> bool {
+        self.opener.has_let_go(index)
     }
 
     /// Does what needs privilege for a queue of a port.
