@@ -193,4 +193,6 @@ pub struct RoutedIface {
     pub policy: Option<u16>,
     /// The MTU that TCP connections through it are held to.
     pub clamp: Option<u16>,
+    /// A card in its port seals and opens what policies protect, unseen from here.
+    pub has_card: bool,
 }

@@ -347,6 +347,7 @@ impl Builder<'_> {
                 mpls: interface.mpls,
                 policy,
                 clamp: interface.clamp_mss.then_some(interface.mtu as u16),
+                has_card: self.shared.is_policed(self.ports[interface.port], &interface.name),
             });
             let tag = interface.tag.filter(|_| !interface.untagged);
             let index = self.iface(&interface.name, interface.port, tag, kind);

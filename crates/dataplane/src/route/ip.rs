@@ -291,7 +291,7 @@ fn forward_v4(
     packet: &mut Packet,
 ) -> Result<Next, DropReason> {
     let (header, header_len, total) = ipv4::validate(packet.data()).map_err(DropReason::from)?;
-    let (protocol, fragment) = (header.protocol(), header.is_fragment());
+    let (protocol, fragment, ttl) = (header.protocol(), header.is_fragment(), header.ttl);
     let (src, dst) = (Ipv4Addr::from(header.src), Ipv4Addr::from(header.dst));
     packet.truncate(total);
     let flags = packet.meta().flags;
@@ -323,7 +323,8 @@ fn forward_v4(
             if !is_routable(src.into(), dst.into()) || flags & FLAG_GROUP != 0 {
                 return Err(DropReason::NotRouted);
             }
-            if flags & FLAG_LOCAL == 0 && !hop_v4(packet) {
+            let transit = flags & FLAG_LOCAL == 0;
+            if transit && ttl <= 1 {
                 return Ok(error(packet, TIME_EXCEEDED_V4));
             }
             if header_len > PLAIN
@@ -333,6 +334,9 @@ fn forward_v4(
                 let next = error(packet, options::PROBLEM_V4);
                 packet.meta_mut().offset = at.into();
                 return Ok(next);
+            }
+            if transit {
+                hop_v4(packet);
             }
             Ok(onwards(packet, adjacency, decision.outbound))
         }
@@ -522,12 +526,11 @@ fn is_group_of_ours(tables: &Tables, packet: &Packet, dst: Ipv6Addr) -> bool {
         || iface.is_some_and(|r| r.v6.iter().any(|&(own, _)| ndp::solicited_node(own) == dst))
 }
 
-/// One hop less; false where the packet ends here.
+/// One hop less, for a packet that has more than one.
 #[inline]
-fn hop_v4(packet: &mut Packet) -> bool {
-    match ipv4::Header::mut_from_prefix(packet.data_mut()) {
-        Ok((header, _)) => header.decrement_ttl(),
-        Err(_) => false,
+fn hop_v4(packet: &mut Packet) {
+    if let Ok((header, _)) = ipv4::Header::mut_from_prefix(packet.data_mut()) {
+        header.decrement_ttl();
     }
 }
 

@@ -10,7 +10,7 @@ use crate::ipsec::{Action, Spd};
 use crate::route::Route;
 use crate::route::ip::routed;
 use crate::tables::{IfaceKind, RoutedIface, Tables};
-use ferrule_pipeline::Packet;
+use ferrule_pipeline::{Meta, Packet};
 use ferrule_wire::{FromBytes, Protocol, ipv4, ipv6};
 use std::net::IpAddr;
 
@@ -55,9 +55,7 @@ fn candidates<'a>(
     let route = dst.and_then(|dst| vrf?.route(dst));
     let asked = dst.filter(|_| route == Some(Route::Local));
     let ahead = match route {
-        Some(Route::Via(adjacency) | Route::Guarded(adjacency))
-            if meta.flags & FLAG_OPENED != 0 =>
-        {
+        Some(Route::Via(adjacency) | Route::Guarded(adjacency)) if was_sealed(tables, &meta) => {
             tables.adjacencies.get(adjacency as usize).and_then(|a| routed(tables, a.iface))
         }
         _ => None,
@@ -70,6 +68,12 @@ fn candidates<'a>(
     let near = ahead.into_iter().chain(routed(tables, meta.iface)).chain(others);
     let near = near.filter(move |iface| iface.vrf == meta.vrf).flat_map(addresses);
     asked.into_iter().chain(near).filter(move |own| fits(*own, sender))
+}
+
+/// True if a packet came out of an SA, here or perhaps in a card.
+fn was_sealed(tables: &Tables, meta: &Meta) -> bool {
+    let has_card = || routed(tables, meta.iface).is_some_and(|iface| iface.has_card);
+    meta.flags & FLAG_OPENED != 0 || has_card()
 }
 
 fn addresses(iface: &RoutedIface) -> impl Iterator<Item = IpAddr> + '_ {

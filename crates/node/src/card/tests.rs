@@ -26,6 +26,7 @@ fn tables() -> Tables {
             mpls: false,
             policy,
             clamp: None,
+            has_card: false,
         })
     };
     let iface = |name: &str, tag, policy| Iface {
