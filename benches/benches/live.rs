@@ -12,7 +12,7 @@
 use ferrule_base::{Instant, MacAddr};
 use ferrule_benches::{Case, NODE, PEER, ROUNDS, heading, row};
 use ferrule_crypto::Software;
-use ferrule_node::config::NoKeys;
+use ferrule_node::config::named_key;
 use ferrule_node::{Config, Control, Environment, Volatile, Worker, build};
 use ferrule_pipeline::{Batch, PoolCache, Port};
 use ferrule_ports::tsc::tsc;
@@ -125,7 +125,8 @@ node = { name = "bench", lab = true }
 port = [{ name = "a", driver = "wire" }, { name = "b", driver = "wire" }]
 bridge = [{ name = "br", member = [{ port = "a" }, { port = "b" }] }]
 "#;
-    let config = Config::parse("bench.toml", TEXT, &mut NoKeys).unwrap_or_else(|e| panic!("{e}"));
+    let config =
+        Config::parse("bench.toml", TEXT, &mut named_key).unwrap_or_else(|e| panic!("{e}"));
     let environment = Environment {
         secret: [0; 2],
         macs: vec![NODE; 2],

@@ -103,6 +103,8 @@ def changes_and_who_made_them(rig, node):
     node.send_signal(signal.SIGHUP)
     eventually("SIGHUP is done", lambda: [e for e in events(rig, "ga", "request")
                                           if e["request"] == "SIGHUP"])
+    changed = events(rig, "ga", "apply")
+    assert changed[-1]["added"] == "route 203.0.113.0/24" and "removed" not in changed[-1], changed
     rig.write("ga.toml", good + "[[rout]]\n")
     node.send_signal(signal.SIGHUP)
     eventually("SIGHUP is refused", lambda: events(rig, "ga", "request-refused"))

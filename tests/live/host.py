@@ -133,7 +133,7 @@ def programs(rig, mode, label):
 
 def wire_shows_esp_alone(pcap):
     """How many frames of ESP passed; beside them neighbours alone were asked for."""
-    neighbours = "arp || (icmpv6.type >= 133 && icmpv6.type <= 137)"
+    neighbours = "arp || (icmpv6.type >= 131 && icmpv6.type <= 137) || icmpv6.type == 143"
     # Later fragments of ESP are data to tshark.
     others = run("tshark", "-r", pcap, "-Y", f"!(esp || ip.proto == 50 || {neighbours})").stdout
     assert not others, f"more than ESP on the wire:\n{others[:2000]}"

@@ -154,8 +154,9 @@ def frames(path):
         frame = data[at + 16:at + 16 + kept]
         at += 16 + kept
         kind = struct.unpack_from("!H", frame, 12)[0]
-        if kind == 0x86dd and frame[20] == 58 and 133 <= frame[54] <= 137:
-            continue  # the nodes' neighbour discovery, which nobody seals
+        if kind == 0x86dd and (frame[20] == 58 and 133 <= frame[54] <= 137
+                               or frame[20] == 0 and frame[62] in (131, 132, 143)):
+            continue  # neighbour and listener discovery of the nodes, which nobody seals
         fragment = kind == 0x0800 and struct.unpack_from("!H", frame, 20)[0] & 0x3fff != 0
         yield kind, frame[23] if kind == 0x0800 else None, fragment
 

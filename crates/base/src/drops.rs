@@ -32,7 +32,7 @@ macro_rules! reasons {
 reasons! {
     /// A header is cut short or contradicts itself.
     Malformed = "malformed",
-    /// An IPv4 header checksum is wrong.
+    /// A checksum is wrong: of an IPv4 header, of ICMP, or of UDP around ESP.
     BadChecksum = "bad-checksum",
     /// The frame is not for this node's address.
     NotForUs = "not-for-us",
@@ -42,7 +42,7 @@ reasons! {
     UnknownVlan = "unknown-vlan",
     /// The port is attached to nothing.
     NotAttached = "not-attached",
-    /// A source address that no sender may have: group, or loopback from outside.
+    /// A source address that no sender may have: group, loopback, a network's broadcast, our own.
     BadSource = "bad-source",
     /// The bridge would send the frame back where it came from.
     BridgeSamePort = "bridge-same-port",
@@ -52,7 +52,7 @@ reasons! {
     NoRoute = "no-route",
     /// The route says to discard.
     RouteDiscard = "route-discard",
-    /// A group, broadcast or link-local address, which no router forwards, of the packet or of its frame.
+    /// A group, broadcast, loopback or link-local address, which no router forwards, of the packet or of its frame.
     NotRouted = "not-routed",
     /// TTL or hop limit ended here.
     TtlExpired = "ttl-expired",
@@ -96,7 +96,7 @@ reasons! {
     ReassemblyFull = "reassembly-full",
     /// A datagram in fragments that is too long for one buffer (buffer-size).
     ReassemblyTooBig = "reassembly-too-big",
-    /// IP options or extension headers that are not carried here.
+    /// IP options or extension headers that are not carried here, or that say so themselves.
     IpOption = "ip-option",
     /// No entry for the incoming label.
     NoLabel = "no-label",

@@ -1,8 +1,9 @@
 //! The words that every other crate speaks: time, identifiers, secrets,
-//! seeded randomness, drop reasons, counters, the word that was meant. Words, not work.
+//! seeded randomness, drop reasons, answers, counters, the word that was meant. Words, not work.
 #![forbid(unsafe_code)]
 
 pub mod addr;
+pub mod answers;
 pub mod count;
 pub mod drops;
 pub mod rng;
@@ -11,6 +12,7 @@ pub mod spelling;
 pub mod time;
 
 pub use addr::{MacAddr, PortId, VrfId};
+pub use answers::{Answer, Answers};
 pub use count::{Flow, Ledger, STAGES_MAX, Work};
 pub use drops::{DropReason, Drops};
 pub use rng::Rng;

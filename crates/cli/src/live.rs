@@ -101,13 +101,13 @@ pub fn unexpected(reply: Reply) -> Fault {
 /// Started by `ferrule run`, never by a person.
 #[derive(Args)]
 pub struct CompanionArgs {
-    socket: Option<PathBuf>,
+    left: Vec<PathBuf>,
 }
 
 impl CompanionArgs {
     /// Serves until the node is gone.
     pub fn run(self) -> ExitCode {
-        match ferrule_daemon::opening::serve(self.socket.as_deref()) {
+        match ferrule_daemon::opening::serve(&self.left) {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::from(3),
         }

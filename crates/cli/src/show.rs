@@ -48,7 +48,7 @@ enum What {
     Cards,
     /// What happens to labels.
     Mpls,
-    /// What was dropped, and why.
+    /// What was dropped, and why; what ICMP told of it.
     Drops,
     /// Where the workers' time went, by stage (`times = true` in `[node]`, with which
     /// no stage is passed over).
@@ -118,6 +118,7 @@ fn table(what: What, report: &Report) -> String {
         What::Sad => return policy::associations(&report.sas),
         What::Engines => return engines::text(report),
         What::Cards => return cards(report),
+        What::Drops => return drops(report),
         What::Times => return times::text(report),
         What::Macsec => {
             let row = |m: &ferrule_daemon::report::MacsecView| {
@@ -136,17 +137,6 @@ fn table(what: What, report: &Report) -> String {
                 vec![l.label.to_string(), l.action.clone(), list(&l.labels_out), l.via.clone()]
             };
             (&["LABEL#", "ACTION", "OUT", "VIA"], report.mpls.iter().map(row).collect())
-        }
-        What::Drops => {
-            let of_cards = report.cards.iter().flat_map(|card| {
-                let place = format!("card of {}", card.port);
-                card.drops.iter().map(move |d| (place.clone(), d))
-            });
-            let own = report.drops.iter().map(|d| ("node".to_owned(), d));
-            let rows = own.chain(of_cards);
-            let rows =
-                rows.map(|(place, d)| vec![n(d.packets), d.reason.clone(), place, d.about.clone()]);
-            (&["PACKETS#", "REASON", "BY", "MEANING"], rows.collect())
         }
         What::Path => {
             let row = |p: &ferrule_daemon::report::PathView| {
@@ -255,6 +245,33 @@ fn ports(report: &Report) -> String {
     text
 }
 
+/// Packets dropped by node and cards, then ICMP messages that answered packets.
+fn drops(report: &Report) -> String {
+    let n = |value: u64| value.to_string();
+    let of_cards = report.cards.iter().flat_map(|card| {
+        let place = format!("card of {}", card.port);
+        card.drops.iter().map(move |d| (place.clone(), d))
+    });
+    let own = report.drops.iter().map(|d| ("node".to_owned(), d));
+    let rows = own.chain(of_cards);
+    let rows = rows.map(|(place, d)| vec![n(d.packets), d.reason.clone(), place, d.about.clone()]);
+    let rows: Vec<_> = rows.collect();
+    let mut text = match rows.is_empty() {
+        true => "none\n".into(),
+        false => draw(&["PACKETS#", "REASON", "BY", "MEANING"], &rows),
+    };
+    let row = |a: &ferrule_daemon::report::AnswerView| {
+        let numbers = format!("{}/{}", a.kind, a.code);
+        vec![n(a.sent), n(a.limited), a.answer.clone(), numbers, a.about.clone()]
+    };
+    let rows: Vec<_> = report.answers.iter().map(row).collect();
+    if !rows.is_empty() {
+        let head = ["ANSWERED#", "RATE LIMITED#", "ICMP", "TYPE", "MEANING"];
+        text += &format!("\n{}", draw(&head, &rows));
+    }
+    text
+}
+
 fn sas(report: &Report) -> String {
     let head = [
         "TUNNEL", "WAY", "SPI", "SUITE", "FROM", "TO", "NUMBER#", "PACKETS#", "OCTETS#",
@@ -345,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn show_drops_lines_up_and_has_those_of_the_node_and_of_its_cards() {
+    fn show_drops_lines_up_and_has_those_of_node_and_cards_and_what_icmp_answered() {
         let drop = |reason: &str, packets| DropView {
             reason: reason.into(),
             packets,
@@ -363,6 +380,19 @@ mod tests {
                     5  no-route    node         About it.\n     \
                     77  card-down   card of wan  About it.\n";
         assert_eq!(table(What::Drops, &report), want);
+        let answer = ferrule_daemon::report::AnswerView {
+            answer: "time-exceeded-v4".into(),
+            kind: 11,
+            code: 0,
+            sent: 100,
+            limited: 900,
+            about: "About it.".into(),
+        };
+        let report = Report { answers: vec![answer], ..report };
+        let told = "\nANSWERED  RATE LIMITED  ICMP              TYPE  MEANING\n     \
+                    100           900  time-exceeded-v4  11/0  About it.\n";
+        assert_eq!(table(What::Drops, &report), format!("{want}{told}"));
+        assert_eq!(table(What::Drops, &Report::default()), "none\n");
         assert_eq!(table(What::Sa, &report), "none\n");
     }
 }

@@ -141,6 +141,7 @@ pub fn check(loaded: Loaded) -> Result<Vec<String>, Fault> {
     let pool = Pool::heap(prepared.config.buffers.min(1024), prepared.config.buffer_size);
     let backend = placing::backend()?;
     remarks.extend(placing::remarks());
+    remarks.extend(prepared.config.ports.iter().filter_map(opening::remark));
     let store = Box::new(Volatile::default());
     assemble(&prepared, pool, store, Clock::start(), |_| Software::new(backend))?;
     if !User::current().is_root() {
@@ -227,7 +228,8 @@ impl Daemon {
         let (mut openings, mut devices) = (Openings::new(config), Devices::new());
         open_ports(&prepared, (&mut openings, &mut devices), &umem, &mut control, &board)?;
         let socket = api::socket_path(config.control.as_deref(), &config.name);
-        let server = Server::bind(&socket, prepared.rights.monitors.is_some())?;
+        let mut server = Server::bind(&socket, prepared.rights.monitors.is_some())?;
+        server.register(&config.name);
         let listener = config.metrics.map(TcpListener::bind).transpose().map_err(|e| {
             let address = config.metrics.map(|a| a.to_string()).unwrap_or_default();
             let place = ["node", "metrics", &address];

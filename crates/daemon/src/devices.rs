@@ -1,7 +1,8 @@
 //! Devices that go and come back: a veth that is made again, a TAP that somebody deleted.
 //!
 //! ```text
-//!   kernel ── "wan" (7) went ───────────▶ port-down: shown as gone from now on
+//!   kernel ── "wan" (7) went ───────────▶ port-down: shown as gone from now on; its
+//!                                             sockets are closed
 //!          ── "wan" (9) came, and is up ─▶ opened, by the companion if need be
 //!                                             └─▶ its workers, port-reopened
 //! ```
@@ -14,7 +15,7 @@ use crate::events;
 use crate::opening;
 use ferrule_base::{Duration, Instant};
 use ferrule_node::config::{Config, Driver};
-use ferrule_pipeline::Port;
+use ferrule_pipeline::{Batch, PoolCache, Port, PortStats};
 use ferrule_ports::{Link, LinkNews, News, OpenError};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, RawFd};
@@ -90,7 +91,7 @@ impl Devices {
     /// Ports whose device went since this was last asked, with its index; then all that
     /// are to be looked for now.
     fn turn(&mut self, now: Instant) -> (Vec<(String, u32)>, Vec<String>) {
-        let (went, mut look) = self.hear();
+        let (went, mut look) = self.hear(now);
         let mut lost = Vec::new();
         for (port, device) in &mut self.of {
             let is_there = || Link::by_name(&device.name).is_ok_and(|l| l.index == device.index);
@@ -110,8 +111,8 @@ impl Devices {
     }
 
     /// Indices of devices that went, and whether devices of ours have to be looked at.
-    fn hear(&mut self) -> (Vec<u32>, bool) {
-        let Some(news) = &mut self.news else { return (Vec::new(), true) };
+    fn hear(&mut self, now: Instant) -> (Vec<u32>, bool) {
+        let Some(news) = &mut self.news else { return (Vec::new(), now >= self.due) };
         let (mut went, mut look) = (Vec::new(), false);
         for heard in news.take() {
             let News::Of { index, name, went: is_gone } = heard else {
@@ -133,9 +134,9 @@ impl Daemon {
     pub(crate) fn mind_devices(&mut self, now: Instant) {
         let (lost, gone) = self.devices.turn(now);
         for (port, index) in lost {
-            self.openings.forget(index);
             self.umem.forget(index);
             self.events.device_gone(&port, &self.control);
+            self.put_absent(&port);
         }
         for port in gone {
             if let Err(why) = self.reopen(now, &port)
@@ -144,6 +145,18 @@ impl Daemon {
                 self.note(format!("port {port} cannot be opened again: {why}"));
             }
         }
+    }
+
+    /// Takes a port that is of no use any more from its workers, which close it.
+    fn put_absent(&mut self, name: &str) {
+        let ports = &self.control.config().ports;
+        let Some(index) = ports.iter().position(|p| p.name == name) else { return };
+        let queues = self.control.queues(&ports[index]);
+        for queue in 0..queues {
+            // A worker that takes no commands keeps the dead one, which sends nothing either.
+            let _ = self.control.attach_queue(index, queue, Box::new(Absent::default()));
+        }
+        self.board.rouse_workers();
     }
 
     /// Opens a port whose device is back. The error says why it could not; nothing, where
@@ -189,12 +202,41 @@ impl Daemon {
     /// Whether there is a device to open. A TAP or TUN that nobody makes, the node makes.
     fn is_back(&self, now: Instant, port: &str, driver: &Driver) -> bool {
         let link = driver.device().and_then(|device| Link::by_name(device).ok());
-        let since = self.devices.of.get(port).and_then(|d| d.gone.as_ref()).map(|g| g.since);
+        let of = self.devices.of.get(port);
+        // The same device, from another namespace: its program is still the dead port's.
+        let index = link.as_ref().map(|link| link.index);
+        if index.is_some_and(|index| !self.openings.has_let_go(index)) {
+            return false;
+        }
+        let since = of.and_then(|device| device.gone.as_ref()).map(|gone| gone.since);
         let waited = since.is_some_and(|since| now.since(since) > LEAVE_TO_OTHERS);
         match (link, driver) {
             (Some(_), Driver::Tap(_) | Driver::Tun(_)) => true,
             (None, Driver::Tap(_) | Driver::Tun(_)) => waited,
             (link, _) => link.is_some_and(|link| link.up),
         }
+    }
+}
+
+/// What stands in the place of a port whose device is gone.
+#[derive(Default)]
+struct Absent {
+    failed: u64,
+}
+
+impl Port for Absent {
+    fn receive(&mut self, _: Instant, _: &mut PoolCache, _: &mut Batch) {}
+
+    fn transmit(&mut self, _: Instant, cache: &mut PoolCache, batch: &mut Batch) {
+        self.failed += batch.len() as u64;
+        batch.drain(..).for_each(|packet| cache.recycle(packet));
+    }
+
+    fn stats(&self) -> PortStats {
+        PortStats { tx_failed: self.failed, ..PortStats::default() }
+    }
+
+    fn is_up(&self) -> bool {
+        false
     }
 }

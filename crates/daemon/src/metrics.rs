@@ -147,6 +147,12 @@ impl Collector for Counters {
         let drops = report.drops.iter();
         let drops = drops.map(|d| (vec![("reason", d.reason.clone())], d.packets));
         family(e, "dropped_packets", "Packets dropped, by reason", drops)?;
+        let answers = report.answers.iter().flat_map(|a| {
+            [("sent", a.sent), ("rate-limited", a.limited)].map(|(fate, count)| {
+                (vec![("message", a.answer.clone()), ("fate", fate.to_owned())], count)
+            })
+        });
+        family(e, "icmp_answers", "ICMP messages that answered packets, by name", answers)?;
         let of_cards = report.cards.iter().flat_map(|card| {
             card.drops.iter().map(|d| {
                 (vec![("port", card.port.clone()), ("reason", d.reason.clone())], d.packets)
@@ -345,7 +351,7 @@ fn sas(e: &mut DescriptorEncoder<'_>, report: &Report) -> Result<(), std::fmt::E
 mod tests {
     use super::*;
     use crate::report::{
-        DropView, EngineView, LatencyView, MacsecView, PortView, RingView, SaView,
+        AnswerView, DropView, EngineView, LatencyView, MacsecView, PortView, RingView, SaView,
     };
 
     fn port() -> PortView {
@@ -398,6 +404,14 @@ mod tests {
             counters: [("InPktsOK".to_owned(), 4)].into(),
         };
         let drop = DropView { reason: "esp-replay".into(), packets: 6, about: String::new() };
+        let answer = AnswerView {
+            answer: "too-big-v6".into(),
+            kind: 2,
+            code: 0,
+            sent: 8,
+            limited: 2,
+            about: String::new(),
+        };
         let engine = EngineView {
             worker: 1,
             placement: "look-aside".into(),
@@ -435,6 +449,7 @@ mod tests {
             sas: vec![sa],
             macsec: vec![macsec],
             drops: vec![drop],
+            answers: vec![answer],
             ..Report::default()
         }
     }
@@ -446,6 +461,8 @@ mod tests {
             "ferrule_port_received_packets_total{port=\"wan\"} 7",
             "ferrule_port_failed_packets_total{port=\"wan\"} 2",
             "ferrule_dropped_packets_total{reason=\"esp-replay\"} 6",
+            "ferrule_icmp_answers_total{message=\"too-big-v6\",fate=\"sent\"} 8",
+            "ferrule_icmp_answers_total{message=\"too-big-v6\",fate=\"rate-limited\"} 2",
             "ferrule_esp_bad_icv_total{tunnel=\"a\\\"b\",way=\"out\",spi=\"0x00001001\"} 3",
             "ferrule_macsec_total{port=\"wan\",way=\"rx\",sci=\"02:00:00:00:00:01/1\",an=\"2\",\
              counter=\"InPktsOK\"} 4",

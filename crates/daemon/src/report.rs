@@ -5,7 +5,7 @@ pub use crate::associations::SaView;
 use crate::associations::sas;
 use crate::cards::{CardView, cards};
 use crate::policies::{PolicyView, in_words, policies};
-use ferrule_base::{DropReason, Drops, Instant, Ledger};
+use ferrule_base::{Answer, Answers, DropReason, Drops, Instant, Ledger};
 use ferrule_crypto::{EngineReport, Latency, RingReport};
 use ferrule_dataplane::graph::Next;
 use ferrule_engines::placed::ENGINE_TIME;
@@ -51,6 +51,9 @@ pub struct Report {
     pub mpls: Vec<LabelView>,
     /// What was dropped.
     pub drops: Vec<DropView>,
+    /// ICMP messages that answered packets.
+    #[serde(default)]
+    pub answers: Vec<AnswerView>,
     /// Ways through the network.
     pub path: Vec<PathView>,
     /// Addresses that bridges learned.
@@ -270,6 +273,23 @@ pub struct DropView {
     pub about: String,
 }
 
+/// An ICMP message that answered packets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerView {
+    /// Its name.
+    pub answer: String,
+    /// ICMP type.
+    pub kind: u8,
+    /// ICMP code.
+    pub code: u8,
+    /// Messages made.
+    pub sent: u64,
+    /// Messages that the rate limit held back; their packets are among the drops.
+    pub limited: u64,
+    /// One sentence for people.
+    pub about: String,
+}
+
 /// Where packets to a prefix go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -333,7 +353,11 @@ impl Report {
     pub fn of(control: &Control, workers: &[Box<WorkerReport>], outside: &Outside<'_>) -> Self {
         let config = control.config();
         let mut drops = control.drops().clone();
-        workers.iter().for_each(|w| drops.merge(&w.drops));
+        let mut answers = Answers::default();
+        workers.iter().for_each(|w| {
+            drops.merge(&w.drops);
+            answers.merge(&w.answers);
+        });
         Self {
             node: config.name.clone(),
             uptime_ms: outside.now.as_nanos() / 1_000_000,
@@ -349,6 +373,7 @@ impl Report {
             cards: cards(control, workers),
             mpls: labels(config),
             drops: drop_views(&drops),
+            answers: answer_views(&answers),
             path: paths(config),
             bridges: bridges(control, outside.now),
             neighbours: neighbours(control),
@@ -542,6 +567,15 @@ pub(crate) fn drop_views(drops: &Drops) -> Vec<DropView> {
     let mut all: Vec<_> = drops.iter().map(view).collect();
     all.sort_by_key(|d| std::cmp::Reverse(d.packets));
     all
+}
+
+fn answer_views(answers: &Answers) -> Vec<AnswerView> {
+    let view = |(answer, sent, limited): (Answer, u64, u64)| {
+        let (_, kind, code) = answer.numbers();
+        let (name, about) = (answer.name().into(), answer.about().trim().into());
+        AnswerView { answer: name, kind, code, sent, limited, about }
+    };
+    answers.iter().map(view).collect()
 }
 
 fn paths(config: &Config) -> Vec<PathView> {

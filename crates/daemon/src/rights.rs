@@ -8,6 +8,7 @@ use ferrule_node::config::Config;
 use ferrule_ports::os::{
     User, allow_locked_memory, group_by_name, hide_memory, lock_memory, return_large_allocations,
 };
+use std::path::Path;
 
 /// What root's nodes become, if this user is there and they name none.
 const USER: &str = "ferrule";
@@ -74,7 +75,8 @@ impl Rights {
         let fault = |what: String, remedy: &str| {
             source.fault(Blame::Environment, ["node", "user", name], what, remedy)
         };
-        let started = openings.start_companion(config, server.path());
+        let left: Vec<&Path> = std::iter::once(server.path()).chain(server.entry()).collect();
+        let started = openings.start_companion(config, &left);
         started.map_err(|e| fault(e.to_string(), &e.remedy))?;
         let drop = || -> std::io::Result<()> {
             server.give_to(*uid, self.monitors.unwrap_or(*gid))?;

@@ -58,6 +58,30 @@ impl From<io::Error> for NoRequest {
 }
 
 impl Request {
+    /// Reads one from a source of octets: no more of them than head and body may have.
+    pub fn read(mut octet: impl FnMut() -> Result<u8, NoRequest>) -> Result<Self, NoRequest> {
+        let mut head = Vec::new();
+        loop {
+            head.push(octet()?);
+            if head.ends_with(b"\r\n\r\n") {
+                break;
+            }
+            if head == b"\r\n" {
+                // An empty line before a request is passed over (RFC 9112 section 2.2).
+                head.clear();
+            }
+            if head.len() == HEAD_MAX {
+                return Err(NoRequest::Bad(431, "the request's head is too long"));
+            }
+        }
+        head.truncate(head.len() - 4);
+        let mut request = Self::parse(&head)?;
+        for _ in 0..request.body_len()? {
+            request.body.push(octet()?);
+        }
+        Ok(request)
+    }
+
     /// Understands a head, up to and without its empty line.
     pub fn parse(head: &[u8]) -> Result<Self, NoRequest> {
         const BAD: NoRequest = NoRequest::Bad(400, "not a request of HTTP/1.1");
@@ -132,28 +156,7 @@ impl Connection {
     /// The next request, within its bounds of octets and of time.
     pub fn request(&mut self) -> Result<Request, NoRequest> {
         let until = Instant::now() + REQUEST_WAIT;
-        let mut head = Vec::new();
-        loop {
-            let octet = self.octet(until)?;
-            head.push(octet);
-            if head.ends_with(b"\r\n\r\n") {
-                break;
-            }
-            if head == b"\r\n" {
-                // An empty line before a request is passed over (RFC 9112 section 2.2).
-                head.clear();
-            }
-            if head.len() == HEAD_MAX {
-                return Err(NoRequest::Bad(431, "the request's head is too long"));
-            }
-        }
-        head.truncate(head.len() - 4);
-        let mut request = Request::parse(&head)?;
-        for _ in 0..request.body_len()? {
-            let octet = self.octet(until)?;
-            request.body.push(octet);
-        }
-        Ok(request)
+        Request::read(|| self.octet(until))
     }
 
     /// One octet, from the buffer nearly always.

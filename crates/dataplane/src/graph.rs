@@ -28,8 +28,9 @@ use crate::ipsec::Hits;
 use crate::tables::Tables;
 use crate::{bridge, fragment};
 use arrayvec::ArrayVec;
-use ferrule_base::{DropReason, Drops, Instant, STAGES_MAX, Work};
+use ferrule_base::{Answers, DropReason, Drops, Instant, STAGES_MAX, Work};
 use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache};
+use strum::{IntoStaticStr, VariantArray};
 
 /// The packet was made here: TTL is not decremented, its source is ours.
 pub const FLAG_LOCAL: u8 = 1;
@@ -49,7 +50,8 @@ pub const FLAG_WHOLE: u8 = 64;
 pub const FLAG_CUT: u8 = 128;
 
 /// Where a packet goes next, and in what shape it arrives there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 #[repr(u8)]
 pub enum Next {
     /// Whole frame as received on `port`; the port has a SecY.
@@ -111,31 +113,7 @@ pub const TURNS_MAX: u8 = 8;
 
 impl Next {
     /// Every place, in the order in which a worker visits them.
-    pub const ALL: [Self; 23] = [
-        Self::SecyIn,
-        Self::Attach,
-        Self::Bridge,
-        Self::PwOut,
-        Self::Mpls,
-        Self::PwIn,
-        Self::Ip,
-        Self::Reassemble,
-        Self::Local,
-        Self::EspIn,
-        Self::AhIn,
-        Self::PathError,
-        Self::Clamp,
-        Self::Policy,
-        Self::EspOut,
-        Self::AhOut,
-        Self::IcmpError,
-        Self::Output,
-        Self::Emit,
-        Self::SecyOut,
-        Self::Transmit,
-        Self::Control,
-        Self::Resolve,
-    ];
+    pub const ALL: [Self; Self::VARIANTS.len()] = *Self::VARIANTS.first_chunk().unwrap();
 
     /// The number of a place, in counts by stage.
     #[inline(always)]
@@ -150,32 +128,8 @@ impl Next {
     }
 
     /// The name in traces.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SecyIn => "secy-in",
-            Self::Attach => "attach",
-            Self::Bridge => "bridge",
-            Self::PwOut => "pw-out",
-            Self::Mpls => "mpls",
-            Self::PwIn => "pw-in",
-            Self::Ip => "ip",
-            Self::Reassemble => "reassemble",
-            Self::Local => "local",
-            Self::EspIn => "esp-in",
-            Self::AhIn => "ah-in",
-            Self::PathError => "path-error",
-            Self::Clamp => "clamp",
-            Self::Policy => "policy",
-            Self::EspOut => "esp-out",
-            Self::AhOut => "ah-out",
-            Self::IcmpError => "icmp-error",
-            Self::Output => "output",
-            Self::Emit => "emit",
-            Self::SecyOut => "secy-out",
-            Self::Transmit => "transmit",
-            Self::Control => "control",
-            Self::Resolve => "resolve",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -187,6 +141,8 @@ const _: () = assert!(Next::ALL.len() <= Verdicts::ELSEWHERE as usize, "a bit be
 pub struct Tally {
     /// Dropped, by reason.
     pub drops: Drops,
+    /// ICMP messages made, and those that the rate limit held back.
+    pub answers: Answers,
     /// The first packets that were refused.
     pub audit: Audit,
     /// Work done.

@@ -5,6 +5,7 @@
 //! tables of atomics that successive snapshots share.
 
 use crate::link::{Arrival, Entry, Exit};
+use crate::route::address::Reserved;
 use crate::{bridge, ipsec, mpls, route};
 use ferrule_base::{MacAddr, PortId, VrfId};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -53,6 +54,7 @@ impl Tables {
             members: self.ifaces.iter().map(|iface| bridge::Member::of(iface, self)).collect(),
             arrivals: self.ifaces.iter().map(Arrival::of).collect(),
             exits: self.adjacencies.iter().map(|a| Exit::of(a, self)).collect(),
+            reserved: Reserved::of(&self.ifaces),
         };
     }
 }
@@ -68,6 +70,8 @@ pub struct Hot {
     pub(crate) arrivals: Vec<Arrival>,
     /// By adjacency.
     pub(crate) exits: Vec<Exit>,
+    /// Addresses that nobody else sends from.
+    pub(crate) reserved: Reserved,
 }
 
 /// One port. The default is of a number that no port has.
@@ -189,4 +193,6 @@ pub struct RoutedIface {
     pub policy: Option<u16>,
     /// The MTU that TCP connections through it are held to.
     pub clamp: Option<u16>,
+    /// A card in its port seals and opens what policies protect, unseen from here.
+    pub has_card: bool,
 }

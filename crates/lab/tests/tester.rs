@@ -6,7 +6,7 @@ use ferrule_lab::tester::{LabBench, TesterStation, next_hop};
 use ferrule_lab::topology::Shipped;
 use ferrule_lab::{Direction, End, HoldBack, Impairments, LinkId, LinkSpec, Network, Profile};
 use ferrule_node::Config;
-use ferrule_node::config::NoKeys;
+use ferrule_node::config::named_key;
 use ferrule_tester::responder::Home;
 use ferrule_tester::search::reset::reset;
 use ferrule_tester::search::throughput::{Limit, Throughput, throughput};
@@ -125,7 +125,8 @@ node = { name = "bridge", lab = true }
 port = [{ name = "a", driver = "wire" }, { name = "b", driver = "wire" }]
 bridge = [{ name = "br", member = [{ port = "a" }, { port = "b" }] }]
 "#;
-    let config = Config::parse("bridge.toml", TEXT, &mut NoKeys).unwrap_or_else(|e| panic!("{e}"));
+    let config =
+        Config::parse("bridge.toml", TEXT, &mut named_key).unwrap_or_else(|e| panic!("{e}"));
     let mut network = Network::with_buffers(5, 16_384);
     let node = network.node("bridge", config, profile).unwrap();
     let tester = network.station("tester", Box::new(TesterStation::new(2)));

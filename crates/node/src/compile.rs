@@ -347,6 +347,7 @@ impl Builder<'_> {
                 mpls: interface.mpls,
                 policy,
                 clamp: interface.clamp_mss.then_some(interface.mtu as u16),
+                has_card: self.shared.is_policed(self.ports[interface.port], &interface.name),
             });
             let tag = interface.tag.filter(|_| !interface.untagged);
             let index = self.iface(&interface.name, interface.port, tag, kind);
@@ -500,6 +501,15 @@ impl Builder<'_> {
     fn routes(&mut self) {
         let mut per_vrf: Vec<Vec<((IpAddr, u8), route::Route)>> =
             vec![Vec::new(); self.config.vrfs.len()];
+        // The later one holds: a route may take a broadcast address for a host's.
+        for interface in &self.config.interfaces {
+            for &(address, len) in &interface.addresses {
+                let IpAddr::V4(address) = address else { continue };
+                let hosts = route::broadcasts(address, len).into_iter().flatten();
+                let hosts = hosts.map(|host| ((host.into(), 32), route::Route::Broadcast));
+                per_vrf[interface.vrf].extend(hosts);
+            }
+        }
         for entry in self.config.routes.iter().rev() {
             let target = match &entry.via {
                 Some(via) => route::Route::Via(self.way(via)),
@@ -507,7 +517,7 @@ impl Builder<'_> {
             };
             per_vrf[entry.vrf].push((entry.prefix, target));
         }
-        // Own addresses stay ours, whatever a route says: the later one holds.
+        // Own addresses stay ours, whatever a route says.
         for (number, interface) in self.config.interfaces.iter().enumerate() {
             let via = self.way(&on_link(number));
             let table = &mut per_vrf[interface.vrf];

@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{self, Receiver, channel};
 
 mod cards;
 mod steps;
@@ -495,18 +495,18 @@ impl Control {
 
     /// Asks every worker what it counted; the answers come as they run.
     pub fn request_reports(&mut self) -> Receiver<Box<WorkerReport>> {
-        let (sender, receiver) = channel();
-        for link in &mut self.links {
-            let _ = link.commands.push(Command::Report(sender.clone()));
-        }
-        receiver
+        self.request(Command::Report)
     }
 
     /// Asks every worker what it refused since it was last asked.
     pub fn request_refusals(&mut self) -> Receiver<Box<Refusals>> {
+        self.request(Command::Refusals)
+    }
+
+    fn request<T>(&mut self, request: fn(mpsc::Sender<T>) -> Command) -> Receiver<T> {
         let (sender, receiver) = channel();
         for link in &mut self.links {
-            let _ = link.commands.push(Command::Refusals(sender.clone()));
+            let _ = link.commands.push(request(sender.clone()));
         }
         receiver
     }

@@ -3,7 +3,7 @@
 use crate::card::{Card, CardReport};
 use crate::incident::Standing;
 use crate::probe::{Recorder, Times};
-use ferrule_base::{Drops, Instant, Ledger, PortId, Work};
+use ferrule_base::{Answers, Drops, Instant, Ledger, PortId, Work};
 use ferrule_crypto::EngineReport;
 use ferrule_dataplane::audit::Sample;
 use ferrule_dataplane::graph::Next;
@@ -170,6 +170,8 @@ pub struct WorkerReport {
     pub now: Instant,
     /// Dropped, by reason.
     pub drops: Drops,
+    /// ICMP messages that answered packets.
+    pub answers: Answers,
     /// Work done.
     pub work: Work,
     /// Its part of the ledger.

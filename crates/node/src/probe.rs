@@ -1,5 +1,5 @@
 //! Looking at packets without a branch in the stages: a worker's turn is
-//! compiled three times, once with [`Silent`], which is nothing, once with
+//! compiled three times, once with `Silent`, which is nothing, once with
 //! [`Recorder`], which copies what it sees into a bounded ring, and once with
 //! [`Stopwatch`], which adds up where time goes.
 

@@ -4,7 +4,7 @@
 //! ```text
 //!   worker ── ARP, ND ──────────▶ core ── frames ──▶ worker (Emit)
 //!   worker ── no address yet ──▶ waiting ── resolved ─▶ worker (Output)
-//!                                   └── unreachable ──▶ dropped
+//!                                   └── unreachable ──▶ worker (IcmpError)
 //! ```
 
 use crate::compile::Shared;
@@ -15,7 +15,7 @@ use ferrule_base::{DropReason, Drops, Instant, Ledger, MacAddr};
 use ferrule_control::neighbour::{self, Discovery, Event};
 use ferrule_dataplane::graph::Next;
 use ferrule_dataplane::tables::IfaceKind;
-use ferrule_dataplane::{Tables, link};
+use ferrule_dataplane::{Tables, link, route};
 use ferrule_pipeline::{Packet, PoolCache};
 use ferrule_wire::EtherType;
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -190,7 +190,7 @@ impl Resolver {
                 Event::Unreachable { iface, ip } => {
                     self.known.remove(&(iface, ip));
                     tables.neighbours.remove(iface, ip);
-                    self.give_up(iface, ip);
+                    self.give_up(iface, ip, links);
                 }
                 Event::Duplicate { iface, ip } => self.duplicates.push((iface, ip)),
             }
@@ -203,22 +203,26 @@ impl Resolver {
         done
     }
 
+    /// Packets that waited for a neighbour go on.
     fn release(&mut self, iface: u16, ip: IpAddr, links: &mut [Link]) {
-        for _ in 0..self.waiting.len() {
-            let Some(w) = self.waiting.pop_front() else { return };
-            if (w.iface, w.ip) != (iface, ip) {
-                self.waiting.push_back(w);
-                continue;
-            }
-            self.inject(w.worker, Next::Output, w.packet, links);
-        }
+        self.no_longer_wait(iface, ip, |this, w| {
+            this.inject(w.worker, Next::Output, w.packet, links);
+        });
     }
 
-    fn give_up(&mut self, iface: u16, ip: IpAddr) {
+    /// Packets that waited for a neighbour in vain: the sender of each is told.
+    fn give_up(&mut self, iface: u16, ip: IpAddr, links: &mut [Link]) {
+        self.no_longer_wait(iface, ip, |this, mut w| match route::unanswered(&mut w.packet) {
+            Some(next) => this.inject(w.worker, next, w.packet, links),
+            None => this.drop(w.packet, DropReason::NoNeighbour),
+        });
+    }
+
+    fn no_longer_wait(&mut self, iface: u16, ip: IpAddr, mut what: impl FnMut(&mut Self, Waiting)) {
         for _ in 0..self.waiting.len() {
             let Some(w) = self.waiting.pop_front() else { return };
             if (w.iface, w.ip) == (iface, ip) {
-                self.drop(w.packet, DropReason::NoNeighbour);
+                what(self, w);
             } else {
                 self.waiting.push_back(w);
             }

@@ -549,6 +549,7 @@ impl<E: Engine<Packet>> Worker<E> {
             worker: self.id,
             now,
             drops: self.tally.drops.clone(),
+            answers: self.tally.answers.clone(),
             work: self.tally.work,
             ledger: self.ledger(),
             handed_out: self.handed_out,

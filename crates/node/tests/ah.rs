@@ -130,7 +130,13 @@ fn know(net: &mut Net, all: &[(usize, &str, MacAddr)]) {
 /// The frames at a host that are neither ARP nor neighbour discovery.
 fn data(host: &mut Host) -> Vec<Vec<u8>> {
     let mut frames = host.received();
-    frames.retain(|f| f[12..14] != [8, 6] && !(f[12..14] == [0x86, 0xdd] && f[20] == 58));
+    // Neither ARP nor neighbour discovery, nor reports of groups.
+    let own = |f: &[u8]| match f[12..14] {
+        [8, 6] => true,
+        [0x86, 0xdd] => f[20] == 58 || f[20] == 0 && f[62] == 143,
+        _ => false,
+    };
+    frames.retain(|f| !own(f));
     frames
 }
 

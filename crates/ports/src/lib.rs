@@ -27,7 +27,7 @@ mod coalesce;
 pub mod error;
 pub mod link;
 pub mod news;
-mod offload;
+pub mod offload;
 pub mod open;
 pub mod os;
 pub mod packet;

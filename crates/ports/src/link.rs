@@ -27,6 +27,8 @@ pub struct Link {
 }
 
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GTSO: u32 = 0x1e;
+const ETHTOOL_GGSO: u32 = 0x23;
 
 /// What a veth's own end can switch off: offloads that make or keep frames
 /// unfinished. Command, as in `linux/ethtool.h`, and name, as in `ethtool -K`.
@@ -109,6 +111,42 @@ impl Link {
         self.driver == "veth"
     }
 
+    /// Whether the far end of a veth makes super-frames; nothing where it is not a veth,
+    /// or the far end is in another namespace.
+    pub fn far_end_makes_supers(&self) -> Option<bool> {
+        let far = self.far_end().filter(|far| far.is_veth() && self.is_veth())?;
+        // An index of another namespace may be somebody else's here.
+        far.far_index().filter(|&back| back == self.index)?;
+        [ETHTOOL_GTSO, ETHTOOL_GGSO]
+            .iter()
+            .map(|&command| far.has(command))
+            .reduce(|tso, gso| Some(tso? || gso?))?
+    }
+
+    fn far_end(&self) -> Option<Self> {
+        let mut name = [0_u8; libc::IFNAMSIZ];
+        // SAFETY: the kernel writes a name with its zero into a place of that size.
+        let found = unsafe { libc::if_indextoname(self.far_index()?, name.as_mut_ptr().cast()) };
+        let len = (!found.is_null()).then(|| name.iter().position(|&c| c == 0))??;
+        Self::by_name(std::str::from_utf8(&name[..len]).ok()?).ok()
+    }
+
+    /// The index of what is at its other end, in the namespace of that.
+    fn far_index(&self) -> Option<u32> {
+        let path = format!("/sys/class/net/{}/iflink", self.name);
+        std::fs::read_to_string(path).ok()?.trim().parse().ok()
+    }
+
+    /// Whether an offload is on.
+    fn has(&self, command: u32) -> Option<bool> {
+        let control = control().ok()?;
+        let mut value = EthtoolValue { cmd: command, data: 0 };
+        let mut r = request(&self.name).ok()?;
+        r.ifr_ifru.ifru_data = (&raw mut value).cast();
+        ask(control.as_raw_fd(), libc::SIOCETHTOOL, &mut r).ok()?;
+        Some(value.data != 0)
+    }
+
     /// Whether frames come out of somebody's memory and not off a wire: then
     /// nothing breaks on the way, and checksums may be left unfinished.
     pub fn is_memory(&self) -> bool {
@@ -179,7 +217,6 @@ pub(crate) struct Watch {
     index: u32,
     socket: RawFd,
     next: Instant,
-    there: bool,
     up: bool,
     running: bool,
 }
@@ -197,7 +234,6 @@ impl Watch {
             index,
             socket,
             next: Instant::ZERO,
-            there: false,
             up: false,
             running: false,
         };
@@ -210,10 +246,10 @@ impl Watch {
         let asked = ask(fd, libc::SIOCGIFINDEX, &mut self.request);
         // SAFETY: the command just filled in the index, else it is not read.
         let index = asked.ok().map(|()| unsafe { self.request.ifr_ifru.ifru_ifindex } as u32);
-        self.there = index == Some(self.index);
+        let is_ours = index == Some(self.index);
         let asked = ask(fd, libc::SIOCGIFFLAGS, &mut self.request);
-        // SAFETY: as above, of the flags.
-        let flags = match self.there && asked.is_ok() {
+        let flags = match is_ours && asked.is_ok() {
+            // SAFETY: as above, of the flags.
             true => unsafe { self.request.ifr_ifru.ifru_flags },
             false => 0,
         };
@@ -228,12 +264,6 @@ impl Watch {
             self.next = now + LOOK_EVERY;
             self.look();
         }
-    }
-
-    /// The interface is the one that the port was opened on.
-    #[inline]
-    pub(crate) fn is_there(&self) -> bool {
-        self.there
     }
 
     /// Administratively up: worth trying to send.

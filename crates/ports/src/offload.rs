@@ -12,12 +12,18 @@ use ferrule_pipeline::{Packet, PoolCache, Supers};
 /// `struct virtio_net_hdr`, in the machine's own byte order.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub(crate) struct VnetHeader {
+pub struct VnetHeader {
+    /// `VIRTIO_NET_HDR_F_NEEDS_CSUM` and others.
     pub flags: u8,
+    /// `VIRTIO_NET_HDR_GSO_*`; 0: no super-frame.
     pub gso_type: u8,
+    /// Octets of all headers, as the sender has it.
     pub header_len: u16,
+    /// Octets of a segment's payload.
     pub gso_size: u16,
+    /// Octets in front of what a checksum is left of.
     pub csum_start: u16,
+    /// Octets from there to its field.
     pub csum_offset: u16,
 }
 
@@ -37,14 +43,14 @@ const CWR: u8 = 0x80;
 
 /// Segments of a super-frame at most: 64 KiB in the smallest segments that a stack
 /// makes. One that asks for more wants to keep us busy.
-const SEGMENTS_MAX: usize = 65535 / 48 + 1;
+pub const SEGMENTS_MAX: usize = 65535 / 48 + 1;
 
 /// The largest super-frame that is taken: 64 KiB of IP behind Ethernet with
 /// two tags.
-pub(crate) const SUPER_FRAME_MAX: usize = 65535 + 22;
+pub const SUPER_FRAME_MAX: usize = 65535 + 22;
 
 /// A VLAN tag, as it stands in a frame: TPID and TCI.
-pub(crate) type Tag = [u8; 4];
+pub type Tag = [u8; 4];
 
 impl VnetHeader {
     pub(crate) fn is_super_frame(&self) -> bool {
@@ -103,9 +109,9 @@ pub(crate) fn restore_tag(packet: &mut Packet, tag: Option<Tag>) -> bool {
 
 /// One super-frame on its way to being segments (as TCP and UDP segmentation
 /// offload would have cut it).
-pub(crate) struct Segmenter {
+pub struct Segmenter {
     /// Where a super-frame is put before it is taken in with `start`.
-    pub(crate) frame: Box<[u8]>,
+    pub frame: Box<[u8]>,
     cut: Option<Cut>,
     counted: Supers,
 }
@@ -121,13 +127,20 @@ struct Cut {
     tag: Option<Tag>,
 }
 
+impl Default for Segmenter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Segmenter {
-    pub(crate) fn new() -> Self {
+    /// With room for a super-frame, and none in it.
+    pub fn new() -> Self {
         Self { frame: vec![0; SUPER_FRAME_MAX].into(), cut: None, counted: Supers::default() }
     }
 
-    /// What was cut so far.
-    pub(crate) fn cut_so_far(&self) -> Supers {
+    /// Super-frames and segments so far.
+    pub fn cut_so_far(&self) -> Supers {
         self.counted
     }
 
@@ -138,7 +151,7 @@ impl Segmenter {
 
     /// Takes in the first `len` octets of `frame`. False if they cannot be cut.
     #[must_use]
-    pub(crate) fn start(&mut self, len: usize, vnet: VnetHeader, tag: Option<Tag>) -> bool {
+    pub fn start(&mut self, len: usize, vnet: VnetHeader, tag: Option<Tag>) -> bool {
         self.cut = self.plan(len, vnet, tag);
         self.counted.frames += u64::from(self.cut.is_some());
         self.cut.is_some()
@@ -175,7 +188,7 @@ impl Segmenter {
 
     /// The next segment; nothing without a free chunk (it waits), or when none
     /// is left.
-    pub(crate) fn next(&mut self, cache: &mut PoolCache) -> Option<Result<Packet, TooLarge>> {
+    pub fn next(&mut self, cache: &mut PoolCache) -> Option<Result<Packet, TooLarge>> {
         let cut = self.cut.as_mut()?;
         let mut packet = cache.packet()?;
         let made = cut.segment(&self.frame, &mut packet);
@@ -196,7 +209,8 @@ impl Segmenter {
 }
 
 /// A segment that no chunk holds.
-pub(crate) struct TooLarge;
+#[derive(Clone, Copy, Debug)]
+pub struct TooLarge;
 
 impl Cut {
     /// Writes one segment and moves on, also when it could not be written.

@@ -120,10 +120,9 @@ impl Opener {
         Ok(self.remembered(&Link::by_name(interface)?).is_some())
     }
 
-    /// The interface of this index is gone: another one of the same index gets a program
-    /// of its own.
-    pub fn forget(&mut self, index: u32) {
-        self.programs.retain(|(of, _)| *of != index);
+    /// Whether no port of this process has a program at the interface of this index.
+    pub fn has_let_go(&self, index: u32) -> bool {
+        self.programs.iter().all(|(of, program)| *of != index || program.strong_count() == 0)
     }
 
     /// From another process's [`Opened::into_fds`] of a port of this

@@ -4,7 +4,8 @@
 //! IPv6 ─▶ hop-by-hop ─▶ routing ─▶ fragment ─▶ destination ─▶ upper layer
 //!          each: next header (1), length (1), data; at most MAX_HEADERS
 //! ```
-//! [`Repr`] is the fragment header; the others are only stepped over.
+//! [`Repr`] is the fragment header; of the others options are judged by their types
+//! ([`unknown_option`]), and the rest is stepped over.
 
 use crate::Malformed;
 use crate::ip::Protocol;
@@ -159,6 +160,81 @@ pub fn walk(next: Protocol, payload: &[u8]) -> Result<Upper, Malformed> {
     Err(Malformed::HeaderChain)
 }
 
+/// An option that is not known here and not to be skipped (RFC 8200 section 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownOption {
+    /// Offset of its type, in octets after the IPv6 header.
+    pub offset: usize,
+    /// Its type, whose two highest bits say what is to be done: not zero.
+    pub kind: u8,
+}
+
+impl UnknownOption {
+    /// True if the sender is to be told with parameter problem, code 2, for a packet to a
+    /// group or to one host.
+    pub const fn is_told(kind: u8, to_group: bool) -> bool {
+        match kind >> 6 {
+            2 => true,
+            3 => !to_group,
+            _ => false,
+        }
+    }
+}
+
+/// The option without length or data.
+const PAD1: u8 = 0;
+
+/// The first option, in the headers that a node has to look at, that whoever does not know
+/// it must not skip. (All that are known here may be skipped.) On the way that is the
+/// hop-by-hop header alone; at the destination those with destination options, too, up to
+/// the header of a fragment: what is behind that can be read once the datagram is whole.
+pub fn unknown_option(
+    next: Protocol,
+    payload: &[u8],
+    at_destination: bool,
+) -> Result<Option<UnknownOption>, Malformed> {
+    let (mut next, mut at) = (next, 0);
+    for nth in 0..=MAX_HEADERS {
+        let rest = payload.get(at..).ok_or(Malformed::Truncated)?;
+        let options = match next {
+            Protocol::HOP_BY_HOP => nth == 0,
+            Protocol::DESTINATION => at_destination,
+            Protocol::ROUTING if at_destination => false,
+            Protocol::FRAGMENT if at_destination && Repr::parse(rest)?.0.is_atomic() => {
+                (next, at) = (Protocol(rest[0]), at + Header::LEN);
+                continue;
+            }
+            _ => return Ok(None),
+        };
+        let &[following, words, ..] = rest else { return Err(Malformed::Truncated) };
+        let len = (usize::from(words) + 1) * 8;
+        let body = rest.get(2..len).ok_or(Malformed::Truncated)?;
+        if options && let Some((offset, kind)) = unknown_in(body)? {
+            return Ok(Some(UnknownOption { offset: at + 2 + offset, kind }));
+        }
+        (next, at) = (Protocol(following), at + len);
+    }
+    Err(Malformed::HeaderChain)
+}
+
+/// The first such option of a header's body, and where it begins there.
+fn unknown_in(body: &[u8]) -> Result<Option<(usize, u8)>, Malformed> {
+    let mut at = 0;
+    // Each step is at least one octet of at most 2,046.
+    while let Some(rest) = body.get(at..).filter(|rest| !rest.is_empty()) {
+        let len = match *rest {
+            [PAD1, ..] => 1,
+            [_, len, ..] if usize::from(len) + 2 <= rest.len() => usize::from(len) + 2,
+            _ => return Err(Malformed::Length),
+        };
+        if rest[0] >> 6 != 0 {
+            return Ok(Some((at, rest[0])));
+        }
+        at += len;
+    }
+    Ok(None)
+}
+
 /// The headers that stay in front of ESP or AH in transport mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
@@ -309,6 +385,36 @@ mod tests {
         assert_eq!(walk(Protocol::HOP_BY_HOP, &chain).unwrap().routing, Some(8));
     }
 
+    #[test]
+    fn unknown_options_are_found_where_a_node_has_to_look() {
+        let hop = Protocol::HOP_BY_HOP;
+        // Hop-by-hop with PadN, router alert; destination options with type 0x80; UDP.
+        let chain = hex("3c0001000502 0000 1100 8002aabb 0100 00070008");
+        assert_eq!(unknown_option(hop, &chain, false), Ok(None));
+        let found = UnknownOption { offset: 10, kind: 0x80 };
+        assert_eq!(unknown_option(hop, &chain, true), Ok(Some(found)));
+        // Behind a fragment header it is not this node's yet.
+        let later = hex("2c00010400000000 3c00000100000001 1100 8002aabb 0100");
+        assert_eq!(unknown_option(hop, &later, true), Ok(None));
+        let atomic = hex("2c00010400000000 3c00000000000001 1100 8002aabb 0100");
+        assert_eq!(unknown_option(hop, &atomic, true).unwrap().unwrap().offset, 18);
+        // Discarded, told, told unless to a group.
+        for (kind, told) in [(0x40, [false; 2]), (0x9e, [true; 2]), (0xde, [true, false])] {
+            let chain = [17, 0, 0x1e, 0, kind, 0, 1, 0];
+            let found = UnknownOption { offset: 4, kind };
+            assert_eq!(unknown_option(hop, &chain, false), Ok(Some(found)));
+            assert_eq!([false, true].map(|group| UnknownOption::is_told(kind, group)), told);
+        }
+        // An option longer than its header, one without a length, a header cut short.
+        for bad in ["1100 800500000000", "1100 01020000 00 3e", "1101 010400000000"] {
+            assert!(unknown_option(hop, &hex(bad), false).is_err(), "{bad}");
+        }
+        assert_eq!(unknown_option(Protocol::TCP, &[], true), Ok(None));
+        let endless = hex("3c00010400000000").repeat(MAX_HEADERS + 2);
+        let told = unknown_option(Protocol::DESTINATION, &endless, true);
+        assert_eq!(told, Err(Malformed::HeaderChain));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
@@ -318,6 +424,9 @@ mod tests {
         ) {
             if let Ok(upper) = walk(Protocol(next), &bytes) {
                 prop_assert!(upper.offset <= bytes.len());
+            }
+            if let Ok(Some(found)) = unknown_option(Protocol(next), &bytes, true) {
+                prop_assert!(bytes[found.offset] == found.kind && found.kind >> 6 != 0);
             }
             if let Ok(found) = front(Protocol(next), &bytes) {
                 prop_assert!(found.len <= bytes.len() && found.field < 40 + bytes.len().max(1));

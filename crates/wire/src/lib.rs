@@ -45,6 +45,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod ipv6ext;
 pub mod malformed;
+pub mod mld;
 pub mod mpls;
 pub mod ndp;
 pub mod print;

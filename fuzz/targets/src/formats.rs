@@ -4,9 +4,9 @@
 use ferrule_wire::{
     Malformed, ah as ah_format, arp as arp_format, checksum::Ends, esp as esp_format,
     ethernet as ethernet_format, flow, foretell, icmpv4 as icmpv4_format, icmpv6 as icmpv6_format,
-    ipv4 as ipv4_format, ipv6 as ipv6_format, ipv6ext as ipv6ext_format, mpls as mpls_format,
-    ndp as ndp_format, print, pw as pw_format, sectag as sectag_format, tcp as tcp_format,
-    udp as udp_format, vlan as vlan_format,
+    ipv4 as ipv4_format, ipv6 as ipv6_format, ipv6ext as ipv6ext_format, mld as mld_format,
+    mpls as mpls_format, ndp as ndp_format, print, pw as pw_format, sectag as sectag_format,
+    tcp as tcp_format, udp as udp_format, vlan as vlan_format,
 };
 use std::fmt::{Debug, Display};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -65,6 +65,8 @@ formats! {
     icmpv6 icmpv6_format |_| {}, icmpv6_sums;
     /// Neighbour discovery.
     ndp ndp_format |_| {}, |_| {};
+    /// Listener discovery.
+    mld mld_format |_| {}, |_| {};
     /// UDP headers.
     udp udp_format |_| {}, udp_sums;
     /// TCP headers.

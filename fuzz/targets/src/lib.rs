@@ -21,8 +21,10 @@ pub mod formats;
 pub mod input;
 pub mod mutate;
 pub mod node;
+pub mod ports;
 pub mod reassembly;
 pub mod seeds;
+pub mod services;
 
 /// One target.
 #[derive(Clone, Copy)]
@@ -50,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     target("icmpv4", formats::icmpv4, seeds::messages),
     target("icmpv6", formats::icmpv6, seeds::messages),
     target("ndp", formats::ndp, seeds::messages),
+    target("mld", formats::mld, seeds::listeners),
     target("udp", formats::udp, seeds::messages),
     target("tcp", formats::tcp, seeds::messages),
     target("mpls", formats::mpls, seeds::ethernet_payloads),
@@ -68,6 +71,12 @@ pub const TARGETS: &[Target] = &[
     target("crypto", crypto::crypto, crypto::seeds),
     target("node", node::node, node::seeds),
     target("reassembly", reassembly::reassembly, reassembly::seeds),
+    target("management", services::management, services::requests),
+    target("http", services::http, services::http_requests),
+    target("counter_record", services::counter_record, services::counter_records),
+    target("token_wrap", services::token_wrap, services::keys_to_wrap),
+    target("super_frames", ports::super_frames, ports::described_frames),
+    target("xdp_descriptors", ports::xdp_descriptors, ports::sequences),
 ];
 
 /// The target of this name.

@@ -56,6 +56,26 @@ pub fn messages() -> Vec<Vec<u8>> {
     ethernet_payloads().into_iter().filter_map(inner).collect()
 }
 
+/// Messages of listener discovery, of each kind.
+pub fn listeners() -> Vec<Vec<u8>> {
+    use ferrule_wire::mld::{Querier, REPORTS_GROUP, Record, Repr};
+    let v2 = Some(Querier { flags: 2, interval: 125, sources: 0 });
+    let (group, delay, record) = (REPORTS_GROUP, 1_000, Record::Joins);
+    let all = [
+        Repr::Query { group, delay, v2 },
+        Repr::Query { group, delay, v2: None },
+        Repr::ReportV1 { group },
+        Repr::Done { group },
+        Repr::ReportV2 { record, group },
+    ];
+    let written = |repr: Repr| {
+        let mut octets = vec![0; repr.len()];
+        repr.emit(&mut octets);
+        octets
+    };
+    all.map(written).into()
+}
+
 /// Chains of extension headers: the first one's number, and the headers.
 pub fn extension_headers() -> Vec<Vec<u8>> {
     let fragment = [17, 0, 0x01, 0x01, 1, 2, 3, 4];

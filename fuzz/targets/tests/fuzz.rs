@@ -44,6 +44,7 @@ fuzz! {
     fuzz_ipv6 "ipv6"
     fuzz_ipv6ext "ipv6ext"
     fuzz_key_file "key_file"
+    fuzz_mld "mld"
     fuzz_mpls "mpls"
     fuzz_ndp "ndp"
     fuzz_overhead "overhead"
@@ -53,4 +54,10 @@ fuzz! {
     fuzz_tcp "tcp"
     fuzz_udp "udp"
     fuzz_vlan "vlan"
+    fuzz_management "management"
+    fuzz_http "http"
+    fuzz_counter_record "counter_record"
+    fuzz_token_wrap "token_wrap"
+    fuzz_super_frames "super_frames"
+    fuzz_xdp_descriptors "xdp_descriptors"
 }

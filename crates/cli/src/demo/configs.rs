@@ -29,7 +29,7 @@ impl Setting {
 
     fn port(&self, place: Place, device: &'static str, mtu: usize) -> PortPlan {
         PortPlan {
-            name: device,
+            name: device.into(),
             driver: self.driver.clone(),
             device: device.to_owned(),
             mac: Some(end(place, device).mac.to_owned()),

@@ -56,18 +56,18 @@ impl CePlan {
         self.uplink.write(&mut out, "towards the provider");
         self.bridge(&mut out);
         if let Some(secy) = &self.secy {
-            secy.write(&mut out, self.uplink.name);
+            secy.write(&mut out, &self.uplink.name);
         }
         out.finish()
     }
 
     fn bridge(&self, out: &mut Text) {
         out.gap().table("[[bridge]]").text("name", "site");
-        out.table("[[bridge.member]]").text("port", self.lan.name);
+        out.table("[[bridge.member]]").text("port", &self.lan.name);
         if let Some(vlan) = self.access {
             out.plain_why("access", vlan, "untagged frames are this VLAN on the uplink");
         }
-        out.table("[[bridge.member]]").text("port", self.uplink.name);
+        out.table("[[bridge.member]]").text("port", &self.uplink.name);
     }
 }
 

@@ -4,6 +4,7 @@
 //! is what has been seen to run.
 
 use ferrule_node::config::RESERVE;
+use std::borrow::Cow;
 use std::fmt::{Display, Write};
 
 /// A configuration that grows from the top.
@@ -112,7 +113,7 @@ impl NodePlan {
 #[derive(Clone, Debug)]
 pub struct PortPlan {
     /// Its name in the configuration.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// af-xdp, af-packet, tap or wire.
     pub driver: String,
     /// The device, if the driver has one.
@@ -125,7 +126,7 @@ pub struct PortPlan {
 
 impl PortPlan {
     pub fn write(&self, out: &mut Text, why: &str) {
-        out.gap().table("[[port]]").text_why("name", self.name, why);
+        out.gap().table("[[port]]").text_why("name", &self.name, why);
         out.text("driver", &self.driver);
         if self.driver != "wire" {
             out.text("device", &self.device);

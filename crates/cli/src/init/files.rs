@@ -1,7 +1,9 @@
 //! Writing what `init` made: all files or none, and nobody's over.
 
 use ferrule_base::Secret;
-use std::fs::{DirBuilder, OpenOptions};
+use ferrule_daemon::{Blame, Fault};
+use ferrule_node::config::Config;
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -47,9 +49,30 @@ impl Files {
         self.entries.iter().map(|entry| entry.path.as_path())
     }
 
-    /// Writes them. Without `force` nothing is written if any exists already;
-    /// with it, old keys are replaced, never mixed with new ones.
-    pub fn write(&self, force: bool) -> io::Result<()> {
+    /// Whether every configuration is one that a node takes, with the keys that are here.
+    /// The error is for people.
+    pub fn check(&self) -> Result<(), String> {
+        let configurations =
+            self.entries.iter().filter(|e| e.path.extension() == Some("toml".as_ref()));
+        for entry in configurations {
+            let folder = entry.path.parent().unwrap_or(Path::new("")).to_owned();
+            let mut keys = |name: &str| {
+                let key = self.entries.iter().find(|key| key.path == folder.join(name));
+                key.map(|key| key.content.clone()).ok_or_else(|| format!("no key file `{name}`"))
+            };
+            let text = String::from_utf8_lossy(entry.content.expose());
+            Config::parse(&entry.path.display().to_string(), &text, &mut keys).map_err(|e| {
+                let wrong = Fault::in_file(Blame::Configuration, &e);
+                format!("these arguments do not fit together; nothing was written\n{wrong}")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes them. Without `force` nothing is written if any exists already; with it, old
+    /// keys are replaced, never mixed with new ones. If one cannot be written, or what is
+    /// written is not [kept](Written::keep), all is as it was before.
+    pub fn write(&self, force: bool) -> io::Result<Written> {
         if !force && let Some(path) = self.paths().find(|path| path.symlink_metadata().is_ok()) {
             let what = format!(
                 "{} exists already; --force replaces it, and every other file of this set",
@@ -57,29 +80,90 @@ impl Files {
             );
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
         }
-        self.entries.iter().try_for_each(|entry| {
-            let named = |e: io::Error| {
-                io::Error::new(e.kind(), format!("cannot write {}: {e}", entry.path.display()))
-            };
-            entry.write(force).map_err(named)
-        })
+        let mut written = Written::default();
+        for entry in &self.entries {
+            entry.write(force, &mut written).map_err(|e| {
+                let what =
+                    format!("cannot write {}: {e}; nothing was written", entry.path.display());
+                io::Error::new(e.kind(), what)
+            })?;
+        }
+        Ok(written)
+    }
+}
+
+/// Files that were written: they go again unless they are kept.
+#[derive(Default)]
+#[must_use]
+pub struct Written {
+    files: Vec<PathBuf>,
+    /// What stood there before, and where it is now.
+    before: Vec<(PathBuf, PathBuf)>,
+    folders: Vec<PathBuf>,
+}
+
+impl Written {
+    /// They stay, and what stood there before goes.
+    pub fn keep(mut self) {
+        self.files.clear();
+        self.folders.clear();
+        for (_, old) in self.before.drain(..) {
+            let _ = fs::remove_file(old);
+        }
+    }
+
+    fn make_folder(&mut self, folder: &Path) -> io::Result<()> {
+        let missing = folder.ancestors().take_while(|f| !f.as_os_str().is_empty() && !f.exists());
+        let missing: Vec<_> = missing.map(Path::to_owned).collect();
+        let made = DirBuilder::new().recursive(true).mode(0o755).create(folder);
+        // The outermost is the last to go.
+        self.folders.splice(0..0, missing);
+        made
+    }
+
+    /// Moves aside what stands there.
+    fn make_room(&mut self, path: &Path) -> io::Result<()> {
+        let mut aside = path.as_os_str().to_owned();
+        aside.push(format!(".old-{}", std::process::id()));
+        let aside = PathBuf::from(aside);
+        match fs::rename(path, &aside) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(e),
+            Ok(()) => {
+                self.before.push((path.to_owned(), aside));
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        // What cannot be put back can be found under its other name.
+        for file in self.files.drain(..) {
+            let _ = fs::remove_file(file);
+        }
+        for (path, old) in self.before.drain(..) {
+            let _ = fs::rename(old, path);
+        }
+        for folder in self.folders.drain(..) {
+            let _ = fs::remove_dir(folder);
+        }
     }
 }
 
 impl Entry {
-    fn write(&self, force: bool) -> io::Result<()> {
-        if let Some(folder) = self.path.parent() {
-            DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
+    fn write(&self, force: bool, written: &mut Written) -> io::Result<()> {
+        if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            written.make_folder(folder)?;
         }
         if force {
             // A new file in its place: the old one's mode and links go with it.
-            match std::fs::remove_file(&self.path) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
+            written.make_room(&self.path)?;
         }
         let mut file =
             OpenOptions::new().write(true).create_new(true).mode(self.mode).open(&self.path)?;
+        written.files.push(self.path.clone());
         file.write_all(self.content.expose())?;
         file.sync_all()
     }

@@ -65,13 +65,13 @@ impl GatewayPlan {
     }
 
     fn interfaces(&self, out: &mut Text) {
-        out.gap().table("[[interface]]").text("name", "lan").text("port", self.lan.name);
+        out.gap().table("[[interface]]").text("name", "lan").text("port", &self.lan.name);
         if let Some(vlan) = self.vlan {
             out.plain("vlan", vlan);
             out.plain_why("untagged", true, "frames without tag are this VLAN's, too");
         }
         out.plain("address", format!("[\"{}\"]", self.lan_address));
-        out.gap().table("[[interface]]").text("name", "wan").text("port", self.wan.name);
+        out.gap().table("[[interface]]").text("name", "wan").text("port", &self.wan.name);
         out.plain("address", format!("[\"{}\"]", self.wan_address));
         if let Some(next_hop) = &self.next_hop {
             out.gap().table("[[route]]");

@@ -73,9 +73,12 @@ impl HostPlan {
     }
 
     fn interfaces(&self, out: &mut Text) {
-        out.gap().table("[[interface]]").text("name", self.near.name).text("port", self.near.name);
+        out.gap()
+            .table("[[interface]]")
+            .text("name", &self.near.name)
+            .text("port", &self.near.name);
         out.plain("address", format!("[\"{}\"]", self.near_address));
-        out.gap().table("[[interface]]").text("name", "uplink").text("port", self.uplink.name);
+        out.gap().table("[[interface]]").text("name", "uplink").text("port", &self.uplink.name);
         out.plain("address", format!("[\"{}\"]", self.uplink_address));
         let via = self.next_hop.as_ref().unwrap_or(&self.peer);
         if self.next_hop.is_some() {

@@ -5,11 +5,12 @@
 //!   host      an ordinary host's programs, by ESP to a gateway or peer
 //!   ce        a customer edge: a bridge with MACsec on its uplink
 //!   pe        a provider edge: a pseudowire across an MPLS network
+//!   p         a provider router: labels switched between its links
 //!   key       one key file
 //! ```
 //!
-//! [`config`] has the words, [`gateway`], [`host`], [`ce`] and [`pe`] what stands in the
-//! files, [`pairs`] which keys and numbers the two sides share, [`files`] the
+//! [`config`] has the words, [`gateway`], [`host`], [`ce`], [`pe`] and [`p`] what stands
+//! in the files, [`pairs`] which keys and numbers the two sides share, [`files`] the
 //! care with which they are written.
 
 pub mod ce;
@@ -18,6 +19,7 @@ pub mod files;
 pub mod gateway;
 pub mod host;
 pub mod key;
+pub mod p;
 pub mod pairs;
 pub mod pe;
 #[cfg(test)]
@@ -55,6 +57,8 @@ enum What {
     Host(HostArgs),
     /// A provider edge with an Ethernet pseudowire over MPLS
     Pe(PeArgs),
+    /// A provider router that switches labels between its links
+    P(PArgs),
     /// A customer edge that bridges its site under MACsec
     Ce(CeArgs),
     /// One key file for a suite
@@ -81,6 +85,10 @@ pub struct NodeArgs {
 }
 
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  ferrule init gateway --dir gw --pair
+  ferrule init gateway --dir gw --pair --wan-address 192.0.2.1/24 --next-hop 192.0.2.254 \\
+      --peer 198.51.100.1 --peer-next-hop 198.51.100.254    with a router at each end")]
 struct GatewayArgs {
     #[command(flatten)]
     node: NodeArgs,
@@ -109,8 +117,11 @@ struct GatewayArgs {
     #[arg(long, value_name = "ADDRESS/LEN", default_value = "10.0.2.1/24", value_parser = network)]
     peer_lan_address: Net,
     /// The router on the way to the other gateway, if it is not on our link
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "pair")]
+    #[arg(long, value_name = "ADDRESS")]
     next_hop: Option<IpAddr>,
+    /// With --pair: the router on the other gateway's way to us
+    #[arg(long, value_name = "ADDRESS", requires_all = ["pair", "next_hop"])]
+    peer_next_hop: Option<IpAddr>,
     /// What protects: a suite of ESP
     #[arg(long, default_value = "aes-gcm-128", value_parser = esp_suite)]
     suite: String,
@@ -145,8 +156,11 @@ struct HostArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "198.51.100.2")]
     peer: IpAddr,
     /// The router on the way to it, if it is not on our link
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "pair")]
+    #[arg(long, value_name = "ADDRESS")]
     next_hop: Option<IpAddr>,
+    /// With --pair: the router on its way to us
+    #[arg(long, value_name = "ADDRESS", requires_all = ["pair", "next_hop"])]
+    peer_next_hop: Option<IpAddr>,
     /// The other end's address in its network
     #[arg(long, value_name = "ADDRESS/LEN", default_value = "10.0.2.1/24", value_parser = network)]
     peer_lan_address: Net,
@@ -189,6 +203,12 @@ struct CeArgs {
 }
 
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  ferrule init pe --dir pe --pair                           the edges on one link
+  ferrule init p --dir pe && ferrule init pe --dir pe --pair \\
+      --core-address 192.0.2.1/24 --via 192.0.2.2 --transport-label 16002 \\
+      --peer-core-address 198.51.100.1/24 --peer-via 198.51.100.2 \\
+      --peer-transport-label 16001                          a router between them")]
 struct PeArgs {
     #[command(flatten)]
     node: NodeArgs,
@@ -211,14 +231,58 @@ struct PeArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "192.0.2.2")]
     via: IpAddr,
     /// Label that the neighbour takes to the other edge, if it is a router
-    #[arg(long, value_name = "LABEL", conflicts_with = "pair", value_parser = label())]
+    #[arg(long, value_name = "LABEL", value_parser = label())]
     transport_label: Option<u32>,
+    /// With --pair: the other edge's address, if a router is between
+    #[arg(long, value_name = "ADDRESS/LEN", value_parser = network,
+          requires_all = ["pair", "peer_via"])]
+    peer_core_address: Option<Net>,
+    /// With --pair: its neighbour on the way to us
+    #[arg(long, value_name = "ADDRESS", requires = "peer_core_address")]
+    peer_via: Option<IpAddr>,
+    /// With --pair: the label that its neighbour takes to us
+    #[arg(long, value_name = "LABEL", requires = "peer_core_address", value_parser = label())]
+    peer_transport_label: Option<u32>,
     /// Label of the pseudowire here
     #[arg(long, value_name = "LABEL", default_value_t = 17001, value_parser = label())]
     label_in: u32,
     /// Label of the pseudowire at the other edge
     #[arg(long, value_name = "LABEL", default_value_t = 17002, value_parser = label())]
     label_out: u32,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "A label for each link: what arrives with the first label leaves by the
+first link, and so on. Without a LABEL of its own the neighbour is an edge, and the label is
+taken off before it; with one it is swapped for that.
+
+Examples:
+  ferrule init p                                            between two edges
+  ferrule init p --link eth0,192.0.2.2/24,192.0.2.1 \\
+      --link eth1,198.51.100.2/24,198.51.100.1 \\
+      --link eth2,203.0.113.1/24,203.0.113.2,17001          and on to another router")]
+struct PArgs {
+    /// Folder for the files
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Replace files that exist
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    form: Form,
+    /// What drives the ports
+    #[arg(long, default_value = "af-xdp", value_parser = ["af-xdp", "af-packet", "tap"])]
+    driver: String,
+    /// Name of this router
+    #[arg(long, default_value = "p", value_parser = name)]
+    name: String,
+    /// A link: device, our address, the neighbour's, and the label that it takes; two or more
+    #[arg(long = "link", value_name = "DEVICE,ADDRESS/LEN,NEIGHBOUR[,LABEL]", value_parser = p::link,
+          default_values = ["eth0,192.0.2.2/24,192.0.2.1", "eth1,198.51.100.2/24,198.51.100.1"])]
+    links: Vec<p::LinkPlan>,
+    /// Label of the first link here
+    #[arg(long, value_name = "LABEL", default_value_t = 16001, value_parser = label())]
+    first_label: u32,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -238,11 +302,7 @@ impl InitArgs {
     /// Writes the files and says what to do with them.
     pub fn run(self) -> ExitCode {
         let paint = Paint::for_stream(&std::io::stdout());
-        let written = self.set().and_then(|set| {
-            set.files.write(set.force).map_err(|e| (ENVIRONMENT, e.to_string()))?;
-            set.begin_counters().map_err(|e| (ENVIRONMENT, e))?;
-            Ok(set)
-        });
+        let written = self.set().and_then(|set| set.write().map(|()| set));
         match written {
             Ok(set) => {
                 self.form().give(set.object(), || set.render(paint));
@@ -256,6 +316,7 @@ impl InitArgs {
         match &self.what {
             What::Gateway(args) => &args.node.form,
             What::Host(args) => &args.node.form,
+            What::P(args) => &args.form,
             What::Pe(args) => &args.node.form,
             What::Ce(args) => &args.node.form,
             What::Key(args) => &args.form,
@@ -265,10 +326,29 @@ impl InitArgs {
     fn set(&self) -> Result<Set, (u8, String)> {
         let random = |e: ferrule_crypto::random::Unavailable| (ENVIRONMENT, e.to_string());
         match &self.what {
-            What::Gateway(args) => pairs::gateway(args).map_err(random),
-            What::Host(args) => pairs::host(args).map_err(random),
+            What::Gateway(args) => {
+                both_ways(args.node.pair, args.next_hop, args.peer_next_hop)?;
+                pairs::gateway(args).map_err(random)
+            }
+            What::Host(args) => {
+                both_ways(args.node.pair, args.next_hop, args.peer_next_hop)?;
+                pairs::host(args).map_err(random)
+            }
             What::Ce(args) => pairs::ce(args).map_err(random),
-            What::Pe(args) => Ok(pairs::pe(args)),
+            What::Pe(args) => {
+                let labels = (args.transport_label, args.peer_transport_label);
+                if args.node.pair && matches!(labels, (Some(_), None) | (None, Some(_))) {
+                    let what = "with --pair a transport label leads each way: say \
+                                --transport-label, --peer-transport-label, \
+                                --peer-core-address and --peer-via";
+                    return Err((USAGE, what.into()));
+                }
+                Ok(pairs::pe(args))
+            }
+            What::P(args) if args.links.len() < 2 => {
+                Err((USAGE, "a router has two links or more: say --link again".into()))
+            }
+            What::P(args) => Ok(pairs::p(args)),
             What::Key(args) => {
                 let kind = key::KeyFor::from_name(&args.suite).map_err(|e| (USAGE, e))?;
                 let mut files = Files::default();
@@ -276,6 +356,18 @@ impl InitArgs {
                 Ok(Set { files, force: args.force, counters: None, next: Vec::new() })
             }
         }
+    }
+}
+
+/// With --pair a router on one's way has one at the other end, too.
+fn both_ways(pair: bool, ours: Option<IpAddr>, theirs: Option<IpAddr>) -> Result<(), (u8, String)> {
+    match (pair, ours, theirs) {
+        (true, Some(_), None) => {
+            let what = "with --pair both next hops are needed: say --peer-next-hop, the router \
+                        on the other end's way to us";
+            Err((USAGE, what.into()))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -290,6 +382,15 @@ struct Set {
 }
 
 impl Set {
+    /// Writes all of it, or nothing.
+    fn write(&self) -> Result<(), (u8, String)> {
+        self.files.check().map_err(|e| (USAGE, e))?;
+        let written = self.files.write(self.force).map_err(|e| (ENVIRONMENT, e.to_string()))?;
+        self.begin_counters().map_err(|e| (ENVIRONMENT, e))?;
+        written.keep();
+        Ok(())
+    }
+
     /// Begins the counters of our own keys, which nobody has used yet. They are
     /// bound to this machine's disk: the other side begins its own.
     fn begin_counters(&self) -> Result<(), String> {
@@ -398,6 +499,12 @@ fn macsec_cipher(text: &str) -> Result<String, String> {
         key::KeyFor::Macsec { .. } => Ok(text.to_owned()),
         key::KeyFor::Esp(_) => Err(format!("`{text}` is a suite of ESP")),
     }
+}
+
+/// The same as part of a word.
+fn label_of(text: &str) -> Result<u32, String> {
+    let label = text.parse().ok().filter(|label| (16..=0xf_ffff).contains(label));
+    label.ok_or_else(|| format!("`{text}` is no label: 16 to 1048575"))
 }
 
 /// Labels that are not reserved (RFC 3032 section 2.1).

@@ -7,8 +7,9 @@ use super::files::Files;
 use super::gateway::{GatewayPlan, SaPlan};
 use super::host::HostPlan;
 use super::key::{KeyFor, fresh_mac};
+use super::p::{LinkPlan, PPlan};
 use super::pe::PePlan;
-use super::{CeArgs, GatewayArgs, HostArgs, Net, NodeArgs, PeArgs, Set};
+use super::{CeArgs, GatewayArgs, HostArgs, Net, NodeArgs, PArgs, PeArgs, Set};
 use ferrule_crypto::random::{self, Unavailable};
 use ferrule_overhead::Stack;
 use std::path::Path;
@@ -22,6 +23,9 @@ const ATTACHMENT_MTU: usize = SECURED_MTU + 4;
 /// A secured frame with labels, control word and Ethernet around it.
 const CORE_MTU: usize = 1600;
 
+/// The folder of `ferrule@.service`.
+const SERVICES: &str = "/etc/ferrule";
+
 /// A gateway and, with `--pair`, the other one.
 pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
     let (a, b) = (&args.name, &args.peer_name);
@@ -29,7 +33,7 @@ pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
     let (spi_ab, spi_ba) = (fresh_spi()?, fresh_spi()?);
     let port = |name, device: &str| port(&args.node, name, device, SITE_MTU);
     let ours = GatewayPlan {
-        node: node(a, true),
+        node: node(&args.node.dir, a, true),
         lan: port("lan", &args.lan),
         vlan: None,
         wan: port("wan", &args.wan),
@@ -44,12 +48,13 @@ pub(super) fn gateway(args: &GatewayArgs) -> Result<Set, Unavailable> {
         in_sa: SaPlan { spi: spi_ba, key: b_to_a.clone() },
     };
     let theirs = GatewayPlan {
-        node: node(b, true),
+        node: node(&args.node.dir, b, true),
         lan_address: args.peer_lan_address.to_string(),
         wan_address: Net { address: args.peer, ..args.wan_address }.to_string(),
         local_net: ours.remote_net.clone(),
         remote_net: ours.local_net.clone(),
         peer: args.wan_address.address.to_string(),
+        next_hop: args.peer_next_hop.map(|a| a.to_string()),
         out_sa: ours.in_sa.clone(),
         in_sa: ours.out_sa.clone(),
         ..ours.clone()
@@ -68,8 +73,8 @@ pub(super) fn host(args: &HostArgs) -> Result<Set, Unavailable> {
     let (driver, device) = ("tun".to_owned(), args.device.clone());
     let mtu = inner_mtu(&args.suite, &args.mode, args.peer.is_ipv4());
     let ours = HostPlan {
-        node: node(a, true),
-        near: PortPlan { name: "host", driver, device, mac: None, mtu },
+        node: node(&args.node.dir, a, true),
+        near: PortPlan { name: "host".into(), driver, device, mac: None, mtu },
         tun: Some(args.host_address.to_string()),
         near_address: Net { address: args.node_address, ..args.host_address }.to_string(),
         uplink: port(&args.node, "uplink", &args.uplink, SITE_MTU),
@@ -87,12 +92,13 @@ pub(super) fn host(args: &HostArgs) -> Result<Set, Unavailable> {
         in_sa: SaPlan { spi: spi_ba, key: b_to_a.clone() },
     };
     let theirs = HostPlan {
-        node: node(b, true),
+        node: node(&args.node.dir, b, true),
         near: port(&args.node, "lan", &args.peer_lan, SITE_MTU),
         tun: None,
         near_address: args.peer_lan_address.to_string(),
         uplink_address: Net { address: args.peer, ..args.uplink_address }.to_string(),
         peer: args.uplink_address.address.to_string(),
+        next_hop: args.peer_next_hop.map(|a| a.to_string()),
         local: ours.remote.clone(),
         remote: ours.local.clone(),
         out_sa: ours.in_sa.clone(),
@@ -137,13 +143,13 @@ pub(super) fn ce(args: &CeArgs) -> Result<Set, Unavailable> {
         ssci: secy.ssci.map(|(own, other)| (other, own)),
     };
     let ours = CePlan {
-        node: node(a, true),
+        node: node(&args.node.dir, a, true),
         lan: port(&args.node, "lan", &args.lan, SITE_MTU),
         access: args.access,
         uplink: port(&args.node, "uplink", &args.uplink, SECURED_MTU),
         secy: Some(secy),
     };
-    let theirs = CePlan { node: node(b, true), secy: Some(other), ..ours.clone() };
+    let theirs = CePlan { node: node(&args.node.dir, b, true), secy: Some(other), ..ours.clone() };
     let keys = keys(kind, &args.cipher, [(a, b, &a_to_b), (b, a, &b_to_a)])?;
     Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), keys))
 }
@@ -151,7 +157,7 @@ pub(super) fn ce(args: &CeArgs) -> Result<Set, Unavailable> {
 /// A provider edge and, with `--pair`, the other one. There are no keys.
 pub(super) fn pe(args: &PeArgs) -> Set {
     let ours = PePlan {
-        node: node(&args.name, false),
+        node: node(&args.node.dir, &args.name, false),
         attachment: port(&args.node, "attachment", &args.attachment, ATTACHMENT_MTU),
         core: port(&args.node, "core", &args.core, CORE_MTU),
         core_address: args.core_address.to_string(),
@@ -161,9 +167,13 @@ pub(super) fn pe(args: &PeArgs) -> Set {
         label_out: args.label_out,
     };
     let theirs = PePlan {
-        node: node(&args.peer_name, false),
-        core_address: Net { address: args.via, ..args.core_address }.to_string(),
-        via: args.core_address.address.to_string(),
+        node: node(&args.node.dir, &args.peer_name, false),
+        core_address: args
+            .peer_core_address
+            .unwrap_or(Net { address: args.via, ..args.core_address })
+            .to_string(),
+        via: args.peer_via.unwrap_or(args.core_address.address).to_string(),
+        transport: args.peer_transport_label,
         label_in: args.label_out,
         label_out: args.label_in,
         ..ours.clone()
@@ -172,17 +182,44 @@ pub(super) fn pe(args: &PeArgs) -> Set {
     set(&args.node, (a, ours.toml()), (b, theirs.toml()), Files::default())
 }
 
-fn node(name: &str, keyed: bool) -> NodePlan {
+/// A provider router.
+pub(super) fn p(args: &PArgs) -> Set {
+    let port = |number: usize, link: &LinkPlan| PortPlan {
+        name: format!("link{number}").into(),
+        driver: args.driver.clone(),
+        device: link.device.clone(),
+        mac: None,
+        mtu: CORE_MTU,
+    };
+    let links = args.links.iter().zip(1..).map(|(link, number)| (port(number, link), link.clone()));
+    let plan = PPlan {
+        node: node(&args.dir, &args.name, false),
+        links: links.collect(),
+        first_label: args.first_label,
+    };
+    let mut files = Files::default();
+    let own = args.dir.join(format!("{}.toml", args.name));
+    files.text(&own, plan.toml());
+    Set { files, force: args.force, counters: None, next: first_steps(&args.dir, &args.name, &own) }
+}
+
+fn node(dir: &Path, name: &str, keyed: bool) -> NodePlan {
     NodePlan {
         name: name.to_owned(),
         state: keyed.then(|| format!("{name}.state")),
-        control: Some(format!("{name}.socket")),
+        control: (!is_for_services(dir)).then(|| format!("{name}.socket")),
     }
+}
+
+/// Whether the package's unit runs what is in a folder. It cannot make sockets there: they
+/// are in `/run/ferrule`, where nodes have them by default.
+fn is_for_services(folder: &Path) -> bool {
+    std::path::absolute(folder).is_ok_and(|folder| folder == Path::new(SERVICES))
 }
 
 fn port(args: &NodeArgs, name: &'static str, device: &str, mtu: usize) -> PortPlan {
     let (driver, device) = (args.driver.clone(), device.to_owned());
-    PortPlan { name, driver, device, mac: None, mtu }
+    PortPlan { name: name.into(), driver, device, mac: None, mtu }
 }
 
 /// An SPI outside the reserved ones (RFC 4303 section 2.1), and not a small one
@@ -206,6 +243,24 @@ fn keys(
     Ok(files)
 }
 
+/// Remark and command.
+fn command(why: &str, verb: &str, path: &Path) -> (String, String) {
+    (why.to_owned(), format!("ferrule {verb} {}", path.display()))
+}
+
+/// Starts a node: by its unit, where the package's is for this folder.
+fn run(folder: &Path, name: &str, file: &Path) -> String {
+    match is_for_services(folder) {
+        true => format!("systemctl enable --now ferrule@{name}"),
+        false => format!("ferrule run {}", file.display()),
+    }
+}
+
+fn first_steps(folder: &Path, name: &str, own: &Path) -> Vec<(String, String)> {
+    let look = "look it over and correct devices and addresses; this checks it";
+    vec![command(look, "check", own), ("as root".to_owned(), run(folder, name, own))]
+}
+
 fn set(args: &NodeArgs, ours: (&str, String), theirs: (&str, String), keys: Files) -> Set {
     let keyed = keys.paths().next().is_some();
     let mut files = keys;
@@ -216,22 +271,17 @@ fn set(args: &NodeArgs, ours: (&str, String), theirs: (&str, String), keys: File
         files.text(format!("{}.toml", theirs.0), theirs.1);
     }
     files.under(&args.dir);
-    let mut next = Vec::new();
-    let mut step = |why: &str, verb: &str, path: &Path| {
-        next.push((why.to_owned(), format!("ferrule {verb} {}", path.display())));
-    };
-    step("look it over and correct devices and addresses; this checks it", "check", &own);
-    step("as root", "run", &own);
+    let mut next = first_steps(&args.dir, ours.0, &own);
     if args.pair {
         let why = match keyed {
             true => "at the other side, with the key files: move them safely",
             false => "at the other side",
         };
         if keyed {
-            step(why, "state create", &other);
-            step("and then", "run", &other);
+            next.push(command(why, "state create", &other));
+            next.push(("and then".to_owned(), run(&args.dir, theirs.0, &other)));
         } else {
-            step(why, "run", &other);
+            next.push((why.to_owned(), run(&args.dir, theirs.0, &other)));
         }
     }
     Set { files, force: args.force, counters: keyed.then_some(own), next }

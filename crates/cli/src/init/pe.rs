@@ -44,7 +44,7 @@ impl PePlan {
              octets, a VLAN tag 4: the core needs an mtu larger than the customer's.",
         );
         self.core.write(&mut out, "towards the provider's network");
-        out.gap().table("[[interface]]").text("name", "core").text("port", self.core.name);
+        out.gap().table("[[interface]]").text("name", "core").text("port", &self.core.name);
         out.plain("address", format!("[\"{}\"]", self.core_address));
         out.plain_why("mpls", true, "labelled packets are taken here");
         out.gap().comment("The way to the other PE.").table("[[lsp]]");
@@ -53,7 +53,7 @@ impl PePlan {
             out.plain_why("labels", format!("[{label}]"), "the transport label");
         }
         out.gap().table("[[pseudowire]]").text("name", "customer");
-        out.text("port", self.attachment.name).text("lsp", "far");
+        out.text("port", &self.attachment.name).text("lsp", "far");
         out.plain_why("label-in", self.label_in, "ours: what the other PE puts on");
         out.plain_why("label-out", self.label_out, "the other PE's");
         out.plain_why("control-word", true, "RFC 4385: no router mistakes a frame for IP");

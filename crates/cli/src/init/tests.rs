@@ -1,5 +1,6 @@
 //! What `init` writes is what the node's own parser takes, for every suite.
 
+use super::files::Written;
 use super::*;
 use clap::Parser;
 use ferrule_base::Secret;
@@ -45,8 +46,7 @@ fn set(folder: &Folder, words: &[&str]) -> Result<Set, (u8, String)> {
 
 fn init(folder: &Folder, words: &[&str]) {
     let set = set(folder, words).unwrap_or_else(|(_, e)| panic!("{e}"));
-    set.files.write(set.force).unwrap_or_else(|e| panic!("{e}"));
-    set.begin_counters().unwrap_or_else(|e| panic!("{e}"));
+    set.write().unwrap_or_else(|(_, e)| panic!("{e}"));
 }
 
 fn parse(folder: &Path, file: &str) -> Config {
@@ -185,7 +185,7 @@ fn init_never_writes_over_a_file_unless_forced() {
     let before = fs::read(folder.0.join("ce-a-to-ce-b.key")).expect("a key");
     fs::remove_file(folder.0.join("ce-a.toml")).expect("removed");
     let again = set(&folder, &["ce"]).unwrap_or_else(|(_, e)| panic!("{e}"));
-    let error = again.files.write(false).expect_err("the keys are there").to_string();
+    let (_, error) = again.write().expect_err("the keys are there");
     assert!(error.contains(".key") && error.contains("--force"), "{error}");
     assert!(!folder.0.join("ce-a.toml").exists(), "nothing was written");
     init(&folder, &["ce", "--force"]);
@@ -215,5 +215,126 @@ fn init_begins_the_counters_that_a_run_looks_for() {
 fn init_refuses_names_that_would_leave_the_folder() {
     for bad in ["../x", "", "-x", "a/b", ".hidden", "a b"] {
         assert!(Line::try_parse_from(["init", "ce", "--name", bad]).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn init_pairs_have_both_next_hops_and_a_pseudowires_transport_labels() {
+    let folder = Folder::new();
+    let words = "gateway --pair --wan-address 192.0.2.1/24 --next-hop 192.0.2.254 \
+                 --peer 198.51.100.1 --peer-next-hop 198.51.100.254";
+    init(&folder, &words.split_whitespace().collect::<Vec<_>>());
+    for (file, hop) in [("gw-a.toml", "192.0.2.254"), ("gw-b.toml", "198.51.100.254")] {
+        let config = parse(&folder.0, file);
+        assert_eq!(config.tunnels[0].via.next_hop, Some(hop.parse().expect("an address")));
+        assert_eq!(config.routes.len(), 2, "to the other gateway, and to its site");
+    }
+    let folder = Folder::new();
+    let words = "host --pair --uplink-address 192.0.2.1/24 --next-hop 192.0.2.254 \
+                 --peer 198.51.100.1 --peer-next-hop 198.51.100.254";
+    init(&folder, &words.split_whitespace().collect::<Vec<_>>());
+    let theirs = parse(&folder.0, "gw-b.toml");
+    assert_eq!(theirs.tunnels[0].via.next_hop, Some("198.51.100.254".parse().expect("address")));
+    // One without the other is no pair.
+    for words in ["gateway --pair --next-hop 198.51.100.254", "pe --pair --transport-label 16001"] {
+        let words: Vec<_> = words.split_whitespace().collect();
+        let (code, error) = set(&folder, &words).err().expect("refused");
+        assert!(code == USAGE && error.contains("--peer-"), "{error}");
+    }
+}
+
+#[test]
+fn init_p_switches_labels_between_the_edges_that_init_pe_writes() {
+    use ferrule_node::config::LabelAction;
+    let folder = Folder::new();
+    init(&folder, &["p"]);
+    let words = "pe --pair --core-address 192.0.2.1/24 --via 192.0.2.2 --transport-label 16002 \
+                 --peer-core-address 198.51.100.1/24 --peer-via 198.51.100.2 \
+                 --peer-transport-label 16001";
+    init(&folder, &words.split_whitespace().collect::<Vec<_>>());
+    let p = parse(&folder.0, "p.toml");
+    let edges = ["pe-a.toml", "pe-b.toml"].map(|file| parse(&folder.0, file));
+    let address = |config: &Config| config.interfaces[0].addresses[0].0;
+    for (from, to) in [(&edges[0], &edges[1]), (&edges[1], &edges[0])] {
+        let way = &from.pseudowires[0].via;
+        let ours = p.interfaces.iter().flat_map(|i| &i.addresses).map(|(address, _)| *address);
+        assert!(ours.into_iter().any(|ours| way.next_hop == Some(ours)), "{way:?}");
+        let label = p.labels.iter().find(|l| way.labels == [l.label]).expect("a label of p");
+        let LabelAction::Forward(onward) = &label.action else { panic!("{label:?}") };
+        assert_eq!((onward.next_hop, &onward.labels[..]), (Some(address(to)), &[][..]));
+    }
+    // Three links, of which one leads to another router.
+    let folder = Folder::new();
+    let words = "p --name core --first-label 100 --link a,192.0.2.2/24,192.0.2.1 \
+                 --link b,2001:db8::1/64,2001:db8::2 --link c,203.0.113.1/24,203.0.113.2,17001";
+    init(&folder, &words.split_whitespace().collect::<Vec<_>>());
+    let core = parse(&folder.0, "core.toml");
+    assert_eq!(core.labels.iter().map(|l| l.label).collect::<Vec<_>>(), [100, 101, 102]);
+    let LabelAction::Forward(onward) = &core.labels[2].action else { panic!("swapped") };
+    assert_eq!(onward.labels, [17001]);
+    assert!(set(&folder, &["p", "--link", "a,192.0.2.2/24,192.0.2.1"]).is_err(), "one link");
+    for bad in ["a,192.0.2.2/24", "a,192.0.2.2,192.0.2.1", "a,192.0.2.2/24,192.0.2.1,3", ",,"] {
+        assert!(Line::try_parse_from(["init", "p", "--link", bad]).is_err(), "{bad}");
+    }
+}
+
+/// Everything in a folder, with contents.
+fn all_of(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path());
+    let mut all: Vec<_> =
+        entries.map(|path| (path.clone(), fs::read(&path).unwrap_or_default())).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn init_writes_nothing_before_all_is_valid_and_all_can_be_written() {
+    // A next hop that no interface reaches.
+    let folder = Folder::new();
+    let bad = set(
+        &folder,
+        &["gateway", "--pair", "--next-hop", "203.0.113.1", "--peer-next-hop", "198.51.100.254"],
+    );
+    let (code, error) = bad.unwrap_or_else(|(_, e)| panic!("{e}")).write().expect_err("wrong");
+    assert!(code == USAGE && error.contains("nothing was written"), "{error}");
+    assert_eq!(all_of(&folder.0), []);
+    // The last file cannot be written: a folder has its name, and is not empty.
+    let folder = Folder::new();
+    init(&folder, &["ce"]);
+    fs::create_dir_all(folder.0.join("ce-b.toml/x")).expect("a folder");
+    let before = all_of(&folder.0);
+    let again = set(&folder, &["ce", "--pair"]).unwrap_or_else(|(_, e)| panic!("{e}"));
+    again.write().expect_err("files are there");
+    assert_eq!(all_of(&folder.0), before);
+    // The state of the counters cannot be made: the old files are back.
+    let folder = Folder::new();
+    init(&folder, &["gateway"]);
+    fs::remove_dir_all(folder.0.join("gw-a.state")).expect("removed");
+    fs::write(folder.0.join("gw-a.state"), "no folder").expect("written");
+    let before = all_of(&folder.0);
+    let again = set(&folder, &["gateway", "--force"]).unwrap_or_else(|(_, e)| panic!("{e}"));
+    let (code, error) = again.write().expect_err("no place for counters");
+    assert_eq!(code, ENVIRONMENT, "{error}");
+    assert_eq!(all_of(&folder.0), before);
+    // A new folder that cannot be filled goes again.
+    let folder = Folder::new();
+    let new = folder.0.join("a/b");
+    let mut files = Files::default();
+    files.text(new.join("one"), "1".into());
+    files.text(new.join("one/two"), "2".into());
+    files.write(false).map(Written::keep).expect_err("a file is no folder");
+    assert_eq!(all_of(&folder.0), []);
+}
+
+#[test]
+fn init_in_the_folder_of_services_says_how_to_start_them() {
+    for folder in ["/etc/ferrule", "/etc/ferrule/."] {
+        let line = ["init", "gateway", "--pair", "--dir", folder];
+        let set = Line::try_parse_from(line).expect("a good command line").init.set();
+        let set = set.unwrap_or_else(|(_, e)| panic!("{e}"));
+        let said = set.next.iter().map(|(_, command)| command.as_str());
+        let starts: Vec<_> = said.filter(|command| command.contains("systemctl")).collect();
+        let starts_of = |name| format!("systemctl enable --now ferrule@{name}");
+        assert_eq!(starts, [starts_of("gw-a"), starts_of("gw-b")]);
     }
 }

@@ -13,7 +13,7 @@ mod plan;
 mod steps;
 
 use crate::answer::Form;
-use crate::init::files::Files;
+use crate::init::files::{Files, Written};
 use crate::live::{finish, load};
 use clap::Args;
 use ferrule_daemon::load::Loaded;
@@ -79,11 +79,10 @@ impl RekeyArgs {
         let texts = plan.texts(&sides);
         let files = plan.key_files(&sides);
         let keys: Vec<PathBuf> = files.paths().map(Path::to_owned).collect();
-        let mut written = Written(Vec::new());
-        write(&files, &mut written)?;
+        let written = write(&files)?;
         if self.apply {
             // Once a node has a key, it must stay.
-            written.0.clear();
+            written.keep();
             steps::apply(&sides, &plan, &texts, self.silent)?;
             self.applied(&sides, &plan, &keys);
             return Ok(());
@@ -94,11 +93,12 @@ impl RekeyArgs {
                 steps.text(step_path(&side.path, number), text.clone());
             }
         }
-        write(&steps, &mut written)?;
+        let more = write(&steps)?;
         for path in steps.paths() {
             load(path)?;
         }
-        written.0.clear();
+        written.keep();
+        more.keep();
         self.planned(&sides, &plan, &keys);
         Ok(())
     }
@@ -158,24 +158,13 @@ fn step_path(path: &Path, number: usize) -> PathBuf {
     path.with_file_name(format!("{stem}.{}-{}.toml", number + 1, STEPS[number].0))
 }
 
-/// Files that go again unless all is well.
-struct Written(Vec<PathBuf>);
-
-impl Drop for Written {
-    fn drop(&mut self) {
-        for path in &self.0 {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-fn write(files: &Files, written: &mut Written) -> Result<(), Fault> {
+/// Writes files, which go again unless they are kept.
+fn write(files: &Files) -> Result<Written, Fault> {
     let there = files.paths().find(|path| path.symlink_metadata().is_ok());
     if let Some(path) = there {
         let what = format!("{} is there already", path.display());
         return Err(Fault::environment(what, "finish or remove the change of keys that made it"));
     }
-    written.0.extend(files.paths().map(Path::to_owned));
     files.write(false).map_err(|e| Fault::environment(e, "choose folders that can be written"))
 }
 

@@ -31,6 +31,12 @@ pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 pub const TENTATIVE: Duration = Duration::from_secs(1);
 /// Between two defences of an address (RFC 5227 section 1.1, DEFEND_INTERVAL).
 pub const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
+/// When a group that the node is new in is reported once more (RFC 3810 section 9.11).
+pub const REPORT_AGAIN: Duration = Duration::from_secs(1);
+/// The least time that a query is given, so that a flood of them is not answered one by one.
+pub const QUERY_DELAY_MIN: Duration = Duration::from_millis(10);
+/// The longest time after which a query is answered.
+pub const QUERY_DELAY_MAX: Duration = Duration::from_secs(10);
 
 /// A routed interface.
 #[derive(Clone, Debug, PartialEq, Eq)]

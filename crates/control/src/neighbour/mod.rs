@@ -1,5 +1,5 @@
 //! Who is on the link: ARP for IPv4 (RFC 826, RFC 5227), neighbour discovery for
-//! IPv6 (RFC 4861, RFC 4862).
+//! IPv6 (RFC 4861, RFC 4862), and the groups in which others ask (RFC 3810).
 //!
 //! ```text
 //!   Resolve, Keep ─▶ ┌──────────┐ ─▶ Set, Remove    the data path's table
@@ -63,6 +63,8 @@ pub struct Discovery {
     own: BTreeMap<Key, Own>,
     /// When an address was last defended.
     defended: BTreeMap<Key, Instant>,
+    /// Interfaces on which somebody asks for groups, and whether in version 2.
+    queried: BTreeMap<u16, bool>,
     table: Table,
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
@@ -104,6 +106,8 @@ impl Discovery {
         {
             match timer {
                 Timer::Announce(key) => self.announce(now, key),
+                Timer::Join(key) => self.join(key),
+                Timer::Report(iface) => self.answer_query(iface),
                 Timer::Answer(key)
                 | Timer::Reachable(key)
                 | Timer::Stale(key)

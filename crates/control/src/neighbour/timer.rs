@@ -15,4 +15,8 @@ pub enum Timer {
     Again(Key),
     /// An own address is to be announced, or was not claimed by anybody.
     Announce(Key),
+    /// The group of an own address is to be reported once more.
+    Join(Key),
+    /// A query for groups on an interface is to be answered.
+    Report(u16),
 }

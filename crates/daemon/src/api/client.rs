@@ -1,13 +1,11 @@
 //! The client's end of the management socket.
 
+use super::registry::{self, RUN, Running};
 use super::{REPLY_MAX, REQUEST_MAX, Reply, Request};
 use crate::fault::Fault;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-
-/// Where nodes have their sockets unless they are configured otherwise.
-const RUN: &str = "/run/ferrule";
 
 /// The socket of a node: as configured, or by its name.
 pub fn socket_path(control: Option<&str>, name: &str) -> PathBuf {
@@ -40,25 +38,18 @@ impl Client {
 
     /// Connects to the only node that runs here, or to the one of this name.
     pub fn find(name: Option<&str>) -> Result<Self, Fault> {
-        if let Some(name) = name {
-            return Self::connect(&socket_path(None, name));
-        }
-        let entries = std::fs::read_dir(RUN).into_iter().flatten().flatten();
-        let mut sockets: Vec<PathBuf> = entries.map(|e| e.path()).collect();
-        sockets.retain(|p| p.extension().is_some_and(|e| e == "sock"));
-        sockets.sort();
-        match sockets.as_slice() {
-            [one] => Self::connect(one),
-            [] => Err(Fault::environment(
-                format!("no node runs here: nothing in {RUN}"),
-                "start one with `ferrule run NODE.toml`, or name its socket: --socket PATH",
-            )),
+        let folders = registry::folders();
+        let all = registry::running(&folders);
+        let is_meant = |node: &&Running| name.is_none_or(|name| node.name == name);
+        match all.iter().filter(is_meant).collect::<Vec<_>>().as_slice() {
+            [one] => Self::connect(&one.socket),
+            [] => Err(nobody(name, &all, &folders)),
             several => {
-                let name = |p: &PathBuf| Some(p.file_stem()?.to_string_lossy().into_owned());
-                let names: Vec<_> = several.iter().filter_map(name).collect();
-                let what = format!("{} nodes run here", several.len());
-                let remedy = format!("say which: --node {}", names.join(" or --node "));
-                Err(Fault::environment(what, remedy))
+                let what = match name {
+                    Some(name) => format!("{} nodes of the name {name} run here", several.len()),
+                    None => format!("{} nodes run here", several.len()),
+                };
+                Err(Fault::environment(what, format!("say which: {}", choice(several))))
             }
         }
     }
@@ -107,5 +98,60 @@ impl Client {
     fn broken(&self, error: &io::Error) -> Fault {
         let what = format!("{}: {error}", self.path.display());
         Fault::environment(what, "see whether the node still runs, and is of this version")
+    }
+}
+
+/// Nodes listed at most.
+const LISTED_MAX: usize = 16;
+
+/// The words that tell nodes apart: names, or sockets where two have one name.
+fn choice(nodes: &[&Running]) -> String {
+    let word = |node: &&Running| {
+        let is_alone = nodes.iter().filter(|other| other.name == node.name).count() == 1;
+        match is_alone {
+            true => format!("--node {}", node.name),
+            false => format!("--socket {}", node.socket.display()),
+        }
+    };
+    let mut words: Vec<_> = nodes.iter().take(LISTED_MAX).map(word).collect();
+    let rest = nodes.len() - words.len();
+    words.extend((rest > 0).then(|| format!("{rest} more")));
+    words.join(" or ")
+}
+
+fn nobody(name: Option<&str>, all: &[Running], folders: &[PathBuf]) -> Fault {
+    let all: Vec<_> = all.iter().collect();
+    match name {
+        Some(name) if !all.is_empty() => {
+            let what = format!("no node of the name {name} runs here");
+            Fault::environment(what, format!("those that run: {}", choice(&all)))
+        }
+        _ => {
+            let of_name = name.map_or_else(String::new, |name| format!(" of the name {name}"));
+            let folders: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();
+            let what =
+                format!("no node{of_name} runs here: nobody answers in {}", folders.join(" or "));
+            let remedy =
+                "start one with `ferrule run NODE.toml`, or name its socket: --socket PATH";
+            Fault::environment(what, remedy)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_nodes_are_told_apart_by_words_that_can_be_typed() {
+        let node = |name: &str, socket: &str| Running { name: name.into(), socket: socket.into() };
+        let all = [node("a", "/x/a"), node("b", "/x/b"), node("b", "/y/b")];
+        let each: Vec<_> = all.iter().collect();
+        assert_eq!(choice(&each), "--node a or --socket /x/b or --socket /y/b");
+        assert_eq!(choice(&each[..2]), "--node a or --node b");
+        let fault = nobody(Some("c"), &all[..1], &[]).to_string();
+        assert!(fault.contains("no node of the name c") && fault.contains("--node a"), "{fault}");
+        let fault = nobody(None, &[], &["/run/ferrule".into()]).to_string();
+        assert!(fault.contains("/run/ferrule") && fault.contains("ferrule run"), "{fault}");
     }
 }

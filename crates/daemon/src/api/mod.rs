@@ -18,6 +18,7 @@
 //! (`monitors` in `[node]`) may look.
 
 mod client;
+mod registry;
 mod server;
 
 pub use client::{Client, socket_path};

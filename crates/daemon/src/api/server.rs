@@ -1,6 +1,7 @@
 //! The daemon's end of the management socket: never blocks, never grows
 //! without bound.
 
+use super::registry::register;
 use super::{CLIENTS_MAX, REQUEST_MAX, Reply, Request, UNREAD_MAX};
 use crate::events;
 use crate::fault::{Fault, Finding};
@@ -21,6 +22,8 @@ use std::time::Instant;
 const READ: usize = 64 << 10;
 /// Clients that wait to be taken.
 const WAITING_MAX: i32 = 128;
+/// Characters of the reason why something is no request.
+const WHY_MAX: usize = 200;
 /// Times that a client is read from in one turn.
 const READS_MAX: usize = 16;
 
@@ -64,6 +67,8 @@ pub enum Action {
 pub struct Server {
     listener: UnixListener,
     path: PathBuf,
+    /// The link by which it is found.
+    entry: Option<PathBuf>,
     clients: Vec<Client>,
     next: u64,
     place: usize,
@@ -94,12 +99,29 @@ impl Server {
         let _ = fs::remove_file(&fresh);
         let listener = listen(&fresh, for_group).map_err(fault)?;
         fs::rename(&fresh, path).map_err(fault)?;
-        Ok(Self { listener, path: path.into(), clients: Vec::new(), next: 0, place: 0 })
+        Ok(Self {
+            listener,
+            path: path.into(),
+            entry: None,
+            clients: Vec::new(),
+            next: 0,
+            place: 0,
+        })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Lets clients find it by the node's name, or without one.
+    pub fn register(&mut self, name: &str) {
+        self.entry = register(name, &self.path);
+    }
+
+    /// The link by which it is found, where there is one.
+    pub fn entry(&self) -> Option<&Path> {
+        self.entry.as_deref()
     }
 
     /// What to sleep on.
@@ -130,6 +152,7 @@ impl Server {
         }
         actions.extend(self.clients.iter_mut().filter_map(Client::request));
         self.flush();
+        self.bound_unread();
         for client in self.clients.extract_if(.., |c| c.gone) {
             actions.push(Action::Gone(client.id));
         }
@@ -156,9 +179,8 @@ impl Server {
     /// is gone.
     pub fn say(&mut self, client: u64, reply: &Reply) -> bool {
         let is_record = matches!(reply, Reply::Record(_));
-        if !is_record && self.clients.iter().map(Client::unread).sum::<usize>() > 2 * UNREAD_MAX {
-            let most = self.clients.iter_mut().max_by_key(|c| c.unread());
-            most.into_iter().for_each(Client::close);
+        if !is_record {
+            self.bound_unread();
         }
         let Some(client) = self.clients.iter_mut().find(|c| c.id == client && !c.gone) else {
             return false;
@@ -171,6 +193,14 @@ impl Server {
         }
         client.output.push(b'\n');
         true
+    }
+
+    /// Who leaves most unread goes, where all together leave too much.
+    fn bound_unread(&mut self) {
+        if self.clients.iter().map(Client::unread).sum::<usize>() > 2 * UNREAD_MAX {
+            let most = self.clients.iter_mut().max_by_key(|c| c.unread());
+            most.into_iter().for_each(Client::close);
+        }
     }
 
     /// Sends what waits, as far as clients take it.
@@ -212,6 +242,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.flush();
         let _ = fs::remove_file(&self.path);
+        self.entry.iter().for_each(|entry| drop(fs::remove_file(entry)));
     }
 }
 
@@ -294,7 +325,11 @@ impl Client {
                       the node's own user\n"
                     .to_owned()
             }
-            Err(e) => format!("error: not a request: {e}\n"),
+            Err(e) => {
+                // It repeats words of the request, however long they are.
+                let why: String = e.to_string().chars().take(WHY_MAX).collect();
+                format!("error: not a request: {why}\n")
+            }
         };
         let refused = Reply::Refused { findings: vec![Finding::told(&text)], text, exit: 2 };
         // Writing to memory does not fail.
@@ -503,5 +538,29 @@ mod tests {
             let held: usize = server.clients.iter().map(Client::unread).sum();
             assert!(held <= 2 * UNREAD_MAX + (2 << 20), "{held} octets");
         }
+    }
+    #[test]
+    fn api_answers_to_nonsense_that_nobody_reads_are_bounded() {
+        let socket = Socket::new("refused");
+        let mut server = Server::bind(&socket.0, false).unwrap();
+        let mut client = UnixStream::connect(&socket.0).unwrap();
+        turn(&mut server);
+        let long = format!("{{\"{}\":{{}}}}\n", "z".repeat(1 << 20));
+        client.set_nonblocking(true).unwrap();
+        let mut left = long.as_bytes();
+        while !left.is_empty() {
+            left = &left[client.write(left).unwrap_or(0)..];
+            turn(&mut server);
+        }
+        assert!(server.clients[0].unread() < 1 << 10, "a word of the request is not repeated");
+        for _ in 0..200_000 {
+            if client.write(b"\n").is_err() && server.clients.is_empty() {
+                return;
+            }
+            turn(&mut server);
+            let held: usize = server.clients.iter().map(|c| c.output.capacity()).sum();
+            assert!(held <= 6 * UNREAD_MAX, "{held} octets");
+        }
+        panic!("a client that never reads is still there");
     }
 }

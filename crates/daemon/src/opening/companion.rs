@@ -12,20 +12,20 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The hidden command that a companion is started with.
 pub const COMMAND: &str = "open-ports";
 
 /// Its whole life: standard input is the daemon. Ends when the daemon does, and
-/// then removes the management socket.
-pub fn serve(socket_file: Option<&Path>) -> io::Result<()> {
+/// then removes what it leaves: the management socket, and the link by which it is found.
+pub fn serve(left: &[PathBuf]) -> io::Result<()> {
     // A signal to the whole group is for the daemon, which then stops in peace.
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, std::sync::Arc::default())?;
     }
     let daemon = ferrule_ports::os::inherited()?;
-    let leftover = socket_file.and_then(|path| Leftover::of(path).ok());
+    let left: Vec<Leftover> = left.iter().filter_map(|path| Leftover::of(path).ok()).collect();
     let mut grants = Vec::new();
     loop {
         match receive(&daemon)? {
@@ -34,7 +34,7 @@ pub fn serve(socket_file: Option<&Path>) -> io::Result<()> {
             Some(Message::Open(_)) | None => return Ok(()),
         }
     }
-    let confined = confine(&grants, leftover.as_ref().map(|l| &l.folder));
+    let confined = confine(&grants, left.iter().map(|l| &l.folder));
     let answer = match &confined {
         Ok(()) => Answer::Done,
         Err(e) => {
@@ -44,9 +44,7 @@ pub fn serve(socket_file: Option<&Path>) -> io::Result<()> {
     send_fds(&daemon, &serde_json::to_vec(&answer)?, &[])?;
     confined.map_err(io::Error::other)?;
     let ended = open_for(&daemon, &grants);
-    if let Some(leftover) = leftover {
-        leftover.remove();
-    }
+    left.into_iter().for_each(Leftover::remove);
     ended
 }
 
@@ -76,8 +74,8 @@ fn receive(daemon: &OwnedFd) -> io::Result<Option<Message>> {
     }
 }
 
-/// The management socket's file: removed only while it is the one that the
-/// daemon made.
+/// The management socket's file, or a link to it: removed only while it is the one that
+/// the daemon made.
 struct Leftover {
     folder: OwnedFd,
     name: OsString,
@@ -102,9 +100,9 @@ impl Leftover {
     }
 }
 
-/// Device and inode of a socket's file.
+/// Device and inode of a socket's file, or of a link.
 fn identity(folder: &OwnedFd, name: &OsString) -> Option<(u64, u64)> {
     let found = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
-    is_socket.then_some((found.st_dev, found.st_ino))
+    let kind = FileType::from_raw_mode(found.st_mode);
+    matches!(kind, FileType::Socket | FileType::Symlink).then_some((found.st_dev, found.st_ino))
 }

@@ -5,7 +5,7 @@
 //! | capabilities | of `NET_RAW`, `NET_ADMIN`, `BPF` those that a granted port takes | – |
 //! | programs | none can be started | – |
 //! | system calls | those that opening a port makes, by number and argument | seccomp |
-//! | files | `/dev/net/tun`, and removing from the management socket's folder | Landlock (Linux 5.13) |
+//! | files | `/dev/net/tun`, and removing from the folders of the management socket and of its link | Landlock (Linux 5.13) |
 //! | signals, TCP | none out of here | Landlock (Linux 6.12, 6.7) |
 //!
 //! Where the kernel has no Landlock the rest holds without it.
@@ -38,8 +38,11 @@ const BPF_MAP_CREATE: u64 = 0;
 const BPF_PROG_LOAD: u64 = 5;
 const BPF_LINK_CREATE: u64 = 28;
 
-/// Gives up, for good, all but what the grants need and removing from `folder`.
-pub(super) fn confine(grants: &[Grant], folder: Option<&OwnedFd>) -> Result<(), String> {
+/// Gives up, for good, all but what the grants need and removing from `folders`.
+pub(super) fn confine<'a>(
+    grants: &[Grant],
+    folders: impl Iterator<Item = &'a OwnedFd>,
+) -> Result<(), String> {
     let failed = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
     let needed = Needed::by(grants);
     set_no_new_privs(true).map_err(failed("no_new_privs"))?;
@@ -51,7 +54,7 @@ pub(super) fn confine(grants: &[Grant], folder: Option<&OwnedFd>) -> Result<(), 
         }
     }
     clear_ambient_capability_set().map_err(failed("ambient capabilities"))?;
-    restrict_files(&needed, folder).map_err(|e| format!("Landlock: {e}"))?;
+    restrict_files(&needed, folders).map_err(|e| format!("Landlock: {e}"))?;
     let kept = needed.capabilities();
     let sets =
         CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
@@ -82,7 +85,10 @@ impl Needed {
     }
 }
 
-fn restrict_files(needed: &Needed, folder: Option<&OwnedFd>) -> Result<(), RulesetError> {
+fn restrict_files<'a>(
+    needed: &Needed,
+    folders: impl Iterator<Item = &'a OwnedFd>,
+) -> Result<(), RulesetError> {
     let mut rules = Ruleset::default()
         .handle_access(AccessFs::from_all(LANDLOCK))?
         .handle_access(AccessNet::from_all(LANDLOCK))?
@@ -92,7 +98,7 @@ fn restrict_files(needed: &Needed, folder: Option<&OwnedFd>) -> Result<(), Rules
         let access = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
         rules = rules.add_rule(PathBeneath::new(tun, access))?;
     }
-    if let Some(folder) = folder {
+    for folder in folders {
         rules = rules.add_rule(PathBeneath::new(folder, AccessFs::RemoveFile))?;
     }
     rules.restrict_self().map(drop)

@@ -64,6 +64,22 @@ pub fn check_mtu(port: &PortConfig) -> Result<(), OpenError> {
     })
 }
 
+/// What can be foreseen of a port that opens and yet loses frames.
+pub fn remark(port: &PortConfig) -> Option<String> {
+    let Driver::Xdp { device, mode: XdpMode::Generic, .. } = &port.driver else { return None };
+    let link = Link::by_name(device).ok().filter(Link::is_veth)?;
+    let whose = match link.far_end_makes_supers() {
+        Some(false) => return None,
+        Some(true) => "its far end makes them now",
+        None => "unless `ethtool -K DEVICE tso off gso off` at its far end",
+    };
+    Some(format!(
+        "port {}: mode = \"generic\" on the veth {device} loses a host's super-frames ({whose}): \
+         leave mode out, or say mode = \"native\" or driver = \"af-packet\"",
+        port.name
+    ))
+}
+
 /// Specification of a queue of a port; nothing for a wire of the laboratory.
 fn spec_of(port: &PortConfig, queue: usize, mac: MacAddr, budget: usize) -> Option<PortSpec> {
     Some(match &port.driver {
@@ -125,13 +141,13 @@ impl Openings {
     }
 
     /// Starts the companion, which may open what the configuration names as it is
-    /// now. It also removes `socket` when the daemon is gone.
-    pub fn start_companion(&mut self, config: &Config, socket: &Path) -> Result<(), OpenError> {
+    /// now. It also removes `left` when the daemon is gone.
+    pub fn start_companion(&mut self, config: &Config, left: &[&Path]) -> Result<(), OpenError> {
         let failed = |e| OpenError::os("starting the companion that opens ports", e);
         let [ours, theirs] = socket_pair().map_err(failed)?;
         let child = Command::new("/proc/self/exe")
             .arg(COMMAND)
-            .arg(socket)
+            .args(left)
             .current_dir("/")
             .env_clear()
             .stdin(Stdio::from(theirs))
@@ -145,9 +161,9 @@ impl Openings {
         ask(ours, &Message::Begin).map(drop)
     }
 
-    /// The device of this index is gone.
-    pub fn forget(&mut self, index: u32) {
-        self.opener.forget(index);
+    /// Whether no port is open by AF_XDP on the device of this index any more.
+    pub fn has_let_go(&self, index: u32) -> bool {
+        self.opener.has_let_go(index)
     }
 
     /// Does what needs privilege for a queue of a port.

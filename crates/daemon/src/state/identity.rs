@@ -29,14 +29,16 @@ impl Identity {
         sealed(&format!("{MAGIC}\nid {}\nplace {}\n", hex(&self.id), self.place))
     }
 
-    /// Reads what [`to_text`](Self::to_text) wrote.
+    /// Reads what [`to_text`](Self::to_text) wrote, and nothing that it would write otherwise.
     pub fn from_text(text: &str) -> Option<Self> {
         let mut lines = unsealed(text)?.lines();
         if lines.next()? != MAGIC {
             return None;
         }
         let mut field = |word: &str| lines.next()?.strip_prefix(word)?.strip_prefix(' ');
-        Some(Self { id: digits(field("id")?)?, place: Place::from_text(field("place")?)? })
+        let identity =
+            Self { id: digits(field("id")?)?, place: Place::from_text(field("place")?)? };
+        (identity.to_text() == text).then_some(identity)
     }
 }
 

@@ -43,7 +43,7 @@
 mod disk;
 mod error;
 mod identity;
-mod record;
+pub mod record;
 mod used;
 
 pub use disk::{Disk, System};

@@ -85,10 +85,11 @@ impl Void {
         sealed(&format!("{VOID}\nnext {}\n", self.next))
     }
 
-    /// Reads what [`to_text`](Self::to_text) wrote.
+    /// Reads what [`to_text`](Self::to_text) wrote, and nothing that it would write otherwise.
     pub fn from_text(text: &str) -> Option<Self> {
         let place = unsealed(text)?.strip_prefix(VOID)?.strip_prefix("\nnext ")?;
-        Some(Self { next: Place::from_text(place.strip_suffix('\n')?)? })
+        let void = Self { next: Place::from_text(place.strip_suffix('\n')?)? };
+        (void.to_text() == text).then_some(void)
     }
 }
 
@@ -140,14 +141,14 @@ impl Record {
         ))
     }
 
-    /// Reads what [`to_text`](Self::to_text) wrote.
+    /// Reads what [`to_text`](Self::to_text) wrote, and nothing that it would write otherwise.
     pub fn from_text(text: &str) -> Option<Self> {
         let mut lines = unsealed(text)?.lines();
         if lines.next()? != MAGIC {
             return None;
         }
         let mut field = |word: &str| lines.next()?.strip_prefix(word)?.strip_prefix(' ');
-        Some(Self {
+        let record = Self {
             id: field("for")?.to_owned(),
             state: digits(field("state")?)?,
             fingerprint: digits(field("fingerprint")?)?,
@@ -156,7 +157,8 @@ impl Record {
             edge: field("edge")?.parse().ok()?,
             place: Place::from_text(field("place")?)?,
             after: Place::from_text(field("after")?)?,
-        })
+        };
+        (record.to_text() == text).then_some(record)
     }
 }
 
@@ -196,5 +198,28 @@ mod tests {
             assert_eq!(Record::from_text(&changed), None, "octet {cut} changed");
         }
         assert_eq!(Record::from_text(&format!("{text}more\n")), None);
+    }
+
+    #[test]
+    fn counter_record_that_would_be_written_otherwise_is_refused() {
+        let body = record().to_text();
+        let (body, _) = body.rsplit_once("check ").unwrap();
+        assert_eq!(Record::from_text(&sealed(body)), Some(record()));
+        for (from, to) in [
+            ("generation 17", "generation +17"),
+            ("generation 17", "generation 017"),
+            ("\nlimit", "\r\nlimit"),
+            ("edge 12\n", "edge 12\nplace 3/4\n"),
+            ("after", "more 1\nafter"),
+            ("\nplace 3/", "\nplace +3/"),
+        ] {
+            let changed = body.replace(from, to);
+            assert_ne!(changed, body, "{from}");
+            assert_eq!(Record::from_text(&sealed(&changed)), None, "{changed}");
+        }
+        assert_eq!(Record::from_text(&sealed(&format!("{body}more\n"))), None);
+        let void = Void { next: Place { inode: 1, born: 2 } }.to_text();
+        let (void, _) = void.rsplit_once("check ").unwrap();
+        assert_eq!(Void::from_text(&sealed(&void.replace("1/2", "01/2"))), None);
     }
 }

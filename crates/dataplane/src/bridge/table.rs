@@ -173,26 +173,6 @@ impl MacTable {
         learned
     }
 
-    /// Forgets all addresses at an interface, which went down or left the
-    /// bridge.
-    pub fn forget(&self, gone: u16) {
-        for bucket in &self.buckets {
-            // Another worker holds a bucket for a few nanoseconds only.
-            let version = loop {
-                match bucket.lock() {
-                    Some(version) => break version,
-                    None => std::hint::spin_loop(),
-                }
-            };
-            for (key, value) in bucket.keys.iter().zip(&bucket.values) {
-                if iface(value.load(Ordering::Relaxed)) == gone {
-                    key.store(EMPTY, Ordering::Relaxed);
-                }
-            }
-            bucket.version.store(version.wrapping_add(2), Ordering::Release);
-        }
-    }
-
     /// What is known now, in no order. What other workers change meanwhile may
     /// be missing.
     pub fn entries(&self, now: Instant) -> impl Iterator<Item = Entry> + '_ {

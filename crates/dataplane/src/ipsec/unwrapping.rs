@@ -17,16 +17,29 @@ pub(super) const KEEPALIVE: [u8; 1] = [0xff];
 
 /// Where ESP begins in a UDP datagram for this node, whose header is at `at`
 /// (RFC 3948 section 2): on a port of ESP, and not behind the four zeros that mark
-/// what is not ESP. A keepalive counts as ESP that is too short.
+/// what is not ESP. A keepalive counts as ESP that is too short. The datagram is whole,
+/// and its checksum right if it has one, as it must over IPv6 (RFC 8200 section 8.1).
 #[inline(never)]
-pub fn esp_in_udp(tables: &Tables, data: &[u8], at: usize) -> Option<usize> {
-    let (header, payload) = udp::Header::ref_from_prefix(data.get(at..)?).ok()?;
-    if !tables.sas.has_udp_port(header.dst.get()) {
-        return None;
+pub fn esp_in_udp(tables: &Tables, data: &[u8], at: usize) -> Result<Option<usize>, DropReason> {
+    let datagram = data.get(at..).unwrap_or_default();
+    let Ok((header, payload)) = udp::Header::ref_from_prefix(datagram) else { return Ok(None) };
+    if !tables.sas.has_udp_port(header.dst.get()) || payload.starts_with(&[0; 4]) {
+        return Ok(None);
     }
-    match payload.first_chunk() {
-        Some([0, 0, 0, 0]) => None,
-        _ => Some(at + udp::Header::LEN),
+    if usize::from(header.len.get()) != datagram.len() {
+        return Err(DropReason::Malformed);
+    }
+    if !udp::checksum_ok(&ends(data).ok_or(DropReason::Malformed)?, datagram) {
+        return Err(DropReason::BadChecksum);
+    }
+    Ok(Some(at + udp::Header::LEN))
+}
+
+/// The addresses of an IP packet of either version.
+fn ends(data: &[u8]) -> Option<Ends> {
+    match data.first()? >> 4 {
+        4 => ipv4::Header::ref_from_prefix(data).ok().map(|(header, _)| header.ends()),
+        _ => ipv6::Header::ref_from_prefix(data).ok().map(|(header, _)| header.ends()),
     }
 }
 

@@ -160,7 +160,7 @@ fn too_long(exit: &Exit, packet: &mut Packet) -> Result<(), Aside> {
 #[inline]
 fn push_labels(packet: &mut Packet, exit: &Exit) -> Result<(), DropReason> {
     let ethertype = EtherType(packet.meta().ethertype);
-    let stack = matches!(ethertype, EtherType::MPLS | EtherType::MPLS_UPSTREAM);
+    let stack = ethertype == EtherType::MPLS;
     let ttl = match exit.ttl {
         TtlModel::Pipe => PIPE_TTL,
         TtlModel::Uniform => ttl_of(packet, stack)?,

@@ -7,7 +7,7 @@ use crate::mpls::PwMode;
 use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
 use ferrule_base::{DropReason, MacAddr, PortId};
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, ndp, vlan};
+use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, mld, ndp, vlan};
 
 /// The stage at [`Next::Attach`].
 #[derive(Default)]
@@ -211,7 +211,10 @@ fn to_routing(
         EtherType::IPV6 if is_discovery(routed, packet.data(), link) => return Ok(Next::Control),
         EtherType::IPV6 => Next::Ip,
         EtherType::ARP => return Ok(Next::Control),
-        EtherType::MPLS | EtherType::MPLS_UPSTREAM if routed.mpls => Next::Mpls,
+        // Labels to a group are not of the platform's table (RFC 5332 section 3), nor are
+        // those that their sender assigned, which have an EtherType of their own.
+        EtherType::MPLS if routed.mpls && group => return Err(DropReason::NotRouted),
+        EtherType::MPLS if routed.mpls => Next::Mpls,
         _ => return Err(DropReason::UnknownProtocol),
     };
     packet.strip(link);
@@ -222,14 +225,19 @@ fn to_routing(
     Ok(next)
 }
 
-/// Whether a frame is neighbour discovery for this node or a group. It never
-/// has extension headers (RFC 6980 section 5 wants no fragments of it).
+/// Whether a frame is neighbour discovery for this node or a group, or listener
+/// discovery. The first never has extension headers (RFC 6980 section 5 wants no fragments
+/// of it), the other one with a router alert (RFC 3810 section 5).
 #[inline]
 fn is_discovery(routed: &RoutedIface, frame: &[u8], link: usize) -> bool {
     let Some((ip, rest)) = frame.get(link..).and_then(|ip| ipv6::Header::ref_from_prefix(ip).ok())
     else {
         return false;
     };
+    if ip.next == Protocol::HOP_BY_HOP.0 {
+        let message = rest.strip_prefix(&mld::ROUTER_ALERT).and_then(<[u8]>::first);
+        return ip.dst[0] == 0xff && message.is_some_and(|&kind| mld::is_kind(kind));
+    }
     if ip.next != Protocol::ICMPV6.0 {
         return false;
     }

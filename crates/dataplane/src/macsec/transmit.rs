@@ -22,8 +22,6 @@ pub enum TxChange {
     Remove(u16),
     /// Install an association; it does not encode yet.
     Sa(u16, TxSaConfig, Sequence),
-    /// Install an association and let it encode.
-    Rekey(u16, TxSaConfig, Sequence),
     /// Let the association with this number encode.
     Encode(u16, u8),
     /// Numbers up to this limit are reserved for this lease.
@@ -115,7 +113,6 @@ impl SecyOut {
             TxChange::Install(index, config) => self.install(engine, index, &config),
             TxChange::Remove(index) => self.remove(engine, index),
             TxChange::Sa(index, config, pn) => self.install_tx_sa(engine, index, &config, pn),
-            TxChange::Rekey(index, config, pn) => self.rekey(engine, index, &config, pn),
             TxChange::Encode(index, an) => self.encode(index, an),
             TxChange::Extend(index, an, by, limit) => self.extend(index, an, by, limit),
             TxChange::Retire(index, an) => self.retire_tx_sa(engine, index, an).map(drop),
@@ -189,19 +186,6 @@ impl SecyOut {
             _ => return Err(SaError::NoSa(an)),
         }
         Ok(())
-    }
-
-    /// Make before break: installs an association and lets it encode. The one
-    /// before it is retired by the caller, later.
-    pub fn rekey<E: Engine<Packet>>(
-        &mut self,
-        engine: &mut E,
-        index: u16,
-        sa: &TxSaConfig,
-        pn: Sequence,
-    ) -> Result<(), SaError> {
-        self.install_tx_sa(engine, index, sa, pn)?;
-        self.encode(index, sa.an)
     }
 
     /// Numbers up to `limit` are reserved. For an association of another lease, which

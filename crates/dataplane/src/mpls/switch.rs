@@ -23,7 +23,8 @@ impl Stage for Switch {
     /// 1. The top label says what to do; its TTL must allow another hop.
     /// 2. Swap, push or pop, and out by the adjacency.
     /// 3. Or the end of the label switched path: to its VRF or pseudowire.
-    /// 4. Or the next label is for this node too: again.
+    /// 4. Or the next label is for this node too: again. So it is below a router alert,
+    ///    which asks for nothing here and goes on with the packet (RFC 3032 section 2.1).
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.forward(batch, |ctx, packet| {
@@ -44,10 +45,17 @@ struct Top {
 #[inline]
 fn switch(lfib: &Lfib, packet: &mut Packet, lookups: &mut u64) -> Result<Next, DropReason> {
     let mut ceiling = u8::MAX;
+    let mut alert = None;
     for _ in 0..POPS_MAX {
         let Some(&entry) = packet.data().first_chunk() else { return Err(DropReason::Malformed) };
         let (label, class, bottom, ttl) = decode(entry);
         let top = Top { label, class, bottom, ttl: ttl.min(ceiling) };
+        if label == special::ROUTER_ALERT.get() && !bottom && alert.is_none() {
+            hop(top.ttl)?;
+            packet.strip(Header::LEN);
+            (ceiling, alert) = (top.ttl, Some(class));
+            continue;
+        }
         *lookups += 1;
         let Some(Ilm { action, ttl: model }) = lfib.get(label) else {
             return Err(unknown(label));
@@ -55,6 +63,9 @@ fn switch(lfib: &Lfib, packet: &mut Packet, lookups: &mut u64) -> Result<Next, D
         match *action {
             IlmAction::Forward(ref labels, adjacency) => {
                 forward(labels, *model, top, packet)?;
+                if let Some(class) = alert {
+                    raise_alert(class, packet)?;
+                }
                 packet.meta_mut().adjacency = adjacency;
                 return Ok(Next::Output);
             }
@@ -118,6 +129,20 @@ fn forward(
         entry.copy_from_slice(&encode(label, top.class, false, ttl));
     }
     packet.meta_mut().ethertype = EtherType::MPLS.0;
+    Ok(())
+}
+
+/// Puts the router alert back on top of the labels that are left, for the next router,
+/// with their TTL. An IP packet goes on without: the alert is never the last label.
+#[cold]
+fn raise_alert(class: u8, packet: &mut Packet) -> Result<(), DropReason> {
+    if packet.meta().ethertype != EtherType::MPLS.0 {
+        return Ok(());
+    }
+    let &below = packet.data().first_chunk().ok_or(DropReason::Malformed)?;
+    let (_, _, _, ttl) = decode(below);
+    let entry = packet.prepend(Header::LEN).ok_or(DropReason::NoRoom)?;
+    entry.copy_from_slice(&encode(special::ROUTER_ALERT.get(), class, false, ttl));
     Ok(())
 }
 

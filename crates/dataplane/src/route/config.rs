@@ -83,6 +83,10 @@ pub enum Route {
     Guarded(u32),
     /// Drop without a word.
     Discard,
+    /// All hosts of a connected network, or the network itself: its broadcast address or
+    /// its lowest one (RFC 1812 section 4.2.3.1). Nobody sends from it, and nothing is
+    /// forwarded to it.
+    Broadcast,
 }
 
 /// A way out: an interface, and the neighbour on it.

@@ -2,12 +2,13 @@
 //! sender (RFC 1812 section 4.3.2, RFC 4443 section 2.4).
 
 use crate::graph::{Ctx, FLAG_GROUP, FLAG_LOCAL, Next, Stage};
-use crate::route::Route;
-use crate::route::ip::{may_send_v4, may_send_v6, routed};
+use crate::route::address::{is_host_v4, is_host_v6, is_ours};
 use crate::route::limit::Bucket;
 use crate::route::local::TTL;
-use crate::tables::{IfaceKind, RoutedIface, Tables};
-use ferrule_base::DropReason;
+use crate::route::options;
+use crate::route::speaker::speaker;
+use crate::tables::Tables;
+use ferrule_base::{Answer, DropReason};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{
     Dscp, Ends, EtherType, FromBytes, Protocol, icmpv4, icmpv6, ipv4, ipv6, ipv6ext,
@@ -42,7 +43,7 @@ impl Stage for IcmpError {
     ///
     /// 1. Whether an error may answer it; if not, it is dropped for the reason
     ///    that the error would have told.
-    /// 2. An address of ours that the sender knows: the one where it came in.
+    /// 2. An address of ours that the message may have on its way back.
     /// 3. The message, with as much of the packet as fits, goes its way as a
     ///    packet made here.
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
@@ -64,18 +65,27 @@ impl Stage for IcmpError {
 }
 
 impl IcmpError {
-    fn error_v4(&mut self, ctx: &Ctx<'_>, packet: &mut Packet) -> Result<(), DropReason> {
+    /// Counts a message, if there is a permit left for it.
+    fn may_send(&mut self, ctx: &mut Ctx<'_>, answer: Option<Answer>) -> Result<(), DropReason> {
+        let permit = self.bucket.take(ctx.now);
+        if let Some(answer) = answer {
+            ctx.tally.answers.count(answer, permit);
+        }
+        permit.then_some(()).ok_or(DropReason::IcmpRateLimited)
+    }
+
+    fn error_v4(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<(), DropReason> {
         let meta = *packet.meta();
         let [kind, code] = meta.icmp.to_be_bytes();
         let reason = reason_v4(kind, code);
         let sender = answerable_v4(ctx.tables, packet).ok_or(reason)?;
-        let own = address_v4(ctx.tables, packet).ok_or(reason)?;
-        if !self.bucket.take(ctx.now) {
-            return Err(DropReason::IcmpRateLimited);
-        }
+        let own = speaker(ctx.tables, packet, sender.into(), [kind, code]);
+        let Some(IpAddr::V4(own)) = own else { return Err(reason) };
+        self.may_send(ctx, Answer::of(4, kind, code))?;
         let message = match kind {
             3 => icmpv4::Repr::Unreachable { code, mtu: meta.limit },
             11 => icmpv4::Repr::TimeExceeded { code },
+            12 => icmpv4::Repr::ParameterProblem { pointer: meta.offset as u8 },
             _ => icmpv4::Repr::Other { kind, code, rest: [0; 4] },
         };
         packet.truncate(ERROR_V4_MAX - ipv4::Header::LEN - message.len());
@@ -88,15 +98,14 @@ impl IcmpError {
         Ok(())
     }
 
-    fn error_v6(&mut self, ctx: &Ctx<'_>, packet: &mut Packet) -> Result<(), DropReason> {
+    fn error_v6(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<(), DropReason> {
         let meta = *packet.meta();
         let [kind, code] = meta.icmp.to_be_bytes();
         let reason = reason_v6(kind, code);
         let sender = answerable_v6(ctx.tables, packet).ok_or(reason)?;
-        let own = address_v6(ctx.tables, packet, sender).ok_or(reason)?;
-        if !self.bucket.take(ctx.now) {
-            return Err(DropReason::IcmpRateLimited);
-        }
+        let own = speaker(ctx.tables, packet, sender.into(), [kind, code]);
+        let Some(IpAddr::V6(own)) = own else { return Err(reason) };
+        self.may_send(ctx, Answer::of(6, kind, code))?;
         let message = match kind {
             1 => icmpv6::Repr::Unreachable { code },
             2 => icmpv6::Repr::TooBig { mtu: meta.limit.into() },
@@ -112,6 +121,21 @@ impl IcmpError {
         header.emit(packet.prepend(header.len()).ok_or(DropReason::NoRoom)?);
         Ok(())
     }
+}
+
+/// The next stage of a packet whose next hop did not answer: its sender is told (RFC 1812
+/// section 5.2.7.1, RFC 4861 section 7.2.2). Nothing for a label stack, of which nobody is.
+pub fn unanswered(packet: &mut Packet) -> Option<Next> {
+    const HOST_UNREACHABLE: u16 = 3 << 8 | icmpv4::unreachable::HOST as u16;
+    const ADDRESS_UNREACHABLE: u16 = 1 << 8 | icmpv6::unreachable::ADDRESS as u16;
+    let meta = packet.meta_mut();
+    let kind = match EtherType(meta.ethertype) {
+        EtherType::IPV4 => HOST_UNREACHABLE,
+        EtherType::IPV6 => ADDRESS_UNREACHABLE,
+        _ => return None,
+    };
+    (meta.icmp, meta.limit, meta.offset) = (kind, 0, 0);
+    Some(Next::IcmpError)
 }
 
 /// Why the packet did not go on.
@@ -141,6 +165,7 @@ const fn reason_v6(kind: u8, code: u8) -> DropReason {
         (1, icmpv6::unreachable::ADDRESS) => DropReason::NoNeighbour,
         (1, _) => DropReason::NoRoute,
         (4, 1) => DropReason::UnknownProtocol,
+        (4, 2) => DropReason::IpOption,
         _ => DropReason::Malformed,
     }
 }
@@ -154,8 +179,7 @@ fn answerable_v4(tables: &Tables, packet: &Packet) -> Option<Ipv4Addr> {
     let (header, _) = ipv4::Header::ref_from_prefix(packet.data()).ok()?;
     let (src, dst) = (Ipv4Addr::from(header.src), Ipv4Addr::from(header.dst));
     let first = header.fragment.get() & 0x1fff == 0;
-    if !may_send_v4(src) || dst.octets()[0] >= 224 || !first || is_ours(tables, packet, src.into())
-    {
+    if !is_host_v4(src) || !is_host_v4(dst) || !first || is_ours(tables, packet, src.into()) {
         return None;
     }
     if header.protocol() == Protocol::ICMP {
@@ -169,12 +193,15 @@ fn answerable_v4(tables: &Tables, packet: &Packet) -> Option<Ipv4Addr> {
 
 /// The sender, if an error may answer the packet (RFC 4443 section 2.4 (e)).
 fn answerable_v6(tables: &Tables, packet: &Packet) -> Option<Ipv6Addr> {
-    if packet.meta().flags & (FLAG_LOCAL | FLAG_GROUP) != 0 {
+    let to_groups = options::tells_groups(packet.meta().icmp, packet);
+    let never = if to_groups { FLAG_LOCAL } else { FLAG_LOCAL | FLAG_GROUP };
+    if packet.meta().flags & never != 0 {
         return None;
     }
     let (header, payload) = ipv6::Header::ref_from_prefix(packet.data()).ok()?;
     let (src, dst) = (Ipv6Addr::from(header.src), Ipv6Addr::from(header.dst));
-    if !may_send_v6(src) || dst.is_multicast() || is_ours(tables, packet, src.into()) {
+    let to_host = is_host_v6(dst) || to_groups;
+    if !is_host_v6(src) || !to_host || is_ours(tables, packet, src.into()) {
         return None;
     }
     let upper = ipv6ext::walk(header.next(), payload).ok()?;
@@ -185,34 +212,4 @@ fn answerable_v6(tables: &Tables, packet: &Packet) -> Option<Ipv6Addr> {
         return (!later && kind >= 128 && kind != 137).then_some(src);
     }
     Some(src)
-}
-
-/// Whether an address is the node's own, as of a sealed packet's outer header.
-pub(super) fn is_ours(tables: &Tables, packet: &Packet, address: IpAddr) -> bool {
-    let vrf = tables.vrfs.get(usize::from(packet.meta().vrf.0));
-    vrf.is_some_and(|vrf| vrf.route(address) == Some(Route::Local))
-}
-
-/// The interface by which the packet came, if it is in the packet's table,
-/// then all others of that table: who came by a label came by no interface of
-/// the table it is in.
-fn nearest<'a>(tables: &'a Tables, packet: &Packet) -> impl Iterator<Item = &'a RoutedIface> {
-    let vrf = packet.meta().vrf;
-    let others = tables.ifaces.iter().filter_map(|iface| match &iface.kind {
-        IfaceKind::Routed(routed) => Some(routed),
-        _ => None,
-    });
-    routed(tables, packet.meta().iface).into_iter().chain(others).filter(move |r| r.vrf == vrf)
-}
-
-/// An IPv4 address to speak from.
-fn address_v4(tables: &Tables, packet: &Packet) -> Option<Ipv4Addr> {
-    nearest(tables, packet).find_map(|iface| iface.v4.first().map(|&(address, _)| address))
-}
-
-/// An IPv6 address to speak from, of the scope of the one spoken to.
-fn address_v6(tables: &Tables, packet: &Packet, to: Ipv6Addr) -> Option<Ipv6Addr> {
-    let link_local = to.is_unicast_link_local();
-    let mut own = nearest(tables, packet).flat_map(|iface| iface.v6.iter().map(|&(a, _)| a));
-    own.find(|own| own.is_unicast_link_local() == link_local)
 }

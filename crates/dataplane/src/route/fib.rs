@@ -92,6 +92,8 @@ impl Cell {
     pub const LOCAL: Self = Self(Self::RANGES - 2);
     /// [`Route::Discard`].
     pub const DISCARD: Self = Self(Self::RANGES - 3);
+    /// [`Route::Broadcast`].
+    pub const BROADCAST: Self = Self(Self::RANGES - 4);
 
     const INDEX: u32 = 1 << 31;
     const RANGES: u32 = 1 << 30;
@@ -104,8 +106,9 @@ impl Cell {
         match route {
             Route::Local => Self::LOCAL,
             Route::Discard => Self::DISCARD,
+            Route::Broadcast => Self::BROADCAST,
             Route::Via(adjacency) | Route::Guarded(adjacency) => {
-                assert!(adjacency < Self::GUARDED - 3, "adjacency numbers are small");
+                assert!(adjacency < Self::GUARDED - 4, "adjacency numbers are small");
                 let guarded = matches!(route, Route::Guarded(_));
                 Self(if guarded { Self::GUARDED } else { 0 } | adjacency)
             }
@@ -119,6 +122,7 @@ impl Cell {
             Self::NONE => None,
             Self::LOCAL => Some(Route::Local),
             Self::DISCARD => Some(Route::Discard),
+            Self::BROADCAST => Some(Route::Broadcast),
             Self(n) if n & Self::GUARDED == 0 => Some(Route::Via(n)),
             Self(n) => Some(Route::Guarded(n & (Self::GUARDED - 1))),
         }
@@ -469,7 +473,8 @@ mod tests {
             (0u32..50).prop_map(Route::Via),
             (0u32..50).prop_map(Route::Guarded),
             Just(Route::Local),
-            Just(Route::Discard)
+            Just(Route::Discard),
+            Just(Route::Broadcast)
         ]
     }
 
@@ -570,7 +575,7 @@ mod tests {
     #[test]
     fn routing_table_cells_say_what_routes_say() {
         let routes =
-            [Route::Local, Route::Discard, Route::Via(0), Route::Via(7), Route::Guarded(7)];
+            [Route::Local, Route::Discard, Route::Broadcast, Route::Via(0), Route::Guarded(7)];
         for route in routes {
             let cell = Cell::new(route);
             assert_eq!(cell.route(), Some(route));

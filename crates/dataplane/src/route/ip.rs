@@ -5,14 +5,16 @@ use crate::graph::{
 };
 use crate::ipsec::{self, Hits};
 use crate::link::Arrival;
-use crate::route::error::is_ours;
+use crate::route::address::is_internal_v6;
+use crate::route::address::{Reserved, is_forged, is_host_v4, is_host_v6, is_internal_v4};
 use crate::route::fib::Cell;
+use crate::route::options::{self, Hop};
 use crate::route::{Adjacency, Route, Vrf};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
-use ferrule_base::DropReason;
+use ferrule_base::{DropReason, Instant};
 use ferrule_pipeline::{BATCH, Batch, Meta, Packet};
-use ferrule_wire::{EtherType, FromBytes, Protocol, icmpv4, icmpv6, ipv4, ipv6, ipv6ext};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use ferrule_wire::{EtherType, FromBytes, Protocol, icmpv4, icmpv6, ipv4, ipv6, ipv6ext, ndp};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// ICMPv4 time exceeded in transit, type and code.
 pub const TIME_EXCEEDED_V4: u16 = 11 << 8;
@@ -46,7 +48,7 @@ impl Stage for Ip {
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
         let (tables, columns) = (ctx.tables, &mut *self.columns);
-        columns.read(batch);
+        columns.read(batch, &tables.hot.reserved);
         if columns.judge(batch.len()) {
             columns.strip_padding(batch);
         }
@@ -60,7 +62,7 @@ impl Stage for Ip {
             {
                 return Ok(next);
             }
-            Ok(forward(tables, &mut ctx.tally.hits, packet)?)
+            Ok(forward(tables, ctx.now, &mut ctx.tally.hits, packet)?)
         });
     }
 }
@@ -106,7 +108,7 @@ impl Default for Columns {
 impl Columns {
     /// Fields of step 1.
     #[inline(always)]
-    fn read(&mut self, batch: &Batch) {
+    fn read(&mut self, batch: &Batch, reserved: &Reserved) {
         for at in 0..batch.len().min(BATCH) {
             let packet = &batch[at];
             let (meta, data) = (packet.meta(), packet.data());
@@ -122,7 +124,8 @@ impl Columns {
             let sum: u64 = [first, second, hops, src, dst].iter().map(|&w| u64::from(w)).sum();
             let (sum, more) = (sum as u32).overflowing_add((sum >> 32) as u32);
             self.odd[at] = u32::from(meta.ethertype ^ EtherType::IPV4.0)
-                | u32::from(meta.flags & !FLAG_OPENED);
+                | u32::from(meta.flags & !FLAG_OPENED)
+                | reserved.may_have(src.swap_bytes());
             self.len[at] = data.len() as u32;
             (self.first[at], self.hops[at]) = (first, hops);
             (self.src[at], self.dst[at]) = (src.swap_bytes(), dst.swap_bytes());
@@ -143,7 +146,7 @@ impl Columns {
                 & ((half == 0xffff) | (half == 0x1_fffe))
                 & (total >= PLAIN as u32)
                 & (total <= len)
-                & may_send_v4(src.into())
+                & is_host_v4(src.into())
                 & is_routable(src, dst);
             self.odd[at] |= u32::from(!good);
             padded |= u32::from(total < len);
@@ -186,11 +189,11 @@ const fn total_len(first: u32) -> u32 {
 }
 
 /// True if a packet between these addresses may leave its link: neither is link-local, and
-/// the destination is no group (RFC 3927 section 2.7, RFC 1812 section 5.2.1).
+/// the destination is one host's (RFC 3927 section 2.7, RFC 1812 sections 5.2.1 and 5.3.7).
 #[inline(always)]
 const fn is_routable(src: u32, dst: u32) -> bool {
     const LINK_LOCAL: u32 = 0xa9fe;
-    (src >> 16 != LINK_LOCAL) & (dst >> 16 != LINK_LOCAL) & (dst >> 29 != 7)
+    (src >> 16 != LINK_LOCAL) & (dst >> 16 != LINK_LOCAL) & is_host_v4(Ipv4Addr::from_bits(dst))
 }
 
 /// Step 3. Nothing, and nothing done, for all others.
@@ -223,14 +226,19 @@ fn plain(tables: &Tables, route: Cell, hops: u32, packet: &mut Packet) -> Option
 
 /// A packet by itself.
 #[inline(never)]
-fn forward(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<Next, DropReason> {
+fn forward(
+    tables: &Tables,
+    now: Instant,
+    hits: &mut Hits,
+    packet: &mut Packet,
+) -> Result<Next, DropReason> {
     let turns = &mut packet.meta_mut().turns;
     *turns = turns.saturating_add(1);
     if *turns > TURNS_MAX {
         return Err(DropReason::GraphLoop);
     }
     match EtherType(packet.meta().ethertype) {
-        EtherType::IPV4 => forward_v4(tables, hits, packet),
+        EtherType::IPV4 => forward_v4(tables, now, hits, packet),
         EtherType::IPV6 => forward_v6(tables, hits, packet),
         _ => Err(DropReason::UnknownProtocol),
     }
@@ -276,19 +284,27 @@ fn after_routing(tables: &Tables, adjacency: u32, arrival: Arrival) -> Next {
     exit.map_or(Next::Output, |exit| exit.after_routing(arrival))
 }
 
-fn forward_v4(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<Next, DropReason> {
+fn forward_v4(
+    tables: &Tables,
+    now: Instant,
+    hits: &mut Hits,
+    packet: &mut Packet,
+) -> Result<Next, DropReason> {
     let (header, header_len, total) = ipv4::validate(packet.data()).map_err(DropReason::from)?;
-    let (protocol, fragment) = (header.protocol(), header.is_fragment());
+    let (protocol, fragment, ttl) = (header.protocol(), header.is_fragment(), header.ttl);
     let (src, dst) = (Ipv4Addr::from(header.src), Ipv4Addr::from(header.dst));
     packet.truncate(total);
     let flags = packet.meta().flags;
-    if flags & FLAG_LOCAL == 0 && !may_send_v4(src) {
+    if flags & FLAG_LOCAL == 0 && !is_host_v4(src) || is_forged(tables, packet, src.into()) {
         return Err(DropReason::BadSource);
+    }
+    if is_internal_v4(dst) {
+        return Err(DropReason::NotRouted);
     }
     let decision = decide(tables, packet.meta(), |vrf| vrf.v4(dst))?;
     let sealed = match decision.route {
         Some(route @ (Route::Local | Route::Guarded(_))) => {
-            Sealed::find(tables, packet, route, header_len, protocol, fragment)
+            Sealed::find(tables, packet, route, header_len, protocol, fragment)?
         }
         _ => None,
     };
@@ -296,7 +312,9 @@ fn forward_v4(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<N
         boundary(tables, hits, decision.inbound, packet)?;
     }
     match decision.route {
-        Some(Route::Local) if header_len > PLAIN && wants_on(packet.data(), header_len) => {
+        Some(Route::Local)
+            if header_len > PLAIN && options::wants_on(&mut packet.data_mut()[..header_len]) =>
+        {
             Err(DropReason::IpOption)
         }
         _ if let Some(sealed) = sealed => Ok(sealed.take(packet)),
@@ -305,16 +323,27 @@ fn forward_v4(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<N
             if !is_routable(src.into(), dst.into()) || flags & FLAG_GROUP != 0 {
                 return Err(DropReason::NotRouted);
             }
-            if flags & FLAG_LOCAL == 0 && !hop_v4(packet) {
+            let transit = flags & FLAG_LOCAL == 0;
+            if transit && ttl <= 1 {
                 return Ok(error(packet, TIME_EXCEEDED_V4));
+            }
+            if header_len > PLAIN
+                && flags & FLAG_EXEMPT == 0
+                && let Err(at) = record(tables, now, packet, header_len, adjacency)
+            {
+                let next = error(packet, options::PROBLEM_V4);
+                packet.meta_mut().offset = at.into();
+                return Ok(next);
+            }
+            if transit {
+                hop_v4(packet);
             }
             Ok(onwards(packet, adjacency, decision.outbound))
         }
-        Some(Route::Local) if from_ourselves(tables, packet, src.into()) => {
-            Err(DropReason::BadSource)
-        }
         Some(Route::Local) => Ok(here(packet, header_len)),
         Some(Route::Discard) => Err(DropReason::RouteDiscard),
+        // All hosts of a network: no router wakes them for somebody else (RFC 2644).
+        Some(Route::Broadcast) => Err(DropReason::NotRouted),
         None if dst.octets()[0] >= 224 => Err(DropReason::NotRouted),
         None => Ok(error(packet, NO_ROUTE_V4)),
     }
@@ -327,24 +356,30 @@ fn forward_v6(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<N
     let (src, dst) = (Ipv6Addr::from(header.src), Ipv6Addr::from(header.dst));
     packet.truncate(total);
     let flags = packet.meta().flags;
-    if flags & FLAG_LOCAL == 0 && !may_send_v6(src) {
+    if flags & FLAG_LOCAL == 0 && !is_host_v6(src) || is_forged(tables, packet, src.into()) {
         return Err(DropReason::BadSource);
+    }
+    if is_internal_v6(dst) {
+        return Err(DropReason::NotRouted);
     }
     let decision = decide(tables, packet.meta(), |vrf| vrf.v6(dst))?;
     let sealed = match decision.route {
         Some(route @ (Route::Local | Route::Guarded(_))) => {
-            Sealed::find_v6(tables, packet, route, next_header)
+            Sealed::find_v6(tables, packet, route, next_header)?
         }
         _ => None,
     };
     if sealed.is_none() && flags & (FLAG_OPENED | FLAG_LOCAL) == 0 {
         boundary(tables, hits, decision.inbound, packet)?;
     }
+    if is_extension(next_header)
+        && flags & FLAG_LOCAL == 0
+        && let Some(next) = unknown_option(tables, packet, decision.route, dst)?
+    {
+        return Ok(next);
+    }
     match decision.route {
         _ if let Some(sealed) = sealed => Ok(sealed.take(packet)),
-        Some(Route::Local) if from_ourselves(tables, packet, src.into()) => {
-            Err(DropReason::BadSource)
-        }
         Some(Route::Local) => here_v6(packet, next_header),
         // A frame for everybody on one link is not for another (RFC 1812 section 5.3.4).
         _ if dst.is_multicast() || flags & FLAG_GROUP != 0 => Err(DropReason::NotRouted),
@@ -357,6 +392,7 @@ fn forward_v6(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<N
             Ok(onwards(packet, adjacency, decision.outbound))
         }
         Some(Route::Discard) => Err(DropReason::RouteDiscard),
+        Some(Route::Broadcast) => Err(DropReason::NotRouted),
         None => Ok(error(packet, NO_ROUTE_V6)),
     }
 }
@@ -384,19 +420,19 @@ impl Sealed {
         offset: usize,
         protocol: Protocol,
         fragment: bool,
-    ) -> Option<Self> {
+    ) -> Result<Option<Self>, DropReason> {
         if fragment {
             let in_udp = protocol == Protocol::UDP && tables.sas.has_udp();
             let ipsec = matches!(protocol, Protocol::ESP | Protocol::AH) || in_udp;
             let whole = Self { next: Next::Reassemble, offset: 0, flag: 0 };
-            return (ipsec || route == Route::Local).then_some(whole);
+            return Ok((ipsec || route == Route::Local).then_some(whole));
         }
-        match protocol {
+        Ok(match protocol {
             Protocol::ESP => Some(Self { next: Next::EspIn, offset, flag: 0 }),
             Protocol::AH => Some(Self { next: Next::AhIn, offset, flag: 0 }),
             Protocol::UDP => {
                 let offset = ipsec::esp_in_udp(tables, packet.data(), offset)?;
-                Some(Self { next: Next::EspIn, offset, flag: FLAG_ENCAP })
+                offset.map(|offset| Self { next: Next::EspIn, offset, flag: FLAG_ENCAP })
             }
             Protocol::ICMP | Protocol::ICMPV6 => {
                 let guarded = route != Route::Local;
@@ -407,14 +443,20 @@ impl Sealed {
                 })
             }
             _ => None,
-        }
+        })
     }
 
     /// The same for IPv6, behind extension headers if there are any.
     #[inline]
-    fn find_v6(tables: &Tables, packet: &Packet, route: Route, next: Protocol) -> Option<Self> {
+    fn find_v6(
+        tables: &Tables,
+        packet: &Packet,
+        route: Route,
+        next: Protocol,
+    ) -> Result<Option<Self>, DropReason> {
         let payload = packet.data().get(ipv6::Header::LEN..).unwrap_or_default();
-        let upper = ipv6ext::walk(next, payload).ok().filter(|upper| upper.routing.is_none())?;
+        let upper = ipv6ext::walk(next, payload).ok().filter(|upper| upper.routing.is_none());
+        let Some(upper) = upper else { return Ok(None) };
         let (offset, protocol) = (ipv6::Header::LEN + upper.offset, upper.protocol);
         let fragment = upper.fragment.is_some_and(|f| !f.is_atomic());
         Self::find(tables, packet, route, offset, protocol, fragment)
@@ -429,58 +471,66 @@ impl Sealed {
     }
 }
 
-/// Whether a sender may have the address (RFC 1812 section 5.3.7): not this
-/// network, not loopback, not a group, not reserved or broadcast.
-#[inline]
-pub(super) const fn may_send_v4(src: Ipv4Addr) -> bool {
-    let first = src.to_bits() >> 24;
-    (first.wrapping_sub(1) < 223) & (first != 127)
-}
-
-/// Whether a sender may have the address: not a group, not loopback, not
-/// unspecified (RFC 4291 section 2.5), not IPv4 in disguise.
-#[inline]
-pub(super) const fn may_send_v6(src: Ipv6Addr) -> bool {
-    let [a, b, c, d, e, f, _, last] = src.segments();
-    let front = a | b | c | d | e;
-    // ::, ::1 and ::ffff:0:0/96.
-    let low = front == 0 && (f == 0xffff || f == 0 && src.segments()[6] == 0 && last <= 1);
-    !src.is_multicast() && !low
-}
-
-/// Whether a packet for this node says that this node sent it, and did not: what
-/// answers it would answer itself (RFC 1812 section 5.3.8).
-fn from_ourselves(tables: &Tables, packet: &Packet, src: IpAddr) -> bool {
-    packet.meta().flags & FLAG_LOCAL == 0 && is_ours(tables, packet, src)
-}
-
-/// Whether IPv4 options ask that a packet for this node go on from here: a source route
-/// with addresses left (RFC 791 section 3.1), which no router should follow (RFC 7126
-/// sections 4.3 and 4.4).
+/// Writes this hop into the options of a packet that goes on. An error is the octet at
+/// fault.
 #[cold]
-fn wants_on(packet: &[u8], header_len: usize) -> bool {
-    const LOOSE: u8 = 131;
-    const STRICT: u8 = 137;
-    let mut rest = packet.get(PLAIN..header_len).unwrap_or_default();
-    // Each step is at least one octet of at most 40.
-    loop {
-        rest = match *rest {
-            [] | [0, ..] => return false,
-            [1, ref rest @ ..] => rest,
-            // The pointer counts from one, and a whole address has to be there.
-            [LOOSE | STRICT, len, pointer, ..] if pointer.saturating_add(3) <= len => return true,
-            [_, len, ..] if len >= 2 => rest.get(len.into()..).unwrap_or_default(),
-            _ => return false,
-        };
-    }
+fn record(
+    tables: &Tables,
+    now: Instant,
+    packet: &mut Packet,
+    header_len: usize,
+    adjacency: u32,
+) -> Result<(), u8> {
+    let iface = tables.adjacencies.get(adjacency as usize).and_then(|a| routed(tables, a.iface));
+    let Some(&(own, _)) = iface.and_then(|iface| iface.v4.first()) else { return Ok(()) };
+    let vrf = tables.vrfs.get(usize::from(packet.meta().vrf.0));
+    let is_ours = |address| vrf.is_some_and(|vrf| vrf.v4(address) == Some(Route::Local));
+    Hop { own, now }.record(packet.data_mut(), header_len, is_ours)
 }
 
-/// One hop less; false where the packet ends here.
+/// True for the headers between IPv6 and what it carries that may have options or may
+/// stand in front of them.
+const fn is_extension(next: Protocol) -> bool {
+    matches!(
+        next,
+        Protocol::HOP_BY_HOP | Protocol::DESTINATION | Protocol::ROUTING | Protocol::FRAGMENT
+    )
+}
+
+/// The end of a packet with an option that must not be skipped (RFC 8200 section 4.2): the
+/// node looks for them in what is for itself or for a group that it is in, and on the way
+/// in the hop-by-hop header.
+#[cold]
+fn unknown_option(
+    tables: &Tables,
+    packet: &mut Packet,
+    route: Option<Route>,
+    dst: Ipv6Addr,
+) -> Result<Option<Next>, DropReason> {
+    let here = route == Some(Route::Local) || is_group_of_ours(tables, packet, dst);
+    if dst.is_multicast() && !here {
+        return Ok(None);
+    }
+    options::refuse_unknown(packet, here)
+}
+
+/// True for groups that the node is in: all nodes, all routers, and those in which others
+/// ask for its addresses (RFC 4291 section 2.8).
+#[cold]
+fn is_group_of_ours(tables: &Tables, packet: &Packet, dst: Ipv6Addr) -> bool {
+    const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
+    let iface = routed(tables, packet.meta().iface);
+    dst == ALL_NODES
+        || dst == ALL_ROUTERS
+        || iface.is_some_and(|r| r.v6.iter().any(|&(own, _)| ndp::solicited_node(own) == dst))
+}
+
+/// One hop less, for a packet that has more than one.
 #[inline]
-fn hop_v4(packet: &mut Packet) -> bool {
-    match ipv4::Header::mut_from_prefix(packet.data_mut()) {
-        Ok((header, _)) => header.decrement_ttl(),
-        Err(_) => false,
+fn hop_v4(packet: &mut Packet) {
+    if let Ok((header, _)) = ipv4::Header::mut_from_prefix(packet.data_mut()) {
+        header.decrement_ttl();
     }
 }
 
@@ -543,7 +593,7 @@ fn beside(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
 
 /// To be told to the sender.
 #[cold]
-fn error(packet: &mut Packet, kind: u16) -> Next {
+pub(super) fn error(packet: &mut Packet, kind: u16) -> Next {
     let meta = packet.meta_mut();
     (meta.icmp, meta.limit, meta.offset) = (kind, 0, 0);
     Next::IcmpError

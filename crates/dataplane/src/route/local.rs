@@ -3,8 +3,10 @@
 
 use crate::graph::{Ctx, FLAG_LOCAL, Next, Stage};
 use crate::route::limit::Bucket;
-use ferrule_base::DropReason;
+use crate::route::options;
+use ferrule_base::{Answer as Told, DropReason};
 use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::ip::Options;
 use ferrule_wire::{EtherType, FromBytes, Protocol, checksum, icmpv4, icmpv6, ipv4, ipv6, ndp};
 
 /// Echo requests that a worker answers in a second.
@@ -74,7 +76,14 @@ impl Stage for Local {
 }
 
 impl Local {
-    fn local_v4(&mut self, ctx: &Ctx<'_>, packet: &mut Packet) -> Result<Answer, DropReason> {
+    /// Counts an answer to an echo request, if there is a permit left for it.
+    fn may_reply(&mut self, ctx: &mut Ctx<'_>, answer: Told) -> Result<(), DropReason> {
+        let permit = self.echo.take(ctx.now);
+        ctx.tally.answers.count(answer, permit);
+        permit.then_some(()).ok_or(DropReason::IcmpRateLimited)
+    }
+
+    fn local_v4(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<Answer, DropReason> {
         let offset = usize::from(packet.meta().offset);
         let (header, _) =
             ipv4::Header::ref_from_prefix(packet.data()).map_err(|_| DropReason::Malformed)?;
@@ -87,22 +96,24 @@ impl Local {
         let message = packet.data().get(offset..).unwrap_or_default();
         let (icmp, _) = icmpv4::Repr::parse(message).map_err(DropReason::from)?;
         let icmpv4::Repr::EchoRequest { .. } = icmp else { return Ok(Answer::Consume) };
-        if !self.echo.take(ctx.now) {
-            return Err(DropReason::IcmpRateLimited);
-        }
-        // A header of our own: the request's options are not ours to repeat.
+        self.may_reply(ctx, Told::EchoReply4)?;
+        // A header of our own: of the request's options those that want to see both ways.
+        let options = match packet.data_mut().get_mut(..offset) {
+            Some(header) if offset > ipv4::Header::LEN => options::echoed(header),
+            _ => Options::NONE,
+        };
         packet.strip(offset);
         let payload = packet.len() as u16;
         answer(packet.data_mut(), 0);
         self.ident = self.ident.wrapping_add(1);
         let mut header = ipv4::Repr::new(Protocol::ICMP, dst.into(), src.into(), payload);
-        (header.ident, header.ttl) = (self.ident, TTL);
+        (header.ident, header.ttl, header.options) = (self.ident, TTL, options);
         header.dscp = ferrule_wire::Dscp::masked(tos >> 2);
         header.emit(packet.prepend(header.len()).ok_or(DropReason::NoRoom)?);
         Ok(Answer::Reply)
     }
 
-    fn local_v6(&mut self, ctx: &Ctx<'_>, packet: &mut Packet) -> Result<Answer, DropReason> {
+    fn local_v6(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<Answer, DropReason> {
         let offset = usize::from(packet.meta().offset);
         let (header, _) =
             ipv6::Header::ref_from_prefix(packet.data()).map_err(|_| DropReason::Malformed)?;
@@ -128,9 +139,7 @@ impl Local {
             }
             _ => return Ok(Answer::Consume),
         }
-        if !self.echo.take(ctx.now) {
-            return Err(DropReason::IcmpRateLimited);
-        }
+        self.may_reply(ctx, Told::EchoReply6)?;
         packet.strip(offset);
         let payload = packet.len() as u16;
         // The pseudo header of the answer has the same sum.

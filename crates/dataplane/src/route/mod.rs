@@ -8,15 +8,17 @@
 //!   └── replies and errors made here ◀── Local, IcmpError
 //! ```
 //!
-//! Options and extension headers are forwarded untouched; groups, broadcasts and
-//! link-local addresses are not forwarded. A clear packet from an interface with
+//! IPv4 options are forwarded, record route and timestamp with this hop; of IPv6 options
+//! each says itself what becomes of a packet whose reader does not know it. Groups,
+//! broadcasts, loopback and link-local addresses are not forwarded. A clear packet from an interface with
 //! a policy passes that policy first, unless it is ESP for this node.
 //!
 //! Dropped here: `malformed`, `bad-checksum`, `bad-source`, `no-route`,
 //! `route-discard`, `not-routed`, `ttl-expired`, `too-big`, `policy-discard`,
-//! `icmp-rate-limited`, `unknown-protocol`. Fragments for this node go to
+//! `icmp-rate-limited`, `unknown-protocol`, `ip-option`. Fragments for this node go to
 //! [`fragment`](crate::fragment) first, and the policy is asked about the whole.
 
+pub(crate) mod address;
 pub mod config;
 pub mod error;
 pub mod fib;
@@ -24,11 +26,14 @@ pub mod ip;
 pub mod limit;
 pub mod local;
 pub mod neighbours;
+mod options;
+mod speaker;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use address::broadcasts;
 pub use config::{Adjacency, Labels, Route, TtlModel, Vrf};
-pub use error::IcmpError;
+pub use error::{IcmpError, unanswered};
 pub use ip::Ip;
 pub use local::Local;
 pub use neighbours::Neighbours;

@@ -3,7 +3,7 @@
 use ferrule_base::{DropReason, MacAddr};
 use ferrule_dataplane::tables::{Attach, IfaceKind, RoutedIface, Tables};
 use ferrule_pipeline::Packet;
-use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, ndp, vlan};
+use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, mld, ndp, vlan};
 
 /// A frame of an interface that has a policy.
 pub(super) struct Seen<'a> {
@@ -56,7 +56,8 @@ impl<'a> Seen<'a> {
 
     /// Whether an IPv6 packet is neighbour discovery of this link: no router
     /// forwards it with the hop limit that it has (RFC 4861 section 6.1.1), and it
-    /// is for a group or for the node itself, which never forwards it.
+    /// is for a group or for the node itself, which never forwards it. Or it is listener
+    /// discovery for a group of the link, which no router forwards.
     #[inline]
     pub fn is_discovery(&self, packet: &Packet, to_node: bool) -> bool {
         let Ok((ip, rest)) = ipv6::Header::ref_from_prefix(self.payload(packet)) else {
@@ -65,6 +66,11 @@ impl<'a> Seen<'a> {
         let here = |dst: [u8; 16]| {
             dst[0] == 0xff || self.iface.v6.iter().any(|(own, _)| own.octets() == dst)
         };
+        if ip.next == Protocol::HOP_BY_HOP.0 {
+            let message = rest.strip_prefix(&mld::ROUTER_ALERT).and_then(<[u8]>::first);
+            let of_link = ip.hop_limit == mld::HOP_LIMIT && ip.dst.starts_with(&[0xff, 2]);
+            return of_link && message.is_some_and(|&kind| mld::is_kind(kind));
+        }
         ip.next == Protocol::ICMPV6.0
             && ip.hop_limit == ndp::HOP_LIMIT
             && rest.first().is_some_and(|kind| (ndp::FIRST..=ndp::LAST).contains(kind))

@@ -23,7 +23,8 @@ pub type CardEngine = Box<dyn Engine<Packet> + Send>;
 const RETRY: ferrule_base::Duration = ferrule_base::Duration::from_micros(100);
 
 /// Whether a card works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(super) enum State {
     /// It has tables.
     Up,
@@ -204,11 +205,7 @@ impl Card {
 
     /// How it is, in a word: `up`, `empty` or `halted`.
     pub fn state_name(&self) -> &'static str {
-        match self.state {
-            State::Up => "up",
-            State::Empty => "empty",
-            State::Halted => "halted",
-        }
+        self.state.into()
     }
 
     /// What it counted.

@@ -74,6 +74,7 @@ fn police(
             mpls: false,
             policy: Some(tables.policies.len() as u16),
             clamp: None,
+            has_card: false,
         }),
     };
     tables.policies.push(policy(config, &compiled.outbound, index));

@@ -26,6 +26,7 @@ fn tables() -> Tables {
             mpls: false,
             policy,
             clamp: None,
+            has_card: false,
         })
     };
     let iface = |name: &str, tag, policy| Iface {
@@ -175,7 +176,7 @@ fn inline_stages_send_each_frame_where_the_module_says() {
 }
 
 #[test]
-fn inline_lets_neighbour_discovery_pass_and_nothing_that_only_looks_like_it() {
+fn inline_lets_neighbour_and_listener_discovery_pass_and_nothing_that_only_looks_like_it() {
     let mut rig = Rig::new();
     let nd = |hop_limit: u8, kind: u8, dst: &str| {
         let mut p = vec![0x60, 0, 0, 0, 0, 8, 58, hop_limit];
@@ -192,6 +193,21 @@ fn inline_lets_neighbour_discovery_pass_and_nothing_that_only_looks_like_it() {
     assert!(rig.whither(&nd(255, 128, "ff02::1"), false).is_err(), "an echo is none");
     assert_eq!(rig.whither(&nd(255, 136, "2001:db8::9"), true), Ok(Some(Next::Emit)));
     assert_eq!(rig.whither(&nd(64, 136, "2001:db8::9"), true), Ok(Some(Next::Policy)));
+    // Listener discovery: a router alert, one hop, a group of the link.
+    let mld = |hop_limit: u8, kind: u8, dst: &str| {
+        let mut p = nd(hop_limit, kind, dst);
+        p.splice(54..54, ferrule_wire::mld::ROUTER_ALERT);
+        (p[18], p[19], p[20]) = (0, 16, 0);
+        p
+    };
+    for down in [true, false] {
+        let passed = rig.whither(&mld(1, 143, "ff02::16"), down);
+        assert_eq!(passed, Ok(down.then_some(Next::Emit)));
+        for other in [(64, 143, "ff02::16"), (1, 128, "ff02::16"), (1, 143, "2001:db8::9")] {
+            let passed = rig.whither(&mld(other.0, other.1, other.2), down);
+            assert!(!matches!(passed, Ok(None | Some(Next::Emit))), "{other:?} {passed:?}");
+        }
+    }
 }
 
 #[test]

@@ -6,8 +6,8 @@
 //!   Config ─▶ entries: section, name, values ─┴▶ added, removed, changed
 //! ```
 //!
-//! Each function takes its configuration apart by a pattern without `..`: a field that
-//! is new is listed here, or this does not compile.
+//! Each configuration is taken apart by a pattern without `..`: a field that is new is
+//! listed here, or this does not compile.
 
 use super::{
     BridgeConfig, Config, InterfaceConfig, LabelAction, LabelConfig, MacsecConfig, MacsecSaConfig,
@@ -215,54 +215,38 @@ fn entries(config: &Config) -> Vec<Entry> {
     all
 }
 
+/// The values of an entry, from the fields of its configuration; those behind `but` are none.
+macro_rules! values {
+    ($of:expr, $type:ident {
+        $($key:literal: $field:ident = $shown:expr,)*
+    } but { $($other:ident),* }) => {{
+        let $type { $($field,)* $($other: _,)* } = $of;
+        vec![$(($key, $shown)),*]
+    }};
+}
+
 fn node(config: &Config) -> Entry {
-    let Config {
-        name,
-        cores,
-        buffers,
-        buffer_size,
-        state,
-        reserve,
-        control,
-        metrics,
-        user,
-        devices,
-        monitors,
-        key_log,
-        log,
-        lab,
-        times,
-        ports: _,
-        interfaces: _,
-        bridges: _,
-        vrfs: _,
-        routes: _,
-        labels: _,
-        pseudowires: _,
-        secys: _,
-        tunnels: _,
-        policies: _,
-        look_aside: _,
-        token: _,
-    } = config;
-    let cores = cores.iter().map(|core| core.map_or("any".into(), |core| core.to_string()));
-    let values = vec![
-        ("name", plain(name)),
-        ("cores", listed(cores)),
-        ("buffers", plain(buffers)),
-        ("buffer-size", plain(buffer_size)),
-        ("state", optional(state)),
-        ("reserve", plain(reserve)),
-        ("control", optional(control)),
-        ("metrics", optional(metrics)),
-        ("user", optional(user)),
-        ("devices", listed(devices)),
-        ("monitors", optional(monitors)),
-        ("key-log", plain(key_log)),
-        ("log", debug(log)),
-        ("lab", plain(lab)),
-        ("times", plain(times)),
-    ];
+    let core = |core: &Option<usize>| core.map_or("any".into(), |core| core.to_string());
+    let values = values!(config, Config {
+        "name": name = plain(name),
+        "cores": cores = listed(cores.iter().map(core)),
+        "buffers": buffers = plain(buffers),
+        "buffer-size": buffer_size = plain(buffer_size),
+        "state": state = optional(state),
+        "reserve": reserve = plain(reserve),
+        "control": control = optional(control),
+        "metrics": metrics = optional(metrics),
+        "user": user = optional(user),
+        "devices": devices = listed(devices),
+        "monitors": monitors = optional(monitors),
+        "key-log": key_log = plain(key_log),
+        "log": log = debug(log),
+        "lab": lab = plain(lab),
+        "times": times = plain(times),
+    } but {
+        ports, interfaces, bridges, vrfs, routes, labels, pseudowires, secys, tunnels, policies,
+        look_aside, token
+    });
     Entry { section: "node", name: String::new(), values }
 }
 
@@ -280,19 +264,17 @@ fn port(port: &PortConfig) -> Entry {
 }
 
 fn interface(config: &Config, interface: &InterfaceConfig) -> Entry {
-    let InterfaceConfig { name, port, tag, untagged, addresses, vrf, mtu, mpls, clamp_mss } =
-        interface;
-    let values = vec![
-        ("port", plain(&config.ports[*port].name)),
-        ("vlan", optional(&tag.map(|(tpid, vid)| format!("{vid} ({tpid:#06x})")))),
-        ("untagged", plain(untagged)),
-        ("address", listed(addresses.iter().map(network))),
-        ("vrf", plain(&config.vrfs[*vrf])),
-        ("mtu", plain(mtu)),
-        ("mpls", plain(mpls)),
-        ("clamp-mss", plain(clamp_mss)),
-    ];
-    Entry { section: "interface", name: name.clone(), values }
+    let values = values!(interface, InterfaceConfig {
+        "port": port = plain(&config.ports[*port].name),
+        "vlan": tag = optional(&tag.map(|(tpid, vid)| format!("{vid} ({tpid:#06x})"))),
+        "untagged": untagged = plain(untagged),
+        "address": addresses = listed(addresses.iter().map(network)),
+        "vrf": vrf = plain(&config.vrfs[*vrf]),
+        "mtu": mtu = plain(mtu),
+        "mpls": mpls = plain(mpls),
+        "clamp-mss": clamp_mss = plain(clamp_mss),
+    } but { name });
+    Entry { section: "interface", name: interface.name.clone(), values }
 }
 
 fn bridge(config: &Config, bridge: &BridgeConfig) -> Entry {
@@ -352,30 +334,18 @@ fn label(config: &Config, label: &LabelConfig) -> Entry {
 }
 
 fn pseudowire(config: &Config, pseudowire: &PseudowireConfig) -> Entry {
-    let PseudowireConfig {
-        name,
-        port,
-        tag,
-        label_in,
-        label_out,
-        via,
-        control_word,
-        sequencing,
-        tagged_mode,
-        ttl,
-    } = pseudowire;
-    let values = vec![
-        ("port", plain(&config.ports[*port].name)),
-        ("vlan", optional(&tag.map(|(_, vid)| vid))),
-        ("label-in", plain(label_in)),
-        ("label-out", plain(label_out)),
-        ("way", Shown::Plain(way(config, via))),
-        ("control-word", plain(control_word)),
-        ("sequencing", plain(sequencing)),
-        ("tagged", optional(tagged_mode)),
-        ("ttl", plain(ttl)),
-    ];
-    Entry { section: "pseudowire", name: name.clone(), values }
+    let values = values!(pseudowire, PseudowireConfig {
+        "port": port = plain(&config.ports[*port].name),
+        "vlan": tag = optional(&tag.map(|(_, vid)| vid)),
+        "label-in": label_in = plain(label_in),
+        "label-out": label_out = plain(label_out),
+        "way": via = Shown::Plain(way(config, via)),
+        "control-word": control_word = plain(control_word),
+        "sequencing": sequencing = plain(sequencing),
+        "tagged": tagged_mode = optional(tagged_mode),
+        "ttl": ttl = plain(ttl),
+    } but { name });
+    Entry { section: "pseudowire", name: pseudowire.name.clone(), values }
 }
 
 fn sci(sci: u64) -> String {
@@ -386,34 +356,21 @@ fn sci(sci: u64) -> String {
 
 fn secy(config: &Config, secy: &MacsecConfig, all: &mut Vec<Entry>) {
     let MacsecConfig { port, sci: own, entity, placement, transmit, receive } = secy;
-    // The SCI is told by the configuration, and no port is a single-copy broadcast's.
-    let SecyConfig {
-        sci: _,
-        broadcast: _,
-        suite,
-        xpn,
-        encrypt,
-        offset,
-        send_sci,
-        end_station,
-        replay,
-        window,
-        clear_tags,
-    } = entity;
     let port = &config.ports[*port].name;
-    let values = vec![
-        ("cipher", plain(suite)),
-        ("xpn", plain(xpn)),
-        ("sci", optional(&own.map(sci))),
-        ("send-sci", plain(send_sci)),
-        ("end-station", plain(end_station)),
-        ("encrypt", plain(encrypt)),
-        ("offset", plain(offset)),
-        ("clear-tags", plain(clear_tags)),
-        ("replay", debug(replay)),
-        ("window", plain(window)),
-        ("placement", plain(placement.name())),
-    ];
+    let mut values = vec![("sci", optional(&own.map(sci)))];
+    // The SCI is told by the configuration, and no port is a single-copy broadcast's.
+    values.extend(values!(entity, SecyConfig {
+        "cipher": suite = plain(suite),
+        "xpn": xpn = plain(xpn),
+        "send-sci": send_sci = plain(send_sci),
+        "end-station": end_station = plain(end_station),
+        "encrypt": encrypt = plain(encrypt),
+        "offset": offset = plain(offset),
+        "clear-tags": clear_tags = plain(clear_tags),
+        "replay": replay = debug(replay),
+        "window": window = plain(window),
+    } but { sci, broadcast }));
+    values.push(("placement", plain(placement.name())));
     all.push(Entry { section: "macsec", name: port.clone(), values });
     for (way, list) in [("transmit", transmit), ("receive", receive)] {
         for sa in list {
@@ -432,62 +389,34 @@ fn secy(config: &Config, secy: &MacsecConfig, all: &mut Vec<Entry>) {
 
 fn tunnel(config: &Config, tunnel: &TunnelConfig, all: &mut Vec<Entry>) {
     // What is left out follows from the rest.
-    let TunnelConfig {
-        name,
-        local,
-        remote,
-        suite,
-        esn,
-        window,
-        mtu,
-        protocol,
-        mode,
-        learns,
-        fragment,
-        clamp_mss,
-        outside,
-        encap,
-        tfc,
-        dummies,
-        ah_align,
-        then,
-        vrf,
-        placement,
-        via: _,
-        home: _,
-        shared,
-        outbound,
-        also_outbound,
-        inbound,
-        also_inbound,
-    } = tunnel;
-    let section = if *mode == Mode::Tunnel { "tunnel" } else { "transport" };
-    let values = vec![
-        ("local", plain(local)),
-        ("remote", plain(remote)),
-        ("suite", plain(suite)),
-        ("esn", plain(esn)),
-        ("window", plain(window)),
-        ("mtu", plain(mtu)),
-        ("protocol", debug(protocol)),
-        ("learn-mtu", plain(learns)),
-        ("fragment", debug(fragment)),
-        ("clamp-mss", plain(clamp_mss)),
-        ("outer header", debug(outside)),
-        ("encapsulation", debug(encap)),
-        ("tfc", debug(tfc)),
-        ("dummy", plain(dummies)),
-        ("ah-align", plain(ah_align)),
-        ("then", optional(&then.map(|outer| &config.tunnels[outer].name))),
-        ("vrf", plain(&config.vrfs[*vrf])),
-        ("placement", plain(placement.name())),
-        ("every-worker", optional(shared)),
-        ("out", plain(format!("{:#x}", outbound.spi))),
-        ("in", plain(format!("{:#x}", inbound.spi))),
-    ];
+    let values = values!(tunnel, TunnelConfig {
+        "local": local = plain(local),
+        "remote": remote = plain(remote),
+        "suite": suite = plain(suite),
+        "esn": esn = plain(esn),
+        "window": window = plain(window),
+        "mtu": mtu = plain(mtu),
+        "protocol": protocol = debug(protocol),
+        "learn-mtu": learns = plain(learns),
+        "fragment": fragment = debug(fragment),
+        "clamp-mss": clamp_mss = plain(clamp_mss),
+        "outer header": outside = debug(outside),
+        "encapsulation": encap = debug(encap),
+        "tfc": tfc = debug(tfc),
+        "dummy": dummies = plain(dummies),
+        "ah-align": ah_align = plain(ah_align),
+        "then": then = optional(&then.map(|outer| &config.tunnels[outer].name)),
+        "vrf": vrf = plain(&config.vrfs[*vrf]),
+        "placement": placement = plain(placement.name()),
+        "every-worker": shared = optional(shared),
+        "out": outbound = plain(format!("{:#x}", outbound.spi)),
+        "in": inbound = plain(format!("{:#x}", inbound.spi)),
+    } but { name, mode, via, home, also_outbound, also_inbound });
+    let section = if tunnel.mode == Mode::Tunnel { "tunnel" } else { "transport" };
+    let name = &tunnel.name;
     all.push(Entry { section, name: name.clone(), values });
-    let out = std::iter::once(outbound).chain(also_outbound).map(|sa| ("out", sa));
-    let inn = std::iter::once(inbound).chain(also_inbound).map(|sa| ("in", sa));
+    let out = tunnel.outbound().map(|sa| ("out", sa));
+    let inn = tunnel.inbound().map(|sa| ("in", sa));
     for (way, sa) in out.chain(inn) {
         let SaConfig { spi, keys, salt, worker, fixed: _ } = sa;
         let secrets = vec![keys.key.clone(), keys.mac_key.clone(), salt.clone()];

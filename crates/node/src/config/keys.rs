@@ -36,15 +36,6 @@ pub trait KeySource {
 /// A key file whose name begins so is none: [`KeySource::derive`] makes it.
 pub const LAB_KEY: &str = "lab:";
 
-/// No key files at all.
-pub struct NoKeys;
-
-impl KeySource for NoKeys {
-    fn read(&mut self, path: &str) -> Result<Secret, String> {
-        Err(format!("key file `{path}` cannot be read here"))
-    }
-}
-
 impl<F: FnMut(&str) -> Result<Secret, String>> KeySource for F {
     fn read(&mut self, path: &str) -> Result<Secret, String> {
         self(path)

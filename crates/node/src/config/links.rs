@@ -127,12 +127,7 @@ fn driver(r: &mut Reader<'_>, port: &raw::Port, workers: usize) -> Driver {
     };
     match name {
         "af-xdp" => {
-            let modes = [
-                ("auto", XdpMode::Auto),
-                ("native", XdpMode::Native),
-                ("generic", XdpMode::Generic),
-            ];
-            let mode = port.mode.as_ref().and_then(|t| r.choice(t, "XDP mode", &modes));
+            let mode = port.mode.as_ref().and_then(|t| r.word(t, "XDP mode"));
             Driver::Xdp {
                 device: device(r),
                 queue: r.number(port.queue.as_ref(), 0, 0..=1023, "queue") as u32,

@@ -30,7 +30,7 @@ mod token;
 pub use describe::{reference, schema};
 pub use difference::{Change, Difference, ValueChange, differences};
 pub use error::{ConfigError, Problem};
-pub use keys::{KeySource, LAB_KEY, NoKeys, named_key};
+pub use keys::{KeySource, LAB_KEY, named_key};
 pub(crate) use names::Ways;
 pub use place::{LookAsideConfig, Otherwise, Placement};
 pub use policy::{PolicyAction, PolicyConfig};
@@ -47,6 +47,7 @@ use ferrule_wire::Protocol;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use strum::{IntoStaticStr, VariantArray};
 
 /// How many numbers of a static key may be reserved at a time; the most is what
 /// is taken if nothing is said. Fewer mean fewer skipped by a crash, and more
@@ -128,9 +129,11 @@ pub enum LogFormat {
 }
 
 /// How a port reaches its wire.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Driver {
     /// AF_XDP on a device and queue.
+    #[strum(serialize = "af-xdp")]
     Xdp {
         /// Device name.
         device: String,
@@ -142,6 +145,7 @@ pub enum Driver {
         mode: XdpMode,
     },
     /// AF_PACKET on a device.
+    #[strum(serialize = "af-packet")]
     Packet {
         /// Device name.
         device: String,
@@ -182,15 +186,8 @@ impl Driver {
     }
 
     /// The name in configurations.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Xdp { .. } => "af-xdp",
-            Self::Packet { .. } => "af-packet",
-            Self::Tap { .. } => "tap",
-            Self::Tun { .. } => "tun",
-            Self::Pcap { .. } => "pcap",
-            Self::Wire => "wire",
-        }
+    pub fn name(&self) -> &'static str {
+        self.into()
     }
 }
 
@@ -210,7 +207,8 @@ pub struct TapConfig {
 }
 
 /// Where an AF_XDP program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum XdpMode {
     /// Generic on veth, else native where the driver can.
     Auto,

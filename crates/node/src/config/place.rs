@@ -22,6 +22,7 @@ use super::read::Reader;
 use ferrule_base::Duration;
 use ferrule_crypto::{Place, TokenKey};
 use std::ops::RangeInclusive;
+use strum::{IntoStaticStr, VariantArray};
 
 /// Jobs under way in one queue pair.
 const DEPTH: RangeInclusive<i64> = 64..=4096;
@@ -30,7 +31,8 @@ const DEPTH: RangeInclusive<i64> = 64..=4096;
 const BATCH: RangeInclusive<i64> = 1..=64;
 
 /// Where the packets of a tunnel or SecY are sealed and opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Placement {
     /// In the worker's own loop.
     #[default]
@@ -44,17 +46,9 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Every placement.
-    pub const ALL: [Self; 4] = [Self::Software, Self::LookAside, Self::Inline, Self::Token];
-
     /// The word in configurations.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Software => "software",
-            Self::LookAside => "look-aside",
-            Self::Inline => "inline",
-            Self::Token => "token",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// What the engine of a worker is told; `label` names a key on the token.
@@ -69,7 +63,8 @@ impl Placement {
 }
 
 /// What becomes of a job that an engine cannot do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Otherwise {
     /// The worker does it itself.
     Software,
@@ -133,10 +128,8 @@ pub(super) fn look_aside(r: &mut Reader<'_>, file: &raw::File) -> Option<LookAsi
     }
     let deadline = usual.deadline.as_millis() as i64;
     let deadline = r.number(table.deadline_ms.as_ref(), deadline, 1..=60_000, "deadline-ms");
-    let choices = [("software", Otherwise::Software), ("drop", Otherwise::Drop)];
-    let mut otherwise = |t: &Option<Text>, what, usual| {
-        t.as_ref().and_then(|t| r.choice(t, what, &choices)).unwrap_or(usual)
-    };
+    let mut otherwise =
+        |t: &Option<Text>, what, usual| t.as_ref().and_then(|t| r.word(t, what)).unwrap_or(usual);
     Some(LookAsideConfig {
         core,
         depth,
@@ -153,8 +146,7 @@ impl Reader<'_> {
     /// The placement of a tunnel or SecY, and whether there is an engine for it.
     pub fn placement(&mut self, t: Option<&Text>, config: &Config) -> Placement {
         let Some(t) = t else { return Placement::default() };
-        let words = Placement::ALL.map(|p| (p.name(), p));
-        let placement = self.choice(t, "placement", &words).unwrap_or_default();
+        let placement = self.word(t, "placement").unwrap_or_default();
         if placement == Placement::LookAside && config.look_aside.is_none() {
             let remedy = "add a table [look-aside], for instance with core = 1";
             self.problems.add(t.span(), "there is no look-aside engine", remedy);

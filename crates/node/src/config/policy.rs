@@ -459,12 +459,19 @@ fn span<T: std::str::FromStr + Copy + PartialOrd>(text: &str) -> Option<(T, T)> 
     (first <= last).then_some((first, last))
 }
 
+/// A range of numbers, ANY or OPAQUE; what a word is instead, and what would be right.
+fn numbers(
+    text: &str,
+    range: impl FnOnce() -> Option<(u16, u16)>,
+    (no, remedy): (&str, &str),
+) -> Result<Option<Field<u16>>, Wrong> {
+    let field = || range().map(|(first, last)| Some(Field::Range(first, last)));
+    word(text).or_else(field).ok_or_else(|| (format!("`{text}` is no {no}"), remedy.into()))
+}
+
 fn ports(text: &str) -> Result<Option<Field<u16>>, Wrong> {
-    let range = || span(text).map(|(first, last)| Some(Field::Range(first, last)));
-    word(text).or_else(range).ok_or_else(|| {
-        let remedy = "use a number from 0 to 65535, a range like 8000-8999, any, or opaque";
-        (format!("`{text}` is no port"), remedy.into())
-    })
+    let remedy = "use a number from 0 to 65535, a range like 8000-8999, any, or opaque";
+    numbers(text, || span(text), ("port", remedy))
 }
 
 fn icmp(text: &str) -> Result<Option<Field<u16>>, Wrong> {
@@ -473,23 +480,19 @@ fn icmp(text: &str) -> Result<Option<Field<u16>>, Wrong> {
         let (first, last): (u8, u8) = span(kinds)?;
         let (low, high): (u8, u8) = span(codes)?;
         let number = |kind, code| u16::from_be_bytes([kind, code]);
-        Some(Some(Field::Range(number(first, low), number(last, high))))
+        Some((number(first, low), number(last, high)))
     };
-    word(text).or_else(range).ok_or_else(|| {
-        let remedy = "write a type (8), type and code (3/4, 3/0-15), types (128-129), or opaque";
-        (format!("`{text}` is no ICMP message"), remedy.into())
-    })
+    let remedy = "write a type (8), type and code (3/4, 3/0-15), types (128-129), or opaque";
+    numbers(text, range, ("ICMP message", remedy))
 }
 
 fn mobility(text: &str) -> Result<Option<Field<u16>>, Wrong> {
     let range = || {
         let (first, last): (u8, u8) = span(text)?;
-        Some(Some(Field::Range(u16::from(first) << 8, u16::from(last) << 8 | 0xff)))
+        Some((u16::from(first) << 8, u16::from(last) << 8 | 0xff))
     };
-    word(text).or_else(range).ok_or_else(|| {
-        let remedy = "write the type of a mobility header (5), types (1-4), or opaque";
-        (format!("`{text}` is no mobility header type"), remedy.into())
-    })
+    let remedy = "write the type of a mobility header (5), types (1-4), or opaque";
+    numbers(text, range, ("mobility header type", remedy))
 }
 
 fn messages(r: &mut Reader<'_>, policy: &raw::Policy) -> Vec<Field<u16>> {

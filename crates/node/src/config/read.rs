@@ -12,6 +12,7 @@ use std::fmt::Display;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::str::FromStr;
+use strum::VariantArray;
 
 /// Packet buffers if nothing is said.
 const BUFFERS: i64 = 8192;
@@ -215,6 +216,15 @@ impl Reader<'_> {
             unknown(&mut self.problems, t, what, choices.iter().map(|(name, _)| *name));
         }
         found.map(|&(_, v)| v)
+    }
+
+    /// The value that a word names.
+    pub fn word<T>(&mut self, t: &Text, what: &str) -> Option<T>
+    where
+        T: Copy + VariantArray + Into<&'static str>,
+    {
+        let words: Vec<_> = T::VARIANTS.iter().map(|&value| (value.into(), value)).collect();
+        self.choice(t, what, &words)
     }
 
     /// Labels, outermost first, each 16 to 2^20 - 1.

@@ -114,7 +114,8 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
             && Sci(own).port() != Sci::PORT_END_STATION
         {
             let what = format!("end-station with the SCI `{}`", t.get_ref());
-            r.problems.add(t.span(), what, "end its SCI in /1, which that bit stands for");
+            let remedy = "write it with port number 1: that bit stands for no other";
+            r.problems.add(t.span(), what, remedy);
         }
         if let Some(t) = &secy.validate {
             r.choice(t, "way to validate", &[("strict", ())]);

@@ -142,10 +142,8 @@ impl Control {
             self.steps.number += 1;
             self.steps.patience = Some((PATIENCE, now));
             self.take_step(now, step);
-            for worker in 0..self.links.len() {
-                self.steps.behind.push(worker);
-                self.send_step(worker, Command::Say(self.steps.number));
-            }
+            self.steps.behind.extend(0..self.links.len());
+            self.send_all(|control| Command::Say(control.steps.number));
         }
         if self.steps.is_too_long(now) {
             let waits = format!("{:?}", self.steps.behind);
@@ -161,15 +159,9 @@ impl Control {
             Step::Ready(changes) => {
                 self.change_step(changes, Command::Changes);
                 self.card_tables();
-                for worker in 0..self.links.len() {
-                    self.send_step(worker, Command::Ready(self.tables.clone()));
-                }
+                self.send_all(|control| Command::Ready(control.tables.clone()));
             }
-            Step::Switch => {
-                for worker in 0..self.links.len() {
-                    self.send_step(worker, Command::Switch);
-                }
-            }
+            Step::Switch => self.send_all(|_| Command::Switch),
             Step::Ports(gone) => {
                 for (id, worker) in gone {
                     self.send_step(worker, Command::DetachPort(id));
@@ -220,6 +212,13 @@ impl Control {
                 config.lowest_pn = config.lowest_pn.max(self.leases.edge(config.record));
             }
             _ => {}
+        }
+    }
+
+    /// Sends every worker a command that must not be lost.
+    fn send_all(&mut self, command: impl Fn(&Self) -> Command) {
+        for worker in 0..self.links.len() {
+            self.send_step(worker, command(self));
         }
     }
 

@@ -62,9 +62,9 @@ fn packets_in_clear_to_the_nodes_own_addresses_are_refused_at_the_boundary() {
 fn a_source_of_our_own_lan_from_outside_is_refused() {
     each(site(""), |rig| {
         let udp = craft::udp(7, 9, &[1; 60]);
-        let four = ["10.1.0.5", HOST4, "10.1.0.1"];
-        let four = four.map(|from| at_wan(&craft::ip(UDP, from, HOST4, &udp)));
-        rig.refused("wan", &four, DropReason::PolicyDiscard);
+        let from = |from| at_wan(&craft::ip(UDP, from, HOST4, &udp));
+        rig.refused("wan", &["10.1.0.5", HOST4].map(from), DropReason::PolicyDiscard);
+        rig.refused("wan", &["10.1.0.1", "10.1.0.255"].map(from), DropReason::BadSource);
         let six = at_wan(&craft::ip(UDP, "2001:db8:1::5", HOST6, &udp));
         rig.refused("wan", &[six], DropReason::PolicyDiscard);
         only_sealed_passes(rig);

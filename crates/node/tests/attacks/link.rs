@@ -4,7 +4,8 @@
 use crate::craft::{self, UDP, with};
 use crate::net::{Net, ethernet, mac};
 use crate::rig::{HOST, Rig, at_lan, each, hops_later};
-use ferrule_base::{DropReason, MacAddr};
+use ferrule_base::{DropReason, Duration, MacAddr};
+use std::net::IpAddr;
 
 const ROUTER: &str = r#"
     [node]
@@ -242,6 +243,34 @@ fn arp_answers_that_nobody_asked_for_poison_no_neighbour() {
         assert_eq!(out, []);
         assert_eq!(rig.net.members[0].control.neighbours(), before);
         asks(rig);
+    });
+}
+
+#[test]
+fn an_arp_announcement_moves_a_known_neighbour_and_is_looked_into() {
+    // Nothing in ARP tells a host that moved from one that lies.
+    each(router, |rig| {
+        asks(rig);
+        let moved = MacAddr([2, 0, 0xaa, 0, 0, 0x66]);
+        let own = [10, 1, 0, 9];
+        let claim = with(&arp(1, (moved, own), own), |f| f[..6].fill(0xff));
+        rig.send("lan", &[claim]);
+        assert_eq!(rig.heard(), []);
+        let known = |rig: &Rig| {
+            let all = rig.net.members[0].control.neighbours();
+            all.into_iter().find(|(_, ip, _)| *ip == IpAddr::from(own)).map(|(_, _, mac)| mac)
+        };
+        assert_eq!(known(rig), Some(moved));
+        // The new one is asked at its address within five seconds, and gone after eight if
+        // nobody is there.
+        rig.net.wait(Duration::from_secs(6));
+        let asked = rig.heard();
+        assert!(asked.iter().any(|(port, f)| *port == "lan" && f[..6] == moved.0), "{asked:02x?}");
+        rig.net.wait(Duration::from_secs(3));
+        assert_eq!(known(rig), None);
+        rig.heard();
+        rig.know(0, &[("10.1.0.9", HOST)]);
+        routes(rig);
     });
 }
 

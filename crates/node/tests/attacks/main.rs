@@ -29,5 +29,6 @@ mod inside;
 mod link;
 mod macsec;
 mod mpls;
+mod options;
 mod router;
 mod transport;

@@ -1,6 +1,6 @@
 //! Labels and pseudowires under attack (RFC 3031, RFC 3032, RFC 4385, RFC 4448).
 
-use crate::craft::{self, UDP};
+use crate::craft::{self, UDP, with};
 use crate::net::{Net, ethernet, mac};
 use crate::rig::{HOST, Rig, each, hops_later};
 use ferrule_base::{DropReason, MacAddr};
@@ -102,6 +102,21 @@ fn a_reserved_label_is_refused() {
         let frames: Vec<_> =
             [1, 3, 4, 7, 13, 14, 15].map(|l| labelled(&[entry(l, true, 64)], &frame())).into();
         rig.refused("core", &frames, DropReason::ReservedLabel);
+        carries(rig);
+    });
+}
+
+#[test]
+fn labels_to_a_group_and_labels_of_their_sender_are_not_switched() {
+    // RFC 5332 section 3: 8847 to a group, 8848 to anybody.
+    each(provider(""), |rig| {
+        let packet = craft::ip(UDP, "10.9.0.9", "10.8.0.9", &craft::udp(7, 9, &[1; 60]));
+        let good = labelled(&[entry(16_001, true, 64)], &packet);
+        let to = |mac: [u8; 6]| with(&good, |f| f[..6].copy_from_slice(&mac));
+        let groups = [to([0xff; 6]), to([1, 0, 0x5e, 0x80, 0, 1])];
+        rig.refused("core", &groups, DropReason::NotRouted);
+        let upstream = [&good, &groups[0]].map(|f| with(f, |f| f[13] = 0x48));
+        rig.refused("core", &upstream, DropReason::UnknownProtocol);
         carries(rig);
     });
 }

@@ -68,6 +68,68 @@ fn a_martian_source_is_not_forwarded() {
 }
 
 #[test]
+fn loopback_and_other_addresses_of_no_link_are_not_forwarded() {
+    // A default route would lead there.
+    let with_default = |net| {
+        let more = "[[route]]\nprefix = \"0.0.0.0/0\"\nvia = \"10.2.0.9\"\n\
+                    [[route]]\nprefix = \"::/0\"\nvia = \"2001:db8:2::9\"\n";
+        let mut rig = Rig::alone(net, &format!("{ROUTER}{more}"), &["lan", "out"]);
+        rig.know(0, &[(HERE4, HOST), (HERE6, HOST), (OUT4, HOST), (OUT6, HOST)]);
+        rig
+    };
+    each(with_default, |rig| {
+        let four = ["127.0.0.1", "127.255.0.9", "0.0.0.0", "0.1.2.3"];
+        let six = ["::", "::1", "::ffff:10.2.0.9", "::ffff:127.0.0.1"];
+        let four = four.map(|to| at_lan(&craft::ip(UDP, HERE4, to, &udp())));
+        let six = six.map(|to| at_lan(&craft::ip(UDP, HERE6, to, &udp())));
+        rig.refused("lan", &[&four[..], &six].concat(), DropReason::NotRouted);
+        for (from, to) in [(HERE4, "8.8.8.8"), (HERE6, "2001:db8:77::1")] {
+            let packet = craft::ip(UDP, from, to, &udp());
+            rig.passes("lan", &at_lan(&packet), "out", &hops_later(&packet, 1));
+        }
+        routes(rig);
+    });
+}
+
+#[test]
+fn our_own_addresses_and_broadcasts_are_not_forwarded_as_sources() {
+    each(router, |rig| {
+        let own = [NODE4, "10.2.0.1", "10.1.0.255", "10.2.0.255", "10.1.0.0"];
+        let four = own.map(|from| at_lan(&craft::ip(UDP, from, OUT4, &udp())));
+        let six = [NODE6, "2001:db8:2::1"].map(|from| at_lan(&craft::ip(UDP, from, OUT6, &udp())));
+        rig.refused("lan", &[&four[..], &six].concat(), DropReason::BadSource);
+        // Nor do they ask the node anything.
+        let echo = [8, 0, 0, 0, 0, 7, 0, 1];
+        let all = ["10.1.0.255", "10.2.0.0"].map(|from| at_lan(&craft::icmp4(from, NODE4, &echo)));
+        rig.refused("lan", &all, DropReason::BadSource);
+        routes(rig);
+    });
+}
+
+#[test]
+fn a_bad_ipv6_fragment_is_told_to_its_sender() {
+    each(router, |rig| {
+        let piece = |offset: u16, len: usize| {
+            let [high, low] = offset.to_be_bytes();
+            let header = [UDP, 0, high, low, 0, 0, 0, 9];
+            at_lan(&craft::ip(
+                craft::FRAGMENT,
+                HERE6,
+                NODE6,
+                &[&header[..], &vec![1; len]].concat(),
+            ))
+        };
+        // A length that is no multiple of eight with more to come; an end beyond 65,535.
+        for (frame, pointer) in [(piece(1, 23), 4), (piece(0xfff8, 64), 42)] {
+            let told = rig.dropped("lan", &[frame], &[]);
+            let [("lan", told)] = &told[..] else { panic!("{told:02x?}") };
+            assert_eq!((&told[54..56], &told[58..62]), (&[4, 0][..], &[0, 0, 0, pointer][..]));
+        }
+        routes(rig);
+    });
+}
+
+#[test]
 fn a_packet_from_our_own_address_is_not_answered() {
     // The land attack: we would answer ourselves.
     each(router, |rig| {
@@ -93,10 +155,8 @@ fn an_echo_to_a_networks_broadcast_wakes_nobody() {
     each(router, |rig| {
         let echo = [8, 0, 0, 0, 0, 7, 0, 1];
         let victim = |to| at_lan(&craft::icmp4("10.1.0.66", to, &echo));
-        let all = [victim("255.255.255.255"), victim("224.0.0.1")];
-        rig.refused("lan", &all, DropReason::NotRouted);
-        rig.refused("lan", &[victim("10.2.0.255")], DropReason::NoNeighbour);
-        rig.refused("lan", &[victim("10.1.0.255")], DropReason::NoNeighbour);
+        let all = ["255.255.255.255", "224.0.0.1", "10.2.0.255", "10.1.0.255", "10.2.0.0"];
+        rig.refused("lan", &all.map(victim), DropReason::NotRouted);
         routes(rig);
     });
 }

@@ -8,6 +8,8 @@ use crate::rig::{
     hops_later, inner4, inner6, nets, outer4, outer6, pair, protect, sealer, site,
 };
 use ferrule_base::DropReason;
+use ferrule_wire::{Ends, udp};
+use std::net::IpAddr;
 
 /// Hosts in transport mode, for UDP alone.
 fn hosts(net: Net) -> Rig {
@@ -178,6 +180,34 @@ fn udp_on_the_port_of_esp_too_short_for_it_is_malformed() {
     each(in_udp, |rig| {
         let short = [&[1][..], &[0xfe], &[1; 3], &[1; 7]].map(|d| udp4(PEER4, (4500, 4500), d));
         rig.refused("wan", &short, DropReason::Malformed);
+        udp_passes(rig);
+    });
+}
+
+#[test]
+fn esp_in_udp_whose_length_or_checksum_is_wrong_is_not_read() {
+    each(in_udp, |rig| {
+        let esp = sealer(T4).tunnel(9, &inner4(1));
+        let four = craft::ip(UDP, PEER4, NODE4, &craft::udp(4500, 4500, &esp));
+        let lengths = [-1_i16, 1, 8].map(|by| {
+            let len = u16::from_be_bytes([four[24], four[25]]).wrapping_add_signed(by);
+            at_wan(&with(&four, |p| p[24..26].copy_from_slice(&len.to_be_bytes())))
+        });
+        rig.refused("wan", &lengths, DropReason::Malformed);
+        rig.refused("wan", &[at_wan(&with(&four, |p| p[27] = 1))], DropReason::BadChecksum);
+        // Over IPv6 there has to be one.
+        let esp6 = sealer(T6).tunnel(9, &inner6(1));
+        let six = craft::ip(UDP, PEER6, NODE6, &craft::udp(4500, 4500, &esp6));
+        rig.refused("wan", &[at_wan(&six)], DropReason::BadChecksum);
+        let ends = |from: &str, to: &str| match (from.parse().unwrap(), to.parse().unwrap()) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => Ends::V4(from, to),
+            (IpAddr::V6(from), IpAddr::V6(to)) => Ends::V6(from, to),
+            _ => panic!("{from} {to}"),
+        };
+        let summed = with(&four, |p| udp::fill_checksum(&ends(PEER4, NODE4), &mut p[20..]));
+        rig.passes("wan", &at_wan(&summed), "lan", &hops_later(&inner4(1), 1));
+        let summed = with(&six, |p| udp::fill_checksum(&ends(PEER6, NODE6), &mut p[40..]));
+        rig.passes("wan", &at_wan(&summed), "lan", &hops_later(&inner6(1), 1));
         udp_passes(rig);
     });
 }

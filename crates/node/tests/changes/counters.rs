@@ -3,7 +3,7 @@
 use crate::net::{Net, ethernet, mac, udp4};
 use crate::{HOST_A, data, gateway, know, pair, protect};
 use ferrule_base::{Duration, MacAddr};
-use ferrule_node::{BuildError, Counter, CounterStore, StoreError, Volatile};
+use ferrule_node::{BuildError, Counter, CounterStore, Incident, Sender, StoreError, Volatile};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
@@ -19,6 +19,8 @@ pub struct Inner {
     missing: Option<&'static str>,
     full: bool,
     writes: u64,
+    /// Numbers of every key that were used before.
+    used: u64,
 }
 
 impl CounterStore for Disk {
@@ -27,7 +29,8 @@ impl CounterStore for Disk {
         if inner.missing.is_some_and(|missing| name.contains(missing)) {
             return Err(StoreError(format!("no counter for `{name}`")));
         }
-        inner.kept.open(name, record)
+        let kept = inner.kept.open(name, record)?;
+        Ok(Counter { used: kept.used.max(inner.used), ..kept })
     }
 
     fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
@@ -201,6 +204,53 @@ fn a_counter_that_could_not_be_written_is_tried_again_and_people_are_told() {
     assert_eq!(failures, ["counters are written again"]);
     site.crash(FIRST);
     assert_eq!(site.send(FIRST, 100), 100);
+}
+
+/// A site whose keys have sent so many packets before, and what it says of SAs.
+fn used(numbers: u64) -> (Site, impl Fn(&mut Site) -> Vec<(Sender, u64)>) {
+    let disk = Disk::default();
+    disk.0.lock().unwrap().used = numbers;
+    let said = |site: &mut Site| {
+        let incidents = site.net.members[0].control.take_incidents().into_iter();
+        let expires = incidents.filter_map(|incident| match incident {
+            Incident::SaExpires(sa, left) => Some((sa, left)),
+            _ => None,
+        });
+        expires.collect()
+    };
+    (Site::new(disk), said)
+}
+
+#[test]
+fn an_sa_with_few_numbers_left_is_told_of_once_and_one_with_none_is_known() {
+    let most = u64::from(u32::MAX);
+    let (mut site, said) = used(most / 4 * 3 - 2000);
+    assert_eq!(site.send(FIRST, 200), 200);
+    assert_eq!(said(&mut site), []);
+    assert_eq!(site.send(FIRST, 2500) + site.send(FIRST, 2500), 5000);
+    site.net.wait(Duration::from_secs(1));
+    let mut told = said(&mut site);
+    told.sort_by_key(|(sa, _)| sa.to_string());
+    let names: Vec<_> = told.iter().map(|(sa, _)| sa.to_string()).collect();
+    assert_eq!(names, ["tunnel t, SPI 0x00001001", "tunnel u, SPI 0x00001002"]);
+    assert!(told.iter().all(|(_, left)| *left <= most / 4 && *left > most / 5), "{told:?}");
+    assert_eq!(site.send(FIRST, 2000), 2000);
+    assert_eq!(said(&mut site), [], "once");
+    assert_eq!(site.net.members[0].control.has_last_numbers(0), None);
+    // Ten packets each, and nothing more.
+    let (mut site, said) = used(most - 10);
+    assert_eq!(site.send(FIRST, 100), 20);
+    assert_eq!(said(&mut site).iter().map(|(_, left)| *left).collect::<Vec<_>>(), [0, 0]);
+    for sa in [0, 1] {
+        let sender = site.net.members[0].control.has_last_numbers(sa);
+        assert!(matches!(sender, Some(Sender::Tunnel { .. })), "{sender:?}");
+    }
+    assert!(
+        site.net
+            .drops(0)
+            .iter()
+            .any(|(reason, n)| { reason.name() == "esp-sequence-exhausted" && n == 80 })
+    );
 }
 
 #[test]

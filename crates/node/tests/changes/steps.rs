@@ -229,7 +229,7 @@ fn a_leap_of_the_clock_is_no_time_that_a_worker_had() {
     let mut net = Net::new();
     let (_a, _b) = two(&mut net, |own, _| text(own, 2, first, None));
     net.apply(0, &text(1, 2, Stage { also: Some(1), ..first }, None));
-    let mut turn = |net: &mut Net, by| {
+    let turn = |net: &mut Net, by| {
         net.now += ferrule_base::Duration::from_millis(by);
         let now = net.now;
         net.members[0].workers[0].turn(now);

@@ -134,7 +134,8 @@ impl Case {
         let _ = secy_out.retire_tx_sa(engine, SECY, an);
         let sequence = Sequence::unlimited(first, self.config.pn_max());
         let tx = TxSaConfig { an, key: key.clone(), xpn, place: Place::Software };
-        secy_out.rekey(engine, SECY, &tx, sequence).map_err(|e| e.to_string())?;
+        secy_out.install_tx_sa(engine, SECY, &tx, sequence).map_err(|e| e.to_string())?;
+        secy_out.encode(SECY, an).map_err(|e| e.to_string())?;
         let Rig { secy_in, engine, .. } = &mut self.receiver;
         let _ = secy_in.retire_rx_sa(engine, SECY, sci, an);
         let rx = RxSaConfig {

@@ -111,6 +111,7 @@ impl Rig {
             mpls: true,
             policy: None,
             clamp: None,
+            has_card: false,
         };
         let (name, kind) = (name.into(), IfaceKind::Routed(routed));
         self.tables.ifaces.push(Iface { name, port: PortId(port), tag: Tag::None, kind });

@@ -259,8 +259,7 @@ impl Port for TapPort {
     }
 
     fn wait_fd(&self) -> Option<i32> {
-        // Without its interface the descriptor is always "ready", with an error.
-        self.watch.is_there().then_some(self.fd.as_raw_fd())
+        Some(self.fd.as_raw_fd())
     }
 
     fn is_up(&self) -> bool {

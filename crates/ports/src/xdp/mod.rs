@@ -18,10 +18,12 @@
 //! memory counts against the memlock limit without CAP_IPC_LOCK; rings, bind
 //! and the map entry need nothing but the descriptors ([`XdpPort`]).
 
+mod lent;
 mod port;
 mod program;
 mod ring;
 
+pub use lent::Lent;
 pub use port::XdpPort;
 pub use program::{Program, XdpMode};
 

@@ -5,9 +5,9 @@
 //! back what was sent, puts frames on the transmit ring, and makes one system
 //! call.
 //!
-//! The port remembers which chunks the kernel has and what for. What the kernel
-//! says is checked against that, so that a chunk cannot come back twice.
+//! [`Lent`] remembers which chunks the kernel has and what for.
 
+use super::lent::{FRAME_MIN, Lent};
 use super::ring::{Consumer, Producer};
 use super::{Bound, Program, Umem, XdpOpened};
 use crate::checksum;
@@ -15,7 +15,7 @@ use crate::error::{Doing, OpenError};
 use crate::link::{Link, Watch};
 use crate::sys::{check, get, patiently, rcu_barrier, set};
 use ferrule_base::{Duration, Instant};
-use ferrule_pipeline::{Batch, HEAD_ROOM, Packet, PoolCache, Port, PortStats};
+use ferrule_pipeline::{Batch, Packet, PoolCache, Port, PortStats};
 use libc::SOL_XDP;
 use std::io;
 use std::mem::size_of;
@@ -31,17 +31,6 @@ const RETRY: Duration = Duration::from_millis(1);
 /// Frames that one system call may send (the kernel's default is 32).
 const TX_BUDGET: u32 = 256;
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
-/// An Ethernet header.
-const FRAME_MIN: usize = 14;
-
-/// What the kernel has a chunk for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
-    No,
-    Fill,
-    Send,
-}
-
 struct Rings {
     fill: Producer<u64>,
     done: Consumer<u64>,
@@ -58,9 +47,7 @@ pub struct XdpPort {
     program: Arc<Program>,
     queue: u32,
     watch: Watch,
-    held: Vec<Held>,
-    filling: usize,
-    sending: usize,
+    lent: Lent,
     budget: usize,
     ring: usize,
     /// Checksums may arrive unfinished: the far end is this very machine.
@@ -95,9 +82,7 @@ impl XdpPort {
             umem: umem.clone(),
             program,
             queue,
-            held: vec![Held::No; umem.pool.chunks()],
-            filling: 0,
-            sending: 0,
+            lent: Lent::new(&umem.pool),
             budget: budget.clamp(1, RING_MAX),
             ring,
             finish: link.is_memory(),
@@ -149,37 +134,15 @@ impl XdpPort {
         self.rings.as_mut().expect("there until drop")
     }
 
-    /// Which chunk, and where in it, a region offset is.
-    fn place(&self, address: u64) -> (u32, usize) {
-        let chunk = self.umem.pool.chunk_size() as u64;
-        ((address / chunk).min(u64::from(u32::MAX)) as u32, (address % chunk) as usize)
-    }
-
-    /// Takes a chunk out of the kernel's hands, if it has it for that.
-    fn take(&mut self, index: u32, from: Held) -> bool {
-        let Some(held) = self.held.get_mut(index as usize).filter(|h| **h == from) else {
-            return false;
-        };
-        *held = Held::No;
-        match from {
-            Held::Fill => self.filling -= 1,
-            _ => self.sending -= 1,
-        }
-        true
-    }
-
     /// Puts fresh chunks on the fill ring, up to the budget.
     fn fill(&mut self, cache: &mut PoolCache) {
-        let chunk = self.umem.pool.chunk_size() as u64;
         let room = self.rings().fill.room() as usize;
-        for _ in 0..room.min(self.budget - self.filling) {
+        for _ in 0..room.min(self.budget - self.lent.filling()) {
             // The kernel may have chunks of the registered memory only.
-            let ours = cache.packet().filter(|packet| self.umem.pool.owns(packet));
-            let Some(packet) = ours else { break };
-            let index = packet.into_chunk();
-            self.held[index as usize] = Held::Fill;
-            self.filling += 1;
-            self.rings().fill.write(u64::from(index) * chunk);
+            let Some(address) = cache.packet().and_then(|packet| self.lent.fill(packet)) else {
+                break;
+            };
+            self.rings().fill.write(address);
         }
         let (socket, rings) = (self.socket, self.rings());
         if rings.fill.publish() != 0 && rings.fill.needs_wakeup() {
@@ -204,33 +167,13 @@ impl XdpPort {
         let count = self.rings().done.available();
         for _ in 0..count {
             let address = self.rings().done.read();
-            let (index, _) = self.place(address);
-            if self.take(index, Held::Send) {
-                // SAFETY: we gave it away for sending, and the kernel is done.
-                cache.recycle(unsafe { self.umem.pool.from_chunk(index, HEAD_ROOM, 0) });
+            if let Some(packet) = self.lent.sent(address) {
+                cache.recycle(packet);
             }
         }
         if count != 0 {
             self.rings().done.release();
         }
-    }
-
-    /// The frame of a descriptor from the kernel; nothing if it does not fit
-    /// what we know.
-    fn frame(&mut self, desc: libc::xdp_desc) -> Option<Packet> {
-        let (index, head) = self.place(desc.addr);
-        let len = desc.len as usize;
-        if !self.take(index, Held::Fill) {
-            return None;
-        }
-        let fits = head >= HEAD_ROOM
-            && head + len <= self.umem.pool.chunk_size()
-            && len >= FRAME_MIN
-            && desc.options == 0;
-        let (head, len) = if fits { (head, len) } else { (HEAD_ROOM, 0) };
-        // SAFETY: we gave it away for receiving, and the kernel gave it back.
-        let packet = unsafe { self.umem.pool.from_chunk(index, head, len) };
-        fits.then_some(packet)
     }
 
     /// Puts one frame on the transmit ring, for which there is room.
@@ -240,14 +183,12 @@ impl XdpPort {
         } else {
             cache.copy_of(&packet).filter(|copy| self.umem.pool.owns(copy))
         };
-        let Some(packet) = packet.filter(|p| p.len() >= FRAME_MIN) else {
+        let frame = packet.filter(|p| p.len() >= FRAME_MIN);
+        let len = frame.as_ref().map_or(0, Packet::len);
+        let Some(addr) = frame.and_then(|frame| self.lent.send(frame)) else {
             self.stats.tx_failed += 1;
             return;
         };
-        let (addr, len) = (packet.region_offset() as u64, packet.len());
-        let index = packet.into_chunk();
-        self.held[index as usize] = Held::Send;
-        self.sending += 1;
         self.stats.tx.add(len);
         self.rings().tx.write(libc::xdp_desc { addr, len: len as u32, options: 0 });
     }
@@ -289,15 +230,7 @@ impl XdpPort {
         drop(unsafe { OwnedFd::from_raw_fd(self.socket) });
         drop(bound);
         let mut cache = self.umem.pool.cache();
-        for index in 0..self.held.len() as u32 {
-            if self.held[index as usize] != Held::No {
-                // SAFETY: we gave it away. No receiver finds the socket in the
-                // map any more, those that had found it are done (even if a
-                // copy of the descriptor is still open somewhere), and in copy
-                // mode nothing reads a frame after the call that sent it.
-                cache.recycle(unsafe { self.umem.pool.from_chunk(index, HEAD_ROOM, 0) });
-            }
-        }
+        self.lent.take_all(&mut cache);
     }
 }
 
@@ -375,7 +308,8 @@ impl Port for XdpPort {
         let count = room.min(self.rings().rx.available() as usize);
         for _ in 0..count {
             let desc = self.rings().rx.read();
-            let Some(mut packet) = self.frame(desc) else {
+            let frame = self.lent.received(desc.addr, desc.len, desc.options);
+            let Some(mut packet) = frame else {
                 self.stats.rx_missed += 1;
                 self.stats.missed.invalid += 1;
                 continue;
@@ -389,7 +323,7 @@ impl Port for XdpPort {
         if count != 0 {
             self.rings().rx.release();
         }
-        if self.filling < self.budget {
+        if self.lent.filling() < self.budget {
             self.fill(cache);
         }
     }
@@ -400,7 +334,7 @@ impl Port for XdpPort {
             self.stats.tx_failed += batch.len() as u64;
             return batch.drain(..).for_each(|packet| cache.recycle(packet));
         }
-        let room = (self.ring - self.sending).min(self.rings().tx.room() as usize);
+        let room = (self.ring - self.lent.sending()).min(self.rings().tx.room() as usize);
         for packet in batch.drain(..room.min(batch.len())) {
             self.post(packet, cache);
         }

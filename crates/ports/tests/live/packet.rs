@@ -110,6 +110,23 @@ fn af_packet_carries_jumbo_frames_in_larger_chunks() {
     a.send(&frames);
     c.poll();
     assert_eq!(c.port.stats().rx_missed, 20, "a chunk is too small: counted");
+    assert_eq!(c.port.stats().missed.too_long, 20);
+}
+
+#[test]
+fn a_port_is_not_up_on_another_device_of_the_same_name() {
+    let Some(net) = namespace() else { return };
+    net.veth("va", "vb");
+    let pool = Pool::heap(512, 2048);
+    let mut port = open("va", &pool);
+    port.poll();
+    assert!(port.port.is_up());
+    sh("ip link del dev va");
+    net.veth("va", "vb");
+    // The port looks ten times a second.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    port.poll();
+    assert!(!port.port.is_up(), "its own device is gone");
 }
 
 #[test]

@@ -15,9 +15,14 @@ impl Discovery {
         let moved = self.ifaces.get(&id).is_some_and(|old| old.mac != interface.mac);
         let now_ours: Vec<Key> = interface.addresses().map(|ip| (id, ip)).collect();
         let gone = |key: &Key| key.0 == id && (moved || !now_ours.contains(key));
-        self.own.retain(|key, _| !gone(key));
+        let left: Vec<Key> = self.own.extract_if(.., |key, _| gone(key)).map(|(k, _)| k).collect();
         self.defended.retain(|key, _| !gone(key));
-        self.table.forget(|timer| matches!(timer, Timer::Announce(key) if gone(&key)));
+        self.table.forget(|timer| match timer {
+            Timer::Announce(key) | Timer::Join(key) => gone(&key),
+            _ => false,
+        });
+        // From the addresses that stay, in so far as they do.
+        left.into_iter().filter(|key| !now_ours.contains(key)).for_each(|key| self.leave(key));
         for key in self.table.keys(id) {
             let own = now_ours.contains(&key);
             let kept = self.table.is_kept(key);
@@ -43,7 +48,12 @@ impl Discovery {
         self.ifaces.remove(&iface);
         self.own.retain(|key, _| key.0 != iface);
         self.defended.retain(|key, _| key.0 != iface);
-        self.table.forget(|timer| matches!(timer, Timer::Announce(key) if key.0 == iface));
+        self.queried.remove(&iface);
+        self.table.forget(|timer| match timer {
+            Timer::Announce(key) | Timer::Join(key) => key.0 == iface,
+            Timer::Report(at) => at == iface,
+            _ => false,
+        });
         self.transmits.retain(|t| t.iface != iface);
         for key in self.table.keys(iface) {
             self.forget(key);
@@ -65,6 +75,8 @@ impl Discovery {
         match key.1 {
             IpAddr::V4(_) => self.announce(now, key),
             IpAddr::V6(own) => {
+                // Or a switch between may keep the answer (RFC 4862 section 5.4.2).
+                self.join_first(now, key);
                 self.detect(key.0, own);
                 self.table.wake(now + TENTATIVE, Timer::Announce(key));
             }
@@ -98,6 +110,7 @@ impl Discovery {
     pub(super) fn duplicate(&mut self, key: Key) {
         let (iface, ip) = key;
         self.own.insert(key, Own::Duplicate);
+        self.leave(key);
         self.tell(Event::Duplicate { iface, ip });
     }
 

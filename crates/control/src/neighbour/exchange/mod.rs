@@ -2,6 +2,7 @@
 
 mod announce;
 mod arp;
+mod listener;
 mod nd;
 
 use super::{Discovery, Key};

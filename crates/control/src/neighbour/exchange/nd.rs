@@ -21,7 +21,7 @@ struct Heard {
 }
 
 impl Discovery {
-    /// An IPv6 packet that should be neighbour discovery.
+    /// An IPv6 packet that should be neighbour discovery, or listener discovery.
     pub(in crate::neighbour) fn discovery(
         &mut self,
         now: Instant,
@@ -30,6 +30,9 @@ impl Discovery {
         bytes: &[u8],
     ) -> Result<(), Fault> {
         let (header, message) = ipv6::Repr::parse(bytes).map_err(|_| Fault::Malformed)?;
+        if header.next == Protocol::HOP_BY_HOP {
+            return self.listeners(now, iface, &header, message);
+        }
         if header.next != Protocol::ICMPV6 || !icmpv6::checksum_ok(&header.ends(), message) {
             return Err(Fault::Malformed);
         }
@@ -212,23 +215,59 @@ impl Discovery {
     }
 }
 
-/// The message in its packet in its frame.
+/// Headers of a message.
+pub(super) struct Frame {
+    /// Own link address.
+    pub mac: MacAddr,
+    pub src: Ipv6Addr,
+    pub dst: Ipv6Addr,
+    pub hop_limit: u8,
+}
+
+impl Frame {
+    /// A message of `len` octets to a group, in its packet in its frame; `front` stands
+    /// before it, whose protocol is `next`.
+    pub(super) fn around(
+        &self,
+        next: Protocol,
+        front: &[u8],
+        len: usize,
+        emit: impl FnOnce(&mut [u8]),
+    ) -> Vec<u8> {
+        self.to(group_mac(self.dst), next, front, len, emit)
+    }
+
+    fn to(
+        &self,
+        link_dst: MacAddr,
+        next: Protocol,
+        front: &[u8],
+        len: usize,
+        emit: impl FnOnce(&mut [u8]),
+    ) -> Vec<u8> {
+        let link = ethernet::Repr { dst: link_dst, src: self.mac, ethertype: EtherType::IPV6 };
+        let mut header = ipv6::Repr::new(next, self.src, self.dst, (front.len() + len) as u16);
+        header.hop_limit = self.hop_limit;
+        let mut out = vec![0; link.len() + header.len() + front.len() + len];
+        link.emit(&mut out);
+        let packet = &mut out[link.len()..];
+        header.emit(packet);
+        let (before, body) = packet[header.len()..].split_at_mut(front.len());
+        before.copy_from_slice(front);
+        emit(body);
+        icmpv6::fill_checksum(&header.ends(), body);
+        out
+    }
+}
+
+/// A message of neighbour discovery in its packet in its frame.
 fn frame(
-    link_src: MacAddr,
+    mac: MacAddr,
     link_dst: MacAddr,
     src: Ipv6Addr,
     dst: Ipv6Addr,
     message: &ndp::Repr,
 ) -> Vec<u8> {
-    let link = ethernet::Repr { dst: link_dst, src: link_src, ethertype: EtherType::IPV6 };
-    let mut header = ipv6::Repr::new(Protocol::ICMPV6, src, dst, message.len() as u16);
-    header.hop_limit = HOP_LIMIT;
-    let mut out = vec![0; link.len() + header.len() + message.len()];
-    link.emit(&mut out);
-    let packet = &mut out[link.len()..];
-    header.emit(packet);
-    let body = &mut packet[header.len()..];
-    message.emit(body);
-    icmpv6::fill_checksum(&header.ends(), body);
-    out
+    let frame = Frame { mac, src, dst, hop_limit: HOP_LIMIT };
+    frame.to(link_dst, Protocol::ICMPV6, &[], message.len(), |body| message.emit(body))
 }

@@ -32,13 +32,16 @@ fn own_ipv6_address_is_checked_and_then_announced() {
     only_v6.v4.clear();
     only_v6.v6.truncate(1);
     rig.command(Command::Interface(only_v6));
-    assert_eq!(rig.sent(), ["33:33:ff:00:00:01: :: > ff02::1:ff00:1: who has fe80::1"]);
+    let joined = ":: > ff02::16: MLDv2 joins ff02::1:ff00:1";
+    let asked = "33:33:ff:00:00:01: :: > ff02::1:ff00:1: who has fe80::1";
+    assert_eq!(rig.sent(), [joined, asked]);
     // Not ours yet: no answer.
     rig.hear(&nd("fe80::2", "fe80::1", 255, &solicitation("fe80::1", Some(ALICE)))).unwrap();
     assert!(rig.sent().is_empty());
     rig.pass(1_000);
     let announced = format!("33:33:00:00:00:01: fe80::1 > ff02::1: neighbour fe80::1 link {OWN}");
-    assert_eq!(rig.sent(), [announced]);
+    let joined = "fe80::1 > ff02::16: MLDv2 joins ff02::1:ff00:1".to_owned();
+    assert_eq!(rig.sent(), [announced, joined]);
     rig.hear(&nd("fe80::2", "fe80::1", 255, &solicitation("fe80::1", Some(ALICE)))).unwrap();
     assert_eq!(rig.sent().len(), 1);
 }
@@ -57,6 +60,7 @@ fn own_ipv6_address_that_another_has_is_not_used() {
         rig.sent();
         rig.hear(&claim).unwrap();
         assert_eq!(rig.events(), [duplicate("fe80::1")]);
+        assert_eq!(rig.sent(), [":: > ff02::16: MLDv2 leaves ff02::1:ff00:1"]);
         rig.pass(60_000);
         assert!(rig.sent().is_empty());
         rig.hear(&nd("fe80::2", "fe80::1", 255, &solicitation("fe80::1", Some(ALICE)))).unwrap();

@@ -1,5 +1,6 @@
 mod addresses;
 mod arp;
 mod laws;
+mod listener;
 mod nd;
 mod rig;

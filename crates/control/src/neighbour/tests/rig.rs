@@ -3,7 +3,7 @@
 use crate::neighbour::{Command, Discovery, Event, Fault, Interface, Timer};
 use ferrule_base::{Duration, Instant, MacAddr};
 use ferrule_wire::arp::{self, Operation};
-use ferrule_wire::{EtherType, Protocol, ethernet, icmpv6, ipv6, ndp};
+use ferrule_wire::{EtherType, Protocol, ethernet, icmpv6, ipv6, mld, ndp};
 use std::net::{IpAddr, Ipv6Addr};
 
 pub(super) const IFACE: u16 = 4;
@@ -139,6 +139,14 @@ fn text(frame: &[u8]) -> String {
         return format!("{}: {message}", link.dst);
     }
     let (header, message) = ipv6::Repr::parse(payload).unwrap();
+    if let Some(message) = message.strip_prefix(&mld::ROUTER_ALERT) {
+        let ends = ferrule_wire::Ends::V6(header.src, header.dst);
+        assert!(icmpv6::checksum_ok(&ends, message));
+        assert_eq!((header.next, header.hop_limit), (Protocol::HOP_BY_HOP, 1));
+        assert_eq!(link.dst, ndp::group_mac(header.dst));
+        let (message, _) = mld::Repr::parse(message).unwrap();
+        return format!("{} > {}: {message}", header.src, header.dst);
+    }
     assert!(icmpv6::checksum_ok(&header.ends(), message));
     assert_eq!(header.hop_limit, 255);
     let (message, _) = ndp::Repr::parse(message).unwrap();
@@ -176,6 +184,21 @@ pub(super) fn nd(src: &str, dst: &str, hop_limit: u8, message: &ndp::Repr) -> Ve
     message.emit(&mut packet[header.len()..]);
     icmpv6::fill_checksum(&header.ends(), &mut packet[header.len()..]);
     link(OWN, ALICE, EtherType::IPV6, &packet)
+}
+
+/// A listener discovery message as a packet in a frame to a group.
+pub(super) fn listener(src: &str, dst: &str, hop_limit: u8, message: &mld::Repr) -> Vec<u8> {
+    let len = mld::ROUTER_ALERT.len() + message.len();
+    let mut header = ipv6::Repr::new(Protocol::HOP_BY_HOP, v6(src), v6(dst), len as u16);
+    header.hop_limit = hop_limit;
+    let mut packet = vec![0; header.len()];
+    header.emit(&mut packet);
+    packet.extend(mld::ROUTER_ALERT);
+    let at = packet.len();
+    packet.resize(at + message.len(), 0);
+    message.emit(&mut packet[at..]);
+    icmpv6::fill_checksum(&ferrule_wire::Ends::V6(v6(src), v6(dst)), &mut packet[at..]);
+    link(ndp::group_mac(v6(dst)), ALICE, EtherType::IPV6, &packet)
 }
 
 pub(super) fn solicitation(target: &str, source_link: Option<MacAddr>) -> ndp::Repr {

@@ -16,16 +16,14 @@ fn mac(number: u64) -> MacAddr {
 enum Step {
     Learn(u16, u64, u16),
     Lookup(u16, u64),
-    Forget(u16),
     Wait(u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let (vlan, number, iface) = (0u16..3, 0u64..20, 0u16..4);
     prop_oneof![
-        6 => (vlan.clone(), number.clone(), iface.clone()).prop_map(|(v, m, i)| Step::Learn(v, m, i)),
+        6 => (vlan.clone(), number.clone(), iface).prop_map(|(v, m, i)| Step::Learn(v, m, i)),
         6 => (vlan, number).prop_map(|(v, m)| Step::Lookup(v, m)),
-        1 => iface.prop_map(Step::Forget),
         2 => (0u64..8).prop_map(Step::Wait),
     ]
 }
@@ -52,10 +50,6 @@ proptest! {
                 Step::Lookup(vlan, number) => {
                     let known = model.get(&(vlan, number)).filter(|(_, seen)| fresh(*seen));
                     prop_assert_eq!(table.lookup(vlan, mac(number), at), known.map(|k| k.0));
-                }
-                Step::Forget(iface) => {
-                    table.forget(iface);
-                    model.retain(|_, (at, _)| *at != iface);
                 }
                 Step::Wait(seconds) => now += seconds,
             }

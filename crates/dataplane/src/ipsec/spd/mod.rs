@@ -135,12 +135,6 @@ impl Outcome {
         self.code == Self::BYPASS
     }
 
-    /// True if an SA protects the packet (PROTECT): the case of nearly all of a batch.
-    #[inline(always)]
-    pub const fn is_protect(self) -> bool {
-        self.code < Self::BYPASS
-    }
-
     /// The counter of the entry that decided.
     #[inline(always)]
     pub const fn counter(self) -> u32 {

@@ -231,6 +231,7 @@ fn boundary(policy: Option<u16>) -> Gateway<Software> {
         mpls: false,
         policy,
         clamp: None,
+        has_card: false,
     };
     let kind = IfaceKind::Routed(routed);
     g.tables.ifaces = vec![Iface { name: "wan".into(), port: PortId(0), tag: Tag::None, kind }];

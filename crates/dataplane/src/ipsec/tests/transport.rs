@@ -95,7 +95,7 @@ fn routed(octets: &[u8]) -> Meta {
     let tables = Tables { sas: tables, ..Tables::default() };
     match protocol {
         Protocol::UDP => {
-            let at = esp_in_udp(&tables, octets, offset).expect("ESP in UDP");
+            let at = esp_in_udp(&tables, octets, offset).ok().flatten().expect("ESP in UDP");
             Meta { offset: at as u16, flags: FLAG_ENCAP, ..Meta::default() }
         }
         _ => Meta { offset: offset as u16, ..Meta::default() },
@@ -429,13 +429,17 @@ fn nat_checksums_of_transport_mode_are_made_good_and_right_ones_stay() {
         plain.extend(&payload);
         assert!(good(&plain));
         let sealed = g.sealed(&plain);
-        // The way there changes the source, and the header's checksum with it.
+        // The way there changes the source, and the checksums around with it.
         let mut translated = sealed.clone();
         let src = if version == 4 { 15 } else { 23 };
         translated[src] ^= 0x55;
         if version == 4 {
             let len = usize::from(translated[0] & 15) * 4;
             ipv4::fill_checksum(&mut translated[..len]);
+        } else {
+            let at = usize::from(routed(&sealed).offset) - udp::Header::LEN;
+            let ends = ends(&translated);
+            udp::fill_checksum(&ends, &mut translated[at..]);
         }
         let End::Sent(Next::Ip, opened) = g.arrive(&translated, routed(&translated)) else {
             panic!("{version} {protocol}")
@@ -518,16 +522,17 @@ fn udp_on_the_port_of_esp_is_told_by_its_marker() {
     let tables = Tables { sas, ..Tables::default() };
     let of = |port: u16, payload: &[u8]| {
         let mut octets = vec![0; 28];
+        octets[0] = 0x45;
         udp::Repr { src: 9, dst: port, payload_len: payload.len() as u16 }.emit(&mut octets[20..]);
         octets.extend(payload);
         esp_in_udp(&tables, &octets, 20)
     };
-    assert_eq!(of(4500, &[0, 0, 0x12, 0x34, 0, 0, 0, 1]), Some(28));
-    assert_eq!(of(4500, &[0xff]), Some(28), "a keepalive");
-    assert_eq!(of(4500, &[0, 0, 0, 0, 1, 2, 3, 4]), None, "IKE");
-    assert_eq!(of(500, &[0, 0, 0x12, 0x34, 0, 0, 0, 1]), None);
-    assert_eq!(esp_in_udp(&tables, &[0; 24], 20), None);
-    assert_eq!(esp_in_udp(&tables, &[0; 24], 30), None);
+    assert_eq!(of(4500, &[0, 0, 0x12, 0x34, 0, 0, 0, 1]), Ok(Some(28)));
+    assert_eq!(of(4500, &[0xff]), Ok(Some(28)), "a keepalive");
+    assert_eq!(of(4500, &[0, 0, 0, 0, 1, 2, 3, 4]), Ok(None), "IKE");
+    assert_eq!(of(500, &[0, 0, 0x12, 0x34, 0, 0, 0, 1]), Ok(None));
+    assert_eq!(esp_in_udp(&tables, &[0; 24], 20), Ok(None));
+    assert_eq!(esp_in_udp(&tables, &[0; 24], 30), Ok(None));
 }
 
 #[test]

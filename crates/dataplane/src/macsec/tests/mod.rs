@@ -10,7 +10,7 @@ use super::{RxSaConfig, SecyConfig, SecyIn, SecyOut, Stats, TxSaConfig, Xpn};
 use crate::graph::{Ctx, Next, Outputs, Tally};
 use crate::sequence::Sequence;
 use crate::tables::{Attach, PortEntry, Tables};
-use ferrule_base::{DropReason, Duration, Instant, MacAddr, PortId, Secret};
+use ferrule_base::{DropReason, Duration, Instant, MacAddr, Secret};
 use ferrule_crypto::{Aes, Engine, Jobs, Late, Place, Software, Suite};
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache};
 
@@ -76,8 +76,14 @@ impl<E: Engine<Packet>> Rig<E> {
     /// Installs association `an` on both sides and lets it encode.
     pub fn key(&mut self, config: &SecyConfig, an: u8, first: u64) {
         let pn = Sequence::unlimited(first, config.pn_max());
-        self.secy_out.rekey(&mut self.engine, 0, &tx_sa(config, an), pn).unwrap();
+        self.rekey(&tx_sa(config, an), pn);
         self.secy_in.install_rx_sa(&mut self.engine, 0, &rx_sa(config, an, first)).unwrap();
+    }
+
+    /// Installs a transmit association and lets it encode.
+    pub fn rekey(&mut self, sa: &TxSaConfig, pn: Sequence) {
+        self.secy_out.install_tx_sa(&mut self.engine, 0, sa, pn).unwrap();
+        self.secy_out.encode(0, sa.an).unwrap();
     }
 
     fn ctx(&mut self) -> (Ctx<'_>, &mut SecyOut, &mut SecyIn, &mut E) {

@@ -26,13 +26,14 @@ fn rekeys(engine: impl Engine<Packet>) {
         let rx = RxChange::Sa(0, rx_sa(&config, an, 1));
         rig.secy_in.apply(&mut rig.engine, rx).unwrap();
         let pn = Sequence::unlimited(1, config.pn_max());
-        let tx = TxChange::Rekey(0, tx_sa(&config, an), pn);
+        let tx = TxChange::Sa(0, tx_sa(&config, an), pn);
         let frames = numbered(round * 20..round * 20 + 20);
         let (before, after) = frames.split_at(10);
         if round > 0 {
             rig.push(Next::SecyOut, before);
         }
         rig.secy_out.apply(&mut rig.engine, tx).unwrap();
+        rig.secy_out.apply(&mut rig.engine, TxChange::Encode(0, an)).unwrap();
         if round == 0 {
             rig.push(Next::SecyOut, before);
         }

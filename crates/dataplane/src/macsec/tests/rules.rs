@@ -145,10 +145,10 @@ fn macsec_packet_numbers_end_and_are_reserved_first() {
     assert_eq!(rig.protect(&frame(60)), Err(DropReason::MacsecPnExhausted));
     // Even if whoever made the numbers thought there were more.
     let wrong = Sequence::unlimited(1 << 32, u64::MAX - 1);
-    rig.secy_out.rekey(&mut rig.engine, 0, &tx_sa(&config, 1), wrong).unwrap();
+    rig.rekey(&tx_sa(&config, 1), wrong);
     assert_eq!(rig.protect(&frame(60)), Err(DropReason::MacsecPnExhausted));
     let reserved = Sequence::new(1, 2, config.pn_max());
-    rig.secy_out.rekey(&mut rig.engine, 0, &tx_sa(&config, 2), reserved).unwrap();
+    rig.rekey(&tx_sa(&config, 2), reserved);
     let mut wants = Vec::new();
     rig.secy_out.wants(|secy, an, lease, limit| {
         wants.push((secy, an, lease, limit));

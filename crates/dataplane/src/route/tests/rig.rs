@@ -86,6 +86,7 @@ pub(crate) fn routed(vrf: u16, port: u8, v4: &str, v6: &[&str]) -> RoutedIface {
         mpls: false,
         policy: None,
         clamp: None,
+        has_card: false,
     }
 }
 

@@ -65,6 +65,7 @@ fn report(accepted: u64, replays: u64, bad_icv: u64) -> WorkerReport {
         worker: 0,
         now: Instant::ZERO,
         drops: Drops::default(),
+        answers: Default::default(),
         work: Work::default(),
         ledger: Ledger::default(),
         handed_out: 0,
