@@ -13,7 +13,6 @@ use ferrule_base::{Duration, Instant, Secret};
 use ferrule_dashboard::{Command, Refusal, Source as Shown, State};
 use ferrule_node::config::{PortConfig, differences};
 use ferrule_node::message::WorkerReport;
-use ferrule_pipeline::Port;
 use ferrule_ports::os::PollSet;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -393,7 +392,7 @@ impl Daemon {
         let is_new = |p: &PortConfig| !old.ports.iter().any(|o| same(o, p));
         let fresh: Vec<usize> =
             (0..config.ports.len()).filter(|&i| is_new(&config.ports[i])).collect();
-        let mut opened: Vec<(usize, Option<u32>, Vec<Box<dyn Port>>)> = Vec::new();
+        let mut opened = Vec::new();
         for index in fresh {
             let port = &config.ports[index];
             let fault = |e| source.port_fault(&config, index, &e);

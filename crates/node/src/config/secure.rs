@@ -93,21 +93,10 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
         }
         let cipher = secy.cipher.as_ref().and_then(|t| r.choice(t, "cipher", &ciphers));
         let (suite, xpn) = cipher.unwrap_or(ciphers[0].1);
-        let offset = r.number(secy.offset.as_ref(), 0, 0..=50, "offset");
-        if !matches!(offset, 0 | 30 | 50) || (xpn && offset != 0) {
-            let span = secy.offset.as_ref().map_or(secy.port.span(), Spanned::span);
-            let remedy = "use 0, 30 or 50; with an XPN cipher 0";
-            r.problems.add(span, format!("offset cannot be {offset} here"), remedy);
-        }
         let (end_station, send_sci) = (secy.end_station.unwrap_or(false), secy.sends_sci());
         if end_station && send_sci {
             let remedy = "set send-sci = false: the end-station bit stands in its place";
             r.problems.add(secy.port.span(), "end-station together with send-sci", remedy);
-        }
-        let encrypt = secy.encrypt.unwrap_or(true);
-        if let (Some(n), true) = (&secy.offset, offset != 0 && !encrypt) {
-            let remedy = "take offset out: without encryption all is readable";
-            r.problems.add(n.span(), "an offset without encryption", remedy);
         }
         let sci = secy.sci.as_ref().and_then(|t| r.sci(t));
         if let (Some(t), Some(own), true) = (&secy.sci, sci, end_station)
@@ -137,8 +126,8 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
                 xpn,
                 send_sci,
                 end_station,
-                encrypt,
-                offset: offset as u8,
+                encrypt: secy.encrypt.unwrap_or(true),
+                offset: offset(r, secy, xpn),
                 clear_tags: r.number(secy.clear_tags.as_ref(), 0, CLEAR_TAGS, "clear-tags") as u8,
                 replay: replay.unwrap_or(Replay::Strict),
                 window: r.number(secy.window.as_ref(), 64, WINDOW, "window") as u32,
@@ -149,6 +138,20 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
             receive,
         });
     }
+}
+
+/// Octets of user data that stay readable.
+fn offset(r: &mut Reader<'_>, secy: &raw::Macsec, xpn: bool) -> u8 {
+    let offset = r.number(secy.offset.as_ref(), 0, 0..=50, "offset");
+    let Some(n) = &secy.offset else { return 0 };
+    if !matches!(offset, 0 | 30 | 50) || (xpn && offset != 0) {
+        let remedy = "use 0, 30 or 50; with an XPN cipher 0";
+        r.problems.add(n.span(), format!("offset cannot be {offset} here"), remedy);
+    } else if offset != 0 && secy.encrypt == Some(false) {
+        let remedy = "take offset out: without encryption all is readable";
+        r.problems.add(n.span(), "an offset without encryption", remedy);
+    }
+    offset as u8
 }
 
 /// What a SAK is for.
