@@ -56,10 +56,11 @@ def a_veth_made_again(rig, driver, user):
     open(rig.path("ga.log"), "w").close()
     nodes = [rig.start(name) for name in ("ga", "gb")]
     rig.ping()
+    eventually("the port is up", lambda: port(rig, "lan")["up"])
     before = port(rig, "lan")
-    assert before["up"] and not before["gone"]
+    assert not before["gone"]
     for _ in range(3):
-        told = len(events(rig, "port-down", port="lan"))
+        told = len(events(rig, "port-down", port="lan", why="its device is gone"))
         again = len(events(rig, "port-reopened", port="lan"))
         rig.do("ga", "ip", "link", "del", "lan")
         eventually("the port is shown as gone", lambda: port(rig, "lan")["gone"], 2)
@@ -83,6 +84,9 @@ def a_veth_made_again(rig, driver, user):
     rig.do("ga", "ip", "link", "del", "lan")
     make_lan(rig)
     eventually("open again", lambda: len(events(rig, "port-reopened", port="lan")) > again)
+    # From the far side: the address that the host had before is not sent to any more.
+    eventually("the host is found anew",
+               lambda: rig.ping(count=1, wait=1, where="hb", to="10.0.1.2", check=False))
     answered(rig)
     # To another namespace and back: the same device, with the same index.
     again = len(events(rig, "port-reopened", port="lan"))

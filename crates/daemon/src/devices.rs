@@ -11,7 +11,6 @@
 //! device of the same name is another one.
 
 use crate::daemon::Daemon;
-use crate::events;
 use crate::opening;
 use ferrule_base::{Duration, Instant};
 use ferrule_node::config::{Config, Driver};
@@ -192,9 +191,10 @@ impl Daemon {
             let attached = self.control.attach_queue(index, queue, gate.before(opened));
             attached.map_err(|e| e.to_string())?;
         }
+        self.control.forget_neighbours(now, index);
         let device = port.driver.device().unwrap_or_default();
         self.devices.opened(name, device, on);
-        events::reopened(name, device);
+        self.events.reopened(self.control.port_id(index), name, device);
         self.board.rouse_workers();
         Ok(())
     }

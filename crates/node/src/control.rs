@@ -262,6 +262,15 @@ impl Control {
         self.send(worker, Command::AttachPort(id, port))
     }
 
+    /// A port is on another wire: whoever was its neighbour is looked for anew.
+    pub fn forget_neighbours(&mut self, now: Instant, index: usize) {
+        let of_port = self.config.interfaces.iter().filter(|i| i.port == index);
+        let ifaces = of_port.filter_map(|i| self.shared.ifaces.get(&i.name));
+        let ifaces: Vec<u16> = ifaces.map(|iface| iface as u16).collect();
+        self.resolver.forget(now, &ifaces);
+        self.configure_resolver(now);
+    }
+
     /// How many queues a port has, each to be attached.
     pub fn queues(&self, port: &PortConfig) -> usize {
         if port.driver.is_everywhere() { self.links.len() } else { 1 }

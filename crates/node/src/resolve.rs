@@ -115,6 +115,16 @@ impl Resolver {
         (self.interfaces, self.kept) = (interfaces, kept);
     }
 
+    /// What is behind these interfaces is to be found anew, once they are
+    /// [configured](Self::configure) again.
+    pub fn forget(&mut self, now: Instant, ifaces: &[u16]) {
+        for &iface in ifaces {
+            self.core.handle_command(now, neighbour::Command::Gone(iface));
+        }
+        self.interfaces.retain(|iface| !ifaces.contains(iface));
+        self.kept.retain(|(iface, _)| !ifaces.contains(iface));
+    }
+
     /// Takes what a worker sent.
     pub fn handle(
         &mut self,

@@ -108,6 +108,12 @@ impl Events {
         self.state_of(control.port_id(index), name, Some(GONE));
     }
 
+    /// A port was opened again on a device that came back: how it is now is told anew.
+    pub fn reopened(&mut self, port: PortId, name: &str, device: &str) {
+        self.ports.entry(port).or_default().down = None;
+        info!(target: "ferrule", port = name, device, "port-reopened");
+    }
+
     fn state_of(&mut self, port: PortId, name: &str, down: Option<&'static str>) {
         match (self.ports.entry(port).or_default().down.replace(down), down) {
             (Some(before), _) if before == down => {}
@@ -310,11 +316,6 @@ pub fn stopped(why: &str) {
 /// Something that has a sentence, and no name of its own.
 pub fn failed(what: &str) {
     warn!(target: "ferrule", what, "failure");
-}
-
-/// A port was opened again on a device that came back.
-pub fn reopened(port: &str, device: &str) {
-    info!(target: "ferrule", port, device, "port-reopened");
 }
 
 /// What the control part has to say.

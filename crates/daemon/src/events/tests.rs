@@ -101,7 +101,7 @@ fn incidents_are_events_with_names_and_fields_as_documented() {
     let all = written(|| {
         incidents.iter().for_each(happened);
         sa_event(&sa, None);
-        reopened("wan", "eth0");
+        events().reopened(PortId(0), "wan", "eth0");
     });
     let names: Vec<_> = all.iter().map(|e| e["message"].as_str().unwrap()).collect();
     let want = [
