@@ -184,6 +184,7 @@ fn relabel(packet: &mut Packet, labels: Labels) {
 impl Bench for Device {
     fn about(&self) -> About {
         About {
+            device: "a device that is known".into(),
             ports: (0..self.ports).map(|p| format!("model:{p}")).collect(),
             line: self.line,
             clock: "virtual".into(),
