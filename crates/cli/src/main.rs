@@ -8,16 +8,20 @@ mod check;
 mod demo;
 mod desk;
 mod init;
+mod interrupt;
 mod lab;
 mod live;
 mod machine;
 mod manual;
+mod merge;
 mod netns;
 mod overhead;
 mod paint;
 mod process;
+mod results;
 mod run;
 mod search;
+mod shard;
 mod show;
 mod softhsm;
 mod state;
@@ -53,6 +57,7 @@ enum Command {
     Init(init::InitArgs),
     Lab(lab::LabArgs),
     Man(manual::ManArgs),
+    Merge(merge::MergeArgs),
     Overhead(overhead::OverheadArgs),
     Run(run::RunArgs),
     Show(show::ShowArgs),
@@ -85,6 +90,7 @@ fn main() -> ExitCode {
         Command::Init(args) => args.run(),
         Command::Lab(args) => args.run(),
         Command::Man(args) => args.run(),
+        Command::Merge(args) => args.run(),
         Command::Overhead(args) => args.run(),
         Command::Run(args) => args.run(),
         Command::Show(args) => args.run(),

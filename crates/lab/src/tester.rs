@@ -298,6 +298,7 @@ impl Bench for LabBench {
     fn about(&self) -> About {
         About {
             device: self.device.clone(),
+            notes: Vec::new(),
             ports: self.ports.clone(),
             line: self.line,
             clock: "virtual time".into(),

@@ -48,6 +48,8 @@ impl<B: Bench + ?Sized> Bench for &mut B {
 pub struct About {
     /// The device that stands between the ports, as far as it is known.
     pub device: String,
+    /// What one should know of its ports, such as frames that are too long for them.
+    pub notes: Vec<String>,
     /// Its ports, in order.
     pub ports: Vec<String>,
     /// The rate of its lines in bit/s, where it is known.

@@ -185,6 +185,7 @@ impl Bench for Device {
     fn about(&self) -> About {
         About {
             device: "a device that is known".into(),
+            notes: Vec::new(),
             ports: (0..self.ports).map(|p| format!("model:{p}")).collect(),
             line: self.line,
             clock: "virtual".into(),
