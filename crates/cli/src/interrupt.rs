@@ -22,9 +22,9 @@ pub fn flag() -> Result<Arc<AtomicBool>, Fault> {
     for signal in [SIGINT, SIGTERM] {
         // In this order: the first signal finds the flag down and raises it.
         let again = flag::register_conditional_shutdown(signal, AT_ONCE + signal, stop.clone());
-        again.and_then(|_| flag::register(signal, stop.clone())).map_err(|e| {
-            Fault::environment(format!("signals: {e}"), "see what the system said")
-        })?;
+        again
+            .and_then(|_| flag::register(signal, stop.clone()))
+            .map_err(|e| Fault::environment(format!("signals: {e}"), "see what the system said"))?;
     }
     Ok(Arc::clone(STOP.get_or_init(|| stop)))
 }

@@ -71,14 +71,18 @@ impl MergeArgs {
             Ok((shown.to_string(), value))
         };
         let parts = self.files.iter().map(read).collect::<Result<Vec<_>, Fault>>()?;
-        let schemas: Vec<&str> = parts.iter().map(|p| p.1["schema"].as_str().unwrap_or("")).collect();
+        let schemas: Vec<&str> =
+            parts.iter().map(|p| p.1["schema"].as_str().unwrap_or("")).collect();
         let schema = schemas.first().copied().unwrap_or_default();
         if let Some(at) = schemas.iter().position(|other| *other != schema) {
             let what = format!("{} is of another kind than {}", parts[at].0, parts[0].0);
             return Err(wrong(what, REMEDY));
         }
         if schema != test::PART && (self.report.is_some() || self.out.is_some()) {
-            return Err(wrong("`--report` and `--out` are for the parts of a test", "leave them out"));
+            return Err(wrong(
+                "`--report` and `--out` are for the parts of a test",
+                "leave them out",
+            ));
         }
         match schema {
             search::SCHEMA => self.searches(typed(&parts)?),

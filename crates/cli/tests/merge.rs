@@ -60,19 +60,26 @@ fn compared(text: &str) -> serde_json::Value {
 #[test]
 fn merged_tests_are_the_report_of_one_run() {
     let folder = folder("merge-test");
-    let lab = ["--lab", "two-gateways", "--drain", "50ms", "--json", "--quiet"];
-    let throughput =
-        ["test", "throughput", "--size", "rfc2544", "--duration", "20ms", "--resolution", "2%"];
-    let latency = ["test", "latency", "--size", "64", "--size", "imix", "--size", "64-512/64",
-        "--duration", "10ms", "--resolution", "5%", "--both-ways"];
-    let mlrsearch = ["test", "mlrsearch", "--size", "64", "--size", "1518", "--duration", "10ms",
-        "--resolution", "5%"];
+    let lab = ["--lab", "two-gateways", "--drain", "20ms", "--json", "--quick"];
+    let throughput = "test throughput --size 64 --size 512 --size 1280 --size 1518 --duration 3ms \
+                      --max 300kpps --resolution 10%";
+    let latency = "test latency --size 64 --size imix --size 64-512/64 --duration 3ms --both-ways \
+                   --at 50kpps";
+    let mlrsearch = "test mlrsearch --size 256 --size 1518 --duration 3ms --max 300kpps \
+                     --resolution 10%";
+    let [throughput, latency, mlrsearch] =
+        [throughput, latency, mlrsearch].map(|words| words.split_whitespace().collect::<Vec<_>>());
     for words in [&throughput[..], &latency[..], &mlrsearch[..]] {
         let words = [words, &lab[..]].concat();
         let whole = ferrule(&words).output().expect("it runs");
         let files = parts(&folder, &words, 3);
         let all = merged(&files, &["--json"]);
-        assert_eq!(all.status.code(), whole.status.code(), "{}", String::from_utf8_lossy(&all.stderr));
+        assert_eq!(
+            all.status.code(),
+            whole.status.code(),
+            "{}",
+            String::from_utf8_lossy(&all.stderr)
+        );
         assert_eq!(compared(&said(&all)), compared(&said(&whole)), "{words:?}");
         // The order of the files is none of the work's.
         let mixed: Vec<String> = files.iter().rev().cloned().collect();
@@ -87,8 +94,19 @@ fn merged_tests_are_the_report_of_one_run() {
 #[test]
 fn merged_searches_are_the_report_of_one_search() {
     let folder = folder("merge-search");
-    let words = ["lab", "run", "two-gateways", "--check", "--seeds", "10", "--first-seed", "3",
-        "--send-for", "20ms", "--json"];
+    let words = [
+        "lab",
+        "run",
+        "two-gateways",
+        "--check",
+        "--seeds",
+        "10",
+        "--first-seed",
+        "3",
+        "--send-for",
+        "20ms",
+        "--json",
+    ];
     let whole = ferrule(&words).output().expect("it runs");
     assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
     let files = parts(&folder, &words, 4);
@@ -162,8 +180,17 @@ fn finished(mut child: Child) -> (Option<i32>, String) {
 
 #[test]
 fn a_search_by_seed_that_is_interrupted_says_what_it_has() {
-    let words = ["lab", "run", "two-gateways", "--check", "--seeds", "100000000", "--send-for",
-        "5ms", "--json"];
+    let words = [
+        "lab",
+        "run",
+        "two-gateways",
+        "--check",
+        "--seeds",
+        "100000000",
+        "--send-for",
+        "5ms",
+        "--json",
+    ];
     let (code, text) = interrupted(&words, Duration::from_secs(4));
     let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!((code, &value["partial"]), (Some(3), &true.into()), "{text}");
@@ -179,8 +206,18 @@ fn a_test_that_is_interrupted_says_what_it_has() {
     let lab = ["--lab", "two-gateways", "--size", "64", "--json", "--drain", "50ms"];
     let forever = ["--duration", "100000s"];
     // A search with many repeats, and one trial that never ends.
-    let throughput = ["test", "throughput", "--duration", "5ms", "--confirm", "0s", "--repeats",
-        "1000", "--resolution", "10%"];
+    let throughput = [
+        "test",
+        "throughput",
+        "--duration",
+        "5ms",
+        "--confirm",
+        "0s",
+        "--repeats",
+        "1000",
+        "--resolution",
+        "10%",
+    ];
     let mlrsearch = ["test", "mlrsearch", "--duration", "5ms", "--sum", "1000s"];
     let soak = ["test", "soak", "--at", "1kpps"];
     for words in [&throughput[..], &mlrsearch, &[&soak[..], &forever].concat()] {

@@ -6,8 +6,8 @@ mod sample;
 
 use ferrule_report::terminal::{self, Terminal};
 use ferrule_report::{
-    Axis, Block, Cell, Column, Figure, Kind, Live, Measure, Model, Plot, Published, Report, Section,
-    Series, Shape, Table, Verdict, csv, html, json, svg,
+    Axis, Block, Cell, Column, Figure, Kind, Live, Measure, Model, Plot, Published, Report,
+    Section, Series, Shape, Table, Verdict, csv, html, json, svg,
 };
 
 const PLAIN: Terminal = Terminal { width: 100, colour: false };
@@ -213,7 +213,10 @@ fn report_says_everywhere_which_device_which_program_measured() {
         csv::render(&report, table),
     ];
     for text in &texts {
-        assert!(text.contains("Linux bridge br0 of 6.1") && text.contains("ferrule 9.8.7"), "{text}");
+        assert!(
+            text.contains("Linux bridge br0 of 6.1") && text.contains("ferrule 9.8.7"),
+            "{text}"
+        );
         assert!(!text.contains("Ferrule's data path measured"), "a bridge is none");
     }
     assert!(texts[..3].iter().all(|text| text.contains("artial")), "it is not all");

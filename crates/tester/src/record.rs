@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for Latency {
 
 #[cfg(test)]
 mod tests {
-    use crate::delay::{Jitter, Lateness, Latency};
+    use crate::delay::{Jitter, Latency, Lateness};
     use crate::order::Extents;
     use crate::sink::Received;
     use ferrule_base::Instant;

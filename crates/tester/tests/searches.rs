@@ -574,7 +574,8 @@ fn a_search_that_is_stopped_answers_with_what_it_has() {
     assert!(last.load.unwrap() >= whole.load.unwrap(), "{:?} {:?}", last.load, whole.load);
     assert_eq!(rates(0).err(), Some(BenchError::Stopped), "nothing is no answer");
 
-    let goals = [Goal::new(0.0, Duration::from_millis(20)), Goal::new(0.05, Duration::from_millis(20))];
+    let goals =
+        [Goal::new(0.0, Duration::from_millis(20)), Goal::new(0.05, Duration::from_millis(20))];
     let found = stopped(12, |work| {
         mlrsearch(work, "mlrsearch", &plan, timing(20), &range(1_000_000), &goals)
     });
@@ -615,7 +616,8 @@ fn time_of_a_search_is_foretold_within_a_factor_of_two() {
     throughput(&mut Work::new(&mut clock, &mut watch), "throughput", &plan, &settings).unwrap();
     let close = |told: Duration, took: Duration| told < took * 2 && took < told * 2;
     assert!(close(settings.time(&plan), clock.1), "{:?} for {:?}", settings.time(&plan), clock.1);
-    let goals = [Goal::new(0.0, Duration::from_millis(20)), Goal::new(0.05, Duration::from_millis(20))];
+    let goals =
+        [Goal::new(0.0, Duration::from_millis(20)), Goal::new(0.05, Duration::from_millis(20))];
     let mut clock = Clock(&mut device, Duration::ZERO);
     let mut work = Work::new(&mut clock, &mut watch);
     mlrsearch(&mut work, "mlrsearch", &plan, timing(20), &range(1_000_000), &goals).unwrap();

@@ -214,8 +214,11 @@ impl Searched {
         let Some(mut all) = parts.next() else { return Err(wrong("there is no part".into())) };
         all.shard = None;
         for part in parts {
-            if (&part.topology, part.seeds, part.network) != (&all.topology, all.seeds, all.network) {
-                let of = |s: &Self| format!("{} seeds of {} from {}", s.seeds.count, s.topology, s.seeds.first);
+            if (&part.topology, part.seeds, part.network) != (&all.topology, all.seeds, all.network)
+            {
+                let of = |s: &Self| {
+                    format!("{} seeds of {} from {}", s.seeds.count, s.topology, s.seeds.first)
+                };
                 return Err(wrong(format!("{} and {} are two searches", of(&part), of(&all))));
             }
             all.score.merge(&part.score);

@@ -18,10 +18,10 @@ use crate::interrupt;
 use crate::paint::{Paint, emit};
 use crate::shard::Shard;
 use clap::Args;
+use document::{Broken, Network, Seeds};
 use ferrule_base::Duration;
 use ferrule_lab::check::{Failure, Names, Rig, Score, Source, Subject, campaign};
 use ferrule_lab::topology::{Topology, TopologySubject, units};
-use document::{Broken, Network, Seeds};
 use std::io::IsTerminal;
 use std::panic;
 use std::path::PathBuf;
@@ -133,7 +133,9 @@ impl SearchArgs {
         std::thread::scope(|scope| {
             for _ in 0..jobs {
                 let (sender, next, stop) = (sender.clone(), &next, &stop);
-                scope.spawn(move || work(subject, || seed(next.fetch_add(1, Relaxed)), stop, &sender));
+                scope.spawn(move || {
+                    work(subject, || seed(next.fetch_add(1, Relaxed)), stop, &sender)
+                });
             }
             drop(sender);
             self.watch(&results, began)

@@ -207,9 +207,8 @@ mod tests {
 
     #[test]
     fn search_of_all_shards_has_the_lowest_seed_that_fails_and_counts_all() {
-        let shard = |index, failure| {
-            Searched { shard: Some(Shard { index, of: 3 }), ..found(failure) }
-        };
+        let shard =
+            |index, failure| Searched { shard: Some(Shard { index, of: 3 }), ..found(failure) };
         let written = Err("no room".to_owned());
         let parts = vec![
             shard(1, Some(broken(40, &written))),

@@ -174,7 +174,6 @@ impl StudyArgs {
     }
 }
 
-
 fn list(json: bool) -> ExitCode {
     let text = if json {
         let each = STUDIES.map(|(name, about)| serde_json::json!({ "name": name, "about": about }));
@@ -224,7 +223,8 @@ fn study(name: &str, quick: bool) -> Report {
         }
     };
     report.partial = interrupt::wanted();
-    report.device = "Ferrule's data path: in virtual time (model), as processes on this machine (live)".into();
+    report.device =
+        "Ferrule's data path: in virtual time (model), as processes on this machine (live)".into();
     report.program = machine::program();
     report.machine = machine::describe();
     report.command = machine::command();

@@ -52,9 +52,10 @@ fn open(setup: &Setup, longest: usize) -> Result<Box<dyn Instrument>, Fault> {
         let variant = ports.variant.as_deref();
         return Ok(Box::new(VirtualBench::build(lab, variant, ports.seed, &names, stop)?));
     }
-    let names = names.into_iter().flatten().map(|name| {
-        name.parse::<PortName>().map_err(|e| wrong(e, "see `ferrule test --help`"))
-    });
+    let names = names
+        .into_iter()
+        .flatten()
+        .map(|name| name.parse::<PortName>().map_err(|e| wrong(e, "see `ferrule test --help`")));
     let names = names.collect::<Result<Vec<_>, _>>()?;
     let wiring = Wiring { threads: ports.threads.into(), line: ports.line, longest };
     Ok(Box::new(LiveBench::open(&names, wiring, stop)?))

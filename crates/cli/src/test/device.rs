@@ -34,7 +34,9 @@ fn beyond(class: &Path, interface: &str) -> Option<PathBuf> {
     let own = Path::new(interface);
     let (index, peer) = (number(own, "ifindex")?, number(own, "iflink")?);
     let is_peer = |name: &PathBuf| {
-        peer != index && number(name, "ifindex") == Some(peer) && number(name, "iflink") == Some(index)
+        peer != index
+            && number(name, "ifindex") == Some(peer)
+            && number(name, "iflink") == Some(index)
     };
     let names = fs::read_dir(class).ok()?.filter_map(|entry| Some(entry.ok()?.file_name()));
     let peer = names.map(PathBuf::from).find(is_peer)?;

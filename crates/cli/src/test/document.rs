@@ -3,7 +3,8 @@
 
 use super::searches::{Bridged, Mlr};
 use super::tables::{
-    delays, frames, latency_columns, latency_figure, number, pps, share_of_line, summed, theoretical,
+    delays, frames, latency_columns, latency_figure, number, pps, share_of_line, summed,
+    theoretical,
 };
 use crate::machine;
 use ferrule_report::{
@@ -38,7 +39,8 @@ impl Circumstances {
         report.answer = answer;
         if self.quick {
             report.title += ", a first look";
-            report.answer += " A first look (`--quick`): not the trials that the standard asks for.";
+            report.answer +=
+                " A first look (`--quick`): not the trials that the standard asks for.";
         }
         if !self.cut.is_empty() {
             report.answer += " Frames had to be fragmented: see how it was measured.";
@@ -75,11 +77,7 @@ impl Circumstances {
         });
         list.extend(cut.chain(self.about.notes.iter().cloned()));
         list.extend([
-            format!(
-                "Measured was: {}. By {}.",
-                self.about.device,
-                machine::program()
-            ),
+            format!("Measured was: {}. By {}.", self.about.device, machine::program()),
             format!(
                 "Ports {}; {line}; {streams}; tester threads: {}.",
                 self.about.ports.join(", "),
@@ -464,23 +462,13 @@ pub fn mlrsearch<K: Origin>(
             "%",
             rows.iter().map(|r| 100.0 * r.1.goal.loss_ratio),
         ))
-        .column(
-            Column::results("lower bound", "frames/s", bound(|f| f.lower, none)).decimals(0),
-        )
-        .column(
-            Column::results(
-                "upper bound",
-                "frames/s",
-                bound(|f| f.upper, above),
-            )
-            .decimals(0),
-        )
+        .column(Column::results("lower bound", "frames/s", bound(|f| f.lower, none)).decimals(0))
+        .column(Column::results("upper bound", "frames/s", bound(|f| f.upper, above)).decimals(0))
         .column(
             Column::results(
                 "conditional throughput",
                 "frames/s",
-                rows.iter()
-                    .map(|r| r.1.conditional.map(|c| number::<K>(c / 1e3)).ok_or(none)),
+                rows.iter().map(|r| r.1.conditional.map(|c| number::<K>(c / 1e3)).ok_or(none)),
             )
             .decimals(0),
         )
@@ -493,7 +481,8 @@ pub fn mlrsearch<K: Origin>(
         )
     });
     let tried = found.iter().map(|(size, found)| {
-        let points = found.trials.iter().map(|m| (pps(m.load), number::<K>(100.0 * m.loss_ratio())));
+        let points =
+            found.trials.iter().map(|m| (pps(m.load), number::<K>(100.0 * m.loss_ratio())));
         Series::new(size.to_string(), Shape::Points, points.collect::<Vec<_>>())
     });
     let axes = [Axis::new("load", "frames/s").from_zero(), Axis::new("loss", "%").from_zero()];

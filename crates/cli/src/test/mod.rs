@@ -608,7 +608,8 @@ mod tests {
         assert!(report.answer.contains("Frames had to be fragmented"), "{}", report.answer);
         assert!(text.contains("Frames of 1518 octets had to be fragmented: "), "{text}");
         assert!(!text.contains("Frames of 512 octets had to be"), "they fit");
-        let (report, _) = said("soak --lab two-gateways --duration 20ms --drain 50ms --at 1kpps --quiet");
+        let (report, _) =
+            said("soak --lab two-gateways --duration 20ms --drain 50ms --at 1kpps --quiet");
         assert!(!report.answer.contains("fragmented"), "{}", report.answer);
     }
 

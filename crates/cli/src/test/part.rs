@@ -51,7 +51,11 @@ impl Part {
     /// The trials of all parts, in the order of the work.
     pub fn join(parts: &[Self]) -> Result<Again, Fault> {
         let wrong = |what: String| {
-            Fault::new(Blame::Configuration, what, "give the JSON of every part of one test, each once")
+            Fault::new(
+                Blame::Configuration,
+                what,
+                "give the JSON of every part of one test, each once",
+            )
         };
         let shards: Vec<Shard> = parts.iter().map(|part| part.shard).collect();
         Shard::all(&shards).map_err(wrong)?;
@@ -62,7 +66,10 @@ impl Part {
                 return Err(wrong(format!("{} is another test than {}", commands[0], commands[1])));
             }
             if part.program != first.program {
-                return Err(wrong(format!("{} made one part, {} another", part.program, first.program)));
+                return Err(wrong(format!(
+                    "{} made one part, {} another",
+                    part.program, first.program
+                )));
             }
         }
         let mut trials = first.trials.clone();

@@ -103,9 +103,11 @@ pub fn loss(setup: &Setup, loads: &Loads, steps: u32) -> Result<Answer, Fault> {
     }
     let range = loads.range(&setup.times);
     let timing = setup.times.timing();
-    let (desk, found) = by_size(setup, |_| timing.sending() * steps, |work, name, plan| {
-        loss_search(work, name, plan, timing, &range, steps)
-    })?;
+    let (desk, found) = by_size(
+        setup,
+        |_| timing.sending() * steps,
+        |work, name, plan| loss_search(work, name, plan, timing, &range, steps),
+    )?;
     let report = by_origin!(desk, document::loss)(&desk.circumstances(setup), &found);
     Ok(desk.answer(setup, report, false))
 }
@@ -117,16 +119,18 @@ pub fn back_to_back(
     repeats: Option<u16>,
     throughput: Option<u64>,
 ) -> Result<Answer, Fault> {
-    let longest =
-        setup.times.preset(longest, Duration::from_secs(2), Duration::from_millis(250));
+    let longest = setup.times.preset(longest, Duration::from_secs(2), Duration::from_millis(250));
     let repeats = setup.times.preset(repeats, 10, 2);
     if setup.ports.line.is_none() && setup.ports.lab.is_none() {
         return Err(wrong("bursts follow each other at the line's rate", "give it with --line"));
     }
     let (drain, resolution) = (setup.times.drain(), setup.times.preset(None, 0.001, 0.01));
     let search = BackToBack { longest, repeats: repeats.into(), drain, resolution, throughput };
-    let (desk, found) =
-        by_size(setup, |_| search.time(), |work, name, plan| burst_search(work, name, plan, &search))?;
+    let (desk, found) = by_size(
+        setup,
+        |_| search.time(),
+        |work, name, plan| burst_search(work, name, plan, &search),
+    )?;
     let report = by_origin!(desk, document::back_to_back)(&desk.circumstances(setup), &found);
     Ok(desk.answer(setup, report, false))
 }
@@ -159,12 +163,17 @@ pub fn mlrsearch(
     };
     let goals: Vec<Goal> = goals.iter().map(goal).collect();
     let timing = setup.times.timing();
-    let (desk, found) = by_size(setup, |_| mlr_time(timing, &goals), |work, name, plan| {
-        let found = mlr_search(work, name, plan, timing, &range, &goals)?;
-        Ok(Mlr { found, trials: work.trials.clone(), is_whole: !work.is_stopped() })
-    })?;
+    let (desk, found) = by_size(
+        setup,
+        |_| mlr_time(timing, &goals),
+        |work, name, plan| {
+            let found = mlr_search(work, name, plan, timing, &range, &goals)?;
+            Ok(Mlr { found, trials: work.trials.clone(), is_whole: !work.is_stopped() })
+        },
+    )?;
     let finding = found.iter().any(|f| f.1.is_whole && f.1.found.iter().any(|f| f.lower.is_none()));
-    let report = by_origin!(desk, document::mlrsearch)(&desk.circumstances(setup), &found, desk.line());
+    let report =
+        by_origin!(desk, document::mlrsearch)(&desk.circumstances(setup), &found, desk.line());
     Ok(desk.answer(setup, report, finding))
 }
 
@@ -246,7 +255,8 @@ fn caching(
             first: MacAddr([0x02, 0x10, 0, 0, 0, 0]),
         };
         let stream = &slow(plan).streams[0];
-        let (capacity, tries) = bridges::caching_capacity(work, stream, plan.line, &how, addresses)?;
+        let (capacity, tries) =
+            bridges::caching_capacity(work, stream, plan.line, &how, addresses)?;
         let some = capacity.clamp(1, 64);
         let range = Range { max: Some(100_000_000), resolution: 0.02, ..Range::default() };
         let how = Addresses { first: MacAddr([0x02, 0x20, 0, 0, 0, 0]), ..how };
@@ -289,9 +299,11 @@ pub fn mpls(setup: &Setup, loads: &Loads, operations: &Operations) -> Result<Ans
 pub fn soak(setup: &Setup, at: u64, interval: Duration) -> Result<Answer, Fault> {
     let timing = ferrule_tester::Timing { interval: Some(interval), ..setup.times.timing() };
     let rate = Rate::MilliFrames(at);
-    let (desk, found) = by_size(setup, |_| timing.sending(), |work, name, plan| {
-        soak_search(work, name, &plan.at(rate), timing)
-    })?;
+    let (desk, found) = by_size(
+        setup,
+        |_| timing.sending(),
+        |work, name, plan| soak_search(work, name, &plan.at(rate), timing),
+    )?;
     let finding = !found.iter().all(|f| f.1.is_clean());
     let report = by_origin!(desk, document::soak)(&desk.circumstances(setup), &found);
     Ok(desk.answer(setup, report, finding))

@@ -2,8 +2,8 @@
 
 use super::args::Loads;
 use super::bench::Instrument;
-use super::document::Circumstances;
 use super::desk::{Desk, failed, wrong};
+use super::document::Circumstances;
 use super::searches::{by_origin, settings};
 use super::tables::{frames, number, pps};
 use super::{Answer, Setup};
@@ -12,11 +12,11 @@ use ferrule_daemon::Fault;
 use ferrule_report::{
     Axis, Column, Derived, Figure, Origin, Report, Section, Series, Shape, Table,
 };
-use ferrule_tester::search::{Range, line_load};
 use ferrule_tester::search::bridge::{self, Forwarding};
 use ferrule_tester::search::congestion::{self as congested, Control, Roles, Share};
 use ferrule_tester::search::mesh::{PORTS_MAX, Pattern, Sides};
 use ferrule_tester::search::throughput::{Found, throughput};
+use ferrule_tester::search::{Range, line_load};
 use ferrule_tester::{Bench, BenchError, Plan, Rate, Sizes};
 
 /// What was found for a pattern.

@@ -2,8 +2,8 @@
 
 use super::args::{self, Loads, Operations};
 use super::bench::{Instrument, ResetBy};
-use super::document::Circumstances;
 use super::desk::{Desk, by_size, failed, wrong};
+use super::document::Circumstances;
 use super::searches::{by_origin, settings};
 use super::tables::{frames, number, pps};
 use super::{Answer, Setup};

@@ -177,7 +177,8 @@ impl Again {
     }
 
     fn unfit<T>() -> Result<T, BenchError> {
-        let what = "the files have other trials than this test asks for: were they made by another build?";
+        let what =
+            "the files have other trials than this test asks for: were they made by another build?";
         Err(BenchError::Broken(what.into()))
     }
 
@@ -228,7 +229,9 @@ impl Instrument for Again {
 
     fn resolve(&mut self, _: usize, _: IpAddr, _: IpAddr) -> Result<MacAddr, Fault> {
         let mac = Self::next(&mut self.at[2], &self.trials.resolved).map(MacAddr);
-        mac.ok_or_else(|| Fault::environment("the files do not say who answered", "make them again"))
+        mac.ok_or_else(|| {
+            Fault::environment("the files do not say who answered", "make them again")
+        })
     }
 
     fn begin(&mut self, piece: u64) {

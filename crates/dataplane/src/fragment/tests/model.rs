@@ -164,8 +164,11 @@ fn agree(cases: &[(bool, Case)], order: &[u32], again: &[prop::sample::Index]) {
         };
         assert_eq!(have, expected);
         assert_eq!(rig.reassemble.held(), model.held);
-        let ended = sent + dropped + rig.tally.drops.total() as usize
-            + rig.tally.consumed as usize + rig.reassemble.held();
+        let ended = sent
+            + dropped
+            + rig.tally.drops.total() as usize
+            + rig.tally.consumed as usize
+            + rig.reassemble.held();
         assert_eq!(pushed, ended, "packets are conserved");
     }
 }
