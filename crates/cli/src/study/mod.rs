@@ -192,7 +192,12 @@ fn study(name: &str, quick: bool) -> Report {
     let paint = Paint::for_stream(&std::io::stderr());
     // Whoever wants an end gets what there is, and a model that is soon done.
     let quick = || quick || interrupt::wanted();
+    let mut told = false;
     let mut say = |what: &str| {
+        if interrupt::wanted() && !std::mem::replace(&mut told, true) {
+            let text = format!("{name} goes to its end; control-C again ends it at once\n");
+            emit(&mut std::io::stderr().lock(), &text);
+        }
         if terminal {
             let time = paint.faint(format!("{:6.1} s", begun.elapsed().as_secs_f64()));
             emit(&mut std::io::stderr().lock(), &format!("{time}  {name}: {what}\n"));
