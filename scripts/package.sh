@@ -40,7 +40,8 @@ install_tree() {
     install -Dm644 packaging/sysusers.conf "$2/usr/lib/sysusers.d/ferrule.conf"
     mkdir -p "$doc/examples" "$doc/monitoring"
     install -m644 packaging/debian/copyright LICENSE-* README.md CHANGELOG.md docs/*.md "$doc"
-    install -m644 examples/*.toml "$doc/examples"
+    install -m644 examples/*.toml examples/*.yaml "$doc/examples"
+    install -m755 examples/*.sh "$doc/examples"
     install -Dm644 -t "$doc/examples/topologies" topologies/*.toml
     install -m644 packaging/monitoring/* "$doc/monitoring"
     # Stripped of the rest, so that a debugger finds lines and names.
