@@ -65,6 +65,7 @@ if [ "$for_what" = test ]; then
     need inetutils-inetd inetutils-inetd
     "$PYTHON" -c 'import cryptography' 2>/dev/null || missing+=(python3-cryptography)
     "$PYTHON" -c 'import scapy' 2>/dev/null || missing+=(python3-scapy)
+    "$PYTHON" -c 'import yaml' 2>/dev/null || missing+=(python3-yaml)
     command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
 fi
 

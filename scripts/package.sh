@@ -42,7 +42,8 @@ install_tree() {
     install -m644 packaging/debian/copyright LICENSE-* README.md CHANGELOG.md docs/*.md "$doc"
     install -Dm644 -t "$doc/howto" docs/howto/*.md
     install -m644 docs/ferrule.schema.json "$doc"
-    install -m644 examples/*.toml "$doc/examples"
+    install -m644 examples/*.toml examples/*.yaml "$doc/examples"
+    install -m755 examples/*.sh "$doc/examples"
     install -Dm644 -t "$doc/examples/topologies" topologies/*.toml
     install -m644 packaging/monitoring/* "$doc/monitoring"
     # Stripped of the rest, so that a debugger finds lines and names.

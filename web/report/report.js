@@ -52,13 +52,23 @@ const swatch = (series, hue) => {
   return svg;
 };
 
-/** All series over one list of x, as uPlot wants them. */
+/** All series over one list of x, as uPlot wants them: each x as often as one of them has it. */
 const aligned = (all) => {
-  const xs = [...new Set(all.flatMap((s) => s.points.map((p) => p.x)))].sort((a, b) => a - b);
-  const at = new Map(xs.map((x, i) => [x, i]));
+  const times = new Map();
+  for (const series of all) {
+    const own = new Map();
+    for (const { x } of series.points) own.set(x, (own.get(x) ?? 0) + 1);
+    for (const [x, count] of own) times.set(x, Math.max(count, times.get(x) ?? 0));
+  }
+  const xs = [...times.keys()].sort((a, b) => a - b).flatMap((x) => new Array(times.get(x)).fill(x));
+  const first = new Map();
+  xs.forEach((x, i) => first.has(x) || first.set(x, i));
   const ys = all.map((series) => {
-    const column = new Array(xs.length).fill(null);
-    for (const { x, y } of series.points) column[at.get(x)] = y.value;
+    const column = new Array(xs.length).fill(null), next = new Map(first);
+    for (const { x, y } of series.points) {
+      column[next.get(x)] = y.value;
+      next.set(x, next.get(x) + 1);
+    }
     return column;
   });
   return [xs, ...ys];

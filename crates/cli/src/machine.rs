@@ -1,5 +1,6 @@
 //! What a report says of its circumstances: the machine, the date, the command.
 
+use crate::shard::unsharded;
 use std::fs;
 use std::time::SystemTime;
 
@@ -16,6 +17,11 @@ pub fn describe() -> String {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let processors = if count == 1 { "processor" } else { "processors" };
     format!("{model}, {count} {processors}, {os} {} {arch}", kernel.trim()).replace("  ", " ")
+}
+
+/// This program, with its version.
+pub fn program() -> String {
+    format!("ferrule {}", env!("CARGO_PKG_VERSION"))
 }
 
 /// Now, to the minute.
@@ -40,9 +46,14 @@ fn date_of(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{of_month:02} {hour:02}:{minute:02} UTC")
 }
 
-/// The command that is running, as one types it again.
+/// The command that is running, as one types it again; of a shard, that of the whole.
 pub fn command() -> String {
-    std::env::args().map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+    typed(unsharded(std::env::args()))
+}
+
+/// Words as one types them.
+pub fn typed(words: impl IntoIterator<Item = String>) -> String {
+    words.into_iter().map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
 }
 
 fn quoted(word: &str) -> String {

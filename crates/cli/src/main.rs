@@ -10,17 +10,21 @@ mod configuration;
 mod demo;
 mod desk;
 mod init;
+mod interrupt;
 mod lab;
 mod live;
 mod machine;
 mod manual;
+mod merge;
 mod netns;
 mod overhead;
 mod paint;
 mod process;
 mod rekey;
+mod results;
 mod run;
 mod search;
+mod shard;
 mod show;
 mod softhsm;
 mod state;
@@ -57,6 +61,7 @@ enum Command {
     Init(init::InitArgs),
     Lab(lab::LabArgs),
     Man(manual::ManArgs),
+    Merge(merge::MergeArgs),
     Overhead(overhead::OverheadArgs),
     Rekey(rekey::RekeyArgs),
     Run(run::RunArgs),
@@ -99,6 +104,7 @@ fn main() -> ExitCode {
         Command::Init(args) => args.run(),
         Command::Lab(args) => args.run(),
         Command::Man(args) => args.run(),
+        Command::Merge(args) => args.run(),
         Command::Overhead(args) => args.run(),
         Command::Rekey(args) => args.run(),
         Command::Run(args) => args.run(),

@@ -14,18 +14,24 @@
 
 use crate::change::Change;
 use crate::network::{DeviceId, End, LabError, Network, StationId};
+use crate::observe::{Observer, Sighting};
 use crate::station::{Io, Station};
 use crate::topology::{HostPlan, LinkEnd, Topology};
 use ferrule_base::{Duration, Instant, Ledger, MacAddr};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_tester::responder::{Home, Responder, answer, question};
+use ferrule_tester::sink::is_fragment;
 use ferrule_tester::trial::LINGER;
 use ferrule_tester::{About, Bench, BenchError, Trial, TrialResult, TrialSpec};
 use std::any::Any;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// From the call to the first frame that is due.
 const LEAD: Duration = Duration::from_millis(1);
+/// How often it is looked whether somebody wants a trial to end.
+const STOP_LOOK: Duration = Duration::from_millis(10);
 /// How often it is looked whether every frame is accounted for.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -133,15 +139,73 @@ pub struct LabBench {
     resets: Option<(DeviceId, Duration)>,
     /// In the next trial, so long after its measurement begins.
     reset_at: Option<Duration>,
+    device: String,
+    /// Somebody wants the trial to end.
+    stop: Arc<AtomicBool>,
+    /// What a trial that was stopped had measured.
+    stopped: Option<TrialResult>,
+}
+
+/// Counts the fragments of IP packets on all links.
+#[derive(Default)]
+struct Cuts(u64);
+
+impl Observer for Cuts {
+    fn sent(&mut self, _: &Sighting, frame: &[u8]) {
+        self.0 += u64::from(is_fragment(frame));
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
 }
 
 impl LabBench {
     /// `tester` is a [`TesterStation`] of the network whose ports have these
     /// names and lead to lines of this rate.
-    pub fn new(network: Network, tester: StationId, ports: Vec<String>, line: Option<u64>) -> Self {
-        let homes = vec![Vec::new(); ports.len()];
-        let (resets, reset_at) = (None, None);
-        Self { network, tester, ports, line, homes, epoch: 0, resets, reset_at }
+    pub fn new(
+        mut network: Network,
+        tester: StationId,
+        ports: Vec<String>,
+        line: Option<u64>,
+    ) -> Self {
+        network.observe(Box::new(Cuts::default()));
+        let nodes: Vec<_> = network.devices().iter().map(|d| d.name().to_owned()).collect();
+        let device = match &nodes[..] {
+            [] => "lines alone, in virtual time".into(),
+            nodes => format!("{} in virtual time", nodes.join(", ")),
+        };
+        Self {
+            network,
+            tester,
+            homes: vec![Vec::new(); ports.len()],
+            ports,
+            line,
+            epoch: 0,
+            resets: None,
+            reset_at: None,
+            device,
+            stop: Arc::default(),
+            stopped: None,
+        }
+    }
+
+    /// Trials end soon after `stop` becomes true.
+    pub fn stop_when(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = stop;
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Lets time go on until then, or until somebody wants an end; true if nobody does.
+    fn run(&mut self, until: Instant) -> bool {
+        while self.network.now() < until && !self.is_stopped() {
+            self.network.advance((self.network.now() + STOP_LOOK).min(until));
+        }
+        self.network.run_until(self.network.now());
+        !self.is_stopped()
     }
 
     /// The network of a topology, with the tester's ports in place of hosts (by
@@ -173,7 +237,10 @@ impl LabBench {
         }
         let name = |&host: &usize| topology.hosts.get(host).map_or("?", |h| h.name.as_str());
         let ports = hosts.iter().map(|host| name(host).to_owned()).collect();
-        Ok(Self::new(network, tester, ports, line))
+        let mut bench = Self::new(network, tester, ports, line);
+        let variant = topology.variant.as_ref().map_or(String::new(), |v| format!(", {v}"));
+        bench.device = format!("network {}{variant}: {}", topology.name, bench.device);
+        Ok(bench)
     }
 
     /// Asks at a port who has `wanted`; nothing if nobody answers.
@@ -217,6 +284,10 @@ impl LabBench {
         &mut self.network
     }
 
+    fn cut(&mut self) -> u64 {
+        self.network.observer::<Cuts>().map_or(0, |cuts| cuts.0)
+    }
+
     fn station(&mut self) -> Result<&mut TesterStation, BenchError> {
         let found = self.network.station_mut::<TesterStation>(self.tester);
         found.ok_or_else(|| BenchError::Broken("the station is no tester".into()))
@@ -226,6 +297,8 @@ impl LabBench {
 impl Bench for LabBench {
     fn about(&self) -> About {
         About {
+            device: self.device.clone(),
+            notes: Vec::new(),
             ports: self.ports.clone(),
             line: self.line,
             clock: "virtual time".into(),
@@ -241,7 +314,15 @@ impl Bench for LabBench {
         Ok(())
     }
 
+    fn interrupted(&mut self) -> Option<TrialResult> {
+        self.stopped.take()
+    }
+
     fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError> {
+        if self.is_stopped() {
+            return Err(BenchError::Stopped);
+        }
+        let cut = self.cut();
         self.epoch = self.epoch.wrapping_add(1);
         let answers = self.homes.iter().map(|h| Responder::new(h.clone())).collect();
         let mut trial = Trial::new(spec, self.ports.len(), self.epoch, answers)?;
@@ -254,7 +335,12 @@ impl Bench for LabBench {
         }
         let sent = now + LEAD + spec.timing.warm_up + spec.timing.duration + spec.timing.grace;
         let over = sent + spec.timing.drain;
-        self.network.run_until(sent);
+        let stopped = !self.run(sent);
+        let measured = self.network.now().since(now + LEAD + spec.timing.warm_up);
+        if let Some(trial) = self.station()?.trial.as_mut().filter(|_| stopped) {
+            trial.end();
+        }
+        let over = if stopped { self.network.now() + spec.timing.drain } else { over };
         while self.network.now() < over {
             if self.station()?.trial.as_ref().is_some_and(Trial::is_settled) {
                 let linger = (self.network.now() + LINGER).min(over);
@@ -264,8 +350,14 @@ impl Bench for LabBench {
             let next = (self.network.now() + LOOK).min(over);
             self.network.advance(next);
         }
-        let trial = self.station()?.trial.take();
-        trial.map(Trial::finish).ok_or_else(|| BenchError::Broken("the trial is gone".into()))
+        let gone = || BenchError::Broken("the trial is gone".into());
+        let mut result = self.station()?.trial.take().map(Trial::finish).ok_or_else(gone)?;
+        result.cut = self.cut() - cut;
+        if !stopped {
+            return Ok(result);
+        }
+        self.stopped = (!measured.is_zero()).then(|| result.until(measured));
+        Err(BenchError::Stopped)
     }
 }
 

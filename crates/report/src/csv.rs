@@ -1,18 +1,22 @@
 //! For spreadsheets: a table as CSV (RFC 4180).
 
+use crate::document::Report;
 use crate::table::{Column, Table};
 use crate::value::{Cell, Kind};
 
-/// The table: one line of heads, one line for each row. A column with spread has
-/// two more, for the lower and the upper end.
-pub fn render(table: &Table) -> String {
+/// A table of a report: one line of heads, one line for each row. A column with spread has
+/// two more, for the lower and the upper end. The last columns say for each row which device
+/// was measured by which program, so that tables of several may be put together.
+pub fn render(report: &Report, table: &Table) -> String {
+    let named = [("device", &report.device), ("program", &report.program)];
+    let source: Vec<_> = named.into_iter().filter(|(_, value)| !value.is_empty()).collect();
     let spread: Vec<bool> = table.columns().iter().map(has_spread).collect();
     let mut text = String::new();
     let heads = table.columns().iter().zip(&spread).flat_map(|(column, &spread)| {
         let ends = spread.then_some([" low", " high"]).into_iter().flatten();
         std::iter::once("").chain(ends).map(|end| quoted(&head(column, end))).collect::<Vec<_>>()
     });
-    line(&mut text, heads);
+    line(&mut text, heads.chain(source.iter().map(|(name, _)| (*name).to_owned())));
     for row in 0..table.rows() {
         let cells = table.columns().iter().zip(&spread).flat_map(|(column, &spread)| {
             let cell = column.cells().get(row);
@@ -25,7 +29,7 @@ pub fn render(table: &Table) -> String {
             }
             fields
         });
-        line(&mut text, cells);
+        line(&mut text, cells.chain(source.iter().map(|(_, value)| quoted(value))));
     }
     text
 }

@@ -15,12 +15,21 @@ pub struct Report {
     pub question: String,
     /// The answer in a sentence.
     pub answer: String,
-    /// What the numbers were made on.
+    /// Which device was measured, or computed: a Linux bridge, a network in the laboratory.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub device: String,
+    /// Which program measured or computed, with its version.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub program: String,
+    /// What it ran on.
     pub machine: String,
     /// What repeats it, as one types it.
     pub command: String,
     /// When, as the caller writes dates; this crate has no clock.
     pub date: String,
+    /// It was stopped before its end: what is there is not all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// From top to bottom.
     pub sections: Vec<Section>,
 }
@@ -157,11 +166,28 @@ impl Report {
             title: title.into(),
             question: question.into(),
             answer: String::new(),
+            device: String::new(),
+            program: String::new(),
             machine: String::new(),
             command: String::new(),
             date: String::new(),
+            partial: false,
             sections: Vec::new(),
         }
+    }
+
+    /// Where its numbers come from, by name; what is not known is left out.
+    pub fn facts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let partial = if self.partial { "yes: stopped before the end" } else { "" };
+        let all = [
+            ("partial", partial),
+            ("device", &self.device),
+            ("program", &self.program),
+            ("machine", &self.machine),
+            ("command", &self.command),
+            ("date", &self.date),
+        ];
+        all.into_iter().filter(|(_, value)| !value.is_empty())
     }
 
     /// All blocks, in order.

@@ -143,16 +143,30 @@ impl Series {
         group: impl Into<String>,
         samples: impl IntoIterator<Item = f64>,
     ) -> Self {
-        let mut samples: Vec<f64> = samples.into_iter().filter(|s| s.is_finite()).collect();
-        samples.sort_by(f64::total_cmp);
-        let count = samples.len() as f64;
-        let share = |index: usize| K::from(Measure::new(100.0 * (index + 1) as f64 / count));
-        // One point per value: its last index.
-        let last = |index: &usize| samples.get(index + 1) != samples.get(*index);
-        let kept = (0..samples.len()).filter(last);
-        let points: Vec<_> =
-            kept.filter_map(|index| Some((*samples.get(index)?, share(index)))).collect();
-        Self::new(group, Shape::Step, points)
+        Self::shares::<K>(group, samples.into_iter().map(|sample| (sample, 1)))
+    }
+
+    /// The same of samples that are counted by value. The curve rises from nothing at the
+    /// smallest, so that one of a single value is drawn, too: it goes straight up.
+    pub fn shares<K: Origin>(
+        group: impl Into<String>,
+        counted: impl IntoIterator<Item = (f64, u64)>,
+    ) -> Self {
+        let finite = |(value, count): &(f64, u64)| value.is_finite() && *count > 0;
+        let mut counted: Vec<(f64, u64)> = counted.into_iter().filter(finite).collect();
+        counted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let all = counted.iter().map(|(_, count)| count).sum::<u64>().max(1) as f64;
+        let (mut below, mut points) = (0, Vec::with_capacity(counted.len() + 1));
+        points.extend(counted.first().map(|&(value, _)| (value, 0.0)));
+        for (at, &(value, count)) in counted.iter().enumerate() {
+            below += count;
+            // One point per value: the last of it.
+            if counted.get(at + 1).is_none_or(|next| next.0 != value) {
+                points.push((value, 100.0 * below as f64 / all));
+            }
+        }
+        let points = points.into_iter().map(|(x, y)| (x, K::from(Measure::new(y))));
+        Self::new(group, Shape::Step, points.collect::<Vec<_>>())
     }
 
     /// Counts by bin: the lower edge of each and its count. The last edge closes it.

@@ -79,12 +79,8 @@ pub fn render(report: &Report, terminal: Terminal) -> String {
         }
     }
     text.push('\n');
-    for (name, value) in
-        [("machine", &report.machine), ("command", &report.command), ("date", &report.date)]
-    {
-        if !value.is_empty() {
-            text += &format!("{}  {}\n", terminal.faint(&format!("{name:<8}")), clean(value));
-        }
+    for (name, value) in report.facts() {
+        text += &format!("{}  {}\n", terminal.faint(&format!("{name:<8}")), clean(value));
     }
     text
 }

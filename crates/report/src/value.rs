@@ -52,9 +52,9 @@ pub enum Kind {
     Key,
     /// As the study printed it.
     Published,
-    /// Ferrule's data path in virtual time.
+    /// Computed in virtual time.
     Model,
-    /// Ferrule's data path on the machine at hand.
+    /// Measured on a machine, on the device that the report names.
     Live,
     /// Computed from other numbers: a difference, a ratio, a closed form.
     Derived,
@@ -77,8 +77,8 @@ impl Kind {
         match self {
             Self::Key => "what was set",
             Self::Published => "as the study printed it",
-            Self::Model => "Ferrule's data path in virtual time, under a device profile",
-            Self::Live => "Ferrule's data path measured on this machine",
+            Self::Model => "computed in virtual time, under a device profile",
+            Self::Live => "measured on the device and machine that are named here",
             Self::Derived => "computed from other numbers",
         }
     }

@@ -6,8 +6,8 @@ mod sample;
 
 use ferrule_report::terminal::{self, Terminal};
 use ferrule_report::{
-    Axis, Block, Cell, Column, Figure, Kind, Measure, Model, Plot, Published, Report, Section,
-    Series, Shape, Table, Verdict, csv, html, json, svg,
+    Axis, Block, Cell, Column, Figure, Kind, Live, Measure, Model, Plot, Published, Report,
+    Section, Series, Shape, Table, Verdict, csv, html, json, svg,
 };
 
 const PLAIN: Terminal = Terminal { width: 100, colour: false };
@@ -79,7 +79,7 @@ fn report_column_is_of_one_origin_and_says_which() {
 fn report_csv_quotes_and_keeps_words_from_being_formulas() {
     let report = sample::report();
     let table = report.tables().next().expect("a table");
-    let text = csv::render(table);
+    let text = csv::render(&report, table);
     let lines: Vec<&str> = text.split("\r\n").collect();
     assert_eq!(
         lines[0],
@@ -179,10 +179,51 @@ fn report_svg_takes_any_numbers() {
 fn report_cumulative_and_histogram_add_up() {
     let series = Series::cumulative::<Model>("s", [3.0, 1.0, 2.0, 2.0, f64::NAN]);
     let points: Vec<_> = series.points().iter().map(|p| (p.x, p.y.value)).collect();
-    assert_eq!(points, [(1.0, 25.0), (2.0, 75.0), (3.0, 100.0)]);
+    assert_eq!(points, [(1.0, 0.0), (1.0, 25.0), (2.0, 75.0), (3.0, 100.0)]);
     let series = Series::histogram::<Model>("s", [(0.0, 5), (10.0, 2)], 20.0);
     let points: Vec<_> = series.points().iter().map(|p| (p.x, p.y.value)).collect();
     assert_eq!(points, [(0.0, 5.0), (10.0, 2.0), (20.0, 0.0)]);
+}
+
+#[test]
+fn report_draws_a_distribution_of_one_value() {
+    let series = Series::cumulative::<Live>("s", [4.5; 1000]);
+    let axes = [Axis::new("latency", "us").log(), Axis::new("share", "%").from_zero()];
+    let text = svg::render(&Figure::xy("one", "One value", axes, vec![series]));
+    // A path with one place alone shows nothing: this one goes from the axis to the top.
+    let path = text.split("<path d=\"M").nth(1).and_then(|rest| rest.split('"').next());
+    let path = path.expect("a path");
+    let (from, to) = path.split_once('V').expect("upwards");
+    let from: f64 = from.split([' ', 'H']).nth(1).and_then(|y| y.parse().ok()).expect("a place");
+    assert!(from - to.parse::<f64>().expect("a place") > 200.0, "{path}");
+    assert!(Series::cumulative::<Live>("none", []).points().is_empty());
+}
+
+#[test]
+fn report_says_everywhere_which_device_which_program_measured() {
+    let mut report = sample::report();
+    report.device = "Linux bridge br0 of 6.1".into();
+    report.program = "ferrule 9.8.7".into();
+    report.partial = true;
+    let table = report.tables().next().expect("a table");
+    let texts = [
+        terminal::render(&report, Terminal { width: 100, colour: false }),
+        json::render(&report),
+        html::render(&report),
+        csv::render(&report, table),
+    ];
+    for text in &texts {
+        assert!(
+            text.contains("Linux bridge br0 of 6.1") && text.contains("ferrule 9.8.7"),
+            "{text}"
+        );
+        assert!(!text.contains("Ferrule's data path measured"), "a bridge is none");
+    }
+    assert!(texts[..3].iter().all(|text| text.contains("artial")), "it is not all");
+    assert_eq!(json::read(&texts[1]).expect("a report"), report);
+    let columns = |line: &str| line.split(',').count();
+    let rows: Vec<usize> = texts[3].lines().map(|l| columns(&l.replace("MACsec, ", ""))).collect();
+    assert!(rows.windows(2).all(|pair| pair[0] == pair[1]), "{rows:?}");
 }
 
 #[test]

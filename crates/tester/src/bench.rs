@@ -2,6 +2,7 @@
 
 use crate::trial::{TrialResult, TrialSpec};
 use ferrule_base::Duration;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A place with ports between which a device stands.
@@ -11,6 +12,11 @@ pub trait Bench {
 
     /// Runs one trial.
     fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError>;
+
+    /// What a trial that ended with [`BenchError::Stopped`] had measured by then, once.
+    fn interrupted(&mut self) -> Option<TrialResult> {
+        None
+    }
 
     /// Has the device under test reset (RFC 6201) in the next trial, so long after
     /// its measurement begins.
@@ -28,14 +34,22 @@ impl<B: Bench + ?Sized> Bench for &mut B {
         (**self).trial(spec)
     }
 
+    fn interrupted(&mut self) -> Option<TrialResult> {
+        (**self).interrupted()
+    }
+
     fn reset_at(&mut self, after: Duration) -> Result<(), BenchError> {
         (**self).reset_at(after)
     }
 }
 
 /// What a bench is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
+    /// The device that stands between the ports, as far as it is known.
+    pub device: String,
+    /// What one should know of its ports, such as frames that are too long for them.
+    pub notes: Vec<String>,
     /// Its ports, in order.
     pub ports: Vec<String>,
     /// The rate of its lines in bit/s, where it is known.

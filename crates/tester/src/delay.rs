@@ -13,7 +13,9 @@
 //! * PDV (RFC 5481 section 4.2): quantiles of the latency above its minimum,
 //!   which the histogram gives.
 
+use crate::record;
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 /// Nanoseconds that a histogram tells apart at most: 18 minutes.
 const HIGHEST: u64 = 1 << 40;
@@ -66,6 +68,29 @@ impl Latency {
         }
     }
 
+    /// Count, sum, minimum and maximum, as they are kept.
+    pub(crate) const fn totals(&self) -> (u64, u128, u64, u64) {
+        (self.count, self.sum, self.min, self.max)
+    }
+
+    pub(crate) const fn has_histogram(&self) -> bool {
+        self.histogram.is_some()
+    }
+
+    /// The same again from [`totals`](Self::totals) and buckets.
+    pub(crate) fn again(
+        (count, sum, min, max): (u64, u128, u64, u64),
+        buckets: Option<&[(u64, u64)]>,
+    ) -> Self {
+        let mut latency = Self { count, sum, min, max, ..Self::new(buckets.is_some()) };
+        for &(value, count) in buckets.unwrap_or_default() {
+            if let Some(histogram) = &mut latency.histogram {
+                histogram.saturating_record_n(value, count);
+            }
+        }
+        latency
+    }
+
     /// How many.
     pub const fn count(&self) -> u64 {
         self.count
@@ -95,19 +120,21 @@ impl Latency {
     /// The histogram's filled buckets: highest value of each, and its count.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         let Some(histogram) = &self.histogram else { return Vec::new() };
+        let within = |value: u64| value.clamp(self.min, self.max.max(self.min));
         let recorded = histogram.iter_recorded();
-        recorded.map(|v| (v.value_iterated_to(), v.count_at_value())).collect()
+        recorded.map(|v| (within(v.value_iterated_to()), v.count_at_value())).collect()
     }
 }
 
 /// Variation of the latency of one stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jitter {
     last: Option<u64>,
     /// Sixteenths of nanoseconds, as in RFC 3550 appendix A.8.
     running: u64,
     /// Pairs of frames.
     pub pairs: u64,
+    #[serde(with = "record::sum")]
     sum: u128,
     /// The largest difference, in nanoseconds.
     pub max: u64,
@@ -142,11 +169,13 @@ impl Jitter {
 }
 
 /// How late frames really left: bucket n has those of 2ⁿ⁻¹ nanoseconds and more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lateness {
+    #[serde(with = "record::counters")]
     buckets: [u64; 65],
     /// Frames.
     pub count: u64,
+    #[serde(with = "record::sum")]
     sum: u128,
     /// The latest, in nanoseconds.
     pub max: u64,
@@ -221,6 +250,14 @@ mod tests {
             let mean = values.iter().sum::<u64>() as f64 / values.len() as f64;
             prop_assert!((latency.mean().unwrap() - mean).abs() <= mean * 1e-12);
         }
+    }
+
+    #[test]
+    fn histogram_of_one_value_has_that_value() {
+        let mut latency = Latency::new(true);
+        (0..1000).for_each(|_| latency.record(1_048_577));
+        assert_eq!(latency.buckets(), [(1_048_577, 1000)]);
+        assert_eq!((latency.min(), latency.max()), (Some(1_048_577), Some(1_048_577)));
     }
 
     #[test]

@@ -162,6 +162,11 @@ impl Leg {
         }
     }
 
+    /// Sends nothing more; what is still due is neither sent nor given up.
+    pub fn end(&mut self) {
+        self.due.clear();
+    }
+
     /// A frame that `emit` gave out and that the port did not take in time.
     pub fn take_back(&mut self, packet: &Packet) {
         let Found::Good(found) = signature::find(packet.data()) else { return };

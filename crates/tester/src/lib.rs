@@ -13,6 +13,7 @@
 //! | order, loss, latency, jitter | [`order`], [`sink`], [`delay`] | RFC 4737, 3393, 3550, 5481 |
 //! | one trial | [`trial`] | RFC 2544 section 23 |
 //! | searches | [`search`] | RFC 2544, 2889, 5695, 9004, 9971 |
+//! | results in files | [`record`] | |
 //! | configurations of any size | [`Large`] | |
 //!
 //! Nothing here has a clock, a thread or a port of its own.
@@ -27,6 +28,7 @@ pub mod live;
 pub mod order;
 pub mod plan;
 pub mod rate;
+pub mod record;
 pub mod responder;
 pub mod schedule;
 pub mod search;

@@ -20,6 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Turns between two looks at what the other sides did.
 const TURNS: u32 = 64;
+/// How long a trial that is stopped waits for frames that are under way.
+const SETTLE: Duration = Duration::from_millis(200);
 /// Batches that are thrown away at most before a trial.
 const FLUSH_MAX: usize = 4096;
 
@@ -182,8 +184,9 @@ impl Side {
         mut clock: impl FnMut() -> Instant,
         mut idle: impl FnMut(),
     ) {
-        let over = legs.iter().map(Leg::over).max().unwrap_or(Instant::ZERO);
+        let mut over = legs.iter().map(Leg::over).max().unwrap_or(Instant::ZERO);
         let (mut told, mut turns, mut settled) = (Told::default(), 0u32, None);
+        let mut stopping = false;
         loop {
             let busy = self.turn(&mut clock, legs);
             turns = turns.wrapping_add(1);
@@ -192,7 +195,13 @@ impl Side {
             }
             told.tell(legs, tally);
             let now = clock();
-            if now >= over || tally.is_stopped() {
+            if tally.is_stopped() && !stopping {
+                // What is under way still counts.
+                stopping = true;
+                legs.iter_mut().for_each(Leg::end);
+                over = over.min(now + SETTLE);
+            }
+            if now >= over {
                 break;
             }
             settled = settled.or_else(|| tally.is_settled().then_some(now));
@@ -284,6 +293,30 @@ mod tests {
         });
         let result = trial.finish_legs(legs);
         assert_eq!((result.offered(), result.received()), (400, 400));
+    }
+
+    #[test]
+    fn a_trial_that_is_stopped_accounts_for_what_it_sent() {
+        let pool = Pool::heap(2048, 2048);
+        let (a, b) = pair(1024, &pool, &pool);
+        let mut side = Side::new(vec![Box::new(a), Box::new(b)], pool.cache());
+        let tally = Tally::new(1);
+        let mut now = Instant::ZERO;
+        let clock = || {
+            now += Duration::from_nanos(200);
+            if now >= Instant::from_millis(10) {
+                tally.stop();
+            }
+            now
+        };
+        let mut trial = Trial::new(&spec(100_000), 2, 1, Vec::new()).unwrap();
+        trial.start(Instant::ZERO + LEAD);
+        let mut legs = trial.take_legs();
+        side.drive(&mut legs, &tally, clock, || {});
+        // Ten milliseconds, less what led in and warmed up, of 100 frames each and way.
+        let result = trial.finish_legs(legs);
+        assert!((1200..1500).contains(&result.offered()), "{}", result.offered());
+        assert_eq!((result.received(), result.unsent()), (result.offered(), 0));
     }
 
     #[test]

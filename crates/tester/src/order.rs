@@ -10,6 +10,8 @@
 //! Memory is bounded: a bitmap of the last [`WINDOW`] numbers says what is a
 //! duplicate, and the last [`GAPS`] gaps say how far a late frame is late.
 
+use crate::record;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// Numbers below the highest one for which it is known whether they arrived.
@@ -190,9 +192,10 @@ impl Order {
 }
 
 /// Counts of extents.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extents {
     /// How many frames were late by so many places (the first stands for none).
+    #[serde(with = "record::counters")]
     pub counts: [u64; EXTENTS],
     /// Late by more.
     pub beyond: u64,

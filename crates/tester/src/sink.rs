@@ -8,9 +8,11 @@
 
 use crate::delay::{Jitter, Latency};
 use crate::order::{Arrival, Extents, Order};
+use crate::record;
 use crate::signature::{Found, Signature, find};
 use ferrule_base::Instant;
-use ferrule_wire::{EtherType, Label, mpls};
+use ferrule_wire::{EtherType, Label, Protocol, mpls};
+use serde::{Deserialize, Serialize};
 
 /// Streams of a trial that have a histogram of their own.
 pub const HISTOGRAMS_MAX: usize = 64;
@@ -19,7 +21,7 @@ pub const INTERVALS_MAX: usize = 1 << 14;
 
 /// What one interval of a trial received, by the time at which frames should
 /// have left.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     /// Frames that were sent.
     pub offered: u64,
@@ -83,7 +85,7 @@ impl Intervals {
 }
 
 /// What arrived of one stream at the port where it should.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Received {
     /// Frames, each counted once.
     pub frames: u64,
@@ -107,8 +109,10 @@ pub struct Received {
     /// Its variation.
     pub jitter: Jitter,
     /// When the first and the last frame arrived.
+    #[serde(with = "record::span")]
     pub span: Option<(Instant, Instant)>,
     /// The longest time without a frame between two that arrived: from and to.
+    #[serde(with = "record::span")]
     pub silence: Option<(Instant, Instant)>,
     /// The highest number that arrived, plus one.
     pub next: u64,
@@ -158,7 +162,7 @@ struct Awaited {
 }
 
 /// Frames that are of no stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Strays {
     /// Not the tester's.
     pub foreign: u64,
@@ -168,6 +172,9 @@ pub struct Strays {
     pub earlier: u64,
     /// The tester's, changed so that its stream cannot be told.
     pub corrupted: u64,
+    /// Fragments of IP packets, which nobody sent as such; counted above or as corrupted
+    /// frames of a stream as well.
+    pub fragments: u64,
 }
 
 impl Strays {
@@ -176,6 +183,7 @@ impl Strays {
         self.warm_up += other.warm_up;
         self.earlier += other.earlier;
         self.corrupted += other.corrupted;
+        self.fragments += other.fragments;
     }
 }
 
@@ -225,6 +233,7 @@ impl Sink {
         match find(frame) {
             Found::Good(signature) => self.good(now, signature, frame),
             Found::Corrupted(tag) => {
+                self.strays.fragments += u64::from(is_fragment(frame));
                 let tag = tag.filter(|t| t.is_of(self.epoch));
                 if tag.is_some_and(|t| t.warms_up()) {
                     self.strays.warm_up += 1;
@@ -238,6 +247,7 @@ impl Sink {
             }
             Found::Foreign => {
                 self.strays.foreign += 1;
+                self.strays.fragments += u64::from(is_fragment(frame));
                 return false;
             }
         }
@@ -327,21 +337,45 @@ impl Sink {
     }
 }
 
-/// Whether the labels of a frame are these, top first.
-fn has_labels(frame: &[u8], labels: &[Label]) -> bool {
+/// What a frame carries behind its VLAN tags.
+fn payload(frame: &[u8]) -> Option<(EtherType, &[u8])> {
     let mut at = 12;
-    let kind = loop {
-        let Some(kind) = frame.get(at..).and_then(|f| f.first_chunk::<2>()) else { return false };
-        let kind = EtherType(u16::from_be_bytes(*kind));
+    loop {
+        let kind = EtherType(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
         if !kind.is_vlan() {
-            break kind;
+            return Some((kind, frame.get(at + 2..)?));
         }
         at += 4;
-    };
+    }
+}
+
+/// Whether a frame carries a piece of an IP packet (RFC 791 section 3.2, RFC 8200
+/// section 4.5), behind whatever labels.
+pub fn is_fragment(frame: &[u8]) -> bool {
+    let Some((mut kind, mut packet)) = payload(frame) else { return false };
+    if kind == EtherType::MPLS {
+        let Ok((_, rest)) = mpls::Stack::parse(packet) else { return false };
+        packet = rest;
+        kind = match packet.first().map(|octet| octet >> 4) {
+            Some(4) => EtherType::IPV4,
+            Some(6) => EtherType::IPV6,
+            _ => return false,
+        };
+    }
+    match kind {
+        // All but the flag that forbids it.
+        EtherType::IPV4 => packet.get(6..8).is_some_and(|f| f[0] & 0x3f != 0 || f[1] != 0),
+        EtherType::IPV6 => packet.get(6).is_some_and(|next| *next == Protocol::FRAGMENT.0),
+        _ => false,
+    }
+}
+
+/// Whether the labels of a frame are these, top first.
+fn has_labels(frame: &[u8], labels: &[Label]) -> bool {
+    let Some((kind, payload)) = payload(frame) else { return false };
     if kind != EtherType::MPLS {
         return labels.is_empty();
     }
-    let payload = frame.get(at + 2..).unwrap_or_default();
     let Ok((stack, _)) = mpls::Stack::parse(payload) else { return false };
     stack.entries().iter().map(|e| e.label).eq(labels.iter().copied())
 }

@@ -20,6 +20,7 @@ use crate::sink::{Expected, Interval, Intervals, Received, Sink, Strays};
 use crate::stream::{Fault, Plan};
 use ferrule_base::{Duration, Instant};
 use ferrule_pipeline::{Batch, Packet, PoolCache};
+use serde::{Deserialize, Serialize};
 
 /// How long the phases of a trial last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,11 @@ impl Timing {
             grace: Duration::from_millis(10).min(duration / 100),
             interval: None,
         }
+    }
+
+    /// From start to the last frame that is sent.
+    pub fn sending(&self) -> Duration {
+        self.warm_up + self.duration
     }
 
     /// From start to end, at most.
@@ -150,6 +156,11 @@ impl Trial {
         settled(&self.legs)
     }
 
+    /// Sends nothing more: somebody wants it to end.
+    pub fn end(&mut self) {
+        self.legs.iter_mut().for_each(Leg::end);
+    }
+
     /// The results of a trial that was driven whole.
     pub fn finish(mut self) -> TrialResult {
         let legs = self.take_legs();
@@ -188,7 +199,7 @@ impl Trial {
             });
         }
         let ports = vec![PortResult::default(); legs.len()];
-        TrialResult { duration: self.timing.duration, streams, ports, intervals, strays }
+        TrialResult { duration: self.timing.duration, streams, ports, intervals, strays, cut: 0 }
     }
 }
 
@@ -200,7 +211,7 @@ pub fn settled(legs: &[Leg]) -> bool {
 }
 
 /// What became of a stream.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StreamResult {
     /// Its name.
     pub name: String,
@@ -227,7 +238,7 @@ impl StreamResult {
 }
 
 /// What a port could not do during a trial; whoever drives it fills this in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortResult {
     /// Frames that it was given and refused.
     pub tx_failed: u64,
@@ -236,7 +247,7 @@ pub struct PortResult {
 }
 
 /// What became of a trial.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TrialResult {
     /// How long it measured.
     pub duration: Duration,
@@ -248,9 +259,27 @@ pub struct TrialResult {
     pub intervals: Vec<Interval>,
     /// Frames that are of no stream.
     pub strays: Strays,
+    /// Fragments that were seen on all links, where a bench can look there.
+    pub cut: u64,
 }
 
 impl TrialResult {
+    /// The result of a trial that was stopped after so long a time of its measurement.
+    #[must_use]
+    pub fn until(mut self, duration: Duration) -> Self {
+        let share = duration.as_secs_f64() / self.duration.as_secs_f64().max(1e-9);
+        let parts = (self.intervals.len() as f64 * share.min(1.0)).ceil() as usize;
+        self.intervals.truncate(parts.max(1));
+        self.duration = duration.min(self.duration);
+        self
+    }
+
+    /// Fragments of IP packets that were seen: the device, or what stands before it, cuts
+    /// what it cannot pass on whole.
+    pub const fn fragments(&self) -> u64 {
+        if self.cut > self.strays.fragments { self.cut } else { self.strays.fragments }
+    }
+
     /// Frames that were sent.
     pub fn offered(&self) -> u64 {
         self.streams.iter().map(|s| s.offered).sum()

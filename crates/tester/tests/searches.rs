@@ -16,7 +16,9 @@ use ferrule_tester::search::reset::reset;
 use ferrule_tester::search::soak::soak;
 use ferrule_tester::search::throughput::{Found, Limit, Throughput, throughput};
 use ferrule_tester::search::{Range, Work};
-use ferrule_tester::{Bench, Layers, Plan, Rate, Stream, Timing};
+use ferrule_tester::{
+    About, Bench, BenchError, Layers, Plan, Rate, Stream, Timing, TrialResult, TrialSpec,
+};
 use ferrule_wire::Label;
 
 const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -509,4 +511,116 @@ fn soak_names_the_parts_in_which_frames_were_lost() {
     let mut work = Work::new(&mut device, &mut watch);
     assert!(soak(&mut work, "soak", &plan, timing).unwrap().is_clean());
     assert!(device.about().is_virtual);
+}
+
+/// A bench that somebody stops after so many trials.
+struct Stopped {
+    device: Device,
+    left: usize,
+    partial: Option<TrialResult>,
+}
+
+impl Bench for Stopped {
+    fn about(&self) -> About {
+        self.device.about()
+    }
+
+    fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError> {
+        if self.left == 0 {
+            self.partial = self.device.trial(spec).ok().map(|r| r.until(spec.timing.duration / 2));
+            return Err(BenchError::Stopped);
+        }
+        self.left -= 1;
+        self.device.trial(spec)
+    }
+
+    fn interrupted(&mut self) -> Option<TrialResult> {
+        self.partial.take()
+    }
+}
+
+/// What a search says that is stopped after so many trials, and whether the work knows.
+fn stopped<T>(
+    left: usize,
+    search: impl FnOnce(&mut Work<'_>) -> Result<T, BenchError>,
+) -> Result<T, BenchError> {
+    let device = Device::new(10_000, 64, Kind::Wire);
+    let mut bench = Stopped { device, left, partial: None };
+    let mut watch = |_: &str| {};
+    let mut work = Work::new(&mut bench, &mut watch);
+    let found = search(&mut work);
+    assert!(work.is_stopped());
+    found
+}
+
+#[test]
+fn a_search_that_is_stopped_answers_with_what_it_has() {
+    let plan = plan(64);
+    let settings =
+        Throughput { range: range(1_000_000), probe: timing(20), confirm: Some(timing(40)) };
+    let rates = |left| stopped(left, |work| throughput(work, "throughput", &plan, &settings));
+    let found = rates(5).unwrap();
+    assert_eq!(found.limit, Limit::Stopped);
+    let (low, high) = (found.load.unwrap(), found.failed.unwrap());
+    assert!((50_000_000..110_000_000).contains(&low) && low < high, "{low} to {high}");
+    assert!(high - low > high / 100, "the search is not at its end: {low} to {high}");
+    // In the trial that confirms: what was found with short ones is not forgotten.
+    let whole = search(&mut Device::new(10_000, 64, Kind::Wire), &plan, range(1_000_000), 20);
+    let (mut last, mut left) = (found, 6);
+    while last.limit == Limit::Stopped && left < 12 {
+        last = rates(left).unwrap();
+        left += 1;
+    }
+    assert!(last.load.unwrap() >= whole.load.unwrap(), "{:?} {:?}", last.load, whole.load);
+    assert_eq!(rates(0).err(), Some(BenchError::Stopped), "nothing is no answer");
+
+    let goals =
+        [Goal::new(0.0, Duration::from_millis(20)), Goal::new(0.05, Duration::from_millis(20))];
+    let found = stopped(12, |work| {
+        mlrsearch(work, "mlrsearch", &plan, timing(20), &range(1_000_000), &goals)
+    });
+    let found = found.unwrap();
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().any(|f| f.upper.is_some() || f.lower.is_some()), "{found:?}");
+    let curve =
+        stopped(3, |work| loss(work, "loss", &plan, timing(20), &range(1_000_000), 10)).unwrap();
+    assert_eq!(curve.len(), 3);
+    let load = 50_000_000;
+    let found = stopped(2, |work| latency(work, "latency", &plan, timing(20), load, 20)).unwrap();
+    assert_eq!(found.means.unwrap().count, 2);
+    // One long trial has what it measured until then.
+    let timing = Timing { interval: Some(Duration::from_millis(1)), ..timing(20) };
+    let plan = plan.at(Rate::MilliFrames(load));
+    let found = stopped(0, |work| soak(work, "soak", &plan, timing)).unwrap();
+    assert_eq!((found.result.duration, found.result.intervals.len()), (timing.duration / 2, 10));
+}
+
+#[test]
+fn time_of_a_search_is_foretold_within_a_factor_of_two() {
+    struct Clock<'a>(&'a mut Device, Duration);
+    impl Bench for Clock<'_> {
+        fn about(&self) -> About {
+            self.0.about()
+        }
+        fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError> {
+            self.1 += spec.timing.sending();
+            self.0.trial(spec)
+        }
+    }
+    let plan = plan(64);
+    let settings =
+        Throughput { range: range(1_000_000), probe: timing(20), confirm: Some(timing(40)) };
+    let mut device = Device::new(10_000, 64, Kind::Wire);
+    let mut clock = Clock(&mut device, Duration::ZERO);
+    let mut watch = |_: &str| {};
+    throughput(&mut Work::new(&mut clock, &mut watch), "throughput", &plan, &settings).unwrap();
+    let close = |told: Duration, took: Duration| told < took * 2 && took < told * 2;
+    assert!(close(settings.time(&plan), clock.1), "{:?} for {:?}", settings.time(&plan), clock.1);
+    let goals =
+        [Goal::new(0.0, Duration::from_millis(20)), Goal::new(0.05, Duration::from_millis(20))];
+    let mut clock = Clock(&mut device, Duration::ZERO);
+    let mut work = Work::new(&mut clock, &mut watch);
+    mlrsearch(&mut work, "mlrsearch", &plan, timing(20), &range(1_000_000), &goals).unwrap();
+    let told = ferrule_tester::search::mlrsearch::time(timing(20), &goals);
+    assert!(close(told, clock.1), "{told:?} for {:?}", clock.1);
 }

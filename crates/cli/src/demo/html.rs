@@ -18,6 +18,9 @@ const QUESTION: &str = "What does it cost to carry a site's frames privately acr
 pub fn document(outcome: &Outcome, page: &Path) -> Report {
     let mut report = Report::new("Two sites joined across an MPLS provider", QUESTION);
     report.answer = outcome.verdict();
+    let how = if outcome.live { "as processes on real interfaces" } else { "in virtual time" };
+    report.device = format!("Ferrule's data path, {how}");
+    report.program = machine::program();
     report.machine = machine::describe();
     report.command = machine::command();
     report.date = machine::date();

@@ -119,6 +119,8 @@ fn report(done: &Calibration, file: &Path) -> Report {
         "{shown} prices {} measured times within {} %, and each within {} % from the others alone.",
         profile.fit.points, profile.fit.error_percent, profile.fit.leave_one_out_percent
     );
+    report.device = "Ferrule's data path, memory to memory".into();
+    report.program = machine::program();
     report.machine = machine::describe();
     report.command = machine::command();
     report.date = machine::date();

@@ -7,6 +7,7 @@ use crate::answer;
 use crate::desk;
 use crate::paint::{Paint, emit};
 use crate::search::{self, SearchArgs};
+use crate::test::about;
 use clap::Args;
 use ferrule_base::{Duration, Instant};
 use ferrule_lab::TapId;
@@ -30,11 +31,15 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
   ferrule lab run two-sites --trace                 a few packets through every stage
   ferrule lab run campus --capture sw1-sw2=cable.pcapng --json
   ferrule lab run ten-nodes --check --seeds 1000    look for a run in which something breaks
+  ferrule lab run ten-nodes --check --json --shard 0/8   an eighth of it: `ferrule merge`
   ferrule lab run ten-nodes-seed-17/recording.toml  repeat what was found
   ferrule lab run ten-nodes --web                   looked at, stopped, stepped and
                                                     disturbed from a page
 
-Exit: 0 done, 1 something did not hold, 2 the topology is wrong, 3 the machine lacks something.")]
+Control-C ends a search early: what was found is printed, marked as partial, with exit status 3.
+
+Exit: 0 done, 1 something did not hold, 2 the topology is wrong, 3 the machine lacks something,
+or it was stopped.")]
 pub struct RunArgs {
     #[command(flatten)]
     source: Source,
@@ -222,7 +227,9 @@ fn advance(lab: &mut Lab, length: Duration) -> bool {
         lab.network.advance(Instant::ZERO + length * step / STEPS);
         if terminal && begun.elapsed() > PATIENCE {
             let share = step * 100 / STEPS;
-            emit(&mut std::io::stderr().lock(), &format!("\r{share:>3} % of {length:?} "));
+            let left = about(begun.elapsed() * (STEPS - step) / step);
+            let line = format!("\r\x1b[K{share:>3} % of {length:?}, {left} left");
+            emit(&mut std::io::stderr().lock(), &line);
             said = true;
         }
     }

@@ -1,5 +1,6 @@
 //! What a run came to: one line, then tables.
 
+use crate::machine;
 use ferrule_base::Duration;
 use ferrule_lab::host::{Outcome, Spread, rate};
 use ferrule_lab::topology::{Lab, Setting, Topology};
@@ -49,6 +50,8 @@ pub fn report(
         topology.hosts.len(),
         topology.links.len()
     );
+    report.device = format!("network {}, Ferrule's data path", topology.name);
+    report.program = machine::program();
     report.command = command;
     report.sections.push(traffic(&outcomes));
     report.sections.push(links(topology, lab, setting));

@@ -7,11 +7,18 @@
 //!   failure ─▶ campaign::small ─▶ NAME-seed-N/recording.toml, LINK.pcapng
 //! ```
 
+mod document;
 mod record;
 mod text;
 
+pub use document::{SCHEMA, Searched};
+pub use text::told;
+
+use crate::interrupt;
 use crate::paint::{Paint, emit};
+use crate::shard::Shard;
 use clap::Args;
+use document::{Broken, Network, Seeds};
 use ferrule_base::Duration;
 use ferrule_lab::check::{Failure, Names, Rig, Score, Source, Subject, campaign};
 use ferrule_lab::topology::{Topology, TopologySubject, units};
@@ -19,11 +26,15 @@ use std::io::IsTerminal;
 use std::panic;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
 pub use record::repeat;
+
+/// All of the work.
+const WHOLE: Shard = Shard { index: 0, of: 1 };
 
 /// Exit: a promise was broken.
 const FOUND: u8 = 1;
@@ -50,6 +61,10 @@ pub struct SearchArgs {
     /// How long hosts send in each run.
     #[arg(long, default_value = "300ms", requires = "check", value_name = "TIME", value_parser = time)]
     pub send_for: Duration,
+    /// Run every N-th of them from the I-th on, counted from 0, as 0/8; the parts' JSON goes to
+    /// `ferrule merge`.
+    #[arg(long, requires = "check", requires = "json", value_name = "I/N")]
+    pub shard: Option<Shard>,
     /// The folder in which a recording is made.
     #[arg(long, default_value = ".", requires = "check", value_name = "FOLDER")]
     pub record: PathBuf,
@@ -67,28 +82,41 @@ impl SearchArgs {
         let subject = TopologySubject::new(topology, self.send_for);
         let names = names(&subject);
         let began = Instant::now();
+        if let Err(fault) = interrupt::flag() {
+            eprint!("{fault}");
+            return ExitCode::from(fault.exit_code());
+        }
         let (score, failure) = quietly(|| self.search(&subject, began));
+        let elapsed = began.elapsed();
+        let broken = failure.map(|failure| {
+            let seed = failure.case.seed;
+            let small = quietly(|| campaign::small(&subject, failure.clone(), &Rig::default()));
+            let folder = self.record.join(format!("{name}-seed-{seed}"));
+            let written = record::write(&folder, &subject, source, &small);
+            Broken::of(&failure, &small, &names, &written)
+        });
+        let found = Searched {
+            schema: SCHEMA.into(),
+            topology: name,
+            network: Network::of(&names),
+            seeds: Seeds { first: self.first_seed, count: self.seeds },
+            shard: self.shard,
+            partial: broken.is_none() && score.seeds < self.mine(),
+            holds: broken.is_none(),
+            score: (&score).into(),
+            failure: broken,
+        };
         let stdout = &mut std::io::stdout();
         let paint = Paint::for_stream(stdout);
-        let Some(failure) = failure else {
-            let text = match json {
-                true => text::passed_json(&name, &score),
-                false => text::passed(paint, &name, &names, &score, began.elapsed()),
-            };
-            emit(stdout, &text);
-            return ExitCode::SUCCESS;
-        };
-        let seed = failure.case.seed;
-        let small = quietly(|| campaign::small(&subject, failure.clone(), &Rig::default()));
-        let folder = self.record.join(format!("{name}-seed-{seed}"));
-        let written = record::write(&folder, &subject, source, &small);
-        let report = text::Report { name: &name, names: &names, score: &score, failure: &failure };
-        let text = match json {
-            true => report.failed_json(&small, &written),
-            false => report.failed(paint, &small, &written),
-        };
+        let text = if json { found.json() } else { told(paint, &found, Some(elapsed)) };
         emit(stdout, &text);
-        ExitCode::from(if written.is_ok() { FOUND } else { ENVIRONMENT })
+        found.code()
+    }
+
+    /// Seeds that are run here.
+    fn mine(&self) -> u64 {
+        let Shard { index, of } = self.shard.unwrap_or(WHOLE);
+        self.seeds.saturating_sub(index).div_ceil(of)
     }
 
     /// Runs the seeds on several threads. Of several that fail the lowest is
@@ -97,12 +125,17 @@ impl SearchArgs {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = self.jobs.unwrap_or(cores).clamp(1, 256);
         let last = self.first_seed.saturating_add(self.seeds);
-        let (next, stop) = (AtomicU64::new(self.first_seed), AtomicU64::new(last));
+        let (next, stop) = (AtomicU64::new(0), AtomicU64::new(last));
+        let Shard { index, of } = self.shard.unwrap_or(WHOLE);
+        let from = self.first_seed.saturating_add(index);
+        let seed = |number: u64| from.saturating_add(number.saturating_mul(of));
         let (sender, results) = channel();
         std::thread::scope(|scope| {
             for _ in 0..jobs {
                 let (sender, next, stop) = (sender.clone(), &next, &stop);
-                scope.spawn(move || work(subject, next, stop, &sender));
+                scope.spawn(move || {
+                    work(subject, || seed(next.fetch_add(1, Relaxed)), stop, &sender)
+                });
             }
             drop(sender);
             self.watch(&results, began)
@@ -126,7 +159,7 @@ impl SearchArgs {
                 first = Some(failure);
             }
             if live && began.elapsed() > text::PATIENCE {
-                let line = text::progress(&sum, self.seeds, began.elapsed());
+                let line = text::progress(&sum, self.mine(), began.elapsed());
                 emit(&mut stderr, &format!("\r\x1b[K{line}"));
             }
         }
@@ -137,23 +170,23 @@ impl SearchArgs {
     }
 }
 
-/// One thread: the next seed, as long as none below it has failed.
+/// One thread: the next seed, as long as none below it has failed and nobody wants an end.
 fn work(
     subject: &TopologySubject,
-    next: &AtomicU64,
+    next: impl Fn() -> u64,
     stop: &AtomicU64,
     results: &Sender<(Score, Option<Failure>)>,
 ) {
     loop {
-        let seed = next.fetch_add(1, Ordering::Relaxed);
-        if seed >= stop.load(Ordering::Relaxed) {
+        let seed = next();
+        if seed >= stop.load(Relaxed) || interrupt::wanted() {
             return;
         }
         let (outcome, failure) = campaign::seed(subject, seed, &Rig::default());
         let mut score = Score::default();
         score.add(&outcome);
         if failure.is_some() {
-            stop.fetch_min(seed, Ordering::Relaxed);
+            stop.fetch_min(seed, Relaxed);
         }
         if results.send((score, failure)).is_err() {
             return;

@@ -1,19 +1,14 @@
 //! What the search says.
 
-use super::record::Written;
+use super::document::{Broken, Counts, Network, Searched};
 use crate::paint::Paint;
 use anstyle::AnsiColor;
-use ferrule_lab::check::shrink::Shrunk;
-use ferrule_lab::check::{Failure, Finding, Names, Outcome, Recording, Score};
-use serde_json::{Value, json};
+use ferrule_lab::check::{Names, Outcome, Recording, Score};
 use std::fmt::Write;
 use std::time::Duration;
 
 /// Before this, nobody needs to be told how far it is.
 pub const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The schema of the JSON form.
-const SCHEMA: &str = "ferrule-check/1";
 
 /// A number with its thousands apart.
 fn grouped(n: u64) -> String {
@@ -40,7 +35,7 @@ pub fn progress(score: &Score, seeds: u64, elapsed: Duration) -> String {
 }
 
 /// What was looked at, in a few lines.
-fn looked_at(score: &Score) -> String {
+fn looked_at(score: &Counts) -> String {
     let mut out = String::new();
     let rows = [
         (score.visits, "frames at nodes"),
@@ -61,113 +56,62 @@ fn looked_at(score: &Score) -> String {
     out
 }
 
-/// Nothing broke.
-pub fn passed(paint: Paint, name: &str, names: &Names, score: &Score, elapsed: Duration) -> String {
-    let verdict = format!("{name}: every promise holds under {} seeds", grouped(score.seeds));
-    let mut out = format!("{}\n", paint.hue(AnsiColor::Green, verdict));
-    let (nodes, links, flows) = (names.nodes.len(), names.links.len(), names.flows.len());
-    let _ = writeln!(
-        out,
-        "  {nodes} nodes, {links} links, {flows} traffic entries; {:.1} s",
-        elapsed.as_secs_f64()
-    );
-    out + &looked_at(score)
-}
-
-fn score_json(score: &Score) -> Value {
-    json!({
-        "seeds": score.seeds,
-        "visits": score.visits,
-        "nonces": score.nonces,
-        "received": score.received,
-        "replay": {
-            "compared": score.replay.compared,
-            "left_out": score.replay.left_out,
-            "accepted": score.replay.accepted,
-            "rejected": score.replay.rejected,
-        },
-    })
-}
-
-fn finding_json(finding: &Finding) -> Value {
-    json!({
-        "invariant": finding.invariant.name(),
-        "at_ns": finding.at.as_nanos(),
-        "place": finding.place,
-        "what": finding.what,
-    })
-}
-
-/// Nothing broke, as JSON.
-pub fn passed_json(name: &str, score: &Score) -> String {
-    let value =
-        json!({ "schema": SCHEMA, "topology": name, "holds": true, "score": score_json(score) });
-    format!("{value:#}\n")
+/// Nothing broke, as far as it went.
+fn passed(paint: Paint, found: &Searched, elapsed: Option<Duration>) -> String {
+    let (name, seeds) = (&found.topology, grouped(found.score.seeds));
+    let verdict = match found.partial {
+        false => format!("{name}: every promise holds under {seeds} seeds"),
+        true => format!(
+            "{name}: stopped: every promise holds under {seeds} seeds of {}",
+            grouped(found.seeds.count)
+        ),
+    };
+    let hue = if found.partial { AnsiColor::Yellow } else { AnsiColor::Green };
+    let mut out = format!("{}\n", paint.hue(hue, verdict));
+    let Network { nodes, links, flows } = found.network;
+    let _ = write!(out, "  {nodes} nodes, {links} links, {flows} traffic entries");
+    let _ = match elapsed {
+        Some(elapsed) => writeln!(out, "; {:.1} s", elapsed.as_secs_f64()),
+        None => writeln!(out),
+    };
+    out + &looked_at(&found.score)
 }
 
 /// Something broke.
-pub struct Report<'a> {
-    /// The topology.
-    pub name: &'a str,
-    /// Its names.
-    pub names: &'a Names,
-    /// What was run.
-    pub score: &'a Score,
-    /// The first failure.
-    pub failure: &'a Failure,
+fn failed(paint: Paint, found: &Searched, broken: &Broken) -> String {
+    let Broken { seed, finding, small, .. } = broken;
+    let verdict = format!("{}: seed {seed} breaks `{}`", found.topology, finding.invariant);
+    let mut out = format!("{}\n", paint.fault(verdict));
+    let _ = writeln!(out, "  {finding}");
+    let _ = writeln!(
+        out,
+        "  found after {} seeds; made small in {} runs: {} of {} parts are left",
+        grouped(found.score.seeds),
+        small.runs,
+        small.left,
+        small.parts
+    );
+    for line in &small.words {
+        let _ = writeln!(out, "    {line}");
+    }
+    let _ = writeln!(out, "  {}", small.finding);
+    match (&broken.recording, &broken.no_recording) {
+        (Some(path), _) => {
+            let _ = writeln!(out, "Recorded with {} captures. Repeat it:", small.captures);
+            let _ = writeln!(out, "  {}", paint.bold(format!("ferrule lab run {path}")));
+        }
+        (None, why) => {
+            let _ = writeln!(out, "No recording: {}", why.as_deref().unwrap_or("not written"));
+        }
+    }
+    out
 }
 
-impl Report<'_> {
-    /// For people.
-    pub fn failed(
-        &self,
-        paint: Paint,
-        small: &Shrunk,
-        written: &Result<Written, String>,
-    ) -> String {
-        let Failure { case, finding } = self.failure;
-        let verdict = format!("{}: seed {} breaks `{}`", self.name, case.seed, finding.invariant);
-        let mut out = format!("{}\n", paint.fault(verdict));
-        let _ = writeln!(out, "  {finding}");
-        let _ = writeln!(
-            out,
-            "  found after {} seeds; made small in {} runs: {} of {} parts are left",
-            grouped(self.score.seeds),
-            small.runs,
-            small.case.size(),
-            case.size()
-        );
-        for line in small.case.words(self.names) {
-            let _ = writeln!(out, "    {line}");
-        }
-        let _ = writeln!(out, "  {}", small.finding);
-        match written {
-            Ok(written) => {
-                let path = written.recording.display();
-                let _ = writeln!(out, "Recorded with {} captures. Repeat it:", written.captures);
-                let _ = writeln!(out, "  {}", paint.bold(format!("ferrule lab run {path}")));
-            }
-            Err(e) => {
-                let _ = writeln!(out, "No recording: {e}");
-            }
-        }
-        out
-    }
-
-    /// For programs.
-    pub fn failed_json(&self, small: &Shrunk, written: &Result<Written, String>) -> String {
-        let recording = written.as_ref().ok().map(|w| w.recording.display().to_string());
-        let value = json!({
-            "schema": SCHEMA,
-            "topology": self.name,
-            "holds": false,
-            "score": score_json(self.score),
-            "seed": self.failure.case.seed,
-            "finding": finding_json(&self.failure.finding),
-            "small": { "case": small.case, "finding": finding_json(&small.finding) },
-            "recording": recording,
-        });
-        format!("{value:#}\n")
+/// What a search came to, for people.
+pub fn told(paint: Paint, found: &Searched, elapsed: Option<Duration>) -> String {
+    match &found.failure {
+        Some(broken) => failed(paint, found, broken),
+        None => passed(paint, found, elapsed),
     }
 }
 
@@ -191,54 +135,93 @@ pub fn repeated(paint: Paint, recording: &Recording, names: &Names, outcome: &Ou
 
 #[cfg(test)]
 mod tests {
+    use super::super::document::{Counts, SCHEMA, Seeds};
+    use super::super::record::Written;
     use super::*;
+    use crate::shard::Shard;
     use ferrule_base::Instant;
-    use ferrule_lab::check::{Case, Invariant};
+    use ferrule_lab::check::shrink::Shrunk;
+    use ferrule_lab::check::{Case, Failure, Finding, Invariant, Names};
+    use serde_json::{Value, json};
     use std::path::PathBuf;
 
     fn score() -> Score {
         Score { seeds: 1000, visits: 1_234_567, nonces: 5, received: 999, ..Score::default() }
     }
 
-    fn failure() -> Failure {
+    fn found(failure: Option<Broken>) -> Searched {
+        Searched {
+            schema: SCHEMA.into(),
+            topology: "x".into(),
+            network: Network::default(),
+            seeds: Seeds { first: 0, count: 4000 },
+            shard: None,
+            partial: false,
+            holds: failure.is_none(),
+            score: Counts::from(&score()),
+            failure,
+        }
+    }
+
+    fn broken(seed: u64, written: &Result<Written, String>) -> Broken {
         let (place, what) = ("gw1".to_owned(), "two of them".to_owned());
         let (invariant, at) = (Invariant::NonceOnce, Instant::from_millis(3));
         let finding = Finding { invariant, at, place, what };
-        Failure { case: Case { seed: 17, ..Case::default() }, finding }
+        let case = Case { seed, ..Case::default() };
+        let small = Shrunk { case: case.clone(), finding: finding.clone(), runs: 9 };
+        Broken::of(&Failure { case, finding }, &small, &Names::default(), written)
     }
 
     #[test]
     fn search_tells_what_it_looked_at_and_how_far_it_is() {
-        let text = passed(
-            Paint::plain(80),
-            "ten-nodes",
-            &Names::default(),
-            &score(),
-            Duration::from_millis(1500),
-        );
-        assert!(text.starts_with("ten-nodes: every promise holds under 1,000 seeds\n"), "{text}");
+        let whole = found(None);
+        let text = told(Paint::plain(80), &whole, Some(Duration::from_millis(2500)));
+        assert!(text.starts_with("x: every promise holds under 1,000 seeds\n"), "{text}");
+        assert!(text.contains("traffic entries; 2.5 s\n"), "{text}");
         assert!(text.contains("        1,234,567  frames at nodes\n"), "{text}");
-        let value: Value = serde_json::from_str(&passed_json("x", &score())).unwrap();
+        let value: Value = serde_json::from_str(&whole.json()).unwrap();
         assert_eq!((&value["holds"], &value["score"]["visits"]), (&json!(true), &json!(1_234_567)));
         let line = progress(&score(), 4000, Duration::from_secs(2));
         assert_eq!(line, "1,000 of 4,000 seeds, 500 in a second, about 6 s left");
+        let part = Searched { partial: true, ..whole };
+        let text = told(Paint::plain(80), &part, None);
+        let verdict = "x: stopped: every promise holds under 1,000 seeds of 4,000\n";
+        assert!(text.starts_with(verdict), "{text}");
     }
 
     #[test]
     fn search_tells_the_seed_what_is_left_and_how_to_repeat_it() {
-        let (failure, score, names) = (failure(), score(), Names::default());
-        let report = Report { name: "x", names: &names, score: &score, failure: &failure };
-        let (case, finding) = (failure.case.clone(), failure.finding.clone());
-        let small = Shrunk { case, finding, runs: 9 };
         let recording = PathBuf::from("x-seed-17/recording.toml");
-        let written = Ok(Written { recording, captures: 3 });
-        let text = report.failed(Paint::plain(80), &small, &written);
+        let report = found(Some(broken(17, &Ok(Written { recording, captures: 3 }))));
+        let text = told(Paint::plain(80), &report, None);
         assert!(text.starts_with("x: seed 17 breaks `nonce-once`\n"), "{text}");
+        assert!(text.contains("  nonce-once at 0.003000000s (gw1): two of them\n"), "{text}");
         assert!(text.contains("ferrule lab run x-seed-17/recording.toml"), "{text}");
-        let value: Value = serde_json::from_str(&report.failed_json(&small, &written)).unwrap();
+        let value: Value = serde_json::from_str(&report.json()).unwrap();
         assert_eq!((&value["seed"], &value["holds"]), (&json!(17), &json!(false)));
         assert_eq!(value["finding"]["invariant"], "nonce-once");
-        let text = report.failed(Paint::plain(80), &small, &Err("no room".into()));
+        assert_eq!(serde_json::from_str::<Searched>(&report.json()).unwrap(), report);
+        let text = told(Paint::plain(80), &found(Some(broken(17, &Err("no room".into())))), None);
         assert!(text.contains("No recording: no room"), "{text}");
+    }
+
+    #[test]
+    fn search_of_all_shards_has_the_lowest_seed_that_fails_and_counts_all() {
+        let shard =
+            |index, failure| Searched { shard: Some(Shard { index, of: 3 }), ..found(failure) };
+        let written = Err("no room".to_owned());
+        let parts = vec![
+            shard(1, Some(broken(40, &written))),
+            shard(0, Some(broken(17, &written))),
+            shard(2, None),
+        ];
+        let all = Searched::join(parts.clone()).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!((all.score.seeds, all.holds, all.shard), (3000, false, None));
+        assert_eq!(all.failure.map(|f| f.seed), Some(17));
+        let fault = Searched::join(parts[..2].to_vec()).expect_err("one is missing");
+        assert!(fault.to_string().contains("part 2/3 is missing"), "{fault}");
+        let mut other = parts;
+        other[2].topology = "y".into();
+        assert!(Searched::join(other).is_err());
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod applications;
 mod ends;
+mod part;
 mod phone;
 mod queue_pair;
 mod rig;
@@ -10,14 +11,17 @@ mod systems;
 pub mod token;
 pub mod trials;
 
+pub use part::{Part, SCHEMA};
+
 use crate::answer;
 use crate::demo::{bench, is_root};
-use crate::machine;
 use crate::paint::{Paint, emit};
+use crate::results::{Failed, Files};
+use crate::shard::Shard;
+use crate::{interrupt, machine};
 use clap::Args;
-use ferrule_report::{Report, csv, html, json, svg, terminal};
+use ferrule_report::{Report, json, terminal};
 use ferrule_studies::{ipsec_ip_layer, macsec_mobility, prebuffered_ctr, toe_ipsec};
-use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,6 +36,8 @@ const USAGE: u8 = 2;
 ///
 /// Every claim gets a verdict, every erratum its arithmetic. The model needs no root; live
 /// columns need it and say so where they are missing. The exit status is 1 if a claim fails.
+/// Control-C leaves out what is measured live and not begun, ends with the report of the
+/// study under way, marked as partial, and the exit status 3; a second one ends at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,6 +45,7 @@ Examples:
   ferrule study macsec-mobility --report study.html
   ferrule study prebuffered-ctr
   ferrule study all --json --quick              one document for each study
+  ferrule study all --json --shard 0/4 > 0.json   the first of four parts, for `ferrule merge`
   ferrule study macsec-mobility --out results     page, JSON, a CSV for each table, SVG figures")]
 pub struct StudyArgs {
     /// A study's name, `list`, or `all`
@@ -56,6 +63,10 @@ pub struct StudyArgs {
     /// Fewer frames and coarser searches: seconds instead of a minute
     #[arg(long)]
     quick: bool,
+    /// Of `all`: do every N-th study from the I-th on, counted from 0; the parts' JSON goes to
+    /// `ferrule merge`
+    #[arg(long, value_name = "I/N", requires = "json", conflicts_with_all = ["report", "out"])]
+    shard: Option<Shard>,
 }
 
 /// The studies: name, what they are about.
@@ -82,15 +93,49 @@ impl StudyArgs {
                 return answer::wrong(&what, USAGE);
             }
         };
+        if let Err(fault) = interrupt::flag() {
+            eprint!("{fault}");
+            return ExitCode::from(fault.exit_code());
+        }
+        match self.shard {
+            Some(_) if self.name != "all" => {
+                let text = "error: a study is not divided: `--shard` goes with `all`\n";
+                emit(&mut std::io::stderr().lock(), text);
+                ExitCode::from(USAGE)
+            }
+            Some(shard) => self.part(&chosen, shard),
+            None => self.each(&chosen),
+        }
+    }
+
+    /// One study after the other, until somebody wants an end.
+    fn each(&self, chosen: &[&str]) -> ExitCode {
         let mut failed = false;
-        for name in &chosen {
+        for (done, name) in chosen.iter().enumerate() {
             let report = study(name, self.quick);
             failed |= ferrule_studies::has_failed(&report);
             if let Err((path, error)) = self.write(&report, name, chosen.len() > 1) {
                 return answer::wrong(&format!("{}: {error}", path.display()), ENVIRONMENT);
             }
+            if interrupt::wanted() {
+                let text = format!("stopped: {} of {} studies begun\n", done + 1, chosen.len());
+                emit(&mut std::io::stderr().lock(), &text);
+                return ExitCode::from(interrupt::PARTIAL);
+            }
         }
         if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+
+    /// A shard's studies, for the report of all.
+    fn part(&self, chosen: &[&str], shard: Shard) -> ExitCode {
+        let mut part = Part::new(shard, chosen);
+        for (place, name) in chosen.iter().enumerate().filter(|(at, _)| shard.has(*at as u64)) {
+            if !interrupt::wanted() {
+                part.reports.insert(place as u64, study(name, self.quick));
+            }
+        }
+        part.print();
+        part.code(interrupt::wanted())
     }
 
     /// Where it is asked for; on the terminal unless JSON goes there.
@@ -104,14 +149,10 @@ impl StudyArgs {
                 false => path.to_owned(),
             }
         };
-        let mut written = Vec::new();
-        if let Some(path) = self.report.as_deref().map(named) {
-            save(&path, &html::render(report))?;
-            written.push(path);
-        }
-        if let Some(folder) = &self.out {
-            written.push(write_all(report, &folder.join(if several { name } else { "" }))?);
-        }
+        let page = self.report.as_deref().map(named);
+        let folder = self.out.as_ref().map(|f| f.join(if several { name } else { "" }));
+        let files = Files { report: page.as_deref(), folder: folder.as_deref() };
+        let written = files.write(report)?;
         let text = if self.json {
             json::render(report)
         } else {
@@ -126,27 +167,6 @@ impl StudyArgs {
         emit(&mut std::io::stdout().lock(), &text);
         Ok(())
     }
-}
-
-type Failed = (PathBuf, std::io::Error);
-
-fn save(path: &Path, text: &str) -> Result<(), Failed> {
-    fs::write(path, text).map_err(|error| (path.to_owned(), error))
-}
-
-/// All renderings; the page's path.
-fn write_all(report: &Report, folder: &Path) -> Result<PathBuf, Failed> {
-    fs::create_dir_all(folder).map_err(|error| (folder.to_owned(), error))?;
-    for table in report.tables() {
-        save(&folder.join(format!("{}.csv", table.id)), &csv::render(table))?;
-    }
-    for figure in report.figures() {
-        save(&folder.join(format!("{}.svg", figure.id)), &svg::render(figure))?;
-    }
-    save(&folder.join("report.json"), &json::render(report))?;
-    let page = folder.join("report.html");
-    save(&page, &html::render(report))?;
-    Ok(page)
 }
 
 fn list(json: bool) -> ExitCode {
@@ -165,37 +185,54 @@ fn study(name: &str, quick: bool) -> Report {
     let begun = Instant::now();
     let terminal = std::io::stderr().is_terminal();
     let paint = Paint::for_stream(&std::io::stderr());
+    // Whoever wants an end gets what there is, and a model that is soon done.
+    let quick = || quick || interrupt::wanted();
+    let mut told = false;
     let mut say = |what: &str| {
+        if interrupt::wanted() && !std::mem::replace(&mut told, true) {
+            let text = format!("{name} goes to its end; control-C again ends it at once\n");
+            emit(&mut std::io::stderr().lock(), &text);
+        }
         if terminal {
             let time = paint.faint(format!("{:6.1} s", begun.elapsed().as_secs_f64()));
             emit(&mut std::io::stderr().lock(), &format!("{time}  {name}: {what}\n"));
         }
     };
+    let say = &mut say;
     let mut report = match name {
         prebuffered_ctr::NAME => {
-            let live = token::run(quick, &mut say);
-            prebuffered_ctr::report(quick, live, &mut say)
+            let live = unless_stopped(|| token::run(quick(), say));
+            prebuffered_ctr::report(quick(), live, say)
         }
         ipsec_ip_layer::NAME => {
-            let costs = suites::run(quick, &mut say);
-            let transfers = applications::run(quick, &mut say);
+            let costs = unless_stopped(|| suites::run(quick(), say));
+            let transfers = unless_stopped(|| applications::run(quick(), say));
             let live = ipsec_ip_layer::live::Live { transfers, costs };
-            ipsec_ip_layer::report(quick, &live, &mut say)
+            ipsec_ip_layer::report(quick(), &live, say)
         }
         toe_ipsec::NAME => {
-            let live = queue_pair::run(quick, &mut say);
-            toe_ipsec::report(quick, live, &mut say)
+            let live = unless_stopped(|| queue_pair::run(quick(), say));
+            toe_ipsec::report(quick(), live, say)
         }
         _ => {
             let live = match is_root() {
-                true => bench::run(&mut say),
+                true => unless_stopped(|| bench::run(say)),
                 false => Err("not run: needs root".into()),
             };
-            macsec_mobility::report(quick, live, &mut say)
+            macsec_mobility::report(quick(), live, say)
         }
     };
+    report.partial = interrupt::wanted();
+    report.device =
+        "Ferrule's data path: in virtual time (model), as processes on this machine (live)".into();
+    report.program = machine::program();
     report.machine = machine::describe();
     report.command = machine::command();
     report.date = machine::date();
     report
+}
+
+/// What is measured live is left out once somebody wants an end.
+fn unless_stopped<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    if interrupt::wanted() { Err("not run: stopped before the end".into()) } else { run() }
 }

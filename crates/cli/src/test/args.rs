@@ -1,5 +1,7 @@
 //! What one can say to `ferrule test`.
 
+use super::watched::Again;
+use crate::shard::Shard;
 use clap::{Args, ValueEnum};
 use ferrule_base::MacAddr;
 use ferrule_tester::rate::bits_per_second;
@@ -12,6 +14,9 @@ use ferrule_wire::vlan::Vid;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// A trial of a first look.
+const QUICK: Duration = Duration::from_millis(250);
 
 /// A length of time: `2s`, `500ms`, `3m`, or seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -137,6 +142,9 @@ pub struct Ports {
     /// The seed of everything random in virtual time.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "lab")]
     pub seed: u64,
+    /// What stands between the ports, for the report, as 'Linux bridge br0' [default: what this machine can see of it].
+    #[arg(long, value_name = "WORDS")]
+    pub device: Option<String>,
     /// The rate of the lines, for shares of it and as the highest load.
     #[arg(long, value_name = "RATE", value_parser = line)]
     pub line: Option<u64>,
@@ -178,9 +186,18 @@ pub struct Results {
     /// Write one HTML page with table and figures.
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
+    /// Write page, JSON, a CSV file for each table and an SVG file for each figure here.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
     /// Say nothing of single trials.
     #[arg(short, long)]
     pub quiet: bool,
+    /// Do a part of the frame sizes, such as 0/4, the first of four; the parts' JSON goes to `ferrule merge`.
+    #[arg(long, value_name = "I/N", requires = "json", conflicts_with_all = ["report", "out"])]
+    pub shard: Option<Shard>,
+    /// Trials that were run already.
+    #[arg(skip)]
+    pub again: Option<Again>,
 }
 
 /// Frames.
@@ -241,15 +258,16 @@ pub struct Loads {
     /// The highest [default: the line's, or what doubling finds].
     #[arg(long, value_name = "PPS", value_parser = pps)]
     pub max: Option<u64>,
-    /// Bounds are this close when a search ends.
-    #[arg(long, value_name = "SHARE", value_parser = percent, default_value = "0.5%")]
-    pub resolution: f64,
+    /// Bounds are this close when a search ends [default: 0.5%; 5% with --quick].
+    #[arg(long, value_name = "SHARE", value_parser = percent)]
+    pub resolution: Option<f64>,
 }
 
 impl Loads {
     /// As the searches want it.
-    pub fn range(&self) -> Range {
-        Range { min: self.min, max: self.max, resolution: self.resolution.max(1e-9) }
+    pub fn range(&self, times: &Times) -> Range {
+        let resolution = times.preset(self.resolution, 0.005, 0.05).max(1e-9);
+        Range { min: self.min, max: self.max, resolution }
     }
 }
 
@@ -257,27 +275,45 @@ impl Loads {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Times")]
 pub struct Times {
-    /// A trial of a search, or the measurement itself (RFC 2544 wants 60 s in the end).
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
-    pub duration: Duration,
+    /// A first look: short trials, few repeats, coarse bounds; what is given beside it holds. The report says so.
+    #[arg(long)]
+    pub quick: bool,
+    /// A trial of a search, or the measurement itself (RFC 2544 wants 60 s in the end) [default: 2s; 250ms with --quick].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
     /// Sent before it is counted [default: a tenth of the trial, 1 s at most].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub warm_up: Option<Duration>,
-    /// Waited for late frames at most; less when all are accounted for.
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
-    pub drain: Duration,
+    /// Waited for late frames at most; less when all are accounted for [default: 2s; 250ms with --quick].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub drain: Option<Duration>,
 }
 
 impl Times {
+    /// What was given, or else what is usual, or enough for a first look.
+    pub fn preset<T>(&self, given: Option<T>, usual: T, quick: T) -> T {
+        given.unwrap_or(if self.quick { quick } else { usual })
+    }
+
+    /// How long a trial measures.
+    pub fn duration(&self) -> Duration {
+        self.preset(self.duration, Duration::from_secs(2), QUICK)
+    }
+
+    /// How long late frames are waited for.
+    pub fn drain(&self) -> Duration {
+        self.preset(self.drain, Duration::from_secs(2), QUICK)
+    }
+
     /// A trial that measures for `duration`.
     pub fn of(&self, duration: Duration) -> Timing {
-        let timing = Timing { drain: self.drain, ..Timing::new(duration) };
+        let timing = Timing { drain: self.drain(), ..Timing::new(duration) };
         Timing { warm_up: self.warm_up.unwrap_or(timing.warm_up), ..timing }
     }
 
     /// A trial of the usual length.
     pub fn timing(&self) -> Timing {
-        self.of(self.duration)
+        self.of(self.duration())
     }
 }
 

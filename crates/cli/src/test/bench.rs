@@ -1,6 +1,8 @@
 //! Where trials are run: over real ports (opened here, a thread for each side, the
 //! clock) or in virtual time (see `virtual_time.rs`).
 
+use super::device;
+use super::outlook::Outlook;
 use ferrule_base::{Instant, MacAddr};
 use ferrule_daemon::{Blame, Fault};
 use ferrule_ports::xdp::XdpMode;
@@ -100,9 +102,15 @@ pub trait Instrument: Bench {
 
     /// Whom to ask, at a port, for the way from one address to another, if
     /// nothing is said; nothing: the other port is next.
-    fn next_hop(&self, _port: usize, _from: IpAddr, _to: IpAddr) -> Option<IpAddr> {
+    fn next_hop(&mut self, _port: usize, _from: IpAddr, _to: IpAddr) -> Option<IpAddr> {
         None
     }
+
+    /// How much longer it takes is shown by this, where trials are long.
+    fn show(&mut self, _outlook: &Outlook) {}
+
+    /// Trials are of this piece of the work from now on.
+    fn begin(&mut self, _piece: u64) {}
 
     /// Which addresses are at home behind each port.
     fn answer_for(&mut self, homes: Vec<Vec<Home>>);
@@ -190,6 +198,20 @@ pub struct Wiring {
     pub longest: usize,
 }
 
+/// Octets of a frame beside what an MTU counts, and of a VLAN tag.
+const AROUND: usize = 18;
+const TAG: usize = 4;
+
+/// What is to be said of frames that the tester's own port does not pass on whole.
+fn too_long(port: &str, mtu: usize, longest: usize) -> Option<String> {
+    (longest > mtu + AROUND + TAG).then(|| {
+        format!(
+            "Frames of up to {longest} octets are longer than the MTU of {port} ({mtu}) lets pass: the \
+             tester's own interface cuts or refuses them. Raise it on both ends."
+        )
+    })
+}
+
 /// Real ports, and what stands behind them.
 pub struct LiveBench {
     sides: Vec<Side>,
@@ -202,6 +224,9 @@ pub struct LiveBench {
     shows_progress: bool,
     command: Option<String>,
     reset_at: Option<Duration>,
+    outlook: Outlook,
+    /// What a trial that was stopped had measured.
+    stopped: Option<TrialResult>,
 }
 
 impl LiveBench {
@@ -217,9 +242,11 @@ impl LiveBench {
         })?;
         let umem = Umem::new(&pool);
         let (mut opener, mut ports, mut macs) = (Opener::new(), Vec::new(), Vec::new());
+        let mut notes = Vec::new();
         for name in names {
             let link = Link::by_name(&name.interface).map_err(|e| fault(&e))?;
             macs.push(link.mac);
+            notes.extend(too_long(&name.text, link.mtu as usize, wiring.longest));
             let port = opener.open(&name.spec).and_then(|opened| opened.start(&umem));
             ports.push(port.map_err(|e| fault(&e))?);
         }
@@ -228,7 +255,10 @@ impl LiveBench {
         } else {
             vec![Side::new(ports, pool.cache())]
         };
+        let interfaces: Vec<&str> = names.iter().map(|n| n.interface.as_str()).collect();
         let about = About {
+            device: device::between(&interfaces),
+            notes,
             ports: names.iter().map(|n| n.text.clone()).collect(),
             line: wiring.line,
             clock: "the monotonic clock of this machine, for both ends".into(),
@@ -245,6 +275,8 @@ impl LiveBench {
             shows_progress: std::io::stderr().is_terminal(),
             command: None,
             reset_at: None,
+            outlook: Outlook::default(),
+            stopped: None,
         })
     }
 
@@ -269,7 +301,7 @@ impl LiveBench {
         let start = self.start;
         let clock = move || Instant::from_nanos(start.elapsed().as_nanos() as u64);
         let each = if self.sides.len() > 1 { 1 } else { legs.len() };
-        let (stop, shows) = (&self.stop, self.shows_progress);
+        let (stop, shows, outlook) = (&self.stop, self.shows_progress, &self.outlook);
         let long = spec.timing.total() > Duration::from_secs(2);
         std::thread::scope(|scope| {
             let threads: Vec<_> = self
@@ -294,7 +326,8 @@ impl LiveBench {
                     shown = begun.elapsed();
                     let (sent, arrived) = tally.progress();
                     let secs = shown.as_secs();
-                    eprint!("\r\x1b[K  {secs:>4} s  {sent} frames sent, {arrived} arrived");
+                    let left = outlook.words();
+                    eprint!("\r\x1b[K  {secs:>4} s  {sent} frames sent, {arrived} arrived{left}");
                     let _ = std::io::stderr().flush();
                 }
             }
@@ -310,6 +343,10 @@ impl LiveBench {
 impl Instrument for LiveBench {
     fn macs(&self) -> Vec<MacAddr> {
         self.macs.clone()
+    }
+
+    fn show(&mut self, outlook: &Outlook) {
+        self.outlook = outlook.clone();
     }
 
     fn reset_by(&mut self, by: &ResetBy) -> Result<(), Fault> {
@@ -353,6 +390,10 @@ impl Bench for LiveBench {
         self.about.clone()
     }
 
+    fn interrupted(&mut self) -> Option<TrialResult> {
+        self.stopped.take()
+    }
+
     fn reset_at(&mut self, after: Duration) -> Result<(), BenchError> {
         if self.command.is_none() {
             return Err(BenchError::Broken("no command is named that resets the device".into()));
@@ -384,9 +425,7 @@ impl Bench for LiveBench {
         });
         let mut legs = trial.take_legs();
         let tally = self.drive(&mut legs, spec, reset)?;
-        if tally.is_stopped() {
-            return Err(BenchError::Stopped);
-        }
+        let measured = self.start.elapsed().saturating_sub(begin + spec.timing.warm_up);
         let mut result = trial.finish_legs(legs);
         let counts = self.counts().into_iter().zip(before);
         let since = |(now, then): (PortResult, PortResult)| PortResult {
@@ -394,6 +433,10 @@ impl Bench for LiveBench {
             rx_missed: now.rx_missed.saturating_sub(then.rx_missed),
         };
         result.ports = counts.map(since).collect();
+        if tally.is_stopped() {
+            self.stopped = (!measured.is_zero()).then(|| result.until(measured));
+            return Err(BenchError::Stopped);
+        }
         Ok(result)
     }
 }
@@ -401,6 +444,14 @@ impl Bench for LiveBench {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_longer_than_the_testers_own_mtu_are_told_of() {
+        assert_eq!(too_long("af-packet:a", 1500, 1518), None);
+        assert_eq!(too_long("af-packet:a", 1500, 1522), None, "a VLAN tag is no part of it");
+        let note = too_long("af-packet:a", 1400, 1518).expect("a note");
+        assert!(note.contains("af-packet:a (1400)"), "{note}");
+    }
 
     #[test]
     fn ports_are_named_by_driver_interface_and_queue() {

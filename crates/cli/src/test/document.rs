@@ -1,9 +1,10 @@
 //! Answers as reports: what was asked, the answer in a sentence, table, figure,
 //! and how it was measured.
 
-use super::searches::Bridged;
+use super::searches::{Bridged, Mlr};
 use super::tables::{
     delays, frames, latency_columns, latency_figure, number, pps, share_of_line, summed,
+    theoretical,
 };
 use crate::machine;
 use ferrule_report::{
@@ -25,6 +26,10 @@ pub struct Circumstances {
     pub streams: usize,
     /// Threads of the tester.
     pub threads: u8,
+    /// A first look.
+    pub quick: bool,
+    /// Fragments that were seen, by frame size.
+    pub cut: Vec<(String, u64)>,
 }
 
 impl Circumstances {
@@ -32,6 +37,16 @@ impl Circumstances {
     pub fn report(&self, title: &str, question: &str, answer: String) -> Report {
         let mut report = Report::new(title, question);
         report.answer = answer;
+        if self.quick {
+            report.title += ", a first look";
+            report.answer +=
+                " A first look (`--quick`): not the trials that the standard asks for.";
+        }
+        if !self.cut.is_empty() {
+            report.answer += " Frames had to be fragmented: see how it was measured.";
+        }
+        report.device.clone_from(&self.about.device);
+        report.program = machine::program();
         report.machine = machine::describe();
         report.command = machine::command();
         report.date = machine::date();
@@ -46,7 +61,23 @@ impl Circumstances {
             None => "lines whose rate is not known".into(),
         };
         let streams = if self.streams == 1 { "one stream" } else { "streams both ways" };
-        let mut list = vec![
+        let mut list = Vec::new();
+        if self.quick {
+            list.push(format!(
+                "A first look (`--quick`): short trials, few repeats, coarse bounds. What is found is \
+                 no measurement in the sense of {STANDARDS}."
+            ));
+        }
+        let cut = self.cut.iter().map(|(size, fragments)| {
+            format!(
+                "Frames of {size} octets had to be fragmented: {fragments} fragments of IP packets \
+                 were seen on {}. Rates are of whole frames; the path's MTU is too small for them.",
+                if self.about.is_virtual { "all links together" } else { "the tester's ports" }
+            )
+        });
+        list.extend(cut.chain(self.about.notes.iter().cloned()));
+        list.extend([
+            format!("Measured was: {}. By {}.", self.about.device, machine::program()),
             format!(
                 "Ports {}; {line}; {streams}; tester threads: {}.",
                 self.about.ports.join(", "),
@@ -62,11 +93,14 @@ impl Circumstances {
                  the receiving port handed it over, by {}. The tester's own ports are part of it.",
                 self.about.clock
             ),
-        ];
+        ]);
         list.extend(more.iter().map(|&s| s.into()));
         Section::new("How it was measured").list(list)
     }
 }
+
+/// Standards whose trials a first look does not make.
+const STANDARDS: &str = "RFC 2544, 2889, 5695 or 9971";
 
 /// A median with its interval where there are repeats enough, else with the mean's.
 fn repeated<K: Origin>(values: &[f64]) -> Result<K, &'static str> {
@@ -83,6 +117,7 @@ fn limit_words(found: &Found) -> &'static str {
         Limit::Device => "frames lost above",
         Limit::Range => "highest load tried",
         Limit::Tester => "the tester: more could not be sent",
+        Limit::Stopped => "stopped: at least this",
     }
 }
 
@@ -168,6 +203,9 @@ fn throughput_table<K: Origin>(
             )
             .decimals(1),
         );
+    let sizes: Vec<(&Sizes, usize)> =
+        found.iter().map(|f| (&f.0, line.map_or(1, |(_, streams)| streams))).collect();
+    table = table.column(theoretical(&sizes, line.map(|(line, _)| line)));
     if let Some((line, streams)) = line {
         let share = |(i, f): (usize, &(Sizes, _))| {
             number(share_of_line(best(i) / streams as f64, &f.0, line))
@@ -191,7 +229,7 @@ fn throughput_table<K: Origin>(
             "limit",
             found.iter().map(|f| f.1.last().map_or("", limit_words)),
         ))
-        .note("p50 and p99: latency in the trial at the throughput.")
+        .note("Theoretical: what the lines carry of such frames. p50 and p99: latency in the trial at the throughput.")
 }
 
 /// RFC 2544 section 26.2.
@@ -392,13 +430,14 @@ pub fn back_to_back<K: Origin>(
     report
 }
 
-/// What a search found for each goal, and the trials behind it.
-type Searched = (Vec<mlrsearch::Found>, Vec<Measured>);
-
 /// RFC 9971.
-pub fn mlrsearch<K: Origin>(how: &Circumstances, found: &[(Sizes, Searched)]) -> Report {
+pub fn mlrsearch<K: Origin>(
+    how: &Circumstances,
+    found: &[(Sizes, Mlr)],
+    line: Option<u64>,
+) -> Report {
     let rows: Vec<(&Sizes, &mlrsearch::Found)> =
-        found.iter().flat_map(|(s, f)| f.0.iter().map(move |f| (s, f))).collect();
+        found.iter().flat_map(|(s, f)| f.found.iter().map(move |f| (s, f))).collect();
     let streams = how.streams as f64;
     let words = rows.iter().map(|(size, f)| {
         let goal = 100.0 * f.goal.loss_ratio;
@@ -410,6 +449,9 @@ pub fn mlrsearch<K: Origin>(how: &Circumstances, found: &[(Sizes, Searched)]) ->
     let answer = format!("Conditional throughput: {}.", words.collect::<Vec<_>>().join(", "));
     let mut report =
         how.report("MLRsearch", "Which load keeps each loss ratio (RFC 9971)?", answer);
+    let whole = found.iter().all(|(_, found)| found.is_whole);
+    let none = if whole { "irregular" } else { "not known yet" };
+    let above = if whole { "none up to the highest" } else { "not known yet" };
     let bound = |f: fn(&mlrsearch::Found) -> Option<u64>, why: &'static str| {
         rows.iter().map(move |r| f(r.1).map(|l| number::<K>(pps(l))).ok_or(why)).collect::<Vec<_>>()
     };
@@ -420,26 +462,17 @@ pub fn mlrsearch<K: Origin>(how: &Circumstances, found: &[(Sizes, Searched)]) ->
             "%",
             rows.iter().map(|r| 100.0 * r.1.goal.loss_ratio),
         ))
-        .column(
-            Column::results("lower bound", "frames/s", bound(|f| f.lower, "irregular")).decimals(0),
-        )
-        .column(
-            Column::results(
-                "upper bound",
-                "frames/s",
-                bound(|f| f.upper, "none up to the highest"),
-            )
-            .decimals(0),
-        )
+        .column(Column::results("lower bound", "frames/s", bound(|f| f.lower, none)).decimals(0))
+        .column(Column::results("upper bound", "frames/s", bound(|f| f.upper, above)).decimals(0))
         .column(
             Column::results(
                 "conditional throughput",
                 "frames/s",
-                rows.iter()
-                    .map(|r| r.1.conditional.map(|c| number::<K>(c / 1e3)).ok_or("irregular")),
+                rows.iter().map(|r| r.1.conditional.map(|c| number::<K>(c / 1e3)).ok_or(none)),
             )
             .decimals(0),
-        );
+        )
+        .column(theoretical(&rows.iter().map(|r| (r.0, 1)).collect::<Vec<_>>(), line));
     let goal = rows.first().map(|r| r.1.goal);
     let how_long = goal.map_or(String::new(), |g| {
         format!(
@@ -447,8 +480,9 @@ pub fn mlrsearch<K: Origin>(how: &Circumstances, found: &[(Sizes, Searched)]) ->
             g.initial, g.last, g.sum, 100.0 * g.exceed_ratio, 100.0 * g.width
         )
     });
-    let tried = found.iter().map(|(size, (_, trials))| {
-        let points = trials.iter().map(|m| (pps(m.load), number::<K>(100.0 * m.loss_ratio())));
+    let tried = found.iter().map(|(size, found)| {
+        let points =
+            found.trials.iter().map(|m| (pps(m.load), number::<K>(100.0 * m.loss_ratio())));
         Series::new(size.to_string(), Shape::Points, points.collect::<Vec<_>>())
     });
     let axes = [Axis::new("load", "frames/s").from_zero(), Axis::new("loss", "%").from_zero()];
@@ -468,6 +502,7 @@ pub fn bridge<K: Origin>(
     found: &[(Sizes, Bridged)],
     errored: &[Errored],
     cached: Option<&Addressed>,
+    line: Option<u64>,
 ) -> Report {
     let words: Vec<_> = found
         .iter()
@@ -485,6 +520,7 @@ pub fn bridge<K: Origin>(
     let table = Table::new("forwarding", "Forwarding (RFC 2889 sections 5.1, 5.6, 5.10)")
         .column(Column::words("frame", found.iter().map(|f| f.0.to_string())))
         .column(Column::results("throughput", "frames/s", found.iter().map(|f| load(&f.1.throughput))).decimals(0))
+        .column(theoretical(&found.iter().map(|f| (&f.0, 2)).collect::<Vec<_>>(), line))
         .column(Column::numbers("at highest load", "frames/s", found.iter().map(|f| number::<K>(f.1.forwarding.at_maximum))).decimals(0))
         .column(Column::numbers("highest", "frames/s", found.iter().map(|f| number::<K>(f.1.forwarding.maximum.0))).decimals(0))
         .column(Column::results("broadcast", "frames/s", found.iter().map(|f| f.1.broadcast.load.map(|l| number::<K>(pps(l))).ok_or("none"))).decimals(0))
@@ -549,7 +585,11 @@ fn addresses<K: Origin>((capacity, tries, some, rate): &Addressed) -> Section {
 }
 
 /// RFC 5695.
-pub fn mpls<K: Origin>(how: &Circumstances, found: &[(Sizes, Vec<mpls::Found>)]) -> Report {
+pub fn mpls<K: Origin>(
+    how: &Circumstances,
+    found: &[(Sizes, Vec<mpls::Found>)],
+    line: Option<u64>,
+) -> Report {
     let rows: Vec<(&Sizes, &mpls::Found)> =
         found.iter().flat_map(|(s, f)| f.iter().map(move |f| (s, f))).collect();
     let words: Vec<_> = rows
@@ -578,6 +618,7 @@ pub fn mpls<K: Origin>(how: &Circumstances, found: &[(Sizes, Vec<mpls::Found>)])
             )
             .decimals(0),
         )
+        .column(theoretical(&rows.iter().map(|r| (r.0, 1)).collect::<Vec<_>>(), line))
         .column(
             Column::results(
                 "p50",

@@ -5,6 +5,10 @@
 //! | `args.rs` | what one can say |
 //! | `bench.rs` | ports, threads, clock |
 //! | `virtual_time.rs` | a topology with the tester in it |
+//! | `watched.rs`, `outlook.rs` | what is seen of trials, and how much longer they take |
+//! | `device.rs` | what stands between the ports |
+//! | `desk.rs` | a bench, its streams, the pieces of the work |
+//! | `part.rs` | a shard's results in a file |
 //! | `searches.rs` | each test from its arguments to its answer |
 //! | `several.rs` | bridges of several ports: patterns, congestion |
 //! | `upset.rs` | recovery from overload, and reset |
@@ -12,15 +16,23 @@
 
 mod args;
 pub mod bench;
+mod desk;
+mod device;
 mod document;
+mod outlook;
+mod part;
 mod searches;
 mod several;
 mod tables;
 mod upset;
 mod virtual_time;
+mod watched;
 
-use crate::answer;
-use crate::paint::{Paint, emit};
+pub use outlook::about;
+pub use part::{Part, SCHEMA as PART};
+
+use crate::interrupt::PARTIAL;
+use crate::{answer, results};
 use args::{Frames, Loads, Operations, Ports, Results, Times, duration, load, pattern, ratio};
 use clap::{Args, Subcommand};
 use ferrule_daemon::Fault;
@@ -46,9 +58,14 @@ use std::time::Duration;
   sudo ferrule test mlrsearch --tx af-xdp:a --rx af-xdp:b --max 5Mpps --goal 0 --goal 0.5%
   sudo ferrule test stream --tx af-xdp:a --rx af-xdp:b --plan streams.toml --duration 10s
   ferrule test throughput --lab two-gateways --size 1000     in virtual time, without root
+  ferrule test throughput --lab two-gateways --quick         a first look, in seconds
+  ferrule test latency --lab campus --size rfc2544 --json --shard 0/2 > 0.json
+  ferrule merge 0.json 1.json                                 the report of both parts
+
+Control-C ends a test early: what was found is printed, marked as partial, with exit status 3.
 
 Exit: 0 done, 1 a finding (frames lost in a soak, no load without loss, wrong labels),
-2 the command line or the plan is wrong, 3 the machine lacks something.")]
+2 the command line or the plan is wrong, 3 the machine lacks something, or it was stopped.")]
 pub struct TestArgs {
     #[command(subcommand)]
     what: What,
@@ -124,9 +141,9 @@ enum What {
         setup: Setup,
         #[command(flatten)]
         loads: Loads,
-        /// What was found is tried once more for so long; 0s: it is not.
-        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
-        confirm: Duration,
+        /// What was found is tried once more for so long; 0s: it is not [default: 5s; 0s with --quick].
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        confirm: Option<Duration>,
         /// Searches, for a median with its confidence.
         #[arg(long, value_name = "N", default_value_t = 1,
               value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -141,10 +158,9 @@ enum What {
         /// The load [default: the throughput, which is searched first].
         #[arg(long, value_name = "PPS", value_parser = load)]
         at: Option<u64>,
-        /// Trials (RFC 2544: 20).
-        #[arg(long, value_name = "N", default_value_t = 5,
-              value_parser = clap::value_parser!(u16).range(1..=1000))]
-        repeats: u16,
+        /// Trials (RFC 2544: 20) [default: 5; 2 with --quick].
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+        repeats: Option<u16>,
     },
     /// How much is lost at each load (RFC 2544 section 26.3).
     Loss {
@@ -161,13 +177,12 @@ enum What {
     BackToBack {
         #[command(flatten)]
         setup: Setup,
-        /// The longest burst that is tried (RFC 2544: 2 s).
-        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
-        longest: Duration,
-        /// Searches (RFC 2544: 50).
-        #[arg(long, value_name = "N", default_value_t = 10,
-              value_parser = clap::value_parser!(u16).range(1..=1000))]
-        repeats: u16,
+        /// The longest burst that is tried (RFC 2544: 2 s) [default: 2s; 250ms with --quick].
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        longest: Option<Duration>,
+        /// Searches (RFC 2544: 50) [default: 10; 2 with --quick].
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+        repeats: Option<u16>,
         /// The throughput, if it is known, to correct the time that frames are held.
         #[arg(long, value_name = "PPS", value_parser = load)]
         throughput: Option<u64>,
@@ -247,16 +262,15 @@ enum What {
         /// The throughput [default: it is searched first].
         #[arg(long, value_name = "PPS", value_parser = load)]
         throughput: Option<u64>,
-        /// How long the device is overloaded (RFC 2544: 60 s).
-        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
-        overload: Duration,
-        /// How long it may take to recover.
-        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
-        after: Duration,
-        /// Trials.
-        #[arg(long, value_name = "N", default_value_t = 3,
-              value_parser = clap::value_parser!(u16).range(1..=1000))]
-        repeats: u16,
+        /// How long the device is overloaded (RFC 2544: 60 s) [default: 5s; 1s with --quick].
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        overload: Option<Duration>,
+        /// How long it may take to recover [default: 5s; 1s with --quick].
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        after: Option<Duration>,
+        /// Trials [default: 3; 1 with --quick].
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+        repeats: Option<u16>,
     },
     /// How long a reset takes (RFC 6201, RFC 5695 section 6.5).
     #[command(after_help = RESET_HELP)]
@@ -309,74 +323,81 @@ enum What {
 struct Answer {
     report: Report,
     finding: bool,
+    /// What a shard keeps for the report of all.
+    part: Option<Part>,
 }
 
 impl TestArgs {
     /// Tests.
     pub fn run(self) -> ExitCode {
-        let results = self.what.setup().results.copied();
+        let results = &self.what.setup().results;
         match self.what.answer().and_then(|answer| results.give(answer)) {
-            Ok(false) => ExitCode::SUCCESS,
-            Ok(true) => ExitCode::FAILURE,
+            Ok(code) => code,
             Err(fault) => answer::fault(&fault),
         }
     }
+
+    /// The report of trials that were run already: of all parts, as though in one run.
+    pub fn again(mut self, parts: &[Part]) -> Result<(Report, ExitCode), Fault> {
+        self.what.setup_mut().results.again = Some(Part::join(parts)?);
+        let mut answer = self.what.answer()?;
+        Part::name(parts, &mut answer.report);
+        Ok((answer.report.clone(), answer.code()))
+    }
 }
 
-/// Where an answer goes.
-struct Wanted {
-    json: bool,
-    report: Option<PathBuf>,
+impl Answer {
+    /// An answer that is a report alone.
+    fn code(&self) -> ExitCode {
+        match (self.report.partial, self.finding) {
+            (true, _) => ExitCode::from(PARTIAL),
+            (false, true) => ExitCode::FAILURE,
+            (false, false) => ExitCode::SUCCESS,
+        }
+    }
 }
 
 impl Results {
-    fn copied(&self) -> Wanted {
-        Wanted { json: self.json, report: self.report.clone() }
+    /// Prints and writes an answer.
+    fn give(&self, answer: Answer) -> Result<ExitCode, Fault> {
+        if let Some(part) = &answer.part {
+            part.print();
+            return Ok(answer.code());
+        }
+        let files = results::Files { report: self.report.as_deref(), folder: self.out.as_deref() };
+        files.give(&answer.report, self.json)?;
+        Ok(answer.code())
     }
 }
 
-impl Wanted {
-    /// Prints and writes it; whether it is a finding.
-    fn give(self, answer: Answer) -> Result<bool, Fault> {
-        if let Some(path) = &self.report {
-            let page = ferrule_report::html::render(&answer.report);
-            std::fs::write(path, page).map_err(|e| {
-                let what = format!("{} cannot be written: {e}", path.display());
-                Fault::environment(what, "choose another file for --report")
-            })?;
+/// The setup of whichever test.
+macro_rules! setup_of {
+    ($what:expr) => {
+        match $what {
+            What::Throughput { setup, .. }
+            | What::Latency { setup, .. }
+            | What::Loss { setup, .. }
+            | What::BackToBack { setup, .. }
+            | What::Mlrsearch { setup, .. }
+            | What::Bridge { setup, .. }
+            | What::Mpls { setup, .. }
+            | What::Mesh { setup, .. }
+            | What::Congestion { setup, .. }
+            | What::Recovery { setup, .. }
+            | What::Reset { setup, .. }
+            | What::Soak { setup, .. }
+            | What::Stream { setup, .. } => setup,
         }
-        let text = if self.json {
-            ferrule_report::json::render(&answer.report)
-        } else {
-            let paint = Paint::for_stream(&std::io::stdout());
-            let mut text = ferrule_report::terminal::render(&answer.report, paint.terminal());
-            if let Some(path) = &self.report {
-                text += &format!("\nreport: {}\n", path.display());
-            }
-            text
-        };
-        emit(&mut std::io::stdout().lock(), &text);
-        Ok(answer.finding)
-    }
+    };
 }
 
 impl What {
     const fn setup(&self) -> &Setup {
-        match self {
-            Self::Throughput { setup, .. }
-            | Self::Latency { setup, .. }
-            | Self::Loss { setup, .. }
-            | Self::BackToBack { setup, .. }
-            | Self::Mlrsearch { setup, .. }
-            | Self::Bridge { setup, .. }
-            | Self::Mpls { setup, .. }
-            | Self::Mesh { setup, .. }
-            | Self::Congestion { setup, .. }
-            | Self::Recovery { setup, .. }
-            | Self::Reset { setup, .. }
-            | Self::Soak { setup, .. }
-            | Self::Stream { setup, .. } => setup,
-        }
+        setup_of!(self)
+    }
+
+    const fn setup_mut(&mut self) -> &mut Setup {
+        setup_of!(self)
     }
 
     fn answer(&self) -> Result<Answer, Fault> {
@@ -403,7 +424,7 @@ impl What {
             }
             Self::Congestion { setup, loads } => several::congestion(setup, loads),
             Self::Recovery { setup, loads, operations, throughput, overload, after, repeats } => {
-                let times = upset::Times { overload: *overload, after: *after };
+                let times = upset::Times::of(&setup.times, *overload, *after);
                 upset::recovery(setup, loads, operations, *throughput, times, *repeats)
             }
             Self::Reset { setup, loads, operations, at, command, by_hand, node, down } => {
@@ -531,6 +552,75 @@ mod tests {
             let millis = cell(&report, "reset", head);
             assert!((40.0..most).contains(&millis), "{head}: {millis}");
         }
+    }
+
+    #[test]
+    fn test_of_a_first_look_is_short_and_says_that_it_is_none_of_the_standard() {
+        let words = "throughput --lab two-gateways --size 512 --drain 50ms --quiet";
+        let (report, _) = said(&format!("{words} --quick"));
+        assert!(report.answer.contains("A first look (`--quick`)"), "{}", report.answer);
+        assert_eq!(report.title, "Throughput, a first look");
+        let page = ferrule_report::html::render(&report);
+        assert!(page.contains("no measurement in the sense of RFC 2544"), "the page says it");
+        assert!(page.contains("Trials of 250ms"), "short ones");
+        let (report, _) = said(&format!("{words} --quick --duration 20ms --resolution 10%"));
+        let page = ferrule_report::html::render(&report);
+        assert!(page.contains("Trials of 20ms"), "what is given beside it holds");
+        let (report, _) = said(&format!("{words} --duration 20ms --confirm 0s"));
+        assert!(!ferrule_report::json::render(&report).contains("first look"));
+    }
+
+    #[test]
+    fn test_says_what_was_measured_and_what_the_line_would_carry() {
+        let words = "throughput --lab two-gateways --size 1000 --duration 20ms --confirm 0s \
+                     --drain 50ms --resolution 5% --quiet";
+        let (report, _) = said(words);
+        assert_eq!(report.device, "network two-gateways: gw1, gw2 in virtual time");
+        assert_eq!(report.program, format!("ferrule {}", env!("CARGO_PKG_VERSION")));
+        // With preamble and gap 1020 octets on a line of 1 Gbit/s.
+        let most = cell(&report, "throughput", "theoretical");
+        assert!((most - 1e9 / (1020.0 * 8.0)).abs() < 1.0, "{most}");
+        let (report, _) = said(&format!("{words} --both-ways"));
+        assert!((cell(&report, "throughput", "theoretical") - 2.0 * most).abs() < 1.0);
+        let line = Line::try_parse_from(format!("{words} --device x").split(' ')).err();
+        assert!(line.is_some(), "a test has a name first");
+        let words = words.replace("--quiet", "--quiet --device bridge-7");
+        assert_eq!(said(&words).0.device, "bridge-7");
+    }
+
+    #[test]
+    fn test_notes_frames_that_had_to_be_fragmented() {
+        let topology = include_str!("../../../../topologies/two-gateways.toml");
+        let narrow = topology.replace("mtu = 1600", "mtu = 1500");
+        assert_ne!(narrow, topology);
+        let file = std::env::temp_dir().join(format!("ferrule-narrow-{}.toml", std::process::id()));
+        std::fs::write(&file, narrow).expect("a file");
+        let words = format!(
+            "soak --lab {} --size 512 --size 1518 --duration 20ms --drain 50ms --at 1kpps --quiet",
+            file.display()
+        );
+        let (report, _) = said(&words);
+        std::fs::remove_file(&file).expect("the file");
+        let text = ferrule_report::json::render(&report);
+        assert!(report.answer.contains("Frames had to be fragmented"), "{}", report.answer);
+        assert!(text.contains("Frames of 1518 octets had to be fragmented: "), "{text}");
+        assert!(!text.contains("Frames of 512 octets had to be"), "they fit");
+        let (report, _) =
+            said("soak --lab two-gateways --duration 20ms --drain 50ms --at 1kpps --quiet");
+        assert!(!report.answer.contains("fragmented"), "{}", report.answer);
+    }
+
+    #[test]
+    fn test_draws_a_latency_that_is_always_the_same() {
+        let words = "latency --lab two-gateways --size 512 --duration 20ms --drain 50ms \
+                     --at 10kpps --repeats 1 --quiet";
+        let (report, _) = said(words);
+        assert_eq!(cell(&report, "latency", "min"), cell(&report, "latency", "max"));
+        let figure = report.figures().find(|f| f.id == "latency").expect("the figure");
+        let drawn = ferrule_report::svg::render(figure);
+        let path = drawn.split("<path d=\"M").nth(1).and_then(|rest| rest.split('"').next());
+        let path = path.expect("a path");
+        assert!(path.contains('V'), "a place alone shows nothing: {path}");
     }
 
     #[test]

@@ -1,24 +1,30 @@
 //! Bridges of several ports: who sends to whom, and congestion.
 
 use super::args::Loads;
+use super::bench::Instrument;
+use super::desk::{Desk, failed, wrong};
 use super::document::Circumstances;
-use super::searches::{Desk, by_origin, failed, settings, wrong};
+use super::searches::{by_origin, settings};
 use super::tables::{frames, number, pps};
 use super::{Answer, Setup};
 use ferrule_base::MacAddr;
 use ferrule_daemon::Fault;
-use ferrule_report::{Axis, Column, Figure, Origin, Report, Section, Series, Shape, Table};
-use ferrule_tester::search::Range;
+use ferrule_report::{
+    Axis, Column, Derived, Figure, Origin, Report, Section, Series, Shape, Table,
+};
 use ferrule_tester::search::bridge::{self, Forwarding};
 use ferrule_tester::search::congestion::{self as congested, Control, Roles, Share};
 use ferrule_tester::search::mesh::{PORTS_MAX, Pattern, Sides};
 use ferrule_tester::search::throughput::{Found, throughput};
-use ferrule_tester::{Plan, Rate, Sizes};
+use ferrule_tester::search::{Range, line_load};
+use ferrule_tester::{Bench, BenchError, Plan, Rate, Sizes};
 
 /// What was found for a pattern.
 pub struct Meshed {
     pattern: Pattern,
     streams: usize,
+    /// What the lines carry of each stream.
+    theoretical: Option<u64>,
     throughput: Found,
     forwarding: Option<Forwarding>,
 }
@@ -61,15 +67,21 @@ pub fn mesh(
     patterns: &[Pattern],
     steps: u32,
 ) -> Result<Answer, Fault> {
-    let (search, sides) = (settings(setup, loads.range(), None), setup.ports.sides());
+    let (search, sides) = (settings(setup, loads.range(&setup.times), None), setup.ports.sides());
     let timing = setup.times.timing();
     let sizes = setup.frames.sizes();
     let mut desk = Desk::open(setup, sizes.iter().map(Sizes::max).max().unwrap_or(1518))?;
     let patterns = wanted(patterns, &desk, &sides)?;
     let macs = macs(&desk);
     let mut found = Vec::new();
-    for size in sizes {
+    let each = search.time(&desk.plan.sized(&sizes[0])) + timing.sending() * steps;
+    let pieces = Desk::pieces(setup, sizes.len()) * patterns.len();
+    desk.bench.outlook.foretell(each, pieces);
+    for (piece, size) in sizes.into_iter().enumerate() {
         let plan = checked(&desk.plan.sized(&size))?;
+        if !desk.begins(setup, piece) {
+            continue;
+        }
         for &pattern in &patterns {
             let name = format!("{pattern}, {size} octets");
             let Some(plan) = pattern.plan(&plan.streams[0], &macs, &sides, plan.line) else {
@@ -86,15 +98,20 @@ pub fn mesh(
                     Some(_) => Some(bridge::forwarding(work, &name, &plan, timing, &range, steps)?),
                     None => None,
                 };
-                let streams = plan.streams.len();
-                Ok(Meshed { pattern, streams, throughput, forwarding })
+                let (streams, theoretical) = (plan.streams.len(), line_load(&plan));
+                Ok(Meshed { pattern, streams, theoretical, throughput, forwarding })
             })?;
+            let Some(meshed) = meshed else { break };
             found.push((size.clone(), meshed));
+            desk.bench.outlook.piece_is_done();
         }
+    }
+    if found.is_empty() && desk.is_stopped() {
+        return Err(failed(BenchError::Stopped));
     }
     let finding = found.iter().any(|f| f.1.throughput.load.is_none());
     let report = by_origin!(desk, meshes)(&desk.circumstances(setup), &found, &macs, &sides);
-    Ok(Answer { report, finding })
+    Ok(desk.answer(setup, report, finding))
 }
 
 /// RFC 2889 sections 5.1 to 5.4.
@@ -156,6 +173,10 @@ fn mesh_table<K: Origin>(found: &[(Sizes, Meshed)]) -> Table {
         let last = m.forwarding.as_ref().and_then(|f| f.curve.last()).ok_or("no highest load")?;
         Ok::<_, &str>(number::<K>(100.0 * last.lost as f64 / last.offered.max(1) as f64))
     });
+    let most = found.iter().map(|(_, m)| {
+        let each = m.theoretical.ok_or("line not known")?;
+        Ok::<_, &str>(number::<Derived>(pps(each) * m.streams as f64))
+    });
     Table::new("mesh", "Patterns by frame size")
         .column(Column::words("pattern", found.iter().map(|f| f.1.pattern.name())))
         .column(Column::words("section", found.iter().map(|f| f.1.pattern.section())))
@@ -182,11 +203,13 @@ fn mesh_table<K: Origin>(found: &[(Sizes, Meshed)]) -> Table {
             )
             .decimals(0),
         )
+        .column(Column::results("theoretical", "frames/s", most).decimals(0))
         .column(Column::results("at highest load", "frames/s", rate(|f| f.at_maximum)).decimals(0))
         .column(Column::results("highest", "frames/s", rate(|f| f.maximum.0)).decimals(0))
         .column(Column::results("lost there", "%", lost).decimals(2))
         .note(
-            "Throughput: all streams together without loss. Forwarding rates (RFC 2285 section \
+            "Throughput: all streams together without loss; theoretical: what the lines carry of \
+             them. Forwarding rates (RFC 2285 section \
              3.6): frames that arrived a second at the highest load, and at the load where most \
              did; lost there: at the highest load.",
         )
@@ -203,21 +226,29 @@ pub fn congestion(setup: &Setup, loads: &Loads) -> Result<Answer, Fault> {
         return Err(wrong("the highest load is not known", "give --max or --line"));
     }
     let roles = Roles { first, second, congested: hot, uncongested: cool };
-    let (range, timing) = (loads.range(), setup.times.timing());
+    let (range, timing) = (loads.range(&setup.times), setup.times.timing());
     let sizes = setup.frames.sizes();
     let mut desk = Desk::open(setup, sizes.iter().map(Sizes::max).max().unwrap_or(1518))?;
     let (macs, mut found) = (macs(&desk), Vec::new());
-    for size in sizes {
+    desk.bench.outlook.foretell(timing.sending(), Desk::pieces(setup, sizes.len()));
+    for (piece, size) in sizes.into_iter().enumerate() {
         let plan = checked(&desk.plan.sized(&size))?;
+        if !desk.begins(setup, piece) {
+            continue;
+        }
         let (stream, line) = (&plan.streams[0], plan.line);
         let one = desk.work(|work, _| {
             congested::congestion(work, stream, &macs, &roles, line, &range, timing)
         })?;
-        found.push((size, one));
+        found.extend(one.map(|one| (size, one)));
+        desk.bench.outlook.piece_is_done();
+    }
+    if found.is_empty() && desk.is_stopped() {
+        return Err(failed(BenchError::Stopped));
     }
     let finding = found.iter().any(|f| f.1.is_blocked());
     let report = by_origin!(desk, congestions)(&desk.circumstances(setup), &found);
-    Ok(Answer { report, finding })
+    Ok(desk.answer(setup, report, finding))
 }
 
 fn control_words(control: Control) -> &'static str {

@@ -2,7 +2,7 @@
 
 use super::document::Circumstances;
 use ferrule_report::{
-    Axis, Column, Figure, Measure, Origin, Report, Section, Series, Shape, Table,
+    Axis, Column, Derived, Figure, Measure, Origin, Report, Section, Series, Shape, Table,
 };
 use ferrule_tester::delay::Latency;
 use ferrule_tester::rate::{FCS, line_bits};
@@ -38,6 +38,16 @@ pub fn share_of_line(rate: f64, sizes: &Sizes, line: u64) -> f64 {
     100.0 * rate * bits / line as f64
 }
 
+/// The most frames a second that lines of this rate carry, for so many streams of each size
+/// with a line of its own: the theoretical maximum that a throughput stands beside.
+pub fn theoretical(rows: &[(&Sizes, usize)], line: Option<u64>) -> Column {
+    let most = rows.iter().map(|&(sizes, streams)| {
+        let line = line.ok_or("line not known")?;
+        Ok::<_, &str>(number::<Derived>(streams as f64 * 100.0 / share_of_line(1.0, sizes, line)))
+    });
+    Column::results("theoretical", "frames/s", most).decimals(0)
+}
+
 /// A quantile in microseconds.
 pub fn delays<K: Origin>(latency: Option<&Latency>, share: f64) -> Result<K, &'static str> {
     let nanos = latency.and_then(|l| l.quantile(share));
@@ -60,12 +70,8 @@ pub fn latency_columns<K: Origin>(mut table: Table, rows: &[Latency]) -> Table {
 /// The share of frames that took no longer.
 pub fn latency_figure<K: Origin>(title: &str, named: &[(String, Latency)]) -> Figure {
     let series = named.iter().map(|(name, latency)| {
-        let (count, mut below) = (latency.count().max(1) as f64, 0);
-        let points = latency.buckets().into_iter().map(|(nanos, frames)| {
-            below += frames;
-            (nanos as f64 / 1e3, number::<K>(100.0 * below as f64 / count))
-        });
-        Series::new(name.clone(), Shape::Step, points.collect::<Vec<_>>())
+        let buckets = latency.buckets().into_iter();
+        Series::shares::<K>(name.clone(), buckets.map(|(nanos, n)| (nanos as f64 / 1e3, n)))
     });
     let axes = [Axis::new("latency", "us").log(), Axis::new("frames not above", "%").from_zero()];
     Figure::xy("latency", title, axes, series.collect())

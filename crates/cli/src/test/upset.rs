@@ -1,9 +1,10 @@
 //! What upsets a device: more than it can carry, and a reset.
 
-use super::args::{Loads, Operations};
-use super::bench::ResetBy;
+use super::args::{self, Loads, Operations};
+use super::bench::{Instrument, ResetBy};
+use super::desk::{Desk, by_size, failed, wrong};
 use super::document::Circumstances;
-use super::searches::{Desk, by_origin, by_size, failed, settings, wrong};
+use super::searches::{by_origin, settings};
 use super::tables::{frames, number, pps};
 use super::{Answer, Setup};
 use ferrule_daemon::Fault;
@@ -13,7 +14,7 @@ use ferrule_report::{
 use ferrule_tester::search::recovery::{self, Recovery, recovery as recovery_search};
 use ferrule_tester::search::reset::{self, reset as reset_search};
 use ferrule_tester::search::throughput::throughput as rate_search;
-use ferrule_tester::{Plan, Rate, Sizes};
+use ferrule_tester::{Bench, BenchError, Plan, Rate, Sizes};
 use std::time::Duration;
 
 /// How long a device is overloaded, and how long it may take to recover.
@@ -23,6 +24,17 @@ pub struct Times {
     pub overload: Duration,
     /// Watched afterwards.
     pub after: Duration,
+}
+
+impl Times {
+    /// As they were given, or else as usual.
+    pub fn of(times: &args::Times, overload: Option<Duration>, after: Option<Duration>) -> Self {
+        let (usual, quick) = (Duration::from_secs(5), Duration::from_secs(1));
+        Self {
+            overload: times.preset(overload, usual, quick),
+            after: times.preset(after, usual, quick),
+        }
+    }
 }
 
 /// What is forwarded: an operation's name, and its streams.
@@ -48,11 +60,17 @@ pub fn recovery(
     operations: &Operations,
     throughput: Option<u64>,
     times: Times,
-    repeats: u16,
+    repeats: Option<u16>,
 ) -> Result<Answer, Fault> {
-    let search = settings(setup, loads.range(), None);
+    let repeats = setup.times.preset(repeats, 3, 1);
+    let search = settings(setup, loads.range(&setup.times), None);
     let timing = setup.times.of(times.overload + times.after);
-    let (desk, found) = by_size(setup, |work, name, plan| {
+    let count = operations.all().len().max(1) as u32;
+    let time = |plan: &Plan| {
+        let searched = if throughput.is_none() { search.time(plan) } else { Duration::ZERO };
+        (searched + timing.sending() * u32::from(repeats)) * count
+    };
+    let (desk, found) = by_size(setup, time, |work, name, plan| {
         let mut found: Recoveries = Vec::new();
         for (operation, plan) in forwarded(plan, operations) {
             let name = format!("{name}, {operation}");
@@ -80,7 +98,7 @@ pub fn recovery(
     let bad = |f: &Option<(u64, recovery::Found)>| f.as_ref().is_none_or(|f| !f.1.recovers());
     let finding = found.iter().any(|f| f.1.iter().any(|f| bad(&f.1)));
     let report = by_origin!(desk, recoveries)(&desk.circumstances(setup), &found, times);
-    Ok(Answer { report, finding })
+    Ok(desk.answer(setup, report, finding))
 }
 
 fn recovery_words(found: &recovery::Found) -> String {
@@ -211,31 +229,41 @@ pub fn reset(
     let size = sizes.iter().min_by_key(|s| s.max()).cloned().unwrap_or(Sizes::Fixed(64));
     let mut desk = Desk::open(setup, size.max())?;
     by.map_or(Ok(()), |by| desk.bench.reset_by(by))?;
-    let (search, timing) = (settings(setup, loads.range(), None), setup.times.timing());
+    let (search, timing) = (settings(setup, loads.range(&setup.times), None), setup.times.timing());
     let when = by.map(|_| timing.duration / 5);
     let plan = desk.plan.sized(&size);
     plan.at(Rate::frames(1)).check().map_err(|fault| failed(fault.into()))?;
     let mut found: Resets = Vec::new();
-    for (operation, plan) in forwarded(&plan, operations) {
+    let all = forwarded(&plan, operations);
+    let searched = if at.is_none() { search.time(&plan) } else { Duration::ZERO };
+    desk.bench.outlook.foretell(searched + timing.sending(), Desk::pieces(setup, all.len()));
+    for (piece, (operation, plan)) in all.into_iter().enumerate() {
+        if !desk.begins(setup, piece) {
+            continue;
+        }
         let one = desk.work(|work, _| {
             let load = match at {
                 Some(load) => Some(load),
                 None => rate_search(work, operation, &plan, &search)?.load,
             };
             let Some(load) = load else { return Ok(None) };
-            if when.is_none() {
+            if when.is_none() && setup.results.again.is_none() {
                 eprintln!("reset the device now: frames are sent for {:?}", timing.duration);
             }
             let part = (timing.duration / 200).max(Duration::from_millis(1));
             let timing = ferrule_tester::Timing { interval: Some(part), ..timing };
             reset_search(work, "reset", &plan, timing, load, when).map(Some)
         })?;
-        found.push((operation, one));
+        found.extend(one.map(|one| (operation, one)));
+        desk.bench.outlook.piece_is_done();
+    }
+    if found.is_empty() && desk.is_stopped() {
+        return Err(failed(BenchError::Stopped));
     }
     let good = |f: &Option<reset::Found>| f.as_ref().is_some_and(|f| f.is_back && f.was_reset());
     let finding = found.iter().any(|f| !good(&f.1));
     let report = by_origin!(desk, resets)(&desk.circumstances(setup), &found, &size);
-    Ok(Answer { report, finding })
+    Ok(desk.answer(setup, report, finding))
 }
 
 fn reset_words(found: &reset::Found) -> String {

@@ -9,6 +9,8 @@ use ferrule_tester::responder::Home;
 use ferrule_tester::{About, Bench, BenchError, TrialResult, TrialSpec};
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A topology with the tester's ports in it.
 pub struct VirtualBench {
@@ -48,6 +50,7 @@ impl VirtualBench {
         variant: Option<&str>,
         seed: u64,
         ports: &[Option<&String>],
+        stop: Arc<AtomicBool>,
     ) -> Result<Self, Fault> {
         let topology = topology(name, variant)?;
         let last = topology.hosts.len().saturating_sub(1);
@@ -72,7 +75,8 @@ impl VirtualBench {
             return Err(wrong("one host is named twice", "--tx, --rx and --monitor are different"));
         }
         let bench = LabBench::between(&topology, seed, &chosen);
-        let bench = bench.map_err(|e| wrong(format!("{name}: {e}"), "mend the topology"))?;
+        let mut bench = bench.map_err(|e| wrong(format!("{name}: {e}"), "mend the topology"))?;
+        bench.stop_when(stop);
         let hosts = chosen.iter().map(|&i| topology.hosts[i].clone()).collect();
         Ok(Self { bench, hosts })
     }
@@ -85,6 +89,10 @@ impl Bench for VirtualBench {
 
     fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError> {
         self.bench.trial(spec)
+    }
+
+    fn interrupted(&mut self) -> Option<TrialResult> {
+        self.bench.interrupted()
     }
 
     fn reset_at(&mut self, after: std::time::Duration) -> Result<(), BenchError> {
@@ -104,7 +112,7 @@ impl Instrument for VirtualBench {
         self.hosts.first()?.addresses.iter().find_map(pair)
     }
 
-    fn next_hop(&self, port: usize, from: IpAddr, to: IpAddr) -> Option<IpAddr> {
+    fn next_hop(&mut self, port: usize, from: IpAddr, to: IpAddr) -> Option<IpAddr> {
         next_hop(self.hosts.get(port)?, from, to).filter(|hop| *hop != to)
     }
 

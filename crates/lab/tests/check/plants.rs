@@ -218,9 +218,11 @@ fn check_finds_a_packet_that_an_engine_keeps() {
     let topology = Shipped::named("two-gateways").expect("it is shipped").topology(None);
     let topology = topology.unwrap_or_else(|e| panic!("{e}"));
     let subject = TopologySubject::new(topology, Duration::from_millis(300));
-    for seed in [43, 44] {
-        let (outcome, failure) = campaign::seed(&subject, seed, &rig);
-        let failure = failure.unwrap_or_else(|| panic!("seed {seed}: {:#?}", outcome.flows));
+    let (_, slow) = campaign::seed(&subject, 43, &rig);
+    let (score, first) = campaign::search(&subject, 0..100, &rig, &mut |_| false);
+    println!("a packet that an engine keeps: found by seed {} of 100", score.seeds);
+    for failure in [slow, first] {
+        let failure = failure.expect("a finding");
         assert_eq!(failure.finding.invariant, Invariant::ComesToRest, "{}", failure.finding);
     }
 }

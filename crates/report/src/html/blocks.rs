@@ -1,6 +1,6 @@
 //! What a section is made of, as HTML.
 
-use crate::document::{Block, Claim, Erratum, Proof, Verdict};
+use crate::document::{Block, Claim, Erratum, Proof, Report, Verdict};
 use crate::figure::{Figure, Plot};
 use crate::svg::{self, escaped};
 use crate::table::{Column, Table};
@@ -8,7 +8,7 @@ use crate::value::{Cell, Kind};
 use std::fmt::Write;
 
 /// One block.
-pub fn write(page: &mut String, block: &Block) {
+pub fn write(page: &mut String, report: &Report, block: &Block) {
     let _ = match block {
         Block::Text(words) => writeln!(page, "<p>{}</p>", inline(words)),
         Block::List(items) => {
@@ -18,7 +18,7 @@ pub fn write(page: &mut String, block: &Block) {
         Block::Code(code) => {
             writeln!(page, "<pre tabindex=\"0\"><code>{}</code></pre>", escaped(code))
         }
-        Block::Table(it) => writeln!(page, "{}", table(it)),
+        Block::Table(it) => writeln!(page, "{}", table(report, it)),
         Block::Figure(it) => writeln!(page, "{}", figure(it)),
         Block::Claims(claims) => {
             let claims = claims.iter().map(claim).collect::<String>();
@@ -66,7 +66,7 @@ pub fn badge(verdict: Verdict) -> String {
     )
 }
 
-fn table(table: &Table) -> String {
+fn table(report: &Report, table: &Table) -> String {
     let (id, title) = (escaped(&table.id), escaped(&table.title));
     let mut text = format!(
         "<figure class=\"table\" id=\"table-{id}\">\n<figcaption><h3>{title}</h3>\
@@ -86,7 +86,7 @@ fn table(table: &Table) -> String {
     if !table.note.is_empty() {
         let _ = writeln!(text, "<p class=\"note\">{}</p>", inline(&table.note));
     }
-    let csv = data(&crate::csv::render(table));
+    let csv = data(&crate::csv::render(report, table));
     let _ =
         write!(text, "<script type=\"application/json\" id=\"csv-{id}\">{csv}</script>\n</figure>");
     text

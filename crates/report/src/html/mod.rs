@@ -44,7 +44,7 @@ pub fn render(report: &Report) -> String {
         let heading = escaped(&section.title);
         let _ = writeln!(page, "<section id=\"s{number}\">\n<h2>{heading}</h2>");
         for block in &section.blocks {
-            blocks::write(&mut page, block);
+            blocks::write(&mut page, report, block);
         }
         page += "</section>\n";
     }
@@ -75,10 +75,11 @@ fn head(page: &mut String, report: &Report, title: &str) {
     );
     summary(page, report);
     page.push_str("<dl class=\"facts\">\n");
-    for (name, value) in [("Machine", &report.machine), ("Date", &report.date)] {
-        if !value.is_empty() {
-            let _ = writeln!(page, "<div><dt>{name}</dt><dd>{}</dd></div>", escaped(value));
-        }
+    for (name, value) in report.facts().filter(|(name, _)| *name != "command") {
+        let class = if name == "partial" { " class=\"partial\"" } else { "" };
+        let (first, rest) = name.split_at(1);
+        let name = first.to_uppercase() + rest;
+        let _ = writeln!(page, "<div{class}><dt>{name}</dt><dd>{}</dd></div>", escaped(value));
     }
     if !report.command.is_empty() {
         let command = escaped(&report.command);

@@ -3,7 +3,7 @@
 //! it: the search is repeated, the mean is the answer, and from it follows how
 //! long the device can hold frames.
 
-use super::{Work, check, line_load};
+use super::{Work, check, line_load, so_far};
 use crate::bench::BenchError;
 use crate::rate::Rate;
 use crate::statistics::Summary;
@@ -25,6 +25,14 @@ pub struct BackToBack {
     /// The throughput of the same plan, if it was measured: with it the time that
     /// the device holds frames is corrected (RFC 9004 section 6.4).
     pub throughput: Option<u64>,
+}
+
+impl BackToBack {
+    /// How long its trials take, about: bursts that grow shorter, each with as much again.
+    pub fn time(&self) -> Duration {
+        let halvings = (1.0 / self.resolution.clamp(1e-9, 1.0)).log2().ceil() as u32;
+        (self.longest * 4 + self.longest * halvings / 2) * self.repeats as u32
+    }
 }
 
 /// The answer.
@@ -59,7 +67,9 @@ pub fn back_to_back(
     let longest = (load as f64 / 1000.0 * settings.longest.as_secs_f64()).max(1.0) as u64;
     let mut bursts = Vec::new();
     for _ in 0..settings.repeats.max(1) {
-        bursts.push(longest_burst(work, name, plan, settings, load, longest)?);
+        let burst = longest_burst(work, name, plan, settings, load, longest);
+        let Some(burst) = so_far(burst, !bursts.is_empty())? else { break };
+        bursts.push(burst);
     }
     let values: Vec<f64> = bursts.iter().map(|&b| b as f64).collect();
     let summary = Summary::of(&values);

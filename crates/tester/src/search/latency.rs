@@ -6,7 +6,7 @@
 //! taken off for the receiver; the time of the tester's own ports is in it, and
 //! a trial over a wire in place of the device tells how much that is.
 
-use super::{Work, check};
+use super::{Work, check, so_far};
 use crate::bench::BenchError;
 use crate::delay::{Jitter, Latency, Lateness};
 use crate::statistics::Summary;
@@ -53,7 +53,8 @@ pub fn latency(
     };
     let mut means = Vec::new();
     for _ in 0..repeats.max(1) {
-        let (_, result) = work.at(name, plan, timing, load)?;
+        let trial = work.at(name, plan, timing, load);
+        let Some((_, result)) = so_far(trial, !means.is_empty())? else { break };
         let latency = result.latency();
         means.extend(latency.mean());
         found.latency.merge(&latency);

@@ -2,7 +2,7 @@
 //! load down by steps of at most a tenth of it, until two loads in a row lose
 //! nothing.
 
-use super::{Measured, Range, Work, check};
+use super::{Measured, Range, Work, check, so_far};
 use crate::bench::BenchError;
 use crate::stream::Plan;
 use crate::trial::Timing;
@@ -26,7 +26,8 @@ pub fn loss(
     let (mut curve, mut whole) = (Vec::new(), 0);
     for step in (1..=steps).rev() {
         let load = (u128::from(top) * u128::from(step) / u128::from(steps)) as u64;
-        let (measured, _) = work.at(name, plan, timing, load.max(range.min))?;
+        let trial = work.at(name, plan, timing, load.max(range.min));
+        let Some((measured, _)) = so_far(trial, !curve.is_empty())? else { break };
         whole = if measured.passes() { whole + 1 } else { 0 };
         curve.push(measured);
         if whole == 2 {

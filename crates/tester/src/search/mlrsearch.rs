@@ -15,7 +15,7 @@
 //! bounds of the one before and ends when its bounds are close enough. Only the
 //! last phase counts: there the goal's own durations hold.
 
-use super::{Measured, Range, Work, check};
+use super::{Measured, Range, Work, check, so_far};
 use crate::bench::BenchError;
 use crate::stream::Plan;
 use crate::trial::Timing;
@@ -155,7 +155,8 @@ struct Search<'s, 'a> {
 
 /// Searches for all goals; the answers come in the order of the goals.
 ///
-/// `timing` gives warm-up, drain and grace; the goals give the durations.
+/// `timing` gives warm-up, drain and grace; the goals give the durations. A search that is
+/// stopped has the bounds that its trials are enough for.
 pub fn mlrsearch(
     work: &mut Work<'_>,
     name: &str,
@@ -178,12 +179,8 @@ pub fn mlrsearch(
     // The loosest goal first: its bounds are the outermost.
     let mut order: Vec<usize> = (0..goals.len()).collect();
     order.sort_by(|&a, &b| goals[b].loss_ratio.total_cmp(&goals[a].loss_ratio));
-    let mut hints = vec![(None, None); goals.len()];
-    for phase in 0..=PHASES {
-        for &i in &order {
-            hints[i] = search.refine(&goals[i].phase(phase), hints[i])?;
-        }
-    }
+    let done = search.phases(goals, &order);
+    so_far(done, !search.loads.is_empty())?;
     // Trials for one goal count for the others: the bounds may have moved.
     let found = goals.iter().map(|goal| {
         let (lower, upper) = search.bounds(goal);
@@ -194,9 +191,32 @@ pub fn mlrsearch(
     Ok(found.collect())
 }
 
+/// How long the trials of such a search take, about: in each phase a few for each goal, in
+/// the last one so many that both bounds have their time.
+pub fn time(timing: Timing, goals: &[Goal]) -> Duration {
+    let phase = |goal: &Goal, phase| {
+        let goal = goal.phase(phase);
+        let trials = (goal.sum.as_secs_f64() / goal.last.as_secs_f64()).ceil().max(1.0) as u32;
+        (timing.warm_up + goal.last) * trials * 3
+    };
+    let each = |goal| (0..=PHASES).map(move |at| phase(goal, at)).sum::<Duration>();
+    goals.iter().map(each).sum()
+}
+
 type Bounds = (Option<u64>, Option<u64>);
 
 impl Search<'_, '_> {
+    /// All phases, the goals of each in this order.
+    fn phases(&mut self, goals: &[Goal], order: &[usize]) -> Result<(), BenchError> {
+        let mut hints = vec![(None, None); goals.len()];
+        for phase in 0..=PHASES {
+            for &i in order {
+                hints[i] = self.refine(&goals[i].phase(phase), hints[i])?;
+            }
+        }
+        Ok(())
+    }
+
     /// Relevant bounds: the smallest upper bound, and the largest lower bound
     /// below it.
     fn bounds(&self, goal: &Goal) -> Bounds {

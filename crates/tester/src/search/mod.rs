@@ -21,6 +21,9 @@
 //! A trial passes when every frame that should have been sent was sent and
 //! arrived whole. If frames could not be sent, it fails as well, and the answer
 //! says that it is the tester's limit and not the device's.
+//!
+//! A search that is stopped answers with what it has found so far, if that is anything;
+//! [`Work::is_stopped`] says so.
 
 pub mod back_to_back;
 pub mod bridge;
@@ -113,17 +116,28 @@ pub struct Work<'a> {
     watch: &'a mut Watch<'a>,
     /// Every trial in order.
     pub trials: Vec<Measured>,
+    stopped: bool,
 }
 
 impl<'a> Work<'a> {
     /// On a bench, watched by `watch`, which is told of every trial.
     pub fn new(bench: &'a mut dyn Bench, watch: &'a mut Watch<'a>) -> Self {
-        Self { bench, watch, trials: Vec::new() }
+        Self { bench, watch, trials: Vec::new(), stopped: false }
     }
 
     /// The bench.
     pub fn bench(&self) -> &dyn Bench {
         self.bench
+    }
+
+    /// Whether somebody stopped the work: answers are of what was measured before.
+    pub const fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// See [`Bench::interrupted`].
+    pub fn interrupted(&mut self) -> Option<TrialResult> {
+        self.bench.interrupted()
     }
 
     /// See [`Bench::reset_at`].
@@ -143,7 +157,9 @@ impl<'a> Work<'a> {
         }
         let rate = plan.streams.first().map_or(Rate::MilliFrames(0), |s| s.rate);
         let spec = TrialSpec { plan: plan.clone(), timing };
-        let result = self.bench.trial(&spec)?;
+        let result = self.bench.trial(&spec);
+        self.stopped |= matches!(result, Err(BenchError::Stopped));
+        let result = result?;
         let load = match rate {
             Rate::MilliFrames(load) => load,
             _ => 0,
@@ -164,6 +180,14 @@ impl<'a> Work<'a> {
     ) -> Result<(Measured, TrialResult), BenchError> {
         let result = self.trial(what, &plan.at(Rate::MilliFrames(load)), timing)?;
         Ok((Measured::of(load, &result), result))
+    }
+}
+
+/// The work that was done before somebody stopped it, if any is worth an answer.
+fn so_far<T>(done: Result<T, BenchError>, is_something: bool) -> Result<Option<T>, BenchError> {
+    match done {
+        Err(BenchError::Stopped) if is_something => Ok(None),
+        done => done.map(Some),
     }
 }
 
@@ -205,6 +229,11 @@ impl Range {
             (Some(max), Some(line)) => Some(max.min(line)),
             (max, line) => max.or(line),
         }
+    }
+
+    /// Halvings until two bounds that are far apart are close enough, about.
+    pub fn halvings(&self) -> u32 {
+        (1.0 / self.resolution.clamp(1e-9, 1.0)).log2().ceil() as u32 + 1
     }
 
     /// Whether two bounds are close enough.

@@ -42,7 +42,11 @@ pub fn soak(
 ) -> Result<Found, BenchError> {
     check(plan)?;
     let part = timing.interval.unwrap_or(Duration::from_secs(1));
-    let result = work.trial(name, plan, Timing { interval: Some(part), ..timing })?;
+    let trial = work.trial(name, plan, Timing { interval: Some(part), ..timing });
+    let result = match trial {
+        Err(BenchError::Stopped) => work.interrupted().ok_or(BenchError::Stopped)?,
+        trial => trial?,
+    };
     let missing = |i: &Interval| i.offered.saturating_sub(i.received);
     let parts = result.intervals.iter().enumerate();
     let lossy = parts.clone().filter(|p| missing(p.1) > 0).map(|(i, p)| (i, missing(p))).collect();

@@ -13,10 +13,11 @@
 //! A trial that fails and in which the tester sent unevenly is no trial of that
 //! load: it is repeated a few times before it counts.
 
-use super::{Measured, Range, Work, check};
+use super::{Measured, Range, Work, check, so_far};
 use crate::bench::BenchError;
 use crate::stream::Plan;
 use crate::trial::{Timing, TrialResult};
+use ferrule_base::Duration;
 
 /// Trials at a load that fail while the tester itself was kept from sending: the
 /// last of them decides.
@@ -24,6 +25,8 @@ const ATTEMPTS: usize = 4;
 /// Where doubling begins, and how often it may double.
 const FIRST: u64 = 10_000_000;
 const DOUBLINGS_MAX: usize = 24;
+/// How often it does as a rule: up to ten million frames a second.
+const DOUBLINGS_USUAL: u32 = 10;
 
 /// How to search.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,6 +39,16 @@ pub struct Throughput {
     pub confirm: Option<Timing>,
 }
 
+impl Throughput {
+    /// How long its trials take, about: one at the top and the bisection, and the one that
+    /// confirms. Without a known top, loads are doubled first.
+    pub fn time(&self, plan: &Plan) -> Duration {
+        let doubled = if self.range.top(plan).is_none() { DOUBLINGS_USUAL } else { 0 };
+        let probes = 1 + doubled + self.range.halvings();
+        self.probe.sending() * probes + self.confirm.map_or(Duration::ZERO, |c| c.sending())
+    }
+}
+
 /// What the highest load is due to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
@@ -45,6 +58,9 @@ pub enum Limit {
     Range,
     /// A higher load could not be sent.
     Tester,
+    /// Somebody stopped the search: between this load and the lowest that failed, if one
+    /// did, nobody knows.
+    Stopped,
 }
 
 /// The answer.
@@ -88,6 +104,12 @@ impl Search<'_, '_> {
         Ok(passes)
     }
 
+    fn run(&mut self, settings: &Throughput) -> Result<(), BenchError> {
+        self.bound(settings)?;
+        self.bisect(settings, settings.probe)?;
+        settings.confirm.map_or(Ok(()), |timing| self.confirm(settings, timing))
+    }
+
     /// Bounds on both sides, or none above the top.
     fn bound(&mut self, settings: &Throughput) -> Result<(), BenchError> {
         if let Some(top) = settings.range.top(self.plan) {
@@ -123,8 +145,13 @@ impl Search<'_, '_> {
     /// Tries what was found once more, for longer. If that fails, long trials go
     /// down by steps that grow until one passes, and from there bisect.
     fn confirm(&mut self, settings: &Throughput, timing: Timing) -> Result<(), BenchError> {
-        let Some((load, _)) = self.low.take() else { return Ok(()) };
-        if self.probe(timing, load)? {
+        let Some(found) = self.low.take() else { return Ok(()) };
+        let load = found.0;
+        let confirmed = self.probe(timing, load);
+        if confirmed == Err(BenchError::Stopped) {
+            self.low = Some(found);
+        }
+        if confirmed? {
             return Ok(());
         }
         let mut step = (load as f64 * settings.range.resolution).max(1.0);
@@ -154,13 +181,11 @@ pub fn throughput(
 ) -> Result<Found, BenchError> {
     check(plan)?;
     let mut search = Search { work, plan, name, low: None, high: None };
-    search.bound(settings)?;
-    search.bisect(settings, settings.probe)?;
-    if let Some(timing) = settings.confirm {
-        search.confirm(settings, timing)?;
-    }
+    let done = search.run(settings);
+    let done = so_far(done, search.low.is_some() || search.high.is_some())?;
     let Search { low, high, .. } = search;
     let (load, result) = low.unzip();
     let limit = high.map_or(Limit::Range, |h| h.1);
+    let limit = if done.is_some() { limit } else { Limit::Stopped };
     Ok(Found { load, failed: high.map(|h| h.0), limit, result })
 }

@@ -184,6 +184,8 @@ fn relabel(packet: &mut Packet, labels: Labels) {
 impl Bench for Device {
     fn about(&self) -> About {
         About {
+            device: "a device that is known".into(),
+            notes: Vec::new(),
             ports: (0..self.ports).map(|p| format!("model:{p}")).collect(),
             line: self.line,
             clock: "virtual".into(),

@@ -124,6 +124,8 @@ impl Switch {
 impl Bench for Switch {
     fn about(&self) -> About {
         About {
+            device: "a device that is known".into(),
+            notes: Vec::new(),
             ports: (0..self.ports).map(|p| format!("switch:{p}")).collect(),
             line: None,
             clock: "virtual".into(),
