@@ -29,7 +29,7 @@ demo:
 	target/dist/ferrule demo
 
 package:
-	@scripts/deps.sh build
+	@scripts/deps.sh package
 	@scripts/package.sh
 
 test:
