@@ -30,7 +30,7 @@ demo:
 	target/dist/ferrule demo
 
 package:
-	@scripts/deps.sh build
+	@scripts/deps.sh package
 	@scripts/package.sh
 
 # The version is pinned; an mdbook in the PATH is taken as it is.

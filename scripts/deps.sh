@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the build, the demo and the tests need of the machine.
 #
-#   scripts/deps.sh bench|build|demo|fuzz|peers|test
+#   scripts/deps.sh bench|build|demo|fuzz|package|peers|test
 #
 # As root on Debian: installs what is missing, Rust by apt where Debian's is new enough,
 # else by rustup of a pinned version. Otherwise: says what is missing, and fails only
@@ -21,6 +21,7 @@ need make make
 need /etc/ssl/certs/ca-certificates.crt ca-certificates # cargo fetches over TLS
 need /usr/include/stdlib.h libc6-dev
 [ "$for_what" != fuzz ] || need c++ g++ # libFuzzer
+[ "$for_what" != package ] || need "$PYTHON" python3
 if [ "$for_what" = bench ]; then
     need taskset util-linux
     # What the kernels are measured against; there is none for other machines.
@@ -55,6 +56,11 @@ case $for_what in peers | test)
     ;;
 esac
 if [ "$for_what" = test ]; then
+    # A fresh Debian that systemd runs, for the package.
+    need debootstrap debootstrap
+    need systemd-nspawn systemd-container
+    need nsenter util-linux
+    need objcopy binutils
     # Reads a live node, with the rules that are shipped.
     need prometheus prometheus
     need promtool prometheus

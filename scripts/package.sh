@@ -46,6 +46,7 @@ install_tree() {
     install -m755 examples/*.sh "$doc/examples"
     install -Dm644 -t "$doc/examples/topologies" topologies/*.toml
     install -m644 packaging/monitoring/* "$doc/monitoring"
+    "${PYTHON:-/usr/bin/python3}" scripts/sbom.py >"$doc/ferrule.cdx.json"
     # Stripped of the rest, so that a debugger finds lines and names.
     mkdir -p "$2-symbols/usr/lib/debug/usr/bin"
     objcopy --only-keep-debug "$1" "$2-symbols/usr/lib/debug/usr/bin/ferrule.debug"

@@ -104,6 +104,17 @@ main() {
     else
         heading "clippy"; skip "no clippy"
     fi
+    if works cargo deny --version; then
+        step "licences, bans, sources" 120 cargo deny check licenses bans sources
+        if works timeout 60 cargo deny fetch db; then
+            step "advisories" 120 cargo deny check --disable-fetch advisories
+        else
+            echo "note: RustSec's advisories cannot be had here and were not looked at"
+        fi
+    else
+        echo "note: licences, sources and advisories of dependencies were not looked at"
+        echo "      (cargo install --locked cargo-deny; deny.toml)"
+    fi
     if [ -d "$(rustc --print sysroot)/lib/rustlib/$wasm" ]; then
         step "pure crates build without an OS" 600 cargo check --target "$wasm" "${pure[@]/#/-pferrule-}"
     else

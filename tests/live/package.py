@@ -2,11 +2,13 @@
 # time-limit: 240
 """What is handed out: two packings are the same octets, the unit is sound, what is in
 the package runs, and it goes without a trace."""
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 
 from rig import TOP, binary, need, run
 
@@ -53,7 +55,29 @@ def unpacked(deb, root):
                  "usr/lib/systemd/system/ferrule@.service",
                  "usr/share/doc/ferrule/copyright", "usr/share/doc/ferrule/LICENSE-MIT"):
         assert name in found, f"{name} is not in {found}"
+    bill_is_whole(os.path.join(root, "usr/share/doc/ferrule/ferrule.cdx.json"))
     run("bash", "-n", os.path.join(root, "usr/share/bash-completion/completions/ferrule"))
+
+
+def bill_is_whole(path):
+    """Every crate that Cargo compiles for the program, with the checksum of its source."""
+    with open(path) as file:
+        bill = json.load(file)
+    found = {(c["name"], c["version"]): c for c in bill["components"]}
+    with open(os.path.join(TOP, "Cargo.lock"), "rb") as file:
+        locked = {(p["name"], p["version"]): p for p in tomllib.load(file)["package"]}
+    assert set(found) <= set(locked), set(found) - set(locked)
+    for key, about in found.items():
+        assert about["licenses"], key
+        sums = [each["content"] for each in about.get("hashes", [])]
+        assert sums == [s for s in [locked[key].get("checksum")] if s], key
+    for name in ("aws-lc-sys", "ferrule-dataplane", "serde", "tracing"):
+        assert any(key[0] == name for key in found), f"{name} is not in the bill"
+    for name in ("proptest", "stateright"):
+        assert not any(key[0] == name for key in found), f"{name} is of tests alone"
+    refs = {c["bom-ref"] for c in bill["components"]} | {bill["metadata"]["component"]["bom-ref"]}
+    for entry in bill["dependencies"]:
+        assert {entry["ref"], *entry["dependsOn"]} <= refs, entry["ref"]
 
 
 def unit_is_sound(root):
