@@ -110,6 +110,8 @@ struct OneSide {
 impl Bench for OneSide {
     fn about(&self) -> About {
         About {
+            device: "a pair of rings in memory".into(),
+            notes: Vec::new(),
             ports: vec!["a".into(), "b".into()],
             line: None,
             clock: "monotonic".into(),
