@@ -153,7 +153,7 @@ def missed_frames_are_explained(rig):
     nodes = [rig.start(name) for name in ("ga", "gb")]
     rig.ping()
     sink = "import socket\nwith socket.create_server(('10.0.2.2', 5001)) as s:\n" \
-           "    print('ready', flush=True)\n    p, _ = s.accept()\n    p.recv(1 << 20)\n"
+           "    print('ready', flush=True)\n    p, _ = s.accept()\n    while p.recv(1 << 20): pass\n"
     source = "import socket\nwith socket.create_connection(('10.0.2.2', 5001), 5) as p:\n" \
              "    p.settimeout(3)\n    try:\n        p.sendall(bytes(1 << 20))\n" \
              "    except TimeoutError:\n        pass\n"

@@ -74,8 +74,12 @@ struct Site {
 
 impl Site {
     fn new(disk: Disk) -> Self {
+        Self::of(&text(FIRST, ""), disk)
+    }
+
+    fn of(text: &str, disk: Disk) -> Self {
         let mut net = Net::new();
-        let node = net.node_on(&text(FIRST, ""), Box::new(disk.clone()));
+        let node = net.node_on(text, Box::new(disk.clone()));
         let (lan, wan) = (net.host(node, "lan"), net.host(node, "wan"));
         net.settle();
         let mut this = Self { net, lan, wan, disk, seen: HashSet::new() };
@@ -206,7 +210,7 @@ fn a_counter_that_could_not_be_written_is_tried_again_and_people_are_told() {
     assert_eq!(site.send(FIRST, 100), 100);
 }
 
-/// A site whose keys have sent so many packets before, and what it says of SAs.
+/// A site whose keys have sent so many packets before, of 2^32, and what it says of SAs.
 fn used(numbers: u64) -> (Site, impl Fn(&mut Site) -> Vec<(Sender, u64)>) {
     let disk = Disk::default();
     disk.0.lock().unwrap().used = numbers;
@@ -218,7 +222,8 @@ fn used(numbers: u64) -> (Site, impl Fn(&mut Site) -> Vec<(Sender, u64)>) {
         });
         expires.collect()
     };
-    (Site::new(disk), said)
+    let short = text(FIRST, "").replace("suite =", "esn = false\nsuite =");
+    (Site::of(&short, disk), said)
 }
 
 #[test]
