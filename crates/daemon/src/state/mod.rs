@@ -13,7 +13,7 @@
 //!
 //!   one write:  .new ─ sync ─ sync of the folder
 //!               what .counter names is made void, and says what comes after it ─ sync
-//!               .new is renamed to .counter ─ sync of the folder
+//!               .new is renamed to .counter ─ sync of the folder ─ is it that file?
 //! ```
 //!
 //! Many records are written together: each step is done for all of them before the next.
@@ -76,6 +76,9 @@ const SYNC_EACH_MAX: usize = 16;
 const STATE: &str = "state";
 /// The same while it is written.
 const STATE_NEW: &str = "state.new";
+
+/// Why a write does not count.
+const ANOTHER: &str = "another file has its name";
 
 /// Keys whose counters one folder holds at most.
 pub const KEYS_MAX: usize = 1 << 20;
@@ -342,18 +345,31 @@ impl<D: Disk + Clone> FileStore<D> {
             let text = record.to_text();
             self.disk.append(&fresh, text.as_bytes()).map_err(&failed)?;
             synced(&fresh).map_err(&failed)?;
-            written.push((name, Void { next: record.place }));
+            written.push((name, record.after, record.place));
         }
         all_synced().and_then(|()| self.disk.sync(&self.folder)).map_err(os_of(&self.path))?;
-        for (name, void) in &written {
-            self.make_void(name, &void.to_text(), synced).map_err(self.failed(name))?;
+        for (name, old, next) in &written {
+            let void = Void { next: *next }.to_text();
+            self.make_void(name, Some(*old), &void, synced).map_err(self.failed(name))?;
         }
         all_synced().map_err(os_of(&self.path))?;
-        for (name, _) in &written {
+        for (name, ..) in &written {
             let named = self.disk.rename(&self.folder, &new(name), name);
             named.map_err(self.failed(name))?;
         }
-        self.disk.sync(&self.folder).map_err(os_of(&self.path))
+        self.disk.sync(&self.folder).map_err(os_of(&self.path))?;
+        written.iter().try_for_each(|(name, _, fresh)| {
+            self.has_name(name, *fresh).map_err(self.failed(name))
+        })
+    }
+
+    /// Whether it is this file that the folder names: names may be put back meanwhile.
+    fn has_name(&self, name: &str, file: Place) -> io::Result<()> {
+        let found = self.disk.open(&self.folder, name)?;
+        match found.map(|found| self.disk.place(&found)).transpose()? == Some(file) {
+            true => Ok(()),
+            false => Err(io::Error::other(ANOTHER)),
+        }
     }
 
     /// A new file for what comes after this one.
@@ -365,20 +381,27 @@ impl<D: Disk + Clone> FileStore<D> {
     /// Takes back a write that was cut. It may have been linked to, as any other file.
     fn undo(&self, name: &str) -> io::Result<()> {
         let new = new(name);
-        if self.make_void(&new, "", |file| self.disk.sync(file))? {
+        if self.make_void(&new, None, "", |file| self.disk.sync(file))? {
             self.disk.remove(&self.folder, &new)?;
         }
         Ok(())
     }
 
-    /// Makes a file void while it has its name; whether there was one.
+    /// Makes a file void while it has its name, if it is the one that is meant; whether
+    /// there was one.
     fn make_void(
         &self,
         name: &str,
+        meant: Option<Place>,
         mark: &str,
         sync: impl Fn(&D::Handle) -> io::Result<()>,
     ) -> io::Result<bool> {
         let Some(old) = self.disk.open(&self.folder, name)? else { return Ok(false) };
+        if let Some(meant) = meant
+            && self.disk.place(&old)? != meant
+        {
+            return Err(io::Error::other(ANOTHER));
+        }
         self.disk.void(&old)?;
         self.disk.append(&old, mark.as_bytes())?;
         sync(&old)?;
@@ -396,9 +419,11 @@ impl<D: Disk + Clone> FileStore<D> {
             Kept::Cut(record) => {
                 // Who made it void was perhaps killed before it was synced.
                 let void = Void { next: record.place }.to_text();
-                self.make_void(&name, &void, |file| self.disk.sync(file)).map_err(&failed)?;
+                let sync = |file: &D::Handle| self.disk.sync(file);
+                self.make_void(&name, Some(record.after), &void, sync).map_err(&failed)?;
                 self.disk.rename(&self.folder, &new(&name), &name).map_err(&failed)?;
-                self.disk.sync(&self.folder).map_err(failed)?;
+                self.disk.sync(&self.folder).map_err(&failed)?;
+                self.has_name(&name, record.place).map_err(failed)?;
                 Ok(Some(record))
             }
         }

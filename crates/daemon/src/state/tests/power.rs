@@ -157,6 +157,34 @@ fn every_kind_of_sync_is_needed() {
     }
 }
 
+/// Hard links of any moment are put back in the middle of a write, under the process.
+#[test]
+fn links_put_back_within_a_write_bring_no_number_again() {
+    let (mut refused, mut done) = (0, 0);
+    for operation in 0..24 {
+        for moment in 0.. {
+            let disk = blank();
+            created(&disk).and_then(|mut store| store.find_all(&key())).unwrap();
+            disk.watch(STATE_AT);
+            let mut store = opened(&disk).unwrap();
+            store.find(ID, KEY).unwrap();
+            store.raise(KEY, 10).unwrap();
+            let backups = disk.backups();
+            let Some(links) = backups.get(moment) else { break };
+            disk.meddle(operation, STATE_AT, links);
+            let sent = if store.raise(KEY, 20).is_ok() { 20 } else { 10 };
+            drop(store);
+            disk.fail_after(usize::MAX, 0);
+            match next(&disk) {
+                Ok(next) => assert!(next > sent, "{next} again, {operation} {links:?}"),
+                Err(_) => refused += 1,
+            }
+            done += 1;
+        }
+    }
+    assert!(done > 50 && refused < done, "{refused} of {done} refused");
+}
+
 /// Lives of many seeds: kills and failures at any operation, full disks, power losses,
 /// hard links and copies put back, losses and clones.
 #[test]

@@ -59,6 +59,8 @@ struct Inner {
     /// Operations that are still done, and how many fail then.
     left: usize,
     failing: usize,
+    /// Hard links that are put into a folder at the last operation that is done.
+    meddling: Option<(Inode, Names)>,
     /// A kind of sync that is left out.
     blind: Option<Sync>,
     /// The folder of which every state is kept, as by hard links.
@@ -143,6 +145,14 @@ impl Inner {
     fn operate(&mut self) -> io::Result<()> {
         if self.left > 0 {
             self.left -= 1;
+            if self.left == 0
+                && let Some((folder, names)) = self.meddling.take()
+            {
+                self.nodes[folder] = Node::Folder(names.clone());
+                self.stable[folder] = Node::Folder(names);
+                self.changes.retain(|change| change.inode() != folder);
+                self.left = usize::MAX;
+            }
             return Ok(());
         }
         if self.failing > 0 {
@@ -212,6 +222,13 @@ impl Simulated {
     pub fn fail_after(&self, left: usize, failing: usize) {
         let mut inner = self.inner();
         (inner.left, inner.failing) = (left, failing);
+    }
+
+    /// Before that operation from now somebody puts hard links into a folder.
+    pub fn meddle(&self, operation: usize, path: &str, links: &Names) {
+        let mut inner = self.inner();
+        let Ok(folder) = inner.at(Path::new(path)) else { return };
+        (inner.left, inner.meddling) = (operation + 1, Some((folder, links.clone())));
     }
 
     /// Whether operations failed.
