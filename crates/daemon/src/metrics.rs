@@ -382,6 +382,11 @@ mod tests {
         }
     }
 
+    fn answer() -> AnswerView {
+        let (answer, about) = ("too-big-v6".into(), String::new());
+        AnswerView { answer, kind: 2, code: 0, sent: 8, limited: 2, about }
+    }
+
     fn report() -> Report {
         let sa = SaView {
             tunnel: "a\"b".into(),
@@ -404,14 +409,6 @@ mod tests {
             counters: [("InPktsOK".to_owned(), 4)].into(),
         };
         let drop = DropView { reason: "esp-replay".into(), packets: 6, about: String::new() };
-        let answer = AnswerView {
-            answer: "too-big-v6".into(),
-            kind: 2,
-            code: 0,
-            sent: 8,
-            limited: 2,
-            about: String::new(),
-        };
         let engine = EngineView {
             worker: 1,
             placement: "look-aside".into(),
@@ -449,7 +446,7 @@ mod tests {
             sas: vec![sa],
             macsec: vec![macsec],
             drops: vec![drop],
-            answers: vec![answer],
+            answers: vec![answer()],
             ..Report::default()
         }
     }

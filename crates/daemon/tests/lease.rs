@@ -30,9 +30,19 @@ enum Content {
     Empty,
     /// Cut short, or half of two things.
     Garbage,
-    Identity { id: u8, place: Inode },
-    Record { state: u8, limit: u8, place: Inode, after: Inode },
-    Void { next: Inode },
+    Identity {
+        id: u8,
+        place: Inode,
+    },
+    Record {
+        state: u8,
+        limit: u8,
+        place: Inode,
+        after: Inode,
+    },
+    Void {
+        next: Inode,
+    },
 }
 
 /// A part of the disk: as processes see it, and every way in which it may be found after
@@ -132,8 +142,7 @@ const READ: &[Op] = &[Op::SyncFound, Op::Load];
 /// What was found whole: what was cut is taken back.
 const WHOLE: &[Op] = &[Op::UndoVoid, Op::UndoSync, Op::UndoRemove, Op::Found];
 /// What was cut later: it is finished.
-const CUT: &[Op] =
-    &[Op::Void, Op::Mark, Op::SyncVoid, Op::Rename, Op::SyncRenamed, Op::Found];
+const CUT: &[Op] = &[Op::Void, Op::Mark, Op::SyncVoid, Op::Rename, Op::SyncRenamed, Op::Found];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Process {
@@ -254,9 +263,10 @@ impl State {
 
     /// Another one than the process with the folder, or the identity, has it.
     fn is_locked(&self, at: usize, identity: Inode) -> bool {
-        self.processes.iter().flatten().any(|process| {
-            process.folder == self.folders[at].inode || process.identity == identity
-        })
+        self.processes
+            .iter()
+            .flatten()
+            .any(|process| process.folder == self.folders[at].inode || process.identity == identity)
     }
 }
 
@@ -415,7 +425,10 @@ impl Protocol {
             }
             Op::Append => {
                 let Process { id, target, fresh, file, .. } = *process;
-                state.put(fresh, Content::Record { state: id, limit: target, place: fresh, after: file });
+                state.put(
+                    fresh,
+                    Content::Record { state: id, limit: target, place: fresh, after: file },
+                );
             }
             Op::SyncNew => state.files[usize::from(process.fresh)].sync(),
             Op::SyncCreated | Op::SyncRenamed | Op::SyncFound => {
@@ -513,7 +526,9 @@ impl Protocol {
         let names = state.folders[at].names.now;
         let mut put = |there: Option<Inode>, content: Option<Content>| {
             let Some(content) = content else { return Some(None) };
-            let is_void = |inode: &Inode| matches!(state.content(*inode), Content::Void { .. } | Content::Empty);
+            let is_void = |inode: &Inode| {
+                matches!(state.content(*inode), Content::Void { .. } | Content::Empty)
+            };
             let inode = match there.filter(|inode| into && !is_void(inode)) {
                 Some(inode) => inode,
                 None => state.create()?,

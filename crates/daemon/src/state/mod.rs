@@ -358,9 +358,9 @@ impl<D: Disk + Clone> FileStore<D> {
             named.map_err(self.failed(name))?;
         }
         self.disk.sync(&self.folder).map_err(os_of(&self.path))?;
-        written.iter().try_for_each(|(name, _, fresh)| {
-            self.has_name(name, *fresh).map_err(self.failed(name))
-        })
+        written
+            .iter()
+            .try_for_each(|(name, _, fresh)| self.has_name(name, *fresh).map_err(self.failed(name)))
     }
 
     /// Whether it is this file that the folder names: names may be put back meanwhile.

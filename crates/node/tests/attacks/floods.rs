@@ -3,7 +3,7 @@
 
 use crate::craft::{self, UDP};
 use crate::net::{ethernet, mac};
-use crate::rig::{HOST, Rig, at_lan, each, hops_later};
+use crate::rig::{HOST, at_lan, each, hops_later};
 use crate::router::{HERE4, HERE6, NODE4, OUT6, router, routes, udp};
 use ferrule_base::{DropReason, Duration, MacAddr};
 
