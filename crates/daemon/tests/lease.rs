@@ -637,7 +637,7 @@ impl Model for Protocol {
         vec![
             Property::always(ONCE, |_, state: &State| !state.twice),
             Property::sometimes("it goes on after a power loss", |_, state: &State| {
-                state.recovered && state.sent >= RANGE + 1
+                state.recovered && state.sent > RANGE
             }),
         ]
     }

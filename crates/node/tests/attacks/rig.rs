@@ -270,6 +270,28 @@ impl Rig {
         frame
     }
 
+    /// Frames that the host behind the peer hears because of a packet that it sends: both
+    /// nodes and the wire between them do what they do.
+    #[allow(dead_code, reason = "the attacks do not need it, the corners do")]
+    pub fn far_hears(&mut self, packet: &[u8]) -> Vec<Vec<u8>> {
+        let [lan, _] = self.peer.as_mut().expect("a peer");
+        lan.send(&craft::frame(mac("n2", "lan"), FAR, packet));
+        self.net.settle();
+        for _ in 0..4 {
+            let [_, wan] = self.peer.as_mut().expect("a peer");
+            let there = wan.received();
+            let node = self.ports.iter_mut().find(|(port, _)| *port == "wan");
+            let (_, node) = node.expect("a WAN");
+            there.iter().for_each(|frame| node.send(frame));
+            let back = node.received();
+            let [_, wan] = self.peer.as_mut().expect("a peer");
+            back.iter().for_each(|frame| wan.send(frame));
+            self.net.settle();
+        }
+        let [lan, _] = self.peer.as_mut().expect("a peer");
+        lan.received()
+    }
+
     /// The frame that the peer makes of a packet of the host behind it.
     pub fn peer_sends(&mut self, packet: &[u8]) -> Vec<u8> {
         self.peer_sends_frame(&craft::frame(mac("n2", "lan"), FAR, packet))
