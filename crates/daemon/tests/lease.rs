@@ -384,39 +384,8 @@ impl Protocol {
                 }
             },
             Op::SyncList => state.list.sync(),
-            Op::Check => {
-                (there && names.state == Some(process.identity)).then_some(())?;
-                let stands = Content::Record {
-                    state: process.id,
-                    limit: process.limit,
-                    place: process.file,
-                    after: 0,
-                };
-                let same = match (names.counter.map(|inode| state.content(inode)), stands) {
-                    (
-                        Some(Content::Record { state, limit, place, .. }),
-                        Content::Record { state: id, limit: known, place: file, .. },
-                    ) => (state, limit, place) == (id, known, file),
-                    _ => false,
-                };
-                (same && names.counter == Some(process.file) || self.lack == Lack::Standing)
-                    .then_some(())?;
-            }
-            Op::UndoVoid => {
-                if let Some(new) = names.new {
-                    state.put(new, Content::Empty);
-                }
-            }
-            Op::UndoSync => {
-                if let Some(new) = names.new {
-                    state.files[usize::from(new)].sync();
-                }
-            }
-            Op::UndoRemove => {
-                if names.new.is_some() {
-                    state.folders[at].change(|names| names.new = None);
-                }
-            }
+            Op::Check => self.stands(state, process, there.then_some(names)?)?,
+            Op::UndoVoid | Op::UndoSync | Op::UndoRemove => undo(state, at, names.new, op),
             Op::Create => {
                 (there && names.new.is_none()).then_some(())?;
                 process.fresh = state.create()?;
@@ -436,21 +405,11 @@ impl Protocol {
                     state.folders[at].names.sync();
                 }
             }
-            Op::Void => {
-                process.old = names.counter;
-                if let Some(old) = process.old.filter(|_| self.lack != Lack::Voiding) {
-                    state.put(old, Content::Empty);
+            Op::Void | Op::Mark | Op::SyncVoid => {
+                if op == Op::Void {
+                    process.old = names.counter;
                 }
-            }
-            Op::Mark => {
-                if let Some(old) = process.old.filter(|_| self.lack != Lack::Voiding) {
-                    state.put(old, Content::Void { next: process.fresh });
-                }
-            }
-            Op::SyncVoid => {
-                if let Some(old) = process.old {
-                    state.files[usize::from(old)].sync();
-                }
+                self.void(state, process, op);
             }
             Op::Rename => {
                 let new = names.new?;
@@ -475,6 +434,30 @@ impl Protocol {
             }
         }
         Some(())
+    }
+
+    /// Nothing where the state or the record in the folder is not this process's any more.
+    fn stands(&self, state: &State, process: &Process, names: Names) -> Option<()> {
+        (names.state == Some(process.identity)).then_some(())?;
+        let same = match names.counter.map(|inode| state.content(inode)) {
+            Some(Content::Record { state, limit, place, .. }) => {
+                (state, limit, place) == (process.id, process.limit, process.file)
+            }
+            _ => false,
+        };
+        (same && names.counter == Some(process.file) || self.lack == Lack::Standing).then_some(())
+    }
+
+    /// A superseded file: emptied, marked with its successor, synced.
+    fn void(&self, state: &mut State, process: &Process, op: Op) {
+        let Some(old) = process.old else { return };
+        let voids = self.lack != Lack::Voiding;
+        match op {
+            Op::Void if voids => state.put(old, Content::Empty),
+            Op::Mark if voids => state.put(old, Content::Void { next: process.fresh }),
+            Op::SyncVoid => state.files[usize::from(old)].sync(),
+            _ => {}
+        }
     }
 
     /// Reads what is kept, as the reader does: whole, or a write that was cut.
@@ -578,6 +561,16 @@ impl Protocol {
             }
             _ => None,
         }
+    }
+}
+
+/// What is left of a write that was cut is emptied, synced and removed.
+fn undo(state: &mut State, at: usize, new: Option<Inode>, op: Op) {
+    let Some(new) = new else { return };
+    match op {
+        Op::UndoVoid => state.put(new, Content::Empty),
+        Op::UndoSync => state.files[usize::from(new)].sync(),
+        _ => state.folders[at].change(|names| names.new = None),
     }
 }
 

@@ -584,30 +584,9 @@ fn addresses<K: Origin>((capacity, tries, some, rate): &Addressed) -> Section {
         .table(table)
 }
 
-/// RFC 5695.
-pub fn mpls<K: Origin>(
-    how: &Circumstances,
-    found: &[(Sizes, Vec<mpls::Found>)],
-    line: Option<u64>,
-) -> Report {
-    let rows: Vec<(&Sizes, &mpls::Found)> =
-        found.iter().flat_map(|(s, f)| f.iter().map(move |f| (s, f))).collect();
-    let words: Vec<_> = rows
-        .iter()
-        .map(|(size, f)| {
-            let load = f.throughput.load.map_or("none".into(), |l| frames(pps(l)));
-            format!("{} {load} ({size})", f.operation.name())
-        })
-        .collect();
-    let wrong: u64 = rows.iter().map(|r| r.1.misencapsulated).sum();
-    let labels = if wrong == 0 { "labels are right" } else { "LABELS ARE WRONG" };
-    let answer = format!("Throughput: {}; {labels}.", words.join(", "));
-    let mut report = how.report(
-        "MPLS forwarding",
-        "How well does the device push, swap and pop labels (RFC 5695)?",
-        answer,
-    );
-    let table = Table::new("mpls", "Operations by frame size")
+/// Throughput and delay of each operation of RFC 5695 at each size.
+fn operations<K: Origin>(rows: &[(&Sizes, &mpls::Found)], line: Option<u64>) -> Table {
+    Table::new("mpls", "Operations by frame size")
         .column(Column::words("operation", rows.iter().map(|r| r.1.operation.name())))
         .column(Column::words("frame", rows.iter().map(|r| r.0.to_string())))
         .column(
@@ -643,7 +622,33 @@ pub fn mpls<K: Origin>(
             )
             .decimals(0),
         )
-        .note("Sizes are of the frames that are sent (RFC 5695 section 4.1.5).");
+        .note("Sizes are of the frames that are sent (RFC 5695 section 4.1.5).")
+}
+
+/// RFC 5695.
+pub fn mpls<K: Origin>(
+    how: &Circumstances,
+    found: &[(Sizes, Vec<mpls::Found>)],
+    line: Option<u64>,
+) -> Report {
+    let rows: Vec<(&Sizes, &mpls::Found)> =
+        found.iter().flat_map(|(s, f)| f.iter().map(move |f| (s, f))).collect();
+    let words: Vec<_> = rows
+        .iter()
+        .map(|(size, f)| {
+            let load = f.throughput.load.map_or("none".into(), |l| frames(pps(l)));
+            format!("{} {load} ({size})", f.operation.name())
+        })
+        .collect();
+    let wrong: u64 = rows.iter().map(|r| r.1.misencapsulated).sum();
+    let labels = if wrong == 0 { "labels are right" } else { "LABELS ARE WRONG" };
+    let answer = format!("Throughput: {}; {labels}.", words.join(", "));
+    let mut report = how.report(
+        "MPLS forwarding",
+        "How well does the device push, swap and pop labels (RFC 5695)?",
+        answer,
+    );
+    let table = operations::<K>(&rows, line);
     let curves: Vec<_> = rows
         .iter()
         .filter(|r| !r.1.loss.is_empty())
