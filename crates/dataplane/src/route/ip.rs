@@ -12,7 +12,7 @@ use crate::route::options::{self, Hop};
 use crate::route::{Adjacency, Route, Vrf};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
 use ferrule_base::{DropReason, Instant};
-use ferrule_pipeline::{AHEAD, BATCH, Batch, Meta, Packet};
+use ferrule_pipeline::{BATCH, Batch, Meta, Packet};
 use ferrule_wire::{EtherType, FromBytes, Protocol, icmpv4, icmpv6, ipv4, ipv6, ipv6ext, ndp};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -111,7 +111,6 @@ impl Columns {
     fn read(&mut self, batch: &Batch, reserved: &Reserved) {
         for at in 0..batch.len().min(BATCH) {
             let packet = &batch[at];
-            batch.get(at + AHEAD).into_iter().for_each(Packet::prefetch);
             let (meta, data) = (packet.meta(), packet.data());
             let Some(header) = data.first_chunk::<PLAIN>() else {
                 (self.odd[at], self.dst[at]) = (1, 0);
