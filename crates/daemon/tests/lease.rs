@@ -8,19 +8,21 @@
 //!     ─ void what has the name ─ sync ─ rename ─ sync of the folder ─▶ numbers may be sent
 //! ```
 //!
-//! One key, ranges of two numbers. What the model leaves out is caught where the code
-//! itself runs on a disk that fails (`state/tests/power.rs`).
+//! One key, ranges of two numbers. The code itself runs on a disk that fails in
+//! `state/tests/power.rs`.
 
-use stateright::{Checker, Model, Property};
+use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Numbers in a range.
 const RANGE: u8 = 2;
 /// Numbers that are looked at.
-const LIMIT_MAX: u8 = 5;
+const LIMIT_MAX: u8 = 4;
 /// Files that are ever made.
 const FILES_MAX: usize = 7;
+/// For a machine that has much else to do.
+const PATIENCE: Duration = Duration::from_secs(100);
 
 type Inode = u8;
 
@@ -185,6 +187,10 @@ struct State {
     accidents: u8,
     recovered: bool,
     twice: bool,
+    /// Somebody put files back or took them away.
+    meddled: bool,
+    /// What was kept cannot be read, though nobody did.
+    lost: bool,
 }
 
 /// What may happen next.
@@ -214,7 +220,8 @@ enum Lack {
     Places,
     Locks,
     List,
-    Standing,
+    /// Files are told by their names in the middle of a write.
+    Handles,
 }
 
 struct Protocol {
@@ -241,6 +248,8 @@ impl State {
             accidents: 0,
             recovered: false,
             twice: false,
+            meddled: false,
+            lost: false,
         }
     }
 
@@ -271,7 +280,6 @@ impl State {
 }
 
 /// A file as the reader understands it.
-#[derive(PartialEq, Eq)]
 enum Says {
     Record { limit: u8, after: Inode },
     Void(Inode),
@@ -357,6 +365,7 @@ impl Protocol {
         process.program = rest;
         let left_out = self.lack == Lack::Sync(op);
         if !left_out && self.operate(state, &mut process, op).is_none() {
+            state.lost |= op == Op::Load && !state.meddled;
             // One that cannot open its folder does not run.
             if process.file == 0 || process.stopping {
                 state.processes[number] = None;
@@ -370,60 +379,51 @@ impl Protocol {
     }
 
     fn operate(&self, state: &mut State, process: &mut Process, op: Op) -> Option<()> {
-        let at = process.at;
         // Names are looked up in the folder that was locked, wherever that is now.
-        let there = state.folders[at].inode == process.folder;
-        let names = if there { state.folders[at].names.now } else { Names::default() };
+        let there = state.folders[process.at].inode == process.folder;
+        let names = if there { state.folders[process.at].names.now } else { Names::default() };
         match op {
-            Op::Claim => match state.list.now {
-                Some(other) if other != process.id && self.lack != Lack::List => return None,
-                Some(_) => {}
-                None => {
-                    state.list.now = Some(process.id);
-                    state.list.may.insert(Some(process.id));
-                }
-            },
+            Op::Claim => self.claim(state, process.id)?,
             Op::SyncList => state.list.sync(),
-            Op::Check => self.stands(state, process, there.then_some(names)?)?,
-            Op::UndoVoid | Op::UndoSync | Op::UndoRemove => undo(state, at, names.new, op),
+            Op::Check => {
+                (there && names.state == Some(process.identity)).then_some(())?;
+                let counter = names.counter.filter(|&inode| inode == process.file)?;
+                let Says::Record { limit, .. } = self.says(state, counter, process.id) else {
+                    return None;
+                };
+                (limit == process.limit).then_some(())?;
+            }
+            Op::UndoVoid | Op::UndoSync | Op::UndoRemove => {
+                names.new.into_iter().for_each(|new| Self::undo(state, process.at, new, op));
+            }
             Op::Create => {
                 (there && names.new.is_none()).then_some(())?;
                 process.fresh = state.create()?;
-                let fresh = process.fresh;
-                state.folders[at].change(|names| names.new = Some(fresh));
+                state.folders[process.at].change(|names| names.new = Some(process.fresh));
             }
             Op::Append => {
-                let Process { id, target, fresh, file, .. } = *process;
-                state.put(
-                    fresh,
-                    Content::Record { state: id, limit: target, place: fresh, after: file },
-                );
+                let Process { id, target: limit, fresh: place, file: after, .. } = *process;
+                state.put(place, Content::Record { state: id, limit, place, after });
             }
             Op::SyncNew => state.files[usize::from(process.fresh)].sync(),
-            Op::SyncCreated | Op::SyncRenamed | Op::SyncFound => {
-                if there {
-                    state.folders[at].names.sync();
-                }
+            Op::SyncCreated | Op::SyncRenamed | Op::SyncFound if there => {
+                state.folders[process.at].names.sync();
             }
-            Op::Void | Op::Mark | Op::SyncVoid => {
-                if op == Op::Void {
-                    process.old = names.counter;
-                }
-                self.void(state, process, op);
-            }
+            Op::SyncCreated | Op::SyncRenamed | Op::SyncFound => {}
+            Op::Void | Op::Mark | Op::SyncVoid => self.supersede(state, process, names, op)?,
             Op::Rename => {
                 let new = names.new?;
-                state.folders[at].change(|names| {
+                state.folders[process.at].change(|names| {
                     if names.new == Some(new) {
                         (names.new, names.counter) = (None, Some(new));
                     }
                 });
             }
             Op::Done => {
+                let named = names.counter == Some(process.fresh);
+                (named || self.lack == Lack::Handles).then_some(())?;
                 (process.file, process.limit) = (process.fresh, process.target);
-                if !process.stopping {
-                    process.leased = process.limit;
-                }
+                process.leased = if process.stopping { process.leased } else { process.limit };
             }
             Op::Load => self.load(state, process, names)?,
             Op::Found => {
@@ -436,28 +436,45 @@ impl Protocol {
         Some(())
     }
 
-    /// Nothing where the state or the record in the folder is not this process's any more.
-    fn stands(&self, state: &State, process: &Process, names: Names) -> Option<()> {
-        (names.state == Some(process.identity)).then_some(())?;
-        let same = match names.counter.map(|inode| state.content(inode)) {
-            Some(Content::Record { state, limit, place, .. }) => {
-                (state, limit, place) == (process.id, process.limit, process.file)
+    fn claim(&self, state: &mut State, id: u8) -> Option<()> {
+        match state.list.now {
+            Some(other) => (other == id || self.lack == Lack::List).then_some(()),
+            None => {
+                state.list.now = Some(id);
+                state.list.may.insert(Some(id));
+                Some(())
             }
-            _ => false,
-        };
-        (same && names.counter == Some(process.file) || self.lack == Lack::Standing).then_some(())
+        }
     }
 
-    /// A superseded file: emptied, marked with its successor, synced.
-    fn void(&self, state: &mut State, process: &Process, op: Op) {
-        let Some(old) = process.old else { return };
-        let voids = self.lack != Lack::Voiding;
+    fn undo(state: &mut State, at: usize, new: Inode, op: Op) {
         match op {
-            Op::Void if voids => state.put(old, Content::Empty),
-            Op::Mark if voids => state.put(old, Content::Void { next: process.fresh }),
-            Op::SyncVoid => state.files[usize::from(old)].sync(),
-            _ => {}
+            Op::UndoVoid => state.put(new, Content::Empty),
+            Op::UndoSync => state.files[usize::from(new)].sync(),
+            _ => state.folders[at].change(|names| names.new = None),
         }
+    }
+
+    /// What has the name becomes void, by its handle: if it is what was read.
+    fn supersede(
+        &self,
+        state: &mut State,
+        process: &mut Process,
+        names: Names,
+        op: Op,
+    ) -> Option<()> {
+        if op == Op::Void {
+            let known = process.unsure || names.counter == Some(process.file);
+            (known || self.lack == Lack::Handles).then_some(())?;
+            process.old = names.counter;
+        }
+        let Some(old) = process.old.filter(|_| self.lack != Lack::Voiding) else { return Some(()) };
+        match op {
+            Op::Void => state.put(old, Content::Empty),
+            Op::Mark => state.put(old, Content::Void { next: process.fresh }),
+            _ => state.files[usize::from(old)].sync(),
+        }
+        Some(())
     }
 
     /// Reads what is kept, as the reader does: whole, or a write that was cut.
@@ -564,16 +581,6 @@ impl Protocol {
     }
 }
 
-/// What is left of a write that was cut is emptied, synced and removed.
-fn undo(state: &mut State, at: usize, new: Option<Inode>, op: Op) {
-    let Some(new) = new else { return };
-    match op {
-        Op::UndoVoid => state.put(new, Content::Empty),
-        Op::UndoSync => state.files[usize::from(new)].sync(),
-        _ => state.folders[at].change(|names| names.new = None),
-    }
-}
-
 impl Model for Protocol {
     type State = State;
     type Action = Action;
@@ -585,7 +592,12 @@ impl Model for Protocol {
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         for number in 0..2 {
             match &state.processes[number] {
-                None => actions.extend([0, 1].map(|at| Action::Start(number, at))),
+                // The first one is the folder's; another one comes to it, or has a clone.
+                None if number == 0 => actions.push(Action::Start(0, 0)),
+                None => {
+                    actions.extend(state.processes[0].is_some().then_some(Action::Start(1, 0)));
+                    actions.push(Action::Start(1, 1));
+                }
                 Some(_) => actions.extend([
                     Action::Raise(number),
                     Action::Step(number),
@@ -620,6 +632,8 @@ impl Model for Protocol {
             Action::Send(number) => Self::send(&mut state, number)?,
             accident => {
                 state.accidents += 1;
+                use Action::{Lose, PutCopies, PutLinks};
+                state.meddled |= matches!(accident, Lose | PutCopies(..) | PutLinks(_));
                 Self::accident(&mut state, accident)?;
             }
         }
@@ -629,6 +643,7 @@ impl Model for Protocol {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(ONCE, |_, state: &State| !state.twice),
+            Property::always(KEPT, |_, state: &State| !state.lost),
             Property::sometimes("it goes on after a power loss", |_, state: &State| {
                 state.recovered && state.sent > RANGE
             }),
@@ -637,30 +652,43 @@ impl Model for Protocol {
 }
 
 const ONCE: &str = "no number is sent twice";
+const KEPT: &str = "kills, full disks and power losses lose no state";
 
-fn checked(lack: Lack, accidents: u8) -> impl Checker<Protocol> {
-    let limit = Duration::from_secs(120);
-    Protocol { lack, accidents }.checker().threads(2).timeout(limit).spawn_bfs().join()
+/// Looks at all that can happen, or until one of the properties does not hold.
+fn checked(lack: Lack, accidents: u8, properties: &[&'static str]) -> impl Checker<Protocol> {
+    let enough = HasDiscoveries::AnyOf(properties.iter().copied().collect());
+    let checker = Protocol { lack, accidents }.checker().threads(2).timeout(PATIENCE);
+    checker.finish_when(enough).spawn_bfs().join()
 }
 
 #[test]
 fn no_order_of_steps_and_accidents_sends_a_number_twice() {
-    let begun = Instant::now();
-    let found = checked(Lack::Nothing, 2);
-    println!("{} states, {:?}", found.unique_state_count(), begun.elapsed());
-    if let Some(path) = found.discovery(ONCE) {
-        panic!("{:#?}", path.into_actions());
+    let found = checked(Lack::Nothing, 2, &[ONCE, KEPT]);
+    for property in [ONCE, KEPT] {
+        if let Some(path) = found.discovery(property) {
+            panic!("not so that {property}: {:?}", path.into_actions());
+        }
     }
     assert!(found.is_done(), "not all was looked at");
     found.assert_properties();
-    assert!(found.unique_state_count() > 10_000, "{}", found.unique_state_count());
+    assert!(found.unique_state_count() > 100_000, "{}", found.unique_state_count());
 }
 
 #[test]
 fn every_part_of_the_protocol_is_needed() {
-    let syncs = [Op::SyncNew, Op::SyncList, Op::SyncCreated, Op::SyncVoid, Op::SyncRenamed];
-    let parts = [Lack::Voiding, Lack::Places, Lack::Locks, Lack::List, Lack::Standing];
-    for lack in syncs.map(Lack::Sync).into_iter().chain(parts) {
-        assert!(checked(lack, 3).discovery(ONCE).is_some(), "nothing goes wrong without {lack:?}");
+    // What goes wrong without it, after how many accidents.
+    for (lack, accidents, property) in [
+        (Lack::Sync(Op::SyncNew), 1, KEPT),
+        (Lack::Sync(Op::SyncList), 2, ONCE),
+        (Lack::Sync(Op::SyncCreated), 1, KEPT),
+        (Lack::Sync(Op::SyncVoid), 3, ONCE),
+        (Lack::Voiding, 2, ONCE),
+        (Lack::Places, 2, ONCE),
+        (Lack::Locks, 0, ONCE),
+        (Lack::List, 1, ONCE),
+        (Lack::Handles, 2, ONCE),
+    ] {
+        let found = checked(lack, accidents, &[property]).discovery(property);
+        assert!(found.is_some(), "without {lack:?} it is still so that {property}");
     }
 }
