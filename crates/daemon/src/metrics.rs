@@ -382,33 +382,7 @@ mod tests {
         }
     }
 
-    fn answer() -> AnswerView {
-        let (answer, about) = ("too-big-v6".into(), String::new());
-        AnswerView { answer, kind: 2, code: 0, sent: 8, limited: 2, about }
-    }
-
-    fn report() -> Report {
-        let sa = SaView {
-            tunnel: "a\"b".into(),
-            way: "out".into(),
-            spi: "0x00001001".into(),
-            number: 10,
-            packets: 9,
-            mtu: None,
-            octets: 900,
-            bad_icv: 3,
-            ..SaView::default()
-        };
-        let macsec = MacsecView {
-            port: "wan".into(),
-            way: "rx".into(),
-            sci: "02:00:00:00:00:01/1".into(),
-            an: 2,
-            next_pn: 5,
-            lowest_pn: 4,
-            counters: [("InPktsOK".to_owned(), 4)].into(),
-        };
-        let drop = DropView { reason: "esp-replay".into(), packets: 6, about: String::new() };
+    fn engines_of_two_places() -> Vec<EngineView> {
         let engine = EngineView {
             worker: 1,
             placement: "look-aside".into(),
@@ -439,14 +413,47 @@ mod tests {
             rings: vec![ring],
             ..EngineView::default()
         };
+        vec![engine, token]
+    }
+
+    fn report() -> Report {
+        let sa = SaView {
+            tunnel: "a\"b".into(),
+            way: "out".into(),
+            spi: "0x00001001".into(),
+            number: 10,
+            packets: 9,
+            mtu: None,
+            octets: 900,
+            bad_icv: 3,
+            ..SaView::default()
+        };
+        let macsec = MacsecView {
+            port: "wan".into(),
+            way: "rx".into(),
+            sci: "02:00:00:00:00:01/1".into(),
+            an: 2,
+            next_pn: 5,
+            lowest_pn: 4,
+            counters: [("InPktsOK".to_owned(), 4)].into(),
+        };
+        let drop = DropView { reason: "esp-replay".into(), packets: 6, about: String::new() };
+        let answer = AnswerView {
+            answer: "too-big-v6".into(),
+            kind: 2,
+            code: 0,
+            sent: 8,
+            limited: 2,
+            about: String::new(),
+        };
         Report {
             uptime_ms: 7_900,
-            engines: vec![engine, token],
+            engines: engines_of_two_places(),
             ports: vec![port()],
             sas: vec![sa],
             macsec: vec![macsec],
             drops: vec![drop],
-            answers: vec![answer()],
+            answers: vec![answer],
             ..Report::default()
         }
     }
