@@ -43,9 +43,10 @@ const WINDOW_OF_BUFFER: usize = 256;
 /// Octets of the windows of a TCP that waits for nothing, at most.
 const WINDOW_MAX: u64 = 1 << 20;
 const QUEUE: usize = 1 << 14;
-/// Hosts and nodes have found each other by then.
-const START: Instant = Instant::from_secs(1);
-const BEFORE: Instant = Instant::from_nanos(999_999_999);
+/// Hosts and nodes have found each other by then, and none of them says or asks anything
+/// more on the line.
+const START: Instant = Instant::from_secs(3);
+const BEFORE: Instant = Instant::from_nanos(2_999_999_999);
 /// A transfer that is not over by then never will be.
 const LAST: Duration = Duration::from_secs(20_000);
 const SPI: u32 = 0x2001;

@@ -19,7 +19,10 @@ const FRAME_FCS: usize = FRAME + 4;
 const LONG: usize = FRAME - 4;
 /// Octets of a frame on a line beside those in memory.
 pub const LINE_OVERHEAD: usize = ferrule_tester::rate::LINE_OVERHEAD;
-/// Sent before anything is measured: neighbours are found, tables are learnt.
+/// Nothing is sent: nodes find their next hops, and ask again for those whose answer a
+/// short queue lost among what else nodes say when they start.
+const START: Duration = Duration::from_secs(3);
+/// Sent before anything is measured: tables are learnt.
 const WARM_UP: Duration = Duration::from_millis(20);
 /// Waited for late frames: more than any queue of the study holds.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -106,6 +109,7 @@ pub fn measure(built: Built, system: System, load_mbps: f64, frames: u64) -> Poi
         network.link(lines.spec(), ends.0, ends.1).expect("the site's port is free")
     };
     let (entry, exit) = (join(0, first), join(1, last));
+    network.advance(network.now() + START);
     network.observe(Box::new(Lengths::default()));
     let names = vec!["first".to_owned(), "second".to_owned()];
     let mut bench = LabBench::new(network, tester, names, Some(lines.rate));
