@@ -149,11 +149,14 @@ fn frame(to: MacAddr, packet: &[u8]) -> Vec<u8> {
     ethernet(to, HOST_A, ethertype, packet)
 }
 
-/// The packet two hops later.
+/// The packet two hops later: the first took the one place of a record route option.
 fn two_hops(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     if packet[0] >> 4 == 4 {
         packet[8] -= 2;
+        if let [7, 7, 4, ..] = packet[24..] {
+            packet[26..31].copy_from_slice(&[8, 192, 0, 2, 1]);
+        }
         ipv4::fill_checksum(&mut packet);
     } else {
         packet[7] -= 2;
