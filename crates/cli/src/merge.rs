@@ -1,5 +1,6 @@
 //! `ferrule merge`: what several machines did, as though one had done it all.
 
+use crate::answer;
 use crate::paint::{Paint, emit};
 use crate::results::Files;
 use crate::search::{self, Searched};
@@ -54,10 +55,7 @@ impl MergeArgs {
     pub fn run(self) -> ExitCode {
         match self.merge() {
             Ok(code) => code,
-            Err(fault) => {
-                eprint!("{fault}");
-                ExitCode::from(fault.exit_code())
-            }
+            Err(fault) => answer::fault(&fault),
         }
     }
 

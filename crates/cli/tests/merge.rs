@@ -86,7 +86,7 @@ fn merged_tests_are_the_report_of_one_run() {
         assert_eq!(compared(&said(&merged(&mixed, &["--json"]))), compared(&said(&whole)));
         let missing = merged(&files[..2], &["--json"]);
         assert_eq!(missing.status.code(), Some(2));
-        let text = String::from_utf8_lossy(&missing.stderr).into_owned();
+        let text = said(&missing);
         assert!(text.contains("part 2/3 is missing"), "{text}");
     }
 }
@@ -145,7 +145,9 @@ fn merged_parts_of_other_work_are_refused_with_what_is_wrong() {
         (&["test", "loss", "--lab", "campus", "--shard", "0/2"], "--json"),
     ] {
         let output = ferrule(words).output().expect("it runs");
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        // With `--json` errors are the answer.
+        let said_at = if words.contains(&"--json") { &output.stdout } else { &output.stderr };
+        let text = String::from_utf8_lossy(said_at).into_owned();
         assert!(text.contains(said) && output.status.code() == Some(2), "{words:?}: {text}");
     }
 }

@@ -14,6 +14,7 @@ mod text;
 pub use document::{SCHEMA, Searched};
 pub use text::told;
 
+use crate::answer;
 use crate::interrupt;
 use crate::paint::{Paint, emit};
 use crate::shard::Shard;
@@ -83,8 +84,7 @@ impl SearchArgs {
         let names = names(&subject);
         let began = Instant::now();
         if let Err(fault) = interrupt::flag() {
-            eprint!("{fault}");
-            return ExitCode::from(fault.exit_code());
+            return answer::fault(&fault);
         }
         let (score, failure) = quietly(|| self.search(&subject, began));
         let elapsed = began.elapsed();

@@ -94,14 +94,11 @@ impl StudyArgs {
             }
         };
         if let Err(fault) = interrupt::flag() {
-            eprint!("{fault}");
-            return ExitCode::from(fault.exit_code());
+            return answer::fault(&fault);
         }
         match self.shard {
             Some(_) if self.name != "all" => {
-                let text = "error: a study is not divided: `--shard` goes with `all`\n";
-                emit(&mut std::io::stderr().lock(), text);
-                ExitCode::from(USAGE)
+                answer::wrong("a study is not divided: `--shard` goes with `all`", USAGE)
             }
             Some(shard) => self.part(&chosen, shard),
             None => self.each(&chosen),
