@@ -32,6 +32,7 @@ NOT_RUN = (
     ("README.md", "make ", "builds or tests everything, this test included"),
     ("README.md", "ferrule lab run ten-nodes --check --seeds 1000", "takes minutes: `make soak`"),
     ("README.md", "ferrule study macsec-mobility", "takes minutes: tests/live/study.py"),
+    ("README.md", "ferrule merge", "docs/cluster.md has it behind what makes its parts"),
     ("docs/service.md", "apt install", "a package and systemd: tests/live/package.py"),
     ("docs/service.md", "cd /etc/ferrule", "for a machine whose package is installed"),
     ("docs/service.md", "systemctl", "for a machine that systemd runs"),
@@ -54,7 +55,11 @@ def blocks(path):
     for words, body in re.findall(r"^```sh *([^\n]*)\n(.*?)^```", text, re.M | re.S):
         assert words in PLACES, f"{path}: ```sh {words}: places are {', '.join(PLACES)}"
         joined = re.sub(r"\\\n\s*", " ", body)
-        yield PLACES[words], [line for line in joined.splitlines() if line.strip()]
+        # A loop is one line.
+        lines = re.findall(r"^for .*?^done.*$|^.*\S.*$", joined, re.M | re.S)
+        yield PLACES[words], [line for part in lines
+                              for line in ([part] if part.startswith("for ") else part.splitlines())
+                              if line.strip()]
 
 
 class Page:

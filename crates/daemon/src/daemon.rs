@@ -332,7 +332,7 @@ fn open_ports(
         let gate = board.gate(&port.name);
         for queue in 0..control.queues(port) {
             let opened = openings.open(port, queue, prepared.macs[index]);
-            let on = opened.as_ref().ok().and_then(Opened::index);
+            let on = opened.as_ref().ok().and_then(Opened::netdev);
             if let (Some(on), Some(device)) = (on, port.driver.device()) {
                 devices.opened(&port.name, device, on);
             }

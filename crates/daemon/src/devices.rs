@@ -15,7 +15,7 @@ use crate::opening;
 use ferrule_base::{Duration, Instant};
 use ferrule_node::config::{Config, Driver};
 use ferrule_pipeline::{Batch, PoolCache, Port, PortStats};
-use ferrule_ports::{Link, LinkNews, News, OpenError};
+use ferrule_ports::{Link, LinkNews, Netdev, News, OpenError};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -35,7 +35,7 @@ pub(crate) struct Devices {
 
 struct Device {
     name: String,
-    index: u32,
+    opened: Netdev,
     gone: Option<Gone>,
 }
 
@@ -56,8 +56,8 @@ impl Devices {
     }
 
     /// A port was opened on a device.
-    pub fn opened(&mut self, port: &str, device: &str, index: u32) {
-        let device = Device { name: device.into(), index, gone: None };
+    pub fn opened(&mut self, port: &str, device: &str, opened: Netdev) {
+        let device = Device { name: device.into(), opened, gone: None };
         self.of.insert(port.into(), device);
     }
 
@@ -93,11 +93,11 @@ impl Devices {
         let (went, mut look) = self.hear(now);
         let mut lost = Vec::new();
         for (port, device) in &mut self.of {
-            let is_there = || Link::by_name(&device.name).is_ok_and(|l| l.index == device.index);
-            let went = went.contains(&device.index) || (look && !is_there());
-            if went && device.gone.is_none() {
+            let index = device.opened.index;
+            let asked = look || went.contains(&index);
+            if asked && device.gone.is_none() && !device.opened.is_there(&device.name) {
                 device.gone = Some(Gone { since: now, why: String::new() });
-                lost.push((port.clone(), device.index));
+                lost.push((port.clone(), index));
             }
         }
         look |= now >= self.due;
@@ -118,7 +118,7 @@ impl Devices {
                 look = true;
                 continue;
             };
-            let is_ours = |d: &Device| d.index == index || Some(&d.name) == name.as_ref();
+            let is_ours = |d: &Device| d.opened.index == index || Some(&d.name) == name.as_ref();
             look |= self.of.values().any(is_ours);
             if is_gone {
                 went.push(index);
@@ -174,7 +174,7 @@ impl Daemon {
         let mut opened_on = None;
         for queue in 0..self.control.queues(port) {
             let opened = self.openings.open(port, queue, mac).map_err(said)?;
-            opened_on = opened_on.or(opened.index());
+            opened_on = opened_on.or_else(|| opened.netdev());
             queues.push(opened.start(&self.umem).map_err(said)?);
         }
         let on = opened_on.ok_or("it went again meanwhile")?;

@@ -400,7 +400,7 @@ impl Daemon {
             let (mut on, mut queues) = (None, Vec::new());
             for queue in 0..self.control.queues(port) {
                 let ready = self.openings.open(port, queue, macs[index]).map_err(fault)?;
-                on = on.or(ready.index());
+                on = on.or_else(|| ready.netdev());
                 queues.push(ready.start(&self.umem).map_err(fault)?);
             }
             opened.push((index, on, queues));

@@ -42,5 +42,5 @@ pub mod xdp;
 pub use error::{OpenError, OpenFault};
 pub use link::Link;
 pub use news::{LinkNews, News};
-pub use open::{Opened, Opener, PortSpec};
+pub use open::{Netdev, Opened, Opener, PortSpec};
 pub use xdp::Umem;

@@ -170,6 +170,26 @@ fn few(spec: &PortSpec) -> OpenError {
     OpenError::os(format!("descriptors are missing for {spec:?}"), error)
 }
 
+/// The interface of a port that was opened.
+#[derive(Debug)]
+pub struct Netdev {
+    /// Its index.
+    pub index: u32,
+    /// Of a TAP or TUN, which lives on in another network namespace.
+    file: Option<OwnedFd>,
+}
+
+impl Netdev {
+    /// Whether the port can still be used: the interface has this name here, or for a TAP
+    /// or TUN is anywhere.
+    pub fn is_there(&self, name: &str) -> bool {
+        match &self.file {
+            Some(file) => crate::tap::has_interface(file),
+            None => Link::by_name(name).is_ok_and(|link| link.index == self.index),
+        }
+    }
+}
+
 /// A port whose privileged part is done.
 #[derive(Debug)]
 pub enum Opened {
@@ -192,6 +212,16 @@ impl Opened {
             Self::Tap(opened) => Link::by_name(opened.name()).ok().map(|link| link.index),
             Self::Pcap(..) => None,
         }
+    }
+
+    /// What tells whether its interface is still there; nothing for files.
+    pub fn netdev(&self) -> Option<Netdev> {
+        let index = self.index()?;
+        let file = match self {
+            Self::Tap(opened) => opened.fd.try_clone().ok(),
+            _ => None,
+        };
+        Some(Netdev { index, file })
     }
 
     /// Makes it a port on the node's memory. Needs no privilege, but AF_XDP's

@@ -27,6 +27,7 @@ mod open;
 mod port;
 
 pub use host::HostSide;
+pub(crate) use open::has_interface;
 pub use open::{TapOpened, TapSpec};
 pub use port::TapPort;
 

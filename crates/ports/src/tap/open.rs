@@ -39,7 +39,7 @@ impl TapSpec {
 /// A TAP or TUN that is attached.
 #[derive(Debug)]
 pub struct TapOpened {
-    pub(super) fd: OwnedFd,
+    pub(crate) fd: OwnedFd,
     pub(super) spec: TapSpec,
 }
 
@@ -95,6 +95,14 @@ impl TapOpened {
     pub fn into_fd(self) -> OwnedFd {
         self.fd
     }
+}
+
+/// Whether the interface of this file exists, in whatever network namespace.
+pub(crate) fn has_interface(file: &OwnedFd) -> bool {
+    // SAFETY: all zeros are a valid ifreq.
+    let mut r: libc::ifreq = unsafe { std::mem::zeroed() };
+    // SAFETY: the command writes one ifreq.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETIFF, &raw mut r) }).is_ok()
 }
 
 /// Tells the kernel what it may leave to us: as much as it knows of.
