@@ -194,7 +194,8 @@ def demo_interrupted():
         time.sleep(0.7)
         demo.send_signal(number)
         code, out, err = finish(demo, 30)
-        check(code == 1 and "interrupted" in err, f"{words}: exit {code}\n{out}\n{err}")
+        # With --json the error is the answer.
+        check(code == 1 and "interrupted" in out + err, f"{words}: exit {code}\n{out}\n{err}")
         check(not left_behind(demo.pid), f"{words}: {left_behind(demo.pid)}")
 
 
@@ -208,7 +209,7 @@ def demo_broken_step():
         demo = start("--json", env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"})
         code, out, err = finish(demo, 60)
         check(code == 1, f"exit {code}\n{out}\n{err}")
-        check("iperf3" in err and "out of order" in err, err)
+        check("iperf3" in out and "out of order" in out, out + err)
         check(not left_behind(demo.pid), left_behind(demo.pid))
 
 
