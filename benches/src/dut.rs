@@ -118,10 +118,12 @@ fn key(path: &str) -> Result<Secret, String> {
     Ok(Secret::new(format!("cipher {cipher}\nsalt {salt}").into_bytes()))
 }
 
-/// True for frames that the node sent for itself: ARP, ICMPv6.
+/// True for frames that the node sent for itself: ARP, ICMPv6, and this behind hop-by-hop
+/// options (reports of groups).
 fn is_own(frame: &[u8]) -> bool {
     match frame.get(12..21) {
         Some([0x08, 0x06, ..]) => true,
+        Some([0x86, 0xdd, .., 0]) => frame.get(54) == Some(&58),
         Some([0x86, 0xdd, .., next]) => *next == 58,
         _ => false,
     }
