@@ -29,7 +29,7 @@ use crate::tables::Tables;
 use crate::{bridge, fragment};
 use arrayvec::ArrayVec;
 use ferrule_base::{Answers, DropReason, Drops, Instant, STAGES_MAX, Work};
-use ferrule_pipeline::{BATCH, Batch, Packet, PoolCache};
+use ferrule_pipeline::{AHEAD, BATCH, Batch, Packet, PoolCache};
 use strum::{IntoStaticStr, VariantArray};
 
 /// The packet was made here: TTL is not decremented, its source is ours.
@@ -398,16 +398,40 @@ impl Ctx<'_> {
     pub fn forward(
         &mut self,
         batch: &mut Box<Batch>,
+        verdict: impl FnMut(&mut Self, &mut Packet) -> Result<Next, Aside>,
+    ) {
+        self.forward_all::<false>(batch, verdict);
+    }
+
+    /// The same for a stage behind one whose work pushed packets' octets out of the nearest
+    /// cache: each one's are asked for a few packets ahead.
+    #[inline(always)]
+    pub fn forward_from_afar(
+        &mut self,
+        batch: &mut Box<Batch>,
+        verdict: impl FnMut(&mut Self, &mut Packet) -> Result<Next, Aside>,
+    ) {
+        self.forward_all::<true>(batch, verdict);
+    }
+
+    #[inline(always)]
+    fn forward_all<const AFAR: bool>(
+        &mut self,
+        batch: &mut Box<Batch>,
         mut verdict: impl FnMut(&mut Self, &mut Packet) -> Result<Next, Aside>,
     ) {
         let mut verdicts = Verdicts::new();
-        let rows = verdicts.places.iter_mut().zip(&mut verdicts.workers);
-        for (packet, (place, worker)) in batch.iter_mut().zip(rows) {
-            *place = match verdict(self, packet) {
+        let count = batch.len().min(BATCH);
+        let packets = &mut batch[..count];
+        for at in 0..count {
+            if AFAR {
+                packets.get(at + AHEAD).into_iter().for_each(Packet::prefetch);
+            }
+            verdicts.places[at] = match verdict(self, &mut packets[at]) {
                 Ok(next) => next as u8,
                 // With several workers, half of a batch or more.
                 Err(Aside::HandOff(other, next)) => {
-                    *worker = other;
+                    verdicts.workers[at] = other;
                     Verdicts::ELSEWHERE | next as u8
                 }
                 Err(aside) => verdicts.asides.set_aside(aside),

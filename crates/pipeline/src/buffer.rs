@@ -565,6 +565,28 @@ impl Packet {
         Some(self.data_mut())
     }
 
+    /// Cuts the packet down to `len` octets and puts `FRONT` in front of them and `behind`
+    /// behind: those in front, and the first `TAIL` behind. What is in them is left over from
+    /// before. Nothing, and nothing done, if the packet is shorter, `behind` is less than
+    /// `TAIL`, or there is no room.
+    #[inline(always)]
+    pub fn wrap<const FRONT: usize, const TAIL: usize>(
+        &mut self,
+        len: usize,
+        behind: u16,
+    ) -> Option<(&mut [u8; FRONT], &mut [u8; TAIL])> {
+        let h = self.header_mut();
+        let (head, behind) = (h.extent.head(), usize::from(behind));
+        let from = head.checked_sub(FRONT)?;
+        if len > h.extent.len() || behind < TAIL || head + len + behind > h.size as usize {
+            return None;
+        }
+        h.extent = Extent::new(from, FRONT + len + behind);
+        // SAFETY: by the line above both lie within the chunk, which we own; there are `len`
+        // octets between them.
+        unsafe { Some((&mut *h.chunk.add(from).cast(), &mut *h.chunk.add(head + len).cast())) }
+    }
+
     /// Cuts the packet down to `len` octets; longer stays as it is.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
@@ -647,4 +669,4 @@ mod prefetch;
 #[cfg(test)]
 mod tests;
 
-pub use prefetch::{NEAR_MAX, prefetch, prefetch_at, prefetch_slice};
+pub use prefetch::{AHEAD, NEAR_MAX, prefetch, prefetch_at, prefetch_slice};

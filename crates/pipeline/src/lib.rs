@@ -20,7 +20,7 @@ pub mod port;
 
 pub use batch::{BATCH, Batch};
 pub use buffer::{
-    HEAD_ROOM, Meta, NEAR_MAX, Packet, Pool, PoolCache, Region, prefetch, prefetch_at,
+    AHEAD, HEAD_ROOM, Meta, NEAR_MAX, Packet, Pool, PoolCache, Region, prefetch, prefetch_at,
     prefetch_slice,
 };
 pub use pair::pair;

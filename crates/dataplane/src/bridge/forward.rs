@@ -2,12 +2,12 @@
 
 use super::Bridge;
 use super::member::Member;
-use super::table::{self, Key};
+use super::table::{self, Key, Sought};
 use crate::graph::{Aside, Ctx, Next, Stage};
 use crate::link::tag;
 use crate::tables::{Iface, IfaceKind, Tables};
 use ferrule_base::DropReason;
-use ferrule_pipeline::{Batch, Packet};
+use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::{EtherType, ethernet};
 
 /// Destinations that no bridge forwards: 01-80-C2-00-00-00 to 0F (802.1Q
@@ -18,16 +18,25 @@ const VID_RESERVED: u16 = 0xfff;
 /// Octets of an Ethernet header.
 const LINK: usize = ethernet::Header::LEN;
 
+/// Frames between asking for what the table has of one and reading it.
+const AHEAD: usize = 8;
+
 /// The stage at [`Next::Bridge`].
 #[derive(Default)]
-pub struct Forward;
+pub struct Forward {
+    rows: Rows,
+}
 
 impl Stage for Forward {
-    /// For each frame:
+    /// For all frames of the batch:
     ///
-    /// 1. VLAN and addresses; the source is learned, unless it is a group's.
-    /// 2. Reserved destinations end here.
-    /// 3. Known: to that member, but not back. Else a copy to every other
+    /// 1. VLAN and addresses, and where the table has them.
+    ///
+    /// For each frame, while the table's lines of later ones are on their way:
+    ///
+    /// 2. The source is learned, unless it is a group's.
+    /// 3. Reserved destinations end here.
+    /// 4. Known: to that member, but not back. Else a copy to every other
     ///    member of the VLAN; the last one gets the frame itself.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
@@ -36,28 +45,83 @@ impl Stage for Forward {
         // The interface of all frames of a batch, unless other workers handed them over.
         let first = batch.first().map_or(0, |packet| packet.meta().iface);
         let from_first = arrival(ctx.tables, first);
+        let rows = &mut *self.rows.0;
+        // 1
+        for (packet, row) in batch.iter().zip(&mut *rows) {
+            let number = packet.meta().iface;
+            let from = if number == first { from_first } else { arrival(ctx.tables, number) };
+            *row = Row::of(from, packet.data());
+        }
+        let ask = |row: &Row| {
+            if let Some((_, bridge)) = from_first {
+                bridge.table.prefetch(row.src);
+                bridge.table.prefetch(row.dst);
+            }
+        };
+        rows.iter().take(AHEAD).for_each(ask);
+        let mut at = 0;
         ctx.forward(batch, |ctx, packet| {
+            rows.get(at + AHEAD).iter().copied().for_each(ask);
+            let Row { src, dst, odd } = rows[at % BATCH];
+            at += 1;
             let number = packet.meta().iface;
             let from = if number == first { from_first } else { arrival(ctx.tables, number) };
             let (from, bridge) = from.ok_or(DropReason::NotAttached)?;
-            let (dst, src, FrameTag { vlan, .. }) = read(packet.data())?;
-            if is_group(src) {
-                return Err(DropReason::BadSource.into());
+            if odd {
+                return Err(refusal(packet.data()).into());
             }
-            bridge.table.note(Key::new(vlan, src), number, now);
-            // A group's address is never learned.
-            match bridge.table.find(Key::new(vlan, dst), now) {
+            // 2
+            bridge.table.note(src, number, now);
+            // 3, 4. A group's address is never learned.
+            match bridge.table.find(dst, now) {
                 Some(to) if to == number => Err(DropReason::BridgeSamePort.into()),
                 Some(to) => match member(ctx.tables, to) {
                     Some(member) if member.bridge == from.bridge => leave(ctx, to, member, packet),
                     // It left the bridge since.
                     _ => Err(Aside::Flood),
                 },
-                None if dst & !0xf == RESERVED => Err(DropReason::BridgeReserved.into()),
+                None if dst.address() & !0xf == RESERVED => Err(DropReason::BridgeReserved.into()),
                 None => Err(Aside::Flood),
             }
         });
     }
+}
+
+/// Addresses of a frame, as the table of its bridge has them.
+#[derive(Clone, Copy, Default)]
+struct Row {
+    src: Sought,
+    dst: Sought,
+    /// It cannot be read, or a group sent it.
+    odd: bool,
+}
+
+impl Row {
+    #[inline(always)]
+    fn of(from: Option<(&Member, &Bridge)>, frame: &[u8]) -> Self {
+        match from.zip(read(frame).ok()) {
+            Some(((_, bridge), (dst, src, FrameTag { vlan, .. }))) if !is_group(src) => {
+                let seek = |address| bridge.table.seek(Key::new(vlan, address));
+                Self { src: seek(src), dst: seek(dst), odd: false }
+            }
+            _ => Self { odd: true, ..Self::default() },
+        }
+    }
+}
+
+/// Rows of a batch.
+struct Rows(Box<[Row; BATCH]>);
+
+impl Default for Rows {
+    fn default() -> Self {
+        Self(Box::new([Row::default(); BATCH]))
+    }
+}
+
+/// Drop reason of a frame that has no row.
+#[cold]
+fn refusal(frame: &[u8]) -> DropReason {
+    read(frame).map_or_else(|reason| reason, |_| DropReason::BadSource)
 }
 
 /// What a frame's tag says.
@@ -87,10 +151,10 @@ fn member(tables: &Tables, iface: u16) -> Option<&Member> {
 #[inline(always)]
 fn read(frame: &[u8]) -> Result<(u64, u64, FrameTag), DropReason> {
     let front = frame.first_chunk::<LINK>().ok_or(DropReason::Malformed)?;
-    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *front;
-    let dst = u64::from_be_bytes([0, 0, d0, d1, d2, d3, d4, d5]);
-    let src = u64::from_be_bytes([0, 0, s0, s1, s2, s3, s4, s5]);
-    if u16::from_be_bytes([t0, t1]) != EtherType::VLAN.0 {
+    // In words that overlap: octet by octet it is a load for each.
+    let word = |at: usize| front[at..].first_chunk().map_or(0, |&word| u64::from_be_bytes(word));
+    let (dst, src) = (word(0) >> 16, word(4) & ((1 << 48) - 1));
+    if front[12..] != EtherType::VLAN.0.to_be_bytes() {
         return Ok((dst, src, FrameTag::default()));
     }
     let (_, class) = tag::outer(frame).ok_or(DropReason::Malformed)?;

@@ -19,6 +19,7 @@
 //! changes one value alone and needs no version.
 
 use ferrule_base::{Instant, MacAddr};
+use ferrule_pipeline::prefetch;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Addresses in one bucket.
@@ -39,6 +40,23 @@ impl Key {
     #[inline]
     pub(super) const fn new(vlan: u16, address: u64) -> Self {
         Self((vlan as u64 & 0xfff) << 48 | address)
+    }
+}
+
+/// A key, and where the table has it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sought {
+    key: u64,
+    bucket: u32,
+    /// Its home in the bucket.
+    home: u32,
+}
+
+impl Sought {
+    /// The address, in 48 bits.
+    #[inline(always)]
+    pub(super) const fn address(self) -> u64 {
+        self.key & ((1 << 48) - 1)
     }
 }
 
@@ -109,19 +127,29 @@ impl MacTable {
 
     /// The interface of an address, if it was learned and not long ago.
     pub fn lookup(&self, vlan: u16, mac: MacAddr, now: Instant) -> Option<u16> {
-        self.find(Key::new(vlan, mac.to_u64()), seconds(now))
+        self.find(self.seek(Key::new(vlan, mac.to_u64())), seconds(now))
     }
 
     /// Notes that a frame of an address came in by an interface. The caller
     /// sees to it that the address is no group's.
     pub fn learn(&self, vlan: u16, mac: MacAddr, from: u16, now: Instant) -> Learned {
-        self.note(Key::new(vlan, mac.to_u64()), from, seconds(now))
+        self.note(self.seek(Key::new(vlan, mac.to_u64())), from, seconds(now))
+    }
+
+    /// Asks the processor for what [`note`](Self::note) and [`find`](Self::find) read.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, sought: Sought) {
+        if let Some(bucket) = self.buckets.get(sought.bucket as usize) {
+            prefetch(bucket);
+            prefetch(&bucket.values);
+        }
     }
 
     /// [`lookup`](Self::lookup) for the stage.
     #[inline(always)]
-    pub(super) fn find(&self, Key(key): Key, now: u32) -> Option<u16> {
-        let (bucket, home) = self.bucket(key);
+    pub(super) fn find(&self, sought: Sought, now: u32) -> Option<u16> {
+        let Sought { key, home, .. } = sought;
+        let bucket = self.buckets.get(sought.bucket as usize)?;
         let version = bucket.version.load(Ordering::Acquire);
         let value = bucket.find(home, key)?.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
@@ -132,8 +160,9 @@ impl MacTable {
 
     /// [`learn`](Self::learn) for the stage.
     #[inline(always)]
-    pub(super) fn note(&self, Key(key): Key, from: u16, now: u32) -> Learned {
-        let (bucket, home) = self.bucket(key);
+    pub(super) fn note(&self, sought: Sought, from: u16, now: u32) -> Learned {
+        let Sought { key, home, .. } = sought;
+        let Some(bucket) = self.buckets.get(sought.bucket as usize) else { return Learned::Busy };
         let fresh = value(from, now);
         if let Some(place) = bucket.find(home, key) {
             let old = place.load(Ordering::Relaxed);
@@ -148,7 +177,7 @@ impl MacTable {
                 return Learned::Known;
             }
         }
-        self.change(bucket, home, key, fresh)
+        self.change(bucket, home as usize, key, fresh)
     }
 
     /// Puts an address in its bucket, or elsewhere than it was.
@@ -196,21 +225,22 @@ impl MacTable {
         })
     }
 
-    /// The bucket of a key, and its home there.
-    #[inline]
-    fn bucket(&self, key: u64) -> (&Bucket, usize) {
+    /// Place of a key.
+    #[inline(always)]
+    pub(super) fn seek(&self, Key(key): Key) -> Sought {
         let product = u128::from(key ^ self.secret[0]) * u128::from(self.secret[1]);
         let mixed = product as u64 ^ (product >> 64) as u64;
-        let home = ((mixed >> 32 & 0xff) as usize * WAYS) >> 8;
+        let home = ((mixed >> 32 & 0xff) as u32 * WAYS as u32) >> 8;
         // There is a power of two of them, and one at least.
-        (&self.buckets[(mixed >> 40) as usize & (self.buckets.len() - 1)], home)
+        let bucket = (mixed >> 40) as u32 & (self.buckets.len() - 1) as u32;
+        Sought { key, bucket, home }
     }
 
     /// Whether two addresses have the same bucket.
     #[cfg(test)]
     pub(super) fn same_bucket(&self, vlan: u16, one: MacAddr, other: MacAddr) -> bool {
-        let of = |mac: MacAddr| self.bucket(Key::new(vlan, mac.to_u64()).0).0;
-        std::ptr::eq(of(one), of(other))
+        let of = |mac: MacAddr| self.seek(Key::new(vlan, mac.to_u64())).bucket;
+        of(one) == of(other)
     }
 
     #[inline]
@@ -222,7 +252,8 @@ impl MacTable {
 impl Bucket {
     /// The value that stands beside a key: nearly always at the key's home.
     #[inline]
-    fn find(&self, home: usize, key: u64) -> Option<&AtomicU64> {
+    fn find(&self, home: u32, key: u64) -> Option<&AtomicU64> {
+        let home = home as usize;
         let is = |other: &AtomicU64| other.load(Ordering::Relaxed) == key;
         let place = if self.keys.get(home).is_some_and(is) {
             home

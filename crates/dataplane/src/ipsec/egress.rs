@@ -1,7 +1,7 @@
 //! ESP out: seals IP packets (RFC 4303 section 3.3, RFC 4301 section 5.1).
 
 use super::config::OutboundConfig;
-use super::outer::{Inner, USUAL_FRONT, Varying, ident, put_trailer};
+use super::outer::{Inner, SHORT_TRAILER, USUAL_FRONT, Varying, ident, put_trailer, short_trailer};
 use super::sealer::{Sealer, Sealing, may_cut};
 use super::state::{Outbound, OutboundSa, Shape};
 use super::wrapping::{Plan, Refusal, clear_df, fill_udp, patch};
@@ -70,7 +70,7 @@ impl Sealing for OutboundSa {
 
     #[inline(always)]
     fn is_settled(&self) -> bool {
-        self.usual && self.base.then.is_none()
+        self.settled
     }
 
     #[inline(always)]
@@ -129,17 +129,15 @@ impl OutboundSa {
         if inner.len() > usize::from(base.path.mtu) {
             return None;
         }
-        if inner.len() < packet.len() {
-            packet.truncate(inner.len());
-        }
         // 3
         let number = base.sequence.take()?;
         // 4
         let pad = esp::pad_len(inner.len(), ALIGN);
-        let data = packet.grow(USUAL_FRONT, pad + esp::TRAILER_LEN + ICV)?;
-        let total = data.len();
-        let (front, rest) = data.split_first_chunk_mut()?;
-        put_trailer(rest.get_mut(inner.len()..)?, pad, inner.protocol)?;
+        let behind = pad + esp::TRAILER_LEN + ICV;
+        let total = USUAL_FRONT + inner.len() + behind;
+        let (front, tail) =
+            packet.wrap::<USUAL_FRONT, SHORT_TRAILER>(inner.len(), behind as u16)?;
+        *tail = short_trailer(pad, inner.protocol);
         // A packet is shorter than 64 KiB.
         self.template.put_usual(front, total as u16, base.varying(inner, number), number);
         base.stats.packets += 1;

@@ -2,14 +2,15 @@
 
 use super::config::{InboundConfig, Mode};
 use super::opener::{Opener, Opening};
-use super::state::{Ends, Inbound, InboundSa, Shape, nonce};
+use super::spd::{Direction, Plain4};
+use super::state::{Ends, Inbound, InboundSa, Shape};
 use super::unwrapping::KEEPALIVE;
 use crate::graph::{Aside, FLAG_ENCAP, Next};
 use crate::mss;
 use crate::protection::table::SaError;
 use crate::protection::tickets::Submitter;
 use ferrule_base::DropReason;
-use ferrule_crypto::{Job, Op, Verdict};
+use ferrule_crypto::Job;
 use ferrule_pipeline::Packet;
 use ferrule_wire::{Ecn, EtherType, FromBytes, Protocol, esp, ipv4, ipv6};
 
@@ -58,9 +59,9 @@ impl Opening for InboundSa {
     /// 3. what is encrypted, and what lies beside it.
     #[inline(always)]
     fn lay_out(&mut self, packet: &mut Packet, job: &mut Job<()>) -> Result<(), DropReason> {
-        match self.usual {
-            true => self.lay_out_as(packet, job, Shape::USUAL),
-            false => self.lay_out_as(packet, job, self.shape),
+        match self.usual && self.lay_out_usual(packet, job).is_some() {
+            true => Ok(()),
+            false => self.lay_out_any(packet, job),
         }
     }
 
@@ -84,14 +85,37 @@ impl Opening for InboundSa {
 }
 
 impl InboundSa {
-    /// The steps of laying out, for the sizes of a suite.
+    /// The steps of laying out for a packet in order that comes to a [usual](Self::usual) SA,
+    /// with all sizes known. Nothing, and nothing done, for any other.
     #[inline(always)]
-    fn lay_out_as(
-        &self,
-        packet: &mut Packet,
-        job: &mut Job<()>,
-        shape: Shape,
-    ) -> Result<(), DropReason> {
+    fn lay_out_usual(&self, packet: &mut Packet, job: &mut Job<()>) -> Option<()> {
+        const FRONT: usize = Shape::USUAL.text as usize;
+        const ICV: usize = Shape::USUAL.icv as usize;
+        const ALIGN: usize = Shape::USUAL.align as usize;
+        let (meta, data) = packet.split();
+        let at = usize::from(meta.offset);
+        let front = data.get(at..)?.first_chunk::<FRONT>()?;
+        let text = data.len().checked_sub(at + FRONT + ICV)?;
+        // 1
+        let right = self.base.ends.are_of_whole(data) & (meta.flags & FLAG_ENCAP == 0);
+        if !right | (text < ALIGN) | !text.is_multiple_of(ALIGN) {
+            return None;
+        }
+        // 2
+        let low = u32::from_be_bytes(*front[4..].first_chunk()?);
+        let number = self.base.candidate(low, Shape::USUAL.esn)?.number();
+        // 3
+        let (header, text) = Shape::USUAL.spans(at, text + FRONT - esp::Header::LEN);
+        meta.offset = text.start;
+        let ad = Shape::USUAL.ad(header, self.base.spi, number);
+        *job = self.base.job(number, *front.last_chunk()?, ad, text);
+        Some(())
+    }
+
+    /// The steps of laying out for any packet and SA.
+    #[inline(never)]
+    fn lay_out_any(&self, packet: &mut Packet, job: &mut Job<()>) -> Result<(), DropReason> {
+        let shape = self.shape;
         let at = usize::from(packet.meta().offset);
         // 1
         let total = self.base.ends.total_len(packet.data())?;
@@ -118,17 +142,7 @@ impl InboundSa {
         };
         let (header, text) = shape.spans(at, body);
         packet.meta_mut().offset = (at + esp::Header::LEN) as u16 + u16::from(shape.iv);
-        *job = Job {
-            buf: (),
-            key: self.base.key,
-            ticket: 0,
-            number,
-            nonce: nonce(self.base.salt, iv),
-            op: Op::Open,
-            verdict: Verdict::Pending,
-            ad: shape.ad(header, self.base.spi, number),
-            text,
-        };
+        *job = self.base.job(number, iv, shape.ad(header, self.base.spi, number), text);
         Ok(())
     }
 
@@ -140,32 +154,72 @@ impl InboundSa {
         job: &Job<()>,
     ) -> Result<EtherType, DropReason> {
         // 1
-        let start = usize::from(packet.meta().offset);
-        let outer = packet.data().first_chunk().map_or(0, class);
-        let text = packet.data_mut().get_mut(start..job.text.end()).unwrap_or_default();
+        let (meta, data) = packet.split();
+        let start = usize::from(meta.offset);
+        let outer = data.first_chunk().map_or(0, class);
+        let text = data.get_mut(start..job.text.end()).unwrap_or_default();
         let (len, protocol) = esp::parse_trailer(text).map_err(|_| DropReason::EspBadTrailer)?;
+        let payload = text.get_mut(..len).unwrap_or_default();
+        // 1, 2, 3
+        let (len, ethertype) = match Plain4::read(payload, Direction::Inbound) {
+            Some(plain) if protocol == Protocol::IPV4 && plain.is_whole(len) => {
+                (self.base.take_plain(plain, payload, outer)?, EtherType::IPV4)
+            }
+            _ => self.base.take_any(protocol, payload, outer)?,
+        };
+        // 4
+        packet.keep(start, start + len);
+        Ok(ethertype)
+    }
+}
+
+impl Inbound {
+    /// Steps 1 to 3 for most of all packets, of which one look shows all.
+    #[inline(always)]
+    fn take_plain(
+        &self,
+        plain: Plain4,
+        payload: &mut [u8],
+        outer: u8,
+    ) -> Result<usize, DropReason> {
+        if let Some(mtu) = self.clamp {
+            mss::clamp(payload.get_mut(..plain.total).unwrap_or_default(), mtu.into());
+        }
+        if !self.selectors.admit_plain(plain) {
+            return Err(DropReason::EspSelectorMismatch);
+        }
+        // Congestion that was not marked outside, or inside as well.
+        if (outer ^ plain.class) & 3 != 0 && outer & 3 != 0 {
+            mark(payload, Protocol::IPV4, outer)?;
+        }
+        Ok(plain.total)
+    }
+
+    /// Steps 1 to 3 for any packet.
+    #[inline(never)]
+    fn take_any(
+        &self,
+        protocol: Protocol,
+        payload: &mut [u8],
+        outer: u8,
+    ) -> Result<(usize, EtherType), DropReason> {
+        // 1
         if protocol == Protocol::NONE {
             return Err(DropReason::EspDummy);
         }
-        let payload = text.get_mut(..len).unwrap_or_default();
         let len = inner_len(payload, protocol).ok_or(DropReason::EspBadTrailer)?;
         let inner = payload.get_mut(..len).ok_or(DropReason::EspBadTrailer)?;
-        if let Some(mtu) = self.base.clamp {
+        if let Some(mtu) = self.clamp {
             mss::clamp(inner, mtu.into());
         }
         // 2
-        if !self.base.selectors.admit(inner)? {
+        if !self.selectors.admit(inner)? {
             return Err(DropReason::EspSelectorMismatch);
         }
-        if !is_plain(inner, protocol) {
-            self.base.admits_error(inner)?;
-        }
+        self.admits_error(inner)?;
         // 3
         mark(inner, protocol, outer)?;
-        // 4
-        packet.strip(start);
-        packet.truncate(len);
-        Ok(if protocol == Protocol::IPV4 { EtherType::IPV4 } else { EtherType::IPV6 })
+        Ok((len, if protocol == Protocol::IPV4 { EtherType::IPV4 } else { EtherType::IPV6 }))
     }
 }
 
@@ -180,6 +234,20 @@ fn body_len(shape: Shape, len: usize, at: usize) -> Option<usize> {
 }
 
 impl Ends {
+    /// True for an IPv4 packet with these outer addresses that is no fragment and all of `data`.
+    #[inline(always)]
+    fn are_of_whole(&self, data: &[u8]) -> bool {
+        const VERSION: u64 = 0xf << 60;
+        const FRAGMENT: u64 = 0x3fff;
+        let Self::V4 { ends, mask } = *self else { return false };
+        let Some(header) = data.first_chunk::<{ ipv4::Header::LEN }>() else { return false };
+        let word =
+            |at: usize| header[at..].first_chunk().map_or(0, |&word| u64::from_be_bytes(word));
+        let (start, found) = (word(0), word(12));
+        let whole = u64::from((start >> 32) as u16) == data.len() as u64;
+        (start & (VERSION | FRAGMENT) == 4 << 60) & ((found ^ ends) & mask == 0) & whole
+    }
+
     /// Octets of a packet that has these outer addresses and is whole.
     #[inline(always)]
     pub(super) fn total_len(&self, data: &[u8]) -> Result<usize, DropReason> {
@@ -219,13 +287,6 @@ fn too_short(packet: &Packet, at: usize) -> Aside {
         return Aside::Consume;
     }
     DropReason::Malformed.into()
-}
-
-/// TCP or UDP right behind the header: no error about another packet.
-#[inline(always)]
-fn is_plain(inner: &[u8], protocol: Protocol) -> bool {
-    let carried = inner.get(if protocol == Protocol::IPV4 { 9 } else { 6 });
-    carried.is_some_and(|&p| p == Protocol::TCP.0 || p == Protocol::UDP.0)
 }
 
 /// TOS or traffic class of an IP header of either version.

@@ -181,23 +181,40 @@ fn install<S: Opening, E: Engine<Packet>>(
     engine.install(&config.keys.expecting(coming)).map_err(SaError::Key)
 }
 
+/// References to the SAs of a batch's packets, by their SPIs.
+#[inline(always)]
+fn look_up<S: Opening>(ctx: &Ctx<'_>, batch: &Batch) -> [InboundCell; BATCH] {
+    let (mut spis, mut cells) = ([0; BATCH], [InboundCell::NONE; BATCH]);
+    for (packet, spi) in batch.iter().zip(&mut spis) {
+        let at = usize::from(packet.meta().offset);
+        let header = packet.data().get(at + S::SPI_AT..).and_then(<[u8]>::first_chunk);
+        *spi = header.map_or(0, |&octets| u32::from_be_bytes(octets));
+    }
+    let count = batch.len().min(BATCH);
+    ctx.tables.sas.inbound_all(&spis[..count], &mut cells[..count]);
+    cells
+}
+
 impl<S: Opening> Associations<S> {
-    /// 1. SPI to SA; the SA of another worker opens there.
+    /// 1. The SA of another worker opens there.
     /// 2. What can be judged without the key, the replay window among it.
     #[inline(always)]
     fn prepare(
         &mut self,
         ctx: &mut Ctx<'_>,
+        cell: InboundCell,
         packet: &mut Packet,
         job: &mut Job<()>,
     ) -> Result<(), Aside> {
         // 1
         let spi = S::spi_of(packet)?;
-        let place = ctx.tables.sas.inbound(spi).ok_or(S::UNKNOWN_SPI)?;
-        if place.worker != ctx.worker {
-            return Err(Aside::HandOff(place.worker, S::STAGE));
+        if !cell.is_some() {
+            return Err(S::UNKNOWN_SPI.into());
         }
-        let held = self.table.at(place.index).filter(|(_, held)| held.sa.base().spi == spi);
+        if cell.worker() != ctx.worker {
+            return Err(Aside::HandOff(cell.worker(), S::STAGE));
+        }
+        let held = self.table.at(cell.index()).filter(|(_, held)| held.sa.base().spi == spi);
         let (slot, held) = held.ok_or(S::UNKNOWN_SPI)?;
         // 2
         match held.sa.lay_out(packet, job) {
@@ -219,15 +236,8 @@ impl<S: Opening> Protection for Associations<S> {
         if !self.table.is_large() {
             return;
         }
-        let (mut spis, mut cells) = ([0; BATCH], [InboundCell::NONE; BATCH]);
-        for (packet, spi) in batch.iter().zip(&mut spis) {
-            let at = usize::from(packet.meta().offset);
-            let header = packet.data().get(at + S::SPI_AT..).and_then(<[u8]>::first_chunk);
-            *spi = header.map_or(0, |&octets| u32::from_be_bytes(octets));
-        }
-        let count = batch.len().min(BATCH);
-        ctx.tables.sas.inbound_all(&spis[..count], &mut cells[..count]);
-        for cell in &cells[..count] {
+        let cells = look_up::<S>(ctx, batch);
+        for cell in &cells[..batch.len()] {
             self.table.prefetch(cell.index());
         }
         for (packet, cell) in batch.iter().zip(&cells) {
@@ -239,9 +249,14 @@ impl<S: Opening> Protection for Associations<S> {
         }
     }
 
+    /// SPI to SA for all packets first, so that none waits for that one after the other.
     #[inline(always)]
     fn prepare_all(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch, jobs: &mut [Job<()>; BATCH]) {
-        prepare_each(ctx, batch, jobs, |ctx, packet, job| self.prepare(ctx, packet, job));
+        let mut cells = look_up::<S>(ctx, batch).into_iter();
+        prepare_each(ctx, batch, jobs, |ctx, packet, job| {
+            let cell = cells.next().unwrap_or(InboundCell::NONE);
+            self.prepare(ctx, cell, packet, job)
+        });
     }
 
     /// 1. The ICV was right.

@@ -268,20 +268,27 @@ pub(super) const fn ident(number: u64, spi: u32) -> u16 {
 #[inline(always)]
 pub(super) fn put_trailer(tail: &mut [u8], pad: usize, next: Protocol) -> Option<()> {
     // A short one in one store: what is too much lies where the ICV comes to be.
-    let Some(front) = tail.first_chunk_mut().filter(|_| pad <= SHORT_PAD) else {
-        esp::emit_trailer(tail.get_mut(..pad + esp::TRAILER_LEN)?, next);
-        return Some(());
-    };
-    let at = 8 * pad as u32;
-    let end = u64::from(next.0) << 8 | pad as u64;
-    *front = (PAD & !(u64::MAX << at) | end << at).to_le_bytes();
+    match tail.first_chunk_mut().filter(|_| pad <= SHORT_PAD) {
+        Some(front) => *front = short_trailer(pad, next),
+        None => esp::emit_trailer(tail.get_mut(..pad + esp::TRAILER_LEN)?, next),
+    }
     Some(())
+}
+
+/// A trailer with at most [`SHORT_PAD`] octets of padding, and zeros behind it.
+#[inline(always)]
+pub(super) const fn short_trailer(pad: usize, next: Protocol) -> [u8; SHORT_TRAILER] {
+    let at = 8 * pad as u32;
+    let end = (next.0 as u64) << 8 | pad as u64;
+    (PAD & !(u64::MAX << at) | end << at).to_le_bytes()
 }
 
 /// The start of every padding (RFC 4303 section 2.4).
 const PAD: u64 = u64::from_le_bytes([1, 2, 3, 4, 5, 6, 7, 8]);
+/// Octets of a word that holds a short trailer.
+pub(super) const SHORT_TRAILER: usize = size_of::<u64>();
 /// Octets of padding that fit a word with length and next header.
-const SHORT_PAD: usize = size_of::<u64>() - esp::TRAILER_LEN;
+const SHORT_PAD: usize = SHORT_TRAILER - esp::TRAILER_LEN;
 
 /// The IPv4 checksum of a sum of header words.
 #[inline]

@@ -292,24 +292,6 @@ fn admit<S: Sealing>(
     }
 }
 
-impl<S: Sealing> Associations<S> {
-    #[inline(always)]
-    fn prepare(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        packet: &mut Packet,
-        job: &mut Job<()>,
-    ) -> Result<(), Aside> {
-        let index = packet.meta().sa;
-        let Some((slot, held)) = self.table.at(index) else {
-            return Err(S::elsewhere(ctx, index));
-        };
-        self.settled &= held.sa.is_settled();
-        let made = held.sa.lay_out(ctx.now, packet, job);
-        admit(&mut self.wants, slot, held, packet, job, made)
-    }
-}
-
 impl<S: Sealing> Protection for Associations<S> {
     const SUBMITTER: Submitter = S::SUBMITTER;
 
@@ -329,9 +311,25 @@ impl<S: Sealing> Protection for Associations<S> {
         }
     }
 
+    /// The places of all packets' SAs first, so that none waits for them one after the other.
     #[inline(always)]
     fn prepare_all(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch, jobs: &mut [Job<()>; BATCH]) {
-        prepare_each(ctx, batch, jobs, |ctx, packet, job| self.prepare(ctx, packet, job));
+        let Self { table, wants, .. } = self;
+        let mut slots = [0; BATCH];
+        for (packet, slot) in batch.iter().zip(&mut slots) {
+            *slot = table.place(packet.meta().sa);
+        }
+        let (mut slots, mut settled) = (slots.iter().copied(), true);
+        prepare_each(ctx, batch, jobs, |ctx, packet, job| {
+            let found = slots.next().and_then(|slot| Some((slot, table.slot(slot)?)));
+            let Some((slot, held)) = found else {
+                return Err(S::elsewhere(ctx, packet.meta().sa));
+            };
+            settled &= held.sa.is_settled();
+            let made = held.sa.lay_out(ctx.now, packet, job);
+            admit(wants, slot, held, packet, job, made)
+        });
+        self.settled = settled;
     }
 
     #[inline(always)]

@@ -286,6 +286,8 @@ pub struct OutboundSa {
     /// A plain tunnel of [`Shape::USUAL`] with IPv4 outside, for which code is compiled with
     /// all sizes known.
     pub(super) usual: bool,
+    /// The same, and no SA around this one: sealed packets just go on to their adjacency.
+    pub(super) settled: bool,
     pub(super) special: Option<Box<Special>>,
     pub(super) base: Outbound,
 }
@@ -304,8 +306,9 @@ impl OutboundSa {
         let (special, template) = (Special::of(config)?, Template::esp(config)?);
         let plain = special.is_none() && !config.clamp;
         let usual = plain && shape == Shape::USUAL && template.is_usual();
+        let settled = usual && config.then.is_none();
         let base = Outbound::new(config, sequence)?;
-        Ok(Self { base, shape, usual, special, template })
+        Ok(Self { base, shape, usual, settled, special, template })
     }
 }
 
@@ -389,6 +392,22 @@ impl Inbound {
         self.window.check(number)
     }
 
+    /// A packet's job, which has its slot yet to come.
+    #[inline(always)]
+    pub(super) fn job(&self, number: u64, iv: [u8; 8], ad: Ad, text: Span) -> Job<()> {
+        Job {
+            buf: (),
+            key: self.key,
+            ticket: 0,
+            number,
+            nonce: nonce(self.salt, iv),
+            op: Op::Open,
+            verdict: Verdict::Pending,
+            ad,
+            text,
+        }
+    }
+
     /// True if a packet came out of one of the SAs that the policy requires.
     #[inline(always)]
     pub(super) fn is_nested_right(&self, meta: &Meta) -> bool {
@@ -414,7 +433,8 @@ impl Inbound {
 #[repr(C)]
 pub struct InboundSa {
     pub(super) shape: Shape,
-    /// Of [`Shape::USUAL`], for which code is compiled with all sizes known.
+    /// Of [`Shape::USUAL`], neither in UDP nor within another SA: for such, code is compiled
+    /// with all sizes known.
     pub(super) usual: bool,
     pub(super) mode: Mode,
     pub(super) udp: Option<Encap>,
@@ -429,7 +449,7 @@ impl InboundSa {
         Ok(Self {
             base: Inbound::new(config, edge)?,
             shape,
-            usual: shape == Shape::USUAL,
+            usual: shape == Shape::USUAL && config.encap.is_none() && config.inside.is_empty(),
             mode: config.mode,
             udp: config.encap,
         })

@@ -30,6 +30,8 @@ impl Stage for Output {
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         let (tables, worker) = (ctx.tables, ctx.worker);
+        // From its line to the neighbour's address it is one read after the other.
+        batch.iter().for_each(Packet::prefetch_meta);
         ctx.forward(batch, |ctx, packet| {
             let exit = tables.hot.exits.get(packet.meta().adjacency as usize);
             let exit = exit.filter(|exit| exit.is_routed).ok_or(DropReason::NotAttached)?;

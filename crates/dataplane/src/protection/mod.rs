@@ -24,7 +24,7 @@ pub mod tickets;
 use crate::graph::{Aside, Ctx, Next};
 use ferrule_base::{DropReason, Flow, PortId};
 use ferrule_crypto::{Ad, Engine, Job, Jobs, Op};
-use ferrule_pipeline::{BATCH, Batch, Packet};
+use ferrule_pipeline::{AHEAD, BATCH, Batch, Packet};
 use ferrule_wire::esp;
 use tickets::{Lane, Submitter, Tickets};
 
@@ -119,14 +119,14 @@ impl InFlight {
         if !engine.is_immediate() {
             return self.submit(protection, ctx, engine, batch);
         }
+        // The engine finds texts by these.
+        batch.iter().for_each(Packet::prefetch_meta);
         engine.run_beside(ctx.now, batch, jobs);
         if let Some(next) = protection.all_finished(jobs) {
             return ctx.out.send_all(next, batch);
         }
-        // What a cipher worked on lies behind it.
-        batch.iter().for_each(Packet::prefetch);
         let mut jobs = jobs.iter();
-        ctx.forward(batch, |ctx, packet| match jobs.next() {
+        ctx.forward_from_afar(batch, |ctx, packet| match jobs.next() {
             Some(job) => protection.finish(ctx, packet, job),
             None => Err(DropReason::EngineFailed.into()),
         });
@@ -229,7 +229,9 @@ pub(crate) fn prepare_of_port(
     port: PortId,
     mut prepare: impl FnMut(&mut Packet, &mut Job<()>) -> Result<(), Aside>,
 ) -> Option<Aside> {
-    for (packet, job) in batch.iter_mut().zip(jobs).skip(*done) {
+    while *done < batch.len() {
+        batch.get(*done + AHEAD).into_iter().for_each(Packet::prefetch);
+        let Some((packet, job)) = batch.get_mut(*done).zip(jobs.get_mut(*done)) else { break };
         if packet.meta().port != port {
             break;
         }
@@ -250,7 +252,9 @@ pub(crate) fn prepare_each(
     mut prepare: impl FnMut(&mut Ctx<'_>, &mut Packet, &mut Job<()>) -> Result<(), Aside>,
 ) {
     let mut count = 0;
-    while let Some((packet, job)) = batch.get_mut(count).zip(jobs.get_mut(count)) {
+    while count < batch.len() {
+        batch.get(count + AHEAD).into_iter().for_each(Packet::prefetch);
+        let Some((packet, job)) = batch.get_mut(count).zip(jobs.get_mut(count)) else { break };
         match prepare(ctx, packet, job) {
             Ok(()) => count += 1,
             Err(aside) => take_out(ctx, batch, count, aside),

@@ -173,6 +173,13 @@ impl<T> SaTable<T> {
         Some((slot, self.slab.get_mut(slot as usize)?.as_mut()?))
     }
 
+    /// The slot of the SA at an index, for [`slot`](Self::slot); one that is none where there
+    /// is no SA.
+    #[inline(always)]
+    pub fn place(&self, index: u32) -> u32 {
+        self.places.get(index as usize).copied().unwrap_or(NONE)
+    }
+
     /// True if there are so many SAs that they are prefetched.
     #[inline]
     pub const fn is_large(&self) -> bool {

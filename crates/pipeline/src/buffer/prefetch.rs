@@ -7,6 +7,10 @@ use super::Packet;
 /// smaller table none is asked for ahead, which would cost more than it gains.
 pub const NEAR_MAX: usize = 2048;
 
+/// Packets between asking for the octets of one and reading them, in a loop over a batch: so
+/// many that the second-level cache has time to answer, so few that they are still there.
+pub const AHEAD: usize = 4;
+
 impl Packet {
     /// Asks for the cache line in which the octets begin. A hint: it changes nothing, and
     /// waits for nothing but the packet's own line, from which it learns where they are.

@@ -100,3 +100,27 @@ fn a_prefetch_changes_nothing_and_may_be_out_of_bounds() {
     prefetch_slice::<u64>(&[], 0);
     assert_eq!(table, [1, 2, 3]);
 }
+
+#[test]
+fn wrapping_puts_room_on_both_sides_of_what_is_kept_or_does_nothing() {
+    let mut cache = Pool::heap(1, 512).cache();
+    let mut packet = cache.packet_from(b"abcdef++").unwrap();
+    let before = (packet.head_room(), packet.len());
+    let room = packet.tail_room() as u16 + 2;
+    assert!(packet.wrap::<4, 8>(9, 8).is_none(), "the packet is shorter");
+    assert!(packet.wrap::<4, 8>(6, 7).is_none(), "no room for what is written behind");
+    assert!(packet.wrap::<4, 8>(6, room + 1).is_none(), "nor in the chunk");
+    assert!(packet.wrap::<4, 8>(6, u16::MAX).is_none());
+    assert!(packet.wrap::<257, 0>(6, 0).is_none(), "nor in front");
+    assert_eq!(
+        (packet.head_room(), packet.len(), packet.data()),
+        (before.0, before.1, &b"abcdef++"[..])
+    );
+    let (front, tail) = packet.wrap::<4, 8>(6, 10).unwrap();
+    (*front, *tail) = (*b"1234", *b"87654321");
+    assert_eq!((packet.head_room(), packet.len()), (before.0 - 4, 20));
+    assert_eq!(packet.data()[..18], *b"1234abcdef87654321");
+    let (front, _) = packet.wrap::<2, 1>(20, room - 10).unwrap();
+    *front = *b"00";
+    assert_eq!((packet.tail_room(), &packet.data()[..6]), (0, &b"001234"[..]));
+}

@@ -206,30 +206,51 @@ pub(super) fn read(bytes: &[u8], direction: Direction) -> Result<Seen, DropReaso
     }
 }
 
-/// The key of an IPv4 packet without options that is no fragment but perhaps a first one
-/// and has ports; nothing for any other.
-#[inline(always)]
-pub(super) fn plain4(bytes: &[u8], direction: Direction) -> Option<Key<u32>> {
-    let front = bytes.first_chunk::<{ ipv4::Header::LEN + 4 }>()?;
-    // Version and header length; more fragments may follow a first one.
-    const SHAPE: u64 = u64::from_be_bytes([0xff, 0, 0, 0, 0, 0, 0x1f, 0xff]);
-    const WITHOUT_OPTIONS: u64 = 0x45 << 56;
-    let protocol = Protocol(front[9]);
-    let start = u64::from_be_bytes(*front.first_chunk()?);
-    if start & SHAPE != WITHOUT_OPTIONS || !protocol.has_ports() {
-        return None;
+/// An IPv4 packet without options that is no fragment but perhaps a first one and has ports:
+/// most of all traffic, read once.
+#[derive(Clone, Copy)]
+pub(in crate::ipsec) struct Plain4 {
+    pub key: Key<u32>,
+    /// Octets that its header says, which may be more than there are.
+    pub total: usize,
+    pub class: u8,
+}
+
+impl Plain4 {
+    /// Octets of the headers that are read: with fewer there are no ports.
+    pub const LEN: usize = ipv4::Header::LEN + 4;
+
+    /// Nothing for any other packet.
+    #[inline(always)]
+    pub fn read(bytes: &[u8], direction: Direction) -> Option<Self> {
+        let front = bytes.first_chunk::<{ Self::LEN }>()?;
+        // Version and header length; more fragments may follow a first one.
+        const SHAPE: u64 = u64::from_be_bytes([0xff, 0, 0, 0, 0, 0, 0x1f, 0xff]);
+        const WITHOUT_OPTIONS: u64 = 0x45 << 56;
+        let protocol = Protocol(front[9]);
+        let start = u64::from_be_bytes(*front.first_chunk()?);
+        if start & SHAPE != WITHOUT_OPTIONS || !protocol.has_ports() {
+            return None;
+        }
+        let ends = u64::from_be_bytes(*front[12..].first_chunk()?);
+        let ports = u32::from_be_bytes(*front[20..].first_chunk()?);
+        let (ends, ports) = match direction {
+            Direction::Outbound => (ends, ports),
+            Direction::Inbound => (ends.rotate_left(32), ports.rotate_left(16)),
+        };
+        let rest = u64::from(protocol.0)
+            | u64::from(ports >> 16) << LOCAL_PORT.0
+            | u64::from(ports & 0xffff) << REMOTE_PORT.0
+            | NONE << MESSAGE.0;
+        let (total, class) = (usize::from((start >> 32) as u16), (start >> 48) as u8);
+        Some(Self { key: Key { words: [ends, rest] }, total, class })
     }
-    let ends = u64::from_be_bytes(*front[12..].first_chunk()?);
-    let ports = u32::from_be_bytes(*front[20..].first_chunk()?);
-    let (ends, ports) = match direction {
-        Direction::Outbound => (ends, ports),
-        Direction::Inbound => (ends.rotate_left(32), ports.rotate_left(16)),
-    };
-    let rest = u64::from(protocol.0)
-        | u64::from(ports >> 16) << LOCAL_PORT.0
-        | u64::from(ports & 0xffff) << REMOTE_PORT.0
-        | NONE << MESSAGE.0;
-    Some(Key { words: [ends, rest] })
+
+    /// True if all of it, with its ports, is within so many octets.
+    #[inline(always)]
+    pub const fn is_whole(&self, len: usize) -> bool {
+        (self.total >= Self::LEN) & (self.total <= len)
+    }
 }
 
 #[inline]

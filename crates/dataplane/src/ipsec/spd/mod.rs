@@ -36,6 +36,7 @@ use arrayvec::ArrayVec;
 use ferrule_base::DropReason;
 use ferrule_pipeline::{BATCH, Packet};
 use hits::Hits;
+pub(super) use key::Plain4;
 use key::Seen;
 pub use key::{Address, Direction, Key};
 use rule::Rule;
@@ -221,10 +222,16 @@ impl Rules<()> {
     /// Whether any of the selectors has a packet that came in.
     #[inline]
     pub fn admit(&self, packet: &[u8]) -> Result<bool, DropReason> {
-        match key::plain4(packet, Direction::Inbound) {
-            Some(key) => Ok(self.v4.admits(&key.words)),
+        match Plain4::read(packet, Direction::Inbound) {
+            Some(plain) => Ok(self.admit_plain(plain)),
             None => self.admit_other(packet),
         }
+    }
+
+    /// The same for a packet that was read.
+    #[inline(always)]
+    pub fn admit_plain(&self, packet: Plain4) -> bool {
+        self.v4.admits(&packet.key.words)
     }
 
     #[inline(never)]
@@ -308,8 +315,8 @@ impl Spd {
     ) {
         let (mut keys, mut others) = ([Key::NONE; BATCH], false);
         for (packet, key) in packets.iter().zip(&mut keys) {
-            match key::plain4(packet.data(), Direction::Outbound) {
-                Some(plain) => *key = plain,
+            match Plain4::read(packet.data(), Direction::Outbound) {
+                Some(plain) => *key = plain.key,
                 None => others = true,
             }
         }
@@ -330,7 +337,7 @@ impl Spd {
     ) {
         let (mut v6, mut places) = (ArrayVec::<_, BATCH>::new(), ArrayVec::<_, BATCH>::new());
         let others = packets.iter().map(Packet::data).enumerate();
-        for (at, packet) in others.filter(|(_, p)| key::plain4(p, Direction::Outbound).is_none()) {
+        for (at, packet) in others.filter(|(_, p)| Plain4::read(p, Direction::Outbound).is_none()) {
             match key::read(packet, Direction::Outbound) {
                 Ok(Seen::V6(key)) => {
                     v6.push(key);
