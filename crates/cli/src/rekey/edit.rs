@@ -2,31 +2,76 @@
 //! and order stay.
 
 use super::plan::End;
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
+use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-/// An SA as a file has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sa {
-    pub spi: u32,
-    pub key: String,
-    pub worker: Option<i64>,
+/// The tables that SAs stand in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// `[[tunnel]]`, ESP in tunnel mode.
+    Tunnel,
+    /// `[[transport]]`, ESP in transport mode.
+    Transport,
+    /// `[[macsec]]`, a SecY.
+    Macsec,
 }
 
-impl Sa {
-    fn inline(&self) -> InlineTable {
-        let mut table = InlineTable::new();
-        table.insert("spi", hexadecimal(self.spi));
-        table.insert("key", self.key.as_str().into());
-        if let Some(worker) = self.worker {
-            table.insert("worker", worker.into());
+/// The direction of an SA, as its end sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It opens.
+    In,
+    /// It seals.
+    Out,
+}
+
+impl Section {
+    /// Its name in a file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tunnel => "tunnel",
+            Self::Transport => "transport",
+            Self::Macsec => "macsec",
         }
-        table
+    }
+
+    /// What tells its tables apart.
+    pub const fn named_by(self) -> &'static str {
+        if matches!(self, Self::Macsec) { "port" } else { "name" }
+    }
+
+    /// What tells SAs apart: an SPI or an association number.
+    const fn number(self) -> &'static str {
+        if matches!(self, Self::Macsec) { "an" } else { "spi" }
+    }
+
+    /// Where SAs of one direction stand: the first alone, if any does, and the list of others.
+    const fn places(self, way: Way) -> (Option<&'static str>, &'static str) {
+        match (self, way) {
+            (Self::Macsec, Way::In) => (None, "receive"),
+            (Self::Macsec, Way::Out) => (None, "transmit"),
+            (_, Way::In) => (Some("in"), "also-in"),
+            (_, Way::Out) => (Some("out"), "also-out"),
+        }
+    }
+
+    /// As people write it.
+    fn value(self, number: u32) -> Value {
+        let decimal = i64::from(number).into();
+        if self == Self::Macsec {
+            return decimal;
+        }
+        format!("{number:#x}").parse().unwrap_or(decimal)
     }
 }
 
-/// As people write SPIs.
-fn hexadecimal(spi: u32) -> Value {
-    format!("{spi:#x}").parse().unwrap_or_else(|_| i64::from(spi).into())
+/// An SA as a file has it.
+#[derive(Clone, Debug)]
+pub struct Sa {
+    /// SPI or association number.
+    pub number: u32,
+    pub key: String,
+    /// Its other values: a worker; SCI and SSCI.
+    pub others: Vec<(String, Value)>,
 }
 
 /// A complaint: the fault, and the remedy.
@@ -41,78 +86,108 @@ impl Document {
         text.parse().map(Self).map_err(|e: toml_edit::TomlError| e.message().to_owned())
     }
 
-    fn pair(&self, section: &str, name: &str) -> Option<&Table> {
-        let pairs = self.0.get(section)?.as_array_of_tables()?;
-        pairs.iter().find(|pair| pair.get("name").and_then(Item::as_str) == Some(name))
-    }
-
-    /// The SAs of one direction: that of `key`, then those of the list `also`.
-    pub fn sas(&self, section: &str, name: &str, key: &str, also: &str) -> Result<Vec<Sa>, Unfit> {
-        let remedy = "write each as [[tunnel]] or [[transport]], with its SAs below it";
-        let pair = self.pair(section, name);
-        let pair = pair.ok_or_else(|| (format!("`{name}` does not stand in a table"), remedy))?;
-        let first = pair.get(key).and_then(Item::as_table_like).into_iter().map(sa);
-        let more = pair.get(also).into_iter().flat_map(|list| -> Vec<Result<Sa, Unfit>> {
+    /// The SAs of one direction, in their order.
+    pub fn sas(&self, section: Section, name: &str, way: Way) -> Result<Vec<Sa>, Unfit> {
+        let tables = self.0.get(section.name()).and_then(Item::as_array_of_tables);
+        let table = tables.and_then(|tables| tables.iter().find(|t| is_named(t, section, name)));
+        let remedy = "write each as [[tunnel]], [[transport]] or [[macsec]], its SAs below it";
+        let table = table.ok_or_else(|| (format!("`{name}` does not stand in a table"), remedy))?;
+        let (first, list) = section.places(way);
+        let first = first.and_then(|key| table.get(key)).and_then(Item::as_table_like);
+        let list = table.get(list).into_iter().flat_map(|list| -> Vec<&dyn TableLike> {
             match list {
-                Item::ArrayOfTables(tables) => tables.iter().map(|table| sa(table)).collect(),
+                Item::ArrayOfTables(tables) => tables.iter().map(|t| t as _).collect(),
                 Item::Value(Value::Array(list)) => {
-                    let tables = list.iter().filter_map(Value::as_inline_table);
-                    tables.map(|table| sa(table)).collect()
+                    list.iter().filter_map(Value::as_inline_table).map(|t| t as _).collect()
                 }
                 _ => Vec::new(),
             }
         });
-        first.chain(more).collect()
+        first.into_iter().chain(list).map(|sa| read(section, sa)).collect()
     }
 
     /// The file of a step: 0 make, 1 switch, 2 break.
     pub fn step(&self, end: &End, step: usize) -> String {
         let mut document = self.0.clone();
-        let pairs = document.get_mut(end.section).and_then(Item::as_array_of_tables_mut);
-        let named =
-            |pair: &&mut Table| pair.get("name").and_then(Item::as_str) == Some(end.name.as_str());
-        if let Some(pair) = pairs.and_then(|pairs| pairs.iter_mut().find(named)) {
-            let (first, also) = match step {
-                2 => (&end.new_in[0], end.new_in[1..].to_vec()),
-                _ => (&end.old_in[0], [&end.old_in[1..], &end.new_in[..]].concat()),
-            };
-            put(pair, ("in", "also-in"), first, &also);
+        let tables = document.get_mut(end.section.name()).and_then(Item::as_array_of_tables_mut);
+        let table = tables.and_then(|tables| {
+            tables.iter_mut().find(|table| is_named(table, end.section, &end.name))
+        });
+        if let Some(table) = table {
+            let fresh: Vec<Sa> = end.fresh_in().cloned().collect();
+            // What stands is not written again: it may leave out what goes without saying.
+            let inbound =
+                if step == 2 { (&end.new_in[..], &[][..]) } else { (&[][..], &fresh[..]) };
+            put(table, end.section, Way::In, inbound);
             if step > 0 {
-                put(pair, ("out", "also-out"), &end.new_out[0], &end.new_out[1..]);
+                put(table, end.section, Way::Out, (&end.new_out, &[]));
             }
         }
         document.to_string()
     }
 }
 
-fn sa(table: &dyn TableLike) -> Result<Sa, Unfit> {
-    let text = |key| table.get(key).and_then(Item::as_str);
-    let spi = table.get("spi").and_then(Item::as_integer).and_then(|spi| u32::try_from(spi).ok());
-    let key = text("key").unwrap_or_default().to_owned();
+fn is_named(table: &Table, section: Section, name: &str) -> bool {
+    table.get(section.named_by()).and_then(Item::as_str) == Some(name)
+}
+
+fn read(section: Section, table: &dyn TableLike) -> Result<Sa, Unfit> {
+    let key = table.get("key").and_then(Item::as_str).unwrap_or_default().to_owned();
     if key.starts_with("token:") || table.get("rest").is_some() {
         let remedy = "make new ones with `ferrule token`, and change the files by hand";
         return Err((format!("key `{key}` is on a token"), remedy));
     }
-    let worker = table.get("worker").and_then(Item::as_integer);
-    Ok(Sa { spi: spi.unwrap_or_default(), key, worker })
+    let number = table.get(section.number()).and_then(Item::as_integer);
+    let number = number.and_then(|number| u32::try_from(number).ok()).unwrap_or_default();
+    let others = table.iter().filter(|(word, _)| ![section.number(), "key"].contains(word));
+    let others = others.filter_map(|(word, item)| {
+        let mut value = item.as_value()?.clone();
+        value.decor_mut().clear();
+        Some((word.to_owned(), value))
+    });
+    Ok(Sa { number, key, others: others.collect() })
 }
 
-/// Puts SAs where those of one direction stand.
-fn put(pair: &mut Table, (key, also): (&str, &str), first: &Sa, more: &[Sa]) {
-    if let Some(place) = pair.get_mut(key).and_then(Item::as_table_like_mut) {
-        set(place, "spi", hexadecimal(first.spi));
-        set(place, "key", first.key.as_str().into());
-        match first.worker {
-            Some(worker) => set(place, "worker", worker.into()),
-            None => drop(place.remove("worker")),
+/// Puts SAs where those of one direction stand, each in the place of what stands there, and
+/// more of them behind.
+fn put(table: &mut Table, section: Section, way: Way, (stand, more): (&[Sa], &[Sa])) {
+    let (first, list) = section.places(way);
+    let mut stand = stand.iter();
+    if let Some(place) = first.and_then(|key| table.get_mut(key)).and_then(Item::as_table_like_mut)
+    {
+        stand.next().into_iter().for_each(|sa| change(place, section, sa));
+    }
+    let written = |sa: &Sa| {
+        let mut inline = InlineTable::new();
+        if let Some((_, sci)) = sa.others.iter().find(|(word, _)| word == "sci") {
+            inline.insert("sci", sci.clone());
         }
+        inline.insert(section.number(), section.value(sa.number));
+        inline.insert("key", sa.key.as_str().into());
+        for (word, value) in sa.others.iter().filter(|(word, _)| word != "sci") {
+            inline.insert(word, value.clone());
+        }
+        inline
+    };
+    match table.get_mut(list) {
+        Some(Item::ArrayOfTables(tables)) => {
+            tables.iter_mut().zip(stand).for_each(|(place, sa)| change(place, section, sa));
+            more.iter().for_each(|sa| tables.push(written(sa).into_table()));
+        }
+        Some(Item::Value(Value::Array(inline))) => {
+            let places = inline.iter_mut().filter_map(Value::as_inline_table_mut);
+            places.zip(stand).for_each(|(place, sa)| change(place, section, sa));
+            more.iter().for_each(|sa| inline.push(written(sa)));
+        }
+        _ if more.is_empty() => {}
+        _ => drop(table.insert(list, Item::Value(more.iter().map(written).collect()))),
     }
-    if more.is_empty() {
-        pair.remove(also);
-        return;
-    }
-    let list: Array = more.iter().map(Sa::inline).collect();
-    pair.insert(also, Item::Value(list.into()));
+}
+
+/// Another SA in the place of one, with the comments beside it.
+fn change(place: &mut dyn TableLike, section: Section, sa: &Sa) {
+    set(place, section.number(), section.value(sa.number));
+    set(place, "key", sa.key.as_str().into());
 }
 
 /// A value in the place of another, with the comment beside it.
@@ -143,17 +218,20 @@ in = { spi = 0x1002, key = \"in.key\" }
 
     fn end() -> (Document, End) {
         let document = Document::parse(FILE).expect("TOML");
-        let read = |key, also| document.sas("tunnel", "t", key, also).expect("SAs");
-        let new = |spi, key: &str| vec![Sa { spi, key: key.into(), worker: None }];
-        let end = End {
-            section: "tunnel",
-            name: "t".into(),
-            old_in: read("in", "also-in"),
-            old_out: read("out", "also-out"),
-            new_in: new(0x2002, "in.2.key"),
-            new_out: new(0x2001, "out.2.key"),
-        };
+        let end = end_of(&document, Section::Tunnel, "t", [0x2002, 0x2001]);
         (document, end)
+    }
+
+    /// An end whose SAs get these numbers, inbound and outbound.
+    fn end_of(document: &Document, section: Section, name: &str, numbers: [u32; 2]) -> End {
+        let read = |way| document.sas(section, name, way).expect("SAs");
+        let new = |old: &[Sa], number, key: &str| {
+            vec![Sa { number, key: key.into(), others: old[0].others.clone() }]
+        };
+        let (old_in, old_out) = (read(Way::In), read(Way::Out));
+        let new_in = new(&old_in, numbers[0], "in.2.key");
+        let new_out = new(&old_out, numbers[1], "out.2.key");
+        End { section, name: name.into(), old_in, new_in, old_out, new_out }
     }
 
     #[test]
@@ -191,7 +269,57 @@ in = { spi = 0x1002, key = \"in.key\" }
     fn keys_on_a_token_are_left_alone() {
         let text = FILE.replace("in.key", "token:in");
         let document = Document::parse(&text).expect("TOML");
-        let refused = document.sas("tunnel", "t", "in", "also-in").expect_err("on a token");
+        let refused = document.sas(Section::Tunnel, "t", Way::In).expect_err("on a token");
         assert!(refused.0.contains("token:in"));
+    }
+
+    const SECY: &str = "\
+[[macsec]]
+port = \"up\" # to the other site
+[[macsec.transmit]]
+key = \"o.key\" # ours
+ssci = 1
+[[macsec.receive]]
+sci = \"02:00:00:00:00:02/1\"
+key = \"i.key\"
+ssci = 2
+";
+
+    #[test]
+    fn a_secy_gets_other_association_numbers_with_the_sci_that_it_had() {
+        let document = Document::parse(SECY).expect("TOML");
+        let end = end_of(&document, Section::Macsec, "up", [1, 1]);
+        let make = format!(
+            "{SECY}\n[[macsec.receive]]\nsci = \"02:00:00:00:00:02/1\"\nan = 1\n\
+             key = \"in.2.key\"\nssci = 2\n"
+        );
+        assert_eq!(document.step(&end, 0), make);
+        let ours = (
+            "key = \"o.key\" # ours\nssci = 1\n",
+            "key = \"out.2.key\" # ours\nssci = 1\nan = 1\n",
+        );
+        let switch = make.replace(ours.0, ours.1);
+        assert_eq!(document.step(&end, 1), switch);
+        let done = SECY
+            .replace(ours.0, ours.1)
+            .replace("\"i.key\"\nssci = 2\n", "\"in.2.key\"\nssci = 2\nan = 1\n");
+        assert_eq!(document.step(&end, 2), done);
+    }
+
+    #[test]
+    fn associations_in_lists_are_changed_there() {
+        let text = "[[macsec]]\nport = \"up\"\ntransmit = [{ an = 3, key = \"o\" }]\n\
+                    receive = [{ sci = \"02:00:00:00:00:02/1\", an = 3, key = \"i\" }]\n";
+        let document = Document::parse(text).expect("TOML");
+        let end = end_of(&document, Section::Macsec, "up", [0, 0]);
+        let make = document.step(&end, 0);
+        let both = "key = \"i\" }, { sci = \"02:00:00:00:00:02/1\", an = 0, key = \"in.2.key\" }]";
+        assert!(make.contains(both), "{make}");
+        let done = document.step(&end, 2);
+        assert!(done.contains("transmit = [{ an = 0, key = \"out.2.key\" }]"), "{done}");
+        assert!(
+            done.contains("an = 0, key = \"in.2.key\" }]") && !done.contains("\"i\""),
+            "{done}"
+        );
     }
 }

@@ -16,9 +16,10 @@ use crate::answer::Form;
 use crate::init::files::{Files, Written};
 use crate::live::{finish, load};
 use clap::Args;
+use edit::Section;
 use ferrule_daemon::load::Loaded;
 use ferrule_daemon::{Blame, Fault};
-use plan::{Plan, Side};
+use plan::{Choice, Plan, Side};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,7 +31,10 @@ const STEPS: [(&str, &str); 3] = [
     ("break", "both ends forget the old SAs"),
 ];
 
-/// Give both ends of a tunnel new keys and SPIs, without losing a packet.
+/// Give both ends of a tunnel or of a MACsec link new keys, without losing a packet.
+///
+/// The keys are static ones, in files: an ESP tunnel or transport gets new SPIs with them, a
+/// SecY other association numbers.
 ///
 /// Both configurations are read; new key files are written beside them, and for each end
 /// the configuration of each of three steps: make, switch, break. Both ends finish a step
@@ -41,6 +45,7 @@ const STEPS: [(&str, &str); 3] = [
 #[command(after_help = "Examples:
   ferrule rekey gw-a.toml gw-b.toml                  files, and the commands to type
   ferrule rekey gw-a.toml gw-b.toml --tunnel branch  where there are several
+  ferrule rekey ce-a.toml ce-b.toml --port uplink    the SecY of that port
   sudo ferrule rekey gw-a.toml gw-b.toml --apply     both nodes run here
 
 Exit: 0 done, 2 the configurations do not fit each other, 3 the machine or a node
@@ -51,8 +56,11 @@ pub struct RekeyArgs {
     /// The configuration of the other end.
     other: PathBuf,
     /// The tunnel or transport, as the first configuration calls it.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "port")]
     tunnel: Option<String>,
+    /// The port of the SecY, as the first configuration calls it.
+    #[arg(long, value_name = "NAME")]
+    port: Option<String>,
     /// Do the steps at both nodes, which run here. The configurations are replaced.
     #[arg(long)]
     apply: bool,
@@ -75,7 +83,12 @@ impl RekeyArgs {
             Side::read(load(&self.one)?, &self.one)?,
             Side::read(load(&self.other)?, &self.other)?,
         ];
-        let plan = Plan::of(&sides, self.tunnel.as_deref())?;
+        let choice = match (&self.tunnel, &self.port) {
+            (Some(name), _) => Choice::Tunnel(name),
+            (None, Some(name)) => Choice::Port(name),
+            (None, None) => Choice::Only,
+        };
+        let plan = Plan::of(&sides, choice)?;
         let texts = plan.texts(&sides);
         let files = plan.key_files(&sides);
         let keys: Vec<PathBuf> = files.paths().map(Path::to_owned).collect();
@@ -105,12 +118,13 @@ impl RekeyArgs {
 
     fn applied(&self, sides: &[Side; 2], plan: &Plan, keys: &[PathBuf]) {
         let names = sides.each_ref().map(|side| side.loaded.config.name.clone());
-        let object = json!({ "tunnel": plan.name, "applied": true, "nodes": names, "keys": keys });
+        let object = json!({ subject(plan): plan.name(), "applied": true, "nodes": names,
+                             "keys": keys });
         self.form.give(object, || {
             format!(
-                "{}: {} and {} have new keys and SPIs; {} and {} say so.\n\
+                "{}: {} and {} have new keys; {} and {} say so.\n\
                  The old key files are of no use any more: remove them.\n",
-                plan.name,
+                plan.name(),
                 names[0],
                 names[1],
                 self.one.display(),
@@ -133,7 +147,8 @@ impl RekeyArgs {
             json!({ "step": name, "why": why, "commands": commands })
         });
         let steps: Vec<_> = steps.collect();
-        let object = json!({ "tunnel": plan.name, "applied": false, "keys": keys, "steps": steps });
+        let object = json!({ subject(plan): plan.name(), "applied": false, "keys": keys,
+                             "steps": steps });
         self.form.give(object, || {
             let mut text = String::new();
             keys.iter().for_each(|key| text += &format!("wrote {}\n", key.display()));
@@ -144,12 +159,24 @@ impl RekeyArgs {
                     text += &format!("   at {node:<12} {}\n", command(number, side));
                 }
             }
-            text += "\nBoth ends finish a step before either begins the next. Before the third, \
-                     `ferrule show sa`\nshows that the old inbound SAs count no more packets. \
-                     Afterwards each node's own file\nis the one of the third step.\n";
+            let show = if is_secy(plan) { "show macsec" } else { "show sa" };
+            text += &format!(
+                "\nBoth ends finish a step before either begins the next. Before the third, \
+                 `ferrule {show}`\nshows that the old inbound SAs count no more packets. \
+                 Afterwards each node's own file\nis the one of the third step.\n"
+            );
             text
         });
     }
+}
+
+fn is_secy(plan: &Plan) -> bool {
+    plan.ends[0].section == Section::Macsec
+}
+
+/// What the name of a plan is the name of.
+fn subject(plan: &Plan) -> &'static str {
+    if is_secy(plan) { "port" } else { "tunnel" }
 }
 
 /// `gw-a.1-make.toml` beside `gw-a.toml`.

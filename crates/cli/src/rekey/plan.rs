@@ -1,16 +1,18 @@
 //! Which SA of one end is which of the other, and what comes in the place of each.
 
-use super::edit::{Document, Sa};
+use super::edit::{Document, Sa, Section, Way};
 use super::unfit;
 use crate::init::files::Files;
 use crate::init::key::KeyFor;
 use crate::init::pairs::fresh_spi;
 use ferrule_base::Secret;
-use ferrule_crypto::Suite;
-use ferrule_daemon::Fault;
 use ferrule_daemon::load::Loaded;
-use ferrule_node::config::{Mode, TunnelConfig};
+use ferrule_daemon::{Blame, Fault};
+use ferrule_node::config::{MacsecConfig, Mode, TunnelConfig};
 use std::path::{Path, PathBuf};
+
+/// Association numbers of a secure channel (802.1AE clause 9.5).
+const ANS: u32 = 4;
 
 /// One end: its configuration, where it is, and how it is written.
 pub struct Side {
@@ -31,21 +33,75 @@ impl Side {
         self.path.parent().unwrap_or(Path::new("."))
     }
 
+    fn node(&self) -> &str {
+        &self.loaded.config.name
+    }
+
     /// All SPIs that are taken.
     fn has_spi(&self, spi: u32) -> bool {
         let tunnels = self.loaded.config.tunnels.iter();
         tunnels.flat_map(|t| t.outbound().chain(t.inbound())).any(|sa| sa.spi == spi)
     }
+
+    fn tunnel(&self, tunnel: &TunnelConfig) -> Subject {
+        let section = match tunnel.mode {
+            Mode::Tunnel => Section::Tunnel,
+            _ => Section::Transport,
+        };
+        Subject { section, name: tunnel.name.clone(), key: KeyFor::Esp(tunnel.suite) }
+    }
+
+    fn secy(&self, secy: &MacsecConfig) -> Subject {
+        let name = self.loaded.config.ports[secy.port].name.clone();
+        let (sak_len, xpn) = (secy.entity.suite.key_len(), secy.entity.xpn);
+        Subject { section: Section::Macsec, name, key: KeyFor::Macsec { sak_len, xpn } }
+    }
+}
+
+/// What of a configuration gets new keys.
+#[derive(Clone, Copy)]
+pub enum Choice<'a> {
+    /// Its only tunnel, transport or SecY.
+    Only,
+    /// The tunnel or transport of this name.
+    Tunnel(&'a str),
+    /// The SecY of this port.
+    Port(&'a str),
+}
+
+/// A tunnel, transport or SecY at one end.
+struct Subject {
+    section: Section,
+    name: String,
+    key: KeyFor,
 }
 
 /// The SAs of one end, in the order of its file.
 pub struct End {
-    pub section: &'static str,
+    pub section: Section,
+    /// Of the tunnel or transport, or of the SecY's port.
     pub name: String,
     pub old_in: Vec<Sa>,
+    /// What comes in the place of each.
     pub new_in: Vec<Sa>,
     pub old_out: Vec<Sa>,
     pub new_out: Vec<Sa>,
+}
+
+impl End {
+    /// The inbound SAs that are new.
+    pub fn fresh_in(&self) -> impl Iterator<Item = &Sa> {
+        self.changed().map(|(_, new)| new)
+    }
+
+    /// The inbound SAs that go.
+    pub fn stale_in(&self) -> impl Iterator<Item = &Sa> {
+        self.changed().map(|(old, _)| old)
+    }
+
+    fn changed(&self) -> impl Iterator<Item = (&Sa, &Sa)> {
+        self.old_in.iter().zip(&self.new_in).filter(|(old, new)| old.number != new.number)
+    }
 }
 
 /// A key that is new at both ends.
@@ -57,87 +113,129 @@ struct Key {
 
 /// A pair of SAs, or several, of both ends.
 pub struct Plan {
-    /// The name at the first end.
-    pub name: String,
     pub ends: [End; 2],
     keys: Vec<Key>,
 }
 
-fn section(tunnel: &TunnelConfig) -> &'static str {
-    if tunnel.mode == Mode::Tunnel { "tunnel" } else { "transport" }
-}
-
-/// SPIs in order, to compare what both ends have.
-fn spis(sas: &[Sa]) -> Vec<u32> {
-    let mut spis: Vec<u32> = sas.iter().map(|sa| sa.spi).collect();
-    spis.sort_unstable();
-    spis
-}
-
-/// The tunnel of the first end that is meant.
-fn chosen<'a>(side: &'a Side, name: Option<&str>) -> Result<&'a TunnelConfig, Fault> {
-    let tunnels = &side.loaded.config.tunnels;
-    let names: Vec<&str> = tunnels.iter().map(|t| t.name.as_str()).collect();
-    let names = names.join(", ");
-    match (name, tunnels.as_slice()) {
-        (Some(name), _) => tunnels.iter().find(|t| t.name == name).ok_or_else(|| {
-            let what = format!("there is no tunnel or transport `{name}`");
-            unfit(&side.loaded, what, &format!("there are {names}"))
-        }),
-        (None, [one]) => Ok(one),
-        (None, []) => {
-            let remedy = "a [[tunnel]] or [[transport]] has keys that this changes";
-            Err(unfit(&side.loaded, "there is no tunnel", remedy))
+/// The tunnel, transport or SecY of the first end that is meant, and the other end of it.
+fn chosen(sides: &[Side; 2], choice: Choice<'_>) -> Result<[Subject; 2], Fault> {
+    let config = &sides[0].loaded.config;
+    let tunnels = config.tunnels.iter().filter(|t| match choice {
+        Choice::Only => true,
+        Choice::Tunnel(name) => t.name == name,
+        Choice::Port(_) => false,
+    });
+    let secys = config.secys.iter().filter(|s| match choice {
+        Choice::Only => true,
+        Choice::Tunnel(_) => false,
+        Choice::Port(name) => config.ports[s.port].name == name,
+    });
+    let (tunnels, secys): (Vec<_>, Vec<_>) = (tunnels.collect(), secys.collect());
+    match (tunnels.as_slice(), secys.as_slice()) {
+        ([tunnel], []) => {
+            let other = opposite_tunnel(&sides[1], tunnel)?;
+            Ok([sides[0].tunnel(tunnel), sides[1].tunnel(other)])
         }
-        (None, _) => {
-            let remedy = format!("say which: --tunnel {}", names.replace(", ", " or --tunnel "));
-            Err(unfit(&side.loaded, format!("there are {}", tunnels.len()), &remedy))
+        ([], [secy]) => {
+            let other = opposite_secy(sides, secy)?;
+            Ok([sides[0].secy(secy), sides[1].secy(other)])
         }
+        _ => Err(undecided(&sides[0], choice)),
     }
 }
 
-/// The other end of it.
-fn opposite<'a>(side: &'a Side, tunnel: &TunnelConfig) -> Result<&'a TunnelConfig, Fault> {
+/// None is meant, or one of several.
+fn undecided(side: &Side, choice: Choice<'_>) -> Fault {
+    let config = &side.loaded.config;
+    let tunnels = config.tunnels.iter().map(|t| format!("--tunnel {}", t.name));
+    let secys = config.secys.iter().map(|s| format!("--port {}", config.ports[s.port].name));
+    let all: Vec<String> = tunnels.chain(secys).collect();
+    let what = match choice {
+        Choice::Only if all.is_empty() => "there is no tunnel and no SecY".to_owned(),
+        Choice::Only => format!("there are {} tunnels and SecYs", all.len()),
+        Choice::Tunnel(name) => format!("there is no tunnel or transport `{name}`"),
+        Choice::Port(name) => format!("there is no SecY at a port `{name}`"),
+    };
+    let remedy = match all.is_empty() {
+        true => "a [[tunnel]], [[transport]] or [[macsec]] has keys that this changes".to_owned(),
+        false => format!("say which: {}", all.join(" or ")),
+    };
+    unfit(&side.loaded, what, &remedy)
+}
+
+/// The other end of a tunnel.
+fn opposite_tunnel<'a>(side: &'a Side, tunnel: &TunnelConfig) -> Result<&'a TunnelConfig, Fault> {
     let fits = |t: &&TunnelConfig| {
         (t.local, t.remote, t.mode, t.suite)
             == (tunnel.remote, tunnel.local, tunnel.mode, tunnel.suite)
     };
     side.loaded.config.tunnels.iter().find(fits).ok_or_else(|| {
         let (local, remote, suite) = (tunnel.remote, tunnel.local, tunnel.suite);
-        let what = format!("no {} from {local} to {remote} with {suite}", section(tunnel));
+        let section = side.tunnel(tunnel).section.name();
+        let what = format!("no {section} from {local} to {remote} with {suite}");
         unfit(&side.loaded, what, &format!("it is the other end of `{}`", tunnel.name))
     })
 }
 
+/// The other end of a SecY: it receives what this one transmits, and transmits what this one
+/// receives, and neither knows a third.
+fn opposite_secy<'a>(sides: &'a [Side; 2], secy: &MacsecConfig) -> Result<&'a MacsecConfig, Fault> {
+    let port = &sides[0].loaded.config.ports[secy.port].name;
+    let fits = |other: &&MacsecConfig| {
+        (other.entity.suite, other.entity.xpn) == (secy.entity.suite, secy.entity.xpn)
+            && hears(secy, other)
+            && hears(other, secy)
+    };
+    let found = sides[1].loaded.config.secys.iter().find(fits).ok_or_else(|| {
+        let what = format!("no SecY is the other end of that at port `{port}`");
+        let remedy = "the same cipher; each SCI in `sci` here and in `receive` there, and no third";
+        unfit(&sides[1].loaded, what, remedy)
+    })?;
+    Ok(found)
+}
+
+/// Whether all that one SecY receives is of the SCI of another, as far as that is written.
+fn hears(from: &MacsecConfig, to: &MacsecConfig) -> bool {
+    let Some(first) = to.receive.first() else { return false };
+    from.sci.is_none_or(|own| first.sci == Some(own))
+        && to.receive.iter().all(|sa| sa.sci == first.sci)
+}
+
 impl Plan {
-    /// For the tunnel of this name, or the only one.
-    pub fn of(sides: &[Side; 2], name: Option<&str>) -> Result<Self, Fault> {
-        let tunnel = chosen(&sides[0], name)?;
-        let tunnels = [tunnel, opposite(&sides[1], tunnel)?];
+    /// For what is chosen at the first end.
+    pub fn of(sides: &[Side; 2], choice: Choice<'_>) -> Result<Self, Fault> {
+        let subjects = chosen(sides, choice)?;
         let end = |at: usize| -> Result<End, Fault> {
-            let (side, tunnel) = (&sides[at], tunnels[at]);
-            let (section, name) = (section(tunnel), tunnel.name.clone());
-            let read = |key, also| side.document.sas(section, &name, key, also);
-            let both = read("in", "also-in").and_then(|i| Ok((i, read("out", "also-out")?)));
-            let (old_in, old_out) = both.map_err(|(what, remedy)| {
-                let place = [section, "name", &name];
-                side.loaded.source.fault(ferrule_daemon::Blame::Configuration, place, what, remedy)
+            let Subject { section, name, .. } = &subjects[at];
+            let read = |way| sides[at].document.sas(*section, name, way);
+            let both = read(Way::In).and_then(|inbound| Ok((inbound, read(Way::Out)?)));
+            let (old_in, mut old_out) = both.map_err(|(what, remedy)| {
+                let place = [section.name(), section.named_by(), name];
+                sides[at].loaded.source.fault(Blame::Configuration, place, what, remedy)
             })?;
-            Ok(End { section, name, old_in, old_out, new_in: Vec::new(), new_out: Vec::new() })
+            if *section == Section::Macsec {
+                // A SecY seals with the first.
+                old_out.truncate(1);
+            }
+            let (new_in, new_out) = (old_in.clone(), Vec::new());
+            Ok(End { section: *section, name: name.clone(), old_in, new_in, old_out, new_out })
         };
         let mut ends = [end(0)?, end(1)?];
-        let agree = spis(&ends[0].old_out) == spis(&ends[1].old_in)
-            && spis(&ends[1].old_out) == spis(&ends[0].old_in);
-        if !agree {
-            let what = format!("the two ends of `{}` have different SPIs", tunnel.name);
+        if !(agree(&ends[0], &ends[1]) && agree(&ends[1], &ends[0])) {
+            let what = format!("the two ends of `{}` have different SAs", subjects[0].name);
             let remedy = "finish the change of keys that is under way, or correct one of them";
             return Err(unfit(&sides[0].loaded, what, remedy));
         }
         let mut keys = Vec::new();
         for from in [0, 1] {
-            direction(sides, &mut ends, from, tunnel.suite, &mut keys)?;
+            direction(sides, &mut ends, from, subjects[from].key, &mut keys)?;
         }
-        Ok(Self { name: tunnel.name.clone(), ends, keys })
+        Ok(Self { ends, keys })
+    }
+
+    /// What gets new keys, as the first end calls it.
+    pub fn name(&self) -> &str {
+        &self.ends[0].name
     }
 
     /// The configuration of each step, of both ends.
@@ -159,41 +257,69 @@ impl Plan {
     }
 }
 
+/// Whether what one end seals with is what the other opens with: of a tunnel all SAs, of a
+/// SecY that which it uses.
+fn agree(from: &End, to: &End) -> bool {
+    let numbers = |sas: &[Sa]| {
+        let mut numbers: Vec<u32> = sas.iter().map(|sa| sa.number).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    let (out, inbound) = (numbers(&from.old_out), numbers(&to.old_in));
+    match from.section {
+        Section::Macsec => out.iter().any(|an| inbound.contains(an)),
+        _ => out == inbound,
+    }
+}
+
 /// New SAs from the end `from` to the other.
 fn direction(
     sides: &[Side; 2],
     ends: &mut [End; 2],
     from: usize,
-    suite: Suite,
+    kind: KeyFor,
     keys: &mut Vec<Key>,
 ) -> Result<(), Fault> {
     let to = 1 - from;
     let random = |e| Fault::environment(e, "see whether /dev/urandom works");
-    let names = [0, 1].map(|at| sides[at].loaded.config.name.clone());
-    let (old_out, old_in) = (ends[from].old_out.clone(), ends[to].old_in.clone());
-    let mut new_in = old_in.clone();
-    for old in &old_out {
-        let Some(there) = old_in.iter().position(|sa| sa.spi == old.spi) else { continue };
-        let spi = loop {
-            let spi = fresh_spi().map_err(random)?;
-            if !sides.iter().any(|side| side.has_spi(spi)) {
-                break spi;
+    let [here, there] = [from, to].map(|at| sides[at].node());
+    for old in ends[from].old_out.clone() {
+        let Some(place) = ends[to].old_in.iter().position(|sa| sa.number == old.number) else {
+            continue;
+        };
+        let (number, what) = match kind {
+            KeyFor::Esp(suite) => {
+                let spi = loop {
+                    let spi = fresh_spi().map_err(random)?;
+                    if !sides.iter().any(|side| side.has_spi(spi)) {
+                        break spi;
+                    }
+                };
+                (spi, format!("{suite}, from {here} to {there}, SPI {spi:#x}"))
+            }
+            KeyFor::Macsec { .. } => {
+                let taken = |an: &u32| ends[to].old_in.iter().any(|sa| sa.number == *an);
+                let an = (1..ANS).map(|n| (old.number + n) % ANS).find(|an| !taken(an));
+                let an = an.ok_or_else(|| {
+                    let what = format!("all association numbers of `{}` are taken", ends[to].name);
+                    unfit(&sides[to].loaded, what, "take out receive associations not in use")
+                })?;
+                (an, format!("MACsec, from {here} to {there}, AN {an}"))
             }
         };
         let taken = |name: &str| keys.iter().any(|key: &Key| key.files.iter().any(|f| f == name));
         let mut files = [String::new(), String::new()];
-        for (at, key) in [(from, &old.key), (to, &old_in[there].key)] {
+        for (at, key) in [(from, &old.key), (to, &ends[to].old_in[place].key)] {
             files[at] = next_name(key, |name| {
                 taken(name) || sides.iter().any(|side| side.folder().join(name).exists())
             });
         }
-        let what = format!("{suite}, from {} to {}, SPI {spi:#x}", names[from], names[to]);
-        let content = KeyFor::Esp(suite).fresh(&what).map_err(random)?;
-        ends[from].new_out.push(Sa { spi, key: files[from].clone(), ..old.clone() });
-        new_in[there] = Sa { spi, key: files[to].clone(), ..old_in[there].clone() };
+        let content = kind.fresh(&what).map_err(random)?;
+        ends[from].new_out.push(Sa { number, key: files[from].clone(), ..old });
+        let new = &mut ends[to].new_in[place];
+        (new.number, new.key) = (number, files[to].clone());
         keys.push(Key { content, files });
     }
-    ends[to].new_in = new_in;
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! The steps at two nodes that run here.
 
 use super::STEPS;
+use super::edit::Section;
 use super::plan::{End, Plan, Side};
 use crate::live::{load, unexpected};
 use ferrule_daemon::Fault;
@@ -115,12 +116,17 @@ fn counted(clients: &mut [Client; 2], ends: &[End; 2]) -> Result<u64, Fault> {
             Reply::Report(report) => report,
             reply => return Err(unexpected(reply)),
         };
-        let old = |spi: &str| {
-            let spi = u32::from_str_radix(spi.trim_start_matches("0x"), 16);
-            spi.is_ok_and(|spi| end.old_in.iter().any(|sa| sa.spi == spi))
-        };
-        let inbound = report.sas.iter().filter(|sa| sa.way == "in" && old(&sa.spi));
-        packets += inbound.map(|sa| sa.packets).sum::<u64>();
+        let is_old = |number: u32| end.stale_in().any(|sa| sa.number == number);
+        if end.section == Section::Macsec {
+            let received = report.macsec.iter().filter(|sa| sa.way == "rx" && sa.port == end.name);
+            let old = received.filter(|sa| is_old(sa.an.into()));
+            packets += old.flat_map(|sa| sa.counters.values()).sum::<u64>();
+        } else {
+            let spi = |spi: &str| u32::from_str_radix(spi.trim_start_matches("0x"), 16);
+            let received = report.sas.iter().filter(|sa| sa.way == "in");
+            let old = received.filter(|sa| spi(&sa.spi).is_ok_and(is_old));
+            packets += old.map(|sa| sa.packets).sum::<u64>();
+        }
     }
     Ok(packets)
 }
