@@ -127,10 +127,12 @@ main() {
     step "workspace" 1200 env FERRULE_FUZZ_SECONDS=0.05 cargo test --workspace --no-fail-fast
     step "fuzz targets, 5 s each, the node 30 s" 600 \
         env FERRULE_FUZZ_SECONDS=5 cargo test --workspace --no-fail-fast --test fuzz
-    step "release build" 900 cargo build --release --bin ferrule
+    # In one go: while the program's last crate is built on one core, the other has work.
     # `cargo test --release --workspace vectors` runs the same, and builds every other
     # test binary with it, which the step above does in the dev profile.
-    step "vectors, release" 900 cargo test --release -p ferrule-node --test vectors
+    optimized=(--release -p ferrule -p ferrule-node)
+    step "release build" 900 cargo build "${optimized[@]}" --bin ferrule --test vectors
+    step "vectors, release" 900 cargo test "${optimized[@]}" --test vectors
     grep -hE '^vectors' "$logs"/vectors*.log | sed 's/^/    /'
 
     echo "== other implementations"
