@@ -114,10 +114,9 @@ impl Document {
             tables.iter_mut().find(|table| is_named(table, end.section, &end.name))
         });
         if let Some(table) = table {
-            let fresh: Vec<Sa> = end.fresh_in().cloned().collect();
             // What stands is not written again: it may leave out what goes without saying.
-            let inbound =
-                if step == 2 { (&end.new_in[..], &[][..]) } else { (&[][..], &fresh[..]) };
+            let new = &end.new_in[..];
+            let inbound = if step == 2 { (new, &[][..]) } else { (&[][..], new) };
             put(table, end.section, Way::In, inbound);
             if step > 0 {
                 put(table, end.section, Way::Out, (&end.new_out, &[]));
@@ -149,9 +148,10 @@ fn read(section: Section, table: &dyn TableLike) -> Result<Sa, Unfit> {
 }
 
 /// Puts SAs where those of one direction stand, each in the place of what stands there, and
-/// more of them behind.
+/// more of them behind. Of inbound ones no others stay.
 fn put(table: &mut Table, section: Section, way: Way, (stand, more): (&[Sa], &[Sa])) {
     let (first, list) = section.places(way);
+    let ends = way == Way::In && !stand.is_empty();
     let mut stand = stand.iter();
     if let Some(place) = first.and_then(|key| table.get_mut(key)).and_then(Item::as_table_like_mut)
     {
@@ -169,18 +169,24 @@ fn put(table: &mut Table, section: Section, way: Way, (stand, more): (&[Sa], &[S
         }
         inline
     };
+    let left = stand.len();
     match table.get_mut(list) {
         Some(Item::ArrayOfTables(tables)) => {
             tables.iter_mut().zip(stand).for_each(|(place, sa)| change(place, section, sa));
             more.iter().for_each(|sa| tables.push(written(sa).into_table()));
+            (left..tables.len()).rev().filter(|_| ends).for_each(|at| drop(tables.remove(at)));
         }
         Some(Item::Value(Value::Array(inline))) => {
             let places = inline.iter_mut().filter_map(Value::as_inline_table_mut);
             places.zip(stand).for_each(|(place, sa)| change(place, section, sa));
             more.iter().for_each(|sa| inline.push(written(sa)));
+            (left..inline.len()).rev().filter(|_| ends).for_each(|at| drop(inline.remove(at)));
         }
         _ if more.is_empty() => {}
         _ => drop(table.insert(list, Item::Value(more.iter().map(written).collect()))),
+    }
+    if ends && left == 0 {
+        table.remove(list);
     }
 }
 
@@ -188,6 +194,15 @@ fn put(table: &mut Table, section: Section, way: Way, (stand, more): (&[Sa], &[S
 fn change(place: &mut dyn TableLike, section: Section, sa: &Sa) {
     set(place, section.number(), section.value(sa.number));
     set(place, "key", sa.key.as_str().into());
+    for (word, value) in &sa.others {
+        set(place, word, value.clone());
+    }
+    let goes = |word: &str| {
+        ![section.number(), "key"].contains(&word) && sa.others.iter().all(|(o, _)| o != word)
+    };
+    let gone: Vec<String> =
+        place.iter().map(|(word, _)| word.to_owned()).filter(|word| goes(word)).collect();
+    gone.iter().for_each(|word| drop(place.remove(word)));
 }
 
 /// A value in the place of another, with the comment beside it.
@@ -263,6 +278,25 @@ in = { spi = 0x1002, key = \"in.key\" }
         assert!(done.contains("[tunnel.in]\nspi = 0x2002\nkey = \"in.2.key\""), "{done}");
         let make = document.step(&end, 0);
         assert!(make.contains("name = \"t\"\nalso-in = [{ spi = 0x2002"), "{make}");
+    }
+
+    #[test]
+    fn what_a_change_that_was_cut_short_left_over_goes() {
+        let text = "[[tunnel]]\nname = \"t\"\nout = { spi = 0x1001, key = \"o\" }\n\
+                    in = { spi = 0x1002, key = \"i\" } # ours\n\
+                    also-in = [{ spi = 0x1003, key = \"i.2\", worker = 1 }]\nrest = 1\n";
+        let document = Document::parse(text).expect("TOML");
+        let mut end = end_of(&document, Section::Tunnel, "t", [0x2002, 0x2001]);
+        // The other end seals with the second.
+        let opened = &end.old_in[1];
+        end.new_in = vec![Sa { number: 0x2002, key: "i.3".into(), others: opened.others.clone() }];
+        let make = document.step(&end, 0);
+        let three = "[{ spi = 0x1003, key = \"i.2\", worker = 1 }, \
+                     { spi = 0x2002, key = \"i.3\", worker = 1 }]";
+        assert!(make.contains(three), "{make}");
+        let done = document.step(&end, 2);
+        let one = "in = { spi = 0x2002, key = \"i.3\" , worker = 1 } # ours\nrest = 1";
+        assert!(done.contains(one), "{done}");
     }
 
     #[test]

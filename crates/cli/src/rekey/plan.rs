@@ -82,26 +82,10 @@ pub struct End {
     /// Of the tunnel or transport, or of the SecY's port.
     pub name: String,
     pub old_in: Vec<Sa>,
-    /// What comes in the place of each.
+    /// What comes in the place of those that the other end seals with.
     pub new_in: Vec<Sa>,
     pub old_out: Vec<Sa>,
     pub new_out: Vec<Sa>,
-}
-
-impl End {
-    /// The inbound SAs that are new.
-    pub fn fresh_in(&self) -> impl Iterator<Item = &Sa> {
-        self.changed().map(|(_, new)| new)
-    }
-
-    /// The inbound SAs that go.
-    pub fn stale_in(&self) -> impl Iterator<Item = &Sa> {
-        self.changed().map(|(old, _)| old)
-    }
-
-    fn changed(&self) -> impl Iterator<Item = (&Sa, &Sa)> {
-        self.old_in.iter().zip(&self.new_in).filter(|(old, new)| old.number != new.number)
-    }
 }
 
 /// A key that is new at both ends.
@@ -217,12 +201,13 @@ impl Plan {
                 // A SecY seals with the first.
                 old_out.truncate(1);
             }
-            let (new_in, new_out) = (old_in.clone(), Vec::new());
+            let (new_in, new_out) = (Vec::new(), Vec::new());
             Ok(End { section: *section, name: name.clone(), old_in, new_in, old_out, new_out })
         };
         let mut ends = [end(0)?, end(1)?];
         if !(agree(&ends[0], &ends[1]) && agree(&ends[1], &ends[0])) {
-            let what = format!("the two ends of `{}` have different SAs", subjects[0].name);
+            let what =
+                format!("an end of `{}` seals with what the other does not open", subjects[0].name);
             let remedy = "finish the change of keys that is under way, or correct one of them";
             return Err(unfit(&sides[0].loaded, what, remedy));
         }
@@ -257,19 +242,10 @@ impl Plan {
     }
 }
 
-/// Whether what one end seals with is what the other opens with: of a tunnel all SAs, of a
-/// SecY that which it uses.
+/// Whether one end opens all that the other seals with. It may open more: of a change of keys
+/// that was interrupted.
 fn agree(from: &End, to: &End) -> bool {
-    let numbers = |sas: &[Sa]| {
-        let mut numbers: Vec<u32> = sas.iter().map(|sa| sa.number).collect();
-        numbers.sort_unstable();
-        numbers
-    };
-    let (out, inbound) = (numbers(&from.old_out), numbers(&to.old_in));
-    match from.section {
-        Section::Macsec => out.iter().any(|an| inbound.contains(an)),
-        _ => out == inbound,
-    }
+    from.old_out.iter().all(|out| to.old_in.iter().any(|sa| sa.number == out.number))
 }
 
 /// New SAs from the end `from` to the other.
@@ -283,6 +259,7 @@ fn direction(
     let to = 1 - from;
     let random = |e| Fault::environment(e, "see whether /dev/urandom works");
     let [here, there] = [from, to].map(|at| sides[at].node());
+    let mut fresh = Vec::new();
     for old in ends[from].old_out.clone() {
         let Some(place) = ends[to].old_in.iter().position(|sa| sa.number == old.number) else {
             continue;
@@ -316,10 +293,13 @@ fn direction(
         }
         let content = kind.fresh(&what).map_err(random)?;
         ends[from].new_out.push(Sa { number, key: files[from].clone(), ..old });
-        let new = &mut ends[to].new_in[place];
-        (new.number, new.key) = (number, files[to].clone());
+        let opened = ends[to].old_in[place].clone();
+        fresh.push((place, Sa { number, key: files[to].clone(), ..opened }));
         keys.push(Key { content, files });
     }
+    // In the order in which they stand.
+    fresh.sort_by_key(|(place, _)| *place);
+    ends[to].new_in = fresh.into_iter().map(|(_, sa)| sa).collect();
     Ok(())
 }
 

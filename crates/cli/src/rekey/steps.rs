@@ -7,7 +7,8 @@ use crate::live::{load, unexpected};
 use ferrule_daemon::Fault;
 use ferrule_daemon::api::{Client, Reply, Request, socket_path};
 use ferrule_daemon::load::to_send;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -25,17 +26,19 @@ pub fn apply(
     silent: u64,
 ) -> Result<(), Fault> {
     let mut clients = [connect(&sides[0])?, connect(&sides[1])?];
+    let mut before = sides.each_ref().map(|side| side.loaded.source.text.as_str());
     for (number, texts) in texts.iter().enumerate() {
         if number == 2 {
             wait_for_silence(&mut clients, &plan.ends, Duration::from_secs(silent))?;
         }
-        for ((side, client), text) in sides.iter().zip(&mut clients).zip(texts) {
-            put_in_force(side, client, text).map_err(|fault| {
+        for (at, side) in sides.iter().enumerate() {
+            put_in_force(side, &mut clients[at], before[at], &texts[at]).map_err(|fault| {
                 let node = &side.loaded.config.name;
                 let step = STEPS[number].0;
                 let remedy = "both ends go on with what they have: mend it and say it again";
                 Fault::environment(format!("step `{step}` at {node}:\n{fault}"), remedy)
             })?;
+            before[at] = &texts[at];
         }
     }
     Ok(())
@@ -47,8 +50,8 @@ fn connect(side: &Side) -> Result<Client, Fault> {
 }
 
 /// The file first, then the node; if the node refuses, the file as it was.
-fn put_in_force(side: &Side, client: &mut Client, text: &str) -> Result<(), Fault> {
-    let before = replace(&side.path, text)?;
+fn put_in_force(side: &Side, client: &mut Client, before: &str, text: &str) -> Result<(), Fault> {
+    replace(&side.path, before, text)?;
     let asked = load(&side.path).and_then(|loaded| {
         let file = std::path::absolute(&side.path).unwrap_or_else(|_| side.path.clone());
         let request = Request::Apply {
@@ -63,25 +66,36 @@ fn put_in_force(side: &Side, client: &mut Client, text: &str) -> Result<(), Faul
         }
     });
     if asked.is_err() {
-        replace(&side.path, &before)?;
+        replace(&side.path, text, before)?;
     }
     asked
 }
 
-/// Another text in a file, whole or not at all; the text before.
-fn replace(path: &Path, text: &str) -> Result<String, Fault> {
+/// Another text in a file, whole or not at all, if it has the text that it should have. The
+/// new one is made beside it, where nothing may be yet: so one process at a time does this.
+fn replace(path: &Path, before: &str, text: &str) -> Result<(), Fault> {
     let fresh = path.with_extension("toml.new");
-    let done = fs::read_to_string(path).and_then(|before| {
-        let mode = fs::metadata(path)?.permissions();
-        fs::write(&fresh, text)?;
-        fs::set_permissions(&fresh, mode)?;
-        fs::File::open(&fresh)?.sync_all()?;
-        fs::rename(&fresh, path)?;
-        Ok(before)
-    });
+    let mut file = File::create_new(&fresh).map_err(|e| {
+        let remedy = match e.kind() {
+            ErrorKind::AlreadyExists => "remove it, unless keys are being changed right now",
+            _ => "see whether the folder may be written",
+        };
+        Fault::environment(format!("{}: {e}", fresh.display()), remedy)
+    })?;
+    let done = (|| {
+        if fs::read_to_string(path)? != before {
+            return Err(std::io::Error::other("was changed by somebody else meanwhile"));
+        }
+        file.set_permissions(fs::metadata(path)?.permissions())?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&fresh, path)
+    })();
     done.map_err(|e| {
-        let what = format!("{}: {e}", path.display());
-        Fault::environment(what, "see whether the folder may be written")
+        // It is ours, and of no use.
+        let _ = fs::remove_file(&fresh);
+        let remedy = "see what it says now, and whether the folder may be written";
+        Fault::environment(format!("{}: {e}", path.display()), remedy)
     })
 }
 
@@ -116,7 +130,7 @@ fn counted(clients: &mut [Client; 2], ends: &[End; 2]) -> Result<u64, Fault> {
             Reply::Report(report) => report,
             reply => return Err(unexpected(reply)),
         };
-        let is_old = |number: u32| end.stale_in().any(|sa| sa.number == number);
+        let is_old = |number: u32| end.old_in.iter().any(|sa| sa.number == number);
         if end.section == Section::Macsec {
             let received = report.macsec.iter().filter(|sa| sa.way == "rx" && sa.port == end.name);
             let old = received.filter(|sa| is_old(sa.an.into()));
@@ -129,4 +143,27 @@ fn counted(clients: &mut [Client; 2], ends: &[End; 2]) -> Result<u64, Fault> {
         }
     }
     Ok(packets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_somebody_else_changed_is_left_alone() {
+        let folder = std::env::temp_dir().join(format!("ferrule-replace-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let (file, fresh) = (folder.join("a.toml"), folder.join("a.toml.new"));
+        fs::write(&file, "one").expect("a file");
+        replace(&file, "one", "two").expect("it is as it was");
+        let refused = replace(&file, "one", "three").expect_err("it is not");
+        assert!(refused.to_string().contains("by somebody else"), "{refused}");
+        assert!(!fresh.exists());
+        fs::write(&fresh, "whose?").expect("a file");
+        let refused = replace(&file, "two", "three").expect_err("another is at it");
+        assert!(refused.to_string().contains("a.toml.new"), "{refused}");
+        let left = [&file, &fresh].map(|path| fs::read_to_string(path).expect("a file"));
+        assert_eq!(left, ["two", "whose?"]);
+        fs::remove_dir_all(&folder).expect("ours");
+    }
 }
