@@ -2,10 +2,11 @@
 # time-limit: 300
 """`ferrule rekey --apply` gives both ends of a tunnel, or of a MACsec link, new keys under
 traffic that loses nothing; the files that it writes without --apply do the same by hand;
-a change that was cut short is set right by the next
-one; `apply --dry-run` says beforehand what changes, and changes nothing."""
+a change that was cut short, by hand or by SIGKILL, is set right by the next one;
+`apply --dry-run` says beforehand what changes, and changes nothing."""
 import json
 import os
+import re
 import subprocess
 
 from rig import Rig, need, run
@@ -13,14 +14,14 @@ from rig import Rig, need, run
 need("ip", "ping")
 
 
-def counted(rig, change, to="10.0.2.2"):
+def counted(rig, change, to="10.0.2.2", count=2500):
     """Pings in a hurry while `change` happens: all must be answered."""
-    pings = subprocess.Popen(rig.inside("ha", "ping", "-q", "-c", 2500, "-i", "0.002", to),
+    pings = subprocess.Popen(rig.inside("ha", "ping", "-q", "-c", count, "-i", "0.002", to),
                              stdout=subprocess.PIPE, text=True)
     change()
     assert pings.poll() is None, "the traffic was over before the change"
     out, _ = pings.communicate(timeout=60)
-    assert " 2500 received" in out, out
+    assert f" {count} received" in out, out
 
 
 def spis(rig, name):
@@ -104,6 +105,47 @@ with Rig() as rig:
             code, told = dry(rig, name, f"{name}.toml")
             assert (code, told["differences"]) == (0, []), told
     print("cut short five times and said again: 12500 of 12500 pings answered, nothing left over")
+
+    # Killed at any moment.
+    def killed():
+        for delay in (0.0, 0.01, 0.02, 0.04, 0.06, 0.1, 0.2, 1.1, 1.2, 1.3):
+            process = subprocess.Popen([rig.ferrule, "rekey", *ends, "--apply", "--silent", "1"],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            try:
+                _, told = process.communicate(timeout=delay)
+                assert process.returncode == 0, told
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+            for end in ends:
+                if os.path.exists(f"{end}.new"):
+                    os.unlink(f"{end}.new")
+        run(rig.ferrule, "rekey", *ends, "--apply", "--silent", "1")
+
+    counted(rig, killed, count=5000)
+    for name in ("ga", "gb"):
+        assert len(spis(rig, name)) == 2, spis(rig, name)
+        code, told = dry(rig, name, f"{name}.toml")
+        assert (code, told["differences"]) == (0, []), told
+    print("killed ten times and said again: 5000 of 5000 pings answered, nothing left over")
+
+    # New files are for whoever read the old ones; a link stays one.
+    def keys():
+        return [rig.path(key) for key in re.findall(r'key = "([^"]+)"', open(ends[0]).read())]
+
+    def owner(path):
+        return os.stat(path).st_uid, os.stat(path).st_gid
+
+    before = keys()
+    for path in (ends[0], *before):
+        os.chown(path, 1234, 5678)
+    os.rename(ends[1], rig.path("really.toml"))
+    os.symlink("really.toml", ends[1])
+    run(rig.ferrule, "rekey", *ends, "--apply", "--silent", "1")
+    assert keys() and not set(keys()) & set(before), (before, keys())
+    assert {owner(path) for path in (ends[0], *keys())} == {(1234, 5678)}, keys()
+    assert os.path.islink(ends[1])
+    os.rename(rig.path("really.toml"), ends[1])
 
     # A file of somebody else's, where the new configuration would be made, is left alone.
     text = open(ends[1]).read()

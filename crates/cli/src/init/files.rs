@@ -3,9 +3,9 @@
 use ferrule_base::Secret;
 use ferrule_daemon::{Blame, Fault};
 use ferrule_node::config::Config;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// Keys: their owner alone.
@@ -23,18 +23,28 @@ struct Entry {
     path: PathBuf,
     mode: u32,
     content: Secret,
+    /// File whose owner and group this one gets.
+    predecessor: Option<PathBuf>,
 }
 
 impl Files {
     /// A key.
     pub fn secret(&mut self, path: impl Into<PathBuf>, content: Secret) {
-        self.entries.push(Entry { path: path.into(), mode: SECRET_MODE, content });
+        let (path, mode) = (path.into(), SECRET_MODE);
+        self.entries.push(Entry { path, mode, content, predecessor: None });
+    }
+
+    /// A key that comes after another one, for the same reader.
+    pub fn successor(&mut self, path: impl Into<PathBuf>, content: Secret, of: PathBuf) {
+        let (path, mode) = (path.into(), SECRET_MODE);
+        self.entries.push(Entry { path, mode, content, predecessor: Some(of) });
     }
 
     /// A configuration.
     pub fn text(&mut self, path: impl Into<PathBuf>, content: String) {
         let content = Secret::new(content.into_bytes());
-        self.entries.push(Entry { path: path.into(), mode: OPEN_MODE, content });
+        let (path, mode) = (path.into(), OPEN_MODE);
+        self.entries.push(Entry { path, mode, content, predecessor: None });
     }
 
     /// Puts all of them into a folder.
@@ -164,7 +174,19 @@ impl Entry {
         let mut file =
             OpenOptions::new().write(true).create_new(true).mode(self.mode).open(&self.path)?;
         written.files.push(self.path.clone());
+        if let Some(predecessor) = &self.predecessor {
+            give_owner_of(&fs::metadata(predecessor)?, &file)?;
+        }
         file.write_all(self.content.expose())?;
         file.sync_all()
     }
+}
+
+/// The owner and group of another file.
+pub fn give_owner_of(other: &Metadata, file: &File) -> io::Result<()> {
+    let own = file.metadata()?;
+    if (own.uid(), own.gid()) == (other.uid(), other.gid()) {
+        return Ok(());
+    }
+    fchown(file, Some(other.uid()), Some(other.gid()))
 }

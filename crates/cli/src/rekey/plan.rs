@@ -82,7 +82,7 @@ pub struct End {
     /// Of the tunnel or transport, or of the SecY's port.
     pub name: String,
     pub old_in: Vec<Sa>,
-    /// What comes in the place of those that the other end seals with.
+    /// Successors of the SAs that the other end seals with.
     pub new_in: Vec<Sa>,
     pub old_out: Vec<Sa>,
     pub new_out: Vec<Sa>,
@@ -93,6 +93,8 @@ struct Key {
     content: Secret,
     /// Its file at each end.
     files: [String; 2],
+    /// Files of the key before it.
+    old: [String; 2],
 }
 
 /// A pair of SAs, or several, of both ends.
@@ -233,17 +235,18 @@ impl Plan {
         let mut files = Files::default();
         for key in &self.keys {
             let paths = [0, 1].map(|at| sides[at].folder().join(&key.files[at]));
-            files.secret(&paths[0], key.content.clone());
-            if paths[1] != paths[0] {
-                files.secret(&paths[1], key.content.clone());
+            let old = [0, 1].map(|at| sides[at].folder().join(&key.old[at]));
+            let same = paths[0] == paths[1];
+            for (path, old) in paths.into_iter().zip(old).take(if same { 1 } else { 2 }) {
+                files.successor(path, key.content.clone(), old);
             }
         }
         files
     }
 }
 
-/// Whether one end opens all that the other seals with. It may open more: of a change of keys
-/// that was interrupted.
+/// True if `to` opens everything that `from` seals with. It may open more: SAs that an
+/// interrupted change of keys left.
 fn agree(from: &End, to: &End) -> bool {
     from.old_out.iter().all(|out| to.old_in.iter().any(|sa| sa.number == out.number))
 }
@@ -285,17 +288,20 @@ fn direction(
             }
         };
         let taken = |name: &str| keys.iter().any(|key: &Key| key.files.iter().any(|f| f == name));
-        let mut files = [String::new(), String::new()];
-        for (at, key) in [(from, &old.key), (to, &ends[to].old_in[place].key)] {
-            files[at] = next_name(key, |name| {
-                taken(name) || sides.iter().any(|side| side.folder().join(name).exists())
-            });
+        let mut before = [old.key.clone(), ends[to].old_in[place].key.clone()];
+        if from == 1 {
+            before.reverse();
         }
+        let files = before.each_ref().map(|key| {
+            next_name(key, |name| {
+                taken(name) || sides.iter().any(|side| side.folder().join(name).exists())
+            })
+        });
         let content = kind.fresh(&what).map_err(random)?;
         ends[from].new_out.push(Sa { number, key: files[from].clone(), ..old });
         let opened = ends[to].old_in[place].clone();
         fresh.push((place, Sa { number, key: files[to].clone(), ..opened }));
-        keys.push(Key { content, files });
+        keys.push(Key { content, files, old: before });
     }
     // In the order in which they stand.
     fresh.sort_by_key(|(place, _)| *place);

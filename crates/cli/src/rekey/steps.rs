@@ -3,6 +3,7 @@
 use super::STEPS;
 use super::edit::Section;
 use super::plan::{End, Plan, Side};
+use crate::init::files::give_owner_of;
 use crate::live::{load, unexpected};
 use ferrule_daemon::Fault;
 use ferrule_daemon::api::{Client, Reply, Request, socket_path};
@@ -73,7 +74,11 @@ fn put_in_force(side: &Side, client: &mut Client, before: &str, text: &str) -> R
 
 /// Another text in a file, whole or not at all, if it has the text that it should have. The
 /// new one is made beside it, where nothing may be yet: so one process at a time does this.
+/// A symbolic link stays one; owner, group and mode are kept.
 fn replace(path: &Path, before: &str, text: &str) -> Result<(), Fault> {
+    let path = &fs::canonicalize(path).map_err(|e| {
+        Fault::environment(format!("{}: {e}", path.display()), "see whether it is still there")
+    })?;
     let fresh = path.with_extension("toml.new");
     let mut file = File::create_new(&fresh).map_err(|e| {
         let remedy = match e.kind() {
@@ -86,7 +91,9 @@ fn replace(path: &Path, before: &str, text: &str) -> Result<(), Fault> {
         if fs::read_to_string(path)? != before {
             return Err(std::io::Error::other("was changed by somebody else meanwhile"));
         }
-        file.set_permissions(fs::metadata(path)?.permissions())?;
+        let old = fs::metadata(path)?;
+        give_owner_of(&old, &file)?;
+        file.set_permissions(old.permissions())?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&fresh, path)
@@ -164,6 +171,19 @@ mod tests {
         assert!(refused.to_string().contains("a.toml.new"), "{refused}");
         let left = [&file, &fresh].map(|path| fs::read_to_string(path).expect("a file"));
         assert_eq!(left, ["two", "whose?"]);
+        fs::remove_dir_all(&folder).expect("ours");
+    }
+
+    #[test]
+    fn a_link_to_a_configuration_stays_a_link() {
+        let folder = std::env::temp_dir().join(format!("ferrule-link-{}", std::process::id()));
+        fs::create_dir_all(folder.join("there")).expect("a folder");
+        let (link, file) = (folder.join("a.toml"), folder.join("there/b.toml"));
+        fs::write(&file, "one").expect("a file");
+        std::os::unix::fs::symlink("there/b.toml", &link).expect("a link");
+        replace(&link, "one", "two").expect("it is as it was");
+        assert!(link.symlink_metadata().expect("it is there").is_symlink());
+        assert_eq!(fs::read_to_string(&file).expect("a file"), "two");
         fs::remove_dir_all(&folder).expect("ours");
     }
 }
