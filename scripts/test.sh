@@ -3,11 +3,12 @@
 # step goes to target/test-logs/ and is shown when the step fails. The last line
 # says how many tests passed and failed; the exit status is 1 if any failed.
 #
-# Scripts in tests/peers and tests/live: every executable file is run, one after
-# another. Exit 0 is a pass, 77 "cannot be tried here" with the reason on the
-# last line (a skip without root; a failure as root, where nothing may be left
-# out), all else a failure. A line "# time-limit: SECONDS" near the top of the
-# script overrides the limit of 300 s.
+# Scripts in tests/peers and tests/live: every executable file is run, two at a
+# time, as about half of their time is waiting. Exit 0 is a pass, 77 "cannot be
+# tried here" with the reason on the last line (a skip without root; a failure as
+# root, where nothing may be left out), all else a failure. Near the top of a
+# script "# time-limit: SECONDS" overrides the limit of 300 s, and "# alone: WHY"
+# keeps others from running beside it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3}
@@ -17,29 +18,36 @@ export FERRULE="$PWD/target/release/ferrule"
 logs=target/test-logs
 rm -rf "$logs"
 mkdir -p "$logs"
-passed=0 failed=0 skipped=0 child=
+# A line for each step: passed, failed, skipped.
+counts=$logs/counts
+: >"$counts"
 
-# An interrupted run takes its child with it; the child cleans up after itself.
-stop() { [ -z "$child" ] || kill -TERM "$child" 2>/dev/null; wait; exit 130; }
+# An interrupted run takes its children with it; they clean up after themselves.
+stop() {
+    local children
+    mapfile -t children < <(jobs -p)
+    [ "${#children[@]}" -eq 0 ] || kill -TERM "${children[@]}" 2>/dev/null
+    wait
+    exit 130
+}
 trap stop INT TERM
 
 heading() { printf '%-48s ' "$1"; }
-skip() { skipped=$((skipped + 1)); echo "skipped: $1"; }
+count() { echo "$1 $2 $3" >>"$counts"; }
+skip() { count 0 0 1; echo "skipped: $1"; }
 
 # step NAME SECONDS COMMAND...: one command, its output in a log. A command that
 # counts its own tests (cargo test) adds them, any other counts as one.
 step() {
-    local name=$1 limit=$2 log start status counts
+    local name=$1 limit=$2 log start status said
     shift 2
     log="$logs/$(echo "$name" | tr ' /' '__').log"
     heading "$name"
     start=$SECONDS
     timeout --kill-after=20 "$limit" "$@" >"$log" 2>&1 &
-    child=$!
-    wait "$child"
+    wait $!
     status=$?
-    child=
-    counts=$(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored;.*/\1 \2 \3/p' "$log" |
+    said=$(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored;.*/\1 \2 \3/p' "$log" |
         awk '{p += $1; f += $2; i += $3} END {if (NR) print p, f, i}')
     if [ "$status" -eq 77 ] && [ "$(id -u)" != 0 ]; then
         skip "$(tail -n 1 "$log")"
@@ -47,11 +55,11 @@ step() {
     fi
     local p=1 f=0 i=0
     [ "$status" -eq 0 ] || { p=0 f=1; }
-    if [ -n "$counts" ]; then
-        read -r p f i <<<"$counts"
+    if [ -n "$said" ]; then
+        read -r p f i <<<"$said"
         [ "$status" -eq 0 ] || [ "$f" -gt 0 ] || f=1
     fi
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + i))
+    count "$p" "$f" "$i"
     if [ "$status" -eq 0 ]; then
         echo "ok      $p passed, $((SECONDS - start)) s"
     else
@@ -71,18 +79,54 @@ step() {
 
 works() { "$@" >/dev/null 2>&1; }
 
+# script FILE: one step. As root it has a mount namespace of its own, with no network
+# namespaces and no running nodes in it but those that it makes: those of others do not
+# confuse it, and what it leaves behind goes with it.
+script() {
+    local limit run=("$1")
+    limit=$(sed -n '1,15s/^# time-limit: \([0-9]*\).*/\1/p' "$1" | head -n 1)
+    case $1 in *.py) run=("$PYTHON" "$1") ;; esac
+    if [ "$(id -u)" = 0 ]; then
+        run=(unshare --mount sh -c '
+            for place in netns ferrule ferrule-lab; do
+                mkdir -p /run/$place && mount -t tmpfs -o mode=755 none /run/$place || exit
+            done
+            exec "$@"' sh "${run[@]}")
+    fi
+    step "$1" "${limit:-300}" "${run[@]}"
+}
+
+# beside FILE: the same in the background; what it says is printed when it is done.
+beside() {
+    (
+        trap stop INT TERM
+        script "$1" >"$logs/said.$BASHPID"
+        cat "$logs/said.$BASHPID"
+        rm "$logs/said.$BASHPID"
+    ) &
+}
+
 # scripts DIR: every executable in it.
 scripts() {
-    local script limit
-    for script in "$1"/*; do
-        if [ ! -f "$script" ] || [ ! -x "$script" ]; then
+    local file alone=() running=0
+    for file in "$1"/*; do
+        if [ ! -f "$file" ] || [ ! -x "$file" ]; then
             continue
         fi
-        limit=$(sed -n '1,15s/^# time-limit: \([0-9]*\).*/\1/p' "$script" | head -n 1)
-        case $script in
-        *.py) step "$script" "${limit:-300}" "$PYTHON" "$script" ;;
-        *) step "$script" "${limit:-300}" "$script" ;;
-        esac
+        if sed -n 1,15p "$file" | grep -q '^# alone: '; then
+            alone+=("$file")
+            continue
+        fi
+        if [ "$running" -eq 2 ]; then
+            wait -n
+            running=$((running - 1))
+        fi
+        beside "$file"
+        running=$((running + 1))
+    done
+    wait
+    for file in "${alone[@]}"; do
+        script "$file"
     done
 }
 
@@ -144,6 +188,8 @@ main() {
     echo "== live"
     scripts tests/live
 
+    local passed failed skipped
+    read -r passed failed skipped < <(awk '{p += $1; f += $2; s += $3} END {print p, f, s}' "$counts")
     echo
     echo "took $((SECONDS / 60)) min $((SECONDS % 60)) s; logs in $logs"
     if [ "$skipped" -gt 0 ]; then

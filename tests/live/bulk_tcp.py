@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # time-limit: 120
+# alone: two rates are compared, each measured for two seconds
 """Bulk TCP of two hosts with their stock offloads through two gateways on veth: the
 driver that `ferrule init` chooses carries at least 0.8 of what AF_PACKET does."""
 import subprocess

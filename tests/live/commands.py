@@ -44,7 +44,7 @@ NOT_RUN = (
 # What runs until it is told to stop.
 ENDLESS = re.compile(r"ferrule run |--web|^tcpdump|^ping (?!.*-c)|ferrule capture |ferrule trace ")
 # A line ends within this time, and what does not end is looked at after this.
-LINE_SECONDS, LOOK_SECONDS = 120, 0.3
+LINE_SECONDS, LOOK_SECONDS = 300, 0.3
 PLACES = {"": "a", "gw-b": "b", "host-a": "ha", "host-b": "hb"}
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # time-limit: 180
+# alone: how long others wait is measured, and how much memory there is
 """Whatever somebody does to the sockets that a node listens on (management,
 metrics, dashboard), it costs little memory and hinders nobody: endless lines,
 10,000 silent connections, readers that do not read. Who the management socket

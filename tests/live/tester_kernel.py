@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # time-limit: 600
+# alone: throughput is measured against what Linux was told
 """`ferrule test` against devices that are not Ferrule: Linux's bridge and Linux's
 router, each in a namespace of its own, the tester in another.
 
