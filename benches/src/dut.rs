@@ -15,6 +15,7 @@ use crate::{NODE, PEER};
 use ferrule_base::{Duration, Instant, MacAddr, Rng, Secret, Work};
 use ferrule_crypto::Software;
 use ferrule_crypto::backend::Backend;
+use ferrule_lab::profile::Sizes;
 use ferrule_node::config::named_key;
 use ferrule_node::probe::Times;
 use ferrule_node::{Config, Control, Environment, Volatile, Worker, build};
@@ -256,6 +257,11 @@ impl Dut {
     pub fn new(config: &str, setting: &Setting<'_>) -> Self {
         let (control, mut runners) = assemble(config, setting);
         Self { control, runner: runners.remove(0) }
+    }
+
+    /// Sizes of its tables.
+    pub fn sizes(&self) -> Sizes {
+        Sizes::of(self.control.config())
     }
 
     /// Carries `count` frames, from `first` on; shows what came out of the port that

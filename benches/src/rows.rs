@@ -125,7 +125,7 @@ impl Case {
         }
         let mut taken = ferrule_base::Flow::default();
         (0..packets).for_each(|i| taken.add(frames.at(first + warm + i).len()));
-        self.spent = Spent::since(taken, &node.work(), &work);
+        self.spent = Spent::since(node.sizes(), taken, &node.work(), &work);
         assert!(sent * 100 >= packets * self.through, "{sent} came out: {}", node.drops());
         if counts {
             self.clocks.push(clocks as f64 / packets as f64);

@@ -15,7 +15,7 @@
 mod paths;
 mod solve;
 
-use crate::profile::{BATCH_MAX, Fit, Key, Profile, Source, Spent};
+use crate::profile::{BATCH_MAX, Fit, KNOTS, Key, Profile, Source, Spent};
 use ferrule_dataplane::Next;
 use paths::{Path, all};
 use solve::least_squares;
@@ -27,13 +27,19 @@ const ROUNDS: usize = 51;
 type Price = (&'static str, fn(&Spent) -> f64);
 
 /// Prices beside those of stages.
-const BESIDE: [Price; 6] = [
+const BESIDE: [Price; 12] = [
     ("occupancy.octet-ns", |s| s.taken.octets as f64),
     ("occupancy.sealed.octet-ns", |s| s.work.sealed.octets as f64),
     ("occupancy.opened.octet-ns", |s| s.work.opened.octets as f64),
     ("occupancy.label-ns", |s| s.work.labels as f64),
     ("occupancy.copied.packet-ns", |s| s.work.copied.packets as f64),
     ("occupancy.copied.octet-ns", |s| s.work.copied.octets as f64),
+    ("occupancy.sas.100-ns", |s| s.among_sas()[0]),
+    ("occupancy.sas.1000-ns", |s| s.among_sas()[1]),
+    ("occupancy.sas.10000-ns", |s| s.among_sas()[2]),
+    ("occupancy.routes.1000-ns", |s| s.among_routes()[0]),
+    ("occupancy.routes.10000-ns", |s| s.among_routes()[1]),
+    ("occupancy.routes.100000-ns", |s| s.among_routes()[2]),
 ];
 
 /// Prices that are looked for: these, and one for each stage.
@@ -96,14 +102,14 @@ pub struct Calibration {
 /// Measures and fits. `clock` is in nanoseconds and never goes back; `progress`
 /// hears which of how many rounds is done.
 ///
-/// It takes a fraction of a second to a few seconds.
+/// It takes some seconds, and most of them the large tables.
 pub fn calibrate(
     name: &str,
     machine: &str,
     clock: &mut dyn FnMut() -> u64,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Calibration {
-    let mut paths = all();
+    let mut paths = all(&KNOTS);
     let mut times: Vec<Vec<u64>> = paths.iter().map(|_| Vec::with_capacity(ROUNDS)).collect();
     for round in 0..=ROUNDS {
         for (path, times) in paths.iter_mut().zip(&mut times) {
@@ -183,9 +189,11 @@ mod tests {
             opened: Price { packet_ns: 0.0, octet_ns: 0.3 },
             copied: Price { packet_ns: 25.0, octet_ns: 0.05 },
             stages_ns: std::array::from_fn(|stage| 10.0 + stage as f64),
+            sas_ns: [20.0, 0.0, 0.0],
+            routes_ns: [15.0, 0.0, 0.0],
             ..Profile::ideal()
         };
-        let mut observations: Vec<Observation> = all()
+        let mut observations: Vec<Observation> = all(&KNOTS[..1])
             .into_iter()
             .map(|mut path| {
                 path.round(&mut || 0);
@@ -203,6 +211,8 @@ mod tests {
         assert!(close(profile.sealed.octet_ns, 0.25), "{profile:?}");
         assert!(close(profile.opened.octet_ns, 0.3), "{profile:?}");
         assert!(close(profile.copied.octet_ns, 0.05), "{profile:?}");
+        assert!(close(profile.sas_ns[0], 20.0), "{profile:?}");
+        assert!(close(profile.routes_ns[0], 15.0), "{profile:?}");
         let text = profile.to_toml();
         assert_eq!(Profile::parse("known.toml", &text), Ok(profile), "{text}");
     }
@@ -222,7 +232,8 @@ mod tests {
         assert!(done.observations.iter().all(|o| o.batch_ns == 6400.0));
         let seals = done.observations.iter().filter(|o| o.spent.work.sealed.packets > 0);
         let opens = done.observations.iter().filter(|o| o.spent.work.opened.packets > 0);
-        assert_eq!((seals.count(), opens.count()), (8, 8), "two paths each, four lengths");
+        let table = KNOTS.len();
+        assert_eq!((seals.count(), opens.count()), (8 + table, 8 + table), "of four lengths");
         let visited = |stage: &Next| {
             done.observations.iter().any(|o| o.spent.work.staged[stage.number()] > 0)
         };

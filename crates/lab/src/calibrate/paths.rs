@@ -7,11 +7,13 @@
 //! Feeders seal what the node opens, or put labels on it, so that every frame is fresh.
 
 use super::Observation;
-use crate::profile::{BATCH_MAX, Spent};
-use ferrule_base::{Duration, Flow, Instant, MacAddr, Secret, Work};
+use crate::profile::{BATCH_MAX, ROUTES, Sizes, Spent};
+use ferrule_base::{Duration, Flow, Instant, MacAddr, Rng, Secret, Work};
 use ferrule_crypto::Software;
 use ferrule_node::{Config, Control, Environment, Volatile, Worker, build, made_mac};
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache, Port, PortStats};
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Lengths of the IP packets, or of the frames on layer 2.
@@ -27,9 +29,14 @@ const PEERS: usize = 64;
 const AT_ONCE: usize = 2;
 
 /// Times that so many are carried in a round and not timed, so that caches hold what this
-/// path needs, and times that they are.
+/// path needs, and times that they are. With a large table more are not timed: as many as
+/// bring [`VISITS`] packets to each of its entries.
 const WARM: usize = 8;
 const TIMED: usize = 8;
+const VISITS: usize = 2;
+
+/// Packets to one entry of a large table, in random order, before they come again.
+const REPEATED: usize = 4;
 
 /// Buffers of a path: what is under way, three times what is flooded, and caches.
 const BUFFERS: usize = 32 * BATCH_MAX;
@@ -99,6 +106,7 @@ pub struct Path {
     name: &'static str,
     frames: Vec<Vec<u8>>,
     next: usize,
+    warm: usize,
     feeders: Vec<Stand>,
     node: Stand,
     cache: PoolCache,
@@ -106,9 +114,24 @@ pub struct Path {
     spent: Spent,
 }
 
-/// Every path with every length.
-pub fn all() -> Vec<Path> {
+/// Every path with every length, and those through large tables of these sizes.
+pub fn all(sizes: &[usize]) -> Vec<Path> {
     let mut paths = Vec::new();
+    for &size in sizes {
+        let [near, far] = gateways(size);
+        let tunnels: Vec<_> = (0..size).map(network).collect();
+        let frames = to_one_of(&tunnels, LENGTHS[0]);
+        paths.extend([
+            Path::new("IPv4, ESP sealed, of many SAs", std::slice::from_ref(&near), &frames),
+            Path::new("IPv4, ESP opened, of many SAs", &[near, far], &frames),
+        ]);
+        let networks = networks(size * ROUTES);
+        let routes = [routed("left", 1) + &many_routes(&networks)];
+        paths.extend(
+            [LENGTHS[0], LENGTHS[2]]
+                .map(|len| Path::new("IPv4, of many routes", &routes, &to_one_of(&networks, len))),
+        );
+    }
     for len in LENGTHS {
         let ip: Vec<_> = (0..FLOWS).map(|flow| routed_frame(len, flow)).collect();
         let bridged: Vec<_> = (0..FLOWS).map(|flow| bridged_frame(len, flow)).collect();
@@ -117,8 +140,7 @@ pub fn all() -> Vec<Path> {
         let left: Vec<&str> = left.iter().map(|name| &**name).collect();
         let opened = left.iter().map(|name| secured(name, 5, &["right"], 7));
         let opened = opened.chain([secured("right", 7, &left, 5)]).collect();
-        let tunnel = [gateway("left", 1, 2), gateway("right", 2, 1)];
-        let [near, far] = tunnel;
+        let [near, far] = gateways(1);
         let vpn = |labels| provider("left", 1) + &vpn_route(labels);
         let wire = |name, labels, inn, out| pseudowire(name, labels, [inn, out]);
         let cases = [
@@ -150,9 +172,19 @@ impl Path {
         let pool = Pool::heap(BUFFERS, 2048);
         let mut feeders: Vec<_> = configs.iter().map(|text| Stand::new(text, &pool)).collect();
         let node = feeders.pop().expect("the last one is timed");
-        let (cache, frames, now) = (pool.cache(), frames.to_vec(), Instant::from_millis(1));
-        let mut path =
-            Self { name, frames, next: 0, feeders, node, cache, now, spent: Spent::default() };
+        let entries = node.sizes().sas.max(node.sizes().routes);
+        let warm = (VISITS * entries).div_ceil(AT_ONCE * BATCH_MAX).max(WARM);
+        let mut path = Self {
+            name,
+            frames: frames.to_vec(),
+            next: 0,
+            warm,
+            feeders,
+            node,
+            cache: pool.cache(),
+            now: Instant::from_millis(1),
+            spent: Spent::default(),
+        };
         // Addresses are learned on the way.
         path.round(&mut || 0);
         path
@@ -160,7 +192,7 @@ impl Path {
 
     /// Carries batches; what [`AT_ONCE`] of them took the last node, in nanoseconds.
     pub fn round(&mut self, clock: &mut dyn FnMut() -> u64) -> u64 {
-        for _ in 0..WARM {
+        for _ in 0..self.warm {
             self.carry(clock);
         }
         (0..TIMED).map(|_| self.carry(clock)).sum::<u64>() / TIMED as u64
@@ -170,7 +202,7 @@ impl Path {
         let frames = self.frames.iter().cycle().skip(self.next).take(AT_ONCE * BATCH_MAX);
         let mut packets: Vec<Packet> =
             frames.map_while(|frame| self.cache.packet_from(frame)).collect();
-        self.next = (self.next + AT_ONCE * BATCH_MAX) % FLOWS;
+        self.next = (self.next + AT_ONCE * BATCH_MAX) % self.frames.len();
         self.now += Duration::from_micros(50);
         if !self.feeders.is_empty() {
             packets = self.feed(packets);
@@ -181,7 +213,7 @@ impl Path {
         let begin = clock();
         self.node.turn(self.now);
         let took = clock().saturating_sub(begin);
-        self.spent = Spent::since(taken, self.node.worker.work(), &before);
+        self.spent = Spent::since(self.node.sizes(), taken, self.node.worker.work(), &before);
         self.node.take().for_each(|p| self.cache.recycle(p));
         took
     }
@@ -216,6 +248,10 @@ impl Stand {
         self.control.turn(now);
         self.ports.iter().take(1).zip([packets]).for_each(|(port, packets)| port.load(packets));
         *self.worker.work()
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes::of(self.control.config())
     }
 
     /// Carries them.
@@ -253,14 +289,10 @@ impl Stand {
         }
         let tables = control.tables();
         for iface in 0..tables.ifaces.len() as u16 {
-            for (hop, mac) in [
-                ("192.0.2.1", made_mac("left", "wan")),
-                ("192.0.2.2", made_mac("right", "wan")),
-                ("20.0.0.9", HERE),
-            ] {
-                if let Ok(hop) = hop.parse() {
-                    tables.neighbours.set(iface, hop, mac);
-                }
+            tables.neighbours.set(iface, [192, 0, 2, 1].into(), made_mac("left", "wan"));
+            tables.neighbours.set(iface, [20, 0, 0, 9].into(), HERE);
+            for hop in 2..=9 {
+                tables.neighbours.set(iface, [192, 0, 2, hop].into(), made_mac("right", "wan"));
             }
         }
         for bridge in &tables.bridges {
@@ -275,14 +307,14 @@ impl Stand {
     }
 }
 
-/// Keys `gcm:N` and `sak:N`, of octets N.
+/// Keys `gcm:N` and `sak:N`, of words N.
 fn key(path: &str) -> Result<Secret, String> {
     let (kind, n) = path.split_once(':').ok_or("no such key")?;
-    let n: u8 = n.parse().map_err(|_| "no such key")?;
-    let hex = |len: usize| format!("{n:02x}").repeat(len);
+    let n: u32 = n.parse().map_err(|_| "no such key")?;
+    let cipher = format!("{n:08x}").repeat(4);
     let text = match kind {
-        "gcm" => format!("cipher {}\nsalt {}", hex(16), hex(4)),
-        _ => format!("cipher {}", hex(16)),
+        "gcm" => format!("cipher {cipher}\nsalt {n:08x}"),
+        _ => format!("cipher {cipher}"),
     };
     Ok(Secret::new(text.into_bytes()))
 }
@@ -340,19 +372,81 @@ fn router(name: &str) -> String {
     routed(name, 1) + "[[route]]\nprefix = \"20.0.0.0/8\"\nvia = \"192.0.2.2\"\n"
 }
 
-fn gateway(name: &str, own: u8, other: u8) -> String {
-    format!(
-        "{}[[route]]\nprefix = \"{other}0.0.0.0/8\"\nvia = \"192.0.2.{other}\"\n\
-         [[route]]\nprefix = \"{own}0.0.0.0/8\"\nvia = \"{own}0.0.0.9\"\n\
-         [[tunnel]]\nname = \"t\"\nlocal = \"192.0.2.{own}\"\nremote = \"192.0.2.{other}\"\n\
-         suite = \"aes-gcm-128\"\nmtu = 1500\nout = {{ spi = {}, key = \"gcm:{own}\" }}\n\
-         in = {{ spi = {}, key = \"gcm:{other}\" }}\n[[policy]]\ninterface = \"wan\"\n\
-         action = \"protect\"\ntunnel = \"t\"\nlocal = \"{own}0.0.0.0/8\"\n\
-         remote = \"{other}0.0.0.0/8\"\n",
-        routed(name, own),
-        4096 + u32::from(other),
-        4096 + u32::from(own),
-    )
+/// Two gateways and the tunnels between them: one, or one to each network behind the
+/// right one.
+fn gateways(tunnels: usize) -> [String; 2] {
+    [("left", 1, 2), ("right", 2, 1)].map(|(name, own, other)| {
+        let mut text = format!(
+            "{}[[route]]\nprefix = \"{other}0.0.0.0/8\"\nvia = \"192.0.2.{other}\"\n\
+             [[route]]\nprefix = \"{own}0.0.0.0/8\"\nvia = \"{own}0.0.0.9\"\n",
+            routed(name, own),
+        );
+        for n in 0..tunnels {
+            let right = if tunnels == 1 { "20.0.0.0/8".into() } else { prefix(network(n)) };
+            let left = "10.0.0.0/8".to_owned();
+            let (local, remote) = if own == 1 { (left, right) } else { (right, left) };
+            // SPIs in no order, as peers choose them.
+            let spi = |end: u8| (2 * n as u32 + u32::from(end)).wrapping_mul(0x9e37_79b1);
+            let key = |end: u8| 2 * n + usize::from(end);
+            text += &format!(
+                "[[tunnel]]\nname = \"t{n}\"\nlocal = \"192.0.2.{own}\"\n\
+                 remote = \"192.0.2.{other}\"\nsuite = \"aes-gcm-128\"\nmtu = 1500\n\
+                 out = {{ spi = {}, key = \"gcm:{}\" }}\nin = {{ spi = {}, key = \"gcm:{}\" }}\n\
+                 [[policy]]\ninterface = \"wan\"\naction = \"protect\"\ntunnel = \"t{n}\"\n\
+                 local = \"{local}\"\nremote = \"{remote}\"\n",
+                spi(other),
+                key(own),
+                spi(own),
+                key(other),
+            );
+        }
+        text
+    })
+}
+
+/// A network's first address, and the length of its prefix.
+type Network = (u32, u32);
+
+/// The network behind the right node that a tunnel leads to.
+fn network(tunnel: usize) -> Network {
+    (0x1401_0000 + ((tunnel as u32) << 8), 24)
+}
+
+fn prefix((first, len): Network) -> String {
+    format!("{}/{len}", Ipv4Addr::from(first))
+}
+
+/// Different networks all over the address space, the shorter their prefix the fewer.
+fn networks(count: usize) -> Vec<Network> {
+    let mut rng = Rng::new(count as u64);
+    let any = move || {
+        let len = 24 - rng.next_u64().trailing_zeros().min(8);
+        let address = (20 << 24) + rng.below(100 << 24) as u32;
+        (address & u32::MAX << (32 - len), len)
+    };
+    let mut seen = HashSet::new();
+    std::iter::repeat_with(any).filter(|&network| seen.insert(network)).take(count).collect()
+}
+
+/// Routes to these networks by neighbours in turn.
+fn many_routes(networks: &[Network]) -> String {
+    let hops = ('2'..='9').cycle();
+    let route = |(&network, hop)| {
+        format!("[[route]]\nprefix = \"{}\"\nvia = \"192.0.2.{hop}\"\n", prefix(network))
+    };
+    networks.iter().zip(hops).map(route).collect()
+}
+
+/// Frames to hosts in these networks, in random order.
+fn to_one_of(networks: &[Network], len: usize) -> Vec<Vec<u8>> {
+    let mut rng = Rng::new(networks.len() as u64);
+    (0..(REPEATED * networks.len()).next_multiple_of(AT_ONCE * BATCH_MAX) as u32)
+        .map(|n| {
+            let (first, bits) = networks[rng.below(networks.len() as u64) as usize];
+            let host = rng.next_u64() as u32 & u32::MAX >> bits;
+            frame_to(len, 0x0a01_0000 | n & 0xffff, first | host)
+        })
+        .collect()
 }
 
 /// All that leaves by the WAN port passes in clear.
@@ -453,8 +547,13 @@ fn ends(flow: usize) -> [u8; 2] {
 /// An IPv4 UDP packet of `len` octets to a network behind 20.0.0.9, in a frame to the
 /// first node.
 fn routed_frame(len: usize, flow: usize) -> Vec<u8> {
-    let [high, low] = ends(flow);
-    let mut p = vec![0x45, 0, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, high, low, 20, 0, high, low];
+    let flow = 256 + flow as u32;
+    frame_to(len, 10 << 24 | flow, 20 << 24 | flow)
+}
+
+fn frame_to(len: usize, src: u32, dst: u32) -> Vec<u8> {
+    let mut p = vec![0x45, 0, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0];
+    p.extend([src, dst].map(u32::to_be_bytes).as_flattened());
     p[2..4].copy_from_slice(&(len as u16).to_be_bytes());
     let sum: u32 = p.chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum();
     let sum = (sum & 0xffff) + (sum >> 16);

@@ -11,7 +11,7 @@ use super::server::{Leaving, Waiting, has_come, ship};
 use crate::agenda::Event;
 use crate::link::{PICOS, nanos_up, picos};
 use crate::observe::Loss;
-use crate::profile::{Spent, price};
+use crate::profile::{Sizes, Spent, price};
 use crate::world::World;
 use ferrule_base::{Duration, Flow, Instant};
 use ferrule_pipeline::{Batch, Packet, Port};
@@ -221,7 +221,8 @@ impl Device {
         let occupied_ps = match self.costs.free {
             true => 0,
             false => {
-                let spent = Spent::since(taken, part.work(), &before);
+                let sizes = Sizes::of(&self.config);
+                let spent = Spent::since(sizes, taken, part.work(), &before);
                 price(&self.profile, &spent, &mut self.service)
             }
         };

@@ -84,6 +84,20 @@ macro_rules! stage {
     };
 }
 
+macro_rules! knot {
+    ($path:literal, $about:literal, $field:ident, $knot:literal) => {
+        Key {
+            path: $path,
+            unit: "ns",
+            about: $about,
+            range: NS,
+            whole: false,
+            get: |p| p.$field[$knot],
+            set: |p, value| p.$field[$knot] = value,
+        }
+    };
+}
+
 /// Every number of a profile, in the order of the file.
 pub const KEYS: &[Key] = &[
     number!("occupancy.packet-ns", "ns", "each frame taken from the queue", NS, plain.packet_ns),
@@ -119,6 +133,12 @@ pub const KEYS: &[Key] = &[
     stage!("occupancy.stage.transmit", Transmit),
     stage!("occupancy.stage.control", Control),
     stage!("occupancy.stage.resolve", Resolve),
+    knot!("occupancy.sas.100-ns", "each packet sealed or opened, of 100 SAs", sas_ns, 0),
+    knot!("occupancy.sas.1000-ns", "the same of 1,000", sas_ns, 1),
+    knot!("occupancy.sas.10000-ns", "the same of 10,000", sas_ns, 2),
+    knot!("occupancy.routes.1000-ns", "each packet routed, by one of 1,000", routes_ns, 0),
+    knot!("occupancy.routes.10000-ns", "the same of 10,000", routes_ns, 1),
+    knot!("occupancy.routes.100000-ns", "the same of 100,000", routes_ns, 2),
     count!("batch.size", "frames", "taken at once at most", (1.0, super::BATCH_MAX as f64), batch),
     time!("batch.timer-ns", "an idle device notices a frame only this much later", timer),
     time!("batch.poll-ns", "from one look at the ports to the next; 0: always looks", poll),

@@ -31,7 +31,7 @@ mod keys;
 mod price;
 
 pub use keys::{KEYS, Key};
-pub use price::{Spent, price};
+pub use price::{KNOTS, ROUTES, Sizes, Spent, price};
 
 use ferrule_base::{Duration, STAGES_MAX};
 use ferrule_engines::look_aside::Speed;
@@ -209,6 +209,12 @@ pub struct Profile {
     pub label_ns: f64,
     /// Each packet in a stage, in nanoseconds, by the stage's number.
     pub stages_ns: [f64; STAGES_MAX],
+    /// Each packet sealed or opened, in nanoseconds, more than with one SA, by the number
+    /// of SAs ([`KNOTS`]) among which traffic goes evenly.
+    pub sas_ns: [f64; KNOTS.len()],
+    /// Each packet routed, in nanoseconds, more than with few routes, by their number in
+    /// units of [`ROUTES`].
+    pub routes_ns: [f64; KNOTS.len()],
     /// How the time of a frame spreads.
     pub distribution: Distribution,
     /// Frames that are taken at once at most.
@@ -265,7 +271,8 @@ impl Profile {
 
     /// Whether no work occupies a server.
     pub fn is_free(&self) -> bool {
-        let stages = self.stages_ns.iter().chain([&self.lookup_ns, &self.label_ns]);
+        let tables = self.sas_ns.iter().chain(&self.routes_ns);
+        let stages = self.stages_ns.iter().chain([&self.lookup_ns, &self.label_ns]).chain(tables);
         let packets = [self.plain, self.sealed, self.opened, self.copied];
         packets.iter().all(|p| p.packet_ns <= 0.0 && p.octet_ns <= 0.0)
             && stages.copied().all(|ns| ns <= 0.0)
@@ -286,6 +293,8 @@ impl Profile {
             lookup_ns: 0.0,
             label_ns: 0.0,
             stages_ns: [0.0; STAGES_MAX],
+            sas_ns: [0.0; KNOTS.len()],
+            routes_ns: [0.0; KNOTS.len()],
             distribution: Distribution::Fixed,
             batch: 1,
             timer: Duration::ZERO,

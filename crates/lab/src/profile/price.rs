@@ -3,6 +3,40 @@
 use super::{Distribution, Profile};
 use crate::random::{exponential, gamma};
 use ferrule_base::{Flow, Rng, STAGES_MAX, Work};
+use ferrule_dataplane::Next;
+use ferrule_node::Config;
+
+/// Sizes of a node's tables, which decide how much of them the caches hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Pairs of IPsec SAs.
+    pub sas: usize,
+    /// Routes of all VRFs.
+    pub routes: usize,
+}
+
+impl Sizes {
+    /// Those of a configuration.
+    pub fn of(config: &Config) -> Self {
+        Self { sas: config.tunnels.len(), routes: config.routes.len() }
+    }
+}
+
+/// Sizes of a table for which a profile has a price; between them it is as much more as
+/// the logarithm of the size.
+pub const KNOTS: [usize; 3] = [100, 1_000, 10_000];
+
+/// Parts of the prices at the [`KNOTS`], `unit` times as large, that make the price at
+/// `size`: nothing up to a tenth of the first one, and no more beyond the last.
+fn parts(size: usize, unit: usize) -> [f64; KNOTS.len()] {
+    let at = (size.max(1) as f64 / unit as f64).log10();
+    let at = at.min((KNOTS[KNOTS.len() - 1] as f64).log10());
+    // They are a power of ten apart.
+    KNOTS.map(|knot| (1.0 - (at - (knot as f64).log10()).abs()).max(0.0))
+}
+
+/// Routes to one SA at each knot.
+pub const ROUTES: usize = 10;
 
 /// What a server did in one go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,11 +45,13 @@ pub struct Spent {
     pub taken: Flow,
     /// Work that the node reported.
     pub work: Work,
+    /// Its tables.
+    pub sizes: Sizes,
 }
 
 impl Spent {
     /// Work since `before`.
-    pub const fn since(taken: Flow, now: &Work, before: &Work) -> Self {
+    pub const fn since(sizes: Sizes, taken: Flow, now: &Work, before: &Work) -> Self {
         let mut staged = now.staged;
         let mut stage = 0;
         while stage < STAGES_MAX {
@@ -32,7 +68,21 @@ impl Spent {
             opened_away: less(now.opened_away, before.opened_away),
             staged,
         };
-        Self { taken, work }
+        Self { taken, work, sizes }
+    }
+
+    /// Packets that an SA of this node's own was looked up for, by knot.
+    pub fn among_sas(&self) -> [f64; KNOTS.len()] {
+        let own = |all: Flow, away: Flow| all.packets.saturating_sub(away.packets) as f64;
+        let (sealed, opened) = (self.work.sealed, self.work.opened);
+        let packets = own(sealed, self.work.sealed_away) + own(opened, self.work.opened_away);
+        parts(self.sizes.sas, 1).map(|part| part * packets)
+    }
+
+    /// Routes that were looked up, by knot.
+    pub fn among_routes(&self) -> [f64; KNOTS.len()] {
+        let packets = self.work.staged[Next::Ip.number()] as f64;
+        parts(self.sizes.routes, ROUTES).map(|part| part * packets)
     }
 
     /// The mean price, in nanoseconds. What an engine elsewhere did costs nothing
@@ -46,7 +96,13 @@ impl Spent {
             + profile.lookup_ns * self.work.lookups as f64
             + profile.label_ns * self.work.labels as f64
             + stages.map(|(ns, packets)| ns * packets as f64).sum::<f64>()
+            + sum(profile.sas_ns, self.among_sas())
+            + sum(profile.routes_ns, self.among_routes())
     }
+}
+
+fn sum(prices: [f64; KNOTS.len()], times: [f64; KNOTS.len()]) -> f64 {
+    prices.iter().zip(times).map(|(price, times)| price * times).sum()
 }
 
 const fn less(a: Flow, b: Flow) -> Flow {
@@ -102,9 +158,34 @@ mod tests {
             opened_away: Flow::default(),
             staged: std::array::from_fn(|stage| if stage == 6 { 3 } else { 0 }),
         };
-        let spent = Spent::since(flow(2, 200), &now, &before);
+        let spent = Spent::since(Sizes::default(), flow(2, 200), &now, &before);
         let mean = (200.0 + 100.0) + (1000.0 + 1000.0) + (2000.0 + 200.0) + (14.0 + 30.0) + 12.0;
         let mean = mean + 2.0 * 11.0 + 3.0 * 50.0;
         assert_eq!(price(&profile, &spent, &mut Rng::new(1)), (mean * 1000.0) as u64);
+    }
+
+    #[test]
+    fn a_larger_table_is_priced_between_the_sizes_that_were_measured() {
+        let profile =
+            Profile { sas_ns: [10.0, 30.0, 90.0], routes_ns: [0.0, 5.0, 25.0], ..Profile::ideal() };
+        let mut work = Work { sealed: Flow { packets: 1, octets: 64 }, ..Work::default() };
+        let price =
+            |sizes, work: &Work| Spent { sizes, work: *work, ..Spent::default() }.mean_ns(&profile);
+        for (sas, ns) in [
+            (0, 0.0),
+            (10, 0.0),
+            (32, 5.0),
+            (100, 10.0),
+            (1000, 30.0),
+            (3162, 60.0),
+            (10_000, 90.0),
+            (1_000_000, 90.0),
+        ] {
+            let got = price(Sizes { sas, routes: 0 }, &work);
+            assert!((got - ns).abs() < 0.1, "{sas} SAs: {got}");
+        }
+        work.staged[Next::Ip.number()] = 2;
+        let got = price(Sizes { sas: 1, routes: 100_000 }, &work);
+        assert!((got - 50.0).abs() < 0.01, "{got}");
     }
 }

@@ -16,7 +16,7 @@ use super::scripts;
 use ferrule_base::{Duration, Instant, MacAddr, Work};
 use ferrule_lab::host::dialogue::{Behaviour, Party};
 use ferrule_lab::host::{Flow, Host, HostConfig, Schedule};
-use ferrule_lab::profile::Spent;
+use ferrule_lab::profile::{Sizes, Spent};
 use ferrule_lab::topology::LabKeys;
 use ferrule_lab::{DeviceId, Direction, End, LinkId, LinkSpec, Network, Profile, StationId};
 use ferrule_node::Config;
@@ -170,7 +170,7 @@ pub fn run(setting: &Setting, application: Application, octets: u64) -> Run {
         Run { response_us: micros(result.response().unwrap_or_default()), ..Run::default() };
     for (before, after) in before.iter().zip(&after) {
         let flow = (before.stats.arrived, after.stats.arrived);
-        let spent = Spent::since(flow.1, &after.work, &before.work);
+        let spent = Spent::since(Sizes::default(), flow.1, &after.work, &before.work);
         run.work.merge(&spent.work);
         run.frames += flow.1.packets - flow.0.packets;
         run.octets += flow.1.octets - flow.0.octets;
