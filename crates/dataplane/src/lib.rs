@@ -16,6 +16,7 @@
 
 pub mod audit;
 pub mod bridge;
+pub mod classify;
 pub mod fragment;
 pub mod graph;
 pub mod ipsec;

@@ -1,6 +1,6 @@
 //! Security associations, as a configuration or a keying protocol gives them.
 
-use super::spd::selector::Selector;
+use crate::classify::selector::Selector;
 use ferrule_base::{Duration, Secret, VrfId};
 use ferrule_crypto::KeySpec;
 use ferrule_wire::Dscp;

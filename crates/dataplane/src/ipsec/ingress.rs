@@ -2,9 +2,9 @@
 
 use super::config::{InboundConfig, Mode};
 use super::opener::{Opener, Opening};
-use super::spd::{Direction, Plain4};
 use super::state::{Ends, Inbound, InboundSa, Shape};
 use super::unwrapping::KEEPALIVE;
+use crate::classify::{Direction, Plain4};
 use crate::graph::{Aside, FLAG_ENCAP, Next};
 use crate::mss;
 use crate::protection::table::SaError;

@@ -57,6 +57,8 @@ mod wrapping;
 #[cfg(test)]
 mod tests;
 
+pub use crate::classify::hits::{Hit, HitMap, Hits, UNCOUNTED};
+pub use crate::classify::selector::{Addresses, Field, Selector, SelectorError};
 pub use crate::protection::authentic::{Authentic, Candidate};
 pub use crate::protection::table::{SaError, SaId};
 pub use ah::{AhIn, AhOut};
@@ -72,8 +74,6 @@ pub use path::{PathErrors, PathPlace, Paths, is_path_error};
 pub use replay::Window;
 pub use sealer::{Sealer, Want};
 pub use spd::directory::{InboundPlace, SaDirectory};
-pub use spd::hits::{Hit, HitMap, Hits, UNCOUNTED};
-pub use spd::selector::{Addresses, Field, Selector, SelectorError};
 pub use spd::stage::Policy;
 pub use spd::{Action, Decision, PolicyEntry, Spd};
 pub use state::{InboundSa, OutboundSa, SaStats, SaView};

@@ -64,7 +64,7 @@ fn keys() -> impl Iterator<Item = &'static Key> {
 #[derive(Clone, Debug)]
 pub struct Observation {
     /// The path.
-    pub path: &'static str,
+    pub path: String,
     /// Octets of a frame as it came in, without FCS.
     pub octets: u64,
     /// Work of what was carried at once.

@@ -103,7 +103,7 @@ struct Stand {
 
 /// A path with frames of one length.
 pub struct Path {
-    name: &'static str,
+    name: String,
     frames: Vec<Vec<u8>>,
     next: usize,
     warm: usize,
@@ -122,15 +122,22 @@ pub fn all(sizes: &[usize]) -> Vec<Path> {
         let tunnels: Vec<_> = (0..size).map(network).collect();
         let frames = to_one_of(&tunnels, LENGTHS[0]);
         paths.extend([
-            Path::new("IPv4, ESP sealed, of many SAs", std::slice::from_ref(&near), &frames),
-            Path::new("IPv4, ESP opened, of many SAs", &[near, far], &frames),
+            Path::new(
+                format!("IPv4, ESP sealed, {size} SAs"),
+                std::slice::from_ref(&near),
+                &frames,
+            ),
+            Path::new(format!("IPv4, ESP opened, {size} SAs"), &[near, far], &frames),
         ]);
         let networks = networks(size * ROUTES);
         let routes = [routed("left", 1) + &many_routes(&networks)];
-        paths.extend(
-            [LENGTHS[0], LENGTHS[2]]
-                .map(|len| Path::new("IPv4, of many routes", &routes, &to_one_of(&networks, len))),
-        );
+        paths.extend([LENGTHS[0], LENGTHS[2]].map(|len| {
+            Path::new(
+                format!("IPv4, {} routes", networks.len()),
+                &routes,
+                &to_one_of(&networks, len),
+            )
+        }));
     }
     for len in LENGTHS {
         let ip: Vec<_> = (0..FLOWS).map(|flow| routed_frame(len, flow)).collect();
@@ -168,14 +175,14 @@ pub fn all(sizes: &[usize]) -> Vec<Path> {
 }
 
 impl Path {
-    fn new(name: &'static str, configs: &[String], frames: &[Vec<u8>]) -> Self {
+    fn new(name: impl Into<String>, configs: &[String], frames: &[Vec<u8>]) -> Self {
         let pool = Pool::heap(BUFFERS, 2048);
         let mut feeders: Vec<_> = configs.iter().map(|text| Stand::new(text, &pool)).collect();
         let node = feeders.pop().expect("the last one is timed");
         let entries = node.sizes().sas.max(node.sizes().routes);
         let warm = (VISITS * entries).div_ceil(AT_ONCE * BATCH_MAX).max(WARM);
         let mut path = Self {
-            name,
+            name: name.into(),
             frames: frames.to_vec(),
             next: 0,
             warm,
@@ -238,7 +245,7 @@ impl Path {
     /// What it came to.
     pub fn observation(&self, batch_ns: f64) -> Observation {
         let octets = self.spent.taken.octets / self.spent.taken.packets.max(1);
-        Observation { path: self.name, octets, spent: self.spent, batch_ns }
+        Observation { path: self.name.clone(), octets, spent: self.spent, batch_ns }
     }
 }
 

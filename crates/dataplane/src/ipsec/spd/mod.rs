@@ -17,32 +17,20 @@
 //! a BYPASS would let through is discarded if an earlier entry may have meant its datagram:
 //! nothing that is to be protected leaves or enters in clear as a fragment (section 7.4).
 //!
-//! * [`selector`] what a person says. `key` what a packet shows. `rule` one selector,
-//!   compiled; `tree` all of them; `build` how.
+//! * [`classify`](crate::classify) selectors, and the first that has a packet.
 //! * [`directory`] which worker has which SA. [`stage`] the outbound stage.
-//! * [`hits`] what each entry was asked for.
 
 pub mod directory;
-pub mod hits;
-pub mod selector;
 pub mod stage;
 
-mod build;
-mod key;
-mod rule;
-mod tree;
-
+use crate::classify::hits::{self, Hits};
+use crate::classify::selector::{Field, Selector, SelectorError};
+use crate::classify::{self, NONE, Plain4, Rule as _, Seen, SelectorRule, Table};
+pub use crate::classify::{Address, Direction, Key};
 use arrayvec::ArrayVec;
 use ferrule_base::DropReason;
 use ferrule_pipeline::{BATCH, Packet};
-use hits::Hits;
-pub(super) use key::Plain4;
-use key::Seen;
-pub use key::{Address, Direction, Key};
-use rule::Rule;
-use selector::{Selector, SelectorError};
 use std::hint::select_unpredictable;
-use tree::{NONE, Table};
 
 /// Selectors of one policy or SA at most.
 pub const SELECTORS_MAX: usize = 1 << 20;
@@ -154,7 +142,7 @@ impl Decision {
     /// Counts a packet that came in clear, and lets it in if it may.
     #[inline]
     pub fn enter(self, hits: &mut Hits, octets: usize) -> Result<(), DropReason> {
-        hits.inbound(self.counter, octets);
+        hits.count(Direction::Inbound, self.counter, 1, octets as u64);
         match self.action {
             Action::Bypass => Ok(()),
             Action::Protect(_) => Err(DropReason::EspRequired),
@@ -168,8 +156,8 @@ pub(super) type Refused = ArrayVec<(usize, DropReason), BATCH>;
 
 /// Selectors in order, each with what it stands for.
 pub(super) struct Rules<T> {
-    v4: Table<u32, T>,
-    v6: Table<u128, T>,
+    v4: Table<SelectorRule<u32, T>>,
+    v6: Table<SelectorRule<u128, T>>,
 }
 
 impl<T> Default for Rules<T> {
@@ -190,10 +178,10 @@ impl<T: Copy> Rules<T> {
             }
             selector.check().map_err(|e| (place, e))?;
             let order = place as u32;
-            v4.extend(Rule::v4(selector, order, then));
-            v6.extend(Rule::v6(selector, order, then));
+            v4.extend(SelectorRule::v4(selector, order, then));
+            v6.extend(SelectorRule::v6(selector, order, then));
         }
-        Ok(Self { v4: build::table(v4), v6: build::table(v6) })
+        Ok(Self { v4: classify::table(v4), v6: classify::table(v6) })
     }
 
     #[inline]
@@ -236,7 +224,7 @@ impl Rules<()> {
 
     #[inline(never)]
     fn admit_other(&self, packet: &[u8]) -> Result<bool, DropReason> {
-        match key::read(packet, Direction::Inbound)? {
+        match classify::read(packet, Direction::Inbound)? {
             Seen::V4(key) => Ok(self.v4.admits(&key.words)),
             Seen::V6(key) => Ok(self.v6.admits(&key.words)),
         }
@@ -245,7 +233,7 @@ impl Rules<()> {
     /// Whether any of the selectors has a packet that goes the other way, as far as
     /// there is enough of it.
     pub fn have_outbound(&self, packet: &[u8]) -> bool {
-        key::read(packet, Direction::Outbound).is_ok_and(|key| self.has(&key))
+        classify::read(packet, Direction::Outbound).is_ok_and(|key| self.has(&key))
     }
 }
 
@@ -267,7 +255,7 @@ impl Spd {
         let rules = Rules::new(entries.iter().map(|e| (&e.selector, outcome(e))))?;
         let closed = entries.iter().enumerate().filter(|(_, e)| e.action != Action::Bypass);
         let veiled: Vec<(Selector, u32)> = closed
-            .flat_map(|(place, e)| e.selector.veiled().into_iter().map(move |s| (s, place as u32)))
+            .flat_map(|(place, e)| veiled(&e.selector).into_iter().map(move |s| (s, place as u32)))
             .collect();
         let veiled = Rules::new(veiled.iter().map(|(selector, place)| (selector, *place)))?;
         Ok(Self { rules, veiled, rest: None })
@@ -281,7 +269,7 @@ impl Spd {
     /// What to do with an IP packet that leaves by the boundary.
     #[inline]
     pub fn outbound(&self, packet: &[u8]) -> Result<Decision, DropReason> {
-        key::read(packet, Direction::Outbound).map(|seen| self.decide(&seen).into())
+        classify::read(packet, Direction::Outbound).map(|seen| self.decide(&seen).into())
     }
 
     /// What is said of an IP packet that enters in clear by the boundary: only
@@ -289,7 +277,7 @@ impl Spd {
     /// go to their SA.)
     #[inline]
     pub fn inbound(&self, packet: &[u8]) -> Result<Decision, DropReason> {
-        key::read(packet, Direction::Inbound).map(|seen| self.decide(&seen).into())
+        classify::read(packet, Direction::Inbound).map(|seen| self.decide(&seen).into())
     }
 
     /// Outcomes of IPv4 packets, a batch at most; `outcomes` is as long as `keys`.
@@ -338,7 +326,7 @@ impl Spd {
         let (mut v6, mut places) = (ArrayVec::<_, BATCH>::new(), ArrayVec::<_, BATCH>::new());
         let others = packets.iter().map(Packet::data).enumerate();
         for (at, packet) in others.filter(|(_, p)| Plain4::read(p, Direction::Outbound).is_none()) {
-            match key::read(packet, Direction::Outbound) {
+            match classify::read(packet, Direction::Outbound) {
                 Ok(Seen::V6(key)) => {
                     v6.push(key);
                     places.push(at);
@@ -358,8 +346,8 @@ impl Spd {
     #[inline(always)]
     fn decide_all<A: Address>(
         &self,
-        rules: &Table<A, Outcome>,
-        veiled: &Table<A, u32>,
+        rules: &Table<SelectorRule<A, Outcome>>,
+        veiled: &Table<SelectorRule<A, u32>>,
         keys: &[Key<A>],
         outcomes: &mut [Outcome],
     ) {
@@ -389,10 +377,10 @@ impl Spd {
     #[inline(never)]
     fn unveil_all<'a, A: Address>(
         &self,
-        veiled: &Table<A, u32>,
+        veiled: &Table<SelectorRule<A, u32>>,
         keys: &[Key<A>],
         outcomes: &mut [Outcome],
-        rule: impl Fn(usize) -> Option<&'a Rule<A, Outcome>>,
+        rule: impl Fn(usize) -> Option<&'a SelectorRule<A, Outcome>>,
     ) {
         for (at, (key, outcome)) in keys.iter().zip(outcomes).enumerate() {
             if outcome.is_bypass() && key.is_veiled() {
@@ -413,8 +401,8 @@ impl Spd {
     fn settle<A: Address>(
         &self,
         key: &Key<A>,
-        rules: &Table<A, Outcome>,
-        veiled: &Table<A, u32>,
+        rules: &Table<SelectorRule<A, Outcome>>,
+        veiled: &Table<SelectorRule<A, u32>>,
     ) -> Outcome {
         match rules.find(&key.words) {
             None => self.discard(),
@@ -444,11 +432,36 @@ impl Spd {
 /// A packet that shows not all may pass in clear if no entry before may have meant it, but
 /// for those that let it pass, too.
 #[inline(never)]
-fn unveil<A: Address>(key: &Key<A>, rule: &Rule<A, Outcome>, veiled: &Table<A, u32>) -> Outcome {
+fn unveil<A: Address>(
+    key: &Key<A>,
+    rule: &SelectorRule<A, Outcome>,
+    veiled: &Table<SelectorRule<A, u32>>,
+) -> Outcome {
     match veiled.find(&key.words) {
         Some(closed) if closed.then < rule.order => {
             Outcome::new(Action::Discard, rule.then.counter)
         }
         _ => rule.then,
     }
+}
+
+/// What the traffic of a selector may look like where its ports, its message or even its
+/// protocol cannot be seen.
+fn veiled(selector: &Selector) -> Vec<Selector> {
+    let unseen = |field: Field<u16>| match field {
+        Field::Range(..) => (true, Field::Any),
+        other => (false, other),
+    };
+    let (a, local_ports) = unseen(selector.local_ports);
+    let (b, remote_ports) = unseen(selector.remote_ports);
+    let (c, message) = unseen(selector.message);
+    let open = Selector { local_ports, remote_ports, message, ..selector.clone() };
+    let mut all = Vec::new();
+    if matches!(selector.protocol, Field::Range(..)) && !selector.local.is_ipv4() {
+        all.push(Selector { protocol: Field::Opaque, ..open.clone() });
+    }
+    if a || b || c {
+        all.push(open);
+    }
+    all
 }

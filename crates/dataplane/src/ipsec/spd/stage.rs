@@ -1,7 +1,7 @@
 //! The stage at the boundary: what leaves sealed, in clear, or not at all
 //! (RFC 4301 section 5.1).
 
-use super::{Action, Outcome, Refused};
+use super::{Action, Direction, Outcome, Refused};
 use crate::graph::{Aside, Ctx, FLAG_EXEMPT, Next, Stage};
 use crate::link::Gate;
 use crate::tables::Tables;
@@ -25,7 +25,8 @@ impl Stage for Policy {
         let (mut outcomes, mut octets) = ([Outcome::OPEN; BATCH], [0; BATCH]);
         let mut refused = Refused::new();
         decide(ctx.tables, batch, &mut outcomes, &mut octets, &mut refused);
-        ctx.tally.hits.outbound_all(&outcomes[..batch.len()], &octets);
+        let outcomes_here = &outcomes[..batch.len()];
+        ctx.tally.hits.count_all(Direction::Outbound, outcomes_here, |o| o.counter(), &octets);
         let mut at = 0;
         ctx.forward(batch, |ctx, packet| {
             let outcome = outcomes[at % BATCH];

@@ -1,5 +1,5 @@
 //! Whose traffic: selectors as a person or a keying protocol gives them (RFC 4301
-//! section 4.4.1.1).
+//! section 4.4.1.1), of policies and of access lists.
 
 use ferrule_wire::Protocol;
 use std::fmt;

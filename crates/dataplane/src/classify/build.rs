@@ -10,9 +10,8 @@
 //! of the rules' own traffic are long then, the rules are tried apart, by how wide their
 //! addresses are, and what is shorter is taken.
 
-use super::key::Address;
-use super::rule::{Cuttable, FIELDS_MAX, Rule, fields};
 use super::tree::{Slot, TREES_MAX, Table, Tree};
+use super::{FIELDS_MAX, KeyField, Rule, WORDS_MAX};
 use std::collections::HashMap;
 
 /// Rules that are not cut any more.
@@ -34,7 +33,7 @@ const LONG: f32 = 8.0;
 const WIDER: u32 = 8;
 
 /// Compiles rules, which are in order.
-pub(super) fn table<A: Address, T: Copy>(rules: Vec<Rule<A, T>>) -> Table<A, T> {
+pub fn table<R: Rule>(rules: Vec<R>) -> Table<R> {
     if rules.is_empty() {
         return Table::default();
     }
@@ -49,26 +48,24 @@ pub(super) fn table<A: Address, T: Copy>(rules: Vec<Rule<A, T>>) -> Table<A, T> 
 }
 
 /// Steps and rules that a look-up takes on average, for packets of some of the rules.
-fn effort<A: Address, T: Copy>(table: &Table<A, T>, rules: &[Rule<A, T>]) -> f32 {
+fn effort<R: Rule>(table: &Table<R>, rules: &[R]) -> f32 {
     let sample = rules.iter().step_by(rules.len().div_ceil(SAMPLE));
     let count = sample.len() as f32;
     sample.map(|rule| table.effort(&rule.middle()) as f32).sum::<f32>() / count
 }
 
 /// Rules by which of their addresses are wide.
-fn groups<A: Address, T: Copy>(rules: &[Rule<A, T>]) -> Vec<Vec<u32>> {
-    let bits = |span: A| u128::BITS - span.wide().leading_zeros();
-    let middle = |side: fn((A, A)) -> A| {
-        let mut all: Vec<u32> = rules.iter().map(|rule| bits(side(rule.spans()))).collect();
+fn groups<R: Rule>(rules: &[R]) -> Vec<Vec<u32>> {
+    let middle = |side: usize| {
+        let mut all: Vec<u32> = rules.iter().map(|rule| rule.widths()[side]).collect();
         all.sort_unstable();
         all[all.len() / 2]
     };
-    let (local, remote) = (middle(|spans| spans.0), middle(|spans| spans.1));
+    let middles = [middle(0), middle(1)];
     let mut groups: [Vec<u32>; TREES_MAX] = Default::default();
     for (at, rule) in rules.iter().enumerate() {
-        let spans = rule.spans();
-        let wide = |span, middle| usize::from(bits(span) > middle + WIDER);
-        groups[wide(spans.0, local) | wide(spans.1, remote) << 1].push(at as u32);
+        let wide = |side: usize| usize::from(rule.widths()[side] > middles[side] + WIDER);
+        groups[wide(0) | wide(1) << 1].push(at as u32);
     }
     groups.into_iter().filter(|group| !group.is_empty()).collect()
 }
@@ -79,7 +76,7 @@ fn groups<A: Address, T: Copy>(rules: &[Rule<A, T>]) -> Vec<Vec<u32>> {
 struct Region([(u64, u64); FIELDS_MAX]);
 
 impl Region {
-    fn bounds(&self, number: usize, field: &Cuttable) -> (u64, u64) {
+    fn bounds(&self, number: usize, field: &KeyField) -> (u64, u64) {
         let (settled, value) = self.0[number];
         (value, value | !settled & u64::MAX >> (64 - field.bits))
     }
@@ -117,9 +114,9 @@ impl Cut {
 }
 
 /// A tree under construction.
-struct Build<'a, A, T> {
-    all: &'a [Rule<A, T>],
-    fields: Vec<Cuttable>,
+struct Build<'a, R> {
+    all: &'a [R],
+    fields: Vec<KeyField>,
     slots: Vec<Slot>,
     others: Vec<u32>,
     /// Leaves with the same rules are one.
@@ -129,13 +126,13 @@ struct Build<'a, A, T> {
     counts: Vec<(i32, bool)>,
 }
 
-impl<'a, A: Address, T: Copy> Build<'a, A, T> {
+impl<'a, R: Rule> Build<'a, R> {
     /// A tree of these rules, and with how many of them a packet of one of them is
     /// compared on average.
-    fn tree(all: &'a [Rule<A, T>], list: Vec<u32>) -> Tree {
+    fn tree(all: &'a [R], list: Vec<u32>) -> Tree {
         let mut build = Self {
             all,
-            fields: fields::<A>(),
+            fields: R::fields(),
             slots: Vec::new(),
             others: Vec::new(),
             known: HashMap::new(),
@@ -221,14 +218,14 @@ impl<'a, A: Address, T: Copy> Build<'a, A, T> {
 
     /// The lowest and the highest words of a region: with all bits that are not
     /// settled clear, and set.
-    fn corners(&self, region: &Region) -> (A::Words, A::Words) {
-        let (mut least, mut most) = ([0_u64; FIELDS_MAX], [0_u64; FIELDS_MAX]);
+    fn corners(&self, region: &Region) -> (R::Words, R::Words) {
+        let (mut least, mut most) = ([0; WORDS_MAX], [0; WORDS_MAX]);
         for (number, field) in self.fields.iter().enumerate() {
             let (low, high) = region.bounds(number, field);
             least[field.word as usize] |= low << field.at;
             most[field.word as usize] |= high << field.at;
         }
-        (A::from_words(&least), A::from_words(&most))
+        (R::from_words(&least), R::from_words(&most))
     }
 
     /// The bits whose cut leaves the fewest rules, if there are any of use.

@@ -27,19 +27,19 @@ pub enum Direction {
 }
 
 /// Where a field of `rest` begins, and its bits.
-pub(super) type Bits = (u32, u32);
+pub(crate) type Bits = (u32, u32);
 
-pub(super) const PROTOCOL: Bits = (0, 9);
-pub(super) const LOCAL_PORT: Bits = (10, 17);
-pub(super) const REMOTE_PORT: Bits = (28, 17);
-pub(super) const MESSAGE: Bits = (46, 17);
+pub(crate) const PROTOCOL: Bits = (0, 9);
+pub(crate) const LOCAL_PORT: Bits = (10, 17);
+pub(crate) const REMOTE_PORT: Bits = (28, 17);
+pub(crate) const MESSAGE: Bits = (46, 17);
 
 /// The bit above each field.
-pub(super) const GUARDS: u64 = 1 << 9 | 1 << 27 | 1 << 45 | 1 << 63;
+pub(crate) const GUARDS: u64 = 1 << 9 | 1 << 27 | 1 << 45 | 1 << 63;
 
 /// A protocol, or a port or message, that cannot be seen.
-pub(super) const NO_PROTOCOL: u64 = 1 << 8;
-pub(super) const NONE: u64 = 1 << 16;
+pub(crate) const NO_PROTOCOL: u64 = 1 << 8;
+pub(crate) const NONE: u64 = 1 << 16;
 
 /// An address as a number, and keys of two such addresses.
 pub trait Address: Copy + Ord + Debug + Send + Sync + 'static {
@@ -151,19 +151,26 @@ impl Address for u128 {
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Key<A: Address> {
-    pub(super) words: A::Words,
+    pub(crate) words: A::Words,
+}
+
+impl<A: Address> AsRef<A::Words> for Key<A> {
+    #[inline(always)]
+    fn as_ref(&self) -> &A::Words {
+        &self.words
+    }
 }
 
 impl Key<u32> {
     /// In the place of a key.
-    pub(super) const NONE: Self = Self { words: [0; 2] };
+    pub(crate) const NONE: Self = Self { words: [0; 2] };
 }
 
 impl<A: Address> Key<A> {
     /// Of a packet's addresses, its protocol (behind IPv4 options and IPv6 extension
     /// headers) and the first four octets of that. Of a later fragment nothing of these is
     /// seen, and of IPv6 not the protocol either. A packet that ends before those four
-    /// octets has to be read by [`Spd::outbound`](super::Spd::outbound).
+    /// octets has to be read whole: [`read`].
     #[inline(always)]
     pub fn new(
         direction: Direction,
@@ -178,7 +185,7 @@ impl<A: Address> Key<A> {
 
     /// A field is in another fragment, where it may be anything.
     #[inline(always)]
-    pub(super) fn is_veiled(&self) -> bool {
+    pub(crate) fn is_veiled(&self) -> bool {
         const UNSEEN: u64 = NONE << LOCAL_PORT.0 | NONE << MESSAGE.0;
         let (_, _, rest) = A::split(&self.words);
         if rest & UNSEEN != UNSEEN {
@@ -191,14 +198,14 @@ impl<A: Address> Key<A> {
 }
 
 /// A packet of either family.
-pub(super) enum Seen {
+pub(crate) enum Seen {
     V4(Key<u32>),
     V6(Key<u128>),
 }
 
 /// Reads the IP packet at the front of `bytes`.
 #[inline]
-pub(super) fn read(bytes: &[u8], direction: Direction) -> Result<Seen, DropReason> {
+pub(crate) fn read(bytes: &[u8], direction: Direction) -> Result<Seen, DropReason> {
     match bytes.first().map(|b| b >> 4) {
         Some(4) => read4(bytes, direction).map(Seen::V4),
         Some(6) => read6(bytes, direction).map(Seen::V6),
@@ -209,7 +216,7 @@ pub(super) fn read(bytes: &[u8], direction: Direction) -> Result<Seen, DropReaso
 /// An IPv4 packet without options that is no fragment but perhaps a first one and has ports:
 /// most of all traffic, read once.
 #[derive(Clone, Copy)]
-pub(in crate::ipsec) struct Plain4 {
+pub(crate) struct Plain4 {
     pub key: Key<u32>,
     /// Octets that its header says, which may be more than there are.
     pub total: usize,
@@ -254,7 +261,7 @@ impl Plain4 {
 }
 
 #[inline]
-pub(super) fn read4(bytes: &[u8], direction: Direction) -> Result<Key<u32>, DropReason> {
+pub(crate) fn read4(bytes: &[u8], direction: Direction) -> Result<Key<u32>, DropReason> {
     let (h, _) = ipv4::Header::ref_from_prefix(bytes).map_err(|_| DropReason::Malformed)?;
     let later = h.fragment.get() & 0x1fff != 0;
     let upper = if later { None } else { bytes.get(h.header_len()..) };
@@ -265,7 +272,7 @@ pub(super) fn read4(bytes: &[u8], direction: Direction) -> Result<Key<u32>, Drop
 }
 
 #[inline]
-pub(super) fn read6(bytes: &[u8], direction: Direction) -> Result<Key<u128>, DropReason> {
+pub(crate) fn read6(bytes: &[u8], direction: Direction) -> Result<Key<u128>, DropReason> {
     let (h, payload) = ipv6::Header::ref_from_prefix(bytes).map_err(|_| DropReason::Malformed)?;
     if h.version_class_flow.get() >> 28 != 6 {
         return Err(DropReason::Malformed);
@@ -330,7 +337,7 @@ fn sides<T>(src: T, dst: T, direction: Direction) -> (T, T) {
 
 /// The lowest and highest value of a field of `rest` that a selector takes. Of ANY
 /// the highest is all ones, more than any packet has.
-pub(super) fn range<T: Into<u64>>(field: Field<T>, (at, bits): Bits) -> (u64, u64) {
+pub(crate) fn range<T: Into<u64>>(field: Field<T>, (at, bits): Bits) -> (u64, u64) {
     let (first, last) = match field {
         Field::Any => (0, (1 << bits) - 1),
         Field::Range(first, last) => (first.into(), last.into()),

@@ -18,8 +18,7 @@
 //! (Known from the literature as HiCuts with the separation of EffiCuts; nodes cut
 //! ranges of bits here, not equal parts of a range.)
 
-use super::key::{Address, Key};
-use super::rule::Rule;
+use super::Rule;
 use ferrule_pipeline::{BATCH, NEAR_MAX, prefetch_slice};
 use std::hint::select_unpredictable;
 
@@ -27,7 +26,7 @@ use std::hint::select_unpredictable;
 pub(super) const TREES_MAX: usize = 4;
 
 /// No rule.
-pub(super) const NONE: u32 = u32::MAX;
+pub const NONE: u32 = u32::MAX;
 
 /// Where to go on, or the rules that are left.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +70,8 @@ impl Slot {
     }
 
     #[inline(always)]
-    fn next<A: Address>(self, words: &A::Words) -> usize {
-        let bits = A::word(words, self.how >> 8 & 7) >> (self.how & 63);
+    fn next<R: Rule>(self, words: &R::Words) -> usize {
+        let bits = R::word(words, self.how >> 8 & 7) >> (self.how & 63);
         self.base as usize + (bits as u32 & self.how >> 16) as usize
     }
 }
@@ -97,38 +96,38 @@ impl Tree {
 
     /// One step down; a leaf stays where it is. (Which of them it is, nobody can foresee.)
     #[inline(always)]
-    fn step<A: Address>(&self, slot: Slot, words: &A::Words) -> Slot {
-        let next = select_unpredictable(slot.is_leaf(), 0, slot.next::<A>(words));
+    fn step<R: Rule>(&self, slot: Slot, words: &R::Words) -> Slot {
+        let next = select_unpredictable(slot.is_leaf(), 0, slot.next::<R>(words));
         let next = self.slots.get(next).copied().unwrap_or(Slot::EMPTY);
         select_unpredictable(slot.is_leaf(), slot, next)
     }
 
     /// The leaf of a packet.
     #[inline(always)]
-    fn leaf<A: Address>(&self, words: &A::Words) -> Slot {
+    fn leaf<R: Rule>(&self, words: &R::Words) -> Slot {
         let mut slot = self.root;
         while !slot.is_leaf() {
-            slot = self.step::<A>(slot, words);
+            slot = self.step::<R>(slot, words);
         }
         slot
     }
 
     /// The leaves of many packets, level by level.
     #[inline(always)]
-    fn leaves<A: Address>(&self, keys: &[Key<A>], slots: &mut [Slot]) {
+    fn leaves<R: Rule>(&self, keys: &[impl AsRef<R::Words>], slots: &mut [Slot]) {
         if self.root.is_leaf() {
             return slots.fill(self.root);
         }
         let mut closed = LEAF;
         for (slot, key) in slots.iter_mut().zip(keys) {
-            let next = self.root.next::<A>(&key.words);
+            let next = self.root.next::<R>(key.as_ref());
             *slot = self.slots.get(next).copied().unwrap_or(Slot::EMPTY);
             closed &= slot.how;
         }
         while closed & LEAF == 0 {
             closed = LEAF;
             for (slot, key) in slots.iter_mut().zip(keys) {
-                *slot = self.step::<A>(*slot, &key.words);
+                *slot = self.step::<R>(*slot, key.as_ref());
                 closed &= slot.how;
             }
         }
@@ -147,29 +146,28 @@ impl Tree {
     }
 }
 
-/// All rules of a family.
-pub(super) struct Table<A, T> {
-    /// In order.
-    rules: Box<[Rule<A, T>]>,
+/// Rules in order.
+pub struct Table<R> {
+    rules: Box<[R]>,
     /// With the number of each one's first rule, lowest first.
     trees: Box<[(u32, Tree)]>,
 }
 
-impl<A, T> Default for Table<A, T> {
+impl<R> Default for Table<R> {
     fn default() -> Self {
         Self { rules: Box::default(), trees: Box::default() }
     }
 }
 
-impl<A: Address, T: Copy> Table<A, T> {
-    pub fn of(rules: &[Rule<A, T>], trees: Vec<Tree>) -> Self {
+impl<R: Rule> Table<R> {
+    pub(super) fn of(rules: &[R], trees: Vec<Tree>) -> Self {
         let mut trees: Box<[_]> = trees.into_iter().map(|tree| (tree.first(), tree)).collect();
         trees.sort_by_key(|(first, _)| *first);
         Self { rules: rules.into(), trees }
     }
 
     /// The only rule, if it is.
-    pub fn only(&self) -> Option<&Rule<A, T>> {
+    pub fn only(&self) -> Option<&R> {
         self.rules.first().filter(|_| self.rules.len() == 1)
     }
 
@@ -181,18 +179,18 @@ impl<A: Address, T: Copy> Table<A, T> {
 
     /// A rule by its number.
     #[inline(always)]
-    pub fn rule(&self, number: u32) -> Option<&Rule<A, T>> {
+    pub fn rule(&self, number: u32) -> Option<&R> {
         self.rules.get(number as usize)
     }
 
     #[inline(always)]
-    fn has(&self, number: u32, words: &A::Words) -> bool {
+    fn has(&self, number: u32, words: &R::Words) -> bool {
         self.rule(number).is_some_and(|rule| rule.matches(words))
     }
 
     /// True if there is a rule for a packet.
     #[inline]
-    pub fn admits(&self, words: &A::Words) -> bool {
+    pub fn admits(&self, words: &R::Words) -> bool {
         match self.only() {
             Some(rule) => rule.matches(words),
             None => self.find(words).is_some(),
@@ -200,13 +198,13 @@ impl<A: Address, T: Copy> Table<A, T> {
     }
 
     /// The first rule for a packet.
-    pub fn find(&self, words: &A::Words) -> Option<&Rule<A, T>> {
+    pub fn find(&self, words: &R::Words) -> Option<&R> {
         let mut best = NONE;
         for (first, tree) in &self.trees {
             if best < *first {
                 break;
             }
-            let mut numbers = tree.numbers(tree.leaf::<A>(words));
+            let mut numbers = tree.numbers(tree.leaf::<R>(words));
             best = best.min(numbers.find(|&number| self.has(number, words)).unwrap_or(NONE));
         }
         self.rule(best)
@@ -217,18 +215,18 @@ impl<A: Address, T: Copy> Table<A, T> {
     /// 1. level by level to the leaves;
     /// 2. their first rules;
     /// 3. the others, for those that did not match.
-    pub fn find_all(&self, keys: &[Key<A>], found: &mut [u32]) {
+    pub fn find_all(&self, keys: &[impl AsRef<R::Words>], found: &mut [u32]) {
         for (_, tree) in &self.trees {
             let mut slots = [Slot::EMPTY; BATCH];
             let slots = &mut slots[..keys.len().min(BATCH)];
-            tree.leaves(keys, slots);
+            tree.leaves::<R>(keys, slots);
             if self.rules.len() > NEAR_MAX {
                 slots.iter().for_each(|slot| prefetch_slice(&self.rules, slot.base as usize));
             }
             let mut open = [0; BATCH];
             let mut count = 0;
             for (at, ((slot, key), found)) in slots.iter().zip(keys).zip(&mut *found).enumerate() {
-                let has = self.has(slot.base, &key.words);
+                let has = self.has(slot.base, key.as_ref());
                 *found = select_unpredictable(has, slot.base.min(*found), *found);
                 open[count % BATCH] = at as u8;
                 count += usize::from(!has & (slot.how != LEAF | ALONE));
@@ -240,7 +238,7 @@ impl<A: Address, T: Copy> Table<A, T> {
                     let slot = &mut slots[at];
                     let other = (slot.how & !LEAF) as usize;
                     let number = tree.others.get(other).copied().unwrap_or(NONE);
-                    let has = self.has(number & !LAST, &keys[at].words);
+                    let has = self.has(number & !LAST, keys[at].as_ref());
                     let best = found[at].min(number & !LAST);
                     found[at] = select_unpredictable(has, best, found[at]);
                     slot.how += 1;
@@ -253,7 +251,7 @@ impl<A: Address, T: Copy> Table<A, T> {
     }
 
     /// Steps down, and rules compared, until the first rule for a packet is found.
-    pub fn effort(&self, words: &A::Words) -> usize {
+    pub(super) fn effort(&self, words: &R::Words) -> usize {
         let (mut best, mut effort) = (NONE, 0);
         for (first, tree) in &self.trees {
             if best < *first {
@@ -261,7 +259,7 @@ impl<A: Address, T: Copy> Table<A, T> {
             }
             let mut slot = tree.root;
             while !slot.is_leaf() {
-                slot = tree.step::<A>(slot, words);
+                slot = tree.step::<R>(slot, words);
                 effort += 1;
             }
             for number in tree.numbers(slot) {

@@ -1,4 +1,4 @@
-//! What each policy entry was asked for: a worker's own counters.
+//! What each entry of a policy or an access list was asked for: a worker's own counters.
 //!
 //! The configuration numbers the entries. When it changes, a new snapshot says where
 //! each counter was in the one before, so that an entry that stays keeps its count:
@@ -8,7 +8,7 @@
 //!   after:   c 9 │ d 0 │ a 7
 //! ```
 
-use super::Outcome;
+use super::Direction;
 use ferrule_pipeline::{NEAR_MAX, prefetch_slice};
 
 /// The number of what is not counted.
@@ -68,38 +68,39 @@ impl Hits {
         self.generation = map.generation;
     }
 
-    /// Counts packets on their way out.
+    /// Counts packets.
     #[inline]
-    pub fn outbound(&mut self, counter: u32, packets: u64, octets: u64) {
-        if let Some(hit) = self.counts.get_mut(counter as usize) {
-            hit.packets_out += packets;
-            hit.octets_out += octets;
-        }
+    pub fn count(&mut self, way: Direction, counter: u32, packets: u64, octets: u64) {
+        let Some(hit) = self.counts.get_mut(counter as usize) else { return };
+        let (all, sum) = match way {
+            Direction::Outbound => (&mut hit.packets_out, &mut hit.octets_out),
+            Direction::Inbound => (&mut hit.packets_in, &mut hit.octets_in),
+        };
+        *all += packets;
+        *sum += octets;
     }
 
-    /// Counts a batch of packets on their way out. (Those of one entry are summed first:
-    /// otherwise each would wait for the count of the one before.)
-    pub fn outbound_all(&mut self, outcomes: &[Outcome], octets: &[u32]) {
-        let Some(first) = outcomes.first().map(|first| first.counter()) else { return };
-        if outcomes.iter().fold(0, |all, other| all | other.counter() ^ first) == 0 {
+    /// Counts a batch of packets by the counters of their outcomes. (Those of one entry are
+    /// summed first: otherwise each would wait for the count of the one before.)
+    #[inline(always)]
+    pub fn count_all<T>(
+        &mut self,
+        way: Direction,
+        outcomes: &[T],
+        counter: impl Fn(&T) -> u32,
+        octets: &[u32],
+    ) {
+        let Some(first) = outcomes.first().map(&counter) else { return };
+        if outcomes.iter().fold(0, |all, other| all | counter(other) ^ first) == 0 {
             let sum = octets.iter().take(outcomes.len()).map(|&octets| u64::from(octets)).sum();
-            return self.outbound(first, outcomes.len() as u64, sum);
+            return self.count(way, first, outcomes.len() as u64, sum);
         }
         if self.counts.len() > NEAR_MAX {
-            let counters = outcomes.iter().map(|outcome| outcome.counter() as usize);
+            let counters = outcomes.iter().map(|outcome| counter(outcome) as usize);
             counters.for_each(|counter| prefetch_slice(&self.counts, counter));
         }
         for (outcome, &octets) in outcomes.iter().zip(octets) {
-            self.outbound(outcome.counter(), 1, octets.into());
-        }
-    }
-
-    /// Counts a packet that came in clear.
-    #[inline]
-    pub fn inbound(&mut self, counter: u32, octets: usize) {
-        if let Some(hit) = self.counts.get_mut(counter as usize) {
-            hit.packets_in += 1;
-            hit.octets_in += octets as u64;
+            self.count(way, counter(outcome), 1, octets.into());
         }
     }
 
@@ -111,7 +112,6 @@ impl Hits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Action;
     use super::*;
     use ferrule_pipeline::BATCH;
 
@@ -120,9 +120,9 @@ mod tests {
         let map = |generation, carried: &[u32]| HitMap { generation, carried: carried.into() };
         let mut hits = Hits::default();
         hits.fit(&map(1, &[UNCOUNTED; 3]));
-        hits.outbound(0, 7, 700);
-        hits.inbound(2, 90);
-        hits.outbound(UNCOUNTED, 1, 1);
+        hits.count(Direction::Outbound, 0, 7, 700);
+        hits.count(Direction::Inbound, 2, 1, 90);
+        hits.count(Direction::Outbound, UNCOUNTED, 1, 1);
         hits.fit(&map(1, &[UNCOUNTED; 3]));
         hits.fit(&map(2, &[2, UNCOUNTED, 0]));
         let [c, d, a] = hits.all() else { panic!("{hits:?}") };
@@ -148,10 +148,9 @@ mod tests {
                 };
                 let counters: Vec<u32> = (0..packets).map(|_| some(&mut rng)).collect();
                 let octets: Vec<u32> = (0..packets).map(|_| rng.below(1500) as u32).collect();
-                let outcomes = counters.iter().map(|&c| Outcome::new(Action::Bypass, c));
-                all.outbound_all(&outcomes.collect::<Vec<_>>(), &octets);
+                all.count_all(Direction::Outbound, &counters, |&counter| counter, &octets);
                 for (&counter, &octets) in counters.iter().zip(&octets) {
-                    each.outbound(counter, 1, octets.into());
+                    each.count(Direction::Outbound, counter, 1, octets.into());
                 }
                 assert_eq!(all.all(), each.all());
             }

@@ -1,0 +1,66 @@
+//! The classifier of policies and access lists: of many rules the first one that has a
+//! packet.
+//!
+//! ```text
+//!   packet ─▶ key: its fields in a few words ─▶ trees ─▶ leaves ─▶ first rule
+//! ```
+//!
+//! * [`selector`] what a person says of IP packets. `key` what a packet shows. `rule` one
+//!   selector, compiled. A list of another shape brings its own [`Rule`].
+//! * `tree` all rules; `build` how.
+//! * [`hits`] what each entry was asked for.
+
+mod build;
+pub mod hits;
+mod key;
+mod rule;
+pub mod selector;
+mod tree;
+
+use std::fmt::Debug;
+
+pub use build::table;
+pub use key::{Address, Direction, Key};
+pub(crate) use key::{Plain4, Seen, read};
+pub(crate) use rule::SelectorRule;
+pub use tree::{NONE, Table};
+
+/// Fields of a key at most.
+pub const FIELDS_MAX: usize = 16;
+/// Words of a key at most.
+pub const WORDS_MAX: usize = 8;
+
+/// Bits of a key that have a meaning together.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyField {
+    /// The word that has them.
+    pub word: u32,
+    /// The lowest.
+    pub at: u32,
+    /// How many.
+    pub bits: u32,
+}
+
+/// A rule over keys of one shape.
+pub trait Rule: Copy {
+    /// A key: fields of a packet in words. Bits that belong to no field are zero.
+    type Words: Copy + Debug + PartialEq + Send + Sync;
+
+    /// The fields by which keys may be cut.
+    fn fields() -> Vec<KeyField>;
+    /// One of the words.
+    fn word(words: &Self::Words, at: u32) -> u64;
+    /// As many of these words as there are.
+    fn from_words(words: &[u64; WORDS_MAX]) -> Self::Words;
+
+    /// True if the rule has a packet of this key.
+    fn matches(&self, words: &Self::Words) -> bool;
+    /// Lowest and highest value of a field that the rule has; perhaps not all between
+    /// them. A rule that has the lowest and the highest of some bits, the others being
+    /// settled, has all.
+    fn bounds(&self, field: &KeyField) -> (u64, u64);
+    /// A key that the rule has, neither the lowest nor the highest.
+    fn middle(&self) -> Self::Words;
+    /// How wide it is in two directions, in bits: those of its addresses.
+    fn widths(&self) -> [u32; 2];
+}

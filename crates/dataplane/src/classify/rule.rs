@@ -1,0 +1,132 @@
+//! A selector compiled: one comparison for each address, one for all the rest.
+
+use super::key::{Address, GUARDS, LOCAL_PORT, MESSAGE, PROTOCOL, REMOTE_PORT, range};
+use super::selector::Selector;
+use super::{KeyField, Rule, WORDS_MAX};
+use std::net::IpAddr;
+
+/// A selector, its place in the order, and what it stands for. Of IPv4, one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(crate) struct SelectorRule<A, T> {
+    /// The first address, and how many follow it.
+    local: (A, A),
+    remote: (A, A),
+    /// The lowest value of each field; the highest, with the guards set.
+    rest: (u64, u64),
+    /// The lower, the earlier.
+    pub order: u32,
+    pub then: T,
+}
+
+impl<T: Copy> SelectorRule<u32, T> {
+    /// Nothing if the selector is of the other family.
+    pub fn v4(selector: &Selector, order: u32, then: T) -> Option<Self> {
+        let bits = |a| match a {
+            IpAddr::V4(a) => Some(a.to_bits()),
+            IpAddr::V6(_) => None,
+        };
+        Self::new(selector, order, then, bits)
+    }
+}
+
+impl<T: Copy> SelectorRule<u128, T> {
+    /// Nothing if the selector is of the other family.
+    pub fn v6(selector: &Selector, order: u32, then: T) -> Option<Self> {
+        let bits = |a| match a {
+            IpAddr::V6(a) => Some(a.to_bits()),
+            IpAddr::V4(_) => None,
+        };
+        Self::new(selector, order, then, bits)
+    }
+}
+
+impl<A: Address, T: Copy> SelectorRule<A, T> {
+    fn new(s: &Selector, order: u32, then: T, bits: impl Fn(IpAddr) -> Option<A>) -> Option<Self> {
+        let ends = |first, last| {
+            let first = bits(first)?;
+            Some((first, bits(last)?.less(first)))
+        };
+        let local = ends(s.local.first, s.local.last)?;
+        let remote = ends(s.remote.first, s.remote.last)?;
+        let ranges = [
+            range(s.protocol, PROTOCOL),
+            range(s.local_ports, LOCAL_PORT),
+            range(s.remote_ports, REMOTE_PORT),
+            range(s.message, MESSAGE),
+        ];
+        let join = |(low, high), (first, last)| (low | first, high | last);
+        let rest = ranges.into_iter().fold((0, GUARDS), join);
+        Some(Self { local, remote, rest, order, then })
+    }
+}
+
+impl<A: Address, T: Copy> Rule for SelectorRule<A, T> {
+    type Words = A::Words;
+
+    /// (No branch: nobody can foresee which part will fail. A guard bit stays set where no
+    /// field borrows from it.)
+    #[inline(always)]
+    fn matches(&self, words: &A::Words) -> bool {
+        let (local, remote, rest) = A::split(words);
+        let low = (rest | GUARDS).wrapping_sub(self.rest.0);
+        let high = self.rest.1.wrapping_sub(rest);
+        (local.less(self.local.0) <= self.local.1)
+            & (remote.less(self.remote.0) <= self.remote.1)
+            & (low & high & GUARDS == GUARDS)
+    }
+
+    #[inline(always)]
+    fn word(words: &A::Words, at: u32) -> u64 {
+        A::word(words, at)
+    }
+
+    fn from_words(words: &[u64; WORDS_MAX]) -> A::Words {
+        A::from_words(words)
+    }
+
+    fn fields() -> Vec<KeyField> {
+        let field = |word, (at, bits)| KeyField { word, at, bits };
+        let addresses = match A::BITS {
+            32 => vec![field(0, (32, 32)), field(0, (0, 32))],
+            _ => (0..4).map(|word| field(word, (0, 64))).collect(),
+        };
+        let rest = [PROTOCOL, LOCAL_PORT, REMOTE_PORT, MESSAGE];
+        let rest = rest.map(|bits| field(A::ADDRESS_WORDS as u32, bits));
+        addresses.into_iter().chain(rest).collect()
+    }
+
+    fn middle(&self) -> A::Words {
+        let half = |(first, span): (A, A)| first.half_way(span);
+        let fields = [PROTOCOL, LOCAL_PORT, REMOTE_PORT, MESSAGE];
+        let rest = fields.into_iter().fold(0, |rest, (at, bits)| {
+            let mask = (1 << bits) - 1;
+            let (low, high) = (self.rest.0 >> at & mask, self.rest.1 >> at & mask);
+            rest | (low + (high - low) / 2) << at
+        });
+        A::words(half(self.local), half(self.remote), rest)
+    }
+
+    fn widths(&self) -> [u32; 2] {
+        [self.local.1, self.remote.1].map(|span| u128::BITS - span.wide().leading_zeros())
+    }
+
+    /// Of an address in two words the low one is bounded only where the high one is
+    /// settled.
+    fn bounds(&self, field: &KeyField) -> (u64, u64) {
+        let word = field.word as usize;
+        if word == A::ADDRESS_WORDS {
+            let mask = (1 << field.bits) - 1;
+            return (self.rest.0 >> field.at & mask, self.rest.1 >> field.at & mask);
+        }
+        let is_local = if A::BITS == 32 { field.at == 32 } else { word < 2 };
+        let (first, span) = if is_local { self.local } else { self.remote };
+        let (first, span) = (first.wide(), span.wide());
+        let last = first.wrapping_add(span);
+        match (A::BITS, word % 2) {
+            (128, 0) => ((first >> 64) as u64, (last >> 64) as u64),
+            (128, _) if first >> 64 != last >> 64 => (0, u64::MAX),
+            _ => (first as u64, last as u64),
+        }
+    }
+}
