@@ -50,6 +50,51 @@ pub fn router() -> String {
         + &route("20.0.0.0/8", "192.0.2.2")
 }
 
+/// An entry of an access list, for UDP: networks of both ends, and the port there.
+#[derive(Clone, Copy)]
+pub struct Listed {
+    /// From where.
+    pub src: (u32, u32),
+    /// To where.
+    pub dst: (u32, u32),
+    /// To which port; any.
+    pub to: Option<u16>,
+}
+
+impl Listed {
+    /// So many entries of mixed masks.
+    pub fn all(count: usize) -> Vec<Self> {
+        let mut rng = Rng::new(120);
+        let network = |first: u32, rng: &mut Rng| {
+            let len = [16, 20, 22, 24, 24, 24, 28, 32][rng.below(8) as usize];
+            ((first << 24 | rng.below(1 << 24) as u32) & u32::MAX << (32 - len), len)
+        };
+        let mut entry = || Self {
+            src: network(10, &mut rng),
+            dst: network(20, &mut rng),
+            to: rng.one_in(2).then(|| rng.next_u64() as u16),
+        };
+        (0..count).map(|_| entry()).collect()
+    }
+}
+
+/// The router with a list that permits these, and no others, at the port where frames come.
+pub fn listed_router(entries: &[Listed]) -> String {
+    let prefix = |(first, len): (u32, u32)| format!("{}/{len}", Ipv4Addr::from(first));
+    let mut list = String::from("[[access-list]]\nname = \"list\"\nentry = [\n");
+    for Listed { src, dst, to } in entries {
+        let to = to.map_or(String::new(), |to| format!(", to-ports = {to}"));
+        let _ = writeln!(
+            list,
+            "{{ action = \"permit\", protocol = \"udp\", from = \"{}\", to = \"{}\"{to} }},",
+            prefix(*src),
+            prefix(*dst),
+        );
+    }
+    let listed = "[[interface]]\nport = \"a\"\nacl-in = \"list\"\n";
+    router().replacen("[[interface]]\nport = \"a\"\n", listed, 1) + &list + "]\n"
+}
+
 /// A router with the way to 10.0.0.0/8 and `prefixes`, which go by eight next hops.
 pub fn large_router(prefixes: &[(Ipv4Addr, u8)]) -> String {
     let mut text = ports([1600; 2]) + &interfaces() + &route("10.0.0.0/8", "198.18.1.2");

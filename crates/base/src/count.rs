@@ -26,7 +26,7 @@ impl Flow {
 }
 
 /// Stages of a data path at most, for counts by stage.
-pub const STAGES_MAX: usize = 24;
+pub const STAGES_MAX: usize = 32;
 
 /// Work that the data path did. It reports work, never time: the laboratory
 /// prices it under a device profile.

@@ -1,5 +1,6 @@
 //! `ferrule show`: what a running node has and does, as tables.
 
+mod acl;
 mod engines;
 mod policy;
 mod times;
@@ -38,6 +39,8 @@ enum What {
     Sa,
     /// Security policies: entries in order, with what each was asked for.
     Spd,
+    /// Access lists: entries in order, with what each was asked for.
+    Acl,
     /// Security associations: what each is, and whose traffic it carries.
     Sad,
     /// MACsec associations.
@@ -115,6 +118,7 @@ fn table(what: What, report: &Report) -> String {
         What::Ports => return ports(report),
         What::Sa => return sas(report),
         What::Spd => return policy::table(&report.spd),
+        What::Acl => return acl::text(&report.acl),
         What::Sad => return policy::associations(&report.sas),
         What::Engines => return engines::text(report),
         What::Cards => return cards(report),

@@ -89,7 +89,8 @@ fn line(seen: &Seen, start: u64, number: u64) -> String {
 /// What a packet looks like in front of a stage.
 pub fn layers_at(point: &str, octets: &[u8]) -> String {
     match point {
-        "mpls" | "pw-in" | "ip" | "local" | "esp-in" | "policy" | "esp-out" | "icmp-error"
+        "mpls" | "pw-in" | "acl-in" | "ip" | "reassemble" | "local" | "esp-in" | "ah-in"
+        | "path-error" | "acl-out" | "clamp" | "policy" | "esp-out" | "ah-out" | "icmp-error"
         | "output" | "dropped" => below_ethernet(octets),
         _ => describe(octets),
     }

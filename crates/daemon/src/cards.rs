@@ -94,7 +94,7 @@ fn policy(config: &Config, port: &str) -> Vec<String> {
             [] => "any".into(),
             list => list.iter().map(Addresses::to_string).collect::<Vec<_>>().join(", "),
         };
-        let upper = p.upper();
+        let upper = p.traffic.upper(["local", "remote"]);
         let upper = if upper.is_empty() { upper } else { format!(" {upper}") };
         let action = match p.action {
             PolicyAction::Protect(t) if config.tunnels[t].is_inline() => {
@@ -107,7 +107,11 @@ fn policy(config: &Config, port: &str) -> Vec<String> {
             PolicyAction::Discard => "discard".into(),
         };
         let name = &config.interfaces[p.interface].name;
-        format!("{name}: {} to {}{upper}: {action}", nets(&p.local), nets(&p.remote))
+        format!(
+            "{name}: {} to {}{upper}: {action}",
+            nets(&p.traffic.local),
+            nets(&p.traffic.remote)
+        )
     };
     config.policies.iter().filter(of_port).map(entry).collect()
 }

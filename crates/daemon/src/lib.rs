@@ -19,6 +19,7 @@ mod daemon;
 mod devices;
 mod events;
 mod fault;
+pub mod lists;
 pub mod load;
 mod measure;
 mod metrics;

@@ -57,9 +57,9 @@ fn view(config: &Config, policy: &PolicyConfig, order: usize) -> PolicyView {
         name: policy.name.clone(),
         action: action.into(),
         by,
-        local: texts(&policy.local),
-        remote: texts(&policy.remote),
-        upper: policy.upper(),
+        local: texts(&policy.traffic.local),
+        remote: texts(&policy.traffic.remote),
+        upper: policy.traffic.upper(["local", "remote"]),
         ..PolicyView::default()
     }
 }

@@ -4,6 +4,7 @@
 pub use crate::associations::SaView;
 use crate::associations::sas;
 use crate::cards::{CardView, cards};
+use crate::lists::{AclView, lists};
 use crate::policies::{PolicyView, in_words, policies};
 use ferrule_base::{Answer, Answers, DropReason, Drops, Instant, Ledger};
 use ferrule_crypto::{EngineReport, Latency, RingReport};
@@ -39,6 +40,9 @@ pub struct Report {
     /// Entries of the security policies.
     #[serde(default)]
     pub spd: Vec<PolicyView>,
+    /// Access lists.
+    #[serde(default)]
+    pub acl: Vec<AclView>,
     /// MACsec associations.
     pub macsec: Vec<MacsecView>,
     /// The workers' engines.
@@ -368,6 +372,7 @@ impl Report {
             ports: ports(control, workers, outside),
             sas: sas(config, workers),
             spd: policies(config, workers),
+            acl: lists(config, workers),
             macsec: macsec(control, workers),
             engines: engines(workers),
             cards: cards(control, workers),

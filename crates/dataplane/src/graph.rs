@@ -67,6 +67,8 @@ pub enum Next {
     Mpls,
     /// Control word (if the PW has one), then the frame, for pseudowire `pw`.
     PwIn,
+    /// IP packet in `vrf`, arrived by `iface`, which has an access list for what comes in.
+    AclIn,
     /// IP header first, in `vrf`, arrived by `iface` (unless made here).
     Ip,
     /// A fragment of a datagram that is wanted whole: then it goes to `Ip`, or, with
@@ -82,6 +84,8 @@ pub enum Next {
     /// ICMP error for this node, or a host that it guards, about a packet that was too
     /// big and may have been sealed here; ICMP header at `offset`.
     PathError,
+    /// IP packet leaving by `adjacency`, whose interface has an access list for what leaves.
+    AclOut,
     /// IP packet leaving by `adjacency`, whose interface, or the one by which it came,
     /// limits TCP's segments.
     Clamp,
@@ -153,6 +157,8 @@ pub struct Tally {
     pub consumed: u64,
     /// What policy entries were asked for.
     pub hits: Hits,
+    /// What entries of access lists were asked for.
+    pub list_hits: Hits,
 }
 
 /// Fate of a packet that does not go on as the others of its batch.

@@ -1,10 +1,10 @@
 //! What happens to a batch: the stages of the data path.
 //!
 //! ```text
-//!             ┌─▶ bridge ─────────────────────────────┐
-//! port ─▶ SecY in ─▶ attach ─▶ PW out ────────┐       ├─▶ emit ─▶ SecY out ─▶ port
-//!             ├─▶ IP ─▶ policy ─▶ ESP out ─▶ output ──┘
-//!             │   ▲ └─▶ local, ESP in, ICMP error, reassemble
+//!             ┌─▶ bridge ─────────────────────────────────────────────┐
+//! port ─▶ SecY in ─▶ attach ─▶ PW out ────────┐                       ├─▶ emit ─▶ SecY out ─▶ port
+//!             ├─▶ list ─▶ IP ─▶ list ─▶ policy ─▶ ESP out ─▶ output ──┘
+//!             │            ▲ └─▶ local, ESP in, ICMP error, reassemble
 //!             └─▶ MPLS ─▶ PW in, IP, output
 //! ```
 //!
@@ -14,6 +14,7 @@
 //! has a folder with the same files in the same roles.
 #![forbid(unsafe_code)]
 
+pub mod acl;
 pub mod audit;
 pub mod bridge;
 pub mod classify;

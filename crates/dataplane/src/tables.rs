@@ -6,7 +6,7 @@
 
 use crate::link::{Arrival, Entry, Exit};
 use crate::route::address::Reserved;
-use crate::{bridge, ipsec, mpls, route};
+use crate::{acl, bridge, ipsec, mpls, route};
 use ferrule_base::{MacAddr, PortId, VrfId};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -34,6 +34,10 @@ pub struct Tables {
     pub policies: Vec<ipsec::Spd>,
     /// Their counters.
     pub hits: ipsec::HitMap,
+    /// By access list number.
+    pub lists: Vec<acl::AccessList>,
+    /// Their counters.
+    pub list_hits: ipsec::HitMap,
     /// Where each security association lives.
     pub sas: ipsec::SaDirectory,
     /// Which outbound association an ICMP error is about.
@@ -191,6 +195,10 @@ pub struct RoutedIface {
     pub mpls: bool,
     /// The security policy at this boundary.
     pub policy: Option<u16>,
+    /// The access list for what comes in.
+    pub list_in: Option<u32>,
+    /// The access list for what leaves.
+    pub list_out: Option<u32>,
     /// The MTU that TCP connections through it are held to.
     pub clamp: Option<u16>,
     /// A card in its port seals and opens what policies protect, unseen from here.

@@ -5,12 +5,13 @@
 //! adjacencies and the rest are numbered by their place.
 
 use crate::config::{
-    BridgeConfig, Config, InterfaceConfig, LabelAction, MemberConfig, PolicyAction, PolicyConfig,
-    PseudowireConfig, SaConfig, TunnelConfig, Via, VlanTag, Ways,
+    AclEntryConfig, BridgeConfig, Config, InterfaceConfig, LabelAction, MemberConfig, PolicyAction,
+    PolicyConfig, PseudowireConfig, SaConfig, TunnelConfig, Via, VlanTag, Ways,
 };
 use crate::secure;
 use crate::stable::Numbers;
 use ferrule_base::{MacAddr, PortId, Secret, VrfId};
+use ferrule_dataplane::acl::{AccessList, AclEntry};
 use ferrule_dataplane::macsec::SecyConfig;
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
 use ferrule_dataplane::{Tables, bridge, ipsec, mpls, route};
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub cards: BTreeMap<PortId, BTreeSet<String>>,
     /// What each counter of policy entries counts.
     pub counters: Vec<Mark>,
+    /// The same of access lists.
+    pub list_counters: Vec<Mark>,
     /// Configurations compiled so far.
     pub generation: u64,
 }
@@ -221,6 +224,7 @@ pub(crate) fn compile(
     let ways = config.tunnels.iter().map(|t| b.way(&t.via)).collect();
     b.sas(&outbound, &inbound);
     b.policies(&outbound);
+    b.lists();
     b.counters();
     b.routes();
     b.tables.compile();
@@ -346,6 +350,8 @@ impl Builder<'_> {
                 v6: [(link_local(mac), 64)].into_iter().chain(v6).collect(),
                 mpls: interface.mpls,
                 policy,
+                list_in: interface.acl_in.map(|list| list as u32),
+                list_out: interface.acl_out.map(|list| list as u32),
                 clamp: interface.clamp_mss.then_some(interface.mtu as u16),
                 has_card: self.shared.is_policed(self.ports[interface.port], &interface.name),
             });
@@ -620,20 +626,54 @@ impl Builder<'_> {
         let mut names: Vec<Mark> = self.config.policies.iter().map(names).collect();
         let rest = self.config.interfaces.iter().map(|i| mark_of(format!("{} rest", i.name)));
         names.extend(rest);
-        let old = std::mem::take(&mut self.shared.counters);
-        // Of entries that are alike each keeps its own.
-        let mut before: HashMap<Mark, Vec<u32>> = HashMap::new();
-        for (number, name) in old.iter().enumerate().rev() {
-            before.entry(*name).or_default().push(number as u32);
-        }
-        let carried = names
-            .iter()
-            .map(|name| before.get_mut(name).and_then(Vec::pop).unwrap_or(ipsec::UNCOUNTED));
-        let carried = carried.collect();
         self.shared.generation += 1;
-        self.tables.hits = ipsec::HitMap { generation: self.shared.generation, carried };
-        self.shared.counters = names;
+        let generation = self.shared.generation;
+        let carried = carried_over(&mut self.shared.counters, names);
+        self.tables.hits = ipsec::HitMap { generation, carried };
+        let names = self.config.lists.iter().flat_map(|list| {
+            let entry = |entry: &AclEntryConfig| {
+                let same = AclEntryConfig { at: 0, ..entry.clone() };
+                mark_of(format!("{} {same:?}", list.name))
+            };
+            let rest = mark_of(format!("{} rest", list.name));
+            list.entries.iter().map(entry).chain([rest])
+        });
+        let carried = carried_over(&mut self.shared.list_counters, names.collect());
+        self.tables.list_hits = ipsec::HitMap { generation, carried };
     }
+
+    /// Access lists. Counters are numbered as entries are in the configuration; behind those
+    /// of each list comes that of what no entry has.
+    fn lists(&mut self) {
+        let mut counter = 0;
+        for list in &self.config.lists {
+            let mut entries = Vec::new();
+            for entry in &list.entries {
+                let verdict = entry.verdict;
+                entries.extend(entry.matches().map(|matches| AclEntry {
+                    matches,
+                    verdict,
+                    counter,
+                }));
+                counter += 1;
+            }
+            let list = AccessList::new(&entries, counter).expect("entries were checked");
+            self.tables.lists.push(list);
+            counter += 1;
+        }
+    }
+}
+
+/// Where each counter was before; of entries that are alike each keeps its own.
+fn carried_over(counters: &mut Vec<Mark>, names: Vec<Mark>) -> Box<[u32]> {
+    let mut before: HashMap<Mark, Vec<u32>> = HashMap::new();
+    for (number, name) in counters.iter().enumerate().rev() {
+        before.entry(*name).or_default().push(number as u32);
+    }
+    let number = |name| before.get_mut(name).and_then(Vec::pop).unwrap_or(ipsec::UNCOUNTED);
+    let carried = names.iter().map(number).collect();
+    *counters = names;
+    carried
 }
 
 /// Whether a card seals what an entry protects.
@@ -662,7 +702,7 @@ pub(crate) fn entries_of(
     for (number, policy) in of_it {
         let action = action(policy.action);
         let counter = if counts(policy) { number as u32 } else { ipsec::UNCOUNTED };
-        let selectors = policy.selectors().into_iter();
+        let selectors = policy.traffic.selectors().into_iter();
         entries.extend(selectors.map(|selector| ipsec::PolicyEntry { selector, action, counter }));
     }
     entries

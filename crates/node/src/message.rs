@@ -189,6 +189,9 @@ pub struct WorkerReport {
     /// What policy entries were asked for: by their number in the configuration, then
     /// for each interface what no entry had.
     pub hits: Vec<ipsec::Hit>,
+    /// What entries of access lists were asked for: list by list, each with what none of
+    /// its entries had behind them.
+    pub list_hits: Vec<ipsec::Hit>,
     /// Transmit sides, by SecY.
     pub secy_out: Vec<(u16, macsec::TxReport)>,
     /// Receive sides, by SecY.

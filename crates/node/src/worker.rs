@@ -18,7 +18,7 @@ use crate::runner::{Graph, settle};
 use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, EngineReport, Jobs, Software};
 use ferrule_dataplane::graph::{Ctx, Next, Outputs, Stage, Tally};
-use ferrule_dataplane::{Tables, bridge, fragment, ipsec, link, mpls, mss, route};
+use ferrule_dataplane::{Tables, acl, bridge, fragment, ipsec, link, mpls, mss, route};
 use ferrule_pipeline::{Batch, Packet, PoolCache, Port, PortStats};
 use ferrule_wire::flow::flow_hash;
 use rtrb::{Consumer, Producer};
@@ -44,10 +44,12 @@ pub(crate) struct Stages {
     pub pw_out: mpls::PwOut,
     pub pw_in: mpls::PwIn,
     pub mpls: mpls::Switch,
+    pub acl_in: acl::AclIn,
     pub ip: route::Ip,
     pub reassemble: fragment::Reassemble,
     pub local: route::Local,
     pub path: ipsec::PathErrors,
+    pub acl_out: acl::AclOut,
     pub clamp: mss::Clamp,
     pub icmp_error: route::IcmpError,
     pub policy: ipsec::Policy,
@@ -112,6 +114,7 @@ impl<E: Engine<Packet>> Worker<E> {
     pub(crate) fn new(parts: Parts<E>) -> Self {
         let mut tally = Tally::default();
         tally.hits.fit(&parts.tables.hits);
+        tally.list_hits.fit(&parts.tables.list_hits);
         Self {
             id: parts.id,
             tables: parts.tables,
@@ -416,6 +419,7 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::PwOut => stages.pw_out.push(&mut ctx, batch),
             Next::Mpls => stages.mpls.push(&mut ctx, batch),
             Next::PwIn => stages.pw_in.push(&mut ctx, batch),
+            Next::AclIn => stages.acl_in.push(&mut ctx, batch),
             Next::Ip => stages.ip.push(&mut ctx, batch),
             Next::Reassemble => stages.reassemble.push(&mut ctx, batch),
             Next::Local => stages.local.push(&mut ctx, batch),
@@ -423,6 +427,7 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::PathError => {
                 stages.path.push(&mut ctx, &mut stages.sas.esp_out, &mut stages.sas.ah_out, batch);
             }
+            Next::AclOut => stages.acl_out.push(&mut ctx, batch),
             Next::Clamp => stages.clamp.push(&mut ctx, batch),
             Next::Policy => stages.policy.push(&mut ctx, batch),
             Next::EspOut => stages.sas.esp_out.push(&mut ctx, engine, batch),
@@ -558,6 +563,7 @@ impl<E: Engine<Packet>> Worker<E> {
             esp_out: self.stages.sas.outbound().collect(),
             esp_in: self.stages.sas.inbound().collect(),
             hits: self.tally.hits.all().to_vec(),
+            list_hits: self.tally.list_hits.all().to_vec(),
             secy_out: self.stages.sas.secy_out.report(),
             secy_in: self.stages.sas.secy_in.report(),
             engines: self.engine.report(),

@@ -73,9 +73,9 @@ fn init_gateway_writes_a_pair_that_fits_for_every_suite() {
         }
         let [out, inn] = [&ours.outbound, &ours.inbound].map(|sa| sa.keys.identity());
         assert!(!out.same_as(inn), "a key for each way");
-        let (p, q) = (&a.policies[0], &b.policies[0]);
+        let (p, q) = (&a.policies[0].traffic, &b.policies[0].traffic);
         assert_eq!((&p.local, &p.remote), (&q.remote, &q.local));
-        assert_eq!(p.action, PolicyAction::Protect(0));
+        assert_eq!(a.policies[0].action, PolicyAction::Protect(0));
         assert!(a.state.is_some() && b.state.is_some());
         assert_eq!((a.reserve, b.reserve), (1 << 20, 1 << 20));
     }
@@ -100,7 +100,7 @@ fn init_host_writes_a_pair_that_fits_for_every_suite_and_mode() {
             (theirs.inbound.spi, theirs.outbound.spi)
         );
         assert!(ours.outbound.keys.key.same_as(&theirs.inbound.keys.key));
-        let (p, q) = (&a.policies[0], &b.policies[0]);
+        let (p, q) = (&a.policies[0].traffic, &b.policies[0].traffic);
         assert_eq!((&p.local, &p.remote), (&q.remote, &q.local));
         let mtu = a.ports[0].mtu;
         assert!((1360..1490).contains(&mtu), "{} {mode}: {mtu}", suite.name());

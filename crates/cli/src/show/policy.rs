@@ -40,7 +40,7 @@ fn row(entry: &PolicyView, named: bool) -> Vec<String> {
     row
 }
 
-fn nets(list: &[String]) -> String {
+pub(super) fn nets(list: &[String]) -> String {
     let shown = list.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
     match list.len() {
         0 => "any".into(),

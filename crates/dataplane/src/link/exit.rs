@@ -36,6 +36,8 @@ pub(crate) enum Entry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Routed {
     pub iface: u16,
+    /// Next stage of IP packets.
+    pub ip: Next,
     pub vrf: VrfId,
     pub mac: u64,
     pub mpls: bool,
@@ -49,7 +51,7 @@ impl Entry {
         match found.kind {
             IfaceKind::Routed(ref routed) => {
                 let (vrf, mac, mpls) = (routed.vrf, routed.mac.to_u64(), routed.mpls);
-                Self::Routed(Routed { iface, vrf, mac, mpls })
+                Self::Routed(Routed { iface, ip: to_ip(routed), vrf, mac, mpls })
             }
             IfaceKind::Bridged { access_vlan: None, .. } => Self::Bridged { iface },
             IfaceKind::Crossed(pw) => match tables.pws.get(usize::from(pw)) {
@@ -63,10 +65,17 @@ impl Entry {
     }
 }
 
+/// Next stage of IP packets that come in by an interface.
+pub(super) const fn to_ip(routed: &RoutedIface) -> Next {
+    if routed.list_in.is_some() { Next::AclIn } else { Next::Ip }
+}
+
 /// Treatment of packets that come in by an interface.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     policy: u32,
+    /// Access list.
+    pub list: u32,
     /// TCP's segments are limited.
     pub clamps: bool,
     /// Neither.
@@ -75,12 +84,13 @@ pub(crate) struct Arrival {
 
 impl Arrival {
     /// Of an interface that does not exist: nothing.
-    pub const NONE: Self = Self { policy: NONE, clamps: false, is_open: true };
+    pub const NONE: Self = Self { policy: NONE, list: NONE, clamps: false, is_open: true };
 
     pub fn of(iface: &Iface) -> Self {
         let IfaceKind::Routed(routed) = &iface.kind else { return Self::NONE };
         let (policy, clamps) = (policy(routed), routed.clamp.is_some());
-        Self { policy, clamps, is_open: policy == NONE && !clamps }
+        let list = routed.list_in.unwrap_or(NONE);
+        Self { policy, list, clamps, is_open: policy == NONE && !clamps }
     }
 
     /// True if packets of these flags just go on: they came in clear where nobody judges
@@ -121,6 +131,8 @@ pub(crate) struct Exit {
     neighbour: u32,
     /// The security policy at this boundary.
     pub gate: Gate,
+    /// The access list.
+    pub list: u32,
     /// Own address, in the lower 48 bits.
     pub mac: u64,
     /// The longest packet that fits the link, labels not counted.
@@ -153,6 +165,7 @@ impl Exit {
         let mut exit = Self {
             neighbour: adjacency.neighbour.unwrap_or(NONE),
             gate: Gate::CLOSED,
+            list: NONE,
             mac: 0,
             longest: 0,
             port: PortId(u16::MAX),
@@ -176,6 +189,7 @@ impl Exit {
         let IfaceKind::Routed(routed) = &iface.kind else { return exit };
         let labels = adjacency.labels.len() * mpls::Header::LEN;
         (exit.is_routed, exit.gate) = (true, Gate(policy(routed)));
+        exit.list = routed.list_out.unwrap_or(NONE);
         (exit.mac, exit.clamps) = (routed.mac.to_u64(), routed.clamp.is_some());
         exit.longest = routed.mtu.saturating_sub(labels as u16);
         exit.port = iface.port;
@@ -203,6 +217,12 @@ impl Exit {
     /// Next stage of a routed packet on its way to this adjacency.
     #[inline(always)]
     pub const fn after_routing(&self, arrival: Arrival) -> Next {
+        if self.list != NONE { Next::AclOut } else { self.after_list(arrival) }
+    }
+
+    /// The same of one that the access list permits.
+    #[inline(always)]
+    pub const fn after_list(&self, arrival: Arrival) -> Next {
         if self.clamps | arrival.clamps {
             Next::Clamp
         } else if self.gate.0 < Gate::CLOSED.0 {

@@ -1,6 +1,6 @@
 //! From a port to what its frames belong to.
 
-use super::exit::{Entry, Routed};
+use super::exit::{Entry, Routed, to_ip};
 use super::tag::{self, VID};
 use crate::graph::{Ctx, FLAG_GROUP, Next, Stage};
 use crate::mpls::PwMode;
@@ -82,9 +82,9 @@ impl Routed {
         let dst = u64::from_be_bytes(*front.first_chunk()?) >> 16;
         let ethertype = u16::from_be_bytes([front[12], front[13]]);
         let next = match EtherType(ethertype) {
-            EtherType::IPV4 => Next::Ip,
+            EtherType::IPV4 => self.ip,
             // Neighbour discovery is one of ICMPv6.
-            EtherType::IPV6 if front[LINK + 6] != Protocol::ICMPV6.0 => Next::Ip,
+            EtherType::IPV6 if front[LINK + 6] != Protocol::ICMPV6.0 => self.ip,
             EtherType::MPLS if self.mpls => Next::Mpls,
             _ => return None,
         };
@@ -207,9 +207,9 @@ fn to_routing(
         return Err(DropReason::NotForUs);
     }
     let next = match ethertype {
-        EtherType::IPV4 => Next::Ip,
+        EtherType::IPV4 => to_ip(routed),
         EtherType::IPV6 if is_discovery(routed, packet.data(), link) => return Ok(Next::Control),
-        EtherType::IPV6 => Next::Ip,
+        EtherType::IPV6 => to_ip(routed),
         EtherType::ARP => return Ok(Next::Control),
         // Labels to a group are not of the platform's table (RFC 5332 section 3), nor are
         // those that their sender assigned, which have an EtherType of their own.

@@ -25,6 +25,8 @@ fn tables() -> Tables {
             v6: vec![("fe80::1".parse().unwrap(), 64)],
             mpls: false,
             policy,
+            list_in: None,
+            list_out: None,
             clamp: None,
             has_card: false,
         })

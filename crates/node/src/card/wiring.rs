@@ -81,6 +81,8 @@ impl From<Next> for Place {
             | Next::PwIn
             | Next::Mpls
             | Next::PathError
+            | Next::AclIn
+            | Next::AclOut
             | Next::Clamp
             | Next::Control
             | Next::Resolve => Self::Refused(DropReason::UnknownProtocol),

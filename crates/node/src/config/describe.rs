@@ -63,7 +63,7 @@ pub fn reference(table: Option<&str>) -> Option<String> {
 }
 
 /// Tables in the order of the reference.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "node",
     "port",
     "interface",
@@ -76,6 +76,7 @@ const ORDER: [&str; 14] = [
     "tunnel",
     "transport",
     "policy",
+    "access-list",
     "look-aside",
     "token",
 ];

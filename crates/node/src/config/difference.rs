@@ -10,9 +10,9 @@
 //! listed here, or this does not compile.
 
 use super::{
-    BridgeConfig, Config, InterfaceConfig, LabelAction, LabelConfig, MacsecConfig, MacsecSaConfig,
-    MemberConfig, PolicyAction, PolicyConfig, PortConfig, PseudowireConfig, RouteConfig, SaConfig,
-    TunnelConfig, Via,
+    AclConfig, AclEntryConfig, BridgeConfig, Config, InterfaceConfig, LabelAction, LabelConfig,
+    MacsecConfig, MacsecSaConfig, MemberConfig, PolicyAction, PolicyConfig, PortConfig,
+    PseudowireConfig, RouteConfig, SaConfig, TunnelConfig, Via,
 };
 use ferrule_base::Secret;
 use ferrule_dataplane::ipsec::Mode;
@@ -104,8 +104,9 @@ pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
                 }
             }
         }
-        if section == "policy" {
-            found.extend(reordered(&old_entries, &new_entries, &before, &after));
+        if matches!(section, "policy" | "access-list") {
+            let entries = [&old_entries[..], &new_entries[..]];
+            found.extend(reordered(section, entries, [&before, &after]));
         }
     }
     found
@@ -114,12 +115,16 @@ pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
 /// Entries by section and name.
 type Places = HashMap<(&'static str, String), usize>;
 
-/// Policy entries of both that follow one another otherwise: the first match decides.
-fn reordered(old: &[Entry], new: &[Entry], before: &Places, after: &Places) -> Option<Difference> {
+/// Entries of both that follow one another otherwise: the first match decides.
+fn reordered(
+    section: &str,
+    [old, new]: [&[Entry]; 2],
+    [before, after]: [&Places; 2],
+) -> Option<Difference> {
     let common = |entries: &[Entry], other: &Places| -> Vec<String> {
-        let policy = entries.iter().filter(|entry| entry.section == "policy");
+        let ordered = entries.iter().filter(|entry| entry.section == section);
         let common =
-            policy.filter(|entry| other.contains_key(&(entry.section, entry.name.clone())));
+            ordered.filter(|entry| other.contains_key(&(entry.section, entry.name.clone())));
         common.map(|entry| entry.name.clone()).collect()
     };
     let (old, new) = (common(old, after), common(new, before));
@@ -129,12 +134,12 @@ fn reordered(old: &[Entry], new: &[Entry], before: &Places, after: &Places) -> O
         old: old[at].clone(),
         new: new[at].clone(),
     };
-    let (section, name) = ("policy".to_owned(), "order".to_owned());
+    let (section, name) = (section.to_owned(), "order".to_owned());
     Some(Difference { section, name, change: Change::Changed, values: vec![value] })
 }
 
 /// Sections in the order in which differences are listed.
-const SECTIONS: [&str; 15] = [
+const SECTIONS: [&str; 16] = [
     "node",
     "port",
     "interface",
@@ -148,6 +153,7 @@ const SECTIONS: [&str; 15] = [
     "transport",
     "sa",
     "policy",
+    "access-list",
     "look-aside",
     "token",
 ];
@@ -204,6 +210,7 @@ fn entries(config: &Config) -> Vec<Entry> {
     config.secys.iter().for_each(|s| secy(config, s, &mut all));
     config.tunnels.iter().for_each(|t| tunnel(config, t, &mut all));
     policies(config, &mut all);
+    lists(config, &mut all);
     let engines = [
         ("look-aside", config.look_aside.as_ref().map(|table| format!("{table:?}"))),
         ("token", config.token.as_ref().map(|table| format!("{table:?}"))),
@@ -245,7 +252,7 @@ fn node(config: &Config) -> Entry {
         "times": times = plain(times),
     } but {
         ports, interfaces, bridges, vrfs, routes, labels, pseudowires, secys, tunnels, policies,
-        look_aside, token
+        lists, look_aside, token
     });
     Entry { section: "node", name: String::new(), values }
 }
@@ -273,6 +280,8 @@ fn interface(config: &Config, interface: &InterfaceConfig) -> Entry {
         "mtu": mtu = plain(mtu),
         "mpls": mpls = plain(mpls),
         "clamp-mss": clamp_mss = plain(clamp_mss),
+        "acl-in": acl_in = optional(&acl_in.map(|list| &config.lists[list].name)),
+        "acl-out": acl_out = optional(&acl_out.map(|list| &config.lists[list].name)),
     } but { name });
     Entry { section: "interface", name: interface.name.clone(), values }
 }
@@ -429,26 +438,52 @@ fn tunnel(config: &Config, tunnel: &TunnelConfig, all: &mut Vec<Entry>) {
     }
 }
 
+fn ends(list: &[ferrule_dataplane::ipsec::Addresses]) -> String {
+    match list {
+        [] => "any".to_owned(),
+        list => list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// The name of an entry, which another one may have, too: then with its number.
+fn numbered(seen: &mut BTreeMap<String, usize>, name: String) -> String {
+    let count = seen.entry(name.clone()).or_insert(0);
+    *count += 1;
+    if *count > 1 { format!("{name} ({count})") } else { name }
+}
+
+/// Entries by list and by the traffic that they select.
+fn lists(config: &Config, all: &mut Vec<Entry>) {
+    let mut seen = BTreeMap::new();
+    for list in &config.lists {
+        let AclConfig { name: of, entries } = list;
+        for entry in entries {
+            let AclEntryConfig { name, traffic, dscp: _, tcp: _, fragments: _, verdict, at: _ } =
+                entry;
+            let mut text = format!("{of}: {} to {}", ends(&traffic.local), ends(&traffic.remote));
+            let upper = entry.upper();
+            if !upper.is_empty() {
+                text += &format!(", {upper}");
+            }
+            let values = vec![("name", optional(name)), ("action", debug(verdict))];
+            all.push(Entry { section: "access-list", name: numbered(&mut seen, text), values });
+        }
+    }
+}
+
 /// Entries by the traffic that they select.
 fn policies(config: &Config, all: &mut Vec<Entry>) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for policy in &config.policies {
-        let PolicyConfig { name, interface, local, remote, action, .. } = policy;
-        let ends = |list: &[ferrule_dataplane::ipsec::Addresses]| match list {
-            [] => "any".to_owned(),
-            list => list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-        };
+        let PolicyConfig { name, interface, traffic: selected, action } = policy;
         let interface = &config.interfaces[*interface].name;
-        let mut traffic = format!("{interface}: {} to {}", ends(local), ends(remote));
-        let upper = policy.upper();
+        let mut traffic =
+            format!("{interface}: {} to {}", ends(&selected.local), ends(&selected.remote));
+        let upper = selected.upper(["local", "remote"]);
         if !upper.is_empty() {
             traffic += &format!(", {upper}");
         }
-        let count = seen.entry(traffic.clone()).or_insert(0);
-        *count += 1;
-        if *count > 1 {
-            traffic += &format!(" ({count})");
-        }
+        let traffic = numbered(&mut seen, traffic);
         let action = match action {
             PolicyAction::Protect(tunnel) => format!("protect by {}", config.tunnels[*tunnel].name),
             PolicyAction::Bypass => "bypass".into(),

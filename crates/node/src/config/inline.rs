@@ -113,7 +113,8 @@ pub(super) fn could_be(config: &Config, routes: &Networks<usize>, number: usize)
         && !way_out.mpls
         && fits
         && config.policies.iter().filter(protects).all(|p| {
-            let elsewhere = p.remote.iter().any(|r| other_way(config, routes, r, tunnel).is_some());
+            let elsewhere =
+                p.traffic.remote.iter().any(|r| other_way(config, routes, r, tunnel).is_some());
             p.interface == tunnel.via.interface && !elsewhere
         })
 }
@@ -190,7 +191,8 @@ fn policies(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
             let remedy = format!("IPv6 needs {MTU6_MIN}: use a larger mtu at the port");
             r.problems.add(raw.get_ref().interface.span(), what, remedy);
         }
-        let other = policy.remote.iter().find_map(|r| other_way(config, &routes, r, tunnel));
+        let other =
+            policy.traffic.remote.iter().find_map(|r| other_way(config, &routes, r, tunnel));
         if let Some((route, whither)) = other
             && let Some(raw) = file.route.get(route)
         {

@@ -198,6 +198,10 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
         let vrf = vrf_index(r, interface.vrf.as_ref(), config);
         let addresses = interface.address.iter().flatten();
         let addresses = addresses.filter_map(|a| r.with_length(a)).collect();
+        let mut list = |name: &Option<raw::Text>| {
+            name.as_ref().and_then(|name| r.lists.find(&mut r.problems, name))
+        };
+        let (acl_in, acl_out) = (list(&interface.acl_in), list(&interface.acl_out));
         r.interfaces.push(&name);
         config.interfaces.push(InterfaceConfig {
             name,
@@ -209,6 +213,8 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
             mtu,
             mpls: interface.mpls.unwrap_or(false),
             clamp_mss: interface.clamp_mss.unwrap_or(false),
+            acl_in,
+            acl_out,
         });
     }
 }

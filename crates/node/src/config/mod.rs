@@ -9,6 +9,7 @@
 //! nothing checks a length or a reference again. Key files are read through
 //! [`KeySource`], for this crate has no file system.
 
+mod acl;
 mod cross;
 mod describe;
 mod difference;
@@ -26,7 +27,9 @@ mod read;
 mod schema;
 mod secure;
 mod token;
+mod traffic;
 
+pub use acl::{AclConfig, AclEntryConfig};
 pub use describe::{reference, schema};
 pub use difference::{Change, Difference, ValueChange, differences};
 pub use error::{ConfigError, Problem};
@@ -36,6 +39,7 @@ pub use place::{LookAsideConfig, Otherwise, Placement};
 pub use policy::{PolicyAction, PolicyConfig};
 pub(crate) use read::mask;
 pub use token::{TOKEN_KEY, TOKEN_PROFILES, TokenConfig};
+pub use traffic::Traffic;
 
 use ferrule_base::{MacAddr, Secret};
 use ferrule_crypto::{KeySpec, Suite};
@@ -108,6 +112,8 @@ pub struct Config {
     pub tunnels: Vec<TunnelConfig>,
     /// Security policy, in order.
     pub policies: Vec<PolicyConfig>,
+    /// Access lists.
+    pub lists: Vec<AclConfig>,
     /// The engine for what is placed look-aside.
     pub look_aside: Option<LookAsideConfig>,
     /// The token for what is placed there.
@@ -257,6 +263,10 @@ pub struct InterfaceConfig {
     pub mpls: bool,
     /// TCP's segments are held to `mtu`.
     pub clamp_mss: bool,
+    /// The access list for what comes in, by index.
+    pub acl_in: Option<usize>,
+    /// The access list for what leaves, by index.
+    pub acl_out: Option<usize>,
 }
 
 /// A bridge.

@@ -104,6 +104,8 @@ pub(super) struct File {
     /// Security policy, in order (RFC 4301 section 4.4.1). What no entry of an interface matches is
     /// discarded.
     pub policy: Vec<Spanned<Policy>>,
+    /// Access lists, which interfaces name as `acl-in` and `acl-out`.
+    pub access_list: Vec<Spanned<AccessList>>,
     /// Engine for what has `placement = "look-aside"`.
     pub look_aside: Option<Spanned<LookAside>>,
     /// PKCS#11 token for what has `placement = "token"`.
@@ -239,6 +241,11 @@ pub(super) struct Interface {
     /// TCP's maximum segment size is lowered to what fits `mtu`.
     #[schemars(extend("default" = false))]
     pub clamp_mss: Option<bool>,
+    /// Access list for IP packets that come in: before labels are put on, and for those to the node
+    /// itself.
+    pub acl_in: Option<Text>,
+    /// Access list for IP packets that leave: after labels are off, before anything is sealed.
+    pub acl_out: Option<Text>,
 }
 
 /// A learning bridge.
@@ -604,6 +611,50 @@ pub(super) struct Policy {
     pub icmp: Option<Words>,
     /// Type of mobility header `5`, types `"1-4"`, `"opaque"`, or a list of them.
     pub mobility: Option<Words>,
+}
+
+/// An access list: the first entry that matches permits or denies; what no entry matches is
+/// denied.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct AccessList {
+    /// Name of the list.
+    pub name: Text,
+    /// Entries, in order.
+    #[serde(default)]
+    pub entry: Vec<Spanned<AccessListEntry>>,
+}
+
+/// An entry of an access list.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct AccessListEntry {
+    /// What becomes of the packet.
+    #[schemars(extend("enum" = ["permit", "deny"]))]
+    pub action: Text,
+    /// Name of the entry in `ferrule show acl`.
+    pub name: Option<Text>,
+    /// Source addresses: a network, an address, a range `192.0.2.1-192.0.2.9`, `"any"`, or a list of
+    /// them.
+    pub from: Option<Words>,
+    /// Destination addresses, alike.
+    pub to: Option<Words>,
+    /// IP protocol: a name (`"tcp"`), a number, `"any"`, or a list of them.
+    pub protocol: Option<Words>,
+    /// Source ports: a number, a range `"8000-8999"`, `"any"`, or a list of them.
+    pub from_ports: Option<Words>,
+    /// Destination ports, alike.
+    pub to_ports: Option<Words>,
+    /// ICMP type `8`, type and code `"3/4"`, types `"128-129"`, or a list of them.
+    pub icmp: Option<Words>,
+    /// TCP flags: `"syn"`, `"syn+!ack"`, or a list of such, of which one is enough.
+    pub tcp_flags: Option<Words>,
+    /// Differentiated services code point.
+    #[schemars(range(min = 0, max = 63))]
+    pub dscp: Option<Number>,
+    /// Only later fragments, which show no ports.
+    #[schemars(extend("default" = false))]
+    pub fragments: Option<bool>,
 }
 
 /// The look-aside engine: threads that seal and open for the workers.

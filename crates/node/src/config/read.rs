@@ -6,7 +6,7 @@ use super::keys::KeySource;
 use super::names::{Names, unknown};
 use super::raw::{self, Number, Spanned, Text};
 use super::{
-    Config, LogFormat, RESERVE, cross, inline, ipsec, links, place, policy, secure, token,
+    Config, LogFormat, RESERVE, acl, cross, inline, ipsec, links, place, policy, secure, token,
 };
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -31,6 +31,7 @@ pub(super) struct Reader<'a> {
     pub ports: Names,
     pub interfaces: Names,
     pub vrfs: Names,
+    pub lists: Names,
 }
 
 pub(super) fn config(
@@ -45,12 +46,14 @@ pub(super) fn config(
         ports: Names::new("port"),
         interfaces: Names::new("interface"),
         vrfs: Names::of("vrf", [""].into_iter()),
+        lists: Names::new("access list"),
     };
     let mut config = match &file.node {
         Some(n) => node(&mut r, n.span(), n.get_ref()),
         None => node(&mut r, 0..0, &raw::Node::default()),
     };
     links::ports(&mut r, file, &mut config);
+    acl::lists(&mut r, file, &mut config);
     links::interfaces(&mut r, file, &mut config);
     links::bridges(&mut r, file, &mut config);
     links::routes(&mut r, file, &mut config);
@@ -122,6 +125,7 @@ fn node(r: &mut Reader<'_>, span: Range<usize>, n: &raw::Node) -> Config {
         secys: Vec::new(),
         tunnels: Vec::new(),
         policies: Vec::new(),
+        lists: Vec::new(),
         look_aside: None,
         token: None,
     }

@@ -152,6 +152,7 @@ impl<E: Engine<Packet>> Worker<E> {
     pub(super) fn switch(&mut self) {
         let Some(tables) = self.handover.ready.take() else { return };
         self.tally.hits.fit(&tables.hits);
+        self.tally.list_hits.fit(&tables.list_hits);
         self.tables = tables;
         self.handover.number += 1;
         self.handover.has.store(self.handover.number, Ordering::Release);

@@ -19,6 +19,7 @@ mod craft;
 mod page;
 mod rig;
 
+mod acl;
 mod ah;
 mod clear;
 mod esp;

@@ -110,6 +110,8 @@ impl Rig {
             v6: Vec::new(),
             mpls: true,
             policy: None,
+            list_in: None,
+            list_out: None,
             clamp: None,
             has_card: false,
         };

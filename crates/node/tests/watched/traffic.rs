@@ -39,6 +39,14 @@ impl Site {
             [[interface]]
             port = "lan"
             address = ["10.{own}.0.1/16", "2001:db8:{own}::1/48"]
+            acl-in = "in"
+            acl-out = "out"
+            [[access-list]]
+            name = "in"
+            entry = [{{ action = "deny", protocol = "udp", to-ports = 1 }}, {{ action = "permit" }}]
+            [[access-list]]
+            name = "out"
+            entry = [{{ action = "permit" }}]
             [[interface]]
             port = "lan"
             vlan = 10

@@ -230,6 +230,8 @@ fn boundary(policy: Option<u16>) -> Gateway<Software> {
         v6: vec![],
         mpls: false,
         policy,
+        list_in: None,
+        list_out: None,
         clamp: None,
         has_card: false,
     };

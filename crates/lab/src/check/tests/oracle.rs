@@ -73,6 +73,7 @@ fn report(accepted: u64, replays: u64, bad_icv: u64) -> WorkerReport {
         ports: Vec::new(),
         esp_out: Vec::new(),
         hits: Vec::new(),
+        list_hits: Vec::new(),
         esp_in: vec![SaReport {
             index: 0,
             name,

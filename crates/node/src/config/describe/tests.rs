@@ -99,6 +99,13 @@ action = "protect"
 tunnel = "t"
 remote = "10.2.0.0/16"
 
+[[access-list]]
+name = "l"
+
+[[access-list.entry]]
+action = "deny"
+protocol = "tcp"
+
 [look-aside]
 depth = 64
 

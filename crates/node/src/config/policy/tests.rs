@@ -47,7 +47,7 @@ fn policy_entry_stands_for_all_combinations_of_its_lists() {
     );
     let policy = &config.policies[0];
     assert_eq!(policy.action, PolicyAction::Protect(0));
-    let selectors = policy.selectors();
+    let selectors = policy.traffic.selectors();
     let words: Vec<String> = selectors
         .iter()
         .map(|s| format!("{} {} {} {}", s.local, s.remote, s.protocol, s.remote_ports))
@@ -66,7 +66,7 @@ fn policy_entry_stands_for_all_combinations_of_its_lists() {
         ]
     );
     assert!(selectors.iter().all(|s| s.local_ports == Field::Any && s.message == Field::Any));
-    assert_eq!(policy.upper(), "tcp, udp, remote ports 443, 8000-8999");
+    assert_eq!(policy.traffic.upper(["local", "remote"]), "tcp, udp, remote ports 443, 8000-8999");
 }
 
 #[test]
@@ -79,15 +79,15 @@ fn policy_entry_without_addresses_is_of_both_families() {
          action = \"discard\"; remote-ports = \"opaque\"; local-ports = \"opaque\"",
     );
     let pairs = |n: usize| -> Vec<String> {
-        let selectors = config.policies[n].selectors();
+        let selectors = config.policies[n].traffic.selectors();
         selectors.iter().map(|s| format!("{} {} {}", s.local, s.remote, s.protocol)).collect()
     };
     assert_eq!(pairs(0), ["any IPv4 any IPv4 any", "any IPv6 any IPv6 any"]);
     assert_eq!(pairs(1), ["any IPv4 10.0.0.0/8 any", "any IPv6 2001:db8::/32 any"]);
     assert_eq!(pairs(2), ["any IPv6 2001:db8::/32 opaque"]);
     assert_eq!(pairs(3), pairs(0));
-    assert_eq!(config.policies[3].upper(), "");
-    assert!(config.policies[4].selectors().iter().all(|s| s.remote_ports == Field::Opaque));
+    assert_eq!(config.policies[3].traffic.upper(["local", "remote"]), "");
+    assert!(config.policies[4].traffic.selectors().iter().all(|s| s.remote_ports == Field::Opaque));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn policy_messages_are_types_with_codes() {
         "action = \"bypass\"; protocol = \"icmp\"; icmp = [8, \"3/0-15\", \"13-14\", \"3/4\"]\n\
          action = \"bypass\"; protocol = \"mobility\"; mobility = \"5-6\"",
     );
-    let message = |n: usize| config.policies[n].message.clone();
+    let message = |n: usize| config.policies[n].traffic.message.clone();
     let range = |a: [u8; 2], b: [u8; 2]| Field::Range(u16::from_be_bytes(a), u16::from_be_bytes(b));
     let icmp = [
         range([8, 0], [8, 255]),
@@ -106,8 +106,11 @@ fn policy_messages_are_types_with_codes() {
     ];
     assert_eq!(message(0), icmp);
     assert_eq!(message(1), [range([5, 0], [6, 255])]);
-    assert_eq!(config.policies[0].upper(), "icmp, type 8, 3/0-15, 13-14, 3/4");
-    assert_eq!(config.policies[1].upper(), "mobility, type 5-6");
+    assert_eq!(
+        config.policies[0].traffic.upper(["local", "remote"]),
+        "icmp, type 8, 3/0-15, 13-14, 3/4"
+    );
+    assert_eq!(config.policies[1].traffic.upper(["local", "remote"]), "mobility, type 5-6");
 }
 
 #[test]

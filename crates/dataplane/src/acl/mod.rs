@@ -1,0 +1,214 @@
+//! Access lists: what may come in and leave by a routed interface.
+//!
+//! ```text
+//!   attach ─▶ list in ─▶ IP, in its VRF ─▶ list out ─▶ clamp, policy ─▶ output: labels
+//!                         ▲
+//!        MPLS: label off ─┘
+//! ```
+//!
+//! A list is ordered. The first entry that has the packet permits or denies it; what no
+//! entry has is denied. Inbound, a list sees IP packets as they come: those for the node
+//! itself, too, and what is sealed as it is. Outbound it sees them as they leave the
+//! routing table: before labels are put on, after they were taken off, before anything is
+//! sealed. What the node makes itself, ARP and neighbour discovery no list judges.
+//!
+//! Fragments: a later one shows neither ports nor TCP flags nor an ICMP type, and no entry
+//! that asks for one of them has it; there is an entry for later fragments
+//! ([`Match::fragments`]).
+//!
+//! The files: `rule` an entry, compiled; `key` what a packet shows; `stage` the stages.
+
+mod key;
+mod rule;
+mod stage;
+
+use crate::classify::hits::UNCOUNTED;
+use crate::classify::selector::{Selector, SelectorError};
+use crate::classify::{self, NONE, Table};
+use arrayvec::ArrayVec;
+use ferrule_base::DropReason;
+use ferrule_pipeline::{BATCH, Packet};
+use key::Key;
+use rule::EntryRule;
+pub use stage::{AclIn, AclOut};
+
+/// Entries of a list at most, lists of addresses and ports multiplied out.
+pub const ENTRIES_MAX: usize = 1 << 20;
+
+/// What an entry asks of the flags of a TCP header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TcpFlags {
+    /// Flags that have to be set.
+    pub set: u8,
+    /// Flags that have to be clear.
+    pub clear: u8,
+}
+
+/// Traffic that an entry is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// Addresses, protocol, ports and message; local is the source.
+    pub selector: Selector,
+    /// The differentiated services code point (RFC 2474).
+    pub dscp: Option<u8>,
+    /// TCP flags.
+    pub tcp: Option<TcpFlags>,
+    /// Only later fragments.
+    pub fragments: bool,
+}
+
+/// What an entry does with its traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It passes.
+    Permit,
+    /// It is dropped.
+    Deny,
+}
+
+/// An entry of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AclEntry {
+    /// Whose traffic.
+    pub matches: Match,
+    /// What becomes of it.
+    pub verdict: Verdict,
+    /// Which of the worker's counters counts it.
+    pub counter: u32,
+}
+
+/// A verdict and the counter of the entry that gave it, in eight octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AclOutcome {
+    permits: u32,
+    counter: u32,
+}
+
+impl AclOutcome {
+    const fn new(verdict: Verdict, counter: u32) -> Self {
+        Self { permits: matches!(verdict, Verdict::Permit) as u32, counter }
+    }
+
+    /// A packet that no list judges.
+    const PASSED: Self = Self::new(Verdict::Permit, UNCOUNTED);
+    /// A packet whose list is not there, or that cannot be read.
+    const REFUSED: Self = Self::new(Verdict::Deny, UNCOUNTED);
+
+    /// True if the packet passes.
+    #[inline(always)]
+    pub const fn permits(self) -> bool {
+        self.permits != 0
+    }
+
+    /// The counter of the entry that decided.
+    #[inline(always)]
+    pub const fn counter(self) -> u32 {
+        self.counter
+    }
+}
+
+/// Packets that cannot be read: their places in the batch, and why.
+type Unread = ArrayVec<(usize, DropReason), BATCH>;
+
+/// A compiled access list.
+pub struct AccessList {
+    v4: Table<EntryRule<u32>>,
+    v6: Table<EntryRule<u128>>,
+    rest: AclOutcome,
+}
+
+impl AccessList {
+    /// Compiles a list; `rest` counts what no entry has. An error names the place of the
+    /// wrong entry.
+    pub fn new(entries: &[AclEntry], rest: u32) -> Result<Self, (usize, SelectorError)> {
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for (place, entry) in entries.iter().enumerate() {
+            if place == ENTRIES_MAX {
+                return Err((place, SelectorError::TooMany));
+            }
+            entry.matches.selector.check().map_err(|e| (place, e))?;
+            v4.extend(EntryRule::v4(entry, place as u32));
+            v6.extend(EntryRule::v6(entry, place as u32));
+        }
+        let rest = AclOutcome::new(Verdict::Deny, rest);
+        Ok(Self { v4: classify::table(v4), v6: classify::table(v6), rest })
+    }
+
+    /// The outcome for one IP packet.
+    pub fn judge(&self, packet: &[u8]) -> Result<AclOutcome, DropReason> {
+        let rest = self.rest;
+        Ok(match key::read(packet)? {
+            Key::V4(key) => self.v4.find(&key.0).map_or(rest, EntryRule::outcome),
+            Key::V6(key) => self.v6.find(&key.0).map_or(rest, EntryRule::outcome),
+        })
+    }
+
+    /// Outcomes of a batch at most; `outcomes` is as long as `packets`. Those that cannot be
+    /// read are refused, and noted with their place behind `first` and the reason.
+    #[inline(always)]
+    fn judge_all(
+        &self,
+        packets: &[Packet],
+        outcomes: &mut [AclOutcome],
+        unread: &mut Unread,
+        first: usize,
+    ) {
+        let (mut keys, mut others) = ([key::V4::NONE; BATCH], false);
+        for (packet, key) in packets.iter().zip(&mut keys) {
+            match key::V4::plain(packet.data()) {
+                Some(plain) => *key = plain,
+                None => others = true,
+            }
+        }
+        let mut found = [NONE; BATCH];
+        let count = packets.len().min(BATCH);
+        self.v4.find_all(&keys[..count], &mut found[..count]);
+        for (&number, outcome) in found.iter().zip(&mut *outcomes) {
+            *outcome = self.v4.rule(number).map_or(self.rest, EntryRule::outcome);
+        }
+        if others {
+            self.judge_others(packets, outcomes, unread, first);
+        }
+    }
+
+    /// The same for those that are more than a plain IPv4 header with ports behind it.
+    #[inline(never)]
+    fn judge_others(
+        &self,
+        packets: &[Packet],
+        outcomes: &mut [AclOutcome],
+        unread: &mut Unread,
+        first: usize,
+    ) {
+        let (mut v6, mut places) = (ArrayVec::<_, BATCH>::new(), ArrayVec::<_, BATCH>::new());
+        let others = packets.iter().map(Packet::data).enumerate();
+        for (at, packet) in others.filter(|(_, packet)| key::V4::plain(packet).is_none()) {
+            match key::read(packet) {
+                Ok(Key::V6(key)) => {
+                    v6.push(key);
+                    places.push(at);
+                }
+                Ok(Key::V4(key)) => {
+                    outcomes[at] = self.v4.find(&key.0).map_or(self.rest, EntryRule::outcome);
+                }
+                Err(reason) => {
+                    outcomes[at] = AclOutcome::REFUSED;
+                    unread.push((first + at, reason));
+                }
+            }
+        }
+        let mut found = [NONE; BATCH];
+        self.v6.find_all(&v6, &mut found[..v6.len()]);
+        for (&at, number) in places.iter().zip(found) {
+            outcomes[at] = self.v6.rule(number).map_or(self.rest, EntryRule::outcome);
+        }
+    }
+
+    /// Octets that it takes, compiled.
+    pub fn octets(&self) -> usize {
+        self.v4.octets() + self.v6.octets()
+    }
+}
+
+#[cfg(test)]
+mod tests;
