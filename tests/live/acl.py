@@ -8,7 +8,7 @@ import re
 import subprocess
 import time
 
-from rig import Rig, need
+from rig import Rig, eventually, need, run
 
 need("ip", "ping", "/usr/bin/python3")
 
@@ -16,7 +16,7 @@ LIST = """
 [[access-list]]
 name = "sites"
 entry = [
-  {{ action = "deny", name = "no telnet", protocol = "tcp", to-ports = 23 }},
+  {{ action = "deny", name = "no telnet", protocol = "tcp", to-ports = 23, log = true }},
   {{ action = "permit", protocol = "tcp", tcp-flags = "ack" }},
   {{ action = "permit", protocol = "tcp", tcp-flags = "syn+!ack", to-ports = "8000-8099" }},
   {{ action = "permit", name = "ping", protocol = "icmp", icmp = [0, 8], from = "{ping}" }},
@@ -125,6 +125,25 @@ with Rig() as rig:
     assert "sites: in at lan" in text and "tcp, to ports 23" in text, text
     drops = rig.ask("ga", "show", "drops").stdout
     assert "acl-denied" in drops and "An access list denies this traffic." in drops, drops
+
+    # Whose connections they were is an event.
+    def telnet():
+        events = [json.loads(line) for line in open(nodes[0].log) if '"acl"' in line]
+        return [e for e in events if e.get("name") == "no telnet"]
+    eventually("the event of an entry that is logged", telnet)
+    event = telnet()[0]
+    assert (event["list"], event["entry"], event["action"], event["way"]) == (
+        "sites", 1, "deny", "in"), event
+    assert (event["src"], event["dst"], event["dst_port"]) == ("10.0.1.2", "10.0.2.2", 23), event
+    assert event["count"] >= 1 and event["port"] == "lan", event
+
+    # An entry that no packet comes to is told with both lines.
+    with open(rig.path("ga.toml")) as file:
+        text = file.read()
+    rig.write("shadowed.toml", text.replace("  { action", '  { action = "permit" },\n  { action', 1))
+    checked = run(rig.ferrule, "check", "--only-file", rig.path("shadowed.toml")).stdout
+    assert re.search(r"shadowed\.toml:(\d+): no packet comes to entry 2 of access list `sites`: "
+                     r"entry 1 \(", checked), checked
 
     # The same list for what leaves towards the site: entries that stay keep their counts.
     write(rig, acl="acl-out")

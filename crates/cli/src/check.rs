@@ -4,7 +4,8 @@ use crate::answer::Form;
 use crate::live::{finish, load};
 use clap::Args;
 use ferrule_daemon::Fault;
-use ferrule_node::config::{Config, Driver, Mode};
+use ferrule_daemon::load::Loaded;
+use ferrule_node::config::{AclConfig, Config, Driver, InterfaceConfig, Mode};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -37,7 +38,10 @@ impl CheckArgs {
     fn go(self) -> Result<(), Fault> {
         let loaded = load(&self.node)?;
         let (mut text, mut object) = (understood(&loaded.config), object(&loaded.config));
-        let notes = if self.only_file { Vec::new() } else { ferrule_daemon::check(loaded)? };
+        let mut notes = shadowed(&loaded);
+        if !self.only_file {
+            notes.extend(ferrule_daemon::check(loaded)?);
+        }
         for note in &notes {
             let _ = writeln!(text, "  note: {note}");
         }
@@ -45,6 +49,29 @@ impl CheckArgs {
         self.form.give(object, || text);
         Ok(())
     }
+}
+
+/// Entries of access lists that no packet comes to, with both lines.
+fn shadowed(loaded: &Loaded) -> Vec<String> {
+    let line = |at: usize| {
+        let before = loaded.source.text.as_bytes().get(..at).unwrap_or_default();
+        1 + before.iter().filter(|&&octet| octet == b'\n').count()
+    };
+    let file = &loaded.source.file;
+    let of = |list: &AclConfig| {
+        let note = |(at, by): (usize, usize)| {
+            let [here, there] = [at, by].map(|entry| line(list.entries[entry].at));
+            format!(
+                "{file}:{here}: no packet comes to entry {} of access list `{}`: entry {} \
+                 ({file}:{there}) and those around it have all of its traffic",
+                at + 1,
+                list.name,
+                by + 1
+            )
+        };
+        list.shadowed().into_iter().map(note).collect::<Vec<_>>()
+    };
+    loaded.config.lists.iter().flat_map(of).collect()
 }
 
 /// The same as [`understood`], for machines.
@@ -76,6 +103,14 @@ fn object(config: &Config) -> Value {
                 "remote": t.remote, "suite": t.suite.to_string(), "udp": t.encap.is_some(),
                 "spi-out": t.outbound.spi, "spi-in": t.inbound.spi, "mtu": t.mtu })
     });
+    let lists = config.lists.iter().enumerate().map(|(number, list)| {
+        let having = |of: fn(&InterfaceConfig) -> Option<usize>| -> Vec<&str> {
+            let all = config.interfaces.iter().filter(|i| of(i) == Some(number));
+            all.map(|i| i.name.as_str()).collect()
+        };
+        json!({ "name": list.name, "entries": list.entries.len(),
+                "in": having(|i| i.acl_in), "out": having(|i| i.acl_out) })
+    });
     json!({
         "accepted": true,
         "node": config.name,
@@ -91,6 +126,7 @@ fn object(config: &Config) -> Value {
         "routes": config.routes.len(),
         "labels": config.labels.len(),
         "policies": config.policies.len(),
+        "access-lists": lists.collect::<Vec<_>>(),
     })
 }
 
@@ -114,9 +150,14 @@ fn understood(config: &Config) -> String {
             interface.addresses.iter().map(|(a, len)| format!("{a}/{len}")).collect();
         let mpls = if interface.mpls { ", mpls" } else { "" };
         let addresses = addresses.join(" ");
+        let list = |way, number: Option<usize>| {
+            let named = |number: usize| format!(", {way} by list {}", config.lists[number].name);
+            number.map_or(String::new(), named)
+        };
+        let lists = list("in", interface.acl_in) + &list("out", interface.acl_out);
         let _ = writeln!(
             out,
-            "  interface {}: {addresses}, mtu {}{mpls}",
+            "  interface {}: {addresses}, mtu {}{mpls}{lists}",
             interface.name, interface.mtu
         );
     }
@@ -153,15 +194,16 @@ fn understood(config: &Config) -> String {
             tunnel.mtu
         );
     }
+    for list in &config.lists {
+        let _ = writeln!(out, "  access list {}: {}", list.name, entries(list.entries.len(), ""));
+    }
     let (routes, labels) = (config.routes.len(), config.labels.len());
     let _ = writeln!(
         out,
         "  {}, {}, {}",
         plural(routes, "route"),
         plural(labels, "label"),
-        plural(config.policies.len(), "policy entr")
-            .replace("entrs", "entries")
-            .replace("1 policy entr", "1 policy entry")
+        entries(config.policies.len(), "policy ")
     );
     out
 }
@@ -193,6 +235,10 @@ fn ports(out: &mut String, config: &Config) {
         }
         out.push('\n');
     }
+}
+
+fn entries(count: usize, of: &str) -> String {
+    format!("{count} {of}{}", if count == 1 { "entry" } else { "entries" })
 }
 
 fn plural(count: usize, word: &str) -> String {

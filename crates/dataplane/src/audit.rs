@@ -3,7 +3,9 @@
 //! 802.1AE clause 10.7.
 //!
 //! One for each reason until somebody takes them: a flood costs a comparison a packet.
+//! Beside them, the first packet of each entry of an access list that is to be logged.
 
+use crate::classify::Direction;
 use ferrule_base::{DropReason, Instant, PortId};
 use ferrule_pipeline::Packet;
 
@@ -32,17 +34,48 @@ pub struct Sample {
     pub len: usize,
 }
 
+/// Entries of access lists that are logged at a time.
+const LOGGED_MAX: usize = 16;
+
+/// Packets that an entry of an access list had.
+#[derive(Clone, Debug)]
+pub struct Logged {
+    /// The entry's counter.
+    pub counter: u32,
+    /// Which way they went.
+    pub way: Direction,
+    /// How many.
+    pub count: u64,
+    /// Where the first of them came in.
+    pub port: PortId,
+    /// How it begins.
+    pub head: [u8; HEAD],
+    /// Octets of it that are there.
+    pub len: usize,
+}
+
 /// Samples that nobody took yet.
 #[derive(Clone, Debug)]
 pub struct Audit {
     seen: u64,
     samples: Vec<Sample>,
+    logged: Vec<Logged>,
 }
 
 impl Default for Audit {
     fn default() -> Self {
-        Self { seen: 0, samples: Vec::with_capacity(COUNT) }
+        let (samples, logged) = (Vec::with_capacity(COUNT), Vec::with_capacity(LOGGED_MAX));
+        Self { seen: 0, samples, logged }
     }
+}
+
+/// How a packet begins.
+fn head(packet: &Packet) -> ([u8; HEAD], usize) {
+    let data = packet.data();
+    let len = data.len().min(HEAD);
+    let mut head = [0; HEAD];
+    head[..len].copy_from_slice(&data[..len]);
+    (head, len)
 }
 
 impl Audit {
@@ -63,18 +96,33 @@ impl Audit {
 
     #[cold]
     fn keep(&mut self, time: Instant, reason: DropReason, packet: &Packet) {
-        let data = packet.data();
-        let len = data.len().min(HEAD);
-        let mut head = [0; HEAD];
-        head[..len].copy_from_slice(&data[..len]);
+        let (head, len) = head(packet);
         let (port, sa) = (packet.meta().port, packet.meta().sa);
         self.samples.push(Sample { time, reason, port, sa, head, len });
+    }
+
+    /// Notes a packet of an entry that is logged. Of more than 16 entries at a time the
+    /// others are not.
+    #[cold]
+    pub fn log(&mut self, counter: u32, way: Direction, packet: &Packet) {
+        let same = |logged: &&mut Logged| logged.counter == counter && logged.way == way;
+        if let Some(logged) = self.logged.iter_mut().find(same) {
+            logged.count += 1;
+        } else if self.logged.len() < LOGGED_MAX {
+            let (port, (head, len)) = (packet.meta().port, head(packet));
+            self.logged.push(Logged { counter, way, count: 1, port, head, len });
+        }
     }
 
     /// Takes them: the next of each reason is kept again.
     pub fn take(&mut self, samples: &mut Vec<Sample>) {
         self.seen = 0;
         samples.append(&mut self.samples);
+    }
+
+    /// Takes what is logged: the next packet of each entry is kept again.
+    pub fn take_logged(&mut self) -> Vec<Logged> {
+        self.logged.drain(..).collect()
     }
 }
 

@@ -649,10 +649,11 @@ impl Builder<'_> {
         for list in &self.config.lists {
             let mut entries = Vec::new();
             for entry in &list.entries {
-                let verdict = entry.verdict;
+                let (verdict, logs) = (entry.verdict, entry.logs);
                 entries.extend(entry.matches().map(|matches| AclEntry {
                     matches,
                     verdict,
+                    logs,
                     counter,
                 }));
                 counter += 1;

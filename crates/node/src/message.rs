@@ -5,7 +5,7 @@ use crate::incident::Standing;
 use crate::probe::{Recorder, Times};
 use ferrule_base::{Answers, Drops, Instant, Ledger, PortId, Work};
 use ferrule_crypto::EngineReport;
-use ferrule_dataplane::audit::Sample;
+use ferrule_dataplane::audit::{Logged, Sample};
 use ferrule_dataplane::graph::Next;
 use ferrule_dataplane::{Lease, Sequence, Tables, ipsec, macsec};
 use ferrule_pipeline::{Packet, Port, PortStats};
@@ -61,6 +61,8 @@ pub struct Refusals {
     pub drops: Drops,
     /// The first packet of each reason since this was last asked.
     pub samples: Vec<Sample>,
+    /// Packets of entries of access lists that are logged, since this was last asked.
+    pub logged: Vec<Logged>,
     /// Queues of ports: counters, and whether they are up.
     pub ports: Vec<(PortId, PortStats, bool)>,
     /// Cards, and engines beside the worker.

@@ -19,7 +19,8 @@ use crate::devices::Devices;
 use crate::fault::Fault;
 use crate::missed::causes;
 use ferrule_base::{DropReason, Drops, Duration, Instant, PortId};
-use ferrule_dataplane::audit::{Audit, Sample};
+use ferrule_dataplane::audit::{Audit, Logged, Sample};
+use ferrule_dataplane::classify::Direction;
 use ferrule_node::config::{Change, Config, Difference, LogFormat, differences};
 use ferrule_node::message::Refusals;
 use ferrule_node::{Control, Incident, Sender, Standing};
@@ -97,6 +98,7 @@ impl Events {
         if heard.len() == control.workers() {
             self.ports(now, &heard, control, devices);
             self.refused(&heard, control);
+            Self::logged(&heard, control);
             self.standing(&heard, control);
         }
     }
@@ -155,6 +157,26 @@ impl Events {
             }
         }
         self.drops = drops;
+    }
+
+    /// Packets of entries of access lists that are logged.
+    fn logged(heard: &[Refusals], control: &Control) {
+        let mut all: BTreeMap<(u32, bool), Logged> = BTreeMap::new();
+        for logged in heard.iter().flat_map(|h| &h.logged) {
+            let key = (logged.counter, logged.way == Direction::Inbound);
+            all.entry(key).and_modify(|one| one.count += logged.count).or_insert(logged.clone());
+        }
+        for logged in all.values() {
+            let mut entry = logged.counter as usize;
+            for list in &control.config().lists {
+                if entry <= list.entries.len() {
+                    let port = control.port_name(logged.port);
+                    Refused::logged(logged).write_acl(logged, list, entry, port);
+                    break;
+                }
+                entry -= list.entries.len() + 1;
+            }
+        }
     }
 
     /// An SA that sends nothing any more: all numbers of its key are used.

@@ -1,9 +1,12 @@
 //! Who sent a packet that was refused: RFC 4301 section 5.2, RFC 4303 section 3.4.
 
 use ferrule_base::DropReason;
-use ferrule_dataplane::audit::Sample;
+use ferrule_dataplane::acl::Verdict;
+use ferrule_dataplane::audit::{Logged, Sample};
+use ferrule_dataplane::classify::Direction;
+use ferrule_node::config::AclConfig;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use tracing::warn;
+use tracing::{info, warn};
 
 /// SPI, addresses and numbers of a packet that was refused, as far as they are there.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -72,6 +75,49 @@ impl Refused {
             (refused.spi, refused.number) = (word(head, at), word(head, at + 4));
         }
         refused
+    }
+
+    /// An IP packet that an entry of an access list had.
+    pub fn logged(logged: &Logged) -> Self {
+        Self::packet(&logged.head[..logged.len])
+    }
+
+    /// Ports of TCP or UDP behind a header without options, as far as they are there.
+    fn ports(&self, head: &[u8]) -> Option<[u16; 2]> {
+        const TCP: u8 = 6;
+        const UDP: u8 = 17;
+        let at = if self.src?.is_ipv4() { usize::from(head.first()? & 15) * 4 } else { 40 };
+        let later = self.src?.is_ipv4() && word(head, 4)? & 0x1fff != 0;
+        let ports =
+            word(head, at).filter(|_| matches!(self.protocol, Some(TCP | UDP)) && !later)?;
+        Some([(ports >> 16) as u16, ports as u16])
+    }
+
+    /// What an entry of an access list did.
+    pub fn write_acl(&self, logged: &Logged, list: &AclConfig, entry: usize, port: &str) {
+        let found = list.entries.get(entry);
+        let ports = self.ports(&logged.head[..logged.len]);
+        info!(target: "ferrule",
+            list = list.name,
+            entry = entry + 1,
+            name = found.and_then(|entry| entry.name.as_deref()),
+            action = found.map(|entry| match entry.verdict {
+                Verdict::Permit => "permit",
+                Verdict::Deny => "deny",
+            }),
+            way = match logged.way {
+                Direction::Inbound => "in",
+                Direction::Outbound => "out",
+            },
+            count = logged.count,
+            port,
+            src = self.src.map(display),
+            dst = self.dst.map(display),
+            protocol = self.protocol,
+            src_port = ports.map(|[src, _]| src),
+            dst_port = ports.map(|[_, dst]| dst),
+            "acl"
+        );
     }
 
     pub fn write(&self, reason: DropReason, count: u64, port: &str) {

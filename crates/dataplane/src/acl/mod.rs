@@ -57,6 +57,22 @@ pub struct Match {
     pub fragments: bool,
 }
 
+impl Match {
+    /// Whether all traffic of the other one is its own, too.
+    pub fn covers(&self, other: &Self) -> bool {
+        let has = |part: u8, all: u8| part & all == part;
+        let tcp = match (self.tcp, other.tcp) {
+            (None, _) => true,
+            (Some(own), Some(other)) => has(own.set, other.set) && has(own.clear, other.clear),
+            (Some(_), None) => false,
+        };
+        self.selector.covers(&other.selector)
+            && (self.dscp.is_none() || self.dscp == other.dscp)
+            && tcp
+            && (!self.fragments || other.fragments)
+    }
+}
+
 /// What an entry does with its traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -73,6 +89,8 @@ pub struct AclEntry {
     pub matches: Match,
     /// What becomes of it.
     pub verdict: Verdict,
+    /// Whether its packets are logged.
+    pub logs: bool,
     /// Which of the worker's counters counts it.
     pub counter: u32,
 }
@@ -80,13 +98,25 @@ pub struct AclEntry {
 /// A verdict and the counter of the entry that gave it, in eight octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AclOutcome {
-    permits: u32,
+    /// [`PERMITS`](Self::PERMITS), [`LOGS`](Self::LOGS).
+    what: u32,
     counter: u32,
 }
 
 impl AclOutcome {
+    const PERMITS: u32 = 1;
+    const LOGS: u32 = 2;
+
     const fn new(verdict: Verdict, counter: u32) -> Self {
-        Self { permits: matches!(verdict, Verdict::Permit) as u32, counter }
+        let what = match verdict {
+            Verdict::Permit => Self::PERMITS,
+            Verdict::Deny => 0,
+        };
+        Self { what, counter }
+    }
+
+    const fn logging(self, logs: bool) -> Self {
+        if logs { Self { what: self.what | Self::LOGS, ..self } } else { self }
     }
 
     /// A packet that no list judges.
@@ -97,7 +127,13 @@ impl AclOutcome {
     /// True if the packet passes.
     #[inline(always)]
     pub const fn permits(self) -> bool {
-        self.permits != 0
+        self.what & Self::PERMITS != 0
+    }
+
+    /// True if the packet is logged.
+    #[inline(always)]
+    pub const fn logs(self) -> bool {
+        self.what & Self::LOGS != 0
     }
 
     /// The counter of the entry that decided.

@@ -49,7 +49,8 @@ fn then(entry: &AclEntry) -> Then {
     if fragments {
         (mask, value) = (mask | LATER, value | LATER);
     }
-    Then { outcome: AclOutcome::new(entry.verdict, entry.counter), mask, value }
+    let outcome = AclOutcome::new(entry.verdict, entry.counter).logging(entry.logs);
+    Then { outcome, mask, value }
 }
 
 impl<A: Address> EntryRule<A> {

@@ -90,6 +90,11 @@ fn judge(
         from = to;
     }
     let judged = &outcomes[..batch.len()];
+    if judged.iter().fold(false, |any, outcome| any | outcome.logs()) {
+        for (packet, outcome) in batch.iter().zip(judged).filter(|(_, outcome)| outcome.logs()) {
+            ctx.tally.audit.log(outcome.counter(), way, packet);
+        }
+    }
     ctx.tally.list_hits.count_all(way, judged, |outcome| outcome.counter(), &octets);
     let mut at = 0;
     ctx.forward(batch, |ctx, packet| {

@@ -156,6 +156,7 @@ fn list(size: std::ops::Range<usize>) -> impl Strategy<Value = Vec<AclEntry>> {
     let entry = (matches(), any::<bool>()).prop_map(|(matches, permits)| AclEntry {
         matches,
         verdict: if permits { Verdict::Permit } else { Verdict::Deny },
+        logs: false,
         counter: 0,
     });
     vec(entry, size).prop_map(|mut list| {
@@ -230,7 +231,7 @@ fn acl_refuses_what_it_cannot_read_and_says_why() {
         tcp: None,
         fragments: false,
     };
-    let entry = AclEntry { matches: all, verdict: Verdict::Permit, counter: 0 };
+    let entry = AclEntry { matches: all, verdict: Verdict::Permit, logs: false, counter: 0 };
     let list = AccessList::new(&[entry], 1).unwrap();
     let mut cache = Pool::heap(4, 512).cache();
     let batch = [&[0x45, 0, 0][..], &[0x60; 12], &[0x11; 40]];
@@ -253,7 +254,7 @@ fn acl_refuses_fragments_that_hide_or_rewrite_tcp_flags() {
             tcp: None,
             fragments: false,
         };
-        let entry = AclEntry { matches, verdict: Verdict::Permit, counter: 0 };
+        let entry = AclEntry { matches, verdict: Verdict::Permit, logs: false, counter: 0 };
         let list = AccessList::new(&[entry], 1).unwrap();
         let packet = |protocol, fragment: u16, len, more: bool| {
             let ends: [IpAddr; 2] = match v4 {
@@ -303,7 +304,7 @@ fn acl_of_many_entries_takes_bounded_memory() {
             ..selector.of(Protocol::TCP)
         };
         let matches = Match { selector, dscp: None, tcp: None, fragments: false };
-        AclEntry { matches, verdict: Verdict::Permit, counter }
+        AclEntry { matches, verdict: Verdict::Permit, logs: false, counter }
     };
     let entries: Vec<AclEntry> = (0..20_000).map(entry).collect();
     let list = AccessList::new(&entries, 0).unwrap();

@@ -30,6 +30,11 @@ impl Addresses {
         self.first.is_ipv4()
     }
 
+    /// Whether all of the others are among them.
+    pub fn cover(&self, other: &Self) -> bool {
+        self.contains(other.first) && self.contains(other.last)
+    }
+
     /// Whether an address is one of them.
     pub fn contains(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.is_ipv4() && self.first <= address && address <= self.last
@@ -97,6 +102,17 @@ impl<T: Copy> Field<T> {
     /// One value.
     pub const fn is(value: T) -> Self {
         Self::Range(value, value)
+    }
+}
+
+impl<T: PartialOrd> Field<T> {
+    /// Whether all that the other one takes is taken.
+    pub fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Any, _) | (Self::Opaque, Self::Opaque) => true,
+            (Self::Range(first, last), Self::Range(low, high)) => first <= low && high <= last,
+            _ => false,
+        }
     }
 }
 
@@ -174,6 +190,16 @@ impl Selector {
     /// The same for one protocol.
     pub fn of(self, protocol: Protocol) -> Self {
         Self { protocol: Field::is(protocol.0), ..self }
+    }
+
+    /// Whether all traffic of the other one is its own, too.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.local.cover(&other.local)
+            && self.remote.cover(&other.remote)
+            && self.protocol.covers(&other.protocol)
+            && self.local_ports.covers(&other.local_ports)
+            && self.remote_ports.covers(&other.remote_ports)
+            && self.message.covers(&other.message)
     }
 
     /// Whether it makes sense.

@@ -43,8 +43,37 @@ pub struct AclEntryConfig {
     pub fragments: bool,
     /// What becomes of it.
     pub verdict: Verdict,
+    /// Events say whose packets it had.
+    pub logs: bool,
     /// Where it stands in the file, in octets.
     pub at: usize,
+}
+
+/// Combinations of a list that are compared with one another at most.
+const COMPARED_MAX: usize = 4096;
+
+impl AclConfig {
+    /// Entries that no packet comes to, since earlier ones have all of their traffic: each
+    /// with the first that has some of it. Nothing of a list of more than 4,096 combinations.
+    pub fn shadowed(&self) -> Vec<(usize, usize)> {
+        let each = self.entries.iter().enumerate();
+        let all: Vec<(usize, Match)> =
+            each.flat_map(|(at, entry)| entry.matches().map(move |m| (at, m))).collect();
+        if all.len() > COMPARED_MAX {
+            return Vec::new();
+        }
+        let over = |at: usize, m: &Match| {
+            let earlier = all.iter().take_while(|(earlier, _)| *earlier < at);
+            earlier.filter(|(_, earlier)| earlier.covers(m)).map(|(earlier, _)| *earlier).next()
+        };
+        (0..self.entries.len())
+            .filter_map(|at| {
+                let mut own = all.iter().filter(|(entry, _)| *entry == at);
+                let first = own.next().and_then(|(_, m)| over(at, m))?;
+                own.all(|(_, m)| over(at, m).is_some()).then_some((at, first))
+            })
+            .collect()
+    }
 }
 
 impl AclEntryConfig {
@@ -185,6 +214,7 @@ fn entry(r: &mut Reader<'_>, written: &Spanned<raw::AccessListEntry>) -> Option<
         tcp,
         fragments,
         verdict: verdict?,
+        logs: entry.log.unwrap_or(false),
         at: span.start,
     })
 }

@@ -458,14 +458,23 @@ fn lists(config: &Config, all: &mut Vec<Entry>) {
     for list in &config.lists {
         let AclConfig { name: of, entries } = list;
         for entry in entries {
-            let AclEntryConfig { name, traffic, dscp: _, tcp: _, fragments: _, verdict, at: _ } =
-                entry;
+            let AclEntryConfig {
+                name,
+                traffic,
+                dscp: _,
+                tcp: _,
+                fragments: _,
+                verdict,
+                logs,
+                at: _,
+            } = entry;
             let mut text = format!("{of}: {} to {}", ends(&traffic.local), ends(&traffic.remote));
             let upper = entry.upper();
             if !upper.is_empty() {
                 text += &format!(", {upper}");
             }
-            let values = vec![("name", optional(name)), ("action", debug(verdict))];
+            let values =
+                vec![("name", optional(name)), ("action", debug(verdict)), ("log", plain(logs))];
             all.push(Entry { section: "access-list", name: numbered(&mut seen, text), values });
         }
     }

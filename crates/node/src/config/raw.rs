@@ -652,6 +652,9 @@ pub(super) struct AccessListEntry {
     /// Differentiated services code point.
     #[schemars(range(min = 0, max = 63))]
     pub dscp: Option<Number>,
+    /// Whose packets it had is an event (`acl`): one a second at most, with their number.
+    #[schemars(extend("default" = false))]
+    pub log: Option<bool>,
     /// Only later fragments, which show no ports.
     #[schemars(extend("default" = false))]
     pub fragments: Option<bool>,

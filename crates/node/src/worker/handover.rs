@@ -153,6 +153,8 @@ impl<E: Engine<Packet>> Worker<E> {
         let Some(tables) = self.handover.ready.take() else { return };
         self.tally.hits.fit(&tables.hits);
         self.tally.list_hits.fit(&tables.list_hits);
+        // Their entries have other numbers now.
+        self.tally.audit.take_logged();
         self.tables = tables;
         self.handover.number += 1;
         self.handover.has.store(self.handover.number, Ordering::Release);

@@ -82,7 +82,8 @@ impl<E: Engine<Packet>> Worker<E> {
         let drops = self.tally.drops.clone();
         let ports = self.ports.iter().map(|p| (p.id, p.port.stats(), p.port.is_up())).collect();
         let (samples, standing) = (Vec::new(), self.standing());
-        let mut refusals = Refusals { drops, samples, ports, standing };
+        let logged = self.tally.audit.take_logged();
+        let mut refusals = Refusals { drops, samples, logged, ports, standing };
         self.tally.audit.take(&mut refusals.samples);
         for tally in self.ports.iter_mut().filter_map(|p| p.port.tally_mut()) {
             refusals.drops.merge(&tally.drops);

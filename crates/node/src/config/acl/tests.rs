@@ -81,3 +81,27 @@ fn acl_that_is_wrong_is_refused_with_place_and_remedy() {
         assert!(said.contains("pe.toml:"), "{said}");
     }
 }
+
+#[test]
+fn acl_entries_that_no_packet_comes_to_are_told_with_the_one_before() {
+    let shadowed = |entries: &str| config(entries).lists[0].shadowed();
+    let found = shadowed(
+        "{ action = \"permit\", from = \"10.0.0.0/8\", protocol = \"tcp\" },\n\
+         { action = \"deny\", from = \"10.1.0.0/16\", protocol = \"tcp\", to-ports = 25 },\n\
+         { action = \"deny\", from = \"10.1.0.0/16\" },\n\
+         { action = \"deny\", from = \"10.9.0.0/16\", protocol = \"tcp\", tcp-flags = \"syn\" },\n\
+         { action = \"permit\", from = [\"10.1.2.0/24\", \"10.9.0.0/16\"], protocol = \"tcp\" },\n\
+         { action = \"permit\", from = [\"10.1.2.0/24\", \"11.0.0.0/8\"] },",
+    );
+    assert_eq!(found, [(1, 0), (3, 0), (4, 0)]);
+    let found = shadowed(
+        "{ action = \"permit\", tcp-flags = \"syn\" },\n\
+         { action = \"permit\", tcp-flags = \"syn+!ack\" },\n\
+         { action = \"permit\", dscp = 46 },\n\
+         { action = \"permit\", fragments = true, dscp = 46 },\n\
+         { action = \"permit\", fragments = true },\n\
+         { action = \"permit\" },\n\
+         { action = \"deny\" },",
+    );
+    assert_eq!(found, [(1, 0), (3, 2), (6, 5)]);
+}
