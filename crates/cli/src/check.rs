@@ -145,22 +145,7 @@ fn understood(config: &Config) -> String {
         config.buffer_size
     );
     ports(&mut out, config);
-    for interface in &config.interfaces {
-        let addresses: Vec<_> =
-            interface.addresses.iter().map(|(a, len)| format!("{a}/{len}")).collect();
-        let mpls = if interface.mpls { ", mpls" } else { "" };
-        let addresses = addresses.join(" ");
-        let list = |way, number: Option<usize>| {
-            let named = |number: usize| format!(", {way} by list {}", config.lists[number].name);
-            number.map_or(String::new(), named)
-        };
-        let lists = list("in", interface.acl_in) + &list("out", interface.acl_out);
-        let _ = writeln!(
-            out,
-            "  interface {}: {addresses}, mtu {}{mpls}{lists}",
-            interface.name, interface.mtu
-        );
-    }
+    interfaces(&mut out, config);
     for bridge in &config.bridges {
         let ports: Vec<_> =
             bridge.members.iter().map(|m| config.ports[m.port].name.as_str()).collect();
@@ -206,6 +191,26 @@ fn understood(config: &Config) -> String {
         entries(config.policies.len(), "policy ")
     );
     out
+}
+
+/// One line for each interface, with its lists.
+fn interfaces(out: &mut String, config: &Config) {
+    for interface in &config.interfaces {
+        let addresses: Vec<_> =
+            interface.addresses.iter().map(|(a, len)| format!("{a}/{len}")).collect();
+        let mpls = if interface.mpls { ", mpls" } else { "" };
+        let addresses = addresses.join(" ");
+        let list = |way, number: Option<usize>| {
+            let named = |number: usize| format!(", {way} by list {}", config.lists[number].name);
+            number.map_or(String::new(), named)
+        };
+        let lists = list("in", interface.acl_in) + &list("out", interface.acl_out);
+        let _ = writeln!(
+            out,
+            "  interface {}: {addresses}, mtu {}{mpls}{lists}",
+            interface.name, interface.mtu
+        );
+    }
 }
 
 /// One line for each port, with its SecY.

@@ -11,6 +11,7 @@
 //! packet code. The crate is pure: who has ports measures and passes the result in.
 #![forbid(unsafe_code)]
 
+pub mod acl_mpls;
 pub mod ipsec_ip_layer;
 pub mod macsec_mobility;
 pub mod prebuffered_ctr;

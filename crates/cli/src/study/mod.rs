@@ -21,7 +21,7 @@ use crate::shard::Shard;
 use crate::{interrupt, machine};
 use clap::Args;
 use ferrule_report::{Report, json, terminal};
-use ferrule_studies::{ipsec_ip_layer, macsec_mobility, prebuffered_ctr, toe_ipsec};
+use ferrule_studies::{acl_mpls, ipsec_ip_layer, macsec_mobility, prebuffered_ctr, toe_ipsec};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -70,11 +70,12 @@ pub struct StudyArgs {
 }
 
 /// The studies: name, what they are about.
-const STUDIES: [(&str, &str); 4] = [
+const STUDIES: [(&str, &str); 5] = [
     (macsec_mobility::NAME, macsec_mobility::ABOUT),
     (ipsec_ip_layer::NAME, ipsec_ip_layer::ABOUT),
     (prebuffered_ctr::NAME, prebuffered_ctr::ABOUT),
     (toe_ipsec::NAME, toe_ipsec::ABOUT),
+    (acl_mpls::NAME, acl_mpls::ABOUT),
 ];
 
 impl StudyArgs {
@@ -211,6 +212,7 @@ fn study(name: &str, quick: bool) -> Report {
             let live = unless_stopped(|| queue_pair::run(quick(), say));
             toe_ipsec::report(quick(), live, say)
         }
+        acl_mpls::NAME => acl_mpls::report(quick(), say),
         _ => {
             let live = match is_root() {
                 true => unless_stopped(|| bench::run(say)),

@@ -1,0 +1,74 @@
+//! The model: every system at every size.
+
+use super::fit::{Limits, is_modelled};
+use super::network::{List, Point, System, line_rate, measure};
+use super::published::Study;
+
+/// Frames of each load: many more than buckets and queues hold.
+const FRAMES: u64 = 100_000;
+const FRAMES_QUICK: u64 = 20_000;
+
+/// Everything that the laboratory said.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The limits that stand for the devices.
+    pub limits: Limits,
+    /// The largest error of a rate that one of them was fitted to, in percent.
+    pub fit_percent: f64,
+    /// Of each system, by size.
+    pub points: Vec<(System, Vec<Point>)>,
+}
+
+impl Model {
+    /// A system's points, by size.
+    pub fn of(&self, system: System) -> &[Point] {
+        let found = self.points.iter().find(|(of, _)| *of == system);
+        found.map_or(&[], |(_, points)| points)
+    }
+
+    /// What a system's table prints: what was forwarded, or with a list what was processed.
+    pub fn rates(&self, system: System) -> Vec<f64> {
+        self.of(system).iter().map(|point| rate(system, point)).collect()
+    }
+
+    /// The largest deviation from a printed rate, 256 bytes aside, in percent.
+    pub fn worst_percent(&self, study: &Study) -> f64 {
+        let each = System::ALL.into_iter().flat_map(|system| {
+            let printed = &study.of(system.key()).pps;
+            let pairs = self.rates(system).into_iter().zip(printed).zip(&study.setup.frame_bytes);
+            let pairs: Vec<_> = pairs.filter(|(_, octets)| is_modelled(**octets)).collect();
+            pairs.into_iter().map(|((rate, printed), _)| 100.0 * (rate / printed - 1.0).abs())
+        });
+        each.fold(0.0, f64::max)
+    }
+}
+
+fn rate(system: System, point: &Point) -> f64 {
+    if system.list == List::None { point.forwarded } else { point.processed }
+}
+
+/// Runs it all. `say` is told what comes next.
+pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
+    let frames = if quick { FRAMES_QUICK } else { FRAMES };
+    let (limits, fit_percent) = Limits::fit(study);
+    let mut model = Model { limits, fit_percent, points: Vec::new() };
+    // Those without a list first: with one, as much is offered.
+    let mut systems = System::ALL;
+    systems.sort_by_key(|system| system.list != List::None);
+    for system in systems {
+        say(system.key());
+        let before = model.rates(system.unlisted());
+        let directions = if system.both_ways { 2.0 } else { 1.0 };
+        let device = limits.profile(study, system, directions);
+        let point = |(at, &octets): (usize, &usize)| {
+            let offered = match system.list {
+                List::None => line_rate(octets),
+                _ => before[at],
+            };
+            measure(system, study, device.clone(), (octets, offered), frames)
+        };
+        let points = study.setup.frame_bytes.iter().enumerate().map(point).collect();
+        model.points.push((system, points));
+    }
+    model
+}
