@@ -26,6 +26,7 @@ mod impair;
 mod ledger;
 mod link;
 mod look;
+pub mod memory;
 mod network;
 mod observe;
 pub mod placing;

@@ -212,7 +212,12 @@ fn study(name: &str, quick: bool) -> Report {
             let live = unless_stopped(|| queue_pair::run(quick(), say));
             toe_ipsec::report(quick(), live, say)
         }
-        acl_mpls::NAME => acl_mpls::report(quick(), say),
+        acl_mpls::NAME => {
+            let study = acl_mpls::published::Study::read();
+            let mut clock = || begun.elapsed().as_nanos() as u64;
+            let live = unless_stopped(|| acl_mpls::live::run(&study, quick(), &mut clock, say));
+            acl_mpls::report(quick(), &live, say)
+        }
         _ => {
             let live = match is_root() {
                 true => unless_stopped(|| bench::run(say)),

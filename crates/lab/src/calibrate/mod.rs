@@ -15,9 +15,10 @@
 mod paths;
 mod solve;
 
+use crate::memory::Path;
 use crate::profile::{BATCH_MAX, Fit, KNOTS, Key, Profile, Source, Spent};
 use ferrule_dataplane::Next;
-use paths::{Path, all};
+use paths::all;
 use solve::least_squares;
 
 /// Rounds of which the median is taken, after one that does not count.
@@ -74,6 +75,12 @@ pub struct Observation {
 }
 
 impl Observation {
+    fn of(path: String, through: &Path, batch_ns: f64) -> Self {
+        let spent = *through.spent();
+        let octets = spent.taken.octets / spent.taken.packets.max(1);
+        Self { path, octets, spent, batch_ns }
+    }
+
     /// What a frame took.
     pub fn measured_ns(&self) -> f64 {
         self.batch_ns / self.spent.taken.packets.max(1) as f64
@@ -112,7 +119,7 @@ pub fn calibrate(
     let mut paths = all(&KNOTS);
     let mut times: Vec<Vec<u64>> = paths.iter().map(|_| Vec::with_capacity(ROUNDS)).collect();
     for round in 0..=ROUNDS {
-        for (path, times) in paths.iter_mut().zip(&mut times) {
+        for ((_, path), times) in paths.iter_mut().zip(&mut times) {
             let nanos = path.round(clock);
             if round > 0 {
                 times.push(nanos);
@@ -120,9 +127,9 @@ pub fn calibrate(
         }
         progress(round, ROUNDS);
     }
-    let observe = |(path, mut times): (Path, Vec<u64>)| {
+    let observe = |((path, through), mut times): ((String, Path), Vec<u64>)| {
         times.sort_unstable();
-        path.observation(times[times.len() / 2] as f64)
+        Observation::of(path, &through, times[times.len() / 2] as f64)
     };
     let observations: Vec<_> = paths.into_iter().zip(times).map(observe).collect();
     Calibration { profile: fit(name, machine, &observations), observations }
@@ -195,9 +202,9 @@ mod tests {
         };
         let mut observations: Vec<Observation> = all(&KNOTS[..1])
             .into_iter()
-            .map(|mut path| {
-                path.round(&mut || 0);
-                path.observation(0.0)
+            .map(|(path, mut through)| {
+                through.round(&mut || 0);
+                Observation::of(path, &through, 0.0)
             })
             .collect();
         for one in &mut observations {

@@ -1,20 +1,12 @@
 //! The paths that are timed: small configurations, fed from memory.
-//!
-//! ```text
-//!   frames ─▶ [ first node, not timed ] ─▶ [ node that is timed ] ─▶ taken back
-//! ```
-//!
-//! Feeders seal what the node opens, or put labels on it, so that every frame is fresh.
 
-use super::Observation;
-use crate::profile::{BATCH_MAX, ROUTES, Sizes, Spent};
-use ferrule_base::{Duration, Flow, Instant, MacAddr, Rng, Secret, Work};
-use ferrule_crypto::Software;
-use ferrule_node::{Config, Control, Environment, Volatile, Worker, build, made_mac};
-use ferrule_pipeline::{Batch, Packet, Pool, PoolCache, Port, PortStats};
+use crate::memory::{FRAMES, Path};
+use crate::profile::ROUTES;
+use ferrule_base::{Instant, MacAddr, Rng, Secret};
+use ferrule_dataplane::Tables;
+use ferrule_node::{Config, made_mac};
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Lengths of the IP packets, or of the frames on layer 2.
 const LENGTHS: [usize; 4] = [64, 256, 640, 1420];
@@ -25,118 +17,26 @@ const FLOWS: usize = 512;
 /// Peers whose MACsec frames are opened.
 const PEERS: usize = 64;
 
-/// Batches that wait at the port together, as they do where there is much to do.
-const AT_ONCE: usize = 2;
-
-/// Times that so many are carried in a round and not timed, so that caches hold what this
-/// path needs, and times that they are. With a large table more are not timed: as many as
-/// bring [`VISITS`] packets to each of its entries.
-const WARM: usize = 8;
-const TIMED: usize = 8;
-const VISITS: usize = 2;
-
 /// Packets to one entry of a large table, in random order, before they come again.
 const REPEATED: usize = 4;
 
-/// Buffers of a path: what is under way, three times what is flooded, and caches.
-const BUFFERS: usize = 32 * BATCH_MAX;
-
 const HERE: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 
-/// A port in memory. Batches go in and out as they are, so that what is timed is the data
-/// path; one lock for each.
-#[derive(Clone, Default)]
-struct Memory(Arc<Mutex<Frames>>);
-
-/// Frames on either side of a port in memory.
-#[derive(Default)]
-struct Frames {
-    /// To be received by the node, the next ones last.
-    ready: Vec<Batch>,
-    /// Sent by the node.
-    sent: Vec<Packet>,
-}
-
-impl Memory {
-    fn frames(&self) -> MutexGuard<'_, Frames> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Frames for the node to receive.
-    fn load(&self, packets: Vec<Packet>) {
-        let mut packets = packets.into_iter().peekable();
-        let ready = &mut self.frames().ready;
-        while packets.peek().is_some() {
-            ready.push(packets.by_ref().take(BATCH_MAX).collect());
-        }
-        ready.reverse();
-    }
-
-    /// Frames that the node sent.
-    fn take(&self) -> Vec<Packet> {
-        std::mem::take(&mut self.frames().sent)
-    }
-}
-
-impl Port for Memory {
-    fn receive(&mut self, _: Instant, _: &mut PoolCache, batch: &mut Batch) {
-        if let Some(ready) = self.frames().ready.pop() {
-            *batch = ready;
-        }
-    }
-
-    fn transmit(&mut self, _: Instant, _: &mut PoolCache, batch: &mut Batch) {
-        self.frames().sent.extend(batch.drain(..));
-    }
-
-    fn stats(&self) -> PortStats {
-        PortStats::default()
-    }
-}
-
-/// A node with its ports in our hands.
-struct Stand {
-    control: Control,
-    worker: Worker<Software>,
-    ports: Vec<Memory>,
-}
-
-/// A path with frames of one length.
-pub struct Path {
-    name: String,
-    frames: Vec<Vec<u8>>,
-    next: usize,
-    warm: usize,
-    feeders: Vec<Stand>,
-    node: Stand,
-    cache: PoolCache,
-    now: Instant,
-    spent: Spent,
-}
-
 /// Every path with every length, and those through large tables of these sizes.
-pub fn all(sizes: &[usize]) -> Vec<Path> {
+pub fn all(sizes: &[usize]) -> Vec<(String, Path)> {
     let mut paths = Vec::new();
     for &size in sizes {
         let [near, far] = gateways(size);
         let tunnels: Vec<_> = (0..size).map(network).collect();
         let frames = to_one_of(&tunnels, LENGTHS[0]);
         paths.extend([
-            Path::new(
-                format!("IPv4, ESP sealed, {size} SAs"),
-                std::slice::from_ref(&near),
-                &frames,
-            ),
-            Path::new(format!("IPv4, ESP opened, {size} SAs"), &[near, far], &frames),
+            through(format!("IPv4, ESP sealed, {size} SAs"), std::slice::from_ref(&near), &frames),
+            through(format!("IPv4, ESP opened, {size} SAs"), &[near, far], &frames),
         ]);
         let networks = networks(size * ROUTES);
         let routes = [routed("left", 1) + &many_routes(&networks)];
         paths.extend([LENGTHS[0], LENGTHS[2]].map(|len| {
-            Path::new(
-                format!("IPv4, {} routes", networks.len()),
-                &routes,
-                &to_one_of(&networks, len),
-            )
+            through(format!("IPv4, {} routes", networks.len()), &routes, &to_one_of(&networks, len))
         }));
     }
     for len in LENGTHS {
@@ -169,148 +69,36 @@ pub fn all(sizes: &[usize]) -> Vec<Path> {
                 &bridged,
             ),
         ];
-        paths.extend(cases.map(|(name, configs, frames)| Path::new(name, &configs, frames)));
+        paths.extend(cases.map(|(name, configs, frames)| through(name, &configs, frames)));
     }
     paths
 }
 
-impl Path {
-    fn new(name: impl Into<String>, configs: &[String], frames: &[Vec<u8>]) -> Self {
-        let pool = Pool::heap(BUFFERS, 2048);
-        let mut feeders: Vec<_> = configs.iter().map(|text| Stand::new(text, &pool)).collect();
-        let node = feeders.pop().expect("the last one is timed");
-        let entries = node.sizes().sas.max(node.sizes().routes);
-        let warm = (VISITS * entries).div_ceil(AT_ONCE * BATCH_MAX).max(WARM);
-        let mut path = Self {
-            name: name.into(),
-            frames: frames.to_vec(),
-            next: 0,
-            warm,
-            feeders,
-            node,
-            cache: pool.cache(),
-            now: Instant::from_millis(1),
-            spent: Spent::default(),
-        };
-        // Addresses are learned on the way.
-        path.round(&mut || 0);
-        path
-    }
-
-    /// Carries batches; what [`AT_ONCE`] of them took the last node, in nanoseconds.
-    pub fn round(&mut self, clock: &mut dyn FnMut() -> u64) -> u64 {
-        for _ in 0..self.warm {
-            self.carry(clock);
-        }
-        (0..TIMED).map(|_| self.carry(clock)).sum::<u64>() / TIMED as u64
-    }
-
-    fn carry(&mut self, clock: &mut dyn FnMut() -> u64) -> u64 {
-        let frames = self.frames.iter().cycle().skip(self.next).take(AT_ONCE * BATCH_MAX);
-        let mut packets: Vec<Packet> =
-            frames.map_while(|frame| self.cache.packet_from(frame)).collect();
-        self.next = (self.next + AT_ONCE * BATCH_MAX) % self.frames.len();
-        self.now += Duration::from_micros(50);
-        if !self.feeders.is_empty() {
-            packets = self.feed(packets);
-        }
-        let mut taken = Flow::default();
-        packets.iter().for_each(|p| taken.add(p.len()));
-        let before = self.node.load(packets, self.now);
-        let begin = clock();
-        self.node.turn(self.now);
-        let took = clock().saturating_sub(begin);
-        self.spent = Spent::since(self.node.sizes(), taken, self.node.worker.work(), &before);
-        self.node.take().for_each(|p| self.cache.recycle(p));
-        took
-    }
-
-    /// Deals the packets out to the feeders; what comes out of them, of each in turn.
-    fn feed(&mut self, packets: Vec<Packet>) -> Vec<Packet> {
-        let count = self.feeders.len();
-        let mut shares: Vec<Vec<Packet>> = (0..count).map(|_| Vec::new()).collect();
-        packets.into_iter().enumerate().for_each(|(n, packet)| shares[n % count].push(packet));
-        let mut fed: Vec<_> = Vec::new();
-        for (feeder, share) in self.feeders.iter_mut().zip(shares) {
-            feeder.load(share, self.now);
-            feeder.turn(self.now);
-            fed.push(feeder.take().collect::<Vec<_>>().into_iter());
-        }
-        let most = fed.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
-        (0..most)
-            .flat_map(|_| fed.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>())
-            .collect()
-    }
-
-    /// What it came to.
-    pub fn observation(&self, batch_ns: f64) -> Observation {
-        let octets = self.spent.taken.octets / self.spent.taken.packets.max(1);
-        Observation { path: self.name.clone(), octets, spent: self.spent, batch_ns }
-    }
+/// A named path through nodes of these configurations.
+fn through(name: impl Into<String>, configs: &[String], frames: &[Vec<u8>]) -> (String, Path) {
+    let parsed = configs.iter().map(|text| {
+        let parsed = Config::parse("calibration", text, &mut key);
+        parsed.unwrap_or_else(|e| panic!("a configuration of ours is wrong: {e}"))
+    });
+    (name.into(), Path::prepared(parsed.collect(), &known, frames.to_vec()))
 }
 
-impl Stand {
-    /// Frames for its first port, and the work that was done before them.
-    fn load(&mut self, packets: Vec<Packet>, now: Instant) -> Work {
-        self.control.turn(now);
-        self.ports.iter().take(1).zip([packets]).for_each(|(port, packets)| port.load(packets));
-        *self.worker.work()
-    }
-
-    fn sizes(&self) -> Sizes {
-        Sizes::of(self.control.config())
-    }
-
-    /// Carries them.
-    fn turn(&mut self, now: Instant) {
-        for _ in 0..AT_ONCE {
-            self.worker.turn(now);
+/// Neighbours and stations that every node knows.
+fn known(tables: &Tables) {
+    for iface in 0..tables.ifaces.len() as u16 {
+        tables.neighbours.set(iface, [192, 0, 2, 1].into(), made_mac("left", "wan"));
+        tables.neighbours.set(iface, [20, 0, 0, 9].into(), HERE);
+        for hop in 2..=9 {
+            tables.neighbours.set(iface, [192, 0, 2, hop].into(), made_mac("right", "wan"));
         }
     }
-
-    /// Frames that it sent.
-    fn take(&self) -> impl Iterator<Item = Packet> + '_ {
-        self.ports.iter().flat_map(Memory::take)
-    }
-
-    fn new(text: &str, pool: &Pool) -> Self {
-        let parsed = Config::parse("calibration", text, &mut key);
-        let config = parsed.unwrap_or_else(|e| panic!("a configuration of ours is wrong: {e}"));
-        let macs = config.ports.iter().map(|p| made_mac(&config.name, &p.name)).collect();
-        let count = config.ports.len();
-        let environment = Environment {
-            secret: [0; 2],
-            macs,
-            pool: pool.clone(),
-            store: Box::new(Volatile::default()),
-            now: Instant::ZERO,
-        };
-        let built = build(config, environment, |_| Software::default());
-        let (mut control, mut workers) = built.expect("nothing is missing in memory");
-        let worker = workers.remove(0);
-        let mut ports = Vec::new();
-        for index in 0..count {
-            let port = Memory::default();
-            ports.push(port.clone());
-            control.attach_port(index, Box::new(port)).expect("the worker is there");
-        }
-        let tables = control.tables();
-        for iface in 0..tables.ifaces.len() as u16 {
-            tables.neighbours.set(iface, [192, 0, 2, 1].into(), made_mac("left", "wan"));
-            tables.neighbours.set(iface, [20, 0, 0, 9].into(), HERE);
-            for hop in 2..=9 {
-                tables.neighbours.set(iface, [192, 0, 2, hop].into(), made_mac("right", "wan"));
+    for bridge in &tables.bridges {
+        // With two members the destination is known, with more it is flooded to.
+        if let [_, last] = bridge.members[..] {
+            for flow in 0..FLOWS {
+                bridge.table.learn(0, station(flow), last, Instant::ZERO);
             }
         }
-        for bridge in &tables.bridges {
-            // With two members the destination is known, with more it is flooded to.
-            if let [_, last] = bridge.members[..] {
-                for flow in 0..FLOWS {
-                    bridge.table.learn(0, station(flow), last, Instant::ZERO);
-                }
-            }
-        }
-        Self { control, worker, ports }
     }
 }
 
@@ -447,7 +235,7 @@ fn many_routes(networks: &[Network]) -> String {
 /// Frames to hosts in these networks, in random order.
 fn to_one_of(networks: &[Network], len: usize) -> Vec<Vec<u8>> {
     let mut rng = Rng::new(networks.len() as u64);
-    (0..(REPEATED * networks.len()).next_multiple_of(AT_ONCE * BATCH_MAX) as u32)
+    (0..(REPEATED * networks.len()).next_multiple_of(FRAMES) as u32)
         .map(|n| {
             let (first, bits) = networks[rng.below(networks.len() as u64) as usize];
             let host = rng.next_u64() as u32 & u32::MAX >> bits;

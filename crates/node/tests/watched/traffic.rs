@@ -20,6 +20,16 @@ pub struct Site {
 pub const NEAR: Site = Site { name: "near", own: 1, other: 2 };
 pub const FAR: Site = Site { name: "far", own: 2, other: 1 };
 
+/// Lists of the site's interface, in and out.
+const LISTS: &str = r#"
+    [[access-list]]
+    name = "in"
+    entry = [{ action = "deny", protocol = "udp", to-ports = 1 }, { action = "permit" }]
+    [[access-list]]
+    name = "out"
+    entry = [{ action = "permit" }]
+    "#;
+
 impl Site {
     /// The site's configuration: routed, bridged behind a SecY, a pseudowire, an L3VPN, labels
     /// that go on, ESP and AH. What is for 10.x.1.0/24 is done as `action` says.
@@ -41,12 +51,6 @@ impl Site {
             address = ["10.{own}.0.1/16", "2001:db8:{own}::1/48"]
             acl-in = "in"
             acl-out = "out"
-            [[access-list]]
-            name = "in"
-            entry = [{{ action = "deny", protocol = "udp", to-ports = 1 }}, {{ action = "permit" }}]
-            [[access-list]]
-            name = "out"
-            entry = [{{ action = "permit" }}]
             [[interface]]
             port = "lan"
             vlan = 10
@@ -94,7 +98,7 @@ impl Site {
             sci = "{sci}"
             transmit = [{{ key = "sak:{own}" }}]
             receive = [{{ sci = "{peer_sci}", key = "sak:{other}" }}]
-            {tunnels}{policies}
+            {tunnels}{policies}{LISTS}
             "#
         )
     }

@@ -1,27 +1,34 @@
 //! A verdict on every claim.
 
+use super::lists::title;
+use super::live::{Case, Live, SMALL, TIMED, Timed};
 use super::model::Model;
-use super::network::{List, System};
+use super::network::line_rate;
+use super::nodes::{Entries, List, PRINTED, System};
 use super::published::Study;
-use ferrule_report::{Claim, Kind, Verdict};
+use ferrule_report::{Claim, Kind, Measure, Verdict};
 
 /// A rate that is lower by less has not fallen.
 const FLAT_PERCENT: f64 = 2.0;
 
 const FITTED: &str = "the model's limits are fitted to these very rates: it cannot say";
-const NOT_LIVE: &str = "not measured: what this machine's own lists cost is in `make bench`";
+
+type Judged = Result<(Verdict, String), String>;
 
 /// All of the study's claims, in its order.
-pub fn judge(study: &Study, model: &Model) -> Vec<Claim> {
+pub fn judge(study: &Study, model: &Model, live: &Result<Live, String>) -> Vec<Claim> {
     let each = study.claim.iter().map(|claim| {
         let judged = Claim::new(&claim.id, &claim.text);
-        let judged = match claim.id.as_str() {
-            "small-frames" => small_frames(judged, study),
-            "outbound-worse" => outbound_worse(judged, study, model),
-            "mpls-neutral" => mpls_neutral(judged, study),
-            _ => one_stream(judged),
+        type Found = fn(&Study, &Live) -> Judged;
+        let (judged, found): (Claim, Found) = match claim.id.as_str() {
+            "small-frames" => (small_frames(judged, study), small_frames_live),
+            "outbound-worse" => (outbound_worse(judged, study, model), outbound_worse_live),
+            "mpls-neutral" => (mpls_neutral(judged, study), mpls_neutral_live),
+            _ => (one_stream(judged), |_, _| Err("one worker has one queue".into())),
         };
-        judged.judged(Kind::Live, Verdict::NotRun, NOT_LIVE)
+        let found = live.as_ref().map_err(Clone::clone).and_then(|live| found(study, live));
+        let (verdict, evidence) = found.unwrap_or_else(|why| (Verdict::NotRun, why));
+        judged.judged(Kind::Live, verdict, evidence)
     });
     each.collect()
 }
@@ -101,4 +108,72 @@ fn one_stream(claim: Claim) -> Claim {
         Verdict::NotRun,
         "two output queues are not modelled yet",
     )
+}
+
+/// Whether a frame with a list takes longer than its slot on the line, by size.
+fn small_frames_live(study: &Study, live: &Live) -> Judged {
+    let entries = Entries::Permit(study.setup.streams);
+    let (mut late, mut widest) = (Vec::new(), 0.0_f64);
+    for (timed, list) in TIMED.into_iter().filter(|(_, list)| *list != List::None) {
+        for &octets in &study.setup.frame_bytes {
+            let ns = live.of(Case { timed, list, entries, octets })?;
+            let slot = 1e9 / line_rate(octets);
+            widest = widest.max(ns.value / slot);
+            if ns.low.unwrap_or(ns.value) > slot {
+                late.push(format!("{} at {octets} bytes", title(timed, list)));
+            }
+        }
+    }
+    let of_slot = format!("a frame takes at most {:.0} % of its time on the line", 100.0 * widest);
+    match late.is_empty() {
+        true => Ok((
+            Verdict::Fails,
+            format!("a list costs a line of 1 Gbit/s no frame of any size: {of_slot}"),
+        )),
+        false => {
+            let small = late.iter().all(|case| {
+                case.ends_with(" 64 bytes")
+                    || case.ends_with(" 96 bytes")
+                    || case.ends_with(" 128 bytes")
+            });
+            Ok((Verdict::of(small), format!("frames are lost: {}", late.join(", "))))
+        }
+    }
+}
+
+/// Whether one number is above another beyond the spread of both.
+fn above(a: Measure, b: Measure) -> bool {
+    a.low.unwrap_or(a.value) > b.high.unwrap_or(b.value)
+}
+
+/// The study's list, in and out.
+fn outbound_worse_live(_: &Study, live: &Live) -> Judged {
+    let of = |list| live.of(Case { timed: Timed::Router, list, entries: PRINTED, octets: SMALL });
+    let (inn, out) = (of(List::In)?, of(List::Out)?);
+    let evidence = format!(
+        "the study's list at 64 bytes takes a frame {:.0} ns in and {:.0} ns out",
+        inn.value, out.value
+    );
+    match (above(out, inn), above(inn, out)) {
+        (false, false) => Err(format!("{evidence}: within the spread")),
+        (worse, _) => Ok((Verdict::of(worse), evidence)),
+    }
+}
+
+/// What the list in adds to a router and to an edge.
+fn mpls_neutral_live(study: &Study, live: &Live) -> Judged {
+    let entries = Entries::Permit(study.setup.streams);
+    let added = |timed| -> Result<Measure, &'static str> {
+        let of = |list| live.of(Case { timed, list, entries, octets: SMALL });
+        let (with, without) = (of(List::In)?, of(List::None)?);
+        let ends = |m: Measure| (m.low.unwrap_or(m.value), m.high.unwrap_or(m.value));
+        let ((low, high), (least, most)) = (ends(with), ends(without));
+        Ok(Measure::within(with.value - without.value, low - most, high - least))
+    };
+    let (ip, mpls) = (added(Timed::Router)?, added(Timed::Pe1)?);
+    let evidence = format!(
+        "a list in adds {:.0} ns to a frame of 64 bytes over IP and {:.0} ns over MPLS",
+        ip.value, mpls.value
+    );
+    Ok((Verdict::of(!above(mpls, ip)), evidence))
 }

@@ -1,7 +1,8 @@
 //! The errata, each shown by arithmetic with the printed numbers.
 
 use super::model::Model;
-use super::network::{LABEL, List, System, line_rate};
+use super::network::line_rate;
+use super::nodes::{LABEL, List, System};
 use super::published::Study;
 use crate::words::{self, Proof};
 use ferrule_report::Erratum;

@@ -4,7 +4,7 @@
 //! Each is the middle of the printed rates that it binds, so that the largest error is the
 //! least: four values for 49 points.
 
-use super::network::{Core, List, System};
+use super::nodes::{Core, List, System};
 use super::published::{ODD_ONE, Study};
 use ferrule_lab::Profile;
 use ferrule_lab::profile::{Cap, Fit, Source};

@@ -6,6 +6,8 @@
 //! | IP, 120 entries in and out | tables 2 and 3, figure 5 | the same |
 //! | MPLS VPN, no list, in and out | the MPLS table, figure 8 | the same |
 //! | what becomes of each frame | not in it | the same |
+//! | share of streams permitted, place of the entry | not in it | [`lists`] |
+//! | lists of this machine's nodes | | [`live`], [`lists`] |
 //! | one stream against 90 | section 4.1.2, without figures | not yet |
 //!
 //! The model's numbers are those of Ferrule's nodes in virtual time ([`network`]): real
@@ -15,12 +17,16 @@
 mod claims;
 mod errata;
 pub mod fit;
+mod lists;
+pub mod live;
 pub mod model;
 pub mod network;
+pub mod nodes;
 pub mod published;
 mod sections;
 
 use ferrule_report::{Block, Report, Section};
+use live::Live;
 use model::Model;
 use published::Study;
 
@@ -34,19 +40,21 @@ const QUESTION: &str = "What does a list of 120 entries cost a provider edge wit
 
 /// The study's report; machine, command and date are the caller's to add. `say` is told
 /// what comes next.
-pub fn report(quick: bool, say: &mut dyn FnMut(&str)) -> Report {
-    document(&model::run(&Study::read(), quick, say))
+pub fn report(quick: bool, live: &Result<Live, String>, say: &mut dyn FnMut(&str)) -> Report {
+    document(&model::run(&Study::read(), quick, say), live)
 }
 
-/// The report on a model that ran.
-pub fn document(model: &Model) -> Report {
+/// The report on a model that ran, and on what was measured, or why nothing was.
+pub fn document(model: &Model, live: &Result<Live, String>) -> Report {
     let study = Study::read();
     let mut report = Report::new(study.title.clone(), QUESTION);
     report.answer = answer(&study, model);
     report.sections = vec![
-        Section::new("Claims").block(Block::Claims(claims::judge(&study, model))),
+        Section::new("Claims").block(Block::Claims(claims::judge(&study, model, live))),
         sections::rates(&study, model),
         sections::fates(model),
+        lists::contents(&study, model, live),
+        lists::sizes(&study, live),
         sections::limits(&study, model),
         Section::new("Errata")
             .text(
@@ -86,12 +94,15 @@ fn method(study: &Study) -> Section {
         .list([
             "Model: one of Ferrule's routers (IP) or two provider edges with a VRF (MPLS, one VPN \
              label between them) and a tester in virtual time; lines of 1 Gbit/s.",
-            "90 streams in turn, each to an address of its own. With a list, entries 1 to 89 deny \
+            "90 streams, each to an address of its own, drawn at random. With a list, entries 1 to 89 deny \
              a stream each, entries 90 to 119 what nobody sends, entry 120 permits the last stream.",
             "Without a list the tester offers what the line carries; with one, what the same system \
              carried without: the rates that the study's `Util` refers to.",
             "Limits of a device are token buckets in front of it: frames a second by where its list \
              is, and bits a second over IP. That a list costs anything is put in by them; what it \
              denies is found out by asking it.",
+            "Live: one worker of the same nodes takes frames from memory and gives them back, with \
+             neighbours known; cases of a table in turn, the median of rounds and the middle half \
+             of them.",
         ])
 }

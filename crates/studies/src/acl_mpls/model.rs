@@ -1,7 +1,9 @@
 //! The model: every system at every size.
 
 use super::fit::{Limits, is_modelled};
-use super::network::{List, Point, System, line_rate, measure};
+use super::live::{PERMITTED, SMALL};
+use super::network::{Point, line_rate, measure};
+use super::nodes::{Core, Entries, List, PRINTED, System};
 use super::published::Study;
 
 /// Frames of each load: many more than buckets and queues hold.
@@ -17,6 +19,8 @@ pub struct Model {
     pub fit_percent: f64,
     /// Of each system, by size.
     pub points: Vec<(System, Vec<Point>)>,
+    /// Small frames of IP, a list in and a list out, by the streams that it permits.
+    pub permitted: [Vec<Point>; 2],
 }
 
 impl Model {
@@ -51,7 +55,8 @@ fn rate(system: System, point: &Point) -> f64 {
 pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
     let frames = if quick { FRAMES_QUICK } else { FRAMES };
     let (limits, fit_percent) = Limits::fit(study);
-    let mut model = Model { limits, fit_percent, points: Vec::new() };
+    let mut model =
+        Model { limits, fit_percent, points: Vec::new(), permitted: Default::default() };
     // Those without a list first: with one, as much is offered.
     let mut systems = System::ALL;
     systems.sort_by_key(|system| system.list != List::None);
@@ -65,10 +70,21 @@ pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
                 List::None => line_rate(octets),
                 _ => before[at],
             };
-            measure(system, study, device.clone(), (octets, offered), frames)
+            measure((system, PRINTED), study, &device, (octets, offered), frames)
         };
         let points = study.setup.frame_bytes.iter().enumerate().map(point).collect();
         model.points.push((system, points));
     }
+    model.permitted = [List::In, List::Out].map(|list| {
+        let system = System { core: Core::Ip, list, both_ways: false };
+        say(&format!("{}, by streams permitted", system.key()));
+        let offered = model.rates(system.unlisted())[study.at(SMALL)];
+        let device = limits.profile(study, system, 1.0);
+        let point = |permitted| {
+            let case = (system, Entries::Permit(permitted));
+            measure(case, study, &device, (SMALL, offered), frames)
+        };
+        PERMITTED.map(point).to_vec()
+    });
     model
 }

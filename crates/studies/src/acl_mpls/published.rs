@@ -69,7 +69,7 @@ impl Study {
 
 #[cfg(test)]
 mod tests {
-    use super::super::network::System;
+    use super::super::nodes::System;
     use super::*;
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::fit::is_modelled;
 use super::model::Model;
-use super::network::{Core, List, System, line_rate};
+use super::network::line_rate;
+use super::nodes::{Core, LABEL, List, System};
 use super::published::Study;
 use ferrule_report::{
     Axis, Column, Derived, Figure, Model as ModelNumber, Published, Section, Series, Shape, Table,
@@ -61,7 +62,7 @@ fn table(study: &Study, model: &Model, system: System) -> Table {
     let before = model.rates(system.unlisted());
     let util = rates.iter().zip(sizes).zip(&before).map(|((&rate, &octets), &before)| {
         let whole = if system.list == List::None || system.core == Core::Mpls {
-            line_rate(octets + if system.core == Core::Mpls { super::network::LABEL } else { 0 })
+            line_rate(octets + if system.core == Core::Mpls { LABEL } else { 0 })
         } else {
             before
         };
