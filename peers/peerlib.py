@@ -55,7 +55,25 @@ def missing():
         out.append("no /dev/net/tun")
     if not os.path.isdir("/usr/lib/uml/modules"):
         out.append("no /usr/lib/uml/modules (scripts/deps.sh peers)")
+    if _has_amx() and not shutil.which("cc"):
+        out.append("no cc (scripts/deps.sh peers), which a guest needs on a processor with AMX")
     return out
+
+
+def _has_amx():
+    return " amx_tile" in pathlib.Path("/proc/cpuinfo").read_text()
+
+
+def _whole_registers(lab):
+    """What precedes a guest's command line where its kernel cannot write all registers."""
+    if not _has_amx():
+        return []
+    shim = lab.dir / "xstate.so"
+    if not shim.exists():
+        made = shim.with_suffix(".new")
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", made, HERE / "xstate.c"], check=True)
+        made.rename(shim)
+    return ["env", f"LD_PRELOAD={shim}"]
 
 
 class Proc:
@@ -113,7 +131,7 @@ class Guest(Proc):
         # A process namespace of its own: when its first process ends, so do
         # all the others, and the guest can reach no other process.
         argv += ["ip", "netns", "exec", lab.ns, "unshare", "--pid", "--fork",
-                 "--kill-child", UML, f"mem={mem}", "root=/dev/root",
+                 "--kill-child", *_whole_registers(lab), UML, f"mem={mem}", "root=/dev/root",
                  "rootfstype=hostfs", "rootflags=/", "ro", "quiet",
                  f"init={HERE / 'guest-init.sh'}", f"PEER_RUN={self.run}",
                  f"uml_dir={self.run}/uml", f"umid={name}",

@@ -44,12 +44,14 @@ esac
 case $for_what in peers | test)
     need softhsm2-util softhsm2
     need linux.uml user-mode-linux
+    need cc gcc
     need modprobe kmod
     need ip iproute2
     need ethtool ethtool
     need ping iputils-ping
     need dumpcap wireshark-common
     need tcpdump tcpdump
+    need traceroute traceroute
     need unshare util-linux
     need setpriv util-linux
     need "$PYTHON" python3

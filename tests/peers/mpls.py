@@ -9,7 +9,8 @@
                PE                        P: swap, PHP               PE
 
 IPv4 and IPv6, from both sides, every size to the largest that two labels leave
-room for; label stacks, bottom bits and TTLs are read from the wire.
+room for; label stacks, bottom bits and TTLs are read from the wire. What ends
+within a path is told: `traceroute -e` reads the labels that Ferrule saw.
 """
 import json
 import os
@@ -264,6 +265,45 @@ ip neigh flush dev vec0""")
     check.equal(node.stop(), 0, "Ferrule ends cleanly")
 
 
+def within(check, net):
+    """Ferrule is the P, and packets end there: of their hops, or of the next link's MTU."""
+    net.p.sh("sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1")
+    net.h.sh("sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1")
+    node = Node(net.lab, P.format(a="swap = [101]", b="swap = [104]"))
+    net.w1.take(), net.w2.take()
+    for family, far, here, source in (("-4", "10.9.0.1", "10.0.1.2", "10.8.0.1"),
+                                      ("-6", "fd09::1", "fd51::2", "fd08::1")):
+        check.case(f"Ferrule P, traceroute {family}")
+        told = net.p.sh(f"traceroute {family} -e -n -q 2 -w 2 -s {source} {far}")
+        hops = [line.split() for line in told.splitlines()[1:]]
+        # Linux says nothing of a label that ends at itself.
+        check.that([hop[1] for hop in hops] == [here, "*", far], told)
+        # As they came: two labels, of the sender's TTL.
+        labels = "<MPLS:L=500,E=0,S=0,T=1/L=200,E=0,S=1,T=1>"
+        check.that(labels in told.splitlines()[1], told)
+    at_h = stacks(net.w2.take()[0])
+    check.that({(101, 0, 254), (200, 1, 255)} <= {entry for s, _ in at_h for entry in s},
+               f"messages go on by the path: {at_h}")
+
+    check.case("Ferrule P, a narrow link")
+    node.apply(P.format(a="swap = [101]", b="swap = [104]").replace(
+        'address = ["10.0.2.1/24"', 'mtu = 1400\naddress = ["10.0.2.1/24"'))
+    net.w2.take()
+    net.p.sh("sysctl -q -w net.ipv4.ip_no_pmtu_disc=1")
+    sweep = json.loads(net.p.sh(f"/usr/bin/python3 {PINGER} 10.9.0.1 1350-1450/9 --wait 1"))
+    check.pings(sweep, "cut within the path")
+    net.p.sh("sysctl -q -w net.ipv4.ip_no_pmtu_disc=0")
+    at_h = [f for f in net.w2.take()[0] if ethertype(f) == MPLS]
+    check.that(max(map(len, at_h)) <= 1414 and any(f[28] & 0x20 for f in at_h),
+               "fragments, each with the labels")
+    for far in ("10.9.0.1", "fd09::1"):
+        sweep = net.p.sh(f"/usr/bin/python3 {PINGER} {far} 1400 --df --cold --wait 0.5")
+        check.silent(json.loads(sweep), f"too big, towards {far}")
+        route = net.p.sh(f"ip route get {far}")
+        check.that("mtu 1392" in route, f"the sender learned the MTU: {route}")
+    check.equal(node.stop(), 0, "Ferrule ends cleanly")
+
+
 def main():
     signals_exit()
     need()
@@ -272,6 +312,7 @@ def main():
         net = Net(lab)
         edge(check, net)
         core(check, net)
+        within(check, net)
     check.done()
 
 

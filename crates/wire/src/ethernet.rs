@@ -73,6 +73,9 @@ impl fmt::Display for EtherType {
     }
 }
 
+/// Octets behind the header at least; shorter payload is padded (802.3 clause 4A.4.2).
+pub const PAYLOAD_MIN: usize = 46;
+
 /// The view of a frame's header.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug)]
 #[repr(C)]

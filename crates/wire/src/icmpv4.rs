@@ -66,6 +66,9 @@ pub enum Repr {
         code: u8,
         /// With code 4, the MTU that it was too big for (RFC 1191 section 4).
         mtu: u16,
+        /// Words of four octets that the packet takes, if extensions follow it (RFC 4884
+        /// section 4.1); else 0.
+        quoted: u8,
     },
     /// Use another gateway.
     Redirect {
@@ -78,6 +81,8 @@ pub enum Repr {
     TimeExceeded {
         /// Which.
         code: u8,
+        /// As with `Unreachable`.
+        quoted: u8,
     },
     /// A field of the header in the payload is wrong.
     ParameterProblem {
@@ -119,11 +124,11 @@ impl Repr {
         match (h.kind, h.code, high) {
             (0, 0, _) => Self::EchoReply { ident: high, seq: low },
             (8, 0, _) => Self::EchoRequest { ident: high, seq: low },
-            (3, code, 0) if code == unreachable::TOO_BIG || low == 0 => {
-                Self::Unreachable { code, mtu: low }
+            (3, code, 0..=0xff) if code == unreachable::TOO_BIG || low == 0 => {
+                Self::Unreachable { code, mtu: low, quoted: b }
             }
             (5, code, _) => Self::Redirect { code, gateway: h.rest.into() },
-            (11, code, 0) if low == 0 => Self::TimeExceeded { code },
+            (11, code, 0..=0xff) if low == 0 => Self::TimeExceeded { code, quoted: b },
             (12, 0, _) if b == 0 && low == 0 => Self::ParameterProblem { pointer: a },
             (kind, code, _) => Self::Other { kind, code, rest: h.rest },
         }
@@ -153,9 +158,9 @@ impl Repr {
         let (kind, code, rest) = match *self {
             Self::EchoReply { ident, seq } => (0, 0, pair(ident, seq)),
             Self::EchoRequest { ident, seq } => (8, 0, pair(ident, seq)),
-            Self::Unreachable { code, mtu } => (3, code, pair(0, mtu)),
+            Self::Unreachable { code, mtu, quoted } => (3, code, pair(quoted.into(), mtu)),
             Self::Redirect { code, gateway } => (5, code, gateway.octets()),
-            Self::TimeExceeded { code } => (11, code, [0; 4]),
+            Self::TimeExceeded { code, quoted } => (11, code, [0, quoted, 0, 0]),
             Self::ParameterProblem { pointer } => (12, 0, [pointer, 0, 0, 0]),
             Self::Other { kind, code, rest } => (kind, code, rest),
         };
@@ -185,12 +190,12 @@ impl fmt::Display for Repr {
                 write!(f, "ICMP echo request id {ident} seq {seq}")
             }
             Self::EchoReply { ident, seq } => write!(f, "ICMP echo reply id {ident} seq {seq}"),
-            Self::Unreachable { code: unreachable::TOO_BIG, mtu } => {
+            Self::Unreachable { code: unreachable::TOO_BIG, mtu, .. } => {
                 write!(f, "ICMP too big, mtu {mtu}")
             }
             Self::Unreachable { code, .. } => write!(f, "ICMP unreachable code {code}"),
             Self::Redirect { gateway, .. } => write!(f, "ICMP redirect to {gateway}"),
-            Self::TimeExceeded { code } => write!(f, "ICMP time exceeded code {code}"),
+            Self::TimeExceeded { code, .. } => write!(f, "ICMP time exceeded code {code}"),
             Self::ParameterProblem { pointer } => {
                 write!(f, "ICMP parameter problem at octet {pointer}")
             }
@@ -216,6 +221,21 @@ mod tests {
         use super::*;
         const EXAMPLE: &str = "0304 f725 0000 05d6 00";
         laws!(EXAMPLE, repair = repair, blank = |b| b[2..4].fill(0));
+    }
+
+    /// With a label stack behind the packet (RFC 4950).
+    mod too_big_extended {
+        use super::*;
+        const EXAMPLE: &str = "0304 f6fd 0020 05d6 08";
+        laws!(EXAMPLE, repair = repair, blank = |b| b[2..4].fill(0));
+
+        #[test]
+        fn mtu_and_extension_are_told_together() {
+            let mut bytes = hex(EXAMPLE);
+            fill_checksum(&mut bytes);
+            let (repr, _) = Repr::parse(&bytes).unwrap();
+            assert_eq!(repr, Repr::Unreachable { code: 4, mtu: 1494, quoted: 32 });
+        }
     }
 
     #[test]
@@ -246,7 +266,7 @@ mod tests {
 
     #[test]
     fn errors_are_not_answered_with_errors() {
-        assert!(Repr::TimeExceeded { code: 0 }.is_error());
+        assert!(Repr::TimeExceeded { code: 0, quoted: 0 }.is_error());
         assert!(Repr::Other { kind: 4, code: 0, rest: [0; 4] }.is_error());
         assert!(!Repr::EchoRequest { ident: 0, seq: 0 }.is_error());
     }

@@ -49,6 +49,9 @@ pub enum Repr {
     Unreachable {
         /// Why: see [`unreachable`].
         code: u8,
+        /// Words of eight octets that the packet takes, if extensions follow it (RFC 4884
+        /// section 4.4); else 0.
+        quoted: u8,
     },
     /// The packet in the payload was too big.
     TooBig {
@@ -59,6 +62,8 @@ pub enum Repr {
     TimeExceeded {
         /// Which.
         code: u8,
+        /// As with `Unreachable`.
+        quoted: u8,
     },
     /// Something in the packet's headers is wrong or unknown.
     ParameterProblem {
@@ -102,9 +107,9 @@ impl Repr {
         let word = u32::from_be_bytes(h.rest);
         let (ident, seq) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         let repr = match (h.kind, h.code) {
-            (1, code) if word == 0 => Self::Unreachable { code },
+            (1, code) if word << 8 == 0 => Self::Unreachable { code, quoted: a },
             (2, 0) => Self::TooBig { mtu: word },
-            (3, code) if word == 0 => Self::TimeExceeded { code },
+            (3, code) if word << 8 == 0 => Self::TimeExceeded { code, quoted: a },
             (4, code) => Self::ParameterProblem { code, pointer: word },
             (128, 0) => Self::EchoRequest { ident, seq },
             (129, 0) => Self::EchoReply { ident, seq },
@@ -141,9 +146,9 @@ impl Repr {
     pub fn emit(&self, buf: &mut [u8]) {
         let pair = |high: u16, low: u16| (u32::from(high) << 16 | u32::from(low)).to_be_bytes();
         let (kind, code, rest) = match *self {
-            Self::Unreachable { code } => (1, code, [0; 4]),
+            Self::Unreachable { code, quoted } => (1, code, [quoted, 0, 0, 0]),
             Self::TooBig { mtu } => (2, 0, mtu.to_be_bytes()),
-            Self::TimeExceeded { code } => (3, code, [0; 4]),
+            Self::TimeExceeded { code, quoted } => (3, code, [quoted, 0, 0, 0]),
             Self::ParameterProblem { code, pointer } => (4, code, pointer.to_be_bytes()),
             Self::EchoRequest { ident, seq } => (128, 0, pair(ident, seq)),
             Self::EchoReply { ident, seq } => (129, 0, pair(ident, seq)),
@@ -173,9 +178,9 @@ pub fn fill_checksum(ends: &Ends, message: &mut [u8]) {
 impl fmt::Display for Repr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable { code } => write!(f, "ICMPv6 unreachable code {code}"),
+            Self::Unreachable { code, .. } => write!(f, "ICMPv6 unreachable code {code}"),
             Self::TooBig { mtu } => write!(f, "ICMPv6 too big, mtu {mtu}"),
-            Self::TimeExceeded { code } => write!(f, "ICMPv6 time exceeded code {code}"),
+            Self::TimeExceeded { code, .. } => write!(f, "ICMPv6 time exceeded code {code}"),
             Self::ParameterProblem { code, pointer } => {
                 write!(f, "ICMPv6 parameter problem code {code} at octet {pointer}")
             }
@@ -196,6 +201,13 @@ mod tests {
 
     const EXAMPLE: &str = "8000 0000 1234 0001 616263";
     laws!(EXAMPLE, repair = |_| {}, blank = |b| b[2..4].fill(0));
+
+    /// With a label stack behind the packet (RFC 4950).
+    mod time_exceeded_extended {
+        use super::*;
+        const EXAMPLE: &str = "0300 0000 10000000 60";
+        laws!(EXAMPLE, repair = |_| {}, blank = |b| b[2..4].fill(0));
+    }
 
     mod solicitation {
         use super::*;

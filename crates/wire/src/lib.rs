@@ -38,6 +38,7 @@ pub mod esp;
 pub mod ethernet;
 pub mod flow;
 pub mod foretell;
+pub mod icmpext;
 pub mod icmpv4;
 pub mod icmpv6;
 pub mod ip;

@@ -16,7 +16,7 @@ use arrayvec::ArrayVec;
 use ferrule_base::DropReason;
 use ferrule_pipeline::Packet;
 use ferrule_wire::ip::Options;
-use ferrule_wire::{Protocol, ipv4, ipv6, ipv6ext};
+use ferrule_wire::{EtherType, Protocol, icmpext, ipv4, ipv6, ipv6ext, mpls};
 use std::slice::Chunks;
 
 /// Fragments that one packet becomes at most.
@@ -26,8 +26,32 @@ pub const FRAGMENTS_MAX: usize = 128;
 pub type Rest = ArrayVec<Packet, FRAGMENTS_MAX>;
 
 /// Cuts a packet longer than `mtu`, which may be fragmented, into pieces that
-/// are not; the caller has seen that it may be. On an error `packet` is whole.
+/// are not; the caller has seen that it may be. In a label stack, what the labels are in
+/// front of is cut, and each piece gets them (RFC 3032 section 3.4). On an error `packet`
+/// is whole.
 pub fn cut(
+    ctx: &mut Ctx<'_>,
+    packet: &mut Packet,
+    mtu: usize,
+    rest: &mut Rest,
+) -> Result<(), DropReason> {
+    if packet.meta().ethertype != EtherType::MPLS.0 {
+        return cut_ip(ctx, packet, mtu, rest);
+    }
+    let (_, behind) = mpls::Stack::parse(packet.data()).map_err(DropReason::from)?;
+    let labels = packet.len() - behind.len();
+    let stack: ArrayVec<u8, { icmpext::STACK_MAX }> =
+        packet.data()[..labels].iter().copied().collect();
+    packet.strip(labels);
+    cut_ip(ctx, packet, mtu, rest)?;
+    for piece in rest.iter_mut().chain([packet]) {
+        piece.prepend(labels).ok_or(DropReason::NoRoom)?.copy_from_slice(&stack);
+    }
+    Ok(())
+}
+
+/// The same for an IP packet.
+fn cut_ip(
     ctx: &mut Ctx<'_>,
     packet: &mut Packet,
     mtu: usize,

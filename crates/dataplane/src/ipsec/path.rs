@@ -188,7 +188,8 @@ impl Quote {
         let message = data.get(at..).unwrap_or_default();
         if packet.meta().ethertype == EtherType::IPV4.0 {
             let (repr, quoted) = icmpv4::Repr::parse(message).map_err(DropReason::from)?;
-            let icmpv4::Repr::Unreachable { code: icmpv4::unreachable::TOO_BIG, mtu } = repr else {
+            let icmpv4::Repr::Unreachable { code: icmpv4::unreachable::TOO_BIG, mtu, .. } = repr
+            else {
                 return Ok(Heard::Other);
             };
             return Ok(Self::v4(quoted, mtu.into()).map_or(Heard::Other, Heard::Sealed));

@@ -2,18 +2,14 @@
 
 use super::exit::{Exit, LINK_TAG};
 use crate::graph::{Aside, Ctx, FLAG_CUT, FLAG_LOCAL, FLAG_WHOLE, Next, Stage};
-use crate::route::TtlModel;
 use crate::route::config::LABELS_MAX;
+use crate::route::{TOO_BIG_V4, TOO_BIG_V6, TtlModel};
 use crate::tables::Tables;
 use ferrule_base::{DropReason, MacAddr};
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::{EtherType, FromBytes, ethernet, icmpv4, ipv4, ipv6, mpls, ndp};
+use ferrule_wire::{EtherType, FromBytes, ethernet, ipv4, ipv6, mpls, ndp};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// ICMPv4 fragmentation needed: type and code.
-const TOO_BIG_V4: u16 = 3 << 8 | icmpv4::unreachable::TOO_BIG as u16;
-/// ICMPv6 packet too big.
-const TOO_BIG_V6: u16 = 2 << 8;
 /// TTL of a label in the pipe model.
 const PIPE_TTL: u8 = 255;
 
@@ -121,9 +117,9 @@ const fn group_v4(group: Ipv4Addr) -> MacAddr {
 
 /// A packet that does not fit the link, or was made here for a narrower path: nothing if
 /// it goes on all the same. RFC 1812 section 5.2.6, RFC 8200 section 5: IPv4 is cut unless
-/// it says no, IPv6 only where it was made, or put together, here. A label stack has been
-/// cut at its ingress or is dropped (RFC 3032 section 3.4). What was made here is nobody's
-/// to be told.
+/// it says no, IPv6 only where it was made, or put together, here. A label stack is a
+/// pseudowire's, or the switch has seen that it fits. What was made here is nobody's to be
+/// told.
 #[cold]
 fn too_long(exit: &Exit, packet: &mut Packet) -> Result<(), Aside> {
     let len = packet.len();

@@ -1,12 +1,13 @@
 //! What to do with a label stack (RFC 3031 section 3, RFC 3032, RFC 3443).
 
-use super::config::{Ilm, IlmAction, Lfib};
-use crate::graph::{Ctx, Next, Stage};
-use crate::route::{Labels, TtlModel};
+use super::config::{Ilm, IlmAction};
+use crate::graph::{Aside, Ctx, Next, Stage};
+use crate::route::{Labels, TIME_EXCEEDED_V4, TIME_EXCEEDED_V6, TOO_BIG_V4, TOO_BIG_V6, TtlModel};
+use crate::tables::Tables;
 use ferrule_base::{DropReason, VrfId};
 use ferrule_pipeline::{Batch, Packet};
-use ferrule_wire::mpls::{Header, decode, encode, special};
-use ferrule_wire::{EtherType, FromBytes, ipv4, ipv6};
+use ferrule_wire::mpls::{Header, Stack, decode, encode, special};
+use ferrule_wire::{EtherType, FromBytes, ethernet, ipv4, ipv6};
 
 /// Labels for this node at most in front of one packet.
 pub const POPS_MAX: usize = 8;
@@ -20,15 +21,21 @@ pub struct Switch;
 impl Stage for Switch {
     /// For each packet:
     ///
-    /// 1. The top label says what to do; its TTL must allow another hop.
-    /// 2. Swap, push or pop, and out by the adjacency.
+    /// 1. The top label says what to do; its TTL must allow another hop, or its sender is
+    ///    told.
+    /// 2. Swap, push or pop, and out by the adjacency. A label stack too long for the link:
+    ///    what it carries is cut, or its sender is told (RFC 3032 section 3.4).
     /// 3. Or the end of the label switched path: to its VRF or pseudowire.
     /// 4. Or the next label is for this node too: again. So it is below a router alert,
     ///    which asks for nothing here and goes on with the packet (RFC 3032 section 2.1).
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.forward(batch, |ctx, packet| {
-            Ok(switch(&ctx.tables.lfib, packet, &mut ctx.tally.work.lookups)?)
+            let received = packet.len();
+            match switch(ctx.tables, packet, &mut ctx.tally.work.lookups) {
+                Ok(next) => Ok(next),
+                Err(refusal) => Err(refusal.told(received, packet)),
+            }
         });
     }
 }
@@ -42,26 +49,116 @@ struct Top {
     ttl: u8,
 }
 
+/// Why a packet does not go on. Nothing has been written to it, but labels may be off.
+enum Refusal {
+    /// Nobody is told.
+    Drop(DropReason),
+    /// Within the path.
+    Expired,
+    /// With labels, longer by so many octets than the link takes.
+    TooLong(usize),
+}
+
+impl From<DropReason> for Refusal {
+    fn from(reason: DropReason) -> Self {
+        Self::Drop(reason)
+    }
+}
+
+impl Refusal {
+    /// What becomes of a packet that was so long when it came: of IP in a label stack its
+    /// sender is told where that is of use; all else is dropped.
+    #[cold]
+    fn told(self, received: usize, packet: &mut Packet) -> Aside {
+        let reason = match self {
+            Self::Drop(reason) => return reason.into(),
+            Self::Expired => DropReason::TtlExpired,
+            Self::TooLong(_) => DropReason::TooBig,
+        };
+        // The message tells the labels as they came.
+        let taken_off = received.saturating_sub(packet.len());
+        if packet.prepend(taken_off).is_none() {
+            return reason.into();
+        }
+        let Some(carried) = Carried::of(packet.data()) else { return reason.into() };
+        let meta = packet.meta_mut();
+        meta.ethertype = EtherType::MPLS.0;
+        let Self::TooLong(excess) = self else {
+            (meta.icmp, meta.limit, meta.offset) = (carried.time_exceeded(), 0, 0);
+            return Aside::To(Next::IcmpError);
+        };
+        let limit = carried.len.saturating_sub(excess) as u16;
+        if carried.may_be_cut {
+            return Aside::Cut(limit, Next::Mpls);
+        }
+        (meta.icmp, meta.limit, meta.offset) = (carried.too_big(), limit, 0);
+        Aside::To(Next::IcmpError)
+    }
+}
+
+/// The IP packet in a label stack.
+struct Carried {
+    version: u8,
+    len: usize,
+    may_be_cut: bool,
+}
+
+impl Carried {
+    /// Nothing if what is below the labels is not IP: an Ethernet frame may begin like it,
+    /// but has neither its lengths nor its checksum.
+    fn of(packet: &[u8]) -> Option<Self> {
+        let (_, behind) = Stack::parse(packet).ok()?;
+        match behind.first()? >> 4 {
+            4 => {
+                let (header, _, len) = ipv4::validate(behind).ok()?;
+                Some(Self { version: 4, len, may_be_cut: !header.dont_fragment() })
+            }
+            6 => {
+                let (_, len) = ipv6::validate(behind).ok()?;
+                Some(Self { version: 6, len, may_be_cut: false })
+            }
+            _ => None,
+        }
+        // Behind it there is padding of a short frame at most.
+        .filter(|carried| carried.len == behind.len() || packet.len() <= ethernet::PAYLOAD_MIN)
+    }
+
+    const fn time_exceeded(&self) -> u16 {
+        if self.version == 4 { TIME_EXCEEDED_V4 } else { TIME_EXCEEDED_V6 }
+    }
+
+    const fn too_big(&self) -> u16 {
+        if self.version == 4 { TOO_BIG_V4 } else { TOO_BIG_V6 }
+    }
+}
+
 #[inline]
-fn switch(lfib: &Lfib, packet: &mut Packet, lookups: &mut u64) -> Result<Next, DropReason> {
+fn switch(tables: &Tables, packet: &mut Packet, lookups: &mut u64) -> Result<Next, Refusal> {
     let mut ceiling = u8::MAX;
     let mut alert = None;
     for _ in 0..POPS_MAX {
-        let Some(&entry) = packet.data().first_chunk() else { return Err(DropReason::Malformed) };
+        let Some(&entry) = packet.data().first_chunk() else {
+            return Err(DropReason::Malformed.into());
+        };
         let (label, class, bottom, ttl) = decode(entry);
         let top = Top { label, class, bottom, ttl: ttl.min(ceiling) };
         if label == special::ROUTER_ALERT.get() && !bottom && alert.is_none() {
-            hop(top.ttl)?;
+            within_path(top.ttl)?;
             packet.strip(Header::LEN);
             (ceiling, alert) = (top.ttl, Some(class));
             continue;
         }
         *lookups += 1;
-        let Some(Ilm { action, ttl: model }) = lfib.get(label) else {
-            return Err(unknown(label));
+        let Some(Ilm { action, ttl: model }) = tables.lfib.get(label) else {
+            return Err(unknown(label).into());
         };
         match *action {
             IlmAction::Forward(ref labels, adjacency) => {
+                if !bottom || !labels.is_empty() {
+                    let entries = labels.len() + usize::from(alert.is_some());
+                    let len = packet.len() + entries * Header::LEN - Header::LEN;
+                    fits(tables, adjacency, len)?;
+                }
                 forward(labels, *model, top, packet)?;
                 if let Some(class) = alert {
                     raise_alert(class, packet)?;
@@ -69,7 +166,7 @@ fn switch(lfib: &Lfib, packet: &mut Packet, lookups: &mut u64) -> Result<Next, D
                 packet.meta_mut().adjacency = adjacency;
                 return Ok(Next::Output);
             }
-            IlmAction::Ip(vrf) if bottom => return to_ip(vrf, *model, top, packet),
+            IlmAction::Ip(vrf) if bottom => return Ok(to_ip(vrf, *model, top, packet)?),
             IlmAction::Pw(pw) if bottom => {
                 hop(top.ttl)?;
                 packet.strip(Header::LEN);
@@ -84,10 +181,21 @@ fn switch(lfib: &Lfib, packet: &mut Packet, lookups: &mut u64) -> Result<Next, D
                     TtlModel::Pipe => u8::MAX,
                 };
             }
-            IlmAction::Ip(_) | IlmAction::Pw(_) => return Err(DropReason::LabelStack),
+            IlmAction::Ip(_) | IlmAction::Pw(_) => return Err(DropReason::LabelStack.into()),
         }
     }
-    Err(DropReason::LabelStack)
+    Err(DropReason::LabelStack.into())
+}
+
+/// Refuses a label stack with so many octets that the link does not take.
+#[inline(always)]
+fn fits(tables: &Tables, adjacency: u32, len: usize) -> Result<(), Refusal> {
+    match tables.hot.exits.get(adjacency as usize) {
+        Some(exit) if len > usize::from(exit.longest) && exit.is_routed => {
+            Err(Refusal::TooLong(len - usize::from(exit.longest)))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cold]
@@ -105,17 +213,18 @@ const fn hop(ttl: u8) -> Result<u8, DropReason> {
     if ttl > 1 { Ok(ttl - 1) } else { Err(DropReason::TtlExpired) }
 }
 
+/// The same within a path, where the packet's sender is told.
+#[inline]
+fn within_path(ttl: u8) -> Result<u8, Refusal> {
+    hop(ttl).map_err(|_| Refusal::Expired)
+}
+
 /// Swap, with more labels above if the entry has more; or pop.
 #[inline]
-fn forward(
-    labels: &Labels,
-    model: TtlModel,
-    top: Top,
-    packet: &mut Packet,
-) -> Result<(), DropReason> {
-    let ttl = hop(top.ttl)?;
+fn forward(labels: &Labels, model: TtlModel, top: Top, packet: &mut Packet) -> Result<(), Refusal> {
+    let ttl = within_path(top.ttl)?;
     let Some((&first, above)) = labels.split_first() else {
-        return expose(model, top, ttl, packet);
+        return Ok(expose(model, top, ttl, packet)?);
     };
     if let Some(entry) = packet.data_mut().first_chunk_mut() {
         *entry = encode(first, top.class, top.bottom, ttl);

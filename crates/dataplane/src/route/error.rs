@@ -6,12 +6,13 @@ use crate::route::address::{is_host_v4, is_host_v6, is_ours};
 use crate::route::limit::Bucket;
 use crate::route::local::TTL;
 use crate::route::options;
-use crate::route::speaker::speaker;
+use crate::route::speaker::{near, speaker};
 use crate::tables::Tables;
+use arrayvec::ArrayVec;
 use ferrule_base::{Answer, DropReason};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{
-    Dscp, Ends, EtherType, FromBytes, Protocol, icmpv4, icmpv6, ipv4, ipv6, ipv6ext,
+    Dscp, Ends, EtherType, FromBytes, Protocol, icmpext, icmpv4, icmpv6, ipv4, ipv6, ipv6ext, mpls,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -41,26 +42,104 @@ impl Default for IcmpError {
 impl Stage for IcmpError {
     /// For each packet:
     ///
-    /// 1. Whether an error may answer it; if not, it is dropped for the reason
+    /// 1. Labels that it came with go; the message will tell them.
+    /// 2. Whether an error may answer it; if not, it is dropped for the reason
     ///    that the error would have told.
-    /// 2. An address of ours that the message may have on its way back.
-    /// 3. The message, with as much of the packet as fits, goes its way as a
-    ///    packet made here.
+    /// 3. An address of ours that the message may have on its way back.
+    /// 4. The message, with as much of the packet as fits, goes its way as a
+    ///    packet made here: with the labels to the end of the packet's path, where
+    ///    the way back is known (RFC 3032 section 2.3.2).
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         for mut packet in batch.drain(..) {
+            let labels = Labelled::take(&mut packet);
             let made = match EtherType(packet.meta().ethertype) {
-                EtherType::IPV4 => self.error_v4(ctx, &mut packet),
-                EtherType::IPV6 => self.error_v6(ctx, &mut packet),
+                EtherType::IPV4 => self.error_v4(ctx, &mut packet, &labels),
+                EtherType::IPV6 => self.error_v6(ctx, &mut packet, &labels),
                 _ => Err(DropReason::UnknownProtocol),
             };
-            match made {
-                Ok(()) => {
+            match made.and_then(|()| labels.put_back(&mut packet)) {
+                Ok(next) => {
                     packet.meta_mut().flags = FLAG_LOCAL;
-                    ctx.out.send(Next::Ip, packet);
+                    ctx.out.send(next, packet);
                 }
                 Err(reason) => ctx.out.drop(packet, reason),
             }
         }
+    }
+}
+
+/// The label stack that a packet came with; empty for most.
+struct Labelled(ArrayVec<u8, { icmpext::STACK_MAX }>);
+
+impl Labelled {
+    /// Takes the labels off; the switch has seen that IP is behind them.
+    fn take(packet: &mut Packet) -> Self {
+        let mut octets = ArrayVec::new();
+        if packet.meta().ethertype == EtherType::MPLS.0
+            && let Ok((_, behind)) = mpls::Stack::parse(packet.data())
+        {
+            let len = packet.len() - behind.len();
+            let ethertype = if behind.first().is_some_and(|&octet| octet >> 4 == 6) {
+                EtherType::IPV6
+            } else {
+                EtherType::IPV4
+            };
+            octets.extend(packet.data()[..len].iter().copied());
+            packet.strip(len);
+            packet.meta_mut().ethertype = ethertype.0;
+        }
+        Self(octets)
+    }
+
+    /// True if the sender has an address of this node. Whose addresses those of a packet with
+    /// labels are, the end of its path knows.
+    fn is_ours(&self, tables: &Tables, packet: &Packet, src: IpAddr) -> bool {
+        self.0.is_empty() && is_ours(tables, packet, src)
+    }
+
+    /// The source of the message: with labels, of the interface that they came by.
+    fn speaker(
+        &self,
+        tables: &Tables,
+        packet: &Packet,
+        sender: IpAddr,
+        message: [u8; 2],
+    ) -> Option<IpAddr> {
+        match self.0.is_empty() {
+            true => speaker(tables, packet, sender, message),
+            false => near(tables, packet, sender),
+        }
+    }
+
+    /// Puts the labels in front of the message, which has all the hops that there are; its
+    /// next stage.
+    fn put_back(&self, packet: &mut Packet) -> Result<Next, DropReason> {
+        if self.0.is_empty() {
+            return Ok(Next::Ip);
+        }
+        let front = packet.prepend(self.0.len()).ok_or(DropReason::NoRoom)?;
+        front.copy_from_slice(&self.0);
+        for entry in front.chunks_exact_mut(mpls::Header::LEN) {
+            entry[3] = u8::MAX;
+        }
+        packet.meta_mut().ethertype = EtherType::MPLS.0;
+        Ok(Next::Mpls)
+    }
+
+    /// Cuts the quoted packet so that it fits `longest` octets, with the labels behind it if
+    /// there are any: the quoted packet's length then, in words of `word` octets (RFC 4884
+    /// section 5.1).
+    fn quote(&self, packet: &mut Packet, longest: usize, word: usize) -> Result<u8, DropReason> {
+        if self.0.is_empty() {
+            packet.truncate(longest);
+            return Ok(0);
+        }
+        let extension = icmpext::len(self.0.len());
+        packet.truncate((longest - extension) / word * word);
+        let quoted = packet.len().next_multiple_of(word).max(icmpext::QUOTED_MIN);
+        packet.append(quoted - packet.len()).ok_or(DropReason::NoRoom)?.fill(0);
+        icmpext::emit(&self.0, packet.append(extension).ok_or(DropReason::NoRoom)?);
+        Ok((quoted / word) as u8)
     }
 }
 
@@ -74,21 +153,27 @@ impl IcmpError {
         permit.then_some(()).ok_or(DropReason::IcmpRateLimited)
     }
 
-    fn error_v4(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<(), DropReason> {
+    fn error_v4(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        packet: &mut Packet,
+        labels: &Labelled,
+    ) -> Result<(), DropReason> {
         let meta = *packet.meta();
         let [kind, code] = meta.icmp.to_be_bytes();
         let reason = reason_v4(kind, code);
-        let sender = answerable_v4(ctx.tables, packet).ok_or(reason)?;
-        let own = speaker(ctx.tables, packet, sender.into(), [kind, code]);
+        let sender = answerable_v4(ctx.tables, packet, labels).ok_or(reason)?;
+        let own = labels.speaker(ctx.tables, packet, sender.into(), [kind, code]);
         let Some(IpAddr::V4(own)) = own else { return Err(reason) };
         self.may_send(ctx, Answer::of(4, kind, code))?;
+        let quoted =
+            labels.quote(packet, ERROR_V4_MAX - ipv4::Header::LEN - icmpv4::Header::LEN, 4)?;
         let message = match kind {
-            3 => icmpv4::Repr::Unreachable { code, mtu: meta.limit },
-            11 => icmpv4::Repr::TimeExceeded { code },
+            3 => icmpv4::Repr::Unreachable { code, mtu: meta.limit, quoted },
+            11 => icmpv4::Repr::TimeExceeded { code, quoted },
             12 => icmpv4::Repr::ParameterProblem { pointer: meta.offset as u8 },
             _ => icmpv4::Repr::Other { kind, code, rest: [0; 4] },
         };
-        packet.truncate(ERROR_V4_MAX - ipv4::Header::LEN - message.len());
         message.emit(packet.prepend(message.len()).ok_or(DropReason::NoRoom)?);
         icmpv4::fill_checksum(packet.data_mut());
         self.ident = self.ident.wrapping_add(1);
@@ -98,22 +183,31 @@ impl IcmpError {
         Ok(())
     }
 
-    fn error_v6(&mut self, ctx: &mut Ctx<'_>, packet: &mut Packet) -> Result<(), DropReason> {
+    fn error_v6(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        packet: &mut Packet,
+        labels: &Labelled,
+    ) -> Result<(), DropReason> {
         let meta = *packet.meta();
         let [kind, code] = meta.icmp.to_be_bytes();
         let reason = reason_v6(kind, code);
-        let sender = answerable_v6(ctx.tables, packet).ok_or(reason)?;
-        let own = speaker(ctx.tables, packet, sender.into(), [kind, code]);
+        let sender = answerable_v6(ctx.tables, packet, labels).ok_or(reason)?;
+        let own = labels.speaker(ctx.tables, packet, sender.into(), [kind, code]);
         let Some(IpAddr::V6(own)) = own else { return Err(reason) };
         self.may_send(ctx, Answer::of(6, kind, code))?;
+        // A message about a packet too big has no place to say how long the packet is.
+        let none = Labelled(ArrayVec::new());
+        let labels = if kind == 2 { &none } else { labels };
+        let longest = ERROR_V6_MAX - ipv6::Header::LEN - icmpv6::Header::LEN;
+        let quoted = labels.quote(packet, longest, 8)?;
         let message = match kind {
-            1 => icmpv6::Repr::Unreachable { code },
+            1 => icmpv6::Repr::Unreachable { code, quoted },
             2 => icmpv6::Repr::TooBig { mtu: meta.limit.into() },
-            3 => icmpv6::Repr::TimeExceeded { code },
+            3 => icmpv6::Repr::TimeExceeded { code, quoted },
             4 => icmpv6::Repr::ParameterProblem { code, pointer: meta.offset.into() },
             _ => icmpv6::Repr::Other { kind, code, rest: [0; 4] },
         };
-        packet.truncate(ERROR_V6_MAX - ipv6::Header::LEN - message.len());
         message.emit(packet.prepend(message.len()).ok_or(DropReason::NoRoom)?);
         icmpv6::fill_checksum(&Ends::V6(own, sender), packet.data_mut());
         let mut header = ipv6::Repr::new(Protocol::ICMPV6, own, sender, packet.len() as u16);
@@ -172,14 +266,15 @@ const fn reason_v6(kind: u8, code: u8) -> DropReason {
 
 /// The sender, if an error may answer the packet (RFC 1812 section 4.3.2.7):
 /// it is from one host elsewhere to one host, the first fragment, and no error.
-fn answerable_v4(tables: &Tables, packet: &Packet) -> Option<Ipv4Addr> {
+fn answerable_v4(tables: &Tables, packet: &Packet, labels: &Labelled) -> Option<Ipv4Addr> {
     if packet.meta().flags & (FLAG_LOCAL | FLAG_GROUP) != 0 {
         return None;
     }
     let (header, _) = ipv4::Header::ref_from_prefix(packet.data()).ok()?;
     let (src, dst) = (Ipv4Addr::from(header.src), Ipv4Addr::from(header.dst));
     let first = header.fragment.get() & 0x1fff == 0;
-    if !is_host_v4(src) || !is_host_v4(dst) || !first || is_ours(tables, packet, src.into()) {
+    if !is_host_v4(src) || !is_host_v4(dst) || !first || labels.is_ours(tables, packet, src.into())
+    {
         return None;
     }
     if header.protocol() == Protocol::ICMP {
@@ -192,7 +287,7 @@ fn answerable_v4(tables: &Tables, packet: &Packet) -> Option<Ipv4Addr> {
 }
 
 /// The sender, if an error may answer the packet (RFC 4443 section 2.4 (e)).
-fn answerable_v6(tables: &Tables, packet: &Packet) -> Option<Ipv6Addr> {
+fn answerable_v6(tables: &Tables, packet: &Packet, labels: &Labelled) -> Option<Ipv6Addr> {
     let to_groups = options::tells_groups(packet.meta().icmp, packet);
     let never = if to_groups { FLAG_LOCAL } else { FLAG_LOCAL | FLAG_GROUP };
     if packet.meta().flags & never != 0 {
@@ -201,7 +296,7 @@ fn answerable_v6(tables: &Tables, packet: &Packet) -> Option<Ipv6Addr> {
     let (header, payload) = ipv6::Header::ref_from_prefix(packet.data()).ok()?;
     let (src, dst) = (Ipv6Addr::from(header.src), Ipv6Addr::from(header.dst));
     let to_host = is_host_v6(dst) || to_groups;
-    if !is_host_v6(src) || !to_host || is_ours(tables, packet, src.into()) {
+    if !is_host_v6(src) || !to_host || labels.is_ours(tables, packet, src.into()) {
         return None;
     }
     let upper = ipv6ext::walk(header.next(), payload).ok()?;

@@ -20,6 +20,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub const TIME_EXCEEDED_V4: u16 = 11 << 8;
 /// ICMPv6 hop limit exceeded in transit.
 pub const TIME_EXCEEDED_V6: u16 = 3 << 8;
+/// ICMPv4 fragmentation needed.
+pub const TOO_BIG_V4: u16 = 3 << 8 | icmpv4::unreachable::TOO_BIG as u16;
+/// ICMPv6 packet too big.
+pub const TOO_BIG_V6: u16 = 2 << 8;
 /// ICMPv4 network unreachable.
 pub const NO_ROUTE_V4: u16 = 3 << 8 | icmpv4::unreachable::NET as u16;
 /// ICMPv6 no route to destination.

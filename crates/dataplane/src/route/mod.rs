@@ -35,5 +35,6 @@ pub use address::broadcasts;
 pub use config::{Adjacency, Labels, Route, TtlModel, Vrf};
 pub use error::{IcmpError, unanswered};
 pub use ip::Ip;
+pub(crate) use ip::{TIME_EXCEEDED_V4, TIME_EXCEEDED_V6, TOO_BIG_V4, TOO_BIG_V6};
 pub use local::Local;
 pub use neighbours::Neighbours;

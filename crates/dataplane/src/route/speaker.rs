@@ -60,14 +60,27 @@ fn candidates<'a>(
         }
         _ => None,
     };
-    // Who came by a label came by no interface of the table it is in.
-    let others = tables.ifaces.iter().filter_map(|iface| match &iface.kind {
+    let ahead = ahead.into_iter().filter(move |iface| iface.vrf == meta.vrf).flat_map(addresses);
+    let near = asked.into_iter().chain(ahead).filter(move |own| fits(*own, sender));
+    near.chain(of_its_table(tables, meta, sender))
+}
+
+/// The address from which a node within a path speaks of a packet with labels: it knows
+/// neither who sent it nor whom it is for.
+pub(super) fn near(tables: &Tables, packet: &Packet, sender: IpAddr) -> Option<IpAddr> {
+    of_its_table(tables, *packet.meta(), sender).next()
+}
+
+/// Own addresses of the sender's family and scope: those where the packet came in, then all
+/// of its table. (Who came by a label came by no interface of the table it is in.)
+fn of_its_table(tables: &Tables, meta: Meta, sender: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
+    let all = tables.ifaces.iter().filter_map(|iface| match &iface.kind {
         IfaceKind::Routed(routed) => Some(routed),
         _ => None,
     });
-    let near = ahead.into_iter().chain(routed(tables, meta.iface)).chain(others);
-    let near = near.filter(move |iface| iface.vrf == meta.vrf).flat_map(addresses);
-    asked.into_iter().chain(near).filter(move |own| fits(*own, sender))
+    let all = routed(tables, meta.iface).into_iter().chain(all);
+    let all = all.filter(move |iface| iface.vrf == meta.vrf).flat_map(addresses);
+    all.filter(move |own| fits(*own, sender))
 }
 
 /// True if a packet came out of an SA, here or perhaps in a card.

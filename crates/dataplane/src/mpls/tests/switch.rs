@@ -5,7 +5,8 @@ use crate::graph::Next;
 use crate::mpls::switch::POPS_MAX;
 use crate::mpls::{Ilm, IlmAction, Lfib, Switch};
 use crate::route::TtlModel::{self, Pipe, Uniform};
-use crate::route::tests::rig::{dropped, sent, v4, v6};
+use crate::route::tests::rig::{Rig as RouteRig, dropped, sent, v4, v6};
+use crate::route::{TIME_EXCEEDED_V4, TIME_EXCEEDED_V6, TOO_BIG_V4, TOO_BIG_V6};
 use crate::tables::Tables;
 use ferrule_base::{DropReason, VrfId};
 use ferrule_pipeline::Packet;
@@ -180,7 +181,8 @@ fn mpls_ttl_of_one_goes_no_further() {
     for ttl in [0, 1] {
         for action in [forward(&[200], 5), forward(&[], 5)] {
             let mut rig = rig(action, Uniform);
-            assert_eq!(rig.ends(&[(100, 0, true, ttl)], &ip_v4(64)), DropReason::TtlExpired);
+            let no_ip = [0; 60];
+            assert_eq!(rig.ends(&[(100, 0, true, ttl)], &no_ip), DropReason::TtlExpired);
             assert_eq!(rig.ends(&[(902, 0, true, ttl)], &[0; 60]), DropReason::TtlExpired);
             let stack = [(900, 0, false, ttl), (901, 0, true, 64)];
             assert_eq!(rig.ends(&stack, &ip_v4(64)), DropReason::TtlExpired);
@@ -192,6 +194,81 @@ fn mpls_ttl_of_one_goes_no_further() {
         let (next, packet) = uniform.goes(&[(901, 0, true, ttl)], &ip_v4(64));
         assert_eq!((next, packet.data()), (Next::Ip, &ip_v4(ttl)[..]));
     }
+}
+
+/// RFC 3032 section 2.4.2, RFC 4950: the message tells the labels as they came.
+#[test]
+fn mpls_expiry_within_a_path_is_told_with_all_labels_as_they_came() {
+    let pushed = [(100, 5, false, 1), (300, 0, true, 9)];
+    let alert = [(1, 3, false, 9), (100, 5, false, 1), (300, 0, true, 9)];
+    let inner = [(900, 0, false, 9), (100, 0, true, 1)];
+    for stack in [&pushed[..], &alert, &inner] {
+        let cases = [(ip_v4(64), TIME_EXCEEDED_V4), (ip_v6(64), TIME_EXCEEDED_V6)];
+        for (payload, kind) in cases {
+            let mut rig = rig(forward(&[200], 0), Uniform);
+            let (next, packet) = rig.goes(stack, &payload);
+            assert_eq!((next, packet.meta().icmp), (Next::IcmpError, kind));
+            assert_eq!(packet.data(), octets(stack, &payload));
+        }
+    }
+}
+
+/// A frame of a pseudowire without control word, whose destination begins with a 4 or a 6.
+#[test]
+fn mpls_expiry_of_a_frame_that_begins_like_ip_is_not_told() {
+    for first in [0x45, 0x60] {
+        let mut rig = rig(forward(&[200], 0), Uniform);
+        let mut frame = [0x11; 120];
+        frame[0] = first;
+        assert_eq!(rig.ends(&[(100, 0, true, 1)], &frame), DropReason::TtlExpired);
+    }
+}
+
+/// RFC 3032 section 3.4, over a link of 1500 octets.
+#[test]
+fn mpls_stack_too_long_for_the_link_is_cut_or_told() {
+    let router = RouteRig::new().tables;
+    let mut rig = rig(forward(&[200, 201], 1), Uniform);
+    let lfib = std::mem::take(&mut rig.tables.lfib);
+    rig.tables = Tables { lfib, ..router };
+    let payload = |fragment: u16| {
+        let mut packet = v4("10.0.0.1", "10.0.0.2", Protocol::UDP, &[7; 1473]);
+        packet[6..8].copy_from_slice(&fragment.to_be_bytes());
+        ipv4::fill_checksum(&mut packet);
+        packet
+    };
+    // 1493 octets of IP and three labels, of which two replace one.
+    let stack = [(100, 5, false, 64), (300, 0, true, 9)];
+    let (next, packet) = rig.goes(&stack, &payload(0x4000));
+    assert_eq!(
+        (next, packet.meta().icmp, packet.meta().limit),
+        (Next::IcmpError, TOO_BIG_V4, 1488)
+    );
+    assert_eq!(packet.data(), octets(&stack, &payload(0x4000)));
+
+    let packet = rig.packet(&octets(&stack, &payload(0)));
+    let pieces = rig.run(packet);
+    assert_eq!(pieces.len(), 2);
+    let mut whole = 0;
+    for piece in pieces {
+        let (next, piece) = sent(vec![piece]);
+        assert_eq!((next, &piece.data()[..8]), (Next::Mpls, &octets(&stack, &[])[..]));
+        let (header, part) = ipv4::Repr::parse(&piece.data()[8..]).unwrap();
+        whole += part.len();
+        assert!(header.len() + part.len() <= 1488);
+    }
+    assert_eq!(whole, 1473);
+
+    let v6 = v6("2001:db8::1", "2001:db8::2", Protocol::UDP, &[1; 1453]);
+    let (next, packet) = rig.goes(&stack, &v6);
+    assert_eq!(
+        (next, packet.meta().icmp, packet.meta().limit),
+        (Next::IcmpError, TOO_BIG_V6, 1488)
+    );
+    let mut fits = payload(0x4000)[..1488].to_vec();
+    fits[2..4].copy_from_slice(&1488_u16.to_be_bytes());
+    ipv4::fill_checksum(&mut fits);
+    assert_eq!(rig.goes(&stack, &fits).0, Next::Output);
 }
 
 #[test]

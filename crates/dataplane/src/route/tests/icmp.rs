@@ -6,7 +6,7 @@ use crate::route::error::{ERROR_V4_MAX, ERROR_V6_MAX, ERRORS_BURST};
 use crate::route::local::ECHO_BURST;
 use ferrule_base::DropReason;
 use ferrule_pipeline::Packet;
-use ferrule_wire::{EtherType, Protocol, icmpv4, icmpv6, ipv4, ipv6};
+use ferrule_wire::{EtherType, Protocol, icmpext, icmpv4, icmpv6, ipv4, ipv6, mpls};
 use std::net::{IpAddr, Ipv6Addr};
 
 fn echo_v4(data: &[u8]) -> Vec<u8> {
@@ -133,7 +133,7 @@ fn time_exceeded_quotes_the_packet_as_it_came() {
         (header.src, header.dst),
         ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap())
     );
-    assert_eq!(icmp, icmpv4::Repr::TimeExceeded { code: 0 });
+    assert_eq!(icmp, icmpv4::Repr::TimeExceeded { code: 0, quoted: 0 });
     assert_eq!(out.len() - 14, ERROR_V4_MAX);
     assert_eq!(quoted, packet[..quoted.len()]);
     assert_eq!(header.dscp.get(), 48);
@@ -143,7 +143,10 @@ fn time_exceeded_quotes_the_packet_as_it_came() {
     let (_, out) = sent(rig.frame(0, &frame(own(0), HOST, EtherType::IPV6, &packet)));
     let (header, icmp, quoted) = read_v6(&out.data()[14..]);
     assert_eq!(header.src, "2001:db8::1".parse::<Ipv6Addr>().unwrap());
-    assert_eq!((icmp, out.len() - 14), (icmpv6::Repr::TimeExceeded { code: 0 }, ERROR_V6_MAX));
+    assert_eq!(
+        (icmp, out.len() - 14),
+        (icmpv6::Repr::TimeExceeded { code: 0, quoted: 0 }, ERROR_V6_MAX)
+    );
     assert_eq!(quoted, packet[..quoted.len()]);
 }
 
@@ -153,10 +156,13 @@ fn no_route_is_told_to_the_sender() {
     let packet = v4("10.0.0.2", "10.99.0.7", Protocol::UDP, b"");
     let (_, out) = sent(rig.frame(0, &frame(own(0), HOST, EtherType::IPV4, &packet)));
     let (_, icmp, _) = read_v4(&out.data()[14..]);
-    assert_eq!(icmp, icmpv4::Repr::Unreachable { code: icmpv4::unreachable::NET, mtu: 0 });
+    assert_eq!(
+        icmp,
+        icmpv4::Repr::Unreachable { code: icmpv4::unreachable::NET, mtu: 0, quoted: 0 }
+    );
     let packet = v6("2001:db8::2", "2001:db8:99::7", Protocol::UDP, b"");
     let (_, out) = sent(rig.frame(0, &frame(own(0), HOST, EtherType::IPV6, &packet)));
-    assert_eq!(read_v6(&out.data()[14..]).1, icmpv6::Repr::Unreachable { code: 0 });
+    assert_eq!(read_v6(&out.data()[14..]).1, icmpv6::Repr::Unreachable { code: 0, quoted: 0 });
 }
 
 #[test]
@@ -169,7 +175,10 @@ fn too_big_tells_the_mtu_that_fits() {
     ipv4::fill_checksum(&mut packet);
     let (_, out) = sent(rig.frame(0, &frame(own(0), HOST, EtherType::IPV4, &packet)));
     let (_, icmp, _) = read_v4(&out.data()[14..]);
-    assert_eq!(icmp, icmpv4::Repr::Unreachable { code: icmpv4::unreachable::TOO_BIG, mtu: 1392 });
+    assert_eq!(
+        icmp,
+        icmpv4::Repr::Unreachable { code: icmpv4::unreachable::TOO_BIG, mtu: 1392, quoted: 0 }
+    );
     let packet = v6("2001:db8::2", "2001:db8:9::7", Protocol::UDP, &[5; 1353]);
     let (_, out) = sent(rig.frame(0, &frame(own(0), HOST, EtherType::IPV6, &packet)));
     assert_eq!(read_v6(&out.data()[14..]).1, icmpv6::Repr::TooBig { mtu: 1392 });
@@ -186,11 +195,11 @@ fn traffic_that_nobody_here_listens_to_is_told_so() {
         let packet = v4("10.0.0.2", "10.0.0.1", protocol, &[0; 8]);
         let (_, out) = sent(rig.frame(0, &frame(own(0), HOST, EtherType::IPV4, &packet)));
         let (_, icmp, _) = read_v4(&out.data()[14..]);
-        assert_eq!(icmp, icmpv4::Repr::Unreachable { code, mtu: 0 });
+        assert_eq!(icmp, icmpv4::Repr::Unreachable { code, mtu: 0, quoted: 0 });
     }
     let packet = v6("2001:db8::2", "2001:db8::1", Protocol::UDP, &[0; 8]);
     let (_, out) = sent(rig.frame(0, &frame(own(0), HOST, EtherType::IPV6, &packet)));
-    assert_eq!(read_v6(&out.data()[14..]).1, icmpv6::Repr::Unreachable { code: 4 });
+    assert_eq!(read_v6(&out.data()[14..]).1, icmpv6::Repr::Unreachable { code: 4, quoted: 0 });
     let packet = v6("2001:db8::2", "2001:db8::1", Protocol::GRE, &[0; 8]);
     let (_, out) = sent(rig.frame(0, &frame(own(0), HOST, EtherType::IPV6, &packet)));
     let problem = icmpv6::Repr::ParameterProblem { code: 1, pointer: 6 };
@@ -299,4 +308,78 @@ fn error_about_a_packet_of_a_vpn_comes_from_an_address_of_that_vpn() {
     let (next, out) = sent(rig.run_error(packet));
     assert_eq!((next, out.meta().vrf.0, out.meta().flags), (Next::Ip, 1, FLAG_LOCAL));
     assert_eq!(IpAddr::V4(read_v4(out.data()).0.src), ip("172.16.0.1"));
+}
+
+/// What the error stage makes of a packet with labels that came by interface 2.
+fn within_path(rig: &mut Rig, stack: &[u8], payload: &[u8], kind: u16, limit: u16) -> Vec<Fate> {
+    let mut packet = rig.packet(&[stack, payload].concat());
+    let meta = packet.meta_mut();
+    (meta.ethertype, meta.iface) = (EtherType::MPLS.0, 1);
+    (meta.icmp, meta.limit) = (kind, limit);
+    rig.run(Rig::error, packet)
+}
+
+/// RFC 3032 section 2.3.2 and RFC 4950: the message goes on to the end of the path, whose
+/// labels it bears and tells. Senders are of whatever network: here one has our address.
+#[test]
+fn icmp_error_within_a_path_tells_the_labels_and_follows_them() {
+    let stack = [mpls::encode(16, 3, false, 1), mpls::encode(17, 0, true, 9)].concat();
+    let fresh = [mpls::encode(16, 3, false, 255), mpls::encode(17, 0, true, 255)].concat();
+    for (data, quoted) in [(8, 128), (108, 128), (109, 132), (1000, 504)] {
+        let mut rig = Rig::new();
+        let packet = v4("10.0.0.1", "10.9.0.2", Protocol::UDP, &vec![3; data]);
+        let (next, out) = sent(within_path(&mut rig, &stack, &packet, 11 << 8, 0));
+        assert_eq!((next, out.meta().ethertype), (Next::Mpls, EtherType::MPLS.0));
+        assert_eq!((out.meta().flags, &out.data()[..8]), (FLAG_LOCAL, &fresh[..]));
+        let (header, icmp, behind) = read_v4(&out.data()[8..]);
+        assert_eq!(
+            (header.src, header.dst),
+            ("10.1.0.1".parse().unwrap(), "10.0.0.1".parse().unwrap())
+        );
+        assert_eq!(icmp, icmpv4::Repr::TimeExceeded { code: 0, quoted: (quoted / 4) as u8 });
+        assert!(out.len() - 8 <= ERROR_V4_MAX);
+        let (inside, extension) = behind.split_at(quoted);
+        let part = packet.len().min(quoted);
+        assert_eq!(inside[..part], packet[..part]);
+        assert!(inside[part..].iter().all(|&octet| octet == 0));
+        let told = icmpext::label_stack(extension).unwrap();
+        let told: Vec<u8> = told.entries().iter().flat_map(mpls::Repr::encoded).collect();
+        assert_eq!(told, stack);
+    }
+}
+
+#[test]
+fn icmpv6_error_within_a_path_tells_the_labels_unless_it_tells_an_mtu() {
+    let stack = mpls::encode(16, 3, true, 1);
+    let packet = v6("2001:db8:7::1", "2001:db8:9::1", Protocol::UDP, &[3; 1300]);
+    let mut rig = Rig::new();
+    let (next, out) = sent(within_path(&mut rig, &stack, &packet, 3 << 8, 0));
+    let (header, icmp, behind) = read_v6(&out.data()[4..]);
+    assert_eq!((next, header.src), (Next::Mpls, "2001:db8:1::1".parse().unwrap()));
+    assert!(out.len() - 4 <= ERROR_V6_MAX);
+    let icmpv6::Repr::TimeExceeded { code: 0, quoted } = icmp else { panic!("{icmp}") };
+    let (inside, extension) = behind.split_at(usize::from(quoted) * 8);
+    assert_eq!(inside, &packet[..inside.len()]);
+    assert_eq!(icmpext::label_stack(extension).unwrap().entries()[0].label.get(), 16);
+
+    let (_, out) = sent(within_path(&mut rig, &stack, &packet, 2 << 8, 1288));
+    let (_, icmp, behind) = read_v6(&out.data()[4..]);
+    assert_eq!(icmp, icmpv6::Repr::TooBig { mtu: 1288 });
+    assert_eq!(behind, &packet[..behind.len()]);
+}
+
+/// RFC 1812 section 4.3.2.7: the same rules as for packets without labels.
+#[test]
+fn icmp_error_within_a_path_answers_no_error_and_nothing_made_here() {
+    let stack = mpls::encode(16, 0, true, 1);
+    let mut rig = Rig::new();
+    let mut message = vec![0; 8];
+    icmpv4::Repr::TimeExceeded { code: 0, quoted: 0 }.emit(&mut message);
+    let error = v4("10.7.0.1", "10.9.0.2", Protocol::ICMP, &message);
+    assert_eq!(dropped(within_path(&mut rig, &stack, &error, 11 << 8, 0)), DropReason::TtlExpired);
+    // No address of this family: nobody could answer.
+    rig.routed(1).v6.clear();
+    rig.routed(0).v6.clear();
+    let packet = v6("2001:db8:7::1", "2001:db8:9::1", Protocol::UDP, &[3; 13]);
+    assert_eq!(dropped(within_path(&mut rig, &stack, &packet, 3 << 8, 0)), DropReason::TtlExpired);
 }

@@ -227,6 +227,10 @@ impl Rig {
         split!(self, ip)
     }
 
+    pub(crate) fn error(&mut self) -> (&mut dyn Stage, Parts<'_>) {
+        split!(self, error)
+    }
+
     pub(crate) fn output(&mut self) -> (&mut dyn Stage, Parts<'_>) {
         split!(self, output)
     }
