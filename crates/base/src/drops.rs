@@ -48,6 +48,8 @@ reasons! {
     BridgeSamePort = "bridge-same-port",
     /// A link-local group address (01-80-C2-00-00-0X) that a bridge must not forward.
     BridgeReserved = "bridge-reserved",
+    /// No route to the source leads back by the interface of arrival (RFC 3704).
+    ReversePath = "reverse-path",
     /// An access list denies this traffic.
     AclDenied = "acl-denied",
     /// No route to the destination.

@@ -204,10 +204,13 @@ fn interfaces(out: &mut String, config: &Config) {
             let named = |number: usize| format!(", {way} by list {}", config.lists[number].name);
             number.map_or(String::new(), named)
         };
+        let sources = interface
+            .sources
+            .map_or(String::new(), |check| format!(", sources validated, {}", check.name()));
         let lists = list("in", interface.acl_in) + &list("out", interface.acl_out);
         let _ = writeln!(
             out,
-            "  interface {}: {addresses}, mtu {}{mpls}{lists}",
+            "  interface {}: {addresses}, mtu {}{mpls}{sources}{lists}",
             interface.name, interface.mtu
         );
     }

@@ -89,9 +89,9 @@ fn line(seen: &Seen, start: u64, number: u64) -> String {
 /// What a packet looks like in front of a stage.
 pub fn layers_at(point: &str, octets: &[u8]) -> String {
     match point {
-        "mpls" | "pw-in" | "acl-in" | "ip" | "reassemble" | "local" | "esp-in" | "ah-in"
-        | "path-error" | "acl-out" | "clamp" | "policy" | "esp-out" | "ah-out" | "icmp-error"
-        | "output" | "dropped" => below_ethernet(octets),
+        "mpls" | "pw-in" | "source-check" | "acl-in" | "ip" | "reassemble" | "local" | "esp-in"
+        | "ah-in" | "path-error" | "acl-out" | "clamp" | "policy" | "esp-out" | "ah-out"
+        | "icmp-error" | "output" | "dropped" => below_ethernet(octets),
         _ => describe(octets),
     }
 }

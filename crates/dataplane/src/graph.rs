@@ -67,6 +67,8 @@ pub enum Next {
     Mpls,
     /// Control word (if the PW has one), then the frame, for pseudowire `pw`.
     PwIn,
+    /// IP packet in `vrf`, arrived by `iface`, which validates sources.
+    SourceCheck,
     /// IP packet in `vrf`, arrived by `iface`, which has an access list for what comes in.
     AclIn,
     /// IP header first, in `vrf`, arrived by `iface` (unless made here).

@@ -195,6 +195,8 @@ pub struct RoutedIface {
     pub mpls: bool,
     /// The security policy at this boundary.
     pub policy: Option<u16>,
+    /// Validation of the sources of what comes in.
+    pub sources: Option<route::SourceCheck>,
     /// The access list for what comes in.
     pub list_in: Option<u32>,
     /// The access list for what leaves.

@@ -350,6 +350,7 @@ impl Builder<'_> {
                 v6: [(link_local(mac), 64)].into_iter().chain(v6).collect(),
                 mpls: interface.mpls,
                 policy,
+                sources: interface.sources,
                 list_in: interface.acl_in.map(|list| list as u32),
                 list_out: interface.acl_out.map(|list| list as u32),
                 clamp: interface.clamp_mss.then_some(interface.mtu as u16),

@@ -8,7 +8,7 @@
 
 use crate::graph::{FLAG_OPENED, Next};
 use crate::mpls::PwMode;
-use crate::route::{Adjacency, TtlModel};
+use crate::route::{Adjacency, SourceCheck, TtlModel};
 use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
 use ferrule_base::{PortId, VrfId};
 use ferrule_wire::{ethernet, mpls, vlan};
@@ -67,7 +67,16 @@ impl Entry {
 
 /// Next stage of IP packets that come in by an interface.
 pub(super) const fn to_ip(routed: &RoutedIface) -> Next {
-    if routed.list_in.is_some() { Next::AclIn } else { Next::Ip }
+    if routed.sources.is_some() {
+        Next::SourceCheck
+    } else {
+        after_sources(routed.list_in.is_some())
+    }
+}
+
+/// Next stage of those whose source is good.
+const fn after_sources(has_list: bool) -> Next {
+    if has_list { Next::AclIn } else { Next::Ip }
 }
 
 /// Treatment of packets that come in by an interface.
@@ -76,21 +85,31 @@ pub(crate) struct Arrival {
     policy: u32,
     /// Access list.
     pub list: u32,
+    /// Validation of sources.
+    sources: Option<SourceCheck>,
     /// TCP's segments are limited.
     pub clamps: bool,
-    /// Neither.
+    /// Neither policy nor limit.
     is_open: bool,
 }
 
 impl Arrival {
     /// Of an interface that does not exist: nothing.
-    pub const NONE: Self = Self { policy: NONE, list: NONE, clamps: false, is_open: true };
+    pub const NONE: Self =
+        Self { policy: NONE, list: NONE, sources: None, clamps: false, is_open: true };
 
     pub fn of(iface: &Iface) -> Self {
         let IfaceKind::Routed(routed) = &iface.kind else { return Self::NONE };
         let (policy, clamps) = (policy(routed), routed.clamp.is_some());
         let list = routed.list_in.unwrap_or(NONE);
-        Self { policy, list, clamps, is_open: policy == NONE && !clamps }
+        let sources = routed.sources;
+        Self { policy, list, sources, clamps, is_open: policy == NONE && !clamps }
+    }
+
+    /// Validation of the sources of what comes in, and its next stage.
+    #[inline(always)]
+    pub const fn validation(self) -> (Option<SourceCheck>, Next) {
+        (self.sources, after_sources(self.list != NONE))
     }
 
     /// True if packets of these flags just go on: they came in clear where nobody judges

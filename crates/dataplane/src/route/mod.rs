@@ -27,6 +27,7 @@ pub mod limit;
 pub mod local;
 pub mod neighbours;
 mod options;
+mod sources;
 mod speaker;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -38,3 +39,4 @@ pub use ip::Ip;
 pub(crate) use ip::{TIME_EXCEEDED_V4, TIME_EXCEEDED_V6, TOO_BIG_V4, TOO_BIG_V6};
 pub use local::Local;
 pub use neighbours::Neighbours;
+pub use sources::{SourceCheck, Sources};

@@ -73,6 +73,7 @@ fn police(
             v6: routed.v6.clone(),
             mpls: false,
             policy: Some(tables.policies.len() as u16),
+            sources: None,
             list_in: None,
             list_out: None,
             clamp: None,

@@ -25,6 +25,7 @@ fn tables() -> Tables {
             v6: vec![("fe80::1".parse().unwrap(), 64)],
             mpls: false,
             policy,
+            sources: None,
             list_in: None,
             list_out: None,
             clamp: None,

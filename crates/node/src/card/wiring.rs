@@ -81,6 +81,7 @@ impl From<Next> for Place {
             | Next::PwIn
             | Next::Mpls
             | Next::PathError
+            | Next::SourceCheck
             | Next::AclIn
             | Next::AclOut
             | Next::Clamp

@@ -17,7 +17,7 @@ use super::{
 use ferrule_base::Secret;
 use ferrule_dataplane::ipsec::Mode;
 use ferrule_dataplane::macsec::SecyConfig;
-use ferrule_dataplane::route::TtlModel;
+use ferrule_dataplane::route::{SourceCheck, TtlModel};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{Debug, Display};
@@ -280,6 +280,7 @@ fn interface(config: &Config, interface: &InterfaceConfig) -> Entry {
         "mtu": mtu = plain(mtu),
         "mpls": mpls = plain(mpls),
         "clamp-mss": clamp_mss = plain(clamp_mss),
+        "source-validation": sources = optional(&sources.map(SourceCheck::name)),
         "acl-in": acl_in = optional(&acl_in.map(|list| &config.lists[list].name)),
         "acl-out": acl_out = optional(&acl_out.map(|list| &config.lists[list].name)),
     } but { name });

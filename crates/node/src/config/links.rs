@@ -8,7 +8,7 @@ use super::{
     PortConfig, PseudowireConfig, RouteConfig, TapConfig, Via, VlanTag, XdpMode,
 };
 use ferrule_dataplane::macsec::SecyConfig;
-use ferrule_dataplane::route::TtlModel;
+use ferrule_dataplane::route::{SourceCheck, TtlModel};
 use std::collections::{HashMap, HashSet};
 
 const CTAG: u16 = 0x8100;
@@ -202,6 +202,9 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
             name.as_ref().and_then(|name| r.lists.find(&mut r.problems, name))
         };
         let (acl_in, acl_out) = (list(&interface.acl_in), list(&interface.acl_out));
+        let modes = [("strict", SourceCheck::Strict), ("loose", SourceCheck::Loose)];
+        let sources = interface.source_validation.as_ref();
+        let sources = sources.and_then(|word| r.choice(word, "source validation", &modes));
         r.interfaces.push(&name);
         config.interfaces.push(InterfaceConfig {
             name,
@@ -213,6 +216,7 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
             mtu,
             mpls: interface.mpls.unwrap_or(false),
             clamp_mss: interface.clamp_mss.unwrap_or(false),
+            sources,
             acl_in,
             acl_out,
         });

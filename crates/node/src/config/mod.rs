@@ -45,7 +45,7 @@ use ferrule_base::{MacAddr, Secret};
 use ferrule_crypto::{KeySpec, Suite};
 pub use ferrule_dataplane::ipsec::{Encap, Fragment, Mode, Outside, SaProtocol, Tfc};
 pub use ferrule_dataplane::macsec::{Replay, SecyConfig};
-use ferrule_dataplane::route::TtlModel;
+use ferrule_dataplane::route::{SourceCheck, TtlModel};
 use ferrule_dataplane::sequence;
 use ferrule_wire::Protocol;
 use std::collections::HashMap;
@@ -263,6 +263,8 @@ pub struct InterfaceConfig {
     pub mpls: bool,
     /// TCP's segments are held to `mtu`.
     pub clamp_mss: bool,
+    /// Validation of the sources of what comes in.
+    pub sources: Option<SourceCheck>,
     /// The access list for what comes in, by index.
     pub acl_in: Option<usize>,
     /// The access list for what leaves, by index.

@@ -241,6 +241,10 @@ pub(super) struct Interface {
     /// TCP's maximum segment size is lowered to what fits `mtu`.
     #[schemars(extend("default" = false))]
     pub clamp_mss: Option<bool>,
+    /// Packets have to come from where their source is routed to (RFC 3704): by this interface, or
+    /// by any route that does not discard. Default: not looked at.
+    #[schemars(extend("enum" = ["strict", "loose"]))]
+    pub source_validation: Option<Text>,
     /// Access list for IP packets that come in: before labels are put on, and for those to the node
     /// itself.
     pub acl_in: Option<Text>,

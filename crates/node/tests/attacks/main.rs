@@ -32,4 +32,5 @@ mod macsec;
 mod mpls;
 mod options;
 mod router;
+mod sources;
 mod transport;

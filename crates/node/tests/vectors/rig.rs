@@ -110,6 +110,7 @@ impl Rig {
             v6: Vec::new(),
             mpls: true,
             policy: None,
+            sources: None,
             list_in: None,
             list_out: None,
             clamp: None,

@@ -49,6 +49,7 @@ impl Site {
             [[interface]]
             port = "lan"
             address = ["10.{own}.0.1/16", "2001:db8:{own}::1/48"]
+            source-validation = "strict"
             acl-in = "in"
             acl-out = "out"
             [[interface]]

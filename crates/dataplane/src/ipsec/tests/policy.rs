@@ -230,6 +230,7 @@ fn boundary(policy: Option<u16>) -> Gateway<Software> {
         v6: vec![],
         mpls: false,
         policy,
+        sources: None,
         list_in: None,
         list_out: None,
         clamp: None,

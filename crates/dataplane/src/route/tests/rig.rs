@@ -85,6 +85,7 @@ pub(crate) fn routed(vrf: u16, port: u8, v4: &str, v6: &[&str]) -> RoutedIface {
         v6: v6.iter().map(|a| (a.parse().unwrap(), 64)).collect(),
         mpls: false,
         policy: None,
+        sources: None,
         list_in: None,
         list_out: None,
         clamp: None,
