@@ -32,7 +32,7 @@ const FRAMES: usize = 8192;
 type Part = fn(Effort);
 
 /// Names of the parts, and the functions that measure them.
-const PARTS: [(&str, Part); 12] = [
+const PARTS: [(&str, Part); 13] = [
     ("ipv4", ipv4),
     ("acl", acl),
     ("routes", routes),
@@ -42,6 +42,7 @@ const PARTS: [(&str, Part); 12] = [
     ("sas", sas),
     ("cbc", cbc),
     ("mpls", mpls),
+    ("options", options),
     ("macsec", macsec),
     ("inflight", inflight),
     ("workers", workers),
@@ -315,6 +316,48 @@ fn mpls(effort: Effort) {
         }),
     ];
     measure("MPLS (VPP's VPWS without a control word)", effort, &mut rows);
+}
+
+/// What is configured beside the bare way, which stands beside it.
+fn options(effort: Effort) {
+    let clear = |config: &str, name: &str| {
+        let (node, frames) = (node(config), clear(Size::Of(64)));
+        let case = move |count| Case::new(&node, Source::Clear(frames(count)));
+        Row::of(name, None, None).with_flows(case)
+    };
+    let swapped = |config: &str, name: &str| {
+        let node = node(config);
+        Row::of(name, None, None).with_flows(move |count| {
+            let frames = Frames::new(FRAMES, |i, rng| {
+                let label = networks::LABEL + (i % count) as u32 % LABELS;
+                labelled(&small(i, count, rng), &[label])
+            });
+            Case::new(&node, Source::Clear(frames))
+        })
+    };
+    let crossed = |config: &str, name: &str| {
+        let node = node(config);
+        Row::of(name, None, None).with_flows(move |count| {
+            let frames = Frames::new(FRAMES, |i, rng| between([0, 1], i, count, rng));
+            Case::new(&node, Source::Clear(frames))
+        })
+    };
+    let (router, l3vpn, vpws) = (networks::router(), networks::l3vpn(), networks::vpws());
+    let (switch, balancing) = (networks::switch(LABELS), networks::balancing_switch(LABELS));
+    let mut rows = [
+        clear(&router, "IPv4, 64 B"),
+        clear(&networks::with_validation(&router), "IPv4, 64 B, sources validated"),
+        clear(&networks::with_paths(&router), "IPv4, 64 B, eight paths"),
+        clear(&l3vpn, "L3VPN ingress, 64 B"),
+        clear(&networks::with_entropy(&l3vpn), "L3VPN ingress, 64 B, entropy label"),
+        clear(&networks::with_paths(&l3vpn), "L3VPN ingress, 64 B, eight paths"),
+        swapped(&switch, "MPLS swap, 64 B"),
+        swapped(&balancing, "MPLS swap, 64 B, eight paths"),
+        crossed(&vpws, "VPWS ingress, 64 B"),
+        crossed(&networks::with_entropy(&vpws), "VPWS ingress, 64 B, entropy label"),
+        crossed(&networks::with_paths(&vpws), "VPWS ingress, 64 B, eight paths"),
+    ];
+    measure("Options (to reach: 5 clocks more than without)", effort, &mut rows);
 }
 
 /// Peers on a secured link.

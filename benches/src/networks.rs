@@ -95,6 +95,43 @@ pub fn listed_router(entries: &[Listed]) -> String {
     router().replacen("[[interface]]\nport = \"a\"\n", listed, 1) + &list + "]\n"
 }
 
+/// The configuration with eight ways of the same cost in place of the one by 192.0.2.2,
+/// whose labels each has.
+pub fn with_paths(config: &str) -> String {
+    let one = "via = \"192.0.2.2\"\n";
+    let (before, after) = config.split_once(one).expect("a way by the first hop");
+    let (next, rest) = after.split_once('\n').unwrap_or((after, ""));
+    let (labels, rest) = match next.split_once(" = ") {
+        Some(("labels", list)) => (format!(", labels = {list}"), rest.to_owned()),
+        _ => (String::new(), after.to_owned()),
+    };
+    let paths = HOPS[1..].iter().map(|hop| format!("{{ via = \"{hop}\"{labels} }}"));
+    let paths: Vec<String> = paths.collect();
+    format!("{before}paths = [{}]\n{rest}", paths.join(", "))
+}
+
+/// The configuration with an entropy label on the first labelled way.
+pub fn with_entropy(config: &str) -> String {
+    config.replacen("labels = [16002", "entropy-label = true\nlabels = [16002", 1)
+}
+
+/// The configuration with sources validated at port a.
+pub fn with_validation(config: &str) -> String {
+    let interface = "[[interface]]\nport = \"a\"\n";
+    config.replacen(interface, &format!("{interface}source-validation = \"strict\"\n"), 1)
+}
+
+/// A label switch whose labels go eight ways each.
+pub fn balancing_switch(labels: u32) -> String {
+    let mut text = ports([1600; 2]) + &interfaces();
+    for n in 0..labels {
+        let path = |hop| format!("{{ via = \"{hop}\", swap = [{}] }}", 2 * LABEL + n);
+        let paths: Vec<String> = HOPS[1..].iter().map(path).collect();
+        let _ = write!(text, "[[label]]\nlabel = {}\npaths = [{}]\n", LABEL + n, paths.join(", "));
+    }
+    text
+}
+
 /// A router with the way to 10.0.0.0/8 and `prefixes`, which go by eight next hops.
 pub fn large_router(prefixes: &[(Ipv4Addr, u8)]) -> String {
     let mut text = ports([1600; 2]) + &interfaces() + &route("10.0.0.0/8", "198.18.1.2");

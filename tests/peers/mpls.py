@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# time-limit: 120
+# time-limit: 180
 """MPLS between Linux kernels and a Ferrule node, over TAPs.
 
     host ── fl [ Ferrule ] f0 ── w1 ── p0 [ Linux p ] p1 ── w2 ── h0 [ Linux h ] 10.9.0.1
@@ -9,14 +9,17 @@
                PE                        P: swap, PHP               PE
 
 IPv4 and IPv6, from both sides, every size to the largest that two labels leave
-room for; label stacks, bottom bits and TTLs are read from the wire. What ends
-within a path is told: `traceroute -e` reads the labels that Ferrule saw.
+room for; label stacks, bottom bits and TTLs are read from the wire. Entropy
+labels pass Linux and end here; of two paths each flow has one, and all have the
+one that answers. What ends within a path is told: `traceroute -e` reads the
+labels that Ferrule saw.
 """
 import json
 import os
 import struct
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from peernode import (  # noqa: E402
@@ -229,6 +232,37 @@ def edge(check, net):
     check.equal(node.stop(), 0, "Ferrule ends cleanly")
 
 
+def entropy(check, net):
+    """Ferrule is the PE; its flows have entropy labels, and those of the other PE end here."""
+    check.case("Ferrule PE, entropy labels")
+    net.p.sh("ip -f mpls route replace 100 as 101 via inet 10.0.2.2;"
+             "ip -f mpls route replace 102 via inet 10.0.1.2")
+    # Linux puts them on, but does not take them off.
+    net.h.sh("ip route replace 10.2.0.0/24 encap mpls 102/7/70000/300 via 10.0.2.1 src 10.9.0.1")
+    node = Node(net.lab, PE.format(ttl="uniform").replace(
+        'via = "10.0.1.1"', 'via = "10.0.1.1"\nentropy-label = true'))
+    net.w1.take(), net.w2.take()
+    towards = [f"10.9.0.{n}" for n in range(1, 9)]
+    for far in towards:
+        net.lab.sh(f"ping -c 1 -W 0.2 {far} >/dev/null || true")
+    of, at_h = stacks(net.w1.take()[1]), stacks(net.w2.take()[0])
+    for have, first in ((of, (100, 0, 63)), (at_h, (101, 0, 62))):
+        labels = {s[2][0] for s, _ in have}
+        check.that(len(labels) == len(towards) and min(labels) >= 16, f"a label a flow: {have}")
+        check.equal({(s[0], s[1][:2], s[2][1:], s[3]) for s, _ in have},
+                    {(first, (7, 0), (0, 0), (200, 1, 63))}, "indicator and label below the tunnel's")
+    net.w1.take()
+    before = node.drops()
+    net.h.sh("ping -c 5 -i 0.05 -W 0.2 -I 10.9.0.1 10.2.0.2 >/dev/null || true")
+    to, _ = net.w1.take()
+    check.equal({tuple(label for label, _, _ in s) for s, _ in stacks(to)}, {(7, 70000, 300)},
+                "what Linux leaves for Ferrule")
+    check.equal({r: n - before.get(r, 0) for r, n in node.drops().items() if "label" in r
+                 and n != before.get(r, 0)}, {}, "no label dropped")
+    check.equal(node.stop(), 0, "Ferrule ends cleanly")
+    net.h.sh("ip route replace 10.2.0.0/24 encap mpls 102/300 via 10.0.2.1 src 10.9.0.1")
+
+
 def core(check, net):
     """Ferrule is the P between two Linux PEs."""
     net.p.sh("""set -e
@@ -262,6 +296,38 @@ ip neigh flush dev vec0""")
         passed = {f[14 + 4 * len(a):] for f in at_h if ethertype(f) == MPLS}
         check.that(passed and passed <= inner, "what the labels carry is as it was")
     check.equal({r: n for r, n in node.drops().items() if "label" in r}, {}, "no label dropped")
+    check.equal(node.stop(), 0, "Ferrule ends cleanly")
+
+
+def several(check, net):
+    """Ferrule is the P, with two ways to the other PE; one of them stops to answer."""
+    check.case("Ferrule P, two paths")
+    towards = [f"10.9.0.{n}" for n in range(1, 33)]
+    net.h.sh("ip addr add 10.0.2.3/24 dev vec0;"
+             + ";".join(f"ip addr add {far}/32 dev d0" for far in towards[1:]))
+    node = Node(net.lab, P.format(
+        a="paths = [{ swap = [101], via = \"10.0.2.2\" }, { swap = [104], via = \"10.0.2.3\" }]",
+        b="swap = [104]").replace('via = "10.0.2.2"\n[[label]]', "[[label]]"))
+
+    def labels():
+        net.w2.take()
+        out = net.p.sh(f"for far in {' '.join(towards)}; do "
+                       "ping -q -c 2 -i 0.01 -W 1 $far | grep received; done")
+        check.equal(out.count(" 2 received"), len(towards), "answers")
+        at_h = [f for f in net.w2.take()[0] if ethertype(f) == MPLS]
+        by_flow = {}
+        for f in at_h:
+            by_flow.setdefault(f[22 + 16:22 + 20], set()).add(stack(f)[0][0][0])
+        check.equal(len(by_flow), len(towards), "flows")
+        check.equal({len(ways) for ways in by_flow.values()}, {1}, "one path a flow")
+        return [min(ways) for ways in by_flow.values()]
+    both = labels()
+    check.that(min(both.count(101), both.count(104)) > 6, f"both paths are used: {both}")
+    net.h.sh("ip addr del 10.0.2.3/24 dev vec0")
+    end = time.time() + 60
+    while time.time() < end and "10.0.2.3" in {n["address"] for n in node.show("neighbours")}:
+        time.sleep(0.5)
+    check.equal(set(labels()), {101}, "only what answers is used")
     check.equal(node.stop(), 0, "Ferrule ends cleanly")
 
 
@@ -311,7 +377,9 @@ def main():
     with Lab(cpu=CPU) as lab:
         net = Net(lab)
         edge(check, net)
+        entropy(check, net)
         core(check, net)
+        several(check, net)
         within(check, net)
     check.done()
 

@@ -295,7 +295,7 @@ pub struct AnswerView {
 }
 
 /// Where packets to a prefix go.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct PathView {
     pub vrf: String,
@@ -537,27 +537,32 @@ fn via_text(config: &Config, via: &Via) -> String {
 fn labels(config: &Config) -> Vec<LabelView> {
     let mut all: Vec<LabelView> = Vec::new();
     for entry in &config.labels {
-        let (action, labels_out, via) = match &entry.action {
+        let view =
+            |action, labels_out, via| LabelView { label: entry.label, action, labels_out, via };
+        match &entry.action {
             LabelAction::Ip(vrf) => {
-                (format!("pop to vrf `{}`", config.vrfs[*vrf]), Vec::new(), String::new())
+                let action = format!("pop to vrf `{}`", config.vrfs[*vrf]);
+                all.push(view(action, Vec::new(), String::new()));
             }
-            LabelAction::Forward(via) => {
-                let action = if via.labels.is_empty() { "pop" } else { "swap" };
-                (action.into(), via.labels.clone(), via_text(config, via))
-            }
-        };
-        all.push(LabelView { label: entry.label, action, labels_out, via });
+            LabelAction::Forward(via) => all.extend(via.paths().map(|path| {
+                let action = if path.labels.is_empty() { "pop" } else { "swap" };
+                let via = via_text(config, &path);
+                view(action.into(), path.labels, via)
+            })),
+        }
     }
     for pw in &config.pseudowires {
         let port = &config.ports[pw.port].name;
-        let mut labels_out = pw.via.labels.clone();
-        labels_out.push(pw.label_out);
-        all.push(LabelView {
-            label: pw.label_in,
-            action: format!("pseudowire {} to port {port}", pw.name),
-            labels_out,
-            via: via_text(config, &pw.via),
-        });
+        all.extend(pw.via.paths().map(|path| {
+            let mut labels_out = path.stack();
+            labels_out.push(pw.label_out);
+            LabelView {
+                label: pw.label_in,
+                action: format!("pseudowire {} to port {port}", pw.name),
+                labels_out,
+                via: via_text(config, &path),
+            }
+        }));
     }
     all.sort_by_key(|l| l.label);
     all
@@ -599,16 +604,21 @@ fn paths(config: &Config) -> Vec<PathView> {
     }
     for route in &config.routes {
         let (address, len) = route.prefix;
-        all.push(PathView {
-            vrf: config.vrfs[route.vrf].clone(),
-            prefix: format!("{address}/{len}"),
-            via: route.via.as_ref().map_or("discard".into(), |via| via_text(config, via)),
-            labels: route.via.as_ref().map_or_else(Vec::new, |via| via.labels.clone()),
-            mtu: route.via.as_ref().map_or(0, |via| {
-                config.interfaces[via.interface].mtu.saturating_sub(4 * via.labels.len())
-            }),
-            policy: route.via.as_ref().map_or_else(String::new, |via| policy(via.interface)),
-        });
+        let (vrf, prefix) = (config.vrfs[route.vrf].clone(), format!("{address}/{len}"));
+        let view = |path: Via| PathView {
+            vrf: vrf.clone(),
+            prefix: prefix.clone(),
+            via: via_text(config, &path),
+            labels: path.stack(),
+            mtu: config.interfaces[path.interface].mtu.saturating_sub(path.labels_len()),
+            policy: policy(path.interface),
+        };
+        match &route.via {
+            Some(via) => all.extend(via.paths().map(view)),
+            None => {
+                all.push(PathView { vrf, prefix, via: "discard".into(), ..PathView::default() })
+            }
+        }
     }
     all
 }

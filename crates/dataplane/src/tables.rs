@@ -4,7 +4,7 @@
 //! What lives longer than a configuration (learned addresses, neighbours) is in
 //! tables of atomics that successive snapshots share.
 
-use crate::link::{Arrival, Entry, Exit};
+use crate::link::{Arrival, Entry, Exit, NextHopGroups};
 use crate::route::address::Reserved;
 use crate::{acl, bridge, ipsec, mpls, route};
 use ferrule_base::{MacAddr, PortId, VrfId};
@@ -44,6 +44,9 @@ pub struct Tables {
     pub paths: ipsec::Paths,
     /// Workers that share the traffic.
     pub workers: u8,
+    /// Of the hash by which flows are shared among paths of equal cost: another one at every
+    /// node.
+    pub seed: u64,
     /// Compiled ports, interfaces and adjacencies, as stages read them for every packet, made by
     /// [`compile`](Self::compile).
     pub hot: Hot,
@@ -53,11 +56,13 @@ impl Tables {
     /// Makes what stages read for every packet of the tables that are there: to be called
     /// once they are, and again when one of them changes.
     pub fn compile(&mut self) {
+        let mut exits: Vec<_> = self.adjacencies.iter().map(|a| Exit::of(a, self)).collect();
         self.hot = Hot {
             entries: self.ports.iter().map(|port| Entry::of(port, self)).collect(),
             members: self.ifaces.iter().map(|iface| bridge::Member::of(iface, self)).collect(),
             arrivals: self.ifaces.iter().map(Arrival::of).collect(),
-            exits: self.adjacencies.iter().map(|a| Exit::of(a, self)).collect(),
+            groups: NextHopGroups::of(self, &mut exits),
+            exits,
             reserved: Reserved::of(&self.ifaces),
         };
     }
@@ -74,6 +79,8 @@ pub struct Hot {
     pub(crate) arrivals: Vec<Arrival>,
     /// By adjacency.
     pub(crate) exits: Vec<Exit>,
+    /// The paths of those that stand for some.
+    pub(crate) groups: NextHopGroups,
     /// Addresses that nobody else sends from.
     pub(crate) reserved: Reserved,
 }

@@ -206,6 +206,7 @@ pub(crate) fn compile(
     shared.note_cards(config, &ports);
     let tables = Tables {
         workers: config.cores.len() as u8,
+        seed: made_mac(&config.name, "paths").to_u64(),
         neighbours: shared.neighbours.clone(),
         ..Tables::default()
     };
@@ -417,6 +418,7 @@ impl Builder<'_> {
                     None => mpls::PwMode::Raw,
                 },
                 ttl: pw.ttl,
+                spreads: pw.via.entropy || !pw.via.others.is_empty(),
             });
         }
     }
@@ -428,8 +430,18 @@ impl Builder<'_> {
                 LabelAction::Ip(vrf) => mpls::IlmAction::Ip(VrfId(*vrf as u16)),
                 LabelAction::Forward(via) => {
                     // The labels belong to the cross-connect, not to the way.
-                    let labels = via.labels.iter().rev().copied().collect();
-                    mpls::IlmAction::Forward(labels, self.way(&bare(via)))
+                    let paths = via.paths().map(|path| {
+                        let labels = path.labels.iter().rev().copied().collect();
+                        (labels, self.way(&bare(&path)))
+                    });
+                    let mut paths: Vec<_> = paths.collect();
+                    match paths.len() {
+                        1 => {
+                            let (labels, adjacency) = paths.swap_remove(0);
+                            mpls::IlmAction::Forward(labels, adjacency)
+                        }
+                        _ => mpls::IlmAction::Balance(paths.into()),
+                    }
                 }
             };
             entries.push((entry.label, mpls::Ilm { action, ttl: entry.ttl }));
@@ -467,11 +479,17 @@ impl Builder<'_> {
             let iface = self.routed(via.interface);
             let slot = via.next_hop.and_then(|ip| self.tables.neighbours.reserve(iface, ip));
             self.next_hops[index] = via.next_hop;
+            let paths = match via.others.is_empty() {
+                true => Vec::new(),
+                false => via.paths().map(|path| self.way(&path)).collect(),
+            };
             self.tables.adjacencies[index] = route::Adjacency {
                 iface,
                 neighbour: slot,
                 labels: via.labels.iter().rev().copied().collect(),
                 ttl: via.ttl,
+                entropy: via.entropy,
+                paths,
             };
         }
     }
@@ -482,16 +500,19 @@ impl Builder<'_> {
         let mut seen: HashSet<Via> = HashSet::new();
         let mut ways = Vec::new();
         let mut add = |via: &Via| {
-            if !seen.contains(via) {
-                seen.insert(via.clone());
-                ways.push(via.clone());
+            let group = (!via.others.is_empty()).then(|| via.clone());
+            for way in via.paths().chain(group) {
+                if !seen.contains(&way) {
+                    seen.insert(way.clone());
+                    ways.push(way);
+                }
             }
         };
         (0..config.interfaces.len()).map(on_link).for_each(|via| add(&via));
         config.routes.iter().filter_map(|r| r.via.as_ref()).for_each(&mut add);
         for label in &config.labels {
             if let LabelAction::Forward(via) = &label.action {
-                add(&bare(via));
+                via.paths().for_each(|path| add(&bare(&path)));
             }
         }
         config.pseudowires.iter().map(|p| &p.via).for_each(&mut add);
@@ -726,18 +747,21 @@ fn circuit_name(pw: &PseudowireConfig) -> String {
 
 /// The way to whatever is on an interface's network.
 fn on_link(interface: usize) -> Via {
-    Via { interface, next_hop: None, labels: Vec::new(), ttl: route::TtlModel::Uniform }
+    Via::new(interface, None)
 }
 
 /// A way without its labels, which a cross-connect pushes itself.
 fn bare(via: &Via) -> Via {
-    Via { labels: Vec::new(), ttl: route::TtlModel::Uniform, ..via.clone() }
+    Via::new(via.interface, via.next_hop)
 }
 
 /// What a way is called: equal ways share one adjacency.
 fn way_name(config: &Config, via: &Via) -> String {
-    let interface = &config.interfaces[via.interface].name;
-    format!("{interface} {:?} {:?} {:?}", via.next_hop, via.labels, via.ttl)
+    let name = |via: &Via| {
+        let interface = &config.interfaces[via.interface].name;
+        format!("{interface} {:?} {:?} {:?} {}", via.next_hop, via.labels, via.ttl, via.entropy)
+    };
+    via.paths().map(|path| name(&path)).collect::<Vec<_>>().join("; ")
 }
 
 /// The link-local address of a link address (RFC 4291 appendix A).

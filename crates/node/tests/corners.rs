@@ -272,7 +272,9 @@ fn router_alert_above_a_known_label_goes_on_with_it() {
         let bottom = frame(&[entry(1, true, 64)]);
         let twice = frame(&[entry(1, false, 64), entry(1, false, 64), entry(16_001, true, 64)]);
         rig.refused("out", &[bottom, twice], DropReason::ReservedLabel);
-        let last = frame(&[entry(1, false, 1), entry(16_001, true, 64)]);
+        // (Of IP its sender would be told.)
+        let labels = [entry(1, false, 1), entry(16_001, true, 64)].concat();
+        let last = ethernet(mac("n1", "out"), HOST, 0x8847, &[&labels[..], &[0; 60]].concat());
         rig.refused("out", &[last], DropReason::TtlExpired);
     });
 }

@@ -2,17 +2,18 @@
 //!
 //! ```text
 //! Ethernet ─▶ VLAN tags ─▶ IP:   addresses, protocol, ports (whole datagrams)
-//!                        ─▶ MPLS: labels, and the IP header that seems to follow
+//!                        ─▶ MPLS: labels, and the IP header that follows;
+//!                                 an entropy label in place of both (RFC 6790)
 //!                        ─▶ else: both MAC addresses
 //! ```
 //! Packets of one flow give one number, always and everywhere; nothing is
 //! promised about the other direction. VLAN tags count as well.
 //!
-//! Below an MPLS stack nothing says what follows. Like other routers, this one
-//! looks at the first nibble: 4 and 6 pass for IP. A pseudowire without control
-//! word whose destination address begins so is misread, and frames of one flow
-//! part ways and overtake one another (RFC 4928 section 3). The control word's
-//! zero nibble (RFC 4385) is what prevents it.
+//! Below an MPLS stack nothing says what follows. Routers that look at the first
+//! nibble alone take a pseudowire without control word, whose destination address
+//! begins with 4 or 6, for IP, and frames of one flow part ways and overtake one
+//! another (RFC 4928 section 3). Here it is IP if its lengths say so, too, and the
+//! checksum if there is one.
 
 use crate::ip::Protocol;
 use crate::{EtherType, ethernet, ipv4, ipv6, ipv6ext, mpls, vlan};
@@ -46,6 +47,27 @@ impl Mix {
         let last = self.with(1).0;
         last as u32 ^ (last >> 32) as u32
     }
+}
+
+/// The number by which a node shares what is in front, IP or a label stack, among paths of
+/// equal cost. Nodes of different seeds share differently: or behind the first one that
+/// halves traffic the second would find all of it on one side.
+#[inline]
+pub fn path_hash(seed: u64, ethertype: EtherType, packet: &[u8]) -> u32 {
+    let mix = Mix(seed);
+    let flow = match ethertype {
+        EtherType::IPV4 => ip_v4(mix, packet),
+        EtherType::IPV6 => ip_v6(mix, packet),
+        EtherType::MPLS => labels(mix, packet),
+        _ => None,
+    };
+    flow.unwrap_or(mix).finish()
+}
+
+/// The number by which a node shares the frames of a flow, which has this number.
+#[inline]
+pub const fn path_of_flow(seed: u64, flow: u32) -> u32 {
+    Mix(seed).with(flow as u64).finish()
 }
 
 /// The number of the flow that an Ethernet frame belongs to.
@@ -128,14 +150,34 @@ fn labels(mut mix: Mix, packet: &[u8]) -> Option<Mix> {
         rest = after;
         if entry.is_bottom() {
             let inner = match rest.first().map(|b| b >> 4) {
-                Some(4) => ip_v4(mix, rest),
-                Some(6) => ip_v6(mix, rest),
+                Some(4) if is_ip_v4(rest) => ip_v4(mix, rest),
+                Some(6) if is_ip_v6(rest) => ip_v6(mix, rest),
                 _ => None,
             };
             return Some(inner.unwrap_or(mix));
         }
+        if entry.label() == mpls::special::ENTROPY_INDICATOR
+            && let Ok((entropy, _)) = mpls::Header::ref_from_prefix(rest)
+        {
+            return Some(mix.with(u64::from(entropy.label().get())));
+        }
     }
     Some(mix)
+}
+
+/// True for what has an IPv4 packet's lengths and checksum.
+fn is_ip_v4(octets: &[u8]) -> bool {
+    ipv4::validate(octets).is_ok_and(|(_, _, len)| fills(len, octets))
+}
+
+/// True for what has an IPv6 packet's length.
+fn is_ip_v6(octets: &[u8]) -> bool {
+    ipv6::validate(octets).is_ok_and(|(_, len)| fills(len, octets))
+}
+
+/// True if a packet of this length fills its frame, padding of a short one aside.
+const fn fills(len: usize, octets: &[u8]) -> bool {
+    len == octets.len() || octets.len() < ethernet::PAYLOAD_MIN
 }
 
 #[cfg(test)]
@@ -194,24 +236,48 @@ mod tests {
     #[test]
     fn labels_make_a_flow_and_ip_below_them_counts() {
         let labels = "0006503f 003e913f";
-        let udp = hash(&[MACS, "8847", labels, UDP]);
-        assert_ne!(udp, hash(&[MACS, "8847", "0006603f 003e913f", UDP]));
-        assert_eq!(udp, hash(&[MACS, "8847", "00065e11 003e9f11", UDP]), "class and TTL");
-        let other = UDP.replace("00070008", "00070009");
+        let whole = [UDP, &"00".repeat(7)].concat();
+        let udp = hash(&[MACS, "8847", labels, &whole]);
+        assert_ne!(udp, hash(&[MACS, "8847", "0006603f 003e913f", &whole]));
+        assert_eq!(udp, hash(&[MACS, "8847", "00065e11 003e9f11", &whole]), "class and TTL");
+        let other = whole.replace("00070008", "00070009");
         assert_ne!(udp, hash(&[MACS, "8847", labels, &other]));
     }
 
     #[test]
-    fn the_control_word_keeps_a_pseudowire_together() {
+    fn a_pseudowire_stays_together_with_a_control_word_and_without() {
         let labels = "0006513f";
-        // The customer's address begins with 4, so the frame passes for IPv4,
-        // and octets of the customer's data pick the path.
-        let frame =
-            |data: &str| ["45b800000002 020000000001 88e5 2c00", data, &"00".repeat(30)].concat();
-        let bare = |data| hash(&[MACS, "8847", labels, &frame(data)]);
-        assert_ne!(bare("00000001"), bare("00000002"));
-        let safe = |data| hash(&[MACS, "8847", labels, "00000000", &frame(data)]);
-        assert_eq!(safe("00000001"), safe("00000002"));
+        // The customer's address begins as an IPv4 or IPv6 packet does.
+        for first in ["45b800000002", "600000000002"] {
+            let frame =
+                |data: &str| [first, "020000000001 88e5 2c00", data, &"00".repeat(30)].concat();
+            let bare = |data| hash(&[MACS, "8847", labels, &frame(data)]);
+            assert_eq!(bare("00000001"), bare("00000002"));
+            let safe = |data| hash(&[MACS, "8847", labels, "00000000", &frame(data)]);
+            assert_eq!(safe("00000001"), safe("00000002"));
+        }
+    }
+
+    #[test]
+    fn an_entropy_label_is_a_flow_whatever_follows_it() {
+        let with = |entropy: &str, packet: &str| {
+            hash(&[MACS, "8847", "0006503f", "0000703f", entropy, "003e913f", packet])
+        };
+        let other = UDP.replace("00070008", "00070009");
+        assert_eq!(with("00abc000", UDP), with("00abc000", &other));
+        assert_ne!(with("00abc000", UDP), with("00abd000", UDP));
+    }
+
+    #[test]
+    fn paths_are_shared_evenly_and_by_each_node_in_its_own_way() {
+        let mut packet = hex(UDP);
+        let mut both = [[0u32; 4]; 4];
+        for port in 0..8000u16 {
+            packet[20..22].copy_from_slice(&port.to_be_bytes());
+            let of = |seed| path_hash(seed, EtherType::IPV4, &packet) as usize % 4;
+            both[of(1)][of(2)] += 1;
+        }
+        assert!(both.iter().flatten().all(|n| (400..600).contains(n)), "{both:?}");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! From an adjacency, or a finished frame, to a port.
 
-use super::exit::{Exit, LINK_TAG};
+use super::exit::{ENTROPY_ENTRIES, Exit, LINK_TAG};
 use crate::graph::{Aside, Ctx, FLAG_CUT, FLAG_LOCAL, FLAG_WHOLE, Next, Stage};
 use crate::route::config::LABELS_MAX;
 use crate::route::{TOO_BIG_V4, TOO_BIG_V6, TtlModel};
 use crate::tables::Tables;
 use ferrule_base::{DropReason, MacAddr};
 use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::flow::{path_hash, path_of_flow};
 use ferrule_wire::{EtherType, FromBytes, ethernet, ipv4, ipv6, mpls, ndp};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -46,7 +47,8 @@ impl Stage for Output {
             // 3
             if exit.label_count != 0 {
                 push_labels(packet, exit)?;
-                ctx.tally.work.labels += u64::from(exit.label_count);
+                let entropy = if exit.entropy { ENTROPY_ENTRIES as u64 } else { 0 };
+                ctx.tally.work.labels += u64::from(exit.label_count) + entropy;
             }
             write(exit, mac, worker, packet)
         });
@@ -154,7 +156,8 @@ fn too_long(exit: &Exit, packet: &mut Packet) -> Result<(), Aside> {
 
 /// Pushes labels (RFC 3032 section 2.1), the innermost first, onto an IP packet
 /// or a label stack. Their TTL is the packet's own in the uniform model and 255
-/// in the pipe model (RFC 3443 section 3); the traffic class is zero.
+/// in the pipe model (RFC 3443 section 3); the traffic class is zero. An entropy label goes
+/// below the outermost, without a hop, and its indicator above it (RFC 6790 section 4.2).
 #[inline]
 fn push_labels(packet: &mut Packet, exit: &Exit) -> Result<(), DropReason> {
     let ethertype = EtherType(packet.meta().ethertype);
@@ -163,19 +166,39 @@ fn push_labels(packet: &mut Packet, exit: &Exit) -> Result<(), DropReason> {
         TtlModel::Pipe => PIPE_TTL,
         TtlModel::Uniform => ttl_of(packet, stack)?,
     };
+    let flow = if exit.entropy { entropy(packet) } else { 0 };
     let mut bottom = u32::from(!stack) << 8;
-    let mut push = |label: u32| {
+    let mut push = |label: u32, ttl: u8| {
         let entry = packet.front::<{ mpls::Header::LEN }>().ok_or(DropReason::NoRoom)?;
         *entry = (label | std::mem::take(&mut bottom) | u32::from(ttl)).to_be_bytes();
         Ok::<_, DropReason>(())
     };
-    for &label in &exit.labels[..usize::from(exit.label_count).min(LABELS_MAX)] {
-        push(label)?;
+    let labels = &exit.labels[..usize::from(exit.label_count).min(LABELS_MAX)];
+    for (below, &label) in (1..).zip(labels) {
+        if exit.entropy && below == labels.len() {
+            push(flow << 12, 0)?;
+            push(mpls::special::ENTROPY_INDICATOR.get() << 12, ttl)?;
+        }
+        push(label, ttl)?;
     }
     if !stack {
         packet.meta_mut().ethertype = EtherType::MPLS.0;
     }
     Ok(())
+}
+
+/// The entropy label of a packet: of IP its flow's, of a pseudowire the frame's.
+#[inline(never)]
+fn entropy(packet: &Packet) -> u32 {
+    /// Of no node: the path that a flow takes here does not follow from its label.
+    const SEED: u64 = 0x6790;
+    const ORDINARY: u32 = mpls::special::FIRST_ORDINARY.get();
+    let meta = packet.meta();
+    let hash = match EtherType(meta.ethertype) {
+        EtherType::MPLS => path_of_flow(SEED, meta.hash),
+        ethertype => path_hash(SEED, ethertype, packet.data()),
+    };
+    ORDINARY + (u64::from(hash) * u64::from((1 << 20) - ORDINARY) >> 32) as u32
 }
 
 /// The TTL of what stands in front.

@@ -15,6 +15,8 @@ use ferrule_wire::{ethernet, mpls, vlan};
 
 /// No policy, or no neighbour.
 const NONE: u32 = u32::MAX;
+/// Entries of an entropy label: its indicator, and itself.
+pub(crate) const ENTROPY_ENTRIES: usize = 2;
 /// Octets of a link header with a VLAN tag.
 pub(crate) const LINK_TAG: usize = ethernet::Header::LEN + vlan::Header::LEN;
 
@@ -152,6 +154,8 @@ pub(crate) struct Exit {
     pub gate: Gate,
     /// The access list.
     pub list: u32,
+    /// Place of the first of `paths` in [`NextHopGroups`](super::NextHopGroups).
+    pub first_path: u32,
     /// Own address, in the lower 48 bits.
     pub mac: u64,
     /// The longest packet that fits the link, labels not counted.
@@ -171,6 +175,10 @@ pub(crate) struct Exit {
     /// TTL model of the label stack (RFC 3443).
     pub ttl: TtlModel,
     pub label_count: u8,
+    /// An entropy label goes below the outermost.
+    pub entropy: bool,
+    /// Paths of equal cost that this stands for; none: itself.
+    pub paths: u8,
     /// True if the adjacency leads to a routed interface.
     pub is_routed: bool,
     /// Next stage of packets from an interface that does not clamp TCP's MSS.
@@ -197,6 +205,9 @@ impl Exit {
             clamps: false,
             ttl: adjacency.ttl,
             label_count: adjacency.labels.len() as u8,
+            entropy: adjacency.entropy && !adjacency.labels.is_empty(),
+            paths: 0,
+            first_path: 0,
             is_routed: false,
             next: Next::Output,
             labels: Default::default(),
@@ -206,7 +217,8 @@ impl Exit {
         }
         let Some(iface) = tables.ifaces.get(usize::from(adjacency.iface)) else { return exit };
         let IfaceKind::Routed(routed) = &iface.kind else { return exit };
-        let labels = adjacency.labels.len() * mpls::Header::LEN;
+        let entropy = if exit.entropy { ENTROPY_ENTRIES } else { 0 };
+        let labels = (adjacency.labels.len() + entropy) * mpls::Header::LEN;
         (exit.is_routed, exit.gate) = (true, Gate(policy(routed)));
         exit.list = routed.list_out.unwrap_or(NONE);
         (exit.mac, exit.clamps) = (routed.mac.to_u64(), routed.clamp.is_some());

@@ -18,6 +18,7 @@
 pub mod egress;
 mod exit;
 pub mod ingress;
+mod paths;
 pub mod tag;
 #[cfg(test)]
 mod tests;
@@ -25,4 +26,6 @@ mod tests;
 pub use egress::{Emit, Output};
 pub(crate) use exit::{Arrival, Entry, Exit, Gate};
 pub use ingress::Attach;
+pub(crate) use paths::pick;
+pub use paths::{NextHopGroups, PATHS_MAX};
 pub use tag::tag_out;

@@ -21,6 +21,8 @@ pub enum IlmAction {
     /// Take it off, push these instead (none: penultimate-hop popping), send
     /// by the adjacency.
     Forward(Labels, u32),
+    /// The same by paths of equal cost, of which each flow takes one.
+    Balance(Box<[(Labels, u32)]>),
     /// Take it off; an IP packet of this table follows. In the global table
     /// also: take it off; the next label is for this node too.
     Ip(VrfId),
@@ -65,8 +67,13 @@ impl Lfib {
         let free = Slot { label: NONE, ilm: null() };
         let mut lfib = Self { slots: vec![free; (2 * all.len()).next_power_of_two()].into() };
         for (label, mut ilm) in all {
-            if let IlmAction::Forward(labels, _) = &mut ilm.action {
-                labels.retain(|label| *label != special::IMPLICIT_NULL.get());
+            let real = |label: &mut u32| *label != special::IMPLICIT_NULL.get();
+            match &mut ilm.action {
+                IlmAction::Forward(labels, _) => labels.retain(real),
+                IlmAction::Balance(paths) => {
+                    paths.iter_mut().for_each(|(labels, _)| labels.retain(real));
+                }
+                IlmAction::Ip(_) | IlmAction::Pw(_) => {}
             }
             let place = lfib.place(label);
             lfib.slots[place] = Slot { label, ilm };
@@ -132,6 +139,9 @@ pub struct Pseudowire {
     pub mode: PwMode,
     /// TTL of the pseudowire label.
     pub ttl: u8,
+    /// The flows in it matter to its way: there are several, or an entropy label tells them
+    /// to those who choose.
+    pub spreads: bool,
 }
 
 impl Pseudowire {

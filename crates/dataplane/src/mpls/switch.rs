@@ -2,10 +2,12 @@
 
 use super::config::{Ilm, IlmAction};
 use crate::graph::{Aside, Ctx, Next, Stage};
+use crate::link::pick;
 use crate::route::{Labels, TIME_EXCEEDED_V4, TIME_EXCEEDED_V6, TOO_BIG_V4, TOO_BIG_V6, TtlModel};
 use crate::tables::Tables;
 use ferrule_base::{DropReason, VrfId};
 use ferrule_pipeline::{Batch, Packet};
+use ferrule_wire::flow::path_hash;
 use ferrule_wire::mpls::{Header, Stack, decode, encode, special};
 use ferrule_wire::{EtherType, FromBytes, ethernet, ipv4, ipv6};
 
@@ -27,7 +29,8 @@ impl Stage for Switch {
     ///    what it carries is cut, or its sender is told (RFC 3032 section 3.4).
     /// 3. Or the end of the label switched path: to its VRF or pseudowire.
     /// 4. Or the next label is for this node too: again. So it is below a router alert,
-    ///    which asks for nothing here and goes on with the packet (RFC 3032 section 2.1).
+    ///    which asks for nothing here and goes on with the packet (RFC 3032 section 2.1),
+    ///    and below an entropy label at its path's end (RFC 6790 section 4.1).
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.forward(batch, |ctx, packet| {
@@ -148,23 +151,30 @@ fn switch(tables: &Tables, packet: &mut Packet, lookups: &mut u64) -> Result<Nex
             (ceiling, alert) = (top.ttl, Some(class));
             continue;
         }
+        if label == special::ENTROPY_INDICATOR.get() && !bottom {
+            packet.strip(Header::LEN);
+            let Some(&entropy) = packet.data().first_chunk() else {
+                return Err(DropReason::Malformed.into());
+            };
+            let (_, _, bottom, _) = decode(entropy);
+            if bottom {
+                return Ok(to_ip(VrfId::GLOBAL, TtlModel::Uniform, top, packet)?);
+            }
+            packet.strip(Header::LEN);
+            ceiling = top.ttl;
+            continue;
+        }
         *lookups += 1;
         let Some(Ilm { action, ttl: model }) = tables.lfib.get(label) else {
             return Err(unknown(label).into());
         };
         match *action {
             IlmAction::Forward(ref labels, adjacency) => {
-                if !bottom || !labels.is_empty() {
-                    let entries = labels.len() + usize::from(alert.is_some());
-                    let len = packet.len() + entries * Header::LEN - Header::LEN;
-                    fits(tables, adjacency, len)?;
-                }
-                forward(labels, *model, top, packet)?;
-                if let Some(class) = alert {
-                    raise_alert(class, packet)?;
-                }
-                packet.meta_mut().adjacency = adjacency;
-                return Ok(Next::Output);
+                return send_on(tables, (labels, adjacency), *model, top, alert, packet);
+            }
+            IlmAction::Balance(ref paths) => {
+                let (labels, adjacency) = path(tables, paths, packet)?;
+                return send_on(tables, (labels, *adjacency), *model, top, alert, packet);
             }
             IlmAction::Ip(vrf) if bottom => return Ok(to_ip(vrf, *model, top, packet)?),
             IlmAction::Pw(pw) if bottom => {
@@ -185,6 +195,41 @@ fn switch(tables: &Tables, packet: &mut Packet, lookups: &mut u64) -> Result<Nex
         }
     }
     Err(DropReason::LabelStack.into())
+}
+
+/// Out by an adjacency, with labels in place of the top one.
+#[inline(always)]
+fn send_on(
+    tables: &Tables,
+    (labels, adjacency): (&Labels, u32),
+    model: TtlModel,
+    top: Top,
+    alert: Option<u8>,
+    packet: &mut Packet,
+) -> Result<Next, Refusal> {
+    if !top.bottom || !labels.is_empty() {
+        let entries = labels.len() + usize::from(alert.is_some());
+        fits(tables, adjacency, packet.len() + entries * Header::LEN - Header::LEN)?;
+    }
+    forward(labels, model, top, packet)?;
+    if let Some(class) = alert {
+        raise_alert(class, packet)?;
+    }
+    packet.meta_mut().adjacency = adjacency;
+    Ok(Next::Output)
+}
+
+/// The path that a packet's flow takes: by its labels and the IP packet below them, or its
+/// entropy label.
+#[inline(never)]
+fn path<'a>(
+    tables: &Tables,
+    paths: &'a [(Labels, u32)],
+    packet: &Packet,
+) -> Result<&'a (Labels, u32), DropReason> {
+    let flow = path_hash(tables.hot.groups.seed(), EtherType::MPLS, packet.data());
+    let at = pick(paths.len(), flow, |at| tables.answers(paths[at].1));
+    paths.get(at).ok_or(DropReason::NotAttached)
 }
 
 /// Refuses a label stack with so many octets that the link does not take.

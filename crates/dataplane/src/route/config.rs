@@ -101,11 +101,22 @@ pub struct Adjacency {
     pub labels: Labels,
     /// How TTL crosses them.
     pub ttl: TtlModel,
+    /// An entropy label goes below the outermost one (RFC 6790).
+    pub entropy: bool,
+    /// Adjacencies of equal cost, of which each flow takes one, in place of this; none: itself.
+    pub paths: Vec<u32>,
 }
 
 impl Adjacency {
     /// The network of an interface, without labels.
     pub const fn on_link(iface: u16) -> Self {
-        Self { iface, neighbour: None, labels: Labels::new_const(), ttl: TtlModel::Uniform }
+        Self {
+            iface,
+            neighbour: None,
+            labels: Labels::new_const(),
+            ttl: TtlModel::Uniform,
+            entropy: false,
+            paths: Vec::new(),
+        }
     }
 }

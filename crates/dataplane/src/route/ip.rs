@@ -12,7 +12,8 @@ use crate::route::options::{self, Hop};
 use crate::route::{Adjacency, Route, Vrf};
 use crate::tables::{IfaceKind, RoutedIface, Tables};
 use ferrule_base::{DropReason, Instant};
-use ferrule_pipeline::{BATCH, Batch, Meta, Packet};
+use ferrule_pipeline::{BATCH, Batch, Packet};
+use ferrule_wire::flow::path_hash;
 use ferrule_wire::{EtherType, FromBytes, Protocol, icmpv4, icmpv6, ipv4, ipv6, ipv6ext, ndp};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -44,8 +45,8 @@ impl Stage for Ip {
     /// 1. IPv4 headers hold together, and sources are such as a sender may have (RFC 1812
     ///    sections 5.2.2 and 5.3.7); padding behind them goes.
     /// 2. The longest prefix of each destination.
-    /// 3. Onwards: one hop less, then to the way out, by the policy of that interface if
-    ///    it has one. ESP for this node: to `EspIn`.
+    /// 3. Onwards: one hop less, then to the way out, of several of equal cost to its flow's,
+    ///    by the policy of that interface if it has one. ESP for this node: to `EspIn`.
     /// 4. All else by itself: IPv6, options, what is for this node, what comes in clear from
     ///    an interface with a policy, and what is refused.
     #[inline(never)]
@@ -209,13 +210,14 @@ fn plain(tables: &Tables, route: Cell, hops: u32, packet: &mut Packet) -> Option
     }
     if route.is_via() {
         let arrival = tables.hot.arrivals.get(usize::from(meta.iface))?;
-        let exit = tables.hot.exits.get(route.adjacency() as usize)?;
+        let flow = |seed| path_hash(seed, EtherType::IPV4, data);
+        let (adjacency, exit) = tables.path(route.adjacency(), flow)?;
         if !arrival.lets_pass(meta.flags) || hops & 0xff <= 1 {
             return None;
         }
         *data.get_mut(HOPS_AT..)?.first_chunk_mut()? = ipv4::count_hop(hops).to_le_bytes();
         meta.turns += 1;
-        meta.adjacency = route.adjacency();
+        meta.adjacency = adjacency;
         return Some(exit.next);
     }
     let (header, _) = ipv4::Header::ref_from_prefix(data).ok()?;
@@ -266,11 +268,18 @@ struct Decision {
 /// The decision for a packet.
 fn decide(
     tables: &Tables,
-    meta: &Meta,
+    packet: &Packet,
     look_up: impl FnOnce(&Vrf) -> Option<Route>,
 ) -> Result<Decision, DropReason> {
+    let meta = packet.meta();
     let vrf = tables.vrfs.get(usize::from(meta.vrf.0)).ok_or(DropReason::NoRoute)?;
-    let route = look_up(vrf);
+    let flow = |seed| path_hash(seed, EtherType(meta.ethertype), packet.data());
+    let path = |adjacency| tables.path(adjacency, flow).map_or(adjacency, |(path, _)| path);
+    let route = look_up(vrf).map(|route| match route {
+        Route::Via(adjacency) => Route::Via(path(adjacency)),
+        Route::Guarded(adjacency) => Route::Guarded(path(adjacency)),
+        route => route,
+    });
     let arrival = tables.hot.arrivals.get(usize::from(meta.iface)).copied();
     let arrival = arrival.unwrap_or(Arrival::NONE);
     let outbound = match route {
@@ -305,7 +314,7 @@ fn forward_v4(
     if is_internal_v4(dst) {
         return Err(DropReason::NotRouted);
     }
-    let decision = decide(tables, packet.meta(), |vrf| vrf.v4(dst))?;
+    let decision = decide(tables, packet, |vrf| vrf.v4(dst))?;
     let sealed = match decision.route {
         Some(route @ (Route::Local | Route::Guarded(_))) => {
             Sealed::find(tables, packet, route, header_len, protocol, fragment)?
@@ -366,7 +375,7 @@ fn forward_v6(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<N
     if is_internal_v6(dst) {
         return Err(DropReason::NotRouted);
     }
-    let decision = decide(tables, packet.meta(), |vrf| vrf.v6(dst))?;
+    let decision = decide(tables, packet, |vrf| vrf.v6(dst))?;
     let sealed = match decision.route {
         Some(route @ (Route::Local | Route::Guarded(_))) => {
             Sealed::find_v6(tables, packet, route, next_header)?

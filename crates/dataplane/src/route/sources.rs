@@ -118,8 +118,13 @@ fn route_v6(tables: &Tables, meta: &Meta, packet: &[u8]) -> Option<Route> {
     tables.vrfs.get(usize::from(meta.vrf.0))?.v6(src)
 }
 
-/// True if an adjacency leaves by the interface.
+/// True if an adjacency, or one of equal cost, leaves by the interface.
 #[inline(always)]
 fn leads_back(tables: &Tables, adjacency: u32, iface: u16) -> bool {
-    tables.hot.exits.get(adjacency as usize).is_some_and(|exit| exit.iface == iface)
+    let exit = |adjacency: u32| tables.hot.exits.get(adjacency as usize);
+    exit(adjacency).is_some_and(|exit| exit.iface == iface)
+        || tables
+            .paths_of(adjacency)
+            .iter()
+            .any(|&path| exit(path).is_some_and(|e| e.iface == iface))
 }

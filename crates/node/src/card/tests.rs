@@ -38,12 +38,7 @@ fn tables() -> Tables {
         tag,
         kind: routed(policy),
     };
-    let adjacency = |iface| route::Adjacency {
-        iface,
-        neighbour: None,
-        labels: route::Labels::new(),
-        ttl: route::TtlModel::Uniform,
-    };
+    let adjacency = route::Adjacency::on_link;
     let net = |text: &str, len| (text.parse::<IpAddr>().unwrap(), len);
     let entry = |local: (IpAddr, u8), remote: (IpAddr, u8), action| {
         ipsec::PolicyEntry::new(ipsec::Selector::between(local, remote), action)

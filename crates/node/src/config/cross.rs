@@ -8,7 +8,7 @@ use super::read::Reader;
 use super::{Config, MemberConfig, TunnelConfig};
 use ferrule_crypto::fingerprint;
 use ferrule_dataplane::mpls::Pseudowire;
-use ferrule_wire::{ethernet, mpls, vlan};
+use ferrule_wire::{ethernet, vlan};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -105,10 +105,12 @@ fn pseudowire_frames(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
     for (raw, pw) in file.pseudowire.iter().zip(&config.pseudowires) {
         let tag = if pw.tagged_mode.is_some() { vlan::Header::LEN } else { 0 };
         let frame = ethernet::Header::LEN + tag + usable[pw.port];
-        let transport = pw.via.labels.len() * mpls::Header::LEN;
-        let whole = transport + Pseudowire::overhead(pw.control_word) + frame;
-        let core = &config.interfaces[pw.via.interface];
-        if whole > core.mtu {
+        for path in pw.via.paths() {
+            let whole = path.labels_len() + Pseudowire::overhead(pw.control_word) + frame;
+            let core = &config.interfaces[path.interface];
+            if whole <= core.mtu {
+                continue;
+            }
             let what = format!(
                 "pseudowire `{}` needs an mtu of {whole} at interface `{}`, which has {}",
                 pw.name, core.name, core.mtu

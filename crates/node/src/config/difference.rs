@@ -306,7 +306,7 @@ fn bridge(config: &Config, bridge: &BridgeConfig) -> Entry {
 
 /// `via 192.0.2.1 by wan, labels 16001`.
 fn way(config: &Config, via: &Via) -> String {
-    let Via { interface, next_hop, labels, ttl } = via;
+    let Via { interface, next_hop, labels, ttl, entropy, others } = via;
     let hop = next_hop.map_or(String::new(), |hop| format!("via {hop} "));
     let labels: Vec<String> = labels.iter().map(u32::to_string).collect();
     let labels = match labels.is_empty() {
@@ -314,7 +314,10 @@ fn way(config: &Config, via: &Via) -> String {
         false => format!(", labels {}", labels.join(" ")),
     };
     let ttl = if *ttl == TtlModel::Uniform { "" } else { ", pipe" };
-    format!("{hop}by {}{labels}{ttl}", config.interfaces[*interface].name)
+    let entropy = if *entropy { ", entropy label" } else { "" };
+    let others = others.iter().map(|other| format!("; {}", way(config, other)));
+    let others = others.collect::<String>();
+    format!("{hop}by {}{labels}{ttl}{entropy}{others}", config.interfaces[*interface].name)
 }
 
 /// A name within a routing table.

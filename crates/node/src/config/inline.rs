@@ -212,19 +212,18 @@ fn other_way(
     tunnel: &TunnelConfig,
 ) -> Option<(usize, String)> {
     let index = *routes.around(tunnel.vrf, remote.first, agreeing(remote)).next()?;
-    let Some(Via { interface, next_hop, .. }) = &config.routes[index].via else { return None };
-    if *interface != tunnel.via.interface {
-        return None;
-    }
     let gateway = tunnel.via.next_hop?;
-    match next_hop {
-        None => Some((index, "is looked for on the link itself".into())),
-        // Of two families the link addresses may still be one neighbour's.
-        Some(hop) if hop.is_ipv4() == gateway.is_ipv4() && *hop != gateway => {
-            Some((index, format!("goes to {hop}, the other gateway by {gateway}")))
+    config.routes[index].via.as_ref()?.paths().find_map(|Via { interface, next_hop, .. }| {
+        match next_hop {
+            _ if interface != tunnel.via.interface => None,
+            None => Some((index, "is looked for on the link itself".into())),
+            // Of two families the link addresses may still be one neighbour's.
+            Some(hop) if hop.is_ipv4() == gateway.is_ipv4() && hop != gateway => {
+                Some((index, format!("goes to {hop}, the other gateway by {gateway}")))
+            }
+            Some(_) => None,
         }
-        Some(_) => None,
-    }
+    })
 }
 
 /// Bits at the front that all of some addresses have in common.

@@ -10,6 +10,7 @@ use super::{
 use ferrule_dataplane::macsec::SecyConfig;
 use ferrule_dataplane::route::{SourceCheck, TtlModel};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 const CTAG: u16 = 0x8100;
 const STAG: u16 = 0x88a8;
@@ -300,12 +301,70 @@ pub(super) fn via(
         }
         (None, None) => return None,
     };
-    Some(Via { interface: index, next_hop: address, labels: Vec::new(), ttl: TtlModel::Uniform })
+    Some(Via::new(index, address))
 }
 
 fn ttl(r: &mut Reader<'_>, t: Option<&Text>) -> TtlModel {
     let models = [("uniform", TtlModel::Uniform), ("pipe", TtlModel::Pipe)];
     t.and_then(|t| r.choice(t, "TTL model", &models)).unwrap_or_default()
+}
+
+/// Ways of the same cost are so many at most.
+const PATHS_MAX: usize = ferrule_dataplane::link::PATHS_MAX;
+
+/// The ways that are written one by one, `read` as the entry's own would be; the first of
+/// them has the others. Nothing if there are none.
+fn paths<T>(
+    r: &mut Reader<'_>,
+    written: Option<&Vec<Spanned<T>>>,
+    alone: bool,
+    read: impl Fn(&mut Reader<'_>, &T) -> Option<Via>,
+) -> Option<Via> {
+    let written = written?;
+    let Some(first) = written.first().map(Spanned::span) else { return None };
+    if !alone {
+        let remedy = "write all ways in paths, or one without paths";
+        r.problems.add(first.clone(), "paths beside a way of the entry's own", remedy);
+    }
+    if written.len() > PATHS_MAX {
+        let what = format!("{} ways of the same cost", written.len());
+        r.problems.add(first, what, format!("use at most {PATHS_MAX}"));
+    }
+    let mut all = Vec::new();
+    for path in written {
+        let way = read(r, path.get_ref());
+        if way.is_none() {
+            let remedy = "add via = \"ADDRESS\" or interface = \"NAME\"";
+            r.problems.add(path.span(), "a path that leads nowhere", remedy);
+        }
+        all.extend(way);
+    }
+    let mut all = all.into_iter();
+    let first = all.next()?;
+    Some(Via { others: all.collect(), ..first })
+}
+
+/// A path of a route or an LSP; one with labels leaves by the provider's network, whichever
+/// table the route is in.
+fn path(
+    r: &mut Reader<'_>,
+    connected: &Connected,
+    path: &raw::Path,
+    vrf: Option<usize>,
+    (ttl, entropy): (TtlModel, bool),
+) -> Option<Via> {
+    let labels = r.labels(path.labels.as_ref());
+    let within = vrf.filter(|_| labels.is_empty());
+    let way = via(r, connected, path.via.as_ref(), path.interface.as_ref(), within)?;
+    Some(Via { labels, ttl, entropy, ..way })
+}
+
+/// Refuses an entropy label where there is no label for it to stand below.
+fn check_entropy(r: &mut Reader<'_>, span: Range<usize>, way: Option<&Via>) {
+    if way.is_some_and(|way| way.paths().any(|path| path.entropy && path.labels.is_empty())) {
+        let remedy = "add labels, or leave entropy-label out";
+        r.problems.add(span, "an entropy label without a label above it", remedy);
+    }
 }
 
 pub(super) fn routes(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
@@ -318,20 +377,28 @@ pub(super) fn routes(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
         let labels = r.labels(route.labels.as_ref());
         // A labelled route leaves by the provider's network, whichever table it is in.
         let within = labels.is_empty().then_some(vrf);
-        let ttl = ttl(r, route.ttl.as_ref());
+        let kind = (ttl(r, route.ttl.as_ref()), route.entropy_label.unwrap_or(false));
         let discard = route.discard.unwrap_or(false);
         let way = via(r, &connected, route.via.as_ref(), route.interface.as_ref(), within);
-        if way.is_none() && !discard && route.via.is_none() && route.interface.is_none() {
+        let own = route.via.is_some() || route.interface.is_some() || route.labels.is_some();
+        let several = paths(r, route.paths.as_ref(), !own && !discard, |r, written| {
+            path(r, &connected, written, Some(vrf), kind)
+        });
+        let nowhere = !discard && route.via.is_none() && route.interface.is_none();
+        if nowhere && route.paths.as_ref().is_none_or(Vec::is_empty) {
             r.problems.add(
                 spanned.span(),
                 "a route that leads nowhere",
-                "add via = \"ADDRESS\", interface = \"NAME\" or discard = true",
+                "add via = \"ADDRESS\", interface = \"NAME\", paths or discard = true",
             );
         }
-        let way = way.filter(|_| !discard).map(|w| Via { labels, ttl, ..w });
+        let (ttl, entropy) = kind;
+        let way = way.map(|way| Via { labels, ttl, entropy, ..way }).or(several);
+        let way = way.filter(|_| !discard);
+        check_entropy(r, spanned.span(), way.as_ref());
         if !taken.insert((vrf, prefix)) {
             let what = format!("a second route to {}", route.prefix.get_ref());
-            r.problems.add(route.prefix.span(), what, "keep one of them");
+            r.problems.add(route.prefix.span(), what, "keep one of them; paths has several ways");
         }
         config.routes.push(RouteConfig { vrf, prefix, via: way });
     }
@@ -347,17 +414,30 @@ pub(super) fn labels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
         let swap = r.labels(entry.swap.as_ref());
         let pops = entry.pop.unwrap_or(false);
         let way = via(r, &connected, entry.via.as_ref(), entry.interface.as_ref(), None);
-        let action = match (&entry.vrf, way) {
-            (Some(_), None) => LabelAction::Ip(vrf_index(r, entry.vrf.as_ref(), config)),
-            (None, Some(way)) if pops == swap.is_empty() => {
+        let own = way.is_some() || pops || entry.swap.is_some() || entry.vrf.is_some();
+        let unclear = |r: &mut Reader<'_>, span| {
+            r.problems.add(
+                span,
+                format!("label {label}: what to do with it is not clear"),
+                "give vrf = \"NAME\"; or via = \"ADDRESS\" with pop = true or swap = [LABEL]",
+            );
+        };
+        let several = paths(r, entry.paths.as_ref(), !own, |r, written| {
+            let swap = r.labels(written.swap.as_ref());
+            let way = via(r, &connected, written.via.as_ref(), written.interface.as_ref(), None)?;
+            if written.pop.unwrap_or(false) != swap.is_empty() {
+                unclear(r, spanned.span());
+            }
+            Some(Via { labels: swap, ttl, ..way })
+        });
+        let action = match (&entry.vrf, way, several) {
+            (Some(_), None, None) => LabelAction::Ip(vrf_index(r, entry.vrf.as_ref(), config)),
+            (None, Some(way), _) if pops == swap.is_empty() => {
                 LabelAction::Forward(Via { labels: swap, ttl, ..way })
             }
+            (None, None, Some(way)) => LabelAction::Forward(way),
             _ => {
-                r.problems.add(
-                    spanned.span(),
-                    format!("label {label}: what to do with it is not clear"),
-                    "give vrf = \"NAME\"; or via = \"ADDRESS\" with pop = true or swap = [LABEL]",
-                );
+                unclear(r, spanned.span());
                 continue;
             }
         };
@@ -367,6 +447,28 @@ pub(super) fn labels(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
         }
         config.labels.push(LabelConfig { label, action, ttl });
     }
+}
+
+/// The way of a label-switched path.
+fn lsp_way(r: &mut Reader<'_>, connected: &Connected, spanned: &Spanned<raw::Lsp>) -> Option<Via> {
+    let lsp = spanned.get_ref();
+    let kind = (TtlModel::Uniform, lsp.entropy_label.unwrap_or(false));
+    let labels = r.labels(lsp.labels.as_ref());
+    let own = lsp.via.is_some() || lsp.interface.is_some() || lsp.labels.is_some();
+    let several =
+        paths(r, lsp.paths.as_ref(), !own, |r, written| path(r, connected, written, None, kind));
+    if lsp.via.is_none() && lsp.paths.as_ref().is_none_or(Vec::is_empty) {
+        let remedy = "add via = \"ADDRESS\", or paths";
+        r.problems.add(spanned.span(), "a path that leads nowhere", remedy);
+    }
+    let way =
+        match &lsp.via {
+            Some(hop) => via(r, connected, Some(hop), lsp.interface.as_ref(), None)
+                .map(|way| Via { labels, entropy: kind.1, ..way }),
+            None => several,
+        };
+    check_entropy(r, spanned.span(), way.as_ref());
+    way
 }
 
 pub(super) fn pseudowires(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
@@ -379,11 +481,7 @@ pub(super) fn pseudowires(r: &mut Reader<'_>, file: &raw::File, config: &mut Con
         names.unique(&mut r.problems, &pw.name);
         let Some(port) = port_index(r, &pw.port) else { continue };
         let Some(lsp) = lsps.find(&mut r.problems, &pw.lsp) else { continue };
-        let lsp = file.lsp[lsp].get_ref();
-        let labels = r.labels(lsp.labels.as_ref());
-        let Some(way) = via(r, &connected, Some(&lsp.via), lsp.interface.as_ref(), None) else {
-            continue;
-        };
+        let Some(way) = lsp_way(r, &connected, &file.lsp[lsp]) else { continue };
         let modes = [("raw", false), ("tagged", true)];
         let mode = pw.mode.as_ref().and_then(|t| r.choice(t, "pseudowire mode", &modes));
         let tag = vlan(r, pw.vlan.as_ref(), CTAG);
@@ -400,7 +498,7 @@ pub(super) fn pseudowires(r: &mut Reader<'_>, file: &raw::File, config: &mut Con
             tag,
             label_in,
             label_out: r.label(*pw.label_out.get_ref(), pw.label_out.span()).unwrap_or(16),
-            via: Via { labels, ..way },
+            via: way,
             control_word: pw.control_word.unwrap_or(true),
             sequencing: pw.sequencing.unwrap_or(false),
             tagged_mode: mode.unwrap_or(false).then_some(service),
@@ -408,3 +506,6 @@ pub(super) fn pseudowires(r: &mut Reader<'_>, file: &raw::File, config: &mut Con
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -306,6 +306,47 @@ pub struct Via {
     pub labels: Vec<u32>,
     /// How TTL crosses them.
     pub ttl: TtlModel,
+    /// An entropy label goes below the outermost.
+    pub entropy: bool,
+    /// Further ways of the same cost; each flow takes one.
+    pub others: Vec<Via>,
+}
+
+impl Via {
+    /// A way without labels.
+    pub const fn new(interface: usize, next_hop: Option<IpAddr>) -> Self {
+        Self {
+            interface,
+            next_hop,
+            labels: Vec::new(),
+            ttl: TtlModel::Uniform,
+            entropy: false,
+            others: Vec::new(),
+        }
+    }
+
+    /// Octets of the labels that it pushes.
+    pub fn labels_len(&self) -> usize {
+        let entropy = if self.entropy { 2 } else { 0 };
+        (self.labels.len() + entropy) * ferrule_wire::mpls::Header::LEN
+    }
+
+    /// The labels that it pushes, the outermost first, an entropy label's indicator among
+    /// them.
+    pub fn stack(&self) -> Vec<u32> {
+        let mut labels = self.labels.clone();
+        if self.entropy {
+            let indicator = ferrule_wire::mpls::special::ENTROPY_INDICATOR;
+            labels.insert(labels.len().min(1), indicator.get());
+        }
+        labels
+    }
+
+    /// This way and those of the same cost, each by itself.
+    pub fn paths(&self) -> impl Iterator<Item = Self> + '_ {
+        let first = Self { others: Vec::new(), ..self.clone() };
+        std::iter::once(first).chain(self.others.iter().cloned())
+    }
 }
 
 /// A route.

@@ -5,7 +5,7 @@ use super::error::Problems;
 use super::raw::Text;
 use super::read::mask;
 use super::{Config, Via};
-use ferrule_dataplane::route::TtlModel;
+use ferrule_wire::flow::path_of_flow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -194,16 +194,24 @@ impl<'a> Ways<'a> {
     /// The way to an address: on a connected network, or by the route that matches best.
     pub fn best(&self, to: IpAddr) -> Option<Via> {
         match *self.networks.around(0, to, u8::MAX).next()? {
-            Way::Connected(interface) => {
-                let (next_hop, ttl) = (Some(to), TtlModel::Uniform);
-                Some(Via { interface, next_hop, labels: Vec::new(), ttl })
-            }
+            Way::Connected(interface) => Some(Via::new(interface, Some(to))),
             Way::Routed(route) => {
-                let via = self.config.routes[route].via.clone()?;
-                Some(Via { next_hop: via.next_hop.or(Some(to)), ..via })
+                let paths: Vec<Via> = self.config.routes[route].via.as_ref()?.paths().collect();
+                // What is sealed for one gateway is one flow.
+                let path = paths[flow_to(to) % paths.len()].clone();
+                Some(Via { next_hop: path.next_hop.or(Some(to)), ..path })
             }
         }
     }
+}
+
+/// A number for what goes to an address.
+fn flow_to(address: IpAddr) -> usize {
+    let octets = match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    };
+    octets.into_iter().fold(0, |flow, octet| path_of_flow(flow.into(), octet.into())) as usize
 }
 
 #[cfg(test)]
@@ -247,7 +255,7 @@ mod tests {
             let (address, len) = network(rng);
             let prefix = (mask(address, len), len);
             let (interface, next_hop) = (rng.below(8) as usize, Some(self::address(rng)));
-            let via = Via { interface, next_hop, labels: Vec::new(), ttl: TtlModel::Uniform };
+            let via = Via::new(interface, next_hop);
             let (vrf, via) = (usize::from(rng.one_in(3)), (!rng.one_in(4)).then_some(via));
             if !config.routes.iter().any(|r| (r.vrf, r.prefix) == (vrf, prefix)) {
                 config.routes.push(RouteConfig { vrf, prefix, via });
@@ -267,8 +275,7 @@ mod tests {
                 let to = address(&mut rng);
                 let interfaces = config.interfaces.iter().enumerate();
                 let direct = interfaces.clone().filter(|(_, i)| i.vrf == 0).flat_map(|(n, i)| {
-                    let (next_hop, ttl) = (Some(to), TtlModel::Uniform);
-                    let via = Via { interface: n, next_hop, labels: Vec::new(), ttl };
+                    let via = Via::new(n, Some(to));
                     i.addresses.iter().map(move |&net| (net, via.clone()))
                 });
                 let routed = config.routes.iter().filter(|r| r.vrf == 0);

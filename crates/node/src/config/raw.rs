@@ -299,6 +299,12 @@ pub(super) struct Route {
     /// TTL of the pushed labels: copied (RFC 3443 section 3.1) or 255 (section 3.2).
     #[schemars(extend("enum" = ["uniform", "pipe"]), extend("default" = "uniform"))]
     pub ttl: Option<Text>,
+    /// An entropy label goes below the outermost, so that those within the path can share its flows
+    /// (RFC 6790). The path's end has to know of it.
+    #[schemars(extend("default" = false))]
+    pub entropy_label: Option<bool>,
+    /// Ways of the same cost, in place of `via`, `interface` and `labels`: each flow takes one.
+    pub paths: Option<Vec<Spanned<Path>>>,
     /// Packets are dropped.
     #[schemars(extend("default" = false))]
     pub discard: Option<bool>,
@@ -311,11 +317,44 @@ pub(super) struct Lsp {
     /// Name of the path.
     pub name: Text,
     /// Address of the next hop.
-    pub via: Text,
+    pub via: Option<Text>,
     /// Interface that it leaves by. Default: the one whose network has the next hop.
     pub interface: Option<Text>,
     /// Labels to push, the outermost first: 16 to 1048575, or 0 and 2 for explicit null.
     pub labels: Option<Spanned<Vec<i64>>>,
+    /// An entropy label goes below the outermost, so that those within the path can share its flows
+    /// (RFC 6790). The path's end has to know of it.
+    #[schemars(extend("default" = false))]
+    pub entropy_label: Option<bool>,
+    /// Ways of the same cost, in place of `via`, `interface` and `labels`: each flow takes one.
+    pub paths: Option<Vec<Spanned<Path>>>,
+}
+
+/// One of several ways of the same cost.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Path {
+    /// Address of the next hop.
+    pub via: Option<Text>,
+    /// Interface that it leaves by. Default: the one whose network has the next hop.
+    pub interface: Option<Text>,
+    /// Labels to push, the outermost first: 16 to 1048575, or 0 and 2 for explicit null.
+    pub labels: Option<Spanned<Vec<i64>>>,
+}
+
+/// One of several ways of the same cost for an incoming label.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct LabelPath {
+    /// Labels in its place, the outermost first.
+    pub swap: Option<Spanned<Vec<i64>>>,
+    /// Taken off (penultimate-hop popping).
+    #[schemars(extend("default" = false))]
+    pub pop: Option<bool>,
+    /// Address of the next hop.
+    pub via: Option<Text>,
+    /// Interface that it leaves by. Default: the one whose network has the next hop.
+    pub interface: Option<Text>,
 }
 
 /// An incoming label: `vrf`; or `via` with `pop` or `swap`.
@@ -334,6 +373,8 @@ pub(super) struct Label {
     pub via: Option<Text>,
     /// Interface that it leaves by. Default: the one whose network has the next hop.
     pub interface: Option<Text>,
+    /// Ways of the same cost, in place of `via`, `interface`, `swap` and `pop`: each flow takes one.
+    pub paths: Option<Vec<Spanned<LabelPath>>>,
     /// Taken off; the IP packet below it is routed in this table.
     pub vrf: Option<Text>,
     /// TTL across the label that is taken off.

@@ -137,7 +137,12 @@ impl Rig {
         neighbours.set(port.0, address, mac);
         let labels: Labels = labels.iter().copied().collect();
         let neighbour = Some(neighbour);
-        self.tables.adjacencies.push(Adjacency { iface: port.0, neighbour, labels, ttl });
+        self.tables.adjacencies.push(Adjacency {
+            neighbour,
+            labels,
+            ttl,
+            ..Adjacency::on_link(port.0)
+        });
         Ok(number)
     }
 

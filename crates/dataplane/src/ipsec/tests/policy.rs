@@ -239,7 +239,7 @@ fn boundary(policy: Option<u16>) -> Gateway<Software> {
     let kind = IfaceKind::Routed(routed);
     g.tables.ifaces = vec![Iface { name: "wan".into(), port: PortId(0), tag: Tag::None, kind }];
     let (labels, ttl) = (Labels::new(), TtlModel::Uniform);
-    g.tables.adjacencies = vec![Adjacency { iface: 0, neighbour: None, labels, ttl }];
+    g.tables.adjacencies = vec![Adjacency { labels, ttl, ..Adjacency::on_link(0) }];
     g.tables.policies = vec![self::policy()];
     g.tables.sas = SaDirectory::new(&[Some(0), Some(5)], &[]).unwrap();
     g

@@ -244,6 +244,7 @@ fn pseudowire_gets_the_tag_that_its_mode_wants() {
             sequencing: false,
             mode,
             ttl: 255,
+            spreads: false,
         });
         let (next, out) = sent(attach(&mut rig, &with_tags(came, EtherType::IPV4, b"payload")));
         assert_eq!((next, out.meta().pw), (Next::PwOut, 0), "case {n}");

@@ -77,6 +77,7 @@ proptest! {
             sequencing: false,
             mode: if tagged_mode { PwMode::Tagged(7) } else { PwMode::Raw },
             ttl: 255,
+            spreads: false,
         });
         let packet = rig.packet(&bytes);
         for fate in rig.run_attach(packet) {

@@ -16,6 +16,10 @@ use proptest::prelude::*;
 fn action() -> impl Strategy<Value = IlmAction> {
     prop_oneof![
         vec(0u32..30, 0..=4).prop_map(|l| IlmAction::Forward(l.into_iter().collect(), 1)),
+        vec((vec(0u32..30, 0..=4), 0u32..3), 0..4).prop_map(|paths| {
+            let path = |(labels, way): (Vec<u32>, u32)| (labels.into_iter().collect(), way);
+            IlmAction::Balance(paths.into_iter().map(path).collect())
+        }),
         (0u16..3).prop_map(|vrf| IlmAction::Ip(VrfId(vrf))),
         any::<u16>().prop_map(IlmAction::Pw),
     ]
@@ -38,6 +42,7 @@ fn pseudowire() -> impl Strategy<Value = Pseudowire> {
             sequencing,
             mode,
             ttl,
+            spreads: false,
         }
     })
 }

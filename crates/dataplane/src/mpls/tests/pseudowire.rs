@@ -23,6 +23,7 @@ fn pw(mode: PwMode) -> Pseudowire {
         sequencing: false,
         mode,
         ttl: 77,
+        spreads: false,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::graph::Next;
 use crate::mpls::switch::POPS_MAX;
 use crate::mpls::{Ilm, IlmAction, Lfib, Switch};
 use crate::route::TtlModel::{self, Pipe, Uniform};
-use crate::route::tests::rig::{Rig as RouteRig, dropped, sent, v4, v6};
+use crate::route::tests::rig::{Rig as RouteRig, adjacency, dropped, sent, v4, v6};
 use crate::route::{TIME_EXCEEDED_V4, TIME_EXCEEDED_V6, TOO_BIG_V4, TOO_BIG_V6};
 use crate::tables::Tables;
 use ferrule_base::{DropReason, VrfId};
@@ -269,6 +269,75 @@ fn mpls_stack_too_long_for_the_link_is_cut_or_told() {
     fits[2..4].copy_from_slice(&1488_u16.to_be_bytes());
     ipv4::fill_checksum(&mut fits);
     assert_eq!(rig.goes(&stack, &fits).0, Next::Output);
+}
+
+/// RFC 6790 sections 4.1 and 4.3.
+#[test]
+fn mpls_entropy_label_ends_with_its_path() {
+    for below in [900, 901, 902] {
+        let mut rig = rig(forward(&[200], 5), Uniform);
+        // As the last hop but one left it, and below a label of our own.
+        let bare = [(7, 0, false, 60), (77_777, 0, false, 0), (below, 0, true, 50)];
+        let covered = [&[(900, 0, false, 61)][..], &bare].concat();
+        let plain = rig.goes(&[(below, 0, true, 50)], &ip_v4(64));
+        for stack in [&bare[..], &covered] {
+            let (next, packet) = rig.goes(stack, &ip_v4(64));
+            assert_eq!((next, packet.data()), (plain.0, plain.1.data()));
+        }
+    }
+    // Nothing below it but IP: the tunnel's own.
+    let mut rig = rig(forward(&[200], 5), Uniform);
+    for label in [16, 2] {
+        let (next, packet) = rig.goes(&[(7, 0, false, 60), (label, 0, true, 0)], &ip_v4(64));
+        assert_eq!((next, packet.data()), (Next::Ip, &ip_v4(60)[..]));
+    }
+    // An indicator without its label, and without end.
+    assert_eq!(rig.ends(&[(7, 0, true, 60)], &ip_v4(64)), DropReason::ReservedLabel);
+    assert_eq!(rig.ends(&[(7, 0, false, 60)], &[]), DropReason::Malformed);
+    let endless = [(7, 0, false, 60), (16, 0, false, 0)].repeat(POPS_MAX + 1);
+    assert_eq!(rig.ends(&endless, &ip_v4(64)), DropReason::LabelStack);
+}
+
+#[test]
+fn mpls_paths_of_equal_cost_are_taken_by_flow_and_those_that_answer() {
+    let mut tables = RouteRig::new().tables;
+    // A second router on the link, which nobody has heard of.
+    let silent = tables.neighbours.reserve(1, "10.1.0.3".parse().unwrap());
+    tables.adjacencies.push(adjacency(1, silent));
+    let paths = [([200].into_iter().collect(), 1), ([201].into_iter().collect(), 1)];
+    let balance = |paths: &[(crate::route::Labels, u32)]| IlmAction::Balance(paths.into());
+    let mut rig = rig(balance(&paths), Uniform);
+    let lfib = std::mem::take(&mut rig.tables.lfib);
+    rig.tables = Tables { lfib, ..tables };
+    let label = |rig: &mut Rig<Switch>, stack: Stack<'_>, payload: &[u8]| {
+        let (next, packet) = rig.goes(stack, payload);
+        assert_eq!((next, packet.meta().adjacency), (Next::Output, 1));
+        mpls::decode(*packet.data().first_chunk().unwrap()).0
+    };
+    // Flows below one label go both ways, by ports or by their entropy label.
+    let (mut by_port, mut by_entropy, mut by_frame) = ([0; 2], [0; 2], [0; 2]);
+    for flow in 0..200_u16 {
+        let mut packet = ip_v4(64);
+        packet[20..22].copy_from_slice(&flow.to_be_bytes());
+        by_port[label(&mut rig, &[(100, 0, true, 9)], &packet) as usize - 200] += 1;
+        let entropy = 1000 + u32::from(flow);
+        let stack = [(100, 0, false, 9), (7, 0, false, 9), (entropy, 0, true, 0)];
+        by_entropy[label(&mut rig, &stack, &ip_v4(64)) as usize - 200] += 1;
+        // A pseudowire without control word: destination 45:…, data that differ.
+        let mut frame = [0x45; 100];
+        frame[20..22].copy_from_slice(&flow.to_be_bytes());
+        by_frame[label(&mut rig, &[(100, 0, true, 9)], &frame) as usize - 200] += 1;
+    }
+    assert!(by_port.iter().chain(&by_entropy).all(|n| (70..130).contains(n)));
+    assert!(by_frame.contains(&200), "one pseudowire, one path: {by_frame:?}");
+
+    let paths = [([200].into_iter().collect(), 2), ([201].into_iter().collect(), 1)];
+    rig.tables.lfib = Lfib::new([(100, Ilm { action: balance(&paths), ttl: Uniform })]);
+    for flow in 0..50_u16 {
+        let mut packet = ip_v4(64);
+        packet[20..22].copy_from_slice(&flow.to_be_bytes());
+        assert_eq!(label(&mut rig, &[(100, 0, true, 9)], &packet), 201);
+    }
 }
 
 #[test]

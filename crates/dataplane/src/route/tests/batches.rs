@@ -116,7 +116,12 @@ fn rig() -> Rig {
     rig.tables.vrfs[1] = Vrf::new("red", [guarded, more]);
     let labels = [16, 17].into_iter().collect();
     let (ttl, slot) = (Default::default(), rig.tables.adjacencies[1].neighbour);
-    rig.tables.adjacencies.push(Adjacency { iface: 2, neighbour: slot, labels, ttl });
+    rig.tables.adjacencies.push(Adjacency {
+        neighbour: slot,
+        labels,
+        ttl,
+        ..Adjacency::on_link(2)
+    });
     rig.tables.adjacencies.push(adjacency(2, None));
     rig
 }

@@ -3,4 +3,5 @@ mod forwarding;
 mod icmp;
 mod laws;
 mod model;
+mod paths;
 pub(crate) mod rig;

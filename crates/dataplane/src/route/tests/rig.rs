@@ -10,7 +10,7 @@
 use crate::fragment::Reassemble;
 use crate::graph::{Ctx, Next, Outputs, Stage, Tally};
 use crate::link::{Attach, Emit, Output};
-use crate::route::{Adjacency, IcmpError, Ip, Labels, Local, Neighbours, Route, TtlModel, Vrf};
+use crate::route::{Adjacency, IcmpError, Ip, Local, Neighbours, Route, Vrf};
 use crate::tables::{self, Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
 use ferrule_base::{DropReason, Instant, MacAddr, PortId, VrfId};
 use ferrule_pipeline::{Batch, Packet, Pool, PoolCache};
@@ -110,7 +110,7 @@ fn port(number: u8, attach: tables::Attach) -> PortEntry {
 }
 
 pub(crate) fn adjacency(iface: u16, neighbour: Option<u32>) -> Adjacency {
-    Adjacency { iface, neighbour, labels: Labels::new(), ttl: TtlModel::Uniform }
+    Adjacency { neighbour, ..Adjacency::on_link(iface) }
 }
 
 /// One stage of a rig, and the rest.
