@@ -44,8 +44,12 @@ impl Mix {
 
     #[inline]
     const fn finish(self) -> u32 {
-        let last = self.with(1).0;
-        last as u32 ^ (last >> 32) as u32
+        self.with(1).folded()
+    }
+
+    #[inline]
+    const fn folded(self) -> u32 {
+        self.0 as u32 ^ (self.0 >> 32) as u32
     }
 }
 
@@ -61,13 +65,13 @@ pub fn path_hash(seed: u64, ethertype: EtherType, packet: &[u8]) -> u32 {
         EtherType::MPLS => labels(mix, packet),
         _ => None,
     };
-    flow.unwrap_or(mix).finish()
+    flow.unwrap_or(mix).folded()
 }
 
 /// The number by which a node shares the frames of a flow, which has this number.
 #[inline]
 pub const fn path_of_flow(seed: u64, flow: u32) -> u32 {
-    Mix(seed).with(flow as u64).finish()
+    Mix(seed).with(flow as u64).folded()
 }
 
 /// The number of the flow that an Ethernet frame belongs to.

@@ -68,7 +68,7 @@ impl Tables {
         exit.and_then(|group| self.hot.groups.members(group)).unwrap_or_default()
     }
 
-    #[inline(never)]
+    #[inline]
     fn path_of(&self, group: &Exit, hash: u32) -> Option<(u32, &Exit)> {
         let members = self.hot.groups.members(group)?;
         let at = pick(members.len(), hash, |at| self.answers(members[at]));
