@@ -1,6 +1,8 @@
 //! Lists, compiled, against a walk through their entries line by line, over packets that
 //! are built and read field by field.
 
+mod families;
+
 use super::{AccessList, AclEntry, AclOutcome, Match, TcpFlags, Unread, Verdict};
 use crate::classify::hits::UNCOUNTED;
 use crate::classify::selector::{Addresses, Field, Selector};
