@@ -9,6 +9,8 @@ study_token_live     key stream ahead, with SoftHSM behind the card's delay: eve
                      has numbers, the token after the buffer is empty is as fast as 126 blocks
                      in 16 ms, nothing was altered, delays keep a call alive
 study_toe_live       three systems as nodes: throughput, latency and host cycles, both ways
+study_acl_live       lists of 120 entries in and out, by size, share permitted and place: numbers
+                     everywhere, a list costs something, no frame of a gigabit line
 study_ipsec_live     FTP, SMTP and Telnet by Debian's programs over every protection: response
                      times, what the nodes did meanwhile; on the wires AH and ESP alone where
                      packets are sealed, in fragments where segments fill them
@@ -135,6 +137,17 @@ def study_toe_live():
     for name in ("today", "today-study", "crossover", "crossover-study"):
         check(live_columns(found[name]), name)
     check(namespaces() <= before, f"left behind: {namespaces() - before}")
+
+
+def study_acl_live():
+    found = tables(study(name="acl-mpls"))
+    for name in ("sizes", "permitted", "places"):
+        for column in live_columns(found[name]):
+            numbers = [cell.get("value") for cell in column["cells"]]
+            check(all(n and 1 < n < 5_000 for n in numbers), f"{name}: {column}")
+    plain, listed = (live_numbers(found["sizes"], head) for head in ("router", "router, out"))
+    # 64 to 1,024 octets; a frame of 64 takes 672 ns on a line of 1 Gbit/s.
+    check(all(a < b for a, b in zip(plain, listed)) and listed[0] < 672, f"{plain}, {listed}")
 
 
 # Wires of the study's lanes in the first node's namespace, what is on them, and whether a
@@ -273,6 +286,8 @@ def main():
     print("study_live: ok")
     study_toe_live()
     print("study_toe_live: ok")
+    study_acl_live()
+    print("study_acl_live: ok")
     missing = [tool for tool in SERVERS if not shutil.which(tool)]
     if missing:
         print(f"study_ipsec_live, study_ipsec_ends: skipped, needs {', '.join(missing)}")
