@@ -5,7 +5,7 @@ use crate::live::{finish, load};
 use clap::Args;
 use ferrule_daemon::Fault;
 use ferrule_daemon::load::Loaded;
-use ferrule_node::config::{AclConfig, Config, Driver, InterfaceConfig, Mode};
+use ferrule_node::config::{AclConfig, Config, Driver, Mode};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -104,12 +104,9 @@ fn object(config: &Config) -> Value {
                 "spi-out": t.outbound.spi, "spi-in": t.inbound.spi, "mtu": t.mtu })
     });
     let lists = config.lists.iter().enumerate().map(|(number, list)| {
-        let having = |of: fn(&InterfaceConfig) -> Option<usize>| -> Vec<&str> {
-            let all = config.interfaces.iter().filter(|i| of(i) == Some(number));
-            all.map(|i| i.name.as_str()).collect()
-        };
+        let [inbound, outbound] = config.places_of(number);
         json!({ "name": list.name, "entries": list.entries.len(),
-                "in": having(|i| i.acl_in), "out": having(|i| i.acl_out) })
+                "in": inbound, "out": outbound })
     });
     json!({
         "accepted": true,

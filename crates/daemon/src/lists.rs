@@ -70,11 +70,7 @@ pub(crate) fn lists(config: &Config, workers: &[Box<WorkerReport>]) -> Vec<AclVi
     }
     let mut hits = hits.into_iter();
     let each = config.lists.iter().enumerate();
-    let interfaces =
-        |number: usize, of: fn(&ferrule_node::config::InterfaceConfig) -> Option<usize>| {
-            let having = config.interfaces.iter().filter(|i| of(i) == Some(number));
-            having.map(|i| i.name.clone()).collect()
-        };
+    let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
     each.map(|(number, list)| {
         let rest = AclEntryView { action: word(Verdict::Deny).into(), ..Default::default() };
         let entries = list.entries.iter().enumerate().map(|(at, entry)| view(at + 1, entry));
@@ -85,10 +81,11 @@ pub(crate) fn lists(config: &Config, workers: &[Box<WorkerReport>]) -> Vec<AclVi
             octets_out: hit.octets_out,
             ..entry
         };
+        let [inbound, outbound] = config.places_of(number).map(owned);
         AclView {
             name: list.name.clone(),
-            inbound: interfaces(number, |i| i.acl_in),
-            outbound: interfaces(number, |i| i.acl_out),
+            inbound,
+            outbound,
             entries: entries.chain([rest]).zip(&mut hits).map(counted).collect(),
         }
     })

@@ -69,9 +69,9 @@ impl Default for Audit {
     }
 }
 
-/// How a packet begins.
-fn head(packet: &Packet) -> ([u8; HEAD], usize) {
-    let data = packet.data();
+/// How a packet begins, from an octet on.
+fn head(packet: &Packet, at: usize) -> ([u8; HEAD], usize) {
+    let data = packet.data().get(at..).unwrap_or_default();
     let len = data.len().min(HEAD);
     let mut head = [0; HEAD];
     head[..len].copy_from_slice(&data[..len]);
@@ -96,20 +96,20 @@ impl Audit {
 
     #[cold]
     fn keep(&mut self, time: Instant, reason: DropReason, packet: &Packet) {
-        let (head, len) = head(packet);
+        let (head, len) = head(packet, 0);
         let (port, sa) = (packet.meta().port, packet.meta().sa);
         self.samples.push(Sample { time, reason, port, sa, head, len });
     }
 
-    /// Notes a packet of an entry that is logged. Of more than 16 entries at a time the
+    /// Notes a packet of an entry that is logged, whose IP header is at `at`. Of more than 16 entries at a time the
     /// others are not.
     #[cold]
-    pub fn log(&mut self, counter: u32, way: Direction, packet: &Packet) {
+    pub fn log(&mut self, counter: u32, way: Direction, packet: &Packet, at: usize) {
         let same = |logged: &&mut Logged| logged.counter == counter && logged.way == way;
         if let Some(logged) = self.logged.iter_mut().find(same) {
             logged.count += 1;
         } else if self.logged.len() < LOGGED_MAX {
-            let (port, (head, len)) = (packet.meta().port, head(packet));
+            let (port, (head, len)) = (packet.meta().port, head(packet, at));
             self.logged.push(Logged { counter, way, count: 1, port, head, len });
         }
     }

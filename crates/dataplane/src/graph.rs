@@ -61,12 +61,18 @@ pub enum Next {
     /// Whole frame of the bridged interface `iface`, with the interface's own
     /// tag taken off.
     Bridge,
+    /// Whole frame for the pseudowire `pw`, whose attachment circuit has an access list for
+    /// what comes in.
+    FrameAclIn,
     /// Whole frame for the pseudowire `pw`, tag as the PW mode wants it.
     PwOut,
     /// Label stack first, in `vrf` 0.
     Mpls,
     /// Control word (if the PW has one), then the frame, for pseudowire `pw`.
     PwIn,
+    /// Whole frame for `port`, from the pseudowire `pw`, whose attachment circuit has an
+    /// access list for what leaves.
+    FrameAclOut,
     /// IP packet in `vrf`, arrived by `iface`, which validates sources.
     SourceCheck,
     /// IP packet in `vrf`, arrived by `iface`, which has an access list for what comes in.

@@ -11,6 +11,7 @@ use crate::config::{
 use crate::secure;
 use crate::stable::Numbers;
 use ferrule_base::{MacAddr, PortId, Secret, VrfId};
+use ferrule_dataplane::acl::frame::FrameEntry;
 use ferrule_dataplane::acl::{AccessList, AclEntry};
 use ferrule_dataplane::macsec::SecyConfig;
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
@@ -418,6 +419,8 @@ impl Builder<'_> {
                     None => mpls::PwMode::Raw,
                 },
                 ttl: pw.ttl,
+                list_in: pw.acl_in.map(|list| list as u32),
+                list_out: pw.acl_out.map(|list| list as u32),
                 spreads: pw.via.entropy || !pw.via.others.is_empty(),
             });
         }
@@ -668,20 +671,24 @@ impl Builder<'_> {
     /// of each list comes that of what no entry has.
     fn lists(&mut self) {
         let mut counter = 0;
-        for list in &self.config.lists {
-            let mut entries = Vec::new();
+        for (number, list) in self.config.lists.iter().enumerate() {
+            let used = |of: [Option<usize>; 2]| of.contains(&Some(number));
+            let config = self.config;
+            let packets = config.interfaces.iter().any(|i| used([i.acl_in, i.acl_out]));
+            let frames = config.pseudowires.iter().any(|p| used([p.acl_in, p.acl_out]));
+            let (mut of_packets, mut of_frames) = (Vec::new(), Vec::new());
             for entry in &list.entries {
                 let (verdict, logs) = (entry.verdict, entry.logs);
-                entries.extend(entry.matches().map(|matches| AclEntry {
-                    matches,
-                    verdict,
-                    logs,
-                    counter,
-                }));
+                let packet = |matches| AclEntry { matches, verdict, logs, counter };
+                let frame = |matches| FrameEntry { matches, verdict, logs, counter };
+                of_packets
+                    .extend(packets.then(|| entry.matches().map(packet)).into_iter().flatten());
+                of_frames.extend(frames.then(|| entry.frames().map(frame)).into_iter().flatten());
                 counter += 1;
             }
-            let list = AccessList::new(&entries, counter).expect("entries were checked");
-            self.tables.lists.push(list);
+            let list = AccessList::new(&of_packets, counter);
+            let list = list.and_then(|list| list.with_frames(&of_frames));
+            self.tables.lists.push(list.expect("entries were checked"));
             counter += 1;
         }
     }

@@ -16,8 +16,13 @@
 //! that asks for one of them has it; there is an entry for later fragments
 //! ([`Match::fragments`]).
 //!
+//! At the attachment circuit of a pseudowire a list sees whole frames, as they come from the
+//! circuit and as they leave to it: MAC addresses, EtherType and VLAN, and the IP packet in
+//! them ([`frame`]).
+//!
 //! The files: `rule` an entry, compiled; `key` what a packet shows; `stage` the stages.
 
+pub mod frame;
 mod key;
 mod rule;
 mod stage;
@@ -28,9 +33,10 @@ use crate::classify::{self, NONE, Table};
 use arrayvec::ArrayVec;
 use ferrule_base::DropReason;
 use ferrule_pipeline::{BATCH, Packet};
+use frame::{FrameEntry, FrameKey, FrameRule};
 use key::Key;
 use rule::EntryRule;
-pub use stage::{AclIn, AclOut};
+pub use stage::{AclIn, AclOut, FrameAclIn, FrameAclOut};
 
 /// Entries of a list at most, lists of addresses and ports multiplied out.
 pub const ENTRIES_MAX: usize = 1 << 20;
@@ -150,6 +156,7 @@ type Unread = ArrayVec<(usize, DropReason), BATCH>;
 pub struct AccessList {
     v4: Table<EntryRule<u32>>,
     v6: Table<EntryRule<u128>>,
+    frames: Table<FrameRule>,
     rest: AclOutcome,
 }
 
@@ -167,7 +174,59 @@ impl AccessList {
             v6.extend(EntryRule::v6(entry, place as u32));
         }
         let rest = AclOutcome::new(Verdict::Deny, rest);
-        Ok(Self { v4: classify::table(v4), v6: classify::table(v6), rest })
+        let (v4, v6) = (classify::table(v4), classify::table(v6));
+        Ok(Self { v4, v6, frames: Table::default(), rest })
+    }
+
+    /// The list for whole frames, too. An error names the place of the wrong entry.
+    pub fn with_frames(self, entries: &[FrameEntry]) -> Result<Self, (usize, SelectorError)> {
+        let mut rules = Vec::with_capacity(entries.len());
+        for (place, entry) in entries.iter().enumerate() {
+            if place == ENTRIES_MAX {
+                return Err((place, SelectorError::TooMany));
+            }
+            if let Some(ip) = &entry.matches.ip {
+                ip.selector.check().map_err(|e| (place, e))?;
+            }
+            rules.push(FrameRule::new(entry, place as u32));
+        }
+        Ok(Self { frames: classify::table(rules), ..self })
+    }
+
+    /// The outcome for one frame, whose first tag may be the circuit's.
+    pub fn judge_frame(&self, frame: &[u8], tagged: bool) -> Result<AclOutcome, DropReason> {
+        let key = FrameKey::read(frame, tagged)?;
+        Ok(self.frames.find(&key.0).map_or(self.rest, FrameRule::outcome))
+    }
+
+    /// Outcomes of a batch of frames, as of [`judge_all`](Self::judge_all); `tagged` says of
+    /// which the first tag is the circuit's.
+    fn judge_frames(
+        &self,
+        frames: &[Packet],
+        tagged: impl Fn(&Packet) -> bool,
+        outcomes: &mut [AclOutcome],
+        unread: &mut Unread,
+        first: usize,
+    ) {
+        let mut keys = [FrameKey::NONE; BATCH];
+        let mut refused = Unread::new();
+        for (at, (frame, key)) in frames.iter().zip(&mut keys).enumerate() {
+            match FrameKey::read(frame.data(), tagged(frame)) {
+                Ok(read) => *key = read,
+                Err(reason) => refused.push((at, reason)),
+            }
+        }
+        let mut found = [NONE; BATCH];
+        let count = frames.len().min(BATCH);
+        self.frames.find_all(&keys[..count], &mut found[..count]);
+        for (&number, outcome) in found.iter().zip(&mut *outcomes) {
+            *outcome = self.frames.rule(number).map_or(self.rest, FrameRule::outcome);
+        }
+        for (at, reason) in refused {
+            outcomes[at] = AclOutcome::REFUSED;
+            unread.push((first + at, reason));
+        }
     }
 
     /// The outcome for one IP packet.
@@ -242,7 +301,7 @@ impl AccessList {
 
     /// Octets that it takes, compiled.
     pub fn octets(&self) -> usize {
-        self.v4.octets() + self.v6.octets()
+        self.v4.octets() + self.v6.octets() + self.frames.octets()
     }
 }
 

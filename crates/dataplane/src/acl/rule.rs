@@ -36,8 +36,20 @@ impl EntryRule<u128> {
     }
 }
 
+impl EntryRule<u128> {
+    /// For packets of either family, whose addresses are numbers of 128 bits.
+    pub fn either(matches: &Match, outcome: AclOutcome, order: u32) -> Self {
+        Self(SelectorRule::either(&matches.selector, order, then_of(matches, outcome)))
+    }
+}
+
 fn then(entry: &AclEntry) -> Then {
-    let Match { dscp, tcp, fragments, .. } = entry.matches;
+    let outcome = AclOutcome::new(entry.verdict, entry.counter).logging(entry.logs);
+    then_of(&entry.matches, outcome)
+}
+
+fn then_of(matches: &Match, outcome: AclOutcome) -> Then {
+    let &Match { dscp, tcp, fragments, .. } = matches;
     let (mut mask, mut value) = (0, 0);
     if let Some(dscp) = dscp {
         (mask, value) = (0x3f, u16::from(dscp & 0x3f));
@@ -49,7 +61,6 @@ fn then(entry: &AclEntry) -> Then {
     if fragments {
         (mask, value) = (mask | LATER, value | LATER);
     }
-    let outcome = AclOutcome::new(entry.verdict, entry.counter).logging(entry.logs);
     Then { outcome, mask, value }
 }
 

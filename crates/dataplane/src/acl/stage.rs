@@ -1,12 +1,14 @@
 //! The stages: before the routing table and behind it.
 
+use super::frame::payload_at;
 use super::{AclOutcome, Unread};
 use crate::classify::Direction;
 use crate::graph::{Aside, Ctx, FLAG_LOCAL, Next, Stage};
 use crate::link::{Arrival, Exit};
-use crate::tables::Tables;
+use crate::mpls::{Pseudowire, PwMode};
+use crate::tables::{Tables, Tag};
 use ferrule_base::DropReason;
-use ferrule_pipeline::{BATCH, Batch, Meta};
+use ferrule_pipeline::{BATCH, Batch, Meta, Packet};
 
 /// The list that an interface has, by number; none.
 pub const NO_LIST: u32 = u32::MAX;
@@ -58,9 +60,65 @@ fn exit<'a>(tables: &'a Tables, meta: &Meta) -> Option<&'a Exit> {
     tables.hot.exits.get(meta.adjacency as usize)
 }
 
-/// Judges a batch, list by list; what passes goes where `then` says.
+/// The stage at [`Next::FrameAclIn`]: the list of the attachment circuit by which a frame came.
+#[derive(Default)]
+pub struct FrameAclIn;
+
+impl Stage for FrameAclIn {
+    /// For all frames of the batch: as [`AclIn`], and on into the pseudowire.
+    #[inline(never)]
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
+        let list = |tables: &Tables, meta: &Meta| circuit(tables, meta, |pw| pw.list_in);
+        judge_shape::<true>(ctx, batch, Direction::Inbound, list, |_, _| Next::PwOut);
+    }
+}
+
+/// The stage at [`Next::FrameAclOut`]: the list of the attachment circuit by which a frame is
+/// to leave.
+#[derive(Default)]
+pub struct FrameAclOut;
+
+impl Stage for FrameAclOut {
+    /// For all frames of the batch: as [`AclOut`], and on to the circuit's port.
+    #[inline(never)]
+    fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
+        let list = |tables: &Tables, meta: &Meta| circuit(tables, meta, |pw| pw.list_out);
+        judge_shape::<true>(ctx, batch, Direction::Outbound, list, |_, _| Next::Emit);
+    }
+}
+
+/// A list of a frame's pseudowire. Of one that is not there, one that is not there either.
+fn circuit(tables: &Tables, meta: &Meta, list: impl Fn(&Pseudowire) -> Option<u32>) -> u32 {
+    let pw = tables.pws.get(usize::from(meta.pw));
+    pw.map_or(NO_LIST - 1, |pw| list(pw).unwrap_or(NO_LIST))
+}
+
+/// True if the first tag of a frame is the one by which it belongs to its circuit.
+fn has_own_tag(tables: &Tables, meta: &Meta, way: Direction) -> bool {
+    let Some(pw) = tables.pws.get(usize::from(meta.pw)) else { return false };
+    match way {
+        Direction::Inbound => matches!(pw.mode, PwMode::Tagged(_)),
+        Direction::Outbound => {
+            tables.ifaces.get(usize::from(pw.iface)).is_some_and(|iface| iface.tag != Tag::None)
+        }
+    }
+}
+
+/// Judges a batch of IP packets, list by list; what passes goes where `then` says.
 #[inline(always)]
 fn judge(
+    ctx: &mut Ctx<'_>,
+    batch: &mut Box<Batch>,
+    way: Direction,
+    list: impl Fn(&Tables, &Meta) -> u32,
+    then: impl Fn(&Tables, &Meta) -> Next,
+) {
+    judge_shape::<false>(ctx, batch, way, list, then);
+}
+
+/// The same for IP packets or whole frames.
+#[inline(always)]
+fn judge_shape<const FRAMES: bool>(
     ctx: &mut Ctx<'_>,
     batch: &mut Box<Batch>,
     way: Direction,
@@ -81,7 +139,14 @@ fn judge(
         let to = from + same.count();
         match tables.lists.get(number as usize) {
             Some(list) => {
-                list.judge_all(&batch[from..to], &mut outcomes[from..to], &mut unread, from);
+                let (packets, outcomes) = (&batch[from..to], &mut outcomes[from..to]);
+                match FRAMES {
+                    true => {
+                        let tagged = |frame: &Packet| has_own_tag(tables, frame.meta(), way);
+                        list.judge_frames(packets, tagged, outcomes, &mut unread, from);
+                    }
+                    false => list.judge_all(packets, outcomes, &mut unread, from),
+                }
             }
             None if number == NO_LIST => {}
             // A list that is not there lets nothing through.
@@ -92,7 +157,8 @@ fn judge(
     let judged = &outcomes[..batch.len()];
     if judged.iter().fold(false, |any, outcome| any | outcome.logs()) {
         for (packet, outcome) in batch.iter().zip(judged).filter(|(_, outcome)| outcome.logs()) {
-            ctx.tally.audit.log(outcome.counter(), way, packet);
+            let at = if FRAMES { payload_at(packet.data()) } else { 0 };
+            ctx.tally.audit.log(outcome.counter(), way, packet, at);
         }
     }
     ctx.tally.list_hits.count_all(way, judged, |outcome| outcome.counter(), &octets);

@@ -2,6 +2,7 @@
 //! are built and read field by field.
 
 mod families;
+mod frames;
 
 use super::{AccessList, AclEntry, AclOutcome, Match, TcpFlags, Unread, Verdict};
 use crate::classify::hits::UNCOUNTED;

@@ -41,6 +41,18 @@ impl<T: Copy> SelectorRule<u128, T> {
     }
 }
 
+impl<T: Copy> SelectorRule<u128, T> {
+    /// Of either family: an IPv4 address is a number of 32 bits.
+    pub fn either(selector: &Selector, order: u32, then: T) -> Self {
+        let bits = |a| match a {
+            IpAddr::V6(a) => Some(a.to_bits()),
+            IpAddr::V4(a) => Some(u128::from(a.to_bits())),
+        };
+        let rule = Self::new(selector, order, then, bits);
+        rule.unwrap_or_else(|| unreachable!("every address is a number"))
+    }
+}
+
 impl<A: Address, T: Copy> SelectorRule<A, T> {
     fn new(s: &Selector, order: u32, then: T, bits: impl Fn(IpAddr) -> Option<A>) -> Option<Self> {
         let ends = |first, last| {

@@ -28,7 +28,7 @@ pub(crate) enum Entry {
     /// A bridge, as they are.
     Bridged { iface: u16 },
     /// A pseudowire, as they are.
-    Crossed { iface: u16, pw: u16 },
+    Crossed { iface: u16, pw: u16, next: Next },
     /// More than one look decides.
     #[default]
     Other,
@@ -58,7 +58,7 @@ impl Entry {
             IfaceKind::Bridged { access_vlan: None, .. } => Self::Bridged { iface },
             IfaceKind::Crossed(pw) => match tables.pws.get(usize::from(pw)) {
                 Some(config) if config.mode == PwMode::Raw && found.tag == Tag::None => {
-                    Self::Crossed { iface, pw }
+                    Self::Crossed { iface, pw, next: config.entry() }
                 }
                 _ => Self::Other,
             },

@@ -3,7 +3,7 @@
 use super::exit::{Entry, Routed, to_ip};
 use super::tag::{self, VID};
 use crate::graph::{Ctx, FLAG_GROUP, Next, Stage};
-use crate::mpls::PwMode;
+use crate::mpls::{Pseudowire, PwMode};
 use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
 use ferrule_base::{DropReason, MacAddr, PortId};
 use ferrule_pipeline::{Batch, Packet};
@@ -29,8 +29,8 @@ impl Stage for Attach {
         match ctx.tables.hot.entries.get(usize::from(port.0)).copied().unwrap_or_default() {
             Entry::Routed(routed) => each(ctx, batch, port, |packet| routed.take(packet)),
             Entry::Bridged { iface } => each(ctx, batch, port, |packet| bridged(iface, packet)),
-            Entry::Crossed { iface, pw } => {
-                each(ctx, batch, port, |packet| crossed(iface, pw, packet));
+            Entry::Crossed { iface, pw, next } => {
+                each(ctx, batch, port, |packet| crossed(iface, pw, next, packet));
             }
             Entry::Other => each(ctx, batch, port, |_| None),
         }
@@ -65,7 +65,7 @@ fn of_another_port(tables: &Tables, packet: &mut Packet) -> Option<Next> {
     match *tables.hot.entries.get(usize::from(packet.meta().port.0))? {
         Entry::Routed(routed) => routed.take(packet),
         Entry::Bridged { iface } => bridged(iface, packet),
-        Entry::Crossed { iface, pw } => crossed(iface, pw, packet),
+        Entry::Crossed { iface, pw, next } => crossed(iface, pw, next, packet),
         Entry::Other => None,
     }
 }
@@ -107,10 +107,10 @@ fn bridged(iface: u16, packet: &mut Packet) -> Option<Next> {
 
 /// Step 1 for the interface of a pseudowire.
 #[inline(always)]
-fn crossed(iface: u16, pw: u16, packet: &mut Packet) -> Option<Next> {
+fn crossed(iface: u16, pw: u16, next: Next, packet: &mut Packet) -> Option<Next> {
     let meta = packet.meta_mut();
     (meta.iface, meta.pw) = (iface, pw);
-    is_untagged(packet).then_some(Next::PwOut)
+    is_untagged(packet).then_some(next)
 }
 
 /// True for a frame that shows no VLAN tag.
@@ -168,7 +168,7 @@ fn attach(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
         &IfaceKind::Crossed(pw) => {
             packet.meta_mut().pw = pw;
             let config = tables.pws.get(usize::from(pw)).ok_or(DropReason::NotAttached)?;
-            to_pseudowire(iface, config.mode, packet)
+            to_pseudowire(iface, config, packet)
         }
     }
 }
@@ -276,13 +276,17 @@ fn to_bridge(
 /// A frame for a pseudowire (RFC 4448 section 4.4.1): raw mode carries no
 /// service-delimiting tag, tagged mode always one.
 #[inline]
-fn to_pseudowire(iface: &Iface, mode: PwMode, packet: &mut Packet) -> Result<Next, DropReason> {
-    match (mode, iface.tag) {
+fn to_pseudowire(
+    iface: &Iface,
+    config: &Pseudowire,
+    packet: &mut Packet,
+) -> Result<Next, DropReason> {
+    match (config.mode, iface.tag) {
         (PwMode::Raw, Tag::Tag(..)) => {
             tag::pop(packet);
         }
         (PwMode::Tagged(_), Tag::None) => tag::push(packet, EtherType::VLAN.0, 0)?,
         (PwMode::Raw, Tag::None) | (PwMode::Tagged(_), Tag::Tag(..)) => {}
     }
-    Ok(Next::PwOut)
+    Ok(config.entry())
 }

@@ -22,7 +22,7 @@ impl Stage for PwIn {
     /// 1. With sequence numbers: to the worker that counts.
     /// 2. The control word is one, its number is in order, and it goes.
     /// 3. In tagged mode the service delimiting tag goes.
-    /// 4. The interface's own tag goes on; out by its port.
+    /// 4. The interface's own tag goes on; by its access list, if it has one, out by its port.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
@@ -30,7 +30,7 @@ impl Stage for PwIn {
         ctx.forward(batch, |ctx, packet| {
             let (config, count) = counts.of(ctx, packet.meta().pw, Next::PwIn)?;
             decapsulate(ctx.tables, config, count, packet)?;
-            Ok(Next::Emit)
+            Ok(config.exit())
         });
     }
 }

@@ -116,6 +116,8 @@ pub const KEYS: &[Key] = &[
     stage!("occupancy.stage.pw-out", PwOut),
     stage!("occupancy.stage.mpls", Mpls),
     stage!("occupancy.stage.pw-in", PwIn),
+    stage!("occupancy.stage.frame-acl-in", FrameAclIn),
+    stage!("occupancy.stage.frame-acl-out", FrameAclOut),
     stage!("occupancy.stage.source-check", SourceCheck),
     stage!("occupancy.stage.acl-in", AclIn),
     stage!("occupancy.stage.ip", Ip),

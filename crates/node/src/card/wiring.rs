@@ -81,6 +81,8 @@ impl From<Next> for Place {
             | Next::PwIn
             | Next::Mpls
             | Next::PathError
+            | Next::FrameAclIn
+            | Next::FrameAclOut
             | Next::SourceCheck
             | Next::AclIn
             | Next::AclOut

@@ -9,15 +9,16 @@
 //!   ]                                   # what no entry has is denied
 //!
 //!   [[interface]]
-//!   acl-in = "customer"                 # and acl-out
+//!   acl-in = "customer"                 # and acl-out; so of a [[pseudowire]]
 //! ```
 
 use super::Config;
 use super::raw::{self, Spanned, Words};
 use super::read::Reader;
 use super::traffic::{Said, Traffic, Wrong, list};
+use ferrule_dataplane::acl::frame::{FrameMatch, MacNet};
 use ferrule_dataplane::acl::{ENTRIES_MAX, Match, TcpFlags, Verdict};
-use ferrule_wire::Protocol;
+use ferrule_wire::{EtherType, Protocol};
 
 /// An access list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct AclEntryConfig {
     pub tcp: Vec<TcpFlags>,
     /// Only later fragments.
     pub fragments: bool,
+    /// Link addresses, EtherType and VLAN; what it asks of IP is not in there.
+    pub link: FrameMatch,
     /// What becomes of it.
     pub verdict: Verdict,
     /// Events say whose packets it had.
@@ -53,16 +56,30 @@ pub struct AclEntryConfig {
 const COMPARED_MAX: usize = 4096;
 
 impl AclConfig {
+    /// True if an entry asks for what only whole frames show: the list is for pseudowires.
+    pub fn is_for_frames(&self) -> bool {
+        self.entries.iter().any(|entry| entry.link != FrameMatch::default())
+    }
+
     /// Entries that no packet comes to, since earlier ones have all of their traffic: each
     /// with the first that has some of it. Nothing of a list of more than 4,096 combinations.
     pub fn shadowed(&self) -> Vec<(usize, usize)> {
         let each = self.entries.iter().enumerate();
-        let all: Vec<(usize, Match)> =
-            each.flat_map(|(at, entry)| entry.matches().map(move |m| (at, m))).collect();
+        let frames = self.is_for_frames();
+        let packet = |m| FrameMatch { ip: Some(m), ..FrameMatch::default() };
+        let all: Vec<(usize, FrameMatch)> = each
+            .flat_map(|(at, entry)| {
+                let matches: Vec<_> = match frames {
+                    true => entry.frames().collect(),
+                    false => entry.matches().map(packet).collect(),
+                };
+                matches.into_iter().map(move |m| (at, m))
+            })
+            .collect();
         if all.len() > COMPARED_MAX {
             return Vec::new();
         }
-        let over = |at: usize, m: &Match| {
+        let over = |at: usize, m: &FrameMatch| {
             let earlier = all.iter().take_while(|(earlier, _)| *earlier < at);
             earlier.filter(|(_, earlier)| earlier.covers(m)).map(|(earlier, _)| *earlier).next()
         };
@@ -77,6 +94,23 @@ impl AclConfig {
 }
 
 impl AclEntryConfig {
+    /// Whether it asks for anything of an IP packet.
+    fn asks_for_ip(&self) -> bool {
+        self.traffic != Traffic::default()
+            || self.dscp.is_some()
+            || !self.tcp.is_empty()
+            || self.fragments
+    }
+
+    /// All frames that it stands for.
+    pub fn frames(&self) -> impl Iterator<Item = FrameMatch> + '_ {
+        let ip: Vec<Option<Match>> = match self.asks_for_ip() {
+            true => self.matches().map(Some).collect(),
+            false => vec![None],
+        };
+        ip.into_iter().map(|ip| FrameMatch { ip, ..self.link.clone() })
+    }
+
     /// All traffic that it stands for.
     pub fn matches(&self) -> impl Iterator<Item = Match> + '_ {
         let flags: Vec<Option<TcpFlags>> = match self.tcp.is_empty() {
@@ -105,6 +139,20 @@ impl AclEntryConfig {
         }
         if self.fragments {
             add("later fragments".into());
+        }
+        let FrameMatch { src, dst, ethertype, vlan, ip: _ } = &self.link;
+        let macs = [("from", src), ("to", dst)];
+        for (end, net) in macs.into_iter().filter_map(|(end, net)| Some((end, (*net)?))) {
+            let len = if net.len == 48 { String::new() } else { format!("/{}", net.len) };
+            add(format!("{end} {}{len}", net.address));
+        }
+        if let Some(ethertype) = ethertype {
+            add(format!("EtherType {ethertype:#06x}"));
+        }
+        match vlan {
+            Some(0) => add("untagged".into()),
+            Some(vid) => add(format!("VLAN {vid}")),
+            None => {}
         }
         words.unwrap_or_default()
     }
@@ -207,16 +255,51 @@ fn entry(r: &mut Reader<'_>, written: &Spanned<raw::AccessListEntry>) -> Option<
         r.problems.add(span.clone(), what, "leave them out of an entry with fragments = true");
     }
     said.check(r, span.clone(), &traffic);
-    Some(AclEntryConfig {
+    let link = FrameMatch {
+        src: entry.mac_from.as_ref().and_then(|text| macs(r, text)),
+        dst: entry.mac_to.as_ref().and_then(|text| macs(r, text)),
+        ethertype: entry
+            .ethertype
+            .as_ref()
+            .map(|_| r.number(entry.ethertype.as_ref(), 0, 1536..=65_535, "ethertype") as u16),
+        vlan: entry
+            .vlan
+            .as_ref()
+            .map(|_| r.number(entry.vlan.as_ref(), 0, 0..=4094, "vlan") as u16),
+        ip: None,
+    };
+    let read = AclEntryConfig {
         name: entry.name.as_ref().map(|name| name.get_ref().clone()),
         traffic,
         dscp,
         tcp,
         fragments,
+        link,
         verdict: verdict?,
         logs: entry.log.unwrap_or(false),
         at: span.start,
-    })
+    };
+    let ip = [EtherType::IPV4.0, EtherType::IPV6.0];
+    if read.asks_for_ip() && read.link.ethertype.is_some_and(|of| !ip.contains(&of)) {
+        let remedy = "leave ethertype out, or what is IP's";
+        r.problems.add(span, "an entry for IP packets of another EtherType", remedy);
+    }
+    Some(read)
+}
+
+/// `02:00:00:00:00:01`, or `02:00:5e:00:00:00/24` for those that agree in 24 bits.
+fn macs(r: &mut Reader<'_>, text: &raw::Text) -> Option<MacNet> {
+    let (address, len) = text.get_ref().split_once('/').unwrap_or((text.get_ref(), "48"));
+    let len = len.parse().ok().filter(|len| *len <= 48);
+    match (address.parse(), len) {
+        (Ok(address), Some(len)) => Some(MacNet { address, len }),
+        _ => {
+            let what = format!("`{}` names no MAC addresses", text.get_ref());
+            let remedy = "write 02:00:00:00:00:01, or 02:00:5e:00:00:00/24";
+            r.problems.add(text.span(), what, remedy);
+            None
+        }
+    }
 }
 
 #[cfg(test)]

@@ -357,6 +357,8 @@ fn pseudowire(config: &Config, pseudowire: &PseudowireConfig) -> Entry {
         "sequencing": sequencing = plain(sequencing),
         "tagged": tagged_mode = optional(tagged_mode),
         "ttl": ttl = plain(ttl),
+        "acl-in": acl_in = optional(&acl_in.map(|list| &config.lists[list].name)),
+        "acl-out": acl_out = optional(&acl_out.map(|list| &config.lists[list].name)),
     } but { name });
     Entry { section: "pseudowire", name: pseudowire.name.clone(), values }
 }
@@ -468,6 +470,7 @@ fn lists(config: &Config, all: &mut Vec<Entry>) {
                 dscp: _,
                 tcp: _,
                 fragments: _,
+                link: _,
                 verdict,
                 logs,
                 at: _,

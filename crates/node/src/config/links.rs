@@ -4,8 +4,8 @@ use super::names::{Connected, Names};
 use super::raw::{self, Number, Spanned, Text};
 use super::read::Reader;
 use super::{
-    BridgeConfig, Config, Driver, InterfaceConfig, LabelAction, LabelConfig, MemberConfig,
-    PortConfig, PseudowireConfig, RouteConfig, TapConfig, Via, VlanTag, XdpMode,
+    AclConfig, BridgeConfig, Config, Driver, InterfaceConfig, LabelAction, LabelConfig,
+    MemberConfig, PortConfig, PseudowireConfig, RouteConfig, TapConfig, Via, VlanTag, XdpMode,
 };
 use ferrule_dataplane::macsec::SecyConfig;
 use ferrule_dataplane::route::{SourceCheck, TtlModel};
@@ -200,7 +200,14 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
         let addresses = interface.address.iter().flatten();
         let addresses = addresses.filter_map(|a| r.with_length(a)).collect();
         let mut list = |name: &Option<raw::Text>| {
-            name.as_ref().and_then(|name| r.lists.find(&mut r.problems, name))
+            let name = name.as_ref()?;
+            let found = r.lists.find(&mut r.problems, name)?;
+            if config.lists.get(found).is_some_and(AclConfig::is_for_frames) {
+                let what = "a list that asks for MAC addresses, EtherType or VLAN";
+                let remedy = "a routed interface sees IP packets alone: use it at a pseudowire";
+                r.problems.add(name.span(), what, remedy);
+            }
+            Some(found)
         };
         let (acl_in, acl_out) = (list(&interface.acl_in), list(&interface.acl_out));
         let modes = [("strict", SourceCheck::Strict), ("loose", SourceCheck::Loose)];
@@ -492,6 +499,10 @@ pub(super) fn pseudowires(r: &mut Reader<'_>, file: &raw::File, config: &mut Con
             r.problems.add(pw.label_in.span(), what, "each label has one meaning");
         }
         names.push(pw.name.get_ref());
+        let mut list = |name: &Option<raw::Text>| {
+            name.as_ref().and_then(|name| r.lists.find(&mut r.problems, name))
+        };
+        let (acl_in, acl_out) = (list(&pw.acl_in), list(&pw.acl_out));
         config.pseudowires.push(PseudowireConfig {
             name: pw.name.get_ref().clone(),
             port,
@@ -503,6 +514,8 @@ pub(super) fn pseudowires(r: &mut Reader<'_>, file: &raw::File, config: &mut Con
             sequencing: pw.sequencing.unwrap_or(false),
             tagged_mode: mode.unwrap_or(false).then_some(service),
             ttl: r.number(pw.ttl.as_ref(), 255, 1..=255, "ttl") as u8,
+            acl_in,
+            acl_out,
         });
     }
 }

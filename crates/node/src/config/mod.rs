@@ -380,6 +380,19 @@ pub enum LabelAction {
     Forward(Via),
 }
 
+impl Config {
+    /// Interfaces and pseudowires that have an access list, in and out.
+    pub fn places_of(&self, list: usize) -> [Vec<&str>; 2] {
+        let interfaces = self.interfaces.iter().map(|i| (i.name.as_str(), [i.acl_in, i.acl_out]));
+        let circuits = self.pseudowires.iter().map(|p| (p.name.as_str(), [p.acl_in, p.acl_out]));
+        let all: Vec<_> = interfaces.chain(circuits).collect();
+        [0, 1].map(|way| {
+            let having = all.iter().filter(|(_, lists)| lists[way] == Some(list));
+            having.map(|(name, _)| *name).collect()
+        })
+    }
+}
+
 /// A pseudowire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PseudowireConfig {
@@ -403,6 +416,10 @@ pub struct PseudowireConfig {
     pub tagged_mode: Option<u16>,
     /// TTL of its label.
     pub ttl: u8,
+    /// The access list for frames from the attachment circuit, by index.
+    pub acl_in: Option<usize>,
+    /// The access list for frames to it, by index.
+    pub acl_out: Option<usize>,
 }
 
 /// A SecY.

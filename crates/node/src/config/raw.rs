@@ -416,6 +416,10 @@ pub(super) struct Pseudowire {
     /// TTL of its label.
     #[schemars(range(min = 1, max = 255), extend("default" = 255))]
     pub ttl: Option<Number>,
+    /// Access list for frames that come in from the attachment circuit.
+    pub acl_in: Option<Text>,
+    /// Access list for frames that leave to the attachment circuit.
+    pub acl_out: Option<Text>,
 }
 
 /// A SecY.
@@ -679,6 +683,18 @@ pub(super) struct AccessListEntry {
     pub action: Text,
     /// Name of the entry in `ferrule show acl`.
     pub name: Option<Text>,
+    /// Source MAC address, `02:00:00:00:00:01`, or those that agree in their first bits,
+    /// `02:00:5e:00:00:00/24`. Such lists are for pseudowires.
+    pub mac_from: Option<Text>,
+    /// Destination MAC address, alike.
+    pub mac_to: Option<Text>,
+    /// EtherType behind the VLAN tags, as `0x0806`. Such lists are for pseudowires.
+    #[schemars(range(min = 1536, max = 65535))]
+    pub ethertype: Option<Number>,
+    /// VLAN ID of the outer tag, the circuit's own aside; 0: none or a priority alone. Such lists are
+    /// for pseudowires.
+    #[schemars(range(min = 0, max = 4094))]
+    pub vlan: Option<Number>,
     /// Source addresses: a network, an address, a range `192.0.2.1-192.0.2.9`, `"any"`, or a list of
     /// them.
     pub from: Option<Words>,

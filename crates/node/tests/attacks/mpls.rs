@@ -237,3 +237,97 @@ fn a_frame_without_a_tag_where_a_pseudowire_is_tagged_is_refused() {
         rig.passes_frame("core", &good, "ac", &frame());
     });
 }
+
+/// The provider's edge with a list at the circuit: from and to it go what is EtherType 88b5 of
+/// this customer, and UDP to port 9, in no VLAN but 7.
+fn listed(more: &str) -> impl Fn(Net) -> Rig + '_ {
+    move |net| {
+        let lists = r#"
+        acl-in = "circuit"
+        acl-out = "circuit"
+        [[access-list]]
+        name = "circuit"
+        entry = [
+            { action = "deny", mac-from = "02:00:5e:00:00:00/24" },
+            { action = "permit", ethertype = 0x88b5, vlan = 0 },
+            { action = "permit", ethertype = 0x88b5, vlan = 7 },
+            { action = "permit", protocol = "udp", to-ports = 9 },
+        ]
+        "#;
+        let mut rig = Rig::alone(net, &edge(&format!("{more}{lists}")), &["ac", "core", "lan"]);
+        rig.know(0, &[("10.1.0.9", HOST), ("198.51.100.2", HOST), ("198.51.100.3", HOST)]);
+        rig.heard();
+        rig
+    }
+}
+
+#[test]
+fn frames_that_a_circuits_list_denies_pass_in_neither_direction() {
+    let customer = MacAddr([2, 0, 0, 0, 0, 9]);
+    let tag = |vid: u8, ethertype: u16, payload: &[u8]| {
+        let tagged = [&[0, vid][..], &ethertype.to_be_bytes(), payload].concat();
+        ethernet(HOST, customer, 0x8100, &tagged)
+    };
+    let udp = |to| craft::ip(UDP, "10.9.0.9", "10.8.0.9", &craft::udp(7, to, &[1; 60]));
+    let denied = [
+        ethernet(HOST, MacAddr([2, 0, 0x5e, 0, 0, 9]), 0x88b5, &[7; 60]),
+        ethernet(HOST, customer, 0x0806, &[7; 60]),
+        ethernet(HOST, customer, 0x0800, &udp(10)),
+        tag(8, 0x88b5, &[7; 60]),
+        tag(8, 0x0800, &udp(10)),
+    ];
+    let permitted = [
+        frame(),
+        tag(7, 0x88b5, &[7; 60]),
+        ethernet(HOST, customer, 0x0800, &udp(9)),
+        tag(8, 0x0800, &udp(9)),
+    ];
+    let within =
+        |frame: &Vec<u8>| labelled(&[entry(800_000, true, 64)], &[&[0; 4][..], frame].concat());
+    each(listed(""), |rig| {
+        rig.refused("ac", &denied, DropReason::AclDenied);
+        rig.refused("core", &denied.each_ref().map(within), DropReason::AclDenied);
+        for frame in &permitted {
+            let out = [entry(16_002, false, 255), entry(800_257, true, 255), [0; 4]].concat();
+            rig.passes("ac", frame, "core", &[&out[..], frame].concat());
+            rig.passes_frame("core", &within(frame), "ac", frame);
+        }
+        // What only begins like a packet is nobody's to judge.
+        let bad = ethernet(HOST, customer, 0x0800, &udp(9)[..12]);
+        rig.refused("ac", &[bad], DropReason::Malformed);
+        carries(rig);
+    });
+}
+
+/// In tagged mode, and at a VLAN of the port, the circuit's tag is not the customer's.
+#[test]
+fn the_tag_of_a_circuit_is_no_vlan_of_its_list() {
+    let customer = MacAddr([2, 0, 0, 0, 0, 9]);
+    let frame = |tags: &[u8]| {
+        let mut out = [HOST.0, customer.0].concat();
+        tags.iter().for_each(|&vid| out.extend([0x81, 0, 0, vid]));
+        out.extend([0x88, 0xb5]);
+        out.extend([7; 60]);
+        out
+    };
+    for mode in ["raw", "tagged"] {
+        each(listed(&format!("vlan = 8\nmode = \"{mode}\"\n")), |rig| {
+            let word = [0; 4];
+            let sent = |tags: &[u8]| {
+                let carried = if mode == "raw" { frame(&tags[1..]) } else { frame(tags) };
+                let stack = [entry(16_002, false, 255), entry(800_257, true, 255), word].concat();
+                [stack, carried].concat()
+            };
+            let back = |tags: &[u8]| {
+                let carried = if mode == "raw" { frame(&tags[1..]) } else { frame(tags) };
+                labelled(&[entry(800_000, true, 64)], &[&word[..], &carried].concat())
+            };
+            for good in [&[8][..], &[8, 7]] {
+                rig.passes("ac", &frame(good), "core", &sent(good));
+                rig.passes_frame("core", &back(good), "ac", &frame(good));
+            }
+            rig.refused("ac", &[frame(&[8, 9])], DropReason::AclDenied);
+            rig.refused("core", &[back(&[8, 9])], DropReason::AclDenied);
+        });
+    }
+}

@@ -244,6 +244,8 @@ fn pseudowire_gets_the_tag_that_its_mode_wants() {
             sequencing: false,
             mode,
             ttl: 255,
+            list_in: None,
+            list_out: None,
             spreads: false,
         });
         let (next, out) = sent(attach(&mut rig, &with_tags(came, EtherType::IPV4, b"payload")));

@@ -77,6 +77,8 @@ proptest! {
             sequencing: false,
             mode: if tagged_mode { PwMode::Tagged(7) } else { PwMode::Raw },
             ttl: 255,
+            list_in: None,
+            list_out: None,
             spreads: false,
         });
         let packet = rig.packet(&bytes);

@@ -42,6 +42,8 @@ fn pseudowire() -> impl Strategy<Value = Pseudowire> {
             sequencing,
             mode,
             ttl,
+            list_in: None,
+            list_out: None,
             spreads: false,
         }
     })

@@ -23,6 +23,8 @@ fn pw(mode: PwMode) -> Pseudowire {
         sequencing: false,
         mode,
         ttl: 77,
+        list_in: None,
+        list_out: None,
         spreads: false,
     }
 }

@@ -105,3 +105,69 @@ fn acl_entries_that_no_packet_comes_to_are_told_with_the_one_before() {
     );
     assert_eq!(found, [(1, 0), (3, 2), (6, 5)]);
 }
+
+/// A pseudowire with the list at its circuit.
+const CIRCUIT: &str = "mpls = true\n[[lsp]]\nname = \"far\"\nvia = \"192.0.2.2\"\n\
+    [[port]]\nname = \"ac\"\ndriver = \"wire\"\nmtu = 1470\n\
+    [[pseudowire]]\nname = \"pw\"\nport = \"ac\"\nlsp = \"far\"\nlabel-in = 800\nlabel-out = 900\n\
+    acl-in = \"customer\"";
+
+#[test]
+fn acl_entries_for_frames_say_which_ones() {
+    let text = text(
+        "{ action = \"deny\", mac-from = \"02:00:5e:00:00:00/24\", mac-to = \"ff:ff:ff:ff:ff:ff\" },\n\
+         { action = \"permit\", ethertype = 0x0806, vlan = 0 },\n\
+         { action = \"permit\", vlan = 7, protocol = \"udp\", to-ports = 9 },\n\
+         { action = \"deny\", vlan = 7, protocol = \"udp\", from = \"10.0.0.0/8\", to-ports = 9 },",
+        CIRCUIT,
+    );
+    let config = Config::parse("pe.toml", &text, &mut named_key).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(config.pseudowires[0].acl_in, Some(0));
+    assert_eq!(config.places_of(0), [vec!["pw"], vec![]]);
+    let list = &config.lists[0];
+    assert!(list.is_for_frames());
+    let told: Vec<String> = list.entries.iter().map(|entry| entry.upper()).collect();
+    assert_eq!(
+        told,
+        [
+            "from 02:00:5e:00:00:00/24, to ff:ff:ff:ff:ff:ff",
+            "EtherType 0x0806, untagged",
+            "udp, to ports 9, VLAN 7",
+            "udp, to ports 9, VLAN 7",
+        ]
+    );
+    let counts: Vec<usize> = list.entries.iter().map(|entry| entry.frames().count()).collect();
+    assert_eq!(counts, [1, 1, 2, 1], "whatever is in it; UDP of either family");
+    assert_eq!(list.shadowed(), [(3, 2)]);
+}
+
+#[test]
+fn acl_entries_for_frames_that_are_wrong_are_refused() {
+    for (entries, interface, parts) in [
+        (
+            "{ action = \"deny\", vlan = 7 }",
+            "acl-in = \"customer\"",
+            ["asks for MAC addresses, EtherType or VLAN", "use it at a pseudowire"],
+        ),
+        (
+            "{ action = \"deny\", mac-to = \"02:00\" }",
+            "",
+            ["no MAC addresses", "02:00:00:00:00:01"],
+        ),
+        (
+            "{ action = \"deny\", mac-to = \"02:00:00:00:00:01/49\" }",
+            "",
+            ["no MAC addresses", "/24"],
+        ),
+        ("{ action = \"deny\", vlan = 4095 }", "", ["vlan cannot be 4095", "0 to 4094"]),
+        ("{ action = \"deny\", ethertype = 46 }", "", ["ethertype cannot be 46", "1536"]),
+        (
+            "{ action = \"deny\", ethertype = 0x0806, protocol = \"udp\" }",
+            "",
+            ["IP packets of another EtherType", "leave ethertype out"],
+        ),
+    ] {
+        let said = wrong(entries, interface);
+        assert!(parts.iter().all(|part| said.contains(part)), "{entries}: {said}");
+    }
+}

@@ -1,0 +1,263 @@
+//! Lists for whole frames, at attachment circuits: what an entry asks of a frame, and of the
+//! IP packet in it.
+//!
+//! ```text
+//!   words 0 to 4   addresses, protocol, ports, message; an IPv4 address in the low 32 bits
+//!   word 5         │ family 2 │ VLAN 12 │ EtherType 16 │ flags 16 │
+//!   word 6         destination 48              word 7   source 48
+//! ```
+//!
+//! The EtherType is that behind the tags, the VLAN that of the outer tag, zero if there
+//! is none. The tag by which frames belong to the circuit is not the customer's: no list sees it.
+
+use super::key::{self, Key};
+use super::rule::EntryRule;
+use super::{AclOutcome, Match, Verdict};
+use crate::classify::selector::{Addresses, Selector};
+use crate::classify::{KeyField, Rule, WORDS_MAX};
+use ferrule_base::{DropReason, MacAddr};
+use ferrule_wire::{EtherType, FromBytes, ethernet, vlan};
+
+/// Link addresses that agree in their first bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MacNet {
+    /// One of them.
+    pub address: MacAddr,
+    /// Bits in which they agree, 48 at most.
+    pub len: u8,
+}
+
+impl MacNet {
+    const fn mask(self) -> u64 {
+        let rest = 48_u32.saturating_sub(self.len as u32);
+        MACS & !((1 << rest) - 1)
+    }
+
+    const fn covers(self, other: Self) -> bool {
+        let differ = self.address.to_u64() ^ other.address.to_u64();
+        self.len <= other.len && differ & self.mask() == 0
+    }
+}
+
+/// Frames that an entry is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrameMatch {
+    /// Sources.
+    pub src: Option<MacNet>,
+    /// Destinations.
+    pub dst: Option<MacNet>,
+    /// What is behind the header and its tags.
+    pub ethertype: Option<u16>,
+    /// VLAN ID of the outer tag; 0: there is none, or it is a priority's.
+    pub vlan: Option<u16>,
+    /// The IP packet in it. Nothing: whatever is in it.
+    pub ip: Option<Match>,
+}
+
+impl FrameMatch {
+    /// Whether all frames of the other one are its own, too.
+    pub fn covers(&self, other: &Self) -> bool {
+        let net = |own: Option<MacNet>, other: Option<MacNet>| {
+            own.is_none_or(|own| other.is_some_and(|other| own.covers(other)))
+        };
+        let number = |own: Option<u16>, other: Option<u16>| own.is_none() || own == other;
+        net(self.src, other.src)
+            && net(self.dst, other.dst)
+            && number(self.ethertype, other.ethertype)
+            && number(self.vlan, other.vlan)
+            && match (&self.ip, &other.ip) {
+                (None, _) => true,
+                (Some(own), Some(other)) => own.covers(other),
+                (Some(_), None) => false,
+            }
+    }
+}
+
+/// An entry of a list for frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameEntry {
+    /// Whose frames.
+    pub matches: FrameMatch,
+    /// What becomes of them.
+    pub verdict: Verdict,
+    /// Whether they are logged.
+    pub logs: bool,
+    /// Which of the worker's counters counts it.
+    pub counter: u32,
+}
+
+const MACS: u64 = (1 << 48) - 1;
+/// Words of what the entry asks of the frame itself.
+const FRAME: usize = 5;
+const TYPE_AT: u32 = 16;
+const VLAN_AT: u32 = 32;
+const FAMILY_AT: u32 = 44;
+/// Of word 5, what is the frame's.
+const FRAME_BITS: u64 = 0xffff << TYPE_AT | 0xfff << VLAN_AT | 3 << FAMILY_AT;
+const IPV4: u64 = 1;
+const IPV6: u64 = 2;
+
+/// What an entry sees of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameKey(pub [u64; 8]);
+
+impl AsRef<[u64; 8]> for FrameKey {
+    #[inline(always)]
+    fn as_ref(&self) -> &[u64; 8] {
+        &self.0
+    }
+}
+
+impl FrameKey {
+    /// In the place of a key.
+    pub const NONE: Self = Self([0; 8]);
+
+    /// Reads a frame, whose first tag may be the circuit's; what is in it, if it says that it
+    /// is IP.
+    pub fn read(frame: &[u8], tagged: bool) -> Result<Self, DropReason> {
+        let (ethernet, _) =
+            ethernet::Header::ref_from_prefix(frame).map_err(|_| DropReason::Malformed)?;
+        let (ethertype, vlan, payload) = behind_tags(frame, tagged)?;
+        let mut words = match ethertype {
+            EtherType::IPV4 | EtherType::IPV6 => match (ethertype, key::read(payload)?) {
+                (EtherType::IPV4, Key::V4(key)) => {
+                    let [ends, rest, flags, _] = key.0;
+                    let flags = flags | IPV4 << FAMILY_AT;
+                    [0, ends >> 32, 0, ends & 0xffff_ffff, rest, flags, 0, 0]
+                }
+                (EtherType::IPV6, Key::V6(key)) => {
+                    let mut words = key.0;
+                    words[FRAME] |= IPV6 << FAMILY_AT;
+                    words
+                }
+                _ => return Err(DropReason::Malformed),
+            },
+            _ => [0; 8],
+        };
+        words[FRAME] |= u64::from(ethertype.0) << TYPE_AT | u64::from(vlan) << VLAN_AT;
+        words[6] = MacAddr(ethernet.dst).to_u64();
+        words[7] = MacAddr(ethernet.src).to_u64();
+        Ok(Self(words))
+    }
+}
+
+/// What a frame carries: its EtherType, the VLAN of the outer of two tags at most behind the
+/// circuit's, and its octets.
+fn behind_tags(frame: &[u8], tagged: bool) -> Result<(EtherType, u16, &[u8]), DropReason> {
+    const TAGS_MAX: usize = 2;
+    let first = usize::from(tagged);
+    let (ethernet, mut rest) =
+        ethernet::Header::ref_from_prefix(frame).map_err(|_| DropReason::Malformed)?;
+    let (mut ethertype, mut outer) = (ethernet.ethertype(), 0);
+    for nth in 0..TAGS_MAX + first {
+        if !ethertype.is_vlan() {
+            break;
+        }
+        let (tag, after) =
+            vlan::Header::ref_from_prefix(rest).map_err(|_| DropReason::Malformed)?;
+        if nth == first {
+            outer = tag.vid();
+        }
+        (ethertype, rest) = (tag.ethertype(), after);
+    }
+    Ok((ethertype, outer, rest))
+}
+
+/// Where the packet in a frame begins.
+pub(super) fn payload_at(frame: &[u8]) -> usize {
+    behind_tags(frame, false).map_or(0, |(_, _, payload)| frame.len() - payload.len())
+}
+
+/// An entry for frames, compiled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameRule {
+    ip: EntryRule<u128>,
+    /// Of the words from the sixth on: which bits have to have a value, and which.
+    mask: [u64; 3],
+    value: [u64; 3],
+}
+
+impl FrameRule {
+    pub fn new(entry: &FrameEntry, order: u32) -> Self {
+        let FrameMatch { src, dst, ethertype, vlan, ip } = &entry.matches;
+        let any = Selector::between(Addresses::V6, Addresses::V6);
+        let any = Match { selector: any, dscp: None, tcp: None, fragments: false };
+        let outcome = AclOutcome::new(entry.verdict, entry.counter).logging(entry.logs);
+        let rule = EntryRule::either(ip.as_ref().unwrap_or(&any), outcome, order);
+        let (mut mask, mut value) = ([0; 3], [0; 3]);
+        let mut asks = |word: usize, bits: u64, is: u64| {
+            mask[word] |= bits;
+            value[word] |= is & bits;
+        };
+        if let Some(ethertype) = ethertype {
+            asks(0, 0xffff << TYPE_AT, u64::from(*ethertype) << TYPE_AT);
+        }
+        if let Some(vlan) = vlan {
+            asks(0, 0xfff << VLAN_AT, u64::from(*vlan) << VLAN_AT);
+        }
+        if let Some(ip) = ip {
+            let family = if ip.selector.local.is_ipv4() { IPV4 } else { IPV6 };
+            asks(0, 3 << FAMILY_AT, family << FAMILY_AT);
+        }
+        for (word, net) in [(1, dst), (2, src)] {
+            if let Some(net) = net {
+                asks(word, net.mask(), net.address.to_u64());
+            }
+        }
+        Self { ip: rule, mask, value }
+    }
+
+    #[inline(always)]
+    pub fn outcome(&self) -> AclOutcome {
+        self.ip.outcome()
+    }
+}
+
+impl Rule for FrameRule {
+    type Words = [u64; 8];
+
+    fn fields() -> Vec<KeyField> {
+        let own = |(word, at, bits)| KeyField { word, at, bits };
+        let own = [(5, TYPE_AT, 16), (5, VLAN_AT, 12), (5, FAMILY_AT, 2), (6, 0, 48), (7, 0, 48)]
+            .map(own);
+        EntryRule::<u128>::fields().into_iter().chain(own).collect()
+    }
+
+    #[inline(always)]
+    fn word(words: &[u64; 8], at: u32) -> u64 {
+        words[at as usize & 7]
+    }
+
+    fn from_words(words: &[u64; WORDS_MAX]) -> [u64; 8] {
+        *words
+    }
+
+    #[inline(always)]
+    fn matches(&self, words: &[u64; 8]) -> bool {
+        let [a, b, c] = [FRAME, 6, 7].map(|at| words[at]);
+        let [x, y, z] = self.mask;
+        ([a & x, b & y, c & z] == self.value) & self.ip.matches(words)
+    }
+
+    fn bounds(&self, field: &KeyField) -> (u64, u64) {
+        let word = field.word as usize;
+        if word < FRAME || word == FRAME && field.at < TYPE_AT {
+            return self.ip.bounds(field);
+        }
+        let all = u64::MAX >> (64 - field.bits);
+        let [mask, value] =
+            [self.mask, self.value].map(|words| words[word - FRAME] >> field.at & all);
+        (value, value | all & !mask)
+    }
+
+    fn middle(&self) -> [u64; 8] {
+        let mut words = self.ip.middle();
+        words[FRAME] = words[FRAME] & !FRAME_BITS | self.value[0];
+        (words[6], words[7]) = (self.value[1], self.value[2]);
+        words
+    }
+
+    fn widths(&self) -> [u32; 2] {
+        self.ip.widths()
+    }
+}

@@ -1,0 +1,181 @@
+//! Lists for whole frames against a walk through their entries, over frames that are built
+//! field by field.
+
+use super::{Fields, fields, matches};
+use crate::acl::frame::{FrameEntry, FrameMatch, MacNet};
+use crate::acl::{AccessList, AclOutcome, Unread, Verdict};
+use ferrule_base::{DropReason, MacAddr};
+use ferrule_pipeline::{BATCH, Packet, Pool};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// A frame by its fields.
+#[derive(Clone, Debug)]
+struct Frame {
+    dst: MacAddr,
+    src: MacAddr,
+    /// Tags, the outer first.
+    tags: Vec<(u16, u16)>,
+    /// What it carries: an IP packet, or octets of another EtherType.
+    ip: Option<Fields>,
+    ethertype: u16,
+}
+
+impl Frame {
+    fn ethertype(&self) -> u16 {
+        match &self.ip {
+            Some(fields) if fields.src.is_ipv4() => 0x0800,
+            Some(_) => 0x86dd,
+            None => self.ethertype,
+        }
+    }
+
+    fn octets(&self) -> Vec<u8> {
+        let mut out = [self.dst.0, self.src.0].concat();
+        for (tpid, vid) in &self.tags {
+            out.extend(tpid.to_be_bytes());
+            out.extend((0xa000 | vid).to_be_bytes());
+        }
+        out.extend(self.ethertype().to_be_bytes());
+        match &self.ip {
+            Some(fields) => out.extend(fields.octets()),
+            None => out.extend([0x45; 46]),
+        }
+        out
+    }
+
+    /// As an entry asks, field by field; the first tag may be the circuit's.
+    fn is(&self, m: &FrameMatch, tagged: bool) -> bool {
+        let net = |net: Option<MacNet>, mac: MacAddr| {
+            let differ = |net: MacNet| (net.address.to_u64() ^ mac.to_u64()) >> (48 - net.len);
+            net.is_none_or(|net| net.len == 0 || differ(net) == 0)
+        };
+        let vlan = self.tags.get(usize::from(tagged)).map_or(0, |(_, vid)| *vid);
+        net(m.src, self.src)
+            && net(m.dst, self.dst)
+            && m.ethertype.is_none_or(|ethertype| ethertype == self.ethertype())
+            && m.vlan.is_none_or(|asked| asked == vlan)
+            && m.ip.as_ref().is_none_or(|asked| self.ip.as_ref().is_some_and(|ip| ip.is(asked)))
+    }
+}
+
+fn mac() -> impl Strategy<Value = MacAddr> {
+    select(vec![[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0x5e, 0, 0, 1], [0xff; 6]])
+        .prop_map(MacAddr)
+}
+
+fn frames() -> impl Strategy<Value = Frame> {
+    let tag = (select(vec![0x8100_u16, 0x88a8]), select(vec![0_u16, 1, 10, 4094]));
+    let ip = proptest::option::weighted(0.8, fields());
+    let other = select(vec![0x0806_u16, 0x88e5, 0x8847]);
+    (mac(), mac(), vec(tag, 0..3), ip, other).prop_map(|(dst, src, tags, ip, ethertype)| Frame {
+        dst,
+        src,
+        tags,
+        ip,
+        ethertype,
+    })
+}
+
+fn entry() -> impl Strategy<Value = FrameEntry> {
+    let net = || {
+        let net = (mac(), select(vec![0_u8, 1, 24, 47, 48]));
+        proptest::option::weighted(0.3, net.prop_map(|(address, len)| MacNet { address, len }))
+    };
+    let ethertype = select(vec![0x0800_u16, 0x86dd, 0x0806, 0x88e5]);
+    let ethertype = proptest::option::weighted(0.3, ethertype);
+    let vlan = proptest::option::weighted(0.3, select(vec![0_u16, 1, 10]));
+    let ip = proptest::option::weighted(0.6, matches());
+    (net(), net(), ethertype, vlan, ip, any::<bool>()).prop_map(
+        |(src, dst, ethertype, vlan, ip, permits)| FrameEntry {
+            matches: FrameMatch { src, dst, ethertype, vlan, ip },
+            verdict: if permits { Verdict::Permit } else { Verdict::Deny },
+            logs: false,
+            counter: 0,
+        },
+    )
+}
+
+fn agrees(list: &[FrameEntry], frames: &[Frame], tagged: bool) -> Result<(), TestCaseError> {
+    let rest = list.len() as u32;
+    let compiled = AccessList::new(&[], rest).unwrap().with_frames(list).unwrap();
+    let mut cache = Pool::heap(BATCH, 512).cache();
+    for frames in frames.chunks(BATCH) {
+        let batch: Vec<Packet> =
+            frames.iter().map(|f| cache.packet_from(&f.octets()).unwrap()).collect();
+        let mut outcomes = vec![AclOutcome::PASSED; batch.len()];
+        let mut unread = Unread::new();
+        compiled.judge_frames(&batch, |_| tagged, &mut outcomes, &mut unread, 0);
+        prop_assert!(unread.is_empty(), "{:?}", unread);
+        for ((frame, packet), outcome) in frames.iter().zip(&batch).zip(outcomes) {
+            let first = list.iter().find(|entry| frame.is(&entry.matches, tagged));
+            let walked = first.map_or(AclOutcome::new(Verdict::Deny, rest), |entry| {
+                AclOutcome::new(entry.verdict, entry.counter)
+            });
+            prop_assert_eq!(outcome, walked, "{:?}", frame);
+            prop_assert_eq!(compiled.judge_frame(packet.data(), tagged), Ok(outcome));
+        }
+        batch.into_iter().for_each(|packet| cache.recycle(packet));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 200, ..Default::default() })]
+
+    #[test]
+    fn acl_of_frames_says_what_a_linear_walk_says(
+        mut list in vec(entry(), 0..300), frames in vec(frames(), 200), tagged: bool,
+    ) {
+        list.iter_mut().zip(0..).for_each(|(entry, number)| entry.counter = number);
+        agrees(&list, &frames, tagged)?;
+    }
+
+    #[test]
+    fn acl_of_frames_takes_any_octets(octets: Vec<u8>, tagged: bool) {
+        let list = AccessList::new(&[], 0).unwrap();
+        let _ = list.judge_frame(&octets, tagged);
+    }
+
+    /// What covers another entry has every frame that that one has; what asks for less covers.
+    #[test]
+    fn acl_of_frames_covers_what_it_says(
+        a in entry(), b in entry(), frames in vec(frames(), 50), tagged: bool,
+    ) {
+        let (a, b) = (a.matches, b.matches);
+        let narrower = FrameMatch {
+            src: a.src.or(b.src),
+            dst: a.dst.or(b.dst),
+            ethertype: a.ethertype.or(b.ethertype),
+            vlan: a.vlan.or(b.vlan),
+            ip: a.ip.clone().or(b.ip.clone()),
+        };
+        prop_assert!(a.covers(&narrower));
+        for (wide, narrow) in [(&a, &b), (&a, &narrower), (&b, &narrower)] {
+            let has = |m: &FrameMatch| frames.iter().map(|f| f.is(m, tagged)).collect::<Vec<_>>();
+            let all = has(narrow).iter().zip(has(wide)).all(|(narrow, wide)| !narrow | wide);
+            prop_assert!(!wide.covers(narrow) || all);
+        }
+    }
+}
+
+#[test]
+fn acl_of_frames_refuses_ip_that_it_cannot_read() {
+    let all = FrameEntry {
+        matches: FrameMatch::default(),
+        verdict: Verdict::Permit,
+        logs: false,
+        counter: 0,
+    };
+    let list = AccessList::new(&[], 1).unwrap().with_frames(&[all]).unwrap();
+    let frame = |ethertype: [u8; 2], payload: &[u8]| {
+        list.judge_frame(&[&[2; 12][..], &ethertype, payload].concat(), false)
+    };
+    let refused = Err(DropReason::Malformed);
+    assert_eq!(frame([8, 0], &[0x45, 0]), refused, "cut short");
+    assert_eq!(frame([8, 0], &[0x60; 60]), refused, "another version");
+    assert_eq!(frame([0x81, 0], &[0]), refused, "half a tag");
+    assert_eq!(list.judge_frame(&[2; 13], false), refused, "no header");
+    assert!(frame([8, 6], &[0x45, 0]).is_ok_and(AclOutcome::permits));
+}
