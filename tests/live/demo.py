@@ -109,6 +109,10 @@ def check_bytes(report):
         check(file["size"] == 8 << 20, f"{name}: {file}")
         check(min(row["TCP to host2"], row["TCP back"]) > 1e6, f"{name}: {row}")
         check(row["replies"] > 0 and row["round trip, median"] > 0, f"{name}: {row}")
+    # The provider's list sees the flow that it denies as long as nothing seals it.
+    refused = [(r["variant"], r["sent"], r["denied"], r["arrived"]) for r in rows(report, "refused")]
+    check(refused == [(name, 20, *((20, 0) if name == "plain" else (0, 20))) for name in ONE_LABEL],
+          refused)
     names = [r["variant"] for r in variants(report)]
     check(names == list(ONE_LABEL), "four variants, in order")
 

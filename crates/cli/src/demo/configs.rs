@@ -1,7 +1,7 @@
 //! The nodes' configurations. The CEs and PEs are those of `ferrule init`, with
 //! the demo's devices and addresses; P is written here.
 
-use super::plan::{self, Place, Protect, Variant, end};
+use super::plan::{self, LIST, Place, Protect, Variant, end};
 use crate::init::ce::{CePlan, SecyPlan};
 use crate::init::config::{NodePlan, PortPlan, Text};
 use crate::init::gateway::{GatewayPlan, SaPlan};
@@ -117,7 +117,11 @@ fn pe(side: usize, place: Place, setting: &Setting) -> String {
         label_in: labels[side],
         label_out: labels[1 - side],
     };
-    plan.toml()
+    if side == 1 {
+        return plan.toml();
+    }
+    let (circuit, named) = ("[[pseudowire]]\n", format!("[[pseudowire]]\nacl-in = \"{LIST}\"\n"));
+    plan.toml().replacen(circuit, &named, 1) + &plan::list()
 }
 
 /// The provider's router: it pops the transport label for the PE behind it.

@@ -27,6 +27,7 @@ pub fn document(outcome: &Outcome, page: &Path) -> Report {
     let network = Section::new("What each way costs")
         .block(Block::Code(NETWORK.into()))
         .table(outcome.table())
+        .text(outcome.refused())
         .text(outcome.note());
     let bytes = Section::new("Where the bytes go").figure(drawing(outcome));
     let all = match outcome.live {

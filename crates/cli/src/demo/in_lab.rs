@@ -4,20 +4,22 @@
 //! ```text
 //!   0.2 s           1.2 s   1.3 s    2.3 s   2.4 s   2.6 s   2.7 s  2.9 s   3.0 s
 //!   ├ the study's frames ┤   ├── ping ──┤     ├ TCP there ┤   ├ TCP back ┤   ├ a file
+//!                                       └ a flow that PE1 refuses
 //! ```
 //!
 //! Nodes take no time here and links have 1 Gbit/s: rates and round trips say
 //! what the octets of a protection cost a line, not what a processor can do.
 
-use super::plan::{VARIANTS, Variant};
-use super::report::{Outcome, Row};
+use super::plan::{self, VARIANTS, Variant};
+use super::report::{Outcome, Refused, Row};
 use super::traffic::{Delivery, Fetched, RoundTrips};
 use super::wiretap::{OnWire, labels_of};
 use crate::process::{Fault, Runner};
-use ferrule_base::{Duration, Instant};
+use ferrule_base::{DropReason, Duration, Instant};
 use ferrule_lab::host::{self, Schedule, rate};
 use ferrule_lab::topology::{Kind, Lab, Setting, Shipped, Topology, Traffic};
 use ferrule_lab::{Direction, LinkId, Observer, Sighting};
+use ferrule_node::config::Config;
 use std::any::Any;
 use std::collections::BTreeMap;
 
@@ -39,6 +41,7 @@ const WINDOW: usize = 1 << 18;
 /// themselves until the echo requests do.
 const STUDY_AT: Instant = Instant::from_millis(200);
 const PING_AT: Instant = Instant::from_millis(1300);
+const REFUSED_AT: Instant = Instant::from_millis(2330);
 const THERE_AT: Instant = Instant::from_millis(2400);
 const BACK_AT: Instant = Instant::from_millis(2700);
 const FILE_AT: Instant = Instant::from_millis(3000);
@@ -65,6 +68,7 @@ fn row(runner: &Runner, variant: Variant) -> Result<Row, Fault> {
     let shipped = Shipped::named("two-sites").ok_or_else(|| failed(&"no such topology"))?;
     let mut topology = shipped.topology(Some(variant.key)).map_err(|e| failed(&e))?;
     topology.traffic = traffic(&topology);
+    let pe1 = refuse(&mut topology).ok_or_else(|| failed(&"no PE1 with a pseudowire"))?;
     let setting = Setting { seed: 1, length: LENGTH };
     let mut lab = topology.build(setting).map_err(|e| failed(&e))?;
     let core = ["pe1-p", "p-pe2"].map(|name| {
@@ -83,7 +87,21 @@ fn row(runner: &Runner, variant: Variant) -> Result<Row, Fault> {
     if let Some(finding) = lab.findings.first() {
         return Err(failed(&finding));
     }
-    read(&mut lab, variant).ok_or_else(|| failed(&"a host has not counted"))?
+    let pe1 = lab.network.device(lab.devices[pe1]).report();
+    let denied = pe1.drops.get(DropReason::AclDenied);
+    read(&mut lab, variant, denied).ok_or_else(|| failed(&"a host has not counted"))?
+}
+
+/// Gives PE1's attachment circuit its list; the node's place.
+fn refuse(topology: &mut Topology) -> Option<usize> {
+    let text = format!("[node]\nname = \"list\"\nlab = true\n{}", plan::list());
+    let none = |_: &str| Err("no key is named".into());
+    let list = Config::parse("list", &text, &mut { none }).ok()?.lists;
+    let at = topology.nodes.iter().position(|node| node.name == "pe1")?;
+    let config = &mut topology.nodes[at].config;
+    config.pseudowires.first_mut()?.acl_in = Some(config.lists.len());
+    config.lists.extend(list);
+    Some(at)
 }
 
 /// What the live demo's tools do, one after the other.
@@ -96,20 +114,23 @@ fn traffic(topology: &Topology) -> Vec<Traffic> {
     };
     let study = Kind::Udp(STUDY_FRAME, Schedule::per_second(STUDY_RATE));
     let ping = Kind::Ping(PING_FRAME, Schedule::every(PING_GAP));
+    let refused = Kind::Udp(STUDY_FRAME, Schedule::per_second(STUDY_RATE));
     vec![
         entry(study, 0, STUDY_AT, end, Some(STUDY_FRAMES)),
         entry(ping, 0, PING_AT, end, Some(PINGS)),
         entry(Kind::Tcp(None), 0, THERE_AT, THERE_AT + BULK, None),
         entry(Kind::Tcp(None), 1, BACK_AT, BACK_AT + BULK, None),
         entry(Kind::Http(FILE_LEN, 1), 0, FILE_AT, end, None),
+        entry(refused, 0, REFUSED_AT, end, Some(plan::REFUSED_COUNT.into())),
     ]
 }
 
 /// The row, if every host counted.
-fn read(lab: &mut Lab, variant: Variant) -> Option<Result<Row, Fault>> {
+fn read(lab: &mut Lab, variant: Variant, denied: u64) -> Option<Result<Row, Fault>> {
     use host::Outcome::{Http, Ping, Tcp, Udp};
     let outcomes: Vec<host::Outcome> = lab.outcomes().into_iter().collect::<Option<_>>()?;
-    let [Udp(study), Ping(ping), Tcp(there), Tcp(back), Http(file)] = outcomes[..] else {
+    let [Udp(study), Ping(ping), Tcp(there), Tcp(back), Http(file), Udp(refused)] = outcomes[..]
+    else {
         return None;
     };
     let core: &mut Core = lab.network.observer()?;
@@ -136,6 +157,7 @@ fn read(lab: &mut Lab, variant: Variant) -> Option<Result<Row, Fault>> {
             received: study.received as u32,
             spoilt: study.duplicates + study.broken,
         },
+        refused: Refused { sent: refused.sent as u32, arrived: refused.received as u32, denied },
         throughput: [there, back].map(|tcp| rate(tcp.received, tcp.between).unwrap_or_default()),
         file: Some(Fetched {
             bytes: file.octets as usize,

@@ -11,7 +11,7 @@
 use super::configs::{self, KEYS, Setting};
 use super::network::{Network, remove_orphans};
 use super::plan::{self, Place, VARIANTS, Variant};
-use super::report::{Outcome, Row};
+use super::report::{Outcome, Refused, Row};
 use super::traffic::{Delivery, Hosts};
 use super::tshark;
 use super::wiretap::{Wiretap, measure};
@@ -175,6 +175,10 @@ impl Site<'_> {
             edges.iter_mut().chain(provider.iter_mut()).try_for_each(Background::check)
         })?;
         let rtt = hosts.round_trips()?;
+        let before = self.denied()?;
+        let arrived = hosts.refused()?;
+        let denied = self.denied()?.saturating_sub(before);
+        let refused = Refused { sent: plan::REFUSED_COUNT, arrived, denied };
         say(&format!("{}: the study's frame, captured on both core links", variant.name));
         let (delivery, [first, second]) = self.study_frames(variant, &hosts, &setting)?;
         let wires = [
@@ -196,8 +200,22 @@ impl Site<'_> {
         edges.iter_mut().chain(provider.iter_mut()).try_for_each(Background::check)?;
         stop_all(edges);
         let captures = if self.wishes.keep { vec![first, second] } else { Vec::new() };
-        Ok(Row { variant: *variant, wires, rtt, delivery, throughput, file, tshark, captures })
+        let variant = *variant;
+        Ok(Row { variant, wires, rtt, delivery, refused, throughput, file, tshark, captures })
     }
+
+    /// What PE1's list counted as denied so far, as `ferrule show acl` has it.
+    fn denied(&self) -> Result<u64, Fault> {
+        let program = std::env::current_exe().map_err(|e| Fault::failed("our own path", e))?;
+        let mut show = Command::new(program);
+        show.args(["show", "acl", "--json", "--socket"]);
+        let said = self.runner.done(show.arg(self.folder.join("provider/pe1.socket")), OWN)?;
+        let report: serde_json::Value =
+            serde_json::from_str(&said).map_err(|e| Fault::failed("ferrule show acl", e))?;
+        let packets = report["acl"][0]["entries"][0]["packets_in"].as_u64();
+        packets.ok_or_else(|| Fault::failed("ferrule show acl", said))
+    }
+
     /// The study's frames from host to host, while both core links are captured,
     /// and the packets of CE1 by its own capture, which hands out the keys of ESP.
     fn study_frames(

@@ -12,6 +12,7 @@ pub fn section<K: Origin>(outcome: &Outcome, page: &Path) -> Section {
     let section = Section::new("Everything that was measured")
         .table(wires::<K>(rows))
         .table(traffic::<K>(rows))
+        .table(refused::<K>(rows))
         .table(transfers::<K>(rows))
         .table(readings::<K>(rows));
     section.table(files(rows, page))
@@ -66,6 +67,18 @@ fn traffic<K: Origin>(rows: &[Row]) -> Table {
         .column(column("echoes sent", "", |r| r.rtt.sent as f64).decimals(0))
         .column(column("replies", "", |r| r.rtt.received as f64).decimals(0))
         .column(column("round trip, median", "µs", |r| r.rtt.median_us).decimals(1))
+}
+
+/// The flow that PE1's list refuses.
+fn refused<K: Origin>(rows: &[Row]) -> Table {
+    let column = |head: &str, f: fn(&Row) -> f64| {
+        Column::numbers(head, "packets", rows.iter().map(|row| number::<K>(f(row)))).decimals(0)
+    };
+    Table::new("refused", "A flow that PE1's access list refuses")
+        .column(Column::words("variant", rows.iter().map(key)))
+        .column(column("sent", |r| r.refused.sent.into()))
+        .column(column("denied", |r| r.refused.denied as f64))
+        .column(column("arrived", |r| r.refused.arrived.into()))
 }
 
 /// The file.

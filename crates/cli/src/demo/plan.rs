@@ -154,6 +154,25 @@ pub const LAN: [&str; 2] = ["10.0.1.1", "10.0.2.1"];
 /// The sites' networks.
 pub const SITE: [&str; 2] = ["10.0.1.0/24", "10.0.2.0/24"];
 
+/// The port of a flow that PE1's access list refuses: no dissector of tshark's claims it, and
+/// in the laboratory it is that of the sixth flow.
+pub const REFUSED_PORT: u16 = 40_005;
+/// Packets of that flow.
+pub const REFUSED_COUNT: u32 = 20;
+/// The list of PE1's attachment circuit, and its name.
+pub const LIST: &str = "site";
+
+/// The list as it is written.
+pub fn list() -> String {
+    format!(
+        "\n# What the provider does not carry for this site: it can tell as long as nothing is\n\
+         # sealed before it comes here.\n\
+         [[access-list]]\nname = \"{LIST}\"\nentry = [\n  \
+         {{ action = \"deny\", protocol = \"udp\", to-ports = {REFUSED_PORT}, \
+         name = \"refused\" }},\n  {{ action = \"permit\" }},\n]\n"
+    )
+}
+
 /// How the two sites are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {

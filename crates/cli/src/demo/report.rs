@@ -1,7 +1,7 @@
 //! What the demo found, for a person and for a program: a verdict in one line,
 //! one table, what did not hold.
 
-use super::plan::{STUDY_LEN, Variant};
+use super::plan::{Protect, REFUSED_PORT, STUDY_LEN, Variant};
 use super::traffic::{Delivery, Fetched, RoundTrips};
 use super::tshark;
 use super::wiretap::OnWire;
@@ -27,6 +27,8 @@ pub struct Row {
     pub rtt: RoundTrips,
     /// The study's frames from host to host.
     pub delivery: Delivery,
+    /// The flow that PE1's list refuses.
+    pub refused: Refused,
     /// Bits per second to the second host, and back.
     pub throughput: [f64; 2],
     /// The file, where there is a stock client.
@@ -35,6 +37,17 @@ pub struct Row {
     pub tshark: [Option<tshark::Verdict>; 2],
     /// Captures that are kept.
     pub captures: Vec<PathBuf>,
+}
+
+/// A flow that PE1's list refuses where it can see it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Refused {
+    /// Packets that the first host sent.
+    pub sent: u32,
+    /// Those that the second one got.
+    pub arrived: u32,
+    /// What the list counted as denied.
+    pub denied: u64,
 }
 
 /// What throughput and round trip are worth.
@@ -62,6 +75,11 @@ impl Row {
         100.0 * f64::from(lost) / f64::from(self.delivery.sent.max(1))
     }
 
+    /// True if PE1's list sees the packets of a site: nothing seals them before.
+    fn is_seen(&self) -> bool {
+        self.variant.protect == Protect::Nothing
+    }
+
     fn findings(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut expect = |holds: bool, what: String| {
@@ -80,6 +98,10 @@ impl Row {
         expect(self.delivery.received > 0, "none of the study's frames arrived".into());
         let spoilt = self.delivery.spoilt;
         expect(spoilt == 0, format!("{spoilt} frames came twice or broken"));
+        let Refused { sent, arrived, denied } = self.refused;
+        let (passes, hits) = if self.is_seen() { (0, sent.into()) } else { (sent, 0) };
+        let counted = format!("{denied} of {sent} denied by PE1's list, {arrived} arrived");
+        expect((arrived, denied) == (passes, hits), counted);
         if let Some(file) = &self.file {
             expect(file.matches, "the file arrived changed: its SHA-256 differs".into());
         }
@@ -97,6 +119,19 @@ impl Outcome {
     /// What does not hold; nothing if all is well.
     pub fn findings(&self) -> Vec<String> {
         self.rows.iter().flat_map(Row::findings).collect()
+    }
+
+    /// One line: what PE1's list refused.
+    pub fn refused(&self) -> String {
+        let said = self.rows.iter().map(|row| {
+            let Refused { sent, denied, .. } = row.refused;
+            format!("{}: {denied} of {sent}", row.variant.short)
+        });
+        let said = said.collect::<Vec<_>>().join(", ");
+        format!(
+            "PE1's access list (`show acl`) denies UDP to port {REFUSED_PORT}; it refused of that \
+             flow {said}. What the site seals, no list of the provider sees"
+        )
     }
 
     /// Where the figures come from.
@@ -161,6 +196,7 @@ impl Outcome {
         let terminal = paint.terminal();
         let mut text = format!("{}\n\n", paint.bold(self.verdict()));
         text += &terminal::render_table(&self.table(), terminal);
+        text += &terminal::render_note(&self.refused(), terminal);
         text += &terminal::render_note(self.note(), terminal);
         for finding in self.findings() {
             text += &format!("{} {finding}\n", paint.fault("failed:"));
@@ -202,6 +238,10 @@ mod tests {
                 wires: [wire(2), wire(1)],
                 rtt: RoundTrips { sent: 5, received: 5, median_us: 321.0 },
                 delivery: Delivery { sent: 10, received: 10, spoilt: 0 },
+                refused: match variant.protect {
+                    Protect::Nothing => Refused { sent: 20, arrived: 0, denied: 20 },
+                    _ => Refused { sent: 20, arrived: 20, denied: 0 },
+                },
                 throughput: [2e9, 1e9],
                 file: Some(Fetched { bytes: 8, sha256, matches: true, seconds: 1.0 }),
                 tshark: [None, None],
@@ -229,12 +269,14 @@ mod tests {
     fn demo_findings_name_each_figure_that_does_not_hold() {
         assert_eq!(outcome().findings(), Vec::<String>::new());
         type Change = (fn(&mut Row), &'static str);
-        let spoil: [Change; 8] = [
+        let spoil: [Change; 10] = [
             (|row| row.wires[1].bytes += 4, "the calculator says 1054"),
             (|row| row.wires[0].labels = 1, "1 labels on pe1–p"),
             (|row| row.wires[1].frames = 9, "9 frames captured on p–pe2"),
             (|row| row.delivery.received = 0, "none of the study's frames"),
             (|row| row.delivery.spoilt = 1, "twice or broken"),
+            (|row| row.refused.denied = 1, "1 of 20 denied by PE1's list"),
+            (|row| row.refused.arrived = 19, "19 arrived"),
             (|row| row.file.as_mut().expect("a file").matches = false, "SHA-256"),
             (|row| row.tshark[0] = Some(verdict(3, true)), "complains about 3"),
             (|row| row.tshark[1] = Some(verdict(0, false)), "every layer: eth"),
@@ -258,9 +300,14 @@ mod tests {
         let back = ferrule_report::json::read(&text).expect("it reads back");
         assert_eq!(back, document);
         let rows = |id: &str| back.tables().find(|t| t.id == id).map(ferrule_report::Table::rows);
-        for (id, count) in
-            [("variants", 4), ("wires", 8), ("traffic", 4), ("file", 4), ("files", 1)]
-        {
+        for (id, count) in [
+            ("variants", 4),
+            ("wires", 8),
+            ("traffic", 4),
+            ("refused", 4),
+            ("file", 4),
+            ("files", 1),
+        ] {
             assert_eq!(rows(id), Some(count), "{id}");
         }
     }

@@ -1,7 +1,7 @@
 //! Stock tools between the two hosts, and what they measured.
 
 use super::network::Network;
-use super::plan::Place;
+use super::plan::{Place, REFUSED_COUNT, REFUSED_PORT};
 use crate::process::{Background, Fault, Runner, write};
 use ferrule_crypto::random;
 use serde::Serialize;
@@ -24,6 +24,8 @@ const STUDY_INTERVAL_US: u64 = 1000;
 const STUDY_PORT: u16 = 40_954;
 /// Silence after which the rest of the frames counts as lost.
 const SILENCE_MS: u64 = 2000;
+/// The same of a flow of which perhaps nothing comes.
+const REFUSED_SILENCE_MS: u64 = 500;
 
 /// The two hosts of a variant.
 pub struct Hosts<'a> {
@@ -103,14 +105,22 @@ impl Hosts<'_> {
 
     /// The study's frames, from the first host to the second.
     pub fn study_frames(&self) -> Result<Delivery, Fault> {
+        self.datagrams(STUDY_PORT, STUDY_FRAMES, SILENCE_MS)
+    }
+
+    /// A few of the flow that the provider refuses: how many arrive.
+    pub fn refused(&self) -> Result<u32, Fault> {
+        Ok(self.datagrams(REFUSED_PORT, REFUSED_COUNT, REFUSED_SILENCE_MS)?.received)
+    }
+
+    fn datagrams(&self, port: u16, count: u32, silence: u64) -> Result<Delivery, Fault> {
         let program = std::env::current_exe().map_err(|e| Fault::failed("our own path", e))?;
-        let target = format!("{}:{STUDY_PORT}", self.addresses[1]);
-        let count = STUDY_FRAMES.to_string();
-        let silence = SILENCE_MS.to_string();
+        let target = format!("{}:{port}", self.addresses[1]);
+        let (sent, count, silence) = (count, count.to_string(), silence.to_string());
         let mut receive = self.network.inside(Place::Host2);
         receive.arg(&program).args(["demo-host", "receive", &target]);
         receive.args(["--count", &count, "--silence", &silence]);
-        let log = self.folder.join("receive.log");
+        let log = self.folder.join(format!("receive-{port}.log"));
         let mut receiver = Background::start("the receiver", &mut receive, &log)?;
         self.runner.wait_for("the receiver did not begin", UP, || {
             receiver.check()?;
@@ -128,7 +138,7 @@ impl Hosts<'_> {
         let field = |name: &str| counted.as_ref()?.get(name)?.as_u64();
         let received = field("whole").ok_or_else(|| Fault::failed("the receiver", &said))?;
         Ok(Delivery {
-            sent: STUDY_FRAMES,
+            sent,
             received: received as u32,
             spoilt: field("twice").unwrap_or(0) + field("broken").unwrap_or(0),
         })
