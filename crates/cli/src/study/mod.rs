@@ -228,7 +228,7 @@ fn study(name: &str, quick: bool) -> Report {
     };
     report.partial = interrupt::wanted();
     report.device =
-        "Ferrule's data path: in virtual time (model), as processes on this machine (live)".into();
+        "Ferrule's data path: in virtual time (model), for real on this machine (live)".into();
     report.program = machine::program();
     report.machine = machine::describe();
     report.command = machine::command();
