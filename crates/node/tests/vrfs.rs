@@ -72,8 +72,8 @@ fn text(rng: &mut Rng, edge: usize, customers: usize, labels: &[Vec<u32>; 2]) ->
         // Whatever else: networks that others have, too, and some that are within the sites'.
         for at in 0..rng.below(6) {
             let len = [8, 16, 20, 26][rng.below(4) as usize];
-            let network = (10 << 24 | (rng.below(4) as u32) << 16 | at as u32 * 4096)
-                & u32::MAX << (32 - len);
+            let network = u32::from_be_bytes([10, rng.below(4) as u8, 16 * at as u8, 0]);
+            let network = network & u32::MAX << (32 - len);
             let way = match rng.below(4) {
                 0 => "discard = true".to_owned(),
                 1 => format!("paths = [{site}]"),

@@ -201,9 +201,9 @@ pub fn validate(bytes: &[u8]) -> Result<(&Header, usize, usize), Malformed> {
         return Err(Malformed::Truncated);
     }
     let header = bytes.get(..header_len).ok_or(Malformed::Truncated)?;
-    let good = match header.as_array() {
-        Some(header) => is_plain_sum_good(header),
-        None => checksum(header) == 0,
+    let good = match header.try_into() {
+        Ok(header) => is_plain_sum_good(header),
+        Err(_) => checksum(header) == 0,
     };
     if good { Ok((h, header_len, total)) } else { Err(Malformed::Checksum) }
 }

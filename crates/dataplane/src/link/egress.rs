@@ -198,7 +198,7 @@ fn entropy(packet: &Packet) -> u32 {
         EtherType::MPLS => path_of_flow(SEED, meta.hash),
         ethertype => path_hash(SEED, ethertype, packet.data()),
     };
-    ORDINARY + (u64::from(hash) * u64::from((1 << 20) - ORDINARY) >> 32) as u32
+    ORDINARY + ((u64::from(hash) * u64::from((1 << 20) - ORDINARY)) >> 32) as u32
 }
 
 /// The TTL of what stands in front.

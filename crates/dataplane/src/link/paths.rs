@@ -88,7 +88,7 @@ impl Tables {
 /// not.
 #[inline]
 pub(crate) fn pick(count: usize, hash: u32, answers: impl Fn(usize) -> bool) -> usize {
-    let first = (u64::from(hash) * count as u64 >> 32) as usize;
+    let first = ((u64::from(hash) * count as u64) >> 32) as usize;
     let mut in_turn = (first..count).chain(0..first);
     in_turn.find(|&at| answers(at)).unwrap_or(first)
 }

@@ -328,7 +328,7 @@ fn paths<T>(
     read: impl Fn(&mut Reader<'_>, &T) -> Option<Via>,
 ) -> Option<Via> {
     let written = written?;
-    let Some(first) = written.first().map(Spanned::span) else { return None };
+    let first = written.first().map(Spanned::span)?;
     if !alone {
         let remedy = "write all ways in paths, or one without paths";
         r.problems.add(first.clone(), "paths beside a way of the entry's own", remedy);
