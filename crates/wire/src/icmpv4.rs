@@ -226,7 +226,7 @@ mod tests {
     /// With a label stack behind the packet (RFC 4950).
     mod too_big_extended {
         use super::*;
-        const EXAMPLE: &str = "0304 f6fd 0020 05d6 08";
+        const EXAMPLE: &str = "0304 ef05 0020 05d6 08";
         laws!(EXAMPLE, repair = repair, blank = |b| b[2..4].fill(0));
 
         #[test]
