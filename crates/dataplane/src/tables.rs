@@ -119,6 +119,9 @@ pub struct Attach {
     pub untagged: Option<u16>,
     /// Frames with an outer tag: (EtherType << 16 | VLAN ID, interface), sorted.
     pub tagged: Vec<(u32, u16)>,
+    /// Frames with an outer and an inner tag: (keys of both, interface), sorted. They come
+    /// before those with an outer tag alone.
+    pub double: Vec<((u32, u32), u16)>,
     /// Everything else: a port-mode pseudowire, a trunk.
     pub rest: Option<u16>,
 }
@@ -128,6 +131,13 @@ impl Attach {
     #[inline]
     pub const fn key(tpid: u16, vid: u16) -> u32 {
         (tpid as u32) << 16 | vid as u32
+    }
+
+    /// The interface of two tags.
+    #[inline]
+    pub fn double(&self, outer: u32, inner: u32) -> Option<u16> {
+        let found = self.double.binary_search_by_key(&(outer, inner), |&(keys, _)| keys);
+        found.ok().map(|at| self.double[at].1)
     }
 
     /// The interface of a tag.
@@ -148,6 +158,19 @@ pub enum Tag {
     None,
     /// Taken off on the way in, put on on the way out: TPID and VLAN ID.
     Tag(u16, u16),
+    /// The same of an outer and an inner one (802.1ad).
+    Double([(u16, u16); 2]),
+}
+
+impl Tag {
+    /// Tags of its frames.
+    pub const fn count(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Tag(..) => 1,
+            Self::Double(_) => 2,
+        }
+    }
 }
 
 /// A logical interface: a port, or one VLAN of it.

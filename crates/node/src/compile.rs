@@ -308,18 +308,16 @@ impl Builder<'_> {
     }
 
     /// Puts an interface in its place and attaches its tag to its port.
-    fn iface(&mut self, name: &str, port: usize, tag: Option<VlanTag>, kind: IfaceKind) -> u16 {
+    fn iface(&mut self, name: &str, port: usize, tag: Tag, kind: IfaceKind) -> u16 {
         let index = self.shared.ifaces.get(name).expect("every interface was numbered") as u16;
-        self.tables.ifaces[index as usize] = Iface {
-            name: name.into(),
-            port: self.ports[port],
-            tag: tag.map_or(Tag::None, |(tpid, vid)| Tag::Tag(tpid, vid)),
-            kind,
-        };
+        self.tables.ifaces[index as usize] =
+            Iface { name: name.into(), port: self.ports[port], tag, kind };
         let attach = &mut self.tables.ports[self.ports[port].0 as usize].attach;
+        let key = |(tpid, vid)| Attach::key(tpid, vid);
         match tag {
-            Some((tpid, vid)) => attach.tagged.push((Attach::key(tpid, vid), index)),
-            None => attach.untagged = Some(index),
+            Tag::Double(tags) => attach.double.push((tags.map(key).into(), index)),
+            Tag::Tag(tpid, vid) => attach.tagged.push((key((tpid, vid)), index)),
+            Tag::None => attach.untagged = Some(index),
         }
         index
     }
@@ -358,7 +356,7 @@ impl Builder<'_> {
                 clamp: interface.clamp_mss.then_some(interface.mtu as u16),
                 has_card: self.shared.is_policed(self.ports[interface.port], &interface.name),
             });
-            let tag = interface.tag.filter(|_| !interface.untagged);
+            let tag = tag_of(interface.tag.filter(|_| !interface.untagged), None);
             let index = self.iface(&interface.name, interface.port, tag, kind);
             // Accepts both, sends without tag: the far end of an access port.
             if let (Some((tpid, vid)), true) = (interface.tag, interface.untagged) {
@@ -372,6 +370,7 @@ impl Builder<'_> {
     fn sort_tags(&mut self) {
         for port in &mut self.tables.ports {
             port.attach.tagged.sort_unstable();
+            port.attach.double.sort_unstable();
         }
     }
 
@@ -386,7 +385,7 @@ impl Builder<'_> {
             for member in &bridge.members {
                 let name = member_name(self.config, bridge, member);
                 let kind = IfaceKind::Bridged { bridge: number as u16, access_vlan: member.access };
-                let index = self.iface(&name, member.port, member.tag, kind);
+                let index = self.iface(&name, member.port, tag_of(member.tag, None), kind);
                 if member.tag.is_none() {
                     // A whole port: tagged frames are the bridge's, too.
                     self.attach(member.port).rest = Some(index);
@@ -402,7 +401,7 @@ impl Builder<'_> {
         for (number, pw) in self.config.pseudowires.iter().enumerate() {
             let kind = IfaceKind::Crossed(number as u16);
             let name = circuit_name(pw);
-            let iface = self.iface(&name, pw.port, pw.tag, kind);
+            let iface = self.iface(&name, pw.port, tag_of(pw.tag, pw.inner), kind);
             if pw.tag.is_none() {
                 self.attach(pw.port).rest = Some(iface);
             }
@@ -750,6 +749,15 @@ fn member_name(config: &Config, bridge: &BridgeConfig, member: &MemberConfig) ->
 /// The logical interface of a pseudowire's attachment circuit.
 fn circuit_name(pw: &PseudowireConfig) -> String {
     format!("{}:ac", pw.name)
+}
+
+/// The tag of an interface.
+fn tag_of(outer: Option<VlanTag>, inner: Option<VlanTag>) -> Tag {
+    match (outer, inner) {
+        (Some(outer), Some(inner)) => Tag::Double([outer, inner]),
+        (Some((tpid, vid)), None) => Tag::Tag(tpid, vid),
+        (None, _) => Tag::None,
+    }
 }
 
 /// The way to whatever is on an interface's network.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The EtherType is that behind the tags, the VLAN that of the outer tag, zero if there
-//! is none. The tag by which frames belong to the circuit is not the customer's: no list sees it.
+//! is none. The tags by which frames belong to the circuit are not the customer's: no list sees them.
 
 use super::key::{self, Key};
 use super::rule::EntryRule;
@@ -112,12 +112,12 @@ impl FrameKey {
     /// In the place of a key.
     pub const NONE: Self = Self([0; 8]);
 
-    /// Reads a frame, whose first tag may be the circuit's; what is in it, if it says that it
-    /// is IP.
-    pub fn read(frame: &[u8], tagged: bool) -> Result<Self, DropReason> {
+    /// Reads a frame, of which so many tags are the circuit's; what is in it, if it says
+    /// that it is IP.
+    pub fn read(frame: &[u8], own: usize) -> Result<Self, DropReason> {
         let (ethernet, _) =
             ethernet::Header::ref_from_prefix(frame).map_err(|_| DropReason::Malformed)?;
-        let (ethertype, vlan, payload) = behind_tags(frame, tagged)?;
+        let (ethertype, vlan, payload) = behind_tags(frame, own)?;
         let mut words = match ethertype {
             EtherType::IPV4 | EtherType::IPV6 => match (ethertype, key::read(payload)?) {
                 (EtherType::IPV4, Key::V4(key)) => {
@@ -143,19 +143,18 @@ impl FrameKey {
 
 /// What a frame carries: its EtherType, the VLAN of the outer of two tags at most behind the
 /// circuit's, and its octets.
-fn behind_tags(frame: &[u8], tagged: bool) -> Result<(EtherType, u16, &[u8]), DropReason> {
+fn behind_tags(frame: &[u8], own: usize) -> Result<(EtherType, u16, &[u8]), DropReason> {
     const TAGS_MAX: usize = 2;
-    let first = usize::from(tagged);
     let (ethernet, mut rest) =
         ethernet::Header::ref_from_prefix(frame).map_err(|_| DropReason::Malformed)?;
     let (mut ethertype, mut outer) = (ethernet.ethertype(), 0);
-    for nth in 0..TAGS_MAX + first {
+    for nth in 0..TAGS_MAX + own {
         if !ethertype.is_vlan() {
             break;
         }
         let (tag, after) =
             vlan::Header::ref_from_prefix(rest).map_err(|_| DropReason::Malformed)?;
-        if nth == first {
+        if nth == own {
             outer = tag.vid();
         }
         (ethertype, rest) = (tag.ethertype(), after);
@@ -163,9 +162,12 @@ fn behind_tags(frame: &[u8], tagged: bool) -> Result<(EtherType, u16, &[u8]), Dr
     Ok((ethertype, outer, rest))
 }
 
+/// Tags of a circuit at most.
+const TAGS_OWN_MAX: usize = 2;
+
 /// Where the packet in a frame begins.
 pub(super) fn payload_at(frame: &[u8]) -> usize {
-    behind_tags(frame, false).map_or(0, |(_, _, payload)| frame.len() - payload.len())
+    behind_tags(frame, TAGS_OWN_MAX).map_or(0, |(_, _, payload)| frame.len() - payload.len())
 }
 
 /// An entry for frames, compiled.

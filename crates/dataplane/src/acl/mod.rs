@@ -193,18 +193,18 @@ impl AccessList {
         Ok(Self { frames: classify::table(rules), ..self })
     }
 
-    /// The outcome for one frame, whose first tag may be the circuit's.
-    pub fn judge_frame(&self, frame: &[u8], tagged: bool) -> Result<AclOutcome, DropReason> {
-        let key = FrameKey::read(frame, tagged)?;
+    /// The outcome for one frame, of which so many tags are the circuit's.
+    pub fn judge_frame(&self, frame: &[u8], own: usize) -> Result<AclOutcome, DropReason> {
+        let key = FrameKey::read(frame, own)?;
         Ok(self.frames.find(&key.0).map_or(self.rest, FrameRule::outcome))
     }
 
-    /// Outcomes of a batch of frames, as of [`judge_all`](Self::judge_all); `tagged` says of
-    /// which the first tag is the circuit's.
+    /// Outcomes of a batch of frames, as of [`judge_all`](Self::judge_all); `own` says how
+    /// many tags of each are the circuit's.
     fn judge_frames(
         &self,
         frames: &[Packet],
-        tagged: impl Fn(&Packet) -> bool,
+        own: impl Fn(&Packet) -> usize,
         outcomes: &mut [AclOutcome],
         unread: &mut Unread,
         first: usize,
@@ -212,7 +212,7 @@ impl AccessList {
         let mut keys = [FrameKey::NONE; BATCH];
         let mut refused = Unread::new();
         for (at, (frame, key)) in frames.iter().zip(&mut keys).enumerate() {
-            match FrameKey::read(frame.data(), tagged(frame)) {
+            match FrameKey::read(frame.data(), own(frame)) {
                 Ok(read) => *key = read,
                 Err(reason) => refused.push((at, reason)),
             }

@@ -6,7 +6,7 @@ use crate::classify::Direction;
 use crate::graph::{Aside, Ctx, FLAG_LOCAL, Next, Stage};
 use crate::link::{Arrival, Exit};
 use crate::mpls::{Pseudowire, PwMode};
-use crate::tables::{Tables, Tag};
+use crate::tables::Tables;
 use ferrule_base::DropReason;
 use ferrule_pipeline::{BATCH, Batch, Meta, Packet};
 
@@ -93,13 +93,13 @@ fn circuit(tables: &Tables, meta: &Meta, list: impl Fn(&Pseudowire) -> Option<u3
     pw.map_or(NO_LIST - 1, |pw| list(pw).unwrap_or(NO_LIST))
 }
 
-/// True if the first tag of a frame is the one by which it belongs to its circuit.
-fn has_own_tag(tables: &Tables, meta: &Meta, way: Direction) -> bool {
-    let Some(pw) = tables.pws.get(usize::from(meta.pw)) else { return false };
+/// Tags of a frame by which it belongs to its circuit.
+fn own_tags(tables: &Tables, meta: &Meta, way: Direction) -> usize {
+    let Some(pw) = tables.pws.get(usize::from(meta.pw)) else { return 0 };
     match way {
-        Direction::Inbound => matches!(pw.mode, PwMode::Tagged(_)),
+        Direction::Inbound => usize::from(matches!(pw.mode, PwMode::Tagged(_))),
         Direction::Outbound => {
-            tables.ifaces.get(usize::from(pw.iface)).is_some_and(|iface| iface.tag != Tag::None)
+            tables.ifaces.get(usize::from(pw.iface)).map_or(0, |iface| iface.tag.count())
         }
     }
 }
@@ -142,8 +142,8 @@ fn judge_shape<const FRAMES: bool>(
                 let (packets, outcomes) = (&batch[from..to], &mut outcomes[from..to]);
                 match FRAMES {
                     true => {
-                        let tagged = |frame: &Packet| has_own_tag(tables, frame.meta(), way);
-                        list.judge_frames(packets, tagged, outcomes, &mut unread, from);
+                        let own = |frame: &Packet| own_tags(tables, frame.meta(), way);
+                        list.judge_frames(packets, own, outcomes, &mut unread, from);
                     }
                     false => list.judge_all(packets, outcomes, &mut unread, from),
                 }

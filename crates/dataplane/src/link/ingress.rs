@@ -141,10 +141,11 @@ fn attach(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
     };
     let mut ethertype = header.ethertype();
     let (number, outer) = if ethertype.is_vlan() {
-        let Ok((tag, _)) = vlan::Header::ref_from_prefix(after) else {
+        let Ok((tag, behind)) = vlan::Header::ref_from_prefix(after) else {
             return Err(DropReason::Malformed);
         };
-        let found = by_tag(port, ethertype, tag)?;
+        let inner = vlan::Header::ref_from_prefix(behind).ok().map(|(inner, _)| inner);
+        let found = by_tag(port, ethertype, tag, inner.filter(|_| tag.ethertype().is_vlan()))?;
         ethertype = tag.ethertype();
         found
     } else {
@@ -173,14 +174,22 @@ fn attach(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
     }
 }
 
-/// The interface of a tagged frame.
+/// The interface of a tagged frame, by its two tags if one is of both.
 #[inline]
 fn by_tag(
     port: &PortEntry,
     tpid: EtherType,
     tag: &vlan::Header,
+    inner: Option<&vlan::Header>,
 ) -> Result<(u16, Outer), DropReason> {
     let attach = &port.attach;
+    if let Some(inner) = inner.filter(|_| !attach.double.is_empty()) {
+        let outer = crate::tables::Attach::key(tpid.0, tag.vid());
+        let inner = crate::tables::Attach::key(tag.ethertype().0, inner.vid());
+        if let Some(found) = attach.double(outer, inner) {
+            return Ok((found, Outer::Tagged));
+        }
+    }
     if tag.vid() == 0 && tpid == EtherType::VLAN {
         let found = attach.untagged.or(attach.rest).ok_or(DropReason::NotAttached)?;
         return Ok((found, Outer::Priority(tag.tci.get())));
@@ -274,7 +283,7 @@ fn to_bridge(
 }
 
 /// A frame for a pseudowire (RFC 4448 section 4.4.1): raw mode carries no
-/// service-delimiting tag, tagged mode always one.
+/// service-delimiting tag, tagged mode always one, of two the inner.
 #[inline]
 fn to_pseudowire(
     iface: &Iface,
@@ -282,7 +291,11 @@ fn to_pseudowire(
     packet: &mut Packet,
 ) -> Result<Next, DropReason> {
     match (config.mode, iface.tag) {
-        (PwMode::Raw, Tag::Tag(..)) => {
+        (PwMode::Raw, Tag::Tag(..)) | (PwMode::Tagged(_), Tag::Double(_)) => {
+            tag::pop(packet);
+        }
+        (PwMode::Raw, Tag::Double(_)) => {
+            tag::pop(packet);
             tag::pop(packet);
         }
         (PwMode::Tagged(_), Tag::None) => tag::push(packet, EtherType::VLAN.0, 0)?,

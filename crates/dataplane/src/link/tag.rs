@@ -94,5 +94,8 @@ pub fn tag_out(iface: &Iface, class: u16, packet: &mut Packet) -> Result<(), Dro
     match iface.tag {
         Tag::None => Ok(()),
         Tag::Tag(tpid, vid) => push(packet, tpid, class & !VID | vid & VID),
+        Tag::Double([outer, inner]) => [inner, outer]
+            .into_iter()
+            .try_for_each(|(tpid, vid)| push(packet, tpid, class & !VID | vid & VID)),
     }
 }

@@ -60,6 +60,7 @@ fn tables() -> Tables {
             attach: Attach {
                 untagged: Some(0),
                 tagged: vec![(Attach::key(0x8100, 7), 1)],
+                double: Vec::new(),
                 rest: None,
             },
         }],

@@ -26,28 +26,32 @@ pub(super) fn check(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
 
 /// Every tag of a port belongs to one interface.
 fn attachments(r: &mut Reader<'_>, file: &raw::File, config: &Config) {
-    let mut taken: HashSet<(usize, Option<(u16, u16)>)> = HashSet::new();
+    let mut taken = HashSet::new();
     let mut claims = Vec::new();
     for (raw, i) in file.interface.iter().zip(&config.interfaces) {
-        claims.push((raw.span(), i.port, i.tag));
+        claims.push((raw.span(), i.port, i.tag, None));
         if i.untagged && i.tag.is_some() {
-            claims.push((raw.span(), i.port, None));
+            claims.push((raw.span(), i.port, None, None));
         }
     }
     for (raw, bridge) in file.bridge.iter().zip(&config.bridges) {
         for (raw, m) in raw.get_ref().member.iter().zip(&bridge.members) {
-            claims.push((raw.span(), m.port, m.tag));
+            claims.push((raw.span(), m.port, m.tag, None));
         }
     }
     for (raw, pw) in file.pseudowire.iter().zip(&config.pseudowires) {
-        claims.push((raw.span(), pw.port, pw.tag));
+        claims.push((raw.span(), pw.port, pw.tag, pw.inner));
     }
-    for (span, port, tag) in claims {
-        if taken.insert((port, tag)) {
+    for (span, port, tag, inner) in claims {
+        if taken.insert((port, tag, inner)) {
             continue;
         }
         let port = &config.ports[port].name;
-        let which = tag.map_or("untagged frames".into(), |(_, vid)| format!("VLAN {vid}"));
+        let which = match (tag, inner) {
+            (Some((_, vid)), Some((_, inner))) => format!("VLAN {inner} in VLAN {vid}"),
+            (Some((_, vid)), None) => format!("VLAN {vid}"),
+            (None, _) => "untagged frames".into(),
+        };
         let what = format!("{which} of port `{port}` belong to something else already");
         r.problems.add(
             span,

@@ -349,7 +349,8 @@ fn label(config: &Config, label: &LabelConfig) -> Entry {
 fn pseudowire(config: &Config, pseudowire: &PseudowireConfig) -> Entry {
     let values = values!(pseudowire, PseudowireConfig {
         "port": port = plain(&config.ports[*port].name),
-        "vlan": tag = optional(&tag.map(|(_, vid)| vid)),
+        "vlan": tag = optional(&tag.map(|(tpid, vid)| format!("{vid} ({tpid:#06x})"))),
+        "inner vlan": inner = optional(&inner.map(|(_, vid)| vid)),
         "label-in": label_in = plain(label_in),
         "label-out": label_out = plain(label_out),
         "way": via = Shown::Plain(way(config, via)),

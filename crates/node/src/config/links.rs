@@ -491,8 +491,12 @@ pub(super) fn pseudowires(r: &mut Reader<'_>, file: &raw::File, config: &mut Con
         let Some(way) = lsp_way(r, &connected, &file.lsp[lsp]) else { continue };
         let modes = [("raw", false), ("tagged", true)];
         let mode = pw.mode.as_ref().and_then(|t| r.choice(t, "pseudowire mode", &modes));
-        let tag = vlan(r, pw.vlan.as_ref(), CTAG);
-        let service = vlan(r, pw.tag.as_ref(), CTAG).or(tag).map_or(1, |(_, vid)| vid);
+        let customer = vlan(r, pw.vlan.as_ref(), CTAG);
+        let service = vlan(r, pw.tag.as_ref(), CTAG).or(customer).map_or(1, |(_, vid)| vid);
+        let (tag, inner) = match vlan(r, pw.service_vlan.as_ref(), STAG) {
+            Some(outer) => (Some(outer), customer),
+            None => (customer, None),
+        };
         let label_in = r.label(*pw.label_in.get_ref(), pw.label_in.span()).unwrap_or(16);
         if !taken.insert(label_in) {
             let what = format!("incoming label {label_in} is defined twice");
@@ -507,6 +511,7 @@ pub(super) fn pseudowires(r: &mut Reader<'_>, file: &raw::File, config: &mut Con
             name: pw.name.get_ref().clone(),
             port,
             tag,
+            inner,
             label_in,
             label_out: r.label(*pw.label_out.get_ref(), pw.label_out.span()).unwrap_or(16),
             via: way,

@@ -402,6 +402,8 @@ pub struct PseudowireConfig {
     pub port: usize,
     /// The VLAN of its attachment circuit.
     pub tag: Option<VlanTag>,
+    /// The VLAN within that one, if frames of both are meant.
+    pub inner: Option<VlanTag>,
     /// The label that arrives here.
     pub label_in: u32,
     /// The label that the other PE expects.

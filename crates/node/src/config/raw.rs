@@ -299,8 +299,7 @@ pub(super) struct Route {
     /// TTL of the pushed labels: copied (RFC 3443 section 3.1) or 255 (section 3.2).
     #[schemars(extend("enum" = ["uniform", "pipe"]), extend("default" = "uniform"))]
     pub ttl: Option<Text>,
-    /// An entropy label goes below the outermost, so that those within the path can share its flows
-    /// (RFC 6790). The path's end has to know of it.
+    /// An entropy label goes below the outermost (RFC 6790); the path's end has to know of it.
     #[schemars(extend("default" = false))]
     pub entropy_label: Option<bool>,
     /// Ways of the same cost, in place of `via`, `interface` and `labels`: each flow takes one.
@@ -322,8 +321,7 @@ pub(super) struct Lsp {
     pub interface: Option<Text>,
     /// Labels to push, the outermost first: 16 to 1048575, or 0 and 2 for explicit null.
     pub labels: Option<Spanned<Vec<i64>>>,
-    /// An entropy label goes below the outermost, so that those within the path can share its flows
-    /// (RFC 6790). The path's end has to know of it.
+    /// An entropy label goes below the outermost (RFC 6790); the path's end has to know of it.
     #[schemars(extend("default" = false))]
     pub entropy_label: Option<bool>,
     /// Ways of the same cost, in place of `via`, `interface` and `labels`: each flow takes one.
@@ -393,6 +391,10 @@ pub(super) struct Pseudowire {
     /// VLAN ID of its attachment circuit. Default: all frames of the port.
     #[schemars(range(min = 1, max = 4094))]
     pub vlan: Option<Number>,
+    /// VLAN ID of an S-TAG (0x88a8) around that: frames with both (QinQ), or, without `vlan`, all that
+    /// have it.
+    #[schemars(range(min = 1, max = 4094))]
+    pub service_vlan: Option<Number>,
     /// Path to the other provider edge, an `[[lsp]]`.
     pub lsp: Text,
     /// Label that arrives here, 16 to 1048575.

@@ -331,3 +331,49 @@ fn the_tag_of_a_circuit_is_no_vlan_of_its_list() {
         });
     }
 }
+
+/// 802.1ad: a circuit of both tags. In raw mode the pseudowire carries neither, in tagged mode
+/// the inner one, with the VLAN ID that is agreed.
+#[test]
+fn frames_of_another_inner_vlan_belong_to_no_circuit() {
+    let customer = MacAddr([2, 0, 0, 0, 0, 9]);
+    let frame = |tags: &[(u16, u8)]| {
+        let mut out = [HOST.0, customer.0].concat();
+        tags.iter().for_each(|&(tpid, vid)| {
+            out.extend(tpid.to_be_bytes());
+            out.extend([0, vid]);
+        });
+        out.extend([0x88, 0xb5]);
+        out.extend([7; 60]);
+        out
+    };
+    let (outer, inner) = ((0x88a8, 8), (0x8100, 9));
+    for (mode, carried) in [("raw", vec![]), ("tagged", vec![(0x8100, 11)])] {
+        let more = format!("service-vlan = 8\nvlan = 9\nmode = \"{mode}\"\ntag = 11\n");
+        let rig = |net| {
+            let mut rig = Rig::alone(net, &edge(&more), &["ac", "core", "lan"]);
+            rig.know(0, &[("198.51.100.2", HOST), ("198.51.100.3", HOST)]);
+            rig.heard();
+            rig
+        };
+        each(rig, |rig| {
+            let stack = [entry(16_002, false, 255), entry(800_257, true, 255), [0; 4]].concat();
+            for more in [&[][..], &[(0x8100, 7)]] {
+                let good = frame(&[&[outer, inner], more].concat());
+                let in_pw = frame(&[&carried[..], more].concat());
+                rig.passes("ac", &good, "core", &[&stack[..], &in_pw].concat());
+                let back = [&[0; 4][..], &in_pw].concat();
+                let back = labelled(&[entry(800_000, true, 64)], &back);
+                rig.passes_frame("core", &back, "ac", &good);
+            }
+            let others: [&[(u16, u8)]; 5] = [
+                &[outer],
+                &[outer, (0x8100, 10)],
+                &[inner],
+                &[(0x88a8, 9), inner],
+                &[outer, outer],
+            ];
+            rig.refused("ac", &others.map(frame), DropReason::UnknownVlan);
+        });
+    }
+}

@@ -45,13 +45,13 @@ impl Frame {
         out
     }
 
-    /// As an entry asks, field by field; the first tag may be the circuit's.
-    fn is(&self, m: &FrameMatch, tagged: bool) -> bool {
+    /// As an entry asks, field by field; so many tags are the circuit's.
+    fn is(&self, m: &FrameMatch, own: usize) -> bool {
         let net = |net: Option<MacNet>, mac: MacAddr| {
             let differ = |net: MacNet| (net.address.to_u64() ^ mac.to_u64()) >> (48 - net.len);
             net.is_none_or(|net| net.len == 0 || differ(net) == 0)
         };
-        let vlan = self.tags.get(usize::from(tagged)).map_or(0, |(_, vid)| *vid);
+        let vlan = self.tags.get(own).map_or(0, |(_, vid)| *vid);
         net(m.src, self.src)
             && net(m.dst, self.dst)
             && m.ethertype.is_none_or(|ethertype| ethertype == self.ethertype())
@@ -97,7 +97,7 @@ fn entry() -> impl Strategy<Value = FrameEntry> {
     )
 }
 
-fn agrees(list: &[FrameEntry], frames: &[Frame], tagged: bool) -> Result<(), TestCaseError> {
+fn agrees(list: &[FrameEntry], frames: &[Frame], own: usize) -> Result<(), TestCaseError> {
     let rest = list.len() as u32;
     let compiled = AccessList::new(&[], rest).unwrap().with_frames(list).unwrap();
     let mut cache = Pool::heap(BATCH, 512).cache();
@@ -106,15 +106,15 @@ fn agrees(list: &[FrameEntry], frames: &[Frame], tagged: bool) -> Result<(), Tes
             frames.iter().map(|f| cache.packet_from(&f.octets()).unwrap()).collect();
         let mut outcomes = vec![AclOutcome::PASSED; batch.len()];
         let mut unread = Unread::new();
-        compiled.judge_frames(&batch, |_| tagged, &mut outcomes, &mut unread, 0);
+        compiled.judge_frames(&batch, |_| own, &mut outcomes, &mut unread, 0);
         prop_assert!(unread.is_empty(), "{:?}", unread);
         for ((frame, packet), outcome) in frames.iter().zip(&batch).zip(outcomes) {
-            let first = list.iter().find(|entry| frame.is(&entry.matches, tagged));
+            let first = list.iter().find(|entry| frame.is(&entry.matches, own));
             let walked = first.map_or(AclOutcome::new(Verdict::Deny, rest), |entry| {
                 AclOutcome::new(entry.verdict, entry.counter)
             });
             prop_assert_eq!(outcome, walked, "{:?}", frame);
-            prop_assert_eq!(compiled.judge_frame(packet.data(), tagged), Ok(outcome));
+            prop_assert_eq!(compiled.judge_frame(packet.data(), own), Ok(outcome));
         }
         batch.into_iter().for_each(|packet| cache.recycle(packet));
     }
@@ -126,22 +126,22 @@ proptest! {
 
     #[test]
     fn acl_of_frames_says_what_a_linear_walk_says(
-        mut list in vec(entry(), 0..300), frames in vec(frames(), 200), tagged: bool,
+        mut list in vec(entry(), 0..300), frames in vec(frames(), 200), own in 0_usize..3,
     ) {
         list.iter_mut().zip(0..).for_each(|(entry, number)| entry.counter = number);
-        agrees(&list, &frames, tagged)?;
+        agrees(&list, &frames, own)?;
     }
 
     #[test]
-    fn acl_of_frames_takes_any_octets(octets: Vec<u8>, tagged: bool) {
+    fn acl_of_frames_takes_any_octets(octets: Vec<u8>, own in 0_usize..3) {
         let list = AccessList::new(&[], 0).unwrap();
-        let _ = list.judge_frame(&octets, tagged);
+        let _ = list.judge_frame(&octets, own);
     }
 
     /// What covers another entry has every frame that that one has; what asks for less covers.
     #[test]
     fn acl_of_frames_covers_what_it_says(
-        a in entry(), b in entry(), frames in vec(frames(), 50), tagged: bool,
+        a in entry(), b in entry(), frames in vec(frames(), 50), own in 0_usize..3,
     ) {
         let (a, b) = (a.matches, b.matches);
         let narrower = FrameMatch {
@@ -153,7 +153,7 @@ proptest! {
         };
         prop_assert!(a.covers(&narrower));
         for (wide, narrow) in [(&a, &b), (&a, &narrower), (&b, &narrower)] {
-            let has = |m: &FrameMatch| frames.iter().map(|f| f.is(m, tagged)).collect::<Vec<_>>();
+            let has = |m: &FrameMatch| frames.iter().map(|f| f.is(m, own)).collect::<Vec<_>>();
             let all = has(narrow).iter().zip(has(wide)).all(|(narrow, wide)| !narrow | wide);
             prop_assert!(!wide.covers(narrow) || all);
         }
@@ -170,12 +170,12 @@ fn acl_of_frames_refuses_ip_that_it_cannot_read() {
     };
     let list = AccessList::new(&[], 1).unwrap().with_frames(&[all]).unwrap();
     let frame = |ethertype: [u8; 2], payload: &[u8]| {
-        list.judge_frame(&[&[2; 12][..], &ethertype, payload].concat(), false)
+        list.judge_frame(&[&[2; 12][..], &ethertype, payload].concat(), 0)
     };
     let refused = Err(DropReason::Malformed);
     assert_eq!(frame([8, 0], &[0x45, 0]), refused, "cut short");
     assert_eq!(frame([8, 0], &[0x60; 60]), refused, "another version");
     assert_eq!(frame([0x81, 0], &[0]), refused, "half a tag");
-    assert_eq!(list.judge_frame(&[2; 13], false), refused, "no header");
+    assert_eq!(list.judge_frame(&[2; 13], 0), refused, "no header");
     assert!(frame([8, 6], &[0x45, 0]).is_ok_and(AclOutcome::permits));
 }

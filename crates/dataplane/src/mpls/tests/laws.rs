@@ -50,7 +50,12 @@ fn pseudowire() -> impl Strategy<Value = Pseudowire> {
 }
 
 fn tag() -> impl Strategy<Value = Tag> {
-    prop_oneof![Just(Tag::None), (0u16..4095).prop_map(|vid| Tag::Tag(DOT1Q, vid))]
+    let vid = || 0u16..4095;
+    prop_oneof![
+        Just(Tag::None),
+        vid().prop_map(|vid| Tag::Tag(DOT1Q, vid)),
+        (vid(), vid()).prop_map(|(outer, inner)| Tag::Double([(0x88a8, outer), (DOT1Q, inner)])),
+    ]
 }
 
 proptest! {
@@ -132,17 +137,20 @@ proptest! {
         payload in vec(any::<u8>(), 0..1500),
     ) {
         let inner: Vec<_> = inner.map(|tci| (DOT1Q, tci)).into_iter().collect();
-        let own = match (tag, pw.mode) {
-            (Tag::Tag(tpid, vid), PwMode::Tagged(_)) => Some((tpid, priority << 13 | vid)),
-            // Nothing carries the priority of a tag that stays behind.
-            (Tag::Tag(tpid, vid), PwMode::Raw) => Some((tpid, vid)),
-            (Tag::None, _) => None,
+        let own: Vec<_> = match tag {
+            Tag::Tag(tpid, vid) => vec![(tpid, vid)],
+            Tag::Double(tags) => tags.into(),
+            Tag::None => vec![],
         };
-        let on_the_wire: Vec<_> = own.into_iter().chain(inner.clone()).collect();
+        // Nothing carries the priority of a tag that stays behind.
+        let priority = if pw.mode == PwMode::Raw { 0 } else { priority << 13 };
+        let own: Vec<_> = own.into_iter().map(|(tpid, vid)| (tpid, priority | vid)).collect();
+        let on_the_wire: Vec<_> = own.iter().copied().chain(inner.clone()).collect();
         let attached: Vec<_> = match pw.mode {
             PwMode::Raw => inner,
+            // The inner one of two.
             PwMode::Tagged(_) => {
-                own.or(Some((DOT1Q, 0))).into_iter().chain(inner).collect()
+                own.last().copied().or(Some((DOT1Q, 0))).into_iter().chain(inner).collect()
             }
         };
         let mut send: Rig<PwOut> = Rig::new(tables(tag, vec![pw.clone()]));

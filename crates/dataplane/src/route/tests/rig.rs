@@ -162,7 +162,7 @@ impl Rig {
                     tables::Attach {
                         untagged: Some(1),
                         tagged: vec![(tables::Attach::key(EtherType::VLAN.0, 100), 2)],
-                        rest: None,
+                        ..Default::default()
                     },
                 ),
             ],
