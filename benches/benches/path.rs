@@ -19,7 +19,7 @@ use ferrule_benches::traffic::{
     ETHERNET, Flow, Frames, Size, TO, backwards, bridged, flows, in_pseudowire, ipv4 as ipv4_frame,
     labelled, odd, station,
 };
-use ferrule_benches::{Case as Measured, interleave, peer, tsc, workers as several};
+use ferrule_benches::{Case as Measured, interleave, peer, settle, tsc, workers as several};
 use ferrule_crypto::Backend;
 use ferrule_lab::calibrate::calibrate;
 use ferrule_lab::profile::Profile;
@@ -479,6 +479,7 @@ fn main() {
         assert!(known.contains(&name.as_str()), "no part {name}: {}", known.join(", "));
     }
     peer::pin();
+    settle();
     println!("Whole node, memory to memory, one worker, one core; TSC clocks a packet.");
     println!("Lengths are those of the clear Ethernet frame without its FCS; payload is random.");
     println!("The figure is that of 512 flows in turn, unless the row says otherwise;");

@@ -85,6 +85,30 @@ pub fn median(values: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
+/// Keeps this core busy until its clock stands still: the TSC goes on at one rate while a core
+/// that was idle takes a second or so to its highest, and what is measured first would look
+/// slow.
+pub fn settle() {
+    use std::time::{Duration, Instant};
+    const LEAST: Duration = Duration::from_millis(1500);
+    const MOST: Duration = Duration::from_secs(4);
+    /// So many spins without a faster one.
+    const STEADY: u32 = 1000;
+    let spin = || {
+        let begin = tsc();
+        let sum = (1..100_000_u64).fold(1_u64, |sum, n| std::hint::black_box(sum ^ n));
+        std::hint::black_box(sum);
+        (tsc() - begin) as f64
+    };
+    let begin = Instant::now();
+    let (mut best, mut steady) = (f64::INFINITY, 0);
+    while begin.elapsed() < LEAST || steady < STEADY && begin.elapsed() < MOST {
+        let clocks = spin();
+        steady = if clocks < best * 0.99 { 0 } else { steady + 1 };
+        best = best.min(clocks);
+    }
+}
+
 /// Runs the cases in turn, `packets` each per round, after one round that does
 /// not count.
 pub fn interleave(cases: &mut [Case<'_>], packets: usize) {
