@@ -19,6 +19,7 @@ pub mod driver;
 pub mod files;
 pub mod formats;
 pub mod input;
+pub mod lists;
 pub mod mutate;
 pub mod node;
 pub mod ports;
@@ -70,6 +71,8 @@ pub const TARGETS: &[Target] = &[
     target("control", control::control, control::seeds),
     target("crypto", crypto::crypto, crypto::seeds),
     target("node", node::node, node::seeds),
+    target("acl", lists::acl, lists::lists),
+    target("icmp_extension", lists::icmp_extension, lists::extensions),
     target("reassembly", reassembly::reassembly, reassembly::seeds),
     target("management", services::management, services::requests),
     target("http", services::http, services::http_requests),

@@ -26,6 +26,8 @@ macro_rules! fuzz {
 }
 
 fuzz! {
+    fuzz_acl "acl"
+    fuzz_icmp_extension "icmp_extension"
     fuzz_node "node"
     fuzz_arp "arp"
     fuzz_batch "batch"
