@@ -57,6 +57,10 @@ impl Tables {
     /// once they are, and again when one of them changes.
     pub fn compile(&mut self) {
         let mut exits: Vec<_> = self.adjacencies.iter().map(|a| Exit::of(a, self)).collect();
+        self.lfib.fit(|adjacency| {
+            let exit = exits.get(adjacency as usize).filter(|exit| exit.is_routed);
+            exit.map(|exit| exit.longest)
+        });
         self.hot = Hot {
             entries: self.ports.iter().map(|port| Entry::of(port, self)).collect(),
             members: self.ifaces.iter().map(|iface| bridge::Member::of(iface, self)).collect(),

@@ -34,11 +34,28 @@ pub enum IlmAction {
 /// No label: wider than 20 bits.
 const NONE: u32 = u32::MAX;
 
+/// An entry, as it is found: with its label 36 octets, so that a thousand are in the nearest
+/// cache.
 #[derive(Clone, Debug)]
-struct Slot {
+pub(super) struct Slot {
     label: u32,
-    ilm: Ilm,
+    /// Octets of the longest packet that fits the link by which the entry forwards, with
+    /// labels below the top one.
+    pub longest: u16,
+    pub ttl: TtlModel,
+    pub what: What,
 }
+
+/// An action; several paths stand apart, by number.
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    Forward(Labels, u32),
+    Balance(u32),
+    Ip(VrfId),
+    Pw(u16),
+}
+
+const _: () = assert!(size_of::<Slot>() == 36);
 
 /// Incoming label map, by label.
 ///
@@ -47,6 +64,8 @@ struct Slot {
 /// choose them so that they collide.
 pub struct Lfib {
     slots: Box<[Slot]>,
+    /// The paths of those that have several.
+    paths: Vec<Box<[(Labels, u32)]>>,
 }
 
 impl Lfib {
@@ -65,28 +84,52 @@ impl Lfib {
             ordinary.contains(&label) || nulls.iter().any(|null| null.get() == label)
         });
         let all: Vec<_> = nulls.iter().map(|label| (label.get(), null())).chain(given).collect();
-        let free = Slot { label: NONE, ilm: null() };
-        let mut lfib = Self { slots: vec![free; (2 * all.len()).next_power_of_two()].into() };
-        for (label, mut ilm) in all {
-            let real = |label: &mut u32| *label != special::IMPLICIT_NULL.get();
-            match &mut ilm.action {
-                IlmAction::Forward(labels, _) => labels.retain(real),
-                IlmAction::Balance(paths) => {
-                    paths.iter_mut().for_each(|(labels, _)| labels.retain(real));
+        let mut lfib = Self {
+            slots: vec![Slot::FREE; (2 * all.len()).next_power_of_two()].into(),
+            paths: Vec::new(),
+        };
+        let real = |label: &mut u32| *label != special::IMPLICIT_NULL.get();
+        for (label, Ilm { action, ttl }) in all {
+            let what = match action {
+                IlmAction::Forward(mut labels, adjacency) => {
+                    labels.retain(real);
+                    What::Forward(labels, adjacency)
                 }
-                IlmAction::Ip(_) | IlmAction::Pw(_) => {}
-            }
+                IlmAction::Balance(mut paths) => {
+                    paths.iter_mut().for_each(|(labels, _)| labels.retain(real));
+                    lfib.paths.push(paths);
+                    What::Balance(lfib.paths.len() as u32 - 1)
+                }
+                IlmAction::Ip(vrf) => What::Ip(vrf),
+                IlmAction::Pw(pw) => What::Pw(pw),
+            };
             let place = lfib.place(label);
-            lfib.slots[place] = Slot { label, ilm };
+            lfib.slots[place] = Slot { label, longest: u16::MAX, ttl, what };
         }
         lfib
     }
 
     /// What to do with a label.
     #[inline]
-    pub fn get(&self, label: u32) -> Option<&Ilm> {
+    pub(super) fn get(&self, label: u32) -> Option<&Slot> {
         let slot = &self.slots[self.place(label)];
-        (slot.label == label).then_some(&slot.ilm)
+        (slot.label == label).then_some(slot)
+    }
+
+    /// Paths of the same cost, by number.
+    #[inline]
+    pub(super) fn paths(&self, number: u32) -> &[(Labels, u32)] {
+        self.paths.get(number as usize).map_or(&[], |paths| paths)
+    }
+
+    /// Learns the longest packets, labels included, of the links behind adjacencies.
+    pub(crate) fn fit(&mut self, longest: impl Fn(u32) -> Option<u16>) {
+        for slot in &mut self.slots {
+            if let What::Forward(labels, adjacency) = &slot.what {
+                let fits = |longest| longest_in(longest, labels);
+                slot.longest = longest(*adjacency).map_or(u16::MAX, fits);
+            }
+        }
     }
 
     /// Where the label is, or where it would be. Half of the places are free,
@@ -104,6 +147,21 @@ impl Lfib {
             place += 1;
         }
     }
+}
+
+/// Octets of a packet that still fits a link of so many when labels replaced its top one.
+pub(super) const fn longest_in(link: u16, labels: &Labels) -> u16 {
+    const ENTRY: u16 = mpls::Header::LEN as u16;
+    link.saturating_add(ENTRY).saturating_sub(labels.len() as u16 * ENTRY)
+}
+
+impl Slot {
+    const FREE: Self = Self {
+        label: NONE,
+        longest: u16::MAX,
+        ttl: TtlModel::Uniform,
+        what: What::Ip(VrfId::GLOBAL),
+    };
 }
 
 impl Default for Lfib {

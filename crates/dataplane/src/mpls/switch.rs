@@ -1,6 +1,6 @@
 //! What to do with a label stack (RFC 3031 section 3, RFC 3032, RFC 3443).
 
-use super::config::{Ilm, IlmAction};
+use super::config::{Slot, What, longest_in};
 use crate::graph::{Aside, Ctx, Next, Stage};
 use crate::link::pick;
 use crate::route::{Labels, TIME_EXCEEDED_V4, TIME_EXCEEDED_V6, TOO_BIG_V4, TOO_BIG_V6, TtlModel};
@@ -58,9 +58,11 @@ enum Refusal {
     Drop(DropReason),
     /// Within the path.
     Expired,
-    /// With labels, longer by so many octets than the link takes.
-    TooLong(usize),
+    /// With labels, longer than the link takes by what is in `limit`.
+    TooLong,
 }
+
+const _: () = assert!(size_of::<Result<Next, Refusal>>() <= 2, "it goes in a register");
 
 impl From<DropReason> for Refusal {
     fn from(reason: DropReason) -> Self {
@@ -76,7 +78,7 @@ impl Refusal {
         let reason = match self {
             Self::Drop(reason) => return reason.into(),
             Self::Expired => DropReason::TtlExpired,
-            Self::TooLong(_) => DropReason::TooBig,
+            Self::TooLong => DropReason::TooBig,
         };
         // The message tells the labels as they came.
         let taken_off = received.saturating_sub(packet.len());
@@ -86,11 +88,11 @@ impl Refusal {
         let Some(carried) = Carried::of(packet.data()) else { return reason.into() };
         let meta = packet.meta_mut();
         meta.ethertype = EtherType::MPLS.0;
-        let Self::TooLong(excess) = self else {
+        if matches!(self, Self::Expired) {
             (meta.icmp, meta.limit, meta.offset) = (carried.time_exceeded(), 0, 0);
             return Aside::To(Next::IcmpError);
-        };
-        let limit = carried.len.saturating_sub(excess) as u16;
+        }
+        let limit = (carried.len as u16).saturating_sub(meta.limit);
         if carried.may_be_cut {
             return Aside::Cut(limit, Next::Mpls);
         }
@@ -135,7 +137,7 @@ impl Carried {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn switch(tables: &Tables, packet: &mut Packet, lookups: &mut u64) -> Result<Next, Refusal> {
     let mut ceiling = u8::MAX;
     let mut alert = None;
@@ -152,38 +154,31 @@ fn switch(tables: &Tables, packet: &mut Packet, lookups: &mut u64) -> Result<Nex
             continue;
         }
         if label == special::ENTROPY_INDICATOR.get() && !bottom {
-            packet.strip(Header::LEN);
-            let Some(&entropy) = packet.data().first_chunk() else {
-                return Err(DropReason::Malformed.into());
-            };
-            let (_, _, bottom, _) = decode(entropy);
-            if bottom {
-                return Ok(to_ip(VrfId::GLOBAL, TtlModel::Uniform, top, packet)?);
+            if let Some(next) = past_entropy(top, packet)? {
+                return Ok(next);
             }
-            packet.strip(Header::LEN);
             ceiling = top.ttl;
             continue;
         }
         *lookups += 1;
-        let Some(Ilm { action, ttl: model }) = tables.lfib.get(label) else {
+        let Some(&Slot { ref what, ttl: model, longest, .. }) = tables.lfib.get(label) else {
             return Err(unknown(label).into());
         };
-        match *action {
-            IlmAction::Forward(ref labels, adjacency) => {
-                return send_on(tables, (labels, adjacency), *model, top, alert, packet);
+        match *what {
+            What::Forward(ref labels, adjacency) => {
+                return send_on((labels, adjacency), longest, model, top, alert, packet);
             }
-            IlmAction::Balance(ref paths) => {
-                let (labels, adjacency) = path(tables, paths, packet)?;
-                return send_on(tables, (labels, *adjacency), *model, top, alert, packet);
+            What::Balance(paths) => {
+                return send_on_by_flow(tables, paths, model, top, alert, packet);
             }
-            IlmAction::Ip(vrf) if bottom => return Ok(to_ip(vrf, *model, top, packet)?),
-            IlmAction::Pw(pw) if bottom => {
+            What::Ip(vrf) if bottom => return Ok(to_ip(vrf, model, top, packet)?),
+            What::Pw(pw) if bottom => {
                 hop(top.ttl)?;
                 packet.strip(Header::LEN);
                 packet.meta_mut().pw = pw;
                 return Ok(Next::PwIn);
             }
-            IlmAction::Ip(VrfId::GLOBAL) => {
+            What::Ip(VrfId::GLOBAL) => {
                 hop(top.ttl)?;
                 packet.strip(Header::LEN);
                 ceiling = match model {
@@ -191,25 +186,27 @@ fn switch(tables: &Tables, packet: &mut Packet, lookups: &mut u64) -> Result<Nex
                     TtlModel::Pipe => u8::MAX,
                 };
             }
-            IlmAction::Ip(_) | IlmAction::Pw(_) => return Err(DropReason::LabelStack.into()),
+            What::Ip(_) | What::Pw(_) => return Err(DropReason::LabelStack.into()),
         }
     }
     Err(DropReason::LabelStack.into())
 }
 
-/// Out by an adjacency, with labels in place of the top one.
+/// Out by an adjacency, with labels in place of the top one; `longest` packets fit it.
 #[inline(always)]
 fn send_on(
-    tables: &Tables,
     (labels, adjacency): (&Labels, u32),
+    longest: u16,
     model: TtlModel,
     top: Top,
     alert: Option<u8>,
     packet: &mut Packet,
 ) -> Result<Next, Refusal> {
-    if !top.bottom || !labels.is_empty() {
-        let entries = labels.len() + usize::from(alert.is_some());
-        fits(tables, adjacency, packet.len() + entries * Header::LEN - Header::LEN)?;
+    // An IP packet without labels is cut, or told about, on its way out.
+    let len = (packet.len() + if alert.is_some() { Header::LEN } else { 0 }) as u16;
+    if len > longest && (!top.bottom || !labels.is_empty()) {
+        packet.meta_mut().limit = len - longest;
+        return Err(Refusal::TooLong);
     }
     forward(labels, model, top, packet)?;
     if let Some(class) = alert {
@@ -219,28 +216,49 @@ fn send_on(
     Ok(Next::Output)
 }
 
-/// The path that a packet's flow takes: by its labels and the IP packet below them, or its
-/// entropy label.
+/// The same by the path of several that the packet's flow takes.
 #[inline(never)]
+fn send_on_by_flow(
+    tables: &Tables,
+    paths: u32,
+    model: TtlModel,
+    top: Top,
+    alert: Option<u8>,
+    packet: &mut Packet,
+) -> Result<Next, Refusal> {
+    let ((labels, adjacency), longest) = path(tables, tables.lfib.paths(paths), packet)?;
+    send_on((labels, *adjacency), longest, model, top, alert, packet)
+}
+
+/// Takes an entropy label off with its indicator; where IP goes that is right behind it.
+#[inline(never)]
+fn past_entropy(top: Top, packet: &mut Packet) -> Result<Option<Next>, Refusal> {
+    packet.strip(Header::LEN);
+    let Some(&entropy) = packet.data().first_chunk() else {
+        return Err(DropReason::Malformed.into());
+    };
+    let (_, _, bottom, _) = decode(entropy);
+    if bottom {
+        return Ok(Some(to_ip(VrfId::GLOBAL, TtlModel::Uniform, top, packet)?));
+    }
+    packet.strip(Header::LEN);
+    Ok(None)
+}
+
+/// The path that a packet's flow takes, and the longest packet that fits it: by its labels and
+/// the IP packet below them, or its entropy label.
+#[inline]
 fn path<'a>(
     tables: &Tables,
     paths: &'a [(Labels, u32)],
     packet: &Packet,
-) -> Result<&'a (Labels, u32), DropReason> {
+) -> Result<(&'a (Labels, u32), u16), DropReason> {
     let flow = path_hash(tables.hot.groups.seed(), EtherType::MPLS, packet.data());
     let at = pick(paths.len(), flow, |at| tables.answers(paths[at].1));
-    paths.get(at).ok_or(DropReason::NotAttached)
-}
-
-/// Refuses a label stack with so many octets that the link does not take.
-#[inline(always)]
-fn fits(tables: &Tables, adjacency: u32, len: usize) -> Result<(), Refusal> {
-    match tables.hot.exits.get(adjacency as usize) {
-        Some(exit) if len > usize::from(exit.longest) && exit.is_routed => {
-            Err(Refusal::TooLong(len - usize::from(exit.longest)))
-        }
-        _ => Ok(()),
-    }
+    let path = paths.get(at).ok_or(DropReason::NotAttached)?;
+    let exit = tables.hot.exits.get(path.1 as usize).filter(|exit| exit.is_routed);
+    let longest = exit.map_or(u16::MAX, |exit| longest_in(exit.longest, &path.0));
+    Ok((path, longest))
 }
 
 #[cold]

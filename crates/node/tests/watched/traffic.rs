@@ -91,6 +91,8 @@ impl Site {
             label-in = 500{own}
             label-out = 500{other}
             control-word = true
+            acl-in = "in"
+            acl-out = "out"
             [[bridge]]
             name = "br"
             member = [{{ port = "left" }}, {{ port = "right" }}]
