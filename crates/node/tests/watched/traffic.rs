@@ -37,9 +37,8 @@ impl Site {
         let Self { name, own, other } = self;
         let ports: String = PORTS.iter().zip([1600, 1600, 1500, 1532, 1470]).map(port).collect();
         let (tunnels, policies) = (self.tunnels(), self.policies(action));
-        let peer = if own == NEAR.own { FAR } else { NEAR };
         let sci = |site: Self| format!("{}/1", mac(site.name, "right"));
-        let (sci, peer_sci) = (sci(self), sci(peer));
+        let (sci, peer_sci) = (sci(self), sci(if own == NEAR.own { FAR } else { NEAR }));
         format!(
             r#"
             [node]
@@ -90,7 +89,6 @@ impl Site {
             lsp = "across"
             label-in = 500{own}
             label-out = 500{other}
-            control-word = true
             acl-in = "in"
             acl-out = "out"
             [[bridge]]
