@@ -318,7 +318,7 @@ fn mpls(effort: Effort) {
     measure("MPLS (VPP's VPWS without a control word)", effort, &mut rows);
 }
 
-/// What is configured beside the bare way, which stands beside it.
+/// Optional features, each row beside that of the same path without them.
 fn options(effort: Effort) {
     let clear = |config: &str, name: &str| {
         let (node, frames) = (node(config), clear(Size::Of(64)));

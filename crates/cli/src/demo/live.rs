@@ -204,7 +204,7 @@ impl Site<'_> {
         Ok(Row { variant, wires, rtt, delivery, refused, throughput, file, tshark, captures })
     }
 
-    /// What PE1's list counted as denied so far, as `ferrule show acl` has it.
+    /// Packets that PE1's list denied so far, as `ferrule show acl` has them.
     fn denied(&self) -> Result<u64, Fault> {
         let program = std::env::current_exe().map_err(|e| Fault::failed("our own path", e))?;
         let mut show = Command::new(program);

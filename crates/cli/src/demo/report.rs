@@ -44,9 +44,9 @@ pub struct Row {
 pub struct Refused {
     /// Packets that the first host sent.
     pub sent: u32,
-    /// Those that the second one got.
+    /// Packets that reached the second host.
     pub arrived: u32,
-    /// What the list counted as denied.
+    /// Packets that the list counted as denied.
     pub denied: u64,
 }
 

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The EtherType is that behind the tags, the VLAN that of the outer tag, zero if there
-//! is none. The tags by which frames belong to the circuit are not the customer's: no list sees them.
+//! is none. The tags by which frames belong to the circuit are not the
+//! customer's: no list sees them.
 
 use super::key::{self, Key};
 use super::rule::EntryRule;
@@ -46,7 +47,7 @@ pub struct FrameMatch {
     pub src: Option<MacNet>,
     /// Destinations.
     pub dst: Option<MacNet>,
-    /// What is behind the header and its tags.
+    /// EtherType behind the VLAN tags.
     pub ethertype: Option<u16>,
     /// VLAN ID of the outer tag; 0: there is none, or it is a priority's.
     pub vlan: Option<u16>,
@@ -55,7 +56,7 @@ pub struct FrameMatch {
 }
 
 impl FrameMatch {
-    /// Whether all frames of the other one are its own, too.
+    /// True if every frame of the other match is one of this, too.
     pub fn covers(&self, other: &Self) -> bool {
         let net = |own: Option<MacNet>, other: Option<MacNet>| {
             own.is_none_or(|own| other.is_some_and(|other| own.covers(other)))
@@ -76,13 +77,13 @@ impl FrameMatch {
 /// An entry of a list for frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameEntry {
-    /// Whose frames.
+    /// Frames that it is for.
     pub matches: FrameMatch,
-    /// What becomes of them.
+    /// Permit or deny.
     pub verdict: Verdict,
-    /// Whether they are logged.
+    /// Frames are logged.
     pub logs: bool,
-    /// Which of the worker's counters counts it.
+    /// Number of its counter in the worker.
     pub counter: u32,
 }
 
@@ -92,12 +93,12 @@ const FRAME: usize = 5;
 const TYPE_AT: u32 = 16;
 const VLAN_AT: u32 = 32;
 const FAMILY_AT: u32 = 44;
-/// Of word 5, what is the frame's.
+/// Bits of word 5 that are the frame's.
 const FRAME_BITS: u64 = 0xffff << TYPE_AT | 0xfff << VLAN_AT | 3 << FAMILY_AT;
 const IPV4: u64 = 1;
 const IPV6: u64 = 2;
 
-/// What an entry sees of a frame.
+/// Classification key of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameKey(pub [u64; 8]);
 
@@ -141,8 +142,8 @@ impl FrameKey {
     }
 }
 
-/// What a frame carries: its EtherType, the VLAN of the outer of two tags at most behind the
-/// circuit's, and its octets.
+/// Payload of a frame: its EtherType, the VLAN ID of the outer of two tags at most behind the
+/// circuit's own, and the octets.
 fn behind_tags(frame: &[u8], own: usize) -> Result<(EtherType, u16, &[u8]), DropReason> {
     const TAGS_MAX: usize = 2;
     let (ethernet, mut rest) =

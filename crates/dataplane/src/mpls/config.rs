@@ -43,12 +43,13 @@ pub(super) struct Slot {
     /// labels below the top one.
     pub longest: u16,
     pub ttl: TtlModel,
-    pub what: What,
+    pub operation: Operation,
 }
 
-/// An action; several paths stand apart, by number.
+/// The operation on the label stack and the way (RFC 3031 section 3.10); several paths stand
+/// apart, by number.
 #[derive(Clone, Debug)]
-pub(super) enum What {
+pub(super) enum Operation {
     Forward(Labels, u32),
     Balance(u32),
     Ip(VrfId),
@@ -90,21 +91,21 @@ impl Lfib {
         };
         let real = |label: &mut u32| *label != special::IMPLICIT_NULL.get();
         for (label, Ilm { action, ttl }) in all {
-            let what = match action {
+            let operation = match action {
                 IlmAction::Forward(mut labels, adjacency) => {
                     labels.retain(real);
-                    What::Forward(labels, adjacency)
+                    Operation::Forward(labels, adjacency)
                 }
                 IlmAction::Balance(mut paths) => {
                     paths.iter_mut().for_each(|(labels, _)| labels.retain(real));
                     lfib.paths.push(paths);
-                    What::Balance(lfib.paths.len() as u32 - 1)
+                    Operation::Balance(lfib.paths.len() as u32 - 1)
                 }
-                IlmAction::Ip(vrf) => What::Ip(vrf),
-                IlmAction::Pw(pw) => What::Pw(pw),
+                IlmAction::Ip(vrf) => Operation::Ip(vrf),
+                IlmAction::Pw(pw) => Operation::Pw(pw),
             };
             let place = lfib.place(label);
-            lfib.slots[place] = Slot { label, longest: u16::MAX, ttl, what };
+            lfib.slots[place] = Slot { label, longest: u16::MAX, ttl, operation };
         }
         lfib
     }
@@ -125,7 +126,7 @@ impl Lfib {
     /// Learns the longest packets, labels included, of the links behind adjacencies.
     pub(crate) fn fit(&mut self, longest: impl Fn(u32) -> Option<u16>) {
         for slot in &mut self.slots {
-            if let What::Forward(labels, adjacency) = &slot.what {
+            if let Operation::Forward(labels, adjacency) = &slot.operation {
                 let fits = |longest| longest_in(longest, labels);
                 slot.longest = longest(*adjacency).map_or(u16::MAX, fits);
             }
@@ -160,7 +161,7 @@ impl Slot {
         label: NONE,
         longest: u16::MAX,
         ttl: TtlModel::Uniform,
-        what: What::Ip(VrfId::GLOBAL),
+        operation: Operation::Ip(VrfId::GLOBAL),
     };
 }
 

@@ -1,6 +1,6 @@
 //! What to do with a label stack (RFC 3031 section 3, RFC 3032, RFC 3443).
 
-use super::config::{Slot, What, longest_in};
+use super::config::{Operation, Slot, longest_in};
 use crate::graph::{Aside, Ctx, Next, Stage};
 use crate::link::pick;
 use crate::route::{Labels, TIME_EXCEEDED_V4, TIME_EXCEEDED_V6, TOO_BIG_V4, TOO_BIG_V6, TtlModel};
@@ -92,7 +92,7 @@ impl Refusal {
             (meta.icmp, meta.limit, meta.offset) = (carried.time_exceeded(), 0, 0);
             return Aside::To(Next::IcmpError);
         }
-        let limit = (carried.len as u16).saturating_sub(meta.limit);
+        let limit = (carried.len as u16).saturating_sub(std::mem::take(&mut meta.limit));
         if carried.may_be_cut {
             return Aside::Cut(limit, Next::Mpls);
         }
@@ -161,24 +161,24 @@ fn switch(tables: &Tables, packet: &mut Packet, lookups: &mut u64) -> Result<Nex
             continue;
         }
         *lookups += 1;
-        let Some(&Slot { ref what, ttl: model, longest, .. }) = tables.lfib.get(label) else {
+        let Some(&Slot { ref operation, ttl: model, longest, .. }) = tables.lfib.get(label) else {
             return Err(unknown(label).into());
         };
-        match *what {
-            What::Forward(ref labels, adjacency) => {
+        match *operation {
+            Operation::Forward(ref labels, adjacency) => {
                 return send_on((labels, adjacency), longest, model, top, alert, packet);
             }
-            What::Balance(paths) => {
+            Operation::Balance(paths) => {
                 return send_on_by_flow(tables, paths, model, top, alert, packet);
             }
-            What::Ip(vrf) if bottom => return Ok(to_ip(vrf, model, top, packet)?),
-            What::Pw(pw) if bottom => {
+            Operation::Ip(vrf) if bottom => return Ok(to_ip(vrf, model, top, packet)?),
+            Operation::Pw(pw) if bottom => {
                 hop(top.ttl)?;
                 packet.strip(Header::LEN);
                 packet.meta_mut().pw = pw;
                 return Ok(Next::PwIn);
             }
-            What::Ip(VrfId::GLOBAL) => {
+            Operation::Ip(VrfId::GLOBAL) => {
                 hop(top.ttl)?;
                 packet.strip(Header::LEN);
                 ceiling = match model {
@@ -186,7 +186,7 @@ fn switch(tables: &Tables, packet: &mut Packet, lookups: &mut u64) -> Result<Nex
                     TtlModel::Pipe => u8::MAX,
                 };
             }
-            What::Ip(_) | What::Pw(_) => return Err(DropReason::LabelStack.into()),
+            Operation::Ip(_) | Operation::Pw(_) => return Err(DropReason::LabelStack.into()),
         }
     }
     Err(DropReason::LabelStack.into())

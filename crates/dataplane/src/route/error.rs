@@ -111,16 +111,18 @@ impl Labelled {
         }
     }
 
-    /// Puts the labels in front of the message, which has all the hops that there are; its
-    /// next stage.
+    /// Puts the labels in front of the message, which has all the hops that there are, but for
+    /// an entropy label, which never has one (RFC 6790 section 4.2); its next stage.
     fn put_back(&self, packet: &mut Packet) -> Result<Next, DropReason> {
         if self.0.is_empty() {
             return Ok(Next::Ip);
         }
         let front = packet.prepend(self.0.len()).ok_or(DropReason::NoRoom)?;
         front.copy_from_slice(&self.0);
-        for entry in front.chunks_exact_mut(mpls::Header::LEN) {
-            entry[3] = u8::MAX;
+        let mut is_entropy = false;
+        for entry in front.as_chunks_mut::<{ mpls::Header::LEN }>().0 {
+            entry[3] = if is_entropy { 0 } else { u8::MAX };
+            is_entropy = mpls::decode(*entry).0 == mpls::special::ENTROPY_INDICATOR.get();
         }
         packet.meta_mut().ethertype = EtherType::MPLS.0;
         Ok(Next::Mpls)

@@ -57,7 +57,7 @@ impl Stage for Ip {
         if columns.judge(batch.len()) {
             columns.strip_padding(batch);
         }
-        columns.look_up(tables, batch);
+        routes_v4(tables, batch, &columns.dst, &mut columns.route);
         let mut at = 0;
         ctx.forward(batch, |ctx, packet| {
             let row = at % BATCH;
@@ -169,21 +169,27 @@ impl Columns {
             }
         }
     }
+}
 
-    /// Step 2, table by table.
-    #[inline(always)]
-    fn look_up(&mut self, tables: &Tables, batch: &Batch) {
-        let mut from = 0;
-        while let Some(first) = batch.get(from) {
-            let table = first.meta().vrf;
-            let same = batch[from..].iter().take_while(|packet| packet.meta().vrf == table);
-            let to = from + same.count().max(1);
-            match tables.vrfs.get(usize::from(table.0)) {
-                Some(vrf) => vrf.v4_all(&self.dst[from..to], &mut self.route[from..to]),
-                None => self.route[from..to].fill(Cell::NONE),
-            }
-            from = to;
+/// The routes of a batch's packets to IPv4 addresses, each in its packet's table: table by
+/// table.
+#[inline(always)]
+pub(super) fn routes_v4(
+    tables: &Tables,
+    batch: &Batch,
+    addresses: &[u32; BATCH],
+    routes: &mut [Cell; BATCH],
+) {
+    let mut from = 0;
+    while let Some(first) = batch.get(from) {
+        let table = first.meta().vrf;
+        let same = batch[from..].iter().take_while(|packet| packet.meta().vrf == table);
+        let to = from + same.count().max(1);
+        match tables.vrfs.get(usize::from(table.0)) {
+            Some(vrf) => vrf.v4_all(&addresses[from..to], &mut routes[from..to]),
+            None => routes[from..to].fill(Cell::NONE),
         }
+        from = to;
     }
 }
 

@@ -7,6 +7,7 @@ use crate::graph::{Ctx, Stage};
 use crate::link::Arrival;
 use crate::route::Route;
 use crate::route::fib::Cell;
+use crate::route::ip::routes_v4;
 use crate::tables::Tables;
 use ferrule_base::DropReason;
 use ferrule_pipeline::{BATCH, Batch, Meta};
@@ -85,7 +86,7 @@ impl Stage for Sources {
 }
 
 impl Columns {
-    /// Step 1 for IPv4, table by table. (Of what is no IPv4 header, the routing table's
+    /// Step 1 for IPv4. (Of what is no IPv4 header, the routing table's
     /// stage says why it is dropped.)
     #[inline(always)]
     fn look_up(&mut self, tables: &Tables, batch: &Batch) {
@@ -93,17 +94,7 @@ impl Columns {
             let header = packet.data().first_chunk::<{ ipv4::Header::LEN }>();
             *src = header.map_or(0, |h| u32::from_be_bytes([h[12], h[13], h[14], h[15]]));
         }
-        let mut from = 0;
-        while let Some(first) = batch.get(from) {
-            let table = first.meta().vrf;
-            let same = batch[from..].iter().take_while(|packet| packet.meta().vrf == table);
-            let to = from + same.count().max(1);
-            match tables.vrfs.get(usize::from(table.0)) {
-                Some(vrf) => vrf.v4_all(&self.src[from..to], &mut self.route[from..to]),
-                None => self.route[from..to].fill(Cell::NONE),
-            }
-            from = to;
-        }
+        routes_v4(tables, batch, &self.src, &mut self.route);
     }
 }
 

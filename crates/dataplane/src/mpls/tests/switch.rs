@@ -2,7 +2,7 @@
 
 use super::Rig;
 use crate::graph::Next;
-use crate::mpls::config::What;
+use crate::mpls::config::Operation;
 use crate::mpls::switch::POPS_MAX;
 use crate::mpls::{Ilm, IlmAction, Lfib, Switch};
 use crate::route::TtlModel::{self, Pipe, Uniform};
@@ -400,13 +400,13 @@ fn mpls_lfib_is_as_large_as_its_content_and_finds_exactly_that() {
         (0..5000).map(|i| (16 + u32::from(i) * 7, Ilm { action: IlmAction::Pw(i), ttl: Uniform })),
     );
     for label in 16..60_000u32 {
-        let found = lfib.get(label).map(|slot| match slot.what {
-            What::Pw(i) => i.into(),
+        let found = lfib.get(label).map(|slot| match slot.operation {
+            Operation::Pw(i) => i.into(),
             _ => panic!("of another label"),
         });
         let want = (label - 16) / 7;
         assert_eq!(found, ((label - 16) % 7 == 0 && want < 5000).then_some(want));
     }
     let twice = [1, 2].map(|i| (16, Ilm { action: IlmAction::Pw(i), ttl: Uniform }));
-    assert!(matches!(Lfib::new(twice).get(16).unwrap().what, What::Pw(2)));
+    assert!(matches!(Lfib::new(twice).get(16).unwrap().operation, Operation::Pw(2)));
 }

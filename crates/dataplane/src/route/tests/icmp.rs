@@ -368,6 +368,21 @@ fn icmpv6_error_within_a_path_tells_the_labels_unless_it_tells_an_mtu() {
     assert_eq!(behind, &packet[..behind.len()]);
 }
 
+/// RFC 6790 section 4.2.
+#[test]
+fn icmp_error_within_a_path_leaves_an_entropy_label_without_a_hop() {
+    let entries = |ttls: [u8; 4]| {
+        let labels = [16, 7, 77_777, 17];
+        let entry = |at: usize| mpls::encode(labels[at], 0, at == 3, ttls[at]);
+        (0..4).flat_map(entry).collect::<Vec<u8>>()
+    };
+    let packet = v4("10.7.0.1", "10.9.0.2", Protocol::UDP, &[3; 60]);
+    let mut rig = Rig::new();
+    let stack = entries([1, 1, 0, 9]);
+    let (_, out) = sent(within_path(&mut rig, &stack, &packet, 11 << 8, 0));
+    assert_eq!(out.data()[..16], entries([255, 255, 0, 255]));
+}
+
 /// RFC 1812 section 4.3.2.7: the same rules as for packets without labels.
 #[test]
 fn icmp_error_within_a_path_answers_no_error_and_nothing_made_here() {
