@@ -153,7 +153,8 @@ def attacks(rig, pid, metrics, page, key):
         began = time.monotonic()
         assert rig.show("ga")["ports"]
         assert http(metrics, "/metrics")[0] == http(metrics, "/healthz")[0] == 200
-        assert http(page, "/api/state", key)[0] == 200
+        status, text = http(page, "/api/state", key)
+        assert status == 200, (status, text[-200:])
         took = time.monotonic() - began
         assert took < 5, f"others waited {took:.1f} s"
         return took

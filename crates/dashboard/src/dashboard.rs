@@ -4,7 +4,7 @@ use crate::assets;
 use crate::command::{Command, Refusal};
 use crate::guard::{self, Key};
 use crate::http::{Body, Request, Response};
-use crate::server::Server;
+use crate::server::{CONNECTIONS_MAX, Server};
 use crate::{Source, State};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Questions that wait for the driver at most.
-const WAITING_MAX: usize = 32;
+/// Questions that wait for the driver at most: each connection asks one at a time, so none is
+/// refused while the driver answers.
+const WAITING_MAX: usize = CONNECTIONS_MAX;
 /// How long the driver may take to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(3);
 /// A state that is not older than this is given again: many pages cost the

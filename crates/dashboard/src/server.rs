@@ -19,8 +19,14 @@ use std::time::{Duration, Instant};
 pub const CONNECTIONS_MAX: usize = 64;
 /// Requests on one connection; then the client opens another.
 const REQUESTS_MAX: usize = 10_000;
-/// How long one that was told to go may take to.
-const LEAVE_WAIT: Duration = Duration::from_millis(100);
+/// How long a new connection waits for the place of another, while all are being answered.
+const PLACE_WAIT: Duration = Duration::from_secs(1);
+/// How often it looks for one that may go.
+const PLACE_LOOK: Duration = Duration::from_millis(10);
+/// How long a client may be silent, however many others want its place.
+const ASK_TIME: Duration = Duration::from_millis(20);
+/// How long a client may take to read a response, however many others want its place.
+const READ_TIME: Duration = Duration::from_millis(100);
 
 type Handler = dyn Fn(&Request) -> Response + Send + Sync;
 
@@ -46,6 +52,17 @@ struct Place {
     since: Instant,
     /// It was told to go.
     leaves: bool,
+}
+
+impl Place {
+    /// True if nobody works for it: it says nothing, or reads slowly.
+    fn may_go(&self) -> bool {
+        match self.state {
+            State::Silent => self.since.elapsed() > ASK_TIME,
+            State::Sending => self.since.elapsed() > READ_TIME,
+            State::Asked => false,
+        }
+    }
 }
 
 /// What happens at a connection; who is to go first stands first.
@@ -124,21 +141,23 @@ impl Shared {
     }
 
     /// Takes a place; where all are taken, that of the connection which is silent
-    /// longest, or reads longest. False if nobody leaves: all wait for an answer.
+    /// longest, or reads longest, now or once an answer was found. False if nobody leaves.
     fn admit(&self, id: u64, stream: TcpStream) -> bool {
-        let mut places = self.places();
-        if places.len() >= CONNECTIONS_MAX {
-            let there = places.iter_mut().filter(|p| p.state < State::Asked && !p.leaves);
-            if let Some(longest) = there.min_by_key(|p| (p.state, p.since)) {
-                longest.leaves = true;
-                let _ = longest.stream.shutdown(Shutdown::Both);
+        let (mut places, end) = (self.places(), Instant::now() + PLACE_WAIT);
+        while places.len() >= CONNECTIONS_MAX {
+            if !places.iter().any(|p| p.leaves) {
+                let there = places.iter_mut().filter(|p| p.may_go());
+                if let Some(longest) = there.min_by_key(|p| (p.state, p.since)) {
+                    longest.leaves = true;
+                    let _ = longest.stream.shutdown(Shutdown::Both);
+                }
             }
-            let full = |places: &mut Vec<Place>| places.len() >= CONNECTIONS_MAX;
-            let waited = self.left.wait_timeout_while(places, LEAVE_WAIT, full);
-            places = waited.unwrap_or_else(PoisonError::into_inner).0;
-            if places.len() >= CONNECTIONS_MAX {
+            let wait = end.saturating_duration_since(Instant::now());
+            if wait.is_zero() {
                 return false;
             }
+            let waited = self.left.wait_timeout(places, wait.min(PLACE_LOOK));
+            places = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         let (state, since) = (State::Silent, Instant::now());
         places.push(Place { id, stream, state, since, leaves: false });

@@ -13,11 +13,14 @@ use std::time::Duration;
 struct Fake {
     commands: Vec<Command>,
     asked: u64,
+    /// How long the first state takes.
+    slow: Duration,
 }
 
 impl Source for Fake {
     fn state(&mut self) -> State {
         self.asked += 1;
+        std::thread::sleep(std::mem::take(&mut self.slow));
         State {
             schema: SCHEMA.into(),
             kind: Kind::Lab,
@@ -55,6 +58,10 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
+        Self::of(Fake::default())
+    }
+
+    fn of(mut fake: Fake) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut dashboard = Dashboard::serve(listener, || ()).unwrap();
         let url = dashboard.address();
@@ -63,7 +70,6 @@ impl Rig {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
         let driver = std::thread::spawn(move || {
-            let mut fake = Fake::default();
             while !flag.load(Ordering::SeqCst) {
                 dashboard.turn_within(&mut fake, Duration::from_millis(20));
             }
@@ -137,6 +143,19 @@ fn dashboard_commands_without_the_key_or_from_elsewhere_are_refused() {
     let (status, text) = rig.ask("POST /api/command", &own, PAUSE);
     assert_eq!((status, text.contains(SCHEMA)), (200, true), "{text}");
     assert_eq!(rig.end().commands, [Command::Pause {}], "one of all these was carried out");
+}
+
+#[test]
+fn dashboard_answers_all_that_ask_at_once() {
+    let rig = Rig::of(Fake { slow: Duration::from_millis(500), ..Fake::default() });
+    let key = rig.authorized();
+    // More than there are places, while the driver is busy with the first.
+    let answers = std::thread::scope(|scope| {
+        let asks = (0..80).map(|_| scope.spawn(|| rig.ask("GET /api/state", &key, "").0));
+        let asks: Vec<_> = asks.collect();
+        asks.into_iter().map(|ask| ask.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(answers, [200; 80]);
 }
 
 #[test]
