@@ -70,7 +70,6 @@ pub(crate) fn lists(config: &Config, workers: &[Box<WorkerReport>]) -> Vec<AclVi
     }
     let mut hits = hits.into_iter();
     let each = config.lists.iter().enumerate();
-    let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
     each.map(|(number, list)| {
         let rest = AclEntryView { action: word(Verdict::Deny).into(), ..Default::default() };
         let entries = list.entries.iter().enumerate().map(|(at, entry)| view(at + 1, entry));
@@ -81,7 +80,7 @@ pub(crate) fn lists(config: &Config, workers: &[Box<WorkerReport>]) -> Vec<AclVi
             octets_out: hit.octets_out,
             ..entry
         };
-        let [inbound, outbound] = config.places_of(number).map(owned);
+        let [inbound, outbound] = config.places_of(number);
         AclView {
             name: list.name.clone(),
             inbound,

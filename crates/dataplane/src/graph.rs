@@ -8,7 +8,7 @@
 //! | field | set by |
 //! |---|---|
 //! | `port` | receive: of arrival; `output`, bridge, PW in: of departure |
-//! | `iface` | attach |
+//! | `iface` | attach: of arrival; bridge, PW in: of departure, for `FrameAclOut` |
 //! | `vrf` | attach, MPLS, ESP in, AH in |
 //! | `ethertype` | attach, MPLS, PW out, ESP, AH |
 //! | `offset` | IP, for `Local`, `EspIn`, `AhIn`, `PathError`; with `icmp`, the field at fault |
@@ -58,20 +58,22 @@ pub enum Next {
     SecyIn,
     /// Whole clear frame from `port`: to be attached to an interface.
     Attach,
+    /// Whole frame of the interface `iface`, a member of a bridge or the attachment circuit of
+    /// the pseudowire `pw`, which has an access list for what comes in; tags as what follows
+    /// wants them.
+    FrameAclIn,
     /// Whole frame of the bridged interface `iface`, with the interface's own
     /// tag taken off.
     Bridge,
-    /// Whole frame for the pseudowire `pw`, whose attachment circuit has an access list for
-    /// what comes in.
-    FrameAclIn,
     /// Whole frame for the pseudowire `pw`, tag as the PW mode wants it.
     PwOut,
     /// Label stack first, in `vrf` 0.
     Mpls,
     /// Control word (if the PW has one), then the frame, for pseudowire `pw`.
     PwIn,
-    /// Whole frame for `port`, from the pseudowire `pw`, whose attachment circuit has an
-    /// access list for what leaves.
+    /// Whole frame that leaves by the interface `iface`, which has an access list for what
+    /// leaves: a member of a bridge, tags as in the bridge, or an attachment circuit, tags as
+    /// on its wire.
     FrameAclOut,
     /// IP packet in `vrf`, arrived by `iface`, which validates sources.
     SourceCheck,

@@ -185,15 +185,30 @@ pub struct Iface {
     pub port: PortId,
     /// Its tag on the wire.
     pub tag: Tag,
+    /// Its access lists: of IP packets if it is routed, else of whole frames.
+    pub lists: Lists,
     /// What it is attached to.
     pub kind: IfaceKind,
 }
 
+/// Access lists of an interface, by number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lists {
+    /// For what comes in.
+    pub inbound: Option<u32>,
+    /// For what leaves.
+    pub outbound: Option<u32>,
+}
+
 impl Iface {
+    /// An interface without access lists.
+    pub fn new(name: &str, port: PortId, tag: Tag, kind: IfaceKind) -> Self {
+        Self { name: name.into(), port, tag, lists: Lists::default(), kind }
+    }
+
     /// An interface that leads nowhere, of a number that none has.
     pub fn vacant() -> Self {
-        let kind = IfaceKind::Crossed(u16::MAX);
-        Self { name: Box::default(), port: PortId(u16::MAX), tag: Tag::None, kind }
+        Self::new("", PortId(u16::MAX), Tag::None, IfaceKind::Crossed(u16::MAX))
     }
 }
 
@@ -231,10 +246,6 @@ pub struct RoutedIface {
     pub policy: Option<u16>,
     /// Validation of the sources of what comes in.
     pub sources: Option<route::SourceCheck>,
-    /// The access list for what comes in.
-    pub list_in: Option<u32>,
-    /// The access list for what leaves.
-    pub list_out: Option<u32>,
     /// The MTU that TCP connections through it are held to.
     pub clamp: Option<u16>,
     /// A card in its port seals and opens what policies protect, unseen from here.

@@ -5,8 +5,8 @@
 //! adjacencies and the rest are numbered by their place.
 
 use crate::config::{
-    AclEntryConfig, BridgeConfig, Config, InterfaceConfig, LabelAction, MemberConfig, PolicyAction,
-    PolicyConfig, PseudowireConfig, SaConfig, TunnelConfig, Via, VlanTag, Ways,
+    AclEntryConfig, Config, InterfaceConfig, LabelAction, PolicyAction, PolicyConfig,
+    PseudowireConfig, SaConfig, TunnelConfig, Via, VlanTag, Ways,
 };
 use crate::secure;
 use crate::stable::Numbers;
@@ -14,7 +14,7 @@ use ferrule_base::{MacAddr, PortId, Secret, VrfId};
 use ferrule_dataplane::acl::frame::FrameEntry;
 use ferrule_dataplane::acl::{AccessList, AclEntry};
 use ferrule_dataplane::macsec::SecyConfig;
-use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, PortEntry, RoutedIface, Tag};
+use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, Lists, PortEntry, RoutedIface, Tag};
 use ferrule_dataplane::{Tables, bridge, ipsec, mpls, route};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -294,7 +294,7 @@ impl Builder<'_> {
         let of_interfaces = config.interfaces.iter().map(|i| i.name.clone());
         let mut names: Vec<String> = of_interfaces.collect();
         for bridge in &config.bridges {
-            names.extend(bridge.members.iter().map(|m| member_name(config, bridge, m)));
+            names.extend(bridge.members.iter().map(|m| config.member_name(bridge, m)));
         }
         names.extend(config.pseudowires.iter().map(circuit_name));
         self.shared.ifaces.assign(names.into_iter().map(Into::into));
@@ -308,10 +308,19 @@ impl Builder<'_> {
     }
 
     /// Puts an interface in its place and attaches its tag to its port.
-    fn iface(&mut self, name: &str, port: usize, tag: Tag, kind: IfaceKind) -> u16 {
+    fn iface(
+        &mut self,
+        name: &str,
+        port: usize,
+        tag: Tag,
+        lists: [Option<usize>; 2],
+        kind: IfaceKind,
+    ) -> u16 {
         let index = self.shared.ifaces.get(name).expect("every interface was numbered") as u16;
+        let [inbound, outbound] = lists.map(|list| list.map(|list| list as u32));
+        let lists = Lists { inbound, outbound };
         self.tables.ifaces[index as usize] =
-            Iface { name: name.into(), port: self.ports[port], tag, kind };
+            Iface { lists, ..Iface::new(name, self.ports[port], tag, kind) };
         let attach = &mut self.tables.ports[self.ports[port].0 as usize].attach;
         let key = |(tpid, vid)| Attach::key(tpid, vid);
         match tag {
@@ -351,13 +360,12 @@ impl Builder<'_> {
                 mpls: interface.mpls,
                 policy,
                 sources: interface.sources,
-                list_in: interface.acl_in.map(|list| list as u32),
-                list_out: interface.acl_out.map(|list| list as u32),
                 clamp: interface.clamp_mss.then_some(interface.mtu as u16),
                 has_card: self.shared.is_policed(self.ports[interface.port], &interface.name),
             });
             let tag = tag_of(interface.tag.filter(|_| !interface.untagged), None);
-            let index = self.iface(&interface.name, interface.port, tag, kind);
+            let lists = [interface.acl_in, interface.acl_out];
+            let index = self.iface(&interface.name, interface.port, tag, lists, kind);
             // Accepts both, sends without tag: the far end of an access port.
             if let (Some((tpid, vid)), true) = (interface.tag, interface.untagged) {
                 let attach = self.attach(interface.port);
@@ -383,9 +391,10 @@ impl Builder<'_> {
             let table = table.clone();
             let mut members = Vec::new();
             for member in &bridge.members {
-                let name = member_name(self.config, bridge, member);
+                let name = self.config.member_name(bridge, member);
                 let kind = IfaceKind::Bridged { bridge: number as u16, access_vlan: member.access };
-                let index = self.iface(&name, member.port, tag_of(member.tag, None), kind);
+                let (tag, lists) = (tag_of(member.tag, None), [member.acl_in, member.acl_out]);
+                let index = self.iface(&name, member.port, tag, lists, kind);
                 if member.tag.is_none() {
                     // A whole port: tagged frames are the bridge's, too.
                     self.attach(member.port).rest = Some(index);
@@ -401,7 +410,8 @@ impl Builder<'_> {
         for (number, pw) in self.config.pseudowires.iter().enumerate() {
             let kind = IfaceKind::Crossed(number as u16);
             let name = circuit_name(pw);
-            let iface = self.iface(&name, pw.port, tag_of(pw.tag, pw.inner), kind);
+            let (tag, lists) = (tag_of(pw.tag, pw.inner), [pw.acl_in, pw.acl_out]);
+            let iface = self.iface(&name, pw.port, tag, lists, kind);
             if pw.tag.is_none() {
                 self.attach(pw.port).rest = Some(iface);
             }
@@ -418,8 +428,6 @@ impl Builder<'_> {
                     None => mpls::PwMode::Raw,
                 },
                 ttl: pw.ttl,
-                list_in: pw.acl_in.map(|list| list as u32),
-                list_out: pw.acl_out.map(|list| list as u32),
                 spreads: pw.via.entropy || !pw.via.others.is_empty(),
             });
         }
@@ -674,7 +682,9 @@ impl Builder<'_> {
             let used = |of: [Option<usize>; 2]| of.contains(&Some(number));
             let config = self.config;
             let packets = config.interfaces.iter().any(|i| used([i.acl_in, i.acl_out]));
-            let frames = config.pseudowires.iter().any(|p| used([p.acl_in, p.acl_out]));
+            let members = config.bridges.iter().flat_map(|bridge| &bridge.members);
+            let frames = config.pseudowires.iter().any(|p| used([p.acl_in, p.acl_out]))
+                || members.clone().any(|m| used([m.acl_in, m.acl_out]));
             let (mut of_packets, mut of_frames) = (Vec::new(), Vec::new());
             for entry in &list.entries {
                 let (verdict, logs) = (entry.verdict, entry.logs);
@@ -735,15 +745,6 @@ pub(crate) fn entries_of(
         entries.extend(selectors.map(|selector| ipsec::PolicyEntry { selector, action, counter }));
     }
     entries
-}
-
-/// The logical interface of a bridge's member.
-fn member_name(config: &Config, bridge: &BridgeConfig, member: &MemberConfig) -> String {
-    let port = &config.ports[member.port].name;
-    match member.tag {
-        Some((_, vid)) => format!("{}:{port}.{vid}", bridge.name),
-        None => format!("{}:{port}", bridge.name),
-    }
 }
 
 /// The logical interface of a pseudowire's attachment circuit.

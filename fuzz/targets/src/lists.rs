@@ -63,11 +63,12 @@ fn entry(input: &mut Input<'_>, counter: u32) -> FrameEntry {
         })
     };
     let (src, dst) = (net(how & 1 != 0), net(how & 2 != 0));
-    let ethertype = (how & 4 != 0).then(|| *input.pick(&[0x0800, 0x86dd, 0x0806, 0x88e5]));
+    let ethertype = (how & 4 != 0).then(|| *input.pick(&[0x0800, 0x86dd, 0x0806, 0x8847]));
     let vlan = (how & 8 != 0).then(|| input.u16() & 0xfff);
+    let exp = (how & 0x80 != 0).then(|| input.u8() & 7);
     let ip = (how & 0x30 != 0).then(|| matches(input));
     let verdict = if how & 0x40 == 0 { Verdict::Permit } else { Verdict::Deny };
-    let matches = FrameMatch { src, dst, ethertype, vlan, ip };
+    let matches = FrameMatch { src, dst, ethertype, vlan, exp, ip };
     FrameEntry { matches, verdict, logs: false, counter }
 }
 

@@ -3,11 +3,11 @@
 //!
 //! ```text
 //!   words 0 to 4   addresses, protocol, ports, message; an IPv4 address in the low 32 bits
-//!   word 5         │ family 2 │ VLAN 12 │ EtherType 16 │ flags 16 │
+//!   word 5         │ EXP 3 │ family 2 │ VLAN 12 │ EtherType 16 │ flags 16 │
 //!   word 6         destination 48              word 7   source 48
 //! ```
 //!
-//! The EtherType is that behind the tags, the VLAN that of the outer tag, zero if there
+//! The EXP bits are those of the outermost label, behind the tags. The EtherType is that behind the tags, the VLAN that of the outer tag, zero if there
 //! is none. The tags by which frames belong to the circuit are not the
 //! customer's: no list sees them.
 
@@ -17,7 +17,7 @@ use super::{AclOutcome, Match, Verdict};
 use crate::classify::selector::{Addresses, Selector};
 use crate::classify::{KeyField, Rule, WORDS_MAX};
 use ferrule_base::{DropReason, MacAddr};
-use ferrule_wire::{EtherType, FromBytes, ethernet, vlan};
+use ferrule_wire::{EtherType, FromBytes, ethernet, mpls, vlan};
 
 /// Link addresses that agree in their first bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +51,8 @@ pub struct FrameMatch {
     pub ethertype: Option<u16>,
     /// VLAN ID of the outer tag; 0: there is none, or it is a priority's.
     pub vlan: Option<u16>,
+    /// Traffic class of the outermost MPLS label (RFC 5462; EXP before).
+    pub exp: Option<u8>,
     /// The IP packet in it. Nothing: whatever is in it.
     pub ip: Option<Match>,
 }
@@ -61,11 +63,14 @@ impl FrameMatch {
         let net = |own: Option<MacNet>, other: Option<MacNet>| {
             own.is_none_or(|own| other.is_some_and(|other| own.covers(other)))
         };
-        let number = |own: Option<u16>, other: Option<u16>| own.is_none() || own == other;
+        fn number<T: PartialEq>(own: Option<T>, other: Option<T>) -> bool {
+            own.is_none() || own == other
+        }
         net(self.src, other.src)
             && net(self.dst, other.dst)
             && number(self.ethertype, other.ethertype)
             && number(self.vlan, other.vlan)
+            && number(self.exp, other.exp)
             && match (&self.ip, &other.ip) {
                 (None, _) => true,
                 (Some(own), Some(other)) => own.covers(other),
@@ -93,10 +98,12 @@ const FRAME: usize = 5;
 const TYPE_AT: u32 = 16;
 const VLAN_AT: u32 = 32;
 const FAMILY_AT: u32 = 44;
+const EXP_AT: u32 = 46;
 /// Bits of word 5 that are the frame's.
-const FRAME_BITS: u64 = 0xffff << TYPE_AT | 0xfff << VLAN_AT | 3 << FAMILY_AT;
+const FRAME_BITS: u64 = 0xffff << TYPE_AT | 0xfff << VLAN_AT | 3 << FAMILY_AT | 7 << EXP_AT;
 const IPV4: u64 = 1;
 const IPV6: u64 = 2;
+const MPLS: u64 = 3;
 
 /// Classification key of a frame.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +121,7 @@ impl FrameKey {
     pub const NONE: Self = Self([0; 8]);
 
     /// Reads a frame, of which so many tags are the circuit's; what is in it, if it says
-    /// that it is IP.
+    /// that it is IP or a label stack.
     pub fn read(frame: &[u8], own: usize) -> Result<Self, DropReason> {
         let (ethernet, _) =
             ethernet::Header::ref_from_prefix(frame).map_err(|_| DropReason::Malformed)?;
@@ -133,6 +140,13 @@ impl FrameKey {
                 }
                 _ => return Err(DropReason::Malformed),
             },
+            // To one node or to a group (RFC 5332).
+            EtherType::MPLS | EtherType::MPLS_UPSTREAM => {
+                let label = mpls::Header::ref_from_prefix(payload);
+                let (label, _) = label.map_err(|_| DropReason::Malformed)?;
+                let exp = u64::from(label.traffic_class().get());
+                [0, 0, 0, 0, 0, MPLS << FAMILY_AT | exp << EXP_AT, 0, 0]
+            }
             _ => [0; 8],
         };
         words[FRAME] |= u64::from(ethertype.0) << TYPE_AT | u64::from(vlan) << VLAN_AT;
@@ -181,8 +195,12 @@ pub(super) struct FrameRule {
 }
 
 impl FrameRule {
-    pub fn new(entry: &FrameEntry, order: u32) -> Self {
-        let FrameMatch { src, dst, ethertype, vlan, ip } = &entry.matches;
+    /// An entry of a list; nothing if it is for no frame: an IP packet that is a label.
+    pub fn new(entry: &FrameEntry, order: u32) -> Option<Self> {
+        let FrameMatch { src, dst, ethertype, vlan, exp, ip } = &entry.matches;
+        if exp.is_some() && ip.is_some() {
+            return None;
+        }
         let any = Selector::between(Addresses::V6, Addresses::V6);
         let any = Match { selector: any, dscp: None, tcp: None, fragments: false };
         let outcome = AclOutcome::new(entry.verdict, entry.counter).logging(entry.logs);
@@ -198,6 +216,9 @@ impl FrameRule {
         if let Some(vlan) = vlan {
             asks(0, 0xfff << VLAN_AT, u64::from(*vlan) << VLAN_AT);
         }
+        if let Some(exp) = exp {
+            asks(0, 3 << FAMILY_AT | 7 << EXP_AT, MPLS << FAMILY_AT | u64::from(*exp) << EXP_AT);
+        }
         if let Some(ip) = ip {
             let family = if ip.selector.local.is_ipv4() { IPV4 } else { IPV6 };
             asks(0, 3 << FAMILY_AT, family << FAMILY_AT);
@@ -207,7 +228,7 @@ impl FrameRule {
                 asks(word, net.mask(), net.address.to_u64());
             }
         }
-        Self { ip: rule, mask, value }
+        Some(Self { ip: rule, mask, value })
     }
 
     #[inline(always)]
@@ -220,9 +241,10 @@ impl Rule for FrameRule {
     type Words = [u64; 8];
 
     fn fields() -> Vec<KeyField> {
-        let own = |(word, at, bits)| KeyField { word, at, bits };
-        let own = [(5, TYPE_AT, 16), (5, VLAN_AT, 12), (5, FAMILY_AT, 2), (6, 0, 48), (7, 0, 48)]
-            .map(own);
+        let own = |(word, at, bits): (u32, u32, u32)| KeyField { word, at, bits };
+        let bits = [(TYPE_AT, 16), (VLAN_AT, 12), (FAMILY_AT, 2), (EXP_AT, 3)];
+        let bits = bits.map(|(at, bits)| (FRAME as u32, at, bits));
+        let own = bits.into_iter().chain([(6, 0, 48), (7, 0, 48)]).map(own);
         EntryRule::<u128>::fields().into_iter().chain(own).collect()
     }
 

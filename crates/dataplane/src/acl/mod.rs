@@ -188,7 +188,7 @@ impl AccessList {
             if let Some(ip) = &entry.matches.ip {
                 ip.selector.check().map_err(|e| (place, e))?;
             }
-            rules.push(FrameRule::new(entry, place as u32));
+            rules.extend(FrameRule::new(entry, place as u32));
         }
         Ok(Self { frames: classify::table(rules), ..self })
     }

@@ -2,11 +2,12 @@
 
 use super::frame::payload_at;
 use super::{AclOutcome, Unread};
+use crate::bridge;
 use crate::classify::Direction;
 use crate::graph::{Aside, Ctx, FLAG_LOCAL, Next, Stage};
 use crate::link::{Arrival, Exit};
-use crate::mpls::{Pseudowire, PwMode};
-use crate::tables::Tables;
+use crate::mpls::PwMode;
+use crate::tables::{Iface, IfaceKind, Lists, Tables};
 use ferrule_base::DropReason;
 use ferrule_pipeline::{BATCH, Batch, Meta, Packet};
 
@@ -26,7 +27,7 @@ impl Stage for AclIn {
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         let list = |tables: &Tables, meta: &Meta| arrival(tables, meta).list;
-        judge(ctx, batch, Direction::Inbound, list, |_, _| Next::Ip);
+        judge(ctx, batch, Direction::Inbound, list, |_, _| Ok(Next::Ip));
     }
 }
 
@@ -46,8 +47,10 @@ impl Stage for AclOut {
             Some(exit) if meta.flags & FLAG_LOCAL == 0 => exit.list,
             _ => NO_LIST,
         };
-        judge(ctx, batch, Direction::Outbound, list, |tables, meta| {
-            exit(tables, meta).map_or(Next::Output, |exit| exit.after_list(arrival(tables, meta)))
+        judge(ctx, batch, Direction::Outbound, list, |ctx, packet| {
+            let (tables, meta) = (ctx.tables, packet.meta());
+            let next = |exit: &Exit| exit.after_list(arrival(tables, meta));
+            Ok(exit(tables, meta).map_or(Next::Output, next))
         });
     }
 }
@@ -60,47 +63,70 @@ fn exit<'a>(tables: &'a Tables, meta: &Meta) -> Option<&'a Exit> {
     tables.hot.exits.get(meta.adjacency as usize)
 }
 
-/// The stage at [`Next::FrameAclIn`]: the list of the attachment circuit by which a frame came.
+/// The stage at [`Next::FrameAclIn`]: the list of the bridge's member or attachment circuit by
+/// which a frame came.
 #[derive(Default)]
 pub struct FrameAclIn;
 
 impl Stage for FrameAclIn {
-    /// For all frames of the batch: as [`AclIn`], and on into the pseudowire.
+    /// For all frames of the batch: as [`AclIn`], and on into the bridge or the pseudowire.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
-        let list = |tables: &Tables, meta: &Meta| circuit(tables, meta, |pw| pw.list_in);
-        judge_shape::<true>(ctx, batch, Direction::Inbound, list, |_, _| Next::PwOut);
+        judge_shape::<true>(ctx, batch, Direction::Inbound, frame_list_in, |ctx, packet| {
+            Ok(match interface(ctx.tables, packet.meta()).map(|iface| &iface.kind) {
+                Some(IfaceKind::Bridged { .. }) => Next::Bridge,
+                _ => Next::PwOut,
+            })
+        });
     }
 }
 
-/// The stage at [`Next::FrameAclOut`]: the list of the attachment circuit by which a frame is
-/// to leave.
+/// The stage at [`Next::FrameAclOut`]: the list of the bridge's member or attachment circuit by
+/// which a frame is to leave.
 #[derive(Default)]
 pub struct FrameAclOut;
 
 impl Stage for FrameAclOut {
-    /// For all frames of the batch: as [`AclOut`], and on to the circuit's port.
+    /// For all frames of the batch: as [`AclOut`], and on to the port.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
-        let list = |tables: &Tables, meta: &Meta| circuit(tables, meta, |pw| pw.list_out);
-        judge_shape::<true>(ctx, batch, Direction::Outbound, list, |_, _| Next::Emit);
+        judge_shape::<true>(ctx, batch, Direction::Outbound, frame_list_out, |ctx, packet| {
+            let number = packet.meta().iface;
+            match interface(ctx.tables, packet.meta()).map(|iface| &iface.kind) {
+                Some(IfaceKind::Bridged { .. }) => bridge::leave_permitted(ctx, number, packet),
+                _ => Ok(Next::Emit),
+            }
+        });
     }
 }
 
-/// A list of a frame's pseudowire. Of one that is not there, one that is not there either.
-fn circuit(tables: &Tables, meta: &Meta, list: impl Fn(&Pseudowire) -> Option<u32>) -> u32 {
-    let pw = tables.pws.get(usize::from(meta.pw));
-    pw.map_or(NO_LIST - 1, |pw| list(pw).unwrap_or(NO_LIST))
+fn interface<'a>(tables: &'a Tables, meta: &Meta) -> Option<&'a Iface> {
+    tables.ifaces.get(usize::from(meta.iface))
 }
 
-/// Tags of a frame by which it belongs to its circuit.
+/// A list of a frame's interface. Of one that is not there, one that is not there either.
+fn frame_list(tables: &Tables, meta: &Meta, list: impl Fn(Lists) -> Option<u32>) -> u32 {
+    interface(tables, meta).map_or(NO_LIST - 1, |iface| list(iface.lists).unwrap_or(NO_LIST))
+}
+
+fn frame_list_in(tables: &Tables, meta: &Meta) -> u32 {
+    frame_list(tables, meta, |lists| lists.inbound)
+}
+
+fn frame_list_out(tables: &Tables, meta: &Meta) -> u32 {
+    frame_list(tables, meta, |lists| lists.outbound)
+}
+
+/// Tags of a frame by which it belongs to its circuit; in a bridge it has none.
 fn own_tags(tables: &Tables, meta: &Meta, way: Direction) -> usize {
-    let Some(pw) = tables.pws.get(usize::from(meta.pw)) else { return 0 };
-    match way {
-        Direction::Inbound => usize::from(matches!(pw.mode, PwMode::Tagged(_))),
-        Direction::Outbound => {
-            tables.ifaces.get(usize::from(pw.iface)).map_or(0, |iface| iface.tag.count())
+    let Some(iface) = interface(tables, meta) else { return 0 };
+    match (&iface.kind, way) {
+        (IfaceKind::Crossed(pw), Direction::Inbound) => {
+            let pw = tables.pws.get(usize::from(*pw));
+            usize::from(pw.is_some_and(|pw| matches!(pw.mode, PwMode::Tagged(_))))
         }
+        (IfaceKind::Crossed(_), Direction::Outbound) => iface.tag.count(),
+        _ => 0,
     }
 }
 
@@ -111,7 +137,7 @@ fn judge(
     batch: &mut Box<Batch>,
     way: Direction,
     list: impl Fn(&Tables, &Meta) -> u32,
-    then: impl Fn(&Tables, &Meta) -> Next,
+    then: impl Fn(&Ctx<'_>, &mut Packet) -> Result<Next, Aside>,
 ) {
     judge_shape::<false>(ctx, batch, way, list, then);
 }
@@ -123,7 +149,7 @@ fn judge_shape<const FRAMES: bool>(
     batch: &mut Box<Batch>,
     way: Direction,
     list: impl Fn(&Tables, &Meta) -> u32,
-    then: impl Fn(&Tables, &Meta) -> Next,
+    then: impl Fn(&Ctx<'_>, &mut Packet) -> Result<Next, Aside>,
 ) {
     ctx.tally.work.lookups += batch.len() as u64;
     let tables = ctx.tables;
@@ -167,7 +193,7 @@ fn judge_shape<const FRAMES: bool>(
         let outcome = outcomes[at % BATCH];
         at += 1;
         match outcome.permits() {
-            true => Ok(then(ctx.tables, packet.meta())),
+            true => then(ctx, packet),
             false => Err(why(&unread, at - 1)),
         }
     });

@@ -184,18 +184,38 @@ fn carries(iface: &Iface, vlan: u16) -> bool {
 /// worker's.
 #[inline(always)]
 fn leave(ctx: &Ctx<'_>, number: u16, member: &Member, packet: &mut Packet) -> Result<Next, Aside> {
-    if !member.is_plain {
-        change_tags(ctx.tables, number, packet)?;
-    }
-    packet.meta_mut().port = member.port;
-    Ok(member.after_bridge(ctx.worker, packet.len()))
+    if member.is_plain { Ok(finish(ctx, member, packet)) } else { leave_apart(ctx, number, packet) }
 }
 
+/// The same for a member that has a list, which judges the frame as it is in the bridge, or
+/// tags.
 #[inline(never)]
-fn change_tags(tables: &Tables, number: u16, packet: &mut Packet) -> Result<(), DropReason> {
-    let iface = tables.ifaces.get(usize::from(number)).ok_or(DropReason::NotAttached)?;
+fn leave_apart(ctx: &Ctx<'_>, number: u16, packet: &mut Packet) -> Result<Next, Aside> {
+    let iface = ctx.tables.ifaces.get(usize::from(number)).ok_or(DropReason::NotAttached)?;
+    if iface.lists.outbound.is_none() {
+        return leave_permitted(ctx, number, packet);
+    }
+    packet.meta_mut().iface = number;
+    Ok(Next::FrameAclOut)
+}
+
+/// Out by a member whose access list, if it has one, permits the frame.
+pub(crate) fn leave_permitted(
+    ctx: &Ctx<'_>,
+    number: u16,
+    packet: &mut Packet,
+) -> Result<Next, Aside> {
+    let iface = ctx.tables.ifaces.get(usize::from(number)).ok_or(DropReason::NotAttached)?;
+    let member = member(ctx.tables, number).ok_or(DropReason::NotAttached)?;
     let (_, _, FrameTag { class, .. }) = read(packet.data())?;
-    tag::tag_out(iface, class, packet)
+    tag::tag_out(iface, class, packet)?;
+    Ok(finish(ctx, member, packet))
+}
+
+#[inline(always)]
+fn finish(ctx: &Ctx<'_>, member: &Member, packet: &mut Packet) -> Next {
+    packet.meta_mut().port = member.port;
+    member.after_bridge(ctx.worker, packet.len())
 }
 
 /// To every other member of the VLAN. When no buffer is left for a copy, those

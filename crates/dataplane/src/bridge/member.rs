@@ -19,7 +19,7 @@ pub(crate) struct Member {
     /// Next stage of a frame that goes straight to the port.
     finished: Next,
     /// Frames leave as they are in the bridge: neither the interface nor the VLAN has a tag
-    /// of its own.
+    /// of its own, and no access list judges them.
     pub is_plain: bool,
 }
 
@@ -27,7 +27,8 @@ impl Member {
     pub fn of(iface: &Iface, tables: &Tables) -> Self {
         let (bridge, is_plain) = match iface.kind {
             IfaceKind::Bridged { bridge, access_vlan } => {
-                (bridge, access_vlan.is_none() && iface.tag == Tag::None)
+                let has_list = iface.lists.outbound.is_some();
+                (bridge, access_vlan.is_none() && iface.tag == Tag::None && !has_list)
             }
             _ => (u16::MAX, false),
         };

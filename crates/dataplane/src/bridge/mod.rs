@@ -7,6 +7,9 @@
 //!           MacTable, shared by all workers
 //! ```
 //!
+//! A member's access lists judge frames as they are in the bridge, before the one stage and
+//! behind the other.
+//!
 //! A frame's VLAN is that of its own 802.1Q tag once the interface's own tag is
 //! off: 0 without one. Interfaces of an access VLAN take part in that VLAN
 //! alone. There is no spanning tree: a topology must be free of loops.
@@ -21,7 +24,7 @@ pub mod table;
 mod tests;
 
 pub use forward::Forward;
-pub(crate) use forward::flood;
+pub(crate) use forward::{flood, leave_permitted};
 pub(crate) use member::Member;
 pub use table::{Learned, MacTable};
 

@@ -26,7 +26,7 @@ pub(crate) use rule::SelectorRule;
 pub use tree::{NONE, Table};
 
 /// Fields of a key at most.
-pub const FIELDS_MAX: usize = 24;
+pub const FIELDS_MAX: usize = 25;
 /// Words of a key at most.
 pub const WORDS_MAX: usize = 8;
 

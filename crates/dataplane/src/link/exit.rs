@@ -9,7 +9,7 @@
 use crate::graph::{FLAG_OPENED, Next};
 use crate::mpls::PwMode;
 use crate::route::{Adjacency, SourceCheck, TtlModel};
-use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
+use crate::tables::{Iface, IfaceKind, Lists, PortEntry, RoutedIface, Tables, Tag};
 use ferrule_base::{PortId, VrfId};
 use ferrule_wire::{ethernet, mpls, vlan};
 
@@ -26,7 +26,7 @@ pub(crate) enum Entry {
     /// Routing.
     Routed(Routed),
     /// A bridge, as they are.
-    Bridged { iface: u16 },
+    Bridged { iface: u16, next: Next },
     /// A pseudowire, as they are.
     Crossed { iface: u16, pw: u16, next: Next },
     /// More than one look decides.
@@ -53,12 +53,14 @@ impl Entry {
         match found.kind {
             IfaceKind::Routed(ref routed) => {
                 let (vrf, mac, mpls) = (routed.vrf, routed.mac.to_u64(), routed.mpls);
-                Self::Routed(Routed { iface, ip: to_ip(routed), vrf, mac, mpls })
+                Self::Routed(Routed { iface, ip: to_ip(routed, found.lists), vrf, mac, mpls })
             }
-            IfaceKind::Bridged { access_vlan: None, .. } => Self::Bridged { iface },
+            IfaceKind::Bridged { access_vlan: None, .. } => {
+                Self::Bridged { iface, next: found.to_bridge() }
+            }
             IfaceKind::Crossed(pw) => match tables.pws.get(usize::from(pw)) {
                 Some(config) if config.mode == PwMode::Raw && found.tag == Tag::None => {
-                    Self::Crossed { iface, pw, next: config.entry() }
+                    Self::Crossed { iface, pw, next: found.to_pseudowire() }
                 }
                 _ => Self::Other,
             },
@@ -67,12 +69,24 @@ impl Entry {
     }
 }
 
+impl Iface {
+    /// Next stage of frames that come in by a member of a bridge.
+    pub(super) const fn to_bridge(&self) -> Next {
+        if self.lists.inbound.is_some() { Next::FrameAclIn } else { Next::Bridge }
+    }
+
+    /// Next stage of frames from an attachment circuit.
+    pub(super) const fn to_pseudowire(&self) -> Next {
+        if self.lists.inbound.is_some() { Next::FrameAclIn } else { Next::PwOut }
+    }
+}
+
 /// Next stage of IP packets that come in by an interface.
-pub(super) const fn to_ip(routed: &RoutedIface) -> Next {
+pub(super) const fn to_ip(routed: &RoutedIface, lists: Lists) -> Next {
     if routed.sources.is_some() {
         Next::SourceCheck
     } else {
-        after_sources(routed.list_in.is_some())
+        after_sources(lists.inbound.is_some())
     }
 }
 
@@ -103,7 +117,7 @@ impl Arrival {
     pub fn of(iface: &Iface) -> Self {
         let IfaceKind::Routed(routed) = &iface.kind else { return Self::NONE };
         let (policy, clamps) = (policy(routed), routed.clamp.is_some());
-        let list = routed.list_in.unwrap_or(NONE);
+        let list = iface.lists.inbound.unwrap_or(NONE);
         let sources = routed.sources;
         Self { policy, list, sources, clamps, is_open: policy == NONE && !clamps }
     }
@@ -220,7 +234,7 @@ impl Exit {
         let entropy = if exit.entropy { ENTROPY_ENTRIES } else { 0 };
         let labels = (adjacency.labels.len() + entropy) * mpls::Header::LEN;
         (exit.is_routed, exit.gate) = (true, Gate(policy(routed)));
-        exit.list = routed.list_out.unwrap_or(NONE);
+        exit.list = iface.lists.outbound.unwrap_or(NONE);
         (exit.mac, exit.clamps) = (routed.mac.to_u64(), routed.clamp.is_some());
         exit.longest = routed.mtu.saturating_sub(labels as u16);
         exit.port = iface.port;

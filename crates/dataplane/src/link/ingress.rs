@@ -4,7 +4,7 @@ use super::exit::{Entry, Routed, to_ip};
 use super::tag::{self, VID};
 use crate::graph::{Ctx, FLAG_GROUP, Next, Stage};
 use crate::mpls::{Pseudowire, PwMode};
-use crate::tables::{Iface, IfaceKind, PortEntry, RoutedIface, Tables, Tag};
+use crate::tables::{Iface, IfaceKind, Lists, PortEntry, RoutedIface, Tables, Tag};
 use ferrule_base::{DropReason, MacAddr, PortId};
 use ferrule_pipeline::{Batch, Packet};
 use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, mld, ndp, vlan};
@@ -28,7 +28,9 @@ impl Stage for Attach {
         let Some(port) = batch.first().map(|packet| packet.meta().port) else { return };
         match ctx.tables.hot.entries.get(usize::from(port.0)).copied().unwrap_or_default() {
             Entry::Routed(routed) => each(ctx, batch, port, |packet| routed.take(packet)),
-            Entry::Bridged { iface } => each(ctx, batch, port, |packet| bridged(iface, packet)),
+            Entry::Bridged { iface, next } => {
+                each(ctx, batch, port, |packet| bridged(iface, next, packet));
+            }
             Entry::Crossed { iface, pw, next } => {
                 each(ctx, batch, port, |packet| crossed(iface, pw, next, packet));
             }
@@ -64,7 +66,7 @@ fn each(
 fn of_another_port(tables: &Tables, packet: &mut Packet) -> Option<Next> {
     match *tables.hot.entries.get(usize::from(packet.meta().port.0))? {
         Entry::Routed(routed) => routed.take(packet),
-        Entry::Bridged { iface } => bridged(iface, packet),
+        Entry::Bridged { iface, next } => bridged(iface, next, packet),
         Entry::Crossed { iface, pw, next } => crossed(iface, pw, next, packet),
         Entry::Other => None,
     }
@@ -100,9 +102,9 @@ impl Routed {
 
 /// Step 1 for a bridged interface.
 #[inline(always)]
-fn bridged(iface: u16, packet: &mut Packet) -> Option<Next> {
+fn bridged(iface: u16, next: Next, packet: &mut Packet) -> Option<Next> {
     packet.meta_mut().iface = iface;
-    is_untagged(packet).then_some(Next::Bridge)
+    is_untagged(packet).then_some(next)
 }
 
 /// Step 1 for the interface of a pseudowire.
@@ -163,7 +165,7 @@ fn attach(tables: &Tables, packet: &mut Packet) -> Result<Next, DropReason> {
             }
             let link = ethernet::Header::LEN
                 + if outer == Outer::Untagged { 0 } else { vlan::Header::LEN };
-            to_routing(routed, ethertype, link, packet)
+            to_routing(routed, iface.lists, ethertype, link, packet)
         }
         &IfaceKind::Bridged { access_vlan, .. } => to_bridge(iface, access_vlan, outer, packet),
         &IfaceKind::Crossed(pw) => {
@@ -203,6 +205,7 @@ fn by_tag(
 #[inline]
 fn to_routing(
     routed: &RoutedIface,
+    lists: Lists,
     ethertype: EtherType,
     link: usize,
     packet: &mut Packet,
@@ -216,9 +219,9 @@ fn to_routing(
         return Err(DropReason::NotForUs);
     }
     let next = match ethertype {
-        EtherType::IPV4 => to_ip(routed),
+        EtherType::IPV4 => to_ip(routed, lists),
         EtherType::IPV6 if is_discovery(routed, packet.data(), link) => return Ok(Next::Control),
-        EtherType::IPV6 => to_ip(routed),
+        EtherType::IPV6 => to_ip(routed, lists),
         EtherType::ARP => return Ok(Next::Control),
         // Labels to a group are not of the platform's table (RFC 5332 section 3), nor are
         // those that their sender assigned, which have an EtherType of their own.
@@ -279,7 +282,7 @@ fn to_bridge(
             Outer::Tagged => return Err(DropReason::UnknownVlan),
         }
     }
-    Ok(Next::Bridge)
+    Ok(iface.to_bridge())
 }
 
 /// A frame for a pseudowire (RFC 4448 section 4.4.1): raw mode carries no
@@ -301,5 +304,5 @@ fn to_pseudowire(
         (PwMode::Tagged(_), Tag::None) => tag::push(packet, EtherType::VLAN.0, 0)?,
         (PwMode::Raw, Tag::None) | (PwMode::Tagged(_), Tag::Tag(..)) => {}
     }
-    Ok(config.entry())
+    Ok(iface.to_pseudowire())
 }

@@ -1,6 +1,5 @@
 //! Incoming labels and pseudowires.
 
-use crate::graph::Next;
 use crate::route::{Labels, TtlModel};
 use ferrule_base::VrfId;
 use ferrule_wire::mpls::special;
@@ -199,26 +198,12 @@ pub struct Pseudowire {
     pub mode: PwMode,
     /// TTL of the pseudowire label.
     pub ttl: u8,
-    /// The access list for frames from the circuit.
-    pub list_in: Option<u32>,
-    /// The access list for frames to the circuit.
-    pub list_out: Option<u32>,
     /// The flows in it matter to its way: there are several, or an entropy label tells them
     /// to those who choose.
     pub spreads: bool,
 }
 
 impl Pseudowire {
-    /// Next stage of frames from the circuit.
-    pub const fn entry(&self) -> Next {
-        if self.list_in.is_some() { Next::FrameAclIn } else { Next::PwOut }
-    }
-
-    /// Next stage of frames to the circuit.
-    pub const fn exit(&self) -> Next {
-        if self.list_out.is_some() { Next::FrameAclOut } else { Next::Emit }
-    }
-
     /// Octets in front of a frame: the pseudowire's label, and a control word.
     pub const fn overhead(control_word: bool) -> usize {
         mpls::Header::LEN + if control_word { pw::Header::LEN } else { 0 }

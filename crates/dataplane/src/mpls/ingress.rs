@@ -2,7 +2,7 @@
 
 use super::config::{Pseudowire, PwMode};
 use super::state::{self, Counts};
-use crate::graph::{Ctx, Next, Stage};
+use crate::graph::{Aside, Ctx, Next, Stage};
 use crate::link::tag;
 use crate::tables::Tables;
 use ferrule_base::DropReason;
@@ -29,8 +29,7 @@ impl Stage for PwIn {
         let counts = &mut self.counts;
         ctx.forward(batch, |ctx, packet| {
             let (config, count) = counts.of(ctx, packet.meta().pw, Next::PwIn)?;
-            decapsulate(ctx.tables, config, count, packet)?;
-            Ok(config.exit())
+            decapsulate(ctx.tables, config, count, packet)
         });
     }
 }
@@ -41,13 +40,13 @@ fn decapsulate(
     config: &Pseudowire,
     count: Option<&mut u16>,
     packet: &mut Packet,
-) -> Result<(), DropReason> {
+) -> Result<Next, Aside> {
     let iface = tables.ifaces.get(usize::from(config.iface)).ok_or(DropReason::NotAttached)?;
     if config.control_word {
         control_word(count, packet)?;
     }
     if packet.len() < ethernet::Header::LEN {
-        return Err(DropReason::Malformed);
+        return Err(DropReason::Malformed.into());
     }
     let class = match config.mode {
         PwMode::Raw => 0,
@@ -55,7 +54,13 @@ fn decapsulate(
     };
     tag::tag_out(iface, class, packet)?;
     packet.meta_mut().port = iface.port;
-    Ok(())
+    Ok(match iface.lists.outbound {
+        Some(_) => {
+            packet.meta_mut().iface = config.iface;
+            Next::FrameAclOut
+        }
+        None => Next::Emit,
+    })
 }
 
 /// Takes the control word off. Its first nibble is zero: one is the associated

@@ -69,6 +69,7 @@ fn read(r: &mut Reader<'_>, top: &mut Section<'_>, wanted: Option<&str>) -> Topo
     links::links(r, top, &mut topology, &defaults);
     check::names(r, &topology, &host_spans);
     check::linked(r, &topology, &node_spans, &host_spans);
+    check::pseudowires(r, &topology, &node_spans);
     traffic::traffic(r, top, &mut topology);
     traffic::disturbances(r, top, &mut topology);
     topology

@@ -304,6 +304,37 @@ fn two_sites_frames_have_the_studys_sizes_on_the_core() {
 }
 
 #[test]
+fn pseudowires_whose_ends_differ_are_refused() {
+    let text = Shipped::named("two-sites").expect("a shipped topology").text;
+    let label = "label-in = 17002, label-out = 17001";
+    let cases = [
+        (format!("{label}, control-word = false"), "without a control word at node `pe2`"),
+        (format!("{label}, mode = \"tagged\""), "in tagged mode at node `pe2`"),
+        (label.replace("17001", "17009"), ""),
+    ];
+    for (pe2, what) in cases {
+        let changed = text.replace(label, &pe2);
+        let error = Topology::parse("two-sites.toml", &changed, &mut NoFiles, None).err();
+        let error = error.map_or(String::new(), |e| e.to_string());
+        assert!(error.contains(what), "{error}");
+        assert_eq!(error.is_empty(), what.is_empty(), "{pe2}: {error}");
+        let line = 1 + text.lines().position(|line| line.starts_with("[node.pe2")).unwrap();
+        assert!(
+            what.is_empty() || error.starts_with(&format!("two-sites.toml:{line}:")),
+            "{error}"
+        );
+    }
+    let narrow = text.replace(
+        "[node.pe2.config]\nport = [{ name = \"ac\", mtu = 1600 }",
+        "[node.pe2.config]\nport = [{ name = \"ac\", mtu = 1500 }",
+    );
+    let error = Topology::parse("two-sites.toml", &narrow, &mut NoFiles, None).unwrap_err();
+    for part in ["with mtu = 1600 at its port at node `pe1`", "mtu = 1500", "RFC 4447"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+#[test]
 fn one_seed_gives_the_same_capture_and_the_same_counts_twice() {
     let mut topology = shipped("two-sites", Some("esp-gcm"));
     let rules = &mut topology.links[2].spec.impairments;

@@ -61,25 +61,20 @@ fn police(
     let interface = &config.interfaces[index];
     let Some(number) = shared.ifaces.get(&interface.name) else { return };
     let IfaceKind::Routed(routed) = &node.ifaces[number].kind else { return };
-    tables.ifaces[number] = Iface {
-        name: interface.name.as_str().into(),
-        port: compiled.ports[interface.port],
-        tag: node.ifaces[number].tag,
-        kind: IfaceKind::Routed(RoutedIface {
-            vrf: VrfId::GLOBAL,
-            mac: routed.mac,
-            mtu: routed.mtu,
-            v4: routed.v4.clone(),
-            v6: routed.v6.clone(),
-            mpls: false,
-            policy: Some(tables.policies.len() as u16),
-            sources: None,
-            list_in: None,
-            list_out: None,
-            clamp: None,
-            has_card: false,
-        }),
-    };
+    let kind = IfaceKind::Routed(RoutedIface {
+        vrf: VrfId::GLOBAL,
+        mac: routed.mac,
+        mtu: routed.mtu,
+        v4: routed.v4.clone(),
+        v6: routed.v6.clone(),
+        mpls: false,
+        policy: Some(tables.policies.len() as u16),
+        sources: None,
+        clamp: None,
+        has_card: false,
+    });
+    let (port, tag) = (compiled.ports[interface.port], node.ifaces[number].tag);
+    tables.ifaces[number] = Iface::new(&interface.name, port, tag, kind);
     tables.policies.push(policy(config, &compiled.outbound, index));
 }
 

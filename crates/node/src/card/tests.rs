@@ -26,18 +26,11 @@ fn tables() -> Tables {
             mpls: false,
             policy,
             sources: None,
-            list_in: None,
-            list_out: None,
             clamp: None,
             has_card: false,
         })
     };
-    let iface = |name: &str, tag, policy| Iface {
-        name: name.into(),
-        port: PortId(0),
-        tag,
-        kind: routed(policy),
-    };
+    let iface = |name: &str, tag, policy| Iface::new(name, PortId(0), tag, routed(policy));
     let adjacency = route::Adjacency::on_link;
     let net = |text: &str, len| (text.parse::<IpAddr>().unwrap(), len);
     let entry = |local: (IpAddr, u8), remote: (IpAddr, u8), action| {

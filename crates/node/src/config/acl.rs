@@ -9,7 +9,8 @@
 //!   ]                                   # what no entry has is denied
 //!
 //!   [[interface]]
-//!   acl-in = "customer"                 # and acl-out; so of a [[pseudowire]]
+//!   acl-in = "customer"                 # and acl-out; so of a [[vrf]], of a member of a
+//!                                       # [[bridge]], of a [[pseudowire]]
 //! ```
 
 use super::Config;
@@ -19,6 +20,7 @@ use super::traffic::{Said, Traffic, Wrong, list};
 use ferrule_dataplane::acl::frame::{FrameMatch, MacNet};
 use ferrule_dataplane::acl::{ENTRIES_MAX, Match, TcpFlags, Verdict};
 use ferrule_wire::{EtherType, Protocol};
+use std::ops::Range;
 
 /// An access list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +58,8 @@ pub struct AclEntryConfig {
 const COMPARED_MAX: usize = 4096;
 
 impl AclConfig {
-    /// True if an entry asks for what only whole frames show: the list is for pseudowires.
+    /// True if an entry asks for what only whole frames show: the list is for bridges and
+    /// pseudowires.
     pub fn is_for_frames(&self) -> bool {
         self.entries.iter().any(|entry| entry.link != FrameMatch::default())
     }
@@ -140,7 +143,7 @@ impl AclEntryConfig {
         if self.fragments {
             add("later fragments".into());
         }
-        let FrameMatch { src, dst, ethertype, vlan, ip: _ } = &self.link;
+        let FrameMatch { src, dst, ethertype, vlan, exp, ip: _ } = &self.link;
         let macs = [("from", src), ("to", dst)];
         for (end, net) in macs.into_iter().filter_map(|(end, net)| Some((end, (*net)?))) {
             let len = if net.len == 48 { String::new() } else { format!("/{}", net.len) };
@@ -153,6 +156,9 @@ impl AclEntryConfig {
             Some(0) => add("untagged".into()),
             Some(vid) => add(format!("VLAN {vid}")),
             None => {}
+        }
+        if let Some(exp) = exp {
+            add(format!("EXP {exp}"));
         }
         words.unwrap_or_default()
     }
@@ -218,6 +224,27 @@ pub(super) fn lists(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
     }
 }
 
+/// The list that a routed interface names.
+pub(super) fn packet_list(
+    r: &mut Reader<'_>,
+    config: &Config,
+    name: Option<&raw::Text>,
+) -> Option<usize> {
+    let name = name?;
+    let found = r.lists.find(&mut r.problems, name)?;
+    if config.lists.get(found).is_some_and(AclConfig::is_for_frames) {
+        let what = "a list that asks for MAC addresses, EtherType, VLAN or EXP";
+        let remedy = "a routed interface sees IP packets alone: use it at a bridge or a pseudowire";
+        r.problems.add(name.span(), what, remedy);
+    }
+    Some(found)
+}
+
+/// The list that a bridge's member or a pseudowire names.
+pub(super) fn frame_list(r: &mut Reader<'_>, name: Option<&raw::Text>) -> Option<usize> {
+    name.and_then(|name| r.lists.find(&mut r.problems, name))
+}
+
 fn entry(r: &mut Reader<'_>, written: &Spanned<raw::AccessListEntry>) -> Option<AclEntryConfig> {
     let (span, entry) = (written.span(), written.get_ref());
     let actions = [("permit", Verdict::Permit), ("deny", Verdict::Deny)];
@@ -255,36 +282,55 @@ fn entry(r: &mut Reader<'_>, written: &Spanned<raw::AccessListEntry>) -> Option<
         r.problems.add(span.clone(), what, "leave them out of an entry with fragments = true");
     }
     said.check(r, span.clone(), &traffic);
-    let link = FrameMatch {
-        src: entry.mac_from.as_ref().and_then(|text| macs(r, text)),
-        dst: entry.mac_to.as_ref().and_then(|text| macs(r, text)),
-        ethertype: entry
-            .ethertype
-            .as_ref()
-            .map(|_| r.number(entry.ethertype.as_ref(), 0, 1536..=65_535, "ethertype") as u16),
-        vlan: entry
-            .vlan
-            .as_ref()
-            .map(|_| r.number(entry.vlan.as_ref(), 0, 0..=4094, "vlan") as u16),
-        ip: None,
-    };
     let read = AclEntryConfig {
         name: entry.name.as_ref().map(|name| name.get_ref().clone()),
         traffic,
         dscp,
         tcp,
         fragments,
-        link,
+        link: link(r, entry),
         verdict: verdict?,
         logs: entry.log.unwrap_or(false),
         at: span.start,
     };
-    let ip = [EtherType::IPV4.0, EtherType::IPV6.0];
-    if read.asks_for_ip() && read.link.ethertype.is_some_and(|of| !ip.contains(&of)) {
-        let remedy = "leave ethertype out, or what is IP's";
-        r.problems.add(span, "an entry for IP packets of another EtherType", remedy);
-    }
+    check_link(r, span, &read);
     Some(read)
+}
+
+/// All that an entry asks of a frame but for the packet in it.
+fn link(r: &mut Reader<'_>, entry: &raw::AccessListEntry) -> FrameMatch {
+    let mut number = |number: &Option<raw::Number>, range, name| {
+        let number = number.as_ref();
+        number.map(|_| r.number(number, 0, range, name))
+    };
+    let ethertype = number(&entry.ethertype, 1536..=65_535, "ethertype").map(|n| n as u16);
+    let vlan = number(&entry.vlan, 0..=4094, "vlan").map(|n| n as u16);
+    let exp = number(&entry.exp, 0..=7, "exp").map(|n| n as u8);
+    FrameMatch {
+        src: entry.mac_from.as_ref().and_then(|text| macs(r, text)),
+        dst: entry.mac_to.as_ref().and_then(|text| macs(r, text)),
+        ethertype,
+        vlan,
+        exp,
+        ip: None,
+    }
+}
+
+/// What an entry asks of a frame and of what is in it can be.
+fn check_link(r: &mut Reader<'_>, span: Range<usize>, read: &AclEntryConfig) {
+    let is_of = |ethertypes: [EtherType; 2]| {
+        read.link.ethertype.is_none_or(|of| ethertypes.contains(&EtherType(of)))
+    };
+    if read.asks_for_ip() && !is_of([EtherType::IPV4, EtherType::IPV6]) {
+        let remedy = "leave ethertype out, or what is IP's";
+        r.problems.add(span.clone(), "an entry for IP packets of another EtherType", remedy);
+    }
+    if read.link.exp.is_some()
+        && (read.asks_for_ip() || !is_of([EtherType::MPLS, EtherType::MPLS_UPSTREAM]))
+    {
+        let what = "an entry for labels that asks for something else, too";
+        r.problems.add(span, what, "write EXP in an entry without ethertype and what is IP's");
+    }
 }
 
 /// `02:00:00:00:00:01`, or `02:00:5e:00:00:00/24` for those that agree in 24 bits.

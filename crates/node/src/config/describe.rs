@@ -63,7 +63,7 @@ pub fn reference(table: Option<&str>) -> Option<String> {
 }
 
 /// Tables in the order of the reference.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "node",
     "port",
     "interface",
@@ -77,6 +77,7 @@ const ORDER: [&str; 15] = [
     "transport",
     "policy",
     "access-list",
+    "vrf",
     "look-aside",
     "token",
 ];

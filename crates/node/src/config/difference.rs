@@ -290,10 +290,14 @@ fn interface(config: &Config, interface: &InterfaceConfig) -> Entry {
 fn bridge(config: &Config, bridge: &BridgeConfig) -> Entry {
     let BridgeConfig { name, members, ageing_seconds, addresses } = bridge;
     let member = |member: &MemberConfig| {
-        let MemberConfig { port, tag, access } = member;
+        let MemberConfig { port, tag, access, acl_in, acl_out } = member;
         let tag = tag.map_or(String::new(), |(_, vid)| format!(" vlan {vid}"));
         let access = access.map_or(String::new(), |vid| format!(" access {vid}"));
-        format!("{}{tag}{access}", config.ports[*port].name)
+        let list = |way, list: &Option<usize>| {
+            list.map_or(String::new(), |list| format!(" acl-{way} {}", config.lists[list].name))
+        };
+        let lists = list("in", acl_in) + &list("out", acl_out);
+        format!("{}{tag}{access}{lists}", config.ports[*port].name)
     };
     let members = members.iter().map(member).collect::<Vec<_>>().join(", ");
     let values = vec![

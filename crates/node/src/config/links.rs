@@ -1,11 +1,12 @@
 //! Ports, interfaces, bridges, routes, labels and pseudowires.
 
+use super::acl;
 use super::names::{Connected, Names};
 use super::raw::{self, Number, Spanned, Text};
 use super::read::Reader;
 use super::{
-    AclConfig, BridgeConfig, Config, Driver, InterfaceConfig, LabelAction, LabelConfig,
-    MemberConfig, PortConfig, PseudowireConfig, RouteConfig, TapConfig, Via, VlanTag, XdpMode,
+    BridgeConfig, Config, Driver, InterfaceConfig, LabelAction, LabelConfig, MemberConfig,
+    PortConfig, PseudowireConfig, RouteConfig, TapConfig, Via, VlanTag, XdpMode,
 };
 use ferrule_dataplane::macsec::SecyConfig;
 use ferrule_dataplane::route::{SourceCheck, TtlModel};
@@ -169,6 +170,7 @@ fn vlan(r: &mut Reader<'_>, n: Option<&Number>, tpid: u16) -> Option<VlanTag> {
 
 pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) {
     let usable = usable_mtus(file, config);
+    let vrfs = vrf_lists(r, file, config);
     for interface in file.interface.iter().map(Spanned::get_ref) {
         let Some(port) = port_index(r, &interface.port) else { continue };
         let tag = vlan(r, interface.vlan.as_ref(), CTAG).or(vlan(
@@ -199,17 +201,10 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
         let vrf = vrf_index(r, interface.vrf.as_ref(), config);
         let addresses = interface.address.iter().flatten();
         let addresses = addresses.filter_map(|a| r.with_length(a)).collect();
-        let mut list = |name: &Option<raw::Text>| {
-            let name = name.as_ref()?;
-            let found = r.lists.find(&mut r.problems, name)?;
-            if config.lists.get(found).is_some_and(AclConfig::is_for_frames) {
-                let what = "a list that asks for MAC addresses, EtherType or VLAN";
-                let remedy = "a routed interface sees IP packets alone: use it at a pseudowire";
-                r.problems.add(name.span(), what, remedy);
-            }
-            Some(found)
-        };
-        let (acl_in, acl_out) = (list(&interface.acl_in), list(&interface.acl_out));
+        let (of_vrf_in, of_vrf_out) =
+            vrfs.get(vrf_name(&interface.vrf)).copied().unwrap_or_default();
+        let acl_in = acl::packet_list(r, config, interface.acl_in.as_ref()).or(of_vrf_in);
+        let acl_out = acl::packet_list(r, config, interface.acl_out.as_ref()).or(of_vrf_out);
         let modes = [("strict", SourceCheck::Strict), ("loose", SourceCheck::Loose)];
         let sources = interface.source_validation.as_ref();
         let sources = sources.and_then(|word| r.choice(word, "source validation", &modes));
@@ -229,6 +224,37 @@ pub(super) fn interfaces(r: &mut Reader<'_>, file: &raw::File, config: &mut Conf
             acl_out,
         });
     }
+}
+
+/// Access lists of all interfaces of a table that name none, by the table's name: in and out.
+fn vrf_lists<'a>(
+    r: &mut Reader<'_>,
+    file: &'a raw::File,
+    config: &Config,
+) -> HashMap<&'a str, (Option<usize>, Option<usize>)> {
+    let mut lists = HashMap::new();
+    for written in &file.vrf {
+        let (span, vrf) = (written.span(), written.get_ref());
+        let name = vrf_name(&vrf.name);
+        let has_interface = |i: &Spanned<raw::Interface>| vrf_name(&i.get_ref().vrf) == name;
+        if !file.interface.iter().any(has_interface) {
+            let what = format!("no interface is in the routing table `{name}`");
+            r.problems.add(span.clone(), what, "name one that interfaces have as vrf");
+        }
+        let of = (
+            acl::packet_list(r, config, vrf.acl_in.as_ref()),
+            acl::packet_list(r, config, vrf.acl_out.as_ref()),
+        );
+        if lists.insert(name, of).is_some() {
+            let what = format!("the routing table `{name}` is there twice");
+            r.problems.add(span, what, "give its lists in one place");
+        }
+    }
+    lists
+}
+
+fn vrf_name(name: &Option<Text>) -> &str {
+    name.as_ref().map_or("", |name| name.get_ref().as_str())
 }
 
 /// The mtu of each port, less what its SecY adds to every frame.
@@ -265,7 +291,9 @@ pub(super) fn bridges(r: &mut Reader<'_>, file: &raw::File, config: &mut Config)
             let Some(port) = port_index(r, &member.port) else { continue };
             let access = vlan(r, member.access.as_ref(), CTAG).map(|(_, vid)| vid);
             let tag = vlan(r, member.vlan.as_ref(), CTAG);
-            members.push(MemberConfig { port, tag, access });
+            let acl_in = acl::frame_list(r, member.acl_in.as_ref());
+            let acl_out = acl::frame_list(r, member.acl_out.as_ref());
+            members.push(MemberConfig { port, tag, access, acl_in, acl_out });
         }
         config.bridges.push(BridgeConfig {
             name: bridge.name.get_ref().clone(),
@@ -503,10 +531,8 @@ pub(super) fn pseudowires(r: &mut Reader<'_>, file: &raw::File, config: &mut Con
             r.problems.add(pw.label_in.span(), what, "each label has one meaning");
         }
         names.push(pw.name.get_ref());
-        let mut list = |name: &Option<raw::Text>| {
-            name.as_ref().and_then(|name| r.lists.find(&mut r.problems, name))
-        };
-        let (acl_in, acl_out) = (list(&pw.acl_in), list(&pw.acl_out));
+        let acl_in = acl::frame_list(r, pw.acl_in.as_ref());
+        let acl_out = acl::frame_list(r, pw.acl_out.as_ref());
         config.pseudowires.push(PseudowireConfig {
             name: pw.name.get_ref().clone(),
             port,

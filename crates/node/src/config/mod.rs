@@ -10,6 +10,7 @@
 //! [`KeySource`], for this crate has no file system.
 
 mod acl;
+mod agreement;
 mod cross;
 mod describe;
 mod difference;
@@ -293,6 +294,10 @@ pub struct MemberConfig {
     pub tag: Option<VlanTag>,
     /// Untagged frames of the port are this VLAN inside the bridge.
     pub access: Option<u16>,
+    /// The access list for frames that come in, by index.
+    pub acl_in: Option<usize>,
+    /// The access list for frames that leave, by index.
+    pub acl_out: Option<usize>,
 }
 
 /// A way to a neighbour.
@@ -381,15 +386,28 @@ pub enum LabelAction {
 }
 
 impl Config {
-    /// Interfaces and pseudowires that have an access list, in and out.
-    pub fn places_of(&self, list: usize) -> [Vec<&str>; 2] {
-        let interfaces = self.interfaces.iter().map(|i| (i.name.as_str(), [i.acl_in, i.acl_out]));
-        let circuits = self.pseudowires.iter().map(|p| (p.name.as_str(), [p.acl_in, p.acl_out]));
-        let all: Vec<_> = interfaces.chain(circuits).collect();
+    /// Interfaces, members of bridges and pseudowires that have an access list, in and out.
+    pub fn places_of(&self, list: usize) -> [Vec<String>; 2] {
+        let interfaces = self.interfaces.iter().map(|i| (i.name.clone(), [i.acl_in, i.acl_out]));
+        let members = self.bridges.iter().flat_map(|bridge| {
+            let of = |m: &MemberConfig| (self.member_name(bridge, m), [m.acl_in, m.acl_out]);
+            bridge.members.iter().map(of)
+        });
+        let circuits = self.pseudowires.iter().map(|p| (p.name.clone(), [p.acl_in, p.acl_out]));
+        let all: Vec<_> = interfaces.chain(members).chain(circuits).collect();
         [0, 1].map(|way| {
             let having = all.iter().filter(|(_, lists)| lists[way] == Some(list));
-            having.map(|(name, _)| *name).collect()
+            having.map(|(name, _)| name.clone()).collect()
         })
+    }
+
+    /// The logical interface of a bridge's member: `lan:p0.7`.
+    pub fn member_name(&self, bridge: &BridgeConfig, member: &MemberConfig) -> String {
+        let port = &self.ports[member.port].name;
+        match member.tag {
+            Some((_, vid)) => format!("{}:{port}.{vid}", bridge.name),
+            None => format!("{}:{port}", bridge.name),
+        }
     }
 }
 

@@ -4,6 +4,9 @@
 //! Comments, ranges, words and defaults here are what `ferrule config schema` and
 //! `ferrule config reference` print; a test holds them against the readers.
 
+mod lists;
+
+pub(super) use lists::{AccessList, AccessListEntry, Vrf};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -104,8 +107,11 @@ pub(super) struct File {
     /// Security policy, in order (RFC 4301 section 4.4.1). What no entry of an interface matches is
     /// discarded.
     pub policy: Vec<Spanned<Policy>>,
-    /// Access lists, which interfaces name as `acl-in` and `acl-out`.
+    /// Access lists, which interfaces, members of bridges and pseudowires name as `acl-in` and
+    /// `acl-out`.
     pub access_list: Vec<Spanned<AccessList>>,
+    /// Access lists of all interfaces of a routing table.
+    pub vrf: Vec<Spanned<Vrf>>,
     /// Engine for what has `placement = "look-aside"`.
     pub look_aside: Option<Spanned<LookAside>>,
     /// PKCS#11 token for what has `placement = "token"`.
@@ -280,6 +286,10 @@ pub(super) struct Member {
     /// VLAN that untagged frames of the port belong to inside the bridge.
     #[schemars(range(min = 1, max = 4094))]
     pub access: Option<Number>,
+    /// Access list for frames that come in, with the VLAN that they have in the bridge.
+    pub acl_in: Option<Text>,
+    /// Access list for frames that leave, alike.
+    pub acl_out: Option<Text>,
 }
 
 /// A static route: `via`, `interface` or `discard` says where to.
@@ -662,65 +672,6 @@ pub(super) struct Policy {
     pub icmp: Option<Words>,
     /// Type of mobility header `5`, types `"1-4"`, `"opaque"`, or a list of them.
     pub mobility: Option<Words>,
-}
-
-/// An access list: the first entry that matches permits or denies; what no entry matches is
-/// denied.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct AccessList {
-    /// Name of the list.
-    pub name: Text,
-    /// Entries, in order.
-    #[serde(default)]
-    pub entry: Vec<Spanned<AccessListEntry>>,
-}
-
-/// An entry of an access list.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct AccessListEntry {
-    /// What becomes of the packet.
-    #[schemars(extend("enum" = ["permit", "deny"]))]
-    pub action: Text,
-    /// Name of the entry in `ferrule show acl`.
-    pub name: Option<Text>,
-    /// Source MAC address, `02:00:00:00:00:01`, or those that agree in their first bits,
-    /// `02:00:5e:00:00:00/24`. Such lists are for pseudowires.
-    pub mac_from: Option<Text>,
-    /// Destination MAC address, alike.
-    pub mac_to: Option<Text>,
-    /// EtherType behind the VLAN tags, as `0x0806`. Such lists are for pseudowires.
-    #[schemars(range(min = 1536, max = 65535))]
-    pub ethertype: Option<Number>,
-    /// VLAN ID of the outer tag, the circuit's own aside; 0: none or a priority alone. Such lists are
-    /// for pseudowires.
-    #[schemars(range(min = 0, max = 4094))]
-    pub vlan: Option<Number>,
-    /// Source addresses: a network, an address, a range `192.0.2.1-192.0.2.9`, `"any"`, or a list of
-    /// them.
-    pub from: Option<Words>,
-    /// Destination addresses, alike.
-    pub to: Option<Words>,
-    /// IP protocol: a name (`"tcp"`), a number, `"any"`, or a list of them.
-    pub protocol: Option<Words>,
-    /// Source ports: a number, a range `"8000-8999"`, `"any"`, or a list of them.
-    pub from_ports: Option<Words>,
-    /// Destination ports, alike.
-    pub to_ports: Option<Words>,
-    /// ICMP type `8`, type and code `"3/4"`, types `"128-129"`, or a list of them.
-    pub icmp: Option<Words>,
-    /// TCP flags: `"syn"`, `"syn+!ack"`, or a list of such, of which one is enough.
-    pub tcp_flags: Option<Words>,
-    /// Differentiated services code point.
-    #[schemars(range(min = 0, max = 63))]
-    pub dscp: Option<Number>,
-    /// Whose packets it had is an event (`acl`): one a second at most, with their number.
-    #[schemars(extend("default" = false))]
-    pub log: Option<bool>,
-    /// Only later fragments, which show no ports.
-    #[schemars(extend("default" = false))]
-    pub fragments: Option<bool>,
 }
 
 /// The look-aside engine: threads that seal and open for the workers.

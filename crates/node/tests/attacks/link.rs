@@ -148,6 +148,57 @@ fn a_bridge_forwards_no_protocol_of_the_link_itself() {
     });
 }
 
+/// The bridge with a list at its left member and one at its right: of what is EtherType 88b5
+/// the right one lets out nothing of VLAN 9 in the bridge, and of labels EXP 5 alone.
+fn listed(net: Net) -> Rig {
+    let lists = r#"
+    [[access-list]]
+    name = "left"
+    entry = [
+        { action = "deny", mac-from = "02:00:5e:00:00:00/24" },
+        { action = "permit", ethertype = 0x88b5 },
+        { action = "permit", ethertype = 0x8847 },
+    ]
+    [[access-list]]
+    name = "right"
+    entry = [
+        { action = "deny", vlan = 9 },
+        { action = "permit", exp = 5 },
+        { action = "permit", ethertype = 0x88b5 },
+    ]
+    "#;
+    let with = ROUTER
+        .replacen("{ port = \"left\" }", "{ port = \"left\", acl-in = \"left\" }", 1)
+        .replacen("vlan = 5 }", "vlan = 5, acl-out = \"right\" }", 1);
+    Rig::alone(net, &(with + lists), &["lan", "out", "left", "right"])
+}
+
+#[test]
+fn frames_that_a_members_list_denies_do_not_cross_the_bridge() {
+    let station = MacAddr([2, 0, 0, 0, 0, 9]);
+    let of =
+        |vid: u8| ethernet(HOST, station, 0x8100, &[&[0, vid, 0x88, 0xb5][..], &[7; 60]].concat());
+    let label = |exp: u8| {
+        ethernet(HOST, station, 0x8847, &[&[0, 1, exp << 1 | 1, 64][..], &[7; 56]].concat())
+    };
+    let in_right = |frame: &[u8]| [&frame[12..14], &frame[14..]].concat();
+    each(listed, |rig| {
+        let virtual_router = ethernet(HOST, MacAddr([2, 0, 0x5e, 0, 0, 9]), 0x88b5, &[7; 60]);
+        let other = ethernet(HOST, station, 0x0806, &[7; 60]);
+        rig.refused("left", &[virtual_router, other], DropReason::AclDenied);
+        // What the member on the right denies, flooded there or known to be there.
+        for _ in 0..2 {
+            rig.refused_as_taken("left", &[of(9), label(4)], DropReason::AclDenied);
+            for good in [of(8), label(5), ethernet(HOST, station, 0x88b5, &[7; 60])] {
+                rig.passes("left", &good, "right", &[&[0, 5][..], &in_right(&good)].concat());
+            }
+            let answer = [&[0, 5, 0x88, 0xb5][..], &[7; 60]].concat();
+            rig.send("right", &[ethernet(station, HOST, 0x8100, &answer)]);
+            rig.heard();
+        }
+    });
+}
+
 #[test]
 fn a_frame_for_where_it_came_from_goes_nowhere() {
     each(router, |rig| {

@@ -111,13 +111,11 @@ impl Rig {
             mpls: true,
             policy: None,
             sources: None,
-            list_in: None,
-            list_out: None,
             clamp: None,
             has_card: false,
         };
-        let (name, kind) = (name.into(), IfaceKind::Routed(routed));
-        self.tables.ifaces.push(Iface { name, port: PortId(port), tag: Tag::None, kind });
+        let kind = IfaceKind::Routed(routed);
+        self.tables.ifaces.push(Iface::new(name, PortId(port), Tag::None, kind));
         PortId(port)
     }
 

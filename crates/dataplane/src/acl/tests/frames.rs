@@ -20,6 +20,8 @@ struct Frame {
     /// What it carries: an IP packet, or octets of another EtherType.
     ip: Option<Fields>,
     ethertype: u16,
+    /// Traffic class of a label there.
+    class: u8,
 }
 
 impl Frame {
@@ -40,7 +42,7 @@ impl Frame {
         out.extend(self.ethertype().to_be_bytes());
         match &self.ip {
             Some(fields) => out.extend(fields.octets()),
-            None => out.extend([0x45; 46]),
+            None => out.extend([self.class << 1; 46]),
         }
         out
     }
@@ -56,6 +58,9 @@ impl Frame {
             && net(m.dst, self.dst)
             && m.ethertype.is_none_or(|ethertype| ethertype == self.ethertype())
             && m.vlan.is_none_or(|asked| asked == vlan)
+            && m.exp.is_none_or(|asked| {
+                matches!(self.ethertype(), 0x8847 | 0x8848) && asked == self.class
+            })
             && m.ip.as_ref().is_none_or(|asked| self.ip.as_ref().is_some_and(|ip| ip.is(asked)))
     }
 }
@@ -68,14 +73,10 @@ fn mac() -> impl Strategy<Value = MacAddr> {
 fn frames() -> impl Strategy<Value = Frame> {
     let tag = (select(vec![0x8100_u16, 0x88a8]), select(vec![0_u16, 1, 10, 4094]));
     let ip = proptest::option::weighted(0.8, fields());
-    let other = select(vec![0x0806_u16, 0x88e5, 0x8847]);
-    (mac(), mac(), vec(tag, 0..3), ip, other).prop_map(|(dst, src, tags, ip, ethertype)| Frame {
-        dst,
-        src,
-        tags,
-        ip,
-        ethertype,
-    })
+    let other = (select(vec![0x0806_u16, 0x8847, 0x8848]), 0_u8..3);
+    (mac(), mac(), vec(tag, 0..3), ip, other).prop_map(
+        |(dst, src, tags, ip, (ethertype, class))| Frame { dst, src, tags, ip, ethertype, class },
+    )
 }
 
 fn entry() -> impl Strategy<Value = FrameEntry> {
@@ -86,10 +87,11 @@ fn entry() -> impl Strategy<Value = FrameEntry> {
     let ethertype = select(vec![0x0800_u16, 0x86dd, 0x0806, 0x88e5]);
     let ethertype = proptest::option::weighted(0.3, ethertype);
     let vlan = proptest::option::weighted(0.3, select(vec![0_u16, 1, 10]));
+    let exp = proptest::option::weighted(0.3, 0_u8..3);
     let ip = proptest::option::weighted(0.6, matches());
-    (net(), net(), ethertype, vlan, ip, any::<bool>()).prop_map(
-        |(src, dst, ethertype, vlan, ip, permits)| FrameEntry {
-            matches: FrameMatch { src, dst, ethertype, vlan, ip },
+    (net(), net(), ethertype, vlan, exp, ip, any::<bool>()).prop_map(
+        |(src, dst, ethertype, vlan, exp, ip, permits)| FrameEntry {
+            matches: FrameMatch { src, dst, ethertype, vlan, exp, ip },
             verdict: if permits { Verdict::Permit } else { Verdict::Deny },
             logs: false,
             counter: 0,
@@ -149,6 +151,7 @@ proptest! {
             dst: a.dst.or(b.dst),
             ethertype: a.ethertype.or(b.ethertype),
             vlan: a.vlan.or(b.vlan),
+            exp: a.exp.or(b.exp),
             ip: a.ip.clone().or(b.ip.clone()),
         };
         prop_assert!(a.covers(&narrower));
@@ -176,6 +179,7 @@ fn acl_of_frames_refuses_ip_that_it_cannot_read() {
     assert_eq!(frame([8, 0], &[0x45, 0]), refused, "cut short");
     assert_eq!(frame([8, 0], &[0x60; 60]), refused, "another version");
     assert_eq!(frame([0x81, 0], &[0]), refused, "half a tag");
+    assert_eq!(frame([0x88, 0x47], &[0, 1, 2]), refused, "half a label");
     assert_eq!(list.judge_frame(&[2; 13], 0), refused, "no header");
     assert!(frame([8, 6], &[0x45, 0]).is_ok_and(AclOutcome::permits));
 }

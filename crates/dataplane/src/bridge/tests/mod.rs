@@ -19,11 +19,9 @@ pub(super) const AGEING: u32 = 300;
 /// Interfaces 0 and 1 are trunks, 2 and 3 access interfaces of VLAN 10, 4 has a
 /// tag of its own; 5 is of another bridge. Each is on the port of its number.
 pub(super) fn rig() -> Rig<Forward> {
-    let iface = |number: u16, tag, bridge, access_vlan| Iface {
-        name: "member".into(),
-        port: PortId(number),
-        tag,
-        kind: IfaceKind::Bridged { bridge, access_vlan },
+    let iface = |number: u16, tag, bridge, access_vlan| {
+        let kind = IfaceKind::Bridged { bridge, access_vlan };
+        Iface::new("member", PortId(number), tag, kind)
     };
     let bridge = |members: &[u16]| Bridge {
         name: "bridge".into(),

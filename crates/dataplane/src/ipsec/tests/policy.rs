@@ -231,13 +231,11 @@ fn boundary(policy: Option<u16>) -> Gateway<Software> {
         mpls: false,
         policy,
         sources: None,
-        list_in: None,
-        list_out: None,
         clamp: None,
         has_card: false,
     };
     let kind = IfaceKind::Routed(routed);
-    g.tables.ifaces = vec![Iface { name: "wan".into(), port: PortId(0), tag: Tag::None, kind }];
+    g.tables.ifaces = vec![Iface::new("wan", PortId(0), Tag::None, kind)];
     let (labels, ttl) = (Labels::new(), TtlModel::Uniform);
     g.tables.adjacencies = vec![Adjacency { labels, ttl, ..Adjacency::on_link(0) }];
     g.tables.policies = vec![self::policy()];

@@ -39,7 +39,7 @@ fn tags_of(packet: &Packet) -> Vec<(u16, u16)> {
 fn attached(attach: Attach, tag: Tag, kind: IfaceKind) -> Rig {
     let mut rig = Rig::new();
     rig.tables.ports[0].attach = attach;
-    rig.tables.ifaces[0] = Iface { name: "ac".into(), port: PortId(PORT), tag, kind };
+    rig.tables.ifaces[0] = Iface::new("ac", PortId(PORT), tag, kind);
     rig
 }
 
@@ -244,8 +244,6 @@ fn pseudowire_gets_the_tag_that_its_mode_wants() {
             sequencing: false,
             mode,
             ttl: 255,
-            list_in: None,
-            list_out: None,
             spreads: false,
         });
         let (next, out) = sent(attach(&mut rig, &with_tags(came, EtherType::IPV4, b"payload")));

@@ -67,7 +67,7 @@ proptest! {
         };
         let tag = if own_tag { Tag::Tag(0x8100, 5) } else { Tag::None };
         rig.tables.ports[0].attach = Attach { rest: Some(0), ..Attach::default() };
-        rig.tables.ifaces[0] = Iface { name: "ac".into(), port: PortId(0), tag, kind };
+        rig.tables.ifaces[0] = Iface::new("ac", PortId(0), tag, kind);
         rig.tables.pws.push(Pseudowire {
             name: "pw".into(),
             iface: 0,
@@ -77,8 +77,6 @@ proptest! {
             sequencing: false,
             mode: if tagged_mode { PwMode::Tagged(7) } else { PwMode::Raw },
             ttl: 255,
-            list_in: None,
-            list_out: None,
             spreads: false,
         });
         let packet = rig.packet(&bytes);

@@ -42,8 +42,6 @@ fn pseudowire() -> impl Strategy<Value = Pseudowire> {
             sequencing,
             mode,
             ttl,
-            list_in: None,
-            list_out: None,
             spreads: false,
         }
     })

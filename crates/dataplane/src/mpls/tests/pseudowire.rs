@@ -23,14 +23,12 @@ fn pw(mode: PwMode) -> Pseudowire {
         sequencing: false,
         mode,
         ttl: 77,
-        list_in: None,
-        list_out: None,
         spreads: false,
     }
 }
 
 pub(super) fn tables(tag: Tag, pws: Vec<Pseudowire>) -> Tables {
-    let iface = Iface { name: "ac".into(), port: PortId(4), tag, kind: IfaceKind::Crossed(0) };
+    let iface = Iface::new("ac", PortId(4), tag, IfaceKind::Crossed(0));
     Tables { ifaces: vec![iface], pws, workers: 1, ..Tables::default() }
 }
 

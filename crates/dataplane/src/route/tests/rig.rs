@@ -86,15 +86,13 @@ pub(crate) fn routed(vrf: u16, port: u8, v4: &str, v6: &[&str]) -> RoutedIface {
         mpls: false,
         policy: None,
         sources: None,
-        list_in: None,
-        list_out: None,
         clamp: None,
         has_card: false,
     }
 }
 
 fn iface(port: u16, tag: Tag, kind: IfaceKind) -> Iface {
-    Iface { name: "test".into(), port: PortId(port), tag, kind }
+    Iface::new("test", PortId(port), tag, kind)
 }
 
 fn port(number: u8, attach: tables::Attach) -> PortEntry {

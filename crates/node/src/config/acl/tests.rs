@@ -118,7 +118,8 @@ fn acl_entries_for_frames_say_which_ones() {
         "{ action = \"deny\", mac-from = \"02:00:5e:00:00:00/24\", mac-to = \"ff:ff:ff:ff:ff:ff\" },\n\
          { action = \"permit\", ethertype = 0x0806, vlan = 0 },\n\
          { action = \"permit\", vlan = 7, protocol = \"udp\", to-ports = 9 },\n\
-         { action = \"deny\", vlan = 7, protocol = \"udp\", from = \"10.0.0.0/8\", to-ports = 9 },",
+         { action = \"deny\", vlan = 7, protocol = \"udp\", from = \"10.0.0.0/8\", to-ports = 9 },\n\
+         { action = \"permit\", exp = 5 },",
         CIRCUIT,
     );
     let config = Config::parse("pe.toml", &text, &mut named_key).unwrap_or_else(|e| panic!("{e}"));
@@ -134,11 +135,39 @@ fn acl_entries_for_frames_say_which_ones() {
             "EtherType 0x0806, untagged",
             "udp, to ports 9, VLAN 7",
             "udp, to ports 9, VLAN 7",
+            "EXP 5",
         ]
     );
     let counts: Vec<usize> = list.entries.iter().map(|entry| entry.frames().count()).collect();
-    assert_eq!(counts, [1, 1, 2, 1], "whatever is in it; UDP of either family");
+    assert_eq!(counts, [1, 1, 2, 1, 1], "whatever is in it; UDP of either family");
     assert_eq!(list.shadowed(), [(3, 2)]);
+}
+
+/// Lists of bridges' members, and of routing tables, which interfaces have that name none.
+#[test]
+fn acl_of_members_and_routing_tables() {
+    let more = "[[port]]\nname = \"left\"\ndriver = \"wire\"\n\
+        [[port]]\nname = \"right\"\ndriver = \"wire\"\n\
+        [[bridge]]\nname = \"br\"\nmember = [{ port = \"left\", acl-in = \"customer\" }, \
+        { port = \"right\", vlan = 5, acl-out = \"customer\" }]\n\
+        [[port]]\nname = \"b\"\ndriver = \"wire\"\n\
+        [[interface]]\nport = \"b\"\nvrf = \"red\"\naddress = [\"10.9.0.1/24\"]\n\
+        [[vrf]]\nname = \"red\"\nacl-in = \"customer\"\n";
+    let text = text("{ action = \"permit\" }", &format!("acl-out = \"customer\"\n{more}"));
+    let config = Config::parse("pe.toml", &text, &mut named_key).unwrap_or_else(|e| panic!("{e}"));
+    let interface = config.interfaces[0].name.as_str();
+    assert_eq!(config.places_of(0), [vec!["b", "br:left"], vec![interface, "br:right.5"]]);
+    for (instead, parts) in [
+        (
+            "name = \"blue\"",
+            ["no interface is in the routing table `blue`", "that interfaces have"],
+        ),
+        ("name = \"red\"\n[[vrf]]\nname = \"red\"", ["`red` is there twice", "in one place"]),
+    ] {
+        let text = text.replace("name = \"red\"", instead);
+        let said = Config::parse("pe.toml", &text, &mut named_key).unwrap_err().to_string();
+        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+    }
 }
 
 #[test]
@@ -147,7 +176,10 @@ fn acl_entries_for_frames_that_are_wrong_are_refused() {
         (
             "{ action = \"deny\", vlan = 7 }",
             "acl-in = \"customer\"",
-            ["asks for MAC addresses, EtherType or VLAN", "use it at a pseudowire"],
+            [
+                "asks for MAC addresses, EtherType, VLAN or EXP",
+                "use it at a bridge or a pseudowire",
+            ],
         ),
         (
             "{ action = \"deny\", mac-to = \"02:00\" }",
@@ -165,6 +197,12 @@ fn acl_entries_for_frames_that_are_wrong_are_refused() {
             "{ action = \"deny\", ethertype = 0x0806, protocol = \"udp\" }",
             "",
             ["IP packets of another EtherType", "leave ethertype out"],
+        ),
+        ("{ action = \"deny\", exp = 8 }", "", ["exp cannot be 8", "0 to 7"]),
+        (
+            "{ action = \"deny\", exp = 1, protocol = \"udp\" }",
+            "",
+            ["an entry for labels that asks for something else", "without ethertype"],
         ),
     ] {
         let said = wrong(entries, interface);

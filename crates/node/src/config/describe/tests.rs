@@ -106,6 +106,9 @@ name = "l"
 action = "deny"
 protocol = "tcp"
 
+[[vrf]]
+name = "red"
+
 [look-aside]
 depth = 64
 
