@@ -2,8 +2,8 @@
 
 mod bench;
 
-use bench::{Schedule, Sink, Source, bridge, frame, secured_bridge};
-use ferrule_base::{Duration, Instant};
+use bench::{Schedule, Sink, Source, bridge, frame, secured_bridge, udp4};
+use ferrule_base::{Duration, Instant, MacAddr};
 use ferrule_lab::profile::{Bus, Cap, Distribution, Price};
 use ferrule_lab::{DeviceId, End, LinkSpec, Network, Profile, StationId};
 
@@ -122,6 +122,27 @@ fn a_token_bucket_lets_its_burst_and_then_its_rate_pass() {
     let got = arrivals(&mut network, sink).len() as u64;
     assert_eq!(got, 5 + 1999);
     assert_eq!(network.device(device).stats().capped, 10_000 - got);
+}
+
+/// One flow has the share of one queue, many have all of it.
+#[test]
+fn queues_share_a_cap_of_frames_by_flow() {
+    let passed = |numbered| {
+        // Numbers stand where ports do: each frame is a flow of its own.
+        let ips = ([10, 0, 0, 1], [10, 0, 0, 2]);
+        let frame = udp4(MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 1]), ips, 28);
+        let frame = frame[..38].to_vec();
+        let every = Schedule::Every(Duration::from_micros(100));
+        let mut source = Source::new(frame, 10_000, every);
+        source.numbered = numbered;
+        let cap = Cap { frames_per_second: 2000.0, burst_frames: 5.0, queues: 2, ..Cap::NONE };
+        let profile = Profile { cap, ..Profile::ideal() };
+        let (mut network, _, sink) = one_device(1, source, profile);
+        network.run_until_idle(Duration::from_secs(10));
+        arrivals(&mut network, sink).len()
+    };
+    assert_eq!(passed(false), 5 + 999);
+    assert!((2 * 999..=2 * (5 + 999)).contains(&passed(true)), "{}", passed(true));
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Device {
         }
         let now = world.now;
         if let Some(bucket) = &mut self.bucket
-            && !bucket.take(&self.profile.cap, now, packet.len())
+            && !bucket.take(&self.profile.cap, now, packet.data())
         {
             self.stats.capped += 1;
             return world.lose(lane, false, Loss::Capped, packet);

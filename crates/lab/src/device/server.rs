@@ -4,6 +4,7 @@ use crate::link::{PICOS, nanos_up, picos};
 use crate::profile::{Bus, Cap, CardCost, Profile};
 use ferrule_base::Instant;
 use ferrule_pipeline::Packet;
+use ferrule_wire::flow::flow_hash;
 use std::collections::VecDeque;
 
 /// A frame that waits for the server.
@@ -75,31 +76,37 @@ impl Server {
 
 /// The state of a [`Cap`].
 pub(crate) struct Bucket {
-    frames: f64,
+    /// Of each queue.
+    frames: Vec<f64>,
     bits: f64,
     filled: Instant,
 }
 
 impl Bucket {
     pub fn new(cap: &Cap) -> Self {
-        Self { frames: cap.burst_frames, bits: cap.burst_octets * 8.0, filled: Instant::ZERO }
+        let frames = vec![cap.burst_frames; cap.queues.max(1)];
+        Self { frames, bits: cap.burst_octets * 8.0, filled: Instant::ZERO }
     }
 
-    /// Whether a frame of `octets` may pass; if so, its tokens are taken.
-    pub fn take(&mut self, cap: &Cap, now: Instant, octets: usize) -> bool {
+    /// Whether a frame may pass, by the queue of its flow; if so, its tokens are taken.
+    pub fn take(&mut self, cap: &Cap, now: Instant, frame: &[u8]) -> bool {
         let seconds = now.since(self.filled).as_nanos() as f64 / 1e9;
         self.filled = now;
-        let bits = octets as f64 * 8.0;
+        let bits = frame.len() as f64 * 8.0;
         let fill = |have: f64, rate: f64, burst: f64| {
             if rate > 0.0 { (have + rate * seconds).min(burst) } else { f64::INFINITY }
         };
-        self.frames = fill(self.frames, cap.frames_per_second, cap.burst_frames);
+        let queues = self.frames.len();
+        for frames in &mut self.frames {
+            *frames = fill(*frames, cap.frames_per_second / queues as f64, cap.burst_frames);
+        }
         self.bits = fill(self.bits, cap.bits_per_second, cap.burst_octets * 8.0);
+        let queue = if queues == 1 { 0 } else { flow_hash(frame) as usize % queues };
         // What a sum of tenths misses by must not cost a frame.
         const SLACK: f64 = 1e-6;
-        let passes = self.frames >= 1.0 - SLACK && self.bits >= bits - SLACK;
+        let passes = self.frames[queue] >= 1.0 - SLACK && self.bits >= bits - SLACK;
         if passes {
-            self.frames -= 1.0;
+            self.frames[queue] -= 1.0;
             self.bits -= bits;
         }
         passes

@@ -165,6 +165,15 @@ pub const KEYS: &[Key] = &[
     ),
     number!("cap.burst-frames", "frames", "may come at once", (1.0, 1e9), cap.burst_frames),
     number!("cap.burst-octets", "octets", "may come at once", (1.0, 1e12), cap.burst_octets),
+    Key {
+        path: "cap.queues",
+        unit: "queues",
+        about: "that share the frames per second; each flow has one",
+        range: (1.0, 64.0),
+        whole: true,
+        get: |p| p.cap.queues as f64,
+        set: |p, value| p.cap.queues = value as usize,
+    },
     number!(
         "bus.latency-ns",
         "ns",

@@ -114,6 +114,8 @@ pub struct Cap {
     pub burst_frames: f64,
     /// Octets that may come at once.
     pub burst_octets: f64,
+    /// Queues that share the frames: each flow has one, by its addresses and ports.
+    pub queues: usize,
 }
 
 impl Cap {
@@ -123,6 +125,7 @@ impl Cap {
         bits_per_second: 0.0,
         burst_frames: 1.0,
         burst_octets: 1514.0,
+        queues: 1,
     };
 
     /// Whether everything passes.

@@ -91,6 +91,7 @@ impl Limits {
                 bits_per_second: directions * bits,
                 burst_frames: BURST.0,
                 burst_octets: BURST.1,
+                queues: 1,
             },
             fit: Fit { points, error_percent: error, leave_one_out_percent: error },
             ..Profile::ideal()

@@ -1,6 +1,6 @@
 //! Tables of lists beyond the print: by share permitted, by place, and live.
 
-use super::live::{Case, Live, PERMITTED, PLACES, SMALL, TIMED, Timed, named};
+use super::live::{Case, Live, PERMITTED, PLACES, SMALL, STREAMS, TIMED, Timed, named};
 use super::model::Model;
 use super::network::Point;
 use super::nodes::{Entries, List};
@@ -22,10 +22,15 @@ pub const fn title(timed: Timed, list: List) -> &'static str {
     }
 }
 
-fn column(live: Measured<'_>, (timed, list): (Timed, List), rows: &[(Entries, usize)]) -> Column {
+fn column(
+    (study, live): (&Study, Measured<'_>),
+    (timed, list): (Timed, List),
+    rows: &[(Entries, usize)],
+) -> Column {
+    let streams = study.setup.streams;
     let cell = |&(entries, octets): &(Entries, usize)| {
         let live = live.as_ref().map_err(Clone::clone)?;
-        let case = Case { timed, list, entries, octets };
+        let case = Case { timed, list, entries, octets, streams };
         live.of(case).map(LiveNumber::from).map_err(str::to_owned)
     };
     Column::results(title(timed, list), "ns", rows.iter().map(cell)).decimals(1)
@@ -54,7 +59,7 @@ pub fn contents(study: &Study, model: &Model, live: Measured<'_>) -> Section {
             .column(column("forwarded", |p| p.forwarded));
     }
     for case in listed() {
-        shares = shares.column(column(live, case, &rows));
+        shares = shares.column(column((study, live), case, &rows));
     }
     let shares = shares.note(
         "Model: the IP router under the study's limits. Live: what a frame takes one worker, by \
@@ -64,7 +69,7 @@ pub fn contents(study: &Study, model: &Model, live: Measured<'_>) -> Section {
     let mut places = Table::new("places", "Frames of 64 bytes by the entry that has them")
         .column(Column::words("list", PLACES.map(named)));
     for case in listed() {
-        places = places.column(column(live, case, &rows));
+        places = places.column(column((study, live), case, &rows));
     }
     let places = places.note(format!(
         "A list of {} entries, of which one permits everything that is sent, or none. Ferrule does \
@@ -82,11 +87,36 @@ pub fn sizes(study: &Study, live: Measured<'_>) -> Section {
     let mut table = Table::new("sizes", "What a frame takes one of Ferrule's workers")
         .column(Column::settings("frame", "bytes", sizes.iter().map(|&octets| octets as f64)));
     for case in TIMED {
-        table = table.column(column(live, case, &rows));
+        table = table.column(column((study, live), case, &rows));
     }
     let table = table.note(
         "Lists of 120 entries that permit all 90 streams. A frame of 64 bytes has 672 ns on a line \
          of 1 Gbit/s.",
     );
     Section::new("On this machine").table(table)
+}
+
+/// Sizes at which few streams are compared.
+const FEW_AT: [usize; 4] = [64, 96, 128, 512];
+
+/// Few streams, and one alone.
+pub fn streams(study: &Study, model: &Model, live: Measured<'_>) -> Section {
+    let mut table = Table::new("streams", "IP without a list, by the streams that frames are of")
+        .column(Column::settings("streams", "", STREAMS.map(|streams| streams as f64)));
+    for octets in FEW_AT {
+        let rates = model.few.iter().map(|(_, points)| points[study.at(octets)].forwarded);
+        let rates: Vec<_> = rates.map(ModelNumber::from).collect();
+        let column = Column::numbers(format!("{octets} bytes"), "frames/s", rates);
+        table = table.column(column.decimals(0));
+    }
+    let ns = STREAMS.map(|streams| {
+        let live = live.as_ref().map_err(Clone::clone)?;
+        live.of(Case::few(streams, study)).map(LiveNumber::from).map_err(str::to_owned)
+    });
+    let table = table.column(Column::results("64 bytes", "ns", ns).decimals(1)).note(
+        "Model: the port has two queues, as the study says (section 4.1.1); each has half of the \
+         frames a second that 90 streams have, which it does not say, and every stream has one of \
+         them. Live: what a frame takes one worker, which has one queue.",
+    );
+    Section::new("One stream alone").table(table)
 }

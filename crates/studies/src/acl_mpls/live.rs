@@ -20,6 +20,8 @@ const FCS: usize = ferrule_tester::rate::FCS;
 pub const SMALL: usize = 64;
 /// Streams that a list permits.
 pub const PERMITTED: [u64; 4] = [1, 30, 60, 90];
+/// Streams of which the frames are, without a list.
+pub const STREAMS: [u64; 6] = [1, 2, 5, 10, 20, 90];
 /// Places of one entry for all streams.
 pub const PLACES: [Entries; 4] =
     [Entries::All(1), Entries::All(60), Entries::All(120), Entries::Nobody];
@@ -63,6 +65,8 @@ pub struct Case {
     pub entries: Entries,
     /// Octets of a frame, with FCS.
     pub octets: usize,
+    /// Streams that the frames are of.
+    pub streams: u64,
 }
 
 /// Nanoseconds that a frame takes: the median of rounds, and the middle half of them.
@@ -95,13 +99,18 @@ pub fn run(
     let mut live = Live::default();
     for (octets, entries) in sizes.chain(contents) {
         say(&format!("live: frames of {octets} bytes, {}", named(entries)));
-        let cases = TIMED.map(|(timed, list)| Case { timed, list, entries, octets });
+        let cases = TIMED.map(|(timed, list)| Case { timed, list, entries, octets, streams });
         // Without a list its contents make no difference.
         let cases = cases
             .into_iter()
             .filter(|case| case.list != List::None || entries == Entries::Permit(streams));
         live.0.extend(together(cases.collect(), study, quick, clock)?);
     }
+    say("live: frames of few streams");
+    let few = STREAMS.into_iter().filter(|&few| few != streams).chain([streams]);
+    // Those of all streams once more, in turn with the others.
+    live.0.retain(|(case, _)| *case != Case::few(streams, study));
+    live.0.extend(together(few.map(|few| Case::few(few, study)).collect(), study, quick, clock)?);
     Ok(live)
 }
 
@@ -144,6 +153,12 @@ fn together(
 }
 
 impl Case {
+    /// Small frames of so many streams through the router, without a list.
+    pub const fn few(streams: u64, study: &Study) -> Self {
+        let entries = Entries::Permit(study.setup.streams);
+        Self { timed: Timed::Router, list: List::None, entries, octets: SMALL, streams }
+    }
+
     fn path(&self, study: &Study) -> Path {
         let core = if self.timed == Timed::Router { Core::Ip } else { Core::Mpls };
         let system = System { core, list: self.list, both_ways: false };
@@ -154,7 +169,7 @@ impl Case {
         let edge = ([192, 0, 2, 2].into(), made_mac("pe2", "core"));
         let neighbours: Vec<_> = hosts.chain([edge]).collect();
         let mut rng = Rng::new(SEED);
-        let drawn = (0..DRAWN).map(|_| frame(self.octets - FCS, rng.below(streams)));
+        let drawn = (0..DRAWN).map(|_| frame(self.octets - FCS, rng.below(self.streams)));
         Path::new(configs, &neighbours, drawn.collect())
     }
 

@@ -8,7 +8,7 @@
 //! | what becomes of each frame | not in it | the same |
 //! | share of streams permitted, place of the entry | not in it | [`lists`] |
 //! | lists of this machine's nodes | | [`live`], [`lists`] |
-//! | one stream against 90 | section 4.1.2, without figures | not yet |
+//! | one stream against 90 | section 4.1.2, without figures | [`model`], [`live`], [`lists`] |
 //!
 //! The model's numbers are those of Ferrule's nodes in virtual time ([`network`]): real
 //! lists of 120 entries, asked for every packet, real labels, under four limits that are
@@ -55,6 +55,7 @@ pub fn document(model: &Model, live: &Result<Live, String>) -> Report {
         sections::fates(model),
         lists::contents(&study, model, live),
         lists::sizes(&study, live),
+        lists::streams(&study, model, live),
         sections::limits(&study, model),
         Section::new("Errata")
             .text(

@@ -1,8 +1,8 @@
 //! The model: every system at every size.
 
 use super::fit::{Limits, is_modelled};
-use super::live::{PERMITTED, SMALL};
-use super::network::{Point, line_rate, measure};
+use super::live::{PERMITTED, SMALL, STREAMS};
+use super::network::{Load, Point, line_rate, measure};
 use super::nodes::{Core, Entries, List, PRINTED, System};
 use super::published::Study;
 
@@ -19,6 +19,9 @@ pub struct Model {
     pub fit_percent: f64,
     /// Of each system, by size.
     pub points: Vec<(System, Vec<Point>)>,
+    /// IP without a list by the streams that it is of, if a port has two queues that share the
+    /// limit: for each number of streams by size.
+    pub few: Vec<(u64, Vec<Point>)>,
     /// Small frames of IP, a list in and a list out, by the streams that it permits.
     pub permitted: [Vec<Point>; 2],
 }
@@ -47,6 +50,29 @@ impl Model {
     }
 }
 
+/// Queues of a port, as the study has them (section 4.1.1).
+const QUEUES: usize = 2;
+
+fn few(
+    study: &Study,
+    limits: Limits,
+    frames: u64,
+    say: &mut dyn FnMut(&str),
+) -> Vec<(u64, Vec<Point>)> {
+    let system = System { core: Core::Ip, list: List::None, both_ways: false };
+    let mut device = limits.profile(study, system, 1.0);
+    device.cap.queues = QUEUES;
+    let by_size = |streams| {
+        say(&format!("{}, {streams} streams", system.key()));
+        let sizes = study.setup.frame_bytes.iter().map(|&octets| {
+            let load = Load { octets, per_second: line_rate(octets), streams };
+            measure((system, PRINTED), study, &device, load, frames)
+        });
+        (streams, sizes.collect())
+    };
+    STREAMS.map(by_size).to_vec()
+}
+
 fn rate(system: System, point: &Point) -> f64 {
     if system.list == List::None { point.forwarded } else { point.processed }
 }
@@ -55,8 +81,13 @@ fn rate(system: System, point: &Point) -> f64 {
 pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
     let frames = if quick { FRAMES_QUICK } else { FRAMES };
     let (limits, fit_percent) = Limits::fit(study);
-    let mut model =
-        Model { limits, fit_percent, points: Vec::new(), permitted: Default::default() };
+    let mut model = Model {
+        limits,
+        fit_percent,
+        points: Vec::new(),
+        few: Vec::new(),
+        permitted: Default::default(),
+    };
     // Those without a list first: with one, as much is offered.
     let mut systems = System::ALL;
     systems.sort_by_key(|system| system.list != List::None);
@@ -70,7 +101,8 @@ pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
                 List::None => line_rate(octets),
                 _ => before[at],
             };
-            measure((system, PRINTED), study, &device, (octets, offered), frames)
+            let load = Load { octets, per_second: offered, streams: study.setup.streams };
+            measure((system, PRINTED), study, &device, load, frames)
         };
         let points = study.setup.frame_bytes.iter().enumerate().map(point).collect();
         model.points.push((system, points));
@@ -82,9 +114,11 @@ pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
         let device = limits.profile(study, system, 1.0);
         let point = |permitted| {
             let case = (system, Entries::Permit(permitted));
-            measure(case, study, &device, (SMALL, offered), frames)
+            let (octets, streams) = (SMALL, study.setup.streams);
+            measure(case, study, &device, Load { octets, per_second: offered, streams }, frames)
         };
         PERMITTED.map(point).to_vec()
     });
+    model.few = few(study, limits, frames, say);
     model
 }

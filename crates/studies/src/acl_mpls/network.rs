@@ -31,6 +31,17 @@ fn line() -> LinkSpec {
     LinkSpec { rate: Some(RATE), queue: QUEUE, ..LinkSpec::default() }
 }
 
+/// What is offered each way.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Octets of a frame, with FCS.
+    pub octets: usize,
+    /// Frames a second.
+    pub per_second: f64,
+    /// Streams that they are of.
+    pub streams: u64,
+}
+
 /// What became of a load, in frames a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Point {
@@ -127,15 +138,16 @@ impl Rig {
     }
 }
 
-/// Offers so many frames a second for about so many frames.
+/// Offers a load for about so many frames.
 pub fn measure(
     (system, entries): (System, Entries),
     study: &Study,
     device: &Profile,
-    (octets, per_second): (usize, f64),
+    load: Load,
     frames: u64,
 ) -> Point {
-    let mut rig = Rig { octets, ..Rig::new(system, entries, study, device) };
+    let Load { octets, per_second, streams } = load;
+    let mut rig = Rig { octets, streams, ..Rig::new(system, entries, study, device) };
     // RFC 2544 section 23: addresses are learned before a trial. A bucket that is full takes
     // requests and answers of ARP for what they are: frames.
     let (_, before) = rig.offer(LEARNING, rig.streams * 10);
