@@ -141,7 +141,7 @@ def study_toe_live():
 
 def study_acl_live():
     found = tables(study(name="acl-mpls"))
-    for name in ("sizes", "permitted", "places"):
+    for name in ("sizes", "permitted", "places", "streams"):
         for column in live_columns(found[name]):
             numbers = [cell.get("value") for cell in column["cells"]]
             check(all(n and 1 < n < 5_000 for n in numbers), f"{name}: {column}")

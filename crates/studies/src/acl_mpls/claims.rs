@@ -3,7 +3,7 @@
 use super::lists::title;
 use super::live::{Case, Live, SMALL, TIMED, Timed};
 use super::model::Model;
-use super::network::line_rate;
+use super::network::{Point, line_rate};
 use super::nodes::{Entries, List, PRINTED, System};
 use super::published::Study;
 use ferrule_report::{Claim, Kind, Measure, Verdict};
@@ -108,24 +108,20 @@ fn one_stream(claim: Claim, study: &Study, model: &Model) -> Claim {
     let (Some((_, alone)), Some((_, all))) = (model.few.first(), model.few.last()) else {
         return claim;
     };
-    let is_slower =
-        |at: usize| 100.0 * (1.0 - alone[at].forwarded / all[at].forwarded) > FLAT_PERCENT;
     let sizes = &study.setup.frame_bytes;
-    let slower: Vec<usize> = (0..sizes.len()).filter(|&at| is_slower(at)).collect();
-    let lost = |at: usize| 100.0 * (1.0 - alone[at].forwarded / all[at].forwarded);
-    let said: Vec<String> =
-        slower.iter().map(|&at| format!("{:.0} % at {} bytes", lost(at), sizes[at])).collect();
+    let lacks = |few: &[Point], at: usize| 100.0 * (1.0 - few[at].forwarded / all[at].forwarded);
+    let slower: Vec<usize> =
+        (0..sizes.len()).filter(|&at| lacks(alone, at) > FLAT_PERCENT).collect();
+    let each = slower.iter().map(|&at| format!("{:.0} % at {} bytes", lacks(alone, at), sizes[at]));
+    let said: Vec<String> = each.collect();
     // Small frames, and no others.
     let holds = !slower.is_empty() && slower.iter().enumerate().all(|(nth, &at)| nth == at);
-    let enough = model
-        .few
-        .iter()
-        .find(|(_, points)| 100.0 * (1.0 - points[0].forwarded / all[0].forwarded) <= FLAT_PERCENT);
-    let enough = enough.map_or(0, |(streams, _)| *streams);
+    let few = model.few.iter().rev().take_while(|(_, few)| lacks(few, 0) <= FLAT_PERCENT);
+    let enough = few.last().map_or(0, |(streams, _)| *streams);
     let evidence = format!(
         "with two queues that each have half of the frames a second, one stream lacks {}, and \
-         nothing at larger ones; {enough} streams have all at 64 bytes (the study: 20). That there \
-         are two is the study's word, their share is ours",
+         nothing at larger ones; from {enough} streams on they have all at 64 bytes (the study: \
+         20). That there are two is the study's word, their share is ours",
         said.join(", ")
     );
     claim.judged(Kind::Model, Verdict::of(holds && slower.len() < sizes.len()), evidence)
