@@ -35,7 +35,7 @@ pub struct Tables {
     /// Their counters.
     pub hits: ipsec::HitMap,
     /// By access list number.
-    pub lists: Vec<acl::AccessList>,
+    pub lists: Vec<acl::Numbered>,
     /// Their counters.
     pub list_hits: ipsec::HitMap,
     /// Where each security association lives.

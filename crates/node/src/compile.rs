@@ -4,18 +4,19 @@
 //! is numbered for good (ports, SAs) comes from [`Numbers`]; interfaces,
 //! adjacencies and the rest are numbered by their place.
 
+mod lists;
+
 use crate::config::{
-    AclEntryConfig, Config, InterfaceConfig, LabelAction, PolicyAction, PolicyConfig,
-    PseudowireConfig, SaConfig, TunnelConfig, Via, VlanTag, Ways,
+    Config, InterfaceConfig, LabelAction, PolicyAction, PolicyConfig, PseudowireConfig, SaConfig,
+    TunnelConfig, Via, VlanTag, Ways,
 };
 use crate::secure;
 use crate::stable::Numbers;
 use ferrule_base::{MacAddr, PortId, Secret, VrfId};
-use ferrule_dataplane::acl::frame::FrameEntry;
-use ferrule_dataplane::acl::{AccessList, AclEntry};
 use ferrule_dataplane::macsec::SecyConfig;
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, Lists, PortEntry, RoutedIface, Tag};
 use ferrule_dataplane::{Tables, bridge, ipsec, mpls, route};
+use lists::Listed;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -49,8 +50,8 @@ pub(crate) struct Shared {
     pub cards: BTreeMap<PortId, BTreeSet<String>>,
     /// What each counter of policy entries counts.
     pub counters: Vec<Mark>,
-    /// The same of access lists.
-    pub list_counters: Vec<Mark>,
+    /// Access lists of the configuration.
+    pub lists: Vec<Arc<Listed>>,
     /// Configurations compiled so far.
     pub generation: u64,
 }
@@ -226,8 +227,9 @@ pub(crate) fn compile(
     let ways = config.tunnels.iter().map(|t| b.way(&t.via)).collect();
     b.sas(&outbound, &inbound);
     b.policies(&outbound);
-    b.lists();
+    b.shared.generation += 1;
     b.counters();
+    b.lists();
     b.routes();
     b.tables.compile();
     let Builder { tables, ports, next_hops, .. } = b;
@@ -658,61 +660,24 @@ impl Builder<'_> {
         let mut names: Vec<Mark> = self.config.policies.iter().map(names).collect();
         let rest = self.config.interfaces.iter().map(|i| mark_of(format!("{} rest", i.name)));
         names.extend(rest);
-        self.shared.generation += 1;
         let generation = self.shared.generation;
-        let carried = carried_over(&mut self.shared.counters, names);
+        let carried = carried_over(&self.shared.counters, &names);
+        self.shared.counters = names;
         self.tables.hits = ipsec::HitMap { generation, carried };
-        let names = self.config.lists.iter().flat_map(|list| {
-            let entry = |entry: &AclEntryConfig| {
-                let same = AclEntryConfig { at: 0, ..entry.clone() };
-                mark_of(format!("{} {same:?}", list.name))
-            };
-            let rest = mark_of(format!("{} rest", list.name));
-            list.entries.iter().map(entry).chain([rest])
-        });
-        let carried = carried_over(&mut self.shared.list_counters, names.collect());
-        self.tables.list_hits = ipsec::HitMap { generation, carried };
-    }
-
-    /// Access lists. Counters are numbered as entries are in the configuration; behind those
-    /// of each list comes that of what no entry has.
-    fn lists(&mut self) {
-        let mut counter = 0;
-        for (number, list) in self.config.lists.iter().enumerate() {
-            let used = |of: [Option<usize>; 2]| of.contains(&Some(number));
-            let config = self.config;
-            let packets = config.interfaces.iter().any(|i| used([i.acl_in, i.acl_out]));
-            let members = config.bridges.iter().flat_map(|bridge| &bridge.members);
-            let frames = config.pseudowires.iter().any(|p| used([p.acl_in, p.acl_out]))
-                || members.clone().any(|m| used([m.acl_in, m.acl_out]));
-            let (mut of_packets, mut of_frames) = (Vec::new(), Vec::new());
-            for entry in &list.entries {
-                let (verdict, logs) = (entry.verdict, entry.logs);
-                let packet = |matches| AclEntry { matches, verdict, logs, counter };
-                let frame = |matches| FrameEntry { matches, verdict, logs, counter };
-                of_packets
-                    .extend(packets.then(|| entry.matches().map(packet)).into_iter().flatten());
-                of_frames.extend(frames.then(|| entry.frames().map(frame)).into_iter().flatten());
-                counter += 1;
-            }
-            let list = AccessList::new(&of_packets, counter);
-            let list = list.and_then(|list| list.with_frames(&of_frames));
-            self.tables.lists.push(list.expect("entries were checked"));
-            counter += 1;
-        }
     }
 }
 
 /// Where each counter was before; of entries that are alike each keeps its own.
-fn carried_over(counters: &mut Vec<Mark>, names: Vec<Mark>) -> Box<[u32]> {
-    let mut before: HashMap<Mark, Vec<u32>> = HashMap::new();
-    for (number, name) in counters.iter().enumerate().rev() {
-        before.entry(*name).or_default().push(number as u32);
+fn carried_over(before: &[Mark], now: &[Mark]) -> Box<[u32]> {
+    if before == now {
+        return (0..now.len() as u32).collect();
     }
-    let number = |name| before.get_mut(name).and_then(Vec::pop).unwrap_or(ipsec::UNCOUNTED);
-    let carried = names.iter().map(number).collect();
-    *counters = names;
-    carried
+    let mut places: HashMap<Mark, Vec<u32>> = HashMap::new();
+    for (number, name) in before.iter().enumerate().rev() {
+        places.entry(*name).or_default().push(number as u32);
+    }
+    let number = |name| places.get_mut(name).and_then(Vec::pop).unwrap_or(ipsec::UNCOUNTED);
+    now.iter().map(number).collect()
 }
 
 /// Whether a card seals what an entry protects.

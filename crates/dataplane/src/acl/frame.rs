@@ -41,7 +41,7 @@ impl MacNet {
 }
 
 /// Frames that an entry is for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FrameMatch {
     /// Sources.
     pub src: Option<MacNet>,

@@ -36,6 +36,8 @@ use ferrule_pipeline::{BATCH, Packet};
 use frame::{FrameEntry, FrameKey, FrameRule};
 use key::Key;
 use rule::EntryRule;
+use std::sync::Arc;
+
 pub use stage::{AclIn, AclOut, FrameAclIn, FrameAclOut};
 
 /// Entries of a list at most, lists of addresses and ports multiplied out.
@@ -51,7 +53,7 @@ pub struct TcpFlags {
 }
 
 /// Traffic that an entry is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Match {
     /// Addresses, protocol, ports and message; local is the source.
     pub selector: Selector,
@@ -80,7 +82,7 @@ impl Match {
 }
 
 /// What an entry does with its traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// It passes.
     Permit,
@@ -142,6 +144,13 @@ impl AclOutcome {
         self.what & Self::LOGS != 0
     }
 
+    /// The same where the list's counters begin at this one.
+    #[inline(always)]
+    const fn counted_from(self, first: u32) -> Self {
+        // What is not counted stays so.
+        Self { counter: self.counter.saturating_add(first), ..self }
+    }
+
     /// The counter of the entry that decided.
     #[inline(always)]
     pub const fn counter(self) -> u32 {
@@ -151,6 +160,15 @@ impl AclOutcome {
 
 /// Packets that cannot be read: their places in the batch, and why.
 type Unread = ArrayVec<(usize, DropReason), BATCH>;
+
+/// An access list in a configuration: the same list may be in others, with other counters.
+#[derive(Clone)]
+pub struct Numbered {
+    /// The list, whose counters begin at 0.
+    pub list: Arc<AccessList>,
+    /// Where they begin here.
+    pub first_counter: u32,
+}
 
 /// A compiled access list.
 pub struct AccessList {

@@ -1,7 +1,7 @@
 //! The stages: before the routing table and behind it.
 
 use super::frame::payload_at;
-use super::{AclOutcome, Unread};
+use super::{AclOutcome, Numbered, Unread};
 use crate::bridge;
 use crate::classify::Direction;
 use crate::graph::{Aside, Ctx, FLAG_LOCAL, Next, Stage};
@@ -164,7 +164,7 @@ fn judge_shape<const FRAMES: bool>(
         let same = lists[from..batch.len()].iter().take_while(|&&other| other == number);
         let to = from + same.count();
         match tables.lists.get(number as usize) {
-            Some(list) => {
+            Some(Numbered { list, first_counter }) => {
                 let (packets, outcomes) = (&batch[from..to], &mut outcomes[from..to]);
                 match FRAMES {
                     true => {
@@ -173,6 +173,10 @@ fn judge_shape<const FRAMES: bool>(
                     }
                     false => list.judge_all(packets, outcomes, &mut unread, from),
                 }
+                let counted = |outcome: &mut AclOutcome| {
+                    *outcome = outcome.counted_from(*first_counter);
+                };
+                outcomes.iter_mut().for_each(counted);
             }
             None if number == NO_LIST => {}
             // A list that is not there lets nothing through.

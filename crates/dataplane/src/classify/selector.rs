@@ -128,7 +128,7 @@ impl<T: fmt::Display + PartialEq> fmt::Display for Field<T> {
 }
 
 /// Traffic that a policy or an SA is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Selector {
     /// Addresses on this side.
     pub local: Addresses,

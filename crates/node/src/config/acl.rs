@@ -20,6 +20,7 @@ use super::traffic::{Said, Traffic, Wrong, list};
 use ferrule_dataplane::acl::frame::{FrameMatch, MacNet};
 use ferrule_dataplane::acl::{ENTRIES_MAX, Match, TcpFlags, Verdict};
 use ferrule_wire::{EtherType, Protocol};
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 /// An access list.
@@ -93,6 +94,14 @@ impl AclConfig {
                 own.all(|(_, m)| over(at, m).is_some()).then_some((at, first))
             })
             .collect()
+    }
+}
+
+/// By all but its place in the file.
+impl Hash for AclEntryConfig {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { name, traffic, dscp, tcp, fragments, link, verdict, logs, at: _ } = self;
+        (name, traffic, dscp, tcp, fragments, link, verdict, logs).hash(state);
     }
 }
 

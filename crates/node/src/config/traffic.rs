@@ -12,7 +12,7 @@ use toml::Value;
 const COMBINATIONS_MAX: usize = 4096;
 
 /// Traffic of an entry. An empty list is ANY.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Traffic {
     /// Addresses on our side; in an access list the sources.
     pub local: Vec<Addresses>,
