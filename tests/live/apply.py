@@ -2,7 +2,10 @@
 # time-limit: 120
 """`apply` puts another configuration in force without losing a packet; a bad
 one leaves the running node as it was."""
+import json
 import os
+import re
+import socket
 import subprocess
 import sys
 
@@ -18,6 +21,22 @@ def counted(rig, change):
     change()
     out, _ = pings.communicate(timeout=60)
     assert " 2000 received" in out, out
+
+
+def client(rig):
+    stream = socket.socket(socket.AF_UNIX)
+    stream.connect(rig.socket("ga"))
+    stream.settimeout(20)
+    return stream
+
+
+def line(stream):
+    text = b""
+    while not text.endswith(b"\n"):
+        part = stream.recv(1 << 20)
+        assert part, "the node hung up"
+        text += part
+    return text
 
 
 with Rig() as rig:
@@ -55,6 +74,43 @@ with Rig() as rig:
 
     counted(rig, with_a_port)
     print("a port opened and closed: 2000 of 2000 pings answered")
+
+    # A list that takes long to read: the node serves others meanwhile.
+    entries = "".join(f'{{ action = "permit", from = "10.{n >> 16}.{n >> 8 & 255}.{n & 255}/32" }},\n'
+                      for n in range(100_000))
+    large = good.replace('port = "lan"\n', 'port = "lan"\nacl-in = "large"\n', 1)
+    large += f'\n[[access-list]]\nname = "large"\nentry = [\n{entries}{{ action = "permit" }}\n]\n'
+    keys = {name: open(rig.path(name)).read() for name in re.findall(r'key = "([^"]+)"', good)}
+
+    def with_a_large_list():
+        served = 0
+        with client(rig) as asks, client(rig) as looks:
+            request = {"apply": {"file": rig.path("ga.toml"), "text": large, "keys": keys}}
+            asks.sendall(json.dumps(request).encode() + b"\n")
+            # What it asks for next is answered after that.
+            asks.sendall(b'{"show":{}}\n')
+            asks.setblocking(False)
+            answer = b""
+            while b"\n" not in answer:
+                looks.sendall(b'{"show":{}}\n')
+                assert b'"report"' in line(looks)
+                served += 1
+                try:
+                    part = asks.recv(1 << 20)
+                    assert part, "the node hung up"
+                    answer += part
+                except BlockingIOError:
+                    pass
+            assert answer.startswith(b'{"applied"'), answer[:200]
+        # Its answer is counted, too.
+        assert served > 3, served
+        assert rig.ask("ga", "show", "acl").stdout.count("permit") == 100_001
+        rig.write("ga.toml", good)
+        rig.ask("ga", "apply", rig.path("ga.toml"))
+        print(f"100,000 entries applied: {served} others answered meanwhile, ", end="")
+
+    counted(rig, with_a_large_list)
+    print("2000 of 2000 pings answered")
 
     # A key that nobody began a counter for.
     rig.write("new.key", f"cipher {os.urandom(16).hex()}\nsalt {os.urandom(4).hex()}\n")

@@ -18,6 +18,7 @@ use crate::load::Loaded;
 use crate::metrics::Metrics;
 use crate::opening::{self, Openings};
 use crate::placing;
+use crate::reading::Reading;
 use crate::rights::{Rights, protect_memory};
 use crate::runtime::{self, Board, LiveWorker};
 use crate::settle::Settled;
@@ -63,6 +64,7 @@ pub struct Daemon {
     pub(crate) file: PathBuf,
     pub(crate) store: Option<SharedStore>,
     pub(crate) supervisor: Supervisor,
+    pub(crate) reading: Reading,
     pub(crate) threads: Vec<JoinHandle<LiveWorker>>,
 }
 
@@ -202,9 +204,8 @@ impl Daemon {
     pub fn start(loaded: Loaded, web: Option<TcpListener>) -> Result<Self, Fault> {
         let clock = Clock::start();
         protect_memory();
-        let on = |signals: &[i32]| {
-            signalled(signals).map_err(|e| Fault::environment(e, "see what the system said"))
-        };
+        let failed = |e| Fault::environment(e, "see what the system said");
+        let on = |signals: &[i32]| signalled(signals).map_err(failed);
         let (signals, reloads) = (on(&[SIGINT, SIGTERM])?, on(&[SIGHUP])?);
         let prepared = prepare(loaded)?;
         let store = open_store(&prepared)?;
@@ -266,6 +267,7 @@ impl Daemon {
             file: source.file.into(),
             store,
             supervisor: Supervisor::of_environment(),
+            reading: Reading::default(),
             threads,
         })
     }

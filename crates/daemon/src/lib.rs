@@ -27,6 +27,7 @@ pub mod missed;
 pub mod opening;
 mod placing;
 pub mod policies;
+mod reading;
 mod recording;
 pub mod report;
 mod rights;

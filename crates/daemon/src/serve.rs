@@ -3,19 +3,19 @@
 use crate::api::{Action, Recording, Reply, Request};
 use crate::daemon::{self, Daemon};
 use crate::events;
-use crate::fault::{Blame, Fault, Source};
+use crate::fault::{Blame, Fault};
 use crate::load::{self, Loaded};
 use crate::opening;
+use crate::reading::{Asker, Purpose, Read, Text};
 use crate::recording::{self, LOOK_EVERY, Tap};
 use crate::report::{Outside, Report};
 use crate::watch;
-use ferrule_base::{Duration, Instant, Secret};
+use ferrule_base::{Duration, Instant};
 use ferrule_dashboard::{Command, Refusal, Source as Shown, State};
 use ferrule_node::config::{PortConfig, differences};
 use ferrule_node::message::WorkerReport;
 use ferrule_ports::os::PollSet;
-use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::Read as _;
 use std::os::fd::AsRawFd;
 
 impl Shown for Daemon {
@@ -73,6 +73,7 @@ impl Daemon {
             self.note_failures();
             self.serve_metrics();
             self.serve_dashboard();
+            self.go_on();
             let actions = self.server.turn(&set);
             let stop = actions.into_iter().any(|action| self.act(action, &mut tap));
             tap.take_if(|t| t.turn(&self.control, &mut self.server, self.clock));
@@ -102,17 +103,70 @@ impl Daemon {
 
     /// SIGHUP: the file that the node was started with, as it is now.
     fn reload(&mut self) {
-        let applied = load::load(&self.file).and_then(|loaded| {
-            let Source { file, text } = loaded.source;
-            self.apply(&file, &text, &loaded.keys, false)
-        });
-        match applied {
-            Ok(_) => events::asked(None, "SIGHUP", Ok("applied")),
-            Err(fault) => {
-                events::asked(None, "SIGHUP", Err(&fault.to_string()));
-                eprint!("{fault}");
-            }
+        let purpose = Purpose::Apply { new_keys: false };
+        if let Err(fault) = self.read((None, purpose), Text::File(self.file.clone())) {
+            self.conclude(None, purpose, Err(fault));
         }
+    }
+
+    /// Has a configuration read.
+    fn read(&mut self, why: (Asker, Purpose), text: Text) -> Result<(), Fault> {
+        let lists = self.control.ready_lists();
+        self.reading.ask(why, text, lists, &self.board)?;
+        why.0.into_iter().for_each(|client| self.server.keep_waiting(client));
+        Ok(())
+    }
+
+    /// Goes on with configurations that were read.
+    fn go_on(&mut self) {
+        while let Some(Read { asker, purpose, loaded }) = self.reading.read() {
+            let done = loaded.and_then(|(loaded, lists)| match purpose {
+                Purpose::Apply { new_keys } => {
+                    self.supervisor.reloading();
+                    self.control.expect_lists(lists);
+                    let applied = self.change_to(loaded, new_keys);
+                    self.ready();
+                    applied
+                }
+                Purpose::Compare { new_keys } => self.compare(loaded, new_keys),
+            });
+            self.conclude(asker, purpose, done);
+        }
+    }
+
+    /// Tells whoever asked for a configuration what came of it.
+    fn conclude(&mut self, asker: Asker, purpose: Purpose, done: Result<Reply, Fault>) {
+        let Some(client) = asker else {
+            match &done {
+                Ok(_) => events::asked(None, "SIGHUP", Ok("applied")),
+                Err(fault) => {
+                    events::asked(None, "SIGHUP", Err(&fault.to_string()));
+                    eprint!("{fault}");
+                }
+            }
+            return;
+        };
+        let reply = done.unwrap_or_else(|fault| Reply::refused(&fault));
+        let name = match purpose {
+            Purpose::Apply { .. } => "apply",
+            Purpose::Compare { .. } => "compare",
+        };
+        self.answer(client, name, &reply);
+    }
+
+    /// An answer, which is an event, too.
+    fn answer(&mut self, client: u64, name: &str, reply: &Reply) {
+        let peer = self.server.peer(client);
+        match reply {
+            Reply::Report(_) => {}
+            Reply::Refused { text, .. } => events::asked(peer, name, Err(text)),
+            Reply::Applied { opened, closed } => {
+                let did = format!("{} ports opened, {} closed", opened.len(), closed.len());
+                events::asked(peer, name, Ok(&did));
+            }
+            _ => events::asked(peer, name, Ok("done")),
+        }
+        self.server.say(client, reply);
     }
 
     fn ready(&self) {
@@ -220,19 +274,25 @@ impl Daemon {
                 return false;
             }
         };
-        let (peer, name) = (self.server.peer(client), request.name());
+        let name = request.name();
+        let wanted = |purpose| (Some(client), purpose);
         let reply = match request {
             Request::Show {} => Reply::Report(Box::new(self.report())),
             Request::Apply { file, text, keys, new_keys } => {
                 let keys = load::received(keys);
-                let applied = keys.and_then(|keys| self.apply(&file, &text, &keys, new_keys));
-                applied.unwrap_or_else(|fault| Reply::refused(&fault))
+                let text = keys.map(|keys| Text::Sent { file, text, keys });
+                match text.and_then(|t| self.read(wanted(Purpose::Apply { new_keys }), t)) {
+                    Ok(()) => return false,
+                    Err(fault) => Reply::refused(&fault),
+                }
             }
             Request::Compare { file, text, keys, new_keys } => {
                 let keys = load::received(keys);
-                let loaded = keys.and_then(|keys| load::from_parts(&file, &text, &keys));
-                let compared = loaded.and_then(|loaded| self.compare(loaded, new_keys));
-                compared.unwrap_or_else(|fault| Reply::refused(&fault))
+                let text = keys.map(|keys| Text::Sent { file, text, keys });
+                match text.and_then(|t| self.read(wanted(Purpose::Compare { new_keys }), t)) {
+                    Ok(()) => return false,
+                    Err(fault) => Reply::refused(&fault),
+                }
             }
             Request::Trace(wanted) => return self.record(client, &wanted, true, false, tap),
             Request::Capture { recording, key_log } => {
@@ -246,21 +306,12 @@ impl Daemon {
             }
             Request::ResetCard { port } => self.reset_card(&port),
             Request::Stop {} => {
-                events::asked(peer, name, Ok("the node goes down"));
+                events::asked(self.server.peer(client), name, Ok("the node goes down"));
                 self.server.say(client, &Reply::Stopping {});
                 return true;
             }
         };
-        match &reply {
-            Reply::Report(_) => {}
-            Reply::Refused { text, .. } => events::asked(peer, name, Err(text)),
-            Reply::Applied { opened, closed } => {
-                let did = format!("{} ports opened, {} closed", opened.len(), closed.len());
-                events::asked(peer, name, Ok(&did));
-            }
-            _ => events::asked(peer, name, Ok("done")),
-        }
-        self.server.say(client, &reply);
+        self.answer(client, name, &reply);
         false
     }
 
@@ -339,21 +390,6 @@ impl Daemon {
             self.board.rouse_workers();
         }
         Ok(())
-    }
-
-    /// Puts another configuration in force, as the service manager is told.
-    fn apply(
-        &mut self,
-        file: &str,
-        text: &str,
-        keys: &BTreeMap<String, Secret>,
-        new_keys: bool,
-    ) -> Result<Reply, Fault> {
-        self.supervisor.reloading();
-        let loaded = load::from_parts(file, text, keys);
-        let applied = loaded.and_then(|loaded| self.change_to(loaded, new_keys));
-        self.ready();
-        applied
     }
 
     /// The changes that a configuration would make, if it would be accepted. Its ports are looked

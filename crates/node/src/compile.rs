@@ -16,7 +16,7 @@ use ferrule_base::{MacAddr, PortId, Secret, VrfId};
 use ferrule_dataplane::macsec::SecyConfig;
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, Lists, PortEntry, RoutedIface, Tag};
 use ferrule_dataplane::{Tables, bridge, ipsec, mpls, route};
-use lists::Listed;
+pub use lists::ReadyLists;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -51,7 +51,9 @@ pub(crate) struct Shared {
     /// What each counter of policy entries counts.
     pub counters: Vec<Mark>,
     /// Access lists of the configuration.
-    pub lists: Vec<Arc<Listed>>,
+    pub lists: ReadyLists,
+    /// Those that were compiled ahead for the next one.
+    pub lists_ahead: ReadyLists,
     /// Configurations compiled so far.
     pub generation: u64,
 }

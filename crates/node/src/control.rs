@@ -13,7 +13,7 @@
 //! [`Control::turn`].
 
 use crate::card::{CardCommand, CardEngine};
-use crate::compile::{self, Compiled, Shared};
+use crate::compile::{self, Compiled, ReadyLists, Shared};
 use crate::config::{Config, PortConfig};
 use crate::counter::{CounterStore, StoreError};
 use crate::incident::{Incident, Sender};
@@ -344,6 +344,16 @@ impl Control {
     /// The outbound SA that takes numbers out of a record.
     fn sender(&self, record: [u8; 16]) -> Option<Sender> {
         secure::sender(&self.config, &self.macs, record)
+    }
+
+    /// The access lists in force, compiled.
+    pub fn ready_lists(&self) -> ReadyLists {
+        self.shared.lists.clone()
+    }
+
+    /// Lists that were compiled ahead for the configuration that comes next.
+    pub fn expect_lists(&mut self, ready: ReadyLists) {
+        self.shared.lists_ahead = ready;
     }
 
     /// Puts another configuration in force, without losing a packet: what is new comes

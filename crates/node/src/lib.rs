@@ -27,7 +27,7 @@ mod secure;
 mod stable;
 mod worker;
 
-pub use compile::{default_sci, made_mac};
+pub use compile::{ReadyLists, default_sci, made_mac};
 pub use config::{Config, ConfigError};
 pub use control::{Applied, BuildError, Control, Environment, build, build_with_cards};
 pub use counter::{Counter, CounterStore, StoreError, Volatile};

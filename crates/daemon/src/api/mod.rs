@@ -35,7 +35,7 @@ pub const REQUEST_MAX: usize = 12 << 20;
 /// Octets of one reply at most: what a client reads.
 pub const REPLY_MAX: usize = 64 << 20;
 /// Octets that clients may leave unread, all together, before records are
-/// dropped, and the client that has most unread.
+/// dropped, and the client that has most unread; large replies come on top.
 pub const UNREAD_MAX: usize = 2 << 20;
 /// Clients at a time at most.
 pub const CLIENTS_MAX: usize = 32;

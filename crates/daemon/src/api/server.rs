@@ -40,6 +40,8 @@ struct Client {
     /// When it came or last asked for something, and whether it ever did.
     since: Instant,
     asked: bool,
+    /// It has an answer to come: what else it asks for waits.
+    waits: bool,
     place: usize,
     gone: bool,
 }
@@ -72,6 +74,9 @@ pub struct Server {
     clients: Vec<Client>,
     next: u64,
     place: usize,
+    /// Octets of the largest reply so far: a report of 100,000 entries is larger than all that
+    /// may be left unread.
+    largest: usize,
 }
 
 impl Server {
@@ -106,6 +111,7 @@ impl Server {
             clients: Vec::new(),
             next: 0,
             place: 0,
+            largest: 0,
         })
     }
 
@@ -134,7 +140,7 @@ impl Server {
 
     /// Whether requests wait that came together with others.
     pub fn has_more(&self) -> bool {
-        self.clients.iter().any(|c| c.searched < c.input.len())
+        self.clients.iter().any(|c| !c.waits && c.searched < c.input.len())
     }
 
     /// Takes what arrived, a request of each client, and sends what waits.
@@ -161,7 +167,8 @@ impl Server {
             if self.clients.len() >= CLIENTS_MAX {
                 // Whoever never asked for anything goes first.
                 let silent = self.clients.iter().enumerate();
-                let silent = silent.min_by_key(|(_, c)| (c.asked, c.since)).map(|(i, _)| i);
+                let silent =
+                    silent.min_by_key(|(_, c)| (c.waits, c.asked, c.since)).map(|(i, _)| i);
                 actions.extend(silent.map(|i| Action::Gone(self.clients.remove(i).id)));
             }
             self.next += 1;
@@ -175,6 +182,11 @@ impl Server {
         self.clients.iter().find(|c| c.id == client).map(|c| c.peer)
     }
 
+    /// A client has an answer to come, later than those of others.
+    pub fn keep_waiting(&mut self, client: u64) {
+        self.clients.iter_mut().filter(|c| c.id == client).for_each(|c| c.waits = true);
+    }
+
     /// Says something to a client. False if it left too much unread already, or
     /// is gone.
     pub fn say(&mut self, client: u64, reply: &Reply) -> bool {
@@ -185,19 +197,24 @@ impl Server {
         let Some(client) = self.clients.iter_mut().find(|c| c.id == client && !c.gone) else {
             return false;
         };
+        client.waits = false;
         if is_record && client.unread() > UNREAD_MAX {
             return false;
         }
+        let before = client.output.len();
         if serde_json::to_writer(&mut client.output, reply).is_err() {
             return false;
         }
         client.output.push(b'\n');
+        self.largest = self.largest.max(client.output.len() - before);
         true
     }
 
-    /// Who leaves most unread goes, where all together leave too much.
+    /// Who leaves most unread goes, where all together leave too much. Two of the largest reply
+    /// are not: one may be on its way to each of two clients.
     fn bound_unread(&mut self) {
-        if self.clients.iter().map(Client::unread).sum::<usize>() > 2 * UNREAD_MAX {
+        let most = 2 * (UNREAD_MAX + self.largest);
+        if self.clients.iter().map(Client::unread).sum::<usize>() > most {
             let most = self.clients.iter_mut().max_by_key(|c| c.unread());
             most.into_iter().for_each(Client::close);
         }
@@ -263,6 +280,7 @@ impl Client {
             sent: 0,
             since: Instant::now(),
             asked: false,
+            waits: false,
             place: usize::MAX,
             gone: false,
         })
@@ -304,6 +322,9 @@ impl Client {
     /// The first request of what it sent, if that is whole. What is none is
     /// answered here.
     fn request(&mut self) -> Option<Action> {
+        if self.waits {
+            return None;
+        }
         let fresh = &self.input[self.searched..];
         let Some(end) = fresh.iter().position(|&b| b == b'\n') else {
             self.searched = self.input.len();
@@ -536,9 +557,38 @@ mod tests {
             }
             server.flush();
             let held: usize = server.clients.iter().map(Client::unread).sum();
-            assert!(held <= 2 * UNREAD_MAX + (2 << 20), "{held} octets");
+            assert!(held <= 2 * (UNREAD_MAX + text.len()) + (2 << 20), "{held} octets");
         }
     }
+
+    #[test]
+    fn api_reply_that_is_larger_than_all_that_may_be_unread_arrives() {
+        let socket = Socket::new("large");
+        let mut server = Server::bind(&socket.0, false).unwrap();
+        let mut clients = [0; 2].map(|_| {
+            let client = UnixStream::connect(&socket.0).unwrap();
+            turn(&mut server);
+            client.set_nonblocking(true).unwrap();
+            client
+        });
+        let text = "y".repeat(6 * UNREAD_MAX);
+        for client in 1..=2 {
+            let reply = Reply::Refused { text: text.clone(), exit: 2, findings: Vec::new() };
+            assert!(server.say(client, &reply));
+        }
+        let (mut taken, mut room) = ([0; 2], vec![0; 1 << 20]);
+        while taken.iter().any(|&octets| octets < text.len()) {
+            turn(&mut server);
+            for (client, taken) in clients.iter_mut().zip(&mut taken) {
+                match client.read(&mut room) {
+                    Ok(0) => panic!("hung up after {taken} octets"),
+                    Ok(count) => *taken += count,
+                    Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
+                }
+            }
+        }
+    }
+
     #[test]
     fn api_answers_to_nonsense_that_nobody_reads_are_bounded() {
         let socket = Socket::new("refused");

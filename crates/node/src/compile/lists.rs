@@ -9,8 +9,8 @@ use ferrule_dataplane::ipsec::HitMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// A compiled list of the configuration before.
-pub(crate) struct Listed {
+/// A compiled list.
+struct Listed {
     /// For IP packets, for frames.
     uses: [bool; 2],
     /// Marks of its entries in order, and of what none of them has.
@@ -60,29 +60,48 @@ fn mark(of: &impl Hash) -> Mark {
     (u128::from(half(0)) << 64 | u128::from(half(1))).to_be_bytes()
 }
 
+/// Access lists of a configuration, compiled.
+#[derive(Clone, Default)]
+pub struct ReadyLists(Vec<Arc<Listed>>);
+
+impl ReadyLists {
+    /// The lists of a configuration: those of these that it has, too, and the others compiled.
+    /// So they may be ready before the control part asks for them.
+    #[must_use]
+    pub fn ready_for(&self, config: &Config) -> Self {
+        let ready = config.lists.iter().enumerate().map(|(number, list)| {
+            let (uses, marks) = (uses(config, number), marks(list));
+            let is_same = |old: &&Arc<Listed>| old.uses == uses && old.marks == marks;
+            match self.0.iter().find(is_same) {
+                Some(old) => old.clone(),
+                None => Arc::new(Listed::new(list, uses, marks)),
+            }
+        });
+        Self(ready.collect())
+    }
+
+    /// Marks of all entries, in the order of their counters.
+    fn marks(&self) -> Vec<Mark> {
+        self.0.iter().flat_map(|list| list.marks.iter().copied()).collect()
+    }
+}
+
 impl Builder<'_> {
     /// Access lists. Counters are numbered as entries are in the configuration; behind those
     /// of each list comes that of what no entry has.
     pub(super) fn lists(&mut self) {
-        let before = std::mem::take(&mut self.shared.lists);
+        let shared = &mut *self.shared;
+        let before = std::mem::take(&mut shared.lists);
+        let ahead = std::mem::take(&mut shared.lists_ahead).0.into_iter();
+        let known = ReadyLists(before.0.iter().cloned().chain(ahead).collect());
+        shared.lists = known.ready_for(self.config);
         let mut first_counter = 0;
-        for (number, list) in self.config.lists.iter().enumerate() {
-            let (uses, marks) = (uses(self.config, number), marks(list));
-            let is_same = |old: &&Arc<Listed>| old.uses == uses && old.marks == marks;
-            let listed = match before.iter().find(is_same) {
-                Some(old) => old.clone(),
-                None => Arc::new(Listed::new(list, uses, marks)),
-            };
+        for listed in &shared.lists.0 {
             self.tables.lists.push(Numbered { list: listed.list.clone(), first_counter });
             first_counter += listed.marks.len() as u32;
-            self.shared.lists.push(listed);
         }
-        let all = |lists: &[Arc<Listed>]| -> Vec<Mark> {
-            lists.iter().flat_map(|list| list.marks.iter().copied()).collect()
-        };
-        let carried = carried_over(&all(&before), &all(&self.shared.lists));
-        let generation = self.shared.generation;
-        self.tables.list_hits = HitMap { generation, carried };
+        let carried = carried_over(&before.marks(), &shared.lists.marks());
+        self.tables.list_hits = HitMap { generation: shared.generation, carried };
     }
 }
 

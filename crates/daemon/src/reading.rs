@@ -1,0 +1,126 @@
+//! Configurations that are being read: beside the main thread, which meanwhile serves
+//! neighbours, counters and clients. A list of 100,000 entries takes a second.
+//!
+//! ```text
+//!   client, signal ─▶ ask ─▶ │ up to 4 wait │ ─▶ thread: text ─▶ Config, lists ─▶ read ─▶ apply
+//! ```
+
+use crate::fault::Fault;
+use crate::load::{self, Loaded};
+use crate::runtime::Board;
+use ferrule_base::Secret;
+use ferrule_node::ReadyLists;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+
+/// Configurations that wait at most: each may be of 16 MiB.
+const WAITING_MAX: usize = 4;
+
+/// A configuration that somebody wants.
+pub(crate) enum Text {
+    /// From a client, with its keys.
+    Sent { file: String, text: String, keys: BTreeMap<String, Secret> },
+    /// The file that the node was started with.
+    File(PathBuf),
+}
+
+/// What is to be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It is put in force; keys that are new may begin counters.
+    Apply { new_keys: bool },
+    /// Its differences from what is in force are told.
+    Compare { new_keys: bool },
+}
+
+/// Who asked: a client, by number; nobody for a signal.
+pub(crate) type Asker = Option<u64>;
+
+struct Job {
+    asker: Asker,
+    purpose: Purpose,
+    text: Text,
+    /// Lists that need not be compiled again.
+    lists: ReadyLists,
+}
+
+/// A configuration that was read.
+pub(crate) struct Read {
+    pub asker: Asker,
+    pub purpose: Purpose,
+    pub loaded: Result<(Loaded, ReadyLists), Fault>,
+}
+
+/// The thread that reads them, which begins with the first.
+#[derive(Default)]
+pub(crate) struct Reading {
+    thread: Option<(SyncSender<Job>, Receiver<Read>)>,
+}
+
+impl Reading {
+    /// Has a configuration read. An error if too many wait already.
+    pub fn ask(
+        &mut self,
+        (asker, purpose): (Asker, Purpose),
+        text: Text,
+        lists: ReadyLists,
+        board: &Arc<Board>,
+    ) -> Result<(), Fault> {
+        let (jobs, _) = match &mut self.thread {
+            Some(thread) => thread,
+            None => self.thread.insert(begin(board.clone())?),
+        };
+        jobs.try_send(Job { asker, purpose, text, lists }).map_err(|e| match e {
+            TrySendError::Full(_) => Fault::environment(
+                format!("{WAITING_MAX} configurations are waiting to be read"),
+                "wait until they are in force",
+            ),
+            TrySendError::Disconnected(_) => Fault::environment(
+                "the thread that reads configurations ended",
+                "this is a defect: what it said helps to find it",
+            ),
+        })
+    }
+
+    /// The next one that was read, in the order in which they were asked for.
+    pub fn read(&self) -> Option<Read> {
+        self.thread.as_ref()?.1.try_recv().ok()
+    }
+}
+
+fn begin(board: Arc<Board>) -> Result<(SyncSender<Job>, Receiver<Read>), Fault> {
+    let (jobs, wanted) = sync_channel(WAITING_MAX);
+    let (done, read) = channel();
+    let thread = std::thread::Builder::new().name("configuration".into());
+    thread.spawn(move || all(&wanted, &done, &board)).map_err(|e| {
+        Fault::environment(format!("a thread for configurations: {e}"), "see `ulimit -u`")
+    })?;
+    Ok((jobs, read))
+}
+
+fn all(wanted: &Receiver<Job>, done: &Sender<Read>, board: &Board) {
+    while let Ok(Job { asker, purpose, text, lists }) = wanted.recv() {
+        let loaded = load(text).map(|loaded| {
+            let ready = lists.ready_for(&loaded.config);
+            (loaded, ready)
+        });
+        if done.send(Read { asker, purpose, loaded }).is_err() {
+            return;
+        }
+        board.control.wake().wake();
+    }
+}
+
+fn load(text: Text) -> Result<Loaded, Fault> {
+    match text {
+        Text::Sent { file, text, keys } => load::from_parts(&file, &text, &keys),
+        Text::File(path) => {
+            let loaded = load::load(&path)?;
+            // Keys are those that a client would have sent.
+            let (file, text) = (&loaded.source.file, &loaded.source.text);
+            load::from_parts(file, text, &loaded.keys)
+        }
+    }
+}
