@@ -10,10 +10,12 @@ use crate::load::{self, Loaded};
 use crate::runtime::Board;
 use ferrule_base::Secret;
 use ferrule_node::ReadyLists;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{
+    Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
+};
 
 /// Configurations that wait at most: each may be of 16 MiB.
 const WAITING_MAX: usize = 4;
@@ -57,6 +59,8 @@ pub(crate) struct Read {
 #[derive(Default)]
 pub(crate) struct Reading {
     thread: Option<(SyncSender<Job>, Receiver<Read>)>,
+    /// Who waits, in the order in which they asked.
+    waiting: VecDeque<(Asker, Purpose)>,
 }
 
 impl Reading {
@@ -77,17 +81,38 @@ impl Reading {
                 format!("{WAITING_MAX} configurations are waiting to be read"),
                 "wait until they are in force",
             ),
-            TrySendError::Disconnected(_) => Fault::environment(
-                "the thread that reads configurations ended",
-                "this is a defect: what it said helps to find it",
-            ),
-        })
+            TrySendError::Disconnected(_) => ended(),
+        })?;
+        self.waiting.push_back((asker, purpose));
+        Ok(())
     }
 
-    /// The next one that was read, in the order in which they were asked for.
-    pub fn read(&self) -> Option<Read> {
-        self.thread.as_ref()?.1.try_recv().ok()
+    /// The next one that was read, in the order in which they were asked for. Whoever waits for
+    /// a thread that ended is told so.
+    pub fn read(&mut self) -> Option<Read> {
+        match self.thread.as_ref()?.1.try_recv() {
+            Ok(read) => {
+                self.waiting.pop_front();
+                Some(read)
+            }
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => {
+                let Some((asker, purpose)) = self.waiting.pop_front() else {
+                    // Another one begins with who comes next.
+                    self.thread = None;
+                    return None;
+                };
+                Some(Read { asker, purpose, loaded: Err(ended()) })
+            }
+        }
     }
+}
+
+fn ended() -> Fault {
+    Fault::environment(
+        "the thread that reads configurations ended",
+        "this is a defect: what it said helps to find it",
+    )
 }
 
 fn begin(board: Arc<Board>) -> Result<(SyncSender<Job>, Receiver<Read>), Fault> {

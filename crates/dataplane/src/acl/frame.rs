@@ -7,8 +7,8 @@
 //!   word 6         destination 48              word 7   source 48
 //! ```
 //!
-//! The EXP bits are those of the outermost label, behind the tags. The EtherType is that behind the tags, the VLAN that of the outer tag, zero if there
-//! is none. The tags by which frames belong to the circuit are not the
+//! The EtherType is that behind the tags, the VLAN that of the outer tag, zero if there
+//! is none, EXP that of the outermost label. The tags by which frames belong to the circuit are not the
 //! customer's: no list sees them.
 
 use super::key::{self, Key};
