@@ -130,7 +130,9 @@ impl Path {
         let stand = |config| Stand::new(config, prepare, &pool);
         let mut feeders: Vec<_> = nodes.into_iter().map(stand).collect();
         let node = feeders.pop().expect("the last one is timed");
-        let entries = node.sizes().sas.max(node.sizes().routes);
+        // Of a list no more entries than there are frames for.
+        let Sizes { sas, routes, entries } = node.sizes();
+        let entries = sas.max(routes).max(entries.min(frames.len()));
         let mut path = Self {
             frames,
             next: 0,

@@ -28,7 +28,7 @@ const ROUNDS: usize = 51;
 type Price = (&'static str, fn(&Spent) -> f64);
 
 /// Prices beside those of stages.
-const BESIDE: [Price; 12] = [
+const BESIDE: [Price; 15] = [
     ("occupancy.octet-ns", |s| s.taken.octets as f64),
     ("occupancy.sealed.octet-ns", |s| s.work.sealed.octets as f64),
     ("occupancy.opened.octet-ns", |s| s.work.opened.octets as f64),
@@ -41,6 +41,9 @@ const BESIDE: [Price; 12] = [
     ("occupancy.routes.1000-ns", |s| s.among_routes()[0]),
     ("occupancy.routes.10000-ns", |s| s.among_routes()[1]),
     ("occupancy.routes.100000-ns", |s| s.among_routes()[2]),
+    ("occupancy.entries.1000-ns", |s| s.among_entries()[0]),
+    ("occupancy.entries.10000-ns", |s| s.among_entries()[1]),
+    ("occupancy.entries.100000-ns", |s| s.among_entries()[2]),
 ];
 
 /// Prices that are looked for: these, and one for each stage.
@@ -198,6 +201,7 @@ mod tests {
             stages_ns: std::array::from_fn(|stage| 10.0 + stage as f64),
             sas_ns: [20.0, 0.0, 0.0],
             routes_ns: [15.0, 0.0, 0.0],
+            entries_ns: [12.0, 0.0, 0.0],
             ..Profile::ideal()
         };
         let mut observations: Vec<Observation> = all(&KNOTS[..1])
@@ -220,6 +224,7 @@ mod tests {
         assert!(close(profile.copied.octet_ns, 0.05), "{profile:?}");
         assert!(close(profile.sas_ns[0], 20.0), "{profile:?}");
         assert!(close(profile.routes_ns[0], 15.0), "{profile:?}");
+        assert!(close(profile.entries_ns[0], 12.0), "{profile:?}");
         let text = profile.to_toml();
         assert_eq!(Profile::parse("known.toml", &text), Ok(profile), "{text}");
     }
@@ -244,7 +249,18 @@ mod tests {
         let visited = |stage: &Next| {
             done.observations.iter().any(|o| o.spent.work.staged[stage.number()] > 0)
         };
-        for stage in [Next::Mpls, Next::PwIn, Next::PwOut, Next::Policy, Next::Bridge] {
+        for stage in [
+            Next::Mpls,
+            Next::PwIn,
+            Next::PwOut,
+            Next::Policy,
+            Next::Bridge,
+            Next::SourceCheck,
+            Next::AclIn,
+            Next::AclOut,
+            Next::FrameAclIn,
+            Next::FrameAclOut,
+        ] {
             assert!(visited(&stage), "{}", stage.name());
         }
     }

@@ -1,7 +1,7 @@
 //! The paths that are timed: small configurations, fed from memory.
 
 use crate::memory::{FRAMES, Path};
-use crate::profile::ROUTES;
+use crate::profile::{ENTRIES, ROUTES};
 use ferrule_base::{Instant, MacAddr, Rng, Secret};
 use ferrule_dataplane::Tables;
 use ferrule_node::{Config, made_mac};
@@ -38,6 +38,13 @@ pub fn all(sizes: &[usize]) -> Vec<(String, Path)> {
         paths.extend([LENGTHS[0], LENGTHS[2]].map(|len| {
             through(format!("IPv4, {} routes", networks.len()), &routes, &to_one_of(&networks, len))
         }));
+        let entries = entries(size * ENTRIES);
+        let name = format!("IPv4, {} entries in", entries.len());
+        let listed = [listed(&router("left"), "lan", "in") + &list(&entries)];
+        paths.extend(
+            [LENGTHS[0], LENGTHS[2]]
+                .map(|len| through(name.clone(), &listed, &permitted(&entries, len))),
+        );
     }
     for len in LENGTHS {
         let ip: Vec<_> = (0..FLOWS).map(|flow| routed_frame(len, flow)).collect();
@@ -49,6 +56,10 @@ pub fn all(sizes: &[usize]) -> Vec<(String, Path)> {
         let opened = opened.chain([secured("right", 7, &left, 5)]).collect();
         let [near, far] = gateways(1);
         let vpn = |labels| provider("left", 1) + &vpn_route(labels);
+        let few = entries(FEW);
+        let permitted = permitted(&few, len);
+        let of_packets = |port, way| listed(&router("left"), port, way) + &list(&few);
+        let of_frames = |port, way| listed(&bridge("left", 2), port, way) + &frame_list();
         let wire = |name, labels, inn, out| pseudowire(name, labels, [inn, out]);
         let cases = [
             ("bridge, known unicast", vec![bridge("left", 2)], &bridged),
@@ -58,6 +69,11 @@ pub fn all(sizes: &[usize]) -> Vec<(String, Path)> {
             ("bridge, MACsec opened", opened, &bridged),
             ("IPv4, ESP sealed", vec![near.clone()], &ip),
             ("IPv4, ESP opened", vec![near, far], &ip),
+            ("IPv4, a list in", vec![of_packets("lan", "in")], &permitted),
+            ("IPv4, a list out", vec![of_packets("wan", "out")], &permitted),
+            ("IPv4, sources validated", vec![validating()], &ip),
+            ("bridge, a list in", vec![of_frames("lan", "in")], &bridged),
+            ("bridge, a list out", vec![of_frames("wan", "out")], &bridged),
             ("IPv4, passed by a policy", vec![router("left") + BYPASS], &ip),
             ("L3VPN ingress", vec![vpn("16002, 1000")], &ip),
             ("L3VPN egress", vec![vpn("1000"), provider("right", 2) + VPN_END], &ip),
@@ -242,6 +258,73 @@ fn to_one_of(networks: &[Network], len: usize) -> Vec<Vec<u8>> {
             frame_to(len, 0x0a01_0000 | n & 0xffff, first | host)
         })
         .collect()
+}
+
+/// Entries of a list that is not large.
+const FEW: usize = 120;
+/// Flows that a list judges.
+const LISTED_FLOWS: usize = 8192_usize.next_multiple_of(FRAMES);
+
+/// Networks of both ends of an access list's entries, of mixed prefixes.
+fn entries(count: usize) -> Vec<[Network; 2]> {
+    let mut rng = Rng::new(count as u64);
+    let mut network = |first: u32| {
+        let len = [16, 20, 22, 24, 24, 24, 28, 32][rng.below(8) as usize];
+        ((first << 24 | rng.below(1 << 24) as u32) & u32::MAX << (32 - len), len)
+    };
+    (0..count).map(|_| [10, 20].map(&mut network)).collect()
+}
+
+/// The list that permits what is between these networks.
+fn list(entries: &[[Network; 2]]) -> String {
+    let entry = |&[from, to]: &[Network; 2]| {
+        let (from, to) = (prefix(from), prefix(to));
+        format!(
+            "{{ action = \"permit\", protocol = \"udp\", from = \"{from}\", to = \"{to}\" }},\n"
+        )
+    };
+    let entries: String = entries.iter().map(entry).collect();
+    format!("[[access-list]]\nname = \"list\"\nentry = [\n{entries}]\n")
+}
+
+/// The same for frames, of which it permits all but those of some addresses.
+fn frame_list() -> String {
+    let entry = |n| format!("{{ action = \"deny\", mac-from = \"02:00:5e:00:00:{n:02x}\" }},\n");
+    let entries: String = (1..FEW).map(entry).collect();
+    let all = "{ action = \"permit\", ethertype = 0x88b5 }";
+    format!("[[access-list]]\nname = \"list\"\nentry = [\n{entries}{all}]\n")
+}
+
+/// A configuration with the list at an interface, or a bridge's member.
+fn listed(config: &str, port: &str, way: &str) -> String {
+    let interface = format!("[[interface]]\nport = \"{port}\"\n");
+    let member = format!("{{ port = \"{port}\"");
+    config.replacen(&interface, &format!("{interface}acl-{way} = \"list\"\n"), 1).replacen(
+        &member,
+        &format!("{member}, acl-{way} = \"list\""),
+        1,
+    )
+}
+
+/// Frames that the entries permit, in random order: each a flow of its own.
+fn permitted(entries: &[[Network; 2]], len: usize) -> Vec<Vec<u8>> {
+    let mut rng = Rng::new(entries.len() as u64);
+    (0..LISTED_FLOWS)
+        .map(|_| {
+            let networks = entries[rng.below(entries.len() as u64) as usize];
+            let [src, dst] =
+                networks.map(|(first, bits)| first | rng.below(1 << (32 - bits)) as u32);
+            frame_to(len, src, dst)
+        })
+        .collect()
+}
+
+/// A router that takes nothing from its LAN but what it would send there.
+fn validating() -> String {
+    let lan = "[[interface]]\nport = \"lan\"\n";
+    let strict = format!("{lan}source-validation = \"strict\"\n");
+    let back = "[[route]]\nprefix = \"10.0.0.0/8\"\nvia = \"10.0.0.9\"\n";
+    router("left").replacen(lan, &strict, 1) + back
 }
 
 /// All that leaves by the WAN port passes in clear.

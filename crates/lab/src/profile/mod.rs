@@ -31,7 +31,7 @@ mod keys;
 mod price;
 
 pub use keys::{KEYS, Key};
-pub use price::{KNOTS, ROUTES, Sizes, Spent, price};
+pub use price::{ENTRIES, KNOTS, ROUTES, Sizes, Spent, price};
 
 use ferrule_base::{Duration, STAGES_MAX};
 use ferrule_engines::look_aside::Speed;
@@ -218,6 +218,9 @@ pub struct Profile {
     /// Each packet routed, in nanoseconds, more than with few routes, by their number in
     /// units of [`ROUTES`].
     pub routes_ns: [f64; KNOTS.len()],
+    /// Each packet that an access list judges, in nanoseconds, more than with few entries, by
+    /// their number in units of [`ENTRIES`].
+    pub entries_ns: [f64; KNOTS.len()],
     /// How the time of a frame spreads.
     pub distribution: Distribution,
     /// Frames that are taken at once at most.
@@ -274,7 +277,7 @@ impl Profile {
 
     /// Whether no work occupies a server.
     pub fn is_free(&self) -> bool {
-        let tables = self.sas_ns.iter().chain(&self.routes_ns);
+        let tables = self.sas_ns.iter().chain(&self.routes_ns).chain(&self.entries_ns);
         let stages = self.stages_ns.iter().chain([&self.lookup_ns, &self.label_ns]).chain(tables);
         let packets = [self.plain, self.sealed, self.opened, self.copied];
         packets.iter().all(|p| p.packet_ns <= 0.0 && p.octet_ns <= 0.0)
@@ -298,6 +301,7 @@ impl Profile {
             stages_ns: [0.0; STAGES_MAX],
             sas_ns: [0.0; KNOTS.len()],
             routes_ns: [0.0; KNOTS.len()],
+            entries_ns: [0.0; KNOTS.len()],
             distribution: Distribution::Fixed,
             batch: 1,
             timer: Duration::ZERO,

@@ -13,12 +13,15 @@ pub struct Sizes {
     pub sas: usize,
     /// Routes of all VRFs.
     pub routes: usize,
+    /// Entries of all access lists.
+    pub entries: usize,
 }
 
 impl Sizes {
     /// Those of a configuration.
     pub fn of(config: &Config) -> Self {
-        Self { sas: config.tunnels.len(), routes: config.routes.len() }
+        let entries = config.lists.iter().map(|list| list.entries.len()).sum();
+        Self { sas: config.tunnels.len(), routes: config.routes.len(), entries }
     }
 }
 
@@ -37,6 +40,8 @@ fn parts(size: usize, unit: usize) -> [f64; KNOTS.len()] {
 
 /// Routes to one SA at each knot.
 pub const ROUTES: usize = 10;
+/// Entries of access lists to one SA at each knot.
+pub const ENTRIES: usize = 10;
 
 /// What a server did in one go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +90,13 @@ impl Spent {
         parts(self.sizes.routes, ROUTES).map(|part| part * packets)
     }
 
+    /// Packets and frames that an access list judged, by knot.
+    pub fn among_entries(&self) -> [f64; KNOTS.len()] {
+        let stages = [Next::AclIn, Next::AclOut, Next::FrameAclIn, Next::FrameAclOut];
+        let packets: u64 = stages.map(|stage| self.work.staged[stage.number()]).iter().sum();
+        parts(self.sizes.entries, ENTRIES).map(|part| part * packets as f64)
+    }
+
     /// The mean price, in nanoseconds. What an engine elsewhere did costs nothing
     /// here.
     pub fn mean_ns(&self, profile: &Profile) -> f64 {
@@ -98,6 +110,7 @@ impl Spent {
             + stages.map(|(ns, packets)| ns * packets as f64).sum::<f64>()
             + sum(profile.sas_ns, self.among_sas())
             + sum(profile.routes_ns, self.among_routes())
+            + sum(profile.entries_ns, self.among_entries())
     }
 }
 
@@ -166,8 +179,12 @@ mod tests {
 
     #[test]
     fn a_larger_table_is_priced_between_the_sizes_that_were_measured() {
-        let profile =
-            Profile { sas_ns: [10.0, 30.0, 90.0], routes_ns: [0.0, 5.0, 25.0], ..Profile::ideal() };
+        let profile = Profile {
+            sas_ns: [10.0, 30.0, 90.0],
+            routes_ns: [0.0, 5.0, 25.0],
+            entries_ns: [2.0, 4.0, 8.0],
+            ..Profile::ideal()
+        };
         let mut work = Work { sealed: Flow { packets: 1, octets: 64 }, ..Work::default() };
         let price =
             |sizes, work: &Work| Spent { sizes, work: *work, ..Spent::default() }.mean_ns(&profile);
@@ -181,11 +198,14 @@ mod tests {
             (10_000, 90.0),
             (1_000_000, 90.0),
         ] {
-            let got = price(Sizes { sas, routes: 0 }, &work);
+            let got = price(Sizes { sas, ..Sizes::default() }, &work);
             assert!((got - ns).abs() < 0.1, "{sas} SAs: {got}");
         }
         work.staged[Next::Ip.number()] = 2;
-        let got = price(Sizes { sas: 1, routes: 100_000 }, &work);
+        let got = price(Sizes { sas: 1, routes: 100_000, entries: 10_000 }, &work);
         assert!((got - 50.0).abs() < 0.01, "{got}");
+        work.staged[Next::AclOut.number()] = 1;
+        let got = price(Sizes { sas: 1, routes: 100_000, entries: 10_000 }, &work);
+        assert!((got - 54.0).abs() < 0.01, "{got}");
     }
 }
