@@ -19,11 +19,12 @@ const DECIMALS: u8 = 3;
 /// Measure what the data path costs on this machine, and write it as a device
 /// profile for `ferrule lab run`.
 ///
-/// Thirteen paths (bridge, flood, IPv4 and its policy, MACsec and ESP sealed and opened,
-/// VPN, label switch, pseudowire) with four lengths run memory to memory on one core, in
-/// turn, with 512 flows; beside them IPv4 over up to 100,000 routes and ESP of up to 10,000
-/// SAs, each packet by one at random. Prices of each packet in each stage, of octets and of
-/// large tables are fitted to what they take, and printed with the largest error; a stage
+/// Eighteen paths (bridge, flood, IPv4 and its policy, access lists in and out, validated
+/// sources, MACsec and ESP sealed and opened, VPN, label switch, pseudowire) with four lengths
+/// run memory to memory on one core, in turn, with 512 flows; beside them IPv4 over up to
+/// 100,000 routes and through lists of up to 100,000 entries, and ESP of up to 10,000 SAs, each
+/// packet by one at random. Prices of each packet in each stage, of octets and of large tables
+/// are fitted to what they take, and printed with the largest error; a stage
 /// that no path visits has none. Run it on a machine that does nothing else. The file says which
 /// machine and when; a topology names it as `profile`.
 #[derive(Args)]
