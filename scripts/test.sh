@@ -106,23 +106,6 @@ beside() {
     ) &
 }
 
-# early COMMAND...: a step in the background, with what the others leave of the processors.
-early() {
-    (
-        trap stop INT TERM
-        renice -n 19 "$BASHPID" >/dev/null
-        "$@" >"$logs/said.early"
-    ) &
-    early=$!
-}
-
-# late: waits for that step, and says how it went.
-late() {
-    wait "$early"
-    cat "$logs/said.early"
-    rm "$logs/said.early"
-}
-
 # scripts DIR: every executable in it.
 scripts() {
     local file alone=() running=0
@@ -153,13 +136,6 @@ main() {
     # The crates that must run without an operating system.
     pure=(base wire crypto pipeline dataplane control node report tester)
     wasm=wasm32-unknown-unknown
-
-    # The program's last crates are built on one core each, and tests wait for most of their
-    # time: both together take little longer than one alone. In one go with the vectors:
-    # `cargo test --release --workspace vectors` runs the same, and builds every other test
-    # binary with it, which a step below does in the dev profile.
-    optimized=(--release -p ferrule -p ferrule-node)
-    early step "release build" 1500 cargo build "${optimized[@]}" --bin ferrule --test vectors
 
     echo "== style"
     if works cargo fmt --version; then
@@ -192,10 +168,14 @@ main() {
 
     echo "== tests"
     # The fuzz targets get their time in a step of their own.
-    step "workspace" 1500 env FERRULE_FUZZ_SECONDS=0.05 cargo test --workspace --no-fail-fast
+    step "workspace" 1200 env FERRULE_FUZZ_SECONDS=0.05 cargo test --workspace --no-fail-fast
     step "fuzz targets, 5 s each, the node 30 s" 600 \
         env FERRULE_FUZZ_SECONDS=5 cargo test --workspace --no-fail-fast --test fuzz
-    late
+    # In one go: while the program's last crate is built on one core, the other has work.
+    # `cargo test --release --workspace vectors` runs the same, and builds every other
+    # test binary with it, which the step above does in the dev profile.
+    optimized=(--release -p ferrule -p ferrule-node)
+    step "release build" 900 cargo build "${optimized[@]}" --bin ferrule --test vectors
     step "vectors, release" 900 cargo test "${optimized[@]}" --test vectors
     grep -hE '^vectors' "$logs"/vectors*.log | sed 's/^/    /'
 

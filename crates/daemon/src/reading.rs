@@ -17,7 +17,7 @@ use std::sync::mpsc::{
     Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
 };
 
-/// Configurations that wait at most: each may be of 16 MiB.
+/// Configurations that wait at most: each may have 12 MiB.
 const WAITING_MAX: usize = 4;
 
 /// A configuration that somebody wants.
@@ -28,16 +28,16 @@ pub(crate) enum Text {
     File(PathBuf),
 }
 
-/// What is to be done with it.
+/// Purpose of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It is put in force; keys that are new may begin counters.
+    /// Put in force; keys that are new may begin counters.
     Apply { new_keys: bool },
-    /// Its differences from what is in force are told.
+    /// Compared with the one in force.
     Compare { new_keys: bool },
 }
 
-/// Who asked: a client, by number; nobody for a signal.
+/// The client that asked, by number; nobody for a signal.
 pub(crate) type Asker = Option<u64>;
 
 struct Job {
@@ -55,11 +55,11 @@ pub(crate) struct Read {
     pub loaded: Result<(Loaded, ReadyLists), Fault>,
 }
 
-/// The thread that reads them, which begins with the first.
+/// The thread that reads configurations; it begins with the first.
 #[derive(Default)]
 pub(crate) struct Reading {
     thread: Option<(SyncSender<Job>, Receiver<Read>)>,
-    /// Who waits, in the order in which they asked.
+    /// Clients and signals that wait, in the order in which they asked.
     waiting: VecDeque<(Asker, Purpose)>,
 }
 
@@ -141,11 +141,6 @@ fn all(wanted: &Receiver<Job>, done: &Sender<Read>, board: &Board) {
 fn load(text: Text) -> Result<Loaded, Fault> {
     match text {
         Text::Sent { file, text, keys } => load::from_parts(&file, &text, &keys),
-        Text::File(path) => {
-            let loaded = load::load(&path)?;
-            // Keys are those that a client would have sent.
-            let (file, text) = (&loaded.source.file, &loaded.source.text);
-            load::from_parts(file, text, &loaded.keys)
-        }
+        Text::File(path) => load::load(&path),
     }
 }

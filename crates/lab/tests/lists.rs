@@ -21,7 +21,7 @@ const LISTS: u32 = 10;
 const EVERY: Duration = Duration::from_micros(700);
 /// Packets of a site.
 const PACKETS: u64 = LISTS as u64 * A_LIST;
-/// Those of the time of one list.
+/// Packets of a site while one list is in force.
 const A_LIST: u64 = (REPLACED.as_nanos() / EVERY.as_nanos()) as u64;
 
 /// A list: entries of its own at random, which no packet here is for, around the sites'.

@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     pub counters: Vec<Mark>,
     /// Access lists of the configuration.
     pub lists: ReadyLists,
-    /// Those that were compiled ahead for the next one.
+    /// Access lists compiled ahead, for the configuration that comes next.
     pub lists_ahead: ReadyLists,
     /// Configurations compiled so far.
     pub generation: u64,

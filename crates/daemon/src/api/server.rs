@@ -40,7 +40,7 @@ struct Client {
     /// When it came or last asked for something, and whether it ever did.
     since: Instant,
     asked: bool,
-    /// It has an answer to come: what else it asks for waits.
+    /// An answer is under way: requests behind it wait.
     waits: bool,
     place: usize,
     gone: bool,
@@ -182,7 +182,7 @@ impl Server {
         self.clients.iter().find(|c| c.id == client).map(|c| c.peer)
     }
 
-    /// A client has an answer to come, later than those of others.
+    /// Holds a client's further requests until it is answered, which others may be before.
     pub fn keep_waiting(&mut self, client: u64) {
         self.clients.iter_mut().filter(|c| c.id == client).for_each(|c| c.waits = true);
     }
@@ -197,10 +197,10 @@ impl Server {
         let Some(client) = self.clients.iter_mut().find(|c| c.id == client && !c.gone) else {
             return false;
         };
-        client.waits = false;
         if is_record && client.unread() > UNREAD_MAX {
             return false;
         }
+        client.waits &= is_record;
         let before = client.output.len();
         if serde_json::to_writer(&mut client.output, reply).is_err() {
             return false;

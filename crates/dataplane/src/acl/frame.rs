@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The EtherType is that behind the tags, the VLAN that of the outer tag, zero if there
-//! is none, EXP that of the outermost label. The tags by which frames belong to the circuit are not the
-//! customer's: no list sees them.
+//! is none, EXP that of the outermost label. The tags by which frames belong to the circuit
+//! are not the customer's: no list sees them.
 
 use super::key::{self, Key};
 use super::rule::EntryRule;
@@ -140,7 +140,7 @@ impl FrameKey {
                 }
                 _ => return Err(DropReason::Malformed),
             },
-            // To one node or to a group (RFC 5332).
+            // With a label that the receiver assigned, or the sender (RFC 5332).
             EtherType::MPLS | EtherType::MPLS_UPSTREAM => {
                 let label = mpls::Header::ref_from_prefix(payload);
                 let (label, _) = label.map_err(|_| DropReason::Malformed)?;
@@ -195,7 +195,7 @@ pub(super) struct FrameRule {
 }
 
 impl FrameRule {
-    /// An entry of a list; nothing if it is for no frame: an IP packet that is a label.
+    /// Nothing if the entry is for no frame: it asks for a label and for an IP packet.
     pub fn new(entry: &FrameEntry, order: u32) -> Option<Self> {
         let FrameMatch { src, dst, ethertype, vlan, exp, ip } = &entry.matches;
         if exp.is_some() && ip.is_some() {

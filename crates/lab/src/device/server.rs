@@ -88,7 +88,7 @@ impl Bucket {
         Self { frames, bits: cap.burst_octets * 8.0, filled: Instant::ZERO }
     }
 
-    /// Whether a frame may pass, by the queue of its flow; if so, its tokens are taken.
+    /// True if the queue of a frame's flow lets it pass; then its tokens are taken.
     pub fn take(&mut self, cap: &Cap, now: Instant, frame: &[u8]) -> bool {
         let seconds = now.since(self.filled).as_nanos() as f64 / 1e9;
         self.filled = now;

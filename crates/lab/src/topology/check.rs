@@ -1,9 +1,8 @@
 //! What no single entry shows: names and addresses that two have, ports and hosts
-//! that nothing is linked to, pseudowires whose ends differ.
+//! that nothing is linked to.
 
 use super::entries::Reader;
 use super::{LinkEnd, Topology};
-use ferrule_node::config::{Config, PseudowireConfig};
 use std::ops::Range;
 
 /// Nodes and hosts share one set of names; no two hosts have one address.
@@ -60,34 +59,5 @@ pub(super) fn linked(
             let remedy = format!("add a [[link]] with ends = [\"{}\", …]", host.name);
             r.problems.add(span.clone(), what, remedy);
         }
-    }
-}
-
-/// Both ends of a pseudowire are configured alike. The other end has the same labels in
-/// exchange; of several the one of the same name.
-pub(super) fn pseudowires(r: &mut Reader<'_>, topology: &Topology, node_spans: &[Range<usize>]) {
-    let ends: Vec<(usize, &Config, &PseudowireConfig)> = topology
-        .nodes
-        .iter()
-        .enumerate()
-        .flat_map(|(at, node)| node.config.pseudowires.iter().map(move |pw| (at, &node.config, pw)))
-        .collect();
-    for &(at, config, pw) in &ends {
-        let fits = |&&(other, far_config, far): &&(usize, &Config, &PseudowireConfig)| {
-            other != at && config.far_ends(pw, far_config).any(|end| end == far)
-        };
-        let mut far: Vec<_> = ends.iter().filter(fits).collect();
-        if far.len() > 1 {
-            far.retain(|(_, _, far)| far.name == pw.name);
-        }
-        let &[&(other, far_config, far)] = &far[..] else { continue };
-        // Once for both.
-        let found = if at < other { config.disagreement(pw, far_config, far) } else { None };
-        let Some((remedy, [here, there])) = found else { continue };
-        let what = format!(
-            "pseudowire `{}` is {here} at node `{}`, and `{}` {there} at node `{}`",
-            pw.name, topology.nodes[at].name, far.name, topology.nodes[other].name
-        );
-        r.problems.add(node_spans[other].clone(), what, remedy);
     }
 }

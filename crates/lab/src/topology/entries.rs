@@ -4,7 +4,7 @@
 use super::error::{Files, TopologyError};
 use super::nodes::{self, Named};
 use super::section::{Problems, Section};
-use super::{Topology, check, links, traffic};
+use super::{Topology, check, links, pseudowires, traffic};
 use ferrule_base::Duration;
 use ferrule_node::ConfigError;
 use ferrule_node::config::Problem;
@@ -69,7 +69,7 @@ fn read(r: &mut Reader<'_>, top: &mut Section<'_>, wanted: Option<&str>) -> Topo
     links::links(r, top, &mut topology, &defaults);
     check::names(r, &topology, &host_spans);
     check::linked(r, &topology, &node_spans, &host_spans);
-    check::pseudowires(r, &topology, &node_spans);
+    pseudowires::check(r, &topology, &node_spans);
     traffic::traffic(r, top, &mut topology);
     traffic::disturbances(r, top, &mut topology);
     topology

@@ -20,6 +20,7 @@ mod keys;
 mod links;
 pub mod live;
 mod nodes;
+mod pseudowires;
 mod section;
 mod shipped;
 mod subject;

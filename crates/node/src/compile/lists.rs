@@ -35,7 +35,7 @@ impl Listed {
     }
 }
 
-/// Whether a list is for IP packets, and whether it is for frames.
+/// Uses of a list: for IP packets, for frames.
 fn uses(config: &Config, number: usize) -> [bool; 2] {
     let used = |of: [Option<usize>; 2]| of.contains(&Some(number));
     let mut members = config.bridges.iter().flat_map(|bridge| &bridge.members);
@@ -50,7 +50,7 @@ fn marks(list: &AclConfig) -> Box<[Mark]> {
     entries.chain([mark(&(&list.name, None::<()>))]).collect()
 }
 
-/// The mark of what is no secret, as far as chance goes; others have another.
+/// Mark of a value that is no secret; another value has another mark, chance aside.
 fn mark(of: &impl Hash) -> Mark {
     let half = |which: u8| {
         let mut hasher = DefaultHasher::new();
@@ -65,8 +65,8 @@ fn mark(of: &impl Hash) -> Mark {
 pub struct ReadyLists(Vec<Arc<Listed>>);
 
 impl ReadyLists {
-    /// The lists of a configuration: those of these that it has, too, and the others compiled.
-    /// So they may be ready before the control part asks for them.
+    /// The lists of another configuration: lists that it has in common with this one as they
+    /// are, the others compiled.
     #[must_use]
     pub fn ready_for(&self, config: &Config) -> Self {
         let ready = config.lists.iter().enumerate().map(|(number, list)| {

@@ -325,7 +325,7 @@ fn link(r: &mut Reader<'_>, entry: &raw::AccessListEntry) -> FrameMatch {
     }
 }
 
-/// What an entry asks of a frame and of what is in it can be.
+/// Refuses an entry that no frame can match: of IP packets or labels under another EtherType.
 fn check_link(r: &mut Reader<'_>, span: Range<usize>, read: &AclEntryConfig) {
     let is_of = |ethertypes: [EtherType; 2]| {
         read.link.ethertype.is_none_or(|of| ethertypes.contains(&EtherType(of)))

@@ -233,12 +233,16 @@ fn vrf_lists<'a>(
     config: &Config,
 ) -> HashMap<&'a str, (Option<usize>, Option<usize>)> {
     let mut lists = HashMap::new();
+    let used: HashSet<&str> = file.interface.iter().map(|i| vrf_name(&i.get_ref().vrf)).collect();
     for written in &file.vrf {
         let (span, vrf) = (written.span(), written.get_ref());
         let name = vrf_name(&vrf.name);
-        let has_interface = |i: &Spanned<raw::Interface>| vrf_name(&i.get_ref().vrf) == name;
-        if !file.interface.iter().any(has_interface) {
-            let what = format!("no interface is in the routing table `{name}`");
+        let table = match name {
+            "" => "the global routing table".to_owned(),
+            name => format!("the routing table `{name}`"),
+        };
+        if !used.contains(name) {
+            let what = format!("no interface is in {table}");
             r.problems.add(span.clone(), what, "name one that interfaces have as vrf");
         }
         let of = (
@@ -246,7 +250,7 @@ fn vrf_lists<'a>(
             acl::packet_list(r, config, vrf.acl_out.as_ref()),
         );
         if lists.insert(name, of).is_some() {
-            let what = format!("the routing table `{name}` is there twice");
+            let what = format!("{table} is there twice");
             r.problems.add(span, what, "give its lists in one place");
         }
     }

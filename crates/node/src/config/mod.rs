@@ -10,7 +10,6 @@
 //! [`KeySource`], for this crate has no file system.
 
 mod acl;
-mod agreement;
 mod cross;
 mod describe;
 mod difference;
@@ -388,16 +387,16 @@ pub enum LabelAction {
 impl Config {
     /// Interfaces, members of bridges and pseudowires that have an access list, in and out.
     pub fn places_of(&self, list: usize) -> [Vec<String>; 2] {
-        let interfaces = self.interfaces.iter().map(|i| (i.name.clone(), [i.acl_in, i.acl_out]));
-        let members = self.bridges.iter().flat_map(|bridge| {
-            let of = |m: &MemberConfig| (self.member_name(bridge, m), [m.acl_in, m.acl_out]);
-            bridge.members.iter().map(of)
-        });
-        let circuits = self.pseudowires.iter().map(|p| (p.name.clone(), [p.acl_in, p.acl_out]));
-        let all: Vec<_> = interfaces.chain(members).chain(circuits).collect();
         [0, 1].map(|way| {
-            let having = all.iter().filter(|(_, lists)| lists[way] == Some(list));
-            having.map(|(name, _)| name.clone()).collect()
+            let has = |lists: [Option<usize>; 2]| lists[way] == Some(list);
+            let interfaces = self.interfaces.iter().filter(|i| has([i.acl_in, i.acl_out]));
+            let members = self.bridges.iter().flat_map(|bridge| {
+                let having = bridge.members.iter().filter(|m| has([m.acl_in, m.acl_out]));
+                having.map(|m| self.member_name(bridge, m))
+            });
+            let circuits = self.pseudowires.iter().filter(|p| has([p.acl_in, p.acl_out]));
+            let circuits = circuits.map(|p| p.name.clone());
+            interfaces.map(|i| i.name.clone()).chain(members).chain(circuits).collect()
         })
     }
 
