@@ -20,7 +20,10 @@ rm -rf "$logs"
 mkdir -p "$logs"
 # A line for each step: passed, failed, skipped.
 counts=$logs/counts
+# What failed, in short; said once more at the end, where a long run is looked at.
+failures=$logs/failures
 : >"$counts"
+: >"$failures"
 
 # An interrupted run takes its children with it; they clean up after themselves.
 stop() {
@@ -69,6 +72,10 @@ step() {
         *) echo "FAILED  exit $status after $((SECONDS - start)) s" ;;
         esac
         echo "---- $log"
+        {
+            echo "FAILED  $name, exit $status"
+            grep -E -A 2 '^test .* FAILED|panicked at' "$log" || tail -n 12 "$log"
+        } | sed '2,$s/^/    /' | head -n 40 >>"$failures"
         # What cargo says of each failed test, or else the end of the output.
         grep -E '^test .* FAILED' "$log" | head -n 30
         awk '/^---- .* stdout ----/ {n = 12} n-- > 0' "$log" | head -n 120 | grep . ||
@@ -191,6 +198,7 @@ main() {
     local passed failed skipped
     read -r passed failed skipped < <(awk '{p += $1; f += $2; s += $3} END {print p, f, s}' "$counts")
     echo
+    cat "$failures"
     echo "took $((SECONDS / 60)) min $((SECONDS % 60)) s; logs in $logs"
     if [ "$skipped" -gt 0 ]; then
         echo "$passed passed, $failed failed, $skipped skipped"
