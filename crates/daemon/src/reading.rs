@@ -3,7 +3,11 @@
 //!
 //! ```text
 //!   client, signal ─▶ ask ─▶ │ up to 4 wait │ ─▶ thread: text ─▶ Config, lists ─▶ read ─▶ apply
+//!                                                      └─▶ lists compiled whole ─▶ replace
 //! ```
+//!
+//! A list in which a few entries changed does not wait for new trees: it is in force with the
+//! old ones and an edit beside them, until the thread has compiled it.
 
 use crate::fault::Fault;
 use crate::load::{self, Loaded};
@@ -55,10 +59,19 @@ pub(crate) struct Read {
     pub loaded: Result<(Loaded, ReadyLists), Fault>,
 }
 
+/// Results of the thread.
+enum Done {
+    Read(Box<Read>),
+    /// The lists of the configuration that was read last, none of them an edit.
+    Compiled(ReadyLists),
+}
+
 /// The thread that reads configurations; it begins with the first.
 #[derive(Default)]
 pub(crate) struct Reading {
-    thread: Option<(SyncSender<Job>, Receiver<Read>)>,
+    thread: Option<(SyncSender<Job>, Receiver<Done>)>,
+    /// Lists that take the place of edited ones.
+    compiled: Option<ReadyLists>,
     /// Clients and signals that wait, in the order in which they asked.
     waiting: VecDeque<(Asker, Purpose)>,
 }
@@ -91,9 +104,14 @@ impl Reading {
     /// a thread that ended is told so.
     pub fn read(&mut self) -> Option<Read> {
         match self.thread.as_ref()?.1.try_recv() {
-            Ok(read) => {
+            Ok(Done::Read(read)) => {
                 self.waiting.pop_front();
-                Some(read)
+                self.compiled = None;
+                Some(*read)
+            }
+            Ok(Done::Compiled(lists)) => {
+                self.compiled = Some(lists);
+                None
             }
             Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Disconnected) => {
@@ -106,6 +124,11 @@ impl Reading {
             }
         }
     }
+
+    /// Lists that were compiled for the configuration that was read last.
+    pub fn compiled(&mut self) -> Option<ReadyLists> {
+        self.compiled.take()
+    }
 }
 
 fn ended() -> Fault {
@@ -115,7 +138,7 @@ fn ended() -> Fault {
     )
 }
 
-fn begin(board: Arc<Board>) -> Result<(SyncSender<Job>, Receiver<Read>), Fault> {
+fn begin(board: Arc<Board>) -> Result<(SyncSender<Job>, Receiver<Done>), Fault> {
     let (jobs, wanted) = sync_channel(WAITING_MAX);
     let (done, read) = channel();
     let thread = std::thread::Builder::new().name("configuration".into());
@@ -125,16 +148,29 @@ fn begin(board: Arc<Board>) -> Result<(SyncSender<Job>, Receiver<Read>), Fault> 
     Ok((jobs, read))
 }
 
-fn all(wanted: &Receiver<Job>, done: &Sender<Read>, board: &Board) {
+fn all(wanted: &Receiver<Job>, done: &Sender<Done>, board: &Board) {
+    let say = |what: Done| {
+        let heard = done.send(what).is_ok();
+        board.control.wake().wake();
+        heard
+    };
     while let Ok(Job { asker, purpose, text, lists }) = wanted.recv() {
+        let mut edited = None;
         let loaded = load(text).map(|loaded| {
-            let ready = lists.ready_for(&loaded.config);
+            let ready = match purpose {
+                Purpose::Apply { .. } => lists.edited_for(&loaded.config),
+                Purpose::Compare { .. } => ReadyLists::default(),
+            };
+            edited = ready.has_edits().then(|| (loaded.config.clone(), ready.clone()));
             (loaded, ready)
         });
-        if done.send(Read { asker, purpose, loaded }).is_err() {
+        let mut heard = say(Done::Read(Box::new(Read { asker, purpose, loaded })));
+        if let Some((config, lists)) = edited {
+            heard &= say(Done::Compiled(lists.whole_for(&config)));
+        }
+        if !heard {
             return;
         }
-        board.control.wake().wake();
     }
 }
 

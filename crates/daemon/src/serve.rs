@@ -12,6 +12,7 @@ use crate::report::{Outside, Report};
 use crate::watch;
 use ferrule_base::{Duration, Instant};
 use ferrule_dashboard::{Command, Refusal, Source as Shown, State};
+use ferrule_node::ReadyLists;
 use ferrule_node::config::{PortConfig, differences};
 use ferrule_node::message::WorkerReport;
 use ferrule_ports::os::PollSet;
@@ -131,6 +132,21 @@ impl Daemon {
                 Purpose::Compare { new_keys } => self.compare(loaded, new_keys),
             });
             self.conclude(asker, purpose, done);
+        }
+        if let Some(lists) = self.reading.compiled() {
+            self.replace_lists(lists);
+        }
+    }
+
+    /// Lists that are in force as edits of older ones get trees of their own. If the node cannot
+    /// change now, they go on as they are.
+    fn replace_lists(&mut self, whole: ReadyLists) {
+        let now = self.clock.now();
+        let done = self.control.replace_lists(now, whole).map_err(|e| e.to_string());
+        self.board.rouse_workers();
+        let done = done.and_then(|()| self.see_through(now).map_err(|e| e.to_string()));
+        if let Err(why) = done {
+            events::failed(&format!("access lists keep their edits: {why}"));
         }
     }
 

@@ -24,8 +24,22 @@ const PACKETS: u64 = LISTS as u64 * A_LIST;
 /// Packets of a site while one list is in force.
 const A_LIST: u64 = (REPLACED.as_nanos() / EVERY.as_nanos()) as u64;
 
-/// A list: entries of its own at random, which no packet here is for, around the sites'.
-fn router(rng: &mut Rng, workers: usize, nth: u32) -> Config {
+/// Entries for hosts that send nothing here.
+fn others(rng: &mut Rng) -> Vec<String> {
+    let entry = |_| {
+        let action = ["permit", "deny"][rng.below(2) as usize];
+        let (host, port) = (rng.below(1 << 16), rng.below(1 << 16));
+        let (high, low) = (host >> 8, host & 255);
+        format!(
+            "{{ action = \"{action}\", from = \"10.9.{high}.{low}\", protocol = \"udp\", \
+             to-ports = {port} }},\n"
+        )
+    };
+    (0..400).map(entry).collect()
+}
+
+/// A list: some of the other entries around the sites', each left out one time in so many.
+fn router(rng: &mut Rng, workers: usize, nth: u32, all: &[String], left_out: u64) -> Config {
     let mut text = format!("[node]\nname = \"r\"\nlab = true\nworkers = {workers}\n");
     for (number, site) in SITES.iter().enumerate() {
         let _ = write!(
@@ -39,25 +53,15 @@ fn router(rng: &mut Rng, workers: usize, nth: u32) -> Config {
              [[access-list]]\nname = \"sites\"\nentry = [\n";
     let mut permitted = vec!["10.1.0.0/24"];
     permitted.extend(nth.is_multiple_of(2).then_some("10.1.2.9"));
-    let others = |rng: &mut Rng, text: &mut String| {
-        for _ in 0..rng.below(400) {
-            let action = ["permit", "deny"][rng.below(2) as usize];
-            let (host, port) = (rng.below(1 << 16), rng.below(1 << 16));
-            let _ = writeln!(
-                text,
-                "{{ action = \"{action}\", from = \"10.9.{}.{}\", protocol = \"udp\", \
-                 to-ports = {port} }},",
-                host >> 8,
-                host & 255
-            );
-        }
+    let mut others = |text: &mut String| {
+        text.extend(all.iter().filter(|_| !rng.one_in(left_out)).map(String::as_str));
     };
     for network in permitted {
-        others(rng, &mut text);
+        others(&mut text);
         let _ =
             writeln!(text, "{{ action = \"permit\", from = \"{network}\", protocol = \"udp\" }},");
     }
-    others(rng, &mut text);
+    others(&mut text);
     config(&(text + "{ action = \"deny\", from = \"10.1.0.0/16\" },\n]\n"))
 }
 
@@ -66,7 +70,10 @@ fn run(seed: u64, profile: &Profile) -> [Vec<u64>; 3] {
     let mut rng = Rng::new(seed);
     let mut network = Network::with_buffers(seed, 4096);
     let workers = 1 + rng.below(3) as usize;
-    let first = router(&mut rng, workers, 0);
+    // Every third seed replaces most of the list, the others edit a few entries of it.
+    let (all, left_out) = (others(&mut rng), if seed.is_multiple_of(3) { 2 } else { 100 });
+    let list = |rng: &mut Rng, nth: u32| router(rng, workers, nth, &all, left_out);
+    let first = list(&mut rng, 0);
     let device = network.node("r", first, profile.clone()).unwrap();
     for (number, site) in SITES.iter().enumerate() {
         let ips = ([10, 1, number as u8, 9], [10, 2, 0, 9]);
@@ -83,7 +90,7 @@ fn run(seed: u64, profile: &Profile) -> [Vec<u64>; 3] {
     });
     network.link(LinkSpec::default(), End::Device(device, "out"), End::Station(far, 0)).unwrap();
     for nth in 1..LISTS {
-        let config = router(&mut rng, workers, nth);
+        let config = list(&mut rng, nth);
         network.at(START + REPLACED * nth, Change::Apply(device, Box::new(config)));
     }
     network.run_until(START + REPLACED * (LISTS + 1));

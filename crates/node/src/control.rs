@@ -356,6 +356,13 @@ impl Control {
         self.shared.lists_ahead = ready;
     }
 
+    /// Puts lists in force that were compiled whole, in place of edits of older ones.
+    pub fn replace_lists(&mut self, now: Instant, whole: ReadyLists) -> Result<(), BuildError> {
+        self.expect_lists(whole);
+        let (config, macs) = (self.config.clone(), self.macs.clone());
+        self.apply(now, config, &macs).map(|_| ())
+    }
+
     /// Puts another configuration in force, without losing a packet: what is new comes
     /// to all workers first, then they change their tables, then what is old goes. This
     /// begins it; it is done when nothing [is changing](Self::is_changing) any more. On

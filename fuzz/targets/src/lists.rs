@@ -1,12 +1,12 @@
 //! Access lists made of octets, asked about an arbitrary frame: a compiled list says what its
-//! entries say one by one. And the extensions of ICMP errors.
+//! entries say one by one, and so does one that an edit has made of another. And the extensions of ICMP errors.
 
 use crate::input::Input;
 use crate::seeds;
 use ferrule_base::MacAddr;
 use ferrule_dataplane::acl::frame::{FrameEntry, FrameMatch, MacNet};
-use ferrule_dataplane::acl::{AccessList, AclEntry, Match, TcpFlags, Verdict};
-use ferrule_dataplane::ipsec::{Addresses, Field, Selector};
+use ferrule_dataplane::acl::{AccessList, AclEntry, AclOutcome, Edit, Match, TcpFlags, Verdict};
+use ferrule_dataplane::ipsec::{Addresses, Field, Selector, UNCOUNTED};
 use ferrule_wire::{Protocol, icmpext, mpls};
 use std::net::IpAddr;
 
@@ -72,16 +72,41 @@ fn entry(input: &mut Input<'_>, counter: u32) -> FrameEntry {
     FrameEntry { matches, verdict, logs: false, counter }
 }
 
+/// For the packets that an entry asks for, if it does.
+fn packets(entry: &FrameEntry) -> Option<AclEntry> {
+    let matches = entry.matches.ip.clone()?;
+    let (verdict, counter) = (entry.verdict, entry.counter);
+    Some(AclEntry { matches, verdict, logs: false, counter })
+}
+
 /// The list of these entries, for frames and for the packets that some of them ask for.
-fn list(entries: &[FrameEntry]) -> AccessList {
-    let packet = |entry: &FrameEntry| {
-        let matches = entry.matches.ip.clone()?;
-        let (verdict, counter) = (entry.verdict, entry.counter);
-        Some(AclEntry { matches, verdict, logs: false, counter })
-    };
-    let packets: Vec<AclEntry> = entries.iter().filter_map(packet).collect();
-    let list = AccessList::new(&packets, REST).and_then(|list| list.with_frames(entries));
+fn list(entries: &[FrameEntry], rest: u32) -> AccessList {
+    let of_packets: Vec<AclEntry> = entries.iter().filter_map(packets).collect();
+    let list = AccessList::new(&of_packets, rest).and_then(|list| list.with_frames(entries));
     list.expect("the entries were checked")
+}
+
+/// The list of some entries, made of a list of some others by an edit.
+fn edited(
+    entries: &[FrameEntry],
+    was: impl Fn(u32) -> bool,
+    is: impl Fn(u32) -> bool,
+) -> AccessList {
+    let (mut old, mut counters, mut edit) = (Vec::new(), Vec::new(), Edit::default());
+    for entry in entries {
+        let (was, is) = (was(entry.counter), is(entry.counter));
+        let place = old.len() as u32;
+        if was {
+            old.push(FrameEntry { counter: place, ..entry.clone() });
+            counters.push(if is { entry.counter } else { UNCOUNTED });
+        } else if is {
+            edit.packets.extend(packets(entry).map(|entry| (place, entry)));
+            edit.frames.push((place, entry.clone()));
+        }
+    }
+    counters.push(REST);
+    edit.counters = counters.into();
+    list(&old, old.len() as u32).edited(&edit).expect("a small edit")
 }
 
 /// A list, and a frame behind it.
@@ -93,13 +118,32 @@ pub fn acl(data: &[u8]) {
     let entries: Vec<FrameEntry> =
         (0..count).map(|counter| entry(&mut input, counter)).filter(is_good).collect();
     let own = usize::from(input.u8() % 3);
+    let mut some = || u64::from(input.u16()) << 16 | u64::from(input.u16());
+    let (was, is) = (some(), some());
     let frame = input.take(usize::MAX);
     let packet = frame.get(14..).unwrap_or_default();
-    let all = list(&entries);
+    let is_in = |set: u64| move |counter: u32| set >> counter & 1 == 1;
+    let lists = [
+        (list(&entries, REST), u64::MAX),
+        (edited(&entries, is_in(was), is_in(is)), is),
+        (edited(&entries, is_in(u64::MAX), is_in(is)), is),
+    ];
+    for (list, has) in lists {
+        walks(&entries, |entry| is_in(has)(entry.counter), &list, (frame, own, packet));
+    }
+}
+
+/// The first of these entries decides.
+fn walks(
+    entries: &[FrameEntry],
+    is: impl Fn(&FrameEntry) -> bool,
+    all: &AccessList,
+    (frame, own, packet): (&[u8], usize, &[u8]),
+) {
     let (mut of_frame, mut of_packet) = (None, None);
-    for entry in &entries {
-        let alone = list(std::slice::from_ref(entry));
-        let has = |outcome: Result<ferrule_dataplane::acl::AclOutcome, _>| {
+    for entry in entries.iter().filter(|entry| is(entry)) {
+        let alone = list(std::slice::from_ref(entry), REST);
+        let has = |outcome: Result<AclOutcome, _>| {
             outcome.is_ok_and(|outcome| outcome.counter() == entry.counter)
         };
         of_frame = of_frame.or(has(alone.judge_frame(frame, own)).then_some(entry.counter));

@@ -11,6 +11,7 @@
 //! is none, EXP that of the outermost label. The tags by which frames belong to the circuit
 //! are not the customer's: no list sees them.
 
+use super::compiled::ListRule;
 use super::key::{self, Key};
 use super::rule::EntryRule;
 use super::{AclOutcome, Match, Verdict};
@@ -196,7 +197,7 @@ pub(super) struct FrameRule {
 
 impl FrameRule {
     /// Nothing if the entry is for no frame: it asks for a label and for an IP packet.
-    pub fn new(entry: &FrameEntry, order: u32) -> Option<Self> {
+    pub fn new(entry: &FrameEntry) -> Option<Self> {
         let FrameMatch { src, dst, ethertype, vlan, exp, ip } = &entry.matches;
         if exp.is_some() && ip.is_some() {
             return None;
@@ -204,7 +205,7 @@ impl FrameRule {
         let any = Selector::between(Addresses::V6, Addresses::V6);
         let any = Match { selector: any, dscp: None, tcp: None, fragments: false };
         let outcome = AclOutcome::new(entry.verdict, entry.counter).logging(entry.logs);
-        let rule = EntryRule::either(ip.as_ref().unwrap_or(&any), outcome, order);
+        let rule = EntryRule::either(ip.as_ref().unwrap_or(&any), outcome);
         let (mut mask, mut value) = ([0; 3], [0; 3]);
         let mut asks = |word: usize, bits: u64, is: u64| {
             mask[word] |= bits;
@@ -230,10 +231,16 @@ impl FrameRule {
         }
         Some(Self { ip: rule, mask, value })
     }
+}
 
+impl ListRule for FrameRule {
     #[inline(always)]
-    pub fn outcome(&self) -> AclOutcome {
+    fn outcome(&self) -> AclOutcome {
         self.ip.outcome()
+    }
+
+    fn counted_by(self, counter: u32) -> Self {
+        Self { ip: self.ip.counted_by(counter), ..self }
     }
 }
 

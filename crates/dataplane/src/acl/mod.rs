@@ -20,8 +20,11 @@
 //! circuit and as they leave to it: MAC addresses, EtherType and VLAN, and the IP packet in
 //! them ([`frame`]).
 //!
-//! The files: `rule` an entry, compiled; `key` what a packet shows; `stage` the stages.
+//! The files: `rule` an entry, compiled; `compiled` all of one shape, and `edit` what changed
+//! since; `key` what a packet shows; `stage` the stages.
 
+mod compiled;
+mod edit;
 pub mod frame;
 mod key;
 mod rule;
@@ -29,8 +32,8 @@ mod stage;
 
 use crate::classify::hits::UNCOUNTED;
 use crate::classify::selector::{Selector, SelectorError};
-use crate::classify::{self, NONE, Table};
 use arrayvec::ArrayVec;
+use compiled::Compiled;
 use ferrule_base::DropReason;
 use ferrule_pipeline::{BATCH, Packet};
 use frame::{FrameEntry, FrameKey, FrameRule};
@@ -38,6 +41,7 @@ use key::Key;
 use rule::EntryRule;
 use std::sync::Arc;
 
+pub use edit::{EDITS_MAX, Edit};
 pub use stage::{AclIn, AclOut, FrameAclIn, FrameAclOut};
 
 /// Entries of a list at most, lists of addresses and ports multiplied out.
@@ -156,6 +160,11 @@ impl AclOutcome {
     pub const fn counter(self) -> u32 {
         self.counter
     }
+
+    /// The same by another counter.
+    const fn counted_by(self, counter: u32) -> Self {
+        Self { counter, ..self }
+    }
 }
 
 /// Packets that cannot be read: their places in the batch, and why.
@@ -172,9 +181,9 @@ pub struct Numbered {
 
 /// A compiled access list.
 pub struct AccessList {
-    v4: Table<EntryRule<u32>>,
-    v6: Table<EntryRule<u128>>,
-    frames: Table<FrameRule>,
+    v4: Compiled<EntryRule<u32>>,
+    v6: Compiled<EntryRule<u128>>,
+    frames: Compiled<FrameRule>,
     rest: AclOutcome,
 }
 
@@ -188,12 +197,12 @@ impl AccessList {
                 return Err((place, SelectorError::TooMany));
             }
             entry.matches.selector.check().map_err(|e| (place, e))?;
-            v4.extend(EntryRule::v4(entry, place as u32));
-            v6.extend(EntryRule::v6(entry, place as u32));
+            v4.extend(EntryRule::v4(entry));
+            v6.extend(EntryRule::v6(entry));
         }
         let rest = AclOutcome::new(Verdict::Deny, rest);
-        let (v4, v6) = (classify::table(v4), classify::table(v6));
-        Ok(Self { v4, v6, frames: Table::default(), rest })
+        let (v4, v6) = (Compiled::new(v4), Compiled::new(v6));
+        Ok(Self { v4, v6, frames: Compiled::default(), rest })
     }
 
     /// The list for whole frames, too. An error names the place of the wrong entry.
@@ -206,15 +215,39 @@ impl AccessList {
             if let Some(ip) = &entry.matches.ip {
                 ip.selector.check().map_err(|e| (place, e))?;
             }
-            rules.extend(FrameRule::new(entry, place as u32));
+            rules.extend(FrameRule::new(entry));
         }
-        Ok(Self { frames: classify::table(rules), ..self })
+        Ok(Self { frames: Compiled::new(rules), ..self })
+    }
+
+    /// The list with an edit, in a millisecond whatever its length. The edit is one of the list
+    /// as it was compiled, and takes the place of an earlier one. Nothing if it is too large,
+    /// or an entry is wrong: then the list is compiled anew.
+    pub fn edited(&self, edit: &Edit) -> Option<Self> {
+        let (mut v4, mut v6, mut frames) = (Vec::new(), Vec::new(), Vec::new());
+        for (before, entry) in &edit.packets {
+            entry.matches.selector.check().ok()?;
+            v4.extend(EntryRule::v4(entry).map(|rule| (*before, rule)));
+            v6.extend(EntryRule::v6(entry).map(|rule| (*before, rule)));
+        }
+        for (before, entry) in &edit.frames {
+            if let Some(ip) = &entry.matches.ip {
+                ip.selector.check().ok()?;
+            }
+            frames.extend(FrameRule::new(entry).map(|rule| (*before, rule)));
+        }
+        Some(Self {
+            v4: self.v4.edited(edit, v4)?,
+            v6: self.v6.edited(edit, v6)?,
+            frames: self.frames.edited(edit, frames)?,
+            rest: self.rest,
+        })
     }
 
     /// The outcome for one frame, of which so many tags are the circuit's.
     pub fn judge_frame(&self, frame: &[u8], own: usize) -> Result<AclOutcome, DropReason> {
         let key = FrameKey::read(frame, own)?;
-        Ok(self.frames.find(&key.0).map_or(self.rest, FrameRule::outcome))
+        Ok(self.frames.judge(&key.0, self.rest))
     }
 
     /// Outcomes of a batch of frames, as of [`judge_all`](Self::judge_all); `own` says how
@@ -235,12 +268,7 @@ impl AccessList {
                 Err(reason) => refused.push((at, reason)),
             }
         }
-        let mut found = [NONE; BATCH];
-        let count = frames.len().min(BATCH);
-        self.frames.find_all(&keys[..count], &mut found[..count]);
-        for (&number, outcome) in found.iter().zip(&mut *outcomes) {
-            *outcome = self.frames.rule(number).map_or(self.rest, FrameRule::outcome);
-        }
+        self.frames.judge_all(&keys[..frames.len().min(BATCH)], self.rest, outcomes);
         for (at, reason) in refused {
             outcomes[at] = AclOutcome::REFUSED;
             unread.push((first + at, reason));
@@ -249,10 +277,9 @@ impl AccessList {
 
     /// The outcome for one IP packet.
     pub fn judge(&self, packet: &[u8]) -> Result<AclOutcome, DropReason> {
-        let rest = self.rest;
         Ok(match key::read(packet)? {
-            Key::V4(key) => self.v4.find(&key.0).map_or(rest, EntryRule::outcome),
-            Key::V6(key) => self.v6.find(&key.0).map_or(rest, EntryRule::outcome),
+            Key::V4(key) => self.v4.judge(&key.0, self.rest),
+            Key::V6(key) => self.v6.judge(&key.0, self.rest),
         })
     }
 
@@ -273,12 +300,7 @@ impl AccessList {
                 None => others = true,
             }
         }
-        let mut found = [NONE; BATCH];
-        let count = packets.len().min(BATCH);
-        self.v4.find_all(&keys[..count], &mut found[..count]);
-        for (&number, outcome) in found.iter().zip(&mut *outcomes) {
-            *outcome = self.v4.rule(number).map_or(self.rest, EntryRule::outcome);
-        }
+        self.v4.judge_all(&keys[..packets.len().min(BATCH)], self.rest, outcomes);
         if others {
             self.judge_others(packets, outcomes, unread, first);
         }
@@ -301,19 +323,17 @@ impl AccessList {
                     v6.push(key);
                     places.push(at);
                 }
-                Ok(Key::V4(key)) => {
-                    outcomes[at] = self.v4.find(&key.0).map_or(self.rest, EntryRule::outcome);
-                }
+                Ok(Key::V4(key)) => outcomes[at] = self.v4.judge(&key.0, self.rest),
                 Err(reason) => {
                     outcomes[at] = AclOutcome::REFUSED;
                     unread.push((first + at, reason));
                 }
             }
         }
-        let mut found = [NONE; BATCH];
-        self.v6.find_all(&v6, &mut found[..v6.len()]);
-        for (&at, number) in places.iter().zip(found) {
-            outcomes[at] = self.v6.rule(number).map_or(self.rest, EntryRule::outcome);
+        let mut judged = [AclOutcome::PASSED; BATCH];
+        self.v6.judge_all(&v6, self.rest, &mut judged);
+        for (&at, outcome) in places.iter().zip(judged) {
+            outcomes[at] = outcome;
         }
     }
 

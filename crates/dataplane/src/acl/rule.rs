@@ -1,5 +1,6 @@
 //! An entry compiled: a selector, and bits that have to have a value.
 
+use super::compiled::ListRule;
 use super::key::{LATER, TCP_AT, TCP_SEEN};
 use super::{AclEntry, AclOutcome, Match};
 use crate::classify::{Address, KeyField, Rule, SelectorRule, WORDS_MAX};
@@ -7,6 +8,9 @@ use crate::classify::{Address, KeyField, Rule, SelectorRule, WORDS_MAX};
 /// The word of a key that has the flags.
 pub const FLAGS_V4: usize = 2;
 pub const FLAGS_V6: usize = 5;
+
+/// Order of entries, which their table keeps.
+const ORDER: u32 = 0;
 
 /// What an entry stands for, beside its selector.
 #[derive(Clone, Copy, Debug)]
@@ -24,22 +28,22 @@ pub struct EntryRule<A>(SelectorRule<A, Then>);
 
 impl EntryRule<u32> {
     /// Nothing if the entry is for the other family.
-    pub fn v4(entry: &AclEntry, order: u32) -> Option<Self> {
-        SelectorRule::v4(&entry.matches.selector, order, then(entry)).map(Self)
+    pub fn v4(entry: &AclEntry) -> Option<Self> {
+        SelectorRule::v4(&entry.matches.selector, ORDER, then(entry)).map(Self)
     }
 }
 
 impl EntryRule<u128> {
     /// Nothing if the entry is for the other family.
-    pub fn v6(entry: &AclEntry, order: u32) -> Option<Self> {
-        SelectorRule::v6(&entry.matches.selector, order, then(entry)).map(Self)
+    pub fn v6(entry: &AclEntry) -> Option<Self> {
+        SelectorRule::v6(&entry.matches.selector, ORDER, then(entry)).map(Self)
     }
 }
 
 impl EntryRule<u128> {
     /// For packets of either family, whose addresses are numbers of 128 bits.
-    pub fn either(matches: &Match, outcome: AclOutcome, order: u32) -> Self {
-        Self(SelectorRule::either(&matches.selector, order, then_of(matches, outcome)))
+    pub fn either(matches: &Match, outcome: AclOutcome) -> Self {
+        Self(SelectorRule::either(&matches.selector, ORDER, then_of(matches, outcome)))
     }
 }
 
@@ -64,13 +68,22 @@ fn then_of(matches: &Match, outcome: AclOutcome) -> Then {
     Then { outcome, mask, value }
 }
 
-impl<A: Address> EntryRule<A> {
-    /// The entry's verdict and counter.
+impl<A: Address> ListRule for EntryRule<A>
+where
+    Self: Rule,
+{
     #[inline(always)]
-    pub fn outcome(&self) -> AclOutcome {
+    fn outcome(&self) -> AclOutcome {
         self.0.then.outcome
     }
 
+    fn counted_by(mut self, counter: u32) -> Self {
+        self.0.then.outcome = self.0.then.outcome.counted_by(counter);
+        self
+    }
+}
+
+impl<A: Address> EntryRule<A> {
     #[inline(always)]
     fn has_flags(&self, flags: u64) -> bool {
         flags as u16 & self.0.then.mask == self.0.then.value

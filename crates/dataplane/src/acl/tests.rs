@@ -1,6 +1,7 @@
 //! Lists, compiled, against a walk through their entries line by line, over packets that
 //! are built and read field by field.
 
+mod edits;
 mod families;
 mod frames;
 
@@ -190,7 +191,14 @@ fn walk(list: &[AclEntry], fields: &Fields) -> AclOutcome {
 }
 
 fn agrees(list: &[AclEntry], packets: &[Fields]) -> Result<(), TestCaseError> {
-    let compiled = AccessList::new(list, list.len() as u32).unwrap();
+    agrees_with(&AccessList::new(list, list.len() as u32).unwrap(), list, packets)
+}
+
+fn agrees_with(
+    compiled: &AccessList,
+    list: &[AclEntry],
+    packets: &[Fields],
+) -> Result<(), TestCaseError> {
     let mut cache = Pool::heap(BATCH, 512).cache();
     for packets in packets.chunks(BATCH) {
         let batch: Vec<Packet> =

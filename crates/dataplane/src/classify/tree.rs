@@ -166,6 +166,11 @@ impl<R: Rule> Table<R> {
         Self { rules: rules.into(), trees }
     }
 
+    /// All rules, in order.
+    pub fn rules(&self) -> &[R] {
+        &self.rules
+    }
+
     /// The only rule, if it is.
     pub fn only(&self) -> Option<&R> {
         self.rules.first().filter(|_| self.rules.len() == 1)

@@ -120,6 +120,8 @@ impl Device {
         if node.control.is_changing() {
             return self.changes.push_back(config);
         }
+        let lists = node.control.ready_lists().edited_for(&config);
+        node.control.expect_lists(lists);
         match node.control.apply(clock, config.clone(), &macs(&config)) {
             Ok(applied) => {
                 self.config = config;
@@ -140,6 +142,17 @@ impl Device {
                 self.run(world);
             }
             Err(e) => self.fail(format!("the configuration does not apply: {e}")),
+        }
+    }
+
+    /// Compiles access lists that changed in a few entries and have the old trees.
+    pub(super) fn compile_lists(&mut self, world: &mut World) {
+        let clock = self.clock(world.now);
+        let Some(node) = &mut self.node else { return };
+        let whole = node.control.ready_lists().whole_for(node.control.config());
+        match node.control.replace_lists(clock, whole) {
+            Ok(()) => self.touch(world),
+            Err(e) => self.fail(format!("access lists cannot be replaced: {e}")),
         }
     }
 

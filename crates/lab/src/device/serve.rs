@@ -129,10 +129,13 @@ impl Device {
                 None => break,
             }
         }
-        if self.node.as_ref().is_none_or(|node| !node.control.is_changing())
-            && let Some(config) = self.changes.pop_front()
-        {
-            return self.apply(config, world);
+        if self.node.as_ref().is_none_or(|node| !node.control.is_changing()) {
+            if let Some(config) = self.changes.pop_front() {
+                return self.apply(config, world);
+            }
+            if self.node.as_ref().is_some_and(|node| node.control.ready_lists().has_edits()) {
+                return self.compile_lists(world);
+            }
         }
         self.plan(world);
     }

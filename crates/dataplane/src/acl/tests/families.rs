@@ -20,7 +20,7 @@ pub enum Family {
     IpChain,
 }
 
-const FAMILIES: [Family; 3] = [Family::Acl, Family::Firewall, Family::IpChain];
+pub const FAMILIES: [Family; 3] = [Family::Acl, Family::Firewall, Family::IpChain];
 
 /// In a hundred.
 type Share = u64;
@@ -235,7 +235,7 @@ pub fn packet(entries: &[AclEntry], rng: &mut Rng) -> Fields {
     Fields { src, dst, protocol, ports, flags, dscp, fragment, len, option: rng.one_in(50) }
 }
 
-fn packets(entries: &[AclEntry], count: usize, rng: &mut Rng) -> Vec<Fields> {
+pub fn packets(entries: &[AclEntry], count: usize, rng: &mut Rng) -> Vec<Fields> {
     (0..count).map(|_| packet(entries, rng)).collect()
 }
 

@@ -12,7 +12,7 @@ use proptest::sample::select;
 
 /// A frame by its fields.
 #[derive(Clone, Debug)]
-struct Frame {
+pub struct Frame {
     dst: MacAddr,
     src: MacAddr,
     /// Tags, the outer first.
@@ -70,7 +70,7 @@ fn mac() -> impl Strategy<Value = MacAddr> {
         .prop_map(MacAddr)
 }
 
-fn frames() -> impl Strategy<Value = Frame> {
+pub fn frames() -> impl Strategy<Value = Frame> {
     let tag = (select(vec![0x8100_u16, 0x88a8]), select(vec![0_u16, 1, 10, 4094]));
     let ip = proptest::option::weighted(0.8, fields());
     let other = (select(vec![0x0806_u16, 0x8847, 0x8848]), 0_u8..3);
@@ -79,7 +79,7 @@ fn frames() -> impl Strategy<Value = Frame> {
     )
 }
 
-fn entry() -> impl Strategy<Value = FrameEntry> {
+pub fn entry() -> impl Strategy<Value = FrameEntry> {
     let net = || {
         let net = (mac(), select(vec![0_u8, 1, 24, 47, 48]));
         proptest::option::weighted(0.3, net.prop_map(|(address, len)| MacNet { address, len }))
@@ -100,8 +100,17 @@ fn entry() -> impl Strategy<Value = FrameEntry> {
 }
 
 fn agrees(list: &[FrameEntry], frames: &[Frame], own: usize) -> Result<(), TestCaseError> {
+    let compiled = AccessList::new(&[], list.len() as u32).unwrap().with_frames(list).unwrap();
+    agrees_with(&compiled, list, frames, own)
+}
+
+pub fn agrees_with(
+    compiled: &AccessList,
+    list: &[FrameEntry],
+    frames: &[Frame],
+    own: usize,
+) -> Result<(), TestCaseError> {
     let rest = list.len() as u32;
-    let compiled = AccessList::new(&[], rest).unwrap().with_frames(list).unwrap();
     let mut cache = Pool::heap(BATCH, 512).cache();
     for frames in frames.chunks(BATCH) {
         let batch: Vec<Packet> =

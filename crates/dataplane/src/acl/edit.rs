@@ -1,0 +1,156 @@
+//! Edits of a list whose trees take time to make: until there are new ones, the old trees stand,
+//! and beside them a few entries with small trees of their own.
+//!
+//! ```text
+//!   trees      a ─ b ─ c ─ d ─ e       b goes, x comes before d
+//!   patch      c ─ x ─ e               x, and what b shadowed: c and e overlap it, d does not
+//!
+//!   trees say d, patch says x: x, as it stands before d
+//!   trees say b, which is gone: what the patch says, c, x or e; else what no entry has
+//! ```
+//!
+//! The trees know the first entry of a packet only. If that one is gone, a later one decides;
+//! it overlaps the one that is gone, and has a copy in the patch.
+
+use super::compiled::ListRule;
+use super::frame::FrameEntry;
+use super::{AclEntry, AclOutcome, Verdict};
+use crate::classify::hits::UNCOUNTED;
+use crate::classify::{self, KeyField, NONE, Table};
+use ferrule_pipeline::BATCH;
+use std::sync::Arc;
+
+/// Entries of a patch at most.
+pub const EDITS_MAX: usize = 1024;
+/// Comparisons of entries that went with later ones at most: half a millisecond.
+const COMPARISONS_MAX: usize = 200_000;
+
+/// An edit of a list as it was compiled, when its entries were counted from 0 on in order and
+/// what no entry has behind them.
+#[derive(Clone, Debug, Default)]
+pub struct Edit {
+    /// Counter of each of those entries now; [`UNCOUNTED`] of one that is gone. The last one is
+    /// that of what no entry has.
+    pub counters: Arc<[u32]>,
+    /// Entries for IP packets that come, in order, each with the entry of those before which it
+    /// stands.
+    pub packets: Vec<(u32, AclEntry)>,
+    /// Entries for frames that come, likewise.
+    pub frames: Vec<(u32, FrameEntry)>,
+}
+
+impl Edit {
+    fn counter(&self, old: u32) -> u32 {
+        self.counters.get(old as usize).copied().unwrap_or(UNCOUNTED)
+    }
+
+    fn is_gone(&self, rule: &impl ListRule) -> bool {
+        self.counter(rule.outcome().counter()) == UNCOUNTED
+    }
+}
+
+/// An edit of the entries of one shape.
+pub struct Patch<R> {
+    /// Entries that came, and copies of those that overlap one that is gone, in order.
+    table: Table<R>,
+    /// Counter in the trees of the entry before which each of them stands; its own of a copy.
+    before: Box<[u32]>,
+    /// Counters now by those in the trees.
+    counters: Arc<[u32]>,
+}
+
+/// Lowest and highest value of each field of a rule.
+fn bounds<R: ListRule>(rule: &R, fields: &[KeyField]) -> Vec<(u64, u64)> {
+    fields.iter().map(|field| rule.bounds(field)).collect()
+}
+
+impl<R: ListRule> Patch<R> {
+    /// A patch for trees of these rules; `new` are those that come, in order, each with the
+    /// counter before which it stands. Nothing if it would be too large.
+    pub fn new(rules: &[R], edit: &Edit, new: Vec<(u32, R)>) -> Option<Self> {
+        if new.len() > EDITS_MAX {
+            return None;
+        }
+        let first = rules.iter().position(|rule| edit.is_gone(rule)).unwrap_or(rules.len());
+        let later = &rules[first..];
+        let fields = R::fields();
+        let gone = later.iter().filter(|rule| edit.is_gone(*rule));
+        let gone: Vec<_> = gone
+            .map(|rule| bounds(rule, &fields))
+            .take(COMPARISONS_MAX / later.len().max(1) + 1)
+            .collect();
+        if gone.len() * later.len() > COMPARISONS_MAX {
+            return None;
+        }
+        let overlaps = |rule: &R| {
+            gone.iter().any(|gone| {
+                fields.iter().zip(gone).all(|(field, gone)| {
+                    let (low, high) = rule.bounds(field);
+                    low <= gone.1 && gone.0 <= high
+                })
+            })
+        };
+        // What comes stands before what was there.
+        let mut all = new;
+        for rule in later.iter().filter(|rule| !edit.is_gone(*rule) && overlaps(rule)) {
+            let old = rule.outcome().counter();
+            all.push((old, rule.counted_by(edit.counter(old))));
+            if all.len() > EDITS_MAX {
+                return None;
+            }
+        }
+        all.sort_by_key(|(before, _)| *before);
+        let before = all.iter().map(|(before, _)| *before).collect();
+        let table = classify::table(all.into_iter().map(|(_, rule)| rule).collect());
+        Some(Self { table, before, counters: edit.counters.clone() })
+    }
+
+    /// The outcome where the trees have this one, and the patch a rule of this number.
+    #[inline(always)]
+    fn outcome(&self, old: AclOutcome, number: u32) -> AclOutcome {
+        let counter = self.counters.get(old.counter() as usize).copied().unwrap_or(UNCOUNTED);
+        let gone = counter == UNCOUNTED;
+        let before = self.before.get(number as usize);
+        let first = before.is_some_and(|&before| gone || before <= old.counter());
+        match self.table.rule(number).filter(|_| first) {
+            Some(rule) => rule.outcome(),
+            None if gone => {
+                let rest = self.counters.last().copied().unwrap_or(UNCOUNTED);
+                AclOutcome::new(Verdict::Deny, rest)
+            }
+            None => old.counted_by(counter),
+        }
+    }
+
+    /// The outcome for one key, for which the trees have this one.
+    pub fn judge(&self, key: &R::Words, old: AclOutcome) -> AclOutcome {
+        let mut found = [NONE];
+        self.table.find_all(&[Key(key)], &mut found);
+        self.outcome(old, found[0])
+    }
+
+    /// Outcomes for a batch of keys, for which the trees have these.
+    #[inline(never)]
+    pub fn judge_all(&self, keys: &[impl AsRef<R::Words>], outcomes: &mut [AclOutcome]) {
+        let mut found = [NONE; BATCH];
+        let found = &mut found[..keys.len().min(BATCH)];
+        self.table.find_all(keys, found);
+        for (&number, outcome) in found.iter().zip(outcomes) {
+            *outcome = self.outcome(*outcome, number);
+        }
+    }
+
+    /// Octets that it takes.
+    pub fn octets(&self) -> usize {
+        self.table.octets() + size_of_val(&*self.before) + size_of_val(&*self.counters)
+    }
+}
+
+/// A key by reference.
+struct Key<'a, W>(&'a W);
+
+impl<W> AsRef<W> for Key<'_, W> {
+    fn as_ref(&self) -> &W {
+        self.0
+    }
+}
