@@ -1,14 +1,18 @@
 //! Cost of a large configuration: 100,000 routes and 10,000 tunnels in one file, from
-//! its text to a node that forwards, a change of one entry in it, and memory.
+//! its text to a node that forwards, a change of one entry in it, and memory; and of an access
+//! list of 100,000 entries, with edits of it.
 //!
 //! Keys come from their names, and counters are kept in memory: what the files of keys
 //! and counters cost is the disk's to say.
 
 use ferrule_base::{Duration, Instant, MacAddr};
 use ferrule_benches::median;
+use ferrule_benches::networks::{Listed, listed_router};
 use ferrule_crypto::Software;
+use ferrule_dataplane::acl::{AccessList, AclEntry, Edit};
+use ferrule_dataplane::ipsec::UNCOUNTED;
 use ferrule_node::config::{Written, named_key};
-use ferrule_node::{Config, Control, Environment, Volatile, Worker, build, made_mac};
+use ferrule_node::{Config, Control, Environment, ReadyLists, Volatile, Worker, build, made_mac};
 use ferrule_pipeline::Pool;
 use ferrule_tester::Large;
 
@@ -98,20 +102,87 @@ fn round(large: Large, text: &str) -> [f64; PHASES.len()] {
     [entries, whole - entries, building, installing, applying, changing]
 }
 
+fn line(name: &str, each: &[f64], reach: &str) {
+    let (least, most) = each.iter().fold((f64::MAX, 0_f64), |(l, m), &s| (l.min(s), m.max(s)));
+    let [middle, least, most] = [median(each), least, most].map(|s| s * 1e3);
+    println!("  {name:<40} {middle:>9.2} ms   {least:>8.2} to {most:>8.2}{reach}");
+}
+
 fn measure(title: &str, large: Large) {
     let text = large.text();
     let rounds: Vec<_> = (0..ROUNDS).map(|_| round(large, &text)).collect();
     println!("\n{title}, {:.1} MiB of text", text.len() as f64 / f64::from(1 << 20));
-    let line = |name: &str, each: &[f64], reach: &str| {
-        let (least, most) = each.iter().fold((f64::MAX, 0_f64), |(l, m), &s| (l.min(s), m.max(s)));
-        let [middle, least, most] = [median(each), least, most].map(|s| s * 1e3);
-        println!("  {name:<40} {middle:>9.1} ms   {least:>8.1} to {most:>8.1}{reach}");
-    };
     for (at, name) in PHASES.into_iter().enumerate() {
         line(name, &rounds.iter().map(|round| round[at]).collect::<Vec<_>>(), "");
     }
     let whole: Vec<f64> = rounds.iter().map(|round| round[..LOADING].iter().sum()).collect();
     line("loaded in all", &whole, &format!("  (reach {:.0})", REACH * 1e3));
+}
+
+/// An edit of a list: one entry in the middle goes, and so many come in its place.
+fn edit(entries: &[AclEntry], come: u32) -> Edit {
+    let (middle, rest) = (entries.len() as u32 / 2, entries.len() as u32);
+    let counter = |old: u32| match old.cmp(&middle) {
+        std::cmp::Ordering::Less => old,
+        std::cmp::Ordering::Equal => UNCOUNTED,
+        std::cmp::Ordering::Greater => old - 1 + come,
+    };
+    let new = entries.iter().cycle().step_by(7).take(come as usize).zip(middle..);
+    Edit {
+        counters: (0..=rest).map(counter).collect(),
+        packets: new
+            .map(|(entry, counter)| (middle, AclEntry { counter, ..entry.clone() }))
+            .collect(),
+        frames: Vec::new(),
+    }
+}
+
+/// An access list from its text to its trees, and edits of it.
+fn lists(count: usize) {
+    let text = listed_router(&Listed::all(count));
+    let mut phases: [Vec<f64>; 6] = Default::default();
+    let mut octets = 0;
+    for _ in 0..ROUNDS {
+        let (reading, config) = timed(|| understood(&text));
+        let matches = config.lists[0].entries.iter().flat_map(|entry| entry.matches());
+        let entry = |(counter, matches)| {
+            let verdict = ferrule_dataplane::acl::Verdict::Permit;
+            AclEntry { matches, verdict, logs: false, counter }
+        };
+        let entries: Vec<AclEntry> = (0..).zip(matches).map(entry).collect();
+        let (compiling, list) = timed(|| AccessList::new(&entries, entries.len() as u32));
+        let list = list.expect("the entries are good");
+        octets = list.octets();
+        let times = [1, 100, 1_000].map(|come| {
+            let edit = edit(&entries, come);
+            let (editing, edited) = timed(|| list.edited(&edit));
+            assert!(edited.is_some());
+            editing
+        });
+        let ready = ReadyLists::default().ready_for(&config);
+        let mut other = config.clone();
+        other.lists[0].entries.remove(count / 2);
+        let (finding, edited) = timed(|| ready.edited_for(&other));
+        assert!(edited.has_edits());
+        let times = [reading, compiling].into_iter().chain(times).chain([finding]);
+        phases.iter_mut().zip(times).for_each(|(phase, time)| phase.push(time));
+    }
+    println!(
+        "\nAccess list of {count} entries, {:.1} MiB of text",
+        text.len() as f64 / f64::from(1 << 20)
+    );
+    let names = [
+        ("text to entries", ""),
+        ("trees", "  (reach 1000)"),
+        ("edit: one goes, one comes", "  (reach 1)"),
+        ("edit: one goes, 100 come", ""),
+        ("edit: one goes, 1,000 come", ""),
+        ("another text: what changed, and the edit", ""),
+    ];
+    for ((name, reach), times) in names.into_iter().zip(&phases) {
+        line(name, times, reach);
+    }
+    println!("  {:.0} octets an entry (reach 200)", octets as f64 / count as f64);
 }
 
 /// Octets that the process has in memory.
@@ -163,6 +234,9 @@ fn main() {
         Large { next_hops: 1000, ..large },
     );
     measure("10,000 tunnels to neighbours", Large { routes: 0, near: true, ..large });
+    for count in [120, 10_000, 100_000] {
+        lists(count);
+    }
     println!("\nResident memory of a node, beside its packet memory");
     for which in ["--memory-of-routes", "--memory-of-sas"] {
         let own = std::env::current_exe().expect("a program has a path");

@@ -40,6 +40,10 @@ def line(stream):
     return text
 
 
+def acl(rig):
+    return json.loads(rig.ask("ga", "show", "acl", "--json").stdout)["acl"][0]["entries"]
+
+
 with Rig() as rig:
     rig.gateways()
     rig.start("ga")
@@ -106,6 +110,20 @@ with Rig() as rig:
         # Its answer is counted, too.
         assert served > 3, served
         assert rig.ask("ga", "show", "acl").stdout.count("permit") == 100_001
+        # A few entries change: an edit at first, trees of its own soon after.
+        host = '{ action = "permit", from = "10.0.1.2", name = "host" },'
+        edited = large.replace("entry = [\n", f"entry = [\n{host}\n", 1)
+        for text in (edited, large, edited):
+            rig.write("ga.toml", text)
+            rig.ask("ga", "apply", rig.path("ga.toml"))
+        counts = [0]
+        for _ in range(4):
+            rig.ping()
+            entries = acl(rig)
+            assert len(entries) == 100_003 and entries[0]["name"] == "host", entries[:2]
+            counts.append(entries[0]["packets_in"])
+            assert counts[-1] >= counts[-2] + 3, counts
+            time.sleep(0.4)
         rig.write("ga.toml", good)
         rig.ask("ga", "apply", rig.path("ga.toml"))
         print(f"100,000 entries applied: {served} others answered meanwhile, ", end="")
