@@ -8,8 +8,8 @@
 
 use crate::checksum::Ends;
 use crate::{
-    EtherType, Malformed, Protocol, ah, arp, esp, ethernet, icmpv4, icmpv6, ipv4, ipv6, ipv6ext,
-    mpls, pw, sectag, tcp, udp, vlan,
+    EtherType, Malformed, Protocol, ah, arp, eapol, esp, ethernet, icmpv4, icmpv6, ipv4, ipv6,
+    ipv6ext, mkpdu, mpls, pw, sectag, tcp, udp, vlan,
 };
 use std::fmt::{Display, Write};
 
@@ -95,6 +95,15 @@ fn by_type<'a>(out: &mut String, ethertype: EtherType, bytes: &'a [u8]) -> Found
             let (repr, payload) = vlan::Repr::parse(bytes)?;
             write(out, repr);
             Ok((Next::Type(repr.ethertype), payload))
+        }
+        EtherType::EAPOL => {
+            let (repr, body) = eapol::Repr::parse(bytes)?;
+            if repr.kind != eapol::Kind::MKA {
+                write(out, repr);
+                return Ok((Next::Data, body));
+            }
+            write(out, mkpdu::Repr::parse(body)?.0);
+            Ok((Next::Data, &[]))
         }
         EtherType::ARP => {
             let (repr, payload) = arp::Repr::parse(bytes)?;
@@ -280,6 +289,10 @@ mod tests {
     const ENCRYPTED: &str = "02 00 00 00 00 02 02 00 00 00 00 01 88 e5 2c 02
         00 00 00 01 02 00 00 00 00 01 00 01 30 96 0b 7e
         f6 50 c2 72 c7 e9 79 b8 02 16 de 40 f0 00";
+    const MKA: &str = "0180c2000003 020000000001 888e 03050050
+        0110e03c 0200000000010001 f0449ec772194e816b35e0cf 00000001 0080c201
+        9a995c7343d6688a835e53f532559d34298775700f56a122c939635020a11f7a
+        e78b012a4c63b4357515b5e0c13ac05c";
     const ESP_IN_UDP: &str = "02 00 00 00 00 02 02 00 00 00 00 01 08 00 45 00
         00 50 02 59 00 00 40 11 23 da c6 33 64 01 c6 33
         64 02 11 94 11 94 00 3c 00 00 74 26 f7 90 00 00
@@ -317,6 +330,11 @@ mod tests {
             line(INTEGRITY),
             "02:00:00:00:00:01 > 02:00:00:00:00:02, MACsec | \
              MACsec an 0 pn 1 sci 0200000000010001 integrity sl 2 | type 0x88b5"
+        );
+        assert_eq!(
+            line(MKA),
+            "02:00:00:00:00:01 > 01:80:c2:00:00:03, EAPOL | \
+             MKA 0200000000010001 mn 1 priority 16 server"
         );
         assert!(
             line(ESP_IN_UDP)
