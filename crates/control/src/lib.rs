@@ -12,4 +12,8 @@
 //! call that changes a core, drain every poll.
 #![forbid(unsafe_code)]
 
+pub mod entropy;
+pub mod mka;
 pub mod neighbour;
+
+pub use entropy::Entropy;

@@ -1,0 +1,18 @@
+//! Octets that nobody can foresee: the machine's live, seeded ones in the laboratory.
+
+use ferrule_base::Rng;
+
+/// A source of random octets.
+pub trait Entropy: Send {
+    /// Fills all of them; false if it cannot.
+    #[must_use]
+    fn fill(&mut self, out: &mut [u8]) -> bool;
+}
+
+/// For the laboratory: the same seed gives the same octets.
+impl Entropy for Rng {
+    fn fill(&mut self, out: &mut [u8]) -> bool {
+        Self::fill(self, out);
+        true
+    }
+}

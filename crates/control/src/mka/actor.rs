@@ -1,0 +1,284 @@
+//! A participant: one CAK, the peers that have it, and who of them is key server.
+//!
+//! A peer is *potential* once it was heard. It is *live* once it says that it heard a message
+//! of ours that is not older than [`LIFE`] (802.1X-2020 clause 9.4.3): recorded messages of
+//! others do not make anybody live, nor do they keep a peer alive or take its place.
+
+use super::config::{ANSWER, Cak, Config, LIFE, NEVER_SERVER, PEERS_MAX, SENT_MAX};
+use super::fault::Fault;
+use super::keys::Keys;
+use crate::Entropy;
+use ferrule_base::Instant;
+use ferrule_wire::Sci;
+use ferrule_wire::mkpdu::{AGILITY, Ckn, KeyId, KeyUse, Member, Mi, Repr, SakUse, Set};
+use std::collections::{BTreeMap, VecDeque};
+
+/// MKA version that is spoken.
+const VERSION: u8 = 3;
+
+/// A live peer.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its secure channel.
+    pub sci: Sci,
+    /// Its last message.
+    pub mn: u32,
+    /// When it is given up.
+    pub expires: Instant,
+    /// Key server priority.
+    pub priority: u8,
+    /// It takes itself for the key server.
+    pub is_server: bool,
+    /// It wants MACsec, and can do it.
+    pub can: bool,
+    /// Use of SAKs, as it last said.
+    pub sak_use: SakUse,
+}
+
+impl Peer {
+    /// What it does with a SAK.
+    pub fn uses(&self, key: KeyId) -> Option<KeyUse> {
+        self.sak_use.keys.into_iter().flatten().find(|used| used.key == key)
+    }
+}
+
+/// A peer that was heard.
+#[derive(Clone, Copy, Debug)]
+struct Potential {
+    mn: u32,
+    expires: Instant,
+}
+
+/// Change of the live peers by a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// It is newly live.
+    pub is_new: bool,
+    /// It is live.
+    pub is_live: bool,
+}
+
+/// A participant.
+pub struct Actor {
+    pub ckn: Ckn,
+    pub keys: Keys,
+    /// Own identifier and the number of the last message.
+    own: Member,
+    /// Last key number that was distributed.
+    kn: u32,
+    pub live: BTreeMap<Mi, Peer>,
+    potential: BTreeMap<Mi, Potential>,
+    /// Own messages that a peer may answer: number and time.
+    sent: VecDeque<(u32, Instant)>,
+    /// When the live peers last changed.
+    pub changed: Instant,
+    /// When the next message is due.
+    pub hello: Instant,
+}
+
+/// A random identifier; nothing if no random octets are to be had.
+fn identifier(entropy: &mut dyn Entropy) -> Option<Mi> {
+    let mut mi = [0; 12];
+    entropy.fill(&mut mi).then_some(Mi(mi))
+}
+
+impl Actor {
+    /// A participant that knows nobody; nothing without random octets.
+    pub fn new(now: Instant, cak: Cak, entropy: &mut dyn Entropy) -> Option<Self> {
+        Some(Self {
+            ckn: cak.ckn,
+            keys: cak.keys,
+            own: Member { mi: identifier(entropy)?, mn: 0 },
+            kn: 0,
+            live: BTreeMap::new(),
+            potential: BTreeMap::new(),
+            sent: VecDeque::new(),
+            changed: now,
+            hello: now,
+        })
+    }
+
+    /// Own identifier.
+    pub const fn mi(&self) -> Mi {
+        self.own.mi
+    }
+
+    /// Identity of the next SAK that it makes; nothing once it has made too many.
+    pub fn next_key(&mut self) -> Option<KeyId> {
+        self.kn = self.kn.checked_add(1)?;
+        Some(KeyId { mi: self.own.mi, kn: self.kn })
+    }
+
+    /// A new identity: nobody is known any more.
+    fn begin_anew(&mut self, now: Instant, entropy: &mut dyn Entropy) {
+        let Some(mi) = identifier(entropy) else { return };
+        (self.own, self.kn) = (Member { mi, mn: 0 }, 0);
+        self.live.clear();
+        self.potential.clear();
+        self.sent.clear();
+        (self.changed, self.hello) = (now, now);
+    }
+
+    /// True if peers were heard that are not live.
+    pub fn has_potential(&self) -> bool {
+        !self.potential.is_empty()
+    }
+
+    /// True if the message shows that its sender heard us lately.
+    fn is_answered(&self, now: Instant, repr: &Repr) -> bool {
+        let echo = repr.set(|set| {
+            let (Set::Live { peers, .. } | Set::Potential(peers)) = set else { return None };
+            peers.iter().find(|peer| peer.mi == self.own.mi).map(|peer| peer.mn)
+        });
+        let fresh = |&&(_, at): &&(u32, Instant)| now.since(at) <= LIFE;
+        let oldest = self.sent.iter().find(fresh).map(|&(mn, _)| mn);
+        echo.zip(oldest).is_some_and(|(mn, oldest)| (oldest..=self.own.mn).contains(&mn))
+    }
+
+    /// Takes a message whose ICV is right.
+    pub fn hear(
+        &mut self,
+        now: Instant,
+        repr: &Repr,
+        own: Sci,
+        entropy: &mut dyn Entropy,
+    ) -> Result<Heard, Fault> {
+        let Member { mi, mn } = repr.actor;
+        if repr.agility != AGILITY {
+            return Err(Fault::Agility);
+        }
+        if mi == self.own.mi && repr.sci != own {
+            // Two have drawn the same identifier.
+            self.begin_anew(now, entropy);
+        }
+        if mi == self.own.mi || repr.sci == own {
+            return Err(Fault::OwnMessage);
+        }
+        let known = self.live.get(&mi).map(|peer| peer.mn);
+        let known = known.or(self.potential.get(&mi).map(|peer| peer.mn));
+        if mn == 0 || known.is_some_and(|known| mn <= known) {
+            return Err(Fault::OldNumber);
+        }
+        if !self.is_answered(now, repr) {
+            match self.live.get_mut(&mi) {
+                Some(peer) => peer.mn = mn,
+                None => self.note(now, mi, mn),
+            }
+            return Ok(Heard::default());
+        }
+        let is_new = !self.live.contains_key(&mi);
+        if is_new {
+            // A station that started again has another identifier.
+            self.live.retain(|_, peer| peer.sci != repr.sci);
+            if self.live.len() == PEERS_MAX {
+                return Err(Fault::Peers);
+            }
+            self.changed = now;
+        }
+        self.potential.remove(&mi);
+        let sak_use = repr.set(|set| match set {
+            Set::SakUse(sak_use) => Some(*sak_use),
+            _ => None,
+        });
+        self.live.insert(
+            mi,
+            Peer {
+                sci: repr.sci,
+                mn,
+                expires: now + LIFE,
+                priority: repr.priority,
+                is_server: repr.key_server,
+                can: repr.desired && repr.capability > 0,
+                sak_use: sak_use.unwrap_or_default(),
+            },
+        );
+        Ok(Heard { is_new, is_live: true })
+    }
+
+    /// Notes a peer that did not hear us yet; of too many the one goes that expires first.
+    fn note(&mut self, now: Instant, mi: Mi, mn: u32) {
+        let room = PEERS_MAX.saturating_sub(self.live.len());
+        if !self.potential.contains_key(&mi) && self.potential.len() >= room {
+            let first = self.potential.iter().min_by_key(|(_, peer)| peer.expires);
+            let Some(first) = first.map(|(&mi, _)| mi) else { return };
+            self.potential.remove(&first);
+        }
+        if self.potential.insert(mi, Potential { mn, expires: now + LIFE }).is_none() {
+            // It learns soon that it was heard.
+            let last = self.sent.back().map_or(Instant::ZERO, |&(_, at)| at);
+            self.hello = self.hello.min(now.max(last + ANSWER));
+        }
+    }
+
+    /// Gives up peers that were silent; the live ones among them.
+    pub fn expire(&mut self, now: Instant) -> Vec<Sci> {
+        self.potential.retain(|_, peer| peer.expires > now);
+        let mut lost = Vec::new();
+        self.live.retain(|_, peer| {
+            let stays = peer.expires > now;
+            lost.extend((!stays).then_some(peer.sci));
+            stays
+        });
+        if !lost.is_empty() {
+            self.changed = now;
+        }
+        lost
+    }
+
+    /// When the next peer is given up.
+    pub fn next_expiry(&self) -> Option<Instant> {
+        let live = self.live.values().map(|peer| peer.expires);
+        live.chain(self.potential.values().map(|peer| peer.expires)).min()
+    }
+
+    /// The key server: the best priority, of these the lowest SCI (clause 9.5). Nobody without
+    /// live peers.
+    pub fn server(&self, own: &Config) -> Option<Sci> {
+        let mine = (own.priority, own.sci);
+        let all = self.live.values().map(|peer| (peer.priority, peer.sci));
+        let best = all.chain([mine]).filter(|(priority, _)| *priority < NEVER_SERVER).min();
+        best.map(|(_, sci)| sci).filter(|_| !self.live.is_empty())
+    }
+
+    /// The next message but its ICV; nothing if a new identity would be needed and cannot be
+    /// had.
+    pub fn message(
+        &mut self,
+        now: Instant,
+        own: &Config,
+        sets: impl IntoIterator<Item = Set>,
+        entropy: &mut dyn Entropy,
+    ) -> Option<Repr> {
+        if self.own.mn == u32::MAX {
+            self.begin_anew(now, entropy);
+        }
+        self.own.mn = self.own.mn.checked_add(1)?;
+        if self.sent.len() == SENT_MAX {
+            self.sent.pop_front();
+        }
+        self.sent.retain(|&(_, at)| now.since(at) <= LIFE);
+        self.sent.push_back((self.own.mn, now));
+        let live = self.live.iter().map(|(&mi, peer)| Member { mi, mn: peer.mn }).collect();
+        let heard = self.potential.iter();
+        let heard: Vec<_> = heard.map(|(&mi, peer)| Member { mi, mn: peer.mn }).collect();
+        let mut all = vec![Set::Live { ssci: 0, peers: live }, Set::Potential(heard)];
+        all.retain(|set| {
+            let (Set::Live { peers, .. } | Set::Potential(peers)) = set else { return true };
+            !peers.is_empty()
+        });
+        all.extend(sets);
+        Some(Repr {
+            version: VERSION,
+            priority: own.priority,
+            key_server: own.priority < NEVER_SERVER
+                && self.server(own).is_none_or(|server| server == own.sci),
+            desired: true,
+            capability: 3,
+            sci: own.sci,
+            actor: self.own,
+            agility: AGILITY,
+            ckn: self.ckn,
+            sets: all,
+        })
+    }
+}

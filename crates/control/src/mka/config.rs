@@ -1,0 +1,161 @@
+//! Configuration of a participant, and the standard's numbers.
+
+use super::keys::Keys;
+use ferrule_base::{Duration, MacAddr, Secret};
+use ferrule_wire::eapol::PAE_GROUP;
+use ferrule_wire::mkpdu::Ckn;
+use ferrule_wire::{EtherType, Sci};
+
+/// Between two MKPDUs (MKA Hello Time, 802.1X-2020 table 9-3).
+pub const HELLO: Duration = Duration::from_secs(2);
+/// The same with bounded delay (MKA Bounded Hello Time).
+pub const BOUNDED_HELLO: Duration = Duration::from_millis(500);
+/// A peer that was silent for so long is gone (MKA Life Time).
+pub const LIFE: Duration = Duration::from_secs(6);
+/// The old SAK stays for so long once the new one is in use (SAK Retire Time).
+pub const RETIRE: Duration = Duration::from_secs(3);
+/// Between two answers to peers that are new, at least: recorded messages of old ones are no
+/// means to make a station shout.
+pub const ANSWER: Duration = Duration::from_millis(100);
+/// Key servers whose last key number is remembered.
+pub const SERVERS_MAX: usize = 256;
+/// Peers of a CAK at most, live and potential; as many fit an MKPDU.
+pub const PEERS_MAX: usize = 64;
+/// CAKs of a port at most: that in use, and one that takes its place.
+pub const CAKS_MAX: usize = 4;
+/// A packet number from which on there is to be a new SAK (PendingPNExhaustion, clause 9.8).
+pub const PN_PENDING: u32 = 0xc000_0000;
+/// Priority of a participant that never is key server.
+pub const NEVER_SERVER: u8 = 255;
+/// Own messages that a peer's may answer at most.
+pub const SENT_MAX: usize = 64;
+
+/// Cipher suite of the SAKs that a key server makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// GCM-AES-128.
+    GcmAes128,
+    /// GCM-AES-256.
+    GcmAes256,
+}
+
+impl Suite {
+    /// Octets of a SAK.
+    pub const fn key_len(self) -> usize {
+        match self {
+            Self::GcmAes128 => 16,
+            Self::GcmAes256 => 32,
+        }
+    }
+
+    /// Identifier (802.1AE table 14-1).
+    pub const fn id(self) -> u64 {
+        match self {
+            Self::GcmAes128 => 0x0080_c200_0100_0001,
+            Self::GcmAes256 => 0x0080_c200_0100_0002,
+        }
+    }
+
+    /// The suite of an identifier; nothing if it is not known.
+    pub const fn from_id(id: u64) -> Option<Self> {
+        match id {
+            0x0080_c200_0100_0001 => Some(Self::GcmAes128),
+            0x0080_c200_0100_0002 => Some(Self::GcmAes256),
+            _ => None,
+        }
+    }
+}
+
+/// Confidentiality that a key server asks for (802.1X-2020 table 11-9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confidentiality {
+    /// Integrity only.
+    None,
+    /// All of the data.
+    All,
+    /// But the first 30 octets.
+    Offset30,
+    /// But the first 50 octets.
+    Offset50,
+}
+
+impl Confidentiality {
+    /// As on the wire.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::All => 1,
+            Self::Offset30 => 2,
+            Self::Offset50 => 3,
+        }
+    }
+
+    /// From the wire; of two bits.
+    pub const fn from_code(code: u8) -> Self {
+        match code & 3 {
+            0 => Self::None,
+            1 => Self::All,
+            2 => Self::Offset30,
+            _ => Self::Offset50,
+        }
+    }
+}
+
+/// A port's part in MKA.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Secure channel of the port.
+    pub sci: Sci,
+    /// Destination of MKPDUs.
+    pub destination: MacAddr,
+    /// Their EtherType.
+    pub ethertype: EtherType,
+    /// Key server priority: the lowest is best, 255 never serves.
+    pub priority: u8,
+    /// Suite of SAKs, as key server.
+    pub suite: Suite,
+    /// Confidentiality, as key server.
+    pub confidentiality: Confidentiality,
+    /// A new SAK after this time, as key server.
+    pub rekey: Option<Duration>,
+    /// Frames may go in clear as long as there is no SAK (should-secure).
+    pub clear: bool,
+    /// Packets are refused that are older than the bounded hello time.
+    pub delay_protect: bool,
+}
+
+impl Config {
+    /// A port with the standard's defaults.
+    pub const fn new(sci: Sci) -> Self {
+        Self {
+            sci,
+            destination: MacAddr(PAE_GROUP),
+            ethertype: EtherType::EAPOL,
+            priority: 16,
+            suite: Suite::GcmAes128,
+            confidentiality: Confidentiality::All,
+            rekey: None,
+            clear: false,
+            delay_protect: false,
+        }
+    }
+
+    /// Between two messages.
+    pub const fn hello(&self) -> Duration {
+        if self.delay_protect { BOUNDED_HELLO } else { HELLO }
+    }
+}
+
+/// A pre-shared CAK.
+#[derive(Clone, Debug)]
+pub struct Cak {
+    pub(super) ckn: Ckn,
+    pub(super) keys: Keys,
+}
+
+impl Cak {
+    /// A CAK of 16 or 32 octets; of any other length nothing.
+    pub fn new(ckn: Ckn, key: Secret) -> Option<Self> {
+        Some(Self { ckn, keys: Keys::new(key, &ckn)? })
+    }
+}

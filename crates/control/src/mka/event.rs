@@ -1,0 +1,102 @@
+//! What goes into the core and comes out of it, beside messages.
+
+use super::config::{Cak, Confidentiality, Suite};
+use ferrule_base::Secret;
+use ferrule_wire::Sci;
+use ferrule_wire::mkpdu::{Ckn, KeyId};
+
+/// Number of an order, by which it is answered, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// What people tell the core.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// A CAK more. Of several the last one that has live peers is in use.
+    Join(Cak),
+    /// A CAK is not valid any more.
+    Leave(Ckn),
+    /// A new SAK now, as key server.
+    Rekey,
+}
+
+/// What the SecY is to do.
+#[derive(Clone, Debug)]
+pub enum Order {
+    /// Install a SAK: receive with it from these channels, and be ready to transmit. Done means
+    /// that frames under it pass from now on.
+    Install {
+        /// Its identity.
+        key: KeyId,
+        /// Association number; an SA that has it goes.
+        an: u8,
+        /// The key.
+        sak: Secret,
+        /// Cipher suite.
+        suite: Suite,
+        /// Confidentiality.
+        confidentiality: Confidentiality,
+        /// The peers' channels.
+        channels: Vec<Sci>,
+    },
+    /// Transmit with a SAK that is installed.
+    Transmit(KeyId),
+    /// Forget a SAK.
+    Retire(KeyId),
+    /// Receive from a channel, too, with all SAKs that are installed.
+    AddChannel(Sci),
+    /// Do not receive from a channel any more.
+    DropChannel(Sci),
+    /// Refuse lower packet numbers of a channel (bounded delay).
+    LowestPn {
+        /// The sender.
+        channel: Sci,
+        /// The SAK.
+        key: KeyId,
+        /// The lowest that is acceptable.
+        pn: u32,
+    },
+    /// The controlled port.
+    Port(PortState),
+}
+
+/// State of the controlled port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortState {
+    /// Nothing passes.
+    Blocked,
+    /// Frames pass in clear.
+    Clear,
+    /// Frames pass under a SAK.
+    Secured,
+}
+
+/// The SecY did not do it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused(pub String);
+
+/// What the SecY tells the core.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Answer to an order.
+    Done(Token, Result<(), Refused>),
+    /// The packet number that is sent next under a SAK.
+    NextPn(KeyId, u64),
+}
+
+/// What people may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A peer is live.
+    PeerLive(Sci),
+    /// A peer was silent for [`LIFE`](super::config::LIFE).
+    PeerLost(Sci),
+    /// The key server is this one; nobody.
+    KeyServer(Option<Sci>),
+    /// A SAK is in use.
+    InUse(KeyId),
+    /// The SecY refused an order.
+    Refused(String),
+    /// No random octets are to be had.
+    NoEntropy,
+}

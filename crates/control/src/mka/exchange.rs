@@ -1,0 +1,184 @@
+//! Messages in and out.
+
+use super::actor::Actor;
+use super::config::{Config, LIFE};
+use super::event::{News, Order};
+use super::fault::Fault;
+use super::sak::{Made, Sak};
+use super::{Asked, Confidentiality, Kay, Suite};
+use ferrule_base::Instant;
+use ferrule_wire::eapol::{self, Kind};
+use ferrule_wire::mkpdu::{
+    self, DistributedSak, ICV_LEN, KeyId, Mi, Repr, SakUse, Set, WrappedSak,
+};
+use ferrule_wire::{EtherType, ethernet};
+
+/// Octets before the MKPDU.
+const HEAD: usize = ethernet::Header::LEN + eapol::Header::LEN;
+
+/// An MKPDU of a frame, and the octets over which its ICV is.
+fn read<'a>(config: &Config, frame: &'a [u8]) -> Result<(Repr, &'a [u8], &'a [u8]), Fault> {
+    let (ethernet, payload) = ethernet::Repr::parse(frame).map_err(|_| Fault::Malformed)?;
+    if ethernet.dst != config.destination || ethernet.ethertype != config.ethertype {
+        return Err(Fault::Destination);
+    }
+    let (eapol, body) = eapol::Repr::parse(payload).map_err(|_| Fault::Malformed)?;
+    if eapol.kind != Kind::MKA {
+        return Err(Fault::NotMka);
+    }
+    let (repr, icv) = Repr::parse(body).map_err(|_| Fault::Malformed)?;
+    let covered = frame.get(..HEAD + body.len() - ICV_LEN).ok_or(Fault::Malformed)?;
+    Ok((repr, covered, icv))
+}
+
+impl Kay {
+    /// A frame came in. On an error nothing was learned from it.
+    pub fn handle_message(&mut self, now: Instant, frame: &[u8]) -> Result<(), Fault> {
+        let result = self.hear(now, frame);
+        self.counts.note(now, result.err());
+        if result.is_ok() {
+            self.go_on(now);
+        }
+        result
+    }
+
+    fn hear(&mut self, now: Instant, frame: &[u8]) -> Result<(), Fault> {
+        let (repr, covered, icv) = read(&self.config, frame)?;
+        let at = self.actors.iter().position(|actor| actor.ckn == repr.ckn);
+        let at = at.ok_or(Fault::UnknownCkn)?;
+        let actor = &mut self.actors[at];
+        if !actor.keys.is_icv(covered, icv) {
+            return Err(Fault::Icv);
+        }
+        let sci = self.config.sci;
+        let heard = actor.hear(now, &repr, sci, &mut *self.entropy)?;
+        if heard.is_new {
+            self.tell(News::PeerLive(repr.sci));
+            // It learns at once that it was heard.
+            self.hurry(now);
+        }
+        if !heard.is_live {
+            return Ok(());
+        }
+        self.raise_lowest_pn(&repr);
+        let sak = repr.set(|set| match set {
+            Set::DistributedSak(sak) => Some(sak.clone()),
+            _ => None,
+        });
+        match sak {
+            Some(sak) => self.take_sak(now, at, repr.actor.mi, &sak),
+            None => Ok(()),
+        }
+    }
+
+    /// Bounded delay: what a peer sent before is too late.
+    fn raise_lowest_pn(&mut self, repr: &Repr) {
+        let said = repr.set(|set| match set {
+            Set::SakUse(SakUse { keys: Some(keys), delay_protect: true, .. }) => Some(*keys),
+            _ => None,
+        });
+        for used in said.into_iter().flatten().filter(|used| used.transmits) {
+            if self.saks.all().any(|sak| sak.key == used.key && sak.receives) {
+                let (channel, key, pn) = (repr.sci, used.key, used.lowest_pn);
+                self.order(Asked::Other, Order::LowestPn { channel, key, pn });
+            }
+        }
+    }
+
+    /// A SAK from a live peer, which has to be the key server.
+    fn take_sak(
+        &mut self,
+        now: Instant,
+        at: usize,
+        from: Mi,
+        sak: &DistributedSak,
+    ) -> Result<(), Fault> {
+        self.follow_channels();
+        let actor = &self.actors[at];
+        let sender = actor.live.get(&from).filter(|peer| peer.is_server);
+        let server = actor.server(&self.config);
+        if sender.is_none_or(|peer| Some(peer.sci) != server) {
+            return Err(Fault::NotKeyServer);
+        }
+        let Some(WrappedSak { kn, suite, wrapped }) = &sak.key else { return Ok(()) };
+        let key = KeyId { mi: from, kn: *kn };
+        match self.distributed.iter().find(|last| last.mi == from) {
+            Some(last) if *kn == last.kn => return Ok(()),
+            Some(last) if *kn < last.kn => return Err(Fault::OldSak),
+            _ => {}
+        }
+        let suite = suite.map_or(Some(Suite::GcmAes128), Suite::from_id).ok_or(Fault::Sak)?;
+        let unwrapped = actor.keys.unwrap(wrapped).filter(|sak| sak.len() == suite.key_len());
+        let unwrapped = unwrapped.ok_or(Fault::Sak)?;
+        let ckn = actor.ckn;
+        let confidentiality = Confidentiality::from_code(sak.offset);
+        self.install(now, (key, ckn, sak.an), unwrapped, (suite, confidentiality), None);
+        Ok(())
+    }
+
+    /// A message of a participant, now.
+    pub(super) fn transmit(&mut self, now: Instant, at: usize) {
+        self.saks.latest.iter_mut().chain(&mut self.saks.old).for_each(|sak| sak.age(now));
+        let sets = self.sets(now, at);
+        let actor = &mut self.actors[at];
+        actor.hello = now + self.config.hello();
+        let Some(repr) = actor.message(now, &self.config, sets, &mut *self.entropy) else {
+            return self.tell(News::NoEntropy);
+        };
+        let frame = frame(&self.config, &self.actors[at], &repr);
+        // What nobody sends is not worth more than the newest.
+        if self.transmits.len() >= 2 * self.actors.len().max(1) {
+            self.transmits.pop_front();
+        }
+        self.transmits.push_back(frame);
+        self.counts.sent += 1;
+    }
+
+    /// Sets of a participant's message behind those of its peers.
+    fn sets(&self, now: Instant, at: usize) -> Vec<Set> {
+        let used = |sak: &Option<Sak>| sak.as_ref().map(Sak::used).unwrap_or_default();
+        let has_peers = !self.actors[at].live.is_empty();
+        let transmits = self.saks.all().any(|sak| sak.transmits);
+        let clear = self.config.clear && !transmits;
+        let sak_use = self.saks.latest.as_ref().filter(|_| has_peers).map(|_| {
+            Set::SakUse(SakUse {
+                keys: Some([used(&self.saks.latest), used(&self.saks.old)]),
+                plain_transmit: clear,
+                plain_receive: clear,
+                delay_protect: self.config.delay_protect,
+            })
+        });
+        let ckn = self.actors[at].ckn;
+        let latest = self.saks.latest.as_ref().filter(|sak| sak.ckn == ckn);
+        let made = latest.and_then(|sak| sak.made.as_ref().map(|made| (sak, made)));
+        let distributed = made.filter(|(sak, made)| {
+            let recent = now.since(sak.since) < LIFE;
+            !self.all_receive(at, sak.key, made) || !sak.transmits && recent
+        });
+        let distributed = distributed.map(|(sak, made)| {
+            let Made { wrapped, suite, confidentiality, .. } = made.clone();
+            let key = Some(WrappedSak { kn: sak.key.kn, suite, wrapped });
+            Set::DistributedSak(DistributedSak { an: sak.an, offset: confidentiality.code(), key })
+        });
+        sak_use.into_iter().chain(distributed).collect()
+    }
+}
+
+/// A message as a frame, with its ICV.
+fn frame(config: &Config, actor: &Actor, repr: &Repr) -> Vec<u8> {
+    let body = repr.len() + ICV_LEN;
+    let ethernet = ethernet::Repr {
+        dst: config.destination,
+        src: config.sci.system(),
+        ethertype: EtherType(config.ethertype.0),
+    };
+    let length = u16::try_from(body).unwrap_or(u16::MAX);
+    let eapol = eapol::Repr { version: eapol::Repr::VERSION, kind: Kind::MKA, length };
+    let mut frame = vec![0; HEAD + repr.len()];
+    ethernet.emit(&mut frame);
+    eapol.emit(&mut frame[ethernet::Header::LEN..]);
+    repr.emit(&mut frame[HEAD..]);
+    let icv: [u8; mkpdu::ICV_LEN] = actor.keys.icv(&frame);
+    frame.extend(icv);
+    frame
+}

@@ -1,0 +1,436 @@
+//! MKA: stations on a LAN that have a CAK agree on SAKs (802.1X-2020 clauses 9 and 12.4).
+//!
+//! ```text
+//!   Join, Leave ─▶ ┌─────┐ ─▶ MKPDUs
+//!   MKPDUs ──────▶ │ Kay │ ─▶ Install, Transmit, Retire    what the SecY is to do
+//!   Done ────────▶ │     │ ─▶ Port                         what may pass
+//!   time ────────▶ └─────┘ ─▶ News                         for people
+//! ```
+//!
+//! Every station says every two seconds which others it heard. The one of best priority makes
+//! a SAK and hands it out under the KEK; each says when it receives with it, and when all do,
+//! all transmit with it. A station announces only what its SecY has done. So nothing is lost
+//! when a SAK follows another.
+//!
+//! The files: `actor` one CAK and its peers; `sak` SAKs in use; `keys` what follows from a CAK;
+//! `exchange` messages in and out; `view` what people see.
+//!
+//! Not here: XPN suites, group CAKs (Distributed CAK), announcements.
+
+mod actor;
+pub mod config;
+pub mod event;
+mod exchange;
+pub mod fault;
+mod keys;
+mod sak;
+#[cfg(test)]
+mod tests;
+pub mod view;
+
+pub use config::{Cak, Confidentiality, Config, Suite};
+pub use event::{Command, Event, News, Order, PortState, Refused, Token};
+pub use fault::Fault;
+pub use keys::Keys;
+
+use crate::Entropy;
+use actor::Actor;
+use config::{CAKS_MAX, LIFE, PN_PENDING, RETIRE, SERVERS_MAX};
+use ferrule_base::{Instant, Secret};
+use ferrule_wire::Sci;
+use ferrule_wire::mkpdu::{Ckn, KeyId, Mi};
+use sak::{Made, Sak, Saks};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Events that wait at most for people who do not take them.
+const NEWS_MAX: usize = 256;
+
+/// An order that was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Install(KeyId),
+    Transmit(KeyId),
+    Other,
+}
+
+/// The MKA entity of a port.
+pub struct Kay {
+    config: Config,
+    entropy: Box<dyn Entropy>,
+    /// One for each CAK, in the order in which they came.
+    actors: Vec<Actor>,
+    saks: Saks,
+    /// Channels from which the SecY receives.
+    channels: BTreeSet<Sci>,
+    port: PortState,
+    /// Last key number of each key server, the latest server last: no SAK is installed twice.
+    distributed: VecDeque<KeyId>,
+    server: Option<Sci>,
+    /// People asked for a new SAK.
+    rekey: bool,
+    asked: BTreeMap<Token, Asked>,
+    last_token: u64,
+    /// When times were last looked at.
+    looked: Instant,
+    orders: VecDeque<(Token, Order)>,
+    transmits: VecDeque<Vec<u8>>,
+    news: VecDeque<News>,
+    counts: view::Counts,
+}
+
+impl Kay {
+    /// An entity without a CAK.
+    pub fn new(config: Config, entropy: Box<dyn Entropy>) -> Self {
+        Self {
+            config,
+            entropy,
+            actors: Vec::new(),
+            saks: Saks::default(),
+            channels: BTreeSet::new(),
+            port: PortState::Blocked,
+            distributed: VecDeque::new(),
+            server: None,
+            rekey: false,
+            asked: BTreeMap::new(),
+            last_token: 0,
+            looked: Instant::ZERO,
+            orders: VecDeque::new(),
+            transmits: VecDeque::new(),
+            news: VecDeque::new(),
+            counts: view::Counts::default(),
+        }
+    }
+
+    /// People want something.
+    pub fn handle_command(&mut self, now: Instant, command: Command) {
+        match command {
+            Command::Join(cak) => {
+                self.actors.retain(|actor| actor.ckn != cak.ckn);
+                if self.actors.len() == CAKS_MAX {
+                    self.actors.remove(0);
+                }
+                match Actor::new(now, cak, &mut *self.entropy) {
+                    Some(actor) => self.actors.push(actor),
+                    None => self.tell(News::NoEntropy),
+                }
+            }
+            Command::Leave(ckn) => self.actors.retain(|actor| actor.ckn != ckn),
+            Command::Rekey => self.rekey = self.server == Some(self.config.sci),
+        }
+        self.go_on(now);
+    }
+
+    /// The SecY answers, or says how far it is.
+    pub fn handle_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Done(token, done) => {
+                let Some(asked) = self.asked.remove(&token) else { return };
+                match done {
+                    Ok(()) => self.done(now, asked),
+                    Err(Refused(why)) => {
+                        if let Asked::Install(key) = asked {
+                            self.not_installed(key);
+                        }
+                        self.tell(News::Refused(why));
+                    }
+                }
+            }
+            Event::NextPn(key, pn) => {
+                if let Some(sak) = self.saks.get_mut(key) {
+                    sak.next_pn = pn.try_into().unwrap_or(u32::MAX);
+                }
+            }
+        }
+        self.go_on(now);
+    }
+
+    /// A time that was asked for has come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.looked = now;
+        for actor in 0..self.actors.len() {
+            let lost = self.actors[actor].expire(now);
+            lost.into_iter().for_each(|sci| self.tell(News::PeerLost(sci)));
+        }
+        if self.saks.retire.is_some_and(|at| at <= now) {
+            self.retire_old();
+        }
+        self.go_on(now);
+        for actor in 0..self.actors.len() {
+            if self.actors[actor].hello <= now {
+                self.transmit(now, actor);
+            }
+        }
+    }
+
+    /// The next frame to be sent, without FCS.
+    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        self.transmits.pop_front()
+    }
+
+    /// The next order for the SecY, to be answered by [`Event::Done`].
+    pub fn poll_order(&mut self) -> Option<(Token, Order)> {
+        self.orders.pop_front()
+    }
+
+    /// Something for people.
+    pub fn poll_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        // What did not follow when its time came follows from something else.
+        let is_to_come = |at: &Instant| *at > self.looked;
+        let of_actor = |actor: &Actor| {
+            let waits = actor.has_potential().then_some(actor.changed + LIFE);
+            [Some(actor.hello), actor.next_expiry(), waits.filter(is_to_come)]
+        };
+        let of_sak = self.saks.latest.iter().flat_map(|sak| {
+            let rekey = sak.made.as_ref().and(self.config.rekey).map(|after| sak.since + after);
+            let late = (!sak.transmit_asked).then_some(sak.since + LIFE);
+            [rekey.filter(is_to_come), late.filter(is_to_come)]
+        });
+        let all = self.actors.iter().flat_map(of_actor).chain(of_sak).chain([self.saks.retire]);
+        all.flatten().min()
+    }
+
+    fn tell(&mut self, news: News) {
+        if self.news.len() == NEWS_MAX {
+            self.news.pop_front();
+        }
+        self.news.push_back(news);
+    }
+
+    fn order(&mut self, asked: Asked, order: Order) {
+        self.last_token += 1;
+        let token = Token(self.last_token);
+        self.asked.insert(token, asked);
+        self.orders.push_back((token, order));
+    }
+
+    fn done(&mut self, now: Instant, asked: Asked) {
+        match asked {
+            Asked::Install(key) => {
+                if let Some(sak) = self.saks.get_mut(key) {
+                    sak.receives = true;
+                    self.hurry(now);
+                }
+            }
+            Asked::Transmit(key) => {
+                let Some(sak) = self.saks.get_mut(key) else { return };
+                sak.transmits = true;
+                self.tell(News::InUse(key));
+                if self.saks.old.is_some() {
+                    self.saks.retire = Some(now + RETIRE);
+                }
+                self.hurry(now);
+            }
+            Asked::Other => {}
+        }
+    }
+
+    fn not_installed(&mut self, key: KeyId) {
+        if self.saks.latest.as_ref().is_some_and(|sak| sak.key == key) {
+            self.saks.latest = self.saks.old.take();
+            self.saks.retire = None;
+        }
+    }
+
+    /// All participants have something new to say.
+    fn hurry(&mut self, now: Instant) {
+        self.actors.iter_mut().for_each(|actor| actor.hello = now);
+    }
+
+    /// The participant that decides: the last one that has live peers.
+    fn principal(&self) -> Option<usize> {
+        self.actors.iter().rposition(|actor| !actor.live.is_empty())
+    }
+
+    /// Does what follows from anything that changed.
+    fn go_on(&mut self, now: Instant) {
+        self.follow_channels();
+        match self.principal() {
+            Some(principal) => {
+                let server = self.actors[principal].server(&self.config);
+                self.follow_server(now, server);
+                if server == Some(self.config.sci) && self.wants_sak(now, principal) {
+                    self.make_sak(now, principal);
+                }
+                self.begin_transmit(now);
+            }
+            None => {
+                self.follow_server(now, None);
+                self.retire_old();
+                if let Some(sak) = self.saks.latest.take() {
+                    self.order(Asked::Other, Order::Retire(sak.key));
+                }
+            }
+        }
+        self.follow_port();
+    }
+
+    fn follow_server(&mut self, now: Instant, server: Option<Sci>) {
+        if server != self.server {
+            self.server = server;
+            self.tell(News::KeyServer(server));
+            self.hurry(now);
+        }
+    }
+
+    /// The SecY receives from all live peers, and from nobody else.
+    fn follow_channels(&mut self) {
+        let live = self.actors.iter().flat_map(|actor| actor.live.values());
+        let wanted: BTreeSet<Sci> = live.map(|peer| peer.sci).collect();
+        let had = std::mem::replace(&mut self.channels, wanted.clone());
+        let is_there = self.saks.latest.is_some();
+        for &sci in had.difference(&wanted).filter(|_| is_there) {
+            self.order(Asked::Other, Order::DropChannel(sci));
+        }
+        for &sci in wanted.difference(&had).filter(|_| is_there) {
+            self.order(Asked::Other, Order::AddChannel(sci));
+        }
+    }
+
+    fn follow_port(&mut self) {
+        let secured = self.saks.all().any(|sak| sak.transmits);
+        let port = match (secured, self.config.clear) {
+            (true, _) => PortState::Secured,
+            (false, true) => PortState::Clear,
+            (false, false) => PortState::Blocked,
+        };
+        if port != self.port {
+            self.port = port;
+            self.order(Asked::Other, Order::Port(port));
+        }
+    }
+
+    fn retire_old(&mut self) {
+        self.saks.retire = None;
+        if let Some(old) = self.saks.old.take() {
+            self.order(Asked::Other, Order::Retire(old.key));
+        }
+    }
+
+    /// True if all live peers receive with a SAK for which it was made.
+    fn all_receive(&self, actor: usize, key: KeyId, made: &Made) -> bool {
+        let live = self.actors[actor].live.iter();
+        let mut live = live.filter(|(mi, peer)| peer.can && made.members.contains(mi));
+        live.all(|(_, peer)| peer.uses(key).is_some_and(|used| used.receives))
+    }
+
+    /// True if the key server is to make a SAK now (clause 9.8.2).
+    fn wants_sak(&self, now: Instant, actor: usize) -> bool {
+        let this = &self.actors[actor];
+        if !this.live.values().any(|peer| peer.can) {
+            return false;
+        }
+        // Others that were heard may be live soon, and need one, too.
+        if this.has_potential() && now.since(this.changed) < LIFE {
+            return false;
+        }
+        let latest = self.saks.latest.as_ref().filter(|sak| sak.ckn == this.ckn);
+        let Some((sak, made)) = latest.and_then(|sak| sak.made.as_ref().map(|made| (sak, made)))
+        else {
+            return true;
+        };
+        let all_receive = self.all_receive(actor, sak.key, made);
+        if (!all_receive || self.saks.old.is_some()) && now.since(sak.since) < LIFE {
+            return false;
+        }
+        let pn = this.live.values().filter_map(|peer| peer.uses(sak.key));
+        let pn = pn.map(|used| used.lowest_pn).chain([sak.next_pn]).max();
+        // (Who forgot a SAK must not have it again: its packet numbers would begin anew.)
+        !all_receive
+            || self.rekey
+            || self.config.rekey.is_some_and(|after| now.since(sak.since) >= after)
+            || pn.is_some_and(|pn| pn >= PN_PENDING)
+            || !this.live.keys().all(|mi| made.members.contains(mi))
+    }
+
+    fn make_sak(&mut self, now: Instant, at: usize) {
+        let suite = self.config.suite;
+        let mut nonce = zeroize::Zeroizing::new(vec![0; suite.key_len()]);
+        if !self.entropy.fill(&mut nonce) {
+            return self.tell(News::NoEntropy);
+        }
+        let actor = &mut self.actors[at];
+        let Some(key) = actor.next_key() else { return };
+        let members: BTreeSet<Mi> = actor.live.keys().copied().collect();
+        let all: Vec<Mi> = members.iter().copied().chain([actor.mi()]).collect();
+        let sak = actor.keys.sak(&Secret::new(nonce.to_vec()), &all, key.kn);
+        let Some(sak) = sak else { return };
+        let Some(wrapped) = actor.keys.wrap(&sak) else { return };
+        let others = actor.live.values().flat_map(|peer| peer.sak_use.keys.into_iter().flatten());
+        let others = others.filter(|used| used.key.kn != 0).map(|used| used.an);
+        let an = self.saks.free_an(others);
+        let suite = Some(suite.id()).filter(|_| suite != Suite::GcmAes128);
+        let confidentiality = self.config.confidentiality;
+        let made = Made { members, wrapped, suite, confidentiality };
+        let ckn = actor.ckn;
+        self.rekey = false;
+        self.install(now, (key, ckn, an), sak, (self.config.suite, confidentiality), Some(made));
+    }
+
+    /// A SAK takes the place of the latest.
+    fn install(
+        &mut self,
+        now: Instant,
+        (key, ckn, an): (KeyId, Ckn, u8),
+        sak: Secret,
+        (suite, confidentiality): (Suite, Confidentiality),
+        made: Option<Made>,
+    ) {
+        self.distributed.retain(|last| last.mi != key.mi);
+        if self.distributed.len() == SERVERS_MAX {
+            self.distributed.pop_front();
+        }
+        self.distributed.push_back(key);
+        self.retire_old();
+        // An association number that comes again: the key server started anew.
+        if let Some(same) = self.saks.latest.take_if(|latest| latest.an == an) {
+            self.order(Asked::Other, Order::Retire(same.key));
+        }
+        self.saks.old = self.saks.latest.replace(Sak {
+            key,
+            ckn,
+            an,
+            made,
+            since: now,
+            receives: false,
+            transmit_asked: false,
+            transmits: false,
+            next_pn: 1,
+            lowest_pn: 1,
+            aged: (1, now),
+        });
+        let channels = self.channels.iter().copied().collect();
+        let order = Order::Install { key, an, sak, suite, confidentiality, channels };
+        self.order(Asked::Install(key), order);
+        self.hurry(now);
+    }
+
+    /// Transmits with the latest SAK once those who are to receive can.
+    fn begin_transmit(&mut self, now: Instant) {
+        let Some(sak) = self.saks.latest.as_ref().filter(|s| s.receives && !s.transmit_asked)
+        else {
+            return;
+        };
+        let Some(actor) = self.actors.iter().position(|actor| actor.ckn == sak.ckn) else { return };
+        let ready = match &sak.made {
+            Some(made) => self.all_receive(actor, sak.key, made) || now.since(sak.since) >= LIFE,
+            None => {
+                let mut live = self.actors[actor].live.iter();
+                let server = live.find(|(mi, _)| **mi == sak.key.mi);
+                let used = server.and_then(|(_, peer)| peer.uses(sak.key));
+                used.is_some_and(|used| used.transmits)
+            }
+        };
+        if ready {
+            let key = sak.key;
+            if let Some(sak) = self.saks.get_mut(key) {
+                sak.transmit_asked = true;
+            }
+            self.order(Asked::Transmit(key), Order::Transmit(key));
+        }
+    }
+}

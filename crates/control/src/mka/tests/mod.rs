@@ -1,0 +1,6 @@
+//! Stations on a simulated LAN, each with a SecY that takes its time.
+
+mod attacks;
+mod lan;
+mod laws;
+mod steps;
