@@ -65,7 +65,14 @@ impl Kay {
             Set::DistributedSak(sak) => Some(sak.clone()),
             _ => None,
         });
-        match sak {
+        // Only of one by whom this station is live: it has a SAK made for this life of ours, not
+        // one that an earlier life has used.
+        let own = self.actors[at].mi();
+        let is_live = repr.set(|set| match set {
+            Set::Live { peers, .. } => Some(peers.iter().any(|peer| peer.mi == own)),
+            _ => None,
+        });
+        match sak.filter(|_| is_live == Some(true)) {
             Some(sak) => self.take_sak(now, at, repr.actor.mi, &sak),
             None => Ok(()),
         }
@@ -153,7 +160,11 @@ impl Kay {
         let made = latest.and_then(|sak| sak.made.as_ref().map(|made| (sak, made)));
         let distributed = made.filter(|(sak, made)| {
             let recent = now.since(sak.since) < LIFE;
-            !self.all_receive(at, sak.key, made) || !sak.transmits && recent
+            // One that is new may have used the SAK in an earlier life, by the same SCI: its
+            // packet numbers would begin anew. It gets the next one.
+            let mut live = self.actors[at].live.keys();
+            let is_theirs = live.all(|mi| made.members.contains(mi));
+            is_theirs && (!self.all_receive(at, sak.key, made) || !sak.transmits && recent)
         });
         let distributed = distributed.map(|(sak, made)| {
             let Made { wrapped, suite, confidentiality, .. } = made.clone();

@@ -58,7 +58,7 @@ fn troubled(seed: u64) -> Duration {
 
 #[test]
 fn mka_stations_are_secured_after_any_trouble() {
-    let seeds = std::env::var("FERRULE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
+    let seeds = std::env::var("FERRULE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1000);
     let mut took: Vec<Duration> = (0..seeds).map(troubled).collect();
     took.sort_unstable();
     println!(
