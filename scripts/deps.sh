@@ -52,6 +52,7 @@ case $for_what in peers | test)
     need dumpcap wireshark-common
     need tcpdump tcpdump
     need traceroute traceroute
+    need wpa_supplicant wpasupplicant
     need unshare util-linux
     need setpriv util-linux
     need "$PYTHON" python3

@@ -70,6 +70,7 @@ pub const LAYERS: &[Layer] = &[
             "crypto",
             "pipeline",
             "dataplane",
+            "control",
             "node",
             "overhead",
             "lab",

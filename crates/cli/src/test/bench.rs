@@ -67,7 +67,7 @@ impl std::str::FromStr for PortName {
     }
 }
 
-fn fault(error: &OpenError) -> Fault {
+pub fn fault(error: &OpenError) -> Fault {
     let blame = match error.fault {
         OpenFault::MissingInterface => Blame::Configuration,
         _ => Blame::Environment,

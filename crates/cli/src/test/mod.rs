@@ -11,6 +11,7 @@
 //! | `part.rs` | a shard's results in a file |
 //! | `searches.rs` | each test from its arguments to its answer |
 //! | `several.rs` | bridges of several ports: patterns, congestion |
+//! | `mka` | a station beside a MACsec device |
 //! | `upset.rs` | recovery from overload, and reset |
 //! | `document.rs`, `tables.rs` | answers as a report |
 
@@ -19,6 +20,7 @@ pub mod bench;
 mod desk;
 mod device;
 mod document;
+mod mka;
 mod outlook;
 mod part;
 mod searches;
@@ -35,7 +37,7 @@ use crate::interrupt::PARTIAL;
 use crate::{answer, results};
 use args::{Frames, Loads, Operations, Ports, Results, Times, duration, load, pattern, ratio};
 use clap::{Args, Subcommand};
-use ferrule_daemon::Fault;
+use ferrule_daemon::{Blame, Fault};
 use ferrule_report::Report;
 use ferrule_tester::search::mesh::Pattern;
 use std::path::PathBuf;
@@ -68,7 +70,15 @@ Exit: 0 done, 1 a finding (frames lost in a soak, no load without loss, wrong la
 2 the command line or the plan is wrong, 3 the machine lacks something, or it was stopped.")]
 pub struct TestArgs {
     #[command(subcommand)]
-    what: What,
+    test: Test,
+}
+
+#[derive(Subcommand)]
+enum Test {
+    #[command(flatten)]
+    Traffic(Box<What>),
+    /// A MACsec device by its key agreement (MKA, 802.1X-2020): a station beside it that keeps the rules, or breaks them.
+    Mka(mka::MkaArgs),
 }
 
 /// Ports, frames, times and results: what every test has.
@@ -330,17 +340,27 @@ struct Answer {
 impl TestArgs {
     /// Tests.
     pub fn run(self) -> ExitCode {
-        let results = &self.what.setup().results;
-        match self.what.answer().and_then(|answer| results.give(answer)) {
-            Ok(code) => code,
-            Err(fault) => answer::fault(&fault),
-        }
+        let done = match self.test {
+            Test::Traffic(what) => {
+                let results = &what.setup().results;
+                what.answer().and_then(|answer| results.give(answer))
+            }
+            Test::Mka(args) => args.run(),
+        };
+        done.unwrap_or_else(|fault| answer::fault(&fault))
     }
 
     /// The report of trials that were run already: of all parts, as though in one run.
-    pub fn again(mut self, parts: &[Part]) -> Result<(Report, ExitCode), Fault> {
-        self.what.setup_mut().results.again = Some(Part::join(parts)?);
-        let mut answer = self.what.answer()?;
+    pub fn again(self, parts: &[Part]) -> Result<(Report, ExitCode), Fault> {
+        let Test::Traffic(mut what) = self.test else {
+            return Err(Fault::new(
+                Blame::Configuration,
+                "no trials",
+                "parts are those of trials with frames",
+            ));
+        };
+        what.setup_mut().results.again = Some(Part::join(parts)?);
+        let mut answer = what.answer()?;
         Part::name(parts, &mut answer.report);
         Ok((answer.report.clone(), answer.code()))
     }
@@ -451,7 +471,10 @@ mod tests {
 
     fn answer(words: &str) -> Result<Answer, Fault> {
         let line = Line::try_parse_from(["test"].into_iter().chain(words.split_whitespace()));
-        line.unwrap_or_else(|e| panic!("{e}")).test.what.answer()
+        let Test::Traffic(what) = line.unwrap_or_else(|e| panic!("{e}")).test.test else {
+            panic!("a test with frames: {words}")
+        };
+        what.answer()
     }
 
     fn cell(report: &Report, table: &str, head: &str) -> f64 {

@@ -5,7 +5,7 @@ use super::event::PortState;
 use super::fault::Fault;
 use ferrule_base::Instant;
 use ferrule_wire::Sci;
-use ferrule_wire::mkpdu::{Ckn, KeyId};
+use ferrule_wire::mkpdu::{Ckn, KeyId, Mi};
 
 /// Messages, and why some were dropped.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,6 +75,8 @@ pub struct View {
     pub port: PortState,
     /// The key server.
     pub server: Option<Sci>,
+    /// Own identifier by each CAK.
+    pub own: Vec<(Ckn, Mi)>,
     /// Live peers.
     pub peers: Vec<PeerView>,
     /// SAKs, the latest first.
@@ -109,6 +111,7 @@ impl Kay {
         View {
             port: self.port,
             server: self.server,
+            own: self.actors.iter().map(|actor| (actor.ckn, actor.mi())).collect(),
             peers: peers.collect(),
             saks: self.saks.all().map(sak).collect(),
             counts: self.counts,

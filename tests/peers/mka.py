@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# time-limit: 280
+"""MKA between wpa_supplicant, over the MACsec of a Linux kernel, and the station of
+`ferrule test mka`: each as key server, CAKs of 128 and 256 bits, new SAKs, a CAK and a CKN
+that are wrong, and rules that are broken."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from peernode import CPU, Check, Lab, ferrule, need, signals_exit  # noqa: E402
+
+CAK = "00112233445566778899aabbccddeeff"
+LONG = CAK + "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+CKN = "0011223344556677"
+GUEST = "0200000000010001"
+CONF = """ctrl_interface=/run/wpa
+eapol_version=3
+ap_scan=0
+network={{
+ key_mgmt=NONE
+ eapol_flags=0
+ macsec_policy=1
+ mka_priority={priority}
+ mka_cak={cak}
+ mka_ckn={ckn}
+}}
+"""
+
+need()
+signals_exit()
+
+
+class Supplicant:
+    """wpa_supplicant in a guest."""
+
+    def __init__(self, guest):
+        self.guest = guest
+
+    def begin(self, **conf):
+        self.guest.sh("killall -q wpa_supplicant; sleep 0.3; ip link del macsec0 2>/dev/null; true")
+        (self.guest.out / "conf").write_text(CONF.format(**conf))
+        self.guest.sh("wpa_supplicant -B -i vec0 -D macsec_linux -c $OUT/conf -f $OUT/log")
+
+    def secy(self):
+        return self.guest.sh("ip macsec show")
+
+
+def tested(lab, keys, *more, cak=CAK, ckn=CKN):
+    """The station's report, by rule, and its exit status."""
+    keys.write_text(cak)
+    keys.chmod(0o600)
+    run = subprocess.run(
+        ["ip", "netns", "exec", lab.ns, ferrule(), "test", "mka", "--interface", "station",
+         "--cak", keys, "--ckn", ckn, "--duration", "6s", "--json", *more],
+        capture_output=True, text=True, timeout=200)
+    if not run.stdout.startswith("{"):
+        raise SystemExit(run.stdout + run.stderr)
+    report = json.loads(run.stdout)
+    if "errors" in report:
+        raise SystemExit(run.stdout)
+    report = report["report"]
+    (table,) = (block["table"] for section in report["sections"] for block in section["blocks"]
+                if "table" in block)
+    columns = [[cell.get("text", cell) for cell in column["cells"]] for column in table["columns"]]
+    return run.returncode, report["answer"], list(zip(*columns))
+
+
+def broken(rows):
+    return [row for row in rows if row[2] == "broken"]
+
+
+def seen(rows, rule):
+    (row,) = (row for row in rows if rule in row[1])
+    return row[2:]
+
+
+check = Check()
+with Lab(cpu=CPU) as lab:
+    lab.bridge("lan")
+    lab.tap("ta", bridge="lan", mac="02:00:00:00:00:01")
+    lab.ip("link", "add", "station", "address", "02:00:00:00:00:02", "type", "veth",
+           "peer", "name", "other")
+    lab.ip("link", "set", "other", "master", "lan", "up")
+    # The bridge hands on what an ordinary one does not.
+    lab.ip("link", "set", "station", "up")
+    guest = lab.guest("g", taps=["ta"])
+    guest.sh("modprobe macsec; ip link set dev vec0 up")
+    peer, keys = Supplicant(guest), pathlib.Path(lab.dir) / "cak.key"
+
+    check.case("wpa_supplicant is key server, and rules are broken")
+    peer.begin(priority=16, cak=CAK, ckn=CKN)
+    code, answer, rows = tested(lab, keys, "--priority", "200", "--hostile")
+    check.equal((code, broken(rows)), (0, []), answer)
+    check.that(GUEST in answer, answer)
+    check.equal(seen(rows, "SAKs unwrap")[0], "holds", "its SAK unwraps")
+    check.equal(seen(rows, "is in use by both")[0], "holds", "in use")
+    check.equal(len([row for row in rows if row[2] == "holds"]), len(rows), str(rows))
+
+    check.case("the station is key server, ten new SAKs")
+    code, answer, rows = tested(lab, keys, "--priority", "1", "--rekeys", "10")
+    check.equal((code, broken(rows)), (0, []), answer)
+    check.equal(seen(rows, "to a new SAK"), ("holds", "10 of 10 within 6 s each"), "rekeys")
+    check.that("RXSC: 0200000000020001" in peer.secy(),
+               "the kernel has the station's channel")
+
+    check.case("a CAK of 256 bits, GCM-AES-256")
+    peer.begin(priority=16, cak=LONG, ckn=CKN)
+    for priority in ("200", "1"):
+        code, answer, rows = tested(lab, keys, "--priority", priority, cak=LONG)
+        check.equal((code, broken(rows)), (0, []), f"priority {priority}: {answer}")
+
+    check.case("wrong CAK, wrong CKN")
+    code, answer, rows = tested(lab, keys, "--wait", "5s", cak=CAK)
+    check.equal(code, 1, answer)
+    check.equal(seen(rows, "that of the CAK"), ("broken", "by this CKN it has another CAK"), "CAK")
+    code, answer, rows = tested(lab, keys, "--wait", "5s", cak=LONG, ckn="99")
+    check.equal(code, 1, answer)
+    check.that("other CKNs" in seen(rows, "that of the CAK")[1], str(rows))
+check.done()
