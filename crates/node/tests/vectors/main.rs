@@ -15,6 +15,7 @@ mod ah;
 mod engine;
 mod esp;
 mod macsec;
+mod mka;
 mod mpls;
 mod oracle;
 mod report;
@@ -42,6 +43,7 @@ fn run(set: &Set, kind: Kind) -> Row {
         "ah" => ah::run(set, kind, &mut row),
         "esp" => esp::run(set, kind, &mut row),
         "macsec" => macsec::run(set, kind, &mut row),
+        "mka" => mka::run(set, kind, &mut row),
         "mpls" => mpls::run(set, kind, &mut row),
         other => {
             row.not_yet(not_carried(other));
@@ -58,7 +60,6 @@ fn run(set: &Set, kind: Kind) -> Row {
 fn not_carried(topic: &str) -> &str {
     match topic {
         "ike" => "IKEv2",
-        "mka" => "MKA",
         other => other,
     }
 }
@@ -112,6 +113,7 @@ fn vectors_runner_fails_on_a_capture_with_one_bit_changed() {
         "esp/tun4-cbc128-sha1",
         "ah/tun4-sha256",
         "macsec/gcm128-enc",
+        "mka/psk128-rekey",
         "mpls/l3vpn-swap",
     ] {
         let mut set = own_set(name);
