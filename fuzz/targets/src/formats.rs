@@ -2,11 +2,12 @@
 //! after it was written and read again.
 
 use ferrule_wire::{
-    Malformed, ah as ah_format, arp as arp_format, checksum::Ends, esp as esp_format,
-    ethernet as ethernet_format, flow, foretell, icmpv4 as icmpv4_format, icmpv6 as icmpv6_format,
-    ipv4 as ipv4_format, ipv6 as ipv6_format, ipv6ext as ipv6ext_format, mld as mld_format,
-    mpls as mpls_format, ndp as ndp_format, print, pw as pw_format, sectag as sectag_format,
-    tcp as tcp_format, udp as udp_format, vlan as vlan_format,
+    Malformed, ah as ah_format, arp as arp_format, checksum::Ends, eapol as eapol_format,
+    esp as esp_format, ethernet as ethernet_format, flow, foretell, icmpv4 as icmpv4_format,
+    icmpv6 as icmpv6_format, ipv4 as ipv4_format, ipv6 as ipv6_format, ipv6ext as ipv6ext_format,
+    mkpdu as mkpdu_format, mld as mld_format, mpls as mpls_format, ndp as ndp_format, print,
+    pw as pw_format, sectag as sectag_format, tcp as tcp_format, udp as udp_format,
+    vlan as vlan_format,
 };
 use std::fmt::{Debug, Display};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -77,6 +78,10 @@ formats! {
     pw pw_format |_| {}, channels;
     /// SecTAGs.
     sectag sectag_format |_| {}, |_| {};
+    /// EAPOL headers.
+    eapol eapol_format |_| {}, |_| {};
+    /// MKPDUs.
+    mkpdu mkpdu_format |_| {}, |_| {};
     /// ESP headers and trailers.
     esp esp_format |_| {}, trailers;
     /// Authentication headers, and headers of which it covers a part.

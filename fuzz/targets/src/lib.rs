@@ -20,6 +20,7 @@ pub mod files;
 pub mod formats;
 pub mod input;
 pub mod lists;
+pub mod mka;
 pub mod mutate;
 pub mod node;
 pub mod ports;
@@ -73,6 +74,9 @@ pub const TARGETS: &[Target] = &[
     target("node", node::node, node::seeds),
     target("acl", lists::acl, lists::lists),
     target("icmp_extension", lists::icmp_extension, lists::extensions),
+    target("mka", mka::mka, mka::messages),
+    target("eapol", formats::eapol, seeds::ethernet_payloads),
+    target("mkpdu", formats::mkpdu, mka::mkpdus),
     target("reassembly", reassembly::reassembly, reassembly::seeds),
     target("management", services::management, services::requests),
     target("http", services::http, services::http_requests),

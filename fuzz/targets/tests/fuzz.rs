@@ -28,6 +28,9 @@ macro_rules! fuzz {
 fuzz! {
     fuzz_acl "acl"
     fuzz_icmp_extension "icmp_extension"
+    fuzz_eapol "eapol"
+    fuzz_mka "mka"
+    fuzz_mkpdu "mkpdu"
     fuzz_node "node"
     fuzz_arp "arp"
     fuzz_batch "batch"

@@ -68,6 +68,8 @@ pub struct Kay {
     server: Option<Sci>,
     /// People asked for a new SAK.
     rekey: bool,
+    /// The SecY refused one: no other before this time.
+    refused_until: Instant,
     asked: BTreeMap<Token, Asked>,
     last_token: u64,
     /// When times were last looked at.
@@ -91,6 +93,7 @@ impl Kay {
             distributed: VecDeque::new(),
             server: None,
             rekey: false,
+            refused_until: Instant::ZERO,
             asked: BTreeMap::new(),
             last_token: 0,
             looked: Instant::ZERO,
@@ -130,6 +133,7 @@ impl Kay {
                     Err(Refused(why)) => {
                         if let Asked::Install(key) = asked {
                             self.not_installed(key);
+                            self.refused_until = now + LIFE;
                         }
                         self.tell(News::Refused(why));
                     }
@@ -321,7 +325,7 @@ impl Kay {
     /// True if the key server is to make a SAK now (clause 9.8.2).
     fn wants_sak(&self, now: Instant, actor: usize) -> bool {
         let this = &self.actors[actor];
-        if !this.live.values().any(|peer| peer.can) {
+        if !this.live.values().any(|peer| peer.can) || now < self.refused_until {
             return false;
         }
         // Others that were heard may be live soon, and need one, too.

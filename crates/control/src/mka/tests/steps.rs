@@ -179,6 +179,22 @@ fn mka_a_secy_that_refuses_is_not_announced() {
 }
 
 #[test]
+fn mka_a_key_server_whose_secy_refuses_tries_again_later() {
+    let mut lan = two(16);
+    lan.stations[1].refuse_installs(3);
+    lan.run(LIFE - SECOND);
+    let refused = |lan: &Lan| {
+        let no_room = News::Refused("no room".into());
+        lan.stations[1].news.iter().filter(|news| **news == no_room).count()
+    };
+    assert_eq!(refused(&lan), 1);
+    lan.run(2 * LIFE);
+    assert_eq!(refused(&lan), 3);
+    lan.run(2 * LIFE);
+    assert!(lan.is_secured());
+}
+
+#[test]
 fn mka_bounded_delay_raises_the_lowest_packet_number() {
     let mut lan = two(16);
     for station in &mut lan.stations {
