@@ -57,6 +57,7 @@ pub struct Repr {
     pub length: u16,
 }
 
+#[allow(clippy::len_without_is_empty)] // a header is never empty
 impl Repr {
     /// Version of 802.1X-2010 and later.
     pub const VERSION: u8 = 3;

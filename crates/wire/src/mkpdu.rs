@@ -230,8 +230,10 @@ fn member(bytes: &[u8]) -> Member {
     Member { mi: Mi(mi), mn: u32_at(bytes, 12) }
 }
 
-/// One set: type, flags, body, and what is behind its padding.
-fn split(bytes: &[u8]) -> Result<(u8, u16, &[u8], &[u8]), Malformed> {
+/// Type, flags and body of a set, and what is behind its padding.
+type Split<'a> = (u8, u16, &'a [u8], &'a [u8]);
+
+fn split(bytes: &[u8]) -> Result<Split<'_>, Malformed> {
     let (head, rest) = bytes.split_at_checked(HEAD).ok_or(Malformed::Truncated)?;
     let flags = u16::from(head[1]) << 4 | u16::from(head[2] >> 4);
     let len = usize::from(head[2] & 15) << 8 | usize::from(head[3]);
@@ -372,6 +374,7 @@ fn put(buf: &mut Vec<u8>, first: u8, flags: u16, body: &[u8]) {
     buf.resize(buf.len().next_multiple_of(4), 0);
 }
 
+#[allow(clippy::len_without_is_empty)] // a message is never empty
 impl Repr {
     /// Reads an MKPDU; the payload is its ICV.
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {

@@ -138,6 +138,9 @@ impl Station {
     }
 }
 
+/// When it arrives, its number, at whom, the frame.
+type Message = (Instant, u64, usize, Vec<u8>);
+
 /// The LAN.
 pub struct Lan {
     pub now: Instant,
@@ -146,7 +149,7 @@ pub struct Lan {
     /// Pairs between which nothing passes.
     pub cut: HashSet<(usize, usize)>,
     rng: Rng,
-    wire: BinaryHeap<Reverse<(Instant, u64, usize, Vec<u8>)>>,
+    wire: BinaryHeap<Reverse<Message>>,
     number: u64,
     next_data: Instant,
     /// SAK, channel and packet number of every frame that was sent.
