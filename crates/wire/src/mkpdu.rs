@@ -15,11 +15,11 @@
 use crate::{Malformed, Sci};
 use std::fmt;
 
-/// Octets of the ICV of the only algorithm (AES-CMAC, clause 9.3.2).
+/// Octets of the ICV of the only algorithm (AES-CMAC, clause 9.4.1).
 pub const ICV_LEN: usize = 16;
 /// Octets of an MKPDU at least.
 pub const LEN_MIN: usize = 32;
-/// Algorithm agility of this standard (table 11-12).
+/// Algorithm agility of this standard (clause 11.11.3).
 pub const AGILITY: u32 = 0x0080_c201;
 
 /// Sets behind the basic one at most; the standard has eight types.
@@ -126,7 +126,7 @@ pub struct KeyUse {
     pub lowest_pn: u32,
 }
 
-/// MACsec SAK Use (figure 11-10).
+/// MACsec SAK Use (clause 11.11.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SakUse {
     /// The latest key and the one before; nothing if MACsec is not in use.
@@ -150,7 +150,7 @@ pub struct WrappedSak {
     pub wrapped: Vec<u8>,
 }
 
-/// Distributed SAK (figures 11-11 and 11-12).
+/// Distributed SAK (clause 11.11.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistributedSak {
     /// Association number.
@@ -164,7 +164,7 @@ pub struct DistributedSak {
 /// A parameter set behind the basic one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// Peers of which the sender knows that they hear it (figure 11-9).
+    /// Peers of which the sender knows that they hear it.
     Live {
         /// Low octet of the key server's SSCI, with XPN suites.
         ssci: u8,
@@ -177,7 +177,7 @@ pub enum Set {
     SakUse(SakUse),
     /// A SAK from the key server.
     DistributedSak(DistributedSak),
-    /// High halves of lowest packet numbers (figure 11-17).
+    /// High halves of lowest packet numbers.
     Xpn {
         /// Suspension time.
         suspension: u8,

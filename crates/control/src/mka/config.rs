@@ -66,7 +66,7 @@ impl Suite {
     }
 }
 
-/// Confidentiality that a key server asks for (802.1X-2020 table 11-9).
+/// Confidentiality that a key server asks for (802.1X-2020 clause 11.11.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confidentiality {
     /// Integrity only.

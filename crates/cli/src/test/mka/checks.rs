@@ -43,11 +43,14 @@ impl Tally {
         *(if good { &mut self.good } else { &mut self.bad }) += 1;
     }
 
-    fn found(self, what: &str) -> Found {
+    /// What was counted are messages; `with` says which.
+    fn found(self, with: &str) -> Found {
+        let messages = |count: u32| format!("message{}{with}", if count == 1 { "" } else { "s" });
+        let all = self.good + self.bad;
         match (self.good, self.bad) {
-            (0, 0) => Found::NotSeen(format!("no {what}")),
-            (good, 0) => Found::Holds(format!("{good} {what}")),
-            (good, bad) => Found::Broken(format!("{bad} of {} {what}", good + bad)),
+            (0, 0) => Found::NotSeen(format!("no message{with}")),
+            (_, 0) => Found::Holds(format!("{all} {}", messages(all))),
+            (_, bad) => Found::Broken(format!("{bad} of {all} {}", messages(all))),
         }
     }
 }
@@ -218,28 +221,24 @@ impl Device {
         };
         let icv = match self.icvs {
             Tally { good: 0, bad: 0 } if self.other_names > 0 => {
-                Found::NotSeen(format!("{} messages by other CKNs", self.other_names))
+                Found::NotSeen("messages by other CKNs alone".into())
             }
             Tally { good: 0, bad } if bad > 0 => {
                 Found::Broken("by this CKN it has another CAK".into())
             }
-            icvs => icvs.found("messages"),
+            icvs => icvs.found(""),
         };
         vec![
-            check("11.11.2", "MKPDUs are well-formed", self.formats.found("messages")),
-            check("11.3.1", "EAPOL version 3 or later", self.versions.found("messages")),
+            check("11.11.2", "MKPDUs are well-formed", self.formats.found("")),
+            check("11.3.1", "EAPOL version 3 or later", self.versions.found("")),
             check("9.4.1", "the ICV is that of the CAK", icv),
-            check("9.4.2", "message numbers rise", self.numbers.found("messages")),
+            check("9.4.2", "message numbers rise", self.numbers.found("")),
             check("9.4.3", "a station that answers is live", live),
             check("table 9-3", "a message every 2 s", hello),
-            check(
-                "9.5",
-                "the better priority, then SCI, is key server",
-                self.elections.found("messages"),
-            ),
-            check("9.8", "SAKs unwrap under the KEK", self.saks.found("messages with one")),
-            check("9.8", "key numbers do not fall", self.key_numbers.found("messages with one")),
-            check("12.4", "who transmits with a SAK receives with it", self.uses.found("messages")),
+            check("9.5", "the better priority, then SCI, is key server", self.elections.found("")),
+            check("9.8", "SAKs unwrap under the KEK", self.saks.found(" with one")),
+            check("9.8", "key numbers do not fall", self.key_numbers.found(" with one")),
+            check("12.4", "who transmits with a SAK receives with it", self.uses.found("")),
         ]
     }
 }

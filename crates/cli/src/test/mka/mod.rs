@@ -104,7 +104,8 @@ fn cak(path: &Path) -> Result<Secret, Fault> {
     let wrong =
         |what: String| Fault::new(Blame::Configuration, what, "write 32 or 64 hexadecimal digits");
     let file = load::private_file("CAK", path).map_err(|e| {
-        let (what, remedy) = e.split_once('\n').unwrap_or((&e, "see the path"));
+        let (what, remedy) =
+            e.split_once('\n').unwrap_or((&e, "name the file that has it: --cak FILE"));
         Fault::new(Blame::Configuration, what, remedy)
     })?;
     let text = std::str::from_utf8(file.expose());
@@ -424,8 +425,10 @@ fn report(station: &Station, checks: &[Check], partial: bool) -> Report {
     report.answer = match station.device.sci {
         None => "Nobody was heard by this CKN.".into(),
         Some(_) => format!(
-            "{device}: {holds} rules were seen to hold, {broken} to be broken, of {}.",
-            checks.len()
+            "{device}: of {} rules {holds} were seen to hold, {broken} to be broken; of {} nothing \
+             was seen.",
+            checks.len(),
+            checks.len() - holds - broken
         ),
     };
     report.device = device;
