@@ -41,6 +41,13 @@ NOT_RUN = (
     ("docs/host.md", "ip route add 10.0.2.0/24", "for a device of one's own: the node made its"),
 )
 
+# What stands at the other end of a page's cable: where, and its command. (A page makes its key
+# in its first line.)
+OTHERS = {
+    "docs/howto/mka.md": ("b", "until ferrule test mka --interface eth1 --cak cak.key --ckn "
+                               "0011223344556677 --priority 100 --duration 1h; do sleep 0.2; done"),
+}
+
 # What runs until it is told to stop.
 ENDLESS = re.compile(r"ferrule run |--web|^tcpdump|^ping (?!.*-c)|ferrule capture |ferrule trace ")
 # A line ends within this time, and what does not end is looked at after this.
@@ -173,6 +180,7 @@ def main(wanted):
         if not all_blocks:
             continue
         with Page(name) as page:
+            other = page.start(*OTHERS[name])[0] if name in OTHERS else None
             for place, lines in all_blocks:
                 for line in lines:
                     why = reason(name, line)
@@ -185,6 +193,9 @@ def main(wanted):
                     if wrong:
                         failed.append(f"{name}: {line.strip()}\n{wrong}")
             failed += [f"{name}: {line}\n{wrong}" for line, wrong in page.end()]
+            if other:
+                os.killpg(other.pid, signal.SIGKILL)
+                other.wait()
         print(f"{name}: done", flush=True)
     print(f"\nnot run:\n    " + "\n    ".join(left))
     unused = [f"{where}: {start}" for where, start, _ in NOT_RUN
