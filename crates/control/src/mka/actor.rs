@@ -27,16 +27,16 @@ pub struct Peer {
     pub expires: Instant,
     /// Key server priority.
     pub priority: u8,
-    /// It takes itself for the key server.
+    /// Key server flag.
     pub is_server: bool,
-    /// It wants MACsec, and can do it.
+    /// MACsec desired, and a capability for it.
     pub can: bool,
     /// Use of SAKs, as it last said.
     pub sak_use: SakUse,
 }
 
 impl Peer {
-    /// What it does with a SAK.
+    /// Its use of a SAK.
     pub fn uses(&self, key: KeyId) -> Option<KeyUse> {
         self.sak_use.keys.into_iter().flatten().find(|used| used.key == key)
     }
@@ -52,9 +52,9 @@ struct Potential {
 /// Change of the live peers by a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
-    /// It is newly live.
+    /// A peer that was not live before.
     pub is_new: bool,
-    /// It is live.
+    /// A live peer.
     pub is_live: bool,
 }
 

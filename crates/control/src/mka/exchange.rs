@@ -8,10 +8,8 @@ use super::sak::{Made, Sak};
 use super::{Asked, Confidentiality, Kay, Suite};
 use ferrule_base::Instant;
 use ferrule_wire::eapol::{self, Kind};
-use ferrule_wire::mkpdu::{
-    self, DistributedSak, ICV_LEN, KeyId, Mi, Repr, SakUse, Set, WrappedSak,
-};
-use ferrule_wire::{EtherType, ethernet};
+use ferrule_wire::ethernet;
+use ferrule_wire::mkpdu::{DistributedSak, ICV_LEN, KeyId, Mi, Repr, SakUse, Set, WrappedSak};
 
 /// Octets before the MKPDU.
 const HEAD: usize = ethernet::Header::LEN + eapol::Header::LEN;
@@ -32,13 +30,11 @@ fn read<'a>(config: &Config, frame: &'a [u8]) -> Result<(Repr, &'a [u8], &'a [u8
 }
 
 impl Kay {
-    /// A frame came in. On an error nothing was learned from it.
+    /// A frame came in. On an error nothing was learned from it, but for a SAK that is refused
+    /// in a message that is right.
     pub fn handle_message(&mut self, now: Instant, frame: &[u8]) -> Result<(), Fault> {
         let result = self.hear(now, frame);
         self.counts.note(now, result.err());
-        if result.is_ok() {
-            self.go_on(now);
-        }
         result
     }
 
@@ -57,10 +53,14 @@ impl Kay {
             // It learns at once that it was heard.
             self.hurry(now);
         }
-        if !heard.is_live {
-            return Ok(());
-        }
-        self.raise_lowest_pn(&repr);
+        let taken = if heard.is_live { self.take(now, at, &repr) } else { Ok(()) };
+        self.go_on(now);
+        taken
+    }
+
+    /// Content of a live peer's message.
+    fn take(&mut self, now: Instant, at: usize, repr: &Repr) -> Result<(), Fault> {
+        self.raise_lowest_pn(repr);
         let sak = repr.set(|set| match set {
             Set::DistributedSak(sak) => Some(sak.clone()),
             _ => None,
@@ -181,7 +181,7 @@ fn frame(config: &Config, actor: &Actor, repr: &Repr) -> Vec<u8> {
     let ethernet = ethernet::Repr {
         dst: config.destination,
         src: config.sci.system(),
-        ethertype: EtherType(config.ethertype.0),
+        ethertype: config.ethertype,
     };
     let length = u16::try_from(body).unwrap_or(u16::MAX);
     let eapol = eapol::Repr { version: eapol::Repr::VERSION, kind: Kind::MKA, length };
@@ -189,7 +189,7 @@ fn frame(config: &Config, actor: &Actor, repr: &Repr) -> Vec<u8> {
     ethernet.emit(&mut frame);
     eapol.emit(&mut frame[ethernet::Header::LEN..]);
     repr.emit(&mut frame[HEAD..]);
-    let icv: [u8; mkpdu::ICV_LEN] = actor.keys.icv(&frame);
+    let icv = actor.keys.icv(&frame);
     frame.extend(icv);
     frame
 }

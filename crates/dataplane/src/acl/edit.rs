@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// Entries of a patch at most.
 pub const EDITS_MAX: usize = 1024;
-/// Comparisons of entries that went with later ones at most: half a millisecond.
+/// Comparisons of entries that went with later ones at most.
 const COMPARISONS_MAX: usize = 200_000;
 
 /// An edit of a list as it was compiled, when its entries were counted from 0 on in order and
@@ -71,13 +71,16 @@ impl<R: ListRule> Patch<R> {
         if new.len() > EDITS_MAX {
             return None;
         }
-        let first = rules.iter().position(|rule| edit.is_gone(rule)).unwrap_or(rules.len());
-        let later = &rules[first..];
+        // Rules stand in the order of their counters.
+        let from = |counter: u32| rules.partition_point(|rule| rule.outcome().counter() < counter);
+        let gone = (0..).zip(&*edit.counters).filter(|(_, now)| **now == UNCOUNTED);
+        let gone = gone.flat_map(|(old, _)| &rules[from(old)..from(old + 1)]);
+        let Some(first) = gone.clone().next() else { return Self::of(new, edit) };
+        let later = &rules[from(first.outcome().counter())..];
         let fields = R::fields();
-        let gone = later.iter().filter(|rule| edit.is_gone(*rule));
         let gone: Vec<_> = gone
             .map(|rule| bounds(rule, &fields))
-            .take(COMPARISONS_MAX / later.len().max(1) + 1)
+            .take(COMPARISONS_MAX / later.len() + 1)
             .collect();
         if gone.len() * later.len() > COMPARISONS_MAX {
             return None;
@@ -92,7 +95,7 @@ impl<R: ListRule> Patch<R> {
         };
         // What comes stands before what was there.
         let mut all = new;
-        for rule in later.iter().filter(|rule| !edit.is_gone(*rule) && overlaps(rule)) {
+        for rule in later.iter().filter(|rule| overlaps(rule) && !edit.is_gone(*rule)) {
             let old = rule.outcome().counter();
             all.push((old, rule.counted_by(edit.counter(old))));
             if all.len() > EDITS_MAX {
@@ -100,6 +103,11 @@ impl<R: ListRule> Patch<R> {
             }
         }
         all.sort_by_key(|(before, _)| *before);
+        Self::of(all, edit)
+    }
+
+    /// A patch of these rules, in order.
+    fn of(all: Vec<(u32, R)>, edit: &Edit) -> Option<Self> {
         let before = all.iter().map(|(before, _)| *before).collect();
         let table = classify::table(all.into_iter().map(|(_, rule)| rule).collect());
         Some(Self { table, before, counters: edit.counters.clone() })

@@ -1,4 +1,4 @@
-//! What a device's MKPDUs show, clause by clause of 802.1X-2020.
+//! Checks of a device's MKPDUs, clause by clause of 802.1X-2020.
 
 use ferrule_base::{Duration, Instant};
 use ferrule_control::mka::Keys;
@@ -15,9 +15,9 @@ const LATE: Duration = Duration::from_millis(500);
 /// Answer to a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// It was seen to hold.
+    /// Seen to hold; by what.
     Holds(String),
-    /// It was seen not to.
+    /// Seen to be broken; how.
     Broken(String),
     /// Nothing showed it either way.
     NotSeen(String),
@@ -43,7 +43,7 @@ impl Tally {
         *(if good { &mut self.good } else { &mut self.bad }) += 1;
     }
 
-    /// What was counted are messages; `with` says which.
+    /// The answer in messages; `with` says which.
     fn found(self, with: &str) -> Found {
         let messages = |count: u32| format!("message{}{with}", if count == 1 { "" } else { "s" });
         let all = self.good + self.bad;
@@ -65,8 +65,6 @@ pub struct Device {
     begun: Instant,
     /// The device's channel.
     pub sci: Option<Sci>,
-    /// Its priority, and whether it says that it is the key server.
-    server: Option<(u8, bool)>,
     actor: Option<(Mi, u32)>,
     last: Option<Instant>,
     longest: Duration,
@@ -83,9 +81,6 @@ pub struct Device {
     last_key: Option<KeyId>,
     /// SAK uses: receives before it transmits.
     uses: Tally,
-    /// SAKs that this station made and the device receives, transmits with.
-    pub received: Vec<KeyId>,
-    pub transmitted: Vec<KeyId>,
     /// The last of this station's messages that it named.
     pub echoed: u32,
 }
@@ -99,7 +94,6 @@ impl Device {
             priority,
             begun: now,
             sci: None,
-            server: None,
             actor: None,
             last: None,
             longest: Duration::ZERO,
@@ -114,8 +108,6 @@ impl Device {
             key_numbers: Tally::default(),
             last_key: None,
             uses: Tally::default(),
-            received: Vec::new(),
-            transmitted: Vec::new(),
             echoed: 0,
         }
     }
@@ -168,7 +160,6 @@ impl Device {
             peers.iter().find(|peer| Some(peer.mi) == own).map(|peer| peer.mn)
         });
         self.echoed = echo.unwrap_or(self.echoed);
-        self.server = Some((repr.priority, repr.key_server));
         if self.live.is_some() {
             let is_better = (repr.priority, repr.sci) < (self.priority, self.own);
             self.elections.note(repr.key_server == is_better);
@@ -179,15 +170,6 @@ impl Device {
                 Set::SakUse(sak_use) => {
                     for used in sak_use.keys.into_iter().flatten().filter(|u| u.key.kn != 0) {
                         self.uses.note(used.receives || !used.transmits);
-                        let lists = [
-                            (used.receives, &mut self.received),
-                            (used.transmits, &mut self.transmitted),
-                        ];
-                        for (does, list) in lists {
-                            if does && Some(used.key.mi) == own && !list.contains(&used.key) {
-                                list.push(used.key);
-                            }
-                        }
                     }
                 }
                 _ => {}
@@ -268,7 +250,7 @@ mod tests {
             Self(Device::new(Instant::ZERO, (ckn(), keys(1)), (own, 16)), 0)
         }
 
-        /// It says something, a second after the last time.
+        /// A message of the device, a second after the last one.
         fn says(&mut self, mn: u32, keys: &Keys, change: impl FnOnce(&mut Repr)) {
             let mut repr = Repr {
                 version: 1,
@@ -321,7 +303,7 @@ mod tests {
         let mut watched = Watched::new();
         good(&mut watched);
         assert_eq!(watched.broken(), [""; 0]);
-        assert_eq!((watched.0.echoed, watched.0.transmitted.len()), (3, 1));
+        assert_eq!(watched.0.echoed, 3);
         type Wrong<'a> = (&'static str, &'a dyn Fn(&mut Watched));
         let wrongs: [Wrong<'_>; 7] = [
             ("the ICV is that of the CAK", &|w| w.says(3, &keys(2), |_| {})),
