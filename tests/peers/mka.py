@@ -15,7 +15,7 @@ from peernode import CPU, Check, Lab, ferrule, need, signals_exit  # noqa: E402
 CAK = "00112233445566778899aabbccddeeff"
 LONG = CAK + "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 CKN = "0011223344556677"
-GUEST = "0200000000010001"
+GUEST = "02:00:00:00:00:01/1"
 CONF = """ctrl_interface=/run/wpa
 eapol_version=3
 ap_scan=0

@@ -190,6 +190,8 @@ reasons! {
     HandoffFull = "handoff-full",
     /// The queue to the node's control part is full.
     ControlQueueFull = "control-queue-full",
+    /// EAPOL that the port's MKA entity did not take.
+    MkaRefused = "mka-refused",
     /// The port is down or was removed.
     PortDown = "port-down",
     /// A packet went round in the graph too often.

@@ -2,6 +2,7 @@
 
 mod acl;
 mod engines;
+mod mka;
 mod policy;
 mod times;
 
@@ -45,6 +46,8 @@ enum What {
     Sad,
     /// MACsec associations.
     Macsec,
+    /// Key agreement of MACsec: peers, SAKs, and why frames are not under one.
+    Mka,
     /// Engines that seal and open, with the key stream that tokens made ahead.
     Engines,
     /// Cards in ports, with their policy, associations and drops.
@@ -119,6 +122,7 @@ fn table(what: What, report: &Report) -> String {
         What::Sa => return sas(report),
         What::Spd => return policy::table(&report.spd),
         What::Acl => return acl::text(&report.acl),
+        What::Mka => return mka::text(&report.mka),
         What::Sad => return policy::associations(&report.sas),
         What::Engines => return engines::text(report),
         What::Cards => return cards(report),

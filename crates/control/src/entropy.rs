@@ -7,6 +7,9 @@ pub trait Entropy: Send {
     /// Fills all of them; false if it cannot.
     #[must_use]
     fn fill(&mut self, out: &mut [u8]) -> bool;
+
+    /// Another source of the same kind, for another core.
+    fn fork(&mut self) -> Box<dyn Entropy>;
 }
 
 /// For the laboratory: the same seed gives the same octets.
@@ -14,5 +17,9 @@ impl Entropy for Rng {
     fn fill(&mut self, out: &mut [u8]) -> bool {
         Self::fill(self, out);
         true
+    }
+
+    fn fork(&mut self) -> Box<dyn Entropy> {
+        Box::new(Self::new(self.next_u64()))
     }
 }

@@ -15,5 +15,7 @@
 pub mod entropy;
 pub mod mka;
 pub mod neighbour;
+pub mod order;
 
 pub use entropy::Entropy;
+pub use order::{Refused, Token};

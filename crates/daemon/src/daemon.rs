@@ -9,6 +9,7 @@
 //!   ports closed ─ drained ─ threads joined ─ exact counters kept ─ exit 0
 //! ```
 
+use crate::entropy::OfMachine;
 use crate::api::{self, Server};
 use crate::clock::{Clock, nanoseconds};
 use crate::devices::Devices;
@@ -121,7 +122,8 @@ fn assemble<E: Engine<Packet>>(
     let [high, low] = [0, 8].map(|at| octets[at..].first_chunk().copied().unwrap_or_default());
     let secret = [high, low].map(u64::from_ne_bytes);
     let (macs, now) = (prepared.macs.clone(), clock.now());
-    let environment = Environment { macs, pool, store, now, secret };
+    let entropy = Box::new(OfMachine);
+    let environment = Environment { macs, pool, store, now, secret, entropy };
     build(prepared.config.clone(), environment, engine)
         .map_err(|e| prepared.source.build_fault(&prepared.config, &e))
 }

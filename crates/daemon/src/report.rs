@@ -5,6 +5,7 @@ pub use crate::associations::SaView;
 use crate::associations::sas;
 use crate::cards::{CardView, cards};
 use crate::lists::{AclView, lists};
+use crate::mka::{self, MkaView};
 use crate::policies::{PolicyView, in_words, policies};
 use ferrule_base::{Answer, Answers, DropReason, Drops, Instant, Ledger};
 use ferrule_crypto::{EngineReport, Latency, RingReport};
@@ -45,6 +46,9 @@ pub struct Report {
     pub acl: Vec<AclView>,
     /// MACsec associations.
     pub macsec: Vec<MacsecView>,
+    /// Key agreement of MACsec.
+    #[serde(default)]
+    pub mka: Vec<MkaView>,
     /// The workers' engines.
     #[serde(default)]
     pub engines: Vec<EngineView>,
@@ -374,6 +378,7 @@ impl Report {
             spd: policies(config, workers),
             acl: lists(config, workers),
             macsec: macsec(control, workers),
+            mka: mka::views(control),
             engines: engines(workers),
             cards: cards(control, workers),
             mpls: labels(config),

@@ -42,7 +42,7 @@ pub fn numbers(control: &Control, reports: &[WorkerReport]) -> Vec<Settled> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferrule_base::{Instant, MacAddr, Secret};
+    use ferrule_base::{Instant, MacAddr, Rng, Secret};
     use ferrule_crypto::Software;
     use ferrule_node::config::{Config, KeySource, TokenConfig, named_key};
     use ferrule_node::{Environment, Volatile, Worker, build, counters};
@@ -96,7 +96,14 @@ mod tests {
         let (macs, now) = ([MacAddr([2, 0, 0, 0, 0, 1])], Instant::from_millis(1));
         let store = Box::new(Volatile::default());
         let pool = Pool::heap(256, 2048);
-        let environment = Environment { macs: macs.to_vec(), pool, store, now, secret: [0; 2] };
+        let environment = Environment {
+            macs: macs.to_vec(),
+            pool,
+            store,
+            now,
+            secret: [0; 2],
+            entropy: Box::new(Rng::new(1)),
+        };
         let node = build(config(1400), environment, |_| Software::default());
         let (mut control, mut workers) = node.expect("it builds");
         let worker = &mut workers[0];

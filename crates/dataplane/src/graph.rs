@@ -118,6 +118,8 @@ pub enum Next {
     Transmit,
     /// Whole frame from `port` for the control part: ARP, ND.
     Control,
+    /// Whole frame from `port`, past its SecY, for the port's MKA entity.
+    Eapol,
     /// `Output` packet that waits at the control part for its neighbour's link address.
     Resolve,
 }

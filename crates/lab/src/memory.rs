@@ -8,7 +8,7 @@
 //! node takes frames at its first port. The clock is the caller's: this crate has none.
 
 use crate::profile::{BATCH_MAX, Sizes, Spent};
-use ferrule_base::{Duration, Flow, Instant, MacAddr, Work};
+use ferrule_base::{Duration, Flow, Instant, MacAddr, Rng, Work};
 use ferrule_crypto::Software;
 use ferrule_dataplane::Tables;
 use ferrule_node::{Config, Control, Environment, Volatile, Worker, build, made_mac};
@@ -235,6 +235,7 @@ impl Stand {
         let macs = config.ports.iter().map(|p| p.mac.unwrap_or(made_mac(&config.name, &p.name)));
         let environment = Environment {
             secret: [0; 2],
+            entropy: Box::new(Rng::new(1)),
             macs: macs.collect(),
             pool: pool.clone(),
             store: Box::new(Volatile::default()),

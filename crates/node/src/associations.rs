@@ -3,6 +3,7 @@
 
 use crate::message::{Asker, Change, EspIn, EspOut, Event, SaReport, Want};
 use ferrule_crypto::{Engine, Jobs};
+use ferrule_dataplane::Lease;
 use ferrule_dataplane::graph::Ctx;
 use ferrule_dataplane::ipsec::{AhIn, AhOut, SaProtocol, SaView};
 use ferrule_dataplane::macsec::{RxChange, SecyIn, SecyOut};
@@ -160,8 +161,17 @@ impl Associations {
         sas.map(|sa| Event::Edge { record: sa.lease.record, edge: sa.number })
     }
 
+    /// Next packet numbers of the associations whose numbers nobody keeps.
+    pub fn next_pns(&self) -> impl Iterator<Item = Event> + use<> {
+        self.secy_out.report().into_iter().flat_map(|(secy, report)| {
+            let unkept = report.sas.into_iter().filter(|sa| sa.lease == Lease::default());
+            unkept.map(move |sa| Event::NextPn { secy, an: sa.an, pn: sa.next_pn })
+        })
+    }
+
     fn secy_edges(&self) -> impl Iterator<Item = Event> + use<> {
         let sas = self.secy_in.report().into_iter().flat_map(|(_, report)| report.sas);
+        let sas = sas.filter(|sa| sa.lease != Lease::default());
         sas.map(|sa| Event::Edge { record: sa.lease.record, edge: sa.edge })
     }
 

@@ -17,13 +17,18 @@ use crate::compile::{self, Compiled, ReadyLists, Shared};
 use crate::config::{Config, PortConfig};
 use crate::counter::{CounterStore, StoreError};
 use crate::incident::{Incident, Sender};
+use crate::keying::Keying;
 use crate::leases::Leases;
-use crate::message::{Change, Command, Event, Punt, RING, Refusals, Seat, WorkerReport};
+use crate::message::{Change, Command, Event, RING, Refusals, Seat, WorkerReport};
 use crate::probe::{Filter, Recorder, Records};
+use crate::punt::{self, BUDGET, Class, Exchange, Punted};
 use crate::resolve::Resolver;
 use crate::secure::{self, Installed, Plan};
 use crate::worker::{Parts, Peer, Worker, lane};
 use ferrule_base::{Duration, Instant, Ledger, MacAddr, PortId};
+use ferrule_control::Entropy;
+use ferrule_control::mka::config::BOUNDED_HELLO;
+use ferrule_control::mka::view::View;
 use ferrule_crypto::{Engine, Software};
 use ferrule_dataplane::{Lease, Tables};
 use ferrule_pipeline::{Packet, Pool, PoolCache, Port};
@@ -45,9 +50,6 @@ use wants::Wants;
 /// How often the edges of replay windows are written to stable storage.
 const EDGE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Packets of one worker that wait for the control part at most.
-const CONTROL_RING: usize = 1024;
-
 /// What a node is built with, beside its configuration.
 pub struct Environment {
     /// The address of each port, in the order of the configuration.
@@ -60,6 +62,8 @@ pub struct Environment {
     pub now: Instant,
     /// What nobody else knows: senders cannot choose where tables keep them.
     pub secret: [u64; 2],
+    /// Randomness of keying protocols.
+    pub entropy: Box<dyn Entropy>,
 }
 
 /// Why a node cannot be built or changed. Nothing was changed.
@@ -97,7 +101,28 @@ pub(crate) struct Link {
     /// Steps of a change for which the ring had no room.
     pub later: VecDeque<Command>,
     pub events: Consumer<Event>,
-    pub packets: Consumer<Punt>,
+    pub punted: Punted,
+}
+
+impl Link {
+    /// Sends a command that must not be lost: if there is no room it waits.
+    pub fn send(&mut self, command: Command) {
+        if !self.later.is_empty() {
+            return self.later.push_back(command);
+        }
+        if let Err(rtrb::PushError::Full(command)) = self.commands.push(command) {
+            self.later.push_back(command);
+        }
+    }
+
+    /// Goes on with what waits.
+    fn send_later(&mut self) {
+        while !self.commands.is_full()
+            && let Some(command) = self.later.pop_front()
+        {
+            let _ = self.commands.push(command);
+        }
+    }
 }
 
 /// The control part of a node.
@@ -115,7 +140,9 @@ pub struct Control {
     cache: PoolCache,
     leases: Leases,
     wants: Wants,
+    exchange: Exchange,
     resolver: Resolver,
+    keying: Keying,
     /// What the resolver goes by: the tables that workers have, or are about to have.
     resolved: (Arc<Tables>, Vec<Option<IpAddr>>),
     steps: Steps,
@@ -140,7 +167,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
     mut engine: impl FnMut(usize) -> E,
     cards: impl FnMut(PortId) -> CardEngine + Send + 'static,
 ) -> Result<(Control, Vec<Worker<E>>), BuildError> {
-    let Environment { macs, pool, store, now, secret } = environment;
+    let Environment { macs, pool, store, now, secret, entropy } = environment;
     let mut leases = Leases::new(store);
     let mut shared = Shared { secret, ..Shared::default() };
     let mut compiled = compile::compile(&config, &macs, &mut shared, &Tables::default());
@@ -150,7 +177,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
     for (id, (has, peers)) in mesh(count).into_iter().enumerate() {
         let (commands, commands_out) = RingBuffer::new(RING);
         let (events_in, events) = RingBuffer::new(RING);
-        let (to_control, packets) = RingBuffer::new(CONTROL_RING);
+        let (punts, punted) = punt::queues();
         workers.push(Worker::new(Parts {
             id: id as u8,
             tables: tables.clone(),
@@ -158,14 +185,13 @@ pub fn build_with_cards<E: Engine<Packet>>(
             engine: engine(id),
             has,
             peers,
-            to_control,
+            punts,
             commands: commands_out,
             events: events_in,
         }));
-        links.push(Link { commands, later: VecDeque::new(), events, packets });
+        links.push(Link { commands, later: VecDeque::new(), events, punted });
     }
     let plan = Installed::plan(&config, &macs, &compiled, &Installed::default(), &mut leases)?;
-    let resolver = Resolver::new(pool.cache());
     let edges_due = now + EDGE_INTERVAL;
     let installed = Installed::default();
     let resolved = (tables.clone(), std::mem::take(&mut compiled.next_hops));
@@ -183,7 +209,9 @@ pub fn build_with_cards<E: Engine<Packet>>(
         cache: pool.cache(),
         leases,
         wants: Wants::default(),
-        resolver,
+        exchange: Exchange::new(pool.cache()),
+        resolver: Resolver::new(),
+        keying: Keying::new(entropy),
         resolved,
         steps: Steps::default(),
         edges_due,
@@ -195,6 +223,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
     control.change_step(plan.before, Command::Changes);
     control.card_tables();
     control.configure_resolver(now);
+    control.configure_keying(now);
     Ok((control, workers))
 }
 
@@ -284,16 +313,14 @@ impl Control {
                 self.handle(now, Seat::Worker(worker), event);
                 done += 1;
             }
-            while let Ok(punt) = self.links[worker].packets.pop() {
-                let (tables, next_hops) = &self.resolved;
-                self.resolver.handle(now, worker, punt, tables, next_hops);
-                done += 1;
-            }
+            done += self.take_punted(now, worker);
         }
         done += self.hear_cards(now);
         done += self.step(now);
         done += self.try_again(now);
-        done += self.resolver.turn(now, &self.resolved.0, &mut self.links);
+        done += self.resolver.turn(now, &self.resolved.0, &mut self.links, &mut self.exchange);
+        done += self.keying.turn(now, &mut self.links, &mut self.exchange);
+        self.incidents.extend(self.keying.take_incidents());
         for (iface, ip) in self.resolver.take_duplicates() {
             let iface = self.resolved.0.ifaces.get(iface as usize).map_or("?", |i| &*i.name);
             let what = format!("somebody else uses {ip} on interface {iface}");
@@ -304,8 +331,32 @@ impl Control {
             self.incidents.extend(sender.map(|sa| Incident::SaExpires(sa, left)));
         }
         if now >= self.edges_due {
-            self.edges_due = now + EDGE_INTERVAL;
+            let bounded = self.keying.bounds_delay();
+            self.edges_due = now + if bounded { BOUNDED_HELLO } else { EDGE_INTERVAL };
             self.ask_edges();
+        }
+        done
+    }
+
+    /// Packets of a worker, of each class so many.
+    fn take_punted(&mut self, now: Instant, worker: usize) -> usize {
+        let mut done = 0;
+        for class in Class::ALL {
+            for _ in 0..BUDGET {
+                let Some(packet) = self.links[worker].punted.pop(class) else { break };
+                let exchange = &mut self.exchange;
+                exchange.take();
+                match class {
+                    Class::Eapol => self.keying.handle_message(now, packet, exchange),
+                    Class::Discovery => self.resolver.handle_message(now, packet, exchange),
+                    Class::Waiting => {
+                        let (tables, next_hops) = &self.resolved;
+                        let by = (&**tables, &**next_hops);
+                        self.resolver.handle_waiting(now, worker, packet, by, exchange);
+                    }
+                }
+                done += 1;
+            }
         }
         done
     }
@@ -313,14 +364,15 @@ impl Control {
     /// Whether a worker sent something that [`turn`](Self::turn) would take.
     #[inline]
     pub fn has_mail(&self) -> bool {
-        self.links.iter().any(|l| !l.events.is_empty() || !l.packets.is_empty())
+        self.links.iter().any(|l| !l.events.is_empty() || !l.punted.is_empty())
             || self.cards.iter().any(CardLink::has_mail)
     }
 
     /// When [`turn`](Self::turn) is needed next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let own = [self.wants.poll_timeout(), self.steps.poll_timeout(), Some(self.edges_due)];
-        self.resolver.poll_timeout().into_iter().chain(own.into_iter().flatten()).min()
+        let cores = [self.resolver.poll_timeout(), self.keying.poll_timeout()];
+        cores.into_iter().chain(own).flatten().min()
     }
 
     /// What happened since this was asked last.
@@ -406,6 +458,7 @@ impl Control {
                 self.cards.retain(|c| c.id != id);
             }
         }
+        self.keying.leave(&config);
         self.config = config;
         self.compiled = compiled;
         self.shared = shared;
@@ -430,6 +483,11 @@ impl Control {
     fn configure_resolver(&mut self, now: Instant) {
         let (tables, next_hops) = &self.resolved;
         self.resolver.configure(now, &self.config, tables, &self.shared, next_hops);
+    }
+
+    fn configure_keying(&mut self, now: Instant) {
+        let (ids, macs) = (&self.compiled.ports, &self.macs);
+        self.keying.configure(now, &self.config, ids, macs, &mut self.links);
     }
 
     fn may_become(&self, config: &Config) -> Result<(), BuildError> {
@@ -506,6 +564,8 @@ impl Control {
                 self.incidents.extend(self.leases.keep_edge(record, edge));
             }
             Event::Reached(step) => self.steps.reached(seat, step),
+            Event::Done(token, done) => self.keying.done(now, token, done),
+            Event::NextPn { secy, an, pn } => self.keying.next_pn(now, secy, an, pn),
             Event::Failed(what) => self.incidents.push(Incident::Other(what)),
             // Cards alone say so; `hear_cards` sees to it.
             Event::CardEmpty | Event::CardAlive => {}
@@ -551,8 +611,9 @@ impl Control {
     /// The node's ledger from each worker's ledger and the packets that it gave
     /// to others and took from them.
     pub fn ledger_of(&self, parts: impl Iterator<Item = (Ledger, u64, u64)>) -> Ledger {
-        let mut ledger = self.resolver.ledger();
-        let (mut out, mut taken) = self.resolver.handed();
+        let mut ledger = self.exchange.ledger();
+        ledger.held += self.resolver.held();
+        let (mut out, mut taken) = self.exchange.handed();
         for (part, handed_out, handed_in) in parts {
             ledger.merge(&part);
             out += handed_out;
@@ -567,9 +628,14 @@ impl Control {
         self.resolver.neighbours(&self.tables)
     }
 
+    /// MKA entities, for `show mka`: the name of each port and its state.
+    pub fn mka(&self) -> impl Iterator<Item = (&str, View)> {
+        self.keying.views()
+    }
+
     /// Drops of the control part.
     pub fn drops(&self) -> &ferrule_base::Drops {
-        self.resolver.drops()
+        self.exchange.drops()
     }
 
     /// Lets every worker record what `filter` says, each into a ring of its own.

@@ -1,6 +1,7 @@
 //! What people have to know of a node that runs, from its control part.
 
 use ferrule_base::PortId;
+use ferrule_control::mka::News;
 
 /// Something that happened, which its `Display` says in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, strum::Display)]
@@ -36,6 +37,14 @@ pub enum Incident {
     /// An outbound SA has few numbers left: it wants a new key.
     #[strum(to_string = "{0} has {1} numbers left: give it a new key")]
     SaExpires(Sender, u64),
+    /// Key agreement of a port went on, or does not.
+    #[strum(to_string = "MKA on port {port}: {news}")]
+    Mka {
+        /// The port's name.
+        port: String,
+        /// What happened.
+        news: News,
+    },
     /// What has a sentence, and no name of its own.
     #[strum(to_string = "{0}")]
     Other(String),
@@ -44,7 +53,11 @@ pub enum Incident {
 impl Incident {
     /// Whether something does not work.
     pub fn is_failure(&self) -> bool {
-        !matches!(self, Self::SaExpires(..))
+        match self {
+            Self::SaExpires(..) => false,
+            Self::Mka { news, .. } => news.is_failure(),
+            _ => true,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::card::{Card, CardReport};
 use crate::incident::Standing;
 use crate::probe::{Recorder, Times};
 use ferrule_base::{Answers, Drops, Instant, Ledger, PortId, Work};
+use ferrule_control::{Refused, Token};
 use ferrule_crypto::EngineReport;
 use ferrule_dataplane::audit::{Logged, Sample};
 use ferrule_dataplane::graph::Next;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     FitCard(Box<Card>),
     /// Change an association.
     Change(Change),
+    /// Carry out changes in their order, up to the first that is refused, and answer.
+    Order(Token, Vec<Change>),
     /// Change many, before anything that comes behind this.
     Changes(VecDeque<Change>),
     /// Let go of these, once nothing is under way to them in this worker.
@@ -138,19 +141,15 @@ impl From<ipsec::Want> for Event {
     }
 }
 
-/// A packet from a worker to the control part.
-pub(crate) enum Punt {
-    /// ARP or ND, from the interface of its meta data.
-    Message(Packet),
-    /// It waits for the link address of its next hop.
-    Waiting(Packet),
-}
-
 /// From a worker or a card to the control part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// An outbound SA runs low on reserved numbers.
     Wants(Want),
+    /// An order was carried out, or why not.
+    Done(Token, Result<(), Refused>),
+    /// The number of the next frame of a SecY's association whose SAK was agreed on.
+    NextPn { secy: u16, an: u8, pn: u64 },
     /// Where the window that this record keeps stands.
     Edge { record: [u8; 16], edge: u64 },
     /// A step of a change is done.

@@ -10,13 +10,13 @@
 use crate::compile::Shared;
 use crate::config::Config;
 use crate::control::Link;
-use crate::message::{Command, Punt};
-use ferrule_base::{DropReason, Drops, Instant, Ledger, MacAddr};
+use crate::punt::{Class, Exchange};
+use ferrule_base::{DropReason, Instant, MacAddr};
 use ferrule_control::neighbour::{self, Discovery, Event};
 use ferrule_dataplane::graph::Next;
 use ferrule_dataplane::tables::IfaceKind;
 use ferrule_dataplane::{Tables, link, route};
-use ferrule_pipeline::{Packet, PoolCache};
+use ferrule_pipeline::Packet;
 use ferrule_wire::EtherType;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -44,30 +44,18 @@ pub(crate) struct Resolver {
     interfaces: Vec<u16>,
     kept: Vec<(u16, IpAddr)>,
     duplicates: Vec<(u16, IpAddr)>,
-    cache: PoolCache,
     waiting: VecDeque<Waiting>,
-    drops: Drops,
-    made: u64,
-    consumed: u64,
-    handed_in: u64,
-    handed_out: u64,
 }
 
 impl Resolver {
-    pub fn new(cache: PoolCache) -> Self {
+    pub fn new() -> Self {
         Self {
             core: Discovery::new(),
             known: BTreeMap::new(),
             interfaces: Vec::new(),
             kept: Vec::new(),
             duplicates: Vec::new(),
-            cache,
             waiting: VecDeque::with_capacity(WAITING_MAX),
-            drops: Drops::default(),
-            made: 0,
-            consumed: 0,
-            handed_in: 0,
-            handed_out: 0,
         }
     }
 
@@ -125,42 +113,37 @@ impl Resolver {
         self.kept.retain(|(iface, _)| !ifaces.contains(iface));
     }
 
-    /// Takes what a worker sent.
-    pub fn handle(
+    /// Takes a message of a neighbour.
+    pub fn handle_message(&mut self, now: Instant, packet: Packet, exchange: &mut Exchange) {
+        match self.core.handle_message(now, packet.meta().iface, packet.data()) {
+            Ok(()) => exchange.consume(packet),
+            Err(fault) => exchange.drop(packet, fault.drop_reason()),
+        }
+    }
+
+    /// Takes a packet of a worker that waits for its next hop.
+    pub fn handle_waiting(
         &mut self,
         now: Instant,
         worker: usize,
-        punt: Punt,
-        tables: &Tables,
-        next_hops: &[Option<IpAddr>],
+        packet: Packet,
+        (tables, next_hops): (&Tables, &[Option<IpAddr>]),
+        exchange: &mut Exchange,
     ) {
-        self.handed_in += 1;
-        let packet = match punt {
-            Punt::Waiting(packet) => packet,
-            Punt::Message(packet) => {
-                return match self.core.handle_message(now, packet.meta().iface, packet.data()) {
-                    Ok(()) => {
-                        self.consumed += 1;
-                        self.cache.recycle(packet);
-                    }
-                    Err(fault) => self.drop(packet, fault.drop_reason()),
-                };
-            }
-        };
         let target = packet.meta().adjacency as usize;
         let way = tables.adjacencies.get(target).zip(next_hops.get(target));
         let wanted = way.and_then(|(adjacency, next_hop)| {
             Some((adjacency.iface, next_hop.or_else(|| destination(&packet))?))
         });
         let Some((iface, ip)) = wanted else {
-            return self.drop(packet, DropReason::NoNeighbour);
+            return exchange.drop(packet, DropReason::NoNeighbour);
         };
         self.core.handle_command(now, neighbour::Command::Resolve { iface, ip });
-        self.make_room(iface, ip);
+        self.make_room(iface, ip, exchange);
         self.waiting.push_back(Waiting { iface, ip, worker, packet });
     }
 
-    fn make_room(&mut self, iface: u16, ip: IpAddr) {
+    fn make_room(&mut self, iface: u16, ip: IpAddr, exchange: &mut Exchange) {
         let same = |w: &Waiting| (w.iface, w.ip) == (iface, ip);
         let oldest = if self.waiting.iter().filter(|w| same(w)).count() >= WAITING_EACH_MAX {
             self.waiting.iter().position(same)
@@ -170,17 +153,18 @@ impl Resolver {
             None
         };
         if let Some(gone) = oldest.and_then(|i| self.waiting.remove(i)) {
-            self.drop(gone.packet, DropReason::NeighbourQueueFull);
+            exchange.drop(gone.packet, Class::Waiting.full());
         }
     }
 
-    fn drop(&mut self, packet: Packet, reason: DropReason) {
-        self.drops.count(reason);
-        self.cache.recycle(packet);
-    }
-
     /// Timers, events and messages of the core.
-    pub fn turn(&mut self, now: Instant, tables: &Tables, links: &mut [Link]) -> usize {
+    pub fn turn(
+        &mut self,
+        now: Instant,
+        tables: &Tables,
+        links: &mut [Link],
+        exchange: &mut Exchange,
+    ) -> usize {
         if self.core.poll_timeout().is_some_and(|(due, _)| due <= now) {
             self.core.handle_timeout(now);
         }
@@ -191,7 +175,7 @@ impl Resolver {
                 Event::Set { iface, ip, mac } => {
                     self.known.insert((iface, ip), mac);
                     tables.neighbours.set(iface, ip, mac);
-                    self.release(iface, ip, links);
+                    self.release(iface, ip, links, exchange);
                 }
                 Event::Remove { iface, ip } => {
                     self.known.remove(&(iface, ip));
@@ -200,69 +184,42 @@ impl Resolver {
                 Event::Unreachable { iface, ip } => {
                     self.known.remove(&(iface, ip));
                     tables.neighbours.remove(iface, ip);
-                    self.give_up(iface, ip, links);
+                    self.give_up(iface, ip, links, exchange);
                 }
                 Event::Duplicate { iface, ip } => self.duplicates.push((iface, ip)),
             }
         }
         for _ in 0..SEND_MAX {
             let Some(message) = self.core.poll_transmit() else { break };
-            self.send(message.iface, &message.frame, tables, links);
+            send(message.iface, &message.frame, tables, links, exchange);
             done += 1;
         }
         done
     }
 
     /// Packets that waited for a neighbour go on.
-    fn release(&mut self, iface: u16, ip: IpAddr, links: &mut [Link]) {
-        self.no_longer_wait(iface, ip, |this, w| {
-            this.inject(w.worker, Next::Output, w.packet, links);
+    fn release(&mut self, iface: u16, ip: IpAddr, links: &mut [Link], exchange: &mut Exchange) {
+        self.no_longer_wait(iface, ip, |w| {
+            exchange.inject(links, w.worker, Next::Output, w.packet);
         });
     }
 
     /// Packets that waited for a neighbour in vain: the sender of each is told.
-    fn give_up(&mut self, iface: u16, ip: IpAddr, links: &mut [Link]) {
-        self.no_longer_wait(iface, ip, |this, mut w| match route::unanswered(&mut w.packet) {
-            Some(next) => this.inject(w.worker, next, w.packet, links),
-            None => this.drop(w.packet, DropReason::NoNeighbour),
+    fn give_up(&mut self, iface: u16, ip: IpAddr, links: &mut [Link], exchange: &mut Exchange) {
+        self.no_longer_wait(iface, ip, |mut w| match route::unanswered(&mut w.packet) {
+            Some(next) => exchange.inject(links, w.worker, next, w.packet),
+            None => exchange.drop(w.packet, DropReason::NoNeighbour),
         });
     }
 
-    fn no_longer_wait(&mut self, iface: u16, ip: IpAddr, mut what: impl FnMut(&mut Self, Waiting)) {
+    fn no_longer_wait(&mut self, iface: u16, ip: IpAddr, mut what: impl FnMut(Waiting)) {
         for _ in 0..self.waiting.len() {
             let Some(w) = self.waiting.pop_front() else { return };
             if (w.iface, w.ip) == (iface, ip) {
-                what(self, w);
+                what(w);
             } else {
                 self.waiting.push_back(w);
             }
-        }
-    }
-
-    /// A message of the core, with the interface's tag, to the port's worker.
-    fn send(&mut self, iface: u16, frame: &[u8], tables: &Tables, links: &mut [Link]) {
-        let Some(interface) = tables.ifaces.get(iface as usize) else { return };
-        let Some(port) = tables.ports.get(interface.port.0 as usize) else { return };
-        let Some(mut packet) = self.cache.packet_from(frame) else { return };
-        self.made += 1;
-        packet.meta_mut().port = interface.port;
-        packet.meta_mut().iface = iface;
-        match link::tag_out(interface, 0, &mut packet) {
-            Ok(()) => self.inject(port.owner as usize, Next::Emit, packet, links),
-            Err(reason) => self.drop(packet, reason),
-        }
-    }
-
-    fn inject(&mut self, worker: usize, next: Next, packet: Packet, links: &mut [Link]) {
-        let Some(link) = links.get_mut(worker) else {
-            return self.drop(packet, DropReason::PortDown);
-        };
-        match link.commands.push(Command::Inject(next, packet)) {
-            Ok(()) => self.handed_out += 1,
-            Err(rtrb::PushError::Full(Command::Inject(_, packet))) => {
-                self.drop(packet, DropReason::HandoffFull);
-            }
-            Err(_) => {}
         }
     }
 
@@ -271,24 +228,9 @@ impl Resolver {
         self.core.poll_timeout().map(|(due, _)| due)
     }
 
-    /// The control part's own share of the ledger.
-    pub fn ledger(&self) -> Ledger {
-        Ledger {
-            made: self.made,
-            consumed: self.consumed,
-            dropped: self.drops.total(),
-            held: self.waiting.len() as u64,
-            ..Ledger::default()
-        }
-    }
-
-    /// Packets given to workers, and taken from them.
-    pub fn handed(&self) -> (u64, u64) {
-        (self.handed_out, self.handed_in)
-    }
-
-    pub fn drops(&self) -> &Drops {
-        &self.drops
+    /// Packets that wait for a neighbour.
+    pub fn held(&self) -> u64 {
+        self.waiting.len() as u64
     }
 
     /// Everybody who is known.
@@ -302,6 +244,26 @@ impl Resolver {
     pub fn take_duplicates(&mut self) -> Vec<(u16, IpAddr)> {
         std::mem::take(&mut self.duplicates)
     }
+}
+
+/// A message of the core, with the interface's tag, to the port's worker.
+fn send(
+    iface: u16,
+    frame: &[u8],
+    tables: &Tables,
+    links: &mut [Link],
+    exchange: &mut Exchange,
+) -> Option<()> {
+    let interface = tables.ifaces.get(iface as usize)?;
+    let port = tables.ports.get(interface.port.0 as usize)?;
+    let mut packet = exchange.make(frame)?;
+    packet.meta_mut().port = interface.port;
+    packet.meta_mut().iface = iface;
+    match link::tag_out(interface, 0, &mut packet) {
+        Ok(()) => exchange.inject(links, port.owner.into(), Next::Emit, packet),
+        Err(reason) => exchange.drop(packet, reason),
+    }
+    Some(())
 }
 
 /// The destination of a packet at [`Next::Output`] without labels.

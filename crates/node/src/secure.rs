@@ -67,6 +67,8 @@ pub(crate) struct Plan {
     pub leases: Vec<Lease>,
     /// Where their numbers end.
     limits: Vec<([u8; 16], u64)>,
+    /// SecYs that lost all their associations at once.
+    emptied: HashSet<u16>,
     /// Records out of which somebody takes numbers.
     senders: HashSet<[u8; 16]>,
 }
@@ -275,13 +277,15 @@ impl Plan {
             self.gone(rounds[index], place.seat, Change::EspIn(EspIn::Retire(*index)));
         }
         for (&(secy, an), place) in &old.transmit {
-            if !self.installed.transmit.contains_key(&(secy, an)) {
+            let emptied = self.emptied.contains(&secy);
+            if !emptied && !self.installed.transmit.contains_key(&(secy, an)) {
                 let change = secy::TxChange::Retire(secy, an);
                 self.gone(0, place.seat, Change::SecyOut(change));
             }
         }
         for (&(secy, sci, an), place) in &old.receive {
-            if !self.installed.receive.contains_key(&(secy, sci, an)) {
+            let emptied = self.emptied.contains(&secy);
+            if !emptied && !self.installed.receive.contains_key(&(secy, sci, an)) {
                 let change = secy::RxChange::Retire(secy, sci, an);
                 self.gone(0, place.seat, Change::SecyIn(change));
             }

@@ -12,7 +12,8 @@
 
 use crate::associations::Associations;
 use crate::card::{Card, Fitted};
-use crate::message::{Change, Command, Event, Punt, WorkerReport};
+use crate::message::{Change, Command, Event, WorkerReport};
+use crate::punt::{Class, Punts};
 use crate::probe::{Lap, Probe, Recorder, Silent, Stopwatch};
 use crate::runner::{Graph, settle};
 use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
@@ -87,7 +88,7 @@ pub struct Worker<E: Engine<Packet> = Software> {
     peers: Vec<Option<Peer>>,
     handed_out: u64,
     handed_in: u64,
-    to_control: Producer<Punt>,
+    punts: Punts,
     commands: Consumer<Command>,
     /// Changes under way: what commands say comes after them.
     changes: VecDeque<Change>,
@@ -108,7 +109,7 @@ pub(crate) struct Parts<E> {
     /// Which tables it has, for the others.
     pub has: Arc<AtomicU64>,
     pub peers: Vec<Option<Peer>>,
-    pub to_control: Producer<Punt>,
+    pub punts: Punts,
     pub commands: Consumer<Command>,
     pub events: Producer<Event>,
 }
@@ -134,7 +135,7 @@ impl<E: Engine<Packet>> Worker<E> {
             peers: parts.peers,
             handed_out: 0,
             handed_in: 0,
-            to_control: parts.to_control,
+            punts: parts.punts,
             commands: parts.commands,
             changes: VecDeque::new(),
             handover: Handover::new(parts.has),
@@ -444,8 +445,9 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::Emit => stages.emit.push(&mut ctx, batch),
             Next::SecyOut => stages.sas.secy_out.push(&mut ctx, engine, batch),
             Next::Transmit => self.transmit_batch(now, batch),
-            Next::Control => self.punt(batch, Punt::Message, DropReason::ControlQueueFull),
-            Next::Resolve => self.punt(batch, Punt::Waiting, DropReason::NeighbourQueueFull),
+            Next::Control => self.punt(batch, Class::Discovery),
+            Next::Eapol => self.punt(batch, Class::Eapol),
+            Next::Resolve => self.punt(batch, Class::Waiting),
         }
     }
 
@@ -495,15 +497,12 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
-    /// Packets to the control part, as what they are there; for what its ring has no room
-    /// is dropped.
-    fn punt(&mut self, batch: &mut Batch, punt: fn(Packet) -> Punt, full: DropReason) {
+    /// Packets of a class to the control part; those that find no room are dropped.
+    fn punt(&mut self, batch: &mut Batch, class: Class) {
         for packet in batch.drain(..) {
-            match self.to_control.push(punt(packet)) {
+            match self.punts.push(class, packet) {
                 Ok(()) => self.handed_out += 1,
-                Err(rtrb::PushError::Full(Punt::Message(packet) | Punt::Waiting(packet))) => {
-                    self.out.drop(packet, full);
-                }
+                Err(packet) => self.out.drop(packet, class.full()),
             }
         }
     }

@@ -71,7 +71,7 @@ impl Sci {
 
 impl fmt::Display for Sci {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        write!(f, "{}/{}", self.system(), self.port())
     }
 }
 

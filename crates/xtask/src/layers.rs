@@ -55,6 +55,7 @@ pub const LAYERS: &[Layer] = &[
             "pipeline",
             "dataplane",
             "control",
+            "control",
             "node",
             "ports",
             "engines",

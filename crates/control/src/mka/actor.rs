@@ -225,6 +225,11 @@ impl Actor {
         lost
     }
 
+    /// Stations that were heard and did not answer.
+    pub fn potential(&self) -> usize {
+        self.potential.len()
+    }
+
     /// When the next peer is given up.
     pub fn next_expiry(&self) -> Option<Instant> {
         let live = self.live.values().map(|peer| peer.expires);

@@ -1,13 +1,11 @@
 //! What goes into the core and comes out of it, beside messages.
 
-use super::config::{Cak, Confidentiality, Suite};
+use super::config::{Cak, Confidentiality, LIFE, Suite};
+use crate::order::{Refused, Token};
 use ferrule_base::Secret;
 use ferrule_wire::Sci;
 use ferrule_wire::mkpdu::{Ckn, KeyId};
-
-/// Number of an order, by which it is answered, once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
+use std::fmt;
 
 /// What people tell the core.
 #[derive(Clone, Debug)]
@@ -71,10 +69,6 @@ pub enum PortState {
     Secured,
 }
 
-/// The SecY did not do it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused(pub String);
-
 /// What the SecY tells the core.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -99,4 +93,25 @@ pub enum News {
     Refused(String),
     /// No random octets are to be had.
     NoEntropy,
+}
+
+impl News {
+    /// Whether something does not work.
+    pub const fn is_failure(&self) -> bool {
+        matches!(self, Self::Refused(_) | Self::NoEntropy)
+    }
+}
+
+impl fmt::Display for News {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PeerLive(sci) => write!(f, "peer {sci} is live"),
+            Self::PeerLost(sci) => write!(f, "peer {sci} was silent for {} s", LIFE.as_secs()),
+            Self::KeyServer(Some(sci)) => write!(f, "{sci} is key server"),
+            Self::KeyServer(None) => f.write_str("there is no key server"),
+            Self::InUse(key) => write!(f, "SAK {key} is in use"),
+            Self::Refused(why) => write!(f, "the SecY refused a SAK: {why}"),
+            Self::NoEntropy => f.write_str("no random octets are to be had: no SAK is made"),
+        }
+    }
 }

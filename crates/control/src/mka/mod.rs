@@ -29,11 +29,11 @@ mod tests;
 pub mod view;
 
 pub use config::{Cak, Confidentiality, Config, Suite};
-pub use event::{Command, Event, News, Order, PortState, Refused, Token};
+pub use event::{Command, Event, News, Order, PortState};
 pub use fault::Fault;
 pub use keys::Keys;
 
-use crate::Entropy;
+use crate::{Entropy, Refused, Token};
 use actor::Actor;
 use config::{CAKS_MAX, LIFE, PN_PENDING, RETIRE, SERVERS_MAX};
 use ferrule_base::{Instant, Secret};

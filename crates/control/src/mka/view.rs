@@ -79,10 +79,53 @@ pub struct View {
     pub own: Vec<(Ckn, Mi)>,
     /// Live peers.
     pub peers: Vec<PeerView>,
+    /// Stations that were heard and did not answer.
+    pub potential: usize,
     /// SAKs, the latest first.
     pub saks: Vec<SakView>,
     /// Messages.
     pub counts: Counts,
+}
+
+impl View {
+    /// Reason in words why frames are not under a SAK that all peers have; nothing if they are.
+    pub fn trouble(&self) -> Option<String> {
+        let dropped = |fault| self.counts.dropped(fault) > 0;
+        if self.own.is_empty() {
+            return Some("there is no CAK".into());
+        }
+        if self.peers.is_empty() {
+            let last = self.counts.last.map(|(_, fault)| fault);
+            let why = match last {
+                _ if self.potential > 0 => "a station is heard that does not hear this one",
+                Some(Fault::Icv) => "a station has another CAK by the same CKN",
+                Some(Fault::UnknownCkn) => "a station is heard by another CKN",
+                Some(Fault::OwnMessage) => "a station has the SCI of this one, or frames come back",
+                Some(Fault::Destination) => "MKPDUs come to another destination",
+                _ if dropped(Fault::Malformed) => "MKPDUs that come are malformed",
+                _ if self.counts.taken == 0 => "no MKPDU has come: no station, or a bridge between",
+                _ => "the peers went silent",
+            };
+            return Some(why.into());
+        }
+        if self.server.is_none() {
+            return Some("no station may be key server: every priority is 255".into());
+        }
+        let latest = match self.saks.first() {
+            None => return Some("the key server has not handed out a SAK".into()),
+            Some(latest) => latest,
+        };
+        if !latest.receives {
+            return Some(format!("SAK {} is being installed", latest.key));
+        }
+        let behind: Vec<String> =
+            self.peers.iter().filter(|p| !p.receives).map(|p| p.sci.to_string()).collect();
+        if !behind.is_empty() {
+            let (key, behind) = (latest.key, behind.join(", "));
+            return Some(format!("{behind} does not receive under SAK {key}"));
+        }
+        (!latest.transmits).then(|| format!("the key server does not transmit under {}", latest.key))
+    }
 }
 
 impl Kay {
@@ -113,6 +156,7 @@ impl Kay {
             server: self.server,
             own: self.actors.iter().map(|actor| (actor.ckn, actor.mi())).collect(),
             peers: peers.collect(),
+            potential: self.actors.iter().map(|actor| actor.potential()).sum(),
             saks: self.saks.all().map(sak).collect(),
             counts: self.counts,
         }

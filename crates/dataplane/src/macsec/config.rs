@@ -2,6 +2,7 @@
 
 use ferrule_base::Secret;
 use ferrule_crypto::{Place, Suite};
+use ferrule_wire::EtherType;
 use ferrule_wire::sectag::{Header, ICV_LEN};
 use std::fmt;
 
@@ -19,6 +20,19 @@ pub enum Replay {
     Standard,
     /// No number passes twice.
     Strict,
+}
+
+/// Fate of frames that are not valid (validateFrames, clause 10.7.8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Validate {
+    /// They are dropped.
+    #[default]
+    Strict,
+    /// Those that can be read are counted and pass: frames without a SecTAG, and frames with
+    /// integrity alone whose ICV is wrong or whose association is unknown.
+    Check,
+    /// The same, and frames with integrity alone are not checked.
+    Disabled,
 }
 
 /// A SecY on a port.
@@ -46,6 +60,14 @@ pub struct SecyConfig {
     pub window: u32,
     /// VLAN tags that stay in front of the SecTAG, if the frame has them.
     pub clear_tags: u8,
+    /// Frames are protected (protectFrames, clause 10.7.17); else they leave as they are.
+    pub protect: bool,
+    /// Fate of frames that are not valid.
+    pub validate: Validate,
+    /// EtherType of the frames that are the port's MKA entity's.
+    pub eapol: Option<EtherType>,
+    /// Other protocols of the uncontrolled port: their frames pass in clear, both ways.
+    pub uncontrolled: Vec<EtherType>,
 }
 
 impl SecyConfig {
@@ -63,6 +85,10 @@ impl SecyConfig {
             replay: Replay::Standard,
             window: 0,
             clear_tags: 0,
+            protect: true,
+            validate: Validate::Strict,
+            eapol: None,
+            uncontrolled: Vec::new(),
         }
     }
 

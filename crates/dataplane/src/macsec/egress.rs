@@ -1,6 +1,6 @@
 //! Protection: clear frame in, SecTAG and ICV out (clauses 10.5, 14).
 
-use super::state::{MACS, ad_start, copy_macs, front, macs_first, tags_first};
+use super::state::{MACS, ad_start, copy_macs, front, is_of, macs_first, tags_first};
 use super::stats::Stats;
 use super::transmit::{SecyOut, TxSa, TxSecy};
 use crate::graph::{Aside, Ctx, Next};
@@ -42,9 +42,12 @@ impl Protection for Vec<TxSecy> {
     fn prepare_all(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch, jobs: &mut [Job<()>; BATCH]) {
         let mut done = 0;
         while let Some(port) = batch.get(done).map(|packet| packet.meta().port) {
-            let Some(mut encoder) = Encoder::of(self, ctx.tables, port) else {
-                take_out(ctx, batch, done, DropReason::MacsecNoTxSa.into());
-                continue;
+            let mut encoder = match Encoder::of(self, ctx.tables, port) {
+                Ok(encoder) => encoder,
+                Err(aside) => {
+                    take_out(ctx, batch, done, aside);
+                    continue;
+                }
             };
             let (first, mut octets) = (done, 0);
             let refused = prepare_of_port(batch, jobs, &mut done, port, |packet, job| {
@@ -103,6 +106,7 @@ struct Encoder<'a> {
     ticket: u64,
     /// The longest frame that the port carries.
     frame_max: usize,
+    uncontrolled: &'a [EtherType],
     clear_tags: u8,
     tci_an: u8,
     tag_len: usize,
@@ -114,12 +118,22 @@ struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// The SecY of a port and its association that encodes.
+    /// The SecY of a port and its association that encodes; or where a frame goes without.
     #[inline(always)]
-    fn of(secys: &'a mut [TxSecy], tables: &Tables, port: PortId) -> Option<Self> {
-        let port = tables.ports.get(usize::from(port.0))?;
-        let index = port.secy?;
-        let secy = secys.get_mut(usize::from(index))?;
+    fn of(secys: &'a mut [TxSecy], tables: &Tables, port: PortId) -> Result<Self, Aside> {
+        let none = DropReason::MacsecNoTxSa;
+        let port = tables.ports.get(usize::from(port.0)).ok_or(none)?;
+        let index = port.secy.ok_or(none)?;
+        let secy = secys.get_mut(usize::from(index)).ok_or(none)?;
+        if secy.config.as_ref().is_some_and(|config| !config.protect) {
+            secy.stats.out_untagged += 1;
+            return Err(Aside::To(Next::Transmit));
+        }
+        Self::of_secy(secy, index, port.frame_max.into()).ok_or_else(|| none.into())
+    }
+
+    #[inline(always)]
+    fn of_secy(secy: &'a mut TxSecy, index: u16, frame_max: usize) -> Option<Self> {
         let an = secy.encoding;
         let config = secy.config.as_ref()?;
         Some(Self {
@@ -127,7 +141,8 @@ impl<'a> Encoder<'a> {
             counts: secy.counts.get_mut(usize::from(an))?,
             out_too_long: &mut secy.stats.out_too_long,
             ticket: u64::from(index) << 8 | u64::from(an),
-            frame_max: port.frame_max.into(),
+            frame_max,
+            uncontrolled: &config.uncontrolled,
             clear_tags: config.clear_tags,
             tci_an: secy.tci | an,
             tag_len: config.tag_len(),
@@ -140,7 +155,8 @@ impl<'a> Encoder<'a> {
 
     /// From a clear frame to a job; how much user data it has:
     ///
-    /// 1. Where the SecTAG goes, whether frame, SecTAG and ICV fit; room for both.
+    /// 1. Where the SecTAG goes, whether frame, SecTAG and ICV fit; room for both. Protocols
+    ///    of the uncontrolled port leave as they are.
     /// 2. A packet number: from here on it is used up.
     /// 3. The SecTAG behind the addresses, with a short length if the user data has fewer
     ///    than 48 octets.
@@ -148,15 +164,18 @@ impl<'a> Encoder<'a> {
     /// 5. Additional data is everything up to the SecTAG's end and the octets
     ///    that stay readable; the text is the rest.
     #[inline(always)]
-    fn prepare(&mut self, packet: &mut Packet, job: &mut Job<()>) -> Result<usize, DropReason> {
+    fn prepare(&mut self, packet: &mut Packet, job: &mut Job<()>) -> Result<usize, Aside> {
         // 1
         let tag_len = self.tag_len;
         let at = front(packet.data(), self.clear_tags);
         let len = packet.len();
+        if !self.uncontrolled.is_empty() && is_of(packet.data(), at, self.uncontrolled) {
+            return Err(Aside::To(Next::Transmit));
+        }
         let user = len.checked_sub(at).filter(|&n| n >= 2).ok_or(DropReason::Malformed)?;
         if len + tag_len + ICV_LEN > self.frame_max {
             *self.out_too_long += 1;
-            return Err(DropReason::TooBig);
+            return Err(DropReason::TooBig.into());
         }
         let place = make_gap(packet, at, tag_len).ok_or(DropReason::NoRoom)?;
         // 2

@@ -1,6 +1,7 @@
 //! Validation: SecTAG and ICV in, clear frame out (clauses 10.6, 14).
 
 use super::channels::{Channels, NOWHERE};
+use super::config::{SecyConfig, Validate};
 use super::receive::{Receive, RxSa, SecyIn};
 use super::state::{MACS, ad_start, copy_macs, ethertype, front, macs_first, recover, tags_first};
 use super::stats::Stats;
@@ -122,7 +123,11 @@ impl Receive {
         // 2, 3
         match job.verdict {
             Verdict::Done => sa.admit(job, at, tag)?,
-            _ => return Err(sa.refuse(job.verdict)),
+            verdict => {
+                let secy = self.secys.get(usize::from(sa.secy));
+                let validate = secy.and_then(|secy| Some(secy.config.as_ref()?.validate));
+                sa.refuse(verdict, tag, validate.unwrap_or_default())?;
+            }
         }
         // 4
         remove_tag(packet, at, tag.len, job.text.end());
@@ -166,10 +171,15 @@ impl RxSa {
         }
     }
 
-    /// Drop reason of a frame that an engine did not find authentic.
+    /// Drop reason of a frame that an engine did not find authentic, unless it can be read
+    /// and passes all the same.
     #[cold]
-    fn refuse(&mut self, verdict: Verdict) -> Aside {
+    fn refuse(&mut self, verdict: Verdict, tag: Tag, validate: Validate) -> Result<(), Aside> {
         let reason = match verdict {
+            Verdict::BadIcv if validate != Validate::Strict && !tag.encrypted => {
+                self.counts.in_invalid += 1;
+                return Ok(());
+            }
             Verdict::BadIcv => {
                 self.counts.in_not_valid += 1;
                 DropReason::MacsecBadIcv
@@ -178,7 +188,7 @@ impl RxSa {
             Verdict::Gone => DropReason::KeystreamGone,
             Verdict::Done | Verdict::Failed => DropReason::EngineFailed,
         };
-        reason.into()
+        Err(reason.into())
     }
 
     /// An authentic frame: the window decides, and moves.
@@ -208,6 +218,7 @@ struct Decoder<'a> {
     channels: &'a Channels,
     sas: &'a mut [Option<RxSa>],
     stats: &'a mut Stats,
+    config: &'a SecyConfig,
     clear_tags: u8,
     xpn: bool,
     /// Octets of encrypted user data that stay readable at most.
@@ -226,6 +237,7 @@ impl<'a> Decoder<'a> {
             channels: &secy.channels,
             sas: &mut receive.sas,
             stats: &mut secy.stats,
+            config,
             clear_tags: config.clear_tags,
             xpn: config.xpn,
             offset: config.offset.into(),
@@ -234,7 +246,7 @@ impl<'a> Decoder<'a> {
 
     /// From a frame as received to a job:
     ///
-    /// 1. What has no SecTAG ends here.
+    /// 1. A frame without a SecTAG ends here, or is of the uncontrolled port.
     /// 2. The SecTAG; what the MAC padded behind the ICV goes.
     /// 3. The receive channel and the association.
     /// 4. The packet number; what is late or was seen is dropped.
@@ -267,9 +279,9 @@ impl<'a> Decoder<'a> {
         job: &mut Job<()>,
     ) -> Result<(), Aside> {
         // 1
-        if ethertype(packet.data(), at) != Some(EtherType::MACSEC) {
-            self.stats.in_no_tag += 1;
-            return Err(DropReason::MacsecUntagged.into());
+        let ethertype = ethertype(packet.data(), at);
+        if ethertype != Some(EtherType::MACSEC) {
+            return Err(self.untagged(ethertype));
         }
         // 2
         let Some(Tagged { header, tag_len, user }) = read(packet.data(), at) else {
@@ -283,8 +295,13 @@ impl<'a> Decoder<'a> {
         // 3
         let place = self.find(packet.data(), at, header);
         let Some(Some(sa)) = self.sas.get_mut(place as usize) else {
-            return Err(self.without_sa(packet, at, header));
+            return Err(self.without_sa(packet, at, Tagged { header, tag_len, user }));
         };
+        if self.config.validate == Validate::Disabled && !header.is_encrypted() {
+            sa.counts.in_unchecked += 1;
+            remove_tag(packet, at, tag_len, at + tag_len + user);
+            return Err(Aside::To(Next::Attach));
+        }
         // 4
         let Some(pn) = sa.number(self.xpn, header.pn.get()) else {
             self.stats.in_bad_tag += 1;
@@ -327,9 +344,30 @@ impl<'a> Decoder<'a> {
         places[usize::from(header.an())]
     }
 
-    /// Drop reason of a frame without an association.
+    /// Fate of a frame without a SecTAG.
     #[cold]
-    fn without_sa(&mut self, packet: &Packet, at: usize, header: Header) -> Aside {
+    fn untagged(&mut self, ethertype: Option<EtherType>) -> Aside {
+        match ethertype {
+            Some(_) if ethertype == self.config.eapol => return Aside::To(Next::Eapol),
+            Some(of) if self.config.uncontrolled.contains(&of) => {}
+            _ if self.config.validate == Validate::Strict => {
+                self.stats.in_no_tag += 1;
+                return DropReason::MacsecUntagged.into();
+            }
+            _ => self.stats.in_untagged += 1,
+        }
+        Aside::To(Next::Attach)
+    }
+
+    /// Fate of a frame without an association.
+    #[cold]
+    fn without_sa(&mut self, packet: &mut Packet, at: usize, tagged: Tagged) -> Aside {
+        let Tagged { header, tag_len, user } = tagged;
+        if self.config.validate != Validate::Strict && !header.is_encrypted() {
+            self.stats.in_no_sa += 1;
+            remove_tag(packet, at, tag_len, at + tag_len + user);
+            return Aside::To(Next::Attach);
+        }
         self.stats.in_no_sa_error += 1;
         let channel = match sci(packet.data(), at, header) {
             Some(sci) => self.channels.find(sci),

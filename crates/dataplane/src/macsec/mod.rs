@@ -28,6 +28,10 @@
 //! both need of an association, [`replay`] the window, [`stats`] the counters of
 //! clause 10.7.
 //!
+//! * *Uncontrolled*: EAPOL goes to the port's MKA entity, listed protocols (LLDP) pass in clear.
+//! * *Validate* `check` and `disabled` let frames pass that can be read although nothing
+//!   vouches for them (clause 10.6); without *protect* frames leave in clear.
+//!
 //! Jobs of one SecY leave in the order in which they came, over a rekey too.
 //!
 //! Drop reasons: out `NotAttached`, `Malformed`, `TooBig`, `NoRoom`,
@@ -47,7 +51,7 @@ pub mod stats;
 mod tests;
 pub mod transmit;
 
-pub use config::{CLEAR_TAGS_MAX, Replay, RxSaConfig, SecyConfig, TxSaConfig, Xpn};
+pub use config::{CLEAR_TAGS_MAX, Replay, RxSaConfig, SecyConfig, TxSaConfig, Validate, Xpn};
 pub use receive::{RxChange, RxReport, SecyIn};
 pub use replay::BITMAP_MAX;
 pub use state::{SaError, SaReport};

@@ -25,6 +25,8 @@ pub enum RxChange {
     Sa(u16, RxSaConfig),
     /// Change where an association is validated: its window stays as it is.
     Move(u16, RxSaConfig),
+    /// Refuse numbers below this one of an association (updtLLPN, clause 10.7.15).
+    LowestPn(u16, u64, u8, u64),
     /// Give up the association of this SCI and number.
     Retire(u16, u64, u8),
 }
@@ -88,6 +90,7 @@ impl SecyIn {
             RxChange::Remove(index) => self.remove(engine, index),
             RxChange::Sa(index, config) => self.install_rx_sa(engine, index, &config),
             RxChange::Move(index, config) => self.move_rx_sa(engine, index, &config),
+            RxChange::LowestPn(index, sci, an, pn) => self.raise_lowest(index, sci, an, pn),
             RxChange::Retire(index, sci, an) => self.retire_rx_sa(engine, index, sci, an),
         }
     }
@@ -185,6 +188,15 @@ impl SecyIn {
         let coming = old.nonces.coming(Op::Open, old.window.lowest());
         let key = engine.install(&spec.expecting(coming))?;
         engine.retire(std::mem::replace(&mut old.key, key));
+        Ok(())
+    }
+
+    /// Refuses numbers below `pn` from now on.
+    pub fn raise_lowest(&mut self, index: u16, sci: u64, an: u8, pn: u64) -> Result<(), SaError> {
+        let secy = self.rx.secys.get(index as usize).ok_or(SaError::NoSecy(index))?;
+        let place = secy.channels.place(sci, an).unwrap_or(NONE);
+        let sa = self.rx.sas.get_mut(place as usize).and_then(Option::as_mut);
+        sa.ok_or(SaError::NoSa(an))?.window.raise(pn);
         Ok(())
     }
 

@@ -53,7 +53,7 @@ impl Window {
             (Replay::Strict, _) | (_, Replay::Off | Replay::Standard) => self.lowest,
             (_, Replay::Strict) => self.next,
         };
-        new.lowest = floor.max(self.next.saturating_sub(new.width)).min(self.next);
+        new.lowest = floor.max(self.next.saturating_sub(new.width)).min(self.next.max(floor));
         if (self.mode, mode) == (Replay::Strict, Replay::Strict) {
             for pn in (new.lowest..self.next).filter(|&pn| self.is_seen(pn)) {
                 new.mark_place(pn);
@@ -65,7 +65,12 @@ impl Window {
     /// Where a window that is begun anew has to stand so that nothing is received
     /// twice that this one would not have taken twice.
     pub fn edge(&self) -> u64 {
-        if self.mode == Replay::Strict { self.next } else { self.lowest }
+        if self.mode == Replay::Strict { self.next.max(self.lowest) } else { self.lowest }
+    }
+
+    /// Numbers below this one are late from now on.
+    pub fn raise(&mut self, lowest: u64) {
+        self.lowest = self.lowest.max(lowest);
     }
 
     /// The number after the highest that was received.

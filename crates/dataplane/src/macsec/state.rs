@@ -150,6 +150,12 @@ pub(super) fn ethertype(data: &[u8], at: usize) -> Option<EtherType> {
     Some(EtherType(u16::from_be_bytes(*octets)))
 }
 
+/// True if the frame, behind `at` octets, is of one of these protocols.
+#[cold]
+pub(super) fn is_of(data: &[u8], at: usize, protocols: &[EtherType]) -> bool {
+    ethertype(data, at).is_some_and(|of| protocols.contains(&of))
+}
+
 /// Octets in front of the place of the SecTAG: the addresses, and up to
 /// `clear_tags` VLAN tags.
 #[inline]

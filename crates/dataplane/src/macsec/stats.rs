@@ -42,6 +42,14 @@ counters! {
     in_bad_tag = "InPktsBadTag",
     /// Dropped without an association.
     in_no_sa_error = "InPktsNoSAError",
+    /// Passed without a SecTAG.
+    in_untagged = "InPktsUntagged",
+    /// Passed without an association.
+    in_no_sa = "InPktsNoSA",
+    /// Passed with a wrong ICV.
+    in_invalid = "InPktsInvalid",
+    /// Passed without a look at the ICV.
+    in_unchecked = "InPktsUnchecked",
     /// Sent with integrity only.
     out_protected = "OutPktsProtected",
     /// Sent encrypted.
@@ -50,6 +58,8 @@ counters! {
     out_octets_protected = "OutOctetsProtected",
     /// Octets sent encrypted.
     out_octets_encrypted = "OutOctetsEncrypted",
+    /// Sent without a SecTAG: frames are not protected.
+    out_untagged = "OutPktsUntagged",
     /// Dropped: too long for the port once tagged.
     out_too_long = "OutPktsTooLong",
 }

@@ -5,7 +5,7 @@ use crate::agenda::Event;
 use crate::link::picos;
 use crate::network::LabEngine;
 use crate::world::World;
-use ferrule_base::{Duration, MacAddr};
+use ferrule_base::{Duration, MacAddr, Rng};
 use ferrule_crypto::Software;
 use ferrule_node::{BuildError, Config, Control, Counter, CounterStore, Environment, StoreError};
 use ferrule_node::{build_with_cards, made_mac};
@@ -42,6 +42,7 @@ impl Device {
     pub(crate) fn boot(&mut self, world: &World, engines: &mut Engines) -> Result<(), BuildError> {
         let environment = Environment {
             secret: [0; 2],
+            entropy: Box::new(self.entropy(world.seed)),
             macs: macs(&self.config),
             pool: world.pool.clone(),
             store: Box::new(self.store.clone()),
@@ -66,6 +67,13 @@ impl Device {
         self.control_due = world.now;
         self.call_all(picos(world.now));
         Ok(())
+    }
+
+    /// Randomness of this life: that of another one differs.
+    fn entropy(&self, seed: u64) -> Rng {
+        let mut rng = Rng::new(seed);
+        let of_seed = rng.next_u64();
+        Rng::new(of_seed ^ (self.id.0 as u64) << 32 ^ u64::from(self.life))
     }
 
     /// Ends at once, as a process does that is killed.

@@ -88,6 +88,7 @@ impl From<Next> for Place {
             | Next::AclOut
             | Next::Clamp
             | Next::Control
+            | Next::Eapol
             | Next::Resolve => Self::Refused(DropReason::UnknownProtocol),
         }
     }

@@ -11,7 +11,7 @@
 
 use super::{
     AclConfig, AclEntryConfig, BridgeConfig, Config, InterfaceConfig, LabelAction, LabelConfig,
-    MacsecConfig, MacsecSaConfig, MemberConfig, PolicyAction, PolicyConfig, PortConfig,
+    CakConfig, MacsecConfig, MacsecSaConfig, MemberConfig, MkaConfig, PolicyAction, PolicyConfig, PortConfig,
     PseudowireConfig, RouteConfig, SaConfig, TunnelConfig, Via,
 };
 use ferrule_base::Secret;
@@ -139,7 +139,7 @@ fn reordered(
 }
 
 /// Sections in the order in which differences are listed.
-const SECTIONS: [&str; 16] = [
+const SECTIONS: [&str; 18] = [
     "node",
     "port",
     "interface",
@@ -149,6 +149,8 @@ const SECTIONS: [&str; 16] = [
     "pseudowire",
     "macsec",
     "macsec-sa",
+    "mka",
+    "cak",
     "tunnel",
     "transport",
     "sa",
@@ -375,7 +377,7 @@ fn sci(sci: u64) -> String {
 }
 
 fn secy(config: &Config, secy: &MacsecConfig, all: &mut Vec<Entry>) {
-    let MacsecConfig { port, sci: own, entity, placement, transmit, receive } = secy;
+    let MacsecConfig { port, sci: own, entity, placement, mka, transmit, receive } = secy;
     let port = &config.ports[*port].name;
     let mut values = vec![("sci", optional(&own.map(sci)))];
     // The SCI is told by the configuration, and no port is a single-copy broadcast's.
@@ -389,9 +391,27 @@ fn secy(config: &Config, secy: &MacsecConfig, all: &mut Vec<Entry>) {
         "clear-tags": clear_tags = plain(clear_tags),
         "replay": replay = debug(replay),
         "window": window = plain(window),
-    } but { sci, broadcast }));
+        "protect": protect = plain(protect),
+        "validate": validate = debug(validate),
+        "uncontrolled": uncontrolled = debug(uncontrolled),
+    } but { sci, broadcast, eapol }));
     values.push(("placement", plain(placement.name())));
     all.push(Entry { section: "macsec", name: port.clone(), values });
+    if let Some(mka) = mka {
+        let values = values!(mka, MkaConfig {
+            "priority": priority = plain(priority),
+            "rekey": rekey = debug(rekey),
+            "should-secure": should_secure = plain(should_secure),
+            "delay-protect": delay_protect = plain(delay_protect),
+            "destination": destination = plain(destination),
+            "ethertype": ethertype = debug(ethertype),
+        } but { caks });
+        all.push(Entry { section: "mka", name: port.clone(), values });
+        for CakConfig { ckn, key } in &mka.caks {
+            let values = vec![("key", Shown::Hidden(vec![key.clone()]))];
+            all.push(Entry { section: "cak", name: format!("{port} {ckn}"), values });
+        }
+    }
     for (way, list) in [("transmit", transmit), ("receive", receive)] {
         for sa in list {
             let MacsecSaConfig { sci: from, an, key, label, salt, ssci } = sa;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `cipher` is the cipher key or SAK, `integrity` the key of an HMAC, `salt` the
-//! salt of an AEAD in ESP (4 octets) or of an XPN suite (12 octets).
+//! salt of an AEAD in ESP (4 octets) or of an XPN suite (12 octets), `cak` the CAK of MKA.
 
 use super::TokenConfig;
 use ferrule_base::Secret;
@@ -33,6 +33,9 @@ pub trait KeySource {
     }
 }
 
+/// Remedy for a key file that cannot be used.
+pub(super) const MAKE: &str = "`ferrule init key --help` shows how to make one";
+
 /// A key file whose name begins so is none: [`KeySource::derive`] makes it.
 pub const LAB_KEY: &str = "lab:";
 
@@ -47,7 +50,7 @@ impl<F: FnMut(&str) -> Result<Secret, String>> KeySource for F {
 /// than an octet has is there with four octets, in turn. Kinds
 /// are `gcm`, `gcm256`, `chacha`, `cbc-sha1`, `cbc-sha256` and the name of every
 /// suite for ESP; `md5`, `sha1`, `sha256`, `sha384`, `sha512` for AH; `sak`,
-/// `sak256`, `xpn` for MACsec.
+/// `sak256`, `xpn` for MACsec, `cak` and `cak256` for MKA.
 pub fn named_key(path: &str) -> Result<Secret, String> {
     let unknown = || format!("no key file is called `{path}`");
     let (kind, n) = path.split_once(':').ok_or_else(unknown)?;
@@ -57,7 +60,10 @@ pub fn named_key(path: &str) -> Result<Secret, String> {
         Err(_) => n.to_be_bytes(),
     };
     // Octets of cipher key, integrity key and salt.
+    let first = if kind.starts_with("cak") { "cak" } else { "cipher" };
     let lengths = match kind {
+        "cak" => [16, 0, 0],
+        "cak256" => [32, 0, 0],
         "gcm" => [16, 0, 4],
         "gcm256" | "chacha" => [32, 0, 4],
         "cbc-sha1" => [16, 20, 0],
@@ -77,7 +83,7 @@ pub fn named_key(path: &str) -> Result<Secret, String> {
         }
     };
     let mut text = String::new();
-    let words = [("cipher", 0), ("integrity", 1), ("salt", 1)].into_iter().zip(lengths);
+    let words = [(first, 0), ("integrity", 1), ("salt", 1)].into_iter().zip(lengths);
     for ((word, add), len) in words.filter(|(_, len)| *len > 0) {
         let value = octets.into_iter().cycle().take(len).map(|octet| octet.wrapping_add(add));
         let hex: String = value.flat_map(|octet| [octet >> 4, octet & 15]).map(digit).collect();
@@ -91,11 +97,22 @@ fn digit(value: u8) -> char {
     char::from(b"0123456789abcdef"[usize::from(value & 15)])
 }
 
+/// The CAK of a key file: `cak`, 16 or 32 octets.
+pub fn cak(text: &Secret) -> Result<Secret, String> {
+    let cak = KeyFile::parse(text)?.cak;
+    match cak.len() {
+        16 | 32 => Ok(cak),
+        0 => Err("there is no `cak`".into()),
+        other => Err(format!("`cak` has {other} octets, 16 or 32 are needed")),
+    }
+}
+
 /// What a key file holds.
 pub(super) struct KeyFile {
     pub cipher: Secret,
     pub integrity: Secret,
     pub salt: Secret,
+    pub cak: Secret,
     /// The cipher key is on the token, and called so there.
     pub label: Option<String>,
 }
@@ -104,7 +121,7 @@ impl KeyFile {
     /// Nothing.
     pub fn empty() -> Self {
         let none = || Secret::new(Vec::new());
-        Self { cipher: none(), integrity: none(), salt: none(), label: None }
+        Self { cipher: none(), integrity: none(), salt: none(), cak: none(), label: None }
     }
 
     /// Reads the text. Errors name the line, never its content.
@@ -126,9 +143,10 @@ impl KeyFile {
                 "cipher" => file.cipher = value,
                 "integrity" => file.integrity = value,
                 "salt" => file.salt = value,
+                "cak" => file.cak = value,
                 _ => {
                     return Err(format!(
-                        "line {at}: unknown word; there are cipher, integrity and salt"
+                        "line {at}: unknown word; there are cipher, integrity, salt and cak"
                     ));
                 }
             }

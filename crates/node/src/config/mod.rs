@@ -18,6 +18,7 @@ mod inline;
 mod ipsec;
 mod keys;
 mod links;
+mod mka;
 mod names;
 mod place;
 mod placed;
@@ -33,7 +34,7 @@ pub use acl::{AclConfig, AclEntryConfig};
 pub use describe::{reference, schema};
 pub use difference::{Change, Difference, ValueChange, differences};
 pub use error::{ConfigError, Problem};
-pub use keys::{KeySource, LAB_KEY, named_key};
+pub use keys::{KeySource, LAB_KEY, cak, named_key};
 pub(crate) use names::Ways;
 pub use place::{LookAsideConfig, Otherwise, Placement};
 pub use policy::{PolicyAction, PolicyConfig};
@@ -41,13 +42,14 @@ pub(crate) use read::mask;
 pub use token::{TOKEN_KEY, TOKEN_PROFILES, TokenConfig};
 pub use traffic::Traffic;
 
-use ferrule_base::{MacAddr, Secret};
+use ferrule_base::{Duration, MacAddr, Secret};
 use ferrule_crypto::{KeySpec, Suite};
 pub use ferrule_dataplane::ipsec::{Encap, Fragment, Mode, Outside, SaProtocol, Tfc};
-pub use ferrule_dataplane::macsec::{Replay, SecyConfig};
+pub use ferrule_dataplane::macsec::{Replay, SecyConfig, Validate};
 use ferrule_dataplane::route::{SourceCheck, TtlModel};
 use ferrule_dataplane::sequence;
-use ferrule_wire::Protocol;
+use ferrule_wire::mkpdu::Ckn;
+use ferrule_wire::{EtherType, Protocol};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -452,10 +454,40 @@ pub struct MacsecConfig {
     pub entity: SecyConfig,
     /// Where frames are protected and validated.
     pub placement: Placement,
+    /// Key agreement; then there are no static associations.
+    pub mka: Option<MkaConfig>,
     /// Our transmit associations; the first is used.
     pub transmit: Vec<MacsecSaConfig>,
     /// The peers' associations.
     pub receive: Vec<MacsecSaConfig>,
+}
+
+/// Key agreement on a port (MKA).
+#[derive(Clone, Debug)]
+pub struct MkaConfig {
+    /// Pre-shared CAKs.
+    pub caks: Vec<CakConfig>,
+    /// Key server priority.
+    pub priority: u8,
+    /// Key server: a new SAK after this time.
+    pub rekey: Option<Duration>,
+    /// Frames pass in clear as long as there is no SAK.
+    pub should_secure: bool,
+    /// Bounded delay.
+    pub delay_protect: bool,
+    /// Destination of MKPDUs.
+    pub destination: MacAddr,
+    /// EtherType of MKPDUs.
+    pub ethertype: EtherType,
+}
+
+/// A pre-shared CAK.
+#[derive(Clone, Debug)]
+pub struct CakConfig {
+    /// Its name.
+    pub ckn: Ckn,
+    /// 16 or 32 octets.
+    pub key: Secret,
 }
 
 /// A static secure association.

@@ -467,13 +467,23 @@ pub(super) struct Macsec {
     /// Replay window in frames.
     #[schemars(range(min = 0, max = 4096), extend("default" = 64))]
     pub window: Option<Number>,
-    /// validateFrames: frames that fail are dropped.
-    #[schemars(extend("enum" = ["strict"]), extend("default" = "strict"))]
+    /// validateFrames (802.1AE clause 10.7.8): frames that are not valid are dropped; those that
+    /// can be read pass, and are counted; or frames with integrity alone are not checked either.
+    #[schemars(extend("enum" = ["strict", "check", "disabled"]), extend("default" = "strict"))]
     pub validate: Option<Text>,
+    /// protectFrames (802.1AE clause 10.7.17): frames are protected; else they leave in the clear.
+    #[schemars(extend("default" = true))]
+    pub protect: Option<bool>,
+    /// Protocols that pass in the clear, both ways: `lldp`, `lacp`, `ptp`, `eapol`, or an EtherType
+    /// as `0x88cc`.
+    #[serde(default)]
+    pub uncontrolled: Vec<Text>,
     /// Where frames are protected and validated: in the worker, by the engine of `[look-aside]`, by
     /// a card in the port, or on the token of `[token]`.
     #[schemars(extend("enum" = ["software", "look-aside", "inline", "token"]), extend("default" = "software"))]
     pub placement: Option<Text>,
+    /// Key agreement in place of static associations (MKA, 802.1X-2020 clause 9).
+    pub mka: Option<Spanned<Mka>>,
     /// Own associations; the first is used.
     #[serde(default)]
     pub transmit: Vec<Spanned<MacsecSa>>,
@@ -487,6 +497,41 @@ impl Macsec {
     pub fn sends_sci(&self) -> bool {
         self.send_sci.unwrap_or(!self.end_station.unwrap_or(false))
     }
+}
+
+/// Key agreement with the peers of a port.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Mka {
+    /// Pre-shared CAKs; the last one that has live peers is used.
+    pub cak: Vec<Cak>,
+    /// Key server priority: the lowest serves, 255 never.
+    #[schemars(range(min = 0, max = 255), extend("default" = 16))]
+    pub priority: Option<Number>,
+    /// Key server: seconds after which there is a new SAK. 0: when packet numbers run out.
+    #[schemars(range(min = 0, max = 31_536_000), extend("default" = 0))]
+    pub rekey: Option<Number>,
+    /// Frames pass in the clear as long as there is no SAK.
+    #[schemars(extend("default" = false))]
+    pub should_secure: Option<bool>,
+    /// Bounded delay: frames are refused that peers sent two seconds ago.
+    #[schemars(extend("default" = false))]
+    pub delay_protect: Option<bool>,
+    /// Destination of MKPDUs; another one to cross a provider. Default: `01:80:c2:00:00:03`.
+    pub destination: Option<Text>,
+    /// EtherType of MKPDUs. Default: 0x888e.
+    #[schemars(range(min = 0x600, max = 0xffff))]
+    pub ethertype: Option<Number>,
+}
+
+/// A pre-shared CAK.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Cak {
+    /// Its name, CKN: 1 to 32 octets in hexadecimal digits.
+    pub ckn: Text,
+    /// Key file with the CAK, 16 or 32 octets, from the folder of this file.
+    pub key: Text,
 }
 
 /// A secure association with a static SAK.

@@ -1,12 +1,12 @@
 //! MACsec, and what its keys and those of IPsec have in common.
 
-use super::keys::{KeyFile, LAB_KEY};
+use super::keys::{KeyFile, LAB_KEY, MAKE};
 use super::links::port_index;
 use super::raw::{self, Spanned, Text};
 use super::read::Reader;
 use super::token::Named;
-use super::{Config, MacsecConfig, MacsecSaConfig, Placement, Replay, SecyConfig};
-use ferrule_base::MacAddr;
+use super::{Config, MacsecConfig, MacsecSaConfig, Placement, Replay, SecyConfig, Validate, mka};
+use ferrule_base::{MacAddr, Secret};
 use ferrule_crypto::{Aes, Suite};
 use ferrule_dataplane::macsec::{BITMAP_MAX, CLEAR_TAGS_MAX};
 use ferrule_wire::Sci;
@@ -21,8 +21,8 @@ const CLEAR_TAGS: RangeInclusive<i64> = 0..=CLEAR_TAGS_MAX as i64;
 const WINDOW: RangeInclusive<i64> = 0..=BITMAP_MAX as i64;
 
 impl Reader<'_> {
-    /// The keys of a file, with the lengths that are needed.
-    pub(super) fn key_file(&mut self, t: &Text, lengths: [(&str, usize); 3]) -> Option<KeyFile> {
+    /// The text of a key file.
+    pub(super) fn key_text(&mut self, t: &Text, lengths: [(&str, usize); 3]) -> Option<Secret> {
         let path = t.get_ref();
         let read = match self.keys.derive(path, lengths) {
             Some(text) => Ok(text),
@@ -32,14 +32,20 @@ impl Reader<'_> {
             )),
             None => self.keys.read(path),
         };
-        let read = read
-            .and_then(|text| KeyFile::parse(&text).map_err(|e| format!("key file `{path}`: {e}")));
-        let file = match read {
+        read.inspect_err(|e| {
+            let (what, remedy) = e.split_once('\n').unwrap_or((e, MAKE));
+            self.problems.add(t.span(), what, remedy);
+        })
+        .ok()
+    }
+
+    /// The keys of a file, with the lengths that are needed.
+    pub(super) fn key_file(&mut self, t: &Text, lengths: [(&str, usize); 3]) -> Option<KeyFile> {
+        let (path, text) = (t.get_ref(), self.key_text(t, lengths)?);
+        let file = match KeyFile::parse(&text) {
             Ok(file) => file,
             Err(e) => {
-                let make = "`ferrule init key --help` shows how to make one";
-                let (what, remedy) = e.split_once('\n').unwrap_or((&e, make));
-                self.problems.add(t.span(), what, remedy);
+                self.problems.add(t.span(), format!("key file `{path}`: {e}"), MAKE);
                 return None;
             }
         };
@@ -84,6 +90,11 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
         ("gcm-aes-xpn-256", (Suite::AesGcm(Aes::Aes256), true)),
     ];
     let modes = [("off", Replay::Off), ("standard", Replay::Standard), ("strict", Replay::Strict)];
+    let validates = [
+        ("strict", Validate::Strict),
+        ("check", Validate::Check),
+        ("disabled", Validate::Disabled),
+    ];
     let mut taken = HashSet::new();
     for secy in file.macsec.iter().map(Spanned::get_ref) {
         let Some(port) = port_index(r, &secy.port) else { continue };
@@ -106,9 +117,8 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
             let remedy = "write it with port number 1: that bit stands for no other";
             r.problems.add(t.span(), what, remedy);
         }
-        if let Some(t) = &secy.validate {
-            r.choice(t, "way to validate", &[("strict", ())]);
-        }
+        let validate = secy.validate.as_ref();
+        let validate = validate.and_then(|t| r.choice(t, "way to validate", &validates));
         let replay = secy.replay.as_ref().and_then(|t| r.choice(t, "replay mode", &modes));
         let placement = r.placement(secy.placement.as_ref(), config);
         let mut sa = |list: &[Spanned<raw::MacsecSa>], received: bool| {
@@ -119,7 +129,7 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
             each.collect::<Vec<_>>()
         };
         let (transmit, receive) = (sa(&secy.transmit, false), sa(&secy.receive, true));
-        config.secys.push(MacsecConfig {
+        let mut read = MacsecConfig {
             port,
             sci,
             entity: SecyConfig {
@@ -131,12 +141,19 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
                 clear_tags: r.number(secy.clear_tags.as_ref(), 0, CLEAR_TAGS, "clear-tags") as u8,
                 replay: replay.unwrap_or(Replay::Strict),
                 window: r.number(secy.window.as_ref(), 64, WINDOW, "window") as u32,
+                protect: secy.protect.unwrap_or(true),
+                validate: validate.unwrap_or_default(),
+                uncontrolled: mka::uncontrolled(r, &secy.uncontrolled),
                 ..SecyConfig::new(0, suite)
             },
             placement,
+            mka: None,
             transmit,
             receive,
-        });
+        };
+        read.mka = mka::read(r, secy, &read);
+        read.entity.eapol = read.mka.as_ref().map(|mka| mka.ethertype);
+        config.secys.push(read);
     }
 }
 

@@ -124,11 +124,7 @@ impl Control {
     pub(super) fn step(&mut self, now: Instant) -> usize {
         let mut done = 0;
         for link in &mut self.links {
-            while !link.commands.is_full()
-                && let Some(command) = link.later.pop_front()
-            {
-                let _ = link.commands.push(command);
-            }
+            link.send_later();
         }
         while self.steps.behind.is_empty() {
             let Some(step) = self.steps.coming.pop_front() else {
@@ -173,6 +169,7 @@ impl Control {
                 let next_hops = std::mem::take(&mut self.compiled.next_hops);
                 self.resolved = (self.tables.clone(), next_hops);
                 self.configure_resolver(now);
+                self.configure_keying(now);
             }
             Step::Leave(changes) => self.change_step(changes, Command::Leave),
         }
@@ -224,12 +221,6 @@ impl Control {
 
     /// Sends a command that must not be lost: if there is no room it waits.
     pub(super) fn send_step(&mut self, worker: usize, command: Command) {
-        let link = &mut self.links[worker];
-        if !link.later.is_empty() {
-            return link.later.push_back(command);
-        }
-        if let Err(rtrb::PushError::Full(command)) = link.commands.push(command) {
-            link.later.push_back(command);
-        }
+        self.links[worker].send(command);
     }
 }

@@ -3,8 +3,10 @@
 
 use super::Control;
 use crate::incident::Incident;
-use crate::message::{Seat, Want};
+use crate::message::{Asker, Seat, Want};
 use ferrule_base::{Duration, Instant};
+use ferrule_control::mka::config::PN_PENDING;
+use ferrule_dataplane::Lease;
 
 /// How soon a counter that could not be written is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
@@ -36,6 +38,16 @@ impl Control {
     /// Reserves what an SA wants. One whose record has a newer lease gets no more: it
     /// is about to go, and what is behind its range is another's.
     pub(super) fn want(&mut self, now: Instant, seat: Seat, want: Want) {
+        if let (Asker::Macsec(secy, an), true) = (want.by, want.lease == Lease::default()) {
+            // Its key dies with the process: no record keeps its numbers, but it is time for
+            // another.
+            self.keying.next_pn(now, secy, an, PN_PENDING.into());
+            let all = Want { limit: u64::MAX, ..want };
+            if self.change(seat, all.granted()).is_err() {
+                self.wants.wait(now, seat, want);
+            }
+            return;
+        }
         if !self.leases.is_newest(want.lease) {
             return;
         }

@@ -31,6 +31,15 @@ impl Planner<'_> {
         let sci = secy.sci.unwrap_or(default_sci(self.mac));
         let entity = macsec::SecyConfig { sci, ..secy.entity.clone() };
         let before = self.old.secys.get(&index).filter(|(_, at)| *at == seat).map(|(e, _)| e);
+        // Between static SAKs and MKA nothing stays.
+        let keyed = |entity: &macsec::SecyConfig| entity.eapol.is_some();
+        let other_keys = before.is_some_and(|before| keyed(before) != keyed(&entity));
+        if other_keys {
+            self.before(seat, Change::SecyOut(TxChange::Remove(index)));
+            self.before(seat, Change::SecyIn(RxChange::Remove(index)));
+            self.plan.emptied.insert(index);
+        }
+        let before = before.filter(|_| !other_keys);
         if before != Some(&entity) {
             let (tx, rx) = (entity.clone(), entity.clone());
             self.before(seat, Change::SecyOut(TxChange::Install(index, tx)));

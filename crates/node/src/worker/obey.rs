@@ -4,6 +4,7 @@ use super::Worker;
 use crate::incident::Standing;
 use crate::message::{CHANGES_MAX, Change, Command, Event, Refusals};
 use ferrule_base::Instant;
+use ferrule_control::Refused;
 use ferrule_crypto::Engine;
 use ferrule_pipeline::{Packet, Port};
 
@@ -15,6 +16,7 @@ impl<E: Engine<Packet>> Worker<E> {
             return;
         }
         self.unsaid.extend(self.stages.sas.edges());
+        self.unsaid.extend(self.stages.sas.next_pns());
         self.say_on();
     }
 
@@ -61,6 +63,10 @@ impl<E: Engine<Packet>> Worker<E> {
                 Command::DetachPort(id) => self.detach_port(id),
                 Command::FitCard(card) => self.fit_card(card),
                 Command::Change(change) => self.change(change),
+                Command::Order(token, changes) => {
+                    let done = changes.into_iter().try_for_each(|change| self.try_change(change));
+                    self.say(Event::Done(token, done.map_err(Refused)));
+                }
                 Command::Edges => self.report_edges(),
                 Command::Record(recorder) => self.recorder = recorder,
                 Command::Refusals(reply) => {
@@ -106,11 +112,15 @@ impl<E: Engine<Packet>> Worker<E> {
     /// Carries out a change. What did not work is reported; the configuration was checked,
     /// so this is rare.
     pub(super) fn change(&mut self, change: Change) {
+        if let Err(e) = self.try_change(change) {
+            let _ = self.events.push(Event::Failed(e));
+        }
+    }
+
+    fn try_change(&mut self, change: Change) -> Result<(), String> {
         for edge in self.stages.sas.ending(&change) {
             self.say(edge);
         }
-        if let Err(e) = self.stages.sas.change(&mut self.engine, change) {
-            let _ = self.events.push(Event::Failed(e));
-        }
+        self.stages.sas.change(&mut self.engine, change)
     }
 }

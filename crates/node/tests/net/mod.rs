@@ -2,7 +2,7 @@
 //! the bare ends of wires. Time goes on by a fixed step per round.
 #![allow(dead_code)]
 
-use ferrule_base::{DropReason, Drops, Duration, Instant, Ledger, MacAddr, Secret};
+use ferrule_base::{DropReason, Drops, Duration, Instant, Ledger, MacAddr, Rng, Secret};
 use ferrule_crypto::{Engine, Late, Software};
 use ferrule_node::card::{CardEngine, CardReport};
 use ferrule_node::config::{KeySource, TokenConfig, named_key};
@@ -135,6 +135,7 @@ impl Net {
             store,
             now: self.now,
             secret: [0; 2],
+            entropy: Box::new(Rng::new(self.members.len() as u64 + 1)),
         };
         let late = self.late;
         let (of, memory) = (config.clone(), pool.clone());

@@ -4,6 +4,7 @@ mod laws;
 mod model;
 mod rekey;
 mod rules;
+mod uncontrolled;
 mod vectors;
 
 use super::{RxSaConfig, SecyConfig, SecyIn, SecyOut, Stats, TxSaConfig, Xpn};

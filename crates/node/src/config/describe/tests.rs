@@ -33,6 +33,10 @@ name = "bridged"
 driver = "wire"
 
 [[port]]
+name = "keyed"
+driver = "wire"
+
+[[port]]
 name = "secured"
 driver = "wire"
 
@@ -76,6 +80,10 @@ label-out = 17002
 port = "secured"
 transmit = [{ key = "sak:1", ssci = 1 }]
 receive = [{ key = "sak:2", sci = "02:00:00:00:00:02/1", ssci = 2 }]
+
+[[macsec]]
+port = "keyed"
+mka = { cak = [{ ckn = "00", key = "cak:1" }] }
 
 [[tunnel]]
 name = "t"

@@ -2,7 +2,7 @@
 
 use crate::config::{Config, PolicyAction, named_key};
 use crate::{Control, Environment, Volatile, build};
-use ferrule_base::{Instant, MacAddr, Secret};
+use ferrule_base::{Instant, MacAddr, Rng, Secret};
 use ferrule_crypto::Software;
 use ferrule_dataplane::ipsec::{Field, UNCOUNTED};
 use ferrule_pipeline::Pool;
@@ -174,6 +174,7 @@ fn policy_counters_stay_with_their_entries_when_a_configuration_is_applied() {
 fn environment() -> Environment {
     Environment {
         secret: [0; 2],
+        entropy: Box::new(Rng::new(1)),
         macs: vec![MacAddr([2, 0, 0, 0, 0, 1])],
         pool: Pool::heap(64, 2048),
         store: Box::new(Volatile::default()),

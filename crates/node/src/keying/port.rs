@@ -1,0 +1,324 @@
+//! One port: its core's orders as changes of its SecY.
+
+use crate::config::{MacsecConfig, MkaConfig};
+use crate::message::Change;
+use ferrule_base::{Instant, PortId, Secret};
+use ferrule_control::mka::config::PN_PENDING;
+use ferrule_control::mka::{
+    self, Cak, Command, Confidentiality, Event, Kay, Order, PortState, Suite,
+};
+use ferrule_control::{Refused, Token};
+use ferrule_crypto::{Aes, Place};
+use ferrule_dataplane::Sequence;
+use ferrule_dataplane::macsec::{RxChange, RxSaConfig, SecyConfig, TxChange, TxSaConfig, Validate};
+use ferrule_wire::Sci;
+use ferrule_wire::mkpdu::{Ckn, KeyId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A SAK that the SecY has, or is told to have.
+struct Sak {
+    key: KeyId,
+    an: u8,
+    sak: Secret,
+}
+
+/// What is to go if an order is refused.
+enum Undone {
+    Sak(KeyId),
+    Channel(Sci),
+}
+
+/// A port whose SecY is keyed by MKA.
+pub(super) struct Keyed {
+    pub id: PortId,
+    pub name: String,
+    pub worker: usize,
+    pub core: Kay,
+    pub delay_protect: bool,
+    /// SecY as configured, and as it is by the SAK and the controlled port's state.
+    configured: SecyConfig,
+    entity: SecyConfig,
+    place: Place,
+    mka: MkaConfig,
+    caks: BTreeMap<Ckn, Secret>,
+    saks: Vec<Sak>,
+    /// Channels from which it receives.
+    channels: BTreeSet<Sci>,
+    /// Orders under way that leave something behind if they are refused.
+    under_way: BTreeMap<Token, Undone>,
+    /// Changes that nobody waits for.
+    unasked: VecDeque<Vec<Change>>,
+}
+
+/// The core's configuration.
+pub(super) fn core_config(secy: &MacsecConfig, mka: &MkaConfig, sci: u64) -> mka::Config {
+    let suite = match secy.entity.suite.key_len() {
+        32 => Suite::GcmAes256,
+        _ => Suite::GcmAes128,
+    };
+    let confidentiality = match (secy.entity.encrypt, secy.entity.offset) {
+        (false, _) => Confidentiality::None,
+        (true, 0) => Confidentiality::All,
+        (true, 30) => Confidentiality::Offset30,
+        (true, _) => Confidentiality::Offset50,
+    };
+    mka::Config {
+        destination: mka.destination,
+        ethertype: mka.ethertype,
+        priority: mka.priority,
+        suite,
+        confidentiality,
+        rekey: mka.rekey,
+        clear: mka.should_secure,
+        delay_protect: mka.delay_protect,
+        ..mka::Config::new(Sci(sci))
+    }
+}
+
+/// As configured, but for the CAKs.
+fn is_same(a: &MkaConfig, b: &MkaConfig) -> bool {
+    let all = |mka: &MkaConfig| {
+        let MkaConfig {
+            caks: _,
+            priority,
+            rekey,
+            should_secure,
+            delay_protect,
+            destination,
+            ethertype,
+        } = mka.clone();
+        (priority, rekey, should_secure, delay_protect, destination, ethertype)
+    };
+    all(a) == all(b)
+}
+
+impl Keyed {
+    pub fn new(
+        id: PortId,
+        name: String,
+        worker: usize,
+        core: Kay,
+        (secy, mka): (&MacsecConfig, &MkaConfig),
+        sci: u64,
+    ) -> Self {
+        let entity = SecyConfig { sci, ..secy.entity.clone() };
+        let mut keyed = Self {
+            id,
+            name,
+            worker,
+            core,
+            delay_protect: mka.delay_protect,
+            configured: entity.clone(),
+            entity,
+            place: secy.placement.place(None),
+            mka: mka.clone(),
+            caks: BTreeMap::new(),
+            saks: Vec::new(),
+            channels: BTreeSet::new(),
+            under_way: BTreeMap::new(),
+            unasked: VecDeque::new(),
+        };
+        // One that stood here before may have left it in another state.
+        let changes = keyed.installed();
+        keyed.unasked.push_back(changes);
+        keyed
+    }
+
+    /// True if the configuration is that of this entity, but for its CAKs.
+    pub fn is_of(&self, secy: &MacsecConfig, sci: u64, worker: usize) -> bool {
+        let entity = SecyConfig { sci, ..secy.entity.clone() };
+        let place = secy.placement.place(None);
+        let same = secy.mka.as_ref().is_some_and(|mka| is_same(mka, &self.mka));
+        same && (&entity, &place, worker) == (&self.configured, &self.place, self.worker)
+    }
+
+    /// CAKs that are new, and those that are gone. One whose key is another is both.
+    pub fn follow_caks(&mut self, now: Instant, mka: &MkaConfig) {
+        let stays = |(ckn, key): &(&Ckn, &Secret)| {
+            mka.caks.iter().any(|cak| cak.ckn == **ckn && cak.key.expose() == key.expose())
+        };
+        let gone: Vec<Ckn> =
+            self.caks.iter().filter(|had| !stays(had)).map(|(&ckn, _)| ckn).collect();
+        for ckn in gone {
+            self.caks.remove(&ckn);
+            self.core.handle_command(now, Command::Leave(ckn));
+        }
+        for cak in &mka.caks {
+            if self.caks.contains_key(&cak.ckn) {
+                continue;
+            }
+            self.caks.insert(cak.ckn, cak.key.clone());
+            if let Some(cak) = Cak::new(cak.ckn, cak.key.clone()) {
+                self.core.handle_command(now, Command::Join(cak));
+            }
+        }
+    }
+
+    /// Its worker answers.
+    pub fn done(&mut self, now: Instant, token: Token, done: Result<(), Refused>) {
+        match (&done, self.under_way.remove(&token)) {
+            (Err(_), Some(Undone::Sak(key))) => {
+                let changes = self.retire(key);
+                self.undo(changes);
+            }
+            (Err(_), Some(Undone::Channel(sci))) => {
+                let changes = self.drop_channel(sci);
+                self.undo(changes);
+            }
+            _ => {}
+        }
+        self.core.handle_event(now, Event::Done(token, done));
+    }
+
+    /// The next packet number of an association.
+    pub fn next_pn(&mut self, now: Instant, an: u8, pn: u64) {
+        if let Some(sak) = self.saks.iter().find(|sak| sak.an == an) {
+            self.core.handle_event(now, Event::NextPn(sak.key, pn));
+        }
+    }
+
+    /// The next order of the core, as changes of the SecY; without a token nobody waits for
+    /// an answer.
+    pub fn poll_order(&mut self) -> Option<(Option<Token>, Vec<Change>)> {
+        if let Some(changes) = self.unasked.pop_front() {
+            return Some((None, changes));
+        }
+        let (token, order) = self.core.poll_order()?;
+        let changes = match order {
+            Order::Install { key, an, sak, suite, confidentiality, channels } => {
+                self.under_way.insert(token, Undone::Sak(key));
+                self.install(Sak { key, an, sak }, suite, confidentiality, channels)
+            }
+            Order::Transmit(key) => {
+                let an = self.an(key);
+                an.map(|an| Change::SecyOut(TxChange::Encode(self.index(), an))).into_iter().collect()
+            }
+            Order::Retire(key) => self.retire(key),
+            Order::AddChannel(sci) => {
+                self.under_way.insert(token, Undone::Channel(sci));
+                self.channels.insert(sci);
+                self.saks.iter().map(|sak| self.receive(sak, sci)).collect()
+            }
+            Order::DropChannel(sci) => self.drop_channel(sci),
+            Order::LowestPn { channel, key, pn } => {
+                let change =
+                    |an| RxChange::LowestPn(self.index(), channel.0, an, u64::from(pn));
+                self.an(key).map(|an| Change::SecyIn(change(an))).into_iter().collect()
+            }
+            Order::Port(state) => {
+                let (protect, validate) = match state {
+                    PortState::Clear => (false, Validate::Check),
+                    PortState::Blocked | PortState::Secured => (true, Validate::Strict),
+                };
+                self.entity = SecyConfig { protect, validate, ..self.entity.clone() };
+                self.installed()
+            }
+        };
+        Some((Some(token), changes))
+    }
+
+    /// All that the SecY has goes.
+    pub fn ending(&self) -> Vec<Vec<Change>> {
+        let all = self.saks.iter().flat_map(|sak| self.all_of(sak));
+        all.map(|change| vec![change]).collect()
+    }
+
+    const fn index(&self) -> u16 {
+        self.id.0
+    }
+
+    fn an(&self, key: KeyId) -> Option<u8> {
+        self.saks.iter().find(|sak| sak.key == key).map(|sak| sak.an)
+    }
+
+    /// The SecY as it is now.
+    fn installed(&self) -> Vec<Change> {
+        vec![
+            Change::SecyOut(TxChange::Install(self.index(), self.entity.clone())),
+            Change::SecyIn(RxChange::Install(self.index(), self.entity.clone())),
+        ]
+    }
+
+    fn install(
+        &mut self,
+        new: Sak,
+        suite: Suite,
+        confidentiality: Confidentiality,
+        channels: Vec<Sci>,
+    ) -> Vec<Change> {
+        let aes = match suite {
+            Suite::GcmAes128 => Aes::Aes128,
+            Suite::GcmAes256 => Aes::Aes256,
+        };
+        let (encrypt, offset) = match confidentiality {
+            Confidentiality::None => (false, 0),
+            Confidentiality::All => (true, 0),
+            Confidentiality::Offset30 => (true, 30),
+            Confidentiality::Offset50 => (true, 50),
+        };
+        let suite = ferrule_crypto::Suite::AesGcm(aes);
+        let entity = SecyConfig { suite, encrypt, offset, ..self.entity.clone() };
+        let mut changes = Vec::new();
+        // An association that has the number goes.
+        if let Some(old) = self.saks.iter().find(|sak| sak.an == new.an).map(|sak| sak.key) {
+            changes.extend(self.retire(old));
+        }
+        if entity != self.entity {
+            if entity.suite != self.entity.suite {
+                // Associations of another suite go with it.
+                self.saks.clear();
+            }
+            self.entity = entity;
+            changes.extend(self.installed());
+        }
+        self.channels = channels.into_iter().collect();
+        let (max, limit) = (self.entity.pn_max(), u64::from(PN_PENDING));
+        let (an, key, place) = (new.an, new.sak.clone(), self.place.clone());
+        let sa = TxSaConfig { an, key, xpn: None, place };
+        let numbers = Sequence::new(1, limit, max);
+        changes.push(Change::SecyOut(TxChange::Sa(self.index(), sa, numbers)));
+        changes.extend(self.channels.iter().map(|&sci| self.receive(&new, sci)));
+        self.saks.push(new);
+        changes
+    }
+
+    /// Reception under a SAK from a channel.
+    fn receive(&self, of: &Sak, sci: Sci) -> Change {
+        let sa = RxSaConfig {
+            sci: sci.0,
+            an: of.an,
+            key: of.sak.clone(),
+            xpn: None,
+            lowest_pn: 1,
+            record: [0; 16],
+            place: self.place.clone(),
+        };
+        Change::SecyIn(RxChange::Sa(self.index(), sa))
+    }
+
+    fn all_of(&self, sak: &Sak) -> impl Iterator<Item = Change> {
+        let (index, an) = (self.index(), sak.an);
+        let receive = self.channels.iter();
+        let receive = receive.map(move |sci| Change::SecyIn(RxChange::Retire(index, sci.0, an)));
+        std::iter::once(Change::SecyOut(TxChange::Retire(index, an))).chain(receive)
+    }
+
+    fn retire(&mut self, key: KeyId) -> Vec<Change> {
+        let Some(at) = self.saks.iter().position(|sak| sak.key == key) else { return Vec::new() };
+        let sak = self.saks.remove(at);
+        self.all_of(&sak).collect()
+    }
+
+    fn drop_channel(&mut self, sci: Sci) -> Vec<Change> {
+        if !self.channels.remove(&sci) {
+            return Vec::new();
+        }
+        let gone = |sak: &Sak| RxChange::Retire(self.index(), sci.0, sak.an);
+        self.saks.iter().map(|sak| Change::SecyIn(gone(sak))).collect()
+    }
+
+    /// As much of a refused order as was carried out goes, one by one: the rest is not there.
+    fn undo(&mut self, changes: Vec<Change>) {
+        self.unasked.extend(changes.into_iter().map(|change| vec![change]));
+    }
+}

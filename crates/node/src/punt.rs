@@ -1,0 +1,162 @@
+//! Packets between the workers and the control part: what workers cannot decide, by class, and
+//! what the control part sends.
+//!
+//! ```text
+//!   worker ── a queue for each class ─▶ control part ── Inject ─▶ worker
+//! ```
+//!
+//! Each class has a queue and a budget of its own: a scan of a network, which fills that of
+//! neighbours, costs no keying message.
+
+use crate::control::Link;
+use crate::message::Command;
+use ferrule_base::{DropReason, Drops, Ledger};
+use ferrule_dataplane::graph::Next;
+use ferrule_pipeline::{Packet, PoolCache};
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::array;
+use strum::VariantArray;
+
+/// Packets of one class from one worker that are taken in one turn at most.
+pub(crate) const BUDGET: usize = 256;
+
+/// A class of packets for the control part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
+pub(crate) enum Class {
+    /// EAPOL of the port of its meta data.
+    Eapol,
+    /// ARP and ND, from the interface of its meta data.
+    Discovery,
+    /// Packets that wait for the link address of their next hop.
+    Waiting,
+}
+
+/// Classes.
+const COUNT: usize = Class::VARIANTS.len();
+
+impl Class {
+    /// All of them, in the order in which they are served.
+    pub const ALL: [Self; COUNT] = *Self::VARIANTS.first_chunk().unwrap();
+
+    /// Packets of one worker that wait at most.
+    const fn depth(self) -> usize {
+        match self {
+            Self::Eapol => 256,
+            Self::Discovery | Self::Waiting => 1024,
+        }
+    }
+
+    /// Drop reason of a packet that finds no room.
+    pub const fn full(self) -> DropReason {
+        match self {
+            Self::Eapol | Self::Discovery => DropReason::ControlQueueFull,
+            Self::Waiting => DropReason::NeighbourQueueFull,
+        }
+    }
+}
+
+/// A worker's ends of its queues.
+pub(crate) struct Punts([Producer<Packet>; COUNT]);
+
+/// The control part's ends.
+pub(crate) struct Punted([Consumer<Packet>; COUNT]);
+
+/// The queues of one worker.
+pub(crate) fn queues() -> (Punts, Punted) {
+    let (mut from, mut to): (Vec<_>, Vec<_>) =
+        Class::ALL.iter().map(|class| RingBuffer::new(class.depth())).unzip();
+    (Punts(array::from_fn(|_| from.remove(0))), Punted(array::from_fn(|_| to.remove(0))))
+}
+
+impl Punts {
+    /// Puts a packet into the queue of its class, or gives it back.
+    pub fn push(&mut self, class: Class, packet: Packet) -> Result<(), Packet> {
+        let rtrb::PushError::Full(packet) = match self.0[class as usize].push(packet) {
+            Ok(()) => return Ok(()),
+            Err(full) => full,
+        };
+        Err(packet)
+    }
+}
+
+impl Punted {
+    /// The next packet of a class.
+    pub fn pop(&mut self, class: Class) -> Option<Packet> {
+        self.0[class as usize].pop().ok()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Consumer::is_empty)
+    }
+}
+
+/// The control part's packets, and its share of the ledger.
+pub(crate) struct Exchange {
+    cache: PoolCache,
+    drops: Drops,
+    made: u64,
+    consumed: u64,
+    handed_in: u64,
+    handed_out: u64,
+}
+
+impl Exchange {
+    pub fn new(cache: PoolCache) -> Self {
+        let drops = Drops::default();
+        Self { cache, drops, made: 0, consumed: 0, handed_in: 0, handed_out: 0 }
+    }
+
+    /// A worker handed a packet over.
+    pub const fn take(&mut self) {
+        self.handed_in += 1;
+    }
+
+    /// A packet ended here as intended.
+    pub fn consume(&mut self, packet: Packet) {
+        self.consumed += 1;
+        self.cache.recycle(packet);
+    }
+
+    pub fn drop(&mut self, packet: Packet, reason: DropReason) {
+        self.drops.count(reason);
+        self.cache.recycle(packet);
+    }
+
+    /// A packet with these octets, if there is a buffer.
+    pub fn make(&mut self, frame: &[u8]) -> Option<Packet> {
+        let packet = self.cache.packet_from(frame)?;
+        self.made += 1;
+        Some(packet)
+    }
+
+    /// Hands a packet to a worker.
+    pub fn inject(&mut self, links: &mut [Link], worker: usize, next: Next, packet: Packet) {
+        let Some(link) = links.get_mut(worker) else {
+            return self.drop(packet, DropReason::PortDown);
+        };
+        match link.commands.push(Command::Inject(next, packet)) {
+            Ok(()) => self.handed_out += 1,
+            Err(rtrb::PushError::Full(Command::Inject(_, packet))) => {
+                self.drop(packet, DropReason::HandoffFull);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Its share of the ledger, without what others hold.
+    pub fn ledger(&self) -> Ledger {
+        let (made, consumed, dropped) = (self.made, self.consumed, self.drops.total());
+        Ledger { made, consumed, dropped, ..Ledger::default() }
+    }
+
+    /// Packets given to workers, and taken from them.
+    pub const fn handed(&self) -> (u64, u64) {
+        (self.handed_out, self.handed_in)
+    }
+
+    /// Drops of the control part.
+    pub const fn drops(&self) -> &Drops {
+        &self.drops
+    }
+}
