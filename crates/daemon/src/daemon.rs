@@ -9,10 +9,10 @@
 //!   ports closed ─ drained ─ threads joined ─ exact counters kept ─ exit 0
 //! ```
 
-use crate::entropy::OfMachine;
 use crate::api::{self, Server};
 use crate::clock::{Clock, nanoseconds};
 use crate::devices::Devices;
+use crate::entropy::OfMachine;
 use crate::events::{self, Events};
 use crate::fault::{Blame, Fault, Source};
 use crate::load::Loaded;

@@ -13,8 +13,8 @@
 use crate::associations::Associations;
 use crate::card::{Card, Fitted};
 use crate::message::{Change, Command, Event, WorkerReport};
-use crate::punt::{Class, Punts};
 use crate::probe::{Lap, Probe, Recorder, Silent, Stopwatch};
+use crate::punt::{Class, Punts};
 use crate::runner::{Graph, settle};
 use ferrule_base::{DropReason, Drops, Flow, Instant, Ledger, PortId, Work};
 use ferrule_crypto::{Engine, EngineReport, Jobs, Software};

@@ -110,7 +110,7 @@ impl Actor {
     }
 
     /// A new identity: nobody is known any more.
-    fn begin_anew(&mut self, now: Instant, entropy: &mut dyn Entropy) {
+    pub fn begin_anew(&mut self, now: Instant, entropy: &mut dyn Entropy) {
         let Some(mi) = identifier(entropy) else { return };
         (self.own, self.kn) = (Member { mi, mn: 0 }, 0);
         self.live.clear();
@@ -211,12 +211,12 @@ impl Actor {
     }
 
     /// Gives up peers that were silent; the live ones among them.
-    pub fn expire(&mut self, now: Instant) -> Vec<Sci> {
+    pub fn expire(&mut self, now: Instant) -> Vec<(Mi, Sci)> {
         self.potential.retain(|_, peer| peer.expires > now);
         let mut lost = Vec::new();
-        self.live.retain(|_, peer| {
+        self.live.retain(|&mi, peer| {
             let stays = peer.expires > now;
-            lost.extend((!stays).then_some(peer.sci));
+            lost.extend((!stays).then_some((mi, peer.sci)));
             stays
         });
         if !lost.is_empty() {
@@ -240,7 +240,9 @@ impl Actor {
     /// live peers.
     pub fn server(&self, own: &Config) -> Option<Sci> {
         let mine = (own.priority, own.sci);
-        let all = self.live.values().map(|peer| (peer.priority, peer.sci));
+        // One that is not willing, or has chosen another, is none.
+        let all = self.live.values().filter(|peer| peer.is_server);
+        let all = all.map(|peer| (peer.priority, peer.sci));
         let best = all.chain([mine]).filter(|(priority, _)| *priority < NEVER_SERVER).min();
         best.map(|(_, sci)| sci).filter(|_| !self.live.is_empty())
     }

@@ -43,8 +43,6 @@ pub enum Order {
     Retire(KeyId),
     /// Receive from a channel, too, with all SAKs that are installed.
     AddChannel(Sci),
-    /// Do not receive from a channel any more.
-    DropChannel(Sci),
     /// Refuse lower packet numbers of a channel (bounded delay).
     LowestPn {
         /// The sender.

@@ -9,7 +9,9 @@ use super::{Asked, Confidentiality, Kay, Suite};
 use ferrule_base::Instant;
 use ferrule_wire::eapol::{self, Kind};
 use ferrule_wire::ethernet;
-use ferrule_wire::mkpdu::{DistributedSak, ICV_LEN, KeyId, Mi, Repr, SakUse, Set, WrappedSak};
+use ferrule_wire::mkpdu::{
+    DistributedSak, ICV_LEN, KeyId, KeyUse, Mi, Repr, SakUse, Set, WrappedSak,
+};
 
 /// Octets before the MKPDU.
 const HEAD: usize = ethernet::Header::LEN + eapol::Header::LEN;
@@ -108,6 +110,9 @@ impl Kay {
             return Err(Fault::NotKeyServer);
         }
         let Some(WrappedSak { kn, suite, wrapped }) = &sak.key else { return Ok(()) };
+        if now < self.refused_until {
+            return Ok(());
+        }
         let key = KeyId { mi: from, kn: *kn };
         match self.distributed.iter().find(|last| last.mi == from) {
             Some(last) if *kn == last.kn => return Ok(()),
@@ -143,7 +148,9 @@ impl Kay {
 
     /// Sets of a participant's message behind those of its peers.
     fn sets(&self, now: Instant, at: usize) -> Vec<Set> {
-        let used = |sak: &Option<Sak>| sak.as_ref().map(Sak::used).unwrap_or_default();
+        // (Where there is none its lowest number is 1: 0 is none, as some peers read it.)
+        let none = KeyUse { lowest_pn: 1, ..KeyUse::default() };
+        let used = |sak: &Option<Sak>| sak.as_ref().map_or(none, Sak::used);
         let has_peers = !self.actors[at].live.is_empty();
         let transmits = self.saks.all().any(|sak| sak.transmits);
         let clear = self.config.clear && !transmits;
@@ -164,7 +171,7 @@ impl Kay {
             // packet numbers would begin anew. It gets the next one.
             let mut live = self.actors[at].live.keys();
             let is_theirs = live.all(|mi| made.members.contains(mi));
-            is_theirs && (!self.all_receive(at, sak.key, made) || !sak.transmits && recent)
+            is_theirs && recent && (!self.all_receive(at, sak.key, made) || !sak.transmits)
         });
         let distributed = distributed.map(|(sak, made)| {
             let Made { wrapped, suite, confidentiality, .. } = made.clone();

@@ -135,6 +135,12 @@ impl Kay {
                             self.not_installed(key);
                             self.refused_until = now + LIFE;
                         }
+                        if let Asked::Transmit(key) = asked
+                            && let Some(sak) = self.saks.get_mut(key)
+                        {
+                            sak.transmit_asked = false;
+                            sak.transmit_after = now + LIFE;
+                        }
                         self.tell(News::Refused(why));
                     }
                 }
@@ -152,8 +158,10 @@ impl Kay {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.looked = now;
         for actor in 0..self.actors.len() {
-            let lost = self.actors[actor].expire(now);
-            lost.into_iter().for_each(|sci| self.tell(News::PeerLost(sci)));
+            for (mi, sci) in self.actors[actor].expire(now) {
+                self.saks.lost(mi);
+                self.tell(News::PeerLost(sci));
+            }
         }
         if self.saks.retire.is_some_and(|at| at <= now) {
             self.retire_old();
@@ -192,7 +200,8 @@ impl Kay {
         let of_sak = self.saks.latest.iter().flat_map(|sak| {
             let rekey = sak.made.as_ref().and(self.config.rekey).map(|after| sak.since + after);
             let late = (!sak.transmit_asked).then_some(sak.since + LIFE);
-            [rekey.filter(is_to_come), late.filter(is_to_come)]
+            let again = (!sak.transmit_asked).then_some(sak.transmit_after);
+            [rekey, late, again].map(|at| at.filter(is_to_come))
         });
         let all = self.actors.iter().flat_map(of_actor).chain(of_sak).chain([self.saks.retire]);
         all.flatten().min()
@@ -224,7 +233,10 @@ impl Kay {
                 let Some(sak) = self.saks.get_mut(key) else { return };
                 sak.transmits = true;
                 self.tell(News::InUse(key));
-                if self.saks.old.is_some() {
+                if let (Some(latest), Some(old)) = (&self.saks.latest, &mut self.saks.old)
+                    && latest.key == key
+                {
+                    old.transmits = false;
                     self.saks.retire = Some(now + RETIRE);
                 }
                 self.hurry(now);
@@ -233,7 +245,12 @@ impl Kay {
         }
     }
 
+    /// A SAK that was refused was not used: it may come again.
     fn not_installed(&mut self, key: KeyId) {
+        if let Some(last) = self.distributed.iter_mut().find(|last| **last == key) {
+            last.kn = last.kn.saturating_sub(1);
+        }
+        self.saks.old.take_if(|sak| sak.key == key);
         if self.saks.latest.as_ref().is_some_and(|sak| sak.key == key) {
             self.saks.latest = self.saks.old.take();
             self.saks.retire = None;
@@ -245,9 +262,16 @@ impl Kay {
         self.actors.iter_mut().for_each(|actor| actor.hello = now);
     }
 
-    /// The participant that decides: the last one that has live peers.
+    /// The participant that decides: the last one whose live peers are all that there are.
+    /// (Before all have a new CAK the old one stays in use.)
     fn principal(&self) -> Option<usize> {
-        self.actors.iter().rposition(|actor| !actor.live.is_empty())
+        let scis =
+            |actor: &Actor| -> BTreeSet<Sci> { actor.live.values().map(|peer| peer.sci).collect() };
+        (0..self.actors.len()).rev().find(|&at| {
+            let own = scis(&self.actors[at]);
+            let mut older = self.actors[..at].iter().flat_map(scis);
+            !own.is_empty() && older.all(|sci| own.contains(&sci))
+        })
     }
 
     /// Does what follows from anything that changed.
@@ -267,6 +291,12 @@ impl Kay {
                 self.retire_old();
                 if let Some(sak) = self.saks.latest.take() {
                     self.order(Asked::Other, Order::Retire(sak.key));
+                    // A key server that did not miss this station has no reason for another
+                    // SAK, and this one is used up: a new member gets one.
+                    if sak.made.is_none() {
+                        let anew = |actor: &mut Actor| actor.begin_anew(now, &mut *self.entropy);
+                        self.actors.iter_mut().for_each(anew);
+                    }
                 }
             }
         }
@@ -281,16 +311,18 @@ impl Kay {
         }
     }
 
-    /// The SecY receives from all live peers, and from nobody else.
+    /// The SecY receives from all live peers. Of one that was lost the channel goes with the
+    /// SAKs that it had: were it given up before and opened again, its window would be new, and
+    /// what was recorded of it would pass.
     fn follow_channels(&mut self) {
         let live = self.actors.iter().flat_map(|actor| actor.live.values());
         let wanted: BTreeSet<Sci> = live.map(|peer| peer.sci).collect();
-        let had = std::mem::replace(&mut self.channels, wanted.clone());
-        let is_there = self.saks.latest.is_some();
-        for &sci in had.difference(&wanted).filter(|_| is_there) {
-            self.order(Asked::Other, Order::DropChannel(sci));
+        if self.saks.all().next().is_none() {
+            self.channels.clone_from(&wanted);
         }
-        for &sci in wanted.difference(&had).filter(|_| is_there) {
+        let new: Vec<Sci> = wanted.difference(&self.channels).copied().collect();
+        for sci in new {
+            self.channels.insert(sci);
             self.order(Asked::Other, Order::AddChannel(sci));
         }
     }
@@ -341,6 +373,10 @@ impl Kay {
         if (!all_receive || self.saks.old.is_some()) && now.since(sak.since) < LIFE {
             return false;
         }
+        // First it comes into use, and the one before goes.
+        if sak.receives && !sak.transmits || self.saks.retire.is_some() {
+            return false;
+        }
         let pn = this.live.values().filter_map(|peer| peer.uses(sak.key));
         let pn = pn.map(|used| used.lowest_pn).chain([sak.next_pn]).max();
         // (Who forgot a SAK must not have it again: its packet numbers would begin anew.)
@@ -389,7 +425,15 @@ impl Kay {
             self.distributed.pop_front();
         }
         self.distributed.push_back(key);
-        self.retire_old();
+        // The latest is given up if it is not in use yet, and the one before is (ABANDON).
+        let in_use = self.saks.old.as_ref().is_some_and(|old| old.transmits && old.an != an);
+        match self.saks.latest.take_if(|latest| in_use && !latest.transmit_asked) {
+            Some(abandoned) => {
+                self.order(Asked::Other, Order::Retire(abandoned.key));
+                self.saks.latest = self.saks.old.take();
+            }
+            None => self.retire_old(),
+        }
         // An association number that comes again: the key server started anew.
         if let Some(same) = self.saks.latest.take_if(|latest| latest.an == an) {
             self.order(Asked::Other, Order::Retire(same.key));
@@ -402,11 +446,14 @@ impl Kay {
             since: now,
             receives: false,
             transmit_asked: false,
+            transmit_after: now,
             transmits: false,
             next_pn: 1,
             lowest_pn: 1,
             aged: (1, now),
         });
+        let live = self.actors.iter().flat_map(|actor| actor.live.values());
+        self.channels = live.map(|peer| peer.sci).collect();
         let channels = self.channels.iter().copied().collect();
         let order = Order::Install { key, an, sak, suite, confidentiality, channels };
         self.order(Asked::Install(key), order);
@@ -415,7 +462,11 @@ impl Kay {
 
     /// Transmits with the latest SAK once those who are to receive can.
     fn begin_transmit(&mut self, now: Instant) {
-        let Some(sak) = self.saks.latest.as_ref().filter(|s| s.receives && !s.transmit_asked)
+        let Some(sak) = self
+            .saks
+            .latest
+            .as_ref()
+            .filter(|sak| sak.receives && !sak.transmit_asked && sak.transmit_after <= now)
         else {
             return;
         };

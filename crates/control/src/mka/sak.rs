@@ -37,6 +37,8 @@ pub struct Sak {
     /// The SecY was told to install it; to transmit with it.
     pub receives: bool,
     pub transmit_asked: bool,
+    /// Not asked before: the SecY refused.
+    pub transmit_after: Instant,
     pub transmits: bool,
     /// Packet number that is sent next, as the SecY last said.
     pub next_pn: u32,
@@ -77,6 +79,14 @@ pub struct Saks {
 }
 
 impl Saks {
+    /// A peer was lost: if it is live again it has to have another SAK.
+    pub fn lost(&mut self, mi: Mi) {
+        let made = self.latest.iter_mut().chain(&mut self.old).filter_map(|sak| sak.made.as_mut());
+        made.for_each(|made| {
+            made.members.remove(&mi);
+        });
+    }
+
     /// Both of them.
     pub fn all(&self) -> impl Iterator<Item = &Sak> {
         self.latest.iter().chain(&self.old)

@@ -124,7 +124,8 @@ impl View {
             let (key, behind) = (latest.key, behind.join(", "));
             return Some(format!("{behind} does not receive under SAK {key}"));
         }
-        (!latest.transmits).then(|| format!("the key server does not transmit under {}", latest.key))
+        (!latest.transmits)
+            .then(|| format!("the key server does not transmit under {}", latest.key))
     }
 }
 

@@ -10,9 +10,9 @@
 //! listed here, or this does not compile.
 
 use super::{
-    AclConfig, AclEntryConfig, BridgeConfig, Config, InterfaceConfig, LabelAction, LabelConfig,
-    CakConfig, MacsecConfig, MacsecSaConfig, MemberConfig, MkaConfig, PolicyAction, PolicyConfig, PortConfig,
-    PseudowireConfig, RouteConfig, SaConfig, TunnelConfig, Via,
+    AclConfig, AclEntryConfig, BridgeConfig, CakConfig, Config, InterfaceConfig, LabelAction,
+    LabelConfig, MacsecConfig, MacsecSaConfig, MemberConfig, MkaConfig, PolicyAction, PolicyConfig,
+    PortConfig, PseudowireConfig, RouteConfig, SaConfig, TunnelConfig, Via,
 };
 use ferrule_base::Secret;
 use ferrule_dataplane::ipsec::Mode;

@@ -5,9 +5,9 @@ use super::raw::{self, Spanned, Text};
 use super::read::Reader;
 use super::{CakConfig, MacsecConfig, MkaConfig, Placement};
 use ferrule_base::{Duration, MacAddr, Secret};
+use ferrule_wire::EtherType;
 use ferrule_wire::eapol::PAE_GROUP;
 use ferrule_wire::mkpdu::Ckn;
-use ferrule_wire::EtherType;
 
 /// CAKs of a port at most.
 const CAKS_MAX: usize = ferrule_control::mka::config::CAKS_MAX;
@@ -41,7 +41,11 @@ pub(super) fn read(
             "mka with a SecY on a card or a token",
             "use placement \"software\" or \"look-aside\"",
         ),
-        (mka.cak.is_empty(), "mka without a CAK", "add cak = [{ ckn = \"00ff\", key = \"cak.key\" }]"),
+        (
+            mka.cak.is_empty(),
+            "mka without a CAK",
+            "add cak = [{ ckn = \"00ff\", key = \"cak.key\" }]",
+        ),
         (mka.cak.len() > CAKS_MAX, "more than four CAKs", "keep those that peers still have"),
     ];
     for (_, what, remedy) in refused.iter().filter(|(is_wrong, ..)| *is_wrong) {

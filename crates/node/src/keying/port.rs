@@ -20,6 +20,8 @@ struct Sak {
     key: KeyId,
     an: u8,
     sak: Secret,
+    /// Channels that are received under it.
+    channels: BTreeSet<Sci>,
 }
 
 /// What is to go if an order is refused.
@@ -42,8 +44,6 @@ pub(super) struct Keyed {
     mka: MkaConfig,
     caks: BTreeMap<Ckn, Secret>,
     saks: Vec<Sak>,
-    /// Channels from which it receives.
-    channels: BTreeSet<Sci>,
     /// Orders under way that leave something behind if they are refused.
     under_way: BTreeMap<Token, Undone>,
     /// Changes that nobody waits for.
@@ -114,7 +114,6 @@ impl Keyed {
             mka: mka.clone(),
             caks: BTreeMap::new(),
             saks: Vec::new(),
-            channels: BTreeSet::new(),
             under_way: BTreeMap::new(),
             unasked: VecDeque::new(),
         };
@@ -162,7 +161,11 @@ impl Keyed {
                 self.undo(changes);
             }
             (Err(_), Some(Undone::Channel(sci))) => {
-                let changes = self.drop_channel(sci);
+                for sak in &mut self.saks {
+                    sak.channels.remove(&sci);
+                }
+                let gone = |sak: &Sak| RxChange::Retire(self.id.0, sci.0, sak.an);
+                let changes = self.saks.iter().map(|sak| Change::SecyIn(gone(sak))).collect();
                 self.undo(changes);
             }
             _ => {}
@@ -187,22 +190,25 @@ impl Keyed {
         let changes = match order {
             Order::Install { key, an, sak, suite, confidentiality, channels } => {
                 self.under_way.insert(token, Undone::Sak(key));
-                self.install(Sak { key, an, sak }, suite, confidentiality, channels)
+                let channels = channels.into_iter().collect();
+                self.install(Sak { key, an, sak, channels }, suite, confidentiality)
             }
             Order::Transmit(key) => {
                 let an = self.an(key);
-                an.map(|an| Change::SecyOut(TxChange::Encode(self.index(), an))).into_iter().collect()
+                an.map(|an| Change::SecyOut(TxChange::Encode(self.index(), an)))
+                    .into_iter()
+                    .collect()
             }
             Order::Retire(key) => self.retire(key),
             Order::AddChannel(sci) => {
                 self.under_way.insert(token, Undone::Channel(sci));
-                self.channels.insert(sci);
+                for sak in &mut self.saks {
+                    sak.channels.insert(sci);
+                }
                 self.saks.iter().map(|sak| self.receive(sak, sci)).collect()
             }
-            Order::DropChannel(sci) => self.drop_channel(sci),
             Order::LowestPn { channel, key, pn } => {
-                let change =
-                    |an| RxChange::LowestPn(self.index(), channel.0, an, u64::from(pn));
+                let change = |an| RxChange::LowestPn(self.index(), channel.0, an, u64::from(pn));
                 self.an(key).map(|an| Change::SecyIn(change(an))).into_iter().collect()
             }
             Order::Port(state) => {
@@ -239,13 +245,7 @@ impl Keyed {
         ]
     }
 
-    fn install(
-        &mut self,
-        new: Sak,
-        suite: Suite,
-        confidentiality: Confidentiality,
-        channels: Vec<Sci>,
-    ) -> Vec<Change> {
+    fn install(&mut self, new: Sak, suite: Suite, confidentiality: Confidentiality) -> Vec<Change> {
         let aes = match suite {
             Suite::GcmAes128 => Aes::Aes128,
             Suite::GcmAes256 => Aes::Aes256,
@@ -271,13 +271,12 @@ impl Keyed {
             self.entity = entity;
             changes.extend(self.installed());
         }
-        self.channels = channels.into_iter().collect();
         let (max, limit) = (self.entity.pn_max(), u64::from(PN_PENDING));
         let (an, key, place) = (new.an, new.sak.clone(), self.place.clone());
         let sa = TxSaConfig { an, key, xpn: None, place };
         let numbers = Sequence::new(1, limit, max);
         changes.push(Change::SecyOut(TxChange::Sa(self.index(), sa, numbers)));
-        changes.extend(self.channels.iter().map(|&sci| self.receive(&new, sci)));
+        changes.extend(new.channels.iter().map(|&sci| self.receive(&new, sci)));
         self.saks.push(new);
         changes
     }
@@ -296,9 +295,9 @@ impl Keyed {
         Change::SecyIn(RxChange::Sa(self.index(), sa))
     }
 
-    fn all_of(&self, sak: &Sak) -> impl Iterator<Item = Change> {
+    fn all_of<'a>(&self, sak: &'a Sak) -> impl Iterator<Item = Change> + use<'a> {
         let (index, an) = (self.index(), sak.an);
-        let receive = self.channels.iter();
+        let receive = sak.channels.iter();
         let receive = receive.map(move |sci| Change::SecyIn(RxChange::Retire(index, sci.0, an)));
         std::iter::once(Change::SecyOut(TxChange::Retire(index, an))).chain(receive)
     }
@@ -307,14 +306,6 @@ impl Keyed {
         let Some(at) = self.saks.iter().position(|sak| sak.key == key) else { return Vec::new() };
         let sak = self.saks.remove(at);
         self.all_of(&sak).collect()
-    }
-
-    fn drop_channel(&mut self, sci: Sci) -> Vec<Change> {
-        if !self.channels.remove(&sci) {
-            return Vec::new();
-        }
-        let gone = |sak: &Sak| RxChange::Retire(self.index(), sci.0, sak.an);
-        self.saks.iter().map(|sak| Change::SecyIn(gone(sak))).collect()
     }
 
     /// As much of a refused order as was carried out goes, one by one: the rest is not there.

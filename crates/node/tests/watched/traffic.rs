@@ -2,9 +2,10 @@
 
 use crate::net::{ethernet, mac, udp4, udp6};
 use ferrule_base::{MacAddr, Rng};
+use ferrule_wire::eapol::PAE_GROUP;
 
 /// The ports of a site, in the order of their numbers.
-pub const PORTS: [&str; 5] = ["lan", "wan", "left", "right", "ac"];
+pub const PORTS: [&str; 6] = ["lan", "wan", "left", "right", "ac", "keyed"];
 
 /// Stations on any segment.
 pub const STATIONS: [MacAddr; 2] = [MacAddr([2, 0, 0xcc, 0, 0, 1]), MacAddr([2, 0, 0xcc, 0, 0, 2])];
@@ -35,7 +36,8 @@ impl Site {
     /// that go on, ESP and AH. What is for 10.x.1.0/24 is done as `action` says.
     pub fn config(self, action: &str) -> String {
         let Self { name, own, other } = self;
-        let ports: String = PORTS.iter().zip([1600, 1600, 1500, 1532, 1470]).map(port).collect();
+        let ports: String =
+            PORTS.iter().zip([1600, 1600, 1500, 1532, 1470, 1500]).map(port).collect();
         let (tunnels, policies) = (self.tunnels(), self.policies(action));
         let sci = |site: Self| format!("{}/1", mac(site.name, "right"));
         let (sci, peer_sci) = (sci(self), sci(if own == NEAR.own { FAR } else { NEAR }));
@@ -99,6 +101,9 @@ impl Site {
             sci = "{sci}"
             transmit = [{{ key = "sak:{own}" }}]
             receive = [{{ sci = "{peer_sci}", key = "sak:{other}" }}]
+            [[macsec]]
+            port = "keyed"
+            mka = {{ cak = [{{ ckn = "01", key = "cak:1" }}] }}
             {tunnels}{policies}{LISTS}
             "#
         )
@@ -156,6 +161,10 @@ impl Site {
             3 => (0, self.v6(rng, len)),
             4 if rng.one_in(2) => (1, self.labelled(rng, len)),
             5 if rng.one_in(20) => (0, self.asking()),
+            6 if rng.one_in(20) => {
+                let eapol = [&[3, 5, 0, 60][..], &[rng.below(256) as u8; 60]].concat();
+                (5, ethernet(MacAddr(PAE_GROUP), STATIONS[0], 0x888e, &eapol))
+            }
             _ => (0, self.v4(rng, len)),
         }
     }

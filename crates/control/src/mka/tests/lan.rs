@@ -78,11 +78,6 @@ impl Secy {
                     sa.receives.insert(sci);
                 });
             }
-            Order::DropChannel(sci) => {
-                self.sas.values_mut().for_each(|sa| {
-                    sa.receives.remove(&sci);
-                });
-            }
             Order::LowestPn { channel, pn, .. } => {
                 self.lowest.insert(channel, pn);
             }

@@ -3,4 +3,5 @@
 mod attacks;
 mod lan;
 mod laws;
+mod peer;
 mod steps;

@@ -21,11 +21,8 @@ fn counts(rig: &Rig<Software>, names: &[&str]) -> Vec<u64> {
 
 #[test]
 fn macsec_eapol_goes_to_the_mka_entity_and_listed_protocols_pass_in_clear() {
-    let config = SecyConfig {
-        eapol: Some(EtherType::EAPOL),
-        uncontrolled: vec![LLDP],
-        ..config(GCM128)
-    };
+    let config =
+        SecyConfig { eapol: Some(EtherType::EAPOL), uncontrolled: vec![LLDP], ..config(GCM128) };
     let mut rig = Rig::keyed(engines().0, &config);
     let eapol = of(EtherType::EAPOL, 60);
     rig.push(Next::SecyIn, std::slice::from_ref(&eapol));
@@ -94,8 +91,7 @@ fn macsec_lowest_number_rises_and_never_falls() {
         let config = SecyConfig { replay, window: 64, ..config(GCM128) };
         let mut rig = Rig::keyed(engines().0, &config);
         let frames: Vec<_> = (0..200).map(|i| frame(60 + i % 50)).collect();
-        let sealed: Vec<_> =
-            rig.protect_all(&frames).into_iter().map(Result::unwrap).collect();
+        let sealed: Vec<_> = rig.protect_all(&frames).into_iter().map(Result::unwrap).collect();
         let mut raise = |rig: &mut Rig<Software>, pn| {
             rig.secy_in.raise_lowest(0, SCI, 0, pn).unwrap();
         };

@@ -34,11 +34,18 @@ fn macsec_configuration_that_cannot_be_is_refused_at_its_line() {
         (&one("destination = \"02\", ", "00"), 9, "`02` is no MAC address"),
         (&one("ethertype = 0x88e5, ", "00"), 9, "the EtherType of SecTAGs"),
         ("mka = { cak = [{ ckn = \"00\", key = \"sak:1\" }] }", 9, "there is no `cak`"),
-        ("mka = { cak = [{ ckn = \"00\", key = \"cak:1\" }, { ckn = \"00\", key = \"cak:2\" }] }",
-         9, "two CAKs are called 00"),
+        (
+            "mka = { cak = [{ ckn = \"00\", key = \"cak:1\" }, { ckn = \"00\", key = \"cak:2\" }] }",
+            9,
+            "two CAKs are called 00",
+        ),
         (&format!("cipher = \"gcm-aes-xpn-128\"\n{}", one("", "00")), 10, "an XPN cipher with mka"),
         (&format!("validate = \"check\"\n{}", one("", "00")), 10, "validate together with mka"),
-        (&format!("transmit = [{{ key = \"sak:1\" }}]\n{}", one("", "00")), 10, "static associations"),
+        (
+            &format!("transmit = [{{ key = \"sak:1\" }}]\n{}", one("", "00")),
+            10,
+            "static associations",
+        ),
         ("cipher = \"gcm-aes-xpn-128\"\nwindow = 4097", 10, "window cannot be 4097"),
         ("clear-tags = 3", 9, "clear-tags cannot be 3"),
     ] {
