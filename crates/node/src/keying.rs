@@ -118,6 +118,14 @@ impl Keying {
         }
     }
 
+    /// An association has few numbers left before it is time for another SAK.
+    pub fn low_on_numbers(&mut self, now: Instant, secy: u16, an: u8) {
+        if let Some(keyed) = self.ports.get_mut(&PortId(secy)) {
+            let pending = keyed.pn_pending();
+            keyed.next_pn(now, an, pending);
+        }
+    }
+
     /// Timers, orders and messages of the cores.
     pub fn turn(&mut self, now: Instant, links: &mut [Link], exchange: &mut Exchange) -> usize {
         let mut done = 0;

@@ -93,7 +93,7 @@ impl Pair {
 
 #[test]
 fn two_nodes_agree_and_rekey_without_losing_a_frame() {
-    for suite in ["gcm-aes-128", "gcm-aes-256"] {
+    for suite in ["gcm-aes-128", "gcm-aes-256", "gcm-aes-xpn-128", "gcm-aes-xpn-256"] {
         let a = keyed("a", 16, "rekey = 10, ", CAK).replace("gcm-aes-128", suite);
         let mut pair = Pair::new(&a, &keyed("b", 32, "", CAK));
         // Nothing passes in clear before.

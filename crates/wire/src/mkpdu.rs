@@ -166,7 +166,7 @@ pub struct DistributedSak {
 pub enum Set {
     /// Peers of which the sender knows that they hear it.
     Live {
-        /// Low octet of the key server's SSCI, with XPN suites.
+        /// Low octet of the key server's SSCI, beside a SAK of an XPN suite; otherwise 0.
         ssci: u8,
         /// Their last messages.
         peers: Vec<Member>,

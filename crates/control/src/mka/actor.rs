@@ -4,13 +4,15 @@
 //! of ours that is not older than [`LIFE`] (802.1X-2020 clause 9.4.3): recorded messages of
 //! others do not make anybody live, nor do they keep a peer alive or take its place.
 
-use super::config::{ANSWER, Cak, Config, LIFE, NEVER_SERVER, PEERS_MAX, SENT_MAX};
+use super::config::{ANSWER, Cak, Config, LIFE, NEVER_SERVER, PEERS_MAX, SENT_MAX, Suite};
 use super::fault::Fault;
 use super::keys::Keys;
+use super::xpn::Sscis;
 use crate::Entropy;
 use ferrule_base::Instant;
 use ferrule_wire::Sci;
 use ferrule_wire::mkpdu::{AGILITY, Ckn, KeyId, KeyUse, Member, Mi, Repr, SakUse, Set};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 /// MKA version that is spoken.
@@ -33,6 +35,8 @@ pub struct Peer {
     pub can: bool,
     /// Use of SAKs, as it last said.
     pub sak_use: SakUse,
+    /// High halves of its packet numbers.
+    pub high: Option<[u32; 2]>,
 }
 
 impl Peer {
@@ -40,11 +44,52 @@ impl Peer {
     pub fn uses(&self, key: KeyId) -> Option<KeyUse> {
         self.sak_use.keys.into_iter().flatten().find(|used| used.key == key)
     }
+
+    /// Lowest packet number that it says of a SAK.
+    pub fn lowest_pn(&self, key: KeyId, suite: Suite) -> Option<u64> {
+        let mut said = lowest_pns(&self.sak_use, self.high);
+        said.find(|(used, _)| used.key == key)?.1.of(suite)
+    }
+}
+
+/// A packet number in its halves.
+#[derive(Clone, Copy, Debug)]
+pub struct Halves {
+    low: u32,
+    /// Nothing if the sender does not say it.
+    high: Option<u32>,
+}
+
+impl Halves {
+    /// The number by a suite; nothing if a half of it is not known.
+    pub fn of(self, suite: Suite) -> Option<u64> {
+        let high = if suite.is_xpn() { self.high? } else { 0 };
+        Some(u64::from(high) << 32 | u64::from(self.low))
+    }
+}
+
+/// Use of the latest key and the one before, with lowest packet numbers.
+pub fn lowest_pns(
+    sak_use: &SakUse,
+    high: Option<[u32; 2]>,
+) -> impl Iterator<Item = (KeyUse, Halves)> + use<> {
+    let high = high.map_or([None; 2], |high| high.map(Some));
+    let keys = sak_use.keys.into_iter().flatten();
+    keys.zip(high).map(|(used, high)| (used, Halves { low: used.lowest_pn, high }))
+}
+
+/// High halves of lowest packet numbers, in a message.
+pub fn high_halves(repr: &Repr) -> Option<[u32; 2]> {
+    repr.set(|set| match set {
+        Set::Xpn { lowest_pn, .. } => Some(*lowest_pn),
+        _ => None,
+    })
 }
 
 /// A peer that was heard.
 #[derive(Clone, Copy, Debug)]
 struct Potential {
+    sci: Sci,
     mn: u32,
     expires: Instant,
 }
@@ -119,6 +164,18 @@ impl Actor {
         (self.changed, self.hello) = (now, now);
     }
 
+    /// The SCI of a peer that was heard.
+    pub fn sci_of(&self, mi: &Mi) -> Option<Sci> {
+        let live = self.live.get(mi).map(|peer| peer.sci);
+        live.or_else(|| self.potential.get(mi).map(|peer| peer.sci))
+    }
+
+    /// SSCIs of a SAK that is made now: all live peers are members.
+    pub fn sscis(&self, own: Sci) -> Option<Sscis> {
+        let peers = self.live.iter().map(|(&mi, peer)| (mi, peer.sci));
+        Sscis::by_sci(self.own.mi, peers.chain([(self.own.mi, own)]).collect())
+    }
+
     /// True if peers were heard that are not live.
     pub fn has_potential(&self) -> bool {
         !self.potential.is_empty()
@@ -162,7 +219,7 @@ impl Actor {
         if !self.is_answered(now, repr) {
             match self.live.get_mut(&mi) {
                 Some(peer) => peer.mn = mn,
-                None => self.note(now, mi, mn),
+                None => self.note(now, mi, (repr.sci, mn)),
             }
             return Ok(Heard::default());
         }
@@ -190,20 +247,22 @@ impl Actor {
                 is_server: repr.key_server,
                 can: repr.desired && repr.capability > 0,
                 sak_use: sak_use.unwrap_or_default(),
+                high: high_halves(repr),
             },
         );
         Ok(Heard { is_new, is_live: true })
     }
 
     /// Notes a peer that did not hear us yet; of too many the one goes that expires first.
-    fn note(&mut self, now: Instant, mi: Mi, mn: u32) {
+    fn note(&mut self, now: Instant, mi: Mi, (sci, mn): (Sci, u32)) {
         let room = PEERS_MAX.saturating_sub(self.live.len());
         if !self.potential.contains_key(&mi) && self.potential.len() >= room {
             let first = self.potential.iter().min_by_key(|(_, peer)| peer.expires);
             let Some(first) = first.map(|(&mi, _)| mi) else { return };
             self.potential.remove(&first);
         }
-        if self.potential.insert(mi, Potential { mn, expires: now + LIFE }).is_none() {
+        let heard = Potential { sci, mn, expires: now + LIFE };
+        if self.potential.insert(mi, heard).is_none() {
             // It learns soon that it was heard.
             let last = self.sent.back().map_or(Instant::ZERO, |&(_, at)| at);
             self.hello = self.hello.min(now.max(last + ANSWER));
@@ -247,13 +306,13 @@ impl Actor {
         best.map(|(_, sci)| sci).filter(|_| !self.live.is_empty())
     }
 
-    /// The next message but its ICV; nothing if a new identity would be needed and cannot be
-    /// had.
+    /// The next message but its ICV, with the SSCI that its SAK has for this station, if it has
+    /// one; nothing if a new identity would be needed and cannot be had.
     pub fn message(
         &mut self,
         now: Instant,
         own: &Config,
-        sets: impl IntoIterator<Item = Set>,
+        (ssci, sets): (Option<u32>, Vec<Set>),
         entropy: &mut dyn Entropy,
     ) -> Option<Repr> {
         if self.own.mn == u32::MAX {
@@ -265,10 +324,14 @@ impl Actor {
         }
         self.sent.retain(|&(_, at)| now.since(at) <= LIFE);
         self.sent.push_back((self.own.mn, now));
-        let live = self.live.iter().map(|(&mi, peer)| Member { mi, mn: peer.mn }).collect();
+        // In the order of SSCIs.
+        let mut live: Vec<_> = self.live.iter().collect();
+        live.sort_by_key(|(_, peer)| Reverse(peer.sci));
+        let live = live.into_iter().map(|(&mi, peer)| Member { mi, mn: peer.mn }).collect();
+        let ssci = ssci.and_then(|ssci| u8::try_from(ssci).ok()).unwrap_or_default();
         let heard = self.potential.iter();
         let heard: Vec<_> = heard.map(|(&mi, peer)| Member { mi, mn: peer.mn }).collect();
-        let mut all = vec![Set::Live { ssci: 0, peers: live }, Set::Potential(heard)];
+        let mut all = vec![Set::Live { ssci, peers: live }, Set::Potential(heard)];
         all.retain(|set| {
             let (Set::Live { peers, .. } | Set::Potential(peers)) = set else { return true };
             !peers.is_empty()

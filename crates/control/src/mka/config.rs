@@ -24,7 +24,9 @@ pub const PEERS_MAX: usize = 64;
 /// CAKs of a port at most: that in use, and one that takes its place.
 pub const CAKS_MAX: usize = 4;
 /// A packet number from which on there is to be a new SAK (PendingPNExhaustion, clause 9.8).
-pub const PN_PENDING: u32 = 0xc000_0000;
+pub const PN_PENDING: u64 = 0xc000_0000;
+/// The same with XPN suites.
+pub const XPN_PENDING: u64 = 0xc000_0000_0000_0000;
 /// Priority of a participant that never is key server.
 pub const NEVER_SERVER: u8 = 255;
 /// Own messages that a peer's may answer at most.
@@ -37,15 +39,29 @@ pub enum Suite {
     GcmAes128,
     /// GCM-AES-256.
     GcmAes256,
+    /// GCM-AES-XPN-128.
+    GcmAesXpn128,
+    /// GCM-AES-XPN-256.
+    GcmAesXpn256,
 }
 
 impl Suite {
     /// Octets of a SAK.
     pub const fn key_len(self) -> usize {
         match self {
-            Self::GcmAes128 => 16,
-            Self::GcmAes256 => 32,
+            Self::GcmAes128 | Self::GcmAesXpn128 => 16,
+            Self::GcmAes256 | Self::GcmAesXpn256 => 32,
         }
+    }
+
+    /// Packet numbers of 64 bits, with salt and SSCIs; no confidentiality offset.
+    pub const fn is_xpn(self) -> bool {
+        matches!(self, Self::GcmAesXpn128 | Self::GcmAesXpn256)
+    }
+
+    /// A packet number from which on there is to be a new SAK.
+    pub const fn pn_pending(self) -> u64 {
+        if self.is_xpn() { XPN_PENDING } else { PN_PENDING }
     }
 
     /// Identifier (802.1AE table 14-1).
@@ -53,6 +69,8 @@ impl Suite {
         match self {
             Self::GcmAes128 => 0x0080_c200_0100_0001,
             Self::GcmAes256 => 0x0080_c200_0100_0002,
+            Self::GcmAesXpn128 => 0x0080_c200_0100_0003,
+            Self::GcmAesXpn256 => 0x0080_c200_0100_0004,
         }
     }
 
@@ -61,6 +79,8 @@ impl Suite {
         match id {
             0x0080_c200_0100_0001 => Some(Self::GcmAes128),
             0x0080_c200_0100_0002 => Some(Self::GcmAes256),
+            0x0080_c200_0100_0003 => Some(Self::GcmAesXpn128),
+            0x0080_c200_0100_0004 => Some(Self::GcmAesXpn256),
             _ => None,
         }
     }
@@ -99,6 +119,11 @@ impl Confidentiality {
             _ => Self::Offset50,
         }
     }
+
+    /// Some octets of the data stay readable.
+    pub const fn has_offset(self) -> bool {
+        matches!(self, Self::Offset30 | Self::Offset50)
+    }
 }
 
 /// A port's part in MKA.
@@ -114,7 +139,8 @@ pub struct Config {
     pub priority: u8,
     /// Suite of SAKs, as key server.
     pub suite: Suite,
-    /// Confidentiality, as key server.
+    /// Confidentiality, as key server. (An XPN suite has no offset: in its place all is
+    /// confidential.)
     pub confidentiality: Confidentiality,
     /// A new SAK after this time, as key server.
     pub rekey: Option<Duration>,
@@ -138,6 +164,12 @@ impl Config {
             clear: false,
             delay_protect: false,
         }
+    }
+
+    /// Confidentiality that goes with the suite.
+    pub(super) const fn confidentiality(&self) -> Confidentiality {
+        let is_without = self.suite.is_xpn() && self.confidentiality.has_offset();
+        if is_without { Confidentiality::All } else { self.confidentiality }
     }
 
     /// Between two messages.

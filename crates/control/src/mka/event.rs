@@ -18,6 +18,24 @@ pub enum Command {
     Rekey,
 }
 
+/// Parameters of an XPN suite beside the key (802.1AE-2018 clause 10.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Xpn {
+    /// Salt of the SAK.
+    pub salt: [u8; 12],
+    /// SSCI under which this station transmits.
+    pub ssci: u32,
+}
+
+/// A peer's channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// Its SCI.
+    pub sci: Sci,
+    /// Its SSCI by the SAK, with XPN suites.
+    pub ssci: Option<u32>,
+}
+
 /// What the SecY is to do.
 #[derive(Clone, Debug)]
 pub enum Order {
@@ -34,15 +52,24 @@ pub enum Order {
         suite: Suite,
         /// Confidentiality.
         confidentiality: Confidentiality,
+        /// Salt and own SSCI, with XPN suites.
+        xpn: Option<Xpn>,
         /// The peers' channels.
-        channels: Vec<Sci>,
+        channels: Vec<Channel>,
     },
     /// Transmit with a SAK that is installed.
     Transmit(KeyId),
     /// Forget a SAK.
     Retire(KeyId),
-    /// Receive from a channel, too, with all SAKs that are installed.
-    AddChannel(Sci),
+    /// Receive from a channel, too, with a SAK; one that was not installed is no fault. With an
+    /// XPN suite the channel is that of a member for which the SAK was made, and which this
+    /// station hears later than others.
+    AddChannel {
+        /// The SAK.
+        key: KeyId,
+        /// The channel.
+        channel: Channel,
+    },
     /// Refuse lower packet numbers of a channel (bounded delay).
     LowestPn {
         /// The sender.
@@ -50,7 +77,7 @@ pub enum Order {
         /// The SAK.
         key: KeyId,
         /// The lowest that is acceptable.
-        pn: u32,
+        pn: u64,
     },
     /// The controlled port.
     Port(PortState),

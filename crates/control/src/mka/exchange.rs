@@ -1,17 +1,16 @@
 //! Messages in and out.
 
-use super::actor::Actor;
+use super::actor::{Actor, high_halves, lowest_pns};
 use super::config::{Config, LIFE};
 use super::event::{News, Order};
 use super::fault::Fault;
 use super::sak::{Made, Sak};
-use super::{Asked, Confidentiality, Kay, Suite};
+use super::xpn::Sscis;
+use super::{Asked, Confidentiality, Kay, New, Suite};
 use ferrule_base::Instant;
 use ferrule_wire::eapol::{self, Kind};
-use ferrule_wire::ethernet;
-use ferrule_wire::mkpdu::{
-    DistributedSak, ICV_LEN, KeyId, KeyUse, Mi, Repr, SakUse, Set, WrappedSak,
-};
+use ferrule_wire::mkpdu::{DistributedSak, ICV_LEN, KeyId, KeyUse, Repr, SakUse, Set, WrappedSak};
+use ferrule_wire::{Sci, ethernet};
 
 /// Octets before the MKPDU.
 const HEAD: usize = ethernet::Header::LEN + eapol::Header::LEN;
@@ -75,7 +74,7 @@ impl Kay {
             _ => None,
         });
         match sak.filter(|_| is_live == Some(true)) {
-            Some(sak) => self.take_sak(now, at, repr.actor.mi, &sak),
+            Some(sak) => self.take_sak(now, at, repr, &sak),
             None => Ok(()),
         }
     }
@@ -83,12 +82,14 @@ impl Kay {
     /// Bounded delay: what a peer sent before is too late.
     fn raise_lowest_pn(&mut self, repr: &Repr) {
         let said = repr.set(|set| match set {
-            Set::SakUse(SakUse { keys: Some(keys), delay_protect: true, .. }) => Some(*keys),
+            Set::SakUse(sak_use) if sak_use.delay_protect => Some(*sak_use),
             _ => None,
         });
-        for used in said.into_iter().flatten().filter(|used| used.transmits) {
-            if self.saks.all().any(|sak| sak.key == used.key && sak.receives) {
-                let (channel, key, pn) = (repr.sci, used.key, used.lowest_pn);
+        let said = said.into_iter().flat_map(|said| lowest_pns(&said, high_halves(repr)));
+        for (used, lowest) in said.filter(|(used, _)| used.transmits) {
+            let sak = self.saks.all().find(|sak| sak.key == used.key && sak.receives);
+            if let Some(pn) = sak.and_then(|sak| lowest.of(sak.suite)) {
+                let (channel, key) = (repr.sci, used.key);
                 self.order(Asked::Other, Order::LowestPn { channel, key, pn });
             }
         }
@@ -99,10 +100,11 @@ impl Kay {
         &mut self,
         now: Instant,
         at: usize,
-        from: Mi,
+        repr: &Repr,
         sak: &DistributedSak,
     ) -> Result<(), Fault> {
         self.follow_channels();
+        let from = repr.actor.mi;
         let actor = &self.actors[at];
         let sender = actor.live.get(&from).filter(|peer| peer.is_server);
         let server = actor.server(&self.config);
@@ -124,17 +126,29 @@ impl Kay {
         let unwrapped = unwrapped.ok_or(Fault::Sak)?;
         let ckn = actor.ckn;
         let confidentiality = Confidentiality::from_code(sak.offset);
-        self.install(now, (key, ckn, sak.an), unwrapped, (suite, confidentiality), None);
+        let mut sscis = None;
+        if suite.is_xpn() {
+            if confidentiality.has_offset() {
+                return Err(Fault::Offset);
+            }
+            sscis = sscis_of(actor, self.config.sci, repr)?;
+            if sscis.is_none() {
+                // Until all members were heard: the key server says it again.
+                return Ok(());
+            }
+        }
+        let new = New { key, ckn, an: sak.an, suite, confidentiality, sscis, made: None };
+        self.install(now, unwrapped, new);
         Ok(())
     }
 
     /// A message of a participant, now.
     pub(super) fn transmit(&mut self, now: Instant, at: usize) {
         self.saks.latest.iter_mut().chain(&mut self.saks.old).for_each(|sak| sak.age(now));
-        let sets = self.sets(now, at);
+        let said = self.sets(now, at);
         let actor = &mut self.actors[at];
         actor.hello = now + self.config.hello();
-        let Some(repr) = actor.message(now, &self.config, sets, &mut *self.entropy) else {
+        let Some(repr) = actor.message(now, &self.config, said, &mut *self.entropy) else {
             return self.tell(News::NoEntropy);
         };
         let frame = frame(&self.config, &self.actors[at], &repr);
@@ -146,8 +160,9 @@ impl Kay {
         self.counts.sent += 1;
     }
 
-    /// Sets of a participant's message behind those of its peers.
-    fn sets(&self, now: Instant, at: usize) -> Vec<Set> {
+    /// Sets of a participant's message behind those of its peers; own SSCI, if there is a SAK
+    /// of an XPN suite among them.
+    fn sets(&self, now: Instant, at: usize) -> (Option<u32>, Vec<Set>) {
         // (Where there is none its lowest number is 1: 0 is none, as some peers read it.)
         let none = KeyUse { lowest_pn: 1, ..KeyUse::default() };
         let used = |sak: &Option<Sak>| sak.as_ref().map_or(none, Sak::used);
@@ -162,6 +177,12 @@ impl Kay {
                 delay_protect: self.config.delay_protect,
             })
         });
+        let high = |sak: &Option<Sak>| sak.as_ref().map_or(0, Sak::lowest_pn_high);
+        let has_high = has_peers && self.saks.all().any(|sak| sak.suite.is_xpn());
+        let high = has_high.then(|| Set::Xpn {
+            suspension: 0,
+            lowest_pn: [high(&self.saks.latest), high(&self.saks.old)],
+        });
         let ckn = self.actors[at].ckn;
         let latest = self.saks.latest.as_ref().filter(|sak| sak.ckn == ckn);
         let made = latest.and_then(|sak| sak.made.as_ref().map(|made| (sak, made)));
@@ -169,17 +190,41 @@ impl Kay {
             let recent = now.since(sak.since) < LIFE;
             // One that is new may have used the SAK in an earlier life, by the same SCI: its
             // packet numbers would begin anew. It gets the next one.
-            let mut live = self.actors[at].live.keys();
-            let is_theirs = live.all(|mi| made.members.contains(mi));
-            is_theirs && recent && (!self.all_receive(at, sak.key, made) || !sak.transmits)
+            let actor = &self.actors[at];
+            let is_theirs = actor.live.keys().all(|mi| made.members.contains(mi));
+            // Once a member is gone the list would say other SSCIs: a nonce could come twice.
+            let is_same = sak.sscis.is_none() || actor.sscis(self.config.sci) == sak.sscis;
+            let is_wanted = !self.all_receive(at, sak.key, made) || !sak.transmits;
+            is_theirs && is_same && recent && is_wanted
         });
+        let ssci = distributed.and_then(|(sak, _)| sak.sscis.as_ref().map(|sscis| sscis.own));
         let distributed = distributed.map(|(sak, made)| {
-            let Made { wrapped, suite, confidentiality, .. } = made.clone();
+            let Made { wrapped, confidentiality, .. } = made.clone();
+            let suite = Some(sak.suite.id()).filter(|_| sak.suite != Suite::GcmAes128);
             let key = Some(WrappedSak { kn: sak.key.kn, suite, wrapped });
             Set::DistributedSak(DistributedSak { an: sak.an, offset: confidentiality.code(), key })
         });
-        sak_use.into_iter().chain(distributed).collect()
+        (ssci, sak_use.into_iter().chain(distributed).chain(high).collect())
     }
+}
+
+/// SSCIs of the members of a SAK that came by this message; nothing if they follow from SCIs that
+/// are not all known.
+fn sscis_of(actor: &Actor, own: Sci, repr: &Repr) -> Result<Option<Sscis>, Fault> {
+    let list = repr.set(|set| match set {
+        Set::Live { ssci, peers } => Some((*ssci, peers.clone())),
+        _ => None,
+    });
+    let (ssci, list) = list.ok_or(Fault::Sscis)?;
+    let (mine, from) = (actor.mi(), repr.actor.mi);
+    if ssci != 0 {
+        return Sscis::by_list(mine, (from, ssci), &list).map(Some).ok_or(Fault::Sscis);
+    }
+    let sci_of = |mi| if mi == mine { Some(own) } else { actor.sci_of(&mi) };
+    let members = list.iter().map(|member| member.mi).chain([from]);
+    let members: Option<Vec<_>> = members.map(|mi| Some((mi, sci_of(mi)?))).collect();
+    let Some(members) = members else { return Ok(None) };
+    Sscis::by_sci(mine, members).map(Some).ok_or(Fault::Sscis)
 }
 
 /// A message as a frame, with its ICV.

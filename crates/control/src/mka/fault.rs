@@ -29,11 +29,15 @@ pub enum Fault {
     Sak,
     /// A SAK whose number was used by its key server.
     OldSak,
+    /// A SAK of an XPN suite with a confidentiality offset.
+    Offset,
+    /// A SAK of an XPN suite whose members have no SSCIs that differ.
+    Sscis,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Destination,
         Self::NotMka,
         Self::Malformed,
@@ -46,6 +50,8 @@ impl Fault {
         Self::NotKeyServer,
         Self::Sak,
         Self::OldSak,
+        Self::Offset,
+        Self::Sscis,
     ];
 }
 
@@ -64,6 +70,8 @@ impl fmt::Display for Fault {
             Self::NotKeyServer => "SAK not from the key server",
             Self::Sak => "SAK that cannot be unwrapped or used",
             Self::OldSak => "key number used before",
+            Self::Offset => "confidentiality offset with an XPN suite",
+            Self::Sscis => "members of an XPN suite that are named twice",
         })
     }
 }

@@ -13,9 +13,10 @@
 //! when a SAK follows another.
 //!
 //! The files: `actor` one CAK and its peers; `sak` SAKs in use; `keys` what follows from a CAK;
-//! `exchange` messages in and out; `view` what people see.
+//! `exchange` messages in and out; `xpn` salt and SSCIs; `view` what people see.
 //!
-//! Not here: XPN suites, group CAKs (Distributed CAK), announcements.
+//! Not here: group CAKs (Distributed CAK), announcements, so that a key server does not know
+//! which suites its peers have.
 
 mod actor;
 pub mod config;
@@ -27,20 +28,22 @@ mod sak;
 #[cfg(test)]
 mod tests;
 pub mod view;
+mod xpn;
 
 pub use config::{Cak, Confidentiality, Config, Suite};
-pub use event::{Command, Event, News, Order, PortState};
+pub use event::{Channel, Command, Event, News, Order, PortState, Xpn};
 pub use fault::Fault;
 pub use keys::Keys;
 
 use crate::{Entropy, Refused, Token};
 use actor::Actor;
-use config::{CAKS_MAX, LIFE, PN_PENDING, RETIRE, SERVERS_MAX};
+use config::{CAKS_MAX, LIFE, RETIRE, SERVERS_MAX};
 use ferrule_base::{Instant, Secret};
 use ferrule_wire::Sci;
 use ferrule_wire::mkpdu::{Ckn, KeyId, Mi};
 use sak::{Made, Sak, Saks};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use xpn::Sscis;
 
 /// Events that wait at most for people who do not take them.
 const NEWS_MAX: usize = 256;
@@ -53,6 +56,19 @@ enum Asked {
     Other,
 }
 
+/// A SAK that is to be installed.
+struct New {
+    key: KeyId,
+    ckn: Ckn,
+    an: u8,
+    suite: Suite,
+    confidentiality: Confidentiality,
+    /// With XPN suites.
+    sscis: Option<Sscis>,
+    /// Made by this participant.
+    made: Option<Made>,
+}
+
 /// The MKA entity of a port.
 pub struct Kay {
     config: Config,
@@ -60,8 +76,6 @@ pub struct Kay {
     /// One for each CAK, in the order in which they came.
     actors: Vec<Actor>,
     saks: Saks,
-    /// Channels from which the SecY receives.
-    channels: BTreeSet<Sci>,
     port: PortState,
     /// Last key number of each key server, the latest server last: no SAK is installed twice.
     distributed: VecDeque<KeyId>,
@@ -80,6 +94,21 @@ pub struct Kay {
     counts: view::Counts,
 }
 
+/// Channels from which the SecY is to receive with a SAK: of all live peers, but with an XPN suite
+/// of members alone, who have an SSCI.
+fn channels_of(actors: &[Actor], ckn: &Ckn, sscis: Option<&Sscis>) -> Vec<Channel> {
+    let mut channels = BTreeMap::new();
+    for actor in actors.iter().filter(|actor| sscis.is_none() || actor.ckn == *ckn) {
+        for (mi, peer) in &actor.live {
+            let ssci = sscis.map(|sscis| sscis.of(mi));
+            if ssci != Some(None) {
+                channels.insert(peer.sci, ssci.flatten());
+            }
+        }
+    }
+    channels.into_iter().map(|(sci, ssci)| Channel { sci, ssci }).collect()
+}
+
 impl Kay {
     /// An entity without a CAK.
     pub fn new(config: Config, entropy: Box<dyn Entropy>) -> Self {
@@ -88,7 +117,6 @@ impl Kay {
             entropy,
             actors: Vec::new(),
             saks: Saks::default(),
-            channels: BTreeSet::new(),
             port: PortState::Blocked,
             distributed: VecDeque::new(),
             server: None,
@@ -147,7 +175,7 @@ impl Kay {
             }
             Event::NextPn(key, pn) => {
                 if let Some(sak) = self.saks.get_mut(key) {
-                    sak.next_pn = pn.try_into().unwrap_or(u32::MAX);
+                    sak.set_next_pn(pn);
                 }
             }
         }
@@ -315,16 +343,15 @@ impl Kay {
     /// SAKs that it had: were it given up before and opened again, its window would be new, and
     /// what was recorded of it would pass.
     fn follow_channels(&mut self) {
-        let live = self.actors.iter().flat_map(|actor| actor.live.values());
-        let wanted: BTreeSet<Sci> = live.map(|peer| peer.sci).collect();
-        if self.saks.all().next().is_none() {
-            self.channels.clone_from(&wanted);
+        let mut orders = Vec::new();
+        for sak in self.saks.latest.iter_mut().chain(&mut self.saks.old) {
+            for channel in channels_of(&self.actors, &sak.ckn, sak.sscis.as_ref()) {
+                if sak.channels.insert(channel.sci) {
+                    orders.push(Order::AddChannel { key: sak.key, channel });
+                }
+            }
         }
-        let new: Vec<Sci> = wanted.difference(&self.channels).copied().collect();
-        for sci in new {
-            self.channels.insert(sci);
-            self.order(Asked::Other, Order::AddChannel(sci));
-        }
+        orders.into_iter().for_each(|order| self.order(Asked::Other, order));
     }
 
     fn follow_port(&mut self) {
@@ -377,13 +404,13 @@ impl Kay {
         if sak.receives && !sak.transmits || self.saks.retire.is_some() {
             return false;
         }
-        let pn = this.live.values().filter_map(|peer| peer.uses(sak.key));
-        let pn = pn.map(|used| used.lowest_pn).chain([sak.next_pn]).max();
+        let pn = this.live.values().filter_map(|peer| peer.lowest_pn(sak.key, sak.suite));
+        let pn = pn.chain([sak.next_pn]).max();
         // (Who forgot a SAK must not have it again: its packet numbers would begin anew.)
         !all_receive
             || self.rekey
             || self.config.rekey.is_some_and(|after| now.since(sak.since) >= after)
-            || pn.is_some_and(|pn| pn >= PN_PENDING)
+            || pn.is_some_and(|pn| pn >= sak.suite.pn_pending())
             || !this.live.keys().all(|mi| made.members.contains(mi))
     }
 
@@ -400,26 +427,23 @@ impl Kay {
         let sak = actor.keys.sak(&Secret::new(nonce.to_vec()), &all, key.kn);
         let Some(sak) = sak else { return };
         let Some(wrapped) = actor.keys.wrap(&sak) else { return };
+        let sscis = actor.sscis(self.config.sci).filter(|_| suite.is_xpn());
+        if suite.is_xpn() && sscis.is_none() {
+            return;
+        }
         let others = actor.live.values().flat_map(|peer| peer.sak_use.keys.into_iter().flatten());
         let others = others.filter(|used| used.key.kn != 0).map(|used| used.an);
         let an = self.saks.free_an(others);
-        let suite = Some(suite.id()).filter(|_| suite != Suite::GcmAes128);
-        let confidentiality = self.config.confidentiality;
-        let made = Made { members, wrapped, suite, confidentiality };
+        let confidentiality = self.config.confidentiality();
+        let made = Some(Made { members, wrapped, confidentiality });
         let ckn = actor.ckn;
         self.rekey = false;
-        self.install(now, (key, ckn, an), sak, (self.config.suite, confidentiality), Some(made));
+        self.install(now, sak, New { key, ckn, an, suite, confidentiality, sscis, made });
     }
 
     /// A SAK takes the place of the latest.
-    fn install(
-        &mut self,
-        now: Instant,
-        (key, ckn, an): (KeyId, Ckn, u8),
-        sak: Secret,
-        (suite, confidentiality): (Suite, Confidentiality),
-        made: Option<Made>,
-    ) {
+    fn install(&mut self, now: Instant, sak: Secret, new: New) {
+        let New { key, ckn, an, suite, confidentiality, sscis, made } = new;
         self.distributed.retain(|last| last.mi != key.mi);
         if self.distributed.len() == SERVERS_MAX {
             self.distributed.pop_front();
@@ -438,10 +462,15 @@ impl Kay {
         if let Some(same) = self.saks.latest.take_if(|latest| latest.an == an) {
             self.order(Asked::Other, Order::Retire(same.key));
         }
+        let xpn = sscis.as_ref().map(|sscis| Xpn { salt: xpn::salt(key), ssci: sscis.own });
+        let channels = channels_of(&self.actors, &ckn, sscis.as_ref());
         self.saks.old = self.saks.latest.replace(Sak {
             key,
             ckn,
             an,
+            suite,
+            sscis,
+            channels: channels.iter().map(|channel| channel.sci).collect(),
             made,
             since: now,
             receives: false,
@@ -452,10 +481,7 @@ impl Kay {
             lowest_pn: 1,
             aged: (1, now),
         });
-        let live = self.actors.iter().flat_map(|actor| actor.live.values());
-        self.channels = live.map(|peer| peer.sci).collect();
-        let channels = self.channels.iter().copied().collect();
-        let order = Order::Install { key, an, sak, suite, confidentiality, channels };
+        let order = Order::Install { key, an, sak, suite, confidentiality, xpn, channels };
         self.order(Asked::Install(key), order);
         self.hurry(now);
     }

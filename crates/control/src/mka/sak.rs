@@ -6,8 +6,10 @@
 //!                                               others: the key server transmits
 //! ```
 
-use super::config::{BOUNDED_HELLO, Confidentiality};
+use super::config::{BOUNDED_HELLO, Confidentiality, Suite};
+use super::xpn::Sscis;
 use ferrule_base::Instant;
+use ferrule_wire::Sci;
 use ferrule_wire::mkpdu::{Ckn, KeyId, KeyUse, Mi};
 use std::collections::BTreeSet;
 
@@ -18,8 +20,6 @@ pub struct Made {
     pub members: BTreeSet<Mi>,
     /// Under the KEK.
     pub wrapped: Vec<u8>,
-    /// Cipher suite, where it has to be said.
-    pub suite: Option<u64>,
     pub confidentiality: Confidentiality,
 }
 
@@ -30,6 +30,11 @@ pub struct Sak {
     /// CAK under which it was distributed.
     pub ckn: Ckn,
     pub an: u8,
+    pub suite: Suite,
+    /// With XPN suites.
+    pub sscis: Option<Sscis>,
+    /// Channels from which the SecY receives with it.
+    pub channels: BTreeSet<Sci>,
     /// Made by this participant.
     pub made: Option<Made>,
     /// When it was distributed.
@@ -41,10 +46,10 @@ pub struct Sak {
     pub transmit_after: Instant,
     pub transmits: bool,
     /// Packet number that is sent next, as the SecY last said.
-    pub next_pn: u32,
+    pub next_pn: u64,
     /// The lowest that peers are to accept: an older one, and since when it is said.
-    pub lowest_pn: u32,
-    pub aged: (u32, Instant),
+    pub lowest_pn: u64,
+    pub aged: (u64, Instant),
 }
 
 impl Sak {
@@ -55,8 +60,18 @@ impl Sak {
             transmits: self.transmits,
             receives: self.receives,
             key: self.key,
-            lowest_pn: self.lowest_pn,
+            lowest_pn: self.lowest_pn as u32,
         }
+    }
+
+    /// High half of the lowest packet number.
+    pub const fn lowest_pn_high(&self) -> u32 {
+        (self.lowest_pn >> 32) as u32
+    }
+
+    /// The SecY says which packet number it sends next.
+    pub fn set_next_pn(&mut self, pn: u64) {
+        self.next_pn = if self.suite.is_xpn() { pn } else { pn.min(u32::MAX.into()) };
     }
 
     /// A message says the number of a bounded hello time ago: what was sent since may still be

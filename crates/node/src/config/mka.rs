@@ -24,7 +24,6 @@ pub(super) fn read(
     let spanned = secy.mka.as_ref()?;
     let mka = spanned.get_ref();
     let refused = [
-        (read.entity.xpn, "an XPN cipher with mka", "use gcm-aes-128 or gcm-aes-256"),
         (
             !secy.transmit.is_empty() || !secy.receive.is_empty(),
             "static associations together with mka",

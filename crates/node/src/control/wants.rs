@@ -5,7 +5,6 @@ use super::Control;
 use crate::incident::Incident;
 use crate::message::{Asker, Seat, Want};
 use ferrule_base::{Duration, Instant};
-use ferrule_control::mka::config::PN_PENDING;
 use ferrule_dataplane::Lease;
 
 /// How soon a counter that could not be written is tried again.
@@ -41,7 +40,7 @@ impl Control {
         if let (Asker::Macsec(secy, an), true) = (want.by, want.lease == Lease::default()) {
             // Its key dies with the process: no record keeps its numbers, but it is time for
             // another.
-            self.keying.next_pn(now, secy, an, PN_PENDING.into());
+            self.keying.low_on_numbers(now, secy, an);
             let all = Want { limit: u64::MAX, ..want };
             if self.change(seat, all.granted()).is_err() {
                 self.wants.wait(now, seat, want);

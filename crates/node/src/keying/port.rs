@@ -3,14 +3,15 @@
 use crate::config::{MacsecConfig, MkaConfig};
 use crate::message::Change;
 use ferrule_base::{Instant, PortId, Secret};
-use ferrule_control::mka::config::PN_PENDING;
 use ferrule_control::mka::{
-    self, Cak, Command, Confidentiality, Event, Kay, Order, PortState, Suite,
+    self, Cak, Channel, Command, Confidentiality, Event, Kay, Order, PortState, Suite, Xpn,
 };
 use ferrule_control::{Refused, Token};
 use ferrule_crypto::{Aes, Place};
 use ferrule_dataplane::Sequence;
-use ferrule_dataplane::macsec::{RxChange, RxSaConfig, SecyConfig, TxChange, TxSaConfig, Validate};
+use ferrule_dataplane::macsec::{
+    self, RxChange, RxSaConfig, SecyConfig, TxChange, TxSaConfig, Validate,
+};
 use ferrule_wire::Sci;
 use ferrule_wire::mkpdu::{Ckn, KeyId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,6 +21,8 @@ struct Sak {
     key: KeyId,
     an: u8,
     sak: Secret,
+    /// With XPN suites.
+    xpn: Option<Xpn>,
     /// Channels that are received under it.
     channels: BTreeSet<Sci>,
 }
@@ -27,7 +30,7 @@ struct Sak {
 /// What is to go if an order is refused.
 enum Undone {
     Sak(KeyId),
-    Channel(Sci),
+    Channel(KeyId, Sci),
 }
 
 /// A port whose SecY is keyed by MKA.
@@ -52,9 +55,11 @@ pub(super) struct Keyed {
 
 /// The core's configuration.
 pub(super) fn core_config(secy: &MacsecConfig, mka: &MkaConfig, sci: u64) -> mka::Config {
-    let suite = match secy.entity.suite.key_len() {
-        32 => Suite::GcmAes256,
-        _ => Suite::GcmAes128,
+    let suite = match (secy.entity.suite.key_len(), secy.entity.xpn) {
+        (32, false) => Suite::GcmAes256,
+        (32, true) => Suite::GcmAesXpn256,
+        (_, false) => Suite::GcmAes128,
+        (_, true) => Suite::GcmAesXpn128,
     };
     let confidentiality = match (secy.entity.encrypt, secy.entity.offset) {
         (false, _) => Confidentiality::None,
@@ -160,13 +165,9 @@ impl Keyed {
                 let changes = self.retire(key);
                 self.undo(changes);
             }
-            (Err(_), Some(Undone::Channel(sci))) => {
-                for sak in &mut self.saks {
-                    sak.channels.remove(&sci);
-                }
-                let gone = |sak: &Sak| RxChange::Retire(self.id.0, sci.0, sak.an);
-                let changes = self.saks.iter().map(|sak| Change::SecyIn(gone(sak))).collect();
-                self.undo(changes);
+            (Err(_), Some(Undone::Channel(key, sci))) => {
+                let sak = self.saks.iter_mut().find(|sak| sak.key == key);
+                sak.into_iter().for_each(|sak| _ = sak.channels.remove(&sci));
             }
             _ => {}
         }
@@ -180,6 +181,12 @@ impl Keyed {
         }
     }
 
+    /// The packet number from which on there is to be another SAK.
+    pub fn pn_pending(&self) -> u64 {
+        let suite = if self.entity.xpn { Suite::GcmAesXpn128 } else { Suite::GcmAes128 };
+        suite.pn_pending()
+    }
+
     /// The next order of the core, as changes of the SecY; without a token nobody waits for
     /// an answer.
     pub fn poll_order(&mut self) -> Option<(Option<Token>, Vec<Change>)> {
@@ -188,10 +195,10 @@ impl Keyed {
         }
         let (token, order) = self.core.poll_order()?;
         let changes = match order {
-            Order::Install { key, an, sak, suite, confidentiality, channels } => {
+            Order::Install { key, an, sak, suite, confidentiality, xpn, channels } => {
                 self.under_way.insert(token, Undone::Sak(key));
-                let channels = channels.into_iter().collect();
-                self.install(Sak { key, an, sak, channels }, suite, confidentiality)
+                let sak = Sak { key, an, sak, xpn, channels: BTreeSet::new() };
+                self.install(sak, suite, confidentiality, &channels)
             }
             Order::Transmit(key) => {
                 let an = self.an(key);
@@ -200,15 +207,13 @@ impl Keyed {
                     .collect()
             }
             Order::Retire(key) => self.retire(key),
-            Order::AddChannel(sci) => {
-                self.under_way.insert(token, Undone::Channel(sci));
-                for sak in &mut self.saks {
-                    sak.channels.insert(sci);
-                }
-                self.saks.iter().map(|sak| self.receive(sak, sci)).collect()
+            Order::AddChannel { key, channel } => {
+                self.under_way.insert(token, Undone::Channel(key, channel.sci));
+                let at = self.saks.iter().position(|sak| sak.key == key);
+                at.and_then(|at| self.receive(at, channel)).into_iter().collect()
             }
             Order::LowestPn { channel, key, pn } => {
-                let change = |an| RxChange::LowestPn(self.index(), channel.0, an, u64::from(pn));
+                let change = |an| RxChange::LowestPn(self.index(), channel.0, an, pn);
                 self.an(key).map(|an| Change::SecyIn(change(an))).into_iter().collect()
             }
             Order::Port(state) => {
@@ -245,11 +250,18 @@ impl Keyed {
         ]
     }
 
-    fn install(&mut self, new: Sak, suite: Suite, confidentiality: Confidentiality) -> Vec<Change> {
-        let aes = match suite {
-            Suite::GcmAes128 => Aes::Aes128,
-            Suite::GcmAes256 => Aes::Aes256,
+    fn install(
+        &mut self,
+        new: Sak,
+        suite: Suite,
+        confidentiality: Confidentiality,
+        channels: &[Channel],
+    ) -> Vec<Change> {
+        let aes = match suite.key_len() {
+            32 => Aes::Aes256,
+            _ => Aes::Aes128,
         };
+        let (xpn, limit) = (suite.is_xpn(), suite.pn_pending());
         let (encrypt, offset) = match confidentiality {
             Confidentiality::None => (false, 0),
             Confidentiality::All => (true, 0),
@@ -257,42 +269,48 @@ impl Keyed {
             Confidentiality::Offset50 => (true, 50),
         };
         let suite = ferrule_crypto::Suite::AesGcm(aes);
-        let entity = SecyConfig { suite, encrypt, offset, ..self.entity.clone() };
+        let entity = SecyConfig { suite, xpn, encrypt, offset, ..self.entity.clone() };
         let mut changes = Vec::new();
         // An association that has the number goes.
         if let Some(old) = self.saks.iter().find(|sak| sak.an == new.an).map(|sak| sak.key) {
             changes.extend(self.retire(old));
         }
         if entity != self.entity {
-            if entity.suite != self.entity.suite {
+            if !entity.receives_like(&self.entity) {
                 // Associations of another suite go with it.
                 self.saks.clear();
             }
             self.entity = entity;
             changes.extend(self.installed());
         }
-        let (max, limit) = (self.entity.pn_max(), u64::from(PN_PENDING));
         let (an, key, place) = (new.an, new.sak.clone(), self.place.clone());
-        let sa = TxSaConfig { an, key, xpn: None, place };
-        let numbers = Sequence::new(1, limit, max);
+        let xpn = new.xpn.map(|Xpn { salt, ssci }| macsec::Xpn { salt, ssci });
+        let sa = TxSaConfig { an, key, xpn, place };
+        let numbers = Sequence::new(1, limit, self.entity.pn_max());
         changes.push(Change::SecyOut(TxChange::Sa(self.index(), sa, numbers)));
-        changes.extend(new.channels.iter().map(|&sci| self.receive(&new, sci)));
         self.saks.push(new);
+        let at = self.saks.len() - 1;
+        changes.extend(channels.iter().filter_map(|&channel| self.receive(at, channel)));
         changes
     }
 
-    /// Reception under a SAK from a channel.
-    fn receive(&self, of: &Sak, sci: Sci) -> Change {
+    /// Reception from a channel under the SAK at a place of the list, if it is new.
+    fn receive(&mut self, at: usize, channel: Channel) -> Option<Change> {
+        let of = self.saks.get_mut(at)?;
+        if !of.channels.insert(channel.sci) {
+            return None;
+        }
+        let (salt, ssci) = (of.xpn.map(|xpn| xpn.salt), channel.ssci);
         let sa = RxSaConfig {
-            sci: sci.0,
+            sci: channel.sci.0,
             an: of.an,
             key: of.sak.clone(),
-            xpn: None,
+            xpn: salt.zip(ssci).map(|(salt, ssci)| macsec::Xpn { salt, ssci }),
             lowest_pn: 1,
             record: [0; 16],
             place: self.place.clone(),
         };
-        Change::SecyIn(RxChange::Sa(self.index(), sa))
+        Some(Change::SecyIn(RxChange::Sa(self.id.0, sa)))
     }
 
     fn all_of<'a>(&self, sak: &'a Sak) -> impl Iterator<Item = Change> + use<'a> {

@@ -56,7 +56,7 @@ pub struct MkaArgs {
     /// Key server priority of this station: the lowest serves; 255 never.
     #[arg(long, value_name = "N", default_value_t = 16)]
     priority: u8,
-    /// Suite of SAKs, as key server: gcm-aes-128 or gcm-aes-256.
+    /// Suite of SAKs, as key server: gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128, gcm-aes-xpn-256.
     #[arg(long, value_name = "NAME", value_parser = suite, default_value = "gcm-aes-128")]
     suite: Suite,
     /// Destination of messages.
@@ -96,7 +96,11 @@ fn suite(text: &str) -> Result<Suite, String> {
     match text {
         "gcm-aes-128" => Ok(Suite::GcmAes128),
         "gcm-aes-256" => Ok(Suite::GcmAes256),
-        other => Err(format!("`{other}` is no suite here: gcm-aes-128 or gcm-aes-256")),
+        "gcm-aes-xpn-128" => Ok(Suite::GcmAesXpn128),
+        "gcm-aes-xpn-256" => Ok(Suite::GcmAesXpn256),
+        other => {
+            Err(format!("`{other}` is no suite here: gcm-aes-128, or -256, -xpn-128, -xpn-256"))
+        }
     }
 }
 

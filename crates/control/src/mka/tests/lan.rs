@@ -2,10 +2,12 @@
 //! lost of them, the stations lost.
 
 use crate::mka::config::LIFE;
-use crate::mka::{Cak, Command, Config, Event, Kay, News, Order, PortState, Refused, Token};
+use crate::mka::{
+    Cak, Channel, Command, Config, Event, Kay, News, Order, PortState, Refused, Token, Xpn,
+};
 use ferrule_base::{Duration, Instant, MacAddr, Rng, Secret};
 use ferrule_wire::Sci;
-use ferrule_wire::mkpdu::{Ckn, KeyId};
+use ferrule_wire::mkpdu::{Ckn, ICV_LEN, KeyId, Repr, Set};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashSet};
 
@@ -35,8 +37,68 @@ pub struct Weather {
 struct Sa {
     an: u8,
     sak: Vec<u8>,
-    receives: BTreeSet<Sci>,
-    next_pn: u32,
+    xpn: Option<Xpn>,
+    /// Channels from which it receives, with their SSCIs.
+    receives: BTreeMap<Sci, Option<u32>>,
+    next_pn: u64,
+}
+
+impl Sa {
+    /// The nonce of a packet (802.1AE-2018 clauses 14.5 and 14.7).
+    fn nonce(&self, sci: Sci, pn: u64) -> [u8; 12] {
+        let Some(Xpn { salt, ssci }) = self.xpn else {
+            let pn = u32::try_from(pn).expect("a packet number of 32 bits");
+            return [&sci.to_bytes()[..], &pn.to_be_bytes()].concat().try_into().unwrap();
+        };
+        let mut nonce = salt;
+        let with = ssci.to_be_bytes().into_iter().chain(pn.to_be_bytes());
+        nonce.iter_mut().zip(with).for_each(|(octet, with)| *octet ^= with);
+        nonce
+    }
+
+    /// Each channel has one of its own, with an XPN suite.
+    fn has_right_sscis(&self) {
+        let all = self.receives.values().copied().chain([self.xpn.map(|xpn| xpn.ssci)]);
+        let all: BTreeSet<u32> = all.flatten().collect();
+        let count = if self.xpn.is_some() { self.receives.len() + 1 } else { 0 };
+        assert!(all.len() == count && !all.contains(&0), "{all:?} for {count}");
+    }
+
+    /// True if it opens a packet that another one sends from this channel.
+    fn opens(&self, sent: &Sent) -> bool {
+        let salt = |xpn: Option<Xpn>| xpn.map(|xpn| xpn.salt);
+        (self.an, &self.sak, salt(self.xpn)) == (sent.an, &sent.sak, salt(sent.xpn))
+            && self.receives.get(&sent.sci) == Some(&sent.xpn.map(|xpn| xpn.ssci))
+    }
+}
+
+/// A protected frame.
+struct Sent {
+    an: u8,
+    sak: Vec<u8>,
+    xpn: Option<Xpn>,
+    sci: Sci,
+}
+
+const HEAD: usize = 18;
+
+/// A frame with its MKPDU changed, and its ICV made good.
+pub fn altered(frame: &[u8], cak: &Cak, change: impl FnOnce(&mut Repr)) -> Vec<u8> {
+    let (mut repr, _) = Repr::parse(&frame[HEAD..]).unwrap();
+    change(&mut repr);
+    let mut out = frame[..HEAD].to_vec();
+    out.resize(HEAD + repr.len(), 0);
+    let length = (repr.len() + ICV_LEN) as u16;
+    out[HEAD - 2..HEAD].copy_from_slice(&length.to_be_bytes());
+    repr.emit(&mut out[HEAD..]);
+    let icv = cak.keys.icv(&out);
+    out.extend(icv);
+    out
+}
+
+/// The sets of a frame's MKPDU.
+pub fn sets(frame: &[u8]) -> Vec<Set> {
+    Repr::parse(&frame[HEAD..]).unwrap().0.sets
 }
 
 /// A SecY.
@@ -48,21 +110,25 @@ struct Secy {
     /// Installs that are to be refused.
     refuses: u32,
     /// Lowest packet numbers, by channel.
-    lowest: BTreeMap<Sci, u32>,
+    lowest: BTreeMap<Sci, u64>,
 }
 
 impl Secy {
     fn obey(&mut self, order: Order) -> Result<(), Refused> {
         match order {
-            Order::Install { key, an, sak, channels, .. } => {
+            Order::Install { key, an, sak, suite, confidentiality, xpn, channels } => {
                 if self.refuses > 0 {
                     self.refuses -= 1;
                     return Err(Refused("no room".into()));
                 }
                 let same = self.sas.iter().find(|(_, sa)| sa.an == an).map(|(key, _)| *key);
                 assert_eq!(same, None, "an association number in use");
-                let receives = channels.into_iter().collect();
-                let sa = Sa { an, sak: sak.expose().to_vec(), receives, next_pn: 1 };
+                assert_eq!(xpn.is_some(), suite.is_xpn());
+                assert!(xpn.is_none() || !confidentiality.has_offset());
+                let receives = channels.into_iter().map(|Channel { sci, ssci }| (sci, ssci));
+                let receives: BTreeMap<_, _> = receives.collect();
+                let sa = Sa { an, sak: sak.expose().to_vec(), xpn, receives, next_pn: 1 };
+                sa.has_right_sscis();
                 assert!(self.sas.insert(key, sa).is_none(), "installed twice");
             }
             Order::Transmit(key) => {
@@ -73,10 +139,11 @@ impl Secy {
                 assert!(self.sas.remove(&key).is_some(), "it is installed");
                 self.transmits.take_if(|transmits| *transmits == key);
             }
-            Order::AddChannel(sci) => {
-                self.sas.values_mut().for_each(|sa| {
-                    sa.receives.insert(sci);
-                });
+            Order::AddChannel { key, channel: Channel { sci, ssci } } => {
+                if let Some(sa) = self.sas.get_mut(&key) {
+                    assert!(sa.receives.insert(sci, ssci).is_none(), "a channel twice");
+                    sa.has_right_sscis();
+                }
             }
             Order::LowestPn { channel, pn, .. } => {
                 self.lowest.insert(channel, pn);
@@ -119,12 +186,18 @@ impl Station {
         self.secy.refuses = count;
     }
 
-    pub fn set_next_pn(&mut self, pn: u32) {
+    /// Salt and own SSCI of the SAK with which it transmits, and SSCIs of its channels.
+    pub fn xpn(&self) -> Option<(Xpn, BTreeMap<Sci, Option<u32>>)> {
+        let sa = self.secy.sas.get(&self.secy.transmits?)?;
+        Some((sa.xpn?, sa.receives.clone()))
+    }
+
+    pub fn set_next_pn(&mut self, pn: u64) {
         let key = self.secy.transmits.expect("it transmits");
         self.secy.sas.get_mut(&key).expect("installed").next_pn = pn;
     }
 
-    pub fn lowest_pn(&self, of: Sci) -> Option<u32> {
+    pub fn lowest_pn(&self, of: Sci) -> Option<u64> {
         self.secy.lowest.get(&of).copied()
     }
 
@@ -143,12 +216,16 @@ pub struct Lan {
     pub weather: Weather,
     /// Pairs between which nothing passes.
     pub cut: HashSet<(usize, usize)>,
+    /// Key servers do not say their SSCI, as before MKA version 3.
+    pub hides_ssci: bool,
+    /// Nobody says high halves of packet numbers.
+    pub hides_high: bool,
     rng: Rng,
     wire: BinaryHeap<Reverse<Message>>,
     number: u64,
     next_data: Instant,
-    /// SAK, channel and packet number of every frame that was sent.
-    nonces: HashSet<(Vec<u8>, Sci, u32)>,
+    /// SAK and nonce of every frame that was sent.
+    nonces: HashSet<(Vec<u8>, [u8; 12])>,
 }
 
 impl Lan {
@@ -158,6 +235,8 @@ impl Lan {
             stations: Vec::new(),
             weather,
             cut: HashSet::new(),
+            hides_ssci: false,
+            hides_high: false,
             rng: Rng::new(seed),
             wire: BinaryHeap::new(),
             number: 0,
@@ -245,7 +324,7 @@ impl Lan {
                 kay.handle_event(clock, Event::Done(token, done));
             } else if kay.poll_timeout().is_some_and(|due| due <= clock) {
                 for (key, sa) in &station.secy.sas {
-                    kay.handle_event(clock, Event::NextPn(*key, sa.next_pn.into()));
+                    kay.handle_event(clock, Event::NextPn(*key, sa.next_pn));
                 }
                 kay.handle_timeout(clock);
             } else {
@@ -270,7 +349,10 @@ impl Lan {
             self.stations[at].orders.push(((now + takes).max(last), token, order));
         }
         self.stations[at].news.extend(news);
-        for frame in frames {
+        for mut frame in frames {
+            if self.hides_ssci || self.hides_high {
+                frame = self.hidden(at, &frame);
+            }
             for to in (0..self.stations.len()).filter(|to| *to != at) {
                 let lost = self.rng.below(1000) < weather.lost || self.cut.contains(&(at, to));
                 let copies = 1 + u64::from(self.rng.below(1000) < weather.twice);
@@ -284,6 +366,23 @@ impl Lan {
         }
     }
 
+    /// A message without the things that are hidden.
+    fn hidden(&self, at: usize, frame: &[u8]) -> Vec<u8> {
+        let (repr, _) = Repr::parse(&frame[HEAD..]).expect("an MKPDU");
+        let cak = self.stations[at].caks.iter().find(|cak| cak.ckn == repr.ckn).expect("its CAK");
+        altered(frame, cak, |repr| {
+            repr.version = 1;
+            repr.sets.retain(|set| !self.hides_high || !matches!(set, Set::Xpn { .. }));
+            for set in &mut repr.sets {
+                if let Set::Live { ssci, .. } = set
+                    && self.hides_ssci
+                {
+                    *ssci = 0;
+                }
+            }
+        })
+    }
+
     /// Every station that may sends a protected frame to all others.
     fn data(&mut self) {
         for from in 0..self.stations.len() {
@@ -292,16 +391,17 @@ impl Lan {
                 continue;
             };
             let Some(sa) = station.secy.sas.get_mut(&key) else { continue };
-            let (pn, an, sak, sci) = (sa.next_pn, sa.an, sa.sak.clone(), station.config.sci);
+            let (sci, pn) = (station.config.sci, sa.next_pn);
+            let sent = Sent { an: sa.an, sak: sa.sak.clone(), xpn: sa.xpn, sci };
             sa.next_pn += 1;
-            assert!(self.nonces.insert((sak.clone(), sci, pn)), "a nonce twice");
+            let nonce = (sa.sak.clone(), sa.nonce(sci, pn));
+            assert!(self.nonces.insert(nonce), "a nonce twice");
             for to in (0..self.stations.len()).filter(|to| *to != from) {
                 let station = &mut self.stations[to];
                 if station.kay.is_none() || self.cut.contains(&(from, to)) {
                     continue;
                 }
-                let opens = |sa: &Sa| sa.an == an && sa.sak == sak && sa.receives.contains(&sci);
-                match station.secy.sas.values().any(opens) {
+                match station.secy.sas.values().any(|sa| sa.opens(&sent)) {
                     true => station.got += 1,
                     false => station.lost += 1,
                 }

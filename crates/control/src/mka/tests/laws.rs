@@ -1,10 +1,13 @@
 //! Many seeds: loss, duplicates, disorder, crashes, clocks that jump.
 
-use super::lan::{Lan, NOTICED, Weather, cak};
+use super::lan::{Lan, NOTICED, Weather, cak, sci};
 use crate::mka::config::LIFE;
+use crate::mka::{Config, Suite};
 use ferrule_base::{Duration, Rng};
 
 const SECOND: Duration = Duration::from_secs(1);
+const SUITES: [Suite; 4] =
+    [Suite::GcmAes128, Suite::GcmAes256, Suite::GcmAesXpn128, Suite::GcmAesXpn256];
 
 /// After a time of trouble and as much as it takes to notice, all are secured, and no frame is
 /// lost. (That no nonce is used twice, and no key without being installed, the LAN sees to.)
@@ -18,9 +21,13 @@ fn troubled(seed: u64) -> Duration {
     };
     let calm = Weather { lost: 0, ..weather };
     let mut lan = Lan::new(seed, weather);
+    lan.hides_ssci = rng.one_in(4);
     let octets = if rng.one_in(2) { 16 } else { 32 };
     for _ in 0..3 + rng.below(6) {
-        lan.station(rng.below(4) as u8 * 16, &[cak(1, octets)]);
+        let sci = sci(lan.stations.len() as u8 + 1);
+        let suite = SUITES[rng.below(4) as usize];
+        let priority = rng.below(4) as u8 * 16;
+        lan.station_of(Config { priority, suite, ..Config::new(sci) }, &[cak(1, octets)]);
         lan.run(Duration::from_millis(rng.below(3000)));
     }
     for _ in 0..4 {

@@ -5,3 +5,4 @@ mod lan;
 mod laws;
 mod peer;
 mod steps;
+mod xpn;

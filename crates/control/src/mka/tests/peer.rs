@@ -144,7 +144,7 @@ impl Station {
             Order::Install { key, .. } => format!("install {}", key.kn),
             Order::Transmit(key) => format!("transmit {}", key.kn),
             Order::Retire(key) => format!("retire {}", key.kn),
-            Order::AddChannel(sci) => format!("add {}", sci.system().0[5]),
+            Order::AddChannel { channel, .. } => format!("add {}", channel.sci.system().0[5]),
             other => format!("{other:?}"),
         });
         words.collect::<Vec<_>>().join(", ")

@@ -39,7 +39,6 @@ fn macsec_configuration_that_cannot_be_is_refused_at_its_line() {
             9,
             "two CAKs are called 00",
         ),
-        (&format!("cipher = \"gcm-aes-xpn-128\"\n{}", one("", "00")), 10, "an XPN cipher with mka"),
         (&format!("validate = \"check\"\n{}", one("", "00")), 10, "validate together with mka"),
         (
             &format!("transmit = [{{ key = \"sak:1\" }}]\n{}", one("", "00")),
