@@ -50,7 +50,7 @@ class Supplicant:
 
 def tested(lab, keys, *more, cak=CAK, ckn=CKN):
     """The station's report, by rule, and its exit status."""
-    keys.write_text(cak)
+    keys.write_text(f"cak {cak}\n")
     keys.chmod(0o600)
     run = subprocess.run(
         ["ip", "netns", "exec", lab.ns, ferrule(), "test", "mka", "--interface", "station",

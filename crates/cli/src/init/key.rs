@@ -18,7 +18,12 @@ pub enum KeyFor {
         /// With the salt of 64-bit packet numbers.
         xpn: bool,
     },
+    /// A CAK of MKA, of so many octets.
+    Mka(usize),
 }
+
+/// Names of CAKs, and their octets.
+const CAKS: [(&str, usize); 2] = [("mka-128", 16), ("mka-256", 32)];
 
 /// MACsec's names, as configurations have them: SAK octets, and whether it is XPN.
 pub const MACSEC_CIPHERS: [(&str, usize, bool); 4] = [
@@ -33,10 +38,13 @@ impl KeyFor {
     pub fn from_name(name: &str) -> Result<Self, String> {
         let esp = Suite::from_name(name).map(Self::Esp);
         let macsec = MACSEC_CIPHERS.into_iter().find(|(word, ..)| *word == name);
-        esp.or(macsec.map(|(_, sak_len, xpn)| Self::Macsec { sak_len, xpn })).ok_or_else(|| {
+        let macsec = macsec.map(|(_, sak_len, xpn)| Self::Macsec { sak_len, xpn });
+        let cak = CAKS.into_iter().find(|(word, _)| *word == name).map(|(_, len)| Self::Mka(len));
+        esp.or(macsec).or(cak).ok_or_else(|| {
             let esp = Suite::ALL.map(Suite::name).join(", ");
             let macsec = MACSEC_CIPHERS.map(|(word, ..)| word).join(", ");
-            format!("there is no suite `{name}`; for ESP: {esp}; for MACsec: {macsec}")
+            let mka = CAKS.map(|(word, _)| word).join(", ");
+            format!("there is no suite `{name}`; for ESP: {esp}; for MACsec: {macsec}, {mka}")
         })
     }
 
@@ -52,6 +60,7 @@ impl KeyFor {
                 let salt = if xpn { XPN_SALT_LEN } else { 0 };
                 [("cipher", sak_len), ("integrity", 0), ("salt", salt)]
             }
+            Self::Mka(len) => [("cak", len), ("integrity", 0), ("salt", 0)],
         };
         words.into_iter().filter(|(_, len)| *len > 0).collect()
     }

@@ -287,7 +287,8 @@ struct PArgs {
 
 #[derive(Debug, Clone, Args)]
 struct KeyArgs {
-    /// A suite of ESP or MACsec: aes-gcm-128, "aes-cbc-128 hmac-sha1-96", gcm-aes-128, …
+    /// A suite of ESP or MACsec, or a CAK: aes-gcm-128, "aes-cbc-128 hmac-sha1-96",
+    /// gcm-aes-128, mka-128, …
     suite: String,
     /// The file
     file: PathBuf,
@@ -490,7 +491,9 @@ fn name(text: &str) -> Result<String, String> {
 fn esp_suite(text: &str) -> Result<String, String> {
     match key::KeyFor::from_name(text)? {
         key::KeyFor::Esp(_) => Ok(text.to_owned()),
-        key::KeyFor::Macsec { .. } => Err(format!("`{text}` is a suite of MACsec")),
+        key::KeyFor::Macsec { .. } | key::KeyFor::Mka(_) => {
+            Err(format!("`{text}` is a suite of MACsec"))
+        }
     }
 }
 
@@ -498,6 +501,7 @@ fn macsec_cipher(text: &str) -> Result<String, String> {
     match key::KeyFor::from_name(text)? {
         key::KeyFor::Macsec { .. } => Ok(text.to_owned()),
         key::KeyFor::Esp(_) => Err(format!("`{text}` is a suite of ESP")),
+        key::KeyFor::Mka(_) => Err(format!("`{text}` is a CAK's, not a cipher suite")),
     }
 }
 

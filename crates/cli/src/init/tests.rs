@@ -158,7 +158,11 @@ fn init_key_files_are_fresh_private_and_fit_their_suite() {
     let folder = Folder::new();
     let suites = ferrule_crypto::Suite::ALL.map(ferrule_crypto::Suite::name);
     let mut seen = Vec::new();
-    for suite in suites.into_iter().chain(key::MACSEC_CIPHERS.map(|(word, ..)| word)) {
+    for suite in suites
+        .into_iter()
+        .chain(key::MACSEC_CIPHERS.map(|(word, ..)| word))
+        .chain(["mka-128", "mka-256"])
+    {
         let path = folder.0.join(suite.replace(' ', "-"));
         init(&folder, &["key", suite, path.to_str().expect("text")]);
         let mode = fs::metadata(&path).expect("there").permissions().mode();

@@ -111,7 +111,9 @@ fn chosen(sides: &[Side; 2], choice: Choice<'_>) -> Result<[Subject; 2], Fault> 
         Choice::Tunnel(name) => t.name == name,
         Choice::Port(_) => false,
     });
-    let secys = config.secys.iter().filter(|s| match choice {
+    // (MKA changes keys by itself.)
+    let with_keys = config.secys.iter().filter(|s| s.mka.is_none());
+    let secys = with_keys.filter(|s| match choice {
         Choice::Only => true,
         Choice::Tunnel(_) => false,
         Choice::Port(name) => config.ports[s.port].name == name,
@@ -134,7 +136,8 @@ fn chosen(sides: &[Side; 2], choice: Choice<'_>) -> Result<[Subject; 2], Fault> 
 fn undecided(side: &Side, choice: Choice<'_>) -> Fault {
     let config = &side.loaded.config;
     let tunnels = config.tunnels.iter().map(|t| format!("--tunnel {}", t.name));
-    let secys = config.secys.iter().map(|s| format!("--port {}", config.ports[s.port].name));
+    let secys = config.secys.iter().filter(|s| s.mka.is_none());
+    let secys = secys.map(|s| format!("--port {}", config.ports[s.port].name));
     let all: Vec<String> = tunnels.chain(secys).collect();
     let what = match choice {
         Choice::Only if all.is_empty() => "there is no tunnel and no SecY".to_owned(),
@@ -277,7 +280,7 @@ fn direction(
                 };
                 (spi, format!("{suite}, from {here} to {there}, SPI {spi:#x}"))
             }
-            KeyFor::Macsec { .. } => {
+            KeyFor::Macsec { .. } | KeyFor::Mka(_) => {
                 let taken = |an: &u32| ends[to].old_in.iter().any(|sa| sa.number == *an);
                 let an = (1..ANS).map(|n| (old.number + n) % ANS).find(|an| !taken(an));
                 let an = an.ok_or_else(|| {

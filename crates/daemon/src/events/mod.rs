@@ -19,6 +19,7 @@ use crate::devices::Devices;
 use crate::fault::Fault;
 use crate::missed::causes;
 use ferrule_base::{DropReason, Drops, Duration, Instant, PortId};
+use ferrule_control::mka::News;
 use ferrule_dataplane::audit::{Audit, Logged, Sample};
 use ferrule_dataplane::classify::Direction;
 use ferrule_node::config::{Change, Config, Difference, LogFormat, differences};
@@ -358,7 +359,24 @@ pub fn happened(incident: &Incident) {
             warn!(target: "ferrule", port, state = "unfilled", why, "card");
         }
         Incident::SaExpires(sa, left) => sa_event(sa, Some(*left)),
+        Incident::Mka { port, news } => keyed(port, news),
         Incident::Other(what) => failed(what),
+    }
+}
+
+/// Key agreement of a port.
+fn keyed(port: &str, news: &News) {
+    match news {
+        News::PeerLive(sci) => info!(target: "ferrule", port, sci = display(sci), "mka-peer-live"),
+        News::PeerLost(sci) => warn!(target: "ferrule", port, sci = display(sci), "mka-peer-lost"),
+        News::KeyServer(Some(sci)) => {
+            info!(target: "ferrule", port, sci = display(sci), "mka-key-server");
+        }
+        News::KeyServer(None) => warn!(target: "ferrule", port, "mka-key-server"),
+        News::InUse(key) => info!(target: "ferrule", port, key = display(key), "mka-sak-in-use"),
+        News::Refused(_) | News::NoEntropy => {
+            warn!(target: "ferrule", port, why = display(news), "mka-failed");
+        }
     }
 }
 

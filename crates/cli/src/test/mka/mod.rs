@@ -14,10 +14,11 @@ use crate::{interrupt, machine, results};
 use checks::{Check, Device, Found, HEAD};
 use clap::Args;
 use ferrule_base::{Duration, Instant, MacAddr, Secret};
-use ferrule_control::Entropy;
 use ferrule_control::mka::config::LIFE;
 use ferrule_control::mka::{Cak, Command, Config, Event, Kay, Keys, PortState, Suite};
+use ferrule_daemon::entropy::OfMachine;
 use ferrule_daemon::{Blame, Fault, load};
+use ferrule_node::config;
 use ferrule_pipeline::{Batch, PoolCache, Port};
 use ferrule_ports::os::PollSet;
 use ferrule_ports::{Link, OpenError, Opener, PortSpec, Umem, region};
@@ -33,7 +34,8 @@ const EXAMPLES: &str = "Examples:
   sudo ferrule test mka --interface eth0 --cak cak.key --ckn 0011223344556677 \\
       --priority 200 --hostile --report mka.html
 
-cak.key has the 32 or 64 hexadecimal digits of the CAK, and nobody else may read it (chmod 600).
+cak.key is a key file, as a node's [[macsec]] has it: a line `cak HEX` with 32 or 64 digits, which
+nobody else may read (chmod 600).
 The interface carries EAPOL to 01:80:c2:00:00:03, which bridges do not forward: the device has to
 be next, or --destination another group that both use.
 
@@ -47,7 +49,7 @@ pub struct MkaArgs {
     /// The interface to the device.
     #[arg(long, value_name = "NAME")]
     interface: String,
-    /// The file of the CAK.
+    /// The key file of the CAK.
     #[arg(long, value_name = "FILE")]
     cak: PathBuf,
     /// The name of the CAK, in hexadecimal digits.
@@ -105,30 +107,13 @@ fn suite(text: &str) -> Result<Suite, String> {
 }
 
 fn cak(path: &Path) -> Result<Secret, Fault> {
-    let wrong =
-        |what: String| Fault::new(Blame::Configuration, what, "write 32 or 64 hexadecimal digits");
+    let remedy = "name the key file that has it: --cak FILE, with a line `cak HEX`";
+    let wrong = |what: String| Fault::new(Blame::Configuration, what, remedy);
     let file = load::private_file("CAK", path).map_err(|e| {
-        let (what, remedy) =
-            e.split_once('\n').unwrap_or((&e, "name the file that has it: --cak FILE"));
+        let (what, remedy) = e.split_once('\n').unwrap_or((&e, remedy));
         Fault::new(Blame::Configuration, what, remedy)
     })?;
-    let text = std::str::from_utf8(file.expose());
-    let text = text.map_err(|_| wrong(format!("CAK `{}` is no text", path.display())))?;
-    let key =
-        Secret::from_hex(text).map_err(|e| wrong(format!("CAK `{}`: {e}", path.display())))?;
-    match key.len() {
-        16 | 32 => Ok(key),
-        other => Err(wrong(format!("CAK `{}` has {other} octets", path.display()))),
-    }
-}
-
-/// Randomness of the machine.
-struct OfMachine;
-
-impl Entropy for OfMachine {
-    fn fill(&mut self, out: &mut [u8]) -> bool {
-        ferrule_crypto::random::fill(out).is_ok()
-    }
+    config::cak(&file).map_err(|e| wrong(format!("CAK `{}`: {e}", path.display())))
 }
 
 /// A rule that is broken on purpose.
