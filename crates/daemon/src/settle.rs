@@ -34,7 +34,9 @@ pub fn numbers(control: &Control, reports: &[WorkerReport]) -> Vec<Settled> {
         let inn = inn.map(|sa| (sa.lease, sa.number));
         let received = report.secy_in.iter().chain(cards.iter().flat_map(|c| &c.secy_in));
         let received = received.flat_map(|(_, r)| &r.sas).map(|sa| (sa.lease, sa.edge));
-        all.extend(inn.chain(received).map(|(lease, edge)| Settled::Edge(lease.record, edge)));
+        // SAKs that were agreed on die with the process.
+        let kept = inn.chain(received).filter(|(lease, _)| *lease != Lease::default());
+        all.extend(kept.map(|(lease, edge)| Settled::Edge(lease.record, edge)));
     }
     all
 }

@@ -116,6 +116,8 @@ pub enum Next {
     SecyOut,
     /// Whole frame as it goes on the wire of `port`.
     Transmit,
+    /// Whole frame of the control part as it goes on the wire of `port`, before those that wait.
+    TransmitFirst,
     /// Whole frame from `port` for the control part: ARP, ND.
     Control,
     /// Whole frame from `port`, past its SecY, for the port's MKA entity.

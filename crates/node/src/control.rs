@@ -27,7 +27,6 @@ use crate::secure::{self, Installed, Plan};
 use crate::worker::{Parts, Peer, Worker, lane};
 use ferrule_base::{Duration, Instant, Ledger, MacAddr, PortId};
 use ferrule_control::Entropy;
-use ferrule_control::mka::config::BOUNDED_HELLO;
 use ferrule_control::mka::view::View;
 use ferrule_crypto::{Engine, Software};
 use ferrule_dataplane::{Lease, Tables};
@@ -331,8 +330,7 @@ impl Control {
             self.incidents.extend(sender.map(|sa| Incident::SaExpires(sa, left)));
         }
         if now >= self.edges_due {
-            let bounded = self.keying.bounds_delay();
-            self.edges_due = now + if bounded { BOUNDED_HELLO } else { EDGE_INTERVAL };
+            self.edges_due = now + EDGE_INTERVAL;
             self.ask_edges();
         }
         done
@@ -458,7 +456,7 @@ impl Control {
                 self.cards.retain(|c| c.id != id);
             }
         }
-        self.keying.leave(&config);
+        self.keying.leave(&config, &compiled.ports, macs, &mut self.links);
         self.config = config;
         self.compiled = compiled;
         self.shared = shared;
@@ -487,7 +485,7 @@ impl Control {
 
     fn configure_keying(&mut self, now: Instant) {
         let (ids, macs) = (&self.compiled.ports, &self.macs);
-        self.keying.configure(now, &self.config, ids, macs, &mut self.links);
+        self.keying.configure(now, &self.config, ids, macs);
     }
 
     fn may_become(&self, config: &Config) -> Result<(), BuildError> {

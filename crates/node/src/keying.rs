@@ -19,6 +19,7 @@ use crate::message::{Change, Command};
 use crate::punt::Exchange;
 use ferrule_base::{DropReason, Instant, MacAddr, PortId};
 use ferrule_control::mka::Kay;
+use ferrule_control::mka::config::{BOUNDED_HELLO, HELLO};
 use ferrule_control::mka::view::View;
 use ferrule_control::{Entropy, Refused, Token};
 use ferrule_dataplane::graph::Next;
@@ -36,61 +37,52 @@ pub(crate) struct Keying {
     /// Orders under way: of which port, and the token that its core knows.
     orders: BTreeMap<Token, (PortId, Token)>,
     last: u64,
+    /// When workers are asked how far packet numbers are.
+    pns_due: Instant,
     incidents: Vec<Incident>,
 }
 
 impl Keying {
     pub fn new(entropy: Box<dyn Entropy>) -> Self {
         let (ports, orders) = (BTreeMap::new(), BTreeMap::new());
-        Self { entropy, ports, orders, last: 0, incidents: Vec::new() }
+        let (pns_due, incidents) = (Instant::ZERO, Vec::new());
+        Self { entropy, ports, orders, last: 0, pns_due, incidents }
     }
 
-    /// Follows the configuration: entities come and go with their SecYs, CAKs with theirs. One
-    /// that is configured otherwise begins anew.
-    pub fn configure(
-        &mut self,
-        now: Instant,
-        config: &Config,
-        ids: &[PortId],
-        macs: &[MacAddr],
-        links: &mut [Link],
-    ) {
+    /// Follows the configuration: entities come and go with their SecYs, CAKs with theirs.
+    pub fn configure(&mut self, now: Instant, config: &Config, ids: &[PortId], macs: &[MacAddr]) {
         let mut old = std::mem::take(&mut self.ports);
         for secy in &config.secys {
             let (Some(mka), id) = (&secy.mka, ids[secy.port]) else { continue };
             let sci = secy.sci.unwrap_or(default_sci(macs[secy.port]));
             let worker = config.ports[secy.port].worker;
-            let mut keyed = match old.remove(&id) {
-                Some(keyed) if keyed.is_of(secy, sci, worker) => keyed,
-                other => {
-                    other.into_iter().for_each(|old| self.end(&old, links));
-                    let core = Kay::new(port::core_config(secy, mka, sci), self.entropy.fork());
-                    let name = config.ports[secy.port].name.clone();
-                    Keyed::new(id, name, worker, core, (secy, mka), sci)
-                }
-            };
+            let mut keyed = old.remove(&id).unwrap_or_else(|| {
+                let core = Kay::new(port::core_config(secy, mka, sci), self.entropy.fork());
+                let name = config.ports[secy.port].name.clone();
+                Keyed::new(id, name, worker, core, (secy, mka), sci)
+            });
             keyed.follow_caks(now, mka);
             self.ports.insert(id, keyed);
         }
     }
 
-    /// Gives up entities of ports that another configuration does not key: what their SecYs have
-    /// goes with them.
-    pub fn leave(&mut self, config: &Config) {
-        let is_keyed = |name: &str| {
-            let of_port = config.secys.iter().find(|secy| config.ports[secy.port].name == name);
-            of_port.is_some_and(|secy| secy.mka.is_some())
-        };
-        self.ports.retain(|_, keyed| is_keyed(&keyed.name));
+    /// Gives up entities that another configuration has not, or otherwise, before anything else
+    /// of it is done. Nothing passes under their SAKs from then on, and nothing in clear; their
+    /// orders under way are answered to nobody.
+    pub fn leave(&mut self, config: &Config, ids: &[PortId], macs: &[MacAddr], links: &mut [Link]) {
+        self.ports.retain(|id, keyed| {
+            let stays = config.secys.iter().any(|secy| {
+                let sci = secy.sci.unwrap_or(default_sci(macs[secy.port]));
+                ids[secy.port] == *id && keyed.is_of(secy, sci, config.ports[secy.port].worker)
+            });
+            if !stays {
+                for changes in keyed.ending() {
+                    send(keyed.worker, Token(0), changes, links);
+                }
+            }
+            stays
+        });
         self.orders.retain(|_, (port, _)| self.ports.contains_key(port));
-    }
-
-    /// Has a SecY, which stays, forget its SAKs. Orders under way are answered to nobody.
-    fn end(&mut self, keyed: &Keyed, links: &mut [Link]) {
-        self.orders.retain(|_, (port, _)| *port != keyed.id);
-        for changes in keyed.ending() {
-            send(keyed.worker, Token(0), changes, links);
-        }
     }
 
     /// Takes a frame from a port.
@@ -118,14 +110,6 @@ impl Keying {
         }
     }
 
-    /// An association has few numbers left before it is time for another SAK.
-    pub fn low_on_numbers(&mut self, now: Instant, secy: u16, an: u8) {
-        if let Some(keyed) = self.ports.get_mut(&PortId(secy)) {
-            let pending = keyed.pn_pending();
-            keyed.next_pn(now, an, pending);
-        }
-    }
-
     /// Timers, orders and messages of the cores.
     pub fn turn(&mut self, now: Instant, links: &mut [Link], exchange: &mut Exchange) -> usize {
         let mut done = 0;
@@ -145,13 +129,18 @@ impl Keying {
                 done += 1;
                 let Some(mut packet) = exchange.make(&frame) else { continue };
                 packet.meta_mut().port = id;
-                exchange.inject(links, keyed.worker, Next::Transmit, packet);
+                exchange.inject(links, keyed.worker, Next::TransmitFirst, packet);
             }
             while let Some(news) = keyed.core.poll_news() {
                 self.incidents.push(Incident::Mka { port: keyed.name.clone(), news });
             }
         }
         self.ports = ports;
+        if now >= self.pns_due && !self.ports.is_empty() {
+            let bounded = self.ports.values().any(|keyed| keyed.delay_protect);
+            self.pns_due = now + if bounded { BOUNDED_HELLO } else { HELLO };
+            links.iter_mut().for_each(|link| _ = link.commands.push(Command::NextPns));
+        }
         done
     }
 
@@ -164,12 +153,9 @@ impl Keying {
 
     /// When [`turn`](Self::turn) is needed next.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.ports.values().filter_map(|keyed| keyed.core.poll_timeout()).min()
-    }
-
-    /// Whether peers want to hear of packet numbers more often (bounded delay).
-    pub fn bounds_delay(&self) -> bool {
-        self.ports.values().any(|keyed| keyed.delay_protect)
+        let pns_due = (!self.ports.is_empty()).then_some(self.pns_due);
+        let cores = self.ports.values().filter_map(|keyed| keyed.core.poll_timeout());
+        cores.chain(pns_due).min()
     }
 
     /// State of the entities, by the name of their port.

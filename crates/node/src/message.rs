@@ -38,7 +38,8 @@ pub(crate) enum Command {
     FitCard(Box<Card>),
     /// Change an association.
     Change(Change),
-    /// Carry out changes in their order, up to the first that is refused, and answer.
+    /// Carry out changes in their order, up to the first that is refused, and answer. To give up
+    /// an association that is not there is no fault.
     Order(Token, Vec<Change>),
     /// Change many, before anything that comes behind this.
     Changes(VecDeque<Change>),
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Say(u64),
     /// Record what happens to packets, or stop it.
     Record(Option<Box<Recorder>>),
+    /// Say how far the packet numbers are whose SAKs were agreed on.
+    NextPns,
     /// Say where the replay windows stand.
     Edges,
     /// Say what was counted.
@@ -89,6 +92,14 @@ pub(crate) enum Change {
     SecyOut(macsec::TxChange),
     /// Change a SecY's receive side.
     SecyIn(macsec::RxChange),
+}
+
+impl Change {
+    /// Whether an association of a SecY goes.
+    pub const fn gives_up(&self) -> bool {
+        let tx = matches!(self, Self::SecyOut(macsec::TxChange::Retire(..)));
+        tx || matches!(self, Self::SecyIn(macsec::RxChange::Retire(..)))
+    }
 }
 
 /// A change of an outbound ESP SA.

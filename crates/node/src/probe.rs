@@ -155,7 +155,7 @@ impl Probe for Recorder {
         for packet in batch {
             if self.filter.stages {
                 self.record(now, worker, Point::At(next), packet);
-            } else if next == Next::Transmit {
+            } else if matches!(next, Next::Transmit | Next::TransmitFirst) {
                 self.count(now, worker, Point::At(next), packet);
             }
         }

@@ -35,6 +35,8 @@ pub(crate) use handover::{Peer, lane};
 
 /// Frames that wait for one port at most.
 pub const TX_QUEUE_MAX: usize = 1024;
+/// Frames of the control part beside them.
+const FIRST_MAX: usize = 64;
 
 /// The stages of one graph.
 #[derive(Default)]
@@ -158,7 +160,7 @@ impl<E: Engine<Packet>> Worker<E> {
         let old = self.ports.extract_if(.., |p| p.id == id).next();
         let (card, before, backlog) = match old {
             Some(mut old) => (old.port.take_card(), old.port.stats(), old.backlog),
-            None => (None, PortStats::default(), VecDeque::with_capacity(TX_QUEUE_MAX)),
+            None => (None, PortStats::default(), VecDeque::with_capacity(TX_QUEUE_MAX + FIRST_MAX)),
         };
         let card = card.or_else(|| {
             let at = self.cards.iter().position(|card| card.port() == id)?;
@@ -445,6 +447,7 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::Emit => stages.emit.push(&mut ctx, batch),
             Next::SecyOut => stages.sas.secy_out.push(&mut ctx, engine, batch),
             Next::Transmit => self.transmit_batch(now, batch),
+            Next::TransmitFirst => self.transmit_first(now, batch),
             Next::Control => self.punt(batch, Class::Discovery),
             Next::Eapol => self.punt(batch, Class::Eapol),
             Next::Resolve => self.punt(batch, Class::Waiting),
@@ -491,6 +494,28 @@ impl<E: Engine<Packet>> Worker<E> {
             let port = packet.meta().port;
             match self.ports.iter_mut().find(|p| p.id == port) {
                 Some(p) if p.backlog.len() < TX_QUEUE_MAX => p.backlog.push_back(packet),
+                Some(_) => self.out.drop(packet, DropReason::TxQueueFull),
+                None => self.out.drop(packet, DropReason::PortDown),
+            }
+        }
+    }
+
+    /// Frames of the control part, which are few, before those that wait for room: a port that
+    /// has more to send than it can keeps its sessions.
+    fn transmit_first(&mut self, now: Instant, batch: &mut Batch) {
+        let first = batch.first().map(|p| p.meta().port);
+        if batch.iter().all(|p| Some(p.meta().port) == first)
+            && let Some(attached) = self.ports.iter_mut().find(|p| Some(p.id) == first)
+        {
+            let count = batch.len();
+            attached.port.transmit(now, &mut self.cache, batch);
+            self.ledger.sent += (count - batch.len()) as u64;
+        }
+        for packet in batch.drain(..).rev() {
+            match self.ports.iter_mut().find(|p| p.id == packet.meta().port) {
+                Some(p) if p.backlog.len() < TX_QUEUE_MAX + FIRST_MAX => {
+                    p.backlog.push_front(packet);
+                }
                 Some(_) => self.out.drop(packet, DropReason::TxQueueFull),
                 None => self.out.drop(packet, DropReason::PortDown),
             }

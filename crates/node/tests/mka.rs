@@ -28,6 +28,9 @@ fn keyed(name: &str, priority: u8, more: &str, caks: &[(&str, &str)]) -> String 
 
 const CAK: &[(&str, &str)] = &[("0011", "cak:1")];
 
+/// A group that bridges hand on.
+const GROUP: &str = "destination = \"01:00:5e:90:00:01\", ";
+
 fn view(net: &Net, node: usize) -> View {
     let (port, view) = net.members[node].control.mka().next().expect("a keyed port");
     assert_eq!(port, "wan");
@@ -206,20 +209,11 @@ fn static_saks_give_way_to_mka_and_back() {
 /// Three on a LAN, whose bridge hands on another group than that of 802.1X.
 #[test]
 fn three_nodes_on_a_lan_agree_and_one_that_leaves_is_forgotten() {
-    let group = "destination = \"01:00:5e:90:00:01\", ";
     let mut net = Net::new();
     for (name, priority) in [("a", 16), ("b", 32), ("c", 48)] {
-        net.node(&keyed(name, priority, group, CAK));
+        net.node(&keyed(name, priority, GROUP, CAK));
     }
-    let mut lan = "[node]\nname = \"lan\"\nlab = true\n".to_owned();
-    for port in ["a", "b", "c"] {
-        lan += &format!("[[port]]\nname = \"{port}\"\ndriver = \"wire\"\nmtu = 1600\n");
-    }
-    lan += "[[bridge]]\nname = \"br\"\nmember = [{ port = \"a\" }, { port = \"b\" }, { port = \"c\" }]\n";
-    let bridge = net.node(&lan);
-    for (node, port) in ["a", "b", "c"].into_iter().enumerate() {
-        net.join((node, "wan"), (bridge, port));
-    }
+    lan(&mut net, &["a", "b", "c"]);
     let mut hosts: Vec<Host> = (0..3).map(|node| net.host(node, "lan")).collect();
     secure(&mut net, &[0, 1, 2]);
     assert_eq!(view(&net, 2).peers.len(), 2);
@@ -240,6 +234,158 @@ fn three_nodes_on_a_lan_agree_and_one_that_leaves_is_forgotten() {
     net.settle();
     assert_eq!(hosts[2].received().len(), 1);
     net.assert_conserved();
+}
+
+/// A bridge that joins these nodes' protected ports.
+fn lan(net: &mut Net, names: &[&str]) {
+    let mut lan = "[node]\nname = \"lan\"\nlab = true\n".to_owned();
+    for port in names {
+        lan += &format!("[[port]]\nname = \"{port}\"\ndriver = \"wire\"\nmtu = 1600\n");
+    }
+    let members: Vec<_> = names.iter().map(|port| format!("{{ port = \"{port}\" }}")).collect();
+    lan += &format!("[[bridge]]\nname = \"br\"\nmember = [{}]\n", members.join(", "));
+    let bridge = net.node(&lan);
+    for (node, port) in names.iter().enumerate() {
+        net.join((node, "wan"), (bridge, port));
+    }
+}
+
+/// A key server with another cipher or confidentiality takes over, under traffic.
+#[test]
+fn another_cipher_follows_without_losing_a_frame() {
+    let node = |name: &str, priority, key, cipher: &str| {
+        let text = keyed(name, priority, GROUP, &[("0011", key)]);
+        text.replace("cipher = \"gcm-aes-128\"", cipher)
+    };
+    let (plain, long) = ("cipher = \"gcm-aes-128\"", "cipher = \"gcm-aes-256\"");
+    let (offset, clear) = ("offset = 30", "encrypt = false");
+    let xpn = "cipher = \"gcm-aes-xpn-128\"";
+    for (first, second) in
+        [(plain, long), (plain, offset), (offset, clear), (clear, plain), (long, xpn)]
+    {
+        let mut net = Net::new();
+        net.node(&node("a", 16, "cak:2", second));
+        net.node(&node("b", 32, "cak:1", first));
+        net.node(&node("c", 48, "cak:1", first));
+        lan(&mut net, &["a", "b", "c"]);
+        let mut hosts: Vec<Host> = (0..3).map(|node| net.host(node, "lan")).collect();
+        secure(&mut net, &[1, 2]);
+        net.apply(0, &node("a", 16, "cak:1", second));
+        let (mut sent, mut arrived) = (0, 0);
+        for _ in 0..15_000 {
+            hosts[1].send(&frame(sent as u64, 1, 2));
+            hosts[2].send(&frame(sent as u64, 2, 1));
+            sent += 2;
+            net.now += Duration::from_millis(1);
+            for member in &mut net.members {
+                member.workers.iter_mut().for_each(|worker| _ = worker.turn(net.now));
+                member.control.turn(net.now);
+            }
+            hosts[0].received();
+            arrived += hosts[1].received().len() + hosts[2].received().len();
+        }
+        net.settle();
+        arrived += hosts[1].received().len() + hosts[2].received().len();
+        assert_eq!(sent, arrived, "{first} to {second}");
+        assert!((0..3).all(|node| is_secured(&net, node)), "{first} to {second}");
+        let server = ferrule_wire::Sci::new(mac("a", "wan"), 1);
+        assert_eq!(view(&net, 1).server, Some(server));
+        net.assert_conserved();
+    }
+}
+
+#[test]
+fn a_port_that_must_be_secure_from_now_on_sends_nothing_more_in_clear() {
+    let mut net = Net::new();
+    net.node(&keyed("a", 16, "should-secure = true, ", CAK));
+    let (mut lan, mut wan) = (net.host(0, "lan"), net.host(0, "wan"));
+    let mut in_clear = |net: &mut Net| {
+        lan.send(&frame(1, 1, 2));
+        net.now += Duration::from_millis(1);
+        net.members[0].workers[0].turn(net.now);
+        wan.received().iter().filter(|frame| frame[12..14] == [0x88, 0xb5]).count()
+    };
+    net.wait(Duration::from_millis(100));
+    assert_eq!(in_clear(&mut net), 1);
+    net.apply(0, &keyed("a", 16, "", CAK));
+    for turn in 0..10 {
+        assert_eq!(in_clear(&mut net), 0, "{turn}");
+        if turn > 2 {
+            net.members[0].control.turn(net.now);
+        }
+    }
+}
+
+/// More than the protected wire carries, for ten seconds.
+#[test]
+fn a_port_that_has_too_much_to_send_keeps_its_session() {
+    let mut pair = Pair::new(&keyed("a", 16, "", CAK), &keyed("b", 32, "", CAK));
+    secure(&mut pair.net, &[0, 1]);
+    for number in 0..15_000 {
+        pair.net.now += Duration::from_millis(1);
+        let now = pair.net.now;
+        for turn in 0..8 {
+            (0..64).for_each(|_| pair.a.send(&frame(number, 1, 2)));
+            let [a, b, ..] = &mut pair.net.members[..] else { unreachable!("two") };
+            if number % 8 == turn {
+                a.control.turn(now);
+            }
+            if turn == 4 {
+                b.workers[0].turn(now);
+                b.control.turn(now);
+                pair.b.received();
+            }
+            a.workers[0].turn(now);
+            pair.a.received();
+        }
+        assert!([0, 1].iter().all(|&at| view(&pair.net, at).port == PortState::Secured));
+    }
+    assert!(pair.net.dropped(0, DropReason::TxQueueFull) > 1000);
+}
+
+/// EAPOL of no sense at one port, a thousand frames a millisecond; sessions of another port, and
+/// of the same one.
+#[test]
+fn a_flood_of_eapol_costs_no_session() {
+    let mut net = Net::new();
+    let ports: String = ["evil", "wan"]
+        .map(|port| format!("[[port]]\nname = \"{port}\"\ndriver = \"wire\"\nmtu = 1600\n"))
+        .concat();
+    net.node(&format!(
+        "[node]\nname = \"a\"\nlab = true\n{ports}\
+         [[bridge]]\nname = \"br\"\nmember = [{{ port = \"evil\" }}, {{ port = \"wan\" }}]\n\
+         [[macsec]]\nport = \"evil\"\nmka = {{ cak = [{{ ckn = \"02\", key = \"cak:7\" }}] }}\n\
+         [[macsec]]\nport = \"wan\"\nmka = {{ cak = [{{ ckn = \"0011\", key = \"cak:1\" }}] }}\n"
+    ));
+    net.node(&keyed("b", 32, "", CAK));
+    net.join((0, "wan"), (1, "wan"));
+    let (mut evil, _lan) = (net.host(0, "evil"), net.host(1, "lan"));
+    net.wait(Duration::from_secs(5));
+    let state = |net: &Net| {
+        let wan = net.members[0].control.mka().find(|(name, _)| *name == "wan");
+        wan.map(|(_, view)| view.port)
+    };
+    assert_eq!(state(&net), Some(PortState::Secured));
+    let group = MacAddr([1, 0x80, 0xc2, 0, 0, 3]);
+    let junk = ethernet(group, MacAddr([2; 6]), 0x888e, &[3, 5, 0, 0, 0, 0]);
+    for number in 0..15_000 {
+        net.now += Duration::from_millis(1);
+        let now = net.now;
+        (0..1024).for_each(|_| evil.send(&junk));
+        let [a, b] = &mut net.members[..] else { unreachable!("two") };
+        for turn in 0..8 {
+            if turn == number % 8 {
+                b.workers[0].turn(now);
+                b.control.turn(now);
+                b.workers[0].turn(now);
+            }
+            a.workers[0].turn(now);
+        }
+        a.control.turn(now);
+        a.workers[0].turn(now);
+        assert_eq!(state(&net), Some(PortState::Secured), "{number} ms");
+    }
+    assert!(net.dropped(0, DropReason::ControlQueueFull) > 1_000_000);
 }
 
 /// A flood of ARP beside a session.

@@ -103,7 +103,7 @@ impl Kay {
         repr: &Repr,
         sak: &DistributedSak,
     ) -> Result<(), Fault> {
-        self.follow_channels();
+        self.follow_channels(now);
         let from = repr.actor.mi;
         let actor = &self.actors[at];
         let sender = actor.live.get(&from).filter(|peer| peer.is_server);

@@ -53,6 +53,7 @@ const NEWS_MAX: usize = 256;
 enum Asked {
     Install(KeyId),
     Transmit(KeyId),
+    Channel(KeyId, Sci),
     Other,
 }
 
@@ -163,6 +164,12 @@ impl Kay {
                             self.not_installed(key);
                             self.refused_until = now + LIFE;
                         }
+                        if let Asked::Channel(key, sci) = asked
+                            && let Some(sak) = self.saks.get_mut(key)
+                        {
+                            sak.channels.remove(&sci);
+                            self.refused_until = now + LIFE;
+                        }
                         if let Asked::Transmit(key) = asked
                             && let Some(sak) = self.saks.get_mut(key)
                         {
@@ -269,7 +276,7 @@ impl Kay {
                 }
                 self.hurry(now);
             }
-            Asked::Other => {}
+            Asked::Channel(..) | Asked::Other => {}
         }
     }
 
@@ -304,7 +311,7 @@ impl Kay {
 
     /// Does what follows from anything that changed.
     fn go_on(&mut self, now: Instant) {
-        self.follow_channels();
+        self.follow_channels(now);
         match self.principal() {
             Some(principal) => {
                 let server = self.actors[principal].server(&self.config);
@@ -342,16 +349,22 @@ impl Kay {
     /// The SecY receives from all live peers. Of one that was lost the channel goes with the
     /// SAKs that it had: were it given up before and opened again, its window would be new, and
     /// what was recorded of it would pass.
-    fn follow_channels(&mut self) {
+    fn follow_channels(&mut self, now: Instant) {
+        if now < self.refused_until {
+            return;
+        }
         let mut orders = Vec::new();
         for sak in self.saks.latest.iter_mut().chain(&mut self.saks.old) {
             for channel in channels_of(&self.actors, &sak.ckn, sak.sscis.as_ref()) {
                 if sak.channels.insert(channel.sci) {
-                    orders.push(Order::AddChannel { key: sak.key, channel });
+                    orders.push((sak.key, channel));
                 }
             }
         }
-        orders.into_iter().for_each(|order| self.order(Asked::Other, order));
+        for (key, channel) in orders {
+            let order = Order::AddChannel { key, channel };
+            self.order(Asked::Channel(key, channel.sci), order);
+        }
     }
 
     fn follow_port(&mut self) {

@@ -92,6 +92,12 @@ impl SecyConfig {
         }
     }
 
+    /// The cipher of associations that say no other.
+    pub const fn cipher(&self) -> Cipher {
+        let Self { suite, xpn, encrypt, offset, .. } = *self;
+        Cipher { suite, xpn, encrypt, offset }
+    }
+
     /// Octets that a frame grows by.
     pub const fn overhead(send_sci: bool) -> usize {
         tag_len(send_sci) + ICV_LEN
@@ -104,7 +110,7 @@ impl SecyConfig {
 
     /// The last packet number (clause 10.5.2).
     pub const fn pn_max(&self) -> u64 {
-        if self.xpn { u64::MAX - 1 } else { u32::MAX as u64 }
+        pn_max(self.xpn)
     }
 
     /// Whether receive associations of the one are at home in the other: only the
@@ -117,6 +123,11 @@ impl SecyConfig {
     pub fn sends_like(&self, other: &Self) -> bool {
         (self.sci, self.suite, self.xpn) == (other.sci, other.suite, other.xpn)
     }
+}
+
+/// The last packet number (clause 10.5.2).
+pub const fn pn_max(xpn: bool) -> u64 {
+    if xpn { u64::MAX - 1 } else { u32::MAX as u64 }
 }
 
 const fn tag_len(send_sci: bool) -> usize {
@@ -138,6 +149,19 @@ impl fmt::Debug for Xpn {
     }
 }
 
+/// Cipher suite and confidentiality of an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cipher {
+    /// The cipher: AES-GCM.
+    pub suite: Suite,
+    /// 64-bit packet numbers (the XPN suites).
+    pub xpn: bool,
+    /// Encrypt; otherwise integrity only.
+    pub encrypt: bool,
+    /// Octets of user data that stay readable: 0, 30 or 50.
+    pub offset: u8,
+}
+
 /// A transmit association. Its numbers come separately, as a
 /// [`Sequence`](crate::Sequence), because they are not configuration.
 #[derive(Clone, Debug)]
@@ -146,6 +170,8 @@ pub struct TxSaConfig {
     pub an: u8,
     /// The SAK.
     pub key: Secret,
+    /// Its cipher, where a key server chose it; else that of the SecY, as it changes.
+    pub cipher: Option<Cipher>,
     /// With an XPN suite: salt and our short SCI.
     pub xpn: Option<Xpn>,
     /// Where frames are protected.
@@ -161,6 +187,8 @@ pub struct RxSaConfig {
     pub an: u8,
     /// The SAK.
     pub key: Secret,
+    /// Its cipher, where a key server chose it; else that of the SecY, as it changes.
+    pub cipher: Option<Cipher>,
     /// With an XPN suite: salt and the peer's short SCI.
     pub xpn: Option<Xpn>,
     /// The lowest acceptable packet number: 1 for a fresh key.

@@ -1,8 +1,9 @@
 //! Protection: clear frame in, SecTAG and ICV out (clauses 10.5, 14).
 
+use super::config::{Cipher, pn_max};
 use super::state::{MACS, ad_start, copy_macs, front, is_of, macs_first, tags_first};
 use super::stats::Stats;
-use super::transmit::{SecyOut, TxSa, TxSecy};
+use super::transmit::{SecyOut, TxSa, TxSecy, tci};
 use crate::graph::{Aside, Ctx, Next};
 use crate::protection::tickets::{Lane, Submitter};
 use crate::protection::{Protection, prepare_of_port, take_out};
@@ -136,20 +137,22 @@ impl<'a> Encoder<'a> {
     fn of_secy(secy: &'a mut TxSecy, index: u16, frame_max: usize) -> Option<Self> {
         let an = secy.encoding;
         let config = secy.config.as_ref()?;
+        let sa = secy.sas.get_mut(usize::from(an))?.as_mut()?;
+        let Cipher { xpn, encrypt, offset, .. } = sa.cipher.unwrap_or(config.cipher());
         Some(Self {
-            sa: secy.sas.get_mut(usize::from(an))?.as_mut()?,
+            sa,
             counts: secy.counts.get_mut(usize::from(an))?,
             out_too_long: &mut secy.stats.out_too_long,
             ticket: u64::from(index) << 8 | u64::from(an),
             frame_max,
             uncontrolled: &config.uncontrolled,
             clear_tags: config.clear_tags,
-            tci_an: secy.tci | an,
+            tci_an: tci(config, encrypt) | an,
             tag_len: config.tag_len(),
             sci: config.sci,
-            pn_max: config.pn_max(),
-            encrypt: config.encrypt,
-            clear: if config.encrypt { config.offset.into() } else { usize::MAX },
+            pn_max: pn_max(xpn),
+            encrypt,
+            clear: if encrypt { offset.into() } else { usize::MAX },
         })
     }
 
@@ -220,10 +223,11 @@ impl<'a> Encoder<'a> {
 fn uncount(secys: &mut [TxSecy], job: &Job<()>) -> Option<()> {
     let (index, an) = ((job.ticket as u32 >> 8) as usize, job.ticket as usize & 0xff);
     let secy = secys.get_mut(index)?;
-    secy.sas.get(an)?.as_ref().filter(|sa| sa.key == job.key)?;
+    let sa = secy.sas.get(an)?.as_ref().filter(|sa| sa.key == job.key)?;
     let config = secy.config.as_ref()?;
+    let encrypt = sa.cipher.unwrap_or(config.cipher()).encrypt;
     let user = job.text.end().checked_sub(ad_start(job) + MACS + config.tag_len())?;
-    let (packets, octets) = counters(secy.counts.get_mut(an)?, config.encrypt);
+    let (packets, octets) = counters(secy.counts.get_mut(an)?, encrypt);
     *packets = packets.saturating_sub(1);
     *octets = octets.saturating_sub(user as u64);
     Some(())

@@ -9,8 +9,9 @@ use crate::graph::{Aside, Ctx, Next};
 use crate::protection::authentic::{Authentic, Candidate};
 use crate::protection::tickets::{Lane, Submitter};
 use crate::protection::{Protection, prepare_of_port, take_out};
+use crate::route::limit::Bucket;
 use crate::tables::Tables;
-use ferrule_base::{DropReason, MacAddr, PortId};
+use ferrule_base::{DropReason, Instant, MacAddr, PortId};
 use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
 use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::sectag::{Header, ICV_LEN};
@@ -54,7 +55,7 @@ impl Protection for Receive {
     fn prepare_all(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch, jobs: &mut [Job<()>; BATCH]) {
         let mut done = 0;
         while let Some(port) = batch.get(done).map(|packet| packet.meta().port) {
-            let aside = match Decoder::of(self, ctx.tables, port) {
+            let aside = match Decoder::of(self, ctx.tables, ctx.now, port) {
                 Ok(mut decoder) => prepare_of_port(batch, jobs, &mut done, port, |packet, job| {
                     decoder.prepare(packet, job)
                 }),
@@ -163,8 +164,8 @@ impl Tag {
 impl RxSa {
     /// The whole number of a frame. Number 0 does not exist.
     #[inline(always)]
-    fn number(&self, xpn: bool, low: u32) -> Option<u64> {
-        match (xpn, low) {
+    fn number(&self, low: u32) -> Option<u64> {
+        match (self.xpn, low) {
             (true, _) => recover(self.window.next(), low),
             (false, 0) => None,
             (false, _) => Some(low.into()),
@@ -220,15 +221,19 @@ struct Decoder<'a> {
     stats: &'a mut Stats,
     config: &'a SecyConfig,
     clear_tags: u8,
-    xpn: bool,
-    /// Octets of encrypted user data that stay readable at most.
-    offset: usize,
+    eapol: &'a mut [Bucket; 2],
+    now: Instant,
 }
 
 impl<'a> Decoder<'a> {
     /// The SecY of a port.
     #[inline(always)]
-    fn of(receive: &'a mut Receive, tables: &Tables, port: PortId) -> Result<Self, DropReason> {
+    fn of(
+        receive: &'a mut Receive,
+        tables: &Tables,
+        now: Instant,
+        port: PortId,
+    ) -> Result<Self, DropReason> {
         let port = tables.ports.get(usize::from(port.0)).ok_or(DropReason::NotAttached)?;
         let index = port.secy.map_or(usize::MAX, usize::from);
         let secy = receive.secys.get_mut(index).ok_or(DropReason::MacsecUntagged)?;
@@ -239,8 +244,8 @@ impl<'a> Decoder<'a> {
             stats: &mut secy.stats,
             config,
             clear_tags: config.clear_tags,
-            xpn: config.xpn,
-            offset: config.offset.into(),
+            eapol: &mut secy.eapol,
+            now,
         })
     }
 
@@ -281,7 +286,7 @@ impl<'a> Decoder<'a> {
         // 1
         let ethertype = ethertype(packet.data(), at);
         if ethertype != Some(EtherType::MACSEC) {
-            return Err(self.untagged(ethertype));
+            return Err(self.untagged(ethertype, packet.data()));
         }
         // 2
         let Some(Tagged { header, tag_len, user }) = read(packet.data(), at) else {
@@ -303,7 +308,7 @@ impl<'a> Decoder<'a> {
             return Err(Aside::To(Next::Attach));
         }
         // 4
-        let Some(pn) = sa.number(self.xpn, header.pn.get()) else {
+        let Some(pn) = sa.number(header.pn.get()) else {
             self.stats.in_bad_tag += 1;
             return Err(DropReason::MacsecBadTag.into());
         };
@@ -317,7 +322,7 @@ impl<'a> Decoder<'a> {
         if at != MACS {
             tags_first(packet.data_mut(), at);
         }
-        let clear = if encrypted { user.min(self.offset) } else { user };
+        let clear = if encrypted { user.min(sa.offset.into()) } else { user };
         let text = at + tag_len + clear;
         *job = Job {
             buf: (),
@@ -346,9 +351,9 @@ impl<'a> Decoder<'a> {
 
     /// Fate of a frame without a SecTAG.
     #[cold]
-    fn untagged(&mut self, ethertype: Option<EtherType>) -> Aside {
+    fn untagged(&mut self, ethertype: Option<EtherType>, data: &[u8]) -> Aside {
         match ethertype {
-            Some(_) if ethertype == self.config.eapol => return Aside::To(Next::Eapol),
+            Some(_) if ethertype == self.config.eapol => return self.eapol(data),
             Some(of) if self.config.uncontrolled.contains(&of) => {}
             _ if self.config.validate == Validate::Strict => {
                 self.stats.in_no_tag += 1;
@@ -357,6 +362,19 @@ impl<'a> Decoder<'a> {
             _ => self.stats.in_untagged += 1,
         }
         Aside::To(Next::Attach)
+    }
+
+    /// EAPOL for the MKA entity, as much as it takes: a stranger's flood costs no peer's
+    /// messages, nor those of other ports.
+    fn eapol(&mut self, data: &[u8]) -> Aside {
+        let source = data.get(6..MACS).and_then(<[u8]>::first_chunk).map(|&mac| MacAddr(mac));
+        let is_peers = |mac: MacAddr| self.channels.iter().any(|c| c.sci >> 16 == mac.to_u64());
+        let [peers, strangers] = &mut *self.eapol;
+        let bucket = if source.is_some_and(is_peers) { peers } else { strangers };
+        match bucket.take(self.now) {
+            true => Aside::To(Next::Eapol),
+            false => DropReason::ControlQueueFull.into(),
+        }
     }
 
     /// Fate of a frame without an association.

@@ -51,7 +51,9 @@ pub mod stats;
 mod tests;
 pub mod transmit;
 
-pub use config::{CLEAR_TAGS_MAX, Replay, RxSaConfig, SecyConfig, TxSaConfig, Validate, Xpn};
+pub use config::{
+    CLEAR_TAGS_MAX, Cipher, Replay, RxSaConfig, SecyConfig, TxSaConfig, Validate, Xpn, pn_max,
+};
 pub use receive::{RxChange, RxReport, SecyIn};
 pub use replay::BITMAP_MAX;
 pub use state::{SaError, SaReport};

@@ -1,18 +1,25 @@
 //! The receive side of every SecY: channels, associations, how they come and go.
 
 use super::channels::{CHANNELS_MAX, Channels, NONE};
-use super::config::{RxSaConfig, SecyConfig};
+use super::config::{RxSaConfig, SecyConfig, pn_max};
 use super::replay::Window;
 use super::state::{Nonces, SaError, SaReport, key_spec};
 use super::stats::Stats;
 use crate::protection::InFlight;
 use crate::protection::sequence::Lease;
 use crate::protection::tickets::Lane;
+use crate::route::limit::Bucket;
 use ferrule_crypto::{Engine, KeyId, Op};
 use ferrule_pipeline::Packet;
 
 /// Receive associations of this stage at most.
 pub const SAS_MAX: usize = 1 << 16;
+
+/// EAPOL frames of a SecY that its MKA entity is given, in a second and at once: more than all
+/// peers of all its CAKs say.
+pub const EAPOL_RATE: u64 = 1024;
+/// See [`EAPOL_RATE`].
+pub const EAPOL_BURST: u64 = 64;
 
 /// A change to the receive side of a SecY.
 #[derive(Debug)]
@@ -41,12 +48,21 @@ pub struct RxReport {
 }
 
 /// A place for a SecY. It outlives the SecY: jobs come back to it.
-#[derive(Default)]
 pub(super) struct RxSecy {
     pub(super) config: Option<SecyConfig>,
     pub(super) channels: Channels,
     pub(super) lane: Lane,
     pub(super) stats: Stats,
+    /// EAPOL of its peers, and of strangers.
+    pub(super) eapol: [Bucket; 2],
+}
+
+impl Default for RxSecy {
+    fn default() -> Self {
+        let (config, channels, lane) = (None, Channels::default(), Lane::default());
+        let eapol = [Bucket::new(EAPOL_RATE, EAPOL_BURST); 2];
+        Self { config, channels, lane, stats: Stats::default(), eapol }
+    }
 }
 
 /// An association. It lives until its last job is back. What packets read and write of it is
@@ -59,6 +75,12 @@ pub(super) struct RxSa {
     pub(super) under_way: u32,
     pub(super) secy: u16,
     pub(super) retired: bool,
+    /// 64-bit packet numbers.
+    pub(super) xpn: bool,
+    /// Octets of encrypted user data that stay readable at most.
+    pub(super) offset: u8,
+    /// Its cipher is its own, not the SecY's.
+    pub(super) own_cipher: bool,
     pub(super) counts: Stats,
     pub(super) record: [u8; 16],
 }
@@ -114,6 +136,9 @@ impl SecyIn {
         for place in secy.channels.iter().flat_map(|c| c.sas) {
             if let Some(Some(sa)) = self.rx.sas.get_mut(place as usize) {
                 sa.window.change(config.replay, config.window);
+                if !sa.own_cipher {
+                    sa.offset = config.offset;
+                }
             }
         }
         secy.config = Some(config.clone());
@@ -139,8 +164,9 @@ impl SecyIn {
     ) -> Result<(), SaError> {
         let secy = self.rx.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
         let config = secy.config.as_ref().ok_or(SaError::NoSecy(index))?;
-        let spec = key_spec(config, sa.an, sa.xpn, &sa.key, &sa.place)?;
-        if sa.lowest_pn == 0 || sa.lowest_pn > config.pn_max() {
+        let cipher = sa.cipher.unwrap_or(config.cipher());
+        let spec = key_spec(cipher, sa.an, sa.xpn, &sa.key, &sa.place)?;
+        if sa.lowest_pn == 0 || sa.lowest_pn > pn_max(cipher.xpn) {
             return Err(SaError::Numbers);
         }
         if secy.channels.place(sa.sci, sa.an).is_some() {
@@ -160,6 +186,9 @@ impl SecyIn {
             under_way: 0,
             record: sa.record,
             retired: false,
+            xpn: cipher.xpn,
+            offset: cipher.offset,
+            own_cipher: sa.cipher.is_some(),
             counts: Stats::default(),
         };
         let place = self.rx.free.pop().unwrap_or_else(|| {
@@ -180,7 +209,8 @@ impl SecyIn {
     ) -> Result<(), SaError> {
         let secy = self.rx.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
         let config = secy.config.as_ref().ok_or(SaError::NoSecy(index))?;
-        let spec = key_spec(config, sa.an, sa.xpn, &sa.key, &sa.place)?;
+        let cipher = sa.cipher.unwrap_or(config.cipher());
+        let spec = key_spec(cipher, sa.an, sa.xpn, &sa.key, &sa.place)?;
         let place = secy.channels.place(sa.sci, sa.an).unwrap_or(NONE);
         let Some(Some(old)) = self.rx.sas.get_mut(place as usize) else {
             return Err(SaError::NoSa(sa.an));

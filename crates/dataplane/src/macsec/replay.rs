@@ -51,7 +51,7 @@ impl Window {
         let mut new = Self::new(mode, width, self.next);
         let floor = match (self.mode, mode) {
             (Replay::Strict, _) | (_, Replay::Off | Replay::Standard) => self.lowest,
-            (_, Replay::Strict) => self.next,
+            (_, Replay::Strict) => self.next.max(self.lowest),
         };
         new.lowest = floor.max(self.next.saturating_sub(new.width)).min(self.next.max(floor));
         if (self.mode, mode) == (Replay::Strict, Replay::Strict) {

@@ -1,6 +1,6 @@
 //! What both directions need of an association: keys, nonces, numbers.
 
-use super::config::{SecyConfig, Xpn};
+use super::config::{Cipher, Xpn};
 use super::stats::Stats;
 use crate::protection::sequence::Lease;
 use ferrule_base::Secret;
@@ -71,7 +71,7 @@ pub struct SaReport {
 
 /// Checks what both directions have in common, and makes the key.
 pub(super) fn key_spec(
-    config: &SecyConfig,
+    cipher: Cipher,
     an: u8,
     xpn: Option<Xpn>,
     key: &Secret,
@@ -80,12 +80,12 @@ pub(super) fn key_spec(
     if an as usize >= ANS {
         return Err(SaError::An(an));
     }
-    match (config.xpn, xpn.is_some()) {
+    match (cipher.xpn, xpn.is_some()) {
         (true, false) => return Err(SaError::XpnMissing),
         (false, true) => return Err(SaError::XpnUnexpected),
         _ => {}
     }
-    Ok(KeySpec::new(config.suite, key.clone(), Secret::new(Vec::new())).at(place.clone()))
+    Ok(KeySpec::new(cipher.suite, key.clone(), Secret::new(Vec::new())).at(place.clone()))
 }
 
 /// Nonces of one association (clauses 14.5 to 14.8).

@@ -1,6 +1,6 @@
 //! The transmit side of every SecY: its associations, how they come and go.
 
-use super::config::{SecyConfig, TxSaConfig};
+use super::config::{Cipher, SecyConfig, TxSaConfig};
 use super::state::{ANS, Nonces, SaError, SaReport, key_spec};
 use super::stats::Stats;
 use crate::protection::InFlight;
@@ -44,6 +44,8 @@ pub struct TxReport {
 pub(super) struct TxSa {
     pub(super) key: KeyId,
     pub(super) nonces: Nonces,
+    /// If it is not the SecY's.
+    pub(super) cipher: Option<Cipher>,
     pub(super) pn: Sequence,
 }
 
@@ -51,8 +53,6 @@ pub(super) struct TxSa {
 pub(super) struct TxSecy {
     pub(super) config: Option<SecyConfig>,
     pub(super) encoding: u8,
-    /// First octet of the SecTAG, but for the association number.
-    pub(super) tci: u8,
     pub(super) sas: [Option<TxSa>; ANS],
     pub(super) counts: [Stats; ANS],
     pub(super) lane: Lane,
@@ -65,7 +65,6 @@ impl TxSecy {
         Self {
             config: None,
             encoding: NONE,
-            tci: 0,
             sas: [const { None }; ANS],
             counts: [Stats::default(); ANS],
             lane: Lane::default(),
@@ -82,16 +81,15 @@ impl TxSecy {
     }
 }
 
-/// First octet of every SecTAG of this SecY.
-fn tci(config: &SecyConfig) -> u8 {
+/// First octet of every SecTAG of this SecY, but for the association number.
+pub(super) fn tci(config: &SecyConfig, encrypt: bool) -> u8 {
     let channel = match (config.send_sci, config.end_station, config.broadcast) {
         (true, ..) => Channel::Explicit(Sci(config.sci)),
         (_, true, broadcast) => Channel::EndStation { broadcast },
         (_, _, true) => Channel::Broadcast,
         _ => Channel::Peer,
     };
-    let protection =
-        if config.encrypt { Protection::Confidentiality } else { Protection::Integrity };
+    let protection = if encrypt { Protection::Confidentiality } else { Protection::Integrity };
     Repr { channel, protection, an: 0, short_len: 0, pn: 0 }.tci_an()
 }
 
@@ -134,9 +132,7 @@ impl SecyOut {
         if secy.config.as_ref().is_some_and(|old| !old.sends_like(config)) {
             self.remove(engine, index)?;
         }
-        let secy = &mut self.secys[index as usize];
-        secy.tci = tci(config);
-        secy.config = Some(config.clone());
+        self.secys[index as usize].config = Some(config.clone());
         Ok(())
     }
 
@@ -163,7 +159,8 @@ impl SecyOut {
     ) -> Result<(), SaError> {
         let secy = self.secy(index)?;
         let config = secy.config.as_ref().ok_or(SaError::NoSecy(index))?;
-        let spec = key_spec(config, sa.an, sa.xpn, &sa.key, &sa.place)?;
+        let cipher = sa.cipher.unwrap_or(config.cipher());
+        let spec = key_spec(cipher, sa.an, sa.xpn, &sa.key, &sa.place)?;
         if pn.peek() == 0 {
             return Err(SaError::Numbers);
         }
@@ -173,7 +170,7 @@ impl SecyOut {
         }
         let nonces = Nonces::new(config.sci, sa.xpn);
         let spec = spec.expecting(nonces.coming(Op::Seal, pn.peek()));
-        *place = Some(TxSa { key: engine.install(&spec)?, nonces, pn });
+        *place = Some(TxSa { key: engine.install(&spec)?, nonces, cipher: sa.cipher, pn });
         secy.stats.merge(&std::mem::take(&mut secy.counts[sa.an as usize]));
         Ok(())
     }

@@ -89,6 +89,7 @@ impl From<Next> for Place {
             | Next::Clamp
             | Next::Control
             | Next::Eapol
+            | Next::TransmitFirst
             | Next::Resolve => Self::Refused(DropReason::UnknownProtocol),
         }
     }

@@ -57,8 +57,9 @@ pub(super) fn read(
     }
     let ethertype = i64::from(EtherType::EAPOL.0);
     let ethertype = r.number(mka.ethertype.as_ref(), ethertype, 0x600..=0xffff, "ethertype") as u16;
-    if let Some(n) = mka.ethertype.as_ref().filter(|_| ethertype == EtherType::MACSEC.0) {
-        r.problems.add(n.span(), "mka has the EtherType of SecTAGs", "use another, as 0x876f");
+    if let Some(n) = mka.ethertype.as_ref().filter(|_| !is_free(EtherType(ethertype))) {
+        let what = format!("mka has EtherType {ethertype:#06x}, which others have");
+        r.problems.add(n.span(), what, "use another, as 0x876f");
     }
     Some(MkaConfig {
         caks: caks(r, &mka.cak),
@@ -69,6 +70,12 @@ pub(super) fn read(
         destination: destination(r, mka.destination.as_ref()),
         ethertype: EtherType(ethertype),
     })
+}
+
+/// True for a protocol that is not what a SecY protects, nor its SecTAG.
+fn is_free(of: EtherType) -> bool {
+    let data = [EtherType::IPV4, EtherType::IPV6, EtherType::ARP, EtherType::MPLS];
+    !of.is_vlan() && of != EtherType::MACSEC && !data.contains(&of)
 }
 
 fn destination(r: &mut Reader<'_>, text: Option<&Text>) -> MacAddr {
@@ -116,7 +123,7 @@ pub(super) fn uncontrolled(r: &mut Reader<'_>, list: &[Text]) -> Vec<EtherType> 
     let each = list.iter().filter_map(|t: &Spanned<String>| {
         let word = t.get_ref().as_str();
         let number = word.strip_prefix("0x").and_then(|hex| u16::from_str_radix(hex, 16).ok());
-        let number = number.filter(|&n| n >= 0x600 && n != EtherType::MACSEC.0).map(EtherType);
+        let number = number.map(EtherType).filter(|&of| of.0 >= 0x600 && is_free(of));
         let found = named.iter().find(|(name, _)| *name == word).map(|&(_, of)| of).or(number);
         if found.is_none() {
             let remedy = "use lldp, lacp, ptp, eapol, or an EtherType as \"0x88cc\"";

@@ -37,10 +37,9 @@ impl Control {
     /// Reserves what an SA wants. One whose record has a newer lease gets no more: it
     /// is about to go, and what is behind its range is another's.
     pub(super) fn want(&mut self, now: Instant, seat: Seat, want: Want) {
-        if let (Asker::Macsec(secy, an), true) = (want.by, want.lease == Lease::default()) {
-            // Its key dies with the process: no record keeps its numbers, but it is time for
-            // another.
-            self.keying.low_on_numbers(now, secy, an);
+        if matches!(want.by, Asker::Macsec(..)) && want.lease == Lease::default() {
+            // Its key dies with the process: no record keeps its numbers. (That it is time for
+            // another, the core sees by the numbers that are sent.)
             let all = Want { limit: u64::MAX, ..want };
             if self.change(seat, all.granted()).is_err() {
                 self.wants.wait(now, seat, want);

@@ -10,7 +10,7 @@ use ferrule_control::{Refused, Token};
 use ferrule_crypto::{Aes, Place};
 use ferrule_dataplane::Sequence;
 use ferrule_dataplane::macsec::{
-    self, RxChange, RxSaConfig, SecyConfig, TxChange, TxSaConfig, Validate,
+    self, Cipher, RxChange, RxSaConfig, SecyConfig, TxChange, TxSaConfig, Validate, pn_max,
 };
 use ferrule_wire::Sci;
 use ferrule_wire::mkpdu::{Ckn, KeyId};
@@ -21,6 +21,8 @@ struct Sak {
     key: KeyId,
     an: u8,
     sak: Secret,
+    /// As its key server chose it; nothing before it is installed.
+    cipher: Option<Cipher>,
     /// With XPN suites.
     xpn: Option<Xpn>,
     /// Channels that are received under it.
@@ -181,12 +183,6 @@ impl Keyed {
         }
     }
 
-    /// The packet number from which on there is to be another SAK.
-    pub fn pn_pending(&self) -> u64 {
-        let suite = if self.entity.xpn { Suite::GcmAesXpn128 } else { Suite::GcmAes128 };
-        suite.pn_pending()
-    }
-
     /// The next order of the core, as changes of the SecY; without a token nobody waits for
     /// an answer.
     pub fn poll_order(&mut self) -> Option<(Option<Token>, Vec<Change>)> {
@@ -197,11 +193,12 @@ impl Keyed {
         let changes = match order {
             Order::Install { key, an, sak, suite, confidentiality, xpn, channels } => {
                 self.under_way.insert(token, Undone::Sak(key));
-                let sak = Sak { key, an, sak, xpn, channels: BTreeSet::new() };
+                let sak = Sak { key, an, sak, cipher: None, xpn, channels: BTreeSet::new() };
                 self.install(sak, suite, confidentiality, &channels)
             }
             Order::Transmit(key) => {
-                let an = self.an(key);
+                // One that is not there is refused.
+                let an = self.an(key).or(Some(u8::MAX));
                 an.map(|an| Change::SecyOut(TxChange::Encode(self.index(), an)))
                     .into_iter()
                     .collect()
@@ -214,7 +211,9 @@ impl Keyed {
             }
             Order::LowestPn { channel, key, pn } => {
                 let change = |an| RxChange::LowestPn(self.index(), channel.0, an, pn);
-                self.an(key).map(|an| Change::SecyIn(change(an))).into_iter().collect()
+                let sak = self.saks.iter().find(|sak| sak.key == key);
+                let sak = sak.filter(|sak| sak.channels.contains(&channel));
+                sak.map(|sak| Change::SecyIn(change(sak.an))).into_iter().collect()
             }
             Order::Port(state) => {
                 let (protect, validate) = match state {
@@ -228,10 +227,14 @@ impl Keyed {
         Some((Some(token), changes))
     }
 
-    /// All that the SecY has goes.
-    pub fn ending(&self) -> Vec<Vec<Change>> {
-        let all = self.saks.iter().flat_map(|sak| self.all_of(sak));
-        all.map(|change| vec![change]).collect()
+    /// All that the SecY has goes, and nothing passes in clear.
+    pub fn ending(&mut self) -> Vec<Vec<Change>> {
+        self.entity = self.configured.clone();
+        let all = self.saks.iter().flat_map(|sak| self.all_of(sak)).collect();
+        let unasked = self.unasked.drain(..).filter(|changes| changes.iter().all(Change::gives_up));
+        let mut ending: Vec<_> = unasked.collect();
+        ending.extend([all, self.installed()]);
+        ending
     }
 
     const fn index(&self) -> u16 {
@@ -252,7 +255,7 @@ impl Keyed {
 
     fn install(
         &mut self,
-        new: Sak,
+        mut new: Sak,
         suite: Suite,
         confidentiality: Confidentiality,
         channels: &[Channel],
@@ -269,25 +272,16 @@ impl Keyed {
             Confidentiality::Offset50 => (true, 50),
         };
         let suite = ferrule_crypto::Suite::AesGcm(aes);
-        let entity = SecyConfig { suite, xpn, encrypt, offset, ..self.entity.clone() };
-        let mut changes = Vec::new();
+        let cipher = Cipher { suite, xpn, encrypt, offset };
         // An association that has the number goes.
-        if let Some(old) = self.saks.iter().find(|sak| sak.an == new.an).map(|sak| sak.key) {
-            changes.extend(self.retire(old));
-        }
-        if entity != self.entity {
-            if !entity.receives_like(&self.entity) {
-                // Associations of another suite go with it.
-                self.saks.clear();
-            }
-            self.entity = entity;
-            changes.extend(self.installed());
-        }
+        let same = self.saks.iter().find(|sak| sak.an == new.an).map(|sak| sak.key);
+        let mut changes = same.map(|key| self.retire(key)).unwrap_or_default();
         let (an, key, place) = (new.an, new.sak.clone(), self.place.clone());
         let xpn = new.xpn.map(|Xpn { salt, ssci }| macsec::Xpn { salt, ssci });
-        let sa = TxSaConfig { an, key, xpn, place };
-        let numbers = Sequence::new(1, limit, self.entity.pn_max());
+        let sa = TxSaConfig { an, key, cipher: Some(cipher), xpn, place };
+        let numbers = Sequence::new(1, limit, pn_max(cipher.xpn));
         changes.push(Change::SecyOut(TxChange::Sa(self.index(), sa, numbers)));
+        new.cipher = Some(cipher);
         self.saks.push(new);
         let at = self.saks.len() - 1;
         changes.extend(channels.iter().filter_map(|&channel| self.receive(at, channel)));
@@ -305,6 +299,7 @@ impl Keyed {
             sci: channel.sci.0,
             an: of.an,
             key: of.sak.clone(),
+            cipher: of.cipher,
             xpn: salt.zip(ssci).map(|(salt, ssci)| macsec::Xpn { salt, ssci }),
             lowest_pn: 1,
             record: [0; 16],

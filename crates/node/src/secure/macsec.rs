@@ -102,7 +102,13 @@ impl Planner<'_> {
                 self.before(place.seat, Change::SecyOut(TxChange::Retire(index, an)));
             }
             let place = secy.placement.place(sa.label.as_deref());
-            let config = macsec::TxSaConfig { an, key: sa.key.clone(), xpn: xpn(secy, sa), place };
+            let config = macsec::TxSaConfig {
+                an,
+                key: sa.key.clone(),
+                cipher: None,
+                xpn: xpn(secy, sa),
+                place,
+            };
             self.before(seat, Change::SecyOut(TxChange::Sa(index, config, numbers)));
         }
         self.plan.installed.transmit.insert((index, an), new);
@@ -122,8 +128,16 @@ impl Planner<'_> {
         let new = self.place(record, sa, seat);
         let place = secy.placement.place(sa.label.as_deref());
         let lowest_pn = self.leases.look(&id)?.edge.max(1);
-        let config =
-            macsec::RxSaConfig { sci, an, key, xpn: xpn(secy, sa), lowest_pn, record, place };
+        let config = macsec::RxSaConfig {
+            sci,
+            an,
+            key,
+            cipher: None,
+            xpn: xpn(secy, sa),
+            lowest_pn,
+            record,
+            place,
+        };
         let old = self.old.receive.get(&(index, sci, an)).filter(|p| stays || p.seat != seat);
         match old {
             Some(old) if old.name == new.name && old.seat == seat => {

@@ -16,7 +16,6 @@ impl<E: Engine<Packet>> Worker<E> {
             return;
         }
         self.unsaid.extend(self.stages.sas.edges());
-        self.unsaid.extend(self.stages.sas.next_pns());
         self.say_on();
     }
 
@@ -64,10 +63,18 @@ impl<E: Engine<Packet>> Worker<E> {
                 Command::FitCard(card) => self.fit_card(card),
                 Command::Change(change) => self.change(change),
                 Command::Order(token, changes) => {
-                    let done = changes.into_iter().try_for_each(|change| self.try_change(change));
+                    let done = changes.into_iter().try_for_each(|change| {
+                        let gives_up = change.gives_up();
+                        self.try_change(change).or_else(|e| if gives_up { Ok(()) } else { Err(e) })
+                    });
                     self.say(Event::Done(token, done.map_err(Refused)));
                 }
                 Command::Edges => self.report_edges(),
+                Command::NextPns if self.unsaid.is_empty() => {
+                    self.unsaid.extend(self.stages.sas.next_pns());
+                    self.say_on();
+                }
+                Command::NextPns => {}
                 Command::Record(recorder) => self.recorder = recorder,
                 Command::Refusals(reply) => {
                     let _ = reply.send(Box::new(self.refusals()));

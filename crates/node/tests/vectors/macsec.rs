@@ -133,7 +133,7 @@ impl Case {
         let Rig { secy_out, engine, .. } = &mut self.sender;
         let _ = secy_out.retire_tx_sa(engine, SECY, an);
         let sequence = Sequence::unlimited(first, self.config.pn_max());
-        let tx = TxSaConfig { an, key: key.clone(), xpn, place: Place::Software };
+        let tx = TxSaConfig { an, key: key.clone(), cipher: None, xpn, place: Place::Software };
         secy_out.install_tx_sa(engine, SECY, &tx, sequence).map_err(|e| e.to_string())?;
         secy_out.encode(SECY, an).map_err(|e| e.to_string())?;
         let Rig { secy_in, engine, .. } = &mut self.receiver;
@@ -142,6 +142,7 @@ impl Case {
             sci,
             an,
             key,
+            cipher: None,
             xpn,
             lowest_pn: first,
             record: [0; 16],

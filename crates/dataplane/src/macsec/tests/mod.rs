@@ -222,12 +222,12 @@ fn xpn(config: &SecyConfig) -> Option<Xpn> {
 }
 
 pub fn tx_sa(config: &SecyConfig, an: u8) -> TxSaConfig {
-    TxSaConfig { an, key: key(config, an), xpn: xpn(config), place: Place::Software }
+    TxSaConfig { an, key: key(config, an), cipher: None, xpn: xpn(config), place: Place::Software }
 }
 
 pub fn rx_sa(config: &SecyConfig, an: u8, lowest_pn: u64) -> RxSaConfig {
     let (key, xpn, place) = (key(config, an), xpn(config), Place::Software);
-    RxSaConfig { sci: config.sci, an, key, xpn, lowest_pn, record: [0; 16], place }
+    RxSaConfig { sci: config.sci, an, key, cipher: None, xpn, lowest_pn, record: [0; 16], place }
 }
 
 /// A frame with so many octets of user data, the EtherType included.

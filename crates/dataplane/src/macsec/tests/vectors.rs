@@ -41,11 +41,12 @@ fn read(case: &Value) -> Case {
     let (an, pn) = (number(case, "an") as u8, number(case, "pn"));
     let xpn = salt.map(|salt| Xpn { salt, ssci: number(case, "ssci") as u32 });
     Case {
-        tx: TxSaConfig { an, key: key.clone(), xpn, place: Place::Software },
+        tx: TxSaConfig { an, key: key.clone(), cipher: None, xpn, place: Place::Software },
         rx: RxSaConfig {
             sci,
             an,
             key,
+            cipher: None,
             xpn,
             lowest_pn: pn,
             record: [0; 16],

@@ -32,7 +32,7 @@ fn macsec_configuration_that_cannot_be_is_refused_at_its_line() {
         (&one("priority = 256, ", "00"), 9, "priority cannot be 256"),
         (&one("rekey = 5, ", "00"), 9, "rekey cannot be 5"),
         (&one("destination = \"02\", ", "00"), 9, "`02` is no MAC address"),
-        (&one("ethertype = 0x88e5, ", "00"), 9, "the EtherType of SecTAGs"),
+        (&one("ethertype = 0x88e5, ", "00"), 9, "which others have"),
         ("mka = { cak = [{ ckn = \"00\", key = \"sak:1\" }] }", 9, "there is no `cak`"),
         (
             "mka = { cak = [{ ckn = \"00\", key = \"cak:1\" }, { ckn = \"00\", key = \"cak:2\" }] }",
