@@ -79,7 +79,7 @@ fn line(seen: &Seen, start: u64, number: u64) -> String {
     let octets = seen.octets();
     let place = match (seen.point.as_str(), &seen.reason) {
         ("dropped", Some(reason)) => format!("dropped: {reason}"),
-        ("received" | "transmit", _) => format!("{} {}", seen.point, seen.port),
+        ("received" | "transmit" | "transmit-first", _) => format!("{} {}", seen.point, seen.port),
         (point, _) => point.to_owned(),
     };
     let what = layers_at(&seen.point, &octets);

@@ -5,6 +5,7 @@ use crate::api::{Recording, Reply, Seen, Server};
 use crate::clock::Clock;
 use ferrule_base::{Duration, Instant};
 use ferrule_crypto::{Mac, Place, Suite};
+use ferrule_dataplane::graph::Next;
 use ferrule_node::Control;
 use ferrule_node::config::{Config, SaConfig, TunnelConfig};
 use ferrule_node::probe::{Filter, Point, RECORDS_MAX, Record, Records};
@@ -130,7 +131,7 @@ impl Tap {
                 self.following.remove(&record.id);
                 false
             }
-            Point::At(next) if next.name() == "transmit" => self.following.remove(&record.id),
+            Point::At(Next::Transmit | Next::TransmitFirst) => self.following.remove(&record.id),
             Point::Dropped(_) => self.following.remove(&record.id),
             Point::At(_) => self.following.contains(&record.id),
         }

@@ -10,6 +10,7 @@
 use super::bench::companion;
 use super::live::Site;
 use super::plan::{ACCESS_MTU, Place, SITE_MTU, VARIANTS, Variant, end};
+use crate::init::key::KeyFor;
 use crate::netns::{self, Veth, VethEnd};
 use crate::process::{Background, Fault, stop_all, write};
 use ferrule_studies::macsec_mobility::live::LiveHop;
@@ -84,7 +85,8 @@ impl<'a> Chain<'a> {
     fn measure(&self, variant: &Variant) -> Result<[f64; 3], Fault> {
         let dir = self.site.folder.join(format!("chain-{}-{}", self.switches, variant.key));
         fs::create_dir(&dir).map_err(|e| Fault::failed(dir.display().to_string(), e))?;
-        if let Some((kind, suite)) = variant.key_for() {
+        if variant.key_for().is_some() {
+            let (kind, suite) = (KeyFor::Macsec { sak_len: 16, xpn: false }, "gcm-aes-128");
             for cable in 1..self.nodes() {
                 for far in [false, true] {
                     let key = kind.fresh(&format!("{suite}, from {}", device(cable, far)));

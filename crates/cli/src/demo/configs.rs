@@ -2,7 +2,7 @@
 //! the demo's devices and addresses; P is written here.
 
 use super::plan::{self, LIST, Place, Protect, Variant, end};
-use crate::init::ce::{CePlan, SecyPlan};
+use crate::init::ce::{CePlan, SakPlan, SecyPlan};
 use crate::init::config::{NodePlan, PortPlan, Text};
 use crate::init::gateway::{GatewayPlan, SaPlan};
 use crate::init::pe::PePlan;
@@ -17,6 +17,8 @@ pub struct Setting {
     pub dir: String,
     /// Driver of all ports.
     pub driver: String,
+    /// Seconds from one SAK to the next; 0: when packet numbers run out.
+    pub rekey: u32,
 }
 
 impl Setting {
@@ -43,7 +45,10 @@ impl Setting {
     }
 }
 
-/// Key files by who sends with them.
+/// The name of the CAK.
+const CKN: &str = "64656d6f";
+
+/// Key files by who sends with them; of MACsec the first is the CAK of both.
 pub const KEYS: [&str; 2] = ["ce1-to-ce2", "ce2-to-ce1"];
 
 /// The configuration of a node in a variant.
@@ -63,18 +68,18 @@ fn ce(side: usize, place: Place, variant: &Variant, setting: &Setting) -> String
         Protect::Esp(suite) => return gateway(side, place, suite, setting),
         Protect::Nothing => None,
         Protect::Macsec(cipher) => {
-            let sci = |place| format!("{}/1", end(place, "wan").mac);
-            let mut ways = [(sci(Place::Ce1), setting.key(0)), (sci(Place::Ce2), setting.key(1))];
-            ways.rotate_left(side);
-            let [transmit, receive] = ways;
-            Some(SecyPlan { cipher: cipher.to_owned(), transmit, receive, ssci: None })
+            let (ckn, key) = (CKN.to_owned(), setting.key(0));
+            let keys =
+                SakPlan::Agreed { ckn, key, priority: 16 + side as u8, rekey: setting.rekey };
+            let sci = format!("{}/1", end(place, "wan").mac);
+            Some(SecyPlan { cipher: cipher.to_owned(), sci, keys })
         }
     };
     // A bridge takes frames that all members can send: the site's and, with
     // MACsec, 32 octets more. The device itself has room for a VLAN tag, too.
     let sealed = if secy.is_some() { 32 } else { 0 };
     let plan = CePlan {
-        node: setting.node(place, secy.is_some()),
+        node: setting.node(place, false),
         lan: setting.port(place, "lan", plan::SITE_MTU),
         access: Some(plan::VLAN),
         uplink: setting.port(place, "wan", plan::SITE_MTU + sealed),
@@ -153,7 +158,7 @@ mod tests {
     #[test]
     fn demo_configurations_are_taken_by_the_node_in_every_variant() {
         for driver in ["af-packet", "af-xdp"] {
-            let setting = Setting { dir: "/x".into(), driver: driver.into() };
+            let setting = Setting { dir: "/x".into(), driver: driver.into(), rekey: 10 };
             for variant in plan::VARIANTS {
                 let keys = plan::VARIANTS.iter().filter_map(|_| variant.key_for()).take(2);
                 let keys: Vec<_> =

@@ -66,7 +66,7 @@ pub fn run(runner: &Runner, say: &dyn Fn(&str)) -> Result<Outcome, Fault> {
 fn row(runner: &Runner, variant: Variant) -> Result<Row, Fault> {
     let failed = |e: &dyn std::fmt::Display| Fault::failed(variant.name, e);
     let shipped = Shipped::named("two-sites").ok_or_else(|| failed(&"no such topology"))?;
-    let mut topology = shipped.topology(Some(variant.key)).map_err(|e| failed(&e))?;
+    let mut topology = shipped.topology(Some(variant.topology())).map_err(|e| failed(&e))?;
     topology.traffic = traffic(&topology);
     let pe1 = refuse(&mut topology).ok_or_else(|| failed(&"no PE1 with a pseudowire"))?;
     let setting = Setting { seed: 1, length: LENGTH };

@@ -10,7 +10,7 @@
 
 use super::configs::{self, KEYS, Setting};
 use super::network::{Network, remove_orphans};
-use super::plan::{self, Place, VARIANTS, Variant};
+use super::plan::{self, Place, Protect, VARIANTS, Variant};
 use super::report::{Outcome, Refused, Row};
 use super::traffic::{Delivery, Hosts};
 use super::tshark;
@@ -34,6 +34,8 @@ const TOOLS: [(&str, &str); 8] = [
 ];
 /// Keys of the ESP tunnels, as Wireshark's table has them.
 const KEY_LOG: &str = "esp_sa";
+/// Seconds from one SAK to the next: the shortest time.
+const REKEY: u32 = 10;
 /// Commands of our own that must end within this time.
 const OWN: Duration = Duration::from_secs(20);
 
@@ -105,7 +107,7 @@ impl Site<'_> {
         let dir = self.folder.join(name);
         fs::create_dir(&dir).map_err(|e| Fault::failed(dir.display().to_string(), e))?;
         let dir = dir.display().to_string();
-        Ok(Setting { dir, driver: "af-packet".into() })
+        Ok(Setting { dir, driver: "af-packet".into(), rekey: 0 })
     }
 
     /// Writes a node's configuration and starts it.
@@ -163,6 +165,7 @@ impl Site<'_> {
         say(&format!("{}: ce1 and ce2, and an echo across", variant.name));
         let mut setting = self.setting(variant.key)?;
         setting.driver.clone_from(&self.wishes.driver);
+        setting.rekey = REKEY;
         let dir = PathBuf::from(&setting.dir);
         self.keys(variant, &dir)?;
         network.address(runner, variant)?;
@@ -196,12 +199,35 @@ impl Site<'_> {
         let tshark = [read(&first, wires[0].bytes)?, read(&second, wires[1].bytes)?];
         say(&format!("{}: iperf3 both ways, then a file over HTTP", variant.name));
         let throughput = hosts.bulk(self.wishes.seconds)?;
+        if matches!(variant.protect, Protect::Macsec(_)) {
+            let count = self.rekeys(&dir)?;
+            say(&format!("{}: MKA has changed the SAK {count} times meanwhile", variant.name));
+        }
         let file = Some(hosts.file()?);
         edges.iter_mut().chain(provider.iter_mut()).try_for_each(Background::check)?;
         stop_all(edges);
         let captures = if self.wishes.keep { vec![first, second] } else { Vec::new() };
         let variant = *variant;
         Ok(Row { variant, wires, rtt, delivery, refused, throughput, file, tshark, captures })
+    }
+
+    /// Times that CE1 has had another SAK; once at least, which may have to be waited for.
+    fn rekeys(&self, dir: &Path) -> Result<u64, Fault> {
+        let program = std::env::current_exe().map_err(|e| Fault::failed("our own path", e))?;
+        let mut count = 0;
+        self.runner.wait_for("no other SAK came into use", OWN, || {
+            let mut show = Command::new(&program);
+            show.args(["show", "mka", "--json", "--socket"]).arg(dir.join("ce1.socket"));
+            let said = self.runner.done(&mut show, OWN)?;
+            let report: serde_json::Value =
+                serde_json::from_str(&said).map_err(|e| Fault::failed("ferrule show mka", e))?;
+            // The number is behind the key server's member identifier.
+            let key = report["mka"][0]["saks"][0]["key"].as_str().and_then(|key| key.get(24..));
+            let number = key.and_then(|number| u64::from_str_radix(number, 16).ok());
+            count = number.unwrap_or(0).saturating_sub(1);
+            Ok(count > 0)
+        })?;
+        Ok(count)
     }
 
     /// Packets that PE1's list denied so far, as `ferrule show acl` has them.

@@ -193,7 +193,7 @@ pub struct Variant {
 pub enum Protect {
     /// Nothing.
     Nothing,
-    /// MACsec between the CEs' uplinks, with this cipher.
+    /// MACsec between the CEs' uplinks, with this cipher, keyed by MKA.
     Macsec(&'static str),
     /// ESP between the CEs as gateways, with this suite.
     Esp(&'static str),
@@ -237,6 +237,11 @@ impl Variant {
         matches!(self.protect, Protect::Esp(_))
     }
 
+    /// The variant of the topology `two-sites`.
+    pub fn topology(&self) -> &'static str {
+        if matches!(self.protect, Protect::Macsec(_)) { "macsec-mka" } else { self.key }
+    }
+
     /// The hosts' addresses.
     pub fn hosts(&self) -> [&'static str; 2] {
         if self.is_routed() { ["10.0.1.10", "10.0.2.10"] } else { ["10.0.0.1", "10.0.0.2"] }
@@ -246,7 +251,8 @@ impl Variant {
     pub fn key_for(&self) -> Option<(KeyFor, &'static str)> {
         let name = match self.protect {
             Protect::Nothing => return None,
-            Protect::Macsec(name) | Protect::Esp(name) => name,
+            Protect::Macsec(_) => "mka-128",
+            Protect::Esp(name) => name,
         };
         Some((KeyFor::from_name(name).expect("a suite of the plan"), name))
     }

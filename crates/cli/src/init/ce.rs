@@ -27,12 +27,35 @@ pub struct CePlan {
 pub struct SecyPlan {
     /// The cipher suite.
     pub cipher: String,
-    /// Our SCI and our key file.
-    pub transmit: (String, String),
-    /// The other edge's SCI and key file.
-    pub receive: (String, String),
-    /// XPN: the short SCIs of both.
-    pub ssci: Option<(u32, u32)>,
+    /// Our SCI.
+    pub sci: String,
+    /// SAKs.
+    pub keys: SakPlan,
+}
+
+/// Where the SAKs of a SecY come from.
+#[derive(Clone, Debug)]
+pub enum SakPlan {
+    /// From key files.
+    Static {
+        /// Our key file.
+        transmit: String,
+        /// The other edge's SCI and key file.
+        receive: (String, String),
+        /// XPN: the short SCIs of both.
+        ssci: Option<(u32, u32)>,
+    },
+    /// By MKA.
+    Agreed {
+        /// The name of the CAK.
+        ckn: String,
+        /// Its key file.
+        key: String,
+        /// Key server priority.
+        priority: u8,
+        /// Seconds after which there is a new SAK.
+        rekey: u32,
+    },
 }
 
 impl CePlan {
@@ -73,21 +96,33 @@ impl CePlan {
 
 impl SecyPlan {
     fn write(&self, out: &mut Text, port: &str) {
-        out.gap().comment(
-            "Static SAKs, each for one direction; the state folder keeps every packet\n\
-             number from being used twice.",
-        );
+        out.gap().comment(match self.keys {
+            SakPlan::Static { .. } => {
+                "Static SAKs, each for one direction; the state folder keeps every packet\n\
+                 number from being used twice."
+            }
+            SakPlan::Agreed { .. } => {
+                "Both edges have the CAK; MKA agrees on SAKs with it, and on new ones."
+            }
+        });
         out.table("[[macsec]]").text("port", port).text("cipher", &self.cipher);
-        out.text_why("sci", &self.transmit.0, "ours: an address and a port number");
+        out.text_why("sci", &self.sci, "ours: an address and a port number");
         out.plain_why("send-sci", true, "in every frame, for a bridge may stand between");
-        out.table("[[macsec.transmit]]").text("key", &self.transmit.1);
-        if let Some((own, _)) = self.ssci {
-            out.plain("ssci", own);
-        }
-        out.table("[[macsec.receive]]").text_why("sci", &self.receive.0, "the other edge's");
-        out.text("key", &self.receive.1);
-        if let Some((_, other)) = self.ssci {
-            out.plain("ssci", other);
+        match &self.keys {
+            SakPlan::Static { transmit, receive: (sci, key), ssci } => {
+                out.table("[[macsec.transmit]]").text("key", transmit);
+                ssci.iter().for_each(|(own, _)| _ = out.plain("ssci", own));
+                out.table("[[macsec.receive]]").text_why("sci", sci, "the other edge's");
+                out.text("key", key);
+                ssci.iter().for_each(|(_, other)| _ = out.plain("ssci", other));
+            }
+            SakPlan::Agreed { ckn, key, priority, rekey } => {
+                out.table("[macsec.mka]");
+                out.plain_why("priority", priority, "the lower of the two is key server");
+                out.plain_why("rekey", rekey, "seconds; a new SAK from the key server");
+                out.table("[[macsec.mka.cak]]").text_why("ckn", ckn, "its name, at both edges");
+                out.text("key", key);
+            }
         }
     }
 }

@@ -200,6 +200,9 @@ struct CeArgs {
     /// MACsec's cipher suite
     #[arg(long, default_value = "gcm-aes-128", value_parser = macsec_cipher)]
     cipher: String,
+    /// Keys by MKA, from one CAK, in place of static ones
+    #[arg(long)]
+    mka: bool,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -1,7 +1,7 @@
 //! The two sides of a connection: each key, SPI, SCI and label stands in both
 //! configurations, once as ours and once as the other's.
 
-use super::ce::{CePlan, SecyPlan};
+use super::ce::{CePlan, SakPlan, SecyPlan};
 use super::config::{NodePlan, PortPlan};
 use super::files::Files;
 use super::gateway::{GatewayPlan, SaPlan};
@@ -127,31 +127,59 @@ fn inner_mtu(suite: &str, mode: &str, v4: bool) -> usize {
 /// A customer edge and, with `--pair`, the other site's.
 pub(super) fn ce(args: &CeArgs) -> Result<Set, Unavailable> {
     let (a, b) = (&args.name, &args.peer_name);
-    let (a_to_b, b_to_a) = (format!("{a}-to-{b}.key"), format!("{b}-to-{a}.key"));
-    let kind = KeyFor::from_name(&args.cipher).expect("the command line was checked");
-    let xpn = matches!(kind, KeyFor::Macsec { xpn: true, .. });
-    let secy = SecyPlan {
-        cipher: args.cipher.clone(),
-        transmit: (format!("{}/1", fresh_mac()?), a_to_b.clone()),
-        receive: (format!("{}/1", fresh_mac()?), b_to_a.clone()),
-        ssci: xpn.then_some((1, 2)),
+    let [sci, other_sci] = [format!("{}/1", fresh_mac()?), format!("{}/1", fresh_mac()?)];
+    let secy = |sci: &str, keys| SecyPlan { cipher: args.cipher.clone(), sci: sci.into(), keys };
+    let (ours, theirs, keys) = match args.mka {
+        true => agreed(a, b)?,
+        false => static_saks(&args.cipher, (a, &sci), (b, &other_sci))?,
     };
-    let other = SecyPlan {
-        cipher: secy.cipher.clone(),
-        transmit: secy.receive.clone(),
-        receive: secy.transmit.clone(),
-        ssci: secy.ssci.map(|(own, other)| (other, own)),
-    };
+    let (secy, other) = (secy(&sci, ours), secy(&other_sci, theirs));
+    let kept = !args.mka;
     let ours = CePlan {
-        node: node(&args.node.dir, a, true),
+        node: node(&args.node.dir, a, kept),
         lan: port(&args.node, "lan", &args.lan, SITE_MTU),
         access: args.access,
         uplink: port(&args.node, "uplink", &args.uplink, SECURED_MTU),
         secy: Some(secy),
     };
-    let theirs = CePlan { node: node(&args.node.dir, b, true), secy: Some(other), ..ours.clone() };
-    let keys = keys(kind, &args.cipher, [(a, b, &a_to_b), (b, a, &b_to_a)])?;
+    let theirs = CePlan { node: node(&args.node.dir, b, kept), secy: Some(other), ..ours.clone() };
     Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), keys))
+}
+
+/// SAKs of both edges, and their key files.
+type Saks = (SakPlan, SakPlan, Files);
+
+/// A SAK for each direction.
+fn static_saks(
+    cipher: &str,
+    (a, sci_a): (&str, &str),
+    (b, sci_b): (&str, &str),
+) -> Result<Saks, Unavailable> {
+    let (a_to_b, b_to_a) = (format!("{a}-to-{b}.key"), format!("{b}-to-{a}.key"));
+    let kind = KeyFor::from_name(cipher).expect("the command line was checked");
+    let xpn = matches!(kind, KeyFor::Macsec { xpn: true, .. });
+    let plan = |own: &str, other: &str, sci: &str, ssci| SakPlan::Static {
+        transmit: own.into(),
+        receive: (sci.into(), other.into()),
+        ssci: xpn.then_some(ssci),
+    };
+    let ours = plan(&a_to_b, &b_to_a, sci_b, (1, 2));
+    let theirs = plan(&b_to_a, &a_to_b, sci_a, (2, 1));
+    Ok((ours, theirs, keys(kind, cipher, [(a, b, &a_to_b), (b, a, &b_to_a)])?))
+}
+
+/// A CAK for both.
+fn agreed(a: &str, b: &str) -> Result<Saks, Unavailable> {
+    let mut ckn = [0; 16];
+    ferrule_crypto::random::fill(&mut ckn)?;
+    let ckn = ckn.map(|octet| format!("{octet:02x}")).concat();
+    let file = format!("{a}-{b}.cak");
+    let plan =
+        |priority| SakPlan::Agreed { ckn: ckn.clone(), key: file.clone(), priority, rekey: 3600 };
+    let cak = KeyFor::Mka(16).fresh(&format!("CAK of {a} and {b}"))?;
+    let mut files = Files::default();
+    files.secret(&file, cak);
+    Ok((plan(16), plan(32), files))
 }
 
 /// A provider edge and, with `--pair`, the other one. There are no keys.
@@ -231,11 +259,7 @@ pub fn fresh_spi() -> Result<u32, Unavailable> {
 }
 
 /// A key for each direction.
-fn keys(
-    kind: KeyFor,
-    suite: &str,
-    ways: [(&String, &String, &String); 2],
-) -> Result<Files, Unavailable> {
+fn keys(kind: KeyFor, suite: &str, ways: [(&str, &str, &str); 2]) -> Result<Files, Unavailable> {
     let mut files = Files::default();
     for (from, to, file) in ways {
         files.secret(file, kind.fresh(&format!("{suite}, from {from} to {to}"))?);

@@ -58,7 +58,7 @@ impl Seen {
             }
             let frames = match record.point {
                 Point::Received => &mut self.received,
-                Point::At(Next::Transmit) => &mut self.sent,
+                Point::At(Next::Transmit | Next::TransmitFirst) => &mut self.sent,
                 Point::At(next) => {
                     self.last.insert(record.id, next);
                     continue;
