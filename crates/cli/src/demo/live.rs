@@ -201,7 +201,8 @@ impl Site<'_> {
         let throughput = hosts.bulk(self.wishes.seconds)?;
         if matches!(variant.protect, Protect::Macsec(_)) {
             let count = self.rekeys(&dir)?;
-            say(&format!("{}: MKA has changed the SAK {count} times meanwhile", variant.name));
+            let times = if count == 1 { "once".into() } else { format!("{count} times") };
+            say(&format!("{}: MKA has changed the SAK {times} meanwhile", variant.name));
         }
         let file = Some(hosts.file()?);
         edges.iter_mut().chain(provider.iter_mut()).try_for_each(Background::check)?;

@@ -183,6 +183,20 @@ fn init_key_files_are_fresh_private_and_fit_their_suite() {
 }
 
 #[test]
+fn init_ce_pair_of_mka_has_one_cak_and_no_counters() {
+    let folder = Folder::new();
+    init(&folder, &["ce", "--pair", "--mka", "--cipher", "gcm-aes-xpn-256"]);
+    let [a, b] = ["ce-a.toml", "ce-b.toml"].map(|file| parse(&folder.0, file));
+    let mka = |config: &Config| config.secys[0].mka.clone().expect("key agreement");
+    let (a_mka, b_mka) = (mka(&a), mka(&b));
+    assert_eq!(a_mka.caks[0].ckn, b_mka.caks[0].ckn);
+    assert_eq!(a_mka.caks[0].key.expose(), b_mka.caks[0].key.expose());
+    assert!(a_mka.priority < b_mka.priority && a.secys[0].sci != b.secys[0].sci);
+    assert_eq!((&a.state, a.secys[0].transmit.len()), (&None, 0));
+    assert!(folder.0.join("ce-a-ce-b.cak").exists());
+}
+
+#[test]
 fn init_never_writes_over_a_file_unless_forced() {
     let folder = Folder::new();
     init(&folder, &["ce"]);
