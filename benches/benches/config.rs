@@ -46,7 +46,14 @@ impl Node {
         let pool = Pool::heap(1024, 2048);
         let (macs, store) = (macs(&config), Box::new(Volatile::default()));
         let now = Instant::ZERO;
-        let environment = Environment { macs, pool, store, now, secret: [0; 2] };
+        let environment = Environment {
+            macs,
+            pool,
+            store,
+            now,
+            secret: [0; 2],
+            entropy: Box::new(ferrule_base::Rng::new(1)),
+        };
         let built = build(config, environment, |_| Software::default());
         let (control, workers) = built.expect("it builds");
         Self { control, workers, now }

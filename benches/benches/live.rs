@@ -129,6 +129,7 @@ bridge = [{ name = "br", member = [{ port = "a" }, { port = "b" }] }]
         Config::parse("bench.toml", TEXT, &mut named_key).unwrap_or_else(|e| panic!("{e}"));
     let environment = Environment {
         secret: [0; 2],
+        entropy: Box::new(ferrule_base::Rng::new(1)),
         macs: vec![NODE; 2],
         pool: umem.pool().clone(),
         store: Box::new(Volatile::default()),

@@ -140,6 +140,7 @@ pub(crate) fn assemble(config: &str, setting: &Setting<'_>) -> (Control, Vec<Run
     let pool = Pool::heap((setting.under_way + SPARE) * count, 2048);
     let environment = Environment {
         secret: [0; 2],
+        entropy: Box::new(Rng::new(1)),
         macs: vec![NODE; config.ports.len()],
         pool: pool.clone(),
         store: Box::new(Volatile::default()),

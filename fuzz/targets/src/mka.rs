@@ -4,8 +4,9 @@
 use crate::input::Input;
 use crate::seeds;
 use ferrule_base::{Instant, MacAddr, Rng, Secret};
+use ferrule_control::Refused;
 use ferrule_control::mka::config::PEERS_MAX;
-use ferrule_control::mka::{Cak, Command, Config, Event, Kay, Keys, Order, Refused};
+use ferrule_control::mka::{Cak, Command, Config, Event, Kay, Keys, Order};
 use ferrule_wire::eapol::{self, Kind, PAE_GROUP};
 use ferrule_wire::mkpdu::{Ckn, ICV_LEN, Repr};
 use ferrule_wire::{EtherType, Sci, ethernet};

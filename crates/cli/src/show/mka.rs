@@ -10,7 +10,7 @@ pub fn text(all: &[MkaView]) -> String {
 }
 
 fn port(view: &MkaView) -> String {
-    let server = view.server.as_ref().map_or("none".into(), |sci| format!("{sci}"));
+    let server = view.server.as_deref().unwrap_or("none");
     let mut text = format!("port {}: {}, key server {server}\n", view.port, view.state);
     if let Some(trouble) = &view.trouble {
         text += &format!("  {trouble}\n");

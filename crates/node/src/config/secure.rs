@@ -104,19 +104,7 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
         }
         let cipher = secy.cipher.as_ref().and_then(|t| r.choice(t, "cipher", &ciphers));
         let (suite, xpn) = cipher.unwrap_or(ciphers[0].1);
-        let (end_station, send_sci) = (secy.end_station.unwrap_or(false), secy.sends_sci());
-        if end_station && send_sci {
-            let remedy = "set send-sci = false: the end-station bit stands in its place";
-            r.problems.add(secy.port.span(), "end-station together with send-sci", remedy);
-        }
-        let sci = secy.sci.as_ref().and_then(|t| r.sci(t));
-        if let (Some(t), Some(own), true) = (&secy.sci, sci, end_station)
-            && Sci(own).port() != Sci::PORT_END_STATION
-        {
-            let what = format!("end-station with the SCI `{}`", t.get_ref());
-            let remedy = "write it with port number 1: that bit stands for no other";
-            r.problems.add(t.span(), what, remedy);
-        }
+        let (sci, end_station, send_sci) = identity(r, secy);
         let validate = secy.validate.as_ref();
         let validate = validate.and_then(|t| r.choice(t, "way to validate", &validates));
         let replay = secy.replay.as_ref().and_then(|t| r.choice(t, "replay mode", &modes));
@@ -155,6 +143,24 @@ pub(super) fn macsec(r: &mut Reader<'_>, file: &raw::File, config: &mut Config) 
         read.entity.eapol = read.mka.as_ref().map(|mka| mka.ethertype);
         config.secys.push(read);
     }
+}
+
+/// Its SCI, and how frames tell it: by the end-station bit, in the SecTAG.
+fn identity(r: &mut Reader<'_>, secy: &raw::Macsec) -> (Option<u64>, bool, bool) {
+    let (end_station, send_sci) = (secy.end_station.unwrap_or(false), secy.sends_sci());
+    if end_station && send_sci {
+        let remedy = "set send-sci = false: the end-station bit stands in its place";
+        r.problems.add(secy.port.span(), "end-station together with send-sci", remedy);
+    }
+    let sci = secy.sci.as_ref().and_then(|t| r.sci(t));
+    if let (Some(t), Some(own), true) = (&secy.sci, sci, end_station)
+        && Sci(own).port() != Sci::PORT_END_STATION
+    {
+        let what = format!("end-station with the SCI `{}`", t.get_ref());
+        let remedy = "write it with port number 1: that bit stands for no other";
+        r.problems.add(t.span(), what, remedy);
+    }
+    (sci, end_station, send_sci)
 }
 
 /// Octets of user data that stay readable.

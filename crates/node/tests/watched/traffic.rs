@@ -31,6 +31,13 @@ const LISTS: &str = r#"
     entry = [{ action = "permit" }]
     "#;
 
+/// Key agreement with nobody.
+const KEYED: &str = r#"
+    [[macsec]]
+    port = "keyed"
+    mka = { cak = [{ ckn = "01", key = "cak:1" }] }
+    "#;
+
 impl Site {
     /// The site's configuration: routed, bridged behind a SecY, a pseudowire, an L3VPN, labels
     /// that go on, ESP and AH. What is for 10.x.1.0/24 is done as `action` says.
@@ -38,7 +45,6 @@ impl Site {
         let Self { name, own, other } = self;
         let ports: String =
             PORTS.iter().zip([1600, 1600, 1500, 1532, 1470, 1500]).map(port).collect();
-        let (tunnels, policies) = (self.tunnels(), self.policies(action));
         let sci = |site: Self| format!("{}/1", mac(site.name, "right"));
         let (sci, peer_sci) = (sci(self), sci(if own == NEAR.own { FAR } else { NEAR }));
         format!(
@@ -101,12 +107,11 @@ impl Site {
             sci = "{sci}"
             transmit = [{{ key = "sak:{own}" }}]
             receive = [{{ sci = "{peer_sci}", key = "sak:{other}" }}]
-            [[macsec]]
-            port = "keyed"
-            mka = {{ cak = [{{ ckn = "01", key = "cak:1" }}] }}
-            {tunnels}{policies}{LISTS}
             "#
-        )
+        ) + &self.tunnels()
+            + &self.policies(action)
+            + KEYED
+            + LISTS
     }
 
     fn tunnels(self) -> String {

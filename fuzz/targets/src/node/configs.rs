@@ -251,7 +251,8 @@ pub fn parsed(text: &str) -> Config {
 pub fn environment(config: &Config, pool: &Pool, now: Instant) -> Environment {
     let macs = config.ports.iter().map(|p| p.mac.unwrap_or(made_mac(&config.name, &p.name)));
     let store = Box::new(Volatile::default());
-    Environment { macs: macs.collect(), pool: pool.clone(), store, now, secret: [0; 2] }
+    let entropy = Box::new(ferrule_base::Rng::new(1));
+    Environment { macs: macs.collect(), pool: pool.clone(), store, now, secret: [0; 2], entropy }
 }
 
 /// Whatever is a configuration builds a node, or says why not.

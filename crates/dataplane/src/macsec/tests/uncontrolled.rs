@@ -92,7 +92,7 @@ fn macsec_lowest_number_rises_and_never_falls() {
         let mut rig = Rig::keyed(engines().0, &config);
         let frames: Vec<_> = (0..200).map(|i| frame(60 + i % 50)).collect();
         let sealed: Vec<_> = rig.protect_all(&frames).into_iter().map(Result::unwrap).collect();
-        let mut raise = |rig: &mut Rig<Software>, pn| {
+        let raise = |rig: &mut Rig<Software>, pn| {
             rig.secy_in.raise_lowest(0, SCI, 0, pn).unwrap();
         };
         assert!(rig.validate(&sealed[9]).is_ok(), "number 10");
