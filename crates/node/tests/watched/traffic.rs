@@ -31,13 +31,6 @@ const LISTS: &str = r#"
     entry = [{ action = "permit" }]
     "#;
 
-/// Key agreement with nobody.
-const KEYED: &str = r#"
-    [[macsec]]
-    port = "keyed"
-    mka = { cak = [{ ckn = "01", key = "cak:1" }] }
-    "#;
-
 impl Site {
     /// The site's configuration: routed, bridged behind a SecY, a pseudowire, an L3VPN, labels
     /// that go on, ESP and AH. What is for 10.x.1.0/24 is done as `action` says.
@@ -45,8 +38,6 @@ impl Site {
         let Self { name, own, other } = self;
         let ports: String =
             PORTS.iter().zip([1600, 1600, 1500, 1532, 1470, 1500]).map(port).collect();
-        let sci = |site: Self| format!("{}/1", mac(site.name, "right"));
-        let (sci, peer_sci) = (sci(self), sci(if own == NEAR.own { FAR } else { NEAR }));
         format!(
             r#"
             [node]
@@ -102,16 +93,30 @@ impl Site {
             [[bridge]]
             name = "br"
             member = [{{ port = "left" }}, {{ port = "right" }}]
+            "#
+        ) + &self.tunnels()
+            + &self.policies(action)
+            + &self.secys()
+            + LISTS
+    }
+
+    /// A SecY with static SAKs, and one that is keyed by MKA with nobody.
+    fn secys(self) -> String {
+        let Self { own, other, .. } = self;
+        let sci = |site: Self| format!("{}/1", mac(site.name, "right"));
+        let (sci, peer_sci) = (sci(self), sci(if own == NEAR.own { FAR } else { NEAR }));
+        format!(
+            r#"
             [[macsec]]
             port = "right"
             sci = "{sci}"
             transmit = [{{ key = "sak:{own}" }}]
             receive = [{{ sci = "{peer_sci}", key = "sak:{other}" }}]
+            [[macsec]]
+            port = "keyed"
+            mka = {{ cak = [{{ ckn = "01", key = "cak:1" }}] }}
             "#
-        ) + &self.tunnels()
-            + &self.policies(action)
-            + KEYED
-            + LISTS
+        )
     }
 
     fn tunnels(self) -> String {
