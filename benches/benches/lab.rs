@@ -6,7 +6,7 @@
 //! ```
 
 use ferrule_base::{Duration, Instant, Ledger, MacAddr};
-use ferrule_benches::median;
+use ferrule_benches::{median, on_core};
 use ferrule_lab::{DeviceId, End, Io, LinkSpec, Network, Profile, Station};
 use ferrule_node::config::named_key;
 use ferrule_node::{Config, made_mac};
@@ -255,14 +255,6 @@ fn visits(name: &str, node: fn(usize) -> Config, frame: Vec<u8>) {
         rates[ROUNDS - 1] / 1e6,
         REACH / 1e6,
     );
-}
-
-/// Nanoseconds that this process was on a core: what somebody else takes of the
-/// machine does not count. (Where the kernel does not say, the time that went by.)
-fn on_core(start: &std::time::Instant) -> f64 {
-    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let nanos = text.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
-    nanos.map_or(start.elapsed().as_nanos() as f64, |n| n as f64)
 }
 
 /// Resident memory of this process, in octets.

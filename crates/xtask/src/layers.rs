@@ -138,6 +138,7 @@ const UNSAFE_ROOMS: &[&str] = &[
     "crates/pipeline/src/buffer/",
     "crates/engines/",
     "crates/ports/",
+    "benches/benches/mka/heap.rs",
 ];
 
 /// A manifest's `[dependencies]` tables against [`LAYERS`].

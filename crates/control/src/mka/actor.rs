@@ -6,6 +6,7 @@
 
 use super::config::{ANSWER, Cak, Config, LIFE, NEVER_SERVER, PEERS_MAX, SENT_MAX, Suite};
 use super::fault::Fault;
+use super::give_back;
 use super::keys::Keys;
 use super::xpn::Sscis;
 use crate::Entropy;
@@ -233,6 +234,7 @@ impl Actor {
             self.changed = now;
         }
         self.potential.remove(&mi);
+        give_back(&mut self.potential);
         let sak_use = repr.set(|set| match set {
             Set::SakUse(sak_use) => Some(*sak_use),
             _ => None,
@@ -272,6 +274,7 @@ impl Actor {
     /// Gives up peers that were silent; the live ones among them.
     pub fn expire(&mut self, now: Instant) -> Vec<(Mi, Sci)> {
         self.potential.retain(|_, peer| peer.expires > now);
+        give_back(&mut self.potential);
         let mut lost = Vec::new();
         self.live.retain(|&mi, peer| {
             let stays = peer.expires > now;

@@ -95,6 +95,14 @@ pub struct Kay {
     counts: view::Counts,
 }
 
+/// An empty map gives back the room of its first entries: among many ports it is worth more than
+/// the time to take it anew.
+fn give_back<K, V>(map: &mut BTreeMap<K, V>) {
+    if map.is_empty() {
+        map.clear();
+    }
+}
+
 /// Channels from which the SecY is to receive with a SAK: of all live peers, but with an XPN suite
 /// of members alone, who have an SSCI.
 fn channels_of(actors: &[Actor], ckn: &Ckn, sscis: Option<&Sscis>) -> Vec<Channel> {
@@ -142,7 +150,11 @@ impl Kay {
                     self.actors.remove(0);
                 }
                 match Actor::new(now, cak, &mut *self.entropy) {
-                    Some(actor) => self.actors.push(actor),
+                    Some(actor) => {
+                        // Seldom there are others: no room for four.
+                        self.actors.reserve_exact(1);
+                        self.actors.push(actor);
+                    }
                     None => self.tell(News::NoEntropy),
                 }
             }
@@ -157,6 +169,7 @@ impl Kay {
         match event {
             Event::Done(token, done) => {
                 let Some(asked) = self.asked.remove(&token) else { return };
+                give_back(&mut self.asked);
                 match done {
                     Ok(()) => self.done(now, asked),
                     Err(Refused(why)) => {
@@ -216,7 +229,11 @@ impl Kay {
 
     /// The next order for the SecY, to be answered by [`Event::Done`].
     pub fn poll_order(&mut self) -> Option<(Token, Order)> {
-        self.orders.pop_front()
+        let order = self.orders.pop_front();
+        if self.orders.is_empty() {
+            self.orders = VecDeque::new();
+        }
+        order
     }
 
     /// Something for people.
