@@ -7,7 +7,7 @@
 //! +---------+------+----------------+------
 //! ```
 
-use crate::Malformed;
+use crate::{Malformed, ethernet};
 use std::fmt;
 use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -32,6 +32,9 @@ impl Header {
     /// Octets of the header, after its EtherType.
     pub const LEN: usize = 4;
 }
+
+/// Octets before the body of a frame without VLAN tags.
+pub const BODY_AT: usize = ethernet::Header::LEN + Header::LEN;
 
 /// Packet type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,13 +7,11 @@ use ferrule_base::{Instant, MacAddr, Rng, Secret};
 use ferrule_control::Refused;
 use ferrule_control::mka::config::PEERS_MAX;
 use ferrule_control::mka::{Cak, Command, Config, Event, Kay, Keys, Order};
-use ferrule_wire::eapol::{self, Kind, PAE_GROUP};
+use ferrule_wire::eapol::{self, BODY_AT, Kind, PAE_GROUP};
 use ferrule_wire::mkpdu::{Ckn, ICV_LEN, Repr};
 use ferrule_wire::{EtherType, Sci, ethernet};
 use std::collections::HashSet;
 
-/// Octets before an MKPDU.
-const HEAD: usize = ethernet::Header::LEN + eapol::Header::LEN;
 const OWN: Sci = Sci::new(MacAddr([2, 0, 0, 0, 0, 9]), 1);
 
 fn ckn() -> Option<Ckn> {
@@ -26,7 +24,7 @@ fn cak() -> Secret {
 
 /// A frame with this body, to which an ICV is put.
 fn framed(body: &[u8], keys: &Keys) -> Vec<u8> {
-    let mut frame = vec![0; HEAD];
+    let mut frame = vec![0; BODY_AT];
     let (dst, src) = (MacAddr(PAE_GROUP), MacAddr([2, 0, 0, 0, 0, 1]));
     ethernet::Repr { dst, src, ethertype: EtherType::EAPOL }.emit(&mut frame);
     let length = u16::try_from(body.len() + ICV_LEN).unwrap_or(u16::MAX);
@@ -88,7 +86,7 @@ pub fn mka(data: &[u8]) {
             kay.handle_event(now, Event::Done(token, done));
         }
         while let Some(frame) = kay.poll_transmit() {
-            assert!(Repr::parse(&frame[HEAD..]).is_ok(), "what it says can be read");
+            assert!(Repr::parse(&frame[BODY_AT..]).is_ok(), "what it says can be read");
         }
         let view = kay.view();
         assert!(view.peers.len() <= PEERS_MAX && view.saks.len() <= 2);
@@ -104,7 +102,7 @@ pub fn mkpdus() -> Vec<Vec<u8>> {
         frame.get(12..14).is_some_and(|octets| *octets == EtherType::EAPOL.0.to_be_bytes())
     };
     let frames = seeds::frames().into_iter().filter(is_eapol);
-    frames.filter_map(|frame| frame.get(HEAD..).map(<[u8]>::to_vec)).collect()
+    frames.filter_map(|frame| frame.get(BODY_AT..).map(<[u8]>::to_vec)).collect()
 }
 
 /// MKPDUs of the recordings, one behind the other.

@@ -8,12 +8,9 @@ use super::sak::{Made, Sak};
 use super::xpn::Sscis;
 use super::{Asked, Confidentiality, Kay, New, Suite};
 use ferrule_base::Instant;
-use ferrule_wire::eapol::{self, Kind};
+use ferrule_wire::eapol::{self, BODY_AT, Kind};
 use ferrule_wire::mkpdu::{DistributedSak, ICV_LEN, KeyId, KeyUse, Repr, SakUse, Set, WrappedSak};
 use ferrule_wire::{Sci, ethernet};
-
-/// Octets before the MKPDU.
-const HEAD: usize = ethernet::Header::LEN + eapol::Header::LEN;
 
 /// An MKPDU of a frame, and the octets over which its ICV is.
 fn read<'a>(config: &Config, frame: &'a [u8]) -> Result<(Repr, &'a [u8], &'a [u8]), Fault> {
@@ -26,7 +23,7 @@ fn read<'a>(config: &Config, frame: &'a [u8]) -> Result<(Repr, &'a [u8], &'a [u8
         return Err(Fault::NotMka);
     }
     let (repr, icv) = Repr::parse(body).map_err(|_| Fault::Malformed)?;
-    let covered = frame.get(..HEAD + body.len() - ICV_LEN).ok_or(Fault::Malformed)?;
+    let covered = frame.get(..BODY_AT + body.len() - ICV_LEN).ok_or(Fault::Malformed)?;
     Ok((repr, covered, icv))
 }
 
@@ -151,7 +148,9 @@ impl Kay {
         let Some(repr) = actor.message(now, &self.config, said, &mut *self.entropy) else {
             return self.tell(News::NoEntropy);
         };
-        let frame = frame(&self.config, &self.actors[at], &repr);
+        let Config { destination: dst, sci, ethertype, .. } = self.config;
+        let ethernet = ethernet::Repr { dst, src: sci.system(), ethertype };
+        let frame = self.actors[at].keys.frame(ethernet, &repr);
         // What nobody sends is not worth more than the newest.
         if self.transmits.len() >= 2 * self.actors.len().max(1) {
             self.transmits.pop_front();
@@ -225,23 +224,4 @@ fn sscis_of(actor: &Actor, own: Sci, repr: &Repr) -> Result<Option<Sscis>, Fault
     let members: Option<Vec<_>> = members.map(|mi| Some((mi, sci_of(mi)?))).collect();
     let Some(members) = members else { return Ok(None) };
     Sscis::by_sci(mine, members).map(Some).ok_or(Fault::Sscis)
-}
-
-/// A message as a frame, with its ICV.
-fn frame(config: &Config, actor: &Actor, repr: &Repr) -> Vec<u8> {
-    let body = repr.len() + ICV_LEN;
-    let ethernet = ethernet::Repr {
-        dst: config.destination,
-        src: config.sci.system(),
-        ethertype: config.ethertype,
-    };
-    let length = u16::try_from(body).unwrap_or(u16::MAX);
-    let eapol = eapol::Repr { version: eapol::Repr::VERSION, kind: Kind::MKA, length };
-    let mut frame = vec![0; HEAD + repr.len()];
-    ethernet.emit(&mut frame);
-    eapol.emit(&mut frame[ethernet::Header::LEN..]);
-    repr.emit(&mut frame[HEAD..]);
-    let icv = actor.keys.icv(&frame);
-    frame.extend(icv);
-    frame
 }

@@ -11,7 +11,9 @@ use aes_kw::AesKw;
 use cmac::digest::KeyInit;
 use cmac::{Cmac, Mac};
 use ferrule_base::Secret;
-use ferrule_wire::mkpdu::{Ckn, ICV_LEN, Mi};
+use ferrule_wire::eapol::{self, BODY_AT, Kind};
+use ferrule_wire::ethernet;
+use ferrule_wire::mkpdu::{Ckn, ICV_LEN, Mi, Repr};
 use zeroize::Zeroizing;
 
 /// A CAK and what follows from it.
@@ -58,6 +60,19 @@ impl Keys {
         let ick = derive(&cak, b"IEEE8021 ICK", &id, cak.len())?;
         let kek = derive(&cak, b"IEEE8021 KEK", &id, cak.len())?;
         Some(Self { cak, ick, kek })
+    }
+
+    /// An MKPDU as a frame, with its ICV.
+    pub fn frame(&self, ethernet: ethernet::Repr, repr: &Repr) -> Vec<u8> {
+        let length = u16::try_from(repr.len() + ICV_LEN).unwrap_or(u16::MAX);
+        let eapol = eapol::Repr { version: eapol::Repr::VERSION, kind: Kind::MKA, length };
+        let mut frame = vec![0; BODY_AT + repr.len()];
+        ethernet.emit(&mut frame);
+        eapol.emit(&mut frame[ethernet::Header::LEN..]);
+        repr.emit(&mut frame[BODY_AT..]);
+        let icv = self.icv(&frame);
+        frame.extend(icv);
+        frame
     }
 
     /// ICV of a frame from its destination address on.

@@ -8,14 +8,11 @@ use crate::report::{Row, Way};
 use crate::sidecar::{Hex, Set};
 use ferrule_base::Secret;
 use ferrule_control::mka::Keys;
-use ferrule_wire::eapol;
+use ferrule_wire::eapol::{self, BODY_AT};
 use ferrule_wire::mkpdu::{Ckn, ICV_LEN, KeyId, Repr, Set as Parameters};
 use ferrule_wire::{EtherType, ethernet};
 use serde::Deserialize;
 use serde_json::json;
-
-/// Octets before an MKPDU.
-const HEAD: usize = ethernet::Header::LEN + eapol::Header::LEN;
 
 /// A SAK as the sidecar has it.
 #[derive(Debug, Deserialize)]
@@ -67,7 +64,7 @@ fn take(frame: &[u8], keys: &Keys, ckn: &Ckn, saks: &mut Vec<Found>) -> Result<R
     let (_, payload) = ethernet::Repr::parse(frame).map_err(|e| e.to_string())?;
     let (_, body) = eapol::Repr::parse(payload).map_err(|e| e.to_string())?;
     let (repr, icv) = Repr::parse(body).map_err(|e| e.to_string())?;
-    if !keys.is_icv(&frame[..HEAD + body.len() - ICV_LEN], icv) || repr.ckn != *ckn {
+    if !keys.is_icv(&frame[..BODY_AT + body.len() - ICV_LEN], icv) || repr.ckn != *ckn {
         return Err("another ICV or CKN".into());
     }
     for set in &repr.sets {
@@ -86,9 +83,9 @@ fn take(frame: &[u8], keys: &Keys, ckn: &Ckn, saks: &mut Vec<Found>) -> Result<R
 
 /// The frame of an MKPDU.
 fn make(repr: &Repr, like: &[u8], keys: &Keys) -> Vec<u8> {
-    let mut frame = like[..HEAD].to_vec();
-    frame.resize(HEAD + repr.len(), 0);
-    repr.emit(&mut frame[HEAD..]);
+    let mut frame = like[..BODY_AT].to_vec();
+    frame.resize(BODY_AT + repr.len(), 0);
+    repr.emit(&mut frame[BODY_AT..]);
     let icv = keys.icv(&frame);
     frame.extend(icv);
     frame

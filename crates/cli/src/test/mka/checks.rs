@@ -3,12 +3,10 @@
 use ferrule_base::{Duration, Instant};
 use ferrule_control::mka::Keys;
 use ferrule_control::mka::config::HELLO;
-use ferrule_wire::eapol::{self, Kind};
+use ferrule_wire::eapol::{self, BODY_AT, Kind};
 use ferrule_wire::mkpdu::{Ckn, DistributedSak, ICV_LEN, KeyId, Mi, Repr, Set};
 use ferrule_wire::{EtherType, Sci, ethernet};
 
-/// Octets before an MKPDU.
-pub const HEAD: usize = ethernet::Header::LEN + eapol::Header::LEN;
 /// A message may be so much later than the hello time.
 const LATE: Duration = Duration::from_millis(500);
 
@@ -131,7 +129,7 @@ impl Device {
             self.other_names += 1;
             return;
         }
-        let covered = &frame[..HEAD + body.len() - ICV_LEN];
+        let covered = &frame[..BODY_AT + body.len() - ICV_LEN];
         let is_good = self.keys.is_icv(covered, icv);
         self.icvs.note(is_good);
         if !is_good || *self.sci.get_or_insert(repr.sci) != repr.sci {
@@ -265,15 +263,9 @@ mod tests {
                 sets: vec![Set::Live { ssci: 0, peers: vec![Member { mi: OWN, mn: 3 }] }],
             };
             change(&mut repr);
-            let mut frame = vec![0; HEAD + repr.len()];
             let (dst, src) = (MacAddr(eapol::PAE_GROUP), repr.sci.system());
-            ethernet::Repr { dst, src, ethertype: EtherType::EAPOL }.emit(&mut frame);
-            let length = (repr.len() + ICV_LEN) as u16;
-            eapol::Repr { version: 3, kind: Kind::MKA, length }
-                .emit(&mut frame[ethernet::Header::LEN..]);
-            repr.emit(&mut frame[HEAD..]);
-            let icv = keys.icv(&frame);
-            frame.extend(icv);
+            let ethernet = ethernet::Repr { dst, src, ethertype: EtherType::EAPOL };
+            let frame = keys.frame(ethernet, &repr);
             self.1 += 1;
             self.0.note(Instant::from_secs(self.1), &frame, Some(OWN));
         }

@@ -11,7 +11,7 @@ mod checks;
 
 use crate::test::args::duration;
 use crate::{interrupt, machine, results};
-use checks::{Check, Device, Found, HEAD};
+use checks::{Check, Device, Found};
 use clap::Args;
 use ferrule_base::{Duration, Instant, MacAddr, Secret};
 use ferrule_control::mka::config::LIFE;
@@ -24,7 +24,8 @@ use ferrule_ports::os::PollSet;
 use ferrule_ports::{Link, OpenError, Opener, PortSpec, Umem, region};
 use ferrule_report::{Column, Report, Section, Table};
 use ferrule_wire::Sci;
-use ferrule_wire::eapol::{self, PAE_GROUP};
+use ferrule_wire::eapol::{BODY_AT, PAE_GROUP};
+use ferrule_wire::ethernet;
 use ferrule_wire::mkpdu::{Ckn, ICV_LEN, Mi, Repr, Set};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -143,17 +144,10 @@ impl Probe {
 
 /// A message with something changed, and its ICV made good.
 fn altered(frame: &[u8], keys: &Keys, change: impl FnOnce(&mut Repr)) -> Option<Vec<u8>> {
-    let (mut repr, _) = Repr::parse(frame.get(HEAD..)?).ok()?;
+    let (mut repr, _) = Repr::parse(frame.get(BODY_AT..)?).ok()?;
+    let (ethernet, _) = ethernet::Repr::parse(frame).ok()?;
     change(&mut repr);
-    let mut out = frame.get(..HEAD)?.to_vec();
-    out.resize(HEAD + repr.len(), 0);
-    let (kind, version) = (eapol::Kind::MKA, eapol::Repr::VERSION);
-    let length = u16::try_from(repr.len() + ICV_LEN).ok()?;
-    eapol::Repr { version, kind, length }.emit(&mut out[HEAD - eapol::Header::LEN..]);
-    repr.emit(&mut out[HEAD..]);
-    let icv = keys.icv(&out);
-    out.extend(icv);
-    Some(out)
+    Some(keys.frame(ethernet, &repr))
 }
 
 /// The station.
@@ -307,7 +301,7 @@ impl Station {
     /// Breaks a rule; what came of it.
     fn probe(&mut self, probe: Probe) -> Result<Found, Fault> {
         let last = self.sent[0].clone();
-        let number = Repr::parse(last.get(HEAD..).unwrap_or_default());
+        let number = Repr::parse(last.get(BODY_AT..).unwrap_or_default());
         let number = number.map_or(0, |(repr, _)| repr.actor.mn);
         let ahead = number.saturating_add(1000);
         let forged = altered(&last, &self.keys, |repr| repr.actor.mn = ahead).unwrap_or_default();

@@ -5,14 +5,13 @@ use crate::mka::config::{LIFE, RETIRE};
 use crate::mka::{Command, Config, Event, Fault, Kay, Keys, Order, PortState};
 use crate::{Refused, Token};
 use ferrule_base::{Duration, Instant, MacAddr, Rng, Secret};
-use ferrule_wire::eapol::{self, Kind};
+use ferrule_wire::eapol::{self, BODY_AT};
 use ferrule_wire::mkpdu::{
-    AGILITY, Ckn, DistributedSak, ICV_LEN, KeyId, KeyUse, Member, Mi, Repr, SakUse, Set, WrappedSak,
+    AGILITY, Ckn, DistributedSak, KeyId, KeyUse, Member, Mi, Repr, SakUse, Set, WrappedSak,
 };
 use ferrule_wire::{EtherType, Sci, ethernet};
 
 const SECOND: Duration = Duration::from_secs(1);
-const HEAD: usize = ethernet::Header::LEN + eapol::Header::LEN;
 
 /// The peer.
 struct Peer {
@@ -51,16 +50,8 @@ impl Peer {
             ckn: self.ckn,
             sets,
         };
-        let mut frame = vec![0; HEAD + repr.len()];
         let (dst, src) = (MacAddr(eapol::PAE_GROUP), self.sci.system());
-        ethernet::Repr { dst, src, ethertype: EtherType::EAPOL }.emit(&mut frame);
-        let length = (repr.len() + ICV_LEN) as u16;
-        let eapol = eapol::Repr { version: 3, kind: Kind::MKA, length };
-        eapol.emit(&mut frame[ethernet::Header::LEN..]);
-        repr.emit(&mut frame[HEAD..]);
-        let icv = self.keys.icv(&frame);
-        frame.extend(icv);
-        frame
+        self.keys.frame(ethernet::Repr { dst, src, ethertype: EtherType::EAPOL }, &repr)
     }
 
     fn sak(&self, an: u8, kn: u32) -> Set {
@@ -113,7 +104,7 @@ impl Station {
                 }
             }
             while let Some(frame) = self.kay.poll_transmit() {
-                let (repr, _) = Repr::parse(&frame[HEAD..]).unwrap();
+                let (repr, _) = Repr::parse(&frame[BODY_AT..]).unwrap();
                 (self.own, self.said) = (repr.actor, Some(repr));
             }
             if !any && self.kay.poll_timeout().is_none_or(|at| at > self.now) {
