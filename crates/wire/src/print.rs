@@ -324,17 +324,17 @@ mod tests {
         assert_eq!(
             line(ENCRYPTED),
             "02:00:00:00:00:01 > 02:00:00:00:00:02, MACsec | \
-             MACsec an 0 pn 1 sci 0200000000010001 encrypted sl 2 | 18 octets"
+             MACsec an 0 pn 1 sci 02:00:00:00:00:01/1 encrypted sl 2 | 18 octets"
         );
         assert_eq!(
             line(INTEGRITY),
             "02:00:00:00:00:01 > 02:00:00:00:00:02, MACsec | \
-             MACsec an 0 pn 1 sci 0200000000010001 integrity sl 2 | type 0x88b5"
+             MACsec an 0 pn 1 sci 02:00:00:00:00:01/1 integrity sl 2 | type 0x88b5"
         );
         assert_eq!(
             line(MKA),
             "02:00:00:00:00:01 > 01:80:c2:00:00:03, EAPOL | \
-             MKA 0200000000010001 mn 1 priority 16 server"
+             MKA 02:00:00:00:00:01/1 mn 1 priority 16 server"
         );
         assert!(
             line(ESP_IN_UDP)

@@ -394,7 +394,7 @@ mod tests {
         let source: MacAddr = "02:00:00:00:00:01".parse().unwrap();
         let sci = Some(Sci(0x0200_0000_0001_0001));
         for (text, line, expected) in [
-            (EXAMPLE, "MACsec an 0 pn 1 sci 0200000000010001 encrypted sl 2", sci),
+            (EXAMPLE, "MACsec an 0 pn 1 sci 02:00:00:00:00:01/1 encrypted sl 2", sci),
             (NO_SCI, "MACsec an 0 pn 1 encrypted sl 2", None),
             (END_STATION, "MACsec an 0 pn 1 ES encrypted sl 2", sci),
         ] {
@@ -452,9 +452,9 @@ mod tests {
     #[test]
     fn sci_is_written_and_read_in_both_forms() {
         let sci = Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1);
-        assert_eq!(sci.to_string(), "0200000000010001");
+        assert_eq!(sci.to_string(), "02:00:00:00:00:01/1");
         assert_eq!(sci.to_string().parse(), Ok(sci));
-        assert_eq!("02:00:00:00:00:01/1".parse(), Ok(sci));
+        assert_eq!("0200000000010001".parse(), Ok(sci));
         assert_eq!((sci.system().to_string().as_str(), sci.port()), ("02:00:00:00:00:01", 1));
         for bad in ["", "+200000000010001", "02:00:00:00:00:01/65536", "02000000000100011"] {
             assert!(bad.parse::<Sci>().is_err(), "{bad}");

@@ -35,7 +35,7 @@ fn mkpdu_of_wpa_supplicant_means_what_it_says() {
     assert_eq!((sak.an, sak.offset), (0, 1));
     let key = sak.key.as_ref().unwrap();
     assert_eq!((key.kn, key.suite, key.wrapped.len()), (1, None, 24));
-    let text = "MKA 0200000000010001 mn 5 priority 16 server live 1 use an 0 kn 0 rx false tx false \
+    let text = "MKA 02:00:00:00:00:01/1 mn 5 priority 16 server live 1 use an 0 kn 0 rx false tx false \
                 SAK an 0 kn 1";
     assert_eq!(repr.to_string(), text);
 }
