@@ -37,9 +37,9 @@ pub struct MkaPeer {
     pub ckn: String,
     /// Key server priority.
     pub priority: u8,
-    /// It receives under the latest SAK.
+    /// Reception under the latest SAK.
     pub receives: bool,
-    /// It transmits under it.
+    /// Transmission under the latest SAK.
     pub transmits: bool,
 }
 
@@ -50,9 +50,9 @@ pub struct MkaSak {
     pub key: String,
     /// Association number.
     pub an: u8,
-    /// Frames are received under it.
+    /// Reception under this SAK.
     pub receives: bool,
-    /// Frames are transmitted under it.
+    /// Transmission under this SAK.
     pub transmits: bool,
 }
 

@@ -42,7 +42,7 @@ pub enum Incident {
     Mka {
         /// The port's name.
         port: String,
-        /// What happened.
+        /// News of the MKA entity.
         news: News,
     },
     /// What has a sentence, and no name of its own.

@@ -163,7 +163,7 @@ impl Keying {
         self.ports.values().map(|keyed| (&*keyed.name, keyed.core.view()))
     }
 
-    /// What happened since this was asked last.
+    /// News since the last call.
     pub fn take_incidents(&mut self) -> Vec<Incident> {
         std::mem::take(&mut self.incidents)
     }

@@ -95,7 +95,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Whether an association of a SecY goes.
+    /// True if it retires an association of a SecY.
     pub const fn gives_up(&self) -> bool {
         let tx = matches!(self, Self::SecyOut(macsec::TxChange::Retire(..)));
         tx || matches!(self, Self::SecyIn(macsec::RxChange::Retire(..)))

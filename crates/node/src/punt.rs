@@ -85,7 +85,7 @@ impl Punted {
         self.0[class as usize].pop().ok()
     }
 
-    /// Whether nothing waits.
+    /// True if nothing waits.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Consumer::is_empty)
     }

@@ -15,8 +15,8 @@ fn port(view: &MkaView) -> String {
     if let Some(trouble) = &view.trouble {
         text += &format!("  {trouble}\n");
     }
+    let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
     if !view.peers.is_empty() {
-        let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
         let rows = view.peers.iter().map(|peer| {
             let (rx, tx) = (yes(peer.receives), yes(peer.transmits));
             vec![peer.sci.clone(), peer.ckn.clone(), peer.priority.to_string(), rx, tx]
@@ -25,7 +25,6 @@ fn port(view: &MkaView) -> String {
         text += &draw(&head, &rows.collect::<Vec<_>>());
     }
     if !view.saks.is_empty() {
-        let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
         let rows = view.saks.iter().map(|sak| {
             vec![sak.key.clone(), sak.an.to_string(), yes(sak.receives), yes(sak.transmits)]
         });

@@ -121,7 +121,7 @@ pub enum News {
 }
 
 impl News {
-    /// Whether something does not work.
+    /// True if something does not work.
     pub const fn is_failure(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::NoEntropy)
     }

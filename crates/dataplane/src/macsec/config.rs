@@ -25,11 +25,11 @@ pub enum Replay {
 /// Fate of frames that are not valid (validateFrames, clause 10.7.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Validate {
-    /// They are dropped.
+    /// Dropped.
     #[default]
     Strict,
-    /// Those that can be read are counted and pass: frames without a SecTAG, and frames with
-    /// integrity alone whose ICV is wrong or whose association is unknown.
+    /// Passed and counted if they can be read: without a SecTAG, or with integrity alone and a
+    /// wrong ICV or an unknown association.
     Check,
     /// The same, and frames with integrity alone are not checked.
     Disabled,

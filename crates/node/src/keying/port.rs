@@ -29,7 +29,7 @@ struct Sak {
     channels: BTreeSet<Sci>,
 }
 
-/// What is to go if an order is refused.
+/// Remains of an order, to be removed if it is refused.
 enum Undone {
     Sak(KeyId),
     Channel(KeyId, Sci),

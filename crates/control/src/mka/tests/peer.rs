@@ -61,7 +61,7 @@ impl Peer {
     }
 }
 
-/// It receives under a SAK, and transmits.
+/// Use of a SAK: reception, and transmission.
 fn uses(key: KeyId, an: u8, transmits: bool) -> Set {
     let used = KeyUse { an, transmits, receives: true, key, lowest_pn: 1 };
     Set::SakUse(SakUse { keys: Some([used, KeyUse::default()]), ..SakUse::default() })
