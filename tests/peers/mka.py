@@ -11,38 +11,16 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from peernode import CPU, Check, Lab, ferrule, need, signals_exit  # noqa: E402
+from supplicant import CAK, CKN, LONG, Supplicant  # noqa: E402
 
-CAK = "00112233445566778899aabbccddeeff"
-LONG = CAK + "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
-CKN = "0011223344556677"
 GUEST = "02:00:00:00:00:01/1"
-CONF = """ctrl_interface=/run/wpa
-eapol_version=3
-ap_scan=0
-network={{
- key_mgmt=NONE
- eapol_flags=0
- macsec_policy=1
- mka_priority={priority}
- mka_cak={cak}
- mka_ckn={ckn}
-}}
-"""
 
 need()
 signals_exit()
 
 
-class Supplicant:
-    """wpa_supplicant in a guest."""
-
-    def __init__(self, guest):
-        self.guest = guest
-
-    def begin(self, **conf):
-        self.guest.sh("killall -q wpa_supplicant; sleep 0.3; ip link del macsec0 2>/dev/null; true")
-        (self.guest.out / "conf").write_text(CONF.format(**conf))
-        self.guest.sh("wpa_supplicant -B -i vec0 -D macsec_linux -c $OUT/conf -f $OUT/log")
+class Peer(Supplicant):
+    """With a look at the kernel's SecY."""
 
     def secy(self):
         return self.guest.sh("ip macsec show")
@@ -89,7 +67,7 @@ with Lab(cpu=CPU) as lab:
     lab.ip("link", "set", "station", "up")
     guest = lab.guest("g", taps=["ta"])
     guest.sh("modprobe macsec; ip link set dev vec0 up")
-    peer, keys = Supplicant(guest), pathlib.Path(lab.dir) / "cak.key"
+    peer, keys = Peer(guest), pathlib.Path(lab.dir) / "cak.key"
 
     check.case("wpa_supplicant is key server, and rules are broken")
     peer.begin(priority=16, cak=CAK, ckn=CKN)

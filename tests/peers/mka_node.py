@@ -11,41 +11,21 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from peernode import CPU, Bench, Check, Lab, Node, ethertype, need, ports, signals_exit  # noqa: E402
+from supplicant import CAK, CKN, LONG, Supplicant  # noqa: E402
 
-CAK = "00112233445566778899aabbccddeeff"
-LONG = CAK + "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 OTHER = "ff112233445566778899aabbccddeeff"
-CKN = "0011223344556677"
 GUEST = "02:00:00:00:00:01/1"
 MACSEC, EAPOL = 0x88e5, 0x888e
-CONF = """ctrl_interface=/run/wpa
-eapol_version=3
-ap_scan=0
-network={{
- key_mgmt=NONE
- eapol_flags=0
- macsec_policy=1
- mka_priority={priority}
- mka_cak={cak}
- mka_ckn={ckn}
-}}
-"""
 
 need()
 signals_exit()
 
 
-class Supplicant:
-    """wpa_supplicant in a guest, and the interface that it makes."""
+class Peer(Supplicant):
+    """With an address behind its SecY."""
 
-    def __init__(self, guest):
-        self.guest = guest
-
-    def begin(self, priority=16, cak=CAK, ckn=CKN):
-        self.end()
-        conf = CONF.format(priority=priority, cak=cak, ckn=ckn)
-        (self.guest.out / "conf").write_text(conf)
-        self.guest.sh("wpa_supplicant -B -i vec0 -D macsec_linux -c $OUT/conf -f $OUT/log")
+    def begin(self, *args, **more):
+        super().begin(*args, **more)
         self.guest.sh("""for n in $(seq 100); do ip link show macsec0 >/dev/null 2>&1 && break
 sleep 0.1; done; ip addr add 10.1.0.1/24 dev macsec0; ip link set macsec0 up mtu 1468""")
         self.route()
@@ -56,9 +36,6 @@ sleep 0.1; done; ip addr add 10.1.0.1/24 dev macsec0; ip link set macsec0 up mtu
 
     def kill(self):
         self.guest.sh("killall -q -9 wpa_supplicant; sleep 0.2; ip link del macsec0; true")
-
-    def end(self):
-        self.guest.sh("killall -q wpa_supplicant; sleep 0.3; ip link del macsec0 2>/dev/null; true")
 
 
 def text(priority, ckn=CKN, more=""):
@@ -206,7 +183,7 @@ def main():
                        "sysctl -q -w net.ipv6.conf.all.disable_ipv6=1")
         lab.sh("ip route replace 10.1.0.0/24 via 10.2.0.1")
         lab.sh("sysctl -q -w net.ipv6.conf.fl.disable_ipv6=1")
-        peer = Supplicant(bench.guest)
+        peer = Peer(bench.guest)
         bench.wire.take()
         # (This supplicant takes a SAK of 256 bits, but its driver makes no SecY for it.)
         for ours, theirs, cak in ((200, 16, CAK), (1, 16, CAK), (200, 16, LONG), (1, 16, LONG)):
