@@ -39,9 +39,9 @@ pub struct Tables {
     /// Their counters.
     pub list_hits: ipsec::HitMap,
     /// Where each security association lives.
-    pub sas: ipsec::SaDirectory,
-    /// Which outbound association an ICMP error is about.
-    pub paths: ipsec::Paths,
+    pub sas: Arc<ipsec::SaDirectory>,
+    /// UDP ports in which ESP comes.
+    pub udp_ports: ipsec::UdpPorts,
     /// Workers that share the traffic.
     pub workers: u8,
     /// Of the hash by which flows are shared among paths of equal cost: another one at every

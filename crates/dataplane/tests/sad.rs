@@ -129,7 +129,7 @@ fn installed() -> Node {
         println!("octets an SA, key and all: outbound {out:.0}, inbound {inn:.0}");
         assert!(out < SA_MAX && inn < SA_MAX, "outbound {out:.0}, inbound {inn:.0}");
     }
-    let tables = Tables { workers: 1, sas, ..Tables::default() };
+    let tables = Tables { workers: 1, sas: sas.into(), ..Tables::default() };
     let (cache, tally, outputs) = (Pool::heap(64, 2048).cache(), Tally::default(), Outputs::new());
     Node { tables, engine, out, inn, cache, tally, outputs }
 }

@@ -5,7 +5,7 @@ use crate::message::{Asker, Change, EspIn, EspOut, Event, SaReport, Want};
 use ferrule_crypto::{Engine, Jobs};
 use ferrule_dataplane::Lease;
 use ferrule_dataplane::graph::Ctx;
-use ferrule_dataplane::ipsec::{AhIn, AhOut, SaProtocol, SaView};
+use ferrule_dataplane::ipsec::{AhIn, AhOut, SaProtocol};
 use ferrule_dataplane::macsec::{RxChange, SecyIn, SecyOut};
 use ferrule_pipeline::Packet;
 use rtrb::Producer;
@@ -140,14 +140,16 @@ impl Associations {
 
     /// Where all replay windows stand.
     pub fn edges(&self) -> impl Iterator<Item = Event> {
-        self.esp_edges(|_| true).chain(self.secy_edges())
+        self.esp_edges().chain(self.secy_edges())
     }
 
     /// Where the windows stand that a change ends: their keys may come back.
     pub fn ending(&self, change: &Change) -> Vec<Event> {
         match *change {
             Change::EspIn(EspIn::Retire(index)) => {
-                self.esp_edges(|sa| sa.id.index == index).collect()
+                let edge = self.esp_in.edge(index).or_else(|| self.ah_in.edge(index));
+                let kept = edge.filter(|(record, _)| *record != [0; 16]);
+                kept.map(|(record, edge)| Event::Edge { record, edge }).into_iter().collect()
             }
             Change::SecyIn(RxChange::Retire(..) | RxChange::Remove(_)) => {
                 self.secy_edges().collect()
@@ -156,8 +158,9 @@ impl Associations {
         }
     }
 
-    fn esp_edges(&self, which: impl Fn(&SaView<'_>) -> bool) -> impl Iterator<Item = Event> {
-        let sas = self.esp_in.show().chain(self.ah_in.show()).filter(move |sa| which(sa));
+    fn esp_edges(&self) -> impl Iterator<Item = Event> {
+        let sas = self.esp_in.show().chain(self.ah_in.show());
+        let sas = sas.filter(|sa| sa.lease != Lease::default());
         sas.map(|sa| Event::Edge { record: sa.lease.record, edge: sa.number })
     }
 

@@ -7,10 +7,10 @@
 mod lists;
 
 use crate::config::{
-    Config, InterfaceConfig, LabelAction, PolicyAction, PolicyConfig, PseudowireConfig, SaConfig,
-    TunnelConfig, Via, VlanTag, Ways,
+    Config, InterfaceConfig, LabelAction, PolicyAction, PolicyConfig, PseudowireConfig, Via,
+    VlanTag, Ways,
 };
-use crate::secure;
+use crate::sas::Directories;
 use crate::stable::Numbers;
 use ferrule_base::{MacAddr, PortId, Secret, VrfId};
 use ferrule_dataplane::macsec::SecyConfig;
@@ -37,12 +37,13 @@ pub(crate) fn mark_of(text: String) -> Mark {
 #[derive(Clone, Default)]
 pub(crate) struct Shared {
     pub ports: Numbers,
-    pub outbound: Numbers<Mark>,
-    pub inbound: Numbers<Mark>,
+    /// Slots of outbound SAs, by the tunnel's name.
+    pub slots: Numbers,
     pub ifaces: Numbers,
     pub ways: Numbers,
     pub neighbours: Arc<route::Neighbours>,
     pub bridges: HashMap<String, Arc<bridge::MacTable>>,
+    pub directories: Directories,
     /// Where addresses are kept in them.
     pub secret: [u64; 2],
     /// Ports that have a card, and the interfaces whose packets it judges. While a
@@ -64,6 +65,12 @@ impl Shared {
         self.cards.get(&port).is_some_and(|interfaces| interfaces.contains(interface))
     }
 
+    /// Forgets a card that goes with its port.
+    pub fn forget_card(&mut self, port: PortId) {
+        self.cards.remove(&port);
+        self.directories.cards.remove(&port);
+    }
+
     /// Notes what has to be in a card.
     fn note_cards(&mut self, config: &Config, ports: &[PortId]) {
         for secy in config.secys.iter().filter(|s| s.is_inline()) {
@@ -77,6 +84,9 @@ impl Shared {
             let InterfaceConfig { name, port, .. } = interface;
             self.cards.entry(ports[*port]).or_default().insert(name.clone());
         }
+        for &port in self.cards.keys() {
+            self.directories.cards.entry(port).or_default();
+        }
     }
 }
 
@@ -85,14 +95,9 @@ pub(crate) struct Compiled {
     pub tables: Tables,
     /// Number of each port of the configuration.
     pub ports: Vec<PortId>,
-    /// Index of each tunnel's outbound SA, in every worker that has one.
-    pub outbound: Vec<u32>,
-    /// Identity of each tunnel's outbound SAs.
-    pub outbound_marks: Vec<Mark>,
-    /// Indices of each tunnel's inbound SAs.
-    pub inbound: Vec<Vec<u32>>,
-    /// Identities of each tunnel's inbound SAs.
-    pub inbound_marks: Vec<Vec<Mark>>,
+    /// Slot of each tunnel, and the tunnel of each slot.
+    pub slots: Vec<u32>,
+    tunnels: Vec<Option<usize>>,
     /// What may come out of each tunnel.
     pub selectors: Vec<Vec<ipsec::Selector>>,
     /// The adjacency of each tunnel.
@@ -101,54 +106,16 @@ pub(crate) struct Compiled {
     pub next_hops: Vec<Option<IpAddr>>,
 }
 
+impl Compiled {
+    /// The tunnel that has a slot, by its place in the configuration.
+    pub fn tunnel_of(&self, slot: u32) -> Option<usize> {
+        self.tunnels.get(slot as usize).copied().flatten()
+    }
+}
+
 /// The longest frame of a port with this mtu.
 pub(crate) const fn frame_max(mtu: usize) -> u16 {
     (mtu + ETHERNET + TAGS) as u16
-}
-
-/// Name of a tunnel's outbound SAs: if one of them changes in any way, all are new.
-fn outbound_name(config: &Config, t: &TunnelConfig) -> String {
-    let looks = format!("{:?} {:?} {:?} {}", t.outside, t.encap, t.tfc, t.dummies);
-    let looks = format!(
-        "{looks} {:?} {:?} {} {} {}",
-        t.shared, t.fragment, t.learns, t.clamp_mss, t.ah_align
-    );
-    let then = around(config, t).map(|around| outbound_name(config, around));
-    let rest = format!("{:?} {:?} {looks} {then:?}", t.via, t.mtu);
-    let sas: Vec<String> = t.outbound().map(|sa| sa_name(t, sa)).collect();
-    format!("{} {} {} {rest}", sas.join(" "), t.local, t.remote) + way_name(config, &t.via).as_str()
-}
-
-/// The pair around a pair.
-fn around<'a>(config: &'a Config, t: &TunnelConfig) -> Option<&'a TunnelConfig> {
-    config.tunnels.get(t.then?)
-}
-
-/// What makes an SA of the other direction this one. As long as that stays its window
-/// does, whatever else becomes of it.
-fn inbound_name(config: &Config, t: &TunnelConfig, sa: &SaConfig) -> String {
-    let card = config.card_of(t).map(|port| config.ports[port].name.as_str());
-    let kind = format!("{:?} {:?} {} {}", t.protocol, t.mode, t.suite, t.encap.is_some());
-    format!("{} {card:?} {kind}", key_name(sa))
-}
-
-/// What may change of it. The selectors are what may come out of it.
-pub(crate) fn inbound_looks(t: &TunnelConfig, selectors: &[ipsec::Selector]) -> Mark {
-    let clamp = t.clamp_mss.then_some(t.mtu);
-    let looks = format!("{} {} {} {}", t.name, t.remote, t.local, t.placement.name());
-    let looks = format!("{looks} {} {} {} {:?}", t.esn, t.window, t.vrf, t.encap);
-    mark_of(format!("{looks} {selectors:?} {clamp:?}"))
-}
-
-fn sa_name(t: &TunnelConfig, sa: &SaConfig) -> String {
-    let kind = format!("{:?} {:?} {}", t.protocol, t.mode, t.suite);
-    format!("{} {} {} {} {kind}", t.name, key_name(sa), t.esn, t.placement.name())
-}
-
-/// An SPI, its keys, and who has them.
-fn key_name(sa: &SaConfig) -> String {
-    let (print, mac) = (secure::fingerprint(sa), secure::mark(&sa.keys.mac_key));
-    format!("{:#x} {print:02x?} {mac} {}", sa.spi, sa.worker)
 }
 
 /// An address for a port whose device has none: locally administered, made
@@ -193,25 +160,19 @@ pub(crate) fn compile(
     before: &Tables,
 ) -> Compiled {
     let ports = shared.ports.assign(config.ports.iter().map(|p| p.name.as_str().into()));
-    let outbound_marks: Vec<Mark> =
-        config.tunnels.iter().map(|t| mark_of(outbound_name(config, t))).collect();
-    let outbound = shared.outbound.assign(outbound_marks.iter().copied());
+    let slots = shared.slots.assign(config.tunnels.iter().map(|t| t.name.as_str().into()));
+    let slots: Vec<u32> = slots.into_iter().map(|slot| slot as u32).collect();
+    let mut tunnels = vec![None; shared.slots.len()];
+    (0..).zip(&slots).for_each(|(number, &slot)| tunnels[slot as usize] = Some(number));
     let selectors = PolicyConfig::by_tunnel(config);
-    let marks =
-        |t: &TunnelConfig| t.inbound().map(|sa| mark_of(inbound_name(config, t, sa))).collect();
-    let inbound_marks: Vec<Vec<Mark>> = config.tunnels.iter().map(marks).collect();
-    let inbound = shared.inbound.assign(inbound_marks.iter().flatten().copied());
-    let to_u32 = |v: Vec<usize>| v.into_iter().map(|n| n as u32).collect::<Vec<_>>();
-    let outbound = to_u32(outbound);
-    let mut indices = inbound.into_iter().map(|n| n as u32);
-    let of = |t: &TunnelConfig| indices.by_ref().take(t.inbound().count()).collect();
-    let inbound: Vec<Vec<u32>> = config.tunnels.iter().map(of).collect();
     let ports: Vec<PortId> = ports.into_iter().map(|n| PortId(n as u16)).collect();
     shared.note_cards(config, &ports);
     let tables = Tables {
         workers: config.cores.len() as u8,
         seed: made_mac(&config.name, "paths").to_u64(),
         neighbours: shared.neighbours.clone(),
+        sas: shared.directories.workers.clone(),
+        udp_ports: config.tunnels.iter().filter_map(|t| Some(t.encap?.local)).collect(),
         ..Tables::default()
     };
     let (next_hops, ways) = (Vec::new(), HashMap::new());
@@ -227,25 +188,14 @@ pub(crate) fn compile(
     b.sort_tags();
     b.labels();
     let ways = config.tunnels.iter().map(|t| b.way(&t.via)).collect();
-    b.sas(&outbound, &inbound);
-    b.policies(&outbound);
+    b.policies(&slots);
     b.shared.generation += 1;
     b.counters();
     b.lists();
     b.routes();
     b.tables.compile();
     let Builder { tables, ports, next_hops, .. } = b;
-    Compiled {
-        tables,
-        ports,
-        outbound,
-        outbound_marks,
-        inbound,
-        inbound_marks,
-        selectors,
-        ways,
-        next_hops,
-    }
+    Compiled { tables, ports, slots, tunnels, selectors, ways, next_hops }
 }
 
 /// The interfaces that have a policy, in order.
@@ -582,63 +532,14 @@ impl Builder<'_> {
             names.zip(per_vrf).map(|(name, routes)| route::Vrf::new(name, routes)).collect();
     }
 
-    fn sas(&mut self, outbound: &[u32], inbound: &[Vec<u32>]) {
-        let before = &self.before.sas;
-        let mut owners: Vec<Option<u8>> =
-            (0..self.shared.outbound.len()).map(|i| before.outbound(i as u32)).collect();
-        let mut gone = vec![true; owners.len()];
-        outbound.iter().for_each(|&index| gone[index as usize] = false);
-        let gone: Vec<u32> = (0..owners.len() as u32).filter(|&i| gone[i as usize]).collect();
-        let more = |&index: &u32| before.workers(index).skip(1).map(move |worker| (index, worker));
-        let mut own: Vec<(u32, u8)> = gone.iter().flat_map(more).collect();
-        let mut places = Vec::new();
-        let tunnels = self.config.tunnels.iter();
-        for ((tunnel, &out), indices) in tunnels.zip(outbound).zip(inbound) {
-            if tunnel.is_inline() {
-                continue;
-            }
-            owners[out as usize] = Some(tunnel.outbound.worker as u8);
-            own.extend(tunnel.also_outbound.iter().map(|sa| (out, sa.worker as u8)));
-            if tunnel.shared.is_some() {
-                let others = (0..self.tables.workers).filter(|&w| Some(w) != owners[out as usize]);
-                own.extend(others.map(|worker| (out, worker)));
-            }
-            places.extend(tunnel.inbound().zip(indices).map(|(sa, &index)| ipsec::InboundPlace {
-                spi: sa.spi,
-                worker: sa.worker as u8,
-                index,
-            }));
-        }
-        let in_udp = self.config.tunnels.iter().filter_map(|t| t.encap);
-        // What a card seals, errors in clear do not tell the node about.
-        let sealed = self.config.tunnels.iter().zip(outbound).filter(|(t, _)| !t.is_inline());
-        let paths = sealed.flat_map(|(t, &index)| {
-            t.outbound().map(move |sa| {
-                let (worker, everywhere) = (sa.worker as u8, t.shared.is_some());
-                let place = ipsec::PathPlace { index, worker, everywhere };
-                (sa.spi, t.remote, place)
-            })
-        });
-        self.tables.paths = ipsec::Paths::new(paths);
-        let tunnels = self.config.tunnels.iter().zip(outbound);
-        let of_ah = tunnels.filter(|(t, _)| t.protocol == ipsec::SaProtocol::Ah);
-        let mut of_ah: Vec<u32> = of_ah.map(|(_, &index)| index).collect();
-        of_ah.extend(gone.into_iter().filter(|&index| before.is_ah(index)));
-        self.tables.sas = ipsec::SaDirectory::new(&owners, &places)
-            .expect("SPIs were checked to be unique")
-            .with_udp_ports(in_udp.map(|encap| encap.local))
-            .with_ah(of_ah)
-            .with_own(own);
-    }
-
-    fn policies(&mut self, outbound: &[u32]) {
+    fn policies(&mut self, slots: &[u32]) {
         for &bound in &self.bounds {
             let action = |action| match action {
                 // In clear as far as the card of its port, which sees to it.
                 PolicyAction::Protect(t) if self.config.tunnels[t].is_inline() => {
                     ipsec::Action::Bypass
                 }
-                PolicyAction::Protect(t) => ipsec::Action::Protect(outbound[t]),
+                PolicyAction::Protect(t) => ipsec::Action::Protect(slots[t]),
                 PolicyAction::Bypass => ipsec::Action::Bypass,
                 PolicyAction::Discard => ipsec::Action::Discard,
             };

@@ -23,12 +23,14 @@ use crate::message::{Change, Command, Event, RING, Refusals, Seat, WorkerReport}
 use crate::probe::{Filter, Recorder, Records};
 use crate::punt::{self, BUDGET, Class, Exchange, Punted};
 use crate::resolve::Resolver;
-use crate::secure::{self, Installed, Plan};
+use crate::sas::{Directories, Sas};
+use crate::static_keys::{self, Associations, Installed, Plan, Version};
 use crate::worker::{Parts, Peer, Worker, lane};
 use ferrule_base::{Duration, Instant, Ledger, MacAddr, PortId};
 use ferrule_control::Entropy;
 use ferrule_control::mka::view::View;
 use ferrule_crypto::{Engine, Software};
+use ferrule_dataplane::ipsec::SaDirectory;
 use ferrule_dataplane::{Lease, Tables};
 use ferrule_pipeline::{Packet, Pool, PoolCache, Port};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -39,10 +41,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{self, Receiver, channel};
 
 mod cards;
+mod orders;
 mod steps;
 mod wants;
 
 use cards::{CardEngines, CardLink};
+pub use orders::{AgreedSa, SaOrder};
 use steps::Steps;
 use wants::Wants;
 
@@ -130,7 +134,13 @@ pub struct Control {
     tables: Arc<Tables>,
     compiled: Compiled,
     shared: Shared,
+    /// SecYs of the configuration.
     installed: Installed,
+    /// SAs of the configuration, and all that there are.
+    associations: Associations,
+    sas: Sas,
+    /// Orders of keying protocols so far.
+    orders: u64,
     /// Addresses of the ports, in the order of the configuration.
     macs: Vec<MacAddr>,
     links: Vec<Link>,
@@ -168,7 +178,9 @@ pub fn build_with_cards<E: Engine<Packet>>(
 ) -> Result<(Control, Vec<Worker<E>>), BuildError> {
     let Environment { macs, pool, store, now, secret, entropy } = environment;
     let mut leases = Leases::new(store);
-    let mut shared = Shared { secret, ..Shared::default() };
+    let workers = Arc::new(SaDirectory::for_workers(config.cores.len()));
+    let directories = Directories { workers, ..Directories::default() };
+    let mut shared = Shared { secret, directories, ..Shared::default() };
     let mut compiled = compile::compile(&config, &macs, &mut shared, &Tables::default());
     let tables = Arc::new(std::mem::take(&mut compiled.tables));
     let count = config.cores.len();
@@ -190,9 +202,10 @@ pub fn build_with_cards<E: Engine<Packet>>(
         }));
         links.push(Link { commands, later: VecDeque::new(), events, punted });
     }
-    let plan = Installed::plan(&config, &macs, &compiled, &Installed::default(), &mut leases)?;
+    let (installed, associations) = (Installed::default(), Associations::default());
+    let version = Version { config: &config, compiled: &compiled };
+    let plan = installed.plan(version, &macs, version, &associations, &mut leases)?;
     let edges_due = now + EDGE_INTERVAL;
-    let installed = Installed::default();
     let resolved = (tables.clone(), std::mem::take(&mut compiled.next_hops));
     let incidents = Vec::new();
     let mut control = Control {
@@ -201,6 +214,9 @@ pub fn build_with_cards<E: Engine<Packet>>(
         compiled,
         shared,
         installed,
+        associations,
+        sas: Sas::default(),
+        orders: 0,
         macs,
         links,
         cards: Vec::new(),
@@ -217,9 +233,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
         incidents,
     };
     control.fit_cards();
-    control.grant(&plan);
-    control.installed = plan.installed;
-    control.change_step(plan.before, Command::Changes);
+    control.begin(plan);
     control.card_tables();
     control.configure_resolver(now);
     control.configure_keying(now);
@@ -282,7 +296,7 @@ impl Control {
     ) -> Result<(), BuildError> {
         let (id, of) = (self.compiled.ports[index], &self.config.ports[index]);
         let worker = if of.driver.is_everywhere() { queue } else { of.worker };
-        if self.steps.is_under_way() {
+        if self.is_changing() {
             // One of this number may have to go first.
             self.steps.arrives(worker, id, port);
             return Ok(());
@@ -315,7 +329,7 @@ impl Control {
             done += self.take_punted(now, worker);
         }
         done += self.hear_cards(now);
-        done += self.step(now);
+        done += self.step(now) + self.turn_sas();
         done += self.try_again(now);
         done += self.resolver.turn(now, &self.resolved.0, &mut self.links, &mut self.exchange);
         done += self.keying.turn(now, &mut self.links, &mut self.exchange);
@@ -387,13 +401,13 @@ impl Control {
     /// The outbound SA of this number, if the protocol has no numbers left for it beyond
     /// those that are reserved.
     pub fn has_last_numbers(&self, sa: u32) -> Option<Sender> {
-        let record = self.installed.record_of_sender(sa)?;
+        let record = self.sas.record_of_sender(sa)?;
         self.leases.is_last(record).then(|| self.sender(record))?
     }
 
     /// The outbound SA that takes numbers out of a record.
     fn sender(&self, record: [u8; 16]) -> Option<Sender> {
-        secure::sender(&self.config, &self.macs, record)
+        static_keys::sender(&self.config, &self.macs, record)
     }
 
     /// The access lists in force, compiled.
@@ -423,7 +437,7 @@ impl Control {
         mut config: Config,
         macs: &[MacAddr],
     ) -> Result<Applied, BuildError> {
-        if self.steps.is_under_way() {
+        if self.is_changing() {
             return Err(BuildError::Changing);
         }
         self.may_become(&config)?;
@@ -441,17 +455,26 @@ impl Control {
             })
             .collect();
         // A card goes with its port; the port that comes gets a new one.
-        let (mut old, mut shared) = (self.installed.clone(), self.shared.clone());
-        for (id, _) in &old_ports {
-            old = old.without(Seat::Card(*id));
-            shared.cards.remove(id);
+        let mut shared = self.shared.clone();
+        let (mut installed, mut associations) = (self.installed.clone(), self.associations.clone());
+        for (id, _) in old_ports.iter().filter(|(id, _)| self.shared.cards.contains_key(id)) {
+            installed = installed.without(Seat::Card(*id));
+            associations = associations.without(Seat::Card(*id));
+            shared.forget_card(*id);
         }
         let mut compiled = compile::compile(&config, macs, &mut shared, &self.tables);
-        let plan = Installed::plan(&config, macs, &compiled, &old, &mut self.leases)?;
+        let old = Version { config: &self.config, compiled: &self.compiled };
+        let new = Version { config: &config, compiled: &compiled };
+        let mut plan = installed.plan(new, macs, old, &associations, &mut self.leases)?;
+        if self.sas.has_agreements() {
+            let changed = static_keys::changed_slots(new, old);
+            plan.esp.gone.push(self.sas.agreed(|slot| changed.contains(&slot)));
+        }
         let tables = Arc::new(std::mem::take(&mut compiled.tables));
         self.tables = tables;
         for &(id, worker) in &old_ports {
             if self.cards.iter().any(|c| c.id == id) {
+                self.sas.forget_card(id);
                 self.send_step(worker, Command::DetachPort(id));
                 self.cards.retain(|c| c.id != id);
             }
@@ -470,7 +493,7 @@ impl Control {
     /// known without its counters. SAs of which it does not say whose they are go to the
     /// workers that would have them.
     pub fn would_apply(&self, config: &mut Config) -> Result<(), BuildError> {
-        if self.steps.is_under_way() {
+        if self.is_changing() {
             return Err(BuildError::Changing);
         }
         self.may_become(config)?;
@@ -536,7 +559,8 @@ impl Control {
 
     /// What was planned is going to be: its leases are the newest from now on.
     fn grant(&mut self, plan: &Plan) {
-        self.leases.grant(&plan.leases, &plan.installed.records());
+        let records = plan.records().chain(self.sas.records());
+        self.leases.grant(&plan.leases, &records.collect());
     }
 
     /// Whether a lease is the newest of its record: it knows how far that was used.
@@ -561,8 +585,8 @@ impl Control {
             Event::Edge { record, edge } => {
                 self.incidents.extend(self.leases.keep_edge(record, edge));
             }
-            Event::Reached(step) => self.steps.reached(seat, step),
-            Event::Done(token, done) => self.keying.done(now, token, done),
+            Event::Reached(step) => self.reached(seat, step),
+            Event::Done(token, done) => self.done(now, token, done),
             Event::NextPn { secy, an, pn } => self.keying.next_pn(now, secy, an, pn),
             Event::Failed(what) => self.incidents.push(Incident::Other(what)),
             // Cards alone say so; `hear_cards` sees to it.

@@ -13,7 +13,7 @@
 use crate::control::BuildError;
 use crate::counter::{Counter, CounterStore, StoreError};
 use crate::incident::Incident;
-use crate::secure::CounterId;
+use crate::static_keys::CounterId;
 use ferrule_dataplane::{Lease, Sequence};
 use std::collections::{HashMap, HashSet};
 

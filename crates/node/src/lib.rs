@@ -25,14 +25,19 @@ pub mod probe;
 mod punt;
 mod resolve;
 mod runner;
-mod secure;
+mod sas;
 mod stable;
+mod static_keys;
 mod worker;
 
 pub use compile::{ReadyLists, default_sci, made_mac};
 pub use config::{Config, ConfigError};
-pub use control::{Applied, BuildError, Control, Environment, build, build_with_cards};
+pub use control::{
+    AgreedSa, Applied, BuildError, Control, Environment, SaOrder, build, build_with_cards,
+};
 pub use counter::{Counter, CounterStore, StoreError, Volatile};
+pub use ferrule_control::{Refused, Token};
 pub use incident::{Incident, Sender, Standing};
-pub use secure::{CounterId, counters};
+pub use sas::Sa;
+pub use static_keys::{CounterId, counters};
 pub use worker::Worker;

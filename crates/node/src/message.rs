@@ -42,9 +42,9 @@ pub(crate) enum Command {
     /// an association that is not there is no fault.
     Order(Token, Vec<Change>),
     /// Change many, before anything that comes behind this.
-    Changes(VecDeque<Change>),
+    Changes(VecDeque<Ordered>),
     /// Let go of these, once nothing is under way to them in this worker.
-    Leave(VecDeque<Change>),
+    Leave(VecDeque<Ordered>),
     /// Say that all before this is done, and that nothing is under way any more from
     /// before it was.
     Say(u64),
@@ -73,6 +73,18 @@ pub struct Refusals {
     pub ports: Vec<(PortId, PortStats, bool)>,
     /// Cards, and engines beside the worker.
     pub standing: Vec<Standing>,
+}
+
+/// A change, and the token by which it is answered, if somebody asks.
+pub(crate) struct Ordered {
+    pub token: Option<Token>,
+    pub change: Change,
+}
+
+impl From<Change> for Ordered {
+    fn from(change: Change) -> Self {
+        Self { token: None, change }
+    }
 }
 
 /// Who has an association: a worker, or the card of a port.

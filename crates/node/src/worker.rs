@@ -12,7 +12,7 @@
 
 use crate::associations::Associations;
 use crate::card::{Card, Fitted};
-use crate::message::{Change, Command, Event, WorkerReport};
+use crate::message::{Command, Event, Ordered, WorkerReport};
 use crate::probe::{Lap, Probe, Recorder, Silent, Stopwatch};
 use crate::punt::{Class, Punts};
 use crate::runner::{Graph, settle};
@@ -93,7 +93,7 @@ pub struct Worker<E: Engine<Packet> = Software> {
     punts: Punts,
     commands: Consumer<Command>,
     /// Changes under way: what commands say comes after them.
-    changes: VecDeque<Change>,
+    changes: VecDeque<Ordered>,
     handover: Handover,
     events: Producer<Event>,
     /// Events for which the ring had no room.

@@ -150,7 +150,7 @@ pub struct OutboundConfig {
     pub tfc: Tfc,
     /// Dummy packets in a second (RFC 4303 section 2.6).
     pub dummies: u32,
-    /// The outbound SA that wraps its packets again.
+    /// The slot of the outbound SA that wraps its packets again.
     pub then: Option<u32>,
     /// What AH is padded to over IPv4: 4, or 8 for a peer that makes no difference
     /// between IPv4 and IPv6.
@@ -217,9 +217,11 @@ pub struct InboundConfig {
     /// TCP's segments are held to what fits so many octets: what the other end's
     /// hosts say is about the path to them.
     pub clamp: Option<u16>,
-    /// The inbound SAs out of one of which its packets must have come: those of the
-    /// other end's [`then`](OutboundConfig::then). None: it is in no other.
-    pub inside: Box<[u32]>,
+    /// Its slot: that of the outbound SAs to the same end.
+    pub slot: u32,
+    /// The slot out of whose inbound SAs its packets must have come: that of the
+    /// other end's [`then`](OutboundConfig::then). Nothing: it is in no other.
+    pub inside: Option<u32>,
     /// The record on stable storage that keeps where its window stands.
     pub record: [u8; 16],
 }
@@ -243,7 +245,8 @@ impl InboundConfig {
             vrf: VrfId::GLOBAL,
             encap: None,
             clamp: None,
-            inside: Box::default(),
+            slot: 0,
+            inside: None,
             record: [0; 16],
         }
     }

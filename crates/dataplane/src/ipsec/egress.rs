@@ -5,7 +5,7 @@ use super::outer::{Inner, SHORT_TRAILER, USUAL_FRONT, Varying, ident, put_traile
 use super::sealer::{Sealer, Sealing, may_cut};
 use super::state::{Outbound, OutboundSa, Shape};
 use super::wrapping::{Plan, Refusal, clear_df, fill_udp, patch};
-use crate::graph::{Aside, Ctx, Next};
+use crate::graph::{Ctx, Next};
 use crate::mss;
 use crate::protection::sequence::Sequence;
 use crate::protection::table::SaError;
@@ -23,6 +23,7 @@ impl Sealing for OutboundSa {
     const SUBMITTER: Submitter = Submitter::EspOut;
     const STAGE: Next = Next::EspOut;
     const FIRST_GENERATION: u32 = 0;
+    const NO_SA: DropReason = DropReason::EspNoSa;
     const EXHAUSTED: DropReason = DropReason::EspSequenceExhausted;
 
     fn new(config: &OutboundConfig, sequence: Sequence) -> Result<Self, SaError> {
@@ -37,15 +38,6 @@ impl Sealing for OutboundSa {
     #[inline(always)]
     fn base_mut(&mut self) -> &mut Outbound {
         &mut self.base
-    }
-
-    /// An SA of AH has the index, or none.
-    #[cold]
-    fn elsewhere(ctx: &Ctx<'_>, index: u32) -> Aside {
-        match ctx.tables.sas.is_ah(index) {
-            true => Aside::To(Next::AhOut),
-            false => DropReason::EspNoSa.into(),
-        }
     }
 
     /// From a packet to a job:

@@ -139,6 +139,12 @@ impl<S: Opening> Opener<S> {
         self.sas.table.iter().map(|held| held.sa.base().view(held.id))
     }
 
+    /// Where the window of the SA at an index stands, and the record that keeps it.
+    pub fn edge(&self, index: u32) -> Option<([u8; 16], u64)> {
+        let base = self.sas.table.peek(index)?.base();
+        Some((base.record, base.window.edge()))
+    }
+
     /// True while an engine still has packets of a retired SA.
     pub const fn is_lingering(&self) -> bool {
         self.sas.table.is_lingering()
@@ -184,15 +190,13 @@ fn install<S: Opening, E: Engine<Packet>>(
 /// References to the SAs of a batch's packets, by their SPIs.
 #[inline(always)]
 fn look_up<S: Opening>(ctx: &Ctx<'_>, batch: &Batch) -> [InboundCell; BATCH] {
-    let (mut spis, mut cells) = ([0; BATCH], [InboundCell::NONE; BATCH]);
+    let mut spis = [0; BATCH];
     for (packet, spi) in batch.iter().zip(&mut spis) {
         let at = usize::from(packet.meta().offset);
         let header = packet.data().get(at + S::SPI_AT..).and_then(<[u8]>::first_chunk);
         *spi = header.map_or(0, |&octets| u32::from_be_bytes(octets));
     }
-    let count = batch.len().min(BATCH);
-    ctx.tables.sas.inbound_all(&spis[..count], &mut cells[..count]);
-    cells
+    ctx.tables.sas.inbound_all(&spis, batch.len())
 }
 
 impl<S: Opening> Associations<S> {
@@ -278,7 +282,7 @@ impl<S: Opening> Protection for Associations<S> {
                 let meta = packet.meta_mut();
                 (meta.vrf, meta.ethertype) = (held.sa.base().vrf, ethertype.0);
                 meta.flags = meta.flags & FLAG_GROUP | FLAG_OPENED;
-                meta.opened = held.id.index;
+                meta.opened = held.sa.base().slot;
                 Ok(Next::Ip)
             }
             Err(reason) => Err(refuse(&mut held.sa, reason)),

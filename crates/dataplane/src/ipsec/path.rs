@@ -26,6 +26,7 @@ use super::ah::AhOut;
 use super::config::{Fragment, Mode, OutboundConfig, SaProtocol};
 use super::egress::EspOut;
 use super::outer::Inner;
+use super::spd::directory::OutboundPlace;
 use super::state::Inbound;
 use super::wrapping::Refusal;
 use crate::graph::{Ctx, FLAG_CUT, Next};
@@ -48,38 +49,6 @@ pub const RECENT: u32 = 1 << 22;
 
 /// Where a router that says no MTU may have one (RFC 1191 section 7.1).
 const PLATEAUS: [usize; 8] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, PATH4_MIN];
-
-/// Which outbound SA has an SPI: part of the snapshot that all workers read.
-#[derive(Default)]
-pub struct Paths(Box<[(u32, IpAddr, PathPlace)]>);
-
-/// Where an outbound SA lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PathPlace {
-    /// Its index.
-    pub index: u32,
-    /// The worker that has it.
-    pub worker: u8,
-    /// All the others have it, too.
-    pub everywhere: bool,
-}
-
-impl Paths {
-    /// SPI, the other end, and place of each SA.
-    pub fn new(sas: impl IntoIterator<Item = (u32, IpAddr, PathPlace)>) -> Self {
-        let mut all: Vec<_> = sas.into_iter().collect();
-        all.sort_unstable();
-        Self(all.into())
-    }
-
-    /// Where the SA to `destination` with this SPI lives. (SPIs are the other end's
-    /// to choose: several may have the same.)
-    pub fn find(&self, spi: u32, destination: IpAddr) -> Option<PathPlace> {
-        let key = (spi, destination);
-        let at = self.0.partition_point(|&(spi, to, _)| (spi, to) < key);
-        self.0.get(at).filter(|&&(spi, to, _)| (spi, to) == key).map(|&(_, _, place)| place)
-    }
-}
 
 /// What an outbound SA, of ESP or AH, knows of its path.
 #[derive(Clone, Copy, Debug, Default)]
@@ -226,9 +195,9 @@ impl Quote {
     }
 
     /// The outbound SA of this SPI to this end, if it is of this protocol.
-    fn sa(&self, tables: &Tables) -> Option<PathPlace> {
-        let found = tables.paths.find(self.spi, self.destination);
-        found.filter(|place| tables.sas.is_ah(place.index) == (self.by == SaProtocol::Ah))
+    fn sa(&self, tables: &Tables) -> Option<OutboundPlace> {
+        let found = tables.sas.path(self.spi, self.destination);
+        found.filter(|place| place.protocol == self.by)
     }
 
     /// What the path carries, as far as it is believed; nothing where the message
@@ -308,7 +277,7 @@ fn hear(
         Heard::Other => return Ok(None),
     };
     // 2
-    let PathPlace { index, worker, everywhere } =
+    let OutboundPlace { index, worker, everywhere, .. } =
         quote.sa(ctx.tables).ok_or(DropReason::IcmpForged)?;
     let believed = packet.meta().limit != 0;
     if worker != ctx.worker && !(everywhere && believed) {

@@ -43,6 +43,8 @@ pub(crate) trait Sealing: Sized {
     const STAGE: Next;
     /// The generation of the first SA: stages that share indices begin far apart.
     const FIRST_GENERATION: u32;
+    /// Drop reason of a packet whose SA is not there.
+    const NO_SA: DropReason;
     /// Drop reason of a packet for which there is no number left.
     const EXHAUSTED: DropReason;
 
@@ -54,9 +56,6 @@ pub(crate) trait Sealing: Sized {
 
     /// The same, to change.
     fn base_mut(&mut self) -> &mut Outbound;
-
-    /// Next stage of a packet whose SA belongs to another stage.
-    fn elsewhere(ctx: &Ctx<'_>, index: u32) -> Aside;
 
     /// Makes a packet what the SA sends, but for what the engine does; its number is used
     /// up then.
@@ -323,7 +322,7 @@ impl<S: Sealing> Protection for Associations<S> {
         prepare_each(ctx, batch, jobs, |ctx, packet, job| {
             let found = slots.next().and_then(|slot| Some((slot, table.slot(slot)?)));
             let Some((slot, held)) = found else {
-                return Err(S::elsewhere(ctx, packet.meta().sa));
+                return Err(S::NO_SA.into());
             };
             settled &= held.sa.is_settled();
             let made = held.sa.lay_out(ctx.now, packet, job);
@@ -358,7 +357,7 @@ impl<S: Sealing> Protection for Associations<S> {
         match done {
             Ok(()) => match held.sa.base().then {
                 None => Ok(Next::Output),
-                Some(then) => nested(ctx, then, packet),
+                Some(around) => nested(ctx, around, packet),
             },
             Err(reason) => {
                 held.sa.base_mut().stats.failed += 1;
@@ -378,13 +377,8 @@ impl<S: Sealing> Protection for Associations<S> {
 
 /// To the SA around the one that sealed a packet.
 #[cold]
-fn nested(ctx: &Ctx<'_>, then: u32, packet: &mut Packet) -> Result<Next, Aside> {
-    packet.meta_mut().sa = then;
-    match ctx.tables.sas.sealer(then, ctx.worker) {
-        Some(worker) if worker == ctx.worker => Ok(Next::EspOut),
-        Some(worker) => Err(Aside::HandOff(worker, Next::EspOut)),
-        None => Err(DropReason::EspNoSa.into()),
-    }
+fn nested(ctx: &Ctx<'_>, around: u32, packet: &mut Packet) -> Result<Next, Aside> {
+    ctx.tables.sas.slots(ctx.worker).next(ctx.worker, around, packet)
 }
 
 /// Sends a packet that an SA made by itself on its way.
@@ -394,7 +388,7 @@ fn onwards(ctx: &mut Ctx<'_>, base: &Outbound, mut packet: Packet) {
     meta.flags = FLAG_LOCAL | FLAG_EXEMPT;
     let next = match base.then {
         None => Ok(Next::Output),
-        Some(then) => nested(ctx, then, &mut packet),
+        Some(around) => nested(ctx, around, &mut packet),
     };
     match next {
         Ok(next) => ctx.out.send(next, packet),

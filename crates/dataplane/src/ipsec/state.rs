@@ -164,7 +164,7 @@ pub struct Outbound {
     pub(super) spi: u32,
     pub(super) salt: [u8; 4],
     pub(super) adjacency: u32,
-    /// The SA around this one.
+    /// The slot of the SA around this one.
     pub(super) then: Option<u32>,
     /// The outer DF bit: the inner one under the first mask, or the second.
     pub(super) df: (u16, u16),
@@ -349,8 +349,9 @@ pub struct Inbound {
     pub(super) ends: Ends,
     pub(super) window: Window,
     pub(super) selectors: Rules<()>,
-    /// The inbound SAs out of one of which its packets must have come.
-    pub(super) inside: Box<[u32]>,
+    /// The slot out of whose inbound SAs its packets must have come.
+    pub(super) inside: Option<u32>,
+    pub(super) slot: u32,
     pub(super) vrf: VrfId,
     /// TCP's segments are held to what fits so many octets.
     pub(super) clamp: Option<u16>,
@@ -376,7 +377,8 @@ impl Inbound {
             window: Window::new(config.window, edge),
             vrf: config.vrf,
             selectors: selectors.map_err(|(place, e)| SaError::Selector(place, e))?,
-            inside: config.inside.clone(),
+            inside: config.inside,
+            slot: config.slot,
             clamp: config.clamp,
             stats: SaStats::default(),
             suite: config.keys.suite,
@@ -408,11 +410,10 @@ impl Inbound {
         }
     }
 
-    /// True if a packet came out of one of the SAs that the policy requires.
+    /// True if a packet came out of an SA of the slot that the policy requires.
     #[inline(always)]
     pub(super) fn is_nested_right(&self, meta: &Meta) -> bool {
-        self.inside.is_empty()
-            || meta.flags & FLAG_OPENED != 0 && self.inside.contains(&meta.opened)
+        self.inside.is_none_or(|slot| meta.flags & FLAG_OPENED != 0 && meta.opened == slot)
     }
 
     pub(super) fn view(&self, id: SaId) -> SaView<'_> {
@@ -449,7 +450,7 @@ impl InboundSa {
         Ok(Self {
             base: Inbound::new(config, edge)?,
             shape,
-            usual: shape == Shape::USUAL && config.encap.is_none() && config.inside.is_empty(),
+            usual: shape == Shape::USUAL && config.encap.is_none() && config.inside.is_none(),
             mode: config.mode,
             udp: config.encap,
         })

@@ -15,6 +15,31 @@ use ferrule_wire::{EtherType, FromBytes, Protocol, esp, ipv4, ipv6, ipv6ext, udp
 /// A keepalive's one octet (RFC 3948 section 2.3).
 pub(super) const KEEPALIVE: [u8; 1] = [0xff];
 
+/// UDP ports of this node in which ESP comes (RFC 3948).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UdpPorts(Box<[u16]>);
+
+impl FromIterator<u16> for UdpPorts {
+    fn from_iter<I: IntoIterator<Item = u16>>(ports: I) -> Self {
+        let mut ports: Vec<u16> = ports.into_iter().collect();
+        ports.sort_unstable();
+        ports.dedup();
+        Self(ports.into())
+    }
+}
+
+impl UdpPorts {
+    /// True if ESP comes in UDP at no port.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// True if ESP comes in UDP at a port.
+    pub fn has(&self, port: u16) -> bool {
+        self.0.binary_search(&port).is_ok()
+    }
+}
+
 /// Where ESP begins in a UDP datagram for this node, whose header is at `at`
 /// (RFC 3948 section 2): on a port of ESP, and not behind the four zeros that mark
 /// what is not ESP. A keepalive counts as ESP that is too short. The datagram is whole,
@@ -23,7 +48,7 @@ pub(super) const KEEPALIVE: [u8; 1] = [0xff];
 pub fn esp_in_udp(tables: &Tables, data: &[u8], at: usize) -> Result<Option<usize>, DropReason> {
     let datagram = data.get(at..).unwrap_or_default();
     let Ok((header, payload)) = udp::Header::ref_from_prefix(datagram) else { return Ok(None) };
-    if !tables.sas.has_udp_port(header.dst.get()) || payload.starts_with(&[0; 4]) {
+    if !tables.udp_ports.has(header.dst.get()) || payload.starts_with(&[0; 4]) {
         return Ok(None);
     }
     if usize::from(header.len.get()) != datagram.len() {

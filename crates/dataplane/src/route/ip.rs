@@ -441,7 +441,7 @@ impl Sealed {
         fragment: bool,
     ) -> Result<Option<Self>, DropReason> {
         if fragment {
-            let in_udp = protocol == Protocol::UDP && tables.sas.has_udp();
+            let in_udp = protocol == Protocol::UDP && !tables.udp_ports.is_empty();
             let ipsec = matches!(protocol, Protocol::ESP | Protocol::AH) || in_udp;
             let whole = Self { next: Next::Reassemble, offset: 0, flag: 0 };
             return Ok((ipsec || route == Route::Local).then_some(whole));

@@ -44,7 +44,7 @@ pub(crate) fn compile(
             police(config, compiled, node, shared, index, &mut tables);
         }
     }
-    sas(config, compiled, at, &mut tables);
+    sas(config, compiled, shared, at, &mut tables);
     tables.compile();
     tables
 }
@@ -75,14 +75,14 @@ fn police(
     });
     let (port, tag) = (compiled.ports[interface.port], node.ifaces[number].tag);
     tables.ifaces[number] = Iface::new(&interface.name, port, tag, kind);
-    tables.policies.push(policy(config, &compiled.outbound, index));
+    tables.policies.push(policy(config, &compiled.slots, index));
 }
 
 /// The policy of an interface as its card has it. What another engine of the node
 /// protects arrives here sealed, between the ends of the pair that leaves by this
 /// interface, which is the outermost one; sealed by an inner pair alone, or in clear, it
 /// is somebody's mistake. Of IPv6 a later fragment does not show what it is of.
-fn policy(config: &Config, outbound: &[u32], interface: usize) -> ipsec::Spd {
+fn policy(config: &Config, slots: &[u32], interface: usize) -> ipsec::Spd {
     let mut entries = Vec::new();
     let leaves = |t: &&TunnelConfig| t.via.interface == interface && t.then.is_none();
     for tunnel in config.tunnels.iter().filter(leaves).filter(|t| !t.is_inline()) {
@@ -96,7 +96,7 @@ fn policy(config: &Config, outbound: &[u32], interface: usize) -> ipsec::Spd {
     }
     let action = |action| match action {
         PolicyAction::Protect(t) if config.tunnels[t].is_inline() => {
-            ipsec::Action::Protect(outbound[t])
+            ipsec::Action::Protect(slots[t])
         }
         PolicyAction::Bypass => ipsec::Action::Bypass,
         PolicyAction::Protect(_) | PolicyAction::Discard => ipsec::Action::Discard,
@@ -121,22 +121,8 @@ pub(crate) fn tunnels_of(
     config.tunnels.iter().enumerate().filter(move |(_, t)| of_port(t))
 }
 
-fn sas(config: &Config, compiled: &Compiled, port: usize, tables: &mut Tables) {
-    let (mut owners, mut places, mut here) = (Vec::new(), Vec::new(), Vec::new());
-    for (number, tunnel) in tunnels_of(config, port) {
-        let out = compiled.outbound[number] as usize;
-        if owners.len() <= out {
-            owners.resize(out + 1, None);
-        }
-        owners[out] = Some(0);
-        let inbound = tunnel.inbound().zip(&compiled.inbound[number]);
-        places.extend(inbound.map(|(sa, &index)| ipsec::InboundPlace {
-            spi: sa.spi,
-            worker: 0,
-            index,
-        }));
-        here.push((host(tunnel.local), route::Route::Local));
-    }
-    tables.sas = ipsec::SaDirectory::new(&owners, &places).expect("SPIs were checked");
+fn sas(config: &Config, compiled: &Compiled, shared: &Shared, port: usize, tables: &mut Tables) {
+    tables.sas = shared.directories.cards.get(&compiled.ports[port]).cloned().unwrap_or_default();
+    let here = tunnels_of(config, port).map(|(_, t)| (host(t.local), route::Route::Local));
     tables.vrfs = vec![route::Vrf::new("", here)];
 }

@@ -61,7 +61,7 @@ fn tables() -> Tables {
         adjacencies: vec![adjacency(0), adjacency(1)],
         policies: vec![ipsec::Spd::new(&policy).unwrap()],
         vrfs: vec![route::Vrf::new("", [((net("192.0.2.1", 32)), route::Route::Local)])],
-        sas: ipsec::SaDirectory::new(&[None, None, None, Some(0)], &[place]).unwrap(),
+        sas: ipsec::SaDirectory::new(&[None, None, None, Some(0)], &[place]).unwrap().into(),
         ..Tables::default()
     }
 }

@@ -8,11 +8,10 @@
 //! A card has its tables before the node above it has its own: at no time does the
 //! node leave something to the card that the card does not know of.
 
-use super::{BuildError, Control};
+use super::{BuildError, Control, Version};
 use crate::card::{self, Card, CardCommand, CardEngine};
 use crate::incident::Incident;
 use crate::message::{Command, Event, Seat};
-use crate::secure::Installed;
 use ferrule_base::{Instant, PortId};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
@@ -206,9 +205,10 @@ impl Control {
     /// behind the last number that was reserved.
     fn fill(&mut self, id: PortId) {
         let seat = Seat::Card(id);
-        let old = self.installed.without(seat);
-        let macs = self.macs.clone();
-        let planned = Installed::plan(&self.config, &macs, &self.compiled, &old, &mut self.leases);
+        let installed = self.installed.without(seat);
+        let (associations, macs) = (self.associations.without(seat), self.macs.clone());
+        let now = Version { config: &self.config, compiled: &self.compiled };
+        let planned = installed.plan(now, &macs, now, &associations, &mut self.leases);
         let tables = self.tables_of(id);
         if let Err(e) = &planned {
             let port = self.port_name(id).to_owned();
@@ -217,9 +217,12 @@ impl Control {
         let Some(link) = self.cards.iter_mut().find(|c| c.id == id) else { return };
         link.wanting = planned.is_err();
         let (Ok(plan), Some(tables)) = (planned, tables) else { return };
-        self.leases.grant(&plan.leases, &plan.installed.records());
+        let records = plan.records().chain(self.sas.records());
+        self.leases.grant(&plan.leases, &records.collect());
         let of_card = plan.before.into_iter().filter(|(at, _)| *at == seat);
-        link.waiting = of_card.map(|(_, change)| CardCommand::Change(change)).collect();
+        let of_card = of_card.map(|(_, change)| change);
+        let all = of_card.chain(plan.esp.refill(seat, &self.associations));
+        link.waiting = all.map(CardCommand::Change).collect();
         link.waiting.push_back(tables);
         link.pump();
     }

@@ -13,12 +13,14 @@
 use super::{BuildError, Control};
 use crate::card::CardCommand;
 use crate::incident::Incident;
-use crate::message::{Change, Command, EspIn, Seat};
-use crate::secure::{Changes, Plan};
+use crate::message::{Change, Command, EspIn, Ordered, Seat};
+use crate::sas::{Client, Sa};
+use crate::static_keys::{Changes, EspPlan, Filling, Plan};
 use ferrule_base::{Duration, Instant, PortId};
 use ferrule_dataplane::macsec::RxChange;
 use ferrule_pipeline::Port;
 use std::collections::VecDeque;
+use std::mem::take;
 
 /// A step takes longer than this only if a worker does not run: people are told.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -32,22 +34,26 @@ const ROOM: usize = 16;
 
 /// What one step asks of the workers.
 enum Step {
-    /// Changes that are carried out at once.
-    Changes(Changes),
-    /// Changes, tables for the cards, and tables that workers hold ready.
-    Ready(Changes),
+    /// What ends before anything else: changes of SecYs, and inbound SAs.
+    End(Changes, Vec<u32>),
+    /// Changes, what is new, tables for the cards, and tables that workers hold ready.
+    Ready(Changes, Box<EspPlan>),
     /// The tables that are held ready are in force.
     Switch,
-    /// Ports that go, and then those that come.
+    /// Ports that go, and then those that come; slots have their SAs.
     Ports(Vec<(PortId, usize)>),
-    /// What goes, once nothing is under way to it.
+    /// SAs that go, once nothing is under way to them.
+    Drop(Vec<Sa>),
+    /// Associations of SecYs that do.
     Leave(Changes),
 }
 
 /// A change under way.
 #[derive(Default)]
 pub(super) struct Steps {
-    /// Steps begun so far, of all changes.
+    /// Steps that workers were asked to say they have done, of changes and of SAs that go.
+    last: u64,
+    /// The one under way.
     number: u64,
     coming: VecDeque<Step>,
     /// Workers that have not done the step yet.
@@ -56,6 +62,7 @@ pub(super) struct Steps {
     /// were told that it takes too long.
     patience: Option<(Duration, Instant)>,
     ports: Vec<(usize, PortId, Box<dyn Port>)>,
+    filling: Filling,
 }
 
 impl Steps {
@@ -67,6 +74,12 @@ impl Steps {
     /// A port to attach once those that go are gone.
     pub fn arrives(&mut self, worker: usize, id: PortId, port: Box<dyn Port>) {
         self.ports.push((worker, id, port));
+    }
+
+    /// Number of another step.
+    pub const fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
     }
 
     /// A worker has done a step.
@@ -94,7 +107,7 @@ impl Control {
     /// Whether a change of configuration is not done everywhere yet. Meanwhile another
     /// one is refused.
     pub fn is_changing(&self) -> bool {
-        self.steps.is_under_way()
+        self.steps.is_under_way() || self.sas.is_configuring()
     }
 
     /// Whether everybody takes commands.
@@ -104,19 +117,31 @@ impl Control {
         if ready { Ok(()) } else { Err(BuildError::Stuck) }
     }
 
-    /// Begins to carry out a plan.
-    pub(super) fn change_by(&mut self, now: Instant, plan: Plan, gone: Vec<(PortId, usize)>) {
+    /// Carries out the plan of a node that is built: its workers do so before anything else.
+    pub(super) fn begin(&mut self, plan: Plan) {
         self.grant(&plan);
         self.installed = plan.installed;
+        self.change_step(plan.before, Command::Changes);
+        let (directories, sas) = (&self.shared.directories, &mut self.sas);
+        let (associations, filling) = plan.esp.order(directories, sas);
+        self.associations = associations;
+        sas.expect_all(directories);
+        filling.fill_all(directories, sas);
+        self.send_orders();
+    }
+
+    /// Begins to carry out a plan.
+    pub(super) fn change_by(&mut self, now: Instant, mut plan: Plan, gone: Vec<(PortId, usize)>) {
+        self.grant(&plan);
+        self.installed = plan.installed;
+        let (ended, rounds) = (take(&mut plan.esp.ended), take(&mut plan.esp.gone));
         let coming = &mut self.steps.coming;
-        if !plan.moved.is_empty() {
-            coming.push_back(Step::Changes(plan.moved));
+        if !plan.moved.is_empty() || !ended.is_empty() {
+            coming.push_back(Step::End(plan.moved, ended));
         }
-        coming.extend([Step::Ready(plan.before), Step::Switch, Step::Ports(gone)]);
-        coming.extend(plan.after.into_iter().map(Step::Leave));
-        if !plan.last.is_empty() {
-            coming.push_back(Step::Changes(plan.last));
-        }
+        coming.extend([Step::Ready(plan.before, Box::new(plan.esp)), Step::Switch]);
+        coming.extend([Step::Ports(gone), Step::Leave(plan.after)]);
+        coming.extend(rounds.into_iter().map(Step::Drop));
         self.step(now);
     }
 
@@ -126,16 +151,16 @@ impl Control {
         for link in &mut self.links {
             link.send_later();
         }
-        while self.steps.behind.is_empty() {
+        while self.steps.behind.is_empty() && !self.sas.is_configuring() {
             let Some(step) = self.steps.coming.pop_front() else {
                 self.steps.patience = None;
-                for (worker, id, port) in std::mem::take(&mut self.steps.ports) {
+                for (worker, id, port) in take(&mut self.steps.ports) {
                     self.send_step(worker, Command::AttachPort(id, port));
                 }
                 return done;
             };
             done += 1;
-            self.steps.number += 1;
+            self.steps.number = self.steps.next();
             self.steps.patience = Some((PATIENCE, now));
             self.take_step(now, step);
             self.steps.behind.extend(0..self.links.len());
@@ -151,44 +176,70 @@ impl Control {
 
     fn take_step(&mut self, now: Instant, step: Step) {
         match step {
-            Step::Changes(changes) => self.change_step(changes, Command::Changes),
-            Step::Ready(changes) => {
+            Step::End(changes, ended) => {
                 self.change_step(changes, Command::Changes);
+                for index in ended {
+                    self.sas.end(&self.shared.directories, index, Client::Configuration);
+                }
+                self.send_orders();
+            }
+            Step::Ready(changes, esp) => {
+                self.change_step(changes, Command::Changes);
+                let (associations, filling) = esp.order(&self.shared.directories, &mut self.sas);
+                (self.associations, self.steps.filling) = (associations, filling);
+                self.send_orders();
                 self.card_tables();
                 self.send_all(|control| Command::Ready(control.tables.clone()));
             }
-            Step::Switch => self.send_all(|_| Command::Switch),
+            Step::Switch => {
+                self.steps.filling.fill_vacant(&self.shared.directories, &self.sas);
+                self.send_all(|_| Command::Switch);
+            }
             Step::Ports(gone) => {
+                let filling = take(&mut self.steps.filling);
+                filling.fill_all(&self.shared.directories, &mut self.sas);
                 for (id, worker) in gone {
                     self.send_step(worker, Command::DetachPort(id));
                 }
-                for (worker, id, port) in std::mem::take(&mut self.steps.ports) {
+                for (worker, id, port) in take(&mut self.steps.ports) {
                     self.send_step(worker, Command::AttachPort(id, port));
                 }
                 // Neighbours are asked by new tables, through ports that are there.
-                let next_hops = std::mem::take(&mut self.compiled.next_hops);
+                let next_hops = take(&mut self.compiled.next_hops);
                 self.resolved = (self.tables.clone(), next_hops);
                 self.configure_resolver(now);
                 self.configure_keying(now);
+            }
+            Step::Drop(gone) => {
+                for sa in gone {
+                    self.sas.drop(&self.shared.directories, sa, Client::Configuration);
+                }
+                self.turn_sas();
             }
             Step::Leave(changes) => self.change_step(changes, Command::Leave),
         }
     }
 
+    /// Sends changes in their order.
+    fn change_step(&mut self, changes: Changes, of_worker: impl Fn(VecDeque<Ordered>) -> Command) {
+        let changes = changes.into_iter().map(|(seat, change)| (seat, change.into()));
+        self.send_changes(changes.collect(), of_worker);
+    }
+
     /// Sends changes in their order, all of a worker in one message: there may be more of
     /// them than its ring has places.
-    pub(super) fn change_step(
+    pub(super) fn send_changes(
         &mut self,
-        changes: Changes,
-        of_worker: impl Fn(VecDeque<Change>) -> Command,
+        changes: Vec<(Seat, Ordered)>,
+        of_worker: impl Fn(VecDeque<Ordered>) -> Command,
     ) {
-        let mut of_workers: Vec<VecDeque<Change>> = Vec::new();
+        let mut of_workers: Vec<VecDeque<Ordered>> = Vec::new();
         of_workers.resize_with(self.links.len(), VecDeque::new);
-        for (seat, mut change) in changes {
-            self.bring_up_to_date(&mut change);
+        for (seat, mut ordered) in changes {
+            self.bring_up_to_date(&mut ordered.change);
             match seat {
-                Seat::Worker(worker) => of_workers[worker].push_back(change),
-                Seat::Card(id) => self.command_step(id, CardCommand::Change(change)),
+                Seat::Worker(worker) => of_workers[worker].push_back(ordered),
+                Seat::Card(id) => self.command_step(id, CardCommand::Change(ordered.change)),
             }
         }
         for (worker, changes) in of_workers.into_iter().enumerate() {
@@ -213,7 +264,7 @@ impl Control {
     }
 
     /// Sends every worker a command that must not be lost.
-    fn send_all(&mut self, command: impl Fn(&Self) -> Command) {
+    pub(super) fn send_all(&mut self, command: impl Fn(&Self) -> Command) {
         for worker in 0..self.links.len() {
             self.send_step(worker, command(self));
         }

@@ -15,8 +15,9 @@
 //! be under way to it.
 
 use super::Worker;
-use crate::message::{Change, Event};
+use crate::message::{Event, Ordered};
 use ferrule_base::{DropReason, Duration, Instant};
+use ferrule_control::Refused;
 use ferrule_crypto::Engine;
 use ferrule_dataplane::Tables;
 use ferrule_dataplane::graph::Next;
@@ -120,17 +121,24 @@ pub(super) struct Handover {
     has: Arc<AtomicU64>,
     number: u64,
     /// What goes as soon as nothing is under way to it.
-    pub leaving: VecDeque<Change>,
-    /// The step to be said once it is done.
-    pub saying: Option<u64>,
+    pub leaving: VecDeque<Ordered>,
+    /// Answers about what is gone, but for what an engine still has of it.
+    gone: Vec<Event>,
+    /// The steps to be said once they are done.
+    pub saying: Vec<u64>,
     /// Since when it waits to be done, and when to look again.
     waits: Option<(Instant, Instant)>,
 }
 
 impl Handover {
     pub fn new(has: Arc<AtomicU64>) -> Self {
-        let (ready, leaving) = (None, VecDeque::new());
-        Self { ready, has, number: 0, leaving, saying: None, waits: None }
+        let (ready, leaving, gone, saying) = (None, VecDeque::new(), Vec::new(), Vec::new());
+        Self { ready, has, number: 0, leaving, gone, saying, waits: None }
+    }
+
+    /// True if nothing is to go or to be said.
+    fn is_idle(&self) -> bool {
+        self.saying.is_empty() && self.leaving.is_empty() && self.gone.is_empty()
     }
 
     /// When something may be done that is not done yet.
@@ -214,20 +222,27 @@ impl<E: Engine<Packet>> Worker<E> {
     /// At the end of a turn: what is to go goes, and what is done is said. Returns
     /// whether there was something to say.
     pub(super) fn leave(&mut self, now: Instant) -> usize {
-        let Some(step) = self.handover.saying else { return 0 };
-        if !self.is_clear() && self.handover.wait(now) {
+        if self.handover.is_idle() || (!self.is_clear() && self.handover.wait(now)) {
             return 0;
         }
-        while let Some(change) = self.handover.leaving.pop_front() {
-            self.change(change);
+        while let Some(Ordered { token, change }) = self.handover.leaving.pop_front() {
+            match token {
+                None => self.change(change),
+                Some(token) => {
+                    let done = self.try_change(change).map_err(Refused);
+                    self.handover.gone.push(Event::Done(token, done));
+                }
+            }
         }
         if self.stages.sas.is_lingering() && self.handover.wait(now) {
             return 0;
         }
         self.handover.waits = None;
-        self.handover.saying = None;
-        self.say(Event::Reached(step));
-        1
+        let steps = std::mem::take(&mut self.handover.saying).into_iter().map(Event::Reached);
+        let all: Vec<Event> = self.handover.gone.drain(..).chain(steps).collect();
+        let said = all.len();
+        all.into_iter().for_each(|event| self.say(event));
+        said
     }
 
     /// Whether nothing is under way in the graph, nor from others that had other tables.

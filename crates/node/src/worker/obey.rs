@@ -2,7 +2,7 @@
 
 use super::Worker;
 use crate::incident::Standing;
-use crate::message::{CHANGES_MAX, Change, Command, Event, Refusals};
+use crate::message::{CHANGES_MAX, Change, Command, Event, Ordered, Refusals};
 use ferrule_base::Instant;
 use ferrule_control::Refused;
 use ferrule_crypto::Engine;
@@ -40,8 +40,8 @@ impl<E: Engine<Packet>> Worker<E> {
         self.say_on();
         let mut most = if self.ledger.received == 0 { usize::MAX } else { CHANGES_MAX };
         loop {
-            while let Some(change) = self.changes.pop_front() {
-                self.change(change);
+            while let Some(ordered) = self.changes.pop_front() {
+                self.carry_out(ordered);
                 most -= 1;
                 if most == 0 {
                     return true;
@@ -53,7 +53,7 @@ impl<E: Engine<Packet>> Worker<E> {
                 Command::Ready(tables) => self.handover.ready = Some(tables),
                 Command::Switch => self.switch(),
                 Command::Leave(changes) => self.handover.leaving.extend(changes),
-                Command::Say(step) => self.handover.saying = Some(step),
+                Command::Say(step) => self.handover.saying.push(step),
                 Command::Inject(next, packet) => {
                     self.handed_in += 1;
                     self.out.send(next, packet);
@@ -124,7 +124,18 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
-    fn try_change(&mut self, change: Change) -> Result<(), String> {
+    /// Carries out a change, and answers whoever asks.
+    fn carry_out(&mut self, Ordered { token, change }: Ordered) {
+        match token {
+            Some(token) => {
+                let done = self.try_change(change);
+                self.say(Event::Done(token, done.map_err(Refused)));
+            }
+            None => self.change(change),
+        }
+    }
+
+    pub(super) fn try_change(&mut self, change: Change) -> Result<(), String> {
         for edge in self.stages.sas.ending(&change) {
             self.say(edge);
         }

@@ -222,7 +222,7 @@ impl Case<'_> {
         let own = ((self.sa.dst, bits), Route::Local);
         rig.tables.vrfs.push(Vrf::new("", everywhere(red).into_iter().chain([own])));
         let place = InboundPlace { spi: self.spi()?, worker: 0, index: 0 };
-        rig.tables.sas = SaDirectory::new(&[], &[place]).map_err(|e| e.to_string())?;
+        rig.tables.sas.add_inbound(&place).map_err(|e| e.to_string())?;
         let (keys, salt) = self.keys();
         let any = |text: &str| (text.parse::<IpAddr>().expect("an address"), 0);
         let all = |any| Selector::between(any, any);

@@ -27,8 +27,8 @@ use ferrule_crypto::{KeySpec, Suite};
 use ferrule_dataplane::Sequence;
 use ferrule_dataplane::graph::{FLAG_LOCAL, Next};
 use ferrule_dataplane::ipsec::{
-    Action, Df, Encap, InboundConfig, InboundPlace, Mode, OutboundConfig, Outside, PolicyEntry,
-    SaDirectory, Selector, Spd,
+    Action, Df, Encap, InboundConfig, InboundPlace, Mode, OutboundConfig, OutboundPlace, Outside,
+    PolicyEntry, SaDirectory, Selector, Spd,
 };
 use ferrule_dataplane::route::{Route, TtlModel, Vrf};
 use ferrule_pipeline::Meta;
@@ -266,7 +266,7 @@ impl Case<'_> {
         let entry = |s: &Selector| PolicyEntry::new(s.clone(), Action::Protect(0));
         let entries: Vec<_> = self.selectors.iter().map(entry).collect();
         rig.policy_at(BLACK, Spd::new(&entries).map_err(|e| format!("{e:?}"))?);
-        rig.tables.sas = SaDirectory::new(&[Some(0)], &[]).map_err(|e| e.to_string())?;
+        rig.tables.sas.fill(0, 0, Some(OutboundPlace::default()));
         let (keys, salt) = self.keys();
         let flag = |name: &str| self.sa.flags.iter().any(|f| f == name);
         let outside = Outside {
@@ -299,7 +299,7 @@ impl Case<'_> {
         let place = InboundPlace { spi: self.spi()?, worker: 0, index: 0 };
         let ports = self.encap().map(|[_, to]| to.local);
         let sas = SaDirectory::new(&[], &[place]).map_err(|e| e.to_string())?;
-        rig.tables.sas = sas.with_udp_ports(ports);
+        (rig.tables.sas, rig.tables.udp_ports) = (sas.into(), ports.into_iter().collect());
         let (keys, salt) = self.keys();
         // Here the capture's source is the remote side.
         let turned = |s: &Selector| Selector::between(s.remote, s.local);

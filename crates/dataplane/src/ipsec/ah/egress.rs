@@ -4,7 +4,7 @@
 use super::cover::{self, At, Place};
 use super::state::AhOutSa;
 use crate::fragment::take_off_atomic;
-use crate::graph::{Aside, Ctx, Next};
+use crate::graph::Next;
 use crate::ipsec::config::OutboundConfig;
 use crate::ipsec::outer::{Inner, Varying, ident};
 use crate::ipsec::sealer::{Sealer, Sealing, may_cut};
@@ -27,6 +27,7 @@ impl Sealing for AhOutSa {
     const SUBMITTER: Submitter = Submitter::AhOut;
     const STAGE: Next = Next::AhOut;
     const FIRST_GENERATION: u32 = 1 << 31;
+    const NO_SA: DropReason = DropReason::AhNoSa;
     const EXHAUSTED: DropReason = DropReason::AhSequenceExhausted;
 
     fn new(config: &OutboundConfig, sequence: Sequence) -> Result<Self, SaError> {
@@ -39,11 +40,6 @@ impl Sealing for AhOutSa {
 
     fn base_mut(&mut self) -> &mut Outbound {
         &mut self.base
-    }
-
-    #[cold]
-    fn elsewhere(_: &Ctx<'_>, _: u32) -> Aside {
-        DropReason::AhNoSa.into()
     }
 
     /// From a packet to a job:

@@ -1,14 +1,22 @@
-//! Which worker has which SA: part of the snapshot that all workers read.
+//! Where each SA lives: tables of atomics that all snapshots share, so that an SA comes, is
+//! used and goes without another snapshot. The control part alone writes.
+//!
+//! ```text
+//!   SPI of a packet for us ──────────────▶ worker and index of the inbound SA
+//!   slot of a policy entry, and worker ──▶ worker and index of the outbound SA in use
+//!   SPI and address of an ICMP error ────▶ worker and index of the outbound SA it is about
+//! ```
 //!
 //! Inbound SAs are found by SPI alone: they are unicast and this node chose
 //! their SPIs (RFC 4301 section 4.1). The SA then checks the addresses.
-//!
-//! ```text
-//!   SPI ──multiply, shift──▶ │ four SPIs │ their workers and indices │  compared at once
-//!                              full, and it is none of them ─▶ the next four
-//! ```
 
+use super::cells::{CellTable, Growing, NONE};
+use crate::graph::{Aside, Next};
 use crate::ipsec::SaProtocol;
+use ferrule_base::DropReason;
+use ferrule_pipeline::Packet;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Where an inbound SA lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,8 +29,44 @@ pub struct InboundPlace {
     pub index: u32,
 }
 
+/// Where an outbound SA lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutboundPlace {
+    /// Its index.
+    pub index: u32,
+    /// The worker that has it.
+    pub worker: u8,
+    /// ESP or AH.
+    pub protocol: SaProtocol,
+    /// All other workers have it, too.
+    pub everywhere: bool,
+}
+
+/// Octets of an index in a cell; the rest is a worker and two marks.
+const INDEX: u32 = 0x3f_ffff;
+const AH: u32 = 1 << 22;
+const EVERYWHERE: u32 = 1 << 23;
+
+impl OutboundPlace {
+    fn cell(self) -> u32 {
+        assert!(self.index < INDEX, "indices of SAs are small");
+        let ah = if self.protocol == SaProtocol::Ah { AH } else { 0 };
+        let everywhere = if self.everywhere { EVERYWHERE } else { 0 };
+        u32::from(self.worker) << 24 | ah | everywhere | self.index
+    }
+
+    #[inline(always)]
+    fn of(cell: u32) -> Option<Self> {
+        let protocol = if cell & AH != 0 { SaProtocol::Ah } else { SaProtocol::Esp };
+        let (worker, everywhere) = ((cell >> 24) as u8, cell & EVERYWHERE != 0);
+        let place = Self { index: cell & INDEX, worker, protocol, everywhere };
+        (cell != NONE).then_some(place)
+    }
+}
+
 /// Reference to an inbound SA in four octets, for columns of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct InboundCell(u32);
 
 impl Default for InboundCell {
@@ -33,7 +77,7 @@ impl Default for InboundCell {
 
 impl InboundCell {
     /// There is none.
-    pub const NONE: Self = Self(u32::MAX);
+    pub const NONE: Self = Self(NONE);
 
     fn new(place: &InboundPlace) -> Self {
         assert!(place.index < 0xff_ffff, "numbers of SAs are small");
@@ -43,7 +87,7 @@ impl InboundCell {
     /// True if there is an SA.
     #[inline(always)]
     pub const fn is_some(self) -> bool {
-        self.0 != Self::NONE.0
+        self.0 != NONE
     }
 
     /// The worker that owns it.
@@ -59,260 +103,239 @@ impl InboundCell {
     }
 }
 
-/// Inbound SAs that are compared at once.
-const ABREAST: usize = 4;
-
-/// Some inbound SAs: the first places are used first.
-#[derive(Clone, Copy)]
-#[repr(align(32))]
-struct Bucket {
-    /// Zero: a free place.
-    spis: [u32; ABREAST],
-    cells: [InboundCell; ABREAST],
-}
-
-impl Bucket {
-    const EMPTY: Self = Self { spis: [0; ABREAST], cells: [InboundCell::NONE; ABREAST] };
-
-    /// Reference in this bucket for an SPI, without a branch.
-    #[inline(always)]
-    fn get(&self, spi: u32) -> InboundCell {
-        // At most one of them is equal, or none is in use.
-        let others = self.spis.iter().zip(&self.cells);
-        let cell = |(&one, cell): (&u32, &InboundCell)| if one == spi { !cell.0 } else { 0 };
-        InboundCell(!others.map(cell).fold(0, |all, one| all | one))
-    }
-
-    #[inline(always)]
-    const fn is_full(&self) -> bool {
-        self.spis[ABREAST - 1] != 0
-    }
-}
-
-/// Two inbound SAs have this SPI, or it is zero.
+/// An inbound SA has this SPI, or it is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the SPI {0:#010x} is zero or used twice")]
 pub struct BadSpi(pub u32);
 
-/// Which worker has which SA.
-#[derive(Default)]
+/// Where each SA lives.
 pub struct SaDirectory {
-    outbound: Box<[(Option<u8>, SaProtocol)]>,
-    /// Open addressing; a power of two, at most half of the places used.
-    inbound: Box<[Bucket]>,
-    shift: u32,
-    /// UDP ports of this node in which ESP comes.
-    udp_ports: Box<[u16]>,
-    /// Outbound SAs of each worker beside those that it owns: a bit for each index.
-    own: Box<[Box<[u64]>]>,
+    workers: usize,
+    inbound: CellTable,
+    /// By slot, for one worker after the other.
+    slots: Growing<AtomicU32>,
+    /// Outbound SAs by SPI and the other end.
+    paths: CellTable,
+}
+
+impl Default for SaDirectory {
+    fn default() -> Self {
+        Self::for_workers(1)
+    }
 }
 
 impl SaDirectory {
-    /// `outbound`: the worker of each outbound SA, by index. `inbound`: all
-    /// inbound SAs, in any order.
+    /// An empty directory for so many workers.
+    pub fn for_workers(workers: usize) -> Self {
+        let workers = workers.max(1);
+        let (inbound, paths) = (CellTable::default(), CellTable::default());
+        Self { workers, inbound, slots: Growing::default(), paths }
+    }
+
+    /// A directory of one worker, in which each slot has the ESP SA of its number, at the worker
+    /// that seals for all.
     pub fn new(outbound: &[Option<u8>], inbound: &[InboundPlace]) -> Result<Self, BadSpi> {
-        let size = (inbound.len() * 2).div_ceil(ABREAST).next_power_of_two().max(2);
-        let mut this = Self {
-            outbound: outbound.iter().map(|&worker| (worker, SaProtocol::Esp)).collect(),
-            inbound: vec![Bucket::EMPTY; size].into(),
-            shift: 32 - size.ilog2(),
-            udp_ports: Box::default(),
-            own: Box::default(),
-        };
-        for place in inbound {
-            if place.spi == 0 || this.inbound(place.spi).is_some() {
-                return Err(BadSpi(place.spi));
-            }
-            let mut at = this.slot(place.spi);
-            while this.inbound[at].is_full() {
-                at = (at + 1) & (size - 1);
-            }
-            let bucket = &mut this.inbound[at];
-            let free = bucket.spis.iter().position(|&spi| spi == 0).unwrap_or(0);
-            (bucket.spis[free], bucket.cells[free]) = (place.spi, InboundCell::new(place));
+        let this = Self::default();
+        for (index, worker) in (0..).zip(outbound) {
+            let place = |worker| OutboundPlace { index, worker, ..OutboundPlace::default() };
+            this.fill(index, 0, worker.map(place));
         }
+        inbound.iter().try_for_each(|place| this.add_inbound(place))?;
         Ok(this)
     }
 
-    /// The same with ESP in UDP on these ports (RFC 3948).
-    pub fn with_udp_ports(mut self, ports: impl IntoIterator<Item = u16>) -> Self {
-        let mut ports: Vec<u16> = ports.into_iter().collect();
-        ports.sort_unstable();
-        ports.dedup();
-        self.udp_ports = ports.into();
-        self
+    /// Adds an inbound SA: packets of its SPI go to its worker from now on.
+    pub fn add_inbound(&self, place: &InboundPlace) -> Result<(), BadSpi> {
+        let added = self.inbound.insert(place.spi.into(), InboundCell::new(place).0);
+        if added { Ok(()) } else { Err(BadSpi(place.spi)) }
     }
 
-    /// Whether ESP comes in UDP at all.
-    pub fn has_udp(&self) -> bool {
-        !self.udp_ports.is_empty()
+    /// Puts an inbound SA in the place of another of its SPI.
+    pub fn replace_inbound(&self, place: &InboundPlace) -> bool {
+        self.inbound.replace(place.spi.into(), InboundCell::new(place).0)
     }
 
-    /// The same with these outbound SAs of AH; the others are of ESP.
-    pub fn with_ah(mut self, outbound: impl IntoIterator<Item = u32>) -> Self {
-        let mut all = self.outbound.into_vec();
-        for index in outbound {
-            let index = index as usize;
-            all.resize(all.len().max(index + 1), (None, SaProtocol::Esp));
-            all[index].1 = SaProtocol::Ah;
-        }
-        self.outbound = all.into();
-        self
-    }
-
-    /// The same with more workers that have an SA of their own at an outbound index, for the
-    /// packets that are there already: (index, worker).
-    pub fn with_own(mut self, all: impl IntoIterator<Item = (u32, u8)>) -> Self {
-        let mut own: Vec<Vec<u64>> = Vec::new();
-        for (index, worker) in all {
-            let (worker, word) = (usize::from(worker), index as usize / 64);
-            own.resize(own.len().max(worker + 1), Vec::new());
-            let words = &mut own[worker];
-            words.resize(words.len().max(word + 1), 0);
-            words[word] |= 1 << (index % 64);
-        }
-        self.own = own.into_iter().map(Vec::into_boxed_slice).collect();
-        self
-    }
-
-    /// True if a worker has an SA of its own at an outbound index, beside the owner's.
-    #[inline]
-    pub fn has_own(&self, index: u32, worker: u8) -> bool {
-        let words = self.own.get(usize::from(worker));
-        let word = words.and_then(|words| words.get(index as usize / 64));
-        word.is_some_and(|word| word >> (index % 64) & 1 != 0)
-    }
-
-    /// The workers that have an SA at an outbound index, the owner first.
-    pub fn workers(&self, index: u32) -> impl Iterator<Item = u8> {
-        let more = (0..self.own.len()).map(|worker| worker as u8);
-        self.outbound(index).into_iter().chain(more.filter(move |&w| self.has_own(index, w)))
-    }
-
-    /// The worker that seals what `here` has for an outbound SA: itself if it can, or the
-    /// owner.
-    #[inline]
-    pub fn sealer(&self, index: u32, here: u8) -> Option<u8> {
-        let owner = self.outbound(index)?;
-        Some(if owner != here && self.has_own(index, here) { here } else { owner })
-    }
-
-    /// Whether an outbound SA is of AH.
-    pub fn is_ah(&self, index: u32) -> bool {
-        self.outbound.get(index as usize).is_some_and(|sa| sa.1 == SaProtocol::Ah)
-    }
-
-    /// Whether ESP comes in UDP on a port.
-    pub fn has_udp_port(&self, port: u16) -> bool {
-        self.udp_ports.binary_search(&port).is_ok()
-    }
-
-    /// The worker that owns an outbound SA.
-    #[inline]
-    pub fn outbound(&self, index: u32) -> Option<u8> {
-        self.outbound.get(index as usize)?.0
+    /// Takes an inbound SA out. False if its SPI is another's, or nobody's.
+    pub fn remove_inbound(&self, place: &InboundPlace) -> bool {
+        self.inbound(place.spi) == Some(*place) && self.inbound.remove(place.spi.into())
     }
 
     /// Where the inbound SA of this SPI lives.
     #[inline]
     pub fn inbound(&self, spi: u32) -> Option<InboundPlace> {
-        let cell = self.find(self.slot(spi), spi);
+        let cell = InboundCell(self.inbound.get(spi.into()));
         let place = InboundPlace { spi, worker: cell.worker(), index: cell.index() };
         cell.is_some().then_some(place)
     }
 
-    /// References to the inbound SAs of many SPIs; `cells` is as long as `spis`.
-    pub fn inbound_all(&self, spis: &[u32], cells: &mut [InboundCell]) {
-        let mut beyond = 0;
-        for (&spi, cell) in spis.iter().zip(&mut *cells) {
-            let bucket = self.inbound.get(self.slot(spi)).unwrap_or(&Bucket::EMPTY);
-            *cell = bucket.get(spi);
-            beyond |= u32::from(bucket.is_full() & !cell.is_some());
+    /// References to the inbound SAs of the first `count` SPIs.
+    #[inline(always)]
+    pub fn inbound_all<const N: usize>(&self, spis: &[u32; N], count: usize) -> [InboundCell; N] {
+        let (mut cells, count) = ([NONE; N], count.min(N));
+        self.inbound.get_all(&spis[..count], &mut cells[..count]);
+        cells.map(InboundCell)
+    }
+
+    /// Puts an outbound SA to use: from now on it seals what a worker has for a slot. Nothing:
+    /// what is for the slot is dropped.
+    pub fn fill(&self, slot: u32, worker: u8, place: Option<OutboundPlace>) {
+        let worker = usize::from(worker);
+        if worker >= self.workers || (place.is_none() && self.row(worker).len() <= slot as usize) {
+            return;
         }
-        if beyond != 0 {
-            for (&spi, cell) in spis.iter().zip(cells).filter(|(_, cell)| !cell.is_some()) {
-                *cell = self.find(self.slot(spi), spi);
-            }
+        if self.row(worker).len() <= slot as usize {
+            self.grow(slot as usize + 1);
+        }
+        if let Some(cell) = self.row(worker).get(slot as usize) {
+            cell.store(place.map_or(NONE, OutboundPlace::cell), Ordering::Release);
         }
     }
 
-    /// Reference for an SPI from bucket `at` on. (At most half is used, so that the search ends.)
-    fn find(&self, mut at: usize, spi: u32) -> InboundCell {
-        while let Some(bucket) = self.inbound.get(at) {
-            let cell = bucket.get(spi);
-            if cell.is_some() || !bucket.is_full() {
-                return cell;
-            }
-            at = (at + 1) & (self.inbound.len() - 1);
-        }
-        InboundCell::NONE
+    fn grow(&self, slots: usize) {
+        let size = slots.next_power_of_two();
+        let cell = |at: usize| {
+            let old = self.row(at / size).get(at % size);
+            AtomicU32::new(old.map_or(NONE, |cell| cell.load(Ordering::Acquire)))
+        };
+        self.slots.replace(size.ilog2() as usize, (0..size * self.workers).map(cell).collect());
     }
 
+    #[inline(always)]
+    fn row(&self, worker: usize) -> &[AtomicU32] {
+        let slots = self.slots.get();
+        let each = slots.len() / self.workers;
+        slots.get(worker * each..(worker + 1) * each).unwrap_or_default()
+    }
+
+    /// Number of workers.
+    pub const fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// The outbound SAs that a worker uses, by slot.
     #[inline]
-    fn slot(&self, spi: u32) -> usize {
-        // Fibonacci hashing: the high bits of a multiple of 2^32 / phi.
-        (spi.wrapping_mul(0x9e37_79b9) >> self.shift) as usize
+    pub fn slots(&self, worker: u8) -> Slots<'_> {
+        Slots(self.row(worker.into()))
     }
+
+    /// Makes an outbound SA known to those who read ICMP errors. Of several to one address with
+    /// one SPI the first is.
+    pub fn add_path(&self, spi: u32, destination: IpAddr, place: OutboundPlace) {
+        self.paths.insert(path_key(spi, destination), place.cell());
+    }
+
+    /// Makes it unknown, if it is this one.
+    pub fn remove_path(&self, spi: u32, destination: IpAddr, place: OutboundPlace) {
+        if self.path(spi, destination) == Some(place) {
+            self.paths.remove(path_key(spi, destination));
+        }
+    }
+
+    /// Where the SA to `destination` with this SPI lives. (SPIs are the other end's
+    /// to choose: several may have the same.)
+    pub fn path(&self, spi: u32, destination: IpAddr) -> Option<OutboundPlace> {
+        OutboundPlace::of(self.paths.get(path_key(spi, destination)))
+    }
+}
+
+/// The outbound SAs that a worker uses.
+#[derive(Clone, Copy)]
+pub struct Slots<'a>(&'a [AtomicU32]);
+
+impl Slots<'_> {
+    /// The SA in a slot.
+    #[inline(always)]
+    pub fn get(&self, slot: u32) -> Option<OutboundPlace> {
+        let cell = self.0.get(slot as usize).map_or(NONE, |cell| cell.load(Ordering::Acquire));
+        OutboundPlace::of(cell)
+    }
+
+    /// Next stage of a packet for a slot, which is told the SA.
+    #[inline(always)]
+    pub(crate) fn next(&self, here: u8, slot: u32, packet: &mut Packet) -> Result<Next, Aside> {
+        let place = self.get(slot).ok_or(DropReason::EspNoSa)?;
+        packet.meta_mut().sa = place.index;
+        let next = match place.protocol {
+            SaProtocol::Esp => Next::EspOut,
+            SaProtocol::Ah => Next::AhOut,
+        };
+        if place.worker == here { Ok(next) } else { Err(Aside::HandOff(place.worker, next)) }
+    }
+}
+
+/// SPI and address in one word. Two that are alike are told apart by the SA, which compares what
+/// an error quotes with what it sent.
+fn path_key(spi: u32, destination: IpAddr) -> u64 {
+    let address = match destination {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits() | 1 << 127,
+    };
+    let mut key = u64::from(spi) << 32 | 1;
+    for word in [address as u64, (address >> 64) as u64] {
+        let product = u128::from(key ^ word) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
+        key = (product >> 64) as u64 ^ product as u64;
+    }
+    key.max(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferrule_base::Rng;
-    use std::collections::HashMap;
 
     #[test]
-    fn every_inbound_sa_is_found_by_its_spi_and_no_other() {
-        let mut rng = Rng::new(4301);
-        for count in [0, 1, 2, 5, 700, 5000] {
-            // Dense ones, and any.
-            let spi =
-                |rng: &mut Rng, n| if n % 2 == 0 { 256 + n * 7 } else { rng.next_u64() as u32 };
-            let places: HashMap<u32, InboundPlace> = (0..count)
-                .map(|index| (spi(&mut rng, index), (index % 256) as u8, index))
-                .map(|(spi, worker, index)| (spi, InboundPlace { spi, worker, index }))
-                .filter(|(spi, _)| *spi != 0)
-                .collect();
-            let all: Vec<InboundPlace> = places.values().copied().collect();
-            let directory = SaDirectory::new(&[], &all).unwrap();
-            let asked: Vec<u32> =
-                all.iter().flat_map(|p| [p.spi, p.spi.wrapping_add(1)]).chain([0, 9]).collect();
-            let mut cells = vec![InboundCell::default(); asked.len()];
-            directory.inbound_all(&asked, &mut cells);
-            for (spi, cell) in asked.iter().zip(cells) {
-                let place = places.get(spi).copied();
-                assert_eq!(directory.inbound(*spi), place);
-                assert_eq!(cell.is_some(), place.is_some());
-                if let Some(place) = place {
-                    assert_eq!((cell.worker(), cell.index()), (place.worker, place.index));
-                }
-            }
+    fn an_inbound_sa_is_found_by_its_spi_until_it_goes() {
+        let directory = SaDirectory::default();
+        let places: Vec<InboundPlace> = (0..3000)
+            .map(|index| InboundPlace { spi: 256 + index * 7, worker: (index % 256) as u8, index })
+            .collect();
+        for place in &places {
+            directory.add_inbound(place).unwrap();
         }
-        let mut cell = [InboundCell(7)];
-        SaDirectory::default().inbound_all(&[256], &mut cell);
-        assert_eq!((SaDirectory::default().inbound(256), cell[0]), (None, InboundCell::NONE));
+        for place in &places {
+            assert_eq!(directory.inbound(place.spi), Some(*place));
+            assert_eq!(directory.inbound(place.spi + 1), None);
+        }
+        let other = InboundPlace { index: 9000, ..places[1] };
+        assert!(!directory.remove_inbound(&other) && directory.replace_inbound(&other));
+        assert!(!directory.remove_inbound(&places[1]) && directory.remove_inbound(&other));
+        assert!(!directory.replace_inbound(&other));
+        assert_eq!(directory.inbound(other.spi), None);
     }
 
     #[test]
-    fn outbound_sas_are_known_by_worker_and_protocol() {
-        let directory = SaDirectory::new(&[Some(1), None, Some(0)], &[]).unwrap().with_ah([2, 5]);
-        assert_eq!(
-            [0, 1, 2, 3, 5].map(|i| directory.outbound(i)),
-            [Some(1), None, Some(0), None, None]
-        );
-        assert_eq!([0, 1, 2, 3, 5].map(|i| directory.is_ah(i)), [false, false, true, false, true]);
+    fn each_worker_seals_with_what_its_slot_has() {
+        let directory = SaDirectory::for_workers(2);
+        let esp = |index, worker| OutboundPlace { index, worker, ..<_>::default() };
+        let ah = OutboundPlace { protocol: SaProtocol::Ah, everywhere: true, ..esp(9, 1) };
+        assert_eq!(directory.slots(0).get(0), None);
+        directory.fill(3, 0, Some(esp(7, 0)));
+        directory.fill(3, 1, Some(ah));
+        // Another size.
+        directory.fill(100, 0, Some(esp(8, 1)));
+        let all = |slot| [0, 1, 2].map(|worker| directory.slots(worker).get(slot));
+        assert_eq!(all(3), [Some(esp(7, 0)), Some(ah), None]);
+        assert_eq!(all(100), [Some(esp(8, 1)), None, None]);
+        directory.fill(3, 0, None);
+        directory.fill(9999, 0, None);
+        assert_eq!((all(3), all(9999)), ([None, Some(ah), None], [None; 3]));
     }
 
     #[test]
-    fn a_worker_seals_by_itself_where_it_has_an_sa() {
-        let directory = SaDirectory::new(&[Some(0), Some(1)], &[]).unwrap();
-        let directory = directory.with_own([(1, 3), (70, 0), (1, 0)]);
-        let sealers = |index| [0, 1, 2, 3, 200].map(|here| directory.sealer(index, here));
-        assert_eq!(sealers(0), [Some(0); 5]);
-        assert_eq!(sealers(1), [0, 1, 1, 3, 1].map(Some));
-        assert_eq!(sealers(70), [None; 5], "without an owner there is none");
-        assert_eq!(directory.workers(1).collect::<Vec<_>>(), [1, 0, 3]);
-        assert_eq!(directory.workers(0).collect::<Vec<_>>(), [0]);
+    fn an_error_is_about_the_sa_to_that_end() {
+        let directory = SaDirectory::default();
+        let ends = ["192.0.2.1", "192.0.2.2", "2001:db8::1"].map(|end| end.parse().unwrap());
+        let at = |index| OutboundPlace { index, ..OutboundPlace::default() };
+        for (index, end) in (0..).zip(ends) {
+            directory.add_path(0x100, end, at(index));
+        }
+        for (index, end) in (0..).zip(ends) {
+            assert_eq!(directory.path(0x100, end), Some(at(index)));
+            assert_eq!(directory.path(0x101, end), None);
+        }
+        directory.remove_path(0x100, ends[0], at(5));
+        assert_eq!(directory.path(0x100, ends[0]), Some(at(0)), "that is another's");
+        directory.remove_path(0x100, ends[0], at(0));
+        assert_eq!([0, 1].map(|n| directory.path(0x100, ends[n])), [None, Some(at(1))]);
     }
 
     #[test]

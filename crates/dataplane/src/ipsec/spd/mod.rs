@@ -18,8 +18,9 @@
 //! nothing that is to be protected leaves or enters in clear as a fragment (section 7.4).
 //!
 //! * [`classify`](crate::classify) selectors, and the first that has a packet.
-//! * [`directory`] which worker has which SA. [`stage`] the outbound stage.
+//! * [`directory`] where each SA lives, in tables of `cells`. [`stage`] the outbound stage.
 
+mod cells;
 pub mod directory;
 pub mod stage;
 
@@ -38,7 +39,7 @@ pub const SELECTORS_MAX: usize = 1 << 20;
 /// What a policy does with its traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Sealed by this outbound SA; in clear it is refused.
+    /// Sealed by the outbound SA in this slot; in clear it is refused.
     Protect(u32),
     /// Passes in clear.
     Bypass,
@@ -76,7 +77,7 @@ pub struct Decision {
 /// A decision in eight octets, for columns of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The number of an outbound SA, or one of two constants.
+    /// The slot of an outbound SA, or one of two constants.
     code: u32,
     counter: u32,
 }

@@ -2,7 +2,7 @@
 //! (RFC 4301 section 5.1).
 
 use super::{Action, Direction, Outcome, Refused};
-use crate::graph::{Aside, Ctx, FLAG_EXEMPT, Next, Stage};
+use crate::graph::{Ctx, FLAG_EXEMPT, Next, Stage};
 use crate::link::Gate;
 use crate::tables::Tables;
 use ferrule_base::DropReason;
@@ -18,7 +18,7 @@ impl Stage for Policy {
     /// 1. The interface of the adjacency has the policy; what is sealed already, or exempt,
     ///    goes on to its adjacency.
     /// 2. The first entry that matches decides, and is counted.
-    /// 3. PROTECT goes to the SA: this worker's own, or that of the worker that owns it.
+    /// 3. PROTECT goes to the SA in its slot: this worker's own, or another worker's.
     #[inline(never)]
     fn push(&mut self, ctx: &mut Ctx<'_>, batch: &mut Box<Batch>) {
         ctx.tally.work.lookups += batch.len() as u64;
@@ -27,19 +27,12 @@ impl Stage for Policy {
         decide(ctx.tables, batch, &mut outcomes, &mut octets, &mut refused);
         let outcomes_here = &outcomes[..batch.len()];
         ctx.tally.hits.count_all(Direction::Outbound, outcomes_here, |o| o.counter(), &octets);
-        let mut at = 0;
+        let (mut at, slots) = (0, ctx.tables.sas.slots(ctx.worker));
         ctx.forward(batch, |ctx, packet| {
             let outcome = outcomes[at % BATCH];
             at += 1;
             match outcome.action() {
-                Action::Protect(sa) => {
-                    packet.meta_mut().sa = sa;
-                    match ctx.tables.sas.sealer(sa, ctx.worker) {
-                        Some(worker) if worker == ctx.worker => Ok(Next::EspOut),
-                        Some(worker) => Err(Aside::HandOff(worker, Next::EspOut)),
-                        None => Err(DropReason::EspNoSa.into()),
-                    }
-                }
+                Action::Protect(slot) => slots.next(ctx.worker, slot, packet),
                 Action::Bypass => Ok(Next::Output),
                 Action::Discard => Err(why(&refused, at - 1).into()),
             }

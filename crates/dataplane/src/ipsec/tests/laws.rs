@@ -267,7 +267,7 @@ fn two_sas(n: usize) -> Gateway<Software> {
     let sa = InboundConfig { spi: SPI + 1, ..inbound(suite, tunnel, esn) };
     g.inn.install_at(&mut g.engine, 1, &sa, 0).unwrap();
     let places = [0, 1].map(|index| InboundPlace { spi: SPI + index, worker: 0, index });
-    g.tables.sas = SaDirectory::new(&[Some(0), Some(0)], &places).unwrap();
+    g.tables.sas = SaDirectory::new(&[Some(0), Some(0)], &places).unwrap().into();
     g
 }
 

@@ -9,7 +9,7 @@ fn sa_replaced_under_traffic_loses_no_packet<E: Make>() {
     let mut g = Gateway::<E>::new(7);
     let old = InboundPlace { spi: SPI, worker: 0, index: 0 };
     let new = InboundPlace { spi: SPI + 1, worker: 0, index: 1 };
-    g.tables.sas = SaDirectory::new(&[Some(0), Some(0)], &[old, new]).unwrap();
+    g.tables.sas = SaDirectory::new(&[Some(0), Some(0)], &[old, new]).unwrap().into();
     let numbers = || Sequence::unlimited(1, 1000);
     let (out, inn) = (outbound(GCM, 4, false), inbound(GCM, 4, false));
     g.out.install_at(&mut g.engine, 0, &out, numbers()).unwrap();
@@ -311,7 +311,7 @@ fn esp_for_another_worker_is_handed_over_unopened() {
     let mut g = Gateway::<Software>::pair(1, GCM, 4, false);
     let sealed = g.sealed(&inner(4, 60, 0));
     let place = InboundPlace { spi: SPI, worker: 2, index: 0 };
-    g.tables.sas = SaDirectory::new(&[], &[place]).unwrap();
+    g.tables.sas = SaDirectory::new(&[], &[place]).unwrap().into();
     assert_eq!(g.open(&sealed), End::Handed(2, Next::EspIn));
     assert_eq!(g.edge(), 0);
 }

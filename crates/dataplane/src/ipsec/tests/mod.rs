@@ -188,7 +188,7 @@ impl<E: Make> Gateway<E> {
     pub fn new(seed: u64) -> Self {
         let mut tables = Tables::default();
         let place = InboundPlace { spi: SPI, worker: 0, index: 0 };
-        tables.sas = SaDirectory::new(&[Some(0)], &[place]).unwrap();
+        tables.sas = SaDirectory::new(&[Some(0)], &[place]).unwrap().into();
         Self {
             policy: Policy,
             out: EspOut::default(),

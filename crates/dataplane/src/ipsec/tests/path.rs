@@ -16,8 +16,7 @@ fn gateway(version: u8, change: impl FnOnce(&mut OutboundConfig)) -> Plain {
     let mut g = Gateway::new(1);
     let mut out = outbound(GCM, version, true);
     change(&mut out);
-    g.tables.paths =
-        Paths::new([(SPI, out.destination, PathPlace { index: 0, ..PathPlace::default() })]);
+    g.tables.sas.add_path(SPI, out.destination, OutboundPlace::default());
     g.out.install_at(&mut g.engine, 0, &out, Sequence::unlimited(1, u64::MAX - 1)).unwrap();
     g.now = Instant::from_secs(1);
     // With room for packets longer than links carry.
@@ -216,14 +215,8 @@ fn sa_that_is_told_to_learn_nothing_believes_nobody() {
 fn errors_about_packets_without_an_sa_are_counted() {
     let mut g = gateway(4, |_| ());
     let sealed = g.sealed(&whole(4, MTU.into()));
-    g.tables.paths = Paths::default();
+    g.tables.sas = Default::default();
     assert_eq!(g.hear(&error(&sealed, 1000)), Some(DropReason::IcmpForged));
-    // Several peers may have chosen one SPI.
-    let (a, b) = (ip("192.0.2.2"), ip("192.0.2.9"));
-    let at = |index| PathPlace { index, ..PathPlace::default() };
-    let paths = Paths::new([(SPI, b, at(7)), (SPI, a, at(3)), (SPI + 1, a, at(9))]);
-    assert_eq!((paths.find(SPI, a), paths.find(SPI, b)), (Some(at(3)), Some(at(7))));
-    assert_eq!((paths.find(SPI + 1, b), paths.find(SPI - 1, a)), (None, None));
 }
 
 #[test]

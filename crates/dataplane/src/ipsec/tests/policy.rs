@@ -239,7 +239,7 @@ fn boundary(policy: Option<u16>) -> Gateway<Software> {
     let (labels, ttl) = (Labels::new(), TtlModel::Uniform);
     g.tables.adjacencies = vec![Adjacency { labels, ttl, ..Adjacency::on_link(0) }];
     g.tables.policies = vec![self::policy()];
-    g.tables.sas = SaDirectory::new(&[Some(0), Some(5)], &[]).unwrap();
+    g.tables.sas = SaDirectory::new(&[Some(0), Some(5)], &[]).unwrap().into();
     g
 }
 
@@ -260,11 +260,11 @@ fn policy_stage_protects_bypasses_discards_and_hands_off() {
     assert_eq!(g.metas[0].sa, 0, "the SA's index");
     assert_eq!(g.tally.work.lookups, 6);
     // With an SA of its own for the other's packets a worker hands over nothing.
-    g.tables.sas = SaDirectory::new(&[Some(0), Some(5)], &[]).unwrap().with_own([(1, 0), (1, 3)]);
+    g.tables.sas.fill(1, 0, Some(OutboundPlace { index: 7, ..OutboundPlace::default() }));
     let mut packet = inner(4, 60, 0);
     packet[17] = 3;
     assert!(matches!(g.push_policy([&packet[..]])[0], End::Sent(Next::EspOut, _)));
-    assert_eq!(g.metas[0].sa, 1);
+    assert_eq!(g.metas[0].sa, 7);
 }
 
 /// Interfaces with the policy, with another, without one, with one that is not there; the

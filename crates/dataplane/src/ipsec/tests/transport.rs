@@ -32,7 +32,7 @@ fn gateway<E: Make>((out, inn): (OutboundConfig, InboundConfig)) -> Gateway<E> {
     let mut g = Gateway::new(1);
     let max = if out.esn { u64::MAX - 1 } else { u32::MAX.into() };
     let udp = inn.encap.map(|encap| encap.local);
-    g.tables.sas = std::mem::take(&mut g.tables.sas).with_udp_ports(udp);
+    g.tables.udp_ports = udp.into_iter().collect();
     g.out.install_at(&mut g.engine, 0, &out, Sequence::unlimited(1, max)).unwrap();
     g.inn.install_at(&mut g.engine, 0, &inn, 0).unwrap();
     g
@@ -91,8 +91,8 @@ fn routed(octets: &[u8]) -> Meta {
         let upper = ferrule_wire::ipv6ext::walk(Protocol(octets[6]), &octets[40..]).unwrap();
         (40 + upper.offset, upper.protocol)
     };
-    let tables = SaDirectory::default().with_udp_ports([4500, 4501]);
-    let tables = Tables { sas: tables, ..Tables::default() };
+    let udp_ports = [4500, 4501].into_iter().collect();
+    let tables = Tables { udp_ports, ..Tables::default() };
     match protocol {
         Protocol::UDP => {
             let at = esp_in_udp(&tables, octets, offset).ok().flatten().expect("ESP in UDP");
@@ -168,11 +168,12 @@ fn esp_nested_is_sealed_twice_and_opened_in_that_order_alone<E: Make>() {
     // A tunnel inside transport mode between the same gateways.
     let (mut outer, mut from_outer) = ends_of(4, GCM, true);
     let inner_out = OutboundConfig { then: Some(1), ..outbound(GCM, 4, false) };
-    let inner_in = InboundConfig { inside: [1].into(), ..inbound(GCM, 4, false) };
+    let inner_in = InboundConfig { inside: Some(1), ..inbound(GCM, 4, false) };
+    from_outer.slot = 1;
     (outer.spi, from_outer.spi) = (SPI + 1, SPI + 1);
     let mut g = gateway::<E>((inner_out, inner_in));
     let places = [0, 1].map(|index| InboundPlace { spi: SPI + index, worker: 0, index });
-    g.tables.sas = SaDirectory::new(&[Some(0), Some(0)], &places).unwrap();
+    g.tables.sas = SaDirectory::new(&[Some(0), Some(0)], &places).unwrap().into();
     g.out.install_at(&mut g.engine, 1, &outer, Sequence::unlimited(1, u64::MAX - 1)).unwrap();
     g.inn.install_at(&mut g.engine, 1, &from_outer, 0).unwrap();
     let plain = inner(4, 100, 0);
@@ -518,8 +519,7 @@ fn nat_keepalives_are_sent_after_silence_and_end_where_they_arrive() {
 
 #[test]
 fn udp_on_the_port_of_esp_is_told_by_its_marker() {
-    let sas = SaDirectory::default().with_udp_ports([4500]);
-    let tables = Tables { sas, ..Tables::default() };
+    let tables = Tables { udp_ports: [4500].into_iter().collect(), ..Tables::default() };
     let of = |port: u16, payload: &[u8]| {
         let mut octets = vec![0; 28];
         octets[0] = 0x45;
@@ -572,7 +572,7 @@ fn esp_out_that_waits_for_its_outer_sa_ends_where_there_is_none() {
     let out = OutboundConfig { then: Some(5), ..outbound(GCM, 4, true) };
     let mut g = gateway::<Software>((out, inbound(GCM, 4, true)));
     assert_eq!(g.seal(&inner(4, 60, 0)), End::Dropped(DropReason::EspNoSa));
-    g.tables.sas = SaDirectory::new(&[None, None, None, None, None, Some(3)], &[]).unwrap();
+    g.tables.sas = SaDirectory::new(&[None, None, None, None, None, Some(3)], &[]).unwrap().into();
     assert_eq!(g.seal(&inner(4, 60, 0)), End::Handed(3, Next::EspOut));
 }
 

@@ -36,7 +36,7 @@ impl Vector {
             false => (ip("198.51.100.1"), ip("198.51.100.2")),
         };
         let place = InboundPlace { spi: self.spi, worker: 0, index: 0 };
-        g.tables.sas = SaDirectory::new(&[Some(0)], &[place]).unwrap();
+        g.tables.sas = SaDirectory::new(&[Some(0)], &[place]).unwrap().into();
         let (esn, suite, spi) = (self.esn, self.suite, self.spi);
         let salt = Secret::from_hex(self.salt).unwrap();
         let numbers = Sequence::unlimited(self.number, if esn { u64::MAX - 1 } else { 1 << 31 });
@@ -91,7 +91,7 @@ fn esp_chacha20_poly1305_example_of_rfc_7634_opens<E: Make>() {
                  34353637";
     let mut g = Gateway::<E>::new(1);
     let place = InboundPlace { spi: 0x0102_0304, worker: 0, index: 0 };
-    g.tables.sas = SaDirectory::new(&[], &[place]).unwrap();
+    g.tables.sas = SaDirectory::new(&[], &[place]).unwrap().into();
     let suite = Suite::ChaCha20Poly1305;
     let sa = InboundConfig {
         spi: place.spi,

@@ -209,18 +209,18 @@ fn ah_for_another_worker_goes_there() {
     let mut g = Gateway::<Software>::pair(1, SHA1, Kind::Tunnel(4), false);
     let sealed = g.sealed(&inner(4, 70, 0));
     let place = InboundPlace { spi: SPI, worker: 3, index: 0 };
-    g.tables.sas = SaDirectory::new(&[Some(0)], &[place]).unwrap().with_ah([0]);
+    g.tables.sas = SaDirectory::new(&[], &[place]).unwrap().into();
     assert_eq!(g.open(&sealed), End::Handed(3, Next::AhIn));
 }
 
 #[test]
 fn ah_sent_on_to_the_sa_around_it_and_taken_only_out_of_that() {
     let config = OutboundConfig { then: Some(5), ..outbound(SHA1, Kind::Tunnel(4), false) };
-    let inn = InboundConfig { inside: [9].into(), ..inbound(SHA1, Kind::Tunnel(4), false) };
+    let inn = InboundConfig { inside: Some(9), ..inbound(SHA1, Kind::Tunnel(4), false) };
     let mut g = Gateway::<Software>::of(1, &config, &inn, 1);
     let place = InboundPlace { spi: SPI, worker: 0, index: 0 };
     let outbound = [Some(0), None, None, None, None, Some(0)];
-    g.tables.sas = SaDirectory::new(&outbound, &[place]).unwrap().with_ah([0]);
+    g.tables.sas = SaDirectory::new(&outbound, &[place]).unwrap().into();
     let plain = inner(4, 70, 0);
     let End::Sent(Next::EspOut, sealed) = g.seal(&plain) else { panic!("to SA 5") };
     assert_eq!(g.metas[0].sa, 5);

@@ -125,7 +125,7 @@ impl<E: Make> Gateway<E> {
     fn new(seed: u64) -> Self {
         let mut tables = Tables::default();
         let place = InboundPlace { spi: SPI, worker: 0, index: 0 };
-        tables.sas = SaDirectory::new(&[Some(0)], &[place]).unwrap().with_ah([0]);
+        tables.sas = SaDirectory::new(&[], &[place]).unwrap().into();
         Self {
             out: AhOut::default(),
             inn: AhIn::default(),

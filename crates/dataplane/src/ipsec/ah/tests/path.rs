@@ -13,8 +13,8 @@ fn gateway(kind: Kind, change: impl FnOnce(&mut OutboundConfig)) -> Plain {
     let mut out = outbound(SHA1, kind, true);
     change(&mut out);
     let mut g = Plain::of(1, &out, &inbound(SHA1, kind, true), 1);
-    g.tables.paths =
-        Paths::new([(SPI, out.destination, PathPlace { index: 0, ..PathPlace::default() })]);
+    let place = OutboundPlace { protocol: SaProtocol::Ah, ..OutboundPlace::default() };
+    g.tables.sas.add_path(SPI, out.destination, place);
     g.now = Instant::from_secs(1);
     g.cache = Pool::heap(64, 8192).cache();
     g

@@ -20,7 +20,7 @@ pub(super) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    pub fn secy(&mut self, compiled: &Compiled) -> Result<(), BuildError> {
+    pub fn secy(mut self, compiled: &Compiled) -> Result<(), BuildError> {
         let secy = self.secy;
         let port = compiled.ports[secy.port];
         let index = port.0;
@@ -69,15 +69,7 @@ impl Planner<'_> {
 
     fn place(&self, record: [u8; 16], sa: &MacsecSaConfig, seat: Seat) -> Place {
         let looks = mark_of(format!("{} {:?}", self.secy.placement.name(), sa.label));
-        Place {
-            name: record,
-            looks,
-            record,
-            seat,
-            also: Vec::new(),
-            around: Vec::new(),
-            wide: self.secy.entity.xpn,
-        }
+        Place { name: record, looks, record, seat }
     }
 
     fn transmit(

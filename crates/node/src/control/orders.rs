@@ -1,0 +1,150 @@
+//! Orders of keying protocols about SAs of ESP and AH: add, use, drop. Each is answered once.
+//!
+//! A tunnel of the configuration is the template: its policies, addresses, path and placement.
+//! What a protocol agrees on is an SA of it: SPI, suite, keys.
+
+use super::Control;
+use crate::config::SaConfig;
+use crate::incident::Incident;
+use crate::message::{Command, Seat};
+use crate::sas::{Answer, Client, OutboundPart, Sa, taken};
+use crate::static_keys::{self, Version, inbound, max_of, outbound};
+use ferrule_base::{Instant, Secret};
+use ferrule_control::{Refused, Token};
+use ferrule_crypto::KeySpec;
+use ferrule_dataplane::Sequence;
+
+/// SA that a keying protocol agreed on. Its key is nowhere else: it dies with the process, and no
+/// record keeps its numbers.
+#[derive(Clone, Debug)]
+pub struct AgreedSa {
+    /// The tunnel of the configuration.
+    pub tunnel: String,
+    /// SPI, 256 or above.
+    pub spi: u32,
+    /// Suite and keys, which nobody had before.
+    pub keys: KeySpec,
+    /// Salt of an AEAD.
+    pub salt: Secret,
+    /// The worker that is to have it.
+    pub worker: usize,
+}
+
+/// Order of a keying protocol.
+#[derive(Clone, Debug)]
+pub enum SaOrder {
+    /// Open what comes with this SPI.
+    AddInbound(AgreedSa),
+    /// Be ready to seal; nothing is sent yet.
+    AddOutbound(AgreedSa),
+    /// Seal by this outbound SA what is for its tunnel, from now on.
+    Use(Sa),
+    /// Let go of an SA, once nothing is under way to it.
+    Drop(Sa),
+}
+
+impl Control {
+    /// Gives an order. [`poll_answer`](Self::poll_answer) has its answer, by this token.
+    pub fn order(&mut self, order: SaOrder) -> Token {
+        self.orders += 1;
+        let token = Token(self.orders);
+        let refused = match order {
+            SaOrder::AddInbound(sa) => self.add(token, sa, false).err(),
+            SaOrder::AddOutbound(sa) => self.add(token, sa, true).err(),
+            SaOrder::Use(Sa::Outbound(index)) if self.sas.has_agreed(Sa::Outbound(index)) => {
+                for worker in 0..self.links.len() {
+                    self.sas.fill(&self.shared.directories, worker, index);
+                }
+                self.sas.answer(token, Sa::Outbound(index));
+                None
+            }
+            SaOrder::Drop(sa) if self.sas.has_agreed(sa) => {
+                self.sas.drop(&self.shared.directories, sa, Client::Keying(token));
+                None
+            }
+            SaOrder::Use(_) | SaOrder::Drop(_) => Some(Refused("there is no such SA".into())),
+        };
+        if let Some(Refused(why)) = refused {
+            self.sas.refuse(token, why);
+        }
+        token
+    }
+
+    /// The next answer to an order.
+    pub fn poll_answer(&mut self) -> Option<Answer> {
+        self.sas.poll_answer()
+    }
+
+    fn add(&mut self, token: Token, sa: AgreedSa, is_outbound: bool) -> Result<(), Refused> {
+        let AgreedSa { tunnel, spi, keys, salt, worker } = sa;
+        let version = Version { config: &self.config, compiled: &self.compiled };
+        let number = self.shared.slots.get(&tunnel);
+        let number = number.and_then(|slot| self.compiled.tunnel_of(slot as u32));
+        let number = number.ok_or_else(|| Refused(format!("there is no tunnel `{tunnel}`")))?;
+        if worker >= self.links.len() {
+            return Err(Refused(format!("there is no worker {worker}")));
+        }
+        let of = &self.config.tunnels[number];
+        let sa = SaConfig { spi, keys, salt, worker, fixed: true };
+        let (seat, client) = (version.seat_of(of, worker), Client::Keying(token));
+        let directories = &self.shared.directories;
+        if is_outbound {
+            let print = static_keys::fingerprint(&sa);
+            if !self.sas.claims(print) {
+                return Err(Refused("its key makes the nonces of another SA".into()));
+            }
+            let config = Box::new(outbound(version, number, &sa));
+            let numbers = Sequence::unlimited(1, max_of(of));
+            let parts = vec![OutboundPart { seat, config, numbers }];
+            self.sas.add_outbound(directories, self.compiled.slots[number], parts, client, print);
+        } else {
+            if directories.inbound(seat, spi).is_some() {
+                return Err(taken(spi));
+            }
+            let config = Box::new(inbound(version, number, &sa, [0; 16]));
+            self.sas.add_inbound(directories, seat, config, 0, client);
+        }
+        Ok(())
+    }
+
+    /// Sends orders that workers do not have yet, and asks whether anything is under way to SAs
+    /// that are to go. Returns how much there was.
+    pub(super) fn turn_sas(&mut self) -> usize {
+        let sent = self.send_orders();
+        if !self.sas.wants_clearing() {
+            return sent;
+        }
+        let step = self.steps.next();
+        self.sas.clear(step, self.links.len());
+        self.send_all(|_| Command::Say(step));
+        sent + 1
+    }
+
+    /// Sends orders that workers do not have yet.
+    pub(super) fn send_orders(&mut self) -> usize {
+        let queue = self.sas.take_queue();
+        let sent = queue.len();
+        self.send_changes(queue, Command::Changes);
+        sent
+    }
+
+    /// A worker has done a step.
+    pub(super) fn reached(&mut self, seat: Seat, step: u64) {
+        self.steps.reached(seat, step);
+        self.send_orders();
+        if self.sas.reached(&self.shared.directories, seat, step) {
+            let queue = self.sas.take_queue();
+            self.send_changes(queue, Command::Leave);
+        }
+    }
+
+    /// A worker answers an order.
+    pub(super) fn done(&mut self, now: Instant, token: Token, done: Result<(), Refused>) {
+        if !self.sas.is_of(token) {
+            return self.keying.done(now, token, done);
+        }
+        if let Some(Refused(why)) = self.sas.done(&self.shared.directories, token, done) {
+            self.incidents.push(Incident::Other(why));
+        }
+    }
+}
