@@ -310,12 +310,16 @@ impl Daemon {
             }
         }
         let Some(store) = &self.store else { return };
+        store.close();
         let mut store = store.lock();
+        let (mut used, mut edges) = (Vec::new(), Vec::new());
         for settled in crate::settle::numbers(&self.control, &reports) {
-            let kept = match settled {
-                Settled::Used(key, used) => store.settle(key, used),
-                Settled::Edge(key, edge) => store.raise_edge(key, edge),
-            };
+            match settled {
+                Settled::Used(key, number) => used.push((key, number)),
+                Settled::Edge(key, edge) => edges.push((key, edge)),
+            }
+        }
+        for kept in [store.settle_all(&used), store.raise_edges(&edges)] {
             if let Err(e) = kept {
                 eprintln!("ferrule: {e}; the next start skips numbers");
             }

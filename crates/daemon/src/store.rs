@@ -1,27 +1,134 @@
 //! The node's counters over files, shared with the daemon's clean stop.
+//!
+//! ```text
+//!   control part ─ numbers wanted, edges of windows ─▶ │ waiting │ ─▶ thread ─▶ files, synced
+//!        ▲                                                            │
+//!        └──────────────────── reserved, or why not ──────────────────┘
+//! ```
+//!
+//! What a running node wants written waits for a thread of its own, which writes all that waits
+//! in one go: a slow disk delays no timer of the control part. What a configuration needs before
+//! it can be in force is written at once.
 
 use crate::state::{FileStore, StateError};
-use ferrule_node::{Counter, CounterStore, StoreError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use ferrule_node::{Counter, CounterStore, Reserved, StoreError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 /// A store that node and daemon both hold.
 #[derive(Clone)]
-pub struct SharedStore(Arc<Mutex<FileStore>>);
+pub struct SharedStore(Arc<Shared>);
 
-impl SharedStore {
-    /// Shares a store.
-    pub fn new(store: FileStore) -> Self {
-        Self(Arc::new(Mutex::new(store)))
-    }
+struct Shared {
+    files: Mutex<FileStore>,
+    waiting: Mutex<Waiting>,
+    wake: Condvar,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
 
-    /// The store, while nobody else has it.
-    pub fn lock(&self) -> MutexGuard<'_, FileStore> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// What is to be written, and what came of what was.
+#[derive(Default)]
+struct Waiting {
+    limits: Vec<([u8; 16], u64)>,
+    edges: HashMap<[u8; 16], u64>,
+    reserved: VecDeque<Reserved>,
+    /// Edges could not be written the last time.
+    edges_failed: Option<StoreError>,
+    is_closing: bool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn told(error: &StateError) -> StoreError {
     StoreError(format!("{error}\n{}", error.remedy()))
+}
+
+impl SharedStore {
+    /// Shares a store.
+    pub fn new(store: FileStore) -> Self {
+        let (files, waiting) = (Mutex::new(store), Mutex::new(Waiting::default()));
+        Self(Arc::new(Shared { files, waiting, wake: Condvar::new(), writer: Mutex::new(None) }))
+    }
+
+    /// The files, while nobody else has them.
+    pub fn lock(&self) -> MutexGuard<'_, FileStore> {
+        locked(&self.0.files)
+    }
+
+    /// Writes what waits; nothing is written any more by the thread.
+    pub fn close(&self) {
+        locked(&self.0.waiting).is_closing = true;
+        self.0.wake.notify_all();
+        if let Some(writer) = locked(&self.0.writer).take() {
+            // One that panicked has written what it could.
+            let _ = writer.join();
+        }
+    }
+
+    /// Leaves something to the thread, which is there from the first time on.
+    fn leave(&self, what: impl FnOnce(&mut Waiting)) {
+        what(&mut locked(&self.0.waiting));
+        self.0.wake.notify_all();
+        let mut writer = locked(&self.0.writer);
+        if writer.is_none() {
+            let shared = self.0.clone();
+            let thread = std::thread::Builder::new().name("counters".into());
+            *writer = thread.spawn(move || shared.write_on()).ok();
+            if writer.is_none() {
+                // Slow is better than never.
+                self.0.write();
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Writes whatever waits, until the store is closed.
+    fn write_on(&self) {
+        loop {
+            let mut waiting = locked(&self.waiting);
+            while waiting.limits.is_empty() && waiting.edges.is_empty() {
+                if waiting.is_closing {
+                    return;
+                }
+                waiting = self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            }
+            drop(waiting);
+            self.write();
+        }
+    }
+
+    /// Writes what waits now.
+    fn write(&self) {
+        let mut waiting = locked(&self.waiting);
+        let limits = std::mem::take(&mut waiting.limits);
+        let edges: Vec<_> = std::mem::take(&mut waiting.edges).into_iter().collect();
+        drop(waiting);
+        let limits = each(&limits, |some| locked(&self.files).raise_all(some));
+        let edges = each(&edges, |some| locked(&self.files).raise_edges(some));
+        let mut waiting = locked(&self.waiting);
+        if !edges.is_empty() {
+            waiting.edges_failed = edges.into_iter().find_map(|(_, done)| done.err());
+        }
+        let reserved = limits.into_iter();
+        let reserved = reserved.map(|((record, limit), done)| Reserved { record, limit, done });
+        waiting.reserved.extend(reserved);
+    }
+}
+
+/// What came of each of some records: all are written in one go, and one by one only where that
+/// fails for one of them.
+fn each(
+    all: &[([u8; 16], u64)],
+    mut write: impl FnMut(&[([u8; 16], u64)]) -> Result<(), StateError>,
+) -> Vec<(([u8; 16], u64), Result<(), StoreError>)> {
+    if all.is_empty() || write(all).is_ok() {
+        return all.iter().map(|&one| (one, Ok(()))).collect();
+    }
+    all.iter().map(|&one| (one, write(&[one]).map_err(|e| told(&e)))).collect()
 }
 
 impl CounterStore for SharedStore {
@@ -38,7 +145,86 @@ impl CounterStore for SharedStore {
         self.lock().raise_all(limits).map_err(|e| told(&e))
     }
 
+    fn begin_reserve(&mut self, record: [u8; 16], limit: u64) -> Option<Result<(), StoreError>> {
+        self.leave(|waiting| waiting.limits.push((record, limit)));
+        None
+    }
+
+    fn poll_reserved(&mut self) -> Option<Reserved> {
+        locked(&self.0.waiting).reserved.pop_front()
+    }
+
+    /// An edge waits for the thread; the error is of those that were written last.
     fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
-        self.lock().raise_edge(record, edge).map_err(|e| told(&e))
+        self.leave(|waiting| {
+            let known = waiting.edges.entry(record).or_default();
+            *known = (*known).max(edge);
+        });
+        locked(&self.0.waiting).edges_failed.clone().map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+    use std::time::{Duration, Instant};
+
+    const RECORDS: u8 = 100;
+
+    /// A folder of the test's own, gone when that is.
+    struct Folder(PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn opened(folder: &Path) -> FileStore {
+        let mut files = FileStore::create(&folder.join("gw.state"), &folder.join("used-keys"));
+        let store = files.as_mut().expect("a store");
+        for n in 0..RECORDS {
+            store.find(&format!("esp-out t{n}"), [n; 16]).expect("a counter");
+        }
+        files.expect("a store")
+    }
+
+    #[test]
+    fn what_waits_is_written_and_answered_by_the_thread() {
+        let folder = std::env::temp_dir().join(format!("ferrule-store-{}", std::process::id()));
+        let folder = Folder(folder);
+        let mut shared = SharedStore::new(opened(&folder.0));
+        // While somebody else has the files, nobody waits for them.
+        let of_all = shared.0.clone();
+        let busy = locked(&of_all.files);
+        for n in 0..RECORDS {
+            assert_eq!(shared.begin_reserve([n; 16], 1000 + u64::from(n)), None);
+            for edge in 1..20 {
+                assert_eq!(shared.keep_edge([n; 16], edge), Ok(()));
+            }
+        }
+        // A record that is not there is refused alone.
+        assert_eq!(shared.begin_reserve([0xee; 16], 5), None);
+        assert_eq!(shared.poll_reserved(), None);
+        drop(busy);
+        drop(of_all);
+        let (begin, mut done) = (Instant::now(), HashMap::new());
+        while done.len() <= usize::from(RECORDS) && begin.elapsed() < Duration::from_secs(60) {
+            match shared.poll_reserved() {
+                Some(reserved) => _ = done.insert(reserved.record, reserved),
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        for n in 0..RECORDS {
+            let reserved = &done[&[n; 16]];
+            assert_eq!((reserved.limit, &reserved.done), (1000 + u64::from(n), &Ok(())));
+        }
+        assert!(done[&[0xee; 16]].done.is_err());
+        shared.close();
+        drop(shared);
+        let mut again = SharedStore::new(opened(&folder.0));
+        let kept = again.open("esp-out t7", [7; 16]).expect("a counter");
+        assert_eq!(kept, Counter { used: 1007, edge: 19 });
     }
 }

@@ -330,7 +330,7 @@ impl Control {
         }
         done += self.hear_cards(now);
         done += self.step(now) + self.turn_sas();
-        done += self.try_again(now);
+        done += self.mind_wants(now);
         done += self.resolver.turn(now, &self.resolved.0, &mut self.links, &mut self.exchange);
         done += self.keying.turn(now, &mut self.links, &mut self.exchange);
         self.incidents.extend(self.keying.take_incidents());

@@ -26,6 +26,17 @@ pub struct Counter {
 #[error("{0}")]
 pub struct StoreError(pub String);
 
+/// Numbers of a record that are reserved, or why they are not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// The record.
+    pub record: [u8; 16],
+    /// The last number.
+    pub limit: u64,
+    /// On stable storage, or the reason why not.
+    pub done: Result<(), StoreError>,
+}
+
 /// Where counters are kept, each by the fingerprint of what makes its nonces.
 pub trait CounterStore: Send {
     /// The counter of a key, and the name by which people know it now. An error if
@@ -42,7 +53,18 @@ pub trait CounterStore: Send {
         limits.iter().try_for_each(|&(record, limit)| self.reserve(record, limit))
     }
 
-    /// Keeps the edge of a replay window.
+    /// Begins to reserve, and says what came of it if that is known at once; otherwise
+    /// [`poll_reserved`](Self::poll_reserved) says so later, so that nobody waits for a disk.
+    fn begin_reserve(&mut self, record: [u8; 16], limit: u64) -> Option<Result<(), StoreError>> {
+        Some(self.reserve(record, limit))
+    }
+
+    /// The next of those that were begun and are done.
+    fn poll_reserved(&mut self) -> Option<Reserved> {
+        None
+    }
+
+    /// Keeps the edge of a replay window, at once or soon. An error may be of an earlier one.
     fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError>;
 }
 

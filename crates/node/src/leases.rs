@@ -11,7 +11,7 @@
 //! to go. Their ranges never meet: the one that goes keeps what it has.
 
 use crate::control::BuildError;
-use crate::counter::{Counter, CounterStore, StoreError};
+use crate::counter::{Counter, CounterStore, Reserved, StoreError};
 use crate::incident::Incident;
 use crate::static_keys::CounterId;
 use ferrule_dataplane::{Lease, Sequence};
@@ -93,11 +93,23 @@ impl Leases {
         self.newest.get(&lease.record) == Some(&lease.number)
     }
 
-    /// Reserves more numbers for a lease that is its record's newest.
-    pub fn extend(&mut self, lease: Lease, limit: u64) -> Result<(), StoreError> {
-        self.store.reserve(lease.record, limit)?;
-        self.note_limit(lease.record, limit);
-        Ok(())
+    /// Begins to reserve more numbers for a lease that is its record's newest; nothing: what came
+    /// of it is [heard](Self::poll_reserved) later.
+    pub fn extend(&mut self, lease: Lease, limit: u64) -> Option<Result<(), StoreError>> {
+        let done = self.store.begin_reserve(lease.record, limit)?;
+        if done.is_ok() {
+            self.note_limit(lease.record, limit);
+        }
+        Some(done)
+    }
+
+    /// The next range whose reservation was begun and is done.
+    pub fn poll_reserved(&mut self) -> Option<Reserved> {
+        let reserved = self.store.poll_reserved()?;
+        if reserved.done.is_ok() {
+            self.note_limit(reserved.record, reserved.limit);
+        }
+        Some(reserved)
     }
 
     /// A quarter of the numbers left is few: time enough for a new key.

@@ -35,7 +35,7 @@ pub use config::{Config, ConfigError};
 pub use control::{
     AgreedSa, Applied, BuildError, Control, Environment, SaOrder, build, build_with_cards,
 };
-pub use counter::{Counter, CounterStore, StoreError, Volatile};
+pub use counter::{Counter, CounterStore, Reserved, StoreError, Volatile};
 pub use ferrule_control::{Refused, Token};
 pub use incident::{Incident, Sender, Standing};
 pub use sas::Sa;

@@ -254,13 +254,23 @@ impl<D: Disk + Clone> FileStore<D> {
 
     /// Keeps the edge of a replay window.
     pub fn raise_edge(&mut self, key: [u8; 16], edge: u64) -> Result<(), StateError> {
-        self.change(&[(key, edge)], |record, edge| record.edge = record.edge.max(edge))
+        self.raise_edges(&[(key, edge)])
+    }
+
+    /// The same of many windows.
+    pub fn raise_edges(&mut self, edges: &[([u8; 16], u64)]) -> Result<(), StateError> {
+        self.change(edges, |record, edge| record.edge = record.edge.max(edge))
     }
 
     /// What numbers were used is known, for nobody uses them any more: at a
     /// clean stop nothing needs to be skipped.
     pub fn settle(&mut self, key: [u8; 16], used: u64) -> Result<(), StateError> {
-        self.change(&[(key, used)], |record, used| record.limit = record.limit.min(used))
+        self.settle_all(&[(key, used)])
+    }
+
+    /// The same of many keys.
+    pub fn settle_all(&mut self, used: &[([u8; 16], u64)]) -> Result<(), StateError> {
+        self.change(used, |record, used| record.limit = record.limit.min(used))
     }
 
     fn record(&mut self, key: [u8; 16]) -> Result<Record, StateError> {

@@ -2,6 +2,7 @@
 //! long as they cannot be written.
 
 use super::Control;
+use crate::counter::{Reserved, StoreError};
 use crate::incident::Incident;
 use crate::message::{Asker, Seat, Want};
 use ferrule_base::{Duration, Instant};
@@ -9,20 +10,25 @@ use ferrule_dataplane::Lease;
 
 /// How soon a counter that could not be written is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
+/// How soon it is looked whether one that is being written is.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// What is wanted and could not be granted yet: one for each SA at most.
 #[derive(Default)]
 pub(super) struct Wants {
     waiting: Vec<(Seat, Want)>,
     due: Option<Instant>,
+    /// Being written, and when that is looked at.
+    begun: Vec<(Seat, Want)>,
+    look: Option<Instant>,
     /// People were told that counters cannot be written.
     told: bool,
 }
 
 impl Wants {
     /// When [`Control::try_again`] has something to do.
-    pub const fn poll_timeout(&self) -> Option<Instant> {
-        self.due
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.due.into_iter().chain(self.look).min()
     }
 
     /// An SA asks once, so this is all that is ever heard of it.
@@ -50,6 +56,19 @@ impl Control {
             return;
         }
         match self.leases.extend(want.lease, want.limit) {
+            Some(done) => self.reserved(now, seat, want, done),
+            None => {
+                self.wants.begun.push((seat, want));
+                self.wants.look.get_or_insert(now + LOOK_AGAIN);
+            }
+        }
+    }
+
+    /// Numbers that an SA wants are reserved, or could not be.
+    fn reserved(&mut self, now: Instant, seat: Seat, want: Want, done: Result<(), StoreError>) {
+        match done {
+            // Meanwhile another one may have come to have the record.
+            Ok(()) if !self.leases.is_newest(want.lease) => {}
             Ok(()) => {
                 if self.change(seat, want.granted()).is_err() {
                     self.wants.wait(now, seat, want);
@@ -67,8 +86,24 @@ impl Control {
         }
     }
 
-    /// Tries again what did not work. Returns how much was tried.
-    pub(super) fn try_again(&mut self, now: Instant) -> usize {
+    /// Hears what was written, and tries again what could not be. Returns how much there was.
+    pub(super) fn mind_wants(&mut self, now: Instant) -> usize {
+        let mut heard = 0;
+        while let Some(Reserved { record, limit, done }) = self.leases.poll_reserved() {
+            heard += 1;
+            let is_this =
+                |(_, want): &(Seat, Want)| (want.lease.record, want.limit) == (record, limit);
+            if let Some(at) = self.wants.begun.iter().position(is_this) {
+                let (seat, want) = self.wants.begun.swap_remove(at);
+                self.reserved(now, seat, want, done);
+            }
+        }
+        let begun = !self.wants.begun.is_empty();
+        self.wants.look = begun.then(|| now + LOOK_AGAIN);
+        heard + self.try_again(now)
+    }
+
+    fn try_again(&mut self, now: Instant) -> usize {
         if self.wants.due.is_none_or(|due| due > now) {
             return 0;
         }

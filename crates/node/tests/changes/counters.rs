@@ -3,7 +3,9 @@
 use crate::net::{Net, ethernet, mac, udp4};
 use crate::{HOST_A, data, gateway, know, pair, protect};
 use ferrule_base::{Duration, MacAddr};
-use ferrule_node::{BuildError, Counter, CounterStore, Incident, Sender, StoreError, Volatile};
+use ferrule_node::{
+    BuildError, Counter, CounterStore, Incident, Reserved, Sender, StoreError, Volatile,
+};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
@@ -21,6 +23,9 @@ pub struct Inner {
     writes: u64,
     /// Numbers of every key that were used before.
     used: u64,
+    /// What is to be reserved is so only when the disk is told to be done.
+    slow: bool,
+    begun: Vec<([u8; 16], u64)>,
 }
 
 impl CounterStore for Disk {
@@ -40,6 +45,26 @@ impl CounterStore for Disk {
             return Err(StoreError("no room".into()));
         }
         inner.kept.reserve(record, limit)
+    }
+
+    fn begin_reserve(&mut self, record: [u8; 16], limit: u64) -> Option<Result<(), StoreError>> {
+        let mut inner = self.0.lock().unwrap();
+        if inner.slow {
+            inner.begun.push((record, limit));
+            return None;
+        }
+        drop(inner);
+        Some(self.reserve(record, limit))
+    }
+
+    fn poll_reserved(&mut self) -> Option<Reserved> {
+        let mut inner = self.0.lock().unwrap();
+        if inner.slow {
+            return None;
+        }
+        let (record, limit) = inner.begun.pop()?;
+        drop(inner);
+        Some(Reserved { record, limit, done: self.reserve(record, limit) })
     }
 
     fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
@@ -208,6 +233,28 @@ fn a_counter_that_could_not_be_written_is_tried_again_and_people_are_told() {
     assert_eq!(failures, ["counters are written again"]);
     site.crash(FIRST);
     assert_eq!(site.send(FIRST, 100), 100);
+}
+
+#[test]
+fn a_slow_disk_holds_up_only_who_waits_for_its_numbers() {
+    let mut site = Site::new(Disk::default());
+    assert_eq!(site.send(FIRST, 20), 20);
+    site.disk.0.lock().unwrap().slow = true;
+    let before = site.send(FIRST, 3000);
+    assert!(before < 2 * 256, "{before}: no number without a record");
+    site.net.wait(Duration::from_secs(3));
+    assert!(site.net.members[0].control.take_failures().is_empty(), "it is slow, not broken");
+    assert_eq!(site.disk.0.lock().unwrap().begun.len(), 2, "each asked once");
+    // The same keys under other names, with ranges of their own: those that are still being
+    // written for the old ones are for nobody.
+    let other = [("v", FIRST[0].1, FIRST[0].2), ("u", FIRST[1].1, FIRST[1].2)];
+    site.net.apply(0, &text(other, ""));
+    site.net.settle();
+    site.disk.0.lock().unwrap().slow = false;
+    site.net.wait(Duration::from_millis(10));
+    assert_eq!(site.send(other, 3000), 3000);
+    site.crash(other);
+    assert_eq!(site.send(other, 100), 100);
 }
 
 /// A site whose keys have sent so many packets before, of 2^32, and what it says of SAs.
