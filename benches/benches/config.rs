@@ -109,6 +109,30 @@ fn round(large: Large, text: &str) -> [f64; PHASES.len()] {
     [entries, whole - entries, building, installing, applying, changing]
 }
 
+/// All SAs at once: to a node without any, and all with other keys.
+fn all_applied(large: Large) {
+    let (none, text) = (Large { tunnels: 0, ..large }.text(), large.text());
+    let rekeyed = text.replace("gcm:", "gcm256:").replace("aes-gcm-128", "aes-gcm-256");
+    let mut phases: [Vec<f64>; 2] = Default::default();
+    for _ in 0..ROUNDS {
+        let mut node = Node::build(understood(&none));
+        node.settle();
+        for (text, phase) in [&text, &rekeyed].into_iter().zip(&mut phases) {
+            let next = understood(text);
+            let macs = macs(&next);
+            let (took, ()) = timed(|| {
+                node.control.apply(node.now, next, &macs).expect("it applies");
+                node.settle();
+            });
+            phase.push(took);
+        }
+        assert_eq!(node.control.take_failures(), [""; 0]);
+    }
+    println!("\n{} SAs applied at once, until they are in force", 2 * large.tunnels);
+    line("to a node without any", &phases[0], "  (reach 2000)");
+    line("in the place of as many, with other keys", &phases[1], "  (reach 2000)");
+}
+
 fn line(name: &str, each: &[f64], reach: &str) {
     let (least, most) = each.iter().fold((f64::MAX, 0_f64), |(l, m), &s| (l.min(s), m.max(s)));
     let [middle, least, most] = [median(each), least, most].map(|s| s * 1e3);
@@ -241,6 +265,8 @@ fn main() {
         Large { next_hops: 1000, ..large },
     );
     measure("10,000 tunnels to neighbours", Large { routes: 0, near: true, ..large });
+    measure("50,000 tunnels, 100,000 SAs", Large { routes: 0, tunnels: 50_000, ..large });
+    all_applied(Large { routes: 0, tunnels: 50_000, ..large });
     for count in [120, 10_000, 100_000] {
         lists(count);
     }

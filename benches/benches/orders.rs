@@ -13,7 +13,7 @@ use ferrule_node::{
 use ferrule_pipeline::{BATCH, Batch, Pool, PoolCache, Port, pair};
 use ferrule_tester::Large;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant as Clock;
 
 /// Tunnels, each with an SA in and one out.
@@ -24,6 +24,8 @@ const RATE: u64 = 1_000;
 const REKEYED: usize = 250;
 /// Octets of a packet.
 const LEN: usize = 64;
+/// Address of the next hop.
+const NEXT_HOP: MacAddr = MacAddr([2, 0, 0, 0, 0, 8]);
 /// Octets of an Ethernet and of an IPv4 header.
 const HEADERS: usize = 14 + 20;
 
@@ -66,7 +68,9 @@ impl Loaded {
                     let octets = packet.data().get(HEADERS + at..).and_then(|d| d.first_chunk());
                     u32::from_be_bytes(*octets.expect("ESP"))
                 };
-                if packet.data()[12..14] == [8, 0] {
+                if packet.data()[12..14] == [8, 6] {
+                    self.answer(now, packet.data());
+                } else if packet.data()[12..14] == [8, 0] {
                     let last = self.last.entry(word(0)).or_default();
                     self.overtaken += u64::from(word(4) <= *last);
                     *last = word(4);
@@ -75,6 +79,20 @@ impl Loaded {
                 self.cache.recycle(packet);
             }
         }
+    }
+
+    /// The next hop says its address (RFC 826).
+    fn answer(&mut self, now: Instant, asked: &[u8]) {
+        let mut reply = asked.to_vec();
+        reply[..6].copy_from_slice(&asked[6..12]);
+        reply[6..12].copy_from_slice(&NEXT_HOP.0);
+        reply[21] = 2;
+        reply[22..28].copy_from_slice(&NEXT_HOP.0);
+        reply[28..32].copy_from_slice(&asked[38..42]);
+        reply[32..42].copy_from_slice(&asked[22..32]);
+        let mut batch = Batch::new();
+        batch.extend(self.cache.packet_from(&reply));
+        self.wan.transmit(now, &mut self.cache, &mut batch);
     }
 
     /// Packets a second with nothing to wait for.
@@ -128,7 +146,7 @@ fn node(large: Large) -> (Control, Loaded) {
     let tables = control.tables().clone();
     for iface in 0..tables.ifaces.len() as u16 {
         let next = large.next_hop(0);
-        tables.neighbours.set(iface, next.into(), MacAddr([2, 0, 0, 0, 0, 8]));
+        tables.neighbours.set(iface, next.into(), NEXT_HOP);
     }
     let mut worker = workers.remove(0);
     let mut now = Instant::from_millis(1);
@@ -273,8 +291,6 @@ fn main() {
     );
     println!("  alone it carries {:.2} Mpps; offered is half of that", capacity / 1e6);
     let (stop, offered) = (AtomicBool::new(false), capacity / 2.0);
-    let begin = Clock::now();
-    let (sent, carried) = (AtomicU64::new(0), AtomicU64::new(0));
     (loaded.sent, loaded.carried) = (0, 0);
     let mut keying = Keying {
         rng: Rng::new(5),
@@ -285,21 +301,17 @@ fn main() {
         refused: 0,
     };
     let mut busy = std::time::Duration::ZERO;
+    let (begin, carrying) = (Clock::now(), &stop);
     std::thread::scope(|scope| {
-        let worker = scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
+        let worker = scope.spawn(move || {
+            while !carrying.load(Ordering::Relaxed) {
                 let due = begin.elapsed().as_secs_f64() * offered > loaded.sent as f64;
                 loaded.turn(since(begin), due);
             }
             // What is under way arrives.
-            for _ in 0..1000 {
-                loaded.turn(since(begin), false);
-            }
-            sent.store(loaded.sent, Ordering::Relaxed);
-            carried.store(loaded.carried, Ordering::Relaxed);
-            loaded.overtaken
+            (0..1000).for_each(|_| loaded.turn(since(begin), false));
+            loaded
         });
-        let mut orders = 0;
         while begin.elapsed().as_secs() < seconds {
             let turn = Clock::now();
             while begin.elapsed().as_secs_f64() * RATE as f64 > f64::from(keying.spi) {
@@ -317,13 +329,17 @@ fn main() {
             keying.hear(&mut control);
         }
         stop.store(true, Ordering::Relaxed);
-        let overtaken = worker.join().expect("the worker runs");
-        let (sent, carried) = (sent.into_inner(), carried.into_inner());
+        let loaded = worker.join().expect("the worker runs");
         println!(
-            "  {sent} packets sent ({:.2} Mpps), {} lost, {overtaken} overtaken",
-            sent as f64 / begin.elapsed().as_secs_f64() / 1e6,
-            sent - carried
+            "  {} packets sent ({:.2} Mpps), {} lost, {} overtaken",
+            loaded.sent,
+            loaded.sent as f64 / begin.elapsed().as_secs_f64() / 1e6,
+            loaded.sent - loaded.carried,
+            loaded.overtaken
         );
+        let report = loaded.worker.report(since(begin));
+        let drops = report.drops.iter().filter(|(_, count)| *count > 0);
+        drops.for_each(|(reason, count)| println!("    dropped {count}: {}", reason.name()));
     });
     for (verb, micros) in ["add", "use", "drop"].into_iter().zip(&keying.micros) {
         line(&format!("{verb}, order to answer"), micros);
