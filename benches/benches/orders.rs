@@ -41,6 +41,8 @@ struct Loaded {
     sent: u64,
     carried: u64,
     overtaken: u64,
+    /// Time of each of the worker's turns.
+    turns: Vec<std::time::Duration>,
     /// The last number of each SPI.
     last: HashMap<u32, u32>,
 }
@@ -57,7 +59,9 @@ impl Loaded {
         }
         self.sent += batch.len() as u64;
         self.lan.transmit(now, &mut self.cache, &mut batch);
+        let begin = Clock::now();
         self.worker.turn(now);
+        self.turns.push(begin.elapsed());
         loop {
             self.wan.receive(now, &mut self.cache, &mut batch);
             if batch.is_empty() {
@@ -166,6 +170,7 @@ fn node(large: Large) -> (Control, Loaded) {
         sent: 0,
         carried: 0,
         overtaken: 0,
+        turns: Vec::with_capacity(1 << 26),
         last: HashMap::new(),
     };
     (control, loaded)
@@ -292,6 +297,7 @@ fn main() {
     println!("  alone it carries {:.2} Mpps; offered is half of that", capacity / 1e6);
     let (stop, offered) = (AtomicBool::new(false), capacity / 2.0);
     (loaded.sent, loaded.carried) = (0, 0);
+    loaded.turns.clear();
     let mut keying = Keying {
         rng: Rng::new(5),
         spi: 0,
@@ -329,7 +335,8 @@ fn main() {
             keying.hear(&mut control);
         }
         stop.store(true, Ordering::Relaxed);
-        let loaded = worker.join().expect("the worker runs");
+        let mut loaded = worker.join().expect("the worker runs");
+        loaded.turns.sort_unstable();
         println!(
             "  {} packets sent ({:.2} Mpps), {} lost, {} overtaken",
             loaded.sent,
@@ -337,6 +344,9 @@ fn main() {
             loaded.sent - loaded.carried,
             loaded.overtaken
         );
+        let millis = |at: usize| loaded.turns.get(at).map_or(f64::NAN, |t| t.as_secs_f64() * 1e3);
+        let longest = (0..5).map(|n| format!("{:.2}", millis(loaded.turns.len() - 1 - n)));
+        println!("  longest turns of the worker: {} ms", longest.collect::<Vec<_>>().join(", "));
         let report = loaded.worker.report(since(begin));
         let drops = report.drops.iter().filter(|(_, count)| *count > 0);
         drops.for_each(|(reason, count)| println!("    dropped {count}: {}", reason.name()));

@@ -4,6 +4,7 @@
 
 pub mod addr;
 pub mod answers;
+pub mod chunks;
 pub mod count;
 pub mod drops;
 pub mod rng;
@@ -13,6 +14,7 @@ pub mod time;
 
 pub use addr::{MacAddr, PortId, VrfId};
 pub use answers::{Answer, Answers};
+pub use chunks::Chunks;
 pub use count::{Flow, Ledger, STAGES_MAX, Work};
 pub use drops::{DropReason, Drops};
 pub use rng::Rng;

@@ -2,6 +2,7 @@
 
 use crate::backend::Key;
 use crate::key::{InstallError, KeyId};
+use ferrule_base::Chunks;
 
 /// Keys that one engine holds at most.
 pub const KEYS_MAX: usize = 1 << 20;
@@ -10,7 +11,7 @@ pub const KEYS_MAX: usize = 1 << 20;
 /// old handle finds nothing rather than another's key.
 #[derive(Debug, Default)]
 pub struct KeyTable {
-    slots: Vec<Slot>,
+    slots: Chunks<Slot>,
     free: Vec<u32>,
 }
 
@@ -40,17 +41,17 @@ impl KeyTable {
 
     /// Keeps a key.
     pub fn insert(&mut self, key: Key) -> Result<KeyId, InstallError> {
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None if self.slots.len() < KEYS_MAX => {
-                self.slots.push(Slot { generation: 0, key: None });
-                (self.slots.len() - 1) as u32
-            }
-            None => return Err(InstallError::Full),
-        };
-        let place = &mut self.slots[slot as usize];
-        place.key = Some(key);
-        Ok(KeyId { slot, generation: place.generation })
+        let free = self.free.pop();
+        let slot = free.unwrap_or(self.slots.len() as u32);
+        if let Some(place) = self.slots.get_mut(slot as usize) {
+            place.key = Some(key);
+            return Ok(KeyId { slot, generation: place.generation });
+        }
+        if self.slots.len() >= KEYS_MAX {
+            return Err(InstallError::Full);
+        }
+        self.slots.push(Slot { generation: 0, key: Some(key) });
+        Ok(KeyId { slot, generation: 0 })
     }
 
     /// Wipes a key. An old handle does nothing.

@@ -15,6 +15,7 @@ use ferrule_node::{Counter, CounterStore, Reserved, StoreError};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// A store that node and daemon both hold.
 #[derive(Clone)]
@@ -27,6 +28,9 @@ struct Shared {
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// How soon edges that could not be written are tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// What is to be written, and what came of what was.
 #[derive(Default)]
 struct Waiting {
@@ -36,6 +40,13 @@ struct Waiting {
     /// Edges could not be written the last time.
     edges_failed: Option<StoreError>,
     is_closing: bool,
+}
+
+impl Waiting {
+    /// True if there is something to write that did not fail just now.
+    fn is_urgent(&self) -> bool {
+        !self.limits.is_empty() || (!self.edges.is_empty() && self.edges_failed.is_none())
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -66,6 +77,7 @@ impl SharedStore {
             // One that panicked has written what it could.
             let _ = writer.join();
         }
+        self.0.write();
     }
 
     /// Leaves something to the thread, which is there from the first time on.
@@ -90,11 +102,14 @@ impl Shared {
     fn write_on(&self) {
         loop {
             let mut waiting = locked(&self.waiting);
-            while waiting.limits.is_empty() && waiting.edges.is_empty() {
+            let mut is_late = false;
+            while !waiting.is_urgent() && !(is_late && !waiting.edges.is_empty()) {
                 if waiting.is_closing {
                     return;
                 }
-                waiting = self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                let woken = self.wake.wait_timeout(waiting, AGAIN);
+                let (next, time) = woken.unwrap_or_else(PoisonError::into_inner);
+                (waiting, is_late) = (next, time.timed_out());
             }
             drop(waiting);
             self.write();
@@ -111,7 +126,12 @@ impl Shared {
         let edges = each(&edges, |some| locked(&self.files).raise_edges(some));
         let mut waiting = locked(&self.waiting);
         if !edges.is_empty() {
-            waiting.edges_failed = edges.into_iter().find_map(|(_, done)| done.err());
+            waiting.edges_failed = edges.iter().find_map(|(_, done)| done.clone().err());
+        }
+        // What could not be written waits for the next time.
+        for ((record, edge), _) in edges.into_iter().filter(|(_, done)| done.is_err()) {
+            let known = waiting.edges.entry(record).or_default();
+            *known = (*known).max(edge);
         }
         let reserved = limits.into_iter();
         let reserved = reserved.map(|((record, limit), done)| Reserved { record, limit, done });
@@ -168,7 +188,7 @@ impl CounterStore for SharedStore {
 mod tests {
     use super::*;
     use std::path::{Path, PathBuf};
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     const RECORDS: u8 = 100;
 

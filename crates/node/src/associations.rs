@@ -11,6 +11,16 @@ use ferrule_pipeline::Packet;
 use rtrb::Producer;
 use std::fmt::Display;
 
+/// SAs at which a walk is in one turn, so that packets do not wait for it.
+const WALK: u32 = 64;
+
+/// Place of a walk through all inbound SAs.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct EdgeWalk {
+    at: u32,
+    is_ah: bool,
+}
+
 /// The stages that have associations. A card has none of AH.
 #[derive(Default)]
 pub(crate) struct Associations {
@@ -136,6 +146,26 @@ impl Associations {
             let by = Asker::Macsec(secy, an);
             events.push(Event::Wants(Want { by, lease, limit })).is_ok()
         });
+    }
+
+    /// Says where windows stand that moved since this was last said, of some SAs behind those
+    /// that a walk has been at; nothing: the walk is over.
+    pub fn walk_edges(&mut self, walk: EdgeWalk, mut say: impl FnMut(Event)) -> Option<EdgeWalk> {
+        let mut tell = |record, edge| say(Event::Edge { record, edge });
+        let EdgeWalk { at, is_ah } = walk;
+        let places = at..at.saturating_add(WALK);
+        let more = match is_ah {
+            false => self.esp_in.moved_edges(places, &mut tell),
+            true => self.ah_in.moved_edges(places, &mut tell),
+        };
+        match (more, is_ah) {
+            (true, _) => Some(EdgeWalk { at: at + WALK, is_ah }),
+            (false, false) => Some(EdgeWalk { at: 0, is_ah: true }),
+            (false, true) => {
+                self.secy_edges().for_each(say);
+                None
+            }
+        }
     }
 
     /// Where all replay windows stand.

@@ -322,7 +322,8 @@ impl Control {
     pub fn turn(&mut self, now: Instant) -> usize {
         let mut done = 0;
         for worker in 0..self.links.len() {
-            while let Ok(event) = self.links[worker].events.pop() {
+            for _ in 0..RING {
+                let Ok(event) = self.links[worker].events.pop() else { break };
                 self.handle(now, Seat::Worker(worker), event);
                 done += 1;
             }
@@ -345,6 +346,7 @@ impl Control {
         }
         if now >= self.edges_due {
             self.edges_due = now + EDGE_INTERVAL;
+            self.incidents.extend(self.leases.keep_edges_again());
             self.ask_edges();
         }
         done

@@ -27,6 +27,8 @@ pub(crate) struct Leases {
     edges: HashMap<[u8; 16], u64>,
     /// Edges are not written: people were told.
     edges_fail: bool,
+    /// Windows whose edge is to be kept again.
+    unkept: HashSet<[u8; 16]>,
     /// How far the numbers of each record go.
     most: HashMap<[u8; 16], u64>,
     /// Records that have few numbers left, and whether people were told.
@@ -43,7 +45,16 @@ impl Leases {
     pub fn new(store: Box<dyn CounterStore>) -> Self {
         let (newest, edges) = (HashMap::new(), HashMap::new());
         let (most, low) = (HashMap::new(), HashMap::new());
-        Self { store, newest, drawn: 0, edges, edges_fail: false, most, low }
+        Self {
+            store,
+            newest,
+            drawn: 0,
+            edges,
+            edges_fail: false,
+            unkept: HashSet::new(),
+            most,
+            low,
+        }
     }
 
     /// What is kept about a key.
@@ -141,11 +152,20 @@ impl Leases {
         self.edges.get(&record).copied().unwrap_or_default()
     }
 
+    /// Tries once more to keep edges that could not be kept.
+    pub fn keep_edges_again(&mut self) -> Vec<Incident> {
+        let again = std::mem::take(&mut self.unkept).into_iter();
+        again.filter_map(|record| self.keep_edge(record, self.edge(record))).collect()
+    }
+
     /// Keeps the edge of a window. What people have to know of it comes back.
     pub fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Option<Incident> {
         let known = self.edges.entry(record).or_default();
         *known = (*known).max(edge);
-        let kept = self.store.keep_edge(record, edge);
+        let kept = self.store.keep_edge(record, *known);
+        if kept.is_err() {
+            self.unkept.insert(record);
+        }
         let failed = kept.is_err();
         let news = failed != self.edges_fail;
         self.edges_fail = failed;

@@ -11,6 +11,7 @@
 //! from its event queue, a benchmark from its loop.
 
 use crate::associations::Associations;
+use crate::associations::EdgeWalk;
 use crate::card::{Card, Fitted};
 use crate::message::{Command, Event, Ordered, WorkerReport};
 use crate::probe::{Lap, Probe, Recorder, Silent, Stopwatch};
@@ -98,6 +99,8 @@ pub struct Worker<E: Engine<Packet> = Software> {
     events: Producer<Event>,
     /// Events for which the ring had no room.
     unsaid: VecDeque<Event>,
+    /// A walk that tells where windows stand.
+    edges: Option<EdgeWalk>,
     recorder: Option<Box<Recorder>>,
     stopwatch: Option<Box<Stopwatch>>,
 }
@@ -143,6 +146,7 @@ impl<E: Engine<Packet>> Worker<E> {
             handover: Handover::new(parts.has),
             events: parts.events,
             unsaid: VecDeque::new(),
+            edges: None,
             recorder: None,
             stopwatch: None,
         }

@@ -14,6 +14,7 @@ use ferrule_base::DropReason;
 use ferrule_crypto::{Coming, Engine, Job, Jobs, KeyId, Op, Verdict};
 use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::EtherType;
+use std::ops::Range;
 
 /// Inbound processing of one protocol, ESP or AH.
 pub(crate) trait Opening: Sized {
@@ -143,6 +144,25 @@ impl<S: Opening> Opener<S> {
     pub fn edge(&self, index: u32) -> Option<([u8; 16], u64)> {
         let base = self.sas.table.peek(index)?.base();
         Some((base.record, base.window.edge()))
+    }
+
+    /// Says where the windows stand that a record keeps and that moved since this was last said,
+    /// of SAs in some places of the table. False behind the last place.
+    pub fn moved_edges(&mut self, places: Range<u32>, mut say: impl FnMut([u8; 16], u64)) -> bool {
+        let behind = places.end;
+        for slot in places {
+            if !self.sas.table.has_slot(slot) {
+                return false;
+            }
+            let Some(held) = self.sas.table.slot(slot) else { continue };
+            let base = held.sa.base_mut();
+            let edge = base.window.edge();
+            if edge != base.told && base.record != [0; 16] {
+                base.told = edge;
+                say(base.record, edge);
+            }
+        }
+        self.sas.table.has_slot(behind)
     }
 
     /// True while an engine still has packets of a retired SA.

@@ -358,6 +358,8 @@ pub struct Inbound {
     pub(super) stats: SaStats,
     pub(super) suite: Suite,
     pub(super) record: [u8; 16],
+    /// The edge that was told last.
+    pub(super) told: u64,
     pub(super) name: Box<str>,
 }
 
@@ -383,6 +385,7 @@ impl Inbound {
             stats: SaStats::default(),
             suite: config.keys.suite,
             record: config.record,
+            told: 0,
             name: config.name.clone(),
         })
     }

@@ -11,6 +11,7 @@
 
 use super::tickets::Lane;
 use crate::ipsec::SelectorError;
+use ferrule_base::Chunks;
 use ferrule_crypto::key::InstallError;
 use ferrule_pipeline::{NEAR_MAX, prefetch_at};
 
@@ -91,7 +92,7 @@ enum State {
 /// The SAs of one stage.
 pub(crate) struct SaTable<T> {
     places: Vec<u32>,
-    slab: Vec<Option<Held<T>>>,
+    slab: Chunks<Option<Held<T>>>,
     free: Vec<u32>,
     generations: u32,
     /// Retired, and still here.
@@ -108,7 +109,8 @@ impl<T> SaTable<T> {
     /// An empty table whose first SA has this generation. (Stages that share one set of
     /// indices begin far apart, so that an [`SaId`] never means an SA of both.)
     pub const fn of_generation(generations: u32) -> Self {
-        Self { places: Vec::new(), slab: Vec::new(), free: Vec::new(), generations, lingering: 0 }
+        let slab = Chunks::new();
+        Self { places: Vec::new(), slab, free: Vec::new(), generations, lingering: 0 }
     }
 
     /// Whether an SA may be installed at `index`.
@@ -125,16 +127,12 @@ impl<T> SaTable<T> {
         let id = SaId { index, generation: self.generations };
         self.generations = self.generations.wrapping_add(1);
         let held = Some(Held { state: State::Installed, id, sa, lane: Lane::default() });
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.slab[slot as usize] = held;
-                slot
-            }
-            None => {
-                self.slab.push(held);
-                self.slab.len() as u32 - 1
-            }
-        };
+        let free = self.free.pop();
+        let slot = free.unwrap_or(self.slab.len() as u32);
+        match free.and_then(|slot| self.slab.get_mut(slot as usize)) {
+            Some(place) => *place = held,
+            None => self.slab.push(held),
+        }
         if self.places.len() <= index as usize {
             self.places.resize(index as usize + 1, NONE);
         }
@@ -159,8 +157,10 @@ impl<T> SaTable<T> {
     #[inline]
     pub fn reap(&mut self, slot: u32) {
         let done = |held: &mut Held<T>| held.state == State::Retired && held.lane.is_empty();
-        if self.slot(slot).is_some_and(done) {
-            self.slab[slot as usize] = None;
+        if self.slot(slot).is_some_and(done)
+            && let Some(place) = self.slab.get_mut(slot as usize)
+        {
+            *place = None;
             self.free.push(slot);
             self.lingering -= 1;
         }
@@ -200,6 +200,12 @@ impl<T> SaTable<T> {
     pub fn peek(&self, index: u32) -> Option<&T> {
         let slot = *self.places.get(index as usize)?;
         self.slab.get(slot as usize)?.as_ref().map(|held| &held.sa)
+    }
+
+    /// True if there is such a slot, with an SA or without.
+    #[inline]
+    pub const fn has_slot(&self, slot: u32) -> bool {
+        (slot as usize) < self.slab.len()
     }
 
     /// The SA in a slot, retired or not.

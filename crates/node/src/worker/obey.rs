@@ -1,6 +1,7 @@
 //! What a worker is told, and what it says.
 
 use super::Worker;
+use crate::associations::EdgeWalk;
 use crate::incident::Standing;
 use crate::message::{CHANGES_MAX, Change, Command, Event, Ordered, Refusals};
 use ferrule_base::Instant;
@@ -9,13 +10,12 @@ use ferrule_crypto::Engine;
 use ferrule_pipeline::{Packet, Port};
 
 impl<E: Engine<Packet>> Worker<E> {
-    /// Tells the control part where the replay windows stand.
-    fn report_edges(&mut self) {
-        // What was not said the last time is said first.
-        if !self.unsaid.is_empty() {
-            return;
-        }
-        self.unsaid.extend(self.stages.sas.edges());
+    /// Goes on telling the control part where replay windows stand, where there is room: what
+    /// somebody waits for comes first.
+    fn walk_edges(&mut self) {
+        let Some(walk) = self.edges.filter(|_| self.unsaid.is_empty()) else { return };
+        let unsaid = &mut self.unsaid;
+        self.edges = self.stages.sas.walk_edges(walk, |edge| unsaid.push_back(edge));
         self.say_on();
     }
 
@@ -38,6 +38,7 @@ impl<E: Engine<Packet>> Worker<E> {
     /// if there are more.
     pub(super) fn obey(&mut self, now: Instant) -> bool {
         self.say_on();
+        self.walk_edges();
         let mut most = if self.ledger.received == 0 { usize::MAX } else { CHANGES_MAX };
         loop {
             while let Some(ordered) = self.changes.pop_front() {
@@ -69,7 +70,7 @@ impl<E: Engine<Packet>> Worker<E> {
                     });
                     self.say(Event::Done(token, done.map_err(Refused)));
                 }
-                Command::Edges => self.report_edges(),
+                Command::Edges => self.edges = self.edges.or(Some(EdgeWalk::default())),
                 Command::NextPns if self.unsaid.is_empty() => {
                     self.unsaid.extend(self.stages.sas.next_pns());
                     self.say_on();
