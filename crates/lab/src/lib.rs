@@ -21,6 +21,7 @@ mod capture;
 mod change;
 pub mod check;
 mod device;
+mod follow;
 pub mod host;
 mod impair;
 mod ledger;
@@ -41,6 +42,7 @@ mod world;
 
 pub use change::Change;
 pub use device::{Device, DeviceReport, DeviceStats};
+pub use follow::{JOURNEYS_MAX, Journey, Parts, Passage, Spot};
 pub use impair::{HoldBack, Impairments};
 pub use ledger::{NetworkLedger, Unbalanced};
 pub use link::{Direction, Framing, LaneStats, LinkSpec, LinkStats};

@@ -12,6 +12,7 @@
 //! 800 of them, and nothing drifts.
 
 use crate::agenda::{Agenda, Event};
+use crate::follow::chunk_of;
 use crate::impair::{Dice, Fate, HoldBack, Impairments};
 use crate::observe::{Loss, Place};
 use ferrule_base::{Duration, Flow, Instant};
@@ -189,6 +190,17 @@ impl LinkStats {
     }
 }
 
+/// A frame that a lane took.
+#[derive(Clone, Copy)]
+pub(crate) struct Carried {
+    /// Its first bit is on the line.
+    pub start_ps: u64,
+    /// Its last bit is.
+    pub whole_ps: u64,
+    /// The chunk in which it lies now.
+    pub chunk: usize,
+}
+
 /// A frame that waits for others to pass.
 struct Held {
     left: u32,
@@ -275,14 +287,14 @@ impl Lane {
         packet: Packet,
         cache: &mut PoolCache,
         agenda: &mut Agenda,
-    ) -> Option<(Packet, Loss)> {
+    ) -> Result<Carried, (Packet, Loss)> {
         if !self.up {
             self.stats.down += 1;
-            return Some((packet, Loss::Down));
+            return Err((packet, Loss::Down));
         }
-        let Some(whole_ps) = self.serialise(at_ps, packet.len()) else {
+        let Some((start_ps, whole_ps)) = self.serialise(at_ps, packet.len()) else {
             self.stats.queue_full += 1;
-            return Some((packet, Loss::QueueFull));
+            return Err((packet, Loss::QueueFull));
         };
         self.number += 1;
         let fate = if self.impairments.is_none() {
@@ -292,20 +304,20 @@ impl Lane {
         };
         if fate.lost {
             self.stats.lost += 1;
-            return Some((packet, Loss::Lost));
+            return Err((packet, Loss::Lost));
         }
         let arrival_ps = whole_ps.saturating_add(self.delay_ps);
         let jitter_ps = fate.jitter_nanos.saturating_mul(PICOS);
         let arrival = nanos_up(arrival_ps.saturating_add(jitter_ps)).max(self.last);
-        self.deliver(id, arrival, packet, fate, cache, agenda);
-        None
+        let chunk = self.deliver(id, arrival, packet, fate, cache, agenda);
+        Ok(Carried { start_ps, whole_ps, chunk })
     }
 
-    /// When the last octet of a frame is on the line; nothing when the queue is
-    /// full.
+    /// When the first octet of a frame is on the line, and the last; nothing when the
+    /// queue is full.
     #[inline]
-    fn serialise(&mut self, at_ps: u64, len: usize) -> Option<u64> {
-        let Some(rate) = self.rate else { return Some(at_ps) };
+    fn serialise(&mut self, at_ps: u64, len: usize) -> Option<(u64, u64)> {
+        let Some(rate) = self.rate else { return Some((at_ps, at_ps)) };
         while self.starts.front().is_some_and(|&start| start <= at_ps) {
             self.starts.pop_front();
         }
@@ -319,9 +331,10 @@ impl Lane {
         }
         let octets = |n: usize| octet_picos(n, rate);
         self.free_ps = start.saturating_add(octets(self.framing.slot(len)));
-        Some(start.saturating_add(octets(self.framing.frame(len))))
+        Some((start, start.saturating_add(octets(self.framing.frame(len)))))
     }
 
+    /// Enters its arrival; in which chunk it lies.
     fn deliver(
         &mut self,
         id: u32,
@@ -330,8 +343,9 @@ impl Lane {
         fate: Fate,
         cache: &mut PoolCache,
         agenda: &mut Agenda,
-    ) {
+    ) -> usize {
         settle_in_chunk(&mut packet, cache);
+        let chunk = chunk_of(&packet);
         if let Some(dice) = fate.corrupt.filter(|_| !packet.is_empty()) {
             let bit = dice % (8 * packet.len() as u64);
             packet.data_mut()[(bit / 8) as usize] ^= 1 << (bit % 8);
@@ -353,6 +367,7 @@ impl Lane {
             self.stats.duplicated += 1;
             agenda.enter(arrival, Event::Arrive { lane: id, cut, corrupted, packet });
         }
+        chunk
     }
 
     fn hold_back(

@@ -172,6 +172,7 @@ impl Network {
                 lanes: Vec::new(),
                 taps: Vec::new(),
                 observers: Vec::new(),
+                follower: None,
                 visits: 0,
             },
             devices: Vec::new(),

@@ -156,6 +156,9 @@ impl Network {
         let (world, post) = (&mut self.world, &mut self.posts[station]);
         for (port, packet) in sent.drain(..) {
             post.sent += 1;
+            if let Some(follower) = &mut world.follower {
+                follower.begin(&packet, world.now);
+            }
             match post.lanes.get(port).copied().flatten() {
                 Some(lane) => world.put(lane, picos(world.now), packet),
                 None => {

@@ -3,6 +3,7 @@
 
 use crate::agenda::Agenda;
 use crate::capture::Tap;
+use crate::follow::Follower;
 use crate::link::{Direction, Lane};
 use crate::network::LinkId;
 use crate::observe::{Loss, Observer, Place, Sighting};
@@ -20,6 +21,7 @@ pub(crate) struct World {
     pub lanes: Vec<Lane>,
     pub taps: Vec<Tap>,
     pub observers: Vec<Box<dyn Observer>>,
+    pub follower: Option<Box<Follower>>,
     /// Frames that arrived at a device so far.
     pub visits: u64,
 }
@@ -55,11 +57,15 @@ impl World {
             let seen = self.sighting(lane, false);
             self.observers.iter_mut().for_each(|o| o.sent(&seen, packet.data()));
         }
+        let way = self.follower.as_mut().and_then(|follower| follower.depart(&packet));
         let entry = &mut self.lanes[lane as usize];
-        if let Some((packet, why)) =
-            entry.carry(lane, at_ps, packet, &mut self.cache, &mut self.agenda)
-        {
-            self.lose(lane, false, why, packet);
+        match entry.carry(lane, at_ps, packet, &mut self.cache, &mut self.agenda) {
+            Ok(carried) => {
+                if let (Some(way), Some(follower)) = (way, &mut self.follower) {
+                    follower.ride(way, lane, carried);
+                }
+            }
+            Err((packet, why)) => self.lose(lane, false, why, packet),
         }
         let entry = &self.lanes[lane as usize];
         if entry.shared {
@@ -91,6 +97,9 @@ impl World {
             let seen = self.sighting(lane, corrupted);
             self.observers.iter_mut().for_each(|o| o.arrived(&seen, to, packet.data()));
         }
+        if let Some(follower) = &mut self.follower {
+            follower.arrive(&packet, lane, to, self.now);
+        }
         Some((to, packet))
     }
 
@@ -99,6 +108,9 @@ impl World {
         if !self.observers.is_empty() {
             let seen = self.sighting(lane, corrupted);
             self.observers.iter_mut().for_each(|o| o.lost(&seen, why, packet.data()));
+        }
+        if let Some(follower) = &mut self.follower {
+            follower.forget(&packet);
         }
         self.cache.recycle(packet);
     }

@@ -9,11 +9,12 @@ use super::Device;
 use super::life::WIRE_DEPTH;
 use super::server::{Leaving, Waiting, has_come, ship};
 use crate::agenda::Event;
+use crate::follow::Stay;
 use crate::link::{PICOS, nanos_up, picos};
 use crate::observe::Loss;
 use crate::profile::{Sizes, Spent, price};
 use crate::world::World;
-use ferrule_base::{Duration, Flow, Instant};
+use ferrule_base::{Duration, Flow, Instant, Work};
 use ferrule_pipeline::{Batch, Packet, Port};
 
 /// Turns that a device makes at one time before others come to theirs.
@@ -50,7 +51,7 @@ impl Device {
             self.stats.input_full += 1;
             return world.lose(lane, false, Loss::InputFull, packet);
         }
-        let mut ready_ps = picos(now);
+        let (mut ready_ps, mut waited_ps) = (picos(now), 0);
         let wire = self.wires.get_mut(port).filter(|w| w.card);
         if let (Some(card), Some(wire)) = (&self.costs.card, wire) {
             if !wire.card_in.has_room(card, ready_ps, packet.len()) {
@@ -58,10 +59,15 @@ impl Device {
                 return world.lose(lane, false, Loss::InputFull, packet);
             }
             let busy_ps = &mut self.stats.card_busy_ps;
+            waited_ps += wire.card_in.wait_ps(ready_ps);
             ready_ps = wire.card_in.cross(card, ready_ps, packet.len(), busy_ps);
         }
         if let Some(bus) = &self.costs.bus {
+            waited_ps += self.bus_free_ps.saturating_sub(ready_ps);
             ready_ps = ship(bus, &mut self.bus_free_ps, ready_ps, packet.len());
+        }
+        if let Some(follower) = &mut world.follower {
+            follower.wait(&packet, waited_ps, ready_ps);
         }
         if idle && self.costs.timer_ps | self.costs.stagger_ps != 0 {
             let late = match self.costs.stagger_ps {
@@ -195,6 +201,9 @@ impl Device {
             }
             let Some(Waiting { port, packet, .. }) = server.queue.pop_front() else { break };
             let octets = packet.len();
+            if let Some(follower) = &mut world.follower {
+                follower.take(&packet, self.id, self.stats.turns);
+            }
             let mut batch = Batch::new();
             batch.push(packet);
             let wire = self.wires.get_mut(usize::from(port));
@@ -219,23 +228,31 @@ impl Device {
         let came = part.from_cards();
         taken.packets += came.packets - from_cards.packets;
         taken.octets += came.octets - from_cards.octets;
-        self.stats.turns += 1;
-        let calls = part.handed_out() != handed;
-        let occupied_ps = match self.costs.free {
-            true => 0,
-            false => {
-                let sizes = Sizes::of(&self.config);
-                let spent = Spent::since(sizes, taken, part.work(), &before);
-                price(&self.profile, &spent, &mut self.service)
-            }
-        };
-        server.free_ps = begin_ps + occupied_ps;
-        self.stats.busy_ps += occupied_ps;
-        let done_ps = server.free_ps;
-        self.collect(worker, done_ps, world);
-        if calls && self.servers.len() > 1 {
-            self.call_others(worker, done_ps);
+        let (calls, after) = (part.handed_out() != handed, *part.work());
+        let stay = self.stay(begin_ps, taken, &after, &before);
+        if let Some(server) = self.servers.get_mut(worker) {
+            server.free_ps = stay.done_ps;
         }
+        self.collect(worker, &stay, world);
+        if calls && self.servers.len() > 1 {
+            self.call_others(worker, stay.done_ps);
+        }
+    }
+
+    /// Prices a turn that took so much. Of several frames each has an equal part.
+    fn stay(&mut self, begin_ps: u64, taken: Flow, after: &Work, before: &Work) -> Stay {
+        let (device, turn) = (self.id, self.stats.turns);
+        self.stats.turns += 1;
+        if self.costs.free {
+            return Stay { device, turn, done_ps: begin_ps, lookup_ps: 0, crypto_ps: 0 };
+        }
+        let spent = Spent::since(Sizes::of(&self.config), taken, after, before);
+        let occupied_ps = price(&self.profile, &spent, &mut self.service);
+        self.stats.busy_ps += occupied_ps;
+        let own_ps = occupied_ps / taken.packets.max(1);
+        let crypto_ps = (own_ps as f64 * spent.crypto_share(&self.profile)).round() as u64;
+        let lookup_ps = own_ps.saturating_sub(crypto_ps);
+        Stay { device, turn, done_ps: begin_ps + occupied_ps, lookup_ps, crypto_ps }
     }
 
     fn call_others(&mut self, worker: usize, at_ps: u64) {
@@ -251,13 +268,13 @@ impl Device {
     }
 
     /// Takes what a worker sent from its ports; it leaves when it is done.
-    fn collect(&mut self, worker: usize, done_ps: u64, world: &mut World) {
+    fn collect(&mut self, worker: usize, stay: &Stay, world: &mut World) {
         let clock = self.clock(world.now);
         for _ in 0..FLUSHES_MAX {
             let mut full = false;
             for wire in 0..self.wires.len() {
                 if self.wires[wire].worker == worker {
-                    full |= self.collect_wire(wire, done_ps, world) >= WIRE_DEPTH;
+                    full |= self.collect_wire(wire, stay, world) >= WIRE_DEPTH;
                 }
             }
             if !full {
@@ -271,8 +288,8 @@ impl Device {
     }
 
     /// Takes what was sent by one port; how many frames.
-    fn collect_wire(&mut self, wire: usize, done_ps: u64, world: &mut World) -> usize {
-        let clock = self.clock(world.now);
+    fn collect_wire(&mut self, wire: usize, stay: &Stay, world: &mut World) -> usize {
+        let (clock, done_ps) = (self.clock(world.now), stay.done_ps);
         let wire = &mut self.wires[wire];
         let (Some(port), Some(lane)) = (&mut wire.port, wire.lane) else { return 0 };
         let server = &mut self.servers[wire.worker];
@@ -283,18 +300,25 @@ impl Device {
             count += batch.len();
             let more = batch.is_full();
             for packet in batch {
-                let shipped_ps = match &self.costs.bus {
-                    None => done_ps,
-                    Some(bus) => ship(bus, &mut self.bus_free_ps, done_ps, packet.len()),
+                let (shipped_ps, mut waited_ps) = match &self.costs.bus {
+                    None => (done_ps, 0),
+                    Some(bus) => {
+                        let waited_ps = self.bus_free_ps.saturating_sub(done_ps);
+                        (ship(bus, &mut self.bus_free_ps, done_ps, packet.len()), waited_ps)
+                    }
                 };
                 let at_ps = shipped_ps + self.costs.pipeline_ps;
                 let at_ps = match &self.costs.card {
                     Some(card) if wire.card => {
                         let busy_ps = &mut self.stats.card_busy_ps;
+                        waited_ps += wire.card_out.wait_ps(at_ps);
                         wire.card_out.cross(card, at_ps, packet.len(), busy_ps)
                     }
                     _ => at_ps,
                 };
+                if let Some(follower) = &mut world.follower {
+                    follower.leave(&packet, stay, waited_ps, at_ps);
+                }
                 if server.leaving.is_empty() && has_come(at_ps, world.now) {
                     self.stats.sent.add(packet.len());
                     world.put(lane, at_ps, packet);

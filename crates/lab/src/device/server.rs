@@ -151,6 +151,11 @@ impl CardServer {
         waiting < 1.0 || waiting + octets as f64 <= card.buffer_octets
     }
 
+    /// How long one that comes at `at_ps` waits for those before it.
+    pub fn wait_ps(&self, at_ps: u64) -> u64 {
+        self.free_ps.saturating_sub(at_ps)
+    }
+
     /// When a frame that comes at `at_ps` is through. Adds what it occupies.
     pub fn cross(&mut self, card: &CardCost, at_ps: u64, octets: usize, busy_ps: &mut u64) -> u64 {
         let work = Self::work_ps(card, octets);

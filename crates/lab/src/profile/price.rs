@@ -97,6 +97,16 @@ impl Spent {
         parts(self.sizes.entries, ENTRIES).map(|part| part * packets as f64)
     }
 
+    /// The part of the mean price that is sealing and opening, with finding the SA among
+    /// many: from 0 to 1.
+    pub fn crypto_share(&self, profile: &Profile) -> f64 {
+        let mean = self.mean_ns(profile);
+        let crypto = profile.sealed.of(less(self.work.sealed, self.work.sealed_away))
+            + profile.opened.of(less(self.work.opened, self.work.opened_away))
+            + sum(profile.sas_ns, self.among_sas());
+        if mean > 0.0 { (crypto / mean).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
     /// The mean price, in nanoseconds. What an engine elsewhere did costs nothing
     /// here.
     pub fn mean_ns(&self, profile: &Profile) -> f64 {
