@@ -150,9 +150,12 @@ impl Way {
     }
 }
 
+/// Picks frames by their octets.
+type Wanted = Box<dyn FnMut(&[u8]) -> bool + Send>;
+
 /// Frames that are followed.
 pub(crate) struct Follower {
-    wanted: Box<dyn FnMut(&[u8]) -> bool + Send>,
+    wanted: Wanted,
     /// By the number of their chunk.
     under_way: BTreeMap<usize, Way>,
     ended: Vec<Journey>,

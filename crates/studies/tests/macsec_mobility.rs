@@ -1,12 +1,14 @@
 //! The study, run whole as `--quick` does: what it must reproduce, and what it says
 //! where something is missing.
 
-use ferrule_report::{Block, Cell, Kind, Proof, Report, Verdict, html, json};
+use ferrule_report::{Block, Cell, Kind, Measure, Proof, Report, Table, Verdict, html, json};
+use ferrule_studies::macsec_mobility::chains::{CHAIN, Chain, Shares};
 use ferrule_studies::macsec_mobility::live::Live;
 use ferrule_studies::macsec_mobility::model::{self, Model};
 use ferrule_studies::macsec_mobility::network::{self, Lines, System};
 use ferrule_studies::macsec_mobility::profiles::{Gateway, NAMES, Profiles};
 use ferrule_studies::macsec_mobility::published::Study;
+use ferrule_studies::macsec_mobility::software::{self, Prices};
 use ferrule_studies::macsec_mobility::{WITHIN_PERCENT, bench, gateway, overhead, report};
 use std::sync::OnceLock;
 
@@ -165,4 +167,105 @@ fn study_gives_the_same_numbers_each_time_and_reads_back() {
     for words in ["439.51", "1084", "not run: needs root", "id=\"figure-hop-load\""] {
         assert!(page.contains(words), "{words}");
     }
+}
+
+/// Picoseconds of a frame of so many octets, and of what is around it, on a line of 1 Gbit/s.
+fn line_ps(octets: usize) -> u64 {
+    8000 * (octets as u64 + 12)
+}
+
+fn chain(bursts: bool, system: System, switches: usize) -> &'static Chain {
+    let of = |chain: &&Chain| chain.system == system && chain.switches == switches;
+    modelled().chains[usize::from(bursts)].iter().find(of).expect("a chain")
+}
+
+#[test]
+fn study_parts_of_every_chain_add_up_to_the_delay_that_the_tester_measured() {
+    for chain in modelled().chains.iter().flatten() {
+        let what = format!("{:?}, {} switches", chain.system, chain.switches);
+        assert_eq!((chain.point.lost, chain.frames), (0, chain.point.offered), "{what}");
+        assert_eq!(chain.shares().total_ps(), chain.delay_ps, "{what}: to the picosecond");
+        let (parts, tester) = (chain.mean_us(chain.delay_ps), chain.point.mean_us);
+        assert!((parts - tester).abs() < 1e-6, "{what}: {parts} and {tester}");
+        assert_eq!(chain.places.len(), chain.switches + 2, "{what}");
+    }
+    // Low load: nobody waits but at gateways. Bursts: every system waits that adds octets.
+    for n in CHAIN {
+        let waits = |bursts, system| chain(bursts, system, n).shares().queue_ps > 0;
+        assert!(!waits(false, System::Plain) && !waits(false, System::Macsec));
+        assert!(waits(false, System::Ipsec) && waits(true, System::Ipsec));
+        assert!(waits(true, System::Macsec));
+    }
+}
+
+#[test]
+fn study_hops_of_a_chain_of_32_are_line_latency_and_two_operations_each() {
+    let study = Profiles::read();
+    let latency_ps = 1000 * study.switch.pipeline.as_nanos() as u64;
+    let crypto_ps = (study.macsec.sealed.packet_ns + study.macsec.opened.packet_ns) as u64 * 1000;
+    for (system, octets, crypto_ps) in [(System::Plain, 1000, 0), (System::Macsec, 1032, crypto_ps)]
+    {
+        let chain = chain(false, system, 32);
+        let hop = Shares { line_ps: line_ps(octets), crypto_ps, latency_ps, ..Shares::default() };
+        for (number, found) in chain.places.iter().enumerate().take(32).skip(1) {
+            let found = [found.line_ps, found.crypto_ps, found.latency_ps, found.total_ps()];
+            let expected = [hop.line_ps, hop.crypto_ps, hop.latency_ps, hop.total_ps()];
+            assert_eq!(found, expected.map(|ps| ps * chain.frames), "hop {number}");
+        }
+    }
+    // The sixteenth frame of a burst waits for 15 times 32 octets more: 7.5 on average, once.
+    let chain = chain(true, System::Macsec, 32);
+    assert_eq!(chain.places[0].queue_ps, chain.frames * 15 * 32 * 8000 / 2);
+    assert!(chain.places[1..].iter().all(|place| place.queue_ps == 0));
+    // A gateway's work is in one piece, and its own of all that it takes at a look.
+    let work_ps = 1000 * study.gateway.plain.packet_ns as u64;
+    for bursts in [false, true] {
+        let ipsec = self::chain(bursts, System::Ipsec, 32);
+        for (place, shares) in ipsec.places.iter().enumerate() {
+            let is_edge = place == 0 || place == 33;
+            assert_eq!(shares.work_ps, if is_edge { ipsec.frames * work_ps } else { 0 });
+            assert_eq!((shares.crypto_ps, shares.lookup_ps), (0, 0));
+        }
+    }
+}
+
+fn table<'a>(report: &'a Report, id: &str) -> &'a Table {
+    report.tables().find(|table| table.id == id).unwrap_or_else(|| panic!("no table {id}"))
+}
+
+#[test]
+fn study_chains_of_own_switches_have_the_prices_that_were_measured() {
+    let why = "not run: needs root";
+    let missing = table(reported(), "chain-software");
+    assert!(missing.columns()[1].cells().iter().all(|cell| *cell == Cell::missing(why)));
+    let [plain, edge, switch] = [100.0, 260.0, 400.0].map(Measure::new);
+    let live = Live { prices: Ok(Prices { plain, edge, switch }), ..Live::default() };
+    let report = report(true, Ok(live), &mut |_| {});
+    let table = table(&report, "chain-software");
+    let numbers = |head: &str, row: usize| {
+        let column = table.columns().iter().find(|c| c.head() == head && c.kind() == Kind::Model);
+        match column.map(|column| &column.cells()[row]) {
+            Some(Cell::Number(measure)) => measure.value,
+            other => panic!("{head}: {other:?}"),
+        }
+    };
+    // Plain chains first. Each of n switches and two edges looks up; n + 1 links are sealed.
+    for (row, switches) in CHAIN.into_iter().chain(CHAIN).enumerate() {
+        let (lookups, links) = (0.1 * (switches + 2) as f64, (switches + 1) as f64);
+        assert!((numbers("look-up", row) - lookups).abs() < 1e-9, "row {row}");
+        let crypto = if row < CHAIN.len() { 0.0 } else { links * (0.16 + 0.14) };
+        assert!((numbers("crypto", row) - crypto).abs() < 1e-9, "row {row}");
+    }
+}
+
+#[test]
+fn study_prices_of_own_switches_come_from_frames_that_came_out() {
+    let mut ticks = 0;
+    let prices = software::measure(&mut || {
+        ticks += 1000;
+        ticks
+    });
+    // A clock that ticks once for each of 256 frames.
+    let prices = prices.expect("no frame is lost");
+    assert_eq!([prices.plain, prices.edge, prices.switch].map(|m| m.value), [1000.0 / 256.0; 3]);
 }

@@ -3,9 +3,11 @@
 use super::network::{Built, LAN_MAC, System, TESTER_MAC, VLAN};
 use ferrule_base::Duration;
 use ferrule_lab::tester::{LabBench, TesterStation};
-use ferrule_lab::{Direction, End, LinkId, Observer, Sighting};
+use ferrule_lab::{Direction, End, Journey, LinkId, Network, Observer, Sighting};
 use ferrule_tester::responder::Home;
-use ferrule_tester::{Bench, Datagram, Layers, Plan, Rate, Stream, Timing, TrialSpec, VlanTag};
+use ferrule_tester::{
+    Bench, Burst, Datagram, Layers, Plan, Rate, Stream, Timing, TrialSpec, VlanTag,
+};
 use ferrule_wire::TrafficClass;
 use ferrule_wire::vlan::Vid;
 use std::any::Any;
@@ -26,6 +28,27 @@ const START: Duration = Duration::from_secs(3);
 const WARM_UP: Duration = Duration::from_millis(20);
 /// Waited for late frames: more than any queue of the study holds.
 const DRAIN: Duration = Duration::from_millis(200);
+
+/// A load, and how its frames come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Offered {
+    /// In Mbit/s of the line, on average.
+    pub load_mbps: f64,
+    /// Frames that come one right behind the other; nothing: all as far apart.
+    pub burst: Option<u64>,
+}
+
+impl Offered {
+    /// At a constant rate.
+    pub const fn even(load_mbps: f64) -> Self {
+        Self { load_mbps, burst: None }
+    }
+
+    /// In bursts of so many frames at the rate of the line.
+    pub const fn bursts(load_mbps: f64, frames: u64) -> Self {
+        Self { load_mbps, burst: Some(frames) }
+    }
+}
 
 /// What became of a load.
 #[derive(Clone, Debug, Default)]
@@ -75,15 +98,17 @@ impl Observer for Lengths {
 }
 
 /// The study's frames, from the first site to the second.
-fn plan(system: System, load_mbps: f64, rate: u64) -> Plan {
+fn plan(system: System, offered: Offered, rate: u64) -> Plan {
     let to = if system == System::Ipsec { LAN_MAC[0] } else { TESTER_MAC[1] };
     let mut layers = Layers::new(TESTER_MAC[0], to);
     let vid = Vid::new(VLAN).unwrap_or(Vid::PRIORITY);
     layers.vlans = vec![VlanTag { vid, priority: TrafficClass::default(), service: false }];
     layers.datagram = Datagram::between(site(0), site(1));
     // Millionths of the line.
-    let share = (load_mbps * 1e12 / rate as f64).round() as u32;
-    Plan::one(Stream::new("study", layers, FRAME_FCS, Rate::LineShare(share)), Some(rate))
+    let share = (offered.load_mbps * 1e12 / rate as f64).round() as u32;
+    let mut stream = Stream::new("study", layers, FRAME_FCS, Rate::LineShare(share));
+    stream.burst = offered.burst.map(|frames| Burst { frames, rate: Rate::LINE });
+    Plan::one(stream, Some(rate))
 }
 
 /// The tester's address in a site.
@@ -98,6 +123,41 @@ fn home(side: usize) -> Vec<Home> {
 
 /// Offers a load for about so many frames.
 pub fn measure(built: Built, system: System, load_mbps: f64, frames: u64) -> Point {
+    offer(built, system, Offered::even(load_mbps), frames, &mut |_, _| {})
+}
+
+/// The same, and the ways of the frames that were measured and arrived.
+pub fn follow(
+    built: Built,
+    system: System,
+    offered: Offered,
+    frames: u64,
+) -> (Point, Vec<Journey>) {
+    let mut journeys = Vec::new();
+    let point = offer(built, system, offered, frames, &mut |network, measured| {
+        match measured {
+            None => network.follow(|frame| frame.len() >= LONG),
+            Some(count) => {
+                // What warmed up came before.
+                let first = network.followed().saturating_sub(count);
+                journeys = network.take_journeys();
+                journeys.retain(|journey| journey.number >= first);
+            }
+        }
+    });
+    (point, journeys)
+}
+
+/// Does so. `watch` is called before the first frame, and behind the last one with how many
+/// were measured.
+fn offer(
+    built: Built,
+    system: System,
+    offered: Offered,
+    frames: u64,
+    watch: &mut dyn FnMut(&mut Network, Option<u64>),
+) -> Point {
+    let load_mbps = offered.load_mbps;
     let Built { mut network, links, devices, lines } = built;
     let tester = network.station("tester", Box::new(TesterStation::new(2)));
     let (first, last) = (devices[0].1, devices[devices.len() - 1].1);
@@ -111,17 +171,19 @@ pub fn measure(built: Built, system: System, load_mbps: f64, frames: u64) -> Poi
     let (entry, exit) = (join(0, first), join(1, last));
     network.advance(network.now() + START);
     network.observe(Box::new(Lengths::default()));
+    watch(&mut network, None);
     let names = vec!["first".to_owned(), "second".to_owned()];
     let mut bench = LabBench::new(network, tester, names, Some(lines.rate));
     bench.answer_for(vec![home(0), home(1)]);
     let duration = Duration::from_secs_f64(frames as f64 / frames_per_second(load_mbps));
     let timing =
         Timing { warm_up: WARM_UP, duration, drain: DRAIN, grace: Duration::ZERO, interval: None };
-    let spec = TrialSpec { plan: plan(system, load_mbps, lines.rate), timing };
+    let spec = TrialSpec { plan: plan(system, offered, lines.rate), timing };
     let result = bench.trial(&spec).expect("the study's plan is sound");
     if let Err(unbalanced) = bench.network().audit() {
         panic!("{unbalanced}");
     }
+    watch(bench.network(), Some(result.offered()));
     let latency = result.latency();
     let micros = |nanos: u64| nanos as f64 / 1000.0;
     let order: Vec<LinkId> = [entry].into_iter().chain(links).chain([exit]).collect();
@@ -137,7 +199,7 @@ pub fn measure(built: Built, system: System, load_mbps: f64, frames: u64) -> Poi
 }
 
 /// The length on each link; it is one, or the study does not do what it says.
-fn lengths(network: &mut ferrule_lab::Network, order: &[LinkId]) -> Vec<usize> {
+fn lengths(network: &mut Network, order: &[LinkId]) -> Vec<usize> {
     let seen = network.observer::<Lengths>().map(|l| std::mem::take(&mut l.0)).unwrap_or_default();
     let on = |link: &LinkId| {
         let mut all = seen.keys().filter(|(on, _)| on == link).map(|(_, len)| *len);

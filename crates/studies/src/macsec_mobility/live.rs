@@ -3,6 +3,7 @@
 use super::bench::Point;
 use super::model::slope;
 use super::network::System;
+use super::software::Prices;
 
 /// Measured on the machine at hand; loads are chosen to suit it.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct Live {
     pub ceilings: Vec<(System, f64)>,
     /// Delay by number of switches, or why it was not measured.
     pub hops: Result<Vec<LiveHop>, String>,
+    /// Work of a switch on a frame, or why it was not measured.
+    pub prices: Result<Prices, String>,
 }
 
 /// A chain with so many switches between the edges: delay in microseconds, as the
@@ -40,7 +43,14 @@ impl LiveHop {
 impl Default for Live {
     fn default() -> Self {
         let (note, loads, ceilings) = Default::default();
-        Self { note, loads, ceilings, hops: Err("not measured".into()) }
+        let why = || Err("not measured".to_owned());
+        Self {
+            note,
+            loads,
+            ceilings,
+            hops: why().map(|()| Vec::new()),
+            prices: why().map(|()| Prices::default()),
+        }
     }
 }
 

@@ -5,12 +5,14 @@
 //! | overhead | figures 4, 5, 7 | [`overhead`] |
 //! | load sweep | tables 1 to 3, figure 8 | [`load`], [`gateway`] |
 //! | hop delay | figures 2, 9 | [`hops`] |
+//! | chains of 32, delay by part | figures 2, 9, extended | [`chains`], [`parts`], [`software`] |
 //! | handoff | tables 5 to 7 | not yet |
 //!
 //! The model's numbers are those of Ferrule's data path in virtual time ([`network`],
 //! [`bench`]), under profiles with fewer free parameters than values ([`profiles`], [`fit`]).
 
 pub mod bench;
+pub mod chains;
 mod claims;
 mod errata;
 pub mod fit;
@@ -21,8 +23,10 @@ mod load;
 pub mod model;
 pub mod network;
 pub mod overhead;
+mod parts;
 pub mod profiles;
 pub mod published;
+pub mod software;
 
 pub use claims::WITHIN_PERCENT;
 
@@ -56,6 +60,7 @@ pub fn report(quick: bool, live: Result<Live, String>, say: &mut dyn FnMut(&str)
         overhead::section(&study, &model, &live),
         load::section(&study, &model, &live),
         hops::section(&study, &model, &live),
+        parts::section(&study, &model, &live, say),
         Section::new("Errata")
             .text(
                 "Where the print contradicts itself or arithmetic. Each is shown by calculating \

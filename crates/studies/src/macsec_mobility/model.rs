@@ -2,6 +2,7 @@
 //! that were fitted to what was printed.
 
 use super::bench::{self, Point};
+use super::chains::{self, Chain};
 use super::fit::{self, Fitted};
 use super::gateway;
 use super::network::{self, Lines, System};
@@ -22,8 +23,10 @@ const QUEUE_CEILING: usize = 2;
 const CEILING_STEPS: f64 = 20.0;
 /// Frames that wait for a line at most, otherwise.
 const QUEUE: usize = 256;
-/// Switches in the chain, at most.
+/// Switches in the chain of figure 2, at most.
 pub const HOPS: usize = 6;
+/// Switches of figure 9: the print's, and on to as many as chains have.
+const SURFACE_HOPS: [usize; 7] = [1, 2, 4, HOPS, 8, 16, 32];
 /// Loads of figure 9.
 pub const SURFACE_LOADS: [f64; 4] = [20.0, 40.0, 60.0, 80.0];
 /// Loads above the published ones at which the gateway is shown to be full, and
@@ -70,6 +73,8 @@ pub struct Model {
     pub hops: Vec<Hop>,
     /// Figure 9.
     pub surface: Vec<Surface>,
+    /// Chains at a low load, and under bursts.
+    pub chains: [Vec<Chain>; 2],
 }
 
 impl Model {
@@ -133,7 +138,10 @@ pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
     let hops = hops(&profiles, lines);
     say("delay by hop and load");
     let surface = surface(&profiles, lines, frames);
-    Model { profiles, queue, loads, at_95, ceilings, hops, surface }
+    say("chains of up to 32 switches");
+    let chains = [chains::LOW, chains::BURSTS]
+        .map(|offered| chains::all(&System::ALL, (&profiles, lines), offered));
+    Model { profiles, queue, loads, at_95, ceilings, hops, surface, chains }
 }
 
 /// What the laboratory says to a load.
@@ -151,7 +159,8 @@ pub fn fit_again(study: &Study) -> Fitted {
     fit::fit(study, &at, &|profiles| hops(profiles, lines))
 }
 
-fn lines(study: &Study) -> Lines {
+/// The study's lines.
+pub fn lines(study: &Study) -> Lines {
     Lines { rate: (study.setup.link_rate_mbps * 1e6) as u64, queue: QUEUE }
 }
 
@@ -191,7 +200,7 @@ fn surface(profiles: &Profiles, lines: Lines, frames: u64) -> Vec<Surface> {
     for system in [System::Ipsec, System::Macsec] {
         // What does not depend on load needs no long look.
         let frames = if system == System::Ipsec { frames } else { frames.min(FRAMES_QUICK) };
-        for switches in [1, 2, 4, HOPS] {
+        for switches in SURFACE_HOPS {
             for load in SURFACE_LOADS {
                 let built = network::chain(system, switches, profiles, lines);
                 let point = bench::measure(built, system, load, frames);

@@ -140,6 +140,16 @@ pub fn provider(system: System, profiles: &Profiles, lines: Lines) -> Built {
 
 /// Customer edges with so many switches between them.
 pub fn chain(system: System, switches: usize, profiles: &Profiles, lines: Lines) -> Built {
+    assemble(in_a_row(system, switches, profiles), lines)
+}
+
+/// The nodes of a chain, in order.
+pub fn configurations(system: System, switches: usize) -> Vec<Config> {
+    let nodes = in_a_row(system, switches, &Profiles::lines()).into_iter();
+    nodes.map(|(name, text, ..)| config(&name, &text)).collect()
+}
+
+fn in_a_row(system: System, switches: usize, profiles: &Profiles) -> Vec<Node> {
     // Numbers of the secured ends along the chain: CE1, S1 left, S1 right, …, CE2.
     let edge = |side: usize| match system {
         System::Ipsec => gateway(side),
@@ -163,7 +173,7 @@ pub fn chain(system: System, switches: usize, profiles: &Profiles, lines: Lines)
         nodes.push((format!("s{number}"), switch(&secys), profile, ["left", "right"]));
     }
     nodes.push(("ce2".to_owned(), edge(1), profiles.edge(system, 1), ["wan", "lan"]));
-    assemble(nodes, lines)
+    nodes
 }
 
 type Node = (String, String, Profile, [&'static str; 2]);
