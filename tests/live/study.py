@@ -61,6 +61,14 @@ def live_columns(table):
     return [column for column in table["columns"] if column["kind"] == "live"]
 
 
+def check_parts(table):
+    """Columns of parts add up to the delay, as far as the table's digits say."""
+    model = [column for column in table["columns"] if column["kind"] == "model"]
+    delay, *parts = [[cell["value"] for cell in column["cells"]] for column in model]
+    for whole, *each in zip(delay, *parts):
+        check(abs(whole - sum(each)) < 1e-6, f"{table['id']}: {each} are not {whole}")
+
+
 def namespaces():
     """Those that are there. Of a study that somebody killed the next one takes some away."""
     return set(os.listdir("/run/netns")) if os.path.isdir("/run/netns") else set()
@@ -84,8 +92,17 @@ def study_live():
     check(all(0 < cell["value"] <= 100 for cell in ceilings["cells"]), ceilings)
     for column in live_columns(found["hops"]):
         measured = [cell for cell in column["cells"] if "value" in cell]
-        check(len(measured) == 3, f"one to three switches: {column['cells']}")
+        check(len(measured) == 3, f"one, two and four switches: {column['cells']}")
         check(all(0 < c["low"] <= c["value"] <= c["high"] for c in measured), measured)
+    for name in ("chain", "chain-software"):
+        (column,) = live_columns(found[name])
+        measured = [cell for cell in column["cells"] if "value" in cell]
+        check(len(measured) == 8, f"{name}, one to eight switches: {column['cells']}")
+        check(all(0 < c["low"] <= c["value"] <= c["high"] for c in measured), measured)
+    plain, edge, switch = live_numbers(found["chain-prices"], "work")
+    check(0 < plain < edge < switch < 50_000, f"{plain}, {edge}, {switch} ns a frame")
+    for name in ("chain", "chain-bursts", "chain-software"):
+        check_parts(found[name])
     check(namespaces() <= before, f"left behind: {namespaces() - before}")
 
 

@@ -20,9 +20,10 @@ use crate::process::{Background, Fault, Folder, Runner, stop_all};
 use ferrule_studies::macsec_mobility::bench::Point;
 use ferrule_studies::macsec_mobility::live::Live;
 use ferrule_studies::macsec_mobility::network::System;
+use ferrule_studies::macsec_mobility::software;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Loads of the study's tables, in Mbit/s of a line of 1 Gbit/s, that veth pairs and a
 /// few processors can be asked for.
@@ -85,6 +86,9 @@ fn measure_all(runner: &Runner, say: &mut dyn FnMut(&str)) -> Result<Live, Fault
         say(&format!("live: {fault}"));
         reason(&fault)
     });
+    say("live: a switch, memory to memory");
+    let begun = Instant::now();
+    live.prices = software::measure(&mut || begun.elapsed().as_nanos() as u64);
     Ok(live)
 }
 

@@ -27,6 +27,8 @@ const QUEUE: usize = 256;
 pub const HOPS: usize = 6;
 /// Switches of figure 9: the print's, and on to as many as chains have.
 const SURFACE_HOPS: [usize; 7] = [1, 2, 4, HOPS, 8, 16, 32];
+/// Systems of chains, as figures have them.
+const CHAINS: [System; 3] = [System::Plain, System::Macsec, System::Ipsec];
 /// Loads of figure 9.
 pub const SURFACE_LOADS: [f64; 4] = [20.0, 40.0, 60.0, 80.0];
 /// Loads above the published ones at which the gateway is shown to be full, and
@@ -140,7 +142,7 @@ pub fn run(study: &Study, quick: bool, say: &mut dyn FnMut(&str)) -> Model {
     let surface = surface(&profiles, lines, frames);
     say("chains of up to 32 switches");
     let chains = [chains::LOW, chains::BURSTS]
-        .map(|offered| chains::all(&System::ALL, (&profiles, lines), offered));
+        .map(|offered| chains::all(&CHAINS, (&profiles, lines), offered));
     Model { profiles, queue, loads, at_95, ceilings, hops, surface, chains }
 }
 

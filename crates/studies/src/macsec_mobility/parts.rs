@@ -12,6 +12,8 @@ use ferrule_report::{
 
 /// Digits of a microsecond: nanoseconds are what the laboratory counts in.
 const DECIMALS: u8 = 3;
+/// Parts that switches have: all but the last.
+const OF_SWITCHES: usize = SHARES.len() - 1;
 
 /// All of it. Switches of the machine at hand are run here, as their prices are live.
 pub fn section(
@@ -60,7 +62,7 @@ fn by_length(id: &str, title: impl Into<String>, chains: &[Chain]) -> Table {
         .column(mean("delay", chains, |chain| chain.delay_ps));
     let gateways = chains.iter().any(|chain| chain.system == System::Ipsec);
     // Without gateways their column is empty.
-    let shares = SHARES.iter().filter(|(name, _)| gateways || *name != SHARES[5].0);
+    let shares = SHARES.iter().take(if gateways { SHARES.len() } else { OF_SWITCHES });
     shares.fold(table, |table, (name, of)| {
         table.column(mean(name, chains, move |chain| of(&chain.shares())))
     })
@@ -105,8 +107,8 @@ fn figure(chains: &[Chain]) -> Figure {
     }
     Figure::new("chain", "Delay by number of switches and its parts", bars.plot()).caption(
         "At a constant 20 Mbit/s, model. A chain's delay is that of its lines; crypto is the \
-         thin part that the MACsec bars have more, and the gateways' time is waiting for their \
-         next look.",
+         thin part that the MACsec bars have more; gateways wait for their next look, and work. \
+         Look-up is contained in the switches' latency and in the gateways' work.",
     )
 }
 
@@ -131,21 +133,19 @@ fn by_hop(model: &Model) -> Table {
         let each = places.iter().map(|place| ModelNumber::from(mean(place)));
         Column::numbers(head, "µs", each.collect::<Vec<_>>()).decimals(DECIMALS)
     };
-    let mut table = Table::new("chain-hops", "The chain of 32 switches, hop by hop")
+    let all = chains::Shares::total_ps;
+    let table = Table::new("chain-hops", "The chain of 32 switches, hop by hop")
         .column(Column::words("place", names))
-        .column(column("plain", plain, chains::Shares::total_ps))
-        .column(column("MACsec", low, chains::Shares::total_ps));
-    for (name, of) in SHARES.into_iter().take(5) {
-        table = table.column(column(&format!("MACsec: {name}"), low, of));
-    }
-    table
-        .column(column("MACsec in bursts", bursts, chains::Shares::total_ps))
-        .column(column("MACsec in bursts: queue", bursts, |shares| shares.queue_ps))
-        .column(column("IPsec", ipsec, chains::Shares::total_ps))
-        .note(
-            "A hop is a switch and the line behind it; the first edge has the tester's line as \
-             well. Each column adds up to a delay in the tables above.",
-        )
+        .column(column("plain", plain, all))
+        .column(column("IPsec", ipsec, all))
+        .column(column("MACsec", low, all));
+    let parts = SHARES.into_iter().take(OF_SWITCHES);
+    let table = parts.fold(table, |table, (name, of)| table.column(column(name, low, of)));
+    table.column(column("in bursts", bursts, all)).note(
+        "A hop is a switch and the line behind it; the first edge has the tester's line as well. \
+         Line to latency are the parts of the MACsec column; in bursts: MACsec under the bursts \
+         of the table above. Each column adds up to a delay in the tables above.",
+    )
 }
 
 /// The prices of the machine's own switches, or why there are none.
