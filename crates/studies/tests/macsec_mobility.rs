@@ -3,7 +3,7 @@
 
 use ferrule_report::{Block, Cell, Kind, Measure, Proof, Report, Table, Verdict, html, json};
 use ferrule_studies::macsec_mobility::chains::{CHAIN, Chain, Shares};
-use ferrule_studies::macsec_mobility::live::Live;
+use ferrule_studies::macsec_mobility::live::{Live, LiveHop};
 use ferrule_studies::macsec_mobility::model::{self, Model};
 use ferrule_studies::macsec_mobility::network::{self, Lines, System};
 use ferrule_studies::macsec_mobility::profiles::{Gateway, NAMES, Profiles};
@@ -256,6 +256,16 @@ fn study_chains_of_own_switches_have_the_prices_that_were_measured() {
         let crypto = if row < CHAIN.len() { 0.0 } else { links * (0.16 + 0.14) };
         assert!((numbers("crypto", row) - crypto).abs() < 1e-9, "row {row}");
     }
+}
+
+#[test]
+fn study_live_extra_delay_is_that_of_trials_one_behind_the_other() {
+    // The machine slows down from trial to trial; MACsec always has one more for each link.
+    let slower = |more: f64| [10.0, 30.0, 90.0].map(|us| us + more);
+    let hop = |n: usize| LiveHop::of(n, &slower(0.0), &slower(1.0 + n as f64));
+    let live = Live { hops: Ok([1, 2, 4, 8].map(hop).to_vec()), ..Live::default() };
+    assert_eq!(hop(2).plain, [30.0, 10.0, 90.0], "median, least, greatest");
+    assert_eq!(live.extra_per_hop_us(), Some((1.0, 0.0)));
 }
 
 #[test]

@@ -52,18 +52,11 @@ pub fn run(site: &Site<'_>, say: &mut dyn FnMut(&str)) -> Result<Vec<LiveHop>, F
         for ((_, mut nodes), means) in chains {
             nodes.iter_mut().try_for_each(Background::check)?;
             stop_all(nodes);
-            found.push(spread(means));
+            found.push(means);
         }
-        hops.push(LiveHop { switches, plain: found[0], macsec: found[1] });
+        hops.push(LiveHop::of(switches, &found[0], &found[1]));
     }
     Ok(hops)
-}
-
-/// The median, the least, the greatest.
-fn spread(mut means: Vec<f64>) -> [f64; 3] {
-    means.sort_by(f64::total_cmp);
-    let at = |place: usize| means.get(place).copied().unwrap_or(f64::NAN);
-    [at(means.len() / 2), at(0), at(means.len().saturating_sub(1))]
 }
 
 /// The cables of one chain; they go when it is dropped.

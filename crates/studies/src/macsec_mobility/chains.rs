@@ -41,8 +41,11 @@ pub struct Shares {
     pub work_ps: u64,
 }
 
-/// The parts: a name, and how to find it.
-pub const SHARES: [(&str, fn(&Shares) -> u64); 6] = [
+/// A part: its name, and how to find it.
+pub type Share = (&'static str, fn(&Shares) -> u64);
+
+/// All parts.
+pub const SHARES: [Share; 6] = [
     ("line", |s| s.line_ps),
     ("look-up", |s| s.lookup_ps),
     ("crypto", |s| s.crypto_ps),

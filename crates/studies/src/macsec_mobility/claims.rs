@@ -93,8 +93,8 @@ fn hop_delay_live(claim: Claim, live: &Result<Live, String>) -> Claim {
     let shortest = hops.first().map_or(f64::NAN, |hop| hop.plain[0]);
     let bound = FAR_BELOW_ONE_PERCENT / 100.0 * shortest;
     let evidence = format!(
-        "{extra:.1} µs a hop of {shortest:.0} µs with one switch, on veth pairs; trials of one \
-         chain are up to {spread:.1} µs apart"
+        "{extra:.1} µs a hop of {shortest:.0} µs with one switch, on veth pairs; what MACsec has more \
+         is up to {spread:.1} µs apart from trial to trial"
     );
     let verdict = match (extra - bound).abs() > spread {
         true => Verdict::of(extra < bound),

@@ -1,7 +1,7 @@
 //! Figure 2: MACsec's extra delay by hop; figure 9: delay by hop and load.
 
 use super::live::{Live, LiveHop};
-use super::model::{Hop, Model, SURFACE_LOADS, Surface};
+use super::model::{HOPS, Hop, Model, SURFACE_LOADS, Surface};
 use super::network::System;
 use super::published::Study;
 use ferrule_report::{
@@ -9,8 +9,8 @@ use ferrule_report::{
     Series, Shape, Table,
 };
 
-/// Switches that figure 9 is drawn for: the print's, and the longest chain.
-const DRAWN: [usize; 5] = [1, 2, 4, 6, 32];
+/// Switches that figure 9 is drawn for: the print's ends, and the longest chain.
+const DRAWN: [usize; 3] = [1, HOPS, 32];
 
 /// Both figures.
 pub fn section(study: &Study, model: &Model, live: &Result<Live, String>) -> Section {
@@ -50,9 +50,10 @@ fn per_hop(study: &Study, model: &Model, live: &Result<Live, String>) -> Table {
         .column(Column::results("extra per hop", "µs", [measured]).decimals(1))
         .note(
             "The slope through one to six switches. 0.256 µs of it are the 32 bytes on one more \
-             line, the rest two operations. Live: the slope through the table below, and in \
-             brackets how far trials of one chain were apart: where that is more than the \
-             slope itself, this machine cannot tell.",
+             line, the rest two operations. Live: the slope through one to eight \
+             switches; plain and MACsec are asked in turn, and in brackets is how far what MACsec \
+             had more was apart from turn to turn: where that is more than the slope itself, \
+             this machine cannot tell.",
         )
 }
 
@@ -145,7 +146,7 @@ fn surface_figure(model: &Model) -> Figure {
     Figure::xy("hop-load", "Figure 9: delay by load, for each number of switches", axes, series)
         .caption(
             "MACsec's delay grows with every hop and not with load, the gateways' with load and, \
-             up to six switches, hardly with hops. Behind 32, lines and switches are most of \
-             MACsec's delay and half of the gateways': still they do not meet.",
+             up to six switches, hardly with hops. With 32, lines and switches are nearly all of \
+             MACsec's delay and half of the gateways'. Of one length they never meet.",
         )
 }

@@ -5,6 +5,9 @@ use super::model::slope;
 use super::network::System;
 use super::software::Prices;
 
+/// Before it was.
+const NOT_MEASURED: &str = "not measured";
+
 /// Measured on the machine at hand; loads are chosen to suit it.
 #[derive(Clone, Debug)]
 pub struct Live {
@@ -30,27 +33,38 @@ pub struct LiveHop {
     pub plain: [f64; 3],
     /// With MACsec on every link.
     pub macsec: [f64; 3],
+    /// What MACsec had more in trials one right behind the other.
+    pub extra: [f64; 3],
 }
 
 impl LiveHop {
-    /// How far one trial was from another, at most.
-    pub fn spread_us(&self) -> f64 {
-        let spread = |[_, least, greatest]: [f64; 3]| greatest - least;
-        spread(self.plain).max(spread(self.macsec))
+    /// From the trials of both systems, in turn.
+    pub fn of(switches: usize, plain: &[f64], macsec: &[f64]) -> Self {
+        let extra: Vec<f64> = macsec.iter().zip(plain).map(|(m, p)| m - p).collect();
+        let [plain, macsec, extra] = [plain, macsec, &extra].map(median_and_ends);
+        Self { switches, plain, macsec, extra }
     }
+
+    /// How far what MACsec had more was apart from trial to trial.
+    pub fn spread_us(&self) -> f64 {
+        let [_, least, greatest] = self.extra;
+        greatest - least
+    }
+}
+
+/// The median, the least, the greatest.
+fn median_and_ends(values: &[f64]) -> [f64; 3] {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let at = |place: usize| values.get(place).copied().unwrap_or(f64::NAN);
+    [at(values.len() / 2), at(0), at(values.len().saturating_sub(1))]
 }
 
 impl Default for Live {
     fn default() -> Self {
         let (note, loads, ceilings) = Default::default();
-        let why = || Err("not measured".to_owned());
-        Self {
-            note,
-            loads,
-            ceilings,
-            hops: why().map(|()| Vec::new()),
-            prices: why().map(|()| Prices::default()),
-        }
+        let (hops, prices) = (Err(NOT_MEASURED.into()), Err(NOT_MEASURED.into()));
+        Self { note, loads, ceilings, hops, prices }
     }
 }
 
@@ -63,7 +77,7 @@ impl Live {
     /// MACsec's extra delay for each further switch, and how far trials were apart.
     pub fn extra_per_hop_us(&self) -> Option<(f64, f64)> {
         let hops = self.hops.as_ref().ok().filter(|hops| hops.len() > 1)?;
-        let points = hops.iter().map(|h| (h.switches as f64, h.macsec[0] - h.plain[0]));
+        let points = hops.iter().map(|h| (h.switches as f64, h.extra[0]));
         let spread = hops.iter().map(LiveHop::spread_us).fold(0.0, f64::max);
         Some((slope(&points.collect::<Vec<_>>()), spread))
     }
