@@ -190,7 +190,7 @@ fn software(study: &Study, live: &Result<Live, String>, say: &mut dyn FnMut(&str
     let chains = chains::all(&systems, (&on, model::lines(study)), LOW);
     by_length("chain-software", title, &chains).column(delays(&chains, live)).note(
         "The model has the prices of the table above and lines of 1 Gbit/s, and no operating \
-         system. What the live column has more is not the data path's: veth pairs, wake-ups, \
+         system; prices are no whole nanoseconds, arrivals are, and the line has the rest. What the live column has more is not the data path's: veth pairs, wake-ups, \
          and a scheduler that shares this machine's processors among all switches.",
     )
 }
