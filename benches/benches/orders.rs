@@ -99,6 +99,25 @@ impl Loaded {
         self.wan.transmit(now, &mut self.cache, &mut batch);
     }
 
+    /// What became of all packets.
+    fn report(mut self, begin: Clock) {
+        self.turns.sort_unstable();
+        println!(
+            "  {} packets sent ({:.2} Mpps), {} lost, {} overtaken",
+            self.sent,
+            self.sent as f64 / begin.elapsed().as_secs_f64() / 1e6,
+            self.sent - self.carried,
+            self.overtaken
+        );
+        let longest = self.turns.iter().rev().take(5);
+        let longest: Vec<_> = longest.map(|t| format!("{:.2}", t.as_secs_f64() * 1e3)).collect();
+        println!("  longest turns of the worker: {} ms", longest.join(", "));
+        let report = self.worker.report(since(begin));
+        for (reason, count) in report.drops.iter() {
+            println!("    dropped {count}: {}", reason.name());
+        }
+    }
+
     /// Packets a second with nothing to wait for.
     fn capacity(&mut self, time: std::time::Duration) -> f64 {
         let (begin, before) = (Clock::now(), self.carried);
@@ -205,6 +224,17 @@ struct Keying {
 }
 
 impl Keying {
+    fn new() -> Self {
+        Self {
+            rng: Rng::new(5),
+            spi: 0,
+            given: HashMap::new(),
+            tunnels: (0..REKEYED).map(|_| Keys::default()).collect(),
+            micros: Default::default(),
+            refused: 0,
+        }
+    }
+
     fn give(&mut self, control: &mut Control, verb: Verb, tunnel: usize, order: SaOrder) {
         let begin = Clock::now();
         self.given.insert(control.order(order), (begin, verb, tunnel));
@@ -232,6 +262,33 @@ impl Keying {
             let order = if outbound { SaOrder::AddOutbound(sa) } else { SaOrder::AddInbound(sa) };
             self.give(control, Verb::Add, tunnel, order);
         }
+    }
+
+    /// Orders for so long, and until all are answered. Time that the control part works.
+    fn give_orders(
+        &mut self,
+        control: &mut Control,
+        begin: Clock,
+        seconds: u64,
+    ) -> std::time::Duration {
+        let mut busy = std::time::Duration::ZERO;
+        while begin.elapsed().as_secs() < seconds {
+            let turn = Clock::now();
+            while begin.elapsed().as_secs_f64() * RATE as f64 > f64::from(self.spi) {
+                self.rekey(control);
+            }
+            control.turn(since(begin));
+            self.hear(control);
+            busy += turn.elapsed();
+            // As a driver waits for events.
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+        let end = Clock::now();
+        while !self.given.is_empty() && end.elapsed().as_secs() < 5 {
+            control.turn(since(begin));
+            self.hear(control);
+        }
+        busy
     }
 
     fn hear(&mut self, control: &mut Control) {
@@ -298,17 +355,9 @@ fn main() {
     let (stop, offered) = (AtomicBool::new(false), capacity / 2.0);
     (loaded.sent, loaded.carried) = (0, 0);
     loaded.turns.clear();
-    let mut keying = Keying {
-        rng: Rng::new(5),
-        spi: 0,
-        given: HashMap::new(),
-        tunnels: (0..REKEYED).map(|_| Keys::default()).collect(),
-        micros: Default::default(),
-        refused: 0,
-    };
-    let mut busy = std::time::Duration::ZERO;
+    let mut keying = Keying::new();
     let (begin, carrying) = (Clock::now(), &stop);
-    std::thread::scope(|scope| {
+    let busy = std::thread::scope(|scope| {
         let worker = scope.spawn(move || {
             while !carrying.load(Ordering::Relaxed) {
                 let due = begin.elapsed().as_secs_f64() * offered > loaded.sent as f64;
@@ -318,38 +367,10 @@ fn main() {
             (0..1000).for_each(|_| loaded.turn(since(begin), false));
             loaded
         });
-        while begin.elapsed().as_secs() < seconds {
-            let turn = Clock::now();
-            while begin.elapsed().as_secs_f64() * RATE as f64 > f64::from(keying.spi) {
-                keying.rekey(&mut control);
-            }
-            control.turn(since(begin));
-            keying.hear(&mut control);
-            busy += turn.elapsed();
-            // As a driver waits for events.
-            std::thread::sleep(std::time::Duration::from_micros(100));
-        }
-        let end = Clock::now();
-        while !keying.given.is_empty() && end.elapsed().as_secs() < 5 {
-            control.turn(since(begin));
-            keying.hear(&mut control);
-        }
+        let busy = keying.give_orders(&mut control, begin, seconds);
         stop.store(true, Ordering::Relaxed);
-        let mut loaded = worker.join().expect("the worker runs");
-        loaded.turns.sort_unstable();
-        println!(
-            "  {} packets sent ({:.2} Mpps), {} lost, {} overtaken",
-            loaded.sent,
-            loaded.sent as f64 / begin.elapsed().as_secs_f64() / 1e6,
-            loaded.sent - loaded.carried,
-            loaded.overtaken
-        );
-        let millis = |at: usize| loaded.turns.get(at).map_or(f64::NAN, |t| t.as_secs_f64() * 1e3);
-        let longest = (0..5).map(|n| format!("{:.2}", millis(loaded.turns.len() - 1 - n)));
-        println!("  longest turns of the worker: {} ms", longest.collect::<Vec<_>>().join(", "));
-        let report = loaded.worker.report(since(begin));
-        let drops = report.drops.iter().filter(|(_, count)| *count > 0);
-        drops.for_each(|(reason, count)| println!("    dropped {count}: {}", reason.name()));
+        worker.join().expect("the worker runs").report(begin);
+        busy
     });
     for (verb, micros) in ["add", "use", "drop"].into_iter().zip(&keying.micros) {
         line(&format!("{verb}, order to answer"), micros);

@@ -61,7 +61,7 @@ impl Two {
         for node in nodes {
             let tables = net.members[node].control.tables().clone();
             for iface in 0..tables.ifaces.len() as u16 {
-                let mut know = |ip: [u8; 4], mac| tables.neighbours.set(iface, ip.into(), mac);
+                let know = |ip: [u8; 4], mac| tables.neighbours.set(iface, ip.into(), mac);
                 know([10, node as u8 + 1, 0, 9], HOSTS[node]);
                 know([192, 0, 2, 2 - node as u8], mac(["g2", "g1"][node], "wan"));
             }

@@ -21,7 +21,7 @@ use ferrule_crypto::{KeySpec, Suite, suite::Mac};
 use ferrule_dataplane::Sequence;
 use ferrule_dataplane::graph::Next;
 use ferrule_dataplane::ipsec::{
-    InboundConfig, InboundPlace, Mode, OutboundConfig, SaDirectory, SaProtocol, Selector,
+    InboundConfig, InboundPlace, Mode, OutboundConfig, SaProtocol, Selector,
 };
 use ferrule_dataplane::route::{Route, TtlModel, Vrf};
 use std::collections::BTreeMap;

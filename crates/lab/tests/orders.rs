@@ -1,0 +1,169 @@
+//! A keying protocol that gives a tunnel new keys all the time, in virtual time: each order is
+//! answered within milliseconds, no packet is lost or overtaken, no nonce comes twice.
+
+use ferrule_base::{Duration, Instant, Rng, Secret};
+use ferrule_crypto::{Aes, KeySpec, Place, Suite};
+use ferrule_lab::host::{Outcome, Schedule};
+use ferrule_lab::topology::{Kind, Lab, Setting, Shipped, Topology, Traffic};
+use ferrule_node::{AgreedSa, Sa, SaOrder, Token};
+use std::collections::HashMap;
+
+/// 500 pairs of SAs a second for each gateway: 1,000 are added and 1,000 dropped.
+const EVERY: Duration = Duration::from_millis(2);
+const BEGIN: Instant = Instant::from_millis(200);
+const END: Instant = Instant::from_millis(1200);
+/// From an order to its answer.
+const ANSWERED: Duration = Duration::from_millis(5);
+
+fn two_gateways(seed: u64) -> Topology {
+    let shipped = Shipped::named("two-gateways").expect("it is shipped");
+    let mut topology = shipped.topology(None).unwrap_or_else(|e| panic!("{e}"));
+    let mut rng = Rng::new(seed);
+    for node in &mut topology.nodes {
+        node.profile.batch = 1 + rng.below(64) as usize;
+        node.profile.timer = Duration::from_micros(rng.below(100));
+    }
+    let stop = END - Duration::from_millis(10);
+    let udp = |from: usize, to: usize| Traffic {
+        kind: Kind::Udp(200, Schedule::every(Duration::from_micros(50))),
+        from,
+        to,
+        address: topology.hosts[to].addresses[0].0,
+        start: BEGIN - Duration::from_millis(100),
+        stop: Some(stop),
+        count: None,
+        window: 1 << 16,
+    };
+    topology.traffic = vec![udp(0, 1), udp(1, 0)];
+    topology
+}
+
+/// Keying of both gateways: it knows what it ordered, when and of whom.
+struct Keying {
+    rng: Rng,
+    spi: u32,
+    given: HashMap<(usize, Token), (Instant, SaOrder)>,
+    /// New SAs of the exchange under way: added inbound, added outbound.
+    coming: [Vec<Sa>; 2],
+    used: [Vec<Sa>; 2],
+    /// Keys that the other end is told once it can be sent to with them.
+    agreed: [Option<AgreedSa>; 2],
+    slowest: Duration,
+    dropped: usize,
+}
+
+impl Keying {
+    fn give(&mut self, lab: &mut Lab, node: usize, order: SaOrder) {
+        let (id, now) = (lab.devices[node], lab.network.now());
+        let control = lab.network.device_mut(id).control_mut().expect("it is up");
+        let token = control.order(order.clone());
+        assert!(self.given.insert((node, token), (now, order)).is_none());
+    }
+
+    fn begin(&mut self, lab: &mut Lab) {
+        assert!(self.coming.iter().all(Vec::is_empty), "one exchange after the other");
+        self.spi += 2;
+        for node in [0, 1] {
+            let mut key = vec![0; 20];
+            self.rng.fill(&mut key);
+            let sa = AgreedSa {
+                tunnel: "sites".into(),
+                spi: 0x4000_0000 + self.spi + node as u32,
+                keys: KeySpec {
+                    suite: Suite::AesGcm(Aes::Aes128),
+                    key: Secret::new(key[..16].to_vec()),
+                    mac_key: Secret::new(Vec::new()),
+                    place: Place::Software,
+                },
+                salt: Secret::new(key[16..].to_vec()),
+                worker: 0,
+            };
+            self.agreed[node] = Some(sa.clone());
+            self.give(lab, node, SaOrder::AddInbound(sa));
+        }
+    }
+
+    /// Takes answers, and goes on: receive, then send, then let go of what was before.
+    fn hear(&mut self, lab: &mut Lab) {
+        for node in [0, 1] {
+            let id = lab.devices[node];
+            let now = lab.network.now();
+            loop {
+                let control = lab.network.device_mut(id).control_mut().expect("it is up");
+                let Some((token, answer)) = control.poll_answer() else { break };
+                let (given, order) = self.given.remove(&(node, token)).expect("asked for once");
+                self.slowest = self.slowest.max(now.since(given));
+                let sa = answer.unwrap_or_else(|why| panic!("{order:?}: {why:?}"));
+                match order {
+                    SaOrder::AddInbound(_) => {
+                        self.coming[node].push(sa);
+                        // This end receives: the other one may send.
+                        let sa = self.agreed[node].take().expect("keys");
+                        self.give(lab, 1 - node, SaOrder::AddOutbound(sa));
+                    }
+                    SaOrder::AddOutbound(_) => {
+                        self.coming[node].push(sa);
+                        self.give(lab, node, SaOrder::Use(sa));
+                    }
+                    SaOrder::Use(_) => {}
+                    SaOrder::Drop(_) => self.dropped += 1,
+                }
+            }
+        }
+    }
+
+    /// Both ends send with the new keys; what was sent with the old ones has arrived.
+    fn end(&mut self, lab: &mut Lab) {
+        for node in [0, 1] {
+            let new = std::mem::take(&mut self.coming[node]);
+            assert_eq!(new.len(), 2);
+            for old in std::mem::replace(&mut self.used[node], new) {
+                self.give(lab, node, SaOrder::Drop(old));
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_change_five_hundred_times_a_second_and_nothing_is_lost() {
+    for seed in 0..12 {
+        let topology = two_gateways(seed);
+        let length = END.since(Instant::ZERO);
+        let mut lab = topology.build(Setting { seed, length }).unwrap_or_else(|e| panic!("{e}"));
+        let mut keying = Keying {
+            rng: Rng::new(seed),
+            spi: 0,
+            given: HashMap::new(),
+            coming: Default::default(),
+            used: Default::default(),
+            agreed: Default::default(),
+            slowest: Duration::ZERO,
+            dropped: 0,
+        };
+        lab.network.advance(BEGIN);
+        let (mut now, mut exchanges) = (BEGIN, 0);
+        while now < END - Duration::from_millis(20) {
+            keying.begin(&mut lab);
+            exchanges += 1;
+            let next = now + EVERY;
+            while now < next {
+                now += Duration::from_micros(50);
+                lab.network.advance(now);
+                keying.hear(&mut lab);
+            }
+            keying.end(&mut lab);
+        }
+        lab.run();
+        keying.hear(&mut lab);
+        assert_eq!(lab.findings.first(), None, "seed {seed}");
+        assert!(keying.given.is_empty(), "seed {seed}: {:?}", keying.given);
+        assert_eq!(keying.dropped, 4 * (exchanges - 1), "seed {seed}");
+        assert!(keying.slowest <= ANSWERED, "seed {seed}: {:?}", keying.slowest);
+        for outcome in lab.outcomes() {
+            let Some(Outcome::Udp(udp)) = outcome else { panic!("datagrams") };
+            assert!(udp.sent > 15_000, "seed {seed}: {udp:?}");
+            let arrived = (udp.received, udp.duplicates, udp.reordered);
+            assert_eq!(arrived, (udp.sent, 0, 0), "seed {seed}");
+        }
+    }
+}
