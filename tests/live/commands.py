@@ -36,6 +36,8 @@ NOT_RUN = (
     ("docs/service.md", "apt install", "a package and systemd: tests/live/package.py"),
     ("docs/service.md", "cd /etc/ferrule", "for a machine whose package is installed"),
     ("docs/service.md", "systemctl", "for a machine that systemd runs"),
+    ("docs/howto/macsec-device.md", "sudo ferrule test macsec --interface eth1 --clear eth2 --key",
+     "for a device with static SAKs: tests/peers/macsec_device.py"),
     ("docs/host.md", "ip address add 10.8.0.2/24", "for a device of one's own: the node made its"),
     ("docs/host.md", "ip link set ferrule0 mtu", "for a device of one's own: the node made its"),
     ("docs/host.md", "ip route add 10.0.2.0/24", "for a device of one's own: the node made its"),
@@ -43,7 +45,29 @@ NOT_RUN = (
 
 # What stands at the other end of a page's cable: where, and its command. (A page makes its key
 # in its first line.)
+DEVICE = r"""[node]
+name = "device"
+control = "device.sock"
+[[port]]
+name = "line"
+driver = "af-packet"
+device = "eth1"
+mtu = 1532
+[[port]]
+name = "site"
+driver = "af-packet"
+device = "eth2"
+[[macsec]]
+port = "line"
+mka = { priority = 100, cak = [{ ckn = "0011223344556677", key = "cak.key" }] }
+[[bridge]]
+name = "b"
+member = [{ port = "line" }, { port = "site" }]
+"""
 OTHERS = {
+    "docs/howto/macsec-device.md": ("b", "ip link set eth1 mtu 1600; until test -s cak.key; do "
+                                         f"sleep 0.2; done; echo '{DEVICE}' >device.toml; "
+                                         "exec ferrule run device.toml"),
     "docs/howto/mka.md": ("b", "until ferrule test mka --interface eth1 --cak cak.key --ckn "
                                "0011223344556677 --priority 100 --duration 1h; do sleep 0.2; done"),
 }

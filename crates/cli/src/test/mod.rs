@@ -11,15 +11,19 @@
 //! | `part.rs` | a shard's results in a file |
 //! | `searches.rs` | each test from its arguments to its answer |
 //! | `several.rs` | bridges of several ports: patterns, congestion |
-//! | `mka` | a station beside a MACsec device |
+//! | `mka`, `macsec` | a station beside a MACsec device: keys, frames |
+//! | `clauses.rs`, `line.rs` | rules of a standard and what was seen of them; interfaces, frame by frame |
 //! | `upset.rs` | recovery from overload, and reset |
 //! | `document.rs`, `tables.rs` | answers as a report |
 
 mod args;
 pub mod bench;
+mod clauses;
 mod desk;
 mod device;
 mod document;
+mod line;
+mod macsec;
 mod mka;
 mod outlook;
 mod part;
@@ -79,6 +83,8 @@ enum Test {
     Traffic(Box<What>),
     /// A MACsec device by its key agreement (MKA, 802.1X-2020): a station beside it that keeps the rules, or breaks them.
     Mka(mka::MkaArgs),
+    /// A MACsec device by its frames (802.1AE): right and wrong ones through it, and what it sends.
+    Macsec(Box<macsec::MacsecArgs>),
 }
 
 /// Ports, frames, times and results: what every test has.
@@ -346,6 +352,7 @@ impl TestArgs {
                 what.answer().and_then(|answer| results.give(answer))
             }
             Test::Mka(args) => args.run(),
+            Test::Macsec(args) => args.run(),
         };
         done.unwrap_or_else(|fault| answer::fault(&fault))
     }

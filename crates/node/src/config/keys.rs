@@ -107,6 +107,16 @@ pub fn cak(text: &Secret) -> Result<Secret, String> {
     }
 }
 
+/// The SAK of a key file, and the salt beside it, which may be empty.
+pub fn sak(text: &Secret) -> Result<(Secret, Secret), String> {
+    let KeyFile { cipher, salt, .. } = KeyFile::parse(text)?;
+    match cipher.len() {
+        16 | 32 => Ok((cipher, salt)),
+        0 => Err("there is no `cipher`".into()),
+        other => Err(format!("`cipher` has {other} octets, 16 or 32 are needed")),
+    }
+}
+
 /// What a key file holds.
 pub(super) struct KeyFile {
     pub cipher: Secret,

@@ -34,7 +34,7 @@ pub use acl::{AclConfig, AclEntryConfig};
 pub use describe::{reference, schema};
 pub use difference::{Change, Difference, ValueChange, differences};
 pub use error::{ConfigError, Problem};
-pub use keys::{KeySource, LAB_KEY, cak, named_key};
+pub use keys::{KeySource, LAB_KEY, cak, named_key, sak};
 pub(crate) use names::Ways;
 pub use place::{LookAsideConfig, Otherwise, Placement};
 pub use policy::{PolicyAction, PolicyConfig};

@@ -1,5 +1,6 @@
 //! Checks of a device's MKPDUs, clause by clause of 802.1X-2020.
 
+use crate::test::clauses::{Check, Found, Tally};
 use ferrule_base::{Duration, Instant};
 use ferrule_control::mka::Keys;
 use ferrule_control::mka::config::HELLO;
@@ -9,49 +10,6 @@ use ferrule_wire::{EtherType, Sci, ethernet};
 
 /// A message may be so much later than the hello time.
 const LATE: Duration = Duration::from_millis(500);
-
-/// Answer to a check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// Seen to hold; by what.
-    Holds(String),
-    /// Seen to be broken; how.
-    Broken(String),
-    /// Nothing showed it either way.
-    NotSeen(String),
-}
-
-/// A check and its answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    pub clause: &'static str,
-    pub rule: &'static str,
-    pub found: Found,
-}
-
-/// Things that were counted.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    good: u32,
-    bad: u32,
-}
-
-impl Tally {
-    fn note(&mut self, good: bool) {
-        *(if good { &mut self.good } else { &mut self.bad }) += 1;
-    }
-
-    /// The answer in messages; `with` says which.
-    fn found(self, with: &str) -> Found {
-        let messages = |count: u32| format!("message{}{with}", if count == 1 { "" } else { "s" });
-        let all = self.good + self.bad;
-        match (self.good, self.bad) {
-            (0, 0) => Found::NotSeen(format!("no message{with}")),
-            (_, 0) => Found::Holds(format!("{all} {}", messages(all))),
-            (_, bad) => Found::Broken(format!("{bad} of {all} {}", messages(all))),
-        }
-    }
-}
 
 /// The device, as far as it was seen. (Of several, the one whose message was first.)
 pub struct Device {
@@ -185,7 +143,7 @@ impl Device {
 
     /// The checks that watching gives.
     pub fn checks(&self) -> Vec<Check> {
-        let check = |clause, rule, found| Check { clause, rule, found };
+        let check = Check::new;
         let seconds = |time: Duration| format!("{:.2} s", time.as_secs_f64());
         let live = match (self.live, self.last) {
             (Some(after), _) => Found::Holds(format!("after {}", seconds(after))),
@@ -206,19 +164,27 @@ impl Device {
             Tally { good: 0, bad } if bad > 0 => {
                 Found::Broken("by this CKN it has another CAK".into())
             }
-            icvs => icvs.found(""),
+            icvs => icvs.found("message", ""),
         };
         vec![
-            check("11.11.2", "MKPDUs are well-formed", self.formats.found("")),
-            check("11.3.1", "EAPOL version 3 or later", self.versions.found("")),
+            check("11.11.2", "MKPDUs are well-formed", self.formats.found("message", "")),
+            check("11.3.1", "EAPOL version 3 or later", self.versions.found("message", "")),
             check("9.4.1", "the ICV is that of the CAK", icv),
-            check("9.4.2", "message numbers rise", self.numbers.found("")),
+            check("9.4.2", "message numbers rise", self.numbers.found("message", "")),
             check("9.4.3", "a station that answers is live", live),
             check("table 9-3", "a message every 2 s", hello),
-            check("9.5", "the better priority, then SCI, is key server", self.elections.found("")),
-            check("9.8", "SAKs unwrap under the KEK", self.saks.found(" with one")),
-            check("9.8", "key numbers do not fall", self.key_numbers.found(" with one")),
-            check("12.4", "who transmits with a SAK receives with it", self.uses.found("")),
+            check(
+                "9.5",
+                "the better priority, then SCI, is key server",
+                self.elections.found("message", ""),
+            ),
+            check("9.8", "SAKs unwrap under the KEK", self.saks.found("message", " with one")),
+            check("9.8", "key numbers do not fall", self.key_numbers.found("message", " with one")),
+            check(
+                "12.4",
+                "who transmits with a SAK receives with it",
+                self.uses.found("message", ""),
+            ),
         ]
     }
 }

@@ -8,25 +8,26 @@
 //! The station has no SecY: it says that it receives and transmits, and does neither.
 
 mod checks;
+mod station;
+
+pub use station::{Agreed, Station};
 
 use crate::test::args::duration;
-use crate::{interrupt, machine, results};
-use checks::{Check, Device, Found};
+use crate::test::clauses::{self, Check, Found, Subject};
+use crate::test::line::{self, Line};
+use crate::{interrupt, results};
+use checks::Device;
 use clap::Args;
-use ferrule_base::{Duration, Instant, MacAddr, Secret};
+use ferrule_base::{Duration, MacAddr, Secret};
 use ferrule_control::mka::config::LIFE;
-use ferrule_control::mka::{Cak, Command, Config, Event, Kay, Keys, PortState, Suite};
-use ferrule_daemon::entropy::OfMachine;
+use ferrule_control::mka::{Command, Config, Keys, Suite};
 use ferrule_daemon::{Blame, Fault, load};
 use ferrule_node::config;
-use ferrule_pipeline::{Batch, PoolCache, Port};
-use ferrule_ports::os::PollSet;
-use ferrule_ports::{Link, OpenError, Opener, PortSpec, Umem, region};
-use ferrule_report::{Column, Report, Section, Table};
+use ferrule_report::Report;
 use ferrule_wire::Sci;
 use ferrule_wire::eapol::{BODY_AT, PAE_GROUP};
 use ferrule_wire::ethernet;
-use ferrule_wire::mkpdu::{Ckn, ICV_LEN, Mi, Repr, Set};
+use ferrule_wire::mkpdu::{Ckn, ICV_LEN, Repr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -90,12 +91,12 @@ fn octets(text: &str) -> Result<Secret, String> {
     Secret::from_hex(text).map_err(str::to_owned)
 }
 
-fn ckn(text: &str) -> Result<Ckn, String> {
+pub fn ckn(text: &str) -> Result<Ckn, String> {
     let octets = octets(text)?;
     Ckn::new(octets.expose()).ok_or_else(|| "a CKN has 1 to 32 octets".into())
 }
 
-fn suite(text: &str) -> Result<Suite, String> {
+pub fn suite(text: &str) -> Result<Suite, String> {
     match text {
         "gcm-aes-128" => Ok(Suite::GcmAes128),
         "gcm-aes-256" => Ok(Suite::GcmAes256),
@@ -150,148 +151,57 @@ fn altered(frame: &[u8], keys: &Keys, change: impl FnOnce(&mut Repr)) -> Option<
     Some(keys.frame(ethernet, &repr))
 }
 
-/// The station.
-struct Station {
-    kay: Kay,
-    keys: Keys,
-    ckn: Ckn,
-    port: Box<dyn Port>,
-    cache: PoolCache,
-    start: std::time::Instant,
-    device: Device,
-    /// Its last message, and the one before.
-    sent: [Vec<u8>; 2],
-    /// Messages get a set that nobody knows.
-    adds_set: bool,
+/// The station, and the interface to the device.
+struct Beside {
+    station: Station,
+    line: Line,
 }
 
-impl Station {
+impl Beside {
     fn open(args: &MkaArgs) -> Result<Self, Fault> {
-        let key = cak(&args.cak)?;
-        let wrong = |e: &OpenError| super::bench::fault(e);
-        let link = Link::by_name(&args.interface).map_err(|e| wrong(&e))?;
-        let (pool, _) = region::pool(1024, 2048)
-            .map_err(|e| Fault::environment(format!("1024 buffers: {e}"), "free some memory"))?;
-        let spec = PortSpec::Packet { interface: args.interface.clone(), promiscuous: true };
-        let opened = Opener::new().open(&spec);
-        let port = opened.and_then(|opened| opened.start(&Umem::new(&pool)));
-        let port = port.map_err(|e| wrong(&e))?;
-        let sci = Sci::new(link.mac, Sci::PORT_END_STATION);
+        let line = Line::open(&args.interface, std::time::Instant::now())?;
         let config = Config {
             priority: args.priority,
             suite: args.suite,
             destination: args.destination,
-            ..Config::new(sci)
+            ..Config::new(Sci::new(line.link.mac, Sci::PORT_END_STATION))
         };
-        let lost =
-            || Fault::new(Blame::Configuration, "a CAK of another length", "16 or 32 octets");
-        let keys = Keys::new(key.clone(), &args.ckn).ok_or_else(lost)?;
-        let cak = Cak::new(args.ckn, key).ok_or_else(lost)?;
-        let mut kay = Kay::new(config, Box::new(OfMachine));
-        kay.handle_command(Instant::ZERO, Command::Join(cak));
-        let device = Device::new(Instant::ZERO, (args.ckn, keys.clone()), (sci, args.priority));
-        Ok(Self {
-            kay,
-            keys,
-            ckn: args.ckn,
-            port,
-            cache: pool.cache(),
-            start: std::time::Instant::now(),
-            device,
-            sent: [Vec::new(), Vec::new()],
-            adds_set: false,
-        })
-    }
-
-    fn now(&self) -> Instant {
-        Instant::ZERO + self.start.elapsed()
-    }
-
-    fn mi(&self) -> Option<Mi> {
-        let view = self.kay.view();
-        view.own.into_iter().find(|(ckn, _)| *ckn == self.ckn).map(|(_, mi)| mi)
-    }
-
-    fn send(&mut self, frame: &[u8]) {
-        let mut batch = Batch::new();
-        if let Some(packet) = self.cache.packet_from(frame) {
-            batch.push(packet);
-        }
-        let now = self.now();
-        self.port.transmit(now, &mut self.cache, &mut batch);
-        batch.drain(..).for_each(|packet| self.cache.recycle(packet));
+        Ok(Self { station: Station::join(&args.cak, args.ckn, config)?, line })
     }
 
     /// Takes what came, does what is due.
     fn turn(&mut self) {
-        let mut batch = Batch::new();
-        self.port.receive(self.now(), &mut self.cache, &mut batch);
-        let mi = self.mi();
-        for packet in batch.drain(..) {
-            let now = self.now();
-            self.device.note(now, packet.data(), mi);
-            let _ = self.kay.handle_message(now, packet.data());
-            self.cache.recycle(packet);
-        }
-        let now = self.now();
-        if self.kay.poll_timeout().is_some_and(|due| due <= now) {
-            self.kay.handle_timeout(now);
-        }
-        while let Some((token, _)) = self.kay.poll_order() {
-            self.kay.handle_event(self.now(), Event::Done(token, Ok(())));
-        }
-        while self.kay.poll_news().is_some() {}
-        while let Some(frame) = self.kay.poll_transmit() {
-            let unknown = Set::Other { kind: 200, flags: 0, body: vec![0x5a; 7] };
-            let with_set = self
-                .adds_set
-                .then(|| altered(&frame, &self.keys, |repr| repr.sets.insert(0, unknown)));
-            let frame = with_set.flatten().unwrap_or(frame);
-            self.send(&frame);
-            self.sent.swap(0, 1);
-            self.sent[0] = frame;
-        }
+        let station = &mut self.station;
+        self.line.receive(|now, frame| station.take(now, frame));
+        station.turn(&mut self.line);
     }
 
     /// Goes on until something is so, or for so long; true if it is so.
-    fn until(&mut self, limit: Duration, is_so: impl Fn(&Self) -> bool) -> Result<bool, Fault> {
+    fn until(&mut self, limit: Duration, is_so: impl Fn(&Station) -> bool) -> Result<bool, Fault> {
         let stop = interrupt::flag()?;
-        let end = self.now() + limit;
-        let mut set = PollSet::new();
+        let end = self.line.now() + limit;
         loop {
             self.turn();
-            if is_so(self) {
+            if is_so(&self.station) {
                 return Ok(true);
             }
-            let now = self.now();
+            let now = self.line.now();
             if now >= end || stop.load(std::sync::atomic::Ordering::Relaxed) {
                 return Ok(false);
             }
-            let due = self.kay.poll_timeout().map_or(end, |due| due.min(end));
+            let due = self.station.kay.poll_timeout().map_or(end, |due| due.min(end));
             let longest = Duration::from_millis(100);
-            set.clear();
-            self.port.wait_fd().into_iter().for_each(|fd| {
-                set.add(fd, false);
-            });
-            set.wait(Some(due.since(now).min(longest)))
-                .map_err(|e| Fault::environment(format!("waiting: {e}"), "see what it says"))?;
+            line::wait(&[&self.line], due.since(now).min(longest))?;
         }
-    }
-
-    /// True if both use the latest SAK.
-    fn is_secured(&self) -> bool {
-        let view = self.kay.view();
-        let both = view.peers.iter().any(|peer| peer.receives && peer.transmits);
-        view.port == PortState::Secured && both
     }
 
     /// Has the device take a new SAK.
     fn rekey(&mut self) -> Result<bool, Fault> {
         // The old one has to be gone.
         self.until(2 * LIFE, |station| station.kay.view().saks.len() == 1)?;
-        let before = self.kay.view().saks.first().map(|sak| sak.key);
-        let now = self.now();
-        self.kay.handle_command(now, Command::Rekey);
+        let before = self.station.kay.view().saks.first().map(|sak| sak.key);
+        let now = self.line.now();
+        self.station.kay.handle_command(now, Command::Rekey);
         self.until(LIFE, |station| {
             let latest = station.kay.view().saks.first().map(|sak| sak.key);
             latest != before && station.is_secured()
@@ -300,35 +210,36 @@ impl Station {
 
     /// Breaks a rule; what came of it.
     fn probe(&mut self, probe: Probe) -> Result<Found, Fault> {
-        let last = self.sent[0].clone();
+        let last = self.station.sent[0].clone();
         let number = Repr::parse(last.get(BODY_AT..).unwrap_or_default());
         let number = number.map_or(0, |(repr, _)| repr.actor.mn);
         let ahead = number.saturating_add(1000);
-        let forged = altered(&last, &self.keys, |repr| repr.actor.mn = ahead).unwrap_or_default();
+        let forged =
+            altered(&last, &self.station.keys, |repr| repr.actor.mn = ahead).unwrap_or_default();
         let frame = match probe {
             Probe::WrongIcv => {
                 let mut frame = forged;
                 frame.last_mut().into_iter().for_each(|octet| *octet ^= 1);
                 frame
             }
-            Probe::Repeated => self.sent[1].clone(),
+            Probe::Repeated => self.station.sent[1].clone(),
             Probe::Short => forged[..forged.len().saturating_sub(ICV_LEN)].to_vec(),
-            Probe::OtherName => altered(&last, &self.keys, |repr| {
+            Probe::OtherName => altered(&last, &self.station.keys, |repr| {
                 repr.actor.mn = ahead;
                 repr.ckn = Ckn::new(b"another name").unwrap_or(repr.ckn);
             })
             .unwrap_or_default(),
             Probe::UnknownSet => Vec::new(),
         };
-        self.adds_set = probe == Probe::UnknownSet;
+        self.station.adds_set = probe == Probe::UnknownSet;
         if !frame.is_empty() {
-            self.send(&frame);
+            self.line.send(&frame);
         }
         // Two hellos of either side.
         self.until(Duration::from_secs(5), |_| false)?;
-        self.adds_set = false;
-        let echoed = self.device.echoed;
-        let is_live = !self.kay.view().peers.is_empty();
+        self.station.adds_set = false;
+        let echoed = self.station.device.echoed;
+        let is_live = !self.station.kay.view().peers.is_empty();
         Ok(match probe {
             _ if !is_live => Found::Broken("this station is no longer live for it".into()),
             Probe::UnknownSet if echoed <= number => {
@@ -344,92 +255,61 @@ impl Station {
 impl MkaArgs {
     /// Tests.
     pub fn run(&self) -> Result<ExitCode, Fault> {
-        let mut station = Station::open(self)?;
+        let mut beside = Beside::open(self)?;
         let say = |what: &str| {
             if !self.json {
                 eprintln!("{what} …");
             }
         };
         say("joining");
-        station.until(self.wait, Station::is_secured)?;
-        let secured = station.is_secured();
+        beside.until(self.wait, Station::is_secured)?;
+        let secured = beside.station.is_secured();
         say("watching");
-        station.until(self.duration, |_| false)?;
-        let mut checks = station.device.checks();
-        let view = station.kay.view();
+        beside.until(self.duration, |_| false)?;
+        let mut checks = beside.station.device.checks();
+        let view = beside.station.kay.view();
         let serves = view.saks.first().is_some_and(|sak| sak.made);
-        checks.push(Check {
-            clause: "12.4",
-            rule: "a SAK is in use by both",
-            found: match (secured, view.saks.first()) {
-                (true, Some(sak)) => Found::Holds(format!("{}, AN {}", sak.key, sak.an)),
-                _ if view.peers.is_empty() => Found::NotSeen("it is not live".into()),
-                _ => Found::Broken("not within the time".into()),
-            },
-        });
+        let found = match (secured, view.saks.first()) {
+            (true, Some(sak)) => Found::Holds(format!("{}, AN {}", sak.key, sak.an)),
+            _ if view.peers.is_empty() => Found::NotSeen("it is not live".into()),
+            _ => Found::Broken("not within the time".into()),
+        };
+        checks.push(Check::new("12.4", "a SAK is in use by both", found));
         if serves && secured && self.rekeys > 0 {
             say("new SAKs");
             let mut done = 0;
             for _ in 0..self.rekeys {
-                done += u32::from(station.rekey()?);
+                done += u32::from(beside.rekey()?);
             }
             let words = format!("{done} of {} within 6 s each", self.rekeys);
             let found = if done == self.rekeys { Found::Holds } else { Found::Broken };
             let rule = "the device follows this key server to a new SAK";
-            checks.push(Check { clause: "9.8", rule, found: found(words) });
+            checks.push(Check::new("9.8", rule, found(words)));
         }
-        if self.hostile && !station.kay.view().peers.is_empty() {
+        if self.hostile && !beside.station.kay.view().peers.is_empty() {
             for probe in Probe::ALL {
                 let (clause, rule) = probe.words();
                 say(rule);
-                let found = station.probe(probe)?;
-                checks.push(Check { clause, rule, found });
+                checks.push(Check::new(clause, rule, beside.probe(probe)?));
             }
         }
-        let partial = interrupt::wanted();
-        let report = report(&station, &checks, partial);
+        let device = &beside.station.device;
+        let report = report(device, &checks);
         results::Files { report: self.report.as_deref(), folder: None }.give(&report, self.json)?;
-        let broken = checks.iter().any(|check| matches!(check.found, Found::Broken(_)));
-        Ok(match (partial, broken || station.device.live.is_none()) {
-            (true, _) => ExitCode::from(interrupt::PARTIAL),
-            (false, true) => ExitCode::FAILURE,
-            (false, false) => ExitCode::SUCCESS,
-        })
+        Ok(clauses::code(&checks, device.live.is_some()))
     }
 }
 
-fn report(station: &Station, checks: &[Check], partial: bool) -> Report {
-    let count = |is: fn(&Found) -> bool| checks.iter().filter(|check| is(&check.found)).count();
-    let holds = count(|found| matches!(found, Found::Holds(_)));
-    let broken = count(|found| matches!(found, Found::Broken(_)));
-    let device = station.device.sci.map_or("nobody".into(), |sci| sci.to_string());
-    let question = "Does the device agree on MACsec keys as 802.1X-2020 says?";
-    let mut report = Report::new("MKA, clause by clause", question);
-    report.answer = match station.device.sci {
-        None => "Nobody was heard by this CKN.".into(),
-        Some(_) => format!(
-            "{device}: of {} rules {holds} were seen to hold, {broken} to be broken; of {} nothing \
-             was seen.",
-            checks.len(),
-            checks.len() - holds - broken
-        ),
+fn report(device: &Device, checks: &[Check]) -> Report {
+    let subject = Subject {
+        title: "MKA, clause by clause",
+        question: "Does the device agree on MACsec keys as 802.1X-2020 says?",
+        standard: "Clauses of 802.1X-2020",
+        device: match device.sci {
+            Some(sci) => Ok(sci.to_string()),
+            None => Err("Nobody was heard by this CKN."),
+        },
+        also: "",
     };
-    report.device = device;
-    report.program = machine::program();
-    report.machine = machine::describe();
-    report.command = machine::command();
-    report.date = machine::date();
-    report.partial = partial;
-    let words = |found: &Found| match found {
-        Found::Holds(words) => ("holds", words.clone()),
-        Found::Broken(words) => ("broken", words.clone()),
-        Found::NotSeen(words) => ("not seen", words.clone()),
-    };
-    let table = Table::new("clauses", "What was seen")
-        .column(Column::words("clause", checks.iter().map(|check| check.clause)))
-        .column(Column::words("rule", checks.iter().map(|check| check.rule)))
-        .column(Column::words("seen", checks.iter().map(|check| words(&check.found).0)))
-        .column(Column::words("by", checks.iter().map(|check| words(&check.found).1)));
-    report.sections.push(Section::new("Clauses of 802.1X-2020").table(table));
-    report
+    subject.report(checks)
 }
