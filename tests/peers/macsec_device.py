@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from clauses import broken, key_file, seen, tested  # noqa: E402
 from peernode import CPU, Check, Lab, Node, need, signals_exit  # noqa: E402
-from supplicant import CAK, CKN  # noqa: E402
+from supplicant import CAK, CKN, Supplicant  # noqa: E402
 
 NODE, GUEST = "02:00:00:00:00:02", "02:00:00:00:00:01"
 SALT = "a0a1a2a3a4a5a6a7a8a9aaab"
@@ -205,6 +205,23 @@ def kernel(check, lab):
         show(rows)
         found = {row[1] for row in broken(rows)}
         check.equal((code, found), (1, findings(kind)), answer)
+    check.case("Linux, MKA by wpa_supplicant")
+    guest.sh("ip link del ms0; ip link del br0")
+    peer = Supplicant(guest)
+    peer.begin(priority=200)
+    guest.sh("""set -e
+for n in $(seq 100); do ip link show macsec0 >/dev/null 2>&1 && break; sleep 0.1; done
+ip link add br0 type bridge
+ip link set macsec0 master br0
+ip link set vec1 master br0
+ip link set dev br0 up""")
+    # Its replay protection is off if nothing is said.
+    code, answer, rows = macsec(lab, "ga", "gb", "--cak", key_file(lab, "cak", cak=CAK), "--ckn",
+                                CKN, "--window", "off", "--largest", 1482)
+    show(rows)
+    check.equal((code, {row[1] for row in broken(rows)}), (1, findings(KINDS[0])), answer)
+    check.equal(seen(rows, "EAPOL passes")[0], "holds", "EAPOL")
+    peer.end()
 
 
 def main():
