@@ -179,4 +179,16 @@ mod tests {
             assert!(error.starts_with("line 1:") && !error.contains("dead"), "{error}");
         }
     }
+
+    #[test]
+    fn a_sak_has_16_or_32_octets_and_what_salt_there_is() {
+        let (key, salt) = sak(&named_key("xpn:1").unwrap()).unwrap();
+        assert_eq!((key.len(), salt.len()), (16, 12));
+        let (key, salt) = sak(&named_key("sak256:1").unwrap()).unwrap();
+        assert_eq!((key.len(), salt.len()), (32, 0));
+        for (name, said) in [("cak:1", "there is no `cipher`"), ("aes-gcm-192:1", "24 octets")] {
+            let error = sak(&named_key(name).unwrap()).err().unwrap();
+            assert!(error.contains(said), "{name}: {error}");
+        }
+    }
 }

@@ -33,6 +33,9 @@ the last one ended, as its answer says.
 Exit: 0 no rule was seen broken, 1 one was, or no frame came through, 2 the command line is wrong,
 3 the machine lacks something, or it was stopped.";
 
+/// The last number that a run without XPN begins with.
+const PN_MAX: u64 = 1 << 30;
+
 /// Words of `ferrule test macsec`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -84,8 +87,8 @@ pub struct MacsecArgs {
     #[arg(long, value_name = "N", conflicts_with = "cak")]
     device_ssci: Option<u32>,
     /// The first packet number that is sent.
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u64).range(1..=1 << 31))]
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "cak",
+          value_parser = clap::value_parser!(u64).range(1..=1 << 62))]
     pub pn: u64,
     /// Confidentiality offset: 0, 30 or 50.
     #[arg(long, value_name = "N", default_value = "0",
@@ -176,6 +179,10 @@ impl MacsecArgs {
         if cipher.xpn && offset != 0 {
             return Err(wrong("an offset with XPN".into(), "leave out --offset"));
         }
+        if !cipher.xpn && self.pn > PN_MAX {
+            let what = format!("packet numbers from {}", self.pn);
+            return Err(wrong(what, "take new keys: without XPN a key is worn out by then"));
+        }
         let file = self.key.as_deref().unwrap_or(Path::new(""));
         let of = |file: &Path, an: u8, ssci: Option<u32>, word: &str| {
             let (key, salt) = sak(file)?;
@@ -225,5 +232,61 @@ impl MacsecArgs {
             sci: Sci::new(mac, Sci::PORT_END_STATION),
             device_sci: channel.map(|channel| channel.sci),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        test: MacsecArgs,
+    }
+
+    fn args(words: &str) -> Result<MacsecArgs, clap::Error> {
+        let words = format!("macsec --interface a --clear b {words}");
+        Line::try_parse_from(words.split_whitespace()).map(|line| line.test)
+    }
+
+    #[test]
+    fn macsec_command_line_is_by_keys_or_by_a_cak() {
+        for wrong in ["", "--key k --cak c --ckn 01", "--cak c", "--key k --window 65537"] {
+            assert!(args(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["--key k --an 4", "--key k --offset 31", "--cak c --ckn 01 --ssci 1"] {
+            assert!(args(wrong).is_err(), "{wrong}");
+        }
+        let told = args("--key k --window off").expect("words").told(1500);
+        assert_eq!((told.window, told.largest), (None, 1502));
+        assert!(args("--cak c --ckn 0011").is_ok());
+    }
+
+    #[test]
+    fn macsec_keys_that_do_not_fit_are_refused_with_a_remedy() {
+        let file = std::env::temp_dir().join(format!("ferrule-sak-{}", std::process::id()));
+        std::fs::write(&file, format!("cipher {}\n", "0a".repeat(16))).expect("a file");
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&file, mode).expect("its mode");
+        let asked = |words: &str| {
+            let args = args(&format!("--key {} {words}", file.display())).expect("words");
+            args.by_keys(MacAddr([2, 0, 0, 0, 0, 1])).map_err(|fault| fault.to_string())
+        };
+        let fits = asked("").expect("associations");
+        assert_eq!(fits.sci.to_string(), "02:00:00:00:00:01/1");
+        for (words, said) in [
+            ("--suite gcm-aes-256", "needs 32"),
+            ("--suite gcm-aes-xpn-128", "--ssci N"),
+            ("--suite gcm-aes-xpn-128 --ssci 1", "no salt"),
+            ("--suite gcm-aes-xpn-128 --offset 30", "offset"),
+            ("--pn 2000000000", "take new keys"),
+        ] {
+            let error = asked(words).err().unwrap_or_else(|| panic!("{words}: no fault"));
+            assert!(error.contains(said), "{words}: {error}");
+        }
+        std::fs::remove_file(&file).expect("the file");
     }
 }

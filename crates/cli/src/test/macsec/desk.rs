@@ -11,6 +11,9 @@ const PATIENCE: Duration = Duration::from_millis(1000);
 /// Time for one that should not, behind one that should.
 const STRAGGLER: Duration = Duration::from_millis(20);
 
+/// Words where somebody ended the test.
+pub const STOPPED: &str = "the test was stopped";
+
 /// A side of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -90,6 +93,7 @@ impl<E: Ends> Desk<E> {
             heard.iter().partition(|frame| is_same(frame, &after.clear));
         let all = frames.len();
         let found = match (through.len(), goes_on.is_empty()) {
+            _ if self.ends.is_stopped() => Found::NotSeen(STOPPED.into()),
             (0, false) if all == 1 => Found::Holds("dropped; the next one came through".into()),
             (0, false) => Found::Holds(format!("{all} dropped; the next one came through")),
             (0, true) => Found::Broken("the frame after it did not come through".into()),
@@ -116,6 +120,7 @@ impl<E: Ends> Desk<E> {
         }
         let all = frames.len();
         let found = match (came, altered, need_not) {
+            _ if self.ends.is_stopped() => Found::NotSeen(STOPPED.into()),
             (_, 1.., _) => Found::Broken(format!("{altered} of {all} came through altered")),
             (0, _, Some(why)) => Found::NotSeen(why.into()),
             (came, _, _) if came < all => Found::Broken(format!("{came} of {all} came through")),
@@ -132,6 +137,9 @@ impl<E: Ends> Desk<E> {
         self.watched.expect(&clear);
         self.ends.send(Side::Clear, &clear);
         self.until(patience, |_, watched| watched.has(&clear))?;
+        if self.ends.is_stopped() {
+            self.watched.give_up(&clear);
+        }
         Ok(self.watched.has(&clear))
     }
 

@@ -25,7 +25,7 @@ use super::line::{self, Line};
 use super::mka::Station;
 use crate::{interrupt, results};
 use args::Associations;
-use desk::{Desk, Ends, Side};
+use desk::{Desk, Ends, STOPPED, Side};
 use ferrule_base::{Duration, Instant};
 use ferrule_control::mka::Config;
 use ferrule_daemon::Fault;
@@ -146,14 +146,12 @@ fn tested<E: Ends>(
     say("waiting for frames to pass");
     let (passes, is_sent) = desk.begins(wait)?;
     let rule = "a frame with SCI, encrypted as agreed, comes through";
-    let mut checks = vec![Check::new(
-        "10.6",
-        rule,
-        match passes {
-            true => Found::Holds("it came through".into()),
-            false => Found::Broken("none did within the time".into()),
-        },
-    )];
+    let found = match passes {
+        true => Found::Holds("it came through".into()),
+        false if desk.ends.is_stopped() => Found::NotSeen(STOPPED.into()),
+        false => Found::Broken("none did within the time".into()),
+    };
+    let mut checks = vec![Check::new("10.6", rule, found)];
     if passes {
         say("frames to the device");
         checks.extend(desk.probe(told)?);

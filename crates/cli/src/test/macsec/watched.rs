@@ -66,6 +66,11 @@ impl Watched {
         self.came.clear();
     }
 
+    /// Expects a frame no more.
+    pub fn give_up(&mut self, clear: &[u8]) {
+        number(clear).map(|number| self.expected.remove(&number));
+    }
+
     /// True if that frame came.
     pub fn has(&self, clear: &[u8]) -> bool {
         number(clear).is_some_and(|number| self.came.contains(&number))
