@@ -2,7 +2,7 @@
 //! copy for each change.
 //!
 //! ```text
-//!   key ──multiply, shift──▶ │ five keys │ their cells │  compared at once, a cache line
+//!   key ──multiply, shift──▶ │ some keys │ their cells │  compared at once, in one cache line
 //!                              full, and it is none of them ─▶ the next line
 //!   too full ─▶ a table of twice the size, with all that this one has
 //! ```
@@ -12,9 +12,6 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
-
-/// Entries of a line.
-const ABREAST: usize = 5;
 
 /// The cell of a key that is not there.
 pub(super) const NONE: u32 = u32::MAX;
@@ -55,59 +52,117 @@ impl<T> Growing<T> {
     }
 }
 
-/// Entries that are compared at once, a cache line. A key of zero is a free place; the last place
-/// is used when all others are, and is free again only once no other line has what belongs here.
-#[repr(align(64))]
-struct Line {
-    keys: [AtomicU64; ABREAST],
-    cells: [AtomicU32; ABREAST],
-}
-
-impl Line {
-    const EMPTY: Self = Self {
-        keys: [const { AtomicU64::new(0) }; ABREAST],
-        cells: [const { AtomicU32::new(NONE) }; ABREAST],
-    };
+/// Entries that are compared at once. A key of zero is a free place; the last place is used when
+/// all others are, and is free again only once no other line has what belongs here.
+pub(super) trait Line {
+    /// A line without entries.
+    const EMPTY: Self;
+    /// Entries that it has room for.
+    const PLACES: usize;
 
     /// The cell of a key in this line, without a branch.
+    fn get(&self, key: u64) -> u32;
+
+    /// The entry in a place: key and cell.
+    fn entry(&self, at: usize) -> (u64, u32);
+
+    /// Puts an entry into a place: who sees its key sees its cell.
+    fn set(&self, at: usize, key: u64, cell: u32);
+
+    /// True if the last place is used.
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        self.entry(Self::PLACES - 1).0 != 0
+    }
+
+    /// The place of a key in this line.
+    fn position(&self, key: u64) -> Option<usize> {
+        (0..Self::PLACES).find(|&at| self.entry(at).0 == key)
+    }
+}
+
+/// Line of keys of 32 bits, half a cache line: a word has a key and its cell.
+#[repr(align(32))]
+pub(super) struct Narrow([AtomicU64; 4]);
+
+const fn word(key: u64, cell: u32) -> u64 {
+    key << 32 | cell as u64
+}
+
+impl Line for Narrow {
+    const EMPTY: Self = Self([const { AtomicU64::new(word(0, NONE)) }; 4]);
+    const PLACES: usize = 4;
+
     #[inline(always)]
     fn get(&self, key: u64) -> u32 {
         let mut found = NONE;
-        for (one, cell) in self.keys.iter().zip(&self.cells) {
-            let (one, cell) = (one.load(Ordering::Acquire), cell.load(Ordering::Acquire));
+        for word in &self.0 {
+            let word = word.load(Ordering::Acquire);
+            found = if word >> 32 == key { word as u32 } else { found };
+        }
+        found
+    }
+
+    #[inline(always)]
+    fn entry(&self, at: usize) -> (u64, u32) {
+        let word = self.0[at].load(Ordering::Acquire);
+        (word >> 32, word as u32)
+    }
+
+    fn set(&self, at: usize, key: u64, cell: u32) {
+        self.0[at].store(word(key, cell), Ordering::Release);
+    }
+}
+
+/// Line of keys of 64 bits, a cache line.
+#[repr(align(64))]
+pub(super) struct Wide {
+    keys: [AtomicU64; 5],
+    cells: [AtomicU32; 5],
+}
+
+impl Line for Wide {
+    const EMPTY: Self =
+        Self { keys: [const { AtomicU64::new(0) }; 5], cells: [const { AtomicU32::new(NONE) }; 5] };
+    const PLACES: usize = 5;
+
+    #[inline(always)]
+    fn get(&self, key: u64) -> u32 {
+        let mut found = NONE;
+        for at in 0..Self::PLACES {
+            let (one, cell) = self.entry(at);
             found = if one == key { cell } else { found };
         }
         found
     }
 
     #[inline(always)]
-    fn is_full(&self) -> bool {
-        self.keys[ABREAST - 1].load(Ordering::Acquire) != 0
-    }
-
-    /// The place of a key in this line.
-    fn position(&self, key: u64) -> Option<usize> {
-        self.keys.iter().position(|one| one.load(Ordering::Acquire) == key)
+    fn entry(&self, at: usize) -> (u64, u32) {
+        (self.keys[at].load(Ordering::Acquire), self.cells[at].load(Ordering::Acquire))
     }
 
     fn set(&self, at: usize, key: u64, cell: u32) {
-        // Who sees the key sees the cell.
         self.cells[at].store(cell, Ordering::Release);
         self.keys[at].store(key, Ordering::Release);
     }
 }
 
 /// Cells by key; keys are not zero.
-#[derive(Default)]
-pub(super) struct CellTable {
-    lines: Growing<Line>,
+pub(super) struct CellTable<L> {
+    lines: Growing<L>,
     /// Entries that moved.
     moves: AtomicU64,
     /// Entries; held by whoever writes.
     used: Mutex<usize>,
 }
 
-impl CellTable {
+impl<L> Default for CellTable<L> {
+    fn default() -> Self {
+        Self { lines: Growing::default(), moves: AtomicU64::new(0), used: Mutex::new(0) }
+    }
+}
+
+impl<L: Line> CellTable<L> {
     /// The cell of a key, or [`NONE`].
     #[inline]
     pub fn get(&self, key: u64) -> u32 {
@@ -145,7 +200,7 @@ impl CellTable {
     pub fn replace(&self, key: u64, cell: u32) -> bool {
         let _used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((at, place)) = self.position(key) else { return false };
-        self.lines.get()[at].cells[place].store(cell, Ordering::Release);
+        self.lines.get()[at].set(place, key, cell);
         true
     }
 
@@ -156,7 +211,7 @@ impl CellTable {
             return false;
         }
         // At most half of the places, so that searches end soon.
-        if (*used + 1) * 2 > self.lines.get().len() * ABREAST && !self.grow() {
+        if (*used + 1) * 2 > self.lines.get().len() * L::PLACES && !self.grow() {
             return false;
         }
         put(self.lines.get(), key, cell);
@@ -189,9 +244,9 @@ impl CellTable {
 
     /// Frees a place. The last one of a line is filled from a later line, if one has what
     /// belongs here.
-    fn free(&self, lines: &[Line], mut at: usize, mut place: usize) {
+    fn free(&self, lines: &[L], mut at: usize, mut place: usize) {
         let count = lines.len();
-        while place == ABREAST - 1 {
+        while place == L::PLACES - 1 {
             let here = at;
             let strays = |later: usize| {
                 // Searches for it pass here.
@@ -202,8 +257,8 @@ impl CellTable {
                         distance(home) >= distance(here) && later != here
                     }
                 };
-                let mut keys = lines[later].keys.iter().map(|key| key.load(Ordering::Acquire));
-                keys.position(belongs).map(|place| (later, place))
+                let place = (0..L::PLACES).find(|&place| belongs(lines[later].entry(place).0));
+                place.map(|place| (later, place))
             };
             let mut found = None;
             for later in (1..count).map(|step| (here + step) & (count - 1)) {
@@ -213,28 +268,22 @@ impl CellTable {
                 }
             }
             let Some((later, stray)) = found else { break };
-            let from = &lines[later];
-            let key = from.keys[stray].load(Ordering::Acquire);
-            lines[here].set(place, key, from.cells[stray].load(Ordering::Acquire));
+            let (key, cell) = lines[later].entry(stray);
+            lines[here].set(place, key, cell);
             self.moves.fetch_add(1, Ordering::AcqRel);
             (at, place) = (later, stray);
         }
-        lines[at].keys[place].store(0, Ordering::Release);
-        lines[at].cells[place].store(NONE, Ordering::Release);
+        lines[at].set(place, 0, NONE);
     }
 
     /// Makes a table of twice the size. False if there is no larger one.
     fn grow(&self) -> bool {
         let old = self.lines.get();
         let size = (old.len() * 2).max(2);
-        let new: Box<[Line]> = (0..size).map(|_| Line::EMPTY).collect();
+        let new: Box<[L]> = (0..size).map(|_| L::EMPTY).collect();
         for line in old {
-            for (key, cell) in line.keys.iter().zip(&line.cells) {
-                let key = key.load(Ordering::Acquire);
-                if key != 0 {
-                    put(&new, key, cell.load(Ordering::Acquire));
-                }
-            }
+            let entries = (0..L::PLACES).map(|at| line.entry(at)).filter(|&(key, _)| key != 0);
+            entries.for_each(|(key, cell)| put(&new, key, cell));
         }
         self.lines.replace(size.ilog2() as usize, new)
     }
@@ -254,7 +303,7 @@ fn path(lines: usize, key: u64) -> impl Iterator<Item = usize> {
     (0..lines).map(move |step| (home + step) & (lines - 1))
 }
 
-fn find(lines: &[Line], key: u64) -> u32 {
+fn find<L: Line>(lines: &[L], key: u64) -> u32 {
     for at in path(lines.len(), key) {
         let cell = lines[at].get(key);
         if cell != NONE || !lines[at].is_full() {
@@ -265,7 +314,7 @@ fn find(lines: &[Line], key: u64) -> u32 {
 }
 
 /// Writes an entry into the first free place of its path.
-fn put(lines: &[Line], key: u64, cell: u32) {
+fn put<L: Line>(lines: &[L], key: u64, cell: u32) {
     let free = |at: usize| Some((at, lines[at].position(0)?));
     if let Some((at, place)) = path(lines.len(), key).find_map(free) {
         lines[at].set(place, key, cell);
@@ -279,19 +328,22 @@ mod tests {
     use std::collections::HashMap;
     use std::sync::atomic::AtomicBool;
 
-    #[test]
-    fn it_is_a_map() {
+    fn is_a_map<L: Line>(spread: u64) {
         let mut rng = Rng::new(4301);
         for keys in [3, 40, 1000] {
-            let (table, mut map) = (CellTable::default(), HashMap::new());
+            let (table, mut map) = (CellTable::<L>::default(), HashMap::new());
             for step in 0..20_000_u32 {
                 // Few homes, so that lines run over.
-                let key = (rng.next_u64() % keys) << (rng.next_u64() % 2 * 32);
+                let key = (rng.next_u64() % keys) << (rng.next_u64() % 2 * spread);
                 match rng.next_u64() % 5 {
                     0..3 => {
                         let new = key != 0 && !map.contains_key(&key);
                         assert_eq!(table.insert(key, step), new);
                         new.then(|| map.insert(key, step));
+                    }
+                    3 => {
+                        assert_eq!(table.replace(key, !step), map.contains_key(&key));
+                        map.entry(key).and_modify(|cell| *cell = !step);
                     }
                     _ => assert_eq!(table.remove(key), map.remove(&key).is_some()),
                 }
@@ -307,9 +359,15 @@ mod tests {
     }
 
     #[test]
+    fn it_is_a_map() {
+        is_a_map::<Narrow>(16);
+        is_a_map::<Wide>(32);
+    }
+
+    #[test]
     fn many_are_found_like_each() {
         let mut rng = Rng::new(4303);
-        let table = CellTable::default();
+        let table = CellTable::<Narrow>::default();
         let spis: Vec<u32> = (0..5000).map(|n| 256 + n * 7).collect();
         spis.iter().for_each(|&spi| assert!(table.insert(spi.into(), !spi)));
         let asked: Vec<u32> = (0..5000).map(|_| (rng.next_u64() % 40_000) as u32).collect();
@@ -320,16 +378,15 @@ mod tests {
             assert_eq!(cell, if spis.binary_search(&spi).is_ok() { !spi } else { NONE });
         }
         let mut cell = [7];
-        CellTable::default().get_all(&[256], &mut cell);
+        CellTable::<Narrow>::default().get_all(&[256], &mut cell);
         assert_eq!(cell, [NONE]);
     }
 
-    #[test]
-    fn what_stays_is_found_while_others_come_and_go() {
-        let table = CellTable::default();
+    fn finds_what_stays<L: Line + Sync + Send>() {
+        let table = CellTable::<L>::default();
         let mut rng = Rng::new(7);
-        let stays: Vec<u64> = (0..200).map(|_| rng.next_u64()).collect();
-        let goes: Vec<u64> = (0..1500).map(|_| rng.next_u64()).collect();
+        let mut some = |count| (0..count).map(|_| rng.next_u64() >> 32).collect::<Vec<u64>>();
+        let (stays, goes) = (some(200), some(1500));
         stays.iter().for_each(|&key| assert!(table.insert(key, key as u32)));
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -351,5 +408,11 @@ mod tests {
             assert!(reader.join().is_ok_and(|rounds| rounds > 0));
         });
         assert!(table.moves.load(Ordering::Acquire) > 0, "entries moved");
+    }
+
+    #[test]
+    fn what_stays_is_found_while_others_come_and_go() {
+        finds_what_stays::<Narrow>();
+        finds_what_stays::<Wide>();
     }
 }

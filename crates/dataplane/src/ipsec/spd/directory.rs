@@ -10,7 +10,7 @@
 //! Inbound SAs are found by SPI alone: they are unicast and this node chose
 //! their SPIs (RFC 4301 section 4.1). The SA then checks the addresses.
 
-use super::cells::{CellTable, Growing, NONE};
+use super::cells::{CellTable, Growing, NONE, Narrow, Wide};
 use crate::graph::{Aside, Next};
 use crate::ipsec::SaProtocol;
 use ferrule_base::DropReason;
@@ -111,11 +111,11 @@ pub struct BadSpi(pub u32);
 /// Where each SA lives.
 pub struct SaDirectory {
     workers: usize,
-    inbound: CellTable,
+    inbound: CellTable<Narrow>,
     /// By slot, for one worker after the other.
     slots: Growing<AtomicU32>,
     /// Outbound SAs by SPI and the other end.
-    paths: CellTable,
+    paths: CellTable<Wide>,
 }
 
 impl Default for SaDirectory {
