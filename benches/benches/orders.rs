@@ -221,6 +221,8 @@ struct Keying {
     /// Microseconds from order to answer, by verb.
     micros: [Vec<f64>; 3],
     refused: u64,
+    /// Reports of all SAs that were made meanwhile.
+    reports: usize,
 }
 
 impl Keying {
@@ -232,6 +234,7 @@ impl Keying {
             tunnels: (0..REKEYED).map(|_| Keys::default()).collect(),
             micros: Default::default(),
             refused: 0,
+            reports: 0,
         }
     }
 
@@ -272,8 +275,17 @@ impl Keying {
         seconds: u64,
     ) -> std::time::Duration {
         let mut busy = std::time::Duration::ZERO;
+        let (mut asked, mut answers) = (0, None);
         while begin.elapsed().as_secs() < seconds {
             let turn = Clock::now();
+            // Once a second somebody looks at all SAs.
+            if begin.elapsed().as_secs() > asked {
+                asked += 1;
+                answers = Some(control.request_reports());
+            }
+            if let Some(Ok(report)) = answers.as_ref().map(|answers| answers.try_recv()) {
+                self.reports += usize::from(report.esp_in.len() >= TUNNELS);
+            }
             while begin.elapsed().as_secs_f64() * RATE as f64 > f64::from(self.spi) {
                 self.rekey(control);
             }
@@ -376,9 +388,11 @@ fn main() {
         line(&format!("{verb}, order to answer"), micros);
     }
     println!(
-        "  {} refused, {} unanswered; the control part works {:.1} % of the time",
+        "  {} refused, {} unanswered; {} reports of all SAs; the control part works {:.1} % of the \
+         time",
         keying.refused,
         keying.given.len(),
+        keying.reports,
         100.0 * busy.as_secs_f64() / begin.elapsed().as_secs_f64()
     );
     println!("  reach: none lost or overtaken, p99 of 5 ms");

@@ -5,7 +5,7 @@ use crate::message::{Asker, Change, EspIn, EspOut, Event, SaReport, Want};
 use ferrule_crypto::{Engine, Jobs};
 use ferrule_dataplane::Lease;
 use ferrule_dataplane::graph::Ctx;
-use ferrule_dataplane::ipsec::{AhIn, AhOut, SaProtocol};
+use ferrule_dataplane::ipsec::{AhIn, AhOut, SaProtocol, SaView};
 use ferrule_dataplane::macsec::{RxChange, SecyIn, SecyOut};
 use ferrule_pipeline::Packet;
 use rtrb::Producer;
@@ -19,6 +19,16 @@ const WALK: u32 = 64;
 pub(crate) struct EdgeWalk {
     at: u32,
     is_ah: bool,
+}
+
+/// Reports of SAs, made a few at a time.
+#[derive(Default)]
+pub(crate) struct SaReports {
+    pub outbound: Vec<SaReport>,
+    pub inbound: Vec<SaReport>,
+    /// ESP out, AH out, ESP in, AH in.
+    stage: u8,
+    at: u32,
 }
 
 /// The stages that have associations. A card has none of AH.
@@ -206,6 +216,26 @@ impl Associations {
         let sas = self.secy_in.report().into_iter().flat_map(|(_, report)| report.sas);
         let sas = sas.filter(|sa| sa.lease != Lease::default());
         sas.map(|sa| Event::Edge { record: sa.lease.record, edge: sa.edge })
+    }
+
+    /// Adds a few more reports; false once all are there.
+    pub fn report_some(&self, all: &mut SaReports) -> bool {
+        let places = all.at..all.at.saturating_add(WALK);
+        let (esp, ah) = (SaProtocol::Esp, SaProtocol::Ah);
+        let of = |protocol| move |view: SaView<'_>| SaReport::of(protocol, &view);
+        let (out, inn) = (&mut all.outbound, &mut all.inbound);
+        let more = match all.stage {
+            0 => self.esp_out.show_some(places).map(|some| out.extend(some.map(of(esp)))),
+            1 => self.ah_out.show_some(places).map(|some| out.extend(some.map(of(ah)))),
+            2 => self.esp_in.show_some(places).map(|some| inn.extend(some.map(of(esp)))),
+            3 => self.ah_in.show_some(places).map(|some| inn.extend(some.map(of(ah)))),
+            _ => return false,
+        };
+        (all.stage, all.at) = match more {
+            Some(()) => (all.stage, all.at + WALK),
+            None => (all.stage + 1, 0),
+        };
+        true
     }
 
     /// Outbound SAs, of ESP and of AH.

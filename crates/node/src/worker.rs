@@ -11,7 +11,7 @@
 //! from its event queue, a benchmark from its loop.
 
 use crate::associations::Associations;
-use crate::associations::EdgeWalk;
+use crate::associations::{EdgeWalk, SaReports};
 use crate::card::{Card, Fitted};
 use crate::message::{Command, Event, Ordered, WorkerReport};
 use crate::probe::{Lap, Probe, Recorder, Silent, Stopwatch};
@@ -27,6 +27,7 @@ use rtrb::{Consumer, Producer};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::Sender;
 
 mod handover;
 mod obey;
@@ -101,6 +102,9 @@ pub struct Worker<E: Engine<Packet> = Software> {
     unsaid: VecDeque<Event>,
     /// A walk that tells where windows stand.
     edges: Option<EdgeWalk>,
+    /// Those who asked what was counted, and what the first of them is told of SAs.
+    asking: VecDeque<Sender<Box<WorkerReport>>>,
+    told: SaReports,
     recorder: Option<Box<Recorder>>,
     stopwatch: Option<Box<Stopwatch>>,
 }
@@ -147,6 +151,8 @@ impl<E: Engine<Packet>> Worker<E> {
             events: parts.events,
             unsaid: VecDeque::new(),
             edges: None,
+            asking: VecDeque::new(),
+            told: SaReports::default(),
             recorder: None,
             stopwatch: None,
         }
@@ -584,6 +590,13 @@ impl<E: Engine<Packet>> Worker<E> {
 
     /// Everything this worker counted.
     pub fn report(&self, now: Instant) -> WorkerReport {
+        let mut sas = SaReports::default();
+        while self.stages.sas.report_some(&mut sas) {}
+        self.report_with(now, sas)
+    }
+
+    /// The same, with the SAs that were reported before.
+    fn report_with(&self, now: Instant, sas: SaReports) -> WorkerReport {
         WorkerReport {
             worker: self.id,
             now,
@@ -594,8 +607,8 @@ impl<E: Engine<Packet>> Worker<E> {
             handed_out: self.handed_out,
             handed_in: self.handed_in,
             ports: self.ports.iter().map(|p| (p.id, p.port.stats(), p.port.is_up())).collect(),
-            esp_out: self.stages.sas.outbound().collect(),
-            esp_in: self.stages.sas.inbound().collect(),
+            esp_out: sas.outbound,
+            esp_in: sas.inbound,
             hits: self.tally.hits.all().to_vec(),
             list_hits: self.tally.list_hits.all().to_vec(),
             secy_out: self.stages.sas.secy_out.report(),

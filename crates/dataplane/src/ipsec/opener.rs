@@ -165,6 +165,12 @@ impl<S: Opening> Opener<S> {
         self.sas.table.has_slot(behind)
     }
 
+    /// SAs in some places of the table; nothing behind the last place.
+    pub fn show_some(&self, places: Range<u32>) -> Option<impl Iterator<Item = SaView<'_>>> {
+        let some = self.sas.table.some(places)?;
+        Some(some.map(|held| held.sa.base().view(held.id)))
+    }
+
     /// True while an engine still has packets of a retired SA.
     pub const fn is_lingering(&self) -> bool {
         self.sas.table.is_lingering()

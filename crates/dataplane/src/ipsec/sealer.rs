@@ -15,6 +15,7 @@ use ferrule_base::{DropReason, Duration, Instant, Rng};
 use ferrule_crypto::{Coming, Engine, Job, Jobs, Op, Verdict};
 use ferrule_pipeline::{BATCH, Batch, Packet};
 use ferrule_wire::Protocol;
+use std::ops::Range;
 
 /// Numbers between two looks at whether the reserved range runs low.
 const LOOK_EVERY: u64 = 64;
@@ -247,6 +248,12 @@ impl<S: Sealing> Sealer<S> {
     /// The SAs, for `show sa` and for a clean stop.
     pub fn show(&self) -> impl Iterator<Item = SaView<'_>> {
         self.sas.table.iter().map(|held| held.sa.base().view(held.id))
+    }
+
+    /// SAs in some places of the table; nothing behind the last place.
+    pub fn show_some(&self, places: Range<u32>) -> Option<impl Iterator<Item = SaView<'_>>> {
+        let some = self.sas.table.some(places)?;
+        Some(some.map(|held| held.sa.base().view(held.id)))
     }
 
     /// True while an engine still has packets of a retired SA.

@@ -14,6 +14,7 @@ use crate::ipsec::SelectorError;
 use ferrule_base::Chunks;
 use ferrule_crypto::key::InstallError;
 use ferrule_pipeline::{NEAR_MAX, prefetch_at};
+use std::ops::Range;
 
 /// Indices of one stage: 0 to this, exclusively.
 pub const SAS_MAX: u32 = 1 << 20;
@@ -222,6 +223,12 @@ impl<T> SaTable<T> {
     /// All that are not retired.
     pub fn iter(&self) -> impl Iterator<Item = &Held<T>> {
         self.slab.iter().flatten().filter(|held| held.state == State::Installed)
+    }
+
+    /// Those in some slots that are not retired; nothing behind the last slot.
+    pub fn some(&self, slots: Range<u32>) -> Option<impl Iterator<Item = &Held<T>>> {
+        let held = slots.clone().filter_map(|slot| self.slab.get(slot as usize)?.as_ref());
+        self.has_slot(slots.start).then(|| held.filter(|held| held.state == State::Installed))
     }
 
     /// SAs held, the retired ones that wait for jobs included.

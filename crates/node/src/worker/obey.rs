@@ -9,6 +9,9 @@ use ferrule_control::Refused;
 use ferrule_crypto::Engine;
 use ferrule_pipeline::{Packet, Port};
 
+/// Steps of a report in one turn, of a few SAs each.
+const REPORT_WALKS: usize = 16;
+
 impl<E: Engine<Packet>> Worker<E> {
     /// Goes on telling the control part where replay windows stand, where there is room: what
     /// somebody waits for comes first.
@@ -80,16 +83,30 @@ impl<E: Engine<Packet>> Worker<E> {
                 Command::Refusals(reply) => {
                     let _ = reply.send(Box::new(self.refusals()));
                 }
-                Command::Report(reply) => {
-                    let report = self.report(now);
-                    let _ = reply.send(Box::new(report));
-                }
+                Command::Report(reply) => self.asking.push_back(reply),
             }
         }
         for card in &mut self.cards {
             card.obey(&mut self.cache);
         }
-        false
+        self.answer(now);
+        !self.asking.is_empty()
+    }
+
+    /// Goes on with what those are told who asked what was counted, some SAs a turn: packets
+    /// do not wait for a hundred thousand.
+    fn answer(&mut self, now: Instant) {
+        for _ in 0..REPORT_WALKS {
+            if self.asking.is_empty() || self.stages.sas.report_some(&mut self.told) {
+                continue;
+            }
+            let sas = std::mem::take(&mut self.told);
+            let report = self.report_with(now, sas);
+            if let Some(reply) = self.asking.pop_front() {
+                // Whoever asked may be gone.
+                let _ = reply.send(Box::new(report));
+            }
+        }
     }
 
     fn refusals(&mut self) -> Refusals {

@@ -231,10 +231,13 @@ impl Net {
     pub fn reports(&mut self, node: usize) -> Vec<Box<WorkerReport>> {
         let receiver = self.members[node].control.request_reports();
         let now = self.now;
-        for worker in &mut self.members[node].workers {
-            worker.turn(now);
+        let mut reports = Vec::new();
+        while reports.len() < self.members[node].workers.len() {
+            self.members[node].workers.iter_mut().for_each(|worker| _ = worker.turn(now));
+            reports.extend(receiver.try_iter());
         }
-        receiver.try_iter().collect()
+        reports.sort_by_key(|report: &Box<WorkerReport>| report.worker);
+        reports
     }
 
     /// What the only card of a node counted.
