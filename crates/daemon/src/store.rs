@@ -103,7 +103,7 @@ impl Shared {
         loop {
             let mut waiting = locked(&self.waiting);
             let mut is_late = false;
-            while !waiting.is_urgent() && !(is_late && !waiting.edges.is_empty()) {
+            while !waiting.is_urgent() && (!is_late || waiting.edges.is_empty()) {
                 if waiting.is_closing {
                     return;
                 }
@@ -126,16 +126,14 @@ impl Shared {
         let edges = each(&edges, |some| locked(&self.files).raise_edges(some));
         let mut waiting = locked(&self.waiting);
         if !edges.is_empty() {
-            waiting.edges_failed = edges.iter().find_map(|(_, done)| done.clone().err());
+            waiting.edges_failed = edges.iter().find_map(|edge| edge.done.clone().err());
         }
         // What could not be written waits for the next time.
-        for ((record, edge), _) in edges.into_iter().filter(|(_, done)| done.is_err()) {
-            let known = waiting.edges.entry(record).or_default();
-            *known = (*known).max(edge);
+        for failed in edges.into_iter().filter(|edge| edge.done.is_err()) {
+            let known = waiting.edges.entry(failed.record).or_default();
+            *known = (*known).max(failed.limit);
         }
-        let reserved = limits.into_iter();
-        let reserved = reserved.map(|((record, limit), done)| Reserved { record, limit, done });
-        waiting.reserved.extend(reserved);
+        waiting.reserved.extend(limits);
     }
 }
 
@@ -144,11 +142,12 @@ impl Shared {
 fn each(
     all: &[([u8; 16], u64)],
     mut write: impl FnMut(&[([u8; 16], u64)]) -> Result<(), StateError>,
-) -> Vec<(([u8; 16], u64), Result<(), StoreError>)> {
-    if all.is_empty() || write(all).is_ok() {
-        return all.iter().map(|&one| (one, Ok(()))).collect();
-    }
-    all.iter().map(|&one| (one, write(&[one]).map_err(|e| told(&e)))).collect()
+) -> Vec<Reserved> {
+    let all_done = all.is_empty() || write(all).is_ok();
+    let mut done = |one| if all_done { Ok(()) } else { write(&[one]).map_err(|e| told(&e)) };
+    let reserved =
+        |&one: &([u8; 16], u64)| Reserved { record: one.0, limit: one.1, done: done(one) };
+    all.iter().map(reserved).collect()
 }
 
 impl CounterStore for SharedStore {

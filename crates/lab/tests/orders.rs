@@ -10,7 +10,10 @@ use std::collections::HashMap;
 
 /// 500 pairs of SAs a second for each gateway: 1,000 are added and 1,000 dropped.
 const EVERY: Duration = Duration::from_millis(2);
+const START: Instant = Instant::from_millis(100);
 const BEGIN: Instant = Instant::from_millis(200);
+const LAST: Instant = Instant::from_millis(1180);
+const STOP: Instant = Instant::from_millis(1190);
 const END: Instant = Instant::from_millis(1200);
 /// From an order to its answer.
 const ANSWERED: Duration = Duration::from_millis(5);
@@ -23,14 +26,13 @@ fn two_gateways(seed: u64) -> Topology {
         node.profile.batch = 1 + rng.below(64) as usize;
         node.profile.timer = Duration::from_micros(rng.below(100));
     }
-    let stop = END - Duration::from_millis(10);
     let udp = |from: usize, to: usize| Traffic {
         kind: Kind::Udp(200, Schedule::every(Duration::from_micros(50))),
         from,
         to,
         address: topology.hosts[to].addresses[0].0,
-        start: BEGIN - Duration::from_millis(100),
-        stop: Some(stop),
+        start: START,
+        stop: Some(STOP),
         count: None,
         window: 1 << 16,
     };
@@ -112,6 +114,14 @@ impl Keying {
         }
     }
 
+    fn hear_until(&mut self, lab: &mut Lab, now: &mut Instant, end: Instant) {
+        while *now < end {
+            *now += Duration::from_micros(50);
+            lab.network.advance(*now);
+            self.hear(lab);
+        }
+    }
+
     /// Both ends send with the new keys; what was sent with the old ones has arrived.
     fn end(&mut self, lab: &mut Lab) {
         for node in [0, 1] {
@@ -142,19 +152,15 @@ fn keys_change_five_hundred_times_a_second_and_nothing_is_lost() {
         };
         lab.network.advance(BEGIN);
         let (mut now, mut exchanges) = (BEGIN, 0);
-        while now < END - Duration::from_millis(20) {
+        while now < LAST {
             keying.begin(&mut lab);
             exchanges += 1;
             let next = now + EVERY;
-            while now < next {
-                now += Duration::from_micros(50);
-                lab.network.advance(now);
-                keying.hear(&mut lab);
-            }
+            keying.hear_until(&mut lab, &mut now, next);
             keying.end(&mut lab);
         }
+        keying.hear_until(&mut lab, &mut now, END);
         lab.run();
-        keying.hear(&mut lab);
         assert_eq!(lab.findings.first(), None, "seed {seed}");
         assert!(keying.given.is_empty(), "seed {seed}: {:?}", keying.given);
         assert_eq!(keying.dropped, 4 * (exchanges - 1), "seed {seed}");

@@ -161,7 +161,7 @@ impl EspPlan {
         for specs in self.first {
             let all = specs.iter().filter_map(|spec| Some((index(spec)?, spec.seats.clone())));
             let slot = specs.first().map_or(0, |spec| spec.slot);
-            slots.push((slot, all.collect()));
+            slots.push(SlotFilling { slot, sas: all.collect() });
         }
         (next, Filling { slots, reached })
     }
@@ -183,8 +183,14 @@ pub(crate) fn changed_slots(new: Version<'_>, old: Version<'_>) -> HashSet<u32> 
 /// Slots and the outbound SAs that are to fill them, and inbound SAs that are to be reached.
 #[derive(Default)]
 pub(crate) struct Filling {
-    slots: Vec<(u32, Vec<(u32, Vec<Seat>)>)>,
+    slots: Vec<SlotFilling>,
     reached: Vec<u32>,
+}
+
+/// Outbound SAs of a slot, each with who has it; the first one is for those who have none.
+struct SlotFilling {
+    slot: u32,
+    sas: Vec<(u32, Vec<Seat>)>,
 }
 
 impl Filling {
@@ -202,7 +208,7 @@ impl Filling {
 
     /// A worker has its own SA, or the first.
     fn fill(&self, dirs: &Directories, sas: &Sas, which: impl Fn(u32) -> bool) {
-        for (_, specs) in self.slots.iter().filter(|(slot, _)| which(*slot)) {
+        for SlotFilling { sas: specs, .. } in self.slots.iter().filter(|one| which(one.slot)) {
             for worker in 0..dirs.workers.workers() {
                 let own = specs.iter().find(|(_, seats)| seats.contains(&Seat::Worker(worker)));
                 if let Some(&(index, _)) = own.or(specs.first()) {

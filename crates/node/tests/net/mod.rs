@@ -231,12 +231,12 @@ impl Net {
     pub fn reports(&mut self, node: usize) -> Vec<Box<WorkerReport>> {
         let receiver = self.members[node].control.request_reports();
         let now = self.now;
-        let mut reports = Vec::new();
+        let mut reports: Vec<Box<WorkerReport>> = Vec::new();
         while reports.len() < self.members[node].workers.len() {
             self.members[node].workers.iter_mut().for_each(|worker| _ = worker.turn(now));
             reports.extend(receiver.try_iter());
         }
-        reports.sort_by_key(|report: &Box<WorkerReport>| report.worker);
+        reports.sort_by_key(|report| report.worker);
         reports
     }
 
