@@ -311,7 +311,6 @@ impl Daemon {
         }
         let Some(store) = &self.store else { return };
         store.close();
-        let mut store = store.lock();
         let (mut used, mut edges) = (Vec::new(), Vec::new());
         for settled in crate::settle::numbers(&self.control, &reports) {
             match settled {
@@ -319,10 +318,8 @@ impl Daemon {
                 Settled::Edge(key, edge) => edges.push((key, edge)),
             }
         }
-        for kept in [store.settle_all(&used), store.raise_edges(&edges)] {
-            if let Err(e) = kept {
-                eprintln!("ferrule: {e}; the next start skips numbers");
-            }
+        for e in store.settle(&used, &edges) {
+            eprintln!("ferrule: {e}; the next start skips numbers");
         }
     }
 }

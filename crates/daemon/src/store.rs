@@ -15,7 +15,7 @@ use ferrule_node::{Counter, CounterStore, Reserved, StoreError};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A store that node and daemon both hold.
 #[derive(Clone)]
@@ -35,17 +35,20 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Default)]
 struct Waiting {
     limits: Vec<([u8; 16], u64)>,
+    /// Until they are written.
     edges: HashMap<[u8; 16], u64>,
     reserved: VecDeque<Reserved>,
-    /// Edges could not be written the last time.
-    edges_failed: Option<StoreError>,
+    /// Edges could not be written the last time, and when they are tried again.
+    edges_failed: Option<(StoreError, Instant)>,
     is_closing: bool,
 }
 
 impl Waiting {
     /// True if there is something to write that did not fail just now.
     fn is_urgent(&self) -> bool {
-        !self.limits.is_empty() || (!self.edges.is_empty() && self.edges_failed.is_none())
+        let failed = self.edges_failed.as_ref();
+        let is_time = failed.is_none_or(|&(_, again)| again <= Instant::now());
+        !self.limits.is_empty() || (!self.edges.is_empty() && is_time)
     }
 }
 
@@ -80,12 +83,20 @@ impl SharedStore {
         self.0.write();
     }
 
+    /// How far numbers were used and where windows stand, once nobody counts any more: one record
+    /// that cannot be written holds up no other. Returns why some could not.
+    pub fn settle(&self, used: &[([u8; 16], u64)], edges: &[([u8; 16], u64)]) -> Vec<StoreError> {
+        let used = each(used, |some| self.lock().settle_all(some));
+        let edges = each(edges, |some| self.lock().raise_edges(some));
+        used.into_iter().chain(edges).filter_map(|one| one.done.err()).collect()
+    }
+
     /// Leaves something to the thread, which is there from the first time on.
     fn leave(&self, what: impl FnOnce(&mut Waiting)) {
         what(&mut locked(&self.0.waiting));
         self.0.wake.notify_all();
         let mut writer = locked(&self.0.writer);
-        if writer.is_none() {
+        if writer.as_ref().is_none_or(JoinHandle::is_finished) {
             let shared = self.0.clone();
             let thread = std::thread::Builder::new().name("counters".into());
             *writer = thread.spawn(move || shared.write_on()).ok();
@@ -102,14 +113,12 @@ impl Shared {
     fn write_on(&self) {
         loop {
             let mut waiting = locked(&self.waiting);
-            let mut is_late = false;
-            while !waiting.is_urgent() && (!is_late || waiting.edges.is_empty()) {
+            while !waiting.is_urgent() {
                 if waiting.is_closing {
                     return;
                 }
                 let woken = self.wake.wait_timeout(waiting, AGAIN);
-                let (next, time) = woken.unwrap_or_else(PoisonError::into_inner);
-                (waiting, is_late) = (next, time.timed_out());
+                waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
             }
             drop(waiting);
             self.write();
@@ -120,18 +129,20 @@ impl Shared {
     fn write(&self) {
         let mut waiting = locked(&self.waiting);
         let limits = std::mem::take(&mut waiting.limits);
-        let edges: Vec<_> = std::mem::take(&mut waiting.edges).into_iter().collect();
+        let edges: Vec<_> = waiting.edges.iter().map(|(&record, &edge)| (record, edge)).collect();
         drop(waiting);
         let limits = each(&limits, |some| locked(&self.files).raise_all(some));
         let edges = each(&edges, |some| locked(&self.files).raise_edges(some));
         let mut waiting = locked(&self.waiting);
         if !edges.is_empty() {
-            waiting.edges_failed = edges.iter().find_map(|edge| edge.done.clone().err());
+            let failed = edges.iter().find_map(|edge| edge.done.clone().err());
+            waiting.edges_failed = failed.map(|why| (why, Instant::now() + AGAIN));
         }
-        // What could not be written waits for the next time.
-        for failed in edges.into_iter().filter(|edge| edge.done.is_err()) {
-            let known = waiting.edges.entry(failed.record).or_default();
-            *known = (*known).max(failed.limit);
+        // What could not be written waits for the next time, and so does what moved meanwhile.
+        for Reserved { record, limit: edge, .. } in edges.iter().filter(|edge| edge.done.is_ok()) {
+            if waiting.edges.get(record) == Some(edge) {
+                waiting.edges.remove(record);
+            }
         }
         waiting.reserved.extend(limits);
     }
@@ -152,8 +163,10 @@ fn each(
 
 impl CounterStore for SharedStore {
     fn open(&mut self, name: &str, record: [u8; 16]) -> Result<Counter, StoreError> {
+        // An edge that waits is known as well as one that is written.
+        let waits = locked(&self.0.waiting).edges.get(&record).copied();
         let found = self.lock().find(name, record).map_err(|e| told(&e))?;
-        Ok(Counter { used: found.next - 1, edge: found.edge })
+        Ok(Counter { used: found.next - 1, edge: found.edge.max(waits.unwrap_or_default()) })
     }
 
     fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
@@ -179,7 +192,8 @@ impl CounterStore for SharedStore {
             let known = waiting.edges.entry(record).or_default();
             *known = (*known).max(edge);
         });
-        locked(&self.0.waiting).edges_failed.clone().map_or(Ok(()), Err)
+        let failed = locked(&self.0.waiting).edges_failed.clone();
+        failed.map_or(Ok(()), |(why, _)| Err(why))
     }
 }
 
@@ -187,7 +201,6 @@ impl CounterStore for SharedStore {
 mod tests {
     use super::*;
     use std::path::{Path, PathBuf};
-    use std::time::Instant;
 
     const RECORDS: u8 = 100;
 
@@ -245,5 +258,41 @@ mod tests {
         let mut again = SharedStore::new(opened(&folder.0));
         let kept = again.open("esp-out t7", [7; 16]).expect("a counter");
         assert_eq!(kept, Counter { used: 1007, edge: 19 });
+    }
+
+    #[test]
+    fn edges_wait_for_no_other_and_are_known_while_they_do() {
+        let folder = std::env::temp_dir().join(format!("ferrule-edges-{}", std::process::id()));
+        let folder = Folder(folder);
+        let mut shared = SharedStore::new(opened(&folder.0));
+        let edge = |shared: &SharedStore| shared.lock().find("esp-out t3", [3; 16]).map(|c| c.edge);
+        // One that cannot be written, told again and again, as the node does.
+        let begin = Instant::now();
+        for told in 1.. {
+            let _ = shared.keep_edge([0xee; 16], 7);
+            if begin.elapsed() > Duration::from_millis(400) {
+                let _ = shared.keep_edge([3; 16], 50);
+                let kept = shared.open("esp-out t3", [3; 16]).expect("a counter");
+                assert_eq!(kept.edge, 50, "known at once, written or not");
+            }
+            if edge(&shared).is_ok_and(|edge| edge == 50) {
+                break;
+            }
+            assert!(begin.elapsed() < 5 * AGAIN, "told {told} times and not written");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        shared.close();
+    }
+
+    #[test]
+    fn at_a_clean_stop_one_record_holds_up_no_other() {
+        let folder = std::env::temp_dir().join(format!("ferrule-settle-{}", std::process::id()));
+        let folder = Folder(folder);
+        let shared = SharedStore::new(opened(&folder.0));
+        let failed = shared.settle(&[([0xee; 16], 5)], &[([0xee; 16], 5), ([3; 16], 50)]);
+        assert_eq!(failed.len(), 2);
+        drop(shared);
+        let kept = opened(&folder.0).find("esp-out t3", [3; 16]).expect("a counter");
+        assert_eq!(kept.edge, 50);
     }
 }
