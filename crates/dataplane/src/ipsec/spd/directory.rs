@@ -219,9 +219,12 @@ impl SaDirectory {
     }
 
     /// Makes an outbound SA known to those who read ICMP errors. Of several to one address with
-    /// one SPI the first is.
+    /// one SPI, as when only the key is another, the last is.
     pub fn add_path(&self, spi: u32, destination: IpAddr, place: OutboundPlace) {
-        self.paths.insert(path_key(spi, destination), place.cell());
+        let (key, cell) = (path_key(spi, destination), place.cell());
+        if !self.paths.replace(key, cell) {
+            self.paths.insert(key, cell);
+        }
     }
 
     /// Makes it unknown, if it is this one.
@@ -275,7 +278,7 @@ fn path_key(spi: u32, destination: IpAddr) -> u64 {
         let product = u128::from(key ^ word) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
         key = (product >> 64) as u64 ^ product as u64;
     }
-    key.max(1)
+    key.clamp(1, u64::MAX - 1)
 }
 
 #[cfg(test)]
