@@ -7,6 +7,8 @@ use crate::incident::Incident;
 use crate::message::{Asker, Seat, Want};
 use ferrule_base::{Duration, Instant};
 use ferrule_dataplane::Lease;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// How soon a counter that could not be written is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
@@ -18,8 +20,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 pub(super) struct Wants {
     waiting: Vec<(Seat, Want)>,
     due: Option<Instant>,
-    /// Being written, and when that is looked at.
-    begun: Vec<(Seat, Want)>,
+    /// Being written, by record and limit, and when that is looked at. Workers that share a
+    /// record ask for the same.
+    begun: HashMap<([u8; 16], u64), Vec<(Seat, Want)>>,
     look: Option<Instant>,
     /// People were told that counters cannot be written.
     told: bool,
@@ -58,7 +61,8 @@ impl Control {
         match self.leases.extend(want.lease, want.limit) {
             Some(done) => self.reserved(now, seat, want, done),
             None => {
-                self.wants.begun.push((seat, want));
+                let key = (want.lease.record, want.limit);
+                self.wants.begun.entry(key).or_default().push((seat, want));
                 self.wants.look.get_or_insert(now + LOOK_AGAIN);
             }
         }
@@ -91,10 +95,14 @@ impl Control {
         let mut heard = 0;
         while let Some(Reserved { record, limit, done }) = self.leases.poll_reserved() {
             heard += 1;
-            let is_this =
-                |(_, want): &(Seat, Want)| (want.lease.record, want.limit) == (record, limit);
-            if let Some(at) = self.wants.begun.iter().position(is_this) {
-                let (seat, want) = self.wants.begun.swap_remove(at);
+            let Entry::Occupied(mut begun) = self.wants.begun.entry((record, limit)) else {
+                continue;
+            };
+            let first = begun.get_mut().pop();
+            if begun.get().is_empty() {
+                begun.remove();
+            }
+            if let Some((seat, want)) = first {
                 self.reserved(now, seat, want, done);
             }
         }
