@@ -468,10 +468,8 @@ impl Control {
         let old = Version { config: &self.config, compiled: &self.compiled };
         let new = Version { config: &config, compiled: &compiled };
         let mut plan = installed.plan(new, macs, old, &associations, &mut self.leases)?;
-        if self.sas.has_agreements() {
-            let changed = static_keys::changed_slots(new, old);
-            plan.esp.gone.push(self.sas.agreed(|slot| changed.contains(&slot)));
-        }
+        plan.esp.spares(&self.sas.agreed_senders())?;
+        let changed = self.sas.has_agreements().then(|| static_keys::changed_slots(new, old));
         let tables = Arc::new(std::mem::take(&mut compiled.tables));
         self.tables = tables;
         for &(id, worker) in &old_ports {
@@ -480,6 +478,11 @@ impl Control {
                 self.send_step(worker, Command::DetachPort(id));
                 self.cards.retain(|c| c.id != id);
             }
+        }
+        if let Some(changed) = changed {
+            let agreed = self.sas.agreed(|slot| changed.contains(&slot));
+            self.sas.give_up(&agreed);
+            plan.esp.gone.push(agreed);
         }
         self.keying.leave(&config, &compiled.ports, macs, &mut self.links);
         self.config = config;

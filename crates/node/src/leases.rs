@@ -99,6 +99,11 @@ impl Leases {
         self.low.retain(|record, _| used.contains(record));
     }
 
+    /// Whether somebody takes numbers out of a record, or is about to.
+    pub fn has(&self, record: [u8; 16]) -> bool {
+        self.newest.contains_key(&record)
+    }
+
     /// Whether a lease is the newest of its record.
     pub fn is_newest(&self, lease: Lease) -> bool {
         self.newest.get(&lease.record) == Some(&lease.number)

@@ -18,7 +18,7 @@ use ferrule_control::{Refused, Token};
 use ferrule_dataplane::Sequence;
 use ferrule_dataplane::ipsec::{self, InboundPlace, OutboundPlace, SaDirectory, SaProtocol};
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -215,6 +215,12 @@ impl Sas {
         self.answers.push_back((token, Ok(sa)));
     }
 
+    /// Fingerprints of the nonces that SAs make on which keying protocols agreed.
+    pub fn agreed_senders(&self) -> HashSet<[u8; 16]> {
+        let agreed = |sa: &Outbound| matches!(sa.client, Client::Keying(_));
+        self.outbound.iter().filter(|(_, sa)| agreed(sa)).map(|(_, sa)| sa.print).collect()
+    }
+
     /// True if no SA that is there makes nonces of this fingerprint.
     pub fn claims(&self, print: [u8; 16]) -> bool {
         !self.senders.contains_key(&print)
@@ -341,6 +347,16 @@ impl Sas {
         Some(OutboundPlace { index, worker, protocol: sa.protocol, everywhere })
     }
 
+    /// Nobody but the configuration uses or drops these from now on: it is going to.
+    pub fn give_up(&mut self, sas: &[Sa]) {
+        for &sa in sas {
+            match sa {
+                Sa::Inbound(index) => self.inbound.get_mut(index).map(|sa| sa.leaves = true),
+                Sa::Outbound(index) => self.outbound.get_mut(index).map(|sa| sa.leaves = true),
+            };
+        }
+    }
+
     /// Drops an SA once nothing is under way to it.
     pub fn drop(&mut self, dirs: &Directories, sa: Sa, client: Client) {
         self.cut_off(dirs, sa);
@@ -457,7 +473,7 @@ impl Sas {
         match client {
             Client::Configuration => refused,
             Client::Keying(token) => {
-                if verb == Verb::Add && refused.is_some() {
+                if verb == Verb::Add && refused.is_some() && self.has_agreed(sa) {
                     // As far as it was added it goes; nobody knows of it.
                     self.retire(dirs, sa, Client::Keying(Token(0)));
                 }
@@ -554,7 +570,21 @@ impl Sas {
         let mut gone: Vec<Sa> = inbound.map(|(index, _)| Sa::Inbound(index)).collect();
         let outbound = self.outbound.iter().filter(|(_, sa)| sa.parts[0].0 == seat);
         gone.extend(outbound.map(|(index, _)| Sa::Outbound(index)));
-        gone.into_iter().for_each(|sa| self.forget(sa));
+        gone.iter().for_each(|&sa| self.forget(sa));
+        // Their indices are free: nothing may be left that would be done to others.
+        self.queue.retain(|(at, _)| *at != seat);
+        let gone: HashSet<Sa> = gone.into_iter().collect();
+        let mut dropped: Vec<(Sa, Client)> = Vec::new();
+        let clearing = self.clearing.as_mut().map(|clearing| &mut clearing.sas);
+        for waiting in [&mut self.leaving].into_iter().chain(clearing) {
+            dropped.extend(waiting.extract_if(.., |(sa, _)| gone.contains(sa)));
+        }
+        for (sa, client) in dropped {
+            match client {
+                Client::Configuration => self.goes -= 1,
+                Client::Keying(token) => self.answers.push_back((token, Ok(sa))),
+            }
+        }
     }
 
     /// True if keying protocols agreed on any.

@@ -71,6 +71,8 @@ pub(crate) enum CardCommand {
     Tables(Arc<Tables>),
     /// Forget everything and start again.
     Reset,
+    /// Forget what came since: all of it comes behind this.
+    Fill,
     /// Stop as a card does that failed: it answers to nothing but a reset.
     Halt,
     /// Say where the replay windows stand, and so that the card is alive.

@@ -34,6 +34,10 @@ impl Card {
                 self.forget(cache);
                 self.state = State::Halted;
             }
+            CardCommand::Fill => {
+                self.forget(cache);
+                self.state = State::Empty;
+            }
             CardCommand::Tables(tables) => {
                 self.tally.hits.fit(&tables.hits);
                 self.tables = tables;

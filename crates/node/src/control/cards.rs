@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   build, apply ─▶ fit ─▶ associations ─▶ tables: up
-//!   reset, or silent for too long ─▶ [card forgets] ─ empty ─▶ all of it again
+//!   reset, or silent for too long ─▶ [card forgets] ─ empty ─▶ fill: all of it again
 //! ```
 //!
 //! A card has its tables before the node above it has its own: at no time does the
@@ -181,6 +181,12 @@ impl Control {
         }
     }
 
+    /// Fills cards that were emptied before all was ordered that they are to have.
+    pub(super) fn fill_wanting(&mut self) {
+        let wanting: Vec<PortId> = self.cards.iter().filter(|c| c.wanting).map(|c| c.id).collect();
+        wanting.into_iter().for_each(|id| self.fill(id));
+    }
+
     /// Resets the card of a port, by its index in the configuration. False: it has
     /// none. Until the card has its tables again, nothing passes the port.
     pub fn reset_card(&mut self, port: usize) -> Result<bool, BuildError> {
@@ -205,6 +211,11 @@ impl Control {
     /// behind the last number that was reserved.
     fn fill(&mut self, id: PortId) {
         let seat = Seat::Card(id);
+        if self.steps.is_to_order() {
+            // What it is to have is known once that is ordered.
+            self.cards.iter_mut().filter(|c| c.id == id).for_each(|c| c.wanting = true);
+            return;
+        }
         let installed = self.installed.without(seat);
         let (associations, macs) = (self.associations.without(seat), self.macs.clone());
         let now = Version { config: &self.config, compiled: &self.compiled };
@@ -222,7 +233,9 @@ impl Control {
         let of_card = plan.before.into_iter().filter(|(at, _)| *at == seat);
         let of_card = of_card.map(|(_, change)| change);
         let all = of_card.chain(plan.esp.refill(seat, &self.associations));
-        link.waiting = all.map(CardCommand::Change).collect();
+        link.waiting.clear();
+        link.waiting.push_back(CardCommand::Fill);
+        link.waiting.extend(all.map(CardCommand::Change));
         link.waiting.push_back(tables);
         link.pump();
     }

@@ -90,7 +90,7 @@ impl Control {
         let directories = &self.shared.directories;
         if is_outbound {
             let print = static_keys::fingerprint(&sa);
-            if !self.sas.claims(print) {
+            if !self.sas.claims(print) || self.leases.has(print) {
                 return Err(Refused("its key makes the nonces of another SA".into()));
             }
             let config = Box::new(outbound(version, number, &sa));

@@ -71,6 +71,11 @@ impl Steps {
         !self.behind.is_empty() || !self.coming.is_empty()
     }
 
+    /// Whether SAs of the configuration in force are not ordered yet.
+    pub fn is_to_order(&self) -> bool {
+        self.coming.iter().take(2).any(|step| matches!(step, Step::Ready(..)))
+    }
+
     /// A port to attach once those that go are gone.
     pub fn arrives(&mut self, worker: usize, id: PortId, port: Box<dyn Port>) {
         self.ports.push((worker, id, port));
@@ -189,6 +194,7 @@ impl Control {
                 (self.associations, self.steps.filling) = (associations, filling);
                 self.send_orders();
                 self.card_tables();
+                self.fill_wanting();
                 self.send_all(|control| Command::Ready(control.tables.clone()));
             }
             Step::Switch => {

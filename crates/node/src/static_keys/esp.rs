@@ -120,6 +120,18 @@ impl EspPlan {
         outbound.chain(inbound).chain(stay).map(|keys| keys.record)
     }
 
+    /// An error if an outbound SA would have a key on which a keying protocol agreed: nobody
+    /// keeps the numbers of that one.
+    pub fn spares(&self, agreed: &HashSet<[u8; 16]>) -> Result<(), BuildError> {
+        match self.outbound.iter().find(|new| agreed.contains(&new.spec.keys.record)) {
+            Some(NewOutbound { spec, .. }) => {
+                let what = format!("the SA {:#x} would make the nonces of an agreed one", spec.spi);
+                Err(BuildError::Unfit(what, "make a new key: `ferrule init key`"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Changes that give a seat which has forgotten everything what it has by `all`.
     pub fn refill(self, seat: Seat, all: &Associations) -> Vec<Change> {
         let mut changes = Vec::new();
