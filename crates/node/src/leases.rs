@@ -94,7 +94,8 @@ impl Leases {
     pub fn grant(&mut self, leases: &[Lease], used: &HashSet<[u8; 16]>) {
         self.newest.extend(leases.iter().map(|lease| (lease.record, lease.number)));
         self.newest.retain(|record, _| used.contains(record));
-        self.edges.retain(|record, _| used.contains(record));
+        // An edge that is not kept yet is known nowhere else.
+        self.edges.retain(|record, _| used.contains(record) || self.unkept.contains(record));
         self.most.retain(|record, _| used.contains(record));
         self.low.retain(|record, _| used.contains(record));
     }
@@ -179,5 +180,50 @@ impl Leases {
             Ok(()) if news => Some(Incident::WindowsWritten),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counter::Volatile;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A disk that may be full.
+    struct Disk(Volatile, Arc<AtomicBool>);
+
+    impl CounterStore for Disk {
+        fn open(&mut self, name: &str, record: [u8; 16]) -> Result<Counter, StoreError> {
+            self.0.open(name, record)
+        }
+
+        fn reserve(&mut self, record: [u8; 16], limit: u64) -> Result<(), StoreError> {
+            self.0.reserve(record, limit)
+        }
+
+        fn keep_edge(&mut self, record: [u8; 16], edge: u64) -> Result<(), StoreError> {
+            match self.1.load(Ordering::Acquire) {
+                true => Err(StoreError("it is full".into())),
+                false => self.0.keep_edge(record, edge),
+            }
+        }
+    }
+
+    #[test]
+    fn an_edge_that_could_not_be_kept_outlives_its_sa() {
+        let is_full = Arc::new(AtomicBool::new(false));
+        let mut leases = Leases::new(Box::new(Disk(Volatile::default(), is_full.clone())));
+        let id = CounterId { id: "esp-in-t".into(), fingerprint: [7; 16], sends: false };
+        leases.look(&id).expect("a counter");
+        is_full.store(true, Ordering::Release);
+        assert!(leases.keep_edge([7; 16], 1000).is_some());
+        // Configurations without the key, and one with it.
+        leases.grant(&[], &HashSet::new());
+        assert_eq!(leases.look(&id).expect("a counter").edge, 1000);
+        is_full.store(false, Ordering::Release);
+        assert!(leases.keep_edges_again().len() == 1, "people are told");
+        leases.grant(&[], &HashSet::new());
+        assert_eq!(leases.look(&id).expect("a counter").edge, 1000);
     }
 }
