@@ -303,12 +303,10 @@ impl Daemon {
             std::thread::sleep(Duration::from_micros(200));
         }
         self.board.stop();
-        let mut reports = Vec::new();
-        for thread in self.threads {
-            if let Ok(worker) = thread.join() {
-                reports.push(worker.report(self.clock.now()));
-            }
-        }
+        // All of them first: workers that share a range say how far it was used by all.
+        let ended: Vec<_> = self.threads.into_iter().filter_map(|t| t.join().ok()).collect();
+        let now = self.clock.now();
+        let reports: Vec<_> = ended.iter().map(|worker| worker.report(now)).collect();
         let Some(store) = &self.store else { return };
         store.close();
         let (mut used, mut edges) = (Vec::new(), Vec::new());
