@@ -603,6 +603,12 @@ impl Sas {
         inbound.map(|(index, _)| Sa::Inbound(index)).chain(outbound).collect()
     }
 
+    /// True if what a worker has for a slot is sealed by an SA that a keying protocol agreed on.
+    pub fn uses_agreed(&self, dirs: &Directories, worker: usize, slot: u32) -> bool {
+        let place = dirs.workers.slots(worker as u8).get(slot);
+        place.is_some_and(|place| self.has_agreed(Sa::Outbound(place.index)))
+    }
+
     /// True if an SA is there that this client may use and drop.
     pub fn has_agreed(&self, sa: Sa) -> bool {
         let found = match sa {

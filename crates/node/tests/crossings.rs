@@ -2,10 +2,10 @@
 
 mod net;
 
-use ferrule_base::{DropReason, Secret};
+use ferrule_base::Secret;
 use ferrule_crypto::{Aes, KeySpec, Place, Suite};
 use ferrule_node::{AgreedSa, BuildError, Refused, Sa, SaOrder, Token};
-use net::{Net, config, ethernet, mac, udp4};
+use net::{Net, config};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -158,32 +158,6 @@ fn what_a_protocol_drops_while_its_tunnel_goes_takes_no_other_with_it() {
 }
 
 #[test]
-fn agreed_sas_of_a_card_that_goes_take_no_other_with_them() {
-    let inline = ("t", "wan", "inline", 0x1000, [10, 11]);
-    let other = ("v", "wan2", "software", 0x1010, [12, 13]);
-    for is_dropped in [false, true] {
-        let mut net = Net::new();
-        net.node(&gateway(&["wan", "wan2"], &[inline]));
-        net.settle();
-        let inn = ask(&mut net, SaOrder::AddInbound(agreed("t", 0x2001))).unwrap();
-        let out = ask(&mut net, SaOrder::AddOutbound(agreed("t", 0x2002))).unwrap();
-        let tokens = [inn, out].map(|sa| is_dropped.then(|| order(&mut net, SaOrder::Drop(sa))));
-        net.apply(0, &gateway(&["wan2"], &[other]));
-        net.settle();
-        assert_eq!(count(&mut net), (1, 1), "{is_dropped}");
-        let tables = net.members[0].control.tables().clone();
-        let slot = (0..4).find_map(|slot| tables.sas.slots(0).get(slot));
-        assert!(slot.is_some() && tables.sas.inbound(0x1011).is_some(), "{is_dropped}");
-        let mut answers = Answers::new();
-        listen(&mut net, &mut answers);
-        for (token, sa) in tokens.iter().flatten().zip([inn, out]) {
-            assert_eq!(answers.get(token), Some(&Ok(sa)), "each is answered");
-        }
-        net.assert_conserved();
-    }
-}
-
-#[test]
 fn card_that_is_reset_while_a_change_begins_is_filled_by_it() {
     let inline = ("t", "wan", "inline", 0x1000, [10, 11]);
     let moving = |spi| ("v", "wan2", "software", spi, [12, 13]);
@@ -217,64 +191,37 @@ fn card_that_is_reset_while_a_change_begins_is_filled_by_it() {
 }
 
 #[test]
-#[ignore = "cards do not answer orders: an SA is said to be there before the card has it"]
-fn an_sa_of_a_card_is_answered_when_the_card_has_it() {
+fn keys_of_a_card_are_those_of_the_configuration() {
     let mut net = Net::new();
-    let node = net.node(&gateway(&["wan"], &[("t", "wan", "inline", 0x1000, [10, 11])]));
-    let (mut lan, _wan) = (net.host(node, "lan"), net.host(node, "wan"));
-    net.settle();
-    let tables = net.members[0].control.tables().clone();
-    for iface in 0..tables.ifaces.len() as u16 {
-        tables.neighbours.set(iface, [192, 0, 2, 2].into(), mac("g2", "wan"));
+    net.node(&gateway(&["wan"], &[("t", "wan", "inline", 0x1000, [10, 11])]));
+    for what in [SaOrder::AddOutbound, SaOrder::AddInbound] {
+        let refused = ask(&mut net, what(agreed("t", 0x2002)));
+        let why = "tunnel `t` is a card's: its keys are in the file";
+        assert_eq!(refused, Err(Refused(why.into())));
     }
-    order(&mut net, SaOrder::AddOutbound(agreed("t", 0x2002)));
-    for _ in 0..20 {
-        let packet = udp4([10, 1, 0, 9], [10, 2, 0, 9], (7, 9), 60, 7);
-        lan.send(&ethernet(mac("g1", "lan"), mac("h", "h"), 0x0800, &packet));
-        if let Some((_, Ok(sa))) = net.members[0].control.poll_answer() {
-            order(&mut net, SaOrder::Use(sa));
-        }
-        turn(&mut net);
-    }
-    net.settle();
-    assert_eq!(net.refused(node, DropReason::EspNoSa), 0);
-    assert_eq!(net.card(node).esp_out.len(), 2);
 }
 
 #[test]
-#[ignore = "every change of configuration puts the keys of the file to use again"]
 fn a_change_of_something_else_leaves_an_agreed_key_in_use() {
     let mut net = Net::new();
     net.node(&gateway(&["wan"], &BOTH));
     let out = ask(&mut net, SaOrder::AddOutbound(agreed("t0", 0x2002))).unwrap();
-    assert_eq!(ask(&mut net, SaOrder::Use(out)), Ok(out));
     let used = |net: &Net| net.members[0].control.tables().sas.slots(0).get(0).map(|p| p.index);
-    let before = used(&net);
-    net.apply(
-        0,
-        &(gateway(&["wan"], &BOTH) + "[[route]]\nprefix = \"10.9.0.0/16\"\nvia = \"192.0.2.2\"\n"),
-    );
-    net.settle();
-    assert_eq!(used(&net), before);
-}
-
-#[test]
-#[ignore = "what was agreed on is not in a card that was reset, and nobody is told"]
-fn a_card_that_was_reset_seals_on() {
-    let mut net = Net::new();
-    let node = net.node(&gateway(&["wan"], &[("t", "wan", "inline", 0x1000, [10, 11])]));
-    let (mut lan, _wan) = (net.host(node, "lan"), net.host(node, "wan"));
-    net.settle();
-    let out = ask(&mut net, SaOrder::AddOutbound(agreed("t", 0x2002))).unwrap();
-    assert_eq!(ask(&mut net, SaOrder::Use(out)), Ok(out));
-    assert_eq!(net.members[0].control.reset_card(1), Ok(true));
-    net.wait(ferrule_base::Duration::from_secs(3));
-    let tables = net.members[0].control.tables().clone();
-    for iface in 0..tables.ifaces.len() as u16 {
-        tables.neighbours.set(iface, [192, 0, 2, 2].into(), mac("g2", "wan"));
+    let of_file = used(&net);
+    let more = "[[route]]\nprefix = \"10.9.0.0/16\"\nvia = \"192.0.2.2\"\n";
+    // Used before the change, and while it is under way.
+    for delay in 0..6 {
+        net.apply(0, &(gateway(&["wan"], &BOTH) + if delay % 2 == 0 { more } else { "" }));
+        (0..delay).for_each(|_| turn(&mut net));
+        order(&mut net, SaOrder::Use(out));
+        net.settle();
+        assert_ne!(used(&net), of_file, "after {delay} turns");
+        net.apply(0, &(gateway(&["wan"], &BOTH) + if delay % 2 == 0 { "" } else { more }));
+        net.settle();
+        assert_ne!(used(&net), of_file);
     }
-    let packet = udp4([10, 1, 0, 9], [10, 2, 0, 9], (7, 9), 60, 7);
-    lan.send(&ethernet(mac("g1", "lan"), mac("h", "h"), 0x0800, &packet));
+    assert_eq!(ask(&mut net, SaOrder::Drop(out)), Ok(out));
+    net.apply(0, &gateway(&["wan"], &BOTH));
     net.settle();
-    assert_eq!(net.refused(node, DropReason::EspNoSa), 0);
+    assert_eq!(used(&net), of_file);
 }

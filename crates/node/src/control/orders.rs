@@ -87,6 +87,12 @@ impl Control {
         let of = &self.config.tunnels[number];
         let sa = SaConfig { spi, keys, salt, worker, fixed: true };
         let (seat, client) = (version.seat_of(of, worker), Client::Keying(token));
+        if matches!(seat, Seat::Card(_)) {
+            // A card answers nothing, and forgets what it has when it is reset.
+            return Err(Refused(format!(
+                "tunnel `{tunnel}` is a card's: its keys are in the file"
+            )));
+        }
         let directories = &self.shared.directories;
         if is_outbound {
             let print = static_keys::fingerprint(&sa);

@@ -218,10 +218,13 @@ impl Filling {
         sas.reach_all(dirs, &self.reached);
     }
 
-    /// A worker has its own SA, or the first.
+    /// A worker has its own SA, or the first; what a keying protocol put to use stays.
     fn fill(&self, dirs: &Directories, sas: &Sas, which: impl Fn(u32) -> bool) {
-        for SlotFilling { sas: specs, .. } in self.slots.iter().filter(|one| which(one.slot)) {
+        for SlotFilling { slot, sas: specs } in self.slots.iter().filter(|one| which(one.slot)) {
             for worker in 0..dirs.workers.workers() {
+                if sas.uses_agreed(dirs, worker, *slot) {
+                    continue;
+                }
                 let own = specs.iter().find(|(_, seats)| seats.contains(&Seat::Worker(worker)));
                 if let Some(&(index, _)) = own.or(specs.first()) {
                     sas.fill(dirs, worker, index);
