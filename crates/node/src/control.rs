@@ -24,7 +24,7 @@ use crate::probe::{Filter, Recorder, Records};
 use crate::punt::{self, BUDGET, Class, Exchange, Punted};
 use crate::resolve::Resolver;
 use crate::sas::{Directories, Sas};
-use crate::static_keys::{self, Associations, Installed, Plan, Version};
+use crate::static_keys::{self, Installed, Plan, StaticSas, Version};
 use crate::worker::{Parts, Peer, Worker, lane};
 use ferrule_base::{Duration, Instant, Ledger, MacAddr, PortId};
 use ferrule_control::Entropy;
@@ -137,7 +137,7 @@ pub struct Control {
     /// SecYs of the configuration.
     installed: Installed,
     /// SAs of the configuration, and all that there are.
-    associations: Associations,
+    associations: StaticSas,
     sas: Sas,
     /// Orders of keying protocols so far.
     orders: u64,
@@ -202,7 +202,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
         }));
         links.push(Link { commands, later: VecDeque::new(), events, punted });
     }
-    let (installed, associations) = (Installed::default(), Associations::default());
+    let (installed, associations) = (Installed::default(), StaticSas::default());
     let version = Version { config: &config, compiled: &compiled };
     let plan = installed.plan(version, &macs, version, &associations, &mut leases)?;
     let edges_due = now + EDGE_INTERVAL;

@@ -70,7 +70,7 @@ pub(crate) struct OutboundPart {
 }
 
 /// An inbound SA.
-struct Inbound {
+struct InboundEntry {
     seat: Seat,
     spi: u32,
     record: [u8; 16],
@@ -84,7 +84,7 @@ struct Inbound {
 }
 
 /// An outbound SA.
-struct Outbound {
+struct OutboundEntry {
     /// Workers that have it, each with the record of its numbers.
     parts: Vec<(Seat, [u8; 16])>,
     spi: u32,
@@ -172,8 +172,8 @@ pub(crate) type Answer = (Token, Result<Sa, Refused>);
 /// The SAs of a node.
 #[derive(Default)]
 pub(crate) struct Sas {
-    inbound: Slab<Inbound>,
-    outbound: Slab<Outbound>,
+    inbound: Slab<InboundEntry>,
+    outbound: Slab<OutboundEntry>,
     under_way: HashMap<Token, UnderWay>,
     ordered: u64,
     /// SAs of the configuration that are to go.
@@ -217,7 +217,7 @@ impl Sas {
 
     /// Fingerprints of the nonces that SAs make on which keying protocols agreed.
     pub fn agreed_senders(&self) -> HashSet<[u8; 16]> {
-        let agreed = |sa: &Outbound| matches!(sa.client, Client::Keying(_));
+        let agreed = |sa: &OutboundEntry| matches!(sa.client, Client::Keying(_));
         self.outbound.iter().filter(|(_, sa)| agreed(sa)).map(|(_, sa)| sa.print).collect()
     }
 
@@ -266,7 +266,7 @@ impl Sas {
         client: Client,
     ) -> u32 {
         self.agreements += usize::from(client != Client::Configuration);
-        let index = self.inbound.insert(Inbound {
+        let index = self.inbound.insert(InboundEntry {
             seat,
             spi: config.spi,
             record: config.record,
@@ -293,7 +293,7 @@ impl Sas {
         let first = &parts[0].config;
         *self.senders.entry(print).or_default() += 1;
         self.agreements += usize::from(client != Client::Configuration);
-        let index = self.outbound.insert(Outbound {
+        let index = self.outbound.insert(OutboundEntry {
             parts: parts.iter().map(|part| (part.seat, part.numbers.lease().record)).collect(),
             spi: first.spi,
             destination: first.destination,

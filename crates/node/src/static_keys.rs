@@ -19,7 +19,7 @@ use crate::control::BuildError;
 use crate::incident::Sender;
 use crate::leases::Leases;
 use crate::message::{Change, Seat};
-pub(crate) use esp::{Associations, EspPlan, Filling, changed_slots, inbound, max_of, outbound};
+pub(crate) use esp::{EspPlan, Filling, StaticSas, changed_slots, inbound, max_of, outbound};
 use ferrule_base::MacAddr;
 use ferrule_dataplane::{Lease, macsec as secy};
 use std::collections::{HashMap, HashSet};
@@ -180,7 +180,7 @@ impl Installed {
         new: Version<'_>,
         macs: &[MacAddr],
         old: Version<'_>,
-        sas: &Associations,
+        sas: &StaticSas,
         leases: &mut Leases,
     ) -> Result<Plan, BuildError> {
         let mut plan = Plan::default();

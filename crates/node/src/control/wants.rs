@@ -16,7 +16,7 @@ const TRY_AGAIN: Duration = Duration::from_millis(250);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// A record, and the last of its numbers that is to be reserved.
-type Range = ([u8; 16], u64);
+type RecordLimit = ([u8; 16], u64);
 
 /// What is wanted and could not be granted yet: one for each SA at most.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(super) struct Wants {
     due: Option<Instant>,
     /// Being written, by record and limit, and when that is looked at. Workers that share a
     /// record ask for the same.
-    begun: HashMap<Range, Vec<(Seat, Want)>>,
+    begun: HashMap<RecordLimit, Vec<(Seat, Want)>>,
     look: Option<Instant>,
     /// People were told that counters cannot be written.
     told: bool,

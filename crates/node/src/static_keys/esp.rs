@@ -66,12 +66,12 @@ struct Held {
 
 /// The SAs of the configuration in force.
 #[derive(Clone, Default)]
-pub(crate) struct Associations {
+pub(crate) struct StaticSas {
     outbound: HashMap<OutboundSpec, Held>,
     inbound: HashMap<InboundSpec, Held>,
 }
 
-impl Associations {
+impl StaticSas {
     /// The same without those of a seat that has forgotten everything.
     pub fn without(&self, seat: Seat) -> Self {
         let mut rest = self.clone();
@@ -105,7 +105,7 @@ pub(crate) struct EspPlan {
     /// What is gone, in rounds.
     pub gone: Vec<Vec<Sa>>,
     /// What stays; with what is new, once that is ordered.
-    next: Associations,
+    next: StaticSas,
     /// Outbound SAs of each tunnel, the first one first.
     first: Vec<Vec<OutboundSpec>>,
 }
@@ -133,7 +133,7 @@ impl EspPlan {
     }
 
     /// Changes that give a seat which has forgotten everything what it has by `all`.
-    pub fn refill(self, seat: Seat, all: &Associations) -> Vec<Change> {
+    pub fn refill(self, seat: Seat, all: &StaticSas) -> Vec<Change> {
         let mut changes = Vec::new();
         for NewOutbound { spec, parts, .. } in self.outbound {
             let Some(held) = all.outbound.get(&spec) else { continue };
@@ -152,7 +152,7 @@ impl EspPlan {
 
     /// Orders what is new, and what is changed in place. Returns the SAs of the configuration
     /// from then on, and how slots are to be filled.
-    pub fn order(self, dirs: &Directories, sas: &mut Sas) -> (Associations, Filling) {
+    pub fn order(self, dirs: &Directories, sas: &mut Sas) -> (StaticSas, Filling) {
         let (mut next, client) = (self.next, Client::Configuration);
         for NewOutbound { spec, tunnel, parts } in self.outbound {
             let print = spec.keys.record;
@@ -318,7 +318,7 @@ impl<'a> Version<'a> {
 pub(super) struct Planner<'a> {
     new: Version<'a>,
     old: Version<'a>,
-    sas: &'a Associations,
+    sas: &'a StaticSas,
     /// The inbound SA of each record, by the old configuration.
     received: HashMap<[u8; 16], (u32, Seat)>,
     leases: &'a mut Leases,
@@ -329,7 +329,7 @@ impl<'a> Planner<'a> {
     pub fn new(
         new: Version<'a>,
         old: Version<'a>,
-        sas: &'a Associations,
+        sas: &'a StaticSas,
         leases: &'a mut Leases,
         plan: &'a mut Plan,
     ) -> Self {
