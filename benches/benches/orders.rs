@@ -99,7 +99,7 @@ impl Loaded {
         self.wan.transmit(now, &mut self.cache, &mut batch);
     }
 
-    /// What became of all packets.
+    /// Prints packets sent, lost and overtaken, and drops.
     fn report(mut self, begin: Clock) {
         self.turns.sort_unstable();
         println!(
@@ -195,7 +195,7 @@ fn node(large: Large) -> (Control, Loaded) {
     (control, loaded)
 }
 
-/// What an order is for.
+/// Kind of an order.
 #[derive(Clone, Copy)]
 enum Verb {
     Add,

@@ -6,7 +6,7 @@
 //!        └──────────────────── reserved, or why not ──────────────────┘
 //! ```
 //!
-//! What a running node wants written waits for a thread of its own, which writes all that waits
+//! Numbers and edges of a running node wait for a thread of their own, which writes all of them
 //! in one go: a slow disk delays no timer of the control part. What a configuration needs before
 //! it can be in force is written at once.
 
@@ -31,7 +31,7 @@ struct Shared {
 /// How soon edges that could not be written are tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What is to be written, and what came of what was.
+/// Numbers and edges to be written, and results of those that were.
 #[derive(Default)]
 struct Waiting {
     limits: Vec<([u8; 16], u64)>,
@@ -148,7 +148,7 @@ impl Shared {
     }
 }
 
-/// What came of each of some records: all are written in one go, and one by one only where that
+/// Result for each of some records: all are written in one go, and one by one only where that
 /// fails for one of them.
 fn each(
     all: &[([u8; 16], u64)],

@@ -192,7 +192,7 @@ impl Follower {
         self.under_way.remove(&chunk_of(packet)).filter(|way| way.state == State::Ready)
     }
 
-    /// It is on the lane now, maybe in another chunk.
+    /// Notes a frame on its lane, maybe in another chunk.
     pub fn ride(&mut self, mut way: Way, lane: u32, carried: Carried) {
         let (link, direction) = of_lane(lane);
         let since_ps = way.since_ps;

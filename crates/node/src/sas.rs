@@ -221,9 +221,9 @@ impl Sas {
         self.outbound.iter().filter(|(_, sa)| agreed(sa)).map(|(_, sa)| sa.print).collect()
     }
 
-    /// True if no SA that is there makes nonces of this fingerprint.
-    pub fn claims(&self, print: [u8; 16]) -> bool {
-        !self.senders.contains_key(&print)
+    /// True if an SA that is there makes nonces of this fingerprint.
+    pub fn makes(&self, print: [u8; 16]) -> bool {
+        self.senders.contains_key(&print)
     }
 
     /// Refuses an order at once.
@@ -347,7 +347,7 @@ impl Sas {
         Some(OutboundPlace { index, worker, protocol: sa.protocol, everywhere })
     }
 
-    /// Nobody but the configuration uses or drops these from now on: it is going to.
+    /// Takes agreed SAs from their protocols: the configuration is going to drop them.
     pub fn give_up(&mut self, sas: &[Sa]) {
         for &sa in sas {
             match sa {

@@ -82,6 +82,20 @@ impl Two {
         }
     }
 
+    /// Follows the answers of the first node: the SAs that are there. Returns how many came.
+    fn follow(&mut self, under_way: &mut HashMap<Token, SaOrder>, held: &mut Vec<Sa>) -> usize {
+        let answers = std::mem::take(&mut self.answers[0]);
+        let count = answers.len();
+        for (token, answer) in answers {
+            match (under_way.remove(&token).expect("an order"), answer) {
+                (SaOrder::AddInbound(_) | SaOrder::AddOutbound(_), Ok(sa)) => held.push(sa),
+                (SaOrder::Drop(sa), Ok(_)) => held.retain(|held| *held != sa),
+                _ => {}
+            }
+        }
+        count
+    }
+
     /// The answer to an order.
     fn ask(&mut self, node: usize, order: SaOrder) -> Result<Sa, Refused> {
         let token = self.order(node, order);
@@ -212,6 +226,10 @@ fn what_cannot_be_done_is_refused_in_words_and_changes_nothing() {
     let far = AgreedSa { worker: 3, ..agreed("t0", 300) };
     assert_eq!(words(two.ask(0, add(far))), "there is no worker 3");
     assert_eq!(words(two.ask(0, add(agreed("t0", 0x1001)))), "the SPI 0x00001001 is another SA's");
+    let mut other = agreed("t0", 300);
+    other.keys.suite = Suite::AesGcm(Aes::Aes256);
+    let suites = "tunnel `t0` has the suite aes-gcm-128, not aes-gcm-256";
+    assert_eq!(words(two.ask(0, add(other))), suites);
     let low = two.ask(0, add(agreed("t0", 9)));
     assert_eq!(words(low), "the SPI 9 is reserved; use 256 or above");
     let short = AgreedSa { salt: Secret::new(vec![1]), ..agreed("t0", 300) };
@@ -319,25 +337,11 @@ fn every_order_is_answered_once_and_only_what_was_added_is_there() {
                 two.net.settle();
             }
             two.listen();
-            for (token, answer) in two.answers[0].drain() {
-                answered += 1;
-                match (under_way.remove(&token).expect("an order"), answer) {
-                    (SaOrder::AddInbound(_) | SaOrder::AddOutbound(_), Ok(sa)) => held.push(sa),
-                    (SaOrder::Drop(sa), Ok(_)) => held.retain(|held| *held != sa),
-                    _ => {}
-                }
-            }
+            answered += two.follow(&mut under_way, &mut held);
         }
         two.net.settle();
         two.listen();
-        for (token, answer) in two.answers[0].drain() {
-            answered += 1;
-            match (under_way.remove(&token).expect("an order"), answer) {
-                (SaOrder::AddInbound(_) | SaOrder::AddOutbound(_), Ok(sa)) => held.push(sa),
-                (SaOrder::Drop(sa), Ok(_)) => held.retain(|held| *held != sa),
-                _ => {}
-            }
-        }
+        answered += two.follow(&mut under_way, &mut held);
         assert_eq!((orders, under_way.len()), (answered, 0), "seed {seed}");
         let reports = two.net.reports(0);
         let there: usize = reports.iter().map(|r| r.esp_out.len() + r.esp_in.len()).sum();

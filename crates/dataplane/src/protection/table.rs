@@ -225,7 +225,7 @@ impl<T> SaTable<T> {
         self.slab.iter().flatten().filter(|held| held.state == State::Installed)
     }
 
-    /// Those in some slots that are not retired; nothing behind the last slot.
+    /// SAs in some slots, without retired ones; nothing behind the last slot.
     pub fn some(&self, slots: Range<u32>) -> Option<impl Iterator<Item = &Held<T>>> {
         let held = slots.clone().filter_map(|slot| self.slab.get(slot as usize)?.as_ref());
         self.has_slot(slots.start).then(|| held.filter(|held| held.state == State::Installed))

@@ -1,10 +1,10 @@
 //! Orders of keying protocols about SAs of ESP and AH: add, use, drop. Each is answered once.
 //!
-//! A tunnel of the configuration is the template: its policies, addresses, path and placement.
-//! What a protocol agrees on is an SA of it: SPI, suite, keys.
+//! A tunnel of the configuration is the template: its policies, addresses, suite, path and
+//! placement. A protocol agrees on SPI and keys of an SA of it.
 
 use super::Control;
-use crate::config::SaConfig;
+use crate::config::{Placement, SaConfig};
 use crate::incident::Incident;
 use crate::message::{Command, Seat};
 use crate::sas::{Answer, Client, OutboundPart, Sa, taken};
@@ -22,7 +22,7 @@ pub struct AgreedSa {
     pub tunnel: String,
     /// SPI, 256 or above.
     pub spi: u32,
-    /// Suite and keys, which nobody had before.
+    /// Keys of the tunnel's suite, which nobody had before; their place is the tunnel's.
     pub keys: KeySpec,
     /// Salt of an AEAD.
     pub salt: Secret,
@@ -85,6 +85,14 @@ impl Control {
             return Err(Refused(format!("there is no worker {worker}")));
         }
         let of = &self.config.tunnels[number];
+        let (wanted, given) = (of.suite, keys.suite);
+        if wanted != given {
+            return Err(Refused(format!("tunnel `{tunnel}` has the suite {wanted}, not {given}")));
+        }
+        if of.placement == Placement::Token {
+            return Err(Refused(format!("tunnel `{tunnel}` has its keys on a token")));
+        }
+        let keys = KeySpec { place: of.placement.place(None), ..keys };
         let sa = SaConfig { spi, keys, salt, worker, fixed: true };
         let (seat, client) = (version.seat_of(of, worker), Client::Keying(token));
         if matches!(seat, Seat::Card(_)) {
@@ -96,7 +104,7 @@ impl Control {
         let directories = &self.shared.directories;
         if is_outbound {
             let print = static_keys::fingerprint(&sa);
-            if !self.sas.claims(print) || self.leases.has(print) {
+            if self.sas.makes(print) || self.leases.has(print) {
                 return Err(Refused("its key makes the nonces of another SA".into()));
             }
             let config = Box::new(outbound(version, number, &sa));

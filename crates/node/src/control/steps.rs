@@ -34,7 +34,7 @@ const ROOM: usize = 16;
 
 /// What one step asks of the workers.
 enum Step {
-    /// What ends before anything else: changes of SecYs, and inbound SAs.
+    /// Associations that end before anything else: changes of SecYs, and inbound SAs.
     End(Changes, Vec<u32>),
     /// Changes, what is new, tables for the cards, and tables that workers hold ready.
     Ready(Changes, Box<EspPlan>),
@@ -71,7 +71,7 @@ impl Steps {
         !self.behind.is_empty() || !self.coming.is_empty()
     }
 
-    /// Whether SAs of the configuration in force are not ordered yet.
+    /// True if SAs of the configuration in force are not ordered yet.
     pub fn is_to_order(&self) -> bool {
         self.coming.iter().take(2).any(|step| matches!(step, Step::Ready(..)))
     }
