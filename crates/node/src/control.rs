@@ -136,8 +136,9 @@ pub struct Control {
     shared: Shared,
     /// SecYs of the configuration.
     installed: Installed,
-    /// SAs of the configuration, and all that there are.
-    associations: StaticSas,
+    /// SAs of the configuration.
+    static_sas: StaticSas,
+    /// All SAs of ESP and AH, and orders about them.
     sas: Sas,
     /// Orders of keying protocols so far.
     orders: u64,
@@ -202,9 +203,9 @@ pub fn build_with_cards<E: Engine<Packet>>(
         }));
         links.push(Link { commands, later: VecDeque::new(), events, punted });
     }
-    let (installed, associations) = (Installed::default(), StaticSas::default());
+    let (installed, static_sas) = (Installed::default(), StaticSas::default());
     let version = Version { config: &config, compiled: &compiled };
-    let plan = installed.plan(version, &macs, version, &associations, &mut leases)?;
+    let plan = installed.plan(version, &macs, version, &static_sas, &mut leases)?;
     let edges_due = now + EDGE_INTERVAL;
     let resolved = (tables.clone(), std::mem::take(&mut compiled.next_hops));
     let incidents = Vec::new();
@@ -214,7 +215,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
         compiled,
         shared,
         installed,
-        associations,
+        static_sas,
         sas: Sas::default(),
         orders: 0,
         macs,
@@ -458,16 +459,16 @@ impl Control {
             .collect();
         // A card goes with its port; the port that comes gets a new one.
         let mut shared = self.shared.clone();
-        let (mut installed, mut associations) = (self.installed.clone(), self.associations.clone());
+        let (mut installed, mut static_sas) = (self.installed.clone(), self.static_sas.clone());
         for (id, _) in old_ports.iter().filter(|(id, _)| self.shared.cards.contains_key(id)) {
             installed = installed.without(Seat::Card(*id));
-            associations = associations.without(Seat::Card(*id));
+            static_sas = static_sas.without(Seat::Card(*id));
             shared.forget_card(*id);
         }
         let mut compiled = compile::compile(&config, macs, &mut shared, &self.tables);
         let old = Version { config: &self.config, compiled: &self.compiled };
         let new = Version { config: &config, compiled: &compiled };
-        let mut plan = installed.plan(new, macs, old, &associations, &mut self.leases)?;
+        let mut plan = installed.plan(new, macs, old, &static_sas, &mut self.leases)?;
         plan.esp.spares(&self.sas.agreed_senders())?;
         let changed = self.sas.has_agreements().then(|| static_keys::changed_slots(new, old));
         let tables = Arc::new(std::mem::take(&mut compiled.tables));

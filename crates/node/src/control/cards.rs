@@ -217,9 +217,9 @@ impl Control {
             return;
         }
         let installed = self.installed.without(seat);
-        let (associations, macs) = (self.associations.without(seat), self.macs.clone());
+        let (static_sas, macs) = (self.static_sas.without(seat), self.macs.clone());
         let now = Version { config: &self.config, compiled: &self.compiled };
-        let planned = installed.plan(now, &macs, now, &associations, &mut self.leases);
+        let planned = installed.plan(now, &macs, now, &static_sas, &mut self.leases);
         let tables = self.tables_of(id);
         if let Err(e) = &planned {
             let port = self.port_name(id).to_owned();
@@ -232,7 +232,7 @@ impl Control {
         self.leases.grant(&plan.leases, &records.collect());
         let of_card = plan.before.into_iter().filter(|(at, _)| *at == seat);
         let of_card = of_card.map(|(_, change)| change);
-        let all = of_card.chain(plan.esp.refill(seat, &self.associations));
+        let all = of_card.chain(plan.esp.refill(seat, &self.static_sas));
         link.waiting.clear();
         link.waiting.push_back(CardCommand::Fill);
         link.waiting.extend(all.map(CardCommand::Change));

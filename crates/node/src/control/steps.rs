@@ -44,7 +44,7 @@ enum Step {
     Ports(Vec<(PortId, usize)>),
     /// SAs that go, once nothing is under way to them.
     Drop(Vec<Sa>),
-    /// Associations of SecYs that do.
+    /// SecYs' associations that go, once nothing is under way to them.
     Leave(Changes),
 }
 
@@ -128,8 +128,8 @@ impl Control {
         self.installed = plan.installed;
         self.change_step(plan.before, Command::Changes);
         let (directories, sas) = (&self.shared.directories, &mut self.sas);
-        let (associations, filling) = plan.esp.order(directories, sas);
-        self.associations = associations;
+        let (static_sas, filling) = plan.esp.order(directories, sas);
+        self.static_sas = static_sas;
         sas.expect_all(directories);
         filling.fill_all(directories, sas);
         self.send_orders();
@@ -190,8 +190,8 @@ impl Control {
             }
             Step::Ready(changes, esp) => {
                 self.change_step(changes, Command::Changes);
-                let (associations, filling) = esp.order(&self.shared.directories, &mut self.sas);
-                (self.associations, self.steps.filling) = (associations, filling);
+                let (static_sas, filling) = esp.order(&self.shared.directories, &mut self.sas);
+                (self.static_sas, self.steps.filling) = (static_sas, filling);
                 self.send_orders();
                 self.card_tables();
                 self.fill_wanting();
