@@ -10,6 +10,8 @@ use ferrule_daemon::Fault;
 const PATIENCE: Duration = Duration::from_millis(1000);
 /// Time for one that should not, behind one that should.
 const STRAGGLER: Duration = Duration::from_millis(20);
+/// Time for a device that stands still, as a virtual machine may, to go on.
+const STILLNESS: Duration = Duration::from_secs(10);
 
 /// Words where somebody ended the test.
 pub const STOPPED: &str = "the test was stopped";
@@ -37,9 +39,15 @@ pub struct Desk<E> {
     pub ends: E,
     pub talker: Talker,
     pub watched: Watched,
+    /// True if the device was seen to send.
+    sends: bool,
 }
 
 impl<E: Ends> Desk<E> {
+    pub fn new(ends: E, talker: Talker, watched: Watched) -> Self {
+        Self { ends, talker, watched, sends: false }
+    }
+
     /// Takes what comes, until something is so or for so long.
     fn until(
         &mut self,
@@ -68,15 +76,30 @@ impl<E: Ends> Desk<E> {
     }
 
     /// Sends frames to the MACsec port; what comes out at the clear one, up to the last of
-    /// them and a moment longer.
+    /// them and a moment longer. A frame that does not come was dropped only if the device is
+    /// seen to forward after it; one of an earlier exchange, come late, tells nothing of this.
     fn exchange(&mut self, frames: &[&Sent], last: &Sent) -> Result<Vec<Vec<u8>>, Fault> {
         for sent in frames.iter().copied().chain([last]) {
             self.ends.send(Side::Secure, &sent.wire);
         }
-        let came = |heard: &[Vec<u8>], _: &Watched| heard.iter().any(|f| is_same(f, &last.clear));
+        let first = frames.first().copied().unwrap_or(last);
+        let first = number(&first.clear);
+        let is_last = |frame: &Vec<u8>| is_same(frame, &last.clear);
+        let came = |heard: &[Vec<u8>], _: &Watched| heard.iter().any(is_last);
         let mut heard = self.until(PATIENCE, came)?;
+        if self.sends && !heard.iter().any(is_last) {
+            heard.extend(self.is_awake()?);
+        }
         heard.extend(self.until(STRAGGLER, |_, _| false)?);
+        heard.retain(|frame| number(frame).is_none_or(|number| Some(number) >= first));
         Ok(heard)
+    }
+
+    /// Waits until a frame passes from the clear side; frames that come out of it meanwhile.
+    fn is_awake(&mut self) -> Result<Vec<Vec<u8>>, Fault> {
+        self.talker.count += 1;
+        let data = data(self.talker.count, 64);
+        self.inward(&data, STILLNESS)
     }
 
     /// None of these comes through, and the one after them does.
@@ -130,17 +153,19 @@ impl<E: Ends> Desk<E> {
         Ok(Check::new(clause, rule, found))
     }
 
-    /// Gives a frame to the clear side; true if it came out of the MACsec port.
-    fn inward(&mut self, data: &[u8], patience: Duration) -> Result<bool, Fault> {
+    /// Gives a frame to the clear side, and waits until it comes out of the MACsec port; frames
+    /// of the clear side meanwhile.
+    fn inward(&mut self, data: &[u8], patience: Duration) -> Result<Vec<Vec<u8>>, Fault> {
         let (station, host) = (self.talker.src, self.talker.dst);
         let clear = [&station.0[..], &host.0, data].concat();
         self.watched.expect(&clear);
         self.ends.send(Side::Clear, &clear);
-        self.until(patience, |_, watched| watched.has(&clear))?;
+        let heard = self.until(patience, |_, watched| watched.has(&clear))?;
         if self.ends.is_stopped() {
             self.watched.give_up(&clear);
         }
-        Ok(self.watched.has(&clear))
+        self.sends = self.watched.has(&clear);
+        Ok(heard)
     }
 
     /// Waits until frames pass in both directions, for so long at most; whether they do, to the
@@ -157,7 +182,8 @@ impl<E: Ends> Desk<E> {
                 |heard: &[Vec<u8>], _: &Watched| heard.iter().any(|f| is_same(f, &sent.clear));
             passes |= came(&self.until(patience, came)?, &self.watched);
             self.talker.count += 1;
-            let is_sent = self.inward(&data(self.talker.count, 64), patience)?;
+            self.inward(&data(self.talker.count, 64), patience)?;
+            let is_sent = self.sends;
             let is_over = self.ends.now() >= end || self.ends.is_stopped();
             if (passes && is_sent) || is_over {
                 return Ok((passes, is_sent));
@@ -174,6 +200,8 @@ impl<E: Ends> Desk<E> {
         }
         self.talker.count += 1;
         let in_vlan = data_in_vlan(vlan, &data(self.talker.count, 64));
-        self.inward(&in_vlan, PATIENCE).map(drop)
+        self.inward(&in_vlan, PATIENCE)?;
+        // What is still on its way comes before the frame of this.
+        self.is_awake().map(drop)
     }
 }

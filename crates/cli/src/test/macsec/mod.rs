@@ -198,7 +198,7 @@ impl MacsecArgs {
             count: 0,
         };
         let told = self.told(live.clear.link.mtu.min(live.secure.link.mtu.saturating_sub(32)));
-        let mut desk = Desk { ends: live, talker, watched: Watched::new(device, device_sci) };
+        let mut desk = Desk::new(live, talker, Watched::new(device, device_sci));
         let mut checks = tested(&mut desk, told, self.wait, say)?;
         checks.push(desk.ends.uncontrolled());
         let also = match self.cak {

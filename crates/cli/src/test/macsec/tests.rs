@@ -46,6 +46,8 @@ enum Breaks {
     SendsNumber,
     SendsIcv,
     SendsAltered,
+    /// No rule, but one's patience: now and then it stands still for seconds.
+    Patience,
 }
 
 /// A bridge with a SecY on one port.
@@ -57,6 +59,9 @@ struct Bridge {
     send: Talker,
     out: VecDeque<(Side, Vec<u8>)>,
     now: Instant,
+    frames: u32,
+    /// The end of its standing still.
+    still: Instant,
 }
 
 fn sa(octet: u8, xpn: bool, ssci: u32) -> Sa {
@@ -81,6 +86,8 @@ impl Bridge {
             send: talker(sa(2, xpn, 2), DEVICE),
             out: VecDeque::new(),
             now: Instant::ZERO,
+            frames: 0,
+            still: Instant::ZERO,
         }
     }
 
@@ -183,6 +190,10 @@ impl Ends for Bridge {
     }
 
     fn send(&mut self, side: Side, frame: &[u8]) {
+        self.frames += 1;
+        if self.is(Breaks::Patience) && self.frames % 5 == 0 {
+            self.still = self.now + Duration::from_secs(3);
+        }
         match side {
             Side::Secure => {
                 let clear = self.validate(frame);
@@ -200,7 +211,11 @@ impl Ends for Bridge {
 
     fn receive(&mut self, limit: Duration, take: &mut dyn FnMut(Side, &[u8])) -> Result<(), Fault> {
         match self.out.pop_front() {
-            Some((side, frame)) => take(side, &frame),
+            Some((side, frame)) if self.now >= self.still => take(side, &frame),
+            Some(kept) => {
+                self.out.push_front(kept);
+                self.now += self.still.since(self.now).min(limit);
+            }
             None => self.now += limit,
         }
         Ok(())
@@ -214,7 +229,7 @@ impl Ends for Bridge {
 fn checks(breaks: Breaks, window: u64, xpn: bool) -> Vec<Check> {
     let ends = Bridge::new(breaks, window, xpn);
     let watched = Watched::new(sa(2, xpn, 2), None);
-    let mut desk = Desk { ends, talker: talker(sa(1, xpn, 1), OWN), watched };
+    let mut desk = Desk::new(ends, talker(sa(1, xpn, 1), OWN), watched);
     let told = Told { window: Some(window), largest: 1502, vlan: 10 };
     tested(&mut desk, told, Duration::from_secs(1), |_| {}).expect("a report")
 }
@@ -286,6 +301,7 @@ fn macsec_checks_find_each_rule_that_is_broken() {
             assert!(broken.contains(rule), "{breaks:?}: {rule}: {broken:?}");
         }
     }
+    assert_eq!(broken(&checks(Breaks::Patience, 64, true)), [""; 0], "none is broken by a stall");
     let altered = broken(&checks(Breaks::SendsAltered, 64, false));
     assert_eq!(altered, ["sent: frames of all lengths, as they came in"]);
     let moved = broken(&checks(Breaks::WindowMoves, 0, false));
