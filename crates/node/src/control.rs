@@ -24,7 +24,7 @@ use crate::probe::{Filter, Recorder, Records};
 use crate::punt::{self, BUDGET, Class, Exchange, Punted};
 use crate::resolve::Resolver;
 use crate::sas::{Directories, Sas};
-use crate::static_keys::{self, Installed, Plan, StaticSas, Version};
+use crate::static_keys::{self, Plan, StaticKeys, Version};
 use crate::worker::{Parts, Peer, Worker, lane};
 use ferrule_base::{Duration, Instant, Ledger, MacAddr, PortId};
 use ferrule_control::Entropy;
@@ -134,10 +134,8 @@ pub struct Control {
     tables: Arc<Tables>,
     compiled: Compiled,
     shared: Shared,
-    /// SecYs of the configuration.
-    installed: Installed,
-    /// SAs of the configuration.
-    static_sas: StaticSas,
+    /// Keys of the configuration, which workers and cards have.
+    static_keys: StaticKeys,
     /// All SAs of ESP and AH, and orders about them.
     sas: Sas,
     /// Orders of keying protocols so far.
@@ -203,9 +201,9 @@ pub fn build_with_cards<E: Engine<Packet>>(
         }));
         links.push(Link { commands, later: VecDeque::new(), events, punted });
     }
-    let (installed, static_sas) = (Installed::default(), StaticSas::default());
+    let static_keys = StaticKeys::default();
     let version = Version { config: &config, compiled: &compiled };
-    let plan = installed.plan(version, &macs, version, &static_sas, &mut leases)?;
+    let plan = static_keys.plan(version, &macs, version, &mut leases)?;
     let edges_due = now + EDGE_INTERVAL;
     let resolved = (tables.clone(), std::mem::take(&mut compiled.next_hops));
     let incidents = Vec::new();
@@ -214,8 +212,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
         tables,
         compiled,
         shared,
-        installed,
-        static_sas,
+        static_keys,
         sas: Sas::default(),
         orders: 0,
         macs,
@@ -459,16 +456,15 @@ impl Control {
             .collect();
         // A card goes with its port; the port that comes gets a new one.
         let mut shared = self.shared.clone();
-        let (mut installed, mut static_sas) = (self.installed.clone(), self.static_sas.clone());
+        let mut static_keys = self.static_keys.clone();
         for (id, _) in old_ports.iter().filter(|(id, _)| self.shared.cards.contains_key(id)) {
-            installed = installed.without(Seat::Card(*id));
-            static_sas = static_sas.without(Seat::Card(*id));
+            static_keys = static_keys.without(Seat::Card(*id));
             shared.forget_card(*id);
         }
         let mut compiled = compile::compile(&config, macs, &mut shared, &self.tables);
         let old = Version { config: &self.config, compiled: &self.compiled };
         let new = Version { config: &config, compiled: &compiled };
-        let mut plan = installed.plan(new, macs, old, &static_sas, &mut self.leases)?;
+        let mut plan = static_keys.plan(new, macs, old, &mut self.leases)?;
         plan.esp.spares(&self.sas.agreed_senders())?;
         let changed = self.sas.has_agreements().then(|| static_keys::changed_slots(new, old));
         let tables = Arc::new(std::mem::take(&mut compiled.tables));

@@ -13,7 +13,7 @@
 mod esp;
 mod macsec;
 
-use crate::compile::{Compiled, Mark, default_sci};
+use crate::compile::{Compiled, default_sci};
 use crate::config::{Config, MacsecConfig, MacsecSaConfig, SaConfig, TunnelConfig};
 use crate::control::BuildError;
 use crate::incident::Sender;
@@ -21,46 +21,29 @@ use crate::leases::Leases;
 use crate::message::{Change, Seat};
 pub(crate) use esp::{EspPlan, Filling, StaticSas, changed_slots, inbound, max_of, outbound};
 use ferrule_base::MacAddr;
-use ferrule_dataplane::{Lease, macsec as secy};
-use std::collections::{HashMap, HashSet};
-
-/// An association of a SecY that somebody has.
-#[derive(Clone)]
-struct Place {
-    /// What makes it this one and no other.
-    name: [u8; 16],
-    /// What may change while it stays the same.
-    looks: Mark,
-    /// What keeps its numbers.
-    record: [u8; 16],
-    seat: Seat,
-}
-
-/// SecYs that workers and cards have.
-#[derive(Clone, Default)]
-pub(crate) struct Installed {
-    secys: HashMap<u16, (secy::SecyConfig, Seat)>,
-    transmit: HashMap<(u16, u8), Place>,
-    receive: HashMap<(u16, u64, u8), Place>,
-}
+use ferrule_dataplane::Lease;
+pub(crate) use macsec::{MacsecPlan, StaticSecys};
+use std::collections::HashSet;
 
 /// Changes in their order.
 pub(crate) type Changes = Vec<(Seat, Change)>;
 
+/// Keys of the configuration that workers and cards have.
+#[derive(Clone, Default)]
+pub(crate) struct StaticKeys {
+    pub secys: StaticSecys,
+    pub sas: StaticSas,
+}
+
 /// A change, ready to be carried out.
 #[derive(Default)]
 pub(crate) struct Plan {
-    pub moved: Changes,
-    pub before: Changes,
-    pub after: Changes,
-    pub installed: Installed,
+    pub macsec: MacsecPlan,
     pub esp: EspPlan,
     /// Leases of what is new.
     pub leases: Vec<Lease>,
     /// Where their numbers end.
     limits: Vec<([u8; 16], u64)>,
-    /// SecYs that lost all their associations at once.
-    emptied: HashSet<u16>,
     /// Records out of which somebody takes numbers.
     senders: HashSet<[u8; 16]>,
 }
@@ -76,7 +59,7 @@ pub(crate) struct Version<'a> {
 pub struct CounterId {
     /// A printable name, for people.
     pub id: String,
-    /// What makes the nonces: key and salt, or key and SCI.
+    /// Fingerprint of what makes the nonces: key and salt, or key and SCI.
     pub fingerprint: [u8; 16],
     /// Nonces are made here; else only a replay window is kept.
     pub sends: bool,
@@ -172,49 +155,32 @@ pub(crate) fn sender(config: &Config, macs: &[MacAddr], record: [u8; 16]) -> Opt
     of_tunnel.or_else(of_secy)
 }
 
-impl Installed {
-    /// What has to change to get from `old` to `new`, with the SAs in `sas` and the SecYs in
-    /// `self`.
+impl StaticKeys {
+    /// What has to change to get from these keys, of the version `old`, to those of `new`.
     pub fn plan(
         &self,
         new: Version<'_>,
         macs: &[MacAddr],
         old: Version<'_>,
-        sas: &StaticSas,
         leases: &mut Leases,
     ) -> Result<Plan, BuildError> {
         let mut plan = Plan::default();
-        esp::Planner::new(new, old, sas, leases, &mut plan).plan()?;
-        let config = new.config;
-        for secy in &config.secys {
-            let mac = macs[secy.port];
-            let planner = macsec::Planner { config, secy, mac, old: self, leases, plan: &mut plan };
-            planner.secy(new.compiled)?;
-        }
+        esp::Planner::new(new, old, &self.sas, leases, &mut plan).plan()?;
+        macsec::plan(&self.secys, new, macs, leases, &mut plan)?;
         leases.reserve(&plan.limits)?;
-        plan.retire(self);
         Ok(plan)
     }
 
-    /// The same without what this one has: it has forgotten everything.
+    /// The same without what this seat has: it has forgotten everything.
     pub fn without(&self, seat: Seat) -> Self {
-        let mut rest = self.clone();
-        rest.transmit.retain(|_, place| place.seat != seat);
-        rest.receive.retain(|_, place| place.seat != seat);
-        rest.secys.retain(|_, (_, at)| *at != seat);
-        rest
-    }
-
-    /// Records of all associations of SecYs.
-    pub fn records(&self) -> impl Iterator<Item = [u8; 16]> {
-        self.transmit.values().chain(self.receive.values()).map(|place| place.record)
+        Self { secys: self.secys.without(seat), sas: self.sas.without(seat) }
     }
 }
 
 impl Plan {
     /// Records of all associations of the configuration, as far as it is planned.
     pub fn records(&self) -> impl Iterator<Item = [u8; 16]> {
-        self.installed.records().chain(self.esp.records())
+        self.macsec.next.records().chain(self.esp.records())
     }
 
     /// A record that somebody takes numbers out of, and nobody else does.
@@ -224,34 +190,5 @@ impl Plan {
         }
         let what = format!("`{}` would make the nonces of another association", id.id);
         Err(BuildError::Unfit(what, "make a key for each: `ferrule init key`"))
-    }
-
-    /// What the old configuration had of SecYs and the new one has not. (A number that is in
-    /// both has the same association, or was given up before.)
-    fn retire(&mut self, old: &Installed) {
-        for (&(secy, an), place) in &old.transmit {
-            let emptied = self.emptied.contains(&secy);
-            if !emptied && !self.installed.transmit.contains_key(&(secy, an)) {
-                let change = secy::TxChange::Retire(secy, an);
-                self.gone(place.seat, Change::SecyOut(change));
-            }
-        }
-        for (&(secy, sci, an), place) in &old.receive {
-            let emptied = self.emptied.contains(&secy);
-            if !emptied && !self.installed.receive.contains_key(&(secy, sci, an)) {
-                let change = secy::RxChange::Retire(secy, sci, an);
-                self.gone(place.seat, Change::SecyIn(change));
-            }
-        }
-        for (&secy, &(_, seat)) in &old.secys {
-            if self.installed.secys.get(&secy).is_none_or(|new| new.1 != seat) {
-                self.gone(seat, Change::SecyOut(secy::TxChange::Remove(secy)));
-                self.gone(seat, Change::SecyIn(secy::RxChange::Remove(secy)));
-            }
-        }
-    }
-
-    fn gone(&mut self, seat: Seat, change: Change) {
-        self.after.push((seat, change));
     }
 }

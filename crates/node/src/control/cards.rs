@@ -216,10 +216,9 @@ impl Control {
             self.cards.iter_mut().filter(|c| c.id == id).for_each(|c| c.wanting = true);
             return;
         }
-        let installed = self.installed.without(seat);
-        let (static_sas, macs) = (self.static_sas.without(seat), self.macs.clone());
+        let (static_keys, macs) = (self.static_keys.without(seat), self.macs.clone());
         let now = Version { config: &self.config, compiled: &self.compiled };
-        let planned = installed.plan(now, &macs, now, &static_sas, &mut self.leases);
+        let planned = static_keys.plan(now, &macs, now, &mut self.leases);
         let tables = self.tables_of(id);
         if let Err(e) = &planned {
             let port = self.port_name(id).to_owned();
@@ -230,9 +229,9 @@ impl Control {
         let (Ok(plan), Some(tables)) = (planned, tables) else { return };
         let records = plan.records().chain(self.sas.records());
         self.leases.grant(&plan.leases, &records.collect());
-        let of_card = plan.before.into_iter().filter(|(at, _)| *at == seat);
+        let of_card = plan.macsec.before.into_iter().filter(|(at, _)| *at == seat);
         let of_card = of_card.map(|(_, change)| change);
-        let all = of_card.chain(plan.esp.refill(seat, &self.static_sas));
+        let all = of_card.chain(plan.esp.refill(seat, &self.static_keys.sas));
         link.waiting.clear();
         link.waiting.push_back(CardCommand::Fill);
         link.waiting.extend(all.map(CardCommand::Change));

@@ -125,11 +125,11 @@ impl Control {
     /// Carries out the plan of a node that is built: its workers do so before anything else.
     pub(super) fn begin(&mut self, plan: Plan) {
         self.grant(&plan);
-        self.installed = plan.installed;
-        self.change_step(plan.before, Command::Changes);
+        self.static_keys.secys = plan.macsec.next;
+        self.change_step(plan.macsec.before, Command::Changes);
         let (directories, sas) = (&self.shared.directories, &mut self.sas);
         let (static_sas, filling) = plan.esp.order(directories, sas);
-        self.static_sas = static_sas;
+        self.static_keys.sas = static_sas;
         sas.expect_all(directories);
         filling.fill_all(directories, sas);
         self.send_orders();
@@ -138,14 +138,14 @@ impl Control {
     /// Begins to carry out a plan.
     pub(super) fn change_by(&mut self, now: Instant, mut plan: Plan, gone: Vec<(PortId, usize)>) {
         self.grant(&plan);
-        self.installed = plan.installed;
+        self.static_keys.secys = plan.macsec.next;
         let (ended, rounds) = (take(&mut plan.esp.ended), take(&mut plan.esp.gone));
         let coming = &mut self.steps.coming;
-        if !plan.moved.is_empty() || !ended.is_empty() {
-            coming.push_back(Step::End(plan.moved, ended));
+        if !plan.macsec.moved.is_empty() || !ended.is_empty() {
+            coming.push_back(Step::End(plan.macsec.moved, ended));
         }
-        coming.extend([Step::Ready(plan.before, Box::new(plan.esp)), Step::Switch]);
-        coming.extend([Step::Ports(gone), Step::Leave(plan.after)]);
+        coming.extend([Step::Ready(plan.macsec.before, Box::new(plan.esp)), Step::Switch]);
+        coming.extend([Step::Ports(gone), Step::Leave(plan.macsec.after)]);
         coming.extend(rounds.into_iter().map(Step::Drop));
         self.step(now);
     }
@@ -191,7 +191,7 @@ impl Control {
             Step::Ready(changes, esp) => {
                 self.change_step(changes, Command::Changes);
                 let (static_sas, filling) = esp.order(&self.shared.directories, &mut self.sas);
-                (self.static_sas, self.steps.filling) = (static_sas, filling);
+                (self.static_keys.sas, self.steps.filling) = (static_sas, filling);
                 self.send_orders();
                 self.card_tables();
                 self.fill_wanting();

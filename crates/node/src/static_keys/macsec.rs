@@ -1,154 +1,224 @@
 //! The plan for SecYs and their associations.
 
-use super::{Installed, Place, Plan, macsec_id};
-use crate::compile::{Compiled, default_sci, mark_of};
-use crate::config::{Config, MacsecConfig, MacsecSaConfig};
+use super::{Changes, Plan, Version, macsec_id};
+use crate::compile::default_sci;
+use crate::config::{MacsecConfig, MacsecSaConfig};
 use crate::control::BuildError;
 use crate::leases::Leases;
 use crate::message::{Change, Seat};
 use ferrule_base::MacAddr;
+use ferrule_crypto::Place;
 use ferrule_dataplane::macsec::{self, RxChange, TxChange};
+use std::collections::{HashMap, HashSet};
+
+/// An association of a SecY: the record of its key, which is its identity, and its engine.
+#[derive(Clone, PartialEq, Eq)]
+struct Association {
+    record: [u8; 16],
+    seat: Seat,
+    place: Place,
+}
+
+/// SecYs of the configuration, and their associations: by association number those that
+/// transmit, by SCI and number those that receive.
+#[derive(Clone, Default)]
+pub(crate) struct StaticSecys {
+    secys: HashMap<u16, (macsec::SecyConfig, Seat)>,
+    transmit: HashMap<(u16, u8), Association>,
+    receive: HashMap<(u16, u64, u8), Association>,
+}
+
+impl StaticSecys {
+    /// The same without those of a seat that has forgotten everything.
+    pub fn without(&self, seat: Seat) -> Self {
+        let mut rest = self.clone();
+        rest.transmit.retain(|_, sa| sa.seat != seat);
+        rest.receive.retain(|_, sa| sa.seat != seat);
+        rest.secys.retain(|_, (_, at)| *at != seat);
+        rest
+    }
+
+    /// Records of all associations.
+    pub fn records(&self) -> impl Iterator<Item = [u8; 16]> {
+        self.transmit.values().chain(self.receive.values()).map(|sa| sa.record)
+    }
+}
+
+/// Changes of SecYs and their associations.
+#[derive(Default)]
+pub(crate) struct MacsecPlan {
+    pub moved: Changes,
+    pub before: Changes,
+    pub after: Changes,
+    /// SecYs from then on.
+    pub next: StaticSecys,
+    /// SecYs that lose all their associations at once.
+    emptied: HashSet<u16>,
+}
+
+impl MacsecPlan {
+    fn before(&mut self, seat: Seat, change: Change) {
+        self.before.push((seat, change));
+    }
+
+    /// What there was and is no more. (A number that is in both has the same association, or
+    /// was given up before.)
+    fn retire(&mut self, old: &StaticSecys) {
+        for (&(secy, an), sa) in &old.transmit {
+            let emptied = self.emptied.contains(&secy);
+            if !emptied && !self.next.transmit.contains_key(&(secy, an)) {
+                self.after.push((sa.seat, Change::SecyOut(TxChange::Retire(secy, an))));
+            }
+        }
+        for (&(secy, sci, an), sa) in &old.receive {
+            let emptied = self.emptied.contains(&secy);
+            if !emptied && !self.next.receive.contains_key(&(secy, sci, an)) {
+                self.after.push((sa.seat, Change::SecyIn(RxChange::Retire(secy, sci, an))));
+            }
+        }
+        for (&secy, &(_, seat)) in &old.secys {
+            if self.next.secys.get(&secy).is_none_or(|new| new.1 != seat) {
+                self.after.push((seat, Change::SecyOut(TxChange::Remove(secy))));
+                self.after.push((seat, Change::SecyIn(RxChange::Remove(secy))));
+            }
+        }
+    }
+}
+
+/// Plans the SecYs of a configuration; `old` are those that there are.
+pub(super) fn plan(
+    old: &StaticSecys,
+    new: Version<'_>,
+    macs: &[MacAddr],
+    leases: &mut Leases,
+    plan: &mut Plan,
+) -> Result<(), BuildError> {
+    for secy in &new.config.secys {
+        let sci = secy.sci.unwrap_or(default_sci(macs[secy.port]));
+        let entity = macsec::SecyConfig { sci, ..secy.entity.clone() };
+        let port = new.compiled.ports[secy.port];
+        let seat = match secy.is_inline() {
+            true => Seat::Card(port),
+            false => Seat::Worker(new.config.ports[secy.port].worker),
+        };
+        Planner { new, secy, entity, index: port.0, seat, old, leases, plan }.plan()?;
+    }
+    plan.macsec.retire(old);
+    Ok(())
+}
 
 /// Plans one SecY.
-pub(super) struct Planner<'a> {
-    pub config: &'a Config,
-    pub secy: &'a MacsecConfig,
-    pub mac: MacAddr,
-    pub old: &'a Installed,
-    pub leases: &'a mut Leases,
-    pub plan: &'a mut Plan,
+struct Planner<'a> {
+    new: Version<'a>,
+    secy: &'a MacsecConfig,
+    entity: macsec::SecyConfig,
+    index: u16,
+    seat: Seat,
+    old: &'a StaticSecys,
+    leases: &'a mut Leases,
+    plan: &'a mut Plan,
 }
 
 impl Planner<'_> {
-    pub fn secy(mut self, compiled: &Compiled) -> Result<(), BuildError> {
-        let secy = self.secy;
-        let port = compiled.ports[secy.port];
-        let index = port.0;
-        let seat = match secy.is_inline() {
-            true => Seat::Card(port),
-            false => Seat::Worker(self.config.ports[secy.port].worker),
-        };
-        let sci = secy.sci.unwrap_or(default_sci(self.mac));
-        let entity = macsec::SecyConfig { sci, ..secy.entity.clone() };
+    fn plan(mut self) -> Result<(), BuildError> {
+        let (secy, index, seat, entity) = (self.secy, self.index, self.seat, self.entity.clone());
+        let changes = &mut self.plan.macsec;
         let before = self.old.secys.get(&index).filter(|(_, at)| *at == seat).map(|(e, _)| e);
         // Between static SAKs and MKA nothing stays.
         let keyed = |entity: &macsec::SecyConfig| entity.eapol.is_some();
         let other_keys = before.is_some_and(|before| keyed(before) != keyed(&entity));
         if other_keys {
-            self.before(seat, Change::SecyOut(TxChange::Remove(index)));
-            self.before(seat, Change::SecyIn(RxChange::Remove(index)));
-            self.plan.emptied.insert(index);
+            changes.before(seat, Change::SecyOut(TxChange::Remove(index)));
+            changes.before(seat, Change::SecyIn(RxChange::Remove(index)));
+            changes.emptied.insert(index);
         }
         let before = before.filter(|_| !other_keys);
         if before != Some(&entity) {
-            let (tx, rx) = (entity.clone(), entity.clone());
-            self.before(seat, Change::SecyOut(TxChange::Install(index, tx)));
-            self.before(seat, Change::SecyIn(RxChange::Install(index, rx)));
+            changes.before(seat, Change::SecyOut(TxChange::Install(index, entity.clone())));
+            changes.before(seat, Change::SecyIn(RxChange::Install(index, entity.clone())));
         }
         // Associations that are not at home in what it is now went with that.
         let stays = before.is_some_and(|old| old.sends_like(&entity));
         for sa in &secy.transmit {
-            self.transmit(index, seat, &entity, sa, stays)?;
+            self.transmit(sa, stays)?;
         }
         let stays = before.is_some_and(|old| old.receives_like(&entity));
         for sa in &secy.receive {
-            self.receive(index, seat, sa, stays)?;
+            self.receive(sa, stays)?;
         }
+        let changes = &mut self.plan.macsec;
         // The first association listed is the one in use; the switch comes after
         // every receiver has its keys.
         if let Some(first) = secy.transmit.first() {
-            self.before(seat, Change::SecyOut(TxChange::Encode(index, first.an)));
+            changes.before(seat, Change::SecyOut(TxChange::Encode(index, first.an)));
         }
-        self.plan.installed.secys.insert(index, (entity, seat));
+        changes.next.secys.insert(index, (entity, seat));
         Ok(())
     }
 
-    fn before(&mut self, seat: Seat, change: Change) {
-        self.plan.before.push((seat, change));
+    fn association(&self, record: [u8; 16], sa: &MacsecSaConfig) -> Association {
+        let place = self.secy.placement.place(sa.label.as_deref());
+        Association { record, seat: self.seat, place }
     }
 
-    fn place(&self, record: [u8; 16], sa: &MacsecSaConfig, seat: Seat) -> Place {
-        let looks = mark_of(format!("{} {:?}", self.secy.placement.name(), sa.label));
-        Place { name: record, looks, record, seat }
-    }
-
-    fn transmit(
-        &mut self,
-        index: u16,
-        seat: Seat,
-        entity: &macsec::SecyConfig,
-        sa: &MacsecSaConfig,
-        stays: bool,
-    ) -> Result<(), BuildError> {
-        let (secy, an) = (self.secy, sa.an);
-        let id = macsec_id(self.config, secy, "tx", entity.sci, sa);
-        let new = self.place(id.fingerprint, sa, seat);
+    fn transmit(&mut self, sa: &MacsecSaConfig, stays: bool) -> Result<(), BuildError> {
+        let (secy, index, seat, an) = (self.secy, self.index, self.seat, sa.an);
+        let id = macsec_id(self.new.config, secy, "tx", self.entity.sci, sa);
         self.plan.send(&id)?;
-        let old = self.old.transmit.get(&(index, an)).filter(|p| stays || p.seat != seat);
-        let same = |p: &Place| (&p.name, &p.looks, p.seat) == (&new.name, &new.looks, seat);
-        if !old.is_some_and(same) {
-            let (step, max) = (self.config.reserve, entity.pn_max());
+        let new = self.association(id.fingerprint, sa);
+        let old = self.old.transmit.get(&(index, an)).filter(|sa| stays || sa.seat != seat);
+        if old != Some(&new) {
+            let (step, max) = (self.new.config.reserve, self.entity.pn_max());
             let numbers = self.leases.draw(&id, step, max, &mut self.plan.limits)?;
             self.plan.leases.push(numbers.lease());
-            if let Some(place) = old {
-                self.before(place.seat, Change::SecyOut(TxChange::Retire(index, an)));
+            let changes = &mut self.plan.macsec;
+            if let Some(old) = old {
+                changes.before(old.seat, Change::SecyOut(TxChange::Retire(index, an)));
             }
-            let place = secy.placement.place(sa.label.as_deref());
-            let config = macsec::TxSaConfig {
-                an,
-                key: sa.key.clone(),
-                cipher: None,
-                xpn: xpn(secy, sa),
-                place,
-            };
-            self.before(seat, Change::SecyOut(TxChange::Sa(index, config, numbers)));
+            let (key, place) = (sa.key.clone(), new.place.clone());
+            let config = macsec::TxSaConfig { an, key, cipher: None, xpn: xpn(secy, sa), place };
+            changes.before(seat, Change::SecyOut(TxChange::Sa(index, config, numbers)));
         }
-        self.plan.installed.transmit.insert((index, an), new);
+        self.plan.macsec.next.transmit.insert((index, an), new);
         Ok(())
     }
 
-    fn receive(
-        &mut self,
-        index: u16,
-        seat: Seat,
-        sa: &MacsecSaConfig,
-        stays: bool,
-    ) -> Result<(), BuildError> {
-        let (secy, an, sci) = (self.secy, sa.an, sa.sci.unwrap_or(0));
-        let id = macsec_id(self.config, secy, "rx", sci, sa);
-        let (record, key) = (id.fingerprint, sa.key.clone());
-        let new = self.place(record, sa, seat);
-        let place = secy.placement.place(sa.label.as_deref());
-        let lowest_pn = self.leases.look(&id)?.edge.max(1);
+    fn receive(&mut self, sa: &MacsecSaConfig, stays: bool) -> Result<(), BuildError> {
+        let (secy, index, seat, an) = (self.secy, self.index, self.seat, sa.an);
+        let sci = sa.sci.unwrap_or(0);
+        let id = macsec_id(self.new.config, secy, "rx", sci, sa);
+        let new = self.association(id.fingerprint, sa);
         let config = macsec::RxSaConfig {
             sci,
             an,
-            key,
+            key: sa.key.clone(),
             cipher: None,
             xpn: xpn(secy, sa),
-            lowest_pn,
-            record,
-            place,
+            lowest_pn: self.leases.look(&id)?.edge.max(1),
+            record: id.fingerprint,
+            place: new.place.clone(),
         };
-        let old = self.old.receive.get(&(index, sci, an)).filter(|p| stays || p.seat != seat);
+        let changes = &mut self.plan.macsec;
+        let old = self.old.receive.get(&(index, sci, an)).filter(|sa| stays || sa.seat != seat);
+        let install = |config| Change::SecyIn(RxChange::Sa(index, config));
+        let retire = Change::SecyIn(RxChange::Retire(index, sci, an));
         match old {
-            Some(old) if old.name == new.name && old.seat == seat => {
-                if old.looks != new.looks {
-                    self.before(seat, Change::SecyIn(RxChange::Move(index, config)));
-                }
+            Some(old) if *old == new => {}
+            // Its window stays.
+            Some(old) if (old.record, old.seat) == (new.record, seat) => {
+                changes.before(seat, Change::SecyIn(RxChange::Move(index, config)));
             }
             Some(old) if old.seat != seat => {
-                let change = Change::SecyIn(RxChange::Retire(index, sci, an));
-                self.plan.moved.push((old.seat, change));
-                self.before(seat, Change::SecyIn(RxChange::Sa(index, config)));
+                changes.moved.push((old.seat, retire));
+                changes.before(seat, install(config));
             }
             Some(_) => {
-                self.before(seat, Change::SecyIn(RxChange::Retire(index, sci, an)));
-                self.before(seat, Change::SecyIn(RxChange::Sa(index, config)));
+                changes.before(seat, retire);
+                changes.before(seat, install(config));
             }
-            None => self.before(seat, Change::SecyIn(RxChange::Sa(index, config))),
+            None => changes.before(seat, install(config)),
         }
-        self.plan.installed.receive.insert((index, sci, an), new);
+        changes.next.receive.insert((index, sci, an), new);
         Ok(())
     }
 }
