@@ -2,7 +2,8 @@
 //! configuration by the node, never changed afterwards, replaced whole.
 //!
 //! What lives longer than a configuration (learned addresses, neighbours) is in
-//! tables of atomics that successive snapshots share.
+//! tables of atomics that successive snapshots share. Routes, policies and access lists that
+//! stay as they are, they share too.
 
 use crate::link::{Arrival, Entry, Exit, NextHopGroups};
 use crate::route::address::Reserved;
@@ -19,7 +20,7 @@ pub struct Tables {
     /// By interface number.
     pub ifaces: Vec<Iface>,
     /// By [`VrfId`]; the first is the global table.
-    pub vrfs: Vec<route::Vrf>,
+    pub vrfs: Vec<Arc<route::Vrf>>,
     /// By adjacency number.
     pub adjacencies: Vec<route::Adjacency>,
     /// Link addresses of neighbours, by the adjacency's `neighbour`.
@@ -31,7 +32,7 @@ pub struct Tables {
     /// By pseudowire number.
     pub pws: Vec<mpls::Pseudowire>,
     /// By policy number.
-    pub policies: Vec<ipsec::Spd>,
+    pub policies: Vec<Arc<ipsec::Spd>>,
     /// Their counters.
     pub hits: ipsec::HitMap,
     /// By access list number.

@@ -4,6 +4,7 @@
 //! is numbered for good (ports, SAs) comes from [`Numbers`]; interfaces,
 //! adjacencies and the rest are numbered by their place.
 
+mod kept;
 mod lists;
 
 use crate::config::{
@@ -12,10 +13,11 @@ use crate::config::{
 };
 use crate::sas::Directories;
 use crate::stable::Numbers;
-use ferrule_base::{MacAddr, PortId, Secret, VrfId};
+use ferrule_base::{MacAddr, PortId, VrfId};
 use ferrule_dataplane::macsec::SecyConfig;
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, Lists, PortEntry, RoutedIface, Tag};
 use ferrule_dataplane::{Tables, bridge, ipsec, mpls, route};
+use kept::{Kept, Mark, mark};
 pub use lists::ReadyLists;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -24,14 +26,6 @@ use std::sync::Arc;
 const ETHERNET: usize = 14;
 /// Tags that a frame may carry beyond the port's mtu, as devices allow.
 const TAGS: usize = 8;
-
-/// Digest in place of a long name, so that users of many entries need not keep their text.
-pub(crate) type Mark = [u8; 16];
-
-/// The mark of a text; others have another.
-pub(crate) fn mark_of(text: String) -> Mark {
-    ferrule_crypto::fingerprint(&Secret::new(text.into_bytes()), b"text")
-}
 
 /// What outlives a configuration.
 #[derive(Clone, Default)]
@@ -44,6 +38,9 @@ pub(crate) struct Shared {
     pub neighbours: Arc<route::Neighbours>,
     pub bridges: HashMap<String, Arc<bridge::MacTable>>,
     pub directories: Directories,
+    /// Routes and policies of the configuration.
+    pub vrfs: Kept<route::Vrf>,
+    pub policies: Kept<ipsec::Spd>,
     /// Where addresses are kept in them.
     pub secret: [u64; 2],
     /// Ports that have a card, and the interfaces whose packets it judges. While a
@@ -527,26 +524,27 @@ impl Builder<'_> {
             let host = (*host, if host.is_ipv4() { 32 } else { 128 });
             per_vrf[0].push((host, route::Route::Guarded(self.way(via))));
         }
-        let names = self.config.vrfs.iter();
-        self.tables.vrfs =
-            names.zip(per_vrf).map(|(name, routes)| route::Vrf::new(name, routes)).collect();
+        let vrfs = self.config.vrfs.iter().zip(per_vrf);
+        let compile = |(name, routes): (&String, _)| route::Vrf::new(name, routes);
+        self.tables.vrfs = self.shared.vrfs.tables(vrfs, compile);
     }
 
     fn policies(&mut self, slots: &[u32]) {
-        for &bound in &self.bounds {
+        let config = self.config;
+        let policies = self.bounds.iter().map(|&bound| {
             let action = |action| match action {
                 // In clear as far as the card of its port, which sees to it.
-                PolicyAction::Protect(t) if self.config.tunnels[t].is_inline() => {
-                    ipsec::Action::Bypass
-                }
+                PolicyAction::Protect(t) if config.tunnels[t].is_inline() => ipsec::Action::Bypass,
                 PolicyAction::Protect(t) => ipsec::Action::Protect(slots[t]),
                 PolicyAction::Bypass => ipsec::Action::Bypass,
                 PolicyAction::Discard => ipsec::Action::Discard,
             };
-            let entries = entries_of(self.config, bound, action, |p| !is_inline(self.config, p));
-            let spd = ipsec::Spd::new(&entries).expect("selectors were checked");
-            self.tables.policies.push(spd.counting_rest(rest_counter(self.config, bound)));
-        }
+            let entries = entries_of(config, bound, action, |p| !is_inline(config, p));
+            (entries, rest_counter(config, bound))
+        });
+        self.tables.policies = self.shared.policies.tables(policies, |(entries, rest)| {
+            ipsec::Spd::new(&entries).expect("selectors were checked").counting_rest(rest)
+        });
     }
 
     /// Says where each counter was before.
@@ -556,13 +554,11 @@ impl Builder<'_> {
                 PolicyAction::Protect(t) => &*self.config.tunnels[t].name,
                 _ => "",
             };
-            let p = PolicyConfig { action: PolicyAction::Discard, ..p.clone() };
             let interface = &self.config.interfaces[p.interface].name;
-            mark_of(format!("{interface} {tunnel} {:?}", PolicyConfig { interface: 0, ..p }))
+            mark(&(interface, tunnel, &p.name, &p.traffic))
         };
         let mut names: Vec<Mark> = self.config.policies.iter().map(names).collect();
-        let rest = self.config.interfaces.iter().map(|i| mark_of(format!("{} rest", i.name)));
-        names.extend(rest);
+        names.extend(self.config.interfaces.iter().map(|i| mark(&(&i.name, "rest"))));
         let generation = self.shared.generation;
         let carried = carried_over(&self.shared.counters, &names);
         self.shared.counters = names;

@@ -72,7 +72,7 @@ impl Vrf {
 }
 
 /// What a route says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
     /// An address of the node itself.
     Local,

@@ -121,7 +121,7 @@ fn policy_back<'a>(tables: &'a Tables, packet: &Packet, sender: IpAddr) -> Optio
         return None;
     };
     let iface = tables.adjacencies.get(adjacency as usize)?.iface;
-    tables.policies.get(usize::from(routed(tables, iface)?.policy?))
+    tables.policies.get(usize::from(routed(tables, iface)?.policy?)).map(|spd| &**spd)
 }
 
 /// The policy's word on a message between these addresses.

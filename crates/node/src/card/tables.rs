@@ -75,7 +75,7 @@ fn police(
     });
     let (port, tag) = (compiled.ports[interface.port], node.ifaces[number].tag);
     tables.ifaces[number] = Iface::new(&interface.name, port, tag, kind);
-    tables.policies.push(policy(config, &compiled.slots, index));
+    tables.policies.push(policy(config, &compiled.slots, index).into());
 }
 
 /// The policy of an interface as its card has it. What another engine of the node
@@ -124,5 +124,5 @@ pub(crate) fn tunnels_of(
 fn sas(config: &Config, compiled: &Compiled, shared: &Shared, port: usize, tables: &mut Tables) {
     tables.sas = shared.directories.cards.get(&compiled.ports[port]).cloned().unwrap_or_default();
     let here = tunnels_of(config, port).map(|(_, t)| (host(t.local), route::Route::Local));
-    tables.vrfs = vec![route::Vrf::new("", here)];
+    tables.vrfs = vec![route::Vrf::new("", here).into()];
 }

@@ -59,8 +59,8 @@ fn tables() -> Tables {
         }],
         ifaces: vec![iface("wan", Tag::None, Some(0)), iface("wan.7", Tag::Tag(0x8100, 7), None)],
         adjacencies: vec![adjacency(0), adjacency(1)],
-        policies: vec![ipsec::Spd::new(&policy).unwrap()],
-        vrfs: vec![route::Vrf::new("", [((net("192.0.2.1", 32)), route::Route::Local)])],
+        policies: vec![ipsec::Spd::new(&policy).unwrap().into()],
+        vrfs: vec![route::Vrf::new("", [((net("192.0.2.1", 32)), route::Route::Local)]).into()],
         sas: ipsec::SaDirectory::new(&[None, None, None, Some(0)], &[place]).unwrap().into(),
         ..Tables::default()
     }

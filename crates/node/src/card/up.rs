@@ -9,6 +9,7 @@ use ferrule_dataplane::ipsec::Hits;
 use ferrule_dataplane::route::{Route, Vrf};
 use ferrule_pipeline::Packet;
 use ferrule_wire::{EtherType, FromBytes, Protocol, esp, ipv4, ipv6, ipv6ext};
+use std::sync::Arc;
 
 /// An ESP packet for this gateway.
 struct Esp {
@@ -78,7 +79,7 @@ pub(super) fn up(
 #[inline]
 fn esp_v4(tables: &Tables, ip: &[u8]) -> Result<Option<Esp>, DropReason> {
     let (header, offset, total) = ipv4::validate(ip).map_err(DropReason::from)?;
-    let here = |vrf: &Vrf| vrf.v4(header.dst.into()) == Some(Route::Local);
+    let here = |vrf: &Arc<Vrf>| vrf.v4(header.dst.into()) == Some(Route::Local);
     if header.protocol() != Protocol::ESP || !tables.vrfs.first().is_some_and(here) {
         return Ok(None);
     }
@@ -92,7 +93,7 @@ fn esp_v4(tables: &Tables, ip: &[u8]) -> Result<Option<Esp>, DropReason> {
 #[inline]
 fn esp_v6(tables: &Tables, ip: &[u8]) -> Result<Option<Esp>, DropReason> {
     let (header, total) = ipv6::validate(ip).map_err(DropReason::from)?;
-    let here = |vrf: &Vrf| vrf.v6(header.dst.into()) == Some(Route::Local);
+    let here = |vrf: &Arc<Vrf>| vrf.v6(header.dst.into()) == Some(Route::Local);
     if !tables.vrfs.first().is_some_and(here) {
         return Ok(None);
     }

@@ -3,12 +3,11 @@
 
 mod edit;
 
-use super::{Builder, Mark, carried_over};
+use super::{Builder, Mark, carried_over, mark};
 use crate::config::{AclConfig, AclEntryConfig, Config};
 use ferrule_dataplane::acl::frame::FrameEntry;
 use ferrule_dataplane::acl::{AccessList, AclEntry, Edit, Numbered};
 use ferrule_dataplane::ipsec::HitMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// A compiled list.
@@ -86,16 +85,6 @@ fn uses(config: &Config, number: usize) -> [bool; 2] {
 fn marks(list: &AclConfig) -> Box<[Mark]> {
     let entries = list.entries.iter().map(|entry| mark(&(&list.name, Some(entry))));
     entries.chain([mark(&(&list.name, None::<()>))]).collect()
-}
-
-/// Mark of a value that is no secret; another value has another mark, chance aside.
-fn mark(of: &impl Hash) -> Mark {
-    let half = |which: u8| {
-        let mut hasher = DefaultHasher::new();
-        (which, of).hash(&mut hasher);
-        hasher.finish()
-    };
-    (u128::from(half(0)) << 64 | u128::from(half(1))).to_be_bytes()
 }
 
 /// Access lists of a configuration, compiled.

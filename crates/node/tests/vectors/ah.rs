@@ -220,7 +220,7 @@ impl Case<'_> {
         let (mut rig, red, _) = self.node(&self.peers.to_mac, &self.peers.from_mac)?;
         let bits = if self.sa.dst.is_ipv4() { 32 } else { 128 };
         let own = ((self.sa.dst, bits), Route::Local);
-        rig.tables.vrfs.push(Vrf::new("", everywhere(red).into_iter().chain([own])));
+        rig.tables.vrfs.push(Vrf::new("", everywhere(red).into_iter().chain([own])).into());
         let place = InboundPlace { spi: self.spi()?, worker: 0, index: 0 };
         rig.tables.sas.add_inbound(&place).map_err(|e| e.to_string())?;
         let (keys, salt) = self.keys();

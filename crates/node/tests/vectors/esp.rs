@@ -262,7 +262,7 @@ impl Case<'_> {
 
     fn sender(&self, first: u64) -> Result<Rig, String> {
         let (mut rig, _, black) = self.gateway(&self.peers.from_mac, &self.peers.to_mac)?;
-        rig.tables.vrfs.push(Vrf::new("", everywhere(black)));
+        rig.tables.vrfs.push(Vrf::new("", everywhere(black)).into());
         let entry = |s: &Selector| PolicyEntry::new(s.clone(), Action::Protect(0));
         let entries: Vec<_> = self.selectors.iter().map(entry).collect();
         rig.policy_at(BLACK, Spd::new(&entries).map_err(|e| format!("{e:?}"))?);
@@ -295,7 +295,7 @@ impl Case<'_> {
         let (mut rig, red, _) = self.gateway(&self.peers.to_mac, &self.peers.from_mac)?;
         let bits = if self.sa.dst.is_ipv4() { 32 } else { 128 };
         let own = ((self.sa.dst, bits), Route::Local);
-        rig.tables.vrfs.push(Vrf::new("", everywhere(red).into_iter().chain([own])));
+        rig.tables.vrfs.push(Vrf::new("", everywhere(red).into_iter().chain([own])).into());
         let place = InboundPlace { spi: self.spi()?, worker: 0, index: 0 };
         let ports = self.encap().map(|[_, to]| to.local);
         let sas = SaDirectory::new(&[], &[place]).map_err(|e| e.to_string())?;

@@ -172,7 +172,8 @@ impl Node {
             entries.push((label, Ilm { action, ttl }));
         }
         node.rig.tables.lfib = Lfib::new(entries);
-        node.rig.tables.vrfs = vrfs.iter().zip(routes).map(|(n, r)| Vrf::new(n, r)).collect();
+        node.rig.tables.vrfs =
+            vrfs.iter().zip(routes).map(|(n, r)| Vrf::new(n, r).into()).collect();
         Ok(node)
     }
 

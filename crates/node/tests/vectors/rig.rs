@@ -147,7 +147,7 @@ impl Rig {
     /// A policy at the boundary of a port's interface.
     pub fn policy_at(&mut self, port: PortId, policy: ipsec::Spd) {
         let number = self.tables.policies.len() as u16;
-        self.tables.policies.push(policy);
+        self.tables.policies.push(policy.into());
         if let Some(IfaceKind::Routed(routed)) =
             self.tables.ifaces.get_mut(usize::from(port.0)).map(|i| &mut i.kind)
         {

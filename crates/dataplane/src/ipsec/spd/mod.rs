@@ -37,7 +37,7 @@ use std::hint::select_unpredictable;
 pub const SELECTORS_MAX: usize = 1 << 20;
 
 /// What a policy does with its traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Sealed by the outbound SA in this slot; in clear it is refused.
     Protect(u32),
@@ -48,7 +48,7 @@ pub enum Action {
 }
 
 /// One entry of a policy, or one of several selectors of an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PolicyEntry {
     /// Whose traffic.
     pub selector: Selector,

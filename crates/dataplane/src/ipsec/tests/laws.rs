@@ -280,7 +280,7 @@ fn counted(g: &Gateway<Software>) -> String {
 
 fn any_octets<E: Make>(n: usize, octets: &[Vec<u8>], offset: u16) {
     let mut g = pair::<E>(n, 17);
-    g.tables.policies.push(Spd::default());
+    g.tables.policies.push(Spd::default().into());
     let slices = || octets.iter().map(Vec::as_slice);
     g.push_out(0, slices());
     g.push_in(slices());

@@ -6,6 +6,7 @@ use crate::route::{Adjacency, Labels, TtlModel};
 use crate::tables::{Iface, IfaceKind, RoutedIface, Tag};
 use ferrule_base::{MacAddr, PortId};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn entry(selector: Selector, action: Action) -> PolicyEntry {
     PolicyEntry::new(selector, action)
@@ -238,7 +239,7 @@ fn boundary(policy: Option<u16>) -> Gateway<Software> {
     g.tables.ifaces = vec![Iface::new("wan", PortId(0), Tag::None, kind)];
     let (labels, ttl) = (Labels::new(), TtlModel::Uniform);
     g.tables.adjacencies = vec![Adjacency { labels, ttl, ..Adjacency::on_link(0) }];
-    g.tables.policies = vec![self::policy()];
+    g.tables.policies = vec![self::policy().into()];
     g.tables.sas = SaDirectory::new(&[Some(0), Some(5)], &[]).unwrap().into();
     g
 }
@@ -273,7 +274,8 @@ fn boundaries() -> Gateway<Software> {
     let mut g = boundary(Some(0));
     let pass = entry(between("::/0", "::/0"), Action::Bypass);
     let pass = Spd::new(&[PolicyEntry { counter: 1, ..pass }]).unwrap();
-    g.tables.policies = vec![self::policy().counting_rest(0), pass.counting_rest(2)];
+    g.tables.policies =
+        [self::policy().counting_rest(0), pass.counting_rest(2)].map(Arc::new).into();
     g.tally.hits.fit(&HitMap { generation: 1, carried: [UNCOUNTED; 3].into() });
     for (number, policy) in [(1, Some(1)), (2, None), (3, Some(9))] {
         g.tables.ifaces.append(&mut boundary(policy).tables.ifaces);

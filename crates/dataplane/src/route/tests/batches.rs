@@ -108,12 +108,12 @@ fn rig() -> Rig {
     let prefix = |text: &str| (ip(text), 8);
     let pass = Selector::between(prefix("10.0.0.0"), prefix("10.0.0.0"));
     let pass = PolicyEntry::new(pass.of(Protocol::UDP), Action::Bypass);
-    rig.tables.policies.push(Spd::new(&[pass]).unwrap());
+    rig.tables.policies.push(Spd::new(&[pass]).unwrap().into());
     rig.routed(0).policy = Some(0);
     rig.routed(1).clamp = Some(1400);
     let guarded = ((ip("10.8.0.0"), 16), Route::Guarded(1));
     let more = ((ip("10.9.0.0"), 16), Route::Via(2));
-    rig.tables.vrfs[1] = Vrf::new("red", [guarded, more]);
+    rig.tables.vrfs[1] = Vrf::new("red", [guarded, more]).into();
     let labels = [16, 17].into_iter().collect();
     let (ttl, slot) = (Default::default(), rig.tables.adjacencies[1].neighbour);
     rig.tables.adjacencies.push(Adjacency {

@@ -157,7 +157,7 @@ fn routed(octets: &[u8], meta: &Meta) -> String {
     let prefix = |text: &str| (ip(text), 8);
     let pass = Selector::between(prefix("10.0.0.0"), prefix("10.0.0.0"));
     let pass = PolicyEntry::new(pass.of(Protocol::UDP), Action::Bypass);
-    rig.tables.policies.push(Spd::new(&[pass]).unwrap());
+    rig.tables.policies.push(Spd::new(&[pass]).unwrap().into());
     rig.routed(0).policy = Some(0);
     rig.routed(1).clamp = Some(1400);
     let mut packet = rig.packet(octets);

@@ -22,7 +22,7 @@ fn rig() -> Rig {
     let group = Adjacency { paths: PATHS.into(), ..hops[0].clone() };
     rig.tables.adjacencies.extend([group].into_iter().chain(hops));
     let everything = ["0.0.0.0", "::"].map(|net| ((ip(net), 0), Route::Via(GROUP)));
-    rig.tables.vrfs[0] = Vrf::new("global", everything);
+    rig.tables.vrfs[0] = Vrf::new("global", everything).into();
     rig
 }
 

@@ -177,7 +177,7 @@ impl Rig {
                 ),
                 iface(1, Tag::Tag(EtherType::VLAN.0, 100), IfaceKind::Routed(vpn)),
             ],
-            vrfs: vec![global, Vrf::default()],
+            vrfs: vec![global.into(), Vrf::default().into()],
             adjacencies: vec![adjacency(0, None), adjacency(1, router)],
             neighbours: Arc::new(neighbours),
             workers: 1,
