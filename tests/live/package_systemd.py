@@ -257,6 +257,40 @@ def serves(machine):
     machine.ping()
 
 
+def credentials(machine):
+    """A key that lies encrypted on the disk, as the documentation has it."""
+    unit, key = "ferrule@gw-a", "gw-a-to-gw-b.key"
+    machine.do("systemctl", "stop", unit)
+    machine.shell(f"""cd /etc/ferrule
+mkdir -p /etc/credstore.encrypted /etc/systemd/system/{unit}.service.d
+systemd-creds encrypt --with-key=host --name=to-b.key {key} /etc/credstore.encrypted/to-b.key
+cat >/etc/systemd/system/{unit}.service.d/key.conf <<END
+[Service]
+LoadCredentialEncrypted=to-b.key:/etc/credstore.encrypted/to-b.key
+END
+systemctl daemon-reload
+cp gw-a.toml {key} /root
+rm {key}
+sed -i 's|"{key}"|"credential:to-b.key"|' gw-a.toml
+# The counters of the key are there; elsewhere they are made so.
+systemd-run --quiet --pipe --wait \
+    --property=LoadCredentialEncrypted=to-b.key:/etc/credstore.encrypted/to-b.key \
+    ferrule state create /etc/ferrule/gw-a.toml""")
+    refused = run(*machine.inside("ferrule", "check", "/etc/ferrule/gw-a.toml"), check=False)
+    assert refused.returncode == 2 and "is the service's alone" in refused.stderr, refused
+    machine.do("systemctl", "start", unit)
+    machine.ping()
+    machine.do("systemctl", "reload", unit)
+    machine.do("ferrule", "apply", "/etc/ferrule/gw-a.toml")
+    machine.ping()
+    machine.shell(f"""cp /root/gw-a.toml /root/{key} /etc/ferrule
+rm -r /etc/credstore.encrypted/to-b.key /etc/systemd/system/{unit}.service.d \
+    /var/lib/systemd/credential.secret
+systemctl daemon-reload""")
+    machine.do("systemctl", "restart", unit)
+    machine.ping()
+
+
 def watched(machine):
     """A node that hangs is started again, and goes on behind the numbers that it used."""
     unit = "ferrule@gw-a"
@@ -312,7 +346,7 @@ def main():
         start = time.monotonic()
         with Machine(os.path.join(folder, deb)) as machine:
             before = machine.traces()
-            for step, args in ((installed, ()), (serves, ()), (watched, ()), (carries, ()),
+            for step, args in ((installed, ()), (serves, ()), (credentials, ()), (watched, ()), (carries, ()),
                                (purged, (before,))):
                 try:
                     step(machine, *args)

@@ -2,10 +2,11 @@
 //! stop`, its end.
 
 use crate::answer::Form;
-use crate::live::{Which, finish, load, unexpected};
+use crate::live::{Which, finish, unexpected};
 use clap::Args;
 use ferrule_daemon::Fault;
 use ferrule_daemon::api::{Reply, Request};
+use ferrule_daemon::load::{load_to_send, to_send};
 use ferrule_node::config::{Change, Difference, ValueChange};
 use serde_json::json;
 use std::path::PathBuf;
@@ -47,10 +48,10 @@ impl ApplyArgs {
     }
 
     fn go(self) -> Result<(), Fault> {
-        let loaded = load(&self.file)?;
+        let loaded = load_to_send(&self.file)?;
         let mut client = self.which.connect_for(&loaded)?;
         let file = std::path::absolute(&self.file).unwrap_or(self.file).display().to_string();
-        let keys = ferrule_daemon::load::to_send(&loaded.keys);
+        let keys = to_send(&loaded.keys);
         let (text, new_keys) = (loaded.source.text, self.new_keys);
         let request = match self.dry_run {
             true => Request::Compare { file, text, keys, new_keys },

@@ -4,7 +4,7 @@ use crate::answer::Form;
 use crate::live::{finish, load};
 use clap::Args;
 use ferrule_daemon::Fault;
-use ferrule_daemon::load::Loaded;
+use ferrule_daemon::load::{Loaded, load_to_send};
 use ferrule_node::config::{AclConfig, Config, Driver, Mode};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -36,7 +36,11 @@ impl CheckArgs {
     }
 
     fn go(self) -> Result<(), Fault> {
-        let loaded = load(&self.node)?;
+        // What credentials hold, only the service knows; counters are known by keys.
+        let loaded = match self.only_file {
+            true => load_to_send(&self.node)?,
+            false => load(&self.node)?,
+        };
         let (mut text, mut object) = (understood(&loaded.config), object(&loaded.config));
         let mut notes = shadowed(&loaded);
         if !self.only_file {

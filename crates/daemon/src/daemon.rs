@@ -209,6 +209,7 @@ impl Daemon {
         let failed = |e| Fault::environment(e, "see what the system said");
         let on = |signals: &[i32]| signalled(signals).map_err(failed);
         let (signals, reloads) = (on(&[SIGINT, SIGTERM])?, on(&[SIGHUP])?);
+        let credentials = loaded.credentials.clone();
         let prepared = prepare(loaded)?;
         let store = open_store(&prepared)?;
         let boxed: Box<dyn CounterStore> = match &store {
@@ -269,7 +270,7 @@ impl Daemon {
             file: source.file.into(),
             store,
             supervisor: Supervisor::of_environment(),
-            reading: Reading::default(),
+            reading: Reading::new(credentials),
             threads,
         })
     }

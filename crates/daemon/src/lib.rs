@@ -15,6 +15,7 @@ pub mod api;
 pub mod associations;
 pub mod cards;
 mod clock;
+pub mod credentials;
 mod daemon;
 mod devices;
 pub mod entropy;

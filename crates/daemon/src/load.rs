@@ -1,5 +1,6 @@
 //! A configuration and its key files, from the disk.
 
+use crate::credentials::{CREDENTIAL, Credentials, placeholder};
 use crate::fault::{Blame, Fault, Source};
 use crate::token;
 use ferrule_base::Secret;
@@ -24,18 +25,36 @@ pub struct Loaded {
     pub source: Source,
     /// The key files that it names, by the name in it.
     pub keys: BTreeMap<String, Secret>,
+    /// Credentials of this process.
+    pub(crate) credentials: Credentials,
 }
 
 /// Reads a configuration and the key files that it names, which are looked for
-/// in its own folder.
+/// in its own folder, and credentials.
 pub fn load(path: &Path) -> Result<Loaded, Fault> {
+    load_with(path, &Credentials::of_service(), false)
+}
+
+/// The same with credentials that were read before.
+pub(crate) fn load_again(path: &Path, credentials: &Credentials) -> Result<Loaded, Fault> {
+    load_with(path, credentials, false)
+}
+
+/// The same for whoever sends it to a node: credentials that only the node has are left to it.
+pub fn load_to_send(path: &Path) -> Result<Loaded, Fault> {
+    let credentials = Credentials::of_service();
+    load_with(path, &credentials, credentials.are_elsewhere())
+}
+
+fn load_with(path: &Path, credentials: &Credentials, leaves: bool) -> Result<Loaded, Fault> {
     let source = source(path)?;
     let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
-    let mut keys = Disk { folder: &folder, token: None, read: BTreeMap::new() };
+    let (token, read) = (None, BTreeMap::new());
+    let mut keys = Disk { folder: &folder, credentials, leaves, token, read };
     let mut config = parse(&source, &mut keys)?;
     let keys = keys.read;
     anchor(&mut config, &folder);
-    Ok(Loaded { config, source, keys })
+    Ok(Loaded { config, source, keys, credentials: credentials.clone() })
 }
 
 pub(crate) fn source(path: &Path) -> Result<Source, Fault> {
@@ -87,17 +106,18 @@ pub fn received(keys: BTreeMap<String, String>) -> Result<BTreeMap<String, Secre
     each.collect()
 }
 
-/// Understands a configuration whose key files somebody else read.
+/// Understands a configuration whose key files somebody else read, but for credentials.
 pub fn from_parts(
     file: &str,
     text: &str,
     keys: &BTreeMap<String, Secret>,
+    credentials: &Credentials,
 ) -> Result<Loaded, Fault> {
     let source = Source { file: file.into(), text: text.into() };
-    let mut config = parse(&source, &mut Sent(keys))?;
+    let mut config = parse(&source, &mut Sent { keys, credentials })?;
     let folder = Path::new(file).parent().unwrap_or(Path::new("."));
     anchor(&mut config, folder);
-    Ok(Loaded { config, source, keys: keys.clone() })
+    Ok(Loaded { config, source, keys: keys.clone(), credentials: credentials.clone() })
 }
 
 /// Files are found from the configuration's folder, wherever the daemon starts.
@@ -144,12 +164,23 @@ fn text_of(path: &Path) -> io::Result<String> {
 /// Key files of a folder, and the token, as the configuration names them.
 struct Disk<'a> {
     folder: &'a Path,
+    credentials: &'a Credentials,
+    /// Credentials are left to the node.
+    leaves: bool,
     token: Option<Pkcs11Token>,
     read: BTreeMap<String, Secret>,
 }
 
 impl KeySource for Disk<'_> {
+    fn derive(&mut self, name: &str, lengths: [(&str, usize); 3]) -> Option<Secret> {
+        let credential = name.strip_prefix(CREDENTIAL).filter(|_| self.leaves)?;
+        Some(placeholder(credential, lengths))
+    }
+
     fn read(&mut self, name: &str) -> Result<Secret, String> {
+        if let Some(credential) = name.strip_prefix(CREDENTIAL) {
+            return self.credentials.get(credential);
+        }
         let secret = private_file("key file", &self.folder.join(name))?;
         self.read.insert(name.to_owned(), secret.clone());
         Ok(secret)
@@ -166,13 +197,19 @@ impl KeySource for Disk<'_> {
     }
 }
 
-/// What somebody else read.
-struct Sent<'a>(&'a BTreeMap<String, Secret>);
+/// Keys that somebody else read, and credentials.
+struct Sent<'a> {
+    keys: &'a BTreeMap<String, Secret>,
+    credentials: &'a Credentials,
+}
 
 impl KeySource for Sent<'_> {
     fn read(&mut self, name: &str) -> Result<Secret, String> {
+        if let Some(credential) = name.strip_prefix(CREDENTIAL) {
+            return self.credentials.get(credential);
+        }
         let missing = || format!("key file `{name}` was not sent along");
-        self.0.get(name).cloned().ok_or_else(missing)
+        self.keys.get(name).cloned().ok_or_else(missing)
     }
 
     fn token(&mut self, _: &TokenConfig, label: &str, _: usize) -> Result<Secret, String> {
@@ -229,15 +266,36 @@ mod tests {
             )
         };
         let keys = ["gcm:1", "gcm:2"].map(|name| (name.to_owned(), named_key(name).unwrap()));
-        let keys = BTreeMap::from(keys);
-        let error = from_parts("/gw/gw.toml", &node(""), &keys).err().expect("refused");
+        let (keys, none) = (BTreeMap::from(keys), Credentials::default());
+        let error = from_parts("/gw/gw.toml", &node(""), &keys, &none).err().expect("refused");
         assert_eq!(error.blame, Blame::Configuration);
         let text = error.to_string();
         for part in ["/gw/gw.toml:2", "static keys on real ports", "state = \"FOLDER\""] {
             assert!(text.contains(part), "{text}");
         }
-        let loaded = from_parts("/gw/gw.toml", &node("state = \"s\"\n"), &keys);
+        let loaded = from_parts("/gw/gw.toml", &node("state = \"s\"\n"), &keys, &none);
         assert_eq!(loaded.expect("it is fine").config.state.as_deref(), Some("/gw/s"));
+    }
+
+    #[test]
+    fn a_credential_is_the_nodes_and_no_client_sends_it() {
+        let folder = std::env::temp_dir().join(format!("ferrule-sent-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("gw.toml");
+        let text = "[node]\nname = \"gw\"\n[[port]]\nname = \"wan\"\ndriver = \"af-packet\"\n\
+                    device = \"eth0\"\n[[macsec]]\nport = \"wan\"\n\
+                    mka = { cak = [{ ckn = \"01\", key = \"credential:cak\" }] }\n";
+        fs::write(&path, text).unwrap();
+        let (asked, sent) = (load(&path), load_to_send(&path));
+        fs::remove_dir_all(&folder).unwrap();
+        let error = asked.err().expect("it is nobody's here").to_string();
+        assert!(error.contains("gw.toml:9") && error.contains("systemd-run"), "{error}");
+        // Understood, but for the key, which the node has.
+        let sent = sent.unwrap_or_else(|e| panic!("{e}"));
+        assert!(sent.keys.is_empty());
+        let none = Credentials::default();
+        let error = from_parts(&sent.source.file, text, &sent.keys, &none).err();
+        assert!(error.expect("it has none either").to_string().contains("credential `cak`"));
     }
 
     #[test]

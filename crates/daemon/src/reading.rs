@@ -9,6 +9,7 @@
 //! A list in which a few entries changed does not wait for new trees: it is in force with the
 //! old ones and an edit beside them, until the thread has compiled it.
 
+use crate::credentials::Credentials;
 use crate::fault::Fault;
 use crate::load::{self, Loaded};
 use crate::runtime::Board;
@@ -67,8 +68,8 @@ enum Done {
 }
 
 /// The thread that reads configurations; it begins with the first.
-#[derive(Default)]
 pub(crate) struct Reading {
+    credentials: Credentials,
     thread: Option<(SyncSender<Job>, Receiver<Done>)>,
     /// Lists that take the place of edited ones.
     compiled: Option<ReadyLists>,
@@ -77,6 +78,10 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    pub const fn new(credentials: Credentials) -> Self {
+        Self { credentials, thread: None, compiled: None, waiting: VecDeque::new() }
+    }
+
     /// Has a configuration read. An error if too many wait already.
     pub fn ask(
         &mut self,
@@ -87,7 +92,7 @@ impl Reading {
     ) -> Result<(), Fault> {
         let (jobs, _) = match &mut self.thread {
             Some(thread) => thread,
-            None => self.thread.insert(begin(board.clone())?),
+            None => self.thread.insert(begin(board.clone(), self.credentials.clone())?),
         };
         jobs.try_send(Job { asker, purpose, text, lists }).map_err(|e| match e {
             TrySendError::Full(_) => Fault::environment(
@@ -138,17 +143,20 @@ fn ended() -> Fault {
     )
 }
 
-fn begin(board: Arc<Board>) -> Result<(SyncSender<Job>, Receiver<Done>), Fault> {
+fn begin(
+    board: Arc<Board>,
+    credentials: Credentials,
+) -> Result<(SyncSender<Job>, Receiver<Done>), Fault> {
     let (jobs, wanted) = sync_channel(WAITING_MAX);
     let (done, read) = channel();
     let thread = std::thread::Builder::new().name("configuration".into());
-    thread.spawn(move || all(&wanted, &done, &board)).map_err(|e| {
+    thread.spawn(move || all(&wanted, &done, &board, &credentials)).map_err(|e| {
         Fault::environment(format!("a thread for configurations: {e}"), "see `ulimit -u`")
     })?;
     Ok((jobs, read))
 }
 
-fn all(wanted: &Receiver<Job>, done: &Sender<Done>, board: &Board) {
+fn all(wanted: &Receiver<Job>, done: &Sender<Done>, board: &Board, credentials: &Credentials) {
     let say = |what: Done| {
         let heard = done.send(what).is_ok();
         board.control.wake().wake();
@@ -156,7 +164,7 @@ fn all(wanted: &Receiver<Job>, done: &Sender<Done>, board: &Board) {
     };
     while let Ok(Job { asker, purpose, text, lists }) = wanted.recv() {
         let mut edited = None;
-        let loaded = load(text).map(|loaded| {
+        let loaded = load(text, credentials).map(|loaded| {
             let ready = match purpose {
                 Purpose::Apply { .. } => lists.edited_for(&loaded.config),
                 Purpose::Compare { .. } => ReadyLists::default(),
@@ -174,9 +182,9 @@ fn all(wanted: &Receiver<Job>, done: &Sender<Done>, board: &Board) {
     }
 }
 
-fn load(text: Text) -> Result<Loaded, Fault> {
+fn load(text: Text, credentials: &Credentials) -> Result<Loaded, Fault> {
     match text {
-        Text::Sent { file, text, keys } => load::from_parts(&file, &text, &keys),
-        Text::File(path) => load::load(&path),
+        Text::Sent { file, text, keys } => load::from_parts(&file, &text, &keys, credentials),
+        Text::File(path) => load::load_again(&path, credentials),
     }
 }

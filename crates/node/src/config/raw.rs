@@ -530,7 +530,7 @@ pub(super) struct Mka {
 pub(super) struct Cak {
     /// Its name, CKN: 1 to 32 octets in hexadecimal digits.
     pub ckn: Text,
-    /// Key file with the CAK, 16 or 32 octets, from the folder of this file.
+    /// Key file with the CAK, 16 or 32 octets, from the folder of this file; or `credential:NAME`.
     pub key: Text,
 }
 
@@ -543,7 +543,7 @@ pub(super) struct MacsecSa {
     /// Association number.
     #[schemars(range(min = 0, max = 3), extend("default" = 0))]
     pub an: Option<Number>,
-    /// Key file with the SAK, from the folder of this file; or `token:LABEL`.
+    /// Key file with the SAK, from the folder of this file; or `credential:NAME`, `token:LABEL`.
     pub key: Text,
     /// Key file with the salt, where the SAK is on a token.
     pub rest: Option<Text>,
@@ -677,7 +677,7 @@ pub(super) struct Sa {
     /// SPI.
     #[schemars(range(min = 256, max = u32::MAX))]
     pub spi: Number,
-    /// Key file, from the folder of this file; or `token:LABEL`.
+    /// Key file, from the folder of this file; or `credential:NAME`, `token:LABEL`.
     pub key: Text,
     /// Key file with salt and integrity key, where the cipher key is on a token.
     pub rest: Option<Text>,

@@ -1,0 +1,103 @@
+//! Keys that a service manager hands to a unit: `key = "credential:NAME"` is the credential NAME
+//! of systemd's `LoadCredential=` and `LoadCredentialEncrypted=`.
+//!
+//! They are in `$CREDENTIALS_DIRECTORY`, which the processes of the unit have at its start and
+//! nobody else. A node reads them once, before it gives up its rights, and keeps them for the
+//! configurations to come: neither `systemctl reload` nor a client of the node can see them.
+
+use crate::load::{KEY_FILE_MAX, private_file};
+use ferrule_base::Secret;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::{env, fs};
+
+/// Beginning of the name of a key that is a credential.
+pub const CREDENTIAL: &str = "credential:";
+/// Credentials of a unit at most.
+const MOST: usize = 4096;
+
+/// The credentials of this process, or of nobody.
+#[derive(Clone, Default)]
+pub struct Credentials(Option<Arc<BTreeMap<String, Result<Secret, String>>>>);
+
+impl Credentials {
+    /// Those of `$CREDENTIALS_DIRECTORY`.
+    pub fn of_service() -> Self {
+        let folder = env::var_os("CREDENTIALS_DIRECTORY");
+        folder.map_or_else(Self::default, |folder| Self::in_folder(Path::new(&folder)))
+    }
+
+    fn in_folder(folder: &Path) -> Self {
+        let files = fs::read_dir(folder).into_iter().flatten().flatten().take(MOST);
+        let read = files.filter_map(|file| {
+            let name = file.file_name().into_string().ok()?;
+            let secret = private_file("credential", &file.path());
+            Some((name, secret))
+        });
+        Self(Some(Arc::new(read.collect())))
+    }
+
+    /// True if this process has none of its own.
+    pub const fn are_elsewhere(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The key file that is the credential of this name.
+    pub fn get(&self, name: &str) -> Result<Secret, String> {
+        let Some(all) = &self.0 else {
+            return Err(format!(
+                "credential `{name}` is the service's alone\n\
+                 run this in a unit that has it: systemd-run --pipe \
+                 --property=LoadCredential={name}:FILE ferrule …"
+            ));
+        };
+        all.get(name).cloned().unwrap_or_else(|| {
+            Err(format!(
+                "the service has no credential `{name}`\n\
+                 name it in the unit, LoadCredential={name}:FILE, and restart the node"
+            ))
+        })
+    }
+}
+
+/// The text of a key file in place of a credential that only the node has: it has the words that
+/// are needed, and nobody's key.
+pub(crate) fn placeholder(name: &str, lengths: [(&str, usize); 3]) -> Secret {
+    let mut text = String::new();
+    for (word, len) in lengths.into_iter().filter(|(_, len)| *len > 0) {
+        let print = ferrule_crypto::fingerprint(&Secret::new(name.into()), word.as_bytes());
+        let _ = write!(text, "{word} ");
+        print.iter().cycle().take(len).for_each(|octet| _ = write!(text, "{octet:02x}"));
+        text.push('\n');
+    }
+    debug_assert!(text.len() as u64 <= KEY_FILE_MAX);
+    Secret::new(text.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_credential_is_a_file_of_the_services_folder() {
+        let folder = env::temp_dir().join(format!("ferrule-credentials-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for (name, mode) in [("to-b.key", 0o400), ("open.key", 0o444)] {
+            let path = folder.join(name);
+            let _ = fs::remove_file(&path);
+            fs::write(&path, "cipher 00\n").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let own = Credentials::in_folder(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+        // Kept, whatever became of the folder.
+        assert_eq!(own.get("to-b.key").unwrap().expose(), b"cipher 00\n");
+        assert!(own.get("open.key").unwrap_err().contains("may be read by others"));
+        assert!(own.get("../etc/passwd").unwrap_err().contains("has no credential"));
+        let none = Credentials::default();
+        assert!(none.are_elsewhere() && none.get("to-b.key").unwrap_err().contains("systemd-run"));
+    }
+}
