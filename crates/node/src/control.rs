@@ -360,7 +360,9 @@ impl Control {
                 exchange.take();
                 match class {
                     Class::Eapol => self.keying.handle_message(now, packet, exchange),
-                    Class::Discovery => self.resolver.handle_message(now, packet, exchange),
+                    Class::Neighbour | Class::Discovery => {
+                        self.resolver.handle_message(now, packet, exchange)
+                    }
                     Class::Waiting => {
                         let (tables, next_hops) = &self.resolved;
                         let by = (&**tables, &**next_hops);

@@ -6,13 +6,18 @@
 //! ```
 //!
 //! Each class has a queue and a budget of its own: a scan of a network, which fills that of
-//! neighbours, costs no keying message.
+//! neighbours, costs no keying message, and a flood of strangers no neighbour.
+
+mod known;
 
 use crate::control::Link;
 use crate::message::Command;
+use ferrule_base::Instant;
 use ferrule_base::{DropReason, Drops, Ledger};
+use ferrule_dataplane::Tables;
 use ferrule_dataplane::graph::Next;
 use ferrule_pipeline::{Packet, PoolCache};
+use known::Known;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::array;
 use strum::VariantArray;
@@ -25,7 +30,9 @@ pub(crate) const BUDGET: usize = 256;
 pub(crate) enum Class {
     /// EAPOL of the port of its meta data.
     Eapol,
-    /// ARP and ND, from the interface of its meta data.
+    /// ARP and ND of neighbours that are known or looked for.
+    Neighbour,
+    /// ARP and ND of anybody, from the interface of its meta data.
     Discovery,
     /// Packets that wait for the link address of their next hop.
     Waiting,
@@ -42,21 +49,24 @@ impl Class {
     const fn depth(self) -> usize {
         match self {
             Self::Eapol => 256,
-            Self::Discovery | Self::Waiting => 1024,
+            Self::Neighbour | Self::Discovery | Self::Waiting => 1024,
         }
     }
 
     /// Drop reason of a packet that finds no room.
     pub const fn full(self) -> DropReason {
         match self {
-            Self::Eapol | Self::Discovery => DropReason::ControlQueueFull,
+            Self::Eapol | Self::Neighbour | Self::Discovery => DropReason::ControlQueueFull,
             Self::Waiting => DropReason::NeighbourQueueFull,
         }
     }
 }
 
 /// A worker's ends of its queues.
-pub(crate) struct Punts([Producer<Packet>; COUNT]);
+pub(crate) struct Punts {
+    queues: [Producer<Packet>; COUNT],
+    known: Known,
+}
 
 /// The control part's ends.
 pub(crate) struct Punted([Consumer<Packet>; COUNT]);
@@ -65,13 +75,24 @@ pub(crate) struct Punted([Consumer<Packet>; COUNT]);
 pub(crate) fn queues() -> (Punts, Punted) {
     let (mut from, mut to): (Vec<_>, Vec<_>) =
         Class::ALL.iter().map(|class| RingBuffer::new(class.depth())).unzip();
-    (Punts(array::from_fn(|_| from.remove(0))), Punted(array::from_fn(|_| to.remove(0))))
+    let queues = array::from_fn(|_| from.remove(0));
+    (Punts { queues, known: Known::default() }, Punted(array::from_fn(|_| to.remove(0))))
 }
 
 impl Punts {
     /// Puts a packet into the queue of its class, or gives it back.
-    pub fn push(&mut self, class: Class, packet: Packet) -> Result<(), Packet> {
-        let rtrb::PushError::Full(packet) = match self.0[class as usize].push(packet) {
+    pub fn push(
+        &mut self,
+        now: Instant,
+        tables: &Tables,
+        class: Class,
+        packet: Packet,
+    ) -> Result<(), Packet> {
+        let class = match class {
+            Class::Discovery if self.known.admits(now, tables, &packet) => Class::Neighbour,
+            other => other,
+        };
+        let rtrb::PushError::Full(packet) = match self.queues[class as usize].push(packet) {
             Ok(()) => return Ok(()),
             Err(full) => full,
         };

@@ -139,6 +139,9 @@ impl Resolver {
             return exchange.drop(packet, DropReason::NoNeighbour);
         };
         self.core.handle_command(now, neighbour::Command::Resolve { iface, ip });
+        if self.core.state(iface, ip).is_some_and(|state| state.mac().is_none()) {
+            tables.neighbours.look_for(iface, ip);
+        }
         self.make_room(iface, ip, exchange);
         self.waiting.push_back(Waiting { iface, ip, worker, packet });
     }

@@ -458,9 +458,9 @@ impl<E: Engine<Packet>> Worker<E> {
             Next::SecyOut => stages.sas.secy_out.push(&mut ctx, engine, batch),
             Next::Transmit => self.transmit_batch(now, batch),
             Next::TransmitFirst => self.transmit_first(now, batch),
-            Next::Control => self.punt(batch, Class::Discovery),
-            Next::Eapol => self.punt(batch, Class::Eapol),
-            Next::Resolve => self.punt(batch, Class::Waiting),
+            Next::Control => self.punt(now, batch, Class::Discovery),
+            Next::Eapol => self.punt(now, batch, Class::Eapol),
+            Next::Resolve => self.punt(now, batch, Class::Waiting),
         }
     }
 
@@ -533,9 +533,9 @@ impl<E: Engine<Packet>> Worker<E> {
     }
 
     /// Packets of a class to the control part; those that find no room are dropped.
-    fn punt(&mut self, batch: &mut Batch, class: Class) {
+    fn punt(&mut self, now: Instant, batch: &mut Batch, class: Class) {
         for packet in batch.drain(..) {
-            match self.punts.push(class, packet) {
+            match self.punts.push(now, &self.tables, class, packet) {
                 Ok(()) => self.handed_out += 1,
                 Err(packet) => self.out.drop(packet, class.full()),
             }

@@ -30,6 +30,9 @@ const TARGET_LINK: u8 = 2;
 const PREFIX: u8 = 3;
 const MTU: u8 = 5;
 
+/// The type of a neighbour advertisement.
+pub const ADVERTISEMENT: u8 = 136;
+
 /// The view of what all messages begin with.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug)]
 #[repr(C)]
@@ -252,7 +255,7 @@ impl Repr {
                 let source_link = Options::parse(body)?.source_link;
                 Self::NeighbourSolicitation { target, source_link }
             }
-            136 => {
+            ADVERTISEMENT => {
                 let (target, body) = address(body)?;
                 Self::NeighbourAdvertisement {
                     target,

@@ -8,7 +8,7 @@ pub const ENTRIES_MAX: usize = 2048;
 /// Neighbours that are asked for and have not answered, at most (RFC 6583: a
 /// scan of a network must not use up the table).
 pub const INCOMPLETE_MAX: usize = 256;
-/// Frames that wait to be sent at most; further ones are not made.
+/// Questions that wait to be sent at most, and answers; further ones are not made.
 pub const TRANSMITS_MAX: usize = 1024;
 /// Events that wait at most before messages are refused.
 pub const EVENTS_MAX: usize = 4096;

@@ -66,7 +66,10 @@ pub struct Discovery {
     /// Interfaces on which somebody asks for groups, and whether in version 2.
     queried: BTreeMap<u16, bool>,
     table: Table,
+    /// Own questions and announcements.
     transmits: VecDeque<Transmit>,
+    /// Answers to others, which wait for those.
+    answers: VecDeque<Transmit>,
     events: VecDeque<Event>,
 }
 
@@ -134,7 +137,7 @@ impl Discovery {
 
     /// A frame to be sent.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.transmits.pop_front()
+        self.transmits.pop_front().or_else(|| self.answers.pop_front())
     }
 
     /// When `handle_timeout` is to be called, and why.
@@ -165,6 +168,12 @@ impl Discovery {
     fn send(&mut self, iface: u16, frame: Vec<u8>) {
         if self.transmits.len() < TRANSMITS_MAX {
             self.transmits.push_back(Transmit { iface, frame });
+        }
+    }
+
+    fn answer(&mut self, iface: u16, frame: Vec<u8>) {
+        if self.answers.len() < TRANSMITS_MAX {
+            self.answers.push_back(Transmit { iface, frame });
         }
     }
 

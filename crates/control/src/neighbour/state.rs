@@ -59,6 +59,8 @@ struct Entry {
     state: State,
     /// A configuration names it.
     kept: bool,
+    /// It has answered: the node asked for it.
+    answered: bool,
     timer: (Instant, Timer),
 }
 
@@ -96,10 +98,12 @@ impl Table {
 
     /// Sets a neighbour's state, which begins now.
     pub(super) fn put(&mut self, now: Instant, key: Key, state: State, kept: bool) {
+        let had_answered = self.entries.get(&key).is_some_and(|entry| entry.answered);
         self.remove(key);
         let timer = state.timer(now, key);
         self.timers.insert(timer);
-        let entry = Entry { state, kept, timer };
+        let answered = had_answered || matches!(state, State::Reachable(_));
+        let entry = Entry { state, kept, answered, timer };
         self.incomplete += usize::from(entry.counts());
         self.entries.insert(key, entry);
     }
@@ -121,10 +125,11 @@ impl Table {
     }
 
     /// A neighbour that may give up its place for one that is needed: not known
-    /// to be there, and named by no configuration.
+    /// to be there, and named by no configuration. One that only asked goes first.
     pub(super) fn dispensable(&self) -> Option<Key> {
         let spare = |e: &Entry| !e.kept && matches!(e.state, State::Stale(_) | State::Probe(..));
-        self.entries.iter().find(|(_, e)| spare(e)).map(|(&key, _)| key)
+        let spare = || self.entries.iter().filter(|(_, e)| spare(e));
+        spare().find(|(_, e)| !e.answered).or_else(|| spare().next()).map(|(&key, _)| key)
     }
 
     /// Sets a timer that belongs to no neighbour.

@@ -149,6 +149,12 @@ impl Neighbours {
     /// The link address of a neighbour.
     #[inline]
     pub fn find(&self, iface: u16, ip: IpAddr) -> Option<MacAddr> {
+        mac_of(self.link_of(iface, ip)?)
+    }
+
+    /// The link of a neighbour that has a place, zero if it is not resolved.
+    #[inline]
+    fn link_of(&self, iface: u16, ip: IpAddr) -> Option<u64> {
         let key = Key::new(iface, ip);
         let (bucket, start) = key.start();
         let places = self.buckets[bucket].get()?;
@@ -156,11 +162,30 @@ impl Neighbours {
             let (state, at, link) = places[(start + n) % BUCKET].read()?;
             match state {
                 EMPTY => return None,
-                LEARNED | RESERVED if at == key => return mac_of(link),
+                LEARNED | RESERVED if at == key => return Some(link),
                 _ => {}
             }
         }
         None
+    }
+
+    /// True if a neighbour of this address may have this link address: it is known with it, or
+    /// looked for.
+    pub fn may_be(&self, iface: u16, ip: IpAddr, mac: MacAddr) -> bool {
+        match self.link_of(iface, ip) {
+            Some(link) => mac_of(link).is_none_or(|known| known == mac),
+            None => false,
+        }
+    }
+
+    /// Notes that a neighbour is looked for, until it is [set](Self::set) or
+    /// [removed](Self::remove).
+    pub fn look_for(&self, iface: u16, ip: IpAddr) {
+        let one = self.lock();
+        let key = Key::new(iface, ip);
+        if let Some((_, place, EMPTY | LEFT, _)) = self.place(key) {
+            place.write(&one, LEARNED, key, MacAddr::ZERO);
+        }
     }
 
     /// A place for good, for a neighbour that a configuration names; it may be

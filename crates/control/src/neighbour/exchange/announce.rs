@@ -55,6 +55,7 @@ impl Discovery {
             _ => false,
         });
         self.transmits.retain(|t| t.iface != iface);
+        self.answers.retain(|t| t.iface != iface);
         for key in self.table.keys(iface) {
             self.forget(key);
         }

@@ -96,7 +96,7 @@ impl Discovery {
             target_mac: request.sender_mac,
             target_ip: request.sender_ip,
         };
-        self.send(iface, frame(request.sender_mac, &message));
+        self.answer(iface, frame(request.sender_mac, &message));
     }
 
     /// Tells everybody that an address is ours (RFC 5227 section 2.3).

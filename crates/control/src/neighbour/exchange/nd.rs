@@ -211,7 +211,11 @@ impl Discovery {
             target_link: Some(interface.mac),
         };
         let (dst, mac) = to.unwrap_or((ALL_NODES, group_mac(ALL_NODES)));
-        self.send(iface, frame(interface.mac, mac, own, dst, &message));
+        let frame = frame(interface.mac, mac, own, dst, &message);
+        match to {
+            Some(_) => self.answer(iface, frame),
+            None => self.send(iface, frame),
+        }
     }
 }
 
