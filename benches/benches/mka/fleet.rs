@@ -1,8 +1,9 @@
 //! Many participants on LANs of their own, two or three to each, in virtual time.
 
 use ferrule_base::{Duration, Instant, MacAddr, Rng, Secret};
+use ferrule_control::Core;
 use ferrule_control::mka::config::HELLO;
-use ferrule_control::mka::{Cak, Command, Config, Event, Kay, Order, PortState};
+use ferrule_control::mka::{Cak, Command, Config, Kay, Order, PortState};
 use ferrule_wire::Sci;
 use ferrule_wire::mkpdu::Ckn;
 use std::cmp::Reverse;
@@ -132,7 +133,7 @@ impl Fleet {
             let first = from - from % self.group;
             for to in (first..first + self.group).filter(|to| *to != from) {
                 let before = self.begin();
-                let taken = self.kays[to].handle_message(self.now, &frame);
+                let taken = self.kays[to].handle_message(self.now, (), &frame);
                 // (One that has not joined yet knows no CAK.)
                 assert!(taken.is_ok() || self.secured < self.len(), "{taken:?}");
                 self.drain(to);
@@ -171,9 +172,9 @@ impl Fleet {
                 Order::Transmit(_) => self.in_use += 1,
                 _ => {}
             }
-            kay.handle_event(self.now, Event::Done(token, Ok(())));
+            kay.handle_answer(self.now, token, Ok(()));
         }
-        while let Some(frame) = kay.poll_transmit() {
+        while let Some(((), frame)) = kay.poll_transmit() {
             self.wire.push_back((n, frame));
         }
         while let Some(news) = kay.poll_news() {

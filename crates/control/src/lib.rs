@@ -1,21 +1,16 @@
 //! What happens to a message: the control plane's cores.
 //!
-//! ```text
-//!   handle_message, handle_timeout, handle_command
-//!        │
-//!        ▼                      no clock, no socket, no thread inside
-//!      core ──▶ poll_transmit, poll_timeout, poll_event
-//! ```
-//!
-//! Each protocol has a folder with the same files in the same roles. A core
-//! knows nothing of the data path: the node carries its events over. After each
-//! call that changes a core, drain every poll.
+//! Each protocol has a folder with the same files in the same roles, and a type that is a
+//! [`Core`]: it has no clock, no socket and no thread, and knows nothing of the data path. The
+//! node drives all of them by that one contract (see [`core`](self::core)).
 #![forbid(unsafe_code)]
 
+pub mod core;
 pub mod entropy;
 pub mod mka;
 pub mod neighbour;
-pub mod order;
+#[cfg(test)]
+mod tests;
 
+pub use self::core::{Core, Refused, Token};
 pub use entropy::Entropy;
-pub use order::{Refused, Token};

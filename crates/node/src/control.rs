@@ -333,11 +333,7 @@ impl Control {
         done += self.resolver.turn(now, &self.resolved.0, &mut self.links, &mut self.exchange);
         done += self.keying.turn(now, &mut self.links, &mut self.exchange);
         self.incidents.extend(self.keying.take_incidents());
-        for (iface, ip) in self.resolver.take_duplicates() {
-            let iface = self.resolved.0.ifaces.get(iface as usize).map_or("?", |i| &*i.name);
-            let what = format!("somebody else uses {ip} on interface {iface}");
-            self.incidents.push(Incident::Other(what));
-        }
+        self.incidents.extend(self.resolver.take_incidents());
         for (record, left) in self.leases.take_low() {
             let sender = self.sender(record);
             self.incidents.extend(sender.map(|sa| Incident::SaExpires(sa, left)));

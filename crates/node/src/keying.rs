@@ -17,11 +17,12 @@ use crate::control::Link;
 use crate::incident::Incident;
 use crate::message::{Change, Command};
 use crate::punt::Exchange;
+use crate::turn::{Bounds, Carrier, turn};
 use ferrule_base::{DropReason, Instant, MacAddr, PortId};
-use ferrule_control::mka::Kay;
 use ferrule_control::mka::config::{BOUNDED_HELLO, HELLO};
 use ferrule_control::mka::view::View;
-use ferrule_control::{Entropy, Refused, Token};
+use ferrule_control::mka::{Kay, News, Order};
+use ferrule_control::{Core, Entropy, Refused, Token};
 use ferrule_dataplane::graph::Next;
 use ferrule_pipeline::Packet;
 use port::Keyed;
@@ -88,7 +89,7 @@ impl Keying {
     /// Takes a frame from a port.
     pub fn handle_message(&mut self, now: Instant, packet: Packet, exchange: &mut Exchange) {
         let heard = self.ports.get_mut(&packet.meta().port);
-        match heard.map(|keyed| keyed.core.handle_message(now, packet.data())) {
+        match heard.map(|keyed| keyed.core.handle_message(now, (), packet.data())) {
             Some(Ok(())) => exchange.consume(packet),
             Some(Err(_)) => exchange.drop(packet, DropReason::MkaRefused),
             None => exchange.drop(packet, DropReason::UnknownProtocol),
@@ -114,26 +115,18 @@ impl Keying {
     pub fn turn(&mut self, now: Instant, links: &mut [Link], exchange: &mut Exchange) -> usize {
         let mut done = 0;
         let mut ports = std::mem::take(&mut self.ports);
-        for (&id, keyed) in &mut ports {
-            if keyed.core.poll_timeout().is_some_and(|due| due <= now) {
-                keyed.core.handle_timeout(now);
+        for keyed in ports.values_mut() {
+            // Before all orders: they undo what was refused.
+            let mut unasked = 0;
+            while unasked < TURN_MAX
+                && let Some(changes) = keyed.poll_unasked()
+            {
+                send(keyed.worker, Token(0), changes, links);
+                unasked += 1;
             }
-            for _ in 0..TURN_MAX {
-                let Some((token, changes)) = keyed.poll_order() else { break };
-                let own = token.map_or(Token(0), |token| self.next_token(id, token));
-                send(keyed.worker, own, changes, links);
-                done += 1;
-            }
-            for _ in 0..TURN_MAX {
-                let Some(frame) = keyed.core.poll_transmit() else { break };
-                done += 1;
-                let Some(mut packet) = exchange.make(&frame) else { continue };
-                packet.meta_mut().port = id;
-                exchange.inject(links, keyed.worker, Next::TransmitFirst, packet);
-            }
-            while let Some(news) = keyed.core.poll_news() {
-                self.incidents.push(Incident::Mka { port: keyed.name.clone(), news });
-            }
+            let bounds = Bounds { orders: TURN_MAX - unasked, messages: TURN_MAX };
+            let keying = &mut *self;
+            done += unasked + turn(&mut PortTurn { keying, keyed, links, exchange }, now, bounds);
         }
         self.ports = ports;
         if now >= self.pns_due && !self.ports.is_empty() {
@@ -166,6 +159,40 @@ impl Keying {
     /// News since the last call.
     pub fn take_incidents(&mut self) -> Vec<Incident> {
         std::mem::take(&mut self.incidents)
+    }
+}
+
+/// A port in its turn, with what it needs for that.
+struct PortTurn<'a> {
+    keying: &'a mut Keying,
+    keyed: &'a mut Keyed,
+    links: &'a mut [Link],
+    exchange: &'a mut Exchange,
+}
+
+impl Carrier for PortTurn<'_> {
+    type Of = Kay;
+
+    fn core(&mut self) -> &mut Kay {
+        &mut self.keyed.core
+    }
+
+    /// The port's worker answers.
+    fn order(&mut self, token: Token, order: Order) -> Option<Result<(), Refused>> {
+        let own = self.keying.next_token(self.keyed.id, token);
+        send(self.keyed.worker, own, self.keyed.obey(token, order), self.links);
+        None
+    }
+
+    fn transmit(&mut self, (): (), frame: &[u8]) {
+        if let Some(mut packet) = self.exchange.make(frame) {
+            packet.meta_mut().port = self.keyed.id;
+            self.exchange.inject(self.links, self.keyed.worker, Next::TransmitFirst, packet);
+        }
+    }
+
+    fn news(&mut self, news: News) {
+        self.keying.incidents.push(Incident::Mka { port: self.keyed.name.clone(), news });
     }
 }
 

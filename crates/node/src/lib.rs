@@ -28,6 +28,7 @@ mod runner;
 mod sas;
 mod stable;
 mod static_keys;
+mod turn;
 mod worker;
 
 pub use compile::{ReadyLists, default_sci, made_mac};

@@ -1,18 +1,23 @@
-//! Neighbours: carries the sans-I/O core's messages to and from the workers,
-//! and holds the packets that wait for an answer.
+//! Neighbours: carries the sans-I/O core's messages to and from the workers, its orders into
+//! the table of neighbours, and holds the packets that wait for an answer.
 //!
 //! ```text
 //!   worker ── ARP, ND ──────────▶ core ── frames ──▶ worker (Emit)
-//!   worker ── no address yet ──▶ waiting ── resolved ─▶ worker (Output)
+//!                                   └──── orders ──▶ table, and answers at once
+//!   worker ── no address yet ──▶ waiting ─── set ────▶ worker (Output)
 //!                                   └── unreachable ──▶ worker (IcmpError)
 //! ```
 
 use crate::compile::Shared;
 use crate::config::Config;
 use crate::control::Link;
+use crate::incident::Incident;
 use crate::punt::{Class, Exchange};
+use crate::turn::{Bounds, Carrier, turn};
 use ferrule_base::{DropReason, Instant, MacAddr};
-use ferrule_control::neighbour::{self, Discovery, Event};
+use ferrule_control::neighbour::config::PENDING_MAX;
+use ferrule_control::neighbour::{self, Discovery, Event, News, Order};
+use ferrule_control::{Core, Refused, Token};
 use ferrule_dataplane::graph::Next;
 use ferrule_dataplane::tables::IfaceKind;
 use ferrule_dataplane::{Tables, link, route};
@@ -27,8 +32,8 @@ const WAITING_MAX: usize = 256;
 /// Packets that wait for one neighbour at most; then the oldest goes.
 const WAITING_EACH_MAX: usize = 16;
 
-/// Messages of the core sent in one turn at most.
-const SEND_MAX: usize = 64;
+/// Of one turn: all orders, which are done when they are taken, and some messages.
+const BOUNDS: Bounds = Bounds { orders: PENDING_MAX, messages: 64 };
 
 struct Waiting {
     iface: u16,
@@ -43,8 +48,8 @@ pub(crate) struct Resolver {
     known: BTreeMap<(u16, IpAddr), MacAddr>,
     interfaces: Vec<u16>,
     kept: Vec<(u16, IpAddr)>,
-    duplicates: Vec<(u16, IpAddr)>,
     waiting: VecDeque<Waiting>,
+    incidents: Vec<Incident>,
 }
 
 impl Resolver {
@@ -54,8 +59,8 @@ impl Resolver {
             known: BTreeMap::new(),
             interfaces: Vec::new(),
             kept: Vec::new(),
-            duplicates: Vec::new(),
             waiting: VecDeque::with_capacity(WAITING_MAX),
+            incidents: Vec::new(),
         }
     }
 
@@ -138,7 +143,7 @@ impl Resolver {
         let Some((iface, ip)) = wanted else {
             return exchange.drop(packet, DropReason::NoNeighbour);
         };
-        self.core.handle_command(now, neighbour::Command::Resolve { iface, ip });
+        self.core.handle_event(now, Event::Waits { iface, ip });
         if self.core.state(iface, ip).is_some_and(|state| state.mac().is_none()) {
             tables.neighbours.look_for(iface, ip);
         }
@@ -160,7 +165,7 @@ impl Resolver {
         }
     }
 
-    /// Timers, events and messages of the core.
+    /// Timers, orders and messages of the core.
     pub fn turn(
         &mut self,
         now: Instant,
@@ -168,36 +173,7 @@ impl Resolver {
         links: &mut [Link],
         exchange: &mut Exchange,
     ) -> usize {
-        if self.core.poll_timeout().is_some_and(|(due, _)| due <= now) {
-            self.core.handle_timeout(now);
-        }
-        let mut done = 0;
-        while let Some(event) = self.core.poll_event() {
-            done += 1;
-            match event {
-                Event::Set { iface, ip, mac } => {
-                    self.known.insert((iface, ip), mac);
-                    tables.neighbours.set(iface, ip, mac);
-                    self.release(iface, ip, links, exchange);
-                }
-                Event::Remove { iface, ip } => {
-                    self.known.remove(&(iface, ip));
-                    tables.neighbours.remove(iface, ip);
-                }
-                Event::Unreachable { iface, ip } => {
-                    self.known.remove(&(iface, ip));
-                    tables.neighbours.remove(iface, ip);
-                    self.give_up(iface, ip, links, exchange);
-                }
-                Event::Duplicate { iface, ip } => self.duplicates.push((iface, ip)),
-            }
-        }
-        for _ in 0..SEND_MAX {
-            let Some(message) = self.core.poll_transmit() else { break };
-            send(message.iface, &message.frame, tables, links, exchange);
-            done += 1;
-        }
-        done
+        turn(&mut Resolving { resolver: self, tables, links, exchange }, now, BOUNDS)
     }
 
     /// Packets that waited for a neighbour go on.
@@ -228,7 +204,7 @@ impl Resolver {
 
     /// When the core's next timer is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.core.poll_timeout().map(|(due, _)| due)
+        self.core.poll_timeout()
     }
 
     /// Packets that wait for a neighbour.
@@ -238,15 +214,78 @@ impl Resolver {
 
     /// Everybody who is known.
     pub fn neighbours(&self, tables: &Tables) -> Vec<(String, IpAddr, MacAddr)> {
-        let name = |iface: u16| tables.ifaces.get(iface as usize).map_or("?", |i| &*i.name);
         let known = self.known.iter();
-        known.map(|(&(iface, ip), &mac)| (name(iface).to_owned(), ip, mac)).collect()
+        known.map(|(&(iface, ip), &mac)| (name(tables, iface).to_owned(), ip, mac)).collect()
     }
 
-    /// Addresses of ours that somebody else uses, since this was asked last.
-    pub fn take_duplicates(&mut self) -> Vec<(u16, IpAddr)> {
-        std::mem::take(&mut self.duplicates)
+    /// What people have to know, since the last call.
+    pub fn take_incidents(&mut self) -> Vec<Incident> {
+        std::mem::take(&mut self.incidents)
     }
+}
+
+/// The resolver in its turn, with what it needs for that.
+struct Resolving<'a> {
+    resolver: &'a mut Resolver,
+    tables: &'a Tables,
+    links: &'a mut [Link],
+    exchange: &'a mut Exchange,
+}
+
+impl Carrier for Resolving<'_> {
+    type Of = Discovery;
+
+    fn core(&mut self) -> &mut Discovery {
+        &mut self.resolver.core
+    }
+
+    fn order(&mut self, _: Token, order: Order) -> Option<Result<(), Refused>> {
+        let (table, known) = (&self.tables.neighbours, &mut self.resolver.known);
+        match order {
+            Order::Set { iface, ip, mac } => {
+                let is_there = self.tables.ifaces.get(iface as usize);
+                if !is_there.is_some_and(|i| matches!(i.kind, IfaceKind::Routed(_))) {
+                    return Some(Err(Refused("the interface is gone".into())));
+                }
+                if !table.set(iface, ip, mac) {
+                    let why = "the table of neighbours has no room where it belongs";
+                    return Some(Err(Refused(why.into())));
+                }
+                known.insert((iface, ip), mac);
+                self.resolver.release(iface, ip, self.links, self.exchange);
+            }
+            Order::Remove { iface, ip } => {
+                known.remove(&(iface, ip));
+                table.remove(iface, ip);
+            }
+        }
+        Some(Ok(()))
+    }
+
+    fn transmit(&mut self, iface: u16, frame: &[u8]) {
+        send(iface, frame, self.tables, self.links, self.exchange);
+    }
+
+    fn news(&mut self, news: News) {
+        let what = match news {
+            News::Unreachable { iface, ip } => {
+                return self.resolver.give_up(iface, ip, self.links, self.exchange);
+            }
+            News::Duplicate { iface, ip } => {
+                format!("somebody else uses {ip} on interface {}", name(self.tables, iface))
+            }
+            News::Refused { iface, ip, why } => {
+                let iface = name(self.tables, iface);
+                format!("neighbour {ip} on interface {iface} cannot be sent to: {why}")
+            }
+        };
+        self.resolver.incidents.push(Incident::Other(what));
+    }
+}
+
+/// The name of an interface.
+fn name(tables: &Tables, iface: u16) -> &str {
+    tables.ifaces.get(iface as usize).map_or("?", |i| &*i.name)
 }
 
 /// A message of the core, with the interface's tag, to the port's worker.
@@ -280,5 +319,34 @@ fn destination(packet: &Packet) -> Option<IpAddr> {
         Some(octets.into())
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrule_pipeline::Pool;
+
+    /// The core knows an interface that the tables have not.
+    #[test]
+    fn neighbour_of_an_interface_that_is_gone_is_refused_and_told() {
+        let (mut resolver, tables) = (Resolver::new(), Tables::default());
+        let mut exchange = Exchange::new(Pool::heap(16, 2048).cache());
+        let (now, mac) = (Instant::from_secs(1), MacAddr([2, 0, 0, 0, 0, 1]));
+        let v4 = vec![([10, 0, 0, 1].into(), 24)];
+        let interface = neighbour::Interface { id: 3, mac, v4, v6: Vec::new() };
+        resolver.core.handle_command(now, neighbour::Command::Interface(interface));
+        let (host, ip) = ([2, 0, 0, 0, 0, 9], IpAddr::from([10, 0, 0, 9]));
+        let arp = [0, 1, 8, 0, 6, 4, 0, 1];
+        let frame = [&mac.0[..], &host, &[8, 6], &arp, &host, &[10, 0, 0, 9], &[0; 6]].concat();
+        let frame = [&frame[..], &[10, 0, 0, 1]].concat();
+        resolver.core.handle_message(now, 3, &frame).unwrap();
+        assert!(resolver.turn(now, &tables, &mut [], &mut exchange) > 0);
+        let told = resolver.take_incidents();
+        let gone = "neighbour 10.0.0.9 on interface ? cannot be sent to: the interface is gone";
+        assert_eq!(told, [Incident::Other(gone.into())]);
+        assert_eq!(resolver.core.state(3, ip), Some(neighbour::State::Refused));
+        assert!(resolver.neighbours(&tables).is_empty());
+        assert_eq!(tables.neighbours.find(3, ip), None);
     }
 }

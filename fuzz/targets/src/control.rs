@@ -1,11 +1,13 @@
 //! The neighbour core, operation by operation: messages, commands and time in
-//! any order. It stays within its bounds, tells the data path exactly what it
-//! believes, and forgets everybody when it is left alone.
+//! any order, and a data path that refuses some of its orders. It stays within its
+//! bounds, the data path has exactly what it believes, and it forgets everybody
+//! when it is left alone.
 
 use crate::input::Input;
 use ferrule_base::{Duration, Instant, MacAddr};
-use ferrule_control::neighbour::config::{ENTRIES_MAX, EVENTS_MAX, TRANSMITS_MAX};
-use ferrule_control::neighbour::{Command, Discovery, Event, Interface, State};
+use ferrule_control::neighbour::config::{ENTRIES_MAX, PENDING_MAX, TRANSMITS_MAX};
+use ferrule_control::neighbour::{Command, Discovery, Event, Interface, Order, State};
+use ferrule_control::{Core, Refused};
 use ferrule_wire::arp::{self, Operation};
 use ferrule_wire::{EtherType, Protocol, ethernet, icmpv6, ipv6, ndp};
 use std::collections::BTreeMap;
@@ -131,6 +133,8 @@ struct Rig {
     core: Discovery,
     now: Instant,
     told: BTreeMap<(u16, IpAddr), MacAddr>,
+    /// The data path has no room for more.
+    is_full: bool,
 }
 
 impl Rig {
@@ -144,7 +148,7 @@ impl Rig {
                 let len = input.u8().into();
                 let _ = self.core.handle_message(self.now, 0, input.take(len));
             }
-            8 | 9 => self.command(Command::Resolve { iface: iface(input), ip: address(input) }),
+            8 | 9 => self.waits(iface(input), address(input)),
             10 => self.command(Command::Keep { iface: iface(input), ip: address(input) }),
             11 => self.command(Command::Release { iface: iface(input), ip: address(input) }),
             12 => self.command(Command::Interface(interface(input))),
@@ -154,9 +158,9 @@ impl Rig {
             _ => {
                 let count = input.u8();
                 for n in 0..u16::from(count) * 8 {
-                    let command = Command::Resolve { iface: 0, ip: n.into_v4().into() };
-                    self.core.handle_command(self.now, command);
+                    self.waits(0, n.into_v4().into());
                 }
+                self.is_full = count & 1 == 1;
             }
         }
     }
@@ -165,11 +169,15 @@ impl Rig {
         self.core.handle_command(self.now, command);
     }
 
+    fn waits(&mut self, iface: u16, ip: IpAddr) {
+        self.core.handle_event(self.now, Event::Waits { iface, ip });
+    }
+
     fn pass(&mut self, millis: u64) {
         let end = self.now + Duration::from_millis(millis);
         for _ in 0..TIMERS_MAX {
             match self.core.poll_timeout() {
-                Some((at, _)) if at <= end => {
+                Some(at) if at <= end => {
                     self.now = self.now.max(at);
                     self.core.handle_timeout(self.now);
                     self.drain();
@@ -186,33 +194,40 @@ impl Rig {
     /// Takes everything out of the core, and holds it against what it believes.
     fn drain(&mut self) {
         let mut transmits = 0;
-        while let Some(transmit) = self.core.poll_transmit() {
-            let (link, _) = ethernet::Repr::parse(&transmit.frame).expect("a frame");
+        while let Some((_, frame)) = self.core.poll_transmit() {
+            let (link, _) = ethernet::Repr::parse(&frame).expect("a frame");
             assert_eq!(link.src, OWN);
             transmits += 1;
         }
         let mut events = 0;
-        while let Some(event) = self.core.poll_event() {
+        while let Some((token, order)) = self.core.poll_order() {
             events += 1;
-            match event {
-                Event::Set { iface, ip, mac } => {
-                    assert!(!mac.is_group() && mac != OWN && mac != MacAddr::ZERO, "{event:?}");
-                    self.told.insert((iface, ip), mac);
-                }
-                Event::Remove { iface, ip } => {
-                    assert!(self.told.remove(&(iface, ip)).is_some(), "{event:?}");
-                }
-                Event::Unreachable { .. } | Event::Duplicate { .. } => {}
-            }
+            let answer = self.obey(order);
+            self.core.handle_answer(self.now, token, answer);
         }
+        events += std::iter::from_fn(|| self.core.poll_news()).count();
         assert!(transmits <= TRANSMITS_MAX, "{transmits} frames wait");
         // A message or command that is let in may tell of each neighbour.
-        assert!(events <= EVENTS_MAX + ENTRIES_MAX, "{events} events wait");
+        assert!(events <= PENDING_MAX + ENTRIES_MAX, "{events} orders and news wait");
         assert!(self.core.len() <= ENTRIES_MAX, "{} neighbours", self.core.len());
         for (&(iface, ip), &mac) in &self.told {
             let believed = self.core.state(iface, ip).and_then(State::mac);
             assert_eq!(believed, Some(mac), "{ip} on {iface}");
         }
+    }
+
+    fn obey(&mut self, order: Order) -> Result<(), Refused> {
+        match order {
+            Order::Set { .. } if self.is_full => return Err(Refused("no room".into())),
+            Order::Set { iface, ip, mac } => {
+                assert!(!mac.is_group() && mac != OWN && mac != MacAddr::ZERO, "{order:?}");
+                self.told.insert((iface, ip), mac);
+            }
+            Order::Remove { iface, ip } => {
+                assert!(self.told.remove(&(iface, ip)).is_some(), "{order:?}");
+            }
+        }
+        Ok(())
     }
 }
 

@@ -4,9 +4,9 @@
 use crate::input::Input;
 use crate::seeds;
 use ferrule_base::{Instant, MacAddr, Rng, Secret};
-use ferrule_control::Refused;
 use ferrule_control::mka::config::PEERS_MAX;
-use ferrule_control::mka::{Cak, Command, Config, Event, Kay, Keys, Order};
+use ferrule_control::mka::{Cak, Command, Config, Kay, Keys, Order};
+use ferrule_control::{Core, Refused};
 use ferrule_wire::eapol::{self, BODY_AT, Kind, PAE_GROUP};
 use ferrule_wire::mkpdu::{Ckn, ICV_LEN, Repr};
 use ferrule_wire::{EtherType, Sci, ethernet};
@@ -77,15 +77,15 @@ pub fn mka(data: &[u8]) {
         let len = usize::from(input.u8()) * 2;
         let body = input.take(len);
         let body = member(&kay, body).unwrap_or_else(|| body.to_vec());
-        let _ = kay.handle_message(now, &framed(&body, &keys));
+        let _ = kay.handle_message(now, (), &framed(&body, &keys));
         while let Some((token, order)) = kay.poll_order() {
             if let Order::Install { key, .. } = order {
                 assert!(installed.insert(key), "a SAK is installed twice: {key}");
             }
             let done = if refuses { Err(Refused("no".into())) } else { Ok(()) };
-            kay.handle_event(now, Event::Done(token, done));
+            kay.handle_answer(now, token, done);
         }
-        while let Some(frame) = kay.poll_transmit() {
+        while let Some(((), frame)) = kay.poll_transmit() {
             assert!(Repr::parse(&frame[BODY_AT..]).is_ok(), "what it says can be read");
         }
         let view = kay.view();

@@ -1,7 +1,6 @@
 //! What goes into the core and comes out of it, beside messages.
 
 use super::config::{Cak, Confidentiality, LIFE, Suite};
-use crate::order::{Refused, Token};
 use ferrule_base::Secret;
 use ferrule_wire::Sci;
 use ferrule_wire::mkpdu::{Ckn, KeyId};
@@ -94,11 +93,9 @@ pub enum PortState {
     Secured,
 }
 
-/// What the SecY tells the core.
+/// What the SecY tells the core, beside answers to orders.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Answer to an order.
-    Done(Token, Result<(), Refused>),
     /// The packet number that is sent next under a SAK.
     NextPn(KeyId, u64),
 }

@@ -30,13 +30,7 @@ fn read<'a>(config: &Config, frame: &'a [u8]) -> Result<(Repr, &'a [u8], &'a [u8
 impl Kay {
     /// A frame came in. On an error nothing was learned from it, but for a SAK that is refused
     /// in a message that is right.
-    pub fn handle_message(&mut self, now: Instant, frame: &[u8]) -> Result<(), Fault> {
-        let result = self.hear(now, frame);
-        self.counts.note(now, result.err());
-        result
-    }
-
-    fn hear(&mut self, now: Instant, frame: &[u8]) -> Result<(), Fault> {
+    pub(super) fn hear(&mut self, now: Instant, frame: &[u8]) -> Result<(), Fault> {
         let (repr, covered, icv) = read(&self.config, frame)?;
         let at = self.actors.iter().position(|actor| actor.ckn == repr.ckn);
         let at = at.ok_or(Fault::UnknownCkn)?;

@@ -3,7 +3,7 @@
 //! ```text
 //!   Join, Leave ─▶ ┌─────┐ ─▶ MKPDUs
 //!   MKPDUs ──────▶ │ Kay │ ─▶ Install, Transmit, Retire    what the SecY is to do
-//!   Done ────────▶ │     │ ─▶ Port                         what may pass
+//!   answers ─────▶ │     │ ─▶ Port                         what may pass
 //!   time ────────▶ └─────┘ ─▶ News                         for people
 //! ```
 //!
@@ -35,7 +35,7 @@ pub use event::{Channel, Command, Event, News, Order, PortState, Xpn};
 pub use fault::Fault;
 pub use keys::Keys;
 
-use crate::{Entropy, Refused, Token};
+use crate::{Core, Entropy, Refused, Token};
 use actor::Actor;
 use config::{CAKS_MAX, LIFE, RETIRE, SERVERS_MAX};
 use ferrule_base::{Instant, Secret};
@@ -81,7 +81,7 @@ pub struct Kay {
     /// Last key number of each key server, the latest server last: no SAK is installed twice.
     distributed: VecDeque<KeyId>,
     server: Option<Sci>,
-    /// People asked for a new SAK.
+    /// A new SAK is wanted: people asked for it, or one that was made was refused here.
     rekey: bool,
     /// The SecY refused one: no other before this time.
     refused_until: Instant,
@@ -140,9 +140,24 @@ impl Kay {
             counts: view::Counts::default(),
         }
     }
+}
 
-    /// People want something.
-    pub fn handle_command(&mut self, now: Instant, command: Command) {
+/// The core of one port: its messages have one source.
+impl Core for Kay {
+    type Source = ();
+    type Command = Command;
+    type Event = Event;
+    type Order = Order;
+    type News = News;
+    type Fault = Fault;
+
+    fn handle_message(&mut self, now: Instant, (): (), frame: &[u8]) -> Result<(), Fault> {
+        let result = self.hear(now, frame);
+        self.counts.note(now, result.err());
+        result
+    }
+
+    fn handle_command(&mut self, now: Instant, command: Command) {
         match command {
             Command::Join(cak) => {
                 self.actors.retain(|actor| actor.ckn != cak.ckn);
@@ -164,46 +179,25 @@ impl Kay {
         self.go_on(now);
     }
 
-    /// The SecY answers, or says how far it is.
-    pub fn handle_event(&mut self, now: Instant, event: Event) {
-        match event {
-            Event::Done(token, done) => {
-                let Some(asked) = self.asked.remove(&token) else { return };
-                give_back(&mut self.asked);
-                match done {
-                    Ok(()) => self.done(now, asked),
-                    Err(Refused(why)) => {
-                        if let Asked::Install(key) = asked {
-                            self.not_installed(key);
-                            self.refused_until = now + LIFE;
-                        }
-                        if let Asked::Channel(key, sci) = asked
-                            && let Some(sak) = self.saks.get_mut(key)
-                        {
-                            sak.channels.remove(&sci);
-                            self.refused_until = now + LIFE;
-                        }
-                        if let Asked::Transmit(key) = asked
-                            && let Some(sak) = self.saks.get_mut(key)
-                        {
-                            sak.transmit_asked = false;
-                            sak.transmit_after = now + LIFE;
-                        }
-                        self.tell(News::Refused(why));
-                    }
-                }
-            }
-            Event::NextPn(key, pn) => {
-                if let Some(sak) = self.saks.get_mut(key) {
-                    sak.set_next_pn(pn);
-                }
-            }
+    fn handle_event(&mut self, now: Instant, event: Event) {
+        let Event::NextPn(key, pn) = event;
+        if let Some(sak) = self.saks.get_mut(key) {
+            sak.set_next_pn(pn);
         }
         self.go_on(now);
     }
 
-    /// A time that was asked for has come.
-    pub fn handle_timeout(&mut self, now: Instant) {
+    fn handle_answer(&mut self, now: Instant, token: Token, answer: Result<(), Refused>) {
+        let Some(asked) = self.asked.remove(&token) else { return };
+        give_back(&mut self.asked);
+        match answer {
+            Ok(()) => self.done(now, asked),
+            Err(why) => self.refused(now, asked, why),
+        }
+        self.go_on(now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
         self.looked = now;
         for actor in 0..self.actors.len() {
             for (mi, sci) in self.actors[actor].expire(now) {
@@ -223,12 +217,11 @@ impl Kay {
     }
 
     /// The next frame to be sent, without FCS.
-    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
-        self.transmits.pop_front()
+    fn poll_transmit(&mut self) -> Option<((), Vec<u8>)> {
+        self.transmits.pop_front().map(|frame| ((), frame))
     }
 
-    /// The next order for the SecY, to be answered by [`Event::Done`].
-    pub fn poll_order(&mut self) -> Option<(Token, Order)> {
+    fn poll_order(&mut self) -> Option<(Token, Order)> {
         let order = self.orders.pop_front();
         if self.orders.is_empty() {
             self.orders = VecDeque::new();
@@ -236,13 +229,11 @@ impl Kay {
         order
     }
 
-    /// Something for people.
-    pub fn poll_news(&mut self) -> Option<News> {
+    fn poll_news(&mut self) -> Option<News> {
         self.news.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    fn poll_timeout(&self) -> Option<Instant> {
         // What did not follow when its time came follows from something else.
         let is_to_come = |at: &Instant| *at > self.looked;
         let of_actor = |actor: &Actor| {
@@ -258,7 +249,9 @@ impl Kay {
         let all = self.actors.iter().flat_map(of_actor).chain(of_sak).chain([self.saks.retire]);
         all.flatten().min()
     }
+}
 
+impl Kay {
     fn tell(&mut self, news: News) {
         if self.news.len() == NEWS_MAX {
             self.news.pop_front();
@@ -297,11 +290,37 @@ impl Kay {
         }
     }
 
+    /// The SecY did not do it: for some time it is not asked again.
+    fn refused(&mut self, now: Instant, asked: Asked, Refused(why): Refused) {
+        match asked {
+            Asked::Install(key) => {
+                self.not_installed(key);
+                self.refused_until = now + LIFE;
+            }
+            Asked::Channel(key, sci) => {
+                if let Some(sak) = self.saks.get_mut(key) {
+                    sak.channels.remove(&sci);
+                    self.refused_until = now + LIFE;
+                }
+            }
+            Asked::Transmit(key) => {
+                if let Some(sak) = self.saks.get_mut(key) {
+                    sak.transmit_asked = false;
+                    sak.transmit_after = now + LIFE;
+                }
+            }
+            Asked::Other => {}
+        }
+        self.tell(News::Refused(why));
+    }
+
     /// A SAK that was refused was not used: it may come again.
     fn not_installed(&mut self, key: KeyId) {
         if let Some(last) = self.distributed.iter_mut().find(|last| **last == key) {
             last.kn = last.kn.saturating_sub(1);
         }
+        // Others may have installed it, and wait for its use: all get another one.
+        self.rekey |= self.saks.all().any(|sak| sak.key == key && sak.made.is_some());
         self.saks.old.take_if(|sak| sak.key == key);
         if self.saks.latest.as_ref().is_some_and(|sak| sak.key == key) {
             self.saks.latest = self.saks.old.take();

@@ -10,8 +10,8 @@ pub const ENTRIES_MAX: usize = 2048;
 pub const INCOMPLETE_MAX: usize = 256;
 /// Questions that wait to be sent at most, and answers; further ones are not made.
 pub const TRANSMITS_MAX: usize = 1024;
-/// Events that wait at most before messages are refused.
-pub const EVENTS_MAX: usize = 4096;
+/// Orders and news that wait at most, with orders under way, before messages are refused.
+pub const PENDING_MAX: usize = 4096;
 /// Times a question is asked (RFC 4861 section 10, MAX_MULTICAST_SOLICIT and
 /// MAX_UNICAST_SOLICIT).
 pub const TRIES_MAX: u8 = 3;
@@ -21,8 +21,11 @@ pub const RETRY: Duration = Duration::from_secs(1);
 pub const REACHABLE: Duration = Duration::from_secs(30);
 /// How long a neighbour stays stale before it is asked (DELAY_FIRST_PROBE_TIME).
 pub const STALE: Duration = Duration::from_secs(5);
-/// When a next hop that a configuration names is asked for again.
+/// When a next hop that a configuration names is asked for again; when a neighbour that the data
+/// path refused may be.
 pub const AGAIN: Duration = Duration::from_secs(5);
+/// Between two refusals of the data path of which people are told.
+pub const REFUSAL_TOLD: Duration = Duration::from_secs(10);
 /// Times an address is announced (RFC 5227 section 1.1, ANNOUNCE_NUM).
 pub const ANNOUNCES: u8 = 2;
 /// Between two announcements (ANNOUNCE_INTERVAL).

@@ -4,7 +4,7 @@ use super::config::Interface;
 use ferrule_base::MacAddr;
 use std::net::IpAddr;
 
-/// What the node tells the core.
+/// Configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// An interface is there, or is now like this. New addresses are checked
@@ -12,14 +12,6 @@ pub enum Command {
     Interface(Interface),
     /// An interface is gone, and its neighbours with it.
     Gone(u16),
-    /// A packet waits for a neighbour: ends in [`Event::Set`] or
-    /// [`Event::Unreachable`].
-    Resolve {
-        /// The interface.
-        iface: u16,
-        /// The neighbour.
-        ip: IpAddr,
-    },
     /// A configuration names this neighbour: it is asked for now, asked for
     /// again as long as it does not answer, and never gives up its place. Comes
     /// after the interface, and again when that was gone.
@@ -38,11 +30,22 @@ pub enum Command {
     },
 }
 
-/// What the core tells the node.
+/// What the node saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The neighbour's link address is known, or is now this one: packets that
-    /// wait for it can go.
+    /// A packet waits for a neighbour: ends in [`Order::Set`] or [`News::Unreachable`].
+    Waits {
+        /// The interface.
+        iface: u16,
+        /// The neighbour.
+        ip: IpAddr,
+    },
+}
+
+/// What the data path is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Send to this neighbour by this link address, from now on; packets that wait for it go.
     Set {
         /// The interface.
         iface: u16,
@@ -51,15 +54,20 @@ pub enum Event {
         /// Its link address.
         mac: MacAddr,
     },
-    /// The neighbour's link address is not to be used any more.
+    /// Forget the neighbour's link address, which was set.
     Remove {
         /// The interface.
         iface: u16,
         /// The neighbour.
         ip: IpAddr,
     },
-    /// The neighbour did not answer, or cannot be asked: packets that wait for
-    /// it are lost.
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The neighbour did not answer, or cannot be asked, or the data path does not take it:
+    /// packets that wait for it are lost.
     Unreachable {
         /// The interface.
         iface: u16,
@@ -73,13 +81,14 @@ pub enum Event {
         /// The address.
         ip: IpAddr,
     },
-}
-
-/// A frame to be sent: untagged, without padding.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// By this interface.
-    pub iface: u16,
-    /// The whole frame.
-    pub frame: Vec<u8>,
+    /// The data path did not take the neighbour, which is given up for a while. Told of one among
+    /// all in [`REFUSAL_TOLD`](super::config::REFUSAL_TOLD): there may be many.
+    Refused {
+        /// The interface.
+        iface: u16,
+        /// The neighbour.
+        ip: IpAddr,
+        /// The reason, in words.
+        why: String,
+    },
 }

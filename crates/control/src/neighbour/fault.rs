@@ -27,7 +27,7 @@ pub enum Fault {
     Solicited,
     /// Router messages are not for routers configured by hand.
     Router,
-    /// The node did not take the events: nothing can be learned.
+    /// The node did not take orders and news: nothing can be learned.
     Busy,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Fault {
             Self::Unspecified => "solicitation without a source breaks the rules",
             Self::Solicited => "solicited advertisement to a group",
             Self::Router => "router message",
-            Self::Busy => "events were not taken",
+            Self::Busy => "orders and news were not taken",
         })
     }
 }

@@ -2,14 +2,15 @@
 //! IPv6 (RFC 4861, RFC 4862), and the groups in which others ask (RFC 3810).
 //!
 //! ```text
-//!   Resolve, Keep ─▶ ┌──────────┐ ─▶ Set, Remove    the data path's table
-//!   frames ────────▶ │ Discovery│ ─▶ Unreachable    packets that wait are lost
+//!   Waits, Keep ───▶ ┌──────────┐ ─▶ Set, Remove    the data path's table
+//!   frames, answers ▶│ Discovery│ ─▶ Unreachable    packets that wait are lost
 //!   time ──────────▶ └──────────┘ ─▶ frames
 //! ```
 //!
 //! The core asks for neighbours, answers for the node's own addresses, announces
 //! them, and finds out whether somebody else uses one. Packets that wait for a
-//! neighbour wait in the node.
+//! neighbour wait in the node. What the data path refuses to take is unreachable for a while: it
+//! is forgotten then, or asked anew if a configuration names it.
 //!
 //! What it does not believe: answers to questions that nobody asked, senders
 //! that are not on the link (for IPv6: a hop limit other than 255), groups as
@@ -23,25 +24,28 @@
 //! is not confirmed by upper layers.
 
 pub mod config;
+mod data_path;
 pub mod event;
 mod exchange;
 pub mod fault;
 pub mod state;
 #[cfg(test)]
 mod tests;
-pub mod timer;
+mod timer;
 
 pub use config::Interface;
-pub use event::{Command, Event, Transmit};
+pub use event::{Command, Event, News, Order};
 pub use fault::Fault;
 pub use state::{Key, State};
-pub use timer::Timer;
 
-use config::{ENTRIES_MAX, EVENTS_MAX, INCOMPLETE_MAX, TRANSMITS_MAX, TRIES_MAX};
+use crate::{Core, Refused, Token};
+use config::{ENTRIES_MAX, INCOMPLETE_MAX, PENDING_MAX, REFUSAL_TOLD, TRANSMITS_MAX, TRIES_MAX};
+use data_path::DataPath;
 use ferrule_base::{Instant, MacAddr};
 use ferrule_wire::{EtherType, ethernet, vlan};
 use state::Table;
 use std::collections::{BTreeMap, VecDeque};
+use timer::Timer;
 
 /// What an own address is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +70,14 @@ pub struct Discovery {
     /// Interfaces on which somebody asks for groups, and whether in version 2.
     queried: BTreeMap<u16, bool>,
     table: Table,
+    data_path: DataPath,
     /// Own questions and announcements.
-    transmits: VecDeque<Transmit>,
+    transmits: VecDeque<(u16, Vec<u8>)>,
     /// Answers to others, which wait for those.
-    answers: VecDeque<Transmit>,
-    events: VecDeque<Event>,
+    answers: VecDeque<(u16, Vec<u8>)>,
+    news: VecDeque<News>,
+    /// When people were last told of a refusal.
+    refusal_told: Option<Instant>,
 }
 
 impl Discovery {
@@ -78,10 +85,20 @@ impl Discovery {
     pub fn new() -> Self {
         Self::default()
     }
+}
+
+/// Messages come from interfaces, and go to them: untagged, without padding.
+impl Core for Discovery {
+    type Source = u16;
+    type Command = Command;
+    type Event = Event;
+    type Order = Order;
+    type News = News;
+    type Fault = Fault;
 
     /// A frame came in by an interface, with or without its VLAN tag.
-    pub fn handle_message(&mut self, now: Instant, iface: u16, frame: &[u8]) -> Result<(), Fault> {
-        if self.events.len() >= EVENTS_MAX {
+    fn handle_message(&mut self, now: Instant, iface: u16, frame: &[u8]) -> Result<(), Fault> {
+        if self.pending() >= PENDING_MAX {
             return Err(Fault::Busy);
         }
         let interface = self.ifaces.get(&iface).ok_or(Fault::Interface)?;
@@ -102,9 +119,8 @@ impl Discovery {
         }
     }
 
-    /// Time has come to this.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        while self.events.len() < EVENTS_MAX
+    fn handle_timeout(&mut self, now: Instant) {
+        while self.pending() < PENDING_MAX
             && let Some(timer) = self.table.due(now)
         {
             match timer {
@@ -119,12 +135,10 @@ impl Discovery {
         }
     }
 
-    /// The node wants something.
-    pub fn handle_command(&mut self, now: Instant, command: Command) {
+    fn handle_command(&mut self, now: Instant, command: Command) {
         match command {
             Command::Interface(interface) => self.configure(now, interface),
             Command::Gone(iface) => self.gone(iface),
-            Command::Resolve { iface, ip } => self.resolve(now, (iface, ip)),
             Command::Keep { iface, ip } => self.keep(now, (iface, ip)),
             Command::Release { iface, ip } => {
                 self.table.keep((iface, ip), false);
@@ -135,21 +149,36 @@ impl Discovery {
         }
     }
 
-    /// A frame to be sent.
-    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+    fn handle_event(&mut self, now: Instant, event: Event) {
+        let Event::Waits { iface, ip } = event;
+        self.resolve(now, (iface, ip));
+    }
+
+    fn handle_answer(&mut self, now: Instant, token: Token, answer: Result<(), Refused>) {
+        let refused = self.data_path.answered(token, answer.is_ok());
+        if let (Some(key), Err(why)) = (refused, answer) {
+            self.refused(now, key, why);
+        }
+    }
+
+    fn poll_transmit(&mut self) -> Option<(u16, Vec<u8>)> {
         self.transmits.pop_front().or_else(|| self.answers.pop_front())
     }
 
-    /// When `handle_timeout` is to be called, and why.
-    pub fn poll_timeout(&self) -> Option<(Instant, Timer)> {
-        self.table.next()
+    fn poll_order(&mut self) -> Option<(Token, Order)> {
+        self.data_path.next(|key| self.table.state(key).and_then(State::mac))
     }
 
-    /// What happened.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+    fn poll_news(&mut self) -> Option<News> {
+        self.news.pop_front()
     }
 
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.table.next().map(|(at, _)| at)
+    }
+}
+
+impl Discovery {
     /// What is known of a neighbour.
     pub fn state(&self, iface: u16, ip: std::net::IpAddr) -> Option<State> {
         self.table.state((iface, ip))
@@ -167,18 +196,23 @@ impl Discovery {
 
     fn send(&mut self, iface: u16, frame: Vec<u8>) {
         if self.transmits.len() < TRANSMITS_MAX {
-            self.transmits.push_back(Transmit { iface, frame });
+            self.transmits.push_back((iface, frame));
         }
     }
 
     fn answer(&mut self, iface: u16, frame: Vec<u8>) {
         if self.answers.len() < TRANSMITS_MAX {
-            self.answers.push_back(Transmit { iface, frame });
+            self.answers.push_back((iface, frame));
         }
     }
 
-    fn tell(&mut self, event: Event) {
-        self.events.push_back(event);
+    fn tell(&mut self, news: News) {
+        self.news.push_back(news);
+    }
+
+    /// Orders and news that the node has to do with.
+    fn pending(&self) -> usize {
+        self.data_path.pending() + self.news.len()
     }
 
     /// Whether an address is the node's own, and free to be used.
@@ -193,16 +227,14 @@ impl Discovery {
         match self.table.state(key) {
             Some(State::Incomplete(_)) => {}
             Some(State::Failed) => self.ask_first(now, key, true),
-            Some(state) => {
-                // The node asked before it heard.
-                if let Some(mac) = state.mac() {
-                    self.tell(Event::Set { iface: key.0, ip: key.1, mac });
-                }
+            // The node asked before it heard.
+            Some(State::Reachable(_) | State::Stale(_) | State::Probe(..)) => {
+                self.data_path.change(key);
             }
             None if self.table.incomplete() < INCOMPLETE_MAX && self.may_ask(key) => {
                 self.ask_first(now, key, false);
             }
-            None => self.tell(Event::Unreachable { iface: key.0, ip: key.1 }),
+            Some(State::Refused) | None => self.unreachable(key),
         }
     }
 
@@ -211,7 +243,7 @@ impl Discovery {
         match self.table.state(key) {
             Some(_) => self.table.keep(key, true),
             None if self.may_ask(key) => self.ask_first(now, key, true),
-            None => self.tell(Event::Unreachable { iface: key.0, ip: key.1 }),
+            None => self.unreachable(key),
         }
     }
 
@@ -226,9 +258,8 @@ impl Discovery {
         if self.table.len() < ENTRIES_MAX {
             return true;
         }
-        let Some((iface, ip)) = self.table.dispensable() else { return false };
-        self.table.remove((iface, ip));
-        self.tell(Event::Remove { iface, ip });
+        let Some(key) = self.table.dispensable() else { return false };
+        self.forget(key);
         true
     }
 
@@ -247,6 +278,12 @@ impl Discovery {
             State::Reachable(mac) => State::Stale(mac),
             State::Stale(mac) => State::Probe(mac, 1),
             State::Failed => State::Incomplete(1),
+            State::Refused if kept => State::Incomplete(1),
+            State::Refused => {
+                // A packet that needs it asks for it again.
+                self.table.remove(key);
+                return;
+            }
             State::Incomplete(_) | State::Probe(..) => return self.lost(now, key),
         };
         self.table.put(now, key, next, kept);
@@ -259,27 +296,59 @@ impl Discovery {
 
     /// A neighbour did not answer.
     fn lost(&mut self, now: Instant, key: Key) {
-        let (iface, ip) = key;
         let kept = self.table.is_kept(key);
         if self.table.remove(key).is_some_and(|state| state.mac().is_some()) {
-            self.tell(Event::Remove { iface, ip });
+            self.data_path.change(key);
         }
-        self.tell(Event::Unreachable { iface, ip });
+        self.unreachable(key);
         if kept {
             self.table.put(now, key, State::Failed, true);
         }
     }
 
+    /// A neighbour has no place here any more.
+    fn forget(&mut self, key: Key) {
+        let Some(state) = self.table.remove(key) else { return };
+        let is_settled = self.data_path.is_settled(key);
+        if state.mac().is_some() {
+            self.data_path.change(key);
+        }
+        // Packets may wait for what does not come any more.
+        if !is_settled {
+            self.unreachable(key);
+        }
+    }
+
     /// A neighbour's link address was heard: takes it over in this state.
     fn learn(&mut self, now: Instant, key: Key, state: State) {
-        let old = self.table.state(key).and_then(State::mac);
+        let old = self.table.state(key);
+        if old == Some(State::Refused) {
+            return;
+        }
         let kept = self.table.is_kept(key);
         self.table.put(now, key, state, kept);
-        if let Some(mac) = state.mac()
-            && old != Some(mac)
-        {
-            self.tell(Event::Set { iface: key.0, ip: key.1, mac });
+        if old.and_then(State::mac) != state.mac() {
+            self.data_path.change(key);
         }
+    }
+
+    /// The data path did not take a neighbour: it is of no use for a while, nor is a link address
+    /// that the data path has from before.
+    fn refused(&mut self, now: Instant, key: Key, Refused(why): Refused) {
+        if self.table.state(key).and_then(State::mac).is_none() {
+            return;
+        }
+        self.table.put(now, key, State::Refused, self.table.is_kept(key));
+        self.data_path.change(key);
+        self.unreachable(key);
+        if self.refusal_told.is_none_or(|told| now.since(told) >= REFUSAL_TOLD) {
+            self.refusal_told = Some(now);
+            self.tell(News::Refused { iface: key.0, ip: key.1, why });
+        }
+    }
+
+    fn unreachable(&mut self, (iface, ip): Key) {
+        self.tell(News::Unreachable { iface, ip });
     }
 }
 

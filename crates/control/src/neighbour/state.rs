@@ -7,8 +7,10 @@
 //!      ▼ 3 s                 └ request from it: Stale   ▼ 3 s
 //!   forgotten                                        forgotten
 //! ```
+//!
+//! One that the data path refuses is `Refused` for a while, in which nothing is learned of it.
 //! The data path does not tell which neighbours it uses, so a stale one is
-//! always asked. One that a configuration names is not forgotten but `Failed`.
+//! always asked. One that a configuration names is not forgotten but `Failed`, and asked again.
 
 use super::config::{AGAIN, REACHABLE, RETRY, STALE};
 use super::timer::Timer;
@@ -32,6 +34,8 @@ pub enum State {
     Probe(MacAddr, u8),
     /// It did not answer; it will be asked again.
     Failed,
+    /// The data path did not take it.
+    Refused,
 }
 
 impl State {
@@ -39,7 +43,7 @@ impl State {
     pub const fn mac(self) -> Option<MacAddr> {
         match self {
             Self::Reachable(mac) | Self::Stale(mac) | Self::Probe(mac, _) => Some(mac),
-            Self::Incomplete(_) | Self::Failed => None,
+            Self::Incomplete(_) | Self::Failed | Self::Refused => None,
         }
     }
 
@@ -49,7 +53,7 @@ impl State {
             Self::Incomplete(_) | Self::Probe(..) => (now + RETRY, Timer::Answer(key)),
             Self::Reachable(_) => (now + REACHABLE, Timer::Reachable(key)),
             Self::Stale(_) => (now + STALE, Timer::Stale(key)),
-            Self::Failed => (now + AGAIN, Timer::Again(key)),
+            Self::Failed | Self::Refused => (now + AGAIN, Timer::Again(key)),
         }
     }
 }
@@ -125,10 +129,10 @@ impl Table {
     }
 
     /// A neighbour that may give up its place for one that is needed: not known
-    /// to be there, and named by no configuration. One that only asked goes first.
+    /// to be there, or of no use, and named by no configuration. One that only asked goes first.
     pub(super) fn dispensable(&self) -> Option<Key> {
-        let spare = |e: &Entry| !e.kept && matches!(e.state, State::Stale(_) | State::Probe(..));
-        let spare = || self.entries.iter().filter(|(_, e)| spare(e));
+        let is_spare = |state| matches!(state, State::Stale(_) | State::Probe(..) | State::Refused);
+        let spare = || self.entries.iter().filter(|(_, e)| !e.kept && is_spare(e.state));
         spare().find(|(_, e)| !e.answered).or_else(|| spare().next()).map(|(&key, _)| key)
     }
 
@@ -142,6 +146,7 @@ impl Table {
         self.timers.retain(|&(_, timer)| !unwanted(timer));
     }
 
+    /// The next timer.
     pub(super) fn next(&self) -> Option<(Instant, Timer)> {
         self.timers.first().copied()
     }

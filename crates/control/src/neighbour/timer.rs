@@ -11,7 +11,8 @@ pub enum Timer {
     Reachable(Key),
     /// A stale neighbour is to be asked.
     Stale(Key),
-    /// A neighbour that a configuration names is to be asked for again.
+    /// A neighbour that a configuration names is to be asked for again, or one that was refused
+    /// may be.
     Again(Key),
     /// An own address is to be announced, or was not claimed by anybody.
     Announce(Key),

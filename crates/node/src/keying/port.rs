@@ -6,7 +6,7 @@ use ferrule_base::{Instant, PortId, Secret};
 use ferrule_control::mka::{
     self, Cak, Channel, Command, Confidentiality, Event, Kay, Order, PortState, Suite, Xpn,
 };
-use ferrule_control::{Refused, Token};
+use ferrule_control::{Core, Refused, Token};
 use ferrule_crypto::{Aes, Place};
 use ferrule_dataplane::Sequence;
 use ferrule_dataplane::macsec::{
@@ -173,7 +173,7 @@ impl Keyed {
             }
             _ => {}
         }
-        self.core.handle_event(now, Event::Done(token, done));
+        self.core.handle_answer(now, token, done);
     }
 
     /// The next packet number of an association.
@@ -183,14 +183,14 @@ impl Keyed {
         }
     }
 
-    /// The next order of the core, as changes of the SecY; without a token nobody waits for
-    /// an answer.
-    pub fn poll_order(&mut self) -> Option<(Option<Token>, Vec<Change>)> {
-        if let Some(changes) = self.unasked.pop_front() {
-            return Some((None, changes));
-        }
-        let (token, order) = self.core.poll_order()?;
-        let changes = match order {
+    /// The next changes that nobody waits for.
+    pub fn poll_unasked(&mut self) -> Option<Vec<Change>> {
+        self.unasked.pop_front()
+    }
+
+    /// An order of the core, as changes of the SecY.
+    pub fn obey(&mut self, token: Token, order: Order) -> Vec<Change> {
+        match order {
             Order::Install { key, an, sak, suite, confidentiality, xpn, channels } => {
                 self.under_way.insert(token, Undone::Sak(key));
                 let sak = Sak { key, an, sak, cipher: None, xpn, channels: BTreeSet::new() };
@@ -223,8 +223,7 @@ impl Keyed {
                 self.entity = SecyConfig { protect, validate, ..self.entity.clone() };
                 self.installed()
             }
-        };
-        Some((Some(token), changes))
+        }
     }
 
     /// All that the SecY has goes, and nothing passes in clear.

@@ -19,6 +19,7 @@ use crate::{interrupt, results};
 use checks::Device;
 use clap::Args;
 use ferrule_base::{Duration, MacAddr, Secret};
+use ferrule_control::Core;
 use ferrule_control::mka::config::LIFE;
 use ferrule_control::mka::{Command, Config, Keys, Suite};
 use ferrule_daemon::{Blame, Fault, load};

@@ -4,7 +4,8 @@ use super::checks::Device;
 use super::{altered, cak};
 use crate::test::line::Line;
 use ferrule_base::{Instant, Secret};
-use ferrule_control::mka::{Cak, Channel, Command, Config, Event, Kay, Keys, Order};
+use ferrule_control::Core;
+use ferrule_control::mka::{Cak, Channel, Command, Config, Kay, Keys, Order};
 use ferrule_control::mka::{Confidentiality, PortState, Suite, Xpn};
 use ferrule_daemon::entropy::OfMachine;
 use ferrule_daemon::{Blame, Fault};
@@ -71,7 +72,7 @@ impl Station {
     pub fn take(&mut self, now: Instant, frame: &[u8]) {
         let mi = self.mi();
         self.device.note(now, frame, mi);
-        let _ = self.kay.handle_message(now, frame);
+        let _ = self.kay.handle_message(now, (), frame);
     }
 
     /// Does what is due.
@@ -82,10 +83,10 @@ impl Station {
         }
         while let Some((token, order)) = self.kay.poll_order() {
             self.obey(order);
-            self.kay.handle_event(line.now(), Event::Done(token, Ok(())));
+            self.kay.handle_answer(line.now(), token, Ok(()));
         }
         while self.kay.poll_news().is_some() {}
-        while let Some(frame) = self.kay.poll_transmit() {
+        while let Some(((), frame)) = self.kay.poll_transmit() {
             let unknown = Set::Other { kind: 200, flags: 0, body: vec![0x5a; 7] };
             let with_set = self
                 .adds_set

@@ -1,6 +1,7 @@
 //! What others may send who do not have the CAK.
 
 use super::lan::{Lan, Weather, cak, sci};
+use crate::Core;
 use crate::mka::config::{LIFE, PEERS_MAX};
 use crate::mka::{Config, Fault, Kay, PortState};
 use ferrule_base::{Duration, Instant, Rng};
@@ -33,12 +34,12 @@ fn mka_changed_messages_teach_nothing() {
         if changed == message {
             continue;
         }
-        let heard = kay.handle_message(lan.now, &changed);
+        let heard = kay.handle_message(lan.now, (), &changed);
         // Behind the body there may be anything: the link pads.
         assert!(heard.is_err(), "{changed:02x?}");
     }
     assert_eq!(format!("{:?}", (kay.view().peers, kay.view().saks)), before);
-    assert_eq!(kay.handle_message(lan.now, &message), Err(Fault::OldNumber));
+    assert_eq!(kay.handle_message(lan.now, (), &message), Err(Fault::OldNumber));
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn mka_own_messages_that_come_back_are_nobody_s() {
     let own = lan.stations[0].sent.clone();
     let kay = lan.stations[0].kay.as_mut().unwrap();
     for message in own {
-        assert_eq!(kay.handle_message(lan.now, &message), Err(Fault::OwnMessage));
+        assert_eq!(kay.handle_message(lan.now, (), &message), Err(Fault::OwnMessage));
     }
     assert_eq!(kay.view().peers.len(), 1);
 }
@@ -98,12 +99,12 @@ fn mka_noise_is_dropped_with_a_reason() {
     for len in 0..200 {
         let mut frame = vec![0; len];
         rng.fill(&mut frame);
-        let _ = kay.handle_message(Instant::ZERO, &frame);
+        let _ = kay.handle_message(Instant::ZERO, (), &frame);
         let head = [0x01, 0x80, 0xc2, 0, 0, 3, 2, 0, 0, 0, 0, 9, 0x88, 0x8e, 3, 5, 0, 64];
         let count = head.len().min(len);
         frame[..count].copy_from_slice(&head[..count]);
-        assert!(kay.handle_message(Instant::ZERO, &frame).is_err());
+        assert!(kay.handle_message(Instant::ZERO, (), &frame).is_err());
     }
     let start = [&[1, 0x80, 0xc2, 0, 0, 3, 2, 0, 0, 0, 0, 9, 0x88, 0x8e][..], &[3, 1, 0, 0]];
-    assert_eq!(kay.handle_message(Instant::ZERO, &start.concat()), Err(Fault::NotMka));
+    assert_eq!(kay.handle_message(Instant::ZERO, (), &start.concat()), Err(Fault::NotMka));
 }

@@ -1,6 +1,7 @@
 //! A LAN that loses, repeats and reorders MKPDUs, but carries protected frames: whatever is
 //! lost of them, the stations lost.
 
+use crate::Core;
 use crate::mka::config::LIFE;
 use crate::mka::{
     Cak, Channel, Command, Config, Event, Kay, News, Order, PortState, Refused, Token, Xpn,
@@ -305,7 +306,7 @@ impl Lan {
     pub fn deliver(&mut self, at: usize, frame: &[u8]) {
         let now = self.now + self.stations[at].ahead;
         if let Some(kay) = &mut self.stations[at].kay {
-            let _ = kay.handle_message(now, frame);
+            let _ = kay.handle_message(now, (), frame);
         }
         self.settle(at);
     }
@@ -321,7 +322,7 @@ impl Lan {
             if station.orders.first().is_some_and(|(due, ..)| *due <= now) {
                 let (_, token, order) = station.orders.remove(0);
                 let done = station.secy.obey(order);
-                kay.handle_event(clock, Event::Done(token, done));
+                kay.handle_answer(clock, token, done);
             } else if kay.poll_timeout().is_some_and(|due| due <= clock) {
                 for (key, sa) in &station.secy.sas {
                     kay.handle_event(clock, Event::NextPn(*key, sa.next_pn));
@@ -341,7 +342,8 @@ impl Lan {
         while let Some((token, order)) = kay.poll_order() {
             orders.push((token, order));
         }
-        let frames: Vec<Vec<u8>> = std::iter::from_fn(|| kay.poll_transmit()).collect();
+        let frames: Vec<Vec<u8>> =
+            std::iter::from_fn(|| kay.poll_transmit()).map(|(_, frame)| frame).collect();
         let news: Vec<News> = std::iter::from_fn(|| kay.poll_news()).collect();
         for (token, order) in orders {
             let takes = Duration::from_micros(self.rng.below(weather.secy_ms * 1000 + 1));

@@ -3,6 +3,7 @@
 mod attacks;
 mod lan;
 mod laws;
+mod orders;
 mod peer;
 mod steps;
 mod xpn;

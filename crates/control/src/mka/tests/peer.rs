@@ -2,8 +2,8 @@
 
 use super::lan::{Lan, Weather, cak, sci};
 use crate::mka::config::{LIFE, RETIRE};
-use crate::mka::{Command, Config, Event, Fault, Kay, Keys, Order, PortState};
-use crate::{Refused, Token};
+use crate::mka::{Command, Config, Fault, Kay, Keys, Order, PortState};
+use crate::{Core, Refused, Token};
 use ferrule_base::{Duration, Instant, MacAddr, Rng, Secret};
 use ferrule_wire::eapol::{self, BODY_AT};
 use ferrule_wire::mkpdu::{
@@ -100,10 +100,10 @@ impl Station {
                 any = true;
                 self.orders.push((token, order));
                 if self.answers {
-                    self.kay.handle_event(self.now, Event::Done(token, Ok(())));
+                    self.kay.handle_answer(self.now, token, Ok(()));
                 }
             }
-            while let Some(frame) = self.kay.poll_transmit() {
+            while let Some(((), frame)) = self.kay.poll_transmit() {
                 let (repr, _) = Repr::parse(&frame[BODY_AT..]).unwrap();
                 (self.own, self.said) = (repr.actor, Some(repr));
             }
@@ -117,7 +117,7 @@ impl Station {
     fn hear(&mut self, peer: &mut Peer, sets: impl IntoIterator<Item = Set>) {
         let live = Set::Live { ssci: 0, peers: vec![self.own] };
         let message = peer.message([live].into_iter().chain(sets).collect());
-        assert_eq!(self.kay.handle_message(self.now, &message), Ok(()));
+        assert_eq!(self.kay.handle_message(self.now, (), &message), Ok(()));
         self.turn();
     }
 
@@ -145,7 +145,7 @@ impl Station {
     fn refuse(&mut self, which: fn(&Order) -> bool) {
         for (token, order) in std::mem::take(&mut self.orders) {
             let refused = which(&order).then(|| Refused("busy".into()));
-            self.kay.handle_event(self.now, Event::Done(token, refused.map_or(Ok(()), Err)));
+            self.kay.handle_answer(self.now, token, refused.map_or(Ok(()), Err));
         }
         self.turn();
     }
@@ -341,13 +341,13 @@ fn mka_a_sak_does_not_go_to_one_who_may_have_forgotten_it() {
     for _ in 0..4 {
         station.hear(&mut other, [uses(first, an, true)]);
         let message = peer.message(Vec::new());
-        assert_eq!(station.kay.handle_message(station.now, &message), Ok(()));
+        assert_eq!(station.kay.handle_message(station.now, (), &message), Ok(()));
         station.wait(2 * SECOND);
     }
     assert_eq!(station.kay.view().peers.len(), 1);
     // Somebody's recorded message makes the key server wait with a new SAK.
     let recorded = Peer::new(9, 60).message(Vec::new());
-    assert_eq!(station.kay.handle_message(station.now, &recorded), Ok(()));
+    assert_eq!(station.kay.handle_message(station.now, (), &recorded), Ok(()));
     station.hear(&mut peer, []);
     station.wait(SECOND);
     let said = station.said.as_ref().unwrap();
@@ -384,7 +384,7 @@ fn mka_who_is_not_willing_is_no_key_server() {
     let sak = peer.sak(0, 1);
     let live = Set::Live { ssci: 0, peers: vec![station.own] };
     let message = peer.message(vec![live, sak]);
-    assert_eq!(station.kay.handle_message(station.now, &message), Err(Fault::NotKeyServer));
+    assert_eq!(station.kay.handle_message(station.now, (), &message), Err(Fault::NotKeyServer));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! SAKs of XPN suites, step by step.
 
 use super::lan::{Lan, NOTICED, Weather, altered, cak, sci, sets};
+use crate::Core;
 use crate::mka::config::{LIFE, PN_PENDING, RETIRE, XPN_PENDING};
 use crate::mka::{Command, Confidentiality, Config, Fault, Suite, Xpn};
 use ferrule_base::Duration;
@@ -97,7 +98,7 @@ fn changed_sak(lan: &mut Lan, change: impl Fn(&mut Set)) -> Result<(), Fault> {
     let frame = with_sak(lan, 1);
     let frame = altered(&frame, &cak(1, 16), |repr| repr.sets.iter_mut().for_each(&change));
     let now = lan.now;
-    let heard = lan.stations[0].kay.as_mut().unwrap().handle_message(now, &frame);
+    let heard = lan.stations[0].kay.as_mut().unwrap().handle_message(now, (), &frame);
     lan.cut.clear();
     heard
 }

@@ -2,7 +2,7 @@
 //! RFC 4862 section 5.4).
 
 use crate::neighbour::config::{ANNOUNCE_INTERVAL, ANNOUNCES, DEFEND_INTERVAL, TENTATIVE};
-use crate::neighbour::{Discovery, Event, Interface, Key, Own, Timer};
+use crate::neighbour::{Discovery, Interface, Key, News, Own, Timer};
 use ferrule_base::Instant;
 use std::collections::btree_map::Entry;
 use std::net::IpAddr;
@@ -54,21 +54,11 @@ impl Discovery {
             Timer::Report(at) => at == iface,
             _ => false,
         });
-        self.transmits.retain(|t| t.iface != iface);
-        self.answers.retain(|t| t.iface != iface);
+        self.transmits.retain(|(at, _)| *at != iface);
+        self.answers.retain(|(at, _)| *at != iface);
         for key in self.table.keys(iface) {
             self.forget(key);
         }
-    }
-
-    /// A neighbour has no place here any more.
-    fn forget(&mut self, key: Key) {
-        let (iface, ip) = key;
-        let Some(state) = self.table.remove(key) else { return };
-        self.tell(match state.mac() {
-            Some(_) => Event::Remove { iface, ip },
-            None => Event::Unreachable { iface, ip },
-        });
     }
 
     /// A new address of ours.
@@ -112,7 +102,7 @@ impl Discovery {
         let (iface, ip) = key;
         self.own.insert(key, Own::Duplicate);
         self.leave(key);
-        self.tell(Event::Duplicate { iface, ip });
+        self.tell(News::Duplicate { iface, ip });
     }
 
     /// Somebody claims an address that is ours: it is defended, but not so often
@@ -124,7 +114,7 @@ impl Discovery {
         }
         self.defended.insert(key, now);
         let (iface, ip) = key;
-        self.tell(Event::Duplicate { iface, ip });
+        self.tell(News::Duplicate { iface, ip });
         self.claim(key);
     }
 }

@@ -1,6 +1,7 @@
 //! ARP as scenes between the node and its neighbours.
 
 use super::rig::*;
+use crate::Core;
 use crate::neighbour::config::{ENTRIES_MAX, INCOMPLETE_MAX};
 use crate::neighbour::{Command, Fault, State, Timer};
 use ferrule_base::MacAddr;

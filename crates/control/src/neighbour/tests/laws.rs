@@ -2,8 +2,9 @@
 //! tell the data path exactly what the core believes.
 
 use super::rig::*;
-use crate::neighbour::config::{ENTRIES_MAX, EVENTS_MAX, TRANSMITS_MAX};
-use crate::neighbour::{Command, Discovery, Event, State};
+use crate::Core;
+use crate::neighbour::config::{ENTRIES_MAX, PENDING_MAX, TRANSMITS_MAX};
+use crate::neighbour::{Command, Discovery, News, Order, State};
 use ferrule_base::{Duration, Instant, MacAddr};
 use ferrule_wire::EtherType;
 use ferrule_wire::arp::Operation;
@@ -11,9 +12,10 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     Hear(Vec<u8>),
     Tell(Command),
+    Wait(String),
     Pass(u64),
 }
 
@@ -42,7 +44,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(super) fn step() -> impl Strategy<Value = Step> {
     let place = || address().prop_map(|a| (IFACE, ip(&a)));
     prop_oneof![
         8 => message().prop_map(Step::Hear),
@@ -52,7 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
             Step::Hear(m)
         }),
         2 => prop::collection::vec(any::<u8>(), 0..100).prop_map(Step::Hear),
-        5 => place().prop_map(|(iface, ip)| Step::Tell(Command::Resolve { iface, ip })),
+        5 => address().prop_map(Step::Wait),
         1 => place().prop_map(|(iface, ip)| Step::Tell(Command::Keep { iface, ip })),
         1 => place().prop_map(|(iface, ip)| Step::Tell(Command::Release { iface, ip })),
         1 => Just(Step::Tell(Command::Interface(interface()))),
@@ -76,19 +78,21 @@ proptest! {
                     let _ = rig.hear(&frame);
                 }
                 Step::Tell(command) => rig.command(command),
+                Step::Wait(neighbour) => rig.resolve(&neighbour),
                 Step::Pass(millis) => rig.pass(millis),
             }
             rig.sent();
             for event in rig.events() {
                 match event {
-                    Event::Set { iface, ip, mac } => {
+                    Wish::Order(Order::Set { iface, ip, mac }) => {
                         data_path.insert((iface, ip), mac);
                         prop_assert!(!mac.is_group() && mac != OWN);
                     }
-                    Event::Remove { iface, ip } => {
+                    Wish::Order(Order::Remove { iface, ip }) => {
                         prop_assert!(data_path.remove(&(iface, ip)).is_some());
                     }
-                    Event::Unreachable { .. } | Event::Duplicate { .. } => {}
+                    Wish::News(News::Unreachable { .. } | News::Duplicate { .. }) => {}
+                    Wish::News(News::Refused { .. }) => prop_assert!(false, "nothing is refused"),
                 }
             }
             for (&(iface, ip), &mac) in &data_path {
@@ -123,6 +127,7 @@ fn neighbour_core_is_bounded_even_when_nobody_drains_it() {
     assert!(core.len() <= ENTRIES_MAX);
     // Questions and answers.
     let transmits = std::iter::from_fn(|| core.poll_transmit()).count();
-    let events = std::iter::from_fn(|| core.poll_event()).count();
-    assert!(transmits <= 2 * TRANSMITS_MAX && events <= EVENTS_MAX + 2, "{transmits} {events}");
+    let orders = std::iter::from_fn(|| core.poll_order()).count();
+    let events = orders + std::iter::from_fn(|| core.poll_news()).count();
+    assert!(transmits <= 2 * TRANSMITS_MAX && events <= PENDING_MAX + 2, "{transmits} {events}");
 }

@@ -3,4 +3,5 @@ mod arp;
 mod laws;
 mod listener;
 mod nd;
+mod orders;
 mod rig;

@@ -1,6 +1,7 @@
 //! A core with one interface, its clock, and the messages of its neighbours.
 
-use crate::neighbour::{Command, Discovery, Event, Fault, Interface, Timer};
+use crate::neighbour::{Command, Discovery, Event, Fault, Interface, News, Order, Timer};
+use crate::{Core, Refused};
 use ferrule_base::{Duration, Instant, MacAddr};
 use ferrule_wire::arp::{self, Operation};
 use ferrule_wire::{EtherType, Protocol, ethernet, icmpv6, ipv6, mld, ndp};
@@ -28,11 +29,20 @@ pub(super) fn interface() -> Interface {
     }
 }
 
+/// What the core wants of the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    Order(Order),
+    News(News),
+}
+
 pub(super) struct Rig {
     pub core: Discovery,
     pub now: Instant,
     pub sent: Vec<String>,
-    pub events: Vec<Event>,
+    pub events: Vec<Wish>,
+    /// The data path has no room.
+    pub is_full: bool,
 }
 
 impl Rig {
@@ -49,15 +59,22 @@ impl Rig {
     /// Without an interface.
     pub(super) fn bare() -> Self {
         let now = Instant::from_secs(100);
-        Self { core: Discovery::new(), now, sent: Vec::new(), events: Vec::new() }
+        let (sent, events) = (Vec::new(), Vec::new());
+        Self { core: Discovery::new(), now, sent, events, is_full: false }
     }
 
     fn drain(&mut self) {
-        while let Some(out) = self.core.poll_transmit() {
-            assert_eq!(out.iface, IFACE);
-            self.sent.push(text(&out.frame));
+        while let Some((iface, frame)) = self.core.poll_transmit() {
+            assert_eq!(iface, IFACE);
+            self.sent.push(text(&frame));
         }
-        self.events.extend(std::iter::from_fn(|| self.core.poll_event()));
+        while let Some((token, order)) = self.core.poll_order() {
+            self.events.push(Wish::Order(order));
+            let is_refused = self.is_full && matches!(order, Order::Set { .. });
+            let answer = if is_refused { Err(Refused("no room".into())) } else { Ok(()) };
+            self.core.handle_answer(self.now, token, answer);
+        }
+        self.events.extend(std::iter::from_fn(|| self.core.poll_news()).map(Wish::News));
     }
 
     pub(super) fn command(&mut self, command: Command) {
@@ -66,7 +83,8 @@ impl Rig {
     }
 
     pub(super) fn resolve(&mut self, neighbour: &str) {
-        self.command(Command::Resolve { iface: IFACE, ip: ip(neighbour) });
+        self.core.handle_event(self.now, Event::Waits { iface: IFACE, ip: ip(neighbour) });
+        self.drain();
     }
 
     pub(super) fn keep(&mut self, neighbour: &str) {
@@ -84,7 +102,7 @@ impl Rig {
         let end = self.now + Duration::from_millis(millis);
         for _ in 0..10_000 {
             match self.core.poll_timeout() {
-                Some((at, _)) if at <= end => {
+                Some(at) if at <= end => {
                     self.now = self.now.max(at);
                     self.core.handle_timeout(self.now);
                     self.drain();
@@ -99,7 +117,7 @@ impl Rig {
     }
 
     pub(super) fn timer(&self) -> Option<Timer> {
-        self.core.poll_timeout().map(|(_, timer)| timer)
+        self.core.table.next().map(|(_, timer)| timer)
     }
 
     /// What was sent since the last time.
@@ -108,25 +126,25 @@ impl Rig {
     }
 
     /// What happened since the last time.
-    pub(super) fn events(&mut self) -> Vec<Event> {
+    pub(super) fn events(&mut self) -> Vec<Wish> {
         std::mem::take(&mut self.events)
     }
 }
 
-pub(super) fn set(neighbour: &str, mac: MacAddr) -> Event {
-    Event::Set { iface: IFACE, ip: ip(neighbour), mac }
+pub(super) fn set(neighbour: &str, mac: MacAddr) -> Wish {
+    Wish::Order(Order::Set { iface: IFACE, ip: ip(neighbour), mac })
 }
 
-pub(super) fn remove(neighbour: &str) -> Event {
-    Event::Remove { iface: IFACE, ip: ip(neighbour) }
+pub(super) fn remove(neighbour: &str) -> Wish {
+    Wish::Order(Order::Remove { iface: IFACE, ip: ip(neighbour) })
 }
 
-pub(super) fn unreachable(neighbour: &str) -> Event {
-    Event::Unreachable { iface: IFACE, ip: ip(neighbour) }
+pub(super) fn unreachable(neighbour: &str) -> Wish {
+    Wish::News(News::Unreachable { iface: IFACE, ip: ip(neighbour) })
 }
 
-pub(super) fn duplicate(own: &str) -> Event {
-    Event::Duplicate { iface: IFACE, ip: ip(own) }
+pub(super) fn duplicate(own: &str) -> Wish {
+    Wish::News(News::Duplicate { iface: IFACE, ip: ip(own) })
 }
 
 /// A frame in a line: to whom, and what; everything in it is checked.
