@@ -58,7 +58,8 @@ fn neighbour_without_room_in_the_table_is_refused_and_told_and_found_later() {
         known.iter().any(|(_, ip, _)| *ip == address)
     };
     net.members[node].control.take_failures();
-    (lan.received(), wan.received());
+    lan.received();
+    wan.received();
     // A packet makes the node ask; the answer finds no room.
     let packet = |fill| {
         let packet = udp4([192, 0, 2, 9], crowded, (7, 9), 100, fill);
