@@ -11,10 +11,10 @@
 //!                                            └──────────────┘
 //! ```
 //!
-//! What a core wants of the data path is an [order](Core::Order), which the node translates: the
-//! core never sees a table, a ring or a worker. An order that was polled is answered exactly once,
-//! at once or as late as the data path likes: done, or [`Refused`] in words. What was refused is
-//! not in use; it is news for people, and not asked for again before some time has passed.
+//! A core's wish to the data path is an [order](Core::Order), which the node translates: the core
+//! never sees a table, a ring or a worker. An order that was polled is answered exactly once, at
+//! once or as late as the data path likes: done, or [`Refused`] in words. What was refused is not
+//! in use; it is news for people, and not asked for again before some time has passed.
 
 use ferrule_base::Instant;
 
@@ -35,11 +35,11 @@ pub trait Core {
     type Source;
     /// Configuration: what the core is to do from now on.
     type Command;
-    /// What the node saw by itself: a count, a packet that waits.
+    /// Notice of the node: a count, a packet that waits.
     type Event;
-    /// What the data path is to do.
+    /// Work for the data path.
     type Order;
-    /// What happened, for people and for who waits. Answered by nobody.
+    /// News for people and for packets that wait. They have no answer.
     type News;
     /// The rule that a dropped message broke.
     type Fault;

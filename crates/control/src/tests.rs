@@ -1,4 +1,4 @@
-//! What the contract asks of every core.
+//! The contract's promises, asked of every core.
 
 use crate::{Core, Refused, Token};
 use ferrule_base::{Instant, Rng};

@@ -218,7 +218,7 @@ impl Resolver {
         known.map(|(&(iface, ip), &mac)| (name(tables, iface).to_owned(), ip, mac)).collect()
     }
 
-    /// What people have to know, since the last call.
+    /// Incidents since the last call.
     pub fn take_incidents(&mut self) -> Vec<Incident> {
         std::mem::take(&mut self.incidents)
     }

@@ -5,7 +5,7 @@
 //!                                       news, messages ─▶ the node
 //! ```
 //!
-//! What an order is in the tables and workers of this node, each [`Carrier`] knows for its core.
+//! Each [`Carrier`] knows for its core what an order is in the tables and workers of this node.
 
 use ferrule_base::Instant;
 use ferrule_control::{Core, Refused, Token};

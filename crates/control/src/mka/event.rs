@@ -93,7 +93,7 @@ pub enum PortState {
     Secured,
 }
 
-/// What the SecY tells the core, beside answers to orders.
+/// News of the SecY for the core, beside answers to orders.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The packet number that is sent next under a SAK.

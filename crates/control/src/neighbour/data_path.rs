@@ -1,4 +1,4 @@
-//! What the data path has of the neighbours, and orders that make it what the core believes.
+//! The neighbours as the data path has them, and orders that make it have what is believed.
 //!
 //! ```text
 //!   something changed ─▶ queue ── poll_order: Set or Remove, as it is by then ─▶ under way
@@ -26,7 +26,7 @@ struct PathEntry {
     changed: bool,
 }
 
-/// All neighbours of which the data path has something, or is to have.
+/// Neighbours of which the data path has something, or is to have.
 #[derive(Debug, Default)]
 pub(super) struct DataPath {
     entries: BTreeMap<Key, PathEntry>,
@@ -47,8 +47,8 @@ impl DataPath {
         self.entries.get(&key).is_some_and(|e| e.has.is_some() && !e.asked && !e.changed)
     }
 
-    /// What is believed of a neighbour is to be ordered, again if the data path has it: packets
-    /// may wait.
+    /// Belief about a neighbour is to be ordered, again if the data path has it: packets may
+    /// wait.
     pub(super) fn change(&mut self, key: Key) {
         let entry = self.entries.entry(key).or_default();
         if !entry.asked && !entry.changed {

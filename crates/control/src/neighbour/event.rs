@@ -30,7 +30,7 @@ pub enum Command {
     },
 }
 
-/// What the node saw.
+/// Notice of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A packet waits for a neighbour: ends in [`Order::Set`] or [`News::Unreachable`].
@@ -42,7 +42,7 @@ pub enum Event {
     },
 }
 
-/// What the data path is to do.
+/// Work for the data path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Send to this neighbour by this link address, from now on; packets that wait for it go.
@@ -63,7 +63,7 @@ pub enum Order {
     },
 }
 
-/// What happened.
+/// News.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// The neighbour did not answer, or cannot be asked, or the data path does not take it:

@@ -66,7 +66,7 @@ fn next_hop_of_the_configuration_that_is_refused_is_tried_again_without_a_storm(
     rig.keep("10.0.0.2");
     for _ in 0..600 {
         rig.pass(100);
-        // It answers whatever it is asked, and shouts besides.
+        // The neighbour answers whatever it is asked, and shouts besides.
         rig.hear(&arp(Reply, ALICE, "10.0.0.2", "10.0.0.1")).unwrap();
         rig.hear(&arp(Request, BOB, "10.0.0.2", "10.0.0.2")).unwrap();
     }
@@ -110,7 +110,7 @@ fn neighbours_that_are_refused_do_not_keep_out_who_is_needed() {
 fn packet_that_waits_is_told_of_even_if_the_neighbour_goes_before_its_order() {
     let mut rig = Rig::new();
     rig.resolve("10.0.0.2");
-    // Nobody takes what the core wants meanwhile.
+    // The node does not poll meanwhile.
     let reply = arp(Reply, ALICE, "10.0.0.2", "10.0.0.1");
     rig.core.handle_message(rig.now, IFACE, &reply).unwrap();
     rig.command(Command::Gone(IFACE));
@@ -173,7 +173,7 @@ impl Late {
         path.answer((rig.now, &mut rig.core), count, rng, seen);
     }
 
-    /// All that is under way comes to its end.
+    /// Everything that is under way comes to its end.
     fn settle(&mut self, rig: &mut Rig) {
         for _ in 0..10_000 {
             self.turn(rig, false);
@@ -184,7 +184,7 @@ impl Late {
         panic!("orders without end");
     }
 
-    /// It has what the core believes, and no more.
+    /// The table has what the core believes, and no more.
     fn agrees(&self, rig: &Rig) {
         let believed = rig.core.table.keys(IFACE).into_iter();
         let believed = believed.filter_map(|key| Some((key, rig.core.state(key.0, key.1)?.mac()?)));

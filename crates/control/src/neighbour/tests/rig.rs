@@ -29,7 +29,7 @@ pub(super) fn interface() -> Interface {
     }
 }
 
-/// What the core wants of the node.
+/// Order or news of the core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Order(Order),
