@@ -16,7 +16,7 @@ use crate::punt::{Class, Exchange};
 use crate::turn::{Bounds, Carrier, turn};
 use ferrule_base::{DropReason, Instant, MacAddr};
 use ferrule_control::neighbour::config::PENDING_MAX;
-use ferrule_control::neighbour::{self, Discovery, Event, News, Order};
+use ferrule_control::neighbour::{self, Discovery, Event, News, Order, State};
 use ferrule_control::{Core, Refused, Token};
 use ferrule_dataplane::graph::Next;
 use ferrule_dataplane::tables::IfaceKind;
@@ -144,7 +144,7 @@ impl Resolver {
             return exchange.drop(packet, DropReason::NoNeighbour);
         };
         self.core.handle_event(now, Event::Waits { iface, ip });
-        if self.core.state(iface, ip).is_some_and(|state| state.mac().is_none()) {
+        if matches!(self.core.state(iface, ip), Some(State::Incomplete(_))) {
             tables.neighbours.look_for(iface, ip);
         }
         self.make_room(iface, ip, exchange);
@@ -269,6 +269,7 @@ impl Carrier for Resolving<'_> {
     fn news(&mut self, news: News) {
         let what = match news {
             News::Unreachable { iface, ip } => {
+                self.tables.neighbours.give_up(iface, ip);
                 return self.resolver.give_up(iface, ip, self.links, self.exchange);
             }
             News::Duplicate { iface, ip } => {

@@ -179,12 +179,19 @@ impl Neighbours {
     }
 
     /// Notes that a neighbour is looked for, until it is [set](Self::set) or
-    /// [removed](Self::remove).
+    /// [given up](Self::give_up).
     pub fn look_for(&self, iface: u16, ip: IpAddr) {
         let one = self.lock();
         let key = Key::new(iface, ip);
         if let Some((_, place, EMPTY | LEFT, _)) = self.place(key) {
             place.write(&one, LEARNED, key, MacAddr::ZERO);
+        }
+    }
+
+    /// Notes that a neighbour is looked for no more. One that is known stays.
+    pub fn give_up(&self, iface: u16, ip: IpAddr) {
+        if self.link_of(iface, ip).is_some_and(|link| mac_of(link).is_none()) {
+            self.remove(iface, ip);
         }
     }
 
