@@ -19,6 +19,7 @@
 #[allow(unsafe_code)]
 mod accel;
 pub mod backend;
+pub mod cmac;
 pub mod engine;
 pub mod fingerprint;
 pub mod job;
@@ -29,6 +30,7 @@ pub mod suite;
 pub mod table;
 
 pub use backend::Backend;
+pub use cmac::AesCmac;
 pub use engine::{Engine, EngineReport, Jobs, Latency, RingReport, Software};
 pub use fingerprint::fingerprint;
 pub use job::{Ad, Job, Op, Span, Verdict};
