@@ -195,6 +195,31 @@ pub enum Set {
     },
 }
 
+/// Sender, number and name of the CAK of an MKPDU, out of its basic set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Basic {
+    /// Its secure channel.
+    pub sci: Sci,
+    /// The sender and the number of this message.
+    pub actor: Member,
+    /// Name of the CAK.
+    pub ckn: Ckn,
+}
+
+impl Basic {
+    /// Reads it, and nothing behind it. (Without allocation.)
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        if bytes.len() < LEN_MIN || !bytes.len().is_multiple_of(4) {
+            return Err(Malformed::Length);
+        }
+        let (_, _, body, _) = split(bytes)?;
+        let (fixed, ckn) = body.split_at_checked(BASIC).ok_or(Malformed::Length)?;
+        let sci = u64::from(u32_at(fixed, 0)) << 32 | u64::from(u32_at(fixed, 4));
+        let ckn = Ckn::new(ckn).ok_or(Malformed::Length)?;
+        Ok(Self { sci: Sci(sci), actor: member(&fixed[8..]), ckn })
+    }
+}
+
 /// The meaning of an MKPDU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repr {
@@ -378,15 +403,8 @@ fn put(buf: &mut Vec<u8>, first: u8, flags: u16, body: &[u8]) {
 impl Repr {
     /// Reads an MKPDU; the payload is its ICV.
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
-        if bytes.len() < LEN_MIN || !bytes.len().is_multiple_of(4) {
-            return Err(Malformed::Length);
-        }
+        let Basic { sci, actor, ckn } = Basic::parse(bytes)?;
         let (version, flags, body, mut rest) = split(bytes)?;
-        if body.len() <= BASIC {
-            return Err(Malformed::Length);
-        }
-        let sci = u64::from(u32_at(body, 0)) << 32 | u64::from(u32_at(body, 4));
-        let ckn = Ckn::new(&body[BASIC..]).ok_or(Malformed::Length)?;
         let mut sets = Vec::new();
         while rest.len() > ICV_LEN {
             let (kind, flags, body, behind) = split(rest)?;
@@ -411,8 +429,8 @@ impl Repr {
             key_server: flags & 8 != 0,
             desired: flags & 4 != 0,
             capability: (flags & 3) as u8,
-            sci: Sci(sci),
-            actor: member(&body[8..]),
+            sci,
+            actor,
             agility: u32_at(body, 24),
             ckn,
             sets,
