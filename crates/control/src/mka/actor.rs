@@ -118,6 +118,8 @@ pub struct Actor {
     sent: VecDeque<(u32, Instant)>,
     /// When the live peers last changed.
     pub changed: Instant,
+    /// The SecY was told of the live peers since.
+    pub is_told: bool,
     /// When the next message is due.
     pub hello: Instant,
 }
@@ -140,6 +142,7 @@ impl Actor {
             potential: BTreeMap::new(),
             sent: VecDeque::new(),
             changed: now,
+            is_told: false,
             hello: now,
         })
     }
@@ -162,7 +165,13 @@ impl Actor {
         self.live.clear();
         self.potential.clear();
         self.sent.clear();
-        (self.changed, self.hello) = (now, now);
+        self.hello = now;
+        self.change(now);
+    }
+
+    /// The live peers are others from now on.
+    const fn change(&mut self, now: Instant) {
+        (self.changed, self.is_told) = (now, false);
     }
 
     /// The SCI of a peer that was heard.
@@ -231,7 +240,7 @@ impl Actor {
             if self.live.len() == PEERS_MAX {
                 return Err(Fault::Peers);
             }
-            self.changed = now;
+            self.change(now);
         }
         self.potential.remove(&mi);
         give_back(&mut self.potential);
@@ -282,7 +291,7 @@ impl Actor {
             stays
         });
         if !lost.is_empty() {
-            self.changed = now;
+            self.change(now);
         }
         lost
     }

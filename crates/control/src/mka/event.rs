@@ -3,7 +3,7 @@
 use super::config::{Cak, Confidentiality, LIFE, Suite};
 use ferrule_base::Secret;
 use ferrule_wire::Sci;
-use ferrule_wire::mkpdu::{Ckn, KeyId};
+use ferrule_wire::mkpdu::{Ckn, KeyId, Member};
 use std::fmt;
 
 /// What people tell the core.
@@ -80,6 +80,17 @@ pub enum Order {
     },
     /// The controlled port.
     Port(PortState),
+}
+
+/// A participant: what tells the messages of its peers from those of others.
+#[derive(Clone, Debug)]
+pub struct Participant {
+    /// Name of its CAK.
+    pub ckn: Ckn,
+    /// Key of the ICVs.
+    pub ick: Secret,
+    /// Its live peers, with the last message of each.
+    pub live: Vec<Member>,
 }
 
 /// State of the controlled port.

@@ -31,7 +31,7 @@ pub mod view;
 mod xpn;
 
 pub use config::{Cak, Confidentiality, Config, Suite};
-pub use event::{Channel, Command, Event, News, Order, PortState, Xpn};
+pub use event::{Channel, Command, Event, News, Order, Participant, PortState, Xpn};
 pub use fault::Fault;
 pub use keys::Keys;
 
@@ -40,9 +40,10 @@ use actor::Actor;
 use config::{CAKS_MAX, LIFE, RETIRE, SERVERS_MAX};
 use ferrule_base::{Instant, Secret};
 use ferrule_wire::Sci;
-use ferrule_wire::mkpdu::{Ckn, KeyId, Mi};
+use ferrule_wire::mkpdu::{Ckn, KeyId, Member, Mi};
 use sak::{Made, Sak, Saks};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
 use xpn::Sscis;
 
 /// Events that wait at most for people who do not take them.
@@ -76,6 +77,8 @@ pub struct Kay {
     entropy: Box<dyn Entropy>,
     /// One for each CAK, in the order in which they came.
     actors: Vec<Actor>,
+    /// The SecY was told of the CAKs that there are.
+    is_told: bool,
     saks: Saks,
     port: PortState,
     /// Last key number of each key server, the latest server last: no SAK is installed twice.
@@ -125,6 +128,7 @@ impl Kay {
             config,
             entropy,
             actors: Vec::new(),
+            is_told: true,
             saks: Saks::default(),
             port: PortState::Blocked,
             distributed: VecDeque::new(),
@@ -139,6 +143,18 @@ impl Kay {
             news: VecDeque::new(),
             counts: view::Counts::default(),
         }
+    }
+
+    /// All participants, if CAKs or live peers are others than at the last call. A SecY that lets
+    /// new messages of these peers pass whatever else comes keeps a flood from ending a session.
+    pub fn poll_participants(&mut self) -> Option<Vec<Participant>> {
+        let mut told = mem::replace(&mut self.is_told, true);
+        self.actors.iter_mut().for_each(|actor| told &= mem::replace(&mut actor.is_told, true));
+        let of = |Actor { ckn, keys, live, .. }: &Actor| {
+            let live = live.iter().map(|(&mi, peer)| Member { mi, mn: peer.mn }).collect();
+            Participant { ckn: *ckn, ick: keys.ick().clone(), live }
+        };
+        (!told).then(|| self.actors.iter().map(of).collect())
     }
 }
 
@@ -158,6 +174,7 @@ impl Core for Kay {
     }
 
     fn handle_command(&mut self, now: Instant, command: Command) {
+        self.is_told &= matches!(command, Command::Rekey);
         match command {
             Command::Join(cak) => {
                 self.actors.retain(|actor| actor.ckn != cak.ckn);

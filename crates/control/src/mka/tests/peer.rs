@@ -5,6 +5,7 @@ use crate::mka::config::{LIFE, RETIRE};
 use crate::mka::{Command, Config, Fault, Kay, Keys, Order, PortState};
 use crate::{Core, Refused, Token};
 use ferrule_base::{Duration, Instant, MacAddr, Rng, Secret};
+use ferrule_crypto::AesCmac;
 use ferrule_wire::eapol::{self, BODY_AT};
 use ferrule_wire::mkpdu::{
     AGILITY, Ckn, DistributedSak, KeyId, KeyUse, Member, Mi, Repr, SakUse, Set, WrappedSak,
@@ -398,4 +399,41 @@ fn mka_without_an_old_sak_its_lowest_number_is_one() {
         })
     });
     assert_eq!(used.map(|[latest, old]| [latest.lowest_pn, old.lowest_pn]), Some([1, 1]));
+}
+
+#[test]
+fn mka_participants_are_said_when_caks_or_live_peers_change_and_then_only() {
+    let (mut station, mut server) = client(Config::new(sci(1)));
+    let live = |station: &mut Station| {
+        let all = station.kay.poll_participants()?;
+        Some(all.into_iter().map(|one| one.live).collect::<Vec<_>>())
+    };
+    let member = |peer: &Peer, mn| Member { mi: peer.mi, mn };
+    assert_eq!(live(&mut station), Some(vec![vec![member(&server, 2)]]));
+    station.hear(&mut server, []);
+    station.kay.handle_command(station.now, Command::Rekey);
+    assert_eq!(live(&mut station), None);
+    let mut other = Peer::unwilling(3, 200);
+    station.hear(&mut other, []);
+    assert_eq!(live(&mut station), Some(vec![vec![member(&server, 3), member(&other, 1)]]));
+    // One of them goes.
+    station.wait(LIFE - SECOND);
+    station.hear(&mut server, []);
+    assert_eq!(live(&mut station), None);
+    station.wait(SECOND);
+    assert_eq!(live(&mut station), Some(vec![vec![member(&server, 4)]]));
+    // The key is that of the peers' ICVs.
+    station.kay.handle_command(station.now, Command::Join(cak(2, 16)));
+    let all = station.kay.poll_participants().unwrap();
+    let frame = server.message(Vec::new());
+    let (covered, icv) = frame.split_at(frame.len() - 16);
+    let is_of = all.iter().map(|one| AesCmac::new(&one.ick).unwrap().is_tag(covered, icv));
+    assert_eq!(is_of.collect::<Vec<_>>(), [true, false]);
+    assert_eq!(all.iter().map(|one| one.live.len()).collect::<Vec<_>>(), [1, 0]);
+    assert_eq!((all[0].ckn, live(&mut station)), (server.ckn, None));
+    // The other goes, then the CAK.
+    station.wait(LIFE);
+    assert_eq!(live(&mut station), Some(vec![vec![], vec![]]));
+    station.kay.handle_command(station.now, Command::Leave(server.ckn));
+    assert_eq!(live(&mut station), Some(vec![vec![]]));
 }
