@@ -192,6 +192,10 @@ reasons! {
     ControlQueueFull = "control-queue-full",
     /// EAPOL that the port's MKA entity did not take.
     MkaRefused = "mka-refused",
+    /// An MKPDU with a wrong ICV, in more EAPOL of no peer than the MKA entity is shown.
+    MkaForged = "mka-forged",
+    /// An MKPDU that is not newer than what was heard of its sender, or our own: in more EAPOL of no peer than the MKA entity is shown.
+    MkaReplay = "mka-replay",
     /// The port is down or was removed.
     PortDown = "port-down",
     /// A packet went round in the graph too often.

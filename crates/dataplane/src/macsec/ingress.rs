@@ -2,6 +2,7 @@
 
 use super::channels::{Channels, NOWHERE};
 use super::config::{SecyConfig, Validate};
+use super::hearing::Hearing;
 use super::receive::{Receive, RxSa, SecyIn};
 use super::state::{MACS, ad_start, copy_macs, ethertype, front, macs_first, recover, tags_first};
 use super::stats::Stats;
@@ -221,7 +222,8 @@ struct Decoder<'a> {
     stats: &'a mut Stats,
     config: &'a SecyConfig,
     clear_tags: u8,
-    eapol: &'a mut [Bucket; 2],
+    hearing: &'a mut Hearing,
+    unproven: &'a mut Bucket,
     now: Instant,
 }
 
@@ -244,7 +246,8 @@ impl<'a> Decoder<'a> {
             stats: &mut secy.stats,
             config,
             clear_tags: config.clear_tags,
-            eapol: &mut secy.eapol,
+            hearing: &mut secy.hearing,
+            unproven: &mut receive.unproven,
             now,
         })
     }
@@ -353,7 +356,11 @@ impl<'a> Decoder<'a> {
     #[cold]
     fn untagged(&mut self, ethertype: Option<EtherType>, data: &[u8]) -> Aside {
         match ethertype {
-            Some(_) if ethertype == self.config.eapol => return self.eapol(data),
+            Some(_) if ethertype == self.config.eapol => {
+                let Self { now, config, .. } = *self;
+                let admitted = self.hearing.admit(now, config.sci, data, self.unproven);
+                return admitted.map_or_else(Aside::from, |()| Aside::To(Next::Eapol));
+            }
             Some(of) if self.config.uncontrolled.contains(&of) => {}
             _ if self.config.validate == Validate::Strict => {
                 self.stats.in_no_tag += 1;
@@ -362,19 +369,6 @@ impl<'a> Decoder<'a> {
             _ => self.stats.in_untagged += 1,
         }
         Aside::To(Next::Attach)
-    }
-
-    /// EAPOL for the MKA entity, as much as it takes: a stranger's flood costs no peer's
-    /// messages, nor those of other ports.
-    fn eapol(&mut self, data: &[u8]) -> Aside {
-        let source = data.get(6..MACS).and_then(<[u8]>::first_chunk).map(|&mac| MacAddr(mac));
-        let is_peers = |mac: MacAddr| self.channels.iter().any(|c| c.sci >> 16 == mac.to_u64());
-        let [peers, strangers] = &mut *self.eapol;
-        let bucket = if source.is_some_and(is_peers) { peers } else { strangers };
-        match bucket.take(self.now) {
-            true => Aside::To(Next::Eapol),
-            false => DropReason::ControlQueueFull.into(),
-        }
     }
 
     /// Fate of a frame without an association.

@@ -28,7 +28,8 @@
 //! both need of an association, [`replay`] the window, [`stats`] the counters of
 //! clause 10.7.
 //!
-//! * *Uncontrolled*: EAPOL goes to the port's MKA entity, listed protocols (LLDP) pass in clear.
+//! * *Uncontrolled*: EAPOL goes to the port's MKA entity as far as [`hearing`] lets it, listed
+//!   protocols (LLDP) pass in clear.
 //! * *Validate* `check` and `disabled` let frames pass that can be read although nothing
 //!   vouches for them (clause 10.6); without *protect* frames leave in clear.
 //!
@@ -37,11 +38,12 @@
 //! Drop reasons: out `NotAttached`, `Malformed`, `TooBig`, `NoRoom`,
 //! `MacsecNoTxSa`, `MacsecPnExhausted`; in `NotAttached`, `MacsecUntagged`,
 //! `MacsecBadTag`, `MacsecUnknownSci`, `MacsecUnusedSa`, `MacsecReplay`,
-//! `MacsecBadIcv`; both `EngineFull`, `EngineFailed`.
+//! `MacsecBadIcv`, and of EAPOL `ControlQueueFull`, `MkaForged`, `MkaReplay`; both `EngineFull`, `EngineFailed`.
 
 mod channels;
 pub mod config;
 pub mod egress;
+pub mod hearing;
 pub mod ingress;
 pub mod receive;
 pub mod replay;
@@ -54,6 +56,7 @@ pub mod transmit;
 pub use config::{
     CLEAR_TAGS_MAX, Cipher, Replay, RxSaConfig, SecyConfig, TxSaConfig, Validate, Xpn, pn_max,
 };
+pub use hearing::ParticipantConfig;
 pub use receive::{RxChange, RxReport, SecyIn};
 pub use replay::BITMAP_MAX;
 pub use state::{SaError, SaReport};

@@ -2,6 +2,7 @@
 
 use super::channels::{CHANNELS_MAX, Channels, NONE};
 use super::config::{RxSaConfig, SecyConfig, pn_max};
+use super::hearing::{self, Hearing, ParticipantConfig};
 use super::replay::Window;
 use super::state::{Nonces, SaError, SaReport, key_spec};
 use super::stats::Stats;
@@ -14,12 +15,6 @@ use ferrule_pipeline::Packet;
 
 /// Receive associations of this stage at most.
 pub const SAS_MAX: usize = 1 << 16;
-
-/// EAPOL frames of a SecY that its MKA entity is given, in a second and at once: more than all
-/// peers of all its CAKs say.
-pub const EAPOL_RATE: u64 = 1024;
-/// See [`EAPOL_RATE`].
-pub const EAPOL_BURST: u64 = 64;
 
 /// A change to the receive side of a SecY.
 #[derive(Debug)]
@@ -36,6 +31,8 @@ pub enum RxChange {
     LowestPn(u16, u64, u8, u64),
     /// Give up the association of this SCI and number.
     Retire(u16, u64, u8),
+    /// All participants of the port's MKA entity.
+    Participants(u16, Vec<ParticipantConfig>),
 }
 
 /// The receive side of one SecY, for `show macsec`.
@@ -48,21 +45,13 @@ pub struct RxReport {
 }
 
 /// A place for a SecY. It outlives the SecY: jobs come back to it.
+#[derive(Default)]
 pub(super) struct RxSecy {
     pub(super) config: Option<SecyConfig>,
     pub(super) channels: Channels,
     pub(super) lane: Lane,
     pub(super) stats: Stats,
-    /// EAPOL of its peers, and of strangers.
-    pub(super) eapol: [Bucket; 2],
-}
-
-impl Default for RxSecy {
-    fn default() -> Self {
-        let (config, channels, lane) = (None, Channels::default(), Lane::default());
-        let eapol = [Bucket::new(EAPOL_RATE, EAPOL_BURST); 2];
-        Self { config, channels, lane, stats: Stats::default(), eapol }
-    }
+    pub(super) hearing: Hearing,
 }
 
 /// An association. It lives until its last job is back. What packets read and write of it is
@@ -93,11 +82,19 @@ pub struct SecyIn {
 }
 
 /// Every SecY's receive side.
-#[derive(Default)]
 pub(super) struct Receive {
     pub secys: Vec<RxSecy>,
     pub sas: Vec<Option<RxSa>>,
     pub free: Vec<u32>,
+    /// For EAPOL that is of no peer.
+    pub unproven: Bucket,
+}
+
+impl Default for Receive {
+    fn default() -> Self {
+        let (secys, sas, free) = (Vec::new(), Vec::new(), Vec::new());
+        Self { secys, sas, free, unproven: hearing::unproven() }
+    }
 }
 
 impl SecyIn {
@@ -114,6 +111,7 @@ impl SecyIn {
             RxChange::Move(index, config) => self.move_rx_sa(engine, index, &config),
             RxChange::LowestPn(index, sci, an, pn) => self.raise_lowest(index, sci, an, pn),
             RxChange::Retire(index, sci, an) => self.retire_rx_sa(engine, index, sci, an),
+            RxChange::Participants(index, participants) => self.hear(index, &participants),
         }
     }
 
@@ -149,6 +147,7 @@ impl SecyIn {
     pub fn remove<E: Engine<Packet>>(&mut self, engine: &mut E, index: u16) -> Result<(), SaError> {
         let secy = self.rx.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
         secy.config = None;
+        secy.hearing = Hearing::default();
         for place in std::mem::take(&mut secy.channels).iter().flat_map(|c| c.sas) {
             self.let_go(engine, place);
         }
@@ -227,6 +226,13 @@ impl SecyIn {
         let place = secy.channels.place(sci, an).unwrap_or(NONE);
         let sa = self.rx.sas.get_mut(place as usize).and_then(Option::as_mut);
         sa.ok_or(SaError::NoSa(an))?.window.raise(pn);
+        Ok(())
+    }
+
+    /// Knows the messages of the MKA entity's peers by these from now on.
+    pub fn hear(&mut self, index: u16, of: &[ParticipantConfig]) -> Result<(), SaError> {
+        let secy = self.rx.secys.get_mut(index as usize).filter(|secy| secy.config.is_some());
+        secy.ok_or(SaError::NoSecy(index))?.hearing.follow(of);
         Ok(())
     }
 

@@ -4,13 +4,15 @@ use crate::config::{MacsecConfig, MkaConfig};
 use crate::message::Change;
 use ferrule_base::{Instant, PortId, Secret};
 use ferrule_control::mka::{
-    self, Cak, Channel, Command, Confidentiality, Event, Kay, Order, PortState, Suite, Xpn,
+    self, Cak, Channel, Command, Confidentiality, Event, Kay, Order, Participant, PortState, Suite,
+    Xpn,
 };
 use ferrule_control::{Core, Refused, Token};
 use ferrule_crypto::{Aes, Place};
 use ferrule_dataplane::Sequence;
 use ferrule_dataplane::macsec::{
-    self, Cipher, RxChange, RxSaConfig, SecyConfig, TxChange, TxSaConfig, Validate, pn_max,
+    self, Cipher, ParticipantConfig, RxChange, RxSaConfig, SecyConfig, TxChange, TxSaConfig,
+    Validate, pn_max,
 };
 use ferrule_wire::Sci;
 use ferrule_wire::mkpdu::{Ckn, KeyId};
@@ -185,7 +187,11 @@ impl Keyed {
 
     /// The next changes that nobody waits for.
     pub fn poll_unasked(&mut self) -> Option<Vec<Change>> {
-        self.unasked.pop_front()
+        let hears = |keyed: &mut Self| {
+            let participants = keyed.core.poll_participants()?;
+            Some(vec![keyed.hears(participants)])
+        };
+        self.unasked.pop_front().or_else(|| hears(self))
     }
 
     /// An order of the core, as changes of the SecY.
@@ -232,7 +238,7 @@ impl Keyed {
         let all = self.saks.iter().flat_map(|sak| self.all_of(sak)).collect();
         let unasked = self.unasked.drain(..).filter(|changes| changes.iter().all(Change::gives_up));
         let mut ending: Vec<_> = unasked.collect();
-        ending.extend([all, self.installed()]);
+        ending.extend([all, self.installed(), vec![self.hears(Vec::new())]]);
         ending
     }
 
@@ -242,6 +248,13 @@ impl Keyed {
 
     fn an(&self, key: KeyId) -> Option<u8> {
         self.saks.iter().find(|sak| sak.key == key).map(|sak| sak.an)
+    }
+
+    /// Participants whose peers the SecY hears.
+    fn hears(&self, participants: Vec<Participant>) -> Change {
+        let of = |Participant { ckn, ick, live }| ParticipantConfig { ckn, ick, live };
+        let all = participants.into_iter().map(of).collect();
+        Change::SecyIn(RxChange::Participants(self.index(), all))
     }
 
     /// The SecY as it is now.

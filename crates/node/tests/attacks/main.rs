@@ -29,6 +29,7 @@ mod icmp;
 mod inside;
 mod link;
 mod macsec;
+mod mka;
 mod mpls;
 mod options;
 mod router;
