@@ -99,8 +99,16 @@ fn object(config: &Config) -> Value {
                 "label-out": p.label_out, "control-word": p.control_word })
     });
     let secys = config.secys.iter().map(|s| {
+        let mka = s.mka.as_ref().map(|mka| {
+            let caks: Vec<_> = mka.caks.iter().map(|cak| cak.ckn.to_string()).collect();
+            json!({ "ckns": caks, "priority": mka.priority,
+                    "destination": mka.destination.to_string(),
+                    "rekey-seconds": mka.rekey.map(|after| after.as_nanos() as f64 / 1e9),
+                    "should-secure": mka.should_secure, "delay-protect": mka.delay_protect })
+        });
         json!({ "port": port(s.port), "cipher": s.entity.suite.to_string(), "xpn": s.entity.xpn,
-                "encrypt": s.entity.encrypt, "transmit": s.transmit.len(), "receive": s.receive.len() })
+                "encrypt": s.entity.encrypt, "transmit": s.transmit.len(),
+                "receive": s.receive.len(), "mka": mka })
     });
     let tunnels = config.tunnels.iter().map(|t| {
         json!({ "name": t.name, "transport": t.mode == Mode::Transport, "local": t.local,
@@ -240,7 +248,10 @@ fn ports(out: &mut String, config: &Config) {
             let xpn = if secy.entity.xpn { ", XPN" } else { "" };
             let what = if secy.entity.encrypt { "encrypts" } else { "integrity only" };
             let _ = write!(out, "; MACsec {} ({what}{xpn})", secy.entity.suite);
-            let _ = write!(out, ", {} tx, {} rx", secy.transmit.len(), secy.receive.len());
+            let _ = match &secy.mka {
+                Some(mka) => write!(out, ", MKA with {}", plural(mka.caks.len(), "CAK")),
+                None => write!(out, ", {} tx, {} rx", secy.transmit.len(), secy.receive.len()),
+            };
         }
         out.push('\n');
     }

@@ -6,8 +6,8 @@
 //! of data does, though AES-CMAC, which is serial, takes some five times as long as GCM does for as
 //! short a frame. Then each takes a token of its kind:
 //!
-//! * *Of a live peer*, as the MKA entity has found it to be. Nobody else can make a new one, so no
-//!   flood reaches these tokens.
+//! * *Of a live peer*, as the MKA entity has found it to be. Nobody without the CAK can make a
+//!   new one, so no flood from outside reaches these tokens.
 //! * *Of another member*, before a session. Recordings of its former lives, each new once, may be
 //!   in its way, and end no session.
 //! * *All else*: forged, heard before, other EAPOL. The entity is shown some of it, to tell people

@@ -31,6 +31,7 @@ mod link;
 mod macsec;
 mod mka;
 mod mpls;
+mod neighbours;
 mod options;
 mod router;
 mod sources;
