@@ -12,8 +12,7 @@ mod known;
 
 use crate::control::Link;
 use crate::message::Command;
-use ferrule_base::Instant;
-use ferrule_base::{DropReason, Drops, Ledger};
+use ferrule_base::{DropReason, Drops, Instant, Ledger};
 use ferrule_dataplane::Tables;
 use ferrule_dataplane::graph::Next;
 use ferrule_pipeline::{Packet, PoolCache};
