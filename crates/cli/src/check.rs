@@ -36,7 +36,7 @@ impl CheckArgs {
     }
 
     fn go(self) -> Result<(), Fault> {
-        // What credentials hold, only the service knows; counters are known by keys.
+        // Counters are known by keys, and a credential by the service alone.
         let loaded = match self.only_file {
             true => load_to_send(&self.node)?,
             false => load(&self.node)?,

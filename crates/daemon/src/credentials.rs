@@ -1,7 +1,7 @@
 //! Keys that a service manager hands to a unit: `key = "credential:NAME"` is the credential NAME
 //! of systemd's `LoadCredential=` and `LoadCredentialEncrypted=`.
 //!
-//! They are in `$CREDENTIALS_DIRECTORY`, which the processes of the unit have at its start and
+//! Their files are in `$CREDENTIALS_DIRECTORY`, which the processes of the unit have at its start and
 //! nobody else. A node reads them once, before it gives up its rights, and keeps them for the
 //! configurations to come: neither `systemctl reload` nor a client of the node can see them.
 
@@ -23,25 +23,22 @@ const MOST: usize = 4096;
 pub struct Credentials(Option<Arc<BTreeMap<String, Result<Secret, String>>>>);
 
 impl Credentials {
-    /// Those of `$CREDENTIALS_DIRECTORY`.
+    /// Credentials of `$CREDENTIALS_DIRECTORY`.
     pub fn of_service() -> Self {
         let folder = env::var_os("CREDENTIALS_DIRECTORY");
         folder.map_or_else(Self::default, |folder| Self::in_folder(Path::new(&folder)))
     }
 
     fn in_folder(folder: &Path) -> Self {
-        let files = fs::read_dir(folder).into_iter().flatten().flatten().take(MOST);
+        // Where a process of the unit cannot see the folder, as at a reload, it has none.
+        let Ok(files) = fs::read_dir(folder) else { return Self::default() };
+        let files = files.flatten().take(MOST);
         let read = files.filter_map(|file| {
             let name = file.file_name().into_string().ok()?;
             let secret = private_file("credential", &file.path());
             Some((name, secret))
         });
         Self(Some(Arc::new(read.collect())))
-    }
-
-    /// True if this process has none of its own.
-    pub const fn are_elsewhere(&self) -> bool {
-        self.0.is_none()
     }
 
     /// The key file that is the credential of this name.
@@ -97,7 +94,9 @@ mod tests {
         assert_eq!(own.get("to-b.key").unwrap().expose(), b"cipher 00\n");
         assert!(own.get("open.key").unwrap_err().contains("may be read by others"));
         assert!(own.get("../etc/passwd").unwrap_err().contains("has no credential"));
-        let none = Credentials::default();
-        assert!(none.are_elsewhere() && none.get("to-b.key").unwrap_err().contains("systemd-run"));
+        // The folder is gone, as for a reload.
+        for none in [Credentials::default(), Credentials::in_folder(&folder)] {
+            assert!(none.get("to-b.key").unwrap_err().contains("systemd-run"));
+        }
     }
 }

@@ -209,8 +209,7 @@ impl Daemon {
         let failed = |e| Fault::environment(e, "see what the system said");
         let on = |signals: &[i32]| signalled(signals).map_err(failed);
         let (signals, reloads) = (on(&[SIGINT, SIGTERM])?, on(&[SIGHUP])?);
-        let credentials = loaded.credentials.clone();
-        let prepared = prepare(loaded)?;
+        let (credentials, prepared) = (loaded.credentials.clone(), prepare(loaded)?);
         let store = open_store(&prepared)?;
         let boxed: Box<dyn CounterStore> = match &store {
             Some(store) => Box::new(store.clone()),

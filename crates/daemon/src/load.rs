@@ -40,10 +40,9 @@ pub(crate) fn load_again(path: &Path, credentials: &Credentials) -> Result<Loade
     load_with(path, credentials, false)
 }
 
-/// The same for whoever sends it to a node: credentials that only the node has are left to it.
+/// The same for whoever sends it to a node: credentials are left to that.
 pub fn load_to_send(path: &Path) -> Result<Loaded, Fault> {
-    let credentials = Credentials::of_service();
-    load_with(path, &credentials, credentials.are_elsewhere())
+    load_with(path, &Credentials::default(), true)
 }
 
 fn load_with(path: &Path, credentials: &Credentials, leaves: bool) -> Result<Loaded, Fault> {

@@ -17,7 +17,7 @@ use ferrule_base::{MacAddr, PortId, VrfId};
 use ferrule_dataplane::macsec::SecyConfig;
 use ferrule_dataplane::tables::{Attach, Iface, IfaceKind, Lists, PortEntry, RoutedIface, Tag};
 use ferrule_dataplane::{Tables, bridge, ipsec, mpls, route};
-use kept::{Kept, Mark, mark};
+use kept::{KeptTables, Mark, mark};
 pub use lists::ReadyLists;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -39,8 +39,8 @@ pub(crate) struct Shared {
     pub bridges: HashMap<String, Arc<bridge::MacTable>>,
     pub directories: Directories,
     /// Routes and policies of the configuration.
-    pub vrfs: Kept<route::Vrf>,
-    pub policies: Kept<ipsec::Spd>,
+    pub vrfs: KeptTables<route::Vrf>,
+    pub policies: KeptTables<ipsec::Spd>,
     /// Where addresses are kept in them.
     pub secret: [u64; 2],
     /// Ports that have a card, and the interfaces whose packets it judges. While a

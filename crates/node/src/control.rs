@@ -187,7 +187,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
     for (id, (has, peers)) in mesh(count).into_iter().enumerate() {
         let (commands, commands_out) = RingBuffer::new(RING);
         let (events_in, events) = RingBuffer::new(RING);
-        let (punts, punted) = punt::queues();
+        let (punts, punted) = punt::queues(secret);
         workers.push(Worker::new(Parts {
             id: id as u8,
             tables: tables.clone(),

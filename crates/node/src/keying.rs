@@ -17,7 +17,7 @@ use crate::control::Link;
 use crate::incident::Incident;
 use crate::message::{Change, Command};
 use crate::punt::Exchange;
-use crate::turn::{Bounds, Carrier, turn};
+use crate::turn::{Carrier, TurnBounds, turn};
 use ferrule_base::{DropReason, Instant, MacAddr, PortId};
 use ferrule_control::mka::config::{BOUNDED_HELLO, HELLO};
 use ferrule_control::mka::view::View;
@@ -124,7 +124,7 @@ impl Keying {
                 send(keyed.worker, Token(0), changes, links);
                 unasked += 1;
             }
-            let bounds = Bounds { orders: TURN_MAX - unasked, messages: TURN_MAX };
+            let bounds = TurnBounds { orders: TURN_MAX - unasked, messages: TURN_MAX };
             let keying = &mut *self;
             done += unasked + turn(&mut PortTurn { keying, keyed, links, exchange }, now, bounds);
         }

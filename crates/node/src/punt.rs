@@ -16,7 +16,7 @@ use ferrule_base::{DropReason, Drops, Instant, Ledger};
 use ferrule_dataplane::Tables;
 use ferrule_dataplane::graph::Next;
 use ferrule_pipeline::{Packet, PoolCache};
-use known::Known;
+use known::NeighbourRates;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::array;
 use strum::VariantArray;
@@ -64,18 +64,19 @@ impl Class {
 /// A worker's ends of its queues.
 pub(crate) struct Punts {
     queues: [Producer<Packet>; COUNT],
-    known: Known,
+    rates: NeighbourRates,
 }
 
 /// The control part's ends.
 pub(crate) struct Punted([Consumer<Packet>; COUNT]);
 
-/// The queues of one worker.
-pub(crate) fn queues() -> (Punts, Punted) {
+/// The queues of one worker. Nobody else knows the secret.
+pub(crate) fn queues(secret: [u64; 2]) -> (Punts, Punted) {
     let (mut from, mut to): (Vec<_>, Vec<_>) =
         Class::ALL.iter().map(|class| RingBuffer::new(class.depth())).unzip();
     let queues = array::from_fn(|_| from.remove(0));
-    (Punts { queues, known: Known::default() }, Punted(array::from_fn(|_| to.remove(0))))
+    let rates = NeighbourRates::new(secret);
+    (Punts { queues, rates }, Punted(array::from_fn(|_| to.remove(0))))
 }
 
 impl Punts {
@@ -88,7 +89,7 @@ impl Punts {
         packet: Packet,
     ) -> Result<(), Packet> {
         let class = match class {
-            Class::Discovery if self.known.admits(now, tables, &packet) => Class::Neighbour,
+            Class::Discovery if self.rates.admits(now, tables, &packet) => Class::Neighbour,
             other => other,
         };
         let rtrb::PushError::Full(packet) = match self.queues[class as usize].push(packet) {

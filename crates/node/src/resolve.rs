@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::control::Link;
 use crate::incident::Incident;
 use crate::punt::{Class, Exchange};
-use crate::turn::{Bounds, Carrier, turn};
+use crate::turn::{Carrier, TurnBounds, turn};
 use ferrule_base::{DropReason, Instant, MacAddr};
 use ferrule_control::neighbour::config::PENDING_MAX;
 use ferrule_control::neighbour::{self, Discovery, Event, News, Order, State};
@@ -33,7 +33,7 @@ const WAITING_MAX: usize = 256;
 const WAITING_EACH_MAX: usize = 16;
 
 /// Of one turn: all orders, which are done when they are taken, and some messages.
-const BOUNDS: Bounds = Bounds { orders: PENDING_MAX, messages: 64 };
+const BOUNDS: TurnBounds = TurnBounds { orders: PENDING_MAX, messages: 64 };
 
 struct Waiting {
     iface: u16,
@@ -144,11 +144,16 @@ impl Resolver {
             return exchange.drop(packet, DropReason::NoNeighbour);
         };
         self.core.handle_event(now, Event::Waits { iface, ip });
+        self.look_for(iface, ip, tables);
+        self.make_room(iface, ip, exchange);
+        self.waiting.push_back(Waiting { iface, ip, worker, packet });
+    }
+
+    /// Lets an answer of a neighbour for which the core asks come apart from those of strangers.
+    fn look_for(&self, iface: u16, ip: IpAddr, tables: &Tables) {
         if matches!(self.core.state(iface, ip), Some(State::Incomplete(_))) {
             tables.neighbours.look_for(iface, ip);
         }
-        self.make_room(iface, ip, exchange);
-        self.waiting.push_back(Waiting { iface, ip, worker, packet });
     }
 
     fn make_room(&mut self, iface: u16, ip: IpAddr, exchange: &mut Exchange) {
@@ -257,6 +262,7 @@ impl Carrier for Resolving<'_> {
             Order::Remove { iface, ip } => {
                 known.remove(&(iface, ip));
                 table.remove(iface, ip);
+                self.resolver.look_for(iface, ip, self.tables);
             }
         }
         Some(Ok(()))
@@ -270,6 +276,7 @@ impl Carrier for Resolving<'_> {
         let what = match news {
             News::Unreachable { iface, ip } => {
                 self.tables.neighbours.give_up(iface, ip);
+                self.resolver.look_for(iface, ip, self.tables);
                 return self.resolver.give_up(iface, ip, self.links, self.exchange);
             }
             News::Duplicate { iface, ip } => {

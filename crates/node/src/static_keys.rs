@@ -156,7 +156,7 @@ pub(crate) fn sender(config: &Config, macs: &[MacAddr], record: [u8; 16]) -> Opt
 }
 
 impl StaticKeys {
-    /// What has to change to get from these keys, of the version `old`, to those of `new`.
+    /// Changes that lead from these keys, of the version `old`, to those of `new`.
     pub fn plan(
         &self,
         new: Version<'_>,

@@ -34,13 +34,13 @@ pub(crate) trait Carrier {
 
 /// Orders and messages of a core in one turn at most.
 #[derive(Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct TurnBounds {
     pub orders: usize,
     pub messages: usize,
 }
 
 /// Timers, orders, news and messages of a core. Returns how much there was.
-pub(crate) fn turn(carrier: &mut impl Carrier, now: Instant, bounds: Bounds) -> usize {
+pub(crate) fn turn(carrier: &mut impl Carrier, now: Instant, bounds: TurnBounds) -> usize {
     if carrier.core().poll_timeout().is_some_and(|due| due <= now) {
         carrier.core().handle_timeout(now);
     }
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn turn_has_bounds_and_answers_each_order_at_most_once() {
-        let (mut node, bounds) = (Slow::default(), Bounds { orders: 4, messages: 3 });
+        let (mut node, bounds) = (Slow::default(), TurnBounds { orders: 4, messages: 3 });
         let (early, due) = (Instant::from_secs(4), Instant::from_secs(5));
         assert_eq!(turn(&mut node, early, bounds), 4 + 3);
         assert_eq!((node.core.timeouts, node.news, node.messages), (0, 0, 3));

@@ -342,7 +342,7 @@ impl Repr {
                 let flags = u8::from(*router) << 7
                     | u8::from(*solicited) << 6
                     | u8::from(*override_cache) << 5;
-                out.put(&[136, 0, 0, 0, flags, 0, 0, 0]);
+                out.put(&[ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0]);
                 out.put(&target.octets());
                 out.link(TARGET_LINK, target_link);
             }

@@ -145,7 +145,7 @@ impl Kay {
         }
     }
 
-    /// All participants, if CAKs or live peers are others than at the last call. A SecY that lets
+    /// Participants, if CAKs or live peers are others than at the last call. A SecY that lets
     /// new messages of these peers pass whatever else comes keeps a flood from ending a session.
     pub fn poll_participants(&mut self) -> Option<Vec<Participant>> {
         let mut told = mem::replace(&mut self.is_told, true);

@@ -63,7 +63,7 @@ struct Entry {
     state: State,
     /// A configuration names it.
     kept: bool,
-    /// It has answered: the node asked for it.
+    /// An answer came: the node asked for it.
     answered: bool,
     timer: (Instant, Timer),
 }

@@ -11,8 +11,11 @@
 //! * *Of another member*, before a session. Recordings of its former lives, each new once, may be
 //!   in its way, and end no session.
 //! * *All else*: forged, heard before, other EAPOL. The entity is shown some of it, to tell people
-//!   what is wrong. These tokens are for all ports of the worker together, and at once fewer than
-//!   the queue to the entities has room for.
+//!   what is wrong.
+//!
+//! Tokens of the latter two are for all ports of the worker together, and at once half of what the
+//! queue to the entities has room for; the rest is for live peers, as long as the control part turns
+//! within a fifth of a second.
 
 use crate::route::limit::Bucket;
 use ferrule_base::{DropReason, Instant, Secret};
@@ -21,16 +24,20 @@ use ferrule_wire::eapol::{self, BODY_AT, Kind};
 use ferrule_wire::ethernet;
 use ferrule_wire::mkpdu::{Basic, Ckn, ICV_LEN, Member};
 
-/// MKPDUs of members that an MKA entity is given, in a second and at once, of live peers and of
-/// others: more than all of its CAKs say.
-const MEMBERS_RATE: u64 = 1024;
-/// See [`MEMBERS_RATE`].
-const MEMBERS_BURST: u64 = 64;
+/// MKPDUs of live peers that an MKA entity is given, in a second and at once: more than all of its
+/// CAKs say.
+const LIVE_RATE: u64 = 1024;
+/// See [`LIVE_RATE`].
+const LIVE_BURST: u64 = 64;
 
-/// Other EAPOL that all MKA entities of a worker are given, in a second and at once.
+/// MKPDUs of other members that all MKA entities of a worker are given, in a second and at once,
+/// and as much of other EAPOL.
 const OTHER_RATE: u64 = 256;
 /// See [`OTHER_RATE`].
 const OTHER_BURST: u64 = 64;
+
+/// Octets of an MKPDU at most: an ICV over more is asked of nobody.
+const BODY_MAX: usize = 1500 - (BODY_AT - ethernet::Header::LEN);
 
 /// Members of a CAK that are not live peers and whose last number is known. Of more the first goes,
 /// and what was recorded of it is new again.
@@ -56,6 +63,7 @@ struct Voice {
 /// A participant.
 struct Listener {
     ckn: Ckn,
+    ick: Secret,
     mac: AesCmac,
     /// Each once. Room for all that may come is there from the beginning.
     voices: Vec<Voice>,
@@ -65,26 +73,34 @@ struct Listener {
 pub(super) struct Hearing {
     listeners: Vec<Listener>,
     of_live: Bucket,
-    of_others: Bucket,
+}
+
+/// Tokens of a worker for EAPOL that is of no live peer.
+pub(super) struct OtherEapol {
+    of_members: Bucket,
+    unproven: Bucket,
+}
+
+impl Default for OtherEapol {
+    fn default() -> Self {
+        let bucket = Bucket::new(OTHER_RATE, OTHER_BURST);
+        Self { of_members: bucket, unproven: bucket }
+    }
 }
 
 impl Default for Hearing {
     fn default() -> Self {
-        let bucket = Bucket::new(MEMBERS_RATE, MEMBERS_BURST);
-        Self { listeners: Vec::new(), of_live: bucket, of_others: bucket }
+        Self { listeners: Vec::new(), of_live: Bucket::new(LIVE_RATE, LIVE_BURST) }
     }
 }
 
-/// Tokens for EAPOL that is of no member, or not new.
-pub(super) const fn unproven() -> Bucket {
-    Bucket::new(OTHER_RATE, OTHER_BURST)
-}
-
-/// Sender of an MKPDU, the octets under its ICV, and the ICV; nothing if it is no MKPDU.
+/// Sender of an MKPDU, the octets under its ICV, and the ICV; nothing if it is no MKPDU, or longer
+/// than one that every link carries.
 fn read(frame: &[u8]) -> Option<(Basic, &[u8], &[u8])> {
     let (eapol, body) = eapol::Repr::parse(frame.get(ethernet::Header::LEN..)?).ok()?;
-    let basic = Basic::parse(body).ok().filter(|_| eapol.kind == Kind::MKA)?;
-    // (What is behind the body is the MAC's padding.)
+    let is_mkpdu = eapol.kind == Kind::MKA && body.len() <= BODY_MAX;
+    let basic = Basic::parse(body).ok().filter(|_| is_mkpdu)?;
+    // (Octets behind the body are the MAC's padding.)
     let (covered, icv) = frame.get(..BODY_AT + body.len())?.split_last_chunk::<ICV_LEN>()?;
     Some((basic, covered, icv))
 }
@@ -99,10 +115,13 @@ impl Listener {
             let last = Member { mn: last.mn.max(known), ..last };
             voices.push(Voice { last, is_live: true });
         }
+        // Peers that were live until now have spoken last.
+        before.sort_by_key(|voice| voice.is_live);
         let too_many = before.len().saturating_sub(VOICES_MAX);
         let others = before.into_iter().skip(too_many);
         voices.extend(others.map(|voice| Voice { is_live: false, ..voice }));
-        Some(Self { ckn: config.ckn, mac: AesCmac::new(&config.ick)?, voices })
+        let mac = AesCmac::new(&config.ick)?;
+        Some(Self { ckn: config.ckn, ick: config.ick.clone(), mac, voices })
     }
 
     /// True if nothing as late was heard of the sender.
@@ -113,9 +132,14 @@ impl Listener {
 
     /// Notes an authentic message; true if it is of a live peer.
     fn note(&mut self, from: Member) -> bool {
-        if let Some(known) = self.voices.iter_mut().find(|known| known.last.mi == from.mi) {
-            known.last = from;
-            return known.is_live;
+        if let Some(at) = self.voices.iter().position(|known| known.last.mi == from.mi) {
+            self.voices[at].last = from;
+            let is_live = self.voices[at].is_live;
+            if !is_live {
+                // Those that were silent for longest are forgotten first.
+                self.voices[at..].rotate_left(1);
+            }
+            return is_live;
         }
         let others = || self.voices.iter().enumerate().filter(|(_, voice)| !voice.is_live);
         if others().count() >= VOICES_MAX
@@ -129,11 +153,13 @@ impl Listener {
 }
 
 impl Hearing {
-    /// Other participants, or other live peers of them. Numbers that were heard stay.
+    /// Other participants, or other live peers of them. Numbers that were heard by the same key
+    /// stay.
     pub fn follow(&mut self, configs: &[ParticipantConfig]) {
         let mut old = std::mem::take(&mut self.listeners);
         let follow = |config: &ParticipantConfig| {
-            let known = old.iter().position(|listener| listener.ckn == config.ckn);
+            let is_same = |had: &Listener| had.ckn == config.ckn && had.ick.same_as(&config.ick);
+            let known = old.iter().position(is_same);
             let known = known.map(|at| old.swap_remove(at).voices);
             Listener::new(config, known.unwrap_or_default())
         };
@@ -146,12 +172,12 @@ impl Hearing {
         now: Instant,
         own: u64,
         frame: &[u8],
-        unproven: &mut Bucket,
+        other: &mut OtherEapol,
     ) -> Result<(), DropReason> {
         let (bucket, reason) = match self.judge(own, frame) {
             Ok(true) => (&mut self.of_live, DropReason::ControlQueueFull),
-            Ok(false) => (&mut self.of_others, DropReason::ControlQueueFull),
-            Err(reason) => (unproven, reason),
+            Ok(false) => (&mut other.of_members, DropReason::ControlQueueFull),
+            Err(reason) => (&mut other.unproven, reason),
         };
         if bucket.take(now) { Ok(()) } else { Err(reason) }
     }

@@ -2,7 +2,7 @@
 
 use super::channels::{Channels, NOWHERE};
 use super::config::{SecyConfig, Validate};
-use super::hearing::Hearing;
+use super::hearing::{Hearing, OtherEapol};
 use super::receive::{Receive, RxSa, SecyIn};
 use super::state::{MACS, ad_start, copy_macs, ethertype, front, macs_first, recover, tags_first};
 use super::stats::Stats;
@@ -10,7 +10,6 @@ use crate::graph::{Aside, Ctx, Next};
 use crate::protection::authentic::{Authentic, Candidate};
 use crate::protection::tickets::{Lane, Submitter};
 use crate::protection::{Protection, prepare_of_port, take_out};
-use crate::route::limit::Bucket;
 use crate::tables::Tables;
 use ferrule_base::{DropReason, Instant, MacAddr, PortId};
 use ferrule_crypto::{Ad, Engine, Job, Jobs, Op, Span, Verdict};
@@ -223,7 +222,7 @@ struct Decoder<'a> {
     config: &'a SecyConfig,
     clear_tags: u8,
     hearing: &'a mut Hearing,
-    unproven: &'a mut Bucket,
+    other_eapol: &'a mut OtherEapol,
     now: Instant,
 }
 
@@ -247,7 +246,7 @@ impl<'a> Decoder<'a> {
             config,
             clear_tags: config.clear_tags,
             hearing: &mut secy.hearing,
-            unproven: &mut receive.unproven,
+            other_eapol: &mut receive.other_eapol,
             now,
         })
     }
@@ -358,7 +357,7 @@ impl<'a> Decoder<'a> {
         match ethertype {
             Some(_) if ethertype == self.config.eapol => {
                 let Self { now, config, .. } = *self;
-                let admitted = self.hearing.admit(now, config.sci, data, self.unproven);
+                let admitted = self.hearing.admit(now, config.sci, data, self.other_eapol);
                 return admitted.map_or_else(Aside::from, |()| Aside::To(Next::Eapol));
             }
             Some(of) if self.config.uncontrolled.contains(&of) => {}

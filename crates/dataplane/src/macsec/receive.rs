@@ -2,14 +2,13 @@
 
 use super::channels::{CHANNELS_MAX, Channels, NONE};
 use super::config::{RxSaConfig, SecyConfig, pn_max};
-use super::hearing::{self, Hearing, ParticipantConfig};
+use super::hearing::{Hearing, OtherEapol, ParticipantConfig};
 use super::replay::Window;
 use super::state::{Nonces, SaError, SaReport, key_spec};
 use super::stats::Stats;
 use crate::protection::InFlight;
 use crate::protection::sequence::Lease;
 use crate::protection::tickets::Lane;
-use crate::route::limit::Bucket;
 use ferrule_crypto::{Engine, KeyId, Op};
 use ferrule_pipeline::Packet;
 
@@ -31,7 +30,7 @@ pub enum RxChange {
     LowestPn(u16, u64, u8, u64),
     /// Give up the association of this SCI and number.
     Retire(u16, u64, u8),
-    /// All participants of the port's MKA entity.
+    /// Participants of the port's MKA entity.
     Participants(u16, Vec<ParticipantConfig>),
 }
 
@@ -82,19 +81,12 @@ pub struct SecyIn {
 }
 
 /// Every SecY's receive side.
+#[derive(Default)]
 pub(super) struct Receive {
     pub secys: Vec<RxSecy>,
     pub sas: Vec<Option<RxSa>>,
     pub free: Vec<u32>,
-    /// For EAPOL that is of no peer.
-    pub unproven: Bucket,
-}
-
-impl Default for Receive {
-    fn default() -> Self {
-        let (secys, sas, free) = (Vec::new(), Vec::new(), Vec::new());
-        Self { secys, sas, free, unproven: hearing::unproven() }
-    }
+    pub other_eapol: OtherEapol,
 }
 
 impl SecyIn {
@@ -111,7 +103,9 @@ impl SecyIn {
             RxChange::Move(index, config) => self.move_rx_sa(engine, index, &config),
             RxChange::LowestPn(index, sci, an, pn) => self.raise_lowest(index, sci, an, pn),
             RxChange::Retire(index, sci, an) => self.retire_rx_sa(engine, index, sci, an),
-            RxChange::Participants(index, participants) => self.hear(index, &participants),
+            RxChange::Participants(index, participants) => {
+                self.follow_participants(index, &participants)
+            }
         }
     }
 
@@ -230,7 +224,11 @@ impl SecyIn {
     }
 
     /// Knows the messages of the MKA entity's peers by these from now on.
-    pub fn hear(&mut self, index: u16, of: &[ParticipantConfig]) -> Result<(), SaError> {
+    pub fn follow_participants(
+        &mut self,
+        index: u16,
+        of: &[ParticipantConfig],
+    ) -> Result<(), SaError> {
         let secy = self.rx.secys.get_mut(index as usize).filter(|secy| secy.config.is_some());
         secy.ok_or(SaError::NoSecy(index))?.hearing.follow(of);
         Ok(())

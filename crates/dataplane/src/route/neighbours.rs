@@ -21,6 +21,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 pub const NEIGHBOURS_MAX: usize = 1 << 16;
 /// Places in a bucket: a neighbour that finds its bucket full is refused.
 const BUCKET: usize = 64;
+/// Places of a bucket that are taken at most for another one to be only looked for.
+const SOUGHT_MAX: usize = BUCKET / 2;
 const BUCKETS: usize = NEIGHBOURS_MAX / BUCKET;
 /// Times a reader looks again at a place that is being written.
 const LOOKS_MAX: usize = 64;
@@ -149,48 +151,54 @@ impl Neighbours {
     /// The link address of a neighbour.
     #[inline]
     pub fn find(&self, iface: u16, ip: IpAddr) -> Option<MacAddr> {
-        mac_of(self.link_of(iface, ip)?)
+        mac_of(self.look_up(iface, ip)?.1)
     }
 
-    /// The link of a neighbour that has a place, zero if it is not resolved.
+    /// The place of a neighbour, and its link there, zero if it is not resolved.
     #[inline]
-    fn link_of(&self, iface: u16, ip: IpAddr) -> Option<u64> {
+    fn look_up(&self, iface: u16, ip: IpAddr) -> Option<(u32, u64)> {
         let key = Key::new(iface, ip);
         let (bucket, start) = key.start();
         let places = self.buckets[bucket].get()?;
         for n in 0..BUCKET {
-            let (state, at, link) = places[(start + n) % BUCKET].read()?;
+            let place = (start + n) % BUCKET;
+            let (state, at, link) = places[place].read()?;
             match state {
                 EMPTY => return None,
-                LEARNED | RESERVED if at == key => return Some(link),
+                LEARNED | RESERVED if at == key => {
+                    return Some(((bucket * BUCKET + place) as u32, link));
+                }
                 _ => {}
             }
         }
         None
     }
 
-    /// True if a neighbour of this address may have this link address: it is known with it, or
-    /// looked for.
-    pub fn may_be(&self, iface: u16, ip: IpAddr, mac: MacAddr) -> bool {
-        match self.link_of(iface, ip) {
-            Some(link) => mac_of(link).is_none_or(|known| known == mac),
-            None => false,
-        }
+    /// The place of a neighbour that may have this link address: it is known with it, or looked
+    /// for.
+    pub fn may_be(&self, iface: u16, ip: IpAddr, mac: MacAddr) -> Option<u32> {
+        let (slot, link) = self.look_up(iface, ip)?;
+        mac_of(link).is_none_or(|known| known == mac).then_some(slot)
     }
 
     /// Notes that a neighbour is looked for, until it is [set](Self::set) or
-    /// [given up](Self::give_up).
+    /// [given up](Self::give_up); not where little room is left for those who are there.
     pub fn look_for(&self, iface: u16, ip: IpAddr) {
         let one = self.lock();
         let key = Key::new(iface, ip);
-        if let Some((_, place, EMPTY | LEFT, _)) = self.place(key) {
+        let Some((slot, place, state @ (EMPTY | LEFT), _)) = self.place(key) else { return };
+        let bucket = self.buckets[slot as usize / BUCKET].get().map_or(&[][..], |all| &all[..]);
+        let is_taken = |place: &&Place| place.state.load(Ordering::Relaxed) >= LEARNED;
+        // (The place of another one that is looked for is none for this.)
+        let is_free = place.state.load(Ordering::Relaxed) == state;
+        if is_free && bucket.iter().filter(is_taken).count() < SOUGHT_MAX {
             place.write(&one, LEARNED, key, MacAddr::ZERO);
         }
     }
 
     /// Notes that a neighbour is looked for no more. One that is known stays.
     pub fn give_up(&self, iface: u16, ip: IpAddr) {
-        if self.link_of(iface, ip).is_some_and(|link| mac_of(link).is_none()) {
+        if self.look_up(iface, ip).is_some_and(|(_, link)| mac_of(link).is_none()) {
             self.remove(iface, ip);
         }
     }
@@ -239,12 +247,13 @@ impl Neighbours {
     }
 
     /// The place that has this neighbour, or one that it may have, with its
-    /// state (not the neighbour's own unless that is above `LEFT`) and link.
+    /// state (not the neighbour's own unless that is above `LEFT`) and link. Whoever is only
+    /// looked for makes room where there is no other.
     fn place(&self, key: Key) -> Option<(u32, &Place, u32, u64)> {
         let (bucket, start) = key.start();
         let places = self.buckets[bucket]
             .get_or_init(|| Box::new(std::array::from_fn(|_| Place::default())));
-        let mut free = None;
+        let (mut free, mut sought) = (None, None);
         for n in 0..BUCKET {
             let at = (start + n) % BUCKET;
             let slot = (bucket * BUCKET + at) as u32;
@@ -254,10 +263,13 @@ impl Neighbours {
                 EMPTY => return free.or(Some((slot, place, EMPTY, 0))),
                 LEFT => free = free.or(Some((slot, place, LEFT, 0))),
                 _ if owner == key => return Some((slot, place, state, link)),
+                LEARNED if mac_of(link).is_none() => {
+                    sought = sought.or(Some((slot, place, LEFT, 0)));
+                }
                 _ => {}
             }
         }
-        free
+        free.or(sought)
     }
 
     /// Makes places in front of an empty one empty too, so that searches end.

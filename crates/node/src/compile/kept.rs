@@ -18,21 +18,21 @@ pub(crate) fn mark(of: &impl Hash) -> Mark {
 }
 
 /// Compiled tables of one kind, by the mark of their entries.
-pub(crate) struct Kept<T>(HashMap<Mark, Arc<T>>);
+pub(crate) struct KeptTables<T>(HashMap<Mark, Arc<T>>);
 
-impl<T> Default for Kept<T> {
+impl<T> Default for KeptTables<T> {
     fn default() -> Self {
         Self(HashMap::new())
     }
 }
 
-impl<T> Clone for Kept<T> {
+impl<T> Clone for KeptTables<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T> Kept<T> {
+impl<T> KeptTables<T> {
     /// The tables of these entries: those of the configuration before, and what is new compiled.
     /// Tables of other entries are forgotten.
     pub fn tables<E: Hash>(

@@ -21,7 +21,7 @@ pub trait KeySource {
     fn read(&mut self, path: &str) -> Result<Secret, String>;
 
     /// The text of a key file that is not there but follows from its name, with
-    /// so many octets for each word: the laboratory has such, and nobody else.
+    /// so many octets for each word: the laboratory has such, and whoever leaves a key to a node.
     fn derive(&mut self, _path: &str, _lengths: [(&str, usize); 3]) -> Option<Secret> {
         None
     }

@@ -2,13 +2,14 @@
 //!
 //! Anybody on a link can send ARP and ND at its rate. Neither is authentic, but of a neighbour
 //! that is there address and link address are known: what comes from it has a queue of its own.
-//! Each has a rate, lest one that floods, or whose messages somebody forges, costs others theirs.
+//! Each has a rate: one that floods, or whose messages somebody forges, costs no other one theirs.
 
 use ferrule_base::{Instant, MacAddr};
 use ferrule_dataplane::Tables;
 use ferrule_dataplane::route::limit::Bucket;
 use ferrule_pipeline::Packet;
 use ferrule_wire::{EtherType, FromBytes, Protocol, arp, ethernet, ipv6, ndp, vlan};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
 /// Rates, shared by neighbours.
@@ -20,30 +21,27 @@ const RATE: u64 = 32;
 const BURST: u64 = 8;
 
 /// Rates of the neighbours of a worker's ports.
-pub(crate) struct Known(Box<[Bucket]>);
-
-impl Default for Known {
-    fn default() -> Self {
-        Self(vec![Bucket::new(RATE, BURST); RATES].into())
-    }
+pub(crate) struct NeighbourRates {
+    rates: Box<[Bucket]>,
+    /// Of the hash by which they are shared: nobody can choose with whom.
+    secret: [u64; 2],
 }
 
-impl Known {
+impl NeighbourRates {
+    pub fn new(secret: [u64; 2]) -> Self {
+        Self { rates: vec![Bucket::new(RATE, BURST); RATES].into(), secret }
+    }
+
     /// True for a message of a neighbour that is known or looked for, as many as one sends.
     pub fn admits(&mut self, now: Instant, tables: &Tables, packet: &Packet) -> bool {
         let Some((ip, mac)) = sender(packet.data()) else { return false };
-        let iface = packet.meta().iface;
-        tables.neighbours.may_be(iface, ip, mac) && self.0[at(ip)].take(now)
+        let Some(slot) = tables.neighbours.may_be(packet.meta().iface, ip, mac) else {
+            return false;
+        };
+        let mut hasher = DefaultHasher::new();
+        (self.secret, slot).hash(&mut hasher);
+        self.rates[hasher.finish() as usize % RATES].take(now)
     }
-}
-
-/// The place of an address among the rates.
-fn at(ip: IpAddr) -> usize {
-    let bits = match ip {
-        IpAddr::V4(ip) => u64::from(ip.to_bits()),
-        IpAddr::V6(ip) => (ip.to_bits() ^ ip.to_bits() >> 64) as u64,
-    };
-    (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % RATES
 }
 
 /// The neighbour of which a message is, as it says: an advertisement tells of its target.
@@ -93,23 +91,28 @@ mod tests {
 
     #[test]
     fn known_neighbours_and_those_looked_for_have_a_rate_each() {
-        let (tables, mut known) = (Tables::default(), Known::default());
+        let (tables, mut rates) = (Tables::default(), NeighbourRates::new([7, 9]));
         let mut cache = Pool::heap(64, 2048).cache();
         let (there, wanted, other) = ([10, 0, 0, 1], [10, 0, 0, 2], [10, 0, 0, 3]);
         tables.neighbours.set(0, there.into(), MAC);
+        tables.neighbours.set(1, there.into(), MAC);
         tables.neighbours.look_for(0, wanted.into());
-        let mut admitted = |now: u64, ip: [u8; 4], mac| {
-            let packet = cache.packet_from(&of_arp(ip.into(), mac)).expect("a buffer");
-            let said = known.admits(Instant::from_millis(now), &tables, &packet);
+        let mut admitted_at = |iface: u16, now: u64, ip: [u8; 4], mac| {
+            let mut packet = cache.packet_from(&of_arp(ip.into(), mac)).expect("a buffer");
+            packet.meta_mut().iface = iface;
+            let said = rates.admits(Instant::from_millis(now), &tables, &packet);
             cache.recycle(packet);
             said
         };
+        let mut admitted = |now, ip, mac| admitted_at(0, now, ip, mac);
         let elsewhere = MacAddr([2, 0, 0, 0, 0, 8]);
         assert!(admitted(0, there, MAC) && admitted(0, wanted, elsewhere));
         assert!(!admitted(0, there, elsewhere) && !admitted(0, other, MAC));
         let mut forged = (0..100).filter(|_| admitted(1, there, MAC)).count() as u64;
         assert_eq!(forged, BURST - 1);
         assert!(admitted(1, wanted, elsewhere), "another one's rate");
+        assert!(admitted_at(1, 1, there, MAC), "the same address on another interface");
+        let mut admitted = |now, ip, mac| admitted_at(0, now, ip, mac);
         forged = (2..1002).filter(|&ms| admitted(ms, there, MAC)).count() as u64;
         assert!(forged.abs_diff(RATE) <= 1, "{forged}");
     }

@@ -61,7 +61,7 @@ impl MacsecPlan {
         self.before.push((seat, change));
     }
 
-    /// What there was and is no more. (A number that is in both has the same association, or
+    /// Retires associations and SecYs that are no more. (A number that is in both has the same association, or
     /// was given up before.)
     fn retire(&mut self, old: &StaticSecys) {
         for (&(secy, an), sa) in &old.transmit {

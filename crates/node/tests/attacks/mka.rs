@@ -71,7 +71,7 @@ impl Wire {
         })
     }
 
-    /// What the other node said last, for each, by another number or as it is.
+    /// The last message of the other node, for each, by another number or as it is.
     fn last(&self, number: Option<u32>) -> Frames {
         [1, 0].map(|other| {
             let mut frame = self.said[other].clone().expect("it said something");

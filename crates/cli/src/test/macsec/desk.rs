@@ -82,8 +82,7 @@ impl<E: Ends> Desk<E> {
         for sent in frames.iter().copied().chain([last]) {
             self.ends.send(Side::Secure, &sent.wire);
         }
-        let first = frames.first().copied().unwrap_or(last);
-        let first = number(&first.clear);
+        let first = frames.iter().copied().chain([last]).filter_map(|s| number(&s.clear)).min();
         let is_last = |frame: &Vec<u8>| is_same(frame, &last.clear);
         let came = |heard: &[Vec<u8>], _: &Watched| heard.iter().any(is_last);
         let mut heard = self.until(PATIENCE, came)?;
@@ -201,7 +200,7 @@ impl<E: Ends> Desk<E> {
         self.talker.count += 1;
         let in_vlan = data_in_vlan(vlan, &data(self.talker.count, 64));
         self.inward(&in_vlan, PATIENCE)?;
-        // What is still on its way comes before the frame of this.
+        // Frames that are still on their way come before the one of this.
         self.is_awake().map(drop)
     }
 }

@@ -191,7 +191,7 @@ impl Ends for Bridge {
 
     fn send(&mut self, side: Side, frame: &[u8]) {
         self.frames += 1;
-        if self.is(Breaks::Patience) && self.frames % 5 == 0 {
+        if self.is(Breaks::Patience) && self.frames.is_multiple_of(5) {
             self.still = self.now + Duration::from_secs(3);
         }
         match side {

@@ -83,6 +83,35 @@ fn neighbour_table_is_bounded() {
     assert_eq!(table.mac(u32::MAX), None);
 }
 
+/// Somebody beyond the router can have it look for any address: those who are there find room.
+#[test]
+fn neighbours_that_are_only_looked_for_keep_out_nobody() {
+    let table = Neighbours::default();
+    let address = |n: u32| IpAddr::V4(Ipv4Addr::from(0x0a00_0000 | n));
+    let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+    let all = 0..4 * NEIGHBOURS_MAX as u32;
+    all.clone().for_each(|n| table.look_for(0, address(n)));
+    let sought: Vec<_> = all.filter(|&n| table.may_be(0, address(n), mac).is_some()).collect();
+    assert_eq!(sought.len(), NEIGHBOURS_MAX / 2, "every bucket half full");
+    // Known and named neighbours in full buckets take their places.
+    let there = 1 << 20..(1 << 20) + NEIGHBOURS_MAX as u32 / 2;
+    for n in there.clone() {
+        match n % 2 {
+            0 => assert!(table.set(0, address(n), mac), "{n}"),
+            _ => assert!(table.reserve(0, address(n)).is_some(), "{n}"),
+        }
+    }
+    // Whoever is given up leaves; who is known, or named, stays.
+    sought.iter().copied().chain(there.clone()).for_each(|n| table.give_up(0, address(n)));
+    assert!(sought.iter().all(|&n| table.may_be(0, address(n), mac).is_none()));
+    let other = MacAddr([2, 0, 0, 0, 0, 2]);
+    for n in there {
+        // One that is named and not found yet may have any link address.
+        let may_be = [mac, other].map(|mac| table.may_be(0, address(n), mac).is_some());
+        assert_eq!(may_be, [true, n % 2 == 1], "{n}");
+    }
+}
+
 /// Every neighbour's link address is made from its number, so a reader that sees
 /// parts of two neighbours notices.
 #[test]
