@@ -18,6 +18,13 @@ pub const CREDENTIAL: &str = "credential:";
 /// Credentials of a unit at most.
 const MOST: usize = 4096;
 
+/// True for a name that a credential may have (systemd.exec(5)).
+pub(crate) fn is_credential(name: &str) -> bool {
+    let is_printable = name.bytes().all(|octet| matches!(octet, b' '..=b'~'));
+    let is_path = name.contains(['/', ':']) || name == "." || name == "..";
+    (1..=255).contains(&name.len()) && is_printable && !is_path
+}
+
 /// The credentials of this process, or of nobody.
 #[derive(Clone, Default)]
 pub struct Credentials(Option<Arc<BTreeMap<String, Result<Secret, String>>>>);
@@ -43,6 +50,13 @@ impl Credentials {
 
     /// The key file that is the credential of this name.
     pub fn get(&self, name: &str) -> Result<Secret, String> {
+        if !is_credential(name) {
+            return Err(format!(
+                "`{CREDENTIAL}{}` names no credential\n\
+                 write the name behind LoadCredential=, up to 255 characters without `/` and `:`",
+                name.escape_debug()
+            ));
+        }
         let Some(all) = &self.0 else {
             return Err(format!(
                 "credential `{name}` is the service's alone\n\
@@ -93,7 +107,10 @@ mod tests {
         // Kept, whatever became of the folder.
         assert_eq!(own.get("to-b.key").unwrap().expose(), b"cipher 00\n");
         assert!(own.get("open.key").unwrap_err().contains("may be read by others"));
-        assert!(own.get("../etc/passwd").unwrap_err().contains("has no credential"));
+        assert!(own.get("other").unwrap_err().contains("has no credential"));
+        for wrong in ["", "../etc/passwd", "a:b", "..", "\0", "\u{e4}", &"a".repeat(256)] {
+            assert!(own.get(wrong).unwrap_err().contains("names no credential"), "{wrong}");
+        }
         // The folder is gone, as for a reload.
         for none in [Credentials::default(), Credentials::in_folder(&folder)] {
             assert!(none.get("to-b.key").unwrap_err().contains("systemd-run"));

@@ -1,6 +1,6 @@
 //! A configuration and its key files, from the disk.
 
-use crate::credentials::{CREDENTIAL, Credentials, placeholder};
+use crate::credentials::{CREDENTIAL, Credentials, is_credential, placeholder};
 use crate::fault::{Blame, Fault, Source};
 use crate::token;
 use ferrule_base::Secret;
@@ -9,7 +9,7 @@ use ferrule_node::config::{Config, KeySource, TOKEN_KEY, TokenConfig};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Octets of a configuration at most.
@@ -173,7 +173,7 @@ struct Disk<'a> {
 impl KeySource for Disk<'_> {
     fn derive(&mut self, name: &str, lengths: [(&str, usize); 3]) -> Option<Secret> {
         let credential = name.strip_prefix(CREDENTIAL).filter(|_| self.leaves)?;
-        Some(placeholder(credential, lengths))
+        is_credential(credential).then(|| placeholder(credential, lengths))
     }
 
     fn read(&mut self, name: &str) -> Result<Secret, String> {
@@ -219,7 +219,10 @@ impl KeySource for Sent<'_> {
 /// Reads a file that nobody but its owner may read; `kind` is what it is.
 pub fn private_file(kind: &str, path: &Path) -> Result<Secret, String> {
     let shown = path.display();
-    let file = File::open(path).map_err(|e| match e.kind() {
+    // (A pipe would wait for somebody to write.)
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = File::options().read(true).custom_flags(flags).open(path);
+    let file = file.map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => format!("{kind} `{shown}` is not there"),
         io::ErrorKind::PermissionDenied => {
             format!("{kind} `{shown}` may not be read by this user\nrun as its owner, or as root")
@@ -329,5 +332,9 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert!(private_file("key file", &path).unwrap_err().contains("is not there"));
         assert!(private_file("key file", &std::env::temp_dir()).is_err());
+        // A pipe to which nobody writes.
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
+        assert!(private_file("key file", &path).unwrap_err().contains("is not a file"));
+        fs::remove_file(&path).unwrap();
     }
 }

@@ -31,6 +31,7 @@ use ferrule_control::Entropy;
 use ferrule_control::mka::view::View;
 use ferrule_crypto::{Engine, Software};
 use ferrule_dataplane::ipsec::SaDirectory;
+use ferrule_dataplane::route::Neighbours;
 use ferrule_dataplane::{Lease, Tables};
 use ferrule_pipeline::{Packet, Pool, PoolCache, Port};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -179,7 +180,8 @@ pub fn build_with_cards<E: Engine<Packet>>(
     let mut leases = Leases::new(store);
     let workers = Arc::new(SaDirectory::for_workers(config.cores.len()));
     let directories = Directories { workers, ..Directories::default() };
-    let mut shared = Shared { secret, directories, ..Shared::default() };
+    let neighbours = Arc::new(Neighbours::new(secret));
+    let mut shared = Shared { secret, directories, neighbours, ..Shared::default() };
     let mut compiled = compile::compile(&config, &macs, &mut shared, &Tables::default());
     let tables = Arc::new(std::mem::take(&mut compiled.tables));
     let count = config.cores.len();

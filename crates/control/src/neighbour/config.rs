@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Neighbours at most.
 pub const ENTRIES_MAX: usize = 2048;
+/// Neighbours at most for which the node did not ask: they asked for the node.
+pub const HEARD_MAX: usize = ENTRIES_MAX / 2;
 /// Neighbours that are asked for and have not answered, at most (RFC 6583: a
 /// scan of a network must not use up the table).
 pub const INCOMPLETE_MAX: usize = 256;

@@ -12,7 +12,7 @@
 //! The data path does not tell which neighbours it uses, so a stale one is
 //! always asked. One that a configuration names is not forgotten but `Failed`, and asked again.
 
-use super::config::{AGAIN, REACHABLE, RETRY, STALE};
+use super::config::{AGAIN, ENTRIES_MAX, HEARD_MAX, REACHABLE, RETRY, STALE};
 use super::timer::Timer;
 use ferrule_base::{Instant, MacAddr};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,8 +63,8 @@ struct Entry {
     state: State,
     /// A configuration names it.
     kept: bool,
-    /// An answer came: the node asked for it.
-    answered: bool,
+    /// The node asked for it, for packets or by configuration; else it was only heard of.
+    sought: bool,
     timer: (Instant, Timer),
 }
 
@@ -74,6 +74,8 @@ pub(super) struct Table {
     entries: BTreeMap<Key, Entry>,
     timers: BTreeSet<(Instant, Timer)>,
     incomplete: usize,
+    /// Neighbours that were only heard of.
+    heard: usize,
 }
 
 impl Table {
@@ -102,13 +104,17 @@ impl Table {
 
     /// Sets a neighbour's state, which begins now.
     pub(super) fn put(&mut self, now: Instant, key: Key, state: State, kept: bool) {
-        let had_answered = self.entries.get(&key).is_some_and(|entry| entry.answered);
+        let old = self.entries.get(&key);
+        let sought = old.is_some_and(|old| old.sought) || kept || state.mac().is_none();
+        // One that moves again and again is asked in time for all that.
+        let both_stale =
+            |old: &&Entry| matches!((old.state, state), (State::Stale(_), State::Stale(_)));
+        let timer = old.filter(both_stale).map_or(state.timer(now, key), |old| old.timer);
         self.remove(key);
-        let timer = state.timer(now, key);
         self.timers.insert(timer);
-        let answered = had_answered || matches!(state, State::Reachable(_));
-        let entry = Entry { state, kept, answered, timer };
+        let entry = Entry { state, kept, sought, timer };
         self.incomplete += usize::from(entry.counts());
+        self.heard += usize::from(!sought);
         self.entries.insert(key, entry);
     }
 
@@ -118,22 +124,34 @@ impl Table {
             self.incomplete -= usize::from(entry.counts());
             entry.kept = kept;
             self.incomplete += usize::from(entry.counts());
+            self.heard -= usize::from(kept && !entry.sought);
+            entry.sought |= kept;
         }
     }
 
     pub(super) fn remove(&mut self, key: Key) -> Option<State> {
         let entry = self.entries.remove(&key)?;
         self.incomplete -= usize::from(entry.counts());
+        self.heard -= usize::from(!entry.sought);
         self.timers.remove(&entry.timer);
         Some(entry.state)
     }
 
-    /// A neighbour that may give up its place for one that is needed: not known
-    /// to be there, or of no use, and named by no configuration. One that only asked goes first.
+    /// True if there is room for a neighbour that is heard of.
+    pub(super) fn has_room_for_heard(&self) -> bool {
+        self.heard < HEARD_MAX && self.len() < ENTRIES_MAX
+    }
+
+    /// A neighbour that may give up its place for one that is needed: one that was only heard of,
+    /// or not known to be there, or of no use, and named by no configuration.
     pub(super) fn dispensable(&self) -> Option<Key> {
-        let is_spare = |state| matches!(state, State::Stale(_) | State::Probe(..) | State::Refused);
-        let spare = || self.entries.iter().filter(|(_, e)| !e.kept && is_spare(e.state));
-        spare().find(|(_, e)| !e.answered).or_else(|| spare().next()).map(|(&key, _)| key)
+        let is_spare = |e: &Entry| {
+            !e.kept && matches!(e.state, State::Stale(_) | State::Probe(..) | State::Refused)
+        };
+        let all = || self.entries.iter();
+        let spare = all().find(|(_, e)| !e.sought && is_spare(e));
+        let heard = || all().find(|(_, e)| !e.sought);
+        spare.or_else(heard).or_else(|| all().find(|(_, e)| is_spare(e))).map(|(&key, _)| key)
     }
 
     /// Sets a timer that belongs to no neighbour.

@@ -39,6 +39,13 @@ const OTHER_BURST: u64 = 64;
 /// Octets of an MKPDU at most: an ICV over more is asked of nobody.
 const BODY_MAX: usize = 1500 - (BODY_AT - ethernet::Header::LEN);
 
+/// Octets of an MKPDU without lists of peers at most, 16 for a peer, and peers that are to come.
+const SETS_LEN: usize = 256;
+/// See [`SETS_LEN`].
+const PEER_LEN: usize = 16;
+/// See [`SETS_LEN`].
+const NEWCOMERS: usize = 8;
+
 /// Members of a CAK that are not live peers and whose last number is known. Of more the first goes,
 /// and what was recorded of it is new again.
 const VOICES_MAX: usize = 64;
@@ -124,6 +131,12 @@ impl Listener {
         Some(Self { ckn: config.ckn, ick: config.ick.clone(), mac, voices })
     }
 
+    /// Octets of a member's message as things stand.
+    fn longest(&self) -> usize {
+        let live = self.voices.iter().filter(|voice| voice.is_live).count();
+        SETS_LEN + PEER_LEN * (live + NEWCOMERS)
+    }
+
     /// True if nothing as late was heard of the sender.
     fn is_new(&self, from: Member) -> bool {
         let known = self.voices.iter().find(|voice| voice.last.mi == from.mi);
@@ -174,7 +187,8 @@ impl Hearing {
         frame: &[u8],
         other: &mut OtherEapol,
     ) -> Result<(), DropReason> {
-        let (bucket, reason) = match self.judge(own, frame) {
+        let judged = self.judge(own, frame, || other.unproven.take(now));
+        let (bucket, reason) = match judged {
             Ok(true) => (&mut self.of_live, DropReason::ControlQueueFull),
             Ok(false) => (&mut other.of_members, DropReason::ControlQueueFull),
             Err(reason) => (&mut other.unproven, reason),
@@ -183,13 +197,22 @@ impl Hearing {
     }
 
     /// True for a new message of a live peer, false for one of another member; else why it is
-    /// neither. What costs little is asked first.
-    fn judge(&mut self, own: u64, frame: &[u8]) -> Result<bool, DropReason> {
+    /// neither. Cheap questions come first; the ICV of a message that is longer than any is to be
+    /// has its price in tokens.
+    fn judge(
+        &mut self,
+        own: u64,
+        frame: &[u8],
+        pays: impl FnOnce() -> bool,
+    ) -> Result<bool, DropReason> {
         let (basic, covered, icv) = read(frame).ok_or(DropReason::ControlQueueFull)?;
         let listener = self.listeners.iter_mut().find(|listener| listener.ckn == basic.ckn);
         let listener = listener.ok_or(DropReason::ControlQueueFull)?;
         if basic.sci.0 == own || !listener.is_new(basic.actor) {
             return Err(DropReason::MkaReplay);
+        }
+        if covered.len() > listener.longest() && !pays() {
+            return Err(DropReason::ControlQueueFull);
         }
         if !listener.mac.is_tag(covered, icv) {
             return Err(DropReason::MkaForged);

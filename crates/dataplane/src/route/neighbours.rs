@@ -64,13 +64,14 @@ impl Key {
         Self { iface, ip: u128::from(ip) }
     }
 
-    /// Where to begin: bucket and place in it.
+    /// Where to begin: bucket and place in it. Without the secret nobody can choose addresses of
+    /// one bucket.
     #[inline]
-    const fn start(self) -> (usize, usize) {
-        let mixed = (self.ip as u64 ^ ((self.ip >> 64) as u64).rotate_left(29))
-            .wrapping_add(self.iface as u64)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    const fn start(self, secret: [u64; 2]) -> (usize, usize) {
+        let (high, low) = ((self.ip >> 64) as u64, self.ip as u64);
+        let mixed = fold(high ^ secret[0], low ^ secret[1]);
+        let mixed = fold(mixed ^ secret[1], self.iface as u64 ^ secret[0]);
+        let mixed = fold(mixed ^ 0x9e37_79b9_7f4a_7c15, secret[0] ^ 0xbf58_476d_1ce4_e5b9);
         ((mixed >> 54) as usize % BUCKETS, (mixed >> 48) as usize % BUCKET)
     }
 }
@@ -108,6 +109,13 @@ impl Place {
     }
 }
 
+/// Both halves of a product.
+#[inline]
+const fn fold(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
+    (product >> 64) as u64 ^ product as u64
+}
+
 /// The link address in a place's number.
 #[inline]
 fn mac_of(link: u64) -> Option<MacAddr> {
@@ -122,15 +130,25 @@ pub struct Neighbours {
     buckets: [OnceLock<Bucket>; BUCKETS],
     /// Writers take turns; readers never wait for it.
     writer: Mutex<()>,
+    /// Of the hash by which neighbours find their buckets.
+    secret: [u64; 2],
 }
 
 impl Default for Neighbours {
     fn default() -> Self {
-        Self { buckets: [const { OnceLock::new() }; BUCKETS], writer: Mutex::new(()) }
+        Self::new([0; 2])
     }
 }
 
 impl Neighbours {
+    /// A table without anybody. Somebody who knows the secret can fill a bucket of it.
+    pub const fn new(secret: [u64; 2]) -> Self {
+        let buckets = [const { OnceLock::new() }; BUCKETS];
+        // Not zero, which would take the other factor with it.
+        let secret = [secret[0] ^ 0x2545_f491_4f6c_dd1d, secret[1] ^ 0x9fb2_1c65_1e98_df25];
+        Self { buckets, writer: Mutex::new(()), secret }
+    }
+
     /// The link address at a place.
     #[inline]
     pub fn mac(&self, slot: u32) -> Option<MacAddr> {
@@ -158,7 +176,7 @@ impl Neighbours {
     #[inline]
     fn look_up(&self, iface: u16, ip: IpAddr) -> Option<(u32, u64)> {
         let key = Key::new(iface, ip);
-        let (bucket, start) = key.start();
+        let (bucket, start) = key.start(self.secret);
         let places = self.buckets[bucket].get()?;
         for n in 0..BUCKET {
             let place = (start + n) % BUCKET;
@@ -250,7 +268,7 @@ impl Neighbours {
     /// state (not the neighbour's own unless that is above `LEFT`) and link. Whoever is only
     /// looked for makes room where there is no other.
     fn place(&self, key: Key) -> Option<(u32, &Place, u32, u64)> {
-        let (bucket, start) = key.start();
+        let (bucket, start) = key.start(self.secret);
         let places = self.buckets[bucket]
             .get_or_init(|| Box::new(std::array::from_fn(|_| Place::default())));
         let (mut free, mut sought) = (None, None);

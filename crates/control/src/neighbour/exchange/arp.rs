@@ -1,6 +1,5 @@
 //! ARP (RFC 826): questions, answers, and what is learned from both.
 
-use crate::neighbour::config::ENTRIES_MAX;
 use crate::neighbour::{Discovery, Fault, State, is_station};
 use ferrule_base::{Instant, MacAddr};
 use ferrule_wire::arp::{Operation, Repr};
@@ -61,7 +60,7 @@ impl Discovery {
     ) {
         let key = (iface, sender);
         let state = match self.table.state(key) {
-            None if asks_us && self.table.len() < ENTRIES_MAX => State::Stale(mac),
+            None if asks_us && self.table.has_room_for_heard() => State::Stale(mac),
             None => return,
             Some(State::Incomplete(_)) if answer => State::Reachable(mac),
             Some(State::Probe(old, _)) if answer && old == mac => State::Reachable(mac),

@@ -1,7 +1,6 @@
 //! Neighbour discovery (RFC 4861 section 7): solicitations, advertisements, and
 //! what is learned from both.
 
-use crate::neighbour::config::ENTRIES_MAX;
 use crate::neighbour::{Discovery, Fault, Own, State, is_station};
 use ferrule_base::{Instant, MacAddr};
 use ferrule_wire::ndp::{self, HOP_LIMIT, group_mac, solicited_node};
@@ -108,7 +107,7 @@ impl Discovery {
         }
         if let Some(mac) = source_link {
             let known = self.table.state((iface, sender));
-            let room = known.is_some() || self.table.len() < ENTRIES_MAX;
+            let room = known.is_some() || self.table.has_room_for_heard();
             if room && known.and_then(State::mac) != Some(mac) {
                 self.learn(now, (iface, sender), State::Stale(mac));
             }

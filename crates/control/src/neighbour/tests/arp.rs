@@ -2,7 +2,7 @@
 
 use super::rig::*;
 use crate::Core;
-use crate::neighbour::config::{ENTRIES_MAX, INCOMPLETE_MAX};
+use crate::neighbour::config::{ENTRIES_MAX, HEARD_MAX, INCOMPLETE_MAX};
 use crate::neighbour::{Command, Fault, State, Timer};
 use ferrule_base::MacAddr;
 use ferrule_wire::arp::Operation::{Reply, Request};
@@ -201,10 +201,53 @@ fn flood_of_senders_does_not_keep_out_who_is_needed() {
         let sender = format!("10.1.{}.{}", n / 200, 1 + n % 200);
         rig.hear(&arp(Request, MALLORY, &sender, "10.0.0.1")).unwrap();
     }
-    assert_eq!(rig.core.len(), ENTRIES_MAX);
+    assert_eq!(rig.core.len(), HEARD_MAX);
     rig.sent();
     rig.resolve("10.9.9.9");
-    assert_eq!((rig.core.len(), rig.sent().len()), (ENTRIES_MAX, 1));
+    assert_eq!((rig.core.len(), rig.sent().len()), (HEARD_MAX + 1, 1));
     rig.pass(10_000);
     assert!(rig.core.is_empty());
+}
+
+#[test]
+fn somebody_who_claims_all_addresses_and_answers_keeps_out_nobody() {
+    let mut rig = Rig::new();
+    let mut wide = interface();
+    wide.v4[0].1 = 8;
+    rig.command(Command::Interface(wide));
+    let liar = |n: usize| format!("10.1.{}.{}", n / 200, 1 + n % 200);
+    for n in 0..ENTRIES_MAX {
+        rig.hear(&arp(Request, MALLORY, &liar(n), "10.0.0.1")).unwrap();
+    }
+    rig.pass(5_000);
+    for n in 0..ENTRIES_MAX {
+        let _ = rig.hear(&arp(Reply, MALLORY, &liar(n), "10.0.0.1"));
+    }
+    let reachable = |rig: &Rig| {
+        let state = |n| rig.core.state(IFACE, ip(&liar(n)));
+        (0..ENTRIES_MAX).filter(|&n| matches!(state(n), Some(State::Reachable(_)))).count()
+    };
+    assert_eq!(reachable(&rig), HEARD_MAX);
+    // Neighbours that packets need, as many as there is room for: the liar's go.
+    for n in 0..ENTRIES_MAX {
+        let wanted = format!("10.2.{}.{}", n / 200, 1 + n % 200);
+        rig.resolve(&wanted);
+        rig.hear(&arp(Reply, ALICE, &wanted, "10.0.0.1")).unwrap();
+        assert_eq!(rig.core.state(IFACE, ip(&wanted)), Some(State::Reachable(ALICE)), "{n}");
+    }
+    assert_eq!((reachable(&rig), rig.core.len()), (0, ENTRIES_MAX));
+}
+
+#[test]
+fn one_who_moves_again_and_again_is_asked_in_time() {
+    let mut rig = Rig::new();
+    rig.resolve("10.0.0.2");
+    rig.hear(&arp(Reply, ALICE, "10.0.0.2", "10.0.0.1")).unwrap();
+    rig.sent();
+    for turn in 0..4 {
+        let mac = if turn % 2 == 0 { MALLORY } else { ALICE };
+        rig.hear(&arp(Request, mac, "10.0.0.2", "10.0.0.2")).unwrap();
+        rig.pass(3_000);
+    }
+    assert!(rig.sent().iter().any(|frame| frame == WHO_HAS || frame.contains("10.0.0.2")));
 }

@@ -211,3 +211,27 @@ fn mka_numbers_of_another_key_do_not_stand_in_the_way() {
     }
     assert_eq!(passes(&mut rig, frame), Ok(()));
 }
+
+#[test]
+fn mka_icvs_of_messages_longer_than_any_are_asked_for_at_a_rate() {
+    let mut rig = rig();
+    participants(&mut rig, &[1], &[member(2, 1)]);
+    let long = |mn: u32, good: bool| {
+        // A set that nobody knows, behind the others.
+        let mut frame = genuine(2, mn);
+        frame.truncate(frame.len() - mkpdu::ICV_LEN);
+        frame.extend([200, 0, 2, 188].into_iter().chain([0; 700]));
+        let length = (frame.len() + mkpdu::ICV_LEN - BODY_AT) as u16;
+        frame[BODY_AT - 2..BODY_AT].copy_from_slice(&length.to_be_bytes());
+        let mut icv = AesCmac::new(&ick()).unwrap().tag(&[&frame]);
+        icv[0] ^= u8::from(!good);
+        frame.extend(icv);
+        frame
+    };
+    assert_eq!(passes(&mut rig, long(2, true)), Ok(()), "as long as there are tokens");
+    let fates: Vec<_> = (0..200).map(|_| passes(&mut rig, long(9, false))).collect();
+    // Each that is judged takes two, if it is forged.
+    let count = |of| fates.iter().filter(|&fate| *fate == of).count();
+    assert!(count(Err(ControlQueueFull)) > 130, "{fates:?}");
+    assert_eq!(passes(&mut rig, genuine(2, 3)), Ok(()), "one as messages are");
+}
