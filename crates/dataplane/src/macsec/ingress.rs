@@ -2,7 +2,7 @@
 
 use super::channels::{Channels, NOWHERE};
 use super::config::{SecyConfig, Validate};
-use super::hearing::{Hearing, OtherEapol};
+use super::eapol::{EapolFilter, OtherEapol};
 use super::receive::{Receive, RxSa, SecyIn};
 use super::state::{MACS, ad_start, copy_macs, ethertype, front, macs_first, recover, tags_first};
 use super::stats::Stats;
@@ -221,7 +221,7 @@ struct Decoder<'a> {
     stats: &'a mut Stats,
     config: &'a SecyConfig,
     clear_tags: u8,
-    hearing: &'a mut Hearing,
+    eapol_filter: &'a mut EapolFilter,
     other_eapol: &'a mut OtherEapol,
     now: Instant,
 }
@@ -245,7 +245,7 @@ impl<'a> Decoder<'a> {
             stats: &mut secy.stats,
             config,
             clear_tags: config.clear_tags,
-            hearing: &mut secy.hearing,
+            eapol_filter: &mut secy.eapol_filter,
             other_eapol: &mut receive.other_eapol,
             now,
         })
@@ -357,7 +357,7 @@ impl<'a> Decoder<'a> {
         match ethertype {
             Some(_) if ethertype == self.config.eapol => {
                 let Self { now, config, .. } = *self;
-                let admitted = self.hearing.admit(now, config.sci, data, self.other_eapol);
+                let admitted = self.eapol_filter.admit(now, config.sci, data, self.other_eapol);
                 return admitted.map_or_else(Aside::from, |()| Aside::To(Next::Eapol));
             }
             Some(of) if self.config.uncontrolled.contains(&of) => {}

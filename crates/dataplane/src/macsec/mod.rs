@@ -28,7 +28,7 @@
 //! both need of an association, [`replay`] the window, [`stats`] the counters of
 //! clause 10.7.
 //!
-//! * *Uncontrolled*: EAPOL goes to the port's MKA entity as far as [`hearing`] lets it, listed
+//! * *Uncontrolled*: EAPOL goes to the port's MKA entity as far as [`eapol`] lets it, listed
 //!   protocols (LLDP) pass in clear.
 //! * *Validate* `check` and `disabled` let frames pass that can be read although nothing
 //!   vouches for them (clause 10.6); without *protect* frames leave in clear.
@@ -42,8 +42,8 @@
 
 mod channels;
 pub mod config;
+pub mod eapol;
 pub mod egress;
-pub mod hearing;
 pub mod ingress;
 pub mod receive;
 pub mod replay;
@@ -56,7 +56,7 @@ pub mod transmit;
 pub use config::{
     CLEAR_TAGS_MAX, Cipher, Replay, RxSaConfig, SecyConfig, TxSaConfig, Validate, Xpn, pn_max,
 };
-pub use hearing::ParticipantConfig;
+pub use eapol::ParticipantConfig;
 pub use receive::{RxChange, RxReport, SecyIn};
 pub use replay::BITMAP_MAX;
 pub use state::{SaError, SaReport};

@@ -2,7 +2,7 @@
 
 use super::channels::{CHANNELS_MAX, Channels, NONE};
 use super::config::{RxSaConfig, SecyConfig, pn_max};
-use super::hearing::{Hearing, OtherEapol, ParticipantConfig};
+use super::eapol::{EapolFilter, OtherEapol, ParticipantConfig};
 use super::replay::Window;
 use super::state::{Nonces, SaError, SaReport, key_spec};
 use super::stats::Stats;
@@ -50,7 +50,7 @@ pub(super) struct RxSecy {
     pub(super) channels: Channels,
     pub(super) lane: Lane,
     pub(super) stats: Stats,
-    pub(super) hearing: Hearing,
+    pub(super) eapol_filter: EapolFilter,
 }
 
 /// An association. It lives until its last job is back. What packets read and write of it is
@@ -141,7 +141,7 @@ impl SecyIn {
     pub fn remove<E: Engine<Packet>>(&mut self, engine: &mut E, index: u16) -> Result<(), SaError> {
         let secy = self.rx.secys.get_mut(index as usize).ok_or(SaError::NoSecy(index))?;
         secy.config = None;
-        secy.hearing = Hearing::default();
+        secy.eapol_filter = EapolFilter::default();
         for place in std::mem::take(&mut secy.channels).iter().flat_map(|c| c.sas) {
             self.let_go(engine, place);
         }
@@ -230,7 +230,7 @@ impl SecyIn {
         of: &[ParticipantConfig],
     ) -> Result<(), SaError> {
         let secy = self.rx.secys.get_mut(index as usize).filter(|secy| secy.config.is_some());
-        secy.ok_or(SaError::NoSecy(index))?.hearing.follow(of);
+        secy.ok_or(SaError::NoSecy(index))?.eapol_filter.follow(of);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! A pair of SecYs with nothing between them, on any engine.
 
-mod hearing;
+mod eapol;
 mod laws;
 mod model;
 mod rekey;

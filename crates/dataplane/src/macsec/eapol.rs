@@ -37,20 +37,20 @@ const OTHER_RATE: u64 = 256;
 const OTHER_BURST: u64 = 64;
 
 /// Octets of an MKPDU at most: an ICV over more is asked of nobody.
-const BODY_MAX: usize = 1500 - (BODY_AT - ethernet::Header::LEN);
+const MKPDU_MAX: usize = 1500 - (BODY_AT - ethernet::Header::LEN);
 
-/// Octets of an MKPDU without lists of peers at most, 16 for a peer, and peers that are to come.
+/// Longest MKPDU without its lists of peers, in octets.
 const SETS_LEN: usize = 256;
-/// See [`SETS_LEN`].
+/// Octets of a peer in these lists.
 const PEER_LEN: usize = 16;
-/// See [`SETS_LEN`].
+/// Peers in these lists, at most, that are no live peers here yet.
 const NEWCOMERS: usize = 8;
 
 /// Members of a CAK that are not live peers and whose last number is known. Of more the first goes,
 /// and what was recorded of it is new again.
-const VOICES_MAX: usize = 64;
+const OTHERS_MAX: usize = 64;
 
-/// A participant of the port's MKA entity: what its members' messages are known by.
+/// A participant of the port's MKA entity, with the key of its members' messages.
 #[derive(Clone, Debug)]
 pub struct ParticipantConfig {
     /// Name of the CAK.
@@ -62,23 +62,23 @@ pub struct ParticipantConfig {
 }
 
 /// A member, and its last authentic message.
-struct Voice {
+struct HeardMember {
     last: Member,
     is_live: bool,
 }
 
 /// A participant.
-struct Listener {
+struct HeardParticipant {
     ckn: Ckn,
     ick: Secret,
     mac: AesCmac,
-    /// Each once. Room for all that may come is there from the beginning.
-    voices: Vec<Voice>,
+    /// Members, each once. Their number is bounded, and the room for them made at once.
+    members: Vec<HeardMember>,
 }
 
 /// The participants of one port, and how much they are given.
-pub(super) struct Hearing {
-    listeners: Vec<Listener>,
+pub(super) struct EapolFilter {
+    participants: Vec<HeardParticipant>,
     of_live: Bucket,
 }
 
@@ -95,9 +95,9 @@ impl Default for OtherEapol {
     }
 }
 
-impl Default for Hearing {
+impl Default for EapolFilter {
     fn default() -> Self {
-        Self { listeners: Vec::new(), of_live: Bucket::new(LIVE_RATE, LIVE_BURST) }
+        Self { participants: Vec::new(), of_live: Bucket::new(LIVE_RATE, LIVE_BURST) }
     }
 }
 
@@ -105,78 +105,79 @@ impl Default for Hearing {
 /// than one that every link carries.
 fn read(frame: &[u8]) -> Option<(Basic, &[u8], &[u8])> {
     let (eapol, body) = eapol::Repr::parse(frame.get(ethernet::Header::LEN..)?).ok()?;
-    let is_mkpdu = eapol.kind == Kind::MKA && body.len() <= BODY_MAX;
+    let is_mkpdu = eapol.kind == Kind::MKA && body.len() <= MKPDU_MAX;
     let basic = Basic::parse(body).ok().filter(|_| is_mkpdu)?;
     // (Octets behind the body are the MAC's padding.)
     let (covered, icv) = frame.get(..BODY_AT + body.len())?.split_last_chunk::<ICV_LEN>()?;
     Some((basic, covered, icv))
 }
 
-impl Listener {
-    /// A participant that may have heard some before; nothing with a key of no known length.
-    fn new(config: &ParticipantConfig, mut before: Vec<Voice>) -> Option<Self> {
-        let mut voices = Vec::with_capacity(config.live.len() + VOICES_MAX);
+impl HeardParticipant {
+    /// A participant that may have heard some members before; nothing if the key has a wrong length.
+    fn new(config: &ParticipantConfig, mut before: Vec<HeardMember>) -> Option<Self> {
+        let mut members = Vec::with_capacity(config.live.len() + OTHERS_MAX);
         for &last in &config.live {
-            let known = before.iter().position(|voice| voice.last.mi == last.mi);
+            let known = before.iter().position(|member| member.last.mi == last.mi);
             let known = known.map_or(0, |at| before.remove(at).last.mn);
             let last = Member { mn: last.mn.max(known), ..last };
-            voices.push(Voice { last, is_live: true });
+            members.push(HeardMember { last, is_live: true });
         }
         // Peers that were live until now have spoken last.
-        before.sort_by_key(|voice| voice.is_live);
-        let too_many = before.len().saturating_sub(VOICES_MAX);
+        before.sort_by_key(|member| member.is_live);
+        let too_many = before.len().saturating_sub(OTHERS_MAX);
         let others = before.into_iter().skip(too_many);
-        voices.extend(others.map(|voice| Voice { is_live: false, ..voice }));
+        members.extend(others.map(|member| HeardMember { is_live: false, ..member }));
         let mac = AesCmac::new(&config.ick)?;
-        Some(Self { ckn: config.ckn, ick: config.ick.clone(), mac, voices })
+        Some(Self { ckn: config.ckn, ick: config.ick.clone(), mac, members })
     }
 
-    /// Octets of a member's message as things stand.
+    /// Longest message that a member is expected to send, in octets.
     fn longest(&self) -> usize {
-        let live = self.voices.iter().filter(|voice| voice.is_live).count();
+        let live = self.members.iter().filter(|member| member.is_live).count();
         SETS_LEN + PEER_LEN * (live + NEWCOMERS)
     }
 
     /// True if nothing as late was heard of the sender.
     fn is_new(&self, from: Member) -> bool {
-        let known = self.voices.iter().find(|voice| voice.last.mi == from.mi);
-        from.mn > known.map_or(0, |voice| voice.last.mn)
+        let known = self.members.iter().find(|member| member.last.mi == from.mi);
+        from.mn > known.map_or(0, |member| member.last.mn)
     }
 
     /// Notes an authentic message; true if it is of a live peer.
     fn note(&mut self, from: Member) -> bool {
-        if let Some(at) = self.voices.iter().position(|known| known.last.mi == from.mi) {
-            self.voices[at].last = from;
-            let is_live = self.voices[at].is_live;
+        if let Some(at) = self.members.iter().position(|known| known.last.mi == from.mi) {
+            self.members[at].last = from;
+            let is_live = self.members[at].is_live;
             if !is_live {
                 // Those that were silent for longest are forgotten first.
-                self.voices[at..].rotate_left(1);
+                self.members[at..].rotate_left(1);
             }
             return is_live;
         }
-        let others = || self.voices.iter().enumerate().filter(|(_, voice)| !voice.is_live);
-        if others().count() >= VOICES_MAX
+        let others = || self.members.iter().enumerate().filter(|(_, member)| !member.is_live);
+        if others().count() >= OTHERS_MAX
             && let Some((first, _)) = others().next()
         {
-            self.voices.remove(first);
+            self.members.remove(first);
         }
-        self.voices.push(Voice { last: from, is_live: false });
+        self.members.push(HeardMember { last: from, is_live: false });
         false
     }
 }
 
-impl Hearing {
+impl EapolFilter {
     /// Other participants, or other live peers of them. Numbers that were heard by the same key
     /// stay.
     pub fn follow(&mut self, configs: &[ParticipantConfig]) {
-        let mut old = std::mem::take(&mut self.listeners);
+        let mut old = std::mem::take(&mut self.participants);
         let follow = |config: &ParticipantConfig| {
-            let is_same = |had: &Listener| had.ckn == config.ckn && had.ick.same_as(&config.ick);
+            let is_same =
+                |had: &HeardParticipant| had.ckn == config.ckn && had.ick.same_as(&config.ick);
             let known = old.iter().position(is_same);
-            let known = known.map(|at| old.swap_remove(at).voices);
-            Listener::new(config, known.unwrap_or_default())
+            let known = known.map(|at| old.swap_remove(at).members);
+            HeardParticipant::new(config, known.unwrap_or_default())
         };
-        self.listeners = configs.iter().filter_map(follow).collect();
+        self.participants = configs.iter().filter_map(follow).collect();
     }
 
     /// Fate of a frame that came to the port with this SCI.
@@ -196,9 +197,9 @@ impl Hearing {
         if bucket.take(now) { Ok(()) } else { Err(reason) }
     }
 
-    /// True for a new message of a live peer, false for one of another member; else why it is
-    /// neither. Cheap questions come first; the ICV of a message that is longer than any is to be
-    /// has its price in tokens.
+    /// True for a new message of a live peer, false for one of another member; else the reason to
+    /// drop it. Cheap checks come first. A message longer than those of members takes a token
+    /// before its ICV is computed.
     fn judge(
         &mut self,
         own: u64,
@@ -206,17 +207,18 @@ impl Hearing {
         pays: impl FnOnce() -> bool,
     ) -> Result<bool, DropReason> {
         let (basic, covered, icv) = read(frame).ok_or(DropReason::ControlQueueFull)?;
-        let listener = self.listeners.iter_mut().find(|listener| listener.ckn == basic.ckn);
-        let listener = listener.ok_or(DropReason::ControlQueueFull)?;
-        if basic.sci.0 == own || !listener.is_new(basic.actor) {
+        let participant =
+            self.participants.iter_mut().find(|participant| participant.ckn == basic.ckn);
+        let participant = participant.ok_or(DropReason::ControlQueueFull)?;
+        if basic.sci.0 == own || !participant.is_new(basic.actor) {
             return Err(DropReason::MkaReplay);
         }
-        if covered.len() > listener.longest() && !pays() {
+        if covered.len() > participant.longest() && !pays() {
             return Err(DropReason::ControlQueueFull);
         }
-        if !listener.mac.is_tag(covered, icv) {
+        if !participant.mac.is_tag(covered, icv) {
             return Err(DropReason::MkaForged);
         }
-        Ok(listener.note(basic.actor))
+        Ok(participant.note(basic.actor))
     }
 }
