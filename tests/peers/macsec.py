@@ -142,7 +142,7 @@ KINDS = [
 
 
 def linux_counters(bench):
-    """The kernel's counters, by name, over all associations and channels."""
+    """The kernel's counters, by name, over all channels (which sum their associations)."""
     total = {}
 
     def walk(value):
@@ -150,7 +150,7 @@ def linux_counters(bench):
             for k, v in value.items():
                 if isinstance(v, int) and k.startswith(("InPkts", "OutPkts", "InOctets")):
                     total[k] = total.get(k, 0) + v
-                else:
+                elif k != "sa_list":
                     walk(v)
         elif isinstance(value, list):
             for v in value:
@@ -200,6 +200,7 @@ def one_kind(check, bench, secy, sweep4, sweep6):
     node = Node(bench.lab, secy.ferrule() + ROUTER, secy.keys(1, 2))
     # Linux speaks when its interface comes up: the node may have been there by then.
     early, _ = bench.wire.take()
+    bench.at_guest.take()
     host, guest = bench.both_pings(("10.1.0.1", sweep4), ("10.2.0.2", sweep4))
     check.pings(host, "IPv4, host behind Ferrule to Linux")
     check.pings(guest, "IPv4, Linux to the host behind Ferrule")
@@ -221,7 +222,9 @@ def one_kind(check, bench, secy, sweep4, sweep6):
     bad = {k: v for k, v in seen.items() if v and k.startswith("InPkts") and k not in
            ("InPktsOK", "InPktsUnchecked")}
     check.equal(bad, {}, "no MACsec error at Linux")
-    check.that(seen.get("InPktsOK", 0) >= len(of) - 2, f"Linux counts {len(of)} frames: {seen}")
+    arrived, _ = bench.at_guest.take()
+    check.that(seen.get("InPktsOK", 0) >= len(arrived) - 2,
+               f"Linux counts {len(arrived)} frames: {seen}")
     counted = {(a["way"], a["an"]): a["counters"] for a in node.show("macsec")}
     valid = counted.get(("rx", 0), {})
     later, _ = bench.wire.take()        # neighbours ask for one another at any time
@@ -384,14 +387,19 @@ def wrong_key(check, bench, secy):
     check.case("wrong key at Linux")
     bench.guest.sh(secy.linux(rx=6))
     neighbours(bench)
-    bench.wire.take()
+    bench.at_guest.take()
     node = Node(bench.lab, secy.ferrule() + ROUTER, secy.keys(1, 2))
     check.silent(bench.guest_ping("10.1.0.2", "0-56", "--wait 0.3 --cold"), "nothing comes through")
-    _, of = bench.wire.take()
-    seen = linux_counters(bench)
-    check.that(len(of) >= 3 and not seen.get("InPktsOK"), f"none of {len(of)} frames: {seen}")
-    check.that(seen.get("InPktsNotValid", 0) >= len(of),
-               f"InPktsNotValid for {[f[:6].hex() for f in of]}: {seen}")
+    arrived, seen, end = [], {}, time.monotonic() + 5
+    while time.monotonic() < end:
+        arrived += bench.at_guest.take()[0]
+        seen = linux_counters(bench)
+        if arrived and seen.get("InPktsNotValid", 0) == len(arrived):
+            break
+    check.that(arrived and not seen.get("InPktsOK"),
+               f"none of {len(arrived)} frames: {seen}")
+    check.equal(seen.get("InPktsNotValid", 0), len(arrived),
+                f"InPktsNotValid for {[f[:6].hex() for f in arrived]}: {seen}")
     node.stop()
 
 
@@ -438,6 +446,9 @@ def main():
     check = Check()
     with Lab(cpu=CPU) as lab:
         bench = Bench(lab, "macsec")
+        # A bridge forwards nothing from a port whose carrier has just come up: what a
+        # node sends first may not reach the guest. Its counters are held against this.
+        bench.at_guest = Wire(lab, "ga")
         lab.ip("route", "add", "10.1.0.0/24", "via", "10.2.0.1")
         lab.ip("route", "add", "fd01::/64", "via", "fd02::1")
         only = sys.argv[1] if len(sys.argv) > 1 else ""
