@@ -24,6 +24,7 @@ use crate::probe::{Filter, Recorder, Records};
 use crate::punt::{self, BUDGET, Class, Exchange, Punted};
 use crate::resolve::Resolver;
 use crate::sas::{Directories, Sas};
+use crate::secys::SecyOrders;
 use crate::static_keys::{self, Plan, StaticKeys, Version};
 use crate::worker::{Parts, Peer, Worker, lane};
 use ferrule_base::{Duration, Instant, Ledger, MacAddr, PortId};
@@ -139,6 +140,8 @@ pub struct Control {
     static_keys: StaticKeys,
     /// All SAs of ESP and AH, and orders about them.
     sas: Sas,
+    /// Orders of the configuration about SecYs.
+    secys: SecyOrders,
     /// Orders of keying protocols so far.
     orders: u64,
     /// Addresses of the ports, in the order of the configuration.
@@ -216,6 +219,7 @@ pub fn build_with_cards<E: Engine<Packet>>(
         shared,
         static_keys,
         sas: Sas::default(),
+        secys: SecyOrders::default(),
         orders: 0,
         macs,
         links,

@@ -34,6 +34,14 @@ pub enum Incident {
         /// Why.
         why: String,
     },
+    /// A worker did not take an SA of the configuration: it is not in use.
+    #[strum(to_string = "{sa} is not in use: {why}")]
+    SaRefused {
+        /// The SA, by what people call it.
+        sa: String,
+        /// Why.
+        why: String,
+    },
     /// An outbound SA has few numbers left: it wants a new key.
     #[strum(to_string = "{0} has {1} numbers left: give it a new key")]
     SaExpires(Sender, u64),

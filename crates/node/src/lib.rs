@@ -26,6 +26,7 @@ mod punt;
 mod resolve;
 mod runner;
 mod sas;
+mod secys;
 mod stable;
 mod static_keys;
 mod turn;

@@ -75,16 +75,10 @@ pub struct Refusals {
     pub standing: Vec<Standing>,
 }
 
-/// A change, and the token by which it is answered, if somebody asks.
+/// A change, and the token by which a worker answers it.
 pub(crate) struct Ordered {
-    pub token: Option<Token>,
+    pub token: Token,
     pub change: Change,
-}
-
-impl From<Change> for Ordered {
-    fn from(change: Change) -> Self {
-        Self { token: None, change }
-    }
 }
 
 /// Who has an association: a worker, or the card of a port.

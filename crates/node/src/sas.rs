@@ -242,9 +242,8 @@ impl Sas {
         self.ordered += 1;
         let (number, mut left) = (Token(FIRST + self.ordered), 0);
         for (seat, change) in changes {
-            let token = matches!(seat, Seat::Worker(_)).then_some(number);
-            left += usize::from(token.is_some());
-            self.queue.push((seat, Ordered { token, change }));
+            left += usize::from(matches!(seat, Seat::Worker(_)));
+            self.queue.push((seat, Ordered { token: number, change }));
         }
         if verb == Verb::Drop {
             self.goes += usize::from(client == Client::Configuration);
@@ -446,13 +445,13 @@ impl Sas {
         true
     }
 
-    /// A worker answers. What people have to know comes back.
+    /// A worker answers. An SA of the configuration comes back if it is refused.
     pub fn done(
         &mut self,
         dirs: &Directories,
         token: Token,
         done: Result<(), Refused>,
-    ) -> Option<Refused> {
+    ) -> Option<(Sa, Refused)> {
         let under_way = self.under_way.get_mut(&token)?;
         under_way.left -= 1;
         under_way.refused = under_way.refused.take().or(done.err());
@@ -471,7 +470,7 @@ impl Sas {
             self.forget(sa);
         }
         match client {
-            Client::Configuration => refused,
+            Client::Configuration => refused.map(|refused| (sa, refused)),
             Client::Keying(token) => {
                 if verb == Verb::Add && refused.is_some() && self.has_agreed(sa) {
                     // As far as it was added it goes; nobody knows of it.
@@ -616,6 +615,14 @@ impl Sas {
             Sa::Outbound(index) => self.outbound.get(index).map(|sa| (sa.client, sa.leaves)),
         };
         matches!(found, Some((Client::Keying(_), false)))
+    }
+
+    /// Slot and SPI of an SA.
+    pub fn slot_and_spi(&self, sa: Sa) -> Option<(u32, u32)> {
+        match sa {
+            Sa::Inbound(index) => self.inbound.get(index).map(|sa| (sa.slot, sa.spi)),
+            Sa::Outbound(index) => self.outbound.get(index).map(|sa| (sa.slot, sa.spi)),
+        }
     }
 
     /// The record out of which an outbound SA takes its numbers.

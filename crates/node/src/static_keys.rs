@@ -4,11 +4,14 @@
 //! planning, so what is missing or does not fit changes nothing.
 //!
 //! ```text
-//!   moved:  an inbound SA goes to another worker or stage with its key: it ends first,
+//!   ended:  an inbound SA goes to another worker or stage with its key: it ends first,
 //!           and says where its window stands
-//!   before: what is new, and what stays and is changed in place
-//!   after:  what is gone, in rounds: an SA before the one that goes around it
+//!   wanted: SAs that are new, and those that stay and are changed in place
+//!   gone:   the others, in rounds: an SA before the one that goes around it
 //! ```
+//!
+//! Each of these is an order that its worker answers. A refused SA is not in use; people are
+//! told, and the next configuration orders it again.
 
 mod esp;
 mod macsec;

@@ -358,6 +358,7 @@ pub fn happened(incident: &Incident) {
         Incident::CardUnfilled { port, why } => {
             warn!(target: "ferrule", port, state = "unfilled", why, "card");
         }
+        Incident::SaRefused { sa, why } => warn!(target: "ferrule", sa, why, "sa-refused"),
         Incident::SaExpires(sa, left) => sa_event(sa, Some(*left)),
         Incident::Mka { port, news } => keyed(port, news),
         Incident::Other(what) => failed(what),

@@ -94,6 +94,7 @@ fn incidents_are_events_with_names_and_fields_as_documented() {
         Incident::WindowsWritten,
         Incident::CardSilent { port: "wan".into() },
         Incident::CardUnfilled { port: "wan".into(), why: "x".into() },
+        Incident::SaRefused { sa: "tunnel t, inbound SPI 0x00001001".into(), why: "x".into() },
         Incident::SaExpires(sa.clone(), 7),
         Incident::SaExpires(secy, 7),
         Incident::Other("x".into()),
@@ -111,6 +112,7 @@ fn incidents_are_events_with_names_and_fields_as_documented() {
         "state-written",
         "card",
         "card",
+        "sa-refused",
         "sa-expires",
         "sa-expires",
         "failure",
@@ -118,8 +120,8 @@ fn incidents_are_events_with_names_and_fields_as_documented() {
         "port-reopened",
     ];
     assert_eq!(names, want);
-    assert_eq!((&all[6]["tunnel"], &all[6]["spi"]), (&"t".into(), &"0x00001001".into()));
-    assert_eq!((&all[7]["port"], &all[7]["an"]), (&"wan".into(), &1.into()));
+    assert_eq!((&all[7]["tunnel"], &all[7]["spi"]), (&"t".into(), &"0x00001001".into()));
+    assert_eq!((&all[8]["port"], &all[8]["an"]), (&"wan".into(), &1.into()));
     let documented = include_str!("../../../../docs/events.md");
     for event in &all {
         let row = documented.lines().find(|line| {

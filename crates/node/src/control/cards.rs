@@ -229,7 +229,7 @@ impl Control {
         let (Ok(plan), Some(tables)) = (planned, tables) else { return };
         let records = plan.records().chain(self.sas.records());
         self.leases.grant(&plan.leases, &records.collect());
-        let of_card = plan.macsec.before.into_iter().filter(|(at, _)| *at == seat);
+        let of_card = plan.macsec.wanted.into_iter().filter(|(at, _)| *at == seat);
         let of_card = of_card.map(|(_, change)| change);
         let all = of_card.chain(plan.esp.refill(seat, &self.static_keys.sas));
         link.waiting.clear();

@@ -9,7 +9,7 @@ use crate::incident::Incident;
 use crate::message::{Command, Seat};
 use crate::sas::{Answer, Client, OutboundPart, Sa, taken};
 use crate::static_keys::{self, Version, inbound, max_of, outbound};
-use ferrule_base::{Instant, Secret};
+use ferrule_base::{Instant, PortId, Secret};
 use ferrule_control::{Refused, Token};
 use ferrule_crypto::KeySpec;
 use ferrule_dataplane::Sequence;
@@ -154,11 +154,27 @@ impl Control {
 
     /// A worker answers an order.
     pub(super) fn done(&mut self, now: Instant, token: Token, done: Result<(), Refused>) {
-        if !self.sas.is_of(token) {
+        let (sa, why) = if self.secys.is_of(token) {
+            let Some((item, Refused(why))) = self.secys.done(token, done) else { return };
+            self.static_keys.secys.refuse(item);
+            let port = self.port_name(PortId(item.secy()));
+            (format!("MACsec on port {port}, {item}"), why)
+        } else if self.sas.is_of(token) {
+            let refused = self.sas.done(&self.shared.directories, token, done);
+            let Some((sa, Refused(why))) = refused else { return };
+            self.static_keys.sas.refuse(sa);
+            (self.name_of(sa), why)
+        } else {
             return self.keying.done(now, token, done);
-        }
-        if let Some(Refused(why)) = self.sas.done(&self.shared.directories, token, done) {
-            self.incidents.push(Incident::Other(why));
-        }
+        };
+        self.incidents.push(Incident::SaRefused { sa, why });
+    }
+
+    /// An SA of ESP or AH, by what people call it.
+    fn name_of(&self, sa: Sa) -> String {
+        let (slot, spi) = self.sas.slot_and_spi(sa).unwrap_or_default();
+        let tunnel = self.compiled.tunnel_of(slot).map(|number| &*self.config.tunnels[number].name);
+        let way = if matches!(sa, Sa::Inbound(_)) { "inbound" } else { "outbound" };
+        format!("tunnel {}, {way} SPI 0x{spi:08x}", tunnel.unwrap_or("?"))
     }
 }

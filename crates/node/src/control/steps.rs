@@ -126,7 +126,7 @@ impl Control {
     pub(super) fn begin(&mut self, plan: Plan) {
         self.grant(&plan);
         self.static_keys.secys = plan.macsec.next;
-        self.change_step(plan.macsec.before, Command::Changes);
+        self.order_secys(plan.macsec.wanted, Command::Changes);
         let (directories, sas) = (&self.shared.directories, &mut self.sas);
         let (static_sas, filling) = plan.esp.order(directories, sas);
         self.static_keys.sas = static_sas;
@@ -141,11 +141,11 @@ impl Control {
         self.static_keys.secys = plan.macsec.next;
         let (ended, rounds) = (take(&mut plan.esp.ended), take(&mut plan.esp.gone));
         let coming = &mut self.steps.coming;
-        if !plan.macsec.moved.is_empty() || !ended.is_empty() {
-            coming.push_back(Step::End(plan.macsec.moved, ended));
+        if !plan.macsec.ended.is_empty() || !ended.is_empty() {
+            coming.push_back(Step::End(plan.macsec.ended, ended));
         }
-        coming.extend([Step::Ready(plan.macsec.before, Box::new(plan.esp)), Step::Switch]);
-        coming.extend([Step::Ports(gone), Step::Leave(plan.macsec.after)]);
+        coming.extend([Step::Ready(plan.macsec.wanted, Box::new(plan.esp)), Step::Switch]);
+        coming.extend([Step::Ports(gone), Step::Leave(plan.macsec.gone)]);
         coming.extend(rounds.into_iter().map(Step::Drop));
         self.step(now);
     }
@@ -182,14 +182,14 @@ impl Control {
     fn take_step(&mut self, now: Instant, step: Step) {
         match step {
             Step::End(changes, ended) => {
-                self.change_step(changes, Command::Changes);
+                self.order_secys(changes, Command::Changes);
                 for index in ended {
                     self.sas.end(&self.shared.directories, index, Client::Configuration);
                 }
                 self.send_orders();
             }
             Step::Ready(changes, esp) => {
-                self.change_step(changes, Command::Changes);
+                self.order_secys(changes, Command::Changes);
                 let (static_sas, filling) = esp.order(&self.shared.directories, &mut self.sas);
                 (self.static_keys.sas, self.steps.filling) = (static_sas, filling);
                 self.send_orders();
@@ -222,14 +222,14 @@ impl Control {
                 }
                 self.turn_sas();
             }
-            Step::Leave(changes) => self.change_step(changes, Command::Leave),
+            Step::Leave(changes) => self.order_secys(changes, Command::Leave),
         }
     }
 
-    /// Sends changes in their order.
-    fn change_step(&mut self, changes: Changes, of_worker: impl Fn(VecDeque<Ordered>) -> Command) {
-        let changes = changes.into_iter().map(|(seat, change)| (seat, change.into()));
-        self.send_changes(changes.collect(), of_worker);
+    /// Orders changes of SecYs, in their order.
+    fn order_secys(&mut self, changes: Changes, of_worker: impl Fn(VecDeque<Ordered>) -> Command) {
+        let ordered = self.secys.order(changes);
+        self.send_changes(ordered, of_worker);
     }
 
     /// Sends changes in their order, all of a worker in one message: there may be more of

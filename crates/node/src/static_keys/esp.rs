@@ -69,6 +69,8 @@ struct Held {
 pub(crate) struct StaticSas {
     outbound: HashMap<OutboundSpec, Held>,
     inbound: HashMap<InboundSpec, Held>,
+    /// SAs that their workers did not take: the next configuration orders them anew.
+    refused: HashSet<Sa>,
 }
 
 impl StaticSas {
@@ -78,6 +80,11 @@ impl StaticSas {
         rest.outbound.retain(|spec, _| spec.seats[0] != seat);
         rest.inbound.retain(|spec, _| spec.seat != seat);
         rest
+    }
+
+    /// A worker did not take an SA.
+    pub fn refuse(&mut self, sa: Sa) {
+        self.refused.insert(sa);
     }
 }
 
@@ -370,7 +377,10 @@ impl<'a> Planner<'a> {
                 is_first: at == 0,
             };
             specs.push(spec.clone());
-            let stays = |held: &&Held| self.old.outbound_template(held.tunnel) == template;
+            let stays = |held: &&Held| {
+                let refused = self.sas.refused.contains(&Sa::Outbound(held.index));
+                !refused && self.old.outbound_template(held.tunnel) == template
+            };
             match self.sas.outbound.get(&spec).filter(stays) {
                 Some(held) => {
                     let held = Held { tunnel: number, ..*held };
@@ -451,7 +461,9 @@ impl<'a> Planner<'a> {
             in_udp: tunnel.encap.is_some(),
         };
         let config = || Box::new(inbound(self.new, number, sa, record));
-        if let Some(&held) = self.sas.inbound.get(&spec) {
+        let held = self.sas.inbound.get(&spec);
+        let held = held.filter(|held| !self.sas.refused.contains(&Sa::Inbound(held.index)));
+        if let Some(&held) = held {
             if !self.new.receives_like(number, self.old, held.tunnel) {
                 let was_wide = self.old.tunnel(held.tunnel).esn;
                 let changed = (held.index, config());

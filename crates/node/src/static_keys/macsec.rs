@@ -6,6 +6,7 @@ use crate::config::{MacsecConfig, MacsecSaConfig};
 use crate::control::BuildError;
 use crate::leases::Leases;
 use crate::message::{Change, Seat};
+use crate::secys::SecyItem;
 use ferrule_base::MacAddr;
 use ferrule_crypto::Place;
 use ferrule_dataplane::macsec::{self, RxChange, TxChange};
@@ -17,6 +18,8 @@ struct Association {
     record: [u8; 16],
     seat: Seat,
     place: Place,
+    /// Its worker did not take it: the next configuration orders it anew.
+    refused: bool,
 }
 
 /// SecYs of the configuration, and their associations: by association number those that
@@ -38,18 +41,33 @@ impl StaticSecys {
         rest
     }
 
+    /// A worker did not carry out an order about this.
+    pub fn refuse(&mut self, item: SecyItem) {
+        let association = match item {
+            SecyItem::Secy(_) => None,
+            SecyItem::Transmit(secy, an) => self.transmit.get_mut(&(secy, an)),
+            SecyItem::Receive(secy, sci, an) => self.receive.get_mut(&(secy, sci, an)),
+        };
+        if let Some(sa) = association {
+            sa.refused = true;
+        }
+    }
+
     /// Records of all associations.
     pub fn records(&self) -> impl Iterator<Item = [u8; 16]> {
         self.transmit.values().chain(self.receive.values()).map(|sa| sa.record)
     }
 }
 
-/// Changes of SecYs and their associations.
+/// Orders about SecYs and their associations.
 #[derive(Default)]
 pub(crate) struct MacsecPlan {
-    pub moved: Changes,
-    pub before: Changes,
-    pub after: Changes,
+    /// Associations that end before anything else.
+    pub ended: Changes,
+    /// SecYs and associations that are new, and those that stay and are changed in place.
+    pub wanted: Changes,
+    /// SecYs and associations that are gone.
+    pub gone: Changes,
     /// SecYs from then on.
     pub next: StaticSecys,
     /// SecYs that lose all their associations at once.
@@ -57,8 +75,8 @@ pub(crate) struct MacsecPlan {
 }
 
 impl MacsecPlan {
-    fn before(&mut self, seat: Seat, change: Change) {
-        self.before.push((seat, change));
+    fn want(&mut self, seat: Seat, change: Change) {
+        self.wanted.push((seat, change));
     }
 
     /// Retires associations and SecYs that are no more. (A number that is in both has the same association, or
@@ -67,19 +85,19 @@ impl MacsecPlan {
         for (&(secy, an), sa) in &old.transmit {
             let emptied = self.emptied.contains(&secy);
             if !emptied && !self.next.transmit.contains_key(&(secy, an)) {
-                self.after.push((sa.seat, Change::SecyOut(TxChange::Retire(secy, an))));
+                self.gone.push((sa.seat, Change::SecyOut(TxChange::Retire(secy, an))));
             }
         }
         for (&(secy, sci, an), sa) in &old.receive {
             let emptied = self.emptied.contains(&secy);
             if !emptied && !self.next.receive.contains_key(&(secy, sci, an)) {
-                self.after.push((sa.seat, Change::SecyIn(RxChange::Retire(secy, sci, an))));
+                self.gone.push((sa.seat, Change::SecyIn(RxChange::Retire(secy, sci, an))));
             }
         }
         for (&secy, &(_, seat)) in &old.secys {
             if self.next.secys.get(&secy).is_none_or(|new| new.1 != seat) {
-                self.after.push((seat, Change::SecyOut(TxChange::Remove(secy))));
-                self.after.push((seat, Change::SecyIn(RxChange::Remove(secy))));
+                self.gone.push((seat, Change::SecyOut(TxChange::Remove(secy))));
+                self.gone.push((seat, Change::SecyIn(RxChange::Remove(secy))));
             }
         }
     }
@@ -128,14 +146,14 @@ impl Planner<'_> {
         let keyed = |entity: &macsec::SecyConfig| entity.eapol.is_some();
         let other_keys = before.is_some_and(|before| keyed(before) != keyed(&entity));
         if other_keys {
-            changes.before(seat, Change::SecyOut(TxChange::Remove(index)));
-            changes.before(seat, Change::SecyIn(RxChange::Remove(index)));
+            changes.want(seat, Change::SecyOut(TxChange::Remove(index)));
+            changes.want(seat, Change::SecyIn(RxChange::Remove(index)));
             changes.emptied.insert(index);
         }
         let before = before.filter(|_| !other_keys);
         if before != Some(&entity) {
-            changes.before(seat, Change::SecyOut(TxChange::Install(index, entity.clone())));
-            changes.before(seat, Change::SecyIn(RxChange::Install(index, entity.clone())));
+            changes.want(seat, Change::SecyOut(TxChange::Install(index, entity.clone())));
+            changes.want(seat, Change::SecyIn(RxChange::Install(index, entity.clone())));
         }
         // Associations that are not at home in what it is now went with that.
         let stays = before.is_some_and(|old| old.sends_like(&entity));
@@ -150,7 +168,7 @@ impl Planner<'_> {
         // The first association listed is the one in use; the switch comes after
         // every receiver has its keys.
         if let Some(first) = secy.transmit.first() {
-            changes.before(seat, Change::SecyOut(TxChange::Encode(index, first.an)));
+            changes.want(seat, Change::SecyOut(TxChange::Encode(index, first.an)));
         }
         changes.next.secys.insert(index, (entity, seat));
         Ok(())
@@ -158,7 +176,7 @@ impl Planner<'_> {
 
     fn association(&self, record: [u8; 16], sa: &MacsecSaConfig) -> Association {
         let place = self.secy.placement.place(sa.label.as_deref());
-        Association { record, seat: self.seat, place }
+        Association { record, seat: self.seat, place, refused: false }
     }
 
     fn transmit(&mut self, sa: &MacsecSaConfig, stays: bool) -> Result<(), BuildError> {
@@ -173,11 +191,11 @@ impl Planner<'_> {
             self.plan.leases.push(numbers.lease());
             let changes = &mut self.plan.macsec;
             if let Some(old) = old {
-                changes.before(old.seat, Change::SecyOut(TxChange::Retire(index, an)));
+                changes.want(old.seat, Change::SecyOut(TxChange::Retire(index, an)));
             }
             let (key, place) = (sa.key.clone(), new.place.clone());
             let config = macsec::TxSaConfig { an, key, cipher: None, xpn: xpn(secy, sa), place };
-            changes.before(seat, Change::SecyOut(TxChange::Sa(index, config, numbers)));
+            changes.want(seat, Change::SecyOut(TxChange::Sa(index, config, numbers)));
         }
         self.plan.macsec.next.transmit.insert((index, an), new);
         Ok(())
@@ -205,18 +223,19 @@ impl Planner<'_> {
         match old {
             Some(old) if *old == new => {}
             // Its window stays.
-            Some(old) if (old.record, old.seat) == (new.record, seat) => {
-                changes.before(seat, Change::SecyIn(RxChange::Move(index, config)));
+            Some(old) if (old.record, old.seat, old.refused) == (new.record, seat, false) => {
+                changes.want(seat, Change::SecyIn(RxChange::Move(index, config)));
             }
-            Some(old) if old.seat != seat => {
-                changes.moved.push((old.seat, retire));
-                changes.before(seat, install(config));
+            // It says first where its window stands.
+            Some(old) if old.seat != seat || old.record == new.record => {
+                changes.ended.push((old.seat, retire));
+                changes.want(seat, install(config));
             }
             Some(_) => {
-                changes.before(seat, retire);
-                changes.before(seat, install(config));
+                changes.want(seat, retire);
+                changes.want(seat, install(config));
             }
-            None => changes.before(seat, install(config)),
+            None => changes.want(seat, install(config)),
         }
         changes.next.receive.insert((index, sci, an), new);
         Ok(())

@@ -226,13 +226,8 @@ impl<E: Engine<Packet>> Worker<E> {
             return 0;
         }
         while let Some(Ordered { token, change }) = self.handover.leaving.pop_front() {
-            match token {
-                None => self.change(change),
-                Some(token) => {
-                    let done = self.try_change(change).map_err(Refused);
-                    self.handover.gone.push(Event::Done(token, done));
-                }
-            }
+            let done = self.try_change(change).map_err(Refused);
+            self.handover.gone.push(Event::Done(token, done));
         }
         if self.stages.sas.is_lingering() && self.handover.wait(now) {
             return 0;

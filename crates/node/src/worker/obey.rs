@@ -136,21 +136,16 @@ impl<E: Engine<Packet>> Worker<E> {
 
     /// Carries out a change. What did not work is reported; the configuration was checked,
     /// so this is rare.
-    pub(super) fn change(&mut self, change: Change) {
+    fn change(&mut self, change: Change) {
         if let Err(e) = self.try_change(change) {
             let _ = self.events.push(Event::Failed(e));
         }
     }
 
-    /// Carries out a change, and answers whoever asks.
+    /// Carries out an order, and answers it.
     fn carry_out(&mut self, Ordered { token, change }: Ordered) {
-        match token {
-            Some(token) => {
-                let done = self.try_change(change);
-                self.say(Event::Done(token, done.map_err(Refused)));
-            }
-            None => self.change(change),
-        }
+        let done = self.try_change(change);
+        self.say(Event::Done(token, done.map_err(Refused)));
     }
 
     pub(super) fn try_change(&mut self, change: Change) -> Result<(), String> {

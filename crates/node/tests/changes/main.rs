@@ -5,6 +5,7 @@
 mod net;
 
 mod counters;
+mod refused;
 mod several;
 mod steps;
 mod windows;

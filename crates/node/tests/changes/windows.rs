@@ -117,7 +117,7 @@ fn a_key_that_comes_back_after_a_while_brings_its_window() {
     }
 }
 
-fn bridge(name: &str, peer: &str, keys: (&str, &str), options: &str) -> String {
+pub fn bridge(name: &str, peer: &str, keys: (&str, &str), options: &str) -> String {
     let sci = |node| format!("{}/1", mac(node, "wan"));
     format!(
         r#"
