@@ -83,8 +83,8 @@ impl Port for Memory {
 }
 
 /// A node with its ports in our hands.
-struct Stand {
-    control: Control,
+pub(crate) struct Stand {
+    pub control: Control,
     worker: Worker<Software>,
     ports: Vec<Memory>,
 }
@@ -209,7 +209,7 @@ impl Path {
 
 impl Stand {
     /// Frames for its first port, and the work that was done before them.
-    fn load(&mut self, packets: Vec<Packet>, now: Instant) -> Work {
+    pub fn load(&mut self, packets: Vec<Packet>, now: Instant) -> Work {
         self.control.turn(now);
         self.ports.iter().take(1).zip([packets]).for_each(|(port, packets)| port.load(packets));
         *self.worker.work()
@@ -220,18 +220,18 @@ impl Stand {
     }
 
     /// Carries them.
-    fn turn(&mut self, now: Instant) {
+    pub fn turn(&mut self, now: Instant) {
         for _ in 0..AT_ONCE {
             self.worker.turn(now);
         }
     }
 
     /// Frames that it sent.
-    fn take(&self) -> impl Iterator<Item = Packet> + '_ {
+    pub fn take(&self) -> impl Iterator<Item = Packet> + '_ {
         self.ports.iter().flat_map(Memory::take)
     }
 
-    fn new(config: Config, prepare: &dyn Fn(&Tables), pool: &Pool) -> Self {
+    pub fn new(config: Config, prepare: &dyn Fn(&Tables), pool: &Pool) -> Self {
         let macs = config.ports.iter().map(|p| p.mac.unwrap_or(made_mac(&config.name, &p.name)));
         let environment = Environment {
             secret: [0; 2],

@@ -38,6 +38,7 @@ use ferrule_pipeline::{Packet, Pool, PoolCache, Port};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::ops::Sub;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{self, Receiver, channel};
@@ -160,6 +161,24 @@ pub struct Control {
     steps: Steps,
     edges_due: Instant,
     incidents: Vec<Incident>,
+    work: ControlWork,
+}
+
+/// Work of a control part, which may be priced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ControlWork {
+    /// Protocol messages, heard and made.
+    pub messages: u64,
+    /// Orders, their answers, and reports of workers.
+    pub tasks: u64,
+}
+
+impl Sub for ControlWork {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self { messages: self.messages - before.messages, tasks: self.tasks - before.tasks }
+    }
 }
 
 /// Builds a node: its control part, and a worker for each core of the
@@ -211,7 +230,6 @@ pub fn build_with_cards<E: Engine<Packet>>(
     let plan = static_keys.plan(version, &macs, version, &mut leases)?;
     let edges_due = now + EDGE_INTERVAL;
     let resolved = (tables.clone(), std::mem::take(&mut compiled.next_hops));
-    let incidents = Vec::new();
     let mut control = Control {
         config,
         tables,
@@ -234,7 +252,8 @@ pub fn build_with_cards<E: Engine<Packet>>(
         resolved,
         steps: Steps::default(),
         edges_due,
-        incidents,
+        incidents: Vec::new(),
+        work: ControlWork::default(),
     };
     control.fit_cards();
     control.begin(plan);
@@ -324,16 +343,16 @@ impl Control {
 
     /// Does what is due: protocol messages, neighbours, counters.
     pub fn turn(&mut self, now: Instant) -> usize {
-        let mut done = 0;
+        let (mut done, mut heard, made) = (0, 0, self.exchange.made());
         for worker in 0..self.links.len() {
             for _ in 0..RING {
                 let Ok(event) = self.links[worker].events.pop() else { break };
                 self.handle(now, Seat::Worker(worker), event);
                 done += 1;
             }
-            done += self.take_punted(now, worker);
+            heard += self.take_punted(now, worker);
         }
-        done += self.hear_cards(now);
+        done += heard + self.hear_cards(now);
         done += self.step(now) + self.turn_sas();
         done += self.mind_wants(now);
         done += self.resolver.turn(now, &self.resolved.0, &mut self.links, &mut self.exchange);
@@ -349,7 +368,15 @@ impl Control {
             self.incidents.extend(self.leases.keep_edges_again());
             self.ask_edges();
         }
+        let messages = heard as u64 + self.exchange.made() - made;
+        self.work.messages += messages;
+        self.work.tasks += (done as u64).saturating_sub(messages);
         done
+    }
+
+    /// Work of all turns.
+    pub const fn work(&self) -> ControlWork {
+        self.work
     }
 
     /// Packets of a worker, of each class so many.

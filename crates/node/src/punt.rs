@@ -144,6 +144,11 @@ impl Exchange {
         self.cache.recycle(packet);
     }
 
+    /// Packets made so far.
+    pub const fn made(&self) -> u64 {
+        self.made
+    }
+
     /// A packet with these octets, if there is a buffer.
     pub fn make(&mut self, frame: &[u8]) -> Option<Packet> {
         let packet = self.cache.packet_from(frame)?;

@@ -12,11 +12,12 @@
 //! zero. How well they fit, and how well each is told by the others, is part of
 //! the profile. The clock is the caller's: this crate has none.
 
+mod control;
 mod paths;
 mod solve;
 
 use crate::memory::Path;
-use crate::profile::{BATCH_MAX, Fit, KNOTS, Key, Profile, Source, Spent};
+use crate::profile::{BATCH_MAX, ControlCost, Fit, KNOTS, Key, Profile, Source, Spent};
 use ferrule_dataplane::Next;
 use paths::all;
 use solve::least_squares;
@@ -121,12 +122,18 @@ pub fn calibrate(
 ) -> Calibration {
     let mut paths = all(&KNOTS);
     let mut times: Vec<Vec<u64>> = paths.iter().map(|_| Vec::with_capacity(ROUNDS)).collect();
+    let mut lan = control::Lan::new();
+    let mut messages_ns = Vec::with_capacity(ROUNDS);
     for round in 0..=ROUNDS {
         for ((_, path), times) in paths.iter_mut().zip(&mut times) {
             let nanos = path.round(clock);
             if round > 0 {
                 times.push(nanos);
             }
+        }
+        let message_ns = lan.round(clock);
+        if round > 0 {
+            messages_ns.push(message_ns);
         }
         progress(round, ROUNDS);
     }
@@ -135,7 +142,11 @@ pub fn calibrate(
         Observation::of(path, &through, times[times.len() / 2] as f64)
     };
     let observations: Vec<_> = paths.into_iter().zip(times).map(observe).collect();
-    Calibration { profile: fit(name, machine, &observations), observations }
+    messages_ns.sort_unstable_by(f64::total_cmp);
+    let message_ns = messages_ns[messages_ns.len() / 2].round();
+    let mut profile = fit(name, machine, &observations);
+    profile.control = ControlCost { message_ns, ..ControlCost::default() };
+    Calibration { profile, observations }
 }
 
 /// The profile that fits what was observed best.

@@ -5,7 +5,7 @@ use crate::agenda::Event;
 use crate::link::picos;
 use crate::network::LabEngine;
 use crate::world::World;
-use ferrule_base::{Duration, MacAddr, Rng};
+use ferrule_base::{Duration, Instant, MacAddr, Rng};
 use ferrule_crypto::Software;
 use ferrule_node::{BuildError, Config, Control, Counter, CounterStore, Environment, StoreError};
 use ferrule_node::{build_with_cards, made_mac};
@@ -65,6 +65,7 @@ impl Device {
             }
         }
         self.control_due = world.now;
+        self.control_free = Instant::ZERO;
         self.call_all(picos(world.now));
         Ok(())
     }

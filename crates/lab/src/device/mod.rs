@@ -55,6 +55,8 @@ pub struct DeviceStats {
     pub busy_ps: u64,
     /// For how long the cards in its ports were, both directions together.
     pub card_busy_ps: u64,
+    /// For how long its control part was.
+    pub control_busy_ps: u64,
 }
 
 /// Everything that a device counted.
@@ -121,6 +123,8 @@ pub struct Device {
     /// Configurations that wait for the change before them.
     changes: VecDeque<Config>,
     control_due: Instant,
+    /// When the control part is done with its last turn, by the clock of the device.
+    control_free: Instant,
     timer: Option<Instant>,
     /// How far its clock is ahead.
     ahead: Duration,
@@ -167,6 +171,7 @@ impl Device {
             order: stream(seed, name, "order"),
             changes: VecDeque::new(),
             control_due: Instant::ZERO,
+            control_free: Instant::ZERO,
             timer: None,
             ahead: Duration::ZERO,
             life: 0,

@@ -155,7 +155,9 @@ impl Device {
                 ready |= 1 << i;
             }
         }
-        let control = node.control.has_mail() || now + self.ahead >= self.control_due;
+        let clock = now + self.ahead;
+        let wanted = node.control.has_mail() || clock >= self.control_due;
+        let control = wanted && clock >= self.control_free;
         let count = u64::from(ready.count_ones()) + u64::from(control);
         let mut at = match count {
             0 => return None,
@@ -176,13 +178,18 @@ impl Device {
     fn turn_control(&mut self, now: Instant) {
         let clock = self.clock(now);
         let Some(node) = &mut self.node else { return };
+        let before = node.control.work();
         node.control.turn(clock);
+        let work = node.control.work() - before;
         let failures = node.control.take_failures();
         // Routine ends at the next due time, not before the next nanosecond.
         let next = clock + Duration::from_nanos(1);
         self.control_due = node.control.poll_timeout().unwrap_or(Instant::FAR_FUTURE).max(next);
         failures.into_iter().for_each(|f| self.fail(f));
-        self.call_all(picos(now));
+        let busy_ps = self.profile.control.of(work);
+        self.stats.control_busy_ps += busy_ps;
+        self.control_free = clock + Duration::from_nanos(busy_ps.div_ceil(1000));
+        self.call_all(picos(now) + busy_ps);
     }
 
     /// A worker's server takes what is ready, and the worker turns.
@@ -337,7 +344,10 @@ impl Device {
         let (device, life) = (self.id.0 as u32, self.life);
         let Some(node) = &self.node else { return };
         let clock = world.now + self.ahead;
-        let mut due = self.control_due;
+        let mut due = match node.control.has_mail() {
+            true => self.control_free,
+            false => self.control_due.max(self.control_free),
+        };
         for (i, server) in self.servers.iter_mut().enumerate() {
             let worker = i as u8;
             match node.workers.get(i).and_then(|w| w.poll_timeout()) {

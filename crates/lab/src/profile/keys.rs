@@ -209,6 +209,20 @@ pub const KEYS: &[Key] = &[
         (0.0, 1e9),
         card.buffer_octets
     ),
+    number!(
+        "control.message-ns",
+        "ns",
+        "each protocol message that the control part hears or makes",
+        NS,
+        control.message_ns
+    ),
+    number!(
+        "control.task-ns",
+        "ns",
+        "each order, answer or report in the control part",
+        NS,
+        control.task_ns
+    ),
     time!("workers.stagger-ns", "a worker begins up to this much later, by the dice", stagger),
     number!(
         "look-aside.bus-bits",

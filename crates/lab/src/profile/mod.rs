@@ -19,6 +19,8 @@
 //! - *Bus*: each frame is shipped in and out, one at a time.
 //! - *Card*: a port with crypto of its own (`placement = "inline"`) has a server for
 //!   each direction, between line and bus. What it does occupies no worker.
+//! - *Control*: protocol messages and orders, on a core beside the workers'. What is
+//!   heard meanwhile waits in the queues of its class, and is lost where those are full.
 //! - *Look-aside*: the engine for what a configuration places there, with a bus
 //!   of its own ([`ferrule_engines::look_aside::model`]). Its batches, depth and
 //!   copies are the configuration's.
@@ -35,7 +37,7 @@ pub use price::{ENTRIES, KNOTS, ROUTES, Sizes, Spent, price};
 
 use ferrule_base::{Duration, STAGES_MAX};
 use ferrule_engines::look_aside::Speed;
-use ferrule_node::ConfigError;
+use ferrule_node::{ConfigError, ControlWork};
 
 /// Profiles that are part of the program: name and text.
 const SHIPPED: [(&str, &str); 7] = [
@@ -174,6 +176,23 @@ impl CardCost {
     }
 }
 
+/// Cost of the control part: protocol messages and orders, on a core of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ControlCost {
+    /// Nanoseconds for each message, heard or made.
+    pub message_ns: f64,
+    /// Nanoseconds for each order, answer or report of a worker.
+    pub task_ns: f64,
+}
+
+impl ControlCost {
+    /// Time that work takes, in picoseconds.
+    pub fn of(&self, work: ControlWork) -> u64 {
+        let ns = self.message_ns * work.messages as f64 + self.task_ns * work.tasks as f64;
+        (ns * 1000.0).round() as u64
+    }
+}
+
 /// How well a profile fits what it was fitted to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fit {
@@ -240,6 +259,8 @@ pub struct Profile {
     pub bus: Bus,
     /// The cards in ports that have one.
     pub card: CardCost,
+    /// The control part.
+    pub control: ControlCost,
     /// A worker that has something to do begins up to this much later, drawn
     /// evenly: to try many interleavings of workers.
     pub stagger: Duration,
@@ -311,6 +332,7 @@ impl Profile {
             cap: Cap::NONE,
             bus: Bus::default(),
             card: CardCost::FREE,
+            control: ControlCost::default(),
             stagger: Duration::ZERO,
             look_aside: Speed::default(),
             fit: Fit::default(),
