@@ -27,7 +27,7 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// Whether the network is at rest even while this is to come.
+    /// True for events that may still be pending in a network at rest.
     fn is_routine(&self) -> bool {
         matches!(self, Self::Timer { .. })
     }
@@ -61,7 +61,7 @@ impl Ord for Entry {
     }
 }
 
-/// All that is to come.
+/// Queue of all pending events, earliest first.
 #[derive(Default)]
 pub(crate) struct Agenda {
     heap: BinaryHeap<Entry>,
@@ -99,7 +99,7 @@ impl Agenda {
         self.entered - self.heap.len() as u64
     }
 
-    /// Whether nothing but routine timers is to come.
+    /// True if only routine timers are pending.
     pub fn is_quiet(&self) -> bool {
         self.routine == self.heap.len()
     }

@@ -44,7 +44,7 @@ impl Tap {
         }
     }
 
-    /// What was captured since this was asked last, as a file of its own.
+    /// Frames captured since the last call, as a pcapng file of their own.
     pub fn take(&mut self) -> Vec<u8> {
         let fresh = Self::new(&self.ends[0], &self.ends[1]);
         std::mem::replace(self, fresh).writer.into_inner()

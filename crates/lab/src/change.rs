@@ -6,7 +6,7 @@ use crate::network::{DeviceId, LinkId};
 use ferrule_base::Duration;
 use ferrule_node::Config;
 
-/// What changes.
+/// Kinds of changes.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// A link goes down: what is on it is lost.

@@ -44,7 +44,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// All of them.
+    /// Sum of all parts.
     pub const fn total_ps(&self) -> u64 {
         self.line_ps
             + self.cable_ps

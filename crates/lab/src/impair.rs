@@ -1,4 +1,4 @@
-//! What a link does to frames, apart from carrying them.
+//! Effects of a link on frames, apart from carrying them.
 //!
 //! Each kind has dice of its own for each direction: taking one impairment away
 //! leaves the others where they were, which is what makes a finding shrink.
@@ -61,7 +61,7 @@ impl Default for Impairments {
 }
 
 impl Impairments {
-    /// Whether frames just pass.
+    /// True if frames pass unchanged.
     pub fn is_none(&self) -> bool {
         let rules = [self.loss_every, self.duplicate_every, self.corrupt_every, self.reorder_every];
         let shares = [self.loss, self.duplicate, self.corrupt, self.reorder];
@@ -78,7 +78,7 @@ pub(crate) struct Dice {
     jitter: Rng,
 }
 
-/// What happens to one frame.
+/// Effects on one frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub lost: bool,

@@ -30,7 +30,7 @@ pub struct NetworkLedger {
 }
 
 impl NetworkLedger {
-    /// Whether every packet is accounted for.
+    /// True if every packet is accounted for.
     pub const fn balances(&self) -> bool {
         self.sent + self.made
             == self.received + self.consumed + self.dropped + self.lost + self.in_flight
@@ -42,7 +42,7 @@ impl NetworkLedger {
 pub struct Unbalanced {
     /// The link, device or station; or the network.
     pub place: String,
-    /// What does not add up.
+    /// The sum that does not add up, in a sentence.
     pub what: String,
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn picos_of(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).saturating_mul(PICOS)
 }
 
-/// Which way a frame goes.
+/// Direction of a frame on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// From the first end to the second.
@@ -71,8 +71,7 @@ impl Direction {
     }
 }
 
-/// What a frame costs on the line beside its own octets (IEEE 802.3 clauses 3
-/// and 4), in octets.
+/// Overhead of a frame on the line (IEEE 802.3 clauses 3 and 4), in octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
     /// Preamble and start of frame, in front.
@@ -114,14 +113,14 @@ pub struct LinkSpec {
     pub delay: Duration,
     /// Frames that wait for each direction at most; the next one is lost.
     pub queue: usize,
-    /// What a frame costs beside its octets.
+    /// Overhead of each frame on the line.
     pub framing: Framing,
     /// Both directions share one medium, as on a coaxial cable or behind a hub: one frame
     /// at a time. Who comes first goes first; nobody collides.
     pub shared: bool,
-    /// What happens to frames.
+    /// Impairments of frames.
     pub impairments: Impairments,
-    /// What happens to frames from the second end to the first, if it differs.
+    /// Impairments of frames from the second end to the first, if they differ.
     pub back: Option<Impairments>,
 }
 
@@ -140,7 +139,7 @@ impl Default for LinkSpec {
     }
 }
 
-/// What one direction of a link counted.
+/// Counters of one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneStats {
     /// Frames put on it.
@@ -171,7 +170,7 @@ impl LaneStats {
     }
 }
 
-/// What a link counted.
+/// Counters of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
     /// From the first end to the second.
@@ -425,7 +424,7 @@ impl Lane {
     }
 }
 
-/// What one octet's count takes at a rate.
+/// Picoseconds that this many octets take at a rate.
 #[inline]
 pub(crate) fn octet_picos(octets: usize, rate: u64) -> u64 {
     const PICOS_PER_SECOND: u128 = 1_000_000_000_000;

@@ -6,7 +6,7 @@ use crate::network::{LinkId, Network};
 use crate::world::lane_of;
 use ferrule_base::{Duration, Instant};
 
-/// What a direction of a link is like now, after all changes so far.
+/// State of one direction of a link, after all changes so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaneNow {
     /// Frames can pass.
@@ -15,14 +15,14 @@ pub struct LaneNow {
     pub rate: Option<u64>,
     /// Propagation delay.
     pub delay: Duration,
-    /// What happens to frames.
+    /// Impairments of frames.
     pub impairments: Impairments,
     /// Frames that are under way or wait.
     pub under_way: u64,
 }
 
 impl Network {
-    /// What a direction of a link is like now; nothing if there is no such link.
+    /// State of one direction of a link; nothing if there is no such link.
     pub fn link_now(&self, id: LinkId, direction: Direction) -> Option<LaneNow> {
         let lane: &Lane = self.world.lanes.get(lane_of(id, direction) as usize)?;
         Some(LaneNow {

@@ -196,7 +196,7 @@ impl Path {
             .collect()
     }
 
-    /// What the last node did when it was timed last.
+    /// Work of the last node when it was last timed.
     pub const fn spent(&self) -> &Spent {
         &self.spent
     }

@@ -67,7 +67,7 @@ pub enum End<'a> {
     Station(StationId, usize),
 }
 
-/// Why a network cannot be built as asked for.
+/// Reasons for which a network cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabError {
     /// The device has no such port; the ones that it has.
@@ -187,7 +187,7 @@ impl Network {
         }
     }
 
-    /// What makes the engine of each worker (device, worker), for devices added
+    /// Sets the function that makes the engine of each worker (device, worker), for devices added
     /// from now on and for each restart.
     pub fn engine(&mut self, mut make: impl FnMut(DeviceId, usize) -> LabEngine + Send + 'static) {
         self.engines = Box::new(move |device, worker, _, _| make(device, worker));
@@ -202,7 +202,7 @@ impl Network {
         self.engines = Box::new(make);
     }
 
-    /// What makes the counter store of each device added from now on. It
+    /// Sets the function that makes the counter store of each device added from now on. A store
     /// outlives restarts.
     pub fn store(&mut self, make: impl FnMut(DeviceId) -> Box<dyn CounterStore> + Send + 'static) {
         self.stores = Box::new(make);
@@ -321,7 +321,7 @@ impl Network {
         Ok(TapId(number as usize))
     }
 
-    /// What a tap captured since this was asked last: a pcapng file.
+    /// Frames that a tap captured since the last call, as a pcapng file.
     pub fn take_capture(&mut self, tap: TapId) -> Vec<u8> {
         self.world.taps.get_mut(tap.0).map(Tap::take).unwrap_or_default()
     }
@@ -380,7 +380,7 @@ impl Network {
         &mut self.devices[id.0]
     }
 
-    /// All devices, in the order of their numbers.
+    /// Devices in the order of their numbers.
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
@@ -395,7 +395,7 @@ impl Network {
         self.posts.iter().map(|p| &*p.name)
     }
 
-    /// What a link counted.
+    /// Counters of a link.
     pub fn link_stats(&self, id: LinkId) -> LinkStats {
         let of = |way| self.world.lanes.get(lane_of(id, way) as usize).map(|l| l.stats);
         LinkStats {
@@ -414,7 +414,7 @@ impl Network {
         self.links.get(id.0).map_or(["?"; 2], |l| [&l.ends[0], &l.ends[1]])
     }
 
-    /// All links.
+    /// Numbers of all links.
     pub fn links(&self) -> impl Iterator<Item = LinkId> + use<> {
         (0..self.links.len()).map(LinkId)
     }

@@ -10,7 +10,7 @@ use std::any::Any;
 pub struct Sighting {
     /// On which link.
     pub link: LinkId,
-    /// Which way it goes.
+    /// Its direction on the link.
     pub direction: Direction,
     /// When.
     pub now: Instant,
@@ -27,7 +27,7 @@ pub enum Place {
     Station(StationId, usize),
 }
 
-/// Why a frame ended on a link, or in front of a device.
+/// Reasons for which a frame ends on a link, or in front of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// The impairment.

@@ -1,8 +1,8 @@
-//! The engines of a device of the laboratory: those that its configuration asks
-//! for, as fast as its profile says.
+//! Engines of a device of the laboratory: those that its configuration asks for, as fast as its
+//! profile says.
 //!
-//! What a worker's tally says is priced on the worker's server: what an engine
-//! elsewhere sealed or opened is not, copies are (`occupancy.copied`). The
+//! The work in a worker's tally is priced on the worker's server. That of an engine elsewhere is
+//! not in the tally, but its copies are (`occupancy.copied`). The
 //! look-aside engine has a bus and a unit of its own, in the profile's
 //! `[look-aside]`, and completes when their time has come: the worker is called
 //! then by [`Engine::poll_timeout`](ferrule_crypto::Engine::poll_timeout).

@@ -81,7 +81,7 @@ impl Network {
         }
     }
 
-    /// Those who were changed from outside get their turn.
+    /// Gives devices and stations that were changed from outside their turn.
     fn rouse(&mut self) {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
@@ -150,7 +150,7 @@ impl Network {
         self.send(station);
     }
 
-    /// What a station sent goes on its links.
+    /// Puts the frames that a station sent on its links.
     fn send(&mut self, station: usize) {
         let mut sent = std::mem::take(&mut self.sent);
         let (world, post) = (&mut self.world, &mut self.posts[station]);

@@ -1,11 +1,11 @@
-//! What stands at the end of a link and is no Ferrule node: a host, the port of
-//! a tester, a generator made for one test.
+//! Ends of a link that are no Ferrule node: a host, the port of a tester, a generator made for one
+//! test.
 
 use ferrule_base::{Instant, Ledger, Rng};
 use ferrule_pipeline::{Packet, PoolCache};
 use std::any::Any;
 
-/// What a station may do while it is called.
+/// Access that a station has while it is called.
 pub struct Io<'a> {
     /// The time.
     pub now: Instant,
@@ -28,7 +28,7 @@ pub trait Station: Send {
     /// When it wants to be woken; asked after each call, and when a run begins.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// What it took and made: `received` and `sent` are what the links gave it
+    /// Packets that the station consumed and made: `received` and `sent` are what the links gave it
     /// and got from it, the others account for the difference.
     fn ledger(&self) -> Ledger;
 

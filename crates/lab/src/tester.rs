@@ -135,14 +135,15 @@ pub struct LabBench {
     line: Option<u64>,
     homes: Vec<Vec<Home>>,
     epoch: u16,
-    /// What a reset is: this device ends, and starts again so much later.
+    /// Reset of the device under test: the device that ends, and the time after which it starts
+    /// again.
     resets: Option<(DeviceId, Duration)>,
     /// In the next trial, so long after its measurement begins.
     reset_at: Option<Duration>,
     device: String,
     /// Somebody wants the trial to end.
     stop: Arc<AtomicBool>,
-    /// What a trial that was stopped had measured.
+    /// Result of a trial that was stopped early.
     stopped: Option<TrialResult>,
 }
 
@@ -266,7 +267,8 @@ impl LabBench {
         Ok(None)
     }
 
-    /// Which addresses are at home behind each port: the tester answers for them.
+    /// Sets the addresses behind each port, for which the tester answers ARP and neighbour
+    /// solicitations.
     pub fn answer_for(&mut self, homes: Vec<Vec<Home>>) {
         self.homes = homes;
     }

@@ -141,7 +141,7 @@ impl Wires {
         self.network.next_event()
     }
 
-    /// What a wire counted.
+    /// Counters of a wire.
     pub fn stats(&self, wire: usize) -> Option<LinkStats> {
         self.links.get(wire).map(|&link| self.network.link_stats(link))
     }

@@ -1,5 +1,4 @@
-//! What devices and stations share: the time, the agenda, the links, and those
-//! who look on.
+//! State that devices and stations share: the time, the agenda, the links and the observers.
 
 use crate::agenda::Agenda;
 use crate::capture::Tap;

@@ -1,4 +1,4 @@
-//! What links do to frames, exact to one frame and one nanosecond.
+//! Effects of links on frames, exact to one frame and one nanosecond.
 
 mod bench;
 

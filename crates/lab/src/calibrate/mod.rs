@@ -85,12 +85,12 @@ impl Observation {
         Self { path, octets, spent, batch_ns }
     }
 
-    /// What a frame took.
+    /// Measured mean time per frame.
     pub fn measured_ns(&self) -> f64 {
         self.batch_ns / self.spent.taken.packets.max(1) as f64
     }
 
-    /// What a frame takes under a profile.
+    /// Mean time per frame that a profile gives.
     pub fn priced_ns(&self, profile: &Profile) -> f64 {
         self.spent.mean_ns(profile) / self.spent.taken.packets.max(1) as f64
     }
@@ -101,19 +101,19 @@ impl Observation {
     }
 }
 
-/// What was measured and what was made of it.
+/// Measurements of one machine and the profile fitted to them.
 #[derive(Clone, Debug)]
 pub struct Calibration {
     /// The profile.
     pub profile: Profile,
-    /// What it was made from.
+    /// Measurements that the profile was fitted to.
     pub observations: Vec<Observation>,
 }
 
-/// Measures and fits. `clock` is in nanoseconds and never goes back; `progress`
-/// hears which of how many rounds is done.
+/// Measures and fits. `clock` is in nanoseconds and never goes back; `progress` is called with the
+/// number of rounds done and their total.
 ///
-/// It takes some seconds, and most of them the large tables.
+/// The large tables take most of the several seconds that a calibration lasts.
 pub fn calibrate(
     name: &str,
     machine: &str,

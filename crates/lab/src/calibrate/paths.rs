@@ -327,7 +327,7 @@ fn validating() -> String {
     router("left").replacen(lan, &strict, 1) + back
 }
 
-/// All that leaves by the WAN port passes in clear.
+/// Policy that lets everything leave by the WAN port in clear.
 const BYPASS: &str = "[[policy]]\ninterface = \"wan\"\naction = \"bypass\"\n";
 
 /// The ports of the left node, or those of the right one, whose WAN port is the first.

@@ -14,7 +14,7 @@ use super::shrink::{Shrunk, shrink};
 use super::subject::Subject;
 use ferrule_base::Instant;
 
-/// What runs came to, added up.
+/// Sums over several runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
     /// Seeds that ran.
@@ -27,9 +27,9 @@ pub struct Score {
     pub nonces: u64,
     /// Packets that hosts received.
     pub received: u64,
-    /// What the replay oracle compared.
+    /// Comparisons that the replay oracle made.
     pub replay: Tally,
-    /// What befell engines that are not in workers' loops.
+    /// Counts of look-aside engines and cards.
     pub engines: Befell,
 }
 
@@ -60,9 +60,9 @@ impl Score {
 /// A seed under which something broke.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What the seed drew.
+    /// Case drawn from the seed.
     pub case: Case,
-    /// What broke first.
+    /// First broken invariant.
     pub finding: Finding,
 }
 

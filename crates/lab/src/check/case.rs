@@ -50,7 +50,7 @@ const UNIT_MAX: u64 = 40_000;
 const AWAY_DEPTHS: [usize; 3] = [64, 1024, 1024];
 const AWAY_COPIES: [usize; 3] = [0, 2, 4];
 
-/// What a run is made of, beside its topology.
+/// Parameters of a run, beside its topology.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Case {
@@ -64,16 +64,16 @@ pub struct Case {
     /// Extended numbers begin so many before their upper half changes; 0: at 1.
     #[serde(default)]
     pub before_wrap: u64,
-    /// What the SAs have in place of what the topology says.
+    /// Parameters of SAs that replace those of the topology.
     #[serde(default)]
     pub settings: Option<Settings>,
     /// The traffic entries of the topology that run, by place.
     #[serde(default)]
     pub flows: Vec<usize>,
-    /// What links do to frames.
+    /// Impairments of links.
     #[serde(default)]
     pub impairment: Vec<Impairment>,
-    /// What happens on the way.
+    /// Disturbances during the run.
     #[serde(default)]
     pub disturbance: Vec<Disturbance>,
     /// Nodes whose crypto comes back late and out of order.
@@ -93,7 +93,7 @@ pub struct Case {
     pub away: Vec<Away>,
 }
 
-/// What all SAs of a run have.
+/// Parameters that all SAs of a run share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
@@ -125,7 +125,7 @@ impl Settings {
 pub struct Impairment {
     /// The link, by place.
     pub link: usize,
-    /// What it does.
+    /// Kind and strength.
     pub kind: Kind,
 }
 
@@ -143,7 +143,7 @@ pub enum Kind {
     Reorder(u64, u32),
     /// Up to so many microseconds more delay; the order stays.
     Jitter(u64),
-    /// It carries so many Mbit/s.
+    /// The rate falls to this many Mbit/s.
     Slow(u64),
 }
 
@@ -155,7 +155,7 @@ pub struct Disturbance {
     pub at_ns: u64,
     /// For how long.
     pub for_ns: u64,
-    /// What.
+    /// Kind of disturbance.
     pub what: Upset,
 }
 
@@ -215,7 +215,7 @@ pub struct Pace {
     pub queue: usize,
     /// How long an idle node does not notice a frame.
     pub timer_ns: u64,
-    /// What each frame costs.
+    /// Server time per frame.
     pub frame_ns: u64,
     /// Its workers begin up to this much later.
     pub stagger_ns: u64,
@@ -228,7 +228,7 @@ pub struct Pace {
 pub struct Rekey {
     /// The node that sends, by place.
     pub node: usize,
-    /// Which of its outbound associations, counted round and round.
+    /// Outbound association of the node, by index modulo their number.
     pub sa: usize,
     /// The first step, after hosts began to send.
     pub at_ns: u64,
@@ -256,7 +256,7 @@ pub enum At {
         depth: usize,
         /// Copies of each packet there and back.
         copies: usize,
-        /// What the engine takes for each.
+        /// Engine time per packet.
         packet_ns: u64,
         /// A failure costs packets; else the worker does them.
         drop: bool,
@@ -278,7 +278,7 @@ impl Pace {
     }
 }
 
-/// What a seed may draw from.
+/// Limits within which a seed draws a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
     /// Hosts begin to send then: nodes know their neighbours and their addresses.
@@ -294,8 +294,8 @@ pub struct Shape {
 }
 
 impl Case {
-    /// What `seed` draws: all traffic; each kind of impairment on each link, each
-    /// node late, each node with more workers, as the dice fall; some disturbances.
+    /// Draws the case of `seed`: all traffic; each kind of impairment on each link, each node late,
+    /// each node with more workers, as the dice fall; some disturbances.
     pub fn draw(seed: u64, shape: &Shape) -> Self {
         let mut dice = Dice(crate::random::stream(seed, "case", "draw"));
         let mut case = Self {

@@ -1,4 +1,4 @@
-//! What a checker finds, and where it puts it.
+//! Findings of the checkers, and the list that collects them.
 
 use ferrule_base::Instant;
 use std::fmt;
@@ -16,7 +16,7 @@ pub enum Invariant {
     NoClearText,
     /// A receiver accepts what the standard's window accepts, and nothing else.
     Replay,
-    /// What was sent or made was received, dropped or lost, each counted.
+    /// Packets sent or made are received, dropped or lost, each counted.
     Conservation,
     /// Each node accounts for each of its packets.
     Ledger,
@@ -86,13 +86,13 @@ impl fmt::Display for Invariant {
 /// A promise that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which one.
+    /// Broken invariant.
     pub invariant: Invariant,
     /// When it was seen.
     pub at: Instant,
     /// At which node, link or flow.
     pub place: String,
-    /// What was seen, in a sentence.
+    /// Observation, in a sentence.
     pub what: String,
 }
 

@@ -1,5 +1,5 @@
-//! What the checkers read in frames: which SA protects one, under which number,
-//! and which octets its ICV covers.
+//! Fields that the checkers read in frames: the SA that protects a frame, its sequence number, and
+//! the octets that its ICV covers.
 
 use ferrule_base::MacAddr;
 use ferrule_wire::sectag::{ICV_LEN, Repr as SecTag};

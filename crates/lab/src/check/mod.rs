@@ -1,4 +1,4 @@
-//! What must hold in every run, and the search for a run in which it does not.
+//! Invariants of every run, and the search for a run that breaks one.
 //!
 //! ```text
 //!   seed ─▶ Case::draw ─▶ run: Subject + Case ─▶ findings? ─▶ shrink ─▶ recording

@@ -29,7 +29,7 @@ pub const PAGES_MAX: usize = 1 << 18;
 /// Nonces of one page.
 const PAGE: u128 = 512;
 
-/// What names a key without telling it.
+/// Digest that identifies a key without revealing it.
 type Print = [u8; 16];
 
 /// Every nonce of a run. Clones share it.
@@ -44,7 +44,7 @@ struct Pages {
     full: bool,
 }
 
-/// What a nonce met.
+/// Result of noting a nonce.
 #[derive(Debug, PartialEq, Eq)]
 enum Noted {
     First,

@@ -41,7 +41,7 @@ impl Tokens {
     }
 }
 
-/// What befell look-aside engines and cards in the last life of their nodes.
+/// Counts of look-aside engines and cards in the last life of their nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Befell {
     /// Packets that they sealed or opened.
@@ -186,7 +186,7 @@ impl Case {
         each.collect()
     }
 
-    /// Whether the cards of a node, or of any, are reset or fail on the way.
+    /// True if the cards of a node (`None`: of any node) are reset or fail during the run.
     pub(super) fn upsets_cards(&self, node: Option<usize>) -> bool {
         let mine = |n: usize| node.is_none_or(|node| node == n);
         let upset = |what: Upset| match what {

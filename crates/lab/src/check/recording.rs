@@ -27,13 +27,13 @@ pub const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Recording {
-    /// What was found in which network.
+    /// The finding, and the network that it was made in.
     pub recording: Found,
-    /// What is left of the case.
+    /// The case after shrinking.
     pub case: Case,
 }
 
-/// What was found, and in which network.
+/// A finding and the topology that it was made in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Found {
@@ -48,7 +48,7 @@ pub struct Found {
     /// The variant of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// What the file says.
+    /// Text of the topology file.
     pub topology: String,
     /// The files beside it, by the names that it uses.
     #[serde(default)]
@@ -62,7 +62,7 @@ pub struct Source {
     pub file: String,
     /// The variant that was chosen.
     pub variant: Option<String>,
-    /// What the file says.
+    /// Text of the topology file.
     pub text: String,
     /// The files beside it.
     pub files: BTreeMap<String, String>,
@@ -78,7 +78,7 @@ impl Recording {
         Self { recording, case }
     }
 
-    /// Whether a file is a recording rather than a topology.
+    /// True if a file is a recording rather than a topology.
     pub fn is_one(text: &str) -> bool {
         text.lines().any(|line| line.trim() == "[recording]")
     }
@@ -112,7 +112,7 @@ impl Recording {
         Source { file, variant, text: topology, files }
     }
 
-    /// Whether what was recorded is among these.
+    /// True if the recorded finding is among `findings`.
     pub fn is_repeated_by(&self, findings: &[Finding]) -> bool {
         findings.iter().any(|f| f.to_string() == self.recording.found)
     }

@@ -28,11 +28,11 @@ pub(super) struct Step {
     pub at: Instant,
     /// The node, by place.
     pub node: usize,
-    /// What it is stated to be from then on.
+    /// Stated configuration from this step on.
     pub config: Config,
 }
 
-/// What is renewed.
+/// Association to be renewed, with its old and new SA.
 enum Renewal {
     /// A SecY's transmit association.
     Secy { secy: usize, sci: u64, old: MacsecSaConfig, new: MacsecSaConfig },
@@ -40,8 +40,8 @@ enum Renewal {
     Tunnel { tunnel: usize, old: SaConfig, new: SaConfig },
 }
 
-/// All steps of a case in their order, from the configurations that nodes begin
-/// with and the addresses of their ports.
+/// Rekeying steps of a case in order of time, from the nodes' first configurations and the
+/// addresses of their ports.
 pub(super) fn steps(case: &Case, configs: &[Config], macs: &[Vec<MacAddr>]) -> Vec<Step> {
     let mut plans: Vec<(Instant, usize, usize, Renewal)> = Vec::new();
     for rekey in &case.rekey {
@@ -69,7 +69,7 @@ pub(super) fn steps(case: &Case, configs: &[Config], macs: &[Vec<MacAddr>]) -> V
     steps
 }
 
-/// What a rekey means; nothing for a node without outbound associations.
+/// Renewal that a rekey asks for; `None` for a node without outbound associations.
 fn renewal(rekey: &Rekey, configs: &[Config], macs: &[Vec<MacAddr>]) -> Option<Renewal> {
     let config = configs.get(rekey.node)?;
     let sealing = config.secys.iter().enumerate().filter(|(_, s)| !s.transmit.is_empty());
@@ -100,7 +100,7 @@ fn at_home(other: &SaConfig, new: &SaConfig) -> SaConfig {
 }
 
 impl Renewal {
-    /// Whether it is about the same association as another of the same node.
+    /// True if both renew the same association of a node.
     fn is_of(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Secy { secy: a, .. }, Self::Secy { secy: b, .. }) => a == b,

@@ -1,5 +1,5 @@
-//! What a test may do to nodes while the checkers hold them to what is stated:
-//! how bugs are planted without a line in the product.
+//! Changes that a test makes to nodes while the checkers still compare them with the stated
+//! configuration. They plant bugs without a line in the product.
 
 use crate::network::LabEngine;
 use ferrule_node::{Config, CounterStore};
@@ -12,7 +12,7 @@ pub type OnEngine = Arc<dyn Fn(&str, LabEngine) -> LabEngine + Send + Sync>;
 /// Stands in front of a node's counters.
 pub type OnStore = Arc<dyn Fn(&str, Box<dyn CounterStore>) -> Box<dyn CounterStore> + Send + Sync>;
 
-/// What is changed; by default nothing. Each is given the node's name.
+/// Changes to a node; none by default. Each is called with the node's name.
 #[derive(Clone, Default)]
 pub struct Rig {
     /// The configuration that the node gets.

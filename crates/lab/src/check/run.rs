@@ -37,22 +37,22 @@ const CARD_SILENT: &str = "does not answer: it is reset";
 /// Packet buffers of a run.
 const BUFFERS: usize = 16_384;
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// What broke.
+    /// Broken invariants.
     pub findings: Vec<Finding>,
-    /// What the replay oracle compared.
+    /// Comparisons that the replay oracle made.
     pub replay: Tally,
     /// Nonces that were looked at.
     pub nonces: u64,
     /// Frames that arrived at nodes.
     pub visits: u64,
-    /// What hosts saw.
+    /// Flows as the hosts saw them.
     pub flows: Vec<FlowSeen>,
     /// When it ended, in virtual time.
     pub end: Instant,
-    /// What befell engines that are not in workers' loops.
+    /// Counts of look-aside engines and cards.
     pub engines: Befell,
     /// Captures of the links, if they were asked for: name, pcapng.
     pub captures: Vec<(String, Vec<u8>)>,
@@ -79,7 +79,7 @@ pub fn run(subject: &dyn Subject, case: &Case, rig: &Rig, capture: bool) -> Outc
     trial.outcome
 }
 
-/// What the checkers hold a node to.
+/// Configuration that the checkers compare a node with.
 fn stated(plan: &NodePlan, case: &Case) -> Config {
     let mut config = plan.config.clone();
     if let Some(settings) = &case.settings {
@@ -88,7 +88,8 @@ fn stated(plan: &NodePlan, case: &Case) -> Config {
     config
 }
 
-/// What a node gets for what it is stated to be.
+/// Configuration that a node gets: the stated one with the test's changes, the placement of its
+/// engines and its number of workers.
 fn given(
     case: &Case,
     rig: &Rig,
@@ -311,7 +312,7 @@ impl Trial {
         false
     }
 
-    /// What must hold once nothing moves any more.
+    /// Checks of the network at rest: conservation, counters, flows.
     fn judge(&mut self, case: &Case, nodes: &[DeviceId], at_rest: bool) {
         let now = self.network.now();
         if let Err(e) = self.network.audit() {
@@ -347,9 +348,9 @@ impl Trial {
         }
     }
 
-    /// What hosts must not have seen. A receiver that starts again knows the edge
-    /// of its window from the last time that it was kept, so a crash (a card's, too)
-    /// may let a packet pass twice; nothing else may.
+    /// Checks of what hosts received. A receiver that starts again knows the edge of its window
+    /// from the last time that it was stored, so a crash (a card's, too) may let a packet pass
+    /// twice; nothing else may.
     fn judge_flows(&mut self, case: &Case) {
         let crash = |what| matches!(what, Upset::Kill(_) | Upset::CardHalt(_));
         let crashed = case.disturbance.iter().any(|d| crash(d.what));

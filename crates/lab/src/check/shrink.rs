@@ -23,9 +23,9 @@ const LENGTH_MIN_NS: u64 = 1_000_000;
 /// A run that is as small as it was made, and what breaks in it.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
-    /// What is left.
+    /// The smallest case found.
     pub case: Case,
-    /// What breaks.
+    /// First broken invariant of that case.
     pub finding: Finding,
     /// Runs that it took.
     pub runs: usize,
@@ -65,8 +65,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Whether it still breaks, under its seed or another; then it is the best so
-    /// far.
+    /// True if the case still breaks, under its seed or another; then it becomes the best so far.
     fn breaks(&mut self, case: &Case) -> bool {
         let others = (1..=OTHER_SEEDS).map(|n| case.seed.wrapping_add(n) & SEED_MASK);
         let seeds = std::iter::once(case.seed).chain(others);
@@ -106,7 +105,7 @@ impl Work<'_> {
         }
     }
 
-    /// What the topology says, and numbers from the beginning.
+    /// Returns to the SA parameters of the topology, and to sequence numbers from 1.
     fn plain(&mut self) {
         if self.best.case.settings.is_some() {
             self.breaks(&Case { settings: None, ..self.best.case.clone() });

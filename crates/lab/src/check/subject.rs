@@ -11,9 +11,9 @@ use ferrule_node::Config;
 pub struct NodePlan {
     /// Its name.
     pub name: String,
-    /// What its configuration says: what the checkers hold it to.
+    /// Configuration that the node runs and that the checkers compare it with.
     pub config: Config,
-    /// What its work costs.
+    /// Costs of its work.
     pub profile: Profile,
 }
 
@@ -22,7 +22,7 @@ pub trait Subject: Sync {
     /// Its nodes. Cases and checkers name them by their place.
     fn nodes(&self) -> &[NodePlan];
 
-    /// What seeds may draw from.
+    /// Limits within which seeds draw.
     fn shape(&self) -> Shape;
 
     /// Adds what is not a node to a network that has the nodes: hosts with the
@@ -34,7 +34,7 @@ pub trait Subject: Sync {
         nodes: &[DeviceId],
     ) -> Result<Built, LabError>;
 
-    /// What became of the flows.
+    /// Results of the flows, as hosts saw them.
     fn flows(&self, case: &Case, network: &mut Network) -> Vec<FlowSeen>;
 
     /// How much hosts have that they did not have before: it grows while a flow goes on,
@@ -44,16 +44,16 @@ pub trait Subject: Sync {
     }
 }
 
-/// What was built.
+/// Facts about a network once it is built.
 #[derive(Clone, Debug, Default)]
 pub struct Built {
     /// Its links, in the order in which they were made. Cases name them by place.
     pub lines: Vec<Line>,
-    /// What shows a host's payload.
+    /// Octets that identify a host's payload in a frame.
     pub mark: Vec<u8>,
 }
 
-/// What hosts saw of a flow.
+/// A flow as its hosts saw it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowSeen {
     /// Its name.

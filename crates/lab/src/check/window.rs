@@ -1,7 +1,6 @@
-//! What a receiver may accept, said as simply as it can be: a set of accepted
-//! numbers and a rule. Written from RFC 4303 section 3.4.3 and 802.1AE-2018
-//! clause 10.6, without a look at the window of the data plane, which these
-//! models judge.
+//! Models of a receiver's replay check, as simple as they can be: a set of accepted numbers and a
+//! rule. Written from RFC 4303 section 3.4.3 and 802.1AE-2018 clause 10.6, without a look at the
+//! window of the data plane, which these models judge.
 //!
 //! ```text
 //!   ESP:     accept n  if  n > highest - window   and  n was not accepted
@@ -18,14 +17,14 @@
 
 use std::collections::BTreeSet;
 
-/// What becomes of an authentic packet.
+/// Verdict on an authentic packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It passes.
+    /// The packet passes.
     Accepted,
-    /// It was there before.
+    /// A packet with this number has passed before.
     Duplicate,
-    /// It is left of the window.
+    /// The number is left of the window.
     Late,
 }
 
@@ -34,7 +33,7 @@ pub enum Fate {
 pub struct EspReceiver {
     window: u64,
     highest: u64,
-    /// All up to here counts as accepted: before a restart it was.
+    /// Numbers up to this count as accepted: they were before a restart.
     floor: u64,
     accepted: BTreeSet<u64>,
 }
@@ -64,7 +63,7 @@ impl EspReceiver {
     }
 }
 
-/// What a SecY does about replay.
+/// Replay protection of a SecY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecyRule {
     /// Nothing.

@@ -6,8 +6,8 @@
 //! priced; the server is busy until then, and what the worker sent leaves the
 //! device afterwards. Under the ideal profile all of that happens at once.
 //!
-//! Who turns next, if several workers or the control part have something to do
-//! at one time, is drawn from the seed.
+//! Of several workers, or the control part, that have work at the same time, the seed draws the one
+//! that turns next.
 
 mod life;
 mod serve;
@@ -30,7 +30,7 @@ pub(crate) const WORKERS_MAX: usize = 64;
 /// Sentences about failures that are kept at most.
 const FAILURES_MAX: usize = 64;
 
-/// What a device counted in front of and behind its node.
+/// Counters of a device in front of and behind its node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceStats {
     /// Frames that arrived.
@@ -66,18 +66,18 @@ pub struct DeviceReport {
     pub stats: DeviceStats,
     /// Work that its node did, in all its lives.
     pub work: Work,
-    /// What its node and the cards in its ports dropped, in all their lives.
+    /// Drops of its node and of the cards in its ports, in all their lives.
     pub drops: Drops,
     /// The node's ledger, over all its lives: what a crash took counts as held
     /// no more, and stands in [`DeviceStats::crashed`].
     pub ledger: Ledger,
-    /// What went wrong, in sentences.
+    /// Errors of the node, in sentences.
     pub failures: Vec<String>,
     /// The workers' engines, one worker after the other.
     pub engines: Vec<EngineReport>,
 }
 
-/// What a node of the past did.
+/// Sums over the lives of a node that have ended.
 #[derive(Default)]
 struct Past {
     work: Work,
@@ -98,7 +98,7 @@ struct Wire {
     /// The lane that its frames leave by.
     lane: Option<u32>,
     port: Option<PairPort>,
-    /// It has a card.
+    /// True if the port has a card.
     card: bool,
     /// The card's servers, from the line and towards it.
     card_in: CardServer,
@@ -212,7 +212,7 @@ impl Device {
         self.node.as_ref().map_or(&[], |n| &n.workers)
     }
 
-    /// What it counted around its node.
+    /// Counters around the node.
     pub fn stats(&self) -> &DeviceStats {
         &self.stats
     }
@@ -281,7 +281,7 @@ impl Device {
         self.servers.iter_mut().for_each(|s| s.call(at_ps));
     }
 
-    /// Whether an engine has jobs under way, or the control part holds packets.
+    /// True if no engine has jobs under way and the control part holds no packets.
     pub(crate) fn is_at_rest(&self) -> bool {
         let Some(node) = &self.node else { return true };
         node.workers.iter().all(|w| w.poll_timeout().is_none()) && node.ledger().held == 0

@@ -146,7 +146,7 @@ impl Device {
         self.plan(world);
     }
 
-    /// Who turns next: one of those who have something to do, by the dice.
+    /// Draws the next to turn from those that have something to do.
     fn choose(&mut self, now: Instant) -> Option<Turn> {
         let node = self.node.as_ref()?;
         let mut ready = 0u64;

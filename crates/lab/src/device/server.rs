@@ -1,4 +1,4 @@
-//! What stands in front of a worker: its queue, its server, and what leaves it.
+//! Parts around a worker: its input queue, its server, and its output.
 
 use crate::link::{PICOS, nanos_up, picos};
 use crate::profile::{Bus, Cap, CardCost, Profile};
@@ -28,7 +28,7 @@ pub(crate) struct Server {
     pub queue: VecDeque<Waiting>,
     pub leaving: VecDeque<Leaving>,
     pub free_ps: u64,
-    /// It does not notice frames before this.
+    /// Time before which an idle server does not notice frames.
     pub wakes_ps: u64,
     /// From when the worker has something to do without a frame: a command, a
     /// hand-off, a job that came back.
@@ -68,7 +68,7 @@ impl Server {
         self.called_ps = Some(self.called_ps.map_or(at_ps, |have| have.min(at_ps)));
     }
 
-    /// Whether a frame that came now would be taken at once.
+    /// True if a frame that arrives now is taken at once.
     pub fn is_idle(&self, now: Instant) -> bool {
         self.queue.is_empty() && has_come(self.free_ps, now)
     }
@@ -141,7 +141,7 @@ impl CardServer {
         (card.packet_ns * PICOS as f64 + octets_ps).round() as u64
     }
 
-    /// Whether what waits at `at_ps` leaves room for a frame.
+    /// True if the work waiting at `at_ps` leaves room for a frame.
     pub fn has_room(&self, card: &CardCost, at_ps: u64, octets: usize) -> bool {
         if card.bits_per_second <= 0.0 {
             return true;
@@ -165,7 +165,7 @@ impl CardServer {
     }
 }
 
-/// What of a profile is looked up for each frame, in picoseconds.
+/// Costs of a profile that are looked up for each frame, in picoseconds.
 pub(crate) struct Costs {
     pub pipeline_ps: u64,
     pub timer_ps: u64,
@@ -199,7 +199,7 @@ impl Costs {
     }
 }
 
-/// Whether a time in picoseconds has come.
+/// True once a time in picoseconds has come.
 #[inline]
 pub(crate) const fn has_come(at_ps: u64, now: Instant) -> bool {
     nanos_up(at_ps).as_nanos() <= now.as_nanos() || at_ps <= picos(now)

@@ -26,7 +26,7 @@ const FRAMING: u64 = 24;
 /// Octets of the shortest frame, without FCS.
 const SHORTEST: u64 = 60;
 
-/// What stays between two calls.
+/// State of a host's card between two calls.
 pub(super) struct Card {
     /// Bits per second; nothing: no limit.
     rate: Option<u64>,

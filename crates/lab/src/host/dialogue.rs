@@ -24,13 +24,13 @@ pub const CONNECTIONS_MAX: usize = 8;
 /// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
-    /// Who begins.
+    /// The party that begins.
     Client,
-    /// Who answers.
+    /// The party that answers.
     Server,
 }
 
-/// What happens next.
+/// A step of a dialogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
     /// One opens a connection to the other.
@@ -78,7 +78,7 @@ pub struct Dialogue {
     pub begun: Option<Instant>,
     /// When the last one was done.
     pub ended: Option<Instant>,
-    /// All lines are done.
+    /// True once all lines are done.
     pub complete: bool,
     /// An octet was not as it was sent, or a connection broke.
     pub broken: bool,
@@ -202,7 +202,7 @@ impl Speaker {
         moved
     }
 
-    /// Whether the line that opens a connection is behind us.
+    /// True once the line that opens the connection is done.
     fn opened(&self, connection: usize) -> bool {
         let mut before = self.script.lines.iter().take(self.at);
         before.any(|line| matches!(line, Line::Open(at, _) if *at == connection))
@@ -262,7 +262,7 @@ impl Speaker {
     }
 }
 
-/// What each party says on each connection differs.
+/// Number of the stream that a party sends on a connection: each has content of its own.
 fn stream_of(flow: u32, connection: usize, party: Party) -> u32 {
     flow * 2 * CONNECTIONS_MAX as u32 + 2 * connection as u32 + u32::from(party == Party::Client)
 }

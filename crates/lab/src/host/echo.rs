@@ -79,7 +79,7 @@ impl Pinger {
     }
 }
 
-/// What tells the pings of a host apart.
+/// Echo identifier of a flow's pings.
 fn ident(flow: u32) -> u16 {
     0x4000 | (flow as u16 & 0x3fff)
 }
@@ -100,8 +100,7 @@ fn request(to: IpAddress, ident: u16, seq_no: u16, data: &[u8]) -> Vec<u8> {
     message
 }
 
-/// What the payload of an echo reply of either version says: they differ in the
-/// type alone.
+/// Head of an echo reply's payload, of either version: they differ in the type alone.
 fn reply(message: &[u8]) -> Option<Head> {
     let (header, payload) = message.split_at_checked(ECHO)?;
     matches!(header[0], 0 | 129).then(|| Head::read(payload)).flatten()

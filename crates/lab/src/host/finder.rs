@@ -21,7 +21,7 @@ const REFRESH: Duration = Duration::from_secs(20);
 
 /// One that is looked for.
 struct Wanted {
-    /// Who is to be found, and with which of our own addresses.
+    /// The pair of own address and neighbour to be found.
     pair: Pair,
     ask_at: Instant,
 }

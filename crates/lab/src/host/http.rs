@@ -40,7 +40,7 @@ fn hex(octets: &[u8]) -> String {
     })
 }
 
-/// What a client has of the response under way.
+/// State of the response that a client is receiving.
 enum Response {
     /// Octets of the head so far.
     Head(Vec<u8>),

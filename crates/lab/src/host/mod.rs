@@ -76,7 +76,7 @@ pub struct HostConfig {
     pub gateways: Vec<IpAddr>,
     /// Octets of its largest packet.
     pub mtu: usize,
-    /// What its card sends, bits per second; nothing: no limit.
+    /// Rate of its card in bit/s; nothing: no limit.
     pub rate: Option<u64>,
     /// For initial sequence numbers.
     pub seed: u64,
@@ -130,7 +130,7 @@ impl Host {
         Self { config, stack, sockets, card, finder, tasks, received: 0, timeout: None }
     }
 
-    /// What the host is.
+    /// Configuration of the host.
     pub fn config(&self) -> &HostConfig {
         &self.config
     }
@@ -261,20 +261,20 @@ impl Host {
         })
     }
 
-    /// What this host sends over IPv4 may be cut on its way: without this it says that it
-    /// may not, as hosts do that find out how long packets may be (RFC 1191).
+    /// Allows fragmentation of this host's IPv4 packets: they leave without DF. Without this they
+    /// carry it, as those of hosts do that discover the path MTU (RFC 1191).
     pub fn allow_fragments(&mut self) {
         self.card.may_be_cut = true;
     }
 
-    /// What this host counted of a flow; nothing if it has no part in it, or the
-    /// other host counts. (With both ends here, both counts are joined.)
+    /// Result that this host counted for a flow; nothing if it has no part in it, or the other host
+    /// counts. (With both ends here, both counts are joined.)
     pub fn outcome(&self, flow: u32) -> Option<Outcome> {
         let own = self.tasks.iter().filter(|(number, _)| *number == flow);
         own.filter_map(|(_, task)| task.outcome()).reduce(Outcome::join)
     }
 
-    /// What came to this host that it did not have: packets, and octets of streams.
+    /// Amount received without duplicates: packets, and octets of streams.
     pub fn delivered(&self) -> u64 {
         self.tasks.iter().map(|(_, task)| task.delivered()).sum()
     }
@@ -345,7 +345,7 @@ impl Station for Host {
     }
 }
 
-/// Whether an address is in the network of another with its prefix length.
+/// True if an address is in the network of another with its prefix length.
 pub(crate) fn same_network((own, len): (IpAddr, u8), to: IpAddr) -> bool {
     let equal = |a: u128, b: u128, bits: u32| {
         (a ^ b).checked_shr(bits.saturating_sub(u32::from(len))).is_none_or(|rest| rest == 0)

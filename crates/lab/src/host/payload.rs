@@ -1,5 +1,5 @@
-//! What hosts put into packets: every octet is known to the receiver, and a mark
-//! shows wherever one of them stands in clear.
+//! Payloads of hosts: the receiver knows every octet, and a mark shows wherever one of them stands
+//! in clear.
 //!
 //! ```text
 //!  datagram, echo │ mark 8 │ flow 4 │ number 8 │ time 8 │ mark mark mark …
@@ -20,7 +20,7 @@ const BLOCK: u64 = 64;
 /// Half of 2^64 divided by the golden ratio, made odd: it spreads block numbers.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What the front of a payload says.
+/// Fields at the front of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The traffic entry.
@@ -73,7 +73,7 @@ pub fn stream(flow: u32, offset: u64, out: &mut [u8]) {
     }
 }
 
-/// Whether `octets` are a flow's stream from `offset` on.
+/// True if `octets` are those of a flow's stream from `offset` on.
 pub fn is_stream(flow: u32, offset: u64, octets: &[u8]) -> bool {
     let mut block = [0; BLOCK as usize];
     let (mut at, mut rest) = (offset, octets);
@@ -97,7 +97,7 @@ fn make_block(flow: u32, number: u64, out: &mut [u8; BLOCK as usize]) {
     Rng::new(number.wrapping_mul(SPREAD) ^ u64::from(flow)).fill(rest);
 }
 
-/// Whether a host's payload can be read in a frame.
+/// True if a host's payload can be read in a frame.
 pub fn shows(frame: &[u8]) -> bool {
     let mut rest = frame;
     while let Some(at) = rest.iter().position(|&octet| octet == MARK[0]) {

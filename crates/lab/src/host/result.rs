@@ -1,4 +1,4 @@
-//! What hosts counted, one value for each traffic entry.
+//! Results that hosts count, one value for each traffic entry.
 
 use ferrule_base::{Duration, Instant};
 
@@ -47,7 +47,7 @@ impl Spread {
     }
 }
 
-/// Which numbers of a flow have come, and in what order.
+/// Numbers of a flow that have come, and their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
     seen: Vec<u64>,
@@ -83,7 +83,7 @@ impl Arrivals {
     }
 }
 
-/// What became of a traffic entry.
+/// Result of a traffic entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Echo requests.

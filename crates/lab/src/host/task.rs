@@ -9,7 +9,7 @@ use super::stream;
 use ferrule_base::Instant;
 use smoltcp::iface::{Context, SocketSet};
 
-/// What a part is given when it is its turn.
+/// Context that a part gets for its turn.
 pub struct Turn<'a> {
     pub now: Instant,
     pub sockets: &'a mut SocketSet<'static>,
@@ -58,7 +58,7 @@ impl Task {
         }
     }
 
-    /// What came to it, without copies: packets, or octets of a stream.
+    /// Amount received without duplicates: packets, or octets of a stream.
     pub fn delivered(&self) -> u64 {
         match self {
             Self::Ping(task) => task.result().received,
@@ -70,7 +70,7 @@ impl Task {
         }
     }
 
-    /// What it counted; nothing if the other side counts.
+    /// Result so far; nothing if the other side counts.
     pub fn outcome(&self) -> Option<Outcome> {
         Some(match self {
             Self::Ping(task) => Outcome::Ping(task.result()),

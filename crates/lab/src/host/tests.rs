@@ -5,7 +5,7 @@ use ferrule_base::Rng;
 use ferrule_pipeline::{Pool, PoolCache};
 use std::collections::BTreeMap;
 
-/// What the cable does with the number of a frame: when it arrives, if at all.
+/// Rule of the cable for the frame with a number: its arrival times, none if it is lost.
 type Fate = fn(u64, Instant) -> Vec<Instant>;
 
 const DELAY: Duration = Duration::from_micros(250);

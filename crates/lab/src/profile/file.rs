@@ -152,7 +152,7 @@ impl Reading {
         (key.set)(&mut self.profile, number);
     }
 
-    /// What several keys say together.
+    /// Checks keys against one another.
     fn check(&mut self) {
         if self.profile.name.is_empty() {
             self.add(0..0, "the profile has no name", "write name = \"…\" at the top");

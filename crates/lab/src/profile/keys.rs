@@ -11,7 +11,7 @@ pub struct Key {
     pub path: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub about: &'static str,
     /// The least and the greatest value.
     pub range: (f64, f64),

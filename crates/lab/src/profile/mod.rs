@@ -1,4 +1,4 @@
-//! Device profiles: what a device's work costs, as a file.
+//! Device profiles: costs of a device's work, as a file.
 //!
 //! ```text
 //!            cap     bus      queue        server                    bus
@@ -25,8 +25,8 @@
 //!   of its own ([`ferrule_engines::look_aside::model`]). Its batches, depth and
 //!   copies are the configuration's.
 //!
-//! All of it is a stand-in for a device, and says where it comes from
-//! ([`Source`]). Times are in nanoseconds here; the file has units.
+//! Every profile is a stand-in for a device, and names its origin ([`Source`]). Times are in
+//! nanoseconds here; the file has units.
 
 mod file;
 mod keys;
@@ -76,7 +76,7 @@ impl Source {
     }
 }
 
-/// What one kind of work costs.
+/// Cost of one kind of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Price {
     /// Nanoseconds for each packet.
@@ -130,7 +130,7 @@ impl Cap {
         queues: 1,
     };
 
-    /// Whether everything passes.
+    /// True if there is no limit.
     pub fn is_none(&self) -> bool {
         self.frames_per_second <= 0.0 && self.bits_per_second <= 0.0
     }
@@ -139,14 +139,14 @@ impl Cap {
 /// A bus between the line and the memory: one transfer at a time, in and out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bus {
-    /// What each transfer takes beside its octets.
+    /// Time per transfer beside its octets.
     pub latency_ns: f64,
     /// Bits per second; 0 is no limit.
     pub bits_per_second: f64,
 }
 
 impl Bus {
-    /// Whether transfers take no time.
+    /// True if transfers take no time.
     pub fn is_none(&self) -> bool {
         self.latency_ns <= 0.0 && self.bits_per_second <= 0.0
     }
@@ -155,7 +155,7 @@ impl Bus {
 /// A card in a port: one server for each direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CardCost {
-    /// What each frame takes beside its octets.
+    /// Time per frame beside its octets.
     pub packet_ns: f64,
     /// Bits per second of frames as they are on the wire; 0 is no limit.
     pub bits_per_second: f64,
@@ -170,7 +170,7 @@ impl CardCost {
     pub const FREE: Self =
         Self { packet_ns: 0.0, bits_per_second: 0.0, latency_ns: 0.0, buffer_octets: 65_536.0 };
 
-    /// Whether frames cross it at once.
+    /// True if frames cross the card at once.
     pub fn is_free(&self) -> bool {
         self.packet_ns <= 0.0 && self.bits_per_second <= 0.0 && self.latency_ns <= 0.0
     }
@@ -204,12 +204,12 @@ pub struct Fit {
     pub leave_one_out_percent: f64,
 }
 
-/// What a device's work costs.
+/// Costs of a device's work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// Its name.
     pub name: String,
-    /// What it stands for, in a sentence.
+    /// Description, in a sentence.
     pub about: String,
     /// Where its numbers come from.
     pub source: Source,
@@ -253,7 +253,7 @@ pub struct Profile {
     pub pipeline: Duration,
     /// Frames that wait for one server at most.
     pub queue: usize,
-    /// What the device takes at most.
+    /// Limit of the traffic that the device takes.
     pub cap: Cap,
     /// The bus.
     pub bus: Bus,
@@ -296,7 +296,7 @@ impl Profile {
         file::write(self)
     }
 
-    /// Whether no work occupies a server.
+    /// True if no work occupies a server.
     pub fn is_free(&self) -> bool {
         let tables = self.sas_ns.iter().chain(&self.routes_ns).chain(&self.entries_ns);
         let stages = self.stages_ns.iter().chain([&self.lookup_ns, &self.label_ns]).chain(tables);

@@ -1,4 +1,4 @@
-//! What was spent, and what it costs.
+//! Work of a server and its price.
 
 use super::{Distribution, Profile};
 use crate::random::{exponential, gamma};
@@ -18,7 +18,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Those of a configuration.
+    /// Table sizes of a configuration.
     pub fn of(config: &Config) -> Self {
         let entries = config.lists.iter().map(|list| list.entries.len()).sum();
         Self { sas: config.tunnels.len(), routes: config.routes.len(), entries }
@@ -43,7 +43,7 @@ pub const ROUTES: usize = 10;
 /// Entries of access lists to one SA at each knot.
 pub const ENTRIES: usize = 10;
 
-/// What a server did in one go.
+/// Work that a server did in one go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Frames taken.
@@ -132,8 +132,7 @@ const fn less(a: Flow, b: Flow) -> Flow {
     Flow { packets: a.packets.saturating_sub(b.packets), octets: a.octets.saturating_sub(b.octets) }
 }
 
-/// What was spent takes this many picoseconds: the mean, spread for each frame
-/// that was taken.
+/// Price of the work in picoseconds: the mean, spread for each frame that was taken.
 pub fn price(profile: &Profile, spent: &Spent, dice: &mut Rng) -> u64 {
     let mean = spent.mean_ns(profile);
     if mean <= 0.0 {

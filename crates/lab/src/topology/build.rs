@@ -28,7 +28,7 @@ const GREETING_GAP: Duration = Duration::from_millis(30);
 const GREETINGS: u64 = 4;
 /// Octets of a greeting's frame.
 const GREETING_FRAME: usize = 98;
-/// What is under way when the traffic ends arrives within this time.
+/// Time within which frames arrive that are under way when the traffic ends.
 const LAST: Duration = Duration::from_secs(30);
 
 /// How a topology is run.
@@ -50,7 +50,7 @@ pub struct Lab {
     pub hosts: Vec<StationId>,
     /// Its links, in the topology's order.
     pub links: Vec<LinkId>,
-    /// What broke.
+    /// Broken invariants.
     pub findings: Findings,
     /// Every nonce.
     pub nonces: NonceLedger,
@@ -223,13 +223,13 @@ impl Lab {
         rest
     }
 
-    /// What became of each traffic entry, in the topology's order.
+    /// Results of the traffic entries, in the topology's order.
     pub fn outcomes(&mut self) -> Vec<Option<Outcome>> {
         outcomes(&mut self.network, &self.hosts, self.flows)
     }
 }
 
-/// What became of traffic entries, as both hosts counted.
+/// Results of traffic entries, joined from the counts of both hosts.
 pub(super) fn outcomes(
     network: &mut Network,
     hosts: &[StationId],

@@ -1,5 +1,5 @@
-//! What no single entry shows: names and addresses that two have, ports and hosts
-//! that nothing is linked to.
+//! Errors that no single entry shows: names and addresses that occur twice, ports and hosts without
+//! a link.
 
 use super::entries::Reader;
 use super::{LinkEnd, Topology};

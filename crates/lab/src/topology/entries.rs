@@ -13,11 +13,11 @@ use toml::de::DeTable;
 /// For how long a topology runs that does not say.
 const RUNS_FOR: Duration = Duration::from_secs(2);
 
-/// What every reading function is given.
+/// State shared by the functions that read entries.
 pub(super) struct Reader<'f> {
     pub problems: Problems,
     pub files: &'f mut dyn Files,
-    /// What is wrong in the files beside.
+    /// Errors in the files beside.
     pub beside: Vec<ConfigError>,
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a topology: in its own file, and in those beside it.
+//! Errors of a topology, in its own file and in those beside it.
 
 use super::section::Problems;
 use ferrule_node::ConfigError;

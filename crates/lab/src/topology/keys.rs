@@ -7,13 +7,13 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What a key is derived with, so that no other use of SHA-256 gives the same.
+/// Domain separation: no other use of SHA-256 derives the same keys.
 const DOMAIN: &[u8] = b"ferrule laboratory key";
 
 /// Keys of the laboratory: everybody can compute them.
 #[derive(Default)]
 pub struct LabKeys {
-    /// What was asked for, with its lengths.
+    /// Keys asked for so far by path, each with the words in its file and their lengths.
     pub asked: BTreeMap<String, Vec<(String, usize)>>,
     /// Labels of keys on a token, and how many octets each has.
     pub on_token: BTreeMap<String, usize>,

@@ -1,6 +1,5 @@
-//! What a node's configuration is on real interfaces: the same, but its ports
-//! stand on devices, its keys are files or on a token of its own, and its counters
-//! survive.
+//! Configuration of a node on real interfaces: the same, but its ports use devices, its keys are
+//! files or on a token of its own, and its counters survive.
 
 use super::{Node, Topology, Upset};
 use crate::impair::Impairments;
@@ -13,7 +12,7 @@ use toml::{Table, Value};
 pub struct LiveSetting<'a> {
     /// Folder of all files.
     pub folder: &'a Path,
-    /// What drives every port: af-packet or af-xdp.
+    /// Driver of every port: af-packet or af-xdp.
     pub driver: &'a str,
 }
 
@@ -56,7 +55,7 @@ pub struct KeyPlan {
     pub name: String,
     /// Its words and the octets of each.
     pub words: Vec<(String, usize)>,
-    /// It is the rest of a key whose cipher key is on a token.
+    /// True for the remaining part of a key whose cipher key is on a token.
     pub rest: bool,
 }
 
@@ -92,7 +91,7 @@ impl Node {
         table.to_string()
     }
 
-    /// Whether a key's file holds no more than the rest of a key on a token.
+    /// True if a key's file holds only the part of a key that is not on a token.
     fn has_rest(&self, name: &str) -> bool {
         fn stands(value: &Value, name: &str) -> bool {
             match value {
@@ -107,7 +106,7 @@ impl Node {
         self.written.iter().any(|(_, value)| stands(value, name))
     }
 
-    /// Whether it has static keys whose counters must survive.
+    /// True if the node has static keys whose counters must survive.
     pub fn has_counters(&self) -> bool {
         let transmits = |secy: &ferrule_node::config::MacsecConfig| !secy.transmit.is_empty();
         !self.config.tunnels.is_empty() || self.config.secys.iter().any(transmits)
@@ -150,8 +149,8 @@ impl Topology {
         all
     }
 
-    /// What real interfaces cannot do of what the topology says, if the links at
-    /// these places are carried by [`crate::wires`].
+    /// Features of the topology that real interfaces cannot provide, if the links at these places
+    /// are carried by [`crate::wires`].
     pub fn only_virtual(&self, carried: &[usize]) -> Vec<String> {
         let mut notes = Vec::new();
         for (at, link) in self.links.iter().enumerate() {

@@ -50,7 +50,7 @@ use std::net::IpAddr;
 pub struct Topology {
     /// Its name.
     pub name: String,
-    /// What it is, in a sentence.
+    /// Description, in a sentence.
     pub about: String,
     /// The variant that was chosen.
     pub variant: Option<String>,
@@ -64,7 +64,7 @@ pub struct Topology {
     pub links: Vec<Link>,
     /// Traffic.
     pub traffic: Vec<Traffic>,
-    /// What happens on the way.
+    /// Disturbances during the run.
     pub disturbances: Vec<Disturbance>,
 }
 
@@ -73,7 +73,7 @@ pub struct Topology {
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Configuration of the node.
     pub config: Config,
     /// The same as it was written, for a node on real interfaces.
     pub written: toml::Table,
@@ -82,7 +82,7 @@ pub struct Node {
     /// The labels of its keys on a token, with the octets of each: the cipher key of
     /// the laboratory's key of that name.
     pub on_token: Vec<(String, usize)>,
-    /// What its work costs in virtual time.
+    /// Costs of its work in virtual time.
     pub profile: Profile,
 }
 
@@ -123,7 +123,7 @@ pub struct Link {
     pub outside: bool,
 }
 
-/// What a traffic entry does.
+/// Kinds of traffic entries.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// Echo requests in frames of so many octets.
@@ -151,7 +151,7 @@ impl Kind {
 /// A traffic entry.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// What is sent.
+    /// Kind of traffic.
     pub kind: Kind,
     /// The host that begins, by index.
     pub from: usize,
@@ -174,7 +174,7 @@ pub struct Traffic {
 pub struct Disturbance {
     /// When.
     pub at: Instant,
-    /// What.
+    /// Kind of disturbance.
     pub what: Upset,
 }
 

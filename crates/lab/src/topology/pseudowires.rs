@@ -1,7 +1,7 @@
 //! Pseudowires whose two ends are configured differently.
 //!
-//! Nobody signals a static pseudowire, so nobody refuses one whose ends differ, as RFC 4447
-//! has it. A topology knows both ends.
+//! No protocol signals a static pseudowire, so there is no peer that refuses one whose ends differ,
+//! as RFC 4447 has it. A topology knows both ends.
 
 use super::Topology;
 use super::entries::Reader;

@@ -92,7 +92,7 @@ impl<'i> Section<'i> {
         self.text(p, key)
     }
 
-    /// Whether a key is there.
+    /// True if the key is present. The key then counts as known.
     pub fn has(&mut self, key: &'static str) -> bool {
         self.known.push(key);
         self.table.contains_key(key)
@@ -207,7 +207,7 @@ impl<'i> Section<'i> {
         sections
     }
 
-    /// What is left that nobody asked for.
+    /// Reports the keys that were not asked for.
     pub fn finish(self, p: &mut Problems) {
         let mut known: Vec<&str> = Vec::new();
         for key in self.known {

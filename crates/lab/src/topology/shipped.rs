@@ -9,7 +9,7 @@ pub struct Shipped {
     pub name: &'static str,
     /// Its file, as it is shown in errors.
     pub file: &'static str,
-    /// What the file says.
+    /// Text of the file.
     pub text: &'static str,
 }
 

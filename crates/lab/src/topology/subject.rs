@@ -121,9 +121,8 @@ impl Topology {
         (0..self.links.len()).filter(|&at| !host(&self.links[at])).collect()
     }
 
-    /// Whether a host's payload is protected wherever a seed may do something to
-    /// it: on an untrusted link nothing passes in clear, and what protects it
-    /// protects it against replay, too.
+    /// True if a host's payload is protected wherever a seed may do something to it: on an
+    /// untrusted link nothing passes in clear, and the protection includes replay protection.
     fn is_protected(&self) -> bool {
         self.inner_links().into_iter().all(|at| self.links[at].outside)
     }

@@ -1,4 +1,4 @@
-//! What a topology says, what is wrong with one, and that the shipped ones run.
+//! Tests of topologies: their meaning, their errors, and runs of those shipped.
 
 use super::*;
 use crate::host::Outcome;

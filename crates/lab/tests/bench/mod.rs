@@ -15,7 +15,7 @@ pub enum Schedule {
     Every(Duration),
     /// A Poisson process with this mean distance.
     Poisson(Duration),
-    /// All at once.
+    /// Without waiting: all frames at once.
     Burst,
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Nodes that seal and open.
 const SECURED: [&str; 6] = ["ce1", "ce2", "sw1", "sw2", "gw1", "gw2"];
 
-/// What hosts receive when nothing is lost.
+/// Packets that hosts receive of each flow when nothing is lost.
 const ALL: [u64; 8] = [200, 75, 125, 200, 75, 125, 25, 25];
 
 const LOOK_ASIDE: At = At::LookAside { depth: 1024, copies: 2, packet_ns: 10_000, drop: false };

@@ -1,4 +1,4 @@
-//! What the oracle expects beside what a node counted.
+//! Comparison of the oracle's expectation with a node's counters.
 
 use super::sa::{Expect, Inbound, SaKey};
 use ferrule_base::DropReason;
@@ -15,7 +15,7 @@ const BEFORE_THE_WINDOW: [DropReason; 7] = [
     DropReason::CardDown,
 ];
 
-/// Whether a node may have lost packets before it looked at their number.
+/// True if a node may have lost packets before the replay check.
 pub(super) fn is_lossy(reports: &[WorkerReport]) -> bool {
     reports.iter().any(|r| {
         let of_cards = r.cards.iter().map(|card| &card.drops);
@@ -25,7 +25,7 @@ pub(super) fn is_lossy(reports: &[WorkerReport]) -> bool {
     })
 }
 
-/// What a node counted for an SA.
+/// Counters that a node keeps for an SA.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
     pub accepted: u64,

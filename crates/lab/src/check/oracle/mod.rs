@@ -32,7 +32,7 @@ use std::collections::HashMap;
 /// Sealed packets of one run that are remembered: 16 octets each.
 pub const SEALED_MAX: usize = 1 << 22;
 
-/// What was compared.
+/// Numbers of comparisons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// SAs whose counts were compared.
@@ -55,14 +55,14 @@ impl Tally {
     }
 }
 
-/// What the owner of an outbound SA sent.
+/// Packets sent by the owner of an outbound SA.
 #[derive(Default)]
 struct Sent {
     last: u64,
     numbers: HashMap<u64, u64>,
 }
 
-/// What all of them sent.
+/// Packets sent under all outbound SAs.
 #[derive(Default)]
 struct Sealed {
     sas: HashMap<SaKey, Sent>,
@@ -95,7 +95,7 @@ pub struct Oracle {
     devices: HashMap<usize, Known>,
     sealed: Sealed,
     findings: Findings,
-    /// What arrived last: it counts once it is clear that it was let in.
+    /// Last frame that arrived. It counts once the node is known to have let it in.
     arrival: Option<Arrival>,
     full: bool,
     tally: Tally,
@@ -164,7 +164,7 @@ impl Oracle {
         }
     }
 
-    /// What was compared so far.
+    /// Comparisons so far.
     pub fn tally(&self) -> Tally {
         self.tally
     }
@@ -247,7 +247,8 @@ impl Oracle {
         }
     }
 
-    /// What a device counted for its SAs is not all: a card forgot some of it.
+    /// Notes that a card of the device lost some of its counts: they are no longer compared
+    /// exactly.
     pub fn forgot(&mut self, device: usize) {
         if let Some(known) = self.devices.get_mut(&device) {
             known.inbound.iter_mut().for_each(|sa| sa.expect.uncertain = true);

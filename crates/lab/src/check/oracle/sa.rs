@@ -1,5 +1,5 @@
-//! What the oracle knows of a device: its inbound SAs, read from the
-//! configuration, each with the model of its receiver.
+//! The oracle's view of a device: its inbound SAs, read from the configuration, each with the model
+//! of its receiver.
 
 use super::Sealed;
 use crate::check::window::{EspReceiver, Fate, SecyReceiver, SecyRule};
@@ -17,7 +17,7 @@ pub(super) enum SaKey {
     Secy(u64, u8),
 }
 
-/// What the model says since the device started.
+/// Counters that the model expects since the device started.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Expect {
     pub accepted: u64,
@@ -80,7 +80,7 @@ impl Inbound {
         Self { name, key, source, port, guesses, is_gone, expect, counter, start, model }
     }
 
-    /// Whether it is the same association of the same port.
+    /// True for the same association on the same port, with the same counter.
     pub fn is_same(&self, other: &Self) -> bool {
         (self.key, self.port) == (other.key, other.port)
             && self.counter.fingerprint == other.counter.fingerprint
@@ -116,7 +116,7 @@ pub(super) struct Known {
     /// By port: the tags of its routed interfaces; nothing: untagged.
     pub tags: Vec<Vec<Option<(u16, u16)>>>,
     pub inbound: Vec<Inbound>,
-    /// What it seals, and the counters of that.
+    /// Outbound SAs, each with the counter that numbers its packets.
     pub outbound: Vec<(SaKey, CounterId)>,
 }
 

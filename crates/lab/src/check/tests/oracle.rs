@@ -56,7 +56,7 @@ fn frame(number: u32) -> Vec<u8> {
     f
 }
 
-/// What a worker of gateway b would report.
+/// Report of a worker of gateway b with these counters.
 fn report(accepted: u64, replays: u64, bad_icv: u64) -> WorkerReport {
     let stats = SaStats { packets: accepted, replays, bad_icv, ..SaStats::default() };
     let (name, suite) = ("t".to_owned(), Suite::AesGcm(Aes::Aes128));
@@ -93,7 +93,7 @@ fn report(accepted: u64, replays: u64, bad_icv: u64) -> WorkerReport {
     }
 }
 
-/// What happens to a copy of a packet on the way.
+/// Outcome for one copy of a packet on its way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Arrives,

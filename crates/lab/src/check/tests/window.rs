@@ -23,7 +23,7 @@ fn arrivals() -> impl Strategy<Value = Vec<u64>> {
     })
 }
 
-/// Whether the last of `history` may pass, from all that passed before.
+/// True if `number` may pass after the numbers `accepted`.
 fn esp_rule(accepted: &[u64], floor: u64, window: u64, number: u64) -> bool {
     let highest = accepted.iter().copied().chain([floor]).max().unwrap_or(0);
     let inside = number > highest || highest - number < window;
@@ -71,9 +71,9 @@ proptest! {
         }
     }
 
-    /// What the data plane's window would say, number for number. (A window
-    /// moves only with a proof that a packet is authentic, so this one is asked
-    /// before each step, and a fresh one is built from what passed.)
+    /// Comparison with the data plane's window, number for number. (That window moves only with a
+    /// proof that a packet is authentic, so a fresh one is built before each step from the numbers
+    /// that passed.)
     #[test]
     fn esp_model_and_the_window_of_the_data_plane_agree(
         window in 1_u32..130, floor in 0_u64..200, numbers in arrivals(),
