@@ -113,7 +113,7 @@ fn intels(peer: &RefCell<Peer>, aes: Aes, op: Op, len: usize) -> Case<'_> {
     Case::measured(name, move |packets| peer.borrow_mut().ask(&order(packets)))
 }
 
-/// What is to be reached against Intel's library.
+/// Ratio to Intel's library that is to be reached.
 fn reach(aes: Aes, len: usize) -> Option<f64> {
     match (aes, len) {
         (Aes::Aes128, 64) => Some(3.0),

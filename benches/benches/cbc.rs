@@ -161,7 +161,7 @@ fn open() {
     }
 }
 
-/// What the lanes make of few packets, and of packets of different lengths.
+/// Throughput of the multi-packet kernel with few packets, and with packets of different lengths.
 fn few_and_mixed() {
     let Some(backend) = lanes().next() else { return };
     let mac = Mac::HmacSha1_96;

@@ -109,7 +109,7 @@ fn round(large: Large, text: &str) -> [f64; PHASES.len()] {
     [entries, whole - entries, building, installing, applying, changing]
 }
 
-/// All SAs at once: to a node without any, and all with other keys.
+/// Time to apply all SAs at once: to a node without any, and all with other keys.
 fn all_applied(large: Large) {
     let (none, text) = (Large { tunnels: 0, ..large }.text(), large.text());
     let rekeyed = text.replace("gcm:", "gcm256:").replace("aes-gcm-128", "aes-gcm-256");

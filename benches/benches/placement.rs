@@ -52,7 +52,7 @@ struct Host {
     start: std::time::Instant,
 }
 
-/// What a round measured.
+/// Figures of a round.
 struct Figures {
     mpps: f64,
     clocks: f64,

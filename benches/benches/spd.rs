@@ -1,5 +1,5 @@
-//! What the security policy costs: the whole ESP tunnel outbound behind 1, 120 and
-//! 10,000 entries, and what 100,000 SAs take.
+//! Cost of the security policy: the whole ESP tunnel outbound behind 1, 120 and 10,000 entries, and
+//! the memory of 100,000 SAs.
 //!
 //! Every packet is of another flow than the one before, chosen at random, so nothing
 //! that remembers a flow helps. The entry that a packet meets is the last of its list,
@@ -19,7 +19,7 @@ const PACKETS: usize = 16_384;
 /// Different flows that go round.
 const FLOWS: usize = 8192;
 
-/// What 10,000 entries may cost, as a part of one.
+/// Throughput with 10,000 entries that is to be reached, relative to one entry.
 const REACH: f64 = 1.0 / 1.3;
 
 /// Kinds of policies, as they are found.

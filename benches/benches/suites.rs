@@ -57,7 +57,7 @@ impl Mode {
         }
     }
 
-    /// Whose packets are sealed: a site's, or one host's.
+    /// Prefix whose packets are sealed: a site's, or one host's.
     fn clear(self, site: usize) -> String {
         match self {
             Self::Tunnel => format!("10.{site}.0.0/16"),
@@ -65,7 +65,7 @@ impl Mode {
         }
     }
 
-    /// Who seals, seen from outside: the gateway, or the host behind it.
+    /// Outer address of the sealing end: the gateway, or the host behind it.
     fn end(self, site: usize) -> String {
         match self {
             Self::Tunnel => format!("192.0.2.{site}"),

@@ -1,7 +1,4 @@
-//! DPDK's own measurement of its software cipher, `dpdk-test-crypto-perf` with
-//! `crypto_aesni_gcm`: what a program on DPDK pays for the bare operation.
-//!
-//! It wants a core that measures and one that waits; Debian has it in `dpdk-dev`.
+//! The program needs one core to measure on and one that waits; Debian has it in `dpdk-dev`.
 
 use crate::peer;
 use std::process::Command;
@@ -11,7 +8,7 @@ const PROGRAM: &str = "dpdk-test-crypto-perf";
 /// Two cores: the one to measure on, and one for whoever waits.
 pub struct Dpdk {
     cores: [usize; 2],
-    /// All that there are.
+    /// Every core that the program may use.
     all: String,
 }
 

@@ -20,7 +20,7 @@ pub const ROUNDS: usize = 101;
 
 /// One thing that is measured: a name, and what does some packets.
 pub struct Case<'a> {
-    /// What it is.
+    /// Name of the case.
     pub name: String,
     run: Box<Run<'a>>,
     clocks: Vec<f64>,

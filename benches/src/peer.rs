@@ -14,7 +14,7 @@ pub struct Peer {
     child: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    /// What it says that it is.
+    /// Version that the peer reports.
     pub version: String,
 }
 

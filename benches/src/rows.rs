@@ -1,7 +1,7 @@
-//! Rows of a table: one path of a node, with one flow, with 512 and with 8,192, beside
-//! what VPP needs and what is to be reached.
+//! Rows of a table: one path of a node, with one flow, with 512 and with 8,192, beside VPP's cost
+//! and the goal.
 //!
-//! All cases of a group take turns, round by round. A round begins with packets that do
+//! The cases of a group take turns, round by round. A round begins with packets that do
 //! not count, so that what the case before has left in the caches counts for nothing.
 
 use crate::dut::Dut;

@@ -14,7 +14,7 @@ pub const ETHERNET: usize = 14;
 /// Frame lengths.
 #[derive(Clone, Copy)]
 pub enum Size {
-    /// All alike.
+    /// The same length for each frame.
     Of(usize),
     /// 64, 570 and 1420 octets as 7:4:1, in random order.
     Imix,
@@ -120,7 +120,7 @@ impl Frames {
         &self.octets[self.starts[index]..end]
     }
 
-    /// All of them.
+    /// Every frame.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.len()).map(|index| self.at(index))
     }

@@ -80,7 +80,7 @@ impl Fleet {
         self
     }
 
-    /// All get their CAKs within one hello time, in any order.
+    /// Gives every member its CAK within one hello time, in random order.
     pub fn join(&mut self) {
         let mut rng = Rng::new(20);
         let mut all: Vec<(Instant, usize)> = (0..self.len())
@@ -95,7 +95,7 @@ impl Fleet {
         }
     }
 
-    /// All key servers make another SAK, at once.
+    /// Makes every key server distribute a new SAK at once.
     pub fn rekey(&mut self) {
         for n in 0..self.len() {
             self.kays[n].handle_command(self.now, Command::Rekey);

@@ -1,4 +1,4 @@
-//! What the page may ask for.
+//! Commands that the page may give.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -69,7 +69,7 @@ pub enum Pace {
     Unbounded,
 }
 
-/// Why a command was not carried out, in a sentence for people.
+/// Reason for which a command was not carried out, as a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(pub String);
 

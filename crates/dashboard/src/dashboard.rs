@@ -1,4 +1,4 @@
-//! What is asked of the page, and the queue to whoever drives packets.
+//! Requests of the page, and the queue that carries them to the thread that drives packets.
 
 use crate::assets;
 use crate::command::{Command, Refusal};
@@ -35,7 +35,7 @@ struct Ask {
     answer: SyncSender<Answer>,
 }
 
-/// What all connections have.
+/// State that all connections share.
 struct Desk {
     key: Key,
     asks: SyncSender<Ask>,
@@ -64,8 +64,7 @@ impl Dashboard {
         Ok(Self { server, key, asked, last: None })
     }
 
-    /// What a person opens, with the key behind the `#`, where no server and no
-    /// referrer gets it.
+    /// Address to open, with the key behind the `#`, where no server and no referrer gets it.
     pub fn address(&self) -> String {
         let (ip, port) = (self.server.address().ip(), self.server.address().port());
         let ip = match ip {

@@ -1,4 +1,4 @@
-//! Who may ask.
+//! Checks of a request's origin and rights.
 //!
 //! A page from anywhere can make a browser send requests to this machine. So:
 //!
@@ -16,8 +16,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// Octets of randomness in a key.
 const KEY_LEN: usize = 16;
 
-/// What a page must show to see the state and to give commands. Made anew for
-/// each run; the driver prints it as a part of the address.
+/// Key that a page must show to see the state and to give commands. Made anew for each run; the
+/// driver prints it as a part of the address.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(String);
 
@@ -47,10 +47,10 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Why a request is refused: status, and a sentence.
+/// Refusal of a request: status, and a sentence.
 pub type Refused = (u16, &'static str);
 
-/// What holds for every request, the page's own included.
+/// Checks of every request, those for the page itself included.
 pub fn admit(request: &Request) -> Result<(), Refused> {
     let host = request.header("host").unwrap_or_default();
     if !is_own_name(host) {
@@ -64,7 +64,7 @@ pub fn admit(request: &Request) -> Result<(), Refused> {
     }
 }
 
-/// What holds for state and commands.
+/// Checks of requests for state and commands.
 pub fn authorize(request: &Request, key: &Key) -> Result<(), Refused> {
     let shown = request.header("authorization").and_then(|a| a.strip_prefix("Bearer "));
     match shown {
@@ -74,7 +74,7 @@ pub fn authorize(request: &Request, key: &Key) -> Result<(), Refused> {
     }
 }
 
-/// Whether a command says that it is one.
+/// Checks that a command is declared as JSON.
 pub fn is_json(request: &Request) -> Result<(), Refused> {
     let kind = request.header("content-type").and_then(|k| k.split(';').next());
     match kind {

@@ -19,8 +19,8 @@ pub const REQUEST_WAIT: Duration = Duration::from_secs(8);
 /// How long a response may take to leave.
 const RESPONSE_WAIT: Duration = Duration::from_secs(5);
 
-/// What stands in front of every response: nothing from elsewhere is run, shown
-/// or sent to, nobody frames the page, nothing is kept.
+/// Header lines of every response: nothing from elsewhere is run, shown or sent to, no other page
+/// frames this one, nothing is cached.
 const POLICY: &str = "Content-Security-Policy: default-src 'none'; script-src 'self'; \
     style-src 'self'; connect-src 'self'; img-src 'self'; manifest-src 'self'; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'\r\n\
@@ -42,12 +42,12 @@ pub struct Request {
     persistent: bool,
 }
 
-/// Why no request came.
+/// Reasons for which a connection gave no request.
 #[derive(Debug)]
 pub enum NoRequest {
     /// The other end closed, or was silent for too long.
     Gone,
-    /// What came is refused: status, and a sentence.
+    /// The request is refused: status, and a sentence.
     Bad(u16, &'static str),
 }
 
@@ -193,7 +193,7 @@ impl Connection {
         parts.iter().try_for_each(|part| self.send(part, until)).is_ok() && keep
     }
 
-    /// All of it before the time is over, however slowly it is taken.
+    /// Sends all octets before the deadline, however slowly the client reads.
     fn send(&mut self, mut octets: &[u8], until: Instant) -> io::Result<()> {
         while !octets.is_empty() {
             let left = until.saturating_duration_since(Instant::now());

@@ -34,7 +34,7 @@ pub use guard::Key;
 pub use server::Server;
 pub use state::State;
 
-/// What the dashboard shows: a live node, or a laboratory.
+/// Source of the state that the dashboard shows: a live node, or a laboratory.
 pub trait Source {
     /// Everything that there is to see now.
     fn state(&mut self) -> State;

@@ -50,7 +50,7 @@ struct Place {
     stream: TcpStream,
     state: State,
     since: Instant,
-    /// It was told to go.
+    /// True once the connection was told to close.
     leaves: bool,
 }
 
@@ -65,7 +65,7 @@ impl Place {
     }
 }
 
-/// What happens at a connection; who is to go first stands first.
+/// State of a connection, in the order in which connections are closed when there are too many.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     /// No request is there.

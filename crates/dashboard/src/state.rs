@@ -17,7 +17,7 @@ pub const SCHEMA: &str = "ferrule-state/1";
 pub struct State {
     /// [`SCHEMA`].
     pub schema: String,
-    /// What is looked at.
+    /// Live node or laboratory.
     pub kind: Kind,
     /// Its name.
     pub name: String,
@@ -35,17 +35,17 @@ pub struct State {
     pub links: Vec<Link>,
     /// Security associations.
     pub sas: Vec<Sa>,
-    /// What was dropped.
+    /// Drops by place and reason.
     pub drops: Vec<Dropped>,
-    /// What was measured, in classes.
+    /// Distributions, in classes.
     pub histograms: Vec<Histogram>,
     /// Traffic between hosts.
     pub flows: Vec<Flow>,
-    /// What happened lately, oldest first.
+    /// Recent events, oldest first.
     pub events: Vec<Event>,
 }
 
-/// What is looked at.
+/// Kind of source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -58,7 +58,7 @@ pub enum Kind {
 /// Where a laboratory's run stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Whether time passes.
+    /// State of virtual time.
     pub phase: Phase,
     /// Virtual seconds in a real one, as asked for; nothing: as fast as can be.
     pub speed: Option<f64>,
@@ -77,11 +77,11 @@ pub struct Run {
     pub broken: Vec<String>,
 }
 
-/// Whether time passes.
+/// States of virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// It passes.
+    /// Time passes.
     Running,
     /// Somebody stopped it.
     Paused,
@@ -94,11 +94,11 @@ pub enum Phase {
 pub struct Node {
     /// Its name, of which there is one.
     pub name: String,
-    /// What it is.
+    /// Kind of node.
     pub kind: NodeKind,
     /// A few words: a profile, a role.
     pub about: String,
-    /// It is there and works.
+    /// True if the node is running.
     pub up: bool,
     /// Addresses and the like, a line each.
     pub facts: Vec<String>,
@@ -110,7 +110,7 @@ pub struct Node {
     pub queued: Option<u64>,
 }
 
-/// What a node is.
+/// Kinds of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeKind {
@@ -120,7 +120,7 @@ pub enum NodeKind {
     Host,
     /// A tester's port.
     Tester,
-    /// What is behind a port of a live node: seen only by what comes from there.
+    /// Network behind a port of a live node, known only by the frames that come from there.
     Network,
     /// The other end of a tunnel, known by its address.
     Peer,
@@ -175,7 +175,7 @@ pub struct Ledger {
 pub struct Link {
     /// Its name, of which there is one.
     pub name: String,
-    /// What it is.
+    /// Kind of link.
     pub kind: LinkKind,
     /// Its two ends.
     pub ends: [End; 2],
@@ -193,7 +193,7 @@ pub struct Link {
     pub ways: [Way; 2],
 }
 
-/// What a link is.
+/// Kinds of links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkKind {
@@ -228,7 +228,7 @@ pub struct Way {
 /// A security association.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sa {
-    /// Whose.
+    /// Name of its node.
     pub node: String,
     /// `esp` or `macsec`.
     pub protocol: String,
@@ -251,14 +251,14 @@ pub struct Sa {
     pub packets: u64,
     /// Octets of what was inside; nothing where that is not counted.
     pub octets: Option<u64>,
-    /// What failed, by kind, without what did not.
+    /// Failures by kind, without those that are zero.
     pub faults: BTreeMap<String, u64>,
 }
 
-/// What a node dropped for one reason.
+/// Drops of a node for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dropped {
-    /// Who dropped: a node, or a link.
+    /// Place of the drops: a node, or a link.
     pub place: String,
     /// The reason.
     pub reason: String,
@@ -271,7 +271,7 @@ pub struct Dropped {
 /// Values in classes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// What was measured.
+    /// The measured quantity.
     pub name: String,
     /// Of what.
     pub of: String,
@@ -294,7 +294,7 @@ pub struct Flow {
     pub from: String,
     /// To this one.
     pub to: String,
-    /// What `sent` and `received` count: packets, octets, transfers.
+    /// Unit of `sent` and `received`: packets, octets, transfers.
     pub unit: String,
     /// Sent.
     pub sent: u64,
@@ -304,7 +304,7 @@ pub struct Flow {
     pub more: BTreeMap<String, u64>,
     /// The mean of what was timed, in nanoseconds.
     pub time_ns: Option<u64>,
-    /// What that time is: a round trip, a way, a transfer.
+    /// Meaning of that time: a round trip, one way, a transfer.
     pub timed: String,
 }
 
@@ -315,6 +315,6 @@ pub struct Event {
     pub number: u64,
     /// When; nothing: not known.
     pub at_ns: Option<u64>,
-    /// What.
+    /// The event, in a sentence.
     pub text: String,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a stack, where in its text, and what to write instead.
+//! Errors of a stack: the fault, its place in the text, and what to write instead.
 //!
 //! ```text
 //! error: unknown word `macsce`
@@ -13,9 +13,9 @@ use std::ops::Range;
 /// A stack that cannot be: a word that the grammar lacks, or layers that do not fit together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackError {
-    /// What is wrong, in one sentence without position.
+    /// The fault, in one sentence without position.
     pub message: String,
-    /// What to do about it.
+    /// Remedy, if there is one.
     pub help: Option<String>,
     /// The octets of the parsed text that are at fault.
     pub span: Option<Range<usize>>,

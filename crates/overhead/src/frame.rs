@@ -48,7 +48,7 @@ const LAYERS: [(Layer, &str, &str, &str, usize); 9] = [
 ];
 
 impl Layer {
-    /// All of them, outermost first.
+    /// Every layer, outermost first.
     pub fn all() -> impl Iterator<Item = Self> {
         LAYERS.into_iter().map(|(layer, ..)| layer)
     }
@@ -58,7 +58,7 @@ impl Layer {
         LAYERS[self as usize].1
     }
 
-    /// What a person calls it, and the section or clause that sets its size.
+    /// Name for people, and the section or clause that sets the size.
     pub(crate) fn words(self) -> (&'static str, &'static str) {
         let (_, _, name, rule, _) = LAYERS[self as usize];
         (name, rule)
@@ -73,7 +73,7 @@ impl Layer {
         matches!(self, Self::Svlan | Self::Vlan)
     }
 
-    /// Whether this header may stand directly inside `outer`.
+    /// True if this header may stand directly inside `outer`.
     fn fits_in(self, outer: Layer) -> bool {
         match self {
             Self::Ethernet => false,

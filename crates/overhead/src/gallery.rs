@@ -3,9 +3,9 @@
 /// A stack with a name.
 #[derive(Debug, Clone, Copy)]
 pub struct GalleryEntry {
-    /// Which question it answers; entries of one group stand together.
+    /// Question that the entry answers; entries of one group stand together.
     pub group: &'static str,
-    /// What a person calls it.
+    /// Name for people.
     pub name: &'static str,
     /// Its transformations, in the grammar's words.
     pub stack: &'static str,
@@ -21,7 +21,7 @@ const SUITES: &str = "other suites and outer headers";
 const OTHER: &str = "other ways to carry it";
 const CALCULATED: &str = "for comparison, by calculation only";
 
-/// All of them, in the order to show.
+/// Every stack with a name, in the order to show them.
 pub static GALLERY: &[GalleryEntry] = &[
     entry(STUDY, "plain", "mpls cw"),
     entry(STUDY, "MACsec", "macsec sci gcm-aes-128 | mpls cw"),

@@ -91,7 +91,7 @@ pub(crate) fn parse(text: &str, default: &UserFrame) -> Result<Stack, StackError
     })
 }
 
-/// Whether a group whose first word opens no transformation is meant as a frame.
+/// True if a group whose first word opens no transformation is meant as a frame.
 fn is_frame(group: &[Word]) -> bool {
     let is_layer = |word: &Word| Layer::all().any(|layer| word.is(layer.name()));
     let head = group.first().is_some_and(is_layer);
@@ -168,7 +168,7 @@ fn alone(rest: &[Word], head: &str, transform: Transform) -> Result<Transform, S
     }
 }
 
-/// What ESP and AH have in common.
+/// Words that ESP and AH have in common.
 #[derive(Default)]
 struct IpsecWords<'a> {
     mode: Mode,
@@ -238,8 +238,8 @@ fn cipher_names() -> Vec<&'static str> {
     esp_ciphers(ANY).into_iter().map(cipher_name).collect()
 }
 
-/// Whether an integrity algorithm stands beside the cipher where that needs one, and nowhere
-/// else.
+/// Checks that an integrity algorithm stands beside the cipher where the cipher needs one, and
+/// nowhere else.
 fn paired(suite: Suite, mac: Option<Mac>) -> Result<(), StackError> {
     let cipher = cipher_name(suite);
     match (suite.mac(), mac) {

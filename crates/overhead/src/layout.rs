@@ -23,7 +23,7 @@ use std::ops::Range;
 
 const ETHERNET_KIND: SegmentKind = SegmentKind::Layer(Layer::Ethernet);
 
-/// What one transformation does to the frame's size.
+/// Effect of one transformation on the frame's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StageCost {
     /// Octets put on.
@@ -37,12 +37,12 @@ pub struct StageCost {
 }
 
 impl StageCost {
-    /// What the frame grew by.
+    /// Growth of the frame.
     pub fn net(&self) -> isize {
         self.added.cast_signed() - self.removed.cast_signed()
     }
 
-    /// What the frame would have grown by if it had kept its VLAN tags: the like-for-like figure.
+    /// Growth of the frame if it had kept its VLAN tags: the like-for-like figure.
     pub fn net_with_tags(&self) -> isize {
         self.net() + self.removed_tags.cast_signed()
     }
@@ -65,7 +65,7 @@ impl Layout {
         total(&self.segments)
     }
 
-    /// What all transformations together add to the user's frame.
+    /// Growth of the user's frame by all transformations together.
     pub fn overhead(&self) -> isize {
         self.wire_len().cast_signed() - self.user_len.cast_signed()
     }
@@ -154,9 +154,9 @@ impl Builder {
         Ok(())
     }
 
-    /// All of the packet is under the check value, but for what routers change in the headers
-    /// in front (RFC 4302 section 3.3.3); in a header that is covered in part a change is
-    /// noticed or does not matter.
+    /// Adds AH. The check value covers the whole packet, except for the fields that routers change
+    /// in the headers in front (RFC 4302 section 3.3.3); in a header that is covered in part a
+    /// change is noticed or does not matter.
     fn ah(&mut self, ah: &Ah) -> Result<(), StackError> {
         if !ah.suite.is_integrity() {
             return Err(StackError::new(format!("AH hides nothing, so it has no `{}`", ah.suite)));

@@ -86,7 +86,7 @@ impl Stack {
         &self.frame
     }
 
-    /// What is done to it, first first.
+    /// Transformations of the frame, the first one first.
     pub fn transforms(&self) -> &[Transform] {
         &self.transforms
     }

@@ -1,4 +1,4 @@
-//! What a frame costs on a line, and what a line leaves of the user's MTU.
+//! Load that a frame puts on a line, and the share of a line's MTU that is left for the user.
 //!
 //! ```text
 //! preamble 8 │ frame, at least 60 │ FCS 4 │ gap 12        802.3 clauses 3.2 and 4.4.2
@@ -34,7 +34,7 @@ pub enum Line {
 }
 
 impl Line {
-    /// What a person calls it.
+    /// Name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Access => "access line",
@@ -47,7 +47,7 @@ impl Line {
 /// How many frames a line of the path takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LineLoad {
-    /// Which line.
+    /// The line.
     pub line: Line,
     /// Its rate.
     pub bits_per_second: u64,
@@ -72,7 +72,7 @@ pub struct Ceiling {
     pub share: f64,
 }
 
-/// What the user sees of a line's MTU.
+/// MTU that a line leaves for the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MtuReport {
     /// The MTU of the line that carries the whole stack.
@@ -118,7 +118,7 @@ impl Stack {
         })
     }
 
-    /// What the user sees of a core line's MTU; the error says the least MTU that would do.
+    /// MTU that a core line leaves for the user; the error says the least MTU that would do.
     pub fn mtu(&self, line_mtu: usize) -> Result<MtuReport, StackError> {
         let link = self.frame().link_header_len();
         let least = self.frame().headers_len();

@@ -2,7 +2,7 @@
 
 use crate::frame::Layer;
 
-/// What a run of octets is.
+/// Kind of a run of octets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it, `name` and `rule` say the rest
 pub enum SegmentKind {
@@ -35,7 +35,7 @@ pub enum SegmentKind {
 }
 
 impl SegmentKind {
-    /// What a person calls it.
+    /// Name for people.
     pub fn name(self) -> &'static str {
         self.words().0
     }
@@ -82,7 +82,7 @@ impl SegmentKind {
     }
 }
 
-/// What a reader on the last link can do with a run of octets.
+/// Access that a reader on the last link has to a run of octets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protection {
     /// Reads and could change them.
@@ -109,12 +109,12 @@ impl Protection {
 /// A run of octets of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// What they are.
+    /// Kind of octets.
     pub kind: SegmentKind,
     /// How many.
     pub bytes: usize,
-    /// Who may read them.
+    /// Access that a reader on the last link has.
     pub protection: Protection,
-    /// Which part of the stack put them there: 0 the user, 1 the first transformation.
+    /// Origin of the octets: 0 the user, 1 the first transformation.
     pub stage: usize,
 }

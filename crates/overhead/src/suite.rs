@@ -82,7 +82,7 @@ pub enum MacsecCipher {
 }
 
 impl MacsecCipher {
-    /// All of them, in the order of the standard.
+    /// Every cipher, in the order of the standard.
     pub const ALL: [Self; 4] =
         [Self::GcmAes128, Self::GcmAes256, Self::GcmAesXpn128, Self::GcmAesXpn256];
 
@@ -96,7 +96,7 @@ impl MacsecCipher {
         }
     }
 
-    /// Whether packet numbers have 64 bits.
+    /// True if packet numbers have 64 bits.
     pub fn is_xpn(self) -> bool {
         matches!(self, Self::GcmAesXpn128 | Self::GcmAesXpn256)
     }

@@ -1,4 +1,4 @@
-//! What a stack does to a frame, one value per transformation.
+//! Transformations of a frame, one value for each step of a stack.
 
 use crate::suite::MacsecCipher;
 use ferrule_crypto::Suite;
@@ -17,13 +17,13 @@ pub enum IpVersion {
     V6,
 }
 
-/// What ESP or AH protects of a packet (RFC 4301 section 3.2).
+/// Mode of ESP or AH (RFC 4301 section 3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// All of it, behind a new IP header.
+    /// Protects the whole packet, behind a new IP header.
     #[default]
     Tunnel,
-    /// What stands behind its IP header.
+    /// Protects the payload of the packet's own IP header.
     Transport,
 }
 
@@ -72,7 +72,7 @@ pub struct Macsec {
     pub offset: usize,
 }
 
-/// What a pseudowire does with the tag that names the service (RFC 4448 section 4.4.1).
+/// Treatment of the tag that names a pseudowire's service (RFC 4448 section 4.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ServiceTag {
     /// The frame is carried as it comes.
@@ -89,9 +89,9 @@ pub enum ServiceTag {
 pub struct Pseudowire {
     /// Label stack entries: one after penultimate-hop popping, two with the transport label.
     pub labels: usize,
-    /// Whether there is a control word.
+    /// True with a control word.
     pub control_word: bool,
-    /// What happens to the service's tag.
+    /// Treatment of the service's tag.
     pub tag: ServiceTag,
 }
 
@@ -147,7 +147,7 @@ pub enum Transform {
 }
 
 impl Transform {
-    /// Whether this is the provider's doing: what comes before it is on the attachment circuit.
+    /// True for a transformation of the provider: those before it are on the attachment circuit.
     pub fn is_provider(&self) -> bool {
         matches!(
             self,

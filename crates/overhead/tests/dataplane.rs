@@ -1,4 +1,4 @@
-//! What the data plane says about the sizes of its packets, against the calculator.
+//! Packet sizes that the data plane states, against the calculator.
 
 use ferrule_crypto::Suite;
 use ferrule_dataplane::ipsec::{Mode, Overhead, SaProtocol};

@@ -7,13 +7,13 @@ use std::fmt;
 
 /// A place with ports between which a device stands.
 pub trait Bench {
-    /// What it is, for the report.
+    /// Description of the bench, for the report.
     fn about(&self) -> About;
 
     /// Runs one trial.
     fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, BenchError>;
 
-    /// What a trial that ended with [`BenchError::Stopped`] had measured by then, once.
+    /// Result so far of a trial that ended with [`BenchError::Stopped`]; each is returned once.
     fn interrupted(&mut self) -> Option<TrialResult> {
         None
     }
@@ -43,12 +43,12 @@ impl<B: Bench + ?Sized> Bench for &mut B {
     }
 }
 
-/// What a bench is.
+/// Description of a bench.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// The device that stands between the ports, as far as it is known.
     pub device: String,
-    /// What one should know of its ports, such as frames that are too long for them.
+    /// Limits of its ports that a reader must know of, such as frames that are too long for them.
     pub notes: Vec<String>,
     /// Its ports, in order.
     pub ports: Vec<String>,
@@ -56,11 +56,11 @@ pub struct About {
     pub line: Option<u64>,
     /// Between which clocks latency is measured.
     pub clock: String,
-    /// Whether its results are of virtual time.
+    /// True if results are in virtual time.
     pub is_virtual: bool,
 }
 
-/// Why a trial could not be run.
+/// Reasons for which a trial could not be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BenchError {
     /// The plan cannot be sent.

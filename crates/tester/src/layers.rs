@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr};
 pub const LABELS_MAX: usize = 8;
 /// VLAN tags of a frame at most.
 pub const VLANS_MAX: usize = 2;
-/// What a frame without IP is: for local experiments (IEEE 802 clause 9.2.4).
+/// EtherType of frames without IP: local experiments (IEEE 802 clause 9.2.4).
 pub const EXPERIMENTAL: EtherType = EtherType(0x88b5);
 
 /// A VLAN tag of a stream.
@@ -251,7 +251,7 @@ pub(crate) struct Place {
     pub shift: u32,
 }
 
-/// What differs between frames of different lengths.
+/// Fields that differ between frames of different lengths.
 #[derive(Clone, Copy, Debug)]
 struct Length {
     len: usize,

@@ -32,7 +32,7 @@ pub(crate) struct Phases {
     pub measure: u64,
     /// Frames due from here on are not sent.
     pub end: u64,
-    /// What is still due then is given up.
+    /// Frames still due at this time are given up.
     pub give_up: u64,
     /// Nothing is waited for any longer.
     pub over: u64,
@@ -58,7 +58,7 @@ pub struct Leg {
     responder: Responder,
 }
 
-/// What a leg sent of a stream.
+/// Frames of a stream that a leg sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub stream: usize,
@@ -194,7 +194,7 @@ impl Leg {
         (due.is_some() || now.as_nanos() < self.phases.over).then(|| Instant::from_nanos(at))
     }
 
-    /// Whether everything was sent.
+    /// True once everything is sent.
     pub fn has_sent(&self) -> bool {
         self.due.is_empty()
     }
@@ -228,7 +228,7 @@ impl Leg {
         &mut self.sink
     }
 
-    /// What was sent and what arrived, by part of the duration.
+    /// Frames sent and frames arrived, by part of the duration.
     pub(crate) const fn parts(&self) -> [&Vec<Interval>; 2] {
         [&self.intervals.parts, &self.sink.intervals.parts]
     }

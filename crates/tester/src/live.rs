@@ -38,7 +38,7 @@ pub struct Side {
     incoming: Batch,
 }
 
-/// What the sides of a trial know of each other.
+/// Counters that the sides of a trial share.
 #[derive(Default)]
 pub struct Tally {
     offered: AtomicU64,
@@ -64,7 +64,7 @@ impl Tally {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody ended the trial.
+    /// True if the trial was ended from outside.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -112,7 +112,7 @@ impl Side {
         self.lanes.len()
     }
 
-    /// Whether frames can pass on all ports.
+    /// True if frames can pass on all ports.
     pub fn is_up(&self) -> bool {
         self.lanes.iter().all(|lane| lane.port.is_up())
     }
@@ -220,7 +220,7 @@ impl Side {
         }
     }
 
-    /// What the ports could not do so far.
+    /// Frames that each port failed to send or to receive so far.
     pub fn counts(&self) -> Vec<PortResult> {
         let count = |lane: &Lane| {
             let stats = lane.port.stats();

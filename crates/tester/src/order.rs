@@ -21,7 +21,7 @@ pub const GAPS: usize = 1024;
 /// Extents counted one by one; larger ones together.
 pub const EXTENTS: usize = 64;
 
-/// What a frame turned out to be.
+/// Classification of a frame that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// Later than all before it; right behind the frame before it or not.
@@ -32,7 +32,7 @@ pub enum Arrival {
     /// A later one came before it, so many places ago (nothing: it is too long
     /// ago to say).
     Reordered(Option<u64>),
-    /// It was here before.
+    /// A frame with this number has arrived before.
     Duplicate,
     /// More than [`WINDOW`] frames behind: late, or a duplicate.
     Stale,

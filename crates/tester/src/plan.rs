@@ -103,7 +103,7 @@ struct RawBurst {
 #[serde(deny_unknown_fields)]
 struct RawVary {
     field: String,
-    /// Which tag or label, from outside.
+    /// Index of the tag or label, from outside.
     #[serde(default)]
     index: usize,
     count: Option<u64>,

@@ -1,4 +1,4 @@
-//! What a frame of the tester carries at the end of its payload.
+//! Signature at the end of the payload of each frame of the tester.
 //!
 //! ```text
 //!  0       2        4        6          10               15         18
@@ -39,7 +39,7 @@ const EPOCH_SHIFT: u32 = 10;
 const EPOCH_MASK: u16 = 31;
 const WARM_UP: u16 = 1 << 15;
 
-/// Whose frame it is.
+/// Stream, trial and warm-up bit of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag(u16);
 
@@ -56,13 +56,13 @@ impl Tag {
         (self.0 & (STREAMS_MAX as u16 - 1)) as usize
     }
 
-    /// Whether it is of this trial.
+    /// True if the frame is of this trial.
     #[inline]
     pub const fn is_of(self, epoch: u16) -> bool {
         (self.0 >> EPOCH_SHIFT) & EPOCH_MASK == epoch & EPOCH_MASK
     }
 
-    /// Whether it only warms up.
+    /// True if the frame only warms up.
     #[inline]
     pub const fn warms_up(self) -> bool {
         self.0 & WARM_UP != 0
@@ -72,14 +72,14 @@ impl Tag {
 /// A signature as it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// Whose it is.
+    /// Stream and trial of the frame.
     pub tag: Tag,
     /// The low 32 bits of its place in the stream.
     pub sequence: u32,
     time: u64,
 }
 
-/// What the end of a frame is.
+/// Result of looking for a signature at the end of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A signature, and nothing wrong with what it covers.
@@ -91,7 +91,7 @@ pub enum Found {
     Foreign,
 }
 
-/// What octets weigh in the check.
+/// Sum of octets for the check.
 #[inline]
 pub fn weigh(octets: &[u8]) -> u64 {
     let (words, tail) = octets.as_chunks::<8>();
@@ -131,7 +131,7 @@ pub fn emit(tag: Tag, covers: u16, weight: u64, sequence: u32, nanos: u64) -> [u
     out
 }
 
-/// What the signature at the end of `frame` says.
+/// Reads the signature at the end of `frame`.
 #[inline]
 fn read(frame: &[u8]) -> Found {
     let Some((before, last)) = frame.split_last_chunk::<LEN>() else { return Found::Foreign };

@@ -1,5 +1,5 @@
-//! What arrives at a port, by stream: received, reordered, duplicated, corrupted,
-//! and what came where it should not.
+//! Frames that arrive at a port, by stream: received, reordered, duplicated, corrupted, and those
+//! at the wrong port.
 //!
 //! Memory is bounded by the number of streams: each has a window of numbers, a
 //! list of gaps and a histogram of fixed size (see [`crate::order`] and
@@ -19,8 +19,7 @@ pub const HISTOGRAMS_MAX: usize = 64;
 /// Intervals of a trial at most.
 pub const INTERVALS_MAX: usize = 1 << 14;
 
-/// What one interval of a trial received, by the time at which frames should
-/// have left.
+/// Frames received in one interval of a trial, by the time at which they should have left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     /// Frames that were sent.
@@ -84,7 +83,7 @@ impl Intervals {
     }
 }
 
-/// What arrived of one stream at the port where it should.
+/// Frames of one stream that arrived at the right port.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Received {
     /// Frames, each counted once.
@@ -199,7 +198,8 @@ pub struct Sink {
     accounted: u64,
 }
 
-/// What a stream should look like here: at which port, with which labels.
+/// Expectation of a stream at this port: true if it should arrive here, and the labels of its
+/// frames.
 pub(crate) struct Expected<'a> {
     pub here: bool,
     pub labels: Option<&'a [Label]>,
@@ -328,7 +328,7 @@ impl Sink {
         self.elsewhere.get(stream).copied().unwrap_or(0)
     }
 
-    /// What arrived of a stream that should arrive here.
+    /// Result of a stream that should arrive here.
     pub(crate) fn take(&mut self, stream: usize) -> Option<Received> {
         let mut awaited = self.awaited.get_mut(stream)?.take()?;
         awaited.received.next = awaited.order.next();
@@ -337,7 +337,7 @@ impl Sink {
     }
 }
 
-/// What a frame carries behind its VLAN tags.
+/// EtherType and payload behind a frame's VLAN tags.
 fn payload(frame: &[u8]) -> Option<(EtherType, &[u8])> {
     let mut at = 12;
     loop {
@@ -349,8 +349,8 @@ fn payload(frame: &[u8]) -> Option<(EtherType, &[u8])> {
     }
 }
 
-/// Whether a frame carries a piece of an IP packet (RFC 791 section 3.2, RFC 8200
-/// section 4.5), behind whatever labels.
+/// True if a frame carries a fragment of an IP packet (RFC 791 section 3.2, RFC 8200 section 4.5),
+/// behind any labels.
 pub fn is_fragment(frame: &[u8]) -> bool {
     let Some((mut kind, mut packet)) = payload(frame) else { return false };
     if kind == EtherType::MPLS {
@@ -370,7 +370,7 @@ pub fn is_fragment(frame: &[u8]) -> bool {
     }
 }
 
-/// Whether the labels of a frame are these, top first.
+/// True if the labels of a frame are these, top first.
 fn has_labels(frame: &[u8], labels: &[Label]) -> bool {
     let Some((kind, payload)) = payload(frame) else { return false };
     if kind != EtherType::MPLS {

@@ -15,7 +15,7 @@ pub const RFC_2544: [usize; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 /// The lengths of a stream's frames, FCS included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// All of one length.
+    /// The same length for each frame.
     Fixed(usize),
     /// Lengths with the number of times that each comes in a round, spread
     /// evenly over it.
@@ -26,7 +26,7 @@ pub enum Sizes {
         from: usize,
         /// Not longer than this.
         to: usize,
-        /// What is added each time.
+        /// Increment.
         step: usize,
     },
 }

@@ -1,5 +1,5 @@
-//! What repeats say together: mean with a confidence interval by Student's t,
-//! median with one by order statistics.
+//! Statistics over repeats: mean with a confidence interval by Student's t, median with one by
+//! order statistics.
 
 /// Repeats of one measurement.
 #[derive(Clone, Debug, PartialEq)]

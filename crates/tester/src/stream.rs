@@ -17,7 +17,7 @@ pub const SIZE_MAX: usize = 16_000;
 /// Fields that vary in a stream at most.
 pub const VARY_MAX: usize = 8;
 
-/// What is in a payload before the signature.
+/// Payload before the signature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filler {
     /// Zeros.
@@ -71,9 +71,10 @@ pub struct Stream {
     pub expect: Option<Vec<Label>>,
     /// Frames may be shorter than Ethernet allows (RFC 2889 section 5.9).
     pub runts: bool,
-    /// It begins so long after the measurement does, and does not warm up then.
+    /// Start of the stream after that of the measurement; a stream with such a delay does not warm
+    /// up.
     pub after: Duration,
-    /// It ends so long after the measurement began; nothing: with it.
+    /// End of the stream after the start of the measurement; nothing: it ends with the measurement.
     pub until: Option<Duration>,
     /// Its first frame is late by this part of the time between two frames: the
     /// first of so many. Streams of a port that take turns have 0 of n, 1 of n, and
@@ -153,7 +154,7 @@ impl Stream {
         other
     }
 
-    /// What is wrong with it, if anything.
+    /// Source of the frames of this stream; the error says why it cannot be sent.
     pub(crate) fn source(&self, tag: u16, epoch: u16, line: Option<u64>) -> Result<Source, Fault> {
         let fault = |what: String| Fault { stream: self.name.clone(), what };
         let (lens, order) = self
@@ -208,12 +209,12 @@ impl Stream {
     }
 }
 
-/// Why a plan cannot be sent.
+/// Reason for which a plan cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Which stream.
+    /// Name of the stream.
     pub stream: String,
-    /// What is wrong, and where it helps, the remedy.
+    /// The fault and, where it helps, the remedy.
     pub what: String,
 }
 
@@ -261,7 +262,7 @@ impl Plan {
         self.streams.iter().map(|s| s.tx.max(s.rx) + 1).max().unwrap_or(0)
     }
 
-    /// What is wrong with it, if anything.
+    /// Checks that every stream of the plan can be sent.
     pub fn check(&self) -> Result<(), Fault> {
         self.sources(0).map(drop)
     }
@@ -307,12 +308,12 @@ impl Source {
         self.variers.iter_mut().for_each(Varier::restart);
     }
 
-    /// Whether it is sent while the others warm up.
+    /// True if the stream is sent while the others warm up.
     pub const fn warms_up(&self) -> bool {
         self.warms_up
     }
 
-    /// Whether it measures, and no longer warms up.
+    /// True once the stream is measured and no longer warms up.
     #[inline]
     pub const fn measures(&self) -> bool {
         self.phase == 1

@@ -64,7 +64,7 @@ impl Timing {
     }
 }
 
-/// What is asked of a bench.
+/// Parameters of a trial.
 #[derive(Clone, Debug)]
 pub struct TrialSpec {
     /// Streams.
@@ -151,7 +151,7 @@ impl Trial {
         self.legs.iter().filter_map(|leg| leg.poll_timeout(now)).min()
     }
 
-    /// Whether everything was sent, and is accounted for.
+    /// True once everything is sent and accounted for.
     pub fn is_settled(&self) -> bool {
         settled(&self.legs)
     }
@@ -203,14 +203,14 @@ impl Trial {
     }
 }
 
-/// Whether everything was sent, and is accounted for.
+/// True once everything is sent and accounted for.
 pub fn settled(legs: &[Leg]) -> bool {
     let sent = legs.iter().all(Leg::has_sent);
     sent && legs.iter().map(Leg::accounted).sum::<u64>()
         >= legs.iter().map(Leg::offered).sum::<u64>()
 }
 
-/// What became of a stream.
+/// Result of a stream.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StreamResult {
     /// Its name.
@@ -226,7 +226,7 @@ pub struct StreamResult {
     /// When the last frame that did not arrive should have left, after the
     /// measurement began; nothing if all arrived, or the stream has bursts.
     pub last_lost: Option<Duration>,
-    /// What arrived where it should.
+    /// Frames that arrived at the right port.
     pub received: Received,
 }
 
@@ -237,7 +237,8 @@ impl StreamResult {
     }
 }
 
-/// What a port could not do during a trial; whoever drives it fills this in.
+/// Frames that a port failed to send or receive during a trial; the driver of the ports fills this
+/// in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortResult {
     /// Frames that it was given and refused.
@@ -246,7 +247,7 @@ pub struct PortResult {
     pub rx_missed: u64,
 }
 
-/// What became of a trial.
+/// Result of a trial.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TrialResult {
     /// How long it measured.
@@ -321,7 +322,7 @@ impl TrialResult {
         self.received() as f64 / self.duration.as_secs_f64()
     }
 
-    /// Whether the load that was asked for was offered.
+    /// True if the whole load was offered.
     pub fn was_offered(&self) -> bool {
         self.unsent() == 0
     }

@@ -25,7 +25,7 @@ pub enum Change {
 /// A field that varies, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vary {
-    /// Which field.
+    /// The field.
     pub field: Field,
     /// How it changes.
     pub change: Change,

@@ -539,7 +539,7 @@ impl Bench for Stopped {
     }
 }
 
-/// What a search says that is stopped after so many trials, and whether the work knows.
+/// Result of a search that is stopped after so many trials, and whether the work knows of the stop.
 fn stopped<T>(
     left: usize,
     search: impl FnOnce(&mut Work<'_>) -> Result<T, BenchError>,

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
-/// What happens to a frame on the wire.
+/// Fate of a frame on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Passes(u64),

@@ -1,4 +1,5 @@
-//! Who may use whom, what pure crates may not touch, where unsafe lives.
+//! Rules of layers: the crates that each may use, the system calls that pure crates may not make,
+//! the places where unsafe may stand.
 
 use crate::{Finding, Source};
 
@@ -93,7 +94,7 @@ pub const LAYERS: &[Layer] = &[
     Layer { name: "xtask", uses: &[], pure: false },
 ];
 
-/// What a pure crate's code may not name, and what to do instead.
+/// Names that a pure crate's code may not use, each with the remedy.
 const SYSTEM: &[(&str, &str)] = &[
     ("std::fs", "take the bytes"),
     ("std::thread", "the daemon has the threads"),

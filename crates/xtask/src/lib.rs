@@ -26,7 +26,7 @@ pub struct Finding {
     pub path: String,
     /// Line, from 1; 0 for the file as a whole.
     pub line: usize,
-    /// What is wrong, and where it helps, the remedy.
+    /// The fault and, where it helps, the remedy.
     pub what: String,
 }
 

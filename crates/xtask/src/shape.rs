@@ -4,7 +4,7 @@ use crate::{Finding, Source, source::item_end};
 
 /// Lines that a file may have before its header must say why.
 pub const FILE_LINES_MAX: usize = 800;
-/// What a header says to be allowed more: `Long because ...`.
+/// Words in a header that allow a file more lines: `Long because ...`.
 pub const LONG_BECAUSE: &str = "Long because";
 /// Lines that a function may have.
 pub const FUNCTION_LINES_MAX: usize = 70;

@@ -37,7 +37,7 @@ impl Source {
         self.path.strip_prefix("crates/")?.split('/').next()
     }
 
-    /// Whether the whole file is tests, benches or examples.
+    /// True if the whole file is tests, benches or examples.
     pub fn is_test(&self) -> bool {
         self.path
             .split('/')

@@ -28,7 +28,7 @@ fn keys(backend: Backend, first: u8) -> (KeyTable, Vec<KeyId>) {
     (table, ids)
 }
 
-/// What a job is made of; the key by its number.
+/// Parameters of a job; the key by its number.
 #[derive(Clone)]
 struct Shape {
     key: usize,
@@ -107,7 +107,7 @@ pub fn crypto(data: &[u8]) {
     same_everywhere(first, &shapes);
 }
 
-/// What all backends make of it; panics if they differ.
+/// Results of the jobs, the same on all backends; panics if they differ.
 fn same_everywhere(first: u8, shapes: &[Shape]) -> Vec<Job<Vec<u8>>> {
     let right = done(Backend::Portable, first, shapes);
     for &backend in Backend::all() {

@@ -1,5 +1,5 @@
-//! What people and other programs write: captures, configurations, key files,
-//! stacks for the overhead calculator.
+//! Files that people and other programs write: captures, configurations, key files, stacks for the
+//! overhead calculator.
 
 use ferrule_base::Secret;
 use ferrule_node::Config;

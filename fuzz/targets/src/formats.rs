@@ -14,7 +14,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 type Parse<R> = for<'a> fn(&'a [u8]) -> Result<(R, &'a [u8]), Malformed>;
 
-/// What parses means the same after a round trip; `repair` makes checksums good.
+/// Checks that whatever parses means the same after a round trip; `repair` makes checksums good.
 fn round_trip<R: PartialEq + Debug + Display>(
     data: &[u8],
     parse: Parse<R>,

@@ -1,7 +1,7 @@
 //! Octets taken from the front of an input; past its end there are zeros, so
 //! every input means something.
 
-/// What is left of an input.
+/// Rest of an input.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a>(&'a [u8]);
 

@@ -33,7 +33,7 @@ pub mod services;
 pub struct Target {
     /// Its name, as on the command line of cargo-fuzz.
     pub name: &'static str,
-    /// What is done with an input.
+    /// Function that is called with each input.
     pub run: fn(&[u8]),
     /// Inputs that mutation starts from.
     pub seeds: fn() -> Vec<Vec<u8>>,

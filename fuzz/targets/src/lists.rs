@@ -32,7 +32,7 @@ fn range(input: &mut Input<'_>) -> Field<u16> {
     if a == 0 { Field::Any } else { Field::Range(a.min(b), a.max(b)) }
 }
 
-/// What an entry asks of IP.
+/// Conditions of an entry on IP.
 fn matches(input: &mut Input<'_>) -> Match {
     let how = input.u8();
     let v4 = how & 1 == 0;

@@ -1,5 +1,5 @@
-//! What the kernel says of frames: the description of a super-frame, and the entries of
-//! AF_XDP's rings.
+//! Data from the kernel about frames: the description of a super-frame, and the entries of AF_XDP's
+//! rings.
 
 use crate::input::Input;
 use crate::seeds;

@@ -49,7 +49,7 @@ impl Rig {
         self.look();
     }
 
-    /// What came out, and where everything is.
+    /// Takes the packets that came out, and checks that every buffer is accounted for.
     fn look(&mut self) {
         for next in Next::ALL {
             for packet in self.out.queue(next).drain(..) {

@@ -1,4 +1,4 @@
-//! What mutation starts from: the recordings in `vectors/`, cut at every layer.
+//! Inputs that mutation starts from: the recordings in `vectors/`, cut at every layer.
 
 use ferrule_overhead::GALLERY;
 use ferrule_wire::capture::Reader;
@@ -40,13 +40,13 @@ pub fn frames() -> Vec<Vec<u8>> {
     FRAMES.get_or_init(read).clone()
 }
 
-/// What stands behind Ethernet headers.
+/// Payloads of Ethernet frames.
 pub fn ethernet_payloads() -> Vec<Vec<u8>> {
     let frames = frames().into_iter();
     frames.filter_map(|f| f.get(ethernet::Header::LEN..).map(<[u8]>::to_vec)).collect()
 }
 
-/// What stands behind IP headers, and behind a label.
+/// Payloads of IP packets, and the octets behind a label.
 pub fn messages() -> Vec<Vec<u8>> {
     let inner = |packet: Vec<u8>| match packet.first().map(|b| b >> 4) {
         Some(4) => ipv4::Repr::parse(&packet).ok().map(|(_, p)| p.to_vec()),

@@ -1,5 +1,5 @@
-//! What other programs say to a node, and what it finds on its disk: requests on the
-//! management socket, HTTP, counter records, keys to be wrapped for a token.
+//! Input from other programs and from the disk: requests on the management socket, HTTP, counter
+//! records, keys to be wrapped for a token.
 
 use crate::input::Input;
 use aws_lc_rs::key_wrap::{AES_128, AES_256, AesKek, KeyWrap};

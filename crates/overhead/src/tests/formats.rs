@@ -58,8 +58,8 @@ fn esp_tunnel_sizes_of_each_suite_family() {
     assert_eq!(len("3des-cbc hmac-sha1-96", 31), 20 + 8 + 8 + 40 + 12);
 }
 
-/// What the data plane seals with can be calculated; beside that there is the study's counter
-/// mode, with any hash.
+/// Every suite that the data plane seals with can be calculated, and beside those only the study's
+/// counter mode, with any hash.
 #[test]
 fn esp_every_suite_of_the_data_plane_is_offered() {
     let suites: Vec<Suite> = esp_suites().collect();

@@ -117,8 +117,7 @@ pub fn forwarding(
     Ok(Forwarding { curve, at_maximum, maximum })
 }
 
-/// Which port has which part when addresses are learned (figure 7 of section
-/// 5.7).
+/// Ports by their role when addresses are learned (figure 7 of section 5.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Roles {
     /// Sends to the addresses.
@@ -145,7 +144,7 @@ pub struct Addresses {
     pub first: MacAddr,
 }
 
-/// What a bridge did with addresses that it was shown.
+/// Fate of frames to addresses that a bridge was shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cached {
     /// Addresses.
@@ -157,7 +156,7 @@ pub struct Cached {
 }
 
 impl Cached {
-    /// Whether all were known.
+    /// True if all addresses were known.
     pub const fn all(&self) -> bool {
         self.flooded == 0 && self.lost == 0
     }
@@ -250,10 +249,10 @@ pub fn learning_rate(
     Ok((low > 0).then_some(low))
 }
 
-/// What became of frames that a bridge should drop (section 5.9).
+/// Result for frames with one fault, which a bridge should drop (section 5.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Errored {
-    /// Which fault.
+    /// Name of the fault.
     pub kind: &'static str,
     /// Length with FCS.
     pub size: usize,

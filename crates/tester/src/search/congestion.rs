@@ -23,7 +23,7 @@ use crate::stream::{Plan, Stream};
 use crate::trial::{Timing, TrialResult};
 use ferrule_base::MacAddr;
 
-/// Which port has which part.
+/// Ports by their role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Roles {
     /// Sends to both.
@@ -36,7 +36,7 @@ pub struct Roles {
     pub uncongested: usize,
 }
 
-/// What became of the frames for one port.
+/// Counts of the frames for one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Frames that should have been sent.
@@ -52,9 +52,9 @@ pub struct Share {
 /// How the device deals with congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// It drops what the congested port cannot send.
+    /// The device drops frames that the congested port cannot send.
     Drops,
-    /// It holds up the sources.
+    /// The device slows the sources down.
     BackPressure,
     /// The port carried all that it got.
     NotCongested,
@@ -69,15 +69,15 @@ pub struct Found {
     pub congested: Share,
     /// Frames for the uncongested port.
     pub uncongested: Share,
-    /// What it does.
+    /// Congestion control seen.
     pub control: Control,
     /// The trial.
     pub result: TrialResult,
 }
 
 impl Found {
-    /// Whether frames for one port waited for those of another until they were
-    /// dropped.
+    /// True if frames for the free port were lost because they waited behind those for the
+    /// congested one (head-of-line blocking).
     pub const fn is_blocked(&self) -> bool {
         self.uncongested.lost > 0
     }

@@ -13,12 +13,12 @@ use crate::statistics::Summary;
 use crate::stream::Plan;
 use crate::trial::Timing;
 
-/// What was found at one load.
+/// Result at one load.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// Load of each stream.
     pub load: u64,
-    /// All frames of all repeats.
+    /// Latency of all frames of all repeats.
     pub latency: Latency,
     /// The repeats' means in nanoseconds, with their confidence.
     pub means: Option<Summary>,

@@ -1,4 +1,4 @@
-//! Who sends to whom through a bridge of several ports (RFC 2889 sections 5.1 to
+//! Patterns of senders and receivers through a bridge of several ports (RFC 2889 sections 5.1 to
 //! 5.4).
 //!
 //! ```text
@@ -22,10 +22,9 @@ pub const PORTS_MAX: usize = 64;
 /// The two groups of ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sides {
-    /// Those that send where traffic has one direction, and those at the first of
-    /// two devices.
+    /// Senders where traffic has one direction, and ports of the first of two devices.
     pub near: Vec<usize>,
-    /// Those that receive, and those at the second.
+    /// Receivers where traffic has one direction, and ports of the second device.
     pub far: Vec<usize>,
 }
 
@@ -38,14 +37,14 @@ impl Sides {
     }
 }
 
-/// Who sends to whom.
+/// Pattern of senders and receivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Everybody to everybody (section 5.1).
     Full,
     /// The first near port to all others (section 5.2).
     OneToMany,
-    /// All others to the first near port (section 5.2).
+    /// Every other port to the first near port (section 5.2).
     ManyToOne,
     /// Both at once (section 5.2).
     OneAndMany,
@@ -60,7 +59,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// All of them.
+    /// Every pattern.
     pub const ALL: [Self; 7] = [
         Self::Full,
         Self::OneToMany,

@@ -29,7 +29,7 @@ const PHASES: u32 = 3;
 /// By how much bounds widen while they are looked for outwards.
 const WIDEN: f64 = 4.0;
 
-/// What is searched for (RFC 9971, Search Goal).
+/// Goal of a search (RFC 9971, Search Goal).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {
     /// Goal Loss Ratio: what a trial may lose.
@@ -73,7 +73,7 @@ impl Goal {
     }
 }
 
-/// What the trials at a load say under a goal.
+/// Class of a load under a goal, from the trials at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Lower,
@@ -128,7 +128,7 @@ fn conditional(load: u64, trials: &Trials, goal: &Goal) -> f64 {
     load as f64 * (1.0 - ratio)
 }
 
-/// What was found for one goal.
+/// Result for one goal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The goal.
@@ -206,7 +206,7 @@ pub fn time(timing: Timing, goals: &[Goal]) -> Duration {
 type Bounds = (Option<u64>, Option<u64>);
 
 impl Search<'_, '_> {
-    /// All phases, the goals of each in this order.
+    /// Runs every phase, its goals in the order given.
     fn phases(&mut self, goals: &[Goal], order: &[usize]) -> Result<(), BenchError> {
         let mut hints = vec![(None, None); goals.len()];
         for phase in 0..=PHASES {

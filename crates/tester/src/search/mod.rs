@@ -85,14 +85,14 @@ impl Measured {
         }
     }
 
-    /// Whether every frame was sent and arrived whole.
+    /// True if every frame was sent and arrived whole.
     pub const fn passes(&self) -> bool {
         self.unsent == 0 && self.received == self.offered
     }
 
-    /// Whether the load was nearly what it should have been, and not quite: the
-    /// tester was kept from sending for a while, and sent late and in a heap, or
-    /// not all. What became of the frames says nothing of the load.
+    /// True if the load was nearly as intended, but not quite: the tester was kept from sending for
+    /// a while, and sent late and in a burst, or not all. The frames' fate then says nothing about
+    /// the load.
     pub fn is_uneven(&self, timing: &Timing) -> bool {
         let late = u128::from(self.late_max) > timing.grace.as_nanos();
         self.unsent <= self.intended / 10 && (self.unsent > 0 || late)
@@ -130,7 +130,7 @@ impl<'a> Work<'a> {
         self.bench
     }
 
-    /// Whether somebody stopped the work: answers are of what was measured before.
+    /// True if the work was stopped: results cover the measurements made before.
     pub const fn is_stopped(&self) -> bool {
         self.stopped
     }
@@ -205,7 +205,7 @@ fn line(what: &str, rate: Rate, m: &Measured) -> String {
     line
 }
 
-/// What bounds the loads of a search.
+/// Bounds and resolution of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
     /// The lowest load that is tried.
@@ -236,7 +236,7 @@ impl Range {
         (1.0 / self.resolution.clamp(1e-9, 1.0)).log2().ceil() as u32 + 1
     }
 
-    /// Whether two bounds are close enough.
+    /// True if two bounds are close enough.
     pub fn is_met(&self, low: u64, high: u64) -> bool {
         high - low <= 1 || (high - low) as f64 <= self.resolution * high as f64
     }

@@ -21,7 +21,7 @@ use crate::stream::{Plan, Stream};
 use crate::trial::Timing;
 use ferrule_wire::{Label, TrafficClass};
 
-/// What the router does with a frame (RFC 5695 section 4.1.4).
+/// Operation of the router on a frame (RFC 5695 section 4.1.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Puts labels on.
@@ -85,7 +85,7 @@ pub struct Mpls {
     pub steps: u32,
 }
 
-/// What was found for one operation.
+/// Results for one operation.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The operation.

@@ -46,7 +46,7 @@ pub struct Recovered {
     /// From the fall of the load to the last lost frame; zero if none was lost
     /// after it, nothing if frames were lost until the end.
     pub time: Option<Duration>,
-    /// Whether all that should have been sent was.
+    /// True if the whole load was offered.
     pub was_offered: bool,
 }
 
@@ -66,13 +66,13 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether frames were lost while the load was above the throughput: else
-    /// nothing was to be recovered from.
+    /// True if frames were lost while the load was above the throughput: without that there is no
+    /// overload to recover from.
     pub fn was_overloaded(&self) -> bool {
         self.trials.iter().any(|t| t.lost_overloaded > 0)
     }
 
-    /// Whether every trial ended without loss.
+    /// True if every trial ended without loss.
     pub fn recovers(&self) -> bool {
         self.trials.iter().all(|t| t.time.is_some())
     }

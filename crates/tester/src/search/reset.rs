@@ -33,14 +33,14 @@ pub struct Found {
     pub by_time: Option<Duration>,
     /// The time of the frames that were lost; nothing as above.
     pub by_loss: Option<Duration>,
-    /// Whether frames arrived again at the end.
+    /// True if frames arrived again at the end.
     pub is_back: bool,
     /// The trial.
     pub result: TrialResult,
 }
 
 impl Found {
-    /// Whether there was an outage at all.
+    /// True if there was an outage at all.
     pub const fn was_reset(&self) -> bool {
         self.lost > 0
     }

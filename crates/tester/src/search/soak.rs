@@ -7,7 +7,7 @@ use crate::stream::Plan;
 use crate::trial::{Timing, TrialResult};
 use ferrule_base::Duration;
 
-/// What became of a long trial.
+/// Result of a long trial.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The trial.
@@ -21,7 +21,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether every frame was sent and arrived whole, once, where it should.
+    /// True if every frame was sent and arrived whole, once, at the right port.
     pub fn is_clean(&self) -> bool {
         let result = &self.result;
         let odd = |s: &crate::StreamResult| {

@@ -49,12 +49,12 @@ impl Throughput {
     }
 }
 
-/// What the highest load is due to.
+/// Reason for which no higher load passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// At a higher load frames were lost.
     Device,
-    /// It is the highest load that was allowed, or that the line carries.
+    /// The load is the highest allowed, or the highest that the line carries.
     Range,
     /// A higher load could not be sent.
     Tester,
@@ -70,7 +70,7 @@ pub struct Found {
     pub load: Option<u64>,
     /// The lowest load that failed above it.
     pub failed: Option<u64>,
-    /// What it is due to.
+    /// Reason for which no higher load passed.
     pub limit: Limit,
     /// The trial at that load.
     pub result: Option<TrialResult>,
@@ -166,7 +166,7 @@ impl Search<'_, '_> {
     }
 }
 
-/// Why a trial failed.
+/// Cause of a failed trial: the tester if it could not send everything, else the device.
 fn limit(measured: &Measured) -> Limit {
     let arrived = measured.received == measured.offered;
     if measured.unsent > 0 && arrived { Limit::Tester } else { Limit::Device }

@@ -7,7 +7,7 @@ use ferrule_tester::{About, Bench, BenchError, Trial, TrialResult, TrialSpec};
 use ferrule_wire::{EtherType, mpls};
 use std::collections::{BTreeMap, HashMap};
 
-/// What it does with a frame that was served.
+/// Kind of device.
 pub enum Kind {
     /// Port 0 to 1 and back.
     Wire,
@@ -35,7 +35,7 @@ impl Bridge {
     }
 }
 
-/// What a router does to labels.
+/// Operation of a router on labels.
 #[derive(Clone, Copy)]
 pub enum Labels {
     Push(u32),

@@ -7,14 +7,14 @@ use ferrule_pipeline::{Batch, Packet, Pool};
 use ferrule_tester::{About, Bench, BenchError, Trial, TrialResult, TrialSpec};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What becomes of a frame whose output has no room.
+/// Treatment of a frame whose output has no room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// It is dropped.
+    /// The frame is dropped.
     Drop,
-    /// It waits at its input, of which so many may, and what comes behind it too.
+    /// The frame waits at its input, which holds so many, and blocks those behind it.
     Wait(usize),
-    /// It waits, and its sender is told to pause.
+    /// The frame waits, and its sender is told to pause.
     Pause,
 }
 

@@ -7,7 +7,7 @@ use ferrule_node::config::named_key;
 use ferrule_node::{Config, Environment, Volatile, build, made_mac};
 use ferrule_pipeline::Pool;
 
-/// What the other side of a node needs to seal frames for it.
+/// Kind of node, with the parameters that the other side needs to seal frames for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// ESP with AES-GCM and extended numbers to 192.0.2.1.
@@ -247,7 +247,7 @@ pub fn parsed(text: &str) -> Config {
     Config::parse("node.toml", text, &mut named_key).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// What a node is built with beside its configuration.
+/// Environment that a node is built in, beside its configuration.
 pub fn environment(config: &Config, pool: &Pool, now: Instant) -> Environment {
     let macs = config.ports.iter().map(|p| p.mac.unwrap_or(made_mac(&config.name, &p.name)));
     let store = Box::new(Volatile::default());

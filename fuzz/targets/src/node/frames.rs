@@ -245,7 +245,7 @@ fn labelled(to: MacAddr, packet: &[u8], frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     out.into_iter().map(|p| ethernet(to, PEER, EtherType::MPLS, &p)).collect()
 }
 
-/// What stands under an ICV: packets for ESP, frames for MACsec.
+/// Plain text to be sealed: packets for ESP, frames for MACsec.
 pub fn inner(kind: Kind, to: MacAddr) -> Vec<Vec<u8>> {
     match kind {
         Kind::EspGcm | Kind::EspCbc => {

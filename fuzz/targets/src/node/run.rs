@@ -26,7 +26,7 @@ const QUIET: usize = 60;
 /// Rounds after which a node that still moves will not come to rest.
 const ROUNDS_MAX: usize = 50_000;
 
-/// What is made once for each kind of node.
+/// Parts made once for each kind of node.
 struct Scene {
     kind: Kind,
     config: Config,
@@ -266,7 +266,7 @@ pub fn node(data: &[u8]) {
     run(data);
 }
 
-/// Why packets of one input were dropped.
+/// Runs one input, and returns its drops by reason.
 fn run(data: &[u8]) -> Drops {
     let mut input = Input::new(data);
     let which = input.u8();
