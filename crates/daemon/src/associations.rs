@@ -97,7 +97,7 @@ fn view(config: &Config, pair: Option<Pair<'_>>, worker: u8, way: &str, sa: &SaR
     }
 }
 
-/// All SAs, in the order of their names.
+/// SAs in the order of their names.
 pub(crate) fn sas(config: &Config, workers: &[Box<WorkerReport>]) -> Vec<SaView> {
     let mut entries = vec![0; config.tunnels.len()];
     for policy in &config.policies {

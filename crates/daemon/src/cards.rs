@@ -35,7 +35,7 @@ pub struct CardView {
     pub opened: u64,
     /// Frames inside.
     pub held: u64,
-    /// What it dropped: none of it is among the node's drops.
+    /// Drops of the card; none of them is among the node's drops.
     pub drops: Vec<DropView>,
 }
 

@@ -69,8 +69,8 @@ pub struct Daemon {
     pub(crate) threads: Vec<JoinHandle<LiveWorker>>,
 }
 
-/// What a node needs before it can be built: all that may be wrong with the
-/// machine, found without opening a port.
+/// Parts that a node needs before it can be built. Faults of the machine are found without opening
+/// a port.
 pub struct Prepared {
     /// The configuration.
     pub config: Config,

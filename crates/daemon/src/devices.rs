@@ -41,7 +41,7 @@ struct Device {
 
 struct Gone {
     since: Instant,
-    /// Why it could not be opened again, said last.
+    /// Reason for which it could not be opened again, as last reported.
     why: String,
 }
 
@@ -67,12 +67,12 @@ impl Devices {
         self.of.retain(|port, known| device(port) == Some(&known.name));
     }
 
-    /// Whether the port's device is gone, and the port not opened again yet.
+    /// True while the port's device is gone and the port is not opened again.
     pub fn is_gone(&self, port: &str) -> bool {
         self.of.get(port).is_some_and(|device| device.gone.is_some())
     }
 
-    /// Whether this is why a port could not be opened again, and was not said yet.
+    /// True for a reason, not reported yet, for which a port could not be opened again.
     fn is_another_reason(&mut self, port: &str, why: &str) -> bool {
         let device = self.of.get_mut(port).and_then(|device| device.gone.as_mut());
         let Some(gone) = device.filter(|gone| !why.is_empty() && gone.why != why) else {
@@ -82,7 +82,7 @@ impl Devices {
         true
     }
 
-    /// What becomes readable when there is something new.
+    /// Descriptor that becomes readable when there is news of devices.
     pub fn wait_fd(&self) -> Option<RawFd> {
         self.news.as_ref().map(LinkNews::as_raw_fd)
     }
@@ -199,7 +199,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Whether there is a device to open. A TAP or TUN that nobody makes, the node makes.
+    /// True if there is a device to open. A TAP or TUN that is not made elsewhere, the node makes.
     fn is_back(&self, now: Instant, port: &str, driver: &Driver) -> bool {
         let link = driver.device().and_then(|device| Link::by_name(device).ok());
         let of = self.devices.of.get(port);
@@ -218,7 +218,7 @@ impl Daemon {
     }
 }
 
-/// What stands in the place of a port whose device is gone.
+/// Stand-in for a port whose device is gone.
 #[derive(Default)]
 struct Absent {
     failed: u64,

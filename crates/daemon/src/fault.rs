@@ -1,4 +1,4 @@
-//! Why a command did not do what was asked, where that stands, and what helps.
+//! Faults of commands: the reason, its place in a file, and the remedy.
 
 use ferrule_node::config::{Config, ConfigError, Problem};
 use ferrule_ports::{OpenError, OpenFault};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 use std::ops::Range;
 
-/// Whose move it is; decides the exit code.
+/// Origin of a fault, which decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// The configuration or the command line.
@@ -57,10 +57,10 @@ impl Finding {
     }
 }
 
-/// Why something was not done.
+/// Reason for which something was not done.
 #[derive(Debug)]
 pub struct Fault {
-    /// Whose move it is.
+    /// Origin of the fault.
     pub blame: Blame,
     text: String,
     findings: Vec<Finding>,
@@ -74,7 +74,7 @@ impl Fault {
         Self { blame, text, findings: vec![Finding { what, remedy, ..Finding::default() }] }
     }
 
-    /// What somebody else found, in their words.
+    /// Fault that was found elsewhere, in the words used there.
     pub fn told(blame: Blame, text: String, findings: Vec<Finding>) -> Self {
         let findings = if findings.is_empty() { vec![Finding::told(&text)] } else { findings };
         Self { blame, text, findings }

@@ -19,9 +19,9 @@ pub const KEY_FILE_MAX: u64 = 4096;
 
 /// A configuration that was read and understood.
 pub struct Loaded {
-    /// What it means.
+    /// Meaning of the file.
     pub config: Config,
-    /// What it says.
+    /// Text of the file.
     pub source: Source,
     /// The key files that it names, by the name in it.
     pub keys: BTreeMap<String, Secret>,

@@ -1,5 +1,5 @@
-//! What ports are measured by while a dashboard is served: sizes of frames, and
-//! how many were taken at once. Nobody who does not look pays for it.
+//! Measures of ports while a dashboard is served: sizes of frames, and frames taken at once. They
+//! cost nothing while no dashboard is served.
 
 use ferrule_dashboard::histogram::{BATCH_FRAMES, Classes, FRAME_OCTETS};
 use ferrule_dashboard::state::Histogram;
@@ -7,7 +7,7 @@ use ferrule_pipeline::Packet;
 use std::sync::Arc;
 use std::sync::Mutex;
 
-/// What is counted at one port, by the worker that drives it.
+/// Histograms of one port, filled by the worker that drives it.
 pub struct Measured {
     received: Classes<{ FRAME_OCTETS.len() }>,
     sent: Classes<{ FRAME_OCTETS.len() }>,
@@ -37,8 +37,8 @@ impl Measured {
     }
 }
 
-/// All ports that are measured, by name. The lock is taken when a port is
-/// attached and when somebody looks.
+/// Measured ports by name. The lock is taken when a port is attached and when the histograms are
+/// read.
 #[derive(Default)]
 pub struct Measures(Mutex<Vec<(String, Arc<Measured>)>>);
 
@@ -53,7 +53,7 @@ impl Measures {
         measured
     }
 
-    /// What was measured at those ports that are still there.
+    /// Histograms of the ports that are still there.
     pub fn view(&self, is_there: impl Fn(&str) -> bool) -> Vec<Histogram> {
         let mut all = self.0.lock().unwrap_or_else(|e| e.into_inner());
         all.retain(|(name, _)| is_there(name));

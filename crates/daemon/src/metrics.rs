@@ -66,7 +66,7 @@ impl Metrics {
         Ok(Self { asked, answers, _server: server })
     }
 
-    /// Whether a scraper waits for an answer.
+    /// True if a scraper waits for an answer.
     pub fn is_asked(&self) -> bool {
         self.asked.swap(false, Ordering::SeqCst)
     }

@@ -1,8 +1,8 @@
-//! Why a port missed frames, in words: for `show ports`, the log and metrics.
+//! Causes of missed frames, in words: for `show ports`, the log and metrics.
 
 use ferrule_pipeline::Missed;
 
-/// Why frames were missed.
+/// Cause of missed frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Longer than a buffer.
@@ -26,7 +26,7 @@ impl Cause {
         }
     }
 
-    /// What happened, and what helps.
+    /// Explanation and remedy.
     pub const fn about(self) -> &'static str {
         match self {
             Self::TooLong => {

@@ -19,8 +19,8 @@ pub(crate) fn backend() -> Result<Backend, Fault> {
         .map_err(|e| Fault::environment(e, "unset the variable that forces a backend"))
 }
 
-/// What is to be said of backends that give wrong answers on this machine; those
-/// whose instructions it lacks are nothing to speak of.
+/// Remarks on backends that give wrong answers on this machine. Those whose instructions it lacks
+/// are left out.
 pub(crate) fn remarks() -> impl Iterator<Item = String> {
     let best = Backend::best().name();
     Backend::passed_over().iter().filter_map(move |(backend, why)| match why {

@@ -31,7 +31,7 @@ pub struct PolicyView {
     pub octets_in: u64,
 }
 
-/// What all workers and cards asked of each entry, by number.
+/// Hits of each entry by number, summed over workers and cards.
 fn hits(config: &Config, workers: &[Box<WorkerReport>]) -> Vec<Hit> {
     let mut all = vec![Hit::default(); config.policies.len() + config.interfaces.len()];
     let cards = workers.iter().flat_map(|w| w.cards.iter().map(|c| &c.hits));
@@ -93,7 +93,7 @@ pub(crate) fn policies(config: &Config, workers: &[Box<WorkerReport>]) -> Vec<Po
     of_interface.into_iter().flatten().collect()
 }
 
-/// What the policy of each interface does, in a few words.
+/// Policy of each interface, in a few words.
 pub(crate) fn in_words(config: &Config) -> Vec<String> {
     let mut all = vec![(0, Vec::new()); config.interfaces.len()];
     for policy in &config.policies {

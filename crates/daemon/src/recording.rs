@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_millis(300);
 /// Records sent in one go at most.
 const BURST: usize = 4096;
 
-/// What is being recorded, for whom.
+/// Recording under way for a client.
 pub struct Tap {
     /// The client.
     pub client: u64,

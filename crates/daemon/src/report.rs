@@ -27,7 +27,7 @@ pub struct Report {
     pub uptime_ms: u64,
     /// How many workers it has.
     pub workers: usize,
-    /// What each worker did.
+    /// Work of each worker.
     pub shares: Vec<ShareView>,
     /// Where the workers' time went, if they keep time (`times` in `[node]`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,9 +55,9 @@ pub struct Report {
     /// The cards in ports.
     #[serde(default)]
     pub cards: Vec<CardView>,
-    /// What happens to labels.
+    /// Labels, each with its action.
     pub mpls: Vec<LabelView>,
-    /// What was dropped.
+    /// Drops by reason.
     pub drops: Vec<DropView>,
     /// ICMP messages that answered packets.
     #[serde(default)]
@@ -68,7 +68,7 @@ pub struct Report {
     pub bridges: Vec<BridgeView>,
     /// Neighbours.
     pub neighbours: Vec<NeighbourView>,
-    /// What went wrong lately, in sentences.
+    /// Recent errors, in sentences.
     pub failures: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ pub struct LedgerView {
     pub held: u64,
 }
 
-/// What one worker did.
+/// Work of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShareView {
     /// Its number.
@@ -113,7 +113,7 @@ pub struct TimesView {
     pub ports: u64,
     /// Stages by name, without those that took none; engines included.
     pub stages: BTreeMap<String, u64>,
-    /// What engines in the workers' loops took of that.
+    /// Time of engines in the workers' loops, which is part of that of stages.
     pub engines: u64,
     /// Looking for packets where there were none.
     pub idle: u64,
@@ -169,7 +169,7 @@ pub struct PortView {
 }
 
 impl PortView {
-    /// Why frames were missed, as far as that is known.
+    /// Missed frames by cause, as far as that is known.
     pub fn missed(&self) -> Missed {
         Missed {
             too_long: self.rx_too_long,
@@ -204,7 +204,7 @@ pub struct EngineView {
     pub worker: u8,
     /// The word of its placement.
     pub placement: String,
-    /// What it works with: a backend, a token's profile.
+    /// Implementation: a backend, a token's profile.
     #[serde(default)]
     pub with: String,
     /// How it is, in a word.
@@ -215,7 +215,7 @@ pub struct EngineView {
     pub depth: usize,
     /// Jobs under way.
     pub in_flight: usize,
-    /// What it counted, by name.
+    /// Its counters, by name.
     pub counters: BTreeMap<String, u64>,
     /// How long things took, by name.
     #[serde(default)]
@@ -262,7 +262,7 @@ pub struct RingView {
     pub most: u16,
 }
 
-/// What happens to a label.
+/// Action for a label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct LabelView {
@@ -272,7 +272,7 @@ pub struct LabelView {
     pub via: String,
 }
 
-/// What was dropped for one reason.
+/// Drops for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct DropView {
@@ -344,15 +344,15 @@ impl From<Ledger> for LedgerView {
     }
 }
 
-/// What the daemon knows and the control part does not.
+/// Facts for a report that the daemon knows and the control part does not.
 pub struct Outside<'a> {
     /// The node's time.
     pub now: Instant,
     /// Addresses of the ports, in the order of the configuration.
     pub macs: &'a [ferrule_base::MacAddr],
-    /// What went wrong lately.
+    /// Recent errors.
     pub failures: &'a [String],
-    /// Whether the device of a port is gone.
+    /// True for a port whose device is gone.
     pub is_gone: &'a dyn Fn(&str) -> bool,
 }
 

@@ -1,4 +1,4 @@
-//! Who a node is once it runs, and who else may look at it: docs/privileges.md.
+//! User of a running node, and users who may look at it: docs/privileges.md.
 
 use crate::api::Server;
 use crate::fault::{Blame, Fault, Source};
@@ -10,14 +10,14 @@ use ferrule_ports::os::{
 };
 use std::path::Path;
 
-/// What root's nodes become, if this user is there and they name none.
+/// User that nodes started by root become, if it exists and they name none.
 const USER: &str = "ferrule";
-/// What root's nodes stay by name.
+/// Name with which nodes started by root stay root.
 const ROOT: &str = "root";
 
 /// Users and groups of a configuration, found on this machine.
 pub(crate) struct Rights {
-    /// Whom the node becomes, by name; nothing: it stays who it is.
+    /// User that the node becomes, by name; nothing: it keeps its own.
     user: Option<(String, User)>,
     /// The group of those who may look, beside the node's user.
     pub monitors: Option<u32>,

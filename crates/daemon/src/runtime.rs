@@ -62,27 +62,27 @@ impl Sleeper {
         self.asleep.store(true, Ordering::SeqCst);
     }
 
-    /// It is awake by itself.
+    /// Notes that the thread is awake, and clears a wake-up that is no longer needed.
     pub fn rise(&self) {
         self.asleep.store(false, Ordering::SeqCst);
         self.wake.clear();
     }
 }
 
-/// What all threads of a node see.
+/// State that all threads of a node share.
 pub struct Board {
     /// The main thread, with the control part.
     pub control: Sleeper,
     workers: Vec<Sleeper>,
     /// Turns in which nothing moved, by worker, since the ports were closed.
     quiet: Vec<AtomicU64>,
-    /// What a worker that turns notes in its place of `noted`.
+    /// Number that each worker copies to its place of `noted` when it turns.
     pulse: AtomicU64,
     noted: Vec<AtomicU64>,
     /// Ports receive nothing any more.
     closed: Arc<AtomicBool>,
     stop: AtomicBool,
-    /// What ports are measured by, if somebody looks.
+    /// Histograms of the ports; nothing if they are not measured.
     pub measures: Option<Measures>,
 }
 
@@ -106,7 +106,7 @@ impl Board {
         self.workers.iter().for_each(Sleeper::rouse);
     }
 
-    /// What stands before all queues of a port.
+    /// Gate for all queues of a port.
     pub fn gate(&self, name: &str) -> Gate {
         let measured = self.measures.as_ref().map(|m| m.begin(name));
         Gate { closed: self.closed.clone(), measured }
@@ -118,7 +118,7 @@ impl Board {
         self.rouse_workers();
     }
 
-    /// Whether every worker found nothing to do, twice.
+    /// True once every worker found nothing to do, twice.
     pub fn is_drained(&self) -> bool {
         self.rouse_workers();
         self.quiet.iter().all(|turns| turns.load(Ordering::SeqCst) > 1)
@@ -132,7 +132,7 @@ impl Board {
         }
     }
 
-    /// Whether every worker turned since this was last true.
+    /// True if every worker turned since this was last true.
     pub fn is_turning(&self) -> bool {
         let pulse = self.pulse.load(Ordering::Relaxed);
         let all = self.noted.iter().all(|noted| noted.load(Ordering::Relaxed) == pulse);
@@ -149,7 +149,8 @@ impl Board {
     }
 }
 
-/// What stands before all queues of a port.
+/// Gate in front of a port's queues: it ends reception when the node stops, and measures frames if
+/// the node has a dashboard.
 pub struct Gate {
     closed: Arc<AtomicBool>,
     measured: Option<Arc<Measured>>,

@@ -1,4 +1,4 @@
-//! Which counter stands where, once nobody counts any more.
+//! Values of counters, once no worker counts any more.
 
 use ferrule_dataplane::Lease;
 use ferrule_node::Control;
@@ -13,10 +13,10 @@ pub enum Settled {
     Edge([u8; 16], u64),
 }
 
-/// The counters of all SAs. How far a record was used is known to whoever has its newest
-/// lease, and to nobody else: in the middle of a change an SA that is about to go may
-/// still be there, and its successor of the same key not yet, or with other numbers.
-/// What nobody knows stays where its reservation left it.
+/// Counters of all SAs. The use of a record is known only to the holder of its newest lease: in the
+/// middle of a change an SA that is about to go may still be there, and its successor of the same
+/// key not yet, or with other numbers. A record whose use is not known stays where its reservation
+/// left it.
 pub fn numbers(control: &Control, reports: &[WorkerReport]) -> Vec<Settled> {
     let mut all = Vec::new();
     for report in reports {

@@ -1,4 +1,4 @@
-//! What the service manager is told (sd_notify(3)): ready, reloading, stopping, alive.
+//! Messages to the service manager (sd_notify(3)): ready, reloading, stopping, alive.
 //!
 //! ```text
 //!   main thread ── pulse 7 ──▶ workers: each notes 7 in its next turn

@@ -14,7 +14,7 @@ use ferrule_pipeline::Packet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// What a token says, as a fault of the machine.
+/// Error of a token as a fault of the machine.
 pub trait Problem<T> {
     /// Says what helps.
     fn problem(self) -> Result<T, Fault>;
@@ -69,7 +69,7 @@ pub fn identity(token: &mut Pkcs11Token, label: &str, len: usize) -> Result<Secr
     token.identity(label, aes).map_err(|e| format!("{e}\n{}", remedy(&e)))
 }
 
-/// What helps.
+/// Remedy for an error of a token.
 fn remedy(error: &TokenError) -> &'static str {
     match error {
         TokenError::NoKey(_) => "`ferrule token import --help` shows how a key gets there",

@@ -1,9 +1,9 @@
-//! What the dashboard shows of a node: a [`Report`] and its configuration in the
-//! words of `ferrule-state/1`. The laboratory shows each of its nodes so, too.
+//! View of a node for the dashboard: a [`Report`] and its configuration in the words of
+//! `ferrule-state/1`. The laboratory shows each of its nodes so, too.
 //!
-//! A live node sees its own ports and no further. So what stands around it is
-//! drawn as what is known of it: behind each port a network, with the neighbours
-//! that were heard there; behind each tunnel the other end.
+//! A live node sees its own ports and no further. So its surroundings are drawn as far as they are
+//! known: behind each port a network, with the neighbours that were heard there; behind each tunnel
+//! the other end.
 
 use crate::fault::Fault;
 use crate::report::{LedgerView, MacsecView, PortView, Report, SaView};
@@ -54,7 +54,7 @@ pub fn node(report: &Report, config: &Config) -> Node {
     }
 }
 
-/// What a node does, in a few words.
+/// Role of a node, in a few words.
 fn role(config: &Config) -> String {
     let does = [
         (!config.tunnels.is_empty(), "ESP gateway"),
@@ -174,8 +174,8 @@ fn macsec(node: &str, sa: &MacsecView, config: &Config) -> Sa {
     }
 }
 
-/// What it dropped, and what the cards in its ports did: all of it the node's place,
-/// the reason says whose.
+/// Drops of the node, and of the cards in its ports. All have the node as their place; the reason
+/// names the card.
 pub fn drops(report: &Report) -> Vec<Dropped> {
     let view = |reason: String, d: &crate::report::DropView| Dropped {
         place: report.node.clone(),
@@ -259,7 +259,7 @@ fn around(name: String, kind: NodeKind, about: &str, up: bool) -> Node {
     Node { name, kind, about: about.into(), up, facts, ports, ledger: None, queued: None }
 }
 
-/// What is behind a port: named by the network if there is one.
+/// Network behind a port, named by its prefix if it has one.
 fn network(report: &Report, config: &Config, p: &PortView, names: &mut Names) -> Node {
     let at_port = |i: &&ferrule_node::config::InterfaceConfig| config.ports[i.port].name == p.name;
     let interfaces: Vec<_> = config.interfaces.iter().filter(at_port).collect();

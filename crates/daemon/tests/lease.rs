@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(100);
 
 type Inode = u8;
 
-/// What is in a file.
+/// Content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Content {
     Empty,
@@ -116,7 +116,7 @@ enum Op {
     Done,
     SyncFound,
     Load,
-    /// What was found is known.
+    /// The record is known.
     Found,
 }
 
@@ -141,9 +141,9 @@ const WRITE: &[Op] = &[
 ];
 /// A folder that is opened, and one of which a write failed.
 const READ: &[Op] = &[Op::SyncFound, Op::Load];
-/// What was found whole: what was cut is taken back.
+/// After a whole record was found: a write that was cut is undone.
 const WHOLE: &[Op] = &[Op::UndoVoid, Op::UndoSync, Op::UndoRemove, Op::Found];
-/// What was cut later: it is finished.
+/// After a later write was found that was cut: it is finished.
 const CUT: &[Op] = &[Op::Void, Op::Mark, Op::SyncVoid, Op::Rename, Op::SyncRenamed, Op::Found];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -189,11 +189,11 @@ struct State {
     twice: bool,
     /// Somebody put files back or took them away.
     meddled: bool,
-    /// What was kept cannot be read, though nobody did.
+    /// True if the record cannot be read although nobody put files back or took them away.
     lost: bool,
 }
 
-/// What may happen next.
+/// Possible next steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Action {
     Start(usize, usize),
@@ -455,7 +455,7 @@ impl Protocol {
         }
     }
 
-    /// What has the name becomes void, by its handle: if it is what was read.
+    /// Makes the file that has the name void, by its handle, if it is the file that was read.
     fn supersede(
         &self,
         state: &mut State,

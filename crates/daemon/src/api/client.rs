@@ -66,7 +66,7 @@ impl Client {
         self.stream.get_mut().write_all(&line).map_err(|e| self.broken(&e))
     }
 
-    /// What ends a trace or capture while another thread waits for its records.
+    /// Handle that ends a trace or capture while another thread waits for its records.
     pub fn ender(&self) -> Result<impl FnOnce() + Send + 'static, Fault> {
         let stream = self.stream.get_ref().try_clone().map_err(|e| self.broken(&e))?;
         Ok(move || {

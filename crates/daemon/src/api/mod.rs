@@ -40,7 +40,7 @@ pub const UNREAD_MAX: usize = 2 << 20;
 /// Clients at a time at most.
 pub const CLIENTS_MAX: usize = 32;
 
-/// What a client asks for.
+/// Request of a client.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
@@ -70,11 +70,11 @@ pub enum Request {
         #[serde(default)]
         new_keys: bool,
     },
-    /// What happens to the next packets.
+    /// Trace the next packets.
     Trace(Recording),
     /// The frames on the wire.
     Capture {
-        /// Which.
+        /// Port, number and length of the frames to capture.
         recording: Recording,
         /// Send the keys of ESP tunnels first.
         key_log: bool,
@@ -107,7 +107,7 @@ impl Request {
     }
 }
 
-/// What to record.
+/// Options of a trace or capture.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Recording {
     /// Only this port.
@@ -118,7 +118,7 @@ pub struct Recording {
     pub snap: usize,
 }
 
-/// What the daemon says.
+/// Reply of the daemon.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
@@ -184,7 +184,7 @@ pub struct Seen {
     pub worker: u8,
     /// `received`, `dropped` or the name of a stage.
     pub point: String,
-    /// Why it was dropped.
+    /// Reason for the drop.
     pub reason: Option<String>,
     /// The name of the port.
     pub port: String,

@@ -91,8 +91,8 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     sockets.take(ENTRIES_MAX).collect()
 }
 
-/// Whether a node is there: it takes the connection, or would if it were not busy, or does
-/// not let this user in. Never waits.
+/// True if a node is there: it takes the connection, or would if it were not busy, or does not let
+/// this user in. Never waits.
 fn answers(path: &Path) -> bool {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);

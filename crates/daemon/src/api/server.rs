@@ -46,7 +46,7 @@ struct Client {
     gone: bool,
 }
 
-/// Who a client is.
+/// Identity and rights of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
     /// Its user.
@@ -130,7 +130,7 @@ impl Server {
         self.entry.as_deref()
     }
 
-    /// What to sleep on.
+    /// Adds the descriptors to sleep on.
     pub fn add_to(&mut self, set: &mut PollSet) {
         self.place = set.add(self.listener.as_raw_fd(), false);
         for client in &mut self.clients {
@@ -138,7 +138,7 @@ impl Server {
         }
     }
 
-    /// Whether requests wait that came together with others.
+    /// True if requests wait that came together with others.
     pub fn has_more(&self) -> bool {
         self.clients.iter().any(|c| !c.waits && c.searched < c.input.len())
     }
@@ -177,7 +177,7 @@ impl Server {
         actions
     }
 
-    /// Who a client is, while it is there.
+    /// Identity and rights of a client, while it is connected.
     pub fn peer(&self, client: u64) -> Option<Peer> {
         self.clients.iter().find(|c| c.id == client).map(|c| c.peer)
     }
@@ -210,8 +210,8 @@ impl Server {
         true
     }
 
-    /// Who leaves most unread goes, where all together leave too much. Two of the largest reply
-    /// are not: one may be on its way to each of two clients.
+    /// Closes the client with the most unread output, where that of all clients is too much. Two of
+    /// the largest reply are allowed: one may be on its way to each of two clients.
     fn bound_unread(&mut self) {
         let most = 2 * (UNREAD_MAX + self.largest);
         if self.clients.iter().map(Client::unread).sum::<usize>() > most {

@@ -1,4 +1,4 @@
-//! What a companion keeps of root's rights: as little as its grants need.
+//! Confinement of the companion: it keeps as little of root's rights as its grants need.
 //!
 //! | | what is left | needs |
 //! | --- | --- | --- |
@@ -62,7 +62,7 @@ pub(super) fn confine<'a>(
     restrict_calls(&needed).map_err(|e| format!("seccomp: {e}"))
 }
 
-/// What kinds of ports there may be.
+/// Kinds of ports that are granted.
 struct Needed {
     xdp: bool,
     packet: bool,

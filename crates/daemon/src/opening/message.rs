@@ -1,4 +1,4 @@
-//! What daemon and companion say to each other.
+//! Messages between daemon and companion.
 //!
 //! ```text
 //!   daemon, still root          daemon, as its user
@@ -6,8 +6,8 @@
 //!                ◀───── Answer       ◀───── Answer and descriptors
 //! ```
 //!
-//! What may be opened is said before `Begin` and never again: who takes the
-//! daemon over later can ask for nothing else.
+//! The daemon names what may be opened before `Begin` and never again: an attacker who takes it
+//! over later can ask for nothing else.
 
 use ferrule_base::MacAddr;
 use ferrule_node::config::{Config, Driver};
@@ -25,7 +25,7 @@ pub(super) const MESSAGE_MAX: usize = 8192;
 pub(super) enum Message {
     /// This may be opened.
     Grant(Grant),
-    /// That was all of it.
+    /// End of the grants.
     Begin,
     /// Open this now.
     Open(Wanted),
@@ -49,7 +49,7 @@ pub(super) struct Grant {
     pub device: String,
     /// Of this kind; nothing: of any.
     pub kind: Option<Kind>,
-    /// What the host may have at a TAP or TUN.
+    /// Addresses and routes that the host may have at a TAP or TUN.
     pub host: Host,
 }
 
@@ -61,8 +61,7 @@ pub(super) struct Host {
 }
 
 impl Grant {
-    /// All that a configuration gives leave to: its ports, and the devices
-    /// that it names for ports to come.
+    /// Grants for a configuration: its ports, and the devices that it names for ports to come.
     pub fn all_of(config: &Config) -> Vec<Self> {
         let of_port = config.ports.iter().filter_map(|port| {
             let (kind, host) = match &port.driver {
@@ -217,7 +216,7 @@ impl Wanted {
     }
 }
 
-/// What the companion says, beside the descriptors.
+/// Answer of the companion, beside the descriptors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     Done,

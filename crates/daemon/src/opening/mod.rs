@@ -47,7 +47,7 @@ pub fn macs_of(config: &Config) -> Result<Vec<MacAddr>, (usize, OpenError)> {
     each.map(|(i, port)| mac_of(config, port).map_err(|e| (i, e))).collect()
 }
 
-/// Whether the device carries frames as long as the port is configured for.
+/// Checks that the device carries frames as long as the port is configured for.
 pub fn check_mtu(port: &PortConfig) -> Result<(), OpenError> {
     let (Driver::Xdp { device, .. } | Driver::Packet { device }) = &port.driver else {
         return Ok(());
@@ -64,7 +64,7 @@ pub fn check_mtu(port: &PortConfig) -> Result<(), OpenError> {
     })
 }
 
-/// What can be foreseen of a port that opens and yet loses frames.
+/// Warning about a port that opens and yet loses frames.
 pub fn remark(port: &PortConfig) -> Option<String> {
     let Driver::Xdp { device, mode: XdpMode::Generic, .. } = &port.driver else { return None };
     let link = Link::by_name(device).ok().filter(Link::is_veth)?;
@@ -161,7 +161,7 @@ impl Openings {
         ask(ours, &Message::Begin).map(drop)
     }
 
-    /// Whether no port is open by AF_XDP on the device of this index any more.
+    /// True once no port is open by AF_XDP on the device of this index any more.
     pub fn has_let_go(&self, index: u32) -> bool {
         self.opener.has_let_go(index)
     }

@@ -1,4 +1,4 @@
-//! What counters need of a file system, and the system's own.
+//! File system operations that counters need, and those of the operating system.
 //!
 //! Few operations, each of which either happened or not: tests record them, lose those
 //! that were not synced, and look at what a node makes of the rest.
@@ -21,7 +21,7 @@ pub trait Disk {
     fn make_folder(&self, path: &Path) -> io::Result<()>;
     /// Opens a folder.
     fn open_folder(&self, path: &Path) -> io::Result<Self::Handle>;
-    /// What is in a folder.
+    /// Names in a folder.
     fn names(&self, path: &Path) -> io::Result<Vec<OsString>>;
     /// Opens a file of a folder, if it is there.
     fn open(&self, folder: &Self::Handle, name: &str) -> io::Result<Option<Self::Handle>>;
@@ -37,7 +37,7 @@ pub trait Disk {
     fn append(&self, file: &Self::Handle, octets: &[u8]) -> io::Result<()>;
     /// Leaves nothing in a file, by whatever name it is known.
     fn void(&self, file: &Self::Handle) -> io::Result<()>;
-    /// What is in a file, or what names are in a folder, is on stable storage.
+    /// Waits until a file's content, or a folder's names, are on stable storage.
     fn sync(&self, handle: &Self::Handle) -> io::Result<()>;
     /// The same of all files and folders of this one's file system.
     fn sync_all(&self, folder: &Self::Handle) -> io::Result<()>;
@@ -45,7 +45,7 @@ pub trait Disk {
     fn lock(&self, handle: &Self::Handle) -> io::Result<bool>;
     /// Gives the lock back.
     fn unlock(&self, handle: &Self::Handle) -> io::Result<()>;
-    /// What tells a file from every other one.
+    /// Identity of a file, different from that of every other file.
     fn place(&self, handle: &Self::Handle) -> io::Result<Place>;
     /// Access permissions.
     fn mode(&self, handle: &Self::Handle) -> io::Result<u32>;

@@ -1,10 +1,10 @@
-//! Why a counter cannot be used, and what a person can do.
+//! Reasons for which a counter cannot be used, and their remedies.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a counter cannot be used.
+/// Reason for which a counter cannot be used.
 #[derive(Debug)]
 pub enum StateError {
     /// There is no state.
@@ -60,7 +60,7 @@ impl fmt::Display for StateError {
 impl std::error::Error for StateError {}
 
 impl StateError {
-    /// What a person can do.
+    /// Remedy for people.
     pub fn remedy(&self) -> String {
         match self {
             Self::NoState(_) | Self::Missing(..) => {

@@ -1,4 +1,4 @@
-//! Which state this is: what its records, its lock and the list of used keys name.
+//! Identity of a state, as its records, its lock and the list of used keys name it.
 //!
 //! ```text
 //!   ferrule state 2
@@ -14,7 +14,7 @@ use super::record::{Place, digits, hex, sealed, unsealed};
 
 const MAGIC: &str = "ferrule state 2";
 
-/// What a state is known by.
+/// Identity of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// A random number.

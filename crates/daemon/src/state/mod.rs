@@ -38,7 +38,7 @@
 //! | a second process, also by hard links | refused: folder and `state` are locked |
 //! | the folder or `state` is taken from a process | nothing is reserved any more |
 //!
-//! What this cannot see is in docs/state.md.
+//! Errors that this cannot see are in docs/state.md.
 
 mod disk;
 mod error;
@@ -77,7 +77,7 @@ const STATE: &str = "state";
 /// The same while it is written.
 const STATE_NEW: &str = "state.new";
 
-/// Why a write does not count.
+/// Reason for which a write does not count.
 const ANOTHER: &str = "another file has its name";
 
 /// Keys whose counters one folder holds at most.
@@ -148,7 +148,7 @@ impl FileStore {
         give(&self.folder)
     }
 
-    /// Whether the folder can still be used, after becoming another user.
+    /// Checks that the folder can still be used, after becoming another user.
     pub fn is_reachable(&self) -> Result<(), StateError> {
         let os = |e| StateError::Os(format!("folder `{}`", self.path.display()), e);
         let probe = self.path.join("probe");
@@ -196,8 +196,8 @@ impl<D: Disk + Clone> FileStore<D> {
         Ok(Self { creates: true, ..Self::open_on(disk, path, used)? })
     }
 
-    /// Whether counters that are not there are made from now on, which is right
-    /// only for keys that were never used.
+    /// Allows or forbids making counters that are missing, which is right only for keys that were
+    /// never used.
     pub fn make_missing(&mut self, yes: bool) {
         self.creates = yes;
     }
@@ -262,8 +262,8 @@ impl<D: Disk + Clone> FileStore<D> {
         self.change(edges, |record, edge| record.edge = record.edge.max(edge))
     }
 
-    /// What numbers were used is known, for nobody uses them any more: at a
-    /// clean stop nothing needs to be skipped.
+    /// Lowers a limit to the numbers that were used, once none is used any more: after a clean stop
+    /// nothing needs to be skipped.
     pub fn settle(&mut self, key: [u8; 16], used: u64) -> Result<(), StateError> {
         self.settle_all(&[(key, used)])
     }
@@ -318,8 +318,8 @@ impl<D: Disk + Clone> FileStore<D> {
         Ok(())
     }
 
-    /// Whether a file is the one that was written last. If another one has its name, that
-    /// one would be made void, and the last would not.
+    /// Checks that a file is the one that was written last. If another one has its name, that one
+    /// would be made void, and the last would not.
     fn stands(&self, known: &Record) -> Result<(), StateError> {
         let name = name_of(known.fingerprint);
         match self.reader().file(&name, &known.id)? {
@@ -373,7 +373,7 @@ impl<D: Disk + Clone> FileStore<D> {
             .try_for_each(|(name, _, fresh)| self.has_name(name, *fresh).map_err(self.failed(name)))
     }
 
-    /// Whether it is this file that the folder names: names may be put back meanwhile.
+    /// Checks that the folder names this file: names may be put back meanwhile.
     fn has_name(&self, name: &str, file: Place) -> io::Result<()> {
         let found = self.disk.open(&self.folder, name)?;
         match found.map(|found| self.disk.place(&found)).transpose()? == Some(file) {
@@ -444,8 +444,8 @@ impl<D: Disk + Clone> FileStore<D> {
         Reader { disk, path, folder, state: *id }
     }
 
-    /// Whether folder and identity still have the names by which others look for them:
-    /// else somebody may have begun another state there.
+    /// Checks that folder and identity still have the names by which others look for them: else
+    /// another state may have been begun there.
     fn is_ours(&self) -> Result<(), StateError> {
         let os = os_of(&self.path);
         let gone = || StateError::Unsound(self.path.join(STATE), "is not there any more");
@@ -472,7 +472,7 @@ impl<D: Disk + Clone> FileStore<D> {
     }
 }
 
-/// What is kept about a key.
+/// Record found for a key.
 enum Kept {
     /// Nothing, or a first write that was cut.
     Nothing,
@@ -482,13 +482,13 @@ enum Kept {
     Cut(Record),
 }
 
-/// What a file says.
+/// Content of a file.
 enum Says {
     /// There is none.
     Nothing,
     /// Nothing that can be understood: perhaps it was about to be made void.
     Garbage(Place),
-    /// It is superseded.
+    /// Superseded by another file.
     Void(Place, Void),
     This(Record),
 }
@@ -551,8 +551,8 @@ impl<D: Disk> Reader<'_, D> {
     }
 }
 
-/// Whether what is kept about a key can be used, without taking the folder: a
-/// node may be running on it.
+/// Checks that the record of a key can be used, without taking the folder: a node may be running on
+/// it.
 pub fn look(path: &Path, id: &str, fingerprint: [u8; 16]) -> Result<(), StateError> {
     let (folder, os) = (open_folder(&System, path)?, os_of(path));
     let Some(identity) = System.open(&folder, STATE).map_err(os)? else {

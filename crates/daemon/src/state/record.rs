@@ -1,5 +1,5 @@
-//! What is kept about one key, as a small text that says when it was damaged,
-//! and when it is not the file that was written.
+//! Record of one key, as a small text that shows when it was damaged, and when it is not the file
+//! that was written.
 //!
 //! ```text
 //!   ferrule counter 2
@@ -51,10 +51,10 @@ impl Place {
     }
 }
 
-/// What is kept about one key.
+/// Record of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What it counts, for people.
+    /// Name of the counter, for people.
     pub id: String,
     /// The state that it belongs to.
     pub state: [u8; 16],
@@ -72,7 +72,7 @@ pub struct Record {
     pub after: Place,
 }
 
-/// What is left in a file that is superseded: the file that came after it.
+/// Content of a superseded file: the file that came after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Void {
     /// Where that one is.

@@ -79,7 +79,7 @@ impl<D: Disk> UsedKeys<D> {
         Ok(Self { disk, path: path.into(), file, ours: HashSet::new() })
     }
 
-    /// Whether none of these keys was used before: neither with this state nor another.
+    /// Checks that none of these keys was used before: neither with this state nor another.
     pub fn are_new<'a>(
         &self,
         keys: impl Iterator<Item = (&'a str, [u8; 16])>,
@@ -152,7 +152,7 @@ impl<D: Disk> UsedKeys<D> {
     }
 }
 
-/// What the list says.
+/// Content of the list.
 struct List {
     /// The state of each key, the first that is entered.
     states: HashMap<[u8; 16], [u8; 16]>,

@@ -1,4 +1,4 @@
-//! What a store may never do, tried: forget, go back, believe a stranger.
+//! Attempts at what a store must never do: forget, go back, trust a foreign file.
 
 mod power;
 mod simulated;

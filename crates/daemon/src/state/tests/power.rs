@@ -60,7 +60,7 @@ fn live(disk: &Simulated, reached: &mut Reached) -> Result<(), StateError> {
     Ok(())
 }
 
-/// What a restart gives out first.
+/// First number that a restart gives out.
 fn next(disk: &Simulated) -> Result<u64, StateError> {
     Ok(opened(disk)?.find(ID, KEY)?.next)
 }
@@ -90,7 +90,7 @@ fn ways(unsynced: &[bool], rng: &mut Rng) -> Vec<Vec<Fate>> {
     }
 }
 
-/// What is wrong with what is left, if anything.
+/// Error in the state that is left, if there is one.
 fn wrong(left: &Simulated, reached: Reached, backups: &[simulated::Names]) -> Option<String> {
     let again = left.synced();
     match next(&again) {
@@ -200,7 +200,7 @@ fn scenarios_of_every_kind_bring_no_number_again() {
 
 /// Scenarios of the test above.
 const SCENARIOS: u64 = 600;
-/// What happens in them.
+/// Events in the scenarios.
 const WHAT: [&str; 9] = [
     "sent",
     "killed",
@@ -281,7 +281,7 @@ impl Scenario<'_> {
         Ok(())
     }
 
-    /// What happens to the state between two processes.
+    /// Event between two processes.
     fn accident(&mut self) {
         match self.rng.below(9) {
             0..=3 => {

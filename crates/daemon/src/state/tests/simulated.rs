@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The number of a file or folder.
 type Inode = usize;
-/// What is in a folder.
+/// Names in a folder, each with its file.
 pub type Names = BTreeMap<String, Inode>;
 
 const ROOT: Inode = 0;
@@ -21,7 +21,7 @@ enum Node {
     Folder(Names),
 }
 
-/// What is not on stable storage yet.
+/// Change that is not on stable storage yet.
 #[derive(Clone, Debug)]
 enum Change {
     Append(Inode, Vec<u8>),
@@ -29,7 +29,7 @@ enum Change {
     Names(Inode, Vec<(String, Option<Inode>)>),
 }
 
-/// What a sync is of.
+/// Kinds of syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
     New,
@@ -40,7 +40,7 @@ pub enum Sync {
     Folders,
 }
 
-/// What becomes of a change when the power fails.
+/// Fate of a change when the power fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Dropped,
@@ -231,7 +231,7 @@ impl Simulated {
         (inner.left, inner.meddling) = (operation + 1, Some((folder, links.clone())));
     }
 
-    /// Whether operations failed.
+    /// True if operations failed.
     pub fn has_failed(&self) -> bool {
         self.inner().left == 0
     }
@@ -249,7 +249,7 @@ impl Simulated {
         }
     }
 
-    /// What was kept so.
+    /// Backups taken so far.
     pub fn backups(&self) -> Vec<Names> {
         self.inner().backups.clone()
     }
@@ -277,7 +277,7 @@ impl Simulated {
         self.after(&vec![Fate::Kept; self.unsynced().len()])
     }
 
-    /// What is in a folder.
+    /// Names in a folder.
     pub fn links(&self, path: &str) -> Option<Names> {
         let inner = self.inner();
         inner.folder(inner.at(Path::new(path)).ok()?).ok().cloned()
@@ -292,7 +292,7 @@ impl Simulated {
         inner.changes.retain(|change| change.inode() != inode);
     }
 
-    /// What is in the files of a folder.
+    /// Contents of the files of a folder.
     pub fn copies(&self, path: &str) -> BTreeMap<String, Vec<u8>> {
         let inner = self.inner();
         let Some(names) = inner.at(Path::new(path)).ok().and_then(|at| inner.folder(at).ok())
