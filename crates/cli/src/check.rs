@@ -139,7 +139,7 @@ fn object(config: &Config) -> Value {
     })
 }
 
-/// What a configuration says, in a few lines.
+/// Summary of a configuration, in a few lines.
 fn understood(config: &Config) -> String {
     let mut out = String::new();
     let cores: Vec<_> =

@@ -29,7 +29,7 @@ pub fn flag() -> Result<Arc<AtomicBool>, Fault> {
     Ok(Arc::clone(STOP.get_or_init(|| stop)))
 }
 
-/// Whether somebody wants an end; never before [`flag`] was asked for.
+/// True once an end was asked for, by a signal; never before [`flag`] was called.
 pub fn wanted() -> bool {
     STOP.get().is_some_and(|stop| stop.load(Ordering::Relaxed))
 }

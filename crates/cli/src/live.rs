@@ -1,5 +1,5 @@
-//! What the commands around a running node share: reading a configuration,
-//! finding the node, ending with the right exit code.
+//! Parts that the commands around a running node share: reading a configuration, finding the node,
+//! ending with the right exit code.
 
 use crate::answer;
 use clap::Args;
@@ -12,7 +12,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Which running node is meant.
+/// Running node that is meant.
 #[derive(Args)]
 pub struct Which {
     /// The node's name, or its configuration; not needed where one node runs.

@@ -1,4 +1,4 @@
-//! What a report says of its circumstances: the machine, the date, the command.
+//! Circumstances of a report: the machine, the date, the command.
 
 use crate::shard::unsharded;
 use std::fs;

@@ -38,7 +38,7 @@ pub struct Veth {
     pub mtu: usize,
 }
 
-/// Whether there is a namespace of this name.
+/// True if there is a namespace of this name.
 pub fn exists(space: &str) -> bool {
     Path::new(NAMES).join(space).exists()
 }

@@ -46,12 +46,12 @@ impl Paint {
         if self.colour && !text.is_empty() { format!("{style}{text}{style:#}") } else { text }
     }
 
-    /// What matters most.
+    /// Style for what matters most.
     pub fn bold(self, text: impl Display) -> String {
         self.with(Style::new().bold(), text)
     }
 
-    /// What may be passed over.
+    /// Style for what may be passed over.
     pub fn faint(self, text: impl Display) -> String {
         self.with(Style::new().dimmed(), text)
     }
@@ -61,7 +61,7 @@ impl Paint {
         self.with(Style::new().fg_color(Some(colour.into())), text)
     }
 
-    /// What is wrong.
+    /// Style for errors.
     pub fn fault(self, text: impl Display) -> String {
         self.with(Style::new().bold().fg_color(Some(AnsiColor::Red.into())), text)
     }

@@ -24,7 +24,7 @@ pub const USED_KEYS: &str = "FERRULE_USED_KEYS";
 /// Octets of output that are kept of a program.
 const OUTPUT_MAX: u64 = 64 << 20;
 
-/// Why something did not come to its end.
+/// Reason for which a step did not complete.
 #[derive(Debug)]
 pub enum Fault {
     /// A signal.
@@ -67,13 +67,13 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What every step is given: whether a signal came.
+/// Flag that every step is given: set once a signal came.
 #[derive(Clone, Debug)]
 pub struct Runner {
     stop: Arc<AtomicBool>,
 }
 
-/// What a program said.
+/// Exit status and output of a program.
 pub struct Said {
     /// How it ended.
     pub status: ExitStatus,
@@ -206,7 +206,7 @@ impl Background {
         Ok(Self { name: name.to_owned(), child, log: log.to_owned() })
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     pub fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -266,7 +266,7 @@ pub fn stop_all(mut all: Vec<Background>) {
     });
 }
 
-/// Whether a program is in the path.
+/// True if a program is in the path.
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())

@@ -16,7 +16,7 @@ pub struct Files<'a> {
     pub folder: Option<&'a Path>,
 }
 
-/// What could not be written, and why.
+/// File that could not be written, and the error.
 pub type Failed = (PathBuf, io::Error);
 
 impl Files<'_> {
@@ -58,7 +58,7 @@ fn save(path: &Path, text: &str) -> Result<(), Failed> {
     fs::write(path, text).map_err(|error| (path.to_owned(), error))
 }
 
-/// All renderings; the page's path.
+/// Writes every rendering; returns the page's path.
 fn write_all(report: &Report, folder: &Path) -> Result<PathBuf, Failed> {
     fs::create_dir_all(folder).map_err(|error| (folder.to_owned(), error))?;
     for table in report.tables() {

@@ -12,19 +12,19 @@ const PARTS_MAX: u64 = 100_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shard {
-    /// Which.
+    /// Its index, from 0.
     pub index: u64,
     /// Of how many.
     pub of: u64,
 }
 
 impl Shard {
-    /// Whether it has this piece of the work: pieces go round.
+    /// True if the shard has this piece of the work: pieces are dealt in turn.
     pub const fn has(self, piece: u64) -> bool {
         piece % self.of == self.index
     }
 
-    /// Why these are not all parts of one piece of work, each once.
+    /// Checks that these are all shards of one piece of work, each once; the error is the reason.
     pub fn all(shards: &[Self]) -> Result<(), String> {
         let Some(of) = shards.first().map(|shard| shard.of) else {
             return Err("there is no part at all".into());

@@ -22,7 +22,7 @@ use std::process::ExitCode;
   sudo ferrule show spd
   sudo ferrule show sa --json | jq '.sas[] | .number'")]
 pub struct ShowArgs {
-    /// What to show.
+    /// Part of the node's state to show.
     #[arg(value_enum)]
     what: What,
     /// Everything, as one JSON object.
@@ -52,9 +52,9 @@ enum What {
     Engines,
     /// Cards in ports, with their policy, associations and drops.
     Cards,
-    /// What happens to labels.
+    /// Labels, each with its action.
     Mpls,
-    /// What was dropped, and why; what ICMP told of it.
+    /// Drops by reason, and the ICMP errors that were sent for them.
     Drops,
     /// Where the workers' time went, by stage (`times = true` in `[node]`, with which
     /// no stage is passed over).
@@ -176,7 +176,7 @@ fn table(what: What, report: &Report) -> String {
     if rows.is_empty() { "none\n".into() } else { draw(head, &rows) }
 }
 
-/// What a port did with super-frames, if it saw any.
+/// Line about a port's super-frames, if it saw any.
 fn supers(p: &ferrule_daemon::report::PortView) -> String {
     let mut text = String::new();
     if p.rx_supers + p.tx_supers > 0 {
@@ -194,7 +194,7 @@ fn supers(p: &ferrule_daemon::report::PortView) -> String {
     text
 }
 
-/// Why a port missed frames, and what helps.
+/// Lines about the frames that a port missed: cause and remedy.
 fn missed(p: &ferrule_daemon::report::PortView) -> String {
     let known = causes(&p.missed()).filter(|(_, count)| *count > 0);
     let line = |(cause, count): (Cause, u64)| {

@@ -86,7 +86,7 @@ fn line(seen: &Seen, start: u64, number: u64) -> String {
     format!("#{number} +{micros:>8.1}us w{} {place:<20} {:>5}  {what}\n", seen.worker, seen.len)
 }
 
-/// What a packet looks like in front of a stage.
+/// Layers of a packet in front of a stage.
 pub fn layers_at(point: &str, octets: &[u8]) -> String {
     match point {
         "mpls" | "pw-in" | "source-check" | "acl-in" | "ip" | "reassemble" | "local" | "esp-in"
@@ -96,8 +96,8 @@ pub fn layers_at(point: &str, octets: &[u8]) -> String {
     }
 }
 
-/// What stands without an Ethernet header: told by its first octet, and
-/// described behind one that is made up and not shown.
+/// Layers of a packet without an Ethernet header: its first octet tells the version, and the header
+/// made up for it is not shown.
 fn below_ethernet(octets: &[u8]) -> String {
     let ethertype: [u8; 2] = match octets.first().map(|b| b >> 4) {
         Some(4) => [0x08, 0x00],

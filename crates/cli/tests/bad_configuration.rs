@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// What is broken, how, and what the error has to say.
+/// Change that breaks a configuration, and the error that it must give.
 struct Case {
     name: &'static str,
     /// Text of the configuration and what stands in its place.

@@ -109,7 +109,8 @@ fn move_host(runner: &Runner, network: &Network) -> Result<(), Fault> {
     runner.done(&mut offloads, COMPANION).map(drop)
 }
 
-/// All loads of a variant with the octets on both core links, and its ceiling in Mbit/s.
+/// Measures a variant at every load with the octets on both core links, and gives its ceiling in
+/// Mbit/s.
 fn one(
     site: &Site<'_>,
     variant: &Variant,

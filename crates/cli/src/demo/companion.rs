@@ -56,7 +56,7 @@ pub struct BenchArgs {
     ceiling: bool,
 }
 
-/// What the companion prints.
+/// Output of the companion.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Measured {
     /// Offered, in Mbit/s of the line.

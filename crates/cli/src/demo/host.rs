@@ -12,9 +12,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// What every datagram begins with.
+/// First octets of every datagram.
 const MAGIC: &[u8; 8] = b"ferrule\0";
-/// What is behind the number.
+/// Octet that fills the rest behind the number.
 const FILL: u8 = 0x5a;
 /// Datagrams of one run at most.
 pub const COUNT_MAX: u32 = 1 << 20;

@@ -52,7 +52,7 @@ const LENGTH: Duration = Duration::from_millis(3500);
 /// From one look at signals to the next.
 const STEP: Duration = Duration::from_millis(100);
 
-/// All variants.
+/// Runs every variant.
 pub fn run(runner: &Runner, say: &dyn Fn(&str)) -> Result<Outcome, Fault> {
     say("in the laboratory: five nodes and two hosts in virtual time, no root needed");
     let mut rows = Vec::new();
@@ -104,7 +104,7 @@ fn refuse(topology: &mut Topology) -> Option<usize> {
     Some(at)
 }
 
-/// What the live demo's tools do, one after the other.
+/// Traffic of the live demo's tools, one after the other.
 fn traffic(topology: &Topology) -> Vec<Traffic> {
     let end = Instant::ZERO + LENGTH;
     let entry = |kind: Kind, from: usize, start: Instant, stop: Instant, count: Option<u64>| {

@@ -39,7 +39,7 @@ const REKEY: u32 = 10;
 /// Commands of our own that must end within this time.
 const OWN: Duration = Duration::from_secs(20);
 
-/// What the user wants of it.
+/// Options of the user.
 pub struct Wishes {
     /// Folder for what is kept.
     pub out: PathBuf,
@@ -47,7 +47,7 @@ pub struct Wishes {
     pub keep: bool,
     /// Seconds of TCP each way.
     pub seconds: u32,
-    /// What drives the ports of the CEs.
+    /// Driver of the CEs' ports.
     pub driver: String,
 }
 
@@ -76,7 +76,7 @@ pub fn run(runner: &Runner, wishes: &Wishes, say: &dyn Fn(&str)) -> Result<Outco
     Ok(Outcome { live: true, rows })
 }
 
-/// What is not installed, as an error.
+/// Checks that all tools are installed; the error names those that are not.
 pub fn missing_tools() -> Result<(), Fault> {
     let missing: Vec<_> = TOOLS.iter().filter(|(tool, _)| !is_installed(tool)).collect();
     if missing.is_empty() {
@@ -91,13 +91,13 @@ pub fn missing_tools() -> Result<(), Fault> {
 
 /// Where the nodes are.
 pub struct Site<'a> {
-    /// Whether to go on.
+    /// Runner of the steps, which ends them at a signal.
     pub runner: &'a Runner,
     /// Namespaces and wires.
     pub network: &'a Network,
     /// Configurations, keys, logs.
     pub folder: &'a Path,
-    /// What the user wants of it.
+    /// Options of the user.
     pub wishes: &'a Wishes,
 }
 

@@ -6,7 +6,7 @@ use super::wiretap::OnWire;
 use ferrule_report::{Column, Derived, Measure, Origin, Section, Table};
 use std::path::Path;
 
-/// All tables, and where the files are.
+/// Every table, and the place of the files.
 pub fn section<K: Origin>(outcome: &Outcome, page: &Path) -> Section {
     let rows = &outcome.rows;
     let section = Section::new("Everything that was measured")
@@ -49,7 +49,7 @@ fn wires<K: Origin>(rows: &[Row]) -> Table {
         .column(Column::numbers("frames", "", count(|w| w.frames)).decimals(0))
 }
 
-/// What hosts sent and got.
+/// Traffic that hosts sent and received.
 fn traffic<K: Origin>(rows: &[Row]) -> Table {
     let stack = |row: &Row| row.variant.stack(1).map_or_else(|_| String::new(), |s| s.to_string());
     let column = |head: &str, unit: &str, f: fn(&Row) -> f64| {
@@ -100,7 +100,7 @@ fn transfers<K: Origin>(rows: &[Row]) -> Table {
         .column(Column::findings::<K>("SHA-256 arrived", sum(1)))
 }
 
-/// What tshark said of the captures.
+/// Verdicts of tshark on the captures.
 fn readings<K: Origin>(rows: &[Row]) -> Table {
     let each = || {
         rows.iter().flat_map(|row| row.tshark.iter().zip(["PE1–P", "P–PE2"]).map(move |t| (row, t)))

@@ -61,7 +61,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(1..=60))]
     seconds: u32,
-    /// What drives the ports of the CEs
+    /// Driver of the CEs' ports
     #[arg(long, default_value = "af-packet", value_parser = ["af-packet", "af-xdp"])]
     driver: String,
 }
@@ -90,7 +90,7 @@ impl DemoArgs {
         }
     }
 
-    /// Whether everything holds.
+    /// Runs the demo; true if everything holds.
     fn go(&self, say: &dyn Fn(&str)) -> Result<bool, Fault> {
         let runner = Runner::new().map_err(|e| Fault::failed("signals", e))?;
         let (out, made) = self.folder()?;

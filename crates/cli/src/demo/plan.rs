@@ -1,4 +1,4 @@
-//! What the demo is made of: places, wires, addresses, variants.
+//! Plan of the demo: places, wires, addresses, variants.
 //!
 //! ```text
 //!   host1 ── ce1 ── pe1 ══ p ══ pe2 ── ce2 ── host2
@@ -49,7 +49,7 @@ impl Place {
     pub const ALL: [Self; 7] =
         [Self::Host1, Self::Ce1, Self::Pe1, Self::P, Self::Pe2, Self::Ce2, Self::Host2];
 
-    /// Those that run `ferrule`.
+    /// Places that run `ferrule`.
     #[cfg(test)]
     pub const NODES: [Self; 5] = [Self::Pe1, Self::P, Self::Pe2, Self::Ce1, Self::Ce2];
 
@@ -182,13 +182,13 @@ pub struct Variant {
     pub name: &'static str,
     /// For a line that has little room.
     pub short: &'static str,
-    /// What the CEs do to a frame, in the grammar of `ferrule overhead`.
+    /// Transformation that the CEs apply to a frame, in the grammar of `ferrule overhead`.
     pub transform: &'static str,
-    /// What protects.
+    /// Protection between the CEs.
     pub protect: Protect,
 }
 
-/// What protects.
+/// Protection between the CEs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protect {
     /// Nothing.
@@ -247,7 +247,7 @@ impl Variant {
         if self.is_routed() { ["10.0.1.10", "10.0.2.10"] } else { ["10.0.0.1", "10.0.0.2"] }
     }
 
-    /// Which key files it needs.
+    /// Key files that the variant needs.
     pub fn key_for(&self) -> Option<(KeyFor, &'static str)> {
         let name = match self.protect {
             Protect::Nothing => return None,

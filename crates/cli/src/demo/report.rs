@@ -1,5 +1,5 @@
-//! What the demo found, for a person and for a program: a verdict in one line,
-//! one table, what did not hold.
+//! Result of the demo, for a person and for a program: a verdict in one line, one table, and what
+//! did not hold.
 
 use super::plan::{Protect, REFUSED_PORT, STUDY_LEN, Variant};
 use super::traffic::{Delivery, Fetched, RoundTrips};
@@ -9,7 +9,7 @@ use crate::paint::Paint;
 use ferrule_report::{Column, Live, Measure, Model, Origin, Table, terminal};
 use std::path::{Path, PathBuf};
 
-/// All variants.
+/// Results of all variants.
 pub struct Outcome {
     /// Measured on real interfaces; else on virtual wires.
     pub live: bool,
@@ -19,7 +19,7 @@ pub struct Outcome {
 
 /// One variant.
 pub struct Row {
-    /// Which.
+    /// The variant.
     pub variant: Variant,
     /// The study's frame from PE to P, and from P to PE.
     pub wires: [OnWire; 2],
@@ -33,7 +33,7 @@ pub struct Row {
     pub throughput: [f64; 2],
     /// The file, where there is a stock client.
     pub file: Option<Fetched>,
-    /// What tshark said of both captures, if it is there.
+    /// Verdict of tshark on both captures, if it is installed.
     pub tshark: [Option<tshark::Verdict>; 2],
     /// Captures that are kept.
     pub captures: Vec<PathBuf>,
@@ -50,7 +50,7 @@ pub struct Refused {
     pub denied: u64,
 }
 
-/// What throughput and round trip are worth.
+/// Limits of the figures for throughput and round trip.
 pub const LIVE_NOTE: &str = "live: one process per node on veth pairs of one machine. veth and \
     whatever else the machine does limit throughput and round trip: they compare the rows of this \
     run, roughly, and are no rates of Ferrule";
@@ -58,7 +58,7 @@ pub const LIVE_NOTE: &str = "live: one process per node on veth pairs of one mac
 pub const VIRTUAL_NOTE: &str = "virtual: the same network in the laboratory, in virtual time: links of \
     1 Gbit/s and 5 µs, nodes that take no time. Mbit/s (TCP) and round trip say what the octets cost \
     a line, not what a processor can do; `ferrule lab run two-sites` has more";
-/// What the columns mean.
+/// Legend of the columns.
 const LEGEND: &str = "PE1–P, P–PE2: bytes there, without FCS, of the study's tagged 1000-byte frame: 996 \
     from the host, 4 are the 802.1Q tag that the CE's access port adds; added: from P to PE2, over \
     the frame; Mbit/s: to host2/back; rtt: median; loss: of the study's frames";
@@ -116,7 +116,7 @@ impl Row {
 }
 
 impl Outcome {
-    /// What does not hold; nothing if all is well.
+    /// Findings: expectations that do not hold.
     pub fn findings(&self) -> Vec<String> {
         self.rows.iter().flat_map(Row::findings).collect()
     }
@@ -214,7 +214,7 @@ impl Outcome {
     }
 }
 
-/// What a person may want to see next.
+/// Commands to try next.
 const NEXT: [(&str, &str); 3] = [
     ("overhead 'esp aes-gcm-128 tunnel | mpls cw'", "where each byte goes"),
     ("init gateway --pair --dir gateways", "two gateways of your own"),

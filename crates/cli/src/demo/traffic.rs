@@ -29,7 +29,7 @@ const REFUSED_SILENCE_MS: u64 = 500;
 
 /// The two hosts of a variant.
 pub struct Hosts<'a> {
-    /// Whether to go on.
+    /// Runner of the steps, which ends them at a signal.
     pub runner: &'a Runner,
     /// Where they are.
     pub network: &'a Network,

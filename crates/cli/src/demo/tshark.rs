@@ -1,5 +1,5 @@
-//! What stock tshark makes of a capture: a name for every layer, no warning,
-//! and the packets inside ESP once it has the keys.
+//! Verdict of stock tshark on a capture: a name for every layer, no warning, and the packets inside
+//! ESP once it has the keys.
 
 use super::plan::{Protect, Variant};
 use crate::process::{Fault, Runner};
@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Its mark of a warning; an error is worth more.
 const WARNING: u64 = 0x0060_0000;
 
-/// What tshark said.
+/// Verdict of tshark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// The layers of the study's frames.

@@ -1,5 +1,5 @@
-//! What is on the provider's wires: a capture by stock dumpcap, measured by its
-//! octets and labels.
+//! Frames on the provider's wires, captured by stock dumpcap and measured by their octets and
+//! labels.
 
 use super::network::Network;
 use super::plan::{End, Place, Variant};
@@ -71,7 +71,7 @@ pub struct OnWire {
     pub labels: usize,
     /// How many there were.
     pub frames: usize,
-    /// What the calculator says of such a frame.
+    /// Length of such a frame according to the calculator.
     pub expected_bytes: usize,
 }
 

@@ -64,7 +64,7 @@ struct Desk<'a> {
     slice: Duration,
     /// The latest of these, to say how fast time passes.
     looks: VecDeque<(RealTime, Instant)>,
-    /// What is broken, and when it was last looked for.
+    /// Broken invariant, if any, and the time of the last audit.
     broken: Option<String>,
     audited: Option<(RealTime, Instant)>,
 }
@@ -234,7 +234,7 @@ impl<'a> Desk<'a> {
         Ok(())
     }
 
-    /// What a page wants of a link.
+    /// Carries out the page's command for a link.
     fn disturb(
         &mut self,
         name: &str,

@@ -1,5 +1,4 @@
-//! What the desk sees of a network by looking on: sizes of frames on each link,
-//! and what was changed.
+//! Observations of a network for the dashboard: sizes of frames on each link, and changes.
 
 use ferrule_base::Instant;
 use ferrule_dashboard::histogram::{Classes, FRAME_OCTETS};
@@ -52,7 +51,7 @@ impl Seen {
         all
     }
 
-    /// What happened lately.
+    /// Recent events.
     pub fn events(&self) -> Vec<Event> {
         self.events.iter().cloned().collect()
     }

@@ -27,7 +27,7 @@ const EVENTS_MAX: usize = 100;
 
 /// A network that stands.
 pub struct Site<'a> {
-    /// What it is.
+    /// Its topology.
     pub topology: &'a Topology,
     /// The management socket of each node, in the topology's order.
     pub sockets: Vec<PathBuf>,
@@ -58,7 +58,7 @@ pub fn watch(site: Site<'_>, listener: TcpListener, say: impl FnOnce(&str)) -> i
 }
 
 impl Desk<'_> {
-    /// What each node says of itself; nothing of one that does not answer.
+    /// Report of each node; nothing for one that does not answer.
     fn reports(&self) -> Vec<Option<Report>> {
         let ask = |socket: &PathBuf| match Client::connect(socket).ok()?.ask(&Request::Show {}) {
             Ok(Reply::Report(report)) => Some(*report),

@@ -97,7 +97,7 @@ fn run(desk: &Desk<'_>) -> Run {
     }
 }
 
-/// What each node says of itself; nothing of one that is down.
+/// Report of each node; nothing for one that is down.
 fn reports(desk: &Desk<'_>) -> Vec<Option<Report>> {
     let now = desk.lab.network.now();
     let of = |device: &Device| {
@@ -149,7 +149,7 @@ fn dropped(place: &str, reason: &str, about: &str, packets: u64) -> Dropped {
     Dropped { place: place.into(), reason: reason.into(), about: about.into(), packets }
 }
 
-/// What a node dropped in all its lives, and what never came into it.
+/// Drops of a node in all its lives, and frames that never came into it.
 fn device_drops(device: &Device) -> Vec<Dropped> {
     let (report, name) = (device.report(), device.name());
     let own = report.drops.iter();
@@ -257,7 +257,7 @@ pub fn tunnels(topology: &Topology, sas: &[Sa]) -> Vec<Link> {
     all
 }
 
-/// What arrived by a tunnel at a node: opened there, with what failed.
+/// Traffic that a node received through a tunnel: opened there, with the failures.
 fn carried(sas: &[Sa], at: &str, tunnel: &str) -> Way {
     let mut way = Way::default();
     let own = |s: &&Sa| s.node == at && s.name == tunnel && s.way == "in" && s.protocol == "esp";
@@ -324,7 +324,7 @@ fn flows(desk: &mut Desk<'_>) -> (Vec<Flow>, Vec<Histogram>) {
     (flows, times)
 }
 
-/// What was timed.
+/// Distribution of the times that were measured, if any were.
 const fn spread(outcome: &Outcome) -> Option<&Spread> {
     match outcome {
         Outcome::Ping(p) => Some(&p.round_trip),
@@ -334,7 +334,7 @@ const fn spread(outcome: &Outcome) -> Option<&Spread> {
     }
 }
 
-/// What became of a flow, without its names.
+/// Counters of a flow, without its names.
 fn counted(outcome: &Outcome) -> Flow {
     let mean = spread(outcome).and_then(Spread::mean);
     let time_ns = mean.and_then(|m| u64::try_from(m.as_nanos()).ok());

@@ -59,8 +59,8 @@ impl Files {
         self.entries.iter().map(|entry| entry.path.as_path())
     }
 
-    /// Whether every configuration is one that a node takes, with the keys that are here.
-    /// The error is for people.
+    /// Checks that a node takes every configuration, with the keys that are here. The error is for
+    /// people.
     pub fn check(&self) -> Result<(), String> {
         let configurations =
             self.entries.iter().filter(|e| e.path.extension() == Some("toml".as_ref()));
@@ -107,7 +107,7 @@ impl Files {
 #[must_use]
 pub struct Written {
     files: Vec<PathBuf>,
-    /// What stood there before, and where it is now.
+    /// Files that stood there before: their path, and where each is kept.
     before: Vec<(PathBuf, PathBuf)>,
     folders: Vec<PathBuf>,
 }

@@ -29,11 +29,11 @@ pub struct GatewayPlan {
     pub peer: String,
     /// The router on the way to it; nothing: it is on our own link.
     pub next_hop: Option<String>,
-    /// What protects.
+    /// Suite of ESP.
     pub suite: String,
-    /// What we send with.
+    /// SA to send with.
     pub out_sa: SaPlan,
-    /// What we receive with.
+    /// SA to receive with.
     pub in_sa: SaPlan,
 }
 

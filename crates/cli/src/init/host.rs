@@ -15,8 +15,7 @@ pub struct HostPlan {
     pub node: NodePlan,
     /// Towards the programs, or towards the other end's network.
     pub near: PortPlan,
-    /// What the host has at its TUN: its address with prefix length; nothing: this end
-    /// has a network.
+    /// Address of the host at its TUN, with prefix length; nothing: this end has a network.
     pub tun: Option<String>,
     /// The node's own address on that side, with prefix length.
     pub near_address: String,
@@ -28,17 +27,17 @@ pub struct HostPlan {
     pub peer: String,
     /// The router on the way to it; nothing: it is on our own link.
     pub next_hop: Option<String>,
-    /// What is protected here: a network, or one address.
+    /// Protected part at this end: a network, or one address.
     pub local: String,
     /// And there.
     pub remote: String,
     /// Transport mode, between the two addresses.
     pub transport: bool,
-    /// What protects.
+    /// Suite of ESP.
     pub suite: String,
-    /// What we send with.
+    /// SA to send with.
     pub out_sa: SaPlan,
-    /// What we receive with.
+    /// SA to receive with.
     pub in_sa: SaPlan,
 }
 

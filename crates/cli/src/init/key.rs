@@ -6,7 +6,7 @@ use ferrule_crypto::{Suite, random};
 /// Octets of an XPN suite's salt (802.1AE clause 10.7.8).
 const XPN_SALT_LEN: usize = 12;
 
-/// What a key is for: it decides which words its file has, and how long they are.
+/// Use of a key, which decides the words in its file, and how long they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyFor {
     /// One direction of an ESP tunnel.

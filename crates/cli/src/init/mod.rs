@@ -65,7 +65,7 @@ enum What {
     Key(KeyArgs),
 }
 
-/// What all nodes have.
+/// Options common to all nodes.
 #[derive(Debug, Clone, Args)]
 pub struct NodeArgs {
     /// Folder for the files
@@ -77,7 +77,7 @@ pub struct NodeArgs {
     /// Replace files that exist, keys included
     #[arg(long)]
     pub force: bool,
-    /// What drives the ports
+    /// Driver of the ports
     #[arg(long, default_value = "af-xdp", value_parser = ["af-xdp", "af-packet", "tap"])]
     pub driver: String,
     #[command(flatten)]
@@ -122,7 +122,7 @@ struct GatewayArgs {
     /// With --pair: the router on the other gateway's way to us
     #[arg(long, value_name = "ADDRESS", requires_all = ["pair", "next_hop"])]
     peer_next_hop: Option<IpAddr>,
-    /// What protects: a suite of ESP
+    /// Suite of ESP that protects the traffic
     #[arg(long, default_value = "aes-gcm-128", value_parser = esp_suite)]
     suite: String,
 }
@@ -173,7 +173,7 @@ struct HostArgs {
     /// In transport mode: the peer
     #[arg(long, value_name = "ADDRESS", default_value = "10.0.2.2")]
     peer_host: IpAddr,
-    /// What protects: a suite of ESP
+    /// Suite of ESP that protects the traffic
     #[arg(long, default_value = "aes-gcm-128", value_parser = esp_suite)]
     suite: String,
 }
@@ -273,7 +273,7 @@ struct PArgs {
     force: bool,
     #[command(flatten)]
     form: Form,
-    /// What drives the ports
+    /// Driver of the ports
     #[arg(long, default_value = "af-xdp", value_parser = ["af-xdp", "af-packet", "tap"])]
     driver: String,
     /// Name of this router

@@ -110,8 +110,8 @@ pub(super) fn host(args: &HostArgs) -> Result<Set, Unavailable> {
     Ok(set(&args.node, (a, ours.toml()), (b, theirs.toml()), keys))
 }
 
-/// What of the uplink's MTU is left to the host; where the calculator does not know the
-/// suite, less than any leaves.
+/// MTU that the uplink leaves for the host; where the calculator does not know the suite, less than
+/// any suite leaves.
 fn inner_mtu(suite: &str, mode: &str, v4: bool) -> usize {
     let (inner, outer) = match (mode, v4) {
         ("tunnel", true) => ("ipv4", " ipv4"),
@@ -239,7 +239,7 @@ fn node(dir: &Path, name: &str, keyed: bool) -> NodePlan {
     }
 }
 
-/// Whether the package's unit runs what is in a folder. It cannot make sockets there: they
+/// True if the package's unit runs the nodes of a folder. The unit cannot make sockets there: they
 /// are in `/run/ferrule`, where nodes have them by default.
 fn is_for_services(folder: &Path) -> bool {
     std::path::absolute(folder).is_ok_and(|folder| folder == Path::new(SERVICES))

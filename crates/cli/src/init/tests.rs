@@ -1,4 +1,4 @@
-//! What `init` writes is what the node's own parser takes, for every suite.
+//! Output of `init`, which the node's own parser takes, for every suite.
 
 use super::files::Written;
 use super::*;

@@ -14,14 +14,14 @@ use std::process::{Command, ExitCode, Stdio};
 pub struct DownArgs {
     /// The topology's name; not needed where one lab is up
     name: Option<String>,
-    /// All that are up
+    /// Every lab that is up
     #[arg(long, conflicts_with = "name")]
     all: bool,
     #[command(flatten)]
     form: Form,
 }
 
-/// What of a lab stands: nodes, processes, links
+/// State of a lab: nodes, processes, links
 #[derive(Debug, Args)]
 #[command(after_help = "Exit: 0 all is well, 1 a node has ended or a link is missing.")]
 pub struct StatusArgs {
@@ -75,7 +75,7 @@ impl DownArgs {
     }
 }
 
-/// Whether a device is there and up.
+/// True if a device is there and up.
 fn is_up((space, device): &(String, String)) -> bool {
     let mut command = Command::new("ip");
     command.args(["-n", space, "-o", "link", "show", "dev", device]).stdin(Stdio::null());

@@ -128,7 +128,7 @@ impl NodeToken {
         Ok(Some(Self { pin: hsm.pin(), hsm, folder }))
     }
 
-    /// What the node's configuration says of it.
+    /// The token as the node's configuration names it.
     pub fn told(&self) -> LiveToken<'_> {
         LiveToken { module: self.hsm.module, label: TOKEN, pin_file: &self.pin }
     }

@@ -86,7 +86,7 @@ struct Wanted {
     file: String,
 }
 
-/// Why there is no run.
+/// Reason for which there is no run.
 enum Fault {
     Wrong(Wrong),
     /// The machine: what, and what it said.
@@ -177,7 +177,7 @@ impl RunArgs {
         Ok(lab.findings.count() == 0)
     }
 
-    /// What repeats this run.
+    /// Command that repeats this run.
     fn command(&self, setting: Setting) -> String {
         let millis = setting.length.as_secs_f64() * 1e3;
         format!("ferrule lab run {} --seed {} --for {millis}ms", self.source.words(), setting.seed)

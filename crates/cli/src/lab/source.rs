@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Which topology is meant.
+/// Topology to use.
 #[derive(Clone, Debug, Args)]
 pub struct Source {
     /// A shipped topology by name (`ferrule lab list`), or a file
@@ -22,7 +22,7 @@ pub struct Source {
     variant: Option<String>,
 }
 
-/// Why there is no topology.
+/// Reason for which there is no topology.
 pub struct Wrong {
     text: String,
     findings: Vec<Finding>,

@@ -1,5 +1,5 @@
-//! What `ferrule lab up` made, written down in a folder of its own, so that
-//! `status` and `down` find it, also after a crash, and touch nothing else.
+//! Record of what `ferrule lab up` made, in a folder of its own, so that `status` and `down` find
+//! it, also after a crash, and touch nothing else.
 
 use crate::netns;
 use crate::process::Fault;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Where the folders are.
 const RUN: &str = "/run/ferrule-lab";
-/// What is written down.
+/// Name of the record's file.
 const FILE: &str = "lab.json";
 /// Namespaces begin so; the topology's name and the place follow.
 const PREFIX: &str = "lab-";
@@ -70,7 +70,7 @@ pub struct StandingNode {
     /// When that started, in the kernel's ticks: another process of the same
     /// number has another time.
     pub started: Option<u64>,
-    /// What it said.
+    /// File with its output.
     pub log: PathBuf,
 }
 
@@ -80,7 +80,7 @@ impl StandingNode {
         Self { name: name.into(), pid, started: started(pid), log: log.into() }
     }
 
-    /// Whether this very process still runs.
+    /// True if this very process still runs.
     pub fn is_alive(&self) -> bool {
         self.started.is_some() && started(self.pid) == self.started
     }

@@ -1,4 +1,4 @@
-//! What a run came to: one line, then tables.
+//! Result of a run: one line, then tables.
 
 use crate::machine;
 use ferrule_base::Duration;

@@ -14,7 +14,7 @@ use ferrule_node::probe::{Filter, Point, Records};
 /// Octets of a packet that are kept: all of it.
 const SNAP: usize = 9216;
 
-/// What is recorded at each node.
+/// Records of each node.
 pub struct Traces(Vec<(usize, Vec<Records>)>);
 
 /// When traffic first starts: before it there are neighbours' messages alone.
@@ -37,7 +37,7 @@ pub fn begin(lab: &mut Lab, count: u64) -> Traces {
 }
 
 impl Traces {
-    /// What was seen, in the order of time.
+    /// Text of all records, in the order of time.
     pub fn text(mut self, topology: &Topology, lab: &Lab) -> String {
         let mut lines = Vec::new();
         let width = topology.nodes.iter().map(|node| node.name.len()).max().unwrap_or(0);

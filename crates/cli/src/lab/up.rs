@@ -54,7 +54,7 @@ Exit: 0 up, 1 it failed, 2 the topology is wrong, 3 the machine lacks something.
 pub struct UpArgs {
     #[command(flatten)]
     source: Source,
-    /// What drives the nodes' ports
+    /// Driver of the nodes' ports
     #[arg(long, default_value = "af-packet", value_parser = ["af-packet", "af-xdp"])]
     driver: String,
     /// Links that a process carries with their rate, delay, impairments and disturbances
@@ -370,7 +370,7 @@ impl Site<'_> {
     }
 }
 
-/// What a person wants to know next.
+/// Message for a person: the lab that is up, and the next commands.
 fn told(topology: &Topology, standing: &Standing, carried: &[usize]) -> String {
     let paint = Paint::for_stream(&std::io::stdout());
     let counts = format!(

@@ -33,10 +33,10 @@ const SPARE: usize = 512;
 /// Without a frame, it looks up this often.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Which links a process carries.
+/// Links that a process carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Carried {
-    /// Those that are impaired or disturbed, slow (200 Mbit/s at most), or long (0.5 ms at least).
+    /// Links that are impaired or disturbed, slow (200 Mbit/s at most), or long (0.5 ms at least).
     Auto,
     /// Each that has a rate, a delay, impairments or disturbances.
     All,
@@ -195,7 +195,7 @@ impl Ends {
         Ok(())
     }
 
-    /// What came out of wires goes to its interface; whether there was anything.
+    /// Sends frames that came out of wires on their interfaces; true if there were any.
     fn send(&mut self, wires: &mut Wires, now: Instant) -> bool {
         let Self { ports, outgoing, cache, .. } = self;
         let mut busy = false;

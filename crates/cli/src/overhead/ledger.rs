@@ -159,7 +159,7 @@ fn ledger(paint: Paint, stack: &Stack, layout: &Layout) -> String {
     text
 }
 
-/// What others on the last line can do with these bytes.
+/// Access that others on the last line have to these bytes.
 fn state(segment: &Segment) -> (String, AnsiColor) {
     match (segment.kind, segment.protection) {
         (

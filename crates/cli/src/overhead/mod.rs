@@ -64,7 +64,7 @@ pub struct OverheadArgs {
     json: bool,
 }
 
-/// What the lines are like.
+/// MTU and rates of the lines.
 #[derive(Debug, Clone, Copy)]
 struct Lines {
     mtu: usize,
@@ -72,7 +72,7 @@ struct Lines {
     core_bps: u64,
 }
 
-/// What goes to standard output.
+/// Page that goes to standard output.
 enum Page {
     Gallery(Vec<Row>),
     Compare(Vec<Row>),

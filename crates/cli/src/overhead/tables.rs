@@ -10,7 +10,7 @@ use ferrule_overhead::{Layout, Line, Stack, StackError, Transform};
 pub struct Row {
     /// Rows of one group stand under one heading.
     pub group: &'static str,
-    /// What a person calls it; empty: its own words.
+    /// Name for people; empty: the stack's own words.
     pub name: String,
     /// The stack.
     pub stack: Stack,
@@ -19,7 +19,7 @@ pub struct Row {
 /// The numbers of a row.
 struct Numbers {
     layout: Layout,
-    /// What ESP and MACsec add, without the provider's part.
+    /// Octets that ESP and MACsec add, without the provider's part.
     sealing: isize,
     share: f64,
     limit: Line,
@@ -48,7 +48,7 @@ impl Numbers {
     }
 }
 
-/// What all rows have in common.
+/// Facts that all rows have in common.
 fn preamble(paint: Paint, rows: &[Row], lines: Lines) -> Result<String, StackError> {
     let Some(first) = rows.first() else { return Ok(String::new()) };
     let frame = first.stack.frame();

@@ -18,9 +18,9 @@ pub enum Section {
 /// The direction of an SA, as its end sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// It opens.
+    /// Inbound: the SA opens.
     In,
-    /// It seals.
+    /// Outbound: the SA seals.
     Out,
 }
 
@@ -34,12 +34,12 @@ impl Section {
         }
     }
 
-    /// What tells its tables apart.
+    /// Key that tells its tables apart.
     pub const fn named_by(self) -> &'static str {
         if matches!(self, Self::Macsec) { "port" } else { "name" }
     }
 
-    /// What tells SAs apart: an SPI or an association number.
+    /// Key that tells SAs apart: an SPI or an association number.
     const fn number(self) -> &'static str {
         if matches!(self, Self::Macsec) { "an" } else { "spi" }
     }

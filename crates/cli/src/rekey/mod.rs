@@ -174,7 +174,7 @@ fn is_secy(plan: &Plan) -> bool {
     plan.ends[0].section == Section::Macsec
 }
 
-/// What the name of a plan is the name of.
+/// Kind of object that a plan's name belongs to.
 fn subject(plan: &Plan) -> &'static str {
     if is_secy(plan) { "port" } else { "tunnel" }
 }

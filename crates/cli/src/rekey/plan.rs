@@ -1,4 +1,4 @@
-//! Which SA of one end is which of the other, and what comes in the place of each.
+//! Pairs of SAs at the two ends, and the successor of each SA.
 
 use super::edit::{Document, Sa, Section, Way};
 use super::unfit;
@@ -37,7 +37,7 @@ impl Side {
         &self.loaded.config.name
     }
 
-    /// All SPIs that are taken.
+    /// True if an SPI is taken.
     fn has_spi(&self, spi: u32) -> bool {
         let tunnels = self.loaded.config.tunnels.iter();
         tunnels.flat_map(|t| t.outbound().chain(t.inbound())).any(|sa| sa.spi == spi)
@@ -58,7 +58,7 @@ impl Side {
     }
 }
 
-/// What of a configuration gets new keys.
+/// Part of a configuration that gets new keys.
 #[derive(Clone, Copy)]
 pub enum Choice<'a> {
     /// Its only tunnel, transport or SecY.
@@ -183,7 +183,7 @@ fn opposite_secy<'a>(sides: &'a [Side; 2], secy: &MacsecConfig) -> Result<&'a Ma
     Ok(found)
 }
 
-/// Whether all that one SecY receives is of the SCI of another, as far as that is written.
+/// True if everything that one SecY receives is of the SCI of another, as far as that is written.
 fn hears(from: &MacsecConfig, to: &MacsecConfig) -> bool {
     let Some(first) = to.receive.first() else { return false };
     from.sci.is_none_or(|own| first.sci == Some(own))
@@ -223,7 +223,7 @@ impl Plan {
         Ok(Self { ends, keys })
     }
 
-    /// What gets new keys, as the first end calls it.
+    /// Name of the tunnel, transport or port that gets new keys, as the first end has it.
     pub fn name(&self) -> &str {
         &self.ends[0].name
     }

@@ -1,4 +1,4 @@
-//! What a search came to, as JSON has it: of one run, of a shard, of all shards.
+//! Result of a search as JSON: of one run, of a shard, of all shards.
 
 use super::record::Written;
 use crate::interrupt::PARTIAL;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// The name and version of the format.
 pub const SCHEMA: &str = "ferrule-check/1";
 
-/// What a search came to.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Searched {
@@ -57,7 +57,7 @@ pub struct Seeds {
     pub count: u64,
 }
 
-/// What was looked at.
+/// Amount of work in a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
@@ -68,7 +68,7 @@ pub struct Counts {
     pub replay: Replay,
 }
 
-/// What the model of a receiver was compared with.
+/// Comparisons with the model of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
@@ -104,7 +104,7 @@ impl Counts {
     }
 }
 
-/// What broke.
+/// Seed that fails, with its finding and the smallest case that still fails.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Broken {
     pub seed: u64,
@@ -201,7 +201,7 @@ impl Searched {
         serde_json::to_string_pretty(self).map_or_else(|_| String::new(), |text| text + "\n")
     }
 
-    /// What all shards came to together: the lowest seed that fails is what broke.
+    /// Joint result of all shards: of several failures, the one with the lowest seed.
     pub fn join(parts: Vec<Self>) -> Result<Self, Fault> {
         let wrong = |what: String| {
             let remedy = "give the JSON of every part of one search, each once";

@@ -34,7 +34,7 @@ use std::time::Instant;
 
 pub use record::repeat;
 
-/// All of the work.
+/// The whole work as one shard.
 const WHOLE: Shard = Shard { index: 0, of: 1 };
 
 /// Exit: a promise was broken.

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// Exit: it cannot be read.
 const USAGE: u8 = 2;
 
-/// What was written.
+/// Files that were written.
 pub struct Written {
     /// The recording.
     pub recording: PathBuf,

@@ -1,4 +1,4 @@
-//! What the search says.
+//! Text of a search's result.
 
 use super::document::{Broken, Counts, Network, Searched};
 use crate::paint::Paint;
@@ -34,7 +34,7 @@ pub fn progress(score: &Score, seeds: u64, elapsed: Duration) -> String {
     )
 }
 
-/// What was looked at, in a few lines.
+/// Amount of work in a search, in a few lines.
 fn looked_at(score: &Counts) -> String {
     let mut out = String::new();
     let rows = [
@@ -107,7 +107,7 @@ fn failed(paint: Paint, found: &Searched, broken: &Broken) -> String {
     out
 }
 
-/// What a search came to, for people.
+/// Result of a search, for people.
 pub fn told(paint: Paint, found: &Searched, elapsed: Option<Duration>) -> String {
     match &found.failure {
         Some(broken) => failed(paint, found, broken),

@@ -1,4 +1,4 @@
-//! What one can say to `ferrule test`.
+//! Arguments of `ferrule test`.
 
 use super::watched::Again;
 use crate::shard::Shard;
@@ -99,7 +99,7 @@ fn vlan(text: &str) -> Result<Vid, String> {
     number.ok_or_else(|| format!("`{text}` is no VLAN: 0 to 4094"))
 }
 
-/// What is in a payload.
+/// Content of a payload.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Fill {
     /// Zeros.
@@ -142,7 +142,8 @@ pub struct Ports {
     /// The seed of everything random in virtual time.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "lab")]
     pub seed: u64,
-    /// What stands between the ports, for the report, as 'Linux bridge br0' [default: what this machine can see of it].
+    /// Device between the ports, for the report, as 'Linux bridge br0' [default: what this machine
+    /// can see of it].
     #[arg(long, value_name = "WORDS")]
     pub device: Option<String>,
     /// The rate of the lines, for shares of it and as the highest load.
@@ -155,9 +156,8 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// All ports in the order of their numbers: the first that sends, the first
-    /// that receives, the one for addresses, then the others. In the lab, nothing
-    /// for a host that was not named.
+    /// Ports in the order of their numbers: the first that sends, the first that receives, the one
+    /// for addresses, then the others. In the lab, nothing for a host that was not named.
     pub fn all(&self) -> Vec<Option<&String>> {
         let first = [self.tx.first(), self.rx.first()].into_iter();
         let monitor = self.monitor.as_ref().map(Some).into_iter();
@@ -242,7 +242,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// All sizes in order.
+    /// Every size in order.
     pub fn sizes(&self) -> Vec<Sizes> {
         self.sizes.concat()
     }
@@ -290,7 +290,8 @@ pub struct Times {
 }
 
 impl Times {
-    /// What was given, or else what is usual, or enough for a first look.
+    /// The value given, or else the usual one, or with `--quick` one that is enough for a first
+    /// look.
     pub fn preset<T>(&self, given: Option<T>, usual: T, quick: T) -> T {
         given.unwrap_or(if self.quick { quick } else { usual })
     }
@@ -317,7 +318,7 @@ impl Times {
     }
 }
 
-/// What a label switching router does to frames.
+/// Operations of a label switching router on frames.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Operations (RFC 5695)")]
 pub struct Operations {
@@ -333,7 +334,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Those that were asked for.
+    /// Operations that were asked for.
     pub fn all(&self) -> Vec<Operation> {
         let push = self.push.as_ref().map(|l| Operation::Push { out: l.0.clone() });
         let swap = self.swap.as_ref();

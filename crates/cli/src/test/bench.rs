@@ -76,7 +76,7 @@ pub fn fault(error: &OpenError) -> Fault {
     Fault::new(blame, format!("{}{said}", error.what), &error.remedy)
 }
 
-/// What a reset is.
+/// Kind of reset.
 #[derive(Clone, Debug)]
 pub enum ResetBy {
     /// In the lab: this node ends, and starts again so much later.
@@ -100,8 +100,8 @@ pub trait Instrument: Bench {
         None
     }
 
-    /// Whom to ask, at a port, for the way from one address to another, if
-    /// nothing is said; nothing: the other port is next.
+    /// Next hop at a port for the way from one address to another, if none is given; nothing: the
+    /// other port is next.
     fn next_hop(&mut self, _port: usize, _from: IpAddr, _to: IpAddr) -> Option<IpAddr> {
         None
     }
@@ -112,7 +112,8 @@ pub trait Instrument: Bench {
     /// Trials are of this piece of the work from now on.
     fn begin(&mut self, _piece: u64) {}
 
-    /// Which addresses are at home behind each port.
+    /// Sets the addresses behind each port, for which the tester answers ARP and neighbour
+    /// solicitations.
     fn answer_for(&mut self, homes: Vec<Vec<Home>>);
 
     /// Says what a reset is.
@@ -122,7 +123,7 @@ pub trait Instrument: Bench {
     fn resolve(&mut self, port: usize, own: IpAddr, wanted: IpAddr) -> Result<MacAddr, Fault>;
 }
 
-/// Nobody answered.
+/// Fault of a port where no answer came.
 pub fn silent(port: &str, wanted: IpAddr) -> Fault {
     Fault::environment(
         format!("nobody at {port} answers for {wanted}"),
@@ -202,7 +203,7 @@ pub struct Wiring {
 const AROUND: usize = 18;
 const TAG: usize = 4;
 
-/// What is to be said of frames that the tester's own port does not pass on whole.
+/// Note about frames that the tester's own port does not pass on whole.
 fn too_long(port: &str, mtu: usize, longest: usize) -> Option<String> {
     (longest > mtu + AROUND + TAG).then(|| {
         format!(
@@ -225,7 +226,7 @@ pub struct LiveBench {
     command: Option<String>,
     reset_at: Option<Duration>,
     outlook: Outlook,
-    /// What a trial that was stopped had measured.
+    /// Result of a trial that was stopped early.
     stopped: Option<TrialResult>,
 }
 

@@ -70,8 +70,8 @@ impl Desk {
         Ok(Self { bench, plan, quiet: setup.results.quiet, stopped: false })
     }
 
-    /// Whether the work goes on with this piece of it: no other shard has it, and nobody
-    /// stopped. (Of trials that were run already each piece may be stopped by itself.)
+    /// Begins a piece of the work; false if another shard has it, or the work was stopped. (With
+    /// the trials of an earlier run each piece may have been stopped by itself.)
     pub fn begins(&mut self, setup: &Setup, piece: usize) -> bool {
         let here = setup.results.shard.is_none_or(|shard| shard.has(piece as u64));
         if !here || (self.stopped && setup.results.again.is_none()) {
@@ -109,7 +109,7 @@ impl Desk {
         }
     }
 
-    /// Whether somebody stopped the work.
+    /// True if the work was stopped.
     pub const fn is_stopped(&self) -> bool {
         self.stopped
     }

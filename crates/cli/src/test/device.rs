@@ -1,5 +1,5 @@
-//! Which device stands between two interfaces, as far as this machine can see: what a report
-//! says was measured when nobody names it.
+//! Device between two interfaces, as far as this machine can see it: reports name it when the user
+//! names none.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -16,7 +16,7 @@ use ferrule_tester::search::throughput::{Found, Limit};
 use ferrule_tester::search::{Measured, back_to_back, latency, mlrsearch, mpls, soak};
 use ferrule_tester::{About, Sizes, Summary, Timing};
 
-/// What a measurement was made under.
+/// Circumstances of a measurement.
 pub struct Circumstances {
     /// The bench.
     pub about: About,
@@ -493,7 +493,7 @@ pub fn mlrsearch<K: Origin>(
     report
 }
 
-/// What was found of a bridge's addresses: capacity, tries, addresses of the rate, rate.
+/// Results for a bridge's addresses: capacity, tries, addresses of the rate, rate.
 pub type Addressed = (u64, Vec<Cached>, u64, Option<u64>);
 
 /// RFC 2889.

@@ -100,7 +100,7 @@ struct Setup {
     results: Results,
 }
 
-/// What a plan looks like.
+/// Help on plans, with an example.
 const STREAM_HELP: &str = r#"A plan:
   line = "10Gbit/s"
   [[stream]]
@@ -141,7 +141,7 @@ const CONGESTION_HELP: &str = "Ports: --tx SOURCE --tx SOURCE --rx CONGESTED --r
 The first source sends half to each, the second all to the congested one, both at the highest
 load (--max, or the line's). Exit 1 if frames for the uncongested port were lost.";
 
-/// What a reset is.
+/// Help on resets.
 const RESET_HELP: &str = "On real ports --command resets the device, or somebody does (--by-hand); in the lab --node
 ends as after kill -9 and starts again after --down. The trial (--duration) must be longer than the
 reset. Frames have the smallest --size.
@@ -157,7 +157,7 @@ enum What {
         setup: Setup,
         #[command(flatten)]
         loads: Loads,
-        /// What was found is tried once more for so long; 0s: it is not [default: 5s; 0s with --quick].
+        /// Length of one more trial at the result; 0s: none [default: 5s; 0s with --quick].
         #[arg(long, value_name = "TIME", value_parser = duration)]
         confirm: Option<Duration>,
         /// Searches, for a median with its confidence.
@@ -259,7 +259,7 @@ enum What {
               value_parser = clap::value_parser!(u32).range(2..=1000))]
         steps: u32,
     },
-    /// Whether a congested port holds up another (RFC 2889 section 5.5).
+    /// Congestion control: effect of a congested port on another (RFC 2889 section 5.5).
     #[command(after_help = CONGESTION_HELP)]
     Congestion {
         #[command(flatten)]
@@ -339,7 +339,7 @@ enum What {
 struct Answer {
     report: Report,
     finding: bool,
-    /// What a shard keeps for the report of all.
+    /// Measurements of a shard, for the report of all.
     part: Option<Part>,
 }
 

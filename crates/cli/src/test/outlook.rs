@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Before this, nobody needs to be told.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is known of a test under way. Handles share it.
+/// Progress of a test, and the time that it will take. Handles share it.
 #[derive(Clone, Default)]
 pub struct Outlook(Arc<Mutex<State>>);
 
@@ -64,7 +64,7 @@ impl Outlook {
         self.state().trial = Some((length, Instant::now()));
     }
 
-    /// It is over.
+    /// Notes the end of a trial.
     pub fn ends(&self) {
         let mut state = self.state();
         let Some((length, begun)) = state.trial.take() else { return };

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The name and version of the format.
 pub const SCHEMA: &str = "ferrule-trials/1";
 
-/// What one shard measured.
+/// Measurements of one shard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {

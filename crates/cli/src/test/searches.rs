@@ -135,13 +135,13 @@ pub fn back_to_back(
     Ok(desk.answer(setup, report, false))
 }
 
-/// What a search found for each goal, and the trials behind it.
+/// Result for each goal of a search, and the trials behind it.
 pub struct Mlr {
     /// By goal.
     pub found: Vec<ferrule_tester::search::mlrsearch::Found>,
     /// Every trial.
     pub trials: Vec<Measured>,
-    /// Nobody stopped it.
+    /// True if the search was not stopped.
     pub is_whole: bool,
 }
 
@@ -177,7 +177,7 @@ pub fn mlrsearch(
     Ok(desk.answer(setup, report, finding))
 }
 
-/// What was found of a bridge.
+/// Results for a bridge.
 pub struct Bridged {
     /// Throughput both ways.
     pub throughput: Found,

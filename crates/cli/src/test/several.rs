@@ -19,11 +19,11 @@ use ferrule_tester::search::throughput::{Found, throughput};
 use ferrule_tester::search::{Range, line_load};
 use ferrule_tester::{Bench, BenchError, Plan, Rate, Sizes};
 
-/// What was found for a pattern.
+/// Results for a pattern.
 pub struct Meshed {
     pattern: Pattern,
     streams: usize,
-    /// What the lines carry of each stream.
+    /// Load of each stream that the lines carry.
     theoretical: Option<u64>,
     throughput: Found,
     forwarding: Option<Forwarding>,

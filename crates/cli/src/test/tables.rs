@@ -78,7 +78,7 @@ pub fn latency_figure<K: Origin>(title: &str, named: &[(String, Latency)]) -> Fi
         .caption("From the time at which frames should have left; steep and to the left is good.")
 }
 
-/// What became of streams, one row each.
+/// Counts of frames, one row for each stream.
 fn counts<K: Origin>(id: &str, streams: &[StreamResult]) -> Table {
     let count = |f: fn(&StreamResult) -> u64| {
         streams.iter().map(|s| number::<K>(f(s) as f64)).collect::<Vec<_>>()
@@ -108,7 +108,7 @@ fn counts<K: Origin>(id: &str, streams: &[StreamResult]) -> Table {
         )
 }
 
-/// What became of a long trial.
+/// Section on a long trial.
 pub fn summed<K: Origin>(title: &str, id: &str, found: &soak::Found) -> Section {
     let result = &found.result;
     let id: String = id.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

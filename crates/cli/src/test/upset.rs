@@ -1,4 +1,4 @@
-//! What upsets a device: more than it can carry, and a reset.
+//! Tests that upset a device: more load than it can carry, and a reset.
 
 use super::args::{self, Loads, Operations};
 use super::bench::{Instrument, ResetBy};
@@ -37,7 +37,7 @@ impl Times {
     }
 }
 
-/// What is forwarded: an operation's name, and its streams.
+/// Traffic to forward: an operation's name, and its streams.
 fn forwarded(plan: &Plan, operations: &Operations) -> Vec<(&'static str, Plan)> {
     let all = operations.all();
     if all.is_empty() {
@@ -196,7 +196,7 @@ fn recovery_table<K: Origin>(rows: &[Row<'_>]) -> Table {
         )
 }
 
-/// What resets the device, as the command line says; nothing: somebody's hand.
+/// Kind of reset that the command line asks for; nothing: a reset by hand.
 pub fn by(
     command: Option<&String>,
     by_hand: bool,

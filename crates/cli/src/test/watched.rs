@@ -47,7 +47,7 @@ pub struct Watched {
     pub outlook: Outlook,
     /// Fragments that were seen, by frame size.
     pub cut: Vec<(String, u64)>,
-    /// What is kept, if anything.
+    /// Trials that are kept for a report, if they are.
     kept: Option<Trials>,
     piece: u64,
 }
@@ -71,7 +71,7 @@ impl Watched {
         self.inner.begin(piece);
     }
 
-    /// What was kept.
+    /// Trials that were kept.
     pub fn take_trials(&mut self) -> Option<Trials> {
         self.kept.take()
     }

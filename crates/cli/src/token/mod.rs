@@ -80,7 +80,7 @@ enum Action {
     Pair {
         /// The node's configuration, with a table [token].
         config: PathBuf,
-        /// What the pair is to be called.
+        /// Label for the pair.
         label: String,
         /// For `agree`, not for `import`.
         #[arg(long)]
@@ -92,7 +92,7 @@ enum Action {
     Import {
         /// The node's configuration, with a table [token].
         config: PathBuf,
-        /// What the key is to be called.
+        /// Label for the key.
         label: String,
         /// The pair's label; with `--by aes-kw` that of a key on the token.
         #[arg(long)]
@@ -106,7 +106,7 @@ enum Action {
         /// The pair stays on the token, for more keys; otherwise it is destroyed.
         #[arg(long)]
         keep_pair: bool,
-        /// It is no traffic key, but unwraps others for `--by aes-kw`.
+        /// The key is no traffic key, but unwraps others for `--by aes-kw`.
         #[arg(long)]
         unwraps: bool,
         /// Bits of the key.
@@ -117,7 +117,7 @@ enum Action {
     Agree {
         /// The node's configuration, with a table [token].
         config: PathBuf,
-        /// What the key is to be called.
+        /// Label for the key.
         label: String,
         /// Our pair's label.
         #[arg(long)]
@@ -133,7 +133,7 @@ enum Action {
     Show {
         /// The node's configuration, with a table [token].
         config: PathBuf,
-        /// What the key is called.
+        /// Label of the key.
         label: String,
         /// Bits of the key.
         #[arg(long, default_value = "128", value_parser = ["128", "256"])]

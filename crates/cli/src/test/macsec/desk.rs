@@ -124,8 +124,8 @@ impl<E: Ends> Desk<E> {
         Ok(Check::new(clause, rule, found))
     }
 
-    /// All of these come through as they have to. Where a device need not let them, `need_not`
-    /// says why.
+    /// Checks that all of these frames come through unchanged. Where a device need not let them,
+    /// `need_not` says why.
     pub fn passed(
         &mut self,
         clause: &'static str,

@@ -123,7 +123,7 @@ pub struct Told {
 }
 
 impl<E: Ends> Desk<E> {
-    /// All frames that are to pass or to be dropped.
+    /// Checks the frames that must pass and those that must be dropped.
     pub fn probe(&mut self, told: Told) -> Result<Vec<Check>, Fault> {
         let mut checks = self.right(told)?;
         for Wrong { clause, rule, frames } in WRONG {
