@@ -59,7 +59,7 @@ impl Node {
         Self { control, workers, now }
     }
 
-    /// Until nothing is left to do.
+    /// Turns until nothing is left to do.
     fn settle(&mut self) {
         loop {
             self.now += Duration::from_micros(1);
@@ -87,7 +87,7 @@ fn understood(text: &str) -> Config {
     Config::parse("large.toml", text, &mut named_key).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// The same with the last tunnel and the last route gone.
+/// The configuration without its last tunnel and its last route.
 fn changed(large: Large) -> Config {
     let less = |n: usize| n.saturating_sub(1);
     understood(&Large { routes: less(large.routes), tunnels: less(large.tunnels), ..large }.text())

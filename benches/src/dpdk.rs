@@ -13,7 +13,7 @@ pub struct Dpdk {
 }
 
 impl Dpdk {
-    /// Where it is installed and there are two cores; an error says what is missing.
+    /// The program, where it is installed and there are two cores; an error says what is missing.
     pub fn find() -> Result<Self, String> {
         let there = Command::new("sh").args(["-c", &format!("command -v {PROGRAM}")]).output();
         if !there.is_ok_and(|o| o.status.success()) {

@@ -307,7 +307,7 @@ impl Dut {
         (sent, clocks as f64 * clock, clocks as f64)
     }
 
-    /// The same, each time from where it stopped.
+    /// A run of frames that goes on each time where it stopped.
     pub fn carrying(mut self, frames: Frames) -> impl FnMut(usize) -> (usize, f64, f64) {
         let mut next = 0;
         move |packets| {

@@ -53,11 +53,11 @@ pub fn router() -> String {
 /// An entry of an access list, for UDP: networks of both ends, and the port there.
 #[derive(Clone, Copy)]
 pub struct Listed {
-    /// From where.
+    /// Source: address and prefix length.
     pub src: (u32, u32),
-    /// To where.
+    /// Destination: address and prefix length.
     pub dst: (u32, u32),
-    /// To which port; any.
+    /// Destination port; nothing: any.
     pub to: Option<u16>,
 }
 

@@ -21,7 +21,7 @@ pub fn shared(dut: Dut) -> Shared {
     Rc::new(RefCell::new(dut))
 }
 
-/// How far a calibrated profile may be off, in percent.
+/// Error that a calibrated profile may have, in percent.
 const OFF_MOST: f64 = 10.0;
 
 /// Highest cost of 8,192 flows, as a multiple of one.

@@ -37,13 +37,13 @@ impl Size {
 /// A flow of UDP over IPv4.
 #[derive(Clone, Copy)]
 pub struct Flow {
-    /// From where.
+    /// Source address.
     pub src: Ipv4Addr,
-    /// To where.
+    /// Destination address.
     pub dst: Ipv4Addr,
-    /// From which port.
+    /// Source port.
     pub port: u16,
-    /// To which port.
+    /// Destination port.
     pub to: u16,
 }
 

@@ -65,7 +65,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// Of each participant: what goes with all of them was theirs.
+    /// Prints the memory of each participant: the memory that is free again once all are gone.
     fn print(&self, fleet: Fleet) {
         let count = fleet.len() as f64;
         let rest = fleet.into_rest();

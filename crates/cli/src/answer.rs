@@ -21,7 +21,7 @@ pub const JSON: &str = "json";
 
 static IS_JSON: OnceLock<bool> = OnceLock::new();
 
-/// How this process answers, which its command line says once.
+/// Takes the form of this process's answers from its command line, once.
 pub fn as_told(matches: &ArgMatches) {
     let mut innermost = matches;
     while let Some((_, inner)) = innermost.subcommand() {

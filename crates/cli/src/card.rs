@@ -36,7 +36,7 @@ enum What {
 }
 
 impl CardArgs {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> ExitCode {
         finish(self.go())
     }

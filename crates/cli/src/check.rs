@@ -78,7 +78,7 @@ fn shadowed(loaded: &Loaded) -> Vec<String> {
     loaded.config.lists.iter().flat_map(of).collect()
 }
 
-/// The same as [`understood`], for machines.
+/// Summary of a configuration as JSON, like [`understood`].
 fn object(config: &Config) -> Value {
     let port = |index: usize| config.ports[index].name.as_str();
     let ports = config.ports.iter().map(|p| {

@@ -9,7 +9,7 @@ const WIDTH_DEFAULT: usize = 132;
 /// Narrower than this, the terminal breaks lines rather than we.
 const WIDTH_MIN: usize = 76;
 
-/// Where a text goes: with colour or without, and how wide.
+/// Style of the output: with colour or without, and its width.
 #[derive(Debug, Clone, Copy)]
 pub struct Paint {
     colour: bool,

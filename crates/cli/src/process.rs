@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a running program is looked at.
+/// Interval at which a running program is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 /// A program that was asked to end has this long to do so.
 const GRACE: Duration = Duration::from_secs(4);
@@ -75,7 +75,7 @@ pub struct Runner {
 
 /// Exit status and output of a program.
 pub struct Said {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
     /// Its standard output.
     pub out: String,
@@ -93,7 +93,7 @@ impl Runner {
         Ok(Self { stop })
     }
 
-    /// One that no signal stops.
+    /// Runner that no signal stops.
     #[cfg(test)]
     pub fn unheeding() -> Self {
         Self { stop: Arc::default() }
@@ -172,8 +172,8 @@ impl Runner {
 struct Guarded(Child);
 
 impl Guarded {
-    /// In a group of its own: a signal from the terminal reaches us alone, and
-    /// we end the others in order.
+    /// Starts a program in a process group of its own: a signal from the terminal reaches this
+    /// process alone, which ends the others in order.
     fn spawn(command: &mut Command) -> io::Result<Self> {
         command.process_group(0).spawn().map(Self)
     }
@@ -211,7 +211,7 @@ impl Background {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Its number.
+    /// Its process number.
     pub fn process(&self) -> u32 {
         self.child.0.id()
     }
@@ -313,7 +313,7 @@ impl Folder {
         Ok(Self { path, keep })
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }

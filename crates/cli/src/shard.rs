@@ -14,7 +14,7 @@ const PARTS_MAX: u64 = 100_000;
 pub struct Shard {
     /// Its index, from 0.
     pub index: u64,
-    /// Of how many.
+    /// Number of shards.
     pub of: u64,
 }
 

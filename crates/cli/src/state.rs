@@ -39,7 +39,7 @@ struct CreateArgs {
 }
 
 impl StateArgs {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> ExitCode {
         let What::Create(args) = self.what;
         finish(args.go())

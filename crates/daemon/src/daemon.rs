@@ -287,7 +287,7 @@ impl Daemon {
         )
     }
 
-    /// Where the dashboard is, with its key, if it is served.
+    /// Address of the dashboard, with its key, if it is served.
     pub fn dashboard(&self) -> Option<String> {
         self.dashboard.as_ref().map(Dashboard::address)
     }

@@ -29,7 +29,7 @@ pub(crate) struct Devices {
     news: Option<LinkNews>,
     /// By the name of the port.
     of: BTreeMap<String, Device>,
-    /// When those that are gone are looked for, whatever is heard.
+    /// Time at which missing devices are looked for, even without news.
     due: Instant,
 }
 

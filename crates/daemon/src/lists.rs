@@ -15,7 +15,7 @@ pub struct AclView {
     pub inbound: Vec<String>,
     /// Interfaces that have it for what leaves.
     pub outbound: Vec<String>,
-    /// Its entries, in order; the last one is what none of them has.
+    /// Its entries, in order; the last one counts packets that none of them matches.
     pub entries: Vec<AclEntryView>,
 }
 
@@ -23,7 +23,7 @@ pub struct AclView {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct AclEntryView {
-    /// Its place, from 1; 0: what no entry has.
+    /// Its place, from 1; 0: packets that no entry matches.
     pub order: usize,
     pub name: Option<String>,
     /// `permit` or `deny`.

@@ -35,12 +35,12 @@ pub fn load(path: &Path) -> Result<Loaded, Fault> {
     load_with(path, &Credentials::of_service(), false)
 }
 
-/// The same with credentials that were read before.
+/// Reads a configuration again, with credentials that were read before.
 pub(crate) fn load_again(path: &Path, credentials: &Credentials) -> Result<Loaded, Fault> {
     load_with(path, credentials, false)
 }
 
-/// The same for whoever sends it to a node: credentials are left to that.
+/// Reads a configuration that is to be sent to a node. Credentials are left to that node.
 pub fn load_to_send(path: &Path) -> Result<Loaded, Fault> {
     load_with(path, &Credentials::default(), true)
 }

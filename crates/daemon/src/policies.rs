@@ -13,7 +13,7 @@ const NAMED_MAX: usize = 4;
 #[expect(missing_docs, reason = "the names say it")]
 pub struct PolicyView {
     pub interface: String,
-    /// Its place among the entries of the interface, from 1; 0: what none has.
+    /// Its place among the entries of the interface, from 1; 0: packets that no entry matches.
     pub order: usize,
     pub name: Option<String>,
     /// `protect`, `bypass` or `discard`.

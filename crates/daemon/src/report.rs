@@ -21,18 +21,18 @@ use std::collections::BTreeMap;
 /// A running node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// Its name.
+    /// Name of the node.
     pub node: String,
     /// Milliseconds since it was started.
     pub uptime_ms: u64,
-    /// How many workers it has.
+    /// Number of workers.
     pub workers: usize,
     /// Work of each worker.
     pub shares: Vec<ShareView>,
-    /// Where the workers' time went, if they keep time (`times` in `[node]`).
+    /// Time of the workers by use, if they keep time (`times` in `[node]`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<TimesView>,
-    /// Where all packets went.
+    /// Account of all packets.
     pub ledger: LedgerView,
     /// Ports.
     pub ports: Vec<PortView>,
@@ -106,7 +106,7 @@ pub struct ShareView {
     pub handed_in: u64,
 }
 
-/// Where the time of all workers went, in nanoseconds: turns in which something moved.
+/// Time of all workers by use, in nanoseconds: turns in which something moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimesView {
     /// Receiving and transmitting.
@@ -207,7 +207,7 @@ pub struct EngineView {
     /// Implementation: a backend, a token's profile.
     #[serde(default)]
     pub with: String,
-    /// How it is, in a word.
+    /// Its state, in a word.
     pub state: String,
     /// Keys that it has.
     pub keys: usize,
@@ -217,7 +217,7 @@ pub struct EngineView {
     pub in_flight: usize,
     /// Its counters, by name.
     pub counters: BTreeMap<String, u64>,
-    /// How long things took, by name.
+    /// Latencies by name.
     #[serde(default)]
     pub latencies: BTreeMap<String, LatencyView>,
     /// Key stream made ahead.
@@ -225,7 +225,7 @@ pub struct EngineView {
     pub rings: Vec<RingView>,
 }
 
-/// How long something took, in microseconds.
+/// Latency of one kind, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct LatencyView {
@@ -298,7 +298,7 @@ pub struct AnswerView {
     pub about: String,
 }
 
-/// Where packets to a prefix go.
+/// Path of packets to a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct PathView {

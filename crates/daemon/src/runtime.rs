@@ -34,7 +34,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// A worker with every engine that its configuration asks for.
 pub type LiveWorker = Worker<Placed<Packet>>;
 
-/// Somebody who sleeps and can be woken.
+/// Thread that sleeps and can be woken.
 pub struct Sleeper {
     asleep: AtomicBool,
     wake: Wake,

@@ -423,8 +423,8 @@ impl Daemon {
         Ok(Reply::Differences { differences: differences(old, &config) })
     }
 
-    /// On a fault nothing has changed: what may fail, opening ports and counters, comes
-    /// first.
+    /// Changes to another configuration. On a fault nothing has changed: what may fail, opening
+    /// ports and counters, comes first.
     fn change_to(&mut self, loaded: Loaded, new_keys: bool) -> Result<Reply, Fault> {
         let Loaded { config, source, .. } = loaded;
         let old = self.control.config();

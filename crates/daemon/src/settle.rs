@@ -4,7 +4,7 @@ use ferrule_dataplane::Lease;
 use ferrule_node::Control;
 use ferrule_node::message::WorkerReport;
 
-/// Where a counter stands.
+/// Final value of a counter or window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
     /// Numbers up to here were used, and none will be.

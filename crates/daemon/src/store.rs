@@ -35,7 +35,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Default)]
 struct Waiting {
     limits: Vec<([u8; 16], u64)>,
-    /// Until they are written.
+    /// Edges of replay windows that are still to be written.
     edges: HashMap<[u8; 16], u64>,
     reserved: VecDeque<Reserved>,
     /// Edges could not be written the last time, and when they are tried again.
@@ -83,8 +83,8 @@ impl SharedStore {
         self.0.write();
     }
 
-    /// How far numbers were used and where windows stand, once nobody counts any more: one record
-    /// that cannot be written holds up no other. Returns why some could not.
+    /// Settles numbers and windows, once no worker counts any more: one record that cannot be
+    /// written holds up no other. Returns the errors.
     pub fn settle(&self, used: &[([u8; 16], u64)], edges: &[([u8; 16], u64)]) -> Vec<StoreError> {
         let used = each(used, |some| self.lock().settle_all(some));
         let edges = each(edges, |some| self.lock().raise_edges(some));

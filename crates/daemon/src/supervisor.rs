@@ -18,13 +18,13 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// The service manager, if it asked to be told.
 pub struct Supervisor {
     socket: Option<UnixDatagram>,
-    /// How often it is told that the node is alive.
+    /// Interval at which the service manager is told that the node is alive.
     every: Option<Duration>,
     next: Instant,
 }
 
 impl Supervisor {
-    /// As the environment says.
+    /// Service manager that the environment names, if it does.
     pub fn of_environment() -> Self {
         let socket = env::var("NOTIFY_SOCKET").ok().and_then(|path| connect(&path).ok());
         let pid = env::var("WATCHDOG_PID").ok();

@@ -187,7 +187,7 @@ struct State {
     accidents: u8,
     recovered: bool,
     twice: bool,
-    /// Somebody put files back or took them away.
+    /// True if files were put back or taken away.
     meddled: bool,
     /// True if the record cannot be read although nobody put files back or took them away.
     lost: bool,

@@ -20,7 +20,7 @@ pub enum Command {
     Resume {},
     /// Goes on by a little, and stops again.
     Step {
-        /// By how much.
+        /// Length of the step.
         by: Step,
     },
     /// How fast virtual time is to pass.
@@ -49,7 +49,7 @@ pub enum Command {
     },
 }
 
-/// How far a step goes.
+/// Length of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
@@ -59,11 +59,11 @@ pub enum Step {
     Millisecond,
 }
 
-/// How fast virtual time passes.
+/// Speed of virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// So many virtual seconds in a real one.
+    /// Virtual seconds in a real one.
     Times(f64),
     /// As fast as the machine can.
     Unbounded,

@@ -29,7 +29,7 @@ impl Key {
         Ok(Self(octets.iter().map(|o| format!("{o:02x}")).collect()))
     }
 
-    /// As it stands in the address.
+    /// Text of the key, as in the address.
     pub fn text(&self) -> &str {
         &self.0
     }

@@ -31,7 +31,7 @@ impl<const N: usize> Classes<N> {
         }
     }
 
-    /// As the page gets it.
+    /// Histogram as the page gets it.
     pub fn view(&self, name: &str, of: &str, unit: &str) -> Histogram {
         Histogram {
             name: name.into(),

@@ -39,7 +39,7 @@ pub struct Server {
 struct Shared {
     handler: Box<Handler>,
     places: Mutex<Vec<Place>>,
-    /// Somebody left.
+    /// Signalled when a connection ends.
     left: Condvar,
     closed: AtomicBool,
 }
@@ -96,7 +96,7 @@ impl Server {
         Ok(Self { address, shared })
     }
 
-    /// Where it listens.
+    /// Address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

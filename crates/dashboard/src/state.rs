@@ -55,7 +55,7 @@ pub enum Kind {
     Lab,
 }
 
-/// Where a laboratory's run stands.
+/// State of a laboratory's run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// State of virtual time.
@@ -64,7 +64,7 @@ pub struct Run {
     pub speed: Option<f64>,
     /// Virtual seconds in a real one, as they passed lately.
     pub pace: f64,
-    /// Where the run ends.
+    /// End of the run.
     pub until_ns: Option<u64>,
     /// The seed.
     pub seed: u64,
@@ -83,7 +83,7 @@ pub struct Run {
 pub enum Phase {
     /// Time passes.
     Running,
-    /// Somebody stopped it.
+    /// Time was stopped.
     Paused,
     /// The run is over.
     Ended,
@@ -104,7 +104,7 @@ pub struct Node {
     pub facts: Vec<String>,
     /// Its ports.
     pub ports: Vec<Port>,
-    /// Where its packets went.
+    /// Account of its packets.
     pub ledger: Option<Ledger>,
     /// Frames that wait in front of it.
     pub queued: Option<u64>,
@@ -203,7 +203,7 @@ pub enum LinkKind {
     Tunnel,
 }
 
-/// Where a link ends.
+/// End of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// The node.
@@ -264,7 +264,7 @@ pub struct Dropped {
     pub reason: String,
     /// One sentence about it.
     pub about: String,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
 }
 
@@ -273,7 +273,7 @@ pub struct Dropped {
 pub struct Histogram {
     /// The measured quantity.
     pub name: String,
-    /// Of what.
+    /// Object that was measured.
     pub of: String,
     /// `octets`, `frames` or `ns`.
     pub unit: String,
@@ -300,7 +300,7 @@ pub struct Flow {
     pub sent: u64,
     /// Arrived, whole, without copies.
     pub received: u64,
-    /// Anything else that was counted, by name.
+    /// Further counters, by name.
     pub more: BTreeMap<String, u64>,
     /// The mean of what was timed, in nanoseconds.
     pub time_ns: Option<u64>,
@@ -313,7 +313,7 @@ pub struct Flow {
 pub struct Event {
     /// Counts up, so that a reader can tell what it has seen.
     pub number: u64,
-    /// When; nothing: not known.
+    /// Time of the event; nothing: not known.
     pub at_ns: Option<u64>,
     /// The event, in a sentence.
     pub text: String,

@@ -6,7 +6,7 @@
 use crate::random::{happens, stream};
 use ferrule_base::{Duration, Rng};
 
-/// How far a frame is held back.
+/// Distance by which a frame is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldBack {
     /// Until so many later frames of the same direction have passed it.
@@ -36,7 +36,7 @@ pub struct Impairments {
     pub reorder: f64,
     /// Each Nth frame is held back.
     pub reorder_every: u64,
-    /// How far.
+    /// Distance by which frames are held back.
     pub reorder_by: HoldBack,
     /// Added to the delay: drawn evenly between nothing and this, for each frame;
     /// the order stays.

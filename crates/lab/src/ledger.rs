@@ -37,7 +37,7 @@ impl NetworkLedger {
     }
 }
 
-/// Where packets are not accounted for.
+/// Place where packets are not accounted for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unbalanced {
     /// The link, device or station; or the network.

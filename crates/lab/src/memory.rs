@@ -120,7 +120,7 @@ impl Path {
         Self::prepared(nodes, &known, frames)
     }
 
-    /// The same with tables of every node that `prepare` fills.
+    /// Path with tables of every node that `prepare` fills.
     pub(crate) fn prepared(
         nodes: Vec<Config>,
         prepare: &dyn Fn(&Tables),

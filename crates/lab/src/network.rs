@@ -193,8 +193,8 @@ impl Network {
         self.engines = Box::new(move |device, worker, _, _| make(device, worker));
     }
 
-    /// The same, for whom it matters what the device is. If nothing is said,
-    /// [`placing::engine`](crate::placing::engine) makes them.
+    /// Like [`engine`](Self::engine), with the device's configuration and profile. Unless one of
+    /// both is called, [`placing::engine`](crate::placing::engine) makes the engines.
     pub fn engine_of(
         &mut self,
         make: impl FnMut(DeviceId, usize, &Config, &Profile) -> LabEngine + Send + 'static,
@@ -263,7 +263,7 @@ impl Network {
         Ok(id)
     }
 
-    /// Where an end is, and its name; an error if it is not there or in use.
+    /// Place and name of an end; an error if it is not there or in use.
     fn place(&self, end: End<'_>) -> Result<(Place, String), LabError> {
         match end {
             End::Device(id, port) => {

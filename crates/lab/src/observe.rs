@@ -5,20 +5,20 @@ use crate::network::{DeviceId, LinkId, StationId};
 use ferrule_base::Instant;
 use std::any::Any;
 
-/// Where and when a frame was seen.
+/// Link, direction and time at which a frame was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// On which link.
+    /// The link.
     pub link: LinkId,
     /// Its direction on the link.
     pub direction: Direction,
-    /// When.
+    /// Time of the sighting.
     pub now: Instant,
     /// The link turned a bit over.
     pub corrupted: bool,
 }
 
-/// Where a frame arrives.
+/// Destination of a frame on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// At a port of a device, by its place in the configuration.

@@ -30,12 +30,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// From the call to the first frame that is due.
 const LEAD: Duration = Duration::from_millis(1);
-/// How often it is looked whether somebody wants a trial to end.
+/// Interval at which a trial checks if it was stopped.
 const STOP_LOOK: Duration = Duration::from_millis(10);
-/// How often it is looked whether every frame is accounted for.
+/// Interval at which a trial checks if every frame is accounted for.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How long, and how often, an address is asked for.
+/// Time between requests for an address, and their number.
 const ASK: Duration = Duration::from_millis(100);
 const ASK_TIMES: u32 = 5;
 /// Packet buffers of a network with a tester in it.
@@ -141,7 +141,7 @@ pub struct LabBench {
     /// In the next trial, so long after its measurement begins.
     reset_at: Option<Duration>,
     device: String,
-    /// Somebody wants the trial to end.
+    /// Set to end the trial early.
     stop: Arc<AtomicBool>,
     /// Result of a trial that was stopped early.
     stopped: Option<TrialResult>,
@@ -363,7 +363,7 @@ impl Bench for LabBench {
     }
 }
 
-/// How one host reaches another: whom it asks for the address to send to.
+/// Next hop of a host on the way to an address.
 pub fn next_hop(from: &HostPlan, own: IpAddr, to: IpAddr) -> Option<IpAddr> {
     let len = from.addresses.iter().find(|a| a.0 == own).map_or(0, |a| a.1);
     let near = match (own, to) {

@@ -12,7 +12,7 @@ use ferrule_lab::{
 
 /// Octets that the SecTAG with its SCI and the ICV add.
 const SEALED: u64 = 32;
-/// Of a frame on a line beside its own, gap left out.
+/// Octets around a frame on a line, without the gap.
 const AROUND: u64 = 12;
 
 /// A source, two bridges with MACsec between them, a sink.

@@ -255,7 +255,7 @@ fn an_observer_sees_every_frame_that_is_sent_arrives_or_is_lost() {
     assert_eq!(counts.changes, ["link 1 goes down", "link 1 comes up"]);
 }
 
-/// When frames of a fixed schedule arrive behind gateways of three workers.
+/// Arrival times of frames of a fixed schedule behind gateways of three workers.
 fn through_workers(seed: u64, profile: &Profile) -> Vec<Instant> {
     let mut network = Network::with_buffers(seed, 4096);
     let a = network.node("a", gateway("a", 1, 2, 3), profile.clone()).unwrap();

@@ -30,7 +30,7 @@ pub struct StageCost {
     pub added: usize,
     /// Octets taken off.
     pub removed: usize,
-    /// How many of those were VLAN tags: the user loses them.
+    /// Octets of VLAN tags among those: the user loses the tags.
     pub removed_tags: usize,
     /// Octets of the frame afterwards, without FCS.
     pub len: usize,
@@ -241,7 +241,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Where the IP header stands: behind Ethernet and its tags, or the frame carries none.
+    /// Position of the IP header: behind Ethernet and its tags. An error if the frame carries none.
     fn ip_position(&self, who: &str) -> Result<usize, StackError> {
         let link = |segment: &Segment| segment.kind == ETHERNET_KIND || segment.kind.is_tag();
         let at = self.segments.iter().take_while(|segment| link(segment)).count();

@@ -44,7 +44,7 @@ impl Line {
     }
 }
 
-/// How many frames a line of the path takes.
+/// Load of a full line of the path, in frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LineLoad {
     /// The line.

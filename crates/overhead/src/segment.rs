@@ -111,7 +111,7 @@ impl Protection {
 pub struct Segment {
     /// Kind of octets.
     pub kind: SegmentKind,
-    /// How many.
+    /// Number of octets.
     pub bytes: usize,
     /// Access that a reader on the last link has.
     pub protection: Protection,

@@ -42,7 +42,7 @@ pub fn ah_suites() -> impl Iterator<Item = (&'static str, Suite)> {
     suites.filter_map(|suite| Some((suite.ah_name()?, suite)))
 }
 
-/// Where the IV of a suite is specified, and where its check value.
+/// Sections that specify the IV of a suite, and its check value.
 pub(crate) fn rules(suite: Suite) -> (&'static str, &'static str) {
     match suite {
         Suite::AesGcm(_) => ("RFC 4106 §3.1", "RFC 4106 §6"),

@@ -1,4 +1,4 @@
-//! Where trials are run: what a search drives.
+//! Test bench: ports, and trials on them that a search asks for.
 
 use crate::trial::{TrialResult, TrialSpec};
 use ferrule_base::Duration;
@@ -54,7 +54,7 @@ pub struct About {
     pub ports: Vec<String>,
     /// The rate of its lines in bit/s, where it is known.
     pub line: Option<u64>,
-    /// Between which clocks latency is measured.
+    /// Clocks between which latency is measured.
     pub clock: String,
     /// True if results are in virtual time.
     pub is_virtual: bool,
@@ -67,7 +67,7 @@ pub enum BenchError {
     Plan(crate::Fault),
     /// The bench broke: a port went down, a clock stopped.
     Broken(String),
-    /// Somebody asked to stop.
+    /// The trial was stopped from outside.
     Stopped,
 }
 

@@ -91,7 +91,7 @@ impl Latency {
         latency
     }
 
-    /// How many.
+    /// Number of frames.
     pub const fn count(&self) -> u64 {
         self.count
     }
@@ -168,7 +168,7 @@ impl Jitter {
     }
 }
 
-/// How late frames really left: bucket n has those of 2ⁿ⁻¹ nanoseconds and more.
+/// Lateness of frames: bucket n has those that left 2ⁿ⁻¹ nanoseconds late and more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lateness {
     #[serde(with = "record::counters")]

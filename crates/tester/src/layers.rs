@@ -117,7 +117,7 @@ impl Layers {
         self.labels_at() + self.labels.len() * mpls::Header::LEN
     }
 
-    /// Where a field lies; nothing if the frame has none.
+    /// Place of a field; nothing if the frame has none.
     pub(crate) fn place(&self, field: Field) -> Option<Place> {
         let ip = self.ip_at();
         let (ends, v6) = match self.datagram {
@@ -242,7 +242,7 @@ pub enum Field {
     UdpDst,
 }
 
-/// Where a field lies in a frame.
+/// Place of a field in a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub at: usize,

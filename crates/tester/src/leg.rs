@@ -23,7 +23,7 @@ use std::collections::BinaryHeap;
 /// the load itself does not.
 const BURST: usize = 64;
 
-/// When what happens, in nanoseconds; fixed when a trial starts.
+/// Times of the phases of a trial, in nanoseconds; fixed when it starts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Phases {
     /// Warming up begins.

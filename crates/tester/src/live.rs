@@ -101,13 +101,13 @@ impl Told {
 }
 
 impl Side {
-    /// Of these ports, whose frames come from `cache`.
+    /// Side of these ports, whose frames come from `cache`.
     pub fn new(ports: Vec<Box<dyn Port>>, cache: PoolCache) -> Self {
         let lane = |port| Lane { port, outgoing: Batch::new() };
         Self { lanes: ports.into_iter().map(lane).collect(), cache, incoming: Batch::new() }
     }
 
-    /// How many ports.
+    /// Number of ports.
     pub fn ports(&self) -> usize {
         self.lanes.len()
     }
@@ -230,7 +230,7 @@ impl Side {
     }
 }
 
-/// How long before its first frame a trial is started.
+/// Time between the start of a trial and its first frame.
 pub const LEAD: Duration = Duration::from_millis(1);
 
 #[cfg(test)]

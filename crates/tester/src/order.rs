@@ -1,5 +1,5 @@
-//! In which order the frames of a stream arrived: reordering with its extent
-//! (RFC 4737 sections 3 and 4.2), duplicates, and what is too late to tell.
+//! Order in which the frames of a stream arrived: reordering with its extent (RFC 4737 sections 3
+//! and 4.2), duplicates, and frames too late to be told apart.
 //!
 //! ```text
 //!   sent      1 2 3 4 5 6 7
@@ -194,7 +194,7 @@ impl Order {
 /// Counts of extents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extents {
-    /// How many frames were late by so many places (the first stands for none).
+    /// Number of frames that were late by so many places (the first stands for none).
     #[serde(with = "record::counters")]
     pub counts: [u64; EXTENTS],
     /// Late by more.

@@ -1,4 +1,4 @@
-//! How fast: frames a second, bits a second, or a share of the line.
+//! Rates: frames a second, bits a second, or a share of the line.
 //!
 //! ```text
 //!   | preamble 8 | frame without FCS | FCS 4 | gap 12 |
@@ -31,7 +31,7 @@ pub const fn frame_bits(len: usize) -> u64 {
     (len + FCS) as u64 * 8
 }
 
-/// How fast frames are sent.
+/// Rate at which frames are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// Thousandths of a frame a second.

@@ -16,9 +16,9 @@ const WAITING_MAX: usize = 64;
 pub struct Home {
     /// The first of them.
     pub first: IpAddr,
-    /// How many follow each other.
+    /// Number of addresses that follow each other.
     pub count: u64,
-    /// Where frames to them go.
+    /// Link address that frames to them are sent to.
     pub mac: MacAddr,
 }
 

@@ -85,7 +85,7 @@ const fn gcd(a: u128, b: u128) -> u128 {
 pub struct Burst {
     /// Frames of each.
     pub frames: u64,
-    /// How fast they follow each other.
+    /// Rate inside a burst.
     pub rate: Rate,
 }
 

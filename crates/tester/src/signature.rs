@@ -44,7 +44,7 @@ const WARM_UP: u16 = 1 << 15;
 pub struct Tag(u16);
 
 impl Tag {
-    /// Of a stream in a trial.
+    /// Tag of a stream in a trial.
     pub const fn new(stream: u16, epoch: u16, warm_up: bool) -> Self {
         let warm_up = if warm_up { WARM_UP } else { 0 };
         Self(stream & (STREAMS_MAX as u16 - 1) | (epoch & EPOCH_MASK) << EPOCH_SHIFT | warm_up)
@@ -87,7 +87,7 @@ pub enum Found {
     /// A frame of the tester in which something changed; of this stream, as far
     /// as that can still be told.
     Corrupted(Option<Tag>),
-    /// Somebody else's frame.
+    /// A frame of another sender.
     Foreign,
 }
 

@@ -94,7 +94,7 @@ pub struct Received {
     pub duplicated: u64,
     /// Of the frames: those behind which a later one had arrived.
     pub reordered: u64,
-    /// By how many places.
+    /// Extents of reordering, in places.
     pub extents: Extents,
     /// Frames too far behind to tell whether they are late or duplicates; not
     /// in `frames`.

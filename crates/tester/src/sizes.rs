@@ -1,4 +1,4 @@
-//! How long frames are: one size, a mix, a sweep.
+//! Frame lengths: one size, a mix, a sweep.
 //!
 //! People write sizes with the FCS, as RFC 2544 section 9 does.
 

@@ -4,7 +4,7 @@
 /// Repeats of one measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// How many.
+    /// Number of values.
     pub count: usize,
     /// The smallest.
     pub min: f64,
@@ -60,7 +60,7 @@ fn median_rank(count: usize) -> Option<usize> {
 }
 
 impl Summary {
-    /// Of some values; nothing of none.
+    /// Summary of some values; nothing if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);

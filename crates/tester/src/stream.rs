@@ -56,7 +56,7 @@ pub struct Stream {
     pub layers: Layers,
     /// Lengths, FCS included.
     pub sizes: Sizes,
-    /// How fast.
+    /// Rate of the stream.
     pub rate: Rate,
     /// Frames in bursts.
     pub burst: Option<Burst>,
@@ -138,7 +138,7 @@ impl Stream {
         u64::try_from(self.after.as_nanos()).ok()?.checked_add(phase)
     }
 
-    /// The same from the other side: ports and addresses exchanged.
+    /// The stream in the other direction: ports and addresses exchanged.
     pub fn reversed(&self) -> Self {
         let mut other = self.clone();
         other.name = format!("{} back", self.name);

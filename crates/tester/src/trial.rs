@@ -22,7 +22,7 @@ use ferrule_base::{Duration, Instant};
 use ferrule_pipeline::{Batch, Packet, PoolCache};
 use serde::{Deserialize, Serialize};
 
-/// How long the phases of a trial last.
+/// Lengths of the phases of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// Sent and not counted.
@@ -32,7 +32,7 @@ pub struct Timing {
     /// Waited for late frames (RFC 2544 section 23 d), at most: once every frame
     /// is accounted for, only [`LINGER`], for duplicates.
     pub drain: Duration,
-    /// How late frames may be sent after the end, before they are given up.
+    /// Lateness with which frames may be sent after the end, before they are given up.
     pub grace: Duration,
     /// Length of the parts into which results are divided; nothing: not divided.
     pub interval: Option<Duration>,
@@ -219,7 +219,7 @@ pub struct StreamResult {
     pub offered: u64,
     /// Frames that should have been sent, and were not in time.
     pub unsent: u64,
-    /// How late frames left.
+    /// Lateness of frames.
     pub lateness: Lateness,
     /// Frames that arrived at another port than they should.
     pub elsewhere: u64,
@@ -334,7 +334,7 @@ impl TrialResult {
         all
     }
 
-    /// How late frames of all streams left.
+    /// Lateness of the frames of all streams.
     pub fn lateness(&self) -> Lateness {
         let mut all = Lateness::default();
         self.streams.iter().for_each(|s| all.merge(&s.lateness));

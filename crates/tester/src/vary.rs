@@ -3,19 +3,19 @@
 use crate::layers::{Field, Layers, Place};
 use ferrule_base::Rng;
 
-/// How a field changes.
+/// Change of a field from frame to frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// From what the layers say, up by `step`, `count` values, and again.
     Increment {
         /// Added from frame to frame.
         step: u64,
-        /// How many values.
+        /// Number of values.
         count: u64,
     },
     /// One of `count` values from what the layers say upwards, at random.
     Random {
-        /// How many values.
+        /// Number of values.
         count: u64,
         /// The same seed gives the same values.
         seed: u64,
@@ -27,7 +27,7 @@ pub enum Change {
 pub struct Vary {
     /// The field.
     pub field: Field,
-    /// How it changes.
+    /// Its change from frame to frame.
     pub change: Change,
 }
 

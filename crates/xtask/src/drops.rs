@@ -2,7 +2,7 @@
 
 use crate::{Finding, Source};
 
-/// Where the reasons are listed.
+/// File that lists the reasons.
 pub const LIST: &str = "crates/base/src/drops.rs";
 
 /// The reasons of the list: lines of the form `Name = "name",`.

@@ -131,7 +131,7 @@ const SYSTEM_CRATES: &[&str] = &[
     "aws-lc-rs",
 ];
 
-/// Where `unsafe` may stand: a prefix of the path.
+/// Paths, by prefix, where `unsafe` may stand.
 const UNSAFE_ROOMS: &[&str] = &[
     "crates/crypto/src/accel/",
     "crates/crypto/src/accel.rs",

@@ -15,7 +15,7 @@ use std::{
 pub struct Source {
     /// Path from the top of the tree, with `/`.
     pub path: String,
-    /// As it is.
+    /// Text of the file.
     pub text: String,
     /// With the inside of comments, strings and characters turned into spaces.
     pub code: String,
@@ -44,7 +44,7 @@ impl Source {
             .any(|part| matches!(part, "tests" | "benches" | "examples" | "tests.rs"))
     }
 
-    /// Where the blanked code has `word` as a whole word.
+    /// Positions of `word` as a whole word in the blanked code.
     pub fn words<'a>(&'a self, word: &'a str) -> impl Iterator<Item = usize> + 'a {
         self.code.match_indices(word).map(|(at, _)| at).filter(move |&at| {
             let part_of_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
@@ -71,7 +71,7 @@ impl Source {
     }
 }
 
-/// Where the item that begins at `from` ends: after its `;` or its closing brace.
+/// End of the item that begins at `from`: after its `;` or its closing brace.
 pub fn item_end(code: &str, from: usize) -> Option<usize> {
     let open = body_start(code, from)?;
     if code.as_bytes()[open] == b';' {
@@ -89,7 +89,7 @@ pub fn item_end(code: &str, from: usize) -> Option<usize> {
     None
 }
 
-/// Where the item's `{` or `;` stands, outside of parentheses and brackets.
+/// Position of the item's `{` or `;`, outside of parentheses and brackets.
 fn body_start(code: &str, from: usize) -> Option<usize> {
     let mut depth = 0i32;
     for (i, b) in code.bytes().enumerate().skip(from) {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How long each load is offered.
+/// Time for which each load is offered.
 const SECONDS: f64 = 1.0;
 /// The same of a load that is one of many.
 const SECONDS_SHORT: f64 = 0.3;

@@ -10,7 +10,7 @@ use crate::init::pe::PePlan;
 /// SPIs, to CE2 and to CE1.
 pub const SPIS: [u32; 2] = [0x1000_0102, 0x1000_0201];
 
-/// Where a node's files are and what its ports stand on.
+/// Folder and driver of a node, and its interval of rekeying.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Folder of this variant's files.

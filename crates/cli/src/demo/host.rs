@@ -53,7 +53,7 @@ enum Role {
 }
 
 impl HostArgs {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> ExitCode {
         let done = match self.role {
             Role::Send { to, count, interval } => send(to, count, Duration::from_micros(interval)),

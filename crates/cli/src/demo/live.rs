@@ -89,7 +89,7 @@ pub fn missing_tools() -> Result<(), Fault> {
     ))
 }
 
-/// Where the nodes are.
+/// Everything that the steps of the live demo share.
 pub struct Site<'a> {
     /// Runner of the steps, which ends them at a signal.
     pub runner: &'a Runner,

@@ -119,7 +119,7 @@ fn readings<K: Origin>(rows: &[Row]) -> Table {
         .column(Column::findings::<K>("complaints", said(|v| v.complaints.to_string())))
 }
 
-/// Where files are.
+/// Table of files.
 fn files(rows: &[Row], page: &Path) -> Table {
     let mut list = vec![("this page".to_owned(), page.display().to_string())];
     for row in rows {

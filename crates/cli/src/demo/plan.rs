@@ -45,7 +45,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// In the order of the wire.
+    /// Places in the order of the wire.
     pub const ALL: [Self; 7] =
         [Self::Host1, Self::Ce1, Self::Pe1, Self::P, Self::Pe2, Self::Ce2, Self::Host2];
 
@@ -70,7 +70,7 @@ impl Place {
 /// One end of a wire.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
-    /// Where it is.
+    /// Its place.
     pub place: Place,
     /// The device there.
     pub device: &'static str,
@@ -173,7 +173,7 @@ pub fn list() -> String {
     )
 }
 
-/// How the two sites are joined.
+/// Connection of the two sites, with its protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// For files and `--json`.

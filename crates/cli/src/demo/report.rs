@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub struct Outcome {
     /// Measured on real interfaces; else on virtual wires.
     pub live: bool,
-    /// In the order in which they ran.
+    /// Rows in the order in which they ran.
     pub rows: Vec<Row>,
 }
 
@@ -54,7 +54,7 @@ pub struct Refused {
 pub const LIVE_NOTE: &str = "live: one process per node on veth pairs of one machine. veth and \
     whatever else the machine does limit throughput and round trip: they compare the rows of this \
     run, roughly, and are no rates of Ferrule";
-/// The same in one process.
+/// Limits of the figures of a run in virtual time.
 pub const VIRTUAL_NOTE: &str = "virtual: the same network in the laboratory, in virtual time: links of \
     1 Gbit/s and 5 µs, nodes that take no time. Mbit/s (TCP) and round trip say what the octets cost \
     a line, not what a processor can do; `ferrule lab run two-sites` has more";
@@ -134,7 +134,7 @@ impl Outcome {
         )
     }
 
-    /// Where the figures come from.
+    /// Origin and limits of the figures.
     pub fn note(&self) -> &'static str {
         if self.live { LIVE_NOTE } else { VIRTUAL_NOTE }
     }

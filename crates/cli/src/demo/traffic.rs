@@ -68,9 +68,9 @@ pub struct Fetched {
     pub bytes: usize,
     /// Its SHA-256 where it was served, and where it arrived.
     pub sha256: [String; 2],
-    /// They are the same.
+    /// True if both are the same.
     pub matches: bool,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
 }
 

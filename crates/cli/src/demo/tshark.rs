@@ -24,7 +24,7 @@ pub struct Verdict {
     pub complete: bool,
 }
 
-/// Has a capture read, with the key log of a node if there is one.
+/// Has tshark read a capture, with the key log of a node if there is one.
 pub fn read(
     runner: &Runner,
     capture: &Path,

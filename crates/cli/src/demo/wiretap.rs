@@ -69,7 +69,7 @@ pub struct OnWire {
     pub bytes: usize,
     /// Labels on each.
     pub labels: usize,
-    /// How many there were.
+    /// Number of frames.
     pub frames: usize,
     /// Length of such a frame according to the calculator.
     pub expected_bytes: usize,
@@ -103,12 +103,12 @@ impl OnWire {
     }
 }
 
-/// How many labels a frame of `from` has; nothing if it is another frame.
+/// Number of labels of a frame of `from`; nothing if it is another frame.
 pub fn labelled(frame: &[u8], from: MacAddr) -> Option<usize> {
     if frame.get(6..12)? == from.0 { labels_of(frame) } else { None }
 }
 
-/// How many labels a frame has, whoever sent it; nothing without any.
+/// Number of labels of a frame, from any sender; nothing without labels.
 pub fn labels_of(frame: &[u8]) -> Option<usize> {
     if frame.get(12..ETHERNET)? != MPLS {
         return None;

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant as RealTime;
 
-/// For how long hosts send if nothing is said: as long as anybody looks.
+/// Time for which hosts send if none is given: longer than a person looks.
 pub const LENGTH: Duration = Duration::from_secs(3600);
 /// A node that was killed is back after this time.
 const BACK_AFTER: Duration = Duration::from_millis(50);
@@ -60,7 +60,7 @@ struct Desk<'a> {
     speed: Option<f64>,
     /// A time of the machine and the virtual time that belongs to it.
     anchor: (RealTime, Instant),
-    /// How much virtual time the next slice is.
+    /// Virtual time of the next slice.
     slice: Duration,
     /// The latest of these, to say how fast time passes.
     looks: VecDeque<(RealTime, Instant)>,

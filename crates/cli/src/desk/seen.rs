@@ -24,7 +24,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Of a network of this topology.
+    /// Observer of a network of this topology.
     pub fn new(topology: &Topology) -> Self {
         let fresh = |_| [Classes::new(&FRAME_OCTETS), Classes::new(&FRAME_OCTETS)];
         Self {

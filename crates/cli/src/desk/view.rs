@@ -20,7 +20,7 @@ const SHOWN_MAX: usize = 400;
 /// Findings that a page shows at most.
 const FINDINGS_MAX: usize = 20;
 
-/// Where a link ends.
+/// End of a link, by name.
 pub fn end(topology: &Topology, end: &LinkEnd) -> End {
     let (node, port) = match end {
         LinkEnd::Host(at) => (topology.hosts.get(*at).map(|h| &h.name), String::new()),

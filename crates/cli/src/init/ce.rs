@@ -33,7 +33,7 @@ pub struct SecyPlan {
     pub keys: SakPlan,
 }
 
-/// Where the SAKs of a SecY come from.
+/// Origin of a SecY's SAKs.
 #[derive(Clone, Debug)]
 pub enum SakPlan {
     /// From key files.

@@ -49,7 +49,7 @@ impl Text {
         self.value(key, value.to_string(), "")
     }
 
-    /// The same with a remark.
+    /// Writes a key and a value without quotes, with a remark.
     pub fn plain_why(&mut self, key: &str, value: impl Display, why: &str) -> &mut Self {
         self.value(key, value.to_string(), why)
     }

@@ -54,7 +54,7 @@ impl Files {
         }
     }
 
-    /// Where they go, in order.
+    /// Paths of the files, in order.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.entries.iter().map(|entry| entry.path.as_path())
     }
@@ -113,7 +113,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// They stay, and what stood there before goes.
+    /// Keeps the files, and removes those that stood there before.
     pub fn keep(mut self) {
         self.files.clear();
         self.folders.clear();

@@ -29,7 +29,7 @@ pub struct HostPlan {
     pub next_hop: Option<String>,
     /// Protected part at this end: a network, or one address.
     pub local: String,
-    /// And there.
+    /// Protected part at the other end.
     pub remote: String,
     /// Transport mode, between the two addresses.
     pub transport: bool,

@@ -47,7 +47,7 @@ fn chosen(name: Option<&str>) -> Result<Vec<Standing>, Fault> {
 }
 
 impl DownArgs {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> ExitCode {
         let labs = match chosen(self.name.as_deref()) {
             Ok(labs) => labs,

@@ -55,7 +55,7 @@ impl Fresh {
         Ok(fresh)
     }
 
-    /// The same at every call.
+    /// Octets of a word of a key, the same at every call.
     fn octets(&mut self, name: &str, word: &str, len: usize) -> Result<Secret, Fault> {
         let place = (name.to_owned(), word.to_owned());
         if let Some(octets) = self.0.get(&place).filter(|octets| octets.len() == len) {

@@ -51,7 +51,7 @@ enum LabCommand {
 }
 
 impl LabArgs {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> ExitCode {
         match self.command {
             LabCommand::Calibrate(args) => args.run(),

@@ -52,7 +52,7 @@ impl Source {
         }
     }
 
-    /// The same as arguments of a command.
+    /// The topology as arguments of a command.
     pub fn args(&self) -> Vec<String> {
         let variant = self.variant.iter().flat_map(|v| ["--variant".to_owned(), v.clone()]);
         std::iter::once(self.topology.clone()).chain(variant).collect()

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where the folders are.
+/// Folder of the labs' folders.
 const RUN: &str = "/run/ferrule-lab";
 /// Name of the record's file.
 const FILE: &str = "lab.json";
@@ -21,7 +21,7 @@ const FILE: &str = "lab.json";
 const PREFIX: &str = "lab-";
 /// A process that was asked to end has this long to do so.
 const GRACE: Duration = Duration::from_secs(4);
-/// How often it is looked at.
+/// Interval at which a process is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A lab that stands, or did when its maker crashed.
@@ -86,7 +86,7 @@ impl StandingNode {
     }
 }
 
-/// When a process started, unless it is gone or only waits to be buried.
+/// Time at which a process started; nothing if it is gone, or has ended and was not waited for.
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may have anything in it.

@@ -73,7 +73,7 @@ pub struct UpArgs {
 }
 
 impl UpArgs {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> ExitCode {
         let topology = match self.source.read().and_then(usable) {
             Ok(topology) => topology,

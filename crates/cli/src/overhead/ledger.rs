@@ -68,7 +68,7 @@ fn stages(paint: Paint, stack: &Stack, layout: &Layout) -> String {
     text
 }
 
-/// How bytes become columns.
+/// Scale from bytes to columns.
 struct Scale {
     /// Bytes of half a column.
     half: usize,

@@ -44,7 +44,8 @@ impl Section {
         if matches!(self, Self::Macsec) { "an" } else { "spi" }
     }
 
-    /// Where SAs of one direction stand: the first alone, if any does, and the list of others.
+    /// Keys of the SAs of one direction: that of the first alone, if it has one, and that of the
+    /// list of others.
     const fn places(self, way: Way) -> (Option<&'static str>, &'static str) {
         match (self, way) {
             (Self::Macsec, Way::In) => (None, "receive"),

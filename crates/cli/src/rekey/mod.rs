@@ -73,7 +73,7 @@ pub struct RekeyArgs {
 }
 
 impl RekeyArgs {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> ExitCode {
         finish(self.go())
     }

@@ -79,7 +79,7 @@ struct Subject {
 /// The SAs of one end, in the order of its file.
 pub struct End {
     pub section: Section,
-    /// Of the tunnel or transport, or of the SecY's port.
+    /// Name of the tunnel or transport, or of the SecY's port.
     pub name: String,
     pub old_in: Vec<Sa>,
     /// Successors of the SAs that the other end seals with.

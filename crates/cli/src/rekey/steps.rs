@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// They are looked at this often.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Does all steps; each at both ends before the next.
+/// Takes every step, each at both ends before the next.
 pub fn apply(
     sides: &[Side; 2],
     plan: &Plan,
@@ -106,7 +106,7 @@ fn replace(path: &Path, before: &str, text: &str) -> Result<(), Fault> {
     })
 }
 
-/// Until neither node has received by an old SA for some time.
+/// Waits until neither node has received by an old SA for some time.
 fn wait_for_silence(
     clients: &mut [Client; 2],
     ends: &[End; 2],

@@ -34,7 +34,7 @@ pub struct Searched {
     pub failure: Option<Broken>,
 }
 
-/// How large the network is.
+/// Size of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {

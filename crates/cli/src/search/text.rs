@@ -23,7 +23,7 @@ fn grouped(n: u64) -> String {
     out
 }
 
-/// How far it is, in one line.
+/// Progress in one line.
 pub fn progress(score: &Score, seeds: u64, elapsed: Duration) -> String {
     let per_second = score.seeds as f64 / elapsed.as_secs_f64().max(1e-9);
     let left = seeds.saturating_sub(score.seeds) as f64 / per_second.max(1e-9);

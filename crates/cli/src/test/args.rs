@@ -264,7 +264,7 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// As the searches want it.
+    /// Bounds and resolution for the searches.
     pub fn range(&self, times: &Times) -> Range {
         let resolution = times.preset(self.resolution, 0.005, 0.05).max(1e-9);
         Range { min: self.min, max: self.max, resolution }
@@ -296,12 +296,12 @@ impl Times {
         given.unwrap_or(if self.quick { quick } else { usual })
     }
 
-    /// How long a trial measures.
+    /// Time for which a trial measures.
     pub fn duration(&self) -> Duration {
         self.preset(self.duration, Duration::from_secs(2), QUICK)
     }
 
-    /// How long late frames are waited for.
+    /// Time for which a trial waits for late frames.
     pub fn drain(&self) -> Duration {
         self.preset(self.drain, Duration::from_secs(2), QUICK)
     }

@@ -1,4 +1,4 @@
-//! Where trials are run: over real ports (opened here, a thread for each side, the
+//! Benches on which trials are run: over real ports (opened here, a thread for each side, the
 //! clock) or in virtual time (see `virtual_time.rs`).
 
 use super::device;
@@ -25,7 +25,7 @@ const CHUNK_SPARE: usize = 512;
 /// How often, and for how long, an address is asked for.
 const ASK_EVERY: Duration = Duration::from_millis(300);
 const ASK_TIMES: u32 = 10;
-/// How often progress is shown.
+/// Interval at which progress is shown.
 const PROGRESS: Duration = Duration::from_millis(500);
 
 /// A port as it is named on the command line: `af-xdp:eth0`, `af-xdp:eth0:1`,
@@ -106,7 +106,7 @@ pub trait Instrument: Bench {
         None
     }
 
-    /// How much longer it takes is shown by this, where trials are long.
+    /// Gives the bench the outlook, from which it shows the remaining time where trials are long.
     fn show(&mut self, _outlook: &Outlook) {}
 
     /// Trials are of this piece of the work from now on.
@@ -188,7 +188,7 @@ impl Resetting {
     }
 }
 
-/// Where somebody said how ports are driven.
+/// Options of the command line for the ports' threads, lines and frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Wiring {
     /// One thread for all ports, or one for each.

@@ -24,7 +24,7 @@ pub(super) struct Desk {
     pub bench: Watched,
     pub plan: Plan,
     quiet: bool,
-    /// Somebody stopped the work.
+    /// True once the work was stopped.
     stopped: bool,
 }
 
@@ -81,14 +81,14 @@ impl Desk {
         true
     }
 
-    /// How many of so many pieces are done here.
+    /// Number of pieces, of so many in all, that are done here.
     pub fn pieces(setup: &Setup, all: usize) -> usize {
         let shard = setup.results.shard;
         (0..all).filter(|&piece| shard.is_none_or(|shard| shard.has(piece as u64))).count()
     }
 
-    /// Does some work on the bench, saying on a terminal what is done. Nothing if it was
-    /// stopped before it came to anything.
+    /// Does some work on the bench, saying on a terminal what is done. Nothing if it was stopped
+    /// before there was a result.
     pub fn work<T>(
         &mut self,
         run: impl FnOnce(&mut Work<'_>, &Plan) -> Result<T, BenchError>,

@@ -53,7 +53,7 @@ impl Circumstances {
         report
     }
 
-    /// How it was measured, at the end of every report.
+    /// Section on the circumstances, at the end of every report.
     pub fn section(&self, more: &[&str]) -> Section {
         let t = &self.timing;
         let line = match self.about.line {

@@ -1,5 +1,5 @@
-//! How much longer a test takes: what its trials were foretold to take, set right by what
-//! those behind it took.
+//! Estimate of the time that a test still takes: the time foreseen for its trials, corrected by
+//! that of those behind it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ impl Outlook {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So many pieces of work, each with so much time of trials.
+    /// Notes the number of pieces of work, and the time of the trials of each.
     pub fn foretell(&self, piece: Duration, pieces: usize) {
         let pieces = u32::try_from(pieces).unwrap_or(u32::MAX);
         *self.state() = State { piece, pieces, ..State::default() };

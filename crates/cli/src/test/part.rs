@@ -28,7 +28,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Of the command that is running.
+    /// Part of the command that is running, with its trials.
     pub fn new(shard: Shard, about: About, trials: Trials) -> Self {
         Self {
             schema: SCHEMA.into(),

@@ -17,7 +17,7 @@ use ferrule_tester::search::throughput::throughput as rate_search;
 use ferrule_tester::{Bench, BenchError, Plan, Rate, Sizes};
 use std::time::Duration;
 
-/// How long a device is overloaded, and how long it may take to recover.
+/// Time for which a device is overloaded, and for which it may recover.
 #[derive(Clone, Copy)]
 pub struct Times {
     /// Overloaded.
@@ -27,7 +27,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// As they were given, or else as usual.
+    /// The times given, or else the usual ones.
     pub fn of(times: &args::Times, overload: Option<Duration>, after: Option<Duration>) -> Self {
         let (usual, quick) = (Duration::from_secs(5), Duration::from_secs(1));
         Self {

@@ -91,7 +91,7 @@ impl Watched {
     }
 }
 
-/// How long a trial sends: a burst is over before its time.
+/// Time for which a trial sends: a burst is over before its end.
 fn length(spec: &TrialSpec) -> Duration {
     let burst = |stream: &ferrule_tester::Stream| match (stream.frames, stream.rate) {
         (Some(frames), Rate::MilliFrames(rate)) if rate > 0 => {
@@ -171,7 +171,7 @@ pub struct Again {
 }
 
 impl Again {
-    /// On a bench of which this is known.
+    /// Bench that answers with these trials.
     pub fn new(about: About, trials: Trials) -> Self {
         Self { about, trials, piece: 0, at: [0; 3] }
     }

@@ -151,7 +151,7 @@ enum By {
 const FILE_MAX: u64 = 4096;
 
 impl TokenArgs {
-    /// Does it; what is wrong is said.
+    /// Runs the command, and prints its error.
     pub fn run(self) -> ExitCode {
         let Self { action, json } = self;
         let form = Form { json };

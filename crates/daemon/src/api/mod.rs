@@ -142,7 +142,7 @@ pub enum Reply {
         text: String,
         /// The exit code that fits.
         exit: u8,
-        /// The same for machines.
+        /// The findings for machines.
         #[serde(default)]
         findings: Vec<Finding>,
     },
@@ -161,7 +161,7 @@ pub enum Reply {
         /// Records for which there was no room.
         lost: u64,
     },
-    /// To what has no other answer: it was done.
+    /// To requests without another answer: it was done.
     Done {},
     /// To `stop`: the node is going down.
     Stopping {},

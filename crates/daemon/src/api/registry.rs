@@ -18,7 +18,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// Where root's nodes are.
+/// Folder of the sockets of root's nodes.
 pub(super) const RUN: &str = "/run/ferrule";
 /// Entries of a folder that are looked at, at most.
 const ENTRIES_MAX: usize = 1024;
@@ -72,7 +72,7 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// Everybody that runs, in the order of their names, each once.
+/// Running nodes, in the order of their names, each once.
 pub fn running(folders: &[PathBuf]) -> Vec<Running> {
     let mut found: Vec<Running> = Vec::new();
     for entry in folders.iter().flat_map(|folder| entries(folder)).filter(|e| answers(e)) {

@@ -115,7 +115,7 @@ impl Server {
         })
     }
 
-    /// Where it is.
+    /// Path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 /// The hidden command that a companion is started with.
 pub const COMMAND: &str = "open-ports";
 
-/// Its whole life: standard input is the daemon. Ends when the daemon does, and
-/// then removes what it leaves: the management socket, and the link by which it is found.
+/// Life of the companion: standard input is the daemon. Ends when the daemon does, and then removes
+/// what it leaves: the management socket, and the link by which it is found.
 pub fn serve(left: &[PathBuf]) -> io::Result<()> {
     // A signal to the whole group is for the daemon, which then stops in peace.
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

@@ -47,7 +47,7 @@ pub(super) enum Kind {
 pub(super) struct Grant {
     /// The device.
     pub device: String,
-    /// Of this kind; nothing: of any.
+    /// Kind of port; nothing: any.
     pub kind: Option<Kind>,
     /// Addresses and routes that the host may have at a TAP or TUN.
     pub host: Host,
@@ -116,7 +116,7 @@ pub(super) enum Wanted {
     },
     Tap {
         device: String,
-        /// Of a TUN: the node's address and the host's.
+        /// Of a TUN: link addresses of the node and of the host.
         tun: Option<([u8; 6], [u8; 6])>,
         offload: bool,
         several: bool,

@@ -39,7 +39,7 @@ pub trait Disk {
     fn void(&self, file: &Self::Handle) -> io::Result<()>;
     /// Waits until a file's content, or a folder's names, are on stable storage.
     fn sync(&self, handle: &Self::Handle) -> io::Result<()>;
-    /// The same of all files and folders of this one's file system.
+    /// Waits until all files and folders of this file system are on stable storage.
     fn sync_all(&self, folder: &Self::Handle) -> io::Result<()>;
     /// Takes the lock, which goes with the handle; whether nobody else has it.
     fn lock(&self, handle: &Self::Handle) -> io::Result<bool>;

@@ -24,7 +24,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// As it is written.
+    /// Text of the file.
     pub fn to_text(self) -> String {
         sealed(&format!("{MAGIC}\nid {}\nplace {}\n", hex(&self.id), self.place))
     }

@@ -74,7 +74,7 @@ const SYNC_EACH_MAX: usize = 16;
 
 /// The file that says which state a folder is.
 const STATE: &str = "state";
-/// The same while it is written.
+/// Its name while it is written.
 const STATE_NEW: &str = "state.new";
 
 /// Reason for which a write does not count.
@@ -245,7 +245,7 @@ impl<D: Disk + Clone> FileStore<D> {
         self.raise_all(&[(key, limit)])
     }
 
-    /// The same of many keys. On an error none of their limits counts as raised.
+    /// Raises the limits of many keys. On an error none of them counts as raised.
     pub fn raise_all(&mut self, limits: &[([u8; 16], u64)]) -> Result<(), StateError> {
         let known = |key: &[u8; 16]| self.records.get(key).map_or("", |record| &record.id);
         self.used.claim(self.id, limits.iter().map(|(key, _)| (known(key), *key)))?;
@@ -257,7 +257,7 @@ impl<D: Disk + Clone> FileStore<D> {
         self.raise_edges(&[(key, edge)])
     }
 
-    /// The same of many windows.
+    /// Raises the edges of many replay windows.
     pub fn raise_edges(&mut self, edges: &[([u8; 16], u64)]) -> Result<(), StateError> {
         self.change(edges, |record, edge| record.edge = record.edge.max(edge))
     }
@@ -268,7 +268,7 @@ impl<D: Disk + Clone> FileStore<D> {
         self.settle_all(&[(key, used)])
     }
 
-    /// The same of many keys.
+    /// Settles the limits of many keys.
     pub fn settle_all(&mut self, used: &[([u8; 16], u64)]) -> Result<(), StateError> {
         self.change(used, |record, used| record.limit = record.limit.min(used))
     }

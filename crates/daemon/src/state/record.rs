@@ -28,7 +28,7 @@ const CHECK_CONTEXT: &[u8] = b"counter record";
 /// Octets of a record at most; more is not one of ours.
 pub const RECORD_MAX: u64 = 4096;
 
-/// Where a file lies: inode and time of birth in nanoseconds (0: not known).
+/// Place of a file: inode and time of birth in nanoseconds (0: not known).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Its number in the file system.
@@ -60,7 +60,7 @@ pub struct Record {
     pub state: [u8; 16],
     /// The key and where it is used.
     pub fingerprint: [u8; 16],
-    /// How often it was written.
+    /// Number of times that it was written.
     pub generation: u64,
     /// Numbers up to here may have been used.
     pub limit: u64,
@@ -75,12 +75,12 @@ pub struct Record {
 /// Content of a superseded file: the file that came after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Void {
-    /// Where that one is.
+    /// Place of that file.
     pub next: Place,
 }
 
 impl Void {
-    /// As it is written.
+    /// Text of the file.
     pub fn to_text(self) -> String {
         sealed(&format!("{VOID}\nnext {}\n", self.next))
     }
@@ -130,7 +130,7 @@ impl Record {
         Self { id, state, fingerprint, generation: 0, limit: 0, edge: 0, place, after }
     }
 
-    /// As it is written.
+    /// Text of the file.
     pub fn to_text(&self) -> String {
         let Self { id, generation, limit, edge, place, after, .. } = self;
         sealed(&format!(

@@ -27,7 +27,7 @@ const ELSEWHERE: &str = "FERRULE_USED_KEYS";
 /// Octets of the list at most.
 const LIST_MAX: u64 = 1 << 28;
 
-/// Where the list of this host is: of all nodes that root starts, or of this user's.
+/// Path of the list of this host: of all nodes that root starts, or of this user's.
 pub fn of_host() -> Result<PathBuf, StateError> {
     if let Some(path) = env::var_os(ELSEWHERE) {
         return Ok(path.into());

@@ -50,7 +50,7 @@ const BESIDE: [Price; 15] = [
 /// Prices that are looked for: these, and one for each stage.
 const PRICES: usize = BESIDE.len() + Next::ALL.len();
 
-/// How much of each price's kind was used.
+/// Work of each price's kind.
 fn used(spent: &Spent) -> [f64; PRICES] {
     std::array::from_fn(|price| match BESIDE.get(price) {
         Some((_, used)) => used(spent),
@@ -95,7 +95,7 @@ impl Observation {
         self.spent.mean_ns(profile) / self.spent.taken.packets.max(1) as f64
     }
 
-    /// How far the profile is off, in percent.
+    /// Error of the profile, in percent.
     pub fn error_percent(&self, profile: &Profile) -> f64 {
         (self.priced_ns(profile) / self.measured_ns() - 1.0) * 100.0
     }

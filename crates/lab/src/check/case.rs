@@ -42,8 +42,8 @@ const REKEY_ONE_IN: u64 = 3;
 const SAS_MAX: u64 = 64;
 /// Jobs that a late engine takes: more than a run has under way.
 const DEPTH: u64 = 4096;
-/// How seldom packets are sealed and opened elsewhere; each node then is one of them
-/// every other time, and so often what it has there fails.
+/// In one case of so many, some nodes seal and open elsewhere: each node with probability one half,
+/// and its engine there fails in half of these.
 const AWAY_ONE_IN: u64 = 3;
 /// Nanoseconds of an engine elsewhere for each packet, and what it takes, at most.
 const UNIT_MAX: u64 = 40_000;
@@ -59,7 +59,7 @@ pub struct Case {
     /// Hosts begin to send then.
     #[serde(default)]
     pub start_ns: u64,
-    /// They send for so long.
+    /// Time for which hosts send.
     pub length_ns: u64,
     /// Extended numbers begin so many before their upper half changes; 0: at 1.
     #[serde(default)]
@@ -151,9 +151,9 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Disturbance {
-    /// When, after hosts began to send.
+    /// Time of its start, after hosts began to send.
     pub at_ns: u64,
-    /// For how long.
+    /// Its duration.
     pub for_ns: u64,
     /// Kind of disturbance.
     pub what: Upset,
@@ -189,7 +189,7 @@ pub struct Late {
     pub node: usize,
     /// A job takes up to so long.
     pub delay_ns: u64,
-    /// So many jobs are under way at most.
+    /// Jobs under way at most.
     pub depth: u64,
 }
 
@@ -199,7 +199,7 @@ pub struct Late {
 pub struct Workers {
     /// The node, by place.
     pub node: usize,
-    /// How many.
+    /// Number of workers.
     pub count: usize,
 }
 
@@ -213,11 +213,11 @@ pub struct Pace {
     pub batch: usize,
     /// Frames that wait at most.
     pub queue: usize,
-    /// How long an idle node does not notice a frame.
+    /// Time for which an idle node does not notice a frame.
     pub timer_ns: u64,
     /// Server time per frame.
     pub frame_ns: u64,
-    /// Its workers begin up to this much later.
+    /// Largest delay with which a worker begins.
     pub stagger_ns: u64,
 }
 
@@ -242,11 +242,11 @@ pub struct Rekey {
 pub struct Away {
     /// The node, by place.
     pub node: usize,
-    /// Where: what cannot be there stays with the workers.
+    /// Place of the engine. Work that it cannot do stays with the workers.
     pub at: At,
 }
 
-/// Where packets are sealed and opened.
+/// Place where packets are sealed and opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum At {
@@ -283,7 +283,7 @@ impl Pace {
 pub struct Shape {
     /// Hosts begin to send then: nodes know their neighbours and their addresses.
     pub start_ns: u64,
-    /// They send for so long.
+    /// Time for which hosts send.
     pub length_ns: u64,
     /// Traffic entries.
     pub flows: usize,
@@ -355,7 +355,7 @@ impl Case {
         Instant::from_nanos(self.start_ns)
     }
 
-    /// How much there is in it: what shrinking makes smaller.
+    /// Number of parts of the case, which shrinking lowers.
     pub fn size(&self) -> usize {
         self.flows.len()
             + self.impairment.len()

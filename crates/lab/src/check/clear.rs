@@ -19,7 +19,7 @@ impl ClearText {
         Self { finder: Finder::new(mark).into_owned(), looked_at: 0 }
     }
 
-    /// Where the mark is in a frame on an untrusted link.
+    /// Position of the mark in a frame on an untrusted link.
     pub fn find(&mut self, frame: &[u8]) -> Option<usize> {
         self.looked_at += 1;
         self.finder.find(frame)

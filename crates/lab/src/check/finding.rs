@@ -88,9 +88,9 @@ impl fmt::Display for Invariant {
 pub struct Finding {
     /// Broken invariant.
     pub invariant: Invariant,
-    /// When it was seen.
+    /// Time of the observation.
     pub at: Instant,
-    /// At which node, link or flow.
+    /// Node, link or flow.
     pub place: String,
     /// Observation, in a sentence.
     pub what: String,
@@ -102,7 +102,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Where the checkers of one run put what they find. Clones share it.
+/// List that the checkers of one run add their findings to. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Findings(Arc<Mutex<Kept>>);
 
@@ -133,7 +133,7 @@ impl Findings {
         lock(&self.0).first.first().cloned()
     }
 
-    /// How many there were.
+    /// Number of findings, those beyond the list's bound included.
     pub fn count(&self) -> u64 {
         let kept = lock(&self.0);
         kept.first.len() as u64 + kept.more

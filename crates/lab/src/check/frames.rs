@@ -12,7 +12,7 @@ const TAGS_MAX: usize = 2;
 
 /// An ESP packet in a frame.
 pub struct EspSeen<'a> {
-    /// Where the frame goes.
+    /// Destination of the frame.
     pub to: MacAddr,
     /// Its outer VLAN tag: TPID and VLAN ID.
     pub tag: Option<(u16, u16)>,

@@ -157,7 +157,7 @@ fn token() -> TokenConfig {
 }
 
 impl Case {
-    /// The same for these nodes: one that has an engine elsewhere anyway keeps it.
+    /// The case without engines elsewhere at nodes that are configured with one of their own.
     pub(super) fn for_nodes(&self, nodes: &[NodePlan]) -> Self {
         let mut case = self.clone();
         case.away.retain(|away| {
@@ -172,7 +172,7 @@ impl Case {
         self.away.iter().find(|away| away.node == node)
     }
 
-    /// When the engines beside a node fail.
+    /// Failures of the engines beside a node.
     pub(super) fn spells(&self, node: usize) -> Vec<Spell> {
         let each = self.disturbance.iter().filter_map(|d| {
             let how = match d.what {

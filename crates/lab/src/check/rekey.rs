@@ -24,7 +24,7 @@ const STEPS: usize = 3;
 
 /// A node gets another configuration.
 pub(super) struct Step {
-    /// When.
+    /// Time of the step.
     pub at: Instant,
     /// The node, by place.
     pub node: usize,

@@ -31,7 +31,7 @@ const REST_LOOKS: u32 = 120;
 /// Looks at most, however slowly a transfer goes on: an hour.
 const REST_LOOKS_MAX: u32 = 4 * 3600;
 
-/// How a node says that a card of its did not answer.
+/// Words in which a node reports that a card of its own did not answer.
 const CARD_SILENT: &str = "does not answer: it is reset";
 
 /// Packet buffers of a run.

@@ -186,7 +186,7 @@ impl Device {
         self.touch(world);
     }
 
-    /// Somebody changed the node from outside.
+    /// Lets the control part turn, after a change of the node from outside.
     pub(crate) fn touch(&mut self, world: &mut World) {
         self.control_due = self.control_due.min(world.now);
         self.call_all(picos(world.now));

@@ -51,9 +51,9 @@ pub struct DeviceStats {
     pub queue_max: u64,
     /// Turns of its workers.
     pub turns: u64,
-    /// For how long its servers were busy, in picoseconds.
+    /// Time for which its servers were busy, in picoseconds.
     pub busy_ps: u64,
-    /// For how long the cards in its ports were, both directions together.
+    /// Time for which the cards in its ports were busy, both directions together, in picoseconds.
     pub card_busy_ps: u64,
     /// For how long its control part was.
     pub control_busy_ps: u64,
@@ -126,7 +126,7 @@ pub struct Device {
     /// When the control part is done with its last turn, by the clock of the device.
     control_free: Instant,
     timer: Option<Instant>,
-    /// How far its clock is ahead.
+    /// Time by which its clock is ahead.
     ahead: Duration,
     life: u16,
     stats: DeviceStats,

@@ -76,7 +76,7 @@ impl Server {
 
 /// The state of a [`Cap`].
 pub(crate) struct Bucket {
-    /// Of each queue.
+    /// Frames that may still pass, by queue.
     frames: Vec<f64>,
     bits: f64,
     filled: Instant,
@@ -113,8 +113,8 @@ impl Bucket {
     }
 }
 
-/// When a transfer that is ready at `at_ps` is over the bus; the bus does one
-/// after the other.
+/// Time at which a transfer that is ready at `at_ps` has crossed the bus, which does one after the
+/// other.
 pub(crate) fn ship(bus: &Bus, free_ps: &mut u64, at_ps: u64, octets: usize) -> u64 {
     let octets_ps = match bus.bits_per_second {
         rate if rate > 0.0 => octets as f64 * 8e12 / rate,
@@ -132,7 +132,7 @@ pub(crate) struct CardServer {
 }
 
 impl CardServer {
-    /// How long a frame occupies it.
+    /// Time for which a frame occupies the card.
     fn work_ps(card: &CardCost, octets: usize) -> u64 {
         let octets_ps = match card.bits_per_second {
             rate if rate > 0.0 => octets as f64 * 8e12 / rate,
@@ -151,12 +151,13 @@ impl CardServer {
         waiting < 1.0 || waiting + octets as f64 <= card.buffer_octets
     }
 
-    /// How long one that comes at `at_ps` waits for those before it.
+    /// Time for which a frame that comes at `at_ps` waits for those before it.
     pub fn wait_ps(&self, at_ps: u64) -> u64 {
         self.free_ps.saturating_sub(at_ps)
     }
 
-    /// When a frame that comes at `at_ps` is through. Adds what it occupies.
+    /// Time at which a frame that comes at `at_ps` has crossed the card. Adds its work to
+    /// `busy_ps`.
     pub fn cross(&mut self, card: &CardCost, at_ps: u64, octets: usize, busy_ps: &mut u64) -> u64 {
         let work = Self::work_ps(card, octets);
         *busy_ps += work;

@@ -20,7 +20,7 @@ fn buffer(packets: usize, octets: usize) -> PacketBuffer<'static> {
     PacketBuffer::new(vec![PacketMetadata::EMPTY; packets], vec![0; octets])
 }
 
-/// One who sends.
+/// Sender of a flow of datagrams.
 pub struct Source {
     flow: u32,
     to: IpEndpoint,
@@ -69,7 +69,7 @@ impl Source {
     }
 }
 
-/// One who counts.
+/// Receiver of a flow of datagrams, which counts them.
 pub struct Sink {
     flow: u32,
     /// Octets of Ethernet, IP and UDP headers.

@@ -21,7 +21,7 @@ use std::ops::Range;
 /// Connections of a dialogue at most.
 pub const CONNECTIONS_MAX: usize = 8;
 
-/// One of the two.
+/// Party of a dialogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
     /// The party that begins.
@@ -33,11 +33,11 @@ pub enum Party {
 /// A step of a dialogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// One opens a connection to the other.
+    /// The party opens a connection to the other.
     Open(usize, Party),
-    /// One says so many octets.
+    /// The party sends so many octets.
     Say(usize, Party, u64),
-    /// One closes; the other sees the end and closes too.
+    /// The party closes; the other sees the end and closes too.
     Close(usize, Party),
 }
 
@@ -54,11 +54,11 @@ impl Line {
 pub struct Script {
     /// From the first to the last.
     pub lines: Vec<Line>,
-    /// From when the client begins the first of these until it has done the last.
+    /// Lines that are timed, from when the client begins the first until it has done the last.
     pub timed: Range<usize>,
 }
 
-/// How the hosts' TCP behaves.
+/// Parameters of the hosts' TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behaviour {
     /// Octets of its windows.
@@ -67,11 +67,11 @@ pub struct Behaviour {
     pub slow_start: bool,
     /// A small segment waits while another is under way (RFC 9293 section 3.7.4).
     pub nagle: bool,
-    /// How long an acknowledgement may wait for company; nothing: it goes at once.
+    /// Time for which an acknowledgement may wait for another segment; nothing: it goes at once.
     pub ack_delay: Option<Duration>,
 }
 
-/// How a dialogue went, as the client saw it.
+/// Result of a dialogue, as the client saw it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dialogue {
     /// When the first timed line began.

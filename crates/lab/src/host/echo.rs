@@ -16,7 +16,7 @@ pub const ECHO: usize = 8;
 /// Requests that wait for a neighbour at most, and replies that wait for us.
 const QUEUE: usize = 16;
 
-/// One who asks.
+/// Sender of echo requests.
 pub struct Pinger {
     flow: u32,
     to: IpAddress,

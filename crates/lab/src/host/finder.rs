@@ -12,14 +12,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Neighbours that are looked for at most.
 const NEIGHBOURS_MAX: usize = 64;
-/// When a host asks first: nodes have said who they are by then.
+/// Time of a host's first request: nodes have announced themselves by then.
 const FIRST: Instant = Instant::from_millis(1);
 /// From an unanswered question to the next.
 const RETRY: Duration = Duration::from_millis(20);
 /// From an answer to the next question.
 const REFRESH: Duration = Duration::from_secs(20);
 
-/// One that is looked for.
+/// Neighbour that is looked for.
 struct Wanted {
     /// The pair of own address and neighbour to be found.
     pair: Pair,

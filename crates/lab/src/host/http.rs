@@ -48,7 +48,7 @@ enum Response {
     Body(u64, Sha256, String),
 }
 
-/// One who fetches.
+/// Client that fetches files, one after the other.
 pub struct Client {
     to: IpEndpoint,
     flow: u32,
@@ -227,7 +227,7 @@ fn described(head: &[u8]) -> Option<(u64, String)> {
     Some((bytes?, digest?.to_owned()))
 }
 
-/// Where a server's connection is.
+/// State of a server's connection.
 enum Serving {
     /// Octets of the request so far.
     Request(Vec<u8>),
@@ -235,7 +235,7 @@ enum Serving {
     Response(Vec<u8>, u32, u64, u64),
 }
 
-/// One who serves.
+/// Server of files.
 pub struct Server {
     port: u16,
     window: usize,

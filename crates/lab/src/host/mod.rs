@@ -65,7 +65,7 @@ const ROUNDS_MAX: usize = 256;
 /// The least time between two visits that the host asks for.
 const TICK: Duration = Duration::from_micros(1);
 
-/// Where a host is.
+/// Addresses, routers and rate of a host.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
     /// Its link address.
@@ -82,7 +82,7 @@ pub struct HostConfig {
     pub seed: u64,
 }
 
-/// Where traffic goes: the entry's number, and the other host.
+/// Number of a traffic entry, and the other host.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
     /// The number of the entry, below [`FLOWS_MAX`].
@@ -252,7 +252,7 @@ impl Host {
         });
     }
 
-    /// How the dialogue of a flow goes, as this host sees it.
+    /// Result of a flow's dialogue so far, as this host sees it.
     pub fn dialogue(&self, flow: u32) -> Option<Dialogue> {
         let mut own = self.tasks.iter().filter(|(number, _)| *number == flow);
         own.find_map(|(_, task)| match task {

@@ -18,7 +18,7 @@ pub fn socket(window: usize) -> Socket<'static> {
     socket
 }
 
-/// One who sends.
+/// Sender of a stream.
 pub struct Source {
     flow: u32,
     ends: (u16, IpEndpoint),
@@ -91,7 +91,7 @@ impl Source {
     }
 }
 
-/// One who compares.
+/// Receiver of a stream, which compares each octet.
 pub struct Sink {
     flow: u32,
     socket: SocketHandle,

@@ -29,7 +29,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// Does what can be done now; whether the stack has something to send for it.
+    /// Does what can be done now; true if the stack has something to send for it.
     pub fn turn(&mut self, turn: &mut Turn<'_>) -> bool {
         match self {
             Self::Ping(task) => task.turn(turn),
@@ -46,7 +46,7 @@ impl Task {
         }
     }
 
-    /// When it has something to do of its own accord.
+    /// Time at which it has something to do of its own accord.
     pub fn due(&self) -> Option<Instant> {
         match self {
             Self::Ping(task) => task.due(),

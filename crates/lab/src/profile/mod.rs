@@ -53,7 +53,7 @@ const SHIPPED: [(&str, &str); 7] = [
 /// Frames that a server takes at once at most: a batch of the data path.
 pub const BATCH_MAX: usize = ferrule_pipeline::BATCH;
 
-/// Where the numbers of a profile come from.
+/// Origin of a profile's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// Chosen to be simple: no device is meant.
@@ -86,14 +86,14 @@ pub struct Price {
 }
 
 impl Price {
-    /// So many packets and octets.
+    /// Price of so many packets and octets.
     #[inline]
     pub fn of(&self, flow: ferrule_base::Flow) -> f64 {
         self.packet_ns * flow.packets as f64 + self.octet_ns * flow.octets as f64
     }
 }
 
-/// How the time of one frame spreads about its mean.
+/// Distribution of the time of one frame about its mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Distribution {
     /// Always the mean.
@@ -193,7 +193,7 @@ impl ControlCost {
     }
 }
 
-/// How well a profile fits what it was fitted to.
+/// Quality of a profile's fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fit {
     /// Published values that it was fitted to; 0: it was not.
@@ -211,7 +211,7 @@ pub struct Profile {
     pub name: String,
     /// Description, in a sentence.
     pub about: String,
-    /// Where its numbers come from.
+    /// Origin of its numbers.
     pub source: Source,
     /// The machine it was measured on, or the work it was fitted to.
     pub origin: String,
@@ -240,11 +240,11 @@ pub struct Profile {
     /// Each packet that an access list judges, in nanoseconds, more than with few entries, by
     /// their number in units of [`ENTRIES`].
     pub entries_ns: [f64; KNOTS.len()],
-    /// How the time of a frame spreads.
+    /// Distribution of the time of a frame.
     pub distribution: Distribution,
     /// Frames that are taken at once at most.
     pub batch: usize,
-    /// How long an idle device does not notice a frame.
+    /// Time for which an idle device does not notice a frame.
     pub timer: Duration,
     /// From one look at the ports to the next, by the device's own clock; zero: it
     /// looks always.
@@ -266,7 +266,7 @@ pub struct Profile {
     pub stagger: Duration,
     /// The engine of what is placed look-aside.
     pub look_aside: Speed,
-    /// How well it fits, if it was fitted.
+    /// Quality of the fit, if the profile was fitted.
     pub fit: Fit,
 }
 

@@ -31,12 +31,12 @@ const GREETING_FRAME: usize = 98;
 /// Time within which frames arrive that are under way when the traffic ends.
 const LAST: Duration = Duration::from_secs(30);
 
-/// How a topology is run.
+/// Parameters of a run of a topology.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// The seed of everything random.
     pub seed: u64,
-    /// For how long hosts send.
+    /// Time for which hosts send.
     pub length: Duration,
 }
 

@@ -10,7 +10,7 @@ use ferrule_node::ConfigError;
 use ferrule_node::config::Problem;
 use toml::de::DeTable;
 
-/// For how long a topology runs that does not say.
+/// Run time of a topology that states none.
 const RUNS_FOR: Duration = Duration::from_secs(2);
 
 /// State shared by the functions that read entries.

@@ -7,7 +7,7 @@ use ferrule_node::config::LAB_KEY;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// Where the files of a node are, and what its ports stand on.
+/// Folder of a node's files, and the driver of its ports.
 #[derive(Clone, Debug)]
 pub struct LiveSetting<'a> {
     /// Folder of all files.

@@ -54,7 +54,7 @@ pub struct Topology {
     pub about: String,
     /// The variant that was chosen.
     pub variant: Option<String>,
-    /// For how long it runs if nothing is said.
+    /// Run time if none is given.
     pub runs_for: Duration,
     /// Ferrule nodes.
     pub nodes: Vec<Node>,
@@ -75,7 +75,7 @@ pub struct Node {
     pub name: String,
     /// Configuration of the node.
     pub config: Config,
-    /// The same as it was written, for a node on real interfaces.
+    /// The configuration as it was written, for a node on real interfaces.
     pub written: toml::Table,
     /// The keys that it names, with the words and octets of each.
     pub keys: Vec<(String, Vec<(String, usize)>)>,
@@ -172,7 +172,7 @@ pub struct Traffic {
 /// Something that happens once.
 #[derive(Clone, Debug)]
 pub struct Disturbance {
-    /// When.
+    /// Time of the disturbance.
     pub at: Instant,
     /// Kind of disturbance.
     pub what: Upset,

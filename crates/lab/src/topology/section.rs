@@ -37,7 +37,7 @@ impl Problems {
 pub struct Section<'i> {
     /// For messages: `link`, `host h1`.
     pub what: String,
-    /// Where it stands.
+    /// Position in the file.
     pub span: Range<usize>,
     table: DeTable<'i>,
     known: Vec<&'static str>,
@@ -226,7 +226,7 @@ impl<'i> Section<'i> {
     }
 }
 
-/// The same value as a plain one, without places.
+/// Value without positions in the file.
 pub fn plain(value: &Spanned<DeValue<'_>>) -> toml::Table {
     toml::Table::deserialize(ValueDeserializer::from(value.clone())).unwrap_or_default()
 }

@@ -9,9 +9,9 @@ use ferrule_node::{Config, made_mac};
 use ferrule_pipeline::Packet;
 use std::any::Any;
 
-/// When a source sends.
+/// Schedule of a source.
 pub enum Schedule {
-    /// So many frames, so far apart.
+    /// Frames at this distance.
     Every(Duration),
     /// A Poisson process with this mean distance.
     Poisson(Duration),
@@ -229,7 +229,7 @@ pub fn gateway(name: &str, own: u8, other: u8, workers: u8) -> Config {
     placed(name, own, other, workers, "software")
 }
 
-/// The same with its tunnel's work done elsewhere.
+/// Configuration with the tunnel's work done elsewhere.
 pub fn placed(name: &str, own: u8, other: u8, workers: u8, placement: &str) -> Config {
     let (out, inn) = if own < other { (1, 7) } else { (7, 1) };
     config(&format!(

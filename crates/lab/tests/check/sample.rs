@@ -5,7 +5,7 @@ use ferrule_base::Duration;
 use ferrule_lab::check::case::Rekey;
 use ferrule_lab::check::{Case, Rig, campaign, run};
 
-/// How long hosts send.
+/// Time for which hosts send.
 pub const LENGTH: Duration = Duration::from_millis(50);
 
 /// Seeds of the sample. `make soak` runs a thousand.

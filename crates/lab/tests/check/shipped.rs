@@ -5,7 +5,7 @@ use ferrule_lab::check::case::{At, Away};
 use ferrule_lab::check::{Case, Rig, Score, Subject, campaign, run};
 use ferrule_lab::topology::{SHIPPED, Shipped, TopologySubject};
 
-/// How long hosts send.
+/// Time for which hosts send.
 const LENGTH: Duration = Duration::from_millis(60);
 
 fn score(shipped: &Shipped, seeds: u64) -> Score {

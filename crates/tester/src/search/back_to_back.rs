@@ -11,7 +11,7 @@ use crate::stream::Plan;
 use crate::trial::Timing;
 use ferrule_base::Duration;
 
-/// How to search.
+/// Parameters of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackToBack {
     /// The longest burst, in time (RFC 2544: 2 s at least).
@@ -46,7 +46,7 @@ pub struct Found {
     pub load: u64,
     /// How long the device can hold frames, in seconds, from the mean.
     pub buffer_secs: f64,
-    /// The same without what it forwarded meanwhile.
+    /// The same time, corrected by the frames that the device forwarded meanwhile.
     pub buffer_corrected_secs: Option<f64>,
     /// The longest burst that was tried passed: the device may take more.
     pub at_limit: bool,

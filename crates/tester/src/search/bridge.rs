@@ -128,7 +128,7 @@ pub struct Roles {
     pub monitor: usize,
 }
 
-/// How addresses are learned and tried.
+/// Parameters of learning addresses and trying them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Addresses {
     /// Ports.

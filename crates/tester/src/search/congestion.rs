@@ -49,7 +49,7 @@ pub struct Share {
     pub lost: u64,
 }
 
-/// How the device deals with congestion.
+/// Reaction of the device to congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// The device drops frames that the congested port cannot send.

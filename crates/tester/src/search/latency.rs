@@ -24,7 +24,7 @@ pub struct Found {
     pub means: Option<Summary>,
     /// Variation, by stream, of the last repeat.
     pub jitter: Vec<(String, Jitter)>,
-    /// How late frames left.
+    /// Lateness of frames.
     pub lateness: Lateness,
     /// Frames sent and received over all repeats.
     pub offered: u64,

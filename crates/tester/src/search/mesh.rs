@@ -40,7 +40,7 @@ impl Sides {
 /// Pattern of senders and receivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Everybody to everybody (section 5.1).
+    /// Every port to every other (section 5.1).
     Full,
     /// The first near port to all others (section 5.2).
     OneToMany,

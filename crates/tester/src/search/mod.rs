@@ -120,7 +120,7 @@ pub struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// On a bench, watched by `watch`, which is told of every trial.
+    /// Work on a bench; `watch` is told of every trial.
     pub fn new(bench: &'a mut dyn Bench, watch: &'a mut Watch<'a>) -> Self {
         Self { bench, watch, trials: Vec::new(), stopped: false }
     }

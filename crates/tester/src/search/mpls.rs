@@ -72,7 +72,7 @@ impl Operation {
     }
 }
 
-/// How to test.
+/// Parameters of the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mpls {
     /// The search for throughput.

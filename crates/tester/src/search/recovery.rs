@@ -21,7 +21,7 @@ use crate::stream::{Plan, Stream};
 use crate::trial::{Timing, TrialResult};
 use ferrule_base::Duration;
 
-/// How to test.
+/// Parameters of the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recovery {
     /// The throughput, in thousandths of a frame a second.

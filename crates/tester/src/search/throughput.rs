@@ -25,10 +25,10 @@ const ATTEMPTS: usize = 4;
 /// Where doubling begins, and how often it may double.
 const FIRST: u64 = 10_000_000;
 const DOUBLINGS_MAX: usize = 24;
-/// How often it does as a rule: up to ten million frames a second.
+/// Usual number of doublings: up to ten million frames a second.
 const DOUBLINGS_USUAL: u32 = 10;
 
-/// How to search.
+/// Parameters of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Throughput {
     /// Loads.
@@ -58,8 +58,8 @@ pub enum Limit {
     Range,
     /// A higher load could not be sent.
     Tester,
-    /// Somebody stopped the search: between this load and the lowest that failed, if one
-    /// did, nobody knows.
+    /// The search was stopped. The loads between this one and the lowest that failed, if one did,
+    /// are not known.
     Stopped,
 }
 

@@ -111,7 +111,7 @@ impl Device {
         }
     }
 
-    /// When it is down in the trial that begins.
+    /// Time for which it is down in the trial that begins.
     fn outage(&mut self) -> std::ops::Range<u64> {
         self.reset.take().map_or(0..0, |after| {
             let at = self.measured + after.as_nanos() as u64;
@@ -119,7 +119,7 @@ impl Device {
         })
     }
 
-    /// Where a served frame goes, and what becomes of it.
+    /// Changes a served frame as the device does, and gives the ports that it leaves by.
     fn forward(&mut self, now: u64, from: usize, packet: &mut Packet) -> Vec<usize> {
         let ports = self.ports;
         match &mut self.kind {

@@ -18,7 +18,7 @@ const WIRE: usize = 256;
 const FRAME_MAX: usize = 3000;
 /// Time between two rounds.
 const STEP: Duration = Duration::from_micros(50);
-/// How long a late engine takes at most.
+/// Longest time that a late engine takes.
 const LATE: Duration = Duration::from_millis(2);
 /// Rounds without anything moving after which all has settled: longer than a
 /// late engine takes.

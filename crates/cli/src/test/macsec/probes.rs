@@ -16,7 +16,7 @@ const FEW: usize = 20;
 const SHORTEST: usize = 60;
 /// Padding behind an ICV. (Not zeros: what a device left of those would look like its own.)
 const PADDING: u8 = 0xa5;
-/// So far ahead is a number that no other run comes to, and that XPN finds the upper half of.
+/// Distance to a number that no other run comes to, and that XPN finds the upper half of.
 const FAR: u64 = 3 << 29;
 /// The farthest that a number may be ahead for its upper half to be found.
 const HALF_RANGE: u64 = (1 << 31) - 1;

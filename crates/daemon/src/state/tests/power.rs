@@ -31,8 +31,8 @@ fn created(disk: &Simulated) -> Result<FileStore<Simulated>, StateError> {
     FileStore::create_on(disk.clone(), Path::new(STATE_AT), Path::new(USED_AT))
 }
 
-/// How far a life came: whether the state was made, and the highest limit that was said
-/// to be kept.
+/// Progress of a life: true once the state was made, and the highest limit that was reported as
+/// kept.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reached {
     made: bool,

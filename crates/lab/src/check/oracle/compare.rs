@@ -64,7 +64,7 @@ impl Counted {
         sum
     }
 
-    /// Where expectation and count differ.
+    /// Differences between expectation and count.
     ///
     /// 1. Exactly the accepted packets went on (some of them may have been
     ///    refused afterwards, for what is in them).

@@ -32,7 +32,7 @@ enum Model {
     Secy(SecyReceiver),
 }
 
-/// How a model begins.
+/// Kind of a model, with its parameters.
 #[derive(Clone, Copy)]
 enum Start {
     Esp { window: u64 },

@@ -89,7 +89,7 @@ proptest! {
         }
     }
 
-    /// The same of MACsec.
+    /// Comparison with the data plane's window of MACsec.
     #[test]
     fn macsec_model_and_the_window_of_the_data_plane_agree(
         window in 0_u32..130, lowest in 1_u64..200, which in 0_usize..3, numbers in arrivals(),
