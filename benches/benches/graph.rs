@@ -26,10 +26,10 @@ const ADDRESSES: usize = 12;
 /// nothing.
 const PACKETS: usize = 32_768;
 
-/// Flows that go round.
+/// Flows that take turns.
 const FLOWS: usize = 512;
 
-/// Frames of these flows, which go round.
+/// Frames of these flows, which take turns.
 const FRAMES: usize = 4096;
 
 /// A node that carries these frames, one after the other.

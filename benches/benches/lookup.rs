@@ -18,7 +18,7 @@ use std::net::Ipv4Addr;
 /// Look-ups of a round.
 const LOOKUPS: usize = 1 << 17;
 
-/// Flows that go round.
+/// Flows that take turns.
 const FLOWS: usize = 8192;
 
 /// A case that walks over `all` in batches.

@@ -16,7 +16,7 @@ use std::fmt::Write;
 /// nothing else goes on, and not as the case before has left them.
 const PACKETS: usize = 16_384;
 
-/// Different flows that go round.
+/// Different flows that take turns.
 const FLOWS: usize = 8192;
 
 /// Throughput with 10,000 entries that is to be reached, relative to one entry.

@@ -17,7 +17,7 @@ use ferrule_crypto::{Backend, Suite};
 
 const SIZES: [usize; 6] = [64, 128, 256, 512, 1024, 1420];
 
-/// Flows that go round.
+/// Flows that take turns.
 const FLOWS: usize = 512;
 
 /// Packets that are opened before those that count, which were sealed just now.

@@ -152,7 +152,7 @@ fn searched(bench: &mut OneSide, size: usize) -> (f64, Limit) {
     (found.load.unwrap_or(0) as f64 / 1e3, found.limit)
 }
 
-/// Rounds of both in turn; whether they agree.
+/// Rounds of both in turn; true if they agree.
 fn compare(size: usize) -> bool {
     let (mut alone, mut cache) = ports(&format!("p{size}"));
     let (driven, own) = ports(&format!("t{size}"));

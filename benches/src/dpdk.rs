@@ -5,7 +5,7 @@ use std::process::Command;
 
 const PROGRAM: &str = "dpdk-test-crypto-perf";
 
-/// Two cores: the one to measure on, and one for whoever waits.
+/// Two cores: one to measure on, and one for the thread that waits.
 pub struct Dpdk {
     cores: [usize; 2],
     /// Every core that the program may use.

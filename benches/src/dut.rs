@@ -28,8 +28,7 @@ use std::sync::{Arc, Mutex};
 /// Packets under way, unless a row says otherwise: two batches.
 pub const UNDER_WAY: usize = 2 * BATCH;
 
-/// Buffers beside those that go round: what the node makes itself, and what waits in
-/// caches.
+/// Buffers beside those of the frames in turn: for packets that the node makes, and for caches.
 const SPARE: usize = 2048;
 
 /// Features of a node's ports.

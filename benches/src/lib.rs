@@ -85,8 +85,8 @@ pub fn median(values: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// Nanoseconds that this process was on a core: what somebody else takes of the
-/// machine does not count. (Where the kernel does not say, the time that went by.)
+/// Nanoseconds that this process was on a core: time that other processes take does not count.
+/// (Where the kernel does not say, the time that went by.)
 pub fn on_core(start: &std::time::Instant) -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let nanos = text.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());

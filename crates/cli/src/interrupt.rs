@@ -13,7 +13,7 @@ const AT_ONCE: i32 = 128;
 
 static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// True once somebody wants an end; from the first call on, signals mean that.
+/// Flag that is set by a signal that asks for an end; from the first call on, signals do that.
 pub fn flag() -> Result<Arc<AtomicBool>, Fault> {
     if let Some(stop) = STOP.get() {
         return Ok(Arc::clone(stop));

@@ -43,7 +43,7 @@ pub fn exists(space: &str) -> bool {
     Path::new(NAMES).join(space).exists()
 }
 
-/// Makes a namespace, without IPv6 unless somebody wants it there.
+/// Makes a namespace, with or without IPv6.
 pub fn add(runner: &Runner, space: &str, ipv6: bool) -> Result<(), Fault> {
     let mut add = Command::new("ip");
     let said = runner.output(add.args(["netns", "add", space]), LIMIT)?;

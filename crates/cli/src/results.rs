@@ -1,4 +1,4 @@
-//! Reports where somebody wants them: printed, as a page, as a folder of files.
+//! Reports where the user wants them: printed, as a page, as a folder of files.
 
 use crate::paint::{Paint, emit};
 use ferrule_daemon::Fault;

@@ -33,8 +33,8 @@ pub struct Hsm {
 }
 
 impl Hsm {
-    /// A fresh one of this label, in an empty folder that only its owner can open:
-    /// whoever sees the PIN on the way has no use for it.
+    /// A fresh token of this label, in an empty folder that only its owner can open: a PIN that is
+    /// seen on the way is of no use.
     pub fn new(
         runner: &Runner,
         module: &'static str,

@@ -144,8 +144,8 @@ fn lab_errors_have_a_remedy_and_exit_code_2() {
     }
 }
 
-/// Everybody can compute a key of the laboratory: no live node may have one, not
-/// even if a file of that name lies there.
+/// Anyone can compute a key of the laboratory: no live node may have one, not even if a file of
+/// that name lies there.
 #[test]
 fn lab_keys_are_refused_by_run_and_check() {
     let folder = Folder::new("keys");

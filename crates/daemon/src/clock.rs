@@ -4,7 +4,7 @@ use ferrule_base::Instant;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Nanoseconds since somebody first asked: what a stopwatch is read from.
+/// Nanoseconds since the first call, for stopwatches.
 pub fn nanoseconds() -> u64 {
     static START: OnceLock<std::time::Instant> = OnceLock::new();
     START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64

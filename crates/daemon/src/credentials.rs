@@ -25,7 +25,7 @@ pub(crate) fn is_credential(name: &str) -> bool {
     (1..=255).contains(&name.len()) && is_printable && !is_path
 }
 
-/// The credentials of this process, or of nobody.
+/// The credentials of this process, or none.
 #[derive(Clone, Default)]
 pub struct Credentials(Option<Arc<BTreeMap<String, Result<Secret, String>>>>);
 

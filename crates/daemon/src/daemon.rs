@@ -384,7 +384,7 @@ impl Source {
         self.fault(Blame::Environment, ["node", "state", &written], what, remedy)
     }
 
-    /// A fault about the counter `id`, which begins with what it is for.
+    /// A fault about the counter `id`, which begins with the kind of the counter.
     fn counter_fault(
         &self,
         config: &Config,

@@ -1,4 +1,4 @@
-//! Devices that go and come back: a veth that is made again, a TAP that somebody deleted.
+//! Devices that go and come back: a veth that is made again, a TAP that was deleted.
 //!
 //! ```text
 //!   kernel ── "wan" (7) went ───────────▶ port-down: shown as gone from now on; its

@@ -105,7 +105,7 @@ pub fn received(keys: BTreeMap<String, String>) -> Result<BTreeMap<String, Secre
     each.collect()
 }
 
-/// Understands a configuration whose key files somebody else read, but for credentials.
+/// Reads a configuration whose key files were read elsewhere, except for credentials.
 pub fn from_parts(
     file: &str,
     text: &str,
@@ -196,7 +196,7 @@ impl KeySource for Disk<'_> {
     }
 }
 
-/// Keys that somebody else read, and credentials.
+/// Keys that were read elsewhere, and credentials.
 struct Sent<'a> {
     keys: &'a BTreeMap<String, Secret>,
     credentials: &'a Credentials,
@@ -216,7 +216,7 @@ impl KeySource for Sent<'_> {
     }
 }
 
-/// Reads a file that nobody but its owner may read; `kind` is what it is.
+/// Reads a file that only its owner may read; `kind` names it in errors.
 pub fn private_file(kind: &str, path: &Path) -> Result<Secret, String> {
     let shown = path.display();
     // (A pipe would wait for somebody to write.)

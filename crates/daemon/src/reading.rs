@@ -25,7 +25,7 @@ use std::sync::mpsc::{
 /// Configurations that wait at most: each may have 12 MiB.
 const WAITING_MAX: usize = 4;
 
-/// A configuration that somebody wants.
+/// Source of a configuration that is asked for.
 pub(crate) enum Text {
     /// From a client, with its keys.
     Sent { file: String, text: String, keys: BTreeMap<String, Secret> },
@@ -42,7 +42,7 @@ pub(crate) enum Purpose {
     Compare { new_keys: bool },
 }
 
-/// The client that asked, by number; nobody for a signal.
+/// The client that asked, by number; nothing for a signal.
 pub(crate) type Asker = Option<u64>;
 
 struct Job {
@@ -105,8 +105,8 @@ impl Reading {
         Ok(())
     }
 
-    /// The next one that was read, in the order in which they were asked for. Whoever waits for
-    /// a thread that ended is told so.
+    /// The next configuration that was read, in the order of the requests. If the thread ended,
+    /// each request gets an error.
     pub fn read(&mut self) -> Option<Read> {
         match self.thread.as_ref()?.1.try_recv() {
             Ok(Done::Read(read)) => {

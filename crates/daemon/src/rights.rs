@@ -23,8 +23,8 @@ pub(crate) struct Rights {
     pub monitors: Option<u32>,
 }
 
-/// Keys in this process's memory are nobody else's: not in core files, not in swap,
-/// not in another process's hands.
+/// Protects the keys in this process's memory: from core files, from swap, and from other
+/// processes.
 pub(crate) fn protect_memory() {
     return_large_allocations();
     let _ = hide_memory();
@@ -60,8 +60,8 @@ impl Rights {
         Ok(Self { user, monitors })
     }
 
-    /// From here on nobody in this process can open a port, or read a key file that
-    /// is not its own. What still has to be opened, the companion opens.
+    /// Gives up privilege: from here on this process cannot open a port, or read a key file that is
+    /// not its own. Ports that are still to be opened, the companion opens.
     pub fn give_up(
         &self,
         (config, source): (&Config, &Source),

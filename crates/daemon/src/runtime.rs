@@ -7,9 +7,8 @@
 //!   say "asleep" ─ turn once more ─ nothing ─▶ ppoll(ports, wake, timeout)
 //! ```
 //!
-//! Whoever gives work to a thread puts it into a ring first and looks whether
-//! it says "asleep" then; the thread says so first and looks into the ring then.
-//! So no work is left lying.
+//! A thread that gives work to another puts it into a ring first, and then looks whether the other
+//! says "asleep"; the other says so first, and looks into the ring then. So no work is left lying.
 
 use crate::clock::Clock;
 use crate::measure::{Measured, Measures};
@@ -87,7 +86,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// For so many workers; whether ports are measured.
+    /// Board for so many workers, with or without measuring ports.
     pub fn new(workers: usize, measured: bool) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             control: Sleeper::new()?,

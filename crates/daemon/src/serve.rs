@@ -49,7 +49,7 @@ const LOOK_AGAIN: Duration = Duration::from_micros(100);
 const FAILURES_MAX: usize = 32;
 
 impl Daemon {
-    /// Runs until a signal or a client ends it, then stops in peace.
+    /// Runs until a signal or a client ends it, then stops in order.
     pub fn run(mut self) -> Result<(), Fault> {
         let mut set = PollSet::new();
         let mut tap: Option<Tap> = None;
@@ -150,7 +150,7 @@ impl Daemon {
         }
     }
 
-    /// Tells whoever asked for a configuration what came of it.
+    /// Reports the outcome of a request for a configuration to its client, or logs it.
     fn conclude(&mut self, asker: Asker, purpose: Purpose, done: Result<Reply, Fault>) {
         let Some(client) = asker else {
             match &done {

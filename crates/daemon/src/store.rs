@@ -67,7 +67,7 @@ impl SharedStore {
         Self(Arc::new(Shared { files, waiting, wake: Condvar::new(), writer: Mutex::new(None) }))
     }
 
-    /// The files, while nobody else has them.
+    /// The files, locked for the caller.
     pub fn lock(&self) -> MutexGuard<'_, FileStore> {
         locked(&self.0.files)
     }

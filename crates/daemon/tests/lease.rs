@@ -189,7 +189,7 @@ struct State {
     twice: bool,
     /// True if files were put back or taken away.
     meddled: bool,
-    /// True if the record cannot be read although nobody put files back or took them away.
+    /// True if the record cannot be read although no file was put back or taken away.
     lost: bool,
 }
 
@@ -325,7 +325,7 @@ impl Protocol {
         Some(())
     }
 
-    /// `state create` after a loss: for a key that nobody used, as far as the list says.
+    /// `state create` after a loss: for a key that is not used, as far as the list says.
     fn anew(&self, state: &mut State) -> Option<()> {
         let names = state.folders[0].names.now;
         (names == Names::default() && !state.is_locked(0, Inode::MAX)).then_some(())?;

@@ -9,9 +9,9 @@
 //!                 a live node or a lab:  Source { state, command }
 //! ```
 //!
-//! Whoever drives packets answers between two turns of its own, so nothing here
-//! reaches into a node from another thread. What there is to see is one value,
-//! [`State`], the same for both; what may be asked for is a [`Command`].
+//! The driver of packets answers between two turns of its own, so nothing here reaches into a node
+//! from another thread. The state is one value, [`State`], the same for both; each request is a
+//! [`Command`].
 //!
 //! The server, which a node's metrics use too, is small on purpose and speaks the
 //! part of HTTP/1.1 that they need. Everything about it has a bound: connections, octets of a request,

@@ -55,7 +55,7 @@ struct Place {
 }
 
 impl Place {
-    /// True if nobody works for it: it says nothing, or reads slowly.
+    /// True if no answer is being made for it: the client is silent, or reads slowly.
     fn may_go(&self) -> bool {
         match self.state {
             State::Silent => self.since.elapsed() > ASK_TIME,

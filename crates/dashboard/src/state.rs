@@ -131,7 +131,7 @@ pub enum NodeKind {
 pub struct Port {
     /// Its name.
     pub name: String,
-    /// Driver and device, or what it is attached to.
+    /// Driver and device, or the other end that it is attached to.
     pub about: String,
     /// Its address.
     pub mac: String,

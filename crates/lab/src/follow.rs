@@ -22,7 +22,7 @@ use ferrule_pipeline::Packet;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-/// Journeys that are kept until somebody takes them, at most; later ones are left out.
+/// Journeys that are kept until they are taken, at most; later ones are left out.
 pub const JOURNEYS_MAX: usize = 1 << 16;
 
 /// Parts of a delay, in picoseconds.
@@ -84,7 +84,7 @@ pub struct Passage {
     pub parts: Parts,
 }
 
-/// A frame's way from the station that sent it to the one that received it.
+/// Way of a frame from the station that sent it to the station that received it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Journey {
     /// Its number among those that were followed, in the order of sending, from 0.

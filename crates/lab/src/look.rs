@@ -1,4 +1,4 @@
-//! Looking at a network between two steps of it: for whoever shows it to people.
+//! Views of a network between two steps of it, to be shown to people.
 
 use crate::impair::Impairments;
 use crate::link::{Direction, Lane};

@@ -326,7 +326,7 @@ impl Network {
         self.world.taps.get_mut(tap.0).map(Tap::take).unwrap_or_default()
     }
 
-    /// Lets somebody see every frame.
+    /// Adds an observer, which sees every frame.
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
         self.world.observers.push(observer);
     }
@@ -349,7 +349,7 @@ impl Network {
         self.world.now
     }
 
-    /// When something happens next, if nobody changes anything before.
+    /// Time of the next event, if nothing changes before.
     pub fn next_event(&self) -> Option<Instant> {
         self.world.agenda.peek()
     }

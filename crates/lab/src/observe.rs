@@ -58,6 +58,6 @@ pub trait Observer: Send {
     /// A planned change was made.
     fn changed(&mut self, _now: Instant, _what: &str) {}
 
-    /// So that whoever drives the network can read results.
+    /// Lets the caller read results from the observer.
     fn as_any(&mut self) -> &mut dyn Any;
 }

@@ -32,6 +32,6 @@ pub trait Station: Send {
     /// and got from it, the others account for the difference.
     fn ledger(&self) -> Ledger;
 
-    /// So that whoever drives the network can read results.
+    /// Lets the caller read results from the station.
     fn as_any(&mut self) -> &mut dyn Any;
 }

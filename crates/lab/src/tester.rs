@@ -200,7 +200,7 @@ impl LabBench {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Lets time go on until then, or until somebody wants an end; true if nobody does.
+    /// Lets time go on until then; false if the trial was stopped before.
     fn run(&mut self, until: Instant) -> bool {
         while self.network.now() < until && !self.is_stopped() {
             self.network.advance((self.network.now() + STOP_LOOK).min(until));
@@ -244,7 +244,7 @@ impl LabBench {
         Ok(bench)
     }
 
-    /// Asks at a port who has `wanted`; nothing if nobody answers.
+    /// Asks at a port who has `wanted`; nothing if no answer comes.
     pub fn resolve(
         &mut self,
         port: usize,

@@ -59,7 +59,7 @@ impl Station for Doors {
     }
 }
 
-/// Wires that somebody drives.
+/// Wires that the caller drives.
 pub struct Wires {
     network: Network,
     doors: StationId,

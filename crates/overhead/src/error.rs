@@ -28,7 +28,7 @@ impl StackError {
         Self { message: message.into(), help: None, span: None, stage: None }
     }
 
-    /// An error of whoever puts stacks together, without a place in a text.
+    /// An error of a caller that puts stacks together, without a place in a text.
     pub fn usage(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self::new(message).with_help(help)
     }

@@ -284,7 +284,7 @@ impl Builder {
         }
     }
 
-    /// Every IP packet must fit its own length field, whoever made it.
+    /// Every IP packet must fit its own length field, also those that a transformation makes.
     fn check_len(&self) -> Result<(), StackError> {
         let len = total(&self.segments);
         if len > FRAME_LEN_MAX {

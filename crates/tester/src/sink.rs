@@ -171,8 +171,8 @@ pub struct Strays {
     pub earlier: u64,
     /// The tester's, changed so that its stream cannot be told.
     pub corrupted: u64,
-    /// Fragments of IP packets, which nobody sent as such; counted above or as corrupted
-    /// frames of a stream as well.
+    /// Fragments of IP packets, which no stream sends; counted above or as corrupted frames of a
+    /// stream as well.
     pub fragments: u64,
 }
 

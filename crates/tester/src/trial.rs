@@ -1,4 +1,4 @@
-//! One trial (RFC 2544 section 23): streams for a time, and what became of them.
+//! One trial (RFC 2544 section 23): streams for a time, and the frames that arrived.
 //!
 //! ```text
 //!   start ──▶ warm-up ──▶ measuring ──▶ drain ──▶ over
@@ -6,9 +6,9 @@
 //!             counted     counted       arrivals
 //! ```
 //!
-//! A trial is a value without clock, thread or port. Whoever drives it calls
-//! `emit` and `handle` with the time of day of its choice, and `poll_timeout`
-//! says when to call again. Frames carry the time at which they should have left;
+//! A trial is a value without clock, thread or port. Its driver calls `emit` and `handle` with the
+//! time of day of its choice, and `poll_timeout` says when to call again. Frames carry the time at
+//! which they should have left;
 //! a driver that is late sends late, and the result says so. What could not be
 //! sent within [`Timing::grace`] after the end counts as not sent: never as
 //! offered, never as lost.
@@ -156,7 +156,7 @@ impl Trial {
         settled(&self.legs)
     }
 
-    /// Sends nothing more: somebody wants it to end.
+    /// Sends nothing more: the trial was stopped from outside.
     pub fn end(&mut self) {
         self.legs.iter_mut().for_each(Leg::end);
     }

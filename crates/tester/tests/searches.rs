@@ -513,7 +513,7 @@ fn soak_names_the_parts_in_which_frames_were_lost() {
     assert!(device.about().is_virtual);
 }
 
-/// A bench that somebody stops after so many trials.
+/// A bench that is stopped after so many trials.
 struct Stopped {
     device: Device,
     left: usize,

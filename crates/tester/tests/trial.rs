@@ -1,5 +1,4 @@
-//! Trials in virtual time over a wire that does what it is told, against what it
-//! was told.
+//! Trials in virtual time over a wire with a given behaviour, against that behaviour.
 
 use ferrule_base::{Duration, Instant, MacAddr, Rng};
 use ferrule_pipeline::{Batch, Packet, Pool};

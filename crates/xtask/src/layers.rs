@@ -3,7 +3,7 @@
 
 use crate::{Finding, Source};
 
-/// A crate, the crates of this tree that it may use, whether it is pure.
+/// A crate, the crates of this tree that it may use, and true if it is pure.
 pub struct Layer {
     /// Folder below `crates/`.
     pub name: &'static str,

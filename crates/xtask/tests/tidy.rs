@@ -66,8 +66,7 @@ fn tidy_pure_crates_do_not_touch_the_system() {
     none(tree().iter().flat_map(layers::purity).collect());
 }
 
-/// `make test` runs what is executable: a script that is not would be left out, and nobody
-/// would be told.
+/// `make test` runs what is executable: a script that is not would be left out without a word.
 #[test]
 fn tidy_scripts_that_are_tests_are_run() {
     use std::os::unix::fs::PermissionsExt;

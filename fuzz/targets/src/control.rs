@@ -127,7 +127,7 @@ fn discovery(kind: u8, src: MacAddr, input: &mut Input<'_>) -> Vec<u8> {
     frame(OWN, src, EtherType::IPV6, &packet)
 }
 
-/// A core, the time, and what the data path was told.
+/// A core, the time, and the orders that the data path was given.
 #[derive(Default)]
 struct Rig {
     core: Discovery,

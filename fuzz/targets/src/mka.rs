@@ -35,7 +35,7 @@ fn framed(body: &[u8], keys: &Keys) -> Vec<u8> {
     frame
 }
 
-/// The message of somebody with the CAK, who has heard the station.
+/// The message of a member with the CAK, which has heard the station.
 fn member(kay: &Kay, body: &[u8]) -> Option<Vec<u8>> {
     let mut padded = body.to_vec();
     padded.resize(padded.len().next_multiple_of(4) + ICV_LEN, 0);

@@ -1,5 +1,5 @@
-//! Everything that the demo measured, as tables: for programs, and for whoever wants
-//! more than the one table that the verdict stands on.
+//! Everything that the demo measured, as tables: for programs, and for readers who want more than
+//! the one table that the verdict rests on.
 
 use super::report::{Outcome, Row};
 use super::wiretap::OnWire;

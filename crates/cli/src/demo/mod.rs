@@ -1,5 +1,5 @@
-//! `ferrule demo`: two sites joined across somebody else's MPLS network, in the
-//! clear, under MACsec and under ESP, carrying real traffic.
+//! `ferrule demo`: two sites joined across a provider's MPLS network, in the clear, under MACsec
+//! and under ESP, carrying real traffic.
 //!
 //! ```text
 //!   host1 ── CE1 ── PE1 ══ P ══ PE2 ── CE2 ── host2
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! As root on real interfaces, one process per node ([`live`]); otherwise the
-//! same network in the laboratory, in virtual time ([`in_lab`]). [`plan`] says what the
-//! network is, [`report`] what was found.
+//! same network in the laboratory, in virtual time ([`in_lab`]). [`plan`] describes the network,
+//! [`report`] the result.
 
 pub mod bench;
 mod chain;

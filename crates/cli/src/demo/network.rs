@@ -94,8 +94,8 @@ pub fn remove_orphans() -> usize {
     orphans.len()
 }
 
-/// Removes the keys and logs of a killed demo from where they lie by default.
-/// Others may write there, too: a link, or somebody else's folder, is left alone.
+/// Removes the keys and logs of a killed demo from where they lie by default. Others may write
+/// there, too: a link, or a folder of another user, is left alone.
 fn remove_files(process: &str) {
     let folder = std::env::temp_dir().join(format!("ferrule-demo-{process}"));
     let owner = |path: &Path| fs::symlink_metadata(path).ok().map(|m| (m.is_dir(), m.uid()));

@@ -1,4 +1,4 @@
-//! Writing what `init` made: all files or none, and nobody's over.
+//! Writing what `init` made: all files or none, and over no file of others.
 
 use ferrule_base::Secret;
 use ferrule_daemon::{Blame, Fault};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Keys: their owner alone.
 const SECRET_MODE: u32 = 0o600;
-/// Configurations: for everybody to read.
+/// Mode of configurations, which everyone may read.
 const OPEN_MODE: u32 = 0o644;
 
 /// Files that belong together.

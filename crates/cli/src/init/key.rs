@@ -65,7 +65,7 @@ impl KeyFor {
         words.into_iter().filter(|(_, len)| *len > 0).collect()
     }
 
-    /// A file with a key that nobody had before. `what` says in it what it is for.
+    /// A file with a fresh key. `what` is the use of the key, for a comment in the file.
     pub fn fresh(self, what: &str) -> Result<Secret, random::Unavailable> {
         let mut text = format!("# {what}\n").into_bytes();
         for (word, len) in self.words() {
@@ -88,9 +88,9 @@ fn hex(octet: u8) -> [u8; 2] {
     [octet >> 4, octet & 15].map(|digit| DIGITS[usize::from(digit)])
 }
 
-/// A locally administered address that nobody else is likely to have. Its last
-/// three octets are never all zero, for tshark takes such an inner address for
-/// a pseudowire without control word.
+/// A locally administered address, chosen at random so that no other port is likely to have it. Its
+/// last three octets are never all zero, for tshark takes such an inner address for a pseudowire
+/// without control word.
 pub fn fresh_mac() -> Result<ferrule_base::MacAddr, random::Unavailable> {
     let mut octets = [0; 6];
     random::fill(&mut octets)?;

@@ -1,4 +1,4 @@
-//! `ferrule init`: configurations to start from, with keys that nobody had before.
+//! `ferrule init`: configurations to start from, with fresh keys.
 //!
 //! ```text
 //!   gateway   an ESP tunnel between two sites' gateways
@@ -395,7 +395,7 @@ impl Set {
         Ok(())
     }
 
-    /// Begins the counters of our own keys, which nobody has used yet. They are
+    /// Begins the counters of this side's keys, which are not used yet. They are
     /// bound to this machine's disk: the other side begins its own.
     fn begin_counters(&self) -> Result<(), String> {
         let Some(path) = &self.counters else { return Ok(()) };

@@ -101,7 +101,7 @@ fn measure(name: &str) -> Calibration {
     calibrate(name, &origin, &mut clock, &mut progress)
 }
 
-/// The file: what it is, then the profile.
+/// Text of the file: a description, then the profile.
 fn file_text(profile: &Profile) -> String {
     let mut text = format!("# Written by `ferrule lab calibrate`, {}.\n", machine::date());
     if cfg!(debug_assertions) {

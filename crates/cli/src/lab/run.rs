@@ -217,8 +217,8 @@ fn serve(
     desk::drive(topology, lab, listener, length, say).map_err(|e| Fault::Machine(e.to_string()))
 }
 
-/// Lets the time go on, with a line about it where somebody waits. True if the
-/// network came to rest afterwards.
+/// Lets the time go on, with a line about it on a terminal. True if the network came to rest
+/// afterwards.
 fn advance(lab: &mut Lab, length: Duration) -> bool {
     let begun = std::time::Instant::now();
     let terminal = std::io::stderr().is_terminal();

@@ -254,7 +254,7 @@ impl Site<'_> {
         }
     }
 
-    /// The place of the wires: a name that nobody has.
+    /// Namespace of the wires: a name that no node or host has.
     fn cabling(&self) -> String {
         let mut name = WIRES.to_owned();
         let topology = self.topology;

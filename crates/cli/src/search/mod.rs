@@ -170,7 +170,8 @@ impl SearchArgs {
     }
 }
 
-/// One thread: the next seed, as long as none below it has failed and nobody wants an end.
+/// Work of one thread: the next seed, as long as none below it has failed and the search was not
+/// stopped.
 fn work(
     subject: &TopologySubject,
     next: impl Fn() -> u64,

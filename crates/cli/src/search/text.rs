@@ -7,7 +7,7 @@ use ferrule_lab::check::{Names, Outcome, Recording, Score};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Before this, nobody needs to be told how far it is.
+/// Time before which no progress is shown.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A number with its thousands apart.

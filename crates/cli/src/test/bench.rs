@@ -146,7 +146,7 @@ enum Reset {
 }
 
 impl Resetting {
-    /// Looks after it; whether it failed.
+    /// Looks after the reset; true if it failed.
     fn fails(&mut self) -> bool {
         match &mut self.state {
             Reset::Due if std::time::Instant::now() >= self.at => {

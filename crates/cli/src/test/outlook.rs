@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Before this, nobody needs to be told.
+/// Time before which no estimate is shown.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Progress of a test, and the time that it will take. Handles share it.

@@ -56,7 +56,7 @@ fn wrong(what: &str, remedy: &str) -> Fault {
     Fault::new(Blame::Configuration, what, remedy)
 }
 
-/// The key in a file that nobody else may read, or from the standard input.
+/// The key in a file that only its owner may read, or from the standard input.
 fn key_at(path: &Path) -> Result<Secret, Fault> {
     if path == Path::new("-") {
         let mut octets = Vec::with_capacity(FILE_MAX as usize);

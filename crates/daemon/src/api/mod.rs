@@ -86,7 +86,7 @@ pub enum Request {
         /// The port's name.
         port: String,
     },
-    /// End in peace.
+    /// Stop the node.
     Stop {},
 }
 

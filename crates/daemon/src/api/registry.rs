@@ -40,9 +40,8 @@ pub fn folders() -> Vec<PathBuf> {
     std::iter::once(PathBuf::from(RUN)).chain(own).collect()
 }
 
-/// Makes a node found whose socket is somewhere else. The entry, for whoever takes it away
-/// at the end; nothing where there is no place for one: then the node is named by its
-/// configuration.
+/// Makes a node found whose socket is somewhere else. Returns the entry, to be taken away at the
+/// end; nothing where there is no place for an entry: then the node is named by its configuration.
 pub fn register(name: &str, socket: &Path) -> Option<PathBuf> {
     let mut folders = folders();
     if !User::current().is_root() {
@@ -63,7 +62,7 @@ fn register_in(folder: &Path, name: &str, socket: &Path) -> io::Result<Option<Pa
     symlink(socket, &entry).map(|()| Some(entry))
 }
 
-/// Takes links away that lead to nobody.
+/// Takes links away that lead to no node.
 fn sweep(folder: &Path) {
     for entry in entries(folder).into_iter().filter(|entry| entry.is_symlink()) {
         if !answers(&entry) {

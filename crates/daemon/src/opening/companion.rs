@@ -1,8 +1,8 @@
 //! The companion: opens ports for a daemon that has no privilege any more.
 //!
-//! Another process image, which has never seen a key, and which nobody but the
-//! daemon reaches. It opens what it was told of before the daemon became its
-//! user ([`Grant`]) and is [confined](super::confine) to that.
+//! Another process image, which has never seen a key, and which only the daemon reaches. It opens
+//! the ports that were granted before the daemon became its user ([`Grant`]) and is
+//! [confined](super::confine) to that.
 
 use super::confine::confine;
 use super::message::{Answer, Grant, MESSAGE_MAX, Message};
@@ -48,7 +48,7 @@ pub fn serve(left: &[PathBuf]) -> io::Result<()> {
     ended
 }
 
-/// Opens what is asked for until the daemon is gone, or says what nobody says.
+/// Opens ports on request until the daemon is gone, or sends a message that it never sends.
 fn open_for(daemon: &OwnedFd, grants: &[Grant]) -> io::Result<()> {
     let mut opener = Opener::new();
     while let Some(Message::Open(wanted)) = receive(daemon)? {
@@ -74,8 +74,8 @@ fn receive(daemon: &OwnedFd) -> io::Result<Option<Message>> {
     }
 }
 
-/// The management socket's file, or a link to it: removed only while it is the one that
-/// the daemon made.
+/// The management socket's file, or a link to it: removed only while it is the file that the daemon
+/// made.
 struct Leftover {
     folder: OwnedFd,
     name: OsString,

@@ -31,7 +31,7 @@ pub(super) enum Message {
     Open(Wanted),
 }
 
-/// Kinds of ports that need somebody with privilege.
+/// Kinds of ports that need privilege.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Kind {
     /// AF_XDP.

@@ -41,7 +41,7 @@ pub trait Disk {
     fn sync(&self, handle: &Self::Handle) -> io::Result<()>;
     /// Waits until all files and folders of this file system are on stable storage.
     fn sync_all(&self, folder: &Self::Handle) -> io::Result<()>;
-    /// Takes the lock, which goes with the handle; whether nobody else has it.
+    /// Takes the lock, which goes with the handle; false if another process has it.
     fn lock(&self, handle: &Self::Handle) -> io::Result<bool>;
     /// Gives the lock back.
     fn unlock(&self, handle: &Self::Handle) -> io::Result<()>;

@@ -15,7 +15,7 @@ pub enum StateError {
     NotEmpty(PathBuf),
     /// Another process has the state.
     Locked(PathBuf),
-    /// The state is not the one that was written there.
+    /// The state is not the one that was written in this folder.
     Unsound(PathBuf, &'static str),
     /// There is no counter for the key.
     Missing(String, PathBuf),

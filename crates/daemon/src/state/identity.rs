@@ -7,8 +7,8 @@
 //!   check 6f0d…
 //! ```
 //!
-//! The file is written once. It is the lock, too: whoever removes the lock has removed
-//! the state, and a folder of hard links has the same lock.
+//! The file is written once. It is the lock, too: removing the lock removes the state, and a folder
+//! of hard links has the same lock.
 
 use super::record::{Place, digits, hex, sealed, unsealed};
 

@@ -207,8 +207,7 @@ impl<D: Disk + Clone> FileStore<D> {
         self.made
     }
 
-    /// Opens the counter of a key. All else goes by the fingerprint: `id` is what it is
-    /// called today, for people.
+    /// Opens the counter of a key. The fingerprint decides; `id` is its present name, for people.
     pub fn find(&mut self, id: &str, fingerprint: [u8; 16]) -> Result<Found, StateError> {
         self.find_all(&[CounterId { id: id.into(), fingerprint, sends: false }])?;
         let record = &self.records[&fingerprint];
@@ -397,8 +396,8 @@ impl<D: Disk + Clone> FileStore<D> {
         Ok(())
     }
 
-    /// Makes a file void while it has its name, if it is the one that is meant; whether
-    /// there was one.
+    /// Makes a file void while it has its name, if it is the file that is meant; true if there was
+    /// one.
     fn make_void(
         &self,
         name: &str,
@@ -635,7 +634,7 @@ fn make_path<D: Disk>(disk: &D, path: &Path) -> io::Result<()> {
     disk.sync(&disk.open_folder(above)?)
 }
 
-/// Takes a lock, waiting a little; whether it was free in the end.
+/// Takes a lock, waiting a little; true if it was free in the end.
 fn patiently(lock: impl Fn() -> io::Result<bool>) -> io::Result<bool> {
     let end = Instant::now() + PATIENCE;
     loop {

@@ -1,4 +1,4 @@
-//! Calibration: what the data path costs on the machine at hand, as a profile.
+//! Calibration: costs of the data path on the machine it runs on, as a profile.
 //!
 //! A node is fed batches of many flows from memory and its turns are timed, path by path
 //! and length by length. What it reports as work, and the time that it took, make

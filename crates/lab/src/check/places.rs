@@ -28,7 +28,7 @@ const BLOCKS: usize = 1024;
 pub(super) struct Tokens(Arc<Mutex<HashMap<String, Secret>>>);
 
 impl Tokens {
-    /// Puts a key there; what it is called.
+    /// Puts a key on the token and returns its label.
     fn put(&self, key: &Secret) -> String {
         let print = fingerprint(key, b"label on a token");
         let label: String = print.iter().map(|octet| format!("{octet:02x}")).collect();

@@ -1,5 +1,5 @@
-//! A recording: a finding that anybody can repeat. It holds the topology as it
-//! was read, with the files beside it, and what is left of the seed's case.
+//! A recording: a finding that can be repeated anywhere. It holds the topology as it was read, with
+//! the files beside it, and the parts of the seed's case that are left.
 //!
 //! ```toml
 //! [recording]

@@ -109,7 +109,7 @@ impl Renewal {
         }
     }
 
-    /// Takes a step in a configuration; whether anything changed.
+    /// Takes a step in a configuration; true if anything changed.
     fn apply(&self, step: usize, is_owner: bool, config: &mut Config) -> bool {
         match self {
             Self::Secy { secy, sci, old, new } => {

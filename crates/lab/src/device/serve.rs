@@ -126,7 +126,7 @@ impl Device {
         self.plan(world);
     }
 
-    /// Lets everybody turn who has something to do now.
+    /// Lets the workers and the control part turn, until none has anything to do now.
     pub(super) fn run(&mut self, world: &mut World) {
         for _ in 0..ROUNDS_MAX {
             match self.choose(world.now) {

@@ -11,7 +11,7 @@
 //!   distribution spreads it.
 //! - *Poll*: a device without interrupts looks at its ports at fixed times, and
 //!   takes up to a batch at each.
-//! - *Pipeline latency* delays a frame and occupies nobody.
+//! - *Pipeline latency* delays a frame and occupies no server.
 //! - *Batch timer*: an idle device notices a frame only this much later
 //!   (interrupt moderation), then takes up to a batch at once.
 //! - *Queue*: frames that wait for the server; the next one is lost.
@@ -59,7 +59,7 @@ pub enum Source {
     /// Chosen to be simple: no device is meant.
     #[default]
     Ideal,
-    /// Fitted to what somebody published.
+    /// Fitted to published figures.
     Fitted,
     /// Measured on a machine.
     Calibrated,
@@ -159,7 +159,7 @@ pub struct CardCost {
     pub packet_ns: f64,
     /// Bits per second of frames as they are on the wire; 0 is no limit.
     pub bits_per_second: f64,
-    /// Delay of each frame that occupies nobody.
+    /// Delay of each frame that does not occupy the card.
     pub latency_ns: f64,
     /// Octets that wait for the card from the line at most; the next frame is lost.
     pub buffer_octets: f64,
@@ -249,7 +249,7 @@ pub struct Profile {
     /// From one look at the ports to the next, by the device's own clock; zero: it
     /// looks always.
     pub poll: Duration,
-    /// Delay that occupies nobody.
+    /// Delay that does not occupy a server.
     pub pipeline: Duration,
     /// Frames that wait for one server at most.
     pub queue: usize,

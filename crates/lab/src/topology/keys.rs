@@ -10,7 +10,7 @@ use std::fmt::Write;
 /// Domain separation: no other use of SHA-256 derives the same keys.
 const DOMAIN: &[u8] = b"ferrule laboratory key";
 
-/// Keys of the laboratory: everybody can compute them.
+/// Keys of the laboratory, which are public: anyone can compute them.
 #[derive(Default)]
 pub struct LabKeys {
     /// Keys asked for so far by path, each with the words in its file and their lengths.
@@ -60,8 +60,8 @@ pub fn key_file<'a>(words: impl Iterator<Item = (&'a str, Vec<u8>)>) -> Secret {
     Secret::new(text.into_bytes())
 }
 
-/// As many octets as needed: SHA-256 over domain, key word, what it is for, and a
-/// number that counts up.
+/// As many octets as needed: SHA-256 over domain, key word, use of the key, and a number that
+/// counts up.
 fn octets(word: &str, kind: &str, len: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(len + 32);
     let mut count = 0_u32;

@@ -216,7 +216,7 @@ impl Topology {
         entries::topology(file, text, files, variant)
     }
 
-    /// The names of a file's variants, each with what it is; the default first.
+    /// The names of a file's variants, each with its description; the default first.
     pub fn variants(file: &str, text: &str) -> Result<Vec<(String, String)>, Box<TopologyError>> {
         entries::variants(file, text)
     }

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 
 /// Hosts and nodes have found each other by then.
 const START: Duration = Duration::from_millis(200);
-/// The same for IPv6: a node uses an address once a second has shown that nobody
-/// else does (RFC 4862 section 5.4).
+/// Earliest start over IPv6: a node uses an address once a second has shown that no other node does
+/// (RFC 4862 section 5.4).
 const START_IPV6: Duration = Duration::from_millis(1200);
 /// Octets of a frame of a ping, without FCS, as `ping` sends them.
 const PING_FRAME: u64 = 98;

@@ -67,7 +67,7 @@ fn check_finds_a_replay_window_off_by_one() {
     assert!(parts <= 4, "what reorders, and little else: {:?}", small.case);
 }
 
-/// A counter store that has forgotten, after a restart, what it was told last.
+/// A counter store that has forgotten, after a restart, the last values it was given.
 struct Forgetful {
     inner: Box<dyn CounterStore>,
     last: HashMap<[u8; 16], u64>,
@@ -205,7 +205,7 @@ impl Engine<Packet> for Hoarding {
     }
 }
 
-/// Also behind a transfer that goes on for longer than anybody waits at rest.
+/// The same behind a transfer that goes on for longer than the checkers wait for rest.
 #[test]
 fn check_finds_a_packet_that_an_engine_keeps() {
     let engine = |name: &str, inner: LabEngine| -> LabEngine {

@@ -292,8 +292,8 @@ pub fn errored(
     Ok(found)
 }
 
-/// The plan with frames to everybody (section 5.10): throughput and latency are
-/// searched as with any other.
+/// The plan with broadcast frames (section 5.10): throughput and latency are searched as with any
+/// other.
 pub fn broadcast(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     plan.streams.iter_mut().for_each(|s| s.layers.dst = MacAddr::BROADCAST);

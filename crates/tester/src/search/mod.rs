@@ -107,10 +107,10 @@ impl Measured {
     }
 }
 
-/// Tells whoever watches what is being done.
+/// Receives a line on each step of the work.
 pub type Watch<'a> = dyn FnMut(&str) + 'a;
 
-/// A bench with somebody who watches, and what was measured on it.
+/// A bench, the function that is told of each trial, and the measurements made so far.
 pub struct Work<'a> {
     bench: &'a mut dyn Bench,
     watch: &'a mut Watch<'a>,
@@ -183,7 +183,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// The work that was done before somebody stopped it, if any is worth an answer.
+/// Work that may have been stopped: nothing if it was, and the trials so far are worth an answer.
 fn so_far<T>(done: Result<T, BenchError>, is_something: bool) -> Result<Option<T>, BenchError> {
     match done {
         Err(BenchError::Stopped) if is_something => Ok(None),
@@ -223,7 +223,7 @@ impl Default for Range {
 }
 
 impl Range {
-    /// The highest load: as told, but never more than the line carries.
+    /// The highest load: as given, but never more than the line carries.
     pub fn top(&self, plan: &Plan) -> Option<u64> {
         match (self.max, line_load(plan)) {
             (Some(max), Some(line)) => Some(max.min(line)),

@@ -52,7 +52,7 @@ pub struct Switch {
     /// Nanoseconds that the line between two devices takes; ports with even numbers
     /// are at one, the others at the other.
     pub uplink: Option<u64>,
-    /// Frames that wait at a server, the one that is served among them.
+    /// Frames that wait at a server, including the one that is served.
     pub queue: usize,
     pub full: Full,
     /// Frames dropped in the last trial, by the port that they were for.

@@ -97,7 +97,7 @@ impl Rig {
         rig
     }
 
-    /// A round of everybody; how much moved.
+    /// A turn of every worker and of the control part; the number of packets that moved.
     fn turn(&mut self) -> usize {
         let workers = self.workers.iter_mut().map(|w| w.turn(self.now)).sum::<usize>();
         let moved = workers + self.control.turn(self.now);

@@ -13,7 +13,7 @@ const STRAGGLER: Duration = Duration::from_millis(20);
 /// Time for a device that stands still, as a virtual machine may, to go on.
 const STILLNESS: Duration = Duration::from_secs(10);
 
-/// Words where somebody ended the test.
+/// Words for a test that was stopped.
 pub const STOPPED: &str = "the test was stopped";
 
 /// A side of the device.
@@ -30,7 +30,7 @@ pub trait Ends {
     fn send(&mut self, side: Side, frame: &[u8]);
     /// Frames that come, once some do, or for so long at most.
     fn receive(&mut self, limit: Duration, take: &mut dyn FnMut(Side, &[u8])) -> Result<(), Fault>;
-    /// True if somebody wants an end.
+    /// True if the test was stopped.
     fn is_stopped(&self) -> bool;
 }
 
@@ -167,8 +167,8 @@ impl<E: Ends> Desk<E> {
         Ok(heard)
     }
 
-    /// Waits until frames pass in both directions, for so long at most; whether they do, to the
-    /// device and from it.
+    /// Waits until frames pass in both directions, for so long at most. The result says for each
+    /// direction, to the device and from it, if they do.
     pub fn begins(&mut self, limit: Duration) -> Result<(bool, bool), Fault> {
         let end = self.ends.now() + limit;
         let patience = Duration::from_millis(200);

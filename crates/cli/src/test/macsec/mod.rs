@@ -36,7 +36,7 @@ use frames::{MACS, TAG_AT, Talker};
 use std::process::ExitCode;
 use watched::Watched;
 
-/// Frames are asked for so often at least.
+/// Longest time between requests for frames.
 const TURN: Duration = Duration::from_millis(100);
 
 /// Interfaces of this machine, and the station that agrees on keys.

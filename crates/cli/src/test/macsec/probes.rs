@@ -203,7 +203,7 @@ impl<E: Ends> Desk<E> {
         ])
     }
 
-    /// ES with SCB: a channel that nobody has, unless this station's port is 0.
+    /// ES with SCB: a channel that no station has, unless this station's port is 0.
     fn broadcast(&mut self) -> Result<Check, Fault> {
         let (clause, rule) = ("9.5", "ES with SCB is the channel of port 0, and unknown");
         if self.talker.sci.port() == Sci::PORT_BROADCAST {

@@ -16,7 +16,7 @@ const TCI: u8 = 0xfc;
 /// The device as a sender.
 pub struct Watched {
     sa: Sa,
-    /// Its channel: as told, or of its first frame.
+    /// Its channel: as given, or of its first frame.
     pub sci: Option<Sci>,
     next: u64,
     tags: Tally,

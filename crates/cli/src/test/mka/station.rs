@@ -33,7 +33,7 @@ pub struct Station {
     pub device: Device,
     /// Its last message, and the one before.
     pub sent: [Vec<u8>; 2],
-    /// Messages get a set that nobody knows.
+    /// Messages get a parameter set of an unknown type.
     pub adds_set: bool,
     installed: Vec<Agreed>,
     /// The SAK by which it is to transmit.

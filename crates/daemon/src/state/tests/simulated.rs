@@ -224,7 +224,7 @@ impl Simulated {
         (inner.left, inner.failing) = (left, failing);
     }
 
-    /// Before that operation from now somebody puts hard links into a folder.
+    /// Puts hard links into a folder before that operation from now, as an intruder would.
     pub fn meddle(&self, operation: usize, path: &str, links: &Names) {
         let mut inner = self.inner();
         let Ok(folder) = inner.at(Path::new(path)) else { return };

@@ -122,8 +122,8 @@ impl Oracle {
         }
     }
 
-    /// A device with this configuration: the one that is stated, whatever the
-    /// node itself was given.
+    /// Adds a device with the stated configuration, which may differ from the one that the node was
+    /// given.
     pub fn device(&mut self, device: usize, config: &Config, macs: &[MacAddr]) {
         let known = Known::new(config, macs, &mut self.sealed);
         self.devices.insert(device, known);
