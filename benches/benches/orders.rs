@@ -375,7 +375,7 @@ fn main() {
                 let due = begin.elapsed().as_secs_f64() * offered > loaded.sent as f64;
                 loaded.turn(since(begin), due);
             }
-            // What is under way arrives.
+            // Packets under way arrive.
             (0..1000).for_each(|_| loaded.turn(since(begin), false));
             loaded
         });

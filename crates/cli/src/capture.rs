@@ -83,7 +83,7 @@ impl CaptureArgs {
             match reply {
                 Reply::Record(seen) => match file.write(&seen) {
                     Ok(()) => frames += 1,
-                    // Whoever read it has seen enough.
+                    // The reader of the pipe has seen enough.
                     Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
                     Err(e) => return Err(cannot(&shown, &e)),
                 },

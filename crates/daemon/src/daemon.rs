@@ -245,7 +245,7 @@ impl Daemon {
         })?;
         let named = (config, &prepared.source);
         prepared.rights.give_up(named, &mut openings, &server, store.as_ref())?;
-        // It has a thread, which is never anybody but the node's user.
+        // The log has a thread, which must only ever run as the node's user.
         let events = Events::begin(config)?;
         let metrics = listener.map(|l| Metrics::serve(l, &board)).transpose()?;
         let dashboard = web.map(|l| watch::serve(l, &board)).transpose()?;
@@ -303,7 +303,7 @@ impl Daemon {
             std::thread::sleep(Duration::from_micros(200));
         }
         self.board.stop();
-        // All of them first: workers that share a range say how far it was used by all.
+        // Every thread first: workers that share a range say how far it was used by all.
         let ended: Vec<_> = self.threads.into_iter().filter_map(|t| t.join().ok()).collect();
         let now = self.clock.now();
         let reports: Vec<_> = ended.iter().map(|worker| worker.report(now)).collect();

@@ -129,7 +129,7 @@ fn draw(error: &ConfigError, problem: &Problem) -> String {
     let (line, column) = error.position(problem.span.start);
     let source = error.text.lines().nth(line - 1).unwrap_or_default().replace('\t', " ");
     let shown: String = source.chars().take(SHOWN_MAX).collect();
-    // What is quoted begins after the quote; a whole table is shown by its head.
+    // A quoted value begins after the quote; a whole table is shown by its head.
     let before = source.get(..column - 1).map_or(0, |s| s.chars().count());
     let marked = error.text.get(problem.span.clone()).unwrap_or_default();
     let marked = marked.lines().next().unwrap_or_default().chars().count();

@@ -138,7 +138,7 @@ fn parse(source: &Source, keys: &mut dyn KeySource) -> Result<Config, Fault> {
     let config = config.map_err(|e| Fault::in_file(Blame::Configuration, &e))?;
     let sends = !config.tunnels.is_empty() || config.secys.iter().any(|s| !s.transmit.is_empty());
     if sends && config.state.is_none() {
-        // Whoever reads files has the system's ports. A laboratory in virtual time ends
+        // A process that reads files has the system's ports. A laboratory in virtual time ends
         // with its keys; a process that starts again has the same ones.
         return Err(source.fault(
             Blame::Configuration,

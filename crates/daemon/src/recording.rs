@@ -77,7 +77,7 @@ impl Tap {
 
     /// Ends it before all that was asked for is there.
     pub fn end(mut self, control: &Control, server: &mut Server, clock: Clock) {
-        // All that the rings can hold, and no more: workers go on meanwhile.
+        // As much as the rings can hold, and no more: workers go on meanwhile.
         for _ in 0..=self.rings.len() * RECORDS_MAX / BURST {
             self.pass_on(control, server, clock);
         }
@@ -172,7 +172,7 @@ pub fn key_log(config: &Config) -> Vec<String> {
 /// One line: family, source, destination, SPI, cipher, key, integrity, key.
 fn line(sa: &SaConfig, tunnel: &TunnelConfig, from: IpAddr, to: IpAddr) -> Option<String> {
     let family = if from.is_ipv4() { "IPv4" } else { "IPv6" };
-    // What has no key has an empty field.
+    // Without a key the field is empty.
     let hex = |octets: &[u8]| {
         let prefix = if octets.is_empty() { "" } else { "0x" };
         octets.iter().fold(prefix.to_owned(), |mut text, octet| {

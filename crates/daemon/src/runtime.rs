@@ -202,7 +202,7 @@ impl Port for Gated {
     }
 
     fn wait_fd(&self) -> Option<i32> {
-        // What cannot be received would keep the worker awake.
+        // Frames that cannot be received would keep the worker awake.
         if self.closed.load(Ordering::Relaxed) { None } else { self.port.wait_fd() }
     }
 
@@ -245,7 +245,7 @@ fn drive(worker: &mut LiveWorker, clock: Clock, board: &Board) {
             board.quiet[me].store(0, Ordering::SeqCst);
             continue;
         }
-        // What an engine has is still inside.
+        // Packets in an engine are still inside.
         if board.closed.load(Ordering::Relaxed) && worker.in_flight() == 0 {
             board.quiet[me].fetch_add(1, Ordering::SeqCst);
         }

@@ -138,7 +138,7 @@ impl Shared {
             let failed = edges.iter().find_map(|edge| edge.done.clone().err());
             waiting.edges_failed = failed.map(|why| (why, Instant::now() + AGAIN));
         }
-        // What could not be written waits for the next time, and so does what moved meanwhile.
+        // Edges that could not be written, or moved meanwhile, wait for the next time.
         for Reserved { record, limit: edge, .. } in edges.iter().filter(|edge| edge.done.is_ok()) {
             if waiting.edges.get(record) == Some(edge) {
                 waiting.edges.remove(record);

@@ -61,7 +61,7 @@ impl Supervisor {
 
     fn say(&self, what: &str) {
         if let Some(socket) = &self.socket {
-            // Nobody there any more: nobody to tell.
+            // Without a service manager any more there is none to tell.
             let _ = socket.send(what.as_bytes());
         }
     }

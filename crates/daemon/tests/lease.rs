@@ -676,7 +676,7 @@ fn no_order_of_steps_and_accidents_sends_a_number_twice() {
 
 #[test]
 fn every_part_of_the_protocol_is_needed() {
-    // What goes wrong without it, after how many accidents.
+    // The property that is broken without a part, after how many accidents.
     for (lack, accidents, property) in [
         (Lack::Sync(Op::SyncNew), 1, KEPT),
         (Lack::Sync(Op::SyncList), 2, ONCE),

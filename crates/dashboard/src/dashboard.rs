@@ -105,7 +105,7 @@ impl Dashboard {
                 source.command(command).map(|()| self.state(source))
             }
         };
-        // Nobody waits any more: then it is not needed.
+        // If the client no longer waits, the answer is not needed.
         let _ = ask.answer.try_send(answer);
     }
 

@@ -129,7 +129,7 @@ impl Wires {
     pub fn take(&mut self, mut each: impl FnMut(usize, Direction, &[u8])) {
         let Some(doors) = self.network.station_mut::<Doors>(self.doors) else { return };
         for (port, packet) in doors.outgoing.drain(..) {
-            // It entered at the other end.
+            // The frame entered at the other end.
             let way = if port % 2 == 1 { Direction::Forward } else { Direction::Reverse };
             each(port / 2, way, packet.data());
             self.cache.recycle(packet);

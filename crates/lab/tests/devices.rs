@@ -216,7 +216,7 @@ fn work_is_priced_as_the_node_reports_it_seal_and_open_by_octet() {
     assert!(network.run_until_idle(Duration::from_secs(1)));
     let work = network.device(left).report().work;
     assert_eq!(work.sealed.packets, 10);
-    // What the ICV covers is what is paid for, once to seal and once to open.
+    // The price is that of the octets under the ICV, once to seal and once to open.
     let each = 10_000 + 100 * work.sealed.octets / 10;
     for (at, number) in arrivals(&mut network, sink) {
         assert_eq!(at.as_nanos(), number * 1_000_000 + 2 * each);

@@ -56,7 +56,7 @@ impl Rig {
         }
         self.network.audit().expect("every packet is accounted for");
         let arrivals = &self.network.station_mut::<Sink>(self.far).unwrap().arrivals;
-        // What the gateway says to its neighbours has no number.
+        // Frames of the gateway to its neighbours have no number.
         arrivals.iter().copied().filter(|a| a.1 < FRAMES).collect()
     }
 }

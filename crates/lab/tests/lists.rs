@@ -121,7 +121,7 @@ fn no_packet_is_judged_by_half_a_list() {
         let [both, neither, one] = run(seed, &profile);
         assert_eq!(both, Vec::from_iter(0..PACKETS), "seed {seed}: permitted by either list");
         assert!(neither.is_empty(), "seed {seed}: permitted by neither list");
-        // What waits while a list is replaced, is judged by the new one.
+        // Packets that wait while a list is replaced are judged by the new one.
         let wanted: Vec<u64> = (0..PACKETS).filter(|&n| is_permitted(n)).collect();
         let near = |n: &u64| (0..=late).any(|by| is_permitted(n + by) != is_permitted(*n));
         let clear = |all: &[u64]| all.iter().copied().filter(|n| !near(n)).collect::<Vec<_>>();

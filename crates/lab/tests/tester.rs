@@ -203,7 +203,7 @@ fn rfc6201_reset_of_a_gateway_in_virtual_time_takes_what_it_was_down() {
     let at = Some(Duration::from_millis(100));
     let found = reset(&mut work, "reset", &plan, timing, 10_000_000, at).unwrap();
     assert!(found.is_back && found.offered == 3000, "{found:?}");
-    // What was inside when it ended is lost as well: a few frames. Then it asks for
+    // Frames inside the node when it ended are lost as well: a few. Then it asks for
     // its neighbours anew, 2 ms away, and frames wait for that.
     assert!((400..=405).contains(&found.lost), "{}", found.lost);
     assert_eq!(found.by_loss, Some(Duration::from_micros(100 * found.lost)));

@@ -70,7 +70,7 @@ impl Tally {
     }
 
     fn is_settled(&self) -> bool {
-        // What was sent is read last: it may only be too large.
+        // The number sent is read last: it may only be too large.
         let done = self.sending.load(Ordering::Acquire) == 0;
         let accounted = self.accounted.load(Ordering::Acquire);
         done && accounted >= self.offered.load(Ordering::Acquire)
@@ -196,7 +196,7 @@ impl Side {
             told.tell(legs, tally);
             let now = clock();
             if tally.is_stopped() && !stopping {
-                // What is under way still counts.
+                // Frames under way still count.
                 stopping = true;
                 legs.iter_mut().for_each(Leg::end);
                 over = over.min(now + SETTLE);
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn frames_that_a_port_never_takes_are_taken_back() {
         let pool = Pool::heap(256, 2048);
-        // Nobody reads at the other end: 16 frames fit.
+        // No frame is read at the other end: 16 frames fit.
         let (a, _b) = pair(16, &pool, &pool);
         let mut spec = spec(10_000);
         spec.plan.streams.truncate(1);

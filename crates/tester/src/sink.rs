@@ -363,7 +363,7 @@ pub fn is_fragment(frame: &[u8]) -> bool {
         };
     }
     match kind {
-        // All but the flag that forbids it.
+        // Every bit but the flag that forbids fragmentation.
         EtherType::IPV4 => packet.get(6..8).is_some_and(|f| f[0] & 0x3f != 0 || f[1] != 0),
         EtherType::IPV6 => packet.get(6).is_some_and(|next| *next == Protocol::FRAGMENT.0),
         _ => false,

@@ -416,7 +416,7 @@ fn overload(device: &mut Device, plan: &Plan, throughput: u64) -> recovery::Foun
 
 #[test]
 fn rfc2544_system_recovery_is_the_devices_own_last_drop_to_the_nanosecond() {
-    // It loses all for 5 ms once it is full, every 6.6 ms, and so at 64 ms.
+    // The device loses all for 5 ms once it is full, every 6.6 ms, and so at 64 ms.
     let mut device = Device::new(10_000, 16, Kind::Wire);
     device.grudge = 5_000_000;
     let found = overload(&mut device, &plan(64), 100_000);
@@ -434,7 +434,7 @@ fn rfc2544_system_recovery_is_the_devices_own_last_drop_to_the_nanosecond() {
     let [trial] = found.trials[..] else { panic!() };
     assert!(found.was_overloaded(), "{trial:?}");
     assert_eq!((trial.time, trial.lost_after), (Some(Duration::ZERO), 0));
-    // What never comes back has no recovery time, and what is not overloaded says so.
+    // Without recovery there is no time; without an overload the result says so.
     device.grudge = 1_000_000_000;
     assert!(!overload(&mut device, &plan(64), 100_000).recovers());
     device.grudge = 0;

@@ -143,7 +143,7 @@ fn blank(text: &str) -> String {
     let mut out = bytes.to_vec();
     let mut i = 0;
     while i < bytes.len() {
-        // What to blank, and where the code goes on.
+        // Range to blank, and the place where the code goes on.
         let (inside, next) = match bytes[i] {
             b'/' if bytes.get(i + 1) == Some(&b'/') => whole(i, line_end(bytes, i)),
             b'/' if bytes.get(i + 1) == Some(&b'*') => whole(i, comment_end(bytes, i)),

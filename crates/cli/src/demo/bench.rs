@@ -45,7 +45,7 @@ const NOTE: &str = "Live: Ferrule's nodes, one process each, on veth pairs of on
 pub fn run(say: &mut dyn FnMut(&str)) -> Result<Live, String> {
     let runner = Runner::new().map_err(|e| format!("not run: {e}"))?;
     measure_all(&runner, say).map_err(|fault| {
-        // All of it for who looks on, one line for a cell of a table.
+        // The whole fault on the terminal, one line of it for a cell of a table.
         say(&format!("live: {fault}"));
         reason(&fault)
     })

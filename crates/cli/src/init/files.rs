@@ -149,7 +149,7 @@ impl Written {
 
 impl Drop for Written {
     fn drop(&mut self) {
-        // What cannot be put back can be found under its other name.
+        // A file that cannot be put back can be found under its other name.
         for file in self.files.drain(..) {
             let _ = fs::remove_file(file);
         }

@@ -139,7 +139,7 @@ impl RunArgs {
             Some(address) => serve(address, &topology, &mut lab, setting.length)?,
             None => advance(&mut lab, setting.length),
         };
-        // What was printed comes out before the summary.
+        // Printed packets come out before the summary.
         if let Some(packets) = lab.network.observer::<Packets>() {
             packets.flush();
         }

@@ -216,7 +216,7 @@ impl Ends {
             if !batch.is_empty() {
                 port.transmit(now, cache, batch);
             }
-            // What the interface has no room for is lost, as on a wire.
+            // Frames that the interface has no room for are lost, as on a wire.
             batch.drain(..).for_each(|packet| cache.recycle(packet));
         }
         busy

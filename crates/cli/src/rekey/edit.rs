@@ -115,7 +115,7 @@ impl Document {
             tables.iter_mut().find(|table| is_named(table, end.section, &end.name))
         });
         if let Some(table) = table {
-            // What stands is not written again: it may leave out what goes without saying.
+            // Present entries are not written again: they may leave out default values.
             let new = &end.new_in[..];
             let inbound = if step == 2 { (new, &[][..]) } else { (&[][..], new) };
             put(table, end.section, Way::In, inbound);

@@ -99,7 +99,7 @@ fn replace(path: &Path, before: &str, text: &str) -> Result<(), Fault> {
         fs::rename(&fresh, path)
     })();
     done.map_err(|e| {
-        // It is ours, and of no use.
+        // The file is our own, and of no use.
         let _ = fs::remove_file(&fresh);
         let remedy = "see what it says now, and whether the folder may be written";
         Fault::environment(format!("{}: {e}", path.display()), remedy)

@@ -152,7 +152,7 @@ impl Resetting {
             Reset::Due if std::time::Instant::now() >= self.at => {
                 let mut shell = Command::new("sh");
                 shell.args(["-c", &self.command]).stdin(Stdio::null());
-                // What it prints is no part of the answer.
+                // The command's output is no part of the answer.
                 shell.stdout(Stdio::null()).stderr(Stdio::inherit());
                 self.state = match shell.spawn() {
                     Ok(child) => Reset::Running(child),

@@ -160,7 +160,7 @@ fn plan(setup: &Setup, bench: &mut Watched) -> Result<Plan, Fault> {
         })?);
     }
     let (src, dst) = ends(&layers);
-    // Whoever asks for an address behind a port gets the port's own.
+    // A request for an address behind a port is answered with the port's own.
     let home = |first, mac| vec![Home { first, count: 1, mac }];
     bench.answer_for(vec![home(src, layers.src), home(dst, macs[1])]);
     let gateway = frames.gateway.first().copied().or(bench.next_hop(0, src, dst));

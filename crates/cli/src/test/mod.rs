@@ -577,7 +577,7 @@ mod tests {
         let words = "--size 128 --at 10kpps --duration 300ms --node gw1 --down 40ms";
         let (report, finding) = said(&format!("reset {lab} {words}"));
         assert!(!finding, "{}", report.answer);
-        // It asks for its neighbours anew, 2 ms away; frames wait for that.
+        // The node asks for its neighbours anew, 2 ms away; frames wait for that.
         for (head, most) in [("by time stamps", 43.0), ("by loss", 40.6)] {
             let millis = cell(&report, "reset", head);
             assert!((40.0..most).contains(&millis), "{head}: {millis}");

@@ -34,7 +34,7 @@ impl State {
         if self.pieces == 0 || self.done >= self.pieces {
             return None;
         }
-        // What was seen of whole pieces says more than what was foretold of them.
+        // The time that whole pieces took says more than the time foreseen for them.
         let piece = if self.done > 0 { self.took / self.done } else { self.piece };
         let (length, begun) = self.trial.unwrap_or((Duration::ZERO, now));
         let gone = now.saturating_duration_since(begun);

@@ -211,7 +211,7 @@ pub fn bridge(
             rate_search(work, &format!("{name}, broadcast"), &bridges::broadcast(&one), &search)?;
         Ok(Bridged { throughput, forwarding, broadcast })
     })?;
-    // What is of no size is a piece of its own.
+    // Tests that have no frame size are a piece of their own.
     let last = desk.begins(setup, setup.frames.sizes().len());
     let errored = if last { errored_frames(&mut desk, timing)? } else { Vec::new() };
     let cached = match setup.ports.monitor {

@@ -84,7 +84,7 @@ pub fn recovery(
             };
             let settings = Recovery {
                 throughput: load,
-                // What the search's own limit is, is none of an overload.
+                // An overload goes beyond the limit of the search.
                 range: ferrule_tester::search::Range { max: None, ..search.range },
                 timing,
                 overload: times.overload,

@@ -152,7 +152,7 @@ mod tests {
         drop(node);
         assert_eq!(names(&run.0), ["b@c"], "nobody answers there");
         assert!(entry.is_symlink());
-        // Whoever starts next tidies up.
+        // The next node to start tidies up.
         register_in(&run.0, "c", &default).unwrap();
         assert!(!entry.is_symlink() && default.exists());
         drop(other);

@@ -99,7 +99,7 @@ impl Server {
             }
             fs::remove_file(path).map_err(fault)?;
         }
-        // Whoever connects finds it served: it is made under another name.
+        // The socket is made under another name, so that clients only ever find it served.
         let fresh = path.with_extension(format!("{}.new", std::process::id()));
         let _ = fs::remove_file(&fresh);
         let listener = listen(&fresh, for_group).map_err(fault)?;
@@ -151,7 +151,7 @@ impl Server {
                 client.read();
             }
         }
-        // Who sends most without an end goes, so that others can send.
+        // The client with the longest unfinished request goes, so that others can send.
         while self.clients.iter().map(|c| c.input.len()).sum::<usize>() > REQUEST_MAX {
             let most = self.clients.iter_mut().max_by_key(|c| c.input.len());
             most.into_iter().for_each(Client::close);
@@ -165,7 +165,7 @@ impl Server {
         while set.is_ready(self.place) {
             let Ok((stream, _)) = self.listener.accept() else { break };
             if self.clients.len() >= CLIENTS_MAX {
-                // Whoever never asked for anything goes first.
+                // A client that never asked for anything goes first.
                 let silent = self.clients.iter().enumerate();
                 let silent =
                     silent.min_by_key(|(_, c)| (c.waits, c.asked, c.since)).map(|(i, _)| i);
@@ -347,7 +347,7 @@ impl Client {
                     .to_owned()
             }
             Err(e) => {
-                // It repeats words of the request, however long they are.
+                // The error repeats words of the request, however long they are.
                 let why: String = e.to_string().chars().take(WHY_MAX).collect();
                 format!("error: not a request: {why}\n")
             }
@@ -366,7 +366,7 @@ impl Client {
                 Ok(count) => self.sent += count,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    // What left takes room no longer than half of it did not.
+                    // Octets that left are dropped once they are more than half.
                     if self.sent > self.output.len() / 2 {
                         self.output.drain(..std::mem::take(&mut self.sent));
                         self.output.shrink_to(2 * self.output.len());

@@ -190,7 +190,7 @@ impl Openings {
         let before = spec.interface().and_then(|name| Link::by_name(name).ok());
         let opened = self.opener.adopt(&spec, ask(socket, &Message::Open(wanted))?)?;
         match (before, opened.index()) {
-            // What the companion opened may be either.
+            // The device may have been made anew meanwhile: the companion opened either.
             (Some(before), index) if index != Some(before.index) => {
                 Err(OpenError::missing(&before.name))
             }

@@ -426,7 +426,7 @@ impl<D: Disk + Clone> FileStore<D> {
             Kept::Nothing => self.undo(&name).map_err(failed).map(|()| None),
             Kept::Whole(record) => self.undo(&name).map_err(failed).map(|()| Some(record)),
             Kept::Cut(record) => {
-                // Who made it void was perhaps killed before it was synced.
+                // The process that made it void was perhaps killed before it was synced.
                 let void = Void { next: record.place }.to_text();
                 let sync = |file: &D::Handle| self.disk.sync(file);
                 self.make_void(&name, Some(record.after), &void, sync).map_err(&failed)?;

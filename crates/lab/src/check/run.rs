@@ -355,7 +355,7 @@ impl Trial {
         let crash = |what| matches!(what, Upset::Kill(_) | Upset::CardHalt(_));
         let crashed = case.disturbance.iter().any(|d| crash(d.what));
         let reordered = case.impairment.iter().any(|i| matches!(i.kind, Kind::Reorder(..)));
-        // What an association has under way late may come after what the next one sends.
+        // Late packets of an association may come after those of the next one.
         let late = !case.late.is_empty() || case.away.iter().any(|away| away.at != At::Inline);
         let passed = !case.rekey.is_empty() && late;
         // The standard's own rule lets duplicates inside the window pass.

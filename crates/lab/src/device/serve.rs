@@ -218,7 +218,7 @@ impl Device {
             if let Some(port) = wire.and_then(|w| w.port.as_mut()).filter(|p| p.is_up()) {
                 port.transmit(clock, &mut world.cache, &mut batch);
                 pulled = true;
-                // What comes through a card is seen behind it.
+                // Frames that come through a card are counted behind it.
                 if !carded {
                     taken.add(octets);
                 }

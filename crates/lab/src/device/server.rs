@@ -102,7 +102,7 @@ impl Bucket {
         }
         self.bits = fill(self.bits, cap.bits_per_second, cap.burst_octets * 8.0);
         let queue = if queues == 1 { 0 } else { flow_hash(frame) as usize % queues };
-        // What a sum of tenths misses by must not cost a frame.
+        // The rounding error of a sum of tenths must not cost a frame.
         const SLACK: f64 = 1e-6;
         let passes = self.frames[queue] >= 1.0 - SLACK && self.bits >= bits - SLACK;
         if passes {

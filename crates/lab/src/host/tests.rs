@@ -114,7 +114,7 @@ fn lab_host_pings_over_arp_and_nd_with_exact_round_trips() {
         let Outcome::Ping(ping) = cable.outcome(flow) else { panic!("a ping") };
         assert_eq!((ping.sent, ping.received, ping.duplicates, ping.refused), (100, 100, 0, 0));
         assert_eq!(ping.round_trip.min, DELAY * 2);
-        // Nobody waited for ARP or ND: they were asked before.
+        // No packet waited for ARP or ND: neighbours were resolved before.
         assert_eq!(ping.round_trip.max, DELAY * 2);
         assert_eq!(ping.round_trip.sum, DELAY * 200);
     }

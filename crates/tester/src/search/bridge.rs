@@ -198,7 +198,7 @@ fn cached(
     let what = format!("{count} addresses, test");
     let result = work.trial(&what, &probe, timing(how.test_rate))?;
     if !how.ageing.is_zero() {
-        // Nobody speaks until the bridge has forgotten.
+        // Silence until the bridge has forgotten.
         let silence =
             Timing { warm_up: Duration::ZERO, drain: Duration::ZERO, ..Timing::new(how.ageing) };
         work.trial("ageing", &Plan { streams: Vec::new(), line }, silence)?;
@@ -281,7 +281,7 @@ pub fn errored(
             }
         });
         let result = work.trial(kind, &plan, timing)?;
-        // What the port refused was never on the wire.
+        // Frames that the port refused were never on the wire.
         let refused: u64 = result.ports.iter().map(|p| p.tx_failed).sum();
         let offered = Some(result.offered().saturating_sub(refused));
         found.push(Errored { kind, size, offered, forwarded: result.received() });

@@ -247,7 +247,7 @@ impl Search<'_, '_> {
         hint: Bounds,
         step: &mut f64,
     ) -> Option<u64> {
-        // What bounded the phase before comes first.
+        // The bounds of the phase before come first.
         let inside = |load: &u64| {
             lower.is_none_or(|l| *load > l)
                 && upper.is_none_or(|u| *load < u)

@@ -280,7 +280,7 @@ fn run(data: &[u8]) -> Drops {
     }
     rig.balance();
     rig.settle();
-    // Whoever waits for a neighbour, or for the rest of a datagram, has given up by then.
+    // Packets that wait for a neighbour, or for the rest of a datagram, are given up by then.
     for _ in 0..70 {
         rig.pass(Duration::from_secs(1));
     }

@@ -289,7 +289,7 @@ mod tests {
             wrong(&mut watched);
             assert_eq!(watched.broken(), [rule]);
         }
-        // It hears nobody.
+        // This station hears no other.
         let mut deaf = Watched::new();
         deaf.says(1, &keys(1), |repr| repr.sets.clear());
         assert_eq!(deaf.broken(), ["a station that answers is live"]);

@@ -313,7 +313,7 @@ impl Simulated {
         let Ok(folder) = inner.at(Path::new(path)) else { return };
         for (name, octets) in copies {
             let there = inner.folder(folder).ok().and_then(|names| names.get(name).copied());
-            // What is void stays so: docs/state.md says what nothing can see.
+            // Void files stay so: docs/state.md says which changes nothing can see.
             let is_void = |inode: &Inode| matches!(&inner.nodes[*inode], Node::File(octets) if is_void(octets));
             let inode = match there.filter(|inode| into && !is_void(inode)) {
                 Some(inode) => inode,
