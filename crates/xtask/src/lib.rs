@@ -10,12 +10,14 @@
 //! | `shape.rs` | length of files and functions, names of rooms, words left behind |
 //! | `layers.rs` | who may use whom, what pure crates may not touch, where unsafe lives |
 //! | `drops.rs` | every drop reason is used |
+//! | `specs.rs` | requirements of standards point to code and tests that are there |
 #![forbid(unsafe_code)]
 
 pub mod drops;
 pub mod layers;
 pub mod shape;
 pub mod source;
+pub mod specs;
 
 pub use source::Source;
 
