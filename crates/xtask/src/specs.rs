@@ -71,7 +71,12 @@ pub enum Standing<'a> {
     /// Not, for a reason.
     Exception(&'a str),
     /// Not yet, or not shown yet.
-    ToDo(&'a str),
+    ToDo {
+        /// Missing part.
+        missing: &'a str,
+        /// Path and item of what is there without a test.
+        code: Option<(&'a str, &'a str)>,
+    },
 }
 
 impl Requirement {
@@ -83,8 +88,13 @@ impl Requirement {
                 Ok(Standing::Met { file, item, test })
             }
             ((None, None, None), Some(reason), None) => Ok(Standing::Exception(reason)),
-            ((None, None, None), None, Some(missing)) => Ok(Standing::ToDo(missing)),
-            _ => Err("wants file, item and test, or an exception, or a todo, and one of these"),
+            ((None, None, None), None, Some(missing)) => Ok(Standing::ToDo { missing, code: None }),
+            ((Some(file), Some(item), None), None, Some(missing)) => {
+                Ok(Standing::ToDo { missing, code: Some((file, item)) })
+            }
+            _ => Err(
+                "wants file, item and test, or an exception, or a todo (perhaps with file and item)",
+            ),
         }
     }
 }
@@ -136,22 +146,26 @@ pub fn check(path: &str, standard: &Standard, tree: &[Source]) -> Vec<Finding> {
         }
         match requirement.standing() {
             Err(what) => wrong(section, what.into()),
-            Ok(Standing::Exception(reason) | Standing::ToDo(reason)) => {
-                if reason.trim().is_empty() {
-                    wrong(section, "the reason is empty".into());
-                }
-            }
-            Ok(Standing::Met { file, item, test }) => {
-                if let Err(what) = defined(tree, file, item) {
-                    wrong(section, what);
-                }
-                if let Err(what) = tested(tree, test) {
-                    wrong(section, what);
-                }
-            }
+            Ok(standing) => pointers(standing, tree).for_each(|what| wrong(section, what)),
         }
     }
     findings
+}
+
+/// Empty reasons, and pointers that lead nowhere.
+fn pointers(standing: Standing<'_>, tree: &[Source]) -> impl Iterator<Item = String> {
+    let told = |reason: &str| match reason.trim() {
+        "" => Err("the reason is empty".to_owned()),
+        _ => Ok(()),
+    };
+    let found = match standing {
+        Standing::Met { file, item, test } => [defined(tree, file, item), tested(tree, test)],
+        Standing::Exception(reason) => [told(reason), Ok(())],
+        Standing::ToDo { missing, code } => {
+            [told(missing), code.map_or(Ok(()), |(file, item)| defined(tree, file, item))]
+        }
+    };
+    found.into_iter().filter_map(Result::err)
 }
 
 /// A section's place: numbers part by part, appendices behind them.
@@ -207,7 +221,7 @@ pub fn counts(standard: &Standard) -> [usize; 3] {
         match requirement.standing() {
             Ok(Standing::Met { .. }) => counts[0] += 1,
             Ok(Standing::Exception(_)) => counts[1] += 1,
-            Ok(Standing::ToDo(_)) => counts[2] += 1,
+            Ok(Standing::ToDo { .. }) => counts[2] += 1,
             Err(_) => {}
         }
     }
@@ -262,7 +276,10 @@ fn section(page: &mut String, standard: &Standard) {
         }
     };
     list("To do", &|standing| match standing {
-        Standing::ToDo(missing) => Some(format!("*{missing}*")),
+        Standing::ToDo { missing, code: None } => Some(format!("*{missing}*")),
+        Standing::ToDo { missing, code: Some((file, item)) } => {
+            Some(format!("`{item}` in `{file}`. *{missing}*"))
+        }
         _ => None,
     });
     list("Exceptions", &|standing| match standing {

@@ -85,6 +85,9 @@ fn rule_specs_finds_pointers_that_lead_nowhere() {
 fn rule_specs_finds_keys_levels_and_reasons_that_are_none() {
     assert_eq!(found(&one("exception = \"a reason\"\n")), [""; 0]);
     assert_eq!(found(&one("todo = \"a test\"\n")), [""; 0]);
+    let code = "todo = \"a test\"\nfile = \"crates/a/src/b.rs\"\nitem = ";
+    assert_eq!(found(&one(&format!("{code}\"prompt\"\n"))), [""; 0]);
+    assert_eq!(found(&one(&format!("{code}\"absent\"\n"))).len(), 1);
     for bad in [
         "",
         "exception = \" \"\n",
