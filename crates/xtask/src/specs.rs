@@ -56,9 +56,9 @@ pub struct Requirement {
     pub todo: Option<String>,
 }
 
-/// Ferrule's standing with a requirement.
+/// Fulfilment of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing<'a> {
+pub enum Fulfilment<'a> {
     /// By an item of a file, as a test shows.
     Met {
         /// Path of the code.
@@ -80,17 +80,19 @@ pub enum Standing<'a> {
 }
 
 impl Requirement {
-    /// Standing by the keys that are there, or what is wrong with them.
-    pub fn standing(&self) -> Result<Standing<'_>, &'static str> {
+    /// Fulfilment by the keys that are there, or what is wrong with them.
+    pub fn fulfilment(&self) -> Result<Fulfilment<'_>, &'static str> {
         let place = (self.file.as_deref(), self.item.as_deref(), self.test.as_deref());
         match (place, self.exception.as_deref(), self.todo.as_deref()) {
             ((Some(file), Some(item), Some(test)), None, None) => {
-                Ok(Standing::Met { file, item, test })
+                Ok(Fulfilment::Met { file, item, test })
             }
-            ((None, None, None), Some(reason), None) => Ok(Standing::Exception(reason)),
-            ((None, None, None), None, Some(missing)) => Ok(Standing::ToDo { missing, code: None }),
+            ((None, None, None), Some(reason), None) => Ok(Fulfilment::Exception(reason)),
+            ((None, None, None), None, Some(missing)) => {
+                Ok(Fulfilment::ToDo { missing, code: None })
+            }
             ((Some(file), Some(item), None), None, Some(missing)) => {
-                Ok(Standing::ToDo { missing, code: Some((file, item)) })
+                Ok(Fulfilment::ToDo { missing, code: Some((file, item)) })
             }
             _ => Err(
                 "wants file, item and test, or an exception, or a todo (perhaps with file and item)",
@@ -144,24 +146,24 @@ pub fn check(path: &str, standard: &Standard, tree: &[Source]) -> Vec<Finding> {
         if requirement.says.trim().is_empty() {
             wrong(section, "says nothing".into());
         }
-        match requirement.standing() {
+        match requirement.fulfilment() {
             Err(what) => wrong(section, what.into()),
-            Ok(standing) => pointers(standing, tree).for_each(|what| wrong(section, what)),
+            Ok(fulfilment) => pointers(fulfilment, tree).for_each(|what| wrong(section, what)),
         }
     }
     findings
 }
 
 /// Empty reasons, and pointers that lead nowhere.
-fn pointers(standing: Standing<'_>, tree: &[Source]) -> impl Iterator<Item = String> {
+fn pointers(fulfilment: Fulfilment<'_>, tree: &[Source]) -> impl Iterator<Item = String> {
     let told = |reason: &str| match reason.trim() {
         "" => Err("the reason is empty".to_owned()),
         _ => Ok(()),
     };
-    let found = match standing {
-        Standing::Met { file, item, test } => [defined(tree, file, item), tested(tree, test)],
-        Standing::Exception(reason) => [told(reason), Ok(())],
-        Standing::ToDo { missing, code } => {
+    let found = match fulfilment {
+        Fulfilment::Met { file, item, test } => [defined(tree, file, item), tested(tree, test)],
+        Fulfilment::Exception(reason) => [told(reason), Ok(())],
+        Fulfilment::ToDo { missing, code } => {
             [told(missing), code.map_or(Ok(()), |(file, item)| defined(tree, file, item))]
         }
     };
@@ -218,10 +220,10 @@ fn tested(tree: &[Source], test: &str) -> Result<(), String> {
 pub fn counts(standard: &Standard) -> [usize; 3] {
     let mut counts = [0; 3];
     for requirement in &standard.requirement {
-        match requirement.standing() {
-            Ok(Standing::Met { .. }) => counts[0] += 1,
-            Ok(Standing::Exception(_)) => counts[1] += 1,
-            Ok(Standing::ToDo { .. }) => counts[2] += 1,
+        match requirement.fulfilment() {
+            Ok(Fulfilment::Met { .. }) => counts[0] += 1,
+            Ok(Fulfilment::Exception(_)) => counts[1] += 1,
+            Ok(Fulfilment::ToDo { .. }) => counts[2] += 1,
             Err(_) => {}
         }
     }
@@ -263,10 +265,10 @@ pub fn page(standards: &[Standard]) -> String {
 /// One standard: what is open and what differs first, then where the rest is met.
 fn section(page: &mut String, standard: &Standard) {
     let _ = writeln!(page, "\n## {}\n\n{}. {}", standard.standard, standard.title, standard.scope);
-    let mut list = |heading: &str, line: &dyn Fn(Standing<'_>) -> Option<String>| {
+    let mut list = |heading: &str, line: &dyn Fn(Fulfilment<'_>) -> Option<String>| {
         let mut begun = false;
         for requirement in &standard.requirement {
-            let Some(told) = requirement.standing().ok().and_then(line) else { continue };
+            let Some(told) = requirement.fulfilment().ok().and_then(line) else { continue };
             if !begun {
                 let _ = writeln!(page, "\n**{heading}**\n");
                 begun = true;
@@ -275,19 +277,19 @@ fn section(page: &mut String, standard: &Standard) {
             let _ = writeln!(page, "- {section}, {level}: {says}. {told}");
         }
     };
-    list("To do", &|standing| match standing {
-        Standing::ToDo { missing, code: None } => Some(format!("*{missing}*")),
-        Standing::ToDo { missing, code: Some((file, item)) } => {
+    list("To do", &|fulfilment| match fulfilment {
+        Fulfilment::ToDo { missing, code: None } => Some(format!("*{missing}*")),
+        Fulfilment::ToDo { missing, code: Some((file, item)) } => {
             Some(format!("`{item}` in `{file}`. *{missing}*"))
         }
         _ => None,
     });
-    list("Exceptions", &|standing| match standing {
-        Standing::Exception(reason) => Some(format!("*{reason}*")),
+    list("Exceptions", &|fulfilment| match fulfilment {
+        Fulfilment::Exception(reason) => Some(format!("*{reason}*")),
         _ => None,
     });
-    list("Met", &|standing| match standing {
-        Standing::Met { file, item, test } => {
+    list("Met", &|fulfilment| match fulfilment {
+        Fulfilment::Met { file, item, test } => {
             let test = test.rsplit("::").next().unwrap_or_default();
             Some(format!("`{item}` in `{file}`; `{test}`."))
         }
