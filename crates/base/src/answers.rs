@@ -51,7 +51,7 @@ answers! {
     HostUnreachable4 = "host-unreachable-v4", 4 3 1;
     /// The node has no use for the protocol, IPv4.
     ProtocolUnreachable4 = "protocol-unreachable-v4", 4 3 2;
-    /// Nobody listens at the node's port, IPv4.
+    /// No listener on the node's port, IPv4.
     PortUnreachable4 = "port-unreachable-v4", 4 3 3;
     /// Larger than what is ahead, and not to be cut; tells the MTU. IPv4.
     TooBig4 = "too-big-v4", 4 3 4;
@@ -67,7 +67,7 @@ answers! {
     NoRoute6 = "no-route-v6", 6 1 0;
     /// The destination or its next hop did not answer neighbour discovery.
     AddressUnreachable6 = "address-unreachable-v6", 6 1 3;
-    /// Nobody listens at the node's port, IPv6.
+    /// No listener on the node's port, IPv6.
     PortUnreachable6 = "port-unreachable-v6", 6 1 4;
     /// Larger than what is ahead; tells the MTU. IPv6.
     TooBig6 = "too-big-v6", 6 2 0;

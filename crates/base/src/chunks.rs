@@ -56,7 +56,7 @@ impl<T> Chunks<T> {
         self.0.get_mut(at / CHUNK)?.get_mut(at % CHUNK)
     }
 
-    /// All of them, in order.
+    /// Iterates over every item, in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().flatten()
     }

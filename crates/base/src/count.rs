@@ -1,5 +1,4 @@
-//! What is counted: packets and octets, the work done, and the ledger that
-//! must balance.
+//! Counts of packets, octets and work done, and the ledger that must balance.
 
 /// Packets and octets of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,9 +41,9 @@ pub struct Work {
     pub copied: Flow,
     /// Labels put on packets (MPLS).
     pub labels: u64,
-    /// What of `sealed` an engine elsewhere did.
+    /// Part of `sealed` that was done by an engine outside the worker.
     pub sealed_away: Flow,
-    /// What of `opened` an engine elsewhere did.
+    /// Part of `opened` that was done by an engine outside the worker.
     pub opened_away: Flow,
     /// Packets that each stage was given, in the order of a node's stages.
     pub staged: [u64; STAGES_MAX],
@@ -87,7 +86,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Whether every packet is accounted for.
+    /// True if every packet is accounted for.
     pub const fn balances(&self) -> bool {
         self.received + self.made == self.sent + self.consumed + self.dropped + self.held
     }

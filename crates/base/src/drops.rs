@@ -1,11 +1,11 @@
-//! Why a packet was dropped: a closed list, one counter each.
+//! Reasons to drop a packet: a closed list with one counter each.
 //!
 //! A reason says what a person can act on. `rust: enum`, `show drops: name`,
 //! `metrics: label` are one and the same name.
 
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// Why a packet was dropped.
+        /// Reason of a dropped packet.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum DropReason {
@@ -148,7 +148,7 @@ reasons! {
     EspDummy = "esp-dummy",
     /// ESP came in UDP and its SA has none, or the other way round (RFC 3948).
     EspEncapsulation = "esp-encapsulation",
-    /// It should have come out of another SA, which is around this one.
+    /// The packet should have arrived inside another SA, which encloses this one.
     EspNotNested = "esp-not-nested",
     /// Clear traffic that the policy wants protected.
     EspRequired = "esp-required",
@@ -158,7 +158,7 @@ reasons! {
     EspSequenceExhausted = "esp-sequence-exhausted",
     /// No AH SA for the SPI, or addresses that are not the SA's.
     AhUnknownSpi = "ah-unknown-spi",
-    /// It should have come out of another SA, which is around this one of AH.
+    /// The AH packet should have arrived inside another SA, which encloses this one.
     AhNotNested = "ah-not-nested",
     /// AH's sequence number outside the window, or seen before.
     AhReplay = "ah-replay",
@@ -220,7 +220,7 @@ impl Drops {
         self.0[reason as usize]
     }
 
-    /// All that were dropped.
+    /// Sum over all reasons.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }

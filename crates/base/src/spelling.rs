@@ -1,4 +1,4 @@
-//! What a person meant by a word that nobody knows.
+//! Suggestions for misspelt words.
 
 /// The longest word worth comparing: beyond it no suggestion is made.
 const WORD_MAX: usize = 32;

@@ -6,17 +6,16 @@
 //! share the region with the kernel) a ring to which the port gave it with
 //! [`Packet::into_chunk`]. `Packet` is not `Clone`.
 //!
-//! The region outlives every packet. One count has an owner for each handle to the
-//! pool and for each chunk that is not on the free list: who takes chunks off the
-//! list has a handle, adds them, and takes them from the count only after they are
-//! on the list again. Whoever brings it to nothing gives the memory back: the last
-//! handle, or the last packet if that is later. A chunk that stays with the kernel
-//! keeps the region mapped, on purpose. What goes between a cache and its packets
-//! does not touch the count.
+//! The region outlives every packet. One count has an owner for each handle to the pool and
+//! for each chunk that is not on the free list. Taking chunks off the list needs a handle;
+//! they are added to the count, and subtracted only once they are on the list again. The
+//! owner that brings the count to zero frees the memory: the last handle, or the last
+//! packet if that is later. A chunk that stays with the kernel keeps the region mapped, on
+//! purpose. Chunks that move between a cache and its packets do not touch the count.
 //!
-//! What the stages know of a packet stands beside the chunks, in an array of
-//! cache lines: in the chunks, which lie a power of two apart, all of it would
-//! fall into the same few sets of the cache.
+//! Metadata of the packets stand beside the chunks, in an array of cache lines: in the
+//! chunks, which lie a power of two apart, all of them would fall into the same few sets of
+//! the cache.
 
 use crossbeam_queue::ArrayQueue;
 use ferrule_base::{PortId, VrfId};
@@ -63,14 +62,14 @@ pub struct Meta {
     pub limit: u16,
     /// Slot of the link header that a card keeps for the packet.
     pub link: u16,
-    /// How often it was sent back to an earlier stage.
+    /// Number of times the packet was sent back to an earlier stage.
     pub turns: u8,
     /// Bits, see `ferrule_dataplane::graph`.
     pub flags: u8,
 }
 
-/// Where the frame is in its chunk: first octet, and how many. One word, so that
-/// it is always stored and loaded whole.
+/// Position and length of the frame in its chunk. One word, so that both are always stored
+/// and loaded together.
 #[derive(Clone, Copy)]
 struct Extent(u32);
 
@@ -280,7 +279,7 @@ impl Pool {
         self.shared().cache_max.store(max.max(4), Ordering::Relaxed);
     }
 
-    /// Whether the packet is of this pool.
+    /// True if the packet belongs to this pool.
     pub fn owns(&self, packet: &Packet) -> bool {
         packet.header().shared == self.0
     }
@@ -461,7 +460,7 @@ impl Packet {
         unsafe { std::slice::from_raw_parts_mut(h.chunk.add(h.extent.head()), h.extent.len()) }
     }
 
-    /// How many octets.
+    /// Number of octets in the frame.
     #[inline]
     pub fn len(&self) -> usize {
         self.header().extent.len()
@@ -473,19 +472,19 @@ impl Packet {
         self.len() == 0
     }
 
-    /// What the stages know of it.
+    /// The packet's metadata.
     #[inline]
     pub fn meta(&self) -> &Meta {
         &self.header().meta
     }
 
-    /// What the stages know of it, to change.
+    /// The packet's metadata, to be changed.
     #[inline]
     pub fn meta_mut(&mut self) -> &mut Meta {
         &mut self.header_mut().meta
     }
 
-    /// What the stages know of it, and the octets, both to change.
+    /// Metadata and octets, both to be changed.
     #[inline]
     pub fn split(&mut self) -> (&mut Meta, &mut [u8]) {
         let h = self.header_mut();
@@ -626,7 +625,7 @@ impl Packet {
         index
     }
 
-    /// Where in the region the octets begin.
+    /// Offset of the first octet in the pool's region.
     #[inline]
     pub fn region_offset(&self) -> usize {
         let h = self.header();

@@ -1,4 +1,4 @@
-//! What packets travel in and through: buffers, batches, ports.
+//! The containers that packets travel in, and the ports they pass: buffers, batches, ports.
 //!
 //! ```text
 //!            ┌────────────── pool: one region of memory ──────────────┐
@@ -7,9 +7,9 @@
 //!  one chunk: │ head room 256 │ frame ……… │ tail room │     its Meta: beside
 //! ```
 //!
-//! A [`Packet`] owns one chunk: there is no second handle to it, so its bytes
-//! are changed in place without asking anybody. A [`Batch`] is up to 128
-//! of them. A [`Port`] takes batches from a wire and gives them to one.
+//! A [`Packet`] owns one chunk: there is no second handle to it, so its bytes are changed
+//! in place without synchronization. A [`Batch`] is up to 128 of them. A [`Port`] receives
+//! batches from a wire and transmits them to it.
 #![deny(unsafe_code)]
 
 pub mod batch;

@@ -4,7 +4,7 @@ use crate::batch::Batch;
 use crate::buffer::PoolCache;
 use ferrule_base::{Flow, Instant};
 
-/// What a port counted.
+/// Counters of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStats {
     /// Frames handed to the node.
@@ -14,7 +14,7 @@ pub struct PortStats {
     /// Frames the wire had and the port could not take: no buffer, ring full,
     /// larger than a chunk.
     pub rx_missed: u64,
-    /// Those of them whose cause the port knows.
+    /// Missed frames by cause, as far as the port knows it.
     pub missed: Missed,
     /// Frames that were taken from the node and the wire refused.
     pub tx_failed: u64,
@@ -26,12 +26,12 @@ pub struct PortStats {
     pub joined: Supers,
 }
 
-/// Why frames were missed.
+/// Missed frames by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missed {
     /// Longer than a buffer: super-frames, or an MTU above the port's.
     pub too_long: u64,
-    /// All buffers that the wire may fill were full.
+    /// No buffer was free for the wire to fill.
     pub no_buffer: u64,
     /// The ring to the node was full: its worker did not take them in time.
     pub ring_full: u64,
@@ -52,7 +52,7 @@ impl Missed {
 /// Super-frames, which hold the segments of one flow behind one header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Supers {
-    /// How many.
+    /// Number of super-frames.
     pub frames: u64,
     /// Segments in them.
     pub segments: u64,
@@ -102,10 +102,10 @@ pub trait Port: Send {
     /// is left stays in `batch`, in order. Returns spent buffers to `cache`.
     fn transmit(&mut self, now: Instant, cache: &mut PoolCache, batch: &mut Batch);
 
-    /// What was counted since the start.
+    /// Counters since the start.
     fn stats(&self) -> PortStats;
 
-    /// When the port wants to be looked at without having anything readable.
+    /// Time of the next poll even if nothing is readable by then.
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
@@ -116,7 +116,7 @@ pub trait Port: Send {
         None
     }
 
-    /// Whether frames can pass now.
+    /// True if frames can pass now.
     fn is_up(&self) -> bool {
         true
     }

@@ -7,10 +7,9 @@
 //!    1       1         2        4     4     n      m
 //! ```
 //! The length counts words of four octets and leaves out two of them. The whole
-//! header is a multiple of four octets over IPv4 and of eight over IPv6. How long
-//! the ICV is the SA knows, so the format here is what stands before it.
-//! What of the headers in front of it the ICV covers is told by
-//! [`crate::foretell`].
+//! header is a multiple of four octets over IPv4 and of eight over IPv6. The SA
+//! knows the length of the ICV, so the format here ends in front of it.
+//! [`crate::foretell`] tells which fields of the preceding headers the ICV covers.
 
 use crate::Malformed;
 use crate::ip::Protocol;
@@ -22,7 +21,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Header {
-    /// What follows.
+    /// Protocol number of the following header.
     pub next: u8,
     /// Octets of the whole header in words of four, less two.
     pub length: u8,
@@ -55,7 +54,7 @@ pub const fn padded_len(icv: usize, align: usize) -> usize {
 /// An authentication header up to its ICV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Repr {
-    /// What follows.
+    /// Protocol of the following header.
     pub next: Protocol,
     /// Octets of ICV and padding, a multiple of four up to 1016.
     pub icv_len: u16,

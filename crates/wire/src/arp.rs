@@ -36,10 +36,10 @@ impl Header {
     pub const LEN: usize = 28;
 }
 
-/// What the message wants.
+/// Purpose of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Who has the target address?
+    /// Asks for the hardware address of the target.
     Request,
     /// The sender has its address.
     Reply,

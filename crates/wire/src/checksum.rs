@@ -55,7 +55,7 @@ impl Sum {
         !((sum >> 16) + (sum & 0xffff)) as u16
     }
 
-    /// Whether what was summed, its checksum included, is right.
+    /// True if the checksum is right; the sum must include the checksum field.
     #[inline]
     pub const fn is_good(self) -> bool {
         // Folded it is 0xffff: a multiple of that, and not nothing.
@@ -88,7 +88,7 @@ pub enum Ends {
 }
 
 impl Ends {
-    /// Where the packet comes from.
+    /// Source address.
     pub const fn src(&self) -> IpAddr {
         match *self {
             Self::V4(a, _) => IpAddr::V4(a),
@@ -96,7 +96,7 @@ impl Ends {
         }
     }
 
-    /// Where the packet goes to.
+    /// Destination address.
     pub const fn dst(&self) -> IpAddr {
         match *self {
             Self::V4(_, a) => IpAddr::V4(a),

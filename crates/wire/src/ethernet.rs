@@ -14,7 +14,7 @@ use std::fmt;
 use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// What the payload of a frame is.
+/// Type of a frame's payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EtherType(pub u16);
 
@@ -40,13 +40,13 @@ impl EtherType {
     /// A MACsec SecTAG.
     pub const MACSEC: Self = Self(0x88e5);
 
-    /// Whether the field is the length of an LLC payload.
+    /// True if the field is the length of an LLC payload.
     #[inline]
     pub const fn is_length(self) -> bool {
         self.0 <= 1500
     }
 
-    /// Whether a VLAN tag follows.
+    /// True if a VLAN tag follows.
     #[inline]
     pub const fn is_vlan(self) -> bool {
         matches!(self, Self::VLAN | Self::SERVICE_VLAN)
@@ -92,7 +92,7 @@ impl Header {
     /// Octets of the header.
     pub const LEN: usize = 14;
 
-    /// What follows.
+    /// Type of the following header.
     #[inline]
     pub const fn ethertype(&self) -> EtherType {
         EtherType(self.ethertype.get())
@@ -106,7 +106,7 @@ pub struct Repr {
     pub dst: MacAddr,
     /// Source address.
     pub src: MacAddr,
-    /// What the payload is.
+    /// Type of the payload.
     pub ethertype: EtherType,
 }
 

@@ -1,5 +1,5 @@
-//! What of an IP header the receiver will see as the sender did: AH covers that and
-//! no more (RFC 4302 section 3.3.3 and appendix A).
+//! Fields of IP headers as the receiver will see them, computed by the sender: the octets
+//! that AH covers (RFC 4302 section 3.3.3 and appendix A).
 //!
 //! ```text
 //!   header       immutable      as it is
@@ -277,9 +277,8 @@ mod tests {
         }
     }
 
-    /// What a sender foretells of what it sends is what a receiver makes of what
-    /// arrives, however far the packet came: each hop of a routing header is gone
-    /// here as RFC 8200 section 4.4 says.
+    /// One hop of the path, as in RFC 8200 section 4.4. A sender's prediction must equal
+    /// the receiver's view after any number of hops.
     fn one_hop(headers: &mut [u8]) {
         let left = usize::from(headers[43]);
         let count = usize::from(headers[41]) / 2;

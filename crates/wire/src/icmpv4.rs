@@ -16,7 +16,7 @@ pub mod unreachable {
     pub const HOST: u8 = 1;
     /// The host does not know the protocol.
     pub const PROTOCOL: u8 = 2;
-    /// Nobody listens at the port.
+    /// No listener on the port.
     pub const PORT: u8 = 3;
     /// Too big, and not to be fragmented; carries the next hop's MTU.
     pub const TOO_BIG: u8 = 4;
@@ -50,19 +50,19 @@ pub enum Repr {
     EchoRequest {
         /// The asking process.
         ident: u16,
-        /// Which question.
+        /// Sequence number of the request.
         seq: u16,
     },
     /// Yes.
     EchoReply {
         /// The asking process.
         ident: u16,
-        /// Which question.
+        /// Sequence number of the request that is answered.
         seq: u16,
     },
     /// The packet in the payload did not arrive.
     Unreachable {
-        /// Why: see [`unreachable`].
+        /// Cause, see [`unreachable`].
         code: u8,
         /// With code 4, the MTU that it was too big for (RFC 1191 section 4).
         mtu: u16,
@@ -74,19 +74,19 @@ pub enum Repr {
     Redirect {
         /// For what kind of destination.
         code: u8,
-        /// That gateway.
+        /// The better gateway.
         gateway: Ipv4Addr,
     },
     /// The TTL (code 0) or the time for reassembly (code 1) ran out.
     TimeExceeded {
-        /// Which.
+        /// 0 for the TTL, 1 for reassembly.
         code: u8,
         /// As with `Unreachable`.
         quoted: u8,
     },
     /// A field of the header in the payload is wrong.
     ParameterProblem {
-        /// Which octet.
+        /// Offset of the wrong octet.
         pointer: u8,
     },
     /// Any other message.
@@ -139,7 +139,7 @@ impl Repr {
         Header::LEN
     }
 
-    /// Whether RFC 1122 section 3.2.2 forbids to answer it with an error.
+    /// True for errors, which RFC 1122 section 3.2.2 forbids to answer with an error.
     pub const fn is_error(&self) -> bool {
         match self {
             Self::EchoRequest { .. } | Self::EchoReply { .. } => false,
@@ -169,7 +169,7 @@ impl Repr {
     }
 }
 
-/// Whether the checksum of a whole message is right.
+/// True if the checksum of a whole message is right.
 #[inline]
 pub fn checksum_ok(message: &[u8]) -> bool {
     message.len() >= Header::LEN && checksum(message) == 0

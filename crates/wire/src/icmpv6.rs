@@ -19,7 +19,7 @@ pub mod unreachable {
     pub const PROHIBITED: u8 = 1;
     /// The neighbour does not answer.
     pub const ADDRESS: u8 = 3;
-    /// Nobody listens at the port.
+    /// No listener on the port.
     pub const PORT: u8 = 4;
 }
 
@@ -47,7 +47,7 @@ impl Header {
 pub enum Repr {
     /// The packet in the payload did not arrive.
     Unreachable {
-        /// Why: see [`unreachable`].
+        /// Cause, see [`unreachable`].
         code: u8,
         /// Words of eight octets that the packet takes, if extensions follow it (RFC 4884
         /// section 4.4); else 0.
@@ -60,7 +60,7 @@ pub enum Repr {
     },
     /// The hop limit (code 0) or the time for reassembly (code 1) ran out.
     TimeExceeded {
-        /// Which.
+        /// 0 for the hop limit, 1 for reassembly.
         code: u8,
         /// As with `Unreachable`.
         quoted: u8,
@@ -69,21 +69,21 @@ pub enum Repr {
     ParameterProblem {
         /// 0 wrong field, 1 unknown next header, 2 unknown option.
         code: u8,
-        /// Which octet.
+        /// Offset of the wrong octet.
         pointer: u32,
     },
     /// Are you there?
     EchoRequest {
         /// The asking process.
         ident: u16,
-        /// Which question.
+        /// Sequence number of the request.
         seq: u16,
     },
     /// Yes.
     EchoReply {
         /// The asking process.
         ident: u16,
-        /// Which question.
+        /// Sequence number of the request that is answered.
         seq: u16,
     },
     /// Neighbour discovery.
@@ -131,7 +131,7 @@ impl Repr {
         }
     }
 
-    /// Whether RFC 4443 section 2.4 (e) forbids to answer it with an error.
+    /// True for messages that RFC 4443 section 2.4 (e) forbids to answer with an error.
     pub const fn is_error(&self) -> bool {
         match self {
             Self::EchoRequest { .. } | Self::EchoReply { .. } => false,
@@ -160,7 +160,7 @@ impl Repr {
     }
 }
 
-/// Whether the checksum of a whole message is right.
+/// True if the checksum of a whole message is right.
 #[inline]
 pub fn checksum_ok(ends: &Ends, message: &[u8]) -> bool {
     message.len() >= Header::LEN

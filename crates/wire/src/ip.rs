@@ -1,4 +1,4 @@
-//! What both versions of IP share: protocol numbers and header options.
+//! Elements shared by both versions of IP: protocol numbers and header options.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ impl Protocol {
     /// An Ethernet frame (RFC 8986).
     pub const ETHERNET: Self = Self(143);
 
-    /// Whether the first four octets of the header are two ports.
+    /// True if the first four octets of the header are two ports.
     #[inline]
     pub const fn has_ports(self) -> bool {
         matches!(self, Self::TCP | Self::UDP | Self(33) | Self(132) | Self(136))

@@ -43,7 +43,7 @@ pub struct Header {
     pub fragment: U16,
     /// Time to live.
     pub ttl: u8,
-    /// What the payload is.
+    /// Protocol number of the payload.
     pub protocol: u8,
     /// Checksum over the header.
     pub checksum: U16,
@@ -88,19 +88,19 @@ impl Header {
         Ecn::from_bits(self.tos)
     }
 
-    /// Whether the packet must not be fragmented.
+    /// True if the packet must not be fragmented.
     #[inline]
     pub const fn dont_fragment(&self) -> bool {
         self.fragment.get() & DONT_FRAGMENT != 0
     }
 
-    /// Whether the packet is a part of one: not the whole datagram.
+    /// True if the packet is a fragment, not a whole datagram.
     #[inline]
     pub const fn is_fragment(&self) -> bool {
         self.fragment.get() & (MORE_FRAGMENTS | OFFSET) != 0
     }
 
-    /// What the payload is.
+    /// Protocol of the payload.
     #[inline]
     pub const fn protocol(&self) -> Protocol {
         Protocol(self.protocol)
@@ -161,12 +161,12 @@ impl Header {
 pub struct Alike(u32);
 
 impl Alike {
-    /// Those like this one, which is good.
+    /// Learns the invariant part of the sum from a header whose checksum is right.
     pub fn of(header: &Header) -> Self {
         Self(0xffff - Self::differing(header) % 0xffff)
     }
 
-    /// Whether another one's checksum is right, too.
+    /// True if the checksum of another header of this kind is right, too.
     #[inline(always)]
     pub fn is_good(self, header: &Header) -> bool {
         // What is the same in both adds the same to both sums. Of some words above zero it
@@ -208,7 +208,7 @@ pub fn validate(bytes: &[u8]) -> Result<(&Header, usize, usize), Malformed> {
     if good { Ok((h, header_len, total)) } else { Err(Malformed::Checksum) }
 }
 
-/// Whether the checksum of a header without options is right: five words, without a loop.
+/// True if the checksum of a header without options is right: five words, without a loop.
 #[inline]
 fn is_plain_sum_good(header: &[u8; Header::LEN]) -> bool {
     let (words, _) = header.as_chunks::<4>();
@@ -219,7 +219,7 @@ fn is_plain_sum_good(header: &[u8; Header::LEN]) -> bool {
     (sum >> 16) + (sum & 0xffff) == 0xffff
 }
 
-/// Whether the packet at the front of `bytes` is a fragment.
+/// True if the packet at the front of `bytes` is a fragment.
 #[inline]
 pub fn is_fragment(bytes: &[u8]) -> bool {
     Header::ref_from_prefix(bytes).is_ok_and(|(h, _)| h.is_fragment())
@@ -252,7 +252,7 @@ pub struct Repr {
     pub fragment_offset: u16,
     /// Time to live.
     pub ttl: u8,
-    /// What the payload is.
+    /// Protocol of the payload.
     pub protocol: Protocol,
     /// Source address.
     pub src: Ipv4Addr,
@@ -314,7 +314,7 @@ impl Repr {
         Header::LEN + self.options.as_slice().len()
     }
 
-    /// Whether this is a part of a datagram.
+    /// True if this is a fragment.
     pub const fn is_fragment(&self) -> bool {
         self.more_fragments || self.fragment_offset != 0
     }

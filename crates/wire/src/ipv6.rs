@@ -27,7 +27,7 @@ pub struct Header {
     pub version_class_flow: U32,
     /// Octets after the header.
     pub payload_len: U16,
-    /// What the payload is.
+    /// Protocol number of the payload or of the first extension header.
     pub next: u8,
     /// Hop limit.
     pub hop_limit: u8,
@@ -65,7 +65,7 @@ impl Header {
         FlowLabel::masked(self.version_class_flow.get())
     }
 
-    /// What follows.
+    /// Protocol of the payload or of the first extension header.
     #[inline]
     pub const fn next(&self) -> Protocol {
         Protocol(self.next)
@@ -130,7 +130,7 @@ pub struct Repr {
     pub flow_label: FlowLabel,
     /// Octets of the payload, extension headers included.
     pub payload_len: u16,
-    /// What the payload is, or the first extension header.
+    /// Protocol of the payload or of the first extension header.
     pub next: Protocol,
     /// Hop limit.
     pub hop_limit: u8,

@@ -16,14 +16,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Extension headers that are walked before a packet is given up.
 pub const MAX_HEADERS: usize = 8;
 
-/// Where in a routing header its type stands.
+/// Offset of the type field in a routing header.
 pub const ROUTING_TYPE_AT: usize = 2;
 
 /// The view of a fragment header.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Header {
-    /// What follows.
+    /// Protocol number of the following header.
     pub next: u8,
     /// Zero.
     pub reserved: u8,
@@ -41,7 +41,7 @@ impl Header {
 /// A fragment header (RFC 8200 section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Repr {
-    /// What the datagram carries.
+    /// Protocol of the datagram's payload.
     pub next: Protocol,
     /// Place in the datagram in units of 8 octets (13 bits).
     pub offset: u16,
@@ -95,22 +95,22 @@ impl fmt::Display for Repr {
     }
 }
 
-/// Where the walk ended.
+/// End of the walk along the extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upper {
     /// The first header that is not stepped over. For a fragment that is not
     /// the first one, what the datagram's first fragment begins with.
     pub protocol: Protocol,
-    /// Where it begins, in octets after the IPv6 header.
+    /// Offset of the upper-layer header, in octets after the IPv6 header.
     pub offset: usize,
     /// The fragment header, if there was one.
     pub fragment: Option<Repr>,
-    /// Where that begins, in octets after the IPv6 header.
+    /// Offset of the fragment header, in octets after the IPv6 header.
     pub fragment_at: usize,
     /// A hop-by-hop header was there.
     pub hop_by_hop: bool,
-    /// Where a routing header begins that has segments left, in octets after the IPv6
-    /// header: the packet is not where it wants to be.
+    /// Offset of a routing header with segments left, in octets after the IPv6 header: the
+    /// packet has not reached its last destination.
     pub routing: Option<usize>,
 }
 
@@ -238,18 +238,18 @@ fn unknown_in(body: &[u8]) -> Result<Option<(usize, u8)>, Malformed> {
 /// The headers that stay in front of ESP or AH in transport mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
-    /// What follows them.
+    /// Protocol of the header behind them.
     pub next: Protocol,
     /// Their octets, after the IPv6 header.
     pub len: usize,
-    /// Where the field stands that names what follows, in octets of the packet.
+    /// Offset of the next header field that names it, in octets of the packet.
     pub field: usize,
     /// One of them makes the packet a part of a datagram.
     pub is_fragment: bool,
 }
 
 impl Front {
-    /// Where the next header field of the IPv6 header stands.
+    /// Offset of the next header field in the IPv6 header.
     const FIRST_FIELD: usize = 6;
     /// Octets of the IPv6 header.
     const HEADER: usize = 40;
@@ -274,10 +274,10 @@ impl Front {
     }
 }
 
-/// Where ESP and AH go in a packet whose header names `next` (RFC 4303 section
-/// 3.1.1): behind hop-by-hop options, routing and fragment headers, and behind
-/// destination options unless these stand behind a routing header, as they are for
-/// the last destination alone then.
+/// Place of ESP or AH in a packet whose header names `next` (RFC 4303 section 3.1.1):
+/// behind hop-by-hop options, routing and fragment headers, and behind destination options
+/// unless these follow a routing header, since they concern the last destination alone
+/// then.
 pub fn front(next: Protocol, payload: &[u8]) -> Result<Front, Malformed> {
     let (mut front, mut routed) = (Front::nothing(next), false);
     for nth in 0..=MAX_HEADERS {

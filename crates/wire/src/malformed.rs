@@ -1,5 +1,5 @@
-//! What is wrong with bytes that were received: always the sender's fault or
-//! the wire's, never ours.
+//! Format errors in received bytes: always a fault of the sender or the wire, never of this
+//! node.
 
 use ferrule_base::DropReason;
 use std::fmt;

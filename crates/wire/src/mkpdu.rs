@@ -116,9 +116,9 @@ impl fmt::Display for KeyId {
 pub struct KeyUse {
     /// Association number.
     pub an: u8,
-    /// It transmits with the key.
+    /// The sender transmits with the key.
     pub transmits: bool,
-    /// It receives with the key.
+    /// The sender receives with the key.
     pub receives: bool,
     /// The key.
     pub key: KeyId,
@@ -229,7 +229,7 @@ pub struct Repr {
     pub priority: u8,
     /// The sender is the key server.
     pub key_server: bool,
-    /// It wants MACsec.
+    /// The sender wants MACsec.
     pub desired: bool,
     /// MACsec capability: 0 none, 1 integrity, 2 with offset 0, 3 with any offset.
     pub capability: u8,

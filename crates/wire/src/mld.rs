@@ -31,7 +31,7 @@ pub const fn is_kind(kind: u8) -> bool {
     matches!(kind, QUERY..=DONE | REPORT_V2)
 }
 
-/// All routers that listen for reports of version 2.
+/// Group of all routers that listen for reports of version 2.
 pub const REPORTS_GROUP: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 
 /// The hop limit of every message (RFC 3810 section 5).
@@ -78,7 +78,7 @@ struct Report {
     group: [u8; 16],
 }
 
-/// What a record says of its group (RFC 3810 section 5.2.12).
+/// Type of a group record (RFC 3810 section 5.2.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Record {
     /// An answer to a query: wanted from all senders (MODE_IS_EXCLUDE).
@@ -103,7 +103,7 @@ pub struct Querier {
 /// A listener discovery message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Repr {
-    /// Who listens?
+    /// Asks for the listeners of a group, or of all groups.
     Query {
         /// To which group; unspecified: to any.
         group: Ipv6Addr,
@@ -122,9 +122,9 @@ pub enum Repr {
         /// The group.
         group: Ipv6Addr,
     },
-    /// What a host says of a group, version 2.
+    /// A host's report about a group, version 2.
     ReportV2 {
-        /// What it says.
+        /// Type of the group record.
         record: Record,
         /// The group.
         group: Ipv6Addr,

@@ -40,7 +40,7 @@ pub mod special {
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Header {
-    /// All four fields.
+    /// Label, traffic class, bottom of stack and TTL.
     pub entry: U32,
 }
 
@@ -60,7 +60,7 @@ impl Header {
         TrafficClass::masked((self.entry.get() >> 9) as u8)
     }
 
-    /// Whether this is the last entry.
+    /// True if this is the last entry.
     #[inline]
     pub const fn is_bottom(&self) -> bool {
         self.entry.get() & 0x100 != 0
@@ -132,7 +132,7 @@ impl Repr {
         Header::LEN
     }
 
-    /// Whether the label has a special purpose (0 to 15).
+    /// True if the label has a special purpose (0 to 15).
     pub const fn is_special(&self) -> bool {
         self.label.get() < special::FIRST_ORDINARY.get()
     }

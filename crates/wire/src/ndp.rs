@@ -110,7 +110,7 @@ pub enum Repr {
         /// Prefixes, from the front.
         prefixes: [Option<Prefix>; MAX_PREFIXES],
     },
-    /// Who has the target address?
+    /// Asks for the link-layer address of the target.
     NeighbourSolicitation {
         /// The address in question.
         target: Ipv6Addr,
@@ -132,7 +132,7 @@ pub enum Repr {
     },
     /// There is a better first hop.
     Redirect {
-        /// That hop.
+        /// The better first hop.
         target: Ipv6Addr,
         /// For this destination.
         destination: Ipv6Addr,

@@ -3,7 +3,7 @@
 //! ```text
 //! 02:..:01 > 02:..:02, MPLS | MPLS 101 tc 0 ttl 63 S | IPv4 10.1.0.9 > ... | UDP 7 > 8
 //! ```
-//! What cannot be known is guessed as Wireshark does: below a label stack the
+//! Ambiguous formats are guessed as Wireshark does: below a label stack the
 //! first nibble tells IP, control word and channel header apart.
 
 use crate::checksum::Ends;
@@ -16,7 +16,7 @@ use std::fmt::{Display, Write};
 /// Layers that are written before the rest counts as data.
 pub const MAX_LAYERS: usize = 24;
 
-/// What the next octets are.
+/// Format of the next octets.
 #[derive(Clone, Copy)]
 enum Next {
     Ethernet,

@@ -32,7 +32,7 @@ impl Header {
     pub const LEN: usize = 4;
 }
 
-/// Whether an associated channel header stands where a control word would.
+/// True if an associated channel header stands in the place of a control word.
 #[inline]
 pub fn is_associated_channel(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|b| b >> 4 == 1)

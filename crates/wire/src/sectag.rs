@@ -124,7 +124,7 @@ impl Header {
         self.tci_an & 3
     }
 
-    /// Whether an SCI follows.
+    /// True if an SCI follows.
     #[inline]
     pub const fn has_sci(&self) -> bool {
         self.tci_an & SC != 0
@@ -136,19 +136,19 @@ impl Header {
         if self.has_sci() { Self::LEN_SCI } else { Self::LEN }
     }
 
-    /// Whether the user data is encrypted.
+    /// True if the user data is encrypted.
     #[inline]
     pub const fn is_encrypted(&self) -> bool {
         self.tci_an & E != 0
     }
 
-    /// Whether the user data was changed, by encryption or otherwise.
+    /// True if the user data was changed, by encryption or otherwise.
     #[inline]
     pub const fn is_changed(&self) -> bool {
         self.tci_an & C != 0
     }
 
-    /// Whether version and flags go together, and the user data are either as they were or
+    /// True if version and flags go together, and the user data is either unchanged or
     /// encrypted.
     #[inline]
     pub const fn is_legal(&self) -> bool {
@@ -193,7 +193,7 @@ const LEGAL: u64 = {
     legal
 };
 
-/// What the cipher suite did to the user data (E and C).
+/// Changes that the cipher suite made to the user data (E and C).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protection {
     /// Nothing: integrity only.
@@ -204,7 +204,7 @@ pub enum Protection {
     Confidentiality,
 }
 
-/// How the tag says whose channel it is (ES, SC and SCB).
+/// Encoding of the secure channel in the tag (ES, SC and SCB).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Channel {
     /// By its SCI.
@@ -236,9 +236,9 @@ impl Channel {
 /// A SecTAG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Repr {
-    /// Whose channel.
+    /// Secure channel of the frame.
     pub channel: Channel,
-    /// What was done to the user data.
+    /// Changes made to the user data.
     pub protection: Protection,
     /// Association number (2 bits).
     pub an: u8,

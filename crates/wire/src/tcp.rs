@@ -41,7 +41,7 @@ impl Flags {
         self.0
     }
 
-    /// Whether all of `other` are set.
+    /// True if all flags of `other` are set.
     #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -184,7 +184,7 @@ impl Repr {
     }
 }
 
-/// Whether the checksum of a whole segment is right.
+/// True if the checksum of a whole segment is right.
 #[inline]
 pub fn checksum_ok(ends: &Ends, segment: &[u8]) -> bool {
     segment.len() >= Header::LEN

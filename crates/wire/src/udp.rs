@@ -7,7 +7,7 @@ use std::fmt;
 use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Where ESP and IKE travel in UDP (RFC 3948).
+/// Port of ESP and IKE in UDP (RFC 3948).
 pub const PORT_ESP: u16 = 4500;
 /// MPLS in UDP (RFC 7510).
 pub const PORT_MPLS: u16 = 6635;
@@ -70,8 +70,8 @@ impl Repr {
     }
 }
 
-/// Whether the checksum of a datagram, cut at its length, is right. Over IPv4
-/// it may be absent; over IPv6 not (RFC 8200 section 8.1).
+/// True if the checksum of a datagram, cut at its length, is right. Over IPv4 it may be
+/// absent; over IPv6 not (RFC 8200 section 8.1).
 #[inline]
 pub fn checksum_ok(ends: &Ends, datagram: &[u8]) -> bool {
     match datagram.get(6..8) {

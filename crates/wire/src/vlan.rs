@@ -45,7 +45,7 @@ impl fmt::Display for Vid {
 pub struct Header {
     /// Priority, drop eligible, VLAN identifier.
     pub tci: U16,
-    /// What follows.
+    /// Type of the following header.
     pub ethertype: U16,
 }
 
@@ -71,7 +71,7 @@ impl Header {
         self.tci.get() & 0x1000 != 0
     }
 
-    /// What follows the tag.
+    /// Type of the header behind the tag.
     #[inline]
     pub const fn ethertype(&self) -> EtherType {
         EtherType(self.ethertype.get())
@@ -93,7 +93,7 @@ pub struct Repr {
     pub drop_eligible: bool,
     /// The VLAN.
     pub vid: Vid,
-    /// What follows.
+    /// Type of the header behind the tag.
     pub ethertype: EtherType,
 }
 

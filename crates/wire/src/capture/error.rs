@@ -1,9 +1,9 @@
-//! Why a capture file cannot be read.
+//! Errors of reading a capture file.
 
 use std::fmt;
 use std::io;
 
-/// Why a capture file cannot be read on.
+/// Reason to stop reading a capture file.
 #[derive(Debug)]
 pub enum CaptureError {
     /// Reading failed.

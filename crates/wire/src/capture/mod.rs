@@ -31,7 +31,7 @@ pub const MAX_OPTIONS: usize = 256;
 /// Sets of secrets that are kept.
 pub const MAX_SECRETS: usize = 64;
 
-/// What frames of an interface begin with.
+/// Link layer of an interface, that is the first header of its frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkType(pub u16);
 
@@ -42,7 +42,7 @@ impl LinkType {
     pub const RAW: Self = Self(101);
 }
 
-/// What decryption secrets are.
+/// Format of decryption secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SecretsKind(pub u32);
 
@@ -53,7 +53,7 @@ impl SecretsKind {
     pub const WIREGUARD: Self = Self(0x5747_4b4c);
 }
 
-/// Where a packet was going when it was captured.
+/// Direction of a packet at the capturing interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Into the node.
@@ -62,12 +62,12 @@ pub enum Direction {
     Outbound,
 }
 
-/// Where packets were captured.
+/// Interface on which packets were captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Its name; empty if unknown.
     pub name: String,
-    /// What its frames begin with.
+    /// First header of its frames.
     pub link: LinkType,
     /// Octets of a packet that are kept, 0 for all.
     pub snap_len: u32,
@@ -95,11 +95,11 @@ pub struct Packet {
     pub nanos: u64,
     /// Octets that it had on the wire.
     pub original_len: u32,
-    /// Those that were kept.
+    /// The octets that were kept.
     pub data: Vec<u8>,
-    /// Where it was going, if known.
+    /// Direction, if known.
     pub direction: Option<Direction>,
-    /// What somebody had to say about it.
+    /// Comments attached to the packet.
     pub comments: Vec<String>,
 }
 
