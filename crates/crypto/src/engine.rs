@@ -30,7 +30,8 @@ pub trait Engine<B: AsMut<[u8]>> {
     /// Appends finished jobs, in any order, as far as there is room.
     fn collect(&mut self, now: Instant, done: &mut Jobs<B>);
 
-    /// When to call [`collect`](Self::collect) next; nothing when nothing is under way.
+    /// Time of the next call of [`collect`](Self::collect); nothing when no job is under
+    /// way.
     fn poll_timeout(&self) -> Option<Instant>;
 
     /// Works through jobs whose packets lie beside them: job `i` on buffer `i`, as many as
@@ -61,13 +62,13 @@ pub trait Engine<B: AsMut<[u8]>> {
         false
     }
 
-    /// What was done elsewhere, and copied to get there and back, since this was
-    /// asked last. To be asked at the end of the turn in which jobs were submitted.
+    /// Work done elsewhere, and octets copied to get there and back, since the last call.
+    /// To be called at the end of the turn in which jobs were submitted.
     fn take_work(&mut self) -> Work {
         Work::default()
     }
 
-    /// What there is to see of each engine.
+    /// State and counters of each engine.
     fn report(&self) -> Vec<EngineReport> {
         Vec::new()
     }
@@ -78,9 +79,9 @@ pub trait Engine<B: AsMut<[u8]>> {
 pub struct EngineReport {
     /// The word of its placement.
     pub place: &'static str,
-    /// What it works with: a backend, a token's profile.
+    /// Backend or token profile that it uses.
     pub with: String,
-    /// How it is, in a word: `works`, or what is wrong.
+    /// State in a word: `works`, or the fault.
     pub state: &'static str,
     /// Keys that it has.
     pub keys: usize,
@@ -88,18 +89,18 @@ pub struct EngineReport {
     pub depth: usize,
     /// Jobs under way.
     pub in_flight: usize,
-    /// What it counted, by name.
+    /// Counters by name.
     pub counters: Vec<(&'static str, u64)>,
-    /// How long things took, by name.
+    /// Latencies by name.
     pub latencies: Vec<(&'static str, Latency)>,
     /// Key stream made ahead.
     pub rings: Vec<RingReport>,
 }
 
-/// How long something took.
+/// Distribution of a measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// How often it was measured.
+    /// Number of measurements.
     pub count: u64,
     /// Half of them took no longer.
     pub median: Duration,

@@ -7,7 +7,7 @@ use crate::key::KeyId;
 pub struct Span {
     /// First octet.
     pub start: u16,
-    /// How many.
+    /// Number of octets.
     pub len: u16,
 }
 
@@ -63,7 +63,7 @@ pub enum Ad {
     Widened(Span, [u8; 4]),
 }
 
-/// What became of a job.
+/// Result of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Not done.
@@ -105,7 +105,7 @@ pub enum Verdict {
 pub struct Job<B> {
     /// The packet. Spans count from its first octet.
     pub buf: B,
-    /// Whose key.
+    /// Key to use.
     pub key: KeyId,
     /// The submitter's own mark; engines leave it alone.
     pub ticket: u64,
@@ -115,7 +115,7 @@ pub struct Job<B> {
     pub nonce: [u8; 12],
     /// Seal or open.
     pub op: Op,
-    /// What became of it.
+    /// Result, written by the engine.
     pub verdict: Verdict,
     /// Under the ICV, not encrypted.
     pub ad: Ad,

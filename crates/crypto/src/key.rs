@@ -10,12 +10,11 @@ use ferrule_base::Secret;
 pub struct KeyId {
     /// Place in the engine's table.
     pub slot: u32,
-    /// How often the place was given out before.
+    /// Number of earlier keys in the slot.
     pub generation: u32,
 }
 
-/// Where the work with a key is done. An engine that stands at one place alone
-/// does not look at it.
+/// Placement of the work with a key. An engine of a single placement ignores it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     /// In the worker's own loop.
@@ -41,9 +40,9 @@ impl Place {
 /// A key on a token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenKey {
-    /// What it is called there.
+    /// The key's label on the token.
     pub label: String,
-    /// Which nonces will come, once that is known.
+    /// Nonces to come, once they are known.
     pub coming: Option<Coming>,
 }
 
@@ -54,16 +53,16 @@ impl TokenKey {
     }
 }
 
-/// Which nonces a key will have, so that key stream can be made ahead: number N
-/// has the nonce `base` with N XORed into its last eight octets.
+/// Nonces that a key will have, so that key stream can be made ahead: number N has the
+/// nonce `base` with N XORed into its last eight octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Coming {
-    /// What the key does.
+    /// Operation of the key.
     pub op: Op,
     /// The nonce of number 0, as far as it is known.
     pub base: [u8; 12],
-    /// It is known whole. Otherwise the peer chooses its last eight octets: a
-    /// counter, or one XOR a constant, if any rule can be found.
+    /// `base` is known whole. Otherwise the peer chooses its last eight octets: a counter,
+    /// or a counter XOR a constant, if any rule can be found.
     pub known: bool,
     /// The first number.
     pub next: u64,
@@ -78,11 +77,11 @@ pub struct KeySpec {
     pub key: Secret,
     /// The integrity key, `suite.mac_key_len()` octets; empty for an AEAD.
     pub mac_key: Secret,
-    /// Where it is used.
+    /// Placement of the work with the key.
     pub place: Place,
 }
 
-/// Why a key cannot be installed.
+/// Reason that a key cannot be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstallError {
     /// The key has the wrong length: (needed, given).

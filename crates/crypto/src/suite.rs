@@ -24,7 +24,7 @@ pub enum Aes {
 }
 
 impl Aes {
-    /// All of them, the shortest first.
+    /// Every key size, the shortest first.
     pub const ALL: [Self; 3] = [Self::Aes128, Self::Aes192, Self::Aes256];
 
     /// Octets of key.
@@ -53,7 +53,7 @@ pub enum Mac {
 }
 
 impl Mac {
-    /// All of them.
+    /// Every algorithm.
     pub const ALL: [Self; 5] = [
         Self::HmacMd5_96,
         Self::HmacSha1_96,
@@ -96,8 +96,8 @@ impl Mac {
     }
 }
 
-/// What protects a packet: one AEAD, or a cipher with a keyed hash over the
-/// ciphertext, or integrity alone.
+/// Protection of a packet: one AEAD, or a cipher with a keyed hash over the ciphertext, or
+/// integrity alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Suite {
     /// AES-GCM with a 16-octet ICV (RFC 4106, 802.1AE clause 14).
@@ -219,7 +219,7 @@ impl Suite {
         if self.is_counter_mode() { 4 } else { 0 }
     }
 
-    /// What the engine writes in front of the text when it seals: CBC's IV, or the
+    /// True if the engine writes an IV in front of the text when it seals: CBC's, or the
     /// study's counter.
     pub const fn text_has_iv(self) -> bool {
         matches!(
@@ -237,7 +237,7 @@ impl Suite {
         }
     }
 
-    /// What ESP pads the plaintext to: the cipher's block, at least 4.
+    /// Multiple to which ESP pads the plaintext: the cipher's block, at least 4.
     pub const fn esp_align(self) -> usize {
         match self {
             Self::AesCbc(..) => 16,
@@ -336,7 +336,7 @@ impl Suite {
     }
 }
 
-/// How many suites software has.
+/// Number of suites that software implements.
 const SOFTWARE: usize = 56;
 
 /// Every suite that software has: those with one key, then each cipher beside each
@@ -369,7 +369,7 @@ const fn every() -> [Suite; SOFTWARE] {
     all
 }
 
-/// Those of them with an algorithm that is forbidden, or those without.
+/// The suites with a forbidden algorithm, or those without one.
 const fn which<const N: usize>(forbidden: bool) -> [Suite; N] {
     let all = every();
     let (mut some, mut count, mut i) = ([all[0]; N], 0, 0);

@@ -24,7 +24,7 @@ impl Set {
         Self([word(count.min(64)), word(count.saturating_sub(64).min(64))])
     }
 
-    /// Nobody is in it.
+    /// True if the set has no members.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.0 == [0; 2]
@@ -169,7 +169,7 @@ impl<'a, A, B> Iterator for Walk<'a, A, B> {
 /// Octets of a vector.
 const WIDTH: usize = 64;
 
-/// All numbers of a batch.
+/// The numbers of a whole batch.
 static NUMBERS: [u8; BATCH] = {
     let (mut numbers, mut i) = ([0; BATCH], 0);
     while i < BATCH {

@@ -16,8 +16,8 @@ use crate::job::{Ad, Op, Span, Verdict};
 use crate::key::{InstallError, KeySpec};
 use crate::suite::{Aes, Suite};
 
-/// What the library allocates for an AEAD's key: 564 octets of state, three
-/// words, and its note of the length.
+/// Octets that the library allocates for an AEAD's key: 564 of state, three words, and its
+/// note of the length.
 const AEAD_CONTEXT: usize = 600;
 
 /// A key of any suite.
@@ -52,7 +52,8 @@ impl Key {
         }
     }
 
-    /// What is no AEAD. (Out of line: it made code around an AEAD's call longer.)
+    /// Runs a job of a suite that is no AEAD. (Out of line: inline it made the code around
+    /// an AEAD's call longer.)
     #[inline(never)]
     fn run_other(&self, op: Op, nonce: &[u8; 12], ad: Ad, text: Span, buf: &mut [u8]) -> Verdict {
         match self {

@@ -73,7 +73,8 @@ fn one_piece(
 mod tests {
     use super::*;
 
-    /// What a packet looks like to the hash, and that it is left as it was.
+    /// Octets that the hash is given for a packet; checks that the packet itself is
+    /// unchanged.
     fn seen(buf: &[u8], ad: Ad, text: Span) -> Option<Vec<u8>> {
         let (mut after, mut seen) = (buf.to_vec(), None);
         let verdict = run(&mut after, &ad, text, |ad, icv| {

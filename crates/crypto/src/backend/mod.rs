@@ -45,7 +45,7 @@ use crate::suite::{Aes, Suite};
 use crate::table::KeyTable;
 use std::fmt;
 
-/// Which library works.
+/// Cryptographic implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// Our own kernels, AVX-512: four packets of AES-GCM at a time or sixteen of
@@ -70,7 +70,8 @@ impl Backend {
         }
     }
 
-    /// What of this backend the machine, or the build, lacks.
+    /// Instructions or facility that this backend needs and the machine, or the build,
+    /// lacks.
     fn lacks(self) -> Option<&'static str> {
         match self {
             #[cfg(target_arch = "x86_64")]

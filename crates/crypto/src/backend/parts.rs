@@ -57,8 +57,7 @@ pub(crate) struct Hashed<'a> {
     pub before: &'a [u8],
     /// Additional data, and the text from `text` on.
     pub body: &'a mut [u8],
-    /// Where in `body` the text starts: with CBC a whole number of blocks, the IV
-    /// first.
+    /// Offset of the text in `body`: with CBC a whole number of blocks, the IV first.
     pub text: usize,
     /// Hashed after `body`: not in the buffer.
     pub after: &'a [u8],

@@ -1,9 +1,8 @@
 //! RustCrypto: every suite in Rust, on every target.
 //!
-//! It is the reference that the other backends are compared with, and the only
-//! one in a browser. Each algorithm uses the machine's instructions where it
-//! finds them at run time. Every type here wipes itself when dropped (feature
-//! `zeroize` of each crate).
+//! The reference that the other backends are compared with, and the only one in a browser.
+//! Each algorithm uses the machine's instructions where it finds them at run time. Every
+//! type here wipes itself when dropped (feature `zeroize` of each crate).
 
 use super::pair::Pair;
 use super::{gmac, parts};

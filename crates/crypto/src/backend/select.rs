@@ -1,5 +1,5 @@
-//! Which backend works: the fastest that this machine has and that gives right
-//! answers, or the one that the environment names.
+//! Choice of the backend: the fastest that this machine has and that gives right answers,
+//! or the one that the environment names.
 
 use super::{Backend, known};
 use crate::suite::Suite;
@@ -13,12 +13,12 @@ pub const ENV: &str = "FERRULE_CRYPTO";
 const CANDIDATES: [Backend; 4] =
     [Backend::Vaes512, Backend::Vaes256, Backend::Aws, Backend::Portable];
 
-/// Why a backend is not used.
+/// Reason not to use a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
     /// The machine lacks the instructions that it needs.
     Needs(&'static str),
-    /// It gave a wrong answer for this suite.
+    /// The backend gave a wrong answer for this suite.
     Wrong(Suite),
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Unfit {
     }
 }
 
-/// Why no backend was chosen.
+/// Reason that no backend was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SelectError {
     /// [`ENV`] names none of this build's backends.
@@ -60,7 +60,7 @@ impl fmt::Display for SelectError {
 
 impl std::error::Error for SelectError {}
 
-/// What was chosen, and what would have been faster.
+/// The chosen backend, and the faster ones that cannot be used.
 struct Choice {
     best: Backend,
     passed_over: Vec<(Backend, Unfit)>,

@@ -85,7 +85,7 @@ fn copy(job: &Job<Buf>) -> Job<Buf> {
     Job { buf: job.buf.clone(), ..*job }
 }
 
-/// What is not authentic: an AEAD may leave ciphertext or zeros.
+/// True if the text is undefined: an AEAD that fails may leave ciphertext or zeros.
 fn text_is_undefined(job: &Job<Buf>, suite: Suite) -> bool {
     job.verdict == Verdict::BadIcv && suite.is_aead()
 }

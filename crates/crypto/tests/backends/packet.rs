@@ -65,7 +65,7 @@ impl Packet {
         Job { buf, key, ticket, number: 0, nonce, op, verdict, ad, text }
     }
 
-    /// What is encrypted: behind the IV, for CBC.
+    /// The octets to encrypt; with CBC those behind the IV.
     pub fn cleartext(&self) -> &[u8] {
         let iv = written_iv(self.suite).min(self.text.len as usize);
         &self.buf[self.text.start as usize + iv..self.text.end()]

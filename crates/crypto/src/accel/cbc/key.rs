@@ -15,7 +15,7 @@ pub(super) const ROUND_KEYS_MAX: usize = 15;
 /// Round keys, in the order in which they are used.
 pub(super) type Schedule = [u128; ROUND_KEYS_MAX];
 
-/// Which instructions work. There is a value only on a machine that has them.
+/// Instruction set of the kernels. A value exists only on a machine that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form(Width);
 

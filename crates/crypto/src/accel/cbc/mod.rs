@@ -90,7 +90,7 @@ impl Mac {
     }
 }
 
-/// Whether the kernels have this suite.
+/// True if the kernels implement this suite.
 pub const fn has(suite: Suite) -> bool {
     match suite {
         Suite::AesCbc(aes, mac) => Aes::of(aes).is_some() && Mac::of(mac).is_some(),
@@ -111,11 +111,12 @@ pub struct Packet<'a> {
     pub key: &'a Key,
     /// Seal or open.
     pub op: Op,
-    /// What the IV is made of.
+    /// Input of the IV.
     pub nonce: &'a [u8; 12],
-    /// Where everything is; with a cipher the text is a whole number of blocks.
+    /// Positions of the text and of the octets hashed; with a cipher the text is a whole
+    /// number of blocks.
     pub parts: Hashed<'a>,
-    /// What becomes of it.
+    /// Result, written by the kernel.
     pub verdict: &'a mut Verdict,
 }
 
@@ -145,7 +146,7 @@ pub fn run(packets: &mut Packets<'_>) {
     }
 }
 
-/// Who goes through which kernel.
+/// Packets of a batch, sorted by kernel.
 #[derive(Default)]
 struct Work {
     encrypt: [Order; 2],

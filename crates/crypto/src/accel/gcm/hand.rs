@@ -14,8 +14,8 @@ use super::{BLOCK, GROUP, Lane};
 use crate::job::Verdict;
 use std::mem::MaybeUninit;
 
-/// Where packets come from, until there are no more: all of one operation, with keys for
-/// one kernel and one AES.
+/// Supply of packets until there are no more: all of one operation, with keys for one
+/// kernel and one AES.
 pub trait Source<'a> {
     /// Puts the next packets into groups.
     fn fill(&mut self, groups: &mut [Group<'a>]);
@@ -70,11 +70,12 @@ impl<'a> Group<'a> {
 /// Groups in the ring.
 const RING: usize = 8;
 
-/// What a kernel has in hand.
+/// The groups of packets that a kernel holds: the current one, the one before and the next
+/// ones.
 pub struct Hand<'a, 's> {
     source: &'s mut dyn Source<'a>,
     ring: [Group<'a>; RING],
-    /// Which of them is worked on.
+    /// Position of the current group in the ring.
     now: usize,
 }
 
@@ -115,7 +116,7 @@ impl<'a, 's> Hand<'a, 's> {
         &mut self.ring[(self.now + RING - 1) % RING]
     }
 
-    /// Where the next group's first texts begin, if it has so many packets.
+    /// Addresses of the next group's first texts, if it has so many packets.
     #[inline(always)]
     pub fn next_texts<const N: usize>(&mut self) -> Option<[*const u8; N]> {
         let next = self.ring[(self.now + 1) % RING].lanes().first_chunk::<N>()?;

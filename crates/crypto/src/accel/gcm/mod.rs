@@ -16,10 +16,10 @@
 //!                                              four ICVs: written, or compared
 //! ```
 //!
-//! What a small packet costs in a library that takes one packet at a time is not
-//! cipher but waiting: for a chain of ten rounds, then for a chain of products and
-//! their reduction. Here four packets share the beginning and the end, and their
-//! middles do not depend on each other, so the processor works on all of them.
+//! A small packet costs a library that takes one packet at a time little cipher and much
+//! waiting: for a chain of ten rounds, then for a chain of products and their reduction.
+//! Here four packets share the beginning and the end, and their middles do not depend on
+//! each other, so the processor works on all of them.
 //!
 //! - A text of more than 32 blocks is hashed in sections of 32, reduced after
 //!   each: so 35 powers of H are enough for any length, and a key takes 832 octets.
@@ -66,7 +66,8 @@ const SECTION: usize = 32 * BLOCK;
 /// with 2 (1 masks the ICV) and do not pass 255.
 const SHORT: usize = 254 * BLOCK;
 
-/// Which instructions work: a value of this type exists on machines that have them.
+/// Implementation chosen by the machine's instructions: a value exists only on machines
+/// that have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel(Width);
 
@@ -76,7 +77,7 @@ enum Width {
     Vaes256,
 }
 
-/// What a carry-less multiplication costs beside a round of AES.
+/// Cost of a carry-less multiplication relative to a round of AES.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Multiplier {
     /// As much: Intel's.
@@ -98,9 +99,9 @@ impl Multiplier {
     }
 }
 
-/// What `Kernel::vaes256` needs, by name.
+/// Names of the instructions that `Kernel::vaes256` needs.
 pub const NEEDS_256: &str = "AVX2, VAES and VPCLMULQDQ";
-/// What `Kernel::vaes512` needs, by name.
+/// Names of the instructions that `Kernel::vaes512` needs.
 pub const NEEDS_512: &str = "AVX-512 (F, BW, DQ, VL), VAES and VPCLMULQDQ";
 
 impl Kernel {
@@ -142,7 +143,7 @@ impl Key {
         Some(Self { schedule, kernel, aes })
     }
 
-    /// Which AES it is for.
+    /// Key size.
     #[inline]
     pub fn aes(&self) -> Aes {
         self.aes
@@ -198,7 +199,8 @@ pub struct Sealed<'a> {
 }
 
 impl<'a> Sealed<'a> {
-    /// All of these octets; nothing if there is no room for an ICV.
+    /// A text and the room for its ICV, which are the last octets; nothing if they are too
+    /// few for an ICV.
     #[inline(always)]
     pub fn new(octets: &'a mut [u8]) -> Option<Self> {
         let len = octets.len().checked_sub(BLOCK)?;
@@ -231,7 +233,7 @@ impl<'a> Sealed<'a> {
 
 /// One packet of a group.
 pub struct Lane<'a> {
-    /// Whose key.
+    /// Key of the packet.
     pub key: &'a Key,
     /// The nonce.
     pub nonce: &'a [u8; 12],
@@ -239,7 +241,7 @@ pub struct Lane<'a> {
     pub ad: &'a [u8],
     /// Encrypted or decrypted in place, and what is written or compared.
     pub sealed: Sealed<'a>,
-    /// What became of it.
+    /// Result, written by the kernel.
     pub verdict: &'a mut Verdict,
 }
 

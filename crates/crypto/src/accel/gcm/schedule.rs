@@ -79,8 +79,8 @@ impl Schedule {
         (&raw const self.rounds).cast()
     }
 
-    /// Where H to this power stands, and lower ones behind it. Four blocks and
-    /// more may be read from there for every power from 0 to [`POWERS`].
+    /// Address of this power of H, with lower ones behind it. Four blocks and more may be
+    /// read from there for every power from 0 to [`POWERS`].
     #[inline(always)]
     pub fn power(&self, power: usize) -> *const __m128i {
         debug_assert!(power <= POWERS);

@@ -173,7 +173,7 @@ struct Text<'a, const LONG: bool> {
     key: &'a Schedule,
     counters: Counters<LONG>,
     sum: Sum,
-    /// What the sections before come to: added to the next block, once.
+    /// Hash of the preceding sections, reduced: added to the next block, once.
     carry: __m256i,
 }
 
@@ -375,15 +375,15 @@ fn encrypt_each<const R: usize>(lanes: &[Lane<'_>], state: &mut [__m128i; GROUP]
     }
 }
 
-/// What a packet adds to its group's end.
+/// A packet's contribution to the final hash of its group.
 #[derive(Clone, Copy)]
 struct Part {
     sum: Sum,
     /// Two blocks of additional data.
     ad: __m256i,
-    /// Where the power is that the first and the second of them meet.
+    /// Addresses of the powers by which the two blocks are multiplied.
     ad_powers: [*const __m128i; 2],
-    /// Where H is.
+    /// Address of H.
     h: *const __m128i,
     /// The block of lengths, reversed.
     lengths: __m128i,

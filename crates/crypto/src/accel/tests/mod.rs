@@ -1,4 +1,4 @@
-//! What the tests of the kernels share.
+//! Tools shared by the tests of the kernels.
 
 pub mod guard;
 pub mod timing;

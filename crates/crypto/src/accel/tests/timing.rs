@@ -44,7 +44,7 @@ fn moments(values: &[f64]) -> (f64, f64) {
     (mean, squares / (count - 1.0) / count)
 }
 
-/// Whether the two classes of `work` differ, in one attempt.
+/// True if the timings of the two classes of `work` differ in one attempt.
 fn differs(rng: &mut Rng, work: &mut impl FnMut(bool) -> f64) -> bool {
     let mut classes = [Vec::new(), Vec::new()];
     for _ in 0..SAMPLES {
@@ -63,7 +63,7 @@ fn differs(rng: &mut Rng, work: &mut impl FnMut(bool) -> f64) -> bool {
     difference / (a.1 + b.1).sqrt().max(1e-9) > SIGNIFICANT && difference / a.0 > USABLE
 }
 
-/// Whether they differ in all attempts.
+/// True if the timings of the two classes differ in every attempt.
 pub(crate) fn leaks(mut work: impl FnMut(bool) -> f64) -> bool {
     let mut rng = Rng::new(17);
     for _ in 0..SAMPLES / 4 {

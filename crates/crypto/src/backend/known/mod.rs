@@ -5,8 +5,8 @@
 //! first octets of its ICV: it stands for the ciphertext, which it covers. One text is shorter
 //! than any unrolled loop, the other goes through all of them.
 //!
-//! All are asked one by one and in one batch, so that packets of several keys
-//! and lengths stand in one group of a backend that takes several at a time.
+//! The texts are processed one by one and in one batch, so that packets of several keys and
+//! lengths stand in one group of a backend that takes several at a time.
 
 mod answers;
 
@@ -110,7 +110,7 @@ fn copy(job: &Job<Vec<u8>>) -> Job<Vec<u8>> {
     Job { buf: buf.clone(), key, ticket, number, nonce, op, verdict, ad, text }
 }
 
-/// What works through jobs: a backend, or in a test something that is wrong.
+/// Function that runs jobs: a backend, or a faulty one in a test.
 pub(super) type Runner<'a> = &'a dyn Fn(&KeyTable, &mut [Job<Vec<u8>>]);
 
 /// The first suite to whose questions the answers are wrong.
@@ -207,7 +207,7 @@ mod tests {
         assert!(Suite::software().all(|suite| ANSWERS.iter().any(|a| a.suite == suite)));
     }
 
-    /// What is right for one packet and wrong in company, is wrong.
+    /// A backend is refused if only packets in a batch come out wrong.
     #[test]
     fn the_self_test_asks_in_batches_too() {
         let spoil = |jobs: &mut [Job<Vec<u8>>], op: Op| {
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// What is wrong only where every lane is taken, is wrong.
+    /// A backend is refused if its answers are wrong only with every lane taken.
     #[test]
     fn the_self_test_fills_every_lane() {
         for &backend in Backend::all() {

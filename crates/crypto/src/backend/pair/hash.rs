@@ -47,7 +47,7 @@ impl Keyed {
         }
     }
 
-    /// Whether the ICV is theirs; compared in constant time.
+    /// True if the ICV is that of the pieces; compared in constant time.
     pub fn is_right(&self, pieces: [&[u8]; 3], icv: &[u8]) -> bool {
         match self {
             Self::Md5(mac) => is_right(mac.clone(), pieces, icv),

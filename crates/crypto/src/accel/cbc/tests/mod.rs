@@ -11,7 +11,7 @@ use crate::suite::{Aes, Mac};
 use ::sha1::{Digest, Sha1};
 use ::sha2::Sha256;
 
-/// Those of this machine.
+/// Instruction sets of this machine.
 fn forms() -> Vec<Form> {
     [Form::zmm(), Form::ymm()].into_iter().flatten().collect()
 }
@@ -39,7 +39,7 @@ struct Pieces {
     icv: Vec<u8>,
 }
 
-/// All of them in one batch, `keys` in turn.
+/// Runs all pieces in one batch; the `keys` take turns.
 fn run_all(keys: &[Box<Key>], op: Op, pieces: &mut [Pieces]) -> Vec<Verdict> {
     let mut verdicts = vec![Verdict::Pending; pieces.len()];
     let mut packets = Packets::new();

@@ -1,6 +1,6 @@
-//! What needs to see a kernel from close by: memory that must not be touched,
-//! time that must not tell, keys that must be gone. What a kernel computes is
-//! compared with other implementations in `tests/backends/gcm.rs`.
+//! Tests that look at a kernel from close by: memory that must not be touched, timing that
+//! must not depend on secrets, keys that must be wiped. Results are compared with other
+//! implementations in `tests/backends/gcm.rs`.
 
 mod guard;
 mod products;

@@ -1,5 +1,5 @@
-//! Which way a kernel multiplies depends on the machine, so that one machine's tests
-//! against other implementations see one of them: the others give the same octets.
+//! Every way to multiply gives the same octets. The kernel chooses one by the machine, so
+//! the tests against other implementations cover only one of them on each.
 
 use super::super::{BLOCK, Key, Sealed, run};
 use super::*;

@@ -17,7 +17,7 @@ pub(super) struct Alike {
     pub len: Option<usize>,
     /// Octets of additional data.
     pub ad_len: usize,
-    /// Whose key they all have, if they have one.
+    /// Key of all packets; nothing if their keys differ.
     key: Option<*const Schedule>,
 }
 
@@ -99,10 +99,10 @@ pub(super) fn stream<const R: usize, const SEAL: bool>(
     }
 }
 
-/// Those of more than 128 octets, with few products (`FEW`) or with all.
+/// Processes texts of more than 128 octets, with few products (`FEW`) or with all.
 ///
 /// # Safety
-/// They must be alike, and of that length; keys must have `R + 1` round keys.
+/// The packets must be as `alike` says, of that length; keys must have `R + 1` round keys.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 unsafe fn long<const R: usize, const SEAL: bool, const FEW: bool>(
@@ -120,10 +120,10 @@ unsafe fn long<const R: usize, const SEAL: bool, const FEW: bool>(
     }
 }
 
-/// Those of up to 128 octets, and of one key (`ONE`) or of several.
+/// Processes texts of up to 128 octets, with one key (`ONE`) or several.
 ///
 /// # Safety
-/// They must be alike, and of that length; keys must have `R + 1` round keys.
+/// The packets must be as `alike` says, of that length; keys must have `R + 1` round keys.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 unsafe fn small<const R: usize, const SEAL: bool, const ONE: bool>(

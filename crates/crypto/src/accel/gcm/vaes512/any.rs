@@ -92,15 +92,15 @@ pub(super) fn masks_of_each<const R: usize>(
     }
 }
 
-/// What a packet adds to its group's end.
+/// A packet's contribution to the final hash of its group.
 #[derive(Clone, Copy)]
 struct Part {
     sum: Sum,
     /// Two blocks of additional data.
     ad: __m256i,
-    /// Where the power is that the first and the second of them meet.
+    /// Addresses of the powers by which the two blocks are multiplied.
     ad_powers: [*const __m128i; 2],
-    /// Where H is.
+    /// Address of H.
     h: *const __m128i,
     /// Bits of text, and of additional data above.
     bits: u64,

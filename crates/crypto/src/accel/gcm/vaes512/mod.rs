@@ -280,7 +280,7 @@ impl<const LONG: bool> Counters<LONG> {
 /// A block in all lanes.
 ///
 /// # Safety
-/// It must be readable.
+/// `block` must be readable.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
 unsafe fn everywhere(block: *const __m128i) -> __m512i {

@@ -16,11 +16,11 @@ use super::alike::lengths;
 use super::any::masks_of_each;
 use super::*;
 
-/// What stands ready to be hashed: of `N` vectors of four packets, first blocks,
-/// second blocks and so on, octets reversed.
+/// Input of the hash: of `N` vectors of four packets, the first blocks, then the second
+/// blocks and so on, octets reversed.
 type Blocks<const N: usize> = [[__m512i; 4]; N];
 
-/// What a stream's packets have in common, as it is needed here.
+/// Properties that all packets of a stream share.
 struct Stream {
     /// Octets of additional data.
     ad_len: usize,
@@ -252,7 +252,7 @@ impl<'a, const N: usize, const ONE: bool> Hash<'a, N, ONE> {
         }
     }
 
-    /// All of it, with nothing to be ciphered meanwhile.
+    /// Hashes all blocks, with no encryption in between.
     ///
     /// # Safety
     /// The packets must be those of the stream and of this hash.

@@ -18,7 +18,7 @@ type Chunk = [__m512i; 4];
 pub(super) struct Hash<'a> {
     pub key: &'a Schedule,
     pub sum: Sum,
-    /// What the sections before come to: added to the next block, once.
+    /// Hash of the preceding sections, reduced: added to the next block, once.
     carry: __m512i,
     /// The power that the next block meets.
     power: usize,

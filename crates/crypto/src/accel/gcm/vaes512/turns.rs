@@ -104,7 +104,7 @@ impl<const FEW: bool> Products<FEW> {
 struct Hashes<'a, const FEW: bool> {
     keys: [&'a Schedule; PAIR],
     sums: [Products<FEW>; PAIR],
-    /// What the sections before come to: added to the next blocks, once.
+    /// Hash of each text's preceding sections, reduced: added to the next block, once.
     carries: [__m512i; PAIR],
     /// The power that the next block of each meets.
     power: [usize; PAIR],
@@ -139,13 +139,13 @@ impl<'a, const FEW: bool> Hashes<'a, FEW> {
         Self::new(keys, sums, lanes.each_ref().map(|lane| lane.sealed.len().div_ceil(BLOCK)))
     }
 
-    /// Where the powers of the next pieces are.
+    /// Addresses of the powers for the next pieces.
     #[inline]
     fn powers(&self) -> [*const __m128i; PAIR] {
         [self.keys[0].power(self.power[0]), self.keys[1].power(self.power[1])]
     }
 
-    /// What the sections before of one of them come to.
+    /// Takes the hash of the preceding sections of one text.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq,bmi2")]
     fn take_carry(&mut self, number: usize) -> __m512i {
@@ -290,8 +290,8 @@ macro_rules! piece {
     }};
 }
 
-/// All pieces of two texts: full chunks, and the last pieces of `$N` vectors. Sealing,
-/// with the first of them `$before` is hashed.
+/// Processes two texts whole: full chunks, then the last pieces of `$N` vectors. When
+/// sealing, `$before` is hashed along with the first chunk.
 macro_rules! pieces {
     ($N:ident, $SEAL:ident, $R:ident, $keys:ident, $counters:ident, $masks:ident, $at:ident,
      $ahead:ident, $full:ident, $last:ident, $before:ident, $own:ident, $blocks:ident) => {
