@@ -1,5 +1,4 @@
-//! How long jobs take: a histogram of fixed size, a quarter of an octave wide at
-//! each place.
+//! Durations of jobs: a histogram of fixed size with four bins to an octave.
 
 use ferrule_base::Duration;
 use ferrule_crypto::Latency;
@@ -60,7 +59,7 @@ impl Histogram {
         self.most
     }
 
-    /// What there is to say.
+    /// Count, quantiles and maximum.
     pub fn report(&self) -> Latency {
         let (median, p99) = (self.quantile(500), self.quantile(990));
         Latency { count: self.count, median, p99, most: self.most }

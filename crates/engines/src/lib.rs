@@ -6,7 +6,7 @@
 //!                     └─▶ token: key stream made ahead
 //! ```
 //!
-//! Where the work with a key is done is said when it is installed
+//! The placement of the work with a key is given when the key is installed
 //! ([`ferrule_crypto::Place`]); stages and jobs know nothing of it.
 #![deny(unsafe_code)]
 

@@ -15,7 +15,7 @@ use ferrule_crypto::key::InstallError;
 use ferrule_crypto::{Engine, EngineReport, Job, Jobs, KeyId, KeySpec, Place, Software, Verdict};
 use std::collections::HashSet;
 
-/// Where the tag of a [`KeyId`] begins.
+/// Bit of a slot number at which the tag of the placement begins.
 const TAG: u32 = 28;
 
 /// The name under which software counts its nanoseconds.
@@ -27,14 +27,14 @@ const AWAY: usize = 2;
 /// An engine that does not work in the worker's loop.
 pub type Away<B> = Box<dyn Engine<B> + Send>;
 
-/// All engines of one worker.
+/// Engines of one worker, one for each placement.
 pub struct Placed<B> {
     software: Software,
     /// Jobs that software did.
     done: u64,
-    /// Who wants to know how long that takes has a clock of nanoseconds.
+    /// Clock in nanoseconds, where the time of software is to be measured.
     clock: Option<fn() -> u64>,
-    /// How long it took.
+    /// Time that software took, in nanoseconds.
     busy: u64,
     /// Nothing is, or can be, under way elsewhere.
     immediate: bool,
@@ -130,8 +130,8 @@ impl<B: AsMut<[u8]>> Placed<B> {
         self.busy += clock().saturating_sub(begun);
     }
 
-    /// Whether order needs no keeping. It does until the last job is back, even
-    /// if no key is left.
+    /// Sets `immediate`: order needs no keeping if nothing can be under way. It does until
+    /// the last job is back, even if no key is left.
     fn look(&mut self) {
         self.immediate = self.keys.is_empty() && self.engines().all(|e| e.in_flight() == 0);
     }

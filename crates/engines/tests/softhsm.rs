@@ -295,7 +295,7 @@ fn a_pin_that_the_token_refused_is_not_tried_again_by_this_process() {
     assert!(Pkcs11Token::new(&login(module, "beta")).is_ok(), "the right one is taken");
 }
 
-/// What the security officer does.
+/// Sets the user's PIN as the security officer.
 fn set_pin(module: &Path, label: &str, pin: &str) {
     use cryptoki::context::Pkcs11;
     use cryptoki::session::UserType;

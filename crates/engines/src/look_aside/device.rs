@@ -1,4 +1,4 @@
-//! What stands at the far end of a queue pair: a thread, a card, a GPU, a model.
+//! Interface to the far end of a queue pair: a thread, a card, a GPU, a model.
 //!
 //! ```text
 //!   host                                     device
@@ -8,9 +8,9 @@
 //!   pop ◀───── │ request │ request │ … ◀─     any order
 //! ```
 //!
-//! A request owns the memory that the device works in ([`Memory`]). So what a
-//! device may still write belongs to nobody else, by type: if it hangs, the
-//! memory stays with it until it lets go.
+//! A request owns the memory that the device works in ([`Memory`]). So memory that a device
+//! may still write has no other owner, by type: if the device hangs, it keeps the memory
+//! until it lets go.
 
 use arrayvec::ArrayVec;
 use ferrule_base::Instant;
@@ -44,8 +44,8 @@ pub type Request<B> = Job<Memory<B>>;
 /// Up to a batch of requests.
 pub type Requests<B> = ArrayVec<Request<B>, BATCH>;
 
-/// What a device is told about keys. Commands and requests are two rings: a
-/// device obeys the commands that it finds before it takes a request.
+/// Key commands of the host. Commands and requests are two rings: a device carries out the
+/// commands that it finds before it takes a request.
 #[derive(Debug)]
 pub enum Command {
     /// Keep this key, in this slot.
@@ -56,7 +56,7 @@ pub enum Command {
 
 /// An engine elsewhere, as its host sees it. Nothing here waits.
 pub trait Device<B>: Send {
-    /// Whether it has this suite, and the key fits it.
+    /// Checks that the device has this suite and that the key fits it.
     fn accepts(&self, spec: &KeySpec) -> Result<(), InstallError>;
 
     /// Tells it about a key. Gives the command back if there is no room now.
@@ -71,7 +71,7 @@ pub trait Device<B>: Send {
     /// Appends requests that are done, in any order, as far as there is room.
     fn pop(&mut self, now: Instant, done: &mut Requests<B>);
 
-    /// When to look again while something is under way; nothing: whenever it suits.
+    /// Time of the next poll while requests are under way; nothing if any time will do.
     fn poll_timeout(&self) -> Option<Instant>;
 
     /// False once it is certain that nothing will come any more.
@@ -87,7 +87,7 @@ pub trait Device<B>: Send {
     fn start(&mut self, now: Instant) -> bool;
 }
 
-/// What works at the far end: keys by slot, and slices of requests.
+/// Executor of requests at the far end: keys by slot, and slices of requests.
 pub trait Cipher<B>: Send {
     /// Obeys a command.
     fn obey(&mut self, command: Command);

@@ -81,7 +81,7 @@ impl<B> Flying<B> {
         Some(job)
     }
 
-    /// When the oldest was submitted.
+    /// Submission time of the oldest request.
     pub fn oldest(&self) -> Option<Instant> {
         self.slots.get(self.oldest as usize).map(|slot| slot.since)
     }

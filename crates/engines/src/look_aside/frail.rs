@@ -13,34 +13,34 @@ use ferrule_base::Instant;
 use ferrule_crypto::key::InstallError;
 use ferrule_crypto::{KeySpec, Verdict};
 
-/// How a device fails.
+/// Kind of device failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failing {
-    /// It is gone.
+    /// The device is gone.
     Killed,
-    /// It does not answer.
+    /// The device does not answer.
     Hangs,
 }
 
-/// When a device fails.
+/// A period in which a device fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spell {
     /// From then on.
     pub from: Instant,
     /// Until then it cannot be started again.
     pub until: Instant,
-    /// How.
+    /// Kind of failure.
     pub how: Failing,
 }
 
 /// A device with such spells.
 pub struct Frail<B, D> {
     device: D,
-    /// Those that are to come, or not over yet.
+    /// Failures that are to come, or not over yet.
     spells: Vec<Spell>,
     /// The one that it is in until it is started.
     failing: Option<Spell>,
-    /// What it keeps while it hangs: nobody may touch it.
+    /// Requests kept while the device hangs, whose memory must not be touched.
     kept: Vec<Request<B>>,
 }
 
@@ -50,7 +50,7 @@ impl<B, D: Device<B>> Frail<B, D> {
         Self { device, spells, failing: None, kept: Vec::new() }
     }
 
-    /// Whether it works now. A spell begins when it is looked at.
+    /// True if the device works now. A failure begins at the first call within its period.
     fn works(&mut self, now: Instant) -> bool {
         if self.failing.is_none() {
             self.spells.retain(|spell| now < spell.until);

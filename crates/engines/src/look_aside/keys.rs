@@ -19,7 +19,7 @@ struct Slot {
     held: Option<Held>,
 }
 
-/// All keys.
+/// Key table of the host.
 #[derive(Default)]
 pub(super) struct Keys {
     slots: Vec<Slot>,
@@ -53,7 +53,7 @@ impl Keys {
         slot.held.as_mut().filter(|_| slot.generation == id.generation)
     }
 
-    /// Whether jobs may be submitted with this key.
+    /// True if jobs may be submitted with this key.
     pub fn is_usable(&mut self, id: KeyId) -> bool {
         self.held(id).is_some_and(|held| !held.retired)
     }

@@ -47,31 +47,31 @@ use ferrule_crypto::key::InstallError;
 use ferrule_crypto::{Ad, Engine, EngineReport, Job, Jobs, KeyId, KeySpec, Op, Software, Verdict};
 use std::collections::VecDeque;
 
-/// What becomes of a job that the device cannot do.
+/// Handling of a job that the device cannot do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Otherwise {
-    /// It is done here, in the worker's loop.
+    /// The job is done in the worker's own loop.
     Software,
-    /// It fails, or is left pending: its packet is dropped with a reason.
+    /// The job fails, or is left pending: its packet is dropped with a reason.
     Drop,
 }
 
-/// How a queue pair is used.
+/// Parameters of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Jobs under way at most.
     pub depth: usize,
     /// Requests that go together.
     pub batch: usize,
-    /// How long the first request of a batch waits for others.
+    /// Time that the first request of a batch waits for others.
     pub wait: Duration,
     /// Copies of each packet on its way there and back: 0, 2 or 4.
     pub copies: usize,
     /// A job that is not back by then shows that the device hangs.
     pub deadline: Duration,
-    /// What is done with jobs of a device that failed.
+    /// Handling of jobs while the device has failed.
     pub on_failure: Otherwise,
-    /// What is done with jobs beyond `depth`.
+    /// Handling of jobs beyond `depth`.
     pub on_full: Otherwise,
 }
 
@@ -92,7 +92,7 @@ impl Default for Options {
 /// Empty packets that stand in for those that a hung device keeps.
 pub type Spares<B> = Box<dyn FnMut() -> Option<B> + Send>;
 
-/// What an engine counted.
+/// Counters of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     /// Jobs taken.
@@ -131,7 +131,7 @@ pub struct LookAside<B, D> {
     device: D,
     options: Options,
     state: State,
-    /// How long the device stays down if it fails now.
+    /// Time that the device stays down if it fails now.
     pause: Duration,
     keys: Keys,
     /// Commands for which the device had no room, in order: see [`Owed`].
@@ -180,7 +180,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
         &self.device
     }
 
-    /// Whether the device works.
+    /// True if the device works.
     pub fn is_up(&self) -> bool {
         self.state == State::Works
     }
@@ -190,7 +190,8 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
         options.on_failure == Otherwise::Software || options.on_full == Otherwise::Software
     }
 
-    /// What is due: health, the batch whose time is over, a restart.
+    /// Does what is due: checks the device's health, sends the batch whose wait is over,
+    /// restarts the device.
     fn look(&mut self, now: Instant) {
         match self.state {
             State::Down(until) => {
@@ -216,7 +217,7 @@ impl<B: AsMut<[u8]>, D: Device<B>> LookAside<B, D> {
         }
     }
 
-    /// Whether the device is dead, or hangs.
+    /// True if the device is dead or hangs.
     fn is_lost(&self, now: Instant) -> bool {
         let late = |since| now.since(since) >= self.options.deadline;
         let owed = self.owed.since().is_some_and(late);

@@ -22,14 +22,14 @@ use std::collections::VecDeque;
 /// Picoseconds in a nanosecond.
 const PICOS: u64 = 1000;
 
-/// How fast a device is. Zeros take no time.
+/// Timing of a device. Zeros take no time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Speed {
     /// Width of the bus in bits; 0: there is no bus.
     pub bus_bits: f64,
     /// Its clock in megahertz.
     pub bus_mhz: f64,
-    /// What each transfer takes beside its clocks, in nanoseconds.
+    /// Fixed latency of each transfer beside its clocks, in nanoseconds.
     pub bus_latency_ns: f64,
     /// Times that each packet crosses it, there and back together.
     pub crossings: f64,
@@ -88,7 +88,7 @@ fn picos(at: Instant) -> u64 {
     at.as_nanos().saturating_mul(PICOS)
 }
 
-/// When the front of a queue can begin.
+/// Earliest start of the request at the front of a queue.
 fn begins<B>(queue: &VecDeque<Waiting<B>>, free_ps: u64) -> Option<u64> {
     queue.front().map(|w| w.ready_ps.max(free_ps))
 }
@@ -115,7 +115,7 @@ impl<B: AsMut<[u8]>> Model<B> {
         self.silent.len() + queues.iter().map(|q| q.len()).sum::<usize>()
     }
 
-    /// When something begins next: on the bus outward, inward, in the unit.
+    /// Earliest next step: on the bus outward, on the bus inward, or in the unit.
     fn next(&self) -> Option<(u64, Step)> {
         let outward = begins(&self.outward, self.bus_free_ps).map(|at| (at, Step::Out));
         let inward = begins(&self.inward, self.bus_free_ps).map(|at| (at, Step::In));
@@ -223,7 +223,7 @@ impl<B: AsMut<[u8]> + Send> Device<B> for Model<B> {
 }
 
 impl Speed {
-    /// How long one packet takes that meets no other.
+    /// Time of one packet that meets no other.
     pub fn alone(&self, octets: usize) -> Duration {
         let bus =
             self.bus_ps(octets, self.there()) + self.bus_ps(octets, self.crossings - self.there());

@@ -69,7 +69,7 @@ impl Owed {
         self.since = None;
     }
 
-    /// It was not taken: it stays the first.
+    /// Puts back a command that the device did not accept; it stays the first.
     pub fn put_back(&mut self, now: Instant, command: Command) {
         let number = self.commands.first_key_value().map_or(self.given, |(first, _)| *first);
         // Its own, or one behind that which nobody has.

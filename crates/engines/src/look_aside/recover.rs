@@ -16,7 +16,7 @@ use ferrule_base::{Duration, Instant};
 use ferrule_crypto::engine::BATCH;
 use ferrule_crypto::{Job, Jobs, KeyId, Verdict};
 
-/// How long a device that failed stays down at least.
+/// Shortest time that a failed device stays down.
 pub(super) const PAUSE_MIN: Duration = Duration::from_millis(10);
 
 /// And at most.

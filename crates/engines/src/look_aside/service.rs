@@ -6,14 +6,14 @@
 //!          └ nothing for a while: says "asleep", looks again, parks
 //! ```
 //!
-//! It burns its core only while there is work, and leaves it to its host where
-//! they share one ([`super::wait`]). The doorbell is a load while it is awake, and
-//! a system call when it sleeps, once for a batch.
+//! The thread burns its core only while there is work, and leaves the core to its host
+//! where they share one ([`super::wait`]). The doorbell is a load while the thread is
+//! awake, and a system call when it sleeps, once for a batch.
 //!
-//! If what it runs panics, the thread gives back what it had: what it had begun
-//! as failed, the rest as it was. A thread that hangs cannot be ended; it keeps
-//! what it has, and at most [`HUNG_MAX`] such threads are left behind. As each
-//! has rings of its own, nothing of what it still does reaches the host.
+//! If the cipher panics, the thread gives back its requests: those begun as failed, the
+//! others unchanged. A thread that hangs cannot be ended; it keeps its requests, and at
+//! most [`HUNG_MAX`] such threads are left behind. As each has rings of its own, nothing
+//! that it still does reaches the host.
 
 use super::device::{Cipher, Command, Device, Request, Requests};
 use super::wait::Patience;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::thread::{JoinHandle, Thread};
 
-/// How long it sleeps at most: then it looks whether its host is still there.
+/// Longest sleep of the thread, after which it checks that its host is still there.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
 /// Commands that wait at most.
@@ -36,10 +36,10 @@ const COMMANDS: usize = 1024;
 /// Hung threads that are left behind at most. After that the device stays down.
 pub const HUNG_MAX: usize = 4;
 
-/// How long an end waits for the thread to wipe its keys.
+/// Longest wait for the thread to wipe its keys at the end.
 const END_WAIT: Duration = Duration::from_millis(50);
 
-/// How often a host looks for completions while it sleeps.
+/// Interval at which a host that sleeps looks for completions.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
 /// Makes what the thread runs, for each of its lives.
@@ -71,7 +71,7 @@ struct Life<B> {
     handle: JoinHandle<Rest<B>>,
 }
 
-/// What both sides see.
+/// Flags shared by host and thread.
 #[derive(Default)]
 struct Bell {
     asleep: AtomicBool,
@@ -81,9 +81,9 @@ struct Bell {
 impl Bell {
     /// Wakes the thread if it sleeps. Costs a fence and a load if it does not.
     ///
-    /// What was put into a ring must be seen before the flag is read, as the thread sets
-    /// the flag before it reads the rings: a fence on both sides. Without it both may
-    /// read what was before, and the request lies there until the thread wakes by itself.
+    /// The entry in the ring must be visible before the flag is read, as the thread sets
+    /// the flag before it reads the rings: a fence on both sides. Without it both may read
+    /// the old state, and the request lies there until the thread wakes by itself.
     fn ring(&self, thread: &Thread) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {

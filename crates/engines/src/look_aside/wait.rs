@@ -1,4 +1,5 @@
-//! How a thread waits for work: it looks, then it looks and yields, then it sleeps.
+//! Wait for work in three steps: the thread polls, then it polls and yields, then it
+//! sleeps.
 //!
 //! ```text
 //!   work ─▶ LOOKS looks ─▶ looks, yielding in between, for as long as that pays ─▶ sleep
@@ -6,10 +7,10 @@
 //!              a short sleep: would have paid, twice as long │ a long one: half ◀──┘
 //! ```
 //!
-//! To be woken costs the host a system call, and the packet some microseconds; to
-//! look costs the core. Under load work comes while the thread looks; where a packet
-//! comes now and then it goes to sleep at once. And on a core that it shares with
-//! its host, it is the host that has to run for work to come: so it yields.
+//! Waking the thread costs the host a system call, and the packet some microseconds;
+//! polling costs the core. Under load work comes while the thread polls; where a packet
+//! comes now and then the thread goes to sleep at once. On a core that it shares with its
+//! host, the host has to run for work to come: so the thread yields.
 
 use ferrule_base::Duration;
 use std::time::Instant;
@@ -17,16 +18,16 @@ use std::time::Instant;
 /// Looks in a row before time is asked for.
 const LOOKS: u32 = 64;
 
-/// How long it looks at most.
+/// Longest time of polling before a sleep.
 pub(super) const LOOKS_FOR_MAX: Duration = Duration::from_micros(50);
 
 /// And at least, where it does.
 const LOOKS_FOR_MIN: Duration = Duration::from_micros(5);
 
-/// What a thread has learned about its work.
+/// Polling time, adapted to the gaps between pieces of work.
 #[derive(Default)]
 pub(super) struct Patience {
-    /// How long it looks before it sleeps.
+    /// Time of polling before the thread sleeps.
     looks_for: Duration,
     looks: u32,
     idle_since: Option<Instant>,
@@ -55,7 +56,7 @@ impl Patience {
         true
     }
 
-    /// It slept for so long.
+    /// Adapts the polling time after a sleep of this length.
     pub fn slept(&mut self, time: Duration) {
         self.worked();
         self.looks_for = if time < LOOKS_FOR_MAX {

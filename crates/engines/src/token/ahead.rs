@@ -12,11 +12,11 @@
 //!               low ───────▶ deep                          next
 //! ```
 //!
-//! How many blocks follows the traffic, in two ways: all get what three quarters
-//! of the packets need at least, and the nearest quarter of them what three quarters
-//! need at most. So neither a burst of short packets after some long ones nor a long
-//! packet after many short ones waits; and the token is never idle while there is
-//! room to make the near ones longer.
+//! The number of blocks follows the traffic, in two ways: all packets get what three
+//! quarters of the packets need at least, and the nearest quarter of them what three
+//! quarters need at most. So neither a burst of short packets after some long ones nor a
+//! long packet after many short ones waits; and the token is never idle while there is room
+//! to make the near ones longer.
 //!
 //! `low` is one above the highest *authentic* number. Nothing but an authentic
 //! packet moves it, and `next` never runs further from it than there is room: a
@@ -58,7 +58,7 @@ struct Run {
     gone: bool,
 }
 
-/// What is known of a packet's key stream.
+/// State of a packet's key stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// So many blocks are here, E(J0) first.
@@ -80,7 +80,7 @@ pub struct Make {
     pub number: u64,
     /// The first block; 0 is E(J0).
     pub first: u16,
-    /// How many.
+    /// Number of blocks.
     pub blocks: u16,
 }
 
@@ -162,7 +162,7 @@ impl Ahead {
         self.filling
     }
 
-    /// What is known of a packet.
+    /// State of the key stream of this packet.
     pub fn find(&self, number: u64) -> Found {
         if number >= self.low.saturating_add(self.reach) {
             return Found::Far;
@@ -192,8 +192,8 @@ impl Ahead {
         self.stream(number, index).next()
     }
 
-    /// Whether something is to be made: starts at half empty, or when half of the
-    /// long ones are used, and goes on until nothing more fits.
+    /// True if key stream is to be made ahead: from half empty, or half of the long ones
+    /// used, until nothing more fits.
     pub fn wants(&mut self) -> bool {
         if self.plan().is_none() {
             self.filling = false;
@@ -204,7 +204,7 @@ impl Ahead {
         self.filling
     }
 
-    /// What comes next: a packet, and how many blocks of it there should be.
+    /// The packet to be made next, and the number of blocks it should have.
     fn plan(&mut self) -> Option<(u64, u16)> {
         let least = 1 + self.least.depth();
         let room = (self.size() / LONG_SHARE).clamp(SHORT.into(), BLOCKS_MAX.into()) as u16;

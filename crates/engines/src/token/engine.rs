@@ -53,7 +53,7 @@ const HANGS_AFTER: Duration = Duration::from_secs(2);
 /// Time between two looks for silent SAs.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What a part of an exchange is for.
+/// Purpose of a part of an exchange.
 pub(super) enum Part {
     HashKey,
     /// Blocks of a packet made ahead, from this index on.
@@ -65,7 +65,7 @@ pub(super) enum Part {
     Probe(Probe),
 }
 
-/// What the engine did.
+/// Counters of a token engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenStats {
     /// Exchanges with the token.
@@ -105,13 +105,13 @@ pub struct TokenEngine<B: AsMut<[u8]>> {
     pub(super) first: u64,
     /// Packets that wait.
     pub(super) waiting: usize,
-    /// Those of them that may be forged.
+    /// Waiting packets that may be forged.
     pub(super) unproven: usize,
     /// The last exchange was for such a packet.
     pub(super) was_unproven: bool,
-    /// When an exchange may be for unexpected packets alone.
+    /// Earliest time of an exchange for unexpected packets alone.
     pub(super) wonder_at: Instant,
-    /// When to look again whether there is something to ask.
+    /// Time of the next look for something to ask.
     pub(super) again: Option<Instant>,
     /// Finished, and not before when.
     pub(super) done: VecDeque<(Instant, Job<B>)>,
@@ -122,14 +122,14 @@ pub struct TokenEngine<B: AsMut<[u8]>> {
     pub(super) turn: usize,
     /// Something has changed since there was nothing to ask for.
     pub(super) stirred: bool,
-    /// When silent SAs are looked for next.
+    /// Time of the next search for silent SAs.
     pub(super) look: Instant,
     pub(super) paced: Instant,
     pub(super) now: Instant,
     pub(super) stats: TokenStats,
     /// The last exchange failed.
     pub(super) failing: bool,
-    /// When the exchange that is under way began.
+    /// Start of the exchange that is under way.
     pub(super) begun: Instant,
     pub(super) waits_took: Histogram,
     pub(super) exchanges_took: Histogram,
@@ -169,7 +169,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         })
     }
 
-    /// What it did.
+    /// Counters.
     pub const fn stats(&self) -> TokenStats {
         self.stats
     }
@@ -294,7 +294,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         self.flying.is_some() && self.now.since(self.begun) >= HANGS_AFTER
     }
 
-    /// When the oldest packet has waited too long.
+    /// Time at which the oldest packet will have waited too long.
     fn expires(&self) -> Option<Instant> {
         let oldest = self.waits.iter().flatten().next()?;
         Some(oldest.since + HANGS_AFTER)

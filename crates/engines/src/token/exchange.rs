@@ -1,4 +1,4 @@
-//! What goes into the next exchange with the token, and where its answer goes.
+//! Composition of the next exchange with the token, and delivery of its answer.
 
 use super::engine::{Part, TokenEngine};
 use super::line::{Ask, Exchange};
@@ -34,7 +34,7 @@ impl Draft {
     }
 }
 
-/// Where a wait stands; it may have been given up, and then stands nowhere.
+/// Index of a wait in the queue; out of range if it has been given up.
 fn place_of(first: u64, id: u64) -> usize {
     id.checked_sub(first).map_or(usize::MAX, |place| place as usize)
 }
@@ -139,7 +139,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         }
     }
 
-    /// What packets of this SA wait for, the oldest first.
+    /// Adds blocks that packets of this SA wait for, the oldest first.
     fn packets(&mut self, slot: u32, draft: &mut Draft) {
         let Some(sa) = self.sas.get_mut(slot as usize).and_then(|place| place.sa.as_mut()) else {
             return;
@@ -191,7 +191,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         }
     }
 
-    /// What comes next, in the room that is left.
+    /// Adds blocks to be made ahead, as far as there is room.
     fn ahead_of(&mut self, slot: u32, draft: &mut Draft) {
         let Some(sa) = self.sas.get_mut(slot as usize).and_then(|place| place.sa.as_mut()) else {
             return;
@@ -333,7 +333,7 @@ impl<B: AsMut<[u8]>> TokenEngine<B> {
         }
     }
 
-    /// All packets of an SA, in their order, with what is there now.
+    /// Processes the packets of an SA, in their order, as far as key stream is there now.
     fn go_on(&mut self, slot: u32) {
         for index in 0..self.waits.len() {
             let Some(place) = self.waits.get_mut(index) else { break };

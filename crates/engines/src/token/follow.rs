@@ -1,4 +1,5 @@
-//! How long packets are: which part of their key stream to make ahead.
+//! Estimate of packet lengths, which decides how much key stream is made ahead for each
+//! packet.
 
 /// Blocks of a packet that are made ahead at most: 1500 octets and some.
 pub const BLOCKS_MAX: u16 = 96;

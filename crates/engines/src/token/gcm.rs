@@ -44,7 +44,7 @@ pub(super) struct Gcm {
     met: u64,
 }
 
-/// What a job's nonce says.
+/// Position of a job's nonce in the SA's sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Number(u64),
@@ -147,7 +147,7 @@ impl Gcm {
         Some(probe)
     }
 
-    /// What a probe's question brought: an authentic packet takes the window along.
+    /// Takes the answer to a probe: an authentic packet moves the window.
     pub fn probed(&mut self, probe: &Probe, j0: &Block) -> bool {
         if !parts::same(&probe.want, j0) {
             return false;
@@ -269,7 +269,7 @@ impl Gcm {
         }
     }
 
-    /// All key stream is used: a packet of ours gets its tag.
+    /// Ends a packet whose key stream is used up: an outbound one gets its tag.
     fn finish<B: AsMut<[u8]>>(&self, wait: &mut Wait<B>) -> Verdict {
         if wait.job.op == Op::Open {
             return Verdict::Done;

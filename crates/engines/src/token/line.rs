@@ -16,7 +16,7 @@ use ferrule_base::Instant;
 use ferrule_crypto::Aes;
 use zeroize::Zeroize;
 
-/// What an exchange asks for.
+/// Kind of request in an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// The blocks as they are, each by itself.
@@ -28,15 +28,15 @@ pub enum Ask {
 /// One exchange: blocks to encrypt, and back.
 #[derive(Debug)]
 pub struct Exchange {
-    /// Whose key.
+    /// Number of the key.
     pub key: u32,
-    /// What to do.
+    /// Request to the token.
     pub ask: Ask,
     /// Counter blocks on the way there, key stream on the way back.
     pub blocks: Vault,
-    /// How many of them.
+    /// Number of blocks in use.
     pub used: usize,
-    /// What became of it.
+    /// Result, filled in by the line.
     pub result: Result<(), TokenError>,
 }
 
@@ -82,7 +82,7 @@ pub trait Line: Send {
     /// The exchange that has ended, if one has.
     fn end(&mut self, now: Instant) -> Option<Box<Exchange>>;
 
-    /// When to look for the end of the one that is under way.
+    /// Time of the next poll for the end of the exchange under way.
     fn poll_timeout(&self) -> Option<Instant>;
 }
 

@@ -22,7 +22,7 @@ use std::thread::{JoinHandle, Thread};
 /// Requests in the ring to the thread at most; more wait in front of it.
 const REQUESTS: usize = 64;
 
-/// How often the engine looks whether an exchange has ended, once its time is over.
+/// Interval of looking for the end of an exchange that is overdue.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
 /// A token that several workers share: one exchange at a time.
@@ -38,13 +38,13 @@ enum Request {
 pub struct Live {
     to: Option<Producer<Request>>,
     from: Consumer<Box<Exchange>>,
-    /// What found no room in the ring: opening and closing of keys. No more than two
-    /// for each key: what was not opened yet need not be closed.
+    /// Requests that found no room in the ring: opening and closing of keys. No more than
+    /// two for each key: a key that was not opened yet need not be closed.
     backlog: VecDeque<Request>,
     thread: Thread,
     handle: Option<JoinHandle<()>>,
     profile: TokenProfile,
-    /// When the exchange under way should end.
+    /// Expected end of the exchange under way.
     due: Option<Instant>,
     seen: Instant,
 }

@@ -1,5 +1,4 @@
-//! Which nonces will come: what makes AES-GCM's key stream something that can be
-//! made ahead.
+//! Prediction of nonces, by which AES-GCM's key stream can be made ahead.
 //!
 //! ```text
 //!   MACsec                     │      SCI, 8         │ PN, 4 │
@@ -8,13 +7,12 @@
 //!   ESP of Linux               │ salt, 4 │  number XOR constant, 8 │
 //! ```
 //!
-//! All of them are something fixed, the *base*, with the number XORed into the
-//! last eight octets. Where the sender chooses IVs the base is learned from the
-//! first authentic packet.
+//! Each nonce is a fixed *base* with the number XORed into the last eight octets. Where the
+//! sender chooses IVs the base is learned from the first authentic packet.
 
 use ferrule_crypto::Ad;
 
-/// What does not change in the nonces of an SA.
+/// The constant part of an SA's nonces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Base {
     head: [u8; 4],

@@ -35,7 +35,7 @@ impl Default for Chain {
 #[derive(Debug)]
 pub struct Pages {
     blocks: Vault,
-    /// What follows a page: in its chain, or among the free ones.
+    /// Successor of each page: in its chain, or among the free ones.
     next: Box<[u32]>,
     free: u32,
     spare: usize,
@@ -55,7 +55,7 @@ impl Pages {
         pages
     }
 
-    /// All pages into the list of free ones, in order.
+    /// Puts every page into the list of free ones, in order.
     fn link(&mut self) {
         let count = self.next.len();
         for (page, next) in self.next.iter_mut().enumerate() {
@@ -75,7 +75,7 @@ impl Pages {
         (self.spare * PAGE) as u64
     }
 
-    /// Whether a chain could have so many blocks.
+    /// True if the free pages suffice for a chain of so many blocks.
     pub const fn fits(&self, chain: &Chain, blocks: u16) -> bool {
         pages_of(blocks).saturating_sub(chain.pages as usize) <= self.spare
     }

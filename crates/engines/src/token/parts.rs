@@ -90,7 +90,7 @@ impl Keyed {
         }
     }
 
-    /// Whether the ICV is right; compared in constant time.
+    /// True if the ICV is right; compared in constant time.
     pub fn check(&self, parts: &Hashed<'_>) -> bool {
         match self {
             Self::Sha1(mac) => is_icv(mac.clone(), parts),

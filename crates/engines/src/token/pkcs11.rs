@@ -34,7 +34,7 @@ struct Module {
     list: sys::CK_FUNCTION_LIST,
 }
 
-/// What went wrong in a call of `cryptoki`.
+/// Error of a failed call of `cryptoki`.
 pub(super) fn failed(call: &'static str) -> impl FnOnce(Error) -> TokenError {
     move |e| TokenError::Call(call, e.to_string())
 }
@@ -80,7 +80,7 @@ fn function_list(path: &Path) -> Result<sys::CK_FUNCTION_LIST, String> {
     Ok(unsafe { *list })
 }
 
-/// Where a token is, and how to log in to it.
+/// Location of a token, and credentials to log in.
 #[derive(Clone, Debug)]
 pub struct Login {
     /// The module: a shared library.
@@ -254,7 +254,7 @@ impl Pkcs11Token {
     }
 }
 
-/// What `CKA_ID` of an imported key begins with; its octets follow, as one.
+/// Prefix of an imported key's `CKA_ID`; the key's length follows, in one octet.
 const LENGTH: &[u8] = b"ferrule aes ";
 
 /// The identifier of a key of so many octets.

@@ -1,4 +1,4 @@
-//! How slow a token is: what an exchange with it costs.
+//! Costs of exchanges with a token.
 //!
 //! ```text
 //!   time of an exchange  =  its step  +  octets / rate
@@ -25,17 +25,17 @@ const SHIPPED: [(&str, &str); 4] = [
     ("usb-hsm", include_str!("../../../../profiles/token/usb-hsm.toml")),
 ];
 
-/// What exchanges with a token cost.
+/// Timing parameters of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TokenProfile {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Description of the device.
     pub about: String,
-    /// Where its numbers come from: `published`, `measured` or `assumed`.
+    /// Kind of source of the numbers: `published`, `measured` or `assumed`.
     pub source: String,
-    /// Which publication or measurement that is.
+    /// The publication or measurement.
     #[serde(default)]
     pub origin: String,
     /// Octets of one exchange at most, overhead included.
@@ -58,7 +58,7 @@ struct Step {
     microseconds: u64,
 }
 
-/// Why a profile is none.
+/// Reason that a profile is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileError(pub String);
 
@@ -123,7 +123,7 @@ impl TokenProfile {
         (self.exchange_octets - self.overhead_octets) / BLOCK
     }
 
-    /// How long an exchange of so many blocks takes.
+    /// Duration of an exchange of so many blocks.
     pub fn time(&self, blocks: usize) -> Duration {
         let octets = self.overhead_octets + blocks * BLOCK;
         let step = self.step.iter().find(|s| octets <= s.octets).or(self.step.last());

@@ -1,8 +1,8 @@
-//! What a token does, whatever it is: a PKCS#11 module, or software in its place.
+//! Operations of a token: a PKCS#11 module, or software in its place.
 //!
-//! A token keeps its keys. It is asked for one thing, to encrypt blocks of our
-//! making under a key that is named by its label: a list of any blocks
-//! ([`Provider::ecb`]), or blocks that count upwards ([`Provider::ctr`]).
+//! A token keeps its keys. Its one operation is to encrypt blocks that the host makes,
+//! under a key named by its label: a list of any blocks ([`Provider::ecb`]), or blocks that
+//! count upwards ([`Provider::ctr`]).
 
 use super::vault::{BLOCK, Block};
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
@@ -17,16 +17,17 @@ use zeroize::Zeroizing;
 /// Separates this use of the hash from every other.
 const IDENTITY: &[u8] = b"ferrule key on a token 1\0";
 
-/// Why a token did not do what it was asked to.
+/// Error of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenError {
-    /// It has no AES key of that label and length.
+    /// The token has no AES key of that label and length.
     NoKey(String),
-    /// It has several keys of that label.
+    /// The token has several keys of that label.
     ManyKeys(String),
     /// Its key has so many bits, and others are needed.
     Length(String, usize, usize),
-    /// It refused the PIN, or was not asked again with one that it refused before.
+    /// The token refused the PIN, or was not asked again with one that it had refused
+    /// before.
     Pin(String),
     /// Its key may not be used so, or could be read from it.
     Unfit(String, &'static str),
@@ -106,7 +107,7 @@ impl<P: Provider + ?Sized> Provider for Box<P> {
     }
 }
 
-/// How [`SoftToken`] comes by the key of a label.
+/// Source of the keys of a [`SoftToken`], by label and size.
 type Keys = Box<dyn FnMut(&str, Aes) -> Option<Secret> + Send>;
 
 /// A token in software, deterministic: for the laboratory and for tests. Its keys

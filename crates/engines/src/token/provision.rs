@@ -1,8 +1,8 @@
-//! How a token comes by a key that its peer has too, without the key ever being in
-//! this host.
+//! Provisioning: ways to give a token a key that its peer has too, without the key ever
+//! being in this host.
 //!
 //! * *Wrapped import.* The token makes an RSA pair and gives out the public half.
-//!   Whoever has the key (the peer's owner, a key server) encrypts it with that
+//!   The owner of the key (the peer's operator, a key server) encrypts it with that
 //!   (RSA-OAEP); only the token can open it ([`Pkcs11Token::import`]). The same with
 //!   a key-encryption key that the token has already (RFC 3394).
 //! * *Agreement.* Two tokens make a pair on P-256 each, exchange the public halves
@@ -34,7 +34,7 @@ const WRAPPED_MORE: usize = 8;
 /// Bits of an RSA pair.
 const RSA_BITS: u64 = 3072;
 
-/// How a key was wrapped.
+/// Method by which a key was wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrapping {
     /// RSA-OAEP with SHA-1, which every module has (its use there needs no
@@ -44,7 +44,7 @@ pub enum Wrapping {
     AesKeyWrap,
 }
 
-/// What a key on the token is for. It can do nothing else.
+/// Purpose of a key on the token, which can do nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Key stream.
@@ -53,7 +53,7 @@ pub enum Purpose {
     Unwrapping,
 }
 
-/// What a key may do, and what becomes of it.
+/// Attributes of a new key: what it may do, and that it cannot be read.
 fn template(label: &str, purpose: Purpose) -> Vec<Attribute> {
     vec![
         Attribute::Class(ObjectClass::SECRET_KEY),
@@ -271,7 +271,7 @@ impl Pkcs11Token {
         self.keep(made, label, aes, Purpose::Traffic)
     }
 
-    /// Whether a key cannot be read from the token.
+    /// Checks that a key cannot be read from the token.
     fn stays(&self, key: ObjectHandle, label: &str) -> Result<(), TokenError> {
         let wanted = [AttributeType::Sensitive, AttributeType::Extractable];
         let found = self.session.get_attributes(key, &wanted);

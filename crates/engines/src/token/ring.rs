@@ -125,7 +125,8 @@ impl Ring {
         Some(self.next..self.asked)
     }
 
-    /// What was asked for does not come: it may be asked for again.
+    /// Marks blocks under way as not asked for: the token refused, and they may be asked
+    /// for again.
     pub const fn refused(&mut self) {
         self.asked = self.next;
     }
@@ -161,9 +162,9 @@ impl Ring {
         counters.take_while(|&c| self.block(c).is_some()).count()
     }
 
-    /// Whether the blocks of a range will come by themselves, and then that they
-    /// are made now, however full the ring is. What lies behind `next`, or further
-    /// ahead than the ring is filled, must be asked for.
+    /// True if the blocks of a range will be made without a request; they are then made
+    /// now, however full the ring is. Blocks behind `next`, or further ahead than the ring
+    /// is filled, must be asked for.
     pub fn expects(&mut self, counters: &Range<u128>) -> bool {
         let most = self.low + u128::from(self.size() - self.behind - self.exchange);
         let coming = counters.start >= self.next && counters.end <= most;

@@ -12,13 +12,13 @@ use ferrule_base::{Duration, Instant};
 use ferrule_crypto::key::{InstallError, TokenKey};
 use ferrule_crypto::{Aes, KeySpec, Op, RingReport, Suite};
 
-/// How long a token that refused an SA is left alone with it at least.
+/// Shortest pause after a token has refused an SA.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// And at most.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// How an SA uses its key.
+/// Way in which an SA uses its key.
 pub(super) enum Mode {
     Gcm(Box<Gcm>),
     Study(Box<Study>),
@@ -38,7 +38,7 @@ pub(super) struct Sa {
     pause: Duration,
     /// Packets of it that wait.
     pub waiting: u32,
-    /// When it last had a packet.
+    /// Time of its last packet.
     pub seen: Instant,
     /// Nothing is made ahead before the next packet: it was silent for too long.
     pub asleep: bool,
@@ -110,12 +110,12 @@ impl Sa {
         }
     }
 
-    /// Whether exact questions may include E(J0).
+    /// True if exact questions may include E(J0).
     pub const fn plain(&self) -> bool {
         matches!(self.mode, Mode::Gcm(_))
     }
 
-    /// Whether packets can be asked for: not before the hash key is there.
+    /// True if packets can be asked for: not before the hash key is there.
     pub const fn can_ask(&self) -> bool {
         match &self.mode {
             Mode::Gcm(gcm) => !gcm.wants_hash_key(),
@@ -182,8 +182,8 @@ impl Sa {
         (self.seen, self.asleep) = (now, false);
     }
 
-    /// Whether something is made ahead for it at all. A retired one has no more than its
-    /// last packets need.
+    /// True if key stream is made ahead for the SA. A retired one has no more than its last
+    /// packets need.
     pub const fn is_filled(&self) -> bool {
         match self.mode {
             Mode::Gcm(_) => !self.asleep && !self.retired,
@@ -191,7 +191,7 @@ impl Sa {
         }
     }
 
-    /// Whether something is to be made ahead, if the line is free.
+    /// True if something is to be made ahead as soon as the line is free.
     pub fn wants(&mut self) -> bool {
         let filled = self.is_filled();
         match &mut self.mode {
@@ -210,7 +210,7 @@ impl Sa {
         }
     }
 
-    /// Whether packets that nobody expected are to be looked into.
+    /// True if unexpected packets wait for a probe.
     pub fn wonders(&self) -> bool {
         matches!(&self.mode, Mode::Gcm(gcm) if !self.retired && !gcm.probes.is_empty())
     }
@@ -224,7 +224,7 @@ impl Sa {
         }
     }
 
-    /// What there is to see of its ring.
+    /// State of the SA's ring.
     pub fn report(&self, now: Instant) -> RingReport {
         let (filling, common) = match &self.mode {
             Mode::Gcm(gcm) => {

@@ -1,4 +1,4 @@
-//! What a token engine is told about its rings.
+//! Settings of a token engine's rings.
 
 use ferrule_base::Duration;
 
@@ -8,10 +8,10 @@ pub const BLOCKS_MIN: usize = 512;
 /// Blocks of a ring at most: 256 MiB.
 pub const BLOCKS_MAX: usize = 1 << 24;
 
-/// What is made ahead, and how it is kept.
+/// Amount of key stream made ahead, and its retention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What the token is, for reports: its profile.
+    /// Name of the token's profile, for reports.
     pub name: String,
     /// Blocks of key stream of each direction.
     pub blocks: usize,

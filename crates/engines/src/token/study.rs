@@ -40,7 +40,7 @@ pub(super) struct Study {
     drop_gone: bool,
 }
 
-/// Where the counters of an SA begin.
+/// First counter of an SA.
 pub(super) fn first_counter(coming: Option<&Coming>) -> u128 {
     coming.map_or(0, |c| u128::from(c.next) * PER_PACKET)
 }
@@ -64,7 +64,7 @@ impl Study {
         u128::from(u32::from_be_bytes(self.nonce)) << COUNTER_BITS | low
     }
 
-    /// Whether blocks are to be made ahead: not before it is known where.
+    /// Range of blocks to be made ahead; nothing until the position is known.
     pub fn wants(&mut self) -> Option<std::ops::Range<u128>> {
         if self.placed { self.ring.wants() } else { None }
     }

@@ -78,7 +78,7 @@ impl Vault {
         Ok(())
     }
 
-    /// Whether it stays out of the swap device.
+    /// True if the memory is locked, so that it is not swapped out.
     pub const fn is_locked(&self) -> bool {
         self.locked
     }

@@ -12,14 +12,14 @@ pub(super) const STUDY_IV: usize = 8;
 /// A job, and how far it has come.
 pub(super) struct Wait<B> {
     pub job: Job<B>,
-    /// Whose.
+    /// Slot of the SA.
     pub sa: u32,
-    /// When it came.
+    /// Time of arrival.
     pub since: Instant,
     /// The packet number, or the first counter of the study mode; nothing while
     /// it is not known, or when no ring is to be asked.
     pub at: Option<u128>,
-    /// It is ours, or its ICV was right.
+    /// The packet is outbound, or its ICV was right.
     pub proven: bool,
     /// E(J0) has come. Of a packet of ours it stands in the place of the ICV until that
     /// is made, of another's it is kept nowhere.
@@ -30,16 +30,16 @@ pub(super) struct Wait<B> {
     pub need: u16,
     /// Key stream for it is under way, asked for exactly.
     pub asked: bool,
-    /// It counts among those that wait and may be forged.
+    /// The packet is counted among those that wait and may be forged.
     pub counted: bool,
 }
 
-/// What a packet waits for.
+/// Next step for a waiting packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing any more.
     Done(Verdict),
-    /// What comes by itself.
+    /// Key stream that is coming without a request.
     Coming,
     /// Exactly its blocks.
     Ask,
@@ -74,8 +74,8 @@ impl<B: AsMut<[u8]>> Wait<B> {
         Hashed::cut(&mut self.job, icv_len)
     }
 
-    /// It will not be done: what was begun is wiped, so that no half of it and no key
-    /// stream leaves.
+    /// Abandons the packet: a half-made text is wiped, so that neither it nor key stream
+    /// leaves.
     pub fn give_up(&mut self) {
         if self.j0
             && self.job.op == Op::Seal

@@ -18,7 +18,7 @@ use ferrule_crypto::Aes;
 /// Octets that AES key wrap adds (RFC 3394 section 2.2.1).
 const INTEGRITY: usize = 8;
 
-/// What a key is wrapped with.
+/// Key that wraps another one.
 pub enum Wrapper<'a> {
     /// The public half of a token's pair, a SubjectPublicKeyInfo in DER: RSA-OAEP.
     Public(&'a [u8]),
@@ -34,7 +34,7 @@ pub fn aes_of_key(key: &Secret) -> Result<Aes, TokenError> {
     })
 }
 
-/// What [`import`](super::Pkcs11Token::import) takes for this key.
+/// Wrapped form of the key, as [`import`](super::Pkcs11Token::import) takes it.
 pub fn wrap(key: &Secret, with: &Wrapper<'_>) -> Result<Vec<u8>, TokenError> {
     aes_of_key(key)?;
     match with {

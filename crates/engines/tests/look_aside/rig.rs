@@ -28,12 +28,12 @@ pub const GCM: Suite = Suite::AesGcm(Aes::Aes128);
 pub const SUITES: [Suite; 3] =
     [GCM, Suite::ChaCha20Poly1305, Suite::AesCbc(Aes::Aes128, Mac::HmacSha1_96)];
 
-/// What the far end does, from outside.
+/// Controls of the far end, for the test.
 #[derive(Default)]
 pub struct Hand {
     /// Requests that it works through before it fails; 0: it does not.
     pub fails_after: AtomicUsize,
-    /// It hangs instead of dying, until it is let go.
+    /// The far end hangs instead of dying, until `let_go`.
     pub hangs: AtomicBool,
     pub let_go: AtomicBool,
     /// Requests done, keys installed and wiped, in all lives.
@@ -130,7 +130,7 @@ impl Rig {
         (self.host.install(&spec).unwrap(), here)
     }
 
-    /// What software makes of a job with its own key.
+    /// The result of software with its own key.
     pub fn expected(&self, mut job: Job<Buffer>, key: KeyId) -> Buffer {
         job.key = key;
         self.software.run(std::slice::from_mut(&mut job));

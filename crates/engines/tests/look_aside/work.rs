@@ -1,4 +1,4 @@
-//! What a service thread makes, and how it is fed.
+//! Results of a service thread, and its supply with work.
 
 use crate::rig::{GCM, PATIENT, SUITES, rig, seal, spec};
 use ferrule_base::Duration;

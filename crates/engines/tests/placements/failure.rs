@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 #[derive(Default)]
 struct Hand {
-    /// It fails with each so manieth request; 0: no more.
+    /// Every so manieth request fails; 0: none.
     every: AtomicUsize,
     count: AtomicUsize,
     hangs: AtomicBool,

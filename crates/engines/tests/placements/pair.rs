@@ -8,10 +8,10 @@ use ferrule_base::MacAddr;
 pub const HOST_A: MacAddr = MacAddr([2, 0, 0xaa, 1, 2, 3]);
 pub const HOST_B: MacAddr = MacAddr([2, 0, 0xbb, 1, 2, 3]);
 
-/// What hosts' payloads begin with.
+/// First octets of the hosts' payloads.
 pub const MARK: [u8; 8] = *b"in clear";
 
-/// How two nodes secure what is between them.
+/// Protection between the two nodes.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
     /// ESP gateways, with this suite and kind of key.
@@ -30,12 +30,12 @@ pub const WAYS: [Way; 6] = [
 ];
 
 impl Way {
-    /// Whether a token can have the key: it does AES, one block at a time.
+    /// True for AES-GCM, which a token can do: it encrypts single blocks.
     pub fn is_gcm(self) -> bool {
         matches!(self, Self::Esp("aes-gcm-128" | "aes-gcm-256-iiv", _) | Self::Macsec(..))
     }
 
-    /// How the configuration names the key of this number.
+    /// Key with this number as it is written in the configuration.
     fn key(self, place: &Place, number: u8) -> String {
         let (Self::Esp(_, kind) | Self::Macsec(_, kind)) = self;
         match (place.word, self) {

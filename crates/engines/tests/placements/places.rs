@@ -12,7 +12,7 @@ use ferrule_node::Config;
 use ferrule_pipeline::{Packet, Pool};
 use std::sync::Arc;
 
-/// What makes the engine of each worker.
+/// Constructor of the engine of each worker.
 pub type Make = fn(&Config, &Pool, usize) -> Box<dyn Engine<Packet>>;
 
 /// A placement under test.
@@ -24,9 +24,9 @@ pub struct Place {
     /// The tables that it needs.
     pub tables: &'static str,
     pub make: Make,
-    /// Whether jobs are done by threads of their own, in real time.
+    /// True if jobs are done by threads of their own, in real time.
     pub real: bool,
-    /// What it can be used for.
+    /// True for the protections that it supports.
     pub suits: fn(Way) -> bool,
 }
 
@@ -53,8 +53,8 @@ pub const MODEL: Place = place(
     model,
 );
 
-/// All of them; the first is what the others are compared with. The node's own
-/// engine has nothing to do where its port's card does it all.
+/// Every placement; the first is what the others are compared with. The node's own engine
+/// has nothing to do where its port's card does it all.
 pub const PLACES: [Place; 9] = [
     place("software", "software", "", software),
     threads("look-aside, shared memory", "[look-aside]\ndeadline-ms = 60000\n"),

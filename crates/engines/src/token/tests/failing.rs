@@ -5,7 +5,7 @@ use super::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What a token does, from outside.
+/// Behaviour of a token, controlled by the test.
 #[derive(Default)]
 struct Mood {
     refuses: AtomicBool,

@@ -1,4 +1,4 @@
-//! What forged and unexpected packets can do to a receiver: nothing.
+//! Forged and unexpected packets must do no harm to a receiver.
 
 use super::*;
 

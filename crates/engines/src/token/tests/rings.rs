@@ -9,10 +9,10 @@ fn block_of(counter: u128) -> Block {
     counter.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes()
 }
 
-/// What happens to a ring.
+/// An event in the life of a ring.
 #[derive(Clone, Debug)]
 enum Step {
-    /// What it wants comes, or does not.
+    /// The blocks that the ring wants arrive (true) or do not.
     Fill(bool),
     /// A packet of so many blocks uses key stream, so many blocks further on.
     Use(u64, u64),

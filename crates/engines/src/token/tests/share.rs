@@ -1,4 +1,4 @@
-//! How much of the token packets can take that nobody has authenticated.
+//! Limit to the share of a token that unauthenticated packets can take.
 
 use super::super::engine::{UNPROVEN_MAX, WAITS_MAX};
 use super::*;
