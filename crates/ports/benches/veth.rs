@@ -1,6 +1,6 @@
-//! What each kind of port moves over a veth pair: sending and receiving of
-//! every frame on one thread, per second of its CPU time (a machine with other
-//! work would else show in the figures). Needs root.
+//! Throughput of each kind of port over a veth pair: sending and receiving of every frame
+//! on one thread, per second of its CPU time (a machine with other work would else show in
+//! the figures). Needs root.
 
 #[allow(dead_code)]
 #[path = "../tests/live/net.rs"]
@@ -13,7 +13,7 @@ use ferrule_ports::{Opener, PortSpec, Umem, region};
 use net::{Net, Runner, numbered, ours, sh};
 use std::time::{Duration, Instant};
 
-/// How long each row is measured.
+/// Measuring time of each row.
 const LONG: Duration = Duration::from_secs(1);
 /// Frames that are sent before the other end looks.
 const BURST: usize = 64;

@@ -67,14 +67,14 @@ pub(crate) fn finish_any(frame: &mut [u8], start: usize, offset: usize) -> bool 
     finish(frame, start, offset)
 }
 
-/// Where the transport header of an IP packet in an Ethernet frame lies.
+/// Position of the transport header of an IP packet in an Ethernet frame.
 #[derive(Clone, Copy)]
 pub(crate) struct Transport {
-    /// Where the IP header begins.
+    /// Offset of the IP header.
     pub ip: usize,
-    /// Where the transport header begins.
+    /// Offset of the transport header.
     pub at: usize,
-    /// Where the IP packet ends.
+    /// End of the IP packet.
     pub end: usize,
     /// Protocol number.
     pub protocol: u8,
@@ -154,7 +154,7 @@ impl Transport {
         sum.with_u32(self.protocol.into()).with_u32(len as u32)
     }
 
-    /// Where in the transport header the checksum is.
+    /// Offset of the checksum in the transport header.
     pub(crate) fn field(&self) -> Option<usize> {
         match self.protocol {
             6 => Some(16),
@@ -168,8 +168,8 @@ impl Transport {
 /// whose far end is a local stack): a checksum field that holds just the pseudo
 /// header's sum, on a packet that does not verify, was left unfinished.
 ///
-/// That is a guess with odds of 1 in 65536 of mending a packet that was really
-/// broken, so it is for links where nothing breaks: memory.
+/// This is a guess with odds of 1 in 65536 of mending a packet that was really broken, so
+/// it is for links that cannot corrupt frames: memory.
 pub(crate) fn finish_if_left(frame: &mut [u8]) {
     let Some(transport) = Transport::find(frame) else { return };
     if transport.protocol == SCTP {

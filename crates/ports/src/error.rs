@@ -1,9 +1,9 @@
-//! Why a port could not be opened, and what the operator can do about it.
+//! Errors of opening a port, with the remedy for the operator.
 
 use std::fmt;
 use std::io;
 
-/// Whose move it is.
+/// Class of the fault, which decides the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenFault {
     /// There is no interface (or file) of that name.
@@ -19,13 +19,13 @@ pub enum OpenFault {
 /// A port that could not be opened.
 #[derive(Debug)]
 pub struct OpenError {
-    /// Whose move it is.
+    /// Class of the fault.
     pub fault: OpenFault,
-    /// What was tried, on what.
+    /// The operation that failed, and its object.
     pub what: String,
     /// One sentence: what to do.
     pub remedy: String,
-    /// What the kernel said.
+    /// The kernel's error.
     pub source: Option<io::Error>,
 }
 

@@ -8,8 +8,8 @@
 //! | [`tap`] | copied; finishes checksums, cuts super-frames and makes them | the host's own stack |
 //! | [`pcap`] | from and to capture files | replaying, recording |
 //!
-//! What arrives unfinished, and who finishes it (a veth's frames come as the far
-//! end's stack made them):
+//! Frames that arrive unfinished, and the place that finishes them (a veth's frames come as
+//! the far end's stack made them):
 //!
 //! | | checksum left | super-frame (GSO) | VLAN tag beside the frame |
 //! | --- | --- | --- | --- |

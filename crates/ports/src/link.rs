@@ -7,7 +7,7 @@ use ferrule_base::{Duration, Instant, MacAddr};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// What is known of an interface. Reading it needs no privilege.
+/// Properties of an interface. Reading them needs no privilege.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Its name.
@@ -30,8 +30,8 @@ const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GTSO: u32 = 0x1e;
 const ETHTOOL_GGSO: u32 = 0x23;
 
-/// What a veth's own end can switch off: offloads that make or keep frames
-/// unfinished. Command, as in `linux/ethtool.h`, and name, as in `ethtool -K`.
+/// Offloads that make or keep frames unfinished, and that a veth's own end can switch off.
+/// Command, as in `linux/ethtool.h`, and name, as in `ethtool -K`.
 const OFFLOADS: [(u32, &str); 5] = [
     (0x17, "tx"),  // ETHTOOL_STXCSUM
     (0x19, "sg"),  // ETHTOOL_SSG
@@ -106,13 +106,13 @@ impl Link {
         })
     }
 
-    /// Whether this is one end of a virtual pair in memory.
+    /// True if this is one end of a virtual pair in memory.
     pub fn is_veth(&self) -> bool {
         self.driver == "veth"
     }
 
-    /// Whether the far end of a veth makes super-frames; nothing where it is not a veth,
-    /// or the far end is in another namespace.
+    /// True if the far end of a veth makes super-frames; nothing if this is no veth, or the
+    /// far end is in another namespace.
     pub fn far_end_makes_supers(&self) -> Option<bool> {
         let far = self.far_end().filter(|far| far.is_veth() && self.is_veth())?;
         // An index of another namespace may be somebody else's here.
@@ -137,7 +137,7 @@ impl Link {
         std::fs::read_to_string(path).ok()?.trim().parse().ok()
     }
 
-    /// Whether an offload is on.
+    /// True if an offload is on; nothing if the kernel does not tell.
     fn has(&self, command: u32) -> Option<bool> {
         let control = control().ok()?;
         let mut value = EthtoolValue { cmd: command, data: 0 };
@@ -147,8 +147,8 @@ impl Link {
         Some(value.data != 0)
     }
 
-    /// Whether frames come out of somebody's memory and not off a wire: then
-    /// nothing breaks on the way, and checksums may be left unfinished.
+    /// True if frames come out of another system's memory and not off a wire: then nothing
+    /// breaks on the way, and checksums may be left unfinished.
     pub fn is_memory(&self) -> bool {
         matches!(self.driver.as_str(), "veth" | "virtio_net" | "tun")
     }
@@ -206,7 +206,7 @@ fn has(flags: libc::c_short, all: i32) -> bool {
     i32::from(flags) & all == all
 }
 
-/// How often a port looks whether its interface is still up.
+/// Interval at which a port checks that its interface is still up.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Keeps an eye on an interface's state, rarely enough to cost nothing. Another interface

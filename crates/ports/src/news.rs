@@ -17,7 +17,7 @@ const DATAGRAM_MAX: usize = 64 << 10;
 /// Datagrams that are read in one go at most.
 const READS_MAX: usize = 256;
 
-/// What is new.
+/// A change among the interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// This interface came, changed or went.
@@ -26,7 +26,7 @@ pub enum News {
         index: u32,
         /// Its name, if the message has it.
         name: Option<String>,
-        /// It went, if only to another namespace.
+        /// True if the interface left, if only for another namespace.
         went: bool,
     },
     /// There was more than the socket holds, or what nobody understands: look at all.
@@ -52,7 +52,7 @@ impl LinkNews {
         Ok(Self { socket, datagram: vec![0; DATAGRAM_MAX] })
     }
 
-    /// All that was heard since this was last asked.
+    /// Changes heard since the last call.
     pub fn take(&mut self) -> Vec<News> {
         let mut news = Vec::new();
         for _ in 0..READS_MAX {

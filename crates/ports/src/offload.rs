@@ -1,5 +1,5 @@
-//! What a sender left to its device, done here: checksums filled in, segments
-//! cut, VLAN tags put back.
+//! Software in place of the offloads that a sender left to its device: checksums filled in,
+//! segments cut, VLAN tags put back.
 //!
 //! A local stack hands its device frames of up to 64 KiB ("super-frames") and
 //! checksums that hold no more than the pseudo header's sum. The kernel
@@ -110,7 +110,7 @@ pub(crate) fn restore_tag(packet: &mut Packet, tag: Option<Tag>) -> bool {
 /// One super-frame on its way to being segments (as TCP and UDP segmentation
 /// offload would have cut it).
 pub struct Segmenter {
-    /// Where a super-frame is put before it is taken in with `start`.
+    /// Buffer into which a super-frame is read before `start`.
     pub frame: Box<[u8]>,
     cut: Option<Cut>,
     counted: Supers,
@@ -121,7 +121,7 @@ struct Cut {
     /// Headers up to and with the transport header.
     headers: usize,
     size: usize,
-    /// Where the next segment's payload begins, and its number.
+    /// Offset of the next segment's payload, and the segment's number.
     at: usize,
     number: usize,
     tag: Option<Tag>,

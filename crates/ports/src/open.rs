@@ -27,7 +27,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-/// What port is wanted.
+/// Specification of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortSpec {
     /// AF_XDP on one queue of an interface.
@@ -36,7 +36,7 @@ pub enum PortSpec {
         interface: String,
         /// The receive queue.
         queue: u32,
-        /// Where the program runs.
+        /// Position of the program in the receive path.
         mode: XdpMode,
         /// Chunks in the kernel's hands for receiving, at most
         /// ([`BUDGET`](crate::xdp::BUDGET) is a good number).
@@ -55,9 +55,9 @@ pub enum PortSpec {
     Pcap {
         /// Frames to receive.
         read: Option<PathBuf>,
-        /// Where sent frames go.
+        /// File for sent frames.
         write: Option<PathBuf>,
-        /// How fast frames arrive.
+        /// Arrival rate of the frames.
         pace: Pace,
     },
 }
@@ -115,12 +115,12 @@ impl Opener {
         crate::xdp::open_socket(&Link::by_name(interface)?)
     }
 
-    /// Whether the interface's program is of a port of this process.
+    /// True if a port of this process owns the program on the interface.
     pub fn has_program(&mut self, interface: &str) -> Result<bool, OpenError> {
         Ok(self.remembered(&Link::by_name(interface)?).is_some())
     }
 
-    /// Whether no port of this process has a program at the interface of this index.
+    /// True if no port of this process has a program on the interface of this index.
     pub fn has_let_go(&self, index: u32) -> bool {
         self.programs.iter().all(|(of, program)| *of != index || program.strong_count() == 0)
     }
@@ -180,8 +180,8 @@ pub struct Netdev {
 }
 
 impl Netdev {
-    /// Whether the port can still be used: the interface has this name here, or for a TAP
-    /// or TUN is anywhere.
+    /// True if the port can still be used: the interface has this name here, or for a TAP
+    /// or TUN exists in any namespace.
     pub fn is_there(&self, name: &str) -> bool {
         match &self.file {
             Some(file) => crate::tap::has_interface(file),
@@ -214,7 +214,7 @@ impl Opened {
         }
     }
 
-    /// What tells whether its interface is still there; nothing for files.
+    /// Handle by which to check that the interface still exists; nothing for files.
     pub fn netdev(&self) -> Option<Netdev> {
         let index = self.index()?;
         let file = match self {
@@ -251,7 +251,7 @@ impl Opened {
         })
     }
 
-    /// All but AF_XDP, whose program is the opener's to remember.
+    /// Any kind but AF_XDP, whose program the opener keeps.
     fn from_fds(spec: &PortSpec, fds: Vec<OwnedFd>) -> Result<Self, OpenError> {
         let mut fds = fds.into_iter();
         let mut next = || fds.next().ok_or_else(|| few(spec));

@@ -1,5 +1,5 @@
-//! What a daemon needs of the operating system beside its ports: a core to run
-//! on, a way to sleep and to be woken, and to be nobody in particular.
+//! Services of the operating system for a daemon, ports aside: pinning to a core, sleep and
+//! wake-up, dropping of privileges.
 //!
 //! ```text
 //!   worker: busy ─▶ nothing moved for a while ─▶ PollSet::wait(ports, Wake, timeout)
@@ -32,7 +32,7 @@ pub fn pin(core: usize) -> io::Result<()> {
 pub struct Wake(File);
 
 impl Wake {
-    /// Nobody was woken yet.
+    /// A wake-up that has not been triggered yet.
     pub fn new() -> io::Result<Self> {
         // SAFETY: plain numbers; the descriptor that comes back is ours alone.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
@@ -105,7 +105,7 @@ impl PollSet {
         }
     }
 
-    /// Whether something happened at the descriptor of this place.
+    /// True if an event occurred at the descriptor in this place.
     pub fn is_ready(&self, place: usize) -> bool {
         self.0.get(place).is_some_and(|entry| entry.revents != 0)
     }
@@ -146,7 +146,7 @@ impl User {
         unsafe { Self { uid: libc::geteuid(), gid: libc::getegid() } }
     }
 
-    /// Whether this is root.
+    /// True if this is root.
     pub fn is_root(self) -> bool {
         self.uid == 0
     }

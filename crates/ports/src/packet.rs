@@ -53,7 +53,7 @@ const RING_OCTETS: usize = 4 << 20;
 /// A slot for frames up to 1.8 KiB, and the largest slot.
 const SLOT_MIN: usize = 2048;
 const SLOT_MAX: usize = 16384;
-/// What a slot holds beside the frame: header, address, virtio-net header.
+/// Octets of a slot that are not frame: header, address, virtio-net header.
 const SLOT_HEADER: usize = 128;
 /// Calls in a row that the wire may refuse before the frames are dropped.
 const REFUSALS_MAX: u32 = 16;
@@ -90,7 +90,7 @@ struct Statistics {
     drops: u32,
 }
 
-/// What of an AF_PACKET port needs privilege: its sockets.
+/// The privileged part of an AF_PACKET port: its sockets.
 #[derive(Debug)]
 pub struct PacketOpened {
     pub(crate) rx: OwnedFd,
@@ -180,7 +180,7 @@ pub struct PacketPort {
     looked: Instant,
     refusals: u32,
     stats: PortStats,
-    /// What the kernel had no room for; reading resets the kernel's count.
+    /// Frames that the kernel had no room for; reading resets the kernel's count.
     drops: Cell<u64>,
 }
 

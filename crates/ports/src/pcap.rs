@@ -13,7 +13,7 @@ use std::io::{BufReader, BufWriter};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How fast recorded frames arrive.
+/// Arrival rate of recorded frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
     /// As fast as they are taken.
@@ -23,7 +23,7 @@ pub enum Pace {
     Recorded,
 }
 
-/// How often what was written goes to the file at the latest.
+/// Longest time that written frames stay in memory before they go to the file.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
 /// Files that are open.
@@ -115,7 +115,7 @@ impl PcapPort {
         None
     }
 
-    /// When a frame recorded at `nanos` is due.
+    /// Time at which a frame recorded at `nanos` is due.
     fn due(&self, nanos: u64) -> Instant {
         match (self.pace, self.first) {
             (Pace::Recorded, Some((recorded, start))) => {

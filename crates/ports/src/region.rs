@@ -11,7 +11,7 @@ use std::io;
 /// Octets of a huge page.
 const HUGE: usize = 2 << 20;
 
-/// Which pages the memory came in.
+/// Size of the pages that the memory consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     /// 2 MiB, from the reserved stock (`vm.nr_hugepages`).

@@ -69,7 +69,7 @@ pub(crate) fn take_error(fd: RawFd) -> i32 {
     unsafe { get::<i32>(fd, libc::SOL_SOCKET, libc::SO_ERROR) }.unwrap_or(0)
 }
 
-/// How often, and how long apart, to ask for what is still taken.
+/// Number of attempts to get a resource that is still in use, and the pause between them.
 const BUSY_TRIES: usize = 100;
 const BUSY_PAUSE: Duration = Duration::from_millis(4);
 
@@ -86,7 +86,7 @@ pub(crate) fn patiently<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result
     ask()
 }
 
-/// Somebody else has it. (An XDP hook of the other mode is said to exist.)
+/// True if the resource is in use. (An XDP hook of the other mode is said to exist.)
 pub(crate) fn is_taken(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
 }

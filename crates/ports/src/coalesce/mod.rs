@@ -15,8 +15,8 @@
 //! extension headers and a checksum that is wrong leave a frame as it is. A frame
 //! joins the newest group of its flow alone, so order within a flow stays.
 //!
-//! Where DF is set the identification has no meaning (RFC 6864 section 4.1) and may
-//! also stay the same; cut again it counts.
+//! With DF set the identification has no meaning (RFC 6864 section 4.1) and may also stay
+//! the same; cut again it counts.
 
 use crate::checksum::Transport;
 use crate::offload::VnetHeader;
@@ -36,7 +36,7 @@ const DONT_FRAGMENT: u16 = 0x4000;
 const END: u8 = u8::MAX;
 const _: () = assert!(BATCH < END as usize);
 
-/// How a batch is written: groups of frames, each a list.
+/// Order in which a batch is written: groups of frames, each a list.
 pub(crate) struct Coalescer {
     /// The frame behind each in its group.
     next: [u8; BATCH],
@@ -52,26 +52,26 @@ pub(crate) struct Coalescer {
 struct Open {
     head: u8,
     tail: u8,
-    /// Where the headers of all of them are.
+    /// Position of the headers, which is the same in every frame.
     at: Transport,
     /// Of the first segment.
     payload: usize,
     /// Octets of the IP packet so far.
     octets: usize,
-    /// What the next one has to have.
+    /// Sequence number that the next segment must have.
     sequence: u32,
     id: u16,
     step: Step,
-    /// Whether the first one's checksums are right; not looked at before somebody
-    /// wants to follow.
+    /// True if the first segment's checksums are right; not verified before a second
+    /// segment arrives.
     good: Option<bool>,
     closed: bool,
 }
 
-/// How the identification goes on.
+/// Sequence of the IPv4 identification in a group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// Nobody knows yet; with DF.
+    /// Not determined yet; with DF.
     Either,
     Counts,
     Stays,
@@ -101,14 +101,14 @@ struct Segment<'a> {
     flags: u8,
 }
 
-/// What a frame is to its neighbours.
+/// Class of a frame, as far as order among frames depends on it.
 enum Kind<'a> {
     Segment(Segment<'a>),
     /// TCP that is left alone: the frames of its flow stay behind it.
     Alone(Transport),
     /// Another protocol, or none.
     Other,
-    /// What it belongs to cannot be seen.
+    /// A frame whose flow cannot be seen.
     Hidden,
 }
 
@@ -232,7 +232,7 @@ impl Open {
         }
     }
 
-    /// Whether the segment goes on where this group ends; then it is counted in.
+    /// True if the segment continues this group; it is then counted in.
     fn takes(&mut self, first: &[u8], segment: &Segment<'_>) -> bool {
         let payload = segment.payload();
         let follows = !self.closed
@@ -254,7 +254,7 @@ impl Open {
         true
     }
 
-    /// How the identification went on, if it did.
+    /// Step of the identification, if the segment fits the group.
     fn step(&self, segment: &Segment<'_>) -> Option<Step> {
         if segment.at.v6 {
             return Some(self.step);
@@ -336,7 +336,7 @@ impl Segment<'_> {
     }
 }
 
-/// Whether two frames of TCP have the same addresses and ports.
+/// True if two frames of TCP have the same addresses and ports.
 fn same_flow(first: &[u8], other: &Transport, frame: &[u8], at: &Transport) -> bool {
     let addresses = |t: &Transport| if t.v6 { t.ip + 8..t.ip + 40 } else { t.ip + 12..t.ip + 20 };
     other.v6 == at.v6
@@ -344,7 +344,7 @@ fn same_flow(first: &[u8], other: &Transport, frame: &[u8], at: &Transport) -> b
         && first.get(addresses(other)) == frame.get(addresses(at))
 }
 
-/// Whether the checksums of a segment are right.
+/// True if the checksums of a segment are right.
 fn verifies(frame: &[u8], at: &Transport) -> bool {
     let Some(packet) = frame.get(at.at..) else { return false };
     let header = frame.get(at.ip..at.at).is_some_and(|ip| at.v6 || checksum(ip) == 0);

@@ -1,4 +1,4 @@
-//! What is joined and cut again is what it was.
+//! Frames that are joined and cut again must be unchanged.
 
 use super::*;
 use crate::checksum::finish;
@@ -86,7 +86,7 @@ fn batch(cache: &mut PoolCache, frames: &[Vec<u8>]) -> Batch {
     frames.iter().map(|frame| cache.packet_from(frame).expect("a chunk")).collect()
 }
 
-/// What the port would write: descriptions and frames.
+/// Output of the port: descriptions and frames.
 fn written(frames: &[Vec<u8>]) -> Vec<(VnetHeader, Vec<u8>)> {
     let pool = Pool::heap(BATCH, 2048);
     let mut batch = batch(&mut pool.cache(), frames);
@@ -107,7 +107,7 @@ fn written(frames: &[Vec<u8>]) -> Vec<(VnetHeader, Vec<u8>)> {
     all
 }
 
-/// How many frames each written one holds.
+/// Number of frames in each frame written.
 fn counts(frames: &[Vec<u8>]) -> Vec<usize> {
     let pool = Pool::heap(BATCH, 2048);
     let mut coalescer = Coalescer::new();
@@ -186,7 +186,7 @@ fn segments_of_several_flows_are_coalesced_side_by_side_in_order() {
 
 type Edit = fn(&mut Tcp);
 
-/// Whether a second segment, changed, still joins the first.
+/// True if a second segment, changed, still joins the first.
 fn joins(edit: impl Fn(&mut Tcp)) -> bool {
     let mut second = tcp(2000, 11, 1000);
     edit(&mut second);

@@ -1,7 +1,7 @@
-//! What the host has on its side of the interface: addresses, MTU, routes.
+//! Configuration of the host's side of the interface: addresses, MTU, routes.
 //!
-//! Asked of the kernel by messages of rtnetlink (rtnetlink(7)), each of which it
-//! acknowledges. What is there already is left as it is.
+//! Done by messages of rtnetlink (rtnetlink(7)), each of which the kernel acknowledges.
+//! Addresses and routes that exist already are left as they are.
 
 use crate::error::{OpenError, OpenFault};
 use crate::link::Link;
@@ -27,7 +27,7 @@ const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_PREFSRC: u16 = 7;
 
-/// What the host is to have.
+/// Addresses, MTU and routes for the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostSide {
     /// Its addresses, with the lengths of their prefixes; none: nothing is done.

@@ -14,7 +14,7 @@ const TUN_F_TSO_ECN: u32 = 8;
 /// Super-frames of UDP, since Linux 6.2.
 const TUN_F_USO: u32 = 0x20 | 0x40;
 
-/// What TAP or TUN is wanted.
+/// Specification of a TAP or TUN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapSpec {
     /// Its name.
@@ -25,7 +25,7 @@ pub struct TapSpec {
     pub offload: bool,
     /// The interface has several queues, of which this is one.
     pub several: bool,
-    /// What the host is to have there.
+    /// Addresses, MTU and routes for the host.
     pub host: HostSide,
 }
 
@@ -97,7 +97,7 @@ impl TapOpened {
     }
 }
 
-/// Whether the interface of this file exists, in whatever network namespace.
+/// True if the interface of this file exists, in whatever network namespace.
 pub(crate) fn has_interface(file: &OwnedFd) -> bool {
     // SAFETY: all zeros are a valid ifreq.
     let mut r: libc::ifreq = unsafe { std::mem::zeroed() };

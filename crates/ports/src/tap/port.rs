@@ -22,7 +22,7 @@ const IPV6: [u8; 2] = [0x86, 0xdd];
 pub struct TapPort {
     fd: OwnedFd,
     tun: Option<TunAddresses>,
-    /// Whether frames to the host are joined.
+    /// Frames to the host are joined into super-frames.
     joins: bool,
     watch: Watch,
     answers: Vec<Packet>,
@@ -32,15 +32,15 @@ pub struct TapPort {
     stats: PortStats,
 }
 
-/// What a call of `readv` brought.
+/// Result of a call of `readv`.
 enum Read {
     /// A frame, in the packet.
     Frame,
     /// A super-frame, in the segmenter.
     Super,
-    /// What no chunk holds.
+    /// A frame larger than a chunk.
     TooLarge,
-    /// What contradicts its description.
+    /// A frame that contradicts its description.
     Refused,
 }
 

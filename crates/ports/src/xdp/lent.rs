@@ -1,14 +1,14 @@
-//! The chunks that the kernel has, and what for.
+//! The chunks that the kernel holds, and their purpose.
 //!
-//! What it says of them is checked against that, so that no chunk comes back twice, and
-//! no frame reaches beyond its chunk or into its head room.
+//! The kernel's descriptors are checked against that, so that no chunk comes back twice,
+//! and no frame reaches beyond its chunk or into its head room.
 
 use ferrule_pipeline::{HEAD_ROOM, Packet, Pool, PoolCache};
 
 /// An Ethernet header.
 pub(super) const FRAME_MIN: usize = 14;
 
-/// What the kernel has a chunk for.
+/// Purpose for which the kernel holds a chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Held {
     No,
@@ -104,7 +104,7 @@ impl Lent {
         }
     }
 
-    /// Which chunk, and where in it, an address is.
+    /// Number of the chunk that an address lies in, and the offset in it.
     fn place(&self, address: u64) -> (u32, usize) {
         let chunk = self.pool.chunk_size() as u64;
         ((address / chunk).min(u64::from(u32::MAX)) as u32, (address % chunk) as usize)

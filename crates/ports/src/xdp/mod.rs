@@ -13,10 +13,10 @@
 //!        receive ring                 transmit ring
 //! ```
 //!
-//! Which step needs what (Linux 6.18): the socket CAP_NET_RAW; the program, its
-//! map and its link CAP_BPF and CAP_NET_ADMIN ([`XdpOpened`]). Registering the
-//! memory counts against the memlock limit without CAP_IPC_LOCK; rings, bind
-//! and the map entry need nothing but the descriptors ([`XdpPort`]).
+//! Privileges of each step (Linux 6.18): the socket needs CAP_NET_RAW; the program, its map
+//! and its link CAP_BPF and CAP_NET_ADMIN ([`XdpOpened`]). Registering the memory counts
+//! against the memlock limit without CAP_IPC_LOCK; rings, bind and the map entry need
+//! nothing but the descriptors ([`XdpPort`]).
 
 mod lent;
 mod port;
@@ -38,7 +38,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// configuration says otherwise.
 pub const BUDGET: usize = 1024;
 
-/// What of an AF_XDP port needs privilege: the socket and the program.
+/// The privileged part of an AF_XDP port: the socket and the program.
 #[derive(Debug)]
 pub struct XdpOpened {
     pub(crate) socket: OwnedFd,

@@ -26,7 +26,7 @@ use std::sync::Arc;
 const RING_MAX: usize = 1 << 14;
 /// System calls per batch at most: the kernel may stop early at each.
 const KICKS_MAX: usize = 4;
-/// When to look again after frames stayed on the transmit ring.
+/// Time before the next attempt after frames stayed on the transmit ring.
 const RETRY: Duration = Duration::from_millis(1);
 /// Frames that one system call may send (the kernel's default is 32).
 const TX_BUDGET: u32 = 256;
@@ -234,8 +234,8 @@ impl XdpPort {
     }
 }
 
-/// Whether asking again can help: the kernel stopped early, or dropped a frame
-/// and can go on.
+/// True if another attempt can help: the kernel stopped early, or dropped a frame and can
+/// go on.
 fn check_send(result: libc::ssize_t) -> bool {
     result >= 0
         || matches!(

@@ -24,7 +24,7 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Where in the receive path the program runs.
+/// Position of the program in the receive path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
     /// Native, with generic to fall back on.
@@ -52,7 +52,7 @@ const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// Where in `struct xdp_md` the receive queue's number is.
+/// Offset of the receive queue's number in `struct xdp_md`.
 const RX_QUEUE_INDEX: u16 = 16;
 const XDP_PASS: i32 = 2;
 const REDIRECT_MAP: i32 = 51;

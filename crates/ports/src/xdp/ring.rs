@@ -124,7 +124,7 @@ impl<T: Copy> Producer<T> {
         count
     }
 
-    /// Whether the kernel wants a system call before it looks at the ring.
+    /// True if the kernel wants a system call before it looks at the ring.
     #[inline]
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.ring.needs_wakeup()

@@ -1,5 +1,5 @@
-//! What each step may do without privilege: opened by one who may, passed on,
-//! started and run by one who may not.
+//! Each step works with the privileges it is documented to need: ports are opened by a
+//! privileged thread, passed on, started and run by an unprivileged one.
 
 use crate::net::{Runner, assert_whole, namespace, numbered, ours, sh};
 use ferrule_pipeline::Pool;
