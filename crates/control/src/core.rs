@@ -31,7 +31,8 @@ pub struct Refused(pub String);
 /// Each call brings the time, which never goes back. After calls that change a core all polls are
 /// drained, in any order and as far as the node likes: what is left waits.
 pub trait Core {
-    /// Where a message comes from or goes to, as far as one core has several such places.
+    /// Origin or destination of a message, where one core has several: an interface, for
+    /// example.
     type Source;
     /// Configuration: what the core is to do from now on.
     type Command;
@@ -75,6 +76,6 @@ pub trait Core {
     /// The next news.
     fn poll_news(&mut self) -> Option<Self::News>;
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, as things stand.
+    /// Time at which [`handle_timeout`](Self::handle_timeout) is due, as things stand.
     fn poll_timeout(&self) -> Option<Instant>;
 }

@@ -1,4 +1,4 @@
-//! What happens to a message: the control plane's cores.
+//! Control protocols: the cores that process messages.
 //!
 //! Each protocol has a folder with the same files in the same roles, and a type that is a
 //! [`Core`]: it has no clock, no socket and no thread, and knows nothing of the data path. The

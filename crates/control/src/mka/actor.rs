@@ -26,7 +26,7 @@ pub struct Peer {
     pub sci: Sci,
     /// Its last message.
     pub mn: u32,
-    /// When it is given up.
+    /// Time at which the peer is given up.
     pub expires: Instant,
     /// Key server priority.
     pub priority: u8,
@@ -116,11 +116,11 @@ pub struct Actor {
     potential: BTreeMap<Mi, Potential>,
     /// Own messages that a peer may answer: number and time.
     sent: VecDeque<(u32, Instant)>,
-    /// When the live peers last changed.
+    /// Last change of the live peers.
     pub changed: Instant,
     /// The SecY was told of the live peers since.
     pub is_told: bool,
-    /// When the next message is due.
+    /// Time of the next message.
     pub hello: Instant,
 }
 
@@ -301,7 +301,7 @@ impl Actor {
         self.potential.len()
     }
 
-    /// When the next peer is given up.
+    /// Earliest time at which a peer is given up.
     pub fn next_expiry(&self) -> Option<Instant> {
         let live = self.live.values().map(|peer| peer.expires);
         live.chain(self.potential.values().map(|peer| peer.expires)).min()

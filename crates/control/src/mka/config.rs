@@ -91,7 +91,7 @@ impl Suite {
 pub enum Confidentiality {
     /// Integrity only.
     None,
-    /// All of the data.
+    /// The whole user data.
     All,
     /// But the first 30 octets.
     Offset30,

@@ -1,4 +1,4 @@
-//! What goes into the core and comes out of it, beside messages.
+//! Input and output of the core, beside messages.
 
 use super::config::{Cak, Confidentiality, LIFE, Suite};
 use ferrule_base::Secret;
@@ -6,7 +6,7 @@ use ferrule_wire::Sci;
 use ferrule_wire::mkpdu::{Ckn, KeyId, Member};
 use std::fmt;
 
-/// What people tell the core.
+/// Commands of configuration and operator.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// A CAK more. Of several the last one that has live peers is in use.
@@ -35,7 +35,7 @@ pub struct Channel {
     pub ssci: Option<u32>,
 }
 
-/// What the SecY is to do.
+/// Orders to the SecY.
 #[derive(Clone, Debug)]
 pub enum Order {
     /// Install a SAK: receive with it from these channels, and be ready to transmit. Done means
@@ -111,7 +111,7 @@ pub enum Event {
     NextPn(KeyId, u64),
 }
 
-/// What people may want to know.
+/// News for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// A peer is live.

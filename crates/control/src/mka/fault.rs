@@ -36,7 +36,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All of them.
+    /// Every fault.
     pub const ALL: [Self; 14] = [
         Self::Destination,
         Self::NotMka,

@@ -90,7 +90,7 @@ pub struct Kay {
     refused_until: Instant,
     asked: BTreeMap<Token, Asked>,
     last_token: u64,
-    /// When times were last looked at.
+    /// Time of the last look at the timers.
     looked: Instant,
     orders: VecDeque<(Token, Order)>,
     transmits: VecDeque<Vec<u8>>,
@@ -345,7 +345,7 @@ impl Kay {
         }
     }
 
-    /// All participants have something new to say.
+    /// Makes every participant send now, as there is news for the peers.
     fn hurry(&mut self, now: Instant) {
         self.actors.iter_mut().for_each(|actor| actor.hello = now);
     }

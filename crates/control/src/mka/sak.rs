@@ -37,7 +37,7 @@ pub struct Sak {
     pub channels: BTreeSet<Sci>,
     /// Made by this participant.
     pub made: Option<Made>,
-    /// When it was distributed.
+    /// Time of its distribution.
     pub since: Instant,
     /// The SecY was told to install it; to transmit with it.
     pub receives: bool,
@@ -89,7 +89,7 @@ impl Sak {
 pub struct Saks {
     pub latest: Option<Sak>,
     pub old: Option<Sak>,
-    /// When the old one goes.
+    /// Time at which the old SAK is retired.
     pub retire: Option<Instant>,
 }
 

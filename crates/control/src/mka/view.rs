@@ -1,4 +1,4 @@
-//! What people see of MKA.
+//! State of MKA for display.
 
 use super::Kay;
 use super::event::PortState;
@@ -47,9 +47,9 @@ pub struct PeerView {
     pub sci: Sci,
     /// Key server priority.
     pub priority: u8,
-    /// It receives and transmits with the latest SAK.
+    /// The peer receives with the latest SAK.
     pub receives: bool,
-    /// It transmits with it.
+    /// The peer transmits with the latest SAK.
     pub transmits: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct SakView {
     pub receives: bool,
     /// The SecY transmits with it.
     pub transmits: bool,
-    /// It was made here.
+    /// The SAK was generated here.
     pub made: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the core is told of an interface, and its numbers.
+//! Configuration of an interface for the core, and the core's bounds and times.
 
 use ferrule_base::{Duration, MacAddr};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,12 +19,12 @@ pub const PENDING_MAX: usize = 4096;
 pub const TRIES_MAX: u8 = 3;
 /// Between two questions (RETRANS_TIMER).
 pub const RETRY: Duration = Duration::from_secs(1);
-/// How long an answer is good (REACHABLE_TIME).
+/// Validity of an answer (REACHABLE_TIME).
 pub const REACHABLE: Duration = Duration::from_secs(30);
-/// How long a neighbour stays stale before it is asked (DELAY_FIRST_PROBE_TIME).
+/// Time that a neighbour stays stale before it is asked (DELAY_FIRST_PROBE_TIME).
 pub const STALE: Duration = Duration::from_secs(5);
-/// When a next hop that a configuration names is asked for again; when a neighbour that the data
-/// path refused may be.
+/// Time until a next hop that a configuration names is asked for again, or a neighbour that the
+/// data path refused may be.
 pub const AGAIN: Duration = Duration::from_secs(5);
 /// Between two refusals of the data path of which people are told.
 pub const REFUSAL_TOLD: Duration = Duration::from_secs(10);
@@ -32,11 +32,11 @@ pub const REFUSAL_TOLD: Duration = Duration::from_secs(10);
 pub const ANNOUNCES: u8 = 2;
 /// Between two announcements (ANNOUNCE_INTERVAL).
 pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
-/// How long duplicate address detection listens (RFC 4862 section 5.4).
+/// Time for which duplicate address detection listens (RFC 4862 section 5.4).
 pub const TENTATIVE: Duration = Duration::from_secs(1);
 /// Between two defences of an address (RFC 5227 section 1.1, DEFEND_INTERVAL).
 pub const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
-/// When a group that the node is new in is reported once more (RFC 3810 section 9.11).
+/// Time until the report of a newly joined group is repeated (RFC 3810 section 9.11).
 pub const REPORT_AGAIN: Duration = Duration::from_secs(1);
 /// The least time that a query is given, so that a flood of them is not answered one by one.
 pub const QUERY_DELAY_MIN: Duration = Duration::from_millis(10);
@@ -56,26 +56,26 @@ pub struct Interface {
     pub v6: Vec<(Ipv6Addr, u8)>,
 }
 
-/// Whether the first `len` bits agree.
+/// True if the first `len` bits agree.
 fn same_net_v4(a: Ipv4Addr, b: Ipv4Addr, len: u8) -> bool {
     let low = 32u32.saturating_sub(len.into());
     (u64::from(u32::from(a) ^ u32::from(b)) >> low) == 0
 }
 
-/// Whether the first `len` bits agree.
+/// True if the first `len` bits agree.
 fn same_net_v6(a: Ipv6Addr, b: Ipv6Addr, len: u8) -> bool {
     let low = 128u32.saturating_sub(len.into());
     (u128::from(a) ^ u128::from(b)).checked_shr(low).unwrap_or(0) == 0
 }
 
 impl Interface {
-    /// All own addresses.
+    /// Every own address.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         let v4 = self.v4.iter().map(|&(a, _)| IpAddr::V4(a));
         v4.chain(self.v6.iter().map(|&(a, _)| IpAddr::V6(a)))
     }
 
-    /// Whether an address is on one of the interface's networks.
+    /// True if an address is on one of the interface's networks.
     pub fn on_link(&self, ip: IpAddr) -> bool {
         match ip {
             IpAddr::V4(ip) => self.v4.iter().any(|&(a, len)| same_net_v4(a, ip, len)),
@@ -86,8 +86,8 @@ impl Interface {
         }
     }
 
-    /// Whether an address can be one host's: not a group, not a network's own or
-    /// its broadcast, not unspecified or loopback.
+    /// True if an address can be one host's: not a group, not a network's own or its
+    /// broadcast, not unspecified or loopback.
     pub fn is_host(&self, ip: IpAddr) -> bool {
         if ip.is_unspecified() || ip.is_multicast() || ip.is_loopback() {
             return false;

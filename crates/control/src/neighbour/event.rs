@@ -1,4 +1,4 @@
-//! What goes into the core and comes out of it, beside messages.
+//! Input and output of the core, beside messages.
 
 use super::config::Interface;
 use ferrule_base::MacAddr;
@@ -74,7 +74,7 @@ pub enum News {
         /// The neighbour.
         ip: IpAddr,
     },
-    /// Somebody else uses an address of ours.
+    /// Another host uses an address of this node.
     Duplicate {
         /// The interface.
         iface: u16,

@@ -1,5 +1,5 @@
-//! Who is on the link: ARP for IPv4 (RFC 826, RFC 5227), neighbour discovery for
-//! IPv6 (RFC 4861, RFC 4862), and the groups in which others ask (RFC 3810).
+//! Neighbour discovery: ARP for IPv4 (RFC 826, RFC 5227), NDP for IPv6 (RFC 4861, RFC
+//! 4862), and the groups to which solicitations go (RFC 3810).
 //!
 //! ```text
 //!   Waits, Keep ───▶ ┌──────────┐ ─▶ Set, Remove    the data path's table
@@ -7,21 +7,20 @@
 //!   time ──────────▶ └──────────┘ ─▶ frames
 //! ```
 //!
-//! The core asks for neighbours, answers for the node's own addresses, announces
-//! them, and finds out whether somebody else uses one. Packets that wait for a
-//! neighbour wait in the node. What the data path refuses to take is unreachable for a while: it
-//! is forgotten then, or asked anew if a configuration names it.
+//! The core asks for neighbours, answers for the node's own addresses, announces them, and
+//! detects duplicates. Packets that wait for a neighbour wait in the node. A neighbour that the
+//! data path refuses to take is unreachable for a while: it is forgotten then, or asked anew if
+//! a configuration names it.
 //!
-//! What it does not believe: answers to questions that nobody asked, senders
-//! that are not on the link (for IPv6: a hop limit other than 255), groups as
-//! link addresses, a claim to an address of ours. A message of another host that
-//! asks for us makes an entry, as both standards want; it is probed after five
-//! seconds and gone after eight if nobody is there. Router advertisements and
-//! redirects are refused: this is a router, configured by hand.
+//! Not believed are: unsolicited answers, senders that are not on the link (for IPv6: a hop
+//! limit other than 255), groups as link addresses, a claim to an address of this node. A
+//! message of another host that asks for the node makes an entry, as both standards want;
+//! it is probed after five seconds and gone after eight if no answer comes. Router
+//! advertisements and redirects are refused: this is a router, configured by hand.
 //!
-//! Differences from the standards, both for want of a word from the data path:
-//! a stale neighbour is asked without waiting for traffic to it, and reachability
-//! is not confirmed by upper layers.
+//! Differences from the standards, both because the data path does not report its use of
+//! neighbours: a stale neighbour is asked without waiting for traffic to it, and
+//! reachability is not confirmed by upper layers.
 
 pub mod config;
 mod data_path;
@@ -47,16 +46,16 @@ use state::Table;
 use std::collections::{BTreeMap, VecDeque};
 use timer::Timer;
 
-/// What an own address is doing.
+/// State of an own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Own {
-    /// Nobody knows yet whether it is ours alone (IPv6).
+    /// Not verified to be unique yet (IPv6).
     Tentative,
     /// Ours; to be announced so many times more.
     Announcing(u8),
     /// Ours.
     Settled,
-    /// Somebody else had it first: it is not answered for.
+    /// In use by another host before: the node does not answer for it.
     Duplicate,
 }
 
@@ -65,7 +64,7 @@ enum Own {
 pub struct Discovery {
     ifaces: BTreeMap<u16, Interface>,
     own: BTreeMap<Key, Own>,
-    /// When an address was last defended.
+    /// Time of the last defence of each address.
     defended: BTreeMap<Key, Instant>,
     /// Interfaces on which somebody asks for groups, and whether in version 2.
     queried: BTreeMap<u16, bool>,
@@ -76,7 +75,7 @@ pub struct Discovery {
     /// Answers to others, which wait for those.
     answers: VecDeque<(u16, Vec<u8>)>,
     news: VecDeque<News>,
-    /// When people were last told of a refusal.
+    /// Time of the last news of a refusal.
     refusal_told: Option<Instant>,
 }
 
@@ -179,7 +178,7 @@ impl Core for Discovery {
 }
 
 impl Discovery {
-    /// What is known of a neighbour.
+    /// State of a neighbour.
     pub fn state(&self, iface: u16, ip: std::net::IpAddr) -> Option<State> {
         self.table.state((iface, ip))
     }
@@ -215,7 +214,7 @@ impl Discovery {
         self.data_path.pending() + self.news.len()
     }
 
-    /// Whether an address is the node's own, and free to be used.
+    /// True if an address is the node's own, and free to be used.
     fn is_ours(&self, key: Key) -> bool {
         matches!(self.own.get(&key), Some(Own::Announcing(_) | Own::Settled))
     }
@@ -247,7 +246,7 @@ impl Discovery {
         }
     }
 
-    /// Whether the address can be a neighbour, and the table has room.
+    /// True if the address can be a neighbour's, and the table has room.
     fn may_ask(&mut self, key: Key) -> bool {
         let host = self.ifaces.get(&key.0).is_some_and(|i| i.is_host(key.1));
         host && !self.own.contains_key(&key) && self.make_room()
@@ -352,7 +351,7 @@ impl Discovery {
     }
 }
 
-/// Whether a link address can be one station's.
+/// True if a link address can be one station's.
 fn is_station(mac: MacAddr) -> bool {
     !mac.is_group() && mac != MacAddr::ZERO
 }

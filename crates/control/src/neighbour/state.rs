@@ -8,9 +8,9 @@
 //!   forgotten                                        forgotten
 //! ```
 //!
-//! One that the data path refuses is `Refused` for a while, in which nothing is learned of it.
-//! The data path does not tell which neighbours it uses, so a stale one is
-//! always asked. One that a configuration names is not forgotten but `Failed`, and asked again.
+//! A neighbour that the data path refuses is `Refused` for a while, in which nothing is learned
+//! of it. The data path does not tell which neighbours it uses, so a stale one is always asked.
+//! A neighbour that a configuration names is not forgotten but `Failed`, and asked again.
 
 use super::config::{AGAIN, ENTRIES_MAX, HEARD_MAX, REACHABLE, RETRY, STALE};
 use super::timer::Timer;
@@ -21,18 +21,18 @@ use std::net::IpAddr;
 /// A neighbour: interface and address.
 pub type Key = (u16, IpAddr);
 
-/// What is known of a neighbour.
+/// State of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Asked this many times, nothing known.
     Incomplete(u8),
-    /// It answered.
+    /// The neighbour answered.
     Reachable(MacAddr),
-    /// It was heard of, or answered long ago.
+    /// The neighbour was heard of, or answered long ago.
     Stale(MacAddr),
     /// Known, and asked this many times whether it is still there.
     Probe(MacAddr, u8),
-    /// It did not answer; it will be asked again.
+    /// The neighbour did not answer; it will be asked again.
     Failed,
     /// The data path did not take it.
     Refused,
@@ -47,7 +47,7 @@ impl State {
         }
     }
 
-    /// When this state ends by itself, and why.
+    /// Time at which this state ends by itself, and the timer for it.
     fn timer(self, now: Instant, key: Key) -> (Instant, Timer) {
         match self {
             Self::Incomplete(_) | Self::Probe(..) => (now + RETRY, Timer::Answer(key)),
@@ -68,7 +68,7 @@ struct Entry {
     timer: (Instant, Timer),
 }
 
-/// All neighbours, and all timers of the core.
+/// Every neighbour, and every timer of the core.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     entries: BTreeMap<Key, Entry>,
@@ -178,7 +178,7 @@ impl Table {
 }
 
 impl Entry {
-    /// Whether it counts against the bound on neighbours that do not answer.
+    /// True if the entry counts against the bound on neighbours that do not answer.
     const fn counts(&self) -> bool {
         !self.kept && matches!(self.state, State::Incomplete(_))
     }

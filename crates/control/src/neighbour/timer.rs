@@ -1,4 +1,4 @@
-//! What the core waits for.
+//! Timers of the core.
 
 use super::state::Key;
 

@@ -1,4 +1,4 @@
-//! What others may send who do not have the CAK.
+//! Attacks by stations that do not have the CAK.
 
 use super::lan::{Lan, Weather, cak, sci};
 use crate::Core;

@@ -24,7 +24,7 @@ pub fn sci(number: u8) -> Sci {
     Sci::new(MacAddr([2, 0, 0, 0, 0, number]), 1)
 }
 
-/// What the network does to MKPDUs, in a thousand.
+/// Faults of the network per thousand MKPDUs.
 #[derive(Clone, Copy, Default)]
 pub struct Weather {
     pub lost: u64,
@@ -164,7 +164,7 @@ pub struct Station {
     secy: Secy,
     /// Orders that its SecY works at, in their order.
     orders: Vec<(Instant, Token, Order)>,
-    /// How far its clock is ahead.
+    /// Lead of its clock.
     ahead: Duration,
     /// Frames of others that its SecY could not open.
     pub lost: u64,
@@ -207,7 +207,7 @@ impl Station {
     }
 }
 
-/// When it arrives, its number, at whom, the frame.
+/// Time of arrival, number, receiving station, frame.
 type Message = (Instant, u64, usize, Vec<u8>);
 
 /// The LAN.
@@ -219,7 +219,7 @@ pub struct Lan {
     pub cut: HashSet<(usize, usize)>,
     /// Key servers do not say their SSCI, as before MKA version 3.
     pub hides_ssci: bool,
-    /// Nobody says high halves of packet numbers.
+    /// No station sends high halves of packet numbers.
     pub hides_high: bool,
     rng: Rng,
     wire: BinaryHeap<Reverse<Message>>,

@@ -1,4 +1,4 @@
-//! What stations do, step by step.
+//! Scenarios of several stations, step by step.
 
 use super::lan::{Lan, NOTICED, Weather, cak, sci};
 use crate::mka::config::{LIFE, PN_PENDING, RETIRE};

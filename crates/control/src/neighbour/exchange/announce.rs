@@ -97,7 +97,7 @@ impl Discovery {
         }
     }
 
-    /// Somebody had the address before us: we do not use it.
+    /// Another host had the address before this node, which therefore does not use it.
     pub(super) fn duplicate(&mut self, key: Key) {
         let (iface, ip) = key;
         self.own.insert(key, Own::Duplicate);
@@ -105,8 +105,8 @@ impl Discovery {
         self.tell(News::Duplicate { iface, ip });
     }
 
-    /// Somebody claims an address that is ours: it is defended, but not so often
-    /// that two hosts shout at each other for ever (RFC 5227 section 2.4).
+    /// Another host claims an address of this node: the address is defended, but not so
+    /// often that two hosts answer each other for ever (RFC 5227 section 2.4).
     pub(super) fn conflict(&mut self, now: Instant, key: Key) {
         let last = self.defended.get(&key);
         if !self.is_ours(key) || last.is_some_and(|&last| now.since(last) < DEFEND_INTERVAL) {

@@ -48,7 +48,7 @@ impl Discovery {
         Ok(())
     }
 
-    /// What a message says of its sender.
+    /// Learns the sender's link address from a message.
     fn heard(
         &mut self,
         now: Instant,

@@ -7,13 +7,13 @@ use ferrule_wire::ndp::{self, HOP_LIMIT, group_mac, solicited_node};
 use ferrule_wire::{EtherType, Protocol, ethernet, icmpv6, ipv6};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// All nodes on the link.
+/// Group of all nodes on the link.
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// A message that passed the checks of RFC 4861 section 7.1, with its sender.
 struct Heard {
     iface: u16,
-    /// Who sent the frame.
+    /// Link address of the frame's sender.
     link: MacAddr,
     src: Ipv6Addr,
     dst: Ipv6Addr,
@@ -62,7 +62,7 @@ impl Discovery {
         }
     }
 
-    /// Somebody asks (RFC 4861 section 7.2.3, RFC 4862 section 5.4.3).
+    /// A solicitation arrived (RFC 4861 section 7.2.3, RFC 4862 section 5.4.3).
     fn solicitation(
         &mut self,
         now: Instant,
@@ -116,7 +116,7 @@ impl Discovery {
         Ok(())
     }
 
-    /// Somebody answers or announces (RFC 4861 section 7.2.5).
+    /// An advertisement arrived (RFC 4861 section 7.2.5).
     fn advertisement(
         &mut self,
         now: Instant,

@@ -107,7 +107,7 @@ proptest! {
     }
 }
 
-/// Nobody drains the core: it stays within its bounds.
+/// The core stays within its bounds when its queues are not drained.
 #[test]
 fn neighbour_core_is_bounded_even_when_nobody_drains_it() {
     let mut core = Discovery::new();

@@ -120,12 +120,12 @@ impl Rig {
         self.core.table.next().map(|(_, timer)| timer)
     }
 
-    /// What was sent since the last time.
+    /// Frames sent since the last call.
     pub(super) fn sent(&mut self) -> Vec<String> {
         std::mem::take(&mut self.sent)
     }
 
-    /// What happened since the last time.
+    /// Orders and news since the last call.
     pub(super) fn events(&mut self) -> Vec<Wish> {
         std::mem::take(&mut self.events)
     }
