@@ -20,15 +20,15 @@ const _: () = assert!(COUNT <= 64, "a bit for each reason");
 /// A packet that was refused.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// When.
+    /// Time of the drop.
     pub time: Instant,
-    /// Why.
+    /// Reason of the drop.
     pub reason: DropReason,
-    /// Where it came in.
+    /// Port of arrival.
     pub port: PortId,
     /// The number of the outbound SA that it was for, where it was for one.
     pub sa: u32,
-    /// How it begins: an IP header, or Ethernet's where MACsec refused it.
+    /// First octets: an IP header, or Ethernet's where MACsec refused the packet.
     pub head: [u8; HEAD],
     /// Octets of it that are there.
     pub len: usize,
@@ -42,13 +42,13 @@ const LOGGED_MAX: usize = 16;
 pub struct Logged {
     /// The entry's counter.
     pub counter: u32,
-    /// Which way they went.
+    /// Direction of the packets.
     pub way: Direction,
-    /// How many.
+    /// Number of packets.
     pub count: u64,
-    /// Where the first of them came in.
+    /// Port at which the first of them arrived.
     pub port: PortId,
-    /// How it begins.
+    /// First octets of that packet.
     pub head: [u8; HEAD],
     /// Octets of it that are there.
     pub len: usize,
@@ -69,7 +69,7 @@ impl Default for Audit {
     }
 }
 
-/// How a packet begins, from an octet on.
+/// First octets of a packet, from an offset on, and their number.
 fn head(packet: &Packet, at: usize) -> ([u8; HEAD], usize) {
     let data = packet.data().get(at..).unwrap_or_default();
     let len = data.len().min(HEAD);
@@ -79,7 +79,7 @@ fn head(packet: &Packet, at: usize) -> ([u8; HEAD], usize) {
 }
 
 impl Audit {
-    /// Whether packets that are dropped for this reason are to be audited.
+    /// True if packets that are dropped for this reason are to be audited.
     pub fn wants(reason: DropReason) -> bool {
         (FIRST..=LAST).contains(&(reason as u8)) && reason != DropReason::EspDummy
     }

@@ -1,9 +1,9 @@
-//! The contract between stages: where a packet can go next, and what a stage
-//! is given.
+//! The contract between stages: the places to which a packet can go next, and the input of
+//! a stage.
 //!
-//! What a stage finds in a packet is settled by where the packet was sent
-//! ([`Next`] says it for each). [`Meta`](ferrule_pipeline::Meta) carries the rest, each
-//! field with one meaning:
+//! The place to which a packet was sent settles what a stage finds in it ([`Next`] says it
+//! for each). [`Meta`](ferrule_pipeline::Meta) carries the rest, each field with one
+//! meaning:
 //!
 //! | field | set by |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | `sa` | policy, and an SA within another |
 //! | `opened` | ESP in, AH in, with [`FLAG_OPENED`] |
 //! | `pw` | attach, MPLS |
-//! | `icmp`, `limit` | whoever sends to `IcmpError` |
+//! | `icmp`, `limit` | the stage that sends to `IcmpError` |
 //! | `limit` | with [`FLAG_CUT`], ESP out and AH out |
 //! | `limit` | of an ICMP error about a path, `PathError` once a worker believed it |
 //! | `hash` | the worker that received the frame, when workers share |
@@ -36,20 +36,20 @@ use strum::{IntoStaticStr, VariantArray};
 pub const FLAG_LOCAL: u8 = 1;
 /// The packet came out of the inbound SA `opened`, whose selectors it was checked against.
 pub const FLAG_OPENED: u8 = 2;
-/// It is already protected or exempt: outbound policy does not look again.
+/// The packet is already protected or exempt: outbound policy does not look again.
 pub const FLAG_EXEMPT: u8 = 4;
-/// It came from a group address on layer 2: no ICMP error may answer it.
+/// The packet came from a group address on layer 2: no ICMP error may answer it.
 pub const FLAG_GROUP: u8 = 8;
 /// ESP stands behind a UDP header (RFC 3948).
 pub const FLAG_ENCAP: u8 = 16;
 /// A fragment whose datagram is wanted whole by a policy: it goes back to `Policy`.
 pub const FLAG_ONWARDS: u8 = 32;
-/// It was put together here: whoever sent it in fragments takes it so again.
+/// The packet was reassembled here: its sender accepts an answer in fragments, too.
 pub const FLAG_WHOLE: u8 = 64;
 /// The packet was made here for a path of `limit` octets, and is cut for it on its way out.
 pub const FLAG_CUT: u8 = 128;
 
-/// Where a packet goes next, and in what shape it arrives there.
+/// Next place of a packet, and its shape on arrival there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 #[repr(u8)]
@@ -154,7 +154,7 @@ impl Next {
 const _: () = assert!(Next::ALL.len() <= STAGES_MAX, "stages are counted by number");
 const _: () = assert!(Next::ALL.len() <= Verdicts::ELSEWHERE as usize, "a bit beside a place");
 
-/// What a worker counted.
+/// Counters of a worker.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Dropped, by reason.
@@ -169,16 +169,16 @@ pub struct Tally {
     pub made: u64,
     /// Packets that ended here as intended.
     pub consumed: u64,
-    /// What policy entries were asked for.
+    /// Matches of policy entries.
     pub hits: Hits,
-    /// What entries of access lists were asked for.
+    /// Matches of access list entries.
     pub list_hits: Hits,
 }
 
 /// Fate of a packet that does not go on as the others of its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aside {
-    /// It is dropped.
+    /// Drop for this reason.
     Drop(DropReason),
     /// Hand-off to another worker, at this stage.
     HandOff(u8, Next),
@@ -198,13 +198,13 @@ impl From<DropReason> for Aside {
     }
 }
 
-/// Where a stage puts its packets. Most of a batch goes the same way: the first
-/// packet's next stage gets a *run*, handed over as the batch that it will be
-/// there; for what goes elsewhere there is one queue for each next stage. A batch that
-/// goes one way stays as it is ([`send_all`](Self::send_all)).
+/// Output of a stage. Most of a batch goes the same way: the first packet's next stage gets
+/// a *run*, handed over as the batch that it will be there; for packets that go elsewhere
+/// there is one queue for each next stage. A batch that goes one way stays as it is
+/// ([`send_all`](Self::send_all)).
 pub struct Outputs {
     run: Box<Batch>,
-    /// Where the run goes, if there are packets in it.
+    /// Next place of the run, if there are packets in it.
     to: Next,
     queues: [Vec<Packet>; Next::ALL.len()],
     dropped: Vec<(Packet, DropReason)>,
@@ -313,13 +313,13 @@ impl Outputs {
         &mut self.queues[next as usize]
     }
 
-    /// What was dropped, for the worker to count and recycle.
+    /// Dropped packets, for the worker to count and recycle.
     #[inline]
     pub fn dropped(&mut self) -> &mut Vec<(Packet, DropReason)> {
         &mut self.dropped
     }
 
-    /// What goes to other workers, by worker.
+    /// Packets for other workers, by worker.
     #[inline]
     pub fn handoffs(&mut self) -> &mut [Vec<(Next, Packet)>] {
         &mut self.handoffs
@@ -353,7 +353,7 @@ impl Default for Outputs {
 /// Next stages of a batch's packets by place, and the fate of those that go nowhere.
 struct Verdicts {
     places: [u8; BATCH],
-    /// Where a place is another worker's.
+    /// Number of the worker, for a place that belongs to another worker.
     workers: [u8; BATCH],
     asides: Asides,
 }
@@ -380,7 +380,7 @@ impl Asides {
     }
 }
 
-/// What a stage is given beside its batch.
+/// Context of a stage beside its batch.
 pub struct Ctx<'a> {
     /// The time of this batch.
     pub now: Instant,
@@ -390,9 +390,9 @@ pub struct Ctx<'a> {
     pub tables: &'a Tables,
     /// Free packets.
     pub cache: &'a mut PoolCache,
-    /// What is counted.
+    /// The worker's counters.
     pub tally: &'a mut Tally,
-    /// Where packets go.
+    /// The stage's output.
     pub out: &'a mut Outputs,
 }
 

@@ -1,4 +1,4 @@
-//! What happens to a batch: the stages of the data path.
+//! The data path: the stages that process batches of packets.
 //!
 //! ```text
 //!             ┌─▶ bridge ─────────────────────────────────────────────┐

@@ -67,7 +67,7 @@ pub fn clamp(data: &mut [u8], mtu: usize) -> bool {
     }
 }
 
-/// Where a TCP header begins, and the octets of IP and TCP header without options.
+/// Offset of the TCP header, and the octets of IP and TCP header without options.
 fn tcp_at(data: &[u8]) -> Option<(usize, usize)> {
     match data.first()? >> 4 {
         4 => {

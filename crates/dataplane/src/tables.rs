@@ -1,9 +1,9 @@
 //! The snapshot: everything that the stages look up, compiled from the
 //! configuration by the node, never changed afterwards, replaced whole.
 //!
-//! What lives longer than a configuration (learned addresses, neighbours) is in
-//! tables of atomics that successive snapshots share. Routes, policies and access lists that
-//! stay as they are, they share too.
+//! State that outlives a configuration (learned addresses, neighbours) is in tables of
+//! atomics that successive snapshots share. Routes, policies and access lists that stay as
+//! they are, they share too.
 
 use crate::link::{Arrival, Entry, Exit, NextHopGroups};
 use crate::route::address::Reserved;
@@ -12,7 +12,7 @@ use ferrule_base::{MacAddr, PortId, VrfId};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// All tables of a node.
+/// The tables of a node.
 #[derive(Default)]
 pub struct Tables {
     /// By [`PortId`].
@@ -39,7 +39,7 @@ pub struct Tables {
     pub lists: Vec<acl::Numbered>,
     /// Their counters.
     pub list_hits: ipsec::HitMap,
-    /// Where each security association lives.
+    /// Directory of security associations, with the worker and place of each.
     pub sas: Arc<ipsec::SaDirectory>,
     /// UDP ports in which ESP comes.
     pub udp_ports: ipsec::UdpPorts,
@@ -101,16 +101,16 @@ pub struct PortEntry {
     pub frame_max: u16,
     /// The worker that receives and transmits here.
     pub owner: u8,
-    /// All the others do, too: each has a queue of its own.
+    /// Every other worker does, too: each has a queue of its own.
     pub everywhere: bool,
     /// The SecY that stands before it. With one, nothing passes in clear.
     pub secy: Option<u16>,
-    /// Which interfaces its frames belong to.
+    /// Logical interfaces to which its frames belong.
     pub attach: Attach,
 }
 
 impl PortEntry {
-    /// Whether a worker receives and transmits here.
+    /// True if a worker receives and transmits here.
     #[inline]
     pub const fn is_at(&self, worker: u8) -> bool {
         self.owner == worker || self.everywhere
@@ -182,13 +182,13 @@ impl Tag {
 pub struct Iface {
     /// The name in the configuration.
     pub name: Box<str>,
-    /// Where its frames leave.
+    /// Port by which its frames leave.
     pub port: PortId,
     /// Its tag on the wire.
     pub tag: Tag,
     /// Its access lists: of IP packets if it is routed, else of whole frames.
     pub lists: Lists,
-    /// What it is attached to.
+    /// Kind of attachment.
     pub kind: IfaceKind,
 }
 
@@ -213,7 +213,7 @@ impl Iface {
     }
 }
 
-/// What a logical interface is attached to.
+/// Attachment of a logical interface.
 pub enum IfaceKind {
     /// Routing.
     Routed(RoutedIface),

@@ -181,7 +181,7 @@ fn behind_tags(frame: &[u8], own: usize) -> Result<(EtherType, u16, &[u8]), Drop
 /// Tags of a circuit at most.
 const TAGS_OWN_MAX: usize = 2;
 
-/// Where the packet in a frame begins.
+/// Offset of the payload in a frame, behind its tags.
 pub(super) fn payload_at(frame: &[u8]) -> usize {
     behind_tags(frame, TAGS_OWN_MAX).map_or(0, |(_, _, payload)| frame.len() - payload.len())
 }

@@ -1,4 +1,4 @@
-//! What an entry sees of a packet.
+//! Fields of a packet that an entry can match.
 //!
 //! ```text
 //!   IPv4 │ source 32, destination 32 │ rest │ flags │ 0 │
@@ -12,7 +12,7 @@ use crate::classify::{Direction, Plain4, Seen, read as read_selected};
 use ferrule_base::DropReason;
 use ferrule_wire::{FromBytes, Protocol, ipv4, ipv6, ipv6ext};
 
-/// Where TCP flags begin in `flags`.
+/// Position of the TCP flags in `flags`.
 pub const TCP_AT: u32 = 6;
 /// TCP flags are seen.
 pub const TCP_SEEN: u16 = 1 << 14;
@@ -103,7 +103,7 @@ pub fn read(packet: &[u8]) -> Result<Key, DropReason> {
     }
 }
 
-/// Which part of a datagram a packet has; the default is all of it.
+/// Position of a fragment in its datagram; the default is a whole datagram.
 #[derive(Clone, Copy, Default)]
 struct Piece {
     /// In units of eight octets.

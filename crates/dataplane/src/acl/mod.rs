@@ -47,7 +47,7 @@ pub use stage::{AclIn, AclOut, FrameAclIn, FrameAclOut};
 /// Entries of a list at most, lists of addresses and ports multiplied out.
 pub const ENTRIES_MAX: usize = 1 << 20;
 
-/// What an entry asks of the flags of a TCP header.
+/// Condition on the flags of a TCP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TcpFlags {
     /// Flags that have to be set.
@@ -70,7 +70,7 @@ pub struct Match {
 }
 
 impl Match {
-    /// Whether all traffic of the other one is its own, too.
+    /// True if every packet that `other` matches is matched here, too.
     pub fn covers(&self, other: &Self) -> bool {
         let has = |part: u8, all: u8| part & all == part;
         let tcp = match (self.tcp, other.tcp) {
@@ -85,25 +85,25 @@ impl Match {
     }
 }
 
-/// What an entry does with its traffic.
+/// Action of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It passes.
+    /// The packet passes.
     Permit,
-    /// It is dropped.
+    /// The packet is dropped.
     Deny,
 }
 
 /// An entry of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclEntry {
-    /// Whose traffic.
+    /// Traffic that the entry is about.
     pub matches: Match,
-    /// What becomes of it.
+    /// Action on it.
     pub verdict: Verdict,
-    /// Whether its packets are logged.
+    /// Its packets are logged.
     pub logs: bool,
-    /// Which of the worker's counters counts it.
+    /// Index of the entry's counter among the worker's.
     pub counter: u32,
 }
 
@@ -175,7 +175,7 @@ type Unread = ArrayVec<(usize, DropReason), BATCH>;
 pub struct Numbered {
     /// The list, whose counters begin at 0.
     pub list: Arc<AccessList>,
-    /// Where they begin here.
+    /// Index here of the list's first counter.
     pub first_counter: u32,
 }
 

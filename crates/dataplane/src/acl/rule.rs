@@ -12,7 +12,7 @@ pub const FLAGS_V6: usize = 5;
 /// Order of entries, which their table keeps.
 const ORDER: u32 = 0;
 
-/// What an entry stands for, beside its selector.
+/// Outcome of an entry, and its conditions beside the selector.
 #[derive(Clone, Copy, Debug)]
 struct Then {
     outcome: AclOutcome,

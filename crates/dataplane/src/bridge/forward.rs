@@ -92,7 +92,7 @@ impl Stage for Forward {
 struct Row {
     src: Sought,
     dst: Sought,
-    /// It cannot be read, or a group sent it.
+    /// The frame cannot be read, or its source address is a group's.
     odd: bool,
 }
 
@@ -124,7 +124,7 @@ fn refusal(frame: &[u8]) -> DropReason {
     read(frame).map_or_else(|reason| reason, |_| DropReason::BadSource)
 }
 
-/// What a frame's tag says.
+/// Contents of a frame's tag.
 #[derive(Clone, Copy, Default)]
 struct FrameTag {
     /// The VLAN in the bridge.
@@ -165,13 +165,13 @@ fn read(frame: &[u8]) -> Result<(u64, u64, FrameTag), DropReason> {
     Ok((dst, src, FrameTag { vlan, class }))
 }
 
-/// Whether an address is a group's.
+/// True if an address is a group's.
 #[inline]
 const fn is_group(address: u64) -> bool {
     address >> 40 & 1 != 0
 }
 
-/// Whether frames of a VLAN leave by an interface.
+/// True if frames of a VLAN leave by an interface.
 #[inline]
 fn carries(iface: &Iface, vlan: u16) -> bool {
     match iface.kind {

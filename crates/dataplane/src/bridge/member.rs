@@ -9,7 +9,7 @@ use ferrule_base::PortId;
 pub(crate) struct Member {
     /// The bridge's number; of an interface that is no member one that no bridge has.
     pub bridge: u16,
-    /// Where its frames leave.
+    /// Port by which its frames leave.
     pub port: PortId,
     /// The longest frame that goes straight to the port.
     longest: u16,

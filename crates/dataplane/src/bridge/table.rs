@@ -78,7 +78,7 @@ impl Default for Bucket {
     }
 }
 
-/// What [`MacTable::learn`] found.
+/// Result of [`MacTable::learn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
     /// The address was there already.
@@ -98,7 +98,7 @@ pub struct Entry {
     pub vlan: u16,
     /// The address.
     pub mac: MacAddr,
-    /// Where it is.
+    /// Interface behind which the address is.
     pub iface: u16,
     /// Seconds since it was last seen.
     pub age_seconds: u32,
@@ -202,8 +202,8 @@ impl MacTable {
         learned
     }
 
-    /// What is known now, in no order. What other workers change meanwhile may
-    /// be missing.
+    /// Entries that are valid now, in no order. Changes that other workers make meanwhile
+    /// may be missing.
     pub fn entries(&self, now: Instant) -> impl Iterator<Item = Entry> + '_ {
         let now = seconds(now);
         self.buckets.iter().flat_map(move |bucket| {
@@ -236,7 +236,7 @@ impl MacTable {
         Sought { key, bucket, home }
     }
 
-    /// Whether two addresses have the same bucket.
+    /// True if two addresses have the same bucket.
     #[cfg(test)]
     pub(super) fn same_bucket(&self, vlan: u16, one: MacAddr, other: MacAddr) -> bool {
         let of = |mac: MacAddr| self.seek(Key::new(vlan, mac.to_u64())).bucket;
@@ -330,7 +330,7 @@ pub(super) const fn seconds(now: Instant) -> u32 {
 mod tests {
     use super::*;
 
-    /// What a worker does that comes by in the middle of another's change.
+    /// A worker that reads in the middle of another worker's change sees nothing of it.
     #[test]
     fn bridge_table_shows_nothing_of_a_change_that_is_not_done() {
         let table = MacTable::new(1, 300, [1, 2]);

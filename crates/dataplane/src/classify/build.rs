@@ -1,14 +1,14 @@
-//! How trees are made: in bounded time, and of bounded size.
+//! Construction of trees: in bounded time, and of bounded size.
 //!
-//! At each node every run of bits is weighed in which rules differ: how many rules
-//! would be left where a packet of one of them arrives, and how often rules would have
-//! to be copied. The best one is cut, if it is of use.
+//! At each node every run of bits in which rules differ is weighed: the number of rules
+//! that are left for a packet of one of them, and the number of copies of rules. The best
+//! one is cut, if it is of use.
 //!
-//! A rule behind one that covers all that a node stands for is never the first to
-//! match there and is left out. Copies are bounded from the root on: a node hands on what
-//! its cut has left of [`COPIES`], and where that is used up, leaves stay long. If look-ups
-//! of the rules' own traffic are long then, the rules are tried apart, by how wide their
-//! addresses are, and what is shorter is taken.
+//! A rule behind one that covers the node's whole region is never the first to match there
+//! and is left out. Copies are bounded from the root on: a node hands on what its cut has
+//! left of [`COPIES`], and where that is used up, leaves stay long. If look-ups of the
+//! rules' own traffic are long then, trees for wide and for narrow addresses are tried
+//! apart, and the shorter ones are taken.
 
 use super::tree::{Slot, TREES_MAX, Table, Tree};
 use super::{FIELDS_MAX, KeyField, Rule, WORDS_MAX};
@@ -188,8 +188,8 @@ impl<'a, R: Rule> Build<'a, R> {
         slot
     }
 
-    /// What a rule has of a field in a region; the first is above the second if it has
-    /// nothing of it.
+    /// Range of a field's values that a rule has in a region; the first is above the second
+    /// if it has none.
     fn clipped(&self, at: u32, number: usize, region: &Region) -> (u64, u64) {
         let field = &self.fields[number];
         let (low, high) = self.all[at as usize].bounds(field);

@@ -1,4 +1,4 @@
-//! What each entry of a policy or an access list was asked for: a worker's own counters.
+//! Matches of each entry of a policy or an access list: a worker's own counters.
 //!
 //! The configuration numbers the entries. When it changes, a new snapshot says where
 //! each counter was in the one before, so that an entry that stays keeps its count:
@@ -14,7 +14,7 @@ use ferrule_pipeline::{NEAR_MAX, prefetch_slice};
 /// The number of what is not counted.
 pub const UNCOUNTED: u32 = u32::MAX;
 
-/// What an entry was asked for.
+/// Packets and octets that matched an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hit {
     /// Packets on their way out.
@@ -40,7 +40,7 @@ impl Hit {
 /// The counters of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HitMap {
-    /// How many snapshots there were before.
+    /// Number of earlier snapshots.
     pub generation: u64,
     /// Of each counter: its number in the snapshot before, or [`UNCOUNTED`].
     pub carried: Box<[u32]>,
@@ -104,7 +104,7 @@ impl Hits {
         }
     }
 
-    /// All of them, by number.
+    /// Every counter, by number.
     pub fn all(&self) -> &[Hit] {
         &self.counts
     }

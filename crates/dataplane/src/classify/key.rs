@@ -1,4 +1,4 @@
-//! What a selector sees of a packet.
+//! Fields of a packet that a selector can match.
 //!
 //! ```text
 //!   selector   local        remote         protocol  ports, message type
@@ -9,15 +9,15 @@
 //!          └ a guard bit above each field: all are compared at once
 //! ```
 //!
-//! Each field of `rest` has one value more than fits its octets: that it cannot be
-//! seen. So OPAQUE is a range like any other, and ANY is all of them.
+//! Each field of `rest` has one value more than fits its octets, for a field that cannot be
+//! seen. So OPAQUE is a range like any other, and ANY is the range of all values.
 
 use super::selector::{Field, MOBILITY};
 use ferrule_base::DropReason;
 use ferrule_wire::{FromBytes, Protocol, ipv4, ipv6, ipv6ext};
 use std::fmt::Debug;
 
-/// Which end of a packet is ours.
+/// Direction of a packet, which tells the local end from the remote one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The source is local.
@@ -26,7 +26,7 @@ pub enum Direction {
     Inbound,
 }
 
-/// Where a field of `rest` begins, and its bits.
+/// Position of a field in `rest`, and its number of bits.
 pub(crate) type Bits = (u32, u32);
 
 pub(crate) const PROTOCOL: Bits = (0, 9);
@@ -45,7 +45,7 @@ pub(crate) const NONE: u64 = 1 << 16;
 pub trait Address: Copy + Ord + Debug + Send + Sync + 'static {
     /// Bits of an address.
     const BITS: u32;
-    /// What trees cut: both addresses, then `rest`, in words.
+    /// Words that trees cut: both addresses, then `rest`.
     type Words: Copy + Debug + PartialEq + Send + Sync;
     /// Words with addresses in them.
     const ADDRESS_WORDS: usize;

@@ -37,7 +37,7 @@ pub struct KeyField {
     pub word: u32,
     /// The lowest.
     pub at: u32,
-    /// How many.
+    /// Number of bits.
     pub bits: u32,
 }
 
@@ -61,6 +61,6 @@ pub trait Rule: Copy {
     fn bounds(&self, field: &KeyField) -> (u64, u64);
     /// A key that the rule has, neither the lowest nor the highest.
     fn middle(&self) -> Self::Words;
-    /// How wide it is in two directions, in bits: those of its addresses.
+    /// Width in bits of its local and of its remote addresses.
     fn widths(&self) -> [u32; 2];
 }

@@ -1,5 +1,5 @@
-//! Whose traffic: selectors as a person or a keying protocol gives them (RFC 4301
-//! section 4.4.1.1), of policies and of access lists.
+//! Selectors of traffic as an operator or a keying protocol gives them (RFC 4301 section
+//! 4.4.1.1), for policies and access lists.
 
 use ferrule_wire::Protocol;
 use std::fmt;
@@ -25,17 +25,17 @@ impl Addresses {
         last: IpAddr::V6(Ipv6Addr::from_bits(u128::MAX)),
     };
 
-    /// Whether they are IPv4.
+    /// True if they are IPv4.
     pub const fn is_ipv4(&self) -> bool {
         self.first.is_ipv4()
     }
 
-    /// Whether all of the others are among them.
+    /// True if every address of `other` is among them.
     pub fn cover(&self, other: &Self) -> bool {
         self.contains(other.first) && self.contains(other.last)
     }
 
-    /// Whether an address is one of them.
+    /// True if an address is one of them.
     pub fn contains(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.is_ipv4() && self.first <= address && address <= self.last
     }
@@ -85,7 +85,7 @@ impl fmt::Display for Addresses {
     }
 }
 
-/// What a selector asks of a field.
+/// Condition on a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Field<T> {
     /// Any value, and also that there is none to be seen.
@@ -93,8 +93,8 @@ pub enum Field<T> {
     Any,
     /// A value from the first to the last. What cannot be seen is none of them.
     Range(T, T),
-    /// That it cannot be seen: the packet is a later fragment, its protocol has no
-    /// such field, or the field is encrypted.
+    /// No value can be seen: the packet is a later fragment, its protocol has no such
+    /// field, or the field is encrypted.
     Opaque,
 }
 
@@ -106,7 +106,7 @@ impl<T: Copy> Field<T> {
 }
 
 impl<T: PartialOrd> Field<T> {
-    /// Whether all that the other one takes is taken.
+    /// True if every value that `other` accepts is accepted.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Any, _) | (Self::Opaque, Self::Opaque) => true,
@@ -148,7 +148,7 @@ pub struct Selector {
 /// IPv6 mobility header (RFC 6275).
 pub const MOBILITY: Protocol = Protocol(135);
 
-/// What is wrong with a selector.
+/// Error in a selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// Local and remote are IPv4 and IPv6.
@@ -192,7 +192,7 @@ impl Selector {
         Self { protocol: Field::is(protocol.0), ..self }
     }
 
-    /// Whether all traffic of the other one is its own, too.
+    /// True if every packet that `other` matches is matched here, too.
     pub fn covers(&self, other: &Self) -> bool {
         self.local.cover(&other.local)
             && self.remote.cover(&other.remote)
@@ -202,7 +202,7 @@ impl Selector {
             && self.message.covers(&other.message)
     }
 
-    /// Whether it makes sense.
+    /// Checks that address families, ranges and protocol fit together.
     pub fn check(&self) -> Result<(), SelectorError> {
         let families = [self.local.first, self.local.last, self.remote.first, self.remote.last];
         if families.iter().any(|a| a.is_ipv4() != families[0].is_ipv4()) {

@@ -28,7 +28,7 @@ pub(super) const TREES_MAX: usize = 4;
 /// No rule.
 pub const NONE: u32 = u32::MAX;
 
-/// Where to go on, or the rules that are left.
+/// Next node of the tree, or the rules that are left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     /// The first slot of the next node, or the number of a leaf's first rule: it is all
@@ -140,7 +140,7 @@ impl Tree {
         from.iter().take(count).map(|number| number & !LAST)
     }
 
-    /// All rules of a leaf, by number.
+    /// Numbers of a leaf's rules.
     fn numbers(&self, leaf: Slot) -> impl Iterator<Item = u32> {
         Some(leaf.base).filter(|&base| base != NONE).into_iter().chain(self.others(leaf))
     }
@@ -166,7 +166,7 @@ impl<R: Rule> Table<R> {
         Self { rules: rules.into(), trees }
     }
 
-    /// All rules, in order.
+    /// Every rule, in order.
     pub fn rules(&self) -> &[R] {
         &self.rules
     }

@@ -12,17 +12,18 @@ const UNIT: usize = 8;
 const CE: u8 = 3;
 const NOT_ECT: u8 = 0;
 
-/// Which units of a datagram are there. Memory is kept from one datagram to the next.
+/// Flags of the units of a datagram, true for those that have arrived. Memory is kept from
+/// one datagram to the next.
 pub(super) type Present = Vec<bool>;
 
-/// What became of a fragment.
+/// Result of adding a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It is in its place, others are missing.
+    /// The fragment is in its place, others are missing.
     Held,
     /// The last that was missing.
     Complete,
-    /// All of it was there.
+    /// Every octet of it had arrived before.
     Duplicate,
     /// The datagram cannot be any more.
     Refused(DropReason),
@@ -39,7 +40,7 @@ pub(super) struct Assembly {
     first: usize,
     /// Octets of data, once the last fragment is there.
     total: Option<usize>,
-    /// Where the farthest piece ends.
+    /// End of the farthest piece.
     reach: usize,
     /// Units that are there.
     units: usize,
@@ -119,7 +120,7 @@ impl Assembly {
         }
     }
 
-    /// Whether these octets are there.
+    /// True if the datagram has these octets at this offset.
     fn has(&self, offset: usize, data: &[u8]) -> bool {
         let at = self.header + offset;
         self.buffer.data().get(at..at + data.len()) == Some(data)

@@ -153,11 +153,11 @@ fn name(data: &mut [u8], named: usize, len: usize) {
     data[4..6].copy_from_slice(&payload.to_be_bytes());
 }
 
-/// What every fragment of an IPv6 packet begins with.
+/// The unfragmentable part of an IPv6 packet, with which every fragment begins.
 struct Front {
     /// The octet that says what follows.
     named: usize,
-    /// Where it ends.
+    /// Its end.
     end: usize,
 }
 

@@ -56,17 +56,16 @@ use ferrule_base::Duration;
 /// Datagrams that one worker puts together at a time, at most.
 pub const DATAGRAMS_MAX: usize = 256;
 
-/// Those of one source among them.
+/// Datagrams of one source among them, at most.
 pub const PER_SOURCE_MAX: usize = 64;
 
 /// A worker may have as many in the smallest pool.
 pub const DATAGRAMS_MIN: usize = 4;
 
-/// All workers together use at most one of so many buffers.
+/// Share of the pool's buffers that all workers together use at most: one of so many.
 pub const POOL_SHARE: usize = 8;
 
-/// How long fragments wait for the others (RFC 8200 section 4.5, RFC 1122
-/// section 3.3.2).
+/// Time that fragments wait for the others (RFC 8200 section 4.5, RFC 1122 section 3.3.2).
 pub const REASSEMBLY_TIME: Duration = Duration::from_secs(60);
 
 /// Octets of headers in front of a fragment's data, at most.

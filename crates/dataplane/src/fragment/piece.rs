@@ -1,4 +1,4 @@
-//! What one fragment says of itself.
+//! Position, size and datagram of one fragment, read from its headers.
 
 use super::HEADERS_MAX;
 use crate::graph::{FLAG_ONWARDS, FLAG_OPENED};
@@ -15,7 +15,7 @@ const TCP_MIN: usize = 16;
 
 /// ICMPv6 parameter problem, erroneous header field.
 const WRONG_FIELD: u16 = 4 << 8;
-/// Where an IPv6 header has its payload length.
+/// Offset of the payload length in an IPv6 header.
 const PAYLOAD_LEN_AT: u16 = 4;
 
 /// Of which datagram a fragment is, and by which way it came: fragments that came
@@ -58,7 +58,7 @@ pub(super) struct Piece {
     pub key: Key,
     /// Octets of headers in front of its data, a fragment header included.
     pub header: usize,
-    /// Where its data belongs, in octets.
+    /// Offset of its data in the datagram, in octets.
     pub offset: usize,
     /// Octets of data, at least one.
     pub len: usize,
@@ -68,10 +68,10 @@ pub(super) struct Piece {
     pub ecn: u8,
 }
 
-/// What is wrong with a fragment.
+/// Error in a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is dropped.
+    /// The fragment is dropped.
     Drop(DropReason),
     /// Its sender is told: type and code, pointer.
     Tell(u16, u16),
@@ -94,7 +94,7 @@ impl Piece {
         }
     }
 
-    /// Where its data ends.
+    /// End of its data in the datagram.
     pub const fn end(&self) -> usize {
         self.offset + self.len
     }
@@ -167,7 +167,8 @@ impl Piece {
     }
 }
 
-/// How a fragment came, or where it goes.
+/// Key of a fragment's path: only fragments that arrived in the same way, or leave in the
+/// same way, belong together.
 const fn way(meta: &Meta) -> u64 {
     let vrf = (meta.vrf.0 as u64) << 40;
     if meta.flags & FLAG_ONWARDS != 0 {
@@ -179,8 +180,8 @@ const fn way(meta: &Meta) -> u64 {
     }
 }
 
-/// Whether the first fragment has every header up to the upper layer's, and of
-/// that what is looked at (RFC 7112 section 5).
+/// True if the first fragment has every header up to the upper layer's, and of that header
+/// the octets that are looked at (RFC 7112 section 5).
 fn has_whole_chain(next: Protocol, rest: &[u8]) -> bool {
     let Ok(upper) = ipv6ext::walk(next, rest) else { return false };
     let need = match upper.protocol {
@@ -191,7 +192,7 @@ fn has_whole_chain(next: Protocol, rest: &[u8]) -> bool {
     rest.len() >= upper.offset + need
 }
 
-/// Where an IPv6 packet has its fragment header, and the octet that names it.
+/// Positions of an IPv6 packet's fragment header, and of the octet that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// The next header field in front.

@@ -16,7 +16,7 @@ const TIME_EXCEEDED_V6: u16 = 3 << 8 | 1;
 /// No datagram is here.
 const FREE: u64 = 0;
 
-/// Where a datagram is put together.
+/// A place in which a datagram is reassembled.
 #[derive(Debug)]
 struct Slot {
     key: Key,
@@ -29,7 +29,7 @@ struct Slot {
 enum State {
     Free,
     Gathering(Assembly),
-    /// It can no longer be: what still comes of it is dropped for this reason.
+    /// The datagram cannot be completed: its further fragments are dropped for this reason.
     Refused(DropReason),
 }
 
@@ -39,7 +39,7 @@ pub struct Reassemble {
     slots: Vec<Slot>,
     /// For each slot its key's number, or [`FREE`]: what a search reads.
     tags: Vec<u64>,
-    /// When the oldest has waited too long, or before that.
+    /// Expiry of the oldest datagram, or an earlier time.
     due: Option<Instant>,
     /// Fragments in all datagrams.
     held: usize,
@@ -65,7 +65,7 @@ impl Stage for Reassemble {
 }
 
 impl Reassemble {
-    /// When [`expire`](Self::expire) is due.
+    /// Time at which [`expire`](Self::expire) is due.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.due

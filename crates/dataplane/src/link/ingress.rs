@@ -122,7 +122,7 @@ fn is_untagged(packet: &Packet) -> bool {
     front.is_some_and(|front| !EtherType(u16::from_be_bytes([front[12], front[13]])).is_vlan())
 }
 
-/// How a frame was matched to its interface.
+/// Tag by which a frame was matched to its interface.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outer {
     /// No tag.
@@ -237,9 +237,9 @@ fn to_routing(
     Ok(next)
 }
 
-/// Whether a frame is neighbour discovery for this node or a group, or listener
-/// discovery. The first never has extension headers (RFC 6980 section 5 wants no fragments
-/// of it), the other one with a router alert (RFC 3810 section 5).
+/// True if a frame is neighbour discovery for this node or a group, or listener discovery.
+/// The former never has extension headers (RFC 6980 section 5 forbids fragments of it), the
+/// latter has one with a router alert (RFC 3810 section 5).
 #[inline]
 fn is_discovery(routed: &RoutedIface, frame: &[u8], link: usize) -> bool {
     let Some((ip, rest)) = frame.get(link..).and_then(|ip| ipv6::Header::ref_from_prefix(ip).ok())

@@ -20,7 +20,7 @@ pub struct NextHopGroups {
 }
 
 impl NextHopGroups {
-    /// Those of these tables, whose exits get their places.
+    /// Groups of these tables; writes the place of each into its exit.
     pub(crate) fn of(tables: &Tables, exits: &mut [Exit]) -> Self {
         let mut members = Vec::new();
         for (adjacency, exit) in tables.adjacencies.iter().zip(exits) {

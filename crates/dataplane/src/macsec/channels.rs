@@ -76,7 +76,7 @@ impl Channels {
         if self.count == 1 { self.iter().next() } else { None }
     }
 
-    /// All of them.
+    /// Iterates over every channel.
     pub fn iter(&self) -> impl Iterator<Item = &Channel> {
         self.slots.iter().filter(|slot| !slot.is_free())
     }

@@ -1,4 +1,4 @@
-//! What a SecY and its associations are configured with.
+//! Configuration of a SecY and its associations.
 
 use ferrule_base::Secret;
 use ferrule_crypto::{Place, Suite};
@@ -9,7 +9,7 @@ use std::fmt;
 /// VLAN tags in front of the SecTAG at most.
 pub const CLEAR_TAGS_MAX: u8 = 2;
 
-/// What is done about replay.
+/// Replay protection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replay {
     /// Nothing: late frames are counted and pass.
@@ -54,7 +54,7 @@ pub struct SecyConfig {
     pub end_station: bool,
     /// The single-copy-broadcast bit.
     pub broadcast: bool,
-    /// What is done about replay.
+    /// Replay protection.
     pub replay: Replay,
     /// Numbers behind the next one that may still arrive.
     pub window: u32,
@@ -113,13 +113,13 @@ impl SecyConfig {
         pn_max(self.xpn)
     }
 
-    /// Whether receive associations of the one are at home in the other: only the
-    /// cipher and the form of its nonces matter to them.
+    /// True if receive associations of one configuration stay valid under the other: only
+    /// the cipher and the form of its nonces matter to them.
     pub fn receives_like(&self, other: &Self) -> bool {
         (self.suite, self.xpn) == (other.suite, other.xpn)
     }
 
-    /// Whether transmit associations of the one are at home in the other.
+    /// True if transmit associations of one configuration stay valid under the other.
     pub fn sends_like(&self, other: &Self) -> bool {
         (self.sci, self.suite, self.xpn) == (other.sci, other.suite, other.xpn)
     }
@@ -134,7 +134,7 @@ const fn tag_len(send_sci: bool) -> usize {
     2 + if send_sci { Header::LEN_SCI } else { Header::LEN }
 }
 
-/// What the XPN suites need beside the key (clause 14.7).
+/// Parameters of the XPN suites beside the key (clause 14.7).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Xpn {
     /// The salt of the SAK.
@@ -174,7 +174,7 @@ pub struct TxSaConfig {
     pub cipher: Option<Cipher>,
     /// With an XPN suite: salt and our short SCI.
     pub xpn: Option<Xpn>,
-    /// Where frames are protected.
+    /// Placement of the protection.
     pub place: Place,
 }
 
@@ -195,6 +195,6 @@ pub struct RxSaConfig {
     pub lowest_pn: u64,
     /// The record on stable storage that keeps where its window stands.
     pub record: [u8; 16],
-    /// Where frames are validated.
+    /// Placement of the validation.
     pub place: Place,
 }

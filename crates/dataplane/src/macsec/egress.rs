@@ -99,7 +99,7 @@ impl Protection for Vec<TxSecy> {
     fn returned(&mut self, _: u32) {}
 }
 
-/// What frames of one SecY have in common.
+/// State and parameters that the frames of one SecY have in common.
 struct Encoder<'a> {
     sa: &'a mut TxSa,
     counts: &'a mut Stats,

@@ -37,7 +37,7 @@ pub enum RxChange {
 /// The receive side of one SecY, for `show macsec`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RxReport {
-    /// All that was counted, by retired associations too.
+    /// Counts of every association, retired ones included.
     pub stats: Stats,
     /// The associations.
     pub sas: Vec<SaReport>,

@@ -62,8 +62,8 @@ impl Window {
         *self = new;
     }
 
-    /// Where a window that is begun anew has to stand so that nothing is received
-    /// twice that this one would not have taken twice.
+    /// Lowest number that a new window may accept, so that no number passes twice that this
+    /// window would have stopped.
     pub fn edge(&self) -> u64 {
         if self.mode == Replay::Strict { self.next.max(self.lowest) } else { self.lowest }
     }
@@ -85,14 +85,14 @@ impl Window {
         self.lowest
     }
 
-    /// Whether the number is late by the standard's count.
+    /// True if the number is late by the standard's count.
     #[inline]
     pub const fn is_late(&self, pn: u64) -> bool {
         pn < self.lowest
     }
 
-    /// Whether a frame with this number may pass. Asked before its ICV is
-    /// checked, to save the work, and again by [`commit`](Self::commit).
+    /// Admits a frame with this number if it may pass. Called before its ICV is checked, to
+    /// save the work, and again by [`commit`](Self::commit).
     #[inline]
     pub fn check(&self, pn: u64) -> Option<Candidate> {
         self.is_new(pn).then(|| Candidate::new(pn))

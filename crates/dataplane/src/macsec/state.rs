@@ -1,4 +1,4 @@
-//! What both directions need of an association: keys, nonces, numbers.
+//! Elements of an association that both directions need: keys, nonces, numbers.
 
 use super::config::{Cipher, Xpn};
 use super::stats::Stats;
@@ -17,7 +17,7 @@ pub const MACS: usize = 12;
 /// Octets of a VLAN tag.
 pub const VLAN: usize = 4;
 
-/// Why an association is not installed or changed.
+/// Reason that an association is not installed or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SaError {
     /// The engine does not take the key.
@@ -65,7 +65,7 @@ pub struct SaReport {
     pub edge: u64,
     /// The record that keeps it; sending, by what right numbers are taken from it.
     pub lease: Lease,
-    /// What it counted.
+    /// Its counters.
     pub stats: Stats,
 }
 

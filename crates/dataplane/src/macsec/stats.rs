@@ -2,8 +2,7 @@
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $field:ident = $name:literal,)+) => {
-        /// What a SecY, or one association of it, counted. Octets are of user
-        /// data.
+        /// Counters of a SecY, or of one association of it. Octets are of user data.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Stats {
             $($(#[doc = $doc])+ pub $field: u64,)+

@@ -35,7 +35,7 @@ pub enum TxChange {
 pub struct TxReport {
     /// The association number in use.
     pub encoding: Option<u8>,
-    /// All that was counted, by retired associations too.
+    /// Counts of every association, retired ones included.
     pub stats: Stats,
     /// The associations.
     pub sas: Vec<SaReport>,
@@ -56,7 +56,7 @@ pub(super) struct TxSecy {
     pub(super) sas: [Option<TxSa>; ANS],
     pub(super) counts: [Stats; ANS],
     pub(super) lane: Lane,
-    /// What is not counted per association, and what retired ones counted.
+    /// Counters that no association has, and those of retired ones.
     pub(super) stats: Stats,
 }
 

@@ -5,17 +5,17 @@ use ferrule_base::VrfId;
 use ferrule_wire::mpls::special;
 use ferrule_wire::{mpls, pw};
 
-/// What happens to packets of one incoming label.
+/// Handling of packets with one incoming label.
 #[derive(Clone, Debug)]
 pub struct Ilm {
-    /// What to do.
+    /// Action on the label.
     pub action: IlmAction,
-    /// How TTL crosses the label that is taken off, and those that are put on
-    /// above the one that replaces it.
+    /// TTL model of the label that is taken off, and of the labels put on above its
+    /// replacement.
     pub ttl: TtlModel,
 }
 
-/// What to do with a label.
+/// Action on a label.
 #[derive(Clone, Debug)]
 pub enum IlmAction {
     /// Take it off, push these instead (none: penultimate-hop popping), send
@@ -109,7 +109,7 @@ impl Lfib {
         lfib
     }
 
-    /// What to do with a label.
+    /// Entry of a label.
     #[inline]
     pub(super) fn get(&self, label: u32) -> Option<&Slot> {
         let slot = &self.slots[self.place(label)];
@@ -132,8 +132,8 @@ impl Lfib {
         }
     }
 
-    /// Where the label is, or where it would be. Half of the places are free,
-    /// so the search ends.
+    /// Index of the label, or of the free place for it. Half of the places are free, so the
+    /// search ends.
     #[inline]
     fn place(&self, label: u32) -> usize {
         let mask = self.slots.len() - 1;

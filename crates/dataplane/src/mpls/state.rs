@@ -70,7 +70,7 @@ pub const fn take(next: &mut u16) -> u16 {
     number
 }
 
-/// Whether a received number is in order, and if so, which comes next (RFC 4385
+/// True if a received number is in order; `expected` becomes its successor then (RFC 4385
 /// section 4.2). Zero says nothing about the order and changes nothing.
 #[inline]
 pub const fn accept(expected: &mut u16, number: u16) -> bool {

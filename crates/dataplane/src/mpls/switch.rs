@@ -1,4 +1,4 @@
-//! What to do with a label stack (RFC 3031 section 3, RFC 3032, RFC 3443).
+//! Label switching (RFC 3031 section 3, RFC 3032, RFC 3443).
 
 use super::config::{Operation, Slot, longest_in};
 use crate::graph::{Aside, Ctx, Next, Stage};
@@ -52,9 +52,9 @@ struct Top {
     ttl: u8,
 }
 
-/// Why a packet does not go on. Nothing has been written to it, but labels may be off.
+/// Reason that a packet does not go on. The packet is not modified, but labels may be off.
 enum Refusal {
-    /// Nobody is told.
+    /// Dropped without a message to the sender.
     Drop(DropReason),
     /// Within the path.
     Expired,
@@ -71,8 +71,8 @@ impl From<DropReason> for Refusal {
 }
 
 impl Refusal {
-    /// What becomes of a packet that was so long when it came: of IP in a label stack its
-    /// sender is told where that is of use; all else is dropped.
+    /// End of a packet that had this length on arrival: the sender of an IP packet in a
+    /// label stack gets an ICMP error where that is of use; any other packet is dropped.
     #[cold]
     fn told(self, received: usize, packet: &mut Packet) -> Aside {
         let reason = match self {

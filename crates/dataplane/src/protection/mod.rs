@@ -30,7 +30,7 @@ use tickets::{Lane, Submitter, Tickets};
 
 /// A protocol's part of sealing or opening.
 pub(crate) trait Protection {
-    /// Whose jobs they are.
+    /// Stage that submits the jobs.
     const SUBMITTER: Submitter;
 
     /// Asks the processor for what [`prepare_all`](Self::prepare_all) and the engine are going to
@@ -43,8 +43,8 @@ pub(crate) trait Protection {
     /// `ticket` is the slot of the SA; those that have none are [taken out](take_out).
     fn prepare_all(&mut self, ctx: &mut Ctx<'_>, batch: &mut Batch, jobs: &mut [Job<()>; BATCH]);
 
-    /// Where a whole batch goes, if its finished jobs leave nothing to do. Otherwise each
-    /// packet is asked about.
+    /// Next place of a whole batch whose finished jobs leave nothing to do. Otherwise
+    /// [`finish`](Self::finish) decides for each packet.
     #[inline(always)]
     fn all_finished(&mut self, jobs: &[Job<()>]) -> Option<Next> {
         let _ = jobs;

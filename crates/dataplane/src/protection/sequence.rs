@@ -40,7 +40,7 @@ pub const WINDOW_EACH: u32 = 512;
 pub struct Lease {
     /// The fingerprint of what makes the nonces.
     pub record: [u8; 16],
-    /// Which lease it is; 0: of numbers that nobody keeps.
+    /// Number of the lease; 0 if its numbers are not recorded.
     pub number: u32,
 }
 
@@ -146,7 +146,7 @@ impl Sequence {
         self.lease
     }
 
-    /// All numbers from `first` to `max`: for keys that die with the process.
+    /// Every number from `first` to `max`: for keys that die with the process.
     pub const fn unlimited(first: u64, max: u64) -> Self {
         Self::new(first, max, max)
     }
@@ -189,7 +189,7 @@ impl Sequence {
         self.max
     }
 
-    /// Whether the protocol has no numbers left: only a new key helps.
+    /// True if the protocol has no numbers left: only a new key helps.
     pub fn is_exhausted(&self) -> bool {
         self.peek() > self.max
     }
@@ -209,7 +209,7 @@ impl Sequence {
         (!asked).then_some(wanted)
     }
 
-    /// Nobody heard what was [wanted](Self::wants): it is said again.
+    /// The request of [`wants`](Self::wants) was lost: it is to be made again.
     pub fn ask_again(&mut self) {
         self.asked = false;
         if let Some(share) = &self.share {

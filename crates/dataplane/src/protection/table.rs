@@ -29,11 +29,11 @@ const LINE: usize = 64;
 pub struct SaId {
     /// The index in tables.
     pub index: u32,
-    /// How many SAs this stage had before.
+    /// Number of SAs that had the index before.
     pub generation: u32,
 }
 
-/// Why an SA is not installed.
+/// Reason that an SA is not installed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SaError {
     /// The engine does not take the key.
@@ -114,7 +114,7 @@ impl<T> SaTable<T> {
         Self { places: Vec::new(), slab, free: Vec::new(), generations, lingering: 0 }
     }
 
-    /// Whether an SA may be installed at `index`.
+    /// Checks that an SA may be installed at `index`.
     pub fn check(&self, index: u32) -> Result<(), SaError> {
         match self.places.get(index as usize) {
             _ if index >= SAS_MAX => Err(SaError::Index(index)),
@@ -215,12 +215,12 @@ impl<T> SaTable<T> {
         self.slab.get_mut(slot as usize)?.as_mut()
     }
 
-    /// Whether a retired one waits for jobs.
+    /// True if a retired SA waits for jobs.
     pub const fn is_lingering(&self) -> bool {
         self.lingering > 0
     }
 
-    /// All that are not retired.
+    /// Every SA that is not retired.
     pub fn iter(&self) -> impl Iterator<Item = &Held<T>> {
         self.slab.iter().flatten().filter(|held| held.state == State::Installed)
     }

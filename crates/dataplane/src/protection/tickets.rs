@@ -48,7 +48,7 @@ impl Submitter {
         (self as u64) << 56 | low
     }
 
-    /// Whether the ticket is of this stage.
+    /// True if the ticket is of this stage.
     #[inline]
     pub const fn owns(self, ticket: u64) -> bool {
         ticket >> 56 == self as u64
@@ -112,7 +112,7 @@ impl Tickets {
         Some(ticket)
     }
 
-    /// Whose ticket it is; nothing for a number that is not out.
+    /// Owner of a ticket; nothing for a number that is not out.
     pub fn owner(&self, ticket: u32) -> Option<u32> {
         self.slots.get(ticket as usize).map(|s| s.owner)
     }

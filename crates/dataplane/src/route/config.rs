@@ -10,7 +10,7 @@ pub const LABELS_MAX: usize = 4;
 /// Labels to push, the innermost first.
 pub type Labels = ArrayVec<u32, LABELS_MAX>;
 
-/// How TTL crosses a label (RFC 3443).
+/// Handling of TTL where a label is put on or taken off (RFC 3443).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TtlModel {
     /// The label carries the packet's TTL on, and back on the way out.
@@ -71,7 +71,7 @@ impl Vrf {
     }
 }
 
-/// What a route says.
+/// Target of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
     /// An address of the node itself.
@@ -83,8 +83,8 @@ pub enum Route {
     Guarded(u32),
     /// Drop without a word.
     Discard,
-    /// All hosts of a connected network, or the network itself: its broadcast address or
-    /// its lowest one (RFC 1812 section 4.2.3.1). Nobody sends from it, and nothing is
+    /// Every host of a connected network, or the network itself: its broadcast address or
+    /// its lowest one (RFC 1812 section 4.2.3.1). No packet may come from it, and none is
     /// forwarded to it.
     Broadcast,
 }
@@ -99,7 +99,7 @@ pub struct Adjacency {
     pub neighbour: Option<u32>,
     /// Labels to push.
     pub labels: Labels,
-    /// How TTL crosses them.
+    /// TTL model of the labels.
     pub ttl: TtlModel,
     /// An entropy label goes below the outermost one (RFC 6790).
     pub entropy: bool,

@@ -234,7 +234,7 @@ pub fn unanswered(packet: &mut Packet) -> Option<Next> {
     Some(Next::IcmpError)
 }
 
-/// Why the packet did not go on.
+/// Drop reason that corresponds to an ICMP error.
 const fn reason_v4(kind: u8, code: u8) -> DropReason {
     match (kind, code) {
         (11, 1) => DropReason::ReassemblyTimeout,
@@ -250,7 +250,7 @@ const fn reason_v4(kind: u8, code: u8) -> DropReason {
     }
 }
 
-/// Why the packet did not go on.
+/// Drop reason that corresponds to an ICMPv6 error.
 const fn reason_v6(kind: u8, code: u8) -> DropReason {
     match (kind, code) {
         (3, 1) => DropReason::ReassemblyTimeout,

@@ -529,7 +529,7 @@ mod tests {
         }
     }
 
-    /// All widths of an index: up to 40,000 ranges, dense ones among them.
+    /// Tables with every width of an index: up to 40,000 ranges, dense ones among them.
     #[test]
     fn longest_prefix_match_of_large_tables_equals_a_linear_scan() {
         let mut rng = ferrule_base::Rng::new(8);

@@ -416,13 +416,13 @@ fn forward_v6(tables: &Tables, hits: &mut Hits, packet: &mut Packet) -> Result<N
     }
 }
 
-/// What no policy is asked about of the packets for this node and for the hosts that it
-/// guards: what IPsec opens, fragments, which come back here whole, and errors about
-/// what may have been sealed here, which it believes by itself or not.
+/// A packet for this node, or for a host that it guards, about which no policy is asked:
+/// one that IPsec opens, a fragment, which comes back here whole, or an error about a
+/// packet that may have been sealed here, which IPsec verifies itself.
 struct Sealed {
-    /// Who opens it.
+    /// The stage that opens it.
     next: Next,
-    /// Where ESP, AH or ICMP begins.
+    /// Offset of the ESP, AH or ICMP header.
     offset: usize,
     /// [`FLAG_ENCAP`] if in UDP.
     flag: u8,

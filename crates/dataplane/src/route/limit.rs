@@ -1,5 +1,5 @@
-//! How much a node says about packets: a token bucket (RFC 1812 section
-//! 4.3.2.8, RFC 4443 section 2.4 (f)), one for each worker and purpose.
+//! Rate limit of a node's messages about packets: a token bucket (RFC 1812 section 4.3.2.8,
+//! RFC 4443 section 2.4 (f)), one for each worker and purpose.
 
 use ferrule_base::Instant;
 
@@ -23,7 +23,7 @@ impl Bucket {
         Self { each, most, saved: most, since: Instant::ZERO }
     }
 
-    /// Whether there is one to spend, and spends it.
+    /// Spends one token if there is one, and tells whether there was.
     #[inline]
     pub fn take(&mut self, now: Instant) -> bool {
         let gained = now.as_nanos().saturating_sub(self.since.as_nanos());

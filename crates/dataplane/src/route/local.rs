@@ -1,5 +1,5 @@
-//! What is for the node itself: echo is answered, the rest is told that nobody
-//! listens (RFC 1122 sections 3.2.2 and 3.3.1.1, RFC 4443 sections 3 and 4).
+//! Packets for the node itself: echo requests are answered, other packets with an error, as
+//! no service listens (RFC 1122 sections 3.2.2 and 3.3.1.1, RFC 4443 sections 3 and 4).
 
 use crate::graph::{Ctx, FLAG_LOCAL, Next, Stage};
 use crate::route::limit::Bucket;
@@ -24,7 +24,7 @@ const PORT_UNREACHABLE_V4: u16 = 3 << 8 | icmpv4::unreachable::PORT as u16;
 const PORT_UNREACHABLE_V6: u16 = 1 << 8 | icmpv6::unreachable::PORT as u16;
 /// ICMPv6 unrecognized next header.
 const UNKNOWN_NEXT_HEADER: u16 = 4 << 8 | 1;
-/// Where the next header field of a packet without extension headers stands.
+/// Offset of the next header field of a packet without extension headers.
 const NEXT_HEADER_AT: u16 = 6;
 
 /// The stage at [`Next::Local`].
@@ -40,13 +40,13 @@ impl Default for Local {
     }
 }
 
-/// What is to be done with a packet.
+/// Answer to a packet.
 enum Answer {
-    /// It has become the answer.
+    /// The packet has become the answer.
     Reply,
     /// Its sender is told this.
     Error(u16, u16),
-    /// It needs no answer.
+    /// No answer is needed.
     Consume,
 }
 
@@ -151,7 +151,7 @@ impl Local {
     }
 }
 
-/// What the packet carries behind its extension headers, which `Ip` walked.
+/// Protocol behind the extension headers, which `Ip` walked.
 fn upper(packet: &Packet) -> Protocol {
     let Ok((header, payload)) = ipv6::Header::ref_from_prefix(packet.data()) else {
         return Protocol::NONE;

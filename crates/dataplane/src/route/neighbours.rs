@@ -27,9 +27,9 @@ const BUCKETS: usize = NEIGHBOURS_MAX / BUCKET;
 /// Times a reader looks again at a place that is being written.
 const LOOKS_MAX: usize = 64;
 
-/// Nobody was ever here: a search ends.
+/// A place that was never used: a search ends.
 const EMPTY: u32 = 0;
-/// Somebody was here: a search goes on.
+/// A place that was used before: a search goes on.
 const LEFT: u32 = 1;
 /// A neighbour that was learned.
 const LEARNED: u32 = 2;
@@ -64,8 +64,8 @@ impl Key {
         Self { iface, ip: u128::from(ip) }
     }
 
-    /// Where to begin: bucket and place in it. Without the secret nobody can choose addresses of
-    /// one bucket.
+    /// Start of the search: bucket and place in it. Without the secret an attacker cannot choose
+    /// addresses of one bucket.
     #[inline]
     const fn start(self, secret: [u64; 2]) -> (usize, usize) {
         let (high, low) = ((self.ip >> 64) as u64, self.ip as u64);

@@ -68,7 +68,7 @@ pub(super) fn wants_on(header: &mut [u8]) -> bool {
     wants
 }
 
-/// What a router writes into options.
+/// Data that a router writes into options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hop {
     /// The address by which the packet leaves.

@@ -14,7 +14,7 @@ use ferrule_pipeline::{BATCH, Batch, Meta};
 use ferrule_wire::{EtherType, FromBytes, ipv4, ipv6};
 use std::net::Ipv6Addr;
 
-/// How sources are validated.
+/// Rule for the validation of sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceCheck {
     /// The route to the source leaves by the interface of arrival (RFC 3704 section 2.2).

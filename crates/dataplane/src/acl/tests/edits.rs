@@ -19,7 +19,7 @@ struct Edited<E> {
     counters: Vec<u32>,
     /// Entries that came, each with the place in the old list before which it stands.
     new: Vec<(u32, E)>,
-    /// All of them.
+    /// Every entry of the list after the edits.
     list: Vec<E>,
 }
 

@@ -17,7 +17,7 @@ pub struct Frame {
     src: MacAddr,
     /// Tags, the outer first.
     tags: Vec<(u16, u16)>,
-    /// What it carries: an IP packet, or octets of another EtherType.
+    /// Contents: an IP packet, or octets of another EtherType.
     ip: Option<Fields>,
     ethertype: u16,
     /// Traffic class of a label there.
@@ -149,7 +149,8 @@ proptest! {
         let _ = list.judge_frame(&octets, own);
     }
 
-    /// What covers another entry has every frame that that one has; what asks for less covers.
+    /// An entry that covers another one has every frame of the other; an entry with fewer
+    /// conditions covers.
     #[test]
     fn acl_of_frames_covers_what_it_says(
         a in entry(), b in entry(), frames in vec(frames(), 50), own in 0_usize..3,

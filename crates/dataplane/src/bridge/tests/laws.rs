@@ -1,4 +1,4 @@
-//! What holds for any octets.
+//! Laws that hold for any octets.
 
 use super::{frame, host, rig};
 use crate::Next;

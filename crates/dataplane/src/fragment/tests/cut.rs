@@ -7,7 +7,7 @@ use ferrule_base::DropReason;
 use ferrule_wire::Protocol;
 use proptest::prelude::*;
 
-/// What `Output` makes of a packet made here, in the order of sending.
+/// Packets that `Output` makes of a packet from this node, in the order of sending.
 fn output(rig: &mut Rig, octets: &[u8], mtu: u16) -> Vec<Vec<u8>> {
     rig.routed(0).mtu = mtu;
     let mut packet = rig.ip_packet(octets);

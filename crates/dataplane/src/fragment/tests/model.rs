@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use std::collections::{BTreeMap, HashMap};
 
-/// What the model says of a fragment.
+/// The model's answer to a fragment.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Held,

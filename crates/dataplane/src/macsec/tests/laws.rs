@@ -1,4 +1,4 @@
-//! What holds for every suite, option and length.
+//! Laws that hold for every suite, option and length.
 
 use super::*;
 use proptest::prelude::*;

@@ -27,7 +27,7 @@ pub fn engines() -> (Software, Late<Packet>) {
     (Software::default(), late)
 }
 
-/// What became of a frame.
+/// Result for a frame: sent on, or dropped.
 pub type Fate = Result<Vec<u8>, DropReason>;
 
 /// Both stages of one port, and what a worker has around them.
@@ -163,12 +163,12 @@ impl<E: Engine<Packet>> Rig<E> {
         self.validate_all(&[frame.to_vec()]).remove(0)
     }
 
-    /// What the receive side counted.
+    /// Counters of the receive side.
     pub fn received(&self) -> Stats {
         self.secy_in.report()[0].1.stats
     }
 
-    /// What the transmit side counted.
+    /// Counters of the transmit side.
     pub fn sent(&self) -> Stats {
         self.secy_out.report()[0].1.stats
     }

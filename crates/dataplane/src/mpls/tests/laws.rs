@@ -1,4 +1,4 @@
-//! What holds for any octets.
+//! Laws that hold for any octets.
 
 use super::pseudowire::{DOT1Q, ethernet, tables};
 use super::{Rig, ends_as_each_alone};

@@ -39,7 +39,7 @@ impl<S: Stage + Default> Rig<S> {
         self.cache.packet_from(octets).unwrap()
     }
 
-    /// What becomes of a packet. Not one may get lost.
+    /// Results for a packet and its copies; none may get lost.
     pub(crate) fn run(&mut self, packet: Packet) -> Vec<Fate> {
         self.run_all([packet])
     }

@@ -1,9 +1,9 @@
-//! Hops of captured VPN packets (another implementation made them): what came
-//! in over one link, and what left by the next.
+//! Hops of captured VPN packets, made by another implementation: frames that came in over
+//! one link, and those that left by the next.
 //!
-//! That implementation leaves the TTL below a popped label alone: the pipe model
-//! for the transport label. The packets of the captures differ in a number alone,
-//! so each goes through the paths of all.
+//! The other implementation leaves the TTL below a popped label alone: the pipe model for
+//! the transport label. The packets of the captures differ in a number alone, so each goes
+//! through the paths of all.
 
 use super::Rig;
 use crate::graph::Next;

@@ -310,7 +310,7 @@ fn error_about_a_packet_of_a_vpn_comes_from_an_address_of_that_vpn() {
     assert_eq!(IpAddr::V4(read_v4(out.data()).0.src), ip("172.16.0.1"));
 }
 
-/// What the error stage makes of a packet with labels that came by interface 2.
+/// Packets that the error stage makes of one with labels that came by interface 2.
 fn within_path(rig: &mut Rig, stack: &[u8], payload: &[u8], kind: u16, limit: u16) -> Vec<Fate> {
     let mut packet = rig.packet(&[stack, payload].concat());
     let meta = packet.meta_mut();

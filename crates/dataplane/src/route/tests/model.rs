@@ -83,7 +83,8 @@ fn neighbour_table_is_bounded() {
     assert_eq!(table.mac(u32::MAX), None);
 }
 
-/// Somebody beyond the router can have it look for any address: those who are there find room.
+/// A host beyond the router can make it look for any address; neighbours that exist still find
+/// room.
 #[test]
 fn neighbours_that_are_only_looked_for_keep_out_nobody() {
     let table = Neighbours::default();

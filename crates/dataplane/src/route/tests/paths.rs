@@ -124,8 +124,9 @@ fn entropy_label_below_the_only_label_is_the_bottom_and_leaves_less_room() {
     }
 }
 
-/// What a transit router shares by is what its ingress made of the flow: the number of a
-/// packet with an entropy label does not depend on what is below it.
+/// A transit router that hashes the entropy label alone follows the hash of the ingress:
+/// the path of a packet with an entropy label does not depend on the octets below the
+/// label.
 #[test]
 fn entropy_label_decides_for_those_who_share_by_it() {
     let mut rig = rig();

@@ -31,7 +31,7 @@ pub(crate) fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// What became of a packet.
+/// Result for a packet.
 pub(crate) enum Fate {
     Sent(Next, Packet),
     Dropped(DropReason),
@@ -306,7 +306,7 @@ impl Rig {
         self.run(|r| split!(r, emit), packet)
     }
 
-    /// What a stage left behind.
+    /// Collects the output of a stage.
     fn take(&mut self) -> Vec<Fate> {
         let mut fates = Vec::new();
         for next in Next::ALL {
@@ -340,7 +340,7 @@ impl Rig {
     }
 }
 
-/// All of a rig but its stages.
+/// The rig without its stages.
 pub(crate) struct Parts<'a> {
     pub tables: &'a Tables,
     pub now: Instant,
@@ -366,7 +366,7 @@ pub(crate) fn sent(fates: Vec<Fate>) -> (Next, Packet) {
     }
 }
 
-/// Why the one packet was dropped.
+/// Drop reason of the only packet.
 #[track_caller]
 pub(crate) fn dropped(fates: Vec<Fate>) -> DropReason {
     match fates[..] {
