@@ -138,7 +138,7 @@ impl Associations {
         esp + ah + self.secy_in.held() + self.secy_out.held()
     }
 
-    /// Whether an engine has packets of SAs that are to go.
+    /// True if an engine holds packets of SAs that are being removed.
     pub fn is_lingering(&self) -> bool {
         let inn = self.esp_in.is_lingering() || self.ah_in.is_lingering();
         inn || self.esp_out.is_lingering() || self.ah_out.is_lingering()
@@ -178,12 +178,12 @@ impl Associations {
         }
     }
 
-    /// Where all replay windows stand.
+    /// Lower edge of every replay window.
     pub fn edges(&self) -> impl Iterator<Item = Event> {
         self.esp_edges().chain(self.secy_edges())
     }
 
-    /// Where the windows stand that a change ends: their keys may come back.
+    /// Lower edges of the windows that a change ends: their keys may come back.
     pub fn ending(&self, change: &Change) -> Vec<Event> {
         match *change {
             Change::EspIn(EspIn::Retire(index)) => {

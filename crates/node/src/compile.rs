@@ -27,7 +27,7 @@ const ETHERNET: usize = 14;
 /// Tags that a frame may carry beyond the port's mtu, as devices allow.
 const TAGS: usize = 8;
 
-/// What outlives a configuration.
+/// State that outlives a configuration.
 #[derive(Clone, Default)]
 pub(crate) struct Shared {
     pub ports: Numbers,
@@ -41,12 +41,12 @@ pub(crate) struct Shared {
     /// Routes and policies of the configuration.
     pub vrfs: KeptTables<route::Vrf>,
     pub policies: KeptTables<ipsec::Spd>,
-    /// Where addresses are kept in them.
+    /// Secret that determines the places of addresses in tables.
     pub secret: [u64; 2],
     /// Ports that have a card, and the interfaces whose packets it judges. While a
     /// port is there it keeps both: a frame under way may count on them.
     pub cards: BTreeMap<PortId, BTreeSet<String>>,
-    /// What each counter of policy entries counts.
+    /// Mark of the policy entry that each counter belongs to.
     pub counters: Vec<Mark>,
     /// Access lists of the configuration.
     pub lists: ReadyLists,
@@ -57,7 +57,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Whether a port's card judges the packets of an interface.
+    /// True if a port's card applies the policy of an interface.
     pub fn is_policed(&self, port: PortId, interface: &str) -> bool {
         self.cards.get(&port).is_some_and(|interfaces| interfaces.contains(interface))
     }
@@ -95,7 +95,7 @@ pub(crate) struct Compiled {
     /// Slot of each tunnel, and the tunnel of each slot.
     pub slots: Vec<u32>,
     tunnels: Vec<Option<usize>>,
-    /// What may come out of each tunnel.
+    /// Selectors of the traffic that may come out of each tunnel.
     pub selectors: Vec<Vec<ipsec::Selector>>,
     /// The adjacency of each tunnel.
     pub ways: Vec<u32>,
@@ -566,7 +566,7 @@ impl Builder<'_> {
     }
 }
 
-/// Where each counter was before; of entries that are alike each keeps its own.
+/// Number that each counter had before; each of several equal entries keeps its own.
 fn carried_over(before: &[Mark], now: &[Mark]) -> Box<[u32]> {
     if before == now {
         return (0..now.len() as u32).collect();
@@ -579,7 +579,7 @@ fn carried_over(before: &[Mark], now: &[Mark]) -> Box<[u32]> {
     now.iter().map(number).collect()
 }
 
-/// Whether a card seals what an entry protects.
+/// True if a card seals the packets that an entry protects.
 pub(crate) fn is_inline(config: &Config, policy: &PolicyConfig) -> bool {
     match policy.action {
         PolicyAction::Protect(tunnel) => config.tunnels[tunnel].is_inline(),
@@ -635,7 +635,7 @@ fn bare(via: &Via) -> Via {
     Via::new(via.interface, via.next_hop)
 }
 
-/// What a way is called: equal ways share one adjacency.
+/// Identity of a route's path: equal paths share one adjacency.
 fn way_name(config: &Config, via: &Via) -> String {
     let name = |via: &Via| {
         let interface = &config.interfaces[via.interface].name;

@@ -53,32 +53,32 @@ pub use orders::{AgreedSa, SaOrder};
 use steps::Steps;
 use wants::Wants;
 
-/// How often the edges of replay windows are written to stable storage.
+/// Interval at which the edges of replay windows are written to stable storage.
 const EDGE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a node is built with, beside its configuration.
+/// Resources that a node is built with, beside its configuration.
 pub struct Environment {
     /// The address of each port, in the order of the configuration.
     pub macs: Vec<MacAddr>,
     /// Its packet memory.
     pub pool: Pool,
-    /// Where counters are kept.
+    /// Storage of counters.
     pub store: Box<dyn CounterStore>,
     /// The time.
     pub now: Instant,
-    /// What nobody else knows: senders cannot choose where tables keep them.
+    /// Secret of the hash tables: senders cannot choose the places of addresses in them.
     pub secret: [u64; 2],
     /// Randomness of keying protocols.
     pub entropy: Box<dyn Entropy>,
 }
 
-/// Why a node cannot be built or changed. Nothing was changed.
+/// Reason that a node cannot be built or changed. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// A counter is missing, older than it was, or of another key.
     #[error(transparent)]
     Counter(#[from] StoreError),
-    /// What only a restart can change.
+    /// Only a restart can change this.
     #[error("{0} cannot change while the node runs: restart it")]
     NeedsRestart(&'static str),
     /// An association cannot be as it is configured with what is known of its key; and
@@ -93,7 +93,7 @@ pub enum BuildError {
     Stuck,
 }
 
-/// What a change of configuration did to the ports.
+/// Effect of a change of configuration on the ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// Ports to open and attach, by index in the new configuration.
@@ -139,7 +139,7 @@ pub struct Control {
     shared: Shared,
     /// Keys of the configuration, which workers and cards have.
     static_keys: StaticKeys,
-    /// All SAs of ESP and AH, and orders about them.
+    /// The SAs of ESP and AH, and orders about them.
     sas: Sas,
     /// Orders of the configuration about SecYs.
     secys: SecyOrders,
@@ -156,7 +156,7 @@ pub struct Control {
     exchange: Exchange,
     resolver: Resolver,
     keying: Keying,
-    /// What the resolver goes by: the tables that workers have, or are about to have.
+    /// Input of the resolver: the tables that workers have, or are about to have.
     resolved: (Arc<Tables>, Vec<Option<IpAddr>>),
     steps: Steps,
     edges_due: Instant,
@@ -336,7 +336,7 @@ impl Control {
         self.configure_resolver(now);
     }
 
-    /// How many queues a port has, each to be attached.
+    /// Number of queues of a port, each to be attached.
     pub fn queues(&self, port: &PortConfig) -> usize {
         if port.driver.is_everywhere() { self.links.len() } else { 1 }
     }
@@ -404,26 +404,26 @@ impl Control {
         done
     }
 
-    /// Whether a worker sent something that [`turn`](Self::turn) would take.
+    /// True if a worker sent something that [`turn`](Self::turn) would take.
     #[inline]
     pub fn has_mail(&self) -> bool {
         self.links.iter().any(|l| !l.events.is_empty() || !l.punted.is_empty())
             || self.cards.iter().any(CardLink::has_mail)
     }
 
-    /// When [`turn`](Self::turn) is needed next.
+    /// Time of the next necessary [`turn`](Self::turn).
     pub fn poll_timeout(&self) -> Option<Instant> {
         let own = [self.wants.poll_timeout(), self.steps.poll_timeout(), Some(self.edges_due)];
         let cores = [self.resolver.poll_timeout(), self.keying.poll_timeout()];
         cores.into_iter().chain(own).flatten().min()
     }
 
-    /// What happened since this was asked last.
+    /// Incidents since the last call.
     pub fn take_incidents(&mut self) -> Vec<Incident> {
         std::mem::take(&mut self.incidents)
     }
 
-    /// What went wrong since this was asked last, in sentences.
+    /// Failures since the last call, in sentences.
     pub fn take_failures(&mut self) -> Vec<String> {
         let incidents = self.take_incidents().into_iter();
         incidents.filter(Incident::is_failure).map(|i| i.to_string()).collect()
@@ -569,8 +569,8 @@ impl Control {
         }
     }
 
-    /// Whether a port's SecY moves to its card or away from it: frames that are under
-    /// way between the two would pass neither.
+    /// True if a port's SecY moves to its card or away from it: frames that are under way
+    /// between the two would pass neither.
     fn moves_a_secy(&self, config: &Config) -> bool {
         let port = |config: &Config, index: usize| config.ports[index].name.clone();
         self.config.secys.iter().any(|old| {
@@ -590,13 +590,13 @@ impl Control {
         Applied { opened: opened.collect(), closed: closed.map(|p| p.name.clone()).collect() }
     }
 
-    /// What was planned is going to be: its leases are the newest from now on.
+    /// Puts a plan's leases in force: they are the newest of their records from now on.
     fn grant(&mut self, plan: &Plan) {
         let records = plan.records().chain(self.sas.records());
         self.leases.grant(&plan.leases, &records.collect());
     }
 
-    /// Whether a lease is the newest of its record: it knows how far that was used.
+    /// True if a lease is the newest of its record: it knows how far the record was used.
     pub fn is_newest(&self, lease: Lease) -> bool {
         self.leases.is_newest(lease)
     }
@@ -652,7 +652,7 @@ impl Control {
         receiver
     }
 
-    /// How many workers answer [`request_reports`](Self::request_reports).
+    /// Number of workers that answer [`request_reports`](Self::request_reports).
     pub fn workers(&self) -> usize {
         self.links.len()
     }

@@ -5,14 +5,14 @@
 //! and synced by a [`CounterStore`]. After a restart the node goes on behind the
 //! last reserved number, whether it was used or not.
 //!
-//! What is kept is kept of a *record*: the fingerprint of what makes a nonce (key and
-//! salt, key and SCI). Names of tunnels and ports, SPIs and association numbers come
-//! and go, also with a configuration that is refused in the end; they say to people
-//! what a record is for, and nothing is ever found by them.
+//! Each entry belongs to a *record*: the fingerprint of what makes a nonce (key and salt,
+//! key and SCI). Names of tunnels and ports, SPIs and association numbers come and go, also
+//! with a configuration that is refused in the end; they tell people what a record is for,
+//! and are never used to find one.
 
 use std::collections::HashMap;
 
-/// What a store knows of one key.
+/// Stored state of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counter {
     /// The highest number that may have been used; 0: none.
@@ -21,7 +21,7 @@ pub struct Counter {
     pub edge: u64,
 }
 
-/// Why a counter cannot be used. Its text says what to do.
+/// Reason that a counter cannot be used. Its text names the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StoreError(pub String);
@@ -37,7 +37,7 @@ pub struct Reserved {
     pub done: Result<(), StoreError>,
 }
 
-/// Where counters are kept, each by the fingerprint of what makes its nonces.
+/// Storage of counters, each under the fingerprint of what makes its nonces.
 pub trait CounterStore: Send {
     /// The counter of a key, and the name by which people know it now. An error if
     /// there is none, or it is older than one that was there before.

@@ -1,4 +1,4 @@
-//! What people have to know of a node that runs, from its control part.
+//! Incidents of a running node that its operator has to know, reported by the control part.
 
 use ferrule_base::PortId;
 use ferrule_control::mka::News;
@@ -12,12 +12,12 @@ pub enum Incident {
     /// Counters are written again.
     #[strum(to_string = "counters are written again")]
     CountersWritten,
-    /// Where replay windows stand could not be written.
+    /// The edges of replay windows could not be written.
     #[strum(
         to_string = "replay protection would not survive a crash, for windows are not written: {0}"
     )]
     WindowsNotWritten(String),
-    /// It is written again.
+    /// The edges of replay windows are written again.
     #[strum(to_string = "where replay windows stand is written again")]
     WindowsWritten,
     /// The card of a port was silent, and is reset.
@@ -31,7 +31,7 @@ pub enum Incident {
     CardUnfilled {
         /// The port's name.
         port: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// A worker did not take an SA of the configuration: it is not in use.
@@ -39,7 +39,7 @@ pub enum Incident {
     SaRefused {
         /// The SA, by what people call it.
         sa: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// An outbound SA has few numbers left: it wants a new key.
@@ -53,13 +53,13 @@ pub enum Incident {
         /// News of the MKA entity.
         news: News,
     },
-    /// What has a sentence, and no name of its own.
+    /// An incident that has a sentence, and no name of its own.
     #[strum(to_string = "{0}")]
     Other(String),
 }
 
 impl Incident {
-    /// Whether something does not work.
+    /// True if something does not work.
     pub fn is_failure(&self) -> bool {
         match self {
             Self::SaExpires(..) => false,
@@ -90,7 +90,7 @@ pub enum Sender {
     },
 }
 
-/// Where a card or an engine stands, in a word of its report.
+/// State of a card or an engine, in a word of its report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The port of a card; nothing: an engine.
@@ -99,6 +99,6 @@ pub struct Standing {
     pub worker: u8,
     /// The word of its placement.
     pub place: &'static str,
-    /// How it is: `up`, `works`, or what is wrong.
+    /// `up`, `works`, or the fault.
     pub state: &'static str,
 }

@@ -1,4 +1,4 @@
-//! Who may take numbers out of which record.
+//! Leases: the right to take numbers out of a record on stable storage.
 //!
 //! ```text
 //!   plan ─▶ draw: a range of the record, by a lease of its own; all are reserved together
@@ -23,13 +23,13 @@ pub(crate) struct Leases {
     newest: HashMap<[u8; 16], u32>,
     /// Leases drawn so far.
     drawn: u32,
-    /// Where windows stood when somebody said so last.
+    /// Last known edge of each window.
     edges: HashMap<[u8; 16], u64>,
     /// Edges are not written: people were told.
     edges_fail: bool,
     /// Windows whose edge is to be kept again.
     unkept: HashSet<[u8; 16]>,
-    /// How far the numbers of each record go.
+    /// Last number of each record.
     most: HashMap<[u8; 16], u64>,
     /// Records that have few numbers left, and whether people were told.
     low: HashMap<[u8; 16], Low>,
@@ -57,7 +57,7 @@ impl Leases {
         }
     }
 
-    /// What is kept about a key.
+    /// Stored state of a key, with the latest known edge of its window.
     pub fn look(&mut self, id: &CounterId) -> Result<Counter, BuildError> {
         let mut kept = self.store.open(&id.id, id.fingerprint)?;
         kept.edge = kept.edge.max(self.edge(id.fingerprint));
@@ -100,12 +100,12 @@ impl Leases {
         self.low.retain(|record, _| used.contains(record));
     }
 
-    /// Whether somebody takes numbers out of a record, or is about to.
+    /// True if the record has a lease, in force or planned.
     pub fn has(&self, record: [u8; 16]) -> bool {
         self.newest.contains_key(&record)
     }
 
-    /// Whether a lease is the newest of its record.
+    /// True if a lease is the newest of its record.
     pub fn is_newest(&self, lease: Lease) -> bool {
         self.newest.get(&lease.record) == Some(&lease.number)
     }
@@ -148,7 +148,7 @@ impl Leases {
         .collect()
     }
 
-    /// Whether all numbers of a record are reserved.
+    /// True if every number of a record is reserved.
     pub fn is_last(&self, record: [u8; 16]) -> bool {
         self.low.get(&record).is_some_and(|low| low.left == 0)
     }

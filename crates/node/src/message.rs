@@ -1,4 +1,4 @@
-//! What the control part and the workers say to each other.
+//! Messages between the control part and the workers.
 
 use crate::card::{Card, CardReport};
 use crate::incident::Standing;
@@ -60,10 +60,10 @@ pub(crate) enum Command {
     Refusals(Sender<Box<Refusals>>),
 }
 
-/// What a worker and its cards refused, and which of its ports have their device.
+/// Refused packets of a worker and its cards, and state of its ports.
 #[derive(Default)]
 pub struct Refusals {
-    /// All that was ever dropped.
+    /// Drops since the start, by reason.
     pub drops: Drops,
     /// The first packet of each reason since this was last asked.
     pub samples: Vec<Sample>,
@@ -81,7 +81,7 @@ pub(crate) struct Ordered {
     pub change: Change,
 }
 
-/// Who has an association: a worker, or the card of a port.
+/// Holder of an association: a worker, or the card of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Seat {
     Worker(usize),
@@ -118,7 +118,7 @@ pub(crate) enum EspOut {
 /// A change of an inbound ESP SA; the number is the edge of its window.
 pub(crate) enum EspIn {
     Install(u32, Box<ipsec::InboundConfig>, u64),
-    /// It is another one with the same key: its window stays.
+    /// Replacement by another SA with the same key: the window stays.
     Change(u32, Box<ipsec::InboundConfig>),
     Retire(u32),
 }
@@ -131,7 +131,7 @@ pub(crate) struct Want {
     pub limit: u64,
 }
 
-/// Who wants numbers.
+/// SA that asks for numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
     Esp(ipsec::SaId),
@@ -140,7 +140,7 @@ pub(crate) enum Asker {
 }
 
 impl Want {
-    /// What to tell who asked, once the numbers are reserved.
+    /// Answer to the asking SA, once the numbers are reserved.
     pub fn granted(&self) -> Change {
         match self.by {
             Asker::Esp(id) => Change::EspOut(EspOut::Extend(id, self.limit)),
@@ -167,11 +167,11 @@ pub(crate) enum Event {
     Done(Token, Result<(), Refused>),
     /// The number of the next frame of a SecY's association whose SAK was agreed on.
     NextPn { secy: u16, an: u8, pn: u64 },
-    /// Where the window that this record keeps stands.
+    /// Lower edge of the window that this record keeps.
     Edge { record: [u8; 16], edge: u64 },
     /// A step of a change is done.
     Reached(u64),
-    /// What was asked for did not work.
+    /// A request failed, with the reason.
     Failed(String),
     /// A card has no tables: it was reset.
     CardEmpty,
@@ -182,9 +182,9 @@ pub(crate) enum Event {
 /// Everything that one worker counted.
 #[derive(Clone, Debug)]
 pub struct WorkerReport {
-    /// Which worker.
+    /// Number of the worker.
     pub worker: u8,
-    /// When.
+    /// Time of the report.
     pub now: Instant,
     /// Dropped, by reason.
     pub drops: Drops,
@@ -204,11 +204,11 @@ pub struct WorkerReport {
     pub esp_out: Vec<SaReport>,
     /// Inbound ESP SAs, by index.
     pub esp_in: Vec<SaReport>,
-    /// What policy entries were asked for: by their number in the configuration, then
-    /// for each interface what no entry had.
+    /// Matches of policy entries: by their number in the configuration, then for each
+    /// interface the packets that matched no entry.
     pub hits: Vec<ipsec::Hit>,
-    /// What entries of access lists were asked for: list by list, each with what none of
-    /// its entries had behind them.
+    /// Matches of access list entries: list by list, each followed by the packets that
+    /// matched none of its entries.
     pub list_hits: Vec<ipsec::Hit>,
     /// Transmit sides, by SecY.
     pub secy_out: Vec<(u16, macsec::TxReport)>,
@@ -216,7 +216,7 @@ pub struct WorkerReport {
     pub secy_in: Vec<(u16, macsec::RxReport)>,
     /// Its engines.
     pub engines: Vec<EngineReport>,
-    /// Where its time went, if it keeps time.
+    /// Time by stage, if the worker measures time.
     pub times: Option<Times>,
     /// The cards in its ports.
     pub cards: Vec<CardReport>,
@@ -241,7 +241,7 @@ pub struct SaReport {
     pub lease: Lease,
     /// Outbound: the largest clear packet that its path carries now.
     pub mtu: Option<u16>,
-    /// What it counted.
+    /// Its counters.
     pub stats: ipsec::SaStats,
 }
 

@@ -18,11 +18,11 @@ pub(crate) trait Probe {
     fn received(&mut self, _: Instant, _worker: u8, _: &Packet) {}
     fn visit(&mut self, _: Instant, _worker: u8, _: Next, _: &Batch) {}
     fn dropped(&mut self, _: Instant, _worker: u8, _: DropReason, _: &Packet) {}
-    /// What was done since the last lap, or since the turn began, was done here.
+    /// Ascribes the work since the last lap, or since the turn began, to this lap.
     fn lap(&mut self, _: Lap) {}
 }
 
-/// Where a worker's time goes.
+/// Share of a worker's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lap {
     /// Receiving and transmitting: what the ports do.
@@ -36,7 +36,7 @@ pub(crate) struct Silent;
 
 impl Probe for Silent {}
 
-/// Where a record was made.
+/// Point of the data path at which a record was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
     /// Received on the record's port.
@@ -50,11 +50,11 @@ pub enum Point {
 /// One packet at one point.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// When.
+    /// Time of the record.
     pub time: Instant,
     /// By which worker.
     pub worker: u8,
-    /// Where.
+    /// Point of the data path.
     pub point: Point,
     /// The packet's port there.
     pub port: PortId,
@@ -67,7 +67,7 @@ pub struct Record {
     pub len: usize,
 }
 
-/// What to record.
+/// Selection of packets to record.
 #[derive(Clone, Debug)]
 pub struct Filter {
     /// Every stage (a trace), or only what the ports receive and transmit (a capture).
@@ -114,7 +114,7 @@ impl Recorder {
         (Box::new(Self { filter, ring: producer, lost }), records)
     }
 
-    /// Whether there was room for it.
+    /// Records a packet; false if there was no room for it.
     fn record(&mut self, time: Instant, worker: u8, point: Point, packet: &Packet) -> bool {
         if self.ring.is_full() {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -191,7 +191,7 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// One that has not run yet.
+    /// A stopwatch that has not run yet.
     pub fn new(clock: fn() -> u64) -> Self {
         let (times, turn) = (Times::default(), Times::default());
         Self { clock, last: 0, begun: 0, times, turn }
@@ -204,7 +204,7 @@ impl Stopwatch {
         self.turn = Times::default();
     }
 
-    /// It is over; so many packets moved.
+    /// Ends a turn in which so many packets moved.
     pub(crate) fn end(&mut self, moved: usize) {
         if moved == 0 {
             self.times.idle += (self.clock)().saturating_sub(self.begun);

@@ -41,7 +41,7 @@ pub(crate) enum Class {
 const COUNT: usize = Class::VARIANTS.len();
 
 impl Class {
-    /// All of them, in the order in which they are served.
+    /// Every class, in the order in which they are served.
     pub const ALL: [Self; COUNT] = *Self::VARIANTS.first_chunk().unwrap();
 
     /// Packets of one worker that wait at most.

@@ -108,8 +108,8 @@ impl Resolver {
         (self.interfaces, self.kept) = (interfaces, kept);
     }
 
-    /// What is behind these interfaces is to be found anew, once they are
-    /// [configured](Self::configure) again.
+    /// Forgets the neighbours behind these interfaces: they are found anew, once the
+    /// interfaces are [configured](Self::configure) again.
     pub fn forget(&mut self, now: Instant, ifaces: &[u16]) {
         for &iface in ifaces {
             self.core.handle_command(now, neighbour::Command::Gone(iface));
@@ -207,7 +207,7 @@ impl Resolver {
         }
     }
 
-    /// When the core's next timer is due.
+    /// Time of the core's next timer.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.core.poll_timeout()
     }

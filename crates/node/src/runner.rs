@@ -20,10 +20,10 @@ const PASSES_MAX: usize = 64;
 pub(crate) trait Graph {
     /// A place. Stages name the places of a node, each of which is one of these.
     type Place: Copy + From<Next>;
-    /// What the stages seal and open with.
+    /// Crypto engine of the stages.
     type Engine: Engine<Packet>;
 
-    /// Where the stages put packets, and their engine.
+    /// Output and engine of the stages.
     fn parts(&mut self) -> (&mut Outputs, &mut Self::Engine);
 
     /// Takes a batch through the stage at a place, and settles what that dropped.

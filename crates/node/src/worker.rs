@@ -102,20 +102,20 @@ pub struct Worker<E: Engine<Packet> = Software> {
     unsaid: VecDeque<Event>,
     /// A walk that tells where windows stand.
     edges: Option<EdgeWalk>,
-    /// Those who asked what was counted, and what the first of them is told of SAs.
+    /// Requests for reports, and the SA reports collected so far for the first of them.
     asking: VecDeque<Sender<Box<WorkerReport>>>,
     told: SaReports,
     recorder: Option<Box<Recorder>>,
     stopwatch: Option<Box<Stopwatch>>,
 }
 
-/// What the node gives a worker when it makes it.
+/// Parts that the node gives a new worker.
 pub(crate) struct Parts<E> {
     pub id: u8,
     pub tables: Arc<Tables>,
     pub cache: PoolCache,
     pub engine: E,
-    /// Which tables it has, for the others.
+    /// Number of its current tables, for the others.
     pub has: Arc<AtomicU64>,
     pub peers: Vec<Option<Peer>>,
     pub punts: Punts,
@@ -271,7 +271,7 @@ impl<E: Engine<Packet>> Worker<E> {
         self.stopwatch = Some(Box::new(Stopwatch::new(clock)));
     }
 
-    /// When [`turn`](Self::turn) has to be called next, even if no frame arrives.
+    /// Time at which [`turn`](Self::turn) has to be called next, even if no frame arrives.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let ports = self.ports.iter().filter_map(|p| p.port.poll_timeout());
         let stages = [
@@ -542,7 +542,7 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
-    /// What waited, as far as the ports have room now.
+    /// Sends waiting packets, as far as the ports have room now.
     fn transmit(&mut self, now: Instant) -> usize {
         let mut sent = 0;
         let mut batch = Batch::new();
@@ -583,7 +583,7 @@ impl<E: Engine<Packet>> Worker<E> {
         }
     }
 
-    /// What its engines say of themselves.
+    /// Reports of its engines.
     pub fn engines(&self) -> Vec<EngineReport> {
         self.engine.report()
     }

@@ -484,7 +484,7 @@ fn uncut(len: usize) -> Vec<u8> {
     packet
 }
 
-/// What leaves on either side of node `a` when a host sends so many octets.
+/// Frames that leave on either side of node `a` when a host sends so many octets.
 fn send(net: &mut Net, lan: &mut Host, wan: &mut Host, len: usize) -> [Vec<Vec<u8>>; 2] {
     lan.send(&frame(mac("a", "lan"), &uncut(len)));
     net.settle();

@@ -66,7 +66,7 @@ fn octets6(address: &str) -> [u8; 16] {
     address.parse::<Ipv6Addr>().unwrap().octets()
 }
 
-/// What a node answered so far.
+/// ICMP messages that a node has sent so far.
 fn answers(rig: &mut Rig, node: usize) -> Vec<(Answer, u64, u64)> {
     let mut all = Answers::default();
     rig.net.reports(node).iter().for_each(|report| all.merge(&report.answers));

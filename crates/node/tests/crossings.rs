@@ -84,7 +84,7 @@ fn turn(net: &mut Net) {
     member.control.turn(now);
 }
 
-/// How many SAs workers have.
+/// Numbers of the workers' outbound and inbound SAs.
 fn count(net: &mut Net) -> (usize, usize) {
     let reports = net.reports(0);
     let all = |of: fn(&ferrule_node::message::WorkerReport) -> usize| {

@@ -87,7 +87,7 @@ fn packet(len: usize, fill: u8) -> Vec<u8> {
     udp4([10, 1, 0, 9], [10, 2, 0, 9], (7, 9), len, fill)
 }
 
-/// What a host got of IPv4 from beyond the tunnel.
+/// IPv4 packets that a host received from beyond the tunnel.
 fn got(host: &mut Host) -> Vec<Vec<u8>> {
     let mut frames = host.received();
     frames.retain(|f| f[12..14] == [8, 0]);

@@ -155,7 +155,7 @@ impl Two {
     }
 }
 
-/// Whether a frame has an IP packet that is no neighbour discovery.
+/// True if a frame has an IP packet that is no neighbour discovery.
 fn is_packet(frame: &[u8]) -> bool {
     match [frame[12], frame[13]] {
         [0x08, 0x00] => true,
@@ -505,7 +505,7 @@ fn datagrams_in_fragments_leave_sealed_whatever_interface() {
     net.assert_conserved();
 }
 
-/// What the policy lets pass in clear beside what it protects.
+/// Policies for traffic in clear beside the protected traffic.
 const CLEAR: &str = r#"
     [[policy]]
     interface = "wan"

@@ -90,7 +90,7 @@ fn text(rng: &mut Rng, edge: usize, customers: usize, labels: &[Vec<u32>; 2]) ->
     text
 }
 
-/// What a customer's packets carry.
+/// Octet that marks a customer's packets.
 fn mark(customer: usize) -> u8 {
     0xc0 + customer as u8
 }

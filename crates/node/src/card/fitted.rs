@@ -25,7 +25,7 @@ impl Fitted {
         self.card.as_deref()
     }
 
-    /// What the card counted.
+    /// Counters of the card.
     pub(crate) fn tally_mut(&mut self) -> Option<&mut Tally> {
         self.card.as_mut().map(|card| &mut card.tally)
     }

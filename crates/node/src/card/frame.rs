@@ -1,4 +1,4 @@
-//! What a card sees of a frame: whose it is, and what it carries.
+//! A frame as a card sees it: its interface and its contents.
 
 use ferrule_base::{DropReason, MacAddr};
 use ferrule_dataplane::tables::{Attach, IfaceKind, RoutedIface, Tables};
@@ -9,15 +9,15 @@ use ferrule_wire::{EtherType, FromBytes, Protocol, ethernet, ipv6, mld, ndp, vla
 pub(super) struct Seen<'a> {
     /// The interface's number.
     pub number: u16,
-    /// What the card knows of it.
+    /// Its addresses and other properties of routing.
     pub iface: &'a RoutedIface,
     /// The policy's number.
     pub policy: u16,
     /// Octets of the link header with the interface's tag.
     pub link: usize,
-    /// What follows it.
+    /// Type of the payload behind that header.
     pub ethertype: EtherType,
-    /// Where the frame is sent.
+    /// Destination address of the frame.
     pub dst: MacAddr,
 }
 
@@ -54,10 +54,10 @@ impl<'a> Seen<'a> {
         packet.data().get(self.link..).unwrap_or_default()
     }
 
-    /// Whether an IPv6 packet is neighbour discovery of this link: no router
-    /// forwards it with the hop limit that it has (RFC 4861 section 6.1.1), and it
-    /// is for a group or for the node itself, which never forwards it. Or it is listener
-    /// discovery for a group of the link, which no router forwards.
+    /// True if an IPv6 packet is neighbour discovery of this link: no router forwards it
+    /// with the hop limit that it has (RFC 4861 section 6.1.1), and it is for a group or
+    /// for the node itself, which never forwards it. Also true for listener discovery of a
+    /// group of the link, which no router forwards.
     #[inline]
     pub fn is_discovery(&self, packet: &Packet, to_node: bool) -> bool {
         let Ok((ip, rest)) = ipv6::Header::ref_from_prefix(self.payload(packet)) else {

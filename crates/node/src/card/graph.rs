@@ -19,18 +19,18 @@ use std::sync::Arc;
 /// whole batch.)
 pub type CardEngine = Box<dyn Engine<Packet> + Send>;
 
-/// How soon a card that has frames for a full wire looks again.
+/// Time after which a card that has frames for a full wire tries again.
 const RETRY: ferrule_base::Duration = ferrule_base::Duration::from_micros(100);
 
-/// Whether a card works.
+/// State of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub(super) enum State {
-    /// It has tables.
+    /// The card has tables and works.
     Up,
-    /// It waits for tables.
+    /// The card waits for tables.
     Empty,
-    /// It failed.
+    /// The card failed.
     Halted,
 }
 
@@ -62,7 +62,7 @@ pub struct Card {
     pub(super) resets: u64,
     pub(super) to_wire: VecDeque<Packet>,
     pub(super) to_node: VecDeque<Packet>,
-    /// When frames for a full wire are tried again.
+    /// Time at which frames for a full wire are tried again.
     pub(super) retry: Option<Instant>,
     pub(super) commands: Consumer<CardCommand>,
     pub(super) events: Producer<Event>,
@@ -198,17 +198,17 @@ impl Card {
         self.retry = None;
     }
 
-    /// When the card has something to do without a frame.
+    /// Time at which the card has work without a frame.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.engine.poll_timeout().into_iter().chain(self.retry).min()
     }
 
-    /// How it is, in a word: `up`, `empty` or `halted`.
+    /// State in a word: `up`, `empty` or `halted`.
     pub fn state_name(&self) -> &'static str {
         self.state.into()
     }
 
-    /// What it counted.
+    /// State, counters and associations.
     pub fn report(&self) -> CardReport {
         CardReport {
             port: self.port,

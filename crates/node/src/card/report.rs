@@ -1,4 +1,4 @@
-//! What there is to see of a card.
+//! State and counters of a card, for reports.
 
 use super::graph::Crossed;
 use crate::message::SaReport;
@@ -26,7 +26,7 @@ pub struct CardReport {
     pub esp_out: Vec<SaReport>,
     /// Its inbound ESP SAs.
     pub esp_in: Vec<SaReport>,
-    /// What it asked of policy entries.
+    /// Matches of policy entries.
     pub hits: Vec<ipsec::Hit>,
     /// Transmit side of its SecY.
     pub secy_out: Vec<(u16, macsec::TxReport)>,

@@ -103,7 +103,7 @@ impl Rig {
         self.links.places.len() - self.links.free.len()
     }
 
-    /// Where a frame goes.
+    /// Next place of a frame.
     fn whither(&mut self, frame: &[u8], down: bool) -> Result<Option<Next>, DropReason> {
         let (next, mut packet) = self.push(frame, down)?;
         self.links.release(&mut packet);

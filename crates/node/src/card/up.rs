@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// An ESP packet for this gateway.
 struct Esp {
-    /// Where its ESP header is.
+    /// Offset of its ESP header.
     offset: usize,
     /// Octets of the packet.
     total: usize,

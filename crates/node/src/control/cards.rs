@@ -38,15 +38,15 @@ pub(super) struct CardLink {
     fresh: Option<Box<Card>>,
     /// Looks that it has not answered.
     silent: u32,
-    /// It is empty, and could not be filled.
+    /// The card is empty, and could not be filled.
     wanting: bool,
-    /// What it is filled with, as far as the ring had no room: as many as the
-    /// configuration has associations.
+    /// Commands that fill it, as far as the ring had no room: as many as the configuration
+    /// has associations.
     waiting: VecDeque<CardCommand>,
 }
 
 impl CardLink {
-    /// Whether it said something.
+    /// True if the card sent an event, or has room for commands that wait.
     pub fn has_mail(&self) -> bool {
         !self.events.is_empty() || (!self.waiting.is_empty() && !self.commands.is_full())
     }
@@ -137,7 +137,7 @@ impl Control {
         }
     }
 
-    /// Whether every card takes commands.
+    /// True if every card takes commands.
     pub(super) fn cards_are_ready(&self) -> bool {
         self.cards.iter().all(|c| c.waiting.is_empty() && !c.commands.is_full())
     }

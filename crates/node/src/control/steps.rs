@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Places in a worker's ring of commands that a change may need at once.
 const ROOM: usize = 16;
 
-/// What one step asks of the workers.
+/// Request of one step to the workers.
 enum Step {
     /// Associations that end before anything else: changes of SecYs, and inbound SAs.
     End(Changes, Vec<u32>),
@@ -66,7 +66,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Whether a change is under way.
+    /// True if a change is under way.
     pub fn is_under_way(&self) -> bool {
         !self.behind.is_empty() || !self.coming.is_empty()
     }
@@ -94,12 +94,12 @@ impl Steps {
         }
     }
 
-    /// When the workers that are behind are looked at again.
+    /// Time at which the workers that are behind are checked again.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.patience.map(|(left, looked)| looked + left.min(LOOK))
     }
 
-    /// Whether the workers that are behind have had their time; true once a step.
+    /// True if the workers that are behind have had their time; once a step.
     fn is_too_long(&mut self, now: Instant) -> bool {
         let Some((left, looked)) = self.patience else { return false };
         let left = left.saturating_sub(now.since(looked).min(LOOK));
@@ -109,13 +109,13 @@ impl Steps {
 }
 
 impl Control {
-    /// Whether a change of configuration is not done everywhere yet. Meanwhile another
-    /// one is refused.
+    /// True if a change of configuration is not done everywhere yet. Meanwhile another one
+    /// is refused.
     pub fn is_changing(&self) -> bool {
         self.steps.is_under_way() || self.sas.is_configuring()
     }
 
-    /// Whether everybody takes commands.
+    /// Checks that every worker and card takes commands.
     pub(super) fn is_ready(&self) -> Result<(), BuildError> {
         let room = |link: &super::Link| link.later.is_empty() && link.commands.slots() >= ROOM;
         let ready = self.links.iter().all(room) && self.cards_are_ready();

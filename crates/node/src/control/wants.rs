@@ -10,15 +10,15 @@ use ferrule_dataplane::Lease;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// How soon a counter that could not be written is tried again.
+/// Time after which a counter that could not be written is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
-/// How soon it is looked whether one that is being written is.
+/// Interval at which a write that is under way is checked.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// A record, and the last of its numbers that is to be reserved.
 type RecordLimit = ([u8; 16], u64);
 
-/// What is wanted and could not be granted yet: one for each SA at most.
+/// Requests for numbers that could not be granted yet: one for each SA at most.
 #[derive(Default)]
 pub(super) struct Wants {
     waiting: Vec<(Seat, Want)>,
@@ -32,7 +32,7 @@ pub(super) struct Wants {
 }
 
 impl Wants {
-    /// When [`Control::try_again`] has something to do.
+    /// Time at which [`Control::try_again`] has something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.due.into_iter().chain(self.look).min()
     }

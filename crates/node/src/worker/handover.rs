@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// worker that has more to do than it can, an engine that hangs.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
 
-/// How soon a worker that waits for others looks again.
+/// Time after which a worker that waits for others looks again.
 const LOOK_AGAIN: Duration = Duration::from_micros(20);
 
 /// Packets for another worker, each with the stage at which it goes on.
@@ -101,7 +101,7 @@ impl Outgoing {
 pub(crate) struct Peer {
     to: Outgoing,
     from: Incoming,
-    /// Which tables it has.
+    /// Number of its current tables.
     has: Arc<AtomicU64>,
     /// Nothing of what it sent by tables before these is under way any more.
     heard: u64,
@@ -117,10 +117,10 @@ impl Peer {
 pub(super) struct Handover {
     /// Tables that are held ready.
     pub ready: Option<Arc<Tables>>,
-    /// How often tables changed here, for the others to see.
+    /// Number of changes of tables here, for the others to see.
     has: Arc<AtomicU64>,
     number: u64,
-    /// What goes as soon as nothing is under way to it.
+    /// Associations to be removed as soon as nothing is under way to them.
     pub leaving: VecDeque<Ordered>,
     /// Answers about what is gone, but for what an engine still has of it.
     gone: Vec<Event>,
@@ -141,7 +141,7 @@ impl Handover {
         self.saying.is_empty() && self.leaving.is_empty() && self.gone.is_empty()
     }
 
-    /// When something may be done that is not done yet.
+    /// Time of the next look at work that waits to be done.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.waits.map(|(_, again)| again)
     }
@@ -240,7 +240,7 @@ impl<E: Engine<Packet>> Worker<E> {
         said
     }
 
-    /// Whether nothing is under way in the graph, nor from others that had other tables.
+    /// True if nothing is under way in the graph, nor from others that had other tables.
     fn is_clear(&self) -> bool {
         let ours = self.handover.number;
         let heard = self.peers.iter().flatten().all(|peer| peer.heard >= ours);

@@ -1,4 +1,4 @@
-//! What a worker is told, and what it says.
+//! A worker's commands and events.
 
 use super::Worker;
 use crate::associations::EdgeWalk;
@@ -123,7 +123,7 @@ impl<E: Engine<Packet>> Worker<E> {
         refusals
     }
 
-    /// Where its cards and engines stand.
+    /// State of its cards and engines.
     fn standing(&self) -> Vec<Standing> {
         let worker = self.id;
         let card = |(card, state)| Standing { card: Some(card), worker, place: "inline", state };

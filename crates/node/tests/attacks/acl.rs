@@ -41,7 +41,7 @@ fn both(protocol: u8, payload: &[u8]) -> [Vec<u8>; 2] {
     [(HERE4, OUT4), (HERE6, OUT6)].map(|(from, to)| craft::ip(protocol, from, to, payload))
 }
 
-/// What the list permits goes on.
+/// Packets that the list permits still pass.
 fn permitted_passes(rig: &mut Rig) {
     let udp = both(UDP, &craft::udp(7, 9, &[1; 60]));
     let tcp = both(TCP, &tcp(80, ACK));

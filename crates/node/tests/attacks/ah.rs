@@ -17,7 +17,8 @@ fn site(net: Net) -> Rig {
     Rig::two(net, [1, 2].map(|own| gateway(own, &tunnels(own).replace("gcm:", "sha256:"))))
 }
 
-/// What the peer makes, IPv4 and IPv6: its frame, where AH begins in it, what comes out.
+/// Good frames of the peer, IPv4 and IPv6: the frame, the offset of AH in it, the packet
+/// that comes out.
 fn good(rig: &mut Rig) -> [(Vec<u8>, usize, Vec<u8>); 2] {
     let udp = craft::udp(7, 9, &[3; 60]);
     [(FAR4, HOST4, 34), (FAR6, HOST6, 54)].map(|(from, to, at)| {

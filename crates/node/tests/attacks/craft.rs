@@ -1,6 +1,6 @@
-//! What an attacker makes: packets with any header, and packets sealed with a key that
-//! is known, as a peer has it that was taken over. Put together from the RFCs with
-//! RustCrypto's parts, not with the node's code.
+//! Packets of an attacker: with any header, or sealed with a known key, as by a peer that
+//! was taken over. Put together from the RFCs with RustCrypto's parts, not with the node's
+//! code.
 
 use crate::net::ethernet;
 use aes_gcm::aead::AeadInOut;

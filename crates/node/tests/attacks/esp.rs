@@ -9,7 +9,7 @@ use crate::rig::{
 };
 use ferrule_base::DropReason;
 
-/// Where ESP is in a packet over IPv4, and over IPv6.
+/// Offset of ESP in a packet over IPv4, and over IPv6.
 const AT4: usize = 20;
 const AT6: usize = 40;
 

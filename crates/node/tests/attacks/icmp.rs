@@ -10,7 +10,7 @@ use ferrule_base::DropReason;
 const ROUTER4: &str = "198.51.100.7";
 const ROUTER6: &str = "2001:db8:77::7";
 
-/// What the node sealed of packets with so much data: the last one of each version.
+/// Sealed packets of so much data: the last one of each version.
 fn sealed(rig: &mut Rig, len: usize) -> [Vec<u8>; 2] {
     [(HOST4, FAR4), (HOST6, FAR6)].map(|(from, to)| {
         let packet = craft::ip(craft::UDP, from, to, &craft::udp(9, 7, &vec![4; len]));
@@ -37,7 +37,7 @@ fn too_big6(quoted: &[u8], mtu: u32) -> Vec<u8> {
     craft::icmp6(ROUTER6, NODE6, &message)
 }
 
-/// What the node believes that its tunnels carry: IPv4, IPv6.
+/// Path MTU that the node assumes for its tunnels: IPv4, IPv6.
 fn believed(rig: &mut Rig) -> [u16; 2] {
     let report = rig.net.reports(0).remove(0);
     ["t4", "t6"].map(|name| {

@@ -1,5 +1,5 @@
-//! What a peer that was taken over puts into ESP and seals well: padding, next headers
-//! and inner packets that break a rule (RFC 4303 section 3.4.4, RFC 4301 section 5.2).
+//! Well-sealed ESP of a peer that was taken over: padding, next headers and inner packets
+//! that break a rule (RFC 4303 section 3.4.4, RFC 4301 section 5.2).
 
 use crate::craft::{self, ESP, ICMP, IPIP, IPV6, NONE, TCP, UDP, padded, v4_with, with};
 use crate::rig::{

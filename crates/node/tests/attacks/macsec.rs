@@ -45,14 +45,14 @@ fn clear(len: usize) -> Vec<u8> {
     ethernet(HOST, FAR, 0x88b5, &vec![7; len])
 }
 
-/// Where the SecTAG's fields are in a frame with an SCI.
+/// Offsets of the SecTAG's fields in a frame with an SCI.
 const TCI: usize = 14;
 const SL: usize = 15;
 const PN: usize = 16;
 const SCI: usize = 20;
 
-/// What the peer secured of a frame with so many octets of data is refused with this
-/// change, and passes without.
+/// The peer's frame with so many octets of data is refused with this change, and passes
+/// without.
 fn altered_of(
     len: usize,
     options: &'static str,

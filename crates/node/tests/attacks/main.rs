@@ -1,4 +1,4 @@
-//! Hostile input, attack by attack: whole nodes, and somebody who makes frames.
+//! Hostile input, attack by attack: whole nodes, and an attacker who makes frames.
 //!
 //! Each test is one attack, named as a sentence, and shows five things (`rig::Rig`):
 //!
@@ -10,7 +10,7 @@
 //!    test could fail;
 //! 5. what an honest peer sends afterwards passes, and every packet is accounted for.
 //!
-//! All of it with crypto that is done at once and with an engine that is late.
+//! Runs every case with crypto that is done at once and with an engine that is late.
 
 #[path = "../net/mod.rs"]
 mod net;

@@ -76,7 +76,7 @@ fn in_pw(word: [u8; 4]) -> Vec<u8> {
     labelled(&[entry(800_000, true, 64)], &[&word[..], &frame()].concat())
 }
 
-/// What is good still passes: labels, and the pseudowire.
+/// Good frames still pass: labels, and the pseudowire.
 fn carries(rig: &mut Rig) {
     let packet = craft::ip(UDP, "10.9.0.9", "10.8.0.9", &craft::udp(7, 9, &[1; 60]));
     let swapped = [&entry(16_003, true, 63)[..], &packet].concat();

@@ -1,4 +1,5 @@
-//! Somebody on a LAN who sends ARP at line rate, and neighbours that have to be asked meanwhile.
+//! An attacker on a LAN who sends ARP at line rate, and neighbours that have to be asked
+//! meanwhile.
 
 use crate::net::{Host, Net, ethernet, udp4};
 use ferrule_base::{DropReason, Duration, MacAddr};

@@ -33,25 +33,25 @@ pub struct Rig {
     peer: Option<[Host; 2]>,
 }
 
-/// What no attack may change.
+/// State that no attack may change.
 #[derive(Debug, PartialEq)]
 struct State {
     /// Name, number, what was taken, largest packet of each SA.
     sas: Vec<(String, u64, u64, u64, Option<u16>)>,
-    /// What SecYs took, and the lowest numbers that they accept.
+    /// Counts of received frames of the SecYs, and the lowest numbers that they accept.
     secys: Vec<String>,
     neighbours: Vec<(String, IpAddr, MacAddr)>,
     held: u64,
 }
 
 impl State {
-    /// All but the highest numbers.
+    /// The state without the highest numbers.
     fn without_windows(mut self) -> Self {
         self.sas.iter_mut().for_each(|sa| sa.1 = 0);
         self
     }
 
-    /// All but what SAs took.
+    /// The state without numbers and counts of SAs.
     fn without_sas(mut self) -> Self {
         self.sas.iter_mut().for_each(|sa| (sa.1, sa.2, sa.3) = (0, 0, 0));
         self
@@ -124,7 +124,7 @@ impl Rig {
         }
     }
 
-    /// All that came out of the node: which port, and the frame.
+    /// Frames that came out of the node, each with its port.
     pub fn heard(&mut self) -> Vec<(&'static str, Vec<u8>)> {
         let ports = self.ports.iter_mut();
         ports.flat_map(|(port, host)| host.received().into_iter().map(|f| (*port, f))).collect()
@@ -175,8 +175,8 @@ impl Rig {
         assert_eq!(out, [], "something came out");
     }
 
-    /// The frames are dropped for these reasons, so often each, and no state moves.
-    /// What came out.
+    /// Sends frames that must be dropped for these reasons, so often each, with no change
+    /// of state; returns the frames that came out.
     pub fn dropped(
         &mut self,
         port: &str,
@@ -230,7 +230,8 @@ impl Rig {
         assert_eq!(left[14..], *packet);
     }
 
-    /// What a host behind the peer sends reaches the host behind the node, both ways.
+    /// Packets of a host behind the peer reach the host behind the node, and the other way
+    /// round.
     pub fn honest_traffic_passes(&mut self) {
         let there = [(FAR4, HOST4), (FAR6, HOST6)];
         for (from, to) in there {
@@ -309,7 +310,7 @@ impl Rig {
     }
 }
 
-/// What was dropped between two counts.
+/// Drops between two counts.
 fn since(after: &Drops, before: &Drops) -> Vec<(DropReason, u64)> {
     let grown = after.iter().map(|(reason, count)| (reason, count - before.get(reason)));
     grown.filter(|(_, count)| *count > 0).collect()
@@ -376,7 +377,7 @@ pub fn pair(own: u8, kind: &str, name: &str, ends: [&str; 2], spi: u32, more: &s
     )
 }
 
-/// What the peer seals with in the pair of this first SPI.
+/// The peer's sealing SA in the pair with this first SPI.
 pub const fn sealer(spi: u32) -> Sealer {
     Sealer { spi: spi + 2, key: ((spi + 2) % 50) as u8, esn: false }
 }

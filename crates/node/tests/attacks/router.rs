@@ -47,7 +47,7 @@ pub fn udp() -> Vec<u8> {
     craft::udp(7, 9, &[1; 60])
 }
 
-/// What is good goes on.
+/// Good packets are still routed.
 pub fn routes(rig: &mut Rig) {
     for (from, to) in [(HERE4, OUT4), (HERE6, OUT6)] {
         let packet = craft::ip(UDP, from, to, &udp());

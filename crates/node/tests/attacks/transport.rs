@@ -35,7 +35,7 @@ fn host6(number: u64, next: u8, payload: &[u8]) -> Vec<u8> {
     at_wan(&craft::ip(ESP, FAR6, HOST6, &sealer(T6).esp(number, payload, next)))
 }
 
-/// What a host's good packet is, sealed with this number, and what comes out.
+/// A host's good packets, sealed with this number, and the packets that come out.
 fn good(number: u64) -> [(Vec<u8>, Vec<u8>); 2] {
     let udp = craft::udp(7, 9, &[1; 60]);
     let whole = |from, to| hops_later(&craft::ip(UDP, from, to, &udp), 1);

@@ -17,13 +17,13 @@ pub struct Disk(Arc<Mutex<Inner>>);
 #[derive(Default)]
 pub struct Inner {
     kept: Volatile,
-    /// What begins so is not there.
+    /// Counters with this in their name are missing.
     missing: Option<&'static str>,
     full: bool,
     writes: u64,
     /// Numbers of every key that were used before.
     used: u64,
-    /// What is to be reserved is so only when the disk is told to be done.
+    /// A reservation is complete only when the disk is told to be done.
     slow: bool,
     begun: Vec<([u8; 16], u64)>,
 }

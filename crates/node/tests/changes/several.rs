@@ -14,7 +14,7 @@ const WORKERS: usize = 3;
 /// An SA for each worker and direction.
 const EACH: &str = "also-out = [{ spi = 0x1102, key = \"gcm:2\" }, { spi = 0x1103, key = \"gcm:3\" }]\n\
                     also-in = [{ spi = 0x2102, key = \"gcm:32\" }, { spi = 0x2103, key = \"gcm:33\" }]";
-/// One that all workers have.
+/// An SA that every worker has.
 const ALL: &str = "every-worker = true\npeer-window = 2048";
 
 fn tunnel(more: &str) -> String {

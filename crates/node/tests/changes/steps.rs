@@ -7,7 +7,7 @@ use ferrule_node::BuildError;
 
 const FLOWS: u16 = 16;
 
-/// What a node sends by, and what it receives by: numbers of SPIs and keys.
+/// Outbound and inbound SAs of a stage: numbers of SPIs and keys.
 #[derive(Clone, Copy)]
 struct Stage {
     out: u8,

@@ -1,4 +1,4 @@
-//! Where the work is done does not show on the wire.
+//! Placements of the crypto make no difference on the wire.
 
 use crate::net::{Net, ethernet, mac, udp4, udp6};
 use crate::site::{HOST, MARK, Site, echo, gateway, gateway_with, is_clear, secy};

@@ -1,4 +1,4 @@
-//! What cannot be inline is said with its place and a remedy.
+//! Configurations that cannot be inline are refused with place and remedy.
 
 use crate::site::{PEER, gateway, gateway_with, secy};
 use ferrule_node::Config;

@@ -1,4 +1,5 @@
-//! What a card lets pass, and what it refuses, each with its own counter.
+//! Policy of a card: packets that pass, and packets that are refused, each with its own
+//! counter.
 
 use crate::net::{Net, ethernet, mac, udp4, udp6};
 use crate::site::{HOST, MARK, PEER, Site, gateway, gateway_with, is_clear};

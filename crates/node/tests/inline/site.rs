@@ -169,7 +169,7 @@ impl Site {
     }
 }
 
-/// Whether a frame has a host's payload in clear.
+/// True if a frame has a host's payload in clear.
 pub fn is_clear(frame: &[u8]) -> bool {
     frame.windows(8).any(|w| w == [MARK; 8])
 }

@@ -226,7 +226,7 @@ impl Net {
         self.settle();
     }
 
-    /// What every worker of a node counted.
+    /// Reports of every worker of a node.
     #[allow(clippy::vec_box)] // as they are received
     pub fn reports(&mut self, node: usize) -> Vec<Box<WorkerReport>> {
         let receiver = self.members[node].control.request_reports();
@@ -240,13 +240,13 @@ impl Net {
         reports
     }
 
-    /// What the only card of a node counted.
+    /// Report of the only card of a node.
     pub fn card(&mut self, node: usize) -> CardReport {
         let mut reports = self.reports(node);
         reports.remove(0).cards.remove(0)
     }
 
-    /// What the card of a node dropped for one reason.
+    /// Number of packets that the card of a node dropped for one reason.
     pub fn refused(&mut self, node: usize, reason: DropReason) -> u64 {
         self.card(node).drops.get(reason)
     }

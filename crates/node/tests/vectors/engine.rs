@@ -10,7 +10,7 @@ use ferrule_pipeline::Packet;
 const DEPTH: usize = 64;
 const DELAY: Duration = Duration::from_micros(50);
 
-/// Who seals and opens.
+/// Engine for sealing and opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// At once, on this backend.

@@ -83,7 +83,7 @@ pub fn run(set: &Set, kind: Kind, row: &mut Row) -> Result<(), String> {
     Ok(())
 }
 
-/// What an association needs that Ferrule does not have yet.
+/// The suite, or the name of one that Ferrule does not have yet.
 fn supported(sa: &EspSa) -> Result<Suite, String> {
     oracle::suite(sa).ok_or_else(|| match sa.auth.as_str() {
         "none" => sa.enc.clone(),
@@ -228,7 +228,7 @@ impl Case<'_> {
         rig.tables.adjacencies.iter().position(of_black).expect("a way out") as u32
     }
 
-    /// Where ESP begins in a frame, and ESP itself.
+    /// Offset of ESP in a frame, and the octets from there on.
     fn outer<'f>(&self, frame: &'f [u8]) -> Result<(usize, &'f [u8]), String> {
         let (head, rest) = outer(frame)?;
         let udp = if self.sa.encap.is_some() { udp::Header::LEN } else { 0 };
@@ -410,7 +410,7 @@ fn whole(frames: &[&[u8]]) -> Result<Vec<u8>, String> {
     Ok(packet)
 }
 
-/// Where a fragment's octets belong, and these.
+/// Offset of a fragment's data in its datagram, and the data.
 fn fragment(frame: &[u8]) -> Result<(usize, &[u8]), String> {
     let packet = frame.get(ETHERNET..).unwrap_or_default();
     if packet.first().is_some_and(|b| b >> 4 == 4) {
@@ -427,7 +427,7 @@ fn fragment(frame: &[u8]) -> Result<(usize, &[u8]), String> {
     Ok((usize::from(part.offset) * 8, data))
 }
 
-/// Where what an IP packet carries begins in a frame, and that itself.
+/// Offset of an IP packet's payload in a frame, and the payload.
 fn outer(frame: &[u8]) -> Result<(usize, &[u8]), String> {
     let packet = frame.get(ETHERNET..).unwrap_or_default();
     let (head, total) = match packet.first().map(|b| b >> 4) {

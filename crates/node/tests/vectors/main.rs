@@ -56,7 +56,7 @@ fn run(set: &Set, kind: Kind) -> Row {
     row
 }
 
-/// What a topic is that Ferrule does not carry yet.
+/// Protocol of a topic that Ferrule does not carry yet.
 fn not_carried(topic: &str) -> &str {
     match topic {
         "ike" => "IKEv2",
@@ -64,7 +64,7 @@ fn not_carried(topic: &str) -> &str {
     }
 }
 
-/// All sets below `folder`.
+/// Runs every set below `folder`.
 fn run_all(folder: &Path, kind: Kind) -> Report {
     let mut report = Report::default();
     for path in sidecar::find(folder) {

@@ -22,7 +22,7 @@ struct Sak {
     sak: Hex,
 }
 
-/// How the members use MACsec.
+/// The members' MACsec settings.
 #[derive(Debug, Deserialize)]
 struct Macsec {
     integ_only: u8,

@@ -28,7 +28,7 @@ const MTU: u16 = 2000;
 /// TTL of a pushed label in the pipe model, here.
 const PIPE_TTL: u8 = 255;
 
-/// What a router pushes on packets of a VPN.
+/// Labels that a router pushes on packets of a VPN.
 #[derive(Debug, Deserialize)]
 struct Push {
     vrf: String,
@@ -40,7 +40,7 @@ struct Push {
     way: WayOut,
 }
 
-/// What a router does with a label.
+/// A router's action on a label.
 #[derive(Debug, Deserialize)]
 struct Incoming {
     op: String,

@@ -1,11 +1,11 @@
-//! What became of each set, as a table.
+//! Results of the sets, as a table.
 
 use crate::sidecar::Set;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// Which way a frame goes through the data plane.
+/// Direction of a frame through the data plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the plaintext to the capture's bytes: seal, push.
@@ -28,9 +28,9 @@ pub struct Row {
     pub name: String,
     pub make: Count,
     pub take: Count,
-    /// Why frames are not yet supported, and how many of them for each reason.
+    /// Reasons that frames are not yet supported, with the number of frames.
     pub reasons: BTreeMap<String, usize>,
-    /// What is compared less strictly than byte by byte, and how often.
+    /// Comparisons less strict than byte by byte, with their number.
     pub allowances: BTreeMap<&'static str, usize>,
     pub failures: Vec<String>,
     frames: usize,
@@ -101,7 +101,7 @@ impl Row {
     }
 }
 
-/// All sets.
+/// Results of every set.
 #[derive(Debug, Default)]
 pub struct Report {
     pub rows: Vec<Row>,

@@ -19,12 +19,12 @@ const CHUNKS: usize = 256;
 /// Passes before a packet that goes round is a failure.
 const PASSES_MAX: usize = 32;
 
-/// What became of the frames of one run.
+/// Result of one run.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Frames that left, with their ports.
     pub sent: Vec<(PortId, Vec<u8>)>,
-    /// Why packets were dropped.
+    /// Reasons of dropped packets.
     pub drops: Vec<DropReason>,
 }
 

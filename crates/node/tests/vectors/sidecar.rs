@@ -44,7 +44,7 @@ impl<'de> Deserialize<'de> for Hex {
     }
 }
 
-/// What a SecY of the maker was configured with.
+/// SecY configuration of the capture's maker.
 #[derive(Debug, Deserialize)]
 pub struct Secy {
     pub cipher: String,

@@ -151,7 +151,7 @@ impl Node {
     }
 }
 
-/// All that a worker counted, but for its own time.
+/// Every count of a worker, except its own time.
 fn counted(report: &WorkerReport) -> String {
     let r = report;
     let packets = format!("{:?} {:?} {:?} {:?} {:?}", r.drops, r.work, r.ledger, r.ports, r.hits);

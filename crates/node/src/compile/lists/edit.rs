@@ -1,4 +1,4 @@
-//! What changed between two lists, by the marks of their entries.
+//! Differences between two lists, by the marks of their entries.
 
 use crate::compile::Mark;
 use ferrule_dataplane::acl::EDITS_MAX;
